@@ -1,1 +1,11 @@
-export {}
+export { NET_ERRORS, NetError, type NetErrorCode } from './errors.ts'
+export {
+  type BoundedFetch,
+  createFetch,
+  type FetchAnswer,
+  type FetchInit,
+  type FetchOptions,
+} from './fetch.ts'
+export { type Host, isLoopback, parseHost, parseHostPort } from './host.ts'
+export { type Cidr, cidrContains, type IpAddress, parseCidr, parseIp } from './ip.ts'
+export { parseEndpointUrl, parseOrigin } from './origin.ts'

@@ -1,0 +1,46 @@
+/** Every error of this package: what it means, and what to do about it. */
+export const NET_ERRORS = {
+  NET_URL_INVALID: {
+    title: 'URL is not valid',
+    action:
+      'Write an absolute https URL with a plain host name, without user name, password or fragment.',
+  },
+  NET_URL_INSECURE: {
+    title: 'URL is not encrypted',
+    action:
+      'Use https. Plain http is for loopback names, or where the configuration allows it in so many words.',
+  },
+  NET_FETCH_TIMEOUT: {
+    title: 'No complete answer in time',
+    action: 'See whether the other server is reachable from here and not overloaded.',
+  },
+  NET_FETCH_TOO_LARGE: {
+    title: 'Answer is too large',
+    action: 'See whether the URL is the right one: the answer is larger than any genuine one.',
+  },
+  NET_FETCH_STATUS: {
+    title: 'Answer has an unexpected status',
+    action: 'Open the URL by hand. Redirects are not followed: configure the address they lead to.',
+  },
+  NET_FETCH_TYPE: {
+    title: 'Answer has an unexpected content type',
+    action: 'See whether the URL is the right one: a login or error page often answers instead.',
+  },
+  NET_FETCH_FAILED: {
+    title: 'Request failed',
+    action: 'See the cause in the log: name resolution, connection, TLS trust, or an abort.',
+  },
+} as const satisfies Record<`NET_${string}`, { title: string; action: string }>
+
+export type NetErrorCode = keyof typeof NET_ERRORS
+
+/** An error of this package; `code` is stable, `message` says what was wrong. */
+export class NetError extends Error {
+  override readonly name = 'NetError'
+  readonly code: NetErrorCode
+
+  constructor(code: NetErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.code = code
+  }
+}

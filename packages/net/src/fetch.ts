@@ -1,0 +1,125 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import type { Dispatcher } from 'undici'
+import { NetError } from './errors.ts'
+
+/** What one request may do and which answer it accepts. */
+export interface FetchInit {
+  method?: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'DELETE'
+  headers?: Record<string, string>
+  body?: string | Uint8Array
+  signal?: AbortSignal
+  /** Milliseconds for all of it, from the connection to the last byte. */
+  timeoutMs?: number
+  /** Most bytes that the body may have. */
+  maxBytes?: number
+  /** Statuses that are an answer; default `[200]`. */
+  status?: readonly number[]
+  /** Media types that are an answer, without parameters; `json` stands for JSON and every `+json`. */
+  contentTypes?: readonly string[]
+}
+
+/** A complete, accepted answer. Header names are in lower case. */
+export interface FetchAnswer {
+  readonly status: number
+  readonly headers: Readonly<IncomingHttpHeaders>
+  readonly body: Buffer
+}
+
+/** A fetch that ends in time, reads no more than it should and never follows a redirect. */
+export interface BoundedFetch {
+  /**
+   * @throws NetError NET_FETCH_TIMEOUT, NET_FETCH_TOO_LARGE, NET_FETCH_STATUS, NET_FETCH_TYPE, NET_FETCH_FAILED
+   */
+  (url: URL | string, init?: FetchInit): Promise<FetchAnswer>
+  /** Ends what is in flight and closes the connections. */
+  close(): Promise<void>
+}
+
+/** Defaults of every request that a {@link BoundedFetch} makes. */
+export interface FetchOptions {
+  /** PEM certificates to trust instead of the system's. */
+  ca?: string
+  /** Milliseconds; default 5,000. */
+  timeoutMs?: number
+  /** Bytes; default 1 MiB. */
+  maxBytes?: number
+  /** Carries the requests instead of an agent of its own. */
+  dispatcher?: Dispatcher
+}
+
+/** Makes a {@link BoundedFetch} with connections of its own. */
+export function createFetch(options: FetchOptions = {}): BoundedFetch {
+  const { ca, timeoutMs = 5_000, maxBytes = 1_048_576 } = options
+  let agent: Promise<Dispatcher> | undefined
+
+  async function connect(): Promise<Dispatcher> {
+    if (options.dispatcher) return options.dispatcher
+    const { Agent } = await loadUndici()
+    return new Agent({ connect: ca === undefined ? {} : { ca, timeout: timeoutMs } })
+  }
+
+  async function boundedFetch(url: URL | string, init: FetchInit = {}): Promise<FetchAnswer> {
+    const deadline = AbortSignal.timeout(init.timeoutMs ?? timeoutMs)
+    const signal = init.signal ? AbortSignal.any([init.signal, deadline]) : deadline
+    const { method = 'GET', headers = {}, body = null } = init
+    const what = `${method} ${describe(url)}`
+    try {
+      const { request } = await loadUndici()
+      agent ??= connect()
+      const dispatcher = await agent
+      const response = await request(url, { dispatcher, signal, method, headers, body })
+      return await readAnswer(response, what, { maxBytes, ...init })
+    } catch (error) {
+      if (error instanceof NetError) throw error
+      if (deadline.aborted)
+        throw new NetError('NET_FETCH_TIMEOUT', `${what} took too long`, { cause: error })
+      throw new NetError('NET_FETCH_FAILED', `${what} failed: ${reason(error)}`, { cause: error })
+    }
+  }
+  return Object.assign(boundedFetch, { close: async () => (await agent)?.destroy() })
+}
+
+/** When it is first needed: loading it takes longer than all else that a service does to start. */
+const loadUndici = () => import('undici')
+
+async function readAnswer(
+  { statusCode, headers, body }: Dispatcher.ResponseData,
+  what: string,
+  { status = [200], contentTypes, maxBytes }: FetchInit & { maxBytes: number },
+): Promise<FetchAnswer> {
+  const refuse = (code: ConstructorParameters<typeof NetError>[0], why: string) => {
+    body.on('error', () => {}).destroy()
+    return new NetError(code, `${what} ${why}`)
+  }
+  if (!status.includes(statusCode)) throw refuse('NET_FETCH_STATUS', `was answered ${statusCode}`)
+  if (contentTypes && !acceptsType(contentTypes, headers['content-type']))
+    throw refuse('NET_FETCH_TYPE', `was not answered with ${contentTypes.join(' or ')}`)
+
+  const tooLarge = () => refuse('NET_FETCH_TOO_LARGE', `was answered with over ${maxBytes} bytes`)
+  if (Number(headers['content-length']) > maxBytes) throw tooLarge()
+  const chunks: Buffer[] = []
+  let length = 0
+  for await (const chunk of body as AsyncIterable<Buffer>) {
+    length += chunk.length
+    if (length > maxBytes) throw tooLarge()
+    chunks.push(chunk)
+  }
+  return { status: statusCode, headers, body: Buffer.concat(chunks, length) }
+}
+
+function acceptsType(accepted: readonly string[], header: string | string[] | undefined): boolean {
+  const essence = String(header).split(';', 1)[0]?.trim().toLowerCase() ?? ''
+  const isJson = essence === 'application/json' || /^[^/]+\/[^/]+\+json$/.test(essence)
+  return accepted.includes(essence) || (isJson && accepted.includes('json'))
+}
+
+/** Without the query, which may hold a secret. */
+function describe(url: URL | string): string {
+  const { origin, pathname } = URL.parse(String(url)) ?? { origin: 'an invalid URL', pathname: '' }
+  return origin + pathname
+}
+
+function reason(error: unknown): string {
+  const { code, name } = error as { code?: unknown; name?: unknown }
+  return String(code ?? name)
+}

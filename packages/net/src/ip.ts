@@ -1,0 +1,74 @@
+import { isIP } from 'node:net'
+import ipaddr from 'ipaddr.js'
+
+const EMBEDDED_IPV4 = /:(\d+)\.(\d+)\.(\d+)\.(\d+)$/
+
+/** An IP address in its one canonical form. */
+export interface IpAddress {
+  readonly version: 4 | 6
+  /** Dotted decimal, or the form of RFC 5952. */
+  readonly text: string
+  /** 4 or 16 bytes, network order. */
+  readonly bytes: Uint8Array
+}
+
+/** A network: its first address and how many leading bits are fixed. */
+export interface Cidr {
+  readonly text: string
+  readonly network: IpAddress
+  readonly prefix: number
+}
+
+/**
+ * Reads an address: four decimal parts without leading zeros, or RFC 4291 text without a zone.
+ * An IPv4-mapped IPv6 address is given as the IPv4 address.
+ */
+export function parseIp(text: string): IpAddress | undefined {
+  if (isIP(text) === 0 || text.includes('%')) return undefined
+  const address = ipaddr.process(text.replace(EMBEDDED_IPV4, hexGroups))
+  return {
+    version: address.kind() === 'ipv4' ? 4 : 6,
+    text: address.toString(),
+    bytes: Uint8Array.from(address.toByteArray()),
+  }
+}
+
+/** `::1.2.3.4` as `::102:304`, which ipaddr.js would take for a mapped address. */
+function hexGroups(_: string, a: string, b: string, c: string, d: string): string {
+  const group = (high: string, low: string) => (Number(high) * 256 + Number(low)).toString(16)
+  return `:${group(a, b)}:${group(c, d)}`
+}
+
+/** Reads `address/prefix`; a plain address is /32 or /128. Host bits must be zero. */
+export function parseCidr(text: string): Cidr | undefined {
+  const [address = '', length, ...rest] = text.split('/')
+  const network = parseIp(address)
+  if (!network || rest.length > 0) return undefined
+  const bits = network.bytes.length * 8
+  const prefix = length === undefined ? bits : parsePrefix(length, bits, address)
+  if (prefix === undefined) return undefined
+  if (network.bytes.some((byte, i) => (byte & ~byteMask(prefix, i)) !== 0)) return undefined
+  return { text: `${network.text}/${prefix}`, network, prefix }
+}
+
+/** Whether the network holds the address. IPv4 and IPv6 never hold each other. */
+export function cidrContains({ network, prefix }: Cidr, ip: IpAddress): boolean {
+  return (
+    network.version === ip.version &&
+    network.bytes.every((byte, i) => ((byte ^ (ip.bytes[i] ?? 0)) & byteMask(prefix, i)) === 0)
+  )
+}
+
+function parsePrefix(text: string, bits: number, address: string): number | undefined {
+  if (!/^(0|[1-9]\d{0,2})$/.test(text)) return undefined
+  // `::ffff:10.0.0.0/104` is 10.0.0.0/8.
+  const mappedBits = bits === 32 && address.includes(':') ? 96 : 0
+  const prefix = Number(text) - mappedBits
+  return prefix >= 0 && prefix <= bits ? prefix : undefined
+}
+
+/** The bits of byte `index` that a prefix of that length fixes. */
+function byteMask(prefix: number, index: number): number {
+  const fixed = Math.min(8, Math.max(0, prefix - index * 8))
+  return (0xff00 >> fixed) & 0xff
+}

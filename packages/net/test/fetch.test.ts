@@ -1,0 +1,143 @@
+import { once } from 'node:events'
+import { createServer, type RequestListener } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t from 'tap'
+import { createFetch, type FetchInit, NetError, type NetErrorCode } from '../src/index.ts'
+
+const MEGABYTE = 1_048_576
+
+const routes: Record<string, RequestListener> = {
+  '/json': (_request, response) => {
+    response.setHeader('content-type', 'application/json; charset=utf-8')
+    response.end('{"a":1}')
+  },
+  '/jwks': (_request, response) => {
+    response.setHeader('content-type', 'application/jwk-set+json')
+    response.end('{"keys":[]}')
+  },
+  '/html': (_request, response) => {
+    response.setHeader('content-type', 'text/html')
+    response.end('<p>application/json')
+  },
+  '/untyped': (_request, response) => void response.end('{}'),
+  '/redirect': (_request, response) => void response.writeHead(302, { location: '/json' }).end(),
+  '/missing': (_request, response) => void response.writeHead(404).end('nothing'),
+  '/declared-5mb': (_request, response) => {
+    response.setHeader('content-length', 5 * MEGABYTE)
+    response.end(Buffer.alloc(5 * MEGABYTE))
+  },
+  '/chunked-5mb': (_request, response) => {
+    for (let i = 0; i < 80; i++) response.write(Buffer.alloc(65_536))
+    response.end()
+  },
+  '/exactly-1mb': (_request, response) => void response.end(Buffer.alloc(MEGABYTE)),
+  '/hang': () => {},
+  '/hang-midway': (_request, response) => void response.write('{"a":'),
+  '/drip': (_request, response) => {
+    const timer = setInterval(() => response.write(' '), 10)
+    response.on('close', () => clearInterval(timer))
+  },
+  '/cut': (_request, response) => {
+    response.setHeader('content-length', 10)
+    response.write('half')
+    setImmediate(() => response.destroy())
+  },
+  '/echo': (request, response) => void request.pipe(response),
+}
+
+t.test('createFetch', async (t) => {
+  const asked: string[] = []
+  const server = createServer((request, response) => {
+    asked.push(`${request.method} ${request.url}`)
+    routes[request.url?.split('?')[0] ?? '']?.(request, response)
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const { port } = server.address() as AddressInfo
+  const origin = `http://127.0.0.1:${port}`
+  const fetch = createFetch({ timeoutMs: 2_000 })
+  t.teardown(async () => {
+    await fetch.close()
+    server.closeAllConnections()
+    server.close()
+  })
+
+  const accepted: [path: string, init: FetchInit, body: string][] = [
+    ['/json', {}, '{"a":1}'],
+    ['/json', { contentTypes: ['application/json'] }, '{"a":1}'],
+    ['/jwks', { contentTypes: ['json'] }, '{"keys":[]}'],
+    ['/missing', { status: [200, 404] }, 'nothing'],
+    ['/redirect', { status: [302] }, ''],
+    ['/echo', { method: 'POST', body: 'hello' }, 'hello'],
+    ['/echo', { method: 'PUT', body: new Uint8Array([104, 105]) }, 'hi'],
+  ]
+  for (const [path, init, body] of accepted)
+    t.test(`${path} ${JSON.stringify(init)} is an answer`, async (t) => {
+      t.equal((await fetch(origin + path, init)).body.toString(), body)
+    })
+
+  t.test('an answer as large as the limit is read, with status and headers', async (t) => {
+    const answer = await fetch(new URL(`${origin}/exactly-1mb`))
+    t.match(answer, { status: 200, headers: { 'content-length': String(MEGABYTE) } })
+    t.equal(answer.body.length, MEGABYTE)
+  })
+
+  const refused: [path: string, init: FetchInit, code: NetErrorCode][] = [
+    ['/redirect', {}, 'NET_FETCH_STATUS'],
+    ['/missing', {}, 'NET_FETCH_STATUS'],
+    ['/html', { contentTypes: ['json'] }, 'NET_FETCH_TYPE'],
+    ['/untyped', { contentTypes: ['json'] }, 'NET_FETCH_TYPE'],
+    ['/jwks', { contentTypes: ['application/json'] }, 'NET_FETCH_TYPE'],
+    ['/declared-5mb', {}, 'NET_FETCH_TOO_LARGE'],
+    ['/chunked-5mb', {}, 'NET_FETCH_TOO_LARGE'],
+    ['/json', { maxBytes: 6 }, 'NET_FETCH_TOO_LARGE'],
+    ['/hang', { timeoutMs: 50 }, 'NET_FETCH_TIMEOUT'],
+    ['/hang-midway', { timeoutMs: 50 }, 'NET_FETCH_TIMEOUT'],
+    ['/drip', { timeoutMs: 100 }, 'NET_FETCH_TIMEOUT'],
+    ['/cut', {}, 'NET_FETCH_FAILED'],
+    ['/hang', { signal: AbortSignal.abort() }, 'NET_FETCH_FAILED'],
+  ]
+  for (const [path, init, code] of refused)
+    t.test(`${path} ${JSON.stringify(init)} is ${code}`, async (t) => {
+      await t.rejects(fetch(origin + path, init), { name: 'NetError', code })
+    })
+
+  t.test('a redirect is not followed', async (t) => {
+    asked.length = 0
+    await t.rejects(fetch(`${origin}/redirect`))
+    t.strictSame(asked, ['GET /redirect'])
+  })
+
+  t.test('an abort ends a request in flight', async (t) => {
+    const abort = new AbortController()
+    const answer = t.rejects(fetch(`${origin}/hang-midway`, { signal: abort.signal }), {
+      code: 'NET_FETCH_FAILED',
+    })
+    await once(server, 'request')
+    abort.abort()
+    await answer
+  })
+
+  t.test('a refused connection tells the reason, and no message the query', async (t) => {
+    const closed = createServer().listen(0, '127.0.0.1')
+    await once(closed, 'listening')
+    const { port } = closed.address() as AddressInfo
+    closed.close()
+    const error = await fetch(`http://127.0.0.1:${port}/x?token=hunter2`).catch((error) => error)
+    t.ok(error instanceof NetError)
+    t.equal(error.message, `GET http://127.0.0.1:${port}/x failed: ECONNREFUSED`)
+    t.equal(error.cause.code, 'ECONNREFUSED')
+  })
+
+  t.test('a wrong URL or scheme is an error of the same kind', async (t) => {
+    await t.rejects(fetch('nonsense'), { code: 'NET_FETCH_FAILED' })
+    await t.rejects(fetch('ftp://127.0.0.1/'), { code: 'NET_FETCH_FAILED' })
+  })
+
+  t.test('close() ends what is in flight', async (t) => {
+    const fetch = createFetch()
+    const refused = t.rejects(fetch(`${origin}/hang`), { code: 'NET_FETCH_FAILED' })
+    await once(server, 'request')
+    await fetch.close()
+    await refused
+  })
+})
