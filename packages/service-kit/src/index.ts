@@ -1,1 +1,37 @@
-export {}
+export { type Clock, systemClock } from './clock.ts'
+export { type LoadedConfig, type LoadOptions, loadConfig } from './config/load.ts'
+export { locateConfig } from './config/locate.ts'
+export { renderReference } from './config/reference.ts'
+export { type ConfigOf, Duration, FilePath, Secret } from './config/schema.ts'
+export {
+  CONFIG_ERRORS,
+  ConfigError,
+  type ConfigErrorCode,
+  type ConfigFault,
+  HTTP_ERRORS,
+} from './errors.ts'
+export { watchFiles } from './files.ts'
+export { appOptions } from './http/app-options.ts'
+export { type HealthOptions, health, type Readiness } from './http/health.ts'
+export { type OpenApiOptions, openapi } from './http/openapi.ts'
+export { type Problem, type ProblemOptions, ProblemSchema, problems } from './http/problem.ts'
+export { strictValidatorCompiler } from './http/validation.ts'
+export { type RunOptions, runService } from './lifecycle.ts'
+export { createLogger, type LogOptions } from './telemetry/log.ts'
+export {
+  createMetrics,
+  type LabelLists,
+  type LabelsOf,
+  listenMetrics,
+  type MetricOptions,
+  type Metrics,
+} from './telemetry/metrics.ts'
+export { type RequestTelemetryOptions, requestTelemetry } from './telemetry/requests.ts'
+export {
+  applyTls,
+  serverTlsOptions,
+  type TlsCredentials,
+  type TlsSource,
+  tlsFromFiles,
+  tlsSelfRenewed,
+} from './tls.ts'

@@ -1,0 +1,106 @@
+import { readFile, stat } from 'node:fs/promises'
+import { dirname, resolve } from 'node:path'
+import type { TObject } from 'typebox'
+import { LineCounter, parseDocument } from 'yaml'
+import { ConfigError } from '../errors.ts'
+import { readValue } from './read.ts'
+import type { RawFault, Reading } from './reading.ts'
+import type { ConfigOf, ConfigSchema } from './schema.ts'
+
+const MAX_FILE_BYTES = 1_048_576
+const MAX_FAULTS = 100
+
+/** What to load, and by which schema. */
+export interface LoadOptions<S extends TObject> {
+  schema: S
+  file: string
+  env: Readonly<Record<string, string | undefined>>
+  /** Rules over several keys; `path` is the JSON pointer of the key to blame. */
+  check?(value: ConfigOf<S>): readonly { path: string; message: string }[]
+}
+
+export interface LoadedConfig<S extends TObject> {
+  readonly value: ConfigOf<S>
+  /** Absolute path. */
+  readonly file: string
+  /** Absolute paths of the files that secrets were read from. */
+  readonly secretFiles: readonly string[]
+}
+
+/**
+ * Reads a YAML file into the value of the schema, or reports every fault of it at once.
+ *
+ * @throws ConfigError CONFIG_NOT_FOUND, CONFIG_UNREADABLE, CONFIG_INVALID
+ */
+export async function loadConfig<S extends TObject>(
+  options: LoadOptions<S>,
+): Promise<LoadedConfig<S>> {
+  const file = resolve(options.file)
+  const text = await readBounded(file)
+  const lines = new LineCounter()
+  const doc = parseDocument(text, { lineCounter: lines, prettyErrors: false })
+  // The messages of the YAML parser may quote the file, the codes do not.
+  const reading: Reading = {
+    doc,
+    env: options.env,
+    folder: dirname(file),
+    faults: [...doc.errors, ...doc.warnings].map(({ pos, code }) => ({
+      offset: pos[0],
+      path: '',
+      message: `is not valid YAML: ${code.toLowerCase().replaceAll('_', ' ')}`,
+    })),
+    offsets: new Map(),
+    secretFiles: new Set(),
+    aliases: { count: 0 },
+  }
+  const refuse = () => invalid(file, lines, reading.faults)
+  if (reading.faults.length > 0) throw refuse()
+
+  const root = { path: '', offset: 0 }
+  const value = readValue(
+    reading,
+    options.schema as ConfigSchema,
+    doc.contents,
+    root,
+  ) as ConfigOf<S>
+  if (reading.faults.length > 0) throw refuse()
+
+  for (const { path, message } of options.check?.(value) ?? [])
+    reading.faults.push({ path, message, offset: offsetOf(reading, path) })
+  if (reading.faults.length > 0) throw refuse()
+  return { value, file, secretFiles: [...reading.secretFiles] }
+}
+
+async function readBounded(file: string): Promise<string> {
+  try {
+    const { size } = await stat(file)
+    if (size <= MAX_FILE_BYTES) return await readFile(file, 'utf8')
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    throw code === 'ENOENT'
+      ? new ConfigError('CONFIG_NOT_FOUND', `${file} does not exist`, { cause: error })
+      : new ConfigError('CONFIG_UNREADABLE', `${file} cannot be read (${code})`, { cause: error })
+  }
+  throw new ConfigError('CONFIG_UNREADABLE', `${file} is larger than ${MAX_FILE_BYTES} bytes`)
+}
+
+/** Of the value at the path, or of the nearest one around it that the file has. */
+function offsetOf({ offsets }: Reading, path: string): number {
+  const offset = offsets.get(path)
+  if (offset !== undefined || path === '') return offset ?? 0
+  return offsetOf({ offsets } as Reading, path.slice(0, path.lastIndexOf('/')))
+}
+
+function invalid(file: string, lines: LineCounter, raw: readonly RawFault[]): ConfigError {
+  const faults = raw
+    .toSorted((a, b) => a.offset - b.offset || a.path.localeCompare(b.path))
+    .slice(0, MAX_FAULTS)
+    .map(({ offset, path, message }) => {
+      const { line, col } = lines.linePos(offset)
+      return { file, line: Math.max(line, 1), column: Math.max(col, 1), path, message }
+    })
+  const report = faults.map(
+    ({ line, column, path, message }) => `${file}:${line}:${column} ${path} ${message}`,
+  )
+  return new ConfigError('CONFIG_INVALID', report.join('\n'), { faults })
+}

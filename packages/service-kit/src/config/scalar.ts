@@ -1,0 +1,72 @@
+import { readFileSync, statSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { check, fault, type Place, type Reading } from './reading.ts'
+import { type ConfigSchema, durationMs } from './schema.ts'
+
+const MAX_SECRET_BYTES = 65_536
+
+/** Expands, checks and decodes one scalar. */
+export function readScalar(
+  reading: Reading,
+  schema: ConfigSchema,
+  given: unknown,
+  place: Place,
+): unknown {
+  const expanded = typeof given === 'string' ? expandEnv(reading, schema, given, place) : given
+  if (expanded === undefined) return undefined
+  const value = expanded === given ? given : fromText(schema, String(expanded))
+  if (!check(reading, schema, value, place)) return undefined
+  if (schema.duration) return durationMs(String(value))
+  if (schema.filePath) return resolve(reading.folder, String(value))
+  return value
+}
+
+/** The content of the file at that absolute path, as the value of a secret. */
+export function readSecretFile(
+  reading: Reading,
+  schema: ConfigSchema,
+  file: string,
+  place: Place,
+): string | undefined {
+  try {
+    const { size } = statSync(file)
+    if (size > MAX_SECRET_BYTES)
+      return fault(reading, place, `names a file of over ${MAX_SECRET_BYTES} bytes`)
+    const secret = readFileSync(file, 'utf8').replace(/\r?\n$/, '')
+    reading.secretFiles.add(file)
+    if (secret === '') return fault(reading, place, 'names a file that is empty')
+    return check(reading, schema, secret, place) ? secret : undefined
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    return fault(reading, place, `names a file that cannot be read (${code})`)
+  }
+}
+
+function expandEnv(
+  reading: Reading,
+  schema: ConfigSchema,
+  text: string,
+  place: Place,
+): string | undefined {
+  let isComplete = true
+  const expanded = text.replace(/\$\$|\$\{([^}]*)\}?/g, (match, name: string | undefined) => {
+    if (name === undefined) return '$'
+    const isName = /^[A-Za-z_]\w*$/.test(name) && match.endsWith('}')
+    const value = isName ? reading.env[name] : undefined
+    if (value !== undefined) return value
+    isComplete = false
+    const shown = isName && !schema.secret ? `$\{${name}}` : 'an environment variable'
+    const why = isName ? 'is not set' : `is not written as $\{NAME}`
+    fault(reading, place, `needs ${shown}, which ${why} ($$ stands for a plain $)`)
+    return ''
+  })
+  return isComplete ? expanded : undefined
+}
+
+/** A variable is always text: `port: ${PORT}` means the number that it spells. */
+function fromText(schema: ConfigSchema, text: string): unknown {
+  const isNumber = schema.type === 'integer' || schema.type === 'number'
+  if (isNumber && /^-?\d+(\.\d+)?$/.test(text)) return Number(text)
+  if (schema.type === 'boolean' && /^(true|false)$/.test(text)) return text === 'true'
+  return text
+}

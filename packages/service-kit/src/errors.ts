@@ -1,0 +1,77 @@
+/** Every error that keeps a service from starting: what it means, and what to do about it. */
+export const CONFIG_ERRORS = {
+  CONFIG_NOT_FOUND: {
+    title: 'No configuration file',
+    action: 'Create the file, or name it by --config or $GATEHOUSE_CONFIG.',
+  },
+  CONFIG_UNREADABLE: {
+    title: 'Configuration file cannot be read',
+    action: 'See its owner, its mode and its size: it is read whole, up to 1 MiB.',
+  },
+  CONFIG_INVALID: {
+    title: 'Configuration has faults',
+    action: 'Correct each line of the report; the reference lists every key.',
+  },
+  CONFIG_TLS_INVALID: {
+    title: 'Certificate and key cannot be used',
+    action: 'Give a PEM certificate chain, leaf first, and the PEM private key of that leaf.',
+  },
+  CONFIG_LISTEN_FAILED: {
+    title: 'Cannot listen on the configured address',
+    action: 'End what holds the port, or configure another host or port.',
+  },
+} as const satisfies Record<`CONFIG_${string}`, { title: string; action: string }>
+
+/** Codes of problems that every service answers by itself. */
+export const HTTP_ERRORS = {
+  INTERNAL: {
+    title: 'Internal error',
+    action: 'Look the request id up in the log, which has the cause.',
+  },
+  HTTP_INVALID: {
+    title: 'Not a valid HTTP request',
+    action:
+      'See what sends it: it was too slow, too large or not HTTP (perhaps TLS on a plain port).',
+  },
+  NOT_FOUND: { title: 'Not found', action: 'See the path; /openapi.json lists every one.' },
+  METHOD_NOT_ALLOWED: {
+    title: 'Method not allowed',
+    action: 'Use one of the methods of the Allow header.',
+  },
+  NOT_READY: {
+    title: 'Not ready',
+    action: 'Try again shortly: the service is starting, stopping, or without its store.',
+  },
+} as const satisfies Record<string, { title: string; action: string }>
+
+export type ConfigErrorCode = keyof typeof CONFIG_ERRORS
+
+/** One fault of a configuration file. The value is never part of it: it may be a secret. */
+export interface ConfigFault {
+  readonly file: string
+  /** From 1. */
+  readonly line: number
+  /** From 1. */
+  readonly column: number
+  /** JSON pointer (RFC 6901). */
+  readonly path: string
+  readonly message: string
+}
+
+/** What keeps a service from starting; `code` is stable, `message` is fit to be printed as it is. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError'
+  readonly code: ConfigErrorCode
+  /** By position in the file; empty unless the code is CONFIG_INVALID. */
+  readonly faults: readonly ConfigFault[]
+
+  constructor(
+    code: ConfigErrorCode,
+    message: string,
+    { faults = [], ...options }: ErrorOptions & { faults?: readonly ConfigFault[] } = {},
+  ) {
+    super(message, options)
+    this.code = code
+    this.faults = faults
+  }
+}

@@ -1,0 +1,56 @@
+import { type ServerResponse, STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
+import { type FastifyBaseLogger, type FastifyServerOptions, LogController } from 'fastify'
+import type { Logger } from 'pino'
+import { answerError, ownProblem } from './problem.ts'
+import { namedMembersSerializer } from './serialization.ts'
+import { strictValidatorCompiler } from './validation.ts'
+
+/** Fastify's own lines per request; the access line of `requestTelemetry` stands in for them. */
+class QuietLogController extends LogController {
+  override incomingRequest(): void {}
+  override requestCompleted(): void {}
+  override routeNotFound(): void {}
+}
+
+/**
+ * What a service passes to `Fastify()`: its logger, strict validation, answers with named members
+ * only, and problem+json also for what goes wrong before a route is found.
+ */
+export function appOptions(log: Logger) {
+  return {
+    loggerInstance: log as FastifyBaseLogger,
+    logController: new QuietLogController(),
+    // Fastify types these for Ajv alone.
+    schemaController: {
+      compilersFactory: {
+        buildValidator: () => strictValidatorCompiler as never,
+        buildSerializer: () => namedMembersSerializer as never,
+      },
+    },
+    frameworkErrors: (error, request, reply) => {
+      answerError(error, request, reply, { statusOf: {} })
+    },
+    clientErrorHandler: refuseConnection,
+  } satisfies FastifyServerOptions
+}
+
+const CLIENT_ERRORS: Readonly<Record<string, number>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: 408,
+  HPE_HEADER_OVERFLOW: 431,
+}
+
+/** Answers bytes that are not an HTTP request. */
+function refuseConnection(error: NodeJS.ErrnoException, socket: Socket): void {
+  const status = CLIENT_ERRORS[error.code ?? ''] ?? 400
+  const title = STATUS_CODES[status] ?? ''
+  const body = JSON.stringify(ownProblem('HTTP_INVALID', status, `${title}.`))
+  // Not after a reset, nor into the middle of an answer that has begun.
+  const response = (socket as Socket & { _httpMessage?: ServerResponse })._httpMessage
+  if (socket.writable && error.code !== 'ECONNRESET' && !response?.headersSent)
+    socket.write(
+      `HTTP/1.1 ${status} ${title}\r\nContent-Type: application/problem+json\r\n` +
+        `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
+    )
+  socket.destroy(error)
+}

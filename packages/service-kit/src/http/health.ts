@@ -1,0 +1,63 @@
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import { Type } from 'typebox'
+import { ownProblem, ProblemSchema, sendProblem } from './problem.ts'
+
+export interface Readiness {
+  readonly ready: boolean
+  /** Why not. */
+  readonly reason?: 'starting' | 'draining' | 'store'
+  /** Names of what does not work though the service does. */
+  readonly degraded: readonly string[]
+}
+
+export interface HealthOptions {
+  readiness(): Readiness
+}
+
+const REASONS = {
+  starting: 'The service is starting.',
+  draining: 'The service is stopping.',
+  store: 'The store cannot be used.',
+}
+
+/** `GET /healthz`: the process answers. `GET /readyz`: it can do its work, or 503 says why not. */
+export const health = fp<HealthOptions>(
+  async (app: FastifyInstance, { readiness }) => {
+    app.get(
+      '/healthz',
+      {
+        logLevel: 'warn',
+        schema: {
+          summary: 'Liveness',
+          tags: ['health'],
+          response: { 200: Type.Object({ status: Type.Literal('ok') }) },
+        },
+      },
+      async () => ({ status: 'ok' }),
+    )
+    app.get(
+      '/readyz',
+      {
+        logLevel: 'warn',
+        schema: {
+          summary: 'Readiness',
+          tags: ['health'],
+          response: {
+            200: Type.Object({
+              status: Type.Literal('ready'),
+              degraded: Type.Array(Type.String(), { description: 'What does not work right now.' }),
+            }),
+            503: ProblemSchema,
+          },
+        },
+      },
+      async (_request, reply) => {
+        const { ready, reason = 'starting', degraded } = readiness()
+        if (ready) return { status: 'ready', degraded }
+        return sendProblem(reply, ownProblem('NOT_READY', 503, REASONS[reason]))
+      },
+    )
+  },
+  { fastify: '5.x', name: 'service-kit/health' },
+)

@@ -1,0 +1,158 @@
+import { STATUS_CODES } from 'node:http'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import fp from 'fastify-plugin'
+import { type Static, Type } from 'typebox'
+import { HTTP_ERRORS } from '../errors.ts'
+import { createMethodTable } from './method-table.ts'
+import { fieldErrors } from './validation.ts'
+
+/** Body of every error answer (RFC 9457), sent as `application/problem+json`. */
+export const ProblemSchema = Type.Object(
+  {
+    type: Type.String({ description: 'Page that explains the code, or about:blank.' }),
+    title: Type.String({ description: 'The same words for every problem with this code.' }),
+    status: Type.Integer({ description: 'HTTP status.' }),
+    detail: Type.Optional(Type.String({ description: 'What was wrong with this request.' })),
+    code: Type.String({ description: 'Stable name of the problem.' }),
+    errors: Type.Optional(
+      Type.Array(
+        Type.Object({
+          pointer: Type.String({ description: 'JSON pointer to the member.' }),
+          detail: Type.String({ description: 'What is wrong with it.' }),
+        }),
+        { description: 'One entry per member that was refused.' },
+      ),
+    ),
+    requestId: Type.Optional(
+      Type.String({ description: 'Finds the cause of a 5xx answer in the log.' }),
+    ),
+  },
+  { description: 'A problem (RFC 9457).' },
+)
+export type Problem = Static<typeof ProblemSchema>
+
+export interface ProblemOptions {
+  /** The status of each error code that may be told to a client. */
+  readonly statusOf: Readonly<Record<string, number>>
+  /** Page of the error reference; `type` is this URL with the code as fragment. */
+  readonly docsUrl?: string
+}
+
+/** What an error may carry for its answer. */
+interface TellableError {
+  readonly code?: unknown
+  readonly message?: unknown
+  readonly statusCode?: unknown
+  readonly title?: unknown
+  readonly expose?: unknown
+  readonly retryAfter?: unknown
+  readonly errors?: Problem['errors']
+  readonly validation?: Parameters<typeof fieldErrors>[0]
+}
+
+const MEANT_FOR_CLIENTS = /^(FST_ERR|AUTH)_/
+
+/**
+ * The answer to an error. Told is what has its code in `statusOf`, or a status of its own from
+ * Fastify (4xx) or auth-core; anything else is a bare 500. A 5xx tells no detail unless the error
+ * says `expose: true`.
+ */
+export function toProblem(
+  error: TellableError | undefined,
+  requestId: string,
+  { statusOf, docsUrl }: ProblemOptions,
+): Problem {
+  const code = String(error?.code)
+  const status = statusFor(error, code, statusOf)
+  if (!error || status === undefined) return internalProblem(requestId, docsUrl)
+
+  const isTold = status < 500 || error.expose === true
+  const errors = error.validation ? fieldErrors(error.validation) : error.errors
+  return {
+    type: typeUrl(code, docsUrl),
+    title: typeof error.title === 'string' ? error.title : (STATUS_CODES[status] ?? code),
+    status,
+    ...(isTold && { detail: String(error.message) }),
+    code,
+    ...(isTold && errors && { errors }),
+    ...(status >= 500 && { requestId }),
+  }
+}
+
+/** Sends a problem; nothing else writes one. */
+export function sendProblem(reply: FastifyReply, problem: Problem): FastifyReply {
+  return reply
+    .code(problem.status)
+    .type('application/problem+json')
+    .header('cache-control', 'no-store')
+    .send(JSON.stringify(problem))
+}
+
+/** A problem that a service answers by itself. */
+export function ownProblem(
+  code: keyof typeof HTTP_ERRORS,
+  status: number,
+  detail: string,
+  docsUrl?: string,
+): Problem {
+  return { type: typeUrl(code, docsUrl), title: HTTP_ERRORS[code].title, status, detail, code }
+}
+
+/** Answers an error with its problem and logs what the client is not told. */
+export function answerError(
+  error: unknown,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  options: ProblemOptions,
+): FastifyReply {
+  const tellable = (typeof error === 'object' && error ? error : undefined) as
+    | TellableError
+    | undefined
+  const problem = toProblem(tellable, request.id, options)
+  const level = problem.code === 'INTERNAL' ? 'error' : problem.status >= 500 ? 'warn' : 'debug'
+  request.log[level]({ err: error, code: problem.code }, 'request refused')
+  if (Number(tellable?.retryAfter) > 0)
+    reply.header('retry-after', Math.ceil(Number(tellable?.retryAfter)))
+  return sendProblem(reply, problem)
+}
+
+/** Error and not-found handler of a service. Register it before any route. */
+export const problems = fp<ProblemOptions>(
+  async (app: FastifyInstance, options) => {
+    const methods = createMethodTable()
+    app.addHook('onRoute', ({ url, method }) => methods.add(url, method))
+    app.setErrorHandler((error, request, reply) => answerError(error, request, reply, options))
+    app.setNotFoundHandler((request, reply) => {
+      const allowed = methods.allowedFor(request.url)
+      if (allowed.length === 0)
+        return sendProblem(
+          reply,
+          ownProblem('NOT_FOUND', 404, 'There is nothing at this path.', options.docsUrl),
+        )
+      const detail = `This path answers ${allowed.join(', ')}.`
+      reply.header('allow', allowed.join(', '))
+      return sendProblem(reply, ownProblem('METHOD_NOT_ALLOWED', 405, detail, options.docsUrl))
+    })
+  },
+  { fastify: '5.x', name: 'service-kit/problems' },
+)
+
+function statusFor(
+  error: TellableError | undefined,
+  code: string,
+  statusOf: ProblemOptions['statusOf'],
+): number | undefined {
+  if (Object.hasOwn(statusOf, code)) return statusOf[code]
+  const status = Number(error?.statusCode)
+  const isFault = status >= 400 && status < (code.startsWith('AUTH_') ? 600 : 500)
+  return isFault && MEANT_FOR_CLIENTS.test(code) ? status : undefined
+}
+
+function internalProblem(requestId: string, docsUrl?: string): Problem {
+  const { title } = HTTP_ERRORS.INTERNAL
+  return { type: typeUrl('INTERNAL', docsUrl), title, status: 500, code: 'INTERNAL', requestId }
+}
+
+function typeUrl(code: string, docsUrl?: string): string {
+  return docsUrl ? `${docsUrl}#${code.toLowerCase()}` : 'about:blank'
+}

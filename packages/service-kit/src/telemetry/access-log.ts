@@ -1,0 +1,47 @@
+const FLUSH_BYTES = 65_536
+const FLUSH_MS = 100
+const MAX_PATH = 1_024
+
+/** One finished request. */
+export interface Access {
+  readonly time: number
+  readonly requestId: string
+  readonly traceId: string | undefined
+  readonly ip: string
+  readonly method: string
+  readonly url: string
+  readonly status: number
+  readonly durationMs: number
+}
+
+/**
+ * Access lines by hand and in batches, since a logger call per request costs a quarter of what a
+ * small answer does. A line is at most 100 ms late; `flush` writes what waits.
+ */
+export function createAccessLog(write: (lines: string) => void) {
+  let lines = ''
+  let timer: NodeJS.Timeout | undefined
+
+  function flush(): void {
+    clearTimeout(timer)
+    timer = undefined
+    if (lines !== '') write(lines)
+    lines = ''
+  }
+  function add(access: Access): void {
+    lines += formatAccess(access)
+    if (lines.length > FLUSH_BYTES) flush()
+    else timer ??= setTimeout(flush, FLUSH_MS).unref()
+  }
+  return { add, flush }
+}
+
+/** Without the query, which may carry secrets. What a client wrote is quoted, the rest cannot need it. */
+function formatAccess(access: Access): string {
+  const { time, requestId, traceId, ip, method, url, status, durationMs } = access
+  const end = url.indexOf('?')
+  const path = JSON.stringify(url.slice(0, end < 0 ? MAX_PATH : Math.min(end, MAX_PATH)))
+  const trace = traceId ? `,"trace_id":"${traceId}"` : ''
+  const ms = Math.round(durationMs * 1_000) / 1_000
+  return `{"level":30,"time":${time},"reqId":"${requestId}"${trace},"ip":"${ip}","method":"${method}","path":${path},"status":${status},"ms":${ms},"msg":"request"}\n`
+}

@@ -1,0 +1,121 @@
+import { createServer } from 'node:http'
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import { listen } from '../listen.ts'
+
+/** The values that each label may take; any other is counted as `other`. */
+export type LabelLists = Readonly<Record<string, readonly string[]>>
+/** One value per label. */
+export type LabelsOf<L extends LabelLists> = { readonly [K in keyof L]: L[K][number] }
+
+export interface MetricOptions<L extends LabelLists> {
+  readonly name: string
+  readonly help: string
+  readonly labels?: L
+}
+
+/** The metrics of one service. No label can take a value that is not on its list. */
+export interface Metrics {
+  readonly registry: Registry
+  counter<const L extends LabelLists = Record<never, never>>(
+    options: MetricOptions<L>,
+  ): { inc(labels?: LabelsOf<L>, by?: number): void }
+  /** With `collect`, the value is asked for at each scrape. */
+  gauge<const L extends LabelLists = Record<never, never>>(
+    options: MetricOptions<L> & { collect?(): number },
+  ): { set(value: number, labels?: LabelsOf<L>): void }
+  histogram<const L extends LabelLists = Record<never, never>>(
+    options: MetricOptions<L> & { buckets?: readonly number[] },
+  ): { observe(value: number, labels?: LabelsOf<L>): void }
+  /** Prometheus text format. */
+  text(): Promise<string>
+}
+
+/** Metrics with those of the process and `gatehouse_build_info` in them. */
+export function createMetrics(options: { service: string; version: string }): Metrics {
+  const registry = new Registry()
+  collectDefaultMetrics({ register: registry })
+  const base = (labels: LabelLists = {}) => ({
+    registers: [registry],
+    labelNames: Object.keys(labels),
+  })
+  const metrics: Metrics = {
+    registry,
+    counter({ labels, ...rest }) {
+      const bounded = boundedBy(labels)
+      const counter = new Counter({ ...rest, ...base(labels) })
+      return { inc: (values, by = 1) => counter.inc(bounded(values), by) }
+    },
+    gauge({ labels, collect, ...rest }) {
+      const bounded = boundedBy(labels)
+      const gauge = new Gauge({
+        ...rest,
+        ...base(labels),
+        ...(collect && {
+          collect() {
+            this.set(collect())
+          },
+        }),
+      })
+      return { set: (value, values) => gauge.set(bounded(values), value) }
+    },
+    histogram({ labels, buckets, ...rest }) {
+      const bounded = boundedBy(labels)
+      const histogram = new Histogram({
+        ...rest,
+        ...base(labels),
+        ...(buckets && { buckets: [...buckets] }),
+      })
+      return { observe: (value, values) => histogram.observe(bounded(values), value) }
+    },
+    text: () => registry.metrics(),
+  }
+  metrics
+    .gauge({
+      name: 'gatehouse_build_info',
+      help: 'Which service and version this is; always 1.',
+      labels: { service: [options.service], version: [options.version] },
+    })
+    .set(1, options)
+  return metrics
+}
+
+/**
+ * Serves `GET /metrics` on a listener of its own.
+ *
+ * @throws ConfigError CONFIG_LISTEN_FAILED
+ */
+export async function listenMetrics(
+  metrics: Metrics,
+  address: { host: string; port: number },
+): Promise<{ url: string; close(): Promise<void> }> {
+  const server = createServer({ requestTimeout: 5_000 }, async (request, response) => {
+    const isKnown = request.url === '/metrics' && request.method === 'GET'
+    if (!isKnown) return response.writeHead(404).end()
+    try {
+      const text = await metrics.text()
+      response.writeHead(200, { 'content-type': Registry.PROMETHEUS_CONTENT_TYPE }).end(text)
+    } catch {
+      response.writeHead(500).end()
+    }
+  })
+  const url = await listen(server, address)
+  return {
+    url: `${url}/metrics`,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      }),
+  }
+}
+
+function boundedBy<L extends LabelLists>(lists: L | undefined) {
+  const entries = Object.entries(lists ?? {})
+  return (values: Readonly<Record<string, string>> = {}): Record<string, string> =>
+    Object.fromEntries(
+      entries.map(([label, list]) => {
+        const value = values[label] ?? ''
+        return [label, list.includes(value) ? value : 'other']
+      }),
+    )
+}

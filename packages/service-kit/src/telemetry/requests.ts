@@ -1,0 +1,55 @@
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import { createAccessLog } from './access-log.ts'
+import { createDurations } from './durations.ts'
+import { lineWriter } from './log.ts'
+import type { Metrics } from './metrics.ts'
+import { createRequestIds, traceIdOf } from './trace.ts'
+
+export interface RequestTelemetryOptions {
+  readonly metrics?: Metrics
+}
+
+/** Request and trace ids, one access line per request, and the histogram of durations. */
+export const requestTelemetry = fp<RequestTelemetryOptions>(
+  async (app: FastifyInstance, { metrics }) => {
+    app.setGenReqId(createRequestIds())
+    app.setChildLoggerFactory((logger, bindings, options, raw) => {
+      const traceId = traceIdOf(raw.headers.traceparent)
+      return logger.child(traceId ? { ...bindings, trace_id: traceId } : bindings, options)
+    })
+
+    const write = lineWriter(app.log)
+    const access = write && createAccessLog(write)
+    const observe = metrics && createDurations(metrics.registry)
+    app.addHook('onResponse', (request, reply, done) => {
+      const durationMs = reply.elapsedTime
+      if (access && isLogged(request.log))
+        access.add({
+          time: Date.now(),
+          requestId: request.id,
+          traceId: traceIdOf(request.headers.traceparent),
+          ip: request.ip,
+          method: request.method,
+          url: request.url,
+          status: reply.statusCode,
+          durationMs,
+        })
+      const route = request.routeOptions.url ?? 'unmatched'
+      observe?.(request.method, route, reply.statusCode, durationMs / 1_000)
+      done()
+    })
+    if (!access) return
+    process.once('exit', access.flush)
+    app.addHook('onClose', async () => {
+      access.flush()
+      process.off('exit', access.flush)
+    })
+  },
+  { fastify: '5.x', name: 'service-kit/request-telemetry' },
+)
+
+/** By the logger's level and the route's own `logLevel`. */
+function isLogged(log: object): boolean {
+  return (log as { isLevelEnabled(level: string): boolean }).isLevelEnabled('info')
+}

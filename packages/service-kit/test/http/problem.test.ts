@@ -1,0 +1,250 @@
+import Fastify, { type FastifyInstance, type InjectOptions } from 'fastify'
+import t from 'tap'
+import { Type } from 'typebox'
+import { appOptions, createLogger, problems } from '../../src/index.ts'
+
+class CodedError extends Error {
+  constructor(code: string, message: string, extra: object = {}) {
+    super(message)
+    Object.assign(this, { code, ...extra })
+  }
+}
+
+const SECRET = 'canary-7c1d'
+
+const thrown: Record<string, unknown> = {
+  told: new CodedError('CERT_NOT_ALLOWED', 'you may not have app.example'),
+  titled: new CodedError('CERT_NOT_ALLOWED', 'no', { title: 'Not allowed' }),
+  errors: new CodedError('CERT_NOT_ALLOWED', 'no', {
+    errors: [{ pointer: '/names/0', detail: 'is not yours' }],
+  }),
+  busy: new CodedError('CERT_BUSY', `locked by ${SECRET}`, { retryAfter: 1.2 }),
+  exposed: new CodedError('CERT_BUSY', 'the order goes on', { expose: true, retryAfter: 5 }),
+  unlisted: new CodedError('CERT_UNLISTED', SECRET, { statusCode: 400 }),
+  auth: new CodedError('AUTH_SCOPE_MISSING', 'needs certs:issue', { statusCode: 403 }),
+  authDown: new CodedError('AUTH_ISSUER_DOWN', SECRET, { statusCode: 503, retryAfter: 3 }),
+  fastify500: new CodedError('FST_ERR_ODD', SECRET, { statusCode: 500 }),
+  odd: new CodedError('FST_ERR_ODD', SECRET, { statusCode: 200 }),
+  proto: new CodedError('constructor', SECRET),
+  plain: new Error(SECRET),
+  text: SECRET,
+  nothing: undefined,
+}
+
+async function buildApp(lines: string[] = []): Promise<FastifyInstance> {
+  const stream = { write: (line: string) => void lines.push(line) }
+  const log = createLogger({ level: 'debug', format: 'json', name: 'test', stream })
+  const app = Fastify({ ...appOptions(log), bodyLimit: 1_024 })
+  await app.register(problems, {
+    statusOf: { CERT_NOT_ALLOWED: 403, CERT_BUSY: 503 },
+    docsUrl: 'https://docs.example/errors',
+  })
+  app.get<{ Params: { what: string } }>('/throw/:what', async ({ params }) => {
+    throw thrown[params.what]
+  })
+  app.post(
+    '/items',
+    {
+      schema: {
+        body: Type.Object({
+          domain: Type.String({ minLength: 1 }),
+          count: Type.Optional(Type.Integer()),
+          nested: Type.Optional(Type.Object({ names: Type.Array(Type.String()) })),
+          labels: Type.Optional(Type.Record(Type.String(), Type.String())),
+        }),
+      },
+    },
+    async ({ body }) => ({ body }),
+  )
+  const Limit = Type.Optional(Type.String({ pattern: '^[0-9]{1,3}$' }))
+  app.get(
+    '/items/:id',
+    {
+      schema: {
+        params: Type.Object({ id: Type.String({ maxLength: 3 }) }),
+        querystring: Type.Object({ limit: Limit }),
+        headers: Type.Object({ 'x-mode': Type.Optional(Type.Literal('fast')) }),
+      },
+    },
+    async () => ({ ok: true }),
+  )
+  app.delete('/items/:id', async () => ({ ok: true }))
+  return app
+}
+
+const answers: [what: string, status: number, body: object, retryAfter?: string][] = [
+  [
+    'told',
+    403,
+    { title: 'Forbidden', detail: 'you may not have app.example', code: 'CERT_NOT_ALLOWED' },
+  ],
+  ['titled', 403, { title: 'Not allowed', detail: 'no', code: 'CERT_NOT_ALLOWED' }],
+  ['errors', 403, { detail: 'no', errors: [{ pointer: '/names/0', detail: 'is not yours' }] }],
+  [
+    'busy',
+    503,
+    { title: 'Service Unavailable', detail: undefined, code: 'CERT_BUSY', requestId: String },
+    '2',
+  ],
+  ['exposed', 503, { detail: 'the order goes on', code: 'CERT_BUSY' }, '5'],
+  ['auth', 403, { detail: 'needs certs:issue', code: 'AUTH_SCOPE_MISSING', requestId: undefined }],
+  ['authDown', 503, { detail: undefined, code: 'AUTH_ISSUER_DOWN' }, '3'],
+  ...['unlisted', 'fastify500', 'odd', 'proto', 'plain', 'text', 'nothing'].map(
+    (what): [string, number, object] => [
+      what,
+      500,
+      { title: 'Internal error', detail: undefined, code: 'INTERNAL', requestId: String },
+    ],
+  ),
+]
+
+t.test('what is thrown is answered', async (t) => {
+  const lines: string[] = []
+  const app = await buildApp(lines)
+  for (const [what, status, body, retryAfter] of answers)
+    t.test(what, async (t) => {
+      lines.length = 0
+      const response = await app.inject(`/throw/${what}`)
+      t.equal(response.statusCode, status)
+      t.match(response.headers, {
+        'content-type': /^application\/problem\+json/,
+        'cache-control': 'no-store',
+        'retry-after': retryAfter,
+      })
+      const told = response.json()
+      t.match(told, { status, ...body })
+      t.equal(told.type, `https://docs.example/errors#${told.code.toLowerCase()}`)
+      t.notMatch(response.body, SECRET)
+      const [line] = lines.map((line) => JSON.parse(line))
+      t.match(line, { level: status === 500 ? 50 : status > 500 ? 40 : 20, reqId: String })
+      if (status > 500) t.equal(line.reqId, told.requestId, 'the id finds the log line')
+    })
+})
+
+const json = { 'content-type': 'application/json' }
+const post = (body: unknown): InjectOptions => ({
+  method: 'POST',
+  url: '/items',
+  headers: json,
+  payload: typeof body === 'string' ? body : JSON.stringify(body),
+})
+const invalid = (...errors: string[]) => ({
+  status: 400,
+  code: 'FST_ERR_VALIDATION',
+  errors: errors.map((error) => ({
+    pointer: error.split(' ', 1)[0],
+    detail: error.slice(error.indexOf(' ') + 1),
+  })),
+})
+
+const requests: [what: string, request: InjectOptions | string, problem: object][] = [
+  ['an unknown member', post({ domain: 'a', foo: 1 }), invalid('/foo is not a known member')],
+  [
+    'two unknown members',
+    post({ domain: 'a', foo: 1, bar: 2 }),
+    invalid('/foo is not a known member', '/bar is not a known member'),
+  ],
+  [
+    'an unknown member below',
+    post({ domain: 'a', nested: { names: [], x: 1 } }),
+    invalid('/nested/x is not a known member'),
+  ],
+  ['a missing member', post({}), invalid('/domain is missing')],
+  [
+    'a missing member below',
+    post({ domain: 'a', nested: {} }),
+    invalid('/nested/names is missing'),
+  ],
+  ['a number for a string', post({ domain: 1 }), invalid('/domain must be string')],
+  ['a string for a number', post({ domain: 'a', count: '1' }), invalid('/count must be integer')],
+  ['an array for a string', post({ domain: ['a'] }), invalid('/domain must be string')],
+  ['null for a string', post({ domain: null }), invalid('/domain must be string')],
+  [
+    'a wrong item',
+    post({ domain: 'a', nested: { names: ['a', 1] } }),
+    invalid('/nested/names/1 must be string'),
+  ],
+  [
+    'too short a string',
+    post({ domain: '' }),
+    invalid('/domain must not have fewer than 1 characters'),
+  ],
+  ['an array as body', post([]), { status: 400, code: 'FST_ERR_VALIDATION' }],
+  ['null as body', post('null'), { status: 400, code: 'FST_ERR_VALIDATION' }],
+  ['no body', { method: 'POST', url: '/items' }, { status: 400, code: 'FST_ERR_VALIDATION' }],
+  ['an empty body', post(''), { status: 400, code: 'FST_ERR_CTP_EMPTY_JSON_BODY' }],
+  ['malformed JSON', post('{"domain":'), { status: 400, code: 'FST_ERR_CTP_INVALID_JSON_BODY' }],
+  [
+    'a poisoned prototype',
+    post('{"__proto__":{"a":1},"domain":"a"}'),
+    { status: 400, code: 'FST_ERR_CTP_INVALID_JSON_BODY' },
+  ],
+  [
+    'a large body',
+    post({ domain: 'a'.repeat(2_000) }),
+    { status: 413, code: 'FST_ERR_CTP_BODY_TOO_LARGE' },
+  ],
+  [
+    'a form',
+    { ...post('domain=a'), headers: { 'content-type': 'application/x-www-form-urlencoded' } },
+    { status: 415, code: 'FST_ERR_CTP_INVALID_MEDIA_TYPE' },
+  ],
+  ['an unknown query parameter', '/items/1?foo=1', invalid('/foo is not a known member')],
+  ['a doubled query parameter', '/items/1?limit=1&limit=2', invalid('/limit must be string')],
+  [
+    'a query parameter of the wrong form',
+    '/items/1?limit=-1',
+    { status: 400, errors: [{ pointer: '/limit' }] },
+  ],
+  [
+    'a path parameter that is too long',
+    '/items/1234',
+    invalid('/id must not have more than 3 characters'),
+  ],
+  [
+    'a wrong header',
+    { url: '/items/1', headers: { 'x-mode': 'slow' } },
+    { status: 400, errors: [{ pointer: '/x-mode' }] },
+  ],
+  [
+    'an unknown path',
+    '/nothing',
+    { status: 404, code: 'NOT_FOUND', detail: 'There is nothing at this path.' },
+  ],
+  [
+    'an unknown path with a form',
+    { method: 'POST', url: '/x', headers: { 'content-type': 'text/x' }, payload: 'x' },
+    { status: 404, code: 'NOT_FOUND' },
+  ],
+  [
+    'a wrong method',
+    { method: 'PUT', url: '/items/1?a=b' },
+    { status: 405, code: 'METHOD_NOT_ALLOWED', detail: 'This path answers DELETE, GET, HEAD.' },
+  ],
+  ['a bad path', '/items/%zz', { status: 400, code: 'FST_ERR_BAD_URL' }],
+]
+
+t.test('what is wrong with a request is told', async (t) => {
+  const app = await buildApp()
+  for (const [what, request, problem] of requests)
+    t.test(what, async (t) => {
+      const response = await app.inject(request)
+      const told = response.json()
+      t.match(told, { title: String, detail: String, ...problem })
+      t.equal(response.statusCode, told.status)
+      t.match(response.headers['content-type'], 'application/problem+json')
+    })
+
+  t.test('a wrong method names the right ones', async (t) => {
+    const { headers } = await app.inject({ method: 'PUT', url: '/items/1' })
+    t.equal(headers.allow, 'DELETE, GET, HEAD')
+  })
+  t.test('a flood of unknown members gets a short answer', async (t) => {
+    const body = Object.fromEntries(Array.from({ length: 90 }, (_, i) => [`k${i}`, 1]))
+    t.ok((await app.inject(post(body))).json().errors.length <= 20)
+  })
+  t.test('open maps stay open, other headers are allowed', async (t) => {
+    t.equal((await app.inject(post({ domain: 'a', labels: { any: 'thing' } }))).statusCode, 200)
+    t.equal((await app.inject({ url: '/items/1', headers: { 'x-other': 'a' } })).statusCode, 200)
+  })
+})

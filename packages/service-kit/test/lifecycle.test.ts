@@ -1,0 +1,164 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { get, Agent as HttpAgent } from 'node:http'
+import { text } from 'node:stream/consumers'
+import Fastify from 'fastify'
+import { pino } from 'pino'
+import t, { type Test } from 'tap'
+import { runService, systemClock } from '../src/index.ts'
+
+const log = pino({ level: 'silent' })
+
+/** Asks on a connection that is kept, so that closing it is the service's part. */
+function ask(url: string): Promise<string> {
+  const agent = new HttpAgent({ keepAlive: true })
+  return new Promise((resolve, reject) => {
+    get(url, { agent }, (response) => resolve(text(response))).on('error', reject)
+  })
+}
+
+async function start(t: Test, graceMs = 10_000) {
+  const file = new URL('fixtures/service.ts', import.meta.url)
+  const child = fork(file, [String(graceMs)], { stdio: 'pipe' })
+  t.teardown(() => child.kill('SIGKILL'))
+  const output = text(child.stdout!)
+  const exit = once(child, 'exit').then(async ([code]) => ({ code, output: await output }))
+  return { child, exit, url: String(await message(child)) }
+}
+
+async function message(child: ChildProcess) {
+  const [value] = await once(child, 'message')
+  return value
+}
+
+t.test('SIGTERM: the answer in flight is finished, then the process ends by itself', async (t) => {
+  const { child, exit, url } = await start(t)
+  t.match(url, /^http:\/\/127\.0\.0\.1:\d+$/)
+  t.equal(await ask(`${url}/`), 'ready')
+  const answer = ask(`${url}/slow`)
+  t.equal(await message(child), 'in flight')
+
+  child.kill('SIGTERM')
+  const refused = async () =>
+    ask(`${url}/`).then(
+      () => false,
+      () => true,
+    )
+  while (!(await refused()));
+  child.send('release')
+  t.equal(await answer, 'finished')
+  t.equal(await message(child), 'closed')
+  t.match(await exit, { code: 0, output: /"msg":"stopping"[\s\S]*"msg":"stopped"/ })
+})
+
+t.test('a second signal ends it at once', async (t) => {
+  const { child, exit, url } = await start(t)
+  const answer = ask(`${url}/slow`).catch(() => 'cut')
+  await message(child)
+  child.kill('SIGINT')
+  await once(child.stdout!, 'data')
+  child.kill('SIGINT')
+  t.match(await exit, { code: 1, output: /second SIGINT/ })
+  t.equal(await answer, 'cut')
+})
+
+t.test('the grace period ends it, also after an unexpected error', async (t) => {
+  const { child, exit, url } = await start(t, 50)
+  ask(`${url}/slow`).catch(() => {})
+  await message(child)
+  await ask(`${url}/crash`)
+  t.match(await exit, { code: 1, output: /unexpected error, stopping[\s\S]*killed by timeout/ })
+})
+
+t.test('SIGHUP reloads, and what fails changes nothing', async (t) => {
+  const { child, exit, url } = await start(t)
+  const lines: string[] = []
+  for (const expected of [
+    'configuration reloaded',
+    'configuration not reloaded',
+    'configuration reloaded',
+  ]) {
+    child.kill('SIGHUP')
+    const [line] = await once(child.stdout!, 'data')
+    lines.push(JSON.parse(String(line)).msg)
+    t.match(lines.at(-1), expected)
+  }
+  t.equal(await ask(url), 'ready')
+  child.kill('SIGTERM')
+  t.match(await exit, { code: 0 })
+})
+
+t.test('runService in this process', async (t) => {
+  const before = process.listenerCount('SIGTERM')
+  let closed = 0
+  const running = await runService({
+    app: Fastify().get('/', async () => 'ready'),
+    host: '127.0.0.1',
+    port: 0,
+    log,
+    onClose: async () => void closed++,
+  })
+  t.equal(await ask(running.url), 'ready')
+
+  const port = Number(new URL(running.url).port)
+  const refusals: [what: string, address: { host: string; port: number }, message: string][] = [
+    [
+      'a port in use',
+      { host: '127.0.0.1', port },
+      `127.0.0.1:${port}: the port is in use by another program`,
+    ],
+    [
+      'a foreign address',
+      { host: '192.0.2.1', port },
+      `192.0.2.1:${port}: this machine does not have that address`,
+    ],
+  ]
+  for (const [what, address, message] of refusals)
+    t.test(`${what} is one clear line`, async (t) => {
+      await t.rejects(runService({ app: Fastify(), ...address, log }), {
+        code: 'CONFIG_LISTEN_FAILED',
+        message: `cannot listen on ${message}`,
+      })
+    })
+
+  t.test('a plugin that fails is told as it is', async (t) => {
+    const app = Fastify()
+    app.register(async () => {
+      throw new Error('no store')
+    })
+    await t.rejects(runService({ app, host: '127.0.0.1', port: 0, log }), { message: 'no store' })
+  })
+
+  t.test('close() stops it and leaves no handler behind', async (t) => {
+    await running.close()
+    t.equal(closed, 1)
+    t.equal(process.listenerCount('SIGTERM'), before)
+    await t.rejects(ask(running.url))
+  })
+})
+
+t.test('systemClock', async (t) => {
+  t.ok(Math.abs(systemClock.now() - Date.now()) < 1_000)
+  t.test('a timer fires, a cancelled one does not', async (t) => {
+    const fired: string[] = []
+    systemClock.setTimer(() => fired.push('cancelled'), 1).cancel()
+    await new Promise<void>((resolve) => {
+      const keepAlive = setTimeout(() => {}, 5_000)
+      systemClock.setTimer(() => {
+        fired.push('fired')
+        clearTimeout(keepAlive)
+        resolve()
+      }, 5)
+    })
+    t.strictSame(fired, ['fired'])
+  })
+  t.test('a timer beyond what setTimeout can hold does not fire at once', async (t) => {
+    let fired = false
+    const timer = systemClock.setTimer(() => {
+      fired = true
+    }, 30 * 86_400_000)
+    await new Promise((resolve) => setTimeout(resolve, 5))
+    timer.cancel()
+    t.notOk(fired)
+  })
+})

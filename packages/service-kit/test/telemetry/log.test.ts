@@ -1,0 +1,203 @@
+import { readFileSync } from 'node:fs'
+import fc from 'fast-check'
+import Fastify from 'fastify'
+import t from 'tap'
+import { appOptions, createLogger, createMetrics, requestTelemetry } from '../../src/index.ts'
+import { scrubLine } from '../../src/telemetry/scrub.ts'
+
+const CANARY = 'canary5b8e2d'
+const PEM = readFileSync(new URL('../fixtures/first.key.pem', import.meta.url), 'utf8')
+const JWT = `eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiIke${CANARY}In0.c2lnbmF0dXJl`
+
+function capture(level = 'trace') {
+  const lines: string[] = []
+  const stream = { write: (text: string) => void lines.push(...text.split('\n').filter(Boolean)) }
+  const log = createLogger({ level, format: 'json', name: 'test', stream })
+  return { lines, log, last: () => JSON.parse(lines.at(-1) ?? '{}') }
+}
+
+const NAMES = [
+  'authorization',
+  'Authorization',
+  'proxy-authorization',
+  'cookie',
+  'set-cookie',
+  'Set-Cookie',
+  'privateKey',
+  'private_key',
+  'key',
+  'psk',
+  'apiKey',
+  'api-key',
+  'masterKey',
+  'secret',
+  'clientSecret',
+  'client_secret',
+  'password',
+  'passphrase',
+  'token',
+  'access_token',
+  'idToken',
+  'refreshToken',
+  'credentials',
+]
+const HARMLESS = ['keyType', 'csr', 'certificate', 'publicKey', 'keyId', 'tokenType', 'domain']
+
+t.test('a secret by its name is never logged', async (t) => {
+  const { log, last } = capture()
+  for (const name of NAMES)
+    t.test(name, async (t) => {
+      log.info({ [name]: CANARY, a: { b: [{ c: { [name]: [CANARY] } }] } }, 'nested')
+      t.match(last(), { [name]: '[redacted]', a: { b: [{ c: { [name]: '[redacted]' } }] } })
+      log.child({ [name]: CANARY, x: { [name]: { deep: CANARY } } }).info('bound')
+      t.match(last(), { [name]: '[redacted]', x: { [name]: '[redacted]' } })
+      log.error(Object.assign(new Error('odd', { cause: { [name]: CANARY } }), { [name]: CANARY }))
+      t.match(last(), { err: { type: 'Error', message: 'odd', [name]: '[redacted]' } })
+      t.notMatch(JSON.stringify(last()), CANARY)
+    })
+  t.test('while what only sounds alike is', async (t) => {
+    log.info(Object.fromEntries(HARMLESS.map((name) => [name, name])))
+    t.match(last(), Object.fromEntries(HARMLESS.map((name) => [name, name])))
+  })
+})
+
+const TEXTS: [what: string, text: string][] = [
+  ['a PEM key', PEM.replace(/^M.{10}/m, CANARY)],
+  ['a PEM key in one line', PEM.replaceAll('\n', '').replace('EY-----', `EY-----${CANARY}`)],
+  ['an RSA key', `x -----BEGIN RSA PRIVATE KEY-----\n${CANARY}`],
+  ['a JWT', JWT],
+  ['a JWT in a URL', `https://a.example/?id_token=${JWT}&x=1`],
+  ['a JWT on a new line', `first\n${JWT}`],
+  ['a JWT in quotes', `"${JWT}"`],
+  ['an API key', `APIKey ${CANARY}`],
+  ['a lower-case scheme', `apikey ${CANARY}`],
+  ['a bearer token', `authorization: Bearer ${CANARY}`],
+  ['basic credentials', `Basic ${CANARY}==`],
+]
+
+t.test('a secret by its shape is never logged', async (t) => {
+  for (const [what, text] of TEXTS)
+    t.test(what, async (t) => {
+      const { log, lines } = capture()
+      log.info(text)
+      log.info({ note: text, list: [`a ${text}`] }, 'object')
+      log.warn({ err: new Error(text, { cause: new Error(text) }) })
+      log.child({ note: text }).debug('child')
+      t.equal(lines.length, 4)
+      for (const line of lines) {
+        t.match(JSON.parse(line), { level: Number, name: 'test' }, 'the line is still JSON')
+        t.match(line, '[redacted]')
+        t.notMatch(line, CANARY)
+      }
+    })
+
+  t.test('a certificate and ordinary words stay', async (t) => {
+    const { log, last } = capture()
+    const cert = readFileSync(new URL('../fixtures/first.cert.pem', import.meta.url), 'utf8')
+    log.info({ cert }, 'eyJ is how a token begins, the bearer of it, basic')
+    t.match(last(), { cert, msg: 'eyJ is how a token begins, the bearer of it, basic' })
+  })
+
+  t.test('no line takes long', async (t) => {
+    const parts = ['eyJ', 'eyJaaaaa.', 'Bearer ', '-----BEGIN ', ' PRIVATE KEY-----', 'a', '.', '-']
+    for (const part of parts) scrubLine(part.repeat(300_000))
+    t.pass('300,000 repeats of each part')
+  })
+
+  t.test('nothing else is changed', async () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'grapheme' }), (text) => {
+        const line = JSON.stringify({ text })
+        return /eyJ|apikey|bearer|basic|BEGIN/i.test(text) || scrubLine(line) === line
+      }),
+    )
+  })
+})
+
+t.test('odd values are logged without a fault', async (t) => {
+  const { log, last } = capture()
+  const loop: { self?: unknown; list: unknown[] } = { list: [] }
+  loop.self = loop
+  log.info({ loop, buffer: Buffer.from(CANARY), none: null, big: 1n.toString(), at: new Date(0) })
+  t.match(last(), { buffer: '[omitted]', none: null, at: '1970-01-01T00:00:00.000Z' })
+  log.info({ req: { method: 'GET', url: `/a?code=${CANARY}`, headers: { cookie: CANARY } } })
+  t.strictSame(last().req, { method: 'GET', path: '/a' })
+})
+
+t.test('requestTelemetry', async (t) => {
+  const { lines, log } = capture('info')
+  const metrics = createMetrics({ service: 'test', version: '0' })
+  const app = Fastify(appOptions(log))
+  await app.register(requestTelemetry, { metrics })
+  app.get('/a/:id', async (request) => {
+    request.log.info('inside')
+    return request.id
+  })
+  app.get('/quiet', { logLevel: 'warn' }, async () => '')
+
+  const trace = '4bf92f3577b34da6a3ce929d0e0e4736'
+  const first = await app.inject({
+    url: `/a/1?token=${CANARY}`,
+    headers: { traceparent: `00-${trace}-00f067aa0ba902b7-01`, 'x-request-id': 'mine' },
+  })
+  const second = await app.inject(`/a/${encodeURIComponent('"}\n')}`)
+  await app.inject({ method: 'POST', url: '/nothing' })
+  await app.inject('/quiet')
+  await app.close()
+  const records = lines.map((line) => JSON.parse(line))
+  const access = records.filter(({ msg }) => msg === 'request')
+
+  t.test('one access line per request, without query', async (t) => {
+    t.match(access, [
+      { level: 30, method: 'GET', path: '/a/1', status: 200, ms: Number, ip: '127.0.0.1' },
+      { method: 'GET', path: '/a/%22%7D%0A', status: 200 },
+      { method: 'POST', path: '/nothing', status: 404 },
+    ])
+    t.equal(access.length, 3, 'and none for a route that asks for less')
+    t.notMatch(lines.join(), CANARY)
+  })
+
+  t.test('request ids are ours and unique, also in what a handler logs', async (t) => {
+    t.not(first.body, 'mine')
+    t.not(first.body, second.body)
+    t.strictSame(
+      access.slice(0, 2).map(({ reqId }) => reqId),
+      [first.body, second.body],
+    )
+    t.equal(records.find(({ msg }) => msg === 'inside').reqId, first.body)
+  })
+
+  t.test('the trace id is on every line of its request', async (t) => {
+    const traced = records.filter(({ trace_id }) => trace_id === trace)
+    t.strictSame(
+      traced.map(({ msg }) => msg),
+      ['inside', 'request'],
+    )
+  })
+
+  t.test('durations are counted by route pattern', async (t) => {
+    const text = await metrics.text()
+    t.match(text, 'http_request_duration_seconds_count{method="GET",route="/a/:id",status="2xx"} 2')
+    t.match(
+      text,
+      'http_request_duration_seconds_count{method="POST",route="unmatched",status="4xx"} 1',
+    )
+    t.match(text, /_bucket\{method="GET",route="\/a\/:id",status="2xx",le="\+Inf"\} 2/)
+  })
+})
+
+const traceparents: [what: string, header: string | string[] | undefined][] = [
+  ['none', undefined],
+  ['another version', `01-${'a'.repeat(32)}-${'b'.repeat(16)}-01`],
+  ['version ff', `ff-${'a'.repeat(32)}-${'b'.repeat(16)}-01`],
+  ['zeros as trace id', `00-${'0'.repeat(32)}-${'b'.repeat(16)}-01`],
+  ['zeros as parent id', `00-${'a'.repeat(32)}-${'0'.repeat(16)}-01`],
+  ['upper case', `00-${'A'.repeat(32)}-${'b'.repeat(16)}-01`],
+  ['more at the end', `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01-x`],
+  ['a quote', `00-${'a'.repeat(31)}"-${'b'.repeat(16)}-01`],
+]
+
+t.test('a traceparent that is not valid is not followed', async (t) => {
+  const { traceIdOf } = await import('../../src/telemetry/trace.ts')
+  for (const [what, header] of traceparents) t.equal(traceIdOf(header), undefined, what)
+})
