@@ -1,1 +1,19 @@
-export {}
+export type { Caller, KeyCaller, TokenCaller } from './caller.ts'
+export { AUTH_ERRORS, AuthError, type AuthErrorCode } from './errors.ts'
+export { localSource, remoteSource, type TokenSource } from './jwt/sources.ts'
+export { createVerifier, type Verify } from './jwt/verify.ts'
+export {
+  type AuthDeps,
+  createRemoteKeys,
+  type Log,
+  type RemoteKeys,
+  type RemoteKeysOptions,
+} from './oidc/remote-keys.ts'
+export { type AuthOptions, AuthOptionsSchema } from './options.ts'
+export {
+  type Auth,
+  type AuthPluginOptions,
+  type CallerDemand,
+  default,
+} from './plugin.ts'
+export { type AuthOptionsFault, checkAuthOptions } from './settings.ts'

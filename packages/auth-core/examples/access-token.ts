@@ -1,0 +1,25 @@
+// Routes behind access tokens of an OpenID provider.
+// ISSUER_URL=… node examples/access-token.ts
+import auth from '@gatehouse/auth-core'
+import Fastify from 'fastify'
+
+export async function buildApp(issuerUrl: string) {
+  const app = Fastify()
+  await app.register(auth, {
+    jwt: { issuerUrl, audience: 'https://reports.example', requiredScopes: ['reports:read'] },
+  })
+  app.get('/reports', { onRequest: app.requireCaller() }, (request) => ({
+    readBy: request.caller.subject,
+  }))
+  app.delete('/reports', { onRequest: app.requireCaller({ scopes: ['reports:write'] }) }, () => ({
+    deleted: true,
+  }))
+  // The start does not wait for the issuer; this says whether it answers.
+  app.get('/readyz', () => app.auth.status())
+  return app
+}
+
+if (import.meta.main) {
+  const app = await buildApp(process.env.ISSUER_URL ?? '')
+  await app.listen({ port: 3000 })
+}

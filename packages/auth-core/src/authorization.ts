@@ -1,0 +1,44 @@
+import type { IncomingMessage } from 'node:http'
+import { AuthError } from './errors.ts'
+
+/** How a caller says who it is. */
+export type Method = 'psk' | 'jwt'
+
+/** Authentication schemes (RFC 9110 section 11.1), whose names have no case. */
+const METHODS: Readonly<Record<string, Method>> = Object.assign(Object.create(null), {
+  apikey: 'psk',
+  bearer: 'jwt',
+})
+
+/**
+ * Reads the one Authorization header of a request.
+ *
+ * @throws AuthError AUTH_CREDENTIALS_MISSING, AUTH_HEADER_INVALID, AUTH_SCHEME_UNSUPPORTED
+ */
+export function readAuthorization(
+  { headers, rawHeaders }: IncomingMessage,
+  accepted: readonly Method[],
+): { method: Method; credentials: string } {
+  const { authorization } = headers
+  if (authorization === undefined) throw new AuthError('AUTH_CREDENTIALS_MISSING')
+  if (isRepeated(rawHeaders))
+    throw new AuthError('AUTH_HEADER_INVALID', { detail: 'more than one Authorization header' })
+
+  const space = authorization.indexOf(' ')
+  const scheme = space === -1 ? authorization : authorization.slice(0, space)
+  const method = METHODS[scheme.toLowerCase()]
+  if (!method || !accepted.includes(method)) throw new AuthError('AUTH_SCHEME_UNSUPPORTED')
+  const credentials = space === -1 ? '' : authorization.slice(space).trimStart()
+  if (credentials === '') throw new AuthError('AUTH_HEADER_INVALID', { detail: 'no credentials' })
+  return { method, credentials }
+}
+
+/** Node keeps the first of several; a proxy in front may have looked at another one. */
+function isRepeated(rawHeaders: readonly string[]): boolean {
+  let count = 0
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] ?? ''
+    if (name.length === 13 && name.toLowerCase() === 'authorization') count++
+  }
+  return count > 1
+}

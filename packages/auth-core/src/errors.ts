@@ -1,0 +1,166 @@
+interface ErrorEntry {
+  title: string
+  action: string
+  /** HTTP status of the answer. */
+  status: number
+  /** RFC 6750 section 3.1 error of the Bearer challenge; absent where the request had no credentials. */
+  challenge?: 'invalid_request' | 'invalid_token' | 'insufficient_scope'
+}
+
+/** Every error of this package: what it means, what to do about it, and how a route answers it. */
+export const AUTH_ERRORS = {
+  AUTH_OPTIONS_INVALID: {
+    title: 'Options are not valid',
+    action: 'Correct what the message points at. Each fault is named by its JSON pointer.',
+    status: 500,
+  },
+  AUTH_NOT_GUARDED: {
+    title: 'The caller of an unguarded route is not known',
+    action: 'Add `onRequest: app.requireCaller()` to the route that reads `request.caller`.',
+    status: 500,
+  },
+  AUTH_CREDENTIALS_MISSING: {
+    title: 'Credentials are missing',
+    action: 'Send `Authorization: APIKey <key>` or `Authorization: Bearer <token>`.',
+    status: 401,
+  },
+  AUTH_SCHEME_UNSUPPORTED: {
+    title: 'Authorization scheme is not supported here',
+    action: 'Use a scheme that the WWW-Authenticate header of the answer offers.',
+    status: 401,
+  },
+  AUTH_HEADER_INVALID: {
+    title: 'Authorization header is not valid',
+    action: 'Send one Authorization header, made of a scheme, a space and the credentials.',
+    status: 400,
+    challenge: 'invalid_request',
+  },
+  AUTH_KEY_INVALID: {
+    title: 'API key is not valid',
+    action: 'Use one of the configured keys, whole and unchanged.',
+    status: 401,
+  },
+  AUTH_TOKEN_TOO_LARGE: {
+    title: 'Access token is too large',
+    action: 'Ask the issuer for a token with fewer claims: 16,384 characters are read.',
+    status: 401,
+    challenge: 'invalid_token',
+  },
+  AUTH_TOKEN_MALFORMED: {
+    title: 'Access token is not a well-formed JWT',
+    action:
+      'Send a signed JWT in compact form, unchanged. Opaque and encrypted tokens are not read.',
+    status: 401,
+    challenge: 'invalid_token',
+  },
+  AUTH_TOKEN_CRITICAL: {
+    title: 'Access token demands an extension that is not supported',
+    action: 'Have the issuer leave the `crit` header out.',
+    status: 401,
+    challenge: 'invalid_token',
+  },
+  AUTH_TOKEN_TYPE: {
+    title: 'Token is not an access token',
+    action: 'Send an access token: header `typ` is `at+jwt`, `JWT` or absent.',
+    status: 401,
+    challenge: 'invalid_token',
+  },
+  AUTH_TOKEN_ALGORITHM: {
+    title: 'Access token is signed with an algorithm that is not accepted',
+    action:
+      'Have the issuer sign with RS, PS or ES 256 to 512 or EdDSA, as its published key says.',
+    status: 401,
+    challenge: 'invalid_token',
+  },
+  AUTH_TOKEN_ISSUER: {
+    title: 'Access token is from an issuer that is not accepted',
+    action: 'Compare the token’s `iss` with `issuerUrl`: they are equal to the last slash.',
+    status: 401,
+    challenge: 'invalid_token',
+  },
+  AUTH_TOKEN_KEY_UNKNOWN: {
+    title: 'Access token is signed with a key that the issuer does not publish',
+    action: 'Get a new token. A new signing key is noticed within 30 seconds.',
+    status: 401,
+    challenge: 'invalid_token',
+  },
+  AUTH_TOKEN_SIGNATURE: {
+    title: 'Access token has a wrong signature',
+    action: 'Send the token as the issuer made it.',
+    status: 401,
+    challenge: 'invalid_token',
+  },
+  AUTH_TOKEN_CLAIMS: {
+    title: 'Access token lacks a claim or has one of the wrong type',
+    action: 'Have the issuer set `sub`, `aud` and `exp`; the log names the claim.',
+    status: 401,
+    challenge: 'invalid_token',
+  },
+  AUTH_TOKEN_AUDIENCE: {
+    title: 'Access token is for another audience',
+    action: 'Ask the issuer for a token whose `aud` holds the configured audience.',
+    status: 401,
+    challenge: 'invalid_token',
+  },
+  AUTH_TOKEN_EXPIRED: {
+    title: 'Access token has expired',
+    action: 'Get a new token. If it is new, compare the clocks.',
+    status: 401,
+    challenge: 'invalid_token',
+  },
+  AUTH_TOKEN_NOT_YET_VALID: {
+    title: 'Access token is not valid yet',
+    action: 'Compare the clocks of the issuer and of this machine.',
+    status: 401,
+    challenge: 'invalid_token',
+  },
+  AUTH_SCOPE_MISSING: {
+    title: 'A scope is missing',
+    action: 'Ask for credentials with the scopes that the answer names.',
+    status: 403,
+    challenge: 'insufficient_scope',
+  },
+  AUTH_ISSUER_UNREACHABLE: {
+    title: 'The issuer of the token cannot be reached',
+    action: 'Try again after Retry-After. The log has the cause: network, TLS trust or status.',
+    status: 503,
+  },
+  AUTH_ISSUER_INVALID: {
+    title: 'The issuer of the token gives no usable metadata',
+    action:
+      'Compare `issuerUrl` with the `issuer` of its discovery document; the log has the cause.',
+    status: 503,
+  },
+} as const satisfies Record<`AUTH_${string}`, ErrorEntry>
+
+export type AuthErrorCode = keyof typeof AUTH_ERRORS
+
+interface AuthErrorOptions extends ErrorOptions {
+  /** What the client is told; default: the title of the code. */
+  message?: string
+  /** What only the log is told. May hold claims, never a key or a token. */
+  detail?: string | undefined
+  /** Seconds until another try can help. */
+  retryAfter?: number
+  /** Scopes that the route demands. */
+  scopes?: readonly string[]
+}
+
+/** An error of this package. `code` is stable and `message` may be shown to the client. */
+export class AuthError extends Error {
+  override readonly name = 'AuthError'
+  readonly code: AuthErrorCode
+  readonly statusCode: number
+  readonly detail: string | undefined
+  readonly retryAfter: number | undefined
+  readonly scopes: readonly string[] | undefined
+
+  constructor(code: AuthErrorCode, options: AuthErrorOptions = {}) {
+    super(options.message ?? AUTH_ERRORS[code].title, options)
+    this.code = code
+    this.statusCode = AUTH_ERRORS[code].status
+    this.detail = options.detail
+    this.retryAfter = options.retryAfter
+    this.scopes = options.scopes
+  }
+}

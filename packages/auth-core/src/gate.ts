@@ -1,0 +1,44 @@
+import type { IncomingMessage } from 'node:http'
+import { type Method, readAuthorization } from './authorization.ts'
+import type { Caller } from './caller.ts'
+import { remoteSource } from './jwt/sources.ts'
+import { createVerifier } from './jwt/verify.ts'
+import { type AuthDeps, createRemoteKeys, type RemoteKeys } from './oidc/remote-keys.ts'
+import { createComparator } from './psk/comparator.ts'
+import type { Settings } from './settings.ts'
+
+/** What the plugin does with one set of options. */
+export interface Gate {
+  /** The methods that are accepted, in the order in which they are offered. */
+  readonly methods: readonly Method[]
+  /** Keys of the issuers, each under what its keys depend on. */
+  readonly remotes: ReadonlyMap<string, RemoteKeys>
+  /**
+   * Says who is calling. Synchronous but for a token whose key must be fetched.
+   *
+   * @throws AuthError of every 4xx and 503 code; asynchronous ones as a rejection
+   */
+  identify(request: IncomingMessage): Caller | Promise<Caller>
+}
+
+/** @param previous - the gate that is replaced; what it knows of an unchanged issuer is kept */
+export function createGate(settings: Settings, deps: AuthDeps, previous?: Gate): Gate {
+  const remotes = new Map<string, RemoteKeys>()
+  const sources = settings.issuers.map(({ audience, requiredScopes, ...options }) => {
+    const id = JSON.stringify(options)
+    const keys = previous?.remotes.get(id) ?? createRemoteKeys(options, deps)
+    remotes.set(id, keys)
+    return remoteSource({ issuer: options.issuerUrl, audience, requiredScopes, keys })
+  })
+  const methods: Method[] = []
+  if (settings.keys.length > 0) methods.push('psk')
+  if (sources.length > 0) methods.push('jwt')
+
+  const compare = createComparator(settings.keys)
+  const verify = createVerifier(sources, deps.now)
+  function identify(request: IncomingMessage): Caller | Promise<Caller> {
+    const { method, credentials } = readAuthorization(request, methods)
+    return method === 'psk' ? compare(credentials) : verify(credentials)
+  }
+  return { methods, remotes, identify }
+}

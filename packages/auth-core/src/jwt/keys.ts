@@ -1,0 +1,82 @@
+import { createPublicKey, type JsonWebKey, type KeyObject } from 'node:crypto'
+import { createVerifier, type Algorithm as FastJwtAlgorithm } from 'fast-jwt'
+
+/** A key together with the algorithms that fit it. */
+export interface VerificationKey {
+  readonly kid: string | undefined
+  readonly algorithms: readonly string[]
+  /** Whether the token is signed with this key and one of its algorithms. */
+  verifies(token: string): boolean
+}
+
+/** Algorithms of keys that an issuer publishes. */
+export const PUBLIC_ALGORITHMS: readonly string[] = [
+  ...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'],
+  ...['ES256', 'ES384', 'ES512', 'EdDSA'],
+]
+
+/** Algorithms of keys that only this program knows. */
+export const LOCAL_ALGORITHMS: readonly string[] = ['HS256']
+
+/** A key of this program: at least 32 bytes (RFC 7518 section 3.2). */
+export function secretKey(secret: Uint8Array, kid?: string): VerificationKey {
+  if (secret.length < 32) throw new TypeError('an HS256 key has at least 32 bytes')
+  return verificationKey(kid, Buffer.from(secret), LOCAL_ALGORITHMS)
+}
+
+/**
+ * Reads one key of an issuer's set (RFC 7517).
+ *
+ * @throws TypeError when it is no public signature key that is safe to use; the message says why
+ */
+export function readJwk(jwk: unknown): VerificationKey {
+  if (typeof jwk !== 'object' || jwk === null) throw new TypeError('not an object')
+  const { kty, n, e, crv, x, y, ...rest } = jwk as JsonWebKey
+  const { kid, use, alg, key_ops: operations } = rest as Record<string, unknown>
+  if (kid !== undefined && typeof kid !== 'string') throw new TypeError('kid is not a string')
+  if (use !== undefined && use !== 'sig') throw new TypeError('not for signatures')
+  if (operations !== undefined && !(Array.isArray(operations) && operations.includes('verify')))
+    throw new TypeError('not for verification')
+  if ('d' in rest || 'k' in rest) throw new TypeError('private or symmetric')
+
+  const key = createPublicKey({
+    key: { kty, n, e, crv, x, y } as JsonWebKey,
+    format: 'jwk',
+  })
+  const fitting = algorithmsOf(key).filter((one) => alg === undefined || one === alg)
+  if (fitting.length === 0) throw new TypeError('weak, or of an algorithm that is not accepted')
+  return verificationKey(kid, key.export({ type: 'spki', format: 'pem' }) as string, fitting)
+}
+
+function algorithmsOf({ asymmetricKeyType: type, asymmetricKeyDetails }: KeyObject): string[] {
+  const { modulusLength = 0, publicExponent = 0n, namedCurve } = asymmetricKeyDetails ?? {}
+  if (type === 'rsa' && modulusLength >= 2_048 && modulusLength <= 8_192 && publicExponent > 2n)
+    return ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512']
+  if (type === 'ec' && namedCurve === 'prime256v1') return ['ES256']
+  if (type === 'ec' && namedCurve === 'secp384r1') return ['ES384']
+  if (type === 'ec' && namedCurve === 'secp521r1') return ['ES512']
+  return type === 'ed25519' || type === 'ed448' ? ['EdDSA'] : []
+}
+
+/** The times are checked by `checkClaims`, with its own clock. */
+function verificationKey(
+  kid: string | undefined,
+  key: string | Buffer,
+  algorithms: readonly string[],
+): VerificationKey {
+  const verify = createVerifier({
+    key,
+    algorithms: algorithms as FastJwtAlgorithm[],
+    ignoreExpiration: true,
+    ignoreNotBefore: true,
+  })
+  function verifies(token: string): boolean {
+    try {
+      verify(token)
+      return true
+    } catch {
+      return false
+    }
+  }
+  return { kid, algorithms, verifies }
+}

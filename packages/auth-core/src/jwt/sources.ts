@@ -1,0 +1,57 @@
+import { AuthError } from '../errors.ts'
+import { createKeySet, type KeySource } from './key-set.ts'
+import { LOCAL_ALGORITHMS, PUBLIC_ALGORITHMS, secretKey } from './keys.ts'
+
+/** Whose tokens are accepted: an issuer, its keys, and the algorithms and types that go with them. */
+export interface TokenSource {
+  /** Equal to the claim `iss`. */
+  readonly issuer: string
+  /** The claim `aud` holds one of these. */
+  readonly audience: readonly string[]
+  /** Every token grants these. */
+  readonly requiredScopes: readonly string[]
+  readonly algorithms: readonly string[]
+  /** Header `typ`, in lower case, without `application/`; undefined stands for its absence. */
+  readonly types: readonly (string | undefined)[]
+  readonly keys: KeySource
+}
+
+/** Access tokens (RFC 9068, and older ones) that an issuer signs with the keys that it publishes. */
+export function remoteSource(
+  source: Pick<TokenSource, 'issuer' | 'audience' | 'keys'> & {
+    requiredScopes?: readonly string[]
+  },
+): TokenSource {
+  return {
+    requiredScopes: [],
+    ...source,
+    algorithms: PUBLIC_ALGORITHMS,
+    types: [undefined, 'jwt', 'at+jwt'],
+  }
+}
+
+/** Tokens that this program signs itself, HS256, with a type of their own. */
+export function localSource(source: {
+  issuer: string
+  audience: readonly string[]
+  typ: string
+  /** At least 32 bytes each; several while a key is rotated. */
+  keys: readonly { kid: string; secret: Uint8Array }[]
+}): TokenSource {
+  const { issuer, audience, typ } = source
+  const keySet = createKeySet(source.keys.map(({ kid, secret }) => secretKey(secret, kid)))
+  return {
+    issuer,
+    audience,
+    requiredScopes: [],
+    algorithms: LOCAL_ALGORITHMS,
+    types: [typ.toLowerCase()],
+    keys: {
+      current: () => keySet,
+      holding(kid) {
+        if (keySet.withId(kid).length === 0) throw new AuthError('AUTH_TOKEN_KEY_UNKNOWN')
+        return keySet
+      },
+    },
+  }
+}

@@ -1,0 +1,103 @@
+import { LRUCache } from 'lru-cache'
+import type { TokenCaller } from '../caller.ts'
+import { AuthError } from '../errors.ts'
+import { demandScopes, scopesOf } from '../scopes.ts'
+import { checkClaims } from './claims.ts'
+import { type DecodedToken, decodeToken } from './decode.ts'
+import type { KeySet } from './key-set.ts'
+import type { VerificationKey } from './keys.ts'
+import type { TokenSource } from './sources.ts'
+
+/**
+ * Verifies a token. Synchronous when its key is at hand.
+ *
+ * @throws AuthError AUTH_TOKEN_*, AUTH_SCOPE_MISSING, AUTH_ISSUER_*; asynchronous ones as a rejection
+ */
+export type Verify = (token: string) => TokenCaller | Promise<TokenCaller>
+
+interface Verified {
+  readonly token: string
+  readonly caller: TokenCaller
+  readonly expiresAt: number
+  readonly source: TokenSource
+  readonly keySet: KeySet
+}
+
+const CACHE_ENTRIES = 10_000
+const CACHE_CHARACTERS = 16_777_216
+const ID_CHARACTERS = 32
+
+/**
+ * Makes the verifier of JWTs (RFC 7519, RFC 8725). The claim `iss` chooses the source; its keys,
+ * algorithms and types are the only ones that count.
+ *
+ * A verified token is kept and costs a lookup from then on, until it expires or its source holds
+ * another set of keys. What does not verify is never kept.
+ *
+ * @param now - milliseconds since the epoch
+ */
+export function createVerifier(sources: readonly TokenSource[], now = Date.now): Verify {
+  const byIssuer = new Map(sources.map((source) => [source.issuer, source]))
+  const known = new LRUCache<string, Verified>({
+    max: CACHE_ENTRIES,
+    maxSize: CACHE_CHARACTERS,
+    sizeCalculation: ({ token }) => token.length,
+  })
+
+  return function verify(token) {
+    // The end of the signature finds the entry, the whole token decides: hashing it all costs more.
+    const id = token.slice(-ID_CHARACTERS)
+    const hit = known.get(id)
+    if (hit?.token === token && now() < hit.expiresAt && hit.keySet === hit.source.keys.current())
+      return hit.caller
+
+    const decoded = decodeToken(token)
+    const source = chooseSource(byIssuer, decoded)
+    const { alg, kid } = checkHeader(decoded, source)
+
+    function admit(keySet: KeySet): TokenCaller {
+      checkSignature(token, alg, keySet.withId(kid))
+      const { subject, expiresAt } = checkClaims(decoded.claims, source.audience, now())
+      const caller = readCaller(decoded, source.issuer, subject)
+      demandScopes(caller, source.requiredScopes)
+      known.set(id, { token, caller, expiresAt, source, keySet })
+      return caller
+    }
+    const keySet = source.keys.holding(kid)
+    return keySet instanceof Promise ? keySet.then(admit) : admit(keySet)
+  }
+}
+
+function chooseSource(
+  byIssuer: ReadonlyMap<unknown, TokenSource>,
+  { claims: { iss } }: DecodedToken,
+): TokenSource {
+  const source = byIssuer.get(iss)
+  if (!source) throw new AuthError('AUTH_TOKEN_ISSUER', { detail: `iss is ${JSON.stringify(iss)}` })
+  return source
+}
+
+/** Members that name or hold keys (`jku`, `jwk`, `x5u`, `x5c`) are never looked at. */
+function checkHeader({ header }: DecodedToken, source: TokenSource) {
+  const { alg, kid, typ } = header
+  if ('crit' in header) throw new AuthError('AUTH_TOKEN_CRITICAL')
+  if (typeof alg !== 'string' || !source.algorithms.includes(alg))
+    throw new AuthError('AUTH_TOKEN_ALGORITHM', { detail: `alg is ${JSON.stringify(alg)}` })
+  const type = typeof typ === 'string' ? typ.toLowerCase().replace(/^application\//, '') : typ
+  if (!(source.types as readonly unknown[]).includes(type))
+    throw new AuthError('AUTH_TOKEN_TYPE', { detail: `typ is ${JSON.stringify(typ)}` })
+  if (kid !== undefined && typeof kid !== 'string')
+    throw new AuthError('AUTH_TOKEN_KEY_UNKNOWN', { detail: 'kid is not a string' })
+  return { alg, kid }
+}
+
+function checkSignature(token: string, alg: string, keys: readonly VerificationKey[]): void {
+  const fitting = keys.filter(({ algorithms }) => algorithms.includes(alg))
+  if (fitting.length === 0)
+    throw new AuthError('AUTH_TOKEN_ALGORITHM', { detail: `alg ${alg} does not fit the key` })
+  if (!fitting.some((key) => key.verifies(token))) throw new AuthError('AUTH_TOKEN_SIGNATURE')
+}
+
+function readCaller({ claims }: DecodedToken, issuer: string, subject: string): TokenCaller {
+  return Object.freeze({ method: 'jwt', issuer, subject, scopes: scopesOf(claims), claims })
+}

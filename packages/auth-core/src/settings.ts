@@ -1,0 +1,187 @@
+import { hash, X509Certificate } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { NetError, parseEndpointUrl } from '@gatehouse/net'
+import { Errors } from 'typebox/schema'
+import { AuthError } from './errors.ts'
+import type { RemoteKeysOptions } from './oidc/remote-keys.ts'
+import { type AuthOptions, AuthOptionsSchema } from './options.ts'
+import type { PskKey } from './psk/comparator.ts'
+
+/** One thing that is wrong with the options. */
+export interface AuthOptionsFault {
+  /** JSON pointer into the options. */
+  readonly path: string
+  readonly message: string
+}
+
+/** An issuer of access tokens. */
+export interface IssuerSettings extends RemoteKeysOptions {
+  readonly audience: readonly string[]
+  readonly requiredScopes: readonly string[]
+}
+
+/** Options of either layout, made one: the files read, the methods chosen. */
+export interface Settings {
+  readonly keys: readonly PskKey[]
+  readonly issuers: readonly IssuerSettings[]
+}
+
+type AddFault = (path: string, message: string) => undefined
+type KeyOptions = NonNullable<NonNullable<AuthOptions['psk']>['keys']>[number]
+type IssuerOptions = NonNullable<NonNullable<AuthOptions['jwt']>['issuers']>[number]
+
+/** Everything that is wrong with the options, files included; nothing when they can be used. */
+export function checkAuthOptions(options: AuthOptions): readonly AuthOptionsFault[] {
+  return parse(options).faults
+}
+
+/**
+ * Checks the options and reads the files they name.
+ *
+ * @throws AuthError AUTH_OPTIONS_INVALID, with every fault
+ */
+export function readSettings(options: AuthOptions): Settings {
+  const { settings, faults } = parse(options)
+  if (faults.length === 0) return settings
+  const list = faults.map(({ path, message }) => `${path || '/'} ${message}`)
+  throw new AuthError('AUTH_OPTIONS_INVALID', {
+    message: `Authentication options are not valid: ${list.join('; ')}`,
+  })
+}
+
+function parse(options: AuthOptions): { settings: Settings; faults: AuthOptionsFault[] } {
+  const faults = checkShape(options)
+  if (faults.length > 0) return { settings: { keys: [], issuers: [] }, faults }
+  const fault: AddFault = (path, message) => void faults.push({ path, message })
+
+  const keys = readKeys(options, fault)
+  const issuers = readIssuers(options, fault)
+  const { method } = options
+  const chosen = { psk: keys, jwt: issuers }
+  if (faults.length === 0 && method && chosen[method].length === 0)
+    fault('/method', `names ${method}, which is not configured`)
+  if (faults.length === 0 && keys.length + issuers.length === 0)
+    fault('', 'configures no method: give psk or jwt')
+  const settings = {
+    keys: method === 'jwt' ? [] : keys,
+    issuers: method === 'psk' ? [] : issuers,
+  }
+  return { settings, faults }
+}
+
+function checkShape(options: AuthOptions): AuthOptionsFault[] {
+  const [, errors] = Errors(AuthOptionsSchema, options)
+  return errors
+    .filter(
+      ({ keyword, schemaPath }) =>
+        !/\/anyOf\/\d+$/.test(schemaPath) && keyword !== 'additionalProperties',
+    )
+    .map(({ keyword, instancePath, message }) => ({
+      path: instancePath,
+      message: keyword === 'boolean' ? 'is not a known option' : message,
+    }))
+}
+
+function readKeys({ psk }: AuthOptions, fault: AddFault): PskKey[] {
+  if (!psk) return []
+  const { keys, ...single } = psk
+  const isSingle = givenIn(single).length > 0
+  if (keys && isSingle) fault('/psk/keys', 'cannot be given together with key or keyFile')
+  if (!keys && !isSingle) fault('/psk', 'needs key, keyFile or keys')
+  if (!keys) return isSingle ? readKey({ name: 'default', ...single }, '/psk', fault) : []
+
+  const read = keys.flatMap((key, i) => readKey(key, `/psk/keys/${i}`, fault))
+  for (const i of repeated(keys, ({ name }) => name)) fault(`/psk/keys/${i}/name`, 'is taken')
+  for (const i of repeated(read, ({ sha256 }) => sha256)) fault(`/psk/keys/${i}`, 'repeats a key')
+  return read
+}
+
+function readKey(options: KeyOptions, path: string, fault: AddFault): PskKey[] {
+  const { key, keyFile, keySha256, ...rest } = options
+  const given = [key, keyFile, keySha256].filter((one) => one !== undefined)
+  if (given.length !== 1) {
+    fault(path, 'needs exactly one of key, keyFile and keySha256')
+    return []
+  }
+  if (keySha256 !== undefined) return [{ ...rest, sha256: keySha256 }]
+  const text = key ?? readText(keyFile, `${path}/keyFile`, fault)?.replace(/\r?\n$/, '')
+  if (text === undefined) return []
+  if (!/^[!-~]{16,1024}$/.test(text))
+    fault(`${path}/keyFile`, 'must hold 16 to 1,024 visible ASCII characters without spaces')
+  return [{ ...rest, sha256: hash('sha256', text, 'hex') }]
+}
+
+function readIssuers({ jwt, ...options }: AuthOptions, fault: AddFault): IssuerSettings[] {
+  const { method: _method, psk: _psk, ...flat } = options
+  if (!jwt) return givenIn(flat).length > 0 ? readIssuer(flat, '', fault) : []
+
+  const { issuers, ...single } = jwt
+  for (const name of givenIn(flat)) fault(`/${name}`, 'is given together with jwt: keep one')
+  if (!issuers) return readIssuer(single, '/jwt', fault)
+
+  if (givenIn(single).length > 0)
+    fault('/jwt/issuers', 'cannot be given together with one issuer beside it')
+  const read = issuers.flatMap((issuer, i) => readIssuer(issuer, `/jwt/issuers/${i}`, fault))
+  for (const i of repeated(issuers, ({ issuerUrl }) => issuerUrl))
+    fault(`/jwt/issuers/${i}/issuerUrl`, 'is configured twice')
+  return read
+}
+
+function readIssuer(
+  options: Partial<IssuerOptions>,
+  path: string,
+  fault: AddFault,
+): IssuerSettings[] {
+  const { issuerUrl, audience, requiredScopes = [], caFile, ...connection } = options
+  const { jwksUrl, allowHttp = false } = connection
+  if (issuerUrl === undefined) fault(`${path}/issuerUrl`, 'is missing')
+  else checkUrl(issuerUrl, `${path}/issuerUrl`, allowHttp, fault)
+  if (issuerUrl?.includes('?')) fault(`${path}/issuerUrl`, 'must not hold a query')
+  if (jwksUrl !== undefined) checkUrl(jwksUrl, `${path}/jwksUrl`, allowHttp, fault)
+  if (audience === undefined) fault(`${path}/audience`, 'is missing')
+  const ca = caFile === undefined ? undefined : readCa(caFile, `${path}/caFile`, fault)
+  if (issuerUrl === undefined || audience === undefined) return []
+  return [{ ...connection, issuerUrl, audience: [audience].flat(), requiredScopes, ca }]
+}
+
+function checkUrl(url: string, path: string, allowHttp: boolean, fault: AddFault): void {
+  try {
+    parseEndpointUrl(url, { allowHttp })
+  } catch (error) {
+    if (!(error instanceof NetError)) throw error
+    fault(path, `is no usable URL: ${error.message}`)
+  }
+}
+
+function readCa(file: string, path: string, fault: AddFault): string | undefined {
+  const pem = readText(file, path, fault)
+  if (pem === undefined) return undefined
+  try {
+    new X509Certificate(pem)
+    return pem
+  } catch {
+    return fault(path, 'names a file that holds no PEM certificate')
+  }
+}
+
+function readText(file: string | undefined, path: string, fault: AddFault): string | undefined {
+  try {
+    return readFileSync(file ?? '', 'utf8')
+  } catch (error) {
+    return fault(
+      path,
+      `names a file that cannot be read (${(error as NodeJS.ErrnoException).code})`,
+    )
+  }
+}
+
+/** Names of the members that are there; code may also write undefined for "not". */
+function givenIn(options: object): string[] {
+  return Object.entries(options).flatMap(([name, value]) => (value === undefined ? [] : [name]))
+}
+
+/** Positions of what is there a second time. */
+function repeated<T>(items: readonly T[], key: (item: T) => string): number[] {
+  const keys = items.map(key)
+  return [...keys.keys()].filter((i) => keys.indexOf(keys[i] ?? '') < i)
+}

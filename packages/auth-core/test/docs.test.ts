@@ -1,0 +1,145 @@
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { FastifyInstance } from 'fastify'
+import t, { type Test } from 'tap'
+import { buildApp as accessToken } from '../examples/access-token.ts'
+import { buildApp as apiKey } from '../examples/api-key.ts'
+import { buildApp as besideFastifyJwt } from '../examples/beside-fastify-jwt.ts'
+import { AUTH_ERRORS } from '../src/errors.ts'
+import { AuthOptionsSchema } from '../src/options.ts'
+import { fakeIssuer, issue, signingKey } from './kit.ts'
+
+const root = new URL('..', import.meta.url)
+const readmeFile = new URL('README.md', root)
+
+/** The lines between two marks of the README; `tap --snapshot` writes what is expected there. */
+function section(name: string, expected: string[]): string[] | undefined {
+  const marked = new RegExp(`(?<=<!-- ${name} -->\n).*(?=\n<!-- /${name} -->)`, 's')
+  const readme = readFileSync(readmeFile, 'utf8')
+  if (process.env.TAP_SNAPSHOT === '1')
+    writeFileSync(
+      readmeFile,
+      readme.replace(marked, () => expected.join('\n')),
+    )
+  const written = marked.exec(readFileSync(readmeFile, 'utf8'))?.[0]
+  return written?.replace(/ {2,}/g, ' ').replace(/-{3,}/g, '---').split('\n') // as before formatting
+}
+
+t.test('README lists every error', async (t) => {
+  const expected = [
+    '| code | status | meaning | what to do |',
+    '| --- | --- | --- | --- |',
+    ...Object.entries(AUTH_ERRORS).map(
+      ([code, { status, title, action }]) => `| ${code} | ${status} | ${title} | ${action} |`,
+    ),
+  ]
+  t.strictSame(section('errors', expected), expected)
+})
+
+interface Schema {
+  type?: string
+  description?: string
+  properties?: Record<string, Schema>
+  required?: string[]
+  items?: Schema
+  anyOf?: Schema[]
+  const?: unknown
+}
+
+function typeOf({ type, items, anyOf, const: value }: Schema): string {
+  if (anyOf) return anyOf.map(typeOf).join(' or ')
+  if (items) return `list of ${typeOf(items)}s`
+  return value === undefined ? (type ?? '') : `\`${value}\``
+}
+
+function rows({ properties = {}, required = [] }: Schema, path = ''): string[] {
+  return Object.entries(properties).flatMap(([name, schema]) => {
+    const key = `${path}${name}`
+    const need = required.includes(name) ? ', required' : ''
+    const { description = t.fail(`${key} has no description`) } = schema
+    const own = `| \`${key}\` | ${typeOf(schema)}${need} | ${description} |`
+    return [own, ...rows(schema, `${key}.`), ...rows(schema.items ?? {}, `${key}[].`)]
+  })
+}
+
+t.test('README lists every option', async (t) => {
+  const expected = [
+    '| option | type | meaning |',
+    '| --- | --- | --- |',
+    ...rows(AuthOptionsSchema as unknown as Schema),
+  ]
+  t.strictSame(section('options', expected), expected)
+})
+
+t.test('every code is used, and no other', async (t) => {
+  const files = readdirSync(new URL('src', root), { recursive: true, encoding: 'utf8' })
+  const sources = files
+    .filter((file) => file.endsWith('.ts') && file !== 'errors.ts')
+    .map((file) => readFileSync(new URL(`src/${file}`, root), 'utf8'))
+  const used = sources.flatMap((source) => source.match(/'AUTH_[A-Z_]+'/g) ?? [])
+  const codes = Object.keys(AUTH_ERRORS).map((code) => `'${code}'`)
+  t.strictSame([...new Set(used)].sort(), codes.sort())
+})
+
+t.test('no title says more than a challenge can carry (RFC 6750 section 3)', async (t) => {
+  for (const { title } of Object.values(AUTH_ERRORS)) t.match(title, /^[ !#-[\]-~]+$/)
+})
+
+t.test('the examples run', async (t) => {
+  const ask = async (
+    app: FastifyInstance,
+    method: 'GET' | 'POST' | 'DELETE',
+    url: string,
+    headers = {},
+  ) => (await app.inject({ method, url, headers })).statusCode
+  const [backup, monitor] = ['backup-backup-backup', 'monitor-monitor-monitor']
+
+  t.test('api-key', async (t) => {
+    const app = await apiKey({ backup, monitor })
+    t.teardown(() => app.close())
+    t.equal(await ask(app, 'GET', '/jobs'), 401)
+    t.equal(await ask(app, 'GET', '/jobs', { authorization: `APIKey ${monitor}` }), 200)
+    t.equal(await ask(app, 'POST', '/jobs', { authorization: `APIKey ${monitor}` }), 403)
+    t.equal(await ask(app, 'POST', '/jobs', { authorization: `APIKey ${backup}` }), 200)
+  })
+  t.test('access-token', async (t) => {
+    const key = signingKey('ES256', 'key')
+    const issuerUrl = await serveKeys(t, key.jwk)
+    const app = await accessToken(issuerUrl)
+    t.teardown(() => app.close())
+    const now = Math.floor(Date.now() / 1_000)
+    const claims = { iss: issuerUrl, aud: 'https://reports.example', iat: now, exp: now + 60 }
+    const bearer = (scope: string) => ({
+      authorization: `Bearer ${issue(key, { ...claims, scope })}`,
+    })
+    t.equal(await ask(app, 'GET', '/reports'), 401)
+    t.equal(await ask(app, 'GET', '/reports', bearer('reports:read')), 200)
+    t.equal(await ask(app, 'DELETE', '/reports', bearer('reports:read')), 403)
+    t.equal(await ask(app, 'DELETE', '/reports', bearer('reports:read reports:write')), 200)
+    t.equal((await app.inject('/readyz')).body, '{"degraded":[]}')
+  })
+  t.test('beside-fastify-jwt', async (t) => {
+    const app = await besideFastifyJwt({
+      apiKey: backup,
+      sessionSecret: 'a secret of 32 characters or more',
+    })
+    t.teardown(() => app.close())
+    const session = app.jwt.sign({ sub: 'person' })
+    t.equal(await ask(app, 'GET', '/me', { cookie: `session=${session}` }), 200)
+    t.equal(await ask(app, 'GET', '/metrics', { cookie: `session=${session}` }), 401)
+    t.equal(await ask(app, 'GET', '/metrics', { authorization: `APIKey ${backup}` }), 200)
+  })
+})
+
+async function serveKeys(t: Test, jwk: unknown): Promise<string> {
+  let issuer: ReturnType<typeof fakeIssuer> | undefined
+  const server = createServer(async (request, response) => {
+    response.end((await issuer?.fetch(`${issuer.issuer}${request.url}`))?.body)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => server.close())
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  issuer = fakeIssuer({ issuer: url, keys: [jwk] })
+  return url
+}

@@ -1,0 +1,263 @@
+import { randomBytes } from 'node:crypto'
+import { createSigner } from 'fast-jwt'
+import t from 'tap'
+import type { TokenCaller } from '../../src/caller.ts'
+import { localSource, remoteSource } from '../../src/jwt/sources.ts'
+import { createVerifier } from '../../src/jwt/verify.ts'
+import { createRemoteKeys } from '../../src/oidc/remote-keys.ts'
+import {
+  AUDIENCE,
+  caught,
+  encode,
+  fakeIssuer,
+  frozenClock,
+  goodClaims,
+  ISSUER,
+  issue,
+  signingKey,
+  silent,
+} from '../kit.ts'
+
+const MINUTE = 60_000
+const rs = signingKey('RS256', 'key-1')
+const es = signingKey('ES256', 'key-1')
+
+function setup(options: { keys?: unknown[]; issuer?: string; requiredScopes?: string[] } = {}) {
+  const issuer = fakeIssuer({ keys: [rs.jwk], ...options })
+  const clock = frozenClock()
+  const deps = { fetch: issuer.fetch, now: clock.now, log: silent }
+  const keys = createRemoteKeys({ issuerUrl: issuer.issuer }, deps)
+  const { requiredScopes = [] } = options
+  const source = remoteSource({ issuer: issuer.issuer, audience: [AUDIENCE], keys, requiredScopes })
+  return { issuer, clock, source, verify: createVerifier([source], clock.now) }
+}
+
+t.test('a verified token', async (t) => {
+  const { issuer, clock, verify } = setup()
+  const good = issue(rs)
+  const first = await verify(good)
+  t.strictSame(first, {
+    method: 'jwt',
+    issuer: ISSUER,
+    subject: 'machine-1',
+    scopes: ['a', 'b'],
+    claims: goodClaims(),
+  })
+  t.equal(verify(good), first, 'is known the next time, without a promise')
+  t.ok(Object.isFrozen(first) && Object.isFrozen(first.scopes) && Object.isFrozen(first.claims))
+
+  const [header, , signature] = good.split('.')
+  const forged = `${header}.${encode({ ...goodClaims(), sub: 'admin' })}.${signature}`
+  t.match(await caught(() => verify(forged)), { code: 'AUTH_TOKEN_SIGNATURE' }, 'and no other')
+
+  clock.pass(330_000)
+  t.match(await caught(() => verify(good)), { code: 'AUTH_TOKEN_EXPIRED' }, 'but not past its end')
+  t.equal(issuer.readings(), 1)
+})
+
+t.test('a known token goes with its key', async (t) => {
+  const { issuer, clock, verify } = setup()
+  const good = issue(rs, { exp: goodClaims().exp + 3_600 })
+  await verify(good)
+  issuer.keys = [{ ...es.jwk, kid: 'key-2' }]
+  clock.pass(10 * MINUTE)
+  t.match(await caught(() => verify(good)), { code: 'AUTH_TOKEN_KEY_UNKNOWN' })
+})
+
+t.test('a known token outlives a reading that changes nothing', async (t) => {
+  const { issuer, clock, verify } = setup()
+  const good = issue(rs, { exp: goodClaims().exp + 3_600 })
+  const first = await verify(good)
+  clock.pass(5 * MINUTE)
+  t.equal(verify(good), first, 'while the keys are read again')
+  await caught(() => verify(issue({ ...rs, kid: 'waits for the reading' })))
+  t.equal(issuer.readings(), 2)
+  t.equal(verify(good), first, 'and after')
+})
+
+t.test('scopes that the source requires', async (t) => {
+  const { verify } = setup({ requiredScopes: ['a', 'c'] })
+  t.match(await caught(() => verify(issue(rs))), {
+    code: 'AUTH_SCOPE_MISSING',
+    message: 'Scope is missing: c',
+  })
+  t.match(await verify(issue(rs, { scope: 'c a' })), { scopes: ['c', 'a'] })
+})
+
+t.test('two issuers with the same subject, key id and audience', async (t) => {
+  const a = setup({ keys: [rs.jwk], issuer: 'https://a.example', requiredScopes: ['admin'] })
+  const b = setup({ keys: [es.jwk], issuer: 'https://b.example' })
+  const verify = createVerifier([a.source, b.source], a.clock.now)
+  const fromA = await verify(issue(rs, { iss: 'https://a.example', scope: 'admin' }))
+  const fromB = await verify(issue(es, { iss: 'https://b.example', scope: 'read' }))
+  t.match(
+    [fromA, fromB],
+    [
+      { issuer: 'https://a.example', subject: 'machine-1', scopes: ['admin'] },
+      { issuer: 'https://b.example', subject: 'machine-1', scopes: ['read'] },
+    ],
+  )
+  const crossed: [why: string, code: string, token: string][] = [
+    ["B's key under A's name", 'AUTH_TOKEN_ALGORITHM', issue(es, { iss: 'https://a.example' })],
+    ["A's key under B's name", 'AUTH_TOKEN_ALGORITHM', issue(rs, { iss: 'https://b.example' })],
+    ["A's name without A's scope", 'AUTH_SCOPE_MISSING', issue(rs, { iss: 'https://a.example' })],
+  ]
+  for (const [why, code, token] of crossed)
+    t.match(await caught(() => verify(token)), { code }, why)
+})
+
+t.test('local keys', async (t) => {
+  const secret = randomBytes(32)
+  const old = randomBytes(32)
+  const clock = frozenClock()
+  const local = localSource({
+    issuer: 'https://sso.example',
+    audience: ['session'],
+    typ: 'session+jwt',
+    keys: [
+      { kid: 'new', secret },
+      { kid: 'old', secret: old },
+    ],
+  })
+  const remote = setup()
+  const verify = createVerifier([local, remote.source], clock.now)
+  const claims = { ...goodClaims(), iss: 'https://sso.example', aud: 'session' }
+  const signed = (change: object = {}, header: object = {}, key = secret) =>
+    createSigner({
+      key,
+      algorithm: 'HS256',
+      noTimestamp: true,
+      header: { alg: 'HS256', kid: 'new', typ: 'session+jwt', ...header },
+    })({ ...claims, ...change })
+
+  t.match(verify(signed()), { issuer: 'https://sso.example', subject: 'machine-1' })
+  t.match(verify(signed({}, { kid: 'old' }, old)), { subject: 'machine-1' })
+
+  const refused: [why: string, code: string, token: string][] = [
+    ['the other key', 'AUTH_TOKEN_SIGNATURE', signed({}, {}, old)],
+    ['an unknown key', 'AUTH_TOKEN_KEY_UNKNOWN', signed({}, { kid: 'x' })],
+    ['no typ', 'AUTH_TOKEN_TYPE', signed({}, { typ: undefined })],
+    ['the typ of access tokens', 'AUTH_TOKEN_TYPE', signed({}, { typ: 'at+jwt' })],
+    [
+      'a local token in the name of the remote issuer',
+      'AUTH_TOKEN_ALGORITHM',
+      signed({ iss: ISSUER, aud: AUDIENCE }),
+    ],
+    [
+      'the same with the typ of access tokens',
+      'AUTH_TOKEN_ALGORITHM',
+      signed({ iss: ISSUER, aud: AUDIENCE }, { typ: 'at+jwt', kid: 'key-1' }),
+    ],
+    ['a remote token in the name of the local issuer', 'AUTH_TOKEN_ALGORITHM', issue(rs, claims)],
+    [
+      'the same with the typ of local tokens',
+      'AUTH_TOKEN_ALGORITHM',
+      issue(rs, claims, { typ: 'session+jwt' }),
+    ],
+    [
+      'a remote token with the typ of local tokens',
+      'AUTH_TOKEN_TYPE',
+      issue(rs, {}, { typ: 'session+jwt' }),
+    ],
+    ['expired', 'AUTH_TOKEN_EXPIRED', signed({ exp: 1 })],
+    ['another audience', 'AUTH_TOKEN_AUDIENCE', signed({ aud: AUDIENCE })],
+  ]
+  for (const [why, code, token] of refused)
+    t.match(await caught(() => verify(token)), { code }, why)
+  t.throws(
+    () =>
+      localSource({
+        issuer: 'x',
+        audience: ['x'],
+        typ: 'x',
+        keys: [{ kid: 'x', secret: secret.subarray(1) }],
+      }),
+    /32 bytes/,
+  )
+})
+
+/** Claims as the platforms make them, and what a caller then is. */
+const platforms: [name: string, issuer: string, claims: object, expected: Partial<TokenCaller>][] =
+  [
+    [
+      'Entra ID managed identity',
+      'https://login.microsoftonline.com/8f3c0f3e-0000-4000-8000-1d2f3a4b5c6d/v2.0',
+      {
+        aud: AUDIENCE,
+        sub: '0b0a7c5e-0000-4000-8000-3a4b5c6d7e8f',
+        oid: '0b0a7c5e-0000-4000-8000-3a4b5c6d7e8f',
+        azp: '5d1f0a3b-0000-4000-8000-4b5c6d7e8f90',
+        idtyp: 'app',
+        roles: ['Certificates.Issue'],
+        scope: undefined,
+        ver: '2.0',
+      },
+      { subject: '0b0a7c5e-0000-4000-8000-3a4b5c6d7e8f', scopes: ['Certificates.Issue'] },
+    ],
+    [
+      'Okta',
+      'https://dev-1.okta.com/oauth2/default',
+      {
+        aud: [AUDIENCE],
+        sub: '0oa1',
+        cid: '0oa1',
+        scp: ['certs:issue', 'certs:read'],
+        scope: undefined,
+      },
+      { subject: '0oa1', scopes: ['certs:issue', 'certs:read'] },
+    ],
+    [
+      'Auth0, whose issuer ends in a slash',
+      'https://tenant.eu.auth0.com/',
+      {
+        sub: 'abc@clients',
+        azp: 'abc',
+        gty: 'client-credentials',
+        scope: 'certs:issue certs:read',
+      },
+      { issuer: 'https://tenant.eu.auth0.com/', scopes: ['certs:issue', 'certs:read'] },
+    ],
+    [
+      'Kubernetes service account',
+      'https://kubernetes.default.svc.cluster.local',
+      {
+        aud: [AUDIENCE, 'https://kubernetes.default.svc'],
+        sub: 'system:serviceaccount:default:deployer',
+        scope: undefined,
+        'kubernetes.io': { namespace: 'default', serviceaccount: { name: 'deployer', uid: '1' } },
+      },
+      { subject: 'system:serviceaccount:default:deployer', scopes: [] },
+    ],
+    [
+      'Google workload identity',
+      'https://accounts.google.com',
+      {
+        sub: '113774264463038321964',
+        azp: '113774264463038321964',
+        email: 'x@y.iam.gserviceaccount.com',
+        email_verified: true,
+        scope: undefined,
+      },
+      { subject: '113774264463038321964', scopes: [] },
+    ],
+    [
+      'a workload issuer of a private network',
+      'https://issuer.corp.internal:8443/realms/machines',
+      { sub: 'spiffe://corp.internal/ns/build/sa/runner', scopes: 'certs:issue', scope: undefined },
+      { subject: 'spiffe://corp.internal/ns/build/sa/runner', scopes: ['certs:issue'] },
+    ],
+    [
+      'scopes under several names',
+      ISSUER,
+      { scope: 'a  b', scp: ['b', 'c', 7, ''], roles: 'd', scopes: { e: true } },
+      { scopes: ['a', 'b', 'c', 'd'] },
+    ],
+  ]
+for (const [name, iss, claims, expected] of platforms)
+  t.test(`tokens of ${name}`, async (t) => {
+    const { issuer, verify } = setup({ issuer: iss })
+    const caller = await verify(issue(rs, { iss, ...claims }, { typ: 'JWT' }))
+    t.match(caller, expected)
+    t.equal(caller.scopes.length, expected.scopes!.length)
+    t.match(issuer.requests[0]!.url, /[^/]\/\.well-known\/openid-configuration$/, 'one slash')
+  })

@@ -1,0 +1,122 @@
+import {
+  constants,
+  createHmac,
+  generateKeyPairSync,
+  type KeyObject,
+  type KeyPairKeyObjectResult,
+  sign,
+} from 'node:crypto'
+import type { BoundedFetch } from '@gatehouse/net'
+import { NetError } from '@gatehouse/net'
+
+export const NOW = Date.parse('2030-01-01T00:00:00Z')
+export const ISSUER = 'https://issuer.example'
+export const AUDIENCE = 'https://api.example'
+export const silent = { info() {}, warn() {} }
+
+/** A clock that stands still until it is moved. */
+export function frozenClock() {
+  const clock = { time: NOW, now: () => clock.time, pass: (ms: number) => (clock.time += ms) }
+  return clock
+}
+
+const generators: Record<string, () => KeyPairKeyObjectResult> = {
+  RS: () => generateKeyPairSync('rsa', { modulusLength: 2048 }),
+  PS: () => generateKeyPairSync('rsa', { modulusLength: 2048 }),
+  ES256: () => generateKeyPairSync('ec', { namedCurve: 'P-256' }),
+  ES384: () => generateKeyPairSync('ec', { namedCurve: 'P-384' }),
+  ES512: () => generateKeyPairSync('ec', { namedCurve: 'P-521' }),
+  EdDSA: () => generateKeyPairSync('ed25519'),
+}
+
+/** A signing key as an issuer has it. */
+export function signingKey(alg: string, kid: string) {
+  const { publicKey, privateKey } = (generators[alg] ?? generators[alg.slice(0, 2)]!)()
+  const jwk = { ...publicKey.export({ format: 'jwk' }), kid, alg, use: 'sig' }
+  return { alg, kid, publicKey, privateKey, jwk }
+}
+
+export const encode = (value: unknown) =>
+  Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)).toString('base64url')
+
+export function signInput(alg: string, input: string, key: KeyObject | string): string {
+  if (alg.startsWith('HS'))
+    return createHmac(`sha${alg.slice(2)}`, key as string)
+      .update(input)
+      .digest('base64url')
+  const options = {
+    key: key as KeyObject,
+    dsaEncoding: 'ieee-p1363' as const,
+    ...(alg.startsWith('PS') && {
+      padding: constants.RSA_PKCS1_PSS_PADDING,
+      saltLength: constants.RSA_PSS_SALTLEN_DIGEST,
+    }),
+  }
+  const digest = alg === 'EdDSA' ? null : `sha${alg.slice(2)}`
+  return sign(digest, Buffer.from(input), options).toString('base64url')
+}
+
+/** A signed token of parts that may be anything: objects, or JSON text as it stands. */
+export function token(header: unknown, claims: unknown, alg: string, key: KeyObject | string) {
+  const input = `${encode(header)}.${encode(claims)}`
+  return `${input}.${signInput(alg, input, key)}`
+}
+
+export function goodClaims(now = NOW) {
+  const time = now / 1_000
+  return { iss: ISSUER, aud: AUDIENCE, sub: 'machine-1', iat: time, exp: time + 300, scope: 'a b' }
+}
+
+type Key = ReturnType<typeof signingKey>
+
+/** A good token of this key; `claims` and `header` change it. */
+export function issue({ alg, kid, privateKey }: Key, claims: object = {}, header: object = {}) {
+  return token(
+    { alg, kid, typ: 'at+jwt', ...header },
+    { ...goodClaims(), ...claims },
+    alg,
+    privateKey,
+  )
+}
+
+/** An issuer without a socket: answers as it is told, and counts. */
+export function fakeIssuer({ issuer = ISSUER, keys = [] as unknown[] } = {}) {
+  const jwksUrl = `${issuer.replace(/\/$/, '')}/keys`
+  const state = {
+    keys,
+    metadata: { issuer, jwks_uri: jwksUrl } as unknown,
+    isDown: false,
+    requests: [] as { url: string; authorization: string | undefined }[],
+    readings: () => state.requests.filter(({ url }) => url === jwksUrl).length,
+  }
+  async function answer(url: URL | string, init: { headers?: Record<string, string> } = {}) {
+    state.requests.push({ url: String(url), authorization: init.headers?.authorization })
+    if (state.isDown) throw new NetError('NET_FETCH_FAILED', 'GET failed: ECONNREFUSED')
+    const isKeys = String(url) === jwksUrl
+    const body = Buffer.from(JSON.stringify(isKeys ? { keys: state.keys } : state.metadata))
+    return { status: 200, headers: {}, body }
+  }
+  return Object.assign(state, {
+    issuer,
+    fetch: Object.assign(answer, { close: async () => {} }) satisfies BoundedFetch,
+  })
+}
+
+/** Several issuers behind one fetch. */
+export function together(...issuers: ReturnType<typeof fakeIssuer>[]): BoundedFetch {
+  return Object.assign(
+    (url: URL | string, init?: object) =>
+      issuers.find(({ issuer }) => String(url).startsWith(issuer))!.fetch(url, init),
+    { close: async () => {} },
+  )
+}
+
+/** What a function throws, or throws later. */
+export async function caught(fn: () => unknown): Promise<unknown> {
+  try {
+    await fn()
+    return undefined
+  } catch (error) {
+    return error
+  }
+}

@@ -1,0 +1,305 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { createFetch } from '@gatehouse/net'
+import t from 'tap'
+import type { AuthError } from '../../src/errors.ts'
+import type { KeySet } from '../../src/jwt/key-set.ts'
+import { createRemoteKeys } from '../../src/oidc/remote-keys.ts'
+import { caught, fakeIssuer, frozenClock, ISSUER, signingKey, silent } from '../kit.ts'
+
+const one = signingKey('ES256', 'one')
+const two = signingKey('ES256', 'two')
+const MINUTE = 60_000
+
+function setup(options: object = {}) {
+  const issuer = fakeIssuer({ keys: [one.jwk] })
+  const clock = frozenClock()
+  const logged: Record<string, unknown>[] = []
+  const log = { ...silent, warn: (fields: object) => void logged.push({ ...fields }) }
+  const { fetch } = issuer
+  const keys = createRemoteKeys({ issuerUrl: ISSUER, ...options }, { fetch, now: clock.now, log })
+  const idle = () => new Promise((resolve) => setTimeout(resolve, 20))
+  const has = async (kid: string | undefined) => {
+    try {
+      return ((await keys.holding(kid)) as KeySet).withId(kid).length > 0
+    } catch (error) {
+      return (error as AuthError).code
+    }
+  }
+  return { issuer, clock, keys, has, logged, idle }
+}
+
+t.test('asks nobody before the first token, then once for all that wait', async (t) => {
+  const { issuer, keys, has } = setup()
+  t.equal(issuer.requests.length, 0)
+  t.equal(keys.current(), undefined)
+  t.strictSame(await Promise.all([has('one'), has('one'), has('one')]), [true, true, true])
+  t.equal(issuer.readings(), 1)
+  t.ok(!(keys.holding('one') instanceof Promise), 'then without a promise')
+})
+
+t.test('1,000 unknown key ids cost one reading per cooldown', async (t) => {
+  const { issuer, clock, has } = setup()
+  await has('one')
+  clock.pass(30_001)
+  for (let i = 0; i < 1_000; i++) {
+    t.equal(await has(`unknown-${i}`), 'AUTH_TOKEN_KEY_UNKNOWN')
+    clock.pass(29)
+  }
+  t.equal(issuer.readings(), 2)
+})
+
+t.test('a flood of unknown key ids does not keep a new key out', async (t) => {
+  const { issuer, clock, has } = setup()
+  await has('one')
+  issuer.keys = [one.jwk, two.jwk]
+  clock.pass(10_000)
+  t.equal(await has('two'), 'AUTH_TOKEN_KEY_UNKNOWN', 'not yet')
+  clock.pass(20_000)
+  t.equal(await has('unknown'), 'AUTH_TOKEN_KEY_UNKNOWN', 'takes the reading of this cooldown')
+  t.equal(await has('two'), true, 'which showed the new key as well')
+  t.equal(issuer.readings(), 2)
+})
+
+t.test('a withdrawn key', async (t) => {
+  t.test('is refused as soon as the set was read again', async (t) => {
+    const { issuer, clock, has } = setup()
+    await has('one')
+    issuer.keys = [two.jwk]
+    clock.pass(30_000)
+    t.equal(await has('two'), true)
+    t.equal(await has('one'), 'AUTH_TOKEN_KEY_UNKNOWN')
+  })
+  t.test('is refused within the maximal age, under traffic', async (t) => {
+    const { issuer, clock, has, idle } = setup()
+    await has('one')
+    issuer.keys = [two.jwk]
+    clock.pass(5 * MINUTE)
+    t.equal(await has('one'), true, 'read again in the background')
+    await idle()
+    t.equal(await has('one'), 'AUTH_TOKEN_KEY_UNKNOWN')
+  })
+  t.test('is refused after the maximal age, without traffic', async (t) => {
+    const { issuer, clock, keys, has } = setup()
+    await has('one')
+    issuer.keys = [two.jwk]
+    clock.pass(10 * MINUTE)
+    t.equal(keys.current(), undefined)
+    t.equal(await has('one'), 'AUTH_TOKEN_KEY_UNKNOWN')
+  })
+  t.test('is refused when nothing is published any more', async (t) => {
+    const { issuer, clock, has } = setup()
+    await has('one')
+    issuer.keys = []
+    clock.pass(10 * MINUTE)
+    t.equal(await has('one'), 'AUTH_TOKEN_KEY_UNKNOWN')
+  })
+})
+
+t.test('an unchanged set stays the same object, a changed one does not', async (t) => {
+  const { issuer, clock, keys, has } = setup()
+  await has('one')
+  const first = keys.current()
+  clock.pass(10 * MINUTE)
+  await has('one')
+  t.equal(keys.current(), first)
+  issuer.keys = [one.jwk, two.jwk]
+  clock.pass(10 * MINUTE)
+  await has('one')
+  t.not(keys.current(), first)
+})
+
+t.test('an issuer that is down', async (t) => {
+  t.test('at start: refused with a time to come back, then accepted', async (t) => {
+    const { issuer, clock, keys, has, logged } = setup()
+    issuer.isDown = true
+    t.equal(await has('one'), 'AUTH_ISSUER_UNREACHABLE')
+    t.match(await caught(() => keys.holding('one')), { statusCode: 503, retryAfter: 1 })
+    t.equal(issuer.requests.length, 1, 'nobody waits for a try that was just made')
+    t.ok(keys.failing())
+    t.match(logged, [{ issuer: ISSUER, code: 'AUTH_ISSUER_UNREACHABLE', detail: /ECONNREFUSED/ }])
+    issuer.isDown = false
+    clock.pass(1_000)
+    t.equal(await has('one'), true)
+    t.notOk(keys.failing())
+  })
+  t.test('is asked less and less often, and at least twice a minute', async (t) => {
+    const { issuer, clock, has } = setup()
+    issuer.isDown = true
+    for (let second = 0; second < 600; second++) {
+      await has('one')
+      clock.pass(1_000)
+    }
+    t.ok(issuer.requests.length >= 20 && issuer.requests.length <= 50, `${issuer.requests.length}`)
+  })
+  t.test('later: known keys outlive it, for an hour', async (t) => {
+    const { issuer, clock, keys, has } = setup()
+    await has('one')
+    issuer.isDown = true
+    clock.pass(10 * MINUTE)
+    t.equal(await has('one'), true)
+    t.equal(await has('two'), 'AUTH_ISSUER_UNREACHABLE', 'an unknown key cannot be judged')
+    clock.pass(49 * MINUTE)
+    t.equal(await has('one'), true)
+    t.ok(!(keys.holding('one') instanceof Promise), 'and nobody waits')
+    clock.pass(MINUTE)
+    t.equal(await has('one'), 'AUTH_ISSUER_UNREACHABLE')
+    issuer.isDown = false
+    clock.pass(30_000)
+    t.equal(await has('one'), true)
+  })
+})
+
+const unusable: [why: string, metadata: unknown][] = [
+  ['of another issuer', { issuer: 'https://other.example', jwks_uri: `${ISSUER}/keys` }],
+  ['of the issuer with one slash more', { issuer: `${ISSUER}/`, jwks_uri: `${ISSUER}/keys` }],
+  ['without issuer', { jwks_uri: `${ISSUER}/keys` }],
+  ['without jwks_uri', { issuer: ISSUER }],
+  ['with keys over plain http', { issuer: ISSUER, jwks_uri: 'http://issuer.example/keys' }],
+  ['with keys in a file', { issuer: ISSUER, jwks_uri: 'file:///etc/passwd' }],
+  ['that is a list', []],
+  ['that is null', null],
+]
+for (const [why, metadata] of unusable)
+  t.test(`a discovery document ${why} gives no keys`, async (t) => {
+    const { issuer, has } = setup()
+    issuer.metadata = metadata
+    t.equal(await has('one'), 'AUTH_ISSUER_INVALID')
+    t.equal(issuer.readings(), 0)
+  })
+
+t.test('keys that are not safe to use are left out, the others count', async (t) => {
+  const weak = (await import('node:crypto')).generateKeyPairSync('rsa', { modulusLength: 1024 })
+  const { issuer, has, logged } = setup()
+  const { kid: _kid, ...anonymous } = two.jwk
+  const off = { ...one.jwk, y: one.jwk.x }
+  issuer.keys = [
+    { ...one.jwk, kid: 'enc', use: 'enc' },
+    { ...one.jwk, kid: 'ops', key_ops: ['sign'] },
+    { ...one.jwk, kid: 'number', alg: 256 },
+    { ...one.jwk, kid: 'alg', alg: 'RS256' },
+    { ...one.jwk, kid: 'hs', alg: 'HS256' },
+    { ...one.privateKey.export({ format: 'jwk' }), kid: 'private' },
+    { kty: 'oct', k: 'c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0', kid: 'oct' },
+    { ...weak.publicKey.export({ format: 'jwk' }), kid: 'weak' },
+    { kty: 'EC', crv: 'secp256k1', x: one.jwk.x, y: one.jwk.y, kid: 'curve' },
+    { ...off, kid: 'off-curve' },
+    { kty: 'RSA', kid: 'empty' },
+    { ...one.jwk, kid: 7 },
+    'text',
+    null,
+    anonymous,
+    one.jwk,
+  ]
+  t.equal(await has('one'), true)
+  t.equal(await has(undefined), true, 'a token without a key id is tried with every key')
+  for (const kid of ['enc', 'ops', 'number', 'alg', 'hs', 'private', 'oct', 'weak', 'curve'])
+    t.equal(await has(kid), 'AUTH_TOKEN_KEY_UNKNOWN', kid)
+  for (const kid of ['off-curve', 'empty']) t.equal(await has(kid), 'AUTH_TOKEN_KEY_UNKNOWN', kid)
+  t.equal((logged[0]!.refused as string[]).length, 14)
+})
+
+t.test('a set of more than 64 keys is no set', async (t) => {
+  const { issuer, has } = setup()
+  issuer.keys = Array.from({ length: 65 }, (_, i) => ({ ...one.jwk, kid: `${i}` }))
+  t.equal(await has('0'), 'AUTH_ISSUER_INVALID')
+})
+
+t.test('duplicate key ids are all kept', async (t) => {
+  const { issuer, keys } = setup()
+  issuer.keys = [one.jwk, { ...two.jwk, kid: 'one' }]
+  t.equal((await keys.holding('one')).withId('one').length, 2)
+})
+
+t.test('the bearer token file', async (t) => {
+  const tokenFile = t.testdir({ token: 'first\n' }).concat('/token')
+  const { writeFileSync } = await import('node:fs')
+
+  t.test('is read for each request', async (t) => {
+    const { issuer, clock, has } = setup({ tokenFile })
+    await has('one')
+    writeFileSync(tokenFile, 'second')
+    clock.pass(10 * MINUTE)
+    await has('one')
+    t.strictSame(
+      issuer.requests.map(({ authorization }) => authorization),
+      ['Bearer first', 'Bearer first', 'Bearer second', 'Bearer second'],
+    )
+  })
+  t.test('is not shown to another origin that the discovery document names', async (t) => {
+    const { issuer, has } = setup({ tokenFile })
+    issuer.metadata = { issuer: ISSUER, jwks_uri: 'https://other.example/keys' }
+    await has('one')
+    t.match(issuer.requests, [
+      { authorization: 'Bearer second' },
+      { url: 'https://other.example/keys', authorization: undefined },
+    ])
+  })
+  t.test('is shown to a configured jwksUrl, and discovery is not asked', async (t) => {
+    const { issuer, has } = setup({ tokenFile, jwksUrl: `${ISSUER}/keys` })
+    t.equal(await has('one'), true)
+    t.strictSame(issuer.requests, [{ url: `${ISSUER}/keys`, authorization: 'Bearer second' }])
+  })
+  t.test('that is gone fails the reading, not the process', async (t) => {
+    const { has } = setup({ tokenFile: `${tokenFile}.gone` })
+    t.equal(await has('one'), 'AUTH_ISSUER_INVALID')
+  })
+})
+
+t.test('over a socket', async (t) => {
+  type Answer = Parameters<typeof createServer>[1]
+  async function ask(answer: NonNullable<Answer>) {
+    const server = createServer(answer as never)
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const issuerUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    const fetch = createFetch({ timeoutMs: 300 })
+    const keys = createRemoteKeys({ issuerUrl }, { fetch, now: Date.now, log: silent })
+    try {
+      return (await keys.holding('one')).withId('one').length
+    } catch (error) {
+      return (error as AuthError).code
+    } finally {
+      await fetch.close()
+      server.closeAllConnections()
+      server.close()
+    }
+  }
+  const metadata = (host = '') =>
+    JSON.stringify({ issuer: `http://${host}`, jwks_uri: `http://${host}/keys` })
+  const answers: [why: string, expected: number | string, answer: NonNullable<Answer>][] = [
+    [
+      'a good answer',
+      1,
+      (req, res) =>
+        void res.end(
+          req.url === '/keys' ? JSON.stringify({ keys: [one.jwk] }) : metadata(req.headers.host),
+        ),
+    ],
+    [
+      'a redirect',
+      'AUTH_ISSUER_UNREACHABLE',
+      (_req, res) => void res.writeHead(302, { location: 'http://127.0.0.1:9/' }).end(),
+    ],
+    [
+      'a redirect of the keys',
+      'AUTH_ISSUER_UNREACHABLE',
+      (req, res) =>
+        void (req.url === '/keys'
+          ? res.writeHead(307, { location: '/elsewhere' }).end()
+          : res.end(metadata(req.headers.host))),
+    ],
+    ['5 MB of metadata', 'AUTH_ISSUER_UNREACHABLE', (_req, res) => void res.end(' '.repeat(5e6))],
+    [
+      '5 MB of keys',
+      'AUTH_ISSUER_UNREACHABLE',
+      (req, res) =>
+        void res.end(req.url === '/keys' ? ' '.repeat(5e6) : metadata(req.headers.host)),
+    ],
+    ['no answer', 'AUTH_ISSUER_UNREACHABLE', () => {}],
+    ['half an answer', 'AUTH_ISSUER_UNREACHABLE', (_req, res) => void res.write('{')],
+    ['a status of 500', 'AUTH_ISSUER_UNREACHABLE', (_req, res) => void res.writeHead(500).end()],
+    ['a web page', 'AUTH_ISSUER_INVALID', (_req, res) => void res.end('<html>')],
+  ]
+  for (const [why, expected, answer] of answers)
+    t.test(`${why}: ${expected}`, async (t) => t.equal(await ask(answer), expected))
+})

@@ -1,0 +1,171 @@
+import Fastify, { type FastifyInstance } from 'fastify'
+import t, { type Test } from 'tap'
+import auth, { type AuthOptions } from '../src/index.ts'
+import { AUDIENCE, fakeIssuer, frozenClock, ISSUER, issue, signingKey, together } from './kit.ts'
+
+const rs = signingKey('RS256', 'rs')
+const es = signingKey('ES256', 'es')
+const psk = { key: 'correct-horse-battery-staple' }
+const jwt = { issuerUrl: ISSUER, audience: AUDIENCE }
+
+async function setup(t: Test, options: AuthOptions = { psk, jwt }) {
+  const issuer = fakeIssuer({ keys: [rs.jwk] })
+  const other = fakeIssuer({ issuer: 'https://other.example', keys: [es.jwk] })
+  const clock = frozenClock()
+  const lines: Record<string, unknown>[] = []
+  const app = Fastify({
+    logger: { stream: { write: (line) => void lines.push(JSON.parse(line)) } },
+  })
+  t.teardown(() => app.close())
+  await app.register(auth, { ...options, now: clock.now, fetch: together(issuer, other) })
+  app.get('/open', (request) => request.caller)
+  app.get('/', { onRequest: app.requireCaller() }, (request) => request.caller)
+  app.get('/a', { onRequest: app.requireCaller({ scopes: ['a'] }) }, (request) => request.caller)
+  return { app, issuer, other, clock, lines }
+}
+
+const get = (app: FastifyInstance, authorization: string, url = '/') =>
+  app.inject({ url, headers: { authorization } })
+
+t.test('request.caller', async (t) => {
+  const { app } = await setup(t)
+  t.strictSame((await get(app, `APIKey ${psk.key}`)).json(), { method: 'psk', subject: 'default' })
+  t.match((await get(app, `Bearer ${issue(rs)}`)).json(), {
+    method: 'jwt',
+    issuer: ISSUER,
+    subject: 'machine-1',
+    scopes: ['a', 'b'],
+    claims: { aud: AUDIENCE },
+  })
+  const open = await get(app, `APIKey ${psk.key}`, '/open')
+  t.match(open.json(), { statusCode: 500, code: 'AUTH_NOT_GUARDED' }, 'only behind the guard')
+})
+
+t.test('types', async (t) => {
+  const { app } = await setup(t)
+  app.get('/types', { onRequest: app.requireCaller() }, ({ caller }) => {
+    // @ts-expect-error only a token has claims
+    caller.claims
+    // @ts-expect-error the guard sets it
+    caller.subject = 'x'
+    return caller.method === 'jwt'
+      ? caller.claims
+      : (caller.domains satisfies readonly string[] | undefined)
+  })
+  // @ts-expect-error no such demand
+  app.requireCaller({ roles: [] })
+  // @ts-expect-error no such option
+  const options: AuthOptions = { psk: { keys: [], token: 1 } }
+  t.ok(options)
+})
+
+t.test('a key without scopes meets every demand, one with scopes its own', async (t) => {
+  const keys = [
+    { name: 'all', ...psk },
+    { name: 'some', key: 'some-some-some-some', scopes: ['a'], domains: ['x.example'] },
+    { name: 'none', key: 'none-none-none-none', scopes: [] },
+  ]
+  const { app } = await setup(t, { psk: { keys } })
+  t.equal((await get(app, `APIKey ${psk.key}`, '/a')).statusCode, 200)
+  t.equal((await get(app, 'APIKey none-none-none-none', '/')).statusCode, 200)
+  t.equal((await get(app, 'APIKey none-none-none-none', '/a')).statusCode, 403)
+  t.strictSame((await get(app, 'APIKey some-some-some-some', '/a')).json(), {
+    method: 'psk',
+    subject: 'some',
+    scopes: ['a'],
+    domains: ['x.example'],
+  })
+})
+
+t.test('a method that is not configured is neither accepted nor offered', async (t) => {
+  const keysOnly = await setup(t, { method: 'psk', psk, jwt })
+  const tokensOnly = await setup(t, { method: 'jwt', psk, jwt })
+  const refusedToken = await get(keysOnly.app, `Bearer ${issue(rs)}`)
+  t.equal(refusedToken.json().code, 'AUTH_SCHEME_UNSUPPORTED')
+  t.strictSame(refusedToken.headers['www-authenticate'], ['APIKey realm="api"'])
+  const refusedKey = await get(tokensOnly.app, `APIKey ${psk.key}`)
+  t.equal(refusedKey.json().code, 'AUTH_SCHEME_UNSUPPORTED')
+  t.strictSame(refusedKey.headers['www-authenticate'], ['Bearer realm="api"'])
+})
+
+t.test('faulty options stop the start', async (t) => {
+  const app = Fastify()
+  app.register(auth, {})
+  await t.rejects(async () => await app.ready(), { code: 'AUTH_OPTIONS_INVALID' })
+})
+
+t.test('a scope that no token can grant is refused where the route is made', async (t) => {
+  const { app } = await setup(t)
+  for (const scope of ['', 'a b', 'a"', 'é'])
+    t.throws(() => app.requireCaller({ scopes: [scope] }), { code: 'AUTH_OPTIONS_INVALID' })
+})
+
+t.test(
+  'the log has one line for each refusal, with code and detail, without credentials',
+  async (t) => {
+    const { app, issuer, lines } = await setup(t)
+    await get(app, `Bearer ${issue(rs, { aud: 'https://elsewhere.example' })}`)
+    await get(app, 'APIKey a-wrong-key-a-wrong-key')
+    issuer.isDown = true
+    await get(app, `Bearer ${issue({ ...rs, kid: 'x' })}`)
+    const refusals = lines.filter(({ msg }) => msg === 'caller refused')
+    t.match(refusals, [
+      { level: 30, code: 'AUTH_TOKEN_AUDIENCE', detail: 'aud is "https://elsewhere.example"' },
+      { level: 30, code: 'AUTH_KEY_INVALID' },
+      { level: 30, code: 'AUTH_TOKEN_KEY_UNKNOWN' },
+    ])
+    t.notMatch(JSON.stringify(lines), /a-wrong-key|eyJ/)
+  },
+)
+
+t.test('status names the issuers that cannot be reached, and tries them again', async (t) => {
+  const issuers = [jwt, { ...jwt, issuerUrl: 'https://other.example' }]
+  const { app, issuer, clock } = await setup(t, { jwt: { issuers } })
+  const soon = () => new Promise((resolve) => setTimeout(resolve, 50))
+  issuer.isDown = true
+  t.strictSame(app.auth.status(), { degraded: [] }, 'nobody was asked yet')
+  await soon()
+  t.strictSame(app.auth.status(), { degraded: [ISSUER] })
+  const refused = await get(app, `Bearer ${issue(rs)}`)
+  t.match(refused, { statusCode: 503, headers: { 'retry-after': '1' } })
+  t.equal(refused.headers['www-authenticate'], undefined)
+
+  issuer.isDown = false
+  clock.pass(1_000)
+  app.auth.status()
+  await soon()
+  t.strictSame(app.auth.status(), { degraded: [] })
+  t.equal((await get(app, `Bearer ${issue(rs)}`)).statusCode, 200)
+})
+
+t.test('reload', async (t) => {
+  const otherUrl = 'https://other.example'
+  const { app, issuer, other } = await setup(t)
+  const token = `Bearer ${issue(rs)}`
+  const otherToken = `Bearer ${issue(es, { iss: otherUrl })}`
+  t.equal((await get(app, token)).statusCode, 200)
+
+  t.test('keeps the old options where the new ones are faulty', async (t) => {
+    t.throws(() => app.auth.reload({ psk: { key: 'short' } }), { code: 'AUTH_OPTIONS_INVALID' })
+    t.equal((await get(app, `APIKey ${psk.key}`)).statusCode, 200)
+  })
+  t.test('keeps the keys of an issuer that stays', async (t) => {
+    issuer.isDown = true
+    app.auth.reload({ jwt: { ...jwt, audience: [AUDIENCE, 'x'] } })
+    t.equal((await get(app, token)).statusCode, 200)
+    t.equal(issuer.readings(), 1)
+  })
+  t.test('forgets a key', async (t) => {
+    t.equal((await get(app, `APIKey ${psk.key}`)).statusCode, 401)
+  })
+  t.test('forgets an issuer, and tokens of it that were known', async (t) => {
+    app.auth.reload({ jwt: { ...jwt, issuerUrl: otherUrl } })
+    t.equal((await get(app, token)).json().code, 'AUTH_TOKEN_ISSUER')
+    t.equal((await get(app, otherToken)).statusCode, 200)
+    t.equal(other.readings(), 1)
+  })
+  t.test('counts for tokens that were known: another audience', async (t) => {
+    app.auth.reload({ jwt: { ...jwt, issuerUrl: otherUrl, audience: 'x' } })
+    t.equal((await get(app, otherToken)).json().code, 'AUTH_TOKEN_AUDIENCE')
+  })
+})

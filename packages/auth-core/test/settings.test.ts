@@ -1,0 +1,179 @@
+import { hash } from 'node:crypto'
+import t from 'tap'
+import type { AuthOptions } from '../src/options.ts'
+import { checkAuthOptions, readSettings } from '../src/settings.ts'
+
+const key = 'correct-horse-battery-staple'
+const sha256 = hash('sha256', key, 'hex')
+const issuerUrl = 'https://issuer.example'
+const one = { issuerUrl, audience: 'api' }
+const issuer = { issuerUrl, audience: ['api'], requiredScopes: [], ca: undefined }
+const files = t.testdir({
+  key: `${key}\n`,
+  crlf: `${key}\r\n`,
+  short: 'short\n',
+  'ca.pem': 'not a certificate',
+})
+
+const meanings: [what: string, options: AuthOptions, expected: object][] = [
+  ['a key', { psk: { key } }, { keys: [{ name: 'default', sha256 }], issuers: [] }],
+  [
+    'a key in a file',
+    { psk: { keyFile: `${files}/key` } },
+    { keys: [{ name: 'default', sha256 }] },
+  ],
+  [
+    'a key in a file of another system',
+    { psk: { keyFile: `${files}/crlf` } },
+    { keys: [{ sha256 }] },
+  ],
+  [
+    'several keys',
+    {
+      psk: {
+        keys: [
+          { name: 'a', key, scopes: ['x'], domains: ['*.example'] },
+          { name: 'b', keySha256: '0'.repeat(64) },
+        ],
+      },
+    },
+    {
+      keys: [
+        { name: 'a', sha256, scopes: ['x'], domains: ['*.example'] },
+        { name: 'b', sha256: '0'.repeat(64) },
+      ],
+    },
+  ],
+  ['an issuer, flat', one, { keys: [], issuers: [issuer] }],
+  ['an issuer, nested', { jwt: one }, { keys: [], issuers: [issuer] }],
+  ['an issuer, nested, with its method', { method: 'jwt', jwt: one }, { issuers: [issuer] }],
+  ['an issuer, flat, with its method', { method: 'jwt', ...one }, { issuers: [issuer] }],
+  ['both, flat', { psk: { key }, ...one }, { keys: [{ sha256 }], issuers: [issuer] }],
+  [
+    'both, limited to keys',
+    { method: 'psk', psk: { key }, ...one },
+    { keys: [{ sha256 }], issuers: [] },
+  ],
+  [
+    'both, limited to tokens',
+    { method: 'jwt', psk: { key }, jwt: one },
+    { keys: [], issuers: [issuer] },
+  ],
+  [
+    'several issuers',
+    {
+      jwt: {
+        issuers: [one, { issuerUrl: `${issuerUrl}/`, audience: ['a', 'b'], requiredScopes: ['x'] }],
+      },
+    },
+    {
+      issuers: [
+        issuer,
+        { issuerUrl: `${issuerUrl}/`, audience: ['a', 'b'], requiredScopes: ['x'] },
+      ],
+    },
+  ],
+  [
+    'plain http on loopback',
+    { jwt: { ...one, issuerUrl: 'http://localhost:9' } },
+    { issuers: [{}] },
+  ],
+  [
+    'plain http, allowed',
+    { jwt: { ...one, issuerUrl: 'http://i.lan', allowHttp: true } },
+    { issuers: [{}] },
+  ],
+  [
+    'what is undefined is not there',
+    { psk: { key }, jwt: undefined, issuerUrl: undefined } as never,
+    { issuers: [] },
+  ],
+]
+for (const [what, options, expected] of meanings)
+  t.test(what, async (t) => t.match(readSettings(options), expected))
+
+const faults: [what: string, options: unknown, paths: string[]][] = [
+  ['nothing', {}, ['']],
+  ['no object', 'psk', ['']],
+  ['an unknown option', { psk: { key }, keys: [] }, ['/keys']],
+  ['an unknown nested option', { psk: { key, Key: key } }, ['/psk/Key']],
+  ['an unknown method', { method: 'tsnet', psk: { key } }, ['/method']],
+  ['a method that is not configured', { method: 'jwt', psk: { key } }, ['/method']],
+  ['a short key', { psk: { key: 'x'.repeat(15) } }, ['/psk/key']],
+  ['a key with a space', { psk: { key: 'correct horse battery' } }, ['/psk/key']],
+  ['a key that no header carries', { psk: { key: 'ключ-ключ-ключ-ключ' } }, ['/psk/key']],
+  ['no key', { psk: {} }, ['/psk']],
+  ['two ways to give a key', { psk: { key, keyFile: `${files}/key` } }, ['/psk']],
+  ['a key and a list', { psk: { key, keys: [{ name: 'a', keySha256: sha256 }] } }, ['/psk/keys']],
+  ['an empty list of keys', { psk: { keys: [] } }, ['/psk/keys']],
+  ['a key without a name', { psk: { keys: [{ key }] } }, ['/psk/keys/0']],
+  ['a named key without a key', { psk: { keys: [{ name: 'a' }] } }, ['/psk/keys/0']],
+  [
+    'a name twice',
+    {
+      psk: {
+        keys: [
+          { name: 'a', key },
+          { name: 'a', key: `${key}2` },
+        ],
+      },
+    },
+    ['/psk/keys/1/name'],
+  ],
+  [
+    'a key twice',
+    {
+      psk: {
+        keys: [
+          { name: 'a', key },
+          { name: 'b', keySha256: sha256 },
+        ],
+      },
+    },
+    ['/psk/keys/1'],
+  ],
+  [
+    'a digest in upper case',
+    { psk: { keys: [{ name: 'a', keySha256: 'A'.repeat(64) }] } },
+    ['/psk/keys/0/keySha256'],
+  ],
+  ['a key file that is not there', { psk: { keyFile: `${files}/none` } }, ['/psk/keyFile']],
+  ['a key file with a short key', { psk: { keyFile: `${files}/short` } }, ['/psk/keyFile']],
+  ['a scope with a quote', { ...one, requiredScopes: ['a"b'] }, ['/requiredScopes/0']],
+  ['a scope with a space', { ...one, requiredScopes: ['a b'] }, ['/requiredScopes/0']],
+  ['both layouts', { ...one, jwt: one }, ['/issuerUrl', '/audience']],
+  ['no audience, flat', { issuerUrl }, ['/audience']],
+  ['no audience, nested', { jwt: { issuerUrl } }, ['/jwt/audience']],
+  ['an empty audience', { jwt: { issuerUrl, audience: '' } }, ['/jwt/audience']],
+  ['an empty list of audiences', { jwt: { issuerUrl, audience: [] } }, ['/jwt/audience']],
+  ['an audience and no issuer', { audience: 'api' }, ['/issuerUrl']],
+  ['an empty section', { jwt: {} }, ['/jwt/issuerUrl', '/jwt/audience']],
+  ['one issuer and a list', { jwt: { ...one, issuers: [one] } }, ['/jwt/issuers']],
+  ['an issuer twice', { jwt: { issuers: [one, one] } }, ['/jwt/issuers/1/issuerUrl']],
+  ['an issuer that is no URL', { jwt: { ...one, issuerUrl: 'issuer' } }, ['/jwt/issuerUrl']],
+  ['an issuer over plain http', { jwt: { ...one, issuerUrl: 'http://i.lan' } }, ['/jwt/issuerUrl']],
+  ['an issuer with a query', { jwt: { ...one, issuerUrl: `${issuerUrl}/?a` } }, ['/jwt/issuerUrl']],
+  [
+    'an issuer with a fragment',
+    { jwt: { ...one, issuerUrl: `${issuerUrl}/#a` } },
+    ['/jwt/issuerUrl'],
+  ],
+  ['keys over plain http', { jwt: { ...one, jwksUrl: 'http://i.lan/' } }, ['/jwt/jwksUrl']],
+  ['a CA file that is not there', { jwt: { ...one, caFile: `${files}/none` } }, ['/jwt/caFile']],
+  [
+    'a CA file without a certificate',
+    { jwt: { ...one, caFile: `${files}/ca.pem` } },
+    ['/jwt/caFile'],
+  ],
+  ['many at once', { psk: { key: 1 }, jwt: { audience: 'x', nope: 1 } }, ['/psk/key', '/jwt/nope']],
+]
+for (const [what, options, paths] of faults)
+  t.test(`refused: ${what}`, async (t) => {
+    const found = checkAuthOptions(options as AuthOptions)
+    t.strictSame(
+      found.map(({ path }) => path),
+      paths,
+    )
+    t.throws(() => readSettings(options as AuthOptions), { code: 'AUTH_OPTIONS_INVALID' })
+    t.notMatch(JSON.stringify(found), /battery|short"/, 'no fault shows a key')
+  })
