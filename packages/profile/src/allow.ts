@@ -1,0 +1,44 @@
+import type { Conditions } from './conditions.ts'
+import { emailDomain, isEmailDomain } from './email.ts'
+import { ProfileError } from './errors.ts'
+import type { Allow, Profile } from './schema.ts'
+
+type Restriction = (profile: Profile) => boolean
+
+/**
+ * Makes the decision that an allow rule describes. Restrictions of one object must all hold; of an
+ * e-mail address only a verified one counts.
+ *
+ * @throws ProfileError PROFILE_ALLOW_INVALID, PROFILE_CONDITION_INVALID, PROFILE_CONDITION_TOO_LONG
+ */
+export function compileAllow(allow: Allow, conditions: Conditions): Restriction {
+  if (allow === 'anyone') return () => true
+  if (typeof allow === 'string') return conditions.compile(allow)
+
+  const { condition, emailDomains, groups } = allow
+  const restrictions = [
+    condition === undefined ? [] : conditions.compile(condition),
+    emailDomains ? hasEmailAt(emailDomains) : [],
+    groups ? isInOneOf(groups) : [],
+  ].flat()
+  // Nobody means `anyone` by leaving everything out.
+  if (restrictions.length === 0)
+    throw new ProfileError('PROFILE_ALLOW_INVALID', 'the rule restricts nothing')
+  return (profile) => restrictions.every((holds) => holds(profile))
+}
+
+function hasEmailAt(emailDomains: readonly string[]): Restriction {
+  for (const domain of emailDomains)
+    if (!isEmailDomain(domain))
+      throw new ProfileError(
+        'PROFILE_ALLOW_INVALID',
+        `${JSON.stringify(domain)} is not a domain in ASCII, such as example.com`,
+      )
+  const allowed = new Set(emailDomains.map((domain) => domain.toLowerCase()))
+  return ({ email }) => email?.verified === true && allowed.has(emailDomain(email.address))
+}
+
+function isInOneOf(groups: readonly string[]): Restriction {
+  const allowed = new Set(groups)
+  return (profile) => profile.groups?.some((group) => allowed.has(group)) === true
+}

@@ -1,0 +1,123 @@
+import { isEmailAddress } from './email.ts'
+import { ProfileError } from './errors.ts'
+import { isPrintable } from './printable.ts'
+import type { Claims } from './schema.ts'
+
+type Sent = Readonly<Record<string, unknown>>
+
+const MAX_CLAIMS = 200
+const MAX_NAME_LENGTH = 256
+/** Of one claim as JSON, in characters. */
+const MAX_SIZE = 4_096
+const MAX_DEPTH = 4
+const MAX_ENTRIES = 1_000
+const MAX_ENTRY_LENGTH = 256
+
+// Names that mean something to JavaScript, whichever library reads them.
+const UNSAFE_NAME = /^(__proto__|constructor|prototype)$/
+// What concerns the provider's token and not the person. `id` is what `sub` is called in conditions,
+// `_claim_sources` holds secrets.
+const NOT_OF_THE_PERSON =
+  /^(id|iss|aud|azp|exp|nbf|iat|jti|sid|nonce|at_hash|c_hash|s_hash|_claim_names|_claim_sources)$/
+
+/** Stands for a claim that the provider has, but not here or not in a form and size that is kept. */
+const UNKNOWN = Symbol('unknown')
+
+/** How claims with a meaning of their own are kept. */
+const KEEPERS = new Map<string, (value: unknown) => unknown>([
+  ['email', (value) => (isEmailAddress(value) ? value : UNKNOWN)],
+  ['email_verified', (value) => (typeof value === 'boolean' ? value : UNKNOWN)],
+  ['groups', keepList],
+  ['roles', keepList],
+])
+
+/**
+ * Copies the claims that can be kept; README.md has the rules in a table.
+ *
+ * A claim that the provider has but that is not kept is unknown, not missing: reading it throws
+ * PROFILE_CLAIM_UNKNOWN, so that nothing is decided as if it did not exist. Its name is kept in
+ * `_claim_names`, where OpenID Connect Core (5.6.2) puts the claims that a token does not hold.
+ *
+ * @throws ProfileError PROFILE_CLAIMS_INVALID
+ */
+export function keepClaims(sent: Sent): Claims {
+  const all = new Map([...sharedEntries(elsewhere(sent)), ...sharedEntries(sent)])
+  assertBounded([...all.keys()])
+
+  const claims: Record<string, unknown> = Object.create(null)
+  const unknown: string[] = []
+  for (const [name, value] of all) {
+    const kept = (KEEPERS.get(name) ?? keepJson)(value)
+    if (kept === UNKNOWN) unknown.push(name)
+    else claims[name] = kept
+  }
+  for (const name of unknown) Object.defineProperty(claims, name, { get: () => refuse(name) })
+  if (unknown.length > 0)
+    claims._claim_names = Object.fromEntries(unknown.map((name) => [name, 'unknown']))
+  return claims
+}
+
+function refuse(name: string): never {
+  throw new ProfileError('PROFILE_CLAIM_UNKNOWN', `the claim ${JSON.stringify(name)} is not known`)
+}
+
+function assertBounded(names: readonly string[]): void {
+  if (names.length > MAX_CLAIMS)
+    throw new ProfileError('PROFILE_CLAIMS_INVALID', `there are more than ${MAX_CLAIMS} claims`)
+  if (names.some((name) => name.length > MAX_NAME_LENGTH))
+    throw new ProfileError(
+      'PROFILE_CLAIMS_INVALID',
+      `a claim has a name of more than ${MAX_NAME_LENGTH} characters`,
+    )
+}
+
+/** What `_claim_names` says that the provider has. */
+function elsewhere({ _claim_names: names }: Sent): Sent {
+  if (typeof names !== 'object' || names === null) return {}
+  return Object.fromEntries(Object.keys(names).map((name) => [name, UNKNOWN]))
+}
+
+/** The claims of the person that have a value, each in one spelling. */
+function sharedEntries({ group, role, verified_email, ...sent }: Sent): [string, unknown][] {
+  const claims = {
+    ...sent,
+    groups: join(sent.groups, group),
+    roles: join(sent.roles, role),
+    email_verified: sent.email_verified ?? verified_email,
+  }
+  return Object.entries(claims).filter(
+    ([name, value]) =>
+      value != null && value !== '' && !NOT_OF_THE_PERSON.test(name) && !UNSAFE_NAME.test(name),
+  )
+}
+
+function join(list: unknown, single: unknown): unknown {
+  if (list == null || single == null) return list ?? single
+  return [list, single].flat()
+}
+
+/** A list of names. One string is one name, spaces and all: `Not admin` is not `admin`. */
+function keepList(value: unknown): unknown {
+  const entries = Array.isArray(value) ? value : [value]
+  if (entries.length > MAX_ENTRIES) return UNKNOWN
+  if (!entries.every((entry) => typeof entry === 'string' || Number.isFinite(entry))) return UNKNOWN
+  // Never cleaned: a name must not turn into another one.
+  const names = entries.map(String).filter((name) => isPrintable(name, MAX_ENTRY_LENGTH))
+  return [...new Set(names)]
+}
+
+function keepJson(value: unknown): unknown {
+  try {
+    const json = JSON.stringify(value)
+    if (json.length > MAX_SIZE) return UNKNOWN
+    const copy = JSON.parse(json, (name, member) => (UNSAFE_NAME.test(name) ? undefined : member))
+    return depthOf(copy) > MAX_DEPTH ? UNKNOWN : copy
+  } catch {
+    return UNKNOWN
+  }
+}
+
+function depthOf(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 0
+  return 1 + Math.max(0, ...Object.values(value).map(depthOf))
+}

@@ -1,0 +1,76 @@
+import { keepClaims } from './claims.ts'
+import { ProfileError } from './errors.ts'
+import { toPrintable } from './printable.ts'
+import type { Profile } from './schema.ts'
+
+const MAX_NAME_LENGTH = 256
+const MAX_PICTURE_LENGTH = 2_048
+// OpenID Connect Core, 2: at most 255 ASCII characters.
+const SUBJECT = /^[!-~](?:[ -~]{0,253}[!-~])?$/
+
+/**
+ * Makes a profile of claims: those of an ID token, of UserInfo, of both merged, or of what
+ * {@link Profile.claims} has put into a session token. README.md has the rules in a table.
+ *
+ * @param provider - name of the provider, as configured
+ * @throws ProfileError PROFILE_ID_INVALID, PROFILE_CLAIMS_INVALID
+ */
+export function fromClaims(provider: string, sent: Readonly<Record<string, unknown>>): Profile {
+  const claims = keepClaims(sent)
+  // Without those that throw.
+  const known: Record<string, unknown> = { ...claims }
+  const id = readSubject(known.sub)
+  const name = readName(known)
+  const picture = readPicture(known.picture)
+
+  // Conditions read these too; they need not be stored, as they follow from the others.
+  Object.defineProperty(claims, 'id', { value: id })
+  if (name?.full && !Object.hasOwn(claims, 'name'))
+    Object.defineProperty(claims, 'name', { value: name.full })
+
+  return {
+    provider,
+    id,
+    ...(name && { name }),
+    ...(typeof known.email === 'string' && {
+      email: { address: known.email, verified: known.email_verified === true },
+    }),
+    ...(picture && { picture }),
+    ...(isFilled(known.groups) && { groups: known.groups }),
+    ...(isFilled(known.roles) && { roles: known.roles }),
+    claims,
+  }
+}
+
+function readSubject(sub: unknown): string {
+  if (typeof sub === 'string' && SUBJECT.test(sub)) return sub
+  throw new ProfileError(
+    'PROFILE_ID_INVALID',
+    'the claim "sub" is not 1 to 255 printable ASCII characters',
+  )
+}
+
+function readName(known: Readonly<Record<string, unknown>>): Profile['name'] {
+  const read = (claim: string) => readLine(known[claim])
+  const first = read('given_name')
+  const last = read('family_name')
+  const parts = [first, read('middle_name'), last].filter((part) => part !== undefined)
+  const full = read('name') ?? read('nickname') ?? (parts.join(' ') || read('preferred_username'))
+  const name = { ...(full && { full }), ...(first && { first }), ...(last && { last }) }
+  return Object.keys(name).length > 0 ? name : undefined
+}
+
+function readLine(value: unknown): string | undefined {
+  return typeof value === 'string' ? toPrintable(value, MAX_NAME_LENGTH) : undefined
+}
+
+function readPicture(value: unknown): string | undefined {
+  if (typeof value !== 'string' || value.length > MAX_PICTURE_LENGTH) return undefined
+  // The URL parser would take control characters and white space out.
+  if (!/^https?:\/\/[!-~]+$/i.test(value)) return undefined
+  return URL.parse(value)?.href
+}
+
+function isFilled(list: unknown): list is string[] {
+  return Array.isArray(list) && list.length > 0
+}

@@ -1,0 +1,85 @@
+import t from 'tap'
+import { Compile } from 'typebox/compile'
+import { AllowSchema, compileAllow, createConditions, fromClaims } from '../src/index.ts'
+
+const conditions = createConditions()
+const person = (claims: object) => fromClaims('corp', { sub: '1', ...claims })
+const verified = (email: string) => person({ email, email_verified: true })
+const grouped = (...groups: string[]) => person({ groups })
+
+t.test('allow', async (t) => {
+  const domains = { emailDomains: ['Example.com', 'example.org'] }
+  const both = { emailDomains: ['example.com'], groups: ['ops'] }
+  const rows: [
+    why: string,
+    rule: Parameters<typeof compileAllow>[0],
+    who: object,
+    mayEnter: boolean,
+  ][] = [
+    ['anyone', 'anyone', person({}), true],
+    ['condition holds', 'Group("ops")', grouped('ops'), true],
+    ['condition does not hold', 'Group("ops")', grouped('dev'), false],
+    ['condition fails', '!claims.suspended', person({}), false],
+    ['domain', domains, verified('ada@example.org'), true],
+    ['domain in other letters', domains, verified('ada@EXAMPLE.Com'), true],
+    ['address not verified', domains, person({ email: 'ada@example.com' }), false],
+    [
+      'address verified in words',
+      domains,
+      person({ email: 'a@example.com', email_verified: 'true' }),
+      false,
+    ],
+    ['no address', domains, person({ email_verified: true }), false],
+    ['subdomain', domains, verified('ada@mail.example.com'), false],
+    ['longer domain', domains, verified('ada@evil-example.com'), false],
+    ['domain within another', domains, verified('ada@example.com.evil.net'), false],
+    ['two @', domains, verified('ada@evil.net@example.com'), false],
+    ['two @ the other way', domains, verified('ada@example.com@evil.net'), false],
+    ['a group', { groups: ['dev', 'ops'] }, grouped('x', 'ops'), true],
+    ['no such group', { groups: ['ops'] }, grouped('Ops', 'ops '), false],
+    ['no groups', { groups: ['ops'] }, person({}), false],
+    ['groups unknown', { groups: ['ops'] }, person({ _claim_names: { groups: 'x' } }), false],
+    [
+      'both hold',
+      both,
+      person({ email: 'a@example.com', email_verified: true, groups: 'ops' }),
+      true,
+    ],
+    ['only the domain holds', both, verified('a@example.com'), false],
+    ['only the group holds', both, grouped('ops'), false],
+    [
+      'an object with a condition',
+      { condition: 'Role("x")', groups: ['ops'] },
+      grouped('ops'),
+      false,
+    ],
+    ['no domain at all', { emailDomains: [] }, verified('a@example.com'), false],
+    ['no group at all', { groups: [] }, grouped('ops'), false],
+  ]
+  for (const [why, rule, who, expected] of rows)
+    t.equal(compileAllow(rule, conditions)(who as ReturnType<typeof person>), expected, why)
+})
+
+t.test('allow rules that are refused', async (t) => {
+  const rows: [rule: Parameters<typeof compileAllow>[0], code: string][] = [
+    [{}, 'PROFILE_ALLOW_INVALID'],
+    [{ emailDomains: ['@example.com'] }, 'PROFILE_ALLOW_INVALID'],
+    [{ emailDomains: ['*.example.com'] }, 'PROFILE_ALLOW_INVALID'],
+    [{ emailDomains: ['bücher.example'] }, 'PROFILE_ALLOW_INVALID'],
+    [{ emailDomains: ['example.com', ''] }, 'PROFILE_ALLOW_INVALID'],
+    ['', 'PROFILE_CONDITION_INVALID'],
+    ['Anyone', 'PROFILE_CONDITION_INVALID'],
+    ['ada@example.com', 'PROFILE_CONDITION_INVALID'],
+    [{ condition: 'Group(' }, 'PROFILE_CONDITION_INVALID'],
+  ]
+  for (const [rule, code] of rows)
+    t.throws(() => compileAllow(rule, conditions), { code }, JSON.stringify(rule))
+})
+
+t.test('the schema of allow rules', async (t) => {
+  const schema = Compile(AllowSchema)
+  for (const rule of ['anyone', { groups: ['a'] }, { condition: 'x', emailDomains: ['b'] }])
+    t.ok(schema.Check(rule), JSON.stringify(rule))
+  for (const rule of [{}, { groups: [] }, { group: ['a'] }, ['anyone'], null, true])
+    t.notOk(schema.Check(rule), JSON.stringify(rule))
+})

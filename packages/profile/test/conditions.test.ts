@@ -1,0 +1,366 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { createConditions, fromClaims, type ProfileError, soleCondition } from '../src/index.ts'
+import { identifiedClaims } from './arbitrary.ts'
+
+const conditions = createConditions()
+const ada = fromClaims('corp', {
+  sub: 'user1234',
+  nickname: 'Ada Lovelace',
+  email: 'ada@example.com',
+  email_verified: true,
+  groups: ['g1', 'g2', 'a"b\\c'],
+  role: 'r1',
+  location: 'earth',
+  scope: 'read  write',
+  level: 3,
+  is_admin: false,
+  is_user: true,
+  tags: ['x', 7, { y: 1 }],
+  address: { country: 'UK', toString: 'x' },
+  bio: 'x'.repeat(5_000),
+})
+const decide = (source: string, profile = ada) => conditions.compile(source)(profile)
+
+/** Compiles, or gives the error. */
+function refusal(source: string): ProfileError | undefined {
+  try {
+    conditions.compile(source)
+    return undefined
+  } catch (error) {
+    return error as ProfileError
+  }
+}
+
+t.test('expressions of traefik-forward-auth', async (t) => {
+  const holds = [
+    'ClaimEqual("id", "user1234")',
+    'Eq("id","user1234")',
+    'Eq("sub", "user1234")',
+    'ClaimEqual(`id`, `user1234`)',
+    'ClaimEqual("is_admin", "false") && ClaimEqual("is_user", true)',
+    'ClaimEqual("is_admin", false) && !ClaimEqual("is_admin", true)',
+    'Eq("level", 3) && Eq("level", "3")',
+    'Eq("nothing", "")',
+    '!Eq("nothing", "something")',
+    '!ClaimEqual("id", "other")',
+    'ClaimEqual("id", "bad") || ClaimEqual("location", "earth")',
+    '((ClaimEqual("id", "user1234") || ClaimEqual("name", "x")) && (Eq("location", "earth")))',
+    'ClaimEqual("id", "user1234") && ClaimEqual("location", "bad") || Role("r1")',
+    '!(!(Group("g1")))',
+    '!!Group("g1")',
+    '(Group("g1") || Group("g3")) && (Role("r1") || Role("r3"))',
+    'ClaimContains("groups", "g1") && !ClaimContains("groups", "g3")',
+    'Cont("scope", "write") && Cont("name", "Ada") && Cont("level", 3) && Cont("tags", 7)',
+    'EmailVerified() && Group("g1") && Role("r1")',
+    'Group(`a"b\\c`) && Group("a\\"b\\\\c")',
+    ' Group ( "g1" )\n&&\tRole("r1") ',
+  ]
+  const fails = [
+    'ClaimEqual("id", "bad")',
+    'ClaimEqual("name", "ada lovelace")',
+    'ClaimEqual("nothing", "x")',
+    'Group("no")',
+    'Group("G1")',
+    'Group("")',
+    'Role("")',
+    'Role("g1")',
+    'Cont("scope", "rea")',
+    'Cont("scope", "")',
+    'Cont("nothing", "")',
+    'Cont("tags", "[object Object]")',
+    'ClaimEqual("id", "user1234") && (ClaimEqual("location", "bad") || Role("r2"))',
+  ]
+  for (const source of holds) t.equal(decide(source), true, source)
+  for (const source of fails) t.equal(decide(source), false, source)
+})
+
+t.test('EmailVerified', async (t) => {
+  const rows: [claims: object, verified: boolean, not: boolean][] = [
+    [{ email: 'a@b', email_verified: true }, true, false],
+    [{ email: 'a@b', email_verified: false }, false, true],
+    [{ email: 'a@b' }, false, true],
+    [{ email: '', email_verified: true }, false, true],
+    [{ email_verified: true }, false, true],
+    [{ email: 'a@b@c', email_verified: true }, false, false],
+    [{ email: 'a@b', email_verified: 'true' }, false, false],
+  ]
+  for (const [claims, verified, not] of rows) {
+    const profile = fromClaims('corp', { sub: '1', ...claims })
+    t.equal(decide('EmailVerified()', profile), verified, JSON.stringify(claims))
+    t.equal(decide('!EmailVerified()', profile), not, `! ${JSON.stringify(claims)}`)
+  }
+})
+
+t.test('claims', async (t) => {
+  const rows: [source: string, holds: boolean][] = [
+    ['claims.is_user', true],
+    ['!claims.is_admin', true],
+    ['claims.location == "earth" && claims["location"] != "moon"', true],
+    ['claims.level >= 3 && claims.level < 4', true],
+    ['claims.location in ["moon", "earth"]', true],
+    ['"g1" in claims.groups && !("g3" in claims.groups)', true],
+    ['claims.address.country == "UK"', true],
+    ['claims.email.endsWith("@example.com") && claims.id.startsWith("user")', true],
+    ['claims.location.contains("art") && claims.groups.size() == 3', true],
+    ['claims.groups[0] == "g1"', true],
+    ['has(claims.location) && !has(claims.nothing) && !("nothing" in claims)', true],
+    ['claims.level == 3 ? claims.is_user : false', true],
+    ['Eq("location", claims.location)', true],
+    ['true', true],
+    ['claims.level', false],
+    ['claims.location', false],
+    ['claims.is_admin', false],
+  ]
+  for (const [source, holds] of rows) t.equal(decide(source), holds, source)
+})
+
+t.test('what cannot be evaluated denies, also under !', async (t) => {
+  const sources = [
+    'claims.missing',
+    'claims.missing == "x"',
+    'claims.missing != "x"',
+    'claims.address.missing',
+    'claims.location.missing',
+    'claims.groups[9] == "x"',
+    'claims.missing in ["x"]',
+    '"x" in claims.missing',
+    'claims.missing.startsWith("x")',
+    'claims.level.startsWith("x")',
+    'claims.location > 3',
+    'claims.location && true',
+    'claims.missing || claims.location == "moon"',
+    'Eq("groups", "g1")',
+    'Eq("address", "")',
+    'Cont("address", "UK")',
+    'Eq("location", claims.missing)',
+    'Eq("bio", "")',
+    'Cont("bio", "x")',
+    ...['claims.bio == ""', 'has(claims.bio)', '"bio" in claims'],
+    ...['claims.__proto__', 'claims.constructor', 'claims.toString', 'claims["__proto__"]'],
+    ...['claims.address.constructor', 'claims.address.__proto__', 'claims.groups.length'],
+  ]
+  for (const source of sources) {
+    t.equal(decide(source), false, source)
+    t.equal(decide(`!(${source})`), false, `!(${source})`)
+  }
+  t.equal(decide('!claims.missing'), false)
+  t.equal(decide('!claims.location'), false)
+})
+
+t.test('groups that are not known deny, whatever is asked of them', async (t) => {
+  const groups = Array.from({ length: 5_000 }, (_, i) => `g${i}`)
+  const profile = fromClaims('corp', { sub: '1', groups, role: { admin: true } })
+  for (const source of [
+    'Group("g1")',
+    'Role("x")',
+    'Cont("groups", "g1")',
+    '"g1" in claims.groups',
+  ]) {
+    t.equal(decide(source, profile), false, source)
+    t.equal(decide(`!(${source})`, profile), false, `!(${source})`)
+  }
+})
+
+t.test('what fails does not matter where the other side decides', async (t) => {
+  t.equal(decide('claims.missing == "x" || Group("g1")'), true)
+  t.equal(decide('Group("g1") || claims.missing == "x"'), true)
+  t.equal(decide('!(claims.missing && Group("no"))'), true)
+  t.equal(decide('!(claims.missing && Group("g1"))'), false)
+})
+
+t.test('names of JavaScript are names like others', async (t) => {
+  for (const name of ['__proto__', 'constructor', 'prototype', 'toString', 'hasOwnProperty']) {
+    const sent = JSON.parse(`{"sub": "1", "${name}": "x", "a": {"${name}": "x"}}`)
+    const profile = fromClaims('corp', sent)
+    for (const source of [`claims.${name} == 1`, `claims.a.${name} == 1`, `Eq("${name}", "y")`])
+      t.equal(decide(source, profile), false, source)
+    t.equal(decide(`Eq("${name}", "")`), true, `${name} is missing`)
+    t.equal(decide('Eq("id", "1")', profile), true)
+  }
+  t.equal(({} as { x?: unknown }).x, undefined)
+})
+
+t.test('conditions that are refused', async (t) => {
+  const rows: [source: string, column: number, message: RegExp][] = [
+    ['', 1, /unexpected end/],
+    ['Group("a"', 10, /unexpected end/],
+    ['Group("a") &&', 14, /unexpected end/],
+    ['Group("a") Group("b")', 12, /unexpected "Group"/],
+    ['Group("a") & Group("b")', 12, /unexpected "&"/],
+    ['Group("a") and Group("b")', 12, /unexpected "and"/],
+    ['Group("a") ¤', 12, /unexpected "¤"/],
+    ['Group("a', 7, /unterminated string/],
+    ['Group(`a', 7, /unexpected "`"/],
+    ['Group("\\q")', 8, /escape/],
+    ['Group(`a"b`) x', 14, /unexpected "x"/],
+    ['Group(`"`) && Group(`""`) && x', 30, /the name x is not offered/],
+    ['Group(a)', 7, /the name a is not offered/],
+    ['Group(1)', 1, /Group\(int\)/],
+    ['Eq("a")', 1, /Eq\(string\)/],
+    ['Eq("a", "b", "c")', 14, /too many/],
+    ['true && Foo("a")', 9, /the function Foo is not offered/],
+    ['true && size(claims.a) == 1', 9, /the function size is not offered/],
+    ['claims.a.matches("(a+)+$")', 1, /the method matches is not offered/],
+    ['claims.a.all(x, x)', 1, /the method all is not offered/],
+    ['claims.a.exists(x, claims.a.exists(y, x == y))', 1, /the method exists is not offered/],
+    ['claims.a.map(x, x) == [1]', 1, /the method map is not offered/],
+    ['cel.bind(x, 1)', 1, /the method bind is not offered/],
+    ['claims.a + "b" == "c"', 1, /the operator \+ is not offered/],
+    ['claims.a == -claims.b', 13, /the operator - is not offered/],
+    ['{"a": 1} == claims', 1, /the operator map is not offered/],
+    ['type(1) == int', 1, /the function type is not offered/],
+    ['[1, "a"] == []', 5, /same type/],
+    ['has("a")', 5, /has\(\)/],
+    ['"a"', 1, /the result is a string/],
+    ['1', 1, /the result is a int/],
+    ['claims', 1, /the result is a map/],
+    ['[true]', 1, /the result is a list/],
+    ['Group("a") ? 1 : 2', 1, /the result is a int/],
+    ['"a" && true', 1, /bool/],
+    ['Group("a\0b")', 9, /control character/],
+    ['Group("a")\u0085', 11, /control character/],
+    [`${'('.repeat(40)}true${')'.repeat(40)}`, 33, /too many parts or levels/],
+    [`${'!'.repeat(400)}true`, 101, /too many parts or levels/],
+    [`claims${'.a'.repeat(40)}`, 69, /too many parts or levels/],
+    [`1 in [${'1,'.repeat(400)}1]`, 207, /too many parts or levels/],
+  ]
+  for (const [source, column, message] of rows) {
+    const error = refusal(source)
+    const what = JSON.stringify(source.slice(0, 50))
+    t.match(error, { code: 'PROFILE_CONDITION_INVALID', message, column }, what)
+    t.match(error?.message, `, at column ${column}`)
+  }
+})
+
+t.test('length', async (t) => {
+  const source = (length: number) => `Group("${'x'.repeat(length - 9)}")`
+  t.equal(decide(source(1_024)), false)
+  t.match(refusal(source(1_025)), { code: 'PROFILE_CONDITION_TOO_LONG', column: undefined })
+  t.match(refusal(source(1e6)), { code: 'PROFILE_CONDITION_TOO_LONG' })
+})
+
+t.test('back quotes mean raw strings only outside of strings and comments', async (t) => {
+  const rows: [source: string, holds: boolean][] = [
+    ['"`" == "\\x60" && \'`\' == "`"', true],
+    ['"""a"`b""" == "a\\"\\x60b"', true],
+    ['`a\nb` == "a\\nb"', true],
+    ['`` == ""', true],
+    ['`\\` == "\\\\" && `"` == \'"\'', true],
+    ['true // `a', true],
+    ['true // it\'s\n && `a` == "b"', false],
+  ]
+  for (const [source, holds] of rows) t.equal(decide(source), holds, source)
+})
+
+t.test('compiled conditions are kept, the most recently used ones', async (t) => {
+  const { compile } = createConditions({ max: 2 })
+  const [a, b] = [compile('Group("a")'), compile('Group("b")')]
+  t.equal(compile('Group("a")'), a)
+  compile('Group("c")')
+  t.equal(compile('Group("a")'), a)
+  t.not(compile('Group("b")'), b)
+})
+
+t.test('one condition leaves nothing to the next', async (t) => {
+  const bob = fromClaims('corp', { sub: 'bob' })
+  const condition = conditions.compile('Group("g1") && claims.id == "user1234"')
+  t.strictSame([condition(ada), condition(bob), condition(ada)], [true, false, true])
+})
+
+t.test('a request brings one condition at most', async (t) => {
+  t.equal(soleCondition(undefined, undefined), undefined)
+  t.equal(soleCondition('a', undefined), 'a')
+  t.equal(soleCondition(undefined, ''), '')
+  for (const [query, header] of [
+    ['a', 'a'],
+    ['', ''],
+    ['', 'a'],
+  ] as const)
+    t.throws(() => soleCondition(query, header), { code: 'PROFILE_CONDITION_TWICE' })
+})
+
+const FRAGMENTS = [
+  ...['Group(', 'Eq(', 'Cont(', 'EmailVerified()', 'has(', 'claims', '.a', '.groups', '["a"]', ')'],
+  ...['(', '[', ']', '{', '}', '&&', '||', '!', '==', 'in', '?', ':', ',', '.', '"a"', '`a`', '`'],
+  ...["'", '"', '"""', '\\', '//', '\n', ' ', '1', '1u', '-', '+', 'true', 'null', 'b"a"', 'r"\\"'],
+  ...[
+    '.all(x, ',
+    '.map(',
+    '.matches("a")',
+    '__proto__',
+    '\0',
+    '\u2028',
+    '\ud800',
+    'é',
+    '0x',
+    '1e999',
+  ],
+]
+const wild = fc
+  .array(fc.constantFrom(...FRAGMENTS), { maxLength: 25 })
+  .map((parts) => parts.join(''))
+const operand = fc.oneof(
+  fc.constantFrom(
+    'Group("a")',
+    'Role(`a`)',
+    'Eq("a", "b")',
+    'Cont("groups", "a")',
+    'EmailVerified()',
+  ),
+  fc.constantFrom('claims.a', 'claims.a == "b"', '"a" in claims.groups', 'has(claims.a)', 'true'),
+  fc.constantFrom('claims.a.b.c', 'claims.groups.size() > 1', 'claims.name.contains("a")'),
+)
+const { tame } = fc.letrec<{ tame: string }>((tie) => ({
+  tame: fc.oneof(
+    { depthSize: 'small' },
+    operand,
+    tie('tame').map((a) => `!(${a})`),
+    fc
+      .tuple(tie('tame'), fc.constantFrom('&&', '||'), tie('tame'))
+      .map((all) => `(${all.join(' ')})`),
+  ),
+}))
+
+t.test('whatever is written, it compiles to a boolean or is refused with a column', async (t) => {
+  const seen = { compiled: 0, refused: 0 }
+  fc.assert(
+    fc.property(
+      fc.oneof(wild, tame, fc.string({ unit: 'binary' })),
+      identifiedClaims,
+      (source, claims) => {
+        const error = refusal(source)
+        if (error) {
+          seen.refused++
+          const { code, column = 0 } = error
+          if (code === 'PROFILE_CONDITION_TOO_LONG') return true
+          return code === 'PROFILE_CONDITION_INVALID' && column >= 1 && column <= source.length + 1
+        }
+        seen.compiled++
+        return typeof decide(source, fromClaims('corp', claims)) === 'boolean'
+      },
+    ),
+    { numRuns: 2_000 },
+  )
+  t.ok(seen.compiled > 100 && seen.refused > 100, JSON.stringify(seen))
+})
+
+t.test('whoever it is, a condition and its opposite never both hold', async () => {
+  fc.assert(
+    fc.property(tame, identifiedClaims, (source, claims) => {
+      const profile = fromClaims('corp', claims)
+      return !(decide(source, profile) && decide(`!(${source})`, profile))
+    }),
+    { numRuns: 700 },
+  )
+})
+
+t.test('whoever it is, !claims.missing denies', async () => {
+  fc.assert(
+    fc.property(identifiedClaims, (claims) => {
+      const profile = fromClaims('corp', claims)
+      return !decide('!claims.missing', profile) && !decide('!(claims.missing == "x")', profile)
+    }),
+    { numRuns: 300 },
+  )
+})
