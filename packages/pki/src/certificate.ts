@@ -1,0 +1,117 @@
+import { randomFillSync, X509Certificate } from 'node:crypto'
+import { children, type Element, readAll } from './der.ts'
+import { PkiError } from './errors.ts'
+import { OID, readGeneralName } from './extensions.ts'
+import type { Name } from './names.ts'
+
+/** What a certificate says. */
+export interface CertificateInfo {
+  /** As OpenSSL writes it, one attribute per line; empty if there is none. */
+  readonly subject: string
+  readonly issuer: string
+  /** The subject as it stands in the certificate: the issuer of what this one signs. */
+  readonly subjectDer: Buffer
+  /** The DNS names and IP addresses of the subject alternative name. */
+  readonly names: readonly Name[]
+  /** Hex, lower case. */
+  readonly serialNumber: string
+  /** First moment of validity, epoch milliseconds. */
+  readonly notBefore: number
+  /** Last moment of validity, epoch milliseconds. */
+  readonly notAfter: number
+  /** SubjectPublicKeyInfo, DER. */
+  readonly spki: Buffer
+  readonly isCa: boolean
+  /** How many authorities may stand between this one and a leaf; undefined: any number. */
+  readonly pathLength: number | undefined
+  /** Subject key identifier, hex, lower case. */
+  readonly skid: string | undefined
+  /** SHA-256 of the certificate, hex, lower case. */
+  readonly fingerprint256: string
+}
+
+/**
+ * Reads one certificate.
+ *
+ * @throws PkiError `PKI_CERTIFICATE_INVALID`
+ */
+export function parseCertificate(der: Uint8Array): CertificateInfo {
+  const x509 = readX509(der)
+  const { subjectDer, spki, extension } = readFields(x509)
+  const [, pathLength] = children(extension(OID.basicConstraints))
+  return {
+    subject: x509.subject ?? '',
+    issuer: x509.issuer ?? '',
+    subjectDer,
+    names: children(extension(OID.subjectAltName)).flatMap(nameOrNone),
+    serialNumber: x509.serialNumber.toLowerCase(),
+    notBefore: x509.validFromDate.getTime(),
+    notAfter: x509.validToDate.getTime(),
+    spki,
+    isCa: x509.ca,
+    pathLength: pathLength && Number(`0x${pathLength.content.toString('hex')}`),
+    skid: extension(OID.subjectKeyIdentifier)?.content.toString('hex'),
+    fingerprint256: x509.fingerprint256.replaceAll(':', '').toLowerCase(),
+  }
+}
+
+/** OpenSSL reads a certificate first, so the reader of this package meets well-formed DER only. */
+export function readX509(der: Uint8Array): X509Certificate {
+  try {
+    const x509 = new X509Certificate(der)
+    if (x509.raw.length === der.length) return x509
+  } catch {
+    // Told below.
+  }
+  throw new PkiError('PKI_CERTIFICATE_INVALID', 'the bytes are not one X.509 certificate')
+}
+
+export const isSelfSigned = (x509: X509Certificate): boolean =>
+  x509.checkIssued(x509) && x509.verify(x509.publicKey)
+
+const VERSION = 0xa0
+const EXTENSIONS = 0xa3
+
+/** What node:crypto does not tell of a certificate. */
+export function readFields({ raw }: X509Certificate) {
+  const [toBeSigned] = children(readAll(raw)[0])
+  const fields = children(toBeSigned)
+  // Serial, algorithm, issuer and validity go before; version 1 leaves its number out.
+  const [subject, spki] = fields.slice(fields[0]?.tag === VERSION ? 5 : 4)
+  const [list] = children(fields.find(({ tag }) => tag === EXTENSIONS))
+  const extensions = children(list).map(children)
+  return {
+    subjectDer: subject?.raw ?? Buffer.alloc(0),
+    spki: spki?.raw ?? Buffer.alloc(0),
+    extension(id: Buffer): Element | undefined {
+      const value = extensions.find(([oid]) => oid?.raw.equals(id))?.at(-1)
+      return value && readAll(value.content)[0]
+    },
+  }
+}
+
+function nameOrNone(element: Element): Name | [] {
+  try {
+    return readGeneralName(element)
+  } catch {
+    return []
+  }
+}
+
+const random = Buffer.alloc(4096)
+let used = random.length
+
+/**
+ * A new serial number: 16 bytes, 126 of its bits random. The two first bits are `01`, so that it
+ * is positive, never zero and always as long.
+ */
+export function randomSerial(): Buffer {
+  if (used === random.length) {
+    randomFillSync(random)
+    used = 0
+  }
+  const serial = Buffer.from(random.subarray(used, used + 16))
+  used += 16
+  serial[0] = (serial.readUInt8() & 0x3f) | 0x40
+  return serial
+}

@@ -1,0 +1,143 @@
+// DER (X.690) as far as certificates need it: a writer, and a reader for what OpenSSL has read.
+import { PkiError } from './errors.ts'
+
+/** What can be written: bytes as they are, text of one byte per character, or an element. */
+export type Der = Uint8Array | string | Node
+
+export interface Node {
+  readonly tag: number
+  readonly parts: readonly Der[]
+}
+
+/** One element, with the parts as its content. */
+export const element = (tag: number, ...parts: readonly Der[]): Node => ({ tag, parts })
+
+export const sequence = (...parts: readonly Der[]): Node => ({ tag: 0x30, parts })
+export const set = (...parts: readonly Der[]): Node => ({ tag: 0x31, parts })
+export const octets = (content: Der) => element(0x04, content)
+export const utf8 = (text: string) => element(0x0c, Buffer.from(text))
+export const bits = (content: Uint8Array, unused = 0) => element(0x03, Buffer.of(unused), content)
+/** `[n] EXPLICIT`, or `[n] IMPLICIT` over a constructed type. */
+export const context = (n: number, ...parts: readonly Der[]) => element(0xa0 | n, ...parts)
+/** `[n] IMPLICIT` over a primitive type. */
+export const contextPrimitive = (n: number, content: Der) => element(0x80 | n, content)
+
+export const TRUE = Buffer.of(0x01, 0x01, 0xff)
+export const NULL = Buffer.of(0x05, 0x00)
+const ZERO = Buffer.of(0x00)
+
+/** A non-negative integer, given as a number or as big-endian bytes. */
+export function integer(value: number | bigint | Uint8Array): Node {
+  const bytes = value instanceof Uint8Array ? value : bigEndian(value)
+  let start = 0
+  while (start < bytes.length - 1 && bytes[start] === 0) start++
+  const minimal = bytes.subarray(start)
+  return (minimal[0] ?? 0) < 0x80 ? element(0x02, minimal) : element(0x02, ZERO, minimal)
+}
+
+function bigEndian(value: number | bigint): Buffer {
+  const hex = value.toString(16)
+  return Buffer.from(hex.length % 2 ? `0${hex}` : hex, 'hex')
+}
+
+export function oid(dotted: string): Buffer {
+  const [first = 0, second = 0, ...rest] = dotted.split('.').map(Number)
+  const base128 = (arc: number): number[] =>
+    arc < 0x80 ? [arc] : [...base128(arc >> 7).map((byte) => byte | 0x80), arc & 0x7f]
+  return encode(element(0x06, Buffer.from([first * 40 + second, ...rest].flatMap(base128))))
+}
+
+/** UTCTime up to 2049 and GeneralizedTime from 2050 (RFC 5280 4.1.2.5), cut to whole seconds. */
+export function time(ms: number): Node {
+  const at = new Date(ms)
+  const date = at.getUTCFullYear() * 1e4 + (at.getUTCMonth() + 1) * 100 + at.getUTCDate()
+  const clock = at.getUTCHours() * 1e4 + at.getUTCMinutes() * 100 + at.getUTCSeconds()
+  const text = `${date * 1e6 + clock}Z`
+  return date < 20500101 ? element(0x17, text.slice(2)) : element(0x18, text)
+}
+
+let scratch = Buffer.allocUnsafe(8192)
+/** How many bytes are written, at the end of `scratch`. */
+let size = 0
+
+/** The bytes. They are written from the last to the first, so that every length is known. */
+export function encode(der: Der): Buffer {
+  size = 0
+  write(der)
+  const bytes = Buffer.allocUnsafe(size)
+  scratch.copy(bytes, 0, scratch.length - size)
+  return bytes
+}
+
+function write(der: Der): void {
+  if (typeof der === 'string' || der instanceof Uint8Array) {
+    const at = reserve(der.length)
+    if (typeof der === 'string') scratch.write(der, at, 'latin1')
+    else scratch.set(der, at)
+    return
+  }
+  const before = size
+  for (let i = der.parts.length - 1; i >= 0; i--) write(der.parts[i] as Der)
+  writeHeader(der.tag, size - before)
+}
+
+function writeHeader(tag: number, length: number): void {
+  const lengthBytes = length < 0x80 ? 0 : (39 - Math.clz32(length)) >> 3
+  const at = reserve(2 + lengthBytes)
+  scratch[at] = tag
+  scratch[at + 1] = lengthBytes === 0 ? length : 0x80 | lengthBytes
+  if (lengthBytes > 0) scratch.writeUIntBE(length, at + 2, lengthBytes)
+}
+
+/** Makes room for so many bytes more, and gives the offset of the first. */
+function reserve(bytes: number): number {
+  if (size + bytes > scratch.length) {
+    const larger = Buffer.allocUnsafe(2 * (size + bytes))
+    scratch.copy(larger, larger.length - size, scratch.length - size)
+    scratch = larger
+  }
+  size += bytes
+  return scratch.length - size
+}
+
+/** An element that was read: `raw` is all of it, `content` what follows its length. */
+export interface Element {
+  readonly tag: number
+  readonly raw: Buffer
+  readonly content: Buffer
+}
+
+/**
+ * The elements that follow one another in the bytes.
+ *
+ * @throws PkiError `PKI_CERTIFICATE_INVALID`
+ */
+export function readAll(bytes: Buffer): Element[] {
+  const elements: Element[] = []
+  for (let at = 0; at < bytes.length; ) {
+    const [length, header] = readLength(bytes, at)
+    const end = at + header + length
+    if (end > bytes.length) fail('an element is longer than what holds it')
+    const tag = bytes[at] ?? 0
+    elements.push({ tag, raw: bytes.subarray(at, end), content: bytes.subarray(at + header, end) })
+    at = end
+  }
+  return elements
+}
+
+/** The elements inside of one; none inside of one that is absent. */
+export const children = (parent: Element | undefined): Element[] =>
+  parent ? readAll(parent.content) : []
+
+/** Content length and header length of the element at that offset. */
+function readLength(bytes: Buffer, at: number): [length: number, header: number] {
+  const first = bytes[at + 1] ?? fail('an element has no length')
+  if (first < 0x80) return [first, 2]
+  const size = first & 0x7f
+  if (size < 1 || size > 4 || at + 2 + size > bytes.length) fail('an element has a bad length')
+  return [bytes.readUIntBE(at + 2, size), 2 + size]
+}
+
+function fail(why: string): never {
+  throw new PkiError('PKI_CERTIFICATE_INVALID', `not DER: ${why}`)
+}

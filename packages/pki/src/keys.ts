@@ -1,0 +1,141 @@
+import {
+  createECDH,
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPair as generateKeyPairCallback,
+  type KeyObject,
+} from 'node:crypto'
+import { promisify } from 'node:util'
+import { PkiError } from './errors.ts'
+
+export const KEY_TYPES = ['p256', 'p384', 'rsa2048', 'rsa3072', 'rsa4096', 'ed25519'] as const
+export type KeyType = (typeof KEY_TYPES)[number]
+
+/** A private key and its public half. */
+export interface KeyPair {
+  readonly type: KeyType
+  readonly privateKey: KeyObject
+  /** SubjectPublicKeyInfo, DER. */
+  readonly spki: Buffer
+  /** PKCS#8, DER, not encrypted. */
+  readonly pkcs8: Buffer
+}
+
+// OpenSSL takes longer to encode a P-256 key than to make one, so the constant bytes are here.
+const P256_SPKI = Buffer.from('3059301306072a8648ce3d020106082a8648ce3d030107034200', 'hex')
+const P256_PKCS8 = Buffer.from(
+  '308187020100301306072a8648ce3d020106082a8648ce3d030107046d306b0201010420',
+  'hex',
+)
+const P256_PKCS8_POINT = Buffer.from('a144034200', 'hex')
+
+const p256 = createECDH('prime256v1')
+
+/** A new P-256 key pair, at once. */
+export function generateP256(): KeyPair {
+  const point = p256.generateKeys()
+  const secret = p256.getPrivateKey()
+  // node:crypto leaves leading zeros out.
+  const padding = Buffer.alloc(32 - secret.length)
+  const pkcs8 = Buffer.concat([P256_PKCS8, padding, secret, P256_PKCS8_POINT, point])
+  let privateKey: KeyObject | undefined
+  return {
+    type: 'p256',
+    spki: Buffer.concat([P256_SPKI, point]),
+    pkcs8,
+    get privateKey() {
+      privateKey ??= createPrivateKey({ key: pkcs8, type: 'pkcs8', format: 'der' })
+      return privateKey
+    },
+  }
+}
+
+const RSA_AT_ONCE = 2
+const RSA_WAITING = 16
+const generate = promisify(generateKeyPairCallback)
+
+/**
+ * A new key pair. An RSA key costs up to seconds of a core, so two are made at a time and 16 wait.
+ *
+ * @throws PkiError `PKI_KEY_QUEUE_FULL`
+ */
+export async function generateKeyPair(type: KeyType): Promise<KeyPair> {
+  if (type === 'p256') return generateP256()
+  const { privateKey } = await generateKeys(type)
+  return keyPairOf(privateKey)
+}
+
+function generateKeys(type: Exclude<KeyType, 'p256'>) {
+  if (type === 'p384') return generate('ec', { namedCurve: 'P-384' })
+  if (type === 'ed25519') return generate('ed25519')
+  const modulusLength = Number(type.slice('rsa'.length))
+  return inRsaTurn(() => generate('rsa', { modulusLength }))
+}
+
+let rsaRunning = 0
+const rsaWaiting: (() => void)[] = []
+
+async function inRsaTurn<T>(make: () => Promise<T>): Promise<T> {
+  if (rsaRunning < RSA_AT_ONCE) rsaRunning++
+  else if (rsaWaiting.length < RSA_WAITING) await new Promise<void>((go) => rsaWaiting.push(go))
+  else throw new PkiError('PKI_KEY_QUEUE_FULL', `${RSA_WAITING} RSA keys are waiting to be made`)
+  try {
+    return await make()
+  } finally {
+    const next = rsaWaiting.shift()
+    if (next) next()
+    else rsaRunning--
+  }
+}
+
+/**
+ * Reads an unencrypted private key: PKCS#8, SEC 1 or PKCS#1.
+ *
+ * @throws PkiError `PKI_KEY_INVALID`, `PKI_KEY_WEAK`
+ */
+export function keyPairFromPem(pem: string): KeyPair {
+  return keyPairOf(readPrivateKey(pem))
+}
+
+function readPrivateKey(pem: string): KeyObject {
+  try {
+    return createPrivateKey(pem)
+  } catch {
+    // OpenSSL's error may quote what it read, so it is not passed on as the cause.
+    throw new PkiError('PKI_KEY_INVALID', 'the private key cannot be read, or is encrypted')
+  }
+}
+
+// By what node:crypto tells of a key: kind, curve, or modulus length and exponent.
+const TYPE_OF_KIND: ReadonlyMap<string, KeyType> = new Map([
+  ['ec prime256v1', 'p256'],
+  ['ec secp384r1', 'p384'],
+  ['rsa 2048 65537', 'rsa2048'],
+  ['rsa 3072 65537', 'rsa3072'],
+  ['rsa 4096 65537', 'rsa4096'],
+  ['ed25519', 'ed25519'],
+])
+
+/**
+ * The type of a public or private key.
+ *
+ * @throws PkiError `PKI_KEY_WEAK` for what is not among {@link KEY_TYPES}
+ */
+export function keyTypeOf(key: KeyObject): KeyType {
+  const { namedCurve, modulusLength, publicExponent } = key.asymmetricKeyDetails ?? {}
+  const kind = [key.asymmetricKeyType, namedCurve, modulusLength, publicExponent]
+    .filter((part) => part !== undefined)
+    .join(' ')
+  const type = TYPE_OF_KIND.get(kind)
+  if (!type) throw new PkiError('PKI_KEY_WEAK', `a key of kind "${kind}" is not accepted`)
+  return type
+}
+
+function keyPairOf(privateKey: KeyObject): KeyPair {
+  return {
+    type: keyTypeOf(privateKey),
+    privateKey,
+    spki: createPublicKey(privateKey).export({ type: 'spki', format: 'der' }),
+    pkcs8: privateKey.export({ type: 'pkcs8', format: 'der' }),
+  }
+}

@@ -1,0 +1,172 @@
+import { X509Certificate } from 'node:crypto'
+import t from 'tap'
+import { children, readAll } from '../src/der.ts'
+import {
+  carriesConstraints,
+  clampValidity,
+  createIntermediate,
+  createRoot,
+  generateKeyPair,
+  loadAuthority,
+  parseCertificate,
+  parseNameRule,
+} from '../src/index.ts'
+import { DAY, issue, makeAuthorities, NOW, x509 } from './helpers.ts'
+
+const { root, intermediate } = await makeAuthorities({ crlUrl: 'http://ca.example/root.der' })
+const read = (der: Uint8Array) => new x509.X509Certificate(new Uint8Array(der))
+const extensions = (der: Uint8Array) =>
+  Array.from(read(der).extensions, ({ type, critical }) => [type, critical])
+
+t.test('a root', async (t) => {
+  const certificate = new X509Certificate(root.certificate)
+  t.ok(certificate.verify(certificate.publicKey) && certificate.checkIssued(certificate))
+  t.match(root.info, {
+    subject: 'CN=Test Root',
+    issuer: 'CN=Test Root',
+    isCa: true,
+    pathLength: undefined,
+    names: [],
+  })
+  t.strictSame([root.info.notBefore, root.info.notAfter], [NOW - 60_000, NOW + 3650 * DAY])
+  t.equal(certificate.publicKey.asymmetricKeyDetails?.namedCurve, 'secp384r1')
+  t.strictSame(root.chain, [root.certificate])
+  t.strictSame(extensions(root.certificate), [
+    ['2.5.29.19', true],
+    ['2.5.29.15', true],
+    ['2.5.29.14', false],
+  ])
+  const { KeyUsageFlags } = x509
+  t.equal(
+    read(root.certificate).getExtension(x509.KeyUsagesExtension)?.usages,
+    KeyUsageFlags.keyCertSign | KeyUsageFlags.cRLSign,
+  )
+})
+
+t.test('an intermediate', async (t) => {
+  const certificate = new X509Certificate(intermediate.certificate)
+  t.ok(certificate.verify(new X509Certificate(root.certificate).publicKey))
+  t.ok(certificate.checkIssued(new X509Certificate(root.certificate)))
+  t.match(intermediate.info, { subject: 'CN=Test Intermediate', isCa: true, pathLength: 0 })
+  t.strictSame(
+    [intermediate.info.notBefore, intermediate.info.notAfter],
+    [NOW - 60_000, NOW + 365 * DAY],
+  )
+  t.strictSame(intermediate.chain, [intermediate.certificate], 'its chain leaves the root out')
+  t.strictSame(extensions(intermediate.certificate), [
+    ['2.5.29.19', true],
+    ['2.5.29.15', true],
+    ['2.5.29.37', false],
+    ['2.5.29.14', false],
+    ['2.5.29.35', false],
+    ['2.5.29.31', false],
+  ])
+  const late = await createIntermediate({
+    root,
+    commonName: 'Late',
+    now: root.info.notAfter - 30 * DAY,
+  })
+  t.equal(late.info.notAfter, root.info.notAfter, 'ends with its root at the latest')
+})
+
+t.test('what cannot be made', async (t) => {
+  const withoutKey = loadAuthority({ certificate: root.certificate, now: NOW })
+  const options = { root, commonName: 'x', now: NOW }
+  await t.rejects(createIntermediate({ ...options, root: withoutKey }), {
+    code: 'PKI_CA_KEY_MISSING',
+  })
+  await t.rejects(createIntermediate({ ...options, root: intermediate }), {
+    code: 'PKI_CA_PATH_LENGTH',
+  })
+  await t.rejects(createIntermediate({ ...options, now: root.info.notAfter - 60_000 }), {
+    code: 'PKI_CA_EXPIRING',
+  })
+  await t.rejects(createIntermediate({ ...options, commonName: 'x'.repeat(65) }), {
+    code: 'PKI_SUBJECT_INVALID',
+  })
+  await t.rejects(createRoot({ commonName: '', now: NOW }), { code: 'PKI_SUBJECT_INVALID' })
+  await t.rejects(
+    createRoot({ commonName: 'x', now: NOW, key: await generateKeyPair('ed25519') }),
+    { code: 'PKI_KEY_WEAK' },
+  )
+})
+
+t.test('validity is clamped to the authority', async (t) => {
+  const { notBefore, notAfter } = intermediate.info
+  const table: [what: string, asked: [number, number], given: [number, number] | undefined][] = [
+    ['within', [NOW, NOW + DAY], [NOW, NOW + DAY]],
+    ['whole seconds', [NOW + 1, NOW + DAY + 999], [NOW, NOW + DAY]],
+    ['begins too early', [notBefore - DAY, NOW], [notBefore, NOW]],
+    ['ends too late', [NOW, notAfter + DAY], [NOW, notAfter]],
+    ['an hour is left', [notAfter - 3_600_000, notAfter + DAY], [notAfter - 3_600_000, notAfter]],
+    ['less than an hour is left', [notAfter - 3_599_000, notAfter + DAY], undefined],
+    ['less than an hour is asked', [NOW, NOW + 60_000], [NOW, NOW + 60_000]],
+    ['after the end', [notAfter + DAY, notAfter + 2 * DAY], undefined],
+  ]
+  for (const [what, [from, to], given] of table) {
+    const clamp = () => clampValidity(intermediate, { notBefore: from, notAfter: to })
+    if (given) t.strictSame(clamp(), { notBefore: given[0], notAfter: given[1] }, what)
+    else t.throws(clamp, { code: 'PKI_CA_EXPIRING' }, what)
+  }
+})
+
+/** `+` what is permitted, `-` what is excluded: a domain, or address and mask in hex. */
+function subtrees(certificate: Uint8Array): string[] | undefined {
+  const extension = read(certificate).getExtension('2.5.29.30')
+  if (!extension?.critical) return undefined
+  return children(readAll(Buffer.from(extension.value))[0]).flatMap((group) =>
+    children(group).map((subtree) => {
+      const [base] = children(subtree)
+      return `${group.tag === 0xa0 ? '+' : '-'}${base?.content.toString(base.tag === 0x82 ? 'latin1' : 'hex')}`
+    }),
+  )
+}
+
+t.test('name constraints', async (t) => {
+  const noDns = '-'
+  const noIpv4 = `-${'00'.repeat(8)}`
+  const noIpv6 = `-${'00'.repeat(32)}`
+  const table: [what: string, permitted: string[], subtrees: string[] | undefined][] = [
+    ['nothing', [], undefined],
+    ['everything', ['a.b', '*'], undefined],
+    ['domains only', ['c.d', 'a.b'], ['+a.b', '+c.d', noIpv4, noIpv6]],
+    ['each spelling is the domain, once', ['a.b', '*.a.b', '=*.a.b'], ['+a.b', noIpv4, noIpv6]],
+    ['IPv4 only', ['10.0.0.0/8'], ['+0a000000ff000000', noDns, noIpv6]],
+    ['IPv6 only', ['::1'], [`+${'00'.repeat(15)}01${'ff'.repeat(16)}`, noDns, noIpv4]],
+    [
+      'all',
+      ['a.b', '10.0.0.0/9', '::/1'],
+      ['+a.b', '+0a000000ff800000', `+${'00'.repeat(16)}80${'00'.repeat(15)}`],
+    ],
+  ]
+  for (const [what, permitted, expected] of table) {
+    const rules = permitted.map(parseNameRule)
+    const { certificate } = await createIntermediate({
+      root,
+      commonName: 'x',
+      now: NOW,
+      permitted: rules,
+    })
+    t.strictSame(subtrees(certificate), expected, what)
+    t.ok(carriesConstraints(certificate, rules), `${what}: recognised`)
+    t.notOk(
+      carriesConstraints(certificate, [parseNameRule('other.example')]),
+      `${what}: told from others`,
+    )
+  }
+})
+
+t.test('certificates that are not readable', async (t) => {
+  const { der } = issue(intermediate, ['a.example'])
+  for (const [what, bytes] of [
+    ['nothing', Buffer.alloc(0)],
+    ['text', Buffer.from('hello')],
+    ['half', der.subarray(0, 200)],
+    ['more', Buffer.concat([der, Buffer.of(0)])],
+  ] as const)
+    t.throws(() => parseCertificate(bytes), { code: 'PKI_CERTIFICATE_INVALID' }, what)
+  t.equal(
+    parseCertificate(der).fingerprint256,
+    new X509Certificate(der).fingerprint256.replaceAll(':', '').toLowerCase(),
+  )
+})
