@@ -1,9 +1,9 @@
 import type { KeyObject } from 'node:crypto'
 import {
   type CertificateInfo,
+  createSerial,
   isSelfSigned,
   parseCertificate,
-  randomSerial,
   readX509,
 } from './certificate.ts'
 import { encode } from './der.ts'
@@ -58,7 +58,7 @@ export async function createRoot(options: {
   const { spki, privateKey } = options.key ?? (await generateKeyPair('p384'))
   const keyId = keyIdentifier(spki)
   const certificate = signCertificate(createSigner(subject, keyId, privateKey), {
-    serial: randomSerial(),
+    serial: createSerial(now),
     subject,
     spki,
     notBefore: now - BACKDATE,
@@ -93,7 +93,7 @@ export async function createIntermediate(options: {
   const constraint = nameConstraint(permitted)
   const { spki, privateKey } = await generateKeyPair('p256')
   const certificate = signCertificate(signer, {
-    serial: randomSerial(),
+    serial: createSerial(now),
     subject: authorityName(commonName),
     spki,
     ...clampValidity(root, { notBefore: now - BACKDATE, notAfter: now + lifetimeMs }),

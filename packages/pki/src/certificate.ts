@@ -98,20 +98,26 @@ function nameOrNone(element: Element): Name | [] {
   }
 }
 
-const random = Buffer.alloc(4096)
+const TIME_BYTES = 5
+const RANDOM_BYTES = 11
+const random = Buffer.alloc(256 * RANDOM_BYTES)
 let used = random.length
 
 /**
- * A new serial number: 16 bytes, 126 of its bits random. The two first bits are `01`, so that it
- * is positive, never zero and always as long.
+ * A new serial number: 16 bytes, of which 11 are random (RFC 5280 and the CA/Browser Forum ask for
+ * 8). Before them stands the second of issue, so that an index of serials grows at its end; the two
+ * first bits are `01`, so that the number is positive and always as long.
+ *
+ * @param now - milliseconds since the epoch
  */
-export function randomSerial(): Buffer {
+export function createSerial(now: number): Buffer {
   if (used === random.length) {
     randomFillSync(random)
     used = 0
   }
-  const serial = Buffer.from(random.subarray(used, used + 16))
-  used += 16
-  serial[0] = (serial.readUInt8() & 0x3f) | 0x40
+  const serial = Buffer.allocUnsafe(TIME_BYTES + RANDOM_BYTES)
+  serial.writeUIntBE(2 ** 38 + Math.floor(now / 1000), 0, TIME_BYTES)
+  random.copy(serial, TIME_BYTES, used, used + RANDOM_BYTES)
+  used += RANDOM_BYTES
   return serial
 }

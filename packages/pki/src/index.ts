@@ -4,7 +4,7 @@ export {
   createIntermediate,
   createRoot,
 } from './authority.ts'
-export { type CertificateInfo, parseCertificate, randomSerial } from './certificate.ts'
+export { type CertificateInfo, createSerial, parseCertificate } from './certificate.ts'
 export { createCrl, REVOCATION_REASONS, type Revocation, type RevocationReason } from './crl.ts'
 export { type CertificateRequest, parseCsr } from './csr.ts'
 export { PKI_ERRORS, PkiError, type PkiErrorCode } from './errors.ts'

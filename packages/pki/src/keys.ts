@@ -4,6 +4,7 @@ import {
   createPublicKey,
   generateKeyPair as generateKeyPairCallback,
   type KeyObject,
+  randomBytes,
 } from 'node:crypto'
 import { promisify } from 'node:util'
 import { PkiError } from './errors.ts'
@@ -33,11 +34,9 @@ const p256 = createECDH('prime256v1')
 
 /** A new P-256 key pair, at once. */
 export function generateP256(): KeyPair {
-  const point = p256.generateKeys()
-  const secret = p256.getPrivateKey()
-  // node:crypto leaves leading zeros out.
-  const padding = Buffer.alloc(32 - secret.length)
-  const pkcs8 = Buffer.concat([P256_PKCS8, padding, secret, P256_PKCS8_POINT, point])
+  const secret = pickSecret()
+  const point = p256.getPublicKey()
+  const pkcs8 = Buffer.concat([P256_PKCS8, secret, P256_PKCS8_POINT, point])
   let privateKey: KeyObject | undefined
   return {
     type: 'p256',
@@ -47,6 +46,17 @@ export function generateP256(): KeyPair {
       privateKey ??= createPrivateKey({ key: pkcs8, type: 'pkcs8', format: 'der' })
       return privateKey
     },
+  }
+}
+
+/** By rejection (FIPS 186-5 A.2.2), in half of OpenSSL's own time; one number in 2^32 is no secret. */
+function pickSecret(): Buffer {
+  for (;;) {
+    const secret = randomBytes(32)
+    try {
+      p256.setPrivateKey(secret)
+      return secret
+    } catch {}
   }
 }
 

@@ -24,7 +24,7 @@ export interface Leaf {
   /** Epoch milliseconds; both as `clampValidity` gives them. */
   readonly notBefore: number
   readonly notAfter: number
-  /** As `randomSerial` gives it. */
+  /** As `createSerial` gives it. */
   readonly serial: Uint8Array
 }
 

@@ -5,11 +5,11 @@ import {
   createIntermediate,
   createLeafSigner,
   createRoot,
+  createSerial,
   generateP256,
   type KeyPair,
   parseName,
   parseNameRule,
-  randomSerial,
 } from '../src/index.ts'
 import 'reflect-metadata'
 import * as x509 from '@peculiar/x509'
@@ -50,7 +50,7 @@ export function issue(
     spki: key.spki,
     keyType: key.type,
     names: names.map(parseName),
-    serial: randomSerial(),
+    serial: createSerial(NOW),
     ...clampValidity(authority, { notBefore: now - 60_000, notAfter: now + 7 * DAY }),
   })
   return { der, key, x509: new X509Certificate(der) }

@@ -3,12 +3,12 @@ import t from 'tap'
 import {
   createLeafSigner,
   createRoot,
+  createSerial,
   generateKeyPair,
   KEY_TYPES,
   loadAuthority,
   parseCertificate,
   parseName,
-  randomSerial,
 } from '../src/index.ts'
 import { DAY, issue, makeAuthorities, NOW, x509 } from './helpers.ts'
 
@@ -144,7 +144,7 @@ t.test('times on both sides of 2050, and one after the other', async (t) => {
       spki: key.spki,
       keyType: key.type,
       names: [parseName('a.example')],
-      serial: randomSerial(),
+      serial: createSerial(NOW),
       notBefore: NOW,
       notAfter,
     })
@@ -153,7 +153,7 @@ t.test('times on both sides of 2050, and one after the other', async (t) => {
 })
 
 t.test('serial numbers', async (t) => {
-  const serials = Array.from({ length: 2000 }, () => randomSerial())
+  const serials = Array.from({ length: 2000 }, () => createSerial(NOW))
   t.equal(
     new Set(serials.map((serial) => serial.toString('hex'))).size,
     serials.length,
@@ -164,6 +164,9 @@ t.test('serial numbers', async (t) => {
       (serial) => serial.length === 16 && serial.readUInt8() >= 0x40 && serial.readUInt8() < 0x80,
     ),
   )
+  const [earlier, later] = [createSerial(NOW), createSerial(NOW + 1000)]
+  t.equal(Buffer.compare(earlier, later), -1, 'come in the order of time')
+  t.notSame(earlier.subarray(5), later.subarray(5), 'and are random beyond it')
   const { x509: leaf, der } = issue(intermediate, ['a.example'])
   t.equal(parseCertificate(der).serialNumber, leaf.serialNumber.toLowerCase())
   t.equal(leaf.serialNumber.length, 32)

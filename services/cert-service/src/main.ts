@@ -1,1 +1,107 @@
-export {}
+#!/usr/bin/env node
+import { parseArgs } from 'node:util'
+import { createLogger, locateConfig } from '@gatehouse/service-kit'
+import { loadCertConfig } from './config/load.ts'
+import type { CertServiceConfig } from './config/schema.ts'
+
+const HELP = `gatehouse-certs: TLS certificates over HTTP, from an embedded private CA
+
+  gatehouse-certs serve                 run the service
+  gatehouse-certs check-config          read the configuration and report its faults
+  gatehouse-certs healthcheck           ask the running service whether it is ready
+  gatehouse-certs backup FILE           copy the store, also while the service runs
+  gatehouse-certs restore FILE          put a backup into an empty data folder
+  gatehouse-certs rekey                 replace the master key
+  gatehouse-certs ca detach-root FILE   move the root's key into FILE, to be kept offline
+
+  --config FILE   configuration (else $GATEHOUSE_CONFIG, config.yaml,
+                  /etc/gatehouse/cert-service/config.yaml)
+  --help          this text
+`
+
+/** Wrong use of the command line. */
+class UsageError extends Error {}
+
+async function main(argv: string[]): Promise<void> {
+  const { values, positionals } = readArgs(argv)
+  if (values.help) return write(HELP)
+  const [command, file] = readCommand(positionals)
+  const { env } = process
+  const flag = values.config
+  const path = await locateConfig({
+    env,
+    name: 'cert-service',
+    ...(flag !== undefined && { flag }),
+  })
+  const load = () => loadCertConfig(path, env)
+  const loaded = await load()
+
+  if (command === 'check-config') return write(`${path} is valid\n`)
+  if (command !== 'serve') return run(command, file, loaded.value)
+  const { serve } = await import('./cli/serve.ts')
+  const log = createLogger({ ...loaded.value.log, name: 'cert-service' })
+  await serve({ loaded, log, load })
+}
+
+/** The commands that do one thing and end. */
+async function run(
+  command: Exclude<Command, 'serve' | 'check-config'>,
+  file: string,
+  config: CertServiceConfig,
+): Promise<void> {
+  const { path: folder, masterKeyFile } = config.storage
+  if (command === 'healthcheck') {
+    const { healthcheck } = await import('./cli/healthcheck.ts')
+    await healthcheck(config)
+    write('ready\n')
+  } else if (command === 'backup') {
+    const { backup } = await import('./cli/backup.ts')
+    await backup({ folder, file })
+    write(`${file} holds a copy of the store; keep ${masterKeyFile} apart from it\n`)
+  } else if (command === 'restore') {
+    const { restore } = await import('./cli/restore.ts')
+    await restore({ folder, file })
+    write(`${folder} holds what was in ${file}\n`)
+  } else if (command === 'rekey') {
+    const { rekey } = await import('./cli/rekey.ts')
+    await rekey({ folder, masterKeyFile })
+    write(`${masterKeyFile} is a new key; the old one opens nothing any more\n`)
+  } else {
+    const { detachRoot } = await import('./cli/detach-root.ts')
+    await detachRoot({ folder, masterKeyFile, file })
+    write(`${file} holds the key of the root now, and the store no longer\n`)
+  }
+}
+
+const COMMANDS = ['serve', 'check-config', 'healthcheck', 'rekey'] as const
+const FILE_COMMANDS = ['backup', 'restore', 'ca detach-root'] as const
+type Command = (typeof COMMANDS)[number] | (typeof FILE_COMMANDS)[number]
+
+function readCommand(words: readonly string[]): [command: Command, file: string] {
+  const text = words.join(' ')
+  const plain = COMMANDS.find((command) => command === text)
+  if (plain) return [plain, '']
+  const withFile = FILE_COMMANDS.find((command) => words.slice(0, -1).join(' ') === command)
+  if (withFile) return [withFile, words.at(-1) ?? '']
+  throw new UsageError(
+    text === '' ? `which command?\n\n${HELP}` : `cannot do "${text}"; see --help`,
+  )
+}
+
+function readArgs(args: string[]) {
+  try {
+    const options = { config: { type: 'string' }, help: { type: 'boolean', short: 'h' } } as const
+    return parseArgs({ args, options, allowPositionals: true })
+  } catch (error) {
+    throw new UsageError((error as Error).message)
+  }
+}
+
+function write(text: string): void {
+  process.stdout.write(text)
+}
+
+await main(process.argv.slice(2)).catch((error: Error) => {
+  process.stderr.write(`gatehouse-certs: ${error.message}\n`)
+  process.exitCode = error instanceof UsageError ? 2 : 1
+})

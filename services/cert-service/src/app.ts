@@ -1,0 +1,93 @@
+import auth from '@gatehouse/auth-core'
+import {
+  appOptions,
+  health,
+  type Metrics,
+  openapi,
+  problems,
+  requestTelemetry,
+  serverTlsOptions,
+  type TlsCredentials,
+} from '@gatehouse/service-kit'
+import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify'
+import { pluginOptionsOf } from './config/auth.ts'
+import type { CertServiceConfig } from './config/schema.ts'
+import { STATUS_OF } from './errors.ts'
+import type { Logger } from './log.ts'
+import { caRoutes } from './routes/ca.ts'
+import { certificateRoutes } from './routes/certificate.ts'
+import { certificatesRoute } from './routes/certificates.ts'
+import { orderRoute } from './routes/orders.ts'
+import { renewRoute } from './routes/renew.ts'
+import { revokeRoute } from './routes/revoke.ts'
+import type { Service } from './service.ts'
+import { VERSION } from './version.ts'
+
+const BODY_LIMIT = 64 * 1024
+const REQUEST_TIMEOUT = 30_000
+
+export interface AppDeps {
+  readonly service: Service
+  readonly log: Logger
+  readonly metrics?: Metrics
+  /** What it serves HTTPS with; absent: HTTP. */
+  readonly tls?: TlsCredentials
+}
+
+/** The HTTP surface of cert-service. It does not listen. */
+export async function buildApp(
+  config: Pick<CertServiceConfig, 'auth'>,
+  deps: AppDeps,
+): Promise<FastifyInstance> {
+  const { service, log, metrics } = deps
+  const app = createServer(deps)
+  await app.register(requestTelemetry, { ...(metrics && { metrics }) })
+  await app.register(problems, { statusOf: STATUS_OF })
+  await app.register(auth, { ...pluginOptionsOf(config.auth), now: service.clock.now, log })
+  await app.register(openapi, {
+    title: 'Gatehouse cert-service',
+    version: VERSION,
+    description: 'TLS certificates over HTTP.',
+  })
+  await app.register(health, {
+    readiness() {
+      const { degraded, ...state } = service.readiness()
+      const issuers = app.auth.status().degraded.map((issuer) => `issuer ${issuer}`)
+      return { ...state, degraded: [...issuers, ...degraded] }
+    },
+  })
+  for (const routes of [
+    certificateRoutes,
+    renewRoute,
+    revokeRoute,
+    orderRoute,
+    certificatesRoute,
+    caRoutes,
+  ])
+    await app.register(routes, { service })
+  app.addHook('preClose', async () => service.drain())
+  await app.ready()
+  return app
+}
+
+/** The listener of `server.plainHttp`: what relying software fetches, and nothing else. */
+export async function buildPlainApp({ service, log }: AppDeps): Promise<FastifyInstance> {
+  const app = createServer({ service, log })
+  await app.register(requestTelemetry, {})
+  await app.register(problems, { statusOf: STATUS_OF })
+  await app.register(caRoutes, { service })
+  return app
+}
+
+function createServer({ log, tls }: AppDeps): FastifyInstance {
+  const app = Fastify({
+    ...appOptions(log),
+    loggerInstance: log as FastifyBaseLogger,
+    ...(tls && { https: serverTlsOptions(tls) }),
+    bodyLimit: BODY_LIMIT,
+    requestTimeout: REQUEST_TIMEOUT,
+    routerOptions: { maxParamLength: 1024 },
+  })
+  app.removeContentTypeParser('text/plain')
+  return app
+}

@@ -1,0 +1,215 @@
+import { AuthOptionsSchema } from '@gatehouse/auth-core'
+import { KEY_TYPES } from '@gatehouse/pki'
+import { type ConfigOf, Duration, FilePath } from '@gatehouse/service-kit'
+import { Type } from 'typebox'
+import { RIGHTS } from '../policy.ts'
+
+const Host = (description: string, fallback: string) =>
+  Type.String({ minLength: 1, default: fallback, description })
+
+const Port = (description: string, fallback?: number) =>
+  Type.Integer({
+    minimum: 0,
+    maximum: 65_535,
+    ...(fallback !== undefined && { default: fallback }),
+    description,
+  })
+
+const Names = (description: string) =>
+  Type.Array(Type.String({ minLength: 1 }), { default: [], description })
+
+const Choice = <const T extends string[]>(
+  values: [...T],
+  options: { description: string; default?: T[number] },
+) => Type.Enum(values, options)
+
+const ServerSchema = Type.Object({
+  host: Host('Address to listen on.', '127.0.0.1'),
+  port: Port('Port to listen on.', 7401),
+  names: Names('Further names of this server, for its own certificate.'),
+  tls: Type.Union(
+    [
+      Type.Literal('own'),
+      Type.Literal('off'),
+      Type.Object({
+        certFile: FilePath({ description: 'Certificate chain in PEM, leaf first.' }),
+        keyFile: FilePath({ description: 'Private key in PEM.' }),
+      }),
+    ],
+    {
+      default: 'own',
+      description:
+        '`own`: a certificate of the embedded CA, renewed by itself. Files: watched and taken up when they change. `off`: plain HTTP.',
+    },
+  ),
+  plainHttp: Type.Optional(
+    Type.Object(
+      {
+        host: Host('Address to listen on.', '127.0.0.1'),
+        port: Port('Port to listen on.'),
+      },
+      { description: 'A second listener, plain HTTP, that serves `/ca/*` and nothing else.' },
+    ),
+  ),
+})
+
+const MetricsSchema = Type.Object({
+  enabled: Type.Boolean({ default: true, description: 'Whether `/metrics` is served.' }),
+  host: Host('Address of the metrics listener.', '127.0.0.1'),
+  port: Port('Port of the metrics listener.', 9464),
+})
+
+const LogSchema = Type.Object({
+  level: Choice(['fatal', 'error', 'warn', 'info', 'debug', 'trace'], {
+    default: 'info',
+    description: 'Least level that is logged.',
+  }),
+  format: Choice(['auto', 'json', 'pretty'], {
+    default: 'auto',
+    description: '`auto`: pretty on a terminal, else JSON lines.',
+  }),
+})
+
+const StorageSchema = Type.Object({
+  path: FilePath({ default: 'data', description: 'Folder of the store; one process at a time.' }),
+  masterKeyFile: FilePath({
+    default: 'master.key',
+    description:
+      'Key that seals all others. Made at first start, not part of a backup, outside of the data folder.',
+  }),
+  retention: Duration({
+    default: '30d',
+    description: 'How long certificates are kept after their end, and orders after theirs.',
+  }),
+})
+
+const domainsClaim = Type.Optional(
+  Type.String({
+    minLength: 1,
+    description:
+      'Claim with the name rules that a token’s holder may have (list, or one string with commas).',
+  }),
+)
+
+const AuthSchema = Type.Object(
+  {
+    ...AuthOptionsSchema.properties,
+    jwt: Type.Optional(
+      Type.Object(
+        { ...AuthOptionsSchema.properties.jwt.properties, domainsClaim },
+        { description: 'Access tokens: `Authorization: Bearer <token>`.' },
+      ),
+    ),
+    domainsClaim: Type.Optional(
+      Type.String({ minLength: 1, description: 'Short for `jwt.domainsClaim`.' }),
+    ),
+  },
+  { description: 'Who may call.' },
+)
+
+const RuleSchema = Type.Object({
+  effect: Choice(['allow', 'deny'], {
+    default: 'allow',
+    description: 'Deny rules win over whatever else is granted.',
+  }),
+  names: Type.Array(Type.String({ minLength: 1 }), {
+    minItems: 1,
+    description:
+      'Name rules: `x`, `*.x` (all below x), `=*.x` (the wildcard certificate), `*`, or a network.',
+  }),
+  rights: Type.Optional(
+    Type.Array(Type.Enum([...RIGHTS]), {
+      minItems: 1,
+      description: 'Default: issue, read and renew where allowed, all where denied.',
+    }),
+  ),
+  issuer: Type.Optional(
+    Type.String({ minLength: 1, description: 'Issuer of the token. Needed with several issuers.' }),
+  ),
+  subject: Type.Optional(Type.String({ minLength: 1, description: 'Subject of the token.' })),
+  claim: Type.Optional(
+    Type.Object({
+      name: Type.String({ minLength: 1, description: 'Name of a claim.' }),
+      value: Type.String({ description: 'Its value, or one of its values.' }),
+    }),
+  ),
+  scope: Type.Optional(Type.String({ minLength: 1, description: 'Scope of the token.' })),
+})
+
+const CaSchema = Type.Object({
+  name: Type.String({
+    minLength: 1,
+    maxLength: 40,
+    default: 'Gatehouse',
+    description: 'Begins the common names of the root and intermediate made here.',
+  }),
+  root: Type.Optional(
+    Type.Object(
+      {
+        certFile: FilePath({ description: 'Root certificate in PEM.' }),
+        keyFile: Type.Optional(
+          FilePath({ description: 'Its key in PEM, read only to sign an intermediate.' }),
+        ),
+      },
+      { description: 'A root of your own.' },
+    ),
+  ),
+  intermediate: Type.Optional(
+    Type.Object(
+      {
+        certFile: FilePath({ description: 'Intermediate in PEM, then what signed it.' }),
+        keyFile: FilePath({ description: 'Its key in PEM.' }),
+      },
+      { description: 'An intermediate of your own.' },
+    ),
+  ),
+  permitted: Names(
+    'Name rules that the CA is limited to, also by a name constraint; empty: any name.',
+  ),
+  crlUrl: Type.Optional(
+    Type.String({
+      minLength: 1,
+      description:
+        'http URL under which clients reach `/ca/crl.der`; becomes the CRL distribution point.',
+    }),
+  ),
+  leafLifetime: Duration({ default: '7d', description: 'Lifetime of certificates: 2h to 180d.' }),
+})
+
+const CertificateSchema = Type.Object({
+  names: Type.Array(Type.String({ minLength: 1 }), {
+    minItems: 1,
+    maxItems: 100,
+    description: 'Names of the certificate.',
+  }),
+  keyType: Choice([...KEY_TYPES], { default: 'p256', description: 'Kind of its key.' }),
+})
+
+/** The configuration file of cert-service. */
+export const CertServiceSchema = Type.Object({
+  server: ServerSchema,
+  metrics: MetricsSchema,
+  log: LogSchema,
+  storage: StorageSchema,
+  auth: AuthSchema,
+  rules: Type.Array(RuleSchema, {
+    default: [],
+    description: 'What callers may have, beside their key’s `domains` and the `domainsClaim`.',
+  }),
+  ca: CaSchema,
+  certificates: Type.Array(CertificateSchema, {
+    default: [],
+    description: 'Certificates that are issued at start and kept renewed, asked for or not.',
+  }),
+  issuance: Type.Object({
+    wait: Duration({
+      default: '20s',
+      description: 'How long a caller is made to wait before it gets an order instead.',
+    }),
+  }),
+  audit: Type.Object({
+    retention: Duration({ default: '90d', description: 'How long audit rows are kept.' }),
+  }),
+})
+
+export type CertServiceConfig = ConfigOf<typeof CertServiceSchema>

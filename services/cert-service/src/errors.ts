@@ -1,0 +1,169 @@
+interface ErrorRow {
+  readonly status: number
+  readonly title: string
+  readonly action: string
+}
+
+/** Every error of cert-service: the status it is told with, what it means, and what to do about it. */
+export const CERT_ERRORS = {
+  CERT_BACKUP_INVALID: {
+    status: 500,
+    title: 'Backup not valid',
+    action: 'Give a file that `backup` wrote, whole, from this version or an older one.',
+  },
+  CERT_BUSY: {
+    status: 503,
+    title: 'Too much at once',
+    action: 'Try again after the given time; certificates that are held are still answered.',
+  },
+  CERT_CRL_UNKNOWN: {
+    status: 404,
+    title: 'No such revocation list',
+    action: 'Ask for the list of an authority that this service holds, or leave `issuer` out.',
+  },
+  CERT_FILE_EXISTS: {
+    status: 500,
+    title: 'File exists',
+    action: 'Name a file that does not exist yet: nothing is overwritten.',
+  },
+  CERT_FILE_FAILED: {
+    status: 500,
+    title: 'File not written',
+    action: 'Look at the folder, its permissions and the room on its disk, then try again.',
+  },
+  CERT_ISSUE_FAILED: {
+    status: 503,
+    title: 'Certificate could not be issued',
+    action: 'See the order or the log for the cause; the next try is made after the given time.',
+  },
+  CERT_KEY_TYPE_CONFLICT: {
+    status: 400,
+    title: 'Key type and request disagree',
+    action: 'Leave `keyType` out where a `csr` is sent: its key is what it is.',
+  },
+  CERT_MASTER_KEY_EXPOSED: {
+    status: 500,
+    title: 'Master key readable by others',
+    action: 'Take the file away from others (`chmod 600`), then think about `rekey`.',
+  },
+  CERT_MASTER_KEY_INVALID: {
+    status: 500,
+    title: 'Master key not valid',
+    action: 'Restore the file: 32 random bytes in base64, readable by the service.',
+  },
+  CERT_MASTER_KEY_MISPLACED: {
+    status: 500,
+    title: 'Master key beside the data',
+    action:
+      'Move the file out of the data folder and set `storage.masterKeyFile` to its new place.',
+  },
+  CERT_MASTER_KEY_MISSING: {
+    status: 500,
+    title: 'Master key missing',
+    action:
+      'Put the file back where `storage.masterKeyFile` says; without it no stored key can be read.',
+  },
+  CERT_MASTER_KEY_WRONG: {
+    status: 500,
+    title: 'Master key of another store',
+    action: 'Put back the master key that this data folder was made with.',
+  },
+  CERT_NAME_NOT_ALLOWED: {
+    status: 403,
+    title: 'Name not allowed',
+    action: 'Ask for a name that the key, claim or rule of this caller grants.',
+  },
+  CERT_NOT_FOUND: {
+    status: 404,
+    title: 'No such certificate',
+    action: 'Ask for it with POST /api/certificate first.',
+  },
+  CERT_NOT_PERMITTED: {
+    status: 422,
+    title: 'No authority may sign this name',
+    action: 'Ask for a name that `ca.permitted` holds, or widen it and renew the intermediate.',
+  },
+  CERT_ORDER_NOT_FOUND: {
+    status: 404,
+    title: 'No such order',
+    action: 'Use the `id` of a 202 answer; finished orders are kept for a while only.',
+  },
+  CERT_RENEW_TOO_SOON: {
+    status: 429,
+    title: 'Not due for renewal',
+    action: 'Try again after the given time, or revoke the certificate to get a new one at once.',
+  },
+  CERT_ROOT_KEY_ABSENT: {
+    status: 500,
+    title: 'No root key in the store',
+    action:
+      'The key is offline or was brought along; to sign an intermediate, set `ca.root.keyFile`.',
+  },
+  CERT_SEAL_BROKEN: {
+    status: 500,
+    title: 'Sealed key cannot be opened',
+    action: 'The store was changed by something else: restore a backup.',
+  },
+  CERT_STORE_CORRUPT: {
+    status: 503,
+    title: 'Store damaged',
+    action: 'Stop the service, keep the data folder aside and restore a backup into an empty one.',
+  },
+  CERT_STORE_LOCKED: {
+    status: 503,
+    title: 'Data folder in use',
+    action: 'Stop the other service first, or give this one a data folder of its own.',
+  },
+  CERT_STORE_MISSING: {
+    status: 500,
+    title: 'No store',
+    action: 'Look at `storage.path`: the service makes the store when it first starts.',
+  },
+  CERT_STORE_NEWER: {
+    status: 503,
+    title: 'Store of a newer version',
+    action: 'Run the version that wrote this store, or a newer one.',
+  },
+  CERT_STORE_NOT_EMPTY: {
+    status: 500,
+    title: 'Data folder not empty',
+    action: 'Restore into a folder that is empty or does not exist.',
+  },
+  CERT_STORE_UNAVAILABLE: {
+    status: 503,
+    title: 'Store unavailable',
+    action:
+      'Nothing was lost. Look at the disk and the permissions of the data folder, then try again.',
+  },
+} as const satisfies Record<`CERT_${string}`, ErrorRow>
+
+/** The status of every error that may be told to a client, those of the PKI package too. */
+export const STATUS_OF: Readonly<Record<string, number>> = {
+  ...Object.fromEntries(Object.entries(CERT_ERRORS).map(([code, { status }]) => [code, status])),
+  PKI_NAME_INVALID: 400,
+  PKI_CSR_INVALID: 400,
+  PKI_CSR_SIGNATURE: 400,
+  PKI_KEY_WEAK: 400,
+}
+
+export type CertErrorCode = keyof typeof CERT_ERRORS
+
+/** An error of cert-service; `code` is stable, `message` says what was wrong with which value. */
+export class CertError extends Error {
+  override readonly name = 'CertError'
+  readonly code: CertErrorCode
+  readonly title: string
+  /** Seconds after which another try makes sense. */
+  readonly retryAfter?: number
+
+  constructor(
+    code: CertErrorCode,
+    message: string,
+    options: ErrorOptions & { retryAfter?: number } = {},
+  ) {
+    super(message, options)
+    this.code = code
+    this.title = CERT_ERRORS[code].title
+    if (options.retryAfter !== undefined) this.retryAfter = options.retryAfter
+  }
+}

@@ -1,0 +1,30 @@
+const DAY = 86_400_000
+const SHORT = 10 * DAY
+
+interface Validity {
+  readonly notBefore: number
+  readonly notAfter: number
+}
+
+/**
+ * When a certificate is to be renewed: after two thirds of its own lifetime, half if that is under
+ * ten days, and up to a twentieth earlier so that what was issued together is not renewed together.
+ */
+export function planRenewal({ notBefore, notAfter }: Validity, random: () => number): number {
+  const lifetime = notAfter - notBefore
+  const share = lifetime < SHORT ? 1 / 2 : 2 / 3
+  return notBefore + Math.floor(lifetime * (share - random() / 20))
+}
+
+/** Whether nobody has fetched a certificate for two of its lifetimes. */
+export function isAbandoned(
+  { notBefore, notAfter, fetchedAt }: Validity & { readonly fetchedAt: number },
+  now: number,
+): boolean {
+  return now - fetchedAt >= 2 * (notAfter - notBefore)
+}
+
+/** How long to wait after so many failures in a row: 1, 10 and 100 minutes, then a day. */
+export function backoff(failures: number): number {
+  return failures > 3 ? DAY : 60_000 * 10 ** (failures - 1)
+}

@@ -1,0 +1,75 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Static } from 'typebox'
+import { type Held, toTime } from '../issuance/answer.ts'
+import type { Outcome } from '../issuance/obtain.ts'
+import type { OrderSchema } from '../schemas/certificate.ts'
+import type { Order } from '../store/store.ts'
+
+/** Seconds until it makes sense to ask for an order again. */
+const POLL_AFTER = 5
+
+const PEM = 'application/x-pem-file'
+
+/** Answers with the certificate, or with the order of one that is still on its way. */
+export function sendOutcome(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  domain: string,
+  outcome: Outcome,
+): FastifyReply {
+  if (outcome.held) return sendCertificate(request, reply, domain, outcome.held, outcome.cached)
+  const { order } = outcome
+  return reply
+    .code(202)
+    .header('location', `/api/orders/${order.id}`)
+    .header('retry-after', POLL_AFTER)
+    .header('cache-control', 'no-store')
+    .send(describeOrder(order))
+}
+
+/** Answers with a certificate, in the form that the caller accepts. */
+export function sendCertificate(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  domain: string,
+  held: Held,
+  cached: boolean,
+): FastifyReply {
+  reply.header('cache-control', 'no-store').header('vary', 'accept')
+  return wantsPem(request)
+    ? reply.type(PEM).send(held.pem)
+    : reply.type('application/json; charset=utf-8').send(held.json(domain, cached))
+}
+
+/** One per certificate and form. */
+export function etagOf(request: FastifyRequest, { fingerprint256 }: Held): string {
+  return `"${fingerprint256}${wantsPem(request) ? '-pem' : ''}"`
+}
+
+/** Whether `If-None-Match` names this tag (RFC 9110 section 13.1.2). */
+export function hasTag(request: FastifyRequest, etag: string): boolean {
+  const known = request.headers['if-none-match']
+  if (known === undefined) return false
+  const tags = known.split(',').map((tag) => tag.trim().replace(/^W\//, ''))
+  return tags.includes(etag) || tags.includes('*')
+}
+
+/** An order as answers write it. */
+export function describeOrder(order: Order): Static<typeof OrderSchema> {
+  const { id, status, step, since, names, lastError, nextTryAt } = order
+  return {
+    id,
+    status,
+    step,
+    since: toTime(since),
+    names: [...names],
+    ...(lastError && { lastError }),
+    ...(nextTryAt !== null && { nextTryAt: toTime(nextTryAt) }),
+  }
+}
+
+function wantsPem(request: FastifyRequest): boolean {
+  const { accept } = request.headers
+  if (accept === undefined || accept === '*/*' || !accept.includes(PEM)) return false
+  return accept.split(',').some((range) => range.split(';', 1)[0]?.trim() === PEM)
+}

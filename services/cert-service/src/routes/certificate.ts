@@ -1,0 +1,104 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { CertError } from '../errors.ts'
+import type { Outcome } from '../issuance/obtain.ts'
+import { type CertificateRequest, parseRequest } from '../issuance/request.ts'
+import { CertificateRequestSchema, DomainParamsSchema } from '../schemas/certificate.ts'
+import type { Service } from '../service.ts'
+import { authorize, findPermitted, readDomain, requesterOf } from './access.ts'
+import { etagOf, hasTag, sendCertificate, sendOutcome } from './answers.ts'
+import { certificateAnswers, problemAnswers } from './documented.ts'
+import { takeOut } from './revoke.ts'
+
+/** `POST /api/certificate` and `GET`, `DELETE /api/certificate/:domain`. */
+export const certificateRoutes: FastifyPluginAsyncTypebox<{ service: Service }> = async (
+  app,
+  { service },
+) => {
+  const guard = { onRequest: app.requireCaller() }
+
+  app.post(
+    '/api/certificate',
+    {
+      ...guard,
+      schema: {
+        summary: 'The certificate for a name',
+        description: 'Answers with the certificate that is held, or issues one.',
+        tags: ['certificates'],
+        body: CertificateRequestSchema,
+        response: {
+          ...certificateAnswers(202),
+          ...problemAnswers(400, 401, 403, 413, 415, 422, 503),
+        },
+      },
+    },
+    // No promise where the answer is ready: this is the way that nearly every request takes.
+    (request, reply) => {
+      const wanted = parseRequest(request.body, service.issuer)
+      return wanted instanceof Promise ? wanted.then(obtain) : obtain(wanted)
+
+      function obtain(certificate: CertificateRequest) {
+        authorize(service, request, 'issue', certificate.names)
+        const [first] = certificate.names
+        const send = (outcome: Outcome) => sendOutcome(request, reply, first?.text ?? '', outcome)
+        const outcome = service.issuance.obtain(certificate, requesterOf(request))
+        if (outcome instanceof Promise) return outcome.then(send)
+        send(outcome)
+      }
+    },
+  )
+
+  app.get(
+    '/api/certificate/:domain',
+    {
+      ...guard,
+      schema: {
+        summary: 'The newest certificate held for a name',
+        description: 'Never starts an order. Answers 304 where `If-None-Match` names it.',
+        tags: ['certificates'],
+        params: DomainParamsSchema,
+        response: { ...certificateAnswers(304), ...problemAnswers(400, 401, 403, 404, 503) },
+      },
+    },
+    async (request, reply) => {
+      const domain = readDomain(request.params.domain)
+      authorize(service, request, 'read', [domain])
+      const records = await findPermitted(service, request, 'read', domain)
+      const record = records.find(({ notAfter }) => notAfter > service.clock.now())
+      if (!record)
+        throw new CertError('CERT_NOT_FOUND', `what is held for ${domain.text} has ended`)
+
+      const held = service.holdings.of(record)
+      const etag = etagOf(request, held)
+      reply.header('etag', etag)
+      if (hasTag(request, etag)) {
+        service.issuance.touch(held)
+        return reply.code(304).header('cache-control', 'no-store').header('vary', 'accept').send()
+      }
+      service.issuance.handOut(held, requesterOf(request))
+      return sendCertificate(request, reply, domain.text, held, true)
+    },
+  )
+
+  app.delete(
+    '/api/certificate/:domain',
+    {
+      ...guard,
+      schema: {
+        summary: 'Stop answering and renewing the certificates of a name',
+        tags: ['certificates'],
+        params: DomainParamsSchema,
+        response: {
+          204: { type: 'null', description: 'Done. What was handed out stays valid to its end.' },
+          ...problemAnswers(400, 401, 403, 404, 503),
+        },
+      },
+    },
+    async (request, reply) => {
+      const domain = readDomain(request.params.domain)
+      await takeOut(service, request, 'delete', domain, (ids, entry) =>
+        service.store.remove(ids, entry),
+      )
+      return reply.code(204).send(null)
+    },
+  )
+}

@@ -1,0 +1,40 @@
+import { ProblemSchema } from '@gatehouse/service-kit'
+import { CertificateSchema, OrderSchema, PemBundleSchema } from '../schemas/certificate.ts'
+
+const PROBLEMS = {
+  400: 'The request is malformed; `errors` points to the members at fault.',
+  401: 'No valid API key or token.',
+  403: 'The caller may not do this to one of the names.',
+  404: 'There is no such thing, or the caller may not know of it.',
+  413: 'The body is larger than 64 kB.',
+  415: 'The body is not JSON.',
+  422: 'No authority may sign one of the names.',
+  429: 'Not due yet; `Retry-After` says when.',
+  503: 'Not possible now; `Retry-After` says when to try again.',
+} as const
+
+/** The error answers of a route, for its documentation. */
+export function problemAnswers(...statuses: readonly (keyof typeof PROBLEMS)[]) {
+  return Object.fromEntries(
+    statuses.map((status) => [
+      status,
+      {
+        description: PROBLEMS[status],
+        content: { 'application/problem+json': { schema: ProblemSchema } },
+      },
+    ]),
+  )
+}
+
+/** The answers of a route that hands out a certificate, for its documentation. */
+export function certificateAnswers(other: 202 | 304) {
+  const certificate = {
+    description: 'A certificate that is valid now.',
+    content: {
+      'application/json': { schema: CertificateSchema },
+      'application/x-pem-file': { schema: PemBundleSchema },
+    },
+  }
+  if (other === 202) return { 200: certificate, 202: OrderSchema }
+  return { 200: certificate, 304: { type: 'null', description: 'The caller has it already.' } }
+}

@@ -1,0 +1,60 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { Name } from '@gatehouse/pki'
+import type { FastifyRequest } from 'fastify'
+import { RevokedSchema, RevokeRequestSchema } from '../schemas/certificate.ts'
+import type { Service } from '../service.ts'
+import type { AuditEntry } from '../store/store.ts'
+import { authorize, findPermitted, readDomain, requesterOf } from './access.ts'
+import { problemAnswers } from './documented.ts'
+
+/** `POST /api/certificate/revoke`. */
+export const revokeRoute: FastifyPluginAsyncTypebox<{ service: Service }> = async (
+  app,
+  { service },
+) => {
+  app.post(
+    '/api/certificate/revoke',
+    {
+      onRequest: app.requireCaller(),
+      schema: {
+        summary: 'Revoke the certificates of a name',
+        description:
+          'Puts them, and the unexpired ones that they replaced, on the revocation list and answers them no more; the next POST makes a new key.',
+        tags: ['certificates'],
+        body: RevokeRequestSchema,
+        response: { 200: RevokedSchema, ...problemAnswers(400, 401, 403, 404, 413, 415, 503) },
+      },
+    },
+    async (request) => {
+      const { reason = 'unspecified' } = request.body
+      const domain = readDomain(request.body.domain)
+      const serialNumbers = await takeOut(service, request, 'revoke', domain, (ids, entry) =>
+        service.store.revoke(ids, entry.at, reason, { ...entry, detail: reason }),
+      )
+      service.ca.crls.outdate()
+      return { domain: domain.text, reason, serialNumbers: [...serialNumbers] }
+    },
+  )
+}
+
+/** Takes the certificates of a name out of service, as far as the caller may; gives what `write` gives. */
+export async function takeOut<T>(
+  service: Service,
+  request: FastifyRequest,
+  action: 'revoke' | 'delete',
+  domain: Name,
+  write: (ids: readonly number[], entry: AuditEntry) => Promise<T>,
+): Promise<T> {
+  authorize(service, request, action, [domain])
+  // What is on its way would otherwise come into service right after.
+  await service.issuance.settle(domain)
+  const records = await findPermitted(service, request, action, domain)
+  const at = service.clock.now()
+  const names = [...new Set(records.flatMap((record) => record.names))]
+  const [{ serialNumber }, ...others] = records
+  const only = others.length === 0 ? { serialNumber } : {}
+  const ids = records.map(({ id }) => id)
+  const written = await write(ids, { at, action, ...requesterOf(request), names, ...only })
+  for (const { lineage } of records) service.holdings.forget(lineage)
+  return written
+}

@@ -1,0 +1,180 @@
+import { hash } from 'node:crypto'
+import type { AuditLog } from './audit-log.ts'
+import type { Database } from './database.ts'
+import type { Orders } from './orders.ts'
+import type { CertificateRecord, RevokedCertificate, Store } from './store.ts'
+
+type Methods = Pick<
+  Store,
+  | 'findCurrent'
+  | 'findByDomain'
+  | 'list'
+  | 'listDue'
+  | 'nextDue'
+  | 'addCertificate'
+  | 'setRenewAt'
+  | 'setFetchedAt'
+  | 'revoke'
+  | 'remove'
+  | 'listRevoked'
+>
+
+type Row = Omit<CertificateRecord, 'names' | 'chain'> & { names: string; chain: number }
+
+const SELECT = `
+  SELECT id, lineage, issuer, names, key_type AS keyType, serial_number AS serialNumber, certificate,
+    chain, sealed_key AS sealedKey, csr, not_before AS notBefore, not_after AS notAfter,
+    renew_at AS renewAt, fetched_at AS fetchedAt
+  FROM certificates WHERE current = 1 AND`
+
+export function createCertificates(
+  db: Database,
+  { audit, orders }: { audit: AuditLog; orders: Orders },
+) {
+  const chains = createChains(db)
+  const byLineage = db.prepare(`${SELECT} lineage = ?`)
+  const byDomain = db.prepare(`${SELECT} domain = ? ORDER BY id DESC`)
+  const afterId = db.prepare(`${SELECT} id > ? ORDER BY id LIMIT ?`)
+  const due = db.prepare(`${SELECT} renew_at <= ? ORDER BY renew_at LIMIT ?`)
+  const earliest = db.prepare(
+    'SELECT min(renew_at) AS at FROM certificates WHERE current = 1 AND renew_at IS NOT NULL',
+  )
+  const retireLineage = db.prepare(
+    'UPDATE certificates SET current = 0, sealed_key = NULL WHERE lineage = ? AND current = 1',
+  )
+  const retire = db.prepare('UPDATE certificates SET current = 0, sealed_key = NULL WHERE id = ?')
+  const markRevoked = db.prepare(`
+    UPDATE certificates
+    SET revoked_at = ?, revocation_reason = ?, current = 0, sealed_key = NULL
+    FROM (SELECT domain, lineage FROM certificates WHERE id = ?) AS revoked
+    WHERE certificates.domain = revoked.domain AND certificates.lineage = revoked.lineage
+      AND revoked_at IS NULL AND not_after >= ?
+    RETURNING certificates.serial_number AS serialNumber`)
+  const insert = db.prepare(`
+    INSERT INTO certificates (lineage, current, issuer, domain, names, key_type, serial_number,
+      certificate, chain, sealed_key, csr, not_before, not_after, renew_at, fetched_at)
+    VALUES (?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+  const setRenewAt = db.prepare('UPDATE certificates SET renew_at = ? WHERE id = ?')
+  const setFetchedAt = db.prepare('UPDATE certificates SET fetched_at = ? WHERE id = ?')
+  const revoked = db.prepare(`
+    SELECT serial_number AS serialNumber, revoked_at AS revokedAt, revocation_reason AS reason
+    FROM certificates
+    WHERE revoked_at IS NOT NULL AND not_after >= ? AND chain IN (SELECT id FROM chains WHERE issuer = ?)
+    ORDER BY revoked_at`)
+  // The newest row stays, so that no id is ever given out twice.
+  const deleteExpired = db.prepare(`
+    DELETE FROM certificates WHERE id IN (
+      SELECT id FROM certificates
+      WHERE not_after < ? AND id < (SELECT max(id) FROM certificates)
+      ORDER BY not_after LIMIT ?)`)
+
+  const toRecord = (row: unknown): CertificateRecord => {
+    const { names, chain, ...rest } = row as Row
+    return { ...rest, names: JSON.parse(names), chain: chains.get(chain) }
+  }
+
+  const methods: Methods = {
+    findCurrent: (lineage) =>
+      db.read(() => {
+        const row = byLineage.get(lineage)
+        return row && toRecord(row)
+      }),
+    findByDomain: (domain) => db.read(() => byDomain.all(domain).map(toRecord)),
+    list: ({ after, limit }) => db.read(() => afterId.all(after, limit).map(toRecord)),
+    listDue: (now, limit) => db.read(() => due.all(now, limit).map(toRecord)),
+    nextDue: () => db.read(() => (earliest.get()?.at as number | null) ?? undefined),
+
+    async addCertificate(certificate, entry) {
+      const { lineage, names, chain, ...rest } = certificate
+      const chainId = chains.idOf(chain) ?? (await chains.add(chain))
+      const id = await db.write(() => {
+        retireLineage.run(lineage)
+        orders.end(lineage)
+        audit.add(entry)
+        return insert.run(
+          lineage,
+          rest.issuer,
+          names[0] ?? null,
+          JSON.stringify(names),
+          rest.keyType,
+          rest.serialNumber,
+          rest.certificate,
+          chainId,
+          rest.sealedKey,
+          rest.csr,
+          rest.notBefore,
+          rest.notAfter,
+          rest.renewAt,
+          rest.fetchedAt,
+        ).lastInsertRowid
+      })
+      return { ...certificate, id: Number(id) }
+    },
+
+    setRenewAt: (id, renewAt) => db.write(() => void setRenewAt.run(renewAt, id)),
+    setFetchedAt: (fetched) =>
+      db.write(() => {
+        for (const [id, at] of fetched) setFetchedAt.run(at, id)
+      }),
+    revoke: (ids, at, reason, entry) =>
+      db.write(() => {
+        audit.add(entry)
+        return ids.flatMap((id) => {
+          retire.run(id)
+          const rows = markRevoked.all(at, reason, id, at)
+          return rows.map(({ serialNumber }) => serialNumber as string)
+        })
+      }),
+    remove: (ids, entry) =>
+      db.write(() => {
+        for (const id of ids) retire.run(id)
+        audit.add(entry)
+      }),
+    listRevoked: (issuer, now) =>
+      db.read(() => revoked.all(now, digest(issuer)) as unknown as RevokedCertificate[]),
+  }
+
+  return {
+    methods,
+    prune: (before: number, limit: number) => Number(deleteExpired.run(before, limit).changes),
+  }
+}
+
+/** The chains, each kept once; there are as many as issuing certificates. */
+function createChains(db: Database) {
+  const insert = db.prepare(
+    'INSERT INTO chains (issuer, certificates) VALUES (?, ?) ON CONFLICT DO NOTHING',
+  )
+  const find = db.prepare('SELECT id FROM chains WHERE certificates = ?')
+  const load = db.prepare('SELECT certificates FROM chains WHERE id = ?')
+  const ids = new WeakMap<readonly Uint8Array[], number>()
+  const loaded = new Map<number, readonly Uint8Array[]>()
+
+  return {
+    idOf: (chain: readonly Uint8Array[]) => ids.get(chain),
+
+    /** Known by its identity from now on, so that an issuer's chain costs nothing the second time. */
+    async add(chain: readonly Uint8Array[]): Promise<number> {
+      const text = JSON.stringify(chain.map((der) => Buffer.from(der).toString('base64')))
+      const id = await db.write(() => {
+        insert.run(digest(chain[0] ?? ''), text)
+        return find.get(text)?.id as number
+      })
+      ids.set(chain, id)
+      return id
+    },
+
+    get(id: number): readonly Uint8Array[] {
+      const known = loaded.get(id)
+      if (known) return known
+      const texts: string[] = JSON.parse(load.get(id)?.certificates as string)
+      const chain = texts.map((text) => Buffer.from(text, 'base64'))
+      loaded.set(id, chain)
+      return chain
+    },
+  }
+}
+
+function digest(der: Uint8Array | string): string {
+  return hash('sha256', der)
+}

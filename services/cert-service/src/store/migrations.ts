@@ -1,0 +1,113 @@
+import type { DatabaseSync } from 'node:sqlite'
+import { CertError } from '../errors.ts'
+
+/** The steps from an empty file to today's schema. A step that was released is never changed: add one. */
+export const MIGRATIONS: readonly string[] = [
+  `
+  CREATE TABLE chains (
+    id INTEGER PRIMARY KEY,
+    issuer TEXT NOT NULL, -- SHA-256 of the direct issuer
+    certificates TEXT NOT NULL UNIQUE -- JSON array of DER in base64
+  ) STRICT;
+
+  CREATE TABLE certificates (
+    id INTEGER PRIMARY KEY,
+    lineage TEXT NOT NULL,
+    current INTEGER NOT NULL,
+    issuer TEXT NOT NULL,
+    domain TEXT NOT NULL, -- the first of the names
+    names TEXT NOT NULL, -- JSON array
+    key_type TEXT NOT NULL,
+    serial_number TEXT NOT NULL,
+    certificate BLOB NOT NULL,
+    chain INTEGER NOT NULL REFERENCES chains,
+    sealed_key BLOB,
+    csr BLOB,
+    not_before INTEGER NOT NULL,
+    not_after INTEGER NOT NULL,
+    renew_at INTEGER,
+    fetched_at INTEGER NOT NULL,
+    revoked_at INTEGER,
+    revocation_reason TEXT,
+    UNIQUE (chain, serial_number)
+  ) STRICT;
+  CREATE UNIQUE INDEX certificates_current ON certificates (lineage) WHERE current = 1;
+  CREATE INDEX certificates_domain ON certificates (domain);
+  CREATE INDEX certificates_due ON certificates (renew_at) WHERE current = 1 AND renew_at IS NOT NULL;
+  CREATE INDEX certificates_revoked ON certificates (chain) WHERE revoked_at IS NOT NULL;
+  CREATE INDEX certificates_expiry ON certificates (not_after);
+
+  CREATE TABLE orders (
+    id TEXT PRIMARY KEY,
+    lineage TEXT NOT NULL UNIQUE,
+    issuer TEXT NOT NULL,
+    names TEXT NOT NULL,
+    key_type TEXT NOT NULL,
+    csr BLOB,
+    status TEXT NOT NULL,
+    step TEXT NOT NULL,
+    since INTEGER NOT NULL,
+    failures INTEGER NOT NULL,
+    last_error TEXT, -- JSON
+    next_try_at INTEGER
+  ) STRICT;
+
+  CREATE TABLE authorities (
+    id INTEGER PRIMARY KEY,
+    role TEXT NOT NULL,
+    certificate BLOB NOT NULL,
+    sealed_key BLOB,
+    not_after INTEGER NOT NULL
+  ) STRICT;
+
+  CREATE TABLE crls (
+    authority_id INTEGER PRIMARY KEY REFERENCES authorities,
+    number TEXT NOT NULL, -- decimal: RFC 5280 allows 20 octets
+    crl BLOB NOT NULL,
+    next_update INTEGER NOT NULL
+  ) STRICT;
+
+  CREATE TABLE audit (
+    id INTEGER PRIMARY KEY,
+    at INTEGER NOT NULL,
+    action TEXT NOT NULL,
+    actor TEXT NOT NULL,
+    names TEXT NOT NULL,
+    serial_number TEXT,
+    remote_address TEXT,
+    request_id TEXT,
+    detail TEXT,
+    count INTEGER NOT NULL,
+    key TEXT
+  ) STRICT;
+  CREATE UNIQUE INDEX audit_key ON audit (key) WHERE key IS NOT NULL;
+
+  CREATE TABLE master_key (id INTEGER PRIMARY KEY CHECK (id = 1), check_value BLOB NOT NULL) STRICT;
+  CREATE TABLE data_keys (
+    id INTEGER PRIMARY KEY,
+    purpose TEXT NOT NULL,
+    wrapped BLOB NOT NULL,
+    seals INTEGER NOT NULL
+  ) STRICT;
+  `,
+]
+
+/** Brings a store to today's schema: each step whole or not at all. @throws CertError CERT_STORE_NEWER */
+export function migrate(sqlite: DatabaseSync, migrations = MIGRATIONS): void {
+  const version = schemaVersion(sqlite)
+  if (version > migrations.length) {
+    throw new CertError(
+      'CERT_STORE_NEWER',
+      `The store has schema ${version}, this version knows up to ${migrations.length}.`,
+    )
+  }
+  for (const [step, sql] of migrations.entries()) {
+    if (step < version) continue
+    sqlite.exec(`BEGIN IMMEDIATE; ${sql}; PRAGMA user_version = ${step + 1}; COMMIT`)
+  }
+}
+
+/** How many migrations a store has had. */
+export function schemaVersion(sqlite: DatabaseSync): number {
+  return Number(sqlite.prepare('PRAGMA user_version').get()?.user_version)
+}

@@ -1,0 +1,118 @@
+import { closeSync, existsSync, openSync } from 'node:fs'
+import { mkdir, rename, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { CertError } from '../errors.ts'
+import { syncFolder } from '../files.ts'
+import { storeFailure, unavailable } from './failure.ts'
+import { migrate } from './migrations.ts'
+import { createSqliteStore } from './sqlite.ts'
+import type { Store } from './store.ts'
+
+/** "GHcs": marks a SQLite file as a store of this service. */
+const APPLICATION_ID = 0x47486373
+/** How long a statement waits for another program's lock; the event loop waits with it. */
+const BUSY_TIMEOUT_MS = 100
+const SQLITE_BUSY = 5
+
+/**
+ * Opens the store in `folder`, made if absent, and keeps other processes off it until it is closed.
+ * @throws CertError CERT_STORE_LOCKED, CERT_STORE_CORRUPT, CERT_STORE_NEWER, CERT_STORE_UNAVAILABLE
+ */
+export async function openStore({ folder }: { folder: string }): Promise<Store> {
+  const unlock = await lockFolder(folder)
+  try {
+    const file = storeFile(folder)
+    if (!existsSync(file)) await createStore(folder)
+    return createSqliteStore(connect(file), unlock)
+  } catch (error) {
+    unlock()
+    throw storeFailure(error) ?? error
+  }
+}
+
+/** Where the store of a data folder is. */
+export function storeFile(folder: string): string {
+  return join(folder, 'store.db')
+}
+
+/** Where a store is made before it gets its name; whatever a killed process left there is taken away. */
+export async function emptyDraft(folder: string): Promise<string> {
+  const draft = `${storeFile(folder)}.new`
+  await Promise.all(['', '-journal', '-wal', '-shm'].map((end) => rm(draft + end, { force: true })))
+  createEmpty(draft)
+  return draft
+}
+
+/** @throws CertError CERT_STORE_MISSING unless `folder` has a store */
+export function requireStore(folder: string): void {
+  if (existsSync(storeFile(folder))) return
+  throw new CertError('CERT_STORE_MISSING', `There is no store in ${folder}.`)
+}
+
+/** Takes the folder for this process, by a file lock that the system frees when it ends; gives what frees it. */
+export async function lockFolder(folder: string): Promise<() => void> {
+  try {
+    await mkdir(folder, { recursive: true, mode: 0o700 })
+    const file = join(folder, 'lock.db')
+    createEmpty(file)
+    const lock = new DatabaseSync(file, { timeout: 0 })
+    lock.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE')
+    return () => lock.close()
+  } catch (error) {
+    const { code, errcode } = error as { code: string; errcode?: number }
+    if (errcode === SQLITE_BUSY) {
+      throw new CertError('CERT_STORE_LOCKED', `Another process is using ${folder}.`)
+    }
+    throw storeFailure(error) ?? unavailable(`${folder} cannot be written (${code})`, error)
+  }
+}
+
+/** Opens a store's file, which must be one, with today's schema. */
+export function connect(file: string): DatabaseSync {
+  const sqlite = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS, defensive: true })
+  try {
+    if (sqlite.prepare('PRAGMA application_id').get()?.application_id !== APPLICATION_ID) {
+      throw new CertError('CERT_STORE_CORRUPT', `${file} is not a store.`)
+    }
+    sqlite.exec(`
+      PRAGMA journal_mode = WAL;
+      PRAGMA synchronous = FULL;
+      PRAGMA secure_delete = FAST;
+      PRAGMA wal_autocheckpoint = 4000;
+      PRAGMA journal_size_limit = 67108864`)
+    migrate(sqlite)
+    return sqlite
+  } catch (error) {
+    sqlite.close()
+    throw error
+  }
+}
+
+/** @throws CertError CERT_STORE_CORRUPT unless every page, row and index is sound */
+export function checkIntegrity(sqlite: DatabaseSync): void {
+  const faults = sqlite.prepare('PRAGMA integrity_check(1)').all()
+  const orphans = sqlite.prepare('PRAGMA foreign_key_check').all()
+  if (faults[0]?.integrity_check === 'ok' && orphans.length === 0) return
+  throw new CertError('CERT_STORE_CORRUPT', 'The store is damaged.')
+}
+
+/** A store comes into being whole, so an empty file of its name is a damaged one. */
+async function createStore(folder: string): Promise<void> {
+  const file = storeFile(folder)
+  if (existsSync(`${file}-wal`)) {
+    throw new CertError('CERT_STORE_CORRUPT', `${file} is gone, its log is still there.`)
+  }
+  const draft = await emptyDraft(folder)
+  const sqlite = new DatabaseSync(draft)
+  sqlite.exec(`PRAGMA application_id = ${APPLICATION_ID}`)
+  migrate(sqlite)
+  sqlite.close()
+  await rename(draft, file)
+  await syncFolder(folder)
+}
+
+/** SQLite gives its side files the mode of the main one. Never reopens: closing would drop SQLite's locks on it. */
+function createEmpty(file: string): void {
+  if (!existsSync(file)) closeSync(openSync(file, 'a', 0o600))
+}

@@ -1,0 +1,156 @@
+import { manualClock } from '@gatehouse/service-kit/testing'
+import t, { type Test } from 'tap'
+import { createAudit } from '../src/audit.ts'
+import type { AuditEntry, Store } from '../src/store/store.ts'
+import { newAudit, newCertificate, testStore } from './helpers/store.ts'
+
+const MINUTE = 60_000
+const by = { actor: 'psk:test', remoteAddress: '192.0.2.1', requestId: 'r1' }
+const certificate = { id: 1, names: ['app.example.com'], serialNumber: 'ab' }
+
+async function testAudit(t: Test) {
+  const { store } = await testStore(t)
+  const clock = manualClock()
+  const logged: unknown[] = []
+  const log = { error: (fields: object, message: string) => logged.push({ message, ...fields }) }
+  const audit = createAudit({ store, clock, log })
+  const rows = () => store.listAudit({ limit: 100 })
+  return { store, clock, log, logged, audit, rows }
+}
+
+t.test('hand-outs to one caller are one row an hour, with a count', async (t) => {
+  const { audit, clock, rows, store, logged } = await testAudit(t)
+  const { id } = await store.addCertificate(newCertificate(), newAudit())
+  const handedOut = async () =>
+    (await rows()).filter(({ action }) => action === 'hand-out').map(({ count }) => count)
+
+  for (let i = 0; i < 5; i++) audit.handOut({ ...certificate, id }, by)
+  await store.check()
+  t.match((await rows())[0], {
+    at: clock.now(),
+    action: 'hand-out',
+    ...by,
+    names: certificate.names,
+    serialNumber: certificate.serialNumber,
+    count: 1,
+  })
+  t.same(await handedOut(), [1], 'the first is written at once')
+  await clock.advance(MINUTE)
+  t.same(await handedOut(), [5], 'the others are counted')
+  audit.handOut({ ...certificate, id }, { ...by, requestId: 'r2' })
+  await audit.close()
+  t.same(await handedOut(), [6], 'into the same row, also from another connection')
+
+  const again = createAudit({ store, clock, log: { error: () => {} } })
+  again.handOut({ ...certificate, id }, by)
+  await again.close()
+  t.same(await handedOut(), [7], 'also after a restart')
+  await clock.advance(60 * MINUTE)
+  again.handOut({ ...certificate, id }, by)
+  again.handOut({ ...certificate, id }, { ...by, actor: 'psk:other' })
+  again.handOut({ ...certificate, id, serialNumber: 'cd' }, by)
+  await again.close()
+  t.same(await handedOut(), [1, 1, 1, 7], 'the next hour, another caller, another certificate')
+  t.same(logged, [])
+})
+
+t.test('when a certificate was last fetched is noted', async (t) => {
+  const { audit, clock, store } = await testAudit(t)
+  const ids: number[] = []
+  for (const names of [['a.example'], ['b.example'], ['c.example']]) {
+    ids.push((await store.addCertificate(newCertificate({ names }), newAudit())).id)
+  }
+  await clock.advance(MINUTE / 2)
+  audit.handOut({ ...certificate, id: ids[0]! }, by)
+  audit.fetched(ids[1]!)
+  const at = clock.now()
+  await clock.advance(MINUTE)
+  const fetched = (await store.list({ after: 0, limit: 9 })).map(({ fetchedAt }) => fetchedAt)
+  t.same(fetched.slice(0, 2), [at, at])
+  t.not(fetched[2], at)
+  t.same(
+    (await store.listAudit({ limit: 9 })).map(({ action }) => action).sort(),
+    ['hand-out', 'issue', 'issue', 'issue'],
+    'looking is no hand-out',
+  )
+})
+
+t.test('refusals: one row an hour for what is alike, and a last one for the rest', async (t) => {
+  const { audit, store, clock } = await testAudit(t)
+  const names = Array.from({ length: 50 }, (_, i) => `n${i}.example`)
+  for (let i = 0; i < 300; i++) {
+    const stranger = { actor: 'unknown', remoteAddress: `2001:db8::${i}` }
+    audit.refuse(stranger, names, 'AUTH_KEY_INVALID')
+    audit.refuse(stranger, [`other${i}.example`], 'AUTH_KEY_INVALID')
+  }
+  await clock.advance(MINUTE)
+  await clock.advance(0)
+  const all = await store.listAudit({ limit: 1000 })
+  const [rest] = all.filter(({ actor }) => actor === '*')
+  t.equal(all.length, 201)
+  t.equal(rest?.count, 200, 'what came later is counted together')
+  const told = all.filter(({ actor }) => actor !== '*')
+  t.ok(
+    told.every(({ count }) => count === 2),
+    'whatever names were asked for',
+  )
+  t.ok(
+    told.every((row) => row.names.length === 5),
+    'of which a few are shown',
+  )
+
+  await clock.advance(60 * MINUTE)
+  audit.refuse(by, [], 'CERT_NAME_NOT_ALLOWED')
+  await audit.close()
+  t.match((await store.listAudit({ limit: 1 }))[0], { ...by, detail: 'CERT_NAME_NOT_ALLOWED' })
+})
+
+t.test('a row that cannot be written is logged, once a turn, and troubles nobody', async (t) => {
+  const { store, clock, log, logged } = await testAudit(t)
+  const refuse = async () => {
+    throw new Error('the disk is full')
+  }
+  const failing: Store = { ...store, addAudit: refuse, setFetchedAt: refuse }
+  const audit = createAudit({ store: failing, clock, log })
+  for (let i = 0; i < 3; i++) audit.handOut({ ...certificate, serialNumber: `${i}` }, by)
+  await clock.advance(0)
+  t.match(logged, [{ message: 'audit.lost', entries: 3 }])
+  await audit.close()
+  t.match(logged.slice(1), [{ message: 'fetched.lost', certificates: 1 }])
+})
+
+t.test('a million hand-outs leave few rows and little memory', async (t) => {
+  const { store, clock, log } = await testAudit(t)
+  let rows = 0
+  let largest = 0
+  const counting: Store = {
+    ...store,
+    async addAudit(entries: readonly AuditEntry[]) {
+      rows += entries.length
+      largest = Math.max(largest, entries.length)
+    },
+    async setFetchedAt(fetched) {
+      largest = Math.max(largest, fetched.size)
+    },
+  }
+  const audit = createAudit({ store: counting, clock, log })
+  for (let i = 0; i < 1_000_000; i++) audit.handOut(certificate, by)
+  await audit.close()
+  t.equal(rows, 2, 'of one certificate: the first, and the count of the others')
+
+  for (let i = 0; i < 50_000; i++) {
+    audit.fetched(i)
+    if (i % 100 === 0) await Promise.resolve()
+  }
+  await audit.close()
+  t.equal(largest, 10_000, 'of many: never more than ten thousand are held')
+
+  largest = 0
+  for (let i = 0; i < 50_000; i++) {
+    audit.handOut(certificate, { actor: `psk:${i}` })
+    audit.handOut(certificate, { actor: `psk:${i}` })
+    if (i % 100 === 0) await Promise.resolve()
+  }
+  await audit.close()
+  t.equal(largest, 9_999, 'nor of many callers')
+})

@@ -1,0 +1,152 @@
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import t, { type Test } from 'tap'
+import { backup } from '../../src/cli/backup.ts'
+import { restore } from '../../src/cli/restore.ts'
+import { openKeyring } from '../../src/sealing/keyring.ts'
+import { openStore } from '../../src/store/open.ts'
+import type { AuditEntry } from '../../src/store/store.ts'
+import { newAudit, newCertificate } from '../helpers/store.ts'
+
+/** A running service's store and keyring, and where a copy would go. */
+async function running(t: Test) {
+  const base = t.testdir()
+  const folder = join(base, 'data')
+  const masterKeyFile = join(base, 'master.key')
+  const store = await openStore({ folder })
+  t.teardown(() => store.close().catch(() => {}))
+  const keyring = await openKeyring({ folder, masterKeyFile, store })
+  const seal = (domain: string) => {
+    const certificate = Buffer.from(`certificate of ${domain}`)
+    const sealedKey = keyring.seal('leaf', Buffer.from(`key of ${domain}`), certificate)
+    return newCertificate({ names: [domain], certificate, sealedKey })
+  }
+  const file = join(base, 'copy.db')
+  const elsewhere = join(base, 'elsewhere')
+  return { base, folder, masterKeyFile, store, seal, file, elsewhere }
+}
+
+t.test(
+  'a backup of a running store, restored elsewhere, holds the same certificates',
+  async (t) => {
+    const { store, seal, file, folder, elsewhere, masterKeyFile } = await running(t)
+    const before = await store.addCertificate(seal('a.example'), newAudit())
+    // So much that the copy takes many turns, in each of which the service writes.
+    await store.addAudit(Array<AuditEntry>(8000).fill(newAudit({ detail: 'x'.repeat(1000) })))
+    let stop = false
+    const busy = (async () => {
+      for (let i = 0; !stop; i++) await store.addCertificate(seal(`${i}.example`), newAudit())
+    })()
+    await backup({ folder, file })
+    stop = true
+    await busy
+
+    t.equal(statSync(file).mode & 0o777, 0o600)
+    t.same(
+      readdirSync(join(file, '..')).filter((name) => name.startsWith('copy')),
+      ['copy.db'],
+    )
+    const bytes = Buffer.from(readFileSync(masterKeyFile, 'utf8'), 'base64')
+    t.notOk(readFileSync(file).includes(bytes), 'the master key is not in it')
+
+    await restore({ folder: elsewhere, file })
+    t.same(readdirSync(elsewhere).sort(), ['lock.db', 'store.db'])
+    t.equal(statSync(join(elsewhere, 'store.db')).mode & 0o777, 0o600)
+    const restored = await openStore({ folder: elsewhere })
+    t.same(await restored.findCurrent(before.lineage), before)
+    const keyring = await openKeyring({ folder: elsewhere, masterKeyFile, store: restored })
+    for (const { names, certificate, sealedKey } of await restored.list({ after: 0, limit: 1e6 })) {
+      t.equal(keyring.open(sealedKey!, certificate).toString(), `key of ${names[0]}`)
+    }
+    await restored.close()
+  },
+)
+
+t.test('nothing is overwritten, nothing half done is left', async (t) => {
+  const { store, file, folder, elsewhere, base } = await running(t)
+  await backup({ folder, file })
+  const copy = readFileSync(file)
+  await t.rejects(backup({ folder, file }), { code: 'CERT_FILE_EXISTS' })
+  t.same(readFileSync(file), copy)
+  const lost = join(base, 'nowhere', 'copy.db')
+  await t.rejects(backup({ folder, file: lost }), { code: 'CERT_FILE_FAILED' })
+  await t.rejects(backup({ folder: elsewhere, file: join(base, 'x') }), {
+    code: 'CERT_STORE_MISSING',
+  })
+  t.notOk(existsSync(join(base, 'x')))
+  t.notOk(existsSync(elsewhere))
+
+  await t.rejects(restore({ folder, file }), { code: 'CERT_STORE_LOCKED' }, 'in use')
+  await store.close()
+  await t.rejects(restore({ folder, file }), { code: 'CERT_STORE_NOT_EMPTY' }, 'in use before')
+  mkdirSync(elsewhere)
+  writeFileSync(join(elsewhere, 'store.db-wal'), '')
+  const refused = { code: 'CERT_STORE_NOT_EMPTY', message: /store\.db-wal/ }
+  await t.rejects(restore({ folder: elsewhere, file }), refused)
+  const absent = restore({ folder: join(base, 'third'), file: join(base, 'absent') })
+  await t.rejects(absent, { code: 'CERT_BACKUP_INVALID' })
+})
+
+t.test('a damaged store gives no backup', async (t) => {
+  const { store, folder, file, seal } = await running(t)
+  for (let i = 0; i < 50; i++) await store.addCertificate(seal(`${i}.example`), newAudit())
+  await store.close()
+  overwrite(join(folder, 'store.db'))
+  await t.rejects(backup({ folder, file }), { code: 'CERT_STORE_CORRUPT' })
+  t.notOk(existsSync(file))
+})
+
+t.test('a killed service leaves a store that can be backed up', async (t) => {
+  const { store, folder, file, elsewhere, seal, base } = await running(t)
+  const { lineage } = await store.addCertificate(seal('a.example'), newAudit())
+  // What is on disk now is what a kill would leave: the certificate is in the log alone.
+  const killed = join(base, 'killed')
+  cpSync(folder, killed, { recursive: true })
+  await backup({ folder: killed, file })
+  await restore({ folder: elsewhere, file })
+  const restored = await openStore({ folder: elsewhere })
+  t.ok(await restored.findCurrent(lineage))
+  await restored.close()
+})
+
+const bad: [what: string, code: string, harm: (file: string) => void][] = [
+  ['is cut short', 'CERT_BACKUP_INVALID', (file) => truncateSync(file, 12 * 4096)],
+  ['is empty', 'CERT_BACKUP_INVALID', (file) => truncateSync(file, 0)],
+  ['is no backup', 'CERT_BACKUP_INVALID', (file) => writeFileSync(file, 'x'.repeat(9999))],
+  ['was changed', 'CERT_BACKUP_INVALID', (file) => overwrite(file)],
+  ['is of a newer version', 'CERT_STORE_NEWER', (file) => makeNewer(file)],
+]
+
+for (const [what, code, harm] of bad) {
+  t.test(`a file that ${what} is not restored`, async (t) => {
+    const { store, folder, file, elsewhere, seal } = await running(t)
+    for (let i = 0; i < 50; i++) await store.addCertificate(seal(`${i}.example`), newAudit())
+    await backup({ folder, file })
+    harm(file)
+    await t.rejects(restore({ folder: elsewhere, file }), { code, message: /^[^\n]+$/ })
+    t.same(readdirSync(elsewhere), ['lock.db'], 'and the folder is still empty')
+  })
+}
+
+/** Pages of rows, written over. */
+function overwrite(file: string): void {
+  const bytes = readFileSync(file)
+  bytes.fill(7, bytes.length - 6 * 4096)
+  writeFileSync(file, bytes)
+}
+
+function makeNewer(file: string): void {
+  const sqlite = new DatabaseSync(file)
+  sqlite.exec('PRAGMA user_version = 99')
+  sqlite.close()
+}

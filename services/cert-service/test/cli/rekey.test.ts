@@ -1,0 +1,102 @@
+import {
+  copyFileSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { rekey } from '../../src/cli/rekey.ts'
+import { openKeyring } from '../../src/sealing/keyring.ts'
+import { createMasterKey } from '../../src/sealing/master-key.ts'
+import { openStore } from '../../src/store/open.ts'
+
+const secret = Buffer.from('a private key')
+const context = Buffer.from('its certificate')
+
+async function sealedStore(t: Test) {
+  const base = t.testdir()
+  const folder = join(base, 'data')
+  const masterKeyFile = join(base, 'keys', 'master.key')
+  /** What the service does at its start, and what it then reads. */
+  const start = async () => {
+    const store = await openStore({ folder })
+    try {
+      const keyring = await openKeyring({ folder, masterKeyFile, store })
+      sealed ??= keyring.seal('root', secret, context)
+      return keyring.open(sealed, context)
+    } finally {
+      await store.close()
+    }
+  }
+  let sealed: Buffer | undefined
+  await start()
+  return { base, folder, masterKeyFile, next: `${masterKeyFile}.next`, start }
+}
+
+t.test(
+  'rekey: the new master key opens what the old one sealed, the old one nothing',
+  async (t) => {
+    const { base, folder, masterKeyFile, start } = await sealedStore(t)
+    const old = join(base, 'old.key')
+    copyFileSync(masterKeyFile, old)
+    await rekey({ folder, masterKeyFile })
+    t.same(readdirSync(join(base, 'keys')), ['master.key'])
+    t.equal(statSync(masterKeyFile).mode & 0o777, 0o600)
+    t.notSame(readFileSync(masterKeyFile), readFileSync(old))
+    t.same(await start(), secret)
+    copyFileSync(old, masterKeyFile)
+    await t.rejects(start(), { code: 'CERT_MASTER_KEY_WRONG' })
+  },
+)
+
+t.test('cut short at any point, the next start has a key that opens', async (t) => {
+  t.test('before the store is wrapped anew: the old one', async (t) => {
+    const { masterKeyFile, next, start } = await sealedStore(t)
+    const old = readFileSync(masterKeyFile)
+    await createMasterKey(next)
+    t.same(await start(), secret)
+    t.same(readFileSync(masterKeyFile), old)
+    t.notOk(existsSync(next), 'the one that was to come is gone')
+  })
+
+  t.test('while the new key is written: the old one', async (t) => {
+    const { folder, masterKeyFile, next, start } = await sealedStore(t)
+    writeFileSync(`${next}.draft`, 'AAA', { mode: 0o600 })
+    t.same(await start(), secret)
+    await rekey({ folder, masterKeyFile })
+    t.same(await start(), secret, 'and the next rotation is not in its way')
+    t.notOk(existsSync(`${next}.draft`))
+  })
+
+  t.test('after the store is wrapped anew: the new one', async (t) => {
+    const { folder, masterKeyFile, next, start, base } = await sealedStore(t)
+    const old = join(base, 'old.key')
+    copyFileSync(masterKeyFile, old)
+    await rekey({ folder, masterKeyFile })
+    // As if the last step, the renaming, had not happened.
+    copyFileSync(masterKeyFile, next)
+    copyFileSync(old, masterKeyFile)
+    const kept = readFileSync(next)
+    t.same(await start(), secret)
+    t.same(readFileSync(masterKeyFile), kept)
+    t.notOk(existsSync(next))
+    t.same(await start(), secret)
+  })
+})
+
+t.test('refusals leave everything as it was', async (t) => {
+  const { base, folder, masterKeyFile, start } = await sealedStore(t)
+  const nowhere = join(base, 'nowhere')
+  await t.rejects(rekey({ folder: nowhere, masterKeyFile }), { code: 'CERT_STORE_MISSING' })
+  t.notOk(existsSync(nowhere))
+  const store = await openStore({ folder })
+  await t.rejects(rekey({ folder, masterKeyFile }), { code: 'CERT_STORE_LOCKED' }, 'it runs')
+  await store.close()
+  const absent = rekey({ folder, masterKeyFile: join(base, 'other.key') })
+  await t.rejects(absent, { code: 'CERT_MASTER_KEY_MISSING' })
+  t.same(readdirSync(join(base, 'keys')), ['master.key'])
+  t.same(await start(), secret)
+})

@@ -1,0 +1,114 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { ConfigError } from '@gatehouse/service-kit'
+import t, { type Test } from 'tap'
+import { stringify } from 'yaml'
+import { loadCertConfig } from '../src/config/load.ts'
+
+const psk = { auth: { psk: { key: 'a-key-of-sixteen-or-more' } } }
+const issuer = (issuerUrl: string) => ({ issuerUrl, audience: 'certs' })
+
+async function load(t: Test, config: object) {
+  const file = join(t.testdir(), 'config.yaml')
+  await writeFile(file, stringify(config))
+  return loadCertConfig(file, {})
+}
+
+t.test('a key is all that has to be written', async (t) => {
+  const { value, file } = await load(t, psk)
+  t.match(value, {
+    server: { host: '127.0.0.1', port: 7401, tls: 'own', names: [] },
+    metrics: { enabled: true, host: '127.0.0.1', port: 9464 },
+    storage: { path: join(file, '../data'), masterKeyFile: join(file, '../master.key') },
+    ca: { leafLifetime: 7 * 86_400_000, permitted: [] },
+    issuance: { wait: 20_000 },
+    audit: { retention: 90 * 86_400_000 },
+    rules: [],
+    certificates: [],
+  })
+})
+
+const FAULTS: readonly [why: string, config: object, path: string][] = [
+  ['no way to call', {}, '/auth'],
+  ['unknown key', { ...psk, sever: {} }, '/sever'],
+  [
+    'domainsClaim twice',
+    { auth: { domainsClaim: 'd', jwt: { ...issuer('https://a.test'), domainsClaim: 'd' } } },
+    '/auth/domainsClaim',
+  ],
+  [
+    'faulty domains of a key',
+    {
+      auth: {
+        psk: { keys: [{ name: 'a', key: 'a-key-of-sixteen-or-more', domains: ['a.test', '*x'] }] },
+      },
+    },
+    '/auth/psk/keys/0/domains/1',
+  ],
+  ['faulty rule', { ...psk, rules: [{ names: ['a_'], issuer: 'x' }] }, '/rules/0/names/0'],
+  ['allow without condition', { ...psk, rules: [{ names: ['a.test'] }] }, '/rules/0'],
+  [
+    'no issuer where there are several',
+    {
+      auth: { jwt: { issuers: [issuer('https://a.test'), issuer('https://b.test')] } },
+      rules: [{ names: ['a.test'], subject: 'x' }],
+    },
+    '/rules/0',
+  ],
+  [
+    'unknown right',
+    { ...psk, rules: [{ names: ['a.test'], issuer: 'x', rights: ['write'] }] },
+    '/rules/0/rights/0',
+  ],
+  ['faulty name of the server', { ...psk, server: { names: ['a b'] } }, '/server/names/0'],
+  [
+    'faulty configured name',
+    { ...psk, certificates: [{ names: ['a.test', 'a b'] }] },
+    '/certificates/0/names/1',
+  ],
+  [
+    'configured name outside of ca.permitted',
+    {
+      ...psk,
+      server: { tls: 'off' },
+      ca: { permitted: ['b.test'] },
+      certificates: [{ names: ['a.test'] }],
+    },
+    '/certificates/0/names/0',
+  ],
+  [
+    'own certificate outside of ca.permitted',
+    { ...psk, ca: { permitted: ['b.test'] } },
+    '/server/tls',
+  ],
+  [
+    'faulty ca.permitted',
+    { ...psk, server: { tls: 'off' }, ca: { permitted: ['*.b.test', 'x*'] } },
+    '/ca/permitted/1',
+  ],
+  ['https crlUrl', { ...psk, ca: { crlUrl: 'https://a.test/' } }, '/ca/crlUrl'],
+  ['crlUrl that is none', { ...psk, ca: { crlUrl: 'a.test' } }, '/ca/crlUrl'],
+  ['lifetime too short', { ...psk, ca: { leafLifetime: '1h' } }, '/ca/leafLifetime'],
+  ['lifetime too long', { ...psk, ca: { leafLifetime: '181d' } }, '/ca/leafLifetime'],
+  [
+    'master key in the data folder',
+    { ...psk, storage: { path: 'd', masterKeyFile: 'd/x/key' } },
+    '/storage/masterKeyFile',
+  ],
+  ['certificate without key', { ...psk, server: { tls: { certFile: 'x' } } }, '/server/tls'],
+]
+
+t.test('faults are told with their place, and never the value of a secret', async (t) => {
+  for (const [why, config, path] of FAULTS) {
+    const error = await load(t, config).then(
+      () => undefined,
+      (error) => error,
+    )
+    t.ok(error instanceof ConfigError, why)
+    t.ok(
+      error?.faults.some((fault: { path: string }) => fault.path.startsWith(path)),
+      `${why}: ${error?.message}`,
+    )
+    t.notOk(error?.message.includes('a-key-of-sixteen'))
+  }
+})

@@ -1,0 +1,80 @@
+import { copyFileSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import t, { type Test } from 'tap'
+import { checkIntegrity, connect, storeFile } from '../../src/store/open.ts'
+import { createHome, runMain, startService } from '../helpers/service.ts'
+
+const home = (t: Test) => createHome(join(t.testdir(), 'service'))
+
+t.test('a running service and others at its store', async (t) => {
+  const place = home(t)
+  const service = await startService(t, place)
+  const { certificate } = (await service.obtain('held.example')).body
+
+  for (const command of ['serve', 'rekey']) {
+    const { code, stderr } = await runMain(t, place, [command])
+    t.equal(code, 1)
+    t.match(stderr, /^gatehouse-certs: Another process is using [^\n]+\n$/, `${command} is refused`)
+  }
+
+  const other = new DatabaseSync(storeFile(place.folder))
+  other.exec('BEGIN EXCLUSIVE')
+  const refused = await service.obtain('new.example')
+  const unavailable = { status: 503, retryAfter: '5', body: { code: 'CERT_STORE_UNAVAILABLE' } }
+  t.match(refused, unavailable, 'a locked database is told with a time to come back')
+  t.notMatch(JSON.stringify(refused), /locked|sqlite/i, 'and its cause to the log alone')
+  const held = await service.obtain('held.example')
+  t.match(held, { status: 200, body: { certificate } }, 'what is held is answered')
+  other.exec('ROLLBACK')
+  other.close()
+
+  t.equal((await service.obtain('new.example')).status, 200, 'and then it serves as before')
+  await service.stop()
+  const sqlite = connect(storeFile(place.folder))
+  t.doesNotThrow(() => checkIntegrity(sqlite))
+  sqlite.close()
+})
+
+t.test('a wrong or absent master key stops the start in one line, and none is made', async (t) => {
+  const place = home(t)
+  const file = place.masterKeyFile
+  const first = await startService(t, place)
+  t.equal((await first.obtain('app.example')).status, 200)
+  await first.stop()
+  const kept = join(place.base, 'kept.key')
+  copyFileSync(file, kept)
+
+  rmSync(file)
+  const absent = await runMain(t, place, ['serve'])
+  t.match(absent, { code: 1, stdout: '', stderr: /^gatehouse-certs: There is no [^\n]+\n$/ })
+  t.notOk(existsSync(file))
+
+  writeFileSync(file, `${Buffer.alloc(32, 7).toString('base64')}\n`, { mode: 0o600 })
+  const wrong = await runMain(t, place, ['serve'])
+  const line = /^gatehouse-certs: The key in [^\n]+ is not the one of this store\.\n$/
+  t.match(wrong, { code: 1, stdout: '', stderr: line })
+
+  copyFileSync(kept, file)
+  const service = await startService(t, place)
+  t.match(await service.obtain('app.example'), { body: { cached: true } }, 'put back, it serves')
+  await service.stop()
+})
+
+t.test('a backup, restored on another machine, answers with the same certificates', async (t) => {
+  const place = home(t)
+  const service = await startService(t, place)
+  const { body } = await service.obtain('app.example')
+  const file = join(place.base, 'copy.db')
+  t.match(await runMain(t, place, ['backup', file]), { code: 0, stderr: '' }, 'while it runs')
+  await service.stop()
+
+  const elsewhere = createHome(join(t.testdirName, 'elsewhere'))
+  t.match(await runMain(t, elsewhere, ['restore', file]), { code: 0, stderr: '' })
+  mkdirSync(join(elsewhere.base, 'keys'))
+  copyFileSync(place.masterKeyFile, elsewhere.masterKeyFile)
+  t.match(await runMain(t, elsewhere, ['rekey']), { code: 0, stderr: '' })
+  const restored = await startService(t, elsewhere)
+  t.same((await restored.obtain('app.example')).body, { ...body, cached: true })
+  await restored.stop()
+})

@@ -1,0 +1,179 @@
+import { createHash, generateKeyPairSync, randomUUID, sign } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { type Clock, createLogger } from '@gatehouse/service-kit'
+import type { Test } from 'tap'
+import { stringify } from 'yaml'
+import { buildApp } from '../../src/app.ts'
+import { loadCertConfig } from '../../src/config/load.ts'
+import type { CertServiceConfig } from '../../src/config/schema.ts'
+import { openService, type Service, type ServiceDeps } from '../../src/service.ts'
+
+export const KEY = 'a-key-that-may-do-everything'
+export const NOW = Date.UTC(2030, 0, 1)
+export const DAY = 86_400_000
+
+export type App = Awaited<ReturnType<typeof buildApp>>
+
+export interface Running {
+  readonly app: App
+  readonly service: Service
+  readonly clock: LeapClock
+  readonly config: CertServiceConfig
+  readonly folder: string
+  /** Every line that was logged. */
+  readonly logged: string[]
+  close(): Promise<void>
+  /** A request with the key of everything, unless `headers` say otherwise. */
+  call(
+    method: 'GET' | 'POST' | 'DELETE',
+    url: string,
+    body?: object,
+    headers?: object,
+  ): Promise<Answer>
+}
+
+export interface Answer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, unknown>>
+  readonly text: string
+  // biome-ignore lint/suspicious/noExplicitAny: tests look at whatever came.
+  readonly body: any
+}
+
+/** A clock that leaps: whatever is due by then fires once, at the end. */
+export interface LeapClock extends Clock {
+  advance(ms: number): Promise<void>
+}
+
+export function leapClock(start: number): LeapClock {
+  let now = start
+  const timers = new Set<{ at: number; fn: () => void }>()
+  return {
+    now: () => now,
+    setTimer(fn, ms) {
+      const timer = { at: now + ms, fn }
+      timers.add(timer)
+      return { cancel: () => void timers.delete(timer) }
+    },
+    async advance(ms) {
+      now += ms
+      for (const timer of [...timers].filter(({ at }) => at <= now)) {
+        timers.delete(timer)
+        timer.fn()
+      }
+      await settle()
+    },
+  }
+}
+
+/** Lets everything that needs no clock go on, until the condition holds if there is one. */
+export async function settle(until?: () => boolean): Promise<void> {
+  for (let n = 0; until ? !until() && n < 100_000 : n < 30; n += 1) await new Promise(setImmediate)
+}
+
+/** A service on a folder of its own, with a clock that stands still. */
+export async function start(
+  t: Test,
+  changes: object = {},
+  deps: Partial<ServiceDeps> & { folder?: string; clock?: LeapClock } = {},
+): Promise<Running> {
+  const folder = deps.folder ?? t.testdir()
+  const config = await configure(folder, changes)
+  const clock = deps.clock ?? leapClock(NOW)
+  const logged: string[] = []
+  const stream = { write: (line: string) => void logged.push(line) }
+  const log = createLogger({ level: 'debug', format: 'json', name: 'test', stream })
+  const service = await openService(config, { random: () => 0, ...deps, clock, log })
+  const app = await buildApp(config, { service, log })
+  let closing: Promise<void> | undefined
+  const close = () => {
+    closing ??= app.close().then(() => service.close())
+    return closing
+  }
+  t.teardown(close)
+  return {
+    app,
+    service,
+    clock,
+    config,
+    folder,
+    logged,
+    close,
+    async call(method, url, body, headers) {
+      const response = await app.inject({
+        method,
+        url,
+        headers: { authorization: `APIKey ${KEY}`, ...headers },
+        ...(body && { payload: body }),
+      })
+      const isJson = String(response.headers['content-type']).includes('json')
+      return {
+        status: response.statusCode,
+        headers: response.headers,
+        text: response.payload,
+        body: isJson ? response.json() : undefined,
+      }
+    },
+  }
+}
+
+/** A configuration as a file would give it. */
+export async function configure(folder: string, changes: object = {}): Promise<CertServiceConfig> {
+  const file = join(folder, 'config.yaml')
+  await writeFile(
+    file,
+    stringify({
+      storage: { path: 'data', masterKeyFile: 'keys/master.key' },
+      auth: { psk: { key: KEY } },
+      ...changes,
+    }),
+  )
+  return (await loadCertConfig(file, {})).value
+}
+
+/** Whatever the store holds that a request could have written. */
+export async function written({ service }: Running): Promise<number> {
+  const { store } = service
+  const certificates = await store.list({ after: 0, limit: 100 })
+  const orders = await store.listPendingOrders()
+  const audit = await store.listAudit({ limit: 100 })
+  return certificates.length + orders.length + audit.length
+}
+
+/** An OpenID provider on loopback that signs whatever it is asked to. */
+export async function createIdp(t: Test, now: () => number) {
+  const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  const kid = randomUUID()
+  const jwks = { keys: [{ ...publicKey.export({ format: 'jwk' }), kid, alg: 'ES256', use: 'sig' }] }
+  const server = createServer((request, response) => {
+    const isKeys = request.url === '/jwks'
+    const body = isKeys ? jwks : { issuer: issuerUrl, jwks_uri: `${issuerUrl}/jwks` }
+    response.setHeader('content-type', 'application/json').end(JSON.stringify(body))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => void server.close())
+  const issuerUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
+  return {
+    issuerUrl,
+    /** An access token for `audience` certs. */
+    token(claims: object): string {
+      const iat = Math.floor(now() / 1000)
+      const payload = { iss: issuerUrl, aud: 'certs', iat, exp: iat + 600, ...claims }
+      const text = `${part({ alg: 'ES256', kid, typ: 'at+jwt' })}.${part(payload)}`
+      const signature = sign('sha256', Buffer.from(text), {
+        key: privateKey,
+        dsaEncoding: 'ieee-p1363',
+      })
+      return `${text}.${signature.toString('base64url')}`
+    },
+  }
+}
+
+/** SHA-256 in hexadecimal, of a certificate's public key among others. */
+export function sha256(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex')
+}

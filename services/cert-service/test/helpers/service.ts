@@ -1,0 +1,129 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import type { Test } from 'tap'
+
+const MAIN = fileURLToPath(import.meta.resolve('../../src/main.ts'))
+const KEY = 'key-of-the-tests-0123456789'
+
+/** Where a service lives: `config.yaml`, `data/`, `keys/master.key`. */
+export interface Home {
+  readonly base: string
+  readonly folder: string
+  readonly masterKeyFile: string
+}
+
+/** An answer of POST /api/certificate, as far as tests look at it. */
+export interface Answer {
+  readonly status: number
+  readonly retryAfter: string | null
+  readonly body: {
+    readonly certificate: string
+    readonly privateKey: string
+    readonly serialNumber: string
+    readonly cached: boolean
+    readonly code?: string
+  }
+}
+
+export interface RunningService {
+  readonly child: ChildProcess
+  /** POST /api/certificate. */
+  obtain(domain: string): Promise<Answer>
+  stop(): Promise<void>
+}
+
+/** A configuration that listens on a port of the system's choice, over plain HTTP. */
+export function createHome(base: string): Home {
+  const folder = join(base, 'data')
+  const masterKeyFile = join(base, 'keys', 'master.key')
+  mkdirSync(base, { recursive: true })
+  writeFileSync(
+    join(base, 'config.yaml'),
+    `server: { port: 0, tls: off }
+metrics: { enabled: false }
+log: { format: json }
+storage: { path: data, masterKeyFile: keys/master.key }
+auth: { psk: { key: ${KEY} } }
+`,
+  )
+  return { base, folder, masterKeyFile }
+}
+
+/** Starts `main.ts` as a user would; whatever still runs is ended after the test. */
+export function spawnMain(t: Test, { base }: Home, args: readonly string[]): ChildProcess {
+  const config = ['--config', join(base, 'config.yaml')]
+  const child = spawn(
+    process.execPath,
+    ['--conditions=@gatehouse/source', MAIN, ...args, ...config],
+    {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    },
+  )
+  t.teardown(() => child.kill('SIGKILL'))
+  return child
+}
+
+/** Runs one command to its end. */
+export async function runMain(
+  t: Test,
+  home: Home,
+  args: readonly string[],
+): Promise<{ code: number; stdout: string; stderr: string }> {
+  const child = spawnMain(t, home, args)
+  const [stdout, stderr, [code]] = await Promise.all([
+    textOf(child.stdout),
+    textOf(child.stderr),
+    once(child, 'exit'),
+  ])
+  return { code, stdout, stderr }
+}
+
+/** Starts the service; resolves when it says that it is ready. */
+export async function startService(t: Test, home: Home): Promise<RunningService> {
+  const child = spawnMain(t, home, ['serve'])
+  const errors = textOf(child.stderr)
+  const url = await readyUrl(child)
+  if (url === undefined) throw new Error(`the service did not start: ${await errors}`)
+  return {
+    child,
+    obtain: (domain) => obtain(url, domain),
+    async stop() {
+      const exited = once(child, 'exit')
+      child.kill('SIGTERM')
+      await exited
+    },
+  }
+}
+
+/** What the service says of itself when it is ready; `undefined` if it ends before. */
+export async function readyUrl(child: ChildProcess): Promise<string | undefined> {
+  const lines = createInterface({ input: child.stdout as NodeJS.ReadableStream })
+  const { promise, resolve } = Promise.withResolvers<string | undefined>()
+  lines.on('line', (line) => {
+    const { msg, url } = JSON.parse(line)
+    if (msg === 'ready') resolve(url)
+  })
+  lines.on('close', () => resolve(undefined))
+  return promise
+}
+
+export async function obtain(url: string, domain: string): Promise<Answer> {
+  const response = await fetch(`${url}/api/certificate`, {
+    method: 'POST',
+    headers: { authorization: `APIKey ${KEY}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ domain }),
+  })
+  const { status, headers } = response
+  const body = (await response.json()) as Answer['body']
+  return { status, retryAfter: headers.get('retry-after'), body }
+}
+
+async function textOf(stream: NodeJS.ReadableStream | null): Promise<string> {
+  let text = ''
+  for await (const chunk of stream ?? []) text += chunk
+  return text
+}

@@ -1,0 +1,61 @@
+import { randomBytes } from 'node:crypto'
+import type { Test } from 'tap'
+import { openStore } from '../../src/store/open.ts'
+import type { AuditEntry, NewCertificate, Order, Store } from '../../src/store/store.ts'
+
+/** When the tests take place. */
+export const NOW = Date.UTC(2030, 0, 1)
+
+/** A store in a folder of its own, closed after the test. */
+export async function testStore(t: Test): Promise<{ store: Store; folder: string }> {
+  const folder = t.testdir()
+  const store = await openStore({ folder })
+  t.teardown(() => store.close().catch(() => {}))
+  return { store, folder }
+}
+
+/** What a store keeps of a certificate; its DER is only bytes here. */
+export function newCertificate(overrides: Partial<NewCertificate> = {}): NewCertificate {
+  const names = overrides.names ?? ['app.example.com']
+  return {
+    lineage: `ca|server|p256|${names.join()}`,
+    issuer: 'ca',
+    names,
+    keyType: 'p256',
+    serialNumber: randomBytes(16).toString('hex'),
+    certificate: randomBytes(500),
+    chain: CHAIN,
+    sealedKey: randomBytes(180),
+    csr: null,
+    notBefore: NOW,
+    notAfter: NOW + 7 * 86_400_000,
+    renewAt: NOW + 3 * 86_400_000,
+    fetchedAt: NOW,
+    ...overrides,
+  }
+}
+
+export function newOrder(overrides: Partial<Order> = {}): Order {
+  return {
+    id: 'order-1',
+    lineage: 'ca|server|p256|app.example.com',
+    issuer: 'ca',
+    names: ['app.example.com'],
+    keyType: 'p256',
+    csr: null,
+    status: 'pending',
+    step: 'asked',
+    since: NOW,
+    failures: 0,
+    lastError: null,
+    nextTryAt: null,
+    ...overrides,
+  }
+}
+
+export function newAudit(overrides: Partial<AuditEntry> = {}): AuditEntry {
+  return { at: NOW, action: 'issue', actor: 'psk:test', names: ['app.example.com'], ...overrides }
+}
+
+/** The intermediate that signs {@link newCertificate}. */
+export const CHAIN: readonly Buffer[] = [randomBytes(450)]

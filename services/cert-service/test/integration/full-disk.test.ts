@@ -1,0 +1,54 @@
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, rmdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t from 'tap'
+import { checkIntegrity, connect, storeFile } from '../../src/store/open.ts'
+import { createHome, startService } from '../helpers/service.ts'
+
+const skip = process.getuid?.() === 0 ? false : 'only root may mount a small disk'
+
+t.test(
+  'a full disk: 503, no damage, and service as before once it has room',
+  { skip },
+  async (t) => {
+    const disk = mkdtempSync(join(tmpdir(), 'gatehouse-'))
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'tmpfs', disk])
+    t.teardown(() => {
+      execFileSync('umount', ['--lazy', disk])
+      rmdirSync(disk)
+    })
+    const home = createHome(disk)
+    const service = await startService(t, home)
+    const held = new Map<string, string>()
+    const obtain = async (domain: string) => {
+      const answer = await service.obtain(domain)
+      if (answer.status === 200) held.set(domain, answer.body.certificate)
+      return answer
+    }
+    await obtain('first.example')
+
+    const ballast = join(disk, 'ballast')
+    const { bavail, bsize } = statfsSync(disk)
+    writeFileSync(ballast, Buffer.alloc(bavail * bsize - 200_000))
+    let refused = 0
+    for (let i = 0; i < 100 && refused < 3; i++) {
+      const answer = await obtain(`n${i}.example`)
+      if (answer.status === 200) continue
+      refused++
+      t.match(answer, { status: 503, retryAfter: '5', body: { code: 'CERT_STORE_UNAVAILABLE' } })
+    }
+    t.equal(refused, 3, 'the disk was full')
+    t.match((await obtain('first.example')).body, { cached: true }, 'what is held is answered')
+
+    rmSync(ballast)
+    t.equal((await obtain('after.example')).status, 200)
+    for (const [domain, certificate] of held) {
+      t.match((await obtain(domain)).body, { certificate, cached: true }, domain)
+    }
+    await service.stop()
+    const sqlite = connect(storeFile(home.folder))
+    t.doesNotThrow(() => checkIntegrity(sqlite))
+    sqlite.close()
+  },
+)

@@ -1,0 +1,146 @@
+import t from 'tap'
+import type { Ca } from '../../src/issuers/ca.ts'
+import { DAY, leapClock, NOW, type Running, start } from '../helpers/app.ts'
+
+const HOUR = DAY / 24
+const STEP = 6 * HOUR
+
+/** Lets time pass in steps, so that each finds what is due. */
+async function pass({ clock }: Running, days: number) {
+  for (let at = 0; at < days * DAY; at += STEP) await clock.advance(STEP)
+}
+const currentOf = async ({ service }: Running, domain = 'a.test') =>
+  (await service.store.findByDomain(domain))[0]
+
+t.test('what is due is renewed, with a new key', async (t) => {
+  const running = await start(t)
+  running.service.start()
+  await running.call('POST', '/api/certificate', { domain: 'a.test' })
+  const first = await currentOf(running)
+  await pass(running, 3)
+  t.equal((await currentOf(running))?.id, first?.id)
+  await pass(running, 1)
+  const second = await currentOf(running)
+  t.not(second?.id, first?.id)
+  t.notSame(second?.sealedKey, first?.sealedKey)
+  t.equal(second?.fetchedAt, first?.fetchedAt, 'nobody has fetched it')
+  t.match((await running.call('POST', '/api/certificate', { domain: 'a.test' })).body, {
+    cached: true,
+    serialNumber: second?.serialNumber,
+  })
+  const [row] = (await running.service.store.listAudit({ limit: 10 })).filter(
+    ({ action }) => action === 'renew',
+  )
+  t.equal(row?.actor, 'system')
+})
+
+t.test(
+  'what nobody fetches for two lifetimes is let go, and taken up again when fetched',
+  async (t) => {
+    const running = await start(t)
+    running.service.start()
+    await running.call('POST', '/api/certificate', { domain: 'a.test' })
+    await pass(running, 18)
+    const last = await currentOf(running)
+    t.equal(last?.renewAt, null)
+    const { body } = await running.call('POST', '/api/certificate', { domain: 'a.test' })
+    t.match(body, { cached: true, serialNumber: last?.serialNumber })
+    await pass(running, 4)
+    t.not((await currentOf(running))?.id, last?.id, 'it is renewed again')
+    await pass(running, 30)
+    t.match(await running.call('GET', '/api/certificate/a.test'), { status: 404 })
+  },
+)
+
+t.test('a 304 keeps a certificate in use', async (t) => {
+  const running = await start(t)
+  running.service.start()
+  await running.call('POST', '/api/certificate', { domain: 'a.test' })
+  for (let n = 0; n < 10; n += 1) {
+    await pass(running, 3)
+    const etag = (await running.call('GET', '/api/certificate/a.test')).headers.etag
+    const same = await running.call('GET', '/api/certificate/a.test', undefined, {
+      'if-none-match': etag,
+    })
+    t.equal(same.status, 304)
+  }
+})
+
+t.test('configured certificates are issued at start and kept, fetched or not', async (t) => {
+  const running = await start(t, {
+    certificates: [{ names: ['a.test', 'b.test'] }, { names: ['c.test'], keyType: 'p384' }],
+  })
+  running.service.start()
+  await pass(running, 1)
+  t.match(await currentOf(running, 'a.test'), { names: ['a.test', 'b.test'], keyType: 'p256' })
+  t.match(await currentOf(running, 'c.test'), { keyType: 'p384' })
+  await pass(running, 30)
+  for (const domain of ['a.test', 'c.test'])
+    t.ok(Number((await currentOf(running, domain))?.notAfter) > running.clock.now())
+  t.equal((await running.service.store.list({ after: 0, limit: 10 })).length, 2)
+})
+
+t.test('what ended while the service was down is renewed at start', async (t) => {
+  const folder = t.testdir()
+  const first = await start(t, {}, { folder })
+  await first.call('POST', '/api/certificate', { domain: 'a.test' })
+  await first.close()
+  await first.clock.advance(10 * DAY)
+  const second = await start(t, {}, { folder, clock: first.clock })
+  second.service.start()
+  await pass(second, 0.25)
+  t.equal((await second.call('GET', '/api/certificate/a.test')).status, 200)
+})
+
+t.test('a clock that jumps: forward renews, backward does no harm', async (t) => {
+  let jump = 0
+  const steady = leapClock(NOW)
+  const clock = { ...steady, now: () => steady.now() + jump }
+  const running = await start(t, {}, { clock })
+  running.service.start()
+  await running.call('POST', '/api/certificate', { domain: 'a.test' })
+  const first = await currentOf(running)
+  jump = -DAY
+  await pass(running, 0.25)
+  t.equal((await currentOf(running))?.id, first?.id)
+  jump = 5 * DAY
+  await pass(running, 0.25)
+  t.not((await currentOf(running))?.id, first?.id)
+})
+
+t.test(
+  'a renewal that fails is tried again with growing pauses while the old one is answered',
+  async (t) => {
+    let isDown = false
+    let tries = 0
+    const running = await start(
+      t,
+      {},
+      {
+        issuer: (ca: Ca) => ({
+          name: 'ca',
+          permits: () => true,
+          issue(request) {
+            tries += 1
+            if (isDown) throw new Error('down')
+            return ca.issue(request)
+          },
+        }),
+      },
+    )
+    running.service.start()
+    const { body } = await running.call('POST', '/api/certificate', { domain: 'a.test' })
+    isDown = true
+    await pass(running, 6)
+    t.equal(tries - 1, 5, 'four times in steps of 6 hours, then a day later')
+    t.match((await running.call('POST', '/api/certificate', { domain: 'a.test' })).body, {
+      cached: true,
+      serialNumber: body.serialNumber,
+    })
+    const [entry] = (await running.call('GET', '/api/certificates')).body.certificates
+    t.equal(entry.lastFailure.code, 'INTERNAL')
+    isDown = false
+    await pass(running, 1)
+    t.not((await currentOf(running))?.serialNumber, body.serialNumber)
+  },
+)

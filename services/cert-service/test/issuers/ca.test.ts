@@ -1,0 +1,187 @@
+import { X509Certificate } from 'node:crypto'
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { createIntermediate, createRoot, toPem } from '@gatehouse/pki'
+import t from 'tap'
+import { detachRoot } from '../../src/cli/detach-root.ts'
+import { DAY, NOW, type Running, start } from '../helpers/app.ts'
+
+const intermediateOf = ({ service }: Running) =>
+  new X509Certificate(service.ca.intermediate().certificate)
+const rootOf = ({ service }: Running) => new X509Certificate(service.ca.root()!)
+const chainOf = async ({ call }: Running, domain = 'a.test') => {
+  const { body } = await call('POST', '/api/certificate', { domain })
+  const [leaf, intermediate] = body.certificate.split(/(?<=-----END CERTIFICATE-----\n)/)
+  return { leaf: new X509Certificate(leaf), intermediate: new X509Certificate(intermediate) }
+}
+
+/** PEM files of an authority, named in a configuration. */
+async function writeAuthority(
+  folder: string,
+  name: string,
+  { chain, key }: Awaited<ReturnType<typeof createRoot>>,
+) {
+  const files = { certFile: join(folder, `${name}.pem`), keyFile: join(folder, `${name}.key`) }
+  await writeFile(files.certFile, chain.map((der) => toPem('CERTIFICATE', der)).join(''))
+  await writeFile(files.keyFile, key!.export({ format: 'pem', type: 'pkcs8' }))
+  return files
+}
+
+t.test('made at first start, and kept', async (t) => {
+  const folder = t.testdir()
+  const first = await start(t, { ca: { name: 'Ada' } }, { folder })
+  t.equal(rootOf(first).subject, 'CN=Ada Root CA')
+  t.equal(intermediateOf(first).subject, 'CN=Ada Intermediate CA')
+  t.equal(rootOf(first).publicKey.asymmetricKeyDetails?.namedCurve, 'secp384r1')
+  await first.close()
+  const second = await start(t, { ca: { name: 'Other' } }, { folder, clock: first.clock })
+  t.ok(rootOf(second).raw.equals(rootOf(first).raw))
+  t.ok(intermediateOf(second).raw.equals(intermediateOf(first).raw))
+})
+
+t.test('a new intermediate in time; the old one keeps its revocation list', async (t) => {
+  const running = await start(t)
+  const old = running.service.ca.intermediate()
+  await running.call('POST', '/api/certificate', { domain: 'a.test' })
+  await running.clock.advance(334 * DAY)
+  await running.service.ca.upkeep()
+  t.equal(running.service.ca.intermediate(), old, 'not yet')
+  const revoked = await chainOf(running, 'late.test')
+  await running.clock.advance(2 * DAY)
+  await running.service.ca.upkeep()
+  const { leaf, intermediate } = await chainOf(running)
+  t.notOk(intermediate.raw.equals(old.certificate))
+  t.ok(leaf.verify(intermediate.publicKey) && intermediate.verify(rootOf(running).publicKey))
+  t.strictSame(running.service.ca.degraded(), [])
+
+  await running.call('POST', '/api/certificate/revoke', { domain: 'late.test' })
+  const list = Buffer.from(await running.service.ca.crls.get(old.info.skid!))
+  t.ok(list.includes(Buffer.from(revoked.leaf.serialNumber, 'hex')))
+})
+
+t.test('revocation lists: fresh after a revocation, else once a day, numbers grow', async (t) => {
+  const folder = t.testdir()
+  const running = await start(t, {}, { folder })
+  const { crls, intermediate } = running.service.ca
+  const { skid = '' } = intermediate().info
+  const first = await crls.get(skid)
+  t.equal(await crls.get(skid), first)
+  await running.clock.advance(DAY - 1)
+  t.equal(await crls.get(skid), first)
+  await running.clock.advance(1)
+  const daily = await crls.get(skid)
+  t.not(daily, first)
+  await running.call('POST', '/api/certificate', { domain: 'a.test' })
+  await running.call('POST', '/api/certificate/revoke', { domain: 'a.test' })
+  const [one, other] = await Promise.all([crls.get(skid), crls.get(skid)])
+  t.equal(one, other, 'made once')
+  t.not(one, daily)
+  const [row] = await running.service.store.listAuthorities()
+  t.equal((await running.service.store.findCrl(row!.id))?.number, 3n)
+  await running.close()
+  const again = await start(t, {}, { folder, clock: running.clock })
+  await again.service.ca.crls.get(skid)
+  t.equal((await again.service.store.findCrl(row!.id))?.number, 4n)
+})
+
+t.test('with ca.crlUrl, each certificate names the list of what signed it', async (t) => {
+  const running = await start(t, { ca: { crlUrl: 'http://ca.test/ca/crl.der' } })
+  const { leaf, intermediate } = await chainOf(running)
+  for (const certificate of [leaf, intermediate]) {
+    const url = /http:\/\/ca\.test(\/ca\/crl\.der\?issuer=[0-9a-f]{40})/.exec(
+      certificate.raw.toString('latin1'),
+    )
+    const { statusCode } = await running.app.inject({ url: url?.[1] ?? '/' })
+    t.equal(statusCode, 200)
+  }
+  const plain = await chainOf(await start(t))
+  t.notOk(plain.leaf.raw.includes('http:'))
+})
+
+t.test('a leaf ends no later than what signed it', async (t) => {
+  const running = await start(t, { ca: { leafLifetime: '180d' } })
+  await running.clock.advance(200 * DAY)
+  const { leaf, intermediate } = await chainOf(running)
+  t.equal(leaf.validToDate.getTime(), intermediate.validToDate.getTime())
+})
+
+t.test('a changed ca.permitted makes a new intermediate', async (t) => {
+  const folder = t.testdir()
+  const limited = { ca: { permitted: ['*.a.test'] }, server: { tls: 'off' } }
+  const first = await start(t, {}, { folder })
+  await first.close()
+  const second = await start(t, limited, { folder, clock: first.clock })
+  t.notOk(intermediateOf(second).raw.equals(intermediateOf(first).raw))
+  await second.close()
+  const third = await start(t, limited, { folder, clock: first.clock })
+  t.ok(intermediateOf(third).raw.equals(intermediateOf(second).raw))
+})
+
+t.test('a root of one’s own', async (t) => {
+  const folder = t.testdir()
+  const root = await writeAuthority(
+    folder,
+    'root',
+    await createRoot({ commonName: 'Mine', now: NOW }),
+  )
+  const running = await start(t, { ca: { root } }, { folder })
+  t.equal(rootOf(running).subject, 'CN=Mine')
+  t.ok(intermediateOf(running).verify(rootOf(running).publicKey))
+  await running.close()
+  const { certFile } = root
+  const again = await start(t, { ca: { root: { certFile } } }, { folder, clock: running.clock })
+  t.ok(intermediateOf(again).raw.equals(intermediateOf(running).raw), 'its key is not needed again')
+})
+
+t.test('an intermediate of one’s own', async (t) => {
+  const folder = t.testdir()
+  const root = await createRoot({ commonName: 'Mine', now: NOW })
+  const made = await createIntermediate({ root, commonName: 'Ours', now: NOW })
+  const intermediate = await writeAuthority(folder, 'intermediate', made)
+  const running = await start(t, { ca: { intermediate } }, { folder })
+  const { leaf, intermediate: used } = await chainOf(running)
+  t.ok(used.raw.equals(made.certificate) && leaf.verify(used.publicKey))
+  t.match(await running.call('GET', '/ca/root.pem'), { status: 404 })
+  await running.call('POST', '/api/certificate/revoke', { domain: 'a.test' })
+  const list = Buffer.from(await running.service.ca.crls.get(made.info.skid!))
+  t.ok(list.includes(Buffer.from(leaf.serialNumber, 'hex')))
+
+  await running.clock.advance(340 * DAY)
+  await running.service.ca.upkeep()
+  t.strictSame(running.service.ca.degraded(), ['ca-intermediate'])
+  t.match((await running.call('GET', '/readyz')).body, {
+    status: 'ready',
+    degraded: ['ca-intermediate'],
+  })
+})
+
+t.test('without the root’s key nothing breaks until an intermediate is due', async (t) => {
+  const folder = t.testdir()
+  const first = await start(t, {}, { folder })
+  const rootSkid = new X509Certificate(first.service.ca.root()!)
+  await first.close()
+  const file = join(folder, 'root.key')
+  const { path, masterKeyFile } = first.config.storage
+  await detachRoot({ folder: path, masterKeyFile, file })
+  t.ok(
+    rootSkid.checkPrivateKey((await import('node:crypto')).createPrivateKey(await readFile(file))),
+  )
+
+  const second = await start(t, {}, { folder, clock: first.clock })
+  t.equal((await second.call('POST', '/api/certificate', { domain: 'a.test' })).status, 200)
+  await second.clock.advance(340 * DAY)
+  await second.service.ca.upkeep()
+  t.strictSame(second.service.ca.degraded(), ['ca-intermediate'])
+  t.equal((await second.call('POST', '/api/certificate', { domain: 'b.test' })).status, 200)
+  await second.close()
+
+  const certFile = join(folder, 'root.pem')
+  await writeFile(certFile, toPem('CERTIFICATE', first.service.ca.root()!))
+  const third = await start(
+    t,
+    { ca: { root: { certFile, keyFile: file } } },
+    { folder, clock: first.clock },
+  )
+  t.strictSame(third.service.ca.degraded(), [], 'with the key at hand it is replaced')
+  t.notOk(intermediateOf(third).raw.equals(intermediateOf(first).raw))
+})

@@ -1,0 +1,258 @@
+import type { Caller } from '@gatehouse/auth-core'
+import { parseName } from '@gatehouse/pki'
+import fc from 'fast-check'
+import t from 'tap'
+import { createPolicy, type PolicyOptions, RIGHTS, type Right } from '../src/policy.ts'
+
+const A = 'https://a.test'
+const B = 'https://b.test'
+
+const token = (claims: object = {}, more: object = {}) =>
+  ({ method: 'jwt', issuer: A, subject: 'svc', scopes: [], claims, ...more }) as Caller
+const key = (domains?: string[]) =>
+  ({ method: 'psk', subject: 'ops', ...(domains && { domains }) }) as Caller
+
+const claim = { domainsClaim: 'domains' }
+const allow = (rule: object): PolicyOptions => ({
+  rules: [{ effect: 'allow', names: ['*.a.test'], ...rule }],
+})
+const bySubject = allow({ issuer: A, subject: 'svc' })
+const denied: PolicyOptions = {
+  rules: [
+    { effect: 'allow', names: ['*'], issuer: A },
+    { effect: 'deny', names: ['*.secret.test'] },
+  ],
+}
+
+const DECISIONS: readonly [
+  why: string,
+  options: PolicyOptions,
+  caller: Caller,
+  right: Right,
+  names: string,
+  allowed: boolean,
+][] = [
+  ['a key may have everything', {}, key(), 'issue', 'x.test 10.0.0.1 *.y.test', true],
+  ['and delete it', bySubject, key(), 'delete', 'x.test', true],
+  ['a key with domains: those', {}, key(['*.a.test']), 'revoke', 'x.a.test y.a.test', true],
+  ['not others', {}, key(['*.a.test']), 'read', 'a.test', false],
+  ['not one other among them', {}, key(['*.a.test']), 'read', 'x.a.test b.test', false],
+  ['not the wildcard', {}, key(['*.a.test']), 'issue', '*.a.test', false],
+  ['no domains at all', {}, key([]), 'read', 'a.test', false],
+
+  ['a token may have everything while nothing limits it', {}, token(), 'delete', 'x.test', true],
+  ['names in the claim', claim, token({ domains: ['a.test'] }), 'issue', 'a.test', true],
+  ['with commas', claim, token({ domains: 'b.test, a.test' }), 'renew', 'a.test', true],
+  ['rules in the claim', claim, token({ domains: ['10.0.0.0/8'] }), 'read', '10.1.2.3', true],
+  ['not other names', claim, token({ domains: ['a.test'] }), 'issue', 'b.a.test', false],
+  ['a claim takes nothing out', claim, token({ domains: ['*'] }), 'revoke', 'a.test', false],
+  ['nor deletes', claim, token({ domains: ['*'] }), 'delete', 'a.test', false],
+  ['no claim', claim, token(), 'read', 'a.test', false],
+  ['empty claim', claim, token({ domains: [] }), 'read', 'a.test', false],
+  ['empty string', claim, token({ domains: '' }), 'read', 'a.test', false],
+  ['claim that is a number', claim, token({ domains: 1 }), 'read', 'a.test', false],
+  ['claim that is null', claim, token({ domains: null }), 'read', 'a.test', false],
+  ['claim that is an object', claim, token({ domains: { 0: 'a.test' } }), 'read', 'a.test', false],
+  ['a list with a number', claim, token({ domains: ['a.test', 1] }), 'read', 'a.test', false],
+  ['a list with a bad rule', claim, token({ domains: ['a.test', 'x*'] }), 'read', 'a.test', false],
+  [
+    'an inherited member is no claim',
+    { domainsClaim: 'toString' },
+    token(),
+    'read',
+    'a.test',
+    false,
+  ],
+
+  ['a rule by issuer and subject', bySubject, token(), 'issue', 'x.a.test', true],
+  ['not for more names', bySubject, token(), 'issue', 'a.test', false],
+  ['not for another subject', bySubject, token({}, { subject: 'sv' }), 'issue', 'x.a.test', false],
+  [
+    'not for the subject of another issuer',
+    bySubject,
+    token({}, { issuer: B }),
+    'issue',
+    'x.a.test',
+    false,
+  ],
+  [
+    'not for a key’s name',
+    { rules: [{ effect: 'allow', names: ['a.test'], issuer: A }] },
+    key(['b.test']),
+    'read',
+    'a.test',
+    false,
+  ],
+  ['a rule does not revoke unless it says so', bySubject, token(), 'revoke', 'x.a.test', false],
+  [
+    'a rule that does',
+    allow({ issuer: A, rights: ['revoke'] }),
+    token(),
+    'revoke',
+    'x.a.test',
+    true,
+  ],
+  [
+    'and then nothing else',
+    allow({ issuer: A, rights: ['revoke'] }),
+    token(),
+    'issue',
+    'x.a.test',
+    false,
+  ],
+  [
+    'by claim',
+    allow({ claim: { name: 'team', value: 'ops' } }),
+    token({ team: 'ops' }),
+    'read',
+    'x.a.test',
+    true,
+  ],
+  [
+    'by one value of a claim',
+    allow({ claim: { name: 'team', value: 'ops' } }),
+    token({ team: ['dev', 'ops'] }),
+    'read',
+    'x.a.test',
+    true,
+  ],
+  [
+    'not by part of it',
+    allow({ claim: { name: 'team', value: 'ops' } }),
+    token({ team: 'devops' }),
+    'read',
+    'x.a.test',
+    false,
+  ],
+  [
+    'by scope',
+    allow({ scope: 'certs' }),
+    token({}, { scopes: ['x', 'certs'] }),
+    'read',
+    'x.a.test',
+    true,
+  ],
+  [
+    'not without it',
+    allow({ scope: 'certs' }),
+    token({ scope: 'certs' }),
+    'read',
+    'x.a.test',
+    false,
+  ],
+  [
+    'all conditions have to hold',
+    allow({ issuer: A, scope: 'certs' }),
+    token(),
+    'read',
+    'x.a.test',
+    false,
+  ],
+  [
+    'an allow rule without condition holds for nobody',
+    allow({}),
+    token(),
+    'read',
+    'x.a.test',
+    false,
+  ],
+  [
+    'claim or rule',
+    { ...claim, ...bySubject },
+    token({ domains: ['b.test'] }),
+    'issue',
+    'b.test x.a.test',
+    true,
+  ],
+  [
+    'a rule where the claim is absent',
+    { ...claim, ...bySubject },
+    token(),
+    'issue',
+    'x.a.test',
+    true,
+  ],
+
+  ['what is not denied', denied, token(), 'issue', 'a.test', true],
+  ['deny wins', denied, token(), 'issue', 'x.secret.test', false],
+  ['deny wins for one name', denied, token(), 'read', 'a.test x.secret.test', false],
+  ['deny wins over keys', denied, key(), 'read', 'x.secret.test', false],
+  [
+    'deny for some callers',
+    { rules: [{ effect: 'deny', names: ['*'], issuer: B }] },
+    key(),
+    'read',
+    'a.test',
+    true,
+  ],
+  [
+    'deny of one right',
+    { rules: [{ effect: 'deny', names: ['*'], rights: ['delete'] }] },
+    key(),
+    'read',
+    'a.test',
+    true,
+  ],
+]
+
+t.test('who may do what to which names', async (t) => {
+  for (const [why, options, caller, right, names, allowed] of DECISIONS) {
+    const decision = createPolicy(options)(caller, right, names.split(' ').map(parseName))
+    t.equal(decision.allowed, allowed, why)
+  }
+})
+
+t.test('a refusal tells the name and the reason', async (t) => {
+  const reason = (options: PolicyOptions, caller: Caller, name: string) => {
+    const decision = createPolicy(options)(caller, 'issue', [parseName('ok.test'), parseName(name)])
+    return decision.allowed ? '' : `${decision.name.text}: ${decision.reason}`
+  }
+  t.equal(reason({}, key(['ok.test']), 'a.test'), 'a.test: it is not in the domains of the key')
+  t.equal(reason(claim, token(), 'a.test'), 'ok.test: the token has no claim `domains`')
+  t.equal(
+    reason(claim, token({ domains: 3 }), 'a.test'),
+    'ok.test: the claim `domains` is not a list of name rules',
+  )
+  t.equal(
+    reason(claim, token({ domains: ['ok.test'] }), 'a.test'),
+    'a.test: neither the claim `domains` nor a rule grants it',
+  )
+  t.equal(reason(denied, token(), 'x.secret.test'), 'x.secret.test: a deny rule holds it')
+})
+
+t.test(
+  'property: with rules, only what a matching allow rule holds and no deny rule does',
+  async () => {
+    const label = fc.constantFrom('a', 'b', 'c')
+    const name = fc
+      .array(label, { minLength: 1, maxLength: 3 })
+      .map((labels) => `${labels.join('.')}.test`)
+    const rule = fc.record({
+      effect: fc.constantFrom('allow' as const, 'deny' as const),
+      names: fc.array(name, { minLength: 1, maxLength: 3 }),
+      issuer: fc.constantFrom(A, B),
+      rights: fc.option(fc.subarray([...RIGHTS], { minLength: 1 }), { nil: undefined }),
+    })
+    fc.assert(
+      fc.property(
+        fc.array(rule, { minLength: 1, maxLength: 4 }),
+        fc.constantFrom(...RIGHTS),
+        fc.array(name, { minLength: 1, maxLength: 3 }),
+        (rules, right, names) => {
+          const holds = (effect: string, text: string) =>
+            rules.some(
+              (rule) =>
+                rule.effect === effect &&
+                rule.issuer === A &&
+                rule.names.includes(text) &&
+                (rule.rights?.includes(right) ??
+                  (effect === 'deny' || !['revoke', 'delete'].includes(right))),
+            )
+          const expected = names.every((text) => holds('allow', text) && !holds('deny', text))
+          const { allowed } = createPolicy({ rules })(token(), right, names.map(parseName))
+          return allowed === expected
+        },
+      ),
+    )
+  },
+)

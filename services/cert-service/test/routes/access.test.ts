@@ -1,0 +1,188 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { createIdp, KEY, type Running, start } from '../helpers/app.ts'
+
+const bearer = (token: string) => ({ authorization: `Bearer ${token}` })
+
+/** An answer to a PKI question: who gets how far with which names. */
+async function tryAll({ call }: Running, headers: object, domain: string, names: string[] = []) {
+  const status = async (method: 'GET' | 'POST' | 'DELETE', url: string, body?: object) =>
+    (await call(method, url, body, headers)).status
+  return [
+    await status('POST', '/api/certificate', { domain, names }),
+    await status('GET', `/api/certificate/${domain}`),
+    await status('POST', '/api/certificate/renew', { domain }),
+    await status('POST', '/api/certificate/revoke', { domain }),
+    await status('DELETE', `/api/certificate/${domain}`),
+  ]
+}
+
+t.test('tokens: claim, rules, two issuers', async (t) => {
+  const now = () => Date.UTC(2030, 0, 1)
+  const [one, two] = [await createIdp(t, now), await createIdp(t, now)]
+  const issuer = ({ issuerUrl }: typeof one) => ({ issuerUrl, audience: 'certs' })
+  const running = await start(t, {
+    auth: {
+      psk: { key: KEY },
+      jwt: { issuers: [issuer(one), issuer(two)], domainsClaim: 'domains' },
+    },
+    rules: [
+      { issuer: one.issuerUrl, subject: 'svc', names: ['*.one.test'] },
+      {
+        issuer: two.issuerUrl,
+        subject: 'svc',
+        names: ['*.two.test'],
+        rights: ['read', 'revoke', 'delete'],
+      },
+      { effect: 'deny', names: ['root.one.test'] },
+    ],
+  })
+  const svc = { sub: 'svc' }
+  const cases: [
+    why: string,
+    headers: object,
+    domain: string,
+    names: string[],
+    statuses: number[],
+  ][] = [
+    ['a rule', bearer(one.token(svc)), 'a.one.test', [], [200, 200, 429, 403, 403]],
+    ['not beyond it', bearer(one.token(svc)), 'one.test', [], [403, 403, 403, 403, 403]],
+    [
+      'not for one name beyond it',
+      bearer(one.token(svc)),
+      'b.one.test',
+      ['x.test'],
+      [403, 404, 404, 403, 403],
+    ],
+    ['deny', bearer(one.token(svc)), 'root.one.test', [], [403, 403, 403, 403, 403]],
+    [
+      'the same subject of another issuer',
+      bearer(two.token(svc)),
+      'a.one.test',
+      [],
+      [403, 403, 403, 403, 403],
+    ],
+    [
+      'its own names and rights',
+      bearer(two.token(svc)),
+      'a.two.test',
+      [],
+      [403, 404, 403, 404, 404],
+    ],
+    [
+      'claim',
+      bearer(one.token({ sub: 'x', domains: ['c.test'] })),
+      'c.test',
+      [],
+      [200, 200, 429, 403, 403],
+    ],
+    ['no claim', bearer(one.token({ sub: 'x' })), 'c.test', [], [403, 403, 403, 403, 403]],
+    [
+      'ill-typed claim',
+      bearer(one.token({ sub: 'x', domains: 1 })),
+      'c.test',
+      [],
+      [403, 403, 403, 403, 403],
+    ],
+    ['the key may', {}, 'c.test', [], [200, 200, 429, 200, 404]],
+    ['deny holds for keys too', {}, 'root.one.test', [], [403, 403, 403, 403, 403]],
+    ['no token', { authorization: 'Bearer x.y.z' }, 'c.test', [], [401, 401, 401, 401, 401]],
+  ]
+  for (const [why, headers, domain, names, statuses] of cases)
+    t.strictSame(await tryAll(running, headers, domain, names), statuses, why)
+
+  await running.service.audit.close()
+  const rows = await running.service.store.listAudit({ limit: 100 })
+  const refused = rows.filter(({ action }) => action === 'refuse')
+  t.ok(
+    refused.some(({ actor }) => actor === `jwt:${two.issuerUrl}#svc`),
+    'refusals are written down',
+  )
+  t.ok(refused.every(({ detail }) => detail === 'CERT_NAME_NOT_ALLOWED'))
+})
+
+t.test('every name has to be allowed on every way to a certificate', async (t) => {
+  const keys = [
+    { name: 'all', key: KEY },
+    { name: 'a', key: 'a-key-that-may-have-a-only', domains: ['a.test'] },
+  ]
+  const running = await start(t, { auth: { psk: { keys } } })
+  const { call } = running
+  const a = { authorization: 'APIKey a-key-that-may-have-a-only' }
+  await call('POST', '/api/certificate', { domain: 'a.test', names: ['b.test'] })
+  t.strictSame(await tryAll(running, a, 'a.test', ['b.test']), [403, 404, 404, 404, 404])
+  t.strictSame((await call('GET', '/api/certificates', undefined, a)).body, { certificates: [] })
+
+  const own = await call('POST', '/api/certificate', { domain: 'a.test' }, a)
+  t.equal(
+    (await call('GET', '/api/certificate/a.test', undefined, a)).body.serialNumber,
+    own.body.serialNumber,
+  )
+  t.equal((await call('GET', '/api/certificates', undefined, a)).body.certificates.length, 1)
+  const revoked = await call('POST', '/api/certificate/revoke', { domain: 'a.test' }, a)
+  t.strictSame(revoked.body.serialNumbers, [own.body.serialNumber], 'only what is its own')
+  t.match((await call('GET', '/api/certificate/a.test')).body, { names: ['a.test', 'b.test'] })
+})
+
+t.test('a new policy counts at once', async (t) => {
+  const running = await start(t)
+  const { app, call, config, service } = running
+  const next = { name: 'default', key: KEY, domains: ['b.test'] }
+  await call('POST', '/api/certificate', { domain: 'a.test' })
+  app.auth.reload({ psk: { keys: [next] } })
+  await service.reload({ ...config, auth: { psk: { keys: [next] } } })
+  t.equal((await call('POST', '/api/certificate', { domain: 'a.test' })).status, 403)
+  t.equal((await call('POST', '/api/certificate', { domain: 'b.test' })).status, 200)
+})
+
+t.test('a warning while every token may have everything', async (t) => {
+  const idp = await createIdp(t, () => Date.UTC(2030, 0, 1))
+  const jwt = { issuerUrl: idp.issuerUrl, audience: 'certs' }
+  const warned = ({ logged }: Running) =>
+    logged.some((line) => line.includes('every token may have'))
+  t.ok(warned(await start(t, { auth: { jwt } })))
+  t.notOk(warned(await start(t, { auth: { jwt, domainsClaim: 'domains' } })))
+  t.notOk(warned(await start(t)))
+})
+
+t.test('property: whatever is asked for, nobody gets a name that is not theirs', async (t) => {
+  const pool = ['a.test', 'b.test', 'c.test', '*.a.test']
+  const domains = fc.subarray(['a.test', 'b.test', '*.test', '=*.a.test', '=*.test'])
+  const running = await start(t)
+  const { app, call, config, service } = running
+  const headers = { authorization: 'APIKey a-key-whose-domains-change' }
+  const may = (rules: string[], name: string) =>
+    name.startsWith('*')
+      ? rules.includes(`=${name}`)
+      : rules.includes(name) || rules.includes('*.test')
+  await fc.assert(
+    fc.asyncProperty(domains, fc.subarray(pool, { minLength: 1 }), async (rules, names) => {
+      const keys = [
+        { name: 'all', key: KEY },
+        { name: 'some', key: 'a-key-whose-domains-change', domains: rules },
+      ]
+      app.auth.reload({ psk: { keys } })
+      await service.reload({ ...config, auth: { psk: { keys } } })
+      const [domain = '', ...rest] = names
+      const body = { domain, names: rest }
+      await call('POST', '/api/certificate', body)
+      const allowed = names.every((name) => may(rules, name))
+      const posted = await call('POST', '/api/certificate', body, headers)
+      const got = await call(
+        'GET',
+        `/api/certificate/${encodeURIComponent(domain)}`,
+        undefined,
+        headers,
+      )
+      const { certificates } = (await call('GET', '/api/certificates', undefined, headers)).body
+      const seen: string[][] = certificates.map((entry: { names: string[] }) => entry.names)
+      if (got.status === 200) seen.push(got.body.names)
+      return (
+        (posted.status === 200) === allowed &&
+        (got.status === 200 || !allowed) &&
+        seen.every((held) => held.every((name) => may(rules, name)))
+      )
+    }),
+    { numRuns: 40 },
+  )
+})

@@ -1,0 +1,238 @@
+import { createPrivateKey, createPublicKey, X509Certificate } from 'node:crypto'
+import t from 'tap'
+import { DAY, NOW, start } from '../helpers/app.ts'
+
+t.test('POST /api/certificate answers with a certificate and its key', async (t) => {
+  const { call, service } = await start(t)
+  const { status, headers, body } = await call('POST', '/api/certificate', {
+    domain: 'App.Example.com.',
+    names: ['*.app.example.com', '192.0.2.1', 'app.example.com'],
+  })
+  t.equal(status, 200)
+  t.match(headers, { 'cache-control': 'no-store', 'content-type': /^application\/json/ })
+  t.strictSame(Object.keys(body).sort(), [
+    'cached',
+    'certificate',
+    'domain',
+    'fingerprint256',
+    'issuer',
+    'issuerCert',
+    'names',
+    'notAfter',
+    'notBefore',
+    'privateKey',
+    'renewAt',
+    'serialNumber',
+  ])
+  t.match(body, {
+    domain: 'app.example.com',
+    names: ['app.example.com', '*.app.example.com', '192.0.2.1'],
+    issuer: 'ca',
+    cached: false,
+    notBefore: '2029-12-31T23:59:00Z',
+    notAfter: '2030-01-08T00:00:00Z',
+  })
+  const leaf = new X509Certificate(body.certificate)
+  const issuer = new X509Certificate(body.issuerCert)
+  t.ok(leaf.verify(issuer.publicKey), 'the issuer signed it')
+  t.ok(issuer.verify(new X509Certificate(service.ca.root()!).publicKey), 'the root signed that')
+  t.ok(leaf.checkPrivateKey(createPrivateKey(body.privateKey)), 'the key is its own')
+  t.equal(leaf.checkHost('x.app.example.com'), '*.app.example.com')
+  t.equal(leaf.serialNumber.toLowerCase(), body.serialNumber)
+
+  const again = await call('POST', '/api/certificate', {
+    domain: 'app.example.com',
+    names: ['192.0.2.1', '*.APP.example.com'],
+  })
+  t.strictSame(again.body, { ...body, cached: true }, 'the same names get the same certificate')
+  const other = await call('POST', '/api/certificate', {
+    domain: '192.0.2.1',
+    names: ['app.example.com', '*.app.example.com'],
+  })
+  t.strictSame(other.body, { ...body, domain: '192.0.2.1', cached: true }, 'in whatever order')
+})
+
+t.test('every key type is issued, each as a certificate of its own', async (t) => {
+  const { call } = await start(t)
+  const types = { p256: 'ec', p384: 'ec', ed25519: 'ed25519', rsa2048: 'rsa' }
+  const serials = new Set()
+  for (const [keyType, asymmetric] of Object.entries(types)) {
+    const { status, body } = await call('POST', '/api/certificate', { domain: 'a.test', keyType })
+    t.equal(status, 200, keyType)
+    t.equal(createPublicKey(body.certificate).asymmetricKeyType, asymmetric)
+    serials.add(body.serialNumber)
+  }
+  t.equal(serials.size, 4)
+})
+
+t.test('one PEM file for who accepts that', async (t) => {
+  const { call } = await start(t)
+  const json = (await call('POST', '/api/certificate', { domain: 'a.test' })).body
+  const bundle = json.certificate + json.privateKey
+  for (const accept of ['application/x-pem-file', 'text/html, application/x-pem-file;q=0.5']) {
+    const { status, headers, text } = await call(
+      'POST',
+      '/api/certificate',
+      { domain: 'a.test' },
+      { accept },
+    )
+    t.match(
+      { status, type: headers['content-type'] },
+      { status: 200, type: /^application\/x-pem-file/ },
+    )
+    t.equal(text, bundle)
+  }
+  for (const accept of ['*/*', 'application/x-pem-files', 'application/json'])
+    t.equal(
+      (await call('POST', '/api/certificate', { domain: 'a.test' }, { accept })).body.cached,
+      true,
+    )
+})
+
+t.test('GET /api/certificate/:domain', async (t) => {
+  const { call, clock, service } = await start(t)
+  t.match(await call('GET', '/api/certificate/a.test'), {
+    status: 404,
+    body: { code: 'CERT_NOT_FOUND' },
+  })
+  t.equal(service.issuance.flights.size, 0, 'it starts nothing')
+  const { body } = await call('POST', '/api/certificate', { domain: 'a.test' })
+  const got = await call('GET', '/api/certificate/A.test.')
+  t.strictSame(got.body, { ...body, cached: true })
+
+  const etag = String(got.headers.etag)
+  for (const tag of [etag, `W/${etag}`, `"x", ${etag}`, '*']) {
+    const same = await call('GET', '/api/certificate/a.test', undefined, { 'if-none-match': tag })
+    t.match(same, { status: 304, text: '', headers: { etag } }, tag)
+  }
+  t.equal(
+    (await call('GET', '/api/certificate/a.test', undefined, { 'if-none-match': '"x"' })).status,
+    200,
+  )
+  const pem = await call('GET', '/api/certificate/a.test', undefined, {
+    accept: 'application/x-pem-file',
+    'if-none-match': etag,
+  })
+  t.equal(pem.status, 200, 'the two forms have tags of their own')
+
+  await call('POST', '/api/certificate', { domain: '*.a.test', names: ['10.0.0.1'] })
+  t.equal((await call('GET', '/api/certificate/%2A.a.test')).status, 200)
+  t.equal((await call('GET', '/api/certificate/10.0.0.1')).status, 404, 'only by its first name')
+  await call('POST', '/api/certificate', { domain: '2001:DB8::1' })
+  t.equal((await call('GET', '/api/certificate/2001:db8:0::1')).body.domain, '2001:db8::1')
+
+  await clock.advance(8 * DAY)
+  t.match(
+    await call('GET', '/api/certificate/a.test'),
+    { status: 404 },
+    'what has ended is not answered',
+  )
+})
+
+t.test('the newest of several certificates of a name is answered', async (t) => {
+  const { call, clock } = await start(t)
+  await call('POST', '/api/certificate', { domain: 'a.test' })
+  await clock.advance(1000)
+  const newer = await call('POST', '/api/certificate', { domain: 'a.test', names: ['b.test'] })
+  const got = await call('GET', '/api/certificate/a.test')
+  t.equal(got.body.serialNumber, newer.body.serialNumber)
+})
+
+t.test('POST /api/certificate/renew', async (t) => {
+  const { call, clock } = await start(t)
+  t.match(await call('POST', '/api/certificate/renew', { domain: 'a.test' }), { status: 404 })
+  const first = (await call('POST', '/api/certificate', { domain: 'a.test' })).body
+  const early = await call('POST', '/api/certificate/renew', { domain: 'a.test' })
+  const seconds = (Date.parse(first.renewAt) - NOW) / 1000
+  t.match(early, { status: 429, body: { code: 'CERT_RENEW_TOO_SOON' } })
+  t.equal(Number(early.headers['retry-after']), seconds)
+
+  await clock.advance(seconds * 1000)
+  const renewed = await call('POST', '/api/certificate/renew', { domain: 'a.test' })
+  t.match(renewed, { status: 200, body: { cached: false } })
+  t.not(renewed.body.serialNumber, first.serialNumber)
+  t.not(renewed.body.privateKey, first.privateKey, 'the key is new')
+  const now = await call('POST', '/api/certificate', { domain: 'a.test' })
+  t.strictSame(now.body, { ...renewed.body, cached: true })
+})
+
+t.test('POST /api/certificate/revoke', async (t) => {
+  const { call, service } = await start(t)
+  t.match(await call('POST', '/api/certificate/revoke', { domain: 'a.test' }), { status: 404 })
+  const first = (await call('POST', '/api/certificate', { domain: 'a.test' })).body
+  const two = (await call('POST', '/api/certificate', { domain: 'a.test', keyType: 'p384' })).body
+  const before = await call('GET', '/ca/crl.der')
+  const revoked = await call('POST', '/api/certificate/revoke', {
+    domain: 'A.test',
+    reason: 'keyCompromise',
+  })
+  t.match(revoked, { status: 200, body: { domain: 'a.test', reason: 'keyCompromise' } })
+  t.strictSame(revoked.body.serialNumbers.sort(), [first.serialNumber, two.serialNumber].sort())
+  t.equal((await call('GET', '/api/certificate/a.test')).status, 404)
+
+  const list = await service.store.listRevoked(service.ca.intermediate().certificate, NOW)
+  t.equal(list.length, 2)
+  const crl = await service.ca.crls.get(service.ca.intermediate().info.skid!)
+  t.not(Buffer.from(crl).toString('hex'), Buffer.from(before.text, 'latin1').toString('hex'))
+  t.ok(Buffer.from(crl).includes(Buffer.from(first.serialNumber, 'hex')), 'it is in the list')
+
+  const next = (await call('POST', '/api/certificate', { domain: 'a.test' })).body
+  t.equal(next.cached, false)
+  t.not(next.privateKey, first.privateKey, 'the next one has a new key')
+})
+
+t.test('DELETE /api/certificate/:domain', async (t) => {
+  const { call, service } = await start(t)
+  t.match(await call('DELETE', '/api/certificate/a.test'), { status: 404 })
+  await call('POST', '/api/certificate', { domain: 'a.test' })
+  t.match(await call('DELETE', '/api/certificate/a.test'), { status: 204, text: '' })
+  t.equal((await call('GET', '/api/certificate/a.test')).status, 404)
+  t.equal(await service.store.nextDue(), undefined, 'it is no longer renewed')
+  t.equal((await call('POST', '/api/certificate', { domain: 'a.test' })).body.cached, false)
+})
+
+t.test('GET /api/certificates gives pages', async (t) => {
+  const { call } = await start(t)
+  for (let n = 0; n < 5; n += 1) await call('POST', '/api/certificate', { domain: `h${n}.test` })
+  const seen: string[] = []
+  let after = ''
+  for (let pages = 0; pages < 5; pages += 1) {
+    const { body } = await call('GET', `/api/certificates?limit=2${after && `&after=${after}`}`)
+    t.ok(body.certificates.length <= 2)
+    seen.push(...body.certificates.map(({ domain }: { domain: string }) => domain))
+    after = body.next
+    if (!after) break
+  }
+  t.strictSame(seen, ['h0.test', 'h1.test', 'h2.test', 'h3.test', 'h4.test'])
+  const [entry] = (await call('GET', '/api/certificates')).body.certificates
+  t.match(entry, {
+    names: ['h0.test'],
+    issuer: 'ca',
+    keyType: 'p256',
+    serialNumber: /^[0-9a-f]{32}$/,
+  })
+  t.notOk('privateKey' in entry)
+})
+
+t.test('what everyone may fetch', async (t) => {
+  const { app, call, service } = await start(t)
+  const open = async (url: string) => app.inject({ url })
+  const root = await open('/ca/root.pem')
+  t.equal(root.headers['content-type'], 'application/pem-certificate-chain')
+  t.ok(new X509Certificate(root.payload).raw.equals(service.ca.root()!))
+  const intermediate = await open('/ca/intermediate.pem')
+  t.ok(new X509Certificate(intermediate.payload).raw.equals(service.ca.intermediate().certificate))
+  const crl = await open('/ca/crl.der')
+  t.equal(crl.headers['content-type'], 'application/pkix-crl')
+  const { skid } = service.ca.intermediate().info
+  t.ok(crl.rawPayload.equals((await open(`/ca/crl.der?issuer=${skid}`)).rawPayload))
+  t.match((await open('/ca/crl.der?issuer=00')).json(), { status: 404, code: 'CERT_CRL_UNKNOWN' })
+  t.match((await open('/healthz')).json(), { status: 'ok' })
+  t.strictSame((await open('/readyz')).json(), { status: 'ready', degraded: [] })
+  t.match((await open('/openapi.json')).json(), { openapi: '3.1.0' })
+  t.equal((await open('/docs')).statusCode, 200)
+  t.equal((await call('GET', '/metrics')).status, 404, 'metrics have a listener of their own')
+
+  service.drain()
+  t.match((await open('/readyz')).json(), { status: 503, code: 'NOT_READY' })
+})
