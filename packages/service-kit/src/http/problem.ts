@@ -36,6 +36,8 @@ export interface ProblemOptions {
   readonly statusOf: Readonly<Record<string, number>>
   /** Page of the error reference; `type` is this URL with the code as fragment. */
   readonly docsUrl?: string
+  /** Answers in another form, as with a page for people; undefined: as problem+json. */
+  page?(problem: Problem, request: FastifyRequest, reply: FastifyReply): FastifyReply | undefined
 }
 
 /** What an error may carry for its answer. */
@@ -47,6 +49,8 @@ interface TellableError {
   readonly expose?: unknown
   readonly retryAfter?: unknown
   readonly errors?: Problem['errors']
+  /** Further members (RFC 9457 section 3.2). */
+  readonly members?: Readonly<Record<string, unknown>>
   readonly validation?: Parameters<typeof fieldErrors>[0]
 }
 
@@ -69,6 +73,7 @@ export function toProblem(
   const isTold = status < 500 || error.expose === true
   const errors = error.validation ? fieldErrors(error.validation) : error.errors
   return {
+    ...(isTold && error.members),
     type: typeUrl(code, docsUrl),
     title: typeof error.title === 'string' ? error.title : (STATUS_CODES[status] ?? code),
     status,
@@ -113,7 +118,7 @@ export function answerError(
   request.log[level]({ err: error, code: problem.code }, 'request refused')
   if (Number(tellable?.retryAfter) > 0)
     reply.header('retry-after', Math.ceil(Number(tellable?.retryAfter)))
-  return sendProblem(reply, problem)
+  return options.page?.(problem, request, reply) ?? sendProblem(reply, problem)
 }
 
 /** Error and not-found handler of a service. Register it before any route. */
@@ -124,18 +129,20 @@ export const problems = fp<ProblemOptions>(
     app.setErrorHandler((error, request, reply) => answerError(error, request, reply, options))
     app.setNotFoundHandler((request, reply) => {
       const allowed = methods.allowedFor(request.url)
-      if (allowed.length === 0)
-        return sendProblem(
-          reply,
-          ownProblem('NOT_FOUND', 404, 'There is nothing at this path.', options.docsUrl),
-        )
-      const detail = `This path answers ${allowed.join(', ')}.`
-      reply.header('allow', allowed.join(', '))
-      return sendProblem(reply, ownProblem('METHOD_NOT_ALLOWED', 405, detail, options.docsUrl))
+      if (allowed.length > 0) reply.header('allow', allowed.join(', '))
+      const problem = nothingThere(allowed, options.docsUrl)
+      return options.page?.(problem, request, reply) ?? sendProblem(reply, problem)
     })
   },
   { fastify: '5.x', name: 'service-kit/problems' },
 )
+
+function nothingThere(allowed: readonly string[], docsUrl?: string): Problem {
+  if (allowed.length === 0)
+    return ownProblem('NOT_FOUND', 404, 'There is nothing at this path.', docsUrl)
+  const detail = `This path answers ${allowed.join(', ')}.`
+  return ownProblem('METHOD_NOT_ALLOWED', 405, detail, docsUrl)
+}
 
 function statusFor(
   error: TellableError | undefined,

@@ -1,0 +1,72 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { AUTH_ERRORS } from '@gatehouse/auth-core'
+import { NET_ERRORS } from '@gatehouse/net'
+import { PKI_ERRORS } from '@gatehouse/pki'
+import { PROFILE_ERRORS } from '@gatehouse/profile'
+import { CONFIG_ERRORS, HTTP_ERRORS, renderReference } from '@gatehouse/service-kit'
+import { CertServiceSchema } from '../services/cert-service/src/config/schema.ts'
+import { CERT_ERRORS } from '../services/cert-service/src/errors.ts'
+import { describeApi } from '../services/cert-service/src/openapi.ts'
+
+/** Writes docs/reference from the code that it describes; `--check` only compares. */
+const root = join(import.meta.dirname, '..')
+
+interface ErrorRow {
+  readonly title: string
+  readonly action: string
+  readonly status?: number
+}
+
+const ERRORS: readonly [heading: string, table: Readonly<Record<string, ErrorRow>>][] = [
+  ['Certificates (cert-service)', CERT_ERRORS],
+  ['Authentication (auth-core)', AUTH_ERRORS],
+  ['Names, keys and X.509 (pki)', PKI_ERRORS],
+  ['Profiles and conditions (profile)', PROFILE_ERRORS],
+  ['Configuration', CONFIG_ERRORS],
+  ['HTTP', HTTP_ERRORS],
+  ['Network', NET_ERRORS],
+]
+
+/** Every generated file of docs/reference, by its path from the root. */
+export async function referenceFiles(): Promise<ReadonlyMap<string, string>> {
+  return new Map([
+    ['docs/reference/errors.md', errorsPage()],
+    [
+      'docs/reference/cert-service.md',
+      renderReference(CertServiceSchema, { title: 'cert-service: configuration' }),
+    ],
+    [
+      'docs/reference/cert-service.openapi.json',
+      `${JSON.stringify(await describeApi(), null, 2)}\n`,
+    ],
+  ])
+}
+
+function errorsPage(): string {
+  const sections = ERRORS.map(([heading, table]) => {
+    const rows = Object.entries(table)
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(
+        ([code, { status, title, action }]) =>
+          `| \`${code}\` | ${status ?? ''} | ${title} | ${action} |`,
+      )
+    return `## ${heading}\n\n| code | status | what it means | what to do |\n| --- | --- | --- | --- |\n${rows.join('\n')}\n`
+  })
+  return `# Errors\n\nOn the wire every error is \`application/problem+json\` (RFC 9457) with one of these codes; in logs and on the\ncommand line the same codes appear. Codes are stable.\n\n${sections.join('\n')}`
+}
+
+if (import.meta.main) {
+  const { check } = parseArgs({ options: { check: { type: 'boolean' } } }).values
+  for (const [file, text] of await referenceFiles()) {
+    if (check && readFileSync(join(root, file), 'utf8') !== text) {
+      console.error(`${file} is not what the code says: run \`npm run docs\``)
+      process.exitCode = 1
+    } else if (!check) {
+      mkdirSync(dirname(join(root, file)), { recursive: true })
+      writeFileSync(join(root, file), text)
+      console.log(file)
+    }
+  }
+}

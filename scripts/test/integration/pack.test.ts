@@ -1,0 +1,131 @@
+import { execFileSync } from 'node:child_process'
+import { globSync, readFileSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import t from 'tap'
+
+/** Packs every package, installs the tarballs in an empty project, and uses them as a stranger would. */
+const root = join(import.meta.dirname, '../../..')
+const bin = join(root, 'node_modules/.bin')
+const manifests = globSync('packages/*/package.json', { cwd: root }).map((file) => ({
+  folder: join(root, file, '..'),
+  ...JSON.parse(readFileSync(join(root, file), 'utf8')),
+}))
+
+function run(cwd: string, command: string, ...args: string[]): string {
+  try {
+    return execFileSync(command, args, { cwd, encoding: 'utf8', stdio: 'pipe' })
+  } catch (error) {
+    const { stdout, stderr } = error as { stdout: string; stderr: string }
+    throw new Error(`${command} ${args.join(' ')} failed:\n${stdout}${stderr}`)
+  }
+}
+
+t.test('packed packages', async (t) => {
+  const dir = t.testdir()
+  run(root, join(bin, 'tsc'), '-b')
+  const tarballs = new Map<string, string>()
+  for (const { name, folder } of manifests) {
+    run(folder, 'npx', '-y', 'pnpm@12.21.0', 'pack', '--pack-destination', dir)
+    const file = globSync(`${name.replace('@', '').replace('/', '-')}-*.tgz`, { cwd: dir })[0]
+    tarballs.set(name, join(dir, file as string))
+  }
+
+  for (const [name, tarball] of tarballs) {
+    t.test(`${name}: publint and attw find nothing`, async () => {
+      run(root, join(bin, 'publint'), '--strict', tarball)
+      run(root, join(bin, 'attw'), '--profile', 'esm-only', tarball)
+    })
+  }
+
+  const files = Object.fromEntries([...tarballs].map(([name, file]) => [name, `file:${file}`]))
+  writeFileSync(
+    join(dir, 'package.json'),
+    JSON.stringify({
+      private: true,
+      type: 'module',
+      dependencies: { ...files, fastify: '5.12.8', typescript: '7.0.2', '@types/node': '24.19.2' },
+      overrides: files,
+    }),
+  )
+  run(dir, 'npm', 'install', '--no-audit', '--no-fund', '--ignore-scripts')
+
+  const entries = manifests.flatMap(({ name, exports }) =>
+    Object.keys(exports)
+      .filter((path) => !path.endsWith('.json'))
+      .map((path) => name + path.slice(1)),
+  )
+
+  t.test('plain JavaScript imports every export', async (t) => {
+    writeFileSync(
+      join(dir, 'all.mjs'),
+      entries
+        .map((entry) => `console.log(Object.keys(await import('${entry}')).length > 0)`)
+        .join('\n'),
+    )
+    t.equal(run(dir, join(bin, 'node'), 'all.mjs').trim(), entries.map(() => 'true').join('\n'))
+  })
+
+  t.test('strict TypeScript compiles against every export and knows request.caller', async () => {
+    const imports = entries.map((entry, i) => `import * as m${i} from '${entry}'\nvoid m${i}`)
+    writeFileSync(
+      join(dir, 'use.ts'),
+      `${imports.join('\n')}
+import auth from '@gatehouse/auth-core'
+import Fastify from 'fastify'
+const app = Fastify()
+await app.register(auth, { psk: { key: 'a key of enough length' } })
+app.get('/', { onRequest: app.requireCaller() }, (request) => {
+  const subject: string = request.caller.subject
+  // @ts-expect-error: the caller is typed, not any
+  request.caller.nothing
+  return subject
+})
+`,
+    )
+    writeFileSync(
+      join(dir, 'tsconfig.json'),
+      JSON.stringify({
+        compilerOptions: {
+          module: 'nodenext',
+          target: 'es2024',
+          strict: true,
+          noEmit: true,
+          skipLibCheck: true,
+          types: ['node'],
+        },
+        files: ['use.ts'],
+      }),
+    )
+    run(dir, join(bin, 'tsc'), '-p', '.')
+  })
+
+  t.test('the packed plugin guards a bare app', async (t) => {
+    writeFileSync(
+      join(dir, 'app.mjs'),
+      `import auth from '@gatehouse/auth-core'
+import Fastify from 'fastify'
+const app = Fastify()
+await app.register(auth, { psk: { key: 'a key of enough length' } })
+app.get('/', { onRequest: app.requireCaller() }, (request) => request.caller.subject)
+for (const authorization of [undefined, 'APIKey wrong', 'apikey a key of enough length']) {
+  const answer = await app.inject({ url: '/', headers: authorization ? { authorization } : {} })
+  console.log(answer.statusCode, answer.headers['www-authenticate'] !== undefined)
+}
+`,
+    )
+    t.strictSame(run(dir, join(bin, 'node'), 'app.mjs').trim().split('\n'), [
+      '401 true',
+      '401 true',
+      '200 false',
+    ])
+  })
+
+  t.test('a tarball holds what it says and no test', async (t) => {
+    for (const tarball of tarballs.values()) {
+      const list = run(dir, 'tar', '-tzf', tarball)
+      t.match(list, 'package/dist/index.js', basename(tarball))
+      t.match(list, 'package/LICENSE', basename(tarball))
+      t.notMatch(list, /\.test\.|tsbuildinfo|node_modules/, basename(tarball))
+    }
+  })
+})

