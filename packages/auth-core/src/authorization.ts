@@ -4,11 +4,17 @@ import { AuthError } from './errors.ts'
 /** How a caller says who it is. */
 export type Method = 'psk' | 'jwt'
 
-/** Authentication schemes (RFC 9110 section 11.1), whose names have no case. */
-const METHODS: Readonly<Record<string, Method>> = Object.assign(Object.create(null), {
-  apikey: 'psk',
-  bearer: 'jwt',
-})
+/** The method of an authentication scheme, whose name has no case (RFC 9110 section 11.1). */
+function methodOf(scheme: string): Method | undefined {
+  switch (scheme.toLowerCase()) {
+    case 'apikey':
+      return 'psk'
+    case 'bearer':
+      return 'jwt'
+    default:
+      return undefined
+  }
+}
 
 /**
  * Reads the one Authorization header of a request.
@@ -26,7 +32,7 @@ export function readAuthorization(
 
   const space = authorization.indexOf(' ')
   const scheme = space === -1 ? authorization : authorization.slice(0, space)
-  const method = METHODS[scheme.toLowerCase()]
+  const method = methodOf(scheme)
   if (!method || !accepted.includes(method)) throw new AuthError('AUTH_SCHEME_UNSUPPORTED')
   const credentials = space === -1 ? '' : authorization.slice(space).trimStart()
   if (credentials === '') throw new AuthError('AUTH_HEADER_INVALID', { detail: 'no credentials' })

@@ -81,35 +81,51 @@ async function auth(app: FastifyInstance, options: AuthPluginOptions): Promise<v
   app.addHook('onClose', () => closeAll(gate.remotes.values()))
 }
 
-/** A callback hook: on the way that every request takes there is no promise to wait for. */
+/** A callback hook, so that the way which every request takes has no promise and makes no closure. */
 function createGuard(currentGate: () => Gate, scopes: readonly string[]): onRequestHookHandler {
   return function guard(request, reply, done) {
     const gate = currentGate()
-    function admit(caller: Caller): void {
-      demandScopes(caller, scopes)
-      request[kCaller] = caller
-    }
-    function refuse(error: unknown): void {
-      if (error instanceof AuthError) announce(error, gate, request, reply)
-      done(error as Error)
-    }
     try {
       const caller = gate.identify(request.raw)
       if (caller instanceof Promise) {
-        caller.then(admit).then(() => done(), refuse)
+        void admitLater(caller, scopes, gate, request, reply).then(done)
         return
       }
-      admit(caller)
+      admit(caller, scopes, request)
     } catch (error) {
-      refuse(error)
+      announce(error, gate, request, reply)
+      done(error as Error)
       return
     }
     done()
   }
 }
 
+function admit(caller: Caller, scopes: readonly string[], request: FastifyRequest): void {
+  demandScopes(caller, scopes)
+  request[kCaller] = caller
+}
+
+/** Gives the error of a caller who is refused. */
+async function admitLater(
+  caller: Promise<Caller>,
+  scopes: readonly string[],
+  gate: Gate,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<Error | undefined> {
+  try {
+    admit(await caller, scopes, request)
+    return undefined
+  } catch (error) {
+    announce(error, gate, request, reply)
+    return error as Error
+  }
+}
+
 /** Sets on the reply what any error handler of the application then leaves there, and logs. */
-function announce(error: AuthError, gate: Gate, request: FastifyRequest, reply: FastifyReply) {
+function announce(error: unknown, gate: Gate, request: FastifyRequest, reply: FastifyReply) {
+  if (!(error instanceof AuthError)) return
   const { code, detail, retryAfter, statusCode } = error
   const challenges = challengesFor(error, gate.methods)
   if (challenges.length > 0) reply.header('www-authenticate', challenges)

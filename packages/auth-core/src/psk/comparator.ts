@@ -18,9 +18,9 @@ export interface PskKey {
 export function createComparator(keys: readonly PskKey[]): (offered: string) => KeyCaller {
   const entries = new Map(
     keys.map(({ sha256, name, scopes, domains }) => [
-      sha256,
+      Buffer.from(sha256, 'hex').toString('latin1'),
       {
-        digest: Buffer.from(sha256),
+        digest: Buffer.from(sha256, 'hex'),
         caller: Object.freeze<KeyCaller>({
           method: 'psk',
           subject: name,
@@ -30,12 +30,14 @@ export function createComparator(keys: readonly PskKey[]): (offered: string) => 
       },
     ]),
   )
-  const nothing = { digest: Buffer.alloc(64), caller: undefined }
+  const nothing = { digest: Buffer.alloc(32), caller: undefined }
+  const offeredDigest = Buffer.alloc(32)
 
   return function compare(offered) {
-    const sha256 = hash('sha256', offered, 'hex')
+    const sha256 = hash('sha256', offered, 'binary')
     const { digest, caller } = entries.get(sha256) ?? nothing
-    if (!timingSafeEqual(digest, Buffer.from(sha256)) || caller === undefined)
+    offeredDigest.write(sha256, 'latin1')
+    if (!timingSafeEqual(digest, offeredDigest) || caller === undefined)
       throw new AuthError('AUTH_KEY_INVALID')
     return caller
   }
