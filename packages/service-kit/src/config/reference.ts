@@ -4,7 +4,7 @@ import type { ConfigSchema } from './schema.ts'
 
 interface Row {
   readonly key: string
-  readonly type: string
+  readonly types: readonly string[]
   readonly fallback: string
   readonly description: string
 }
@@ -12,8 +12,8 @@ interface Row {
 /** A Markdown section with one row for each key that the schema knows. */
 export function renderReference(schema: TObject, options: { title: string }): string {
   const rows = membersOf(schema as ConfigSchema, '').map(
-    ({ key, type, fallback, description }) =>
-      `| ${[`\`${key}\``, type, fallback, description].map(escapePipes).join(' | ')} |`,
+    ({ key, types, fallback, description }) =>
+      `| ${[`\`${key}\``, types.join(' or '), fallback, description].map(escapePipes).join(' | ')} |`,
   )
   return [
     `# ${options.title}`,
@@ -41,7 +41,7 @@ function membersOf(schema: ConfigSchema, prefix: string): Row[] {
 
 function row(key: string, schema: ConfigSchema, isRequired: boolean): Row {
   const fallback = schema.type === 'object' ? '' : fallbackOf(schema, isRequired)
-  return { key, type: typeOf(schema, key), fallback, description: schema.description ?? '' }
+  return { key, types: typesOf(schema, key), fallback, description: schema.description ?? '' }
 }
 
 function fallbackOf(schema: ConfigSchema, isRequired: boolean): string {
@@ -50,10 +50,14 @@ function fallbackOf(schema: ConfigSchema, isRequired: boolean): string {
   return `\`${isText ? schema.default : JSON.stringify(schema.default)}\``
 }
 
+function typesOf(schema: ConfigSchema, key: string): string[] {
+  return schema.anyOf
+    ? unique(schema.anyOf.flatMap((variant) => typesOf(variant, key)))
+    : [typeOf(schema, key)]
+}
+
 function typeOf(schema: ConfigSchema, key: string): string {
-  if (schema.anyOf)
-    return [...new Set(schema.anyOf.map((variant) => typeOf(variant, key)))].join(', ')
-  if (schema.items) return `list of ${typeOf(schema.items, key)}`
+  if (schema.items) return `list of ${typesOf(schema.items, key).join(' or ')}`
   if (schema.secret) return `secret, or \`${key.split('.').at(-1)}File\``
   if (schema.filePath) return 'path'
   if (schema.duration) return 'duration'
@@ -66,10 +70,14 @@ function typeOf(schema: ConfigSchema, key: string): string {
 function mergeByKey(rows: readonly Row[]): Row[] {
   const merged = new Map<string, Row>()
   for (const row of rows) {
-    const types = new Set(merged.get(row.key)?.type.split(', ')).add(row.type)
-    merged.set(row.key, { ...row, type: [...types].join(', ') })
+    const types = unique([...(merged.get(row.key)?.types ?? []), ...row.types])
+    merged.set(row.key, { ...row, types })
   }
   return [...merged.values()]
+}
+
+function unique(items: readonly string[]): string[] {
+  return [...new Set(items)]
 }
 
 function escapePipes(text: string): string {

@@ -32,12 +32,12 @@ t.test('renderReference writes a row for each key', async (t) => {
 | \`server.port\` | integer | \`7401\` | Where it listens. |
 | \`server.dataDir\` | path | required | Its folder. |
 | \`grace\` | duration | \`10s\` |  |
-| \`level\` | \`"info"\`, \`"debug"\` | required |  |
+| \`level\` | \`"info"\` or \`"debug"\` | required |  |
 | \`keys\` | list of mapping | required |  |
 | \`keys[].key\` | secret, or \`keyFile\` | required | a \\| b |
 | \`issuers\` | mapping |  |  |
 | \`issuers.<name>\` | mapping |  |  |
-| \`issuers.<name>.kind\` | \`"ca"\`, \`"acme"\` | required |  |
+| \`issuers.<name>.kind\` | \`"ca"\` or \`"acme"\` | required |  |
 | \`issuers.<name>.email\` | string |  |  |
 `,
   )
