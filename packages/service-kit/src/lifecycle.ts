@@ -5,6 +5,9 @@ import { listenError } from './listen.ts'
 
 const SWEEP_MS = 50
 
+/** Of the services of this process: the first to be done must not end it for the others. */
+const stopping: Promise<void>[] = []
+
 export interface RunOptions {
   app: FastifyInstance
   host: string
@@ -47,8 +50,11 @@ export async function runService(
     async ({ signal, err }) => {
       if (err) log.fatal({ err }, 'unexpected error, stopping')
       else log.info({ signal }, 'stopping')
-      await stop()
+      const stopped = stop()
+      stopping.push(stopped)
+      await stopped
       log.info('stopped')
+      await Promise.all(stopping)
     },
   )
   const reload = reloader(log, onReload)

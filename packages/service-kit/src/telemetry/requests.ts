@@ -1,10 +1,14 @@
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
+import type { Logger } from 'pino'
 import { createAccessLog } from './access-log.ts'
 import { createDurations } from './durations.ts'
 import { lineWriter } from './log.ts'
 import type { Metrics } from './metrics.ts'
+import { createRequestLog } from './request-log.ts'
 import { createRequestIds, traceIdOf } from './trace.ts'
+
+const INFO = 30
 
 export interface RequestTelemetryOptions {
   readonly metrics?: Metrics
@@ -16,7 +20,11 @@ export const requestTelemetry = fp<RequestTelemetryOptions>(
     app.setGenReqId(createRequestIds())
     app.setChildLoggerFactory((logger, bindings, options, raw) => {
       const traceId = traceIdOf(raw.headers.traceparent)
-      return logger.child(traceId ? { ...bindings, trace_id: traceId } : bindings, options)
+      return createRequestLog(
+        logger,
+        traceId ? { ...bindings, trace_id: traceId } : bindings,
+        options,
+      )
     })
 
     const write = lineWriter(app.log)
@@ -24,7 +32,7 @@ export const requestTelemetry = fp<RequestTelemetryOptions>(
     const observe = metrics && createDurations(metrics.registry)
     app.addHook('onResponse', (request, reply, done) => {
       const durationMs = reply.elapsedTime
-      if (access && isLogged(request.log))
+      if (access && isLogged(app.log, request.routeOptions.logLevel))
         access.add({
           time: Date.now(),
           requestId: request.id,
@@ -49,7 +57,8 @@ export const requestTelemetry = fp<RequestTelemetryOptions>(
   { fastify: '5.x', name: 'service-kit/request-telemetry' },
 )
 
-/** By the logger's level and the route's own `logLevel`. */
-function isLogged(log: object): boolean {
-  return (log as { isLevelEnabled(level: string): boolean }).isLevelEnabled('info')
+/** By the logger's level, or the route's own. */
+function isLogged(log: object, routeLevel: string | undefined): boolean {
+  const { levels, levelVal } = log as Pick<Logger, 'levels' | 'levelVal'>
+  return (routeLevel ? (levels.values[routeLevel] ?? 0) : levelVal) <= INFO
 }

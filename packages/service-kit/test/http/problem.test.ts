@@ -18,6 +18,8 @@ const thrown: Record<string, unknown> = {
   errors: new CodedError('CERT_NOT_ALLOWED', 'no', {
     errors: [{ pointer: '/names/0', detail: 'is not yours' }],
   }),
+  members: new CodedError('CERT_NOT_ALLOWED', 'no', { members: { valid: false, status: 200 } }),
+  silent: new CodedError('CERT_BUSY', 'x', { members: { secret: SECRET } }),
   busy: new CodedError('CERT_BUSY', `locked by ${SECRET}`, { retryAfter: 1.2 }),
   exposed: new CodedError('CERT_BUSY', 'the order goes on', { expose: true, retryAfter: 5 }),
   unlisted: new CodedError('CERT_UNLISTED', SECRET, { statusCode: 400 }),
@@ -79,6 +81,8 @@ const answers: [what: string, status: number, body: object, retryAfter?: string]
     { title: 'Forbidden', detail: 'you may not have app.example', code: 'CERT_NOT_ALLOWED' },
   ],
   ['titled', 403, { title: 'Not allowed', detail: 'no', code: 'CERT_NOT_ALLOWED' }],
+  ['members', 403, { detail: 'no', valid: false, status: 403 }],
+  ['silent', 503, { secret: undefined }],
   ['errors', 403, { detail: 'no', errors: [{ pointer: '/names/0', detail: 'is not yours' }] }],
   [
     'busy',
@@ -119,6 +123,28 @@ t.test('what is thrown is answered', async (t) => {
       t.match(line, { level: status === 500 ? 50 : status > 500 ? 40 : 20, reqId: String })
       if (status > 500) t.equal(line.reqId, told.requestId, 'the id finds the log line')
     })
+})
+
+t.test('another form of the answer, as a page for people', async (t) => {
+  const app = Fastify(appOptions(createLogger({ level: 'silent', format: 'json', name: 'test' })))
+  await app.register(problems, {
+    statusOf: { CERT_NOT_ALLOWED: 403 },
+    page({ status, detail }, { headers }, reply) {
+      if (headers.accept !== 'text/html') return undefined
+      return reply.code(status).type('text/html').send(`<p>${detail}`)
+    },
+  })
+  app.get('/throw', async () => {
+    throw thrown.told
+  })
+  const ask = (url: string, accept: string) => app.inject({ url, headers: { accept } })
+  t.match(await ask('/throw', 'text/html'), {
+    statusCode: 403,
+    body: '<p>you may not have app.example',
+  })
+  t.match(await ask('/nothing', 'text/html'), { statusCode: 404, body: '<p>There is nothing' })
+  t.match((await ask('/throw', '*/*')).json(), { status: 403, code: 'CERT_NOT_ALLOWED' })
+  t.match((await ask('/nothing', '*/*')).json(), { status: 404, code: 'NOT_FOUND' })
 })
 
 const json = { 'content-type': 'application/json' }
