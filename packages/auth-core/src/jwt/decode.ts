@@ -2,6 +2,7 @@ import { AuthError } from '../errors.ts'
 
 /** Longest token that is read, in characters. */
 export const MAX_TOKEN_LENGTH = 16_384
+const MAX_DEPTH = 32
 
 type JsonObject = Readonly<Record<string, unknown>>
 
@@ -49,12 +50,44 @@ function parseObject(part: string): JsonObject {
 
 /** JSON.parse, frozen, and without its leniency: of duplicate members it silently takes the last. */
 function parseJson(text: string): unknown {
-  let members = -1 // the reviver also sees the value itself, as the member of a holder
-  const value = JSON.parse(text, function (this: unknown, _name, member: unknown) {
-    if (!Array.isArray(this)) members++
-    return Object.freeze(member)
-  })
-  const colons = text.replace(/"(?:[^"\\]|\\.)*"/g, '').split(':').length - 1
-  if (members !== colons) throw new SyntaxError('duplicate members')
+  const value = JSON.parse(text)
+  if (freezeAll(value) !== countColons(text)) throw new SyntaxError('duplicate members')
   return value
 }
+
+/** Freezes a parsed value with all in it; gives how many members its objects have. */
+function freezeAll(value: unknown, depth = 0): number {
+  if (typeof value !== 'object' || value === null) return 0
+  if (depth > MAX_DEPTH) throw new SyntaxError('nested too deeply')
+  const inner = Object.values(Object.freeze(value))
+  let members = Array.isArray(value) ? 0 : inner.length
+  for (const member of inner) members += freezeAll(member, depth + 1)
+  return members
+}
+
+/** The colons outside of strings: one for each member that is written. */
+function countColons(text: string): number {
+  let count = 0
+  for (let i = 0; i < text.length; i++) {
+    const char = text.charCodeAt(i)
+    if (char === COLON) count++
+    else if (char === QUOTE) i = endOfString(text, i)
+  }
+  return count
+}
+
+function endOfString(text: string, start: number): number {
+  let end = text.indexOf('"', start + 1)
+  while (isEscaped(text, end)) end = text.indexOf('"', end + 1)
+  return end
+}
+
+function isEscaped(text: string, at: number): boolean {
+  let backslashes = 0
+  while (text.charCodeAt(at - 1 - backslashes) === BACKSLASH) backslashes++
+  return backslashes % 2 === 1
+}
+
+const COLON = 0x3a
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
