@@ -12,6 +12,10 @@ const UNITS: Record<string, { siblings: readonly string[]; fastify: RegExp | und
     siblings: ['net', 'pki', 'auth-core', 'service-kit'],
     fastify: /^(app\.ts|plugins\/|routes\/)/,
   },
+  'services/forward-auth': {
+    siblings: ['net', 'profile', 'auth-core', 'service-kit'],
+    fastify: /^(app\.ts|plugins\/|routes\/)/,
+  },
 }
 
 const IMPORT = /(?:\bfrom|\bimport)\s*\(?\s*['"]([^'"]+)['"]/g

@@ -1,6 +1,9 @@
+import { lookup as lookupHost } from 'node:dns'
 import type { IncomingHttpHeaders } from 'node:http'
+import type { LookupFunction } from 'node:net'
 import type { Dispatcher } from 'undici'
 import { NetError } from './errors.ts'
+import { isLoopback, parseHost } from './host.ts'
 
 /** What one request may do and which answer it accepts. */
 export interface FetchInit {
@@ -55,7 +58,7 @@ export function createFetch(options: FetchOptions = {}): BoundedFetch {
   async function connect(): Promise<Dispatcher> {
     if (options.dispatcher) return options.dispatcher
     const { Agent } = await loadUndici()
-    return new Agent({ connect: ca === undefined ? {} : { ca, timeout: timeoutMs } })
+    return new Agent({ connect: { lookup, ...(ca !== undefined && { ca, timeout: timeoutMs }) } })
   }
 
   async function boundedFetch(url: URL | string, init: FetchInit = {}): Promise<FetchAnswer> {
@@ -77,6 +80,12 @@ export function createFetch(options: FetchOptions = {}): BoundedFetch {
     }
   }
   return Object.assign(boundedFetch, { close: async () => (await agent)?.destroy() })
+}
+
+/** Names below `localhost` are this machine and never asked of a name server (RFC 6761 section 6.3). */
+const lookup: LookupFunction = (hostname, options, callback) => {
+  const host = parseHost(hostname)
+  lookupHost(host && isLoopback(host) ? 'localhost' : hostname, options, callback)
 }
 
 /** When it is first needed: loading it takes longer than all else that a service does to start. */

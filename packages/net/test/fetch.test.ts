@@ -107,6 +107,11 @@ t.test('createFetch', async (t) => {
     t.strictSame(asked, ['GET /redirect'])
   })
 
+  t.test('a name below localhost is this machine, whatever name servers say', async (t) => {
+    const { body } = await fetch(`http://id.gatehouse.localhost:${port}/json`)
+    t.equal(body.toString(), '{"a":1}')
+  })
+
   t.test('an abort ends a request in flight', async (t) => {
     const abort = new AbortController()
     const answer = t.rejects(fetch(`${origin}/hang-midway`, { signal: abort.signal }), {

@@ -118,7 +118,23 @@ export function answerError(
   request.log[level]({ err: error, code: problem.code }, 'request refused')
   if (Number(tellable?.retryAfter) > 0)
     reply.header('retry-after', Math.ceil(Number(tellable?.retryAfter)))
-  return options.page?.(problem, request, reply) ?? sendProblem(reply, problem)
+  return answer(problem, request, reply, options)
+}
+
+/** What the page throws is no answer: Fastify would make a 200 of a text, and tell an error's message. */
+function answer(
+  problem: Problem,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { page }: ProblemOptions,
+): FastifyReply {
+  try {
+    const answered = page?.(problem, request, reply)
+    if (answered) return answered
+  } catch (error) {
+    request.log.error({ err: error }, 'the page of a problem could not be made')
+  }
+  return sendProblem(reply, problem)
 }
 
 /** Error and not-found handler of a service. Register it before any route. */
@@ -131,7 +147,7 @@ export const problems = fp<ProblemOptions>(
       const allowed = methods.allowedFor(request.url)
       if (allowed.length > 0) reply.header('allow', allowed.join(', '))
       const problem = nothingThere(allowed, options.docsUrl)
-      return options.page?.(problem, request, reply) ?? sendProblem(reply, problem)
+      return answer(problem, request, reply, options)
     })
   },
   { fastify: '5.x', name: 'service-kit/problems' },

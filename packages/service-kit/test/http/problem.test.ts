@@ -147,6 +147,30 @@ t.test('another form of the answer, as a page for people', async (t) => {
   t.match((await ask('/nothing', '*/*')).json(), { status: 404, code: 'NOT_FOUND' })
 })
 
+t.test('a page that fails is no answer', async (t) => {
+  for (const fault of [new Error(SECRET), SECRET, undefined]) {
+    const app = Fastify(appOptions(createLogger({ level: 'silent', format: 'json', name: 'test' })))
+    await app.register(problems, {
+      statusOf: {},
+      page() {
+        throw fault
+      },
+    })
+    app.get('/throw', async () => {
+      throw thrown.told
+    })
+    for (const [url, status] of [
+      ['/throw', 500],
+      ['/nothing', 404],
+    ] as const) {
+      const answer = await app.inject(url)
+      t.match(answer.json(), { status }, `${url}: ${fault}`)
+      t.equal(answer.statusCode, status)
+      t.notMatch(answer.body, SECRET)
+    }
+  }
+})
+
 const json = { 'content-type': 'application/json' }
 const post = (body: unknown): InjectOptions => ({
   method: 'POST',

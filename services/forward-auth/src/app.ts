@@ -1,0 +1,108 @@
+import {
+  appOptions,
+  health,
+  type Metrics,
+  openapi,
+  type Problem,
+  problems,
+  requestTelemetry,
+  type TlsCredentials,
+} from '@gatehouse/service-kit'
+import Fastify, {
+  type FastifyBaseLogger,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+} from 'fastify'
+import { isNavigation } from './check/kind.ts'
+import { STATUS_OF } from './errors.ts'
+import type { Logger } from './log.ts'
+import { tlsOptions } from './own-tls.ts'
+import { errorPage } from './pages/pages.ts'
+import { sessionJwt } from './plugins/session-jwt.ts'
+import { CHECK_ROUTES } from './routes/authz.ts'
+import { sendPage } from './routes/page.ts'
+import { portalRoutes } from './routes/portal.ts'
+import { verifyRoute } from './routes/verify.ts'
+import type { Service } from './service.ts'
+import { VERSION } from './version.ts'
+
+const BODY_LIMIT = 16 * 1024
+/** Cookies of a session may have 12 kB, and proxies send headers of their own. */
+const HEADER_LIMIT = 48 * 1024
+const REQUEST_TIMEOUT = 30_000
+
+export interface AppDeps {
+  readonly service: Service
+  readonly log: Logger
+  readonly metrics?: Metrics
+  /** What it serves HTTPS with; absent: HTTP. */
+  readonly tls?: TlsCredentials
+  /** CA of client certificates, in PEM. */
+  readonly clientCa?: string | undefined
+}
+
+/** The HTTP surface of forward-auth. It does not listen. */
+export async function buildApp(basePath: string, deps: AppDeps): Promise<FastifyInstance> {
+  const { service, metrics } = deps
+  const app = createServer(deps)
+  await app.register(requestTelemetry, { ...(metrics && { metrics }) })
+  await app.register(problems, { statusOf: STATUS_OF, page: pageFor(service) })
+  await app.register(sessionJwt)
+  // What is registered before `openapi` is served and not described.
+  await registerPortal(app, `${basePath}/portal/:portal`, service)
+  if (basePath !== '') await app.register(verifyRoute, { service, prefix: `${basePath}${VERIFY}` })
+  await app.register(openapi, {
+    title: 'Gatehouse forward-auth',
+    version: VERSION,
+    description: 'Single sign-on for what a reverse proxy serves.',
+  })
+  await app.register(health, { readiness: () => service.readiness() })
+  await registerPortal(app, `${basePath}/portals/:portal`, service)
+  await app.register(verifyRoute, { service, prefix: VERIFY })
+  app.addHook('preClose', async () => service.drain())
+  await app.ready()
+  return app
+}
+
+const VERIFY = '/api/portals/:portal'
+
+async function registerPortal(
+  app: FastifyInstance,
+  prefix: string,
+  service: Service,
+): Promise<void> {
+  for (const routes of [...CHECK_ROUTES, portalRoutes])
+    await app.register(routes, { service, prefix })
+}
+
+function createServer({ log, tls, clientCa }: AppDeps): FastifyInstance {
+  const http = { maxHeaderSize: HEADER_LIMIT }
+  return Fastify({
+    ...appOptions(log),
+    loggerInstance: log as FastifyBaseLogger,
+    ...(tls ? { https: { ...tlsOptions(tls, clientCa), ...http } } : { http }),
+    bodyLimit: BODY_LIMIT,
+    requestTimeout: REQUEST_TIMEOUT,
+    routerOptions: { ignoreTrailingSlash: true },
+  }) as unknown as FastifyInstance
+}
+
+/** People get a page where programs get problem+json. */
+function pageFor(service: Service) {
+  return (problem: Problem, request: FastifyRequest, reply: FastifyReply) => {
+    if (!isNavigation(request.method, request.headers)) return undefined
+    const { portal: name = '' } = (request.params ?? {}) as { portal?: string }
+    const portal = service.portals().get(name)
+    const { status, title, detail = '', loginUrl } = problem as Problem & { loginUrl?: string }
+    const page = errorPage({
+      ...(portal && { portal }),
+      status,
+      title,
+      text: detail,
+      retryHref: loginUrl,
+      requestId: request.id,
+    })
+    return sendPage(reply, status, page)
+  }
+}

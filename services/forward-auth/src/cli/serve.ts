@@ -1,0 +1,95 @@
+import type { Server } from 'node:https'
+import {
+  createMetrics,
+  listenMetrics,
+  runService,
+  systemClock,
+  tlsFromFiles,
+  watchFiles,
+} from '@gatehouse/service-kit'
+import { buildApp } from '../app.ts'
+import type { Loaded } from '../config/load.ts'
+import type { ForwardAuthConfig } from '../config/schema.ts'
+import type { Logger } from '../log.ts'
+import { readClientCa, tlsOptions } from '../own-tls.ts'
+import { openService, type Service } from '../service.ts'
+import { VERSION } from '../version.ts'
+
+/** Sections of the configuration that are read at start only. */
+const READ_ONCE = ['server', 'metrics', 'log', 'storage', 'domains'] as const
+
+export interface ServeOptions {
+  readonly loaded: Loaded
+  readonly log: Logger
+  /** Reads the configuration anew, on SIGHUP and when a secret file changes. */
+  load(): Promise<Loaded>
+}
+
+export interface Serving {
+  readonly url: string
+  readonly service: Service
+  close(): Promise<void>
+}
+
+/**
+ * Runs forward-auth until it is closed or told to stop.
+ *
+ * @throws ConfigError, FwaError
+ */
+export async function serve({ loaded, log, load }: ServeOptions): Promise<Serving> {
+  const config = loaded.value
+  const opened: (() => Promise<void> | void)[] = []
+  const closeAll = async () => {
+    for (const close of opened.splice(0).reverse()) await close()
+  }
+  try {
+    const { host, port, basePath, tls } = config.server
+    const metrics = createMetrics({ service: 'forward-auth', version: VERSION })
+    const clientCa = await readClientCa(tls?.clientCaFile)
+    const source =
+      tls &&
+      (await tlsFromFiles({
+        ...tls,
+        log,
+        onChange: (fresh) => (app.server as Server).setSecureContext(tlsOptions(fresh, clientCa)),
+      }))
+    opened.push(() => source?.close())
+    const service = await openService(config, { clock: systemClock, log, metrics })
+    opened.push(() => service.close())
+    const app = await buildApp(basePath, {
+      service,
+      log,
+      metrics,
+      clientCa,
+      ...(source && { tls: source.current() }),
+    })
+    opened.push(() => app.close())
+
+    if (config.metrics.enabled) {
+      const listener = await listenMetrics(metrics, config.metrics)
+      opened.push(() => listener.close())
+    }
+
+    async function reload(): Promise<void> {
+      const { value: next } = await load()
+      await service.reload(next)
+      const waiting = changedSections(config, next)
+      if (waiting.length > 0) log.warn({ sections: waiting }, 'changes that take a restart')
+    }
+    const watcher = watchFiles(loaded.secretFiles, () => {
+      reload().catch((error) => log.error({ err: error }, 'changed secrets could not be taken up'))
+    })
+    opened.push(watcher.close)
+
+    const running = await runService({ app, host, port, log, onReload: reload, onClose: closeAll })
+    log.info({ url: running.url }, 'ready')
+    return { url: running.url, service, close: running.close }
+  } catch (error) {
+    await closeAll()
+    throw error
+  }
+}
+
+function changedSections(before: ForwardAuthConfig, after: ForwardAuthConfig): readonly string[] {
+  return READ_ONCE.filter((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key]))
+}

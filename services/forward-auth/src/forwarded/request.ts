@@ -1,0 +1,18 @@
+import type { Site } from '../portal.ts'
+
+/** What a person asked a proxy for, as the proxy tells it. Everything in it has been checked. */
+export interface ForwardedRequest {
+  readonly method: string
+  readonly scheme: 'http' | 'https'
+  /** Canonical host, with the port if one was given. */
+  readonly authority: string
+  /** Path and query: printable ASCII, one `/` first, no backslash, no fragment. */
+  readonly target: string
+  /** The cookie domain that the host is on. */
+  readonly site: Site
+}
+
+/** The URL that a person asked for. */
+export function urlOf({ scheme, authority, target }: ForwardedRequest): string {
+  return new URL(`${scheme}://${authority}${target}`).href
+}

@@ -1,0 +1,207 @@
+import type { Profile } from '@gatehouse/profile'
+import { html, type SafeHtml } from '@remix-run/html-template'
+import type { Portal } from '../portal.ts'
+import type { Provider } from '../providers/provider.ts'
+import { DEFAULT_ACCENT } from './colors.ts'
+import { type Emblem, emblem, tile } from './icons.ts'
+import { type Page, shell } from './shell.ts'
+import { texts } from './texts.ts'
+
+export type { Page } from './shell.ts'
+
+/** Characters that are shown, so that pages stay small whatever providers and errors say. */
+const MAX_NAME = 40
+const MAX_TEXT = 150
+
+/** As much of a portal as its pages show. */
+export type PagePortal = Pick<Portal, 'title' | 'accent' | 'providers'>
+
+/** One way to sign in. */
+export interface Choice extends Pick<Provider, 'title' | 'icon' | 'color'> {
+  /** Where the login begins. */
+  readonly href: string
+  /** Whether the last try to reach the provider failed. */
+  readonly failing: boolean
+}
+
+/** Which provider? `returnTo` is the validated return URL, of which the host is shown. */
+export function signInPage(of: {
+  readonly portal: PagePortal
+  readonly choices: readonly Choice[]
+  readonly returnTo?: URL | undefined
+}): Page {
+  const { title, text, choices } = texts.signIn
+  return page(of.portal, {
+    title,
+    text: of.returnTo && text(of.returnTo.host),
+    actions: html`<nav aria-label="${choices}">${of.choices.map(choice)}</nav>`,
+  })
+}
+
+/** Somebody is signed in, and had no page in mind. */
+export function signedInPage(of: {
+  readonly portal: PagePortal
+  readonly profile: Profile
+  readonly logoutHref: string
+  readonly profileHref: string
+}): Page {
+  const { title, profile, signOut } = texts.signedIn
+  return page(of.portal, {
+    title,
+    emblem: 'check',
+    profile: of.profile,
+    actions: actions(mainLink(of.profileHref, profile), link(of.logoutHref, signOut)),
+  })
+}
+
+/** Asks before signing out, since a link of somebody else may have led here. */
+export function logoutPage(of: {
+  readonly portal: PagePortal
+  readonly profile: Profile
+  /** Where the form is posted to: our own origin, which the policy demands of redirects as well. */
+  readonly action: string
+  readonly stayHref: string
+}): Page {
+  const { title, text, confirm, stay } = texts.signOut
+  const button = html`<button class="main">${confirm}</button>`
+  const form = html`<form method="post" action="${of.action}">${button}</form>`
+  return page(of.portal, {
+    title,
+    text,
+    emblem: 'leave',
+    profile: of.profile,
+    actions: actions(form, link(of.stayHref, stay)),
+  })
+}
+
+/** Nobody is signed in any more. `providerHref` ends the login at the provider as well. */
+export function signedOutPage(of: {
+  readonly portal: PagePortal
+  readonly signInHref: string
+  readonly provider?: Pick<Provider, 'title'> | undefined
+  readonly providerHref?: string | undefined
+}): Page {
+  const { title, text, provider, signIn } = texts.signedOut
+  return page(of.portal, {
+    title,
+    text,
+    emblem: 'check',
+    actions: actions(
+      of.provider && of.providerHref
+        ? link(of.providerHref, provider(of.provider.title))
+        : undefined,
+      link(of.signInHref, signIn),
+    ),
+  })
+}
+
+/** Signed in, but not somebody who may. Under 4 kB with a short link, as the check answers it. */
+export function refusedPage(of: {
+  readonly portal: PagePortal
+  readonly profile: Profile
+  readonly switchHref: string
+  readonly requestId: string
+}): Page {
+  const { title, text, other } = texts.refused
+  return page(of.portal, {
+    title,
+    text,
+    emblem: 'lock',
+    profile: of.profile,
+    actions: actions(mainLink(of.switchHref, other)),
+    requestId: of.requestId,
+  })
+}
+
+/** Something went wrong. */
+export function errorPage(of: {
+  readonly portal?: PagePortal | undefined
+  readonly status: number
+  readonly title: string
+  readonly text: string
+  readonly retryHref?: string | undefined
+  readonly requestId: string
+}): Page {
+  return page(of.portal, {
+    title: of.title,
+    text: clip(of.text, MAX_TEXT),
+    emblem: 'alert',
+    actions: of.retryHref ? actions(mainLink(of.retryHref, texts.retry)) : undefined,
+    requestId: `${of.requestId} · ${of.status}`,
+  })
+}
+
+/** The provider that somebody chose does not answer. `otherHref` is the chooser, if there is one. */
+export function providerDownPage(of: {
+  readonly portal: PagePortal
+  readonly provider: Pick<Provider, 'title'>
+  readonly retryHref: string
+  readonly otherHref?: string | undefined
+}): Page {
+  const { title, text, other } = texts.providerDown
+  return page(of.portal, {
+    title: title(of.provider.title),
+    text,
+    emblem: 'unplugged',
+    actions: actions(
+      mainLink(of.retryHref, texts.retry),
+      of.otherHref ? link(of.otherHref, other) : undefined,
+    ),
+  })
+}
+
+interface Card {
+  readonly title: string
+  readonly text?: string | undefined
+  readonly emblem?: Emblem
+  readonly profile?: Profile
+  readonly actions?: SafeHtml | undefined
+  readonly requestId?: string
+}
+
+function page(portal: PagePortal | undefined, card: Card): Page {
+  const { title, text, profile, requestId } = card
+  return shell({
+    title,
+    brand: portal?.title ?? texts.brand,
+    accent: portal?.accent ?? DEFAULT_ACCENT,
+    body: html`${card.emblem ? emblem(card.emblem) : ''}
+<h1>${title}</h1>
+${text ? html`<p>${text}</p>` : ''}
+${profile ? person(portal, profile) : ''}
+${card.actions}`,
+    footer: requestId ? `${texts.requestId} ${requestId}` : undefined,
+  })
+}
+
+/** Who is signed in, as the provider tells it: isolated, since names may run in any direction. */
+function person(portal: PagePortal | undefined, { provider, id, name, email }: Profile): SafeHtml {
+  const who = name?.full ?? email?.address ?? id
+  const initial = /[\p{L}\p{N}]/u.exec(who)?.[0].toUpperCase() ?? '?'
+  const address =
+    email && email.address !== who ? html`<bdi>${clip(email.address, MAX_NAME)}</bdi> · ` : ''
+  const via = portal?.providers.get(provider)?.title ?? provider
+  return html`<div class="person"><span aria-hidden="true">${initial}</span><p><b><bdi>${clip(who, MAX_NAME)}</bdi></b>${address}${via}</p></div>`
+}
+
+function clip(text: string, max: number): string {
+  const characters = Array.from(text)
+  return characters.length > max ? `${characters.slice(0, max - 1).join('')}…` : text
+}
+
+function choice({ title, icon, color, href, failing }: Choice): SafeHtml {
+  const note = failing ? html`<small>${texts.signIn.failing}</small>` : ''
+  return html`<a class="choice" href="${href}">${tile(icon, color)}<span>${title}${note}</span></a>`
+}
+
+function actions(...items: (SafeHtml | undefined)[]): SafeHtml {
+  return html`<div class="actions">${items}</div>`
+}
+
+function link(href: string, text: string): SafeHtml {
+  return html`<a href="${href}">${text}</a>`
+}
+
+function mainLink(href: string, text: string): SafeHtml {
+  return html`<a class="main" href="${href}">${text}</a>`
+}

@@ -1,0 +1,92 @@
+import { createHash } from 'node:crypto'
+import { html, type SafeHtml } from '@remix-run/html-template'
+import { LRUCache } from 'lru-cache'
+import { standOut, textOn } from './colors.ts'
+import { GATE, outline } from './icons.ts'
+
+/** A document without script, and the content security policy that fits it. */
+export interface Page {
+  readonly html: string
+  readonly policy: string
+}
+
+/** What differs from page to page. */
+export interface Content {
+  readonly title: string
+  /** Name of the door, above the card. */
+  readonly brand: string
+  /** `#rgb` or `#rrggbb`. */
+  readonly accent: string
+  /** The card. */
+  readonly body: SafeHtml
+  readonly footer?: string | undefined
+}
+
+/** The frame of every page. */
+export function shell({ title, brand, accent, body, footer }: Content): Page {
+  const { css, policy } = style(accent)
+  const page = html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width,initial-scale=1">
+<title>${title} · ${brand}</title>
+<link rel="icon" href="data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'><path fill='none' stroke='%23${accent.slice(1)}' stroke-width='2.5' d='${GATE}'/></svg>">
+${html.raw`<style>${css}</style>`}
+</head>
+<body>
+<header>${outline('gate')}${brand}</header>
+<main>${body}</main>
+${footer ? html`<footer>${footer}</footer>` : ''}
+</body>
+</html>
+`
+  return { html: String(page), policy }
+}
+
+const [LIGHT, DARK] = ['#ffffff', '#16191f']
+
+/** Only configured accents come here; the limit is for configurations that change all the time. */
+const styles = new LRUCache<string, { css: string; policy: string }>({ max: 100 })
+
+function style(accent: string): { css: string; policy: string } {
+  const known = styles.get(accent)
+  if (known) return known
+  const css = sheet(standOut(accent, LIGHT), standOut(accent, DARK))
+  const hash = createHash('sha256').update(css).digest('base64')
+  const policy = `default-src 'none'; style-src 'sha256-${hash}'; img-src data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'`
+  styles.set(accent, { css, policy })
+  return { css, policy }
+}
+
+const sheet = (light: string, dark: string) =>
+  `
+:root{color-scheme:light dark;--page:#f4f5f8;--card:${LIGHT};--ink:#15171c;--muted:#585f6d;--line:#d5d9e2;--accent:${light};--on:${textOn(light)}}
+@media(prefers-color-scheme:dark){:root{--page:#0c0e12;--card:${DARK};--ink:#f1f3f6;--muted:#a4abb9;--line:#323843;--accent:${dark};--on:${textOn(dark)}}}
+@media(prefers-contrast:more){:root{--muted:var(--ink);--line:var(--ink)}}
+*{box-sizing:border-box;margin:0}
+body{min-height:100vh;padding:2rem 1rem 10vh;display:flex;flex-direction:column;align-items:center;justify-content:center;gap:1.5rem;background:radial-gradient(50rem 26rem at 50% 0,color-mix(in srgb,var(--accent) 16%,transparent),transparent) var(--page);color:var(--ink);font:1rem/1.5 system-ui,sans-serif;overflow-wrap:anywhere}
+header,.person,a,button{display:flex;align-items:center;gap:.75rem}
+header,b,a,button,.person span{font-weight:600}
+main{width:min(100%,26rem);padding:2rem 1.75rem;border:1px solid var(--line);border-radius:1.25rem;background:var(--card);box-shadow:0 1.5rem 3rem -1.5rem #0003}
+footer{font-size:.8rem}
+h1{font-size:1.5rem;line-height:1.25;letter-spacing:-.015em;text-wrap:balance}
+p,small,footer{color:var(--muted)}
+h1+p{margin-top:.5rem}
+h1+p::first-letter{text-transform:uppercase}
+svg{flex:none;width:1.5rem;fill:none;stroke:currentColor;stroke-width:2;stroke-linecap:round;stroke-linejoin:round}
+header svg,.emblem{color:var(--accent)}
+.emblem{display:inline-flex;padding:.85rem;margin-bottom:1.25rem;border-radius:50%;background:color-mix(in srgb,currentColor 12%,transparent)}
+.person{margin-top:1.5rem}
+.person span{flex:none;width:2.75rem;border-radius:50%;background:var(--accent);color:var(--on);line-height:2.75rem;text-align:center}
+.person p{font-size:.9rem}
+b{display:block;color:var(--ink);font-size:1rem}
+nav,.actions{display:grid;gap:.75rem;margin-top:1.75rem}
+a,button{width:100%;min-height:3.25rem;padding:.6rem 1rem;justify-content:center;border:1px solid var(--line);border-radius:.75rem;background:none;color:inherit;font-family:inherit;font-size:1rem;line-height:1.3;text-align:center;text-decoration:none;cursor:pointer}
+a:hover,button:hover{border-color:currentColor}
+.main{background:var(--accent);border-color:transparent;color:var(--on)}
+.choice{justify-content:start;padding:.5rem;text-align:start}
+.choice svg{width:2.25rem}
+small{display:block;font-weight:400}
+:focus-visible{outline:3px solid var(--accent);outline-offset:3px}
+`.replaceAll('\n', '')

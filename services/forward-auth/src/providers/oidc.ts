@@ -1,0 +1,173 @@
+import { type BoundedFetch, parseEndpointUrl } from '@gatehouse/net'
+import { type Claims, fromClaims } from '@gatehouse/profile'
+import {
+  allowInsecureRequests,
+  buildEndSessionUrl,
+  type Configuration,
+  enableNonRepudiationChecks,
+  fetchUserInfo,
+  type ServerMetadata,
+} from 'openid-client'
+import { Type } from 'typebox'
+import { askJson } from './ask.ts'
+import { assertionAuthentication, secretAuthentication } from './client-authentication.ts'
+import type { ProviderDeps } from './deps.ts'
+import { createDiscovery } from './discovery.ts'
+import { isOutage, toFwaError } from './failure.ts'
+import { authorizationRequest, configure, redeemCode } from './oauth.ts'
+import type { ClientAssertion } from './options.ts'
+import { type Presentation, present } from './present.ts'
+import type { RedirectProvider } from './provider.ts'
+
+/** Those that need a public key to verify. */
+const ALGORITHM = /^(RS256|RS384|RS512|PS256|PS384|PS512|ES256|ES384|ES512|EdDSA|Ed25519)$/
+
+const Url = Type.String({ minLength: 1 })
+const Strings = Type.Array(Type.String())
+const MetadataSchema = Type.Object({
+  issuer: Url,
+  authorization_endpoint: Url,
+  token_endpoint: Url,
+  jwks_uri: Url,
+  userinfo_endpoint: Type.Optional(Url),
+  end_session_endpoint: Type.Optional(Url),
+  id_token_signing_alg_values_supported: Type.Optional(Strings),
+  token_endpoint_auth_methods_supported: Type.Optional(Strings),
+})
+
+/** What the configuration of every kind of OpenID provider has. */
+interface ClientOptions extends Presentation {
+  readonly clientId: string
+  readonly clientSecret?: string
+  readonly clientAssertion?: ClientAssertion
+  readonly ca?: string
+  readonly timeout: number
+  readonly scopes: readonly string[]
+}
+
+/** What the kinds of OpenID providers differ in. */
+export interface OidcKind {
+  /** Exactly as the provider writes it. */
+  readonly issuer: string
+  readonly isPublic?: boolean
+  /** Whether UserInfo says what the ID token leaves out; default true. */
+  readonly hasUserInfo?: boolean
+  /** Whether it can be asked to let the person choose an account, though it does not say so. */
+  readonly choosesAccount?: boolean
+  /** The claims of the profile; default: as the provider has sent them. */
+  readonly claimsOf?: (claims: Claims) => Claims
+}
+
+/** A provider of OpenID Connect. Nothing of a login stays in it. */
+export function createOidcProvider(
+  options: ClientOptions,
+  kind: OidcKind,
+  deps: ProviderDeps,
+): RedirectProvider {
+  const { ca, timeout, scopes } = options
+  const shown = present(options)
+  const fetch = deps.createFetch({ timeoutMs: timeout, ...(ca !== undefined && { ca }) })
+  const fail = (error: unknown) => toFwaError(shown.title, error)
+  const discovery = createDiscovery(
+    options.name,
+    () =>
+      discover(options, kind, fetch).catch((error) => {
+        throw fail(error)
+      }),
+    deps,
+  )
+
+  async function readClaims(callback: URL, login: Parameters<RedirectProvider['finish']>[1]) {
+    const configuration = await discovery.get()
+    const tokens = await redeemCode(configuration, callback, login, login.nonce)
+    const claims = tokens.claims() as Claims
+    if (kind.hasUserInfo === false || 'groups' in claims) return claims
+    if (!configuration.serverMetadata().userinfo_endpoint) return claims
+    return merge(
+      claims,
+      await fetchUserInfo(configuration, tokens.access_token, String(claims.sub)),
+    )
+  }
+
+  return {
+    ...shown,
+    type: 'redirect',
+    isPublic: kind.isPublic ?? false,
+    failing: discovery.failing,
+    async authorizationUrl(login) {
+      const configuration = await discovery.get()
+      return authorizationRequest(configuration, login, {
+        scope: ['openid', ...scopes.filter((scope) => scope !== 'openid')].join(' '),
+        nonce: login.nonce,
+        ...(login.chooseAccount && { prompt: promptOf(configuration, kind) }),
+      })
+    },
+    async finish(callback, login) {
+      try {
+        const claims = await readClaims(callback, login)
+        return fromClaims(options.name, kind.claimsOf?.(claims) ?? claims)
+      } catch (error) {
+        const failure = fail(error)
+        if (isOutage(error)) discovery.lost(failure)
+        throw failure
+      }
+    },
+    async logoutUrl(postLogoutRedirectUri) {
+      const configuration = await discovery.get().catch(() => undefined)
+      if (!configuration?.serverMetadata().end_session_endpoint) return undefined
+      return buildEndSessionUrl(configuration, { post_logout_redirect_uri: postLogoutRedirectUri })
+    },
+    async close() {
+      discovery.close()
+      await fetch.close()
+    },
+  }
+}
+
+/** OpenID Connect Discovery 1.0 section 4. */
+async function discover(
+  { clientId, clientSecret, clientAssertion }: ClientOptions,
+  { issuer }: OidcKind,
+  fetch: BoundedFetch,
+): Promise<Configuration> {
+  const url = parseEndpointUrl(`${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`)
+  const metadata = await askJson(fetch, url, MetadataSchema)
+  // Character by character: openid-client would compare as URLs.
+  if (metadata.issuer !== issuer)
+    throw new Error(`${url} names the issuer ${JSON.stringify(metadata.issuer)}, not "${issuer}"`)
+  for (const endpoint of [metadata.authorization_endpoint, metadata.end_session_endpoint])
+    if (endpoint !== undefined) parseEndpointUrl(endpoint)
+
+  const { id_token_signing_alg_values_supported: algorithms = ['RS256'] } = metadata
+  const server = {
+    ...metadata,
+    id_token_signing_alg_values_supported: algorithms.filter((name) => ALGORITHM.test(name)),
+  }
+  const authentication = clientAssertion
+    ? assertionAuthentication(clientAssertion, fetch)
+    : secretAuthentication(clientSecret, server.token_endpoint_auth_methods_supported)
+  const configuration = configure(server as ServerMetadata, clientId, authentication, fetch)
+  // By default openid-client trusts a token that came from the token endpoint without its signature.
+  enableNonRepudiationChecks(configuration)
+  // `ask` sees to https; this is for loopback.
+  if (url.protocol === 'http:') allowInsecureRequests(configuration)
+  return configuration
+}
+
+/** What UserInfo adds to the ID token; an address and whether it is verified are of one source. */
+function merge(idToken: Claims, userInfo: Claims): Claims {
+  return 'email' in idToken
+    ? { ...withoutEmail(userInfo), ...idToken }
+    : { ...userInfo, ...withoutEmail(idToken) }
+}
+
+function withoutEmail({ email, email_verified, verified_email, ...claims }: Claims): Claims {
+  return claims
+}
+
+/** What lets a person sign in as somebody else (OpenID Connect Core section 3.1.2.1). */
+function promptOf(configuration: Configuration, { choosesAccount = false }: OidcKind): string {
+  const { prompt_values_supported: supported } = configuration.serverMetadata()
+  const canChoose = Array.isArray(supported) && supported.includes('select_account')
+  return choosesAccount || canChoose ? 'select_account' : 'login'
+}

@@ -1,0 +1,126 @@
+import { type IncomingMessage, METHODS } from 'node:http'
+import { ProblemSchema } from '@gatehouse/service-kit'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { type Checked, check } from '../check/check.ts'
+import type { Dialect } from '../check/dialects.ts'
+import { anonymousHeaders, identityHeaders } from '../check/headers.ts'
+import { kindOf } from '../check/kind.ts'
+import { FwaError } from '../errors.ts'
+import { urlOf } from '../forwarded/request.ts'
+import { refusedPage } from '../pages/pages.ts'
+import type { Service } from '../service.ts'
+import { challenge, noSession } from './no-session.ts'
+import { sendPage } from './page.ts'
+import { pageUrl, type SignInQuery } from './redirect.ts'
+
+/** Characters that proxies have room for in a header. */
+const MAX_LOCATION = 4_096
+/** And those that keep the page of a check under 4 kB. */
+const MAX_LINK = 300
+const BODY = 'OK\n'
+const OTHER_METHODS = METHODS.filter((method) => method !== 'GET' && method !== 'CONNECT')
+
+/** Where a dialect is spoken. */
+export interface CheckRoute {
+  readonly dialect: Dialect
+  readonly path: string
+  readonly summary: string
+}
+
+type Params = { readonly portal: string; readonly policy?: string }
+type CheckRequest = FastifyRequest<{ Params: Params }>
+/** Node's types leave out what requests to a server always have. */
+type ServerRequest = IncomingMessage & { readonly method: string; readonly url: string }
+
+/** The check that proxies make before each request to an app, by whatever method. */
+export function checkRoute({ dialect, path, summary }: CheckRoute) {
+  return async (app: FastifyInstance, { service }: { service: Service }): Promise<void> => {
+    // A proxy may send the body of its client along; nobody here reads it.
+    app.removeAllContentTypeParsers()
+    app.addContentTypeParser('*', (_request, _payload, done) => done(null))
+    const { status } = dialect
+    if (status)
+      app.addHook('onSend', (_request, reply, _payload, done) => {
+        reply.code(status(reply.statusCode))
+        done()
+      })
+    for (const method of OTHER_METHODS)
+      if (!app.supportedMethods.includes(method)) app.addHttpMethod(method)
+
+    // Synchronous, from the first byte to the answer. Whatever is thrown denies.
+    function handler(request: CheckRequest, reply: FastifyReply): void {
+      const { portal, policy } = request.params
+      try {
+        const checked = check(service, dialect, portal, policy, request.raw as ServerRequest)
+        answer(dialect, checked, request, reply)
+      } catch (error) {
+        tellOperator(service, error as FwaError, request)
+        throw error
+      }
+    }
+    const schema = { summary, tags: ['check'], response: RESPONSES }
+    app.route({ method: 'GET', url: path, exposeHeadRoute: false, schema, handler })
+    app.route({ method: OTHER_METHODS, url: path, schema: { hide: true }, handler })
+  }
+}
+
+const RESPONSES = {
+  302: { description: 'Send the person to `Location` to sign in.', type: 'null' },
+  401: ProblemSchema,
+  403: ProblemSchema,
+}
+
+/** Faults of a check are those of a proxy's configuration, which its operator finds in the log. */
+function tellOperator(service: Service, { code, message }: FwaError, request: CheckRequest): void {
+  if (code === 'FWA_NO_SESSION' || code === 'FWA_FORBIDDEN') return
+  const peer = request.raw.socket.remoteAddress
+  const { portal } = request.params
+  service.tellSeldom(`${code} ${peer}`, () =>
+    request.log.warn({ code, peer, portal }, `check refused: ${message}`),
+  )
+}
+
+function answer(
+  dialect: Dialect,
+  checked: Checked,
+  request: CheckRequest,
+  reply: FastifyReply,
+): void {
+  const { decision, portal, session } = checked
+  if (decision === 'allow' && session) reply.headers(identityHeaders(portal, session)).send(BODY)
+  else if (decision === 'preflight') reply.headers(anonymousHeaders(portal)).send(BODY)
+  else if (decision === 'sign-in') sendToSignIn(dialect, checked, reply)
+  else if (decision === 'forbidden') refuse(checked, request, reply)
+  else throw noSession(reply, { portal, site: checked.forwarded.site })
+}
+
+function sendToSignIn({ redirects }: Dialect, checked: Checked, reply: FastifyReply): void {
+  const { portal, forwarded } = checked
+  const { method } = forwarded
+  const location = signInUrl(checked, MAX_LOCATION)
+  const isRead = method === 'GET' || method === 'HEAD'
+  reply.header('location', location).header('cache-control', 'no-store')
+  if (redirects) reply.code(isRead ? 302 : 303)
+  else challenge(reply.code(401).header('x-auth-redirect', location), portal)
+  reply.type('text/plain; charset=utf-8').send('')
+}
+
+/** The sign-in page, and back from there unless the way is too long. */
+function signInUrl({ portal, forwarded }: Checked, max: number, query: SignInQuery = {}): string {
+  const place = { portal, site: forwarded.site }
+  const url = pageUrl(place, '/signin', { ...query, rd: urlOf(forwarded) })
+  return url.length <= max ? url : pageUrl(place, '/signin', query)
+}
+
+function refuse(checked: Checked, request: CheckRequest, reply: FastifyReply): void {
+  const { portal, forwarded, session } = checked
+  if (!session || kindOf(forwarded.method, request.headers) !== 'navigation')
+    throw new FwaError('FWA_FORBIDDEN', `this account may not pass the portal ${portal.name} here`)
+  const page = refusedPage({
+    portal,
+    profile: session.profile,
+    switchHref: signInUrl(checked, MAX_LINK, { switch: '1' }),
+    requestId: request.id,
+  })
+  sendPage(reply, 403, page)
+}

@@ -1,0 +1,55 @@
+import type { Profile } from '@gatehouse/profile'
+import type { Portal, Site } from '../portal.ts'
+import type { SignToken } from './token.ts'
+
+/** A person who signed in at a portal, as the verified session token says. Frozen: it is shared. */
+export interface Session {
+  /** Random, one per login; what logout revokes. */
+  readonly sid: string
+  readonly portal: string
+  /** URL of the portal (claim `iss`). */
+  readonly issuer: string
+  /** The cookie domain (claim `aud`). */
+  readonly domain: string
+  readonly profile: Profile
+  /** The token itself, its cookie chunks joined. */
+  readonly token: string
+  /** Milliseconds. */
+  readonly issuedAt: number
+  readonly expiresAt: number
+}
+
+/** The sessions of all portals. */
+export interface Sessions {
+  /**
+   * The session that a Cookie header holds: of this portal and site, unexpired, not revoked, of a
+   * provider that the portal still has. Synchronous; on a repeated cookie one map lookup.
+   */
+  read(portal: Portal, site: Site, cookieHeader: string | undefined): Session | undefined
+  /** The same for a bare token (verify), of any of the sites. */
+  verify(portal: Portal, token: string): Session | undefined
+  /**
+   * Makes a session and the Set-Cookie values for it, those that clear left-over chunks included.
+   *
+   * @throws FwaError FWA_SESSION_TOO_LARGE
+   */
+  create(
+    portal: Portal,
+    site: Site,
+    profile: Profile,
+    cookieHeader: string | undefined,
+    sign: SignToken,
+  ): { session: Session; setCookies: string[] }
+  /**
+   * Ends a session for good: here at once, on every instance that shares the folder within a second,
+   * also after a restart.
+   *
+   * @throws FwaError FWA_STORE_UNAVAILABLE: the session goes on
+   */
+  revoke(session: Session): void
+  /** Set-Cookie values that take every session cookie of the portal away, chunks included. */
+  clear(portal: Portal, site: Site, cookieHeader: string | undefined): string[]
+  /** Whether revocations can be written, and those of other instances read. */
+  storeIsUp(): boolean
+  close(): void
+}

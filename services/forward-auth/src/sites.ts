@@ -1,0 +1,49 @@
+import { type Host, parseHostPort } from '@gatehouse/net'
+import { LRUCache } from 'lru-cache'
+import type { Site } from './portal.ts'
+
+const MAX_KNOWN = 1_000
+const MAX_LENGTH = 260
+
+/** Where a request was sent to. */
+export interface Place {
+  readonly site: Site
+  /** Canonical host, and the port if one was given. */
+  readonly authority: string
+}
+
+/** The cookie domains of the configuration. */
+export interface Sites {
+  readonly all: readonly Site[]
+  /** The place that a Host header names, if it is on one of the domains. */
+  find(hostHeader: string): Place | undefined
+}
+
+/** Makes {@link Sites}; what it was asked before costs one lookup. */
+export function createSites(all: readonly Site[]): Sites {
+  const known = new LRUCache<string, Place>({ max: MAX_KNOWN })
+  return {
+    all,
+    find(hostHeader) {
+      const place = known.get(hostHeader)
+      if (place || hostHeader.length > MAX_LENGTH) return place
+      const found = locate(all, hostHeader)
+      if (found) known.set(hostHeader, found)
+      return found
+    },
+  }
+}
+
+/** Whether the host is the domain or below it. */
+export function isUnder(domain: string, { name, ip }: Host): boolean {
+  return name === domain || (!ip && name.endsWith(`.${domain}`))
+}
+
+function locate(all: readonly Site[], hostHeader: string): Place | undefined {
+  const parsed = parseHostPort(hostHeader)
+  const site = parsed && all.find(({ domain }) => isUnder(domain, parsed.host))
+  if (!parsed || !site) return undefined
+  const { host, port } = parsed
+  const name = host.ip?.version === 6 ? `[${host.name}]` : host.name
+  return { site, authority: port === undefined ? name : `${name}:${port}` }
+}

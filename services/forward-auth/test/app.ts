@@ -1,0 +1,108 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Writable } from 'node:stream'
+import { fromClaims } from '@gatehouse/profile'
+import { createLogger } from '@gatehouse/service-kit'
+import { manualClock } from '@gatehouse/service-kit/testing'
+import type { FastifyInstance, InjectOptions, LightMyRequestResponse } from 'fastify'
+import { buildApp } from '../src/app.ts'
+import { loadForwardAuthConfig } from '../src/config/load.ts'
+import type { ForwardAuthConfig } from '../src/config/schema.ts'
+import type {} from '../src/plugins/session-jwt.ts'
+import { openService, type Service } from '../src/service.ts'
+import type { RequestHeaders, Shape } from './shapes.ts'
+
+/** The provider of tests that sign nobody in: nothing listens there. */
+export const CORP = `{ type: openIDConnect, name: corp, issuerUrl: "http://localhost:1", clientId: a, clientSecret: b }`
+export const SESSION_KEY = 'session: { keys: [{ secret: 0123456789abcdef0123456789abcdef }] }'
+export const DOMAINS = 'domains: [{ domain: example.com, authHost: auth.example.com }]'
+
+/** Domains and portals as YAML. */
+export const yamlOf = (portals: string, rest = '') =>
+  `${DOMAINS}\n${SESSION_KEY}\n${rest}\nportals:\n${portals}`
+
+/** One portal with the provider `corp`. */
+export const portalOf = (name: string, options = '') =>
+  `  - { name: ${name}, providers: [${CORP}]${options && `, ${options}`} }\n`
+
+export interface TestApp {
+  readonly app: FastifyInstance
+  readonly service: Service
+  readonly clock: ReturnType<typeof manualClock>
+  /** Every line of the log so far, parsed. */
+  readonly log: readonly Record<string, unknown>[]
+  /** Reads another configuration and takes it up. */
+  reload(yaml: string): Promise<void>
+  /** The Cookie header of somebody who has just signed in. */
+  signIn(portal: string, claims?: object, options?: { provider?: string; domain?: string }): string
+  /** A check as a proxy sends it, with more headers or other ones. */
+  check(
+    shape: Shape,
+    headers?: RequestHeaders,
+    options?: { portal?: string; query?: string; remoteAddress?: string },
+  ): Promise<LightMyRequestResponse>
+}
+
+type Teardown = { teardown(close: () => unknown): void }
+
+/** The whole service of a configuration, without a listener. */
+export async function startApp(
+  t: Teardown,
+  yaml: string,
+  change: (service: Service) => Service = (service) => service,
+): Promise<TestApp> {
+  const folder = await mkdtemp(join(tmpdir(), 'forward-auth-'))
+  t.teardown(() => rm(folder, { recursive: true }))
+  const file = join(folder, 'config.yaml')
+  const load = async (text: string): Promise<ForwardAuthConfig> => {
+    await writeFile(file, text)
+    return (await loadForwardAuthConfig(file, {})).value
+  }
+
+  const lines: Record<string, unknown>[] = []
+  const stream = new Writable({
+    write(chunk, _encoding, done) {
+      lines.push(
+        ...String(chunk)
+          .trim()
+          .split('\n')
+          .map((line) => JSON.parse(line)),
+      )
+      done()
+    },
+  })
+  const clock = manualClock()
+  const log = createLogger({ name: 'test', level: 'info', format: 'json', stream })
+  const config = await load(yaml)
+  const service = change(await openService(config, { clock, log }))
+  t.teardown(() => service.close())
+  const app = await buildApp(config.server.basePath, { service, log })
+  t.teardown(() => app.close())
+
+  return {
+    app,
+    service,
+    clock,
+    log: lines,
+    reload: async (text) => service.reload(await load(text)),
+    signIn(name, claims = {}, { provider = 'corp', domain = 'example.com' } = {}) {
+      const portal = service.portals().get(name)
+      const site = service.sites.all.find((each) => each.domain === domain)
+      if (!portal || !site) throw new Error(`no ${name} at ${domain}`)
+      const profile = fromClaims(provider, { sub: 'ada', ...claims })
+      const made = service.sessions.create(portal, site, profile, undefined, app.signToken)
+      return made.setCookies.map((cookie) => cookie.split(';')[0]).join('; ')
+    },
+    check: ({ method, path, headers: sent }, headers = {}, options = {}) => {
+      const { portal = 'main', query = '', ...rest } = options
+      const url = `/portals/${portal}${path}${query}`
+      return app.inject({
+        ...rest,
+        method: method as NonNullable<InjectOptions['method']>,
+        url,
+        headers: { ...sent, ...headers },
+      })
+    },
+  }
+}

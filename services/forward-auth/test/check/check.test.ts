@@ -1,0 +1,353 @@
+import { type Condition, fromClaims } from '@gatehouse/profile'
+import fc from 'fast-check'
+import t from 'tap'
+import { createConditionReader } from '../../src/check/condition.ts'
+import { type Decision, decide } from '../../src/check/decide.ts'
+import { encodeJson, encodeList, encodeText } from '../../src/check/encode.ts'
+import { anonymousHeaders, identityHeaders } from '../../src/check/headers.ts'
+import { kindOf, type RequestKind } from '../../src/check/kind.ts'
+import { createHeaders, createUser, type HeadersConfig } from '../../src/config/headers.ts'
+import type { Portal } from '../../src/portal.ts'
+import { createSeldom } from '../../src/seldom.ts'
+import type { Session } from '../../src/session/session.ts'
+
+const session = (claims: object = {}, provider = 'corp'): Session => ({
+  sid: 'sid',
+  portal: 'main',
+  issuer: 'https://auth.example.com/portals/main',
+  domain: 'example.com',
+  profile: fromClaims(provider, { sub: 'ada', ...claims }),
+  token: 'header.payload.signature',
+  issuedAt: 0,
+  expiresAt: 1,
+})
+const portal = (rest: Partial<Portal> = {}): Portal => ({
+  name: 'main',
+  title: 'main',
+  accent: '#123456',
+  providers: new Map(),
+  admits: () => true,
+  policies: new Map(),
+  conditionHeader: false,
+  headers: [],
+  tokenHeader: undefined,
+  preflight: false,
+  sessionLifetime: 1,
+  loginLifetime: 1,
+  alwaysShowProviders: false,
+  ...rest,
+})
+
+t.test('mistake 9: somebody who opens a page, a preflight, a program', async (t) => {
+  const html = { accept: 'text/html,*/*;q=0.8' }
+  const preflight = { origin: 'https://x.test', 'access-control-request-method': 'PUT' }
+  const table: [kind: RequestKind, method: string, headers: Record<string, string>, why: string][] =
+    [
+      ['navigation', 'GET', { 'sec-fetch-mode': 'navigate' }, 'a browser says so'],
+      ['navigation', 'POST', { 'sec-fetch-mode': 'navigate' }, 'of a form too'],
+      ['navigation', 'GET', html, 'an old browser'],
+      ['navigation', 'HEAD', { accept: 'TEXT/HTML' }, 'HEAD'],
+      ['api', 'POST', html, 'a POST that nothing says is of a form'],
+      ['api', 'GET', { ...html, 'sec-fetch-mode': 'cors' }, 'fetch that accepts HTML'],
+      ['api', 'GET', { ...html, 'sec-fetch-mode': 'websocket' }, 'WebSocket'],
+      ['api', 'GET', { ...html, upgrade: 'websocket' }, 'WebSocket of an old browser'],
+      ['api', 'GET', { ...html, 'x-requested-with': 'XMLHttpRequest' }, 'XHR of a library'],
+      ['api', 'GET', { accept: 'application/json' }, 'a program'],
+      ['api', 'GET', { accept: '*/*' }, 'curl'],
+      ['api', 'GET', {}, 'nothing at all'],
+      ['preflight', 'OPTIONS', preflight, 'a preflight'],
+      ['preflight', 'OPTIONS', { ...preflight, 'sec-fetch-mode': 'cors' }, 'as browsers send it'],
+      ['api', 'OPTIONS', { ...preflight, cookie: 'a=b' }, 'with a cookie it is none'],
+      ['api', 'OPTIONS', { ...preflight, authorization: 'x' }, 'nor with credentials'],
+      ['api', 'OPTIONS', { ...preflight, 'x-http-method-override': 'PUT' }, 'nor as another one'],
+      ['api', 'OPTIONS', { origin: 'https://x.test' }, 'nor without a method to come'],
+      ['api', 'OPTIONS', { 'access-control-request-method': 'PUT' }, 'nor without an origin'],
+      ['api', 'GET', preflight, 'nor by GET'],
+    ]
+  for (const [kind, method, headers, why] of table) t.equal(kindOf(method, headers), kind, why)
+})
+
+t.test('decisions', async (t) => {
+  const yes: Condition = () => true
+  const no: Condition = () => false
+  const ada = session()
+  const table: [
+    Decision,
+    Partial<Portal>,
+    Session | undefined,
+    Condition | undefined,
+    RequestKind,
+  ][] = [
+    ['allow', {}, ada, undefined, 'api'],
+    ['allow', {}, ada, yes, 'navigation'],
+    ['forbidden', {}, ada, no, 'api'],
+    ['forbidden', { admits: () => false }, ada, undefined, 'api'],
+    ['forbidden', { admits: () => false }, ada, yes, 'navigation'],
+    ['forbidden', { preflight: true }, ada, no, 'preflight'],
+    ['sign-in', {}, undefined, undefined, 'navigation'],
+    ['sign-in', { preflight: true }, undefined, yes, 'navigation'],
+    ['no-session', {}, undefined, yes, 'api'],
+    ['no-session', { preflight: true }, undefined, yes, 'api'],
+    ['no-session', {}, undefined, undefined, 'preflight'],
+    ['preflight', { preflight: true }, undefined, undefined, 'preflight'],
+  ]
+  for (const [decision, rest, who, condition, kind] of table)
+    t.equal(
+      decide(portal(rest), who, condition, () => kind),
+      decision,
+      `${decision}: ${JSON.stringify(rest)} ${kind}`,
+    )
+  const odd = 'yes' as unknown as boolean
+  t.equal(
+    decide(portal({ admits: () => odd }), ada, undefined, () => 'api'),
+    'forbidden',
+  )
+  t.equal(
+    decide(
+      portal(),
+      ada,
+      () => odd,
+      () => 'api',
+    ),
+    'forbidden',
+    'only true passes',
+  )
+})
+
+t.test('conditions', async (t) => {
+  const admin = session({ groups: ['admin'] }).profile
+  const nobody = session().profile
+  const policies = new Map<string, Condition>([['admin', ({ claims }) => 'groups' in claims]])
+  const read = createConditionReader(portal({ policies }))
+  const isAdmin = `if=${encodeURIComponent('Group("admin")')}`
+
+  t.equal(read('', undefined), undefined, 'none')
+  for (const query of ['policy=admin', isAdmin, 'if=Group(%22admin%22)', 'if=Group("admin")']) {
+    t.equal(read(query, undefined)?.(admin), true, query)
+    t.equal(read(query, undefined)?.(nobody), false, `${query}, nobody`)
+    t.equal(read(query, undefined), read(query, undefined), `${query}, compiled once`)
+  }
+  t.equal(read('policy=any', undefined)?.(nobody), true, 'any is built in')
+
+  const refused: [query: string, code: string][] = [
+    ['policy=nope', 'FWA_POLICY_UNKNOWN'],
+    ['policy=', 'FWA_POLICY_UNKNOWN'],
+    ['policy=__proto__', 'FWA_POLICY_UNKNOWN'],
+    ['polcy=admin', 'FWA_PARAMETER_UNKNOWN'],
+    ['IF=true', 'FWA_PARAMETER_UNKNOWN'],
+    ['&', 'FWA_PARAMETER_UNKNOWN'],
+    [`${isAdmin}&policy=admin`, 'PROFILE_CONDITION_TWICE'],
+    ['policy=admin&policy=any', 'PROFILE_CONDITION_TWICE'],
+    ['if=true&if=true', 'PROFILE_CONDITION_TWICE'],
+    ['if=', 'PROFILE_CONDITION_INVALID'],
+    ['if=Group(', 'PROFILE_CONDITION_INVALID'],
+    [`if=${'x'.repeat(2_000)}`, 'PROFILE_CONDITION_TOO_LONG'],
+  ]
+  for (const [query, code] of refused)
+    t.throws(() => read(query, undefined), { code }, `attack 29: ${query.slice(0, 40)}`)
+  t.throws(() => read('if="x"', undefined), { code: 'PROFILE_CONDITION_INVALID' }, 'mistake 17')
+
+  t.throws(
+    () => read('', 'true'),
+    { code: 'FWA_CONDITION_HEADER', message: /`conditionHeader` of the portal main is off/ },
+    'a header that is not read denies, and the log names the option',
+  )
+  const withHeader = createConditionReader(portal({ conditionHeader: true }))
+  t.equal(withHeader('', 'Group("admin")')?.(admin), true)
+  t.equal(withHeader('', 'Group("admin")')?.(nobody), false)
+  t.equal(withHeader('', undefined), undefined)
+  t.throws(() => withHeader('', ''), { code: 'PROFILE_CONDITION_INVALID' }, 'empty')
+  t.throws(() => withHeader('policy=any', 'true'), { code: 'PROFILE_CONDITION_TWICE' })
+})
+
+t.test('mistake 5: a bounded number of conditions is kept', async (t) => {
+  const read = createConditionReader(portal())
+  const first = read('if=Group("first")', undefined)
+  for (let i = 0; i < 150; i++) read(`if=Group("${i}")`, undefined)
+  t.equal(read('if=Group("first")', undefined), first, 'kept while there is room')
+  for (let i = 0; i < 250; i++) read(`if=Group("${i}")`, undefined)
+  t.not(read('if=Group("first")', undefined), first, 'and made anew after others took its place')
+})
+
+t.test('attack 21, mistake 25: texts and lists on the wire', async (t) => {
+  const texts: [string, string][] = [
+    ['Ada Lovelace', 'Ada Lovelace'],
+    ['Zoë', 'Zo%C3%AB'],
+    ['100%', '100%25'],
+    ['%C3%AB', '%25C3%25AB'],
+    [' x ', '%20x%20'],
+    ['😀', '%F0%9F%98%80'],
+    ['', ''],
+  ]
+  for (const [text, wire] of texts) t.equal(encodeText(text), wire, JSON.stringify(text))
+  t.equal(encodeList(['a b', 'c,d', ' admin', 'ü']), 'a b,c%2Cd,%20admin,%C3%BC')
+  t.equal(encodeList([]), '')
+  t.equal(encodeJson({ a: 'ü😀\u2028\x7f' }), '{"a":"\\u00fc\\ud83d\\ude00\\u2028\\u007f"}')
+
+  const plain = fc.string({ unit: 'grapheme' }).filter((text) => !/\p{Cc}/u.test(text))
+  fc.assert(
+    fc.property(fc.array(plain, { minLength: 1 }), (entries) => {
+      const wire = encodeList(entries)
+      t.match(wire, /^[ -~]*$/)
+      t.same(
+        wire.split(',').map((entry) => decodeURIComponent(entry.trim())),
+        entries,
+      )
+    }),
+    { numRuns: 300 },
+  )
+})
+
+t.test('headers of presets and lists', async (t) => {
+  const ada = session({
+    name: 'Ada Lovelace',
+    preferred_username: 'ada.l',
+    email: 'ada@example.com',
+    email_verified: true,
+    groups: ['admin', 'ops'],
+    level: 3,
+    tags: ['a', 'b'],
+    address: { country: 'GB' },
+  })
+  const bare = session()
+  const of = (config: HeadersConfig, who: Session, rest: Partial<Portal> = {}) => {
+    const headers = createHeaders(config, createUser(undefined, false))
+    const {
+      'cache-control': cache,
+      'content-type': type,
+      ...identity
+    } = identityHeaders(portal({ headers, ...rest }), who)
+    t.same([cache, type], ['no-store', 'text/plain; charset=utf-8'])
+    return identity
+  }
+  t.strictSame(of('default', ada), {
+    'x-forwarded-user': 'ada',
+    'x-forwarded-displayname': 'Ada Lovelace',
+    'x-authenticated-user': JSON.stringify({
+      provider: 'corp',
+      portal: 'main',
+      user: {
+        id: 'ada',
+        name: { full: 'Ada Lovelace' },
+        groups: ['admin', 'ops'],
+        email: { address: 'ada@example.com', verified: true },
+      },
+    }),
+  })
+  t.strictSame(of('remote-*', ada), {
+    'remote-user': 'ada',
+    'remote-name': 'Ada Lovelace',
+    'remote-email': 'ada@example.com',
+    'remote-groups': 'admin,ops',
+  })
+  t.strictSame(of(['x-auth-request-*'], ada), {
+    'x-auth-request-user': 'ada',
+    'x-auth-request-email': 'ada@example.com',
+    'x-auth-request-preferred-username': 'ada.l',
+    'x-auth-request-groups': 'admin,ops',
+  })
+  const rows: HeadersConfig = [
+    { name: 'X-Level', claim: 'level' },
+    { name: 'X-Tags', claim: 'tags' },
+    { name: 'X-Address', claim: 'address' },
+    { name: 'X-Portal', property: 'portal' },
+    { name: 'X-Provider', property: 'provider' },
+  ]
+  t.strictSame(of(rows, ada, { tokenHeader: 'x-token' }), {
+    'x-level': '3',
+    'x-tags': 'a,b',
+    'x-address': '{"country":"GB"}',
+    'x-portal': 'main',
+    'x-provider': 'corp',
+    'x-token': 'header.payload.signature',
+  })
+  t.strictSame(of([], ada), {}, 'none')
+
+  t.test('attack 18: each is there, empty without a value', async (t) => {
+    const config: HeadersConfig = [
+      'remote-*',
+      'x-auth-request-*',
+      { name: 'X-Level', claim: 'level' },
+    ]
+    const sent = of(config, bare)
+    t.same(
+      Object.entries(sent).filter(([, value]) => value !== ''),
+      [
+        ['remote-user', 'ada'],
+        ['x-auth-request-user', 'ada'],
+      ],
+    )
+    t.equal(Object.keys(sent).length, 9)
+    const nobody = anonymousHeaders(
+      portal({
+        headers: createHeaders(config, createUser(undefined, false)),
+        tokenHeader: 'x-token',
+      }),
+    )
+    t.same(
+      Object.entries(nobody).filter(([, value]) => value === '').length,
+      10,
+      'and all of them empty for a preflight',
+    )
+  })
+
+  t.test('attack 28: an address that is not verified is nobody’s', async (t) => {
+    const unverified = session({ email: 'ada@example.com' })
+    const config: HeadersConfig = ['default', 'remote-*', { name: 'X-Mail', claim: 'email' }]
+    t.notMatch(JSON.stringify(of(config, unverified)), 'example.com')
+    const byEmail = createUser('email', false)
+    t.equal(byEmail(unverified), '')
+    t.equal(byEmail(ada), 'ada@example.com')
+  })
+})
+
+t.test('mistake 11: the same subject of two providers is two users', async (t) => {
+  const table = [
+    [createUser(undefined, true), 'one:ada', 'two:ada'],
+    [createUser(undefined, false), 'ada', 'ada'],
+    [createUser('subject', true), 'ada', 'ada'],
+  ] as const
+  for (const [user, one, two] of table)
+    t.same([user(session({}, 'one')), user(session({}, 'two'))], [one, two])
+})
+
+t.test('attack 21: what does not fit into a header is an error, never left out', async (t) => {
+  const portalWith = (claim: string) =>
+    portal({ headers: createHeaders([{ name: 'X-It', claim }], createUser(undefined, false)) })
+  const refused: [why: string, claims: object, message: RegExp][] = [
+    ['CR LF', { it: 'a\r\nX-Admin: 1' }, /x-it would hold a control character/],
+    ['NUL', { it: 'a\0' }, /control character/],
+    ['CR LF in a list', { it: ['a', 'b\n'] }, /control character/],
+    ['too long', { it: '€'.repeat(1_000) }, /x-it would have 9000 characters, more than 8192/],
+    ['not known', { _claim_names: { it: 'elsewhere' } }, /x-it has no known value/],
+    ['half a character', { it: '\ud800' }, /x-it has no known value/],
+  ]
+  for (const [why, claims, message] of refused)
+    t.throws(
+      () => identityHeaders(portalWith('it'), session(claims)),
+      { code: 'FWA_IDENTITY_UNSENDABLE', message },
+      why,
+    )
+})
+
+t.test('headers are made once per session, and anew for another portal', async (t) => {
+  let made = 0
+  const headers = [{ name: 'x-it', value: () => String(++made) }]
+  const [one, two] = [portal({ headers }), portal({ headers })]
+  const ada = session()
+  t.equal(identityHeaders(one, ada), identityHeaders(one, ada))
+  t.equal(made, 1)
+  t.equal(identityHeaders(two, ada)['x-it'], '2', 'as after a reload')
+})
+
+t.test('the log is told of the same thing once a minute', async (t) => {
+  let now = 0
+  const told: string[] = []
+  const seldom = createSeldom(() => now)
+  const tell = (key: string) => seldom(key, () => told.push(`${key}${now}`))
+  for (now of [0, 1, 59_999, 60_000]) {
+    tell('a')
+    tell('b')
+  }
+  t.same(told, ['a0', 'b0', 'a60000', 'b60000'])
+})

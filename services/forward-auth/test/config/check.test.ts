@@ -1,0 +1,268 @@
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { ConfigError } from '@gatehouse/service-kit'
+import t from 'tap'
+import { loadForwardAuthConfig } from '../../src/config/load.ts'
+
+const LEAST = `
+domains:
+  - domain: example.com
+    authHost: auth.example.com
+portals:
+  - name: main
+    providers:
+      - type: openIDConnect
+        name: corp
+        issuerUrl: https://idp.example.com
+        clientId: gatehouse
+        clientSecret: not-so-secret
+`
+const FOLDER = t.testdir({})
+
+async function load(yaml: string, env: Record<string, string> = {}) {
+  const file = join(FOLDER, 'config.yaml')
+  await writeFile(file, yaml)
+  return (await loadForwardAuthConfig(file, env)).value
+}
+
+/** The faults as `line:column path message`. */
+async function faultsOf(yaml: string): Promise<string[]> {
+  try {
+    await load(yaml)
+    return []
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    return error.faults.map(
+      ({ line, column, path, message }) => `${line}:${column} ${path} ${message}`,
+    )
+  }
+}
+
+t.test('the least that is needed, and what it means', async (t) => {
+  const config = await load(LEAST)
+  t.match(config, {
+    server: { host: '127.0.0.1', port: 4181, basePath: '' },
+    metrics: { enabled: true, host: '127.0.0.1', port: 9465 },
+    session: { lifetime: 8 * 3_600_000 },
+    storage: { path: join(FOLDER, 'data') },
+    portals: [{ headers: 'default', conditionHeader: false, preflight: false, policies: {} }],
+  })
+  t.equal(config.server.trustedProxies, undefined, 'loopback only')
+})
+
+t.test('mistake 3: a secret from a file, without its line break', async (t) => {
+  const secret = 'a'.repeat(40)
+  await writeFile(join(FOLDER, 'key'), `${secret}\n`)
+  const { session } = await load(`${LEAST}session: { keys: [{ secretFile: key }] }\n`)
+  t.same(session.keys, [{ secret }])
+})
+
+t.test('faults of the whole', async (t) => {
+  const table: [why: string, yaml: string, fault: string][] = [
+    ['unknown key', 'sesion: {}', '/sesion is not a known key, did you mean session?'],
+    [
+      'mistake 20: client certificates without one of the server',
+      'server: { tls: { clientCaFile: ca.pem } }',
+      '/server/tls/certFile is missing',
+    ],
+    ['base path', 'server: { basePath: gate/ }', '/server/basePath must match'],
+    [
+      'no network',
+      'server: { trustedProxies: [10.0.0.0/8, proxy.example.com] }',
+      '/server/trustedProxies/1 is not an IP address or network',
+    ],
+    [
+      'host bits',
+      'server: { trustedProxies: [10.1.2.3/8] }',
+      '/server/trustedProxies/0 is not a network: the bits behind the prefix must be zero',
+    ],
+    ['short key', 'session: { keys: [{ secret: short }] }', '/session/keys/0/secret'],
+    ['no key', 'session: { keys: [] }', '/session/keys'],
+    ['too short', 'session: { lifetime: 10s }', '/session/lifetime must be from 1m to 90d'],
+    ['too long', 'session: { lifetime: 91d }', '/session/lifetime must be from 1m to 90d'],
+  ]
+  for (const [why, yaml, fault] of table) {
+    const [first = '', ...others] = await faultsOf(`${yaml}\n${LEAST}`)
+    t.match(first, fault, why)
+    t.match(first, /^1:\d+ /, `${why}: located`)
+    t.same(
+      others.filter((other) => !other.includes('/server/tls')),
+      [],
+      `${why}: alone`,
+    )
+  }
+})
+
+t.test('faults of domains', async (t) => {
+  const table: [rows: string, fault: string | undefined][] = [
+    ['[{ domain: example.com }]', undefined],
+    ['[{ domain: localhost, authHost: "http://auth.localhost:8080" }]', undefined],
+    ['[{ domain: example.com }, { domain: example.org }]', undefined],
+    ['[{ domain: example.com }, { domain: badexample.com }]', undefined],
+    ['[{ domain: 10.0.0.1, authHost: "10.0.0.1:8443" }]', undefined],
+    ['[]', '/domains '],
+    ['[{ domain: "*.example.com" }]', '/domains/0/domain is not a host name'],
+    ['[{ domain: "https://example.com" }]', '/domains/0/domain is not a host name'],
+    [
+      '[{ domain: example.com, authHost: auth.example.org }]',
+      '/domains/0/authHost is not on or below example.com',
+    ],
+    [
+      '[{ domain: example.com, authHost: badexample.com }]',
+      '/domains/0/authHost is not on or below example.com',
+    ],
+    [
+      '[{ domain: example.com, authHost: "auth.example.com/x" }]',
+      '/domains/0/authHost is not a host',
+    ],
+    [
+      '[{ domain: example.com, authHost: "a@auth.example.com" }]',
+      '/domains/0/authHost is not a host',
+    ],
+    [
+      '[{ domain: example.com, authHost: "http://auth.example.com" }]',
+      '/domains/0/authHost is plain http, which only loopback names may be',
+    ],
+    [
+      '[{ domain: example.com, authHost: "ftp://auth.example.com" }]',
+      '/domains/0/authHost is not a host',
+    ],
+    [
+      '[{ domain: example.com }, { domain: app.EXAMPLE.com. }]',
+      '/domains/1/domain is covered by example.com',
+    ],
+    [
+      '[{ domain: example.com }, { domain: Example.com }]',
+      '/domains/0/domain is covered by Example.com',
+    ],
+  ]
+  const rest = LEAST.slice(LEAST.indexOf('portals:'))
+  for (const [rows, fault] of table) {
+    const [first] = await faultsOf(`domains: ${rows}\n${rest}`)
+    if (fault === undefined) t.equal(first, undefined, rows)
+    else t.match(first, fault, rows)
+  }
+})
+
+const corp =
+  '{ type: openIDConnect, name: corp, issuerUrl: "https://idp.example.com", clientId: a, clientSecret: b }'
+const google = '{ type: google, name: google, clientId: a, clientSecret: b }'
+
+t.test('faults of portals', async (t) => {
+  const portal = (rest: string, providers = `[${corp}]`) =>
+    `portals: [{ name: main, providers: ${providers}, ${rest} }]`
+  const table: [why: string, yaml: string, ...faults: string[]][] = [
+    ['fine', portal('title: Apps')],
+    [
+      'name grammar',
+      `portals: [{ name: Main_1, providers: [${corp}] }]`,
+      '/portals/0/name must match',
+    ],
+    [
+      'name twice',
+      `portals: [{ name: a, providers: [${corp}] }, { name: a, providers: [${corp}] }]`,
+      '/portals/1/name is the name of another one: a',
+    ],
+    ['no provider', portal('', '[]'), '/portals/0/providers '],
+    [
+      'provider twice',
+      portal('', `[${corp}, ${corp}]`),
+      '/portals/0/providers/1/name is the name of another one: corp',
+    ],
+    [
+      'public provider without allow',
+      portal('', `[${google}]`),
+      '/portals/0/providers/0 lets anyone make an account there',
+    ],
+    ['public provider, anyone', portal('allow: anyone', `[${google}]`)],
+    [
+      'public provider with a rule of its own',
+      portal('', `[${google.replace(' }', ', allow: { emailDomains: [example.com] } }')}]`),
+    ],
+    [
+      'tailscale without a list of proxies',
+      portal('', '[{ type: tailscaleWhois, name: ts }]'),
+      '/portals/0/providers/0/type needs server.trustedProxies',
+    ],
+    [
+      'a rule that does not compile',
+      portal('allow: \'Group("a") &&\''),
+      '/portals/0/allow unexpected end, at column 14',
+    ],
+    [
+      'a policy that does not compile',
+      portal('policies: { admin: \'Grup("a")\' }'),
+      '/portals/0/policies/admin the function Grup is not offered here, at column 1',
+    ],
+    [
+      'a policy that is built in',
+      portal("policies: { any: 'true' }"),
+      '/portals/0/policies/any is built in',
+    ],
+    [
+      'a policy with a bad name',
+      portal("policies: { A_B: 'true' }"),
+      '/portals/0/policies/A_B is not a known key',
+    ],
+    ['preset', portal('headers: remote-*')],
+    [
+      'presets and headers',
+      portal('headers: [default, x-auth-request-*, { name: X-Mail, claim: email }]'),
+    ],
+    ['no headers', portal('headers: []')],
+    ['no preset', portal('headers: remote'), '/portals/0/headers must be'],
+    [
+      'header name',
+      portal('headers: [{ name: "X Mail", claim: email }]'),
+      '/portals/0/headers/0/name is not a header name of letters, digits and hyphens',
+    ],
+    [
+      'attack 17: header with an underscore',
+      portal('headers: [{ name: X_Mail, claim: email }]'),
+      '/portals/0/headers/0/name is not a header name',
+    ],
+    [
+      'header twice',
+      portal('headers: [default, { name: x-forwarded-USER, property: id }]'),
+      '/portals/0/headers/1/name sends x-forwarded-user a second time',
+    ],
+    [
+      'token in a header that is used',
+      portal('tokenHeader: X-Forwarded-User'),
+      '/portals/0/tokenHeader sends x-forwarded-user a second time',
+    ],
+    [
+      'hop by hop',
+      portal('headers: [{ name: Connection, property: id }, { name: TE, property: id }]'),
+      '/portals/0/headers/0/name cannot be used: connection',
+      '/portals/0/headers/1/name cannot be used: te',
+    ],
+    [
+      'a header that the check reads',
+      portal('tokenHeader: X-Forwarded-Host'),
+      '/portals/0/tokenHeader cannot be used: x-forwarded-host',
+    ],
+    [
+      'lifetimes',
+      portal('sessionLifetime: 1s, loginLifetime: 2h'),
+      '/portals/0/sessionLifetime must be from 1m to 90d',
+      '/portals/0/loginLifetime must be from 30s to 1h',
+    ],
+    ['colour', portal('accent: "red;}"'), '/portals/0/accent must match'],
+  ]
+  for (const [why, yaml, ...expected] of table) {
+    const faults = await faultsOf(`domains: [{ domain: example.com }]\n${yaml}\n`)
+    t.match(faults, expected, why)
+    t.equal(faults.length, expected.length, `${why}: nothing else`)
+  }
+})
+
+t.test('no fault shows a secret', async (t) => {
+  const secret = 'canary-7f3a'
+  const faults = await faultsOf(
+    `session: { keys: [{ secret: ${secret} }] }\nx: ${secret}\n${LEAST}`,
+  )
+  t.equal(faults.length, 2)
+  t.notMatch(faults.join(), secret)
+  t.match(await readFile(join(FOLDER, 'config.yaml'), 'utf8'), secret)
+})

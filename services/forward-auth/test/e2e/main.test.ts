@@ -1,0 +1,190 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFile, writeFile } from 'node:fs/promises'
+import { type RequestOptions, request } from 'node:https'
+import { createServer } from 'node:net'
+import { dirname, join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { connect, type TLSSocket } from 'node:tls'
+import { fileURLToPath } from 'node:url'
+import { createLogger } from '@gatehouse/service-kit'
+import t, { type Test } from 'tap'
+import { serve } from '../../src/cli/serve.ts'
+import { loadForwardAuthConfig } from '../../src/config/load.ts'
+import { DOMAINS, portalOf, SESSION_KEY } from '../app.ts'
+import { SHAPES } from '../shapes.ts'
+
+const MAIN = fileURLToPath(import.meta.resolve('../../src/main.ts'))
+const FIXTURES = fileURLToPath(import.meta.resolve('../fixtures'))
+const PORTAL = `portals:\n${portalOf('main')}`
+const { Host: _, ...TRAEFIK } = SHAPES[0]?.headers ?? {}
+const CHECK = { ...TRAEFIK, accept: 'application/json' }
+
+/** A configuration file in a folder of its own. */
+async function createHome(t: Test, server: string, rest = PORTAL): Promise<string> {
+  const file = join(t.testdir({}), 'config.yaml')
+  const yaml = `server: ${server}\nmetrics: { enabled: false }\nlog: { format: json }\n${DOMAINS}\n${SESSION_KEY}\n${rest}`
+  await writeFile(file, yaml)
+  return file
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  server.close()
+  return typeof address === 'object' && address ? address.port : 0
+}
+
+function start(t: Test, args: readonly string[]): ChildProcess {
+  const child = spawn(process.execPath, ['--conditions=@gatehouse/source', MAIN, ...args], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  t.teardown(() => child.kill('SIGKILL'))
+  return child
+}
+
+async function run(t: Test, ...args: string[]) {
+  const child = start(t, args)
+  const [stdout, stderr, [code]] = await Promise.all([
+    textOf(child.stdout),
+    textOf(child.stderr),
+    once(child, 'exit'),
+  ])
+  return { code, stdout, stderr }
+}
+
+async function textOf(stream: NodeJS.ReadableStream | null): Promise<string> {
+  let text = ''
+  for await (const chunk of stream ?? []) text += chunk
+  return text
+}
+
+t.test('check-config', async (t) => {
+  const file = await createHome(t, '{}')
+  t.match(await run(t, 'check-config', '--config', file), { code: 0, stdout: `${file} is valid\n` })
+  const faulty = await createHome(t, '{}', PORTAL.replace('corp', 'Corp').replace('main', 'Main'))
+  t.match(await run(t, 'check-config', '--config', faulty), {
+    code: 1,
+    stderr:
+      /config\.yaml:7:\d+ \/portals\/0\/name must match .*\n.*\/portals\/0\/providers\/0\/name/,
+  })
+})
+
+t.test('wrong use', async (t) => {
+  t.match(await run(t, 'serv'), { code: 2, stderr: 'cannot do "serv"; see --help' })
+})
+
+t.test('serve: answers, is healthy, reloads and ends', async (t) => {
+  const port = await freePort()
+  const file = await createHome(t, `{ port: ${port} }`)
+  const down = await run(t, 'healthcheck', '--config', file)
+  t.match(down, { code: 1, stderr: /not ready: / }, 'before it runs')
+
+  const child = start(t, ['serve', '--config', file])
+  const lines: Record<string, unknown>[] = []
+  const waiting = new Map<string, () => void>()
+  createInterface({ input: child.stdout as NodeJS.ReadableStream }).on('line', (line) => {
+    lines.push(JSON.parse(line))
+    waiting.get(String(lines.at(-1)?.msg))?.()
+  })
+  const said = (msg: string) => new Promise<void>((resolve) => waiting.set(msg, resolve))
+  await said('ready')
+  t.match(await run(t, 'healthcheck', '--config', file), { code: 0, stdout: 'ready\n' })
+  const url = `http://127.0.0.1:${port}`
+  const check = async (portal: string) =>
+    (await fetch(`${url}/portals/${portal}`, { headers: CHECK })).status
+  t.same([await check('main'), await check('next')], [401, 404])
+
+  const yaml = await readFile(file, 'utf8')
+  await writeFile(file, yaml.replaceAll('name: main', 'name: next'))
+  const reloaded = said('configuration reloaded')
+  child.kill('SIGHUP')
+  await reloaded
+  t.same([await check('main'), await check('next')], [404, 401], 'another portal')
+
+  await writeFile(file, 'portals: []')
+  const refused = said('configuration not reloaded, the old one stays')
+  child.kill('SIGHUP')
+  await refused
+  t.equal(await check('next'), 401, 'a faulty configuration changes nothing')
+
+  const exited = once(child, 'exit')
+  child.kill('SIGTERM')
+  t.same(await exited, [0, null])
+})
+
+t.test('ready though a provider is down, which is told', async (t) => {
+  const file = await createHome(t, '{ port: 0 }')
+  const log = createLogger({ name: 'test', level: 'silent', format: 'json' })
+  const load = () => loadForwardAuthConfig(file, {})
+  const { url, service, close } = await serve({ loaded: await load(), log, load })
+  t.teardown(close)
+  // The provider is asked for the first time after the service has started.
+  while (service.readiness().degraded.length === 0) await new Promise(setImmediate)
+  const ready = await fetch(`${url}/readyz`)
+  t.equal(ready.status, 200)
+  t.same(await ready.json(), { status: 'ready', degraded: ['provider main/corp'] })
+})
+
+t.test('client certificates', async (t) => {
+  const read = (name: string) => readFile(join(FIXTURES, `${name}.pem`), 'utf8')
+  const tls = ['certFile: server.cert', 'keyFile: server.key', 'clientCaFile: client-ca.cert']
+    .map((row) => row.replace(': ', `: ${FIXTURES}/`).concat('.pem'))
+    .join(', ')
+  const port = await freePort()
+  const file = await createHome(t, `{ port: ${port}, trustedProxies: [], tls: { ${tls} } }`)
+  const log = createLogger({ name: 'test', level: 'silent', format: 'json' })
+  const load = () => loadForwardAuthConfig(file, {})
+  const { close } = await serve({ loaded: await load(), log, load })
+  t.teardown(close)
+
+  const ca = await read('server.cert')
+  const ask = async (options: RequestOptions & { session?: Buffer }): Promise<number> => {
+    const asked = request({
+      host: '127.0.0.1',
+      port,
+      path: '/portals/main',
+      headers: CHECK,
+      ca,
+      agent: false,
+      ...options,
+    })
+    asked.end()
+    const [response] = await once(asked, 'response')
+    response.resume()
+    return response.statusCode
+  }
+  const pair = async (name: string) => ({
+    cert: await read(`${name}.cert`),
+    key: await read(`${name}.key`),
+  })
+  t.equal(await ask(await pair('proxy')), 401, 'of the CA: trusted, so that it is answered')
+  t.equal(await ask({}), 403, 'mistake 20: none')
+  t.equal(await ask(await pair('stranger')), 403, 'of another CA')
+
+  const session = await ticketOf(connect({ host: '127.0.0.1', port, ca }))
+  t.equal(await ask({ session }), 403, 'none, in a session that was resumed')
+  t.match(
+    await run(t, 'healthcheck', '--config', file),
+    { code: 0 },
+    'mistake 21: the health check speaks TLS where the service does',
+  )
+
+  const nonsense = join(dirname(file), 'ca.pem')
+  await writeFile(nonsense, 'no certificate')
+  const { value, ...rest } = await load()
+  const broken = structuredClone(value)
+  Object.assign(broken.server.tls ?? {}, { clientCaFile: nonsense })
+  await t.rejects(serve({ loaded: { ...rest, value: broken }, log, load }), {
+    code: 'CONFIG_TLS_INVALID',
+    message: /ca\.pem holds no CA certificate in PEM/,
+  })
+})
+
+/** What a client needs to resume the session; TLS 1.3 sends it after the handshake. */
+async function ticketOf(socket: TLSSocket): Promise<Buffer> {
+  const [session] = await once(socket, 'session')
+  socket.end()
+  return session
+}

@@ -1,0 +1,65 @@
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import pkg from '../package.json' with { type: 'json' }
+import { ForwardAuthSchema } from '../src/config/schema.ts'
+import { FWA_ERRORS } from '../src/errors.ts'
+import { describeApi } from '../src/openapi.ts'
+import { VERSION } from '../src/version.ts'
+
+const SRC = join(import.meta.dirname, '../src')
+
+t.test('every code is thrown somewhere, and none is thrown that is not listed', async (t) => {
+  const files = (await readdir(SRC, { recursive: true })).filter(
+    (file) => file.endsWith('.ts') && file !== 'errors.ts',
+  )
+  const text = (await Promise.all(files.map((file) => readFile(join(SRC, file), 'utf8')))).join('')
+  const used = new Set([...text.matchAll(/(?<=['"])FWA_[A-Z_]+(?=['"])/g)].map(([code]) => code))
+  t.strictSame([...used].sort(), Object.keys(FWA_ERRORS))
+})
+
+t.test('every key of the configuration is described', async (t) => {
+  const walk = (schema: Schema, path: string): void => {
+    const { properties, items, anyOf } = schema
+    for (const [key, member] of Object.entries(properties ?? {})) walk(member, `${path}/${key}`)
+    if (items) walk(items, `${path}/*`)
+    for (const option of anyOf ?? []) if (option.properties) walk(option, path)
+    const isTag = schema.const !== undefined
+    const isLeaf = !properties && !items && !anyOf && !isTag && !path.endsWith('*')
+    if (isLeaf) t.ok(schema.description, path)
+  }
+  walk(ForwardAuthSchema as Schema, '')
+})
+
+t.test('the API is described, route by route, each once', async (t) => {
+  const { paths, info } = (await describeApi()) as Document
+  t.equal(info.version, VERSION)
+  t.equal(pkg.version, VERSION)
+  const names = Object.keys(paths)
+  for (const path of ['', '/signin', '/profile', '/profile.json', '/logout', '/authz/nginx'])
+    t.ok(
+      names.some((name) => name.replace(/\/$/, '') === `/portals/{portal}${path}`),
+      path,
+    )
+  t.ok(names.includes('/api/portals/{portal}/verify'))
+  t.notOk(
+    names.some((name) => name.startsWith('/portal/')),
+    'the other spelling is not',
+  )
+  for (const [path, operations] of Object.entries(paths))
+    for (const [verb, operation] of Object.entries(operations))
+      t.ok(operation.summary, `${verb} ${path}`)
+})
+
+interface Schema {
+  readonly description?: string
+  readonly const?: unknown
+  readonly properties?: Record<string, Schema>
+  readonly items?: Schema
+  readonly anyOf?: readonly Schema[]
+}
+
+interface Document {
+  readonly info: { readonly version: string }
+  readonly paths: Record<string, Record<string, { summary?: string }>>
+}

@@ -1,0 +1,73 @@
+import { hash, randomBytes } from 'node:crypto'
+import { setImmediate } from 'node:timers/promises'
+import { fromClaims } from '@gatehouse/profile'
+import { FwaError, type FwaErrorCode } from '../src/errors.ts'
+import type { RedirectProvider } from '../src/providers/provider.ts'
+
+/** A provider without a network, which keeps to what a login has to be bound by. */
+export function createFakeProvider(name = 'corp') {
+  const codes = new Map<string, { sub: string; nonce: string; challenge: string }>()
+  const state = {
+    failure: undefined as FwaErrorCode | undefined,
+    logoutUrl: undefined as URL | undefined,
+  }
+
+  function failIfAsked(): void {
+    if (state.failure) throw new FwaError(state.failure, `${name} plays ${state.failure}`)
+  }
+
+  const provider: RedirectProvider = {
+    type: 'redirect',
+    name,
+    kind: 'openIDConnect',
+    title: name,
+    icon: undefined,
+    color: undefined,
+    isPublic: false,
+    failing: () => state.failure !== undefined,
+    close: async () => {},
+    async authorizationUrl({ redirectUri, chooseAccount, ...secrets }) {
+      await setImmediate()
+      failIfAsked()
+      const query = new URLSearchParams({
+        state: secrets.state,
+        nonce: secrets.nonce,
+        code_challenge: hash('sha256', secrets.codeVerifier, 'base64url'),
+        redirect_uri: redirectUri,
+        ...(chooseAccount && { prompt: 'select_account' }),
+      })
+      return new URL(`https://${name}.test/authorize?${query}`)
+    },
+    async finish(callback, { state, nonce, codeVerifier }) {
+      await setImmediate()
+      failIfAsked()
+      const query = callback.searchParams
+      const code = codes.get(query.get('code') ?? '')
+      codes.delete(query.get('code') ?? '')
+      const challenge = hash('sha256', codeVerifier, 'base64url')
+      if (query.get('state') !== state || code?.nonce !== nonce || code.challenge !== challenge)
+        throw new FwaError('FWA_PROVIDER_INVALID', 'the code is of another login')
+      return fromClaims(name, { sub: code.sub, name: `Name of ${code.sub}` })
+    },
+    logoutUrl: async (target) => {
+      failIfAsked()
+      state.logoutUrl?.searchParams.set('post_logout_redirect_uri', target)
+      return state.logoutUrl
+    },
+  }
+
+  /** Signs somebody in at the provider, and gives the URL that they are sent back to. */
+  function authorize(authorizationUrl: string | undefined, sub: string): URL {
+    const query = new URL(authorizationUrl ?? '').searchParams
+    const code = randomBytes(8).toString('hex')
+    const [nonce, challenge] = [query.get('nonce') ?? '', query.get('code_challenge') ?? '']
+    codes.set(code, { sub, nonce, challenge })
+    const callback = new URL(query.get('redirect_uri') ?? '')
+    callback.search = String(new URLSearchParams({ code, state: query.get('state') ?? '' }))
+    return callback
+  }
+
+  return { provider, authorize, state }
+}
+
+export type FakeProvider = ReturnType<typeof createFakeProvider>

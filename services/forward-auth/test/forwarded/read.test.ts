@@ -1,0 +1,251 @@
+import t from 'tap'
+import { createAliasGuard } from '../../src/forwarded/aliases.ts'
+import {
+  type Check,
+  countOf,
+  type Reader,
+  readForwarded,
+  readOriginal,
+  readRequestLine,
+} from '../../src/forwarded/read.ts'
+import { urlOf } from '../../src/forwarded/request.ts'
+import { createSites } from '../../src/sites.ts'
+import { type RequestHeaders, SHAPES } from '../shapes.ts'
+
+const SITES = createSites([
+  { domain: 'example.com', authOrigin: 'https://auth.example.com', basePath: '' },
+  { domain: 'localhost', authOrigin: 'http://auth.localhost:8080', basePath: '' },
+  { domain: '10.1.2.3', authOrigin: 'https://10.1.2.3', basePath: '' },
+  { domain: 'fd00::1', authOrigin: 'https://[fd00::1]', basePath: '' },
+])
+
+function request(headers: RequestHeaders, method = 'GET', url = '/'): Check {
+  const entries = Object.entries(headers)
+  return {
+    method,
+    url,
+    headers: Object.fromEntries(entries.map(([name, value]) => [name.toLowerCase(), value])),
+    rawHeaders: entries.flat(),
+  }
+}
+const read = (reader: Reader, check: Check) => urlOf(reader(check, SITES))
+const forwarded = (headers: RequestHeaders) =>
+  request({
+    'X-Forwarded-Method': 'GET',
+    'X-Forwarded-Proto': 'https',
+    'X-Forwarded-Host': 'app.example.com',
+    'X-Forwarded-Uri': '/',
+    ...headers,
+  })
+
+t.test('each proxy, as it asks', async (t) => {
+  for (const { proxy, dialect, method, path, headers } of SHAPES) {
+    const told = dialect.read(request(headers, method, `/portals/main${path}`), SITES)
+    const scheme = headers['X-Forwarded-Proto'] === 'wss' ? 'https' : told.scheme
+    t.equal(urlOf(told), `${scheme}://app.example.com/a/b?q=1`, proxy)
+    t.equal(told.method, 'POST', `${proxy}: method`)
+    t.equal(told.site.domain, 'example.com', `${proxy}: site`)
+  }
+})
+
+t.test(
+  'attack 16: a required header that is missing or empty is named, never guessed',
+  async (t) => {
+    for (const { proxy, dialect, method, path, headers, needs } of SHAPES)
+      for (const need of needs) {
+        const names = Object.keys(headers)
+        const others = names.filter((name) => name.toLowerCase() !== need)
+        const without = Object.fromEntries(others.map((name) => [name, headers[name] ?? '']))
+        const refused = {
+          code: 'FWA_HEADER_MISSING',
+          message: new RegExp(`${need} is missing`, 'i'),
+        }
+        const ask = (told: RequestHeaders) => () =>
+          dialect.read(request(told, method, `/portals/main${path}`), SITES)
+        t.throws(ask(without), refused, `${proxy}: no ${need}`)
+        t.throws(ask({ ...without, [need]: '' }), refused, `${proxy}: empty ${need}`)
+      }
+  },
+)
+
+t.test('attack 15: hosts in one canonical form', async (t) => {
+  const table = {
+    'app.example.com': 'https://app.example.com/',
+    'APP.Example.COM.': 'https://app.example.com/',
+    'example.com': 'https://example.com/',
+    'app.example.com:443': 'https://app.example.com/',
+    'app.example.com:8443': 'https://app.example.com:8443/',
+    'bücher.example.com': 'https://xn--bcher-kva.example.com/',
+    'xn--bcher-kva.example.com': 'https://xn--bcher-kva.example.com/',
+    localhost: 'https://localhost/',
+    '10.1.2.3': 'https://10.1.2.3/',
+    '[fd00::1]:8443': 'https://[fd00::1]:8443/',
+    '[FD00:0:0::1]': 'https://[fd00::1]/',
+  }
+  for (const [host, url] of Object.entries(table))
+    t.equal(read(readForwarded, forwarded({ 'X-Forwarded-Host': host })), url, host)
+})
+
+t.test('attack 4: hosts of no configured domain', async (t) => {
+  const hosts = [
+    'badexample.com',
+    'example.com.evil.test',
+    'example.comx',
+    'evil.test',
+    'app.example.com, evil.test',
+    'app.example.com,evil.test',
+    'app.example.com@evil.test',
+    'evil.test#.example.com',
+    'evil.test/.example.com',
+    'evil.test\\.example.com',
+    'app_x.example.com',
+    '.example.com',
+    'app..example.com',
+    'app.example.com:0',
+    'app.example.com:99999',
+    'app.example.com:8443:1',
+    'xn--a.example.com',
+    '10.1.2.3.',
+    '0x0a.1.2.3',
+    '1.10.1.2.3',
+    'fd00::1',
+    ' app.example.com',
+    `${'a.'.repeat(130)}example.com`,
+  ]
+  for (const host of hosts)
+    t.throws(
+      () => read(readForwarded, forwarded({ 'X-Forwarded-Host': host })),
+      { code: 'FWA_HOST_UNKNOWN' },
+      host,
+    )
+})
+
+t.test('attack 9, mistake 18: a URI that is no origin-form target is refused', async (t) => {
+  const uris = [
+    'x:@evil.example',
+    'https://evil.example/',
+    '//evil.example/a',
+    '///evil.example',
+    '/\\evil.example',
+    '\\evil.example',
+    '/a\\b',
+    '/a#b',
+    '#',
+    '?q=1',
+    '*',
+    'a',
+    '/a b',
+    '/a\tb',
+    '/a\nb',
+    '/a\r\nX: 1',
+    '/a\0b',
+    '/\x7f',
+    '/ü',
+    '/a, /b',
+  ]
+  for (const uri of uris) {
+    const refused = { code: 'FWA_HEADER_INVALID' }
+    const name = JSON.stringify(uri)
+    const url = `https://app.example.com${uri}`
+    const original = request({ 'X-Original-Method': 'GET', 'X-Original-URL': url })
+    const line = request({ Host: 'app.example.com' }, 'GET', `/p/authz/envoy/policy/any${uri}`)
+    t.throws(() => read(readForwarded, forwarded({ 'X-Forwarded-Uri': uri })), refused, name)
+    t.throws(() => read(readRequestLine, line), refused, `${name}, envoy`)
+    // Without a slash these name another host, or a method of writing one.
+    t.throws(() => read(readOriginal, original), { code: /^FWA_H/ }, `${name}, nginx`)
+  }
+})
+
+t.test('URIs as browsers and programs send them', async (t) => {
+  const uris = [
+    '/',
+    '/a//b',
+    '/%2e%2e/%5c',
+    '/?q=100%',
+    '/a?u=https://x/#'.slice(0, -1),
+    '/~[|]{}"',
+  ]
+  for (const uri of uris) {
+    const check = forwarded({ 'X-Forwarded-Uri': uri })
+    t.equal(readForwarded(check, SITES).target, uri)
+  }
+})
+
+t.test('methods and schemes', async (t) => {
+  const refused = { code: 'FWA_HEADER_INVALID' }
+  for (const method of ['GET, POST', 'G T', '', ' GET', 'GET\n', 'G'.repeat(33), 'GET/1'])
+    t.throws(
+      () => read(readForwarded, forwarded({ 'X-Forwarded-Method': method })),
+      { code: /^FWA_HEADER_/ },
+      JSON.stringify(method),
+    )
+  for (const scheme of ['ftp', 'https,http', 'HTTPS', 'https:', 'constructor', '__proto__'])
+    t.throws(() => read(readForwarded, forwarded({ 'X-Forwarded-Proto': scheme })), refused, scheme)
+  for (const [scheme, told] of Object.entries({ http: 'http', ws: 'http', wss: 'https' }))
+    t.equal(
+      readForwarded(forwarded({ 'X-Forwarded-Proto': scheme }), SITES).scheme,
+      told,
+      `${scheme} is ${told}`,
+    )
+})
+
+t.test('attack 19: port and prefix are not read', async (t) => {
+  const headers = { 'X-Forwarded-Port': '8443', 'X-Forwarded-Prefix': '/evil' }
+  t.equal(read(readForwarded, forwarded(headers)), 'https://app.example.com/')
+})
+
+t.test('envoy', async (t) => {
+  const line = (url: string, headers: RequestHeaders) => request(headers, 'GET', url)
+  const envoy = '/portals/main/authz/envoy/policy/any'
+  t.equal(
+    read(readRequestLine, line(`${envoy}/x`, { Host: 'app.localhost:8080' })),
+    'http://app.localhost:8080/x',
+    'the scheme is that of the sign-in pages where nothing else is told',
+  )
+  t.equal(
+    readRequestLine(line(`${envoy}/policy/other/..`, { Host: 'example.com' }), SITES).target,
+    '/policy/other/..',
+    'a path that looks like a route is a path',
+  )
+  t.throws(
+    () => read(readRequestLine, line(envoy, { Host: 'example.com' })),
+    { code: 'FWA_HEADER_INVALID' },
+    'no path',
+  )
+  const twice = { ...line(`${envoy}/`, { Host: 'example.com' }) }
+  t.throws(
+    () => readRequestLine({ ...twice, rawHeaders: ['Host', 'a', 'HOST', 'b'] }, SITES),
+    { code: 'FWA_HEADER_INVALID', message: 'Host was sent more than once' },
+    'two hosts',
+  )
+})
+
+t.test('attack 17: other spellings of the headers that are read or written', async (t) => {
+  const refuse = createAliasGuard(['x-forwarded-user', 'x-forwarded-host', 'remote-user'])
+  const aliases = [
+    'X_Forwarded_User',
+    'X.Forwarded.User',
+    'x-forwarded_user',
+    'X-Forwarded.Host',
+    'REMOTE_USER',
+    'remote.user',
+  ]
+  for (const alias of aliases)
+    t.throws(() => refuse(['Accept', '*/*', alias, 'x']), { code: 'FWA_HEADER_ALIAS' }, alias)
+  const plain = [
+    'X-Forwarded-User',
+    'a',
+    'x_other_header__',
+    'b',
+    'My.Remote.User',
+    'c',
+    'a_b',
+    'd',
+  ]
+  t.doesNotThrow(() => refuse(plain), 'the names themselves and unlike ones')
+  t.doesNotThrow(() => refuse(['x_'.repeat(200), 'x']), 'a very long one')
+})
+
+t.test('headers are counted whatever their case', async (t) => {
+  t.equal(countOf(['Host', 'host', 'HOST', 'b', 'Accept', 'host'], 'host'), 2)
+})

@@ -1,0 +1,171 @@
+import { manualClock } from '@gatehouse/service-kit/testing'
+import fc from 'fast-check'
+import t from 'tap'
+import { createLogins } from '../../src/login/logins.ts'
+import { keysOf, NEW_SECRET, OLD_SECRET, OTHER_SITE, portalNamed, SITE } from '../session/kit.ts'
+
+const MINUTE = 60_000
+const MAIN = portalNamed('main')
+const OTHER = portalNamed('other')
+const WISH = { provider: 'corp', returnTo: 'https://app.example.com/a', isRetry: false }
+
+/** One instance. Several with the same keys stand for each other. */
+async function start(...secrets: string[]) {
+  const now = { keys: await keysOf(...(secrets.length > 0 ? secrets : [OLD_SECRET])) }
+  const clock = manualClock()
+  return { ...createLogins({ keys: () => now.keys, clock }), clock, now }
+}
+
+/** The Cookie header after a Set-Cookie value. */
+const sent = (setCookie: string) => setCookie.split(';')[0] ?? ''
+
+t.test('a login arrives once, in the browser that began it', async (t) => {
+  const { begin, arrive } = await start()
+  const { secrets, setCookie } = begin(MAIN, SITE, WISH, undefined)
+  const cookie = sent(setCookie)
+  const arrival = arrive(MAIN, SITE, secrets.state, cookie)
+  t.match(arrival, { kind: 'live', wish: WISH, secrets })
+
+  const after = arrival.kind === 'live' ? sent(arrival.setCookie) : ''
+  const used = { kind: 'used', wish: WISH }
+  t.strictSame(arrive(MAIN, SITE, secrets.state, after), used, 'again')
+  t.strictSame(arrive(MAIN, SITE, secrets.state, cookie), used, 'with the cookie of before')
+  t.strictSame(arrive(MAIN, SITE, secrets.state, undefined), used, 'without a cookie')
+  const another = await start()
+  t.strictSame(another.arrive(MAIN, SITE, secrets.state, after), used, 'on another instance')
+})
+
+t.test('mistake 13: each login has secrets of its own, which the URL does not tell', async (t) => {
+  const { begin } = await start()
+  const all = Array.from({ length: 100 }, () => begin(MAIN, SITE, WISH, undefined))
+  for (const name of ['state', 'nonce', 'codeVerifier'] as const)
+    t.equal(new Set(all.map(({ secrets }) => secrets[name])).size, 100, name)
+  const [{ secrets, setCookie }] = all as [(typeof all)[number]]
+  t.match(secrets, { nonce: /^[\w-]{22}$/, codeVerifier: /^[\w-]{43}$/ })
+  const told = Buffer.from(secrets.state + sent(setCookie), 'base64url').toString('latin1')
+  for (const secret of [secrets.nonce, secrets.codeVerifier, 'app.example.com', 'corp'])
+    t.notOk((told + secrets.state + setCookie).includes(secret), 'sealed')
+})
+
+t.test('attack 7, attack 23: a login of one browser is none in another', async (t) => {
+  const { begin, arrive } = await start()
+  const [ada, eve] = [1, 2].map(() => begin(MAIN, SITE, WISH, undefined)) as [Begun, Begun]
+  const lost = { kind: 'lost', wish: WISH }
+  t.strictSame(arrive(MAIN, SITE, ada.secrets.state, sent(eve.setCookie)), lost)
+  t.strictSame(arrive(MAIN, SITE, eve.secrets.state, sent(ada.setCookie)), lost)
+  t.strictSame(arrive(MAIN, SITE, eve.secrets.state, undefined), lost)
+  t.match(arrive(MAIN, SITE, eve.secrets.state, sent(eve.setCookie)), { kind: 'live' })
+})
+type Begun = ReturnType<ReturnType<typeof createLogins>['begin']>
+
+t.test('attack 30: a login at one portal, or site, is none at another', async (t) => {
+  const { begin, arrive } = await start()
+  const { secrets, setCookie } = begin(MAIN, SITE, WISH, undefined)
+  const cookie = sent(setCookie)
+  const cookies = `${cookie}; ${cookie.replace('.main=', '.other=')}`
+  t.strictSame(arrive(OTHER, SITE, secrets.state, cookies), { kind: 'unknown' })
+  t.strictSame(arrive(MAIN, OTHER_SITE, secrets.state, cookies), { kind: 'unknown' })
+  t.match(arrive(MAIN, SITE, secrets.state, cookies), { kind: 'live' })
+})
+
+t.test('attack 24: a login cookie that is there twice counts as none', async (t) => {
+  const { begin, arrive } = await start()
+  const { secrets, setCookie } = begin(MAIN, SITE, WISH, undefined)
+  const cookie = sent(setCookie)
+  t.match(arrive(MAIN, SITE, secrets.state, `${cookie}; ${cookie}`), { kind: 'lost' })
+})
+
+t.test('attack 8: a login has to be finished in time', async (t) => {
+  const { begin, arrive, clock } = await start()
+  const { secrets, setCookie } = begin(MAIN, SITE, WISH, undefined)
+  t.match(setCookie, /; Path=\/; Max-Age=600; HttpOnly; Secure; SameSite=Lax$/)
+  await clock.advance(10 * MINUTE)
+  t.strictSame(arrive(MAIN, SITE, secrets.state, sent(setCookie)), { kind: 'unknown' })
+})
+
+t.test('mistake 6, attack 26: eight tabs at once, and each of them arrives', async (t) => {
+  const { begin, arrive } = await start()
+  let cookie = ''
+  const states = Array.from({ length: 9 }, (_, i) => {
+    const wish = { ...WISH, returnTo: `https://app.example.com/${i}` }
+    const { secrets, setCookie } = begin(MAIN, SITE, wish, cookie)
+    cookie = sent(setCookie)
+    return secrets.state
+  })
+  const [oldest, ...others] = states
+  t.match(arrive(MAIN, SITE, oldest, cookie), { kind: 'lost' }, 'of nine the oldest is gone')
+  for (const [i, state] of others.toReversed().entries()) {
+    const arrival = arrive(MAIN, SITE, state, cookie)
+    t.match(arrival, { kind: 'live', wish: { returnTo: `https://app.example.com/${8 - i}` } })
+    if (arrival.kind === 'live') cookie = sent(arrival.setCookie)
+  }
+})
+
+t.test(
+  'mistake 8, attack 25: however many begin, and to wherever, the cookie stays small',
+  async (t) => {
+    const { begin, arrive } = await start()
+    let cookie = ''
+    let last = ''
+    for (let i = 0; i < 200; i++) {
+      const wish = { ...WISH, returnTo: `https://app.example.com/${i}/`.padEnd(2_048, 'a') }
+      const { secrets, setCookie } = begin(MAIN, SITE, wish, cookie)
+      cookie = sent(setCookie)
+      last = secrets.state
+      if (cookie.length > 2_500) t.fail(`${cookie.length} characters`)
+    }
+    t.match(arrive(MAIN, SITE, last, cookie), { kind: 'live' })
+  },
+)
+
+t.test('those that came back give way before those under way', async (t) => {
+  const { begin, arrive } = await start()
+  const first = begin(MAIN, SITE, WISH, undefined)
+  const second = begin(MAIN, SITE, WISH, sent(first.setCookie))
+  const back = arrive(MAIN, SITE, second.secrets.state, sent(second.setCookie))
+  let cookie = back.kind === 'live' ? sent(back.setCookie) : ''
+  for (let i = 0; i < 7; i++) cookie = sent(begin(MAIN, SITE, WISH, cookie).setCookie)
+  t.match(arrive(MAIN, SITE, first.secrets.state, cookie), { kind: 'live' })
+})
+
+t.test('a login that began before a rotation of keys arrives after it', async (t) => {
+  const { begin, arrive, now } = await start()
+  const { secrets, setCookie } = begin(MAIN, SITE, WISH, undefined)
+  now.keys = await keysOf(NEW_SECRET)
+  t.match(arrive(MAIN, SITE, secrets.state, sent(setCookie)), { kind: 'unknown' })
+  now.keys = await keysOf(NEW_SECRET, OLD_SECRET)
+  t.match(arrive(MAIN, SITE, secrets.state, sent(setCookie)), { kind: 'live' })
+})
+
+t.test('signing out takes all logins of the browser away', async (t) => {
+  const { clear } = await start()
+  t.equal(
+    clear(MAIN),
+    '__Host-gatehouse-login.main=; Path=/; Max-Age=0; HttpOnly; Secure; SameSite=Lax',
+  )
+})
+
+t.test(
+  'mistake 16: what is not a state or a cookie of ours is unknown, never an error',
+  async (t) => {
+    const { begin, arrive } = await start()
+    const { secrets, setCookie } = begin(MAIN, SITE, WISH, undefined)
+    const cookie = sent(setCookie)
+    for (const state of [undefined, '', 'x', ['a', 'b'], {}, cookie.split('=')[1]])
+      t.strictSame(arrive(MAIN, SITE, state, cookie), { kind: 'unknown' })
+    const swapped = `__Host-gatehouse-login.main=${secrets.state}`
+    t.match(arrive(MAIN, SITE, secrets.state, swapped), { kind: 'lost' }, 'a state as the cookie')
+    const flips = fc.nat({ max: secrets.state.length - 1 })
+    const letters = fc.constantFrom('A', 'B', '-', '_', '', 'AA')
+    fc.assert(
+      fc.property(flips, letters, fc.string(), (at, letter, junk) => {
+        const flip = (text: string) => text.slice(0, at) + letter + text.slice(at + 1)
+        const [state, slots] = [flip(secrets.state), flip(cookie)]
+        const ofState =
+          state === secrets.state || arrive(MAIN, SITE, state, cookie).kind === 'unknown'
+        const others = [arrive(MAIN, SITE, junk, slots), arrive(MAIN, SITE, state, junk)]
+        return ofState && others.every(({ kind }) => kind !== 'live')
+      }),
+    )
+  },
+)

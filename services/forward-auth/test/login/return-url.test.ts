@@ -1,0 +1,259 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { validateReturnUrl } from '../../src/login/return-url.ts'
+import { SITE } from '../session/kit.ts'
+
+const LOOPBACK = { ...SITE, domain: 'localhost' }
+
+t.test('URLs of the cookie domain are taken', async (t) => {
+  const rows: [text: string, href?: string][] = [
+    ['https://example.com', 'https://example.com/'],
+    ['https://app.example.com/'],
+    ['https://a.b.c.example.com/path/to?q=1&r=https://evil.test/'],
+    ['https://app.example.com:8443/'],
+    ['https://app.example.com:443/', 'https://app.example.com/'],
+    ['HTTPS://APP.Example.COM/Path', 'https://app.example.com/Path'],
+    ['https://app.example.com/My%20Files/%C3%A4.txt?q=a+b'],
+    ['https://app.example.com//evil.test/'],
+    ['https://app.example.com/../..//evil.test', 'https://app.example.com//evil.test'],
+    ['https://app.example.com/@evil.test'],
+    ['https://app.example.com/?next=//evil.test'],
+  ]
+  for (const [text, href = text] of rows) t.equal(validateReturnUrl(text, SITE)?.href, href, text)
+  for (const text of ['http://localhost:8080/a', 'http://app.localhost/', 'https://localhost/'])
+    t.equal(validateReturnUrl(text, LOOPBACK)?.href, text)
+})
+
+t.test('attack 4: a domain is no suffix of a text', async (t) => {
+  for (const host of [
+    'badexample.com',
+    'bad-example.com',
+    'example.com.evil.test',
+    'example.comevil.test',
+    'evil.test',
+    'com',
+    'example.org',
+    'xn--exmple-cua.com',
+    'exаmple.com',
+    'app.example.com。evil.test',
+    'example.com:evil.test',
+    'example.com%2eevil.test',
+    '203.0.113.7',
+    '0x7f.1',
+    '2130706433',
+    '[::1]',
+    '.',
+    '..example.com',
+  ])
+    t.equal(validateReturnUrl(`https://${host}/`, SITE), undefined, host)
+})
+
+t.test('attack 5, mistake 18: nothing stands before the host', async (t) => {
+  for (const text of [
+    'https://app.example.com@evil.test/',
+    'https://ada@app.example.com/',
+    'https://ada:pw@app.example.com/',
+    'https://@app.example.com/',
+    'https://:@app.example.com/',
+    'x:@evil.test',
+    'x:@app.example.com',
+    'https:app.example.com',
+    'https:/app.example.com',
+    'https:///app.example.com',
+    'https:\\\\app.example.com',
+  ])
+    t.equal(validateReturnUrl(text, SITE), undefined, text)
+})
+
+t.test('attack 1: 1,000 and more ways of redirects that are open elsewhere', async (t) => {
+  const corpus = openRedirects()
+  t.ok(corpus.size >= 1_000, `${corpus.size} of them`)
+  const taken = [...corpus].filter((text) => validateReturnUrl(text, SITE))
+  t.strictSame(taken, [])
+})
+
+t.test(
+  'attack 2: no byte that others read in another way, encoded once or not at all',
+  async (t) => {
+    const trouble = [...Array(0x21).keys(), 0x7f, 0x5c]
+    for (const byte of trouble) {
+      const raw = String.fromCharCode(byte)
+      const encoded = `%${byte.toString(16).padStart(2, '0')}`
+      for (const [before, after] of [
+        ['', 'https://app.example.com/'],
+        ['https://', 'app.example.com/'],
+        ['https://app', '.example.com/'],
+        ['https://app.example.com', '/'],
+        ['https://app.example.com/', 'a'],
+        ['https://app.example.com/?q=', ''],
+      ] as const) {
+        t.equal(validateReturnUrl(`${before}${raw}${after}`, SITE), undefined, `${before}${byte}`)
+        const isInPath = before.includes('.com/')
+        if (byte === 0x20 && isInPath) continue
+        for (const spelling of [encoded, encoded.toUpperCase()])
+          t.equal(validateReturnUrl(`${before}${spelling}${after}`, SITE), undefined, spelling)
+      }
+    }
+    for (const other of ['\u0085', '\u00a0', '\u2028', '\u3000', '\ufeff', '\u200b', '\ud800', 'ä'])
+      t.equal(validateReturnUrl(`https://app.example.com/${other}`, SITE), undefined)
+  },
+)
+
+t.test(
+  'what is taken is on the domain, over https, without a user, as URL parsers see it',
+  async () => {
+    const parts = fc.array(
+      fc.oneof(
+        fc.constantFrom(
+          'https:',
+          'http:',
+          '//',
+          '/',
+          '\\',
+          '@',
+          ':',
+          '#',
+          '?',
+          '.',
+          '%2f',
+          '%40',
+          '%09',
+        ),
+        fc.constantFrom(
+          'example.com',
+          'app.example.com',
+          'evil.test',
+          '\t',
+          '\n',
+          ' ',
+          '\0',
+          '。',
+          '443',
+        ),
+        fc.string({ unit: 'binary', maxLength: 3 }),
+      ),
+      { maxLength: 9 },
+    )
+    const begins = fc.constantFrom(
+      '',
+      'https://',
+      'https://app.example.com',
+      'https://app.example.com/',
+    )
+    fc.assert(
+      fc.property(begins, parts, (begin, rest) => {
+        const url = validateReturnUrl(begin + rest.join(''), SITE)
+        if (!url) return true
+        const { protocol, username, password, hash, hostname } = new URL(url.href)
+        const isOn = hostname === 'example.com' || hostname.endsWith('.example.com')
+        const isTrailing = hostname.endsWith('.example.com.') || hostname === 'example.com.'
+        return (
+          protocol === 'https:' && `${username}${password}${hash}` === '' && (isOn || isTrailing)
+        )
+      }),
+      { numRuns: 5_000 },
+    )
+  },
+)
+
+t.test('http is for loopback names only, other schemes for none', async (t) => {
+  for (const scheme of ['http', 'ftp', 'ws', 'wss', 'javascript', 'data', 'file', 'blob'])
+    t.equal(validateReturnUrl(`${scheme}://app.example.com/`, SITE), undefined, scheme)
+  t.equal(validateReturnUrl('ftp://localhost/', LOOPBACK), undefined)
+})
+
+t.test('length is bounded, also of what encoding makes of it', async (t) => {
+  const base = 'https://app.example.com/'
+  t.ok(validateReturnUrl(base.padEnd(2_048, 'a'), SITE))
+  t.equal(validateReturnUrl(base.padEnd(2_049, 'a'), SITE), undefined)
+  t.equal(validateReturnUrl(base.padEnd(2_000, '"'), SITE), undefined)
+  t.equal(validateReturnUrl(base + 'a'.repeat(10_000_000), SITE), undefined)
+  for (const text of [undefined, '']) t.equal(validateReturnUrl(text, SITE), undefined)
+})
+
+/** Ways to write a host of somebody else that have passed for ours in one software or another. */
+function openRedirects(): Set<string> {
+  const hosts = [
+    'evil.test',
+    'evil.test:443',
+    'evil.test.',
+    'EVIL.test',
+    'example.com.evil.test',
+    'badexample.com',
+    '203.0.113.7',
+    '3405803783',
+    '0xcb007107',
+    '[2001:db8::1]',
+    'xn--e1awd7f.test',
+  ]
+  const ours = ['app.example.com', 'example.com']
+  const templates: ((evil: string, own: string) => string)[] = [
+    (evil) => `//${evil}`,
+    (evil) => `///${evil}`,
+    (evil) => `////${evil}/..`,
+    (evil) => `/\\${evil}`,
+    (evil) => `\\\\${evil}`,
+    (evil) => `\\/\\/${evil}`,
+    (evil) => `/\t/${evil}`,
+    (evil) => `/%09/${evil}`,
+    (evil) => `/%2f%2f${evil}`,
+    (evil) => `/%5c${evil}`,
+    (evil) => `/.${evil}`,
+    (evil) => `.${evil}`,
+    (evil) => `@${evil}`,
+    (evil) => evil,
+    (evil) => `https:${evil}`,
+    (evil) => `https:/${evil}`,
+    (evil) => `https://${evil}`,
+    (evil) => `https:///${evil}`,
+    (evil) => `https:////${evil}`,
+    (evil) => `https:\\\\${evil}`,
+    (evil) => `https:\\${evil}`,
+    (evil) => `https:/\\${evil}`,
+    (evil) => `http:${evil}`,
+    (evil) => `http://${evil}`,
+    (evil) => ` https://${evil}`,
+    (evil) => `\u0000https://${evil}`,
+    (evil) => `ht\ntps://${evil}`,
+    (evil) => `https:\r\n//${evil}`,
+    (evil) => `javascript://${evil}/%0aalert(1)`,
+    (evil) => `data:text/html;base64,${evil}`,
+    (evil) => `x:@${evil}`,
+    (evil, own) => `https://${own}@${evil}`,
+    (evil, own) => `https://${own}:pw@${evil}`,
+    (evil, own) => `https://${own}:443@${evil}`,
+    (evil, own) => `https://${own}%40${evil}`,
+    (evil, own) => `https://${own}%00@${evil}`,
+    (evil, own) => `https://${own}\\@${evil}`,
+    (evil, own) => `https://${own}#@${evil}`,
+    (evil, own) => `https://${own}%23@${evil}`,
+    (evil, own) => `https://${own};@${evil}`,
+    (evil, own) => `https://${own}&@${evil}`,
+    (evil, own) => `https://${evil}#${own}`,
+    (evil, own) => `https://${evil}?${own}`,
+    (evil, own) => `https://${evil}/${own}`,
+    (evil, own) => `https://${evil}\\.${own}`,
+    (evil, own) => `https://${evil}%2f.${own}`,
+    (evil, own) => `https://${evil}%5c.${own}`,
+    (evil, own) => `https://${evil}%00.${own}`,
+    (evil, own) => `https://${evil}%0d%0a.${own}`,
+    (evil, own) => `https://${evil}\u2044.${own}`,
+    (evil, own) => `https://${own}.${evil}`,
+    (evil, own) => `https://${own}%2e${evil}`,
+    (evil, own) => `https://${own}\u3002${evil}`,
+    (evil, own) => `https://${own}\t.${evil}`,
+    (evil, own) => `https://${own}-${evil}`,
+    (evil, own) => `https://${own}/\\${evil}`,
+    (evil, own) => `https://${own}/%5c${evil}`,
+    (evil, own) => `https://${own}/%0d%0aLocation:https://${evil}`,
+    (evil, own) => `https://${own}/\r\nLocation: https://${evil}`,
+    (evil, own) => `https://${own}/#https://${evil}`,
+    (evil, own) => `https://${own}:99999/${evil}`,
+    (evil, own) => `https://${own}:/${evil}\n`,
+    (evil, own) => `http://${own}/${evil}`,
+    (evil, own) => `ftp://${own}/${evil}`,
+  ]
+  return new Set(
+    templates.flatMap((write) => ours.flatMap((own) => hosts.map((evil) => write(evil, own)))),
+  )
+}

@@ -1,0 +1,70 @@
+import type { Profile } from '@gatehouse/profile'
+import {
+  type Choice,
+  errorPage,
+  logoutPage,
+  type Page,
+  type PagePortal,
+  providerDownPage,
+  refusedPage,
+  signedInPage,
+  signedOutPage,
+  signInPage,
+} from '../../src/pages/pages.ts'
+
+/** A portal as pages see it. */
+export const portal: PagePortal = { title: 'Example', accent: '#4256d0', providers: new Map() }
+
+export const ada: Profile = {
+  provider: 'Example Corp',
+  id: '5f0c2c1e',
+  name: { full: 'Ada Lovelace', first: 'Ada', last: 'Lovelace' },
+  email: { address: 'ada@example.com', verified: true },
+  claims: {},
+}
+
+const PROVIDERS = [
+  ['Example Corp', 'openid'],
+  ['Google', 'google'],
+  ['Microsoft', 'microsoft'],
+  ['GitHub', 'github'],
+  ['GitLab', 'gitlab'],
+  ['Pocket ID', 'pocket-id'],
+  ['Tailscale', 'tailscale'],
+  ['The old directory of the house', undefined],
+] as const
+
+export const choices: readonly Choice[] = PROVIDERS.map(([title, icon]) => ({
+  title,
+  icon,
+  color: undefined,
+  href: '/portals/main/providers/corp?rd=https%3A%2F%2Fapp.example.com%2F',
+  failing: title === 'GitLab',
+}))
+
+/** Every page, by name; what a person or provider has a say in can be replaced. */
+export function samples({
+  portal: door = portal,
+  profile = ada,
+  title = 'Example Corp',
+  text = 'The login took too long, or was begun in another browser.',
+  requestId = '01JD3Z9R6WJ8N0Q5',
+  href = '/portals/main/signin?switch=1&rd=https%3A%2F%2Fapp.example.com%2Freports%2F2026',
+} = {}): Readonly<Record<string, Page>> {
+  const provider = { title, icon: undefined, color: undefined }
+  const returnTo = new URL('https://app.example.com/reports')
+  const renamed = choices.map((choice) =>
+    choice.icon === 'openid' ? { ...choice, title } : choice,
+  )
+  return {
+    'sign-in': signInPage({ portal: door, choices: renamed, returnTo }),
+    'sign-in-one': signInPage({ portal: door, choices: [{ ...provider, href, failing: false }] }),
+    'signed-in': signedInPage({ portal: door, profile, logoutHref: href, profileHref: href }),
+    'sign-out': logoutPage({ portal: door, profile, action: '/logout', stayHref: href }),
+    'signed-out': signedOutPage({ portal: door, signInHref: href, provider, providerHref: href }),
+    refused: refusedPage({ portal: door, profile, switchHref: href, requestId }),
+    error: errorPage({ portal: door, status: 400, title, text, retryHref: href, requestId }),
+    'error-bare': errorPage({ status: 404, title: 'There is no such page', text, requestId }),
+    'provider-down': providerDownPage({ portal: door, provider, retryHref: href, otherHref: href }),
+  }
+}

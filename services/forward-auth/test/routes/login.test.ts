@@ -1,0 +1,458 @@
+import { globSync, readFileSync } from 'node:fs'
+import { fromClaims } from '@gatehouse/profile'
+import t from 'tap'
+import { FWA_ERRORS } from '../../src/errors.ts'
+import { texts } from '../../src/pages/texts.ts'
+import type { SeamlessProvider } from '../../src/providers/provider.ts'
+import { CORP, DOMAINS, portalOf, SESSION_KEY, startApp, yamlOf } from '../app.ts'
+import { createFakeProvider } from '../fake-provider.ts'
+import { createBrowser } from '../stand-ins/browser.ts'
+import { startOpenIdProvider } from '../stand-ins/openid-provider.ts'
+import { createVisitor } from '../visitor.ts'
+import { AUTH, MAIN, SCRIPT, signIn, signInUrl, start, WANTED, whoIs } from './kit.ts'
+
+const SESSION_COOKIE = '__Secure-gatehouse.main'
+
+t.test('a person signs in and comes back to where they wanted to go', async (t) => {
+  const { corp, visitor } = await start(t)
+  const ada = visitor()
+  const begun = await ada.open(signInUrl())
+  t.equal(begun.statusCode, 303)
+  t.match(begun.headers, { 'cache-control': 'no-store', location: /^https:\/\/corp\.test\// })
+  t.match(
+    String(begun.headers['set-cookie']),
+    /^__Host-gatehouse-login\.main=[\w-]+; Path=\/; Max-Age=600; HttpOnly; Secure; SameSite=Lax$/,
+  )
+  t.equal(await whoIs(ada), 401)
+
+  const done = await ada.open(corp.authorize(begun.headers.location, 'ada'))
+  t.match(done, { statusCode: 303, headers: { location: WANTED, 'cache-control': 'no-store' } })
+  t.match(done.headers['set-cookie'], [
+    /^__Host-gatehouse-login\.main=[\w-]+; Path=\//,
+    /^__Secure-gatehouse\.main=[\w.-]+; Path=\/; Domain=example\.com; Max-Age=28800; HttpOnly; Secure; SameSite=Lax$/,
+  ])
+  t.equal(await whoIs(ada), 'ada')
+  t.equal(await whoIs(ada, 'other'), 401, 'at this portal only')
+})
+
+t.test('the whole way with a real OpenID provider', async (t) => {
+  const { issuer, options } = await startOpenIdProvider(t)
+  const provider = `{ type: openIDConnect, name: corp, issuerUrl: "${issuer}", clientId: ${options.clientId}, clientSecret: "${options.clientSecret}", scopes: [openid, profile, email, groups] }`
+  const { app } = await startApp(t, yamlOf(portalOf('main').replace(CORP, provider)))
+  const [alice, bob] = [createVisitor(app), createVisitor(app)]
+  for (const [visitor, name] of [
+    [alice, 'alice'],
+    [bob, 'bob'],
+  ] as const) {
+    const begun = await visitor.open(signInUrl())
+    const back = await createBrowser().signIn(String(begun.headers.location), name)
+    const done = await visitor.open(back)
+    t.match(done, { statusCode: 303, headers: { location: WANTED } })
+    const twice = await visitor.open(back)
+    t.match(twice, { statusCode: 303, headers: { location: WANTED } }, 'the callback once more')
+  }
+  t.equal(await whoIs(alice), 'alice')
+  t.equal(await whoIs(bob), 'bob')
+})
+
+t.test('attack 22: 500 interleaved logins, and each person is who they are', async (t) => {
+  const { corp, visitor } = await start(t)
+  const people = Array.from({ length: 500 }, (_, i) => ({ sub: `person-${i}`, browser: visitor() }))
+  const shuffled = people.toSorted((a, b) => (a.sub.at(-1)! < b.sub.at(-1)! ? 1 : -1))
+  const begun = await Promise.all(people.map(({ browser }) => browser.open(signInUrl())))
+  await Promise.all(
+    shuffled.map(({ sub, browser }) => {
+      const { location } = begun[people.findIndex((each) => each.sub === sub)]!.headers
+      return browser.open(corp.authorize(location, sub))
+    }),
+  )
+  const wrong: unknown[] = []
+  for (const { sub, browser } of people) if ((await whoIs(browser)) !== sub) wrong.push(sub)
+  t.strictSame(wrong, [])
+})
+
+t.test('a login that began on one instance is finished on another', async (t) => {
+  const corp = createFakeProvider()
+  const [one, two, three] = await Promise.all([1, 2, 3].map(() => start(t, { corp })))
+  const begun = await one!.visitor().open(signInUrl())
+  const ada = two!.visitor()
+  const [cookie = ''] = String(begun.headers['set-cookie']).split(';')
+  const done = await ada.open(corp.authorize(begun.headers.location, 'ada'), {
+    headers: { cookie },
+  })
+  t.equal(done.headers.location, WANTED)
+  const there = three!.visitor()
+  for (const [name, value] of ada.jar) there.jar.set(name, value)
+  t.equal(await whoIs(there), 'ada')
+})
+
+t.test('attack 23: a callback counts once, and only where its login began', async (t) => {
+  const { corp, visitor } = await start(t)
+  const [ada, eve] = [visitor(), visitor()]
+  const begun = await eve.open(signInUrl())
+  const callback = corp.authorize(begun.headers.location, 'eve')
+
+  const lured = await ada.open(callback)
+  t.match(lured, { statusCode: 303, headers: { location: /^https:\/\/corp\.test\/authorize/ } })
+  t.equal(await whoIs(ada), 401, 'nobody becomes somebody else')
+  const third = visitor()
+  const again = await third.open(corp.authorize(lured.headers.location, 'eve'))
+  t.equal(again.statusCode, 400, 'begun anew once only')
+  t.match(again.body, FWA_ERRORS.FWA_LOGIN_UNKNOWN.title)
+  t.equal(await whoIs(third), 401)
+
+  t.equal((await eve.open(callback)).headers.location, WANTED)
+  t.equal(await whoIs(eve), 'eve')
+  const before = eve.cookies()
+  const replayed = await eve.open(callback)
+  t.match(replayed, { statusCode: 303, headers: { location: WANTED, 'set-cookie': undefined } })
+  t.equal(eve.cookies(), before)
+})
+
+t.test('attack 23, mistake 13: state, code and provider belong together', async (t) => {
+  const evil = createFakeProvider('evil')
+  const { corp, visitor } = await start(t, { others: [evil.provider] })
+  const cases: [what: string, change: (callback: URL, other: URL) => URL][] = [
+    ['the code of another login', (callback, other) => swap(callback, other, 'code')],
+    ['the state of another login', (callback, other) => swap(callback, other, 'state')],
+  ]
+  for (const [what, change] of cases) {
+    const ada = visitor()
+    const [one, two] = [
+      await ada.open(`${MAIN}/providers/corp`),
+      await ada.open(`${MAIN}/providers/evil`),
+    ]
+    const callback = corp.authorize(one.headers.location, 'ada')
+    const other = evil.authorize(two.headers.location, 'ada')
+    const answer = await ada.open(change(callback, other))
+    t.equal(answer.statusCode, 502, what)
+    t.equal(await whoIs(ada), 401)
+  }
+})
+
+function swap(callback: URL, other: URL, name: string): URL {
+  const swapped = new URL(callback)
+  swapped.searchParams.set(name, other.searchParams.get(name) ?? '')
+  return swapped
+}
+
+t.test('attack 26, mistake 6: every tab ends where it began', async (t) => {
+  const { corp, visitor } = await start(t)
+  const targets = [1, 2, 3].map((tab) => `https://app.example.com/${tab}`)
+  const one = visitor()
+  const begun = []
+  for (const rd of targets) begun.push(await one.open(signInUrl({ rd })))
+  for (const [i, { headers }] of begun.entries()) {
+    const done = await one.open(corp.authorize(headers.location, 'ada'))
+    t.equal(done.headers.location, targets[i], 'one after the other')
+  }
+
+  const restored = visitor()
+  const atOnce = await Promise.all(targets.map((rd) => restored.open(signInUrl({ rd }))))
+  for (const [i, { headers }] of atOnce.entries()) {
+    let done = await restored.open(corp.authorize(headers.location, 'ada'))
+    if (String(done.headers.location).startsWith('https://corp.test'))
+      done = await restored.open(corp.authorize(done.headers.location, 'ada'))
+    t.equal(done.headers.location, targets[i], 'all at once, as after a restart of the browser')
+  }
+})
+
+t.test(
+  'attack 26: a stale callback takes who is signed in to where they are at home',
+  async (t) => {
+    const { corp, visitor, clock } = await start(t)
+    const ada = visitor()
+    await signIn(ada, corp, 'ada')
+    const eve = visitor()
+    const other = corp.authorize((await eve.open(signInUrl())).headers.location, 'eve')
+    t.equal((await ada.open(other)).headers.location, WANTED)
+    t.equal(
+      (await ada.open(`${MAIN}/oauth2/callback?state=x&code=y`)).headers.location,
+      `${MAIN}/signin`,
+    )
+    await clock.advance(600_000)
+    t.equal((await ada.open(other)).headers.location, `${MAIN}/signin`)
+    t.equal(await whoIs(ada), 'ada')
+  },
+)
+
+t.test('attack 25, mistake 8: what polls in the background begins no login', async (t) => {
+  const { visitor } = await start(t)
+  const poller = visitor()
+  for (let i = 0; i < 200; i++) {
+    const path = i % 2 === 0 ? 'signin' : 'providers/corp'
+    const answer = await poller.open(`${MAIN}/${path}?rd=https://app.example.com/${i}`, {
+      headers: SCRIPT,
+    })
+    if (answer.statusCode !== 401 || answer.headers['set-cookie']) t.fail(answer.body)
+  }
+  const answer = await poller.open(`${MAIN}/signin`, { headers: SCRIPT })
+  t.match(answer.json(), { code: 'FWA_NO_SESSION', loginUrl: `${MAIN}/signin` })
+  t.match(answer.headers, { 'www-authenticate': 'Cookie realm="main"' })
+  t.equal(poller.jar.size, 0)
+})
+
+t.test('attack 3: no return URL from outside becomes a redirect unread', async (t) => {
+  const { corp, visitor } = await start(t)
+  for (const rd of ['https://evil.test/', '//evil.test', 'https://app.example.com@evil.test', '']) {
+    const ada = visitor()
+    const done = await signIn(ada, corp, 'ada', signInUrl({ rd }))
+    t.equal(done.headers.location, `${MAIN}/signin`, rd)
+    const again = await ada.open(signInUrl({ rd }))
+    t.equal(again.headers.location, `${MAIN}/signin`, `${rd}, signed in`)
+  }
+})
+
+t.test(
+  'attack 3: what a login was begun for is read again before anybody goes there',
+  async (t) => {
+    const { corp, visitor, service } = await start(t)
+    const [portal, site] = [service.portals().get('main')!, service.sites.all[0]!]
+    const wish = { provider: 'corp', returnTo: 'https://removed.test/', isRetry: false }
+    const { secrets, setCookie } = service.logins.begin(portal, site, wish, undefined)
+    const redirectUri = `${MAIN}/oauth2/callback`
+    const url = await corp.provider.authorizationUrl({ ...secrets, redirectUri })
+    const callback = corp.authorize(url.href, 'ada')
+    const ada = visitor()
+    for (const attempt of ['finished', 'finished before']) {
+      const headers = { cookie: setCookie.split(';')[0] ?? '' }
+      const done = await ada.open(callback, { headers })
+      t.equal(done.headers.location, `${MAIN}/signin`, attempt)
+    }
+  },
+)
+
+t.test('attack 3: nothing writes a redirect but what reads its target before', async (t) => {
+  const root = new URL('../../src/', import.meta.url)
+  const writers = globSync('**/*.ts', { cwd: root }).filter((file) =>
+    /\.redirect\(|header\(\s*['"`]location|\blocation['"`]?:/i.test(
+      readFileSync(new URL(file, root), 'utf8'),
+    ),
+  )
+  t.strictSame(writers.sort(), ['routes/check.ts', 'routes/redirect.ts'])
+})
+
+t.test(
+  'attack 31, mistake 16: a login that fails neither ends a session nor makes one',
+  async (t) => {
+    const { corp, visitor } = await start(t)
+    const ada = visitor()
+    const failures = [
+      ['FWA_LOGIN_REFUSED', 403],
+      ['FWA_PROVIDER_INVALID', 502],
+      ['FWA_PROVIDER_UNREACHABLE', 503],
+    ] as const
+    for (const [failure, status] of failures) {
+      const begun = await ada.open(signInUrl())
+      corp.state.failure = failure
+      const callback = corp.authorize(begun.headers.location, 'ada')
+      const failed = await ada.open(callback)
+      corp.state.failure = undefined
+      t.equal(failed.statusCode, status, failure)
+      t.match(failed.body, signInUrl().replaceAll('&', '&amp;'), 'with a way to try again')
+      t.notOk(ada.jar.has(SESSION_COOKIE))
+      t.equal((await ada.open(callback)).headers.location, WANTED, 'the code is not taken again')
+      t.notOk(ada.jar.has(SESSION_COOKIE))
+    }
+
+    await signIn(ada, corp, 'ada')
+    const [session, old] = [ada.jar.get(SESSION_COOKIE), ada.cookies()]
+    await ada.open(signInUrl({ switch: '1' }))
+    t.equal(ada.jar.get(SESSION_COOKIE), session, 'beginning leaves the session alone')
+
+    const pending = corp.authorize(
+      (await ada.open(signInUrl({ switch: '1' }))).headers.location,
+      'ada',
+    )
+    await ada.open(`${MAIN}/logout`, { method: 'POST', headers: { origin: AUTH } })
+    t.strictSame([...ada.jar], [])
+    await ada.open(pending)
+    t.notOk(ada.jar.has(SESSION_COOKIE), 'a login from before signing out')
+    const replay = await visitor().open(`${MAIN}/profile.json`, {
+      headers: { ...SCRIPT, cookie: old },
+    })
+    t.equal(replay.statusCode, 401)
+  },
+)
+
+t.test('mistake 22: signing in as somebody else', async (t) => {
+  const { corp, visitor } = await start(t)
+  const browser = visitor()
+  await signIn(browser, corp, 'ada')
+  const old = browser.cookies()
+  const begun = await browser.open(signInUrl({ switch: '1', rd: WANTED }))
+  t.match(begun.headers.location, /prompt=select_account/)
+  const done = await browser.open(corp.authorize(begun.headers.location, 'bob'))
+  t.equal(done.headers.location, WANTED)
+  t.equal(await whoIs(browser), 'bob')
+  const replay = await visitor().open(`${MAIN}/profile.json`, {
+    headers: { ...SCRIPT, cookie: old },
+  })
+  t.equal(replay.statusCode, 401, 'the session of before has ended')
+
+  const same = browser.cookies()
+  await signIn(browser, corp, 'bob', signInUrl({ switch: '1' }))
+  const kept = await visitor().open(`${MAIN}/profile.json`, {
+    headers: { ...SCRIPT, cookie: same },
+  })
+  t.equal(kept.statusCode, 200, 'of the same person it goes on')
+})
+
+t.test('who may in is asked before anybody gets a session', async (t) => {
+  const provider = CORP.replace(' }', ', allow: { emailDomains: [example.com] } }')
+  const people: [what: string, claims: object, status: number][] = [
+    ['a verified address', { email: 'ada@example.com', email_verified: true }, 303],
+    ['attack 28: an unverified address', { email: 'ada@example.com' }, 403],
+    ['attack 28: verified by a text', { email: 'ada@example.com', email_verified: 'true' }, 403],
+    ['attack 27: two @', { email: 'a@evil.test@example.com', email_verified: true }, 403],
+    ['another domain', { email: 'ada@example.com.evil.test', email_verified: true }, 403],
+    ['no address', {}, 403],
+  ]
+  for (const [what, claims, status] of people) {
+    const corp = createFakeProvider()
+    const finish = async () => fromClaims('corp', { sub: 'ada', ...claims })
+    const { visitor } = await start(t, {
+      yaml: yamlOf(portalOf('main').replace(CORP, provider)),
+      corp: { ...corp, provider: { ...corp.provider, finish } },
+    })
+    const ada = visitor()
+    const done = await signIn(ada, corp, 'ada')
+    t.equal(done.statusCode, status, what)
+    t.equal(ada.jar.has(SESSION_COOKIE), status === 303)
+    if (status === 403) t.match(done.body, 'signin?rd=', 'with a way to be somebody else')
+  }
+})
+
+t.test('the page to choose', async (t) => {
+  const github = createFakeProvider('github')
+  const { visitor, corp } = await start(t, { others: [github.provider] })
+  github.state.failure = 'FWA_PROVIDER_UNREACHABLE'
+  const ada = visitor()
+  const page = await ada.open(signInUrl())
+  t.equal(page.statusCode, 200)
+  t.match(page.body, `${MAIN}/providers/corp?rd=${encodeURIComponent(WANTED)}`)
+  t.match(page.body, texts.signIn.failing, 'marked as failing')
+  t.equal(ada.jar.size, 0)
+
+  const down = await ada.open(`${MAIN}/providers/github?rd=${encodeURIComponent(WANTED)}`)
+  t.match(down, { statusCode: 503, body: texts.providerDown.title('github') })
+  t.match(down.body, `${MAIN}/signin?rd=`, 'with a way to the others')
+  t.equal((await ada.open(`${MAIN}/providers/nobody`)).statusCode, 404)
+
+  const begun = await ada.open(`${MAIN}/providers/corp`)
+  await ada.open(corp.authorize(begun.headers.location, 'ada'))
+  const welcome = await ada.open(`${MAIN}/signin`)
+  t.match(welcome, { statusCode: 200, body: texts.signedIn.title })
+  t.match(welcome.body, `${MAIN}/logout`)
+  t.equal((await ada.open(signInUrl())).headers.location, WANTED, 'nothing to choose any more')
+})
+
+t.test(
+  'attack 38: no text from outside gets into the policy of a page, or out of its place',
+  async (t) => {
+    const { visitor } = await start(t, { others: [createFakeProvider('github').provider] })
+    const plain = await visitor().open(`${MAIN}/signin`)
+    for (const path of [
+      `signin?rd=${encodeURIComponent("https://app.example.com/';script-src*'<script>alert(1)</script>")}`,
+      `logout?rd=${encodeURIComponent('https://app.example.com/"><script>alert(1)</script>')}`,
+      'oauth2/callback?state="><script>alert(1)</script>',
+    ]) {
+      const page = await visitor().open(`${MAIN}/${path}`)
+      t.equal(
+        page.headers['content-security-policy'],
+        plain.headers['content-security-policy'],
+        path,
+      )
+      t.notMatch(page.body, '<script')
+    }
+  },
+)
+
+t.test('where a portal is asked for', async (t) => {
+  const { visitor, corp } = await start(t)
+  const trusted = { 'x-forwarded-host': 'auth.example.com' }
+  const rows: [
+    what: string,
+    url: string,
+    headers: Record<string, string>,
+    status: number,
+    from?: string,
+  ][] = [
+    ['its auth host', `${MAIN}/signin`, {}, 303],
+    [
+      'in capitals, with port and dot',
+      'https://AUTH.Example.com.:443/portals/main/signin',
+      {},
+      303,
+    ],
+    ['in the singular', `${AUTH}/portal/main/signin`, {}, 303],
+    ['by a trusted proxy', 'https://gate.internal/portals/main/signin', trusted, 303],
+    ['by somebody else', 'https://gate.internal/portals/main/signin', trusted, 403, '203.0.113.7'],
+    ['at the host of an app', 'https://app.example.com/portals/main/signin', {}, 403],
+    ['at another port', 'https://auth.example.com:8443/portals/main/signin', {}, 403],
+    ['at a foreign host', 'https://evil.test/portals/main/signin', {}, 403],
+    ['two hosts', `${MAIN}/signin`, { 'x-forwarded-host': 'auth.example.com, evil.test' }, 403],
+    ['a portal that is none', `${AUTH}/portals/nobody/signin`, {}, 404],
+    ['a name from JavaScript', `${AUTH}/portals/__proto__/signin`, {}, 404],
+    ['an unknown parameter', `${MAIN}/signin?rdd=x`, {}, 400],
+    ['two return URLs', `${MAIN}/signin?rd=${WANTED}&rd=${WANTED}`, {}, 400],
+  ]
+  for (const [what, url, headers, status, remoteAddress] of rows) {
+    const visit = { headers, ...(remoteAddress && { remoteAddress }) }
+    const answer = await visitor().open(url, visit)
+    t.equal(answer.statusCode, status, what)
+    const redirectUri = new URL(String(answer.headers.location ?? MAIN)).searchParams.get(
+      'redirect_uri',
+    )
+    if (status === 303)
+      t.equal(redirectUri, `${MAIN}/oauth2/callback`, 'the origin is as configured')
+  }
+  t.equal((await signIn(visitor(), corp, 'ada', `${AUTH}/portal/main/signin`)).statusCode, 303)
+})
+
+t.test('a provider that vouches for addresses needs no page', async (t) => {
+  const tailnet: SeamlessProvider = {
+    ...createFakeProvider('tailnet').provider,
+    type: 'seamless',
+    identify: async (ip) =>
+      ip === '100.64.0.7' ? fromClaims('tailnet', { sub: 'node-7' }) : undefined,
+    fits: ({ id }, ip) => id === 'node-7' && ip === '100.64.0.7',
+  }
+  const { visitor, app } = await start(t, {
+    yaml: yamlOf(portalOf('main').replace(CORP, `${CORP}, ${CORP.replace('corp', 'tailnet')}`)),
+    others: [tailnet],
+  })
+  const from = (ip: string) => ({ headers: { 'x-forwarded-for': ip } })
+  const node = visitor()
+  const done = await node.open(signInUrl(), from('100.64.0.7'))
+  t.match(done, { statusCode: 303, headers: { location: WANTED } })
+  const profile = (ip: string) =>
+    node.open(`${MAIN}/profile.json`, { headers: { ...SCRIPT, 'x-forwarded-for': ip } })
+  t.equal((await profile('100.64.0.7')).json().id, 'node-7')
+  t.equal((await profile('100.64.0.8')).statusCode, 401, 'its session is for its address')
+
+  const stranger = visitor()
+  t.match((await stranger.open(signInUrl(), from('100.64.0.8'))).body, `${MAIN}/providers/corp`)
+  const refused = await stranger.open(`${MAIN}/providers/tailnet`, from('100.64.0.8'))
+  t.match(refused, { statusCode: 403, body: /tailnet does not know your device/ })
+  const forged = await createVisitor(app).open(signInUrl(), {
+    ...from('100.64.0.7'),
+    remoteAddress: '203.0.113.7',
+  })
+  t.equal(forged.statusCode, 200, 'mistake 10: not on the word of a stranger')
+  t.equal(stranger.jar.size, 0)
+})
+
+t.test('several domains: each has its own auth host and sessions', async (t) => {
+  const domains = `${DOMAINS.slice(0, -1)}, { domain: example.org, authHost: login.example.org }]`
+  const yaml = `${domains}\n${SESSION_KEY}\nportals:\n${portalOf('main')}`
+  const { corp, visitor } = await start(t, { yaml })
+  const ada = visitor()
+  const url = (rd: string) => `https://login.example.org/portals/main/signin?rd=${rd}`
+  const done = await signIn(ada, corp, 'ada', url('https://app.example.org/'))
+  t.equal(done.headers.location, 'https://app.example.org/')
+  t.match(done.headers['set-cookie']?.[1], /; Domain=example\.org;/)
+  t.equal(await whoIs(ada), 401, 'not signed in on the other domain')
+  const other = await signIn(visitor(), corp, 'ada', url('https://app.example.com/'))
+  t.equal(other.headers.location, 'https://login.example.org/portals/main/signin')
+})

@@ -1,0 +1,144 @@
+import { DatabaseSync } from 'node:sqlite'
+import t from 'tap'
+import { texts } from '../../src/pages/texts.ts'
+import { portalOf, yamlOf } from '../app.ts'
+import { SHAPES } from '../shapes.ts'
+import { AUTH, MAIN, SCRIPT, signIn, signInUrl, start, WANTED, whoIs } from './kit.ts'
+
+const FORM = {
+  method: 'POST',
+  headers: { origin: AUTH, 'content-type': 'application/x-www-form-urlencoded' },
+} as const
+
+/** Everywhere where a session counts. */
+const PLACES = ['check', 'profile', 'profile.json', 'verify'] as const
+
+t.test('after signing out the old cookie counts nowhere, nor after a restart', async (t) => {
+  const folder = t.testdir({})
+  const yaml = yamlOf(portalOf('main'), `storage: { path: "${folder}" }`)
+  const test = await start(t, { yaml })
+  const ada = test.visitor()
+  await signIn(ada, test.corp, 'ada')
+  const cookie = ada.cookies()
+  const token = ada.jar.get('__Secure-gatehouse.main') ?? ''
+  t.strictSame(await statuses(test, cookie, token), [200, 200, 200, 200])
+
+  const done = await ada.open(`${MAIN}/logout`, FORM)
+  t.match(done, { statusCode: 200, body: texts.signedOut.title })
+  t.match(done.headers['set-cookie'], [
+    '__Secure-gatehouse.main=; Path=/; Domain=example.com; Max-Age=0; HttpOnly; Secure; SameSite=Lax',
+    '__Host-gatehouse-login.main=; Path=/; Max-Age=0; HttpOnly; Secure; SameSite=Lax',
+  ])
+  t.strictSame([...ada.jar], [])
+  t.strictSame(await statuses(test, cookie, token), [401, 401, 401, 401])
+
+  const again = await start(t, { yaml })
+  t.strictSame(await statuses(again, cookie, token), [401, 401, 401, 401], 'after a restart')
+  const back = again.visitor()
+  await signIn(back, again.corp, 'ada')
+  t.equal(await whoIs(back), 'ada', 'and whoever signs in again is in')
+})
+
+async function statuses(test: Awaited<ReturnType<typeof start>>, cookie: string, token: string) {
+  const visitor = test.visitor()
+  const answers = PLACES.map((place) => {
+    if (place === 'check') return test.check(SHAPES[0]!, { cookie })
+    if (place !== 'verify')
+      return visitor.open(`${MAIN}/${place}`, { headers: { ...SCRIPT, cookie } })
+    const headers = { ...SCRIPT, authorization: `Bearer ${token}` }
+    return visitor.open(`${AUTH}/api/portals/main/verify`, { headers })
+  })
+  return (await Promise.all(answers)).map(({ statusCode }) => statusCode)
+}
+
+t.test('nothing but our own form signs out', async (t) => {
+  const { visitor, corp } = await start(t)
+  const ada = visitor()
+  await signIn(ada, corp, 'ada')
+  const asked = await ada.open(`${MAIN}/logout`)
+  t.match(asked, { statusCode: 200, body: texts.signOut.title })
+  t.match(asked.body, `<form method="post" action="${MAIN}/logout">`)
+  for (const [what, origin] of [
+    ['no Origin', undefined],
+    ['another site', 'https://evil.test'],
+    ['another host of the domain', 'https://app.example.com'],
+    ['another scheme', 'http://auth.example.com'],
+    ['another port', 'https://auth.example.com:8443'],
+    ['none to tell', 'null'],
+    ['a suffix', 'https://auth.example.com.evil.test'],
+  ] as const) {
+    const headers = { 'content-type': FORM.headers['content-type'], ...(origin && { origin }) }
+    const refused = await ada.open(`${MAIN}/logout`, { method: 'POST', headers })
+    t.equal(refused.statusCode, 403, what)
+    t.notOk(refused.headers['set-cookie'], what)
+  }
+  t.equal(await whoIs(ada), 'ada')
+})
+
+t.test('attack 6: where to go after signing out is read as after signing in', async (t) => {
+  const { visitor, corp } = await start(t)
+  for (const [rd, isTaken] of [
+    [WANTED, true],
+    ['https://evil.test/', false],
+    ['//evil.test', false],
+    ['javascript:alert(1)', false],
+  ] as const) {
+    const ada = visitor()
+    await signIn(ada, corp, 'ada')
+    const url = `${MAIN}/logout?rd=${encodeURIComponent(rd)}`
+    const told = encodeURIComponent(rd)
+    const [asked, done] = [await ada.open(url), await ada.open(url, FORM)]
+    t.equal(done.headers.location, undefined)
+    for (const page of [asked, done]) {
+      t.equal(page.body.includes(told), isTaken, rd)
+      if (!isTaken) t.notMatch(page.body, /evil|alert/)
+    }
+  }
+})
+
+t.test('signing out at the provider too, where it offers that', async (t) => {
+  const { visitor, corp } = await start(t)
+  const ada = visitor()
+  corp.state.logoutUrl = new URL('https://corp.test/end?client_id=a')
+  await signIn(ada, corp, 'ada')
+  const done = await ada.open(`${MAIN}/logout`, FORM)
+  const target = encodeURIComponent(`${MAIN}/logout`)
+  t.match(done.body, `https://corp.test/end?client_id=a&amp;post_logout_redirect_uri=${target}`)
+  t.match((await ada.open(`${MAIN}/logout`)).body, texts.signedOut.title, 'and back from there')
+
+  await signIn(ada, corp, 'ada')
+  corp.state.failure = 'FWA_PROVIDER_UNREACHABLE'
+  t.equal((await ada.open(`${MAIN}/logout`, FORM)).statusCode, 200, 'its trouble is no matter')
+  t.strictSame([...ada.jar], [])
+})
+
+t.test('who is not signed in is signed out, left-over chunks included', async (t) => {
+  const { visitor } = await start(t)
+  const nobody = visitor()
+  nobody.jar.set('__Secure-gatehouse.main.1', 'left')
+  nobody.jar.set('__Secure-gatehouse.main.2', 'over')
+  t.match((await nobody.open(`${MAIN}/logout`)).body, texts.signedOut.title)
+  t.equal((await nobody.open(`${MAIN}/logout`, FORM)).statusCode, 200)
+  t.strictSame([...nobody.jar], [])
+})
+
+t.test(
+  'a logout that cannot be written down is told, and the person stays signed in',
+  async (t) => {
+    const folder = t.testdir({})
+    const yaml = yamlOf(portalOf('main'), `storage: { path: "${folder}" }`)
+    const { visitor, corp, service } = await start(t, { yaml })
+    const ada = visitor()
+    await signIn(ada, corp, 'ada', signInUrl())
+    const blocker = new DatabaseSync(`${folder}/revocations.db`)
+    blocker.exec('BEGIN EXCLUSIVE')
+    const failed = await ada.open(`${MAIN}/logout`, FORM)
+    t.match(failed, { statusCode: 503, headers: { 'retry-after': '5', 'set-cookie': undefined } })
+    t.notMatch(failed.body, folder)
+    t.match(service.readiness(), { ready: false, reason: 'store' })
+    blocker.close()
+    t.equal(await whoIs(ada), 'ada')
+    t.equal((await ada.open(`${MAIN}/logout`, FORM)).statusCode, 200)
+    t.equal(await whoIs(ada), 401)
+  },
+)

@@ -1,0 +1,48 @@
+import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
+import t from 'tap'
+import { loadKeys } from '../../src/session/keys.ts'
+import { keysOf, NEW_SECRET, OLD_SECRET } from './kit.ts'
+
+t.test('attack 34, mistake 15: no two purposes and no two secrets share a key', async (t) => {
+  const { session, login } = await keysOf(OLD_SECRET, NEW_SECRET)
+  const all = [...session.all, ...login.all]
+  t.equal(new Set(all.map(({ secret }) => secret.toString('hex'))).size, 4)
+  t.equal(new Set(all.map(({ kid }) => kid)).size, 4)
+  for (const { secret } of all) t.equal(secret.length, 32)
+  t.equal(session.first, session.all[0])
+  t.strictSame((await keysOf(OLD_SECRET)).session.first, session.first)
+  const told = all.map(({ kid }) => kid).join()
+  t.notOk(told.includes(OLD_SECRET) || told.includes(session.first.secret.toString('base64url')))
+})
+
+t.test('a key is made once and kept for its owner alone', async (t) => {
+  const folder = `${t.testdir({})}/data`
+  const made = await loadKeys({ secrets: undefined, folder })
+  t.strictSame(await loadKeys({ secrets: undefined, folder }), made)
+  t.equal((await stat(`${folder}/session.key`)).mode & 0o777, 0o600)
+  t.equal((await stat(folder)).mode & 0o777, 0o700)
+  t.match(await readFile(`${folder}/session.key`, 'utf8'), /^[\w-]{43}\n$/)
+  const other = await loadKeys({ secrets: undefined, folder: `${folder}/other` })
+  t.not(other.session.first.kid, made.session.first.kid)
+})
+
+t.test('instances that start at once on one folder take the same key', async (t) => {
+  const folder = t.testdir({})
+  const all = await Promise.all(
+    Array.from({ length: 8 }, () => loadKeys({ secrets: undefined, folder })),
+  )
+  t.equal(new Set(all.map(({ session }) => session.first.kid)).size, 1)
+  t.strictSame(await readdir(folder), ['session.key'])
+})
+
+t.test('what is no key stops the start, and is not told', async (t) => {
+  const folder = t.testdir({})
+  const fails = (options: Parameters<typeof loadKeys>[0]) =>
+    t.rejects(loadKeys(options), { code: 'FWA_KEY_UNUSABLE', message: /^(?!.*hunter2)/ })
+  await fails({ secrets: ['hunter2'], folder })
+  await fails({ secrets: [], folder })
+  await writeFile(`${folder}/session.key`, 'hunter2\n')
+  await fails({ secrets: undefined, folder })
+  await mkdir(`${folder}/other/session.key`, { recursive: true })
+  await fails({ secrets: undefined, folder: `${folder}/other` })
+})

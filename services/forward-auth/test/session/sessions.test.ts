@@ -1,0 +1,264 @@
+import { createHmac, hkdfSync } from 'node:crypto'
+import { chmod } from 'node:fs/promises'
+import { DatabaseSync } from 'node:sqlite'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { fromClaims } from '@gatehouse/profile'
+import t from 'tap'
+import { createLogins } from '../../src/login/logins.ts'
+import {
+  ADA,
+  cookieHeader,
+  keysOf,
+  NEW_SECRET,
+  OLD_SECRET,
+  OTHER_SITE,
+  portalNamed,
+  SITE,
+  startInstance,
+} from './kit.ts'
+
+const SECOND = 1_000
+const HOUR = 3_600 * SECOND
+
+t.test('a session is read from its cookie, again and again, as the same object', async (t) => {
+  const { create, read, verify, portal, clock } = await startInstance(t)
+  const { session, setCookies } = create()
+  const cookie = `theme=dark; ${cookieHeader(setCookies)}; lang=en`
+  t.equal(read(portal(), SITE, cookie), session)
+  t.equal(read(portal(), SITE, cookie), session)
+  t.equal(verify(portal(), session.token), session)
+  t.match(session, {
+    portal: 'main',
+    issuer: 'https://auth.example.com/portals/main',
+    domain: 'example.com',
+    issuedAt: clock.now(),
+    expiresAt: clock.now() + HOUR,
+    profile: ADA,
+  })
+  t.match(session.sid, /^[\w-]{22}$/)
+  t.not(create().session.sid, session.sid)
+})
+
+t.test('the token is a JWT with the claims of the person and a type of its own', async (t) => {
+  const { session } = (await startInstance(t)).create()
+  const [header, claims] = session.token
+    .split('.')
+    .slice(0, 2)
+    .map((part) => JSON.parse(String(Buffer.from(part, 'base64url'))))
+  t.match(header, { alg: 'HS256', typ: 'gatehouse-session+jwt', kid: /^[\w-]{16}$/ })
+  t.match(claims, {
+    iss: 'https://auth.example.com/portals/main',
+    aud: 'example.com',
+    sub: 'ada',
+    sid: session.sid,
+    email: 'ada@example.com',
+    groups: ['admin', 'ops'],
+    gatehouse_provider: 'corp',
+  })
+  t.equal(claims.exp - claims.iat, 3_600)
+  t.equal(claims.nbf, claims.iat)
+})
+
+t.test('claims that the token cannot hold stay unknown in the session', async (t) => {
+  const profile = fromClaims('corp', { sub: 'ada', _claim_names: { groups: 'src1' } })
+  const { session } = (await startInstance(t)).create(profile)
+  t.throws(() => session.profile.claims.groups, { code: 'PROFILE_CLAIM_UNKNOWN' })
+})
+
+t.test('mistake 4: a session ends to the second, though it was read just before', async (t) => {
+  const { create, read, portal, clock } = await startInstance(t)
+  const cookie = cookieHeader(create().setCookies)
+  await clock.advance(HOUR - 1)
+  t.ok(read(portal(), SITE, cookie))
+  await clock.advance(1)
+  t.equal(read(portal(), SITE, cookie), undefined)
+})
+
+t.test('mistake 12, attack 33: a session holds at its own portal and domain only', async (t) => {
+  const { create, read, verify, portal } = await startInstance(t)
+  const { session, setCookies } = create()
+  const cookie = cookieHeader(setCookies)
+  t.equal(read(portal(), OTHER_SITE, cookie), undefined)
+  t.equal(read(portal('other'), SITE, cookie.replace('.main=', '.other=')), undefined)
+  t.equal(verify(portal('other'), session.token), undefined)
+  t.ok(read(portal(), SITE, cookie))
+})
+
+t.test('mistake 22: what was removed from the configuration drops its sessions', async (t) => {
+  const other = portalNamed('main', ['github'])
+  const removals: [what: string, remove: (now: Instance['now']) => unknown][] = [
+    ['its provider', (now) => (now.portals = new Map([['main', other]]))],
+    ['its portal', (now) => (now.portals = new Map([['other', portalNamed('other')]]))],
+    ['its key', async (now) => (now.keys = await keysOf(NEW_SECRET))],
+  ]
+  for (const [what, remove] of removals) {
+    const { create, read, verify, portal, now } = await startInstance(t)
+    const { session, setCookies } = create()
+    const main = portal()
+    t.ok(read(main, SITE, cookieHeader(setCookies)), `before ${what}`)
+    await remove(now)
+    const portalAfter = now.portals.get('main') ?? main
+    t.equal(read(portalAfter, SITE, cookieHeader(setCookies)), undefined, what)
+    t.equal(verify(portalAfter, session.token), undefined, what)
+  }
+})
+type Instance = Awaited<ReturnType<typeof startInstance>>
+
+t.test('keys rotate on three instances, one at a time, and nobody is signed out', async (t) => {
+  const folder = t.testdir({})
+  const instances = await Promise.all([1, 2, 3].map(() => startInstance(t, { folder })))
+  const cookies = instances.map(({ create }) => cookieHeader(create().setCookies))
+  const everywhere = () =>
+    instances.every(({ read, portal }) => cookies.every((cookie) => read(portal(), SITE, cookie)))
+  t.ok(everywhere())
+  for (const secrets of [
+    [OLD_SECRET, NEW_SECRET],
+    [NEW_SECRET, OLD_SECRET],
+  ])
+    for (const instance of instances) {
+      instance.now.keys = await keysOf(...secrets)
+      cookies.push(cookieHeader(instance.create().setCookies))
+      t.ok(everywhere(), `with the keys of instance ${instances.indexOf(instance) + 1} changed`)
+    }
+})
+
+t.test('attack 20, mistake 22: what was signed out stays so', async (t) => {
+  const folder = t.testdir({})
+  const [here, there] = await Promise.all([1, 2].map(() => startInstance(t, { folder })))
+  const { session, setCookies } = here!.create()
+  const cookie = cookieHeader(setCookies)
+  t.ok(there!.read(there!.portal(), SITE, cookie))
+
+  here!.revoke(session)
+  here!.revoke(session)
+  t.equal(here!.read(here!.portal(), SITE, cookie), undefined, 'here at once')
+  t.equal(here!.verify(here!.portal(), session.token), undefined, 'for verify too')
+  await there!.clock.advance(SECOND)
+  t.equal(there!.read(there!.portal(), SITE, cookie), undefined, 'there within a second')
+
+  here!.close()
+  const again = await startInstance(t, { folder })
+  t.equal(again.read(again.portal(), SITE, cookie), undefined, 'after a restart')
+  t.ok(again.read(again.portal(), SITE, cookieHeader(again.create().setCookies)))
+
+  await again.clock.advance(3 * HOUR)
+  const rows = new DatabaseSync(`${folder}/revocations.db`).prepare('SELECT * FROM revoked').all()
+  t.strictSame(rows, [], 'until it would have ended anyway')
+})
+
+t.test('a logout that cannot be written fails, and is told', async (t) => {
+  const { create, read, revoke, portal, folder, log, clock, storeIsUp } = await startInstance(t)
+  const { session, setCookies } = create()
+  const blocker = new DatabaseSync(`${folder}/revocations.db`)
+  blocker.exec('BEGIN EXCLUSIVE')
+  t.throws(() => revoke(session), { code: 'FWA_STORE_UNAVAILABLE', retryAfter: 5 })
+  t.ok(read(portal(), SITE, cookieHeader(setCookies)))
+  t.notOk(storeIsUp())
+  t.equal(log.length, 1)
+  blocker.close()
+  await clock.advance(SECOND)
+  t.ok(storeIsUp())
+  revoke(session)
+  t.equal(read(portal(), SITE, cookieHeader(setCookies)), undefined)
+})
+
+t.test('a list that cannot be opened stops the start', async (t) => {
+  const folder = t.testdir({ 'revocations.db': 'this is no database' })
+  await t.rejects(startInstance(t, { folder }), { code: 'FWA_STORE_UNAVAILABLE' })
+  await chmod(folder, 0o700)
+})
+
+t.test('a session that no cookies hold is refused at login', async (t) => {
+  const { create } = await startInstance(t)
+  const groups = Array.from({ length: 1_000 }, (_, i) => `a group with the number ${i}`)
+  const profile = fromClaims('corp', { sub: 'ada', groups })
+  t.throws(() => create(profile), { code: 'FWA_SESSION_TOO_LARGE', message: /^what corp tells/ })
+})
+
+t.test('attack 34: nothing but a session token passes for one', async (t) => {
+  const { create, verify, portal, clock, now } = await startInstance(t)
+  const { session } = create()
+  const [head = '', body = '', signature = ''] = session.token.split('.')
+  const header = JSON.parse(String(Buffer.from(head, 'base64url')))
+  const claims = JSON.parse(String(Buffer.from(body, 'base64url')))
+  const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
+  const { secret } = now.keys.session.first
+  const login = now.keys.login.first
+
+  function forge(changes: object, otherClaims: object = {}, key: Buffer = secret, alg = 'sha256') {
+    const signed = `${encode({ ...header, ...changes })}.${encode({ ...claims, ...otherClaims })}`
+    return `${signed}.${createHmac(alg, key).update(signed).digest('base64url')}`
+  }
+  t.ok(verify(portal(), forge({})), 'the forge works')
+
+  const bare = Buffer.from(hkdfSync('sha256', OLD_SECRET, '', '', 32))
+  const logins = createLogins({ keys: () => now.keys, clock })
+  const wish = { provider: 'corp', returnTo: 'https://app.example.com/', isRetry: false }
+  const begun = logins.begin(portal(), SITE, wish, undefined)
+  const seconds = clock.now() / SECOND
+  const forgeries: [what: string, token: string][] = [
+    ['no signature', `${head}.${body}.`],
+    ['alg none', forge({ alg: 'none' })],
+    ['alg none without signature', `${encode({ ...header, alg: 'none' })}.${body}.`],
+    ['alg HS512', forge({ alg: 'HS512' }, {}, secret, 'sha512')],
+    ['alg RS256', forge({ alg: 'RS256' })],
+    ['typ JWT', forge({ typ: 'JWT' })],
+    ['typ at+jwt', forge({ typ: 'at+jwt' })],
+    ['no typ', forge({ typ: undefined })],
+    ['crit', forge({ crit: ['exp'] })],
+    ['another kid', forge({ kid: 'another' })],
+    ['the key of logins', forge({ kid: login.kid }, {}, login.secret)],
+    ['the key of logins under the kid of sessions', forge({}, {}, login.secret)],
+    ['the secret itself', forge({}, {}, Buffer.from(OLD_SECRET))],
+    ['a key for no purpose', forge({}, {}, bare)],
+    ['an empty key', forge({}, {}, Buffer.alloc(0))],
+    ['another issuer', forge({}, { iss: 'https://evil.test/portals/main' })],
+    ['another portal', forge({}, { iss: 'https://auth.example.com/portals/other' })],
+    ['another audience', forge({}, { aud: 'evil.test' })],
+    ['the audience of another site', forge({}, { aud: 'example.org' })],
+    ['several audiences', forge({}, { aud: ['example.com', 'example.org'] })],
+    ['no expiry', forge({}, { exp: undefined })],
+    ['expired', forge({}, { exp: seconds })],
+    ['not yet valid', forge({}, { nbf: seconds + 31 })],
+    ['no sid', forge({}, { sid: undefined })],
+    ['no provider', forge({}, { gatehouse_provider: undefined })],
+    ['another provider', forge({}, { gatehouse_provider: 'github' })],
+    ['another subject', `${head}.${encode({ ...claims, sub: 'bob' })}.${signature}`],
+    ['the state of a login', begun.secrets.state],
+    ['the cookie of a login', /=([^;]+)/.exec(begun.setCookie)?.[1] ?? ''],
+    ['an empty text', ''],
+    ['half a token', session.token.slice(0, session.token.length / 2)],
+    ['more than a token', `${session.token}.`],
+    ['a very long text', 'a'.repeat(1_000_000)],
+  ]
+  for (const [what, token] of forgeries) t.equal(verify(portal(), token), undefined, what)
+})
+
+t.test('mistake 5: a million junk cookies leave memory as it was', async (t) => {
+  const { create, read, portal } = await startInstance(t)
+  const { setCookies } = create()
+  const cookie = cookieHeader(setCookies)
+  const { stackTraceLimit } = Error
+  Error.stackTraceLimit = 0
+  t.teardown(() => {
+    Error.stackTraceLimit = stackTraceLimit
+  })
+
+  const heap: number[] = []
+  for (let i = 0; i < 1_000_000; i++) {
+    // One in a hundred looks like a token.
+    const junk = i % 100 === 0 ? `${cookie.slice(0, -10)}${i + 1e9}` : `${cookie.slice(0, 30)}${i}`
+    if (read(portal(), SITE, junk)) t.fail('junk was taken for a session')
+    if (i % 500_000 === 499_999) heap.push(usedHeap())
+  }
+  const [half = 0, whole = 0] = heap
+  t.ok(whole - half < 512 * 1024, `grew by ${whole - half} bytes`)
+  t.ok(read(portal(), SITE, cookie))
+})
+
+function usedHeap(): number {
+  setFlagsFromString('--expose-gc')
+  runInNewContext('gc')()
+  return process.memoryUsage().heapUsed
+}
