@@ -1,102 +1,157 @@
-import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { X509Certificate } from 'node:crypto'
+import { once } from 'node:events'
 import { readFile, stat, writeFile } from 'node:fs/promises'
-import { request } from 'node:https'
-import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
+import { connect } from 'node:tls'
+import { createFetch } from '@gatehouse/net'
 import t from 'tap'
+import { fail, settingsFor, start } from './program.ts'
+import { createVisitor } from './visitor.ts'
 
-const START = join(import.meta.dirname, '../start.ts')
-const ARGV = ['--conditions=@gatehouse/source', START]
+const COOKIE = '__Secure-gatehouse.main'
 
-interface Quickstart {
-  readonly child: ChildProcess
-  readonly printed: string
-}
-
-/** Starts it and waits for what it prints. */
-function start(folder: string, port: number): Promise<Quickstart> {
-  const env = { ...process.env, GATEHOUSE_DIR: folder, GATEHOUSE_PORT: String(port) }
-  const child = spawn(process.execPath, ARGV, { env })
-  let printed = ''
-  return new Promise((resolve, reject) => {
-    child.stdout.on('data', (part) => {
-      printed += part
-      if (printed.includes('Ctrl-C')) resolve({ child, printed })
-    })
-    child.stderr.on('data', (part) => {
-      printed += part
-    })
-    child.on('exit', (code) => reject(new Error(`ended with ${code}: ${printed}`)))
+/** What a printed curl does, without curl: npm test needs no system programs. */
+async function follow(command: string, token = '') {
+  const [, ca = '', rest = '', url = ''] =
+    /^curl -sS --cacert (\S+) (.*) (\S+)$/.exec(command) ?? []
+  const headers: Record<string, string> = {}
+  for (const [, name = '', value = ''] of rest.matchAll(/-H ["']([\w-]+): (.*?)["'](?= |$)/g)) {
+    const [, file] = /\$\(cat (\S+)\)/.exec(value) ?? []
+    const secret = file === undefined ? token : (await readFile(file, 'utf8')).trim()
+    headers[name] = value.replace(/\$\(.*\)|\$TOKEN/, () => secret)
+  }
+  const [, body] = / -d '(.*)'/.exec(` ${rest}`) ?? []
+  const fetch = createFetch({ ca: await readFile(ca, 'utf8') })
+  const answer = await fetch(url, {
+    headers,
+    status: [200, 401],
+    ...(body !== undefined && { method: 'POST', body }),
   })
+  await fetch.close()
+  return { status: answer.status, ...JSON.parse(answer.body.toString()) }
 }
 
-function stop({ child }: Quickstart): Promise<number | null> {
-  const ended = new Promise<number | null>((resolve) => child.once('exit', resolve))
-  child.kill('SIGINT')
-  return ended
+function commandsOf(printed: string): [certificate: string, verify: string] {
+  const lines = printed.split('\n')
+  // Programs look for the one line that begins with `curl `.
+  const [certificate = '', ...more] = lines.filter((line) => line.startsWith('curl '))
+  if (more.length > 0) throw new Error('there is more than one')
+  const verify = lines.find((line) => line.endsWith('/verify')) ?? ''
+  return [certificate, verify.trim()]
 }
 
-/** What the printed curl does, without curl: npm test needs no system programs. */
-async function follow(command: string): Promise<{ status?: number; serialNumber: string }> {
-  const [, ca = '', key = '', body = '', url = ''] =
-    /^curl -sS --cacert (\S+) -H "Authorization: APIKey \$\(cat (\S+)\)" -H 'Content-Type: application\/json' -d '(.*)' (\S+)$/.exec(
-      command,
-    ) ?? []
-  const authorization = `APIKey ${(await readFile(key, 'utf8')).trim()}`
-  const headers = { authorization, 'content-type': 'application/json' }
-  const trusted = await readFile(ca)
-  return new Promise((resolve, reject) => {
-    request(url, { method: 'POST', headers, ca: trusted, agent: false }, async (response) => {
-      const parts = await response.toArray()
-      resolve({ status: response.statusCode ?? 0, ...JSON.parse(Buffer.concat(parts).toString()) })
-    })
-      .on('error', reject)
-      .end(body)
-  })
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await new Promise((resolve) => server.once('listening', resolve))
-  const { port } = server.address() as AddressInfo
-  await new Promise((resolve) => server.close(resolve))
-  return port
+async function serialAt(port = ''): Promise<string> {
+  const socket = connect({ host: '127.0.0.1', port: Number(port), rejectUnauthorized: false })
+  await once(socket, 'secureConnect')
+  const { serialNumber } = socket.getPeerCertificate()
+  socket.destroy()
+  return serialNumber
 }
 
 t.test('npm start', async (t) => {
-  const folder = join(t.testdir(), 'gate house')
-  const plain = join(t.testdirName, 'gatehouse')
-  const port = await freePort()
-  const first = await start(plain, port)
-  t.teardown(() => void first.child.kill('SIGKILL'))
-  t.match(first.printed, `https://localhost:${port}`)
-  const command = first.printed.split('\n').find((line) => line.startsWith('curl ')) ?? ''
-  const certificate = await follow(command)
+  const folder = join(t.testdir(), 'gatehouse')
+  const settings = await settingsFor(folder)
+  const auth = `https://auth.gatehouse.localhost:${settings.GATEHOUSE_AUTH_PORT}`
+  const portal = `${auth}/portal/main`
+  const first = await start(t, settings)
+  const screen = first.printed()
+  for (const url of [`https://localhost:${settings.GATEHOUSE_PORT}`, `${portal}/signin`])
+    t.match(screen, url)
+  const [certificateCommand, verifyCommand] = commandsOf(screen)
+  const certificate = await follow(certificateCommand)
   t.match(certificate, { status: 200, domain: 'app.example.com' })
-  for (const secret of ['keys/api.key', 'keys/master.key'])
-    t.equal((await stat(join(plain, secret))).mode & 0o777, 0o600, secret)
+  const secrets = ['api.key', 'master.key', 'idp-client.secret'].map((name) => `keys/${name}`)
+  for (const secret of [...secrets, 'auth/session.key', 'tls/gatehouse.localhost.pem'])
+    t.equal((await stat(join(folder, secret))).mode & 0o777, 0o600, secret)
 
-  const busy = await new Promise<{ code: unknown; err: string }>((resolve) => {
-    const env = { ...process.env, GATEHOUSE_DIR: folder, GATEHOUSE_PORT: String(port) }
-    execFile(process.execPath, ARGV, { env }, (error, _out, err) =>
-      resolve({ code: error?.code, err }),
+  const visitor = createVisitor(await readFile(join(folder, 'root.pem'), 'utf8'))
+  t.teardown(() => visitor.fetch.close())
+  async function signIn(account: string) {
+    const { url: form } = await visitor.open(`${portal}/profile`)
+    t.match(form.href, /^https:\/\/idp\.gatehouse\.localhost:\d+\/interaction\//)
+    const { status, url, body } = await visitor.open(form, { account })
+    t.match({ status, path: url.pathname }, { status: 200, path: '/portals/main/profile' })
+    return { body, token: visitor.cookie(auth, COOKIE) }
+  }
+  const profile = async () => {
+    const { status, body } = await visitor.open(`${portal}/profile.json`)
+    return status === 200 ? JSON.parse(body) : status
+  }
+
+  const alice = await signIn('alice')
+  t.equal(
+    alice.body,
+    `Authenticated
+
+ID: alice
+Provider: demo
+Name:
+   Full Name: Alice Arden
+   First: Alice
+   Last: Arden
+Email:
+   Address: alice@example.com
+   Verified: true
+Groups:
+  - admin
+  - staff
+`,
+  )
+  t.match(await profile(), { authenticated: true, id: 'alice', groups: ['admin', 'staff'] })
+  const verified = { valid: true, portal: 'main', provider: 'demo', claims: { sub: 'alice' } }
+  t.match(await follow(verifyCommand, alice.token), { status: 200, ...verified })
+
+  t.match((await visitor.open(`${portal}/logout`)).body, 'Alice Arden')
+  const left = await visitor.open(`${portal}/logout`, {})
+  t.match(left.body, /https:\/\/idp\.gatehouse\.localhost:\d+\/session\/end\?/)
+  t.match(await follow(verifyCommand, alice.token), { status: 401, valid: false })
+  t.match(await profile(), { id: 'alice' }, 'the provider still knows her')
+
+  t.test('a certificate that was renewed is taken up by both', async (t) => {
+    const tlsFile = join(folder, 'tls/gatehouse.localhost.pem')
+    const [domain, keyType] = ['*.gatehouse.localhost', 'p384']
+    const renewed = await follow(
+      certificateCommand.replace(/-d '.*'/, `-d '${JSON.stringify({ domain, keyType })}'`),
     )
+    await writeFile(tlsFile, `${renewed.privateKey}${renewed.certificate}`)
+    const held = new X509Certificate(renewed.certificate).serialNumber
+    for (const port of [settings.GATEHOUSE_AUTH_PORT, settings.GATEHOUSE_IDP_PORT]) {
+      while ((await serialAt(port)) !== held);
+      t.pass(`port ${port}`)
+    }
   })
-  t.match(busy, { code: 1, err: /^gatehouse: cannot listen on [^\n]*GATEHOUSE_PORT[^\n]*\n$/ })
 
-  t.equal(await stop(first), 0)
-  const second = await start(plain, port)
-  t.teardown(() => void second.child.kill('SIGKILL'))
-  t.equal(second.printed, first.printed, 'a second start says the same')
-  t.equal((await follow(command)).serialNumber, certificate.serialNumber, 'and has kept everything')
-  t.equal(await stop(second), 0)
+  t.test('a port in use is one clear line that names the way out', async (t) => {
+    for (const name of ['GATEHOUSE_PORT', 'GATEHOUSE_AUTH_PORT', 'GATEHOUSE_IDP_PORT']) {
+      const busy = { ...(await settingsFor(join(t.testdir(), name))), [name]: settings[name] ?? '' }
+      const line = `^gatehouse: cannot listen on port ${settings[name]}[^\\n]*${name}=\\d+[^\\n]*\\n$`
+      t.match(await fail(t, busy), { code: 1, err: new RegExp(line) }, name)
+    }
+  })
 
-  await writeFile(join(t.testdirName, 'file'), '')
-  const unwritable = await new Promise<{ code: unknown; err: string }>((resolve) => {
-    const env = { ...process.env, GATEHOUSE_DIR: join(t.testdirName, 'file/x') }
-    execFile(process.execPath, ARGV, { env }, (error, _out, err) =>
-      resolve({ code: error?.code, err }),
+  t.test('a second start says the same and has kept everything', async (t) => {
+    t.equal(await first.stop(), 0)
+    const second = await start(t, settings)
+    t.equal(second.printed(), screen)
+    const { serialNumber } = await follow(certificateCommand)
+    t.equal(serialNumber, certificate.serialNumber)
+    t.match(await follow(verifyCommand, alice.token), { status: 401 }, 'who signed out stays out')
+    const { url, status } = await visitor.open(`${portal}/profile.json`)
+    t.match(
+      { url: url.href, status },
+      { url: `${portal}/profile.json`, status: 200 },
+      'who is in, in',
     )
+    t.equal(await second.stop(), 0)
   })
-  t.match(unwritable, { code: 1, err: /^gatehouse: cannot write [^\n]*\n$/ })
+
+  t.test('what cannot be is one clear line', async (t) => {
+    await writeFile(join(t.testdir(), 'file'), '')
+    const faults: [fault: Record<string, string>, line: RegExp][] = [
+      [{ GATEHOUSE_DIR: join(t.testdirName, 'file/x') }, /^gatehouse: cannot write [^\n]*\n$/],
+      [{ GATEHOUSE_IDP_PORT: '84x' }, /^gatehouse: GATEHOUSE_IDP_PORT is not [^\n]*\n$/],
+    ]
+    for (const [fault, err] of faults)
+      t.match(await fail(t, { ...settings, ...fault }), { code: 1, err })
+  })
 })

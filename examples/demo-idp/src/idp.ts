@@ -1,0 +1,138 @@
+import { generateKeyPairSync, type JsonWebKey, randomBytes } from 'node:crypto'
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
+import { text } from 'node:stream/consumers'
+import { type Configuration, type Interaction, Provider } from 'oidc-provider'
+import { memoryAdapter } from './adapter.ts'
+import { errorPage, PAGE_HEADERS, signedOutPage, signInPage, signOutPage } from './pages.ts'
+import { PEOPLE, type Person } from './people.ts'
+
+/** An application that people may sign in to. */
+export interface DemoClient {
+  readonly clientId: string
+  readonly clientSecret: string
+  readonly redirectUris: readonly string[]
+  readonly postLogoutRedirectUris?: readonly string[]
+}
+
+export interface DemoIdpOptions {
+  /** Origin under which it is reached. */
+  readonly issuer: string
+  readonly clients: readonly DemoClient[]
+  /** Default: {@link PEOPLE}. */
+  readonly people?: ReadonlyMap<string, Person>
+  /** Private keys that sign ID tokens; default: one that is made now. */
+  readonly keys?: readonly JsonWebKey[]
+  /** Who signs in without being asked, given what the application knows; default: nobody. */
+  readonly signsIn?: (loginHint: string | undefined) => string | undefined
+}
+
+const INTERACTION = /^\/interaction\/[\w-]+$/
+
+/** A whole OpenID provider, except that it believes everybody to be who they say. */
+export function createDemoIdp(options: DemoIdpOptions): RequestListener {
+  const { people = PEOPLE, signsIn = () => undefined } = options
+  const provider = new Provider(options.issuer, configuration(options))
+  const handle = provider.callback()
+
+  async function interact(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { params }: Interaction = await provider.interactionDetails(request, response)
+    const account =
+      request.method === 'POST'
+        ? new URLSearchParams(await text(request)).get('account')
+        : signsIn(params.login_hint)
+    if (!account) return send(response, 200, signInPage(people))
+    await provider.interactionFinished(request, response, { login: { accountId: account } })
+  }
+
+  return (request, response) => {
+    if (!INTERACTION.test(request.url ?? '')) return handle(request, response)
+    interact(request, response).catch(({ message }: Error) =>
+      send(response, 400, errorPage({ message })),
+    )
+  }
+}
+
+function send(response: ServerResponse, status: number, html: string): void {
+  response.writeHead(status, { ...PAGE_HEADERS, 'content-type': 'text/html; charset=utf-8' })
+  response.end(html)
+}
+
+function configuration({
+  clients,
+  people = PEOPLE,
+  keys = [signingKey()],
+}: DemoIdpOptions): Configuration {
+  const claims = {
+    profile: ['name', 'given_name', 'family_name'],
+    email: ['email', 'email_verified'],
+    groups: ['groups'],
+  }
+  return {
+    adapter: memoryAdapter(),
+    claims,
+    clients: clients.map((client) => ({
+      client_id: client.clientId,
+      client_secret: client.clientSecret,
+      id_token_signed_response_alg: keys[0]?.alg,
+      redirect_uris: client.redirectUris,
+      post_logout_redirect_uris: client.postLogoutRedirectUris ?? [],
+    })),
+    cookies: { keys: [randomBytes(32).toString('base64url')] },
+    features: {
+      devInteractions: { enabled: false },
+      rpInitiatedLogout: {
+        logoutSource: (context: Context, form: string) => show(context, signOutPage(form)),
+        postLogoutSuccessSource: (context: Context) => show(context, signedOutPage()),
+      },
+    },
+    findAccount: (_context: unknown, accountId: string) =>
+      people.has(accountId)
+        ? { accountId, claims: () => ({ sub: accountId, ...people.get(accountId) }) }
+        : undefined,
+    interactions: {
+      url: (_context: unknown, { uid }: { uid: string }) => `/interaction/${uid}`,
+    },
+    jwks: { keys },
+    // Nobody is asked for consent: whoever is signed in grants everything.
+    loadExistingGrant: async ({ oidc: { provider, client, session } }: Context) => {
+      const grant = new provider.Grant({
+        clientId: client.clientId,
+        accountId: session.accountId,
+      })
+      grant.addOIDCScope(['openid', ...Object.keys(claims)].join(' '))
+      await grant.save()
+      return grant
+    },
+    renderError: (context: Context, error: Record<string, unknown>) =>
+      show(context, errorPage(error)),
+    ttl: {
+      AccessToken: 300,
+      AuthorizationCode: 60,
+      Grant: 3_600,
+      IdToken: 300,
+      Interaction: 600,
+      Session: 3_600,
+    },
+  }
+}
+
+/** As much of Koa's context as is used here. */
+interface Context {
+  body: string
+  set(headers: Readonly<Record<string, string>>): void
+  readonly oidc: {
+    readonly provider: Provider
+    readonly client: { readonly clientId: string }
+    readonly session: { readonly accountId: string }
+  }
+}
+
+function show(context: Context, html: string): void {
+  context.set(PAGE_HEADERS)
+  context.body = html
+}
+
+function signingKey(): JsonWebKey {
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  return { ...privateKey.export({ format: 'jwk' }), alg: 'ES256', use: 'sig' }
+}

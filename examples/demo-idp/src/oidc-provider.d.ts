@@ -1,0 +1,21 @@
+/** As much as is used here; the package brings no types. */
+declare module 'oidc-provider' {
+  import type { IncomingMessage, ServerResponse } from 'node:http'
+
+  interface Interaction {
+    readonly params: { readonly login_hint?: string }
+  }
+  interface Grant {
+    addOIDCScope(scope: string): void
+    save(): Promise<string>
+  }
+  interface Provider {
+    readonly Grant: new (of: { clientId: string; accountId: string }) => Grant
+    interactionDetails(request: IncomingMessage, response: ServerResponse): Promise<Interaction>
+    interactionFinished(
+      request: IncomingMessage,
+      response: ServerResponse,
+      result: object,
+    ): Promise<void>
+  }
+}

@@ -1,0 +1,71 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import type { Test } from 'tap'
+
+const ARGV = ['--conditions=@gatehouse/source', join(import.meta.dirname, '../start.ts')]
+
+/** Environment of the quickstart: where it listens and keeps its files. */
+export type Settings = Readonly<Record<string, string>>
+
+/** Three ports that are free now, and a folder. */
+export async function settingsFor(folder: string): Promise<Settings> {
+  const servers = [0, 1, 2].map(() => createServer().listen(0, '127.0.0.1'))
+  const ports = await Promise.all(
+    servers.map(async (server) => {
+      await once(server, 'listening')
+      return String((server.address() as AddressInfo).port)
+    }),
+  )
+  for (const server of servers) server.close()
+  const [certs = '', auth = '', idp = ''] = ports
+  return {
+    ...{ GATEHOUSE_PORT: certs, GATEHOUSE_AUTH_PORT: auth, GATEHOUSE_IDP_PORT: idp },
+    GATEHOUSE_DIR: folder,
+  }
+}
+
+function run(t: Test, settings: Settings): ChildProcess {
+  const child = spawn(process.execPath, ARGV, { env: { ...process.env, ...settings } })
+  t.teardown(() => child.kill('SIGKILL'))
+  return child
+}
+
+/** Starts it and waits for what it prints. */
+export async function start(t: Test, settings: Settings) {
+  const child = run(t, settings)
+  const exited = once(child, 'exit')
+  let printed = ''
+  const ready = new Promise<void>((resolve) => {
+    for (const stream of [child.stdout, child.stderr])
+      stream?.on('data', (part) => {
+        printed += part
+        if (printed.includes('Ctrl-C')) resolve()
+      })
+  })
+  const ended = exited.then(([code]) => Promise.reject(new Error(`ended with ${code}: ${printed}`)))
+  await Promise.race([ready, ended])
+  return {
+    /** All output so far. */
+    printed: () => printed,
+    /** As Ctrl-C does; gives the exit code. */
+    async stop(): Promise<unknown> {
+      child.kill('SIGINT')
+      ended.catch(() => {})
+      const [code] = await exited
+      return code
+    },
+  }
+}
+
+/** Runs it where it cannot run. */
+export async function fail(t: Test, settings: Settings) {
+  const child = run(t, settings)
+  const [err, [code]] = await Promise.all([
+    text(child.stderr as NodeJS.ReadableStream),
+    once(child, 'exit'),
+  ])
+  return { code, err }
+}

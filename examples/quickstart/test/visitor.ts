@@ -1,0 +1,50 @@
+import { createFetch, type FetchAnswer } from '@gatehouse/net'
+
+const STATUSES = [200, 302, 303, 400, 401, 403, 500, 503]
+const MAX_REDIRECTS = 10
+
+/** As much of a browser as it takes to sign in and out: cookies by host, redirects, forms. */
+export function createVisitor(ca: string) {
+  const fetch = createFetch({ ca })
+  const jars = new Map<string, Map<string, string>>()
+
+  function jarOf({ host }: URL): Map<string, string> {
+    const jar = jars.get(host) ?? new Map<string, string>()
+    jars.set(host, jar)
+    return jar
+  }
+
+  async function ask(url: URL, form?: Record<string, string>): Promise<FetchAnswer> {
+    const jar = jarOf(url)
+    const answer = await fetch(url, {
+      status: STATUSES,
+      headers: {
+        accept: 'text/html',
+        cookie: [...jar].map(([name, value]) => `${name}=${value}`).join('; '),
+        ...(form && { origin: url.origin, 'content-type': 'application/x-www-form-urlencoded' }),
+      },
+      ...(form && { method: 'POST', body: new URLSearchParams(form).toString() }),
+    })
+    // undici gives a single one as text.
+    for (const line of [answer.headers['set-cookie'] ?? []].flat()) {
+      const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(line) ?? []
+      if (value === '') jar.delete(name)
+      else jar.set(name, value)
+    }
+    return answer
+  }
+
+  /** Opens a page, or sends a form, and follows redirects. */
+  async function open(address: URL | string, form?: Record<string, string>) {
+    let url = new URL(address)
+    let answer = await ask(url, form)
+    for (let i = 0; answer.headers.location !== undefined; i++) {
+      if (i === MAX_REDIRECTS) throw new Error(`redirected too often, to ${url}`)
+      url = new URL(answer.headers.location, url)
+      answer = await ask(url)
+    }
+    return { url, status: answer.status, body: answer.body.toString() }
+  }
+
+  return { open, fetch, cookie: (url: string, name: string) => jarOf(new URL(url)).get(name) }
+}
