@@ -8,7 +8,10 @@ import { PROFILE_ERRORS } from '@gatehouse/profile'
 import { CONFIG_ERRORS, HTTP_ERRORS, renderReference } from '@gatehouse/service-kit'
 import { CertServiceSchema } from '../services/cert-service/src/config/schema.ts'
 import { CERT_ERRORS } from '../services/cert-service/src/errors.ts'
-import { describeApi } from '../services/cert-service/src/openapi.ts'
+import { describeApi as describeCertApi } from '../services/cert-service/src/openapi.ts'
+import { ForwardAuthSchema } from '../services/forward-auth/src/config/schema.ts'
+import { FWA_ERRORS } from '../services/forward-auth/src/errors.ts'
+import { describeApi as describeAuthApi } from '../services/forward-auth/src/openapi.ts'
 
 /** Writes docs/reference from the code that it describes; `--check` only compares. */
 const root = join(import.meta.dirname, '..')
@@ -21,6 +24,7 @@ interface ErrorRow {
 
 const ERRORS: readonly [heading: string, table: Readonly<Record<string, ErrorRow>>][] = [
   ['Certificates (cert-service)', CERT_ERRORS],
+  ['Logins (forward-auth)', FWA_ERRORS],
   ['Authentication (auth-core)', AUTH_ERRORS],
   ['Names, keys and X.509 (pki)', PKI_ERRORS],
   ['Profiles and conditions (profile)', PROFILE_ERRORS],
@@ -33,15 +37,19 @@ const ERRORS: readonly [heading: string, table: Readonly<Record<string, ErrorRow
 export async function referenceFiles(): Promise<ReadonlyMap<string, string>> {
   return new Map([
     ['docs/reference/errors.md', errorsPage()],
-    [
-      'docs/reference/cert-service.md',
-      renderReference(CertServiceSchema, { title: 'cert-service: configuration' }),
-    ],
-    [
-      'docs/reference/cert-service.openapi.json',
-      `${JSON.stringify(await describeApi(), null, 2)}\n`,
-    ],
+    ['docs/reference/cert-service.md', configurationPage('cert-service', CertServiceSchema)],
+    ['docs/reference/cert-service.openapi.json', toJson(await describeCertApi())],
+    ['docs/reference/forward-auth.md', configurationPage('forward-auth', ForwardAuthSchema)],
+    ['docs/reference/forward-auth.openapi.json', toJson(await describeAuthApi())],
   ])
+}
+
+function configurationPage(service: string, schema: Parameters<typeof renderReference>[0]): string {
+  return renderReference(schema, { title: `${service}: configuration` })
+}
+
+function toJson(document: object): string {
+  return `${JSON.stringify(document, null, 2)}\n`
 }
 
 function errorsPage(): string {
