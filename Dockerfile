@@ -2,7 +2,6 @@
 FROM node:24-bookworm-slim AS build
 RUN install -d -o node -g node /build
 WORKDIR /build
-# The compile cache that the bundle brings counts only for the user who made it.
 USER node
 COPY --chown=node:node . .
 ENV CI=true

@@ -1,7 +1,15 @@
 export { type Clock, systemClock } from './clock.ts'
+export {
+  type CommandLine,
+  readCommandLine,
+  refuseCommand,
+  runProgram,
+  UsageError,
+} from './command-line.ts'
 export { type LoadedConfig, type LoadOptions, loadConfig } from './config/load.ts'
 export { locateConfig } from './config/locate.ts'
 export { renderReference } from './config/reference.ts'
+export { type ReloadOptions, watchConfig } from './config/reload.ts'
 export { type ConfigOf, Duration, FilePath, Secret } from './config/schema.ts'
 export {
   CONFIG_ERRORS,
@@ -11,6 +19,7 @@ export {
   HTTP_ERRORS,
 } from './errors.ts'
 export { watchFiles } from './files.ts'
+export { healthcheck } from './healthcheck.ts'
 export { appOptions } from './http/app-options.ts'
 export { type HealthOptions, health, type Readiness } from './http/health.ts'
 export { type OpenApiOptions, openapi } from './http/openapi.ts'

@@ -1,6 +1,12 @@
 #!/usr/bin/env node
-import { parseArgs } from 'node:util'
-import { createLogger, locateConfig } from '@gatehouse/service-kit'
+import {
+  createLogger,
+  healthcheck,
+  locateConfig,
+  readCommandLine,
+  refuseCommand,
+  runProgram,
+} from '@gatehouse/service-kit'
 import { loadCertConfig } from './config/load.ts'
 import type { CertServiceConfig } from './config/schema.ts'
 
@@ -19,27 +25,20 @@ const HELP = `gatehouse-certs: TLS certificates over HTTP, from an embedded priv
   --help          this text
 `
 
-/** Wrong use of the command line. */
-class UsageError extends Error {}
-
-async function main(argv: string[]): Promise<void> {
-  const { values, positionals } = readArgs(argv)
-  if (values.help) return write(HELP)
-  const [command, file] = readCommand(positionals)
+async function main(args: string[]): Promise<void> {
+  const { words, config: flag, help } = readCommandLine(args)
+  if (help) return write(HELP)
+  const [command, file] = readCommand(words)
   const { env } = process
-  const flag = values.config
-  const path = await locateConfig({
-    env,
-    name: 'cert-service',
-    ...(flag !== undefined && { flag }),
-  })
+  const name = 'cert-service'
+  const path = await locateConfig({ env, name, ...(flag !== undefined && { flag }) })
   const load = () => loadCertConfig(path, env)
   const loaded = await load()
 
   if (command === 'check-config') return write(`${path} is valid\n`)
   if (command !== 'serve') return run(command, file, loaded.value)
   const { serve } = await import('./cli/serve.ts')
-  const log = createLogger({ ...loaded.value.log, name: 'cert-service' })
+  const log = createLogger({ ...loaded.value.log, name })
   await serve({ loaded, log, load })
 }
 
@@ -51,8 +50,8 @@ async function run(
 ): Promise<void> {
   const { path: folder, masterKeyFile } = config.storage
   if (command === 'healthcheck') {
-    const { healthcheck } = await import('./cli/healthcheck.ts')
-    await healthcheck(config)
+    const { server } = config
+    await healthcheck({ ...server, tls: server.tls !== 'off' })
     write('ready\n')
   } else if (command === 'backup') {
     const { backup } = await import('./cli/backup.ts')
@@ -83,25 +82,11 @@ function readCommand(words: readonly string[]): [command: Command, file: string]
   if (plain) return [plain, '']
   const withFile = FILE_COMMANDS.find((command) => words.slice(0, -1).join(' ') === command)
   if (withFile) return [withFile, words.at(-1) ?? '']
-  throw new UsageError(
-    text === '' ? `which command?\n\n${HELP}` : `cannot do "${text}"; see --help`,
-  )
-}
-
-function readArgs(args: string[]) {
-  try {
-    const options = { config: { type: 'string' }, help: { type: 'boolean', short: 'h' } } as const
-    return parseArgs({ args, options, allowPositionals: true })
-  } catch (error) {
-    throw new UsageError((error as Error).message)
-  }
+  return refuseCommand(words, HELP)
 }
 
 function write(text: string): void {
   process.stdout.write(text)
 }
 
-await main(process.argv.slice(2)).catch((error: Error) => {
-  process.stderr.write(`gatehouse-certs: ${error.message}\n`)
-  process.exitCode = error instanceof UsageError ? 2 : 1
-})
+runProgram('gatehouse-certs', main)

@@ -1,6 +1,12 @@
 #!/usr/bin/env node
-import { parseArgs } from 'node:util'
-import { createLogger, locateConfig } from '@gatehouse/service-kit'
+import {
+  createLogger,
+  healthcheck,
+  locateConfig,
+  readCommandLine,
+  refuseCommand,
+  runProgram,
+} from '@gatehouse/service-kit'
 import { loadForwardAuthConfig } from './config/load.ts'
 
 const HELP = `gatehouse-auth: single sign-on for what a reverse proxy serves
@@ -14,59 +20,31 @@ const HELP = `gatehouse-auth: single sign-on for what a reverse proxy serves
   --help          this text
 `
 
-/** Wrong use of the command line. */
-class UsageError extends Error {}
+const COMMANDS = ['serve', 'check-config', 'healthcheck']
 
-async function main(argv: string[]): Promise<void> {
-  const { values, positionals } = readArgs(argv)
-  if (values.help) return write(HELP)
-  const command = readCommand(positionals)
+async function main(args: string[]): Promise<void> {
+  const { words, config: flag, help } = readCommandLine(args)
+  if (help) return write(HELP)
+  const command = words.join(' ')
+  if (!COMMANDS.includes(command)) refuseCommand(words, HELP)
   const { env } = process
-  const flag = values.config
-  const path = await locateConfig({
-    env,
-    name: 'forward-auth',
-    ...(flag !== undefined && { flag }),
-  })
+  const name = 'forward-auth'
+  const path = await locateConfig({ env, name, ...(flag !== undefined && { flag }) })
   const load = () => loadForwardAuthConfig(path, env)
   const loaded = await load()
+  const { log, server } = loaded.value
 
   if (command === 'check-config') return write(`${path} is valid\n`)
   if (command === 'healthcheck') {
-    const { healthcheck } = await import('./cli/healthcheck.ts')
-    await healthcheck(loaded.value)
+    await healthcheck({ ...server, tls: server.tls !== undefined })
     return write('ready\n')
   }
   const { serve } = await import('./cli/serve.ts')
-  const log = createLogger({ ...loaded.value.log, name: 'forward-auth' })
-  await serve({ loaded, log, load })
-}
-
-const COMMANDS = ['serve', 'check-config', 'healthcheck'] as const
-
-function readCommand(words: readonly string[]): (typeof COMMANDS)[number] {
-  const text = words.join(' ')
-  const command = COMMANDS.find((known) => known === text)
-  if (command) return command
-  throw new UsageError(
-    text === '' ? `which command?\n\n${HELP}` : `cannot do "${text}"; see --help`,
-  )
-}
-
-function readArgs(args: string[]) {
-  try {
-    const options = { config: { type: 'string' }, help: { type: 'boolean', short: 'h' } } as const
-    return parseArgs({ args, options, allowPositionals: true })
-  } catch (error) {
-    throw new UsageError((error as Error).message)
-  }
+  await serve({ loaded, log: createLogger({ ...log, name }), load })
 }
 
 function write(text: string): void {
   process.stdout.write(text)
 }
 
-await main(process.argv.slice(2)).catch((error: Error) => {
-  process.stderr.write(`gatehouse-auth: ${error.message}\n`)
-  process.exitCode = error instanceof UsageError ? 2 : 1
-})
+runProgram('gatehouse-auth', main)

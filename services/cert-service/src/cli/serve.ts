@@ -4,12 +4,11 @@ import {
   listenMetrics,
   runService,
   systemClock,
-  watchFiles,
+  watchConfig,
 } from '@gatehouse/service-kit'
 import { buildApp, buildPlainApp } from '../app.ts'
 import { pluginOptionsOf } from '../config/auth.ts'
 import type { Loaded } from '../config/load.ts'
-import type { CertServiceConfig } from '../config/schema.ts'
 import type { Logger } from '../log.ts'
 import { openOwnTls } from '../own-tls.ts'
 import { openService, type Service } from '../service.ts'
@@ -69,17 +68,17 @@ export async function serve({ loaded, log, load }: ServeOptions): Promise<Servin
       await plain.listen(config.server.plainHttp)
     }
 
-    async function reload(): Promise<void> {
-      const { value: next } = await load()
-      app.auth.reload(pluginOptionsOf(next.auth))
-      await service.reload(next)
-      const waiting = changedSections(config, next)
-      if (waiting.length > 0) log.warn({ sections: waiting }, 'changes that take a restart')
-    }
-    const watcher = watchFiles(loaded.secretFiles, () => {
-      reload().catch((error) => log.error({ err: error }, 'changed secrets could not be taken up'))
+    const { reload, close } = watchConfig({
+      loaded,
+      load,
+      async apply(next) {
+        app.auth.reload(pluginOptionsOf(next.auth))
+        await service.reload(next)
+      },
+      readOnce: READ_ONCE,
+      log,
     })
-    opened.push(watcher.close)
+    opened.push(close)
 
     const { host, port } = config.server
     const running = await runService({ app, host, port, log, onReload: reload, onClose: closeAll })
@@ -90,8 +89,4 @@ export async function serve({ loaded, log, load }: ServeOptions): Promise<Servin
     await closeAll()
     throw error
   }
-}
-
-function changedSections(before: CertServiceConfig, after: CertServiceConfig): readonly string[] {
-  return READ_ONCE.filter((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key]))
 }

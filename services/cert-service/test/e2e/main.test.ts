@@ -4,10 +4,9 @@ import { createServer, get as getHttp } from 'node:http'
 import { get } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { createLogger } from '@gatehouse/service-kit'
+import { createLogger, healthcheck } from '@gatehouse/service-kit'
 import t, { type Test } from 'tap'
 import { stringify } from 'yaml'
-import { healthcheck } from '../../src/cli/healthcheck.ts'
 import { serve } from '../../src/cli/serve.ts'
 import { loadCertConfig } from '../../src/config/load.ts'
 
@@ -123,8 +122,8 @@ t.test('HTTPS with a certificate of its own CA, and what else listens', async (t
     )
   await t.rejects(ask({ host: '127.0.0.1', servername: 'other.test', port, path: '/healthz', ca }))
   await t.rejects(ask({ port, path: '/healthz', ca, maxVersion: 'TLSv1.1' }))
-  await healthcheck({ ...config, server: { ...config.server, host: '0.0.0.0', port } })
-  await t.rejects(healthcheck({ ...config, server: { ...config.server, tls: 'off', port } }))
+  await healthcheck({ host: '0.0.0.0', port, tls: true })
+  await t.rejects(healthcheck({ host: '127.0.0.1', port, tls: false }))
 
   const plain = logged.map((line) => /http:\/\/127\.0\.0\.1:(\d+)/.exec(line)?.[1]).find(Boolean)
   const plainly = (path: string) => ask({ port: plain, path }, getHttp as typeof get)

@@ -5,11 +5,10 @@ import {
   runService,
   systemClock,
   tlsFromFiles,
-  watchFiles,
+  watchConfig,
 } from '@gatehouse/service-kit'
 import { buildApp } from '../app.ts'
 import type { Loaded } from '../config/load.ts'
-import type { ForwardAuthConfig } from '../config/schema.ts'
 import type { Logger } from '../log.ts'
 import { readClientCa, tlsOptions } from '../own-tls.ts'
 import { openService, type Service } from '../service.ts'
@@ -70,16 +69,14 @@ export async function serve({ loaded, log, load }: ServeOptions): Promise<Servin
       opened.push(() => listener.close())
     }
 
-    async function reload(): Promise<void> {
-      const { value: next } = await load()
-      await service.reload(next)
-      const waiting = changedSections(config, next)
-      if (waiting.length > 0) log.warn({ sections: waiting }, 'changes that take a restart')
-    }
-    const watcher = watchFiles(loaded.secretFiles, () => {
-      reload().catch((error) => log.error({ err: error }, 'changed secrets could not be taken up'))
+    const { reload, close } = watchConfig({
+      loaded,
+      load,
+      apply: service.reload,
+      readOnce: READ_ONCE,
+      log,
     })
-    opened.push(watcher.close)
+    opened.push(close)
 
     const running = await runService({ app, host, port, log, onReload: reload, onClose: closeAll })
     log.info({ url: running.url }, 'ready')
@@ -88,8 +85,4 @@ export async function serve({ loaded, log, load }: ServeOptions): Promise<Servin
     await closeAll()
     throw error
   }
-}
-
-function changedSections(before: ForwardAuthConfig, after: ForwardAuthConfig): readonly string[] {
-  return READ_ONCE.filter((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key]))
 }

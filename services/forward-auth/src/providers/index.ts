@@ -5,7 +5,7 @@ import { createGithub, GithubSchema, isPublicGithub } from './github.ts'
 import { createGitlab, GitlabSchema, isPublicGitlab } from './gitlab.ts'
 import { createGoogle, GoogleSchema } from './google.ts'
 import { createMicrosoftEntraId, MicrosoftEntraIdSchema } from './microsoft-entra-id.ts'
-import { createOpenIdConnect, OpenIdConnectSchema } from './open-id-connect.ts'
+import { createOpenIdConnect, isPublicIssuer, OpenIdConnectSchema } from './open-id-connect.ts'
 import { createPocketId, PocketIdSchema } from './pocket-id.ts'
 import type { Provider } from './provider.ts'
 import { createTailscaleWhois, TailscaleWhoisSchema } from './tailscale-whois.ts'
@@ -49,6 +49,8 @@ export function createProvider(config: ProviderConfig, deps: ProviderDeps): Prov
 /** Whether anyone at all can get an account there. */
 export function isPublic(config: ProviderConfig): boolean {
   switch (config.type) {
+    case 'openIDConnect':
+      return isPublicIssuer(config)
     case 'google':
       return true
     case 'github':

@@ -1,6 +1,7 @@
 import type { ConfigOf } from '@gatehouse/service-kit'
 import { Type } from 'typebox'
 import type { ProviderDeps } from './deps.ts'
+import { CONSUMERS } from './microsoft-entra-id.ts'
 import { createOidcProvider } from './oidc.ts'
 import {
   clientOptions,
@@ -27,6 +28,18 @@ export const OpenIdConnectSchema = Type.Object({
   trustEmail,
 })
 
+/** Issuers that give an account to anybody, as far as they are known. */
+const PUBLIC_HOSTS = new Set([
+  'accounts.google.com',
+  'api.login.yahoo.com',
+  'appleid.apple.com',
+  'gitlab.com',
+  'id.twitch.tv',
+  'slack.com',
+  'www.facebook.com',
+  'www.linkedin.com',
+])
+
 /** Any provider of OpenID Connect. */
 export function createOpenIdConnect(
   options: ConfigOf<typeof OpenIdConnectSchema>,
@@ -35,7 +48,15 @@ export function createOpenIdConnect(
   const { issuerUrl: issuer, trustEmail } = options
   return createOidcProvider(
     options,
-    { issuer, ...(trustEmail && { claimsOf: withTrustedEmail }) },
+    {
+      issuer,
+      isPublic: isPublicIssuer(options),
+      ...(trustEmail && { claimsOf: withTrustedEmail }),
+    },
     deps,
   )
+}
+
+export function isPublicIssuer({ issuerUrl }: { readonly issuerUrl: string }): boolean {
+  return PUBLIC_HOSTS.has(URL.parse(issuerUrl)?.hostname ?? '') || issuerUrl.includes(CONSUMERS)
 }

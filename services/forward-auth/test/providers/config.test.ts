@@ -8,6 +8,7 @@ import {
   type ProviderConfig,
   ProviderSchema,
 } from '../../src/providers/index.ts'
+import { CONSUMERS } from '../../src/providers/microsoft-entra-id.ts'
 import { startGithub } from '../stand-ins/github.ts'
 import { CLIENT, startOpenIdProvider } from '../stand-ins/openid-provider.ts'
 import { open, signIn } from './kit.ts'
@@ -143,6 +144,10 @@ t.test('who can have an account', async (t) => {
     [{ ...gitlab, url: 'https://git.acme.example' }, false],
     [entra, false],
     [oidc, false],
+    [{ ...oidc, issuerUrl: 'https://accounts.google.com' }, true],
+    [{ ...oidc, issuerUrl: 'https://Accounts.Google.com/' }, true],
+    [{ ...oidc, issuerUrl: `https://login.microsoftonline.com/${CONSUMERS}/v2.0` }, true],
+    [{ ...oidc, issuerUrl: 'https://accounts.google.com.acme.example' }, false],
     [{ type: 'tailscaleWhois', name: 'net' }, false],
   ]
   for (const [provider, expected] of table)

@@ -1,17 +1,20 @@
 import { request as requestHttp } from 'node:http'
 import { request as requestHttps } from 'node:https'
-import type { ForwardAuthConfig } from '../config/schema.ts'
 
 const TIMEOUT_MS = 3_000
 const UNSPECIFIED: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
 
-/** Asks the running service whether it is ready; rejects with one line if it is not. */
-export async function healthcheck({ server }: ForwardAuthConfig): Promise<void> {
-  const { tls, port } = server
+/** Asks a service on this machine whether it is ready; rejects with one line if it is not. */
+export async function healthcheck(server: {
+  /** As it is configured to listen on. */
+  readonly host: string
+  readonly port: number
+  readonly tls: boolean
+}): Promise<void> {
+  const { port, tls } = server
   const host = UNSPECIFIED[server.host] ?? server.host
-  const request = tls ? requestHttps : requestHttp
   const { promise, resolve, reject } = Promise.withResolvers<void>()
-  const asked = request(
+  const asked = (tls ? requestHttps : requestHttp)(
     {
       host,
       port,

@@ -1,0 +1,51 @@
+-- http-request lua.gatehouse <address of the check>
+--
+-- Asks Gatehouse whether a request may pass. If so, sets txn.gatehouse to "allow" and the headers
+-- that tell the app who it is; if not, answers as Gatehouse did.
+
+-- Those of the portal's `headers`.
+local IDENTITY = { 'x-forwarded-user', 'x-forwarded-displayname', 'x-authenticated-user' }
+
+-- What Gatehouse has to know of a request, beside where it goes.
+local ASKED = {
+  'accept', 'access-control-request-method', 'authorization', 'cookie', 'origin',
+  'sec-fetch-mode', 'upgrade', 'user-agent', 'x-requested-with',
+  'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto',
+}
+
+-- What HAProxy writes itself.
+local FRAMING = { 'connection', 'content-length', 'keep-alive', 'transfer-encoding' }
+
+-- Of one of four tries, in ms.
+local TIMEOUT = 2000
+
+local function ask(txn, address)
+  local sent = txn.http:req_get_headers()
+  local headers = {
+    ['x-forwarded-method'] = { txn.sf:method() },
+    ['x-forwarded-uri'] = { txn.sf:pathq() },
+  }
+  for _, name in ipairs(ASKED) do headers[name] = sent[name] end
+  local url = address .. '?policy=' .. (txn:get_var('txn.policy') or '')
+  return core.httpclient():get { url = url, headers = headers, timeout = TIMEOUT }
+end
+
+local function refuse(txn, answer)
+  for _, name in ipairs(FRAMING) do answer.headers[name] = nil end
+  txn:done(txn:reply {
+    status = answer.status,
+    reason = answer.reason,
+    headers = answer.headers,
+    body = answer.body,
+  })
+end
+
+core.register_action('gatehouse', { 'http-req' }, function(txn, address)
+  local answer = ask(txn, address)
+  if answer.status ~= 200 then return refuse(txn, answer) end
+  for _, name in ipairs(IDENTITY) do
+    local value = answer.headers[name] and answer.headers[name][0]
+    txn.http:req_set_header(name, value or '')
+  end
+  txn:set_var('txn.gatehouse', 'allow')
+end, 1)

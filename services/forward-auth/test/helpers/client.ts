@@ -1,0 +1,51 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import { request } from 'node:https'
+import type { Duplex } from 'node:stream'
+import { text } from 'node:stream/consumers'
+
+/** What a client asks, exactly as it is to be sent. */
+export interface Ask {
+  readonly method?: string
+  readonly host?: string
+  readonly path?: string
+  readonly headers?: Readonly<Record<string, string | undefined>>
+  readonly body?: string
+}
+
+export interface Answered {
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  readonly body: string
+  /** The connection, if it was upgraded. */
+  readonly socket?: Duplex
+}
+
+/** A client that speaks HTTPS to a port of loopback, a new connection each time. */
+export function createClient(port: number, ca: string) {
+  return ({ method = 'GET', host = 'app.example.com', path = '/', headers = {}, body }: Ask) =>
+    new Promise<Answered>((resolve, reject) => {
+      const given = Object.entries(headers).filter(([, value]) => value !== undefined)
+      const sent = request({
+        host: '127.0.0.1',
+        port,
+        servername: host.replace(/:\d+$/, ''),
+        ca,
+        agent: false,
+        method,
+        path,
+        setHost: false,
+        timeout: 20_000,
+        headers: { Host: host, ...(Object.fromEntries(given) as Record<string, string>) },
+      })
+      sent.on('timeout', () => sent.destroy(new Error(`${method} ${path}: no answer`)))
+      sent.on('error', reject)
+      sent.on('response', (response) => {
+        const { statusCode: status = 0, headers } = response
+        text(response).then((body) => resolve({ status, headers, body }), reject)
+      })
+      sent.on('upgrade', ({ statusCode: status = 0, headers }, socket) =>
+        resolve({ status, headers, body: '', socket }),
+      )
+      sent.end(body)
+    })
+}

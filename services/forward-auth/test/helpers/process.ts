@@ -1,0 +1,60 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer } from 'node:net'
+import { setTimeout } from 'node:timers/promises'
+import type { Test } from 'tap'
+
+const PATIENCE = 20_000
+const PAUSE = 25
+
+/** A port of loopback that nobody listens on. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
+}
+
+export interface ProcessOptions {
+  readonly command: string
+  readonly args: readonly string[]
+  /** Where it may leave files. */
+  readonly folder: string
+  readonly port: number
+}
+
+/** Starts a server that goes with the test, and waits until it listens. */
+export async function startProcess(
+  t: Test,
+  { command, args, folder, port }: ProcessOptions,
+): Promise<void> {
+  const env = { ...process.env, HOME: folder, XDG_CONFIG_HOME: folder, XDG_DATA_HOME: folder }
+  const child = spawn(command, args, { env, stdio: ['ignore', 'pipe', 'pipe'] })
+  let output = ''
+  child.stdout.on('data', (chunk) => (output += chunk))
+  child.stderr.on('data', (chunk) => (output += chunk))
+  const ended = once(child, 'exit')
+  t.teardown(async () => {
+    child.kill('SIGTERM')
+    await ended
+  })
+  for (const start = Date.now(); Date.now() - start < PATIENCE; await setTimeout(PAUSE)) {
+    if (child.exitCode !== null) break
+    if (await listens(port)) return
+  }
+  throw new Error(`${command} does not listen:\n${output}`)
+}
+
+async function listens(port: number): Promise<boolean> {
+  const socket = connect(port, '127.0.0.1')
+  try {
+    await once(socket, 'connect')
+    return true
+  } catch {
+    return false
+  } finally {
+    socket.destroy()
+  }
+}

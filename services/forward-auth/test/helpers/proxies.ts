@@ -1,0 +1,103 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Test } from 'tap'
+import type { Certificate } from './certificates.ts'
+import { startProcess } from './process.ts'
+
+const EXAMPLES = join(import.meta.dirname, '../../../../examples/proxies')
+
+/** What stands in an example, and what it becomes. */
+type Changes = readonly (readonly [from: string, to: string])[]
+
+/** Where a proxy is, and where it finds everything else. */
+export interface Surroundings {
+  /** Where it serves HTTPS. */
+  readonly port: number
+  /** For files of the proxy. */
+  readonly folder: string
+  readonly certificate: Certificate
+  readonly gatehousePort: number
+  readonly appPort: number
+  /** Instead of example.com. */
+  readonly domain?: string
+  /** What else becomes of the files of an example, by name. */
+  readonly changes?: Readonly<Record<string, Changes>>
+}
+
+/** An example with everything replaced that depends on the machine; what is not there is a fault. */
+export function readExample(name: string, changes: Changes): string {
+  return changes.reduce(
+    (text, [from, to]) => {
+      if (!text.includes(from)) throw new Error(`${name} holds no ${JSON.stringify(from)}`)
+      return text.replaceAll(from, to)
+    },
+    readFileSync(join(EXAMPLES, name), 'utf8'),
+  )
+}
+
+function write({ folder, changes, domain }: Surroundings, name: string, own: Changes): string {
+  const file = join(folder, name)
+  const text = readExample(name, [...own, ...(changes?.[name] ?? [])])
+  writeFileSync(file, domain ? text.replaceAll('example.com', domain) : text)
+  return file
+}
+
+function addresses({ gatehousePort, appPort }: Surroundings): Changes {
+  return [
+    ['127.0.0.1:4181', `127.0.0.1:${gatehousePort}`],
+    ['127.0.0.1:8080', `127.0.0.1:${appPort}`],
+  ]
+}
+
+function certificateFiles({ certificate }: Surroundings): Changes {
+  return [
+    ['/etc/ssl/example.com.crt', certificate.crt],
+    ['/etc/ssl/example.com.key', certificate.key],
+  ]
+}
+
+async function startNginx(t: Test, around: Surroundings): Promise<void> {
+  const { folder, port } = around
+  const kinds = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
+  const temporary = kinds.map((kind) => `${kind}_temp_path ${folder}/${kind};`)
+  const file = write(around, 'nginx.conf', [
+    ...addresses(around),
+    ...certificateFiles(around),
+    ['listen 443', `listen 127.0.0.1:${port}`],
+    ['http {', `http { access_log off; ${temporary.join(' ')}`],
+  ])
+  const globals = `daemon off; master_process off; pid ${folder}/nginx.pid;`
+  const args = ['-e', 'stderr', '-c', file, '-g', globals]
+  await startProcess(t, { command: 'nginx', args, folder, port })
+}
+
+async function startCaddy(t: Test, around: Surroundings): Promise<void> {
+  const { folder, port } = around
+  const globals = `{
+    admin off
+    auto_https disable_redirects
+    https_port ${port}
+    default_bind 127.0.0.1
+  }`
+  const changes = [...addresses(around), ...certificateFiles(around)]
+  const file = write(around, 'Caddyfile', changes)
+  writeFileSync(file, `${globals}\n${readFileSync(file, 'utf8')}`)
+  const args = ['run', '--config', file, '--adapter', 'caddyfile']
+  await startProcess(t, { command: 'caddy', args, folder, port })
+}
+
+async function startHaproxy(t: Test, around: Surroundings): Promise<void> {
+  const { folder, port } = around
+  const lua = write(around, 'haproxy.lua', [])
+  const file = write(around, 'haproxy.cfg', [
+    ...addresses(around),
+    ['/etc/ssl/example.com.pem', around.certificate.pem],
+    ['/etc/haproxy/haproxy.lua', lua],
+    ['bind :443', `bind 127.0.0.1:${port}`],
+  ])
+  const args = ['-db', '-f', file]
+  await startProcess(t, { command: 'haproxy', args, folder, port })
+}
+
+/** Starts each proxy with its example. */
+export const PROXIES = { nginx: startNginx, caddy: startCaddy, haproxy: startHaproxy } as const

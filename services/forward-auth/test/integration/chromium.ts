@@ -1,0 +1,19 @@
+import { type Browser, chromium } from 'playwright-core'
+import type { Test } from 'tap'
+
+const ARGUMENTS = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+]
+
+/** Debian's Chromium without a window; it ends with the test. */
+export async function launchChromium(t: Test): Promise<Browser> {
+  const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ARGUMENTS })
+  t.teardown(() => browser.close())
+  return browser
+}

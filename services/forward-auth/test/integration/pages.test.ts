@@ -1,0 +1,153 @@
+import axe from 'axe-core'
+import Fastify from 'fastify'
+import type { Page as Tab } from 'playwright-core'
+import t from 'tap'
+import { sendPage } from '../../src/routes/page.ts'
+import { choices, portal, samples } from '../pages/samples.ts'
+import { launchChromium } from './chromium.ts'
+
+const SCHEMES = ['light', 'dark'] as const
+const WIDTHS = [320, 390, 1280]
+
+const long = 'Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft'
+const pages = {
+  ...samples(),
+  ...prefixed('long-', samples({ portal: { ...portal, title: long }, title: long })),
+}
+const accents = ['#ffffff', '#000000', '#ffeb3b', '#777777', '#ff00ff']
+
+function prefixed<T>(prefix: string, record: Readonly<Record<string, T>>): Record<string, T> {
+  return Object.fromEntries(Object.entries(record).map(([key, value]) => [prefix + key, value]))
+}
+
+const origins: (string | undefined)[] = []
+const app = Fastify()
+app.addContentTypeParser('*', (_request, _body, done) => done(null))
+app.get('/:name', (request, reply) => {
+  const { name } = request.params as { name: string }
+  return sendPage(reply, 200, pages[name as keyof typeof pages]!)
+})
+for (const accent of accents)
+  for (const [name, page] of Object.entries(samples({ portal: { ...portal, accent } })))
+    app.get(`/${accent.slice(1)}/${name}`, (_request, reply) => sendPage(reply, 200, page))
+app.post('/logout', async (request, reply) => {
+  origins.push(request.headers.origin)
+  return sendPage(reply, 200, pages['signed-out']!)
+})
+const origin = await app.listen({ host: '127.0.0.1', port: 0 })
+t.teardown(() => app.close())
+const browser = await launchChromium(t)
+
+/** A tab, and what its console said: refused styles and errors end up there. */
+async function open(options: Parameters<typeof browser.newContext>[0]) {
+  const context = await browser.newContext(options)
+  const tab = await context.newPage()
+  const said: string[] = []
+  tab.on('console', (message) => said.push(message.text()))
+  tab.on('pageerror', (error) => said.push(error.message))
+  return { tab, said, close: () => context.close() }
+}
+
+/** What axe finds wrong, as `rule: element`. */
+async function violations(tab: Tab, rules?: string[]): Promise<string[]> {
+  await tab.evaluate(axe.source)
+  const found = await tab.evaluate(async (only) => {
+    const { axe } = globalThis as unknown as { axe: typeof import('axe-core') }
+    const results = await axe.run(only ? { runOnly: only } : {})
+    return results.violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html}`))
+  }, rules)
+  return found
+}
+
+const evaluateWidth = (tab: Tab) =>
+  tab.evaluate('document.documentElement.scrollWidth') as Promise<number>
+
+for (const colorScheme of SCHEMES)
+  for (const width of WIDTHS)
+    t.test(`${colorScheme}, ${width} pixels wide: every page is sound`, async (t) => {
+      const { tab, said, close } = await open({ colorScheme, viewport: { width, height: 720 } })
+      for (const name of Object.keys(pages)) {
+        await tab.goto(`${origin}/${name}`)
+        t.ok((await evaluateWidth(tab)) <= width, `${name} has nothing to scroll sideways`)
+        t.strictSame(await violations(tab), [], `${name} has nothing for axe to find`)
+      }
+      t.strictSame(said, [], 'and the console is empty')
+      await close()
+    })
+
+for (const colorScheme of SCHEMES)
+  t.test(`${colorScheme}: whatever the accent, everything can be read`, async (t) => {
+    const { tab, close } = await open({ colorScheme })
+    for (const accent of accents)
+      for (const name of ['sign-out', 'refused']) {
+        await tab.goto(`${origin}/${accent.slice(1)}/${name}`)
+        t.strictSame(await violations(tab, ['color-contrast']), [], `${name} in ${accent}`)
+      }
+    await close()
+  })
+
+t.test('the pages need neither script nor motion', async (t) => {
+  const { tab, close } = await open({ javaScriptEnabled: false, reducedMotion: 'reduce' })
+  await tab.goto(`${origin}/sign-out`)
+  await tab.getByRole('button', { name: 'Sign out' }).click()
+  t.equal(await tab.getByRole('heading', { level: 1 }).textContent(), 'You are signed out')
+  t.strictSame(origins.splice(0), [origin], 'and the form tells our own Origin')
+  await close()
+})
+
+t.test('the keyboard is enough, in the order of reading, with focus in sight', async (t) => {
+  const { tab, said, close } = await open({})
+  await tab.goto(`${origin}/sign-in`)
+  const focused: unknown[] = []
+  for (const _ of choices) {
+    await tab.keyboard.press('Tab')
+    focused.push(
+      await tab.evaluate(`[
+        document.activeElement.textContent,
+        getComputedStyle(document.activeElement).outlineStyle,
+        getComputedStyle(document.activeElement).outlineWidth,
+      ]`),
+    )
+  }
+  const labels = await tab.locator('main a').allTextContents()
+  t.strictSame(
+    focused,
+    labels.map((label) => [label, 'solid', '3px']),
+  )
+  await tab.goto(`${origin}/sign-out`)
+  await tab.keyboard.press('Tab')
+  await tab.keyboard.press('Enter')
+  await tab.waitForURL(`${origin}/logout`)
+  t.strictSame(origins.splice(0), [origin])
+  t.strictSame(said, [])
+  await close()
+})
+
+t.test('high contrast keeps the edges of what can be pressed', async (t) => {
+  const { tab, close } = await open({ forcedColors: 'active' })
+  await tab.goto(`${origin}/sign-out`)
+  const edges = await tab.evaluate(
+    `[...document.querySelectorAll('a, button')].map((each) => getComputedStyle(each)).map((style) => [style.borderStyle, style.borderColor !== style.backgroundColor])`,
+  )
+  t.strictSame(edges, [
+    ['solid', true],
+    ['solid', true],
+  ])
+  await close()
+})
+
+t.test('a script that got in all the same would not run', async (t) => {
+  const { tab, said, close } = await open({})
+  const injected = { ...pages['signed-in']! }
+  const html = injected.html.replace('</main>', '<script>document.title = "run"</script></main>')
+  await tab.route(`${origin}/injected`, (route) =>
+    route.fulfill({
+      body: html,
+      headers: { 'content-type': 'text/html', 'content-security-policy': injected.policy },
+    }),
+  )
+  await tab.goto(`${origin}/injected`)
+  t.equal(await tab.title(), 'You are signed in · Example')
+  t.match(said, [/script/i], 'and the console says so')
+  await close()
+})

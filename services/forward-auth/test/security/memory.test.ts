@@ -1,0 +1,70 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import t from 'tap'
+import { check } from '../../src/check/check.ts'
+import { portalOf, startApp, yamlOf } from '../app.ts'
+import { SHAPES } from '../shapes.ts'
+
+const ROUNDS = 100_000
+const MAX_GROWTH = 1_048_576
+
+t.test('mistake 5: whatever is asked, and however often, memory stays as it was', async (t) => {
+  const { service, signIn } = await startApp(t, yamlOf(portalOf('main', 'conditionHeader: true')))
+  const { stackTraceLimit } = Error
+  Error.stackTraceLimit = 0
+  t.teardown(() => {
+    Error.stackTraceLimit = stackTraceLimit
+  })
+  const cookie = signIn('main')
+  const seen = new Set<string>()
+
+  /** One check with something in it that never came before. */
+  function ask(i: number): void {
+    const junk = `${i}-${'x'.repeat(200)}`
+    const shape = SHAPES[i % SHAPES.length]!
+    const changes = [
+      { 'x-forwarded-host': `${i}.example.com`, 'x-original-url': `https://${i}.example.com/` },
+      { 'x-forwarded-host': `${junk}.test`, 'x-original-url': `https://${junk}.test/` },
+      { 'x-forwarded-uri': `/${junk}` },
+      { 'x-forward-auth-if': `Group("${junk}")` },
+      { cookie: `__Secure-gatehouse.main=${junk}` },
+      { cookie: `${cookie}${i}` },
+      { [`x_forwarded.user${i}`]: junk },
+      { 'x-forwarded-for': junk },
+    ]
+    const headers = { ...lowerCase(shape.headers), cookie, ...changes[i % changes.length] }
+    const url = i % 3 === 0 ? `/portals/main?policy=${junk}` : `/portals/main${shape.path}`
+    const peer = { remoteAddress: i % 5 === 0 ? `2001:db8::${(i % 65_536).toString(16)}` : '::1' }
+    const rawHeaders = Object.entries(headers).flat()
+    const request = { method: shape.method, url, headers, rawHeaders, socket: peer }
+    const policy = url.includes('/envoy/') ? 'any' : undefined
+    try {
+      seen.add(check(service, shape.dialect, i % 7 === 0 ? junk : 'main', policy, request).decision)
+    } catch (error) {
+      const { code } = error as { code: string }
+      seen.add(code)
+      service.tellSeldom(`${code} ${peer.remoteAddress}`, () => {})
+    }
+  }
+
+  const heap: number[] = []
+  for (let i = 0; i < 2 * ROUNDS; i++) {
+    ask(i)
+    if (i % ROUNDS === ROUNDS - 1) heap.push(usedHeap())
+  }
+  const [half = 0, whole = 0] = heap
+  t.ok(whole - half < MAX_GROWTH, `grew by ${whole - half} bytes`)
+  t.ok(seen.size >= 8, `and was asked in many ways: ${[...seen]}`)
+})
+
+function lowerCase(headers: object): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(headers).map(([name, text]) => [name.toLowerCase(), text]),
+  )
+}
+
+function usedHeap(): number {
+  setFlagsFromString('--expose-gc')
+  runInNewContext('gc')()
+  return process.memoryUsage().heapUsed
+}

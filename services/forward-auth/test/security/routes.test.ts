@@ -1,0 +1,40 @@
+import t from 'tap'
+import { portalOf, startApp, yamlOf } from '../app.ts'
+
+/** Everything that is served of a portal, by the method that is described. */
+const PORTAL = [
+  'GET /',
+  'GET /authz/envoy/policy/{policy}',
+  'GET /authz/envoy/policy/{policy}/{*}',
+  'GET /authz/haproxy',
+  'GET /authz/nginx',
+  'GET /logout',
+  'GET /oauth2/callback',
+  'GET /profile',
+  'GET /profile.json',
+  'GET /providers/{provider}',
+  'GET /signin',
+  'POST /logout',
+]
+const OWN = ['GET /api/portals/{portal}/verify', 'GET /healthz', 'GET /readyz']
+
+t.test('attack 30: nothing here gives out codes or tokens to clients of its own', async (t) => {
+  const { app } = await startApp(t, yamlOf(portalOf('main')))
+  const { paths } = (await app.inject('/openapi.json')).json()
+  const served = Object.entries<object>(paths).flatMap(([path, methods]) =>
+    Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
+  )
+  const ofPortal = PORTAL.map((route) =>
+    route.replace(' ', ' /portals/{portal}').replace(/\/$/, ''),
+  )
+  t.strictSame(served.sort(), [...OWN, ...ofPortal].sort())
+  for (const path of [
+    'oauth2/token',
+    'oauth2/authorize',
+    'token',
+    'userinfo',
+    '.well-known/jwks.json',
+  ])
+    for (const method of ['GET', 'POST'] as const)
+      t.equal((await app.inject({ method, url: `/portals/main/${path}` })).statusCode, 404, path)
+})
