@@ -1,9 +1,12 @@
 import type { AddressInfo } from 'node:net'
 import type { Test } from 'tap'
-import { startApp } from '../app.ts'
+import { startApp, type TestApp } from '../app.ts'
 
 /** The whole service of a configuration, listening on loopback. */
-export async function startGatehouse(t: Test, yaml: string) {
+export async function startGatehouse(
+  t: Test,
+  yaml: string,
+): Promise<TestApp & { readonly port: number }> {
   const gatehouse = await startApp(t, yaml)
   await gatehouse.app.listen({ host: '127.0.0.1', port: 0 })
   const { port } = gatehouse.app.server.address() as AddressInfo
