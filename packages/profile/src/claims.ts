@@ -107,6 +107,7 @@ function keepList(value: unknown): unknown {
 }
 
 function keepJson(value: unknown): unknown {
+  if (isSmallText(value) || typeof value === 'boolean') return value
   try {
     const json = JSON.stringify(value)
     if (json.length > MAX_SIZE) return UNKNOWN
@@ -115,6 +116,11 @@ function keepJson(value: unknown): unknown {
   } catch {
     return UNKNOWN
   }
+}
+
+/** No character is more than six in JSON. */
+function isSmallText(value: unknown): boolean {
+  return typeof value === 'string' && value.length <= (MAX_SIZE - 2) / 6
 }
 
 function depthOf(value: unknown): number {

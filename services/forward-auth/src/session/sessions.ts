@@ -1,10 +1,9 @@
 import { randomBytes } from 'node:crypto'
-import { createVerifier, localSource, type TokenCaller } from '@gatehouse/auth-core'
+import { createVerifier, localSource } from '@gatehouse/auth-core'
 import type { Clock } from '@gatehouse/service-kit'
 import { FwaError } from '../errors.ts'
 import { type Portal, portalUrl } from '../portal.ts'
 import type { Sites } from '../sites.ts'
-import { createSessionCache } from './cache.ts'
 import { clearToken, MAX_TOKEN_LENGTH, readToken, writeToken } from './cookie.ts'
 import type { Keys } from './keys.ts'
 import { openRevocations } from './revocations.ts'
@@ -95,29 +94,20 @@ function createReader(
       localSource({ issuer, audience: [site.domain], typ: SESSION_TYPE, keys: keys.session.all }),
     ),
     clock.now,
+    (caller, token) => readSession(token, portalOf.get(caller.issuer) ?? '', caller),
   )
-  const cache = createSessionCache()
 
   return {
     isOf: (otherKeys, otherPortals) => otherKeys === keys && otherPortals === portals,
-    read(sent) {
-      const known = cache.get(sent)
-      if (known) return known
+    read(token) {
       try {
-        const token = copyOf(sent)
         // Local keys: never a promise.
-        const caller = verify(token) as TokenCaller
-        return cache.keep(readSession(token, portalOf.get(caller.issuer) ?? '', caller))
+        return verify(token) as Session
       } catch {
         return undefined
       }
     },
   }
-}
-
-/** A part of a string keeps all of it in memory: here the whole Cookie header. */
-function copyOf(token: string): string {
-  return Buffer.from(token, 'latin1').toString('latin1')
 }
 
 function tooLarge(provider: string, length: number): FwaError {

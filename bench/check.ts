@@ -1,0 +1,110 @@
+import { compare, type Effort } from './harness/compare.ts'
+import { startServers, type Target } from './harness/http.ts'
+import { atLeast, atMost, compared, type Row } from './harness/rows.ts'
+import { checkRequest, visitorCookies } from './harness/visitors.ts'
+
+const VISITORS = 1_000
+/** More than are remembered, so that none is when it comes again. */
+const STRANGERS = 60_000
+const POLICY = '?policy=staff'
+
+/** The check that proxies make, against a route that answers the same headers to the same requests. */
+export async function check(effort: Effort): Promise<Row[]> {
+  const cookies = await visitorCookies(VISITORS)
+  const plain = cookies.map((cookie) => checkRequest(cookie))
+  const withPolicy = cookies.map((cookie) => checkRequest(cookie, POLICY))
+  const strange = (await visitorCookies(STRANGERS)).map((cookie) => checkRequest(cookie))
+  return [
+    await compareRate('of a session seen before', { requests: plain }, 0.93, effort),
+    await compareRate(
+      'with log, metrics, ended sessions and a policy',
+      { args: ['production'], requests: withPolicy },
+      0.82,
+      effort,
+    ),
+    await compareRate('of a session not seen before', { requests: strange }, 0.7, effort),
+    await compareRate('with a session of 2 kB', await withTokens(2_000), undefined, effort),
+    await compareRate('with a session of 12 kB', await withTokens(12_000), undefined, effort),
+    await compareDelay({ args: ['production'], requests: withPolicy }, effort),
+    await compareTwo({ args: ['production'], requests: withPolicy }, effort),
+  ]
+}
+
+type Checks = Omit<Target, 'server'>
+
+async function withTokens(length: number): Promise<Checks> {
+  const cookies = await visitorCookies(VISITORS, length)
+  return { requests: cookies.map((cookie) => checkRequest(cookie)) }
+}
+
+async function compareRate(
+  what: string,
+  checks: Checks,
+  target: number | undefined,
+  effort: Effort,
+): Promise<Row> {
+  const { value, ratio } = await compareSides(checks, effort)
+  const measured = {
+    name: `check: ${what} / bare Fastify route`,
+    value: value('check'),
+    unit: 'req/s',
+    baseline: value('bare'),
+    ratio: ratio('check', 'bare'),
+  }
+  return target === undefined
+    ? compared(measured)
+    : atLeast({ ...measured, target, noise: effort.noise })
+}
+
+async function compareDelay(checks: Checks, effort: Effort): Promise<Row> {
+  const { value, ratio } = await compareSides({ ...checks, measured: 'p99 at half rate' }, effort)
+  return atMost({
+    name: 'check: p99 at half of the highest rate / of a bare Fastify route',
+    value: value('check'),
+    unit: 'ms',
+    baseline: value('bare'),
+    ratio: ratio('check', 'bare'),
+    target: 1.2,
+    noise: effort.noise,
+  })
+}
+
+function compareSides(checks: Checks, effort: Effort) {
+  return compare(
+    () =>
+      startServers({
+        bare: { ...checks, server: 'bare-check' },
+        check: { ...checks, server: 'forward-auth' },
+      }),
+    effort,
+  )
+}
+
+/** On a core each, at the same time, against the first one alone. */
+async function compareTwo(checks: Checks, effort: Effort): Promise<Row> {
+  const target = { ...checks, server: 'forward-auth' }
+  const { value, ratio } = await compare(async () => {
+    const first = await startServers({ check: target }, 0)
+    const second = await startServers({ check: target }, 1)
+    const instances = [first, second]
+    return {
+      measure: {
+        one: first.measure.check,
+        two: async (ms: number) => {
+          const rates = await Promise.all(instances.map(({ measure }) => measure.check(ms)))
+          return rates.reduce((sum, rate) => sum + rate)
+        },
+      },
+      stop: async () => {
+        await Promise.all(instances.map(({ stop }) => stop()))
+      },
+    }
+  }, effort)
+  return compared({
+    name: 'check: two instances on two cores / one',
+    value: value('two'),
+    unit: 'req/s',
+    baseline: value('one'),
+    ratio: ratio('two', 'one'),
+  })
+}

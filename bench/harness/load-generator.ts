@@ -1,0 +1,159 @@
+/**
+ * A process of its own: keeps as many requests in flight as there are connections, one on each, for
+ * as long as it is told, and answers with how that went. Raw sockets, so that one core of it can
+ * saturate one core of a server.
+ */
+import { connect as connectTcp, type Socket } from 'node:net'
+import { connect as connectTls } from 'node:tls'
+
+export interface Load {
+  readonly port: number
+  /** PEM of the root to trust: speaks TLS. */
+  readonly ca?: string
+  readonly connections: number
+  readonly ms: number
+  /** Requests per second, sent when they are due; absent: as many as are answered. */
+  readonly rate?: number | undefined
+  readonly requests: RequestsId
+}
+
+/**
+ * Complete HTTP/1.1 requests, which are sent once and answered with their id. A load sends them in
+ * turn, beginning where the last one ended; `########` becomes a number that is never used twice.
+ */
+export type Requests = readonly string[]
+export type RequestsId = number
+
+export interface LoadResult {
+  readonly answers: number
+  readonly seconds: number
+  /** Milliseconds from when a request was due to the last byte of its answer. */
+  readonly p50: number
+  readonly p99: number
+}
+
+const HEAD_END = '\r\n\r\n'
+const MAX_SAMPLES = 1_000_000
+const latencies = new Float64Array(MAX_SAMPLES)
+const sources: (() => string | Buffer)[] = []
+let running = 0
+
+process.on('message', (message: Load | Requests) => {
+  if (Array.isArray(message)) return process.send!(sources.push(requestSource(message)) - 1)
+  run(message as Load).then(
+    (result) => process.send!(result),
+    (error) => {
+      console.error(error)
+      process.exit(1)
+    },
+  )
+})
+process.on('disconnect', () => process.exit())
+process.send!('ready')
+
+async function run(load: Load): Promise<LoadResult> {
+  const nextRequest = sources[load.requests]!
+  const connections = await Promise.all(Array.from({ length: load.connections }, () => open(load)))
+  const started = performance.now()
+  const deadline = started + load.ms
+  const interval = load.rate === undefined ? 0 : (connections.length * 1_000) / load.rate
+  let answers = 0
+  const onAnswer = (ms: number) => {
+    latencies[answers++ % MAX_SAMPLES] = ms
+  }
+  stayAwake(deadline)
+  await Promise.all(
+    connections.map((socket, n) => {
+      const due = started + (interval * n) / connections.length
+      return drive(socket, nextRequest, { due, interval, deadline }, onAnswer)
+    }),
+  )
+
+  const seconds = (performance.now() - started) / 1000
+  const sorted = latencies.subarray(0, Math.min(answers, MAX_SAMPLES)).sort()
+  const quantile = (q: number) => sorted[Math.floor(sorted.length * q)] ?? 0
+  return { answers, seconds, p50: quantile(0.5), p99: quantile(0.99) }
+}
+
+/** A server pays for waking a client that sleeps: the more, the slower it is. So none ever sleeps. */
+function stayAwake(deadline: number): void {
+  if (performance.now() < deadline) setImmediate(stayAwake, deadline)
+}
+
+function open({ port, ca }: Load): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket =
+      ca === undefined
+        ? connectTcp({ port, host: '127.0.0.1', noDelay: true })
+        : connectTls({ port, host: '127.0.0.1', ca })
+    socket.once('error', reject)
+    socket.once(ca === undefined ? 'connect' : 'secureConnect', () => resolve(socket))
+  })
+}
+
+function requestSource(requests: Requests): () => string | Buffer {
+  const each = requests.map((request) => {
+    const [before = '', after] = request.split('########')
+    const fixed = Buffer.from(request)
+    return after === undefined
+      ? () => fixed
+      : () => `${before}${String(running++).padStart(8, '0')}${after}`
+  })
+  let turn = 0
+  return () => each[turn++ % each.length]!()
+}
+
+/** When a connection sends, in ms: the first time, how long after that again, and until when. */
+interface Pace {
+  readonly due: number
+  /** 0: as soon as it has its answer. */
+  readonly interval: number
+  readonly deadline: number
+}
+
+/** One request after the other over one connection; one whose answer is late makes the next ones late. */
+function drive(
+  socket: Socket,
+  nextRequest: () => string | Buffer,
+  { due, interval, deadline }: Pace,
+  onAnswer: (ms: number) => void,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let missing = 0
+    let head: Buffer | undefined
+    const send = () => {
+      const now = performance.now()
+      if (now < due) return void setImmediate(send)
+      if (interval === 0) due = now
+      socket.write(nextRequest())
+    }
+    const onComplete = () => {
+      const now = performance.now()
+      onAnswer(now - due)
+      due += interval
+      if (Math.max(now, due) < deadline) return send()
+      socket.destroy()
+      resolve()
+    }
+    socket.on('data', (chunk: Buffer) => {
+      if (missing > 0) missing -= chunk.length
+      else {
+        const bytes = head === undefined ? chunk : Buffer.concat([head, chunk])
+        const end = bytes.indexOf(HEAD_END)
+        head = end === -1 ? bytes : undefined
+        if (end === -1) return
+        missing =
+          end + HEAD_END.length + bodyLength(bytes.toString('latin1', 0, end)) - bytes.length
+      }
+      if (missing === 0) onComplete()
+    })
+    socket.on('error', reject)
+    socket.on('close', () => reject(new Error('the server closed a connection')))
+    send()
+  })
+}
+
+function bodyLength(head: string): number {
+  if (!head.startsWith('HTTP/1.1 2')) throw new Error(`unexpected answer: ${head}`)
+  return Number(/content-length: (\d+)/i.exec(head)?.[1] ?? 0)
+}

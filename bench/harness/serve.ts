@@ -1,0 +1,44 @@
+import type { AddressInfo } from 'node:net'
+import type { FastifyInstance } from 'fastify'
+
+export interface ServerReady {
+  readonly port: number
+  /** PEM of the root to trust; plain HTTP without. */
+  readonly ca?: string
+}
+
+/** What a server answers when it is asked for `cpu`: seconds of CPU time that it has used. */
+export type Cpu = number
+
+/** What a server answers when it is asked for `memory`, in bytes, after a garbage collection. */
+export interface Memory {
+  readonly resident: number
+  readonly live: number
+}
+
+/** In a server process: listens, tells the parent where, and what it uses whenever it asks. */
+export async function serve(
+  app: FastifyInstance,
+  { ca, onClose }: { ca?: string | undefined; onClose?: () => Promise<void> } = {},
+): Promise<void> {
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  process.on('message', (what) => process.send!(what === 'cpu' ? cpu() : memory()))
+  process.on('disconnect', async () => {
+    await app.close()
+    await onClose?.()
+    process.exit()
+  })
+  const { port } = app.server.address() as AddressInfo
+  process.send!({ port, ...(ca !== undefined && { ca }) } satisfies ServerReady)
+}
+
+function cpu(): Cpu {
+  const { user, system } = process.cpuUsage()
+  return (user + system) / 1e6
+}
+
+function memory(): Memory {
+  globalThis.gc?.()
+  const { rss, heapUsed, external } = process.memoryUsage()
+  return { resident: rss, live: heapUsed + external }
+}

@@ -1,0 +1,84 @@
+import { fromClaims } from '@gatehouse/profile'
+import { createSigner } from 'fast-jwt'
+import type { Portal, Site } from '../../services/forward-auth/src/portal.ts'
+import { writeToken } from '../../services/forward-auth/src/session/cookie.ts'
+import { loadKeys } from '../../services/forward-auth/src/session/keys.ts'
+import { type SignToken, signSession } from '../../services/forward-auth/src/session/token.ts'
+
+export const SESSION_SECRET = 'a secret of the bench, 32 characters and more'
+export const SITE: Site = {
+  domain: 'example.com',
+  authOrigin: 'https://auth.example.com',
+  basePath: '',
+}
+
+const LIFETIME = 8 * 3_600_000
+const PORTAL = { name: 'main', sessionLifetime: LIFETIME } as Portal
+const CLAIM_LENGTH = 3_000
+
+const sign: SignToken = (claims, options) => createSigner(options)(claims)
+
+/** Cookie headers of as many visitors, each with two cookies of the app and a session of their own. */
+export async function visitorCookies(count: number, tokenLength = 0): Promise<string[]> {
+  const { session } = await loadKeys({ secrets: [SESSION_SECRET], folder: '' })
+  return Array.from({ length: count }, (_, n) => {
+    const id = `${n}`.padStart(6, '0')
+    const claims = {
+      sub: `5f0c2c1e-93a4-4f57-b0d8-${id}a1b2c3`,
+      name: `Ada Lovelace ${id}`,
+      email: `ada.${id}@example.com`,
+      email_verified: true,
+      groups: ['staff', 'engineering'],
+    }
+    const token = (more: object) =>
+      signSession(sign, session.first, {
+        portal: PORTAL,
+        site: SITE,
+        profile: fromClaims('corp', { ...claims, ...more }),
+        sid: `session-of-${id}`.padEnd(22, '0'),
+        now: Date.now(),
+      })
+    const missing = Math.max(0, Math.floor(((tokenLength - token({}).length) * 3) / 4))
+    const cookies = writeToken(token(filler(missing)), PORTAL, SITE, undefined, LIFETIME)
+    const pairs = cookies.map((cookie) => cookie.split(';')[0])
+    return ['theme=dark', ...pairs, `app_session=${id.repeat(6)}`].join('; ')
+  })
+}
+
+/** Claims of about that many characters. */
+function filler(length: number): object {
+  const claims: Record<string, string> = {}
+  for (let rest = length; rest > 0; rest -= CLAIM_LENGTH)
+    claims[`more_${rest}`] = 'x'.repeat(Math.min(rest, CLAIM_LENGTH))
+  return claims
+}
+
+const BROWSER = [
+  'User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0',
+  'Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8',
+  'Accept-Encoding: gzip, deflate, br, zstd',
+  'Accept-Language: en-GB,en;q=0.7',
+  'Sec-Fetch-Mode: navigate',
+]
+const TRAEFIK = [
+  'X-Forwarded-For: 198.51.100.7',
+  'X-Forwarded-Host: app.example.com',
+  'X-Forwarded-Method: GET',
+  'X-Forwarded-Proto: https',
+  'X-Forwarded-Uri: /reports/2026?page=2',
+]
+
+/** The check that Traefik makes before somebody opens a page. */
+export function checkRequest(cookie: string, query = ''): string {
+  return get(`/portals/main${query}`, 'auth.example.com', [`Cookie: ${cookie}`, ...TRAEFIK])
+}
+
+/** A page of an app as a browser asks for it. */
+export function pageRequest(path: string, cookie: string): string {
+  return get(path, 'app.example.com', [`Cookie: ${cookie}`])
+}
+
+function get(target: string, host: string, headers: readonly string[]): string {
+  const lines = [`GET ${target} HTTP/1.1`, `Host: ${host}`, ...BROWSER, ...headers]
+  return `${lines.join('\r\n')}\r\n\r\n`
+}

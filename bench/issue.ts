@@ -1,0 +1,49 @@
+import { compare, type Effort } from './harness/compare.ts'
+import { certificateRequest, startServers, type Target } from './harness/http.ts'
+import { atLeast, type Row, stated } from './harness/rows.ts'
+import { startLeafSides } from './leaf.ts'
+
+const FLOOR = 'raw key pair and signature'
+
+/** A new certificate for every request: key, leaf, sealed, audited and on the disk before the answer. */
+export async function issue(effort: Effort): Promise<Row[]> {
+  const issuing = (...args: string[]): Target => ({
+    server: 'cert-service',
+    args,
+    requests: [certificateRequest('n########.example.com')],
+    measured: 'per second',
+  })
+  const { value, ratio } = await compare(async () => {
+    const servers = await startServers({
+      durable: issuing(),
+      'no store': issuing('no-store'),
+      https: issuing('tls'),
+    })
+    const floor = await startLeafSides([FLOOR])
+    return {
+      measure: { ...servers.measure, ...floor.measure },
+      stop: async () => {
+        await Promise.all([servers.stop(), floor.stop()])
+      },
+    }
+  }, effort)
+
+  const common = { value: value('durable'), unit: '/s', noise: effort.noise }
+  return [
+    atLeast({
+      ...common,
+      name: 'issue: new certificates over HTTP, durable / raw key pair and signature',
+      baseline: value(FLOOR),
+      ratio: ratio('durable', FLOOR),
+      target: 0.35,
+    }),
+    atLeast({
+      ...common,
+      name: 'issue: new certificates over HTTP, durable / the same without a store',
+      baseline: value('no store'),
+      ratio: ratio('durable', 'no store'),
+      target: 0.95,
+    }),
+    stated('issue: new certificates over HTTPS, durable', value('https'), '/s'),
+  ]
+}

@@ -1,0 +1,48 @@
+import { startChild } from './harness/child.ts'
+import { compare, type Effort, type Round } from './harness/compare.ts'
+import { atLeast, type Row } from './harness/rows.ts'
+import type { LeafSide } from './sides/leaf.ts'
+
+/** Certificates made and signed in process, against the cryptography that they cannot do without. */
+export async function leaf(effort: Effort): Promise<Row[]> {
+  const { value, ratio } = await compare(
+    () =>
+      startLeafSides([
+        'bare signature',
+        'leaf',
+        'raw key pair and signature',
+        'key pair, leaf and PEMs',
+      ]),
+    effort,
+  )
+  const row = (name: string, side: LeafSide, baseline: LeafSide, target: number) =>
+    atLeast({
+      name,
+      value: value(side),
+      unit: '/s',
+      baseline: value(baseline),
+      ratio: ratio(side, baseline),
+      target,
+      noise: effort.noise,
+    })
+  return [
+    row('leaf: P-256 leaf built and signed / bare signature', 'leaf', 'bare signature', 0.9),
+    row(
+      'leaf: key pair, leaf and both PEMs / raw key pair and signature',
+      'key pair, leaf and PEMs',
+      'raw key pair and signature',
+      0.85,
+    ),
+  ]
+}
+
+/** The wanted sides of one fresh process. */
+export async function startLeafSides<Side extends LeafSide>(
+  sides: readonly Side[],
+): Promise<Round<Side>> {
+  const child = await startChild('../sides/leaf.ts', { core: 0 })
+  const measure = Object.fromEntries(
+    sides.map((side) => [side, (ms: number) => child.call<number>({ side, ms })]),
+  ) as Round<Side>['measure']
+  return { measure, stop: () => child.stop() }
+}

@@ -1,0 +1,77 @@
+/** `npm run bench [-- --quick] [--json FILE] [--only NAME] [--write]`: see README.md. */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { parseArgs } from 'node:util'
+import { authRequest } from './auth-request.ts'
+import { check } from './check.ts'
+import { gate } from './gate.ts'
+import { handOut } from './hand-out.ts'
+import type { Effort } from './harness/compare.ts'
+import { type Row, toMarkdown } from './harness/rows.ts'
+import { issue } from './issue.ts'
+import { leaf } from './leaf.ts'
+import { memory } from './memory.ts'
+import { start } from './start.ts'
+
+const MEASUREMENTS: Record<string, (effort: Effort) => Promise<Row[]>> = {
+  gate,
+  'hand-out': handOut,
+  check,
+  'auth-request': authRequest,
+  leaf,
+  issue,
+  start,
+  memory,
+}
+
+const FULL: Effort = {
+  rounds: 10,
+  slices: 3,
+  warmUpMs: 2_000,
+  sliceMs: 700,
+  certificates: 100_000,
+  noise: 0.04,
+}
+const QUICK: Effort = {
+  rounds: 1,
+  slices: 3,
+  warmUpMs: 1_000,
+  sliceMs: 200,
+  certificates: 20_000,
+  noise: 0.08,
+}
+
+const { values: options } = parseArgs({
+  options: {
+    quick: { type: 'boolean', default: false },
+    json: { type: 'string' },
+    only: { type: 'string' },
+    write: { type: 'boolean', default: false },
+  },
+})
+
+const chosen = Object.entries(MEASUREMENTS).filter(
+  ([name]) => options.only === undefined || name === options.only,
+)
+if (chosen.length === 0) {
+  console.error(`--only takes one of ${Object.keys(MEASUREMENTS).join(', ')}`)
+  process.exit(1)
+}
+
+const rows: Row[] = []
+for (const [name, measure] of chosen) {
+  process.stderr.write(`${name} ...\n`)
+  rows.push(...(await measure(options.quick ? QUICK : FULL)))
+}
+
+const table = toMarkdown(rows)
+console.log(table)
+if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(rows, null, 2)}\n`)
+if (options.write) writeTable(table)
+if (!rows.every((row) => row.ok)) process.exitCode = 1
+
+function writeTable(table: string): void {
+  const file = new URL('README.md', import.meta.url)
+  const text = readFileSync(file, 'utf8')
+  const between = /(<!-- table -->\n)[\s\S]*(\n<!-- \/table -->)/
+  writeFileSync(file, text.replace(between, `$1${table}$2`))
+}

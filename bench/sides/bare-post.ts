@@ -1,0 +1,8 @@
+import Fastify from 'fastify'
+import { serve } from '../harness/serve.ts'
+
+const body = JSON.stringify({ certificate: 'x'.repeat(Number(process.argv[2]) - 18) })
+
+const app = Fastify()
+app.post('/api/certificate', (_request, reply) => reply.type('application/json').send(body))
+await serve(app)

@@ -1,0 +1,48 @@
+import type {
+  AuthorityRecord,
+  KeyringRecord,
+  Store,
+} from '../../services/cert-service/src/store/store.ts'
+
+/** What the store costs is measured against this one, which keeps its own CA and forgets every certificate. */
+export function createNoStore(): Store {
+  const authorities: AuthorityRecord[] = []
+  let keyring: KeyringRecord | undefined
+  let issued = 0
+
+  return {
+    findCurrent: async () => undefined,
+    findByDomain: async () => [],
+    list: async () => [],
+    listDue: async () => [],
+    nextDue: async () => undefined,
+    addCertificate: async (certificate) => ({ ...certificate, id: ++issued }),
+    setRenewAt: async () => {},
+    setFetchedAt: async () => {},
+    revoke: async () => [],
+    remove: async () => {},
+    listRevoked: async () => [],
+    saveOrder: async () => {},
+    findOrder: async () => undefined,
+    findOrderByLineage: async () => undefined,
+    listPendingOrders: async () => [],
+    addAuthority: async (authority) => {
+      const record = { ...authority, id: authorities.length + 1 }
+      authorities.unshift(record)
+      return record
+    },
+    listAuthorities: async () => authorities,
+    dropAuthorityKey: async () => {},
+    findCrl: async () => undefined,
+    saveCrl: async () => {},
+    addAudit: async () => {},
+    listAudit: async () => [],
+    loadKeyring: async () => keyring,
+    saveKeyring: async (record) => {
+      keyring = record
+    },
+    prune: async () => 0,
+    check: async () => {},
+    close: async () => {},
+  }
+}
