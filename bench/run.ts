@@ -29,6 +29,7 @@ const FULL: Effort = {
   warmUpMs: 2_000,
   sliceMs: 700,
   certificates: 100_000,
+  comparisons: 'all',
   noise: 0.04,
 }
 const QUICK: Effort = {
@@ -37,6 +38,7 @@ const QUICK: Effort = {
   warmUpMs: 1_000,
   sliceMs: 200,
   certificates: 20_000,
+  comparisons: 'with target',
   noise: 0.08,
 }
 

@@ -6,6 +6,8 @@ export interface Effort {
   readonly sliceMs: number
   /** How many a service issues before its memory is looked at. */
   readonly certificates: number
+  /** Whether those are made too that are only stated. */
+  readonly comparisons: 'all' | 'with target'
   /** How far a ratio may miss its target and still be taken as equal. */
   readonly noise: number
 }

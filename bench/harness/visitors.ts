@@ -3,7 +3,11 @@ import { createSigner } from 'fast-jwt'
 import type { Portal, Site } from '../../services/forward-auth/src/portal.ts'
 import { writeToken } from '../../services/forward-auth/src/session/cookie.ts'
 import { loadKeys } from '../../services/forward-auth/src/session/keys.ts'
-import { type SignToken, signSession } from '../../services/forward-auth/src/session/token.ts'
+import {
+  SESSION_TYPE,
+  type SignToken,
+  signSession,
+} from '../../services/forward-auth/src/session/token.ts'
 
 export const SESSION_SECRET = 'a secret of the bench, 32 characters and more'
 export const SITE: Site = {
@@ -16,11 +20,12 @@ const LIFETIME = 8 * 3_600_000
 const PORTAL = { name: 'main', sessionLifetime: LIFETIME } as Portal
 const CLAIM_LENGTH = 3_000
 
-const sign: SignToken = (claims, options) => createSigner(options)(claims)
-
 /** Cookie headers of as many visitors, each with two cookies of the app and a session of their own. */
 export async function visitorCookies(count: number, tokenLength = 0): Promise<string[]> {
   const { session } = await loadKeys({ secrets: [SESSION_SECRET], folder: '' })
+  const { kid, secret: key } = session.first
+  const header = { alg: 'HS256', typ: SESSION_TYPE } as const
+  const sign: SignToken = createSigner({ algorithm: 'HS256', key, kid, header })
   return Array.from({ length: count }, (_, n) => {
     const id = `${n}`.padStart(6, '0')
     const claims = {

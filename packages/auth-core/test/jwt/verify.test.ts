@@ -55,6 +55,25 @@ t.test('a verified token', async (t) => {
   t.equal(issuer.readings(), 1)
 })
 
+t.test('what is read of a token is kept with it', async (t) => {
+  const { source, clock } = setup()
+  const readings: string[] = []
+  const verify = createVerifier([source], clock.now, ({ subject }, token) => {
+    readings.push(token)
+    if (subject === 'mallory') throw new TypeError('not here')
+    return { name: subject }
+  })
+  const good = issue(rs)
+  const first = await verify(good)
+  t.strictSame(first, { name: 'machine-1' })
+  t.equal(verify(good), first)
+  t.strictSame(readings, [good], 'and read once')
+
+  const unread = issue(rs, { sub: 'mallory' })
+  for (const time of ['first', 'second'])
+    await t.rejects(async () => verify(unread), TypeError, `refused the ${time} time`)
+})
+
 t.test('a known token goes with its key', async (t) => {
   const { issuer, clock, verify } = setup()
   const good = issue(rs, { exp: goodClaims().exp + 3_600 })
