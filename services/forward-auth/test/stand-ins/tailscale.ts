@@ -1,11 +1,15 @@
 import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 
 /** The local API of a Tailscale daemon on a socket of its own; `devices` are those that it knows. */
 export async function startTailscale(t: Test) {
-  const socket = join(t.testdir(), 'tailscaled.sock')
+  // A socket's path may have 107 bytes at most, which t.testdir() alone can take up.
+  const folder = mkdtempSync(join(tmpdir(), 'tailscale-'))
+  const socket = join(folder, 'tailscaled.sock')
   const devices: Record<string, unknown> = {}
   const server = createServer(({ url = '/', headers }, response) => {
     const { pathname, searchParams } = new URL(url, 'http://stand-in')
@@ -29,7 +33,10 @@ export async function startTailscale(t: Test) {
     await once(server, 'listening')
   }
   await start()
-  t.teardown(stop)
+  t.teardown(async () => {
+    await stop()
+    rmSync(folder, { recursive: true })
+  })
   return { socket, devices, stop, start }
 }
 
