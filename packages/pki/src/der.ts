@@ -16,7 +16,8 @@ export const sequence = (...parts: readonly Der[]): Node => ({ tag: 0x30, parts 
 export const set = (...parts: readonly Der[]): Node => ({ tag: 0x31, parts })
 export const octets = (content: Der) => element(0x04, content)
 export const utf8 = (text: string) => element(0x0c, Buffer.from(text))
-export const bits = (content: Uint8Array, unused = 0) => element(0x03, Buffer.of(unused), content)
+export const bits = (content: Uint8Array, unused = 0) =>
+  element(0x03, String.fromCharCode(unused), content)
 /** `[n] EXPLICIT`, or `[n] IMPLICIT` over a constructed type. */
 export const context = (n: number, ...parts: readonly Der[]) => element(0xa0 | n, ...parts)
 /** `[n] IMPLICIT` over a primitive type. */
@@ -24,15 +25,14 @@ export const contextPrimitive = (n: number, content: Der) => element(0x80 | n, c
 
 export const TRUE = Buffer.of(0x01, 0x01, 0xff)
 export const NULL = Buffer.of(0x05, 0x00)
-const ZERO = Buffer.of(0x00)
 
 /** A non-negative integer, given as a number or as big-endian bytes. */
 export function integer(value: number | bigint | Uint8Array): Node {
   const bytes = value instanceof Uint8Array ? value : bigEndian(value)
   let start = 0
   while (start < bytes.length - 1 && bytes[start] === 0) start++
-  const minimal = bytes.subarray(start)
-  return (minimal[0] ?? 0) < 0x80 ? element(0x02, minimal) : element(0x02, ZERO, minimal)
+  const minimal = start === 0 ? bytes : bytes.subarray(start)
+  return (minimal[0] ?? 0) < 0x80 ? element(0x02, minimal) : element(0x02, '\0', minimal)
 }
 
 function bigEndian(value: number | bigint): Buffer {
@@ -72,7 +72,11 @@ export function encode(der: Der): Buffer {
 function write(der: Der): void {
   if (typeof der === 'string' || der instanceof Uint8Array) {
     const at = reserve(der.length)
-    if (typeof der === 'string') scratch.write(der, at, 'latin1')
+    // The few bytes of most parts are sooner copied than a call for it made.
+    if (typeof der === 'string')
+      for (let i = 0; i < der.length; i++) scratch[at + i] = der.charCodeAt(i)
+    else if (der.length < 24)
+      for (let i = 0; i < der.length; i++) scratch[at + i] = der[i] as number
     else scratch.set(der, at)
     return
   }
@@ -86,7 +90,7 @@ function writeHeader(tag: number, length: number): void {
   const at = reserve(2 + lengthBytes)
   scratch[at] = tag
   scratch[at + 1] = lengthBytes === 0 ? length : 0x80 | lengthBytes
-  if (lengthBytes > 0) scratch.writeUIntBE(length, at + 2, lengthBytes)
+  for (let i = lengthBytes, rest = length; i > 0; i--, rest >>>= 8) scratch[at + 1 + i] = rest
 }
 
 /** Makes room for so many bytes more, and gives the offset of the first. */
