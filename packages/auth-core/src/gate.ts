@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { type Method, readAuthorization } from './authorization.ts'
-import type { Caller } from './caller.ts'
+import type { Caller, KeyCaller } from './caller.ts'
 import { remoteSource } from './jwt/sources.ts'
 import { createVerifier } from './jwt/verify.ts'
 import { type AuthDeps, createRemoteKeys, type RemoteKeys } from './oidc/remote-keys.ts'
@@ -19,6 +19,8 @@ export interface Gate {
    * @throws AuthError of every 4xx and 503 code; asynchronous ones as a rejection
    */
   identify(request: IncomingMessage): Caller | Promise<Caller>
+  /** Whose the API key with this SHA-256 is, one character a byte. */
+  findKey(sha256: string): KeyCaller | undefined
 }
 
 /** @param previous - the gate that is replaced; what it knows of an unchanged issuer is kept */
@@ -34,11 +36,11 @@ export function createGate(settings: Settings, deps: AuthDeps, previous?: Gate):
   if (settings.keys.length > 0) methods.push('psk')
   if (sources.length > 0) methods.push('jwt')
 
-  const compare = createComparator(settings.keys)
+  const { compare, find } = createComparator(settings.keys)
   const verify = createVerifier(sources, deps.now)
   function identify(request: IncomingMessage): Caller | Promise<Caller> {
     const { method, credentials } = readAuthorization(request, methods)
     return method === 'psk' ? compare(credentials) : verify(credentials)
   }
-  return { methods, remotes, identify }
+  return { methods, remotes, identify, findKey: find }
 }

@@ -1,3 +1,4 @@
+export type { Method } from './authorization.ts'
 export type { Caller, KeyCaller, TokenCaller } from './caller.ts'
 export { AUTH_ERRORS, AuthError, type AuthErrorCode } from './errors.ts'
 export { localSource, remoteSource, type TokenSource } from './jwt/sources.ts'

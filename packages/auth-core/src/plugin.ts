@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Caller } from './caller.ts'
+import type { Method } from './authorization.ts'
+import type { Caller, KeyCaller } from './caller.ts'
 import { challengesFor } from './challenge.ts'
 import { AuthError } from './errors.ts'
 import { createGate, type Gate } from './gate.ts'
@@ -19,6 +20,13 @@ export interface CallerDemand {
 export interface Auth {
   /** The issuers that could not be reached at the last try. Asking also tries them again when due. */
   status(): { degraded: readonly string[] }
+  /** The methods that are accepted now. */
+  methods(): readonly Method[]
+  /**
+   * Whose the API key with this SHA-256 is now; undefined when it is nobody's. For sessions that are
+   * opened with a key, do not keep it, and end with it.
+   */
+  findKey(sha256: Uint8Array): KeyCaller | undefined
   /**
    * Replaces the options. What was removed is gone from every cache; faulty options change nothing.
    *
@@ -71,6 +79,8 @@ async function auth(app: FastifyInstance, options: AuthPluginOptions): Promise<v
       for (const keys of remotes) keys.current()
       return { degraded: remotes.filter((keys) => keys.failing()).map(({ issuer }) => issuer) }
     },
+    methods: () => gate.methods,
+    findKey: (sha256) => gate.findKey(Buffer.from(sha256).toString('latin1')),
     reload(options: AuthOptions) {
       const { remotes } = gate
       gate = createGate(readSettings(options), deps, gate)

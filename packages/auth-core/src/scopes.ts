@@ -2,9 +2,11 @@ import type { Caller } from './caller.ts'
 import { AuthError } from './errors.ts'
 
 const SCOPE_CLAIMS = ['scope', 'scp', 'scopes', 'roles']
+const NONE: readonly string[] = Object.freeze([])
 
 /** The scopes that a token grants: each claim is a space-separated string or a list. */
 export function scopesOf(claims: Readonly<Record<string, unknown>>): readonly string[] {
+  if (!SCOPE_CLAIMS.some((claim) => claim in claims)) return NONE
   const granted = SCOPE_CLAIMS.flatMap((claim) => {
     const value = claims[claim]
     return typeof value === 'string' ? value.split(' ') : value

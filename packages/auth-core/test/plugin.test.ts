@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import auth, { type AuthOptions } from '../src/index.ts'
@@ -136,6 +137,18 @@ t.test('status names the issuers that cannot be reached, and tries them again', 
   await soon()
   t.strictSame(app.auth.status(), { degraded: [] })
   t.equal((await get(app, `Bearer ${issue(rs)}`)).statusCode, 200)
+})
+
+t.test('a key is found by its digest, and methods are told, as the options stand', async (t) => {
+  const { app } = await setup(t)
+  const sha256 = hash('sha256', psk.key, 'buffer')
+  t.match(app.auth.findKey(sha256), { method: 'psk' })
+  t.strictSame(app.auth.methods(), ['psk', 'jwt'])
+  for (const other of [hash('sha256', 'x', 'buffer'), Buffer.alloc(32), Buffer.from(psk.key)])
+    t.equal(app.auth.findKey(other), undefined)
+  app.auth.reload({ jwt })
+  t.equal(app.auth.findKey(sha256), undefined, 'nobody’s once it is gone')
+  t.strictSame(app.auth.methods(), ['jwt'])
 })
 
 t.test('reload', async (t) => {

@@ -14,14 +14,20 @@ const MAX_ENTRIES = 1_000
 const MAX_ENTRY_LENGTH = 256
 
 // Names that mean something to JavaScript, whichever library reads them.
-const UNSAFE_NAME = /^(__proto__|constructor|prototype)$/
-// What concerns the provider's token and not the person. `id` is what `sub` is called in conditions,
-// `_claim_sources` holds secrets.
-const NOT_OF_THE_PERSON =
-  /^(id|iss|aud|azp|exp|nbf|iat|jti|sid|nonce|at_hash|c_hash|s_hash|_claim_names|_claim_sources)$/
+const UNSAFE_NAMES = ['__proto__', 'constructor', 'prototype']
+// And what concerns the provider's token and not the person. `id` is what `sub` is called in
+// conditions, `_claim_sources` holds secrets.
+const NOT_KEPT = new Set([
+  ...UNSAFE_NAMES,
+  ...['id', 'iss', 'aud', 'azp', 'exp', 'nbf', 'iat', 'jti', 'sid', 'nonce'],
+  ...['at_hash', 'c_hash', 's_hash', '_claim_names', '_claim_sources'],
+])
 
 /** Stands for a claim that the provider has, but not here or not in a form and size that is kept. */
 const UNKNOWN = Symbol('unknown')
+
+/** What inherits from this inherits nothing, and is quicker than an object without a prototype. */
+const NOTHING = Object.freeze(Object.create(null))
 
 /** How claims with a meaning of their own are kept. */
 const KEEPERS = new Map<string, (value: unknown) => unknown>([
@@ -41,13 +47,14 @@ const KEEPERS = new Map<string, (value: unknown) => unknown>([
  * @throws ProfileError PROFILE_CLAIMS_INVALID
  */
 export function keepClaims(sent: Sent): Claims {
-  const all = new Map([...sharedEntries(elsewhere(sent)), ...sharedEntries(sent)])
-  assertBounded([...all.keys()])
+  const all = inOneSpelling(sent)
+  const names = namesOf(all)
+  const unknown = namesOf(inOneSpelling(elsewhere(sent))).filter((name) => !hasValue(all, name))
+  assertBounded([...names, ...unknown])
 
-  const claims: Record<string, unknown> = Object.create(null)
-  const unknown: string[] = []
-  for (const [name, value] of all) {
-    const kept = (KEEPERS.get(name) ?? keepJson)(value)
+  const claims: Record<string, unknown> = Object.create(NOTHING)
+  for (const name of names) {
+    const kept = (KEEPERS.get(name) ?? keepJson)(all[name])
     if (kept === UNKNOWN) unknown.push(name)
     else claims[name] = kept
   }
@@ -77,18 +84,25 @@ function elsewhere({ _claim_names: names }: Sent): Sent {
   return Object.fromEntries(Object.keys(names).map((name) => [name, UNKNOWN]))
 }
 
-/** The claims of the person that have a value, each in one spelling. */
-function sharedEntries({ group, role, verified_email, ...sent }: Sent): [string, unknown][] {
-  const claims = {
-    ...sent,
+/** The names of what concerns the person and has a value. */
+function namesOf(claims: Sent): string[] {
+  return Object.keys(claims).filter((name) => !NOT_KEPT.has(name) && hasValue(claims, name))
+}
+
+function hasValue(claims: Sent, name: string): boolean {
+  return Object.hasOwn(claims, name) && claims[name] != null && claims[name] !== ''
+}
+
+/** The claims, those that providers spell in two ways in one. */
+function inOneSpelling(sent: Sent): Sent {
+  if (sent.group == null && sent.role == null && sent.verified_email == null) return sent
+  const { group, role, verified_email, ...others } = sent
+  return {
+    ...others,
     groups: join(sent.groups, group),
     roles: join(sent.roles, role),
     email_verified: sent.email_verified ?? verified_email,
   }
-  return Object.entries(claims).filter(
-    ([name, value]) =>
-      value != null && value !== '' && !NOT_OF_THE_PERSON.test(name) && !UNSAFE_NAME.test(name),
-  )
 }
 
 function join(list: unknown, single: unknown): unknown {
@@ -111,7 +125,9 @@ function keepJson(value: unknown): unknown {
   try {
     const json = JSON.stringify(value)
     if (json.length > MAX_SIZE) return UNKNOWN
-    const copy = JSON.parse(json, (name, member) => (UNSAFE_NAME.test(name) ? undefined : member))
+    const copy = JSON.parse(json, (name, member) =>
+      UNSAFE_NAMES.includes(name) ? undefined : member,
+    )
     return depthOf(copy) > MAX_DEPTH ? UNKNOWN : copy
   } catch {
     return UNKNOWN

@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import { AuthError } from '../errors.ts'
 
 /** Longest token that is read, in characters. */
@@ -29,10 +30,21 @@ export function decodeToken(token: string): DecodedToken {
     const [header = '', claims = '', signature = ''] = parts
     if (parts.length !== 3) throw new SyntaxError('not three parts')
     decodeBase64url(signature)
-    return { header: parseObject(header), claims: parseObject(claims) }
+    return { header: readHeader(header), claims: parseObject(claims) }
   } catch (cause) {
     throw new AuthError('AUTH_TOKEN_MALFORMED', { cause })
   }
+}
+
+const headers = new LRUCache<string, JsonObject>({ max: 100 })
+
+/** All tokens of a key have the same header. */
+function readHeader(part: string): JsonObject {
+  const known = headers.get(part)
+  if (known) return known
+  const header = parseObject(part)
+  headers.set(part, header)
+  return header
 }
 
 function decodeBase64url(text: string): Buffer {
@@ -59,9 +71,10 @@ function parseJson(text: string): unknown {
 function freezeAll(value: unknown, depth = 0): number {
   if (typeof value !== 'object' || value === null) return 0
   if (depth > MAX_DEPTH) throw new SyntaxError('nested too deeply')
-  const inner = Object.values(Object.freeze(value))
-  let members = Array.isArray(value) ? 0 : inner.length
-  for (const member of inner) members += freezeAll(member, depth + 1)
+  Object.freeze(value)
+  let members = 0
+  if (Array.isArray(value)) for (const item of value) members += freezeAll(item, depth + 1)
+  else for (const name in value) members += 1 + freezeAll(value[name as never], depth + 1)
   return members
 }
 

@@ -11,11 +11,19 @@ export interface PskKey {
   readonly domains?: readonly string[] | undefined
 }
 
+/** Says whose an API key is. */
+export interface Comparator {
+  /** @throws AuthError AUTH_KEY_INVALID */
+  compare(offered: string): KeyCaller
+  /** The same by the SHA-256 of a key, one character a byte. */
+  find(sha256: string): KeyCaller | undefined
+}
+
 /**
  * Compares offered keys with the configured ones. Only digests are kept, and which digest a guess
  * has cannot be steered: the time says nothing about keys, their number or their length.
  */
-export function createComparator(keys: readonly PskKey[]): (offered: string) => KeyCaller {
+export function createComparator(keys: readonly PskKey[]): Comparator {
   const entries = new Map(
     keys.map(({ sha256, name, scopes, domains }) => [
       Buffer.from(sha256, 'hex').toString('latin1'),
@@ -33,12 +41,17 @@ export function createComparator(keys: readonly PskKey[]): (offered: string) => 
   const nothing = { digest: Buffer.alloc(32), caller: undefined }
   const offeredDigest = Buffer.alloc(32)
 
-  return function compare(offered) {
-    const sha256 = hash('sha256', offered, 'binary')
+  function find(sha256: string): KeyCaller | undefined {
     const { digest, caller } = entries.get(sha256) ?? nothing
     offeredDigest.write(sha256, 'latin1')
-    if (!timingSafeEqual(digest, offeredDigest) || caller === undefined)
-      throw new AuthError('AUTH_KEY_INVALID')
+    return timingSafeEqual(digest, offeredDigest) ? caller : undefined
+  }
+
+  function compare(offered: string): KeyCaller {
+    const caller = find(hash('sha256', offered, 'binary'))
+    if (caller === undefined) throw new AuthError('AUTH_KEY_INVALID')
     return caller
   }
+
+  return { compare, find }
 }
