@@ -1,7 +1,7 @@
 import { lookup as lookupHost } from 'node:dns'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { LookupFunction } from 'node:net'
-import type { Dispatcher } from 'undici'
+import type { buildConnector, Dispatcher } from 'undici'
 import { NetError } from './errors.ts'
 import { isLoopback, parseHost } from './host.ts'
 
@@ -57,8 +57,18 @@ export function createFetch(options: FetchOptions = {}): BoundedFetch {
 
   async function connect(): Promise<Dispatcher> {
     if (options.dispatcher) return options.dispatcher
-    const { Agent } = await loadUndici()
-    return new Agent({ connect: { lookup, ...(ca !== undefined && { ca, timeout: timeoutMs }) } })
+    const { Agent, buildConnector } = await loadUndici()
+    const trust = ca === undefined ? {} : { ca, timeout: timeoutMs }
+    const connectHere = buildConnector({ ...trust, lookup })
+    const connectElsewhere = buildConnector({ ...trust, lookup: lookupHost })
+    return new Agent({
+      connect(target, done) {
+        connectHere(target, (...here) => {
+          if (here[1] || !mayBeElsewhere(target)) return done(...here)
+          connectElsewhere(target, (...there) => done(...(there[1] ? there : here)))
+        })
+      },
+    })
   }
 
   async function boundedFetch(url: URL | string, init: FetchInit = {}): Promise<FetchAnswer> {
@@ -86,6 +96,11 @@ export function createFetch(options: FetchOptions = {}): BoundedFetch {
 const lookup: LookupFunction = (hostname, options, callback) => {
   const host = parseHost(hostname)
   lookupHost(host && isLoopback(host) ? 'localhost' : hostname, options, callback)
+}
+
+/** A network of containers may have such a name too. Only over TLS, where whoever has it must prove it. */
+function mayBeElsewhere({ hostname, protocol }: buildConnector.Options): boolean {
+  return protocol === 'https:' && hostname.endsWith('.localhost')
 }
 
 /** When it is first needed: loading it takes longer than all else that a service does to start. */

@@ -1,4 +1,4 @@
-import { isIP } from 'node:net'
+import { isIPv4, SocketAddress } from 'node:net'
 import ipaddr from 'ipaddr.js'
 
 const EMBEDDED_IPV4 = /:(\d+)\.(\d+)\.(\d+)\.(\d+)$/
@@ -24,12 +24,22 @@ export interface Cidr {
  * An IPv4-mapped IPv6 address is given as the IPv4 address.
  */
 export function parseIp(text: string): IpAddress | undefined {
-  if (isIP(text) === 0 || text.includes('%')) return undefined
+  if (!(text.includes(':') ? isIPv6(text) : isIPv4(text)) || text.includes('%')) return undefined
   const address = ipaddr.process(text.replace(EMBEDDED_IPV4, hexGroups))
   return {
     version: address.kind() === 'ipv4' ? 4 : 6,
     text: address.toString(),
     bytes: Uint8Array.from(address.toByteArray()),
+  }
+}
+
+/** That of Node makes a regular expression first, which takes milliseconds of a start. */
+function isIPv6(address: string): boolean {
+  try {
+    new SocketAddress({ address, family: 'ipv6' })
+    return true
+  } catch {
+    return false
   }
 }
 

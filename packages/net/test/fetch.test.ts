@@ -1,8 +1,14 @@
 import { once } from 'node:events'
 import { createServer, type RequestListener } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, LookupFunction } from 'node:net'
 import t from 'tap'
-import { createFetch, type FetchInit, NetError, type NetErrorCode } from '../src/index.ts'
+import {
+  type BoundedFetch,
+  createFetch,
+  type FetchInit,
+  NetError,
+  type NetErrorCode,
+} from '../src/index.ts'
 
 const MEGABYTE = 1_048_576
 
@@ -111,6 +117,26 @@ t.test('createFetch', async (t) => {
     const { body } = await fetch(`http://id.gatehouse.localhost:${port}/json`)
     t.equal(body.toString(), '{"a":1}')
   })
+
+  const lookups: [protocol: string, asked: readonly string[]][] = [
+    ['http', ['localhost']],
+    ['https', ['localhost', 'id.gatehouse.localhost']],
+  ]
+  for (const [protocol, names] of lookups)
+    t.test(`${protocol}: where else a name below localhost is looked for`, async (t) => {
+      const looked: string[] = []
+      const lookup: LookupFunction = (name, _options, callback) => {
+        looked.push(name)
+        callback(null, [{ address: '127.0.0.1', family: 4 }])
+      }
+      const mocks = { 'node:dns': { lookup } }
+      const { createFetch } = await t.mockImport('../src/fetch.ts', mocks)
+      const fetch: BoundedFetch = createFetch()
+      t.teardown(() => fetch.close())
+      const refusal = { code: 'NET_FETCH_FAILED', message: /ECONNREFUSED/ }
+      await t.rejects(fetch(`${protocol}://id.gatehouse.localhost:1/`), refusal)
+      t.strictSame(looked, names)
+    })
 
   t.test('an abort ends a request in flight', async (t) => {
     const abort = new AbortController()
