@@ -26,6 +26,8 @@ export interface CertificateInfo {
   readonly pathLength: number | undefined
   /** Subject key identifier, hex, lower case. */
   readonly skid: string | undefined
+  /** Authority key identifier, hex, lower case. */
+  readonly akid: string | undefined
   /** SHA-256 of the certificate, hex, lower case. */
   readonly fingerprint256: string
 }
@@ -51,6 +53,9 @@ export function parseCertificate(der: Uint8Array): CertificateInfo {
     isCa: x509.ca,
     pathLength: pathLength && Number(`0x${pathLength.content.toString('hex')}`),
     skid: extension(OID.subjectKeyIdentifier)?.content.toString('hex'),
+    akid: children(extension(OID.authorityKeyIdentifier))
+      .find(({ tag }) => tag === KEY_IDENTIFIER)
+      ?.content.toString('hex'),
     fingerprint256: x509.fingerprint256.replaceAll(':', '').toLowerCase(),
   }
 }
@@ -71,6 +76,7 @@ export const isSelfSigned = (x509: X509Certificate): boolean =>
 
 const VERSION = 0xa0
 const EXTENSIONS = 0xa3
+const KEY_IDENTIFIER = 0x80
 
 /** What node:crypto does not tell of a certificate. */
 export function readFields({ raw }: X509Certificate) {

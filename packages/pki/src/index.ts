@@ -1,3 +1,4 @@
+export { createAcmeAlpnCertificate } from './acme-alpn.ts'
 export {
   type Authority,
   clampValidity,
@@ -7,6 +8,7 @@ export {
 export { type CertificateInfo, createSerial, parseCertificate } from './certificate.ts'
 export { createCrl, REVOCATION_REASONS, type Revocation, type RevocationReason } from './crl.ts'
 export { type CertificateRequest, parseCsr } from './csr.ts'
+export { buildCsr } from './csr-build.ts'
 export { PKI_ERRORS, PkiError, type PkiErrorCode } from './errors.ts'
 export {
   generateKeyPair,
