@@ -23,6 +23,7 @@ export { healthcheck } from './healthcheck.ts'
 export { appOptions } from './http/app-options.ts'
 export { type HealthOptions, health, type Readiness } from './http/health.ts'
 export { type OpenApiOptions, openapi } from './http/openapi.ts'
+export { type Page, type PageContent, pagesIn, prose, sendPage } from './http/page.ts'
 export { type Problem, type ProblemOptions, ProblemSchema, problems } from './http/problem.ts'
 export { strictValidatorCompiler } from './http/validation.ts'
 export { type RunOptions, runService } from './lifecycle.ts'
@@ -35,6 +36,11 @@ export {
   type MetricOptions,
   type Metrics,
 } from './telemetry/metrics.ts'
+export {
+  type OpenTelemetry,
+  type OpenTelemetryOptions,
+  startOpenTelemetry,
+} from './telemetry/open-telemetry.ts'
 export { type RequestTelemetryOptions, requestTelemetry } from './telemetry/requests.ts'
 export {
   applyTls,

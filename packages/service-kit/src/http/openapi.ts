@@ -1,7 +1,7 @@
-import { createHash } from 'node:crypto'
 import Fastify, { type FastifyInstance, type RouteOptions } from 'fastify'
 import fp from 'fastify-plugin'
-import { DOCS_STYLE, type OpenApiDocument, renderDocs } from './docs-page.ts'
+import { type OpenApiDocument, renderDocs } from './docs-page.ts'
+import { sendPage } from './page.ts'
 
 // Brings `summary`, `tags` and `hide` into the route schemas of whoever imports this.
 export type { FastifyDynamicSwaggerOptions } from '@fastify/swagger'
@@ -14,7 +14,7 @@ export interface OpenApiOptions {
 
 /**
  * `GET /openapi.json`: the OpenAPI 3.1 document of every route registered after this plugin.
- * `GET /docs`: a page to read it. Both are made when first asked for.
+ * `GET /docs`: a page to read it. Both are made once, when first asked for.
  */
 export const openapi = fp<OpenApiOptions>(
   async (app: FastifyInstance, info) => {
@@ -22,27 +22,21 @@ export const openapi = fp<OpenApiOptions>(
     app.addHook('onRoute', (route) => {
       if (route.method !== 'HEAD' && !route.schema?.hide) routes.push(route)
     })
-    let made: Promise<OpenApiDocument> | undefined
-    const document = () => {
-      made ??= describeRoutes(routes, info)
+    let made: ReturnType<typeof make> | undefined
+    async function make() {
+      const document = await describeRoutes(routes, info)
+      return { json: JSON.stringify(document), page: renderDocs(document) }
+    }
+    const docs = () => {
+      made ??= make()
       return made
     }
 
     const hidden = { logLevel: 'warn', schema: { hide: true } } as const
     app.get('/openapi.json', hidden, async (_request, reply) =>
-      reply.type('application/json').send(JSON.stringify(await document())),
+      reply.type('application/json').send((await docs()).json),
     )
-    const styleHash = createHash('sha256').update(DOCS_STYLE).digest('base64')
-    app.get('/docs', hidden, async (_request, reply) =>
-      reply
-        .type('text/html; charset=utf-8')
-        .header(
-          'content-security-policy',
-          `default-src 'none'; style-src 'sha256-${styleHash}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
-        )
-        .header('x-content-type-options', 'nosniff')
-        .send(renderDocs(await document())),
-    )
+    app.get('/docs', hidden, async (_request, reply) => sendPage(reply, 200, (await docs()).page))
   },
   { fastify: '5.x', name: 'service-kit/openapi' },
 )

@@ -1,6 +1,8 @@
 const FLUSH_BYTES = 65_536
 const FLUSH_MS = 100
 const MAX_PATH = 1_024
+/** What the longest line has room in: a character of a path is six bytes at most. */
+const MAX_LINE = 8_192
 
 /** One finished request. */
 export interface Access {
@@ -16,21 +18,23 @@ export interface Access {
 
 /**
  * Access lines by hand and in batches, since a logger call per request costs a quarter of what a
- * small answer does. A line is at most 100 ms late; `flush` writes what waits.
+ * small answer does; as bytes, since a text of many parts is slow to put together later on. A line is
+ * at most 100 ms late; `flush` writes what waits.
  */
 export function createAccessLog(write: (lines: string) => void) {
-  let lines = ''
+  const lines = Buffer.allocUnsafe(FLUSH_BYTES + MAX_LINE)
+  let end = 0
   let timer: NodeJS.Timeout | undefined
 
   function flush(): void {
     clearTimeout(timer)
     timer = undefined
-    if (lines !== '') write(lines)
-    lines = ''
+    if (end > 0) write(lines.toString('utf8', 0, end))
+    end = 0
   }
   function add(access: Access): void {
-    lines += formatAccess(access)
-    if (lines.length > FLUSH_BYTES) flush()
+    end += lines.write(formatAccess(access), end)
+    if (end > FLUSH_BYTES) flush()
     else timer ??= setTimeout(flush, FLUSH_MS).unref()
   }
   return { add, flush }

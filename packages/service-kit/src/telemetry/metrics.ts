@@ -23,6 +23,14 @@ export interface Metrics {
   gauge<const L extends LabelLists = Record<never, never>>(
     options: MetricOptions<L> & { collect?(): number },
   ): { set(value: number, labels?: LabelsOf<L>): void }
+  /** A gauge whose label values are made anew at each scrape, of no more than `max` of them. */
+  gauges<const L extends string>(options: {
+    readonly name: string
+    readonly help: string
+    readonly labels: readonly L[]
+    readonly max: number
+    collect(): Promise<readonly { readonly labels: Record<L, string>; readonly value: number }[]>
+  }): void
   histogram<const L extends LabelLists = Record<never, never>>(
     options: MetricOptions<L> & { buckets?: readonly number[] },
   ): { observe(value: number, labels?: LabelsOf<L>): void }
@@ -57,6 +65,18 @@ export function createMetrics(options: { service: string; version: string }): Me
         }),
       })
       return { set: (value, values) => gauge.set(bounded(values), value) }
+    },
+    gauges({ labels, max, collect, ...rest }) {
+      new Gauge({
+        ...rest,
+        registers: [registry],
+        labelNames: labels,
+        async collect() {
+          const values = await collect()
+          this.reset()
+          for (const one of values.slice(0, max)) this.set(one.labels, one.value)
+        },
+      })
     },
     histogram({ labels, buckets, ...rest }) {
       const bounded = boundedBy(labels)

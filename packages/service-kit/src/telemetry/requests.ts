@@ -5,6 +5,7 @@ import { createAccessLog } from './access-log.ts'
 import { createDurations } from './durations.ts'
 import { lineWriter } from './log.ts'
 import type { Metrics } from './metrics.ts'
+import type { OpenTelemetry } from './open-telemetry.ts'
 import { createRequestLog } from './request-log.ts'
 import { createRequestIds, traceIdOf } from './trace.ts'
 
@@ -12,11 +13,14 @@ const INFO = 30
 
 export interface RequestTelemetryOptions {
   readonly metrics?: Metrics
+  /** Of `startOpenTelemetry`. */
+  readonly traceRequests?: OpenTelemetry['traceRequests'] | undefined
 }
 
 /** Request and trace ids, one access line per request, and the histogram of durations. */
 export const requestTelemetry = fp<RequestTelemetryOptions>(
-  async (app: FastifyInstance, { metrics }) => {
+  async (app: FastifyInstance, { metrics, traceRequests }) => {
+    traceRequests?.(app)
     app.setGenReqId(createRequestIds())
     app.setChildLoggerFactory((logger, bindings, options, raw) => {
       const traceId = traceIdOf(raw.headers.traceparent)

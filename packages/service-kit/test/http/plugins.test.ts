@@ -45,11 +45,16 @@ t.test('openapi', async (t) => {
       schema: {
         summary: 'Makes a <thing>',
         params: Type.Object({ id: Type.String() }),
-        body: Type.Object({ name: Type.String({ description: 'Its name.' }) }),
-        response: { 200: Type.Object({ ok: Type.Boolean() }), '4xx': ProblemSchema },
+        body: Type.Object({
+          name: Type.String({ description: 'Its `name`, not <this>.' }),
+          kind: Type.Optional(Type.Enum(['a', 'b'])),
+          parts: Type.Array(Type.Object({ weight: Type.Number() })),
+          at: Type.Union([Type.String({ format: 'date-time' }), Type.Null()]),
+        }),
+        response: { 200: Type.Object({ ok: Type.Literal(true) }), '4xx': ProblemSchema },
       },
     },
-    async () => ({ ok: true }),
+    async () => ({ ok: true as const }),
   )
   app.get('/secret', { schema: { hide: true } }, async () => '')
 
@@ -62,7 +67,7 @@ t.test('openapi', async (t) => {
     const operation = document.paths['/things/{id}'].post
     t.match(operation.requestBody.content['application/json'].schema.properties.name, {
       type: 'string',
-      description: 'Its name.',
+      description: 'Its `name`, not <this>.',
     })
     t.match(operation.responses, { 200: Object, '4XX': Object })
   })
@@ -70,9 +75,42 @@ t.test('openapi', async (t) => {
   t.test('has a page without script, loading nothing, escaping everything', async (t) => {
     const { headers, body } = await app.inject('/docs')
     t.match(headers['content-security-policy'], /^default-src 'none'; style-src 'sha256-/)
-    t.match(body, '<code>POST /things/{id}</code> Makes a &#60;thing&#62;')
-    t.notMatch(body, /<script|<thing>|<service>|src=/)
+    t.match(body, '<span class="method">POST</span> /things/{id}</code><span>Makes a &lt;thing&gt;')
+    t.notMatch(body, /<script|<thing>|<service>|<this>|src=/)
   })
+
+  t.test('tells on it what each member may be and means', async (t) => {
+    const { body } = await app.inject('/docs')
+    const text = body
+      .replace(/^.*<\/nav>/s, '')
+      .replace(/<[^>]+>/g, ' ')
+      .replace(/\s+/g, ' ')
+    for (const said of [
+      'Parameters id string',
+      'Body application/json name string Its name , not &lt;this&gt;.',
+      'kind &quot;a&quot; | &quot;b&quot;, optional',
+      'parts list of object weight number',
+      'at date-time | null',
+      'Answers 200 application/json ok true',
+      '4XX A problem (RFC 9457).',
+    ])
+      t.ok(text.includes(said), said)
+  })
+})
+
+t.test('the page of the document is made once, as anybody may ask for it', async (t) => {
+  let made = 0
+  const renderDocs = () => {
+    made += 1
+    return { html: '', policy: '' }
+  }
+  const mocks = { '../../src/http/docs-page.ts': { renderDocs } }
+  const { openapi } = await t.mockImport('../../src/http/openapi.ts', mocks)
+  const app = Fastify()
+  await app.register(openapi, { title: '', version: '', description: '' })
+  for (const path of ['/docs', '/openapi.json', '/docs'])
+    t.equal((await app.inject(path)).statusCode, 200, path)
+  t.equal(made, 1)
 })
 
 t.test('bytes that are no HTTP are answered with a problem', async (t) => {

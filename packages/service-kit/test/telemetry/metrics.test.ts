@@ -37,6 +37,22 @@ t.test('labels take values from their list and no others', async (t) => {
   t.notMatch(text, 'attack')
 })
 
+t.test('gauges are those of this scrape, and so many', async (t) => {
+  const metrics = createMetrics({ service: 'test', version: '0' })
+  let names = ['a', 'b', 'c']
+  metrics.gauges({
+    name: 'gs',
+    help: 'h',
+    labels: ['name'],
+    max: 2,
+    collect: async () => names.map((name, value) => ({ labels: { name }, value })),
+  })
+  const lines = async () => (await metrics.text()).match(/^gs\{.*$/gm)
+  t.strictSame(await lines(), ['gs{name="a"} 0', 'gs{name="b"} 1'])
+  names = ['d']
+  t.strictSame(await lines(), ['gs{name="d"} 0'])
+})
+
 t.test('durations fall into their buckets', async (t) => {
   const { registry } = createMetrics({ service: 'test', version: '0' })
   const observe = createDurations(registry)

@@ -1,0 +1,86 @@
+import { createHash } from 'node:crypto'
+import { html, type SafeHtml } from '@remix-run/html-template'
+import type { FastifyReply } from 'fastify'
+
+/** A document without script, and the content security policy that fits it. */
+export interface Page {
+  readonly html: string
+  readonly policy: string
+}
+
+/** What differs from page to page. */
+export interface PageContent {
+  readonly title: string
+  /** At the end of the bar on top. */
+  readonly bar?: SafeHtml
+  readonly main: SafeHtml
+}
+
+const GATE = 'M4 21V11a8 8 0 0 1 16 0v10M9 21v-9a3 3 0 0 1 6 0v9M2 21h20'
+
+const COMMON = `
+:root{color-scheme:light dark;--page:#f4f5f8;--card:#fff;--ink:#15171c;--muted:#585f6d;--line:#d5d9e2;--accent:#4256d0;--on:#fff;--warn:#8a5a00;--bad:#b3261e}
+@media(prefers-color-scheme:dark){:root{--page:#0c0e12;--card:#16191f;--ink:#f1f3f6;--muted:#a4abb9;--line:#323843;--accent:#8c9aea;--on:#0c0e12;--warn:#f2b84b;--bad:#ff8a80}}
+@media(prefers-contrast:more){:root{--muted:var(--ink);--line:var(--ink)}}
+*{box-sizing:border-box;margin:0}
+body{min-height:100vh;padding:0 1rem 4rem;background:radial-gradient(60rem 22rem at 50% 0,color-mix(in srgb,var(--accent) 12%,transparent),transparent) no-repeat var(--page);color:var(--ink);font:1rem/1.5 system-ui,sans-serif;overflow-wrap:anywhere}
+.bar,main{max-width:72rem;margin:0 auto}
+.bar{display:flex;flex-wrap:wrap;align-items:center;justify-content:space-between;gap:.5rem 1.5rem;padding:1.25rem 0}
+.brand{display:flex;align-items:center;gap:.6rem;font-weight:600}
+.brand svg{flex:none;width:1.5rem;fill:none;stroke:var(--accent);stroke-width:2;stroke-linecap:round;stroke-linejoin:round}
+h1{font-size:1.75rem;line-height:1.25;letter-spacing:-.02em;text-wrap:balance}
+a{color:var(--accent);text-underline-offset:.2em}
+code,pre{font-family:ui-monospace,monospace;font-size:.9em}
+summary{cursor:pointer}
+:focus-visible{outline:3px solid var(--accent);outline-offset:3px}
+`
+
+/** Gives what makes pages of one style: the common one and `css`. */
+export function pagesIn(css: string): (content: PageContent) => Page {
+  const sheet = `${COMMON}${css}`.replaceAll('\n', '')
+  const digest = createHash('sha256').update(sheet).digest('base64')
+  const policy = `default-src 'none'; style-src 'sha256-${digest}'; img-src data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'`
+  return ({ title, bar, main }) => {
+    const page = html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width,initial-scale=1">
+<title>${title}</title>
+<link rel="icon" href="data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'><path fill='none' stroke='%234256d0' stroke-width='2.5' d='${GATE}'/></svg>">
+${html.raw`<style>${sheet}</style>`}
+</head>
+<body>
+<header class="bar"><span class="brand"><svg viewBox="0 0 24 24" aria-hidden="true"><path d="${GATE}"/></svg>Gatehouse</span>${bar}</header>
+<main>${main}</main>
+</body>
+</html>
+`
+    return { html: String(page), policy }
+  }
+}
+
+/** A sentence in which what stands between backticks is code. */
+export function prose(text: string): SafeHtml {
+  return html`${text.split('`').map((part, i) => (i % 2 ? html`<code>${part}</code>` : part))}`
+}
+
+/** Answers with a page, which no cache keeps and no other site frames. */
+export function sendPage(
+  reply: FastifyReply,
+  status: number,
+  { html, policy }: Page,
+): FastifyReply {
+  return reply
+    .code(status)
+    .headers({
+      'content-type': 'text/html; charset=utf-8',
+      'content-security-policy': policy,
+      'x-content-type-options': 'nosniff',
+      'cache-control': 'no-store',
+      'x-robots-tag': 'noindex',
+      // With `no-referrer`, browsers would send forms with `Origin: null`.
+      'referrer-policy': 'same-origin',
+    })
+    .send(html)
+}

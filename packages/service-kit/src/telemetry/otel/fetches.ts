@@ -1,0 +1,57 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { type Span, SpanKind, SpanStatusCode, type Tracer } from '@opentelemetry/api'
+
+/** What undici tells of a request that it makes. */
+interface Message {
+  readonly request: { readonly origin: string | URL; readonly method: string }
+  readonly response?: { readonly statusCode: number }
+  readonly error?: Error & { readonly code?: unknown }
+}
+
+/**
+ * One client span per request that undici carries: to identity providers, issuers, certificate
+ * authorities. It names the host and never the path. The trace is not told to them. Gives how to stop.
+ */
+export function traceFetches(tracer: Tracer): () => void {
+  const spans = new WeakMap<object, Span>()
+  const fail = (span: Span, type: string) =>
+    span.setAttribute('error.type', type).setStatus({ code: SpanStatusCode.ERROR })
+
+  const listeners: Readonly<Record<string, (message: Message) => void>> = {
+    'undici:request:create'({ request }) {
+      spans.set(request, startSpan(tracer, request))
+    },
+    'undici:request:headers'({ request, response }) {
+      const { statusCode = 0 } = response ?? {}
+      const span = spans.get(request)?.setAttribute('http.response.status_code', statusCode)
+      if (span && statusCode >= 400) fail(span, String(statusCode))
+    },
+    'undici:request:trailers'({ request }) {
+      spans.get(request)?.end()
+    },
+    'undici:request:error'({ request, error }) {
+      const span = spans.get(request)
+      if (span) fail(span, typeOf(error)).end()
+    },
+  }
+  const entries = Object.entries(listeners) as [string, Parameters<typeof subscribe>[1]][]
+  for (const [channel, listener] of entries) subscribe(channel, listener)
+  return () => {
+    for (const [channel, listener] of entries) unsubscribe(channel, listener)
+  }
+}
+
+function startSpan(tracer: Tracer, { method, origin }: Message['request']): Span {
+  const { protocol, hostname, port } = new URL(origin)
+  const attributes = {
+    'http.request.method': method,
+    'server.address': hostname,
+    'server.port': Number(port) || (protocol === 'https:' ? 443 : 80),
+  }
+  return tracer.startSpan(method, { kind: SpanKind.CLIENT, attributes })
+}
+
+/** Those of the platform have numbers for codes. */
+function typeOf(error: Message['error']): string {
+  return typeof error?.code === 'string' ? error.code : (error?.name ?? 'error')
+}
