@@ -6,10 +6,11 @@ const UNITS: Record<string, { siblings: readonly string[]; fastify: RegExp | und
   'packages/net': { siblings: [], fastify: undefined },
   'packages/profile': { siblings: [], fastify: undefined },
   'packages/pki': { siblings: ['net'], fastify: undefined },
+  'packages/acme': { siblings: ['net', 'pki'], fastify: undefined },
   'packages/auth-core': { siblings: ['net'], fastify: /^(plugin|index)\.ts$/ },
   'packages/service-kit': { siblings: ['net'], fastify: /^(?!config\/)/ },
   'services/cert-service': {
-    siblings: ['net', 'pki', 'auth-core', 'service-kit'],
+    siblings: ['net', 'pki', 'acme', 'auth-core', 'service-kit'],
     fastify: /^(app\.ts|plugins\/|routes\/)/,
   },
   'services/forward-auth': {

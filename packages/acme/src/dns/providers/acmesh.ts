@@ -1,0 +1,83 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type Static, Type } from 'typebox'
+import { AcmeError } from '../../errors.ts'
+import { FilePath, Text } from '../schema.ts'
+import { programOptions, runProgram, Variables } from './program.ts'
+import { commonOptions, type DnsProvider, type DnsRecord } from './provider.ts'
+
+export const AcmeshSchema = Type.Object({
+  type: Type.Literal('acmesh'),
+  ...commonOptions,
+  path: FilePath('Folder of acme.sh: `acme.sh`, and the scripts in `dnsapi`.'),
+  script: Text('Script, such as `dns_hetzner`.', { pattern: '^dns_[a-z0-9_]{1,50}$' }),
+  credentials: Variables('Variables that the script takes, as its first lines name them.'),
+  ...programOptions,
+})
+
+/**
+ * Reads everything from standard input, so that nothing of it is in an argument or the environment,
+ * and gives it to the script as variables and arguments, so that bash reads none of it as code.
+ * acme.sh, read without arguments, defines its functions and shows its help. What would keep the
+ * credentials in a file is switched off.
+ */
+const WRAPPER = `
+IFS= read -r -d '' gatehouse_path
+IFS= read -r -d '' gatehouse_script
+IFS= read -r -d '' gatehouse_action
+IFS= read -r -d '' gatehouse_name
+IFS= read -r -d '' gatehouse_value
+while IFS= read -r -d '' gatehouse_key && IFS= read -r -d '' gatehouse_secret; do
+  printf -v "$gatehouse_key" %s "$gatehouse_secret"
+done
+unset gatehouse_key gatehouse_secret
+exec </dev/null
+. "$gatehouse_path/acme.sh" >/dev/null
+. "$gatehouse_path/dnsapi/$gatehouse_script.sh"
+_saveaccountconf() { :; }
+_saveaccountconf_mutable() { :; }
+_savedomainconf() { :; }
+_clearaccountconf() { :; }
+_clearaccountconf_mutable() { :; }
+_cleardomainconf() { :; }
+"\${gatehouse_script}_\${gatehouse_action}" "$gatehouse_name" "$gatehouse_value"
+`
+
+type AcmeshConfig = Static<typeof AcmeshSchema>
+
+/** The dnsapi scripts of an acme.sh that the operator has installed. */
+export function createAcmesh(config: AcmeshConfig): DnsProvider {
+  const { path, script, credentials, user, timeout } = config
+  const secrets = credentials.map(({ value }) => value)
+  const variables = credentials.flatMap(({ name, value }) => [name, value])
+  async function run(action: 'add' | 'rm', { name, value }: DnsRecord, signal: AbortSignal) {
+    await checkCredentials(config)
+    const fields = [path, script, action, name, value, ...variables]
+    const stdin = fields.map((field) => `${field}\0`).join('')
+    const command = ['/bin/bash', '--noprofile', '--norc', '-c', WRAPPER] as const
+    await runProgram({ command, stdin, secrets, user, timeout }, signal)
+  }
+  return {
+    present: (record, signal) => run('add', record, signal),
+    cleanUp: (record, signal) => run('rm', record, signal),
+  }
+}
+
+/** Where a script lists what it takes, one name at the start of each line. */
+const OPTIONS = /^ *Options\w*:\n((?: +\S.*\n)+)/gm
+
+/** A name that a script does not hold is a slip, which it could not tell. */
+async function checkCredentials({ path, script, credentials }: AcmeshConfig): Promise<void> {
+  const file = join(path, 'dnsapi', `${script}.sh`)
+  const text = await readFile(file, 'utf8').catch((cause) => {
+    throw new AcmeError('ACME_DNS_PROGRAM', `${file} cannot be read`, { cause })
+  })
+  const words = new Set(text.split(/\W+/))
+  const unknown = credentials.find(({ name }) => !words.has(name))
+  if (!unknown) return
+  const accepted = [...text.matchAll(OPTIONS)]
+    .flatMap(([, lines = '']) => lines.trimEnd().split('\n'))
+    .map((line) => line.trim().split(' ', 1)[0])
+  const instead = accepted.length > 0 ? `, but ${accepted.join(', ')}` : ''
+  throw new AcmeError('ACME_DNS_CREDENTIALS', `${script} does not take ${unknown.name}${instead}`)
+}

@@ -1,0 +1,28 @@
+import { parseIp } from '@gatehouse/net'
+import type { Name } from '@gatehouse/pki'
+import { Type } from 'typebox'
+
+/** What an order asks for: a DNS name, a wildcard with its `*.`, or an IP address (RFC 8738). */
+export interface Identifier {
+  readonly type: 'dns' | 'ip'
+  readonly value: string
+}
+
+export const IdentifierSchema = Type.Object({
+  type: Type.Union([Type.Literal('dns'), Type.Literal('ip')]),
+  value: Type.String({ pattern: '^[!-~]{1,255}$' }),
+})
+
+export const toIdentifier = ({ kind, text }: Name): Identifier => ({
+  type: kind === 'ip' ? 'ip' : 'dns',
+  value: text,
+})
+
+/** Whether both hold the same identifiers, in whatever order and spelling. */
+export function sameIdentifiers(a: readonly Identifier[], b: readonly Identifier[]): boolean {
+  const keys = new Set(a.map(keyOf))
+  return keys.size === new Set(b.map(keyOf)).size && b.every((one) => keys.has(keyOf(one)))
+}
+
+const keyOf = ({ type, value }: Identifier): string =>
+  type === 'ip' ? `ip ${parseIp(value)?.text}` : `dns ${value.toLowerCase()}`

@@ -1,0 +1,137 @@
+import { hash } from 'node:crypto'
+import { getServers } from 'node:dns'
+import { isIP } from 'node:net'
+import { parseName } from '@gatehouse/pki'
+import { type Static, Type } from 'typebox'
+import { type Clock, orAborted, sleep } from '../clock.ts'
+import { type Ask, ask, parseServer, type Server } from '../dns/exchange.ts'
+import { createLookup, type Target } from '../dns/lookup.ts'
+import { awaitPropagation } from '../dns/propagation.ts'
+import type { ChooseDnsProvider, DnsRecord } from '../dns/providers/provider.ts'
+import { Duration } from '../dns/schema.ts'
+import { AcmeError } from '../errors.ts'
+import type { ChallengeTask, Solver } from './solver.ts'
+
+/** When a record counts as seen by the CA. */
+export const PropagationSchema = Type.Object({
+  check: Type.Enum(['authoritative', 'resolvers', 'none'], {
+    default: 'authoritative',
+    description:
+      'Who has to have the record: every name server of its zone, every one of `resolvers` (for split horizons), or nobody (only `wait`).',
+  }),
+  resolvers: Type.Optional(
+    Type.Array(Type.String({ minLength: 1 }), {
+      minItems: 1,
+      maxItems: 8,
+      description: 'Recursive resolvers, IP address and maybe port. Left out: those of the system.',
+    }),
+  ),
+  timeout: Duration('How long the record may take to get there.', '2m'),
+  wait: Duration('How long to wait after that.', '0s'),
+})
+
+export type Propagation = Static<typeof PropagationSchema>
+
+export interface Dns01Options {
+  readonly providers: ChooseDnsProvider
+  readonly propagation: Propagation
+  readonly clock: Clock
+  /** Asks one name server; tests replace it. */
+  readonly ask?: Ask
+  /** Port of name servers: 53. */
+  readonly port?: number
+}
+
+/**
+ * Makes the solver of dns-01 (RFC 8555 section 8.4). The record is put where the CNAME records of
+ * `_acme-challenge.<name>` lead to, and may be one of several there.
+ *
+ * @throws AcmeError `ACME_DNS_*`, from both methods
+ */
+export function createDns01(options: Dns01Options): Solver {
+  const { providers, propagation, clock, port = 53 } = options
+  const lookup = createLookup({
+    ask: options.ask ?? ask,
+    resolvers: propagation.resolvers?.map(readResolver) ?? systemResolvers(),
+    port,
+    authoritative: propagation.check === 'authoritative',
+    clock,
+  })
+  const inTurn = createTurns()
+  /** Where each record was put: a CNAME may change before it is taken away. */
+  const presented = new Map<string, string>()
+
+  return {
+    type: 'dns-01',
+    async present(task, signal) {
+      const { name, text } = answerTo(task)
+      const target = await lookup.follow(name, signal)
+      presented.set(text, target.name)
+      const record = recordOf(task, target.name)
+      const turn = inTurn(target.name, async () => {
+        signal.throwIfAborted()
+        await providerOf(task).present(record, signal)
+      })
+      await orAborted(turn, signal)
+      await settle(target, text, signal)
+    },
+    async cleanUp(task, signal) {
+      const { name, text } = answerTo(task)
+      const target = presented.get(text) ?? (await lookup.follow(name, signal)).name
+      presented.delete(text)
+      await inTurn(target, () => providerOf(task).cleanUp(recordOf(task, target), signal))
+    },
+    async check({ text }, signal) {
+      const host = text.replace(/^\*\./, '')
+      const provider = providers(parseName(host))
+      const { name: target } = await lookup.follow(`_acme-challenge.${host}`, signal)
+      await lookup.findZone(target, signal)
+      await provider.check?.(target, signal)
+      return { target, isProviderChecked: provider.check !== undefined }
+    },
+  }
+
+  function providerOf({ identifier }: ChallengeTask) {
+    return providers(parseName(identifier.value))
+  }
+
+  async function settle(target: Target, text: string, signal: AbortSignal): Promise<void> {
+    if (propagation.check !== 'none')
+      await awaitPropagation(target, text, { clock, timeoutMs: propagation.timeout, signal })
+    if (propagation.wait > 0) await sleep(clock, propagation.wait, signal)
+  }
+}
+
+function answerTo({ identifier, keyAuthorization }: ChallengeTask) {
+  const text = hash('sha256', keyAuthorization, 'base64url')
+  return { name: `_acme-challenge.${identifier.value}`, text }
+}
+
+function recordOf(task: ChallengeTask, name: string): DnsRecord {
+  const { identifier, token, keyAuthorization } = task
+  return { name, value: answerTo(task).text, domain: identifier.value, token, keyAuthorization }
+}
+
+/** Those that an address is all that is needed for: not link-local ones. */
+const systemResolvers = (): Server[] => getServers().flatMap((text) => parseServer(text) ?? [])
+
+/** @throws AcmeError `ACME_DNS_LOOKUP` */
+function readResolver(text: string): Server {
+  const server = parseServer(text)
+  if (server && isIP(server.host)) return server
+  throw new AcmeError('ACME_DNS_LOOKUP', `the resolver ${JSON.stringify(text)} is no IP address`)
+}
+
+/** Runs what is given for one name one after another: providers may read a record set, then write it. */
+function createTurns() {
+  const last = new Map<string, Promise<unknown>>()
+  return async function inTurn<T>(name: string, run: () => Promise<T>): Promise<T> {
+    const turn = Promise.resolve(last.get(name)).then(run, run)
+    last.set(name, turn)
+    try {
+      return await turn
+    } finally {
+      if (last.get(name) === turn) last.delete(name)
+    }
+  }
+}

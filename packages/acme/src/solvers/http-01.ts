@@ -1,0 +1,53 @@
+import { createServer, type Server } from 'node:http'
+import type { ChallengeStore } from './challenge-store.ts'
+import type { Solver } from './solver.ts'
+
+const PREFIX = '/.well-known/acme-challenge/'
+/** RFC 8555 section 8.3: base64url, and at least 128 bits. */
+const TOKEN = /^[A-Za-z0-9_-]{16,256}$/
+
+/** Makes the solver of http-01 (RFC 8555 section 8.3); {@link answerHttp01} tells the CA. */
+export function createHttp01(store: ChallengeStore): Solver {
+  return {
+    type: 'http-01',
+    present: ({ token, keyAuthorization }) => store.put(keyOf(token), keyAuthorization),
+    cleanUp: ({ token }) => store.delete(keyOf(token)),
+  }
+}
+
+/** The key authorization that belongs to the token, for the route `/.well-known/acme-challenge/:token`. */
+export async function answerHttp01(
+  store: ChallengeStore,
+  token: string,
+): Promise<string | undefined> {
+  return TOKEN.test(token) ? await store.get(keyOf(token)) : undefined
+}
+
+const keyOf = (token: string): string => `http-01:${token}`
+
+/** Answers challenges and nothing else; the caller listens, on port 80 or where a proxy forwards to. */
+export function createHttp01Server(store: ChallengeStore): Server {
+  // Connections are looked at every second: else a slow one would stay for half a minute.
+  const timeouts = {
+    requestTimeout: 5_000,
+    headersTimeout: 5_000,
+    connectionsCheckingInterval: 1_000,
+  }
+  const limits = { maxHeaderSize: 8_192, ...timeouts }
+  const server = createServer(limits, async (request, response) => {
+    const end = (status: number, body = '') => {
+      response.writeHead(status, { 'content-type': 'text/plain', connection: 'close' }).end(body)
+    }
+    const { method = '', url = '' } = request
+    if (method !== 'GET' && method !== 'HEAD') return end(405)
+    if (!url.startsWith(PREFIX)) return end(404)
+    try {
+      const answer = await answerHttp01(store, url.slice(PREFIX.length))
+      end(answer === undefined ? 404 : 200, answer)
+    } catch {
+      end(503)
+    }
+  })
+  server.maxConnections = 256
+  return server
+}

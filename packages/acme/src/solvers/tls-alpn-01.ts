@@ -1,0 +1,79 @@
+import { hash } from 'node:crypto'
+import { createSecureContext, createServer, type SecureContext, type Server } from 'node:tls'
+import { parseIp } from '@gatehouse/net'
+import { createAcmeAlpnCertificate, generateP256, parseName, toPem } from '@gatehouse/pki'
+import type { Clock } from '../clock.ts'
+import type { ChallengeStore } from './challenge-store.ts'
+import type { ChallengeTask, Solver } from './solver.ts'
+
+/** The protocol that a CA asks for in its handshake (RFC 8737 section 6.2). */
+export const ACME_TLS = 'acme-tls/1'
+
+/** Makes the solver of tls-alpn-01 (RFC 8737, RFC 8738); {@link answerTlsAlpn01} tells the CA. */
+export function createTlsAlpn01(store: ChallengeStore): Solver {
+  return {
+    type: 'tls-alpn-01',
+    present: (task) => store.put(keyOf(serverNameOf(task)), answerTo(task)),
+    async cleanUp(task) {
+      // Another order for the name may have put its own there since.
+      const key = keyOf(serverNameOf(task))
+      if ((await store.get(key)) === answerTo(task)) await store.delete(key)
+    },
+  }
+}
+
+/** The credentials for a handshake with `acme-tls/1` and that server name. */
+export async function answerTlsAlpn01(
+  store: ChallengeStore,
+  serverName: string,
+  clock: Pick<Clock, 'now'>,
+): Promise<SecureContext | undefined> {
+  const stored = await store.get(keyOf(serverName.toLowerCase()))
+  const [value, keyAuthorization] = stored?.split(' ') ?? []
+  if (value === undefined || keyAuthorization === undefined) return undefined
+  const key = generateP256()
+  const certificate = createAcmeAlpnCertificate({
+    name: parseName(value),
+    digest: hash('sha256', keyAuthorization, 'buffer'),
+    key,
+    now: clock.now(),
+  })
+  return createSecureContext({
+    key: toPem('PRIVATE KEY', key.pkcs8),
+    cert: toPem('CERTIFICATE', certificate),
+    minVersion: 'TLSv1.2',
+  })
+}
+
+const answerTo = ({ identifier, keyAuthorization }: ChallengeTask): string =>
+  `${identifier.value} ${keyAuthorization}`
+const keyOf = (serverName: string): string => `tls-alpn-01:${serverName}`
+
+/** Answers challenges and nothing else; the caller listens, on port 443 or where a proxy passes it on to. */
+export function createTlsAlpn01Server(store: ChallengeStore, clock: Pick<Clock, 'now'>): Server {
+  const server = createServer(
+    {
+      ALPNProtocols: [ACME_TLS],
+      handshakeTimeout: 5_000,
+      SNICallback(serverName, callback) {
+        answerTlsAlpn01(store, serverName, clock).then(
+          (context) => callback(context ? null : new Error('no challenge is open'), context),
+          callback,
+        )
+      },
+    },
+    // After the handshake all is said, and nobody is waited for.
+    (socket) => socket.on('error', () => {}).destroySoon(),
+  )
+  server.maxConnections = 256
+  return server.on('tlsClientError', (_error, socket) => socket.destroy())
+}
+
+/** What a CA asks for: the name, or for an address the name of its reverse mapping (RFC 8738 section 6). */
+function serverNameOf({ identifier: { value } }: ChallengeTask): string {
+  const ip = parseIp(value)
+  if (!ip) return value
+  const parts =
+    ip.version === 4 ? [...ip.bytes].map(String) : [...Buffer.from(ip.bytes).toString('hex')]
+  return `${parts.reverse().join('.')}.${ip.version === 4 ? 'in-addr' : 'ip6'}.arpa`
+}

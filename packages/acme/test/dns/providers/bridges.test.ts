@@ -1,0 +1,81 @@
+import t from 'tap'
+import { createDnsProvider, type DnsProviderConfig } from '../../../src/index.ts'
+import { NAME, recordAt, signal, standIn } from './stand-in.ts'
+
+const BODIES: [title: string, mode: 'default' | 'raw', body: string][] = [
+  ['the record', 'default', `{"fqdn":"${NAME}.","value":"our-value"}`],
+  [
+    'the challenge',
+    'raw',
+    '{"domain":"app.example.test","token":"the-token","keyAuth":"the-token.thumbprint"}',
+  ],
+]
+
+for (const [title, mode, body] of BODIES)
+  t.test(`httpreq sends ${title}`, async (t) => {
+    const { url, deps, requests } = await standIn(t, () => ({ status: 204 }))
+    const endpoint = `${url}/bridge/`
+    const provider = createDnsProvider(
+      { type: 'httpreq', endpoint, mode, username: 'me', password: 'canary' },
+      deps,
+    )
+    await provider.present(recordAt(NAME), signal)
+    await provider.cleanUp(recordAt(NAME), signal)
+    t.match(requests, [
+      { method: 'POST', url: { pathname: '/bridge/present' }, body },
+      { method: 'POST', url: { pathname: '/bridge/cleanup' }, body },
+    ])
+    t.equal(
+      requests[0]?.headers.authorization,
+      `Basic ${Buffer.from('me:canary').toString('base64')}`,
+    )
+  })
+
+t.test('httpreq without a password sends none, and tells a refusal', async (t) => {
+  const { url, deps, requests } = await standIn(t, () => ({ status: 500, body: 'secret inside' }))
+  const provider = createDnsProvider({ type: 'httpreq', endpoint: url, mode: 'default' }, deps)
+  await t.rejects(provider.present(recordAt(NAME), signal), {
+    code: 'ACME_DNS_PROVIDER',
+    message: 'the DNS bridge answered 500',
+  })
+  t.equal(requests[0]?.headers.authorization, undefined)
+})
+
+t.test('acme-dns updates the account that the CNAME leads to', async (t) => {
+  const { url, deps, requests } = await standIn(t, () => ({ body: { txt: 'our-value' } }))
+  const accounts = ['one', 'two'].map((name) => ({
+    subdomain: name,
+    username: `user-${name}`,
+    password: `canary-${name}`,
+  }))
+  const config: DnsProviderConfig = { type: 'acme-dns', endpoint: url, accounts }
+  const provider = createDnsProvider(config, deps)
+  await provider.present(recordAt('two.auth.example.test'), signal)
+  await provider.cleanUp(recordAt('two.auth.example.test'), signal)
+  t.equal(requests.length, 1, 'the server forgets by itself')
+  t.match(requests, [
+    {
+      method: 'POST',
+      url: { pathname: '/update' },
+      headers: {
+        'x-api-user': 'user-two',
+        'x-api-key': 'canary-two',
+        'content-type': 'application/json',
+      },
+      body: '{"subdomain":"two","txt":"our-value"}',
+    },
+  ])
+  await t.rejects(provider.present(recordAt(NAME), signal), {
+    code: 'ACME_DNS_NO_ZONE',
+    message: /_acme-challenge\.app\.example\.test leads to/,
+  })
+})
+
+t.test('acme-dns tells wrong credentials', async (t) => {
+  const { url, deps } = await standIn(t, () => ({ status: 401, body: '{"error":"forbidden"}' }))
+  const accounts = [{ subdomain: 'one', username: 'user', password: 'canary' }]
+  const provider = createDnsProvider({ type: 'acme-dns', endpoint: url, accounts }, deps)
+  await t.rejects(provider.present(recordAt('one.auth.example.test'), signal), {
+    code: 'ACME_DNS_CREDENTIALS',
+  })
+})

@@ -1,0 +1,163 @@
+import { createHmac } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import { createFetch } from '@gatehouse/net'
+import t, { type Test } from 'tap'
+import {
+  CLASS,
+  decodeMessage,
+  encodeName,
+  encodeRecord,
+  encodeText,
+  FLAG,
+  type Message,
+  type NewRecord,
+  TYPE,
+  uint16,
+} from '../../../src/dns/message.ts'
+import { createDnsProvider, type DnsProviderConfig } from '../../../src/index.ts'
+import { instantClock, NAME, NOW, recordAt, signal } from './stand-in.ts'
+
+const SECRET = Buffer.alloc(32, 9)
+const TIME = Buffer.alloc(6)
+TIME.writeUIntBE(NOW / 1_000, 0, 6)
+const ALGORITHM = encodeName('hmac-sha256')
+const KEY = encodeName('gatehouse')
+/** Time and fudge, error and no other data. */
+const VARIABLES = Buffer.concat([KEY, uint16(CLASS.ANY, 0, 0), ALGORITHM, TIME, uint16(300, 0, 0)])
+
+const macOf = (...parts: Buffer[]) =>
+  createHmac('sha256', SECRET).update(Buffer.concat(parts)).digest()
+
+/** The signature of a request, as the last 32 bytes before identifier, error and length. */
+const macIn = ({ additionals }: Message) =>
+  additionals.at(-1)?.data.subarray(-38, -6) ?? Buffer.alloc(0)
+
+interface Answer {
+  readonly rcode?: number
+  readonly records?: NewRecord[]
+  readonly isSigned?: boolean
+}
+
+/** Writes an answer as a name server does, without help of what is tested. */
+function write(
+  request: Message,
+  bytes: Buffer,
+  { rcode = 0, records = [], isSigned = true }: Answer,
+): Buffer {
+  const questionEnd = 12 + encodeName(request.questions[0]?.name ?? '').length + 4
+  const flags = FLAG.response | FLAG.authoritative | rcode
+  const header = uint16(request.id, flags, 1, records.length, 0, 0)
+  const message = Buffer.concat([
+    header,
+    bytes.subarray(12, questionEnd),
+    ...records.map(encodeRecord),
+  ])
+  if (!isSigned) return message
+  const requestMac = macIn(request)
+  const mac = macOf(uint16(requestMac.length), requestMac, message, VARIABLES)
+  const data = Buffer.concat([
+    ALGORITHM,
+    TIME,
+    uint16(300, mac.length),
+    mac,
+    uint16(request.id, 0, 0),
+  ])
+  const tsig = encodeRecord({ name: 'gatehouse', type: TYPE.TSIG, class: CLASS.ANY, ttl: 0, data })
+  message.writeUInt16BE(1, 10)
+  return Buffer.concat([message, tsig])
+}
+
+const SOA: NewRecord = {
+  name: 'example.test',
+  type: TYPE.SOA,
+  class: CLASS.IN,
+  ttl: 60,
+  data: Buffer.alloc(0),
+}
+
+/** A primary of `example.test` that remembers the updates. */
+async function primary(t: Test, answer: Answer = {}, changes: object = {}) {
+  const updates: Message[] = []
+  const server = createServer((socket) => {
+    socket
+      .on('error', () => {})
+      .on('data', (framed) => {
+        const bytes = framed.subarray(2)
+        const request = decodeMessage(bytes)
+        const signed = bytes.subarray(0, request.additionals.at(-1)?.start)
+        signed.writeUInt16BE(0, 10)
+        t.strictSame(macIn(request), macOf(signed, VARIABLES), 'the request is signed')
+        const isUpdate = request.flags === FLAG.update
+        if (isUpdate) updates.push(request)
+        const isZone = !isUpdate && request.questions[0]?.name === 'example.test'
+        const given = isUpdate ? answer : isZone ? { records: [SOA] } : { rcode: 3 }
+        const reply = write(request, bytes, given)
+        socket.end(Buffer.concat([uint16(reply.length), reply]))
+      })
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  const { port } = server.address() as { port: number }
+  const config = {
+    type: 'rfc2136',
+    server: `127.0.0.1:${port}`,
+    keyName: 'Gatehouse.',
+    keySecret: SECRET.toString('base64'),
+    algorithm: 'hmac-sha256',
+    ...changes,
+  } as DnsProviderConfig
+  return {
+    provider: createDnsProvider(config, { fetch: createFetch(), clock: instantClock }),
+    updates,
+  }
+}
+
+t.test('one record is added to the zone, and just that one is deleted', async (t) => {
+  const { provider, updates } = await primary(t)
+  await provider.present(recordAt(NAME), signal)
+  await provider.cleanUp(recordAt(NAME), signal)
+  const record = { name: NAME, type: TYPE.TXT, data: encodeText('our-value') }
+  t.match(updates, [
+    {
+      questions: [{ name: 'example.test', type: TYPE.SOA }],
+      answers: [],
+      authorities: [{ ...record, class: CLASS.IN, ttl: 60 }],
+    },
+    {
+      questions: [{ name: 'example.test', type: TYPE.SOA }],
+      answers: [],
+      authorities: [{ ...record, class: CLASS.NONE, ttl: 0 }],
+    },
+  ])
+})
+
+t.test('a zone that is named is not looked for', async (t) => {
+  const { provider, updates } = await primary(t, {}, { zone: 'App.Example.Test.' })
+  await provider.present(recordAt(NAME), signal)
+  t.match(updates, [{ questions: [{ name: 'app.example.test' }] }])
+})
+
+const REFUSALS: [title: string, answer: Answer, expected: { code: string; message: RegExp }][] = [
+  ['REFUSED', { rcode: 5 }, { code: 'ACME_DNS_PROVIDER', message: /REFUSED: its policy/ }],
+  ['another RCODE', { rcode: 7 }, { code: 'ACME_DNS_PROVIDER', message: /RCODE 7/ }],
+  [
+    'success that is not signed',
+    { isSigned: false },
+    { code: 'ACME_DNS_MESSAGE', message: /not signed/ },
+  ],
+]
+
+for (const [title, answer, expected] of REFUSALS)
+  t.test(`fails: ${title}`, async (t) => {
+    const { provider } = await primary(t, answer)
+    await t.rejects(provider.present(recordAt(NAME), signal), expected)
+  })
+
+t.test('fails: no zone, no server', async (t) => {
+  const { provider } = await primary(t)
+  await t.rejects(provider.present(recordAt('_acme-challenge.other.test'), signal), {
+    code: 'ACME_DNS_NO_ZONE',
+  })
+  await t.rejects(primary(t, {}, { server: 'ns 1' }), { code: 'ACME_DNS_PROVIDER' })
+})

@@ -1,0 +1,63 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+export interface Context {
+  teardown(fn: () => unknown): void
+}
+
+/** A folder with a short path, gone with the test. */
+export function makeFolder(t: Context): string {
+  const folder = mkdtempSync(join(tmpdir(), 'gatehouse-acme-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  return folder
+}
+
+/** Starts a program, which is ended with the test; its standard error can be read. */
+export function run(
+  t: Context,
+  program: string,
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): ChildProcess {
+  const child = spawn(program, args, {
+    stdio: ['ignore', 'ignore', 'pipe'],
+    env: { PATH: `${process.env.PATH}:/usr/sbin`, ...env },
+  })
+  const gone = once(child, 'exit')
+  child.stderr?.resume()
+  t.teardown(async () => {
+    child.kill()
+    await gone
+  })
+  return child
+}
+
+export async function untilAnswered(ask: () => Promise<unknown>): Promise<void> {
+  for (let left = 100; ; left--) {
+    try {
+      await ask()
+      return
+    } catch (error) {
+      if (left === 0) throw error
+      await new Promise((resolve) => setTimeout(resolve, 100))
+    }
+  }
+}
+
+/** For TCP; nobody else here takes ports for UDP. */
+export async function freePorts(count: number): Promise<number[]> {
+  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'))
+  await Promise.all(servers.map((server) => once(server, 'listening')))
+  const ports = servers.map((server) => (server.address() as AddressInfo).port)
+  await Promise.all(servers.map((server) => once(server.close(), 'close')))
+  return ports
+}
+
+export async function freePort(): Promise<number> {
+  const [port] = await freePorts(1)
+  return port as number
+}

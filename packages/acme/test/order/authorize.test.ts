@@ -1,0 +1,250 @@
+import t from 'tap'
+import { type OrderState, type Solver, step } from '../../src/index.ts'
+import type { Kind, Reply } from '../../src/testing.ts'
+import { enrol, last, orderFor, recordingSolver, run, stepsOf, WHOLE } from '../helpers.ts'
+
+t.test('the CA looks while the answer stands, and sees what it asked for', async (t) => {
+  const seen: boolean[] = []
+  const { io, present } = await enrol(t, {
+    validate: async ({ token, keyAuthorization }) => {
+      seen.push(present.get(token)?.keyAuthorization === keyAuthorization)
+      return undefined
+    },
+  })
+  await run(await orderFor(['a.example', '*.a.example']), io)
+  t.strictSame(seen, [true, true])
+})
+
+t.test('authorizations that are valid already need no answer', async (t) => {
+  const { io, log } = await enrol(t, { reuseAuthorizations: true })
+  await run(await orderFor(['a.example', 'b.example']), io)
+  log.length = 0
+  const states = await run(await orderFor(['b.example', 'a.example']), io)
+  t.equal(stepsOf(states), 'created ordered finalizing valid downloaded')
+  t.strictSame(log, [])
+  await run(await orderFor(['a.example', 'c.example']), io)
+  t.strictSame(log, ['present c.example', 'cleanUp c.example'], 'only the one that is open')
+})
+
+t.test(
+  'a name that is granted while its answer is put in place is not validated again',
+  async (t) => {
+    const { io, ca } = await enrol(t)
+    const ordered = await step(await orderFor(['a.example']), io)
+    const byDns = await step(ordered, io)
+    const { solver } = recordingSolver('http-01')
+    const present = async () => void (await step(byDns, io))
+    const slow = { ...io, solversFor: () => [{ ...solver, present }] }
+    t.equal(
+      stepsOf(await run(ordered, slow)),
+      'ordered authorizing ordered finalizing valid downloaded',
+    )
+    t.equal(ca.count('challenge'), 1)
+  },
+)
+
+t.test('a name that fails has its reason told, and the others end as well', async (t) => {
+  const { io, log, present } = await enrol(t, {
+    validate: async ({ identifier }) =>
+      ({ 'a.example': 'dns', 'b.example': 'connection' })[identifier.value],
+  })
+  const names = ['a.example', 'b.example', 'c.example']
+  const { error } = last(await run(await orderFor(names), io), 'failed')
+  t.equal(error.code, 'ACME_DNS')
+  t.equal(
+    error.message,
+    'a.example: the CA says: the CA saw a fault of kind dns; b.example: the CA says: the CA saw a fault of kind connection',
+  )
+  t.strictSame(
+    error.problem?.subproblems.map(({ type, identifier }) => `${identifier?.value} ${type}`),
+    ['a.example dns', 'b.example connection'],
+    'each with its name',
+  )
+  t.equal(log.filter((line) => line.startsWith('cleanUp')).length, 3)
+  t.equal(present.size, 0)
+})
+
+t.test('a fault of the CA at a validation ends the order at once', async (t) => {
+  const { io, ca, clock } = await enrol(t, { validate: async () => 'serverInternal' })
+  const start = clock.now()
+  const { error } = last(await run(await orderFor(['a.example']), io), 'failed')
+  t.equal(error.code, 'ACME_SERVER_INTERNAL')
+  t.ok(clock.now() - start < 5000)
+  t.equal(ca.count('challenge'), 1)
+})
+
+t.test('an answer is taken away whatever happens', async (t) => {
+  const failing = new Error('no such zone')
+  const { io, log, solver, warnings } = await enrol(t)
+  const rows: [what: string, solver: Partial<Solver>, rejects: boolean][] = [
+    ['present fails', { present: () => Promise.reject(failing) }, true],
+    ['cleanUp fails', { cleanUp: () => Promise.reject(failing) }, false],
+  ]
+  for (const [what, part, rejects] of rows) {
+    const broken = { ...io, solversFor: () => [{ ...solver, ...part }] }
+    const ran = run(await orderFor(['a.example']), broken)
+    if (rejects) await t.rejects(ran, failing, what)
+    else t.equal(stepsOf(await ran), WHOLE, what)
+  }
+  t.strictSame(log, ['cleanUp a.example', 'present a.example'])
+  t.strictSame(warnings, [failing])
+})
+
+t.test('an order that is stopped takes its answers away', async (t) => {
+  const stop = new AbortController()
+  const { io, log } = await enrol(t, {
+    validate: async () => {
+      stop.abort(new Error('shutting down'))
+      return undefined
+    },
+  })
+  const ran = run(await orderFor(['a.example']), { ...io, signal: stop.signal })
+  await t.rejects(ran, { message: 'shutting down' })
+  t.strictSame(log, ['present a.example', 'cleanUp a.example'])
+})
+
+t.test('challenges are chosen by what the solvers can do', async (t) => {
+  const rows: [what: string, offered: string[], types: Solver['type'][], done: string][] = [
+    ['the preferred one', ['http-01', 'dns-01'], ['dns-01', 'http-01'], 'dns-01'],
+    ['the only one', ['http-01'], ['dns-01', 'http-01'], 'http-01'],
+    ['among unknown ones (AcmeSwift#22)', ['dns-persist-01', 'x', 'dns-01'], ['dns-01'], 'dns-01'],
+  ]
+  for (const [what, challenges, types, done] of rows) {
+    const { io } = await enrol(t, { challenges })
+    const solvers = types.map(recordingSolver)
+    const used = { ...io, solversFor: () => solvers.map(({ solver }) => solver) }
+    await run(await orderFor(['a.example']), used)
+    t.strictSame(
+      solvers.filter(({ log }) => log.length > 0).map(({ solver }) => solver.type),
+      [done],
+      what,
+    )
+  }
+  const { io } = await enrol(t, { challenges: ['dns-persist-01'] })
+  await t.rejects(run(await orderFor(['a.example']), io), {
+    code: 'ACME_NO_CHALLENGE',
+    message: 'a.example: no solver for what the CA offers (dns-persist-01)',
+  })
+})
+
+t.test('a resumed order whose solver is gone chooses again', async (t) => {
+  const { io } = await enrol(t)
+  const states = [await orderFor(['a.example'])] as OrderState[]
+  for (const _ of [1, 2]) states.push(await step(states.at(-1) as OrderState, io))
+  const { solver, log } = recordingSolver('http-01')
+  const rest = await run(states.at(-1) as OrderState, { ...io, solversFor: () => [solver] })
+  t.equal(stepsOf(rest), 'authorizing ordered authorizing ordered finalizing valid downloaded')
+  t.equal(log.length, 2)
+})
+
+t.test('hostile answers are refused before anything is done', async (t) => {
+  const order = (part: object): Reply => ({
+    headers: { location: '/order/x' },
+    body: {
+      status: 'pending',
+      identifiers: [{ type: 'dns', value: 'a.example' }],
+      authorizations: ['https://ca.example/1'],
+      finalize: 'https://ca.example/2',
+      ...part,
+    },
+  })
+  const authorization = (part: object): Reply => ({
+    body: {
+      status: 'pending',
+      identifier: { type: 'dns', value: 'a.example' },
+      challenges: [],
+      ...part,
+    },
+  })
+  const challenge = { type: 'dns-01', url: 'https://ca.example/3', status: 'pending' }
+  const rows: [what: string, kind: Kind, reply: Reply, code: string][] = [
+    [
+      'another name in the order',
+      'newOrder',
+      order({ identifiers: [{ type: 'dns', value: 'bank.example' }] }),
+      'ACME_ANSWER_INVALID',
+    ],
+    ['no name', 'newOrder', order({ identifiers: [] }), 'ACME_ANSWER_INVALID'],
+    ['an unknown status', 'newOrder', order({ status: 'fine' }), 'ACME_ANSWER_INVALID'],
+    [
+      'a thousand authorizations',
+      'newOrder',
+      order({ authorizations: Array(1000).fill('https://ca.example/') }),
+      'ACME_ANSWER_INVALID',
+    ],
+    [
+      'an internal address without TLS',
+      'newOrder',
+      order({ finalize: 'http://169.254.169.254/' }),
+      'ACME_ANSWER_INVALID',
+    ],
+    [
+      'another name in an authorization',
+      'authorization',
+      authorization({ identifier: { type: 'dns', value: 'bank.example' } }),
+      'ACME_ANSWER_INVALID',
+    ],
+    [
+      'the wildcard that was not ordered',
+      'authorization',
+      authorization({ wildcard: true }),
+      'ACME_ANSWER_INVALID',
+    ],
+    [
+      'a status that is a line of a log',
+      'authorization',
+      authorization({ status: 'a\nb' }),
+      'ACME_ANSWER_INVALID',
+    ],
+    [
+      'a kind of challenge that is a line of a log',
+      'authorization',
+      authorization({ challenges: [{ ...challenge, token: 'abc', type: 'a\nb' }] }),
+      'ACME_NO_CHALLENGE',
+    ],
+    [
+      'a token that is a path',
+      'authorization',
+      authorization({ challenges: [{ ...challenge, token: '../../etc' }] }),
+      'ACME_NO_CHALLENGE',
+    ],
+    [
+      'a token that is a command (acme.sh#4659)',
+      'authorization',
+      authorization({ challenges: [{ ...challenge, token: '$(id)' }] }),
+      'ACME_NO_CHALLENGE',
+    ],
+  ]
+  for (const [what, kind, reply, code] of rows) {
+    const { io, ca, log } = await enrol(t)
+    ca.answer(kind, reply)
+    await t.rejects(run(await orderFor(['a.example']), io), { code, message: /^.*$/ }, what)
+    t.strictSame(log, [], `${what}: nothing was presented`)
+  }
+})
+
+t.test('an order that the CA changes later gets no answer for other names', async (t) => {
+  const { io, ca, log } = await enrol(t)
+  const bank = { type: 'dns', value: 'bank.example' }
+  const url = `${ca.directoryUrl.origin}/authorization/x`
+  ca.answer('order', {
+    body: { status: 'pending', identifiers: [bank], authorizations: [url], finalize: url },
+  })
+  const challenges = [{ type: 'dns-01', url, status: 'pending', token: 'abc' }]
+  ca.answer('authorization', { body: { status: 'pending', identifier: bank, challenges } })
+  const code = 'ACME_ANSWER_INVALID'
+  await t.rejects(run(await orderFor(['a.example']), io), { code })
+  t.strictSame(log, [])
+})
+
+t.test('a name is answered as it was ordered, however the CA spells it', async (t) => {
+  const { io, ca, log } = await enrol(t)
+  const url = `${ca.directoryUrl.origin}/authorization/x`
+  const challenges = [{ type: 'dns-01', url, status: 'pending', token: 'abc' }]
+  const identifier = { type: 'dns', value: 'A.Example' }
+  const body = { status: 'pending', wildcard: true, identifier, challenges }
+  ca.answer('authorization', { body }, { body }, { body: { ...body, status: 'invalid' } })
+  const { error } = last(await run(await orderFor(['*.a.example']), io), 'failed')
+  t.equal(error.message, '*.a.example: the authorization is invalid')
+  t.strictSame(log, ['present *.a.example', 'cleanUp *.a.example'])
+})

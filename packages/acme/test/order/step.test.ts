@@ -1,0 +1,248 @@
+import { X509Certificate } from 'node:crypto'
+import { fromPem } from '@gatehouse/pki'
+import t from 'tap'
+import {
+  AcmeError,
+  isOver,
+  type OrderIo,
+  type OrderState,
+  revokeCertificate,
+  type Solver,
+  step,
+} from '../../src/index.ts'
+import type { Kind, Reply, ScriptedCaOptions } from '../../src/testing.ts'
+import { enrol, last, orderFor, problem, recordingSolver, run, stepsOf, WHOLE } from '../helpers.ts'
+
+t.test('an order goes from its creation to its chain', async (t) => {
+  const rows: [what: string, names: string[], ScriptedCaOptions, type?: Solver['type']][] = [
+    ['one name', ['app.example'], {}],
+    ['a name and its wildcard', ['app.example', '*.app.example'], {}],
+    ['an address', ['192.0.2.1'], { challenges: ['http-01'] }, 'http-01'],
+    ['an IPv6 address', ['2001:db8::1'], {}, 'tls-alpn-01'],
+    ['an asynchronous CA', ['app.example'], { processing: 3 }],
+  ]
+  for (const [what, names, options, type] of rows) {
+    const { io, ca } = await enrol(t, options)
+    const { solver, log, present } = recordingSolver(type)
+    const states = await run(await orderFor(names), { ...io, solversFor: () => [solver] })
+    t.equal(stepsOf(states), WHOLE, what)
+    const { chain, wanted } = last(states, 'downloaded')
+    const [leaf = Buffer.alloc(0), issuer] = fromPem(chain).map((der) => new X509Certificate(der))
+    t.ok((leaf as X509Certificate).checkIssued(issuer as X509Certificate), `${what}: the chain`)
+    t.equal(wanted.identifiers.length, names.length)
+    t.strictSame(
+      log.toSorted(),
+      ['cleanUp', 'present'].flatMap((did) => names.map((name) => `${did} ${name}`)).toSorted(),
+      `${what}: what the solver did`,
+    )
+    t.equal(present.size, 0, `${what}: nothing stays behind`)
+    t.equal(ca.count('finalize'), 1, `${what}: finalised once`)
+  }
+})
+
+t.test(
+  'an order that the CA gives back is gone on with (starchart#651, cert-manager#8960)',
+  async (t) => {
+    const { io } = await enrol(t, { reuseOrders: true })
+    const mine = await orderFor(['a.example'])
+    const placed = [await step(mine, io), await step(mine, io)]
+    t.strictSame(placed[0], placed[1], 'the same order')
+    const [first, second] = await Promise.all(
+      placed.map((state) => run(state, io).catch((error) => error)),
+    )
+    t.equal(last(first, 'downloaded').step, 'downloaded')
+    t.ok(
+      second instanceof AcmeError || last(second, 'downloaded'),
+      'the other goes on or may resume',
+    )
+
+    const open = await step(await orderFor(['b.example']), io)
+    const theirs = await step(await orderFor(['b.example']), io)
+    await run(open, io)
+    const { error } = last(await run(theirs, io), 'failed')
+    t.equal(error.code, 'ACME_CERTIFICATE_MISMATCH', 'a certificate for another key is not taken')
+  },
+)
+
+t.test('a crash after any request goes on where it was, and finalises once', async (t) => {
+  const crash = new Error('crash')
+  for (let at = 1; ; at++) {
+    const { io, ca, present } = await enrol(t, { processing: 1 })
+    let left = at
+    const transport: OrderIo['transport'] = {
+      ...io.transport,
+      async send(call, signer, signal) {
+        const answer = await io.transport.send(call, signer, signal)
+        if (--left === 0) throw crash
+        return answer
+      },
+    }
+    let state: OrderState = await orderFor(['a.example', '*.a.example'])
+    while (!isOver(state)) {
+      state = await step(state, { ...io, transport }).catch((error) => {
+        if (error !== crash) throw error
+        return state
+      })
+    }
+    if (left > 0) break
+    t.match(state, { step: 'downloaded' }, `crash after request ${at}`)
+    t.equal(ca.count('finalize'), 1, `crash after request ${at}: finalised once`)
+    t.equal(present.size, 0, `crash after request ${at}: nothing stays behind`)
+    t.ok(ca.count('newOrder') <= (at === 1 ? 2 : 1), `crash after request ${at}: one order`)
+    await ca.close()
+  }
+})
+
+t.test('a refusal ends the order, and is told', async (t) => {
+  const rows: [what: string, kind: Kind, reply: Reply, code: string][] = [
+    ['a name', 'newOrder', problem(400, 'rejectedIdentifier'), 'ACME_REJECTED_IDENTIFIER'],
+    ['a profile', 'newOrder', problem(400, 'invalidProfile'), 'ACME_INVALID_PROFILE'],
+    ['an order that is gone', 'order', problem(404, 'malformed'), 'ACME_MALFORMED'],
+    ['the order of another account', 'order', problem(403, 'unauthorized'), 'ACME_UNAUTHORIZED'],
+    ['the request', 'finalize', problem(400, 'badCSR'), 'ACME_BAD_CSR'],
+    ['CAA', 'finalize', problem(403, 'caa'), 'ACME_CAA'],
+    ['a certificate that is gone', 'certificate', { status: 404, body: '' }, 'ACME_PROBLEM'],
+  ]
+  for (const [what, kind, reply, code] of rows) {
+    const { io, ca } = await enrol(t)
+    ca.answer(kind, reply)
+    const { error } = last(await run(await orderFor(['a.example']), io), 'failed')
+    t.match(error, { code, message: /^the CA says: / }, what)
+  }
+})
+
+t.test('what passes leaves the state as it is, to be tried again', async (t) => {
+  const unpause = {
+    status: 429,
+    body: {
+      type: 'urn:ietf:params:acme:error:rateLimited',
+      detail: 'Please visit https://unpause.ca.example/?jwt=x',
+    },
+  }
+  const rows: [what: string, kind: Kind, reply: Reply, code: string, retryAfterMs?: number][] = [
+    [
+      'a rate limit (cert-manager#5867)',
+      'newOrder',
+      problem(429, 'rateLimited', { 'retry-after': '3600' }),
+      'ACME_RATE_LIMITED',
+      3_600_000,
+    ],
+    ['a pause', 'newOrder', unpause, 'ACME_PAUSED'],
+    ['new terms', 'newOrder', problem(403, 'userActionRequired'), 'ACME_USER_ACTION_REQUIRED'],
+    ['a fault', 'newOrder', problem(500, 'serverInternal'), 'ACME_SERVER_INTERNAL'],
+    ['a page of a proxy', 'order', { status: 403, body: '<html>' }, 'ACME_PROBLEM'],
+    ['an answer of another kind', 'order', { body: '{"status":"fine"}' }, 'ACME_ANSWER_INVALID'],
+    ['a closed connection', 'order', 'reset', 'ACME_UNREACHABLE'],
+    ['an early request', 'finalize', problem(403, 'orderNotReady'), 'ACME_ORDER_NOT_READY'],
+    [
+      'a busy CA',
+      'finalize',
+      problem(503, 'serverInternal', { 'retry-after': '60' }),
+      'ACME_SERVER_INTERNAL',
+      60_000,
+    ],
+    ['a broken chain', 'certificate', { body: 'nothing' }, 'ACME_ANSWER_INVALID'],
+  ]
+  for (const [what, kind, reply, code, retryAfterMs] of rows) {
+    const { io, ca } = await enrol(t)
+    ca.answer(kind, reply)
+    let state: OrderState = await orderFor(['a.example'])
+    let error: unknown
+    while (!isOver(state)) {
+      const before = JSON.stringify(state)
+      state = await step(state, io).catch((reason) => {
+        error = reason
+        t.equal(JSON.stringify(state), before)
+        return state
+      })
+    }
+    t.match(error, { code, ...(retryAfterMs && { retryAfterMs }) }, what)
+    t.equal(state.step, 'downloaded', `${what}: and then`)
+  }
+})
+
+t.test(
+  '`replaces` is left out once the CA refuses it (lego#2474, cert-manager#9074)',
+  async (t) => {
+    const rows: [what: string, reply: Reply, steps: string][] = [
+      ['replaced before', problem(409, 'alreadyReplaced'), `created ${WHOLE}`],
+      ['unknown to this CA', problem(404, 'malformed'), `created ${WHOLE}`],
+      ['of another account', problem(403, 'unauthorized'), `created ${WHOLE}`],
+      ['a name is refused', problem(400, 'rejectedIdentifier'), 'created failed'],
+    ]
+    for (const [what, reply, steps] of rows) {
+      const { io, ca } = await enrol(t)
+      ca.answer('newOrder', reply)
+      const states = await run(await orderFor(['a.example'], { replaces: 'aki.serial' }), io)
+      t.equal(stepsOf(states), steps, what)
+      const asked = ca.exchanges.filter(({ kind }) => kind === 'newOrder')
+      const replaces = asked.map(({ payload }) => payload.replaces)
+      t.strictSame(
+        replaces,
+        steps.startsWith('created created') ? ['aki.serial', undefined] : ['aki.serial'],
+      )
+    }
+    const { io, ca } = await enrol(t)
+    ca.answer('newOrder', problem(409, 'alreadyReplaced'), problem(409, 'alreadyReplaced'))
+    const states = await run(await orderFor(['a.example'], { replaces: 'x' }), io)
+    t.equal(stepsOf(states), 'created created failed', 'once and no more')
+  },
+)
+
+t.test('a profile and what is replaced are asked for', async (t) => {
+  const { io, ca } = await enrol(t, { profiles: { shortlived: 'six days' } })
+  await run(await orderFor(['a.example'], { profile: 'shortlived', replaces: 'aki.serial' }), io)
+  const asked = ca.exchanges.find(({ kind }) => kind === 'newOrder')?.payload
+  t.strictSame(asked, {
+    identifiers: [{ type: 'dns', value: 'a.example' }],
+    profile: 'shortlived',
+    replaces: 'aki.serial',
+  })
+})
+
+t.test('the preferred chain is taken, if there is one', async (t) => {
+  const roots = ['Root One', 'Root Two', 'Root Three']
+  const rows: [preferredChain: string | undefined, issuer: string, downloads: number][] = [
+    [undefined, 'Root One R1', 1],
+    ['Root One', 'Root One R1', 1],
+    ['Root Three', 'Root Three R1', 3],
+    ['Root Nine', 'Root One R1', 3],
+  ]
+  for (const [preferredChain, issuer, downloads] of rows) {
+    const { io, ca } = await enrol(t, { roots })
+    const options = { ...(preferredChain && { preferredChain }) }
+    const { chain } = last(await run(await orderFor(['a.example'], options), io), 'downloaded')
+    t.equal(new X509Certificate(chain).issuer, `CN=${issuer}`, preferredChain ?? 'none')
+    t.equal(ca.count('certificate'), downloads)
+  }
+})
+
+t.test('trouble with another chain does not keep back the one that is there', async (t) => {
+  const rows: [what: string, reply: Reply][] = [
+    ['it is gone', { status: 404, body: '' }],
+    ['it is no chain', { body: 'nothing' }],
+    ['the connection is closed', 'reset'],
+  ]
+  for (const [what, reply] of rows) {
+    const { io, ca, warnings } = await enrol(t, { roots: ['Root One', 'Root Two'] })
+    ca.answer('certificate', () => undefined, reply)
+    const order = await orderFor(['a.example'], { preferredChain: 'Root Two' })
+    const { chain } = last(await run(order, io), 'downloaded')
+    t.equal(new X509Certificate(chain).issuer, 'CN=Root One R1', what)
+    t.equal(warnings.length, 1, what)
+  }
+})
+
+t.test('a certificate is revoked by its account or by its own key', async (t) => {
+  const { io, ca, transport } = await enrol(t)
+  const { chain } = last(await run(await orderFor(['a.example']), io), 'downloaded')
+  const [leaf = Buffer.alloc(0)] = fromPem(chain)
+  await t.rejects(transport.send(revokeCertificate(leaf), { key: io.account.key }), {
+    code: 'ACME_UNAUTHORIZED',
+  })
+  await transport.send(revokeCertificate(leaf, 'superseded'), io.account)
+  t.equal(ca.exchanges.at(-1)?.payload.reason, 4)
+  await t.rejects(transport.send(revokeCertificate(leaf), io.account), {
+    code: 'ACME_ALREADY_REVOKED',
+  })
+})

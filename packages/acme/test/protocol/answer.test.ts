@@ -1,0 +1,106 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { Type } from 'typebox'
+import {
+  type Answer,
+  linksOf,
+  locationOf,
+  readJson,
+  readUrl,
+  retryAfterOf,
+} from '../../src/protocol/answer.ts'
+
+const NOW = Date.UTC(2030, 0, 1)
+const answer = (headers: Answer['headers'], body = ''): Answer => ({
+  url: new URL('https://ca.example/acme/order/1?q=secret'),
+  status: 200,
+  headers,
+  body: Buffer.from(body),
+})
+
+t.test('Retry-After in milliseconds', async (t) => {
+  const rows: [what: string, headers: Answer['headers'], ms: number | undefined][] = [
+    ['seconds', { 'retry-after': '120' }, 120_000],
+    ['none', {}, undefined],
+    ['nonsense', { 'retry-after': 'soon' }, undefined],
+    ['a negative number', { 'retry-after': '-5' }, undefined],
+    ['more than a month', { 'retry-after': '99999999999' }, 30 * 86_400_000],
+    ['a date', { 'retry-after': 'Tue, 01 Jan 2030 00:01:00 GMT' }, 60_000],
+    ['a date that is over', { 'retry-after': 'Mon, 31 Dec 2029 23:00:00 GMT' }, 0],
+    [
+      'a date of a CA whose clock is a day ahead',
+      { 'retry-after': 'Wed, 02 Jan 2030 00:01:00 GMT', date: 'Wed, 02 Jan 2030 00:00:00 GMT' },
+      60_000,
+    ],
+  ]
+  for (const [what, headers, ms] of rows) t.equal(retryAfterOf(headers, NOW), ms, what)
+})
+
+t.test('links of a relation', async (t) => {
+  const rows: [link: string | string[], urls: string[]][] = [
+    ['<https://ca.example/1>;rel="alternate"', ['https://ca.example/1']],
+    ['</2>; title="a, b"; rel=alternate', ['https://ca.example/2']],
+    [
+      '<https://ca.example/dir>;rel="index", <https://ca.example/3>;rel="alternate"',
+      ['https://ca.example/3'],
+    ],
+    ['<https://ca.example/4>;rel="up alternate"', ['https://ca.example/4']],
+    ['<https://ca.example/5>;rel="alternates"', []],
+    ['<https://ca.example/6>', []],
+    ['nothing', []],
+  ]
+  for (const [link, urls] of rows) {
+    const headers = { link } as Answer['headers']
+    t.strictSame(linksOf(answer(headers), 'alternate').map(String), urls, String(link))
+  }
+  t.equal(linksOf(answer({}), 'alternate').length, 0, 'no header')
+})
+
+t.test('links are read from whatever is sent, in time', async (t) => {
+  fc.assert(
+    fc.property(fc.stringMatching(/^[<>;,=" a-z/:]{0,200}$/), (link) => {
+      try {
+        linksOf(answer({ link } as Answer['headers']), 'alternate')
+      } catch (error) {
+        if ((error as { code?: string }).code !== 'ACME_ANSWER_INVALID') throw error
+      }
+    }),
+  )
+  const hostile = `<a>${';a='.repeat(20_000)}`
+  t.strictSame(linksOf(answer({ link: hostile } as Answer['headers']), 'alternate'), [])
+})
+
+t.test('URLs that a CA gives', async (t) => {
+  const rows: [text: string, url: string | undefined][] = [
+    ['https://other.example/x', 'https://other.example/x'],
+    ['/acme/order/2', 'https://ca.example/acme/order/2'],
+    ['http://127.0.0.1:14000/x', undefined],
+    ['http://ca.example/x', undefined],
+    ['file:///etc/passwd', undefined],
+    ['https://user:secret@ca.example/', undefined],
+    ['javascript:alert(1)', undefined],
+    [`/${'x'.repeat(2_000)}`, undefined],
+  ]
+  for (const [text, url] of rows)
+    if (url) t.equal(readUrl(text, answer({})).href, url, text)
+    else
+      t.throws(() => readUrl(text, answer({})), { code: 'ACME_ANSWER_INVALID' }, text.slice(0, 40))
+  const local = { ...answer({}), url: new URL('http://127.0.0.1:14000/dir') }
+  t.equal(readUrl('/x', local).href, 'http://127.0.0.1:14000/x', 'of a CA on loopback')
+  t.equal(locationOf(answer({ location: '/a' })).href, 'https://ca.example/a')
+  t.throws(() => locationOf(answer({})), { code: 'ACME_ANSWER_INVALID' })
+})
+
+t.test('JSON by its schema', async (t) => {
+  const schema = Type.Object({ a: Type.String(), b: Type.Optional(Type.String()) })
+  t.match(readJson(answer({}, '{"a":"x","b":null,"unknown":[1]}'), schema, 'it'), { a: 'x' })
+  for (const body of ['', '{', '[]', 'null', '{"b":"x"}', '{"a":1}'])
+    t.throws(
+      () => readJson(answer({}, body), schema, 'a thing'),
+      {
+        code: 'ACME_ANSWER_INVALID',
+        message: 'https://ca.example/acme/order/1 was not answered with a thing',
+      },
+      body,
+    )
+})
