@@ -2,10 +2,12 @@ import {
   appOptions,
   health,
   type Metrics,
+  type OpenTelemetry,
   openapi,
   type Problem,
   problems,
   requestTelemetry,
+  sendPage,
   type TlsCredentials,
 } from '@gatehouse/service-kit'
 import Fastify, {
@@ -21,7 +23,6 @@ import { tlsOptions } from './own-tls.ts'
 import { errorPage } from './pages/pages.ts'
 import { sessionJwt } from './plugins/session-jwt.ts'
 import { CHECK_ROUTES } from './routes/authz.ts'
-import { sendPage } from './routes/page.ts'
 import { portalRoutes } from './routes/portal.ts'
 import { verifyRoute } from './routes/verify.ts'
 import type { Service } from './service.ts'
@@ -36,6 +37,7 @@ export interface AppDeps {
   readonly service: Service
   readonly log: Logger
   readonly metrics?: Metrics
+  readonly traceRequests?: OpenTelemetry['traceRequests'] | undefined
   /** What it serves HTTPS with; absent: HTTP. */
   readonly tls?: TlsCredentials
   /** CA of client certificates, in PEM. */
@@ -44,9 +46,9 @@ export interface AppDeps {
 
 /** The HTTP surface of forward-auth. It does not listen. */
 export async function buildApp(basePath: string, deps: AppDeps): Promise<FastifyInstance> {
-  const { service, metrics } = deps
+  const { service, metrics, traceRequests } = deps
   const app = createServer(deps)
-  await app.register(requestTelemetry, { ...(metrics && { metrics }) })
+  await app.register(requestTelemetry, { ...(metrics && { metrics }), traceRequests })
   await app.register(problems, { statusOf: STATUS_OF, page: pageFor(service) })
   await app.register(sessionJwt)
   // What is registered before `openapi` is served and not described.

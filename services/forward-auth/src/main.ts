@@ -40,7 +40,7 @@ async function main(args: string[]): Promise<void> {
     return write('ready\n')
   }
   const { serve } = await import('./cli/serve.ts')
-  await serve({ loaded, log: createLogger({ ...log, name }), load })
+  await serve({ loaded, log: createLogger({ ...log, name }), env, load })
 }
 
 function write(text: string): void {

@@ -7,6 +7,9 @@ const MAX_LENGTH = 8_192
 const MAX_TOKEN_LENGTH = 16_384
 const SENDABLE = /^[ -~]*$/
 
+/** The body of every 200. */
+export const BODY = 'OK\n'
+
 export type Headers = Readonly<Record<string, string>>
 
 interface Known {
@@ -38,6 +41,7 @@ function makeHeaders({ headers, tokenHeader }: Portal, session: Session | undefi
   const made: Record<string, string> = {
     'cache-control': 'no-store',
     'content-type': 'text/plain; charset=utf-8',
+    'content-length': String(BODY.length),
   }
   for (const { name, value } of headers)
     made[name] = session ? sendable(name, () => value(session), MAX_LENGTH) : ''

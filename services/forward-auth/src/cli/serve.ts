@@ -3,6 +3,7 @@ import {
   createMetrics,
   listenMetrics,
   runService,
+  startOpenTelemetry,
   systemClock,
   tlsFromFiles,
   watchConfig,
@@ -20,6 +21,8 @@ const READ_ONCE = ['server', 'metrics', 'log', 'storage', 'domains'] as const
 export interface ServeOptions {
   readonly loaded: Loaded
   readonly log: Logger
+  /** Where its `OTEL_*` variables turn OpenTelemetry on. */
+  readonly env?: NodeJS.ProcessEnv
   /** Reads the configuration anew, on SIGHUP and when a secret file changes. */
   load(): Promise<Loaded>
 }
@@ -35,7 +38,7 @@ export interface Serving {
  *
  * @throws ConfigError, FwaError
  */
-export async function serve({ loaded, log, load }: ServeOptions): Promise<Serving> {
+export async function serve({ loaded, log, env = {}, load }: ServeOptions): Promise<Serving> {
   const config = loaded.value
   const opened: (() => Promise<void> | void)[] = []
   const closeAll = async () => {
@@ -43,7 +46,15 @@ export async function serve({ loaded, log, load }: ServeOptions): Promise<Servin
   }
   try {
     const { host, port, basePath, tls } = config.server
-    const metrics = createMetrics({ service: 'forward-auth', version: VERSION })
+    const identity = { service: 'forward-auth', version: VERSION }
+    const metrics = createMetrics(identity)
+    const telemetry = await startOpenTelemetry({
+      ...identity,
+      env,
+      metrics,
+      log,
+      params: ['portal', 'provider'],
+    })
     const clientCa = await readClientCa(tls?.clientCaFile)
     const source =
       tls &&
@@ -59,6 +70,7 @@ export async function serve({ loaded, log, load }: ServeOptions): Promise<Servin
       service,
       log,
       metrics,
+      traceRequests: telemetry?.traceRequests,
       clientCa,
       ...(source && { tls: source.current() }),
     })
@@ -79,6 +91,8 @@ export async function serve({ loaded, log, load }: ServeOptions): Promise<Servin
     opened.push(close)
 
     const running = await runService({ app, host, port, log, onReload: reload, onClose: closeAll })
+    // Closed last, and not at all by a start that failed: that has nothing to send.
+    opened.unshift(() => telemetry?.close())
     log.info({ url: running.url }, 'ready')
     return { url: running.url, service, close: running.close }
   } catch (error) {

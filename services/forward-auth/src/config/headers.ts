@@ -1,4 +1,3 @@
-import { toJson } from '@gatehouse/profile'
 import { encodeJson, encodeList, encodeText } from '../check/encode.ts'
 import type { IdentityHeader } from '../portal.ts'
 import type { Session } from '../session/session.ts'
@@ -28,8 +27,9 @@ const PROPERTIES = {
   groups: ({ profile }) => encodeList(profile.groups ?? []),
   roles: ({ profile }) => encodeList(profile.roles ?? []),
   json: ({ profile, portal }) => {
-    const { authenticated: _, provider, email, ...user } = toJson(profile)
-    return encodeJson({ provider, portal, user: { ...user, ...(email?.verified && { email }) } })
+    const { provider, id, name, email, picture, groups } = profile
+    const user = { id, name, picture, groups, email: email?.verified ? email : undefined }
+    return encodeJson({ provider, portal, user })
   },
 } as const satisfies Record<string, Value>
 

@@ -72,7 +72,7 @@ const SessionSchema = Type.Object({
       {
         minItems: 1,
         description:
-          'The first one signs, all verify: to rotate, put the new one first and take the old one away a lifetime later. Left out: made at first start and kept in storage.path.',
+          'The first one signs, all verify. To rotate, put the new one first and take the old one away a lifetime later; with several instances, first add the new one last everywhere, then move it to the front. Left out: made at first start and kept in storage.path.',
       },
     ),
   ),

@@ -31,12 +31,12 @@ export const READ_HEADERS = [
   'x-forward-auth-if',
 ] as const
 
-const SCHEMES: Readonly<Record<string, 'http' | 'https'>> = {
-  http: 'http',
-  https: 'https',
-  ws: 'http',
-  wss: 'https',
-}
+const SCHEMES: ReadonlyMap<string, 'http' | 'https'> = new Map([
+  ['http', 'http'],
+  ['https', 'https'],
+  ['ws', 'http'],
+  ['wss', 'https'],
+])
 const METHOD = /^[A-Za-z][A-Za-z-]{0,31}$/
 // RFC 9112 section 3.2.1, and all that browsers send; `//` begins an authority, `\` is `/` to some.
 const ORIGIN_FORM = /^\/(?!\/)[!"$-[\]-~]*$/
@@ -46,16 +46,16 @@ const ENVOY_ROUTE = /\/authz\/envoy\/policy\/[^/?]+/
 /** Traefik, Caddy and HAProxy: `X-Forwarded-*`. The port is that of the host, the prefix not read. */
 export const readForwarded: Reader = ({ headers }, sites) =>
   assemble(sites, 'X-Forwarded-', {
-    method: required(headers, 'x-forwarded-method'),
-    scheme: required(headers, 'x-forwarded-proto'),
-    host: required(headers, 'x-forwarded-host'),
-    target: required(headers, 'x-forwarded-uri'),
+    method: required('X-Forwarded-Method', headers['x-forwarded-method']),
+    scheme: required('X-Forwarded-Proto', headers['x-forwarded-proto']),
+    host: required('X-Forwarded-Host', headers['x-forwarded-host']),
+    target: required('X-Forwarded-Uri', headers['x-forwarded-uri']),
   })
 
 /** nginx: `X-Original-Method` and the whole URL in `X-Original-URL`. */
 export const readOriginal: Reader = ({ headers }, sites) => {
-  const method = required(headers, 'x-original-method')
-  const url = required(headers, 'x-original-url')
+  const method = required('X-Original-Method', headers['x-original-method'])
+  const url = required('X-Original-URL', headers['x-original-url'])
   const [, scheme = '', host = '', target = ''] = ABSOLUTE_URL.exec(url) ?? []
   return assemble(sites, 'X-Original-', { method, scheme, host, target })
 }
@@ -64,7 +64,7 @@ export const readOriginal: Reader = ({ headers }, sites) => {
 export const readRequestLine: Reader = ({ method, url, headers, rawHeaders }, sites) => {
   if (countOf(rawHeaders, 'host') > 1)
     throw new FwaError('FWA_HEADER_INVALID', 'Host was sent more than once')
-  const host = required(headers, 'host')
+  const host = required('Host', headers.host)
   const route = ENVOY_ROUTE.exec(url)
   const target = route ? url.slice(route.index + route[0].length) : ''
   const told = headers['x-forwarded-proto']
@@ -80,10 +80,9 @@ export function countOf(rawHeaders: readonly string[], name: string): number {
   return count
 }
 
-function required(headers: IncomingHttpHeaders, name: string): string {
-  const value = headers[name]
+function required(name: string, value: string | string[] | undefined): string {
   if (typeof value === 'string' && value !== '') return value
-  throw new FwaError('FWA_HEADER_MISSING', `${titleCase(name)} is missing`)
+  throw new FwaError('FWA_HEADER_MISSING', `${name} is missing`)
 }
 
 interface Told {
@@ -96,7 +95,7 @@ interface Told {
 /** A header that was sent twice holds a comma and fits none of the grammars. */
 function assemble(sites: Sites, source: string, told: Told): ForwardedRequest {
   const { method, host, target } = told
-  const scheme = Object.hasOwn(SCHEMES, told.scheme) ? SCHEMES[told.scheme] : undefined
+  const scheme = SCHEMES.get(told.scheme)
   if (!scheme) throw invalid(source, 'scheme')
   if (!METHOD.test(method)) throw invalid(source, 'method')
   if (!ORIGIN_FORM.test(target)) throw invalid(source, 'path')
@@ -117,8 +116,4 @@ function schemeOf(sites: Sites, host: string): string {
 function invalid(source: string, what: string): FwaError {
   const where = source === '' ? 'the request' : `${source}*`
   return new FwaError('FWA_HEADER_INVALID', `${where} holds no valid ${what}`)
-}
-
-function titleCase(name: string): string {
-  return name.replace(/(^|-)[a-z]/g, (letter) => letter.toUpperCase()).replace(/Url$/, 'URL')
 }

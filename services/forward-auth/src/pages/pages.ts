@@ -1,13 +1,12 @@
 import type { Profile } from '@gatehouse/profile'
+import type { Page } from '@gatehouse/service-kit'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import type { Portal } from '../portal.ts'
 import type { Provider } from '../providers/provider.ts'
 import { DEFAULT_ACCENT } from './colors.ts'
 import { type Emblem, emblem, tile } from './icons.ts'
-import { type Page, shell } from './shell.ts'
+import { shell } from './shell.ts'
 import { texts } from './texts.ts'
-
-export type { Page } from './shell.ts'
 
 /** Characters that are shown, so that pages stay small whatever providers and errors say. */
 const MAX_NAME = 40

@@ -1,14 +1,9 @@
 import { createHash } from 'node:crypto'
+import type { Page } from '@gatehouse/service-kit'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { LRUCache } from 'lru-cache'
 import { standOut, textOn } from './colors.ts'
 import { GATE, outline } from './icons.ts'
-
-/** A document without script, and the content security policy that fits it. */
-export interface Page {
-  readonly html: string
-  readonly policy: string
-}
 
 /** What differs from page to page. */
 export interface Content {

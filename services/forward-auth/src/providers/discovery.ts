@@ -2,9 +2,10 @@ import { FwaError } from '../errors.ts'
 import type { ProviderDeps } from './deps.ts'
 
 const MAX_AGE_MS = 3_600_000
+const LOOK_AGAIN_MS = 60_000
 const MAX_BACKOFF_MS = 30_000
 
-/** What a provider says about itself, asked for when needed and kept for an hour. */
+/** What a provider says about itself: asked for when needed, again when that is a minute old, and kept for an hour. */
 export interface Discovery<T> {
   /** Rejects at once while the provider is down and another try is not due yet. */
   get(): Promise<T>
@@ -33,11 +34,17 @@ export function createDiscovery<T>(
   let isClosed = false
 
   function get(): Promise<T> {
+    lookAgain()
     if (known && clock.now() - known.readAt < MAX_AGE_MS) return Promise.resolve(known.value)
     if (reading || !failure || clock.now() >= retryAt) return refresh()
     const { code, message, cause } = failure
     const retryAfter = Math.ceil((retryAt - clock.now()) / 1_000)
     return Promise.reject(new FwaError(code, message, { cause, retryAfter }))
+  }
+
+  /** Nobody waits for it: it is the next one who is spared a provider that has gone. */
+  function lookAgain(): void {
+    if (known && clock.now() - known.readAt >= LOOK_AGAIN_MS) retry()
   }
 
   function refresh(): Promise<T> {
@@ -84,7 +91,10 @@ export function createDiscovery<T>(
   return {
     get,
     lost,
-    failing: () => failure !== undefined,
+    failing() {
+      lookAgain()
+      return failure !== undefined
+    },
     close() {
       isClosed = true
       timer.cancel()

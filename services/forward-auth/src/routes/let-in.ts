@@ -1,9 +1,9 @@
 import type { Profile } from '@gatehouse/profile'
+import { sendPage } from '@gatehouse/service-kit'
 import type { FastifyReply } from 'fastify'
 import { refusedPage } from '../pages/pages.ts'
 import type { Service } from '../service.ts'
 import type { Session } from '../session/session.ts'
-import { sendPage } from './page.ts'
 import type { Place } from './place.ts'
 import { pageUrl, redirect, targetOf } from './redirect.ts'
 

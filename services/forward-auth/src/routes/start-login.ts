@@ -1,3 +1,4 @@
+import { sendPage } from '@gatehouse/service-kit'
 import type { FastifyReply } from 'fastify'
 import { isNavigation } from '../check/kind.ts'
 import { FwaError } from '../errors.ts'
@@ -6,7 +7,6 @@ import type { Provider, RedirectProvider, SeamlessProvider } from '../providers/
 import type { Service } from '../service.ts'
 import { letIn } from './let-in.ts'
 import { noSession } from './no-session.ts'
-import { sendPage } from './page.ts'
 import { identify, type Place } from './place.ts'
 import { pageUrl, redirect } from './redirect.ts'
 

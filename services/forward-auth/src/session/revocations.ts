@@ -19,6 +19,8 @@ const BUSY_TIMEOUT = 500
 export interface Revocations {
   /** From memory. */
   has(sid: string): boolean
+  /** How many it has learned of: as long as it says the same, so does `has` of what it had not. */
+  learned(): number
   /**
    * Writes a revocation down for good.
    *
@@ -51,6 +53,7 @@ interface Row {
 export function openRevocations({ folder, clock, log }: RevocationDeps): Revocations {
   const store = connect(folder)
   const revoked = new Map<string, number>()
+  let learned = 0
   let lastId = 0
   let isUp = true
 
@@ -67,9 +70,14 @@ export function openRevocations({ folder, clock, log }: RevocationDeps): Revocat
     }
   }
 
+  function learn(sid: string, until: number): void {
+    revoked.set(sid, until)
+    learned += 1
+  }
+
   function readNew(): void {
     for (const { id, sid, until } of store.after(lastId)) {
-      revoked.set(sid, until)
+      learn(sid, until)
       lastId = id
     }
   }
@@ -87,12 +95,13 @@ export function openRevocations({ folder, clock, log }: RevocationDeps): Revocat
 
   return {
     has: (sid) => revoked.has(sid),
+    learned: () => learned,
     add(sid, expiresAt) {
       if (revoked.size >= MAX_SESSIONS)
         throw new FwaError('FWA_STORE_UNAVAILABLE', 'the list of ended sessions is full')
       const until = expiresAt + KEPT_LONGER
       touch(() => store.insert(sid, until))
-      revoked.set(sid, until)
+      learn(sid, until)
     },
     storeIsUp: () => isUp,
     close() {

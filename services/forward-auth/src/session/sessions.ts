@@ -37,14 +37,24 @@ export function createSessions(deps: SessionDeps): Sessions {
     return reader
   }
 
+  /** A long list is slow to search, and between most checks nobody has signed out. */
+  function isRevoked(known: Known): boolean {
+    const learned = revocations.learned()
+    if (known.unrevokedAt === learned) return false
+    if (revocations.has(known.session.sid)) return true
+    known.unrevokedAt = learned
+    return false
+  }
+
   function verify(portal: Portal, token: string): Session | undefined {
-    const session = currentReader().read(token)
+    const known = currentReader().read(token)
+    if (!known) return undefined
+    const { session } = known
     const holds =
-      session !== undefined &&
       session.portal === portal.name &&
       clock.now() < session.expiresAt &&
       portal.providers.has(session.profile.provider) &&
-      !revocations.has(session.sid)
+      !isRevoked(known)
     return holds ? session : undefined
   }
 
@@ -72,11 +82,17 @@ export function createSessions(deps: SessionDeps): Sessions {
   }
 }
 
+interface Known {
+  readonly session: Session
+  /** What `Revocations.learned` said when the session was last looked for there. */
+  unrevokedAt: number
+}
+
 /** Reads tokens with one set of keys and portals. */
 interface Reader {
   isOf(keys: Keys, portals: ReadonlyMap<string, Portal>): boolean
   /** The session of a token that is ours, whether or not it still holds. */
-  read(token: string): Session | undefined
+  read(token: string): Known | undefined
 }
 
 function createReader(
@@ -94,7 +110,10 @@ function createReader(
       localSource({ issuer, audience: [site.domain], typ: SESSION_TYPE, keys: keys.session.all }),
     ),
     clock.now,
-    (caller, token) => readSession(token, portalOf.get(caller.issuer) ?? '', caller),
+    (caller, token): Known => {
+      const session = readSession(token, portalOf.get(caller.issuer) ?? '', caller)
+      return { session, unrevokedAt: -1 }
+    },
   )
 
   return {
@@ -102,7 +121,7 @@ function createReader(
     read(token) {
       try {
         // Local keys: never a promise.
-        return verify(token) as Session
+        return verify(token) as Known
       } catch {
         return undefined
       }

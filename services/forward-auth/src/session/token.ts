@@ -42,10 +42,11 @@ export function signSession(
  * @throws ProfileError PROFILE_…; TypeError: the token is signed but was not made by signSession
  */
 export function readSession(token: string, portal: string, caller: TokenCaller): Session {
-  const { sid, aud, iat, exp, gatehouse_provider: provider, ...person } = caller.claims
+  const { gatehouse_provider: provider, ...claims } = caller.claims
+  const { sid, aud, iat, exp } = claims
   if (typeof sid !== 'string' || typeof aud !== 'string' || typeof provider !== 'string')
     throw new TypeError('not a session token')
-  const profile = fromClaims(provider, person)
+  const profile = fromClaims(provider, claims)
   Object.freeze(profile.claims)
   return Object.freeze({
     sid,

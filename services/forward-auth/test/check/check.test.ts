@@ -215,9 +215,10 @@ t.test('headers of presets and lists', async (t) => {
     const {
       'cache-control': cache,
       'content-type': type,
+      'content-length': length,
       ...identity
     } = identityHeaders(portal({ headers, ...rest }), who)
-    t.same([cache, type], ['no-store', 'text/plain; charset=utf-8'])
+    t.same([cache, type, length], ['no-store', 'text/plain; charset=utf-8', '3'])
     return identity
   }
   t.strictSame(of('default', ada), {

@@ -23,15 +23,19 @@ export interface ProcessOptions {
   /** Where it may leave files. */
   readonly folder: string
   readonly port: number
+  readonly env?: Readonly<Record<string, string>>
 }
 
-/** Starts a server that goes with the test, and waits until it listens. */
+/** Starts a server that goes with the test, and waits until it listens. `output` is what it has printed so far. */
 export async function startProcess(
   t: Test,
-  { command, args, folder, port }: ProcessOptions,
-): Promise<void> {
-  const env = { ...process.env, HOME: folder, XDG_CONFIG_HOME: folder, XDG_DATA_HOME: folder }
-  const child = spawn(command, args, { env, stdio: ['ignore', 'pipe', 'pipe'] })
+  { command, args, folder, port, env }: ProcessOptions,
+): Promise<{ output(): string }> {
+  const home = { HOME: folder, XDG_CONFIG_HOME: folder, XDG_DATA_HOME: folder }
+  const child = spawn(command, args, {
+    env: { ...process.env, ...home, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
   let output = ''
   child.stdout.on('data', (chunk) => (output += chunk))
   child.stderr.on('data', (chunk) => (output += chunk))
@@ -42,7 +46,7 @@ export async function startProcess(
   })
   for (const start = Date.now(); Date.now() - start < PATIENCE; await setTimeout(PAUSE)) {
     if (child.exitCode !== null) break
-    if (await listens(port)) return
+    if (await listens(port)) return { output: () => output }
   }
   throw new Error(`${command} does not listen:\n${output}`)
 }

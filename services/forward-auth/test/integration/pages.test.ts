@@ -1,8 +1,8 @@
+import { sendPage } from '@gatehouse/service-kit'
 import axe from 'axe-core'
 import Fastify from 'fastify'
 import type { Page as Tab } from 'playwright-core'
 import t from 'tap'
-import { sendPage } from '../../src/routes/page.ts'
 import { choices, portal, samples } from '../pages/samples.ts'
 import { launchChromium } from './chromium.ts'
 

@@ -1,9 +1,9 @@
 import type { Profile } from '@gatehouse/profile'
+import type { Page } from '@gatehouse/service-kit'
 import {
   type Choice,
   errorPage,
   logoutPage,
-  type Page,
   type PagePortal,
   providerDownPage,
   refusedPage,

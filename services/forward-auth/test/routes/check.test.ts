@@ -104,6 +104,18 @@ t.test('HEAD answers as GET does', async (t) => {
   }
 })
 
+t.test('each answer leaves one line in the log', async (t) => {
+  const { app, check, signIn, log } = await startApp(t, yamlOf(PORTALS))
+  const ada = { Cookie: signIn('main') }
+  for (const headers of [ada, {}, { ...BROWSER, ...ada }, BROWSER]) await check(TRAEFIK, headers)
+  await app.close()
+  const lines = log.filter(({ msg }) => msg === 'request')
+  t.strictSame(
+    lines.map(({ status, path }) => [status, path]),
+    [200, 401, 200, 303].map((status) => [status, '/portals/main']),
+  )
+})
+
 t.test('policies and conditions of the route', async (t) => {
   const table: [shape: Shape, query: string, ada: number, bob: number][] = [
     [TRAEFIK, '?policy=admin', 200, 403],

@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { type OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
@@ -62,6 +63,39 @@ t.test('attack 9: requests that no client library would write', async (t) => {
   ]
   for (const [what, status, lines, body] of table)
     t.equal(statusOf(await send(lines, body)), status, what)
+})
+
+t.test('an identity that Node does not send denies', async (t) => {
+  const { send, cookie } = await start(t)
+  const { writeHead } = ServerResponse.prototype
+  t.intercept(ServerResponse.prototype, 'writeHead', {
+    value(this: ServerResponse, status: number, headers: OutgoingHttpHeaders) {
+      const sent = status === 200 ? { ...headers, 'x-refused': '\n' } : headers
+      return writeHead.call(this, status, sent)
+    },
+  })
+  const answer = await send([CHECK, ...FORWARDED, cookie])
+  t.equal(statusOf(answer), 500)
+  t.notMatch(answer, /x-forwarded-user/i)
+})
+
+t.test('answers to one connection stay apart, bodies or none', async (t) => {
+  const { send, cookie } = await start(t)
+  const requests: [method: string, lines: string[], body: string][] = [
+    ['HEAD', [], ''],
+    ['POST', ['Content-Length: 5'], 'hello'],
+    ['PUT', ['Transfer-Encoding: chunked'], '5\r\nhello\r\n0\r\n\r\n'],
+    ['DELETE', ['If-None-Match: *', 'Range: bytes=0-0'], ''],
+  ]
+  const before = requests.map(
+    ([method, lines, body]) =>
+      `${[`${method} /portals/main HTTP/1.1`, ...FORWARDED, cookie, ...lines, '', ''].join('\r\n')}${body}`,
+  )
+  const answers = await send([`${before.join('')}${CHECK}`, ...FORWARDED, cookie])
+  t.strictSame(
+    answers.split(/^(?=HTTP)/m).map((answer) => [statusOf(answer), answer.split('\r\n\r\n')[1]]),
+    [[200, ''], ...Array.from({ length: 4 }, () => [200, 'OK\n'])],
+  )
 })
 
 t.test('attack 17: no alias hides behind more headers than are read', async (t) => {
