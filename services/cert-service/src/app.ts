@@ -3,6 +3,7 @@ import {
   appOptions,
   health,
   type Metrics,
+  type OpenTelemetry,
   openapi,
   problems,
   requestTelemetry,
@@ -17,7 +18,10 @@ import type { Logger } from './log.ts'
 import { caRoutes } from './routes/ca.ts'
 import { certificateRoutes } from './routes/certificate.ts'
 import { certificatesRoute } from './routes/certificates.ts'
+import { challengeRoute } from './routes/challenge.ts'
+import { inventoryProblem, inventoryRoutes } from './routes/inventory.ts'
 import { orderRoute } from './routes/orders.ts'
+import { proxyRoutes } from './routes/proxy.ts'
 import { renewRoute } from './routes/renew.ts'
 import { revokeRoute } from './routes/revoke.ts'
 import type { Service } from './service.ts'
@@ -30,6 +34,7 @@ export interface AppDeps {
   readonly service: Service
   readonly log: Logger
   readonly metrics?: Metrics
+  readonly traceRequests?: OpenTelemetry['traceRequests'] | undefined
   /** What it serves HTTPS with; absent: HTTP. */
   readonly tls?: TlsCredentials
 }
@@ -39,10 +44,10 @@ export async function buildApp(
   config: Pick<CertServiceConfig, 'auth'>,
   deps: AppDeps,
 ): Promise<FastifyInstance> {
-  const { service, log, metrics } = deps
+  const { service, log, metrics, traceRequests } = deps
   const app = createServer(deps)
-  await app.register(requestTelemetry, { ...(metrics && { metrics }) })
-  await app.register(problems, { statusOf: STATUS_OF })
+  await app.register(requestTelemetry, { ...(metrics && { metrics }), traceRequests })
+  await app.register(problems, { statusOf: STATUS_OF, page: inventoryProblem })
   await app.register(auth, { ...pluginOptionsOf(config.auth), now: service.clock.now, log })
   await app.register(openapi, {
     title: 'Gatehouse cert-service',
@@ -62,7 +67,9 @@ export async function buildApp(
     revokeRoute,
     orderRoute,
     certificatesRoute,
+    proxyRoutes,
     caRoutes,
+    inventoryRoutes,
   ])
     await app.register(routes, { service })
   app.addHook('preClose', async () => service.drain())
@@ -76,6 +83,7 @@ export async function buildPlainApp({ service, log }: AppDeps): Promise<FastifyI
   await app.register(requestTelemetry, {})
   await app.register(problems, { statusOf: STATUS_OF })
   await app.register(caRoutes, { service })
+  await app.register(challengeRoute, { service })
   return app
 }
 

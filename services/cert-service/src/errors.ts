@@ -1,3 +1,5 @@
+import { ACME_ERRORS } from '@gatehouse/acme'
+
 interface ErrorRow {
   readonly status: number
   readonly title: string
@@ -16,6 +18,11 @@ export const CERT_ERRORS = {
     title: 'Too much at once',
     action: 'Try again after the given time; certificates that are held are still answered.',
   },
+  CERT_CHALLENGE_UNKNOWN: {
+    status: 404,
+    title: 'No such challenge',
+    action: 'Nothing, unless a CA asked: then see which host answers for the name.',
+  },
   CERT_CRL_UNKNOWN: {
     status: 404,
     title: 'No such revocation list',
@@ -31,6 +38,12 @@ export const CERT_ERRORS = {
     title: 'File not written',
     action: 'Look at the folder, its permissions and the room on its disk, then try again.',
   },
+  CERT_ISSUER_ABSENT: {
+    status: 409,
+    title: 'No such issuer',
+    action:
+      'Name an issuer of the configuration; to revoke at its CA, add it again, or delete the certificate instead.',
+  },
   CERT_ISSUE_FAILED: {
     status: 503,
     title: 'Certificate could not be issued',
@@ -40,6 +53,11 @@ export const CERT_ERRORS = {
     status: 400,
     title: 'Key type and request disagree',
     action: 'Leave `keyType` out where a `csr` is sent: its key is what it is.',
+  },
+  CERT_KEY_UNRESTRICTED: {
+    status: 403,
+    title: 'Key not limited to names',
+    action: 'Give the proxy a key of its own, whose `domains` are the names that it serves.',
   },
   CERT_MASTER_KEY_EXPOSED: {
     status: 500,
@@ -73,6 +91,12 @@ export const CERT_ERRORS = {
     title: 'Name not allowed',
     action: 'Ask for a name that the key, claim or rule of this caller grants.',
   },
+  CERT_NOTHING_HELD: {
+    status: 503,
+    title: 'No certificate for this proxy yet',
+    action:
+      'List its names under `certificates`, or ask for each once; the `domains` of its key must hold every name of a certificate.',
+  },
   CERT_NOT_FOUND: {
     status: 404,
     title: 'No such certificate',
@@ -87,6 +111,17 @@ export const CERT_ERRORS = {
     status: 404,
     title: 'No such order',
     action: 'Use the `id` of a 202 answer; finished orders are kept for a while only.',
+  },
+  CERT_ORIGIN_FOREIGN: {
+    status: 403,
+    title: 'Form of another site',
+    action: 'Open the page over HTTPS; a proxy in front passes the Host header on as it came.',
+  },
+  CERT_RATE_LIMITED: {
+    status: 429,
+    title: 'Limit of the CA used up',
+    action:
+      'Wait: it is ordered at the given time by itself. One certificate for several names, or a wildcard, takes less of the limit.',
   },
   CERT_RENEW_TOO_SOON: {
     status: 429,
@@ -103,6 +138,11 @@ export const CERT_ERRORS = {
     status: 500,
     title: 'Sealed key cannot be opened',
     action: 'The store was changed by something else: restore a backup.',
+  },
+  CERT_SIGN_IN_LIMITED: {
+    status: 429,
+    title: 'Too many keys that are not valid',
+    action: 'Wait for the given time, then enter one of the configured keys.',
   },
   CERT_STORE_CORRUPT: {
     status: 503,
@@ -135,10 +175,21 @@ export const CERT_ERRORS = {
     action:
       'Nothing was lost. Look at the disk and the permissions of the data folder, then try again.',
   },
+  CERT_TERMS_NOT_AGREED: {
+    status: 503,
+    title: 'Terms of the CA not agreed to',
+    action: 'Read the terms of service of the CA, then set `agreeToTerms: true` at its issuer.',
+  },
 } as const satisfies Record<`CERT_${string}`, ErrorRow>
 
-/** The status of every error that may be told to a client, those of the PKI package too. */
+/** The status of every error that may be told to a client, those of the packages too. */
 export const STATUS_OF: Readonly<Record<string, number>> = {
+  ...Object.fromEntries(Object.keys(ACME_ERRORS).map((code) => [code, 502])),
+  ACME_BAD_REVOCATION_REASON: 400,
+  ACME_RATE_LIMITED: 503,
+  ACME_SERVER_INTERNAL: 503,
+  ACME_TIMEOUT: 503,
+  ACME_UNREACHABLE: 503,
   ...Object.fromEntries(Object.entries(CERT_ERRORS).map(([code, { status }]) => [code, status])),
   PKI_NAME_INVALID: 400,
   PKI_CSR_INVALID: 400,

@@ -10,7 +10,7 @@ import {
 import { loadCertConfig } from './config/load.ts'
 import type { CertServiceConfig } from './config/schema.ts'
 
-const HELP = `gatehouse-certs: TLS certificates over HTTP, from an embedded private CA
+const HELP = `gatehouse-certs: TLS certificates over HTTP, from an embedded private CA and from ACME CAs
 
   gatehouse-certs serve                 run the service
   gatehouse-certs check-config          read the configuration and report its faults
@@ -19,6 +19,7 @@ const HELP = `gatehouse-certs: TLS certificates over HTTP, from an embedded priv
   gatehouse-certs restore FILE          put a backup into an empty data folder
   gatehouse-certs rekey                 replace the master key
   gatehouse-certs ca detach-root FILE   move the root's key into FILE, to be kept offline
+  gatehouse-certs acme rollover ISSUER  give the ACME account of an issuer another key
 
   --config FILE   configuration (else $GATEHOUSE_CONFIG, config.yaml,
                   /etc/gatehouse/cert-service/config.yaml)
@@ -28,7 +29,7 @@ const HELP = `gatehouse-certs: TLS certificates over HTTP, from an embedded priv
 async function main(args: string[]): Promise<void> {
   const { words, config: flag, help } = readCommandLine(args)
   if (help) return write(HELP)
-  const [command, file] = readCommand(words)
+  const [command, argument] = readCommand(words)
   const { env } = process
   const name = 'cert-service'
   const path = await locateConfig({ env, name, ...(flag !== undefined && { flag }) })
@@ -36,16 +37,16 @@ async function main(args: string[]): Promise<void> {
   const loaded = await load()
 
   if (command === 'check-config') return write(`${path} is valid\n`)
-  if (command !== 'serve') return run(command, file, loaded.value)
+  if (command !== 'serve') return run(command, argument, loaded.value)
   const { serve } = await import('./cli/serve.ts')
   const log = createLogger({ ...loaded.value.log, name })
-  await serve({ loaded, log, load })
+  await serve({ loaded, log, env, load })
 }
 
 /** The commands that do one thing and end. */
 async function run(
   command: Exclude<Command, 'serve' | 'check-config'>,
-  file: string,
+  argument: string,
   config: CertServiceConfig,
 ): Promise<void> {
   const { path: folder, masterKeyFile } = config.storage
@@ -55,33 +56,38 @@ async function run(
     write('ready\n')
   } else if (command === 'backup') {
     const { backup } = await import('./cli/backup.ts')
-    await backup({ folder, file })
-    write(`${file} holds a copy of the store; keep ${masterKeyFile} apart from it\n`)
+    await backup({ folder, file: argument })
+    write(`${argument} holds a copy of the store; keep ${masterKeyFile} apart from it\n`)
   } else if (command === 'restore') {
     const { restore } = await import('./cli/restore.ts')
-    await restore({ folder, file })
-    write(`${folder} holds what was in ${file}\n`)
+    await restore({ folder, file: argument })
+    write(`${folder} holds what was in ${argument}\n`)
   } else if (command === 'rekey') {
     const { rekey } = await import('./cli/rekey.ts')
     await rekey({ folder, masterKeyFile })
     write(`${masterKeyFile} is a new key; the old one opens nothing any more\n`)
+  } else if (command === 'acme rollover') {
+    const { rollover } = await import('./cli/rollover.ts')
+    await rollover({ folder, masterKeyFile, issuers: config.issuers, name: argument })
+    write(`the account of ${argument} has a new key; the old one signs nothing any more\n`)
   } else {
     const { detachRoot } = await import('./cli/detach-root.ts')
-    await detachRoot({ folder, masterKeyFile, file })
-    write(`${file} holds the key of the root now, and the store no longer\n`)
+    await detachRoot({ folder, masterKeyFile, file: argument })
+    write(`${argument} holds the key of the root now, and the store no longer\n`)
   }
 }
 
 const COMMANDS = ['serve', 'check-config', 'healthcheck', 'rekey'] as const
-const FILE_COMMANDS = ['backup', 'restore', 'ca detach-root'] as const
-type Command = (typeof COMMANDS)[number] | (typeof FILE_COMMANDS)[number]
+/** With one argument: a file, or an issuer. */
+const COMMANDS_WITH_ONE = ['backup', 'restore', 'ca detach-root', 'acme rollover'] as const
+type Command = (typeof COMMANDS)[number] | (typeof COMMANDS_WITH_ONE)[number]
 
-function readCommand(words: readonly string[]): [command: Command, file: string] {
+function readCommand(words: readonly string[]): [command: Command, argument: string] {
   const text = words.join(' ')
   const plain = COMMANDS.find((command) => command === text)
   if (plain) return [plain, '']
-  const withFile = FILE_COMMANDS.find((command) => words.slice(0, -1).join(' ') === command)
-  if (withFile) return [withFile, words.at(-1) ?? '']
+  const withOne = COMMANDS_WITH_ONE.find((command) => words.slice(0, -1).join(' ') === command)
+  if (withOne) return [withOne, words.at(-1) ?? '']
   return refuseCommand(words, HELP)
 }
 

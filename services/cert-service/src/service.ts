@@ -1,14 +1,23 @@
+import type { ChallengeStore } from '@gatehouse/acme'
 import { parseNameRule } from '@gatehouse/pki'
 import type { Clock, Metrics } from '@gatehouse/service-kit'
 import { type Audit, createAudit } from './audit.ts'
 import { domainsClaimOf, takesTokens } from './config/auth.ts'
 import type { CertServiceConfig } from './config/schema.ts'
+import { openWebhook } from './events/webhook.ts'
+import { createDryRun, type DryRunner } from './issuance/dry-run.ts'
+import type { Events } from './issuance/events.ts'
 import { createHoldings, type Holdings } from './issuance/holdings.ts'
 import { createIssuance, type Issuance } from './issuance/obtain.ts'
+import { checkRenewalWindows } from './issuance/renewal-windows.ts'
 import { type CertificateRequest, parseRequest } from './issuance/request.ts'
 import { renewDue } from './issuance/scheduler.ts'
+import { createChallengeStore } from './issuers/acme/challenges.ts'
+import { type AcmeDeps, openAcmeIssuers } from './issuers/acme/open.ts'
 import { type Ca, openCa } from './issuers/ca.ts'
 import type { Issuer } from './issuers/issuer.ts'
+import { createIssuers, type Issuers } from './issuers/issuers.ts'
+import { type Ledger, openLedger } from './limits/ledger.ts'
 import { createCertMetrics } from './metrics.ts'
 import { createPolicy, isOpenToTokens, type Policy } from './policy.ts'
 import { repeat } from './repeat.ts'
@@ -19,7 +28,8 @@ import type { Store } from './store/store.ts'
 const SECOND = 1_000
 const CHECK_STORE_EVERY = 5 * SECOND
 const RENEW_EVERY = 30 * SECOND
-const UPKEEP_EVERY = 3_600 * SECOND
+const HOUR = 3_600 * SECOND
+const UPKEEP_EVERY = HOUR
 
 /** Everything of cert-service but HTTP. */
 export interface Service {
@@ -27,8 +37,13 @@ export interface Service {
   readonly audit: Audit
   readonly holdings: Holdings
   readonly issuance: Issuance
-  readonly issuer: Issuer
+  readonly issuers: Issuers
   readonly ca: Ca
+  /** Answers to the challenges of CAs. */
+  readonly challenges: ChallengeStore
+  /** What is left of the limits of CAs. */
+  readonly ledger: Ledger
+  readonly dryRun: DryRunner
   readonly clock: Clock
   policy(): Policy
   readiness(): { ready: boolean; reason?: 'draining' | 'store'; degraded: readonly string[] }
@@ -50,8 +65,12 @@ export interface ServiceDeps {
   random?(): number
   /** Default: SQLite in `storage.path`. */
   openStore?: typeof openStore
-  /** Default: the embedded CA. */
+  /** The one that signs what no configured issuer does; default: the embedded CA. */
   issuer?(ca: Ca): Issuer
+  /** Default: nobody. */
+  readonly events?: Events
+  /** Default: by its type. */
+  readonly createSolver?: AcmeDeps['createSolver']
 }
 
 interface Log {
@@ -86,21 +105,45 @@ async function assemble(
   const keyring = await openKeyring({ masterKeyFile, folder, store })
   const permitted = config.ca.permitted.map(parseNameRule)
   const ca = await openCa({ ...config.ca, permitted }, { store, keyring, now })
-  const issuer = deps.issuer?.(ca) ?? ca
+  const challenges = createChallengeStore(store, clock)
+  const ledger = await openLedger({ issuers: config.issuers, store, now, log })
+  const acme = await openAcmeIssuers(config.issuers, {
+    store,
+    keyring,
+    challenges,
+    limits: {
+      ...ledger,
+      ordered(order) {
+        metrics.ordered(order.issuer)
+        ledger.ordered(order)
+      },
+    },
+    clock,
+    log,
+    createSolver: deps.createSolver,
+  })
+  const issuers = createIssuers(acme.issuers, deps.issuer?.(ca) ?? ca)
   const audit = createAudit({ store, clock, log })
   const holdings = createHoldings({ store, keyring, now })
   const metrics = createCertMetrics(deps.metrics, {
+    issuers: config.issuers.map(({ name }) => name),
+    now,
     flights: () => issuance.flights.size,
+    // What else is measured is of most use while the store is not.
+    endings: (limit) => store.listEnding(limit).catch(() => ({ soonest: [], total: 0 })),
     intermediateEnds: () => ca.intermediate().info.notAfter,
   })
+  const { webhook: hook } = config.events
+  const webhook = hook && (await openWebhook(hook, { store, clock, log }))
   const { wait } = config.issuance
   const issuance = createIssuance({
     store,
     keyring,
     holdings,
-    issuer,
+    issuers,
     audit,
     metrics,
+    events: deps.events ?? webhook ?? { emit() {} },
     clock,
     log,
     wait,
@@ -108,7 +151,7 @@ async function assemble(
   })
 
   let policy = policyOf(config, log)
-  let configured = await configuredOf(config, issuer)
+  let configured = await configuredOf(config, issuers)
   let storeIsUp = true
   let draining = false
   let loops: readonly { stop(): Promise<void> }[] = []
@@ -126,8 +169,14 @@ async function assemble(
       log.warn({ degraded: name }, 'the CA needs its operator: see the guide of the embedded CA')
     const { audit: rows, storage } = config
     const ended = now() - storage.retention
-    const before = { audit: now() - rows.retention, certificates: ended, orders: ended }
+    const before = {
+      audit: now() - rows.retention,
+      certificates: ended,
+      orders: ended,
+      challenges: now() - HOUR,
+    }
     while ((await store.prune(before)) > 0);
+    await Promise.all([ledger.prune(), webhook?.prune()])
   }
 
   return {
@@ -135,12 +184,15 @@ async function assemble(
     audit,
     holdings,
     issuance,
-    issuer,
+    issuers,
     ca,
+    challenges,
+    ledger,
+    dryRun: createDryRun({ issuance, store, ledger }),
     clock,
     policy: () => policy,
     readiness() {
-      const degraded = ca.degraded()
+      const degraded = [...ca.degraded(), ...issuers.degraded()]
       if (draining) return { ready: false, reason: 'draining', degraded }
       return storeIsUp ? { ready: true, degraded } : { ready: false, reason: 'store', degraded }
     },
@@ -150,15 +202,19 @@ async function assemble(
         await issuance.resume()
         await renewDue(configured, { store, holdings, issuance, clock, log })
       }
+      const checkWindows = () =>
+        checkRenewalWindows({ store, holdings, issuers, clock, log, random })
       loops = [
         repeat(clock, CHECK_STORE_EVERY, checkStore, failed('store check failed')),
         repeat(clock, RENEW_EVERY, renew, failed('renewing failed')),
+        repeat(clock, RENEW_EVERY, checkWindows, failed('asking when to renew failed')),
         repeat(clock, UPKEEP_EVERY, upkeep, failed('upkeep failed')),
       ]
+      webhook?.start()
     },
     async reload(changed) {
+      configured = await configuredOf(changed, issuers)
       policy = policyOf(changed, log)
-      configured = await configuredOf(changed, issuer)
     },
     drain() {
       draining = true
@@ -166,6 +222,8 @@ async function assemble(
     async close() {
       await Promise.all(loops.map((loop) => loop.stop()))
       await issuance.close()
+      await webhook?.close()
+      await acme.close()
       await audit.close()
       await store.close()
     },
@@ -181,11 +239,11 @@ function policyOf({ auth, rules }: CertServiceConfig, log: Log): Policy {
 
 async function configuredOf(
   { certificates }: CertServiceConfig,
-  issuer: Issuer,
+  issuers: Issuers,
 ): Promise<readonly CertificateRequest[]> {
   return Promise.all(
     certificates.map(({ names: [domain = '', ...names], keyType }) =>
-      parseRequest({ domain, names, keyType }, issuer),
+      parseRequest({ domain, names, keyType }, issuers),
     ),
   )
 }

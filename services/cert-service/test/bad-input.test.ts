@@ -211,7 +211,6 @@ const BAD: readonly Bad[] = [
   method('DELETE', '/api/certificates'),
   method('POST', '/ca/root.pem'),
   method('POST', '/healthz'),
-  path('/'),
   path('/api'),
   path('/api/certificate/a.test/key'),
   { ...path('/api/certificate/'), status: 400, code: 'FST_ERR_VALIDATION', pointer: '/domain' },

@@ -1,10 +1,11 @@
-import { writeFile } from 'node:fs/promises'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { ConfigError } from '@gatehouse/service-kit'
 import t, { type Test } from 'tap'
 import { stringify } from 'yaml'
 import { loadCertConfig } from '../src/config/load.ts'
 
+const EXAMPLES = join(import.meta.dirname, '../../../examples/acme')
 const psk = { auth: { psk: { key: 'a-key-of-sixteen-or-more' } } }
 const issuer = (issuerUrl: string) => ({ issuerUrl, audience: 'certs' })
 
@@ -110,5 +111,17 @@ t.test('faults are told with their place, and never the value of a secret', asyn
       `${why}: ${error?.message}`,
     )
     t.notOk(error?.message.includes('a-key-of-sixteen'))
+  }
+})
+
+t.test('the examples are whole, but for their secrets', async (t) => {
+  for (const name of await readdir(EXAMPLES)) {
+    const folder = t.testdir({ secret: 's'.repeat(64) })
+    const text = await readFile(join(EXAMPLES, name), 'utf8')
+    const file = join(folder, name)
+    await writeFile(file, text.replace(/(?<!masterKeyFile: )\/etc\S+$/gm, join(folder, 'secret')))
+    const { value, secretFiles } = await loadCertConfig(file, {})
+    t.equal(value.issuers[0]?.directory, 'letsencrypt-staging', name)
+    t.equal(secretFiles.length, 1, 'those of callers and of DNS')
   }
 })

@@ -2,11 +2,14 @@ import { relative } from 'node:path'
 import { checkAuthOptions } from '@gatehouse/auth-core'
 import { compileRules, parseName, parseNameRule } from '@gatehouse/pki'
 import { pluginOptionsOf } from './auth.ts'
+import { checkEvents } from './check-events.ts'
+import { checkIssuers, issuerFor, provableName } from './check-issuers.ts'
+import { checkLimits } from './check-limits.ts'
 import type { CertServiceConfig } from './schema.ts'
 
 const HOUR = 3_600_000
 
-interface Fault {
+export interface Fault {
   /** JSON pointer. */
   readonly path: string
   readonly message: string
@@ -19,6 +22,9 @@ export function checkConfig(config: CertServiceConfig): readonly Fault[] {
     ...checkRules(config),
     ...checkNames(config),
     ...checkCa(config),
+    ...checkIssuers(config),
+    ...checkLimits(config),
+    ...checkEvents(config),
     ...checkOwnTls(config),
     ...checkStorage(config),
   ]
@@ -54,10 +60,14 @@ function checkRules({ auth, rules }: CertServiceConfig): Fault[] {
   })
 }
 
-function checkNames({ server, certificates, ca }: CertServiceConfig): Fault[] {
-  const listed = certificates.flatMap(({ names }, index) =>
-    faultsOf(names, `/certificates/${index}/names`, (text) => permittedName(text, ca.permitted)),
-  )
+function checkNames(config: CertServiceConfig): Fault[] {
+  const { server, certificates, ca } = config
+  const listed = certificates.flatMap(({ names }, index) => {
+    const issuer = issuerFor(names, config)
+    return faultsOf(names, `/certificates/${index}/names`, (text) =>
+      issuer ? provableName(text, issuer) : permittedName(text, ca.permitted),
+    )
+  })
   return [...faultsOf(server.names, '/server/names', parseName), ...listed]
 }
 

@@ -3,6 +3,8 @@ import { KEY_TYPES } from '@gatehouse/pki'
 import { type ConfigOf, Duration, FilePath } from '@gatehouse/service-kit'
 import { Type } from 'typebox'
 import { RIGHTS } from '../policy.ts'
+import { EventsSchema } from './events.ts'
+import { IssuerSchema } from './issuers.ts'
 
 const Host = (description: string, fallback: string) =>
   Type.String({ minLength: 1, default: fallback, description })
@@ -48,7 +50,10 @@ const ServerSchema = Type.Object({
         host: Host('Address to listen on.', '127.0.0.1'),
         port: Port('Port to listen on.'),
       },
-      { description: 'A second listener, plain HTTP, that serves `/ca/*` and nothing else.' },
+      {
+        description:
+          'A second listener, plain HTTP: `/ca/*` and the answers to http-01 challenges, nothing else.',
+      },
     ),
   ),
 })
@@ -182,7 +187,9 @@ const CertificateSchema = Type.Object({
     maxItems: 100,
     description: 'Names of the certificate.',
   }),
-  keyType: Choice([...KEY_TYPES], { default: 'p256', description: 'Kind of its key.' }),
+  keyType: Type.Optional(
+    Choice([...KEY_TYPES], { description: 'Kind of its key; that of its issuer, else `p256`.' }),
+  ),
 })
 
 /** The configuration file of cert-service. */
@@ -197,6 +204,11 @@ export const CertServiceSchema = Type.Object({
     description: 'What callers may have, beside their key’s `domains` and the `domainsClaim`.',
   }),
   ca: CaSchema,
+  issuers: Type.Array(IssuerSchema, {
+    default: [],
+    maxItems: 32,
+    description: 'CAs beside the embedded one; the first that holds every name issues.',
+  }),
   certificates: Type.Array(CertificateSchema, {
     default: [],
     description: 'Certificates that are issued at start and kept renewed, asked for or not.',
@@ -207,6 +219,7 @@ export const CertServiceSchema = Type.Object({
       description: 'How long a caller is made to wait before it gets an order instead.',
     }),
   }),
+  events: EventsSchema,
   audit: Type.Object({
     retention: Duration({ default: '90d', description: 'How long audit rows are kept.' }),
   }),

@@ -7,7 +7,11 @@ export interface Held {
   readonly record: CertificateRecord
   /** Lower-case hexadecimal SHA-256 of the certificate. */
   readonly fingerprint256: string
-  /** The certificate as one PEM bundle: leaf, intermediates, and the key if we hold it. */
+  /** Leaf and intermediates in PEM. */
+  readonly chain: string
+  /** PKCS#8 in PEM; empty where the caller holds the key. */
+  readonly privateKey: string
+  /** Both in one. */
   readonly pem: string
   /** The body of an answer about `domain`, one of the certificate's names. */
   json(domain: string, cached: boolean): string
@@ -38,6 +42,8 @@ export function hold(record: CertificateRecord, key: Uint8Array | undefined): He
   return {
     record,
     fingerprint256,
+    chain,
+    privateKey,
     pem: chain + privateKey,
     json(domain, cached) {
       if (!cached || domain !== first) return json(domain, cached)

@@ -1,13 +1,16 @@
+import { AcmeError, type AcmeErrorCode } from '@gatehouse/acme'
 import { PkiError } from '@gatehouse/pki'
-import { CertError } from '../errors.ts'
+import { CertError, type CertErrorCode } from '../errors.ts'
 import type { Order } from '../store/store.ts'
 import { type Flight, orderOf } from './flights.ts'
 import { backoff } from './renewal.ts'
 
+const DAY = 86_400_000
+
 /**
  * Refuses what failed and is not to be tried again yet.
  *
- * @throws CertError `CERT_ISSUE_FAILED`
+ * @throws CertError `CERT_ISSUE_FAILED`, `CERT_RATE_LIMITED`
  */
 export function refuseTooEarly(order: Order | undefined, now: number): void {
   if (order?.status !== 'failed' || order.nextTryAt === null || order.nextTryAt <= now) return
@@ -16,22 +19,53 @@ export function refuseTooEarly(order: Order | undefined, now: number): void {
 
 /** The order of a flight that failed: what went wrong, and when to try again. */
 export function failedOrder(flight: Flight, error: unknown, now: number): Order {
-  const failures = flight.failures + 1
+  const failures = countFailures(flight, error)
   const lastError = isTold(error)
     ? { code: error.code, detail: error.message }
     : { code: 'INTERNAL', detail: 'an internal error; the log has the cause' }
-  const nextTryAt = now + backoff(failures)
+  const nextTryAt = now + Math.max(backoff(failures), demandedWait(error))
   return { ...orderOf(flight), status: 'failed', failures, lastError, nextTryAt }
 }
 
 /** What callers are told of a failed order. */
 export function issueFailed(order: Order, now: number, cause?: unknown): CertError {
-  const detail = `${order.names[0]} could not be issued: ${order.lastError?.detail}`
+  const { lastError } = order
+  const detail = `${order.names[0]} could not be issued: ${lastError?.detail}`
   const retryAfter = Math.ceil(((order.nextTryAt ?? now) - now) / 1000)
-  return new CertError('CERT_ISSUE_FAILED', detail, { cause, retryAfter })
+  const code = lastError?.code === 'CERT_RATE_LIMITED' ? lastError.code : 'CERT_ISSUE_FAILED'
+  return new CertError(code, detail, { cause, retryAfter })
+}
+
+/** Nobody refused the names, and no budget of the CA was spent. */
+const PASSING: readonly (AcmeErrorCode | CertErrorCode)[] = [
+  'ACME_ANSWER_INVALID',
+  'ACME_BAD_NONCE',
+  'ACME_RATE_LIMITED',
+  'ACME_SERVER_INTERNAL',
+  'ACME_TIMEOUT',
+  'ACME_UNREACHABLE',
+  'CERT_BUSY',
+  'CERT_RATE_LIMITED',
+  'CERT_TERMS_NOT_AGREED',
+]
+
+/**
+ * How many failures count. Of trouble that passes, or that leaves the order open at the CA, only the
+ * first two do: after an outage of hours a certificate must not wait for another day.
+ */
+function countFailures({ failures, kept }: Flight, error: unknown): number {
+  const isPassing = isTold(error) && PASSING.some((code) => code === error.code)
+  return isPassing || kept ? Math.max(failures, Math.min(failures + 1, 2)) : failures + 1
+}
+
+/** Milliseconds that the CA, or what is known of its limits, asks to wait. */
+function demandedWait(error: unknown): number {
+  if (error instanceof CertError) return (error.retryAfter ?? 0) * 1000
+  if (!(error instanceof AcmeError)) return 0
+  return Math.max(error.retryAfterMs ?? 0, error.code === 'ACME_PAUSED' ? DAY : 0)
 }
 
 /** Whether an error is one of ours, whose words are fit for callers. */
-function isTold(error: unknown): error is PkiError | CertError {
-  return error instanceof PkiError || error instanceof CertError
+function isTold(error: unknown): error is PkiError | CertError | AcmeError {
+  return error instanceof PkiError || error instanceof CertError || error instanceof AcmeError
 }

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { CertError } from '../errors.ts'
-import type { Order } from '../store/store.ts'
+import type { Kept, Order } from '../store/store.ts'
 import type { Held } from './answer.ts'
 import type { CertificateRequest } from './request.ts'
 
@@ -16,6 +16,8 @@ export interface Flight {
   failures: number
   /** What it is doing, in plain words. */
   step: string
+  /** What its issuer keeps in the order. */
+  kept: Kept | undefined
   readonly landed: Promise<Held>
   /** Set once its order is being written. */
   filed?: Promise<void>
@@ -48,7 +50,15 @@ export function createFlights(): Flights {
         })
       const { promise: landed, resolve } = Promise.withResolvers<Held>()
       const id = randomUUID()
-      const flight: Flight = { request, since, id, failures: 0, step: 'starting', landed }
+      const flight: Flight = {
+        request,
+        since,
+        id,
+        failures: 0,
+        step: 'starting',
+        kept: undefined,
+        landed,
+      }
       flights.set(request.lineage, flight)
       resolve(work(flight).finally(() => flights.delete(request.lineage)))
       // Whoever waits gets the error; that nobody waits any more is no fault.
@@ -74,5 +84,6 @@ export function orderOf(flight: Flight): Order {
     failures: flight.failures,
     lastError: null,
     nextTryAt: null,
+    ...(flight.kept && { kept: flight.kept }),
   }
 }

@@ -18,6 +18,8 @@ export interface Holdings {
   put(record: CertificateRecord, key?: Uint8Array): Held
   /** To be called after each change that takes a lineage's certificate out of service. */
   forget(lineage: string): void
+  /** Grows with each change: whatever was put together at an equal count still holds. */
+  changes(): number
 }
 
 export function createHoldings(deps: {
@@ -64,5 +66,5 @@ export function createHoldings(deps: {
     ready.delete(lineage)
   }
 
-  return { peek, find, of, put, forget }
+  return { peek, find, of, put, forget, changes: () => changes }
 }

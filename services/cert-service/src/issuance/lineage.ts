@@ -1,6 +1,7 @@
 import type { CertificateRequest as Csr, KeyType, Name } from '@gatehouse/pki'
+import type { Issuer } from '../issuers/issuer.ts'
 
-/** The one kind of certificate made today: for TLS servers. */
+/** The one kind of certificate that the embedded CA makes: for TLS servers. */
 const PROFILE = 'server'
 
 /**
@@ -8,12 +9,13 @@ const PROFILE = 'server'
  * own key, which one) and the set of names.
  */
 export function lineageOf(request: {
-  readonly issuer: string
+  readonly issuer: Pick<Issuer, 'name' | 'profile'>
   readonly names: readonly Name[]
   readonly keyType: KeyType
   readonly csr: Pick<Csr, 'spkiSha256'> | null
 }): string {
   const key = request.csr ? request.csr.spkiSha256 : request.keyType
   const names = request.names.map((name) => name.text).sort()
-  return [request.issuer, PROFILE, key, names.join(',')].join('|')
+  const { name, profile = PROFILE } = request.issuer
+  return [name, profile, key, names.join(',')].join('|')
 }

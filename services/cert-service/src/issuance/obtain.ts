@@ -1,18 +1,12 @@
-import { type Name, PkiError } from '@gatehouse/pki'
-import type { Clock } from '@gatehouse/service-kit'
+import type { Name } from '@gatehouse/pki'
 import type { Audit, Requester } from '../audit.ts'
-import { CertError } from '../errors.ts'
-import type { Issuer } from '../issuers/issuer.ts'
-import type { CertMetrics } from '../metrics.ts'
-import type { Keyring } from '../sealing/keyring.ts'
-import type { CertificateRecord, Order, Store } from '../store/store.ts'
+import { CertError, type CertErrorCode } from '../errors.ts'
+import type { CertificateRecord, Order } from '../store/store.ts'
 import type { Held } from './answer.ts'
-import { failedOrder, issueFailed, refuseTooEarly } from './failure.ts'
 import { createFlights, type Flight, type Flights, orderOf, STORING } from './flights.ts'
-import type { Holdings } from './holdings.ts'
+import { createIssue, type IssueDeps, SYSTEM } from './issue.ts'
 import { planRenewal } from './renewal.ts'
-import { type CertificateRequest, restoreRequest } from './request.ts'
-import { type Signed, sign } from './sign.ts'
+import { type CertificateRequest, requestTo, rerouteRequest, restoreRequest } from './request.ts'
 
 /** A certificate, or the order of one that takes longer than the caller is made to wait. */
 export type Outcome =
@@ -23,6 +17,8 @@ export interface Issuance {
   readonly flights: Flights
   /** The certificate that is held, else a new one. Gives no promise when its answer is ready. */
   obtain(request: CertificateRequest, by: Requester): Outcome | Promise<Outcome>
+  /** What would be answered at once: the certificate that is held, or what stands in for it. */
+  find(request: CertificateRequest): Promise<Held | undefined>
   /** A new certificate in place of one that is held. */
   renew(record: CertificateRecord, by: Requester): Promise<Outcome>
   /** Notes that a certificate went out, and takes up its renewal again should it have ended. */
@@ -37,29 +33,21 @@ export interface Issuance {
   close(): Promise<void>
 }
 
-export interface IssuanceDeps {
-  readonly store: Store
-  readonly keyring: Keyring
-  readonly holdings: Holdings
-  readonly issuer: Issuer
+export interface IssuanceDeps extends IssueDeps {
   readonly audit: Audit
-  readonly metrics: CertMetrics
-  readonly clock: Clock
-  readonly log: { warn(fields: object, message: string): void }
   /** How long a caller is made to wait, in milliseconds. */
   readonly wait: number
-  /** From 0 up to 1. */
-  random(): number
 }
 
-/** The service itself, as against its callers. */
-export const SYSTEM: Requester = { actor: 'system' }
-
+/** Failures of an issuer itself: its fallback may be better off. */
+const STANDS_IN_FOR: readonly CertErrorCode[] = ['CERT_ISSUE_FAILED', 'CERT_RATE_LIMITED']
 const CLOSING_MS = 3_000
 
 export function createIssuance(deps: IssuanceDeps): Issuance {
-  const { store, keyring, holdings, audit, metrics, clock, log } = deps
+  const { store, holdings, issuers, audit, metrics, clock, log } = deps
   const flights = createFlights()
+  const closing = new AbortController()
+  const issue = createIssue(deps, closing.signal)
 
   function obtain(request: CertificateRequest, by: Requester): Outcome | Promise<Outcome> {
     const held = holdings.peek(request.lineage)
@@ -67,14 +55,66 @@ export function createIssuance(deps: IssuanceDeps): Issuance {
   }
 
   async function obtainSlowly(request: CertificateRequest, by: Requester): Promise<Outcome> {
+    const held = await findAny(request)
+    return held ? answerHeld(held, by) : joinAny(request, by)
+  }
+
+  /** The certificate of a request, or what stands in for it. */
+  async function findAny(request: CertificateRequest): Promise<Held | undefined> {
     const found = await holdings.find(request.lineage)
     // A flight may have landed while the store was being asked.
     const held = found ?? holdings.peek(request.lineage)
-    return held ? answerHeld(held, by) : join(request, by)
+    const other = held ? undefined : standIn(request)
+    return other ? findAny(other) : held
+  }
+
+  /** As `join`; where its issuer fails, its fallback stands in. */
+  async function joinAny(request: CertificateRequest, by: Requester): Promise<Outcome> {
+    try {
+      return await join(request, by)
+    } catch (error) {
+      const other = standIn(request)
+      if (!other || !(error instanceof CertError) || !STANDS_IN_FOR.includes(error.code))
+        throw error
+      return joinAny(other, by)
+    }
+  }
+
+  function standIn(request: CertificateRequest): CertificateRequest | undefined {
+    const { fallback } = request.issuer
+    const issuer = fallback === undefined ? undefined : issuers.find(fallback)
+    return issuer && requestTo(issuer, request)
   }
 
   async function renew(record: CertificateRecord, by: Requester): Promise<Outcome> {
-    return join(await restoreRequest(record, deps.issuer), by, record)
+    const today = await rerouteRequest(record, issuers)
+    if (today && today.lineage !== record.lineage) return move(record, today, by)
+    return join(today ?? (await ownRequest(record)), by, record)
+  }
+
+  /** Its issuer stood in for another, or is no longer the one for its names. */
+  async function move(
+    record: CertificateRecord,
+    today: CertificateRequest,
+    by: Requester,
+  ): Promise<Outcome> {
+    try {
+      const held = await holdings.find(today.lineage)
+      const outcome = held ? { held, cached: true } : await join(today, by)
+      if (outcome.held) await store.setRenewAt(record.id, null)
+      holdings.forget(record.lineage)
+      return outcome
+    } catch (error) {
+      if (planRenewal(record, () => 0) > clock.now()) throw error
+      return join(await ownRequest(record), by, record)
+    }
+  }
+
+  async function ownRequest(record: CertificateRecord): Promise<CertificateRequest> {
+    const request = await restoreRequest(record, issuers)
+    if (request?.lineage === record.lineage) return request
+    const why = `the issuer ${record.issuer} no longer signs for ${record.names[0]}`
+    throw new CertError('CERT_NOT_PERMITTED', why)
   }
 
   function answerHeld(held: Held, by: Requester): Outcome {
@@ -112,73 +152,15 @@ export function createIssuance(deps: IssuanceDeps): Issuance {
     const joined = flights.get(request.lineage)
     const flight =
       joined ?? flights.start(request, clock.now(), (started) => issue(started, by, replaces))
-    const early = await within(flight.landed, deps.wait)
+    const early = await within(flight.landed, deps.wait).catch((error) => {
+      // It goes on at the next start.
+      if (!closing.signal.aborted) throw error
+    })
     if (!early && flight.step !== STORING) return { order: await file(flight) }
     const held = early ?? (await flight.landed)
     // The row of the issuance itself says that its starter got the certificate.
     if (joined) handOut(held, by)
     return { held, cached: false }
-  }
-
-  async function issue(flight: Flight, by: Requester, replaces?: CertificateRecord): Promise<Held> {
-    const before = await store.findOrderByLineage(flight.request.lineage)
-    refuseTooEarly(before, clock.now())
-    if (before) Object.assign(flight, { id: before.id, failures: before.failures })
-    try {
-      const signed = await sign(flight)
-      flight.step = STORING
-      return await keep(flight, signed, by, replaces)
-    } catch (error) {
-      throw await explain(flight, error, by)
-    }
-  }
-
-  async function keep(
-    flight: Flight,
-    { key, issued }: Signed,
-    by: Requester,
-    replaces?: CertificateRecord,
-  ): Promise<Held> {
-    const { request } = flight
-    const now = clock.now()
-    const names = request.names.map((name) => name.text)
-    const action = replaces ? 'renew' : 'issue'
-    const { certificate, serialNumber } = issued
-    await filing(flight)
-    const record = await store.addCertificate(
-      {
-        ...issued,
-        lineage: request.lineage,
-        issuer: request.issuer.name,
-        names,
-        keyType: request.keyType,
-        sealedKey: key && keyring.seal('leaf', key.pkcs8, certificate),
-        csr: request.csr?.der ?? null,
-        renewAt: planRenewal(issued, deps.random),
-        fetchedAt: replaces && by === SYSTEM ? replaces.fetchedAt : now,
-      },
-      { at: now, action, ...by, names, serialNumber },
-    )
-    metrics.issued(action)
-    return holdings.put(record, key?.pkcs8)
-  }
-
-  /** Remembers a failure, so that neither callers nor the scheduler repeat it at once. */
-  async function explain(flight: Flight, error: unknown, by: Requester): Promise<unknown> {
-    metrics.failed()
-    if (error instanceof CertError && error.code === 'CERT_STORE_UNAVAILABLE') return error
-    if (error instanceof PkiError && error.code === 'PKI_KEY_QUEUE_FULL')
-      return new CertError('CERT_BUSY', error.message, { cause: error, retryAfter: 10 })
-    const at = clock.now()
-    const order = failedOrder(flight, error, at)
-    const { names, lastError, nextTryAt } = order
-    log.warn({ err: error, names, nextTryAt }, 'a certificate could not be issued')
-    await filing(flight)
-    await Promise.all([
-      store.saveOrder(order),
-      store.addAudit([{ at, action: 'fail', ...by, names, detail: lastError?.code ?? '' }]),
-    ])
-    return issueFailed(order, at, error)
   }
 
   /** Writes the order of a flight that outlives its callers' wait. */
@@ -195,25 +177,36 @@ export function createIssuance(deps: IssuanceDeps): Issuance {
   }
 
   async function resume(): Promise<void> {
-    for (const order of await store.listPendingOrders())
+    const unfinished = await store.listPendingOrders()
+    const failed = await store.listResumableOrders(clock.now())
+    for (const order of [...unfinished, ...failed])
       await resumeOne(order).catch((error) =>
         log.warn({ err: error, names: order.names }, 'an unfinished order could not be taken up'),
       )
   }
 
   async function resumeOne(order: Order): Promise<void> {
-    const request = await restoreRequest(order, deps.issuer)
-    if (!flights.get(request.lineage))
-      flights.start(request, order.since, (flight) => issue(flight, SYSTEM))
+    if (flights.get(order.lineage)) return
+    const request = await restoreRequest(order, issuers)
+    if (request?.lineage !== order.lineage) return giveUp(order)
+    const replaces = await store.findCurrent(order.lineage)
+    flights.start(request, order.since, (flight) => issue(flight, SYSTEM, replaces))
+  }
+
+  async function giveUp({ kept: _, ...order }: Order): Promise<void> {
+    const lastError = {
+      code: 'CERT_NOT_PERMITTED',
+      detail: 'its issuer is no longer configured so',
+    }
+    await store.saveOrder({ ...order, status: 'failed', lastError, nextTryAt: clock.now() })
   }
 
   async function close(): Promise<void> {
-    await Promise.allSettled(
-      flights.all().map(async (flight) => {
-        if (flight.step !== STORING) await file(flight)
-        await within(flight.landed, CLOSING_MS)
-      }),
-    )
+    const underway = flights.all()
+    const waiting = underway.filter((flight) => flight.step !== STORING)
+    await Promise.allSettled(waiting.map(file))
+    closing.abort()
+    await Promise.allSettled(underway.map((flight) => within(flight.landed, CLOSING_MS)))
   }
 
   /** What a promise gives, or undefined if it takes longer. */
@@ -223,10 +216,5 @@ export function createIssuance(deps: IssuanceDeps): Issuance {
     return Promise.race([promise, late]).finally(() => timer.cancel())
   }
 
-  return { flights, obtain, renew, handOut, touch, settle, resume, close }
-}
-
-/** Waits until the order of a flight is written, or cannot be: it is about to be out of date. */
-async function filing({ filed }: Flight): Promise<void> {
-  await filed?.catch(() => {})
+  return { flights, obtain, find: findAny, renew, handOut, touch, settle, resume, close }
 }

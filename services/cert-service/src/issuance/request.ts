@@ -8,6 +8,7 @@ import {
 } from '@gatehouse/pki'
 import { CertError } from '../errors.ts'
 import type { Issuer } from '../issuers/issuer.ts'
+import type { Issuers } from '../issuers/issuers.ts'
 import { lineageOf } from './lineage.ts'
 
 /** A certificate holds no more names than this. */
@@ -33,58 +34,103 @@ export interface RequestFields {
 }
 
 /**
- * Reads a request: names normalised, proof of possession checked, lineage made. The names of
- * a `csr` are asked for like those in `names`. Only a `csr` makes it wait.
+ * Reads a request: names normalised, issuer chosen, proof of possession checked, lineage made. The
+ * names of a `csr` are asked for like those in `names`. Only a `csr` makes it wait.
  *
  * @throws PkiError or CertError with `errors`, which point to the member at fault
  */
 export function parseRequest(
   fields: RequestFields,
-  issuer: Issuer,
+  issuers: Issuers,
 ): CertificateRequest | Promise<CertificateRequest> {
   const names = new Map<string, Name>()
-  addName(names, fields.domain, '/domain', issuer)
+  addName(names, fields.domain, '/domain')
   fields.names?.forEach((text, index) => {
-    addName(names, text, `/names/${index}`, issuer)
+    addName(names, text, `/names/${index}`)
   })
-  if (fields.csr !== undefined) return withCsr(fields.csr, fields.keyType, names, issuer)
-  return complete(issuer, names, fields.keyType ?? 'p256', null)
+  if (fields.csr !== undefined) return withCsr(fields.csr, fields, names, issuers)
+  return choose(issuers, [...names.values()], null, fields)
 }
 
-/** The request that a stored certificate or order was made for. */
+/** The request that a stored certificate or order was made for, to its own issuer. */
 export async function restoreRequest(
-  stored: {
-    readonly names: readonly string[]
-    readonly keyType: KeyType
-    readonly csr: Uint8Array | null
-  },
+  stored: Stored,
+  issuers: Issuers,
+): Promise<CertificateRequest | undefined> {
+  const issuer = issuers.find(stored.issuer)
+  return issuer && requestTo(issuer, await restore(stored))
+}
+
+/** The request that a stored certificate or order would be made by today. */
+export async function rerouteRequest(
+  stored: Stored,
+  issuers: Issuers,
+): Promise<CertificateRequest | undefined> {
+  const restored = await restore(stored)
+  return requestTo(issuers.choose(restored.names), restored)
+}
+
+/** The same certificate of another issuer; undefined where that cannot sign it. */
+export function requestTo(
   issuer: Issuer,
-): Promise<CertificateRequest> {
-  const names = new Map<string, Name>()
-  for (const text of stored.names) addName(names, text, '', issuer)
-  return complete(issuer, names, stored.keyType, stored.csr && (await parseCsr(stored.csr)))
+  { names, keyType, csr }: Pick<CertificateRequest, 'names' | 'keyType' | 'csr'>,
+): CertificateRequest | undefined {
+  const signs = names.every((name) => issuer.permits(name)) && !issuer.objection?.(names, csr)
+  return signs ? complete(issuer, names, keyType, csr) : undefined
+}
+
+interface Stored {
+  readonly issuer: string
+  readonly names: readonly string[]
+  readonly keyType: KeyType
+  readonly csr: Uint8Array | null
+}
+
+async function restore({ names, keyType, csr }: Stored) {
+  return { names: names.map(parseName), keyType, csr: csr && (await parseCsr(csr)) }
 }
 
 async function withCsr(
   pem: string,
-  keyType: KeyType | undefined,
+  fields: RequestFields,
   names: Map<string, Name>,
-  issuer: Issuer,
+  issuers: Issuers,
 ): Promise<CertificateRequest> {
+  const { keyType } = fields
   const csr = await parseCsr(pem).catch((error) => pointTo('/csr', error))
   if (keyType !== undefined && keyType !== csr.keyType)
     pointTo('/keyType', new CertError('CERT_KEY_TYPE_CONFLICT', `the CSR has a ${csr.keyType} key`))
-  for (const name of csr.names) addName(names, name.text, '/csr', issuer)
+  for (const { text } of csr.names) addName(names, text, '/csr')
   if (names.size > MAX_NAMES)
     pointTo('/csr', new PkiError('PKI_CSR_INVALID', `more than ${MAX_NAMES} names in all`))
-  return complete(issuer, names, csr.keyType, csr)
+  return choose(issuers, [...names.values()], csr, fields)
 }
 
-function addName(names: Map<string, Name>, text: string, pointer: string, issuer: Issuer): void {
+function choose(
+  issuers: Issuers,
+  names: readonly Name[],
+  csr: Csr | null,
+  fields: RequestFields,
+): CertificateRequest {
+  const issuer = issuers.choose(names)
+  for (const name of names) if (!issuer.permits(name)) refuse(name, fields)
+  const objection = issuer.objection?.(names, csr)
+  if (objection !== undefined)
+    pointTo(csr ? '/csr' : '/domain', new CertError('CERT_NOT_PERMITTED', objection))
+  return complete(issuer, names, csr?.keyType ?? fields.keyType ?? issuer.keyType ?? 'p256', csr)
+}
+
+function refuse({ text }: Name, fields: RequestFields): never {
+  const isIt = (given: string) => parseName(given).text === text
+  const index = fields.names?.findIndex(isIt) ?? -1
+  const pointer = isIt(fields.domain) ? '/domain' : index < 0 ? '/csr' : `/names/${index}`
+  const why = `${text} is outside of \`ca.permitted\`, and no other issuer holds all of the names`
+  pointTo(pointer, new CertError('CERT_NOT_PERMITTED', why))
+}
+
+function addName(names: Map<string, Name>, text: string, pointer: string): void {
   try {
     const name = parseName(text)
-    if (!issuer.permits(name))
-      throw new CertError('CERT_NOT_PERMITTED', `${name.text} is outside of \`ca.permitted\``)
     names.set(name.text, name)
   } catch (error) {
     pointTo(pointer, error)
@@ -100,11 +146,10 @@ function pointTo(pointer: string, error: unknown): never {
 
 function complete(
   issuer: Issuer,
-  named: ReadonlyMap<string, Name>,
+  names: readonly Name[],
   keyType: KeyType,
   csr: Csr | null,
 ): CertificateRequest {
-  const names = [...named.values()]
-  const lineage = lineageOf({ issuer: issuer.name, names, keyType, csr })
+  const lineage = lineageOf({ issuer, names, keyType, csr })
   return { lineage, issuer, names, keyType, csr }
 }

@@ -2,7 +2,8 @@ import type { Clock } from '@gatehouse/service-kit'
 import { CertError } from '../errors.ts'
 import type { CertificateRecord, Store } from '../store/store.ts'
 import type { Holdings } from './holdings.ts'
-import { type Issuance, SYSTEM } from './obtain.ts'
+import { SYSTEM } from './issue.ts'
+import type { Issuance } from './obtain.ts'
 import { isAbandoned } from './renewal.ts'
 import type { CertificateRequest } from './request.ts'
 
@@ -10,6 +11,8 @@ import type { CertificateRequest } from './request.ts'
 const AT_A_TIME = 16
 /** For failures that do not say when to try again, in seconds. */
 const TRY_AGAIN = 3_600
+/** It is looked at each day, however long the CA asks to wait: another issuer may do. */
+const AT_MOST = 86_400
 /** For renewals that take longer than callers would wait, in seconds. */
 const LOOK_AGAIN = 60
 
@@ -26,7 +29,8 @@ export async function renewDue(
   configured: readonly CertificateRequest[],
   deps: SchedulerDeps,
 ): Promise<void> {
-  for (const request of configured) await ensure(request, deps)
+  for (let at = 0; at < configured.length; at += AT_A_TIME)
+    await Promise.all(configured.slice(at, at + AT_A_TIME).map((one) => ensure(one, deps)))
   const kept = new Set(configured.map(({ lineage }) => lineage))
   for (;;) {
     const due = await deps.store.listDue(deps.clock.now(), AT_A_TIME)
@@ -60,7 +64,8 @@ async function renewOne(
     const outcome = await issuance.renew(record, SYSTEM)
     if (!outcome.held) await setRenewAt(record, clock.now() + LOOK_AGAIN * 1000, deps)
   } catch (error) {
-    const wait = (error instanceof CertError && error.retryAfter) || TRY_AGAIN
+    const asked = (error instanceof CertError && error.retryAfter) || TRY_AGAIN
+    const wait = Math.min(asked, AT_MOST)
     log.warn({ err: error, names, retryAfter: wait }, 'a certificate could not be renewed')
     await setRenewAt(record, clock.now() + wait * 1000, deps)
   }

@@ -1,16 +1,33 @@
-import type { KeyType, Name } from '@gatehouse/pki'
+import type { RenewalInfo, Solver } from '@gatehouse/acme'
+import type { CertificateRequest as Csr, KeyType, Name, RevocationReason } from '@gatehouse/pki'
 
-/** A certificate authority that cert-service can ask: the embedded CA today, ACME CAs beside it. */
+/** A certificate authority that cert-service can ask: the embedded CA, and ACME CAs beside it. */
 export interface Issuer {
   /** As in the configuration; part of a certificate's lineage. */
   readonly name: string
+  /** What it signs, part of the lineage as well; for an ACME CA which one, and its profile. */
+  readonly profile?: string
+  /** Of keys that are not asked for otherwise; default `p256`. */
+  readonly keyType?: KeyType | undefined
+  /** Name of the issuer to ask while this one has no certificate to give. */
+  readonly fallback?: string | undefined
   /** Whether it may sign this name at all, whoever asks. */
   permits(name: Name): boolean
+  /** Why it cannot sign this, though it may sign each of the names. */
+  objection?(names: readonly Name[], csr: Csr | null): string | undefined
   /**
-   * Signs, at once or after a while. `report` tells what it is doing, for the order's progress.
-   * Rejects with a coded error; work goes on though every caller has gone.
+   * Signs, at once or after a while. Rejects with a coded error; work goes on though every caller
+   * has gone.
    */
-  issue(request: IssuerRequest, report: (step: string) => void): Issued | Promise<Issued>
+  issue(request: IssuerRequest, io: IssuerIo): Issued | Promise<Issued>
+  /** What would prove a name to the CA. Absent where the CA asks for no proof. */
+  solverFor?(name: Name): Solver | undefined
+  /** Revokes at the CA, where that is not the store itself. @throws AcmeError */
+  revoke?(certificate: Uint8Array, reason: RevocationReason): Promise<void>
+  /** When the CA would have a certificate renewed; undefined if it does not say. @throws AcmeError */
+  renewalInfo?(certificate: Uint8Array): Promise<RenewalInfo | undefined>
+  /** What an operator has to see to. */
+  degraded?(): readonly string[]
 }
 
 export interface IssuerRequest {
@@ -18,8 +35,25 @@ export interface IssuerRequest {
   readonly keyType: KeyType
   /** DER of the public key to certify (SubjectPublicKeyInfo). */
   readonly spki: Uint8Array
-  /** DER of the caller's request, where the caller keeps the key. */
-  readonly csr: Uint8Array | null
+  /** DER of a request for that key: the caller's, or one made for the occasion. */
+  csr(): Uint8Array
+  /** DER of the certificate that this one is to replace, of the same lineage. */
+  readonly replaces?: Uint8Array | undefined
+}
+
+/** What an issuer has beside the request. */
+export interface IssuerIo {
+  /** Tells what it is doing, for the order's progress. */
+  report(step: string): void
+  /** What an earlier try kept: it goes on from there, with the same key. */
+  readonly kept: unknown
+  /**
+   * Keeps plain JSON, and the key, in the order before the next step is taken; `undefined` forgets
+   * both.
+   */
+  keep(state: unknown): Promise<void>
+  /** Aborted when the service ends: the order goes on at the next start. */
+  readonly signal: AbortSignal
 }
 
 export interface Issued {

@@ -40,7 +40,7 @@ export function authorize(
 /** Whether the caller may do this to every name of something stored. */
 export function mayAll(
   service: Service,
-  request: FastifyRequest,
+  request: Pick<FastifyRequest, 'caller'>,
   right: Right,
   { names }: Pick<CertificateRecord, 'names'>,
 ): boolean {

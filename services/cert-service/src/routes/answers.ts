@@ -2,13 +2,15 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Static } from 'typebox'
 import { type Held, toTime } from '../issuance/answer.ts'
 import type { Outcome } from '../issuance/obtain.ts'
-import type { OrderSchema } from '../schemas/certificate.ts'
+import { actionFor } from '../pages/failures.ts'
+import type { FailureSchema, OrderSchema } from '../schemas/certificate.ts'
 import type { Order } from '../store/store.ts'
 
 /** Seconds until it makes sense to ask for an order again. */
 const POLL_AFTER = 5
 
-const PEM = 'application/x-pem-file'
+/** Media type of a certificate and its key in one file. */
+export const PEM = 'application/x-pem-file'
 
 /** Answers with the certificate, or with the order of one that is still on its way. */
 export function sendOutcome(
@@ -63,9 +65,17 @@ export function describeOrder(order: Order): Static<typeof OrderSchema> {
     step,
     since: toTime(since),
     names: [...names],
-    ...(lastError && { lastError }),
+    ...(lastError && { lastError: describeFailure(lastError) }),
     ...(nextTryAt !== null && { nextTryAt: toTime(nextTryAt) }),
   }
+}
+
+/** A failure as answers write it, with what to do about it. */
+export function describeFailure(
+  failure: NonNullable<Order['lastError']>,
+): Static<typeof FailureSchema> {
+  const action = actionFor(failure.code)
+  return { ...failure, ...(action !== undefined && { action }) }
 }
 
 function wantsPem(request: FastifyRequest): boolean {

@@ -3,10 +3,12 @@ import { CertError } from '../errors.ts'
 import type { Outcome } from '../issuance/obtain.ts'
 import { type CertificateRequest, parseRequest } from '../issuance/request.ts'
 import { CertificateRequestSchema, DomainParamsSchema } from '../schemas/certificate.ts'
+import { IssueQuerySchema } from '../schemas/dry-run.ts'
 import type { Service } from '../service.ts'
 import { authorize, findPermitted, readDomain, requesterOf } from './access.ts'
 import { etagOf, hasTag, sendCertificate, sendOutcome } from './answers.ts'
-import { certificateAnswers, problemAnswers } from './documented.ts'
+import { certificateAnswers, issueAnswers, problemAnswers } from './documented.ts'
+import { sendDryRun } from './dry-run.ts'
 import { takeOut } from './revoke.ts'
 
 /** `POST /api/certificate` and `GET`, `DELETE /api/certificate/:domain`. */
@@ -22,27 +24,35 @@ export const certificateRoutes: FastifyPluginAsyncTypebox<{ service: Service }> 
       ...guard,
       schema: {
         summary: 'The certificate for a name',
-        description: 'Answers with the certificate that is held, or issues one.',
+        description:
+          'Answers with the certificate that is held, or issues one; with `dryRun=true` only says what it would come to.',
         tags: ['certificates'],
+        querystring: IssueQuerySchema,
         body: CertificateRequestSchema,
         response: {
-          ...certificateAnswers(202),
-          ...problemAnswers(400, 401, 403, 413, 415, 422, 503),
+          ...issueAnswers(),
+          ...problemAnswers(400, 401, 403, 413, 415, 422, 429, 503),
         },
       },
     },
     // No promise where the answer is ready: this is the way that nearly every request takes.
     (request, reply) => {
-      const wanted = parseRequest(request.body, service.issuer)
+      const wanted = parseRequest(request.body, service.issuers)
       return wanted instanceof Promise ? wanted.then(obtain) : obtain(wanted)
 
       function obtain(certificate: CertificateRequest) {
         authorize(service, request, 'issue', certificate.names)
+        if (request.query.dryRun === 'true') return lookAhead(certificate)
         const [first] = certificate.names
         const send = (outcome: Outcome) => sendOutcome(request, reply, first?.text ?? '', outcome)
         const outcome = service.issuance.obtain(certificate, requesterOf(request))
         if (outcome instanceof Promise) return outcome.then(send)
         send(outcome)
+      }
+
+      async function lookAhead(certificate: CertificateRequest) {
+        const run = await service.dryRun(certificate)
+        return sendDryRun(reply, certificate, run, service.clock.now())
       }
     },
   )
@@ -95,8 +105,11 @@ export const certificateRoutes: FastifyPluginAsyncTypebox<{ service: Service }> 
     },
     async (request, reply) => {
       const domain = readDomain(request.params.domain)
-      await takeOut(service, request, 'delete', domain, (ids, entry) =>
-        service.store.remove(ids, entry),
+      await takeOut(service, request, 'delete', domain, (records, entry) =>
+        service.store.remove(
+          records.map(({ id }) => id),
+          entry,
+        ),
       )
       return reply.code(204).send(null)
     },

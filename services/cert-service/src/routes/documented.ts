@@ -1,15 +1,19 @@
 import { ProblemSchema } from '@gatehouse/service-kit'
+import { Type } from 'typebox'
 import { CertificateSchema, OrderSchema, PemBundleSchema } from '../schemas/certificate.ts'
+import { DryRunSchema } from '../schemas/dry-run.ts'
 
 const PROBLEMS = {
   400: 'The request is malformed; `errors` points to the members at fault.',
   401: 'No valid API key or token.',
   403: 'The caller may not do this to one of the names.',
   404: 'There is no such thing, or the caller may not know of it.',
+  409: 'Its issuer is not configured any more.',
   413: 'The body is larger than 64 kB.',
   415: 'The body is not JSON.',
   422: 'No authority may sign one of the names.',
-  429: 'Not due yet; `Retry-After` says when.',
+  429: 'Not due yet, or a limit of the CA is used up; `Retry-After` says when.',
+  502: 'The CA refused.',
   503: 'Not possible now; `Retry-After` says when to try again.',
 } as const
 
@@ -24,6 +28,14 @@ export function problemAnswers(...statuses: readonly (keyof typeof PROBLEMS)[]) 
       },
     ]),
   )
+}
+
+/** What `POST /api/certificate` answers, for its documentation. */
+export function issueAnswers() {
+  const { 200: certificate, ...order } = certificateAnswers(202)
+  const schema = Type.Union([CertificateSchema, DryRunSchema])
+  const content = { ...certificate.content, 'application/json': { schema } }
+  return { 200: { ...certificate, content }, ...order }
 }
 
 /** The answers of a route that hands out a certificate, for its documentation. */

@@ -1,9 +1,10 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { Name } from '@gatehouse/pki'
+import type { Name, RevocationReason } from '@gatehouse/pki'
 import type { FastifyRequest } from 'fastify'
+import { CertError } from '../errors.ts'
 import { RevokedSchema, RevokeRequestSchema } from '../schemas/certificate.ts'
 import type { Service } from '../service.ts'
-import type { AuditEntry } from '../store/store.ts'
+import type { AuditEntry, CertificateRecord } from '../store/store.ts'
 import { authorize, findPermitted, readDomain, requesterOf } from './access.ts'
 import { problemAnswers } from './documented.ts'
 
@@ -22,19 +23,44 @@ export const revokeRoute: FastifyPluginAsyncTypebox<{ service: Service }> = asyn
           'Puts them, and the unexpired ones that they replaced, on the revocation list and answers them no more; the next POST makes a new key.',
         tags: ['certificates'],
         body: RevokeRequestSchema,
-        response: { 200: RevokedSchema, ...problemAnswers(400, 401, 403, 404, 413, 415, 503) },
+        response: {
+          200: RevokedSchema,
+          ...problemAnswers(400, 401, 403, 404, 409, 413, 415, 502, 503),
+        },
       },
     },
     async (request) => {
       const { reason = 'unspecified' } = request.body
       const domain = readDomain(request.body.domain)
-      const serialNumbers = await takeOut(service, request, 'revoke', domain, (ids, entry) =>
-        service.store.revoke(ids, entry.at, reason, { ...entry, detail: reason }),
+      const serialNumbers = await takeOut(
+        service,
+        request,
+        'revoke',
+        domain,
+        async (records, entry) => {
+          for (const record of records) await revokeAtCa(service, record, reason)
+          const ids = records.map(({ id }) => id)
+          return service.store.revoke(ids, entry.at, reason, { ...entry, detail: reason })
+        },
       )
       service.ca.crls.outdate()
       return { domain: domain.text, reason, serialNumbers: [...serialNumbers] }
     },
   )
+}
+
+/** First, so that what is revoked here is revoked for everyone: it and the ones that it replaced. */
+async function revokeAtCa(
+  { issuers, store, clock }: Service,
+  { issuer: name, lineage }: CertificateRecord,
+  reason: RevocationReason,
+): Promise<void> {
+  const issuer = issuers.find(name)
+  if (!issuer)
+    throw new CertError('CERT_ISSUER_ABSENT', `the issuer ${name} is not configured any more`)
+  if (!issuer.revoke) return
+  for (const { certificate } of await store.listUnexpired(lineage, clock.now()))
+    await issuer.revoke(certificate, reason)
 }
 
 /** Takes the certificates of a name out of service, as far as the caller may; gives what `write` gives. */
@@ -43,7 +69,7 @@ export async function takeOut<T>(
   request: FastifyRequest,
   action: 'revoke' | 'delete',
   domain: Name,
-  write: (ids: readonly number[], entry: AuditEntry) => Promise<T>,
+  write: (records: readonly CertificateRecord[], entry: AuditEntry) => Promise<T>,
 ): Promise<T> {
   authorize(service, request, action, [domain])
   // What is on its way would otherwise come into service right after.
@@ -53,8 +79,7 @@ export async function takeOut<T>(
   const names = [...new Set(records.flatMap((record) => record.names))]
   const [{ serialNumber }, ...others] = records
   const only = others.length === 0 ? { serialNumber } : {}
-  const ids = records.map(({ id }) => id)
-  const written = await write(ids, { at, action, ...requesterOf(request), names, ...only })
+  const written = await write(records, { at, action, ...requesterOf(request), names, ...only })
   for (const { lineage } of records) service.holdings.forget(lineage)
   return written
 }

@@ -11,7 +11,7 @@ const DomainSchema = Type.String({
   examples: ['app.example.com'],
 })
 
-const TimeSchema = (description: string) => Type.String({ format: 'date-time', description })
+export const TimeSchema = (description: string) => Type.String({ format: 'date-time', description })
 
 /** Body of `POST /api/certificate`. */
 export const CertificateRequestSchema = Type.Object({
@@ -59,6 +59,9 @@ const known = {
   renewAt: Type.Optional(TimeSchema('When it is renewed; absent: it no longer is.')),
 }
 
+/** A certificate that is held, without its key. */
+export const HeldSchema = Type.Object(known)
+
 /** A certificate as it is handed out. */
 export const CertificateSchema = Type.Object({
   ...known,
@@ -75,9 +78,10 @@ export const PemBundleSchema = Type.String({
   description: 'The chain, leaf first, then the private key if this service holds it.',
 })
 
-const FailureSchema = Type.Object({
+export const FailureSchema = Type.Object({
   code: Type.String({ description: 'Stable code of the error.' }),
   detail: Type.String({ description: 'What went wrong, in plain words.' }),
+  action: Type.Optional(Type.String({ description: 'What to do about it.' })),
 })
 
 /** An order: a certificate that takes longer than the caller was made to wait. */
@@ -123,4 +127,30 @@ export const PageSchema = Type.Object({
     }),
   ),
   next: Type.Optional(Type.String({ description: 'Give it as `after` to get the next page.' })),
+})
+
+/** Query of `GET /api/proxy/traefik`. */
+export const NoQuerySchema = Type.Object({})
+
+/** Answer of `GET /api/proxy/traefik`. */
+export const TraefikDocumentSchema = Type.Object({
+  tls: Type.Object({
+    certificates: Type.Array(
+      Type.Object({
+        certFile: Type.String({ description: 'PEM chain, leaf first.' }),
+        keyFile: Type.String({ description: 'PKCS#8 in PEM.' }),
+      }),
+    ),
+  }),
+})
+
+const ofHandshake = (description: string) =>
+  Type.Optional(Type.String({ maxLength: 4096, description }))
+
+/** Query of `GET /api/proxy/caddy`: what Caddy tells of a handshake. */
+export const CaddyQuerySchema = Type.Object({
+  server_name: ofHandshake('The name that the client asked for.'),
+  signature_schemes: ofHandshake('Not used.'),
+  cipher_suites: ofHandshake('Not used.'),
+  local_ip: ofHandshake('Not used.'),
 })

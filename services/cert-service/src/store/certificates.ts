@@ -2,13 +2,21 @@ import { hash } from 'node:crypto'
 import type { AuditLog } from './audit-log.ts'
 import type { Database } from './database.ts'
 import type { Orders } from './orders.ts'
-import type { CertificateRecord, RevokedCertificate, Store } from './store.ts'
+import type {
+  CertificateRecord,
+  Ending,
+  RenewalWindow,
+  RevokedCertificate,
+  Store,
+} from './store.ts'
 
 type Methods = Pick<
   Store,
   | 'findCurrent'
   | 'findByDomain'
+  | 'findByName'
   | 'list'
+  | 'listUpcoming'
   | 'listDue'
   | 'nextDue'
   | 'addCertificate'
@@ -17,15 +25,23 @@ type Methods = Pick<
   | 'revoke'
   | 'remove'
   | 'listRevoked'
+  | 'listUnchecked'
+  | 'setRenewalWindow'
+  | 'listUnexpired'
+  | 'listEnding'
+  | 'listLate'
 >
 
-type Row = Omit<CertificateRecord, 'names' | 'chain'> & { names: string; chain: number }
+type Row = Omit<CertificateRecord, 'names' | 'chain' | keyof RenewalWindow> &
+  RenewalWindow & { names: string; chain: number }
 
-const SELECT = `
+const SELECT_ALL = `
   SELECT id, lineage, issuer, names, key_type AS keyType, serial_number AS serialNumber, certificate,
     chain, sealed_key AS sealedKey, csr, not_before AS notBefore, not_after AS notAfter,
-    renew_at AS renewAt, fetched_at AS fetchedAt
-  FROM certificates WHERE current = 1 AND`
+    renew_at AS renewAt, fetched_at AS fetchedAt, check_at AS checkAt,
+    window_start AS windowStart, window_end AS windowEnd
+  FROM certificates WHERE`
+const SELECT = `${SELECT_ALL} current = 1 AND`
 
 export function createCertificates(
   db: Database,
@@ -34,8 +50,20 @@ export function createCertificates(
   const chains = createChains(db)
   const byLineage = db.prepare(`${SELECT} lineage = ?`)
   const byDomain = db.prepare(`${SELECT} domain = ? ORDER BY id DESC`)
+  const byName = db.prepare(`${SELECT} sealed_key IS NOT NULL
+    AND (domain = ?1 OR id IN (SELECT certificate FROM certificate_names WHERE name = ?1))
+    ORDER BY id DESC`)
   const afterId = db.prepare(`${SELECT} id > ? ORDER BY id LIMIT ?`)
+  const upcoming = db.prepare(`${SELECT} (instr(names, ?1) OR serial_number = ?1)
+    AND coalesce(renew_at, not_after) >= ?2 AND (coalesce(renew_at, not_after) > ?2 OR id > ?3)
+    ORDER BY coalesce(renew_at, not_after), id LIMIT ?4`)
   const due = db.prepare(`${SELECT} renew_at <= ? ORDER BY renew_at LIMIT ?`)
+  const unchecked = db.prepare(
+    `${SELECT} check_at <= ? AND renew_at IS NOT NULL ORDER BY check_at LIMIT ?`,
+  )
+  const setWindow = db.prepare(`
+    UPDATE certificates SET check_at = ?, window_start = ?, window_end = ?, renew_at = ?
+    WHERE id = ? AND renew_at IS NOT NULL`)
   const earliest = db.prepare(
     'SELECT min(renew_at) AS at FROM certificates WHERE current = 1 AND renew_at IS NOT NULL',
   )
@@ -52,8 +80,19 @@ export function createCertificates(
     RETURNING certificates.serial_number AS serialNumber`)
   const insert = db.prepare(`
     INSERT INTO certificates (lineage, current, issuer, domain, names, key_type, serial_number,
-      certificate, chain, sealed_key, csr, not_before, not_after, renew_at, fetched_at)
-    VALUES (?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+      certificate, chain, sealed_key, csr, not_before, not_after, renew_at, fetched_at, check_at)
+    VALUES (?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+  const unexpired = db.prepare(`${SELECT_ALL}
+    domain = (SELECT domain FROM certificates WHERE lineage = ? AND current = 1) AND lineage = ?
+    AND revoked_at IS NULL AND not_after >= ?`)
+  const ending = db.prepare(`
+    SELECT domain, issuer, not_after AS notAfter FROM certificates
+    WHERE current = 1 AND renew_at IS NOT NULL ORDER BY not_after LIMIT ?`)
+  const countEnding = db.prepare(
+    'SELECT count(*) AS total FROM certificates WHERE current = 1 AND renew_at IS NOT NULL',
+  )
+  const late = db.prepare(`${SELECT} renew_at IS NOT NULL
+    AND not_after - ? < (not_after - not_before) / 3 ORDER BY not_after LIMIT ?`)
   const setRenewAt = db.prepare('UPDATE certificates SET renew_at = ? WHERE id = ?')
   const setFetchedAt = db.prepare('UPDATE certificates SET fetched_at = ? WHERE id = ?')
   const revoked = db.prepare(`
@@ -69,8 +108,13 @@ export function createCertificates(
       ORDER BY not_after LIMIT ?)`)
 
   const toRecord = (row: unknown): CertificateRecord => {
-    const { names, chain, ...rest } = row as Row
-    return { ...rest, names: JSON.parse(names), chain: chains.get(chain) }
+    const { names, chain, checkAt, windowStart, windowEnd, ...rest } = row as Row
+    return {
+      ...rest,
+      names: JSON.parse(names),
+      chain: chains.get(chain),
+      ...(checkAt !== null && { checkAt, windowStart, windowEnd }),
+    }
   }
 
   const methods: Methods = {
@@ -80,7 +124,10 @@ export function createCertificates(
         return row && toRecord(row)
       }),
     findByDomain: (domain) => db.read(() => byDomain.all(domain).map(toRecord)),
+    findByName: (name) => db.read(() => byName.all(name).map(toRecord)),
     list: ({ after, limit }) => db.read(() => afterId.all(after, limit).map(toRecord)),
+    listUpcoming: ({ text, after, limit }) =>
+      db.read(() => upcoming.all(text, after.at, after.id, limit).map(toRecord)),
     listDue: (now, limit) => db.read(() => due.all(now, limit).map(toRecord)),
     nextDue: () => db.read(() => (earliest.get()?.at as number | null) ?? undefined),
 
@@ -106,11 +153,23 @@ export function createCertificates(
           rest.notAfter,
           rest.renewAt,
           rest.fetchedAt,
+          rest.checkAt ?? null,
         ).lastInsertRowid
       })
       return { ...certificate, id: Number(id) }
     },
 
+    listUnchecked: (now, limit) => db.read(() => unchecked.all(now, limit).map(toRecord)),
+    setRenewalWindow: (id, { checkAt, windowStart, windowEnd, renewAt }) =>
+      db.write(() => void setWindow.run(checkAt, windowStart, windowEnd, renewAt, id)),
+    listUnexpired: (lineage, now) =>
+      db.read(() => unexpired.all(lineage, lineage, now).map(toRecord)),
+    listEnding: (limit) =>
+      db.read(() => ({
+        soonest: ending.all(limit).map((row) => ({ ...row }) as unknown as Ending),
+        total: countEnding.get()?.total as number,
+      })),
+    listLate: (now, limit) => db.read(() => late.all(now, limit).map(toRecord)),
     setRenewAt: (id, renewAt) => db.write(() => void setRenewAt.run(renewAt, id)),
     setFetchedAt: (fetched) =>
       db.write(() => {
@@ -120,6 +179,7 @@ export function createCertificates(
       db.write(() => {
         audit.add(entry)
         return ids.flatMap((id) => {
+          orders.forget(id)
           retire.run(id)
           const rows = markRevoked.all(at, reason, id, at)
           return rows.map(({ serialNumber }) => serialNumber as string)
@@ -127,7 +187,10 @@ export function createCertificates(
       }),
     remove: (ids, entry) =>
       db.write(() => {
-        for (const id of ids) retire.run(id)
+        for (const id of ids) {
+          orders.forget(id)
+          retire.run(id)
+        }
         audit.add(entry)
       }),
     listRevoked: (issuer, now) =>

@@ -90,6 +90,77 @@ export const MIGRATIONS: readonly string[] = [
     seals INTEGER NOT NULL
   ) STRICT;
   `,
+  `
+  CREATE TABLE certificate_names ( -- of what is current, beside its domain
+    name TEXT NOT NULL,
+    certificate INTEGER NOT NULL,
+    PRIMARY KEY (name, certificate)
+  ) STRICT, WITHOUT ROWID;
+  INSERT INTO certificate_names
+    SELECT DISTINCT value, certificates.id FROM certificates, json_each(names)
+    WHERE current = 1 AND value <> domain;
+  CREATE TRIGGER certificate_added AFTER INSERT ON certificates
+  WHEN json_array_length(NEW.names) > 1 BEGIN
+    INSERT INTO certificate_names
+      SELECT DISTINCT value, NEW.id FROM json_each(NEW.names) WHERE value <> NEW.domain;
+  END;
+  CREATE TRIGGER certificate_retired AFTER UPDATE OF current ON certificates
+  WHEN NEW.current = 0 AND json_array_length(OLD.names) > 1 BEGIN
+    DELETE FROM certificate_names
+    WHERE certificate = OLD.id AND name IN (SELECT value FROM json_each(OLD.names));
+  END;
+  CREATE TRIGGER certificate_pruned AFTER DELETE ON certificates
+  WHEN json_array_length(OLD.names) > 1 BEGIN
+    DELETE FROM certificate_names
+    WHERE certificate = OLD.id AND name IN (SELECT value FROM json_each(OLD.names));
+  END;
+  `,
+  `
+  CREATE INDEX certificates_upcoming ON certificates (coalesce(renew_at, not_after), id)
+    WHERE current = 1;
+  `,
+  `
+  ALTER TABLE orders ADD COLUMN state TEXT; -- JSON, the issuer's own
+  ALTER TABLE orders ADD COLUMN sealed_key BLOB;
+  CREATE INDEX orders_kept ON orders (next_try_at) WHERE state IS NOT NULL;
+  ALTER TABLE certificates ADD COLUMN check_at INTEGER;
+  ALTER TABLE certificates ADD COLUMN window_start INTEGER;
+  ALTER TABLE certificates ADD COLUMN window_end INTEGER;
+  CREATE INDEX certificates_check ON certificates (check_at)
+    WHERE current = 1 AND check_at IS NOT NULL;
+  CREATE TABLE acme_accounts (
+    directory TEXT PRIMARY KEY,
+    sealed_key BLOB NOT NULL,
+    next_key BLOB, -- while the CA is asked to take it in place of the other
+    url TEXT,
+    contact TEXT
+  ) STRICT;
+  CREATE TABLE challenges (
+    key TEXT PRIMARY KEY,
+    value TEXT NOT NULL,
+    at INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  `,
+  `
+  CREATE TABLE usage ( -- of the limits of CAs
+    key TEXT PRIMARY KEY,
+    until INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE events ( -- to be told
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    body TEXT NOT NULL, -- JSON
+    at INTEGER NOT NULL,
+    tries INTEGER NOT NULL,
+    next_at INTEGER NOT NULL
+  ) STRICT;
+  CREATE INDEX events_due ON events (next_at);
+  CREATE TABLE told (
+    key TEXT PRIMARY KEY,
+    until INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX certificates_ending ON certificates (not_after)
+    WHERE current = 1 AND renew_at IS NOT NULL;
+  `,
 ]
 
 /** Brings a store to today's schema: each step whole or not at all. @throws CertError CERT_STORE_NEWER */

@@ -1,26 +1,44 @@
 import type { Database } from './database.ts'
 import type { Order, Store } from './store.ts'
 
-type Methods = Pick<Store, 'saveOrder' | 'findOrder' | 'findOrderByLineage' | 'listPendingOrders'>
+type Methods = Pick<
+  Store,
+  | 'saveOrder'
+  | 'findOrder'
+  | 'findOrderByLineage'
+  | 'listFailedOrders'
+  | 'listPendingOrders'
+  | 'listResumableOrders'
+  | 'findOrderByUrl'
+>
 
 export type Orders = ReturnType<typeof createOrders>
 
 const SELECT = `
   SELECT id, lineage, issuer, names, key_type AS keyType, csr, status, step, since, failures,
-    last_error AS lastError, next_try_at AS nextTryAt
+    last_error AS lastError, next_try_at AS nextTryAt, state, sealed_key AS sealedKey
   FROM orders WHERE`
 
 export function createOrders(db: Database) {
   const replace = db.prepare(`
     INSERT OR REPLACE INTO orders (id, lineage, issuer, names, key_type, csr, status, step, since,
-      failures, last_error, next_try_at)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+      failures, last_error, next_try_at, state, sealed_key)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
   const byId = db.prepare(`${SELECT} id = ?`)
   const byLineage = db.prepare(`${SELECT} lineage = ?`)
   const pending = db.prepare(`${SELECT} status = 'pending'`)
+  const byUrl = db.prepare(`${SELECT} state IS NOT NULL AND json_extract(state, '$.orderUrl') = ?`)
+  const resumable = db.prepare(
+    `${SELECT} status = 'failed' AND state IS NOT NULL AND next_try_at <= ?`,
+  )
+  const failed = db.prepare(`${SELECT} status = 'failed' ORDER BY next_try_at DESC LIMIT ?`)
   const end = db.prepare(`
-    UPDATE orders SET status = 'done', failures = 0, last_error = NULL, next_try_at = NULL
+    UPDATE orders SET status = 'done', failures = 0, last_error = NULL, next_try_at = NULL,
+      state = NULL, sealed_key = NULL
     WHERE lineage = ?`)
+  const forget = db.prepare(`
+    UPDATE orders SET state = NULL, sealed_key = NULL
+    WHERE status = 'failed' AND lineage IN (SELECT lineage FROM certificates WHERE id = ?)`)
   const deleteOld = db.prepare(`
     DELETE FROM orders WHERE id IN (
       SELECT id FROM orders
@@ -43,25 +61,44 @@ export function createOrders(db: Database) {
             order.failures,
             order.lastError && JSON.stringify(order.lastError),
             order.nextTryAt,
+            order.kept ? JSON.stringify(order.kept.state) : null,
+            order.kept?.sealedKey ?? null,
           ),
       ),
     findOrder: (id) => db.read(() => toOrder(byId.get(id))),
     findOrderByLineage: (lineage) => db.read(() => toOrder(byLineage.get(lineage))),
+    listFailedOrders: (limit) =>
+      db.read(() => failed.all(limit).flatMap((row) => toOrder(row) ?? [])),
     listPendingOrders: () => db.read(() => pending.all().flatMap((row) => toOrder(row) ?? [])),
+    findOrderByUrl: (url) => db.read(() => toOrder(byUrl.get(url))),
+    listResumableOrders: (now) =>
+      db.read(() => resumable.all(now).flatMap((row) => toOrder(row) ?? [])),
   }
 
   return {
     methods,
     /** Part of a write: the lineage has its certificate. */
     end: (lineage: string) => void end.run(lineage),
+    /** Part of a write: what failed for the lineage of a certificate is not gone on with. */
+    forget: (certificate: number) => void forget.run(certificate),
     prune: (before: number, limit: number) => Number(deleteOld.run(before, limit).changes),
   }
 }
 
-type Row = Omit<Order, 'names' | 'lastError'> & { names: string; lastError: string | null }
+type Row = Omit<Order, 'names' | 'lastError' | 'kept'> & {
+  names: string
+  lastError: string | null
+  state: string | null
+  sealedKey: Uint8Array | null
+}
 
 function toOrder(row: unknown): Order | undefined {
   if (row === undefined) return undefined
-  const { names, lastError, ...rest } = row as Row
-  return { ...rest, names: JSON.parse(names), lastError: lastError && JSON.parse(lastError) }
+  const { names, lastError, state, sealedKey, ...rest } = row as Row
+  return {
+    ...rest,
+    names: JSON.parse(names),
+    lastError: lastError && JSON.parse(lastError),
+    ...(state !== null && { kept: { state: JSON.parse(state), sealedKey } }),
+  }
 }

@@ -1,4 +1,23 @@
-import type { KeyType, RevocationReason } from '@gatehouse/pki'
+import type { RevocationReason } from '@gatehouse/pki'
+import type {
+  AccountRecord,
+  AuditEntry,
+  AuditRecord,
+  AuthorityRecord,
+  CertificateRecord,
+  CrlRecord,
+  Ending,
+  EventRecord,
+  KeyringRecord,
+  NewAuthority,
+  NewCertificate,
+  NewEvent,
+  Order,
+  RenewalWindow,
+  RevokedCertificate,
+} from './records.ts'
+
+export type * from './records.ts'
 
 /**
  * What cert-service keeps. Every method that writes resolves after its commit, and is atomic.
@@ -9,8 +28,19 @@ export interface Store {
   findCurrent(lineage: string): Promise<CertificateRecord | undefined>
   /** The current certificates whose first name is `domain`, newest first. */
   findByDomain(domain: string): Promise<readonly CertificateRecord[]>
+  /** The current certificates with a key of ours that hold this name, first or not, newest first. */
+  findByName(name: string): Promise<readonly CertificateRecord[]>
   /** Current certificates in order of id, those after `after`. */
   list(page: { after: number; limit: number }): Promise<readonly CertificateRecord[]>
+  /**
+   * Current certificates with `text` in one of their names or as their serial number, in order of
+   * what comes next, renewal or else end; those after `after`.
+   */
+  listUpcoming(page: {
+    text: string
+    after: Upcoming
+    limit: number
+  }): Promise<readonly CertificateRecord[]>
   /** Current certificates with `renewAt <= now`, earliest first. */
   listDue(now: number, limit: number): Promise<readonly CertificateRecord[]>
   /** When the next current certificate is due; `undefined` if none ever is. */
@@ -41,8 +71,50 @@ export interface Store {
   saveOrder(order: Order): Promise<void>
   findOrder(id: string): Promise<Order | undefined>
   findOrderByLineage(lineage: string): Promise<Order | undefined>
+  /** Orders that failed and have not come to an end since, the latest first. */
+  listFailedOrders(limit: number): Promise<readonly Order[]>
   /** Orders that were under way when the process ended. */
   listPendingOrders(): Promise<readonly Order[]>
+  /** Orders that failed where the CA may well go on with them, and whose next try is due. */
+  listResumableOrders(now: number): Promise<readonly Order[]>
+
+  /** The order that keeps a state with this URL of an order at a CA. */
+  findOrderByUrl(url: string): Promise<Order | undefined>
+
+  /** Current certificates with `checkAt <= now` that are to be renewed at all, earliest first. */
+  listUnchecked(now: number, limit: number): Promise<readonly CertificateRecord[]>
+  /** Notes when the CA would have a certificate renewed, and when to ask again. */
+  setRenewalWindow(id: number, window: RenewalWindow & { readonly renewAt: number }): Promise<void>
+  /** The unexpired certificates of a lineage that are not revoked, current or replaced. */
+  listUnexpired(lineage: string, now: number): Promise<readonly CertificateRecord[]>
+
+  findAccount(directory: string): Promise<AccountRecord | undefined>
+  saveAccount(account: AccountRecord): Promise<void>
+
+  putChallenge(key: string, value: string, at: number): Promise<void>
+  findChallenge(key: string): Promise<string | undefined>
+  deleteChallenge(key: string): Promise<void>
+
+  /** Rows of the ledger of limits: when a bucket is full again, or a fact no longer told. */
+  listUsage(limit: number): Promise<readonly (readonly [key: string, until: number])[]>
+  saveUsage(rows: readonly (readonly [key: string, until: number])[]): Promise<void>
+  pruneUsage(now: number): Promise<void>
+
+  /** Keeps an event until it is delivered; of too many the oldest go. */
+  addEvent(event: NewEvent): Promise<void>
+  /** Events whose next try is due, the longest waiting first. */
+  listDueEvents(now: number, limit: number): Promise<readonly EventRecord[]>
+  /** Counts a try that failed. */
+  delayEvent(id: number, nextAt: number): Promise<void>
+  deleteEvent(id: number): Promise<void>
+  pruneEvents(now: number): Promise<void>
+
+  /** The current certificates that are kept renewed and end first, and how many there are in all. */
+  listEnding(
+    limit: number,
+  ): Promise<{ readonly soonest: readonly Ending[]; readonly total: number }>
+  /** Of those, the ones in the last third of their lifetime, the soonest to end first. */
+  listLate(now: number, limit: number): Promise<readonly CertificateRecord[]>
 
   addAuthority(authority: NewAuthority): Promise<AuthorityRecord>
   /** Newest first. */
@@ -62,114 +134,19 @@ export interface Store {
   saveKeyring(keyring: KeyringRecord): Promise<void>
 
   /** Deletes audit rows and what expired before these moments, a bounded number a call; gives how many rows went. */
-  prune(before: { audit: number; certificates: number; orders: number }): Promise<number>
+  prune(before: {
+    audit: number
+    certificates: number
+    orders: number
+    challenges: number
+  }): Promise<number>
   /** Resolves when the store answers and can write; rejects with CERT_STORE_UNAVAILABLE. */
   check(): Promise<void>
   close(): Promise<void>
 }
 
-export interface NewCertificate {
-  /** What makes two requests the same certificate: see issuance/lineage.ts. */
-  readonly lineage: string
-  readonly issuer: string
-  /** Canonical names, the one it was asked for first. */
-  readonly names: readonly string[]
-  readonly keyType: KeyType
-  /** Lower-case hexadecimal; unique per direct issuer. */
-  readonly serialNumber: string
-  readonly certificate: Uint8Array
-  /** The direct issuer first, without the root. */
-  readonly chain: readonly Uint8Array[]
-  /** PKCS#8, sealed; `null` where the caller keeps the key. */
-  readonly sealedKey: Uint8Array | null
-  /** DER of the request it was made for; `null` where the key is ours. */
-  readonly csr: Uint8Array | null
-  readonly notBefore: number
-  readonly notAfter: number
-  readonly renewAt: number | null
-  /** When it was last handed out. */
-  readonly fetchedAt: number
-}
-
-export interface CertificateRecord extends NewCertificate {
-  readonly id: number
-}
-
-export interface RevokedCertificate {
-  readonly serialNumber: string
-  readonly revokedAt: number
-  readonly reason: RevocationReason
-}
-
-/** Work on a lineage that outlives a request: under way, or failed and waiting for its next try. */
-export interface Order {
-  readonly id: string
-  readonly lineage: string
-  readonly issuer: string
-  readonly names: readonly string[]
-  readonly keyType: KeyType
-  readonly csr: Uint8Array | null
-  readonly status: 'pending' | 'failed' | 'done'
-  /** What it is doing, or was doing when it failed. */
-  readonly step: string
-  readonly since: number
-  /** Failures in a row. */
-  readonly failures: number
-  readonly lastError: { readonly code: string; readonly detail: string } | null
-  /** When a failed order may be tried again. */
-  readonly nextTryAt: number | null
-}
-
-export interface NewAuthority {
-  readonly role: 'root' | 'intermediate'
-  readonly certificate: Uint8Array
-  readonly sealedKey: Uint8Array | null
-  readonly notAfter: number
-}
-
-export interface AuthorityRecord extends NewAuthority {
-  readonly id: number
-}
-
-export interface CrlRecord {
-  readonly authorityId: number
-  readonly number: bigint
-  readonly crl: Uint8Array
-  readonly nextUpdate: number
-}
-
-export interface AuditEntry {
+/** A place in the order of what comes next. */
+export interface Upcoming {
   readonly at: number
-  readonly action: 'issue' | 'hand-out' | 'renew' | 'revoke' | 'delete' | 'refuse' | 'fail'
-  /** Who: `psk:<key name>`, `jwt:<issuer>#<subject>` or `system`. */
-  readonly actor: string
-  readonly names: readonly string[]
-  readonly serialNumber?: string
-  readonly remoteAddress?: string
-  readonly requestId?: string
-  /** One plain sentence, or an error code. */
-  readonly detail?: string
-  /** How many times, for what is told once an hour. */
-  readonly count?: number
-  /** Entries of one key are one row: the first one's, whose count grows. */
-  readonly key?: string
-}
-
-export interface AuditRecord extends Omit<AuditEntry, 'key'> {
   readonly id: number
-  readonly count: number
-}
-
-/** Data keys, wrapped by the master key, and a value that tells whether a master key is the right one. */
-export interface KeyringRecord {
-  readonly check: Uint8Array
-  readonly dataKeys: readonly DataKeyRecord[]
-}
-
-export interface DataKeyRecord {
-  readonly id: number
-  readonly purpose: string
-  readonly wrapped: Uint8Array
-  /** How often it may have sealed: counted before use, so never too low. */
-  readonly seals: number
 }

@@ -145,12 +145,10 @@ export async function written({ service }: Running): Promise<number> {
 
 /** An OpenID provider on loopback that signs whatever it is asked to. */
 export async function createIdp(t: Test, now: () => number) {
-  const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
-  const kid = randomUUID()
-  const jwks = { keys: [{ ...publicKey.export({ format: 'jwk' }), kid, alg: 'ES256', use: 'sig' }] }
+  let key = newSigningKey()
   const server = createServer((request, response) => {
     const isKeys = request.url === '/jwks'
-    const body = isKeys ? jwks : { issuer: issuerUrl, jwks_uri: `${issuerUrl}/jwks` }
+    const body = isKeys ? { keys: [key.jwk] } : { issuer: issuerUrl, jwks_uri: `${issuerUrl}/jwks` }
     response.setHeader('content-type', 'application/json').end(JSON.stringify(body))
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -159,18 +157,33 @@ export async function createIdp(t: Test, now: () => number) {
   const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
   return {
     issuerUrl,
+    /** Signs with another key from now on. */
+    rotate() {
+      key = newSigningKey()
+    },
     /** An access token for `audience` certs. */
     token(claims: object): string {
       const iat = Math.floor(now() / 1000)
       const payload = { iss: issuerUrl, aud: 'certs', iat, exp: iat + 600, ...claims }
-      const text = `${part({ alg: 'ES256', kid, typ: 'at+jwt' })}.${part(payload)}`
+      const text = `${part({ alg: 'ES256', kid: key.jwk.kid, typ: 'at+jwt' })}.${part(payload)}`
       const signature = sign('sha256', Buffer.from(text), {
-        key: privateKey,
+        key: key.privateKey,
         dsaEncoding: 'ieee-p1363',
       })
       return `${text}.${signature.toString('base64url')}`
     },
   }
+}
+
+function newSigningKey() {
+  const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  const jwk = {
+    ...publicKey.export({ format: 'jwk' }),
+    kid: randomUUID(),
+    alg: 'ES256',
+    use: 'sig',
+  }
+  return { privateKey, jwk }
 }
 
 /** SHA-256 in hexadecimal, of a certificate's public key among others. */

@@ -18,8 +18,8 @@ function slowIssuer() {
   const issuer: Issuer = {
     name: 'slow',
     permits: () => true,
-    issue(request, report) {
-      report('asking')
+    issue(request, io) {
+      io.report('asking')
       return new Promise((resolve, reject) => {
         asked.push({ request, end: () => resolve(ca.issue(request)), fail: reject })
       })
@@ -189,7 +189,7 @@ t.test('a failure is remembered, across restarts, and told with Retry-After', as
     const known = next.asked.length
     const retry = post(again)
     await settle(() => next.asked.length > known)
-    next.asked.at(-1)!.fail(new CertError('CERT_BUSY', 'again'))
+    next.asked.at(-1)!.fail(new CertError('CERT_NOT_PERMITTED', 'again'))
     t.match(await retry, { status: 503, headers: { 'retry-after': String(following) } })
   }
   await again.clock.advance(DAY)

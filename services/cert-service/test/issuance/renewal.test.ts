@@ -33,7 +33,7 @@ t.test('1, 10 and 100 minutes, then daily', async (t) => {
 
 t.test('lineages differ by issuer, key and set of names', async (t) => {
   const base = {
-    issuer: 'ca',
+    issuer: { name: 'ca' },
     names: ['a.test', 'b.test'].map(parseName),
     keyType: 'p256' as const,
     csr: null,
@@ -42,7 +42,8 @@ t.test('lineages differ by issuer, key and set of names', async (t) => {
   t.equal(lineageOf(base), lineageOf(swapped), 'order does not matter')
   const others = [
     base,
-    { ...base, issuer: 'acme' },
+    { ...base, issuer: { name: 'acme' } },
+    { ...base, issuer: { name: 'acme', profile: 'https://ca.test/directory shortlived' } },
     { ...base, keyType: 'p384' as const },
     { ...base, csr: { spkiSha256: '00' } },
     { ...base, csr: { spkiSha256: '01' } },

@@ -6,7 +6,7 @@ import { DatabaseSync } from 'node:sqlite'
 import t from 'tap'
 import { MIGRATIONS, migrate, schemaVersion } from '../../src/store/migrations.ts'
 import { connect, openStore, storeFile } from '../../src/store/open.ts'
-import { newAudit, newCertificate, testStore } from '../helpers/store.ts'
+import { NOW, newAudit, newCertificate, testStore } from '../helpers/store.ts'
 
 t.test('what was committed is there after the next start', async (t) => {
   const { store, folder } = await testStore(t)
@@ -91,6 +91,42 @@ t.test('a folder that cannot be made is told in one line', async (t) => {
     code: 'CERT_STORE_UNAVAILABLE',
     message: /cannot be written \(ENOTDIR\)/,
   })
+})
+
+t.test('a store of before finds its certificates by name, and what is current alone', async (t) => {
+  const { store, folder } = await testStore(t)
+  const add = (names: string[], notAfter = NOW) =>
+    store.addCertificate(newCertificate({ names, notAfter }), newAudit())
+  const revoked = await add(['a.example'])
+  await add(['b.example', 'c.example'])
+  await store.revoke([revoked.id], NOW, 'superseded', newAudit())
+  await store.close()
+  edit(
+    storeFile(folder),
+    `DROP TRIGGER certificate_added; DROP TRIGGER certificate_retired;
+     DROP TRIGGER certificate_pruned; DROP TABLE certificate_names; ${MIGRATIONS[1]}`,
+  )
+
+  const again = await openStore({ folder })
+  const count = async (name: string) => (await again.findByName(name)).length
+  t.same([await count('a.example'), await count('c.example')], [0, 1])
+  await again.addCertificate(newCertificate({ names: ['b.example', 'c.example'] }), newAudit())
+  t.equal(await count('c.example'), 1, 'replaced')
+  await again.addCertificate(
+    newCertificate({ names: ['d.example', 'f.example'], notAfter: 1 }),
+    newAudit(),
+  )
+  await again.addCertificate(newCertificate({ names: ['e.example', 'g.example'] }), newAudit())
+  await again.prune({ audit: 0, certificates: NOW + 1, orders: 0, challenges: 0 })
+  await again.close()
+  const sqlite = connect(storeFile(folder))
+  const names = sqlite.prepare('SELECT name FROM certificate_names ORDER BY name').all()
+  t.same(
+    names.map(({ name }) => name),
+    ['c.example', 'g.example'],
+    'nothing is left of what is gone',
+  )
+  sqlite.close()
 })
 
 t.test('a migration', async (t) => {

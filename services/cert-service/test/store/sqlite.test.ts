@@ -41,6 +41,57 @@ t.test('the newest certificate of a lineage is the current one', async (t) => {
   )
 })
 
+t.test('what comes next, searched and page by page', async (t) => {
+  const { store } = await testStore(t)
+  const add = (overrides: Parameters<typeof newCertificate>[0]) =>
+    store.addCertificate(newCertificate(overrides), newAudit())
+  await add({ names: ['late.example'], renewAt: NOW + 9 * DAY })
+  await add({ names: ['a.example', 'alias.example'], renewAt: NOW + DAY })
+  await add({ names: ['b.example'], renewAt: NOW + DAY })
+  await add({ names: ['never.example'], renewAt: null, notAfter: NOW + 5 * DAY })
+  await add({ names: ['gone.example'], renewAt: NOW, serialNumber: 'beef' })
+  await add({ names: ['gone.example'], renewAt: NOW + 2 * DAY, serialNumber: 'cafe' })
+
+  const cases: [why: string, text: string, found: string[]][] = [
+    [
+      'by renewal, else by end',
+      '',
+      ['a.example', 'b.example', 'gone.example', 'never.example', 'late.example'],
+    ],
+    ['part of any name', 'alias', ['a.example']],
+    ['a serial number', 'cafe', ['gone.example']],
+    ['not part of one', 'caf', []],
+    ['not what was replaced', 'beef', []],
+    ['no pattern', '%', []],
+  ]
+  for (const [why, text, found] of cases)
+    for (const limit of [1, 2, 10]) {
+      const read: CertificateRecord[] = []
+      for (let after = { at: 0, id: 0 }; ; ) {
+        const page = await store.listUpcoming({ text, after, limit })
+        read.push(...page)
+        const last = page.at(-1)
+        if (!last) break
+        after = { at: last.renewAt ?? last.notAfter, id: last.id }
+      }
+      t.same(domains(read), found, `${why}, ${limit} at a time`)
+    }
+})
+
+t.test('orders that failed, until they come to an end', async (t) => {
+  const { store } = await testStore(t)
+  const order = (id: string, overrides: Partial<Order> = {}) =>
+    store.saveOrder(newOrder({ id, lineage: id, status: 'failed', nextTryAt: NOW, ...overrides }))
+  await order('first')
+  await order('last', { nextTryAt: NOW + 1 })
+  await order('pending', { status: 'pending' })
+  await order('done')
+  await store.addCertificate(newCertificate({ lineage: 'done' }), newAudit())
+  const ids = async (limit: number) => (await store.listFailedOrders(limit)).map(({ id }) => id)
+  t.same(await ids(10), ['last', 'first'])
+  t.same(await ids(1), ['last'])
+})
+
 t.test('finding, listing and what is due', async (t) => {
   const { store } = await testStore(t)
   t.equal(await store.nextDue(), undefined, 'nothing is due in an empty store')
@@ -57,6 +108,7 @@ t.test('finding, listing and what is due', async (t) => {
     [2, 1],
   )
   t.same(domains(await store.findByDomain('example')), [])
+  t.same(domains(await store.findByName('b.example')), ['b.example', 'a.example'], 'first or not')
   const page = await store.list({ after: 0, limit: 2 })
   t.same(domains(page), ['a.example', 'a.example'])
   t.same(domains(await store.list({ after: page[1]!.id, limit: 2 })), ['b.example'])
@@ -212,7 +264,7 @@ t.test('prune takes what is past its time, and no more than its share', async (t
   for (const order of orders) await store.saveOrder(order)
   await store.addAudit([newAudit({ at: NOW + 1 })])
 
-  const before = { audit: NOW, certificates: NOW, orders: NOW }
+  const before = { audit: NOW, certificates: NOW, orders: NOW, challenges: NOW }
   t.equal(await store.prune(before), 5, 'a certificate, an order, three rows of audit')
   t.equal(await store.prune(before), 0)
   t.same(

@@ -1,0 +1,66 @@
+import { pickMoment } from '@gatehouse/acme'
+import type { Clock } from '@gatehouse/service-kit'
+import type { Issuers } from '../issuers/issuers.ts'
+import type { CertificateRecord, RenewalWindow, Store } from '../store/store.ts'
+import type { Holdings } from './holdings.ts'
+
+const HOUR = 3_600_000
+/** How many certificates are asked about at a time. */
+const AT_A_TIME = 16
+/** A CA that says nothing today may say something later. */
+const ASK_AGAIN = 12 * HOUR
+const TRY_AGAIN = HOUR
+
+interface WindowDeps {
+  readonly store: Store
+  readonly holdings: Holdings
+  readonly issuers: Issuers
+  readonly clock: Clock
+  readonly log: { info(fields: object, message: string): void }
+  /** From 0 up to 1. */
+  random(): number
+}
+
+/** Asks CAs when they would have their certificates renewed (RFC 9773), where that is due. */
+export async function checkRenewalWindows(deps: WindowDeps): Promise<void> {
+  for (;;) {
+    const due = await deps.store.listUnchecked(deps.clock.now(), AT_A_TIME)
+    await Promise.all(due.map((record) => checkOne(record, deps)))
+    if (due.length < AT_A_TIME) return
+  }
+}
+
+async function checkOne(record: CertificateRecord, deps: WindowDeps): Promise<void> {
+  const { id, lineage, renewAt } = record
+  const next = await ask(record, deps)
+  await deps.store.setRenewalWindow(id, next)
+  if (next.renewAt !== renewAt) deps.holdings.forget(lineage)
+}
+
+/** The moment is drawn once for each window, so asking again does not move it. */
+async function ask(
+  {
+    issuer,
+    certificate,
+    names,
+    notAfter,
+    renewAt,
+    windowStart = null,
+    windowEnd = null,
+  }: CertificateRecord,
+  { issuers, clock, log, random }: WindowDeps,
+): Promise<RenewalWindow & { readonly renewAt: number }> {
+  const unchanged = { windowStart, windowEnd, renewAt: renewAt ?? clock.now() }
+  try {
+    const info = await issuers.find(issuer)?.renewalInfo?.(certificate)
+    const checkAt = clock.now() + (info?.retryAfterMs ?? ASK_AGAIN)
+    const isNew = info && (info.start !== windowStart || info.end !== windowEnd)
+    // A window that outlasts the certificate is no advice.
+    if (!isNew || info.end > notAfter) return { ...unchanged, checkAt }
+    const { start, end } = info
+    return { windowStart: start, windowEnd: end, renewAt: pickMoment(info, random), checkAt }
+  } catch (err) {
+    log.info({ err, names }, 'the CA could not be asked when to renew')
+    return { ...unchanged, checkAt: clock.now() + TRY_AGAIN }
+  }
+}

@@ -1,0 +1,72 @@
+import {
+  AcmeError,
+  fetchRenewalInfo,
+  renewalId,
+  revokeCertificate,
+  type Solver,
+} from '@gatehouse/acme'
+import { compileRules, fromPem, parseCertificate, parseNameRule } from '@gatehouse/pki'
+import type { Clock } from '@gatehouse/service-kit'
+import { canProve } from '../../config/check-issuers.ts'
+import type { IssuerConfig } from '../../config/issuers.ts'
+import type { Store } from '../../store/store.ts'
+import type { Issued, Issuer } from '../issuer.ts'
+import type { IssuanceLimits } from './limits.ts'
+import { obtainChain } from './obtain-chain.ts'
+import type { AcmeServer } from './server.ts'
+
+export interface AcmeIssuerDeps {
+  readonly server: AcmeServer
+  /** In the order in which they are preferred. */
+  readonly solvers: readonly Solver[]
+  readonly store: Pick<Store, 'findOrderByUrl'>
+  readonly limits: IssuanceLimits
+  readonly clock: Clock
+  readonly log: { warn(fields: object, message: string): void }
+}
+
+/** An issuer that orders at a CA by ACME. */
+export function createAcmeIssuer(config: IssuerConfig, deps: AcmeIssuerDeps): Issuer {
+  const { name, profile, keyType, fallback } = config
+  const { server } = deps
+  const permits = compileRules(config.names.map(parseNameRule))
+  return {
+    name,
+    profile: profile === undefined ? server.directory : `${server.directory} ${profile}`,
+    keyType,
+    fallback,
+    permits,
+    objection(names, csr) {
+      const unproven = names.find(({ kind }) => !canProve(config, kind))
+      if (unproven) return `${unproven.text} cannot be proven by a challenge of the issuer ${name}`
+      const own = csr && new Set(csr.names.map(({ text }) => text))
+      const missing = own ? names.find(({ text }) => !own.has(text)) : undefined
+      if (missing) return `the CSR lacks ${missing.text}, and the issuer ${name} adds no names`
+      return undefined
+    },
+    solverFor: ({ kind }) =>
+      deps.solvers.find((_, index) =>
+        canProve({ challenges: config.challenges.slice(index, index + 1) }, kind),
+      ),
+    issue: async (request, io) => toIssued(await obtainChain(request, io, config, deps)),
+    async revoke(certificate, reason) {
+      try {
+        const account = await server.account.get()
+        await server.transport.send(revokeCertificate(certificate, reason), account)
+      } catch (error) {
+        if (!(error instanceof AcmeError) || error.code !== 'ACME_ALREADY_REVOKED') throw error
+      }
+    },
+    async renewalInfo(certificate) {
+      const id = renewalId(certificate)
+      return id === undefined ? undefined : fetchRenewalInfo(server.transport, id)
+    },
+    degraded: () => (server.isReachable() ? [] : [`issuer ${name}`]),
+  }
+}
+
+function toIssued(pem: string): Issued {
+  const [certificate = Buffer.alloc(0), ...chain] = fromPem(pem, 'CERTIFICATE')
+  const { serialNumber, notBefore, notAfter } = parseCertificate(certificate)
+  return { certificate, chain, serialNumber, notBefore, notAfter }
+}

@@ -1,0 +1,157 @@
+import {
+  AcmeError,
+  createOrder,
+  isOver,
+  type OrderIo,
+  type OrderOptions,
+  type OrderState,
+  renewalId,
+  type Solver,
+  step,
+} from '@gatehouse/acme'
+import type { IssuerConfig } from '../../config/issuers.ts'
+import { CertError } from '../../errors.ts'
+import type { IssuerIo, IssuerRequest } from '../issuer.ts'
+import type { AcmeIssuerDeps } from './issuer.ts'
+import type { LimitedOrder } from './limits.ts'
+
+/** What the steps of an order are called in its progress. */
+const STEPS: Readonly<Record<OrderState['step'], string>> = {
+  created: 'placing the order',
+  ordered: 'looking at the order',
+  authorizing: 'proving the names',
+  finalizing: 'finalizing',
+  valid: 'downloading the certificate',
+  downloaded: 'checking the certificate',
+  failed: 'failed',
+}
+
+type Ended = Extract<OrderState, { step: 'downloaded' | 'failed' }>
+
+/**
+ * Orders a certificate, or goes on with the order that was kept; gives the chain in PEM. Each state
+ * is kept before the next step, so that a crash at any point loses nothing and finalises nothing
+ * twice.
+ *
+ * @throws AcmeError; CertError `CERT_BUSY`, `CERT_RATE_LIMITED`, `CERT_TERMS_NOT_AGREED`
+ */
+export async function obtainChain(
+  request: IssuerRequest,
+  io: IssuerIo,
+  config: IssuerConfig,
+  deps: AcmeIssuerDeps,
+): Promise<string> {
+  const { server } = deps
+  const names = request.names.map(({ text }) => text)
+  io.report('waiting for its turn')
+  return server.inTurn(names.toSorted().join(), async () => {
+    const state = (io.kept as OrderState | undefined) ?? (await open())
+    const end = await run(state)
+    if (end.step === 'failed' && end.error.code === 'ACME_ACCOUNT_DOES_NOT_EXIST') {
+      await server.account.renounce()
+      return chainOf(await run({ step: 'created', wanted: end.wanted }))
+    }
+    return chainOf(end)
+  })
+
+  async function open(): Promise<OrderState> {
+    io.report('asking the CA what it offers')
+    const state = await createOrder(await optionsOf())
+    await io.keep(state)
+    return state
+  }
+
+  async function optionsOf(): Promise<OrderOptions> {
+    const { profile, preferredChain } = config
+    const { renewalInfo } = await server.transport.directory(io.signal)
+    const replaces = renewalInfo && request.replaces && renewalId(request.replaces)
+    return {
+      csr: request.csr(),
+      ...(profile !== undefined && { profile }),
+      ...(preferredChain !== undefined && { preferredChain }),
+      ...(replaces !== undefined && { replaces }),
+    }
+  }
+
+  async function run(first: OrderState): Promise<Ended> {
+    let state = first
+    try {
+      const orderIo = await orderIoOf(io, deps)
+      while (!isOver(state)) {
+        io.report(STEPS[state.step])
+        state = await take(state, orderIo)
+        if (!isOver(state)) await io.keep(state)
+      }
+    } catch (error) {
+      // What the CA has no order for is not gone on with by itself.
+      if (state.step === 'created') await io.keep(undefined)
+      throw error
+    }
+    return state as Ended
+  }
+
+  /** A step, and what the limits of the CA have to do with it. */
+  async function take(state: OrderState, orderIo: OrderIo): Promise<OrderState> {
+    const { limits, store } = deps
+    const limited = limitedOf(state)
+    if (state.step === 'created') limits.admit(limited)
+    const next = await step(state, orderIo)
+    if (state.step === 'created' && next.step === 'ordered') {
+      if (await store.findOrderByUrl(next.orderUrl)) throw shared(names)
+      limits.ordered(limited)
+    }
+    if (state.step === 'authorizing' && next.step === 'failed')
+      limits.failed(limited, failedNames(next, names))
+    if (next.step === 'downloaded') limits.issued(limited)
+    return next
+  }
+
+  function limitedOf({ wanted }: OrderState): LimitedOrder {
+    const { directory } = server
+    return { issuer: config.name, directory, names, renewal: wanted.replaces !== undefined }
+  }
+
+  async function chainOf(end: Ended): Promise<string> {
+    if (end.step === 'downloaded') return end.chain
+    await io.keep(undefined)
+    const { code, message, problem } = end.error
+    throw new AcmeError(code, message, problem && { problem })
+  }
+}
+
+async function orderIoOf(io: IssuerIo, deps: AcmeIssuerDeps): Promise<OrderIo> {
+  const { server, solvers, clock, log } = deps
+  const reporting = solvers.map((solver) => withReports(solver, io))
+  return {
+    transport: server.transport,
+    account: await server.account.get(io.signal),
+    solversFor: () => reporting,
+    clock,
+    signal: io.signal,
+    warn: (err) => log.warn({ err }, 'the answer to a challenge could not be taken away'),
+  }
+}
+
+function withReports(solver: Solver, { report }: IssuerIo): Solver {
+  return {
+    type: solver.type,
+    async present(task, signal) {
+      report(solver.type === 'dns-01' ? 'waiting for DNS' : 'answering the challenge')
+      await solver.present(task, signal)
+      report('validating')
+    },
+    cleanUp: (task, signal) => solver.cleanUp(task, signal),
+  }
+}
+
+/** The CA joins orders of the same names: whoever has another key must not finalise this one. */
+function shared([name]: readonly string[]): CertError {
+  const why = `another certificate for ${name} is being made of the same order`
+  return new CertError('CERT_BUSY', why, { retryAfter: 60 })
+}
+
+/** As far as the CA tells, else all of them. */
+function failedNames({ error }: Extract<OrderState, { step: 'failed' }>, all: readonly string[]) {
+  const told = (error.problem?.subproblems ?? []).flatMap(({ identifier }) => identifier ?? [])
+  return told.length > 0 ? told.map(({ value }) => value) : all
+}

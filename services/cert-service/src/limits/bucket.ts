@@ -1,0 +1,33 @@
+/** So many within a time, as a token bucket: they may all come at once, and come back one by one. */
+export interface Limit {
+  readonly count: number
+  /** Milliseconds in which all of them come back. */
+  readonly per: number
+}
+
+/**
+ * A bucket is the moment at which it is full again, in epoch milliseconds; any in the past is full.
+ * How many are left in it, never more than the limit has.
+ */
+export function left(fullAt: number, limit: Limit, now: number): number {
+  const missing = Math.ceil((fullAt - now) / interval(limit))
+  return Math.min(limit.count, Math.max(0, limit.count - missing))
+}
+
+/** The bucket with one taken, though there may have been none. */
+export function take(fullAt: number, limit: Limit, now: number): number {
+  return Math.max(fullAt, now) + interval(limit)
+}
+
+/** When so many will be left, if none is taken. */
+export function freeAt(fullAt: number, limit: Limit, wanted: number): number {
+  return fullAt - (limit.count - wanted) * interval(limit)
+}
+
+/** The latest that a bucket can be full again after it was taken from while some was left. */
+export function emptyAt(limit: Limit, now: number): number {
+  return now + limit.count * interval(limit)
+}
+
+/** Milliseconds for one to come back, rounded up: never before the CA's own. */
+const interval = ({ count, per }: Limit): number => Math.ceil(per / count)

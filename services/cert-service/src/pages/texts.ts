@@ -1,0 +1,58 @@
+/** Everything that the pages say. */
+export const texts = {
+  tab: (title: string) => `${title} · Gatehouse`,
+  title: 'Certificates',
+  signIn: {
+    text: 'Enter an API key to see the certificates that it may read. The page changes nothing.',
+    label: 'API key',
+    enter: 'Show certificates',
+    wrong: 'This is none of the configured keys.',
+    tokens:
+      'Callers of this service come with access tokens, which a page cannot ask for. Ask with one instead:',
+  },
+  key: 'Key',
+  signOut: 'Sign out',
+  search: { label: 'Name or serial number', find: 'Find', all: 'Show all' },
+  failures: {
+    title: 'Needs attention',
+    more: 'There are more: search for a name to see its own.',
+    failed: 'Last try failed',
+    next: 'Next try',
+    earliest: 'at the earliest',
+    whenAsked: 'when somebody asks for it',
+    unknown: 'See the log of the service for the cause.',
+  },
+  legend: { now: 'now', past: 'used up', left: 'still valid', renewal: 'renewal' },
+  state: {
+    renews: 'Renews',
+    due: 'Being renewed',
+    failing: 'Not renewed, ends',
+    unrenewed: 'Ends',
+    ended: 'Ended',
+  },
+  abandoned:
+    'Nobody has fetched it for two of its lifetimes, so it is no longer renewed. The next POST /api/certificate takes it up again.',
+  facts: {
+    names: 'Names',
+    issuer: 'Issuer',
+    serial: 'Serial number',
+    key: 'Key',
+    from: 'Valid from',
+    until: 'Valid until',
+    renewal: 'Renewal',
+    fetched: 'Last handed out',
+    none: 'none planned',
+  },
+  embedded: 'the embedded CA',
+  csr: 'held by the caller',
+  others: (count: number) => (count === 1 ? '+ 1 name' : `+ ${count} names`),
+  empty: {
+    title: 'No certificates yet',
+    text: 'The first one is issued when a machine asks for it:',
+    next: 'There are none of yours on this page, but there is a next one.',
+    search: (text: string) => `Nothing is found for “${text}”.`,
+  },
+  pages: { label: 'Pages', first: 'First page', next: 'Next page' },
+  footer: 'Times are UTC. For programs, see',
+  back: 'Back to the certificates',
+} as const

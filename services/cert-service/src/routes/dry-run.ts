@@ -1,0 +1,69 @@
+import type { FastifyReply } from 'fastify'
+import type { Static } from 'typebox'
+import { times, toTime } from '../issuance/answer.ts'
+import type { DryRun } from '../issuance/dry-run.ts'
+import type { CertificateRequest } from '../issuance/request.ts'
+import { type Budget, spanOf } from '../limits/ledger.ts'
+import type { DryRunSchema } from '../schemas/dry-run.ts'
+import type { Order } from '../store/store.ts'
+import { describeOrder } from './answers.ts'
+
+/** Answers with what a request would come to. */
+export function sendDryRun(
+  reply: FastifyReply,
+  request: CertificateRequest,
+  run: DryRun,
+  now: number,
+): FastifyReply {
+  return reply
+    .header('cache-control', 'no-store')
+    .type('application/json; charset=utf-8')
+    .send(JSON.stringify(describeDryRun(request, run, now)))
+}
+
+function describeDryRun(
+  { names, issuer }: CertificateRequest,
+  { held, order, proofs, budgets }: DryRun,
+  now: number,
+): Static<typeof DryRunSchema> {
+  const [domain = ''] = names.map(({ text }) => text)
+  return {
+    domain,
+    names: names.map(({ text }) => text),
+    issuer: issuer.name,
+    ...(held && { held: describeHeld(domain, held) }),
+    ...(order && { order: describeOrder(order) }),
+    proofs: [...proofs],
+    budgets: budgets.map(describeBudget),
+    obstacles: [
+      ...(order ? waitFor(order, now) : []),
+      ...proofs.flatMap(({ name, status, detail }) =>
+        status === 'failed' ? `${name} cannot be proven: ${detail}` : [],
+      ),
+      ...budgets.flatMap((budget) =>
+        budget.left === 0 ? `the limit \`${budget.kind}\` for ${budget.subject} is used up` : [],
+      ),
+    ],
+  }
+}
+
+function describeHeld(domain: string, { record, fingerprint256 }: NonNullable<DryRun['held']>) {
+  const { names, issuer, serialNumber } = record
+  return { domain, names: [...names], issuer, serialNumber, fingerprint256, ...times(record) }
+}
+
+function describeBudget({ kind, subject, left, limit, freeAt }: Budget) {
+  return {
+    limit: kind,
+    subject,
+    left,
+    count: limit.count,
+    per: spanOf(limit.per),
+    ...(freeAt !== null && { freeAt: toTime(freeAt) }),
+  }
+}
+
+function waitFor({ status, lastError, nextTryAt }: Order, now: number): readonly string[] {
+  if (status !== 'failed' || nextTryAt === null || nextTryAt <= now) return []
+  return [`the last try failed, the next is at ${toTime(nextTryAt)}: ${lastError?.detail}`]
+}

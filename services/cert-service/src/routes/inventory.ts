@@ -1,0 +1,160 @@
+import cookie from '@fastify/cookie'
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { KeyCaller } from '@gatehouse/auth-core'
+import { isLoopback, parseHost } from '@gatehouse/net'
+import { type Problem, sendPage } from '@gatehouse/service-kit'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import { CertError } from '../errors.ts'
+import { actionFor } from '../pages/failures.ts'
+import { type Inventory, inventoryPage } from '../pages/inventory.ts'
+import { problemPage, signInPage, tokensOnlyPage } from '../pages/sign-in.ts'
+import type { Service } from '../service.ts'
+import { createSignIns } from '../sign-ins.ts'
+import type { CertificateRecord, Upcoming } from '../store/store.ts'
+import { mayAll } from './access.ts'
+import { readPermitted } from './listing.ts'
+
+const COOKIE = '__Host-gatehouse-certs'
+const COOKIE_SCOPE = { path: '/', httpOnly: true, secure: true, sameSite: 'strict' } as const
+const FORM = 'application/x-www-form-urlencoded'
+const FORM_LIMIT = 4_096
+const PAGE = 50
+const MAX_FAILED = 10
+const FAILED_LOOKED_AT = 100
+const PATHS = ['/', '/sign-out']
+
+const QuerySchema = Type.Object({
+  q: Type.Optional(Type.String({ maxLength: 253 })),
+  after: Type.Optional(Type.String({ pattern: '^[0-9]{1,15}-[0-9]{1,15}$' })),
+})
+const KeySchema = Type.Object({ key: Type.String({ maxLength: 1_024 }) })
+
+/** `GET /` shows people what is held; `POST /` with an API key and `POST /sign-out` are its doors. */
+export const inventoryRoutes: FastifyPluginAsyncTypebox<{ service: Service }> = async (
+  app,
+  { service },
+) => {
+  await app.register(cookie)
+  app.addContentTypeParser(
+    FORM,
+    { parseAs: 'string', bodyLimit: FORM_LIMIT },
+    (_request, body, done) => done(null, Object.fromEntries(new URLSearchParams(body as string))),
+  )
+  const signIns = createSignIns(
+    () => service.clock.now(),
+    (sha256) => app.auth.findKey(sha256),
+  )
+
+  app.get('/', { schema: { hide: true, querystring: QuerySchema } }, async (request, reply) => {
+    const caller = signIns.find(request.cookies[COOKIE] ?? '')
+    if (!caller) return askForKey(request, reply, { isWrong: false })
+    return sendPage(reply, 200, inventoryPage(await readInventory(service, caller, request)))
+  })
+
+  app.post('/', { schema: { hide: true, body: KeySchema } }, async (request, reply) => {
+    assertOwnOrigin(request)
+    const id = signIns.open(request.body.key.trim(), request.ip)
+    if (id === undefined) {
+      request.log.info({ code: 'AUTH_KEY_INVALID' }, 'caller refused')
+      return askForKey(request, reply, { isWrong: true })
+    }
+    request.log.info({ actor: `psk:${signIns.find(id)?.subject}` }, 'signed in at the inventory')
+    return reply.setCookie(COOKIE, id, COOKIE_SCOPE).redirect('/', 303)
+  })
+
+  app.post('/sign-out', { schema: { hide: true } }, async (request, reply) => {
+    assertOwnOrigin(request)
+    signIns.close(request.cookies[COOKIE] ?? '')
+    return reply.clearCookie(COOKIE, COOKIE_SCOPE).redirect('/', 303)
+  })
+
+  function askForKey(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    state: { isWrong: boolean },
+  ): FastifyReply {
+    if (!app.auth.methods().includes('psk'))
+      return sendPage(reply, 403, tokensOnlyPage(originOf(request)))
+    return sendPage(reply.header('www-authenticate', 'APIKey realm="api"'), 401, signInPage(state))
+  }
+}
+
+/** The page of a problem at one of the routes for people; other routes answer programs. */
+export function inventoryProblem(
+  problem: Problem,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): FastifyReply | undefined {
+  if (!PATHS.includes(request.routeOptions.url ?? '')) return undefined
+  return sendPage(reply, problem.status, problemPage(problem, actionFor(problem.code)))
+}
+
+async function readInventory(
+  service: Service,
+  caller: KeyCaller,
+  request: FastifyRequest<{ Querystring: Static<typeof QuerySchema> }>,
+): Promise<Inventory> {
+  const { q = '', after } = request.query
+  const search = q.trim().toLowerCase()
+  const { records, next } = await readPermitted(service, { caller }, PAGE + 1, {
+    start: readPlace(after),
+    list: (page) => service.store.listUpcoming({ text: search, ...page }),
+    placeOf,
+  })
+  const shown = records.slice(0, PAGE)
+  const last = records.length > PAGE ? shown.at(-1) : undefined
+  const isFirst = after === undefined
+  const failed = isFirst ? await readFailed(service, caller, search) : []
+  const orderOf = ({ lineage }: CertificateRecord) => service.store.findOrderByLineage(lineage)
+  return {
+    keyName: caller.subject,
+    search,
+    rows: await Promise.all(
+      shown.map(async (record) => ({ record, order: await orderOf(record) })),
+    ),
+    failed: failed.slice(0, MAX_FAILED),
+    hasMoreFailed: failed.length > MAX_FAILED,
+    isFirst,
+    nextHref: hrefOf(search, last ? placeOf(last) : next),
+    origin: originOf(request),
+    now: service.clock.now(),
+  }
+}
+
+async function readFailed(service: Service, caller: KeyCaller, search: string) {
+  const failed = await service.store.listFailedOrders(FAILED_LOOKED_AT)
+  return failed.filter(
+    (order) =>
+      order.names.some((name) => name.includes(search)) &&
+      mayAll(service, { caller }, 'read', order),
+  )
+}
+
+function placeOf({ id, renewAt, notAfter }: CertificateRecord): Upcoming {
+  return { at: renewAt ?? notAfter, id }
+}
+
+function readPlace(text = '0-0'): Upcoming {
+  const [at = 0, id = 0] = text.split('-').map(Number)
+  return { at, id }
+}
+
+function hrefOf(search: string, place: Upcoming | undefined): string | undefined {
+  if (!place) return undefined
+  const query = { ...(search && { q: search }), after: `${place.at}-${place.id}` }
+  return `/?${new URLSearchParams(query)}`
+}
+
+function originOf({ protocol, host }: FastifyRequest): string {
+  return `${protocol}://${host}`
+}
+
+/** Browsers send Origin with every POST. Over plain http they would not keep the cookie either. */
+function assertOwnOrigin({ headers, host }: FastifyRequest): void {
+  const origin = URL.parse(headers.origin ?? '')
+  const name = origin && parseHost(origin.hostname)
+  const isSecure = origin?.protocol === 'https:' || (name && isLoopback(name))
+  if (origin?.host === host && isSecure) return
+  throw new CertError('CERT_ORIGIN_FOREIGN', `Origin is not https://${host}`)
+}

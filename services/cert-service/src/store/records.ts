@@ -1,0 +1,164 @@
+import type { KeyType, RevocationReason } from '@gatehouse/pki'
+
+export interface NewCertificate {
+  /** What makes two requests the same certificate: see issuance/lineage.ts. */
+  readonly lineage: string
+  readonly issuer: string
+  /** Canonical names, the one it was asked for first. */
+  readonly names: readonly string[]
+  readonly keyType: KeyType
+  /** Lower-case hexadecimal; unique per direct issuer. */
+  readonly serialNumber: string
+  readonly certificate: Uint8Array
+  /** The direct issuer first, without the root. */
+  readonly chain: readonly Uint8Array[]
+  /** PKCS#8, sealed; `null` where the caller keeps the key. */
+  readonly sealedKey: Uint8Array | null
+  /** DER of the request it was made for; `null` where the key is ours. */
+  readonly csr: Uint8Array | null
+  readonly notBefore: number
+  readonly notAfter: number
+  readonly renewAt: number | null
+  /** When it was last handed out. */
+  readonly fetchedAt: number
+  /** When to ask the CA about its renewal; `null` or absent: never. */
+  readonly checkAt?: number | null
+}
+
+export interface CertificateRecord extends NewCertificate, Partial<RenewalWindow> {
+  readonly id: number
+}
+
+/** When a CA would have a certificate renewed; `null` while it has not said. */
+export interface RenewalWindow {
+  readonly checkAt: number | null
+  readonly windowStart: number | null
+  readonly windowEnd: number | null
+}
+
+export interface RevokedCertificate {
+  readonly serialNumber: string
+  readonly revokedAt: number
+  readonly reason: RevocationReason
+}
+
+/** Work on a lineage that outlives a request: under way, or failed and waiting for its next try. */
+export interface Order {
+  readonly id: string
+  readonly lineage: string
+  readonly issuer: string
+  readonly names: readonly string[]
+  readonly keyType: KeyType
+  readonly csr: Uint8Array | null
+  readonly status: 'pending' | 'failed' | 'done'
+  /** What it is doing, or was doing when it failed. */
+  readonly step: string
+  readonly since: number
+  /** Failures in a row. */
+  readonly failures: number
+  readonly lastError: { readonly code: string; readonly detail: string } | null
+  /** When a failed order may be tried again. */
+  readonly nextTryAt: number | null
+  /** What its issuer goes on from. */
+  readonly kept?: Kept
+}
+
+/** How far an issuer got with an order, and the key that it may have certified. */
+export interface Kept {
+  /** Plain JSON. */
+  readonly state: unknown
+  /** PKCS#8, sealed; `null` where the caller keeps the key. */
+  readonly sealedKey: Uint8Array | null
+}
+
+/** The account at the CA of a directory. */
+export interface AccountRecord {
+  /** URL. */
+  readonly directory: string
+  /** PKCS#8, sealed. */
+  readonly sealedKey: Uint8Array
+  /** The one that takes its place, while the CA is being asked to. */
+  readonly nextKey: Uint8Array | null
+  /** `null` until the CA has said. */
+  readonly url: string | null
+  /** The e-mail address that the CA was told. */
+  readonly contact: string | null
+}
+
+/** The end of a certificate. */
+export interface Ending {
+  readonly domain: string
+  readonly issuer: string
+  readonly notAfter: number
+}
+
+/** Something to tell. */
+export interface NewEvent {
+  /** JSON. */
+  readonly body: string
+  readonly at: number
+  /** Not to be told twice until that moment; `anew`: told in any case. */
+  readonly once?: { readonly key: string; readonly until: number; readonly anew?: boolean }
+}
+
+export interface EventRecord {
+  readonly id: number
+  readonly body: string
+  readonly at: number
+  /** How many failed. */
+  readonly tries: number
+}
+
+export interface NewAuthority {
+  readonly role: 'root' | 'intermediate'
+  readonly certificate: Uint8Array
+  readonly sealedKey: Uint8Array | null
+  readonly notAfter: number
+}
+
+export interface AuthorityRecord extends NewAuthority {
+  readonly id: number
+}
+
+export interface CrlRecord {
+  readonly authorityId: number
+  readonly number: bigint
+  readonly crl: Uint8Array
+  readonly nextUpdate: number
+}
+
+export interface AuditEntry {
+  readonly at: number
+  readonly action: 'issue' | 'hand-out' | 'renew' | 'revoke' | 'delete' | 'refuse' | 'fail'
+  /** Who: `psk:<key name>`, `jwt:<issuer>#<subject>` or `system`. */
+  readonly actor: string
+  readonly names: readonly string[]
+  readonly serialNumber?: string
+  readonly remoteAddress?: string
+  readonly requestId?: string
+  /** One plain sentence, or an error code. */
+  readonly detail?: string
+  /** How many times, for what is told once an hour. */
+  readonly count?: number
+  /** Entries of one key are one row: the first one's, whose count grows. */
+  readonly key?: string
+}
+
+export interface AuditRecord extends Omit<AuditEntry, 'key'> {
+  readonly id: number
+  readonly count: number
+}
+
+/** Data keys, wrapped by the master key, and a value that tells whether a master key is the right one. */
+export interface KeyringRecord {
+  readonly check: Uint8Array
+  readonly dataKeys: readonly DataKeyRecord[]
+}
+
+export interface DataKeyRecord {
+  readonly id: number
+  readonly purpose: string
+  readonly wrapped: Uint8Array
+  /** How often it may have sealed: counted before use, so never too low. */
+  readonly seals: number
+}

@@ -1,0 +1,143 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { ConfigError } from '@gatehouse/service-kit'
+import t, { type Test } from 'tap'
+import { stringify } from 'yaml'
+import { loadCertConfig } from '../../src/config/load.ts'
+
+const dns = { type: 'dns-01', providers: [{ type: 'httpreq', endpoint: 'https://dns.test' }] }
+const http = { type: 'http-01', listen: { port: 80 } }
+const le = { name: 'le', type: 'acme', directory: 'letsencrypt', challenges: [dns] }
+
+async function load(t: Test, config: object) {
+  const file = join(t.testdir(), 'config.yaml')
+  await writeFile(
+    file,
+    stringify({ auth: { psk: { key: 'a-key-of-sixteen-or-more' } }, ...config }),
+  )
+  return loadCertConfig(file, {})
+}
+
+t.test('a name of a CA and a provider are all that has to be written', async (t) => {
+  const { value } = await load(t, { issuers: [le] })
+  t.match(value.issuers, [
+    {
+      names: ['*'],
+      agreeToTerms: false,
+      challenges: [{ propagation: { check: 'authoritative', timeout: 120_000, wait: 0 } }],
+    },
+  ])
+})
+
+t.test('a fault is told where it stands', async (t) => {
+  const rows: [why: string, config: object, path: string][] = [
+    ['the name of the embedded CA', { issuers: [{ ...le, name: 'ca' }] }, '/issuers/0/name'],
+    ['a name twice', { issuers: [le, le] }, '/issuers/1/name'],
+    ['no directory', { issuers: [{ ...le, directory: 'lets' }] }, '/issuers/0/directory'],
+    [
+      'a directory without TLS',
+      { issuers: [{ ...le, directory: 'http://ca.example/directory' }] },
+      '/issuers/0/directory',
+    ],
+    [
+      'one directory, two accounts',
+      { issuers: [le, { ...le, name: 'b', email: 'a@b.test' }] },
+      '/issuers/1/directory',
+    ],
+    ['an unknown fallback', { issuers: [{ ...le, fallback: 'x' }] }, '/issuers/0/fallback'],
+    ['itself as fallback', { issuers: [{ ...le, fallback: 'le' }] }, '/issuers/0/fallback'],
+    [
+      'fallbacks in a circle',
+      {
+        issuers: [
+          { ...le, fallback: 'b' },
+          { ...le, name: 'b', fallback: 'le' },
+        ],
+      },
+      '/issuers/0/fallback',
+    ],
+    ['a faulty rule', { issuers: [{ ...le, names: ['a b'] }] }, '/issuers/0/names/0'],
+    [
+      'a wildcard without dns-01',
+      { issuers: [{ ...le, names: ['=*.a.test'], challenges: [http] }] },
+      '/issuers/0/names/0',
+    ],
+    [
+      'addresses with dns-01 alone',
+      { issuers: [{ ...le, names: ['192.0.2.0/24'] }] },
+      '/issuers/0/names/0',
+    ],
+    [
+      'http-01 without a listener',
+      { issuers: [{ ...le, challenges: [{ type: 'http-01' }] }] },
+      '/issuers/0/challenges/0',
+    ],
+    [
+      'tls-alpn-01 without a listener',
+      { issuers: [{ ...le, challenges: [{ type: 'tls-alpn-01' }] }] },
+      '/issuers/0/challenges/0/listen',
+    ],
+    [
+      'a challenge twice',
+      { issuers: [{ ...le, challenges: [dns, dns] }] },
+      '/issuers/0/challenges/1',
+    ],
+    [
+      'an unknown challenge',
+      { issuers: [{ ...le, challenges: [{ type: 'dns-02' }] }] },
+      '/issuers/0/challenges/0/type',
+    ],
+    [
+      'an unknown key of a provider',
+      {
+        issuers: [{ ...le, challenges: [{ ...dns, providers: [{ ...dns.providers[0], x: 1 }] }] }],
+      },
+      '/issuers/0/challenges/0/providers/0/x',
+    ],
+    [
+      'a faulty endpoint of a provider',
+      {
+        issuers: [
+          {
+            ...le,
+            challenges: [{ ...dns, providers: [{ type: 'httpreq', endpoint: 'ftp://x' }] }],
+          },
+        ],
+      },
+      '/issuers/0/challenges/0/providers/0/endpoint',
+    ],
+    [
+      'a resolver that is a name',
+      { issuers: [{ ...le, challenges: [{ ...dns, propagation: { resolvers: ['dns.test'] } }] }] },
+      '/issuers/0/challenges/0/propagation/resolvers/0',
+    ],
+    [
+      'a configured wildcard that cannot be proven',
+      {
+        issuers: [{ ...le, challenges: [http], names: ['*'] }],
+        certificates: [{ names: ['a.test', '*.a.test'] }],
+      },
+      '/certificates/0/names/1',
+    ],
+    [
+      'a key that is no base64url',
+      { issuers: [{ ...le, externalAccount: { kid: 'x', hmacKey: 'not so secret' } }] },
+      '/issuers/0/externalAccount/hmacKey',
+    ],
+  ]
+  for (const [why, config, path] of rows) {
+    const error = await load(t, config).catch((error) => error)
+    t.ok(error instanceof ConfigError, why)
+    t.match(error.faults[0], { path }, why)
+    t.notMatch(error.message, /not so secret/, `${why}: the value is not told`)
+  }
+})
+
+t.test('configured names of an ACME issuer need not be those of the embedded CA', async (t) => {
+  const { value } = await load(t, {
+    issuers: [{ ...le, names: ['*.example.com'] }],
+    ca: { permitted: ['*.corp.test', 'localhost'] },
+    certificates: [{ names: ['www.example.com', 'app.example.com'] }],
+  })
+  t.equal(value.certificates[0]?.keyType, undefined, 'and have the keys that the issuer says')
+})

@@ -1,0 +1,204 @@
+import { createHmac } from 'node:crypto'
+import { createServer, type IncomingHttpHeaders } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t, { type Test } from 'tap'
+import type { Ca } from '../../src/issuers/ca.ts'
+import type { Issuer } from '../../src/issuers/issuer.ts'
+import { DAY, leapClock, NOW, settle, start } from '../helpers/app.ts'
+
+const SECRET = 'a-secret-for-the-webhook'
+const MINUTE = 60_000
+const HOUR = 60 * MINUTE
+
+interface Post {
+  readonly headers: IncomingHttpHeaders
+  readonly body: string
+  // biome-ignore lint/suspicious/noExplicitAny: tests look at whatever came.
+  readonly event: any
+}
+
+t.test('events are posted, signed, and tell no secret', async (t) => {
+  const receiver = await receive(t)
+  const { call, service, clock } = await start(t, configOf(receiver.url))
+  service.start()
+  const { body } = await call('POST', '/api/certificate', { domain: 'a.test' })
+  await settle()
+  await clock.advance(1_000)
+  await receiver.until(1)
+  await clock.advance(4 * DAY)
+  await settle()
+  await clock.advance(1_000)
+  await receiver.until(2)
+
+  const [issued, renewed] = receiver.posts
+  t.match(issued?.event, { type: 'issued', names: ['a.test'], serialNumber: body.serialNumber })
+  t.match(renewed?.event, { type: 'renewed', names: ['a.test'], issuer: 'ca' })
+  t.not(issued?.event.id, renewed?.event.id)
+  for (const { headers, body: text } of receiver.posts) {
+    t.equal(headers['content-type'], 'application/json')
+    const timestamp = headers['x-gatehouse-timestamp']
+    const hmac = createHmac('sha256', SECRET).update(`${timestamp}.${text}`).digest('hex')
+    t.equal(headers['x-gatehouse-signature'], `sha256=${hmac}`)
+    t.notMatch(text, /PRIVATE KEY|sealed|certificate"/)
+  }
+  t.equal(renewed?.headers['x-gatehouse-timestamp'], String(clock.now() / 1000))
+})
+
+t.test('a receiver that fails is tried again, over a restart, for seven days', async (t) => {
+  const receiver = await receive(t)
+  receiver.status = 500
+  const folder = t.testdir()
+  const clock = leapClock(NOW)
+  const first = await start(t, configOf(receiver.url), { folder, clock })
+  first.service.start()
+  const answer = await first.call('POST', '/api/certificate', { domain: 'a.test' })
+  t.equal(answer.status, 200, 'issuing does not wait for it')
+  await settle()
+  await clock.advance(1_000)
+  await receiver.until(1)
+  await settle()
+  await first.close()
+
+  const { service, logged } = await start(t, configOf(receiver.url), { folder, clock })
+  // Certificates are not renewed here: that would be another event.
+  const [held] = await service.store.list({ after: 0, limit: 1 })
+  await service.store.setRenewAt(held!.id, null)
+  service.start()
+  await settle()
+  t.equal(receiver.posts.length, 1, 'the time of the next try was kept')
+  for (const [wait, posts] of [
+    [MINUTE, 2],
+    [10 * MINUTE, 3],
+    [100 * MINUTE, 4],
+    [DAY, 5],
+    [DAY, 6],
+    [DAY, 7],
+    [DAY, 8],
+    [DAY, 9],
+    [DAY, 10],
+    [DAY, 10],
+    [9 * DAY, 10],
+  ] as const) {
+    await clock.advance(wait + 2_000)
+    await receiver.until(posts)
+    await settle()
+    await clock.advance(1_000)
+    t.equal(receiver.posts.length, posts)
+  }
+  t.equal(new Set(receiver.posts.map(({ event }) => event.id)).size, 1)
+  t.match(logged.join(''), 'could not be delivered within 7 days')
+  t.match(logged.join(''), 'was answered 500')
+  t.notMatch(logged.join(''), SECRET)
+  t.notMatch(logged.join(''), 'path-with-a-token')
+  t.strictSame(await service.store.listDueEvents(clock.now() + 99 * DAY, 9), [])
+})
+
+t.test('a receiver that never answers holds up nothing', async (t) => {
+  const receiver = await receive(t)
+  receiver.status = 0
+  const { call, clock, service, close } = await start(t, configOf(receiver.url))
+  service.start()
+  await call('POST', '/api/certificate', { domain: 'a.test' })
+  await settle()
+  await clock.advance(1_000)
+  await receiver.until(1)
+  t.equal((await call('POST', '/api/certificate', { domain: 'b.test' })).status, 200)
+  const begin = performance.now()
+  await close()
+  t.ok(performance.now() - begin < 5_000, 'it is not waited for')
+})
+
+t.test('a failure is told when it begins and once a day', async (t) => {
+  const receiver = await receive(t)
+  const fail = { now: true }
+  const { call, service, clock } = await start(t, configOf(receiver.url, ['failing', 'expiring']), {
+    issuer: (ca) => failing(ca, fail),
+  })
+  service.start()
+  await settle()
+  const told = async (expected: number) => {
+    await clock.advance(1_000)
+    await receiver.until(expected)
+    await settle()
+    t.equal(receiver.posts.length, expected)
+  }
+  const post = () => call('POST', '/api/certificate', { domain: 'a.test' })
+  t.equal((await post()).status, 503)
+  await told(1)
+  t.match(receiver.posts[0]?.event, { type: 'failing', failures: 1, names: ['a.test'] })
+  for (const wait of [MINUTE, 10 * MINUTE, 100 * MINUTE]) {
+    await clock.advance(wait)
+    t.equal((await post()).status, 503)
+  }
+  await told(1)
+  await clock.advance(DAY)
+  t.equal((await post()).status, 503)
+  await told(2)
+  t.match(receiver.posts[1]?.event, { failures: 5 })
+
+  fail.now = false
+  await clock.advance(DAY)
+  t.equal((await post()).status, 200)
+  fail.now = true
+  await clock.advance(3.5 * DAY + 60_000)
+  await settle()
+  await told(3)
+  t.match(receiver.posts[2]?.event, { type: 'failing', failures: 1 })
+
+  const late = () => receiver.posts.filter(({ event }) => event.type === 'expiring').length
+  for (let hours = 0; hours < 96; hours += 6) {
+    await clock.advance(6 * HOUR)
+    await settle()
+    for (const known = receiver.posts.length; receiver.posts.length === known; ) {
+      if ((await service.store.listDueEvents(clock.now(), 1)).length === 0) break
+      await clock.advance(1_000)
+      await receiver.until(known + 1)
+    }
+  }
+  t.equal(late(), 3, 'at each third')
+})
+
+function configOf(url: string, events?: readonly string[]) {
+  return { events: { webhook: { url, secret: SECRET, ...(events && { events }) } } }
+}
+
+function failing(ca: Ca, fail: { readonly now: boolean }): Issuer {
+  return {
+    ...ca,
+    issue(request) {
+      if (fail.now) throw new Error('the CA is away')
+      return ca.issue(request)
+    },
+  }
+}
+
+/** A receiver on loopback that answers as it is told. */
+async function receive(t: Test) {
+  const posts: Post[] = []
+  const receiver = {
+    posts,
+    status: 204,
+    url: '',
+    async until(count: number): Promise<void> {
+      for (let n = 0; posts.length < count && n < 500; n += 1)
+        await new Promise((resolve) => setTimeout(resolve, 5))
+    },
+  }
+  // Status 0: no answer.
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = []
+    request.on('data', (chunk) => chunks.push(chunk))
+    request.on('end', () => {
+      const body = Buffer.concat(chunks).toString()
+      posts.push({ headers: request.headers, body, event: JSON.parse(body) })
+      if (receiver.status > 0) response.writeHead(receiver.status).end()
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  receiver.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/path-with-a-token`
+  return receiver
+}

@@ -1,0 +1,97 @@
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { once } from 'node:events'
+import { appendFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Exchange, type Kind, type Reply, startScriptedCa } from '@gatehouse/acme/testing'
+import { parseCsr } from '@gatehouse/pki'
+import t from 'tap'
+import { createHome, obtain, readyUrl, spawnMain, startService } from '../helpers/service.ts'
+
+const KILLS = Number(process.env.GATEHOUSE_KILLS ?? 100)
+const KINDS: readonly Kind[] = [
+  'newAccount',
+  'directory',
+  'newNonce',
+  'newOrder',
+  'order',
+  'authorization',
+  'challenge',
+  'finalize',
+  'certificate',
+]
+
+t.test(
+  `killed ${KILLS} times at whatever it asks of the CA: nothing is lost, nothing finalised twice`,
+  { timeout: 900_000 },
+  async (t) => {
+    const ca = await startScriptedCa({ reuseOrders: true })
+    t.teardown(() => ca.close())
+    const home = createHome(join(t.testdir(), 'service'))
+    appendFileSync(join(home.base, 'config.yaml'), configOf(ca.directoryUrl))
+    const hit = new Set<Kind>()
+    let next: Kind | undefined
+    let kill = () => {}
+    /** The CA does what it is asked, and nobody is there to hear of it. */
+    const watch = (exchange: Exchange): Reply | undefined => {
+      ca.answer(exchange.kind, watch)
+      if (exchange.kind === next) {
+        hit.add(next)
+        kill()
+      }
+      return undefined
+    }
+    for (const kind of KINDS) ca.answer(kind, watch)
+
+    const domains = Array.from({ length: KILLS }, (_, i) => `k${i}.example`)
+    for (const [i, domain] of domains.entries()) {
+      const child = spawnMain(t, home, ['serve'])
+      const exited = once(child, 'exit')
+      kill = () => child.kill('SIGKILL')
+      // What an earlier kill left behind is gone on with at the same time.
+      next = KINDS[i % KINDS.length]
+      const url = await readyUrl(child)
+      const answer =
+        url === undefined ? undefined : await obtain(url, domain).catch(() => undefined)
+      if (answer) kill()
+      await exited
+    }
+    next = undefined
+
+    const service = await startService(t, home)
+    for (const domain of domains) {
+      const { status, body } = await service.obtain(domain)
+      if (status !== 200) t.fail(`${domain}: ${status} ${body.code}`)
+      const key = createPrivateKey(body.privateKey)
+      if (!new X509Certificate(body.certificate).checkPrivateKey(key)) t.fail(`${domain}: key`)
+    }
+    await service.stop()
+
+    t.same([...hit].sort(), [...KINDS].sort(), 'every kind of request was one of the last')
+    const finalised = ca.exchanges.filter(({ kind }) => kind === 'finalize')
+    const names = await Promise.all(finalised.map(({ payload }) => namesOf(payload.csr)))
+    t.same(names.sort(), domains.toSorted(), 'each name was finalised once')
+    t.equal(ca.count('newAccount'), accountsAsked(ca.exchanges), 'one account key')
+  },
+)
+
+function configOf(directoryUrl: URL): string {
+  return `issuers:
+  - name: acme
+    type: acme
+    directory: ${directoryUrl.href}
+    challenges: [{ type: http-01, listen: { port: 0 } }]
+`
+}
+
+async function namesOf(csr: string): Promise<string> {
+  const { names } = await parseCsr(Buffer.from(csr, 'base64url'))
+  return names.map(({ text }) => text).join()
+}
+
+/** How often newAccount was asked with the key of the first time. */
+function accountsAsked(exchanges: readonly Exchange[]): number {
+  const keys = exchanges
+    .filter(({ kind }) => kind === 'newAccount')
+    .map(({ header }) => header.jwk?.x)
+  return keys.filter((x) => x === keys[0]).length
+}

@@ -1,0 +1,183 @@
+import axe from 'axe-core'
+import type { BrowserContextOptions, Page as Tab } from 'playwright-core'
+import t, { type Test } from 'tap'
+import { launchChromium } from '../../../forward-auth/test/integration/chromium.ts'
+import { buildApp } from '../../src/app.ts'
+import { openOwnTls } from '../../src/own-tls.ts'
+import { DAY, KEY, NOW, type Running, start } from '../helpers/app.ts'
+import { newAudit, newCertificate, newOrder } from '../helpers/store.ts'
+
+const SCHEMES = ['light', 'dark'] as const
+const WIDTHS = [320, 1280]
+
+const browser = await launchChromium(t)
+
+/** The service over HTTPS, with the certificate of its own CA. */
+async function listen(t: Test, fill?: (running: Running) => Promise<void>): Promise<string> {
+  const running = await start(t)
+  const { service, config, app } = running
+  await fill?.(running)
+  const tls = await openOwnTls(config, service, app.log as never, () => {})
+  t.teardown(() => tls?.close())
+  const https = await buildApp(config, { service, log: app.log as never, tls: tls!.current() })
+  t.teardown(() => https.close())
+  const address = await https.listen({ host: '127.0.0.1', port: 0 })
+  return address.replace('127.0.0.1', 'localhost')
+}
+
+/** As many certificates as fill pages, among them long, failing, ending and ended ones. */
+async function fill({ service: { store } }: Running) {
+  const add = (names: string[], moments: object = {}) =>
+    store.addCertificate(newCertificate({ names, ...moments }), newAudit())
+  await add(['gone.example.com'], { notBefore: NOW - 8 * DAY, notAfter: NOW - DAY, renewAt: null })
+  await add(['ending.example.com'], { notAfter: NOW + DAY, renewAt: null })
+  await add(['failing.example.com'], { renewAt: NOW + 60_000 })
+  const long = 'donaudampfschifffahrtselektrizitaetenhauptbetriebswerkbau'
+  const more = Array.from({ length: 50 }, (_, n) => `n${n}.${long}.example.com`)
+  await add([`${long}.${long}.${long}.example.com`, ...more], { renewAt: NOW + 120_000 })
+  for (let n = 0; n < 196; n += 1)
+    await add([`app${n}.example.com`], { renewAt: NOW + (n + 1) * 3_600_000 })
+  const lastError = { code: 'PKI_CA_EXPIRING', detail: 'the intermediate ends too soon' }
+  for (const name of ['failing.example.com', `never.${long}.${long}.example.com`])
+    await store.saveOrder(
+      newOrder({
+        id: name,
+        lineage: `ca|server|p256|${name}`,
+        names: [name],
+        status: 'failed',
+        lastError,
+        nextTryAt: NOW + 60_000,
+      }),
+    )
+}
+
+/** A tab, and what its console said but for the statuses of answers. */
+async function open(options: BrowserContextOptions) {
+  const context = await browser.newContext({ ...options, ignoreHTTPSErrors: true })
+  context.setDefaultTimeout(20_000)
+  const tab = await context.newPage()
+  const said: string[] = []
+  tab.on('console', (message) => {
+    const text = message.text()
+    if (['error', 'warning'].includes(message.type()) && !/status of 40[01]/.test(text))
+      said.push(text)
+  })
+  tab.on('pageerror', (error) => said.push(error.message))
+  return { context, tab, said }
+}
+
+async function enter(tab: Tab, key: string) {
+  await tab.getByLabel('API key').fill(key)
+  await tab.getByRole('button', { name: 'Show certificates' }).click()
+}
+
+async function holdSound(t: Test, tab: Tab, width: number, name: string) {
+  const scrolled = (await tab.evaluate('document.documentElement.scrollWidth')) as number
+  t.ok(scrolled <= width, `${name} has nothing to scroll sideways`)
+  await tab.evaluate(axe.source)
+  const found = await tab.evaluate(`axe.run().then(({ violations }) =>
+    violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => id + ': ' + html)))`)
+  t.strictSame(found, [], `${name} has nothing for axe to find`)
+}
+
+t.test('every page is sound in both schemes at every width', async (t) => {
+  const [empty, full] = [await listen(t), await listen(t, fill)]
+  for (const colorScheme of SCHEMES)
+    for (const width of WIDTHS) {
+      const { context, tab, said } = await open({ colorScheme, viewport: { width, height: 900 } })
+      const hold = (name: string) => holdSound(t, tab, width, `${colorScheme} ${width}: ${name}`)
+      await tab.goto(`${empty}/`)
+      await hold('sign-in')
+      await enter(tab, 'a-wrong-key-a-wrong-key')
+      await tab.getByRole('alert').waitFor()
+      await hold('wrong key')
+      await enter(tab, KEY)
+      await tab.getByText('No certificates yet').waitFor()
+      await hold('nothing held')
+      await tab.goto(`${empty}/?x=1`)
+      await hold('problem')
+      await tab.goto(`${empty}/docs`)
+      await tab.locator('details').first().click()
+      await hold('docs')
+
+      await tab.goto(`${full}/`)
+      await enter(tab, KEY)
+      await tab.getByText('Needs attention').waitFor()
+      for (const row of [0, 1, 2, 3, 4]) await tab.locator('summary').nth(row).click()
+      await hold('inventory')
+      await tab.goto(`${full}/?q=nothing-of-that-name`)
+      await hold('nothing found')
+      t.strictSame(said, [], `${colorScheme} ${width}: the console is empty`)
+      await context.close()
+    }
+})
+
+t.test('without script: in, search, look closer, next page, out', async (t) => {
+  const origin = await listen(t, fill)
+  const { context, tab } = await open({ javaScriptEnabled: false })
+  await tab.goto(`${origin}/`)
+  await enter(tab, KEY)
+  await tab.getByRole('heading', { name: 'Certificates' }).waitFor()
+  t.match(await context.cookies(), [
+    {
+      name: '__Host-gatehouse-certs',
+      domain: 'localhost',
+      path: '/',
+      httpOnly: true,
+      secure: true,
+      sameSite: 'Strict',
+      expires: -1,
+    },
+  ])
+  const rows = tab.locator('summary')
+  t.equal(await rows.count(), 50)
+  t.match(await rows.allInnerTexts(), [
+    /^gone.example.com\s+Ended 24 hours ago$/,
+    /^failing.example.com\s+Not renewed, ends in 7 days$/,
+  ])
+
+  await tab.getByRole('link', { name: 'Next page' }).click()
+  t.match(await rows.first().textContent(), 'app46.example.com')
+  t.equal(await tab.getByText('Needs attention').count(), 0, 'failures stand on the first page')
+
+  await tab.getByLabel('Name or serial number').fill('APP12.')
+  await tab.getByRole('button', { name: 'Find' }).click()
+  t.equal(await rows.count(), 1)
+  t.notOk(await tab.getByText('Serial number').isVisible())
+  await rows.click()
+  t.ok(await tab.getByText('Serial number').isVisible())
+  await tab.getByRole('link', { name: 'Show all' }).click()
+  t.equal(await rows.count(), 50)
+
+  const kept = await context.cookies()
+  await tab.getByRole('button', { name: 'Sign out' }).click()
+  await tab.getByLabel('API key').waitFor()
+  t.same(await context.cookies(), [], 'no cookie is left')
+  await context.addCookies(kept)
+  await tab.goto(`${origin}/`)
+  t.ok(await tab.getByLabel('API key').isVisible(), 'nor is one of any use that was kept')
+  await context.close()
+})
+
+t.test('the keyboard is enough', async (t) => {
+  const origin = await listen(t, fill)
+  const { context, tab } = await open({})
+  await tab.goto(`${origin}/`)
+  await tab.keyboard.type(KEY)
+  await tab.keyboard.press('Enter')
+  await tab.getByRole('heading', { name: 'Certificates' }).waitFor()
+  const reached: string[] = []
+  for (let n = 0; n < 4; n += 1) {
+    await tab.keyboard.press('Tab')
+    const [name, outline] = (await tab.evaluate(`[
+      document.activeElement.ariaLabel ?? document.activeElement.innerText,
+      getComputedStyle(document.activeElement).outlineWidth,
+    ]`)) as string[]
+    reached.push(name!.split('\n', 1)[0]!)
+    t.equal(outline, '3px', `${name}: in focus`)
+  }
+  t.same(reached, ['Sign out', 'Name or serial number', 'Find', 'gone.example.com'])
+  await tab.keyboard.press('Enter')
+  t.ok(await tab.getByText('Serial number').first().isVisible())
+  await context.close()
+})

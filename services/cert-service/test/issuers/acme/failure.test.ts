@@ -1,0 +1,221 @@
+import type { Kind, Reply, ScriptedCa } from '@gatehouse/acme/testing'
+import t, { type Test } from 'tap'
+import { briskClock, issuerAt, post, startAcme, startCa } from '../../helpers/acme.ts'
+import { DAY, type Running, settle } from '../../helpers/app.ts'
+
+const MINUTE = 60_000
+
+const problem = (status: number, type: string, detail = type, headers = {}): Reply => ({
+  status,
+  headers,
+  body: { type: `urn:ietf:params:acme:error:${type}`, detail },
+})
+
+const failureOf = async ({ service }: Running) => (await service.store.listFailedOrders(1))[0]
+
+t.test('a failure is told in plain words, and tried again when it makes sense', async (t) => {
+  const unpause = 'see https://ca.test/unpause?jwt=abc'
+  const rows: [
+    what: string,
+    kind: Kind,
+    reply: Reply,
+    code: string,
+    minutes: number,
+    words: RegExp,
+  ][] = [
+    [
+      'the CA refuses',
+      'newOrder',
+      problem(400, 'rejectedIdentifier', 'not this name'),
+      'ACME_REJECTED_IDENTIFIER',
+      1,
+      /not this name/,
+    ],
+    [
+      'the CA has a fault',
+      'newOrder',
+      problem(500, 'serverInternal'),
+      'ACME_SERVER_INTERNAL',
+      1,
+      /serverInternal/,
+    ],
+    [
+      'rate limit',
+      'newOrder',
+      problem(429, 'rateLimited', 'too many', { 'retry-after': '7200' }),
+      'ACME_RATE_LIMITED',
+      120,
+      /too many/,
+    ],
+    [
+      'busy',
+      'newOrder',
+      problem(503, 'rateLimited', 'later', { 'retry-after': '900' }),
+      'ACME_RATE_LIMITED',
+      15,
+      /later/,
+    ],
+    [
+      'paused',
+      'newOrder',
+      problem(429, 'rateLimited', unpause),
+      'ACME_PAUSED',
+      1440,
+      /https:\/\/ca.test\/unpause\?jwt=abc/,
+    ],
+    ['the CSR', 'finalize', problem(400, 'badCSR', 'no'), 'ACME_BAD_CSR', 1, /no/],
+    ['CAA', 'finalize', problem(403, 'caa', 'CAA forbids'), 'ACME_CAA', 1, /CAA forbids/],
+    ['no network', 'newNonce', 'reset', 'ACME_UNREACHABLE', 1, /failed/],
+  ]
+  for (const [what, kind, reply, code, minutes, words] of rows)
+    await t.test(what, async (t) => {
+      const { ca, running, clock } = await startAcme(t)
+      ca.answer(kind, reply)
+      const { status, headers } = await post(running)
+      t.same([status, headers['retry-after']], [503, String(minutes * 60)])
+      const order = await failureOf(running)
+      const { body } = await running.call('GET', `/api/orders/${order?.id}`)
+      t.match(body, { status: 'failed', lastError: { code, detail: words, action: /\w+/ } })
+
+      const asked = ca.exchanges.length
+      for (let n = 0; n < 5; n++) t.equal((await post(running)).status, 503)
+      t.equal(ca.exchanges.length, asked, 'nothing is asked before its time')
+      await clock.advance(minutes * MINUTE)
+      t.equal((await post(running)).status, 200)
+    })
+})
+
+t.test(
+  'what the CA refuses again and again is left alone for longer; an outage is not',
+  async (t) => {
+    const refused = problem(400, 'rejectedIdentifier')
+    for (const [reply, minutes] of [
+      [refused, [1, 10, 100, 1440, 1440]],
+      ['reset', [1, 10, 10, 10, 10]],
+    ] as const)
+      await t.test(String(minutes), async (t) => {
+        const { ca, running, clock } = await startAcme(t)
+        for (const wait of minutes) {
+          ca.answer('newOrder', reply)
+          t.equal((await post(running)).headers['retry-after'], String(wait * 60))
+          await clock.advance(wait * MINUTE)
+        }
+        t.equal((await post(running)).status, 200)
+      })
+  },
+)
+
+t.test('an order that the CA has goes on by itself, whoever asks or not', async (t) => {
+  const { ca, running, clock } = await startAcme(t)
+  ca.answer('certificate', problem(500, 'serverInternal'))
+  t.equal((await post(running)).status, 503)
+  t.equal(ca.count('finalize'), 1)
+  running.service.start()
+  await clock.advance(2 * MINUTE)
+  await settle(() => ca.count('certificate') === 2)
+  await settle(() => running.service.issuance.flights.size === 0)
+  t.match(await post(running), { status: 200, body: { cached: true } })
+  t.equal(ca.count('finalize'), 1)
+})
+
+t.test('an order of a changed or removed issuer is given up', async (t) => {
+  const folder = t.testdir()
+  const { ca, running, clock } = await startAcme(t, {}, { folder })
+  ca.answer('certificate', problem(500, 'serverInternal'))
+  await post(running)
+  await running.close()
+  const again = await startAcme(t, {}, { folder, ca, clock, issuerOptions: { profile: 'other' } })
+  await clock.advance(2 * MINUTE)
+  await again.running.service.issuance.resume()
+  t.same(await again.running.service.store.listResumableOrders(clock.now()), [])
+  t.match(await failureOf(again.running), { lastError: { code: 'CERT_NOT_PERMITTED' } })
+})
+
+t.test('two lineages of the same names do not finalise each other’s order', async (t) => {
+  const { ca, running, clock } = await startAcme(t, { reuseOrders: true })
+  const [first, second] = await Promise.all([
+    post(running, 'a.test'),
+    post(running, 'a.test', { keyType: 'p384' }),
+  ])
+  t.same([first.status, second.status], [200, 200], 'one after the other')
+  t.equal(ca.count('newOrder'), 2)
+
+  ca.answer('order', problem(500, 'serverInternal'))
+  t.equal((await post(running, 'b.test')).status, 503)
+  t.match(await post(running, 'b.test', { keyType: 'p384' }), { status: 503 }, 'it has to wait')
+  t.equal(ca.count('finalize'), 2)
+  await clock.advance(MINUTE)
+  t.equal((await post(running, 'b.test')).status, 200)
+  await clock.advance(MINUTE)
+  t.equal((await post(running, 'b.test', { keyType: 'p384' })).status, 200)
+  t.equal(ca.count('finalize'), 4)
+})
+
+t.test('readiness tells of a CA that cannot be reached, and is ready all the same', async (t) => {
+  const { ca, running, clock } = await startAcme(t)
+  const ready = async () => (await running.call('GET', '/readyz')).body
+  t.match(await ready(), { degraded: [] })
+  ca.answer('directory', 'reset')
+  await post(running)
+  t.match(await ready(), { status: 'ready', degraded: ['issuer acme'] })
+  await clock.advance(MINUTE)
+  await post(running)
+  t.match(await ready(), { degraded: [] })
+})
+
+/** An issuer for every name, and one that is for `x.test` alone. */
+async function withFallback(t: Test, fallback: string) {
+  const clock = briskClock()
+  const ca = await startCa(t, clock)
+  const second = await startCa(t, clock)
+  const issuers = [
+    issuerAt(ca, { fallback }),
+    issuerAt(second, { name: 'second', names: ['x.test'] }),
+  ]
+  return startAcme(t, {}, { clock, ca, config: { issuers } })
+}
+
+const outage = (ca: ScriptedCa) =>
+  ca.answer('newOrder', ...Array.from({ length: 9 }, () => problem(400, 'rejectedIdentifier')))
+
+for (const fallback of ['second', 'ca'])
+  t.test(
+    `the fallback ${fallback} stands in until the first issuer has a certificate`,
+    async (t) => {
+      const { ca, running, clock } = await withFallback(t, fallback)
+      const domain = 'x.test'
+      outage(ca)
+      const first = await post(running, domain)
+      t.match(first, { status: 200, body: { issuer: fallback, cached: false } })
+      t.match(await post(running, domain), {
+        status: 200,
+        body: { issuer: fallback, cached: true },
+      })
+      t.equal(ca.count('newOrder'), 1, 'the first is left alone for a while')
+
+      running.service.start()
+      await clock.advance(MINUTE)
+      await clock.advance(MINUTE)
+      await settle(() => ca.count('newOrder') === 2)
+      t.match(await post(running, domain), { body: { issuer: fallback } }, 'it is tried again')
+
+      ca.answer('newOrder')
+      for (let n = 2; n < 9; n++) {
+        await clock.advance(DAY / 2)
+        await settle(() => running.service.issuance.flights.size === 0)
+        t.equal((await post(running, domain)).status, 200)
+      }
+      for (let n = 0; n < 12; n++) {
+        await clock.advance(DAY / 2)
+        await settle(() => running.service.issuance.flights.size === 0)
+      }
+      t.match(await post(running, domain), { status: 200, body: { issuer: 'acme' } })
+      t.match((await running.call('GET', `/api/certificate/${domain}`)).body, { issuer: 'acme' })
+    },
+  )
+
+t.test('a fallback that may not sign does not', async (t) => {
+  const { ca, running } = await withFallback(t, 'second')
+  outage(ca)
+  t.match(await post(running, 'y.test'), { status: 503, body: { code: 'CERT_ISSUE_FAILED' } })
+})

@@ -1,0 +1,197 @@
+import { X509Certificate } from 'node:crypto'
+import { renewalId } from '@gatehouse/acme'
+import type { Exchange } from '@gatehouse/acme/testing'
+import t from 'tap'
+import { post, startAcme } from '../../helpers/acme.ts'
+import { DAY, type LeapClock, NOW, type Running, settle } from '../../helpers/app.ts'
+
+const HOUR = DAY / 24
+
+/** Lets time pass in steps, each of which finds what is due. */
+async function pass({ service }: Running, clock: LeapClock, ms: number, step = 6 * HOUR) {
+  for (let at = 0; at < ms; at += step) {
+    await clock.advance(step)
+    await settle(() => service.issuance.flights.size === 0)
+  }
+}
+
+const currentOf = async ({ service }: Running, domain = 'app.example.com') =>
+  (await service.store.findByDomain(domain))[0]!
+
+const orders = ({ exchanges }: { exchanges: readonly Exchange[] }) =>
+  exchanges.filter(({ kind }) => kind === 'newOrder').map(({ payload }) => payload)
+
+const time = (at: number) => new Date(at).toISOString()
+
+t.test('without ARI: by the share of the lifetime, with a new key', async (t) => {
+  for (const [days, before, after] of [
+    [90, 56, 61],
+    [6, 2.5, 3.25],
+  ] as const)
+    await t.test(`${days} days`, async (t) => {
+      const { ca, running, clock } = await startAcme(t, { lifetimeMs: days * DAY })
+      running.service.start()
+      const first = (await post(running)).body
+      await pass(running, clock, before * DAY)
+      t.equal(ca.count('newOrder'), 1, 'not before')
+      await pass(running, clock, (after - before) * DAY)
+      t.equal(ca.count('newOrder'), 2, 'and not much later')
+      const second = (await post(running)).body
+      t.match(second, { cached: true })
+      t.not(second.privateKey, first.privateKey)
+      t.match(orders(ca)[1], { replaces: undefined })
+    })
+})
+
+t.test('with ARI: at one moment in the window of the CA, telling what is replaced', async (t) => {
+  const asked: string[] = []
+  const window = { start: NOW + 10 * DAY, end: NOW + 12 * DAY }
+  const { ca, running, clock } = await startAcme(
+    t,
+    {
+      renewalWindow: (id) => {
+        asked.push(id)
+        return { start: time(window.start), end: time(window.end) }
+      },
+    },
+    { random: () => 0.5 },
+  )
+  running.service.start()
+  const { certificate } = (await post(running)).body
+  const id = renewalId(new X509Certificate(certificate).raw)
+  await pass(running, clock, DAY)
+  t.equal(asked[0], id)
+  t.ok(asked.length >= 2, 'asked at least twice a day')
+  t.ok(asked.length <= 5, 'and no more often than the CA wants')
+  const { renewAt } = await currentOf(running)
+  t.equal(renewAt, NOW + 11 * DAY)
+
+  await pass(running, clock, 9 * DAY)
+  t.equal((await currentOf(running)).renewAt, renewAt, 'the moment was drawn once')
+  t.equal(ca.count('newOrder'), 1)
+  window.end += 40 * DAY
+  await pass(running, clock, DAY / 2)
+  t.equal((await currentOf(running)).renewAt, NOW + 31 * DAY, 'a new window, a new moment')
+  window.start = NOW - DAY
+  window.end = NOW
+  await pass(running, clock, DAY / 2)
+  t.match(orders(ca), [{}, { replaces: id }], 'a window in the past: at once')
+  t.not((await post(running)).body.certificate, certificate)
+})
+
+t.test('a window that outlasts the certificate is no advice', async (t) => {
+  const { running, clock } = await startAcme(t, {
+    lifetimeMs: 6 * DAY,
+    renewalWindow: () => ({ start: time(NOW), end: time(NOW + 400 * DAY) }),
+  })
+  running.service.start()
+  await post(running)
+  const planned = (await currentOf(running)).renewAt
+  await pass(running, clock, DAY)
+  t.equal((await currentOf(running)).renewAt, planned)
+})
+
+t.test('where `replaces` is refused the order is placed without it', async (t) => {
+  const renewalWindow = () => ({ start: time(NOW + DAY), end: time(NOW + 2 * DAY) })
+  const { ca, running, clock } = await startAcme(t, { renewalWindow })
+  running.service.start()
+  await post(running)
+  const type = 'urn:ietf:params:acme:error:alreadyReplaced'
+  ca.answer('newOrder', { status: 409, body: { type, detail: 'replaced' } })
+  await pass(running, clock, 3 * DAY)
+  t.match(
+    orders(ca)
+      .slice(1, 3)
+      .map(({ replaces }) => typeof replaces),
+    ['string', 'undefined'],
+  )
+  t.ok((await currentOf(running)).notBefore > NOW)
+})
+
+t.test(
+  'a renewal that fails leaves the certificate in use to its end, and no longer',
+  async (t) => {
+    const { ca, running, clock } = await startAcme(t, { lifetimeMs: 6 * DAY })
+    running.service.start()
+    const { serialNumber } = (await post(running)).body
+    const gone = { status: 400, body: { type: 'urn:ietf:params:acme:error:caa', detail: 'no' } }
+    ca.answer('newOrder', ...Array.from({ length: 50 }, () => gone))
+    await pass(running, clock, 5.75 * DAY)
+    t.ok(ca.count('newOrder') > 2)
+    t.match((await post(running)).body, { cached: true, serialNumber })
+    await pass(running, clock, DAY / 2)
+    t.equal((await post(running)).status, 503)
+  },
+)
+
+t.test('a clock that jumps makes a renewal late by one look, and none too many', async (t) => {
+  const { ca, running, clock } = await startAcme(t)
+  running.service.start()
+  await post(running)
+  await clock.advance(80 * DAY)
+  await settle(() => ca.count('newOrder') === 2)
+  await settle(() => running.service.issuance.flights.size === 0)
+  await pass(running, clock, 3 * DAY)
+  t.equal(ca.count('newOrder'), 2)
+})
+
+t.test('thousands of renewals are spread, though all were issued at once', async (t) => {
+  let n = 0
+  const { running } = await startAcme(t, {}, { random: () => (n++ % 10) / 10 })
+  const bodies = await Promise.all(
+    Array.from({ length: 10 }, async (_, i) => (await post(running, `n${i}.test`)).body),
+  )
+  const moments = bodies.map(({ renewAt }) => Date.parse(renewAt))
+  t.equal(new Set(moments).size, 10)
+  t.ok(Math.max(...moments) - Math.min(...moments) > 3 * DAY)
+})
+
+t.test('a certificate follows its names to another issuer when it is renewed', async (t) => {
+  const folder = t.testdir()
+  const { ca, running, clock } = await startAcme(t, {}, { folder, config: { issuers: [] } })
+  t.match((await post(running)).body, { issuer: 'ca' })
+  await running.close()
+  const again = await startAcme(t, {}, { folder, ca, clock })
+  again.running.service.start()
+  await pass(again.running, clock, 4 * DAY)
+  t.match(await again.running.call('GET', '/api/certificate/app.example.com'), {
+    body: { issuer: 'acme' },
+  })
+  await pass(again.running, clock, 20 * DAY)
+  t.equal(ca.count('newOrder'), 1, 'and the old one is let go')
+})
+
+t.test('revoked at the CA first, those that it replaced as well', async (t) => {
+  const { ca, running, clock } = await startAcme(t)
+  running.service.start()
+  await post(running)
+  await pass(running, clock, 61 * DAY)
+  t.equal(ca.count('newOrder'), 2)
+  const revoke = () =>
+    running.call('POST', '/api/certificate/revoke', {
+      domain: 'app.example.com',
+      reason: 'superseded',
+    })
+  ca.answer('revokeCert', { status: 500, body: {} })
+  t.equal((await revoke()).status, 503)
+  t.equal((await post(running)).status, 200, 'what the CA did not revoke is not revoked')
+  t.match(await revoke(), { status: 200, body: { serialNumbers: { length: 2 } } })
+  t.equal(ca.count('revokeCert'), 3)
+  t.match((await post(running)).body, { cached: false })
+  t.match(await revoke(), { status: 200, body: { serialNumbers: { length: 1 } } })
+})
+
+t.test('what a removed issuer issued cannot be revoked here, only deleted', async (t) => {
+  const folder = t.testdir()
+  const { ca, running, clock } = await startAcme(t, {}, { folder })
+  await post(running)
+  await running.close()
+  const again = await startAcme(t, {}, { folder, ca, clock, config: { issuers: [] } })
+  const domain = 'app.example.com'
+  t.match(await again.running.call('POST', '/api/certificate/revoke', { domain }), {
+    status: 409,
+    body: { code: 'CERT_ISSUER_ABSENT' },
+  })
+  t.equal((await again.running.call('DELETE', `/api/certificate/${domain}`)).status, 204)
+  t.equal(ca.count('revokeCert'), 0)
+})

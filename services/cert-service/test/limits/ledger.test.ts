@@ -1,0 +1,345 @@
+import fc from 'fast-check'
+import t, { type Test } from 'tap'
+import type { IssuerConfig } from '../../src/config/issuers.ts'
+import { CertError } from '../../src/errors.ts'
+import type { LimitedOrder } from '../../src/issuers/acme/limits.ts'
+import { emptyAt, freeAt, left, take } from '../../src/limits/bucket.ts'
+import { type CaLimits, caLimitsOf } from '../../src/limits/ca-limits.ts'
+import { type Ledger, openLedger } from '../../src/limits/ledger.ts'
+import { loadRegisteredDomain } from '../../src/limits/registered-domain.ts'
+import { NOW, testStore } from '../helpers/store.ts'
+import { type AllLimits, createLimitedCa } from './ca.ts'
+
+const MINUTE = 60_000
+const HOUR = 60 * MINUTE
+const DAY = 24 * HOUR
+type LedgerStore = Parameters<typeof openLedger>[0]['store']
+
+const NO_STORE: LedgerStore = {
+  listUsage: async () => [],
+  saveUsage: async () => {},
+  pruneUsage: async () => {},
+}
+
+const DIRECTORY = 'https://ca.test/directory'
+
+t.test('a bucket gives back one after another', (t) => {
+  const limit = { count: 3, per: 30 }
+  for (const [fullAt, now, expected] of [
+    [0, 100, 3],
+    [100, 100, 3],
+    [101, 100, 2],
+    [110, 100, 2],
+    [111, 100, 1],
+    [120, 100, 1],
+    [130, 100, 0],
+    [900, 100, 0],
+  ] as const)
+    t.equal(left(fullAt, limit, now), expected, `full at ${fullAt}, now ${now}`)
+  let bucket = 0
+  for (const expected of [110, 120, 130]) {
+    bucket = take(bucket, limit, 100)
+    t.equal(bucket, expected)
+  }
+  t.equal(bucket, emptyAt(limit, 100))
+  t.equal(freeAt(bucket, limit, 1), 110)
+  t.equal(freeAt(bucket, limit, 3), 130)
+  t.equal(take(0, { count: 3, per: 10 }, 100), 104, 'never before the CA')
+  t.end()
+})
+
+t.test('the registered domain is what the CA counts by', async (t) => {
+  const registeredDomain = await loadRegisteredDomain()
+  for (const [name, expected] of [
+    ['example.com', 'example.com'],
+    ['a.b.example.com', 'example.com'],
+    ['*.example.com', 'example.com'],
+    ['a.example.co.uk', 'example.co.uk'],
+    ['a.site.github.io', 'site.github.io'],
+    ['github.io', 'github.io'],
+    ['host', 'host'],
+    ['192.0.2.7', '192.0.2.7'],
+    ['2001:db8::1', '2001:db8::/64'],
+    ['2001:db8:0:0:ffff::1', '2001:db8::/64'],
+    ['2001:db8:0:1::1', '2001:db8:0:1::/64'],
+  ] as const)
+    t.equal(registeredDomain(name), expected, name)
+})
+
+t.test('limits are those that the CA published, as far as none are configured', (t) => {
+  const of = (directory: string, limits?: CaLimits) =>
+    caLimitsOf({ directory, ...(limits && { limits }) } as IssuerConfig)
+  t.match(of('letsencrypt'), { orders: { count: 300 }, domain: { count: 50 }, names: { count: 5 } })
+  t.match(of('https://acme-v02.api.letsencrypt.org/directory'), { failures: { per: HOUR } })
+  t.match(of('letsencrypt-staging'), { orders: { count: 1500 }, domain: undefined })
+  t.strictSame(of('zerossl'), {})
+  const more = of('letsencrypt', { orders: { count: 1000, per: HOUR } })
+  t.match(more, { orders: { count: 1000 }, domain: { count: 50 } })
+  t.end()
+})
+
+const refused = [
+  {
+    limit: 'orders',
+    names: (n: number) => [`app.a${n}.test`],
+    after: (ledger: Ledger, order: LimitedOrder) => ledger.ordered(order),
+    count: 300,
+    detail: '300 orders in 3h for the account',
+    retryAfter: 36,
+  },
+  {
+    limit: 'domain',
+    names: (n: number) => [`app${n}.example.test`],
+    after: (ledger: Ledger, order: LimitedOrder) => ledger.issued(order),
+    count: 50,
+    detail: '50 certificates in 7d for example.test',
+    retryAfter: (7 * DAY) / 50 / 1000,
+  },
+  {
+    limit: 'orders of the domain that are under way',
+    names: (n: number) => [`app${n}.example.test`],
+    after: () => {},
+    count: 50,
+    detail: '50 certificates in 7d for example.test',
+    retryAfter: 3600,
+  },
+  {
+    limit: 'names',
+    names: (n: number) => (n % 2 ? ['b.test', 'a.test'] : ['a.test', 'b.test']),
+    after: (ledger: Ledger, order: LimitedOrder) => ledger.issued(order),
+    count: 5,
+    detail: '5 certificates in 7d for exactly these names',
+    retryAfter: (7 * DAY) / 5 / 1000,
+  },
+  {
+    limit: 'failures',
+    names: (n: number) => (n % 2 ? ['a.test', 'b.test'] : ['*.a.test']),
+    after: (ledger: Ledger, order: LimitedOrder) => ledger.failed(order, order.names.slice(0, 1)),
+    count: 5,
+    detail: '5 failed proofs in 1h for a.test',
+    retryAfter: 720,
+  },
+] as const
+
+for (const { limit, names, after, count, detail, retryAfter } of refused)
+  t.test(`refuses before the CA would: ${limit}`, async (t) => {
+    const { ledger, clock } = await open(t)
+    for (let n = 0; n < count; n += 1) {
+      const order = orderOf(names(n))
+      ledger.admit(order)
+      after(ledger, order)
+    }
+    const error = refusalOf(ledger, orderOf(names(count)))
+    t.match(error.message, detail)
+    t.equal(error.code, 'CERT_RATE_LIMITED')
+    t.equal(error.retryAfter, retryAfter)
+    t.doesNotThrow(() => ledger.admit(orderOf(['quite.other.example'], limit === 'orders')))
+
+    clock.at += retryAfter * 1000 - 1000
+    t.equal(refusalOf(ledger, orderOf(names(count))).retryAfter, 1)
+    clock.at += 1000
+    t.doesNotThrow(() => ledger.admit(orderOf(names(count))))
+  })
+
+t.test('renewals', async (t) => {
+  await t.test('ARI renewals are exempt from all', async (t) => {
+    const { ledger } = await open(t)
+    const ari = orderOf(['a.test'], true)
+    for (let n = 0; n < 400; n += 1) {
+      ledger.admit(ari)
+      ledger.ordered(ari)
+      if (n % 2) ledger.issued(ari)
+      else ledger.failed(ari, ['a.test'])
+    }
+    t.doesNotThrow(() => ledger.admit(ari))
+    t.match(refusalOf(ledger, orderOf(['a.test'])).message, /of acme is used up/)
+  })
+
+  await t.test('the same names again are exempt from orders and domain', async (t) => {
+    const { ledger, clock } = await open(t)
+    for (let n = 0; n < 50; n += 1) issue(ledger, orderOf([`app${n}.example.test`]))
+    refusalOf(ledger, orderOf(['app50.example.test']))
+    t.doesNotThrow(() => ledger.admit(orderOf(['app1.example.test'])))
+    t.strictSame(
+      ledger.budgets('acme', ['app1.example.test']).map(({ kind, left }) => [kind, left]),
+      [
+        ['names', 4],
+        ['failures', 5],
+      ],
+    )
+    clock.at += 91 * DAY
+    t.equal(ledger.budgets('acme', ['app1.example.test']).length, 4, 'nobody knows for certain')
+  })
+
+  await t.test('but not where the CA does not exempt them', async (t) => {
+    const { ledger } = await open(t, { renewalsExempt: false, domain: { count: 1, per: DAY } })
+    issue(ledger, orderOf(['a.test']))
+    t.match(refusalOf(ledger, orderOf(['a.test'])).message, '1 certificates in 1d for a.test')
+  })
+})
+
+t.test('it survives a restart, and forgets what came back', async (t) => {
+  const { store } = await testStore(t)
+  const clock = { at: NOW }
+  const first = await open(t, {}, { store, clock })
+  for (let n = 0; n < 5; n += 1) issue(first.ledger, orderOf(['a.test']))
+  await new Promise(setImmediate)
+  const again = await open(t, {}, { store, clock })
+  t.match(refusalOf(again.ledger, orderOf(['a.test'])).message, 'exactly these names')
+
+  t.equal((await store.listUsage(100)).length, 4, 'orders, domain, names, issued')
+  clock.at += 91 * DAY
+  await again.ledger.prune()
+  t.strictSame(await store.listUsage(100), [])
+})
+
+t.test('a clock that was ahead closes a bucket no longer than it is deep', async (t) => {
+  const { ledger, clock } = await open(t)
+  clock.at += 1000 * DAY
+  for (let n = 0; n < 5; n += 1) ledger.failed(orderOf(['a.test']), ['a.test'])
+  clock.at = NOW
+  t.equal(refusalOf(ledger, orderOf(['a.test'])).retryAfter, 720)
+  clock.at += 720_000
+  t.doesNotThrow(() => ledger.admit(orderOf(['a.test'])))
+})
+
+t.test(
+  'an issuer that is not known has no limits, and a store that fails costs none',
+  async (t) => {
+    const { ledger } = await open(t)
+    const order = { ...orderOf(['a.test']), issuer: 'other' }
+    for (let n = 0; n < 400; n += 1) issue(ledger, order)
+    t.strictSame(ledger.budgets('other', ['a.test']), [])
+
+    const warned: string[] = []
+    const broken = await openLedger({
+      issuers: [issuerConfig({})],
+      store: {
+        listUsage: async () => [],
+        saveUsage: () => Promise.reject(new Error('disk full')),
+        pruneUsage: async () => {},
+      },
+      now: () => NOW,
+      log: { warn: (_, message) => void warned.push(message) },
+    })
+    for (let n = 0; n < 5; n += 1) issue(broken, orderOf(['a.test']))
+    refusalOf(broken, orderOf(['a.test']))
+    await new Promise(setImmediate)
+    t.ok(warned.length > 0)
+  },
+)
+
+const NAMES = [
+  ['a.example.test'],
+  ['b.example.test'],
+  ['*.example.test', 'example.test'],
+  ['c.example.test', 'd.other.test'],
+  ['a.other.test'],
+] as const
+
+const act = fc.oneof(
+  { weight: 6, arbitrary: fc.record({ order: fc.nat(NAMES.length - 1), ari: fc.boolean() }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      end: fc.nat(9),
+      how: fc.constantFrom('issued' as const, 'failed' as const, 'lost' as const),
+    }),
+  },
+  { weight: 2, arbitrary: fc.record({ pass: fc.integer({ min: 0, max: 6 * HOUR }) }) },
+)
+
+t.test('whatever it admits, the CA takes', async (t) => {
+  const limits: AllLimits = {
+    orders: { count: 7, per: 3 * HOUR },
+    domain: { count: 2, per: 11 * HOUR },
+    names: { count: 3, per: 13 * HOUR },
+    failures: { count: 2, per: HOUR },
+    renewalsExempt: true,
+  }
+  await fc.assert(
+    fc.asyncProperty(fc.array(act, { maxLength: 80 }), async (acts) => {
+      const clock = { at: NOW }
+      const { ledger } = await open(t, limits, { store: NO_STORE, clock })
+      const ca = createLimitedCa(limits, () => clock.at)
+      let underway: { order: LimitedOrder; id: string }[] = []
+
+      for (const one of acts) {
+        if ('pass' in one) {
+          underway = []
+          clock.at += one.pass
+        } else if ('order' in one) {
+          const names = NAMES[one.order] ?? []
+          const id = names.join()
+          // The issuer takes the orders of a set of names in turn.
+          if (underway.some((other) => other.id === id)) continue
+          const order = orderOf(names, one.ari)
+          if (!isAdmitted(ledger, order)) continue
+          if (!ca.order(names, one.ari)) return false
+          ledger.ordered(order)
+          underway.push({ order, id })
+        } else if (underway.length > 0) {
+          const [ended] = underway.splice(one.end % underway.length, 1)
+          if (!ended) throw new Error('there is one')
+          const { order } = ended
+          if (one.how === 'issued' && !ca.issue(order.names, order.renewal)) return false
+          if (one.how === 'failed') ca.fail(order.names)
+          if (one.how === 'issued') ledger.issued(order)
+          if (one.how === 'failed') ledger.failed(order, order.names)
+        }
+      }
+      return true
+    }),
+    { numRuns: 500 },
+  )
+})
+
+interface Opened {
+  readonly ledger: Ledger
+  readonly clock: { at: number }
+}
+
+async function open(
+  t: Test,
+  limits: CaLimits = {},
+  { store = NO_STORE, clock = { at: NOW } }: { store?: LedgerStore; clock?: { at: number } } = {},
+): Promise<Opened> {
+  const log = { warn: (_: object, message: string) => t.fail(message) }
+  const issuers = [issuerConfig(limits)]
+  return { ledger: await openLedger({ issuers, store, now: () => clock.at, log }), clock }
+}
+
+/** With the limits of Let's Encrypt, as far as no others are given. */
+function issuerConfig(limits: CaLimits): IssuerConfig {
+  const published = caLimitsOf({ directory: 'letsencrypt' } as IssuerConfig)
+  return { name: 'acme', directory: DIRECTORY, limits: { ...published, ...limits } } as IssuerConfig
+}
+
+function orderOf(names: readonly string[], renewal = false): LimitedOrder {
+  return { issuer: 'acme', directory: DIRECTORY, names, renewal }
+}
+
+function issue(ledger: Ledger, order: LimitedOrder): void {
+  ledger.admit(order)
+  ledger.ordered(order)
+  ledger.issued(order)
+}
+
+function refusalOf(ledger: Ledger, order: LimitedOrder): CertError {
+  try {
+    ledger.admit(order)
+  } catch (error) {
+    if (error instanceof CertError) return error
+    throw error
+  }
+  throw new Error('it was admitted')
+}
+
+function isAdmitted(ledger: Ledger, order: LimitedOrder): boolean {
+  try {
+    ledger.admit(order)
+    return true
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,70 @@
+import { createMetrics } from '@gatehouse/service-kit'
+import t from 'tap'
+import { post, startAcme } from '../helpers/acme.ts'
+import { start } from '../helpers/app.ts'
+
+const HOUR = 3_600_000
+
+t.test('nothing is ordered that the CA would refuse, and what is over is told', async (t) => {
+  const metrics = createMetrics({ service: 'test', version: '0' })
+  const limits = { orders: { count: 2, per: '10h' }, failures: { count: 1, per: '2h' } }
+  const fails = new Set(['c.example.com'])
+  const { ca, clock, running } = await startAcme(
+    t,
+    {
+      validate: async ({ identifier }) => (fails.has(identifier.value) ? 'dns' : undefined),
+    },
+    { issuerOptions: { limits }, metrics },
+  )
+  t.equal((await post(running, 'a.example.com')).status, 200)
+  t.equal((await post(running, 'c.example.com')).status, 503, 'no proof')
+  const refused = await post(running, 'b.example.com')
+  t.match(refused, { status: 429, body: { code: 'CERT_RATE_LIMITED' } })
+  t.match(refused.body.detail, '2 orders in 10h for the account; none is left until 2030-01-01T05:')
+  t.equal(refused.headers['retry-after'], String(5 * 3600))
+  t.equal(ca.count('newOrder'), 2)
+
+  const dry = async () =>
+    (await running.call('POST', '/api/certificate?dryRun=true', { domain: 'c.example.com' })).body
+  t.match((await dry()).budgets, [
+    { limit: 'orders', left: 0, freeAt: '2030-01-01T05:00:00Z' },
+    { limit: 'failures', left: 0 },
+  ])
+  t.equal((await post(running, 'a.example.com')).status, 200, 'what is held is answered')
+
+  const text = await metrics.text()
+  for (const line of [
+    'gatehouse_certs_orders_total{issuer="acme"} 2',
+    'gatehouse_certs_failed_total{class="dns"} 1',
+    'gatehouse_certs_failed_total{class="limit"} 1',
+    'gatehouse_certs_issued_total{action="issue"} 1',
+  ])
+    t.ok(text.includes(`\n${line}\n`), `${line} in ${text.match(/^gatehouse_certs_(f|o).*/gm)}`)
+
+  await clock.advance(5 * HOUR)
+  t.equal((await post(running, 'b.example.com')).status, 200)
+  t.equal(ca.count('newOrder'), 3)
+})
+
+t.test('issuers of one CA have one ledger', async (t) => {
+  const named = (name: string, names: string[], limits: object) => ({
+    name,
+    type: 'acme',
+    directory: 'https://ca.test/directory',
+    names,
+    limits,
+    challenges: [{ type: 'http-01' }],
+  })
+  const server = { plainHttp: { port: 0 } }
+  const one = { orders: { count: 1, per: '1h' } }
+  const two = { orders: { count: 2, per: '1h' } }
+  const startWith = (first: object, second: object) =>
+    start(t, { server, issuers: [named('x', ['x.test'], first), named('y', ['y.test'], second)] })
+  await t.rejects(startWith(one, two), /issuers\/1\/limits must be those of x/)
+  await t.rejects(startWith({ orders: { count: 1, per: '0s' } }, one), /per must not be 0/)
+  const { service } = await startWith(one, one)
+  const order = { directory: 'https://ca.test/directory', names: ['x.test'], renewal: false }
+  service.ledger.ordered({ ...order, issuer: 'x' })
+  t.match(service.ledger.budgets('y', ['y.test']), [{ kind: 'orders', left: 0 }])
+  t.strictSame(service.ledger.budgets('ca', ['z.test']), [])
+})

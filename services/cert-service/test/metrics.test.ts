@@ -1,0 +1,86 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { AcmeError } from '@gatehouse/acme'
+import { PkiError } from '@gatehouse/pki'
+import { createMetrics } from '@gatehouse/service-kit'
+import t from 'tap'
+import { parse } from 'yaml'
+import { CertError } from '../src/errors.ts'
+import { createCertMetrics, failureClass } from '../src/metrics.ts'
+import { start } from './helpers/app.ts'
+
+const HOUR = 3_600_000
+
+const FILE = join(import.meta.dirname, '../../../examples/monitoring/cert-service.rules.yaml')
+
+t.test('the example alerts ask for what is measured', async (t) => {
+  const metrics = createMetrics({ service: 'test', version: '0' })
+  createCertMetrics(metrics, {
+    issuers: ['acme'],
+    now: () => 0,
+    flights: () => 0,
+    intermediateEnds: () => 0,
+    endings: async () => ({ soonest: [], total: 0 }),
+  })
+  const measured = new Set((await metrics.text()).match(/(?<=^# TYPE )gatehouse_certs_\w+/gm))
+  const asked = new Set<string>()
+  for (const { rules } of parse(await readFile(FILE, 'utf8')).groups)
+    for (const { alert, expr, annotations } of rules) {
+      t.ok(annotations.summary, alert)
+      for (const name of expr.match(/gatehouse_certs_\w+/g) ?? []) asked.add(name)
+    }
+  t.ok(asked.size >= 6)
+  for (const name of asked) t.ok(measured.has(name), name)
+})
+
+t.test('expiry is measured, the first to end of each name', async (t) => {
+  const metrics = createMetrics({ service: 'test', version: '0' })
+  const { call, clock, service } = await start(t, {}, { metrics })
+  await call('POST', '/api/certificate', { domain: 'a.test', keyType: 'p384' })
+  await clock.advance(HOUR)
+  await call('POST', '/api/certificate', { domain: 'a.test' })
+  await call('POST', '/api/certificate', { domain: 'b.test' })
+  const gauges = async () => (await metrics.text()).match(/^gatehouse_certs_(expiry|unlisted).*/gm)
+  const week = 7 * 24 * 3600
+  t.strictSame(await gauges(), [
+    `gatehouse_certs_expiry_seconds{domain="b.test",issuer="ca"} ${week}`,
+    `gatehouse_certs_expiry_seconds{domain="a.test",issuer="ca"} ${week - 3600}`,
+    'gatehouse_certs_unlisted 0',
+  ])
+  await call('DELETE', '/api/certificate/a.test')
+  await clock.advance(8 * 24 * HOUR)
+  t.strictSame(await gauges(), [
+    `gatehouse_certs_expiry_seconds{domain="b.test",issuer="ca"} ${-24 * 3600}`,
+    'gatehouse_certs_unlisted 0',
+  ])
+  Object.assign(service.store, {
+    listEnding: async () => ({
+      soonest: Array.from({ length: 1000 }, (_, n) => ({
+        domain: `${n}.test`,
+        issuer: 'ca',
+        notAfter: clock.now(),
+      })),
+      total: 1234,
+    }),
+  })
+  const many = await gauges()
+  t.equal(many?.length, 1001)
+  t.equal(many?.at(-1), 'gatehouse_certs_unlisted 234')
+})
+
+t.test('failures have one of a few classes', (t) => {
+  for (const [error, expected] of [
+    [new AcmeError('ACME_DNS_CREDENTIALS', ''), 'dns'],
+    [new AcmeError('ACME_CAA', ''), 'dns'],
+    [new AcmeError('ACME_UNAUTHORIZED', ''), 'proof'],
+    [new AcmeError('ACME_RATE_LIMITED', ''), 'limit'],
+    [new CertError('CERT_RATE_LIMITED', ''), 'limit'],
+    [new AcmeError('ACME_UNREACHABLE', ''), 'unreachable'],
+    [new AcmeError('ACME_BAD_CSR', ''), 'refused'],
+    [new CertError('CERT_STORE_UNAVAILABLE', ''), 'store'],
+    [new PkiError('PKI_KEY_QUEUE_FULL', ''), 'limit'],
+    [new Error('boom'), 'internal'],
+  ] as const)
+    t.equal(failureClass(error), expected, String(error))
+  t.end()
+})

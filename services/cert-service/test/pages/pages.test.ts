@@ -1,0 +1,194 @@
+import { createHash } from 'node:crypto'
+import fc from 'fast-check'
+import { type DefaultTreeAdapterTypes, parse } from 'parse5'
+import t from 'tap'
+import { type Inventory, inventoryPage } from '../../src/pages/inventory.ts'
+import { problemPage, signInPage, tokensOnlyPage } from '../../src/pages/sign-in.ts'
+import { stateOf } from '../../src/pages/state.ts'
+import { bar, timeLineOf } from '../../src/pages/timeline.ts'
+import { fromNow } from '../../src/pages/words.ts'
+import type { CertificateRecord, Order } from '../../src/store/store.ts'
+import { NOW, newCertificate, newOrder } from '../helpers/store.ts'
+
+const HOUR = 3_600_000
+const DAY = 24 * HOUR
+
+const record = (overrides: Partial<CertificateRecord> = {}): CertificateRecord => ({
+  ...newCertificate(overrides),
+  id: 1,
+})
+const failed = (overrides: Partial<Order> = {}) =>
+  newOrder({
+    status: 'failed',
+    lastError: { code: 'PKI_CA_EXPIRING', detail: 'the intermediate ends first' },
+    nextTryAt: NOW + HOUR,
+    ...overrides,
+  })
+
+function page(overrides: Partial<Inventory> = {}) {
+  return inventoryPage({
+    keyName: 'ops',
+    search: '',
+    rows: [{ record: record(), order: undefined }],
+    failed: [],
+    hasMoreFailed: false,
+    isFirst: true,
+    origin: 'https://certs.example.com',
+    now: NOW,
+    ...overrides,
+  })
+}
+
+type Node = DefaultTreeAdapterTypes.Node
+
+/** Elements with the names of their attributes; what HTML calls a parse error throws. */
+function shape(html: string): string[] {
+  const below = (node: Node): string[] =>
+    'childNodes' in node
+      ? node.childNodes.flatMap((child) =>
+          'tagName' in child
+            ? [[child.tagName, ...child.attrs.map(({ name }) => name)].join(' '), ...below(child)]
+            : [],
+        )
+      : []
+  return below(
+    parse(html, {
+      onParseError({ code }) {
+        throw new Error(code)
+      },
+    }),
+  )
+}
+
+t.test('how a certificate is getting on', async (t) => {
+  const cases: [
+    why: string,
+    certificate: Partial<CertificateRecord>,
+    order: Order | undefined,
+    said: string,
+  ][] = [
+    ['renewal ahead', {}, undefined, 'Renews in 3 days'],
+    ['renewal soon', { renewAt: NOW + 90_000 }, undefined, 'Renews in 1 minute'],
+    ['due', { renewAt: NOW }, undefined, 'Being renewed'],
+    ['nobody wants it', { renewAt: null, notAfter: NOW + 5 * HOUR }, undefined, 'Ends in 5 hours'],
+    ['failing', {}, failed(), 'Not renewed, ends in 7 days'],
+    ['renewed after a failure', {}, newOrder({ status: 'done' }), 'Renews in 3 days'],
+    ['over', { notAfter: NOW - 3 * DAY }, undefined, 'Ended 3 days ago'],
+    ['over this moment', { notAfter: NOW }, failed(), 'Ended this minute'],
+  ]
+  for (const [why, certificate, order, said] of cases) {
+    const { html } = page({ rows: [{ record: record(certificate), order }] })
+    const state = /<span>([^<]*(?:<time[^>]*>[^<]*<\/time>)?)<\/span><\/span><\/summary>/.exec(html)
+    t.equal(state?.[1]?.replace(/<[^>]*>/g, ''), said, why)
+  }
+  t.equal(stateOf({ notBefore: 0, notAfter: 2, renewAt: null }, undefined, 1), 'unrenewed')
+})
+
+t.test('a failure says why, what to do, and when the next try is', async (t) => {
+  const said = (order: Order) =>
+    page({ failed: [order], rows: [] })
+      .html.replace(/<[^>]*>/g, ' ')
+      .replace(/\s+/g, ' ')
+  t.match(
+    said(failed()),
+    'app.example.com Last try failed: the intermediate ends first Renew the certificate of the authority. Next try: in 60 minutes at the earliest.',
+  )
+  t.match(said(failed({ nextTryAt: NOW - 1 })), 'Next try: when somebody asks for it.')
+  const internal = failed({ lastError: { code: 'INTERNAL', detail: 'an internal error' } })
+  t.match(said(internal), 'See the log of the service')
+  const permitted = failed({ lastError: { code: 'CERT_NOT_PERMITTED', detail: 'no' } })
+  t.match(page({ failed: [permitted] }).html, '<code>ca.permitted</code>', 'names as code')
+})
+
+t.test('moments are told in units that people count in', async (t) => {
+  const cases: [number, string][] = [
+    [0, 'this minute'],
+    [119 * 60_000, 'in 119 minutes'],
+    [2 * HOUR, 'in 2 hours'],
+    [47 * HOUR, 'in 47 hours'],
+    [48 * HOUR, 'in 2 days'],
+    [-400 * DAY, '400 days ago'],
+  ]
+  for (const [ms, said] of cases) t.equal(fromNow(NOW + ms, NOW), said)
+})
+
+t.test('a bar never leaves the time line, and what is left follows what is used up', async () => {
+  const at = fc.integer({ min: NOW - 800 * DAY, max: NOW + 800 * DAY })
+  const moments = fc
+    .tuple(at, at, fc.option(at))
+    .map(([a, b, renewAt]) => ({ notBefore: Math.min(a, b), notAfter: Math.max(a, b), renewAt }))
+  fc.assert(
+    fc.property(fc.array(moments, { minLength: 1, maxLength: 5 }), (certificates) => {
+      const line = timeLineOf(certificates, NOW)
+      return certificates.every((certificate) => {
+        const numbers = [
+          ...String(bar(certificate, line)).matchAll(/(?:x|cx|x1|width)="(-?[\d.]+)%"/g),
+        ]
+        const [x = 0, width = 0, left = 0, rest = 0] = numbers.map(([, digits]) => Number(digits))
+        return (
+          numbers.every(([, digits]) => Number(digits) >= 0 && Number(digits) <= 100) &&
+          left >= x - 0.01 &&
+          Math.abs(left + rest - x - width) < 0.03
+        )
+      })
+    }),
+  )
+})
+
+const pages = (said: string) => ({
+  inventory: page({
+    keyName: said,
+    search: said,
+    origin: said,
+    rows: [
+      {
+        record: record({ issuer: said, renewAt: null }),
+        order: failed({ lastError: { code: said, detail: said } }),
+      },
+    ],
+    failed: [failed({ names: [said], lastError: { code: said, detail: said } })],
+    hasMoreFailed: true,
+    isFirst: false,
+    nextHref: '/?after=1-1',
+  }),
+  empty: page({ rows: [], origin: said }),
+  nothing: page({ rows: [], search: said }),
+  'sign-in': signInPage({ isWrong: true }),
+  tokens: tokensOnlyPage(said),
+  problem: problemPage({ type: '', title: said, status: 400, code: said, detail: said }, said),
+})
+
+t.test(
+  'every page is valid HTML without script, and its policy allows its one style sheet',
+  async (t) => {
+    for (const [name, { html, policy }] of Object.entries(pages('said'))) {
+      const elements = shape(html)
+      for (const element of elements)
+        t.notMatch(
+          element,
+          /^(script|img|iframe|object)| (on\w+|style)( |$)/,
+          `${name}: ${element}`,
+        )
+      t.equal(elements.filter((element) => element === 'h1').length, 1, name)
+      const [, style = ''] = /<style>(.*)<\/style>/.exec(html) ?? []
+      const digest = createHash('sha256').update(style).digest('base64')
+      t.equal(
+        policy,
+        `default-src 'none'; style-src 'sha256-${digest}'; img-src data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'`,
+        name,
+      )
+    }
+  },
+)
+
+t.test('what keys, issuers and errors are called never becomes markup', async (t) => {
+  const usual = pages('said')
+  for (const said of [
+    '<script>alert(1)</script>',
+    '"><img src=x onerror=alert(1)>',
+    '</title></style>',
+    '&lt;b&gt;',
+  ])
+    for (const [name, { html }] of Object.entries(pages(said)))
+      t.same(shape(html), shape(usual[name as keyof typeof usual].html), `${name}: ${said}`)
+})

@@ -1,0 +1,38 @@
+import type { KeyCaller } from '@gatehouse/auth-core'
+import t from 'tap'
+import { createDocuments } from '../../src/proxy/traefik.ts'
+import type { Service } from '../../src/service.ts'
+import { newCertificate } from '../helpers/store.ts'
+
+const BY = { actor: 'psk:proxy', remoteAddress: '192.0.2.1', requestId: 'r' }
+const CHAIN = 'x'.repeat(50_000_000)
+
+t.test('documents are kept as long as all of them fit', async (t) => {
+  let read = 0
+  const list = async () => {
+    read += 1
+    return [{ id: 1, ...newCertificate({ notAfter: Infinity }) }]
+  }
+  const policy = () => ({ allowed: true })
+  const documents = createDocuments({
+    clock: { now: () => 0 },
+    policy: () => policy,
+    holdings: { changes: () => 0, of: (record: object) => ({ record, chain: CHAIN }) },
+    issuance: { handOut() {} },
+    store: { list },
+  } as unknown as Service)
+  const [one, two, three] = ['one', 'two', 'three'].map(
+    (subject): KeyCaller => ({ method: 'psk', subject }),
+  ) as [KeyCaller, KeyCaller, KeyCaller]
+  for (const [caller, count] of [
+    [one, 1],
+    [two, 2],
+    [one, 2],
+    [three, 3],
+    [one, 3],
+    [two, 4],
+  ] as const) {
+    await documents(caller, BY)
+    t.equal(read, count, caller.subject)
+  }
+})

@@ -1,0 +1,257 @@
+import t from 'tap'
+import { CertError } from '../../src/errors.ts'
+import { createIdp, DAY, KEY, NOW, type Running, start } from '../helpers/app.ts'
+import { newAudit, newCertificate, newOrder } from '../helpers/store.ts'
+
+const HOST = 'certs.example.com'
+const LIMITED = 'a-key-of-team-a-only'
+const keys = [
+  { name: 'ops', key: KEY },
+  { name: 'team a', key: LIMITED, domains: ['*.a.test'] },
+]
+
+interface Sent {
+  readonly cookie?: string
+  readonly origin?: string | undefined
+  readonly body?: string
+  readonly type?: string
+}
+
+/** A request as a browser sends it. */
+async function browse(
+  { app }: Running,
+  method: 'GET' | 'POST',
+  url: string,
+  { cookie, body, type, ...sent }: Sent = {},
+) {
+  const origin = 'origin' in sent ? sent.origin : `https://${HOST}`
+  const response = await app.inject({
+    method,
+    url,
+    headers: {
+      host: HOST,
+      ...(cookie && { cookie }),
+      ...(method === 'POST' && origin !== undefined && { origin }),
+      ...(method === 'POST' && { 'content-type': type ?? 'application/x-www-form-urlencoded' }),
+    },
+    ...(method === 'POST' && { payload: body ?? '' }),
+  })
+  const [set = ''] = [response.headers['set-cookie'] ?? []].flat()
+  return {
+    status: response.statusCode,
+    headers: response.headers,
+    text: response.payload,
+    set,
+    cookie: set.split(';', 1)[0] ?? '',
+    names: [...response.payload.matchAll(/<b>([^<]+)<\/b>/g)].map(([, name]) => name),
+  }
+}
+
+const enter = (running: Running, key: string, sent: Sent = {}) =>
+  browse(running, 'POST', '/', { body: `${new URLSearchParams({ key })}`, ...sent })
+
+const add = ({ service }: Running, names: string[], days: number) =>
+  service.store.addCertificate(newCertificate({ names, renewAt: NOW + days * DAY }), newAudit())
+
+t.test('a key opens a session, signing out ends it', async (t) => {
+  const running = await start(t)
+  const asked = await browse(running, 'GET', '/')
+  t.equal(asked.status, 401)
+  t.match(asked.text, '<input id="key" name="key" type="password"')
+  t.equal(asked.headers['www-authenticate'], 'APIKey realm="api"')
+
+  const entered = await enter(running, ` ${KEY}\n`)
+  t.match(entered, { status: 303, headers: { location: '/' } })
+  t.match(
+    entered.set,
+    /^__Host-gatehouse-certs=[\w-]{43}; Path=\/; HttpOnly; Secure; SameSite=Strict$/,
+  )
+  const { cookie } = entered
+  const seen = await browse(running, 'GET', '/', { cookie })
+  t.equal(seen.status, 200)
+  t.match(seen.text, 'Key default')
+
+  const left = await browse(running, 'POST', '/sign-out', { cookie })
+  t.match(left, { status: 303, headers: { location: '/' }, cookie: '__Host-gatehouse-certs=' })
+  t.equal((await browse(running, 'GET', '/', { cookie })).status, 401, 'also for a kept cookie')
+})
+
+t.test('every page is kept by no cache, framed by nobody, and runs nothing', async (t) => {
+  const running = await start(t)
+  const { cookie } = await enter(running, KEY)
+  const answers = {
+    asked: await browse(running, 'GET', '/'),
+    seen: await browse(running, 'GET', '/', { cookie }),
+    wrong: await enter(running, 'x'),
+    problem: await browse(running, 'GET', '/?x=1', { cookie }),
+  }
+  for (const [name, { headers }] of Object.entries(answers)) {
+    t.equal(headers['cache-control'], 'no-store', name)
+    t.equal(headers['x-content-type-options'], 'nosniff', name)
+    t.match(headers['content-security-policy'], /^default-src 'none'; style-src 'sha256-/, name)
+    t.match(headers['content-security-policy'], /frame-ancestors 'none'/, name)
+  }
+})
+
+t.test('a key sees here what it sees at GET /api/certificates', async (t) => {
+  const running = await start(t, {
+    auth: { psk: { keys } },
+    rules: [{ effect: 'deny', names: ['secret.a.test'] }],
+  })
+  const { service, app } = running
+  await add(running, ['x.a.test'], 3)
+  await add(running, ['y.a.test', 'y.b.test'], 2)
+  await add(running, ['z.b.test'], 1)
+  await add(running, ['secret.a.test'], 1)
+  for (const name of ['f.a.test', 'f.b.test'])
+    await service.store.saveOrder(
+      newOrder({ id: name, lineage: name, names: [name], status: 'failed', nextTryAt: NOW }),
+    )
+  const cases: [key: string, failed: string[], held: string[]][] = [
+    [KEY, ['f.a.test', 'f.b.test'], ['z.b.test', 'y.a.test', 'x.a.test']],
+    [LIMITED, ['f.a.test'], ['x.a.test']],
+  ]
+  for (const [key, failed, held] of cases) {
+    const { cookie } = await enter(running, key)
+    const { names, text } = await browse(running, 'GET', '/', { cookie })
+    t.same(new Set(names), new Set([...failed, ...held]), key)
+    t.same(names.slice(-held.length), held, `${key}: in order of what comes next`)
+    t.notMatch(text, 'secret.a.test')
+    const listed = await app.inject({
+      url: '/api/certificates',
+      headers: { authorization: `APIKey ${key}` },
+    })
+    const domains = listed.json().certificates.map(({ domain }: { domain: string }) => domain)
+    t.same(domains.toSorted(), held.toSorted(), `${key}: as the API`)
+    const found = await browse(running, 'GET', '/?q=B.TEST', { cookie })
+    t.equal(found.names.includes('z.b.test'), key === KEY, `${key}: a search finds no more`)
+  }
+})
+
+t.test('a session ends with its key, and with time', async (t) => {
+  const running = await start(t, { auth: { psk: { keys } } })
+  const [ops, team] = [await enter(running, KEY), await enter(running, LIMITED)]
+  const status = async ({ cookie }: { cookie: string }) =>
+    (await browse(running, 'GET', '/', { cookie })).status
+  t.same([await status(ops), await status(team)], [200, 200])
+  running.app.auth.reload({ psk: { keys: [keys[0]!] } })
+  t.same([await status(ops), await status(team)], [200, 401])
+  running.app.auth.reload({ psk: { keys: [{ ...keys[0]!, key: 'another-key-of-the-same-name' }] } })
+  t.equal(await status(ops), 401, 'a changed key')
+  running.app.auth.reload({ psk: { keys } })
+  const again = await enter(running, KEY)
+  await running.clock.advance(15 * 60_000)
+  t.equal(await status(again), 401)
+})
+
+t.test('forms of other sites do nothing', async (t) => {
+  const running = await start(t)
+  const { cookie } = await enter(running, KEY)
+  const origins = [
+    undefined,
+    'null',
+    'https://evil.test',
+    `https://${HOST}.evil.test`,
+    `https://${HOST}:8443`,
+    `http://${HOST}`,
+    HOST,
+  ]
+  for (const origin of origins) {
+    const entered = await enter(running, KEY, { origin })
+    t.match(entered, { status: 403, set: '' }, `enter: ${origin}`)
+    t.match(entered.text, 'Form of another site')
+    t.equal((await browse(running, 'POST', '/sign-out', { cookie, origin })).status, 403)
+  }
+  t.equal((await browse(running, 'GET', '/', { cookie })).status, 200, 'still signed in')
+})
+
+t.test('what is not a form with one key is refused with a page', async (t) => {
+  const running = await start(t)
+  const cases: [why: string, sent: Sent, status: number][] = [
+    ['nothing', { body: '' }, 400],
+    ['another member', { body: `key=${KEY}&x=1` }, 400],
+    ['long', { body: `key=${'x'.repeat(1_025)}` }, 400],
+    ['very long', { body: `key=${'x'.repeat(5_000)}` }, 413],
+    ['JSON', { body: JSON.stringify({ key: [] }), type: 'application/json' }, 400],
+    ['text', { body: KEY, type: 'text/plain' }, 415],
+    ['__proto__', { body: `__proto__=x&key=${KEY}` }, 400],
+  ]
+  for (const [why, sent, status] of cases) {
+    const answer = await browse(running, 'POST', '/', sent)
+    t.equal(answer.status, status, why)
+    t.match(answer.headers['content-type'], 'text/html', why)
+    t.equal(answer.set, '', why)
+  }
+})
+
+t.test('wrong keys are counted, and told nowhere', async (t) => {
+  const running = await start(t)
+  for (let n = 0; n < 10; n += 1) {
+    const answer = await enter(running, `canary-of-a-wrong-key-${n}`)
+    t.match(answer, { status: 401, set: '' })
+    t.match(answer.text, 'aria-invalid="true"')
+    t.notMatch(answer.text, 'canary')
+  }
+  const limited = await enter(running, KEY)
+  t.match(limited, { status: 429, headers: { 'retry-after': '60' }, set: '' })
+  t.match(limited.text, 'Too many keys')
+  await running.clock.advance(60_000)
+  t.equal((await enter(running, KEY)).status, 303)
+  const log = running.logged.join('\n')
+  t.match(log, '"code":"AUTH_KEY_INVALID"')
+  t.match(log, '"actor":"psk:default"')
+  t.notMatch(log, /canary|a-key-that-may|__Host-gatehouse-certs=/)
+})
+
+t.test('page by page, searched or not, everything is there once', async (t) => {
+  const running = await start(t)
+  for (let n = 0; n < 120; n += 1)
+    await add(running, [`app${n}.${n % 2 ? 'odd' : 'even'}.test`], (n * 7) % 11)
+  const { cookie } = await enter(running, KEY)
+  const cases: [search: string, sizes: number[]][] = [
+    ['', [50, 50, 20]],
+    ['?q=odd', [50, 10]],
+    ['?q=app11', [11]],
+    ['?q=none', [0]],
+  ]
+  for (const [search, sizes] of cases) {
+    const read: unknown[][] = []
+    for (let url: string | undefined = `/${search}`; url; ) {
+      const { names, text } = await browse(running, 'GET', url, { cookie })
+      read.push(names)
+      url = /href="([^"]+)" rel="next"/.exec(text)?.[1]?.replaceAll('&amp;', '&')
+    }
+    t.same(
+      read.map(({ length }) => length),
+      sizes,
+      search,
+    )
+    t.equal(new Set(read.flat()).size, read.flat().length, search)
+  }
+})
+
+t.test('where only tokens are taken, the page says how to look instead', async (t) => {
+  const { issuerUrl } = await createIdp(t, () => NOW)
+  const running = await start(t, { auth: { jwt: { issuerUrl, audience: 'certs' } } })
+  const answer = await browse(running, 'GET', '/')
+  t.equal(answer.status, 403)
+  t.match(answer.text, `://${HOST}/api/certificates`)
+  t.notMatch(answer.text, '<form')
+  t.equal((await enter(running, KEY)).status, 403)
+})
+
+t.test('trouble is told on a page here, and as a problem elsewhere', async (t) => {
+  const running = await start(t)
+  const { cookie } = await enter(running, KEY)
+  Object.assign(running.service.store, {
+    listUpcoming: async () => {
+      throw new CertError('CERT_STORE_UNAVAILABLE', 'the disk, in detail')
+    },
+  })
+  const answer = await browse(running, 'GET', '/', { cookie })
+  t.match(answer, { status: 503, headers: { 'content-type': /^text\/html/ } })
+  t.match(answer.text, 'Look at the disk and the permissions')
+  t.notMatch(answer.text, 'in detail')
+  const other = await browse(running, 'GET', '/sign-out', { cookie })
+  t.match(other, { status: 405, headers: { 'content-type': 'application/problem+json' } })
+})

@@ -1,0 +1,96 @@
+import { hash } from 'node:crypto'
+import t from 'tap'
+import { createSignIns } from '../src/sign-ins.ts'
+
+const MINUTE = 60_000
+const HERE = '192.0.2.1'
+
+function setup() {
+  let now = 1_000_000
+  const keys = new Set(['key of ada', 'key of bob'])
+  const callers = new Map([...keys].map((key) => [hash('sha256', key), key]))
+  const signIns = createSignIns(
+    () => now,
+    (sha256) => {
+      const subject = callers.get(Buffer.from(sha256).toString('hex'))
+      return subject && keys.has(subject) ? { method: 'psk', subject } : undefined
+    },
+  )
+  const open = (key: string, address = HERE) => signIns.open(key, address)
+  const pass = (ms: number) => {
+    now += ms
+  }
+  return { ...signIns, keys, open, pass }
+}
+
+t.test('a session lasts as long as it is used, and never beyond an hour', async (t) => {
+  const { open, find, pass } = setup()
+  const [idle, used] = [open('key of ada')!, open('key of ada')!]
+  t.match(idle, /^[\w-]{43}$/)
+  t.not(idle, used)
+  for (let minutes = 0; minutes < 56; minutes += 14) {
+    t.match(find(used), { subject: 'key of ada' }, `after ${minutes} minutes`)
+    pass(14 * MINUTE)
+  }
+  t.match(find(used), { subject: 'key of ada' }, 'after 56 minutes')
+  t.equal(find(idle), undefined, 'not one that nobody used for a quarter of an hour')
+  pass(4 * MINUTE)
+  t.equal(find(used), undefined, 'not after 60 minutes')
+})
+
+t.test('a session ends with its key, and does not come back with it', async (t) => {
+  const { open, find, keys } = setup()
+  const [ada, bob] = [open('key of ada')!, open('key of bob')!]
+  keys.delete('key of ada')
+  t.equal(find(ada), undefined)
+  t.match(find(bob), { subject: 'key of bob' })
+  keys.add('key of ada')
+  t.equal(find(ada), undefined)
+})
+
+t.test('a session ends by being closed, and no made-up id is one', async (t) => {
+  const { open, find, close } = setup()
+  const id = open('key of ada')!
+  for (const other of ['', 'x', `${id}x`, id.slice(1), hash('sha256', id)])
+    t.equal(find(other), undefined, other)
+  close(id)
+  t.equal(find(id), undefined)
+})
+
+t.test('there are a thousand sessions at most: the one longest unused goes', async (t) => {
+  const { open, find } = setup()
+  const [first, second] = [open('key of ada')!, open('key of ada')!]
+  find(first)
+  for (let n = 0; n < 999; n += 1) open('key of bob')
+  t.ok(find(first))
+  t.equal(find(second), undefined)
+})
+
+t.test('ten wrong keys in a minute are enough, of one network', async (t) => {
+  const { open, pass } = setup()
+  for (let n = 0; n < 10; n += 1) t.equal(open('guess'), undefined, `guess ${n}`)
+  pass(30_000)
+  for (const key of ['guess', 'key of ada'])
+    t.throws(() => open(key), { code: 'CERT_SIGN_IN_LIMITED', retryAfter: 30 }, key)
+  t.ok(open('key of ada', '192.0.2.2'), 'another address may')
+  pass(30_000)
+  t.ok(open('key of ada'), 'so may this one after the minute')
+})
+
+t.test('whose wrong keys count together', async (t) => {
+  const cases: [tried: (n: number) => string, from: string, isLimited: boolean][] = [
+    [(n) => `2001:db8::${n}:1`, '2001:db8::ffff', true],
+    [(n) => `2001:db8::${n}:1`, '2001:db8:0:1::1', false],
+    [(n) => `2001:db8:0:${n}::1`, '2001:db8:0:1::2', false],
+    [() => '::ffff:192.0.2.1', '192.0.2.1', true],
+    [() => '::ffff:192.0.2.1', '::ffff:192.0.2.2', false],
+    [() => 'fe80::1%eth0', 'fe80::1%eth0', true],
+  ]
+  for (const [tried, from, isLimited] of cases) {
+    const { open } = setup()
+    for (let n = 0; n < 10; n += 1) open('guess', tried(n))
+    const enter = () => open('key of ada', from)
+    if (isLimited) t.throws(enter, { code: 'CERT_SIGN_IN_LIMITED' }, from)
+    else t.ok(enter(), from)
+  }
+})
