@@ -10,16 +10,13 @@ if (Number(process.versions.node.split('.')[0]) < 20) {
   process.exit(1)
 }
 
+const quiet = process.env.CI ? '' : '--silent'
+const args = rest.map((arg) => `'${arg.replaceAll("'", `'\\''`)}'`).join(' ')
 // A stale lock file must fail here: pnpm's own automatic install only warns and then runs on any Node.
-run(['install', '--frozen-lockfile', ...(process.env.CI ? [] : ['--silent'])])
-run(['run', ...(process.env.CI ? [] : ['--silent']), script, ...rest])
-
-function run(args) {
-  // Ctrl-C reaches the whole process group; this process waits so that the last line is the child's.
-  const ignore = () => {}
-  process.on('SIGINT', ignore)
-  const { status, error } = spawnSync('npx', ['-y', PNPM, ...args], { stdio: 'inherit' })
-  process.off('SIGINT', ignore)
-  if (error) console.error(`npx could not be started: ${error.message}`)
-  if (status !== 0) process.exit(status ?? 1)
-}
+// One npx for both, as each takes more than a second.
+const command = `pnpm install --frozen-lockfile ${quiet} && pnpm run ${quiet} ${script} ${args}`
+// Ctrl-C reaches the whole process group; this process waits so that the last line is the child's.
+process.on('SIGINT', () => {})
+const { status, error } = spawnSync('npx', ['-y', '-p', PNPM, '-c', command], { stdio: 'inherit' })
+if (error) console.error(`npx could not be started: ${error.message}`)
+process.exit(status ?? 1)

@@ -1,36 +1,29 @@
 import { styleText } from 'node:util'
-
-interface Running {
-  /** Origin of each service. */
-  readonly certs: string
-  readonly auth: string
-  readonly idp: string
-  readonly folder: string
-  readonly keyFile: string
-  readonly rootFile: string
-}
+import type { Settings } from './settings.ts'
 
 /** What somebody has to know who has just started all of it. */
-export function screen({ certs, auth, idp, folder, keyFile, rootFile }: Running): string {
+export function screen({ certs, originOf, folder, keyFile, rootFile }: Settings): string {
   const bold = (text: string) => styleText('bold', text)
   const dim = (text: string) => styleText('dim', text)
-  const portal = `${auth}/portal/main`
+  const [app, admin, auth] = ['app', 'admin', 'auth'].map(originOf) as [string, string, string]
   return `
 ${bold('Gatehouse is running')}
 
-  forward-auth    ${auth}   ${dim('API: /docs')}
-  cert-service    ${certs}   ${dim('API: /docs')}
-  demo provider   ${idp}   ${dim('Alice (groups admin, staff) and Bob (staff), no passwords')}
+${bold('Open')} one of the apps in a browser. It does not know the CA yet: go on past its warnings, or let it
+trust root.pem first. Sign in as Alice (groups admin, staff) or as Bob (staff); there are no passwords.
+
+  ${app.padEnd(admin.length)}   ${dim('for everybody who is signed in')}
+  ${admin}   ${dim('for the group admin: Alice may pass, Bob may not')}
+
+${bold('Behind them')}
+  forward-auth    ${auth}/portal/main/signin   ${dim('also /profile, /profile.json, /logout')}
+  cert-service    ${originOf('certs')}   ${dim(`enter with keys/api.key; API: ${certs}`)}
+  provider        ${originOf('idp')}   ${dim('where Alice and Bob sign in')}
   files           ${folder}   ${dim('secrets in keys/, auth/ and tls/; root.pem')}
 
 ${bold('Get a certificate')}: paste this into another terminal.
 
 curl -sS --cacert ${quote(rootFile)} -H "Authorization: APIKey $(cat ${quote(keyFile)})" -H 'Content-Type: application/json' -d '{"domain":"app.example.com"}' ${certs}/api/certificate
-
-${bold('Sign in')}: open this in a browser. It does not know the CA: go on past its two warnings, or have it
-trust root.pem first.
-
-  ${portal}/signin   ${dim('then /profile, /profile.json, /logout')}
 
 ${bold('Verify a session')}: copy the cookie __Secure-gatehouse.main (developer tools, Application, Cookies).
 

@@ -17,6 +17,8 @@ export interface DemoClient {
 export interface DemoIdpOptions {
   /** Origin under which it is reached. */
   readonly issuer: string
+  /** Whether that is the origin of a reverse proxy, whose `X-Forwarded-` headers then count. */
+  readonly isProxied?: boolean
   readonly clients: readonly DemoClient[]
   /** Default: {@link PEOPLE}. */
   readonly people?: ReadonlyMap<string, Person>
@@ -32,6 +34,7 @@ const INTERACTION = /^\/interaction\/[\w-]+$/
 export function createDemoIdp(options: DemoIdpOptions): RequestListener {
   const { people = PEOPLE, signsIn = () => undefined } = options
   const provider = new Provider(options.issuer, configuration(options))
+  provider.proxy = options.isProxied ?? false
   const handle = provider.callback()
 
   async function interact(request: IncomingMessage, response: ServerResponse): Promise<void> {

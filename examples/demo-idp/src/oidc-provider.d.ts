@@ -10,6 +10,7 @@ declare module 'oidc-provider' {
     save(): Promise<string>
   }
   interface Provider {
+    proxy: boolean
     readonly Grant: new (of: { clientId: string; accountId: string }) => Grant
     interactionDetails(request: IncomingMessage, response: ServerResponse): Promise<Interaction>
     interactionFinished(

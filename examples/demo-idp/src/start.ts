@@ -1,42 +1,40 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import { createServer as createTlsServer, Server, type ServerOptions } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { createDemoIdp, type DemoIdpOptions } from './idp.ts'
 
-type Credentials = Pick<ServerOptions, 'key' | 'cert'>
-
 export interface DemoIdp {
   readonly issuer: string
-  /** New connections get this certificate from now on. */
-  setCertificate(tls: Credentials): void
+  /** Where it listens: another origin than the issuer's behind a proxy. */
+  readonly url: string
   close(): Promise<void>
 }
 
-/** Listens on 127.0.0.1; https when there is a key and a certificate. */
-export async function startDemoIdp({
-  host = 'localhost',
-  port = 0,
-  tls,
-  ...options
-}: Omit<DemoIdpOptions, 'issuer'> & {
-  /** Name by which it is reached: one that is this machine, as all below `localhost` are. */
+export interface StartOptions extends Omit<DemoIdpOptions, 'issuer' | 'isProxied'> {
+  /** Origin of the reverse proxy that it is behind; absent: none, and the issuer is where it listens. */
+  readonly issuer?: string
+  /** Default: 127.0.0.1. */
   readonly host?: string
+  /** Default: any that is free. */
   readonly port?: number
-  readonly tls?: Credentials
-}): Promise<DemoIdp> {
-  const server = tls ? createTlsServer(tls) : createServer()
-  server.listen(port, '127.0.0.1')
+}
+
+/** Listens on plain HTTP. */
+export async function startDemoIdp({
+  host = '127.0.0.1',
+  port = 0,
+  ...options
+}: StartOptions): Promise<DemoIdp> {
+  const server = createServer().listen(port, host)
   await once(server, 'listening')
-  const { port: given } = server.address() as AddressInfo
-  const issuer = `${tls ? 'https' : 'http'}://${host}:${given}`
-  server.on('request', createDemoIdp({ issuer, ...options }))
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const { issuer = url } = options
+  server.on('request', createDemoIdp({ ...options, issuer, isProxied: issuer !== url }))
   return {
     issuer,
-    setCertificate(fresh) {
-      if (server instanceof Server) server.setSecureContext(fresh)
-    },
+    url,
     async close() {
+      if (!server.listening) return
       server.close()
       server.closeAllConnections()
       await once(server, 'close')

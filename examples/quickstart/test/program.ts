@@ -10,9 +10,9 @@ const ARGV = ['--conditions=@gatehouse/source', join(import.meta.dirname, '../st
 /** Environment of the quickstart: where it listens and keeps its files. */
 export type Settings = Readonly<Record<string, string>>
 
-/** Three ports that are free now, and a folder. */
+/** Two ports that are free now, and a folder. */
 export async function settingsFor(folder: string): Promise<Settings> {
-  const servers = [0, 1, 2].map(() => createServer().listen(0, '127.0.0.1'))
+  const servers = [0, 1].map(() => createServer().listen(0, '127.0.0.1'))
   const ports = await Promise.all(
     servers.map(async (server) => {
       await once(server, 'listening')
@@ -20,11 +20,8 @@ export async function settingsFor(folder: string): Promise<Settings> {
     }),
   )
   for (const server of servers) server.close()
-  const [certs = '', auth = '', idp = ''] = ports
-  return {
-    ...{ GATEHOUSE_PORT: certs, GATEHOUSE_AUTH_PORT: auth, GATEHOUSE_IDP_PORT: idp },
-    GATEHOUSE_DIR: folder,
-  }
+  const [https = '', certs = ''] = ports
+  return { GATEHOUSE_HTTPS_PORT: https, GATEHOUSE_PORT: certs, GATEHOUSE_DIR: folder }
 }
 
 function run(t: Test, settings: Settings): ChildProcess {

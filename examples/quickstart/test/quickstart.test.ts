@@ -51,11 +51,18 @@ async function serialAt(port = ''): Promise<string> {
 t.test('npm start', async (t) => {
   const folder = join(t.testdir(), 'gatehouse')
   const settings = await settingsFor(folder)
-  const auth = `https://auth.gatehouse.localhost:${settings.GATEHOUSE_AUTH_PORT}`
+  const originOf = (name: string) =>
+    `https://${name}.gatehouse.localhost:${settings.GATEHOUSE_HTTPS_PORT}`
+  const [app, admin, auth] = ['app', 'admin', 'auth'].map(originOf) as [string, string, string]
   const portal = `${auth}/portal/main`
   const first = await start(t, settings)
   const screen = first.printed()
-  for (const url of [`https://localhost:${settings.GATEHOUSE_PORT}`, `${portal}/signin`])
+  for (const url of [
+    app,
+    admin,
+    `${portal}/signin`,
+    `https://localhost:${settings.GATEHOUSE_PORT}`,
+  ])
     t.match(screen, url)
   const [certificateCommand, verifyCommand] = commandsOf(screen)
   const certificate = await follow(certificateCommand)
@@ -98,6 +105,11 @@ Groups:
 `,
   )
   t.match(await profile(), { authenticated: true, id: 'alice', groups: ['admin', 'staff'] })
+  for (const origin of [app, admin]) {
+    const { status, body } = await visitor.open(origin)
+    t.match({ status, body }, { status: 200, body: 'Hello, <bdi>Alice Arden</bdi>' }, origin)
+    t.notMatch(body, alice.token, 'tokens are not shown')
+  }
   const verified = { valid: true, portal: 'main', provider: 'demo', claims: { sub: 'alice' } }
   t.match(await follow(verifyCommand, alice.token), { status: 200, ...verified })
 
@@ -107,7 +119,7 @@ Groups:
   t.match(await follow(verifyCommand, alice.token), { status: 401, valid: false })
   t.match(await profile(), { id: 'alice' }, 'the provider still knows her')
 
-  t.test('a certificate that was renewed is taken up by both', async (t) => {
+  t.test('a certificate that was renewed is taken up', async (t) => {
     const tlsFile = join(folder, 'tls/gatehouse.localhost.pem')
     const [domain, keyType] = ['*.gatehouse.localhost', 'p384']
     const renewed = await follow(
@@ -115,14 +127,12 @@ Groups:
     )
     await writeFile(tlsFile, `${renewed.privateKey}${renewed.certificate}`)
     const held = new X509Certificate(renewed.certificate).serialNumber
-    for (const port of [settings.GATEHOUSE_AUTH_PORT, settings.GATEHOUSE_IDP_PORT]) {
-      while ((await serialAt(port)) !== held);
-      t.pass(`port ${port}`)
-    }
+    while ((await serialAt(settings.GATEHOUSE_HTTPS_PORT)) !== held);
+    t.pass(held)
   })
 
   t.test('a port in use is one clear line that names the way out', async (t) => {
-    for (const name of ['GATEHOUSE_PORT', 'GATEHOUSE_AUTH_PORT', 'GATEHOUSE_IDP_PORT']) {
+    for (const name of ['GATEHOUSE_PORT', 'GATEHOUSE_HTTPS_PORT']) {
       const busy = { ...(await settingsFor(join(t.testdir(), name))), [name]: settings[name] ?? '' }
       const line = `^gatehouse: cannot listen on port ${settings[name]}[^\\n]*${name}=\\d+[^\\n]*\\n$`
       t.match(await fail(t, busy), { code: 1, err: new RegExp(line) }, name)
@@ -149,7 +159,7 @@ Groups:
     await writeFile(join(t.testdir(), 'file'), '')
     const faults: [fault: Record<string, string>, line: RegExp][] = [
       [{ GATEHOUSE_DIR: join(t.testdirName, 'file/x') }, /^gatehouse: cannot write [^\n]*\n$/],
-      [{ GATEHOUSE_IDP_PORT: '84x' }, /^gatehouse: GATEHOUSE_IDP_PORT is not [^\n]*\n$/],
+      [{ GATEHOUSE_HTTPS_PORT: '84x' }, /^gatehouse: GATEHOUSE_HTTPS_PORT is not [^\n]*\n$/],
     ]
     for (const [fault, err] of faults)
       t.match(await fail(t, { ...settings, ...fault }), { code: 1, err })

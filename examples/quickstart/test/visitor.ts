@@ -3,34 +3,41 @@ import { createFetch, type FetchAnswer } from '@gatehouse/net'
 const STATUSES = [200, 302, 303, 400, 401, 403, 500, 503]
 const MAX_REDIRECTS = 10
 
-/** As much of a browser as it takes to sign in and out: cookies by host, redirects, forms. */
-export function createVisitor(ca: string) {
+/**
+ * As much of a browser as it takes to sign in and out: cookies by domain, redirects, forms. `before`
+ * is called ahead of each request.
+ */
+export function createVisitor(ca: string, before: (url: URL) => unknown = () => {}) {
   const fetch = createFetch({ ca })
   const jars = new Map<string, Map<string, string>>()
 
-  function jarOf({ host }: URL): Map<string, string> {
-    const jar = jars.get(host) ?? new Map<string, string>()
-    jars.set(host, jar)
-    return jar
+  function cookiesOf({ hostname }: URL): Map<string, string> {
+    const fitting = [...jars].filter(([domain]) => `.${hostname}`.endsWith(`.${domain}`))
+    return new Map(fitting.flatMap(([, jar]) => [...jar]))
+  }
+
+  function keep(line: string, { hostname }: URL): void {
+    const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(line) ?? []
+    const domain = /; *domain=([^;]+)/i.exec(line)?.[1] ?? hostname
+    const jar = jars.get(domain) ?? new Map<string, string>()
+    jars.set(domain, jar)
+    if (value === '') jar.delete(name)
+    else jar.set(name, value)
   }
 
   async function ask(url: URL, form?: Record<string, string>): Promise<FetchAnswer> {
-    const jar = jarOf(url)
+    await before(url)
     const answer = await fetch(url, {
       status: STATUSES,
       headers: {
         accept: 'text/html',
-        cookie: [...jar].map(([name, value]) => `${name}=${value}`).join('; '),
+        cookie: [...cookiesOf(url)].map(([name, value]) => `${name}=${value}`).join('; '),
         ...(form && { origin: url.origin, 'content-type': 'application/x-www-form-urlencoded' }),
       },
       ...(form && { method: 'POST', body: new URLSearchParams(form).toString() }),
     })
     // undici gives a single one as text.
-    for (const line of [answer.headers['set-cookie'] ?? []].flat()) {
-      const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(line) ?? []
-      if (value === '') jar.delete(name)
-      else jar.set(name, value)
-    }
+    for (const line of [answer.headers['set-cookie'] ?? []].flat()) keep(line, url)
     return answer
   }
 
@@ -46,5 +53,5 @@ export function createVisitor(ca: string) {
     return { url, status: answer.status, body: answer.body.toString() }
   }
 
-  return { open, fetch, cookie: (url: string, name: string) => jarOf(new URL(url)).get(name) }
+  return { open, fetch, cookie: (url: string, name: string) => cookiesOf(new URL(url)).get(name) }
 }

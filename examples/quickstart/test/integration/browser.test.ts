@@ -17,7 +17,10 @@ t.test('signing in, looking around, verifying and signing out in a browser', asy
   const [signInUrl = ''] = /https:\S+\/signin/.exec(printed()) ?? []
   const portal = signInUrl.replace('/signin', '')
   await page.goto(signInUrl)
-  t.match(page.url(), `https://idp.gatehouse.localhost:${settings.GATEHOUSE_IDP_PORT}/interaction/`)
+  t.match(
+    page.url(),
+    `https://idp.gatehouse.localhost:${settings.GATEHOUSE_HTTPS_PORT}/interaction/`,
+  )
   await page.click('text=Alice Arden')
   await page.waitForURL(signInUrl.replace('/portal/', '/portals/'))
   t.match(await textOf('main'), /Signed in[\s\S]*Alice Arden/i)

@@ -1,0 +1,1 @@
+export { APPS, type AppName, createApp } from './app.ts'

@@ -1,0 +1,138 @@
+// A small reverse proxy that asks forward-auth as Traefik does, to try Gatehouse without one. In
+// production a real proxy has this place: Traefik, nginx, Caddy, HAProxy or Envoy.
+import { type IncomingHttpHeaders, STATUS_CODES } from 'node:http'
+import httpProxy, { type FastifyHttpProxyOptions } from '@fastify/http-proxy'
+import { createFetch, type FetchAnswer, parseHostPort } from '@gatehouse/net'
+import {
+  appOptions,
+  type createLogger,
+  serverTlsOptions,
+  type TlsCredentials,
+} from '@gatehouse/service-kit'
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import { ask, forwardedHeaders } from './check.ts'
+import { clientHeaders, endToEnd, withoutSession } from './headers.ts'
+
+const HTTPS_PORT = 443
+/** Cookies of a session may have 12 kB. */
+const HEADER_LIMIT = 32 * 1024
+const TIMEOUT_MS = 30_000
+const MAX_CONNECTIONS = 1_000
+/** Of WebSockets, in bytes and ms. */
+const WEB_SOCKET = { maxPayload: 1_048_576, closeTimeout: 1_000, handshakeTimeout: 5_000 }
+
+/** Where requests to a host go. */
+export interface Route {
+  /** Origin of the server that answers them. */
+  readonly upstream: string
+  /** URL of the check that comes first; absent: everybody may pass. */
+  readonly check?: string
+  /** Whether it is Gatehouse itself, which gets its cookies. */
+  readonly isGatehouse?: boolean
+}
+
+export interface GatewayOptions {
+  /** By host name; asked anew with each request. */
+  readonly routes: ReadonlyMap<string, Route>
+  /**
+   * What Traefik calls `authResponseHeaders`: all that the portal sends, so that no app hears one of
+   * a client's own.
+   */
+  readonly identityHeaders: readonly string[]
+  /** Milliseconds that a check may take; default 5,000. */
+  readonly checkTimeoutMs?: number
+  readonly tls: TlsCredentials
+  /** PEM certificates that upstreams are trusted by. */
+  readonly ca?: string
+  readonly log: ReturnType<typeof createLogger>
+}
+
+/** Where a request goes on to, and with which headers. */
+interface Onward {
+  readonly upstream: string
+  readonly headers: IncomingHttpHeaders
+}
+
+/** The gateway. It does not listen. */
+export async function buildGateway(options: GatewayOptions): Promise<FastifyInstance> {
+  const { routes, identityHeaders, checkTimeoutMs = 5_000, tls, ca, log } = options
+  const identity = identityHeaders.map((name) => name.toLowerCase())
+  const fetch = createFetch({ timeoutMs: checkTimeoutMs })
+  const app = Fastify({
+    ...appOptions(log),
+    https: { ...serverTlsOptions(tls), maxHeaderSize: HEADER_LIMIT },
+    requestTimeout: TIMEOUT_MS,
+  }) as unknown as FastifyInstance
+  app.server.maxConnections = MAX_CONNECTIONS
+  app.decorateRequest('onward')
+  app.addHook('onClose', () => fetch.close())
+  app.setErrorHandler((error: { statusCode?: number }, request, reply) => {
+    request.log.warn({ err: error }, 'refused')
+    return sendStatus(reply, error.statusCode ?? 500)
+  })
+
+  // Before upgrades, too. Whatever is thrown here denies.
+  app.addHook('onRequest', async (request, reply) => {
+    const place = parseHostPort(request.headers.host ?? '')
+    const route = place && routes.get(place.host.name)
+    if (!route) return sendStatus(reply, 404)
+    const { upstream, check, isGatehouse = false } = route
+    const headers: IncomingHttpHeaders = {
+      ...clientHeaders(request.headers, identity),
+      ...forwardedHeaders(request.raw, place.port ?? HTTPS_PORT),
+    }
+    if (check !== undefined) {
+      const verdict = await ask(fetch, check, request.raw, headers)
+      if (verdict.status >= 300) return passOn(reply, verdict)
+      Object.assign(headers, pick(verdict.headers, identity))
+    }
+    const onward = { upstream, headers: isGatehouse ? headers : withoutSession(headers) }
+    request.setDecorator<Onward>('onward', onward)
+  })
+  await app.register(httpProxy, proxyOptions(ca))
+  return app
+}
+
+function proxyOptions(ca: string | undefined): FastifyHttpProxyOptions & { websocket: true } {
+  const onwardOf = (request: unknown) => (request as FastifyRequest).getDecorator<Onward>('onward')
+  return {
+    upstream: '',
+    undici: {
+      headersTimeout: TIMEOUT_MS,
+      bodyTimeout: TIMEOUT_MS,
+      ...(ca !== undefined && { connect: { ca } }),
+    },
+    destroyAgent: true,
+    disableRequestLogging: true,
+    internalRewriteLocationHeader: false,
+    replyOptions: {
+      getUpstream: (request) => onwardOf(request).upstream,
+      rewriteRequestHeaders: (request) => onwardOf(request).headers,
+      rewriteHeaders: (headers) => endToEnd(headers as IncomingHttpHeaders),
+      onError: (reply) => sendStatus(reply as FastifyReply, 502),
+      // A 503 is an answer, not a reason to ask again.
+      retryDelay: () => null,
+    },
+    websocket: true,
+    wsServerOptions: WEB_SOCKET,
+    wsClientOptions: {
+      ...WEB_SOCKET,
+      rewriteRequestHeaders: (_headers: object, request: FastifyRequest) =>
+        onwardOf(request).headers,
+    },
+  }
+}
+
+/** The answer of a check that denies, as it is. */
+function passOn(reply: FastifyReply, { status, headers, body }: FetchAnswer): FastifyReply {
+  const { 'content-length': _length, ...rest } = endToEnd(headers)
+  return reply.code(status).headers(rest).send(body)
+}
+
+function sendStatus(reply: FastifyReply, status: number): FastifyReply {
+  return reply.code(status).type('text/plain').send(`${status} ${STATUS_CODES[status]}\n`)
+}
+
+function pick(headers: IncomingHttpHeaders, names: readonly string[]): IncomingHttpHeaders {
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => names.includes(name)))
+}

@@ -1,0 +1,1 @@
+export { buildGateway, type GatewayOptions, type Route } from './gateway.ts'

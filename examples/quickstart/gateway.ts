@@ -1,0 +1,36 @@
+import { buildGateway, type Route } from '@gatehouse/gateway'
+import { applyTls, createLogger, runService, tlsFromFiles } from '@gatehouse/service-kit'
+import type { Running } from './service.ts'
+import type { Settings } from './settings.ts'
+
+/** All that the portal sends: `headers` and `tokenHeader` in forward-auth.yaml. */
+const IDENTITY_HEADERS = [
+  ...['X-Forwarded-User', 'X-Forwarded-Displayname', 'X-Authenticated-User'],
+  ...['Remote-User', 'Remote-Name', 'Remote-Email', 'Remote-Groups', 'X-Gatehouse-Token'],
+]
+
+/**
+ * What browsers talk to, with the certificate that cert-service gives.
+ *
+ * @param ca - whom the certificate of cert-service itself is of, in PEM
+ */
+export async function startGateway(
+  { tlsFile, httpsPort }: Settings,
+  routes: ReadonlyMap<string, Route>,
+  ca: string,
+): Promise<Running> {
+  const log = createLogger({ level: 'warn', format: 'auto', name: 'gateway' })
+  const tls = await tlsFromFiles({
+    certFile: tlsFile,
+    keyFile: tlsFile,
+    log,
+    onChange: (fresh) => applyTls(app, fresh),
+  })
+  const app = await buildGateway({
+    ...{ routes, ca, log },
+    identityHeaders: IDENTITY_HEADERS,
+    tls: tls.current(),
+  })
+  const onClose = async () => tls.close()
+  return runService({ app, host: '127.0.0.1', port: httpsPort, log, onClose })
+}

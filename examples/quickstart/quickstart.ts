@@ -1,0 +1,49 @@
+import type { Route } from '@gatehouse/gateway'
+import { serve } from '../../services/forward-auth/src/cli/serve.ts'
+import { loadForwardAuthConfig } from '../../services/forward-auth/src/config/load.ts'
+import { startCertService } from './cert-service.ts'
+import { startGateway } from './gateway.ts'
+import { type Running, startService } from './service.ts'
+import { DOMAIN, makeFolders, type Settings } from './settings.ts'
+import { startApp, startIdp } from './upstreams.ts'
+
+/**
+ * Starts both services, a provider to sign in at, two apps to protect, and the gateway in front of
+ * them, all in this process. What they need is made at first and kept.
+ *
+ * @throws what kept one of them from starting; the others are closed by then
+ */
+export async function startQuickstart(settings: Settings) {
+  const running: Running[] = []
+  const routes = new Map<string, Route>()
+  async function start<Part extends Running>(starting: Promise<Part>): Promise<Part> {
+    const part = await starting
+    running.push(part)
+    return part
+  }
+  function open(name: string, { url }: Running, route: Omit<Route, 'upstream'> = {}): void {
+    routes.set(`${name}.${DOMAIN}`, { upstream: url, ...route })
+  }
+  async function close(): Promise<void> {
+    for (const part of running.splice(0).reverse()) await part.close()
+  }
+
+  try {
+    await makeFolders(settings)
+    const certs = await start(startCertService(settings))
+    await start(startGateway(settings, routes, certs.ca))
+    open('certs', certs)
+    const idp = await start(startIdp(settings))
+    open('idp', idp)
+    // It reaches the provider as browsers do.
+    const auth = await start(startService('forward-auth', settings, loadForwardAuthConfig, serve))
+    open('auth', auth, { isGatehouse: true })
+    const check = `${auth.url}/portals/main?policy=`
+    open('app', await start(startApp('app', settings)), { check: `${check}any` })
+    open('admin', await start(startApp('admin', settings)), { check: `${check}admins` })
+    return { idp, close }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
