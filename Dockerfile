@@ -1,27 +1,57 @@
-# The image of cert-service: compiled JavaScript on a slim Node, no package manager state, no root.
+# The images of Gatehouse: compiled JavaScript on a slim Node. They run without root, and need neither shell
+# nor package manager nor anything to be written outside of their volumes.
+#   docker build --target cert-service .     or forward-auth, or demo
 FROM node:24-bookworm-slim AS build
+ENV CI=true
 RUN install -d -o node -g node /build
 WORKDIR /build
 USER node
+COPY --chown=node:node package.json pnpm-lock.yaml pnpm-workspace.yaml ./
+RUN npx -y pnpm@12.21.0 fetch
 COPY --chown=node:node . .
-ENV CI=true
-RUN npx -y pnpm@12.21.0 install --frozen-lockfile --no-optional \
- && npx -y pnpm@12.21.0 run bundle
+# By this image's own Node, as what V8 compiles here is for no other.
+RUN npx -y pnpm@12.21.0 install --frozen-lockfile --offline \
+ && node --conditions=@gatehouse/source scripts/bundle.ts
 
-FROM node:24-bookworm-slim
-LABEL org.opencontainers.image.title="Gatehouse cert-service" \
-      org.opencontainers.image.description="TLS certificates over HTTP, from an embedded private CA" \
-      org.opencontainers.image.licenses="MIT"
-# Volumes take the owner of the folders they are first mounted on.
-RUN install -d -o node -g node -m 0700 /var/lib/gatehouse /var/lib/gatehouse-key \
- && install -d /etc/gatehouse/cert-service
-COPY --from=build /build/dist/cert-service /opt/gatehouse/cert-service
-COPY docker/cert-service.yaml /etc/gatehouse/cert-service/config.yaml
+FROM node:24-bookworm-slim AS runtime
+# A new volume takes the owner of the folder that it is mounted on.
+RUN install -d -o node -g node -m 0700 /var/lib/gatehouse \
+ && cd /var/lib/gatehouse \
+ && install -d -o node -g node -m 0700 data keys proxy login \
+ && install -d -o node -g node trust
+WORKDIR /opt/gatehouse
 USER node
-VOLUME ["/var/lib/gatehouse", "/var/lib/gatehouse-key"]
-EXPOSE 7401
-ENV NODE_ENV=production GATEHOUSE_CONFIG=/etc/gatehouse/cert-service/config.yaml
-HEALTHCHECK --interval=10s --timeout=3s --start-period=5s --retries=3 \
-  CMD ["node", "/opt/gatehouse/cert-service/main.js", "healthcheck"]
-ENTRYPOINT ["node", "/opt/gatehouse/cert-service/main.js"]
+ENV NODE_ENV=production
+LABEL org.opencontainers.image.licenses="MIT"
+
+FROM runtime AS service
+HEALTHCHECK --interval=5s --timeout=4s --start-period=10s --retries=3 \
+  CMD ["node", "/opt/gatehouse/main.js", "healthcheck"]
+ENTRYPOINT ["node", "/opt/gatehouse/main.js"]
 CMD ["serve"]
+
+FROM service AS cert-service
+LABEL org.opencontainers.image.title="Gatehouse cert-service" \
+      org.opencontainers.image.description="TLS certificates over HTTP, from an embedded private CA"
+EXPOSE 7401
+# What V8 compiled differs with each build, so that it has a layer of its own.
+COPY --from=build /build/dist/cert-service/*.js /build/dist/cert-service/*.json /build/dist/cert-service/*.txt ./
+COPY --from=build /build/dist/cert-service/service.cache ./
+
+FROM service AS forward-auth
+LABEL org.opencontainers.image.title="Gatehouse forward-auth" \
+      org.opencontainers.image.description="Single sign-on for what a reverse proxy serves"
+EXPOSE 4181
+COPY --from=build /build/dist/forward-auth/*.js /build/dist/forward-auth/*.json /build/dist/forward-auth/*.txt ./
+COPY --from=build /build/dist/forward-auth/service.cache ./
+
+FROM runtime AS demo
+LABEL org.opencontainers.image.title="Gatehouse demo" \
+      org.opencontainers.image.description="An identity provider and two apps to try Gatehouse with"
+COPY --from=build /build/dist/demo-idp demo-idp
+COPY --from=build /build/dist/apps apps
+ENV HOST=0.0.0.0 PORT=8080
+EXPOSE 8080
+HEALTHCHECK --interval=5s --timeout=4s --start-period=10s --retries=3 \
+  CMD ["node", "-e", "require('node:net').connect(8080, () => process.exit())"]
+ENTRYPOINT ["node"]

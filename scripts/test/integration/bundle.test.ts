@@ -5,13 +5,14 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { createFetch } from '@gatehouse/net'
 import t from 'tap'
+import { startCollector } from '../../../packages/service-kit/test/telemetry/collector.ts'
 import { bundle } from '../../bundle.ts'
 
 const KEY = 'sixteen-characters-or-more'
 
 /** The bundle is another program than the source: minified, with parts left out. */
-t.test('what the image runs issues a certificate, tells its metrics, and stops', async (t) => {
-  const main = await bundle()
+t.test('what the image runs issues a certificate, tells its telemetry, and stops', async (t) => {
+  const main = await bundle('cert-service')
   const folder = t.testdir()
   const config = join(folder, 'config.yaml')
   writeFileSync(
@@ -23,8 +24,11 @@ storage: { path: data, masterKeyFile: master.key }
 auth: { psk: { key: ${KEY} } }
 `,
   )
-  const clean = ['-u', 'NODE_OPTIONS', process.execPath, main, 'serve', '--config', config]
-  const child = spawn('env', clean, { stdio: ['ignore', 'pipe', 'inherit'] })
+  const collector = await startCollector(t)
+  const otlp = `OTEL_EXPORTER_OTLP_ENDPOINT=${collector.url}`
+  const clean = ['-u', 'NODE_OPTIONS', otlp, 'OTEL_EXPORTER_OTLP_PROTOCOL=http/json']
+  const serve = [process.execPath, main, 'serve', '--config', config]
+  const child = spawn('env', [...clean, ...serve], { stdio: ['ignore', 'pipe', 'inherit'] })
   t.teardown(() => child.kill('SIGKILL'))
   const exited = once(child, 'exit')
   let url = ''
@@ -46,4 +50,6 @@ auth: { psk: { key: ${KEY} } }
 
   child.kill('SIGTERM')
   t.strictSame(await exited, [0, null])
+  t.ok(collector.spans().some((span) => span.name === 'POST /api/certificate'))
+  t.ok(collector.metrics().some(({ name }) => name === 'gatehouse_build_info'))
 })

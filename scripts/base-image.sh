@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Makes stand-ins of node:24-bookworm-slim and of Caddy's image where nothing can be pulled: Debian by
+# debootstrap with the Node and npm that are in PATH, and on top of it Debian's own Caddy.
+#
+#   scripts/base-image.sh <name for the Caddy image>
+#
+# Needs root, debootstrap and a Docker engine.
+set -euo pipefail
+
+caddy_image="${1:?which name shall the image of Caddy have?}"
+npm="$(dirname "$(dirname "$(readlink -f "$(command -v npm)")")")"
+root="$(mktemp -d)"
+trap 'rm -rf "$root"' EXIT
+
+debootstrap --variant=minbase --include=ca-certificates bookworm "$root" >&2
+install -D "$(readlink -f "$(command -v node)")" "$root/usr/local/bin/node"
+install -d "$root/usr/local/lib/node_modules"
+cp -a "$npm" "$root/usr/local/lib/node_modules/npm"
+ln -s ../lib/node_modules/npm/bin/npm-cli.js "$root/usr/local/bin/npm"
+ln -s ../lib/node_modules/npm/bin/npx-cli.js "$root/usr/local/bin/npx"
+chroot "$root" groupadd --gid 1000 node
+chroot "$root" useradd --uid 1000 --gid node --create-home node
+rm -rf "$root"/var/cache/apt/archives/*.deb "$root"/var/lib/apt/lists/* "$root"/usr/share/{doc,locale,man}
+
+# What this machine has to trust, the images have to.
+trust=()
+if [ -n "${NODE_EXTRA_CA_CERTS:-}" ]; then
+  bundle=/etc/ssl/certs/ca-certificates.crt
+  cp "$NODE_EXTRA_CA_CERTS" "$root$bundle"
+  trust=(--change "ENV NODE_EXTRA_CA_CERTS=$bundle")
+fi
+tar --directory "$root" --create . |
+  docker import --change 'CMD ["node"]' "${trust[@]}" - node:24-bookworm-slim >&2
+
+docker build --tag "$caddy_image" - >&2 <<'DOCKERFILE'
+FROM node:24-bookworm-slim
+RUN apt-get update && apt-get install --yes --no-install-recommends caddy && rm -rf /var/lib/apt/lists/*
+ENV XDG_CONFIG_HOME=/config XDG_DATA_HOME=/data
+CMD ["caddy", "run", "--config", "/etc/caddy/Caddyfile", "--adapter", "caddyfile"]
+DOCKERFILE

@@ -1,0 +1,246 @@
+import { X509Certificate } from 'node:crypto'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { parse } from 'yaml'
+import { type Ask, createClient } from '../../../services/forward-auth/test/helpers/client.ts'
+import { freePort } from '../../../services/forward-auth/test/helpers/process.ts'
+import { launchChromium } from '../../../services/forward-auth/test/integration/chromium.ts'
+import { readProjectFile } from '../compose-files.ts'
+import { type Docker, findDocker } from './docker.ts'
+
+const PROJECT = 'gatehouse-test'
+const DEMO = ['docker-compose.yml', 'compose.caddy.yml']
+const COMBINATIONS = [['docker-compose.yml'], DEMO, ['compose.production.yml']]
+const NETWORK = '172.30.75'
+const SERVICES = ['proxy', 'forward-auth', 'cert-service', 'demo-idp', 'app', 'admin']
+const IMAGES = ['cert-service', 'forward-auth', 'demo']
+const MAX_IMAGE = 250e6
+const PATIENCE = 60_000
+
+const port = await freePort()
+const [app, admin, auth] = ['app', 'admin', 'auth'].map(
+  (name) => `${name}.gatehouse.localhost:${port}`,
+) as [string, string, string]
+
+t.test('docker compose up', async (t) => {
+  const found = await findDocker(t, {
+    project: PROJECT,
+    env: { GATEHOUSE_HTTPS_PORT: String(port), GATEHOUSE_NETWORK: NETWORK },
+    caddyImage: parse(readProjectFile('compose.caddy.yml')).services.proxy.image,
+  })
+  if (typeof found === 'string') t.pass(found, { skip: found })
+  else await holdCompose(t, found)
+})
+
+async function holdCompose(t: Test, { docker, compose: composeWith }: Docker): Promise<void> {
+  const compose = (...args: string[]) => composeWith(DEMO, ...args)
+  t.teardown(() => compose('down', '--volumes', '--timeout', '10'))
+  await compose('up', '--detach', '--build')
+  const root = await compose(
+    'exec',
+    '-T',
+    'forward-auth',
+    'cat',
+    '/var/lib/gatehouse/trust/root.pem',
+  )
+  // Trusts nothing but this root, so that each answer is one over TLS that is chained to it.
+  const ask = createClient(port, root)
+  const readyWith = (degraded: readonly string[]) => waitUntilReady(ask, degraded)
+  await readyWith([])
+
+  const browser = await launchChromium(t)
+  const openContext = async () => {
+    const context = await browser.newContext({ ignoreHTTPSErrors: true })
+    context.setDefaultTimeout(20_000)
+    return context
+  }
+  const [alice, bob] = [await openContext(), await openContext()]
+
+  await t.test('images are small, without root, and say what they are', async (t) => {
+    for (const name of IMAGES) {
+      const [image] = JSON.parse(await docker('image', 'inspect', `gatehouse/${name}`))
+      t.ok(image.Size < MAX_IMAGE, `${name} has ${Math.round(image.Size / 1e6)} MB`)
+      t.match(image.Config, {
+        User: 'node',
+        Labels: { 'org.opencontainers.image.title': `Gatehouse ${name}` },
+      })
+    }
+  })
+
+  await t.test('who signs in at one app is known at the other', async (t) => {
+    const tab = await alice.newPage()
+    await signIn(tab, 'Alice')
+    t.match(await identityIn(tab), /x-forwarded-useralice\b/)
+    await tab.goto(`https://${admin}/`)
+    t.equal(tab.url(), `https://${admin}/`)
+    t.match(await identityIn(tab), /x-forwarded-useralice\b/)
+  })
+
+  await t.test('whom the policy refuses stays out', async (t) => {
+    const tab = await bob.newPage()
+    await signIn(tab, 'Bob')
+    t.equal((await tab.goto(`https://${admin}/`))?.status(), 403)
+  })
+
+  const cookies = { alice: await cookiesOf(alice), bob: await cookiesOf(bob) }
+  const forged = {
+    'x-forwarded-for': `${NETWORK}.2`,
+    'x-forwarded-host': auth,
+    'x-forwarded-method': 'OPTIONS',
+    'x-forwarded-proto': 'https',
+    'x-forwarded-uri': '/',
+    'x-forwarded-user': 'alice',
+    'remote-user': 'alice',
+    'remote-groups': 'admin',
+  }
+
+  await t.test('forged headers through the proxy', async (t) => {
+    const anonymous = await ask({
+      host: app,
+      path: '/a',
+      headers: { ...forged, accept: 'text/html' },
+    })
+    const rd = new URLSearchParams({ rd: `https://${app}/a` })
+    t.match(anonymous, {
+      status: 302,
+      headers: { location: `https://${auth}/portals/main/signin?${rd}` },
+    })
+    const headers = { ...forged, cookie: cookies.bob }
+    t.equal((await ask({ host: admin, headers })).status, 403)
+    const { status, body } = await ask({ host: app, headers })
+    t.match({ status, body }, { status: 200, body: /<dt>x-forwarded-user<\/dt><dd>bob<\/dd>/ })
+    t.notMatch(body, /<dd>alice<\/dd>/)
+  })
+
+  await t.test('checks that are not asked by the proxy', async (t) => {
+    const headers = { ...forged, 'x-forwarded-host': app, cookie: cookies.alice }
+    const id = (await compose('ps', '-q', 'forward-auth')).trim()
+    const format = `{{(index .NetworkSettings.Networks "${PROJECT}_front").IPAddress}}`
+    const address = (await docker('inspect', '--format', format, id)).trim()
+    const fromHost = await fetch(`http://${address}:4181/portals/main`, { headers })
+    const refusal = { status: 403, code: 'FWA_PEER_UNTRUSTED' }
+    t.match({ status: fromHost.status, ...((await fromHost.json()) as object) }, refusal, 'host')
+
+    const program = `fetch('http://forward-auth:4181/portals/main', ${JSON.stringify({ headers })})
+      .then(async (answer) => ({ status: answer.status, ...(await answer.json()) }))
+      .catch(({ cause }) => cause)
+      .then((told) => console.log(JSON.stringify(told)))`
+    const runIn = async (network: string) =>
+      JSON.parse(
+        await docker(
+          'run',
+          '--rm',
+          '--network',
+          `${PROJECT}_${network}`,
+          'gatehouse/demo',
+          '-e',
+          program,
+        ),
+      )
+    t.match(await runIn('front'), refusal, 'another container')
+    t.match(await runIn('apps'), { code: /ENOTFOUND|EAI_AGAIN/ }, 'where the apps are')
+  })
+
+  const holdSignedIn = async (t: Test) => {
+    const { status, body } = await ask({ host: admin, headers: { cookie: cookies.alice } })
+    t.match({ status, body }, { status: 200, body: /<dt>x-forwarded-user<\/dt><dd>alice<\/dd>/ })
+  }
+
+  await t.test('without the identity provider', async (t) => {
+    await compose('stop', 'demo-idp')
+    await compose('restart', 'forward-auth')
+    await readyWith(['provider main/demo'])
+    await holdSignedIn(t)
+    await compose('start', 'demo-idp')
+    await readyWith([])
+  })
+
+  await t.test('everything restarted', async (t) => {
+    await compose('restart')
+    await readyWith([])
+    await holdSignedIn(t)
+  })
+
+  await t.test('everything stopped, taken away and made anew', async (t) => {
+    await compose('stop')
+    for (const service of SERVICES) {
+      const id = (await compose('ps', '--all', '--quiet', service)).trim()
+      const state = JSON.parse(await docker('inspect', '--format', '{{json .State}}', id))
+      t.match(state, { Status: 'exited', ExitCode: 0 }, `${service} has ended by itself`)
+    }
+    await compose('down')
+    await compose('up', '--detach')
+    await readyWith([])
+    await holdSignedIn(t)
+    const kept = await ask({ host: `certs.gatehouse.localhost:${port}`, path: '/ca/root.pem' })
+    t.equal(new X509Certificate(kept.body).fingerprint256, new X509Certificate(root).fingerprint256)
+  })
+
+  await t.test('the configuration of production is without a fault', async (t) => {
+    for (const files of COMBINATIONS)
+      t.equal(await composeWith(files, 'config', '--quiet'), '', files.join(' and '))
+    const names = ['operator-key', 'proxy-key', 'session-key', 'client-secret']
+    const secrets = t.testdir(Object.fromEntries(names.map((name) => [name, name.repeat(4)])))
+    const folder = join(import.meta.dirname, '../../../docker/production')
+    const mounts = ['-v', `${folder}:/etc/gatehouse:ro`, '-v', `${secrets}:/run/secrets:ro`]
+    for (const name of ['cert-service', 'forward-auth']) {
+      const config = `/etc/gatehouse/${name}.yaml`
+      const args = ['-e', `GATEHOUSE_PROXY=${NETWORK}.2`, ...mounts, `gatehouse/${name}`]
+      const said = await docker('run', '--rm', ...args, 'check-config', '--config', config)
+      t.equal(said, `${config} is valid\n`)
+    }
+  })
+
+  await t.test('a folder that belongs to somebody else is one clear line', async (t) => {
+    const folder = t.testdir({})
+    writeFileSync(join(folder, 'config.yaml'), SOMEBODY_ELSES, { mode: 0o644 })
+    const data = '/var/lib/gatehouse/data'
+    const mounts = ['--tmpfs', `${data}:mode=0755`, '--volume', `${folder}:/etc/gatehouse:ro`]
+    const config = '/etc/gatehouse/config.yaml'
+    const args = ['--rm', ...mounts, 'gatehouse/cert-service', 'serve', '--config', config]
+    await t.rejects(docker('run', ...args), {
+      code: 1,
+      stderr: /^gatehouse-certs: [^\n]*\/var\/lib\/gatehouse\/data cannot be written[^\n]*\n$/,
+    })
+  })
+}
+
+const SOMEBODY_ELSES = `
+storage: { path: /var/lib/gatehouse/data, masterKeyFile: /var/lib/gatehouse/keys/master.key }
+auth: { psk: { key: guards-nothing-at-all } }
+`
+
+type Context = Awaited<ReturnType<Awaited<ReturnType<typeof launchChromium>>['newContext']>>
+type Page = Awaited<ReturnType<Context['newPage']>>
+type AskGatehouse = (question: Ask) => Promise<{ status: number; body: string }>
+
+/** Until forward-auth is ready with exactly these troubles. */
+async function waitUntilReady(ask: AskGatehouse, degraded: readonly string[]): Promise<void> {
+  let said = ''
+  for (const start = Date.now(); Date.now() - start < PATIENCE; await setTimeout(250)) {
+    const { status, body } = await ask({ host: auth, path: '/readyz' }).catch(
+      ({ message }: Error) => ({ status: 0, body: message }),
+    )
+    said = body
+    if (status !== 200) continue
+    if (JSON.stringify(JSON.parse(body).degraded) === JSON.stringify(degraded)) return
+  }
+  throw new Error(`not ready with ${JSON.stringify(degraded)}: ${said}`)
+}
+
+async function signIn(tab: Page, name: string): Promise<void> {
+  await tab.goto(`https://${app}/`)
+  await tab.getByRole('button', { name }).click()
+  await tab.waitForURL(`https://${app}/`)
+}
+
+async function identityIn(tab: Page): Promise<string> {
+  return (await tab.locator('dl.identity').textContent()) ?? ''
+}
+
+async function cookiesOf(context: Context): Promise<string> {
+  const cookies = await context.cookies(`https://${app}`)
+  return cookies.map(({ name, value }) => `${name}=${value}`).join('; ')
+}
