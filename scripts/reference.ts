@@ -1,6 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { ACME_ERRORS } from '@gatehouse/acme'
 import { AUTH_ERRORS } from '@gatehouse/auth-core'
 import { NET_ERRORS } from '@gatehouse/net'
 import { PKI_ERRORS } from '@gatehouse/pki'
@@ -27,6 +28,7 @@ const ERRORS: readonly [heading: string, table: Readonly<Record<string, ErrorRow
   ['Logins (forward-auth)', FWA_ERRORS],
   ['Authentication (auth-core)', AUTH_ERRORS],
   ['Names, keys and X.509 (pki)', PKI_ERRORS],
+  ['Public certificates (acme)', ACME_ERRORS],
   ['Profiles and conditions (profile)', PROFILE_ERRORS],
   ['Configuration', CONFIG_ERRORS],
   ['HTTP', HTTP_ERRORS],

@@ -1,0 +1,238 @@
+import { spawnSync } from 'node:child_process'
+import { existsSync, globSync, readFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import { createConditions, fromClaims } from '@gatehouse/profile'
+import t from 'tap'
+import { parse, parseAllDocuments } from 'yaml'
+import { loadFragment } from './config-fragments.ts'
+import {
+  anchorsOf,
+  type Block,
+  codeOf,
+  linksOf,
+  parseDocument,
+  ROOT,
+  readDocument,
+  readDocuments,
+  tableRows,
+} from './markdown.ts'
+
+const read = (file: string) => readFileSync(join(ROOT, file), 'utf8')
+const GUIDES = readDocuments('{*,docs/*}.md')
+const BLOCKS = GUIDES.flatMap(({ blocks }) => blocks)
+
+/** What is demanded of a block, by what its fence says. A block of another kind fails. */
+const KINDS: Readonly<Record<string, (block: Block) => unknown>> = {
+  'yaml cert-service': ({ text }) => loadFragment(t, 'cert-service', text),
+  'yaml forward-auth': ({ text }) => loadFragment(t, 'forward-auth', text),
+  yaml: ({ text }) => parseYaml(text),
+  json: ({ text }) => JSON.parse(text),
+  'json people': ({ text }) => JSON.parse(text),
+  ini: ({ text }) => demand(/^(\[\w+\]\n|\w+=.+\n|\n)+$/.test(text), 'is not sections and keys'),
+  mermaid: ({ text }) => demand(/^flowchart LR\n( {2}.+\n)+$/.test(text), 'is not a flowchart'),
+  // The next four are run by integration/docs.test.ts.
+  'sh quickstart': parseShell,
+  'sh running': parseShell,
+  'sh stopped': parseShell,
+  'sh files': parseShell,
+  sh: parseShell,
+  text: () => undefined,
+}
+
+/** `<language> <path>`: the block is part of that file, which has tests of its own. */
+const PART = /^(yaml|nginx|caddyfile|haproxy|ts|json) ((?:examples|packages|docker)\/\S+)$/
+
+async function checkBlock(block: Block): Promise<void> {
+  const [, , path] = PART.exec(block.info) ?? []
+  const check = path === undefined ? KINDS[block.info] : () => isPartOf(block.text, read(path))
+  if (!check) throw new Error(`there is no kind of block called "${block.info}"`)
+  await check(block)
+}
+
+function parseYaml(text: string): void {
+  const documents = parseAllDocuments(text, { version: '1.1', merge: true })
+  for (const { errors, warnings } of documents)
+    for (const error of [...errors, ...warnings]) throw error
+}
+
+function parseShell({ text }: Block): void {
+  const { status, stderr } = spawnSync('sh', ['-n'], { input: text, encoding: 'utf8' })
+  demand(status === 0, stderr)
+}
+
+function isPartOf(text: string, whole: string): void {
+  demand(`\n${whole}`.includes(`\n${text}`), 'is not what the file says')
+}
+
+function demand(holds: boolean, message: string): void {
+  if (!holds) throw new Error(message)
+}
+
+t.test('each block of the guides is what its fence says', async (t) => {
+  t.ok(BLOCKS.length > 80)
+  for (const block of BLOCKS) {
+    const fault = await checkBlock(block).then(
+      () => '',
+      (error: Error) => error.message,
+    )
+    t.equal(fault, '', `${block.file}:${block.line} ${block.info}`)
+  }
+})
+
+t.test('a block that is wrong is found', async (t) => {
+  const wrong = [
+    ['python', 'pass'],
+    ['sh', 'if true'],
+    ['json', '{,}'],
+    ['yaml', 'a: b: c'],
+    ['yaml cert-service', 'server: { prot: 7401 }'],
+    ['yaml forward-auth', 'portals: [{ name: main, allow: Group(1) }]'],
+    ['mermaid', 'graph'],
+    ['ini', 'Restart'],
+    ['nginx examples/proxies/nginx.conf', 'events { }'],
+    ['nginx package.json', '{'],
+  ]
+  for (const [info = '', text = ''] of wrong)
+    await t.rejects(checkBlock({ file: 'x.md', line: 1, info, text: `${text}\n` }), info)
+  t.throws(() => parseDocument('x.md', '```sh\ntrue\n'), /x\.md:1/)
+})
+
+t.test('links lead somewhere', async (t) => {
+  const all = readDocuments('{*,{docs,bench,examples,packages,services}/**/*}.md')
+  t.ok(all.length > GUIDES.length)
+  for (const document of all)
+    for (const link of linksOf(document)) {
+      const [path = '', anchor] = link.split('#')
+      if (/^https?:/.test(link)) {
+        const url = URL.parse(link)
+        t.ok(url && (url.protocol === 'https:' || /localhost$/.test(url.hostname)), link)
+        continue
+      }
+      const file =
+        path === '' ? document.file : relative(ROOT, join(ROOT, dirname(document.file), path))
+      t.ok(existsSync(join(ROOT, file)), `${document.file}: ${link}`)
+      if (anchor !== undefined)
+        t.ok(anchorsOf(readDocument(file)).includes(anchor), `${document.file}: ${link}`)
+    }
+})
+
+t.test('every guide is in the index, and the README is short', async (t) => {
+  const linked = linksOf(readDocument('docs/README.md'))
+  for (const file of globSync('*.md', { cwd: join(ROOT, 'docs') }))
+    if (file !== 'README.md') t.ok(linked.includes(file), file)
+  t.ok(read('README.md').split('\n').length < 200)
+})
+
+t.test('each row of the cookbook of conditions lets pass whom it says', async (t) => {
+  const { blocks, prose } = readDocument('docs/conditions.md')
+  const people = JSON.parse(blocks.find(({ info }) => info === 'json people')?.text ?? '')
+  const rows = tableRows(
+    prose.slice(prose.indexOf('## Cookbook'), prose.indexOf('## The language')),
+  )
+  t.ok(rows.length > 20)
+  for (const [wanted = '', code = '', passes] of rows) {
+    const holds = createConditions().compile(code.slice(1, -1))
+    const found = Object.keys(people).filter((name) => holds(fromClaims('corp', people[name])))
+    t.equal(found.join(', ') || 'nobody', passes, `${wanted}: ${code}`)
+  }
+})
+
+/** Every place where a guide names something, with the name. */
+function mentions(pattern: RegExp): [where: string, name: string][] {
+  return GUIDES.flatMap(({ file }) =>
+    [...read(file).matchAll(pattern)].map(([name]): [string, string] => [file, name]),
+  )
+}
+
+t.test('what the guides name exists', async (t) => {
+  t.test('error codes', async (t) => {
+    const known = read('docs/reference/errors.md')
+    const prefixes = 'CERT|FWA|AUTH|PKI|ACME|PROFILE|CONFIG|NET'
+    for (const [file, code] of mentions(new RegExp(`(?<=\`)(${prefixes})_[A-Z_]+(?=\`)`, 'g')))
+      t.ok(known.includes(`\`${code}\``), `${file}: ${code}`)
+  })
+
+  t.test('metrics and lines of the log', async (t) => {
+    const known = globSync('{services/*,packages/service-kit}/src/**/*.ts', { cwd: ROOT })
+      .map(read)
+      .join('')
+    for (const [file, name] of mentions(/\b(gatehouse_(certs|auth|build)|http_request)_[a-z_]+/g))
+      t.ok(known.includes(`'${name.replace(/_(count|bucket)$/, '')}'`), `${file}: ${name}`)
+    // A line of the log is some words in lower case.
+    const { prose } = readDocument('docs/operations.md')
+    const lines = codeOf(prose.join('\n')).filter((code) => /^[a-z]+( [A-Za-z,]+)+$/.test(code))
+    t.ok(lines.length > 10)
+    for (const line of lines) t.ok(known.includes(line), line)
+  })
+
+  t.test('commands', async (t) => {
+    const pattern = /gatehouse-(certs|auth) (ca )?[a-z][a-z-]+/g
+    const mains = globSync('services/*/src/main.ts', { cwd: ROOT }).map(read).join('')
+    const known = [...mains.matchAll(pattern)].map(([command]) => command)
+    for (const [file, command] of mentions(pattern))
+      t.ok(known.includes(command), `${file}: ${command}`)
+
+    const { scripts } = JSON.parse(read('package.json'))
+    for (const [file, script] of mentions(/(?<=npm run )[\w:]+|(?<=npm )(start|test)\b/g))
+      t.ok(Object.hasOwn(scripts, script), `${file}: npm ${script}`)
+
+    const { services } = parse(read('docker-compose.yml'), { merge: true })
+    for (const [file, command] of mentions(/(?<=docker compose exec )\S+ cat \S+/g)) {
+      const [name = '', , path = ''] = command.split(' ')
+      const folders = services[name].volumes.map((volume: string) => volume.split(':')[1])
+      t.ok(folders.includes(dirname(path)), `${file}: ${command}`)
+    }
+  })
+
+  t.test('paths', async (t) => {
+    const known = ['cert-service', 'forward-auth'].flatMap((service) =>
+      Object.keys(JSON.parse(read(`docs/reference/${service}.openapi.json`)).paths),
+    )
+    const segments = (path: string) => path.split('/').filter((segment) => segment !== '')
+    const isKnown = (path: string) =>
+      known.some((template) => {
+        const parts = segments(template)
+        const given = segments(path)
+        if (parts.at(-1) === '{*}') parts.length = given.length = parts.length - 1
+        return (
+          parts.length === given.length &&
+          parts.every((part, i) => part.startsWith('{') || part === given[i] || given[i] === '*')
+        )
+      })
+    const pattern = /\/(portals?|api|ca)\/[\w/:.*<>…-]+|\/(healthz|readyz)\b/g
+    const found = mentions(pattern)
+    t.ok(found.length > 60)
+    for (const [file, path] of found)
+      t.ok(
+        isKnown(path.replace(/^\/portal\//, '/portals/').replace(/[.:]+$/, '')),
+        `${file}: ${path}`,
+      )
+  })
+
+  t.test('keys of the configuration', async (t) => {
+    const reference = ['cert-service', 'forward-auth'].map((name) =>
+      read(`docs/reference/${name}.md`),
+    )
+    const rows = tableRows(reference.join('\n').split('\n'))
+    const known = new Set(
+      rows.flatMap(([key = '', type = '']) => {
+        const [path = ''] = codeOf(key)
+        const [, twin] = /or `(\w+File)`/.exec(type) ?? []
+        return twin === undefined ? [path] : [path, path.replace(/\w+$/, twin)]
+      }),
+    )
+    const sections = [...known].filter((key) => /^\w+$/.test(key)).join('|')
+    const pattern = new RegExp(`^(${sections})(\\[\\])?\\.[\\w.[\\]]+`)
+    // In tables of other programs their keys come first, and ours second.
+    const isMoving = (file: string) => file.startsWith('docs/moving-')
+    const told = GUIDES.flatMap(({ file, prose }) =>
+      isMoving(file) ? tableRows(prose).map(([, ours = '']) => ours) : prose,
+    )
+    // Hosts and a line of the log look alike.
+    const keys = codeOf(told.join('\n'))
+      .flatMap((code) => pattern.exec(code)?.[0] ?? [])
+      .filter((key) => !/\.(com|localhost|lost|key)$/.test(key))
+    t.ok(keys.length > 50)
+    for (const key of keys) t.ok(known.has(key) || known.has(key.replace(/\[\]$/, '')), key)
+  })
+})
