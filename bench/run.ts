@@ -1,6 +1,7 @@
 /** `npm run bench [-- --quick] [--json FILE] [--only NAME] [--write]`: see README.md. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
+import { acme } from './acme.ts'
 import { authRequest } from './auth-request.ts'
 import { check } from './check.ts'
 import { gate } from './gate.ts'
@@ -19,6 +20,7 @@ const MEASUREMENTS: Record<string, (effort: Effort) => Promise<Row[]>> = {
   'auth-request': authRequest,
   leaf,
   issue,
+  acme,
   start,
   memory,
 }

@@ -16,7 +16,7 @@ const LIMIT_MS = 150
 export async function start(effort: Effort): Promise<Row[]> {
   const files = writeServiceFiles()
   const serve = ['serve', '--config', files.config]
-  const bundled = await bundle()
+  const bundled = await bundle('cert-service')
   const { value, ratio } = await compare(
     async () => ({
       measure: {
