@@ -206,15 +206,18 @@ export class CertError extends Error {
   readonly title: string
   /** Seconds after which another try makes sense. */
   readonly retryAfter?: number
+  /** Path of the order that it is about. */
+  readonly location?: string
 
   constructor(
     code: CertErrorCode,
     message: string,
-    options: ErrorOptions & { retryAfter?: number } = {},
+    options: ErrorOptions & { retryAfter?: number; location?: string } = {},
   ) {
     super(message, options)
     this.code = code
     this.title = CERT_ERRORS[code].title
     if (options.retryAfter !== undefined) this.retryAfter = options.retryAfter
+    if (options.location !== undefined) this.location = options.location
   }
 }

@@ -48,6 +48,8 @@ interface TellableError {
   readonly title?: unknown
   readonly expose?: unknown
   readonly retryAfter?: unknown
+  /** Path of what tells more to whoever may know. */
+  readonly location?: string
   readonly errors?: Problem['errors']
   /** Further members (RFC 9457 section 3.2). */
   readonly members?: Readonly<Record<string, unknown>>
@@ -118,6 +120,8 @@ export function answerError(
   request.log[level]({ err: error, code: problem.code }, 'request refused')
   if (Number(tellable?.retryAfter) > 0)
     reply.header('retry-after', Math.ceil(Number(tellable?.retryAfter)))
+  if (tellable?.location !== undefined && problem.code !== 'INTERNAL')
+    reply.header('location', tellable.location)
   return answer(problem, request, reply, options)
 }
 

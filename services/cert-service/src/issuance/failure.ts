@@ -2,7 +2,7 @@ import { AcmeError, type AcmeErrorCode } from '@gatehouse/acme'
 import { PkiError } from '@gatehouse/pki'
 import { CertError, type CertErrorCode } from '../errors.ts'
 import type { Order } from '../store/store.ts'
-import { type Flight, orderOf } from './flights.ts'
+import { type Flight, orderOf, orderPath } from './flights.ts'
 import { backoff } from './renewal.ts'
 
 const DAY = 86_400_000
@@ -33,7 +33,7 @@ export function issueFailed(order: Order, now: number, cause?: unknown): CertErr
   const detail = `${order.names[0]} could not be issued: ${lastError?.detail}`
   const retryAfter = Math.ceil(((order.nextTryAt ?? now) - now) / 1000)
   const code = lastError?.code === 'CERT_RATE_LIMITED' ? lastError.code : 'CERT_ISSUE_FAILED'
-  return new CertError(code, detail, { cause, retryAfter })
+  return new CertError(code, detail, { cause, retryAfter, location: orderPath(order) })
 }
 
 /** Nobody refused the names, and no budget of the CA was spent. */

@@ -68,6 +68,9 @@ export function createFlights(): Flights {
   }
 }
 
+/** Where an order is told of. */
+export const orderPath = ({ id }: Pick<Order, 'id'>): string => `/api/orders/${id}`
+
 /** The order of a flight, as it stands. */
 export function orderOf(flight: Flight): Order {
   const { lineage, issuer, names, keyType, csr } = flight.request

@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Static } from 'typebox'
 import { type Held, toTime } from '../issuance/answer.ts'
+import { orderPath } from '../issuance/flights.ts'
 import type { Outcome } from '../issuance/obtain.ts'
 import { actionFor } from '../pages/failures.ts'
 import type { FailureSchema, OrderSchema } from '../schemas/certificate.ts'
@@ -23,7 +24,7 @@ export function sendOutcome(
   const { order } = outcome
   return reply
     .code(202)
-    .header('location', `/api/orders/${order.id}`)
+    .header('location', orderPath(order))
     .header('retry-after', POLL_AFTER)
     .header('cache-control', 'no-store')
     .send(describeOrder(order))

@@ -168,6 +168,8 @@ t.test('a failure is remembered, across restarts, and told with Retry-After', as
     body: { code: 'CERT_ISSUE_FAILED' },
   })
   t.notOk(failed.text.includes('secret'))
+  const order = await running.call('GET', String(failed.headers.location))
+  t.match(order, { status: 200, body: { status: 'failed' } }, 'where the caller learns more')
   t.ok(
     running.logged.some((line) => line.includes('the secret reason')),
     'the log has the cause',
