@@ -15,8 +15,10 @@ const args = rest.map((arg) => `'${arg.replaceAll("'", `'\\''`)}'`).join(' ')
 // A stale lock file must fail here: pnpm's own automatic install only warns and then runs on any Node.
 // One npx for both, as each takes more than a second.
 const command = `pnpm install --frozen-lockfile ${quiet} && pnpm run ${quiet} ${script} ${args}`
+// What npx tells its command in the environment, another npx below it would take for its own.
+const npx = ['-y', '-p', PNPM, '-c', `unset npm_config_call npm_config_package; ${command}`]
 // Ctrl-C reaches the whole process group; this process waits so that the last line is the child's.
 process.on('SIGINT', () => {})
-const { status, error } = spawnSync('npx', ['-y', '-p', PNPM, '-c', command], { stdio: 'inherit' })
+const { status, error } = spawnSync('npx', npx, { stdio: 'inherit' })
 if (error) console.error(`npx could not be started: ${error.message}`)
 process.exit(status ?? 1)
