@@ -20,6 +20,7 @@ export function createNoStore(): Store {
     nextDue: async () => undefined,
     addCertificate: async (certificate) => ({ ...certificate, id: ++issued }),
     setRenewAt: async () => {},
+    bringForward: async () => {},
     setFetchedAt: async () => {},
     revoke: async () => [],
     remove: async () => {},

@@ -18,7 +18,7 @@ trust root.pem first. Sign in as Alice (groups admin, staff) or as Bob (staff); 
 ${bold('Behind them')}
   forward-auth    ${auth}/portal/main/signin   ${dim('also /profile, /profile.json, /logout')}
   cert-service    ${originOf('certs')}   ${dim(`enter with keys/api.key; API: ${certs}`)}
-  provider        ${originOf('idp')}   ${dim('where Alice and Bob sign in')}
+  provider        ${originOf('idp')}/.well-known/openid-configuration   ${dim('where Alice and Bob sign in')}
   files           ${folder}   ${dim('secrets in keys/, auth/ and tls/; root.pem')}
 
 ${bold('Get a certificate')}: paste this into another terminal.

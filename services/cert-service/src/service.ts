@@ -29,7 +29,6 @@ const SECOND = 1_000
 const CHECK_STORE_EVERY = 5 * SECOND
 const RENEW_EVERY = 30 * SECOND
 const HOUR = 3_600 * SECOND
-const UPKEEP_EVERY = HOUR
 
 /** Everything of cert-service but HTTP. */
 export interface Service {
@@ -135,7 +134,6 @@ async function assemble(
   })
   const { webhook: hook } = config.events
   const webhook = hook && (await openWebhook(hook, { store, clock, log }))
-  const { wait } = config.issuance
   const issuance = createIssuance({
     store,
     keyring,
@@ -146,7 +144,7 @@ async function assemble(
     events: deps.events ?? webhook ?? { emit() {} },
     clock,
     log,
-    wait,
+    wait: config.issuance.wait,
     random,
   })
 
@@ -164,6 +162,7 @@ async function assemble(
   }
 
   async function upkeep(): Promise<void> {
+    await store.bringForward(now())
     await ca.upkeep()
     for (const name of ca.degraded())
       log.warn({ degraded: name }, 'the CA needs its operator: see the guide of the embedded CA')
@@ -198,17 +197,17 @@ async function assemble(
     },
     start() {
       const failed = (what: string) => (error: unknown) => log.error({ err: error }, what)
-      const renew = async () => {
+      const parts = { store, holdings, issuance, issuers, clock, log, random }
+      const renew = async (signal: AbortSignal) => {
         await issuance.resume()
-        await renewDue(configured, { store, holdings, issuance, clock, log })
+        await renewDue(configured, parts, signal)
       }
-      const checkWindows = () =>
-        checkRenewalWindows({ store, holdings, issuers, clock, log, random })
+      const checkWindows = (signal: AbortSignal) => checkRenewalWindows(parts, signal)
       loops = [
         repeat(clock, CHECK_STORE_EVERY, checkStore, failed('store check failed')),
         repeat(clock, RENEW_EVERY, renew, failed('renewing failed')),
         repeat(clock, RENEW_EVERY, checkWindows, failed('asking when to renew failed')),
-        repeat(clock, UPKEEP_EVERY, upkeep, failed('upkeep failed')),
+        repeat(clock, HOUR, upkeep, failed('upkeep failed')),
       ]
       webhook?.start()
     },
@@ -220,8 +219,10 @@ async function assemble(
       draining = true
     },
     async close() {
-      await Promise.all(loops.map((loop) => loop.stop()))
+      // At once: the loops wait for what is being issued.
+      const stopped = loops.map((loop) => loop.stop())
       await issuance.close()
+      await Promise.all(stopped)
       await webhook?.close()
       await acme.close()
       await audit.close()
@@ -243,7 +244,7 @@ async function configuredOf(
 ): Promise<readonly CertificateRequest[]> {
   return Promise.all(
     certificates.map(({ names: [domain = '', ...names], keyType }) =>
-      parseRequest({ domain, names, keyType }, issuers),
+      parseRequest({ domain, names, keyType }, issuers, () => {}),
     ),
   )
 }

@@ -3,9 +3,10 @@ import { PkiError } from '@gatehouse/pki'
 import { CertError, type CertErrorCode } from '../errors.ts'
 import type { Order } from '../store/store.ts'
 import { type Flight, orderOf, orderPath } from './flights.ts'
-import { backoff } from './renewal.ts'
+import { backoff, DAY } from './renewal.ts'
 
-const DAY = 86_400_000
+/** However long the CA asks to wait: one look a day does it no harm, and a certificate may be ending. */
+const LONGEST_WAIT = DAY
 
 /**
  * Refuses what failed and is not to be tried again yet.
@@ -13,8 +14,10 @@ const DAY = 86_400_000
  * @throws CertError `CERT_ISSUE_FAILED`, `CERT_RATE_LIMITED`
  */
 export function refuseTooEarly(order: Order | undefined, now: number): void {
-  if (order?.status !== 'failed' || order.nextTryAt === null || order.nextTryAt <= now) return
-  throw issueFailed(order, now)
+  if (order?.status !== 'failed' || order.nextTryAt === null) return
+  const wait = order.nextTryAt - now
+  // A longer one was written by a clock that was ahead.
+  if (wait > 0 && wait <= LONGEST_WAIT) throw issueFailed(order, now)
 }
 
 /** The order of a flight that failed: what went wrong, and when to try again. */
@@ -23,7 +26,8 @@ export function failedOrder(flight: Flight, error: unknown, now: number): Order 
   const lastError = isTold(error)
     ? { code: error.code, detail: error.message }
     : { code: 'INTERNAL', detail: 'an internal error; the log has the cause' }
-  const nextTryAt = now + Math.max(backoff(failures), demandedWait(error))
+  const wait = Math.max(backoff(failures), demandedWait(error))
+  const nextTryAt = now + Math.min(wait, LONGEST_WAIT)
   return { ...orderOf(flight), status: 'failed', failures, lastError, nextTryAt }
 }
 

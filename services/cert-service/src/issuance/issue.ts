@@ -5,13 +5,13 @@ import { CertError } from '../errors.ts'
 import type { Issuers } from '../issuers/issuers.ts'
 import type { CertMetrics } from '../metrics.ts'
 import type { Keyring } from '../sealing/keyring.ts'
-import type { CertificateRecord, Store } from '../store/store.ts'
+import type { CertificateRecord, NewCertificate, Store } from '../store/store.ts'
 import type { Held } from './answer.ts'
 import type { Events } from './events.ts'
 import { failedOrder, issueFailed, refuseTooEarly } from './failure.ts'
 import { type Flight, STORING } from './flights.ts'
 import type { Holdings } from './holdings.ts'
-import { planRenewal } from './renewal.ts'
+import { planRenewal, soonestRenewal } from './renewal.ts'
 import type { CertificateRequest } from './request.ts'
 import { type Signed, sign } from './sign.ts'
 
@@ -67,7 +67,6 @@ export function createIssue(deps: IssueDeps, closing: AbortSignal) {
     const names = request.names.map((name) => name.text)
     const action = replaces ? 'renew' : 'issue'
     const { certificate, serialNumber } = issued
-    const standsIn = isStandIn(request)
     await filing(flight)
     const record = await store.addCertificate(
       {
@@ -78,15 +77,28 @@ export function createIssue(deps: IssueDeps, closing: AbortSignal) {
         keyType: request.keyType,
         sealedKey: key && keyring.seal('leaf', key.pkcs8, certificate),
         csr: request.csr?.der ?? null,
-        renewAt: standsIn ? now + LOOK_AGAIN_MS : planRenewal(issued, deps.random),
         fetchedAt: replaces && by === SYSTEM ? replaces.fetchedAt : now,
-        ...(request.issuer.renewalInfo && !standsIn && { checkAt: now }),
+        ...(await planOf(request, issued, replaces)),
       },
       { at: now, action, ...by, names, serialNumber },
     )
     metrics.issued(action)
     events.emit({ type: replaces ? 'renewed' : 'issued', certificate: record })
     return holdings.put(record, key?.pkcs8)
+  }
+
+  /** When it is looked at again; not at all if what it replaces was let go meanwhile. */
+  async function planOf(
+    request: CertificateRequest,
+    issued: Signed['issued'],
+    replaces?: CertificateRecord,
+  ): Promise<Pick<NewCertificate, 'renewAt' | 'checkAt'>> {
+    const now = clock.now()
+    const checkAt = request.issuer.renewalInfo ? now : null
+    if (replaces && !(await store.findCurrent(request.lineage))) return { renewAt: null, checkAt }
+    if (isStandIn(request)) return { renewAt: now + LOOK_AGAIN_MS }
+    const renewAt = Math.max(planRenewal(issued, deps.random), soonestRenewal(issued, now))
+    return { renewAt, checkAt }
   }
 
   /** Whether another issuer is the one for its names. */

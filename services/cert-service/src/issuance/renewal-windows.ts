@@ -3,6 +3,7 @@ import type { Clock } from '@gatehouse/service-kit'
 import type { Issuers } from '../issuers/issuers.ts'
 import type { CertificateRecord, RenewalWindow, Store } from '../store/store.ts'
 import type { Holdings } from './holdings.ts'
+import { soonestRenewal } from './renewal.ts'
 
 const HOUR = 3_600_000
 /** How many certificates are asked about at a time. */
@@ -22,43 +23,46 @@ interface WindowDeps {
 }
 
 /** Asks CAs when they would have their certificates renewed (RFC 9773), where that is due. */
-export async function checkRenewalWindows(deps: WindowDeps): Promise<void> {
-  for (;;) {
+export async function checkRenewalWindows(deps: WindowDeps, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
     const due = await deps.store.listUnchecked(deps.clock.now(), AT_A_TIME)
-    await Promise.all(due.map((record) => checkOne(record, deps)))
+    await Promise.all(due.map((record) => checkOne(record, deps, signal)))
     if (due.length < AT_A_TIME) return
   }
 }
 
-async function checkOne(record: CertificateRecord, deps: WindowDeps): Promise<void> {
+async function checkOne(
+  record: CertificateRecord,
+  deps: WindowDeps,
+  signal: AbortSignal,
+): Promise<void> {
   const { id, lineage, renewAt } = record
-  const next = await ask(record, deps)
+  const next = await ask(record, deps, signal)
+  if (signal.aborted) return
   await deps.store.setRenewalWindow(id, next)
   if (next.renewAt !== renewAt) deps.holdings.forget(lineage)
 }
 
 /** The moment is drawn once for each window, so asking again does not move it. */
 async function ask(
-  {
-    issuer,
-    certificate,
-    names,
-    notAfter,
-    renewAt,
-    windowStart = null,
-    windowEnd = null,
-  }: CertificateRecord,
+  record: CertificateRecord,
   { issuers, clock, log, random }: WindowDeps,
+  signal: AbortSignal,
 ): Promise<RenewalWindow & { readonly renewAt: number }> {
+  const { issuer, certificate, names, renewAt, windowStart = null, windowEnd = null } = record
   const unchanged = { windowStart, windowEnd, renewAt: renewAt ?? clock.now() }
   try {
-    const info = await issuers.find(issuer)?.renewalInfo?.(certificate)
+    const info = await issuers.find(issuer)?.renewalInfo?.(certificate, signal)
     const checkAt = clock.now() + (info?.retryAfterMs ?? ASK_AGAIN)
     const isNew = info && (info.start !== windowStart || info.end !== windowEnd)
     // A window that outlasts the certificate is no advice.
-    if (!isNew || info.end > notAfter) return { ...unchanged, checkAt }
+    if (!isNew || info.end > record.notAfter) return { ...unchanged, checkAt }
     const { start, end } = info
-    return { windowStart: start, windowEnd: end, renewAt: pickMoment(info, random), checkAt }
+    const moment = pickMoment(info, random)
+    // The first window is heard of when the certificate is new, whatever the clocks say.
+    const since = windowStart === null ? clock.now() : record.notBefore
+    const soonest = Math.min(soonestRenewal(record, since), unchanged.renewAt)
+    return { windowStart: start, windowEnd: end, renewAt: Math.max(moment, soonest), checkAt }
   } catch (err) {
     log.info({ err, names }, 'the CA could not be asked when to renew')
     return { ...unchanged, checkAt: clock.now() + TRY_AGAIN }

@@ -33,22 +33,28 @@ export interface RequestFields {
   readonly keyType?: KeyType | undefined
 }
 
+/** @throws CertError for names that the caller may not have */
+type Authorize = (names: readonly Name[]) => void
+
 /**
  * Reads a request: names normalised, issuer chosen, proof of possession checked, lineage made. The
- * names of a `csr` are asked for like those in `names`. Only a `csr` makes it wait.
+ * names of a `csr` are asked for like those in `names`. Only a `csr` makes it wait. `authorize`
+ * throws for names that the caller may not have: who may not is told nothing of the issuers.
  *
  * @throws PkiError or CertError with `errors`, which point to the member at fault
  */
 export function parseRequest(
   fields: RequestFields,
   issuers: Issuers,
+  authorize: Authorize,
 ): CertificateRequest | Promise<CertificateRequest> {
   const names = new Map<string, Name>()
   addName(names, fields.domain, '/domain')
   fields.names?.forEach((text, index) => {
     addName(names, text, `/names/${index}`)
   })
-  if (fields.csr !== undefined) return withCsr(fields.csr, fields, names, issuers)
+  if (fields.csr !== undefined) return withCsr(fields.csr, fields, names, issuers, authorize)
+  authorize([...names.values()])
   return choose(issuers, [...names.values()], null, fields)
 }
 
@@ -95,6 +101,7 @@ async function withCsr(
   fields: RequestFields,
   names: Map<string, Name>,
   issuers: Issuers,
+  authorize: Authorize,
 ): Promise<CertificateRequest> {
   const { keyType } = fields
   const csr = await parseCsr(pem).catch((error) => pointTo('/csr', error))
@@ -103,6 +110,7 @@ async function withCsr(
   for (const { text } of csr.names) addName(names, text, '/csr')
   if (names.size > MAX_NAMES)
     pointTo('/csr', new PkiError('PKI_CSR_INVALID', `more than ${MAX_NAMES} names in all`))
+  authorize([...names.values()])
   return choose(issuers, [...names.values()], csr, fields)
 }
 

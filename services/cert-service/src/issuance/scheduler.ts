@@ -11,8 +11,6 @@ import type { CertificateRequest } from './request.ts'
 const AT_A_TIME = 16
 /** For failures that do not say when to try again, in seconds. */
 const TRY_AGAIN = 3_600
-/** It is looked at each day, however long the CA asks to wait: another issuer may do. */
-const AT_MOST = 86_400
 /** For renewals that take longer than callers would wait, in seconds. */
 const LOOK_AGAIN = 60
 
@@ -28,11 +26,12 @@ interface SchedulerDeps {
 export async function renewDue(
   configured: readonly CertificateRequest[],
   deps: SchedulerDeps,
+  signal: AbortSignal,
 ): Promise<void> {
-  for (let at = 0; at < configured.length; at += AT_A_TIME)
+  for (let at = 0; at < configured.length && !signal.aborted; at += AT_A_TIME)
     await Promise.all(configured.slice(at, at + AT_A_TIME).map((one) => ensure(one, deps)))
   const kept = new Set(configured.map(({ lineage }) => lineage))
-  for (;;) {
+  while (!signal.aborted) {
     const due = await deps.store.listDue(deps.clock.now(), AT_A_TIME)
     await Promise.all(due.map((record) => renewOne(record, kept, deps)))
     if (due.length < AT_A_TIME) return
@@ -64,8 +63,7 @@ async function renewOne(
     const outcome = await issuance.renew(record, SYSTEM)
     if (!outcome.held) await setRenewAt(record, clock.now() + LOOK_AGAIN * 1000, deps)
   } catch (error) {
-    const asked = (error instanceof CertError && error.retryAfter) || TRY_AGAIN
-    const wait = Math.min(asked, AT_MOST)
+    const wait = (error instanceof CertError && error.retryAfter) || TRY_AGAIN
     log.warn({ err: error, names, retryAfter: wait }, 'a certificate could not be renewed')
     await setRenewAt(record, clock.now() + wait * 1000, deps)
   }

@@ -25,7 +25,7 @@ export interface Issuer {
   /** Revokes at the CA, where that is not the store itself. @throws AcmeError */
   revoke?(certificate: Uint8Array, reason: RevocationReason): Promise<void>
   /** When the CA would have a certificate renewed; undefined if it does not say. @throws AcmeError */
-  renewalInfo?(certificate: Uint8Array): Promise<RenewalInfo | undefined>
+  renewalInfo?(certificate: Uint8Array, signal: AbortSignal): Promise<RenewalInfo | undefined>
   /** What an operator has to see to. */
   degraded?(): readonly string[]
 }

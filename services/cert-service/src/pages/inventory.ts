@@ -68,7 +68,7 @@ function empty({ search, nextHref, isFirst, origin }: Inventory): SafeHtml {
   const { title, text, next, search: nothing } = texts.empty
   if (nextHref) return html`<div class="card empty"><p>${next}</p></div>`
   if (search || !isFirst) return html`<div class="card empty"><p>${nothing(search)}</p></div>`
-  const command = `curl ${origin}/api/certificate -H "Authorization: APIKey $KEY" --json '{"domain": "app.example.com"}'`
+  const command = `curl --cacert root.pem ${origin}/api/certificate -H "Authorization: APIKey $KEY" --json '{"domain": "app.example.com"}'`
   return html`<div class="card empty"><h2>${title}</h2><p>${text}</p><pre><code>${command}</code></pre></div>`
 }
 

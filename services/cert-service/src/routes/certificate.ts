@@ -37,11 +37,12 @@ export const certificateRoutes: FastifyPluginAsyncTypebox<{ service: Service }> 
     },
     // No promise where the answer is ready: this is the way that nearly every request takes.
     (request, reply) => {
-      const wanted = parseRequest(request.body, service.issuers)
+      const wanted = parseRequest(request.body, service.issuers, (names) =>
+        authorize(service, request, 'issue', names),
+      )
       return wanted instanceof Promise ? wanted.then(obtain) : obtain(wanted)
 
       function obtain(certificate: CertificateRequest) {
-        authorize(service, request, 'issue', certificate.names)
         if (request.query.dryRun === 'true') return lookAhead(certificate)
         const [first] = certificate.names
         const send = (outcome: Outcome) => sendOutcome(request, reply, first?.text ?? '', outcome)

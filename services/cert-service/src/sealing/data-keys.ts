@@ -22,7 +22,8 @@ export interface DataKeysOptions {
   readonly randomBytes: (size: number) => Buffer
 }
 
-const PURPOSES = ['leaf', 'account', 'intermediate', 'root'] as const
+/** What is sealed, each under data keys of its own. */
+export const PURPOSES = ['leaf', 'account', 'intermediate', 'root'] as const
 /** Random nonces of 96 bits serve 2^32 messages of one key (NIST SP 800-38D, 8.3). */
 const MAX_SEALS = 2 ** 32
 /** Seals are counted in the store in advance, this many at a time. */

@@ -1,5 +1,5 @@
-import { hash } from 'node:crypto'
 import type { AuditLog } from './audit-log.ts'
+import { createChains, digest } from './chains.ts'
 import type { Database } from './database.ts'
 import type { Orders } from './orders.ts'
 import type {
@@ -9,6 +9,8 @@ import type {
   RevokedCertificate,
   Store,
 } from './store.ts'
+
+const DAY = 86_400_000
 
 type Methods = Pick<
   Store,
@@ -21,6 +23,7 @@ type Methods = Pick<
   | 'nextDue'
   | 'addCertificate'
   | 'setRenewAt'
+  | 'bringForward'
   | 'setFetchedAt'
   | 'revoke'
   | 'remove'
@@ -94,6 +97,14 @@ export function createCertificates(
   const late = db.prepare(`${SELECT} renew_at IS NOT NULL
     AND not_after - ? < (not_after - not_before) / 3 ORDER BY not_after LIMIT ?`)
   const setRenewAt = db.prepare('UPDATE certificates SET renew_at = ? WHERE id = ?')
+  // Nothing else is planned for later than its window or two thirds of its life, but for a day.
+  const renewSooner = db.prepare(`
+    UPDATE certificates SET renew_at = ?1
+    WHERE current = 1 AND renew_at > ?1 + ${DAY}
+      AND renew_at > coalesce(window_end, not_before + (not_after - not_before) * 2 / 3)`)
+  const checkSooner = db.prepare(
+    `UPDATE certificates SET check_at = ?1 WHERE current = 1 AND check_at > ?1 + ${DAY}`,
+  )
   const setFetchedAt = db.prepare('UPDATE certificates SET fetched_at = ? WHERE id = ?')
   const revoked = db.prepare(`
     SELECT serial_number AS serialNumber, revoked_at AS revokedAt, revocation_reason AS reason
@@ -171,6 +182,11 @@ export function createCertificates(
       })),
     listLate: (now, limit) => db.read(() => late.all(now, limit).map(toRecord)),
     setRenewAt: (id, renewAt) => db.write(() => void setRenewAt.run(renewAt, id)),
+    bringForward: (now) =>
+      db.write(() => {
+        renewSooner.run(now)
+        checkSooner.run(now)
+      }),
     setFetchedAt: (fetched) =>
       db.write(() => {
         for (const [id, at] of fetched) setFetchedAt.run(at, id)
@@ -201,43 +217,4 @@ export function createCertificates(
     methods,
     prune: (before: number, limit: number) => Number(deleteExpired.run(before, limit).changes),
   }
-}
-
-/** The chains, each kept once; there are as many as issuing certificates. */
-function createChains(db: Database) {
-  const insert = db.prepare(
-    'INSERT INTO chains (issuer, certificates) VALUES (?, ?) ON CONFLICT DO NOTHING',
-  )
-  const find = db.prepare('SELECT id FROM chains WHERE certificates = ?')
-  const load = db.prepare('SELECT certificates FROM chains WHERE id = ?')
-  const ids = new WeakMap<readonly Uint8Array[], number>()
-  const loaded = new Map<number, readonly Uint8Array[]>()
-
-  return {
-    idOf: (chain: readonly Uint8Array[]) => ids.get(chain),
-
-    /** Known by its identity from now on, so that an issuer's chain costs nothing the second time. */
-    async add(chain: readonly Uint8Array[]): Promise<number> {
-      const text = JSON.stringify(chain.map((der) => Buffer.from(der).toString('base64')))
-      const id = await db.write(() => {
-        insert.run(digest(chain[0] ?? ''), text)
-        return find.get(text)?.id as number
-      })
-      ids.set(chain, id)
-      return id
-    },
-
-    get(id: number): readonly Uint8Array[] {
-      const known = loaded.get(id)
-      if (known) return known
-      const texts: string[] = JSON.parse(load.get(id)?.certificates as string)
-      const chain = texts.map((text) => Buffer.from(text, 'base64'))
-      loaded.set(id, chain)
-      return chain
-    },
-  }
-}
-
-function digest(der: Uint8Array | string): string {
-  return hash('sha256', der)
 }

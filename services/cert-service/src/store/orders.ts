@@ -1,6 +1,8 @@
 import type { Database } from './database.ts'
 import type { Order, Store } from './store.ts'
 
+const DAY = 86_400_000
+
 type Methods = Pick<
   Store,
   | 'saveOrder'
@@ -29,7 +31,8 @@ export function createOrders(db: Database) {
   const pending = db.prepare(`${SELECT} status = 'pending'`)
   const byUrl = db.prepare(`${SELECT} state IS NOT NULL AND json_extract(state, '$.orderUrl') = ?`)
   const resumable = db.prepare(
-    `${SELECT} status = 'failed' AND state IS NOT NULL AND next_try_at <= ?`,
+    `${SELECT} status = 'failed' AND state IS NOT NULL
+      AND (next_try_at <= ?1 OR next_try_at > ?1 + ${DAY})`,
   )
   const failed = db.prepare(`${SELECT} status = 'failed' ORDER BY next_try_at DESC LIMIT ?`)
   const end = db.prepare(`

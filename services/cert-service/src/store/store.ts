@@ -50,6 +50,8 @@ export interface Store {
   addCertificate(certificate: NewCertificate, audit: AuditEntry): Promise<CertificateRecord>
   /** Moves a certificate's renewal; `null` stops it. */
   setRenewAt(id: number, renewAt: number | null): Promise<void>
+  /** Makes due what was put off by a clock that was ahead. */
+  bringForward(now: number): Promise<void>
   /** Notes that certificates were handed out. */
   setFetchedAt(fetched: ReadonlyMap<number, number>): Promise<void>
   /**

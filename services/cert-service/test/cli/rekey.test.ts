@@ -9,6 +9,7 @@ import {
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { rekey } from '../../src/cli/rekey.ts'
+import { PURPOSES } from '../../src/sealing/data-keys.ts'
 import { openKeyring } from '../../src/sealing/keyring.ts'
 import { createMasterKey } from '../../src/sealing/master-key.ts'
 import { openStore } from '../../src/store/open.ts'
@@ -25,13 +26,15 @@ async function sealedStore(t: Test) {
     const store = await openStore({ folder })
     try {
       const keyring = await openKeyring({ folder, masterKeyFile, store })
-      sealed ??= keyring.seal('root', secret, context)
-      return keyring.open(sealed, context)
+      sealed ??= PURPOSES.map((purpose) => keyring.seal(purpose, secret, context))
+      const [first, ...others] = sealed.map((one) => keyring.open(one, context))
+      for (const other of others) t.same(other, first)
+      return first
     } finally {
       await store.close()
     }
   }
-  let sealed: Buffer | undefined
+  let sealed: Buffer[] | undefined
   await start()
   return { base, folder, masterKeyFile, next: `${masterKeyFile}.next`, start }
 }

@@ -165,7 +165,7 @@ t.test('the keyboard is enough', async (t) => {
   await tab.goto(`${origin}/`)
   await tab.keyboard.type(KEY)
   await tab.keyboard.press('Enter')
-  await tab.getByRole('heading', { name: 'Certificates' }).waitFor()
+  await tab.getByRole('button', { name: 'Sign out' }).waitFor()
   const reached: string[] = []
   for (let n = 0; n < 4; n += 1) {
     await tab.keyboard.press('Tab')

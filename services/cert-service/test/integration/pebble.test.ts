@@ -263,8 +263,10 @@ t.test('profile and renewal information', { skip: NO_CURRENT_PEBBLE }, async (t)
   const { service } = example
   const fail = (_fields: object, message: string) => void t.fail(message)
   const log = { info: fail, warn: fail }
-  await checkRenewalWindows({ ...service, log, random: Math.random })
-  await renewDue([], { ...service, log })
+  const { signal } = new AbortController()
+  await checkRenewalWindows({ ...service, log, random: Math.random }, signal)
+  const clock = { ...service.clock, now: () => Date.now() + DAY }
+  await renewDue([], { ...service, log, clock }, signal)
   const renewed = await obtain(t, example, { domain: 'app.example.com' })
   t.ok(renewed.cached)
   t.not(renewed.serialNumber, serialNumber, 'as the CA wished')

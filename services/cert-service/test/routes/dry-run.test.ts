@@ -163,14 +163,18 @@ t.test('it is refused what the request would be refused', async (t) => {
     server: { names: ['certs.lan'] },
     ca: { permitted: ['*.lan'] },
     auth: {
-      psk: { keys: [{ name: 'narrow', key: 'a-key-for-one-name-only', domains: ['a.lan'] }] },
+      psk: {
+        keys: [{ name: 'narrow', key: 'a-key-for-two-names-only', domains: ['a.lan', 'b.test'] }],
+      },
     },
   })
-  const authorization = 'APIKey a-key-for-one-name-only'
+  const authorization = 'APIKey a-key-for-two-names-only'
   for (const [url, domain, status] of [
     [DRY, 'a.lan', 200],
     [DRY, 'b.lan', 403],
-    [DRY, 'a.test', 422],
+    [DRY, 'b.test', 422],
+    [DRY, 'a.test', 403],
+    ['/api/certificate', 'a.test', 403],
     [DRY, '-.lan', 400],
     ['/api/certificate?dryrun=true', 'a.lan', 400],
     ['/api/certificate?dryRun=yes', 'a.lan', 400],

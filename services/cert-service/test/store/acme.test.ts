@@ -53,6 +53,39 @@ t.test('windows of renewal, as far as there is a renewal', async (t) => {
   t.match(await store.list({ after: 0, limit: 1 }), [{ renewAt: null }], 'it stays let go')
 })
 
+t.test('what is planned later than anything is planned is brought forward', async (t) => {
+  const { store } = await testStore(t)
+  const window = { windowStart: NOW, windowEnd: NOW + 80 * DAY }
+  for (const [what, days, checkDays, windows, brought] of [
+    ['two thirds of its life', 60, 0.5, undefined, [60, 0.5]],
+    ['later', 61, 2, undefined, [0, 0]],
+    ['later, as its window says', 80, 1, window, [80, 1]],
+    ['later than its window', 81, 1, window, [0, 1]],
+    ['let go', null, null, undefined, [null, null]],
+  ] as const)
+    await t.test(what, async (t) => {
+      const at = (one: number | null) => (one === null ? null : NOW + one * DAY)
+      const { id } = await store.addCertificate(
+        newCertificate({ notAfter: NOW + 90 * DAY, renewAt: at(days), checkAt: at(checkDays) }),
+        newAudit(),
+      )
+      if (windows)
+        await store.setRenewalWindow(id, {
+          ...windows,
+          checkAt: at(checkDays),
+          renewAt: NOW + days * DAY,
+        })
+      await store.bringForward(NOW)
+      const [record] = await store.findByDomain('app.example.com')
+      t.same([record?.renewAt, record?.checkAt ?? null], brought.map(at))
+    })
+
+  const late = newCertificate({ notAfter: NOW + 90 * DAY, renewAt: NOW + 89.5 * DAY })
+  await store.addCertificate(late, newAudit())
+  await store.bringForward(NOW + 89 * DAY)
+  t.match(await store.findByDomain('app.example.com'), [{ renewAt: late.renewAt }], 'or by a day')
+})
+
 t.test('accounts and answers to challenges come back as they went in', async (t) => {
   const { store } = await testStore(t)
   const account = {

@@ -129,6 +129,30 @@ t.test('a store of before finds its certificates by name, and what is current al
   sqlite.close()
 })
 
+t.test('the oldest store is brought to today’s schema with all that it holds', async (t) => {
+  const folder = t.testdir()
+  const sqlite = new DatabaseSync(storeFile(folder))
+  migrate(sqlite, MIGRATIONS.slice(0, 1))
+  sqlite.exec(`
+    PRAGMA application_id = 0x47486373;
+    INSERT INTO chains VALUES (1, 'issuer', '["AQID"]');
+    INSERT INTO certificates VALUES (7, 'a', 1, 'ca', 'a.test', '["a.test","b.test"]', 'p256', '0f',
+      x'01', 1, x'02', NULL, ${NOW}, ${NOW + 9}, ${NOW + 6}, ${NOW}, NULL, NULL);
+    INSERT INTO orders VALUES ('one', 'b', 'ca', '["c.test"]', 'p256', NULL, 'failed', 'starting',
+      ${NOW}, 2, '{"code":"X","detail":"y"}', ${NOW + 1});`)
+  sqlite.close()
+
+  const store = await openStore({ folder })
+  t.teardown(() => store.close())
+  const certificate = { id: 7, renewAt: NOW + 6, chain: [Buffer.from([1, 2, 3])] }
+  t.match(await store.findByName('b.test'), [certificate])
+  t.match(await store.findOrder('one'), { failures: 2, lastError: { code: 'X' } })
+  t.same(await store.listUnchecked(NOW + 99, 9), [], 'the embedded CA is not asked when to renew')
+  t.same(await store.listResumableOrders(NOW + 99), [])
+  await store.addCertificate(newCertificate({ lineage: 'b', names: ['c.test'] }), newAudit())
+  t.match(await store.findOrder('one'), { status: 'done', failures: 0 })
+})
+
 t.test('a migration', async (t) => {
   const migrations = [
     'CREATE TABLE a (n)',

@@ -57,9 +57,9 @@ export function createAcmeIssuer(config: IssuerConfig, deps: AcmeIssuerDeps): Is
         if (!(error instanceof AcmeError) || error.code !== 'ACME_ALREADY_REVOKED') throw error
       }
     },
-    async renewalInfo(certificate) {
+    async renewalInfo(certificate, signal) {
       const id = renewalId(certificate)
-      return id === undefined ? undefined : fetchRenewalInfo(server.transport, id)
+      return id === undefined ? undefined : fetchRenewalInfo(server.transport, id, signal)
     },
     degraded: () => (server.isReachable() ? [] : [`issuer ${name}`]),
   }

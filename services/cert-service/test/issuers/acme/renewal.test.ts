@@ -2,7 +2,8 @@ import { X509Certificate } from 'node:crypto'
 import { renewalId } from '@gatehouse/acme'
 import type { Exchange } from '@gatehouse/acme/testing'
 import t from 'tap'
-import { post, startAcme } from '../../helpers/acme.ts'
+import type { ServiceDeps } from '../../../src/service.ts'
+import { post, startAcme, WAIT } from '../../helpers/acme.ts'
 import { DAY, type LeapClock, NOW, type Running, settle } from '../../helpers/app.ts'
 
 const HOUR = DAY / 24
@@ -133,6 +134,47 @@ t.test('a clock that jumps makes a renewal late by one look, and none too many',
   await settle(() => running.service.issuance.flights.size === 0)
   await pass(running, clock, 3 * DAY)
   t.equal(ca.count('newOrder'), 2)
+})
+
+t.test('what is deleted while its renewal is under way is not renewed any more', async (t) => {
+  const gate = Promise.withResolvers<void>()
+  let presented = 0
+  const createSolver: ServiceDeps['createSolver'] = ({ type }) => ({
+    type,
+    present: async () => (presented++ > 0 ? gate.promise : undefined),
+    cleanUp: async () => {},
+  })
+  const { ca, running, clock } = await startAcme(t, {}, { createSolver })
+  running.service.start()
+  await post(running)
+  await clock.advance(61 * DAY)
+  await settle(() => presented === 2)
+  const deletion = running.call('DELETE', '/api/certificate/app.example.com')
+  await settle()
+  await clock.advance(WAIT)
+  t.equal((await deletion).status, 204)
+  gate.resolve()
+  await settle(() => running.service.issuance.flights.size === 0)
+  t.match(await currentOf(running), { renewAt: null })
+  await pass(running, clock, 80 * DAY, 10 * DAY)
+  t.equal(ca.count('newOrder'), 2)
+  t.match((await post(running)).body, { cached: true }, 'yet nothing issued is lost')
+})
+
+t.test('the service ends at once, whatever is due and however long the CA takes', async (t) => {
+  for (const kind of ['newOrder', 'renewalInfo'] as const)
+    await t.test(kind, async (t) => {
+      const renewalWindow = () => ({ start: time(NOW + 60 * DAY), end: time(NOW + 61 * DAY) })
+      const { ca, running, clock } = await startAcme(t, { renewalWindow })
+      await Promise.all(Array.from({ length: 40 }, (_, n) => post(running, `n${n}.test`)))
+      ca.answer(kind, ...Array.from({ length: 40 }, () => 'hang' as const))
+      if (kind === 'newOrder') await clock.advance(70 * DAY)
+      const placed = ca.count('newOrder')
+      running.service.start()
+      await settle(() => ca.count(kind) >= (kind === 'newOrder' ? placed + 16 : 16))
+      await running.close()
+      t.equal(ca.count(kind), kind === 'newOrder' ? placed + 16 : 16, 'and begins nothing')
+    })
 })
 
 t.test('thousands of renewals are spread, though all were issued at once', async (t) => {
