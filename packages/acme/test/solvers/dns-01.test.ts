@@ -251,7 +251,7 @@ t.test('clean-up after a restart looks the name up again', async (t) => {
 })
 
 t.test(
-  'cert-manager#5515: a zone that a resolver does not know yet is found through the one above',
+  'complaint 7 (cert-manager#5515): a zone that a resolver does not know yet is found through the one above',
   async (t) => {
     const { solver } = scene({
       [RESOLVER]: [...delegation, `ns3.example.test A ${NS3}`],
@@ -263,22 +263,28 @@ t.test(
   },
 )
 
-t.test('cert-manager#903: with a split horizon the given resolvers count', async (t) => {
-  const { solver, asked } = scene({ [RESOLVER]: [has] }, { check: 'resolvers' })
-  await solver.present(task(), signal)
-  t.strictSame(asked, [
-    `recursive ${RESOLVER} ${CHALLENGE} 5`,
-    `recursive ${RESOLVER} ${CHALLENGE} 16`,
-  ])
-})
+t.test(
+  'complaint 6 (cert-manager#903): with a split horizon the given resolvers count',
+  async (t) => {
+    const { solver, asked } = scene({ [RESOLVER]: [has] }, { check: 'resolvers' })
+    await solver.present(task(), signal)
+    t.strictSame(asked, [
+      `recursive ${RESOLVER} ${CHALLENGE} 5`,
+      `recursive ${RESOLVER} ${CHALLENGE} 16`,
+    ])
+  },
+)
 
-t.test('cert-manager#5917: a plain wait, and nobody is asked for the record', async (t) => {
-  const { solver, clock, asked } = scene({ [RESOLVER]: [] }, { check: 'none', wait: 30_000 })
-  const done = solver.present(task(), signal)
-  t.notOk(await settles(done, clock, 29_000))
-  t.ok(await settles(done, clock, 2_000))
-  t.strictSame(asked, [`recursive ${RESOLVER} ${CHALLENGE} 5`])
-})
+t.test(
+  'complaint 6 (cert-manager#5917): a plain wait, and nobody is asked for the record',
+  async (t) => {
+    const { solver, clock, asked } = scene({ [RESOLVER]: [] }, { check: 'none', wait: 30_000 })
+    const done = solver.present(task(), signal)
+    t.notOk(await settles(done, clock, 29_000))
+    t.ok(await settles(done, clock, 2_000))
+    t.strictSame(asked, [`recursive ${RESOLVER} ${CHALLENGE} 5`])
+  },
+)
 
 t.test(
   'one name is never changed twice at once, and a failure does not stop the next',
