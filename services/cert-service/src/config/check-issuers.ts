@@ -3,7 +3,7 @@ import { checkDnsProvider } from '@gatehouse/acme'
 import { parseEndpointUrl } from '@gatehouse/net'
 import { compileRules, parseName, parseNameRule } from '@gatehouse/pki'
 import type { Fault } from './check.ts'
-import { directoryOf, type IssuerConfig } from './issuers.ts'
+import { DIRECTORIES, directoryOf, type IssuerConfig } from './issuers.ts'
 import type { CertServiceConfig } from './schema.ts'
 
 /** The faults of `issuers` that their schema cannot tell. */
@@ -30,7 +30,7 @@ function checkIssuer(issuer: IssuerConfig, config: CertServiceConfig): Fault[] {
 function checkIdentity(issuer: IssuerConfig, { issuers }: CertServiceConfig): Fault[] {
   const { name, directory, externalAccount, caFile, email } = issuer
   const earlier = issuers.slice(0, issuers.indexOf(issuer))
-  const faults = faultOf('/directory', () => parseEndpointUrl(directoryOf(directory)))
+  const faults = faultOf('/directory', () => checkDirectory(directory))
   if (name === 'ca' || earlier.some((other) => other.name === name))
     faults.push({ path: '/name', message: 'is the name of another issuer' })
   // They share one account.
@@ -42,6 +42,12 @@ function checkIdentity(issuer: IssuerConfig, { issuers }: CertServiceConfig): Fa
       message: `needs the email, caFile and externalAccount of ${same.name}, which has the same account`,
     })
   return faults
+}
+
+function checkDirectory(directory: string): void {
+  if (!URL.canParse(directory) && !Object.hasOwn(DIRECTORIES, directory))
+    throw new Error(`must be a URL or one of ${Object.keys(DIRECTORIES).join(', ')}`)
+  parseEndpointUrl(directoryOf(directory))
 }
 
 function checkFallback({ name, fallback }: IssuerConfig, { issuers }: CertServiceConfig): Fault[] {

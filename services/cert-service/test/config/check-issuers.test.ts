@@ -133,6 +133,11 @@ t.test('a fault is told where it stands', async (t) => {
   }
 })
 
+t.test('who mistypes a directory is told which there are', async (t) => {
+  const error = await load(t, { issuers: [{ ...le, directory: 'letsencript' }] }).catch((e) => e)
+  t.match(error.faults[0].message, 'must be a URL or one of letsencrypt, letsencrypt-staging,')
+})
+
 t.test('configured names of an ACME issuer need not be those of the embedded CA', async (t) => {
   const { value } = await load(t, {
     issuers: [{ ...le, names: ['*.example.com'] }],
