@@ -163,6 +163,7 @@ t.test('the keyboard is enough', async (t) => {
   const origin = await listen(t, fill)
   const { context, tab } = await open({})
   await tab.goto(`${origin}/`)
+  await tab.locator('input[name=key]:focus').waitFor()
   await tab.keyboard.type(KEY)
   await tab.keyboard.press('Enter')
   await tab.getByRole('button', { name: 'Sign out' }).waitFor()
