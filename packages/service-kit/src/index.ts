@@ -6,6 +6,7 @@ export {
   runProgram,
   UsageError,
 } from './command-line.ts'
+export { type Fault, faultOf } from './config/fault.ts'
 export { type LoadedConfig, type LoadOptions, loadConfig } from './config/load.ts'
 export { locateConfig } from './config/locate.ts'
 export { renderReference } from './config/reference.ts'

@@ -3,6 +3,7 @@ import { dirname, resolve } from 'node:path'
 import type { TObject } from 'typebox'
 import { LineCounter, parseDocument } from 'yaml'
 import { ConfigError } from '../errors.ts'
+import type { Fault } from './fault.ts'
 import { readValue } from './read.ts'
 import type { RawFault, Reading } from './reading.ts'
 import type { ConfigOf, ConfigSchema } from './schema.ts'
@@ -15,8 +16,8 @@ export interface LoadOptions<S extends TObject> {
   schema: S
   file: string
   env: Readonly<Record<string, string | undefined>>
-  /** Rules over several keys; `path` is the JSON pointer of the key to blame. */
-  check?(value: ConfigOf<S>): readonly { path: string; message: string }[]
+  /** Rules over several keys. */
+  check?(value: ConfigOf<S>): readonly Fault[]
 }
 
 export interface LoadedConfig<S extends TObject> {

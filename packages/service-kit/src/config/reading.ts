@@ -1,12 +1,11 @@
 import { Errors } from 'typebox/schema'
 import type { Document } from 'yaml'
+import type { Fault } from './fault.ts'
 import type { ConfigSchema } from './schema.ts'
 
 /** A fault before its offset has become a line and a column. */
-export interface RawFault {
+export interface RawFault extends Fault {
   readonly offset: number
-  readonly path: string
-  readonly message: string
 }
 
 /** What reading one document needs, and what it finds out beside the value. */

@@ -1,5 +1,5 @@
 import { parseEndpointUrl } from '@gatehouse/net'
-import type { Fault } from './check.ts'
+import type { Fault } from '@gatehouse/service-kit'
 import type { CertServiceConfig } from './schema.ts'
 
 /** The faults of `events` that their schema cannot tell. */

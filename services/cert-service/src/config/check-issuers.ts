@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import { checkDnsProvider } from '@gatehouse/acme'
 import { parseEndpointUrl } from '@gatehouse/net'
 import { compileRules, parseName, parseNameRule } from '@gatehouse/pki'
-import type { Fault } from './check.ts'
+import { type Fault, faultOf } from '@gatehouse/service-kit'
 import { DIRECTORIES, directoryOf, type IssuerConfig } from './issuers.ts'
 import type { CertServiceConfig } from './schema.ts'
 
@@ -133,15 +133,6 @@ export function issuerFor(
 export function provableName(text: string, issuer: IssuerConfig): void {
   if (!canProve(issuer, parseName(text).kind))
     throw new Error(`cannot be proven by a challenge of the issuer ${issuer.name}`)
-}
-
-function faultOf(path: string, read: () => unknown): Fault[] {
-  try {
-    read()
-    return []
-  } catch (error) {
-    return [{ path, message: (error as Error).message }]
-  }
 }
 
 function resultOf<T>(read: () => T): T | undefined {

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { Fault } from './check.ts'
+import type { Fault } from '@gatehouse/service-kit'
 import { directoryOf } from './issuers.ts'
 import type { CertServiceConfig } from './schema.ts'
 

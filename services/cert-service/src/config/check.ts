@@ -1,6 +1,7 @@
 import { relative } from 'node:path'
 import { checkAuthOptions } from '@gatehouse/auth-core'
 import { compileRules, parseName, parseNameRule } from '@gatehouse/pki'
+import { type Fault, faultOf } from '@gatehouse/service-kit'
 import { pluginOptionsOf } from './auth.ts'
 import { checkEvents } from './check-events.ts'
 import { checkIssuers, issuerFor, provableName } from './check-issuers.ts'
@@ -8,12 +9,6 @@ import { checkLimits } from './check-limits.ts'
 import type { CertServiceConfig } from './schema.ts'
 
 const HOUR = 3_600_000
-
-export interface Fault {
-  /** JSON pointer. */
-  readonly path: string
-  readonly message: string
-}
 
 /** The faults of a configuration that its schema cannot tell. */
 export function checkConfig(config: CertServiceConfig): readonly Fault[] {
@@ -107,14 +102,7 @@ function faultsOf(
   path: string,
   parse: (text: string) => unknown,
 ): Fault[] {
-  return texts.flatMap((text, index) => {
-    try {
-      parse(text)
-      return []
-    } catch (error) {
-      return [{ path: `${path}/${index}`, message: (error as Error).message }]
-    }
-  })
+  return texts.flatMap((text, index) => faultOf(`${path}/${index}`, () => parse(text)))
 }
 
 /** Rules that cannot be read are told of where they stand. */

@@ -1,6 +1,7 @@
 import { isIP } from 'node:net'
 import { parseCidr, parseHost } from '@gatehouse/net'
 import { compileAllow, createConditions } from '@gatehouse/profile'
+import { type Fault, faultOf } from '@gatehouse/service-kit'
 import { ANY_POLICY } from '../check/condition.ts'
 import { READ_HEADERS } from '../forwarded/read.ts'
 import { checkProvider, isPublic } from '../providers/index.ts'
@@ -12,12 +13,6 @@ import { readSite } from './sites.ts'
 const SECOND = 1_000
 const MINUTE = 60 * SECOND
 const DAY = 1_440 * MINUTE
-
-interface Fault {
-  /** JSON pointer. */
-  readonly path: string
-  readonly message: string
-}
 
 /** The faults of a configuration that its schema cannot tell. */
 export function checkConfig(config: ForwardAuthConfig): readonly Fault[] {
@@ -151,13 +146,4 @@ function checkUnique(path: string, rows: readonly { readonly name: string }[]): 
 
 function checkSpan(path: string, ms: number, min: number, max: number, span: string): Fault[] {
   return ms < min || ms > max ? [{ path, message: `must be from ${span}` }] : []
-}
-
-function faultOf(path: string, compile: () => unknown): Fault[] {
-  try {
-    compile()
-    return []
-  } catch (error) {
-    return [{ path, message: (error as Error).message }]
-  }
 }

@@ -1,13 +1,8 @@
 import { X509Certificate } from 'node:crypto'
 import { parseEndpointUrl } from '@gatehouse/net'
+import type { Fault } from '@gatehouse/service-kit'
 import type { ProviderConfig } from './index.ts'
 import { CONSUMERS } from './microsoft-entra-id.ts'
-
-interface Fault {
-  /** JSON pointer inside of the provider's options. */
-  readonly path: string
-  readonly message: string
-}
 
 /** Those of any kind that can be wrong in ways that the schema cannot tell. */
 interface Checked {
@@ -22,7 +17,7 @@ interface Checked {
   readonly ca?: string
 }
 
-/** The faults of a provider's options that their schema cannot tell. */
+/** The faults of a provider's options that their schema cannot tell; pointers begin at them. */
 export function checkProvider(config: ProviderConfig): readonly Fault[] {
   const { clientId, clientSecret, clientAssertion, tenantId, ca, ...options }: Checked = config
   const faults: Fault[] = []
