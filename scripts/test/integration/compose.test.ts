@@ -1,5 +1,5 @@
 import { X509Certificate } from 'node:crypto'
-import { writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
@@ -18,6 +18,8 @@ const SERVICES = ['proxy', 'forward-auth', 'cert-service', 'demo-idp', 'app', 'a
 const IMAGES = ['cert-service', 'forward-auth', 'demo']
 const MAX_IMAGE = 250e6
 const PATIENCE = 60_000
+/** IFA_F_TENTATIVE of linux/if_addr.h. */
+const TENTATIVE = 0x40
 
 const port = await freePort()
 const [app, admin, auth] = ['app', 'admin', 'auth'].map(
@@ -50,6 +52,7 @@ async function holdCompose(t: Test, { docker, compose: composeWith }: Docker): P
   const readyWith = (degraded: readonly string[]) => waitUntilReady(ask, degraded)
   await readyWith([])
 
+  await waitUntilAddressesStand()
   const browser = await launchChromium(t)
   const openContext = async () => {
     const context = await browser.newContext({ ignoreHTTPSErrors: true })
@@ -228,6 +231,22 @@ async function waitUntilReady(ask: AskGatehouse, degraded: readonly string[]): P
     if (JSON.stringify(JSON.parse(body).degraded) === JSON.stringify(degraded)) return
   }
   throw new Error(`not ready with ${JSON.stringify(degraded)}: ${said}`)
+}
+
+/**
+ * Until the kernel has checked the addresses of the containers' interfaces (RFC 4862, section 5.4):
+ * Chromium gives up every request that is under way when an address appears (ERR_NETWORK_CHANGED).
+ */
+async function waitUntilAddressesStand(): Promise<void> {
+  for (const start = Date.now(); isAnyAddressTentative(); await setTimeout(100))
+    if (Date.now() - start > PATIENCE) throw new Error('addresses of interfaces stay tentative')
+}
+
+function isAnyAddressTentative(): boolean {
+  const table = '/proc/net/if_inet6'
+  if (!existsSync(table)) return false
+  const flags = [...readFileSync(table, 'utf8').matchAll(/^(?:\S+ +){4}(\S+)/gm)]
+  return flags.some(([, hex = '']) => (Number.parseInt(hex, 16) & TENTATIVE) !== 0)
 }
 
 async function signIn(tab: Page, name: string): Promise<void> {
