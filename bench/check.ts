@@ -24,6 +24,7 @@ export async function check(effort: Effort): Promise<Row[]> {
   if (effort.comparisons === 'with target') return rows
   return [
     ...rows,
+    await compareLeast({ requests: plain }, effort),
     await compareRate('with a session of 2 kB', await withTokens(2_000), undefined, effort),
     await compareRate('with a session of 12 kB', await withTokens(12_000), undefined, effort),
     await compareTwo(production, effort),
@@ -66,6 +67,24 @@ async function compareDelay(checks: Checks, effort: Effort): Promise<Row> {
     ratio: ratio('check', 'bare'),
     target: 1.2,
     noise: effort.noise,
+  })
+}
+
+async function compareLeast(checks: Checks, effort: Effort): Promise<Row> {
+  const { value, ratio } = await compare(
+    () =>
+      startServers({
+        least: { ...checks, server: 'least-check' },
+        check: { ...checks, server: 'forward-auth' },
+      }),
+    effort,
+  )
+  return compared({
+    name: 'check: of a session seen before / the least that any check does',
+    value: value('check'),
+    unit: 'req/s',
+    baseline: value('least'),
+    ratio: ratio('check', 'least'),
   })
 }
 

@@ -1,5 +1,4 @@
 import { type Host, parseHostPort } from '@gatehouse/net'
-import { LRUCache } from 'lru-cache'
 import type { Site } from './portal.ts'
 
 const MAX_KNOWN = 1_000
@@ -21,14 +20,17 @@ export interface Sites {
 
 /** Makes {@link Sites}; what it was asked before costs one lookup. */
 export function createSites(all: readonly Site[]): Sites {
-  const known = new LRUCache<string, Place>({ max: MAX_KNOWN })
+  const known = new Map<string, Place>()
   return {
     all,
     find(hostHeader) {
       const place = known.get(hostHeader)
       if (place || hostHeader.length > MAX_LENGTH) return place
       const found = locate(all, hostHeader)
-      if (found) known.set(hostHeader, found)
+      if (!found) return undefined
+      // A full one begins anew: one that ranks what it holds costs every check more.
+      if (known.size >= MAX_KNOWN) known.clear()
+      known.set(hostHeader, found)
       return found
     },
   }

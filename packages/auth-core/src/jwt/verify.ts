@@ -1,9 +1,9 @@
-import { LRUCache } from 'lru-cache'
 import type { TokenCaller } from '../caller.ts'
 import { AuthError } from '../errors.ts'
 import { demandScopes, scopesOf } from '../scopes.ts'
 import { checkClaims } from './claims.ts'
 import { type DecodedToken, decodeToken } from './decode.ts'
+import { createKeptTokens } from './kept-tokens.ts'
 import type { KeySet } from './key-set.ts'
 import type { VerificationKey } from './keys.ts'
 import type { TokenSource } from './sources.ts'
@@ -18,6 +18,7 @@ export type Verify<Result = TokenCaller> = (token: string) => Result | Promise<R
 interface Verified<Result> {
   readonly token: string
   readonly result: Result
+  /** Whole seconds, which are at hand with the entry; a fraction would be one more place to read. */
   readonly expiresAt: number
   readonly source: TokenSource
   readonly keySet: KeySet
@@ -26,8 +27,6 @@ interface Verified<Result> {
 const CACHE_ENTRIES = 50_000
 /** What is kept takes some three bytes for each. */
 const CACHE_CHARACTERS = 33_554_432
-/** 72 bits of a signature, and short enough for V8 to copy: hashing a part of a string is slow. */
-const ID_CHARACTERS = 12
 
 /**
  * Makes the verifier of JWTs (RFC 7519, RFC 8725). The claim `iss` chooses the source; its keys,
@@ -51,17 +50,11 @@ export function createVerifier(
   read: (caller: TokenCaller, token: string) => object = (caller) => caller,
 ): Verify<object> {
   const byIssuer = new Map(sources.map((source) => [source.issuer, source]))
-  const known = new LRUCache<string, Verified<object>>({
-    max: CACHE_ENTRIES,
-    maxSize: CACHE_CHARACTERS,
-    sizeCalculation: ({ token }) => token.length,
-  })
+  const kept = createKeptTokens<Verified<object>>(CACHE_ENTRIES, CACHE_CHARACTERS)
 
   return function verify(sent) {
-    // The end of the signature finds the entry, the whole token decides: hashing it all costs more.
-    // Peeked at: a hit that moves its entry to the front costs more than what it saves.
-    const hit = known.peek(sent.slice(-ID_CHARACTERS))
-    if (hit?.token === sent && now() < hit.expiresAt && hit.keySet === hit.source.keys.current())
+    const hit = kept.get(sent)
+    if (hit && now() < hit.expiresAt * 1_000 && hit.keySet === hit.source.keys.current())
       return hit.result
 
     const token = copyOf(sent)
@@ -75,7 +68,8 @@ export function createVerifier(
       const caller = readCaller(decoded, source.issuer, subject)
       demandScopes(caller, source.requiredScopes)
       const result = read(caller, token)
-      known.set(token.slice(-ID_CHARACTERS), { token, result, expiresAt, source, keySet })
+      const seconds = Math.floor(expiresAt / 1_000)
+      kept.set({ token, result, expiresAt: seconds, source, keySet })
       return result
     }
     const keySet = source.keys.holding(kid)

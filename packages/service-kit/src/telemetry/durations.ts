@@ -2,17 +2,13 @@ import type { Metric, Registry } from 'prom-client'
 
 const NAME = 'http_request_duration_seconds'
 const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
-export const METHODS: ReadonlySet<string> = new Set([
-  'GET',
-  'HEAD',
-  'POST',
-  'PUT',
-  'PATCH',
-  'DELETE',
-  'OPTIONS',
-])
+const KNOWN_METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
+export const METHODS: ReadonlySet<string> = new Set(KNOWN_METHODS)
 
 interface Series {
+  readonly method: string
+  /** Such as 2, of 2xx. */
+  readonly statusClass: number
   readonly labels: Readonly<Record<string, string>>
   /** One count per bucket, then the count of all. */
   readonly counts: Float64Array
@@ -24,31 +20,40 @@ interface Series {
  * times as much per request. Methods are from a list, routes are patterns, statuses are classes.
  */
 export function createDurations(registry: Registry) {
-  const series = new Map<string, Series>()
+  /** Of each route, the series that were seen. */
+  const routes = new Map<string, readonly Series[]>()
   const metric = {
     name: NAME,
     help: 'Seconds from the first byte of a request to the last of its answer.',
     type: 'histogram',
     aggregator: 'sum',
-    reset: () => series.clear(),
-    get: async () => ({ ...metric, values: [...series.values()].flatMap(samples) }),
+    reset: () => routes.clear(),
+    get: async () => ({ ...metric, values: [...routes.values()].flat().flatMap(samples) }),
   }
   registry.registerMetric(metric as unknown as Metric)
 
+  function seriesOf(method: string, route: string, statusClass: number): Series {
+    const seen = routes.get(route) ?? []
+    for (const each of seen)
+      if (each.method === method && each.statusClass === statusClass) return each
+    const made = {
+      method,
+      statusClass,
+      labels: { method, route, status: `${statusClass}xx` },
+      counts: new Float64Array(BUCKETS.length + 1),
+      sum: 0,
+    }
+    routes.set(route, [...seen, made])
+    return made
+  }
+
   return function observe(method: string, route: string, status: number, seconds: number): void {
     const known = METHODS.has(method) ? method : 'OTHER'
-    const statusClass = Math.trunc(status / 100)
-    const key = `${known} ${statusClass} ${route}`
-    let entry = series.get(key)
-    if (!entry) {
-      const labels = { method: known, route, status: `${statusClass}xx` }
-      entry = { labels, counts: new Float64Array(BUCKETS.length + 1), sum: 0 }
-      series.set(key, entry)
-    }
-    entry.sum += seconds
+    const series = seriesOf(known, route, Math.trunc(status / 100))
+    series.sum += seconds
     let bucket = 0
     while (bucket < BUCKETS.length && seconds > Number(BUCKETS[bucket])) bucket++
-    entry.counts[bucket] = Number(entry.counts[bucket]) + 1
+    series.counts[bucket] = Number(series.counts[bucket]) + 1
   }
 }
 

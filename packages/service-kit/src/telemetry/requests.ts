@@ -36,7 +36,9 @@ export const requestTelemetry = fp<RequestTelemetryOptions>(
     const observe = metrics && createDurations(metrics.registry)
     app.addHook('onResponse', (request, reply, done) => {
       const durationMs = reply.elapsedTime
-      if (access && isLogged(app.log, request.routeOptions.logLevel))
+      // Made anew at each call.
+      const { logLevel, url: route = 'unmatched' } = request.routeOptions
+      if (access && isLogged(app.log, logLevel))
         access.add({
           time: Date.now(),
           requestId: request.id,
@@ -47,7 +49,6 @@ export const requestTelemetry = fp<RequestTelemetryOptions>(
           status: reply.statusCode,
           durationMs,
         })
-      const route = request.routeOptions.url ?? 'unmatched'
       observe?.(request.method, route, reply.statusCode, durationMs / 1_000)
       done()
     })

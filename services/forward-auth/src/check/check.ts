@@ -6,6 +6,7 @@ import type { ForwardedRequest } from '../forwarded/request.ts'
 import type { Peer } from '../forwarded/trust.ts'
 import type { Portal } from '../portal.ts'
 import type { Service } from '../service.ts'
+import { findingsAt } from '../session/findings.ts'
 import type { Session } from '../session/session.ts'
 import { type ConditionReader, createConditionReader } from './condition.ts'
 import { type Decision, decide } from './decide.ts'
@@ -86,15 +87,16 @@ function conditionOf(
 
 /** Whether the address that a session was made for, if any, is still the client's. */
 export function belongsHere(
-  { providers }: Portal,
-  { profile }: Session,
+  portal: Portal,
+  session: Session,
   trust: Service['trust'],
-  { socket, headers }: Pick<Check, 'headers'> & { readonly socket: Peer },
+  request: Pick<Check, 'headers'> & { readonly socket: Peer },
 ): boolean {
-  const provider = providers.get(profile.provider)
+  const { provider } = findingsAt(portal, session)
   if (provider?.type !== 'seamless') return provider !== undefined
+  const { socket, headers } = request
   const clientIp = trust.clientIp(socket, headers['x-forwarded-for'] as string | undefined)
-  return clientIp !== undefined && provider.fits(profile, clientIp)
+  return clientIp !== undefined && provider.fits(session.profile, clientIp)
 }
 
 function untrusted({ remoteAddress = 'unknown' }: Peer): FwaError {

@@ -1,5 +1,4 @@
 import { type Condition, createConditions, ProfileError } from '@gatehouse/profile'
-import { LRUCache } from 'lru-cache'
 import { FwaError } from '../errors.ts'
 import type { Portal } from '../portal.ts'
 
@@ -17,7 +16,7 @@ export type ConditionReader = (query: string, header: string | undefined) => Con
 /** Makes the {@link ConditionReader} of a portal; a query that came before costs one lookup. */
 export function createConditionReader(portal: Portal): ConditionReader {
   const conditions = createConditions({ max: MAX_KNOWN })
-  const known = new LRUCache<string, Condition>({ max: MAX_KNOWN })
+  const known = new Map<string, Condition>()
 
   function readQuery(query: string): Condition | undefined {
     if (query === '') return undefined
@@ -28,6 +27,8 @@ export function createConditionReader(portal: Portal): ConditionReader {
       throw new ProfileError('PROFILE_CONDITION_TWICE', 'the query holds more than one condition')
     const [name = '', value = ''] = given ?? []
     const condition = name === 'policy' ? policyOf(portal, value) : compile(name, value)
+    // A full one begins anew: one that ranks what it holds costs every check more.
+    if (known.size >= MAX_KNOWN) known.clear()
     known.set(query, condition)
     return condition
   }

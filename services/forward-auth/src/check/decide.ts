@@ -1,5 +1,6 @@
 import type { Condition } from '@gatehouse/profile'
 import type { Portal } from '../portal.ts'
+import { isAdmitted, meets } from '../session/findings.ts'
 import type { Session } from '../session/session.ts'
 import type { RequestKind } from './kind.ts'
 
@@ -13,14 +14,13 @@ export type Decision = 'allow' | 'preflight' | 'sign-in' | 'no-session' | 'forbi
  * @param kind - asked for only when there is no session
  */
 export function decide(
-  portal: Pick<Portal, 'admits' | 'preflight'>,
+  portal: Portal,
   session: Session | undefined,
   condition: Condition | undefined,
   kind: () => RequestKind,
 ): Decision {
   if (!session) return decideWithout(portal, kind())
-  const { profile } = session
-  const passes = portal.admits(profile) === true && (!condition || condition(profile) === true)
+  const passes = isAdmitted(portal, session) && (!condition || meets(condition, session))
   return passes ? 'allow' : 'forbidden'
 }
 

@@ -1,5 +1,6 @@
 import { FwaError } from '../errors.ts'
 import type { Portal } from '../portal.ts'
+import { findingsAt } from '../session/findings.ts'
 import type { Session } from '../session/session.ts'
 
 const MAX_LENGTH = 8_192
@@ -10,13 +11,8 @@ const SENDABLE = /^[ -~]*$/
 /** The body of every 200. */
 export const BODY = 'OK\n'
 
-export type Headers = Readonly<Record<string, string>>
-
-interface Known {
-  readonly portal: Portal
-  readonly headers: Headers
-}
-const known = new WeakMap<Session, Known>()
+/** Names and values in turn. */
+export type Headers = readonly string[]
 
 /**
  * The headers of a 200: each that is configured, empty where there is no value, so that none that a
@@ -25,11 +21,9 @@ const known = new WeakMap<Session, Known>()
  * @throws FwaError FWA_IDENTITY_UNSENDABLE
  */
 export function identityHeaders(portal: Portal, session: Session): Headers {
-  const before = known.get(session)
-  if (before?.portal === portal) return before.headers
-  const headers = makeHeaders(portal, session)
-  known.set(session, { portal, headers })
-  return headers
+  const findings = findingsAt(portal, session)
+  findings.headers ??= makeHeaders(portal, session)
+  return findings.headers
 }
 
 /** The headers of a 200 without a session, as for a preflight: all that are configured, all empty. */
@@ -38,15 +32,18 @@ export function anonymousHeaders(portal: Portal): Headers {
 }
 
 function makeHeaders({ headers, tokenHeader }: Portal, session: Session | undefined): Headers {
-  const made: Record<string, string> = {
-    'cache-control': 'no-store',
-    'content-type': 'text/plain; charset=utf-8',
-    'content-length': String(BODY.length),
-  }
+  const made = [
+    ...['cache-control', 'no-store'],
+    ...['content-type', 'text/plain; charset=utf-8'],
+    ...['content-length', String(BODY.length)],
+  ]
   for (const { name, value } of headers)
-    made[name] = session ? sendable(name, () => value(session), MAX_LENGTH) : ''
+    made.push(name, session ? sendable(name, () => value(session), MAX_LENGTH) : '')
   if (tokenHeader !== undefined)
-    made[tokenHeader] = sendable(tokenHeader, () => session?.token ?? '', MAX_TOKEN_LENGTH)
+    made.push(
+      tokenHeader,
+      sendable(tokenHeader, () => session?.token ?? '', MAX_TOKEN_LENGTH),
+    )
   return made
 }
 
@@ -62,7 +59,8 @@ function sendable(name: string, value: () => string, max: number): string {
       'FWA_IDENTITY_UNSENDABLE',
       `the header ${name} would hold a control character`,
     )
-  return text
+  // A copy, so that all of a session lie side by side in memory.
+  return Buffer.from(text, 'latin1').toString('latin1')
 }
 
 /** Reading a claim that is not known throws. */

@@ -45,10 +45,8 @@ function readBearer({ headers, raw }: FastifyRequest): string | undefined {
   return BEARER.exec(headers.authorization ?? '')?.[1]
 }
 
-function describe({ portal, issuer, domain, issuedAt, expiresAt, profile }: Session): VerifyResult {
-  const iat = issuedAt / 1_000
-  const times = { iat, nbf: iat, exp: expiresAt / 1_000 }
-  return verifyResult(portal, { iss: issuer, aud: domain, ...times }, profile)
+function describe({ portal, issuer, site, iat, exp, profile }: Session): VerifyResult {
+  return verifyResult(portal, { iss: issuer, aud: site.domain, iat, nbf: iat, exp }, profile)
 }
 
 function refusal(

@@ -1,22 +1,23 @@
 import type { Profile } from '@gatehouse/profile'
 import type { Portal, Site } from '../portal.ts'
+import type { Findings } from './findings.ts'
 import type { SignToken } from './token.ts'
 
-/** A person who signed in at a portal, as the verified session token says. Frozen: it is shared. */
-export interface Session {
+/** A person who signed in at a portal, as the verified session token says. It is shared. */
+export interface Session extends Findings {
   /** Random, one per login; what logout revokes. */
   readonly sid: string
   readonly portal: string
   /** URL of the portal (claim `iss`). */
   readonly issuer: string
-  /** The cookie domain (claim `aud`). */
-  readonly domain: string
+  /** Whose domain it is for (claim `aud`). */
+  readonly site: Site
   readonly profile: Profile
   /** The token itself, its cookie chunks joined. */
   readonly token: string
-  /** Milliseconds. */
-  readonly issuedAt: number
-  readonly expiresAt: number
+  /** NumericDates (RFC 7519 section 2): seconds. */
+  readonly iat: number
+  readonly exp: number
 }
 
 /** The sessions of all portals. */

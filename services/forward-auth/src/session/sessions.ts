@@ -5,10 +5,11 @@ import { FwaError } from '../errors.ts'
 import { type Portal, portalUrl } from '../portal.ts'
 import type { Sites } from '../sites.ts'
 import { clearToken, MAX_TOKEN_LENGTH, readToken, writeToken } from './cookie.ts'
+import { findingsAt } from './findings.ts'
 import type { Keys } from './keys.ts'
 import { openRevocations } from './revocations.ts'
 import type { Session, Sessions } from './session.ts'
-import { readSession, SESSION_TYPE, signSession } from './token.ts'
+import { type Issuer, readSession, SESSION_TYPE, signSession } from './token.ts'
 
 /** What sessions are made of; keys and portals are other objects after a reload. */
 export interface SessionDeps {
@@ -38,23 +39,21 @@ export function createSessions(deps: SessionDeps): Sessions {
   }
 
   /** A long list is slow to search, and between most checks nobody has signed out. */
-  function isRevoked(known: Known): boolean {
+  function isRevoked(session: Session): boolean {
     const learned = revocations.learned()
-    if (known.unrevokedAt === learned) return false
-    if (revocations.has(known.session.sid)) return true
-    known.unrevokedAt = learned
+    if (session.unrevokedAt === learned) return false
+    if (revocations.has(session.sid)) return true
+    session.unrevokedAt = learned
     return false
   }
 
   function verify(portal: Portal, token: string): Session | undefined {
-    const known = currentReader().read(token)
-    if (!known) return undefined
-    const { session } = known
+    const session = currentReader().read(token)
     const holds =
-      session.portal === portal.name &&
-      clock.now() < session.expiresAt &&
-      portal.providers.has(session.profile.provider) &&
-      !isRevoked(known)
+      session?.portal === portal.name &&
+      clock.now() < session.exp * 1_000 &&
+      findingsAt(portal, session).provider !== undefined &&
+      !isRevoked(session)
     return holds ? session : undefined
   }
 
@@ -63,7 +62,7 @@ export function createSessions(deps: SessionDeps): Sessions {
     read(portal, site, cookieHeader) {
       const token = cookieHeader === undefined ? undefined : readToken(cookieHeader, portal)
       const session = token === undefined ? undefined : verify(portal, token)
-      return session?.domain === site.domain ? session : undefined
+      return session?.site.domain === site.domain ? session : undefined
     },
     create(portal, site, profile, cookieHeader, sign) {
       const sid = randomBytes(16).toString('base64url')
@@ -72,27 +71,21 @@ export function createSessions(deps: SessionDeps): Sessions {
       if (token.length > MAX_TOKEN_LENGTH) throw tooLarge(profile.provider, token.length)
       const session = verify(portal, token)
       if (!session) throw new Error('a session that was just made cannot be read')
-      const maxAge = session.expiresAt - clock.now()
+      const maxAge = session.exp * 1_000 - clock.now()
       return { session, setCookies: writeToken(token, portal, site, cookieHeader, maxAge) }
     },
-    revoke: ({ sid, expiresAt }) => revocations.add(sid, expiresAt),
+    revoke: ({ sid, exp }) => revocations.add(sid, exp * 1_000),
     clear: clearToken,
     storeIsUp: revocations.storeIsUp,
     close: revocations.close,
   }
 }
 
-interface Known {
-  readonly session: Session
-  /** What `Revocations.learned` said when the session was last looked for there. */
-  unrevokedAt: number
-}
-
 /** Reads tokens with one set of keys and portals. */
 interface Reader {
   isOf(keys: Keys, portals: ReadonlyMap<string, Portal>): boolean
   /** The session of a token that is ours, whether or not it still holds. */
-  read(token: string): Known | undefined
+  read(token: string): Session | undefined
 }
 
 function createReader(
@@ -101,19 +94,17 @@ function createReader(
   { all }: SessionDeps['sites'],
   clock: Clock,
 ): Reader {
-  const places = [...portals.values()].flatMap((portal) =>
-    all.map((site) => ({ portal: portal.name, site, issuer: portalUrl(site, portal, '') })),
+  const issuers = [...portals.values()].flatMap((portal) =>
+    all.map((site): Issuer => ({ portal, site, issuer: portalUrl(site, portal, '') })),
   )
-  const portalOf = new Map(places.map(({ issuer, portal }) => [issuer, portal]))
+  const byName = new Map(issuers.map((each) => [each.issuer, each]))
   const verify = createVerifier(
-    places.map(({ issuer, site }) =>
+    issuers.map(({ issuer, site }) =>
       localSource({ issuer, audience: [site.domain], typ: SESSION_TYPE, keys: keys.session.all }),
     ),
     clock.now,
-    (caller, token): Known => {
-      const session = readSession(token, portalOf.get(caller.issuer) ?? '', caller)
-      return { session, unrevokedAt: -1 }
-    },
+    // The verifier knows no other issuers.
+    (caller, token) => readSession(token, byName.get(caller.issuer) as Issuer, caller),
   )
 
   return {
@@ -121,7 +112,7 @@ function createReader(
     read(token) {
       try {
         // Local keys: never a promise.
-        return verify(token) as Known
+        return verify(token) as Session
       } catch {
         return undefined
       }

@@ -1,6 +1,7 @@
 import type { TokenCaller } from '@gatehouse/auth-core'
 import { fromClaims, type Profile } from '@gatehouse/profile'
 import { type Portal, portalUrl, type Site } from '../portal.ts'
+import { NOTHING_FOUND } from './findings.ts'
 import type { Key } from './keys.ts'
 import type { Session } from './session.ts'
 
@@ -12,6 +13,13 @@ export type SignToken = (
   claims: object,
   options: { algorithm: 'HS256'; key: Buffer; kid: string; header: { alg: 'HS256'; typ: string } },
 ) => string
+
+/** A portal of one site, which signs tokens as `iss`. */
+export interface Issuer {
+  readonly portal: Portal
+  readonly site: Site
+  readonly issuer: string
+}
 
 /** Makes a session token. Claims of the person stand beside its own, as in an ID token. */
 export function signSession(
@@ -41,21 +49,25 @@ export function signSession(
  *
  * @throws ProfileError PROFILE_…; TypeError: the token is signed but was not made by signSession
  */
-export function readSession(token: string, portal: string, caller: TokenCaller): Session {
-  const { gatehouse_provider: provider, ...claims } = caller.claims
+export function readSession(
+  token: string,
+  { portal, site, issuer }: Issuer,
+  { claims: { gatehouse_provider: name, ...claims } }: TokenCaller,
+): Session {
   const { sid, aud, iat, exp } = claims
-  if (typeof sid !== 'string' || typeof aud !== 'string' || typeof provider !== 'string')
+  if (typeof sid !== 'string' || aud !== site.domain || typeof name !== 'string')
     throw new TypeError('not a session token')
-  const profile = fromClaims(provider, claims)
+  const profile = fromClaims(name, claims)
   Object.freeze(profile.claims)
-  return Object.freeze({
+  return {
+    ...NOTHING_FOUND,
     sid,
-    portal,
-    issuer: caller.issuer,
-    domain: aud,
+    portal: portal.name,
+    issuer,
+    site,
     profile: Object.freeze(profile),
     token,
-    issuedAt: Number(iat) * 1_000,
-    expiresAt: Number(exp) * 1_000,
-  })
+    iat: Number(iat),
+    exp: Number(exp),
+  }
 }

@@ -4,23 +4,27 @@ import t from 'tap'
 import { createConditionReader } from '../../src/check/condition.ts'
 import { type Decision, decide } from '../../src/check/decide.ts'
 import { encodeJson, encodeList, encodeText } from '../../src/check/encode.ts'
-import { anonymousHeaders, identityHeaders } from '../../src/check/headers.ts'
+import { anonymousHeaders, type Headers, identityHeaders } from '../../src/check/headers.ts'
 import { kindOf, type RequestKind } from '../../src/check/kind.ts'
 import { createHeaders, createUser, type HeadersConfig } from '../../src/config/headers.ts'
 import type { Portal } from '../../src/portal.ts'
 import { createSeldom } from '../../src/seldom.ts'
+import { NOTHING_FOUND } from '../../src/session/findings.ts'
 import type { Session } from '../../src/session/session.ts'
 
 const session = (claims: object = {}, provider = 'corp'): Session => ({
+  ...NOTHING_FOUND,
   sid: 'sid',
   portal: 'main',
   issuer: 'https://auth.example.com/portals/main',
-  domain: 'example.com',
+  site: { domain: 'example.com', authOrigin: 'https://auth.example.com', basePath: '' },
   profile: fromClaims(provider, { sub: 'ada', ...claims }),
   token: 'header.payload.signature',
-  issuedAt: 0,
-  expiresAt: 1,
+  iat: 0,
+  exp: 1,
 })
+const pairs = (headers: Headers) =>
+  Object.fromEntries(headers.flatMap((name, i) => (i % 2 === 0 ? [[name, headers[i + 1]]] : [])))
 const portal = (rest: Partial<Portal> = {}): Portal => ({
   name: 'main',
   title: 'main',
@@ -217,7 +221,7 @@ t.test('headers of presets and lists', async (t) => {
       'content-type': type,
       'content-length': length,
       ...identity
-    } = identityHeaders(portal({ headers, ...rest }), who)
+    } = pairs(identityHeaders(portal({ headers, ...rest }), who))
     t.same([cache, type, length], ['no-store', 'text/plain; charset=utf-8', '3'])
     return identity
   }
@@ -286,7 +290,7 @@ t.test('headers of presets and lists', async (t) => {
       }),
     )
     t.same(
-      Object.entries(nobody).filter(([, value]) => value === '').length,
+      Object.entries(pairs(nobody)).filter(([, value]) => value === '').length,
       10,
       'and all of them empty for a preflight',
     )
@@ -338,7 +342,49 @@ t.test('headers are made once per session, and anew for another portal', async (
   const ada = session()
   t.equal(identityHeaders(one, ada), identityHeaders(one, ada))
   t.equal(made, 1)
-  t.equal(identityHeaders(two, ada)['x-it'], '2', 'as after a reload')
+  t.equal(pairs(identityHeaders(two, ada))['x-it'], '2', 'as after a reload')
+})
+
+t.test('a portal and a condition are asked once of a session, and another one anew', async (t) => {
+  const asked: string[] = []
+  const says = (name: string, verdict: boolean) => () => {
+    asked.push(name)
+    return verdict
+  }
+  const [open, shut] = [true, false].map((verdict) =>
+    portal({ admits: says(`portal ${verdict}`, verdict) }),
+  ) as [Portal, Portal]
+  const [yes, no] = [says('yes', true), says('no', false)]
+  const ada = session()
+  const steps: [Portal, Condition | undefined, Decision, asks: string[]][] = [
+    [open, undefined, 'allow', ['portal true']],
+    [open, yes, 'allow', ['yes']],
+    [open, yes, 'allow', []],
+    [open, no, 'forbidden', ['no']],
+    [open, no, 'forbidden', []],
+    [open, undefined, 'allow', []],
+    [open, yes, 'allow', ['yes']],
+    [shut, yes, 'forbidden', ['portal false']],
+    [shut, undefined, 'forbidden', []],
+    [open, no, 'forbidden', ['portal true', 'no']],
+  ]
+  for (const [at, condition, decision, asks] of steps) {
+    t.equal(
+      decide(at, ada, condition, () => 'api'),
+      decision,
+    )
+    t.strictSame(asked.splice(0), asks)
+  }
+})
+
+t.test('what a portal or a condition throws is thrown again, never kept', async (t) => {
+  const fail = () => {
+    throw new Error('broken')
+  }
+  const ada = session()
+  for (const at of [portal({ admits: fail }), portal()])
+    for (const time of ['first', 'second'])
+      t.throws(() => decide(at, ada, fail, () => 'api'), /broken/, `the ${time} time`)
 })
 
 t.test('the log is told of the same thing once a minute', async (t) => {

@@ -31,9 +31,9 @@ t.test('a session is read from its cookie, again and again, as the same object',
   t.match(session, {
     portal: 'main',
     issuer: 'https://auth.example.com/portals/main',
-    domain: 'example.com',
-    issuedAt: clock.now(),
-    expiresAt: clock.now() + HOUR,
+    site: SITE,
+    iat: clock.now() / SECOND,
+    exp: (clock.now() + HOUR) / SECOND,
     profile: ADA,
   })
   t.match(session.sid, /^[\w-]{22}$/)
