@@ -76,6 +76,6 @@ if (!rows.every((row) => row.ok)) process.exitCode = 1
 function writeTable(table: string): void {
   const file = new URL('README.md', import.meta.url)
   const text = readFileSync(file, 'utf8')
-  const between = /(<!-- table -->\n)[\s\S]*(\n<!-- \/table -->)/
-  writeFileSync(file, text.replace(between, `$1${table}$2`))
+  const between = /(<!-- table -->\n)[\s\S]*(<!-- \/table -->)/
+  writeFileSync(file, text.replace(between, `$1${table}\n$2`))
 }

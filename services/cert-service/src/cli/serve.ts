@@ -51,21 +51,18 @@ export interface Serving {
  */
 export async function serve({ loaded, log, env = {}, load }: ServeOptions): Promise<Serving> {
   const config = loaded.value
-  const opened: (() => Promise<void> | void)[] = []
-  const closeAll = async () => {
-    for (const close of opened.splice(0).reverse()) await close()
-  }
+  const opened = new AsyncDisposableStack()
   try {
     const identity = { service: 'cert-service', version: VERSION }
     const metrics = createMetrics(identity)
     const telemetry = await startOpenTelemetry({ ...identity, env, metrics, log })
     const service = await openService(config, { clock: systemClock, log, metrics })
-    opened.push(() => service.close())
+    opened.defer(() => service.close())
 
     const source = await openOwnTls(config, service, log, (credentials) =>
       applyTls(app, credentials),
     )
-    opened.push(() => source?.close())
+    opened.defer(() => source?.close())
     const app = await buildApp(config, {
       service,
       log,
@@ -73,20 +70,20 @@ export async function serve({ loaded, log, env = {}, load }: ServeOptions): Prom
       traceRequests: telemetry?.traceRequests,
       ...(source && { tls: source.current() }),
     })
-    opened.push(() => app.close())
+    opened.defer(() => app.close())
 
     if (config.metrics.enabled) {
       const listener = await listenMetrics(metrics, config.metrics)
-      opened.push(() => listener.close())
+      opened.defer(() => listener.close())
     }
     if (config.server.plainHttp) {
       const plain = await buildPlainApp({ service, log })
-      opened.push(() => plain.close())
+      opened.defer(() => plain.close())
       await plain.listen(config.server.plainHttp)
     }
 
     const challenges = await listenForChallenges(config.issuers, service.challenges, systemClock)
-    opened.push(() => challenges.close())
+    opened.defer(() => challenges.close())
 
     const { reload, close } = watchConfig({
       loaded,
@@ -98,17 +95,20 @@ export async function serve({ loaded, log, env = {}, load }: ServeOptions): Prom
       readOnce: READ_ONCE,
       log,
     })
-    opened.push(close)
+    opened.defer(close)
 
     const { host, port } = config.server
-    const running = await runService({ app, host, port, log, onReload: reload, onClose: closeAll })
-    // Closed last, and not at all by a start that failed: that has nothing to send.
-    opened.unshift(() => telemetry?.close())
+    const onClose = async () => {
+      await opened.disposeAsync()
+      // Not after a start that failed, which has nothing to send.
+      await telemetry?.close()
+    }
+    const running = await runService({ app, host, port, log, onReload: reload, onClose })
     service.start()
     log.info({ url: running.url }, 'ready')
     return { url: running.url, service, close: running.close }
   } catch (error) {
-    await closeAll()
+    await opened.disposeAsync()
     throw error
   }
 }

@@ -40,10 +40,7 @@ export interface Serving {
  */
 export async function serve({ loaded, log, env = {}, load }: ServeOptions): Promise<Serving> {
   const config = loaded.value
-  const opened: (() => Promise<void> | void)[] = []
-  const closeAll = async () => {
-    for (const close of opened.splice(0).reverse()) await close()
-  }
+  const opened = new AsyncDisposableStack()
   try {
     const { host, port, basePath, tls } = config.server
     const identity = { service: 'forward-auth', version: VERSION }
@@ -63,9 +60,9 @@ export async function serve({ loaded, log, env = {}, load }: ServeOptions): Prom
         log,
         onChange: (fresh) => (app.server as Server).setSecureContext(tlsOptions(fresh, clientCa)),
       }))
-    opened.push(() => source?.close())
+    opened.defer(() => source?.close())
     const service = await openService(config, { clock: systemClock, log, metrics })
-    opened.push(() => service.close())
+    opened.defer(() => service.close())
     const app = await buildApp(basePath, {
       service,
       log,
@@ -74,11 +71,11 @@ export async function serve({ loaded, log, env = {}, load }: ServeOptions): Prom
       clientCa,
       ...(source && { tls: source.current() }),
     })
-    opened.push(() => app.close())
+    opened.defer(() => app.close())
 
     if (config.metrics.enabled) {
       const listener = await listenMetrics(metrics, config.metrics)
-      opened.push(() => listener.close())
+      opened.defer(() => listener.close())
     }
 
     const { reload, close } = watchConfig({
@@ -88,15 +85,18 @@ export async function serve({ loaded, log, env = {}, load }: ServeOptions): Prom
       readOnce: READ_ONCE,
       log,
     })
-    opened.push(close)
+    opened.defer(close)
 
-    const running = await runService({ app, host, port, log, onReload: reload, onClose: closeAll })
-    // Closed last, and not at all by a start that failed: that has nothing to send.
-    opened.unshift(() => telemetry?.close())
+    const onClose = async () => {
+      await opened.disposeAsync()
+      // Not after a start that failed, which has nothing to send.
+      await telemetry?.close()
+    }
+    const running = await runService({ app, host, port, log, onReload: reload, onClose })
     log.info({ url: running.url }, 'ready')
     return { url: running.url, service, close: running.close }
   } catch (error) {
-    await closeAll()
+    await opened.disposeAsync()
     throw error
   }
 }

@@ -23,6 +23,7 @@ export interface CheckRoute {
   readonly dialect: Dialect
   readonly path: string
   readonly summary: string
+  readonly description: string
 }
 
 type Params = { readonly portal: string; readonly policy?: string }
@@ -31,7 +32,7 @@ type CheckRequest = FastifyRequest<{ Params: Params }>
 type ServerRequest = IncomingMessage & { readonly method: string; readonly url: string }
 
 /** The check that proxies make before each request to an app, by whatever method. */
-export function checkRoute({ dialect, path, summary }: CheckRoute) {
+export function checkRoute({ dialect, path, summary, description }: CheckRoute) {
   return async (app: FastifyInstance, { service }: { service: Service }): Promise<void> => {
     // A proxy may send the body of its client along; nobody here reads it.
     app.removeAllContentTypeParsers()
@@ -56,13 +57,17 @@ export function checkRoute({ dialect, path, summary }: CheckRoute) {
         throw error
       }
     }
-    const schema = { summary, tags: ['check'], response: RESPONSES }
+    const schema = { summary, description, tags: ['check'], response: RESPONSES }
     app.route({ method: 'GET', url: path, exposeHeadRoute: false, schema, handler })
     app.route({ method: OTHER_METHODS, url: path, schema: { hide: true }, handler })
   }
 }
 
 const RESPONSES = {
+  200: {
+    description: 'Let the request pass, with the identity headers of this answer.',
+    type: 'null',
+  },
   302: { description: 'Send the person to `Location` to sign in.', type: 'null' },
   401: ProblemSchema,
   403: ProblemSchema,
