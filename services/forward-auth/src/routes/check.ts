@@ -37,7 +37,7 @@ export function checkRoute({ dialect, path, summary, description }: CheckRoute) 
     // A proxy may send the body of its client along; nobody here reads it.
     app.removeAllContentTypeParsers()
     app.addContentTypeParser('*', (_request, _payload, done) => done(null))
-    const { status } = dialect
+    const { status, redirects } = dialect
     if (status)
       app.addHook('onSend', (_request, reply, _payload, done) => {
         reply.code(status(reply.statusCode))
@@ -57,7 +57,8 @@ export function checkRoute({ dialect, path, summary, description }: CheckRoute) 
         throw error
       }
     }
-    const schema = { summary, description, tags: ['check'], response: RESPONSES }
+    const response = redirects ? { ...RESPONSES, 302: TO_SIGN_IN } : RESPONSES
+    const schema = { summary, description, tags: ['check'], response }
     app.route({ method: 'GET', url: path, exposeHeadRoute: false, schema, handler })
     app.route({ method: OTHER_METHODS, url: path, schema: { hide: true }, handler })
   }
@@ -68,10 +69,10 @@ const RESPONSES = {
     description: 'Let the request pass, with the identity headers of this answer.',
     type: 'null',
   },
-  302: { description: 'Send the person to `Location` to sign in.', type: 'null' },
   401: ProblemSchema,
   403: ProblemSchema,
 }
+const TO_SIGN_IN = { description: 'Send the person to `Location` to sign in.', type: 'null' }
 
 /** Faults of a check are those of a proxy's configuration, which its operator finds in the log. */
 function tellOperator(service: Service, { code, message }: FwaError, request: CheckRequest): void {
