@@ -1,5 +1,6 @@
 import { type Host, parseHostPort } from '@gatehouse/net'
 import type { Site } from './portal.ts'
+import { remember } from './remember.ts'
 
 const MAX_KNOWN = 1_000
 const MAX_LENGTH = 260
@@ -27,10 +28,7 @@ export function createSites(all: readonly Site[]): Sites {
       const place = known.get(hostHeader)
       if (place || hostHeader.length > MAX_LENGTH) return place
       const found = locate(all, hostHeader)
-      if (!found) return undefined
-      // A full one begins anew: one that ranks what it holds costs every check more.
-      if (known.size >= MAX_KNOWN) known.clear()
-      known.set(hostHeader, found)
+      if (found) remember(known, MAX_KNOWN, hostHeader, found)
       return found
     },
   }

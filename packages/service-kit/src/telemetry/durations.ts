@@ -2,14 +2,14 @@ import type { Metric, Registry } from 'prom-client'
 
 const NAME = 'http_request_duration_seconds'
 const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
-const KNOWN_METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
-export const METHODS: ReadonlySet<string> = new Set(KNOWN_METHODS)
+export const METHODS: ReadonlySet<string> = new Set(
+  'GET HEAD POST PUT PATCH DELETE OPTIONS'.split(' '),
+)
 
 interface Series {
-  readonly method: string
   /** Such as 2, of 2xx. */
   readonly statusClass: number
-  readonly labels: Readonly<Record<string, string>>
+  readonly labels: Readonly<Record<'method' | 'route' | 'status', string>>
   /** One count per bucket, then the count of all. */
   readonly counts: Float64Array
   sum: number
@@ -35,9 +35,8 @@ export function createDurations(registry: Registry) {
   function seriesOf(method: string, route: string, statusClass: number): Series {
     const seen = routes.get(route) ?? []
     for (const each of seen)
-      if (each.method === method && each.statusClass === statusClass) return each
+      if (each.labels.method === method && each.statusClass === statusClass) return each
     const made = {
-      method,
       statusClass,
       labels: { method, route, status: `${statusClass}xx` },
       counts: new Float64Array(BUCKETS.length + 1),

@@ -1,6 +1,7 @@
 import { type Condition, createConditions, ProfileError } from '@gatehouse/profile'
 import { FwaError } from '../errors.ts'
 import type { Portal } from '../portal.ts'
+import { remember } from '../remember.ts'
 
 const MAX_KNOWN = 200
 
@@ -27,9 +28,7 @@ export function createConditionReader(portal: Portal): ConditionReader {
       throw new ProfileError('PROFILE_CONDITION_TWICE', 'the query holds more than one condition')
     const [name = '', value = ''] = given ?? []
     const condition = name === 'policy' ? policyOf(portal, value) : compile(name, value)
-    // A full one begins anew: one that ranks what it holds costs every check more.
-    if (known.size >= MAX_KNOWN) known.clear()
-    known.set(query, condition)
+    remember(known, MAX_KNOWN, query, condition)
     return condition
   }
 
