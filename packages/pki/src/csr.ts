@@ -1,4 +1,4 @@
-import { createPublicKey, hash } from 'node:crypto'
+import { constants, createPublicKey, hash, type KeyObject, verify } from 'node:crypto'
 import type { Pkcs10CertificateRequest } from '@peculiar/x509'
 import { children, readAll } from './der.ts'
 import { PkiError } from './errors.ts'
@@ -25,6 +25,13 @@ const UNCOMPRESSED_BYTES: Partial<Record<KeyType, number>> = { p256: 91, p384: 1
 const EXTENSION_REQUEST = '1.2.840.113549.1.9.14'
 const SUBJECT_ALT_NAME = '2.5.29.17'
 
+/** As the Web Cryptography API names it; Ed25519 has no hash, and only RSA-PSS a salt. */
+interface SignatureAlgorithm {
+  readonly name: string
+  readonly hash?: { readonly name: string }
+  readonly saltLength?: number
+}
+
 /**
  * Reads a PKCS#10 request, in PEM or DER, and verifies that its own key signed it. Of the
  * extensions only the names count. The library behind it is loaded with the first call.
@@ -34,18 +41,19 @@ const SUBJECT_ALT_NAME = '2.5.29.17'
 export async function parseCsr(input: string | Uint8Array): Promise<CertificateRequest> {
   await import('reflect-metadata')
   const { Pkcs10CertificateRequest } = await import('@peculiar/x509')
-  const { der, csr, names, key } = orInvalid(() => {
+  const { der, csr, names, key, signed } = orInvalid(() => {
     const der = derOf(input)
     const csr = new Pkcs10CertificateRequest(der)
     const spki = Buffer.from(csr.publicKey.rawData)
     const key = createPublicKey({ key: spki, type: 'spki', format: 'der' })
-    return { der, csr, names: namesOf(csr), key }
+    const signed = children(readAll(der)[0])[0]?.raw ?? fail('it is empty')
+    return { der, csr, names: namesOf(csr), key, signed }
   })
   const keyType = keyTypeOf(key)
   const spki = key.export({ type: 'spki', format: 'der' })
   if (spki.length < (UNCOMPRESSED_BYTES[keyType] ?? 0))
     throw new PkiError('PKI_KEY_WEAK', 'the public key is a compressed point')
-  if (!(await isSigned(csr)))
+  if (!isSigned(signed, csr, key))
     throw new PkiError('PKI_CSR_SIGNATURE', 'the signature is not by the key in the request')
   return { der, spki, spkiSha256: hash('sha256', spki), keyType, names }
 }
@@ -82,9 +90,13 @@ function nameOrNone(text: string): Name | [] {
   }
 }
 
-async function isSigned(csr: Pkcs10CertificateRequest): Promise<boolean> {
+/** By OpenSSL over the bytes that came: the library's own check takes signatures that are no DER. */
+function isSigned(signed: Buffer, csr: Pkcs10CertificateRequest, key: KeyObject): boolean {
   try {
-    return await csr.verify()
+    const { name, hash, saltLength } = csr.signatureAlgorithm as SignatureAlgorithm
+    const padding = name === 'RSA-PSS' ? constants.RSA_PKCS1_PSS_PADDING : undefined
+    const signature = Buffer.from(csr.signature)
+    return verify(hash?.name, signed, { key, padding, saltLength }, signature)
   } catch {
     return false
   }

@@ -128,21 +128,31 @@ t.test('names and forms', async (t) => {
   ]
   for (const [what, request_, expected] of table)
     t.strictSame(await names(request(request_)), expected, what)
+})
 
-  const keys = await x509.cryptoProvider
-    .get()
-    .subtle.generateKey({ name: 'ECDSA', namedCurve: 'P-384' }, true, ['sign', 'verify'])
-  const other = await x509.Pkcs10CertificateRequestGenerator.create({
-    name: 'CN=c.example,O=Example',
-    keys,
-    signingAlgorithm: { name: 'ECDSA', hash: 'SHA-384' },
-    extensions: [new x509.SubjectAlternativeNameExtension([{ type: 'dns', value: 'd.example' }])],
-  })
-  t.strictSame(
-    await names(other.toString('pem')),
-    ['d.example', 'c.example'],
-    'a request that another library made',
-  )
+t.test('requests that another library made', async (t) => {
+  const hash = 'SHA-384'
+  const rsa = { modulusLength: 2048, publicExponent: Buffer.of(1, 0, 1), hash }
+  const algorithms: object[] = [
+    { name: 'ECDSA', namedCurve: 'P-384', hash },
+    { name: 'RSASSA-PKCS1-v1_5', ...rsa },
+    { name: 'RSA-PSS', ...rsa, saltLength: 48 },
+  ]
+  for (const algorithm of algorithms) {
+    const { subtle } = x509.cryptoProvider.get()
+    const csr = await x509.Pkcs10CertificateRequestGenerator.create({
+      name: 'CN=c.example,O=Example',
+      keys: await subtle.generateKey(algorithm as EcKeyGenParams, true, ['sign', 'verify']),
+      signingAlgorithm: algorithm as EcdsaParams,
+      extensions: [new x509.SubjectAlternativeNameExtension([{ type: 'dns', value: 'd.example' }])],
+    })
+    const { names } = await parseCsr(csr.toString('pem'))
+    t.strictSame(
+      names.map(({ text }) => text),
+      ['d.example', 'c.example'],
+      JSON.stringify(algorithm),
+    )
+  }
 })
 
 t.test('refused', async (t) => {
@@ -154,6 +164,10 @@ t.test('refused', async (t) => {
     Buffer.of(2 + ((point.at(-1) ?? 0) & 1)),
     point.subarray(0, 32),
   ])
+  // What r and s say stays as it is; only the sequence around them says that it ends too soon.
+  const withShortSignature = Buffer.from(good)
+  const [, , { content } = {}] = readAll(readAll(withShortSignature)[0]?.content ?? good)
+  content?.writeUInt8(37, 2)
   const names = (...names: Der[]) => request({ attributes: [requested(san(...names))] })
   const table: [what: string, input: string | Uint8Array, code: string][] = [
     ['nothing', '', 'PKI_CSR_INVALID'],
@@ -186,6 +200,7 @@ t.test('refused', async (t) => {
       'PKI_CSR_INVALID',
     ],
     ['signed by another key', request({ signer: generateP256().privateKey }), 'PKI_CSR_SIGNATURE'],
+    ['a signature of which the length is wrong', withShortSignature, 'PKI_CSR_SIGNATURE'],
     ['the key of somebody else', request({ spki: generateP256().spki }), 'PKI_CSR_SIGNATURE'],
     ['RSA of 1024 bits', request({ key: rsa({ modulusLength: 1024 }) }), 'PKI_KEY_WEAK'],
     ['RSA with exponent 3', request({ key: rsa({ publicExponent: 3 }) }), 'PKI_KEY_WEAK'],
