@@ -1,5 +1,12 @@
 import assert from 'node:assert/strict'
-import { createPublicKey, generateKeyPairSync, type KeyObject, sign, verify } from 'node:crypto'
+import {
+  createPublicKey,
+  generateKeyPairSync,
+  type KeyObject,
+  sign,
+  verify,
+  type webcrypto,
+} from 'node:crypto'
 import fc from 'fast-check'
 import t from 'tap'
 import {
@@ -142,8 +149,11 @@ t.test('requests that another library made', async (t) => {
     const { subtle } = x509.cryptoProvider.get()
     const csr = await x509.Pkcs10CertificateRequestGenerator.create({
       name: 'CN=c.example,O=Example',
-      keys: await subtle.generateKey(algorithm as EcKeyGenParams, true, ['sign', 'verify']),
-      signingAlgorithm: algorithm as EcdsaParams,
+      keys: await subtle.generateKey(algorithm as webcrypto.EcKeyGenParams, true, [
+        'sign',
+        'verify',
+      ]),
+      signingAlgorithm: algorithm as webcrypto.EcdsaParams,
       extensions: [new x509.SubjectAlternativeNameExtension([{ type: 'dns', value: 'd.example' }])],
     })
     const { names } = await parseCsr(csr.toString('pem'))

@@ -220,6 +220,7 @@ t.test('conditions that are refused', async (t) => {
     ['"a" && true', 1, /bool/],
     ['Group("a\0b")', 9, /control character/],
     ['Group("a")\u0085', 11, /control character/],
+    ['Group(`a\ud800`)', 9, /lone surrogate/],
     [`${'('.repeat(40)}true${')'.repeat(40)}`, 33, /too many parts or levels/],
     [`${'!'.repeat(400)}true`, 101, /too many parts or levels/],
     [`claims${'.a'.repeat(40)}`, 69, /too many parts or levels/],

@@ -19,8 +19,9 @@ export function parseCondition(source: string): ParseResult {
       'PROFILE_CONDITION_TOO_LONG',
       `the condition has ${source.length} characters, more than ${MAX_LENGTH}`,
     )
-  const unprintable = source.search(/[^\P{Cc}\t\r\n]/u)
-  if (unprintable >= 0) throw invalid('unexpected control character', unprintable + 1)
+  const unprintable = source.search(/[^\P{Cc}\t\r\n]|\p{Cs}/u)
+  if (unprintable >= 0)
+    throw invalid('unexpected control character or lone surrogate', unprintable + 1)
 
   const text = toCel(source)
   const expression = parse(text)
