@@ -2,6 +2,7 @@ import { systemClock } from '@gatehouse/service-kit'
 import type { IssuerConfig } from '../config/issuers.ts'
 import { CertError } from '../errors.ts'
 import { openAcmeServer } from '../issuers/acme/server.ts'
+import { openLedger } from '../limits/ledger.ts'
 import { openKeyring } from '../sealing/keyring.ts'
 import { openStore, requireStore } from '../store/open.ts'
 
@@ -28,7 +29,9 @@ export async function rollover({
   const store = await openStore({ folder })
   try {
     const keyring = await openKeyring({ folder, masterKeyFile, store })
-    const server = await openAcmeServer(config, { store, keyring, clock: systemClock })
+    const now = () => systemClock.now()
+    const limits = await openLedger({ issuers, store, now, log: console })
+    const server = await openAcmeServer(config, { store, keyring, clock: systemClock, limits })
     await server.account.rollover().finally(server.close)
   } finally {
     await store.close()

@@ -21,6 +21,8 @@ export const LimitsSchema = Type.Object(
     ),
     names: LimitSchema('Certificates for exactly the same names.'),
     failures: LimitSchema('Failed proofs per name.'),
+    failuresInARow: LimitSchema('Failed proofs per name since the last certificate for it.'),
+    accounts: LimitSchema('Accounts registered from the address of this host.'),
     renewalsExempt: Type.Optional(
       Type.Boolean({
         description: '`orders` and `domain` are not for names that already had a certificate.',

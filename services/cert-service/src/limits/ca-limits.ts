@@ -15,6 +15,10 @@ export interface CaLimits {
   readonly names?: Limit | undefined
   /** Proofs of a name that failed. */
   readonly failures?: Limit | undefined
+  /** Proofs of a name that failed with none between them that did not. */
+  readonly failuresInARow?: Limit | undefined
+  /** Accounts registered from one address. */
+  readonly accounts?: Limit | undefined
   /** Whether `orders` and `domain` are not for names that already had a certificate. */
   readonly renewalsExempt?: boolean | undefined
 }
@@ -26,6 +30,9 @@ const PUBLISHED: Readonly<Record<string, CaLimits>> = {
     domain: { count: 50, per: 7 * DAY },
     names: { count: 5, per: 7 * DAY },
     failures: { count: 5, per: HOUR },
+    // Who uses these up is paused until a person goes to a page of the CA.
+    failuresInARow: { count: 1_152, per: 1_152 * DAY },
+    accounts: { count: 10, per: 3 * HOUR },
     renewalsExempt: true,
   },
   [directoryOf('letsencrypt-staging')]: {

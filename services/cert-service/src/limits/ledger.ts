@@ -1,7 +1,7 @@
 import { directoryOf, type IssuerConfig } from '../config/issuers.ts'
 import { CertError } from '../errors.ts'
 import { toTime } from '../issuance/answer.ts'
-import type { IssuanceLimits, LimitedOrder } from '../issuers/acme/limits.ts'
+import type { IssuanceLimits, LimitedAccount, LimitedOrder } from '../issuers/acme/limits.ts'
 import type { Store } from '../store/store.ts'
 import { emptyAt, freeAt, left, take } from './bucket.ts'
 import { type CaLimits, caLimitsOf } from './ca-limits.ts'
@@ -47,14 +47,36 @@ export async function openLedger({ issuers, store, now, log }: LedgerDeps): Prom
   function admit(order: LimitedOrder): void {
     reservations.end(order)
     const counted = budgetsOf(order)
-    const [worst] = counted
-      .filter((budget) => budget.left === 0)
-      .toSorted((a, b) => Number(b.freeAt) - Number(a.freeAt))
-    if (worst) throw usedUp(order, worst, now())
+    refuseUsedUp(order, counted)
+    reserve(order, counted)
+  }
+
+  /** Its certificate, and its failures, are still to come. */
+  function resumed(order: LimitedOrder): void {
+    reserve(order, isExempt(order) ? [] : quotasFor('domain', order))
+  }
+
+  function reserve(order: LimitedOrder, quotas: readonly Quota[]): void {
+    const isReserved = ({ kind }: Quota) => kind === 'orders' || kind === 'domain'
     reservations.start(
       order,
-      counted.filter(({ kind }) => kind === 'orders' || kind === 'domain').map(({ key }) => key),
+      quotas.filter(isReserved).map(({ key }) => key),
     )
+  }
+
+  function admitAccount(account: LimitedAccount): void {
+    refuseUsedUp(account, quotasFor('accounts', toOrder(account)).map(budgetOf))
+  }
+
+  function registered(account: LimitedAccount): void {
+    save(quotasFor('accounts', toOrder(account)).map(taken))
+  }
+
+  function refuseUsedUp(of: LimitedAccount, budgets: readonly Budget[]): void {
+    const [worst] = budgets
+      .filter((budget) => budget.left === 0)
+      .toSorted((a, b) => Number(b.freeAt) - Number(a.freeAt))
+    if (worst) throw usedUp(of, worst, now())
   }
 
   function budgets(issuer: string, names: readonly string[]): readonly Budget[] {
@@ -63,9 +85,8 @@ export async function openLedger({ issuers, store, now, log }: LedgerDeps): Prom
 
   function budgetsOf(order: LimitedOrder): readonly Budget[] {
     if (order.renewal) return []
-    const kinds: Quota['kind'][] = isExempt(order)
-      ? ['names', 'failures']
-      : ['orders', 'domain', 'names', 'failures']
+    const kinds: Quota['kind'][] = ['names', 'failures', 'failuresInARow']
+    if (!isExempt(order)) kinds.unshift('orders', 'domain')
     return kinds.flatMap((kind) => quotasFor(kind, order)).map(budgetOf)
   }
 
@@ -89,14 +110,19 @@ export async function openLedger({ issuers, store, now, log }: LedgerDeps): Prom
   function failed(order: LimitedOrder, names: readonly string[]): void {
     reservations.end(order)
     // A name and its wildcard are two proofs of one bucket.
-    for (const name of names) save(quotasFor('failures', { ...order, names: [name] }).map(taken))
+    for (const name of names) {
+      const of = { ...order, names: [name] }
+      save([...quotasFor('failures', of), ...quotasFor('failuresInARow', of)].map(taken))
+    }
   }
 
   /** CAs count renewals as well where they let them pass: what is no renewal meets them. */
   function issued(order: LimitedOrder): void {
     reservations.end(order)
     const domains = isExempt(order) ? [] : quotasFor('domain', order)
+    const ended = quotasFor('failuresInARow', order).filter(({ key }) => rows.has(key))
     save([
+      ...ended.map(({ key }) => [key, 0] as const),
       ...[...domains, ...quotasFor('names', order)].map(taken),
       ...(ofIssuer(order).renewalsExempt ? [[issuedKey(order), now() + KNOWN_MS] as const] : []),
     ])
@@ -148,10 +174,12 @@ export async function openLedger({ issuers, store, now, log }: LedgerDeps): Prom
     await store.pruneUsage(now())
   }
 
-  return { admit, ordered, failed, issued, budgets, prune }
+  return { admitAccount, registered, admit, resumed, ordered, failed, issued, budgets, prune }
 }
 
-function usedUp({ issuer }: LimitedOrder, { kind, subject, limit, freeAt }: Budget, now: number) {
+const toOrder = (account: LimitedAccount) => ({ ...account, names: [], renewal: false })
+
+function usedUp({ issuer }: LimitedAccount, { kind, subject, limit, freeAt }: Budget, now: number) {
   const at = Number(freeAt)
   const what = `${limit.count} ${WHAT[kind]} in ${spanOf(limit.per)} for ${subject}`
   const detail = `the limit of ${issuer} is used up: ${what}; none is left until ${toTime(at)}`
@@ -163,6 +191,8 @@ const WHAT: Readonly<Record<Quota['kind'], string>> = {
   domain: 'certificates',
   names: 'certificates',
   failures: 'failed proofs',
+  failuresInARow: 'failed proofs in a row',
+  accounts: 'new accounts',
 }
 
 /** A time span as the configuration writes it. */

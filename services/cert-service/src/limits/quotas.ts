@@ -6,7 +6,7 @@ import type { RegisteredDomain } from './registered-domain.ts'
 
 /** One of the limits that an order counts against. */
 export interface Quota {
-  readonly kind: 'orders' | 'domain' | 'names' | 'failures'
+  readonly kind: 'orders' | 'domain' | 'names' | 'failures' | 'failuresInARow' | 'accounts'
   /** Whose bucket it is. */
   readonly key: string
   /** What it is for, in plain words. */
@@ -49,6 +49,7 @@ function subjectsOf(
   registeredDomain: RegisteredDomain,
 ): readonly { id: string; subject: string }[] {
   if (kind === 'orders') return [{ id: '', subject: 'the account' }]
+  if (kind === 'accounts') return [{ id: '', subject: 'the address of this host' }]
   if (kind === 'names') return [{ id: setOf(names), subject: 'exactly these names' }]
   // A wildcard is proven by the name that it is of.
   const of = kind === 'domain' ? registeredDomain : (name: string) => name.replace(/^\*\./, '')

@@ -22,7 +22,7 @@ const ProofSchema = Type.Object({
 })
 
 const BudgetSchema = Type.Object({
-  limit: Type.Enum(['orders', 'domain', 'names', 'failures']),
+  limit: Type.Enum(['orders', 'domain', 'names', 'failures', 'failuresInARow', 'accounts']),
   subject: Type.String({ description: 'What it is counted for.' }),
   left: Type.Integer(),
   count: Type.Integer({ description: 'How many there are in all.' }),

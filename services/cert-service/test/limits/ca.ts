@@ -5,7 +5,9 @@ import { loadRegisteredDomain } from '../../src/limits/registered-domain.ts'
 
 const registeredDomain = await loadRegisteredDomain()
 
-export type AllLimits = { readonly [K in keyof CaLimits]-?: NonNullable<CaLimits[K]> }
+export type AllLimits = {
+  readonly [K in Exclude<keyof CaLimits, 'accounts'>]-?: NonNullable<CaLimits[K]>
+}
 
 /** The limits as a CA keeps them: tokens that trickle back, checked at the order, spent as it goes on. */
 export function createLimitedCa(limits: AllLimits, now: () => number) {
@@ -30,6 +32,7 @@ export function createLimitedCa(limits: AllLimits, now: () => number) {
   const domainsOf = (names: readonly string[]) =>
     new Set(names.map((name) => `domain ${registeredDomain(name)}`))
   const hostOf = (name: string) => `failures ${name.replace('*.', '')}`
+  const inARowOf = (name: string) => `in a row ${hostOf(name)}`
   const isRenewal = (names: readonly string[], ari: boolean) => ari || issuedSets.has(setOf(names))
 
   return {
@@ -43,6 +46,7 @@ export function createLimitedCa(limits: AllLimits, now: () => number) {
         (exempt || has(domainsOf(names), limits.domain)) &&
         has([setOf(names)], limits.names) &&
         has(names.map(hostOf), limits.failures) &&
+        has(names.map(inARowOf), limits.failuresInARow) &&
         (exempt || spend('orders', limits.orders))
       )
     },
@@ -53,10 +57,14 @@ export function createLimitedCa(limits: AllLimits, now: () => number) {
         : [...domainsOf(names)].every((key) => spend(key, limits.domain))
       spend(setOf(names), limits.names)
       issuedSets.add(setOf(names))
+      for (const name of names) tokens.delete(inARowOf(name))
       return spent
     },
     fail(names: readonly string[]): void {
-      for (const name of names) spend(hostOf(name), limits.failures)
+      for (const name of names) {
+        spend(hostOf(name), limits.failures)
+        spend(inARowOf(name), limits.failuresInARow)
+      }
     },
   }
 }

@@ -119,11 +119,20 @@ const refused = [
     detail: '5 failed proofs in 1h for a.test',
     retryAfter: 720,
   },
+  {
+    limit: 'failures in a row',
+    names: () => ['*.a.test'],
+    after: (ledger: Ledger, order: LimitedOrder) => ledger.failed(order, order.names),
+    limits: { failures: undefined },
+    count: 1152,
+    detail: '1152 failed proofs in a row in 1152d for a.test',
+    retryAfter: DAY / 1000,
+  },
 ] as const
 
-for (const { limit, names, after, count, detail, retryAfter } of refused)
+for (const { limit, names, after, count, detail, retryAfter, ...rest } of refused)
   t.test(`refuses before the CA would: ${limit}`, async (t) => {
-    const { ledger, clock } = await open(t)
+    const { ledger, clock } = await open(t, 'limits' in rest ? rest.limits : {})
     for (let n = 0; n < count; n += 1) {
       const order = orderOf(names(n))
       ledger.admit(order)
@@ -140,6 +149,43 @@ for (const { limit, names, after, count, detail, retryAfter } of refused)
     clock.at += 1000
     t.doesNotThrow(() => ledger.admit(orderOf(names(count))))
   })
+
+t.test('a certificate ends a row of failures, and no others', async (t) => {
+  const inARow = { count: 2, per: 2 * DAY }
+  const { ledger } = await open(t, { failures: undefined, failuresInARow: inARow })
+  const order = orderOf(['a.test', 'b.test'])
+  for (const name of ['a.test', 'c.test']) ledger.failed(order, [name])
+  issue(ledger, order)
+  for (const name of ['a.test', 'c.test']) ledger.failed(order, [name])
+  const leftOf = (name: string) =>
+    ledger.budgets('acme', [name]).find(({ kind }) => kind === 'failuresInARow')?.left
+  t.strictSame(['a.test', 'b.test', 'c.test'].map(leftOf), [1, 2, 0])
+})
+
+t.test('accounts', async (t) => {
+  const { ledger, clock } = await open(t)
+  const account = { issuer: 'acme', directory: DIRECTORY }
+  for (let n = 0; n < 10; n += 1) {
+    ledger.admitAccount(account)
+    ledger.registered(account)
+  }
+  const refusal = () => catchRefusal(() => ledger.admitAccount(account))
+  t.match(refusal().message, '10 new accounts in 3h for the address of this host')
+  t.equal(refusal().retryAfter, (3 * HOUR) / 10 / 1000)
+  t.doesNotThrow(() => ledger.admitAccount({ ...account, directory: 'https://other.test/' }))
+  t.doesNotThrow(() => ledger.admit(orderOf(['a.test'])), 'orders are of accounts that are there')
+  clock.at += (3 * HOUR) / 10
+  t.doesNotThrow(() => ledger.admitAccount(account))
+})
+
+t.test('an order from before a restart keeps its share of the domain', async (t) => {
+  const { ledger } = await open(t, { domain: { count: 1, per: DAY }, orders: undefined })
+  const order = orderOf(['a.example.test'])
+  ledger.resumed(order)
+  t.equal(refusalOf(ledger, orderOf(['b.example.test'])).retryAfter, HOUR / 1000)
+  ledger.failed(order, [])
+  t.doesNotThrow(() => ledger.admit(orderOf(['b.example.test'])))
+})
 
 t.test('renewals', async (t) => {
   await t.test('ARI renewals are exempt from all', async (t) => {
@@ -165,10 +211,11 @@ t.test('renewals', async (t) => {
       [
         ['names', 4],
         ['failures', 5],
+        ['failuresInARow', 1152],
       ],
     )
     clock.at += 91 * DAY
-    t.equal(ledger.budgets('acme', ['app1.example.test']).length, 4, 'nobody knows for certain')
+    t.equal(ledger.budgets('acme', ['app1.example.test']).length, 5, 'nobody knows for certain')
   })
 
   await t.test('but not where the CA does not exempt them', async (t) => {
@@ -255,6 +302,7 @@ t.test('whatever it admits, the CA takes', async (t) => {
     domain: { count: 2, per: 11 * HOUR },
     names: { count: 3, per: 13 * HOUR },
     failures: { count: 2, per: HOUR },
+    failuresInARow: { count: 3, per: 90 * HOUR },
     renewalsExempt: true,
   }
   await fc.assert(
@@ -326,8 +374,12 @@ function issue(ledger: Ledger, order: LimitedOrder): void {
 }
 
 function refusalOf(ledger: Ledger, order: LimitedOrder): CertError {
+  return catchRefusal(() => ledger.admit(order))
+}
+
+function catchRefusal(admit: () => void): CertError {
   try {
-    ledger.admit(order)
+    admit()
   } catch (error) {
     if (error instanceof CertError) return error
     throw error

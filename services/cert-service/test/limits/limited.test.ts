@@ -46,6 +46,24 @@ t.test('nothing is ordered that the CA would refuse, and what is over is told', 
   t.equal(ca.count('newOrder'), 3)
 })
 
+t.test('no account is registered that the CA would refuse', async (t) => {
+  const issuerOptions = { limits: { accounts: { count: 1, per: '2h' } } }
+  const { ca, clock, running } = await startAcme(t, {}, { issuerOptions })
+  t.equal((await post(running, 'a.example.com')).status, 200)
+  ca.answer('newOrder', {
+    status: 400,
+    body: { type: 'urn:ietf:params:acme:error:accountDoesNotExist', detail: 'who?' },
+  })
+  const refused = await post(running, 'b.example.com')
+  t.match(refused, { status: 429, body: { code: 'CERT_RATE_LIMITED' } })
+  t.match(refused.body.detail, '1 new accounts in 2h for the address of this host')
+  t.equal(ca.count('newAccount'), 1)
+
+  await clock.advance(2 * HOUR)
+  t.equal((await post(running, 'b.example.com')).status, 200)
+  t.equal(ca.count('newAccount'), 2)
+})
+
 t.test('issuers of one CA have one ledger', async (t) => {
   const named = (name: string, names: string[], limits: object) => ({
     name,

@@ -5,10 +5,11 @@ import type { IssuerConfig } from '../../config/issuers.ts'
 import { CertError } from '../../errors.ts'
 import type { Keyring } from '../../sealing/keyring.ts'
 import type { AccountRecord, Store } from '../../store/store.ts'
+import type { IssuanceLimits } from './limits.ts'
 
 /** The account at one CA: its key is kept before the CA hears of it. */
 export interface Account {
-  /** Registers it first where that is yet to be done. @throws AcmeError; CertError `CERT_TERMS_NOT_AGREED` */
+  /** Registers it first where that is yet to be done. @throws AcmeError; CertError `CERT_TERMS_NOT_AGREED`, `CERT_RATE_LIMITED` */
   get(signal?: AbortSignal): Promise<Signer>
   /** To be called when the CA says that it does not know the account: it is registered again. */
   renounce(): Promise<void>
@@ -21,16 +22,18 @@ interface Signer {
   readonly key: KeyObject
 }
 
-interface AccountOptions extends Pick<IssuerConfig, 'email' | 'agreeToTerms' | 'externalAccount'> {
+interface AccountOptions
+  extends Pick<IssuerConfig, 'name' | 'email' | 'agreeToTerms' | 'externalAccount'> {
   /** URL. */
   readonly directory: string
   readonly transport: Transport
   readonly store: Pick<Store, 'findAccount' | 'saveAccount'>
   readonly keyring: Keyring
+  readonly limits: Pick<IssuanceLimits, 'admitAccount' | 'registered'>
 }
 
 export function createAccount(options: AccountOptions): Account {
-  const { directory, transport, store, keyring, email, externalAccount } = options
+  const { name, directory, transport, store, keyring, limits, email, externalAccount } = options
   const context = Buffer.from(directory)
   const contact = email ?? null
   let opened: Promise<Signer> | undefined
@@ -67,7 +70,10 @@ export function createAccount(options: AccountOptions): Account {
       termsOfServiceAgreed: options.agreeToTerms,
       ...(externalAccount && { externalAccount }),
     }
+    const limited = { issuer: name, directory }
+    limits.admitAccount(limited)
     const { url } = await transport.send(newAccount(key, request), { key }, signal)
+    limits.registered(limited)
     await store.saveAccount({ ...record, url, contact })
     return url
   }

@@ -8,10 +8,19 @@ export interface LimitedOrder {
   readonly renewal: boolean
 }
 
+/** An account that is to be registered. */
+export type LimitedAccount = Pick<LimitedOrder, 'issuer' | 'directory'>
+
 /** What is known of the limits of the CAs, so that no order runs into them. */
 export interface IssuanceLimits {
+  /** Called before an account is registered. @throws CertError with `retryAfter` */
+  admitAccount(account: LimitedAccount): void
+  /** It was registered. */
+  registered(account: LimitedAccount): void
   /** Called before an order is placed. @throws CertError with `retryAfter` */
   admit(order: LimitedOrder): void
+  /** It was placed before this process was started. */
+  resumed(order: LimitedOrder): void
   /** It was placed. */
   ordered(order: LimitedOrder): void
   /** The CA saw no proof for these of its names. */

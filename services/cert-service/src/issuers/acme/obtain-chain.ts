@@ -45,7 +45,9 @@ export async function obtainChain(
   const names = request.names.map(({ text }) => text)
   io.report('waiting for its turn')
   return server.inTurn(names.toSorted().join(), async () => {
-    const state = (io.kept as OrderState | undefined) ?? (await open())
+    const kept = io.kept as OrderState | undefined
+    if (kept && kept.step !== 'created') deps.limits.resumed(limitedOf(kept))
+    const state = kept ?? (await open())
     const end = await run(state)
     if (end.step === 'failed' && end.error.code === 'ACME_ACCOUNT_DOES_NOT_EXIST') {
       await server.account.renounce()

@@ -6,6 +6,7 @@ import type { Keyring } from '../../sealing/keyring.ts'
 import type { Store } from '../../store/store.ts'
 import { VERSION } from '../../version.ts'
 import { type Account, createAccount } from './account.ts'
+import type { IssuanceLimits } from './limits.ts'
 
 /** One CA, shared by all issuers with its directory. */
 export interface AcmeServer {
@@ -27,18 +28,19 @@ export interface AcmeServerDeps {
   readonly store: Store
   readonly keyring: Keyring
   readonly clock: Clock
+  readonly limits: IssuanceLimits
 }
 
 export async function openAcmeServer(
   config: IssuerConfig,
-  { store, keyring, clock }: AcmeServerDeps,
+  { store, keyring, clock, limits }: AcmeServerDeps,
 ): Promise<AcmeServer> {
   const directory = directoryOf(config.directory)
   const ca = config.caFile === undefined ? {} : { ca: await readFile(config.caFile, 'utf8') }
   const { fetch, isReachable } = watch(createFetch(ca))
   const userAgent = `gatehouse-cert-service/${VERSION}`
   const transport = createTransport({ directoryUrl: new URL(directory), fetch, clock, userAgent })
-  const account = createAccount({ ...config, directory, transport, store, keyring })
+  const account = createAccount({ ...config, directory, transport, store, keyring, limits })
   const last = new Map<string, Promise<unknown>>()
 
   async function inTurn<T>(names: string, run: () => Promise<T>): Promise<T> {
