@@ -133,6 +133,13 @@ t.test('what is left of the limits', async (t) => {
       per: '1h',
       freeAt: '2030-01-01T00:12:00Z',
     },
+    {
+      limit: 'failuresInARow',
+      subject: 'b.example.com',
+      left: 1147,
+      count: 1152,
+      per: '1152d',
+    },
   ])
   t.strictSame(body.obstacles, ['the limit `failures` for b.example.com is used up'])
 })

@@ -9,7 +9,11 @@ import type { IssuanceLimits } from './limits.ts'
 
 /** The account at one CA: its key is kept before the CA hears of it. */
 export interface Account {
-  /** Registers it first where that is yet to be done. @throws AcmeError; CertError `CERT_TERMS_NOT_AGREED`, `CERT_RATE_LIMITED` */
+  /**
+   * Registers it first where that is yet to be done.
+   *
+   * @throws AcmeError; CertError `CERT_TERMS_NOT_AGREED`, `CERT_RATE_LIMITED`
+   */
   get(signal?: AbortSignal): Promise<Signer>
   /** To be called when the CA says that it does not know the account: it is registered again. */
   renounce(): Promise<void>
