@@ -29,7 +29,7 @@ export async function startQuickstart(settings: Settings) {
   }
 
   try {
-    await makeFolders(settings)
+    makeFolders(settings)
     const certs = await start(startCertService(settings))
     await start(startGateway(settings, routes, certs.ca))
     open('certs', certs)

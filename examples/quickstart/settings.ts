@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
+import { makeFolder } from '@gatehouse/service-kit'
 
 // Browsers know that every name below localhost is this machine.
 export const DOMAIN = 'gatehouse.localhost'
@@ -39,9 +40,8 @@ export function readSettings(environment: Environment) {
 }
 
 /** For keys and the like: nobody else may look into them. */
-export async function makeFolders({ folder }: Settings): Promise<void> {
-  for (const name of ['keys', 'tls'])
-    await mkdir(join(folder, name), { recursive: true, mode: 0o700 })
+export function makeFolders({ folder }: Settings): void {
+  for (const name of ['keys', 'tls']) makeFolder(join(folder, name))
 }
 
 /** What the file in `keys` holds, which is made at first: another one in each clone. */

@@ -20,6 +20,7 @@ export {
   HTTP_ERRORS,
 } from './errors.ts'
 export { watchFiles } from './files.ts'
+export { makeFolder } from './folders.ts'
 export { healthcheck } from './healthcheck.ts'
 export { appOptions } from './http/app-options.ts'
 export { type HealthOptions, health, type Readiness } from './http/health.ts'

@@ -7,8 +7,9 @@ import {
   timingSafeEqual,
 } from 'node:crypto'
 import { existsSync, realpathSync } from 'node:fs'
-import { mkdir, open, rename, rm, writeFile } from 'node:fs/promises'
+import { open, rename, rm, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
+import { makeFolder } from '@gatehouse/service-kit'
 import { CertError } from '../errors.ts'
 import { createPrivateFile, fileError, syncFolder } from '../files.ts'
 import { decrypt, encrypt, NONCE_BYTES } from './aes-gcm.ts'
@@ -44,7 +45,7 @@ export async function readMasterKey(file: string): Promise<MasterKey | undefined
 export async function createMasterKey(file: string): Promise<MasterKey> {
   const bytes = randomBytes(KEY_BYTES)
   try {
-    await mkdir(dirname(file), { recursive: true, mode: 0o700 })
+    makeFolder(dirname(file))
   } catch (error) {
     throw fileError(file, error)
   }

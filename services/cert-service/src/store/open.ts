@@ -1,7 +1,8 @@
 import { closeSync, existsSync, openSync } from 'node:fs'
-import { mkdir, rename, rm } from 'node:fs/promises'
+import { rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { makeFolder } from '@gatehouse/service-kit'
 import { CertError } from '../errors.ts'
 import { syncFolder } from '../files.ts'
 import { storeFailure, unavailable } from './failure.ts'
@@ -53,7 +54,7 @@ export function requireStore(folder: string): void {
 /** Takes the folder for this process, by a file lock that the system frees when it ends; gives what frees it. */
 export async function lockFolder(folder: string): Promise<() => void> {
   try {
-    await mkdir(folder, { recursive: true, mode: 0o700 })
+    makeFolder(folder)
     const file = join(folder, 'lock.db')
     createEmpty(file)
     const lock = new DatabaseSync(file, { timeout: 0 })

@@ -1,6 +1,7 @@
 import { hash, hkdfSync, randomBytes } from 'node:crypto'
-import { link, mkdir, open, readFile, rm } from 'node:fs/promises'
+import { link, open, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { makeFolder } from '@gatehouse/service-kit'
 import { FwaError } from '../errors.ts'
 
 /** 32 bytes for one purpose, and what tells them apart from other such keys. */
@@ -60,7 +61,7 @@ function deriveKey(secret: string, purpose: keyof Keys): Key {
 async function keptSecret(folder: string): Promise<string> {
   const file = join(folder, FILE)
   try {
-    await mkdir(folder, { recursive: true, mode: 0o700 })
+    makeFolder(folder)
     const kept = await read(file)
     if (kept !== undefined) return kept
     await keep(folder, file)

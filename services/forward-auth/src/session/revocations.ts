@@ -1,7 +1,7 @@
-import { closeSync, mkdirSync, openSync } from 'node:fs'
+import { closeSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import type { Clock } from '@gatehouse/service-kit'
+import { type Clock, makeFolder } from '@gatehouse/service-kit'
 import { FwaError } from '../errors.ts'
 
 const FILE = 'revocations.db'
@@ -125,7 +125,7 @@ function repeat(clock: Clock, every: number, action: () => void): { stop(): void
 
 function connect(folder: string) {
   try {
-    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    makeFolder(folder)
     const file = join(folder, FILE)
     closeSync(openSync(file, 'a', 0o600))
     const db = new DatabaseSync(file, { timeout: BUSY_TIMEOUT })
