@@ -3,15 +3,10 @@
 import { readFile } from 'node:fs/promises'
 import t, { type Test } from 'tap'
 import type { CertEvent } from '../src/issuance/events.ts'
-import { briskClock, post, startAcme } from './helpers/acme.ts'
+import { briskClock, post, problem, startAcme } from './helpers/acme.ts'
 import { DAY, KEY, type Running, settle } from './helpers/app.ts'
 
 const HOUR = DAY / 24
-const problem = (status: number, type: string, headers = {}) => ({
-  status,
-  headers,
-  body: { type: `urn:ietf:params:acme:error:${type}`, detail: type },
-})
 const idle = (running: Running) => settle(() => running.service.issuance.flights.size === 0)
 
 t.test('complaint 1: several proxies share one certificate and one renewal', async (t) => {
@@ -44,7 +39,7 @@ t.test('complaints 2, 3 and 4: a short lifetime is no loop, whatever was asked f
 
 t.test('complaint 5: a 429 is neither final nor repeated before Retry-After', async (t) => {
   const { ca, running, clock } = await startAcme(t)
-  ca.answer('newOrder', problem(429, 'rateLimited', { 'retry-after': '5000' }))
+  ca.answer('newOrder', problem(429, 'rateLimited', 'rateLimited', { 'retry-after': '5000' }))
   t.equal((await post(running)).headers['retry-after'], '5000')
   await clock.advance(4_999_000)
   t.equal((await post(running)).status, 503)

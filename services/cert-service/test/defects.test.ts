@@ -5,10 +5,10 @@ import { request } from 'node:http'
 import { join } from 'node:path'
 import t from 'tap'
 import { openOwnTls } from '../src/own-tls.ts'
-import { briskClock, issuerAt, post, startAcme, startCa, WAIT } from './helpers/acme.ts'
+import { briskClock, issuerAt, post, problem, startAcme, startCa, WAIT } from './helpers/acme.ts'
 import { createIdp, DAY, KEY, NOW, settle, start } from './helpers/app.ts'
 
-const refusal = { status: 400, body: { type: 'urn:ietf:params:acme:error:caa', detail: 'CAA' } }
+const refusal = problem(400, 'caa', 'CAA')
 const times = <T>(count: number, value: T): T[] => Array.from({ length: count }, () => value)
 
 t.test('defect 1: a CA that fails withholds no certificate that is valid', async (t) => {

@@ -1,4 +1,9 @@
-import { type ScriptedCa, type ScriptedCaOptions, startScriptedCa } from '@gatehouse/acme/testing'
+import {
+  type Reply,
+  type ScriptedCa,
+  type ScriptedCaOptions,
+  startScriptedCa,
+} from '@gatehouse/acme/testing'
 import type { Test } from 'tap'
 import type { ServiceDeps } from '../../src/service.ts'
 import { type LeapClock, leapClock, NOW, type Running, start } from './app.ts'
@@ -66,6 +71,13 @@ export async function startCa(
   t.teardown(() => ca.close())
   return ca
 }
+
+/** What a CA answers to what it refuses. */
+export const problem = (status: number, type: string, detail = type, headers = {}): Reply => ({
+  status,
+  headers,
+  body: { type: `urn:ietf:params:acme:error:${type}`, detail },
+})
 
 /** Asks for a certificate; tells how it went. */
 export const post = ({ call }: Running, domain = 'app.example.com', more: object = {}) =>

@@ -1,6 +1,6 @@
 import { createMetrics } from '@gatehouse/service-kit'
 import t from 'tap'
-import { post, startAcme } from '../helpers/acme.ts'
+import { post, problem, startAcme } from '../helpers/acme.ts'
 import { start } from '../helpers/app.ts'
 
 const HOUR = 3_600_000
@@ -50,10 +50,7 @@ t.test('no account is registered that the CA would refuse', async (t) => {
   const issuerOptions = { limits: { accounts: { count: 1, per: '2h' } } }
   const { ca, clock, running } = await startAcme(t, {}, { issuerOptions })
   t.equal((await post(running, 'a.example.com')).status, 200)
-  ca.answer('newOrder', {
-    status: 400,
-    body: { type: 'urn:ietf:params:acme:error:accountDoesNotExist', detail: 'who?' },
-  })
+  ca.answer('newOrder', problem(400, 'accountDoesNotExist', 'who?'))
   const refused = await post(running, 'b.example.com')
   t.match(refused, { status: 429, body: { code: 'CERT_RATE_LIMITED' } })
   t.match(refused.body.detail, '1 new accounts in 2h for the address of this host')

@@ -1,15 +1,9 @@
 import type { Kind, Reply, ScriptedCa } from '@gatehouse/acme/testing'
 import t, { type Test } from 'tap'
-import { briskClock, issuerAt, post, startAcme, startCa } from '../../helpers/acme.ts'
+import { briskClock, issuerAt, post, problem, startAcme, startCa } from '../../helpers/acme.ts'
 import { DAY, type Running, settle } from '../../helpers/app.ts'
 
 const MINUTE = 60_000
-
-const problem = (status: number, type: string, detail = type, headers = {}): Reply => ({
-  status,
-  headers,
-  body: { type: `urn:ietf:params:acme:error:${type}`, detail },
-})
 
 const failureOf = async ({ service }: Running) => (await service.store.listFailedOrders(1))[0]
 

@@ -4,7 +4,15 @@ import { type Exchange, type Kind, type Reply, startScriptedCa } from '@gatehous
 import t from 'tap'
 import { buildPlainApp } from '../../../src/app.ts'
 import { listenForChallenges } from '../../../src/issuers/acme/challenges.ts'
-import { briskClock, issuerAt, post, startAcme, startCa, WAIT } from '../../helpers/acme.ts'
+import {
+  briskClock,
+  issuerAt,
+  post,
+  problem,
+  startAcme,
+  startCa,
+  WAIT,
+} from '../../helpers/acme.ts'
 import { settle } from '../../helpers/app.ts'
 import { makeCsr } from '../../helpers/csr.ts'
 
@@ -201,10 +209,7 @@ t.test('the account', async (t) => {
   t.equal(ca.count('newAccount'), 1, 'is registered once')
   t.match(payloads(ca, 'account'), [{ contact: ['mailto:a@b.test'] }], 'its contact is kept up')
 
-  ca.answer('newOrder', {
-    status: 400,
-    body: { type: 'urn:ietf:params:acme:error:accountDoesNotExist', detail: 'who?' },
-  })
+  ca.answer('newOrder', problem(400, 'accountDoesNotExist', 'who?'))
   const { status, text } = await post(again.running, 'c.example.com')
   t.equal(status, 200, text)
   t.equal(ca.count('newAccount'), 2, 'is registered again when the CA has forgotten it')

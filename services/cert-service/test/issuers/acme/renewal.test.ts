@@ -3,7 +3,7 @@ import { renewalId } from '@gatehouse/acme'
 import type { Exchange } from '@gatehouse/acme/testing'
 import t from 'tap'
 import type { ServiceDeps } from '../../../src/service.ts'
-import { post, startAcme, WAIT } from '../../helpers/acme.ts'
+import { post, problem, startAcme, WAIT } from '../../helpers/acme.ts'
 import { DAY, type LeapClock, NOW, type Running, settle } from '../../helpers/app.ts'
 
 const HOUR = DAY / 24
@@ -97,8 +97,7 @@ t.test('where `replaces` is refused the order is placed without it', async (t) =
   const { ca, running, clock } = await startAcme(t, { renewalWindow })
   running.service.start()
   await post(running)
-  const type = 'urn:ietf:params:acme:error:alreadyReplaced'
-  ca.answer('newOrder', { status: 409, body: { type, detail: 'replaced' } })
+  ca.answer('newOrder', problem(409, 'alreadyReplaced', 'replaced'))
   await pass(running, clock, 3 * DAY)
   t.match(
     orders(ca)
@@ -115,7 +114,7 @@ t.test(
     const { ca, running, clock } = await startAcme(t, { lifetimeMs: 6 * DAY })
     running.service.start()
     const { serialNumber } = (await post(running)).body
-    const gone = { status: 400, body: { type: 'urn:ietf:params:acme:error:caa', detail: 'no' } }
+    const gone = problem(400, 'caa', 'no')
     ca.answer('newOrder', ...Array.from({ length: 50 }, () => gone))
     await pass(running, clock, 5.75 * DAY)
     t.ok(ca.count('newOrder') > 2)
