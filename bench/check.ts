@@ -6,6 +6,8 @@ import { checkRequest, visitorCookies } from './harness/visitors.ts'
 const VISITORS = 1_000
 /** More than are remembered, so that none is when it comes again. */
 const STRANGERS = 60_000
+const BARE = { server: 'bare-check', name: 'bare Fastify route' }
+const LEAST = { server: 'least-check', name: 'the least that any check does' }
 const POLICY = '?policy=staff'
 
 /** The check that proxies make, against a route that answers the same headers to the same requests. */
@@ -24,7 +26,7 @@ export async function check(effort: Effort): Promise<Row[]> {
   if (effort.comparisons === 'with target') return rows
   return [
     ...rows,
-    await compareLeast({ requests: plain }, effort),
+    await compareRate('of a session seen before', { requests: plain }, undefined, effort, LEAST),
     await compareRate('with a session of 2 kB', await withTokens(2_000), undefined, effort),
     await compareRate('with a session of 12 kB', await withTokens(12_000), undefined, effort),
     await compareTwo(production, effort),
@@ -43,10 +45,11 @@ async function compareRate(
   checks: Checks,
   target: number | undefined,
   effort: Effort,
+  baseline = BARE,
 ): Promise<Row> {
-  const { value, ratio } = await compareSides(checks, effort)
+  const { value, ratio } = await compareSides(checks, effort, baseline)
   const measured = {
-    name: `check: ${what} / bare Fastify route`,
+    name: `check: ${what} / ${baseline.name}`,
     value: value('check'),
     unit: 'req/s',
     baseline: value('baseline'),
@@ -58,7 +61,11 @@ async function compareRate(
 }
 
 async function compareDelay(checks: Checks, effort: Effort): Promise<Row> {
-  const { value, ratio } = await compareSides({ ...checks, measured: 'p99 at half rate' }, effort)
+  const { value, ratio } = await compareSides(
+    { ...checks, measured: 'p99 at half rate' },
+    effort,
+    BARE,
+  )
   return atMost({
     name: 'check: p99 at half of the highest rate / of a bare Fastify route',
     value: value('check'),
@@ -70,22 +77,11 @@ async function compareDelay(checks: Checks, effort: Effort): Promise<Row> {
   })
 }
 
-async function compareLeast(checks: Checks, effort: Effort): Promise<Row> {
-  const { value, ratio } = await compareSides(checks, effort, 'least-check')
-  return compared({
-    name: 'check: of a session seen before / the least that any check does',
-    value: value('check'),
-    unit: 'req/s',
-    baseline: value('baseline'),
-    ratio: ratio('check', 'baseline'),
-  })
-}
-
-function compareSides(checks: Checks, effort: Effort, baseline = 'bare-check') {
+function compareSides(checks: Checks, effort: Effort, { server }: typeof BARE) {
   return compare(
     () =>
       startServers({
-        baseline: { ...checks, server: baseline },
+        baseline: { ...checks, server },
         check: { ...checks, server: 'forward-auth' },
       }),
     effort,

@@ -1,6 +1,6 @@
 import { constants, createPublicKey, hash, type KeyObject, verify } from 'node:crypto'
 import type { Pkcs10CertificateRequest } from '@peculiar/x509'
-import { children, readAll } from './der.ts'
+import { children, type Element, readAll } from './der.ts'
 import { PkiError } from './errors.ts'
 import { readGeneralName } from './extensions.ts'
 import { type KeyType, keyTypeOf } from './keys.ts'
@@ -42,12 +42,12 @@ export async function parseCsr(input: string | Uint8Array): Promise<CertificateR
   await import('reflect-metadata')
   const { Pkcs10CertificateRequest } = await import('@peculiar/x509')
   const { der, csr, names, key, signed } = orInvalid(() => {
-    const der = derOf(input)
-    const csr = new Pkcs10CertificateRequest(der)
+    const request = readRequest(input)
+    const csr = new Pkcs10CertificateRequest(request.raw)
     const spki = Buffer.from(csr.publicKey.rawData)
     const key = createPublicKey({ key: spki, type: 'spki', format: 'der' })
-    const signed = children(readAll(der)[0])[0]?.raw ?? fail('it is empty')
-    return { der, csr, names: namesOf(csr), key, signed }
+    const signed = children(request)[0]?.raw ?? fail('it is empty')
+    return { der: request.raw, csr, names: namesOf(csr), key, signed }
   })
   const keyType = keyTypeOf(key)
   const spki = key.export({ type: 'spki', format: 'der' })
@@ -58,15 +58,16 @@ export async function parseCsr(input: string | Uint8Array): Promise<CertificateR
   return { der, spki, spkiSha256: hash('sha256', spki), keyType, names }
 }
 
-function derOf(input: string | Uint8Array): Buffer {
+function readRequest(input: string | Uint8Array): Element {
   if (input.length > MAX_LENGTH) fail('it is too large')
   // keytool and older programs say NEW.
   const [der = Buffer.alloc(0), ...more] =
     typeof input === 'string'
       ? fromPem(input.replaceAll(' NEW CERT', ' CERT'), 'CERTIFICATE REQUEST')
       : [Buffer.from(input)]
-  if (more.length > 0 || readAll(der).length !== 1) fail('there is more than one request')
-  return der
+  const [request, ...others] = readAll(der)
+  if (!request || more.length > 0 || others.length > 0) fail('there is more than one request')
+  return request
 }
 
 function namesOf(csr: Pkcs10CertificateRequest): Name[] {

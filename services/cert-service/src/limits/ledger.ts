@@ -46,30 +46,33 @@ export async function openLedger({ issuers, store, now, log }: LedgerDeps): Prom
 
   function admit(order: LimitedOrder): void {
     reservations.end(order)
-    const counted = budgetsOf(order)
-    refuseUsedUp(order, counted)
-    reserve(order, counted)
+    refuseUsedUp(order, budgetsOf(order))
+    reserve(order, ['orders', 'domain'])
   }
 
-  /** Its certificate, and its failures, are still to come. */
+  /** Its certificate is still to come. */
   function resumed(order: LimitedOrder): void {
-    reserve(order, isExempt(order) ? [] : quotasFor('domain', order))
+    reserve(order, ['domain'])
   }
 
-  function reserve(order: LimitedOrder, quotas: readonly Quota[]): void {
-    const isReserved = ({ kind }: Quota) => kind === 'orders' || kind === 'domain'
+  function reserve(order: LimitedOrder, kinds: readonly Quota['kind'][]): void {
+    const quotas = isExempt(order) ? [] : kinds.flatMap((kind) => quotasFor(kind, order))
     reservations.start(
       order,
-      quotas.filter(isReserved).map(({ key }) => key),
+      quotas.map(({ key }) => key),
     )
   }
 
   function admitAccount(account: LimitedAccount): void {
-    refuseUsedUp(account, quotasFor('accounts', toOrder(account)).map(budgetOf))
+    refuseUsedUp(account, accountQuotas(account).map(budgetOf))
   }
 
   function registered(account: LimitedAccount): void {
-    save(quotasFor('accounts', toOrder(account)).map(taken))
+    save(accountQuotas(account).map(taken))
+  }
+
+  function accountQuotas(account: LimitedAccount): readonly Quota[] {
+    return quotasFor('accounts', { ...account, names: [] })
   }
 
   function refuseUsedUp(of: LimitedAccount, budgets: readonly Budget[]): void {
@@ -128,7 +131,7 @@ export async function openLedger({ issuers, store, now, log }: LedgerDeps): Prom
     ])
   }
 
-  function quotasFor(kind: Quota['kind'], order: LimitedOrder): readonly Quota[] {
+  function quotasFor(kind: Quota['kind'], order: Omit<LimitedOrder, 'renewal'>): readonly Quota[] {
     return quotasOf(kind, order, ofIssuer(order), registeredDomain)
   }
 
@@ -137,7 +140,7 @@ export async function openLedger({ issuers, store, now, log }: LedgerDeps): Prom
     return !!ofIssuer(order).renewalsExempt && (rows.get(issuedKey(order)) ?? 0) > now()
   }
 
-  function ofIssuer({ issuer }: LimitedOrder): CaLimits {
+  function ofIssuer({ issuer }: LimitedAccount): CaLimits {
     return limitsOf.get(issuer) ?? {}
   }
 
@@ -176,8 +179,6 @@ export async function openLedger({ issuers, store, now, log }: LedgerDeps): Prom
 
   return { admitAccount, registered, admit, resumed, ordered, failed, issued, budgets, prune }
 }
-
-const toOrder = (account: LimitedAccount) => ({ ...account, names: [], renewal: false })
 
 function usedUp({ issuer }: LimitedAccount, { kind, subject, limit, freeAt }: Budget, now: number) {
   const at = Number(freeAt)

@@ -19,7 +19,7 @@ export interface IssuanceLimits {
   registered(account: LimitedAccount): void
   /** Called before an order is placed. @throws CertError with `retryAfter` */
   admit(order: LimitedOrder): void
-  /** It was placed before this process was started. */
+  /** It was placed at an earlier try, and is gone on with. */
   resumed(order: LimitedOrder): void
   /** It was placed. */
   ordered(order: LimitedOrder): void
