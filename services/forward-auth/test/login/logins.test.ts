@@ -153,6 +153,9 @@ t.test(
     const cookie = sent(setCookie)
     for (const state of [undefined, '', 'x', ['a', 'b'], {}, cookie.split('=')[1]])
       t.strictSame(arrive(MAIN, SITE, state, cookie), { kind: 'unknown' })
+    const alias = secrets.state.replace(/.$/, (last) => `!${last}`)
+    for (const state of [`${secrets.state}=`, `${secrets.state}!`, ` ${secrets.state}`, alias])
+      t.strictSame(arrive(MAIN, SITE, state, cookie), { kind: 'unknown' }, 'the same bytes')
     const swapped = `__Host-gatehouse-login.main=${secrets.state}`
     t.match(arrive(MAIN, SITE, secrets.state, swapped), { kind: 'lost' }, 'a state as the cookie')
     const flips = fc.nat({ max: secrets.state.length - 1 })
