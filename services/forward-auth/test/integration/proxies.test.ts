@@ -364,6 +364,33 @@ async function holdIdentity(t: Test, { socket, headers, body }: Answered, expect
   if (who) t.match(cgi.HTTP_COOKIE?.join('; '), /^own=1; +too=a,b$/, 'the cookies of the app')
 }
 
+/** Orders of cookies that a browser sends: `session` are those of Gatehouse, and `own` what of the app's must arrive. */
+const COOKIE_ORDERS: Readonly<
+  Record<string, { who: Who; order(session: readonly string[]): readonly string[]; own: string }>
+> = {
+  'the session alone': { who: 'ada', order: (session) => session, own: '' },
+  'the session first': { who: 'ada', order: (session) => [...session, 'own=1'], own: 'own=1' },
+  'the session last': { who: 'ada', order: (session) => ['own=1', ...session], own: 'own=1' },
+  'a cookie of another portal before it, and one of the app between them': {
+    who: 'ada',
+    order: (session) => ['__Secure-gatehouse.zz=1', 'own=1', ...session],
+    own: 'own=1',
+  },
+  'a cookie of the app between the chunks of a large session': {
+    who: 'large',
+    order: ([first = '', ...rest]) => ['one=1', first, 'two=2', ...rest],
+    own: 'one=1; two=2',
+  },
+  'a cookie of the app whose name ends like that of the session': {
+    who: 'ada',
+    order: (session) => ['x__Secure-gatehouse.main=1', ...session],
+    own: '',
+  },
+}
+
+/** An app that is hostile can have any number of cookies put between those of the session. */
+const MANY_PLANTED = Array.from({ length: 12 }, (_, i) => [`__Secure-gatehouse.z${i}=1`, `x${i}=1`])
+
 for (const proxy of Object.keys(PROXIES) as Proxy[]) {
   t.test(proxy, async (t) => {
     const started = await start(t, proxy)
@@ -371,6 +398,26 @@ for (const proxy of Object.keys(PROXIES) as Proxy[]) {
 
     for (const [name, expected] of Object.entries(CASES))
       await t.test(name, (t) => hold(t, proxy, started, expected))
+
+    await t.test('no cookie of the session reaches the app, whatever the order', async (t) => {
+      const cookiesOfApp = async (cookies: readonly string[]) => {
+        const { status, body } = await ask({ path: '/', headers: { cookie: cookies.join('; ') } })
+        t.equal(status, 200)
+        t.notMatch(body, '__Secure-gatehouse.main=')
+        return (JSON.parse(body) as Echo).cgi.HTTP_COOKIE?.join('; ') ?? ''
+      }
+      const sessionOf = (who: Who) =>
+        cookiesOf(gatehouse, who)
+          .split('; ')
+          .filter((cookie) => cookie.startsWith('__Secure-gatehouse'))
+      for (const [name, { who, order, own }] of Object.entries(COOKIE_ORDERS)) {
+        const arrived = await cookiesOfApp(order(sessionOf(who)))
+        const readable = arrived.split(/; */).filter((cookie) => /^\w+=\d$/.test(cookie))
+        t.equal(readable.join('; '), own, name)
+      }
+      await cookiesOfApp([...MANY_PLANTED.flat(), ...sessionOf('ada')])
+      await cookiesOfApp([...sessionOf('ada'), ...MANY_PLANTED.flat()])
+    })
 
     await t.test('attack 14: what is checked is what the app gets', async (t) => {
       const cookie = cookiesOf(gatehouse, 'ada')
