@@ -15,7 +15,7 @@ export async function buildApp(issuerUrl: string) {
     deleted: true,
   }))
   // The start does not wait for the issuer; this says whether it answers.
-  app.get('/readyz', () => app.auth.status())
+  app.get('/readyz', () => app.callers.status())
   return app
 }
 

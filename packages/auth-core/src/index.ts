@@ -1,5 +1,6 @@
 export type { Method } from './authorization.ts'
 export type { Caller, KeyCaller, TokenCaller } from './caller.ts'
+export type { Callers } from './callers.ts'
 export { AUTH_ERRORS, AuthError, type AuthErrorCode } from './errors.ts'
 export { localSource, remoteSource, type TokenSource } from './jwt/sources.ts'
 export { createVerifier, type Verify } from './jwt/verify.ts'
@@ -12,7 +13,6 @@ export {
 } from './oidc/remote-keys.ts'
 export { type AuthOptions, AuthOptionsSchema } from './options.ts'
 export {
-  type Auth,
   type AuthPluginOptions,
   type CallerDemand,
   default,

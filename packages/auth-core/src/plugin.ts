@@ -1,38 +1,18 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Method } from './authorization.ts'
-import type { Caller, KeyCaller } from './caller.ts'
+import type { Caller } from './caller.ts'
+import { type Callers, CurrentGate } from './callers.ts'
 import { challengesFor } from './challenge.ts'
 import { AuthError } from './errors.ts'
-import { createGate, type Gate } from './gate.ts'
-import type { AuthDeps, RemoteKeys } from './oidc/remote-keys.ts'
+import type { Gate } from './gate.ts'
+import type { AuthDeps } from './oidc/remote-keys.ts'
 import { type AuthOptions, SCOPE_PATTERN } from './options.ts'
 import { demandScopes } from './scopes.ts'
-import { readSettings } from './settings.ts'
 
 /** What a route demands of its caller. */
 export interface CallerDemand {
   /** All of them. */
   readonly scopes?: readonly string[]
-}
-
-/** The state of authentication, and a way to change its options. */
-export interface Auth {
-  /** The issuers that could not be reached at the last try. Asking also tries them again when due. */
-  status(): { degraded: readonly string[] }
-  /** The methods that are accepted now. */
-  methods(): readonly Method[]
-  /**
-   * Whose the API key with this SHA-256 is now; undefined when it is nobody's. For sessions that are
-   * opened with a key, do not keep it, and end with it.
-   */
-  findKey(sha256: Uint8Array): KeyCaller | undefined
-  /**
-   * Replaces the options. What was removed is gone from every cache; faulty options change nothing.
-   *
-   * @throws AuthError AUTH_OPTIONS_INVALID
-   */
-  reload(options: AuthOptions): void
 }
 
 /** Options of the plugin: {@link AuthOptions}, and what tests replace. */
@@ -42,7 +22,8 @@ const kCaller = Symbol('caller')
 
 declare module 'fastify' {
   interface FastifyInstance {
-    auth: Auth
+    /** The state of authentication, and ways to change its options. */
+    callers: Callers
     /**
      * Makes the `onRequest` hook of a guarded route: it sets `request.caller`, or refuses with a
      * status, a code and a challenge.
@@ -58,8 +39,7 @@ declare module 'fastify' {
 
 async function auth(app: FastifyInstance, options: AuthPluginOptions): Promise<void> {
   const { now = Date.now, log = app.log, fetch, ...authOptions } = options
-  const deps: AuthDeps = { now, log, fetch }
-  let gate = createGate(readSettings(authOptions), deps)
+  const callers = new CurrentGate(authOptions, { now, log, fetch })
 
   app.decorateRequest(kCaller, null)
   app.decorateRequest('caller', {
@@ -71,30 +51,16 @@ async function auth(app: FastifyInstance, options: AuthPluginOptions): Promise<v
   })
   app.decorate('requireCaller', ({ scopes = [] }: CallerDemand = {}) => {
     checkScopes(scopes)
-    return createGuard(() => gate, scopes)
+    return createGuard(callers, scopes)
   })
-  app.decorate('auth', {
-    status() {
-      const remotes = [...gate.remotes.values()]
-      for (const keys of remotes) keys.current()
-      return { degraded: remotes.filter((keys) => keys.failing()).map(({ issuer }) => issuer) }
-    },
-    methods: () => gate.methods,
-    findKey: (sha256) => gate.findKey(Buffer.from(sha256).toString('latin1')),
-    reload(options: AuthOptions) {
-      const { remotes } = gate
-      gate = createGate(readSettings(options), deps, gate)
-      const kept = new Set(gate.remotes.values())
-      void closeAll([...remotes.values()].filter((keys) => !kept.has(keys)))
-    },
-  })
-  app.addHook('onClose', () => closeAll(gate.remotes.values()))
+  app.decorate('callers', callers)
+  app.addHook('onClose', () => callers.close())
 }
 
 /** A callback hook, so that the way which every request takes has no promise and makes no closure. */
-function createGuard(currentGate: () => Gate, scopes: readonly string[]): onRequestHookHandler {
+function createGuard(callers: CurrentGate, scopes: readonly string[]): onRequestHookHandler {
   return function guard(request, reply, done) {
-    const gate = currentGate()
+    const { gate } = callers
     try {
       const caller = gate.identify(request.raw)
       if (caller instanceof Promise) {
@@ -149,10 +115,6 @@ function checkScopes(scopes: readonly string[]): void {
   throw new AuthError('AUTH_OPTIONS_INVALID', {
     message: `${JSON.stringify(wrong)} is not a scope that a token can grant`,
   })
-}
-
-async function closeAll(remotes: Iterable<RemoteKeys>): Promise<void> {
-  await Promise.all(Array.from(remotes, (keys) => keys.close()))
 }
 
 export default fp(auth, { fastify: '5.x', name: '@gatehouse/auth-core' })

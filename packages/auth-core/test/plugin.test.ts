@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { rmSync } from 'node:fs'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import auth, { type AuthOptions } from '../src/index.ts'
@@ -124,31 +125,31 @@ t.test('status names the issuers that cannot be reached, and tries them again', 
   const { app, issuer, clock } = await setup(t, { jwt: { issuers } })
   const soon = () => new Promise((resolve) => setTimeout(resolve, 50))
   issuer.isDown = true
-  t.strictSame(app.auth.status(), { degraded: [] }, 'nobody was asked yet')
+  t.strictSame(app.callers.status(), { degraded: [] }, 'nobody was asked yet')
   await soon()
-  t.strictSame(app.auth.status(), { degraded: [ISSUER] })
+  t.strictSame(app.callers.status(), { degraded: [ISSUER] })
   const refused = await get(app, `Bearer ${issue(rs)}`)
   t.match(refused, { statusCode: 503, headers: { 'retry-after': '1' } })
   t.equal(refused.headers['www-authenticate'], undefined)
 
   issuer.isDown = false
   clock.pass(1_000)
-  app.auth.status()
+  app.callers.status()
   await soon()
-  t.strictSame(app.auth.status(), { degraded: [] })
+  t.strictSame(app.callers.status(), { degraded: [] })
   t.equal((await get(app, `Bearer ${issue(rs)}`)).statusCode, 200)
 })
 
 t.test('a key is found by its digest, and methods are told, as the options stand', async (t) => {
   const { app } = await setup(t)
   const sha256 = hash('sha256', psk.key, 'buffer')
-  t.match(app.auth.findKey(sha256), { method: 'psk' })
-  t.strictSame(app.auth.methods(), ['psk', 'jwt'])
+  t.match(app.callers.findKey(sha256), { method: 'psk' })
+  t.strictSame(app.callers.methods(), ['psk', 'jwt'])
   for (const other of [hash('sha256', 'x', 'buffer'), Buffer.alloc(32), Buffer.from(psk.key)])
-    t.equal(app.auth.findKey(other), undefined)
-  app.auth.reload({ jwt })
-  t.equal(app.auth.findKey(sha256), undefined, 'nobody’s once it is gone')
-  t.strictSame(app.auth.methods(), ['jwt'])
+    t.equal(app.callers.findKey(other), undefined)
+  app.callers.reload({ jwt })
+  t.equal(app.callers.findKey(sha256), undefined, 'nobody’s once it is gone')
+  t.strictSame(app.callers.methods(), ['jwt'])
 })
 
 t.test('reload', async (t) => {
@@ -159,12 +160,12 @@ t.test('reload', async (t) => {
   t.equal((await get(app, token)).statusCode, 200)
 
   t.test('keeps the old options where the new ones are faulty', async (t) => {
-    t.throws(() => app.auth.reload({ psk: { key: 'short' } }), { code: 'AUTH_OPTIONS_INVALID' })
+    t.throws(() => app.callers.reload({ psk: { key: 'short' } }), { code: 'AUTH_OPTIONS_INVALID' })
     t.equal((await get(app, `APIKey ${psk.key}`)).statusCode, 200)
   })
   t.test('keeps the keys of an issuer that stays', async (t) => {
     issuer.isDown = true
-    app.auth.reload({ jwt: { ...jwt, audience: [AUDIENCE, 'x'] } })
+    app.callers.reload({ jwt: { ...jwt, audience: [AUDIENCE, 'x'] } })
     t.equal((await get(app, token)).statusCode, 200)
     t.equal(issuer.readings(), 1)
   })
@@ -172,13 +173,60 @@ t.test('reload', async (t) => {
     t.equal((await get(app, `APIKey ${psk.key}`)).statusCode, 401)
   })
   t.test('forgets an issuer, and tokens of it that were known', async (t) => {
-    app.auth.reload({ jwt: { ...jwt, issuerUrl: otherUrl } })
+    app.callers.reload({ jwt: { ...jwt, issuerUrl: otherUrl } })
     t.equal((await get(app, token)).json().code, 'AUTH_TOKEN_ISSUER')
     t.equal((await get(app, otherToken)).statusCode, 200)
     t.equal(other.readings(), 1)
   })
   t.test('counts for tokens that were known: another audience', async (t) => {
-    app.auth.reload({ jwt: { ...jwt, issuerUrl: otherUrl, audience: 'x' } })
+    app.callers.reload({ jwt: { ...jwt, issuerUrl: otherUrl, audience: 'x' } })
     t.equal((await get(app, otherToken)).json().code, 'AUTH_TOKEN_AUDIENCE')
+  })
+})
+
+t.test('prepared options', async (t) => {
+  const next = { psk: { key: 'the-key-that-comes-next' } }
+  const key = (app: FastifyInstance, text: string) => get(app, `APIKey ${text}`)
+
+  t.test('change nothing before they are put into effect', async (t) => {
+    const { app } = await setup(t)
+    const commit = app.callers.prepare(next)
+    t.equal((await key(app, next.psk.key)).statusCode, 401)
+    t.strictSame(app.callers.methods(), ['psk', 'jwt'])
+    commit()
+    t.strictSame(app.callers.methods(), ['psk'], 'at once')
+    t.equal((await key(app, next.psk.key)).statusCode, 200)
+    t.equal((await key(app, psk.key)).statusCode, 401)
+  })
+
+  t.test('that are faulty change nothing and give nothing to put into effect', async (t) => {
+    const { app } = await setup(t)
+    t.throws(() => app.callers.prepare({ psk: { keyFile: '/nowhere' } }), {
+      code: 'AUTH_OPTIONS_INVALID',
+    })
+    t.equal((await key(app, psk.key)).statusCode, 200)
+  })
+
+  t.test('read their files when they are prepared, and not again', async (t) => {
+    const { app } = await setup(t)
+    const dir = t.testdir({ key: next.psk.key })
+    const commit = app.callers.prepare({ psk: { keyFile: `${dir}/key` } })
+    rmSync(`${dir}/key`)
+    commit()
+    t.equal((await key(app, next.psk.key)).statusCode, 200)
+  })
+
+  t.test('that are put into effect after others use the open connections', async (t) => {
+    const otherUrl = 'https://other.example'
+    const { app, issuer } = await setup(t)
+    t.equal((await get(app, `Bearer ${issue(rs)}`)).statusCode, 200)
+    const first = app.callers.prepare({ jwt })
+    const second = app.callers.prepare({ jwt: { ...jwt, issuerUrl: otherUrl } })
+    second()
+    first()
+    t.equal((await get(app, `Bearer ${issue(rs)}`)).statusCode, 200)
+    t.equal(issuer.readings(), 2, 'keys of an issuer that was gone are asked for again')
+    first()
+    t.equal((await get(app, `Bearer ${issue(rs)}`)).statusCode, 200, 'twice does no harm')
   })
 })

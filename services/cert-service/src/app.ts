@@ -57,7 +57,7 @@ export async function buildApp(
   await app.register(health, {
     readiness() {
       const { degraded, ...state } = service.readiness()
-      const issuers = app.auth.status().degraded.map((issuer) => `issuer ${issuer}`)
+      const issuers = app.callers.status().degraded.map((issuer) => `issuer ${issuer}`)
       return { ...state, degraded: [...issuers, ...degraded] }
     },
   })

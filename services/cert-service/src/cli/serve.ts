@@ -89,8 +89,9 @@ export async function serve({ loaded, log, env = {}, load }: ServeOptions): Prom
       loaded,
       load,
       async apply(next) {
-        app.auth.reload(pluginOptionsOf(next.auth))
+        const commitCallers = app.callers.prepare(pluginOptionsOf(next.auth))
         await service.reload(next)
+        commitCallers()
       },
       readOnce: READ_ONCE,
       log,

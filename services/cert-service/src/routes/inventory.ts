@@ -43,7 +43,7 @@ export const inventoryRoutes: FastifyPluginAsyncTypebox<{ service: Service }> = 
   )
   const signIns = createSignIns(
     () => service.clock.now(),
-    (sha256) => app.auth.findKey(sha256),
+    (sha256) => app.callers.findKey(sha256),
   )
 
   app.get('/', { schema: { hide: true, querystring: QuerySchema } }, async (request, reply) => {
@@ -74,7 +74,7 @@ export const inventoryRoutes: FastifyPluginAsyncTypebox<{ service: Service }> = 
     reply: FastifyReply,
     state: { isWrong: boolean },
   ): FastifyReply {
-    if (!app.auth.methods().includes('psk'))
+    if (!app.callers.methods().includes('psk'))
       return sendPage(reply, 403, tokensOnlyPage(originOf(request)))
     return sendPage(reply.header('www-authenticate', 'APIKey realm="api"'), 401, signInPage(state))
   }

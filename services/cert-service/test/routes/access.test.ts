@@ -129,7 +129,7 @@ t.test('a new policy counts at once', async (t) => {
   const { app, call, config, service } = running
   const next = { name: 'default', key: KEY, domains: ['b.test'] }
   await call('POST', '/api/certificate', { domain: 'a.test' })
-  app.auth.reload({ psk: { keys: [next] } })
+  app.callers.reload({ psk: { keys: [next] } })
   await service.reload({ ...config, auth: { psk: { keys: [next] } } })
   t.equal((await call('POST', '/api/certificate', { domain: 'a.test' })).status, 403)
   t.equal((await call('POST', '/api/certificate', { domain: 'b.test' })).status, 200)
@@ -161,7 +161,7 @@ t.test('property: whatever is asked for, nobody gets a name that is not theirs',
         { name: 'all', key: KEY },
         { name: 'some', key: 'a-key-whose-domains-change', domains: rules },
       ]
-      app.auth.reload({ psk: { keys } })
+      app.callers.reload({ psk: { keys } })
       await service.reload({ ...config, auth: { psk: { keys } } })
       const [domain = '', ...rest] = names
       const body = { domain, names: rest }

@@ -134,11 +134,13 @@ t.test('a session ends with its key, and with time', async (t) => {
   const status = async ({ cookie }: { cookie: string }) =>
     (await browse(running, 'GET', '/', { cookie })).status
   t.same([await status(ops), await status(team)], [200, 200])
-  running.app.auth.reload({ psk: { keys: [keys[0]!] } })
+  running.app.callers.reload({ psk: { keys: [keys[0]!] } })
   t.same([await status(ops), await status(team)], [200, 401])
-  running.app.auth.reload({ psk: { keys: [{ ...keys[0]!, key: 'another-key-of-the-same-name' }] } })
+  running.app.callers.reload({
+    psk: { keys: [{ ...keys[0]!, key: 'another-key-of-the-same-name' }] },
+  })
   t.equal(await status(ops), 401, 'a changed key')
-  running.app.auth.reload({ psk: { keys } })
+  running.app.callers.reload({ psk: { keys } })
   const again = await enter(running, KEY)
   await running.clock.advance(15 * 60_000)
   t.equal(await status(again), 401)
