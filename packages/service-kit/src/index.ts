@@ -10,7 +10,7 @@ export { type Fault, faultOf } from './config/fault.ts'
 export { type LoadedConfig, type LoadOptions, loadConfig } from './config/load.ts'
 export { locateConfig } from './config/locate.ts'
 export { renderReference } from './config/reference.ts'
-export { type ReloadOptions, watchConfig } from './config/reload.ts'
+export { type Commit, type ReloadOptions, watchConfig } from './config/reload.ts'
 export { type ConfigOf, Duration, FilePath, Secret } from './config/schema.ts'
 export {
   CONFIG_ERRORS,

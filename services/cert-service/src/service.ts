@@ -1,6 +1,6 @@
 import type { ChallengeStore } from '@gatehouse/acme'
 import { parseNameRule } from '@gatehouse/pki'
-import type { Clock, Metrics } from '@gatehouse/service-kit'
+import type { Clock, Commit, Metrics } from '@gatehouse/service-kit'
 import { type Audit, createAudit } from './audit.ts'
 import { domainsClaimOf, takesTokens } from './config/auth.ts'
 import type { CertServiceConfig } from './config/schema.ts'
@@ -48,8 +48,8 @@ export interface Service {
   readiness(): { ready: boolean; reason?: 'draining' | 'store'; degraded: readonly string[] }
   /** Starts renewing, checking and pruning. */
   start(): void
-  /** Takes up the policy and the configured certificates of a changed configuration. */
-  reload(config: CertServiceConfig): Promise<void>
+  /** Makes policy and configured certificates of a changed configuration; gives what takes them up. */
+  prepare(config: CertServiceConfig): Promise<Commit>
   /** Says in `readiness` that the service is about to end. */
   drain(): void
   close(): Promise<void>
@@ -148,7 +148,8 @@ async function assemble(
     random,
   })
 
-  let policy = policyOf(config, log)
+  let policy = policyOf(config)
+  warnIfOpen(config, log)
   let configured = await configuredOf(config, issuers)
   let storeIsUp = true
   let draining = false
@@ -211,9 +212,14 @@ async function assemble(
       ]
       webhook?.start()
     },
-    async reload(changed) {
-      configured = await configuredOf(changed, issuers)
-      policy = policyOf(changed, log)
+    async prepare(changed) {
+      const nextConfigured = await configuredOf(changed, issuers)
+      const nextPolicy = policyOf(changed)
+      return () => {
+        configured = nextConfigured
+        policy = nextPolicy
+        warnIfOpen(changed, log)
+      }
     },
     drain() {
       draining = true
@@ -231,11 +237,13 @@ async function assemble(
   }
 }
 
-function policyOf({ auth, rules }: CertServiceConfig, log: Log): Policy {
-  const options = { domainsClaim: domainsClaimOf(auth), rules }
-  if (takesTokens(auth) && isOpenToTokens(options))
+function policyOf({ auth, rules }: CertServiceConfig): Policy {
+  return createPolicy({ domainsClaim: domainsClaimOf(auth), rules })
+}
+
+function warnIfOpen({ auth, rules }: CertServiceConfig, log: Log): void {
+  if (takesTokens(auth) && isOpenToTokens({ domainsClaim: domainsClaimOf(auth), rules }))
     log.warn({}, 'every token may have every name: neither a domainsClaim nor rules are configured')
-  return createPolicy(options)
 }
 
 async function configuredOf(

@@ -1,5 +1,5 @@
 import { type BoundedFetch, createFetch, type FetchOptions } from '@gatehouse/net'
-import type { Clock, Metrics } from '@gatehouse/service-kit'
+import type { Clock, Commit, Metrics } from '@gatehouse/service-kit'
 import { createPortals } from './config/portals.ts'
 import type { ForwardAuthConfig } from './config/schema.ts'
 import { sitesOf } from './config/sites.ts'
@@ -31,8 +31,8 @@ export interface Service {
   /** Calls `tell` once a minute at most for each key: for what anybody could have logged. */
   tellSeldom(key: string, tell: () => void): void
   readiness(): { ready: boolean; reason?: 'draining' | 'store'; degraded: readonly string[] }
-  /** Takes up portals, providers and keys of a changed configuration. */
-  reload(config: ForwardAuthConfig): Promise<void>
+  /** Makes portals, providers and keys of a changed configuration; gives what takes them up. */
+  prepare(config: ForwardAuthConfig): Promise<Commit>
   /** Says in `readiness` that the service is about to end. */
   drain(): void
   close(): Promise<void>
@@ -97,15 +97,18 @@ export async function openService(config: ForwardAuthConfig, deps: ServiceDeps):
         ? { ready: true, degraded }
         : { ready: false, reason: 'store', degraded }
     },
-    async reload(changed) {
-      const fresh = await keysOf(changed)
-      const old = portals
-      portals = createPortals(changed, providerDeps)
-      keys = fresh
-      replaced.add(old)
-      clock.setTimer(() => {
-        retire(old).catch((error) => log.error({ err: error }, 'old providers not closed'))
-      }, PROVIDER_GRACE)
+    async prepare(changed) {
+      const nextKeys = await keysOf(changed)
+      const nextPortals = createPortals(changed, providerDeps)
+      return () => {
+        const old = portals
+        portals = nextPortals
+        keys = nextKeys
+        replaced.add(old)
+        clock.setTimer(() => {
+          retire(old).catch((error) => log.error({ err: error }, 'old providers not closed'))
+        }, PROVIDER_GRACE)
+      }
     },
     drain() {
       draining = true

@@ -85,7 +85,7 @@ export async function startApp(
     service,
     clock,
     log: lines,
-    reload: async (text) => service.reload(await load(text)),
+    reload: async (text) => (await service.prepare(await load(text)))(),
     signIn(name, claims = {}, { provider = 'corp', domain = 'example.com' } = {}) {
       const portal = service.portals().get(name)
       const site = service.sites.all.find((each) => each.domain === domain)

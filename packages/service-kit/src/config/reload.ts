@@ -6,11 +6,17 @@ interface Loaded<Config> {
   readonly secretFiles: readonly string[]
 }
 
+/** Takes up what was prepared, at once and as a whole. It must not throw. */
+export type Commit = () => void
+
 export interface ReloadOptions<Config extends object> {
   readonly loaded: Loaded<Config>
   load(): Promise<Loaded<Config>>
-  /** Takes up what can change while the service runs. */
-  apply(config: Config): Promise<void>
+  /**
+   * Computes everything that can change while the service runs, and changes nothing yet. Rejects
+   * when anything is wrong; else gives what swaps all of it in.
+   */
+  prepare(config: Config): Promise<Commit>
   /** Sections that are read at start only. */
   readonly readOnce: readonly (keyof Config & string)[]
   readonly log: {
@@ -21,25 +27,53 @@ export interface ReloadOptions<Config extends object> {
 
 /**
  * Makes the function that takes up a changed configuration, and calls it itself when a file of a
- * secret changes. It rejects, and changes nothing, when the new configuration has a fault.
+ * secret changes. It rejects, and changes nothing, when the new configuration has a fault. Reloads
+ * run one after the other, so an older configuration never replaces a newer one.
  */
-export function watchConfig<Config extends object>({
-  loaded,
-  load,
-  apply,
-  readOnce,
-  log,
-}: ReloadOptions<Config>): { reload(): Promise<void>; close(): void } {
-  async function reload(): Promise<void> {
-    const { value } = await load()
-    await apply(value)
+export function watchConfig<Config extends object>(
+  options: ReloadOptions<Config>,
+): { reload(): Promise<void>; close(): void } {
+  const { loaded, load, prepare, readOnce, log } = options
+  let last = Promise.resolve()
+  let isClosed = false
+  let watcher = watchSecrets(loaded.secretFiles)
+
+  function watchSecrets(files: readonly string[]): { close(): void } {
+    return watchFiles(files, () => {
+      reload().catch((error) => log.error({ err: error }, 'changed secrets could not be taken up'))
+    })
+  }
+
+  function reload(): Promise<void> {
+    const next = last.then(reloadOnce)
+    last = next.catch(() => {})
+    return next
+  }
+
+  async function reloadOnce(): Promise<void> {
+    const { value, secretFiles } = await load()
+    const fresh = watchSecrets(secretFiles)
+    try {
+      const commit = await prepare(value)
+      commit()
+    } catch (error) {
+      fresh.close()
+      throw error
+    }
+    watcher.close()
+    watcher = fresh
+    if (isClosed) fresh.close()
     const sections = readOnce.filter(
       (key) => JSON.stringify(loaded.value[key]) !== JSON.stringify(value[key]),
     )
     if (sections.length > 0) log.warn({ sections }, 'changes that take a restart')
   }
-  const { close } = watchFiles(loaded.secretFiles, () => {
-    reload().catch((error) => log.error({ err: error }, 'changed secrets could not be taken up'))
-  })
-  return { reload, close }
+
+  return {
+    reload,
+    close() {
+      isClosed = true
+      watcher.close()
+    },
+  }
 }

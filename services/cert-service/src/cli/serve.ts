@@ -8,11 +8,11 @@ import {
   watchConfig,
 } from '@gatehouse/service-kit'
 import { buildApp, buildPlainApp } from '../app.ts'
-import { pluginOptionsOf } from '../config/auth.ts'
 import type { Loaded } from '../config/load.ts'
 import { listenForChallenges } from '../issuers/acme/challenges.ts'
 import type { Logger } from '../log.ts'
 import { openOwnTls } from '../own-tls.ts'
+import { prepareReload } from '../reload.ts'
 import { openService, type Service } from '../service.ts'
 import { VERSION } from '../version.ts'
 
@@ -88,11 +88,7 @@ export async function serve({ loaded, log, env = {}, load }: ServeOptions): Prom
     const { reload, close } = watchConfig({
       loaded,
       load,
-      async apply(next) {
-        const commitCallers = app.callers.prepare(pluginOptionsOf(next.auth))
-        await service.reload(next)
-        commitCallers()
-      },
+      prepare: (next) => prepareReload(next, { app, service }),
       readOnce: READ_ONCE,
       log,
     })

@@ -9,6 +9,7 @@ import { stringify } from 'yaml'
 import { buildApp } from '../../src/app.ts'
 import { loadCertConfig } from '../../src/config/load.ts'
 import type { CertServiceConfig } from '../../src/config/schema.ts'
+import { prepareReload } from '../../src/reload.ts'
 import { openService, type Service, type ServiceDeps } from '../../src/service.ts'
 
 export const KEY = 'a-key-that-may-do-everything'
@@ -118,6 +119,12 @@ export async function start(
       }
     },
   }
+}
+
+/** Takes up a changed configuration as SIGHUP does. */
+export async function reload(running: Running, config: CertServiceConfig): Promise<void> {
+  const commit = await prepareReload(config, running)
+  commit()
 }
 
 /** A configuration as a file would give it. */

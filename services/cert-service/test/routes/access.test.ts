@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { createIdp, KEY, type Running, start } from '../helpers/app.ts'
+import { createIdp, KEY, type Running, reload, start } from '../helpers/app.ts'
 
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` })
 
@@ -126,11 +126,10 @@ t.test('every name has to be allowed on every way to a certificate', async (t) =
 
 t.test('a new policy counts at once', async (t) => {
   const running = await start(t)
-  const { app, call, config, service } = running
+  const { call, config } = running
   const next = { name: 'default', key: KEY, domains: ['b.test'] }
   await call('POST', '/api/certificate', { domain: 'a.test' })
-  app.callers.reload({ psk: { keys: [next] } })
-  await service.reload({ ...config, auth: { psk: { keys: [next] } } })
+  await reload(running, { ...config, auth: { psk: { keys: [next] } } })
   t.equal((await call('POST', '/api/certificate', { domain: 'a.test' })).status, 403)
   t.equal((await call('POST', '/api/certificate', { domain: 'b.test' })).status, 200)
 })
@@ -149,7 +148,7 @@ t.test('property: whatever is asked for, nobody gets a name that is not theirs',
   const pool = ['a.test', 'b.test', 'c.test', '*.a.test']
   const domains = fc.subarray(['a.test', 'b.test', '*.test', '=*.a.test', '=*.test'])
   const running = await start(t)
-  const { app, call, config, service } = running
+  const { call, config } = running
   const headers = { authorization: 'APIKey a-key-whose-domains-change' }
   const may = (rules: string[], name: string) =>
     name.startsWith('*')
@@ -161,8 +160,7 @@ t.test('property: whatever is asked for, nobody gets a name that is not theirs',
         { name: 'all', key: KEY },
         { name: 'some', key: 'a-key-whose-domains-change', domains: rules },
       ]
-      app.callers.reload({ psk: { keys } })
-      await service.reload({ ...config, auth: { psk: { keys } } })
+      await reload(running, { ...config, auth: { psk: { keys } } })
       const [domain = '', ...rest] = names
       const body = { domain, names: rest }
       await call('POST', '/api/certificate', body)

@@ -1,6 +1,6 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import t, { type Test } from 'tap'
-import { createIdp, DAY, KEY, NOW, type Running, start } from '../helpers/app.ts'
+import { createIdp, DAY, KEY, NOW, type Running, reload, start } from '../helpers/app.ts'
 import { makeCsr } from '../helpers/csr.ts'
 
 const PROXY_KEY = 'a-key-of-a-proxy-000'
@@ -95,7 +95,11 @@ t.test('traefik gets the same bytes until something changes', async (t) => {
       },
       2,
     ],
-    ['another policy', () => service.reload({ ...running.config, rules: [deny('c.app.test')] }), 1],
+    [
+      'another policy',
+      () => reload(running, { ...running.config, rules: [deny('c.app.test')] }),
+      1,
+    ],
   ]
   let before = first.text
   for (const [why, change, count] of changes) {

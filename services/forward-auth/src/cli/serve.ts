@@ -81,7 +81,7 @@ export async function serve({ loaded, log, env = {}, load }: ServeOptions): Prom
     const { reload, close } = watchConfig({
       loaded,
       load,
-      apply: service.reload,
+      prepare: service.prepare,
       readOnce: READ_ONCE,
       log,
     })

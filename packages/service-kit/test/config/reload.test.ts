@@ -1,0 +1,89 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { watchConfig } from '../../src/config/reload.ts'
+
+interface Config {
+  readonly keys: string
+  readonly server: string
+}
+
+/** A program whose state is what was committed last; `files` is what the next load gives. */
+function program(t: Test, files: Config) {
+  const state = { ...files }
+  const warned: object[] = []
+  const faults: { prepare?: Error } = {}
+  const gates: Promise<void>[] = []
+  const { reload, close } = watchConfig<Config>({
+    loaded: { value: { ...files }, secretFiles: [] },
+    async load() {
+      const value = { ...files }
+      await gates.shift()
+      return { value, secretFiles: [] }
+    },
+    async prepare(next) {
+      if (faults.prepare) throw faults.prepare
+      return () => void Object.assign(state, next)
+    },
+    readOnce: ['server'],
+    log: { warn: (fields) => void warned.push(fields), error: () => {} },
+  })
+  t.teardown(close)
+  return { state, files, faults, warned, gates, reload }
+}
+
+t.test('a configuration that cannot be prepared changes nothing', async (t) => {
+  const { state, files, faults, warned, reload } = program(t, { keys: 'old', server: 'a' })
+  Object.assign(files, { keys: 'new', server: 'b' })
+  faults.prepare = new Error('no')
+  await t.rejects(reload(), { message: 'no' })
+  t.same(state, { keys: 'old', server: 'a' })
+  t.same(warned, [], 'and nothing is said of a restart')
+
+  faults.prepare = undefined as never
+  await reload()
+  t.same(state, { keys: 'new', server: 'b' })
+  t.same(warned, [{ sections: ['server'] }])
+})
+
+t.test('reloads run one after the other, so the newest files win', async (t) => {
+  const { state, files, gates, reload } = program(t, { keys: 'old', server: 'a' })
+  const { promise: slow, resolve } = Promise.withResolvers<void>()
+  gates.push(slow)
+  Object.assign(files, { keys: 'second' })
+  const first = reload()
+  await Promise.resolve()
+  Object.assign(files, { keys: 'third' })
+  const other = reload()
+  resolve()
+  await Promise.all([first, other])
+  t.equal(state.keys, 'third')
+})
+
+t.test('a secret file that a reload brought in is watched from then on', async (t) => {
+  const folder = t.testdir({ old: 'a', new: 'b' })
+  const [before, after] = [join(folder, 'old'), join(folder, 'new')]
+  let loads = 0
+  let seen = Promise.withResolvers<void>()
+  const { reload, close } = watchConfig({
+    loaded: { value: {}, secretFiles: [before] },
+    async load() {
+      loads += 1
+      return { value: {}, secretFiles: [after] }
+    },
+    prepare: async () => () => seen.resolve(),
+    readOnce: [],
+    log: { warn() {}, error() {} },
+  })
+  // A watch alone does not keep a process running.
+  const alive = setInterval(() => {}, 60_000)
+  t.teardown(() => {
+    clearInterval(alive)
+    close()
+  })
+  await reload()
+  seen = Promise.withResolvers()
+  await writeFile(after, 'changed')
+  await seen.promise
+  t.equal(loads, 2)
+})
