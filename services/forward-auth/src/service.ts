@@ -8,7 +8,7 @@ import { createLogins, type Logins } from './login/logins.ts'
 import { type AuthMetrics, createAuthMetrics } from './metrics.ts'
 import type { Portal } from './portal.ts'
 import { createSeldom } from './seldom.ts'
-import { loadKeys } from './session/keys.ts'
+import { type Keys, loadKeys } from './session/keys.ts'
 import type { Sessions } from './session/session.ts'
 import { createSessions } from './session/sessions.ts'
 import { createSites, type Sites } from './sites.ts'
@@ -31,11 +31,24 @@ export interface Service {
   /** Calls `tell` once a minute at most for each key: for what anybody could have logged. */
   tellSeldom(key: string, tell: () => void): void
   readiness(): { ready: boolean; reason?: 'draining' | 'store'; degraded: readonly string[] }
-  /** Makes portals, providers and keys of a changed configuration; gives what takes them up. */
+  /**
+   * Makes everything that a changed configuration describes, and changes nothing. The function that
+   * it gives takes all of it up at once, and cannot fail.
+   *
+   * @throws FwaError FWA_STORE_…, FWA_KEY_UNUSABLE: nothing of it is taken up
+   */
   prepare(config: ForwardAuthConfig): Promise<Commit>
   /** Says in `readiness` that the service is about to end. */
   drain(): void
   close(): Promise<void>
+}
+
+/** What a reload replaces, all of it together. */
+interface Settings {
+  readonly keys: Keys
+  readonly sites: Sites
+  readonly trust: Trust
+  readonly portals: Portals
 }
 
 /** What comes from outside; tests replace it. */
@@ -58,21 +71,33 @@ export interface ServiceDeps {
  */
 export async function openService(config: ForwardAuthConfig, deps: ServiceDeps): Promise<Service> {
   const { clock, log } = deps
-  const folder = config.storage.path
+  const { storage, server } = config
   const providerDeps = { clock, log, createFetch: deps.createFetch ?? createFetch }
-  const keysOf = ({ session }: ForwardAuthConfig) =>
-    loadKeys({ secrets: session.keys?.map(({ secret }) => secret), folder })
 
-  const sites = createSites(sitesOf(config))
-  let keys = await keysOf(config)
-  let portals = createPortals(config, providerDeps)
+  async function read({ session, domains, portals, server: changed }: ForwardAuthConfig) {
+    const secrets = session.keys?.map(({ secret }) => secret)
+    const keys = await loadKeys({ secrets, folder: storage.path })
+    // The routes keep the base path that they were registered with.
+    const sites = createSites(sitesOf({ domains, server: { basePath: server.basePath } }))
+    const trust = createTrust(changed.trustedProxies)
+    // Last, since providers have to be closed.
+    return { keys, sites, trust, portals: await createPortals({ portals, session }, providerDeps) }
+  }
+
+  let settings: Settings = await read(config)
   const replaced = new Set<Portals>()
   let draining = false
+  const sites: Sites = {
+    get all() {
+      return settings.sites.all
+    },
+    find: (hostHeader) => settings.sites.find(hostHeader),
+  }
   const sessions = createSessions({
-    keys: () => keys,
-    portals: () => portals,
+    keys: () => settings.keys,
+    portals: () => settings.portals,
     sites,
-    folder,
+    folder: storage.path,
     clock,
     log,
   })
@@ -85,25 +110,26 @@ export async function openService(config: ForwardAuthConfig, deps: ServiceDeps):
     clock,
     metrics: createAuthMetrics(deps.metrics),
     sites,
-    trust: createTrust(config.server.trustedProxies),
+    trust: {
+      trusts: (peer) => settings.trust.trusts(peer),
+      clientIp: (peer, forwardedFor) => settings.trust.clientIp(peer, forwardedFor),
+    },
     sessions,
-    logins: createLogins({ keys: () => keys, clock }),
-    portals: () => portals,
+    logins: createLogins({ keys: () => settings.keys, clock }),
+    portals: () => settings.portals,
     tellSeldom: createSeldom(() => clock.now()),
     readiness() {
-      const degraded = failingProviders(portals)
+      const degraded = failingProviders(settings.portals)
       if (draining) return { ready: false, reason: 'draining', degraded }
       return sessions.storeIsUp()
         ? { ready: true, degraded }
         : { ready: false, reason: 'store', degraded }
     },
     async prepare(changed) {
-      const nextKeys = await keysOf(changed)
-      const nextPortals = createPortals(changed, providerDeps)
+      const fresh = await read(changed)
       return () => {
-        const old = portals
-        portals = nextPortals
-        keys = nextKeys
+        const { portals: old } = settings
+        settings = fresh
         replaced.add(old)
         clock.setTimer(() => {
           retire(old).catch((error) => log.error({ err: error }, 'old providers not closed'))
@@ -115,7 +141,7 @@ export async function openService(config: ForwardAuthConfig, deps: ServiceDeps):
     },
     async close() {
       await Promise.all([...replaced].map(retire))
-      await closeProviders(portals)
+      await closeProviders(settings.portals)
       sessions.close()
     },
   }

@@ -9,6 +9,8 @@ interface Loaded<Config> {
 /** Takes up what was prepared, at once and as a whole. It must not throw. */
 export type Commit = () => void
 
+type Path<Section extends string> = Section | `${Section}.${string}`
+
 export interface ReloadOptions<Config extends object> {
   readonly loaded: Loaded<Config>
   load(): Promise<Loaded<Config>>
@@ -17,8 +19,8 @@ export interface ReloadOptions<Config extends object> {
    * when anything is wrong; else gives what swaps all of it in.
    */
   prepare(config: Config): Promise<Commit>
-  /** Sections that are read at start only. */
-  readonly readOnce: readonly (keyof Config & string)[]
+  /** Sections that are read at start only, and keys of sections such as `server.port`. */
+  readonly readOnce: readonly Path<keyof Config & string>[]
   readonly log: {
     warn(fields: object, message: string): void
     error(fields: object, message: string): void
@@ -63,9 +65,7 @@ export function watchConfig<Config extends object>(
     watcher.close()
     watcher = fresh
     if (isClosed) fresh.close()
-    const sections = readOnce.filter(
-      (key) => JSON.stringify(loaded.value[key]) !== JSON.stringify(value[key]),
-    )
+    const sections = readOnce.filter((path) => textAt(loaded.value, path) !== textAt(value, path))
     if (sections.length > 0) log.warn({ sections }, 'changes that take a restart')
   }
 
@@ -76,4 +76,11 @@ export function watchConfig<Config extends object>(
       watcher.close()
     },
   }
+}
+
+function textAt(config: object, path: string): string | undefined {
+  const value = path
+    .split('.')
+    .reduce<unknown>((at, key) => (at as Record<string, unknown> | undefined)?.[key], config)
+  return JSON.stringify(value)
 }

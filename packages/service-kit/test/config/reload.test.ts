@@ -87,3 +87,22 @@ t.test('a secret file that a reload brought in is watched from then on', async (
   await seen.promise
   t.equal(loads, 2)
 })
+
+t.test('of a section that is read at start in part, only that part takes a restart', async (t) => {
+  const warned: object[] = []
+  const next = { server: { port: 1, trusted: 'a' } }
+  const { reload, close } = watchConfig({
+    loaded: { value: structuredClone(next), secretFiles: [] },
+    load: async () => ({ value: structuredClone(next), secretFiles: [] }),
+    prepare: async () => () => {},
+    readOnce: ['server.port'],
+    log: { warn: (fields) => void warned.push(fields), error() {} },
+  })
+  t.teardown(close)
+  next.server.trusted = 'b'
+  await reload()
+  t.same(warned, [])
+  next.server.port = 2
+  await reload()
+  t.same(warned, [{ sections: ['server.port'] }])
+})

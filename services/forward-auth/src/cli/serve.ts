@@ -10,13 +10,17 @@ import {
 } from '@gatehouse/service-kit'
 import { buildApp } from '../app.ts'
 import type { Loaded } from '../config/load.ts'
+import type { ForwardAuthConfig } from '../config/schema.ts'
 import type { Logger } from '../log.ts'
-import { readClientCa, tlsOptions } from '../own-tls.ts'
+import { openClientCa, tlsOptions } from '../own-tls.ts'
 import { openService, type Service } from '../service.ts'
 import { VERSION } from '../version.ts'
 
-/** Sections of the configuration that are read at start only. */
-const READ_ONCE = ['server', 'metrics', 'log', 'storage', 'domains'] as const
+/** What of the configuration is read at start only. */
+const READ_ONCE = [
+  ...(['server.host', 'server.port', 'server.basePath', 'server.tls'] as const),
+  ...(['metrics', 'log', 'storage'] as const),
+]
 
 export interface ServeOptions {
   readonly loaded: Loaded
@@ -52,14 +56,22 @@ export async function serve({ loaded, log, env = {}, load }: ServeOptions): Prom
       log,
       params: ['portal', 'provider'],
     })
-    const clientCa = await readClientCa(tls?.clientCaFile)
-    const source =
-      tls &&
-      (await tlsFromFiles({
-        ...tls,
-        log,
-        onChange: (fresh) => (app.server as Server).setSecureContext(tlsOptions(fresh, clientCa)),
-      }))
+    const renewTls = () => {
+      const credentials = source?.current()
+      const server = app.server as Server
+      if (credentials) server.setSecureContext(tlsOptions(credentials, clientCa.current()))
+    }
+    const clientCa = await openClientCa({
+      file: tls?.clientCaFile,
+      onChange() {
+        renewTls()
+        // What is open was verified by the CA before.
+        app.server.closeIdleConnections()
+      },
+      log,
+    })
+    opened.defer(() => clientCa.close())
+    const source = tls && (await tlsFromFiles({ ...tls, log, onChange: renewTls }))
     opened.defer(() => source?.close())
     const service = await openService(config, { clock: systemClock, log, metrics })
     opened.defer(() => service.close())
@@ -68,7 +80,7 @@ export async function serve({ loaded, log, env = {}, load }: ServeOptions): Prom
       log,
       metrics,
       traceRequests: telemetry?.traceRequests,
-      clientCa,
+      clientCa: clientCa.current(),
       ...(source && { tls: source.current() }),
     })
     opened.defer(() => app.close())
@@ -78,10 +90,19 @@ export async function serve({ loaded, log, env = {}, load }: ServeOptions): Prom
       opened.defer(() => listener.close())
     }
 
+    async function prepare(changed: ForwardAuthConfig) {
+      const commitClientCa = await clientCa.prepare()
+      // Last, since what it has made would have to be closed.
+      const commit = await service.prepare(changed)
+      return () => {
+        commit()
+        commitClientCa()
+      }
+    }
     const { reload, close } = watchConfig({
       loaded,
       load,
-      prepare: service.prepare,
+      prepare,
       readOnce: READ_ONCE,
       log,
     })

@@ -1,30 +1,45 @@
 import { compileAllow, createConditions, type Profile } from '@gatehouse/profile'
 import { DEFAULT_ACCENT } from '../pages/colors.ts'
 import type { Portal } from '../portal.ts'
-import { createProvider, type ProviderDeps } from '../providers/index.ts'
+import { createProvider, type ProviderConfig, type ProviderDeps } from '../providers/index.ts'
+import type { Provider } from '../providers/provider.ts'
 import { createHeaders, createUser } from './headers.ts'
 import type { ForwardAuthConfig, PortalConfig } from './schema.ts'
 
-/** The portals of a configuration without faults, by name. */
-export function createPortals(
-  { portals, session }: ForwardAuthConfig,
+type Make = (config: ProviderConfig) => Provider
+
+/**
+ * The portals of a configuration without faults, by name. If one cannot be made, the providers of
+ * those before it are closed.
+ */
+export async function createPortals(
+  { portals, session }: Pick<ForwardAuthConfig, 'portals' | 'session'>,
   deps: ProviderDeps,
-): ReadonlyMap<string, Portal> {
-  return new Map(
-    portals.map((config) => [config.name, createPortal(config, session.lifetime, deps)]),
-  )
+): Promise<ReadonlyMap<string, Portal>> {
+  const made: Provider[] = []
+  const make: Make = (config) => {
+    const provider = createProvider(config, deps)
+    made.push(provider)
+    return provider
+  }
+  try {
+    return new Map(
+      portals.map((config) => [config.name, createPortal(config, session.lifetime, make)]),
+    )
+  } catch (error) {
+    await Promise.allSettled(made.map((provider) => provider.close()))
+    throw error
+  }
 }
 
-function createPortal(config: PortalConfig, lifetime: number, deps: ProviderDeps): Portal {
+function createPortal(config: PortalConfig, lifetime: number, make: Make): Portal {
   const conditions = createConditions()
   const policies = Object.entries(config.policies)
   return {
     name: config.name,
     title: config.title ?? config.name,
     accent: config.accent ?? DEFAULT_ACCENT,
-    providers: new Map(
-      config.providers.map((provider) => [provider.name, createProvider(provider, deps)]),
-    ),
+    providers: new Map(config.providers.map((provider) => [provider.name, make(provider)])),
     admits: createAdmits(config),
     policies: new Map(policies.map(([name, text]) => [name, conditions.compile(text)])),
     conditionHeader: config.conditionHeader,

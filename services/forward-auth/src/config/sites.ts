@@ -22,6 +22,11 @@ export function readSite(
 }
 
 /** The sites of a configuration without faults. */
-export function sitesOf({ domains, server }: ForwardAuthConfig): readonly Site[] {
+export function sitesOf({
+  domains,
+  server,
+}: Pick<ForwardAuthConfig, 'domains'> & {
+  readonly server: Pick<ForwardAuthConfig['server'], 'basePath'>
+}): readonly Site[] {
   return domains.map((row) => readSite(row, server.basePath)).filter((site) => 'authOrigin' in site)
 }

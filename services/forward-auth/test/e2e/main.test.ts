@@ -1,10 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFile, writeFile } from 'node:fs/promises'
+import { copyFile, readFile, writeFile } from 'node:fs/promises'
 import { type RequestOptions, request } from 'node:https'
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { Writable } from 'node:stream'
 import { connect, type TLSSocket } from 'node:tls'
 import { fileURLToPath } from 'node:url'
 import { createLogger } from '@gatehouse/service-kit'
@@ -128,7 +129,6 @@ t.test('ready though a provider is down, which is told', async (t) => {
 })
 
 t.test('client certificates', async (t) => {
-  const read = (name: string) => readFile(join(FIXTURES, `${name}.pem`), 'utf8')
   const tls = ['certFile: server.cert', 'keyFile: server.key', 'clientCaFile: client-ca.cert']
     .map((row) => row.replace(': ', `: ${FIXTURES}/`).concat('.pem'))
     .join(', ')
@@ -139,26 +139,8 @@ t.test('client certificates', async (t) => {
   const { close } = await serve({ loaded: await load(), log, load })
   t.teardown(close)
 
+  const ask = askFrom(port, await read('server.cert'))
   const ca = await read('server.cert')
-  const ask = async (options: RequestOptions & { session?: Buffer }): Promise<number> => {
-    const asked = request({
-      host: '127.0.0.1',
-      port,
-      path: '/portals/main',
-      headers: CHECK,
-      ca,
-      agent: false,
-      ...options,
-    })
-    asked.end()
-    const [response] = await once(asked, 'response')
-    response.resume()
-    return response.statusCode
-  }
-  const pair = async (name: string) => ({
-    cert: await read(`${name}.cert`),
-    key: await read(`${name}.key`),
-  })
   t.equal(await ask(await pair('proxy')), 401, 'of the CA: trusted, so that it is answered')
   t.equal(await ask({}), 403, 'mistake 20: none')
   t.equal(await ask(await pair('stranger')), 403, 'of another CA')
@@ -181,6 +163,72 @@ t.test('client certificates', async (t) => {
     message: /ca\.pem holds no CA certificate in PEM/,
   })
 })
+
+t.test('the CA of client certificates is read again when its file changes', async (t) => {
+  const port = await freePort()
+  const clientCa = join(t.testdir({}), 'clients.pem')
+  await copyFile(join(FIXTURES, 'client-ca.cert.pem'), clientCa)
+  const tls = `certFile: ${FIXTURES}/server.cert.pem, keyFile: ${FIXTURES}/server.key.pem, clientCaFile: ${clientCa}`
+  const file = join(t.testdirName, 'config.yaml')
+  await writeFile(
+    file,
+    `server: { port: ${port}, trustedProxies: [], tls: { ${tls} } }\nmetrics: { enabled: false }\n${DOMAINS}\n${SESSION_KEY}\n${PORTAL}`,
+  )
+  const waiting = new Map<string, () => void>()
+  const stream = new Writable({
+    write(chunk, _encoding, done) {
+      for (const line of String(chunk).trim().split('\n')) waiting.get(JSON.parse(line).msg)?.()
+      done()
+    },
+  })
+  const said = (msg: string) => new Promise<void>((resolve) => waiting.set(msg, resolve))
+  const log = createLogger({ name: 'test', level: 'info', format: 'json', stream })
+  const load = () => loadForwardAuthConfig(file, {})
+  const { close } = await serve({ loaded: await load(), log, load })
+  t.teardown(close)
+  const ask = askFrom(port, await read('server.cert'))
+  const statuses = async () => [
+    await ask(await pair('proxy')),
+    await ask(await pair('stranger')),
+    await ask({}),
+  ]
+  t.strictSame(await statuses(), [401, 403, 403])
+
+  const refused = said('new client CA refused, the old one stays')
+  await writeFile(clientCa, 'no certificate')
+  await refused
+  t.strictSame(await statuses(), [401, 403, 403], 'one that cannot be used')
+
+  const replaced = said('client CA replaced')
+  await copyFile(join(FIXTURES, 'stranger.cert.pem'), clientCa)
+  await replaced
+  t.strictSame(await statuses(), [403, 401, 403], 'another one')
+})
+
+const read = (name: string) => readFile(join(FIXTURES, `${name}.pem`), 'utf8')
+const pair = async (name: string) => ({
+  cert: await read(`${name}.cert`),
+  key: await read(`${name}.key`),
+})
+
+/** Asks for a check over a connection of its own, and gives the status. */
+function askFrom(port: number, ca: string) {
+  return async (options: RequestOptions & { session?: Buffer }): Promise<number> => {
+    const asked = request({
+      host: '127.0.0.1',
+      port,
+      path: '/portals/main',
+      headers: CHECK,
+      ca,
+      agent: false,
+      ...options,
+    })
+    asked.end()
+    const [response] = await once(asked, 'response')
+    response.resume()
+    return response.statusCode
+  }
+}
 
 /** What a client needs to resume the session; TLS 1.3 sends it after the handshake. */
 async function ticketOf(socket: TLSSocket): Promise<Buffer> {

@@ -1,0 +1,177 @@
+import { setImmediate } from 'node:timers/promises'
+import { type BoundedFetch, createFetch } from '@gatehouse/net'
+import { manualClock } from '@gatehouse/service-kit/testing'
+import t, { type Test } from 'tap'
+import { loadForwardAuthConfig } from '../src/config/load.ts'
+import type { ForwardAuthConfig } from '../src/config/schema.ts'
+import { openService, type Service } from '../src/service.ts'
+import { CORP, portalOf, startApp, yamlOf } from './app.ts'
+import { SHAPES } from './shapes.ts'
+
+const SILENT = { info() {}, warn() {}, error() {} }
+
+/** A service whose connections to providers are counted. */
+async function startCounted(t: Test) {
+  const folder = t.testdir({ 'config.yaml': yamlOf(portalOf('main') + portalOf('other')) })
+  const { value: config } = await loadForwardAuthConfig(`${folder}/config.yaml`, {})
+  const open = new Set<BoundedFetch>()
+  const state = { made: 0, failAt: 0 }
+  const service = await openService(config, {
+    clock: manualClock(),
+    log: SILENT,
+    createFetch(options) {
+      state.made += 1
+      if (state.made === state.failAt) throw new Error('no more connections')
+      const fetch = createFetch(options)
+      const counted = Object.assign((...args: Parameters<BoundedFetch>) => fetch(...args), {
+        close: async () => {
+          open.delete(counted)
+          await fetch.close()
+        },
+      }) as BoundedFetch
+      open.add(counted)
+      return counted
+    },
+  })
+  let closing: Promise<void> | undefined
+  const close = () => (closing ??= service.close())
+  t.teardown(close)
+  return { config, service, open, state, close }
+}
+
+type Broken = (config: ForwardAuthConfig) => unknown
+const throwing = (key: string, rest: object = {}) =>
+  Object.create(rest, {
+    [key]: {
+      get() {
+        throw new Error(`no ${key}`)
+      },
+    },
+  })
+
+/** Each part that a reload makes, and a configuration that it cannot be made of. */
+const FAULTS: Readonly<Record<string, Broken>> = {
+  keys: (config) => ({ ...config, session: { ...config.session, keys: [{ secret: 'short' }] } }),
+  sites: (config) => ({ ...config, domains: [throwing('domain')] }),
+  trust: (config) => ({ ...config, server: throwing('trustedProxies') }),
+  'a policy of the last portal': ({ portals, ...config }) => ({
+    ...config,
+    portals: portals.with(1, { ...portals[1]!, policies: { broken: 'Group(' } }),
+  }),
+  'who may in': ({ portals, ...config }) => ({
+    ...config,
+    portals: portals.with(1, { ...portals[1]!, allow: 'Group(' }),
+  }),
+  headers: ({ portals, ...config }) => ({
+    ...config,
+    portals: portals.with(1, throwing('headers', portals[1])),
+  }),
+}
+
+/** What a reload would change. */
+function stateOf({ portals, sites, trust }: Service) {
+  return {
+    portals: portals(),
+    sites: sites.all,
+    trusted: ['10.0.0.9', '127.0.0.1'].map((remoteAddress) => trust.trusts({ remoteAddress })),
+  }
+}
+
+t.test('a reload that fails anywhere changes nothing and leaves no connection', async (t) => {
+  const { config, service, open, state } = await startCounted(t)
+
+  const before = stateOf(service)
+  const connections = [...open]
+  const changed = {
+    ...config,
+    domains: [{ domain: 'example.org' }],
+    server: { ...config.server, trustedProxies: ['10.0.0.0/8'] },
+  }
+  for (const [part, breakIt] of Object.entries(FAULTS)) {
+    await t.rejects(service.prepare(breakIt(changed) as ForwardAuthConfig), part)
+    t.strictSame(stateOf(service), before, part)
+    t.equal(service.portals(), before.portals, part)
+    t.strictSame([...open], connections, `${part}: what was made is closed`)
+  }
+  for (const nth of [1, 2]) {
+    state.failAt = state.made + nth
+    await t.rejects(service.prepare(changed), { message: 'no more connections' })
+    t.equal(service.portals(), before.portals, `provider ${nth}`)
+    t.strictSame([...open], connections, `provider ${nth}: those before it are closed`)
+  }
+
+  state.failAt = 0
+  const commit = await service.prepare(changed)
+  t.strictSame(stateOf(service), before, 'prepared, and nothing is taken up yet')
+  commit()
+  const after = stateOf(service)
+  t.not(after.portals, before.portals)
+  t.strictSame(
+    after.sites.map(({ domain }) => domain),
+    ['example.org'],
+  )
+  t.strictSame(
+    [before.trusted, after.trusted],
+    [
+      [false, true],
+      [true, false],
+    ],
+  )
+})
+
+t.test('sessions of what a reload left in place go on, those of the rest end', async (t) => {
+  const both = `  - { name: main, providers: [${CORP}, ${CORP.replace('corp', 'partner')}] }\n`
+  const test = await startApp(t, yamlOf(both + portalOf('other')))
+  const cookies = {
+    main: test.signIn('main'),
+    partner: test.signIn('main', {}, { provider: 'partner' }),
+    other: test.signIn('other'),
+  }
+  const statuses = async () => {
+    const asked = Object.entries(cookies).map(([name, cookie]) =>
+      test.check(SHAPES[0]!, { cookie }, { portal: name === 'other' ? 'other' : 'main' }),
+    )
+    return (await Promise.all(asked)).map(({ statusCode }) => statusCode)
+  }
+  t.strictSame(await statuses(), [200, 200, 200])
+  await test.reload(yamlOf(both + portalOf('other')))
+  t.strictSame(await statuses(), [200, 200, 200], 'nothing changed')
+  await test.reload(yamlOf(portalOf('main') + portalOf('other')))
+  t.strictSame(await statuses(), [200, 401, 200], 'without a provider')
+  await test.reload(yamlOf(portalOf('main')))
+  t.strictSame(await statuses(), [200, 401, 404], 'without a portal')
+  await test.reload(yamlOf(portalOf('main')).replace('0123456789abcdef', 'another-key-here'))
+  t.strictSame(await statuses(), [401, 401, 404], 'without the key')
+})
+
+t.test('a reload takes up trusted proxies and domains together with the portals', async (t) => {
+  const test = await startApp(t, yamlOf(portalOf('main')))
+  const ask = (remoteAddress: string, host: string) =>
+    test.check(SHAPES[0]!, { 'X-Forwarded-Host': host }, { remoteAddress })
+  t.equal((await ask('10.0.0.9', 'app.example.com')).statusCode, 403)
+  const yaml = yamlOf(portalOf('main'), 'server: { trustedProxies: [10.0.0.0/8] }')
+  await test.reload(yaml.replaceAll('example.com', 'example.org'))
+  t.equal((await ask('10.0.0.9', 'app.example.org')).statusCode, 401)
+  t.equal((await ask('10.0.0.9', 'app.example.com')).json().code, 'FWA_HOST_UNKNOWN')
+  t.equal((await ask('127.0.0.1', 'app.example.org')).json().code, 'FWA_PEER_UNTRUSTED')
+})
+
+t.test('providers that a reload replaced are closed when their logins have had time', async (t) => {
+  const { config, service, open } = await startCounted(t)
+  const before = [...open]
+  const commit = await service.prepare(config)
+  commit()
+  t.equal(open.size, 2 * before.length)
+  await (service.clock as ReturnType<typeof manualClock>).advance(30_000)
+  await setImmediate()
+  t.notOk(before.some((fetch) => open.has(fetch)))
+  t.equal(open.size, before.length)
+})
+
+t.test('the service ends at once after a reload', async (t) => {
+  const { config, service, open, close } = await startCounted(t)
+  const commit = await service.prepare(config)
+  commit()
+  await close()
+  t.equal(open.size, 0)
+})
