@@ -99,5 +99,23 @@ async function startHaproxy(t: Test, around: Surroundings): Promise<void> {
   await startProcess(t, { command: 'haproxy', args, folder, port })
 }
 
-/** Starts each proxy with its example. */
-export const PROXIES = { nginx: startNginx, caddy: startCaddy, haproxy: startHaproxy } as const
+async function startEnvoy(t: Test, around: Surroundings): Promise<void> {
+  const { folder, port, gatehousePort, appPort } = around
+  const file = write(around, 'envoy.yaml', [
+    ...certificateFiles(around),
+    ['http://127.0.0.1:4181', `http://127.0.0.1:${gatehousePort}`],
+    ['port_value: 4181', `port_value: ${gatehousePort}`],
+    ['port_value: 8080', `port_value: ${appPort}`],
+    ['address: 0.0.0.0, port_value: 443', `address: 127.0.0.1, port_value: ${port}`],
+  ])
+  const args = ['-c', file, '--concurrency', '1', '--use-dynamic-base-id', '-l', 'warning']
+  await startProcess(t, { command: process.env.ENVOY ?? 'envoy', args, folder, port })
+}
+
+/** Starts each proxy with its example. `ENVOY` names the program of Envoy, which Debian does not have. */
+export const PROXIES = {
+  nginx: startNginx,
+  caddy: startCaddy,
+  haproxy: startHaproxy,
+  envoy: startEnvoy,
+} as const
