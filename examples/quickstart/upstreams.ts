@@ -12,7 +12,7 @@ export async function startIdp(settings: Settings): Promise<DemoIdp> {
   const client = {
     clientId: 'gatehouse',
     clientSecret: await secret(settings, 'idp-client.secret'),
-    redirectUris: [`${portal}/oauth2/callback`],
+    redirectUris: [`${portal}/providers/demo/callback`],
     postLogoutRedirectUris: [`${portal}/logout`],
   }
   return startDemoIdp({ issuer: settings.originOf('idp'), clients: [client] })

@@ -14,7 +14,7 @@ const starting = startDemoIdp({
     {
       clientId: 'gatehouse',
       clientSecret: readFileSync(CLIENT_SECRET_FILE, 'utf8').trim(),
-      redirectUris: [`${auth}/portals/main/oauth2/callback`],
+      redirectUris: [`${auth}/portals/main/providers/demo/callback`],
       postLogoutRedirectUris: [`${auth}/portals/main/logout`],
     },
   ],

@@ -192,7 +192,7 @@ async function holdCompose(t: Test, { docker, compose: composeWith }: Docker): P
       const config = `/etc/gatehouse/${name}.yaml`
       const args = ['-e', `GATEHOUSE_PROXY=${NETWORK}.2`, ...mounts, `gatehouse/${name}`]
       const said = await docker('run', '--rm', ...args, 'check-config', '--config', config)
-      t.equal(said, `${config} is valid\n`)
+      t.ok(said.startsWith(`${config} is valid\n`), said)
     }
   })
 

@@ -6,6 +6,18 @@ interface ErrorRow {
 
 /** Every error of forward-auth: the status it is told with, what it means, and what to do about it. */
 export const FWA_ERRORS = {
+  FWA_CALLBACK_FOREIGN: {
+    status: 400,
+    title: 'Answer of another provider',
+    action:
+      'Begin again at `loginUrl`. If it happens again, register at each provider the redirect URI that `check-config` prints for it; else one provider may be passing people off as another.',
+  },
+  FWA_CALLBACK_SHARED: {
+    status: 400,
+    title: 'Redirect URI of earlier versions',
+    action:
+      'Register at each provider the redirect URI that `check-config` prints for it. The old one works only in a portal with one provider.',
+  },
   FWA_CLIENT_ASSERTION: {
     status: 502,
     title: 'The provider cannot be shown who asks',

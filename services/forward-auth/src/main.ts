@@ -8,6 +8,7 @@ import {
   runProgram,
 } from '@gatehouse/service-kit'
 import { loadForwardAuthConfig } from './config/load.ts'
+import { describeRedirectUris } from './config/redirect-uris.ts'
 
 const HELP = `gatehouse-auth: single sign-on for what a reverse proxy serves
 
@@ -34,7 +35,8 @@ async function main(args: string[]): Promise<void> {
   const loaded = await load()
   const { log, server } = loaded.value
 
-  if (command === 'check-config') return write(`${path} is valid\n`)
+  if (command === 'check-config')
+    return write(`${path} is valid\n${describeRedirectUris(loaded.value)}`)
   if (command === 'healthcheck') {
     await healthcheck({ ...server, tls: server.tls !== undefined })
     return write('ready\n')

@@ -27,6 +27,8 @@ export interface Portal {
   readonly sessionLifetime: number
   /** Milliseconds in which a login has to be finished. */
   readonly loginLifetime: number
+  /** Whether the provider is given the redirect URI that providers shared in earlier versions. */
+  readonly sharedCallback: boolean
   /** Whether the chooser is shown although there is only one provider. */
   readonly alwaysShowProviders: boolean
 }

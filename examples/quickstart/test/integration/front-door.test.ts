@@ -139,7 +139,7 @@ t.test('what is forged counts for nothing', async (t) => {
 t.test('without the provider nobody signs in, and who is in stays in', async (t) => {
   // It goes away while somebody is signing in.
   const carol = createVisitor(rootPem, ({ pathname }) =>
-    pathname.endsWith('/oauth2/callback') ? quickstart.idp.close() : undefined,
+    pathname.endsWith('/providers/demo/callback') ? quickstart.idp.close() : undefined,
   )
   t.teardown(() => carol.fetch.close())
   const { url: form } = await carol.open(app)

@@ -61,6 +61,7 @@ function checkPortal(config: ForwardAuthConfig, portal: PortalConfig, path: stri
     ...checkSpan(`${path}/loginLifetime`, loginLifetime, 30 * SECOND, 60 * MINUTE, '30s to 1h'),
     ...checkUnique(`${path}/providers`, portal.providers),
     ...checkProviders(config, portal, `${path}/providers`),
+    ...checkCallback(portal, `${path}/sharedCallback`),
     ...checkPolicies(portal, `${path}/policies`),
     ...checkAllow(portal.allow, `${path}/allow`),
     ...checkHeaders(portal, path),
@@ -93,6 +94,14 @@ function checkProviders(
       })
     return faults
   })
+}
+
+function checkCallback({ sharedCallback, providers }: PortalConfig, path: string): Fault[] {
+  const redirecting = providers.filter(({ type }) => type !== 'tailscaleWhois')
+  if (!sharedCallback || redirecting.length <= 1) return []
+  return [
+    { path, message: 'cannot be with several providers: nothing would tell their answers apart' },
+  ]
 }
 
 function checkPolicies({ policies }: PortalConfig, path: string): Fault[] {

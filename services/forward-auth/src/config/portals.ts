@@ -51,6 +51,7 @@ function createPortal(config: PortalConfig, lifetime: number, make: Make): Porta
     preflight: config.preflight,
     sessionLifetime: config.sessionLifetime ?? lifetime,
     loginLifetime: config.loginLifetime,
+    sharedCallback: config.sharedCallback,
     alwaysShowProviders: config.alwaysShowProviders,
   }
 }

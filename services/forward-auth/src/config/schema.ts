@@ -165,6 +165,9 @@ const PortalSchema = Type.Object({
     default: '10m',
     description: 'Time in which a login has to be finished: 30s to 1h.',
   }),
+  sharedCallback: Flag(
+    'Uses `/portals/<portal>/oauth2/callback` as the redirect URI, as traefik-forward-auth does. Only for a portal with one provider that people sign in at.',
+  ),
   alwaysShowProviders: Flag('Shows the chooser even if there is only one provider.'),
 })
 

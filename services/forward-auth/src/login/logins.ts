@@ -16,6 +16,8 @@ const MAX_USED = 10_000
 export interface Wish {
   /** Name of the provider that the person is sent to. */
   readonly provider: string
+  /** The redirect URI that the provider was given; logins that began before it was kept have none. */
+  readonly redirectUri?: string
   /** Where the person wants to go; validated. */
   readonly returnTo: string
   /** Whether it was begun anew for one that was lost. */
@@ -30,8 +32,21 @@ export type Arrival =
   | { readonly kind: 'used'; wish: Wish }
   /** A login of ours that this browser does not know: another one's, or two were begun at once. */
   | { readonly kind: 'lost'; wish: Wish }
-  /** None of ours, or one that took too long. */
+  /** A login of ours that took too long. */
+  | { readonly kind: 'expired'; wish: Wish }
+  /** A login that began at another provider than the one whose redirect URI it came back to. */
+  | { readonly kind: 'foreign'; wish: Wish }
+  /** None of ours. */
   | { readonly kind: 'unknown' }
+
+/** What a callback brings. */
+export interface Callback {
+  /** The provider whose redirect URI it came to. */
+  readonly provider: string
+  /** The parameter of that name. */
+  readonly state: unknown
+  readonly cookieHeader: string | undefined
+}
 
 /** The logins under way, their secrets in a cookie of the browser that began them. */
 export interface Logins {
@@ -41,8 +56,11 @@ export interface Logins {
     wish: Wish,
     cookieHeader: string | undefined,
   ): { readonly secrets: LoginSecrets; readonly setCookie: string }
-  /** Takes the login that a callback belongs to. Each is taken once. */
-  arrive(portal: Portal, site: Site, state: unknown, cookieHeader: string | undefined): Arrival
+  /**
+   * Takes the login that a callback belongs to. Each is taken once, and only at the redirect URI of
+   * the provider that it began at, so that no other provider gets its code.
+   */
+  arrive(portal: Portal, site: Site, callback: Callback): Arrival
   /** Set-Cookie value that takes all logins of the browser away. */
   clear(portal: Portal): string
 }
@@ -95,10 +113,12 @@ export function createLogins({ keys, clock }: LoginDeps): Logins {
       const kept = [...withoutOldest(slots), { id, expiresAt, secrets }]
       return { secrets: { ...secrets, state }, setCookie: writeSlots(portal, site, kept) }
     },
-    arrive(portal, site, state, cookieHeader) {
+    arrive(portal, site, { provider, state, cookieHeader }) {
       const told = unsealFor('state', portal, site, state) as (Wish & Slot) | undefined
-      if (!told || !isLive(told)) return { kind: 'unknown' }
+      if (!told) return { kind: 'unknown' }
       const { id, expiresAt, ...wish } = told
+      if (wish.provider !== provider) return { kind: 'foreign', wish }
+      if (!isLive(told)) return { kind: 'expired', wish }
       const slots = readSlots(portal, site, cookieHeader)
       const slot = slots.find((one) => one.id === id)
       if (used.has(id)) return { kind: 'used', wish }

@@ -1,8 +1,10 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Profile } from '@gatehouse/profile'
 import type { FastifyReply } from 'fastify'
+import { Type } from 'typebox'
 import { FwaError } from '../errors.ts'
 import type { Arrival, Wish } from '../login/logins.ts'
+import { CALLBACK_PATH, SHARED_CALLBACK_PATH, soleRedirectProvider } from '../login/redirect-uri.ts'
 import type { RedirectProvider } from '../providers/provider.ts'
 import type { Service } from '../service.ts'
 import { letIn } from './let-in.ts'
@@ -12,28 +14,59 @@ import { startLogin } from './start-login.ts'
 
 type Live = Extract<Arrival, { kind: 'live' }>
 
-/** `GET /oauth2/callback`: where providers send people back to. */
+const tags = ['sign-in']
+
+/** `GET /providers/:provider/callback`: where each provider sends people back to. */
 export const callbackRoute: FastifyPluginAsyncTypebox<{ service: Service }> = async (
   app,
   { service },
 ) => {
   app.get(
-    '/oauth2/callback',
-    { schema: { summary: 'Back from a provider', tags: ['sign-in'] } },
+    CALLBACK_PATH,
+    {
+      schema: {
+        summary: 'Back from a provider',
+        tags,
+        params: Type.Object({ portal: Type.String(), provider: Type.String() }),
+      },
+    },
     async (request, reply) => {
       const place = authPlaceOf(service, request)
-      const { state } = request.query as { state?: unknown }
-      const { portal, site } = place
-      const arrival = service.logins.arrive(portal, site, state, request.headers.cookie)
-      if (arrival.kind === 'live') return finish(service, place, arrival, reply)
-
-      const wish = arrival.kind === 'unknown' ? undefined : arrival.wish
-      const isSignedIn = sessionOf(service, place, request) !== undefined
-      if (isSignedIn || arrival.kind === 'used')
-        return redirect(reply, targetOf(place, wish?.returnTo))
-      return beginAnew(service, place, wish, reply)
+      return receive(service, place, request.params.provider, reply)
     },
   )
+
+  app.get(
+    SHARED_CALLBACK_PATH,
+    { schema: { summary: 'Back from the only provider', tags, deprecated: true } },
+    async (request, reply) => {
+      const place = authPlaceOf(service, request)
+      const provider = soleRedirectProvider(place.portal)
+      if (provider === undefined) throw sharedCallback(service, place, reply)
+      return receive(service, place, provider, reply)
+    },
+  )
+}
+
+/** Takes somebody in who came back to the redirect URI of a provider. */
+async function receive(
+  service: Service,
+  place: Place,
+  provider: string,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { request } = reply
+  const { state } = request.query as { state?: unknown }
+  const cookieHeader = request.headers.cookie
+  const { portal, site } = place
+  const arrival = service.logins.arrive(portal, site, { provider, state, cookieHeader })
+  if (arrival.kind === 'live') return finish(service, place, arrival, reply)
+  if (arrival.kind === 'foreign') throw foreign(service, place, provider, arrival.wish, reply)
+
+  const wish = arrival.kind === 'unknown' ? undefined : arrival.wish
+  const isSignedIn = sessionOf(service, place, request) !== undefined
+  if (isSignedIn || arrival.kind === 'used') return redirect(reply, targetOf(place, wish?.returnTo))
+  return beginAnew(service, place, wish, reply)
 }
 
 async function finish(
@@ -45,7 +78,7 @@ async function finish(
   reply.header('set-cookie', setCookie)
   const provider = providerOf(place, wish)
   if (!provider) throw unknownLogin(place, wish)
-  const redirectUri = pageUrl(place, '/oauth2/callback')
+  const { redirectUri = pageUrl(place, SHARED_CALLBACK_PATH) } = wish
   const callback = new URL(redirectUri)
   callback.search = new URL(reply.request.url, redirectUri).search
 
@@ -61,8 +94,9 @@ async function finish(
 }
 
 /**
- * A login that this browser does not know is begun anew, once: when several tabs begin at the same
- * time the cookie of the last one stays, and no code is taken that somebody else may have sent.
+ * A login that took too long, or that this browser does not know, is begun anew, once: when several
+ * tabs begin at the same time the cookie of the last one stays, and no code is taken that somebody
+ * else may have sent.
  */
 async function beginAnew(
   service: Service,
@@ -84,6 +118,41 @@ function providerOf({ portal }: Place, { provider: name }: Wish): RedirectProvid
 function unknownLogin(place: Place, wish: Wish | undefined): FwaError {
   const error = new FwaError('FWA_LOGIN_UNKNOWN', 'no such sign-in is under way in this browser')
   return withLoginUrl(error, place, wish)
+}
+
+/** One provider may have sent a person on to another, to get at the code that comes back. */
+function foreign(
+  service: Service,
+  place: Place,
+  provider: string,
+  wish: Wish,
+  { request }: FastifyReply,
+): FwaError {
+  const portal = place.portal.name
+  service.metrics.login('failed')
+  service.tellSeldom(`foreign ${portal} ${provider} ${wish.provider}`, () =>
+    request.log.warn(
+      { code: 'FWA_CALLBACK_FOREIGN', portal, provider, begunAt: wish.provider },
+      `a login that began at ${wish.provider} came back to the redirect URI of ${provider}: refused`,
+    ),
+  )
+  const error = new FwaError(
+    'FWA_CALLBACK_FOREIGN',
+    'this sign-in began at another provider than the one that answered',
+  )
+  return withLoginUrl(error, place, wish)
+}
+
+function sharedCallback(service: Service, place: Place, { request }: FastifyReply): FwaError {
+  const portal = place.portal.name
+  const message = `${SHARED_CALLBACK_PATH} is refused, as the portal ${portal} has several providers`
+  service.tellSeldom(`shared ${portal}`, () =>
+    request.log.warn(
+      { code: 'FWA_CALLBACK_SHARED', portal },
+      `${message}: register at each the redirect URI that check-config prints`,
+    ),
+  )
+  return withLoginUrl(new FwaError('FWA_CALLBACK_SHARED', message), place, undefined)
 }
 
 /** What a person is told: how it went wrong, and where to begin again. */

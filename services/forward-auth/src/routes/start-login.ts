@@ -2,6 +2,7 @@ import { sendPage } from '@gatehouse/service-kit'
 import type { FastifyReply } from 'fastify'
 import { isNavigation } from '../check/kind.ts'
 import { FwaError } from '../errors.ts'
+import { redirectUriOf } from '../login/redirect-uri.ts'
 import { providerDownPage } from '../pages/pages.ts'
 import type { Provider, RedirectProvider, SeamlessProvider } from '../providers/provider.ts'
 import type { Service } from '../service.ts'
@@ -53,9 +54,9 @@ async function sendToProvider(
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { portal, site } = place
-  const wish = { provider: provider.name, returnTo, isRetry }
+  const redirectUri = redirectUriOf(site, portal, provider.name)
+  const wish = { provider: provider.name, redirectUri, returnTo, isRetry }
   const { secrets, setCookie } = logins.begin(portal, site, wish, reply.request.headers.cookie)
-  const redirectUri = pageUrl(place, '/oauth2/callback')
   const url = await provider.authorizationUrl({ ...secrets, redirectUri, chooseAccount })
   return redirect(reply.header('set-cookie', setCookie), url.href)
 }

@@ -38,6 +38,7 @@ const portal = (rest: Partial<Portal> = {}): Portal => ({
   preflight: false,
   sessionLifetime: 1,
   loginLifetime: 1,
+  sharedCallback: false,
   alwaysShowProviders: false,
   ...rest,
 })

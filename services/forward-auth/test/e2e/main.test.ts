@@ -63,7 +63,10 @@ async function textOf(stream: NodeJS.ReadableStream | null): Promise<string> {
 
 t.test('check-config', async (t) => {
   const file = await createHome(t, '{}')
-  t.match(await run(t, 'check-config', '--config', file), { code: 0, stdout: `${file} is valid\n` })
+  t.match(await run(t, 'check-config', '--config', file), {
+    code: 0,
+    stdout: `${file} is valid\nRedirect URI to register at each provider:\n  main/corp: https://auth.example.com/portals/main/providers/corp/callback\n`,
+  })
   const faulty = await createHome(t, '{}', PORTAL.replace('corp', 'Corp').replace('main', 'Main'))
   t.match(await run(t, 'check-config', '--config', faulty), {
     code: 1,

@@ -24,7 +24,11 @@ const at = (portal: string, path: string) => `${auth}/portals/${portal}${path}`
 const client = {
   clientId: 'gatehouse',
   clientSecret: 'the-secret-of-gatehouse',
-  redirectUris: ['main', 'guests'].map((portal) => at(portal, '/oauth2/callback')),
+  redirectUris: [
+    at('main', '/providers/corp/callback'),
+    at('main', '/providers/lab/callback'),
+    at('guests', '/providers/corp/callback'),
+  ],
   postLogoutRedirectUris: [at('main', '/logout')],
 }
 const corp = await startDemoIdp({ clients: [client] })

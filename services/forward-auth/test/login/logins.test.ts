@@ -2,6 +2,7 @@ import { manualClock } from '@gatehouse/service-kit/testing'
 import fc from 'fast-check'
 import t from 'tap'
 import { createLogins } from '../../src/login/logins.ts'
+import type { Portal, Site } from '../../src/portal.ts'
 import { keysOf, NEW_SECRET, OLD_SECRET, OTHER_SITE, portalNamed, SITE } from '../session/kit.ts'
 
 const MINUTE = 60_000
@@ -13,7 +14,15 @@ const WISH = { provider: 'corp', returnTo: 'https://app.example.com/a', isRetry:
 async function start(...secrets: string[]) {
   const now = { keys: await keysOf(...(secrets.length > 0 ? secrets : [OLD_SECRET])) }
   const clock = manualClock()
-  return { ...createLogins({ keys: () => now.keys, clock }), clock, now }
+  const logins = createLogins({ keys: () => now.keys, clock })
+  const arrive = (
+    portal: Portal,
+    site: Site,
+    state: unknown,
+    cookieHeader: string | undefined,
+    provider = 'corp',
+  ) => logins.arrive(portal, site, { provider, state, cookieHeader })
+  return { ...logins, arrive, clock, now }
 }
 
 /** The Cookie header after a Set-Cookie value. */
@@ -80,7 +89,20 @@ t.test('attack 8: a login has to be finished in time', async (t) => {
   const { secrets, setCookie } = begin(MAIN, SITE, WISH, undefined)
   t.match(setCookie, /; Path=\/; Max-Age=600; HttpOnly; Secure; SameSite=Lax$/)
   await clock.advance(10 * MINUTE)
-  t.strictSame(arrive(MAIN, SITE, secrets.state, sent(setCookie)), { kind: 'unknown' })
+  const expired = { kind: 'expired', wish: WISH }
+  t.strictSame(arrive(MAIN, SITE, secrets.state, sent(setCookie)), expired, 'what it was for stays')
+})
+
+t.test('a login is taken only at the redirect URI of the provider it began at', async (t) => {
+  const { begin, arrive, clock } = await start()
+  const { secrets, setCookie } = begin(MAIN, SITE, WISH, undefined)
+  const cookie = sent(setCookie)
+  const foreign = { kind: 'foreign', wish: WISH }
+  t.strictSame(arrive(MAIN, SITE, secrets.state, cookie, 'other'), foreign)
+  t.strictSame(arrive(MAIN, SITE, secrets.state, undefined, 'other'), foreign, 'without a cookie')
+  t.match(arrive(MAIN, SITE, secrets.state, cookie), { kind: 'live' }, 'and it is not used up')
+  await clock.advance(10 * MINUTE)
+  t.strictSame(arrive(MAIN, SITE, secrets.state, cookie, 'other'), foreign, 'nor when it is late')
 })
 
 t.test('mistake 6, attack 26: eight tabs at once, and each of them arrives', async (t) => {

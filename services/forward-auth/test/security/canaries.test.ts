@@ -152,7 +152,8 @@ function textOf({ body, headers }: LightMyRequestResponse): string {
 
 async function arrive({ provider }: Run, visitor: Visitor): Promise<URL> {
   const begun = await visitor.open(signInUrl())
-  if (provider.hostility.discovery) return new URL(`${MAIN}/oauth2/callback?code=canary-code`)
+  if (provider.hostility.discovery)
+    return new URL(`${MAIN}/providers/corp/callback?code=canary-code`)
   return createBrowser().signIn(begun.headers.location ?? '', 'alice')
 }
 
@@ -220,7 +221,7 @@ async function sendNonsense(run: Run, secrets: readonly string[]): Promise<void>
       authorization: `Bearer ${secret}`,
       cookie: `${SESSION_COOKIE}=${secret}`,
     }
-    await visitor.open(`${MAIN}/oauth2/callback?state=${query}&code=${query}`, { headers })
+    await visitor.open(`${MAIN}/providers/corp/callback?state=${query}&code=${query}`, { headers })
     await visitor.open(`${AUTH}/api/portals/main/verify?token=${query}`, { headers })
     await visitor.open(`${AUTH}/nothing?token=${query}`, { headers })
     await run.check(headers)

@@ -14,6 +14,8 @@ const PATHS = [
   '/providers/corp',
   '/providers/none',
   '/oauth2/callback',
+  '/providers/corp/callback',
+  '/providers/code/callback',
   '/logout',
   '/profile',
   '/profile.json',

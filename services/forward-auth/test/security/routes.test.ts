@@ -13,6 +13,7 @@ const PORTAL = [
   'GET /profile',
   'GET /profile.json',
   'GET /providers/{provider}',
+  'GET /providers/{provider}/callback',
   'GET /signin',
   'POST /logout',
 ]

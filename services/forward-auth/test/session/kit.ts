@@ -44,6 +44,7 @@ export function portalNamed(name: string, providers: readonly string[] = ['corp'
     preflight: false,
     sessionLifetime: HOUR,
     loginLifetime: HOUR / 6,
+    sharedCallback: false,
     alwaysShowProviders: false,
   }
 }

@@ -15,7 +15,7 @@ const ENDPOINTS = {
 
 type Endpoint = keyof typeof ENDPOINTS
 
-export const REDIRECT_URI = 'https://auth.example.com/portals/main/oauth2/callback'
+export const REDIRECT_URI = 'https://auth.example.com/portals/main/providers/corp/callback'
 
 export const CLIENT: DemoClient = {
   clientId: 'gatehouse',
