@@ -21,6 +21,12 @@ export {
 export { createLeafSigner, type Leaf, type LeafSigner } from './leaf.ts'
 export { loadAuthority } from './load-authority.ts'
 export { carriesConstraints } from './name-constraints.ts'
-export { compileRules, matchesRule, type NameRule, parseNameRule } from './name-rules.ts'
+export {
+  compileReach,
+  compileRules,
+  matchesRule,
+  type NameRule,
+  parseNameRule,
+} from './name-rules.ts'
 export { type Name, parseName } from './names.ts'
 export { buildChainPem, fromPem, type PemLabel, toPem } from './pem.ts'

@@ -67,3 +67,36 @@ export function compileRules(rules: readonly NameRule[]): (name: Name) => boolea
     return false
   }
 }
+
+/**
+ * Finds a rule that reaches a name: the rule holds it, or the name is a wildcard whose certificate
+ * is also valid for a name that the rule holds. For rules that deny. Costs one look-up per label
+ * of the name, as {@link compileRules} does.
+ */
+export function compileReach(rules: readonly NameRule[]): (name: Name) => NameRule | undefined {
+  const byText = new Map(rules.map((rule) => [rule.text as string, rule]))
+  const networks = rules.filter((rule) => rule.kind === 'cidr')
+  const exactUnder = new Map(
+    rules.flatMap((rule) =>
+      rule.kind === 'exact' ? [[rule.labels.slice(1).join('.'), rule] as const] : [],
+    ),
+  )
+  const any = byText.get('*')
+
+  return ({ kind, text, labels, ip }) => {
+    if (any) return any
+    if (ip) return networks.find(({ cidr }) => cidrContains(cidr, ip))
+    // A wildcard stands for exactly one label (RFC 9525 section 6.3), whatever that is.
+    const covered =
+      kind === 'wildcard' ? (byText.get(`=${text}`) ?? exactUnder.get(labels.join('.'))) : undefined
+    return covered ?? byText.get(text) ?? belowRule(text)
+  }
+
+  function belowRule(text: string): NameRule | undefined {
+    for (let dot = text.indexOf('.'); dot !== -1; dot = text.indexOf('.', dot + 1)) {
+      const rule = byText.get(`*${text.slice(dot)}`)
+      if (rule) return rule
+    }
+    return undefined
+  }
+}

@@ -3,6 +3,7 @@ import { cidrContains } from '@gatehouse/net'
 import fc from 'fast-check'
 import t from 'tap'
 import {
+  compileReach,
   compileRules,
   matchesRule,
   type Name,
@@ -154,3 +155,46 @@ t.test('compiled rules say what each rule says by itself', async (t) => {
   })
   t.doesNotThrow(() => fc.assert(property, { numRuns: 1000 }))
 })
+
+const reaches: [rule: string, yes: string[], no: string[]][] = [
+  [
+    'vault.example.com',
+    ['vault.example.com', '*.example.com'],
+    ['*.vault.example.com', '*.com', 'a.vault.example.com', '*.xexample.com', 'example.com'],
+  ],
+  [
+    '*.example.com',
+    ['a.example.com', 'a.b.example.com', '*.example.com', '*.a.example.com', '*.a.b.example.com'],
+    ['example.com', '*.com', '*.badexample.com'],
+  ],
+  ['=*.example.com', ['*.example.com'], ['a.example.com', '*.a.example.com', '*.com']],
+  ['*', ['a', '*.a', '10.0.0.1'], []],
+  ['10.0.0.0/8', ['10.1.2.3'], ['11.0.0.1', '*.a', '*.10.example']],
+  ['localhost', ['localhost'], ['*.localhost']],
+]
+
+t.test('a rule reaches the wildcards that cover a name it holds', async (t) => {
+  for (const [rule, yes, no] of reaches) {
+    const reach = compileReach([parseNameRule('other.test'), parseNameRule(rule)])
+    for (const name of yes) t.equal(reach(parseName(name))?.text, rule, `${rule} reaches ${name}`)
+    for (const name of no) t.equal(reach(parseName(name)), undefined, `${rule}, not ${name}`)
+  }
+})
+
+t.test(
+  'property: a rule reaches a name just when it holds that name or one it covers',
+  async (t) => {
+    // Every label that a rule above can begin with, and one that none does.
+    const labels = ['a', 'b', 'ba', 'aa', 'a-b', 'zz']
+    const covered = (name: Name) =>
+      name.kind === 'wildcard'
+        ? labels.map((label) => parseName(`${label}.${name.labels.join('.')}`))
+        : []
+    const property = fc.property(fc.array(rule, { maxLength: 6 }), name, (rules, name) => {
+      const holds = (one: Name) => rules.some((rule) => model(rule, one))
+      const expected = [name, ...covered(name)].some(holds)
+      assert.equal(compileReach(rules)(name) !== undefined, expected)
+    })
+    t.doesNotThrow(() => fc.assert(property, { numRuns: 2000 }))
+  },
+)

@@ -1,15 +1,24 @@
-import type { Caller } from '@gatehouse/auth-core'
-import { compileRules, type Name, PkiError, parseNameRule } from '@gatehouse/pki'
+import type { Caller, KeyCaller } from '@gatehouse/auth-core'
+import {
+  compileReach,
+  compileRules,
+  type Name,
+  type NameRule,
+  PkiError,
+  parseNameRule,
+} from '@gatehouse/pki'
 
 export const RIGHTS = ['issue', 'read', 'renew', 'revoke', 'delete'] as const
 
 /** What a caller may do with names. */
 export type Right = (typeof RIGHTS)[number]
 
-/** What a rule or claim grants unless it says more: taking out of service has to be named. */
+/** What a rule, claim or limited key grants unless it says more: taking out of service has to be named. */
 export const DEFAULT_RIGHTS: readonly Right[] = ['issue', 'read', 'renew']
 
 export interface PolicyOptions {
+  /** Rights of API keys, by name; a key that is not here has those that are usual for it. */
+  readonly keyRights?: ReadonlyMap<string, readonly Right[]> | undefined
   /** Claim that lists the name rules of a token's holder. */
   readonly domainsClaim?: string | undefined
   readonly rules?: readonly PolicyRule[] | undefined
@@ -36,24 +45,26 @@ export type Decision =
 export type Policy = (caller: Caller, right: Right, names: readonly Name[]) => Decision
 
 type NameTest = (name: Name) => boolean
-type Grants = Readonly<Record<Right, NameTest>>
+type PerRight<T> = Readonly<Record<Right, T>>
 
 interface Access {
-  readonly granted: Grants
-  readonly denied: Grants
+  readonly granted: PerRight<NameTest>
+  /** The rule that denies a name, if one does. */
+  readonly denied: PerRight<(name: Name) => NameRule | undefined>
   /** Why a name that is not granted is not. */
-  readonly reason: string
+  readonly reason: PerRight<string>
 }
 
 const ALLOWED: Decision = { allowed: true }
 
 /**
- * Compiles the policy. API keys may have everything, or what their `domains` hold. Tokens may have
- * everything while neither a claim nor rules are configured; with either, only what the claim or
- * an allow rule grants. Deny rules win over both, for API keys too where they name no condition.
+ * Compiles the policy. API keys may have everything, or what their `domains` and rights hold.
+ * Tokens may have everything while neither a claim nor rules are configured; with either, only what
+ * the claim or an allow rule grants. Deny rules win over both, for API keys too where they name no
+ * condition, and hold for every name that a wildcard covers.
  */
-export function createPolicy({ domainsClaim, rules = [] }: PolicyOptions): Policy {
-  const compiled = rules.map((rule) => ({ rule, names: testOf(rule.names) }))
+export function createPolicy({ domainsClaim, rules = [], keyRights }: PolicyOptions): Policy {
+  const compiled = rules.map((rule) => ({ rule, names: rule.names.map(parseNameRule) }))
   const open = domainsClaim === undefined && rules.length === 0
   // auth-core hands out one caller object per key and per cached token.
   const known = new WeakMap<Caller, Access>()
@@ -61,9 +72,11 @@ export function createPolicy({ domainsClaim, rules = [] }: PolicyOptions): Polic
   return (caller, right, names) => {
     const access = known.get(caller) ?? remember(caller)
     for (const name of names) {
-      if (access.denied[right](name))
-        return { allowed: false, name, reason: 'a deny rule holds it' }
-      if (!access.granted[right](name)) return { allowed: false, name, reason: access.reason }
+      // First, so that nobody learns of rules for names that they could not have anyway.
+      if (!access.granted[right](name))
+        return { allowed: false, name, reason: access.reason[right] }
+      const rule = access.denied[right](name)
+      if (rule) return { allowed: false, name, reason: denialOf(rule, name) }
     }
     return ALLOWED
   }
@@ -76,24 +89,20 @@ export function createPolicy({ domainsClaim, rules = [] }: PolicyOptions): Polic
 
   function accessOf(caller: Caller): Access {
     const meets = compiled.filter(({ rule }) => meetsConditions(caller, rule))
-    const denied = grantsOf(
-      meets.filter(({ rule }) => rule.effect === 'deny'),
-      RIGHTS,
-    )
-    if (caller.method === 'psk') {
-      const granted = caller.domains ? testOf(caller.domains) : everything
-      return { granted: allRights(granted), denied, reason: 'it is not in the domains of the key' }
-    }
-    if (open) return { granted: allRights(everything), denied, reason: '' }
+    const denied = deniedBy(meets.filter(({ rule }) => rule.effect === 'deny'))
+    if (caller.method === 'psk') return { ...grantsOfKey(caller, keyRights), denied }
+    if (open) return { granted: perRight(() => everything), denied, reason: perRight(() => '') }
 
     const claim = readClaim(caller.claims, domainsClaim)
-    const allowed = meets.filter(({ rule }) => rule.effect === 'allow')
-    const byClaim = { rule: { rights: DEFAULT_RIGHTS }, names: claim.test }
-    return {
-      granted: grantsOf([...allowed, byClaim], DEFAULT_RIGHTS),
-      denied,
-      reason: claim.reason,
-    }
+    const granted = perRight<NameTest>((right) => {
+      const allowing = meets.filter(
+        ({ rule }) => rule.effect === 'allow' && (rule.rights ?? DEFAULT_RIGHTS).includes(right),
+      )
+      const byRule = compileRules(allowing.flatMap(({ names }) => names))
+      if (!DEFAULT_RIGHTS.includes(right)) return byRule
+      return (name) => byRule(name) || claim.test(name)
+    })
+    return { granted, denied, reason: perRight(() => claim.reason) }
   }
 }
 
@@ -138,32 +147,46 @@ function readClaim(
   }
 }
 
-function grantsOf(
-  grants: readonly {
-    readonly rule: Pick<PolicyRule, 'rights'>
-    readonly names: NameTest
-  }[],
-  unnamed: readonly Right[],
-): Grants {
-  return perRight((right) => {
-    const tests = grants
-      .filter(({ rule }) => (rule.rights ?? unnamed).includes(right))
-      .map(({ names }) => names)
-    return (name) => tests.some((test) => test(name))
-  })
-}
-
-function allRights(test: NameTest): Grants {
-  return perRight(() => test)
-}
-
-function perRight(test: (right: Right) => NameTest): Grants {
+function grantsOfKey(
+  { subject, domains }: KeyCaller,
+  keyRights: PolicyOptions['keyRights'],
+): Pick<Access, 'granted' | 'reason'> {
+  const rights = keyRights?.get(subject) ?? (domains ? DEFAULT_RIGHTS : RIGHTS)
+  const names = domains ? testOf(domains) : everything
   return {
-    issue: test('issue'),
-    read: test('read'),
-    renew: test('renew'),
-    revoke: test('revoke'),
-    delete: test('delete'),
+    granted: perRight((right) => (rights.includes(right) ? names : nothing)),
+    reason: perRight((right) =>
+      rights.includes(right)
+        ? 'it is not in the domains of the key'
+        : `the key does not have the right \`${right}\``,
+    ),
+  }
+}
+
+function deniedBy(
+  rules: readonly { readonly rule: PolicyRule; readonly names: readonly NameRule[] }[],
+): Access['denied'] {
+  return perRight((right) =>
+    compileReach(
+      rules
+        .filter(({ rule }) => (rule.rights ?? RIGHTS).includes(right))
+        .flatMap(({ names }) => names),
+    ),
+  )
+}
+
+function denialOf({ text }: NameRule, name: Name): string {
+  const isHeld = compileRules([parseNameRule(text)])(name)
+  return `${isHeld ? 'it is' : 'it covers a name that is'} in the deny rule \`${text}\``
+}
+
+function perRight<T>(make: (right: Right) => T): PerRight<T> {
+  return {
+    issue: make('issue'),
+    read: make('read'),
+    renew: make('renew'),
+    revoke: make('revoke'),
+    delete: make('delete'),
   }
 }
 

@@ -2,7 +2,7 @@ import type { ChallengeStore } from '@gatehouse/acme'
 import { parseNameRule } from '@gatehouse/pki'
 import type { Clock, Commit, Metrics } from '@gatehouse/service-kit'
 import { type Audit, createAudit } from './audit.ts'
-import { domainsClaimOf, takesTokens } from './config/auth.ts'
+import { domainsClaimOf, keyRightsOf, takesTokens } from './config/auth.ts'
 import type { CertServiceConfig } from './config/schema.ts'
 import { openWebhook } from './events/webhook.ts'
 import { createDryRun, type DryRunner } from './issuance/dry-run.ts'
@@ -238,7 +238,11 @@ async function assemble(
 }
 
 function policyOf({ auth, rules }: CertServiceConfig): Policy {
-  return createPolicy({ domainsClaim: domainsClaimOf(auth), rules })
+  return createPolicy({
+    domainsClaim: domainsClaimOf(auth),
+    keyRights: keyRightsOf(auth),
+    rules,
+  })
 }
 
 function warnIfOpen({ auth, rules }: CertServiceConfig, log: Log): void {

@@ -24,6 +24,11 @@ const denied: PolicyOptions = {
   ],
 }
 
+const rights = (right: Right, name = 'ops'): PolicyOptions => ({
+  keyRights: new Map([[name, [right]]]),
+})
+const deny = (...names: string[]): PolicyOptions => ({ rules: [{ effect: 'deny', names }] })
+
 const DECISIONS: readonly [
   why: string,
   options: PolicyOptions,
@@ -34,7 +39,15 @@ const DECISIONS: readonly [
 ][] = [
   ['a key may have everything', {}, key(), 'issue', 'x.test 10.0.0.1 *.y.test', true],
   ['and delete it', bySubject, key(), 'delete', 'x.test', true],
-  ['a key with domains: those', {}, key(['*.a.test']), 'revoke', 'x.a.test y.a.test', true],
+  ['a key with domains: those', {}, key(['*.a.test']), 'renew', 'x.a.test y.a.test', true],
+  ['it revokes nothing', {}, key(['*.a.test']), 'revoke', 'x.a.test', false],
+  ['nor deletes', {}, key(['*.a.test']), 'delete', 'x.a.test', false],
+  ['unless its rights say so', rights('revoke'), key(['a.test']), 'revoke', 'a.test', true],
+  ['rights are for its domains', rights('revoke'), key(['a.test']), 'revoke', 'b.test', false],
+  ['and are all that it has', rights('revoke'), key(['a.test']), 'read', 'a.test', false],
+  ['a key that reads', rights('read'), key(), 'read', 'a.test', true],
+  ['and does not issue', rights('read'), key(), 'issue', 'a.test', false],
+  ['rights of another key', rights('read', 'dev'), key(), 'delete', 'a.test', true],
   ['not others', {}, key(['*.a.test']), 'read', 'a.test', false],
   ['not one other among them', {}, key(['*.a.test']), 'read', 'x.a.test b.test', false],
   ['not the wildcard', {}, key(['*.a.test']), 'issue', '*.a.test', false],
@@ -177,6 +190,12 @@ const DECISIONS: readonly [
   ['deny wins', denied, token(), 'issue', 'x.secret.test', false],
   ['deny wins for one name', denied, token(), 'read', 'a.test x.secret.test', false],
   ['deny wins over keys', denied, key(), 'read', 'x.secret.test', false],
+  ['deny of a name a wildcard covers', deny('vault.a.test'), key(), 'issue', '*.a.test', false],
+  ['deny of what is below a wildcard', deny('*.v.test'), key(), 'issue', '*.v.test', false],
+  ['deny of what is further above', deny('*.test'), key(), 'read', '*.x.a.test', false],
+  ['deny of that wildcard', deny('=*.a.test'), key(), 'renew', '*.a.test', false],
+  ['not of another depth', deny('vault.a.test'), key(), 'issue', '*.vault.a.test', true],
+  ['deny of a network', deny('10.0.0.0/8'), key(), 'issue', '10.1.2.3', false],
   [
     'deny for some callers',
     { rules: [{ effect: 'deny', names: ['*'], issuer: B }] },
@@ -217,7 +236,39 @@ t.test('a refusal tells the name and the reason', async (t) => {
     reason(claim, token({ domains: ['ok.test'] }), 'a.test'),
     'a.test: neither the claim `domains` nor a rule grants it',
   )
-  t.equal(reason(denied, token(), 'x.secret.test'), 'x.secret.test: a deny rule holds it')
+  t.equal(
+    reason(denied, token(), 'x.secret.test'),
+    'x.secret.test: it is in the deny rule `*.secret.test`',
+  )
+})
+
+t.test('a refusal says which denied name a wildcard covers, to whom it is granted', async (t) => {
+  const reason = (caller: Caller) => {
+    const policy = createPolicy(deny('vault.a.test', '*.b.test'))
+    const decision = policy(caller, 'issue', [parseName('*.a.test')])
+    return decision.allowed ? '' : decision.reason
+  }
+  t.equal(reason(key()), 'it covers a name that is in the deny rule `vault.a.test`')
+  t.equal(reason(key(['b.test'])), 'it is not in the domains of the key')
+})
+
+t.test('property: who may have a wildcard is denied none of the names that it covers', async () => {
+  const label = fc.constantFrom('a', 'b', 'c')
+  const host = fc.array(label, { minLength: 1, maxLength: 3 }).map((labels) => labels.join('.'))
+  const rule = fc.tuple(fc.constantFrom('', '*.', '=*.'), host).map((parts) => parts.join(''))
+  fc.assert(
+    fc.property(
+      fc.array(rule, { maxLength: 3 }),
+      host,
+      fc.constantFrom(...RIGHTS),
+      (names, parent, right) => {
+        const policy = createPolicy(names.length > 0 ? deny(...names) : {})
+        const may = (text: string) => policy(key(), right, [parseName(text)]).allowed
+        return !may(`*.${parent}`) || ['a', 'b', 'c', 'd'].every((one) => may(`${one}.${parent}`))
+      },
+    ),
+    { numRuns: 2000 },
+  )
 })
 
 t.test(

@@ -1,15 +1,32 @@
 import type { AuthOptions } from '@gatehouse/auth-core'
+import type { Right } from '../policy.ts'
 import type { CertServiceConfig } from './schema.ts'
 
 /** The part of `auth` that is auth-core's. */
 export function pluginOptionsOf({
   domainsClaim: _,
+  psk,
   jwt,
   ...rest
 }: CertServiceConfig['auth']): AuthOptions {
-  if (!jwt) return rest
-  const { domainsClaim: __, ...options } = jwt
-  return { ...rest, jwt: options }
+  return { ...rest, ...(psk && { psk: pskOptionsOf(psk) }), ...(jwt && { jwt: jwtOptionsOf(jwt) }) }
+}
+
+type Psk = NonNullable<CertServiceConfig['auth']['psk']>
+type Jwt = NonNullable<CertServiceConfig['auth']['jwt']>
+
+function pskOptionsOf({ keys, ...single }: Psk): NonNullable<AuthOptions['psk']> {
+  if (!keys) return single
+  return { ...single, keys: keys.map(({ rights: _, ...key }) => key) }
+}
+
+function jwtOptionsOf({ domainsClaim: _, ...options }: Jwt): NonNullable<AuthOptions['jwt']> {
+  return options
+}
+
+/** The keys that have other rights than the usual ones, by name. */
+export function keyRightsOf({ psk }: CertServiceConfig['auth']): ReadonlyMap<string, Right[]> {
+  return new Map((psk?.keys ?? []).flatMap(({ name, rights }) => (rights ? [[name, rights]] : [])))
 }
 
 /** The claim that lists a caller's names, from either layout. */

@@ -96,9 +96,33 @@ const domainsClaim = Type.Optional(
   }),
 )
 
+const Rights = (description: string) =>
+  Type.Optional(Type.Array(Type.Enum([...RIGHTS]), { minItems: 1, description }))
+
+const PskOptions = AuthOptionsSchema.properties.psk.properties
+
+const NamedKeySchema = Type.Object({
+  ...PskOptions.keys.items.properties,
+  rights: Rights('What the key may do. Default: issue, read and renew with `domains`, else all.'),
+})
+
 const AuthSchema = Type.Object(
   {
     ...AuthOptionsSchema.properties,
+    psk: Type.Optional(
+      Type.Object(
+        {
+          ...PskOptions,
+          keys: Type.Optional(
+            Type.Array(NamedKeySchema, {
+              minItems: 1,
+              description: 'Several keys, each with a name.',
+            }),
+          ),
+        },
+        { description: 'API keys: `Authorization: APIKey <key>`.' },
+      ),
+    ),
     jwt: Type.Optional(
       Type.Object(
         { ...AuthOptionsSchema.properties.jwt.properties, domainsClaim },
@@ -122,12 +146,7 @@ const RuleSchema = Type.Object({
     description:
       'Name rules: `x`, `*.x` (all below x), `=*.x` (the wildcard certificate), `*`, or a network.',
   }),
-  rights: Type.Optional(
-    Type.Array(Type.Enum([...RIGHTS]), {
-      minItems: 1,
-      description: 'Default: issue, read and renew where allowed, all where denied.',
-    }),
-  ),
+  rights: Rights('Default: issue, read and renew where allowed, all where denied.'),
   issuer: Type.Optional(
     Type.String({ minLength: 1, description: 'Issuer of the token. Needed with several issuers.' }),
   ),

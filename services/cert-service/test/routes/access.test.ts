@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
+import { RIGHTS } from '../../src/policy.ts'
 import { createIdp, KEY, type Running, reload, start } from '../helpers/app.ts'
 
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` })
@@ -104,7 +105,7 @@ t.test('tokens: claim, rules, two issuers', async (t) => {
 t.test('every name has to be allowed on every way to a certificate', async (t) => {
   const keys = [
     { name: 'all', key: KEY },
-    { name: 'a', key: 'a-key-that-may-have-a-only', domains: ['a.test'] },
+    { name: 'a', key: 'a-key-that-may-have-a-only', domains: ['a.test'], rights: [...RIGHTS] },
   ]
   const running = await start(t, { auth: { psk: { keys } } })
   const { call } = running
@@ -122,6 +123,72 @@ t.test('every name has to be allowed on every way to a certificate', async (t) =
   const revoked = await call('POST', '/api/certificate/revoke', { domain: 'a.test' }, a)
   t.strictSame(revoked.body.serialNumbers, [own.body.serialNumber], 'only what is its own')
   t.match((await call('GET', '/api/certificate/a.test')).body, { names: ['a.test', 'b.test'] })
+})
+
+t.test('keys revoke and delete only where their rights say so', async (t) => {
+  const keys = [
+    { name: 'operator', key: KEY },
+    { name: 'limited', key: 'a-key-that-is-limited', domains: ['a.test'] },
+    { name: 'reader', key: 'a-key-that-may-only-read', rights: ['read'] },
+    { name: 'revoker', key: 'a-key-that-may-revoke', domains: ['a.test'], rights: ['revoke'] },
+    { name: 'cleaner', key: 'a-key-that-may-delete', domains: ['a.test'], rights: ['delete'] },
+  ]
+  const running = await start(t, { auth: { psk: { keys } } })
+  const cases: [why: string, key: string, statuses: number[]][] = [
+    ['limited to names', 'a-key-that-is-limited', [200, 200, 429, 403, 403]],
+    ['a reader', 'a-key-that-may-only-read', [403, 200, 403, 403, 403]],
+    ['a revoker', 'a-key-that-may-revoke', [403, 403, 403, 200, 403]],
+    ['limited again', 'a-key-that-is-limited', [200, 200, 429, 403, 403]],
+    ['a cleaner', 'a-key-that-may-delete', [403, 403, 403, 403, 204]],
+    ['an operator', KEY, [200, 200, 429, 200, 404]],
+  ]
+  for (const [why, key, statuses] of cases) {
+    const headers = { authorization: `APIKey ${key}` }
+    t.strictSame(await tryAll(running, headers, 'a.test'), statuses, why)
+  }
+  const refused = await running.call(
+    'POST',
+    '/api/certificate/revoke',
+    { domain: 'a.test' },
+    { authorization: 'APIKey a-key-that-is-limited' },
+  )
+  t.match(refused.body, {
+    code: 'CERT_NAME_NOT_ALLOWED',
+    detail: /does not have the right `revoke`/,
+  })
+})
+
+t.test('a wildcard that covers a denied name is refused on every way to it', async (t) => {
+  const keys = [
+    { name: 'operator', key: KEY },
+    {
+      name: 'wild',
+      key: 'a-key-with-a-wildcard-0',
+      domains: ['=*.a.test', '=*.b.test', '*.a.test'],
+      rights: [...RIGHTS],
+    },
+  ]
+  const auth = { psk: { keys } }
+  const running = await start(t, { auth })
+  const { call, config } = running
+  const wild = { authorization: 'APIKey a-key-with-a-wildcard-0' }
+  const path = encodeURIComponent('*.a.test')
+  await call('POST', '/api/certificate', { domain: '*.a.test' })
+  await call('POST', '/api/certificate', { domain: 'x.a.test', names: ['*.a.test'] })
+  t.equal((await call('GET', `/api/certificate/${path}`, undefined, wild)).status, 200)
+
+  await reload(running, {
+    ...config,
+    rules: [{ effect: 'deny', names: ['vault.a.test'] }],
+  })
+  t.strictSame(await tryAll(running, wild, '*.a.test'), [403, 403, 403, 403, 403])
+  t.equal((await call('GET', '/api/certificate/x.a.test', undefined, wild)).status, 404)
+  t.strictSame((await call('GET', '/api/certificates', undefined, wild)).body.certificates, [])
+  for (const url of ['/api/proxy/caddy?server_name=www.a.test', '/api/proxy/traefik'])
+    t.not((await call('GET', url, undefined, wild)).status, 200, url)
+  const { body } = await call('POST', '/api/certificate', { domain: '*.a.test' }, wild)
+  t.match(body, { code: 'CERT_NAME_NOT_ALLOWED', detail: /deny rule `vault\.a\.test`/ })
+  t.equal((await call('POST', '/api/certificate', { domain: '*.b.test' }, wild)).status, 200)
 })
 
 t.test('a new policy counts at once', async (t) => {
