@@ -72,12 +72,13 @@ export function createFetch(options: FetchOptions = {}): BoundedFetch {
   }
 
   async function boundedFetch(url: URL | string, init: FetchInit = {}): Promise<FetchAnswer> {
+    // Before the deadline starts: a first load may take longer than the other server does.
+    const { request } = await loadUndici()
     const deadline = AbortSignal.timeout(init.timeoutMs ?? timeoutMs)
     const signal = init.signal ? AbortSignal.any([init.signal, deadline]) : deadline
     const { method = 'GET', headers = {}, body = null } = init
     const what = `${method} ${describe(url)}`
     try {
-      const { request } = await loadUndici()
       agent ??= connect()
       const dispatcher = await agent
       const response = await request(url, { dispatcher, signal, method, headers, body })
