@@ -1,8 +1,10 @@
 import type { IncomingMessage } from 'node:http'
 import { AuthError } from './errors.ts'
 
-/** How a caller says who it is. */
-export type Method = 'psk' | 'jwt'
+/** How a caller says who it is: by an API key (`psk`) or an access token (`jwt`). */
+export type Method = (typeof METHODS)[number]
+
+export const METHODS = ['psk', 'jwt'] as const
 
 /** The method of an authentication scheme, whose name has no case (RFC 9110 section 11.1). */
 function methodOf(scheme: string): Method | undefined {
@@ -16,13 +18,16 @@ function methodOf(scheme: string): Method | undefined {
   }
 }
 
+/** The headers of a request of HTTP/1.1 or HTTP/2. */
+export type RawRequest = Pick<IncomingMessage, 'headers' | 'rawHeaders'>
+
 /**
  * Reads the one Authorization header of a request.
  *
  * @throws AuthError AUTH_CREDENTIALS_MISSING, AUTH_HEADER_INVALID, AUTH_SCHEME_UNSUPPORTED
  */
 export function readAuthorization(
-  { headers, rawHeaders }: IncomingMessage,
+  { headers, rawHeaders }: RawRequest,
   accepted: readonly Method[],
 ): { method: Method; credentials: string } {
   const { authorization } = headers

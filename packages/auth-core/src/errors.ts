@@ -15,8 +15,9 @@ export const AUTH_ERRORS = {
     status: 500,
   },
   AUTH_NOT_GUARDED: {
-    title: 'The caller of an unguarded route is not known',
-    action: 'Add `onRequest: app.requireCaller()` to the route that reads `request.caller`.',
+    title: 'The request has no caller',
+    action:
+      'Add `onRequest: app.requireCaller()` to the route that reads `request.caller`. Where a caller is optional, read `request.optionalCaller`.',
     status: 500,
   },
   AUTH_CREDENTIALS_MISSING: {

@@ -1,5 +1,4 @@
-import type { IncomingMessage } from 'node:http'
-import { type Method, readAuthorization } from './authorization.ts'
+import { type Method, type RawRequest, readAuthorization } from './authorization.ts'
 import type { Caller, KeyCaller } from './caller.ts'
 import { remoteSource } from './jwt/sources.ts'
 import { createVerifier } from './jwt/verify.ts'
@@ -11,14 +10,17 @@ import type { Settings } from './settings.ts'
 export interface Gate {
   /** The methods that are accepted, in the order in which they are offered. */
   readonly methods: readonly Method[]
+  /** Of those, the ones that a route demands; if none is left, what it demands: a 401 offers something. */
+  offered(demanded: readonly Method[] | undefined): readonly Method[]
   /** Keys of the issuers, each under what its keys depend on. */
   readonly remotes: ReadonlyMap<string, RemoteKeys>
   /**
    * Says who is calling. Synchronous but for a token whose key must be fetched.
    *
+   * @param demanded - the methods that count here; default: all that are configured
    * @throws AuthError of every 4xx and 503 code; asynchronous ones as a rejection
    */
-  identify(request: IncomingMessage): Caller | Promise<Caller>
+  identify(request: RawRequest, demanded?: readonly Method[]): Caller | Promise<Caller>
   /** Whose the API key with this SHA-256 is, one character a byte. */
   findKey(sha256: string): KeyCaller | undefined
 }
@@ -38,9 +40,17 @@ export function createGate(settings: Settings, deps: AuthDeps, previous?: Gate):
 
   const { compare, find } = createComparator(settings.keys)
   const verify = createVerifier(sources, deps.now)
-  function identify(request: IncomingMessage): Caller | Promise<Caller> {
-    const { method, credentials } = readAuthorization(request, methods)
+  const accepted = (demanded: readonly Method[] | undefined) =>
+    demanded ? methods.filter((method) => demanded.includes(method)) : methods
+
+  function offered(demanded: readonly Method[] | undefined): readonly Method[] {
+    const both = accepted(demanded)
+    return both.length > 0 ? both : (demanded ?? methods)
+  }
+
+  function identify(request: RawRequest, demanded?: readonly Method[]) {
+    const { method, credentials } = readAuthorization(request, accepted(demanded))
     return method === 'psk' ? compare(credentials) : verify(credentials)
   }
-  return { methods, remotes, identify, findKey: find }
+  return { methods, remotes, offered, identify, findKey: find }
 }

@@ -1,4 +1,4 @@
-export type { Method } from './authorization.ts'
+export type { Method, RawRequest } from './authorization.ts'
 export type { Caller, KeyCaller, TokenCaller } from './caller.ts'
 export type { Callers } from './callers.ts'
 export { AUTH_ERRORS, AuthError, type AuthErrorCode } from './errors.ts'
@@ -15,6 +15,9 @@ export { type AuthOptions, AuthOptionsSchema } from './options.ts'
 export {
   type AuthPluginOptions,
   type CallerDemand,
+  type CallerGuard,
   default,
+  type GuardedReply,
+  type GuardedRequest,
 } from './plugin.ts'
 export { type AuthOptionsFault, checkAuthOptions } from './settings.ts'

@@ -1,5 +1,6 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
+import { METHODS, type Method, type RawRequest } from './authorization.ts'
 import type { Caller } from './caller.ts'
 import { type Callers, CurrentGate } from './callers.ts'
 import { challengesFor } from './challenge.ts'
@@ -11,29 +12,61 @@ import { demandScopes } from './scopes.ts'
 
 /** What a route demands of its caller. */
 export interface CallerDemand {
-  /** All of them. */
+  /** Scopes that the caller must have, all of them. An API key without `scopes` has every scope. */
   readonly scopes?: readonly string[]
+  /** Methods that this route accepts. Default: every method that is configured. */
+  readonly methods?: readonly Method[]
+  /**
+   * Lets a request without credentials go on, with no caller: `request.optionalCaller` is null then.
+   * Wrong credentials are refused all the same. Default: false.
+   */
+  readonly optional?: boolean
 }
 
 /** Options of the plugin: {@link AuthOptions}, and what tests replace. */
 export type AuthPluginOptions = AuthOptions & Partial<AuthDeps>
 
 const kCaller = Symbol('caller')
+const kRefused = Symbol('refused')
+
+/** What the guard uses of a request, whatever server it comes from. */
+export interface GuardedRequest extends Pick<FastifyRequest, 'headers' | 'log'> {
+  readonly raw: RawRequest
+  [kCaller]: Caller | null
+  [kRefused]: boolean
+}
+
+/** What the guard uses of a reply. */
+export interface GuardedReply {
+  header(name: 'www-authenticate' | 'retry-after', value: string | string[]): unknown
+  removeHeader(name: string): unknown
+}
+
+/**
+ * Sets `request.caller`, or refuses with a status, a code and a challenge. It is an `onRequest`,
+ * `preValidation` or `preHandler` hook, a function to await, and a function for `@fastify/auth`.
+ */
+export interface CallerGuard {
+  /** With a callback, as Fastify and `@fastify/auth` call it. */
+  (request: GuardedRequest, reply: GuardedReply, done: (error?: Error) => void): void
+  /** Without one: rejects with what is wrong with the credentials. */
+  (request: GuardedRequest, reply: GuardedReply): Promise<void>
+}
 
 declare module 'fastify' {
   interface FastifyInstance {
     /** The state of authentication, and ways to change its options. */
     callers: Callers
-    /**
-     * Makes the `onRequest` hook of a guarded route: it sets `request.caller`, or refuses with a
-     * status, a code and a challenge.
-     */
-    requireCaller(demand?: CallerDemand): onRequestHookHandler
+    /** Makes the guard of a route, which sets `request.caller` or refuses. */
+    requireCaller(demand?: CallerDemand): CallerGuard
   }
   interface FastifyRequest {
-    /** Who is calling. Throws AUTH_NOT_GUARDED on a route without {@link FastifyInstance.requireCaller}. */
+    /** Who is calling. Throws AUTH_NOT_GUARDED where {@link FastifyInstance.requireCaller} let nobody in. */
     readonly caller: Caller
+    /** Who is calling, or null: for routes that also serve requests without a caller. */
+    readonly optionalCaller: Caller | null
     [kCaller]: Caller | null
+    [kRefused]: boolean
   }
 }
 
@@ -42,6 +75,7 @@ async function auth(app: FastifyInstance, options: AuthPluginOptions): Promise<v
   const callers = new CurrentGate(authOptions, { now, log, fetch })
 
   app.decorateRequest(kCaller, null)
+  app.decorateRequest(kRefused, false)
   app.decorateRequest('caller', {
     getter(this: FastifyRequest) {
       const caller = this[kCaller]
@@ -49,72 +83,99 @@ async function auth(app: FastifyInstance, options: AuthPluginOptions): Promise<v
       return caller
     },
   })
-  app.decorate('requireCaller', ({ scopes = [] }: CallerDemand = {}) => {
-    checkScopes(scopes)
-    return createGuard(callers, scopes)
+  app.decorateRequest('optionalCaller', {
+    getter(this: FastifyRequest) {
+      return this[kCaller]
+    },
+  })
+  app.decorate('requireCaller', (demand: CallerDemand = {}) => {
+    checkDemand(demand)
+    return createGuard(callers, demand)
   })
   app.decorate('callers', callers)
   app.addHook('onClose', () => callers.close())
 }
 
-/** A callback hook, so that the way which every request takes has no promise and makes no closure. */
-function createGuard(callers: CurrentGate, scopes: readonly string[]): onRequestHookHandler {
-  return function guard(request, reply, done) {
+/** With a callback, so that the way which every request takes has no promise and makes no closure. */
+function createGuard(callers: CurrentGate, demand: CallerDemand): CallerGuard {
+  function check(request: GuardedRequest, reply: GuardedReply, done: (error?: Error) => void) {
+    if (demand.optional && request.headers.authorization === undefined) return done()
     const { gate } = callers
     try {
-      const caller = gate.identify(request.raw)
+      const caller = gate.identify(request.raw, demand.methods)
       if (caller instanceof Promise) {
-        void admitLater(caller, scopes, gate, request, reply).then(done)
+        caller
+          .then((caller) => admit(caller, demand, request, reply))
+          .then(
+            () => done(),
+            (error) => done(refuse(error, gate, demand, request, reply)),
+          )
         return
       }
-      admit(caller, scopes, request)
+      admit(caller, demand, request, reply)
     } catch (error) {
-      announce(error, gate, request, reply)
-      done(error as Error)
-      return
+      return done(refuse(error, gate, demand, request, reply))
     }
     done()
   }
+
+  function guard(
+    request: GuardedRequest,
+    reply: GuardedReply,
+    done?: (error?: Error) => void,
+  ): undefined | Promise<void> {
+    if (done) return void check(request, reply, done)
+    return new Promise((resolve, reject) => {
+      check(request, reply, (error) => (error ? reject(error) : resolve()))
+    })
+  }
+  return guard as CallerGuard
 }
 
-function admit(caller: Caller, scopes: readonly string[], request: FastifyRequest): void {
+function admit(
+  caller: Caller,
+  { scopes = NONE }: CallerDemand,
+  request: GuardedRequest,
+  reply: GuardedReply,
+): void {
   demandScopes(caller, scopes)
   request[kCaller] = caller
+  // Another guard of the same route has refused before, and its answer is not sent.
+  if (!request[kRefused]) return
+  reply.removeHeader('www-authenticate')
+  reply.removeHeader('retry-after')
 }
 
-/** Gives the error of a caller who is refused. */
-async function admitLater(
-  caller: Promise<Caller>,
-  scopes: readonly string[],
-  gate: Gate,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<Error | undefined> {
-  try {
-    admit(await caller, scopes, request)
-    return undefined
-  } catch (error) {
-    announce(error, gate, request, reply)
-    return error as Error
-  }
-}
+const NONE: readonly string[] = []
 
 /** Sets on the reply what any error handler of the application then leaves there, and logs. */
-function announce(error: unknown, gate: Gate, request: FastifyRequest, reply: FastifyReply) {
-  if (!(error instanceof AuthError)) return
+function refuse(
+  error: unknown,
+  gate: Gate,
+  { methods }: CallerDemand,
+  request: GuardedRequest,
+  reply: GuardedReply,
+): Error {
+  if (!(error instanceof AuthError)) return error as Error
   const { code, detail, retryAfter, statusCode } = error
-  const challenges = challengesFor(error, gate.methods)
+  const challenges = challengesFor(error, gate.offered(methods))
   if (challenges.length > 0) reply.header('www-authenticate', challenges)
   if (retryAfter !== undefined) reply.header('retry-after', String(retryAfter))
+  request[kRefused] = true
   request.log[statusCode < 500 ? 'info' : 'warn']({ code, detail }, 'caller refused')
+  return error
 }
 
-function checkScopes(scopes: readonly string[]): void {
+function checkDemand({ scopes = [], methods }: CallerDemand): void {
   const wrong = scopes.find((scope) => !new RegExp(SCOPE_PATTERN).test(scope))
-  if (wrong === undefined) return
-  throw new AuthError('AUTH_OPTIONS_INVALID', {
-    message: `${JSON.stringify(wrong)} is not a scope that a token can grant`,
-  })
+  if (wrong !== undefined)
+    throw new AuthError('AUTH_OPTIONS_INVALID', {
+      message: `${JSON.stringify(wrong)} is not a scope that a token can grant`,
+    })
+  if (methods && !(methods.length > 0 && methods.every((method) => METHODS.includes(method))))
+    throw new AuthError('AUTH_OPTIONS_INVALID', {
+      message: `methods must name at least one of: ${METHODS.join(', ')}`,
+    })
 }
 
 export default fp(auth, { fastify: '5.x', name: '@gatehouse/auth-core' })

@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import { buildApp as accessToken } from '../examples/access-token.ts'
+import { buildApp as anyOf } from '../examples/any-of.ts'
 import { buildApp as apiKey } from '../examples/api-key.ts'
 import { buildApp as besideFastifyJwt } from '../examples/beside-fastify-jwt.ts'
 import { AUTH_ERRORS } from '../src/errors.ts'
@@ -129,6 +130,17 @@ t.test('the examples run', async (t) => {
     t.equal(await ask(app, 'GET', '/me', { cookie: `session=${session}` }), 200)
     t.equal(await ask(app, 'GET', '/metrics', { cookie: `session=${session}` }), 401)
     t.equal(await ask(app, 'GET', '/metrics', { authorization: `APIKey ${backup}` }), 200)
+  })
+  t.test('any-of', async (t) => {
+    const app = await anyOf({
+      apiKey: backup,
+      sessionSecret: 'a secret of 32 characters or more',
+    })
+    t.teardown(() => app.close())
+    const session = app.jwt.sign({ sub: 'person' })
+    t.equal(await ask(app, 'GET', '/files'), 401)
+    t.equal(await ask(app, 'GET', '/files', { cookie: `session=${session}` }), 200)
+    t.equal(await ask(app, 'GET', '/files', { authorization: `APIKey ${backup}` }), 200)
   })
 })
 
