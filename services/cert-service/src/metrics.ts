@@ -71,21 +71,29 @@ export function createCertMetrics(metrics: Metrics | undefined, current: Current
 }
 
 function measureEndings(metrics: Metrics, { now, endings }: Current): void {
-  const secondsTo = (notAfter: number) => Math.round((notAfter - now()) / 1000)
-  metrics.gauges({
-    name: 'gatehouse_certs_expiry_seconds',
-    help: `Seconds until a certificate that is kept renewed ends, for the ${MAX_LISTED} that end first.`,
-    labels: ['domain', 'issuer'],
-    max: MAX_LISTED,
-    async collect() {
-      const { soonest } = await endings(MAX_LISTED)
-      // Of several with the same labels the last that is set counts: the first to end.
-      return soonest.toReversed().map(({ domain, issuer, notAfter }) => ({
-        labels: { domain, issuer },
-        value: secondsTo(notAfter),
-      }))
-    },
-  })
+  const measure = (name: string, help: string, measured: (ending: Ending) => number) =>
+    metrics.gauges({
+      name,
+      help: `${help}, for the ${MAX_LISTED} renewed certificates that end first.`,
+      labels: ['domain', 'issuer'],
+      max: MAX_LISTED,
+      async collect() {
+        const { soonest } = await endings(MAX_LISTED)
+        // Of several with the same labels the last that is set counts: the first to end.
+        return soonest.toReversed().map((ending) => {
+          const { domain, issuer } = ending
+          return { labels: { domain, issuer }, value: measured(ending) }
+        })
+      },
+    })
+  measure('gatehouse_certs_expiry_seconds', 'Seconds until the end', ({ notAfter }) =>
+    Math.round((notAfter - now()) / 1000),
+  )
+  measure(
+    'gatehouse_certs_remaining_ratio',
+    'Share of the lifetime that is left, from 1 to 0',
+    ({ notBefore, notAfter }) => (notAfter - now()) / (notAfter - notBefore),
+  )
   metrics.gauges({
     name: 'gatehouse_certs_unlisted',
     help: 'Certificates that are kept renewed and have no gauge of their own, as they end later.',

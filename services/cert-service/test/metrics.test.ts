@@ -58,6 +58,7 @@ t.test('expiry is measured, the first to end of each name', async (t) => {
       soonest: Array.from({ length: 1000 }, (_, n) => ({
         domain: `${n}.test`,
         issuer: 'ca',
+        notBefore: 0,
         notAfter: clock.now(),
       })),
       total: 1234,
@@ -66,6 +67,17 @@ t.test('expiry is measured, the first to end of each name', async (t) => {
   const many = await gauges()
   t.equal(many?.length, 1001)
   t.equal(many?.at(-1), 'gatehouse_certs_unlisted 234')
+})
+
+t.test('what is left of a certificate is measured as a share of its lifetime', async (t) => {
+  const metrics = createMetrics({ service: 'test', version: '0' })
+  const { call, clock } = await start(t, {}, { metrics })
+  await call('POST', '/api/certificate', { domain: 'a.test' })
+  const share = async () =>
+    Number(/^gatehouse_certs_remaining_ratio\{.*\} (.+)$/m.exec(await metrics.text())?.[1])
+  t.ok(Math.abs((await share()) - 1) < 0.001)
+  await clock.advance(6 * 24 * HOUR)
+  t.ok(Math.abs((await share()) - 1 / 7) < 0.001)
 })
 
 t.test('failures have one of a few classes', (t) => {

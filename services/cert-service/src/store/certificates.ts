@@ -89,7 +89,7 @@ export function createCertificates(
     domain = (SELECT domain FROM certificates WHERE lineage = ? AND current = 1) AND lineage = ?
     AND revoked_at IS NULL AND not_after >= ?`)
   const ending = db.prepare(`
-    SELECT domain, issuer, not_after AS notAfter FROM certificates
+    SELECT domain, issuer, not_before AS notBefore, not_after AS notAfter FROM certificates
     WHERE current = 1 AND renew_at IS NOT NULL ORDER BY not_after LIMIT ?`)
   const countEnding = db.prepare(
     'SELECT count(*) AS total FROM certificates WHERE current = 1 AND renew_at IS NOT NULL',

@@ -89,6 +89,7 @@ export interface AccountRecord {
 export interface Ending {
   readonly domain: string
   readonly issuer: string
+  readonly notBefore: number
   readonly notAfter: number
 }
 

@@ -157,8 +157,8 @@ t.test('what ends, and what is late', async (t) => {
   const issuer = 'ca'
   t.strictSame(await store.listEnding(2), {
     soonest: [
-      { domain: 'd.test', issuer, notAfter: NOW + 6 * DAY },
-      { domain: 'a.test', issuer, notAfter: NOW + 30 * DAY },
+      { domain: 'd.test', issuer, notBefore: NOW, notAfter: NOW + 6 * DAY },
+      { domain: 'a.test', issuer, notBefore: NOW, notAfter: NOW + 30 * DAY },
     ],
     total: 3,
   })
