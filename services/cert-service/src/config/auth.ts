@@ -5,6 +5,7 @@ import type { CertServiceConfig } from './schema.ts'
 /** The part of `auth` that is auth-core's. */
 export function pluginOptionsOf({
   domainsClaim: _,
+  allow: __,
   psk,
   jwt,
   ...rest
@@ -20,8 +21,14 @@ function pskOptionsOf({ keys, ...single }: Psk): NonNullable<AuthOptions['psk']>
   return { ...single, keys: keys.map(({ rights: _, ...key }) => key) }
 }
 
-function jwtOptionsOf({ domainsClaim: _, ...options }: Jwt): NonNullable<AuthOptions['jwt']> {
-  return options
+function jwtOptionsOf({
+  domainsClaim: _,
+  allow: __,
+  issuers,
+  ...single
+}: Jwt): NonNullable<AuthOptions['jwt']> {
+  if (!issuers) return single
+  return { ...single, issuers: issuers.map(({ allow: _, ...issuer }) => issuer) }
 }
 
 /** The keys that have other rights than the usual ones, by name. */

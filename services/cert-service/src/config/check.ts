@@ -6,6 +6,7 @@ import { pluginOptionsOf } from './auth.ts'
 import { checkEvents } from './check-events.ts'
 import { checkIssuers, issuerFor, provableName } from './check-issuers.ts'
 import { checkLimits } from './check-limits.ts'
+import { checkPublicIssuers } from './public-issuers.ts'
 import type { CertServiceConfig } from './schema.ts'
 
 const HOUR = 3_600_000
@@ -15,6 +16,7 @@ export function checkConfig(config: CertServiceConfig): readonly Fault[] {
   return [
     ...checkAuth(config),
     ...checkRules(config),
+    ...checkPublicIssuers(config),
     ...checkNames(config),
     ...checkCa(config),
     ...checkIssuers(config),

@@ -1,8 +1,7 @@
-import { AuthOptionsSchema } from '@gatehouse/auth-core'
 import { KEY_TYPES } from '@gatehouse/pki'
 import { type ConfigOf, Duration, FilePath } from '@gatehouse/service-kit'
 import { Type } from 'typebox'
-import { RIGHTS } from '../policy.ts'
+import { AuthSchema, RuleSchema } from './callers.ts'
 import { EventsSchema } from './events.ts'
 import { IssuerSchema } from './issuers.ts'
 
@@ -86,78 +85,6 @@ const StorageSchema = Type.Object({
     default: '30d',
     description: 'How long certificates are kept after their end, and orders after theirs.',
   }),
-})
-
-const domainsClaim = Type.Optional(
-  Type.String({
-    minLength: 1,
-    description:
-      'Claim with the name rules that a token’s holder may have (list, or one string with commas).',
-  }),
-)
-
-const Rights = (description: string) =>
-  Type.Optional(Type.Array(Type.Enum([...RIGHTS]), { minItems: 1, description }))
-
-const PskOptions = AuthOptionsSchema.properties.psk.properties
-
-const NamedKeySchema = Type.Object({
-  ...PskOptions.keys.items.properties,
-  rights: Rights('What the key may do. Default: issue, read and renew with `domains`, else all.'),
-})
-
-const AuthSchema = Type.Object(
-  {
-    ...AuthOptionsSchema.properties,
-    psk: Type.Optional(
-      Type.Object(
-        {
-          ...PskOptions,
-          keys: Type.Optional(
-            Type.Array(NamedKeySchema, {
-              minItems: 1,
-              description: 'Several keys, each with a name.',
-            }),
-          ),
-        },
-        { description: 'API keys: `Authorization: APIKey <key>`.' },
-      ),
-    ),
-    jwt: Type.Optional(
-      Type.Object(
-        { ...AuthOptionsSchema.properties.jwt.properties, domainsClaim },
-        { description: 'Access tokens: `Authorization: Bearer <token>`.' },
-      ),
-    ),
-    domainsClaim: Type.Optional(
-      Type.String({ minLength: 1, description: 'Short for `jwt.domainsClaim`.' }),
-    ),
-  },
-  { description: 'Who may call.' },
-)
-
-const RuleSchema = Type.Object({
-  effect: Choice(['allow', 'deny'], {
-    default: 'allow',
-    description: 'Deny rules win over whatever else is granted.',
-  }),
-  names: Type.Array(Type.String({ minLength: 1 }), {
-    minItems: 1,
-    description:
-      'Name rules: `x`, `*.x` (all below x), `=*.x` (the wildcard certificate), `*`, or a network.',
-  }),
-  rights: Rights('Default: issue, read and renew where allowed, all where denied.'),
-  issuer: Type.Optional(
-    Type.String({ minLength: 1, description: 'Issuer of the token. Needed with several issuers.' }),
-  ),
-  subject: Type.Optional(Type.String({ minLength: 1, description: 'Subject of the token.' })),
-  claim: Type.Optional(
-    Type.Object({
-      name: Type.String({ minLength: 1, description: 'Name of a claim.' }),
-      value: Type.String({ description: 'Its value, or one of its values.' }),
-    }),
-  ),
-  scope: Type.Optional(Type.String({ minLength: 1, description: 'Scope of the token.' })),
 })
 
 const CaSchema = Type.Object({
