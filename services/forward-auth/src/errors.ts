@@ -52,6 +52,12 @@ export const FWA_ERRORS = {
     action:
       'Have the proxy send this header with every check; the guide has a snippet for each proxy.',
   },
+  FWA_HOST_RESERVED: {
+    status: 403,
+    title: 'Check for the host of the sign-in pages',
+    action:
+      'Have the proxy ask forward-auth at its own address, and put no app on `authHost`: an app that shares the host of the sign-in pages needs a row in `domains` whose `domain` is that host.',
+  },
   FWA_HOST_UNKNOWN: {
     status: 403,
     title: 'Host of no configured domain',

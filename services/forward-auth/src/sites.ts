@@ -10,6 +10,11 @@ export interface Place {
   readonly site: Site
   /** Canonical host, and the port if one was given. */
   readonly authority: string
+  /**
+   * Whether the sign-in pages are at this host. Not so if it is also the cookie domain, which is how
+   * pages and apps are set up that share one host.
+   */
+  readonly isAuthHost: boolean
 }
 
 /** The cookie domains of the configuration. */
@@ -39,11 +44,18 @@ export function isUnder(domain: string, { name, ip }: Host): boolean {
   return name === domain || (!ip && name.endsWith(`.${domain}`))
 }
 
+/** By name: the ports of one host are as good as the same to a browser's cookies. */
+function isOnlyForPages({ domain, authOrigin }: Site, name: string): boolean {
+  const [, authority = ''] = authOrigin.split('//')
+  return name !== domain && parseHostPort(authority)?.host.name === name
+}
+
 function locate(all: readonly Site[], hostHeader: string): Place | undefined {
   const parsed = parseHostPort(hostHeader)
   const site = parsed && all.find(({ domain }) => isUnder(domain, parsed.host))
   if (!parsed || !site) return undefined
   const { host, port } = parsed
   const name = host.ip?.version === 6 ? `[${host.name}]` : host.name
-  return { site, authority: port === undefined ? name : `${name}:${port}` }
+  const authority = port === undefined ? name : `${name}:${port}`
+  return { site, authority, isAuthHost: all.some((each) => isOnlyForPages(each, host.name)) }
 }

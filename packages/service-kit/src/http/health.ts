@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { Type } from 'typebox'
@@ -7,7 +8,7 @@ export interface Readiness {
   readonly ready: boolean
   /** Why not. */
   readonly reason?: 'starting' | 'draining' | 'store'
-  /** Names of what does not work though the service does. */
+  /** What does not work though the service does: its kind, then its name, such as `issuer corp`. */
   readonly degraded: readonly string[]
 }
 
@@ -46,18 +47,29 @@ export const health = fp<HealthOptions>(
           response: {
             200: Type.Object({
               status: Type.Literal('ready'),
-              degraded: Type.Array(Type.String(), { description: 'What does not work right now.' }),
+              degraded: Type.Array(Type.String(), {
+                description:
+                  'What does not work right now. A request that came through a proxy is told the kinds and no names.',
+              }),
             }),
             503: ProblemSchema,
           },
         },
       },
-      async (_request, reply) => {
+      async (request, reply) => {
         const { ready, reason = 'starting', degraded } = readiness()
-        if (ready) return { status: 'ready', degraded }
+        if (ready) return { status: 'ready', degraded: tellable(degraded, request.headers) }
         return sendProblem(reply, ownProblem('NOT_READY', 503, REASONS[reason]))
       },
     )
   },
   { fastify: '5.x', name: 'service-kit/health' },
 )
+
+/** Behind a proxy anybody may ask; names are for who reaches the service itself. */
+function tellable(degraded: readonly string[], headers: IncomingHttpHeaders): readonly string[] {
+  const isDirect = !PROXY_HEADERS.some((name) => headers[name] !== undefined)
+  return isDirect ? degraded : [...new Set(degraded.map((name) => name.split(' ', 1)[0] ?? ''))]
+}
+
+const PROXY_HEADERS = ['forwarded', 'via', 'x-real-ip', 'x-forwarded-for', 'x-forwarded-host']

@@ -40,6 +40,13 @@ export interface ProblemOptions {
   page?(problem: Problem, request: FastifyRequest, reply: FastifyReply): FastifyReply | undefined
 }
 
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** The status that problems of this route are answered with, where the asker misreads theirs. */
+    readonly problemStatus?: ((status: number) => number) | undefined
+  }
+}
+
 /** What an error may carry for its answer. */
 interface TellableError {
   readonly code?: unknown
@@ -115,8 +122,10 @@ export function answerError(
   const tellable = (typeof error === 'object' && error ? error : undefined) as
     | TellableError
     | undefined
-  const problem = toProblem(tellable, request.id, options)
-  const level = problem.code === 'INTERNAL' ? 'error' : problem.status >= 500 ? 'warn' : 'debug'
+  const told = toProblem(tellable, request.id, options)
+  const { problemStatus } = request.routeOptions?.config ?? {}
+  const problem = problemStatus ? { ...told, status: problemStatus(told.status) } : told
+  const level = problem.code === 'INTERNAL' ? 'error' : told.status >= 500 ? 'warn' : 'debug'
   request.log[level]({ err: error, code: problem.code }, 'request refused')
   if (Number(tellable?.retryAfter) > 0)
     reply.header('retry-after', Math.ceil(Number(tellable?.retryAfter)))

@@ -20,6 +20,12 @@ t.test('health', async (t) => {
   t.strictSame((await app.inject('/healthz')).json(), { status: 'ok' })
   t.strictSame((await app.inject('/readyz')).json(), { status: 'ready', degraded: ['issuer corp'] })
 
+  for (const header of ['x-forwarded-for', 'x-forwarded-host', 'x-real-ip', 'forwarded', 'via']) {
+    state = { ready: true, degraded: ['issuer corp', 'issuer other', 'ca-intermediate'] }
+    const asked = await app.inject({ url: '/readyz', headers: { [header]: 'x' } })
+    t.strictSame(asked.json().degraded, ['issuer', 'ca-intermediate'], `${header}: no names`)
+  }
+
   const reasons: [reason: Readiness['reason'], detail: string][] = [
     ['starting', 'The service is starting.'],
     ['draining', 'The service is stopping.'],

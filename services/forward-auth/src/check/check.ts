@@ -35,7 +35,7 @@ const gates = new WeakMap<Portal, Gate>()
  * Decides a check from what its proxy sent, synchronously. Whatever it throws denies.
  *
  * @param policy - the policy that the path of the route names; then the query is not the operator's
- * @throws FwaError FWA_PEER_UNTRUSTED, FWA_PORTAL_UNKNOWN, FWA_HEADER_…, FWA_HOST_UNKNOWN, and those
+ * @throws FwaError FWA_PEER_UNTRUSTED, FWA_PORTAL_UNKNOWN, FWA_HEADER_…, FWA_HOST_…, and those
  * of a ConditionReader
  */
 export function check(
@@ -52,11 +52,28 @@ export function check(
   const gate = gateOf(portal)
   gate.refuseAliases(rawHeaders)
   const forwarded = dialect.read(request, sites)
-  const condition = conditionOf(gate, policy, request)
+  assertNotOnAuthHost(forwarded, headers['x-forwarded-host'], sites)
   const found = sessions.read(portal, forwarded.site, headers.cookie)
   const session = found && belongsHere(portal, found, trust, request) ? found : undefined
+  const condition = () => conditionOf(gate, policy, request)
   const decision = decide(portal, session, condition, () => kindOf(forwarded.method, headers))
   return { decision, portal, forwarded, session }
+}
+
+/**
+ * A proxy publishes the host of the sign-in pages, where anybody could ask for checks that no proxy
+ * makes: with conditions of their own choice, and forwarded headers beside those that the proxy sets.
+ */
+function assertNotOnAuthHost(
+  { authority, isAuthHost }: ForwardedRequest,
+  toldHost: string | string[] | undefined,
+  sites: Service['sites'],
+): void {
+  if (!isAuthHost && !(typeof toldHost === 'string' && sites.find(toldHost)?.isAuthHost)) return
+  throw new FwaError(
+    'FWA_HOST_RESERVED',
+    `${isAuthHost ? authority : toldHost} is the host of the sign-in pages, which nothing else is behind`,
+  )
 }
 
 function gateOf(portal: Portal): Gate {

@@ -17,19 +17,23 @@ export type ConditionReader = (query: string, header: string | undefined) => Con
 /** Makes the {@link ConditionReader} of a portal; a query that came before costs one lookup. */
 export function createConditionReader(portal: Portal): ConditionReader {
   const conditions = createConditions({ max: MAX_KNOWN })
-  const known = new Map<string, Condition>()
+  const known = new Map<string, () => Condition>()
 
   function readQuery(query: string): Condition | undefined {
     if (query === '') return undefined
     const before = known.get(query)
-    if (before) return before
+    if (before) return before()
+    const found = attempt(() => makeCondition(query))
+    remember(known, MAX_KNOWN, query, found)
+    return found()
+  }
+
+  function makeCondition(query: string): Condition {
     const [given, ...others] = [...new URLSearchParams(query)]
     if (others.length > 0)
       throw new ProfileError('PROFILE_CONDITION_TWICE', 'the query holds more than one condition')
     const [name = '', value = ''] = given ?? []
-    const condition = name === 'policy' ? policyOf(portal, value) : compile(name, value)
-    remember(known, MAX_KNOWN, query, condition)
-    return condition
+    return name === 'policy' ? policyOf(portal, value) : compile(name, value)
   }
 
   function compile(name: string, source: string): Condition {
@@ -51,6 +55,18 @@ export function createConditionReader(portal: Portal): ConditionReader {
         'there is a condition in the query and one in the header',
       )
     return conditions.compile(header)
+  }
+}
+
+/** Gives again what an action gave, or throws again what it threw. */
+function attempt<Value>(action: () => Value): () => Value {
+  try {
+    const value = action()
+    return () => value
+  } catch (error) {
+    return () => {
+      throw error
+    }
   }
 }
 

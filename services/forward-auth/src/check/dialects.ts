@@ -5,7 +5,7 @@ export interface Dialect {
   readonly read: Reader
   /** Whether it hands a redirect to the browser. */
   readonly redirects: boolean
-  /** The status that stands for one that it would misread; absent: it misreads none. */
+  /** The status that a problem gets instead of one that it would misread; absent: it misreads none. */
   readonly status?: (wanted: number) => number
 }
 
@@ -19,7 +19,7 @@ export const forwardDialect: Dialect = {
 export const nginxDialect: Dialect = {
   read: readOriginal,
   redirects: false,
-  status: (wanted) => (wanted === 200 || wanted === 401 ? wanted : 403),
+  status: (wanted) => (wanted === 401 ? 401 : 403),
 }
 
 /** Envoy `ext_authz` over HTTP: a 5xx would let pass under `failure_mode_allow`. */

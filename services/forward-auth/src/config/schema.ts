@@ -98,7 +98,7 @@ const DomainSchema = Type.Object({
     Type.String({
       minLength: 1,
       description:
-        'Host of the sign-in pages, with a port if need be, such as `auth.example.com`; `http://` only before loopback names. Default: the domain.',
+        'Host of the sign-in pages, with a port if need be, such as `auth.example.com`; `http://` only before loopback names. No app can be guarded on it unless it is the domain itself. Default: the domain.',
     }),
   ),
 })

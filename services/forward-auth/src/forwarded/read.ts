@@ -105,7 +105,7 @@ function assemble(sites: Sites, source: string, told: Told): ForwardedRequest {
       'FWA_HOST_UNKNOWN',
       `${JSON.stringify(host.slice(0, 100))} is on none of the configured domains`,
     )
-  return { method, scheme, authority: place.authority, target, site: place.site }
+  return { method, scheme, target, ...place }
 }
 
 function schemeOf(sites: Sites, host: string): string {

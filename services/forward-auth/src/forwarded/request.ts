@@ -10,6 +10,8 @@ export interface ForwardedRequest {
   readonly target: string
   /** The cookie domain that the host is on. */
   readonly site: Site
+  /** Whether the host is one of the sign-in pages alone. */
+  readonly isAuthHost: boolean
 }
 
 /** The URL that a person asked for. */

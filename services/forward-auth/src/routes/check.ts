@@ -38,11 +38,6 @@ export function checkRoute({ dialect, path, summary, description }: CheckRoute) 
     app.removeAllContentTypeParsers()
     app.addContentTypeParser('*', (_request, _payload, done) => done(null))
     const { status, redirects } = dialect
-    if (status)
-      app.addHook('onSend', (_request, reply, _payload, done) => {
-        reply.code(status(reply.statusCode))
-        done()
-      })
     for (const method of OTHER_METHODS)
       if (!app.supportedMethods.includes(method)) app.addHttpMethod(method)
 
@@ -59,8 +54,9 @@ export function checkRoute({ dialect, path, summary, description }: CheckRoute) 
     }
     const response = redirects ? { ...RESPONSES, 302: TO_SIGN_IN } : RESPONSES
     const schema = { summary, description, tags: ['check'], response }
-    app.route({ method: 'GET', url: path, exposeHeadRoute: false, schema, handler })
-    app.route({ method: OTHER_METHODS, url: path, schema: { hide: true }, handler })
+    const config = { problemStatus: status }
+    app.route({ method: 'GET', url: path, exposeHeadRoute: false, schema, config, handler })
+    app.route({ method: OTHER_METHODS, url: path, schema: { hide: true }, config, handler })
   }
 }
 

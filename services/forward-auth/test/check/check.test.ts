@@ -98,25 +98,63 @@ t.test('decisions', async (t) => {
   ]
   for (const [decision, rest, who, condition, kind] of table)
     t.equal(
-      decide(portal(rest), who, condition, () => kind),
+      decide(
+        portal(rest),
+        who,
+        () => condition,
+        () => kind,
+      ),
       decision,
       `${decision}: ${JSON.stringify(rest)} ${kind}`,
     )
   const odd = 'yes' as unknown as boolean
   t.equal(
-    decide(portal({ admits: () => odd }), ada, undefined, () => 'api'),
+    decide(
+      portal({ admits: () => odd }),
+      ada,
+      () => undefined,
+      () => 'api',
+    ),
     'forbidden',
   )
   t.equal(
     decide(
       portal(),
       ada,
-      () => odd,
+      () => () => odd,
       () => 'api',
     ),
     'forbidden',
     'only true passes',
   )
+})
+
+t.test(
+  'a condition is not read for who is not signed in, and one that cannot be read denies',
+  async (t) => {
+    const broken = () => {
+      throw new Error('this condition cannot be read')
+    }
+    const nobody = (kind: RequestKind) =>
+      decide(portal({ preflight: true }), undefined, broken, () => kind)
+    t.equal(nobody('navigation'), 'sign-in')
+    t.equal(nobody('api'), 'no-session')
+    t.throws(() => nobody('preflight'), /cannot be read/)
+    t.throws(() => decide(portal(), session(), broken, () => 'api'), /cannot be read/)
+  },
+)
+
+t.test('a condition that cannot be read is compiled once, and refused each time', async (t) => {
+  const readCondition = createConditionReader(portal())
+  const [first, again] = [1, 2].map(() => {
+    try {
+      return readCondition('if=Group(', undefined)
+    } catch (error) {
+      return error
+    }
+  })
+  t.match(first, { code: 'PROFILE_CONDITION_INVALID' })
+  t.equal(again, first, 'the same error: nothing was compiled')
 })
 
 t.test('conditions', async (t) => {
@@ -371,7 +409,12 @@ t.test('a portal and a condition are asked once of a session, and another one an
   ]
   for (const [at, condition, decision, asks] of steps) {
     t.equal(
-      decide(at, ada, condition, () => 'api'),
+      decide(
+        at,
+        ada,
+        () => condition,
+        () => 'api',
+      ),
       decision,
     )
     t.strictSame(asked.splice(0), asks)
@@ -385,7 +428,17 @@ t.test('what a portal or a condition throws is thrown again, never kept', async 
   const ada = session()
   for (const at of [portal({ admits: fail }), portal()])
     for (const time of ['first', 'second'])
-      t.throws(() => decide(at, ada, fail, () => 'api'), /broken/, `the ${time} time`)
+      t.throws(
+        () =>
+          decide(
+            at,
+            ada,
+            () => fail,
+            () => 'api',
+          ),
+        /broken/,
+        `the ${time} time`,
+      )
 })
 
 t.test('the log is told of the same thing once a minute', async (t) => {

@@ -105,7 +105,7 @@ const CASES: Readonly<Record<string, Case>> = {
     path: '/portals/main',
     headers: { ...navigation, ...FORGED_REQUEST, 'X-Forwarded-Host': 'app.example.com' },
     // Envoy removes the URI of the client, so that there is nothing to check.
-    status: { nginx: 401, caddy: 401, haproxy: 401, envoy: 400 },
+    status: { nginx: 403, caddy: 403, haproxy: 403, envoy: 400 },
   },
 
   'signed in': { who: 'ada', path: '/a?b', headers: navigation, status: 200, user: 'ada' },
@@ -225,8 +225,7 @@ const CASES: Readonly<Record<string, Case>> = {
   },
   'a condition of the client in X-Forward-Auth-If, anonymous': {
     headers: { ...program, 'X-Forward-Auth-If': 'true' },
-    // nginx and Caddy hand it on, and it denies by itself.
-    status: { nginx: 403, caddy: 403, haproxy: 401, envoy: 401 },
+    status: 401,
   },
   'a condition of the client in X-Forward-Auth-If, not an admin': {
     ...admin,
@@ -340,6 +339,8 @@ async function hold(t: Test, proxy: Proxy, { gatehouse, echo, ask }: Started, ex
   const answer = await ask({ ...expected, headers: { ...expected.headers, cookie } })
 
   t.equal(answer.status, typeof status === 'number' ? status : status[proxy], 'status')
+  if (answer.status === 401)
+    t.equal(answer.headers['www-authenticate'], 'Cookie realm="main"', 'one challenge')
   if (location !== undefined) t.equal(answer.headers.location, location, 'location')
   if (holds !== undefined && !refusedBy?.includes(proxy)) t.match(answer.body, holds)
   const user = refusedBy?.includes(proxy) ? undefined : expected.user

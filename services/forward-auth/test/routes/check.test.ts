@@ -1,4 +1,5 @@
 import t from 'tap'
+import { FWA_ERRORS, FwaError, type FwaErrorCode } from '../../src/errors.ts'
 import type { Service } from '../../src/service.ts'
 import { CORP, portalOf, startApp, yamlOf } from '../app.ts'
 import { BROWSER, type RequestHeaders, SHAPES, type Shape } from '../shapes.ts'
@@ -146,6 +147,55 @@ t.test('policies and conditions of the route', async (t) => {
   }
   const twice = await check(TRAEFIK, { ...PROGRAM, ...ADA }, { query: '?if=true&policy=admin' })
   t.equal(twice.json().code, 'PROFILE_CONDITION_TWICE')
+})
+
+t.test('nobody has a condition compiled for them, whatever it is', async (t) => {
+  for (const query of ['?if=Group(', '?if=true', '?polcy=admin', '?policy=none'])
+    for (const shape of [TRAEFIK, NGINX, { ...HAPROXY, method: 'GET' }])
+      t.equal((await check(shape, PROGRAM, { query })).json().code, 'FWA_NO_SESSION', query)
+})
+
+t.test('the host of the sign-in pages answers no check', async (t) => {
+  const own = 'auth.example.com'
+  const rows: [shape: Shape, headers: RequestHeaders][] = [
+    [TRAEFIK, { 'X-Forwarded-Host': own }],
+    [TRAEFIK, { 'X-Forwarded-Host': 'AUTH.example.com:8443' }],
+    [{ ...HAPROXY, method: 'GET' }, { 'X-Forwarded-Host': own }],
+    [NGINX, { 'X-Original-URL': `https://${own}/` }],
+    [NGINX, { 'X-Forwarded-Host': own }],
+    [ENVOY, { Host: own }],
+    [ENVOY, { 'X-Forwarded-Host': own }],
+  ]
+  for (const [shape, headers] of rows)
+    for (const who of [ADA, {}]) {
+      const answer = await check({ ...shape, headers: { ...shape.headers, ...headers } }, who)
+      const told = [answer.statusCode, answer.json().code]
+      t.same(told, [403, 'FWA_HOST_RESERVED'], `${shape.proxy} ${JSON.stringify(headers)}`)
+    }
+  const shared = yamlOf(portalOf('main')).replace(', authHost: auth.example.com', '')
+  const single = await startApp(t, shared)
+  const ada = { Cookie: single.signIn('main') }
+  const answer = await single.check(TRAEFIK, { ...ada, 'X-Forwarded-Host': 'example.com' })
+  t.equal(answer.statusCode, 200, 'unless it is the domain itself, which pages and apps share')
+})
+
+t.test('a problem has the status that it is answered with, whatever went wrong', async (t) => {
+  const { service, check } = await startApp(t, yamlOf(PORTALS))
+  const codes = Object.keys(FWA_ERRORS) as FwaErrorCode[]
+  for (const shape of [TRAEFIK, NGINX, HAPROXY, ENVOY])
+    for (const code of [...codes, undefined]) {
+      const error = code ? new FwaError(code, 'as a test wants it') : new Error('unknown')
+      Object.assign(service, {
+        portals() {
+          throw error
+        },
+      })
+      const method = shape.method === 'HEAD' ? 'GET' : shape.method
+      const answer = await check({ ...shape, method }, { ...PROGRAM, ...ADA })
+      t.equal(answer.json().status, answer.statusCode, `${shape.proxy} ${code}`)
+      if (shape === NGINX) t.ok([401, 403].includes(answer.statusCode), `${answer.statusCode}`)
+      if (shape === ENVOY) t.ok(answer.statusCode < 500, `${answer.statusCode}`)
+    }
 })
 
 t.test('a condition in a header', async (t) => {
