@@ -1,7 +1,7 @@
 import { backup as copy, DatabaseSync } from 'node:sqlite'
 import { createPrivateFile } from '../files.ts'
 import { storeFailure } from '../store/failure.ts'
-import { checkIntegrity, requireStore, storeFile } from '../store/open.ts'
+import { assertStore, checkIntegrity, requireStore, storeFile } from '../store/open.ts'
 
 /**
  * Copies the store of `folder`, as it is at one moment, into a new file; the service may run.
@@ -24,6 +24,7 @@ export async function backup({ folder, file }: { folder: string; file: string })
 async function copyStore(from: string, to: string): Promise<void> {
   const source = new DatabaseSync(from, { readOnly: true })
   try {
+    assertStore(source, from)
     // Held open, so that a busy service does not make the copy begin anew.
     source.exec('BEGIN; SELECT count(*) FROM sqlite_schema')
     await copy(source, to)

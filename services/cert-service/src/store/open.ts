@@ -73,9 +73,7 @@ export async function lockFolder(folder: string): Promise<() => void> {
 export function connect(file: string): DatabaseSync {
   const sqlite = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS, defensive: true })
   try {
-    if (sqlite.prepare('PRAGMA application_id').get()?.application_id !== APPLICATION_ID) {
-      throw new CertError('CERT_STORE_CORRUPT', `${file} is not a store.`)
-    }
+    assertStore(sqlite, file)
     sqlite.exec(`
       PRAGMA journal_mode = WAL;
       PRAGMA synchronous = FULL;
@@ -88,6 +86,12 @@ export function connect(file: string): DatabaseSync {
     sqlite.close()
     throw error
   }
+}
+
+/** @throws CertError CERT_STORE_CORRUPT for an empty file and for the database of another program */
+export function assertStore(sqlite: DatabaseSync, file: string): void {
+  if (sqlite.prepare('PRAGMA application_id').get()?.application_id === APPLICATION_ID) return
+  throw new CertError('CERT_STORE_CORRUPT', `${file} is not a store.`)
 }
 
 /** @throws CertError CERT_STORE_CORRUPT unless every page, row and index is sound */

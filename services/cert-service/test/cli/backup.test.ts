@@ -12,11 +12,17 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import t, { type Test } from 'tap'
 import { backup } from '../../src/cli/backup.ts'
+import { detachRoot } from '../../src/cli/detach-root.ts'
+import { rekey } from '../../src/cli/rekey.ts'
 import { restore } from '../../src/cli/restore.ts'
+import { rollover } from '../../src/cli/rollover.ts'
+import type { IssuerConfig } from '../../src/config/issuers.ts'
 import { openKeyring } from '../../src/sealing/keyring.ts'
 import { openStore } from '../../src/store/open.ts'
 import type { AuditEntry } from '../../src/store/store.ts'
 import { newAudit, newCertificate } from '../helpers/store.ts'
+
+const ISSUER = { name: 'acme' } as IssuerConfig
 
 /** A running service's store and keyring, and where a copy would go. */
 async function running(t: Test) {
@@ -106,6 +112,30 @@ t.test('a damaged store gives no backup', async (t) => {
   t.notOk(existsSync(file))
 })
 
+const foreign: [what: string, make: (store: string) => void][] = [
+  ['is empty', (store) => writeFileSync(store, '')],
+  ['is of another program', (store) => new DatabaseSync(store).exec('CREATE TABLE x (y)')],
+  ['is no database', (store) => writeFileSync(store, 'x'.repeat(9999))],
+]
+for (const [what, make] of foreign)
+  t.test(`a store file that ${what} gives no backup, and every command fails`, async (t) => {
+    const base = t.testdir({ data: {} })
+    const [folder, file] = [join(base, 'data'), join(base, 'copy.db')]
+    make(join(folder, 'store.db'))
+    const before = readFileSync(join(folder, 'store.db'))
+    const code = 'CERT_STORE_CORRUPT'
+    const message = /^[^\n]+$/
+    const masterKeyFile = join(base, 'master.key')
+    await t.rejects(backup({ folder, file }), { code, message })
+    t.notOk(existsSync(file))
+    await t.rejects(rekey({ folder, masterKeyFile }), { code, message }, 'rekey')
+    await t.rejects(detachRoot({ folder, masterKeyFile, file }), { code, message }, 'detach-root')
+    const account = { folder, masterKeyFile, issuers: [ISSUER], name: ISSUER.name }
+    await t.rejects(rollover(account), { code, message }, 'rollover')
+    t.same(readFileSync(join(folder, 'store.db')), before, 'and the file is as it was')
+    t.notOk(existsSync(masterKeyFile))
+  })
+
 t.test('a killed service leaves a store that can be backed up', async (t) => {
   const { store, folder, file, elsewhere, seal, base } = await running(t)
   const { lineage } = await store.addCertificate(seal('a.example'), newAudit())
@@ -120,6 +150,7 @@ t.test('a killed service leaves a store that can be backed up', async (t) => {
 })
 
 const bad: [what: string, code: string, harm: (file: string) => void][] = [
+  ['is of another program', 'CERT_BACKUP_INVALID', (file) => makeForeign(file)],
   ['is cut short', 'CERT_BACKUP_INVALID', (file) => truncateSync(file, 12 * 4096)],
   ['is empty', 'CERT_BACKUP_INVALID', (file) => truncateSync(file, 0)],
   ['is no backup', 'CERT_BACKUP_INVALID', (file) => writeFileSync(file, 'x'.repeat(9999))],
@@ -143,6 +174,13 @@ function overwrite(file: string): void {
   const bytes = readFileSync(file)
   bytes.fill(7, bytes.length - 6 * 4096)
   writeFileSync(file, bytes)
+}
+
+function makeForeign(file: string): void {
+  truncateSync(file, 0)
+  const sqlite = new DatabaseSync(file)
+  sqlite.exec('CREATE TABLE x (y)')
+  sqlite.close()
 }
 
 function makeNewer(file: string): void {
