@@ -9,13 +9,17 @@ export interface Requester {
   readonly requestId?: string
 }
 
-/** Notes what happens too often for a row each: one row an hour and caller, with a count. Never throws, never waits. */
+/** Notes what happens too often for a row each: one row an hour and caller, with a count. Never throws. */
 export interface Audit {
-  /** A certificate went out with what the store holds of its key. */
+  /**
+   * A certificate goes out with what the store holds of its key. Wait for the promise before the
+   * answer: it resolves when the row of this hour is written, or is logged as lost. Without one the
+   * row is there already, and its count is written later.
+   */
   handOut(
     certificate: Pick<CertificateRecord, 'id' | 'names' | 'serialNumber'>,
     by: Requester,
-  ): void
+  ): Promise<void> | undefined
   /** A certificate is in use, though nothing went out. */
   fetched(id: number): void
   /** `detail` is the error's code. */
@@ -37,27 +41,35 @@ const MAX_COUNTED = 10_000
 const MAX_REFUSALS = 200
 const MAX_REFUSED_NAMES = 5
 
-type Counted = AuditEntry & { readonly key: string; count: number }
+interface Counted {
+  readonly entry: AuditEntry & { readonly key: string }
+  /** How often it happened that no row tells yet. */
+  count: number
+  /** Until the first one is written. */
+  written: Promise<void> | undefined
+}
 
 export function createAudit({ store, clock, log }: AuditOptions): Audit {
   let counted = new Map<string, Counted>()
   let fetchedAt = new Map<number, number>()
-  let fresh: AuditEntry[] = []
+  let fresh: Counted[] = []
+  let writing = Promise.resolve()
   let refusals = { hour: 0, keys: new Set<string>() }
   let timer = clock.setTimer(flushOnTime, FLUSH_MS)
 
   /** The first of its key is written at once, with whatever else this turn commits. */
-  function count(key: string, describe: () => AuditEntry): void {
+  function count(key: string, describe: () => AuditEntry): Promise<void> | undefined {
     const known = counted.get(key)
     if (known) {
       known.count++
-      return
+      return known.written
     }
-    const entry = describe()
-    counted.set(key, { ...entry, key, count: 0 })
-    if (fresh.length === 0) queueMicrotask(writeFresh)
-    fresh.push({ ...entry, key, count: 1 })
+    if (fresh.length === 0) writing = Promise.resolve().then(writeFresh)
+    const first: Counted = { entry: { ...describe(), key }, count: 0, written: writing }
+    counted.set(key, first)
+    fresh.push(first)
     if (counted.size >= MAX_COUNTED) void flush()
+    return writing
   }
 
   function note(id: number): void {
@@ -65,23 +77,33 @@ export function createAudit({ store, clock, log }: AuditOptions): Audit {
     if (fetchedAt.size >= MAX_COUNTED) void flush()
   }
 
-  function writeFresh(): Promise<void> {
-    const entries = fresh
+  async function writeFresh(): Promise<void> {
+    const firsts = fresh
     fresh = []
-    return write(entries)
+    const isWritten = await write(firsts.map(({ entry }) => ({ ...entry, count: 1 })))
+    for (const first of firsts) {
+      first.written = undefined
+      // The next one of its key is a first again.
+      if (!isWritten && counted.get(first.entry.key) === first) counted.delete(first.entry.key)
+    }
   }
 
-  async function write(entries: readonly AuditEntry[]): Promise<void> {
-    if (entries.length === 0) return
+  /** Gives whether they are written. */
+  async function write(entries: readonly AuditEntry[]): Promise<boolean> {
+    if (entries.length === 0) return true
     try {
       await store.addAudit(entries)
+      return true
     } catch (err) {
       log.error({ err, entries: entries.length }, 'audit.lost')
+      return false
     }
   }
 
   async function flush(): Promise<void> {
-    const entries = [...counted.values()].filter((entry) => entry.count > 0)
+    const entries = [...counted.values()]
+      .filter(({ count }) => count > 0)
+      .map(({ entry, count }) => ({ ...entry, count }))
     const fetched = fetchedAt
     counted = new Map()
     fetchedAt = new Map()
@@ -107,7 +129,7 @@ export function createAudit({ store, clock, log }: AuditOptions): Audit {
       const at = clock.now()
       const { id, names, serialNumber } = certificate
       note(id)
-      count(`${hourOf(at)} hand-out ${serialNumber} ${by.actor}`, () => ({
+      return count(`${hourOf(at)} hand-out ${serialNumber} ${by.actor}`, () => ({
         at,
         action: 'hand-out',
         names,
@@ -126,10 +148,10 @@ export function createAudit({ store, clock, log }: AuditOptions): Audit {
       if (refusals.keys.has(key) || refusals.keys.size < MAX_REFUSALS) {
         refusals.keys.add(key)
         const shown = names.slice(0, MAX_REFUSED_NAMES)
-        count(key, () => ({ at, action: 'refuse', names: shown, detail, ...by }))
+        void count(key, () => ({ at, action: 'refuse', names: shown, detail, ...by }))
       } else {
         const rest = 'more refusals, to other callers'
-        count(`${hour} refuse`, () => ({
+        void count(`${hour} refuse`, () => ({
           at,
           action: 'refuse',
           actor: '*',
@@ -141,7 +163,7 @@ export function createAudit({ store, clock, log }: AuditOptions): Audit {
 
     async close() {
       timer.cancel()
-      await Promise.all([writeFresh(), flush()])
+      await Promise.all([writing, flush()])
     },
   }
 }

@@ -54,6 +54,32 @@ t.test('hand-outs to one caller are one row an hour, with a count', async (t) =>
   t.same(logged, [])
 })
 
+t.test('whoever waits for a hand-out finds its row in the store', async (t) => {
+  const { audit, rows } = await testAudit(t)
+  const first = audit.handOut(certificate, by)
+  const second = audit.handOut(certificate, by)
+  t.same(await rows(), [], 'it is not written yet')
+  await second
+  t.match(await rows(), [{ action: 'hand-out', serialNumber: 'ab', ...by }], 'nor for the second')
+  await first
+  t.equal(audit.handOut(certificate, by), undefined, 'later ones wait for nothing')
+})
+
+t.test('after a row was lost the next hand-out of its key writes one', async (t) => {
+  const { store, clock, log, logged, rows } = await testAudit(t)
+  let isFull = true
+  const failing: Store = {
+    ...store,
+    addAudit: (entries) => (isFull ? Promise.reject(new Error('full')) : store.addAudit(entries)),
+  }
+  const audit = createAudit({ store: failing, clock, log })
+  await audit.handOut(certificate, by)
+  t.match(logged, [{ message: 'audit.lost' }])
+  isFull = false
+  await audit.handOut(certificate, by)
+  t.match(await rows(), [{ action: 'hand-out', count: 1 }])
+})
+
 t.test('when a certificate was last fetched is noted', async (t) => {
   const { audit, clock, store } = await testAudit(t)
   const ids: number[] = []

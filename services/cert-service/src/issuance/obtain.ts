@@ -21,8 +21,11 @@ export interface Issuance {
   find(request: CertificateRequest): Promise<Held | undefined>
   /** A new certificate in place of one that is held. */
   renew(record: CertificateRecord, by: Requester): Promise<Outcome>
-  /** Notes that a certificate went out, and takes up its renewal again should it have ended. */
-  handOut(held: Held, by: Requester): void
+  /**
+   * Notes that a certificate goes out, and takes up its renewal again should it have ended. Its
+   * promise is to be waited for before the answer: then the audit trail has the row.
+   */
+  handOut(held: Held, by: Requester): Promise<void> | undefined
   /** Notes that a certificate is still in use, though it did not go out. */
   touch(held: Held): void
   /** Waits, no longer than callers do, for whatever is on its way under this first name. */
@@ -117,16 +120,17 @@ export function createIssuance(deps: IssuanceDeps): Issuance {
     throw new CertError('CERT_NOT_PERMITTED', why)
   }
 
-  function answerHeld(held: Held, by: Requester): Outcome {
-    handOut(held, by)
-    return { held, cached: true }
+  function answerHeld(held: Held, by: Requester): Outcome | Promise<Outcome> {
+    const outcome = { held, cached: true }
+    return handOut(held, by)?.then(() => outcome) ?? outcome
   }
 
-  function handOut(held: Held, by: Requester): void {
-    if (by === SYSTEM) return
-    audit.handOut(held.record, by)
+  function handOut(held: Held, by: Requester): Promise<void> | undefined {
+    if (by === SYSTEM) return undefined
+    const written = audit.handOut(held.record, by)
     metrics.handedOut()
     if (held.record.renewAt === null) revive(held.record)
+    return written
   }
 
   function touch({ record }: Held): void {
@@ -159,7 +163,7 @@ export function createIssuance(deps: IssuanceDeps): Issuance {
     if (!early && flight.step !== STORING) return { order: await file(flight) }
     const held = early ?? (await flight.landed)
     // The row of the issuance itself says that its starter got the certificate.
-    if (joined) handOut(held, by)
+    if (joined) await handOut(held, by)
     return { held, cached: false }
   }
 

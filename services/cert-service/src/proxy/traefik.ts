@@ -65,7 +65,7 @@ async function handOutAll(service: Service, caller: Caller, by: Requester): Prom
     throw new CertError('CERT_NOTHING_HELD', 'none is held that this key may read', {
       retryAfter: TRY_AGAIN,
     })
-  for (const one of held) service.issuance.handOut(one, by)
+  await Promise.all(held.map((one) => service.issuance.handOut(one, by)))
   return Buffer.from(writeDocument(held))
 }
 

@@ -85,7 +85,7 @@ export const certificateRoutes: FastifyPluginAsyncTypebox<{ service: Service }> 
         service.issuance.touch(held)
         return reply.code(304).header('cache-control', 'no-store').header('vary', 'accept').send()
       }
-      service.issuance.handOut(held, requesterOf(request))
+      await service.issuance.handOut(held, requesterOf(request))
       return sendCertificate(request, reply, domain.text, held, true)
     },
   )

@@ -74,7 +74,7 @@ export const proxyRoutes: FastifyPluginAsyncTypebox<{ service: Service }> = asyn
     async (request, reply) => {
       const held = await findFor(service, request, request.query.server_name ?? '')
       if (!held) return reply.code(204).header('cache-control', 'no-store').send(null)
-      service.issuance.handOut(held, requesterOf(request))
+      await service.issuance.handOut(held, requesterOf(request))
       return send(reply, PEM, held.pem)
     },
   )
