@@ -23,6 +23,12 @@ export const FWA_ERRORS = {
     title: 'The provider cannot be shown who asks',
     action: 'See the log for why the token of `clientAssertion` could not be read.',
   },
+  FWA_CLIENT_REFUSED: {
+    status: 502,
+    title: 'The provider does not know this site',
+    action:
+      'Check `clientId` and `clientSecret`, or `clientAssertion`, against what the provider shows for this client; secrets expire there. The log has its error.',
+  },
   FWA_CONDITION_HEADER: {
     status: 403,
     title: 'Condition in a header that is not read',
@@ -131,6 +137,12 @@ export const FWA_ERRORS = {
     status: 503,
     title: 'The provider cannot be reached',
     action: 'Try again in a moment, or sign in with another provider.',
+  },
+  FWA_REQUEST_REFUSED: {
+    status: 502,
+    title: 'The provider refused the sign-in request',
+    action:
+      'Register at the provider the redirect URI that `check-config` prints, and allow the client the `scopes` of the configuration. The log has its error.',
   },
   FWA_SESSION_TOO_LARGE: {
     status: 403,

@@ -10,11 +10,28 @@ const REFUSALS = new Set([
   'interaction_required',
   'invalid_grant',
   'login_required',
+  'unverified_user_email',
+])
+/** What they say when they do not know the client, or not by this secret; Keycloak says the second. */
+const CLIENT_REFUSALS = new Set(['invalid_client', 'unauthorized_client', 'application_suspended'])
+/** And when its request is not one that it was registered for. */
+const REQUEST_REFUSALS = new Set([
+  'invalid_redirect_uri',
+  'invalid_request',
+  'invalid_resource',
+  'invalid_scope',
+  'invalid_target',
+  'redirect_uri_mismatch',
+  'request_not_supported',
+  'unsupported_grant_type',
+  'unsupported_response_type',
 ])
 const OUTAGES = new Set(['server_error', 'temporarily_unavailable'])
 const UNREACHABLE = new Set(['NET_FETCH_TIMEOUT', 'NET_FETCH_STATUS', 'NET_FETCH_FAILED'])
 
 const SENTENCES: Partial<Record<FwaErrorCode, string>> = {
+  FWA_CLIENT_REFUSED: 'does not accept the client ID or secret of this site; ask whoever runs it',
+  FWA_REQUEST_REFUSED: 'does not accept the sign-in request of this site; ask whoever runs it',
   FWA_LOGIN_REFUSED: 'did not sign you in',
   FWA_PROVIDER_UNREACHABLE: 'cannot be reached',
   FWA_PROVIDER_INVALID: 'gave an answer that cannot be believed',
@@ -43,6 +60,8 @@ function codeOf(chain: readonly Error[]): FwaErrorCode {
   for (const error of chain) {
     if (error instanceof AuthorizationResponseError || error instanceof ResponseBodyError) {
       if (REFUSALS.has(error.error)) return 'FWA_LOGIN_REFUSED'
+      if (CLIENT_REFUSALS.has(error.error)) return 'FWA_CLIENT_REFUSED'
+      if (REQUEST_REFUSALS.has(error.error)) return 'FWA_REQUEST_REFUSED'
       if (OUTAGES.has(error.error)) return 'FWA_PROVIDER_UNREACHABLE'
     }
   }

@@ -160,14 +160,20 @@ function apiRoot({ origin, host, hostname }: URL): string {
   return isCloud ? `https://api.${host}/` : `${origin}/api/v3/`
 }
 
+/** What RFC 6749 section 5.2 names otherwise. */
+const STANDARD_ERRORS: ReadonlyMap<unknown, string> = new Map([
+  ['bad_verification_code', 'invalid_grant'],
+  ['incorrect_client_credentials', 'invalid_client'],
+])
+
 /** GitHub answers 200 when it refuses a code, where RFC 6749 section 5.2 wants 400. */
 function withErrorStatus(fetch: BoundedFetch): BoundedFetch {
   async function corrected(url: URL | string, init?: FetchInit): Promise<FetchAnswer> {
     const answer = await fetch(url, init)
-    const { error } = Object(parseJson(answer.body))
-    if (error === undefined) return answer
-    const body = error === 'bad_verification_code' ? '{"error":"invalid_grant"}' : answer.body
-    return { ...answer, body: Buffer.from(body), status: 400 }
+    const told = Object(parseJson(answer.body)) as { readonly error?: unknown }
+    if (told.error === undefined) return answer
+    const error = STANDARD_ERRORS.get(told.error) ?? told.error
+    return { ...answer, body: Buffer.from(JSON.stringify({ ...told, error })), status: 400 }
   }
   return Object.assign(corrected, { close: fetch.close })
 }

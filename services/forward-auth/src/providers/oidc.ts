@@ -22,6 +22,11 @@ import type { RedirectProvider } from './provider.ts'
 /** Those that need a public key to verify. */
 const ALGORITHM = /^(RS256|RS384|RS512|PS256|PS384|PS512|ES256|ES384|ES512|EdDSA|Ed25519)$/
 
+/** As much as openid-client allows clocks to differ. */
+const CLOCK_SKEW_SECONDS = 30
+/** Least time between two readings of the keys that an unknown key has caused. */
+const KEYS_COOLDOWN_MS = 10_000
+
 const Url = Type.String({ minLength: 1 })
 const Strings = Type.Array(Type.String())
 const MetadataSchema = Type.Object({
@@ -77,10 +82,15 @@ export function createOidcProvider(
     deps,
   )
 
+  const renewKeys = createKeyRenewal(deps.clock)
+
   async function readClaims(callback: URL, login: Parameters<RedirectProvider['finish']>[1]) {
-    const configuration = await discovery.get()
-    const tokens = await redeemCode(configuration, callback, login, login.nonce)
+    const client = await discovery.get()
+    const { configuration } = client
+    const renew = () => renewKeys(client, configuration)
+    const tokens = await redeemCode(configuration, callback, login, login.nonce, renew)
     const claims = tokens.claims() as Claims
+    checkIdToken(claims, options.clientId)
     if (kind.hasUserInfo === false || 'groups' in claims) return claims
     if (!configuration.serverMetadata().userinfo_endpoint) return claims
     return merge(
@@ -95,7 +105,7 @@ export function createOidcProvider(
     isPublic: kind.isPublic ?? false,
     failing: discovery.failing,
     async authorizationUrl(login) {
-      const configuration = await discovery.get()
+      const { configuration } = await discovery.get()
       return authorizationRequest(configuration, login, {
         scope: ['openid', ...scopes.filter((scope) => scope !== 'openid')].join(' '),
         nonce: login.nonce,
@@ -113,7 +123,7 @@ export function createOidcProvider(
       }
     },
     async logoutUrl(postLogoutRedirectUri) {
-      const configuration = await discovery.get().catch(() => undefined)
+      const { configuration } = (await discovery.get().catch(() => undefined)) ?? {}
       if (!configuration?.serverMetadata().end_session_endpoint) return undefined
       return buildEndSessionUrl(configuration, { post_logout_redirect_uri: postLogoutRedirectUri })
     },
@@ -124,12 +134,44 @@ export function createOidcProvider(
   }
 }
 
+/** What openid-client knows of a provider; `configure` makes the same without its keys. */
+interface Client {
+  configuration: Configuration
+  readonly configure: () => Configuration
+}
+
+/**
+ * Has the keys read anew for logins whose ID token none of them verifies, as after a rotation. A
+ * provider that signs with made-up keys causes one reading per cooldown.
+ */
+function createKeyRenewal({ now }: ProviderDeps['clock']) {
+  let renewedAt = Number.NEGATIVE_INFINITY
+  return (client: Client, failed: Configuration): Configuration | undefined => {
+    if (client.configuration !== failed) return client.configuration
+    const age = now() - renewedAt
+    // A clock that was set back must not make it wait.
+    if (age >= 0 && age < KEYS_COOLDOWN_MS) return undefined
+    renewedAt = now()
+    client.configuration = client.configure()
+    return client.configuration
+  }
+}
+
+/** OpenID Connect Core section 3.1.3.7, as far as openid-client leaves it out. */
+function checkIdToken({ azp, iat }: Claims, clientId: string): void {
+  if (azp !== undefined && azp !== clientId)
+    throw new Error(`the ID token was made for another client: its claim "azp" is not ${clientId}`)
+  // Like the other times of the token, by the clock that openid-client uses.
+  if (Number(iat) > Date.now() / 1_000 + CLOCK_SKEW_SECONDS)
+    throw new Error('the ID token is from the future (claim "iat"): compare the clocks')
+}
+
 /** OpenID Connect Discovery 1.0 section 4. */
 async function discover(
   { clientId, clientSecret, clientAssertion }: ClientOptions,
   { issuer }: OidcKind,
   fetch: BoundedFetch,
-): Promise<Configuration> {
+): Promise<Client> {
   const url = parseEndpointUrl(`${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`)
   const metadata = await askJson(fetch, url, MetadataSchema)
   // Character by character: openid-client would compare as URLs.
@@ -146,12 +188,15 @@ async function discover(
   const authentication = clientAssertion
     ? assertionAuthentication(clientAssertion, fetch)
     : secretAuthentication(clientSecret, server.token_endpoint_auth_methods_supported)
-  const configuration = configure(server as ServerMetadata, clientId, authentication, fetch)
-  // By default openid-client trusts a token that came from the token endpoint without its signature.
-  enableNonRepudiationChecks(configuration)
-  // `ask` sees to https; this is for loopback.
-  if (url.protocol === 'http:') allowInsecureRequests(configuration)
-  return configuration
+  function configureClient(): Configuration {
+    const configuration = configure(server as ServerMetadata, clientId, authentication, fetch)
+    // By default openid-client trusts a token that came from the token endpoint without its signature.
+    enableNonRepudiationChecks(configuration)
+    // `ask` sees to https; this is for loopback.
+    if (url.protocol === 'http:') allowInsecureRequests(configuration)
+    return configuration
+  }
+  return { configuration: configureClient(), configure: configureClient }
 }
 
 /** What UserInfo adds to the ID token; an address and whether it is verified are of one source. */

@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Profile } from '@gatehouse/profile'
 import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
-import { FwaError } from '../errors.ts'
+import { FWA_ERRORS, FwaError } from '../errors.ts'
 import type { Arrival, Wish } from '../login/logins.ts'
 import { CALLBACK_PATH, SHARED_CALLBACK_PATH, soleRedirectProvider } from '../login/redirect-uri.ts'
 import type { RedirectProvider } from '../providers/provider.ts'
@@ -88,6 +88,7 @@ async function finish(
   } catch (error) {
     if (!(error instanceof FwaError)) throw error
     service.metrics.login(error.code === 'FWA_LOGIN_REFUSED' ? 'refused' : 'failed')
+    tellOperator(service, place, provider, error, reply)
     throw withLoginUrl(error, place, wish)
   }
   return letIn(service, { place, profile, returnTo: wish.returnTo }, reply)
@@ -108,6 +109,26 @@ async function beginAnew(
   if (!provider || wish.isRetry) throw unknownLogin(place, wish)
   const returnTo = targetOf(place, wish.returnTo)
   return startLogin(service, { place, provider, returnTo, isRetry: true }, reply)
+}
+
+const OPERATORS = new Set<string>(['FWA_CLIENT_REFUSED', 'FWA_REQUEST_REFUSED'])
+
+/** Nobody can sign in there until an operator corrects something, here or at the provider. */
+function tellOperator(
+  { tellSeldom }: Service,
+  { portal: { name: portal } }: Place,
+  { name: provider }: RedirectProvider,
+  { code, cause }: FwaError,
+  { request }: FastifyReply,
+): void {
+  if (!OPERATORS.has(code)) return
+  const { message: reason } = cause as Error
+  tellSeldom(`${code} ${portal} ${provider}`, () =>
+    request.log.warn(
+      { code, portal, provider, reason },
+      `nobody can sign in at ${provider}: ${FWA_ERRORS[code].action}`,
+    ),
+  )
 }
 
 function providerOf({ portal }: Place, { provider: name }: Wish): RedirectProvider | undefined {

@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type BoundedFetch, createFetch, type FetchOptions } from '@gatehouse/net'
+import { type BoundedFetch, createFetch, type FetchInit, type FetchOptions } from '@gatehouse/net'
 import { compileAllow, createConditions } from '@gatehouse/profile'
 import t from 'tap'
 import type { ProviderConfig } from '../../src/providers/index.ts'
@@ -118,7 +118,7 @@ t.test('microsoftEntraID', async (t) => {
     await t.test('the file is read anew each time', async (t) => {
       const provider = withAssertion({ type: 'file', file })
       writeFileSync(file, 'of-somebody-else')
-      t.match(await refusal(signIn(provider)), /INVALID.*invalid_client/)
+      t.match(await refusal(signIn(provider)), /^FWA_CLIENT_REFUSED: .*invalid_client/)
       writeFileSync(file, ASSERTION)
       t.ok((await signIn(provider)).id)
     })
@@ -305,7 +305,21 @@ t.test('github', async (t) => {
   })
   await t.test('a wrong client secret', async (t) => {
     const wrong = open(t, { ...config, clientSecret: 'wrong' })
-    t.match(await refusal(signIn(wrong)), /INVALID.*invalid_client/)
+    t.match(await refusal(signIn(wrong)), /^FWA_CLIENT_REFUSED: .*invalid_client/)
+  })
+  await t.test('what GitHub answers with 200 is an error all the same', async (t) => {
+    const table: [error: string, expected: RegExp][] = [
+      ['incorrect_client_credentials', /^FWA_CLIENT_REFUSED: GitHub .*; invalid_client why/],
+      ['redirect_uri_mismatch', /^FWA_REQUEST_REFUSED: GitHub .*; redirect_uri_mismatch why/],
+      ['bad_verification_code', /^FWA_LOGIN_REFUSED: .*; invalid_grant why/],
+      ['unverified_user_email', /^FWA_LOGIN_REFUSED/],
+      ['application_suspended', /^FWA_CLIENT_REFUSED/],
+    ]
+    for (const [error, expected] of table) {
+      const json = { error, error_description: 'why', error_uri: 'https://docs.github.com' }
+      const provider = open(t, config, testDeps({ createFetch: answering({ status: 200, json }) }))
+      t.match(await refusal(signIn(provider)), expected, error)
+    }
   })
   await t.test('down, and back', async (t) => {
     const stopped = await startGithub(t)
@@ -445,3 +459,18 @@ t.test('tailscaleWhois', async (t) => {
     t.notOk(provider.failing())
   })
 })
+
+/** A fetch to which the token endpoint answers this. */
+function answering({ status, json }: { readonly status: number; readonly json: unknown }) {
+  return (options: FetchOptions): BoundedFetch => {
+    const fetch = createFetch(options)
+    const headers = { 'content-type': 'application/json; charset=utf-8' }
+    return Object.assign(
+      async (url: URL | string, init?: FetchInit) =>
+        init?.method === 'POST'
+          ? { status, headers, body: Buffer.from(JSON.stringify(json)) }
+          : fetch(url, init),
+      { close: fetch.close },
+    )
+  }
+}

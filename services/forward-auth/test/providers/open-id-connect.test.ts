@@ -183,7 +183,10 @@ t.test('ID tokens that are refused', async (t) => {
     'for others too, and another is the party': [
       { aud: ['gatehouse', 'another-client'], azp: 'another-client' },
     ],
+    'for us alone, and another is the party': [{ azp: 'another-client' }],
+    'for us alone, and the party is no text': [{ azp: ['gatehouse'] }],
     'for nobody': [{ aud: undefined }],
+    'from the future': [{ iat: now + 120 }],
     expired: [{ exp: now - 120 }],
     'without an end': [{ exp: undefined }],
     'not valid yet': [{ nbf: now + 120 }],
@@ -220,6 +223,8 @@ t.test('ID tokens that are refused', async (t) => {
     delete idp.hostility.discovery
     idp.forge({ aud: ['gatehouse', 'another-client'], azp: 'gatehouse' })
     t.equal((await signIn(provider)).id, 'alice')
+    idp.forge({ azp: 'gatehouse', iat: Math.floor(Date.now() / 1_000) + 10 })
+    t.equal((await signIn(provider)).id, 'alice', 'its clock may be a little ahead')
   })
 })
 
@@ -252,7 +257,11 @@ t.test('callbacks that are refused', async (t) => {
     ],
     'the provider does not like the request': [
       ({ searchParams }) => searchParams.set('error', 'invalid_scope'),
-      INVALID,
+      /^FWA_REQUEST_REFUSED: corp .*; invalid_scope/,
+    ],
+    'the provider does not know the client': [
+      ({ searchParams }) => searchParams.set('error', 'unauthorized_client'),
+      /^FWA_CLIENT_REFUSED: corp .*; unauthorized_client/,
     ],
   }
   for (const [what, [change, expected]] of Object.entries(table))
@@ -456,6 +465,71 @@ t.test(
     t.equal(idp.asked.discovery, 3, 'after a minute nobody waits for it')
   },
 )
+
+t.test('errors of the token endpoint are told by what has to be done', async (t) => {
+  const idp = await startOpenIdProvider(t)
+  const table: [error: string, expected: RegExp][] = [
+    ['invalid_client', /^FWA_CLIENT_REFUSED: corp .*; invalid_client why/],
+    ['unauthorized_client', /^FWA_CLIENT_REFUSED/],
+    ['invalid_scope', /^FWA_REQUEST_REFUSED: corp .*; invalid_scope why/],
+    ['redirect_uri_mismatch', /^FWA_REQUEST_REFUSED/],
+    ['invalid_request', /^FWA_REQUEST_REFUSED/],
+    ['invalid_grant', /^FWA_LOGIN_REFUSED/],
+    ['temporarily_unavailable', UNREACHABLE],
+    ['something_else', INVALID],
+  ]
+  for (const [error, expected] of table)
+    for (const status of [400, 401]) {
+      idp.hostility.token = { status, json: { error, error_description: 'why' } }
+      t.match(await refusal(signIn(open(t, idp.options))), expected, `${status} ${error}`)
+    }
+  idp.hostility.token = { status: 401, json: 'Unauthorized' }
+  t.match(await refusal(signIn(open(t, idp.options))), /^FWA_CLIENT_REFUSED/, '401 says it all')
+})
+
+t.test('a wrong client secret is told as such', async (t) => {
+  const idp = await startOpenIdProvider(t)
+  const provider = open(t, { ...idp.options, clientSecret: 'wrong' })
+  t.match(await refusal(signIn(provider)), /^FWA_CLIENT_REFUSED: corp .*; invalid_client/)
+  t.notOk(provider.failing(), 'it does answer')
+})
+
+t.test('keys that the provider has just rotated are read once more', async (t) => {
+  const idp = await startOpenIdProvider(t)
+  const deps = testDeps()
+  const provider = open(t, idp.options, deps)
+  t.equal((await signIn(provider)).id, 'alice')
+  idp.rotate('second')
+  const callbacks = await Promise.all([1, 2, 3].map(() => reachCallback(provider)))
+  const profiles = await Promise.all(callbacks.map(({ finish }) => finish()))
+  t.strictSame(
+    profiles.map(({ id }) => id),
+    ['alice', 'alice', 'alice'],
+  )
+  t.match(idp.asked, { keys: 2, token: 4 }, 'the keys once for all, and no code twice')
+
+  idp.rotate('third')
+  t.match(await refusal(signIn(provider)), INVALID, 'not again at once')
+  t.equal(idp.asked.keys, 2)
+  await deps.clock.advance(10_000)
+  t.equal((await signIn(provider)).id, 'alice')
+  t.equal(idp.asked.keys, 3)
+
+  idp.rotate('third')
+  await deps.clock.advance(10_000)
+  t.equal((await signIn(provider)).id, 'alice', 'another key of the same name')
+})
+
+t.test('a provider that signs with keys of no name has them read once per cooldown', async (t) => {
+  const idp = await startOpenIdProvider(t)
+  const deps = testDeps()
+  const provider = open(t, idp.options, deps)
+  for (let i = 0; i < 20; i++) {
+    idp.forge({}, { kid: `unknown-${i}` })
+    t.match(await refusal(signIn(provider)), INVALID)
+  }
+  t.equal(idp.asked.keys, 2, 'the first reading and one more')
+})
 
 t.test('mistake 14: a withdrawn key is refused after five minutes', async (t) => {
   const idp = await startOpenIdProvider(t)

@@ -157,3 +157,28 @@ t.test('a person who says no at the provider can try again to go where they want
   corp.state.failure = undefined
   t.equal((await signIn(ada, corp, 'ada')).headers.location, WANTED)
 })
+
+t.test(
+  'a wrong client secret is told to the person, and to the operator with the cure',
+  async (t) => {
+    const { issuer, options } = await startOpenIdProvider(t)
+    const corp = `{ type: openIDConnect, name: corp, title: Corp, issuerUrl: "${issuer}", clientId: ${options.clientId}, clientSecret: not-it }`
+    const { app, log } = await startApp(t, yamlOf(`  - { name: main, providers: [${corp}] }\n`))
+    const alice = createVisitor(app)
+    for (const attempt of ['once', 'twice']) {
+      const begun = await alice.open(signInUrl())
+      const page = await alice.open(await createBrowser().signIn(begun.headers.location ?? ''))
+      t.equal(page.statusCode, 502, attempt)
+      t.match(page.body, FWA_ERRORS.FWA_CLIENT_REFUSED.title)
+      t.match(
+        page.body,
+        'Corp does not accept the client ID or secret of this site; ask whoever runs it',
+      )
+      t.match(page.body, signInUrl().replaceAll('&', '&amp;'), 'with a way to try again')
+    }
+    const told = log.filter(({ msg }) => String(msg).startsWith('nobody can sign in at corp'))
+    t.match(told, [{ code: 'FWA_CLIENT_REFUSED', portal: 'main', reason: /^invalid_client/ }])
+    t.match(told[0]?.msg, 'Check `clientId` and `clientSecret`')
+    t.notMatch(JSON.stringify(log), 'not-it')
+  },
+)

@@ -10,6 +10,7 @@ export type Hostility =
   | 'redirect'
   | 'silent'
   | 'torn'
+  | { readonly status: number; readonly json: unknown }
   | ((answer: Record<string, unknown>) => unknown)
 
 /** Lets a well-behaved server misbehave: whatever `hostilityAt` says for a path. */
@@ -33,6 +34,8 @@ function misbehave(
 ): void {
   const answer = (status: number, type: string, body: string) =>
     response.writeHead(status, { 'content-type': type }).end(body)
+  if (typeof hostility === 'object')
+    return void answer(hostility.status, 'application/json', JSON.stringify(hostility.json))
   switch (hostility) {
     case 'error':
       return void answer(500, 'application/json', '{"error":"server_error"}')
