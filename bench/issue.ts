@@ -1,6 +1,7 @@
+import { buildCsr, generateP256, toPem } from '@gatehouse/pki'
 import { compare, type Effort } from './harness/compare.ts'
 import { certificateRequest, startServers, type Target } from './harness/http.ts'
-import { atLeast, type Row, stated } from './harness/rows.ts'
+import { atLeast, atMost, compared, type Row, stated } from './harness/rows.ts'
 import { startLeafSides } from './leaf.ts'
 
 const FLOOR = 'raw key pair and signature'
@@ -36,6 +37,44 @@ export async function issue(effort: Effort): Promise<Row[]> {
     }),
   ]
   return effort.comparisons === 'with target' ? rows : [...rows, await overTls(effort)]
+}
+
+/** What a signature of the caller's costs that is verified, against a key that is made here. */
+export async function csr(effort: Effort): Promise<Row[]> {
+  const request = toPem('CERTIFICATE REQUEST', buildCsr(generateP256(), []))
+  const target = (measured: Target['measured'], pem?: string): Target => ({
+    server: 'cert-service',
+    requests: [certificateRequest('n########.example.com', pem)],
+    ...(measured && { measured }),
+  })
+  const { value, ratio } = await compare(
+    () =>
+      startServers({
+        csr: target('p50 alone', request),
+        'own key': target('p50 alone'),
+        'csr, CPU': target('per cpu second', request),
+        'own key, CPU': target('per cpu second'),
+      }),
+    effort,
+  )
+  return [
+    atMost({
+      name: 'csr: time of a certificate for a CSR / of a key and certificate',
+      value: value('csr'),
+      unit: 'ms',
+      baseline: value('own key'),
+      ratio: ratio('csr', 'own key'),
+      target: 1.3,
+      noise: effort.noise,
+    }),
+    compared({
+      name: 'csr: CPU time of a certificate for a CSR / of a key and certificate',
+      value: 1000 / value('csr, CPU'),
+      unit: 'ms',
+      baseline: 1000 / value('own key, CPU'),
+      ratio: ratio('own key, CPU', 'csr, CPU'),
+    }),
+  ]
 }
 
 async function overTls(effort: Effort): Promise<Row> {

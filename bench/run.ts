@@ -8,7 +8,7 @@ import { gate } from './gate.ts'
 import { handOut } from './hand-out.ts'
 import type { Effort } from './harness/compare.ts'
 import { type Row, toMarkdown } from './harness/rows.ts'
-import { issue } from './issue.ts'
+import { csr, issue } from './issue.ts'
 import { leaf } from './leaf.ts'
 import { memory } from './memory.ts'
 import { start } from './start.ts'
@@ -20,6 +20,7 @@ const MEASUREMENTS: Record<string, (effort: Effort) => Promise<Row[]>> = {
   'auth-request': authRequest,
   leaf,
   issue,
+  csr,
   acme,
   start,
   memory,

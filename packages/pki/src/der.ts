@@ -1,4 +1,4 @@
-// DER (X.690) as far as certificates need it: a writer, and a reader for what OpenSSL has read.
+// DER (X.690) as far as certificates and requests need it: a writer, and a strict reader.
 import { PkiError } from './errors.ts'
 
 /** What can be written: bytes as they are, text of one byte per character, or an element. */
@@ -112,17 +112,19 @@ export interface Element {
 }
 
 /**
- * The elements that follow one another in the bytes.
+ * The elements that follow one another in the bytes. Lengths must be definite and as short as can
+ * be, and tags a single byte.
  *
  * @throws PkiError `PKI_CERTIFICATE_INVALID`
  */
 export function readAll(bytes: Buffer): Element[] {
   const elements: Element[] = []
   for (let at = 0; at < bytes.length; ) {
+    const tag = bytes[at] ?? 0
+    if ((tag & 0x1f) === 0x1f) fail('an element has a tag of several bytes')
     const [length, header] = readLength(bytes, at)
     const end = at + header + length
     if (end > bytes.length) fail('an element is longer than what holds it')
-    const tag = bytes[at] ?? 0
     elements.push({ tag, raw: bytes.subarray(at, end), content: bytes.subarray(at + header, end) })
     at = end
   }
@@ -133,13 +135,46 @@ export function readAll(bytes: Buffer): Element[] {
 export const children = (parent: Element | undefined): Element[] =>
   parent ? readAll(parent.content) : []
 
+/**
+ * An object identifier as dotted text, from its content.
+ *
+ * @throws PkiError `PKI_CERTIFICATE_INVALID`
+ */
+export function readOid(content: Buffer): string {
+  const last = content.at(-1)
+  if (last === undefined || last >= 0x80 || content.length > MAX_OID)
+    fail('an object identifier has a bad length')
+  const arcs: number[] = []
+  let arc = 0
+  for (const byte of content) {
+    if (arc === 0 && byte === 0x80) fail('an object identifier has a padded number')
+    arc = arc * 128 + (byte & 0x7f)
+    if (arc > MAX_ARC) fail('an object identifier has a number that is too large')
+    if (byte >= 0x80) continue
+    if (arcs.length > 0) arcs.push(arc)
+    else arcs.push(...firstTwo(arc))
+    arc = 0
+  }
+  return arcs.join('.')
+}
+
+const MAX_OID = 64
+const MAX_ARC = 2 ** 40
+
+/** Both stand in one number (X.690 section 8.19.4). */
+const firstTwo = (both: number): [number, number] =>
+  both < 80 ? [Math.trunc(both / 40), both % 40] : [2, both - 80]
+
 /** Content length and header length of the element at that offset. */
 function readLength(bytes: Buffer, at: number): [length: number, header: number] {
   const first = bytes[at + 1] ?? fail('an element has no length')
   if (first < 0x80) return [first, 2]
   const size = first & 0x7f
   if (size < 1 || size > 4 || at + 2 + size > bytes.length) fail('an element has a bad length')
-  return [bytes.readUIntBE(at + 2, size), 2 + size]
+  const length = bytes.readUIntBE(at + 2, size)
+  if (length < 0x80 || length < 2 ** (8 * (size - 1)))
+    fail('a length is longer than it needs to be')
+  return [length, 2 + size]
 }
 
 function fail(why: string): never {

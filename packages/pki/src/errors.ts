@@ -31,8 +31,9 @@ export const PKI_ERRORS = {
     action: 'Give a PKCS#10 request that asks for DNS names and IP addresses only.',
   },
   PKI_CSR_SIGNATURE: {
-    title: 'Certificate request is not signed by its own key',
-    action: 'Make the request anew with the private key that belongs to its public key.',
+    title: 'Signature of the certificate request is not valid',
+    action:
+      'Make the request again with the private key that belongs to its public key, and with SHA-256, SHA-384 or SHA-512.',
   },
   PKI_CERTIFICATE_INVALID: {
     title: 'Certificate is not readable',

@@ -29,4 +29,5 @@ export {
   parseNameRule,
 } from './name-rules.ts'
 export { type Name, parseName } from './names.ts'
+export { notGranted } from './not-granted.ts'
 export { buildChainPem, fromPem, type PemLabel, toPem } from './pem.ts'

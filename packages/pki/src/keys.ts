@@ -141,6 +141,47 @@ export function keyTypeOf(key: KeyObject): KeyType {
   return type
 }
 
+/** A public key: `spki` is SubjectPublicKeyInfo, DER, as OpenSSL writes it. */
+export interface PublicKey {
+  readonly type: KeyType
+  readonly spki: Buffer
+}
+
+/** Of each kind of key that has one spelling only: its length, and what goes before the key itself. */
+const SPELLINGS: readonly [type: KeyType, length: number, prefix: Buffer][] = [
+  ['p256', 91, Buffer.concat([P256_SPKI, Buffer.of(4)])],
+  ['p384', 120, Buffer.from('3076301006072a8648ce3d020106052b8104002203620004', 'hex')],
+  ['ed25519', 44, Buffer.from('302a300506032b6570032100', 'hex')],
+]
+
+/**
+ * The type of a SubjectPublicKeyInfo in DER. OpenSSL takes as long to describe a key and to write it
+ * as to verify with it, so that is left to the kinds that have several spellings. Of the others only
+ * the form is read: whether a point lies on its curve is found when something is verified with it.
+ *
+ * @throws PkiError `PKI_KEY_INVALID`, `PKI_KEY_WEAK`
+ */
+export function readPublicKey(der: Buffer): PublicKey {
+  const known = SPELLINGS.find(
+    ([, length, prefix]) => der.length === length && prefix.equals(der.subarray(0, prefix.length)),
+  )
+  if (known) return { type: known[0], spki: der }
+  const key = decodePublicKey(der)
+  const type = keyTypeOf(key)
+  if (key.asymmetricKeyType === 'ec')
+    throw new PkiError('PKI_KEY_WEAK', 'the public key is not an uncompressed point')
+  return { type, spki: key.export({ type: 'spki', format: 'der' }) }
+}
+
+/** @throws PkiError `PKI_KEY_INVALID` */
+export function decodePublicKey(der: Buffer): KeyObject {
+  try {
+    return createPublicKey({ key: der, type: 'spki', format: 'der' })
+  } catch {
+    throw new PkiError('PKI_KEY_INVALID', 'the public key cannot be read')
+  }
+}
+
 function keyPairOf(privateKey: KeyObject): KeyPair {
   return {
     type: keyTypeOf(privateKey),

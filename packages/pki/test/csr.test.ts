@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import {
+  constants,
   createPublicKey,
   generateKeyPairSync,
-  type KeyObject,
   sign,
   verify,
   type webcrypto,
@@ -14,6 +14,7 @@ import {
   context,
   contextPrimitive,
   type Der,
+  element,
   encode,
   integer,
   NULL,
@@ -25,49 +26,19 @@ import {
   utf8,
 } from '../src/der.ts'
 import { generateKeyPair, generateP256, KEY_TYPES, parseCsr, toPem } from '../src/index.ts'
+import {
+  commonName,
+  dns,
+  EXTENSION_REQUEST,
+  pair,
+  type Request,
+  request,
+  requested,
+  SAN,
+  san,
+} from './csr-helpers.ts'
 import { x509 } from './helpers.ts'
 
-const SAN = oid('2.5.29.17')
-const EXTENSION_REQUEST = oid('1.2.840.113549.1.9.14')
-const ALGORITHMS: Record<string, [Der, string | null]> = {
-  ec: [sequence(oid('1.2.840.10045.4.3.2')), 'sha256'],
-  rsa: [sequence(oid('1.2.840.113549.1.1.11'), NULL), 'sha256'],
-  ed25519: [sequence(oid('1.3.101.112')), null],
-}
-
-const dns = (name: string) => contextPrimitive(2, name)
-const san = (...names: Der[]) => sequence(SAN, octets(sequence(...names)))
-const requested = (...extensions: Der[]) =>
-  sequence(EXTENSION_REQUEST, set(sequence(...extensions)))
-const commonName = (text: string) => sequence(set(sequence(oid('2.5.4.3'), utf8(text))))
-
-interface Request {
-  key?: KeyObject
-  spki?: Uint8Array
-  subject?: Der
-  attributes?: Der[]
-  signer?: KeyObject
-  version?: number
-}
-
-/** A request in DER, well-formed or not. */
-function request({
-  key = pair.privateKey,
-  subject = sequence(),
-  attributes = [],
-  version = 0,
-  ...rest
-}: Request): Buffer {
-  const spki = rest.spki ?? createPublicKey(key).export({ type: 'spki', format: 'der' })
-  const info = encode(sequence(integer(version), subject, spki, context(0, ...attributes)))
-  const [algorithm, digest] = ALGORITHMS[key.asymmetricKeyType ?? ''] ?? [
-    sequence(oid('1.2.3')),
-    'sha256',
-  ]
-  return encode(sequence(info, algorithm, bits(sign(digest, info, rest.signer ?? key))))
-}
-
-const pair = generateP256()
 const good = request({
   subject: commonName('a.example'),
   attributes: [requested(san(dns('b.example'), contextPrimitive(7, Buffer.of(10, 0, 0, 1))))],
@@ -76,14 +47,13 @@ const good = request({
 t.test('keys', async (t) => {
   for (const type of KEY_TYPES.filter((type) => !/^rsa[34]/.test(type))) {
     const { privateKey, spki } = await generateKeyPair(type)
-    const csr = await parseCsr(request({ key: privateKey }))
+    const csr = parseCsr(request({ key: privateKey }))
     t.match(csr, { keyType: type, spki, names: [], spkiSha256: /^[0-9a-f]{64}$/ }, type)
   }
 })
 
 t.test('names and forms', async (t) => {
-  const names = async (input: string | Uint8Array) =>
-    (await parseCsr(input)).names.map(({ text }) => text)
+  const names = async (input: string | Uint8Array) => parseCsr(input).names.map(({ text }) => text)
   const pem = toPem('CERTIFICATE REQUEST', good)
   t.strictSame(
     await names(good),
@@ -156,7 +126,7 @@ t.test('requests that another library made', async (t) => {
       signingAlgorithm: algorithm as webcrypto.EcdsaParams,
       extensions: [new x509.SubjectAlternativeNameExtension([{ type: 'dns', value: 'd.example' }])],
     })
-    const { names } = await parseCsr(csr.toString('pem'))
+    const { names } = parseCsr(csr.toString('pem'))
     t.strictSame(
       names.map(({ text }) => text),
       ['d.example', 'c.example'],
@@ -222,7 +192,184 @@ t.test('refused', async (t) => {
     ['a compressed point', request({ spki: compressed }), 'PKI_KEY_WEAK'],
   ]
   for (const [what, input, code] of table)
-    await t.rejects(parseCsr(input), { name: 'PkiError', code }, what)
+    t.throws(() => parseCsr(input), { name: 'PkiError', code }, what)
+})
+
+const SHA256 = sequence(oid('2.16.840.1.101.3.4.2.1'), NULL)
+const SHA384 = sequence(oid('2.16.840.1.101.3.4.2.2'), NULL)
+const SHA1 = sequence(oid('1.3.14.3.2.26'), NULL)
+const pss = (hash: Der, mgfHash: Der, salt: number, ...more: Der[]) =>
+  sequence(
+    oid('1.2.840.113549.1.1.10'),
+    sequence(
+      context(0, hash),
+      context(1, sequence(oid('1.2.840.113549.1.1.8'), mgfHash)),
+      context(2, integer(salt)),
+      ...more,
+    ),
+  )
+
+t.test(
+  'a signature is taken by an algorithm of the list only, with its own parameters',
+  async (t) => {
+    const rsa = await generateKeyPair('rsa2048')
+    const ed25519 = await generateKeyPair('ed25519')
+    const padding = constants.RSA_PKCS1_PSS_PADDING
+    const salted = (saltLength: number) => ({ padding, saltLength })
+    const ecdsa = (arc: number, ...parameters: Der[]) =>
+      sequence(oid(`1.2.840.10045.4.3.${arc}`), ...parameters)
+    const pkcs1 = (arc: number, ...parameters: Der[]) =>
+      sequence(oid(`1.2.840.113549.1.1.${arc}`), ...parameters)
+    type Row = [what: string, key: typeof pair, algorithm: Request['algorithm'], accepted: boolean]
+    const table: Row[] = [
+      ['ECDSA with SHA-256', pair, [ecdsa(2), 'sha256'], true],
+      ['ECDSA with SHA-384', pair, [ecdsa(3), 'sha384'], true],
+      ['ECDSA with SHA-512', pair, [ecdsa(4), 'sha512'], true],
+      ['ECDSA with SHA-224', pair, [ecdsa(1), 'sha224'], false],
+      ['ECDSA with parameters', pair, [ecdsa(2, NULL), 'sha256'], false],
+      ['ECDSA that names another hash', pair, [ecdsa(3), 'sha256'], false],
+      ['ECDSA with SHA-1', pair, [sequence(oid('1.2.840.10045.4.1')), 'sha1'], false],
+      ['an unknown algorithm', pair, [sequence(oid('1.2.3.4')), 'sha256'], false],
+      [
+        'an unknown algorithm whose signature has no digest',
+        ed25519,
+        [sequence(oid('1.2.3.4')), null],
+        false,
+      ],
+      ['the algorithm of RSA for an EC key', pair, [pkcs1(11, NULL), 'sha256'], false],
+      ['the algorithm of EC for an RSA key', rsa, [ecdsa(2), 'sha256'], false],
+      ['RSA with SHA-256', rsa, [pkcs1(11, NULL), 'sha256'], true],
+      ['RSA with SHA-384', rsa, [pkcs1(12, NULL), 'sha384'], true],
+      ['RSA with SHA-512', rsa, [pkcs1(13, NULL), 'sha512'], true],
+      ['RSA without parameters', rsa, [pkcs1(11), 'sha256'], true],
+      ['RSA with other parameters', rsa, [pkcs1(11, integer(1)), 'sha256'], false],
+      ['RSA with SHA-1', rsa, [pkcs1(5, NULL), 'sha1'], false],
+      ['RSA with MD5', rsa, [pkcs1(4, NULL), 'md5'], false],
+      ['PSS with SHA-256', rsa, [pss(SHA256, SHA256, 32), 'sha256', salted(32)], true],
+      [
+        'PSS with a salt of another length',
+        rsa,
+        [pss(SHA384, SHA384, 20), 'sha384', salted(20)],
+        true,
+      ],
+      [
+        'PSS whose salt is not as long as it says',
+        rsa,
+        [pss(SHA256, SHA256, 32), 'sha256', salted(20)],
+        false,
+      ],
+      ['PSS with SHA-1', rsa, [pss(SHA1, SHA1, 20), 'sha1', salted(20)], false],
+      ['PSS with two hashes', rsa, [pss(SHA256, SHA384, 32), 'sha256', salted(32)], false],
+      [
+        'PSS with a trailer',
+        rsa,
+        [pss(SHA256, SHA256, 32, context(3, integer(1))), 'sha256', salted(32)],
+        false,
+      ],
+      ['PSS by its defaults', rsa, [pkcs1(10, sequence()), 'sha1', salted(20)], false],
+      ['PSS without parameters', rsa, [pkcs1(10), 'sha256', salted(32)], false],
+      ['Ed25519', ed25519, [sequence(oid('1.3.101.112')), null], true],
+      ['Ed25519 with parameters', ed25519, [sequence(oid('1.3.101.112'), NULL), null], false],
+      ['Ed448 that an Ed25519 key signed', ed25519, [sequence(oid('1.3.101.113')), null], false],
+    ]
+    for (const [what, { privateKey: key }, algorithm, accepted] of table) {
+      const der = request({ key, algorithm })
+      if (accepted) t.doesNotThrow(() => parseCsr(der), what)
+      else t.throws(() => parseCsr(der), { code: 'PKI_CSR_SIGNATURE' }, what)
+    }
+  },
+)
+
+t.test('what is not DER, or not a PKCS#10 request, is refused', async (t) => {
+  const extensionOf = (...parts: Der[]) =>
+    request({ attributes: [requested(sequence(oid('2.5.29.99'), ...parts))] })
+  const many = (count: number, make: (i: number) => Der) =>
+    Array.from({ length: count }, (_, i) => make(i))
+  const attribute = (i: number) => sequence(oid(`1.2.${i}`), set())
+  const [info, ...signed] = readAll(readAll(good)[0]?.content ?? good)
+  const long = Buffer.concat([Buffer.of(0x30, 0x83, 0, 1), good.subarray(2)])
+  const table: [what: string, input: Uint8Array][] = [
+    ['version 2', request({ version: 1 })],
+    ['a long version', request({ version: 300 })],
+    ['a length that is longer than it needs to be', long],
+    [
+      'an indefinite length',
+      Buffer.concat([Buffer.of(0x30, 0x80), good.subarray(4), Buffer.of(0, 0)]),
+    ],
+    ['no signature', encode(sequence(info?.raw ?? '', signed[0]?.raw ?? ''))],
+    ['a fourth part', encode(sequence(info?.raw ?? '', ...signed.map(({ raw }) => raw), NULL))],
+    ['a set instead of a sequence', encode(set(info?.raw ?? '', ...signed.map(({ raw }) => raw)))],
+    ['17 attributes', request({ attributes: many(17, attribute) })],
+    [
+      '33 extensions',
+      request({
+        attributes: [requested(...many(33, (i) => sequence(oid(`1.2.${i}`), octets(''))))],
+      }),
+    ],
+    [
+      '33 attributes of the subject',
+      request({ subject: sequence(...many(33, () => set(sequence(oid('2.5.4.11'), utf8('x'))))) }),
+    ],
+    [
+      '101 usages',
+      request({
+        attributes: [
+          requested(
+            sequence(oid('2.5.29.37'), octets(sequence(...many(101, (i) => oid(`1.2.${i}`))))),
+          ),
+        ],
+      }),
+    ],
+    [
+      'an extension twice',
+      request({ attributes: [requested(...many(2, () => sequence(oid('1.2.3'), octets(''))))] }),
+    ],
+    ['an extension that says `critical: false`', extensionOf(Buffer.of(1, 1, 0), octets(''))],
+    ['an extension whose `critical` is 1', extensionOf(Buffer.of(1, 1, 1), octets(''))],
+    ['an extension without a value', extensionOf()],
+    ['an extension with two values', extensionOf(octets(''), octets(''))],
+    [
+      'an attribute whose values are no set',
+      request({ attributes: [sequence(EXTENSION_REQUEST, sequence())] }),
+    ],
+    [
+      'two lists of extensions in one attribute',
+      request({ attributes: [sequence(EXTENSION_REQUEST, set(sequence(), sequence()))] }),
+    ],
+    [
+      'names that are no sequence',
+      request({ attributes: [requested(sequence(SAN, octets(set(dns('a.example')))))] }),
+    ],
+    [
+      'bytes after the names',
+      request({
+        attributes: [requested(sequence(SAN, octets(Buffer.concat([encode(sequence()), NULL]))))],
+      }),
+    ],
+    [
+      'a usage that is no object identifier',
+      request({
+        attributes: [requested(sequence(oid('2.5.29.37'), octets(sequence(integer(128)))))],
+      }),
+    ],
+    [
+      'an object identifier with a padded number',
+      request({ subject: sequence(set(sequence(element(6, Buffer.of(0x80, 0x01)), utf8('x')))) }),
+    ],
+    [
+      'an object identifier that does not end',
+      request({ subject: sequence(set(sequence(element(6, Buffer.of(0x55, 0x84)), utf8('x')))) }),
+    ],
+  ]
+  for (const [what, input] of table)
+    t.throws(() => parseCsr(input), { name: 'PkiError', code: 'PKI_CSR_INVALID' }, what)
+})
+
+t.test('a request without a list of attributes is taken, as OpenSSL takes it', async (t) => {
+  const info = encode(sequence(integer(0), sequence(), pair.spki))
+  const signature = sign('sha256', info, pair.privateKey)
+  const der = encode(sequence(info, sequence(oid('1.2.840.10045.4.3.2')), bits(signature)))
+  t.strictSame(parseCsr(der).names, [])
 })
 
 t.test('a mutated request is refused by code, or its signature holds', async (t) => {
@@ -246,7 +393,7 @@ t.test('a mutated request is refused by code, or its signature holds', async (t)
         bytes = Buffer.concat([bytes.subarray(0, start), insert, bytes.subarray(start + remove)])
       }
       try {
-        const csr = await parseCsr(bytes)
+        const csr = parseCsr(bytes)
         const [info, , signature] = readAll(readAll(bytes)[0]?.content ?? bytes)
         const key = createPublicKey({ key: csr.spki, type: 'spki', format: 'der' })
         assert.ok(

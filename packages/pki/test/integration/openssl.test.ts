@@ -177,10 +177,58 @@ t.test('the text of a chain, and requests that OpenSSL made', async (t) => {
       '-addext',
       'subjectAltName=DNS:b.example,IP:10.0.0.1',
     )
-    const { keyType, names } = await parseCsr(csr)
+    const { keyType, names } = parseCsr(csr)
     t.strictSame(
       [keyType, ...names.map(({ text }) => text)],
       [type, 'b.example', '10.0.0.1', 'a.example'],
     )
   }
 })
+
+const REQUEST_KINDS: readonly [what: string, ...args: string[]][] = [
+  ['P-256 with SHA-256', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256'],
+  ['P-384 with SHA-512', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-384', '-sha512'],
+  ['Ed25519', '-newkey', 'ed25519'],
+  ['RSA with SHA-384', '-newkey', 'rsa:2048', '-sha384'],
+  ...['32', '20', '0'].map((salt): [string, ...string[]] => [
+    `RSA-PSS with a salt of ${salt} bytes`,
+    ...['-newkey', 'rsa:2048', '-sigopt', 'rsa_padding_mode:pss'],
+    ...['-sigopt', `rsa_pss_saltlen:${salt}`],
+  ]),
+]
+
+t.test('no request of OpenSSL is accepted after a change that OpenSSL refuses', async (t) => {
+  for (const [what, ...args] of REQUEST_KINDS) {
+    const pem = await openssl(
+      ...['req', '-new', '-nodes', '-keyout', 'any.key', '-subj', '/O=Example/CN=a.example'],
+      ...['-addext', 'extendedKeyUsage=serverAuth,clientAuth', ...args],
+    )
+    const { der, names, asks } = parseCsr(pem)
+    t.strictSame(
+      names.map(({ text }) => text),
+      ['a.example'],
+      what,
+    )
+    t.ok(asks.has('clientAuth') && asks.has('O'), `${what}: what else it asks for`)
+    let accepted = 0
+    for (let at = 0; at < der.length; at++) {
+      const changed = Buffer.from(der)
+      changed[at] = (changed[at] ?? 0) ^ (1 << (at % 8))
+      try {
+        parseCsr(changed)
+      } catch {
+        continue
+      }
+      accepted++
+      const file = write('changed.der', changed)
+      t.match(await verifyRequest(file), 'verify OK', `${what}: byte ${at}`)
+    }
+    t.ok(accepted < 5, `${what}: hardly any change is accepted`)
+  }
+})
+
+async function verifyRequest(file: string): Promise<string> {
+  const args = ['req', '-verify', '-noout', '-inform', 'DER', '-in', file]
+  const { stdout, stderr } = await run('openssl', args, { cwd: folder, timeout: 20_000 })
+  return stdout + stderr
+}

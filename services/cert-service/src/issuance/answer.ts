@@ -14,7 +14,7 @@ export interface Held {
   /** Both in one. */
   readonly pem: string
   /** The body of an answer about `domain`, one of the certificate's names. */
-  json(domain: string, cached: boolean): string
+  json(domain: string, cached: boolean, ignored?: readonly string[]): string
 }
 
 /** Makes the answers of a certificate and, where we hold it, its key (PKCS#8, DER). */
@@ -35,8 +35,10 @@ export function hold(record: CertificateRecord, key: Uint8Array | undefined): He
     fingerprint256,
     ...times(record),
   }).slice(1, -1)
-  const json = (domain: string, cached: boolean) =>
-    `{"domain":"${domain}",${tail},"cached":${cached}}`
+  const json = (domain: string, cached: boolean, ignored: readonly string[]) => {
+    const members = ignored.length > 0 ? `,"ignored":${JSON.stringify(ignored)}` : ''
+    return `{"domain":"${domain}",${tail}${members},"cached":${cached}}`
+  }
   const [first = ''] = record.names
   let usual: string | undefined
   return {
@@ -45,10 +47,10 @@ export function hold(record: CertificateRecord, key: Uint8Array | undefined): He
     chain,
     privateKey,
     pem: chain + privateKey,
-    json(domain, cached) {
-      if (!cached || domain !== first) return json(domain, cached)
+    json(domain, cached, ignored = []) {
+      if (!cached || domain !== first || ignored.length > 0) return json(domain, cached, ignored)
       // The body of nearly every answer, so it is put together once.
-      usual ??= json(domain, cached)
+      usual ??= json(domain, cached, ignored)
       return usual
     },
   }

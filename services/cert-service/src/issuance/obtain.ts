@@ -90,7 +90,7 @@ export function createIssuance(deps: IssuanceDeps): Issuance {
   }
 
   async function renew(record: CertificateRecord, by: Requester): Promise<Outcome> {
-    const today = await rerouteRequest(record, issuers)
+    const today = rerouteRequest(record, issuers)
     if (today && today.lineage !== record.lineage) return move(record, today, by)
     return join(today ?? (await ownRequest(record)), by, record)
   }
@@ -114,7 +114,7 @@ export function createIssuance(deps: IssuanceDeps): Issuance {
   }
 
   async function ownRequest(record: CertificateRecord): Promise<CertificateRequest> {
-    const request = await restoreRequest(record, issuers)
+    const request = restoreRequest(record, issuers)
     if (request?.lineage === record.lineage) return request
     const why = `the issuer ${record.issuer} no longer signs for ${record.names[0]}`
     throw new CertError('CERT_NOT_PERMITTED', why)
@@ -191,7 +191,7 @@ export function createIssuance(deps: IssuanceDeps): Issuance {
 
   async function resumeOne(order: Order): Promise<void> {
     if (flights.get(order.lineage)) return
-    const request = await restoreRequest(order, issuers)
+    const request = restoreRequest(order, issuers)
     if (request?.lineage !== order.lineage) return giveUp(order)
     const replaces = await store.findCurrent(order.lineage)
     flights.start(request, order.since, (flight) => issue(flight, SYSTEM, replaces))

@@ -38,8 +38,8 @@ type Authorize = (names: readonly Name[]) => void
 
 /**
  * Reads a request: names normalised, issuer chosen, proof of possession checked, lineage made. The
- * names of a `csr` are asked for like those in `names`. Only a `csr` makes it wait. `authorize`
- * throws for names that the caller may not have: who may not is told nothing of the issuers.
+ * names of a `csr` are asked for like those in `names`. `authorize` throws for names that the caller
+ * may not have: who may not is told nothing of the issuers.
  *
  * @throws PkiError or CertError with `errors`, which point to the member at fault
  */
@@ -47,7 +47,7 @@ export function parseRequest(
   fields: RequestFields,
   issuers: Issuers,
   authorize: Authorize,
-): CertificateRequest | Promise<CertificateRequest> {
+): CertificateRequest {
   const names = new Map<string, Name>()
   addName(names, fields.domain, '/domain')
   fields.names?.forEach((text, index) => {
@@ -59,20 +59,14 @@ export function parseRequest(
 }
 
 /** The request that a stored certificate or order was made for, to its own issuer. */
-export async function restoreRequest(
-  stored: Stored,
-  issuers: Issuers,
-): Promise<CertificateRequest | undefined> {
+export function restoreRequest(stored: Stored, issuers: Issuers): CertificateRequest | undefined {
   const issuer = issuers.find(stored.issuer)
-  return issuer && requestTo(issuer, await restore(stored))
+  return issuer && requestTo(issuer, restore(stored))
 }
 
 /** The request that a stored certificate or order would be made by today. */
-export async function rerouteRequest(
-  stored: Stored,
-  issuers: Issuers,
-): Promise<CertificateRequest | undefined> {
-  const restored = await restore(stored)
+export function rerouteRequest(stored: Stored, issuers: Issuers): CertificateRequest | undefined {
+  const restored = restore(stored)
   return requestTo(issuers.choose(restored.names), restored)
 }
 
@@ -92,19 +86,19 @@ interface Stored {
   readonly csr: Uint8Array | null
 }
 
-async function restore({ names, keyType, csr }: Stored) {
-  return { names: names.map(parseName), keyType, csr: csr && (await parseCsr(csr)) }
+function restore({ names, keyType, csr }: Stored) {
+  return { names: names.map(parseName), keyType, csr: csr && parseCsr(csr) }
 }
 
-async function withCsr(
+function withCsr(
   pem: string,
   fields: RequestFields,
   names: Map<string, Name>,
   issuers: Issuers,
   authorize: Authorize,
-): Promise<CertificateRequest> {
+): CertificateRequest {
   const { keyType } = fields
-  const csr = await parseCsr(pem).catch((error) => pointTo('/csr', error))
+  const csr = readCsr(pem)
   if (keyType !== undefined && keyType !== csr.keyType)
     pointTo('/keyType', new CertError('CERT_KEY_TYPE_CONFLICT', `the CSR has a ${csr.keyType} key`))
   for (const { text } of csr.names) addName(names, text, '/csr')
@@ -112,6 +106,14 @@ async function withCsr(
     pointTo('/csr', new PkiError('PKI_CSR_INVALID', `more than ${MAX_NAMES} names in all`))
   authorize([...names.values()])
   return choose(issuers, [...names.values()], csr, fields)
+}
+
+function readCsr(pem: string): Csr {
+  try {
+    return parseCsr(pem)
+  } catch (error) {
+    return pointTo('/csr', error)
+  }
 }
 
 function choose(

@@ -1,3 +1,4 @@
+import { type CertificateRequest as Csr, notGranted } from '@gatehouse/pki'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Static } from 'typebox'
 import { type Held, toTime } from '../issuance/answer.ts'
@@ -13,14 +14,22 @@ const POLL_AFTER = 5
 /** Media type of a certificate and its key in one file. */
 export const PEM = 'application/x-pem-file'
 
-/** Answers with the certificate, or with the order of one that is still on its way. */
+/**
+ * Answers with the certificate, or with the order of one that is still on its way. What a `csr` of
+ * this request asks for in vain is named.
+ */
 export function sendOutcome(
   request: FastifyRequest,
   reply: FastifyReply,
   domain: string,
   outcome: Outcome,
+  csr: Csr | null = null,
 ): FastifyReply {
-  if (outcome.held) return sendCertificate(request, reply, domain, outcome.held, outcome.cached)
+  if (outcome.held) {
+    const { held, cached } = outcome
+    const ignored = csr ? notGranted(csr, held.record.certificate) : []
+    return sendCertificate(request, reply, domain, held, cached, ignored)
+  }
   const { order } = outcome
   return reply
     .code(202)
@@ -37,11 +46,12 @@ export function sendCertificate(
   domain: string,
   held: Held,
   cached: boolean,
+  ignored: readonly string[] = [],
 ): FastifyReply {
   reply.header('cache-control', 'no-store').header('vary', 'accept')
   return wantsPem(request)
     ? reply.type(PEM).send(held.pem)
-    : reply.type('application/json; charset=utf-8').send(held.json(domain, cached))
+    : reply.type('application/json; charset=utf-8').send(held.json(domain, cached, ignored))
 }
 
 /** One per certificate and form. */

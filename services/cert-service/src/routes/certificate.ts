@@ -37,19 +37,16 @@ export const certificateRoutes: FastifyPluginAsyncTypebox<{ service: Service }> 
     },
     // No promise where the answer is ready: this is the way that nearly every request takes.
     (request, reply) => {
-      const wanted = parseRequest(request.body, service.issuers, (names) =>
+      const certificate = parseRequest(request.body, service.issuers, (names) =>
         authorize(service, request, 'issue', names),
       )
-      return wanted instanceof Promise ? wanted.then(obtain) : obtain(wanted)
-
-      function obtain(certificate: CertificateRequest) {
-        if (request.query.dryRun === 'true') return lookAhead(certificate)
-        const [first] = certificate.names
-        const send = (outcome: Outcome) => sendOutcome(request, reply, first?.text ?? '', outcome)
-        const outcome = service.issuance.obtain(certificate, requesterOf(request))
-        if (outcome instanceof Promise) return outcome.then(send)
-        send(outcome)
-      }
+      if (request.query.dryRun === 'true') return lookAhead(certificate)
+      const [first] = certificate.names
+      const send = (outcome: Outcome) =>
+        sendOutcome(request, reply, first?.text ?? '', outcome, certificate.csr)
+      const outcome = service.issuance.obtain(certificate, requesterOf(request))
+      if (outcome instanceof Promise) return outcome.then(send)
+      send(outcome)
 
       async function lookAhead(certificate: CertificateRequest) {
         const run = await service.dryRun(certificate)

@@ -70,6 +70,13 @@ export const CertificateSchema = Type.Object({
     Type.String({ description: 'PKCS#8 in PEM; absent where the caller holds the key.' }),
   ),
   issuerCert: Type.Optional(Type.String({ description: 'Certificate of the issuer in PEM.' })),
+  ignored: Type.Optional(
+    Type.Array(Type.String(), {
+      description:
+        'What the `csr` of this request asks for and the certificate does not have, such as `clientAuth`, `CA:TRUE`, `mustStaple` or `O`; absent if there is nothing.',
+      examples: [['clientAuth']],
+    }),
+  ),
   cached: Type.Boolean({ description: 'Whether it was held before this request.' }),
 })
 

@@ -5,6 +5,8 @@ export interface CsrOptions {
   /** Signed by a key of its own, unless said. */
   readonly pair?: KeyPairKeyObjectResult
   readonly names?: readonly string[]
+  /** Asks for this extended key usage as well: an object identifier in hexadecimal. */
+  readonly usage?: string
   /** Signed by another key than it holds. */
   readonly forged?: boolean
   /** Bits of an RSA key, instead of P-256. */
@@ -12,7 +14,13 @@ export interface CsrOptions {
 }
 
 /** A certificate request in PEM, written by hand so that it can be wrong. */
-export function makeCsr({ pair, names = [], forged = false, rsa = 0 }: CsrOptions = {}): string {
+export function makeCsr({
+  pair,
+  names = [],
+  usage,
+  forged = false,
+  rsa = 0,
+}: CsrOptions = {}): string {
   const make = () =>
     rsa > 0
       ? generateKeyPairSync('rsa', { modulusLength: rsa })
@@ -21,7 +29,7 @@ export function makeCsr({ pair, names = [], forged = false, rsa = 0 }: CsrOption
   const signer = forged ? make() : own
   const spki = own.publicKey.export({ format: 'der', type: 'spki' })
   const version = hex('020100')
-  const info = der(0x30, version, der(0x30), spki, der(0xa0, ...request(names)))
+  const info = der(0x30, version, der(0x30), spki, der(0xa0, ...request(names, usage)))
   const algorithm = hex(rsa > 0 ? '300d06092a864886f70d01010b0500' : '300a06082a8648ce3d040302')
   const signature = sign('sha256', info, signer.privateKey)
   return toPem(
@@ -30,12 +38,17 @@ export function makeCsr({ pair, names = [], forged = false, rsa = 0 }: CsrOption
   )
 }
 
-/** The attribute that asks for a subject alternative name. */
-function request(names: readonly string[]): Buffer[] {
-  if (names.length === 0) return []
-  const san = der(0x30, ...names.map((name) => der(0x82, Buffer.from(name))))
-  const extension = der(0x30, hex('0603551d11'), der(0x04, san))
-  return [der(0x30, hex('06092a864886f70d01090e'), der(0x31, der(0x30, extension)))]
+/** The attribute that asks for extensions. */
+function request(names: readonly string[], usage: string | undefined): Buffer[] {
+  const extensions = []
+  if (names.length > 0) {
+    const san = der(0x30, ...names.map((name) => der(0x82, Buffer.from(name))))
+    extensions.push(der(0x30, hex('0603551d11'), der(0x04, san)))
+  }
+  if (usage !== undefined)
+    extensions.push(der(0x30, hex('0603551d25'), der(0x04, der(0x30, der(0x06, hex(usage))))))
+  if (extensions.length === 0) return []
+  return [der(0x30, hex('06092a864886f70d01090e'), der(0x31, der(0x30, ...extensions)))]
 }
 
 function hex(text: string): Buffer {

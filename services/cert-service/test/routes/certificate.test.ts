@@ -1,6 +1,12 @@
-import { createPrivateKey, createPublicKey, X509Certificate } from 'node:crypto'
+import {
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPairSync,
+  X509Certificate,
+} from 'node:crypto'
 import t from 'tap'
 import { DAY, NOW, start } from '../helpers/app.ts'
+import { makeCsr } from '../helpers/csr.ts'
 
 t.test('POST /api/certificate answers with a certificate and its key', async (t) => {
   const { call, service } = await start(t)
@@ -50,6 +56,27 @@ t.test('POST /api/certificate answers with a certificate and its key', async (t)
     names: ['app.example.com', '*.app.example.com'],
   })
   t.strictSame(other.body, { ...body, domain: '192.0.2.1', cached: true }, 'in whatever order')
+})
+
+t.test('what a CSR asks for and does not get is named in the answer', async (t) => {
+  const { call } = await start(t)
+  const pair = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  const post = (usage?: string) =>
+    call('POST', '/api/certificate', {
+      domain: 'a.test',
+      csr: makeCsr({ pair, names: ['a.test'], ...(usage && { usage }) }),
+    })
+  const serverAuth = '2b06010505070301'
+  const clientAuth = '2b06010505070302'
+  const { body } = await post(clientAuth)
+  t.match(body, { cached: false, ignored: ['clientAuth'] })
+  t.match((await post(clientAuth)).body, { cached: true, ignored: ['clientAuth'] })
+  for (const usage of [serverAuth, undefined]) {
+    const { body: again } = await post(usage)
+    t.equal(again.serialNumber, body.serialNumber, 'another request of the same key')
+    t.notOk('ignored' in again, 'gets all that it asks for')
+  }
+  t.notOk('ignored' in (await call('GET', '/api/certificate/a.test')).body)
 })
 
 t.test('every key type is issued, each as a certificate of its own', async (t) => {

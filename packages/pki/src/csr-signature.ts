@@ -1,0 +1,113 @@
+// How a request may be signed: a fixed table of algorithms, each with the parameters that it takes.
+import { constants, verify } from 'node:crypto'
+import { type CsrFields, parts, readAlgorithm } from './csr-fields.ts'
+import { children, type Element, NULL } from './der.ts'
+import { PkiError } from './errors.ts'
+import { decodePublicKey, type KeyType, type PublicKey } from './keys.ts'
+
+type Parameters = 'absent' | 'null' | 'pss'
+
+interface Algorithm {
+  readonly keys: 'rsa' | 'p' | 'ed25519'
+  /** `null`: part of the algorithm, or for RSA-PSS of its parameters. */
+  readonly digest: string | null
+  readonly parameters: Parameters
+}
+
+/** RFC 8017 appendix A.2, RFC 5758 section 3.2, RFC 8410 section 3. */
+const ALGORITHMS: ReadonlyMap<string, Algorithm> = new Map([
+  ['1.2.840.113549.1.1.11', { keys: 'rsa', digest: 'sha256', parameters: 'null' }],
+  ['1.2.840.113549.1.1.12', { keys: 'rsa', digest: 'sha384', parameters: 'null' }],
+  ['1.2.840.113549.1.1.13', { keys: 'rsa', digest: 'sha512', parameters: 'null' }],
+  ['1.2.840.113549.1.1.10', { keys: 'rsa', digest: null, parameters: 'pss' }],
+  ['1.2.840.10045.4.3.2', { keys: 'p', digest: 'sha256', parameters: 'absent' }],
+  ['1.2.840.10045.4.3.3', { keys: 'p', digest: 'sha384', parameters: 'absent' }],
+  ['1.2.840.10045.4.3.4', { keys: 'p', digest: 'sha512', parameters: 'absent' }],
+  ['1.3.101.112', { keys: 'ed25519', digest: null, parameters: 'absent' }],
+])
+const HASHES: ReadonlyMap<string, string> = new Map([
+  ['2.16.840.1.101.3.4.2.1', 'sha256'],
+  ['2.16.840.1.101.3.4.2.2', 'sha384'],
+  ['2.16.840.1.101.3.4.2.3', 'sha512'],
+])
+const MGF1 = '1.2.840.113549.1.1.8'
+
+/**
+ * Verifies the signature of a request over the bytes that came.
+ *
+ * @throws PkiError `PKI_CSR_SIGNATURE`, `PKI_KEY_INVALID`
+ */
+export function verifyCsr(csr: CsrFields, { type, spki }: PublicKey): void {
+  const { id, parameters } = csr.algorithm
+  const algorithm = ALGORITHMS.get(id) ?? fail(`the algorithm ${id} is not accepted`)
+  if (!fits(algorithm, type)) fail(`the algorithm ${id} does not fit a ${type} key`)
+  const options = readOptions(algorithm, parameters) ?? fail(`${id} has parameters that do not fit`)
+  if (isSigned(csr, options, spki)) return
+  decodePublicKey(spki)
+  fail('it is not by the key in the request')
+}
+
+const fits = ({ keys }: Algorithm, type: KeyType): boolean =>
+  keys === 'ed25519' ? type === 'ed25519' : type.startsWith(keys)
+
+interface Options {
+  readonly digest: string | null
+  readonly padding?: number
+  readonly saltLength?: number
+}
+
+function readOptions(
+  { parameters: form, digest }: Algorithm,
+  parameters: Element | undefined,
+): Options | undefined {
+  if (form === 'pss') return readPss(parameters)
+  if (parameters === undefined) return { digest }
+  return form === 'null' && parameters.raw.equals(NULL) ? { digest } : undefined
+}
+
+/** RFC 4055 section 3.1. The hash must be named, as its default is SHA-1, and serve MGF1 too. */
+function readPss(parameters: Element | undefined): Options | undefined {
+  try {
+    const fields = parts(parameters, 0x30, undefined, 'RSA-PSS')
+    const [hash, mgf, salt, ...more] = fields
+    if (more.length > 0 || hash?.tag !== 0xa0 || mgf?.tag !== 0xa1) return undefined
+    const digest = readHash(children(hash))
+    const generator = readAlgorithm(onlyOf(children(mgf)))
+    const saltLength = salt ? readSaltLength(salt) : 20
+    if (generator.id !== MGF1 || digest === undefined || saltLength === undefined) return undefined
+    if (readHash(generator.parameters ? [generator.parameters] : []) !== digest) return undefined
+    return { digest, padding: constants.RSA_PKCS1_PSS_PADDING, saltLength }
+  } catch {
+    return undefined
+  }
+}
+
+function readHash(elements: readonly Element[]): string | undefined {
+  const { id, parameters } = readAlgorithm(onlyOf(elements))
+  return parameters && !parameters.raw.equals(NULL) ? undefined : HASHES.get(id)
+}
+
+/** Up to 127 bytes: no hash that is accepted has more than 64. */
+function readSaltLength({ tag, content }: Element): number | undefined {
+  const integer = tag === 0xa2 && content[0] === 0x02 && content[1] === 1 && content.length === 3
+  const length = content[2] ?? 0
+  return integer && length < 0x80 ? length : undefined
+}
+
+const onlyOf = (elements: readonly Element[]) => (elements.length === 1 ? elements[0] : undefined)
+
+function isSigned(
+  { info, signature }: CsrFields,
+  { digest, ...options }: Options,
+  spki: Buffer,
+): boolean {
+  try {
+    return verify(digest, info, { key: spki, type: 'spki', format: 'der', ...options }, signature)
+  } catch {
+    return false
+  }
+}
+
+function fail(why: string): never {
+  throw new PkiError('PKI_CSR_SIGNATURE', `the signature cannot be accepted: ${why}`)
+}
