@@ -1,5 +1,5 @@
 export type { Clock } from './clock.ts'
-export { checkDnsProvider } from './dns/providers/check.ts'
+export { DNS_PROVIDER_RULES } from './dns/providers/check.ts'
 export {
   createDnsProvider,
   createDnsProviders,

@@ -1,29 +1,46 @@
 import { parseArgs } from 'node:util'
+import type { LoadedConfig } from './config/load.ts'
+import { ConfigError } from './errors.ts'
 
 /** Wrong use of a command line. */
 export class UsageError extends Error {}
 
-/** What every service takes: words, `--config FILE` and `--help`. */
+/** What every service takes: words, `--config FILE` and flags. */
 export interface CommandLine {
   readonly words: readonly string[]
   readonly config: string | undefined
   readonly help: boolean
+  readonly version: boolean
+  /** Of `--no-secrets`, which is for `check-config` alone. */
+  readonly withoutSecrets: boolean
 }
 
 /** @throws UsageError */
 export function readCommandLine(args: readonly string[]): CommandLine {
-  const options = { config: { type: 'string' }, help: { type: 'boolean', short: 'h' } } as const
+  const options = {
+    config: { type: 'string' },
+    help: { type: 'boolean', short: 'h' },
+    version: { type: 'boolean' },
+    'no-secrets': { type: 'boolean' },
+  } as const
+  const { values, positionals } = attempt(() =>
+    parseArgs({ args: [...args], options, allowPositionals: true }),
+  )
+  const withoutSecrets = values['no-secrets'] ?? false
+  if (withoutSecrets && positionals.join(' ') !== 'check-config')
+    throw new UsageError('--no-secrets is for check-config')
+  return {
+    words: positionals,
+    config: values.config,
+    help: values.help ?? false,
+    version: values.version ?? false,
+    withoutSecrets,
+  }
+}
+
+function attempt<T>(parse: () => T): T {
   try {
-    const { values, positionals } = parseArgs({
-      args: [...args],
-      options,
-      allowPositionals: true,
-    })
-    return {
-      words: positionals,
-      config: values.config,
-      help: values.help ?? false,
-    }
+    return parse()
   } catch (error) {
     throw new UsageError((error as Error).message)
   }
@@ -36,10 +53,47 @@ export function refuseCommand(words: readonly string[], help: string): never {
   )
 }
 
+/** What `check-config` says of a file without faults. */
+export function describeValid({
+  file,
+  absent,
+}: Pick<LoadedConfig<never>, 'file' | 'absent'>): string {
+  if (absent === 0) return `${file} is valid\n`
+  return `${file} is valid; secrets and files that are not here were passed over: ${absent}\n`
+}
+
 /** Runs the main function of a program. Failing is one line and code 1, wrong use code 2. */
 export function runProgram(name: string, main: (args: string[]) => Promise<void>): void {
   main(process.argv.slice(2)).catch((error: Error) => {
-    process.stderr.write(`${name}: ${error.message}\n`)
+    process.stderr.write(describeFailure(name, error))
     process.exitCode = error instanceof UsageError ? 2 : 1
   })
+}
+
+/** What a program says of what ended it: each fault of a configuration on a line, then one for all. */
+export function describeFailure(name: string, error: Error): string {
+  if (error instanceof UsageError) return `${name}: ${error.message}\n`
+  const code = (error as { code?: unknown }).code
+  const end = typeof code === 'string' ? ` [${code}]\n` : '\n'
+  if (!(error instanceof ConfigError) || error.faults.length === 0)
+    return `${name}: ${messageOf(error)}${end}`
+  const file = error.faults[0]?.file
+  const count = error.faults.length === 1 ? '1 fault' : `${error.faults.length} faults`
+  return `${error.message}\n${name}: ${count} in ${file}${end}`
+}
+
+/** Node's own errors name a system call; their path says more. */
+function messageOf(error: NodeJS.ErrnoException): string {
+  if (error.syscall === undefined || error.path === undefined) return error.message
+  return `${error.path} cannot be used: ${REASONS[error.code ?? ''] ?? error.message}`
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  ENOENT: 'it does not exist',
+  ENOTDIR: 'a part of its path is not a folder',
+  EACCES: 'this user may not use it',
+  EPERM: 'this user may not use it',
+  EISDIR: 'it is a folder',
+  EROFS: 'it is on a read-only file system',
+  ENOSPC: 'the disk is full',
 }

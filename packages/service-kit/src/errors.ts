@@ -12,6 +12,10 @@ export const CONFIG_ERRORS = {
     title: 'Configuration has faults',
     action: 'Correct each line of the report; the reference lists every key.',
   },
+  CONFIG_FILE_UNUSABLE: {
+    title: 'A file that the configuration names cannot be used',
+    action: 'See whether it is there, and whether the user of the service may read it.',
+  },
   CONFIG_TLS_INVALID: {
     title: 'Certificate and key cannot be used',
     action: 'Give a PEM certificate chain, leaf first, and the PEM private key of that leaf.',

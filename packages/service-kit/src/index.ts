@@ -1,14 +1,25 @@
 export { type Clock, systemClock } from './clock.ts'
 export {
   type CommandLine,
+  describeFailure,
+  describeValid,
   readCommandLine,
   refuseCommand,
   runProgram,
   UsageError,
 } from './command-line.ts'
-export { type Fault, faultOf } from './config/fault.ts'
+export {
+  applyRules,
+  applyToEach,
+  type Fault,
+  faultOf,
+  isWhole,
+  known,
+  type Rule,
+} from './config/fault.ts'
 export { type LoadedConfig, type LoadOptions, loadConfig } from './config/load.ts'
 export { locateConfig } from './config/locate.ts'
+export { readNamedFile, requireNamedFile } from './config/named-file.ts'
 export { renderReference } from './config/reference.ts'
 export { type Commit, type ReloadOptions, watchConfig } from './config/reload.ts'
 export { type ConfigOf, Duration, FilePath, Secret } from './config/schema.ts'

@@ -1,14 +1,24 @@
 import t from 'tap'
-import { readCommandLine, refuseCommand, UsageError } from '../src/index.ts'
+import {
+  ConfigError,
+  describeFailure,
+  describeValid,
+  readCommandLine,
+  refuseCommand,
+  UsageError,
+} from '../src/index.ts'
 
 t.test('readCommandLine', async (t) => {
   t.strictSame(readCommandLine(['backup', 'a file', '--config', 'c.yaml']), {
     words: ['backup', 'a file'],
     config: 'c.yaml',
     help: false,
+    version: false,
+    withoutSecrets: false,
   })
+  t.match(readCommandLine(['check-config', '--no-secrets']), { withoutSecrets: true })
   t.match(readCommandLine(['-h']), { words: [], help: true })
-  for (const args of [['--port', '1'], ['--config'], ['--help=yes']])
+  for (const args of [['--port', '1'], ['--config'], ['--help=yes'], ['serve', '--no-secrets']])
     t.type(
       thrownBy(() => readCommandLine(args)),
       UsageError,
@@ -21,6 +31,45 @@ t.test('refuseCommand', async (t) => {
     message: 'cannot do "frobnicate x"; see --help',
   })
   t.throws(() => refuseCommand([], 'HELP'), { message: 'which command?\n\nHELP' })
+})
+
+t.test('a failure is told in a line with its code, and faults in a line each', async (t) => {
+  const at = { file: '/c.yaml', line: 1, column: 2 }
+  const faults = [
+    { ...at, path: '/a', message: 'is wrong' },
+    { ...at, path: '/b', message: 'is too' },
+  ]
+  const missing = Object.assign(new Error('ENOENT: no such file'), {
+    code: 'ENOENT',
+    syscall: 'open',
+    path: '/x/y',
+  })
+  const table: [error: Error, text: string][] = [
+    [new UsageError('which?'), 'p: which?\n'],
+    [new Error('not ready'), 'p: not ready\n'],
+    [
+      new ConfigError('CONFIG_NOT_FOUND', '/c does not exist'),
+      'p: /c does not exist [CONFIG_NOT_FOUND]\n',
+    ],
+    [
+      new ConfigError('CONFIG_INVALID', 'one\ntwo', { faults }),
+      'one\ntwo\np: 2 faults in /c.yaml [CONFIG_INVALID]\n',
+    ],
+    [
+      new ConfigError('CONFIG_INVALID', 'one', { faults: faults.slice(1) }),
+      'one\np: 1 fault in /c.yaml [CONFIG_INVALID]\n',
+    ],
+    [missing, 'p: /x/y cannot be used: it does not exist [ENOENT]\n'],
+  ]
+  for (const [error, text] of table) t.equal(describeFailure('p', error), text)
+})
+
+t.test('a valid file is told of, with how much was passed over', async (t) => {
+  t.equal(describeValid({ file: '/c.yaml', absent: 0 }), '/c.yaml is valid\n')
+  t.match(
+    describeValid({ file: '/c.yaml', absent: 3 }),
+    /^\/c\.yaml is valid; .* passed over: 3\n$/,
+  )
 })
 
 function thrownBy(action: () => unknown): unknown {

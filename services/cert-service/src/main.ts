@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import {
   createLogger,
+  describeValid,
   healthcheck,
   locateConfig,
   readCommandLine,
@@ -9,6 +10,7 @@ import {
 } from '@gatehouse/service-kit'
 import { loadCertConfig } from './config/load.ts'
 import type { CertServiceConfig } from './config/schema.ts'
+import { VERSION } from './version.ts'
 
 const HELP = `gatehouse-certs: TLS certificates over HTTP, from an embedded private CA and from ACME CAs
 
@@ -23,20 +25,24 @@ const HELP = `gatehouse-certs: TLS certificates over HTTP, from an embedded priv
 
   --config FILE   configuration (else $GATEHOUSE_CONFIG, config.yaml,
                   /etc/gatehouse/cert-service/config.yaml)
+  --no-secrets    for check-config where the secrets are not, as in CI: absent files are no faults
   --help          this text
+  --version       the version
 `
 
 async function main(args: string[]): Promise<void> {
-  const { words, config: flag, help } = readCommandLine(args)
+  const { words, config: flag, help, version, withoutSecrets } = readCommandLine(args)
   if (help) return write(HELP)
+  if (version) return write(`gatehouse-certs ${VERSION}\n`)
   const [command, argument] = readCommand(words)
   const { env } = process
   const name = 'cert-service'
   const path = await locateConfig({ env, name, ...(flag !== undefined && { flag }) })
+  if (command === 'check-config')
+    return write(describeValid(await loadCertConfig(path, env, { withoutSecrets })))
   const load = () => loadCertConfig(path, env)
   const loaded = await load()
 
-  if (command === 'check-config') return write(`${path} is valid\n`)
   if (command !== 'serve') return run(command, argument, loaded.value)
   const { serve } = await import('./cli/serve.ts')
   const log = createLogger({ ...loaded.value.log, name })

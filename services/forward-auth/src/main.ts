@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import {
   createLogger,
+  describeValid,
   healthcheck,
   locateConfig,
   readCommandLine,
@@ -9,6 +10,7 @@ import {
 } from '@gatehouse/service-kit'
 import { loadForwardAuthConfig } from './config/load.ts'
 import { describeRedirectUris } from './config/redirect-uris.ts'
+import { VERSION } from './version.ts'
 
 const HELP = `gatehouse-auth: single sign-on for what a reverse proxy serves
 
@@ -18,25 +20,30 @@ const HELP = `gatehouse-auth: single sign-on for what a reverse proxy serves
 
   --config FILE   configuration (else $GATEHOUSE_CONFIG, config.yaml,
                   /etc/gatehouse/forward-auth/config.yaml)
+  --no-secrets    for check-config where the secrets are not, as in CI: absent files are no faults
   --help          this text
+  --version       the version
 `
 
 const COMMANDS = ['serve', 'check-config', 'healthcheck']
 
 async function main(args: string[]): Promise<void> {
-  const { words, config: flag, help } = readCommandLine(args)
+  const { words, config: flag, help, version, withoutSecrets } = readCommandLine(args)
   if (help) return write(HELP)
+  if (version) return write(`gatehouse-auth ${VERSION}\n`)
   const command = words.join(' ')
   if (!COMMANDS.includes(command)) refuseCommand(words, HELP)
   const { env } = process
   const name = 'forward-auth'
   const path = await locateConfig({ env, name, ...(flag !== undefined && { flag }) })
+  if (command === 'check-config') {
+    const checked = await loadForwardAuthConfig(path, env, { withoutSecrets })
+    return write(`${describeValid(checked)}${describeRedirectUris(checked.value)}`)
+  }
   const load = () => loadForwardAuthConfig(path, env)
   const loaded = await load()
   const { log, server } = loaded.value
 
-  if (command === 'check-config')
-    return write(`${path} is valid\n${describeRedirectUris(loaded.value)}`)
   if (command === 'healthcheck') {
     await healthcheck({ ...server, tls: server.tls !== undefined })
     return write('ready\n')

@@ -1,9 +1,9 @@
 import { readFile, stat } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import type { TObject } from 'typebox'
-import { LineCounter, parseDocument } from 'yaml'
+import { type Document, LineCounter, parseDocument } from 'yaml'
 import { ConfigError } from '../errors.ts'
-import type { Fault } from './fault.ts'
+import { applyRules, type Rule } from './fault.ts'
 import { readValue } from './read.ts'
 import type { RawFault, Reading } from './reading.ts'
 import type { ConfigOf, ConfigSchema } from './schema.ts'
@@ -16,8 +16,10 @@ export interface LoadOptions<S extends TObject> {
   schema: S
   file: string
   env: Readonly<Record<string, string | undefined>>
-  /** Rules over several keys. */
-  check?(value: ConfigOf<S>): readonly Fault[]
+  /** What else holds of the value. They judge what is known of a value with faults, too. */
+  rules?: readonly Rule<ConfigOf<S>>[]
+  /** Takes a file although secrets of it are absent; what needs them is then not judged. */
+  withoutSecrets?: boolean
 }
 
 export interface LoadedConfig<S extends TObject> {
@@ -26,6 +28,8 @@ export interface LoadedConfig<S extends TObject> {
   readonly file: string
   /** Absolute paths of the files that secrets were read from. */
   readonly secretFiles: readonly string[]
+  /** How many secrets and files are absent; 0 unless `withoutSecrets`, where the value is for reports only. */
+  readonly absent: number
 }
 
 /**
@@ -40,36 +44,47 @@ export async function loadConfig<S extends TObject>(
   const text = await readBounded(file)
   const lines = new LineCounter()
   const doc = parseDocument(text, { lineCounter: lines, prettyErrors: false })
-  // The messages of the YAML parser may quote the file, the codes do not.
   const reading: Reading = {
     doc,
     env: options.env,
     folder: dirname(file),
-    faults: [...doc.errors, ...doc.warnings].map(({ pos, code }) => ({
-      offset: pos[0],
-      path: '',
-      message: `is not valid YAML: ${code.toLowerCase().replaceAll('_', ' ')}`,
-    })),
+    faults: yamlFaults(doc),
     offsets: new Map(),
     secretFiles: new Set(),
     aliases: { count: 0 },
   }
-  const refuse = () => invalid(file, lines, reading.faults)
-  if (reading.faults.length > 0) throw refuse()
+  const value = hasMeaning(doc) ? readAndJudge(reading, options) : undefined
+  const isPassedOver = ({ absent }: RawFault) => options.withoutSecrets && absent
+  const faults = reading.faults.filter((fault) => !isPassedOver(fault))
+  if (value === undefined || faults.length > 0) throw invalid(file, lines, faults)
+  const absent = reading.faults.length - faults.length
+  return { value, file, secretFiles: [...reading.secretFiles], absent }
+}
 
+function readAndJudge<S extends TObject>(
+  reading: Reading,
+  { schema, rules = [] }: LoadOptions<S>,
+): ConfigOf<S> | undefined {
   const root = { path: '', offset: 0 }
-  const value = readValue(
-    reading,
-    options.schema as ConfigSchema,
-    doc.contents,
-    root,
-  ) as ConfigOf<S>
-  if (reading.faults.length > 0) throw refuse()
+  const value = readValue(reading, schema as ConfigSchema, reading.doc.contents, root)
+  if (value === undefined) return undefined
+  for (const fault of applyRules(value as ConfigOf<S>, rules))
+    reading.faults.push({ ...fault, offset: offsetOf(reading, fault.path) })
+  return value as ConfigOf<S>
+}
 
-  for (const { path, message } of options.check?.(value) ?? [])
-    reading.faults.push({ path, message, offset: offsetOf(reading, path) })
-  if (reading.faults.length > 0) throw refuse()
-  return { value, file, secretFiles: [...reading.secretFiles] }
+/** The messages of the YAML parser may quote the file, its codes do not. */
+function yamlFaults({ errors, warnings }: Document): RawFault[] {
+  return [...errors, ...warnings].map(({ pos, code }) => ({
+    offset: pos[0],
+    path: '',
+    message: `is not valid YAML: ${code.toLowerCase().replaceAll('_', ' ')}`,
+  }))
+}
+
+/** Whether a document can be read further although it may have faults as YAML. */
+function hasMeaning({ errors }: Document): boolean {
+  return errors.every(({ code }) => code === 'DUPLICATE_KEY' || code === 'MULTIPLE_DOCS')
 }
 
 async function readBounded(file: string): Promise<string> {

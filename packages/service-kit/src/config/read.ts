@@ -1,4 +1,5 @@
 import { isAlias, isMap, isScalar, isSeq, type Node, YAMLMap } from 'yaml'
+import { hidePart } from './fault.ts'
 import { check, expectation, fault, type Place, type RawFault, type Reading } from './reading.ts'
 import { readScalar, readSecretFile } from './scalar.ts'
 import type { ConfigSchema } from './schema.ts'
@@ -10,7 +11,10 @@ type Given = Node | null | undefined
 type Entries = Map<string, { readonly key: Node; readonly value: Given }>
 type Member = readonly [key: string, value: unknown]
 
-/** The value of the node by the schema; whatever is wrong with it becomes a fault. */
+/**
+ * The value of the node by the schema; whatever is wrong with it becomes a fault. Undefined: nothing is
+ * known of it. Members and items of which nothing is known throw when they are read.
+ */
 export function readValue(
   reading: Reading,
   schema: ConfigSchema,
@@ -54,6 +58,7 @@ function readObject(reading: Reading, schema: ConfigSchema, node: Node, place: P
     if (!isScalar(key)) fault(reading, place, 'has a key that is not a plain word')
     else entries.set(String(key.value), { key, value: value as Given })
   }
+  readMisspelt(reading, schema, entries, place)
   const members = [
     ...readProperties(reading, schema, entries, place),
     ...readPatterns(reading, schema, entries, place),
@@ -61,7 +66,27 @@ function readObject(reading: Reading, schema: ConfigSchema, node: Node, place: P
   refuseUnknown(reading, schema, entries, place)
   const value = Object.fromEntries(members)
   check(reading, schema, value, place)
+  for (const [key, member] of members) if (member === undefined) hidePart(value, key)
   return value
+}
+
+/** Takes a misspelt key for the one that was meant, so that the faults below it are found as well. */
+function readMisspelt(
+  reading: Reading,
+  { properties = {}, patternProperties = {} }: ConfigSchema,
+  entries: Entries,
+  place: Place,
+): void {
+  const known = knownKeys(properties)
+  const patterns = Object.keys(patternProperties).map((pattern) => new RegExp(pattern, 'u'))
+  for (const [name, entry] of [...entries]) {
+    if (known.includes(name) || patterns.some((pattern) => pattern.test(name))) continue
+    const meant = suggest(name, known)
+    if (meant === undefined) continue
+    takeEntry(entries, name)
+    fault(reading, memberPlace(place, name, entry), `is not a known key, did you mean ${meant}?`)
+    if (!entries.has(meant)) entries.set(meant, entry)
+  }
 }
 
 /** Takes what it reads out of `entries`. */
@@ -78,9 +103,12 @@ function readProperties(
     const twin = schema.secret ? takeEntry(entries, `${key}File`) : undefined
     if (twin) {
       const at = memberPlace(place, `${key}File`, twin)
+      reading.offsets.set(memberPlace(place, key, twin).path, at.offset)
       if (own) fault(reading, at, `is given together with ${key}: keep one of the two`)
       const file = readValue(reading, { type: 'string', filePath: true }, twin.value, at)
-      return typeof file === 'string' ? [[key, readSecretFile(reading, schema, file, at)]] : []
+      const secret =
+        typeof file === 'string' ? readSecretFile(reading, schema, file, at) : undefined
+      return [[key, secret]]
     }
     if (!own && !required.includes(key) && schema.default === undefined) return []
     return [[key, readValue(reading, schema, own?.value, memberPlace(place, key, own))]]
@@ -105,19 +133,20 @@ function readPatterns(
 
 function refuseUnknown(
   reading: Reading,
-  { properties = {}, patternProperties = {} }: ConfigSchema,
+  { patternProperties = {} }: ConfigSchema,
   entries: Entries,
   place: Place,
 ): void {
-  const known = Object.entries(properties).flatMap(([key, { secret }]) =>
+  const [pattern] = Object.keys(patternProperties)
+  const hint = pattern ? `: names match ${pattern}` : ''
+  for (const [name, entry] of entries)
+    fault(reading, memberPlace(place, name, entry), `is not a known key${hint}`)
+}
+
+function knownKeys(properties: Readonly<Record<string, ConfigSchema>>): string[] {
+  return Object.entries(properties).flatMap(([key, { secret }]) =>
     secret ? [key, `${key}File`] : [key],
   )
-  const [pattern] = Object.keys(patternProperties)
-  for (const [name, entry] of entries) {
-    const meant = suggest(name, known)
-    const hint = meant ? `, did you mean ${meant}?` : pattern ? `: names match ${pattern}` : ''
-    fault(reading, memberPlace(place, name, entry), `is not a known key${hint}`)
-  }
 }
 
 function readArray(reading: Reading, schema: ConfigSchema, node: Node, place: Place): unknown {
@@ -126,8 +155,10 @@ function readArray(reading: Reading, schema: ConfigSchema, node: Node, place: Pl
     const at = { path: `${place.path}/${i}`, offset: (item as Node).range?.[0] ?? place.offset }
     return readValue(reading, schema.items ?? {}, item as Node, at)
   })
-  check(reading, schema, value, place)
-  return value
+  const isSound = check(reading, schema, value, place)
+  for (const [index, item] of value.entries()) if (item === undefined) hidePart(value, index)
+  // Of an empty list rules would only say the same again.
+  return isSound || value.length > 0 ? value : undefined
 }
 
 /** The variant that the tag names; without tags the first that fits, else the one that comes nearest. */
@@ -142,16 +173,17 @@ function readUnion(
   const tag = tagOf(alike)
   if (isMap(node) && tag !== undefined) return readTagged(reading, alike, tag, node, place)
 
-  let nearest: RawFault[] | undefined
+  let nearest: { value: unknown; faults: RawFault[] } | undefined
   for (const variant of alike) {
     const faults: RawFault[] = []
     const value = readValue({ ...reading, faults }, variant, node, place)
     if (faults.length === 0) return value
-    if (!nearest || faults.length < nearest.length) nearest = faults
+    if (!nearest || faults.length < nearest.faults.length) nearest = { value, faults }
   }
-  if (nearest && (shape !== 'scalar' || alike.length === 1)) reading.faults.push(...nearest)
-  else fault(reading, place, `must be ${eitherOf(variants)}`)
-  return undefined
+  if (!nearest || (shape === 'scalar' && alike.length > 1))
+    return fault(reading, place, `must be ${eitherOf(variants)}`)
+  reading.faults.push(...nearest.faults)
+  return nearest.value
 }
 
 function readTagged(

@@ -31,6 +31,11 @@ export function fault(reading: Reading, { path, offset }: Place, message: string
   reading.faults.push({ path, offset, message })
 }
 
+/** A secret that is not on this machine. */
+export function absent(reading: Reading, { path, offset }: Place, message: string): undefined {
+  reading.faults.push({ path, offset, message, absent: true })
+}
+
 /** Checks the value itself, not its members; whether it passed. */
 export function check(
   reading: Reading,

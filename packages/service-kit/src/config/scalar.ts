@@ -1,9 +1,7 @@
-import { readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { check, fault, type Place, type Reading } from './reading.ts'
+import { readNamedFile } from './named-file.ts'
+import { absent, check, fault, type Place, type Reading } from './reading.ts'
 import { type ConfigSchema, durationMs } from './schema.ts'
-
-const MAX_SECRET_BYTES = 65_536
 
 /** Expands, checks and decodes one scalar. */
 export function readScalar(
@@ -28,18 +26,12 @@ export function readSecretFile(
   file: string,
   place: Place,
 ): string | undefined {
-  try {
-    const { size } = statSync(file)
-    if (size > MAX_SECRET_BYTES)
-      return fault(reading, place, `names a file of over ${MAX_SECRET_BYTES} bytes`)
-    const secret = readFileSync(file, 'utf8').replace(/\r?\n$/, '')
-    reading.secretFiles.add(file)
-    if (secret === '') return fault(reading, place, 'names a file that is empty')
-    return check(reading, schema, secret, place) ? secret : undefined
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    return fault(reading, place, `names a file that cannot be read (${code})`)
-  }
+  const read = readNamedFile(file)
+  if ('fault' in read) return (read.absent ? absent : fault)(reading, place, read.fault)
+  reading.secretFiles.add(file)
+  const secret = read.text.replace(/\r?\n$/, '')
+  if (secret === '') return fault(reading, place, 'names a file that is empty')
+  return check(reading, schema, secret, place) ? secret : undefined
 }
 
 function expandEnv(
@@ -57,7 +49,8 @@ function expandEnv(
     isComplete = false
     const shown = isName && !schema.secret ? `$\{${name}}` : 'an environment variable'
     const why = isName ? 'is not set' : `is not written as $\{NAME}`
-    fault(reading, place, `needs ${shown}, which ${why} ($$ stands for a plain $)`)
+    const tell = isName && schema.secret ? absent : fault
+    tell(reading, place, `needs ${shown}, which ${why} ($$ stands for a plain $)`)
     return ''
   })
   return isComplete ? expanded : undefined

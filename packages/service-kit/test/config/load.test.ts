@@ -5,7 +5,9 @@ import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { Type } from 'typebox'
 import {
+  applyToEach,
   ConfigError,
+  type ConfigFault,
   Duration,
   FilePath,
   loadConfig,
@@ -146,7 +148,7 @@ t.test('loadConfig gives', async (t) => {
     const { folder, file } = write(t, yaml, { k: CANARY })
     const { value, ...loaded } = await loadConfig({ schema: Schema, file, env })
     t.equal(value.server.dataDir, join(folder, '../d'))
-    t.strictSame(loaded, { file, secretFiles: [join(folder, 'k')] })
+    t.strictSame(loaded, { file, secretFiles: [join(folder, 'k')], absent: 0 })
   })
 
   t.test('a variable that only looks like a number as the string that it is', async (t) => {
@@ -170,7 +172,24 @@ const faulty: [what: string, yaml: string, faults: string[], files?: Record<stri
   [
     'a misspelt twin',
     `auth: {keyfile: ${CANARY}}`,
-    ['1:8 /auth/keyfile is not a known key, did you mean keyFile?'],
+    [
+      '1:8 /auth/keyfile is not a known key, did you mean keyFile?',
+      '1:8 /auth/keyFile names a file that does not exist (ENOENT)',
+    ],
+  ],
+  [
+    'a misspelt section and what is wrong in it',
+    'sevrer:\n  port: many\n  hots: a',
+    [
+      '1:1 /sevrer is not a known key, did you mean server?',
+      '2:9 /server/port must be an integer',
+      '3:3 /server/hots is not a known key, did you mean host?',
+    ],
+  ],
+  [
+    'a doubled key and what else is wrong',
+    'log: info\nlog: debug\nserver: {port: many}',
+    ['2:1  is not valid YAML: duplicate key', '3:16 /server/port must be an integer'],
   ],
   ['swapped letters', 'sevrer: {}', ['1:1 /sevrer is not a known key, did you mean server?']],
   [
@@ -255,12 +274,12 @@ const faulty: [what: string, yaml: string, faults: string[], files?: Record<stri
   [
     'a secret file that is missing',
     'auth: {keyFile: none}',
-    ['1:8 /auth/keyFile names a file that cannot be read (ENOENT)'],
+    ['1:8 /auth/keyFile names a file that does not exist (ENOENT)'],
   ],
   [
     'a secret file that is a folder',
     'auth: {keyFile: .}',
-    ['1:8 /auth/keyFile names a file that cannot be read (EISDIR)'],
+    ['1:8 /auth/keyFile names a file that is a folder (EISDIR)'],
   ],
   [
     'a secret file that is empty',
@@ -337,12 +356,12 @@ t.test('loadConfig refuses', async (t) => {
     'what a check over several keys says, at the key or the nearest one around it',
     async (t) => {
       const { file } = write(t, 'server:\n  port: 80\n')
-      const check = () => [
+      const rule = () => [
         { path: '/server/tls', message: 'must be false on port 80' },
         { path: '/server/port', message: 'is for plain http' },
         { path: '/auth/key', message: 'is needed' },
       ]
-      const error = await loadConfig({ schema: Schema, file, env: {}, check }).catch(
+      const error = await loadConfig({ schema: Schema, file, env: {}, rules: [rule] }).catch(
         (error) => error,
       )
       t.strictSame(error.message.replaceAll(`${file}:`, '').split('\n'), [
@@ -352,6 +371,59 @@ t.test('loadConfig refuses', async (t) => {
       ])
     },
   )
+})
+
+t.test('rules judge what is known of a value that has faults', async (t) => {
+  type Value = { server: { port: number; host: string }; auth?: { keys?: { name: string }[] } }
+  const rules = [
+    ({ server }: Value) => [{ path: '/server/host', message: `is ${server.host}` }],
+    ({ server }: Value) => [{ path: '/server/port', message: `is ${server.port}` }],
+    ({ auth }: Value) =>
+      applyToEach(auth?.keys ?? [], '/auth/keys', [
+        ({ name }) => [{ path: '/name', message: `is ${name}` }],
+      ]),
+    ({ auth }: Value) => [{ path: '/auth', message: `has ${auth?.keys?.map((key) => key.name)}` }],
+  ]
+  const told = async (yaml: string, options: object = {}) => {
+    const { file } = write(t, yaml)
+    const loading = loadConfig({ schema: Schema, file, env: {}, rules, ...options })
+    const error = await loading.catch((error) => error)
+    return (error.faults as ConfigFault[]).map(({ path, message }) => `${path} ${message}`)
+  }
+  const key = 'key: 0123456789abcdef'
+  t.strictSame(
+    await told(`server: {port: many}\nauth: {keys: [{name: a, ${key}}, 1, {${key}}]}`),
+    [
+      '/server/host is 127.0.0.1',
+      '/server/port must be an integer',
+      '/auth/keys/0/name is a',
+      '/auth/keys/1 must be a mapping of keys to values',
+      '/auth/keys/2/name is missing',
+    ],
+    'a rule that reads what has a fault says nothing, also not of the whole list',
+  )
+  t.strictSame(
+    await told('auth: {key: "${NOPE}", keys: [{name: a, keyFile: none}]}', {
+      withoutSecrets: true,
+    }),
+    ['/auth has a', '/server/host is 127.0.0.1', '/server/port is 7401', '/auth/keys/0/name is a'],
+    'absent secrets are passed over, and everything else is judged',
+  )
+})
+
+t.test('without secrets', async (t) => {
+  const { file } = write(t, 'auth: {key: "${NOPE}", keys: [{name: a, keyFile: no/file}]}')
+  const options = { schema: Schema, file, env: {}, withoutSecrets: true }
+  t.equal((await loadConfig(options)).absent, 2, 'tells how many were passed over')
+  for (const [yaml, fault] of [
+    ['auth: {keyFile: .}', /is a folder/],
+    ['auth: {keyFile: k}', /is empty/],
+    ['server: {host: "${NOPE}"}', /is not set/],
+    ['auth: {key: "${A:-b}"}', /is not written as/],
+  ] as const) {
+    const { file } = write(t, yaml, { k: '' })
+    await t.rejects(loadConfig({ ...options, file }), { message: fault }, yaml)
+  }
 })
 
 t.test('bounds', async (t) => {

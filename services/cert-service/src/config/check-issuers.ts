@@ -1,47 +1,52 @@
 import { isIP } from 'node:net'
-import { checkDnsProvider } from '@gatehouse/acme'
+import { DNS_PROVIDER_RULES } from '@gatehouse/acme'
 import { parseEndpointUrl } from '@gatehouse/net'
 import { compileRules, parseName, parseNameRule } from '@gatehouse/pki'
-import { type Fault, faultOf } from '@gatehouse/service-kit'
-import { DIRECTORIES, directoryOf, type IssuerConfig } from './issuers.ts'
+import { applyToEach, type Fault, faultOf } from '@gatehouse/service-kit'
+import { type ChallengeConfig, DIRECTORIES, directoryOf, type IssuerConfig } from './issuers.ts'
 import type { CertServiceConfig } from './schema.ts'
 
 /** The faults of `issuers` that their schema cannot tell. */
-export function checkIssuers(config: CertServiceConfig): readonly Fault[] {
-  return config.issuers.flatMap((issuer, index) =>
-    checkIssuer(issuer, config).map(({ path, message }) => ({
-      path: `/issuers/${index}${path}`,
-      message,
-    })),
-  )
+export function checkIssuers({ issuers, server }: CertServiceConfig): readonly Fault[] {
+  return applyToEach(issuers, '/issuers', [
+    ({ directory }) => faultOf('/directory', () => checkDirectory(directory)),
+    ({ name }, index) => checkName(name, issuers.slice(0, index)),
+    (issuer, index) => checkAccount(issuer, issuers.slice(0, index)),
+    (issuer) => checkFallback(issuer, issuers),
+    ({ names, challenges }) =>
+      applyToEach(names, '/names', [(rule) => faultOf('', () => checkRule(rule, challenges))]),
+    ({ challenges }) =>
+      applyToEach(challenges, '/challenges', [
+        ({ type }, index) =>
+          challenges.findIndex((other) => other.type === type) < index
+            ? [{ path: '', message: 'is of the same type as another' }]
+            : [],
+        (challenge) =>
+          challenge.type === 'http-01' && !challenge.listen && !server.plainHttp
+            ? [{ path: '', message: 'needs `listen`, as there is no server.plainHttp' }]
+            : [],
+        checkDnsProviders,
+        checkResolvers,
+      ]),
+  ])
 }
 
-function checkIssuer(issuer: IssuerConfig, config: CertServiceConfig): Fault[] {
-  return [
-    ...checkIdentity(issuer, config),
-    ...checkFallback(issuer, config),
-    ...issuer.names.flatMap((rule, index) =>
-      faultOf(`/names/${index}`, () => checkRule(rule, issuer)),
-    ),
-    ...checkChallenges(issuer, config),
-  ]
+function checkName(name: string, earlier: readonly IssuerConfig[]): Fault[] {
+  const isTaken = name === 'ca' || earlier.some((other) => other.name === name)
+  return isTaken ? [{ path: '/name', message: 'is the name of another issuer' }] : []
 }
 
-function checkIdentity(issuer: IssuerConfig, { issuers }: CertServiceConfig): Fault[] {
-  const { name, directory, externalAccount, caFile, email } = issuer
-  const earlier = issuers.slice(0, issuers.indexOf(issuer))
-  const faults = faultOf('/directory', () => checkDirectory(directory))
-  if (name === 'ca' || earlier.some((other) => other.name === name))
-    faults.push({ path: '/name', message: 'is the name of another issuer' })
-  // They share one account.
+/** Issuers with one directory share one account. */
+function checkAccount(
+  { directory, externalAccount, caFile, email }: IssuerConfig,
+  earlier: readonly IssuerConfig[],
+): Fault[] {
   const same = earlier.find((other) => directoryOf(other.directory) === directoryOf(directory))
   const account = JSON.stringify([externalAccount, caFile, email])
-  if (same && JSON.stringify([same.externalAccount, same.caFile, same.email]) !== account)
-    faults.push({
-      path: '/directory',
-      message: `needs the email, caFile and externalAccount of ${same.name}, which has the same account`,
-    })
-  return faults
+  if (!same || JSON.stringify([same.externalAccount, same.caFile, same.email]) === account)
+    return []
+  const message = `needs the email, caFile and externalAccount of ${same.name}, which has the same account`
+  return [{ path: '/directory', message }]
 }
 
 function checkDirectory(directory: string): void {
@@ -50,7 +55,7 @@ function checkDirectory(directory: string): void {
   parseEndpointUrl(directoryOf(directory))
 }
 
-function checkFallback({ name, fallback }: IssuerConfig, { issuers }: CertServiceConfig): Fault[] {
+function checkFallback({ name, fallback }: IssuerConfig, issuers: readonly IssuerConfig[]) {
   const path = '/fallback'
   const seen = new Set([name])
   for (let next = fallback; next !== undefined && next !== 'ca'; ) {
@@ -63,11 +68,11 @@ function checkFallback({ name, fallback }: IssuerConfig, { issuers }: CertServic
   return []
 }
 
-function checkRule(text: string, issuer: IssuerConfig): void {
+function checkRule(text: string, challenges: IssuerConfig['challenges']): void {
   const { kind } = parseNameRule(text)
-  if (kind === 'wildcard' && !canProve(issuer, 'wildcard'))
+  if (kind === 'wildcard' && !canProve({ challenges }, 'wildcard'))
     throw new Error('is for a wildcard certificate, which takes a dns-01 challenge')
-  if (kind === 'cidr' && !canProve(issuer, 'ip'))
+  if (kind === 'cidr' && !canProve({ challenges }, 'ip'))
     throw new Error('is for IP addresses, which take an http-01 or tls-alpn-01 challenge')
 }
 
@@ -81,34 +86,19 @@ export function canProve(
   )
 }
 
-function checkChallenges({ challenges }: IssuerConfig, { server }: CertServiceConfig): Fault[] {
-  return challenges.flatMap((challenge, index) => {
-    const path = `/challenges/${index}`
-    if (challenges.findIndex(({ type }) => type === challenge.type) < index)
-      return [{ path, message: 'is of the same type as another' }]
-    if (challenge.type === 'http-01' && !challenge.listen && !server.plainHttp)
-      return [{ path, message: 'needs `listen`, as there is no server.plainHttp' }]
-    if (challenge.type !== 'dns-01') return []
-    const resolvers = challenge.propagation.resolvers ?? []
-    return [
-      ...challenge.providers.flatMap((provider, at) =>
-        checkDnsProvider(provider).map((fault) => ({
-          path: `${path}/providers/${at}${fault.path}`,
-          message: fault.message,
-        })),
-      ),
-      ...resolvers.flatMap((resolver, at) =>
-        isResolver(resolver)
-          ? []
-          : [
-              {
-                path: `${path}/propagation/resolvers/${at}`,
-                message: 'must be an IP address, and maybe a port',
-              },
-            ],
-      ),
-    ]
-  })
+function checkDnsProviders(challenge: ChallengeConfig): Fault[] {
+  if (challenge.type !== 'dns-01') return []
+  return applyToEach(challenge.providers, '/providers', DNS_PROVIDER_RULES)
+}
+
+function checkResolvers(challenge: ChallengeConfig): Fault[] {
+  if (challenge.type !== 'dns-01') return []
+  return applyToEach(challenge.propagation.resolvers ?? [], '/propagation/resolvers', [
+    (resolver) =>
+      isResolver(resolver)
+        ? []
+        : [{ path: '', message: 'must be an IP address, and maybe a port' }],
+  ])
 }
 
 function isResolver(text: string): boolean {
@@ -122,10 +112,12 @@ export function issuerFor(
   names: readonly string[],
   { issuers }: CertServiceConfig,
 ): IssuerConfig | undefined {
-  const parsed = resultOf(() => names.map(parseName))
+  const parsed = names.map(parseName)
   return issuers.find(({ names: rules }) => {
-    const holds = resultOf(() => compileRules(rules.map(parseNameRule)))
-    return holds && parsed?.every(holds)
+    // Read first: a rule that is not known must not be taken for one that cannot be parsed.
+    const texts = [...rules]
+    const holds = resultOf(() => compileRules(texts.map(parseNameRule)))
+    return holds && parsed.every(holds)
   })
 }
 

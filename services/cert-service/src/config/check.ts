@@ -1,8 +1,7 @@
 import { relative } from 'node:path'
-import { checkAuthOptions } from '@gatehouse/auth-core'
 import { compileRules, parseName, parseNameRule } from '@gatehouse/pki'
-import { type Fault, faultOf } from '@gatehouse/service-kit'
-import { pluginOptionsOf } from './auth.ts'
+import { applyRules, applyToEach, type Fault, faultOf, type Rule } from '@gatehouse/service-kit'
+import { AUTH_RULES } from './check-auth.ts'
 import { checkEvents } from './check-events.ts'
 import { checkIssuers, issuerFor, provableName } from './check-issuers.ts'
 import { checkLimits } from './check-limits.ts'
@@ -11,70 +10,71 @@ import type { CertServiceConfig } from './schema.ts'
 
 const HOUR = 3_600_000
 
-/** The faults of a configuration that its schema cannot tell. */
-export function checkConfig(config: CertServiceConfig): readonly Fault[] {
-  return [
-    ...checkAuth(config),
-    ...checkRules(config),
-    ...checkPublicIssuers(config),
-    ...checkNames(config),
-    ...checkCa(config),
-    ...checkIssuers(config),
-    ...checkLimits(config),
-    ...checkEvents(config),
-    ...checkOwnTls(config),
-    ...checkStorage(config),
-  ]
+/**
+ * What has to hold of a configuration beyond its schema. Each rule reads as little as it can: one that
+ * meets a part with a fault of its own finds nothing.
+ */
+export const CONFIG_RULES: readonly Rule<CertServiceConfig>[] = [
+  ...AUTH_RULES,
+  checkAccessRules,
+  checkPublicIssuers,
+  checkServerNames,
+  checkCertificates,
+  checkPermitted,
+  checkLeafLifetime,
+  checkCrlUrl,
+  checkIssuers,
+  checkLimits,
+  checkEvents,
+  checkOwnTls,
+  checkStorage,
+]
+
+function checkAccessRules({ auth, rules }: CertServiceConfig): Fault[] {
+  return applyToEach(rules, '/rules', [
+    ({ names }) => faultsOf(names, '/names', parseNameRule),
+    ({ effect, issuer, subject, claim, scope }) => {
+      const conditional = subject !== undefined || claim !== undefined || scope !== undefined
+      const several = (auth.jwt?.issuers?.length ?? 0) > 1
+      if (several && issuer === undefined && (conditional || effect === 'allow'))
+        return [{ path: '', message: 'needs an `issuer`, as there are several' }]
+      if (effect === 'allow' && issuer === undefined && !conditional)
+        return [{ path: '', message: 'needs an `issuer`, `subject`, `claim` or `scope`' }]
+      return []
+    },
+  ])
 }
 
-function checkAuth({ auth }: CertServiceConfig): Fault[] {
-  const both = auth.domainsClaim !== undefined && auth.jwt?.domainsClaim !== undefined
-  const keys = (auth.psk?.keys ?? []).flatMap(({ domains = [] }, key) =>
-    faultsOf(domains, `/auth/psk/keys/${key}/domains`, parseNameRule),
-  )
-  return [
-    ...checkAuthOptions(pluginOptionsOf(auth)).map(({ path, message }) => ({
-      path: `/auth${path}`,
-      message,
-    })),
-    ...(both ? [{ path: '/auth/domainsClaim', message: 'is also given as jwt.domainsClaim' }] : []),
-    ...keys,
-  ]
+function checkServerNames({ server }: CertServiceConfig): Fault[] {
+  return faultsOf(server.names, '/server/names', parseName)
 }
 
-function checkRules({ auth, rules }: CertServiceConfig): Fault[] {
-  const several = (auth.jwt?.issuers?.length ?? 0) > 1
-  return rules.flatMap((rule, index) => {
-    const path = `/rules/${index}`
-    const { effect, issuer, subject, claim, scope, names } = rule
-    const conditional = subject !== undefined || claim !== undefined || scope !== undefined
-    const faults = faultsOf(names, `${path}/names`, parseNameRule)
-    if (several && issuer === undefined && (conditional || effect === 'allow'))
-      faults.push({ path, message: 'needs an `issuer`, as there are several' })
-    else if (effect === 'allow' && issuer === undefined && !conditional)
-      faults.push({ path, message: 'needs an `issuer`, `subject`, `claim` or `scope`' })
-    return faults
-  })
+function checkCertificates(config: CertServiceConfig): Fault[] {
+  return applyToEach(config.certificates, '/certificates', [
+    ({ names }) => faultsOf(names, '/names', parseName),
+    ({ names }) => {
+      // A name that cannot be read has its fault from the rule above.
+      if (applyRules(names, [(all) => faultsOf(all, '', parseName)]).length > 0) return []
+      const issuer = issuerFor(names, config)
+      return faultsOf(names, '/names', (text) =>
+        issuer ? provableName(text, issuer) : permittedName(text, config.ca.permitted),
+      )
+    },
+  ])
 }
 
-function checkNames(config: CertServiceConfig): Fault[] {
-  const { server, certificates, ca } = config
-  const listed = certificates.flatMap(({ names }, index) => {
-    const issuer = issuerFor(names, config)
-    return faultsOf(names, `/certificates/${index}/names`, (text) =>
-      issuer ? provableName(text, issuer) : permittedName(text, ca.permitted),
-    )
-  })
-  return [...faultsOf(server.names, '/server/names', parseName), ...listed]
+function checkPermitted({ ca }: CertServiceConfig): Fault[] {
+  return faultsOf(ca.permitted, '/ca/permitted', parseNameRule)
 }
 
-function checkCa({ ca }: CertServiceConfig): Fault[] {
-  const faults = faultsOf(ca.permitted, '/ca/permitted', parseNameRule)
-  if (ca.leafLifetime < 2 * HOUR || ca.leafLifetime > 180 * 24 * HOUR)
-    faults.push({ path: '/ca/leafLifetime', message: 'must be from 2h to 180d' })
-  if (ca.crlUrl !== undefined && URL.parse(ca.crlUrl)?.protocol !== 'http:')
-    faults.push({ path: '/ca/crlUrl', message: 'must be an http URL' })
-  return faults
+function checkLeafLifetime({ ca }: CertServiceConfig): Fault[] {
+  const isSound = ca.leafLifetime >= 2 * HOUR && ca.leafLifetime <= 180 * 24 * HOUR
+  return isSound ? [] : [{ path: '/ca/leafLifetime', message: 'must be from 2h to 180d' }]
+}
+
+function checkCrlUrl({ ca: { crlUrl } }: CertServiceConfig): Fault[] {
+  const isSound = crlUrl === undefined || URL.parse(crlUrl)?.protocol === 'http:'
+  return isSound ? [] : [{ path: '/ca/crlUrl', message: 'must be an http URL' }]
 }
 
 /** The own certificate needs a name that the CA may sign. */
@@ -99,12 +99,12 @@ function permittedName(text: string, permitted: readonly string[]): void {
 }
 
 /** What is wrong with each of the texts. */
-function faultsOf(
+export function faultsOf(
   texts: readonly string[],
   path: string,
   parse: (text: string) => unknown,
 ): Fault[] {
-  return texts.flatMap((text, index) => faultOf(`${path}/${index}`, () => parse(text)))
+  return applyToEach(texts, path, [(text) => faultOf('', () => parse(text))])
 }
 
 /** Rules that cannot be read are told of where they stand. */

@@ -1,5 +1,5 @@
-import { type LoadedConfig, loadConfig } from '@gatehouse/service-kit'
-import { checkConfig } from './check.ts'
+import { type LoadedConfig, type LoadOptions, loadConfig } from '@gatehouse/service-kit'
+import { CONFIG_RULES } from './check.ts'
 import { CertServiceSchema } from './schema.ts'
 
 /** A configuration file of cert-service, read. */
@@ -13,6 +13,7 @@ export type Loaded = LoadedConfig<typeof CertServiceSchema>
 export function loadCertConfig(
   file: string,
   env: Readonly<Record<string, string | undefined>>,
+  options: Pick<LoadOptions<typeof CertServiceSchema>, 'withoutSecrets'> = {},
 ): Promise<Loaded> {
-  return loadConfig({ schema: CertServiceSchema, file, env, check: checkConfig })
+  return loadConfig({ schema: CertServiceSchema, file, env, rules: CONFIG_RULES, ...options })
 }

@@ -80,10 +80,22 @@ t.test('one clear line, and an exit code, for whatever goes wrong', async (t) =>
   const { port } = taken.address() as AddressInfo
   await writeFile(busy, (await readFile(file, 'utf8')).replace('port: 0', `port: ${port}`))
 
+  const absent = join(t.testdirName, 'absent.yaml')
+  await writeFile(absent, (await readFile(file, 'utf8')).replace(/key: .*/, 'keyFile: not-here'))
+
   const cases: [args: string[], code: number, out: RegExp, err: RegExp][] = [
     [['--help'], 0, /gatehouse-certs serve/, /^$/],
     [['check-config', '--config', file], 0, /is valid\n$/, /^$/],
-    [['check-config', '--config', faulty], 1, /^$/, /faulty\.yaml:2:3 .*prot.*port/],
+    [
+      ['check-config', '--config', faulty],
+      1,
+      /^$/,
+      /^.*faulty\.yaml:2:3 .*prot.*port\?\n.*:3:22 .*\ngatehouse-certs: 2 faults in .*\n$/,
+    ],
+    [['check-config', '--config', absent], 1, /^$/, /keyFile names a file that does not exist/],
+    [['check-config', '--no-secrets', '--config', absent], 0, /is valid; .* over: 1\n$/, /^$/],
+    [['serve', '--no-secrets', '--config', absent], 2, /^$/, /--no-secrets is for check-config/],
+    [['--version'], 0, /^gatehouse-certs \d+\.\d+\.\d+\n$/, /^$/],
     [['serve', '--config', '/nowhere.yaml'], 1, /^$/, /^gatehouse-certs: \/nowhere\.yaml .*\n$/],
     [['serve', '--config', busy], 1, /^$/, /^gatehouse-certs: cannot listen on .* in use .*\n$/],
     [['backup', '--config', file], 2, /^$/, /cannot do "backup"/],

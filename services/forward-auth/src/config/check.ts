@@ -1,10 +1,17 @@
 import { isIP } from 'node:net'
 import { parseCidr, parseHost } from '@gatehouse/net'
 import { compileAllow, createConditions } from '@gatehouse/profile'
-import { type Fault, faultOf } from '@gatehouse/service-kit'
+import {
+  applyRules,
+  applyToEach,
+  type Fault,
+  faultOf,
+  known,
+  type Rule,
+} from '@gatehouse/service-kit'
 import { ANY_POLICY } from '../check/condition.ts'
 import { READ_HEADERS } from '../forwarded/read.ts'
-import { checkProvider, isPublic } from '../providers/index.ts'
+import { isPublic, PROVIDER_RULES, type ProviderConfig } from '../providers/index.ts'
 import { isUnder } from '../sites.ts'
 import { headerRows } from './headers.ts'
 import type { ForwardAuthConfig, PortalConfig } from './schema.ts'
@@ -14,106 +21,113 @@ const SECOND = 1_000
 const MINUTE = 60 * SECOND
 const DAY = 1_440 * MINUTE
 
-/** The faults of a configuration that its schema cannot tell. */
-export function checkConfig(config: ForwardAuthConfig): readonly Fault[] {
-  return [
-    ...checkTrustedProxies(config),
-    ...checkDomains(config),
-    ...checkSpan('/session/lifetime', config.session.lifetime, MINUTE, 90 * DAY, '1m to 90d'),
-    ...checkUnique('/portals', config.portals),
-    ...config.portals.flatMap((portal, index) => checkPortal(config, portal, `/portals/${index}`)),
-  ]
-}
+/**
+ * What has to hold of a configuration beyond its schema. Each rule reads as little as it can: one that
+ * meets a part with a fault of its own finds nothing.
+ */
+export const CONFIG_RULES: readonly Rule<ForwardAuthConfig>[] = [
+  checkTrustedProxies,
+  checkSites,
+  checkOverlaps,
+  ({ session }) => checkSpan('/session/lifetime', session.lifetime, MINUTE, 90 * DAY, '1m to 90d'),
+  ({ portals }) => checkUnique('/portals', portals),
+  (config) =>
+    applyToEach(config.portals, '/portals', [
+      ...PORTAL_RULES,
+      (portal) =>
+        applyToEach(portal.providers, '/providers', [
+          ...PROVIDER_RULES,
+          ({ allow }) => checkAllow(allow),
+          (provider) => checkOpenProvider(provider, portal),
+          (provider) => checkWhois(provider, config),
+        ]),
+    ]),
+]
+
+const PORTAL_RULES: readonly Rule<PortalConfig>[] = [
+  ({ sessionLifetime = MINUTE }) =>
+    checkSpan('/sessionLifetime', sessionLifetime, MINUTE, 90 * DAY, '1m to 90d'),
+  ({ loginLifetime }) =>
+    checkSpan('/loginLifetime', loginLifetime, 30 * SECOND, 60 * MINUTE, '30s to 1h'),
+  ({ providers }) => checkUnique('/providers', providers),
+  ({ policies }) => applyRules(policies, Object.keys(policies).map(policyRule), '/policies'),
+  ({ allow }) => checkAllow(allow),
+  checkCallback,
+  checkHeaders,
+]
 
 function checkTrustedProxies({ server }: ForwardAuthConfig): Fault[] {
-  return (server.trustedProxies ?? []).flatMap((text, index) =>
-    parseCidr(text)
-      ? []
-      : [
-          {
-            path: `/server/trustedProxies/${index}`,
-            message:
-              isIP(text.split('/')[0] ?? '') === 0
-                ? 'is not an IP address or network, such as 10.0.0.0/8'
-                : 'is not a network: the bits behind the prefix must be zero',
-          },
-        ],
-  )
+  return applyToEach(server.trustedProxies ?? [], '/server/trustedProxies', [
+    (text) => {
+      if (parseCidr(text)) return []
+      const isAddress = isIP(text.split('/')[0] ?? '') > 0
+      const message = isAddress
+        ? 'is not a network: the bits behind the prefix must be zero'
+        : 'is not an IP address or network, such as 10.0.0.0/8'
+      return [{ path: '', message }]
+    },
+  ])
 }
 
-function checkDomains({ domains, server }: ForwardAuthConfig): Fault[] {
-  return domains.flatMap((row, index): Fault[] => {
-    const site = readSite(row, server.basePath)
-    if ('message' in site) return [{ path: `/domains/${index}/${site.key}`, message: site.message }]
-    const own = parseHost(row.domain)
-    const other = domains.find(
-      ({ domain }, at) => at !== index && own && isUnder(parseHost(domain)?.name ?? '', own),
-    )
-    if (!other) return []
-    return [{ path: `/domains/${index}/domain`, message: `is covered by ${other.domain}` }]
+function checkSites({ domains, server }: ForwardAuthConfig): Fault[] {
+  return applyToEach(domains, '/domains', [
+    (row) => {
+      const site = readSite(row, known(() => server.basePath) ?? '')
+      return 'message' in site ? [{ path: `/${site.key}`, message: site.message }] : []
+    },
+  ])
+}
+
+function checkOverlaps({ domains }: ForwardAuthConfig): Fault[] {
+  const hosts = domains.map((row) => parseHost(known(() => row.domain) ?? ''))
+  return applyToEach(domains, '/domains', [
+    (_, index) => {
+      const own = hosts[index]
+      const at = hosts.findIndex(
+        (host, at) => host && own && at !== index && isUnder(host.name, own),
+      )
+      if (at < 0) return []
+      return [{ path: '/domain', message: `is covered by ${domains[at]?.domain}` }]
+    },
+  ])
+}
+
+function checkOpenProvider(provider: ProviderConfig, portal: PortalConfig): Fault[] {
+  if (!isPublic(provider) || provider.allow !== undefined || portal.allow !== undefined) return []
+  const message =
+    'lets anyone make an account there: say who may in with `allow`, or `allow: anyone`'
+  return [{ path: '', message }]
+}
+
+function checkWhois({ type }: ProviderConfig, { server }: ForwardAuthConfig): Fault[] {
+  if (type !== 'tailscaleWhois' || server.trustedProxies !== undefined) return []
+  const message = 'needs server.trustedProxies, since it goes by the address of the client'
+  return [{ path: '/type', message }]
+}
+
+function policyRule(name: string): Rule<PortalConfig['policies']> {
+  const path = `/${name}`
+  if (name === ANY_POLICY)
+    return () => [{ path, message: 'is built in: it is whoever the portal allows' }]
+  return ({ [name]: source = '' }) => faultOf(path, () => createConditions().compile(source))
+}
+
+function checkAllow(allow: PortalConfig['allow']): Fault[] {
+  if (allow === undefined) return []
+  const keys = typeof allow === 'object' ? Object.keys(allow) : []
+  if (keys.length === 0) return faultOf('/allow', () => compileAllow(allow, createConditions()))
+  // Each key by itself, so that a fault of one hides none of another.
+  return keys.flatMap((key) => {
+    const one = known(() => ({ [key]: allow[key as keyof typeof allow] }))
+    return one ? faultOf(`/allow/${key}`, () => compileAllow(one, createConditions())) : []
   })
 }
 
-function checkPortal(config: ForwardAuthConfig, portal: PortalConfig, path: string): Fault[] {
-  const { sessionLifetime = MINUTE, loginLifetime } = portal
-  return [
-    ...checkSpan(`${path}/sessionLifetime`, sessionLifetime, MINUTE, 90 * DAY, '1m to 90d'),
-    ...checkSpan(`${path}/loginLifetime`, loginLifetime, 30 * SECOND, 60 * MINUTE, '30s to 1h'),
-    ...checkUnique(`${path}/providers`, portal.providers),
-    ...checkProviders(config, portal, `${path}/providers`),
-    ...checkCallback(portal, `${path}/sharedCallback`),
-    ...checkPolicies(portal, `${path}/policies`),
-    ...checkAllow(portal.allow, `${path}/allow`),
-    ...checkHeaders(portal, path),
-  ]
-}
-
-function checkProviders(
-  { server }: ForwardAuthConfig,
-  portal: PortalConfig,
-  path: string,
-): Fault[] {
-  return portal.providers.flatMap((provider, index): Fault[] => {
-    const faults = [
-      ...checkAllow(provider.allow, `${path}/${index}/allow`),
-      ...checkProvider(provider).map(({ path: at, message }) => ({
-        path: `${path}/${index}${at}`,
-        message,
-      })),
-    ]
-    if (isPublic(provider) && provider.allow === undefined && portal.allow === undefined)
-      faults.push({
-        path: `${path}/${index}`,
-        message:
-          'lets anyone make an account there: say who may in with `allow`, or `allow: anyone`',
-      })
-    if (provider.type === 'tailscaleWhois' && server.trustedProxies === undefined)
-      faults.push({
-        path: `${path}/${index}/type`,
-        message: 'needs server.trustedProxies, since it goes by the address of the client',
-      })
-    return faults
-  })
-}
-
-function checkCallback({ sharedCallback, providers }: PortalConfig, path: string): Fault[] {
+function checkCallback({ sharedCallback, providers }: PortalConfig): Fault[] {
   const redirecting = providers.filter(({ type }) => type !== 'tailscaleWhois')
   if (!sharedCallback || redirecting.length <= 1) return []
-  return [
-    { path, message: 'cannot be with several providers: nothing would tell their answers apart' },
-  ]
-}
-
-function checkPolicies({ policies }: PortalConfig, path: string): Fault[] {
-  return Object.entries(policies).flatMap(([name, source]) =>
-    name === ANY_POLICY
-      ? [{ path: `${path}/${name}`, message: 'is built in: it is whoever the portal allows' }]
-      : faultOf(`${path}/${name}`, () => createConditions().compile(source)),
-  )
-}
-
-function checkAllow(allow: PortalConfig['allow'], path: string): Fault[] {
-  return allow === undefined ? [] : faultOf(path, () => compileAllow(allow, createConditions()))
+  const message = 'cannot be with several providers: nothing would tell their answers apart'
+  return [{ path: '/sharedCallback', message }]
 }
 
 const HEADER_NAME = /^[A-Za-z][A-Za-z0-9-]{0,126}$/
@@ -126,14 +140,14 @@ const RESERVED: ReadonlySet<string> = new Set([
   ...['content-length', 'content-type', 'content-encoding', 'content-security-policy'],
 ])
 
-function checkHeaders({ headers, tokenHeader }: PortalConfig, path: string): Fault[] {
+function checkHeaders({ headers, tokenHeader }: PortalConfig): Fault[] {
   const list = [headers].flat().flatMap((entry, index) => {
-    const at = Array.isArray(headers) ? `${path}/headers/${index}` : `${path}/headers`
+    const at = Array.isArray(headers) ? `/headers/${index}` : '/headers'
     const own = typeof entry === 'object' ? `${at}/name` : at
     return headerRows([entry]).map(({ name }) => ({ name, path: own }))
   })
   const all =
-    tokenHeader === undefined ? list : [...list, { name: tokenHeader, path: `${path}/tokenHeader` }]
+    tokenHeader === undefined ? list : [...list, { name: tokenHeader, path: '/tokenHeader' }]
   return all.flatMap(({ name, path }, index): Fault[] => {
     const lower = name.toLowerCase()
     if (!HEADER_NAME.test(name))
@@ -146,8 +160,9 @@ function checkHeaders({ headers, tokenHeader }: PortalConfig, path: string): Fau
 }
 
 function checkUnique(path: string, rows: readonly { readonly name: string }[]): Fault[] {
-  return rows.flatMap(({ name }, index) =>
-    rows.findIndex((other) => other.name === name) < index
+  const names = rows.map((_, index) => known(() => rows[index]?.name))
+  return names.flatMap((name, index) =>
+    name !== undefined && names.indexOf(name) < index
       ? [{ path: `${path}/${index}/name`, message: `is the name of another one: ${name}` }]
       : [],
   )

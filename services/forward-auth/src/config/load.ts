@@ -1,5 +1,5 @@
-import { type LoadedConfig, loadConfig } from '@gatehouse/service-kit'
-import { checkConfig } from './check.ts'
+import { type LoadedConfig, type LoadOptions, loadConfig } from '@gatehouse/service-kit'
+import { CONFIG_RULES } from './check.ts'
 import { ForwardAuthSchema } from './schema.ts'
 
 /** A configuration file of forward-auth, read. */
@@ -13,6 +13,7 @@ export type Loaded = LoadedConfig<typeof ForwardAuthSchema>
 export function loadForwardAuthConfig(
   file: string,
   env: Readonly<Record<string, string | undefined>>,
+  options: Pick<LoadOptions<typeof ForwardAuthSchema>, 'withoutSecrets'> = {},
 ): Promise<Loaded> {
-  return loadConfig({ schema: ForwardAuthSchema, file, env, check: checkConfig })
+  return loadConfig({ schema: ForwardAuthSchema, file, env, rules: CONFIG_RULES, ...options })
 }

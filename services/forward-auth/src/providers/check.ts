@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto'
 import { parseEndpointUrl } from '@gatehouse/net'
-import type { Fault } from '@gatehouse/service-kit'
+import type { Fault, Rule } from '@gatehouse/service-kit'
 import type { ProviderConfig } from './index.ts'
 import { CONSUMERS } from './microsoft-entra-id.ts'
 
@@ -17,23 +17,32 @@ interface Checked {
   readonly ca?: string
 }
 
-/** The faults of a provider's options that their schema cannot tell; pointers begin at them. */
-export function checkProvider(config: ProviderConfig): readonly Fault[] {
-  const { clientId, clientSecret, clientAssertion, tenantId, ca, ...options }: Checked = config
-  const faults: Fault[] = []
-  for (const key of ['issuerUrl', 'url', 'authority'] as const) {
-    const message = options[key] === undefined ? undefined : urlFault(options[key])
-    if (message !== undefined) faults.push({ path: `/${key}`, message })
-  }
-  if (clientSecret !== undefined && clientAssertion !== undefined)
-    faults.push({ path: '/clientAssertion', message: 'is given together with clientSecret' })
-  if (clientId !== undefined && clientSecret === undefined && clientAssertion === undefined)
-    faults.push({ path: '/clientId', message: 'needs a clientSecret or a clientAssertion' })
-  if (tenantId === CONSUMERS)
-    faults.push({ path: '/tenantId', message: 'is the tenant of all personal accounts' })
-  if (ca !== undefined && !isCertificate(ca))
-    faults.push({ path: '/ca', message: 'must be certificates in PEM' })
-  return faults
+/** What has to hold of a provider's options beyond their schema. */
+export const PROVIDER_RULES: readonly Rule<ProviderConfig>[] = [
+  ({ issuerUrl }: Checked) => checkUrl('/issuerUrl', issuerUrl),
+  ({ url }: Checked) => checkUrl('/url', url),
+  ({ authority }: Checked) => checkUrl('/authority', authority),
+  ({ clientSecret, clientAssertion }: Checked) =>
+    clientSecret !== undefined && clientAssertion !== undefined
+      ? [{ path: '/clientAssertion', message: 'is given together with clientSecret' }]
+      : [],
+  ({ clientId, clientSecret, clientAssertion }: Checked) =>
+    clientId !== undefined && clientSecret === undefined && clientAssertion === undefined
+      ? [{ path: '/clientId', message: 'needs a clientSecret or a clientAssertion' }]
+      : [],
+  ({ tenantId }: Checked) =>
+    tenantId === CONSUMERS
+      ? [{ path: '/tenantId', message: 'is the tenant of all personal accounts' }]
+      : [],
+  ({ ca }: Checked) =>
+    ca === undefined || isCertificate(ca)
+      ? []
+      : [{ path: '/ca', message: 'must be certificates in PEM' }],
+]
+
+function checkUrl(path: string, url: string | undefined): Fault[] {
+  const message = url === undefined ? undefined : urlFault(url)
+  return message === undefined ? [] : [{ path, message }]
 }
 
 function urlFault(text: string): string | undefined {

@@ -10,7 +10,7 @@ import { createPocketId, PocketIdSchema } from './pocket-id.ts'
 import type { Provider } from './provider.ts'
 import { createTailscaleWhois, TailscaleWhoisSchema } from './tailscale-whois.ts'
 
-export { checkProvider } from './check.ts'
+export { PROVIDER_RULES } from './check.ts'
 export type { ProviderDeps } from './deps.ts'
 
 /** One provider in the configuration; `type` says which keys it has. */

@@ -1,10 +1,10 @@
 import { join } from 'node:path'
-import { ConfigError, loadConfig } from '@gatehouse/service-kit'
+import { applyRules, ConfigError, loadConfig } from '@gatehouse/service-kit'
 import t, { type Test } from 'tap'
 import { Type } from 'typebox'
 import {
-  checkProvider,
   isPublic,
+  PROVIDER_RULES,
   type ProviderConfig,
   ProviderSchema,
 } from '../../src/providers/index.ts'
@@ -22,9 +22,10 @@ async function load(t: Test, provider: object): Promise<ProviderConfig> {
     secret: `${CLIENT.clientSecret}\n`,
     'not-pem': 'none',
   })
-  const check = ({ provider }: { provider: ProviderConfig }) =>
-    checkProvider(provider).map(({ path, message }) => ({ path: `/provider${path}`, message }))
-  const { value } = await loadConfig({ schema, file: join(folder, 'config.yaml'), env: {}, check })
+  const rule = ({ provider }: { provider: ProviderConfig }) =>
+    applyRules(provider, PROVIDER_RULES, '/provider')
+  const file = join(folder, 'config.yaml')
+  const { value } = await loadConfig({ schema, file, env: {}, rules: [rule] })
   return value.provider
 }
 

@@ -9,34 +9,38 @@ interface Fault {
   readonly message: string
 }
 
-/** The faults of a provider's options that their schema cannot tell. */
-export function checkDnsProvider(config: DnsProviderConfig): readonly Fault[] {
-  const names = (config.names ?? []).flatMap((rule, index) =>
-    attempt(`/names/${index}`, () => parseNameRule(rule)),
-  )
-  return [...names, ...checkEndpoints(config), ...checkKind(config)]
-}
+type Rule = (config: DnsProviderConfig) => readonly Fault[]
+
+/**
+ * What has to hold of a provider's options beyond their schema. Each rule reads only what it judges,
+ * so the others can be applied to options of which a part cannot be read.
+ */
+export const DNS_PROVIDER_RULES: readonly Rule[] = [
+  ({ names = [] }) =>
+    names.flatMap((rule, index) => attempt(`/names/${index}`, () => parseNameRule(rule))),
+  (config) => checkEndpoint(config, 'endpoint'),
+  (config) => checkEndpoint(config, 'authority'),
+  (config) =>
+    config.type === 'rfc2136' && !parseServer(config.server)
+      ? [{ path: '/server', message: 'must be a host name or IP address, and maybe a port' }]
+      : [],
+  (config) =>
+    config.type === 'azure' && config.clientSecret !== undefined && config.tokenPath !== undefined
+      ? [{ path: '/tokenPath', message: 'is given together with clientSecret' }]
+      : [],
+  (config) => {
+    if (config.type !== 'azure') return []
+    const { clientSecret, tokenPath, tenantId, clientId } = config
+    const isManaged = clientSecret === undefined && tokenPath === undefined
+    const isComplete = tenantId !== undefined && clientId !== undefined
+    return isManaged || isComplete ? [] : [{ path: '', message: 'needs tenantId and clientId' }]
+  },
+]
 
 /** The metadata services are link-local and without TLS by design. */
-function checkEndpoints(config: DnsProviderConfig): Fault[] {
-  const urls: Partial<Record<string, unknown>> = config
-  return ['endpoint', 'authority'].flatMap((key) => {
-    const url = urls[key]
-    return typeof url === 'string' ? attempt(`/${key}`, () => parseEndpointUrl(url)) : []
-  })
-}
-
-function checkKind(config: DnsProviderConfig): Fault[] {
-  if (config.type === 'rfc2136' && !parseServer(config.server))
-    return [{ path: '/server', message: 'must be a host name or IP address, and maybe a port' }]
-  if (config.type !== 'azure') return []
-  const { clientSecret, tokenPath, tenantId, clientId } = config
-  if (clientSecret !== undefined && tokenPath !== undefined)
-    return [{ path: '/tokenPath', message: 'is given together with clientSecret' }]
-  const isManaged = clientSecret === undefined && tokenPath === undefined
-  if (!isManaged && (tenantId === undefined || clientId === undefined))
-    return [{ path: '', message: 'needs tenantId and clientId' }]
-  return []
+function checkEndpoint(config: DnsProviderConfig, key: string): Fault[] {
+  const url = (config as Partial<Record<string, unknown>>)[key]
+  return typeof url === 'string' ? attempt(`/${key}`, () => parseEndpointUrl(url)) : []
 }
 
 function attempt(path: string, read: () => unknown): Fault[] {

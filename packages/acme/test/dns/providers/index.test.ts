@@ -4,8 +4,8 @@ import { loadConfig } from '@gatehouse/service-kit'
 import t, { type Test } from 'tap'
 import { Type } from 'typebox'
 import {
-  checkDnsProvider,
   createDnsProviders,
+  DNS_PROVIDER_RULES,
   type DnsProviderConfig,
   DnsProviderSchema,
   PropagationSchema,
@@ -100,7 +100,7 @@ const FAULTS: [title: string, config: DnsProviderConfig, paths: string[]][] = [
 t.test('faults that a schema cannot tell', async (t) => {
   for (const [title, config, paths] of FAULTS)
     t.strictSame(
-      checkDnsProvider(config).map(({ path }) => path),
+      DNS_PROVIDER_RULES.flatMap((rule) => rule(config)).map(({ path }) => path),
       paths,
       title,
     )

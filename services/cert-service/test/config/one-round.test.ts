@@ -1,0 +1,177 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the placeholders are what is tested
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { ConfigError } from '@gatehouse/service-kit'
+import t from 'tap'
+import { stringify } from 'yaml'
+import { loadCertConfig } from '../../src/config/load.ts'
+
+type Section = Record<string, unknown>
+
+/** A configuration without a fault that has something everywhere. */
+const base = () => ({
+  server: { port: 7401, names: ['certs.test'], tls: 'own' } as Section,
+  metrics: { port: 9464 } as Section,
+  storage: { path: 'data', masterKeyFile: 'master.key' } as Section,
+  auth: {
+    psk: {
+      keys: [
+        { name: 'a', key: 'a-key-of-sixteen-or-more' },
+        { name: 'b', key: 'another-key-of-sixteen' },
+      ] as [Section, Section],
+    },
+    jwt: { issuerUrl: 'https://id.test', audience: 'certs' } as Section,
+  },
+  rules: [{ names: ['a.test'], subject: 's' }] as [Section, ...Section[]],
+  ca: { permitted: [] } as Section,
+  issuer: {
+    name: 'le',
+    type: 'acme',
+    directory: 'letsencrypt-staging',
+    names: ['le.test'],
+  } as Section,
+  provider: { type: 'cloudflare', apiToken: 'some-token' } as Section,
+  propagation: {} as Section,
+  certificate: { names: ['a.test'] } as Section,
+  events: { webhook: { url: 'https://hook.test', secret: 'secret-of-sixteen' } },
+  audit: {} as Section,
+})
+
+type Config = ReturnType<typeof base>
+
+/** As the file has it. */
+function fileOf({ issuer, provider, propagation, certificate, ...config }: Config): object {
+  const challenges = [{ type: 'dns-01', providers: [provider], propagation }]
+  return { ...config, issuers: [{ ...issuer, challenges }], certificates: [certificate] }
+}
+
+type Break = (config: Config) => void
+
+/** Each makes one fault; no two of them touch the same key. */
+const BREAKS: Readonly<Record<string, Break>> = {
+  '/server/port': ({ server }) => {
+    server.port = 'many'
+  },
+  '/server/names/0': ({ server }) => {
+    server.names = ['a b']
+  },
+  '/sever': (config) => void Object.assign(config, { sever: {} }),
+  '/metrics/host': ({ metrics }) => {
+    metrics.host = '${NOT_SET}'
+  },
+  '/storage/masterKeyFile': ({ storage }) => {
+    storage.masterKeyFile = 'data/master.key'
+  },
+  '/storage/retention': ({ storage }) => {
+    storage.retention = 'long'
+  },
+  '/auth/psk/keys/0/domains/0': ({ auth }) => {
+    auth.psk.keys[0].domains = ['*x']
+  },
+  '/auth/psk/keys/1/keyFile': ({ auth }) => {
+    auth.psk.keys[1] = { name: 'b', keyFile: 'no-such-file' }
+  },
+  '/auth/jwt/jwksUrl': ({ auth }) => {
+    auth.jwt.jwksUrl = 'http://id.test/keys'
+  },
+  '/auth/jwt/requiredScopes': ({ auth }) => {
+    auth.jwt.requiredScopes = 'one'
+  },
+  '/rules/0/names/0': ({ rules }) => {
+    rules[0].names = ['a_']
+  },
+  '/rules/0/effect': ({ rules }) => {
+    rules[0].effect = 'maybe'
+  },
+  '/rules/1': ({ rules }) => void rules.push({ names: ['b.test'] }),
+  '/ca/crlUrl': ({ ca }) => {
+    ca.crlUrl = 'https://a.test/crl'
+  },
+  '/ca/leafLifetime': ({ ca }) => {
+    ca.leafLifetime = '1h'
+  },
+  '/ca/name': ({ ca }) => {
+    ca.name = ''
+  },
+  '/issuers/0/directory': ({ issuer }) => {
+    issuer.directory = 'letsencript'
+  },
+  '/issuers/0/fallback': ({ issuer }) => {
+    issuer.fallback = 'nobody'
+  },
+  '/issuers/0/email': ({ issuer }) => {
+    issuer.email = 'nobody'
+  },
+  '/issuers/0/challenges/0/providers/0/endpoint': ({ provider }) => {
+    provider.endpoint = 'http://api.test'
+  },
+  '/issuers/0/challenges/0/providers/0/apiTokenFile': ({ provider }) => {
+    delete provider.apiToken
+    provider.apiTokenFile = '.'
+  },
+  '/issuers/0/challenges/0/propagation/resolvers/0': ({ propagation }) => {
+    propagation.resolvers = ['dns.test']
+  },
+  '/certificates/0/names/1': ({ certificate }) => {
+    certificate.names = ['a.test', 'a b']
+  },
+  '/events/webhook/url': ({ events }) => {
+    events.webhook.url = 'http://hook.test'
+  },
+  '/events/webhook/secret': ({ events }) => {
+    events.webhook.secret = 'short'
+  },
+  '/audit/retention': ({ audit }) => {
+    audit.retention = 90
+  },
+}
+
+const FOLDER = t.testdir({})
+
+async function faultsOf(config: Config, withoutSecrets = false): Promise<ConfigError['faults']> {
+  const file = join(FOLDER, 'config.yaml')
+  await writeFile(file, stringify(fileOf(config)))
+  const loading = loadCertConfig(file, {}, { withoutSecrets })
+  return loading.then(
+    () => [],
+    (error: ConfigError) => error.faults,
+  )
+}
+
+const pathsOf = (faults: ConfigError['faults']) => faults.map(({ path }) => path)
+
+function broken(...breaks: readonly Break[]): Config {
+  const config = base()
+  for (const change of breaks) change(config)
+  return config
+}
+
+t.test('the configuration has no fault before it is broken', async (t) => {
+  t.strictSame(await faultsOf(base()), [])
+})
+
+t.test('a file with a fault of each kind is told of all, in the order of the file', async (t) => {
+  const faults = await faultsOf(broken(...Object.values(BREAKS)))
+  t.strictSame(new Set(pathsOf(faults)), new Set(Object.keys(BREAKS)))
+  const lines = faults.map(({ line }) => line)
+  t.strictSame(
+    lines,
+    lines.toSorted((a, b) => a - b),
+  )
+})
+
+t.test('any two faults are told together', async (t) => {
+  const all = Object.entries(BREAKS)
+  for (const [i, [first, a]] of all.entries())
+    for (const [second, b] of all.slice(i + 1)) {
+      const paths = pathsOf(await faultsOf(broken(a, b)))
+      if (!paths.includes(first) || !paths.includes(second) || paths.length !== 2)
+        t.strictSame(new Set(paths), new Set([first, second]))
+    }
+})
+
+t.test('without secrets nothing but an absent file is passed over', async (t) => {
+  const faults = await faultsOf(broken(...Object.values(BREAKS)), true)
+  const { '/auth/psk/keys/1/keyFile': _, ...others } = BREAKS
+  t.strictSame(new Set(pathsOf(faults)), new Set(Object.keys(others)))
+})

@@ -1,0 +1,158 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the placeholders are what is tested
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { ConfigError } from '@gatehouse/service-kit'
+import t from 'tap'
+import { stringify } from 'yaml'
+import { loadForwardAuthConfig } from '../../src/config/load.ts'
+
+type Section = Record<string, unknown>
+
+/** A configuration without a fault that has something everywhere. */
+const base = () => ({
+  server: { port: 4181, trustedProxies: ['10.0.0.2'] } as Section,
+  metrics: {} as Section,
+  session: { keys: [{ secret: 's'.repeat(32) }] } as Section,
+  storage: {} as Section,
+  domains: [{ domain: 'example.com', authHost: 'auth.example.com' }] as Section[],
+  portals: [
+    {
+      name: 'main',
+      policies: { admins: 'Group("admin")' } as Section,
+      allow: { groups: ['staff'] } as Section,
+      headers: ['default'] as unknown,
+      providers: [
+        {
+          type: 'openIDConnect',
+          name: 'corp',
+          issuerUrl: 'https://id.example.com',
+          clientId: 'gatehouse',
+          clientSecret: 'some-secret',
+        } as Section,
+        { type: 'google', name: 'goo', clientId: 'gatehouse', clientSecret: 's' } as Section,
+      ],
+    } as Section & { policies: Section; allow: Section; providers: Section[] },
+  ],
+})
+
+type Config = ReturnType<typeof base>
+type Break = (config: Config, portal: Config['portals'][0]) => void
+
+/** Each makes one fault; no two of them touch the same key. */
+const BREAKS: Readonly<Record<string, Break>> = {
+  '/server/port': ({ server }) => {
+    server.port = 70_000
+  },
+  '/server/basePath': ({ server }) => {
+    server.basePath = 'gate/'
+  },
+  '/server/trustedProxies/0': ({ server }) => {
+    server.trustedProxies = ['10.1.2.3/8']
+  },
+  '/sesion': (config) => void Object.assign(config, { sesion: {} }),
+  '/metrics/port': ({ metrics }) => {
+    metrics.port = '${NOT_SET}'
+  },
+  '/session/keys/0/secretFile': ({ session }) => {
+    session.keys = [{ secretFile: 'no-such-file' }]
+  },
+  '/session/lifetime': ({ session }) => {
+    session.lifetime = '1s'
+  },
+  '/storage/path': ({ storage }) => {
+    storage.path = 1
+  },
+  '/domains/0/authHost': ({ domains }) => {
+    domains[0] = { ...domains[0], authHost: 'a.org' }
+  },
+  '/domains/1/domain': ({ domains }) => void domains.push({ domain: 'app.example.com' }),
+  '/portals/0/accent': (_, portal) => {
+    portal.accent = 'red'
+  },
+  '/portals/0/loginLifetime': (_, portal) => {
+    portal.loginLifetime = '2h'
+  },
+  '/portals/0/policies/any': (_, { policies }) => {
+    policies.any = 'true'
+  },
+  '/portals/0/policies/admins': (_, { policies }) => {
+    policies.admins = 'Grup("a")'
+  },
+  '/portals/0/policies/staff': (_, { policies }) => {
+    policies.staff = 1
+  },
+  '/portals/0/allow/condition': (_, { allow }) => {
+    allow.condition = 'Group("a") &&'
+  },
+  '/portals/0/allow/emailDomains': (_, { allow }) => {
+    allow.emailDomains = 'example.com'
+  },
+  '/portals/0/headers/1/name': (_, portal) => {
+    portal.headers = ['default', { name: 'X_Mail', claim: 'email' }]
+  },
+  '/portals/0/preflight': (_, portal) => {
+    portal.preflight = 'no'
+  },
+  '/portals/0/providers/0/issuerUrl': (_, { providers }) =>
+    void Object.assign(providers[0] ?? {}, { issuerUrl: 'http://id.example.com' }),
+  '/portals/0/providers/0/ca': (_, { providers }) =>
+    void Object.assign(providers[0] ?? {}, { ca: 'none' }),
+  '/portals/0/providers/0/scopes': (_, { providers }) =>
+    void Object.assign(providers[0] ?? {}, { scopes: 'openid' }),
+  '/portals/0/providers/1/timeout': (_, { providers }) =>
+    void Object.assign(providers[1] ?? {}, { timeout: 10 }),
+  '/portals/0/providers/1/allow': (_, { providers }) =>
+    void Object.assign(providers[1] ?? {}, { allow: 'Group("a" ||' }),
+  '/portals/1/name': ({ portals }) =>
+    void portals.push({ ...base().portals[0], name: 'main' } as (typeof portals)[0]),
+}
+
+const FOLDER = t.testdir({})
+
+async function faultsOf(config: object, withoutSecrets = false): Promise<ConfigError['faults']> {
+  const file = join(FOLDER, 'config.yaml')
+  await writeFile(file, stringify(config))
+  const loading = loadForwardAuthConfig(file, {}, { withoutSecrets })
+  return loading.then(
+    () => [],
+    (error: ConfigError) => error.faults,
+  )
+}
+
+const pathsOf = (faults: ConfigError['faults']) => faults.map(({ path }) => path)
+
+function broken(...breaks: readonly Break[]): Config {
+  const config = base()
+  for (const change of breaks) change(config, config.portals[0] as Config['portals'][0])
+  return config
+}
+
+t.test('the configuration has no fault before it is broken', async (t) => {
+  t.strictSame(await faultsOf(base()), [])
+})
+
+t.test('a file with a fault of each kind is told of all, in the order of the file', async (t) => {
+  const faults = await faultsOf(broken(...Object.values(BREAKS)))
+  t.strictSame(new Set(pathsOf(faults)), new Set(Object.keys(BREAKS)))
+  const lines = faults.map(({ line }) => line)
+  t.strictSame(
+    lines,
+    lines.toSorted((a, b) => a - b),
+  )
+})
+
+t.test('any two faults are told together', async (t) => {
+  const all = Object.entries(BREAKS)
+  for (const [i, [first, a]] of all.entries())
+    for (const [second, b] of all.slice(i + 1)) {
+      const paths = pathsOf(await faultsOf(broken(a, b)))
+      if (!paths.includes(first) || !paths.includes(second) || paths.length !== 2)
+        t.strictSame(new Set(paths), new Set([first, second]))
+    }
+})
+
+t.test('without secrets nothing but an absent file is passed over', async (t) => {
+  const faults = await faultsOf(broken(...Object.values(BREAKS)), true)
+  const { '/session/keys/0/secretFile': _, ...others } = BREAKS
+  t.strictSame(new Set(pathsOf(faults)), new Set(Object.keys(others)))
+})
