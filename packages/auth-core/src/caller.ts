@@ -14,9 +14,9 @@ export interface TokenCaller {
   readonly method: 'jwt'
   /** Claim `iss`. A subject means nothing without it. */
   readonly issuer: string
-  /** Claim `sub`. */
+  /** Claim `sub`; for a client without one `client_id=` and the claim `client_id`. */
   readonly subject: string
-  /** From the claims `scope`, `scp`, `scopes` and `roles`. */
+  /** From the claims `scope`, `scp`, `scopes`, `roles` and `permissions`. */
   readonly scopes: readonly string[]
   /** All claims, frozen to the depth. */
   readonly claims: Readonly<Record<string, unknown>>

@@ -62,7 +62,15 @@ export const AUTH_ERRORS = {
   },
   AUTH_TOKEN_TYPE: {
     title: 'Token is not an access token',
-    action: 'Send an access token: header `typ` is `at+jwt`, `JWT` or absent.',
+    action:
+      'Send an access token: header `typ` is `at+jwt`, `JWT` or absent; only `at+jwt` with `requireAccessTokenType`.',
+    status: 401,
+    challenge: 'invalid_token',
+  },
+  AUTH_TOKEN_PURPOSE: {
+    title: 'Token was made for another purpose than access to an API',
+    action:
+      'Send the access token. An ID token (`nonce`, `at_hash`, `c_hash`) or logout token (`events`) is refused; the log names the claim.',
     status: 401,
     challenge: 'invalid_token',
   },
@@ -81,7 +89,8 @@ export const AUTH_ERRORS = {
   },
   AUTH_TOKEN_KEY_UNKNOWN: {
     title: 'Access token is signed with a key that the issuer does not publish',
-    action: 'Get a new token. A new signing key is noticed within 30 seconds.',
+    action:
+      'Get a new token, with the `kid` of its key. A new signing key is noticed within 30 seconds.',
     status: 401,
     challenge: 'invalid_token',
   },
@@ -93,7 +102,8 @@ export const AUTH_ERRORS = {
   },
   AUTH_TOKEN_CLAIMS: {
     title: 'Access token lacks a claim or has one of the wrong type',
-    action: 'Have the issuer set `sub`, `aud` and `exp`; the log names the claim.',
+    action:
+      'Have the issuer set `sub` (for a client acting for itself `client_id` suffices), `aud` and `exp`; the log names the claim.',
     status: 401,
     challenge: 'invalid_token',
   },

@@ -28,12 +28,15 @@ export interface Gate {
 /** @param previous - the gate that is replaced; what it knows of an unchanged issuer is kept */
 export function createGate(settings: Settings, deps: AuthDeps, previous?: Gate): Gate {
   const remotes = new Map<string, RemoteKeys>()
-  const sources = settings.issuers.map(({ audience, requiredScopes, ...options }) => {
-    const id = JSON.stringify(options)
-    const keys = previous?.remotes.get(id) ?? createRemoteKeys(options, deps)
-    remotes.set(id, keys)
-    return remoteSource({ issuer: options.issuerUrl, audience, requiredScopes, keys })
-  })
+  const sources = settings.issuers.map(
+    ({ audience, requiredScopes, requireAccessTokenType, ...options }) => {
+      const id = JSON.stringify(options)
+      const keys = previous?.remotes.get(id) ?? createRemoteKeys(options, deps)
+      remotes.set(id, keys)
+      const issuer = options.issuerUrl
+      return remoteSource({ issuer, audience, requiredScopes, requireAccessTokenType, keys })
+    },
+  )
   const methods: Method[] = []
   if (settings.keys.length > 0) methods.push('psk')
   if (sources.length > 0) methods.push('jwt')

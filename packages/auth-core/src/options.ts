@@ -70,6 +70,11 @@ const AudienceSchema = Type.Union(
 
 const RequiredScopesSchema = ScopesSchema('Scopes that every token must grant.')
 
+const RequireTypeSchema = (description: string) => Type.Optional(Type.Boolean({ description }))
+
+const TYPE_DEMAND =
+  'Whether the header `typ` of every token must be `at+jwt` (RFC 9068), as new issuers set it.'
+
 const connection = {
   jwksUrl: Type.Optional(
     Type.String({ minLength: 1, description: 'Where the keys are, instead of asking the issuer.' }),
@@ -99,6 +104,7 @@ const IssuerSchema = Type.Object(
     issuerUrl: IssuerUrlSchema,
     audience: AudienceSchema,
     requiredScopes: RequiredScopesSchema,
+    requireAccessTokenType: RequireTypeSchema(TYPE_DEMAND),
     ...connection,
   },
   closed,
@@ -109,6 +115,7 @@ const JwtSchema = Type.Object(
     issuerUrl: Type.Optional(IssuerUrlSchema),
     audience: Type.Optional(AudienceSchema),
     requiredScopes: RequiredScopesSchema,
+    requireAccessTokenType: RequireTypeSchema(TYPE_DEMAND),
     ...connection,
     issuers: Type.Optional(
       Type.Array(IssuerSchema, {
@@ -137,6 +144,7 @@ export const AuthOptionsSchema = Type.Object(
       Type.Union(AudienceSchema.anyOf, { description: 'Short for `jwt.audience`.' }),
     ),
     requiredScopes: ScopesSchema('Short for `jwt.requiredScopes`.'),
+    requireAccessTokenType: RequireTypeSchema('Short for `jwt.requireAccessTokenType`.'),
   },
   closed,
 )

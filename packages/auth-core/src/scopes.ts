@@ -1,7 +1,7 @@
 import type { Caller } from './caller.ts'
 import { AuthError } from './errors.ts'
 
-const SCOPE_CLAIMS = ['scope', 'scp', 'scopes', 'roles']
+const SCOPE_CLAIMS = ['scope', 'scp', 'scopes', 'roles', 'permissions']
 const NONE: readonly string[] = Object.freeze([])
 
 /** The scopes that a token grants: each claim is a space-separated string or a list. */

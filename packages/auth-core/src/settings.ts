@@ -18,6 +18,7 @@ export interface AuthOptionsFault {
 export interface IssuerSettings extends RemoteKeysOptions {
   readonly audience: readonly string[]
   readonly requiredScopes: readonly string[]
+  readonly requireAccessTokenType: boolean
 }
 
 /** Options of either layout, made one: the files read, the methods chosen. */
@@ -132,7 +133,8 @@ function readIssuer(
   path: string,
   fault: AddFault,
 ): IssuerSettings[] {
-  const { issuerUrl, audience, requiredScopes = [], caFile, ...connection } = options
+  const { issuerUrl, audience, caFile, ...rest } = options
+  const { requiredScopes = [], requireAccessTokenType = false, ...connection } = rest
   const { jwksUrl, allowHttp = false } = connection
   if (issuerUrl === undefined) fault(`${path}/issuerUrl`, 'is missing')
   else checkUrl(issuerUrl, `${path}/issuerUrl`, allowHttp, fault)
@@ -141,7 +143,8 @@ function readIssuer(
   if (audience === undefined) fault(`${path}/audience`, 'is missing')
   const ca = caFile === undefined ? undefined : readCa(caFile, `${path}/caFile`, fault)
   if (issuerUrl === undefined || audience === undefined) return []
-  return [{ ...connection, issuerUrl, audience: [audience].flat(), requiredScopes, ca }]
+  const demands = { audience: [audience].flat(), requiredScopes, requireAccessTokenType }
+  return [{ ...connection, issuerUrl, ...demands, ca }]
 }
 
 function checkUrl(url: string, path: string, allowHttp: boolean, fault: AddFault): void {

@@ -7,7 +7,13 @@ const key = 'correct-horse-battery-staple'
 const sha256 = hash('sha256', key, 'hex')
 const issuerUrl = 'https://issuer.example'
 const one = { issuerUrl, audience: 'api' }
-const issuer = { issuerUrl, audience: ['api'], requiredScopes: [], ca: undefined }
+const issuer = {
+  issuerUrl,
+  audience: ['api'],
+  requiredScopes: [],
+  requireAccessTokenType: false,
+  ca: undefined,
+}
 const files = t.testdir({
   key: `${key}\n`,
   crlf: `${key}\r\n`,
@@ -72,6 +78,23 @@ const meanings: [what: string, options: AuthOptions, expected: object][] = [
         { issuerUrl: `${issuerUrl}/`, audience: ['a', 'b'], requiredScopes: ['x'] },
       ],
     },
+  ],
+  [
+    'the type of access tokens, flat',
+    { ...one, requireAccessTokenType: true },
+    { issuers: [{ requireAccessTokenType: true }] },
+  ],
+  [
+    'the type of access tokens, nested',
+    { jwt: { ...one, requireAccessTokenType: true } },
+    { issuers: [{ requireAccessTokenType: true }] },
+  ],
+  [
+    'the type of access tokens, of one of several issuers',
+    {
+      jwt: { issuers: [one, { ...one, issuerUrl: 'https://b.x', requireAccessTokenType: true }] },
+    },
+    { issuers: [{ requireAccessTokenType: false }, { requireAccessTokenType: true }] },
   ],
   [
     'plain http on loopback',

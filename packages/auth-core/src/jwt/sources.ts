@@ -13,6 +13,8 @@ export interface TokenSource {
   readonly algorithms: readonly string[]
   /** Header `typ`, in lower case, without `application/`; undefined stands for its absence. */
   readonly types: readonly (string | undefined)[]
+  /** Whether the issuer signs tokens for other purposes with the same keys, such as ID tokens. */
+  readonly hasOtherTokens: boolean
   readonly keys: KeySource
 }
 
@@ -20,13 +22,17 @@ export interface TokenSource {
 export function remoteSource(
   source: Pick<TokenSource, 'issuer' | 'audience' | 'keys'> & {
     requiredScopes?: readonly string[]
+    /** Whether the header `typ` must be `at+jwt` (RFC 9068 section 2.1). Default: false. */
+    requireAccessTokenType?: boolean
   },
 ): TokenSource {
+  const { requiredScopes = [], requireAccessTokenType, ...rest } = source
   return {
-    requiredScopes: [],
-    ...source,
+    ...rest,
+    requiredScopes,
     algorithms: PUBLIC_ALGORITHMS,
-    types: [undefined, 'jwt', 'at+jwt'],
+    types: requireAccessTokenType ? ['at+jwt'] : [undefined, 'jwt', 'at+jwt'],
+    hasOtherTokens: true,
   }
 }
 
@@ -46,6 +52,7 @@ export function localSource(source: {
     requiredScopes: [],
     algorithms: LOCAL_ALGORITHMS,
     types: [typ.toLowerCase()],
+    hasOtherTokens: false,
     keys: {
       current: () => keySet,
       holding(kid) {

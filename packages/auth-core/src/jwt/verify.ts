@@ -1,7 +1,7 @@
 import type { TokenCaller } from '../caller.ts'
 import { AuthError } from '../errors.ts'
 import { demandScopes, scopesOf } from '../scopes.ts'
-import { checkClaims } from './claims.ts'
+import { checkClaims, checkPurpose, readSubject } from './claims.ts'
 import { type DecodedToken, decodeToken } from './decode.ts'
 import { createKeptTokens } from './kept-tokens.ts'
 import type { KeySet } from './key-set.ts'
@@ -19,6 +19,7 @@ interface Verified<Result> {
   readonly token: string
   readonly result: Result
   /** Whole seconds, which are at hand with the entry; a fraction would be one more place to read. */
+  readonly validFrom: number
   readonly expiresAt: number
   readonly source: TokenSource
   readonly keySet: KeySet
@@ -54,8 +55,7 @@ export function createVerifier(
 
   return function verify(sent) {
     const hit = kept.get(sent)
-    if (hit && now() < hit.expiresAt * 1_000 && hit.keySet === hit.source.keys.current())
-      return hit.result
+    if (hit && isValid(hit, now()) && hit.keySet === hit.source.keys.current()) return hit.result
 
     const token = copyOf(sent)
     const decoded = decodeToken(token)
@@ -64,17 +64,24 @@ export function createVerifier(
 
     function admit(keySet: KeySet): object {
       checkSignature(token, alg, keySet.withId(kid))
-      const { subject, expiresAt } = checkClaims(decoded.claims, source.audience, now())
-      const caller = readCaller(decoded, source.issuer, subject)
+      if (source.hasOtherTokens) checkPurpose(decoded.claims)
+      const times = checkClaims(decoded.claims, source.audience, now())
+      const caller = readCaller(decoded, source.issuer)
       demandScopes(caller, source.requiredScopes)
       const result = read(caller, token)
-      const seconds = Math.floor(expiresAt / 1_000)
-      kept.set({ token, result, expiresAt: seconds, source, keySet })
+      const validFrom = Math.ceil(times.validFrom / 1_000)
+      const expiresAt = Math.floor(times.expiresAt / 1_000)
+      kept.set({ token, result, validFrom, expiresAt, source, keySet })
       return result
     }
     const keySet = source.keys.holding(kid)
     return keySet instanceof Promise ? keySet.then(admit) : admit(keySet)
   }
+}
+
+/** Also of what is known: a clock may be set back. */
+function isValid({ validFrom, expiresAt }: Verified<object>, now: number): boolean {
+  return now >= validFrom * 1_000 && now < expiresAt * 1_000
 }
 
 /** A part of a string keeps all of it in memory: here a whole header. */
@@ -105,13 +112,21 @@ function checkHeader({ header }: DecodedToken, source: TokenSource) {
   return { alg, kid }
 }
 
+/** A token without `kid` is tried with each key that fits: each try costs as much as a good token. */
+const MAX_TRIES = 4
+
 function checkSignature(token: string, alg: string, keys: readonly VerificationKey[]): void {
   const fitting = keys.filter(({ algorithms }) => algorithms.includes(alg))
   if (fitting.length === 0)
     throw new AuthError('AUTH_TOKEN_ALGORITHM', { detail: `alg ${alg} does not fit the key` })
+  if (fitting.length > MAX_TRIES)
+    throw new AuthError('AUTH_TOKEN_KEY_UNKNOWN', {
+      detail: `${fitting.length} keys fit, and the kid does not say which`,
+    })
   if (!fitting.some((key) => key.verifies(token))) throw new AuthError('AUTH_TOKEN_SIGNATURE')
 }
 
-function readCaller({ claims }: DecodedToken, issuer: string, subject: string): TokenCaller {
+function readCaller({ claims }: DecodedToken, issuer: string): TokenCaller {
+  const subject = readSubject(claims)
   return Object.freeze({ method: 'jwt', issuer, subject, scopes: scopesOf(claims), claims })
 }

@@ -55,6 +55,54 @@ t.test('a verified token', async (t) => {
   t.equal(issuer.readings(), 1)
 })
 
+for (const claim of ['nbf', 'iat'])
+  t.test(`a known token is refused when the clock is set back before its ${claim}`, async (t) => {
+    const { clock, verify } = setup()
+    const good = issue(rs, { [claim]: goodClaims().iat })
+    const first = await verify(good)
+    clock.pass(-30_000)
+    t.equal(verify(good), first, 'within the skew')
+    clock.pass(-1)
+    t.match(await caught(() => verify(good)), { code: 'AUTH_TOKEN_NOT_YET_VALID' })
+    clock.pass(30_001)
+    t.strictSame(await verify(good), first, 'and accepted when the clock is right again')
+  })
+
+t.test('a source that demands the type of access tokens', async (t) => {
+  const { source, clock } = setup()
+  const verify = createVerifier(
+    [remoteSource({ ...source, requireAccessTokenType: true })],
+    clock.now,
+  )
+  for (const typ of ['at+jwt', 'AT+JWT', 'application/at+jwt'])
+    t.match(await verify(issue(rs, {}, { typ })), { subject: 'machine-1' }, typ)
+  for (const typ of ['JWT', 'jwt', undefined, 'application/jwt', ''])
+    t.match(
+      await caught(() => verify(issue(rs, {}, { typ }))),
+      { code: 'AUTH_TOKEN_TYPE' },
+      `${typ}`,
+    )
+})
+
+t.test('a token without a key id', async (t) => {
+  const others = Array.from({ length: 4 }, (_, i) => ({ ...signingKey('ES256', `${i}`).jwk }))
+  const { issuer, clock, verify } = setup({ keys: [rs.jwk, ...others.slice(1), es.jwk] })
+  t.match(
+    await verify(issue(es, {}, { kid: undefined })),
+    { subject: 'machine-1' },
+    'of 4 that fit',
+  )
+  issuer.keys = [rs.jwk, ...others, es.jwk]
+  clock.pass(10 * MINUTE)
+  const later = { exp: goodClaims().exp + 3_600 }
+  t.match(
+    await caught(() => verify(issue(es, later, { kid: undefined }))),
+    { code: 'AUTH_TOKEN_KEY_UNKNOWN', detail: /5 keys fit/ },
+    'of more it is tried with none',
+  )
+  t.match(await verify(issue(rs, later, { kid: undefined })), { subject: 'machine-1' })
+})
+
 t.test('what is read of a token is kept with it', async (t) => {
   const { source, clock } = setup()
   const readings: string[] = []
@@ -151,6 +199,7 @@ t.test('local keys', async (t) => {
 
   t.match(verify(signed()), { issuer: 'https://sso.example', subject: 'machine-1' })
   t.match(verify(signed({}, { kid: 'old' }, old)), { subject: 'machine-1' })
+  t.match(verify(signed({ nonce: 'n', at_hash: 'h' })), { subject: 'machine-1' }, 'any claims')
 
   const refused: [why: string, code: string, token: string][] = [
     ['the other key', 'AUTH_TOKEN_SIGNATURE', signed({}, {}, old)],
@@ -235,6 +284,30 @@ const platforms: [name: string, issuer: string, claims: object, expected: Partia
         scope: 'certs:issue certs:read',
       },
       { issuer: 'https://tenant.eu.auth0.com/', scopes: ['certs:issue', 'certs:read'] },
+    ],
+    [
+      'Auth0 with permissions of its roles',
+      'https://tenant.eu.auth0.com/',
+      { sub: 'abc@clients', scope: undefined, permissions: ['certs:issue', 'certs:read'] },
+      { subject: 'abc@clients', scopes: ['certs:issue', 'certs:read'] },
+    ],
+    [
+      'Duende IdentityServer, whose clients have no subject',
+      'https://id.example',
+      { sub: undefined, client_id: 'builder', scope: ['certs:issue'] },
+      { subject: 'client_id=builder', scopes: ['certs:issue'] },
+    ],
+    [
+      'Keycloak service account',
+      'https://id.example/realms/machines',
+      { typ: 'Bearer', azp: 'builder', client_id: 'builder', acr: '1', scope: 'email profile' },
+      { subject: 'machine-1', scopes: ['email', 'profile'] },
+    ],
+    [
+      'Amazon Cognito, with an audience',
+      'https://cognito-idp.eu-west-1.amazonaws.com/eu-west-1_x',
+      { sub: 'app', client_id: 'app', token_use: 'access', scope: 'certs/issue' },
+      { subject: 'app', scopes: ['certs/issue'] },
     ],
     [
       'Kubernetes service account',
