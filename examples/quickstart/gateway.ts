@@ -3,10 +3,10 @@ import { applyTls, createLogger, runService, tlsFromFiles } from '@gatehouse/ser
 import type { Running } from './service.ts'
 import type { Settings } from './settings.ts'
 
-/** All that the portal sends: `headers` and `tokenHeader` in forward-auth.yaml. */
+/** All that the portal sends: `headers` in forward-auth.yaml. */
 const IDENTITY_HEADERS = [
   ...['X-Forwarded-User', 'X-Forwarded-Displayname', 'X-Authenticated-User'],
-  ...['Remote-User', 'Remote-Name', 'Remote-Email', 'Remote-Groups', 'X-Gatehouse-Token'],
+  ...['Remote-User', 'Remote-Name', 'Remote-Email', 'Remote-Groups'],
 ]
 
 /**

@@ -16,6 +16,15 @@ const times = {
   exp: '2026-11-20T18:00:01Z',
 }
 
+const OTHERS = {
+  roles: ['dev', 'ops'],
+  middle_name: 'King',
+  nickname: 'Ada',
+  preferred_username: 'ada',
+  locale: 'en-GB',
+  zoneinfo: 'Europe/London',
+}
+
 t.test('verify', async (t) => {
   const { sub, groups, picture, name, given_name, family_name, email, email_verified } = ADA
   const person = { sub, groups, picture, name, given_name, family_name, email, email_verified }
@@ -26,10 +35,32 @@ t.test('verify', async (t) => {
     claims: object,
   ][] = [
     [
-      'all that is shared, and nothing internal',
-      { ...ADA, roles: ['dev'], sid: 'x', _x: 1 },
+      'all that the token holds of the person, and nothing internal',
+      {
+        ...{ ...ADA, ...OTHERS, level: 3, 'https://acme.com/teams': [{ id: 1, name: 'engines' }] },
+        ...{ sid: 'x', nonce: 'x', at_hash: 'x', _x: 1, _claim_names: { secret: 'src1' } },
+      },
       'a',
-      person,
+      { ...person, ...OTHERS, level: 3, 'https://acme.com/teams': [{ id: 1, name: 'engines' }] },
+    ],
+    [
+      'only texts where there are texts',
+      {
+        sub: '1',
+        locale: { a: 1 },
+        nickname: 1,
+        zoneinfo: ['x'],
+        preferred_username: true,
+        name: 1,
+      },
+      'a',
+      { sub: '1' },
+    ],
+    [
+      'no claim that was too large to keep',
+      { sub: '1', big: 'x'.repeat(5_000) },
+      'a',
+      { sub: '1' },
     ],
     ['nothing shared', { sub: '1' }, ['a'], { sub: '1' }],
     ['several audiences', { sub: '1' }, ['a', 'b'], { sub: '1' }],

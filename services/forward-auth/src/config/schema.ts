@@ -155,7 +155,11 @@ const PortalSchema = Type.Object({
     }),
   ),
   tokenHeader: Type.Optional(
-    Type.String({ minLength: 1, description: 'Header that passes the session token to the app.' }),
+    Type.String({
+      minLength: 1,
+      description:
+        'Header that hands the session of the visitor to the app. Every app that gets it can act as the visitor at all other apps of the domain, until the visitor signs out or the session ends. Leave it out unless you trust all apps behind the portal with each other.',
+    }),
   ),
   preflight: Flag('Lets CORS preflights without credentials pass.'),
   sessionLifetime: Type.Optional(

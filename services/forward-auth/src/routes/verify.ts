@@ -2,6 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type VerifyResult, VerifyResultSchema, verifyResult } from '@gatehouse/profile'
 import { ProblemSchema } from '@gatehouse/service-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { belongsHere } from '../check/check.ts'
 import { FwaError } from '../errors.ts'
 import { countOf } from '../forwarded/read.ts'
 import type { Portal } from '../portal.ts'
@@ -21,7 +22,8 @@ export const verifyRoute: FastifyPluginAsyncTypebox<{ service: Service }> = asyn
     {
       schema: {
         summary: 'Verify a session token',
-        description: 'Takes the session token of the portal as `Authorization: Bearer <token>`.',
+        description:
+          'Takes the session token of the portal as `Authorization: Bearer <token>`. One of a Tailscale login is valid only from the address that it was made for: send that as `X-Forwarded-For`, from an address in `server.trustedProxies`.',
         tags: ['verify'],
         response: { 200: VerifyResultSchema, 401: ProblemSchema, 404: ProblemSchema },
       },
@@ -32,7 +34,9 @@ export const verifyRoute: FastifyPluginAsyncTypebox<{ service: Service }> = asyn
       const token = readBearer(request)
       if (token === undefined) throw refusal('FWA_TOKEN_MISSING', portal, reply)
       const session = service.sessions.verify(portal, token)
-      if (!session || portal.admits(session.profile) !== true)
+      // A session that the network vouched for is of one address, here as in a check.
+      const isHere = session && belongsHere(portal, session, service.trust, request.raw)
+      if (!session || !isHere || portal.admits(session.profile) !== true)
         throw refusal('FWA_TOKEN_INVALID', portal, reply)
       return describe(session)
     },

@@ -451,4 +451,7 @@ t.test('the log is told of the same thing once a minute', async (t) => {
     tell('b')
   }
   t.same(told, ['a0', 'b0', 'a60000', 'b60000'])
+  now = -100_000
+  tell('a')
+  t.equal(told.length, 5, 'also after the clock was set back')
 })

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { type IncomingMessage, request } from 'node:http'
 import { fromClaims } from '@gatehouse/profile'
 import t, { type Test } from 'tap'
+import type { SeamlessProvider } from '../../src/providers/provider.ts'
 import { portalOf, yamlOf } from '../app.ts'
 import { createFakeProvider } from '../fake-provider.ts'
 import { AUTH, MAIN, SCRIPT, signIn, start } from './kit.ts'
@@ -133,6 +134,7 @@ t.test('verify', async (t) => {
       provider: 'corp',
       claims: {
         aud: ['example.com'],
+        department: 'engines',
         email: 'ada@example.com',
         email_verified: true,
         exp: end,
@@ -182,6 +184,53 @@ t.test('verify', async (t) => {
   await clock.advance(8 * 3_600_000)
   t.equal((await verify({ authorization })).statusCode, 401, 'expired')
   t.ok(service.readiness().ready)
+})
+
+t.test('verify tells all that the token holds of the person', async (t) => {
+  const further = {
+    roles: ['dev'],
+    preferred_username: 'ada',
+    nickname: 'Ada',
+    locale: 'en-GB',
+    zoneinfo: 'Europe/London',
+    'https://acme.com/teams': [{ id: 1, name: 'engines' }],
+  }
+  const { verify, token } = await startAs(t, { ...ADA, ...further, sid: 'of the provider' })
+  const { claims } = (await verify({ authorization: `Bearer ${token}` })).json()
+  t.match(claims, { ...ADA, ...further })
+  for (const internal of ['sid', 'gatehouse_provider', '_claim_names'])
+    t.notOk(internal in claims, internal)
+})
+
+t.test('verify takes a session of an address only from there', async (t) => {
+  const tailscale: SeamlessProvider = {
+    ...{ name: 'corp', kind: 'tailscaleWhois', title: 'corp', icon: undefined, color: undefined },
+    ...{ type: 'seamless', isPublic: false, failing: () => false, close: async () => {} },
+    identify: async () => undefined,
+    fits: ({ claims }, clientIp) => claims.ip === clientIp,
+  }
+  const { service, app, visitor } = await start(t, { others: [tailscale] })
+  const made = service.sessions.create(
+    service.portals().get('main')!,
+    service.sites.all[0]!,
+    fromClaims('corp', { sub: 'ada', ip: '100.64.0.7' }),
+    undefined,
+    app.signToken,
+  )
+  const authorization = `Bearer ${made.session.token}`
+  const statusOf = async (forwardedFor: string | undefined, remoteAddress: string) => {
+    const headers = {
+      authorization,
+      ...(forwardedFor !== undefined && { 'x-forwarded-for': forwardedFor }),
+    }
+    const url = `${AUTH}/api/portals/main/verify`
+    return (await visitor().open(url, { headers, remoteAddress })).statusCode
+  }
+  t.equal(await statusOf('100.64.0.7', '127.0.0.1'), 200, 'told by a trusted proxy')
+  t.equal(await statusOf('100.64.0.8', '127.0.0.1'), 401, 'another address')
+  t.equal(await statusOf(undefined, '127.0.0.1'), 401, 'no address')
+  t.equal(await statusOf('100.64.0.7', '192.0.2.1'), 401, 'told by anybody')
+  t.equal(await statusOf(undefined, '100.64.0.7'), 200, 'from the address itself')
 })
 
 t.test('verify takes no token of two, as somebody before it may have read the other', async (t) => {
