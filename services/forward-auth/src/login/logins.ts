@@ -12,6 +12,11 @@ const MAX_SLOTS = 8
 /** Logins that came back and are remembered here beside the cookie, so that no copy of it is of use. */
 const MAX_USED = 10_000
 
+/** The longest state: the URL to the provider has to fit into 4,096 characters (Keycloak). */
+const MAX_STATE = 3_000
+/** Browsers keep 4,096 characters of a cookie's name and value. */
+const MAX_COOKIE = 3_900
+
 /** What a login is for; it travels in the parameter `state`, sealed. */
 export interface Wish {
   /** Name of the provider that the person is sent to. */
@@ -55,14 +60,14 @@ export interface Logins {
     site: Site,
     wish: Wish,
     cookieHeader: string | undefined,
-  ): { readonly secrets: LoginSecrets; readonly setCookie: string }
+  ): { readonly secrets: LoginSecrets; readonly setCookies: string[] }
   /**
    * Takes the login that a callback belongs to. Each is taken once, and only at the redirect URI of
    * the provider that it began at, so that no other provider gets its code.
    */
   arrive(portal: Portal, site: Site, callback: Callback): Arrival
-  /** Set-Cookie value that takes all logins of the browser away. */
-  clear(portal: Portal): string
+  /** Set-Cookie values that take all logins of the browser away. */
+  clear(portal: Portal): string[]
 }
 
 /** A login in the cookie. One that came back has no secrets any more. */
@@ -103,20 +108,56 @@ export function createLogins({ keys, clock }: LoginDeps): Logins {
     return setCookie(cookieName(portal), sealed, { maxAge: portal.loginLifetime })
   }
 
+  /**
+   * The state of a login. A target that is too long for it goes into a cookie, one at a time; what
+   * the state keeps is for when that cookie belongs to another tab.
+   */
+  function writeState(
+    portal: Portal,
+    site: Site,
+    told: Wish & Slot,
+  ): { state: string; setCookies: string[] } {
+    const state = sealFor('state', portal, site, told)
+    if (state.length <= MAX_STATE) return { state, setCookies: [] }
+    const { id, returnTo } = told
+    const target = sealFor('target', portal, site, { id, returnTo })
+    const short = { ...told, returnTo: withoutQuery(returnTo) }
+    return {
+      state: sealFor('state', portal, site, short),
+      setCookies:
+        target.length <= MAX_COOKIE
+          ? [setCookie(targetName(portal), target, { maxAge: portal.loginLifetime })]
+          : [],
+    }
+  }
+
+  function readTarget(
+    portal: Portal,
+    site: Site,
+    { id, returnTo }: Wish & Slot,
+    cookieHeader = '',
+  ): string {
+    const sealed = cutCookie(cookieHeader, targetName(portal))
+    const target = unsealFor('target', portal, site, sealed) as Target | undefined
+    return target?.id === id ? target.returnTo : returnTo
+  }
+
   return {
     begin(portal, site, wish, cookieHeader) {
       const [id, nonce, codeVerifier] = [randomId(16), randomId(16), randomId(32)]
       const expiresAt = clock.now() + portal.loginLifetime
-      const state = sealFor('state', portal, site, { ...wish, id, expiresAt })
+      const { state, setCookies } = writeState(portal, site, { ...wish, id, expiresAt })
       const slots = readSlots(portal, site, cookieHeader)
       const secrets = { nonce, codeVerifier }
       const kept = [...withoutOldest(slots), { id, expiresAt, secrets }]
-      return { secrets: { ...secrets, state }, setCookie: writeSlots(portal, site, kept) }
+      setCookies.unshift(writeSlots(portal, site, kept))
+      return { secrets: { ...secrets, state }, setCookies }
     },
     arrive(portal, site, { provider, state, cookieHeader }) {
       const told = unsealFor('state', portal, site, state) as (Wish & Slot) | undefined
       if (!told) return { kind: 'unknown' }
-      const { id, expiresAt, ...wish } = told
+      const { id, expiresAt, ...kept } = told
+      const wish = { ...kept, returnTo: readTarget(portal, site, told, cookieHeader) }
       if (wish.provider !== provider) return { kind: 'foreign', wish }
       if (!isLive(told)) return { kind: 'expired', wish }
       const slots = readSlots(portal, site, cookieHeader)
@@ -130,11 +171,15 @@ export function createLogins({ keys, clock }: LoginDeps): Logins {
       const secrets = { ...slot.secrets, state: String(state) }
       return { kind: 'live', wish, secrets, setCookie: writeSlots(portal, site, rest) }
     },
-    clear: (portal) => setCookie(cookieName(portal), '', { maxAge: 0 }),
+    clear: (portal) =>
+      [cookieName(portal), targetName(portal)].map((name) => setCookie(name, '', { maxAge: 0 })),
   }
 }
 
-type Purpose = 'state' | 'cookie'
+/** Where a login leads to, if that is too long for its state. */
+type Target = Pick<Wish & Slot, 'id' | 'returnTo'>
+
+type Purpose = 'state' | 'cookie' | 'target'
 
 /** What is sealed for one portal, origin and purpose opens for no other. */
 function describe(purpose: Purpose, { name }: Portal, { authOrigin }: Site): string {
@@ -144,6 +189,18 @@ function describe(purpose: Purpose, { name }: Portal, { authOrigin }: Site): str
 /** `__Host-`: nobody but this very host can have set it. */
 function cookieName({ name }: Portal): string {
   return `__Host-gatehouse-login.${name}`
+}
+
+function targetName({ name }: Portal): string {
+  return `__Host-gatehouse-target.${name}`
+}
+
+/** The page that a long link leads to, or nothing if that is long as well. */
+function withoutQuery(returnTo: string): string {
+  const url = URL.parse(returnTo)
+  if (!url) return ''
+  url.search = ''
+  return url.href.length <= MAX_STATE / 2 ? url.href : ''
 }
 
 function randomId(bytes: number): string {

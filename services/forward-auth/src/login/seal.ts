@@ -1,15 +1,22 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
+import { deflateRawSync, inflateRawSync } from 'node:zlib'
 import type { Key, KeyRing } from '../session/keys.ts'
 
 const ALGORITHM = 'aes-256-gcm'
 const IV_LENGTH = 12
 const TAG_LENGTH = 16
 
+/** Texts from here on are compressed first: they are URLs, which get much shorter. */
+const COMPRESS_FROM = 1_024
+const MAX_LENGTH = 65_536
+/** Begins what is compressed; no text of ours begins with it. */
+const COMPRESSED = 1
+
 /** Encrypts a text for one purpose, which has to be named again to open it. */
 export function seal(text: string, { first }: KeyRing, purpose: string): string {
   const iv = randomBytes(IV_LENGTH)
   const cipher = createCipheriv(ALGORITHM, first.secret, iv).setAAD(Buffer.from(purpose))
-  const sealed = Buffer.concat([cipher.update(text), cipher.final()])
+  const sealed = Buffer.concat([cipher.update(pack(text)), cipher.final()])
   return Buffer.concat([iv, sealed, cipher.getAuthTag()]).toString('base64url')
 }
 
@@ -32,9 +39,20 @@ function open(bytes: Buffer, { secret }: Key, purpose: string): string | undefin
       authTagLength: TAG_LENGTH,
     })
     decipher.setAAD(Buffer.from(purpose)).setAuthTag(bytes.subarray(-TAG_LENGTH))
-    const text = decipher.update(bytes.subarray(IV_LENGTH, -TAG_LENGTH))
-    return Buffer.concat([text, decipher.final()]).toString()
+    const packed = decipher.update(bytes.subarray(IV_LENGTH, -TAG_LENGTH))
+    return unpack(Buffer.concat([packed, decipher.final()]))
   } catch {
     return undefined
   }
+}
+
+function pack(text: string): Buffer {
+  const bytes = Buffer.from(text)
+  if (bytes.length < COMPRESS_FROM) return bytes
+  return Buffer.concat([Buffer.of(COMPRESSED), deflateRawSync(bytes)])
+}
+
+function unpack(bytes: Buffer): string {
+  if (bytes[0] !== COMPRESSED) return bytes.toString()
+  return inflateRawSync(bytes.subarray(1), { maxOutputLength: MAX_LENGTH }).toString()
 }

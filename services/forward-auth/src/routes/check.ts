@@ -12,8 +12,8 @@ import type { Service } from '../service.ts'
 import { challenge, noSession } from './no-session.ts'
 import { pageUrl, type SignInQuery } from './redirect.ts'
 
-/** Characters that proxies have room for in a header. */
-const MAX_LOCATION = 4_096
+/** Characters that proxies have room for in a header, and in the request that follows. */
+const MAX_LOCATION = 8_000
 /** And those that keep the page of a check under 4 kB. */
 const MAX_LINK = 300
 const OTHER_METHODS = METHODS.filter((method) => method !== 'GET' && method !== 'CONNECT')
@@ -117,11 +117,16 @@ function sendToSignIn({ redirects }: Dialect, checked: Checked, reply: FastifyRe
   reply.type('text/plain; charset=utf-8').send('')
 }
 
-/** The sign-in page, and back from there unless the way is too long. */
+/** The sign-in page, and back from there: to the page without its query, or not at all, if that is too long. */
 function signInUrl({ portal, forwarded }: Checked, max: number, query: SignInQuery = {}): string {
   const place = { portal, site: forwarded.site }
-  const url = pageUrl(place, '/signin', { ...query, rd: urlOf(forwarded) })
-  return url.length <= max ? url : pageUrl(place, '/signin', query)
+  const wanted = new URL(urlOf(forwarded))
+  const urlTo = (rd: string) => pageUrl(place, '/signin', { ...query, rd })
+  const url = urlTo(wanted.href)
+  if (url.length <= max) return url
+  wanted.search = ''
+  const short = urlTo(wanted.href)
+  return short.length <= max ? short : pageUrl(place, '/signin', query)
 }
 
 function refuse(checked: Checked, request: CheckRequest, reply: FastifyReply): void {

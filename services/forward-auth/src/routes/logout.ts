@@ -57,7 +57,7 @@ export const logoutRoutes: FastifyPluginAsyncTypebox<{ service: Service }> = asy
         sessions.revoke(session)
         metrics.logout()
       }
-      reply.header('set-cookie', [...sessions.clear(portal, site, cookie), logins.clear(portal)])
+      reply.header('set-cookie', [...sessions.clear(portal, site, cookie), ...logins.clear(portal)])
       const rd = validateReturnUrl(request.query.rd, site)?.href
       const provider = session && portal.providers.get(session.profile.provider)
       const providerHref = provider && (await logoutUrlAt(provider, place, request))

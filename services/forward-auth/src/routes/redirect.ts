@@ -21,9 +21,26 @@ export interface SignInQuery {
   readonly switch?: '1' | undefined
 }
 
+/** From this length on a query is written as short as RFC 3986 allows, for the proxies on its way. */
+const LONG_QUERY = 2_048
+
 /** The URL of a page of the portal. */
 export function pageUrl({ portal, site }: Place, path: string, query: SignInQuery = {}): string {
   const given = Object.entries(query).filter(([, value]) => value !== undefined)
-  const search = given.length > 0 ? `?${new URLSearchParams(given)}` : ''
+  const search = given.length > 0 ? `?${write(given)}` : ''
   return `${portalUrl(site, portal, path)}${search}`
+}
+
+function write(given: [name: string, value: string][]): string {
+  const search = String(new URLSearchParams(given))
+  const isShort = search.length < LONG_QUERY || given.some(([, value]) => !/^[!-~]*$/.test(value))
+  return isShort ? search : given.map(([name, value]) => `${name}=${encodeLittle(value)}`).join('&')
+}
+
+/** Percent-encodes what a query cannot hold (RFC 3986 section 3.4), and what has a meaning in it. */
+function encodeLittle(value: string): string {
+  return value.replace(
+    /[^\w\-.~!$()*,;:@/?=]/g,
+    (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,
+  )
 }

@@ -56,9 +56,9 @@ async function sendToProvider(
   const { portal, site } = place
   const redirectUri = redirectUriOf(site, portal, provider.name)
   const wish = { provider: provider.name, redirectUri, returnTo, isRetry }
-  const { secrets, setCookie } = logins.begin(portal, site, wish, reply.request.headers.cookie)
+  const { secrets, setCookies } = logins.begin(portal, site, wish, reply.request.headers.cookie)
   const url = await provider.authorizationUrl({ ...secrets, redirectUri, chooseAccount })
-  return redirect(reply.header('set-cookie', setCookie), url.href)
+  return redirect(reply.header('set-cookie', setCookies), url.href)
 }
 
 async function recognise(

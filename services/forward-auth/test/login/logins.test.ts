@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { manualClock } from '@gatehouse/service-kit/testing'
 import fc from 'fast-check'
 import t from 'tap'
@@ -22,7 +23,12 @@ async function start(...secrets: string[]) {
     cookieHeader: string | undefined,
     provider = 'corp',
   ) => logins.arrive(portal, site, { provider, state, cookieHeader })
-  return { ...logins, arrive, clock, now }
+  const begin = (...args: Parameters<typeof logins.begin>) => {
+    const { secrets, setCookies } = logins.begin(...args)
+    const [setCookie = '', ...further] = setCookies
+    return { secrets, setCookie, further }
+  }
+  return { ...logins, begin, arrive, clock, now }
 }
 
 /** The Cookie header after a Set-Cookie value. */
@@ -65,7 +71,7 @@ t.test('attack 7, attack 23: a login of one browser is none in another', async (
   t.strictSame(arrive(MAIN, SITE, eve.secrets.state, undefined), lost)
   t.match(arrive(MAIN, SITE, eve.secrets.state, sent(eve.setCookie)), { kind: 'live' })
 })
-type Begun = ReturnType<ReturnType<typeof createLogins>['begin']>
+type Begun = ReturnType<Awaited<ReturnType<typeof start>>['begin']>
 
 t.test('attack 30: a login at one portal, or site, is none at another', async (t) => {
   const { begin, arrive } = await start()
@@ -161,10 +167,10 @@ t.test('a login that began before a rotation of keys arrives after it', async (t
 
 t.test('signing out takes all logins of the browser away', async (t) => {
   const { clear } = await start()
-  t.equal(
-    clear(MAIN),
+  t.strictSame(clear(MAIN), [
     '__Host-gatehouse-login.main=; Path=/; Max-Age=0; HttpOnly; Secure; SameSite=Lax',
-  )
+    '__Host-gatehouse-target.main=; Path=/; Max-Age=0; HttpOnly; Secure; SameSite=Lax',
+  ])
 })
 
 t.test(
@@ -194,3 +200,59 @@ t.test(
     )
   },
 )
+
+/** A link as dashboards make them: structured, percent-encoded, of this length. */
+function dashboardLink(length: number, seed = ''): string {
+  let panes = ''
+  for (let i = 0; panes.length < length; i++)
+    panes += `{"refId":"${seed}${i}","expr":"sum(rate(http_requests_total{job=\\"api-${i * 7919}\\"}[5m]))"},`
+  const query = encodeURIComponent(panes)
+  return `https://app.example.com/explore?panes=${query}`.slice(0, length).replace(/%.?$/, '')
+}
+
+/** A link that nothing makes shorter. */
+function randomLink(length: number): string {
+  const text = randomBytes(length).toString('base64url')
+  return `https://app.example.com/saml?request=${text}`.slice(0, length)
+}
+
+t.test('a login knows where it leads to however long the link is', async (t) => {
+  const { begin, arrive } = await start()
+  const cookiesOf = ({ setCookie, further }: Begun) => [setCookie, ...further].map(sent).join('; ')
+  const links = [1_000, 2_048, 4_096, 6_000, 8_192].map((length) => dashboardLink(length))
+  for (const returnTo of [...links, randomLink(2_500), randomLink(3_700)]) {
+    const begun = begin(MAIN, SITE, { ...WISH, returnTo }, undefined)
+    t.ok(begun.secrets.state.length <= 3_000, `${returnTo.length}: ${begun.secrets.state.length}`)
+    for (const cookie of begun.further) t.ok(sent(cookie).length <= 4_096)
+    const arrival = arrive(MAIN, SITE, begun.secrets.state, cookiesOf(begun))
+    t.match(arrival, { kind: 'live', wish: { returnTo } }, `${returnTo.length} characters`)
+  }
+  t.equal(begin(MAIN, SITE, { ...WISH, returnTo: links[3]! }, undefined).further.length, 0)
+})
+
+t.test('a link that fits nowhere leads to its page without the query', async (t) => {
+  const { begin, arrive } = await start()
+  const one = begin(MAIN, SITE, { ...WISH, returnTo: randomLink(8_192) }, undefined)
+  t.strictSame(one.further, [])
+  t.match(arrive(MAIN, SITE, one.secrets.state, sent(one.setCookie)), {
+    kind: 'live',
+    wish: { returnTo: 'https://app.example.com/saml' },
+  })
+  const path = `https://app.example.com/${randomBytes(6_000).toString('base64url')}`
+  const two = begin(MAIN, SITE, { ...WISH, returnTo: path }, undefined)
+  t.match(arrive(MAIN, SITE, two.secrets.state, sent(two.setCookie)), { wish: { returnTo: '' } })
+})
+
+t.test('of several tabs with links that need a cookie each ends on its own page', async (t) => {
+  const { begin, arrive } = await start()
+  const links = [1, 2].map(() => randomLink(3_500))
+  const first = begin(MAIN, SITE, { ...WISH, returnTo: links[0]! }, undefined)
+  const second = begin(MAIN, SITE, { ...WISH, returnTo: links[1]! }, sent(first.setCookie))
+  const cookies = [second.setCookie, ...second.further].map(sent).join('; ')
+  t.match(arrive(MAIN, SITE, first.secrets.state, cookies), {
+    kind: 'live',
+    wish: { returnTo: 'https://app.example.com/saml' },
+  })
+  t.match(arrive(MAIN, SITE, second.secrets.state, cookies), { wish: { returnTo: links[1] } })
+  t.match(arrive(OTHER, SITE, second.secrets.state, cookies), { kind: 'unknown' })
+})

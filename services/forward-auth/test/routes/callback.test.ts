@@ -68,7 +68,7 @@ t.test('a login that began before providers had their own redirect URI is finish
   const { corp, visitor, service } = await start(t)
   const [portal, site] = [service.portals().get('main')!, service.sites.all[0]!]
   const wish = { provider: 'corp', returnTo: WANTED, isRetry: false }
-  const { secrets, setCookie } = service.logins.begin(portal, site, wish, undefined)
+  const { secrets, setCookies } = service.logins.begin(portal, site, wish, undefined)
   let sent: string | undefined
   const { finish } = corp.provider
   Object.assign(corp.provider, {
@@ -78,7 +78,7 @@ t.test('a login that began before providers had their own redirect URI is finish
     },
   })
   const url = await corp.provider.authorizationUrl({ ...secrets, redirectUri: SHARED })
-  const headers = { cookie: setCookie.split(';')[0] ?? '' }
+  const headers = { cookie: setCookies[0]?.split(';')[0] ?? '' }
   const done = await visitor().open(corp.authorize(url.href, 'ada'), { headers })
   t.match(done, { statusCode: 303, headers: { location: WANTED } })
   t.equal(sent, SHARED, 'the one that the provider knows the code by')

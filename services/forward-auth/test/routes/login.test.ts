@@ -6,11 +6,13 @@ import { texts } from '../../src/pages/texts.ts'
 import type { SeamlessProvider } from '../../src/providers/provider.ts'
 import { CORP, DOMAINS, portalOf, SESSION_KEY, startApp, yamlOf } from '../app.ts'
 import { createFakeProvider } from '../fake-provider.ts'
+import { BROWSER, SHAPES } from '../shapes.ts'
 import { createBrowser } from '../stand-ins/browser.ts'
 import { startOpenIdProvider } from '../stand-ins/openid-provider.ts'
 import { createVisitor } from '../visitor.ts'
 import { AUTH, MAIN, SCRIPT, signIn, signInUrl, start, WANTED, whoIs } from './kit.ts'
 
+const TRAEFIK = SHAPES[0]!
 const SESSION_COOKIE = '__Secure-gatehouse.main'
 const CALLBACK = `${MAIN}/providers/corp/callback`
 
@@ -212,13 +214,13 @@ t.test(
       returnTo: 'https://removed.test/',
       isRetry: false,
     }
-    const { secrets, setCookie } = service.logins.begin(portal, site, wish, undefined)
+    const { secrets, setCookies } = service.logins.begin(portal, site, wish, undefined)
     const redirectUri = CALLBACK
     const url = await corp.provider.authorizationUrl({ ...secrets, redirectUri })
     const callback = corp.authorize(url.href, 'ada')
     const ada = visitor()
     for (const attempt of ['finished', 'finished before']) {
-      const headers = { cookie: setCookie.split(';')[0] ?? '' }
+      const headers = { cookie: setCookies[0]?.split(';')[0] ?? '' }
       const done = await ada.open(callback, { headers })
       t.equal(done.headers.location, `${MAIN}/signin`, attempt)
     }
@@ -457,4 +459,34 @@ t.test('several domains: each has its own auth host and sessions', async (t) => 
   t.equal(await whoIs(ada), 401, 'not signed in on the other domain')
   const other = await signIn(visitor(), corp, 'ada', url('https://app.example.com/'))
   t.equal(other.headers.location, 'https://login.example.org/portals/main/signin')
+})
+
+t.test('deep links of dashboards lead back whole, from the check to the app', async (t) => {
+  const queries = [
+    'expr=%22%5C%5C.%22&search=two%0Alines%09%7F',
+    `panes=${encodeURIComponent('{"expr":"sum(rate(x{job=\\"api\\"}[5m]))"},'.repeat(60))}`,
+    `_a=(query:(language:kuery,query:%27${'level:error%20or%20'.repeat(300)}%27))`,
+  ]
+  t.ok(queries[1]!.length > 4_000 && queries[2]!.length > 5_000)
+  for (const query of queries) {
+    const { corp, visitor, check } = await start(t)
+    const headers = { 'X-Forwarded-Method': 'GET', 'X-Forwarded-Uri': `/explore?${query}` }
+    const denied = await check(TRAEFIK, { ...BROWSER, ...headers })
+    const location = String(denied.headers.location)
+    t.ok(location.length <= 8_000, `${query.length}: ${location.length}`)
+    const ada = visitor()
+    const done = await signIn(ada, corp, 'ada', location)
+    t.equal(done.headers.location, `https://app.example.com/explore?${query}`)
+  }
+})
+
+t.test('a link that is too long for proxies leads to its page without the query', async (t) => {
+  const { corp, visitor, check } = await start(t)
+  const headers = {
+    'X-Forwarded-Method': 'GET',
+    'X-Forwarded-Uri': `/explore?q=${'%5C'.repeat(3_000)}`,
+  }
+  const denied = await check(TRAEFIK, { ...BROWSER, ...headers })
+  const done = await signIn(visitor(), corp, 'ada', String(denied.headers.location))
+  t.equal(done.headers.location, 'https://app.example.com/explore')
 })
