@@ -7,5 +7,13 @@ export {
   type FetchOptions,
 } from './fetch.ts'
 export { type Host, isLoopback, parseHost, parseHostPort } from './host.ts'
-export { type Cidr, cidrContains, type IpAddress, parseCidr, parseIp } from './ip.ts'
+export {
+  type Cidr,
+  cidrContains,
+  compileNetworks,
+  type IpAddress,
+  LOOPBACK_NETWORKS,
+  parseCidr,
+  parseIp,
+} from './ip.ts'
 export { parseEndpointUrl, parseOrigin } from './origin.ts'

@@ -69,6 +69,23 @@ export function cidrContains({ network, prefix }: Cidr, ip: IpAddress): boolean 
   )
 }
 
+/** The networks of this machine itself. */
+export const LOOPBACK_NETWORKS: readonly string[] = ['127.0.0.0/8', '::1/128']
+
+/**
+ * One test for many networks: does any of them hold the address? Nothing holds an address that
+ * cannot be read, and a text that is no network holds nothing.
+ */
+export function compileNetworks(
+  texts: readonly string[],
+): (address: IpAddress | string | undefined) => boolean {
+  const networks = texts.map(parseCidr).filter((cidr) => cidr !== undefined)
+  return (address) => {
+    const ip = typeof address === 'string' ? parseIp(address) : address
+    return ip !== undefined && networks.some((network) => cidrContains(network, ip))
+  }
+}
+
 function parsePrefix(text: string, bits: number, address: string): number | undefined {
   if (!/^(0|[1-9]\d{0,2})$/.test(text)) return undefined
   // `::ffff:10.0.0.0/104` is 10.0.0.0/8.

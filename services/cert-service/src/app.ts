@@ -1,6 +1,7 @@
 import auth from '@gatehouse/auth-core'
 import {
   appOptions,
+  forwardedAddresses,
   health,
   type Metrics,
   type OpenTelemetry,
@@ -9,6 +10,7 @@ import {
   requestTelemetry,
   serverTlsOptions,
   type TlsCredentials,
+  trustProxy,
 } from '@gatehouse/service-kit'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify'
 import { pluginOptionsOf } from './config/auth.ts'
@@ -41,11 +43,14 @@ export interface AppDeps {
 
 /** The HTTP surface of cert-service. It does not listen. */
 export async function buildApp(
-  config: Pick<CertServiceConfig, 'auth'>,
+  config: Pick<CertServiceConfig, 'auth'> & {
+    readonly server?: Pick<CertServiceConfig['server'], 'trustedProxies'>
+  },
   deps: AppDeps,
 ): Promise<FastifyInstance> {
   const { service, log, metrics, traceRequests } = deps
-  const app = createServer(deps)
+  const app = createServer(deps, config.server?.trustedProxies)
+  await app.register(forwardedAddresses)
   await app.register(requestTelemetry, { ...(metrics && { metrics }), traceRequests })
   await app.register(problems, { statusOf: STATUS_OF, page: inventoryProblem })
   await app.register(auth, { ...pluginOptionsOf(config.auth), now: service.clock.now, log })
@@ -79,7 +84,7 @@ export async function buildApp(
 
 /** The listener of `server.plainHttp`: what relying software fetches, and nothing else. */
 export async function buildPlainApp({ service, log }: AppDeps): Promise<FastifyInstance> {
-  const app = createServer({ service, log })
+  const app = createServer({ service, log }, [])
   await app.register(requestTelemetry, {})
   await app.register(problems, { statusOf: STATUS_OF })
   await app.register(caRoutes, { service })
@@ -87,11 +92,15 @@ export async function buildPlainApp({ service, log }: AppDeps): Promise<FastifyI
   return app
 }
 
-function createServer({ log, tls }: AppDeps): FastifyInstance {
+function createServer(
+  { log, tls }: AppDeps,
+  trustedProxies: readonly string[] | undefined,
+): FastifyInstance {
   const app = Fastify({
     ...appOptions(log),
     loggerInstance: log as FastifyBaseLogger,
     ...(tls && { https: serverTlsOptions(tls) }),
+    trustProxy: trustProxy(trustedProxies),
     bodyLimit: BODY_LIMIT,
     requestTimeout: REQUEST_TIMEOUT,
     routerOptions: { maxParamLength: 1024 },

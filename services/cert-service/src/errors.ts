@@ -115,7 +115,8 @@ export const CERT_ERRORS = {
   CERT_ORIGIN_FOREIGN: {
     status: 403,
     title: 'Form of another site',
-    action: 'Open the page over HTTPS; a proxy in front passes the Host header on as it came.',
+    action:
+      'Open the page over HTTPS; a proxy in front passes the Host header on, or is in `server.trustedProxies` and sends `X-Forwarded-Host`.',
   },
   CERT_RATE_LIMITED: {
     status: 429,
@@ -142,7 +143,7 @@ export const CERT_ERRORS = {
   CERT_SIGN_IN_LIMITED: {
     status: 429,
     title: 'Too many keys that are not valid',
-    action: 'Wait for the given time, then enter one of the configured keys.',
+    action: 'Enter one of the configured keys: a valid one is never refused.',
   },
   CERT_STORE_CORRUPT: {
     status: 503,

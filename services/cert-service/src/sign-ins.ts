@@ -15,9 +15,10 @@ const MAX_NETWORKS = 1_000
 /** The short sessions of people who look at the inventory; they live in memory only. */
 export interface SignIns {
   /**
-   * Opens a session with an API key and gives its random id; undefined when the key is nobody's.
+   * Opens a session with an API key and gives its random id; undefined when the key is nobody's. A
+   * valid key is never refused, however many wrong ones came from its address.
    *
-   * @throws CertError `CERT_SIGN_IN_LIMITED`
+   * @throws CertError `CERT_SIGN_IN_LIMITED` for one wrong key too many from an address
    */
   open(key: string, address: string): string | undefined
   /** Who signed in; undefined once that was too long ago, or the key is no longer that person's. */
@@ -42,28 +43,25 @@ export function createSignIns(
   /** Whoever reads the memory, or times a look-up, learns no id. */
   const nameOf = (id: string) => hash('sha256', id)
 
+  /** Counts a wrong key. */
   function refuseTooMany(network: string): void {
-    const { count, until } = wrong.get(network) ?? { count: 0, until: 0 }
-    if (count < MAX_WRONG || until <= now()) return
+    const known = wrong.get(network)
+    // Nobody is refused for longer because the clock was set back.
+    const isRecent = known && known.until > now() && known.until <= now() + MINUTE
+    const { count, until } = isRecent ? known : { count: 0, until: now() + MINUTE }
+    wrong.set(network, { count: count + 1, until })
+    if (count < MAX_WRONG) return
     const retryAfter = Math.ceil((until - now()) / 1_000)
     throw new CertError('CERT_SIGN_IN_LIMITED', `try again in ${retryAfter} seconds`, {
       retryAfter,
     })
   }
 
-  function noteWrong(network: string): void {
-    const known = wrong.get(network)
-    if (known && known.until > now()) known.count += 1
-    else wrong.set(network, { count: 1, until: now() + MINUTE })
-  }
-
   return {
     open(key, address) {
-      const network = networkOf(address)
-      refuseTooMany(network)
       const keySha256 = hash('sha256', key, 'buffer')
       if (!findKey(keySha256)) {
-        noteWrong(network)
+        refuseTooMany(networkOf(address))
         return undefined
       }
       const id = randomBytes(32).toString('base64url')

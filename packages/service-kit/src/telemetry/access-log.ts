@@ -47,5 +47,5 @@ function formatAccess(access: Access): string {
   const path = JSON.stringify(url.slice(0, end < 0 ? MAX_PATH : Math.min(end, MAX_PATH)))
   const trace = traceId ? `,"trace_id":"${traceId}"` : ''
   const ms = Math.round(durationMs * 1_000) / 1_000
-  return `{"level":30,"time":${time},"reqId":"${requestId}"${trace},"ip":"${ip}","method":"${method}","path":${path},"status":${status},"ms":${ms},"msg":"request"}\n`
+  return `{"level":30,"time":${time},"reqId":"${requestId}"${trace},"ip":${JSON.stringify(ip)},"method":"${method}","path":${path},"status":${status},"ms":${ms},"msg":"request"}\n`
 }

@@ -1,6 +1,13 @@
 import { relative } from 'node:path'
 import { compileRules, parseName, parseNameRule } from '@gatehouse/pki'
-import { applyRules, applyToEach, type Fault, faultOf, type Rule } from '@gatehouse/service-kit'
+import {
+  applyRules,
+  applyToEach,
+  checkTrustedProxies,
+  type Fault,
+  faultOf,
+  type Rule,
+} from '@gatehouse/service-kit'
 import { AUTH_RULES } from './check-auth.ts'
 import { checkEvents } from './check-events.ts'
 import { checkIssuers, issuerFor, provableName } from './check-issuers.ts'
@@ -15,6 +22,7 @@ const HOUR = 3_600_000
  * meets a part with a fault of its own finds nothing.
  */
 export const CONFIG_RULES: readonly Rule<CertServiceConfig>[] = [
+  ({ server }) => checkTrustedProxies(server.trustedProxies, '/server/trustedProxies'),
   ...AUTH_RULES,
   checkAccessRules,
   checkPublicIssuers,

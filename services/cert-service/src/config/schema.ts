@@ -43,6 +43,12 @@ const ServerSchema = Type.Object({
         '`own`: a certificate of the embedded CA, renewed by itself. Files: watched and taken up when they change. `off`: plain HTTP.',
     },
   ),
+  trustedProxies: Type.Optional(
+    Type.Array(Type.String({ minLength: 1 }), {
+      description:
+        'Networks of the proxies whose `X-Forwarded-For`, `-Host` and `-Proto` count. Left out: loopback only.',
+    }),
+  ),
   plainHttp: Type.Optional(
     Type.Object(
       {

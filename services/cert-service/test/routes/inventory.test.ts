@@ -194,11 +194,12 @@ t.test('wrong keys are counted, and told nowhere', async (t) => {
     t.match(answer.text, 'aria-invalid="true"')
     t.notMatch(answer.text, 'canary')
   }
-  const limited = await enter(running, KEY)
+  t.equal((await enter(running, KEY)).status, 303, 'a valid key is not refused')
+  const limited = await enter(running, 'canary-of-one-too-many')
   t.match(limited, { status: 429, headers: { 'retry-after': '60' }, set: '' })
   t.match(limited.text, 'Too many keys')
   await running.clock.advance(60_000)
-  t.equal((await enter(running, KEY)).status, 303)
+  t.equal((await enter(running, 'canary-after-a-minute')).status, 401)
   const log = running.logged.join('\n')
   t.match(log, '"code":"AUTH_KEY_INVALID"')
   t.match(log, '"actor":"psk:default"')
@@ -256,4 +257,96 @@ t.test('trouble is told on a page here, and as a problem elsewhere', async (t) =
   t.notMatch(answer.text, 'in detail')
   const other = await browse(running, 'GET', '/sign-out', { cookie })
   t.match(other, { status: 405, headers: { 'content-type': 'application/problem+json' } })
+})
+
+t.test('behind a proxy, forms and pages go by the name that people see', async (t) => {
+  const running = await start(t, { server: { trustedProxies: ['10.0.0.2'] } })
+  const send = (remoteAddress: string, origin: string, forwarded: object) =>
+    running.app.inject({
+      method: 'POST',
+      url: '/',
+      remoteAddress,
+      headers: {
+        host: 'inside:7401',
+        origin,
+        'content-type': 'application/x-www-form-urlencoded',
+        ...forwarded,
+      },
+      payload: `${new URLSearchParams({ key: KEY })}`,
+    })
+  const forwarded = { 'x-forwarded-host': HOST, 'x-forwarded-proto': 'https' }
+  const cases: [why: string, peer: string, origin: string, forwarded: object, status: number][] = [
+    ['the name outside', '10.0.0.2', `https://${HOST}`, forwarded, 303],
+    ['the name inside', '10.0.0.2', 'https://inside:7401', forwarded, 403],
+    ['another site', '10.0.0.2', 'https://evil.example', forwarded, 403],
+    ['without TLS', '10.0.0.2', `http://${HOST}`, forwarded, 403],
+    ['a proxy that passes Host on', '10.0.0.2', 'https://inside:7401', {}, 303],
+    ['headers of a stranger', '198.51.100.7', `https://${HOST}`, forwarded, 403],
+  ]
+  for (const [why, peer, origin, headers, status] of cases)
+    t.equal((await send(peer, origin, headers)).statusCode, status, why)
+
+  const { headers } = await send('10.0.0.2', `https://${HOST}`, forwarded)
+  const cookie = String(headers['set-cookie']).split(';', 1)[0] ?? ''
+  const page = await running.app.inject({
+    url: '/',
+    remoteAddress: '10.0.0.2',
+    headers: { host: 'inside:7401', cookie, ...forwarded },
+  })
+  t.match(page.payload, `https://${HOST}/`)
+  t.notMatch(page.payload, 'inside:7401')
+})
+
+t.test('wrong keys of one client lock nobody out, also behind the same proxy', async (t) => {
+  const running = await start(t, { server: { trustedProxies: ['10.0.0.2'] } })
+  const from = async (client: string, key: string) => {
+    const { statusCode } = await running.app.inject({
+      method: 'POST',
+      url: '/',
+      remoteAddress: '10.0.0.2',
+      headers: {
+        host: HOST,
+        origin: `https://${HOST}`,
+        'x-forwarded-for': client,
+        'content-type': 'application/x-www-form-urlencoded',
+      },
+      payload: `${new URLSearchParams({ key })}`,
+    })
+    return statusCode
+  }
+  for (let n = 0; n < 10; n += 1) t.equal(await from('198.51.100.7', 'guess'), 401)
+  t.equal(await from('198.51.100.7', 'guess'), 429)
+  t.equal(await from('198.51.100.8', 'guess'), 401, 'another client')
+  t.equal(await from('198.51.100.7', KEY), 303, 'a valid key')
+})
+
+t.test('the audit trail and the log have the address of the client', async (t) => {
+  const running = await start(t, { server: { trustedProxies: ['10.0.0.2'] } })
+  const headers = (client: string) => ({
+    authorization: `APIKey ${KEY}`,
+    'x-forwarded-for': client,
+  })
+  for (const [remoteAddress, client] of [
+    ['10.0.0.2', '198.51.100.7'],
+    ['198.51.100.9', '203.0.113.1'],
+  ] as const)
+    await running.app.inject({
+      method: 'POST',
+      url: '/api/certificate',
+      remoteAddress,
+      headers: headers(client),
+      payload: { domain: `of-${remoteAddress.length}.test` },
+    })
+  const rows = await running.service.store.listAudit({ limit: 10 })
+  t.strictSame(rows.map(({ remoteAddress }) => remoteAddress).sort(), [
+    '198.51.100.7',
+    '198.51.100.9',
+  ])
+  await running.close()
+  const ips = running.logged
+    .flatMap((lines) => lines.trim().split('\n'))
+    .map((line) => JSON.parse(line))
+    .filter(({ msg }) => msg === 'request')
+    .map(({ ip }) => ip)
+  t.strictSame(ips, ['198.51.100.7', '198.51.100.9'])
 })

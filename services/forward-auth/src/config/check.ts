@@ -1,9 +1,9 @@
-import { isIP } from 'node:net'
-import { parseCidr, parseHost } from '@gatehouse/net'
+import { parseHost } from '@gatehouse/net'
 import { compileAllow, createConditions } from '@gatehouse/profile'
 import {
   applyRules,
   applyToEach,
+  checkTrustedProxies,
   type Fault,
   faultOf,
   known,
@@ -26,7 +26,7 @@ const DAY = 1_440 * MINUTE
  * meets a part with a fault of its own finds nothing.
  */
 export const CONFIG_RULES: readonly Rule<ForwardAuthConfig>[] = [
-  checkTrustedProxies,
+  ({ server }) => checkTrustedProxies(server.trustedProxies, '/server/trustedProxies'),
   checkSites,
   checkOverlaps,
   ({ session }) => checkSpan('/session/lifetime', session.lifetime, MINUTE, 90 * DAY, '1m to 90d'),
@@ -55,19 +55,6 @@ const PORTAL_RULES: readonly Rule<PortalConfig>[] = [
   checkCallback,
   checkHeaders,
 ]
-
-function checkTrustedProxies({ server }: ForwardAuthConfig): Fault[] {
-  return applyToEach(server.trustedProxies ?? [], '/server/trustedProxies', [
-    (text) => {
-      if (parseCidr(text)) return []
-      const isAddress = isIP(text.split('/')[0] ?? '') > 0
-      const message = isAddress
-        ? 'is not a network: the bits behind the prefix must be zero'
-        : 'is not an IP address or network, such as 10.0.0.0/8'
-      return [{ path: '', message }]
-    },
-  ])
-}
 
 function checkSites({ domains, server }: ForwardAuthConfig): Fault[] {
   return applyToEach(domains, '/domains', [

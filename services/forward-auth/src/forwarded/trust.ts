@@ -1,6 +1,5 @@
-import { type Cidr, cidrContains, type IpAddress, parseCidr, parseIp } from '@gatehouse/net'
+import { compileNetworks, LOOPBACK_NETWORKS, parseIp } from '@gatehouse/net'
 
-const LOOPBACK = ['127.0.0.0/8', '::1/128']
 /** More hops than any genuine chain has. */
 const MAX_FORWARDED_FOR = 2_048
 
@@ -26,15 +25,14 @@ export interface Trust {
  * @param trustedProxies - networks in CIDR notation; undefined means loopback only, an empty list
  * that only client certificates count
  */
-export function createTrust(trustedProxies: readonly string[] = LOOPBACK): Trust {
-  const networks = trustedProxies.map(parseCidr).filter((cidr) => cidr !== undefined)
+export function createTrust(trustedProxies: readonly string[] = LOOPBACK_NETWORKS): Trust {
+  const isProxy = compileNetworks(trustedProxies)
   const known = new WeakMap<Peer, boolean>()
 
   function trusts(peer: Peer): boolean {
     const before = known.get(peer)
     if (before !== undefined) return before
-    const verdict =
-      peer.authorized === true || isWithin(networks, parseIp(peer.remoteAddress ?? ''))
+    const verdict = peer.authorized === true || isProxy(peer.remoteAddress)
     known.set(peer, verdict)
     return verdict
   }
@@ -45,12 +43,8 @@ export function createTrust(trustedProxies: readonly string[] = LOOPBACK): Trust
       if (!trusts(peer)) return parseIp(peer.remoteAddress ?? '')?.text
       if (forwardedFor === undefined || forwardedFor.length > MAX_FORWARDED_FOR) return undefined
       const hops = forwardedFor.split(',').map((hop) => parseIp(hop.trim()))
-      const client = hops.findLastIndex((hop) => !isWithin(networks, hop))
+      const client = hops.findLastIndex((hop) => !isProxy(hop))
       return hops[Math.max(client, 0)]?.text
     },
   }
-}
-
-function isWithin(networks: readonly Cidr[], ip: IpAddress | undefined): boolean {
-  return ip !== undefined && networks.some((network) => cidrContains(network, ip))
 }

@@ -76,6 +76,11 @@ t.test('faults of the whole', async (t) => {
       'server: { trustedProxies: [10.1.2.3/8] }',
       '/server/trustedProxies/0 is not a network: the bits behind the prefix must be zero',
     ],
+    [
+      'a network of everybody',
+      'server: { trustedProxies: [10.0.0.0/8, 0.0.0.0/0] }',
+      '/server/trustedProxies/1 trusts far more than proxies',
+    ],
     ['short key', 'session: { keys: [{ secret: short }] }', '/session/keys/0/secret'],
     ['no key', 'session: { keys: [] }', '/session/keys'],
     ['too short', 'session: { lifetime: 10s }', '/session/lifetime must be from 1m to 90d'],

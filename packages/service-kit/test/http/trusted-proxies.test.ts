@@ -1,0 +1,78 @@
+import Fastify from 'fastify'
+import t from 'tap'
+import { checkTrustedProxies, forwardedAddresses, trustProxy } from '../../src/index.ts'
+
+const CLIENT = '198.51.100.7'
+
+t.test('whose word counts on where a request comes from', async (t) => {
+  const proxy = ['10.0.0.2', '10.0.1.0/24']
+  const cases: [
+    why: string,
+    list: string[] | undefined,
+    peer: string,
+    chain: string,
+    ip: string,
+  ][] = [
+    ['a listed proxy', proxy, '10.0.0.2', CLIENT, CLIENT],
+    ['a mapped address of it', proxy, '::ffff:10.0.0.2', CLIENT, CLIENT],
+    ['two of them', proxy, '10.0.0.2', `${CLIENT}, 10.0.1.9`, CLIENT],
+    ['what the client itself wrote', proxy, '10.0.0.2', `1.2.3.4, ${CLIENT}`, CLIENT],
+    ['another peer', proxy, CLIENT, '1.2.3.4', CLIENT],
+    ['loopback, when it is not listed', proxy, '127.0.0.1', '1.2.3.4', '127.0.0.1'],
+    ['loopback by default', undefined, '127.0.0.1', CLIENT, CLIENT],
+    ['nobody else by default', undefined, '10.0.0.2', CLIENT, '10.0.0.2'],
+    ['nobody, when the list is empty', [], '127.0.0.1', CLIENT, '127.0.0.1'],
+    ['a chain that is no address', proxy, '10.0.0.2', 'nonsense', '10.0.0.2'],
+    ['such behind another proxy', proxy, '10.0.0.2', '","x":"y, 10.0.1.9', '10.0.1.9'],
+    ['nonsense of a client', proxy, '10.0.0.2', `nonsense, ${CLIENT}`, CLIENT],
+    ['an address with its port', proxy, '10.0.0.2', `${CLIENT}:4711`, '10.0.0.2'],
+  ]
+  for (const [why, list, peer, chain, ip] of cases) {
+    const app = Fastify({ trustProxy: trustProxy(list) })
+    await app.register(forwardedAddresses)
+    app.get('/', async (request) => ({ ip: request.ip }))
+    const headers = { 'x-forwarded-for': chain }
+    const response = await app.inject({ url: '/', remoteAddress: peer, headers })
+    t.strictSame(response.json(), { ip }, why)
+    await app.close()
+  }
+})
+
+t.test('host and protocol count from the same peers only', async (t) => {
+  const app = Fastify({ trustProxy: trustProxy(['10.0.0.2']) })
+  app.get('/', async ({ host, protocol }) => ({ host, protocol }))
+  const headers = {
+    host: 'inside:7401',
+    'x-forwarded-host': 'certs.example.com',
+    'x-forwarded-proto': 'https',
+  }
+  const ask = async (remoteAddress: string) =>
+    (await app.inject({ url: '/', remoteAddress, headers })).json()
+  t.strictSame(await ask('10.0.0.2'), { host: 'certs.example.com', protocol: 'https' })
+  t.strictSame(await ask('10.0.0.3'), { host: 'inside:7401', protocol: 'http' })
+  await app.close()
+})
+
+t.test('a list that trusts nearly everybody is a fault, as is what is no network', async (t) => {
+  const cases: [network: string, fault: RegExp | undefined][] = [
+    ['10.0.0.5', undefined],
+    ['10.0.0.0/8', undefined],
+    ['fc00::/7', undefined],
+    ['2001:db8::1', undefined],
+    ['0.0.0.0/0', /^trusts far more/],
+    ['128.0.0.0/1', /^trusts far more/],
+    ['::/0', /^trusts far more/],
+    ['2000::/3', /^trusts far more/],
+    ['::ffff:0.0.0.0/96', /^trusts far more/],
+    ['10.1.2.3/8', /bits behind the prefix/],
+    ['proxy.example.com', /^is not an IP address/],
+    ['', /^is not an IP address/],
+  ]
+  for (const [network, fault] of cases) {
+    const [found, ...more] = checkTrustedProxies(['10.0.0.1', network], '/server/trustedProxies')
+    t.strictSame(more, [], network)
+    t.equal(found?.path, fault && '/server/trustedProxies/1', network)
+    if (fault) t.match(found?.message, fault, network)
+  }
+  t.strictSame(checkTrustedProxies(undefined, '/server/trustedProxies'), [])
+})
