@@ -7,6 +7,7 @@ import {
   timingSafeEqual,
 } from 'node:crypto'
 import { createVerifier, type Algorithm as FastJwtAlgorithm } from 'fast-jwt'
+import { isRocaModulus } from './roca.ts'
 
 /** A key together with the algorithms that fit it. */
 export interface VerificationKey {
@@ -58,15 +59,30 @@ export function readJwk(jwk: unknown): VerificationKey {
     key: { kty, n, e, crv, x, y } as JsonWebKey,
     format: 'jwk',
   })
+  if (key.asymmetricKeyType === 'rsa') checkRsa(key)
   const fitting = algorithmsOf(key).filter((one) => alg === undefined || one === alg)
-  if (fitting.length === 0) throw new TypeError('weak, or of an algorithm that is not accepted')
+  if (fitting.length === 0) throw new TypeError('of an algorithm that is not accepted')
   return publicKey(kid, key.export({ type: 'spki', format: 'pem' }) as string, fitting)
 }
 
+/**
+ * Refuses RSA keys that are weak, or cost more time than a signature should: with an exponent as long
+ * as the modulus a verification takes a hundred times as long. Most libraries read 32 bits of it.
+ */
+function checkRsa(key: KeyObject): void {
+  const { modulusLength = 0, publicExponent = 0n } = key.asymmetricKeyDetails ?? {}
+  if (modulusLength < 2_048 || modulusLength > 8_192)
+    throw new TypeError(`an RSA modulus of ${modulusLength} bits is not accepted`)
+  if (publicExponent < 3n || publicExponent >= 2n ** 32n || publicExponent % 2n === 0n)
+    throw new TypeError('the RSA exponent is not an odd number from 3 to 32 bits')
+  const modulus = Buffer.from(key.export({ format: 'jwk' }).n ?? '', 'base64url').toString('hex')
+  if (isRocaModulus(BigInt(`0x${modulus}`)))
+    throw new TypeError('the RSA key was made by a library whose keys are weak (CVE-2017-15361)')
+}
+
 function algorithmsOf({ asymmetricKeyType: type, asymmetricKeyDetails }: KeyObject): string[] {
-  const { modulusLength = 0, publicExponent = 0n, namedCurve } = asymmetricKeyDetails ?? {}
-  if (type === 'rsa' && modulusLength >= 2_048 && modulusLength <= 8_192 && publicExponent > 2n)
-    return ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512']
+  const { namedCurve } = asymmetricKeyDetails ?? {}
+  if (type === 'rsa') return ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512']
   if (type === 'ec' && namedCurve === 'prime256v1') return ['ES256']
   if (type === 'ec' && namedCurve === 'secp384r1') return ['ES384']
   if (type === 'ec' && namedCurve === 'secp521r1') return ['ES512']

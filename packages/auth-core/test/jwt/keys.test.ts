@@ -1,0 +1,78 @@
+import { checkPrimeSync, generateKeyPairSync, randomBytes } from 'node:crypto'
+import t from 'tap'
+import { readJwk } from '../../src/jwt/keys.ts'
+import { isRocaModulus } from '../../src/jwt/roca.ts'
+
+const encodeNumber = (value: bigint) => {
+  const hex = value.toString(16)
+  return Buffer.from(hex.length % 2 ? `0${hex}` : hex, 'hex').toString('base64url')
+}
+const decodeNumber = (text: string) => BigInt(`0x${Buffer.from(text, 'base64url').toString('hex')}`)
+const random = (bits: number) => BigInt(`0x${randomBytes(bits / 8).toString('hex')}`)
+const rsa = (modulusLength: number, publicExponent = 65_537) =>
+  generateKeyPairSync('rsa', { modulusLength, publicExponent }).publicKey.export({ format: 'jwk' })
+
+const good = rsa(2_048)
+
+t.test('an RSA key is taken', async (t) => {
+  for (const [why, jwk] of [
+    ['of 2,048 bits', good],
+    ['with the exponent 3', rsa(2_048, 3)],
+    ['with the largest exponent', { ...good, e: encodeNumber(2n ** 32n - 1n) }],
+  ] as const)
+    t.equal(readJwk(jwk).algorithms.length, 6, why)
+})
+
+t.test('an RSA key is refused', async (t) => {
+  const exponent = (e: bigint) => ({ ...good, e: encodeNumber(e) })
+  const modulus = (n: bigint) => ({ ...good, n: encodeNumber(n) })
+  for (const [why, jwk, message] of [
+    ['of 1,024 bits', rsa(1_024), /1024 bits/],
+    ['of 2,047 bits', modulus(2n ** 2_046n + 1n), /2047 bits/],
+    ['of 8,193 bits', modulus(2n ** 8_192n + 1n), /8193 bits/],
+    ['with the exponent 1', exponent(1n), /exponent/],
+    ['with an even exponent', exponent(65_536n), /exponent/],
+    ['with an exponent of 33 bits', exponent(2n ** 32n + 1n), /exponent/],
+    ['with an exponent as long as the modulus', exponent(2n ** 2_040n + 1n), /exponent/],
+  ] as const)
+    t.throws(() => readJwk(jwk), { name: 'TypeError', message }, why)
+})
+
+/** M of the attack for keys of 2,048 bits: the product of the first 126 primes. */
+const primorial = (() => {
+  const primes: bigint[] = []
+  for (let n = 2n; primes.length < 126; n++) if (primes.every((one) => n % one)) primes.push(n)
+  return primes.reduce((product, one) => product * one)
+})()
+
+function power(base: bigint, exponent: bigint, modulus: bigint): bigint {
+  let result = 1n
+  for (let [square, rest] = [base, exponent]; rest > 0n; rest >>= 1n) {
+    if (rest & 1n) result = (result * square) % modulus
+    square = (square * square) % modulus
+  }
+  return result
+}
+
+/** A prime as the library made them: k * M + (65537^a mod M). */
+function weakPrime(): bigint {
+  for (;;) {
+    const k = random(56) | (1n << 55n)
+    const prime = k * primorial + power(65_537n, random(64), primorial)
+    if (checkPrimeSync(prime)) return prime
+  }
+}
+
+t.test('a modulus whose primes can be found', async (t) => {
+  const weak = weakPrime() * weakPrime()
+  t.ok(isRocaModulus(weak))
+  t.throws(() => readJwk({ ...good, n: encodeNumber(weak) }), { message: /CVE-2017-15361/ })
+
+  t.test('is not one with a single such prime', async (t) => {
+    const modulus = decodeNumber(good.n as string)
+    t.notOk(isRocaModulus(modulus))
+    t.notOk(isRocaModulus(weak + 2n))
+    t.notOk(isRocaModulus(weakPrime() * modulus))
+    t.notOk(isRocaModulus(primorial), 'nor one that small primes divide')
+  })
+})
