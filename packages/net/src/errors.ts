@@ -10,6 +10,11 @@ export const NET_ERRORS = {
     action:
       'Use https. Plain http is for loopback names, or where the configuration allows it in so many words.',
   },
+  NET_URL_INTERNAL: {
+    title: 'URL that another server names is internal',
+    action:
+      'See what the other server publishes. If the address is right, configure it instead, such as `jwksUrl`.',
+  },
   NET_FETCH_TIMEOUT: {
     title: 'No complete answer in time',
     action: 'See whether the other server is reachable from here and not overloaded.',

@@ -16,4 +16,4 @@ export {
   parseCidr,
   parseIp,
 } from './ip.ts'
-export { parseEndpointUrl, parseOrigin } from './origin.ts'
+export { parseAdvertisedUrl, parseEndpointUrl, parseOrigin } from './origin.ts'

@@ -1,5 +1,6 @@
 import { NetError } from './errors.ts'
 import { type Host, isLoopback, parseHostPort } from './host.ts'
+import { compileNetworks } from './ip.ts'
 
 /** Reads a web origin (RFC 6454) and gives its canonical `scheme://host[:port]`; `null` is none. */
 export function parseOrigin(text: string): string | undefined {
@@ -36,6 +37,52 @@ export function parseEndpointUrl(text: string, options: { allowHttp?: boolean } 
       `plain http is refused for ${parsed.host.name}: use https`,
     )
   return new URL(text)
+}
+
+/**
+ * Reads a URL that another server tells us to call, such as the `jwks_uri` of a discovery document.
+ * As {@link parseEndpointUrl}, and: a server that was asked over https names https only, and no
+ * server names this machine or the metadata service of a cloud, unless it is there itself. A name that
+ * only resolves to such an address gets no further than TLS.
+ *
+ * @param from - the URL of the document that names it
+ * @throws NetError NET_URL_INVALID, NET_URL_INSECURE, NET_URL_INTERNAL
+ */
+export function parseAdvertisedUrl(
+  text: string,
+  { from, allowHttp = false }: { from: URL | string; allowHttp?: boolean },
+): URL {
+  const url = parseEndpointUrl(text, { allowHttp })
+  const document = new URL(from)
+  const internal = internalKind(url)
+  if (internal !== undefined && internal !== internalKind(document))
+    throw new NetError('NET_URL_INTERNAL', `${document.host} names ${internal}: ${url.host}`)
+  if (url.protocol === 'http:' && document.protocol === 'https:' && !allowHttp)
+    throw new NetError('NET_URL_INSECURE', `${document.host} names plain http: ${url.host}`)
+  return url
+}
+
+const METADATA_NAMES = [
+  'metadata',
+  'metadata.google.internal',
+  'metadata.goog',
+  'instance-data',
+  'instance-data.ec2.internal',
+]
+/** Link-local addresses, and those of AWS, Google, Alibaba, Azure and Oracle Cloud that are not. */
+const isMetadataAddress = compileNetworks([
+  ...['169.254.0.0/16', 'fe80::/10', 'fd00:ec2::254', 'fd20:ce::254'],
+  ...['100.100.100.200', '168.63.129.16', '192.0.0.192'],
+])
+/** An unspecified address reaches this machine. */
+const isUnspecified = compileNetworks(['0.0.0.0/8', '::'])
+
+function internalKind({ host: text }: URL): string | undefined {
+  const host = parseHostPort(text)?.host
+  if (!host) return 'a host that is not valid'
+  if (isLoopback(host) || isUnspecified(host.ip)) return 'this machine'
+  if (METADATA_NAMES.includes(host.name) || isMetadataAddress(host.ip)) return 'a metadata service'
+  return undefined
 }
 
 function bracket(host: Host): string {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { NetError, parseEndpointUrl, parseOrigin } from '../src/index.ts'
+import { NetError, parseAdvertisedUrl, parseEndpointUrl, parseOrigin } from '../src/index.ts'
 
 const origins: [text: string, origin: string | undefined][] = [
   ['https://App.Example.com', 'https://app.example.com'],
@@ -104,3 +104,65 @@ function outcome(text: string, options: { allowHttp?: boolean }): string {
     throw error
   }
 }
+
+const ISSUER = 'https://id.example/.well-known/openid-configuration'
+const advertised: [from: string, text: string, expected: string | undefined, allowHttp?: true][] = [
+  [ISSUER, 'https://id.example/keys', undefined],
+  [ISSUER, 'https://keys.example/keys', undefined],
+  [ISSUER, 'https://10.0.0.1/keys', undefined],
+  [ISSUER, 'http://id.example/keys', 'NET_URL_INSECURE'],
+  [ISSUER, 'http://id.example/keys', undefined, true],
+  ['http://id.lan/', 'http://keys.lan/', 'NET_URL_INSECURE'],
+  ['http://id.lan/', 'http://keys.lan/', undefined, true],
+  ['http://id.lan/', 'https://keys.lan/', undefined, true],
+  ['http://localhost:8080/', 'http://localhost:8080/keys', undefined],
+  ['http://127.0.0.1/', 'http://[::1]/keys', undefined],
+  ['http://id.gatehouse.localhost/', 'http://127.0.0.2:9/keys', undefined],
+  ['https://localhost/', 'http://localhost/keys', 'NET_URL_INSECURE'],
+  ['https://169.254.1.1/', 'https://169.254.1.1/keys', undefined],
+  ['https://user', 'nonsense', 'NET_URL_INVALID'],
+  ...[
+    ...['localhost', 'LOCALHOST.', 'a.localhost', '127.0.0.1', '127.1.2.3', '[::1]', '0.0.0.0'],
+    ...['[::]', '[::ffff:127.0.0.1]', '169.254.169.254', '[fe80::1]', '[fd00:ec2::254]', '0.1.2.3'],
+    ...['[::ffff:169.254.169.254]', 'metadata.google.internal', 'Metadata.Google.Internal.'],
+    ...['100.100.100.200', '[fd20:ce::254]', '168.63.129.16', '192.0.0.192', 'instance-data'],
+  ].flatMap((host): [string, string, string, true][] =>
+    ['https', 'http'].flatMap((scheme) =>
+      [ISSUER, 'http://id.lan/'].map((from) => [
+        from,
+        `${scheme}://${host}/keys`,
+        'NET_URL_INTERNAL',
+        true,
+      ]),
+    ),
+  ),
+]
+
+t.test('parseAdvertisedUrl', async (t) => {
+  for (const [from, text, code, allowHttp = false] of advertised) {
+    const what = `${from} names ${text}${allowHttp ? ', http allowed' : ''}`
+    if (code) t.throws(() => parseAdvertisedUrl(text, { from, allowHttp }), { code }, what)
+    else t.equal(parseAdvertisedUrl(text, { from, allowHttp }).href, new URL(text).href, what)
+  }
+
+  t.test('never gives an internal address to a server that is not internal', async () => {
+    const host = fc.oneof(
+      fc.ipV4(),
+      fc.ipV6().map((ip) => `[${ip}]`),
+      fc.nat(0xffffffff).map(String),
+      fc.nat(255).map((last) => `169.254.169.${last}`),
+      fc.nat(255).map((last) => `[::ffff:127.0.0.${last}]`),
+    )
+    fc.assert(
+      fc.property(fc.constantFrom('http', 'https'), host, (scheme, host) => {
+        const text = `${scheme}://${host}/`
+        try {
+          const { hostname } = parseAdvertisedUrl(text, { from: ISSUER, allowHttp: true })
+          return !/^(127\.|0\.|169\.254\.|\[::1?\]$|\[fe[89ab])/.test(hostname)
+        } catch (error) {
+          return error instanceof NetError
+        }
+      }),
+    )
+  })
+})

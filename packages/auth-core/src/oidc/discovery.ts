@@ -1,4 +1,4 @@
-import { type BoundedFetch, parseEndpointUrl } from '@gatehouse/net'
+import { type BoundedFetch, parseAdvertisedUrl } from '@gatehouse/net'
 import { AuthError } from '../errors.ts'
 
 const MAX_BYTES = 262_144
@@ -26,7 +26,7 @@ export async function discoverJwksUrl(
     })
   if (typeof jwksUri !== 'string')
     throw new AuthError('AUTH_ISSUER_INVALID', { detail: `${url} has no jwks_uri` })
-  return parseEndpointUrl(jwksUri, { allowHttp })
+  return parseAdvertisedUrl(jwksUri, { from: url, allowHttp })
 }
 
 function parseMetadata(body: Buffer): { issuer?: unknown; jwks_uri?: unknown } {

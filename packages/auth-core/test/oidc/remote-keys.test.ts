@@ -156,6 +156,8 @@ const unusable: [why: string, metadata: unknown][] = [
   ['without issuer', { jwks_uri: `${ISSUER}/keys` }],
   ['without jwks_uri', { issuer: ISSUER }],
   ['with keys over plain http', { issuer: ISSUER, jwks_uri: 'http://issuer.example/keys' }],
+  ['with keys of this machine', { issuer: ISSUER, jwks_uri: 'http://localhost/keys' }],
+  ['with keys of a metadata service', { issuer: ISSUER, jwks_uri: 'https://169.254.169.254/' }],
   ['with keys in a file', { issuer: ISSUER, jwks_uri: 'file:///etc/passwd' }],
   ['that is a list', []],
   ['that is null', null],
@@ -167,6 +169,31 @@ for (const [why, metadata] of unusable)
     t.equal(await has('one'), 'AUTH_ISSUER_INVALID')
     t.equal(issuer.readings(), 0)
   })
+
+t.test(
+  'keys of this machine count where they are configured, or the issuer is there',
+  async (t) => {
+    const asked: string[] = []
+    const fetch = Object.assign(
+      async (url: URL | string) => {
+        asked.push(String(url))
+        return { status: 200, headers: {}, body: Buffer.from(JSON.stringify({ keys: [one.jwk] })) }
+      },
+      { close: async () => {} },
+    )
+    const jwksUrl = 'http://127.0.0.1:8080/keys'
+    const parts = { fetch, now: frozenClock().now, log: silent }
+    const configured = createRemoteKeys({ issuerUrl: ISSUER, jwksUrl }, parts)
+    t.equal((await configured.holding('one')).withId('one').length, 1)
+    t.strictSame(asked, [jwksUrl])
+
+    const issuerUrl = 'http://localhost:8080'
+    const issuer = fakeIssuer({ issuer: issuerUrl, keys: [one.jwk] })
+    const deps = { fetch: issuer.fetch, now: frozenClock().now, log: silent }
+    const keys = createRemoteKeys({ issuerUrl }, deps)
+    t.equal((await keys.holding('one')).withId('one').length, 1)
+  },
+)
 
 t.test('keys that are not safe to use are left out, the others count', async (t) => {
   const weak = (await import('node:crypto')).generateKeyPairSync('rsa', { modulusLength: 1024 })
@@ -248,11 +275,11 @@ t.test('the bearer token file', async (t) => {
 
 t.test('over a socket', async (t) => {
   type Answer = Parameters<typeof createServer>[1]
-  async function ask(answer: NonNullable<Answer>) {
+  async function ask(answer: NonNullable<Answer>, timeoutMs = 30_000) {
     const server = createServer(answer as never)
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     const issuerUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-    const fetch = createFetch({ timeoutMs: 300 })
+    const fetch = createFetch({ timeoutMs })
     const keys = createRemoteKeys({ issuerUrl }, { fetch, now: Date.now, log: silent })
     try {
       return (await keys.holding('one')).withId('one').length
@@ -266,7 +293,12 @@ t.test('over a socket', async (t) => {
   }
   const metadata = (host = '') =>
     JSON.stringify({ issuer: `http://${host}`, jwks_uri: `http://${host}/keys` })
-  const answers: [why: string, expected: number | string, answer: NonNullable<Answer>][] = [
+  const answers: [
+    why: string,
+    expected: number | string,
+    answer: NonNullable<Answer>,
+    timeoutMs?: number,
+  ][] = [
     [
       'a good answer',
       1,
@@ -295,11 +327,11 @@ t.test('over a socket', async (t) => {
       (req, res) =>
         void res.end(req.url === '/keys' ? ' '.repeat(5e6) : metadata(req.headers.host)),
     ],
-    ['no answer', 'AUTH_ISSUER_UNREACHABLE', () => {}],
-    ['half an answer', 'AUTH_ISSUER_UNREACHABLE', (_req, res) => void res.write('{')],
+    ['no answer', 'AUTH_ISSUER_UNREACHABLE', () => {}, 50],
+    ['half an answer', 'AUTH_ISSUER_UNREACHABLE', (_req, res) => void res.write('{'), 50],
     ['a status of 500', 'AUTH_ISSUER_UNREACHABLE', (_req, res) => void res.writeHead(500).end()],
     ['a web page', 'AUTH_ISSUER_INVALID', (_req, res) => void res.end('<html>')],
   ]
-  for (const [why, expected, answer] of answers)
-    t.test(`${why}: ${expected}`, async (t) => t.equal(await ask(answer), expected))
+  for (const [why, expected, answer, timeoutMs] of answers)
+    t.test(`${why}: ${expected}`, async (t) => t.equal(await ask(answer, timeoutMs), expected))
 })

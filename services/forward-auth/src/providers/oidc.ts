@@ -1,4 +1,4 @@
-import { type BoundedFetch, parseEndpointUrl } from '@gatehouse/net'
+import { type BoundedFetch, parseAdvertisedUrl, parseEndpointUrl } from '@gatehouse/net'
 import { type Claims, fromClaims } from '@gatehouse/profile'
 import {
   allowInsecureRequests,
@@ -39,6 +39,14 @@ const MetadataSchema = Type.Object({
   id_token_signing_alg_values_supported: Type.Optional(Strings),
   token_endpoint_auth_methods_supported: Type.Optional(Strings),
 })
+
+const ENDPOINTS = [
+  'authorization_endpoint',
+  'token_endpoint',
+  'jwks_uri',
+  'userinfo_endpoint',
+  'end_session_endpoint',
+] as const
 
 /** What the configuration of every kind of OpenID provider has. */
 interface ClientOptions extends Presentation {
@@ -177,8 +185,8 @@ async function discover(
   // Character by character: openid-client would compare as URLs.
   if (metadata.issuer !== issuer)
     throw new Error(`${url} names the issuer ${JSON.stringify(metadata.issuer)}, not "${issuer}"`)
-  for (const endpoint of [metadata.authorization_endpoint, metadata.end_session_endpoint])
-    if (endpoint !== undefined) parseEndpointUrl(endpoint)
+  for (const name of ENDPOINTS)
+    if (metadata[name] !== undefined) parseAdvertisedUrl(metadata[name], { from: url })
 
   const { id_token_signing_alg_values_supported: algorithms = ['RS256'] } = metadata
   const server = {

@@ -106,6 +106,14 @@ t.test('discovery documents that are refused', async (t) => {
       changed({ authorization_endpoint: 'http://idp.example/auth' }),
       /plain http is refused for idp.example/,
     ],
+    'of a metadata service: keys': [
+      changed({ jwks_uri: 'https://169.254.169.254/keys' }),
+      /INVALID.*names a metadata service: 169.254.169.254/,
+    ],
+    'of a metadata service: UserInfo': [
+      changed({ userinfo_endpoint: 'https://metadata.google.internal/userinfo' }),
+      /INVALID.*names a metadata service/,
+    ],
     'of a script': [changed({ authorization_endpoint: 'javascript:alert(1)' }), INVALID],
     'without keys': [changed({ jwks_uri: undefined }), /INVALID.*not answered as documented/],
     HTML: ['html', /INVALID.*openid-configuration was not answered as documented/],
