@@ -4,9 +4,15 @@
 const { existsSync, readFileSync } = require('node:fs')
 const { Script } = require('node:vm')
 
+const [major, minor] = process.versions.node.split('.').map(Number)
+if (major < 24 || (major === 24 && minor < 15)) {
+  console.error(`Gatehouse needs Node >= 24.15, and this is ${process.versions.node}.`)
+  process.exit(1)
+}
+
 const filename = `${__dirname}/service.js`
 const cache = `${__dirname}/service.cache`
-const source = `(function (require, module, exports) {\n${readFileSync(filename, 'latin1')}\n})`
+const source = `(function (require, module, exports) {\n${readFileSync(filename, 'utf8')}\n})`
 const script = new Script(source, {
   filename,
   lineOffset: -1,

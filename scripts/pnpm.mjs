@@ -1,8 +1,12 @@
 // `npm start` and its like: installs what the lock file names, then runs the pnpm script of that name.
 // Plain JavaScript for Node 20, since it runs before the Node that the workspace brings is there.
-import { spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
+import { constants } from 'node:os'
+import { setTimeout } from 'node:timers/promises'
 
 const PNPM = 'pnpm@12.21.0'
+/** How long what was told to stop may take, in ms. */
+const GRACE = 15_000
 const [script, ...rest] = process.argv.slice(2)
 
 if (Number(process.versions.node.split('.')[0]) < 20) {
@@ -17,8 +21,35 @@ const args = rest.map((arg) => `'${arg.replaceAll("'", `'\\''`)}'`).join(' ')
 const command = `pnpm install --frozen-lockfile ${quiet} && pnpm run ${quiet} ${script} ${args}`
 // What npx tells its command in the environment, another npx below it would take for its own.
 const npx = ['-y', '-p', PNPM, '-c', `unset npm_config_call npm_config_package; ${command}`]
-// Ctrl-C reaches the whole process group; this process waits so that the last line is the child's.
-process.on('SIGINT', () => {})
-const { status, error } = spawnSync('npx', npx, { stdio: 'inherit' })
-if (error) console.error(`npx could not be started: ${error.message}`)
-process.exit(status ?? 1)
+// A process group of its own: npx and pnpm do not pass signals on, so they go to each process of the group.
+const child = spawn('npx', npx, { stdio: ['ignore', 'inherit', 'inherit'], detached: true })
+child.on('error', (error) => {
+  console.error(`npx could not be started: ${error.message}`)
+  process.exit(1)
+})
+
+let stopped
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'])
+  process.on(signal, () => {
+    stopped ??= signal
+    signalGroup(signal)
+  })
+
+child.on('exit', async (code) => {
+  // Whatever is still closing goes on to the end, so that the last line is the child's.
+  if (stopped) {
+    const deadline = Date.now() + GRACE
+    while (signalGroup(0) && Date.now() < deadline) await setTimeout(50)
+    signalGroup('SIGKILL')
+  }
+  process.exit(code ?? (stopped ? 128 + constants.signals[stopped] : 1))
+})
+
+/** Gives whether anything of the group is still there. */
+function signalGroup(signal) {
+  try {
+    return process.kill(-child.pid, signal)
+  } catch {
+    return false
+  }
+}

@@ -1,34 +1,114 @@
-import { spawn } from 'node:child_process'
+// The bundle is another program than the source: minified, with parts left out.
+import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { type IncomingHttpHeaders, request } from 'node:http'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { createFetch } from '@gatehouse/net'
-import t from 'tap'
+import { text } from 'node:stream/consumers'
+import t, { type Test } from 'tap'
 import { startCollector } from '../../../packages/service-kit/test/telemetry/collector.ts'
 import { bundle } from '../../bundle.ts'
+import { ROOT } from '../markdown.ts'
+
+type Service = 'cert-service' | 'forward-auth'
+
+interface Ask {
+  readonly method?: string
+  readonly path: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: string
+}
+
+interface Answer {
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  readonly body: string
+}
 
 const KEY = 'sixteen-characters-or-more'
-
-/** The bundle is another program than the source: minified, with parts left out. */
-t.test('what the image runs issues a certificate, tells its telemetry, and stops', async (t) => {
-  const main = await bundle('cert-service')
-  const folder = t.testdir()
-  const config = join(folder, 'config.yaml')
-  writeFileSync(
-    config,
-    `server: { port: 0, tls: off }
+const CONFIG: Readonly<Record<Service, string>> = {
+  'cert-service': `server: { port: 0, tls: off }
 metrics: { port: 0 }
 log: { format: json }
 storage: { path: data, masterKeyFile: master.key }
 auth: { psk: { key: ${KEY} } }
 `,
-  )
-  const collector = await startCollector(t)
-  const otlp = `OTEL_EXPORTER_OTLP_ENDPOINT=${collector.url}`
-  const clean = ['-u', 'NODE_OPTIONS', otlp, 'OTEL_EXPORTER_OTLP_PROTOCOL=http/json']
-  const serve = [process.execPath, main, 'serve', '--config', config]
-  const child = spawn('env', [...clean, ...serve], { stdio: ['ignore', 'pipe', 'inherit'] })
+  'forward-auth': `server: { port: 0 }
+metrics: { enabled: false }
+log: { format: json }
+storage: { path: data }
+session: { keys: [{ secret: 0123456789abcdef0123456789abcdef }] }
+domains: [{ domain: example.com, authHost: auth.example.com }]
+portals:
+  - name: main
+    title: Grüße
+    providers:
+      - { type: github, name: corp, clientId: a, clientSecret: b, allow: anyone }
+      - { type: github, name: hub, clientId: a, clientSecret: b, allow: anyone }
+`,
+}
+const SOURCE = (service: Service) => [
+  '--conditions=@gatehouse/source',
+  join(ROOT, 'services', service, 'src/main.ts'),
+]
+
+const json = { 'content-type': 'application/json' }
+const key = { authorization: `APIKey ${KEY}` }
+const browser = { accept: 'text/html,*/*;q=0.8', 'sec-fetch-mode': 'navigate' }
+const proxied = (uri: string) => ({
+  'x-forwarded-proto': 'https',
+  'x-forwarded-host': 'app.example.com',
+  'x-forwarded-uri': uri,
+  'x-forwarded-method': 'GET',
+})
+
+/** Pages, errors and documents: what people read. */
+const ASKS: Readonly<Record<Service, readonly Ask[]>> = {
+  'cert-service': [
+    { path: '/', headers: browser },
+    { path: '/docs', headers: browser },
+    { path: '/openapi.json' },
+    { path: '/healthz' },
+    { path: '/readyz' },
+    { path: '/nothing-here' },
+    { path: '/api/certificates' },
+    { path: '/api/certificates', headers: { authorization: 'APIKey wrong-key-of-somebody' } },
+    { path: '/api/certificate/none.example.com', headers: key },
+    { method: 'POST', path: '/api/certificate', headers: key },
+    { method: 'POST', path: '/api/certificate', headers: { ...key, ...json }, body: '{' },
+    ...['{}', '{"domain":"ä…"}', '{"domain":"a b"}', '{"domain":"a.example.com","foo":1}'].map(
+      (body) => ({ method: 'POST', path: '/api/certificate', headers: { ...key, ...json }, body }),
+    ),
+  ],
+  'forward-auth': [
+    { path: '/portals/main/signin', headers: browser },
+    { path: '/portals/main/logout', headers: browser },
+    { path: '/portals/main/profile', headers: browser },
+    { path: '/portals/main/oauth2/callback?state=none', headers: browser },
+    { path: '/portals/none/signin', headers: browser },
+    { path: '/nothing-here', headers: browser },
+    { path: '/portals/main', headers: { ...browser, ...proxied('/grüße?ö') } },
+    { path: '/portals/main', headers: proxied('/') },
+    { path: '/portals/main/authz/nginx' },
+    { path: '/portals/main?policy=none', headers: proxied('/') },
+    { path: '/api/portals/main/verify', headers: { authorization: 'Bearer a.b.c' } },
+    { path: '/docs', headers: browser },
+    { path: '/openapi.json' },
+    { path: '/readyz' },
+  ],
+}
+
+async function start(t: Test, argv: readonly string[], service: Service, otlp = '') {
+  const folder = join(t.testdir(), String(Math.random()))
+  mkdirSync(folder, { recursive: true })
+  const config = join(folder, 'config.yaml')
+  writeFileSync(config, CONFIG[service])
+  const env = { PATH: process.env.PATH ?? '', ...(otlp && { OTEL_EXPORTER_OTLP_ENDPOINT: otlp }) }
+  const child = spawn(process.execPath, [...argv, 'serve', '--config', config], {
+    env: { ...env, OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json' },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
   t.teardown(() => child.kill('SIGKILL'))
   const exited = once(child, 'exit')
   let url = ''
@@ -37,19 +117,97 @@ auth: { psk: { key: ${KEY} } }
     if (msg === 'ready') url = told
     if (url) break
   }
+  child.stdout.resume()
+  if (url === '') throw new Error(`${service} did not start`)
+  return {
+    ask: (what: Ask) => ask(url, what),
+    async stop() {
+      child.kill('SIGTERM')
+      t.strictSame(await exited, [0, null], 'it ends by itself')
+    },
+  }
+}
 
-  const fetch = createFetch()
-  t.teardown(() => fetch.close())
-  const headers = { authorization: `APIKey ${KEY}`, 'content-type': 'application/json' }
-  const body = JSON.stringify({ domain: 'app.example.com' })
-  const issued = await fetch(`${url}/api/certificate`, { method: 'POST', headers, body })
-  t.match(JSON.parse(issued.body.toString()), { domain: 'app.example.com', cached: false })
-  const refused = await fetch(`${url}/api/certificate/none.example.com`, { headers, status: [404] })
-  t.match(JSON.parse(refused.body.toString()), { code: 'CERT_NOT_FOUND' })
-  t.match((await fetch(`${url}/docs`)).body.toString(), '<html')
+function ask(origin: string, { method = 'GET', path, headers, body }: Ask): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const sent = request(`${origin}${encodeURI(path)}`, {
+      method,
+      agent: false,
+      headers: { ...Object.fromEntries(encoded(headers)), host: 'auth.example.com' },
+    })
+    sent.on('error', reject)
+    sent.on('response', async (response) => {
+      const { statusCode: status = 0, headers } = response
+      resolve({ status, headers, body: await text(response) })
+    })
+    sent.end(body)
+  })
+}
 
-  child.kill('SIGTERM')
-  t.strictSame(await exited, [0, null])
+const encoded = (headers: Ask['headers'] = {}) =>
+  Object.entries(headers).map(([name, value]) => [
+    name,
+    value.replaceAll(/[^ -~]/g, encodeURIComponent),
+  ])
+
+/** An answer without what is another one each time: dates, ids, nonces, ports. */
+function lasting({ status, headers, body }: Answer): Answer {
+  const { date: _, ...others } = headers
+  const same = (value: string) =>
+    value
+      .replaceAll(/\b[0-9a-f]{8}-[0-9a-f-]{27}\b|\b[0-9A-HJKMNP-TV-Z]{16,26}\b/g, 'ID')
+      .replaceAll(/\b[0-9a-f]{12}-\d+\b/g, 'ID')
+      .replaceAll(/[\w-]{80,}/g, 'RANDOM')
+      .replaceAll(/\b\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'MOMENT')
+  return { status, headers: JSON.parse(same(JSON.stringify(others))), body: same(body) }
+}
+
+for (const service of Object.keys(ASKS) as Service[]) {
+  t.test(`${service}: the bundle answers what the source answers`, async (t) => {
+    const main = await bundle(service)
+    const shipped = await start(t, [main], service)
+    const source = await start(t, SOURCE(service), service)
+    for (const what of ASKS[service]) {
+      const name = `${what.method ?? 'GET'} ${what.path} ${what.body ?? ''}`
+      const [expected, actual] = await Promise.all([source.ask(what), shipped.ask(what)])
+      t.strictSame(lasting(actual), lasting(expected), name)
+    }
+    await Promise.all([shipped.stop(), source.stop()])
+  })
+}
+
+t.test('the bundle of cert-service issues a certificate and exports telemetry', async (t) => {
+  const collector = await startCollector(t)
+  const { ask, stop } = await start(
+    t,
+    [join(ROOT, 'dist/cert-service/main.js')],
+    'cert-service',
+    collector.url,
+  )
+  const issued = await ask({
+    method: 'POST',
+    path: '/api/certificate',
+    headers: { ...key, ...json },
+    body: '{"domain":"app.example.com"}',
+  })
+  t.match(JSON.parse(issued.body), { domain: 'app.example.com', cached: false })
+  await stop()
   t.ok(collector.spans().some((span) => span.name === 'POST /api/certificate'))
   t.ok(collector.metrics().some(({ name }) => name === 'gatehouse_build_info'))
+})
+
+t.test('a Node that is too old is told in one line', async (t) => {
+  const folder = t.testdir({
+    'old.cjs': "Object.defineProperty(process.versions, 'node', { value: '22.20.0' })",
+  })
+  const main = join(ROOT, 'dist/cert-service/main.js')
+  const { status, stdout, stderr } = spawnSync(
+    process.execPath,
+    ['--require', join(folder, 'old.cjs'), main],
+    { encoding: 'utf8' },
+  )
+  t.strictSame(
+    [status, stdout, stderr],
+    [1, '', 'Gatehouse needs Node >= 24.15, and this is 22.20.0.\n'],
+  )
 })

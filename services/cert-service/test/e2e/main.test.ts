@@ -7,10 +7,10 @@ import { join } from 'node:path'
 import { createLogger, healthcheck } from '@gatehouse/service-kit'
 import t, { type Test } from 'tap'
 import { stringify } from 'yaml'
+import { programOf } from '../../../../scripts/test/program.ts'
 import { serve } from '../../src/cli/serve.ts'
 import { loadCertConfig } from '../../src/config/load.ts'
 
-const MAIN = join(import.meta.dirname, '../../src/main.ts')
 const KEY = 'a-key-that-may-do-everything'
 
 interface Ended {
@@ -22,7 +22,7 @@ interface Ended {
 /** Runs the program until it ends. */
 function run(...args: string[]): Promise<Ended> {
   return new Promise((resolve) => {
-    const argv = ['--conditions=@gatehouse/source', MAIN, ...args]
+    const argv = [...programOf('cert-service'), ...args]
     const env = { PATH: process.env.PATH ?? '' }
     execFile(process.execPath, argv, { env }, (error, out, err) =>
       resolve({ code: Number(error?.code ?? 0), out, err }),

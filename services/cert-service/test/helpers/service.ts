@@ -3,10 +3,9 @@ import { once } from 'node:events'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
+import { programOf } from '../../../../scripts/test/program.ts'
 
-const MAIN = fileURLToPath(import.meta.resolve('../../src/main.ts'))
 const KEY = 'key-of-the-tests-0123456789'
 
 /** Where a service lives: `config.yaml`, `data/`, `keys/master.key`. */
@@ -53,16 +52,12 @@ auth: { psk: { key: ${KEY} } }
   return { base, folder, masterKeyFile }
 }
 
-/** Starts `main.ts` as a user would; whatever still runs is ended after the test. */
+/** Starts the program as a user would; whatever still runs is ended after the test. */
 export function spawnMain(t: Test, { base }: Home, args: readonly string[]): ChildProcess {
   const config = ['--config', join(base, 'config.yaml')]
-  const child = spawn(
-    process.execPath,
-    ['--conditions=@gatehouse/source', MAIN, ...args, ...config],
-    {
-      stdio: ['ignore', 'pipe', 'pipe'],
-    },
-  )
+  const child = spawn(process.execPath, [...programOf('cert-service'), ...args, ...config], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
   t.teardown(() => child.kill('SIGKILL'))
   return child
 }

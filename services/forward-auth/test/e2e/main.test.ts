@@ -10,12 +10,12 @@ import { connect, type TLSSocket } from 'node:tls'
 import { fileURLToPath } from 'node:url'
 import { createLogger } from '@gatehouse/service-kit'
 import t, { type Test } from 'tap'
+import { programOf } from '../../../../scripts/test/program.ts'
 import { serve } from '../../src/cli/serve.ts'
 import { loadForwardAuthConfig } from '../../src/config/load.ts'
 import { DOMAINS, portalOf, SESSION_KEY } from '../app.ts'
 import { SHAPES } from '../shapes.ts'
 
-const MAIN = fileURLToPath(import.meta.resolve('../../src/main.ts'))
 const FIXTURES = fileURLToPath(import.meta.resolve('../fixtures'))
 const PORTAL = `portals:\n${portalOf('main')}`
 const { Host: _, ...TRAEFIK } = SHAPES[0]?.headers ?? {}
@@ -38,7 +38,7 @@ async function freePort(): Promise<number> {
 }
 
 function start(t: Test, args: readonly string[]): ChildProcess {
-  const child = spawn(process.execPath, ['--conditions=@gatehouse/source', MAIN, ...args], {
+  const child = spawn(process.execPath, [...programOf('forward-auth'), ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   t.teardown(() => child.kill('SIGKILL'))
