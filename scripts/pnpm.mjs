@@ -31,7 +31,9 @@ child.on('error', (error) => {
 let stopped
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'])
   process.on(signal, () => {
-    stopped ??= signal
+    // Ctrl-C arrives twice: from the terminal and from npm.
+    if (stopped === signal) return
+    stopped = signal
     signalGroup(signal)
   })
 
