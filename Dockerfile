@@ -1,7 +1,9 @@
 # The images of Gatehouse: compiled JavaScript on a slim Node. They run without root, and need neither shell
 # nor package manager nor anything to be written outside of their volumes.
 #   docker build --target cert-service .     or forward-auth, or demo
-FROM node:24-bookworm-slim AS build
+# A release gives the base image by its digest, and where it comes from.
+ARG BASE=node:24-bookworm-slim
+FROM ${BASE} AS build
 ENV CI=true
 RUN install -d -o node -g node /build
 WORKDIR /build
@@ -13,7 +15,7 @@ COPY --chown=node:node . .
 RUN npx -y pnpm@12.21.0 install --frozen-lockfile --offline \
  && node --conditions=@gatehouse/source scripts/bundle.ts
 
-FROM node:24-bookworm-slim AS runtime
+FROM ${BASE} AS runtime
 # A new volume takes the owner of the folder that it is mounted on.
 RUN install -d -o node -g node -m 0700 /var/lib/gatehouse \
  && cd /var/lib/gatehouse \
@@ -22,7 +24,13 @@ RUN install -d -o node -g node -m 0700 /var/lib/gatehouse \
 WORKDIR /opt/gatehouse
 USER node
 ENV NODE_ENV=production
-LABEL org.opencontainers.image.licenses="MIT"
+ARG VERSION=0.1.0
+ARG REVISION=
+ARG SOURCE=
+LABEL org.opencontainers.image.licenses="MIT" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.source="${SOURCE}"
 
 FROM runtime AS service
 HEALTHCHECK --interval=5s --timeout=4s --start-period=10s --retries=3 \
@@ -34,22 +42,23 @@ FROM service AS cert-service
 LABEL org.opencontainers.image.title="Gatehouse cert-service" \
       org.opencontainers.image.description="TLS certificates over HTTP, from an embedded private CA"
 EXPOSE 7401
+# The files belong to root, so that whoever takes over the service cannot change them.
 # What V8 compiled differs with each build, so that it has a layer of its own.
-COPY --from=build /build/dist/cert-service/*.js /build/dist/cert-service/*.json /build/dist/cert-service/*.txt ./
-COPY --from=build /build/dist/cert-service/service.cache ./
+COPY --chown=root:root --from=build /build/dist/cert-service/*.js /build/dist/cert-service/*.json /build/dist/cert-service/*.txt ./
+COPY --chown=root:root --from=build /build/dist/cert-service/service.cache ./
 
 FROM service AS forward-auth
 LABEL org.opencontainers.image.title="Gatehouse forward-auth" \
       org.opencontainers.image.description="Single sign-on for what a reverse proxy serves"
 EXPOSE 4181
-COPY --from=build /build/dist/forward-auth/*.js /build/dist/forward-auth/*.json /build/dist/forward-auth/*.txt ./
-COPY --from=build /build/dist/forward-auth/service.cache ./
+COPY --chown=root:root --from=build /build/dist/forward-auth/*.js /build/dist/forward-auth/*.json /build/dist/forward-auth/*.txt ./
+COPY --chown=root:root --from=build /build/dist/forward-auth/service.cache ./
 
 FROM runtime AS demo
 LABEL org.opencontainers.image.title="Gatehouse demo" \
       org.opencontainers.image.description="An identity provider and two apps to try Gatehouse with"
-COPY --from=build /build/dist/demo-idp demo-idp
-COPY --from=build /build/dist/apps apps
+COPY --chown=root:root --from=build /build/dist/demo-idp demo-idp
+COPY --chown=root:root --from=build /build/dist/apps apps
 ENV HOST=0.0.0.0 PORT=8080
 EXPOSE 8080
 HEALTHCHECK --interval=5s --timeout=4s --start-period=10s --retries=3 \

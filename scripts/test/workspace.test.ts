@@ -45,6 +45,10 @@ t.test(
   },
 )
 
+t.test('images are labelled with the version of package.json', async (t) => {
+  t.match(read('Dockerfile'), `ARG VERSION=${JSON.parse(read('package.json')).version}\n`)
+})
+
 t.test(
   'the unit and integration scripts and CI name the same Node lines as package.json',
   async (t) => {

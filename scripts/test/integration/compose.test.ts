@@ -15,6 +15,7 @@ const DEMO = ['docker-compose.yml', 'compose.caddy.yml']
 const COMBINATIONS = [['docker-compose.yml'], DEMO, ['compose.production.yml']]
 const NETWORK = '172.30.75'
 const SERVICES = ['proxy', 'forward-auth', 'cert-service', 'demo-idp', 'app', 'admin']
+const { version } = JSON.parse(readProjectFile('package.json'))
 const IMAGES = ['cert-service', 'forward-auth', 'demo']
 const MAX_IMAGE = 250e6
 const PATIENCE = 60_000
@@ -67,8 +68,29 @@ async function holdCompose(t: Test, { docker, compose: composeWith }: Docker): P
       t.ok(image.Size < MAX_IMAGE, `${name} has ${Math.round(image.Size / 1e6)} MB`)
       t.match(image.Config, {
         User: 'node',
-        Labels: { 'org.opencontainers.image.title': `Gatehouse ${name}` },
+        Labels: {
+          'org.opencontainers.image.title': `Gatehouse ${name}`,
+          'org.opencontainers.image.version': version,
+        },
       })
+    }
+  })
+
+  await t.test('a service cannot change its own program', async (t) => {
+    const list = `const { readdirSync, statSync } = require('node:fs')
+      console.log(JSON.stringify(readdirSync('/opt/gatehouse', { recursive: true }).map((file) => {
+        const { uid, mode } = statSync('/opt/gatehouse/' + file)
+        return [file, uid, mode & 0o022]
+      })))`
+    for (const name of IMAGES) {
+      const run = ['run', '--rm', '--entrypoint', 'node', `gatehouse/${name}`, '-e', list]
+      const files: [string, number, number][] = JSON.parse(await docker(...run))
+      t.ok(files.length > 3, name)
+      t.same(
+        files.filter(([, uid, writable]) => uid !== 0 || writable !== 0),
+        [],
+        name,
+      )
     }
   })
 
