@@ -176,7 +176,7 @@ async function holdCompose(t: Test, { docker, compose: composeWith }: Docker): P
   await t.test('without the identity provider', async (t) => {
     await compose('stop', 'demo-idp')
     await compose('restart', 'forward-auth')
-    await readyWith(['provider main/demo'])
+    await readyWith(['provider'])
     await holdSignedIn(t)
     await compose('start', 'demo-idp')
     await readyWith([])

@@ -147,7 +147,7 @@ t.test('without the provider nobody signs in, and who is in stays in', async (t)
     status: 503,
     body: 'The provider cannot be reached',
   })
-  t.match(await ask(`${auth}/readyz`), { status: 200, body: '"degraded":["provider main/demo"]' })
+  t.match(await ask(`${auth}/readyz`), { status: 200, body: '"degraded":["provider"]' })
   t.match(await alice.open(admin), HELLO_ALICE)
   t.match(await bob.open(app), HELLO_BOB)
 })
