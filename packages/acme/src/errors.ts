@@ -156,6 +156,7 @@ export interface Subproblem {
 
 interface AcmeErrorOptions extends ErrorOptions {
   readonly problem?: Problem
+  readonly isDecision?: boolean | undefined
   readonly retryAfterMs?: number | undefined
 }
 
@@ -168,6 +169,8 @@ export class AcmeError extends Error {
   readonly code: AcmeErrorCode
   /** What the CA said, if the CA refused. */
   readonly problem: Problem | undefined
+  /** Whether the request asked the CA to decide, as on an order, and not only what it has. */
+  readonly isDecision: boolean
   /** Milliseconds that the CA asks to wait before another try. */
   readonly retryAfterMs: number | undefined
 
@@ -175,6 +178,7 @@ export class AcmeError extends Error {
     super(message.slice(0, MAX_MESSAGE), options)
     this.code = code
     this.problem = options.problem
+    this.isDecision = options.isDecision ?? false
     this.retryAfterMs = options.retryAfterMs
   }
 }

@@ -21,7 +21,9 @@ export {
 } from './errors.ts'
 export type { Identifier } from './identifier.ts'
 export type { OrderIo } from './order/io.ts'
+export { createPatience, type Patience } from './order/patience.ts'
 export {
+  afterFault,
   createOrder,
   type Failure,
   isOver,
@@ -41,6 +43,7 @@ export type { Answer } from './protocol/answer.ts'
 export type { Call, Resource } from './protocol/call.ts'
 export type { Directory } from './protocol/directory.ts'
 export type { ExternalAccount, Signer } from './protocol/jws.ts'
+export { type Outcome, outcomeOf } from './protocol/outcome.ts'
 export {
   fetchRenewalInfo,
   pickMoment,

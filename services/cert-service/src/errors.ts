@@ -1,4 +1,5 @@
-import { ACME_ERRORS } from '@gatehouse/acme'
+import { ACME_ERRORS, type AcmeErrorCode } from '@gatehouse/acme'
+import { PKI_ERRORS } from '@gatehouse/pki'
 
 interface ErrorRow {
   readonly status: number
@@ -47,7 +48,7 @@ export const CERT_ERRORS = {
   CERT_ISSUE_FAILED: {
     status: 503,
     title: 'Certificate could not be issued',
-    action: 'See the order or the log for the cause; the next try is made after the given time.',
+    action: 'See the log for the cause; the next try is made after the given time.',
   },
   CERT_KEY_TYPE_CONFLICT: {
     status: 400,
@@ -183,14 +184,21 @@ export const CERT_ERRORS = {
   },
 } as const satisfies Record<`CERT_${string}`, ErrorRow>
 
+/** What a CA refuses for good: the same request would be refused again. */
+const REFUSED: readonly AcmeErrorCode[] = [
+  'ACME_BAD_CSR',
+  'ACME_BAD_KEY',
+  'ACME_CAA',
+  'ACME_INVALID_PROFILE',
+  'ACME_REJECTED_IDENTIFIER',
+  'ACME_UNSUPPORTED_IDENTIFIER',
+]
+
 /** The status of every error that may be told to a client, those of the packages too. */
 export const STATUS_OF: Readonly<Record<string, number>> = {
-  ...Object.fromEntries(Object.keys(ACME_ERRORS).map((code) => [code, 502])),
+  ...Object.fromEntries(Object.keys(ACME_ERRORS).map((code) => [code, 503])),
+  ...Object.fromEntries(REFUSED.map((code) => [code, 422])),
   ACME_BAD_REVOCATION_REASON: 400,
-  ACME_RATE_LIMITED: 503,
-  ACME_SERVER_INTERNAL: 503,
-  ACME_TIMEOUT: 503,
-  ACME_UNREACHABLE: 503,
   ...Object.fromEntries(Object.entries(CERT_ERRORS).map(([code, { status }]) => [code, status])),
   PKI_NAME_INVALID: 400,
   PKI_CSR_INVALID: 400,
@@ -199,6 +207,15 @@ export const STATUS_OF: Readonly<Record<string, number>> = {
 }
 
 export type CertErrorCode = keyof typeof CERT_ERRORS
+
+const ROWS: ReadonlyMap<string, { readonly title: string; readonly action: string }> = new Map(
+  Object.entries({ ...CERT_ERRORS, ...PKI_ERRORS, ...ACME_ERRORS }),
+)
+
+/** What to do about an error, by its code; undefined for codes that are not ours. */
+export function actionFor(code: string): string | undefined {
+  return ROWS.get(code)?.action
+}
 
 /** An error of cert-service; `code` is stable, `message` says what was wrong with which value. */
 export class CertError extends Error {
@@ -220,5 +237,42 @@ export class CertError extends Error {
     this.title = CERT_ERRORS[code].title
     if (options.retryAfter !== undefined) this.retryAfter = options.retryAfter
     if (options.location !== undefined) this.location = options.location
+  }
+}
+
+/**
+ * A failure to issue or to revoke, mostly somebody else's: told with the code of its cause, in plain
+ * words, and with what to do about it.
+ */
+export class IssueError extends Error {
+  override readonly name = 'IssueError'
+  readonly code: string
+  readonly title: string
+  readonly expose = true
+  /** Seconds until it is tried again, whether or not that is told. */
+  readonly wait: number | undefined
+  /** Seconds after which another try makes sense; absent where none does. */
+  readonly retryAfter?: number
+  /** Path of the order that it is about. */
+  readonly location?: string
+  readonly members: { readonly action?: string; readonly orderUrl?: string }
+
+  constructor(
+    code: AcmeErrorCode | CertErrorCode,
+    message: string,
+    options: ErrorOptions & { wait?: number; location?: string } = {},
+  ) {
+    super(message, options)
+    const { wait, location } = options
+    const action = actionFor(code)
+    this.code = code
+    this.title = ROWS.get(code)?.title ?? code
+    this.wait = wait
+    if (wait !== undefined && STATUS_OF[code] !== 422) this.retryAfter = wait
+    if (location !== undefined) this.location = location
+    this.members = {
+      ...(action !== undefined && { action }),
+      ...(location !== undefined && { orderUrl: location }),
+    }
   }
 }

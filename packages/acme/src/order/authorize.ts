@@ -7,10 +7,11 @@ import {
 } from '../protocol/authorization.ts'
 import { keyAuthorization } from '../protocol/jws.ts'
 import type { Order } from '../protocol/order.ts'
-import type { Solver } from '../solvers/solver.ts'
+import { outcomeOf } from '../protocol/outcome.ts'
+import type { ChallengeTask, Solver } from '../solvers/solver.ts'
 import type { OrderIo } from './io.ts'
 import { poll } from './poll.ts'
-import { isFinal, type Task } from './state.ts'
+import type { Task } from './state.ts'
 
 /** A challenge for each authorization of the order that is still open. */
 export async function chooseChallenges(
@@ -24,7 +25,7 @@ export async function chooseChallenges(
     if (!name)
       throw new AcmeError('ACME_ANSWER_INVALID', 'the CA asks for a name that was not ordered')
     if (isGranted(authorization, name)) return []
-    return choose(authorization, name, url, io.solversFor(name))
+    return locate(choose(authorization, name, url, io.solversFor(name)), io)
   })
   return (await Promise.all(tasks)).flat()
 }
@@ -53,46 +54,65 @@ function choose(
   )
 }
 
+async function locate(task: Task, io: OrderIo): Promise<Task> {
+  const solver = solverOf(task, io)
+  if (!solver?.locate) return task
+  return { ...task, place: await solver.locate(answerOf(task, io), signalOf(io)) }
+}
+
 /**
- * Answers every challenge of the order, and takes the answers away again. All of them run to their
- * end, so that what one failure has to say is not lost to another.
+ * Answers every challenge of the order, and takes the answers away once the CA has decided. All of
+ * them run to their end, so that what one failure has to say is not lost to another. What is thrown
+ * leaves the answers in place: the CA may still look.
  */
 export async function authorize(tasks: readonly Task[], io: OrderIo): Promise<void> {
   const outcomes = await Promise.allSettled(tasks.map((task) => prove(task, io)))
   io.signal?.throwIfAborted()
   const failures = outcomes.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []))
-  const refusals = failures.filter(isFinal)
+  const refusals = failures.filter((error): error is AcmeError => outcomeOf(error) === 'final')
   const [first, ...others] = refusals
   if (first && others.length > 0) throw together(first, refusals)
   if (failures.length > 0) throw first ?? failures[0]
+  await takeAway(tasks, io)
 }
 
 async function prove(task: Task, io: OrderIo): Promise<void> {
-  const { identifier, wildcard, token } = task
-  const solver = io.solversFor(nameOf(task)).find(({ type }) => type === task.type)
+  const solver = solverOf(task, io)
   // The configuration has changed since: the next look at the order chooses another challenge.
   if (!solver) return
-  const { account, transport } = io
-  const answer = {
-    identifier,
-    wildcard,
-    token,
-    keyAuthorization: keyAuthorization(token, account.key),
-  }
-  const look = () =>
-    transport.send(readAuthorization(new URL(task.authorizationUrl)), account, io.signal)
-  try {
-    if (isGranted(await look(), nameOf(task))) return
-    await solver.present(answer, io.signal ?? new AbortController().signal)
-    await poll(answering(task, look, io), (seen) => isGranted(seen, nameOf(task)), io)
-  } finally {
-    // Whatever stopped the order, the answer must not stay behind.
-    await solver.cleanUp(answer, AbortSignal.timeout(CLEAN_UP_MS)).catch(io.warn)
-  }
+  const name = nameOf(task)
+  const url = new URL(task.authorizationUrl)
+  const look = () => io.transport.send(readAuthorization(url), io.account, io.signal)
+  if (isGranted(await look(), name)) return
+  await solver.present(answerOf(task, io), signalOf(io))
+  await poll(answering(task, look, io), (seen) => isGranted(seen, name), io)
 }
 
 // Longer than a DNS program may run by default, as it may have to wait for another at the name.
 const CLEAN_UP_MS = 180_000
+
+/** Takes the answers away: the CA has decided, or nobody goes on with the order. */
+export async function takeAway(tasks: readonly Task[], io: OrderIo): Promise<void> {
+  const cleanUp = async (task: Task) =>
+    solverOf(task, io)?.cleanUp(answerOf(task, io), AbortSignal.timeout(CLEAN_UP_MS))
+  await Promise.all(tasks.map((task) => cleanUp(task).catch(io.warn)))
+}
+
+const solverOf = (task: Task, io: OrderIo): Solver | undefined =>
+  io.solversFor(nameOf(task)).find(({ type }) => type === task.type)
+
+const signalOf = ({ signal }: OrderIo): AbortSignal => signal ?? new AbortController().signal
+
+const answerOf = (
+  { identifier, wildcard, token, place }: Task,
+  { account }: OrderIo,
+): ChallengeTask => ({
+  identifier,
+  wildcard,
+  token,
+  keyAuthorization: keyAuthorization(token, account.key),
+  ...(place !== undefined && { place }),
+})
 
 /** Looks at the authorization, and tells the CA once that it may validate. */
 function answering(task: Task, look: () => Promise<Authorization>, io: OrderIo) {

@@ -1,6 +1,7 @@
 import { parseCsr } from '@gatehouse/pki'
-import { AcmeError, type AcmeErrorCode, type Problem } from '../errors.ts'
+import type { AcmeError, AcmeErrorCode, Problem } from '../errors.ts'
 import { type Identifier, toIdentifier } from '../identifier.ts'
+import { outcomeOf } from '../protocol/outcome.ts'
 import type { Solver } from '../solvers/solver.ts'
 
 /** What is ordered. The names are those of the certificate request, so that both are always equal. */
@@ -20,6 +21,8 @@ export interface Wanted {
 /** A challenge that was chosen: what is needed to take its answer away again. */
 export interface Task {
   readonly type: Solver['type']
+  /** Where the answer is put, as `locate` of the solver gave it. */
+  readonly place?: string
   /** Without `*.`. */
   readonly identifier: Identifier
   readonly wildcard: boolean
@@ -43,9 +46,10 @@ interface Placed {
 /**
  * Where an order stands: plain JSON, to be kept before the next step is taken. `downloaded` and
  * `failed` are its ends; the key must be kept before the first step, since it is the CA's to
- * certify from `finalizing` on.
+ * certify from `finalizing` on. `deniedSince` is the moment, in epoch milliseconds, from which the CA
+ * has denied to know what it was asked for.
  */
-export type OrderState =
+export type OrderState = { readonly deniedSince?: number } & (
   | { readonly step: 'created'; readonly wanted: Wanted }
   | ({ readonly step: 'ordered' } & Placed)
   | ({ readonly step: 'authorizing'; readonly tasks: readonly Task[] } & Placed)
@@ -53,6 +57,7 @@ export type OrderState =
   | ({ readonly step: 'valid'; readonly certificateUrl: string } & Placed)
   | ({ readonly step: 'downloaded' /** PEM, leaf first. */; readonly chain: string } & Placed)
   | { readonly step: 'failed'; readonly wanted: Wanted; readonly error: Failure }
+)
 
 /** The state of one step. */
 export type At<Step extends OrderState['step']> = Extract<OrderState, { step: Step }>
@@ -78,31 +83,23 @@ export async function createOrder({ csr, ...options }: OrderOptions): Promise<At
 /** Whether there is no further step. */
 export const isOver = ({ step }: OrderState): boolean => step === 'downloaded' || step === 'failed'
 
-// What a CA refuses for now, while the order stays as it is.
-const PASSING: readonly AcmeErrorCode[] = [
-  'ACME_BAD_NONCE',
-  'ACME_ORDER_NOT_READY',
-  'ACME_PAUSED',
-  'ACME_RATE_LIMITED',
-  'ACME_SERVER_INTERNAL',
-  'ACME_USER_ACTION_REQUIRED',
-]
+const DAY_MS = 86_400_000
 
-// What ends an order without a word of the CA.
-const ENDING: readonly AcmeErrorCode[] = ['ACME_CERTIFICATE_MISMATCH', 'ACME_ORDER_INVALID']
-
-/** Whether the order cannot go on after this. */
-export function isFinal(error: unknown): error is AcmeError {
-  if (!(error instanceof AcmeError)) return false
-  const { code, problem } = error
-  if (!problem) return ENDING.includes(code)
-  // Without a status it is the error of the order or the authorization itself.
-  if (problem.status === undefined) return true
-  // An answer without a problem document may come from a proxy in between.
-  return !PASSING.includes(code) && (problem.type !== '' || GONE.includes(problem.status))
+/**
+ * Whether the order cannot go on after this fault. What the CA denies to know may only not have
+ * reached the replica that was asked, so that counts after a whole day of it.
+ */
+export function isFinal(error: unknown, state: OrderState, now: number): error is AcmeError {
+  const outcome = outcomeOf(error)
+  const { deniedSince = now } = state
+  return outcome === 'final' || (outcome === 'denied' && now - deniedSince >= DAY_MS)
 }
 
-const GONE = [404, 410]
+/** The state to be kept after a fault that was not the end: it may have to say since when. */
+export function afterFault(state: OrderState, error: unknown, now: number): OrderState {
+  if (outcomeOf(error) !== 'denied' || state.deniedSince !== undefined) return state
+  return { ...state, deniedSince: now }
+}
 
 export function fail({ wanted }: OrderState, error: AcmeError): At<'failed'> {
   const { code, message, problem } = error

@@ -2,7 +2,7 @@ import { AcmeError, type AcmeErrorCode } from '../errors.ts'
 import { sameIdentifiers } from '../identifier.ts'
 import { acceptChain, downloadCertificate, leadsTo } from '../protocol/certificate.ts'
 import { finalizeOrder, newOrder, type Order, readOrder } from '../protocol/order.ts'
-import { authorize, chooseChallenges } from './authorize.ts'
+import { authorize, chooseChallenges, takeAway } from './authorize.ts'
 import type { OrderIo } from './io.ts'
 import { poll } from './poll.ts'
 import { type At, fail, isFinal, type OrderState, type Wanted } from './state.ts'
@@ -13,7 +13,8 @@ import { type At, fail, isFinal, type OrderState, type Wanted } from './state.ts
  * nothing issued is lost.
  *
  * What ends the order is the state `failed`. Whatever is thrown has changed nothing: the same state
- * may be tried again, after `retryAfterMs` where the error has it.
+ * may be tried again, after `retryAfterMs` where the error has it, once it is kept as
+ * {@link afterFault} gives it. The answer to a challenge stays in place until the CA has decided.
  *
  * @throws AcmeError, or what a solver throws
  */
@@ -21,8 +22,10 @@ export async function step(state: OrderState, io: OrderIo): Promise<OrderState> 
   try {
     return await next(state, io)
   } catch (error) {
-    if (isFinal(error)) return fail(state, error)
-    throw error
+    io.signal?.throwIfAborted()
+    if (!isFinal(error, state, io.clock.now())) throw error
+    if (state.step === 'authorizing') await takeAway(state.tasks, io)
+    return fail(state, error)
   }
 }
 

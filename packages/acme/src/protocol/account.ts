@@ -26,6 +26,7 @@ export function newAccount(key: KeyObject, request: AccountRequest): Call<Accoun
   const { externalAccount, ...members } = request
   return {
     to: 'newAccount',
+    isDecision: true,
     payload: (url) => ({
       ...members,
       ...(externalAccount && {
@@ -53,6 +54,7 @@ export function deactivateAccount(url: string): Call<Account> {
 export function changeKey(accountUrl: string, oldKey: KeyObject, newKey: KeyObject): Call<void> {
   return {
     to: 'keyChange',
+    isDecision: true,
     payload: (url) =>
       signRequest({ key: newKey }, { url }, { account: accountUrl, oldKey: publicJwk(oldKey) }),
     process: () => {},
@@ -62,6 +64,7 @@ export function changeKey(accountUrl: string, oldKey: KeyObject, newKey: KeyObje
 function changeAccount(url: string, changes: object): Call<Account> {
   return {
     to: new URL(url),
+    isDecision: true,
     payload: () => changes,
     process: (answer) => readAccount(answer, url),
   }

@@ -10,6 +10,8 @@ export interface Call<T> {
   /** The body for that URL; without it the request is a POST-as-GET. */
   readonly payload?: (url: string) => object
   readonly accept?: string
+  /** Whether the CA is asked to decide, so that a refusal with a reason is its decision. */
+  readonly isDecision?: boolean
   /** @throws AcmeError `ACME_ANSWER_INVALID` */
   readonly process: (answer: Answer) => T
 }

@@ -30,6 +30,7 @@ export interface OrderRequest {
 export function newOrder({ identifiers, profile, replaces }: OrderRequest): Call<Order> {
   return {
     to: 'newOrder',
+    isDecision: true,
     payload: () => ({
       identifiers,
       ...(profile !== undefined && { profile }),
@@ -47,6 +48,7 @@ export function readOrder(url: string): Call<Order> {
 export function finalizeOrder({ url, finalize }: Order, csr: Uint8Array): Call<Order> {
   return {
     to: finalize,
+    isDecision: true,
     payload: () => ({ csr: Buffer.from(csr).toString('base64url') }),
     process: (answer) => toOrder(answer, url),
   }

@@ -53,10 +53,14 @@ const UNPAUSE_URL = /https:\/\/\S*unpause\S*/i
  */
 export function toError(
   document: unknown,
-  context: { readonly status?: number; readonly retryAfterMs?: number | undefined } = {},
+  context: {
+    readonly status?: number
+    readonly retryAfterMs?: number | undefined
+    readonly isDecision?: boolean | undefined
+  } = {},
 ): AcmeError {
   const given: Static<typeof ProblemSchema> = Check(ProblemSchema, document) ? document : {}
-  const { status, retryAfterMs } = context
+  const { status, retryAfterMs, isDecision } = context
   const problem: Problem = {
     ...readFault(given),
     ...(status !== undefined && { status }),
@@ -67,6 +71,7 @@ export function toError(
   return new AcmeError(code, tell(problem) + (where ? ` (${clean(where)})` : ''), {
     problem,
     retryAfterMs,
+    isDecision,
   })
 }
 

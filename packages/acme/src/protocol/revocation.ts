@@ -8,6 +8,7 @@ import type { Call } from './call.ts'
 export function revokeCertificate(certificate: Uint8Array, reason?: RevocationReason): Call<void> {
   return {
     to: 'revokeCert',
+    isDecision: true,
     payload: () => ({
       certificate: Buffer.from(certificate).toString('base64url'),
       ...(reason && { reason: REVOCATION_REASONS[reason] }),

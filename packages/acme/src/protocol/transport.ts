@@ -121,7 +121,7 @@ export function createTransport(options: TransportOptions): Transport {
       const url = await locate(call.to, signal)
       const answer = await post(url, call, signer, signal)
       if (answer.status < 400) return call.process(answer)
-      const error = refusal(answer)
+      const error = refusal(answer, call)
       if (attempt === MAX_ATTEMPTS || !(await mayRetry(error, answer, url, call.to, signal)))
         throw error
     }
@@ -152,8 +152,11 @@ export function createTransport(options: TransportOptions): Transport {
   return { directory, send, get }
 }
 
-function refusal({ status, body, retryAfterMs }: Answer): AcmeError {
-  return toError(parseJson(body), { status, retryAfterMs })
+function refusal(
+  { status, body, retryAfterMs }: Answer,
+  { isDecision }: Pick<Call<unknown>, 'isDecision'> = {},
+): AcmeError {
+  return toError(parseJson(body), { status, retryAfterMs, isDecision })
 }
 
 /** RFC 8555 section 6.5.1: what is not base64url is no nonce. */

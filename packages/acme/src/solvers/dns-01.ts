@@ -58,15 +58,14 @@ export function createDns01(options: Dns01Options): Solver {
     clock,
   })
   const inTurn = createTurns()
-  /** Where each record was put: a CNAME may change before it is taken away. */
-  const presented = new Map<string, string>()
 
   return {
     type: 'dns-01',
+    // A CNAME may change before the record is taken away.
+    locate: async (task, signal) => (await lookup.follow(answerTo(task).name, signal)).name,
     async present(task, signal) {
       const { name, text } = answerTo(task)
-      const target = await lookup.follow(name, signal)
-      presented.set(text, target.name)
+      const target = await lookup.follow(task.place ?? name, signal)
       const record = recordOf(task, target.name)
       const turn = inTurn(target.name, async () => {
         signal.throwIfAborted()
@@ -76,16 +75,13 @@ export function createDns01(options: Dns01Options): Solver {
       await settle(target, text, signal)
     },
     async cleanUp(task, signal) {
-      const { name, text } = answerTo(task)
-      const target = presented.get(text) ?? (await lookup.follow(name, signal)).name
-      presented.delete(text)
+      const target = task.place ?? (await lookup.follow(answerTo(task).name, signal)).name
       await inTurn(target, () => providerOf(task).cleanUp(recordOf(task, target), signal))
     },
     async check({ text }, signal) {
       const host = text.replace(/^\*\./, '')
       const provider = providers(parseName(host))
       const { name: target } = await lookup.follow(`_acme-challenge.${host}`, signal)
-      await lookup.findZone(target, signal)
       await provider.check?.(target, signal)
       return { target, isProviderChecked: provider.check !== undefined }
     },

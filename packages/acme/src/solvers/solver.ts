@@ -8,6 +8,8 @@ export interface ChallengeTask {
   readonly wildcard: boolean
   readonly token: string
   readonly keyAuthorization: string
+  /** What `locate` gave for it. */
+  readonly place?: string | undefined
 }
 
 /**
@@ -16,9 +18,14 @@ export interface ChallengeTask {
  */
 export interface Solver {
   readonly type: 'dns-01' | 'http-01' | 'tls-alpn-01'
+  /**
+   * Says where the answer will be put, which is kept before it is: so it can be taken away from
+   * there, even by another process. Absent where there is only one place.
+   */
+  locate?(task: ChallengeTask, signal: AbortSignal): Promise<string>
   /** Puts the answer in place; resolves when the CA may look. */
   present(task: ChallengeTask, signal: AbortSignal): Promise<void>
-  /** Takes it away; always called after `present` was, whatever became of it. */
+  /** Takes it away, once the CA has decided; it may be gone already, or never have been there. */
   cleanUp(task: ChallengeTask, signal: AbortSignal): Promise<void>
   /**
    * Looks, changing nothing, whether `present` could work for a name. Absent where only the CA can

@@ -17,6 +17,8 @@ export interface ScriptedCa {
   count(kind: Kind): number
   /** Answers the next requests of that kind. */
   answer(kind: Kind, ...replies: Script[]): void
+  /** Answers every request of that kind that no other script answers; without a script no more. */
+  always(kind: Kind, script?: Script): void
   /** From now on all URLs but the directory's lie elsewhere. */
   move(): void
   /** Forgets every nonce that was given. */
@@ -31,6 +33,7 @@ type Script = Reply | ((exchange: Exchange) => Reply | undefined)
 export async function startScriptedCa(options: ScriptedCaOptions = {}): Promise<ScriptedCa> {
   const exchanges: Exchange[] = []
   const scripts = new Map<Kind, Script[]>()
+  const standing = new Map<Kind, Script | undefined>()
   const server = createServer((request, response) => void respond(request, response))
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -39,7 +42,7 @@ export async function startScriptedCa(options: ScriptedCaOptions = {}): Promise<
   async function respond(request: IncomingMessage, response: ServerResponse) {
     const exchange = await readExchange(request)
     exchanges.push(exchange)
-    const script = scripts.get(exchange.kind)?.shift()
+    const script = scripts.get(exchange.kind)?.shift() ?? standing.get(exchange.kind)
     const scripted = typeof script === 'function' ? script(exchange) : script
     const reply = scripted ?? (await answer(books, exchange))
     if (reply === 'hang') return
@@ -56,6 +59,7 @@ export async function startScriptedCa(options: ScriptedCaOptions = {}): Promise<
     count: (kind) => exchanges.filter((exchange) => exchange.kind === kind).length,
     answer: (kind, ...replies) =>
       void scripts.set(kind, [...(scripts.get(kind) ?? []), ...replies]),
+    always: (kind, script) => void standing.set(kind, script),
     move: () => void books.version++,
     forgetNonces: () => books.nonces.clear(),
     async close() {

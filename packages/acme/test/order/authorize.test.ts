@@ -1,4 +1,4 @@
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { type OrderState, type Solver, step } from '../../src/index.ts'
 import type { Kind, Reply } from '../../src/testing.ts'
 import { enrol, last, orderFor, recordingSolver, run, stepsOf, WHOLE } from '../helpers.ts'
@@ -73,34 +73,82 @@ t.test('a fault of the CA at a validation ends the order at once', async (t) => 
   t.equal(ca.count('challenge'), 1)
 })
 
-t.test('an answer is taken away whatever happens', async (t) => {
+t.test('an answer that could not be put in place is tried again with the order', async (t) => {
   const failing = new Error('no such zone')
-  const { io, log, solver, warnings } = await enrol(t)
-  const rows: [what: string, solver: Partial<Solver>, rejects: boolean][] = [
-    ['present fails', { present: () => Promise.reject(failing) }, true],
-    ['cleanUp fails', { cleanUp: () => Promise.reject(failing) }, false],
-  ]
-  for (const [what, part, rejects] of rows) {
-    const broken = { ...io, solversFor: () => [{ ...solver, ...part }] }
-    const ran = run(await orderFor(['a.example']), broken)
-    if (rejects) await t.rejects(ran, failing, what)
-    else t.equal(stepsOf(await ran), WHOLE, what)
-  }
-  t.strictSame(log, ['cleanUp a.example', 'present a.example'])
+  const { io, log, solver } = await enrol(t)
+  const broken = { ...solver, present: () => Promise.reject(failing) }
+  const states = [await orderFor(['a.example'])] as OrderState[]
+  for (const _ of [1, 2]) states.push(await step(states.at(-1) as OrderState, io))
+  const authorizing = states.at(-1) as OrderState
+  await t.rejects(step(authorizing, { ...io, solversFor: () => [broken] }), failing)
+  t.strictSame(log, [], 'part of it may be there, and the CA has not decided')
+  await run(authorizing, io)
+  t.strictSame(log, ['present a.example', 'cleanUp a.example'])
+})
+
+t.test('an answer that cannot be taken away does not stop the order', async (t) => {
+  const failing = new Error('no such zone')
+  const { io, solver, warnings } = await enrol(t)
+  const broken = { ...solver, cleanUp: () => Promise.reject(failing) }
+  const states = await run(await orderFor(['a.example']), { ...io, solversFor: () => [broken] })
+  t.equal(stepsOf(states), WHOLE)
   t.strictSame(warnings, [failing])
 })
 
-t.test('an order that is stopped takes its answers away', async (t) => {
+/** An order that is stopped while the CA validates, and what it needs to go on. */
+async function stopAtValidation(t: Test, validate: () => string | undefined) {
   const stop = new AbortController()
-  const { io, log } = await enrol(t, {
+  const { io, log, present } = await enrol(t, {
     validate: async () => {
       stop.abort(new Error('shutting down'))
-      return undefined
+      return validate()
     },
   })
-  const ran = run(await orderFor(['a.example']), { ...io, signal: stop.signal })
-  await t.rejects(ran, { message: 'shutting down' })
+  let state: OrderState = await orderFor(['a.example'])
+  const stopped = { ...io, signal: stop.signal }
+  while (state.step !== 'authorizing') state = await step(state, stopped)
+  await t.rejects(step(state, stopped), { message: 'shutting down' })
+  return { io, log, present, state: JSON.parse(JSON.stringify(state)) as OrderState }
+}
+
+t.test(
+  'an order that is stopped leaves its answers, which go once the CA has decided',
+  async (t) => {
+    const { io, log, present, state } = await stopAtValidation(t, () => undefined)
+    t.strictSame(log, ['present a.example'])
+    t.equal(present.size, 1, 'the CA may still look')
+    t.equal(stepsOf(await run(state, io)), 'authorizing ordered finalizing valid downloaded')
+    t.strictSame(log, ['present a.example', 'cleanUp a.example'], 'taken away when it is resumed')
+  },
+)
+
+t.test('an order that was refused while it was stopped takes its answers away', async (t) => {
+  const { io, log, state } = await stopAtValidation(t, () => 'dns')
+  t.equal(last(await run(state, io), 'failed').error.code, 'ACME_DNS')
   t.strictSame(log, ['present a.example', 'cleanUp a.example'])
+})
+
+t.test('where an answer goes is kept before it is put there', async (t) => {
+  const { io, solver } = await enrol(t)
+  const places: string[] = []
+  const note =
+    (what: string): Solver['present'] =>
+    async ({ place }) =>
+      void places.push(`${what} ${place}`)
+  let target = 'here.example'
+  const moving: Solver = {
+    ...solver,
+    locate: async () => target,
+    present: note('present'),
+    cleanUp: note('cleanUp'),
+  }
+  const moved = { ...io, solversFor: () => [moving] }
+  let state: OrderState = await orderFor(['a.example'])
+  while (state.step !== 'authorizing') state = await step(state, moved)
+  t.match(state, { tasks: [{ place: 'here.example' }] })
+  target = 'there.example'
+  await run(JSON.parse(JSON.stringify(state)), moved)
+  t.strictSame(places, ['present here.example', 'cleanUp here.example'])
 })
 
 t.test('challenges are chosen by what the solvers can do', async (t) => {

@@ -1,8 +1,10 @@
 import { X509Certificate } from 'node:crypto'
 import { fromPem } from '@gatehouse/pki'
 import t from 'tap'
+import { sleep } from '../../src/clock.ts'
 import {
   AcmeError,
+  afterFault,
   isOver,
   type OrderIo,
   type OrderState,
@@ -97,11 +99,8 @@ t.test('a refusal ends the order, and is told', async (t) => {
   const rows: [what: string, kind: Kind, reply: Reply, code: string][] = [
     ['a name', 'newOrder', problem(400, 'rejectedIdentifier'), 'ACME_REJECTED_IDENTIFIER'],
     ['a profile', 'newOrder', problem(400, 'invalidProfile'), 'ACME_INVALID_PROFILE'],
-    ['an order that is gone', 'order', problem(404, 'malformed'), 'ACME_MALFORMED'],
-    ['the order of another account', 'order', problem(403, 'unauthorized'), 'ACME_UNAUTHORIZED'],
     ['the request', 'finalize', problem(400, 'badCSR'), 'ACME_BAD_CSR'],
     ['CAA', 'finalize', problem(403, 'caa'), 'ACME_CAA'],
-    ['a certificate that is gone', 'certificate', { status: 404, body: '' }, 'ACME_PROBLEM'],
   ]
   for (const [what, kind, reply, code] of rows) {
     const { io, ca } = await enrol(t)
@@ -131,6 +130,11 @@ t.test('what passes leaves the state as it is, to be tried again', async (t) => 
     ['new terms', 'newOrder', problem(403, 'userActionRequired'), 'ACME_USER_ACTION_REQUIRED'],
     ['a fault', 'newOrder', problem(500, 'serverInternal'), 'ACME_SERVER_INTERNAL'],
     ['a page of a proxy', 'order', { status: 403, body: '<html>' }, 'ACME_PROBLEM'],
+    ['a page of a proxy for a new order', 'newOrder', { status: 403, body: '' }, 'ACME_PROBLEM'],
+    ['a replica without the order', 'order', problem(404, 'malformed'), 'ACME_MALFORMED'],
+    ['an order that is not shown', 'order', problem(403, 'unauthorized'), 'ACME_UNAUTHORIZED'],
+    ['a replica without the request', 'finalize', problem(404, 'malformed'), 'ACME_MALFORMED'],
+    ['a replica without the certificate', 'certificate', { status: 404, body: '' }, 'ACME_PROBLEM'],
     ['an answer of another kind', 'order', { body: '{"status":"fine"}' }, 'ACME_ANSWER_INVALID'],
     ['a closed connection', 'order', 'reset', 'ACME_UNREACHABLE'],
     ['an early request', 'finalize', problem(403, 'orderNotReady'), 'ACME_ORDER_NOT_READY'],
@@ -159,6 +163,42 @@ t.test('what passes leaves the state as it is, to be tried again', async (t) => 
     t.match(error, { code, ...(retryAfterMs && { retryAfterMs }) }, what)
     t.equal(state.step, 'downloaded', `${what}: and then`)
   }
+})
+
+t.test('what the CA denies to know for a whole day is given up, and its answers go', async (t) => {
+  const rows: [what: string, at: OrderState['step'], kind: Kind][] = [
+    ['the order', 'ordered', 'order'],
+    ['the authorization', 'authorizing', 'authorization'],
+    ['the certificate', 'valid', 'certificate'],
+  ]
+  for (const [what, at, kind] of rows) {
+    const { io, ca, clock, log } = await enrol(t)
+    let state: OrderState = await orderFor(['a.example'])
+    while (state.step !== at) state = await step(state, io)
+    ca.always(kind, problem(404, 'malformed'))
+    const start = clock.now()
+    while (state.step === at) {
+      const tried = state
+      state = await step(tried, io).catch(async (error) => {
+        await sleep(clock, 3_600_000)
+        return afterFault(tried, error, clock.now())
+      })
+    }
+    t.match(state, { step: 'failed', error: { code: 'ACME_MALFORMED' } }, what)
+    const hours = (clock.now() - start) / 3_600_000
+    t.ok(hours >= 24 && hours < 30, `${what}: after ${hours} hours`)
+    t.strictSame(log, at === 'authorizing' ? ['cleanUp a.example'] : log, what)
+  }
+})
+
+t.test('what was denied and is known again is not held against the order', async (t) => {
+  const { io, ca } = await enrol(t)
+  const ordered = await step(await orderFor(['a.example']), io)
+  ca.answer('order', problem(404, 'malformed'))
+  const error = await step(ordered, io).catch((reason) => reason)
+  const kept = afterFault(ordered, error, 5)
+  t.match(kept, { deniedSince: 5 })
+  t.notOk('deniedSince' in (await step(kept, io)))
 })
 
 t.test(

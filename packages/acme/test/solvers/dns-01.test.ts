@@ -238,13 +238,15 @@ t.test('a CNAME leads to another zone, and clean-up goes where the record was pu
     [NS1]: [`${CHALLENGE} CNAME far.other.test`],
     [NS3]: [there],
   })
-  await solver.present(task(), signal)
+  const place = await solver.locate?.(task(), signal)
+  t.equal(place, 'far.other.test')
+  await solver.present({ ...task(), place }, signal)
   world[NS1] = []
-  await solver.cleanUp(task(), signal)
+  await solver.cleanUp({ ...task(), place }, signal)
   t.strictSame(calls, [`present far.other.test ${textOf()}`, `cleanUp far.other.test ${textOf()}`])
 })
 
-t.test('clean-up after a restart looks the name up again', async (t) => {
+t.test('clean-up of an order from before places were kept looks the name up', async (t) => {
   const { solver, calls } = scene({ [RESOLVER]: delegation, [NS1]: [] })
   await solver.cleanUp(task(), signal)
   t.strictSame(calls, [`cleanUp ${CHALLENGE} ${textOf()}`])
@@ -346,6 +348,19 @@ t.test('a resolver must be an IP address', async (t) => {
     t.throws(() => scene({}, { resolvers: [resolver] }), { code: 'ACME_DNS_LOOKUP' }, resolver)
   for (const resolver of ['1.1.1.1', '1.1.1.1:5353', '2606:4700::1111', '[::1]:53'])
     t.doesNotThrow(() => scene({}, { resolvers: [resolver] }), resolver)
+})
+
+t.test('the check wants no more of a zone than putting the record there does', async (t) => {
+  for (const check of ['resolvers', 'none', 'authoritative'] as const) {
+    const found = scene({ [RESOLVER]: [has] }, { check })
+    const present = await found.solver.present(task(), signal).catch((error) => error.code)
+    const checked = await found.solver.check?.(parseName('app.example.test'), signal).then(
+      () => undefined,
+      (error) => error.code,
+    )
+    t.equal(checked, present, check)
+    t.equal(present, check === 'authoritative' ? 'ACME_DNS_LOOKUP' : undefined, check)
+  }
 })
 
 t.test('check', async (t) => {

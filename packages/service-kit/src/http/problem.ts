@@ -23,6 +23,9 @@ export const ProblemSchema = Type.Object(
         { description: 'One entry per member that was refused.' },
       ),
     ),
+    action: Type.Optional(
+      Type.String({ description: 'What to do, where a failure of somebody else is told.' }),
+    ),
     requestId: Type.Optional(
       Type.String({ description: 'Finds the cause of a 5xx answer in the log.' }),
     ),

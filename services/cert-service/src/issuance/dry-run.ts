@@ -90,8 +90,8 @@ async function prove(name: Name, solver: Solver, signal: AbortSignal): Promise<P
   try {
     const { target, isProviderChecked } = await solver.check(name, signal)
     const detail = isProviderChecked
-      ? `the zone of ${target} was found, and its provider let us in`
-      : `the zone of ${target} was found; its provider cannot be asked without a change`
+      ? `the record goes to ${target}, and its provider let us in`
+      : `the record goes to ${target}; its provider cannot be asked without a change`
     return { ...head, status: 'ready', detail }
   } catch (error) {
     if (error instanceof AcmeError)

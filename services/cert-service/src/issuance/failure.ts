@@ -1,6 +1,6 @@
-import { AcmeError, type AcmeErrorCode } from '@gatehouse/acme'
+import { ACME_ERRORS, AcmeError, type AcmeErrorCode, outcomeOf } from '@gatehouse/acme'
 import { PkiError } from '@gatehouse/pki'
-import { CertError, type CertErrorCode } from '../errors.ts'
+import { CertError, type CertErrorCode, IssueError } from '../errors.ts'
 import type { Order } from '../store/store.ts'
 import { type Flight, orderOf, orderPath } from './flights.ts'
 import { backoff, DAY } from './renewal.ts'
@@ -11,7 +11,7 @@ const LONGEST_WAIT = DAY
 /**
  * Refuses what failed and is not to be tried again yet.
  *
- * @throws CertError `CERT_ISSUE_FAILED`, `CERT_RATE_LIMITED`
+ * @throws IssueError
  */
 export function refuseTooEarly(order: Order | undefined, now: number): void {
   if (order?.status !== 'failed' || order.nextTryAt === null) return
@@ -32,22 +32,32 @@ export function failedOrder(flight: Flight, error: unknown, now: number): Order 
 }
 
 /** What callers are told of a failed order. */
-export function issueFailed(order: Order, now: number, cause?: unknown): CertError {
-  const { lastError } = order
-  const detail = `${order.names[0]} could not be issued: ${lastError?.detail}`
-  const retryAfter = Math.ceil(((order.nextTryAt ?? now) - now) / 1000)
-  const code = lastError?.code === 'CERT_RATE_LIMITED' ? lastError.code : 'CERT_ISSUE_FAILED'
-  return new CertError(code, detail, { cause, retryAfter, location: orderPath(order) })
+export function issueFailed(order: Order, now: number, cause?: unknown): IssueError {
+  const { names, lastError, nextTryAt } = order
+  const detail = `${names[0]} could not be issued: ${lastError?.detail}`
+  const wait = Math.ceil(((nextTryAt ?? now) - now) / 1000)
+  return new IssueError(toldCode(lastError?.code), detail, {
+    cause,
+    wait,
+    location: orderPath(order),
+  })
+}
+
+/** What is no fault of ours: others of this service are told in general. */
+const TOLD: readonly CertErrorCode[] = [
+  'CERT_BUSY',
+  'CERT_NOT_PERMITTED',
+  'CERT_RATE_LIMITED',
+  'CERT_TERMS_NOT_AGREED',
+]
+
+function toldCode(code = ''): AcmeErrorCode | CertErrorCode {
+  if (Object.hasOwn(ACME_ERRORS, code)) return code as AcmeErrorCode
+  return TOLD.find((told) => told === code) ?? 'CERT_ISSUE_FAILED'
 }
 
 /** Nobody refused the names, and no budget of the CA was spent. */
-const PASSING: readonly (AcmeErrorCode | CertErrorCode)[] = [
-  'ACME_ANSWER_INVALID',
-  'ACME_BAD_NONCE',
-  'ACME_RATE_LIMITED',
-  'ACME_SERVER_INTERNAL',
-  'ACME_TIMEOUT',
-  'ACME_UNREACHABLE',
+const PASSING: readonly CertErrorCode[] = [
   'CERT_BUSY',
   'CERT_RATE_LIMITED',
   'CERT_TERMS_NOT_AGREED',
@@ -58,8 +68,12 @@ const PASSING: readonly (AcmeErrorCode | CertErrorCode)[] = [
  * first two do: after an outage of hours a certificate must not wait for another day.
  */
 function countFailures({ failures, kept }: Flight, error: unknown): number {
-  const isPassing = isTold(error) && PASSING.some((code) => code === error.code)
-  return isPassing || kept ? Math.max(failures, Math.min(failures + 1, 2)) : failures + 1
+  return isPassing(error) || kept ? Math.max(failures, Math.min(failures + 1, 2)) : failures + 1
+}
+
+function isPassing(error: unknown): boolean {
+  if (error instanceof AcmeError) return outcomeOf(error) !== 'final'
+  return error instanceof CertError && PASSING.includes(error.code)
 }
 
 /** Milliseconds that the CA, or what is known of its limits, asks to wait. */

@@ -23,6 +23,8 @@ export interface IssueDeps {
   readonly metrics: CertMetrics
   readonly events: Events
   readonly clock: Clock
+  /** How long a caller is made to wait, in milliseconds. */
+  readonly wait: number
   readonly log: { warn(fields: object, message: string): void }
   /** From 0 up to 1. */
   random(): number
@@ -47,13 +49,18 @@ export function createIssue(deps: IssueDeps, closing: AbortSignal) {
     if (before)
       Object.assign(flight, { id: before.id, failures: before.failures, kept: before.kept })
     try {
-      const signing = { keyring, store, signal: closing }
+      const signing = { keyring, store, signal: closing, patience: patienceFor(flight) }
       const signed = await sign(flight, signing, replaces?.certificate)
       flight.step = STORING
       return await keep(flight, signed, by, replaces)
     } catch (error) {
       throw await explain(flight, error, by)
     }
+  }
+
+  /** Callers of an issuer with a fallback are not made to wait for the end of an outage. */
+  function patienceFor({ request }: Flight): number {
+    return request.issuer.fallback === undefined ? deps.wait : deps.wait / 4
   }
 
   async function keep(

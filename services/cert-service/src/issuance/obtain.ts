@@ -1,6 +1,6 @@
 import type { Name } from '@gatehouse/pki'
 import type { Audit, Requester } from '../audit.ts'
-import { CertError, type CertErrorCode } from '../errors.ts'
+import { CertError, IssueError } from '../errors.ts'
 import type { CertificateRecord, Order } from '../store/store.ts'
 import type { Held } from './answer.ts'
 import { createFlights, type Flight, type Flights, orderOf, STORING } from './flights.ts'
@@ -38,12 +38,8 @@ export interface Issuance {
 
 export interface IssuanceDeps extends IssueDeps {
   readonly audit: Audit
-  /** How long a caller is made to wait, in milliseconds. */
-  readonly wait: number
 }
 
-/** Failures of an issuer itself: its fallback may be better off. */
-const STANDS_IN_FOR: readonly CertErrorCode[] = ['CERT_ISSUE_FAILED', 'CERT_RATE_LIMITED']
 const CLOSING_MS = 3_000
 
 export function createIssuance(deps: IssuanceDeps): Issuance {
@@ -77,8 +73,8 @@ export function createIssuance(deps: IssuanceDeps): Issuance {
       return await join(request, by)
     } catch (error) {
       const other = standIn(request)
-      if (!other || !(error instanceof CertError) || !STANDS_IN_FOR.includes(error.code))
-        throw error
+      // The failure of an issuer itself: its fallback may be better off.
+      if (!other || !(error instanceof IssueError)) throw error
       return joinAny(other, by)
     }
   }

@@ -1,5 +1,5 @@
 import type { Clock } from '@gatehouse/service-kit'
-import { CertError } from '../errors.ts'
+import { CertError, IssueError } from '../errors.ts'
 import type { CertificateRecord, Store } from '../store/store.ts'
 import type { Holdings } from './holdings.ts'
 import { SYSTEM } from './issue.ts'
@@ -63,10 +63,16 @@ async function renewOne(
     const outcome = await issuance.renew(record, SYSTEM)
     if (!outcome.held) await setRenewAt(record, clock.now() + LOOK_AGAIN * 1000, deps)
   } catch (error) {
-    const wait = (error instanceof CertError && error.retryAfter) || TRY_AGAIN
+    const wait = waitOf(error) ?? TRY_AGAIN
     log.warn({ err: error, names, retryAfter: wait }, 'a certificate could not be renewed')
     await setRenewAt(record, clock.now() + wait * 1000, deps)
   }
+}
+
+/** Seconds that an error asks to wait. */
+function waitOf(error: unknown): number | undefined {
+  if (error instanceof IssueError) return error.wait || undefined
+  return error instanceof CertError ? error.retryAfter || undefined : undefined
 }
 
 async function setRenewAt(

@@ -22,6 +22,8 @@ interface SignDeps {
   readonly keyring: Keyring
   readonly store: Pick<Store, 'saveOrder'>
   readonly signal: AbortSignal
+  /** For how long faults that pass are put up with, in milliseconds. */
+  readonly patience: number
 }
 
 /**
@@ -39,7 +41,7 @@ export async function sign(flight: Flight, deps: SignDeps, replaces?: Uint8Array
   return { key, issued: await issuer.issue(request, ioOf(flight, key, deps)) }
 }
 
-function ioOf(flight: Flight, key: KeyPair | null, { keyring, store, signal }: SignDeps) {
+function ioOf(flight: Flight, key: KeyPair | null, { keyring, store, signal, patience }: SignDeps) {
   return {
     report(step: string) {
       flight.step = step
@@ -55,6 +57,8 @@ function ioOf(flight: Flight, key: KeyPair | null, { keyring, store, signal }: S
       await flight.filed
     },
     signal,
+    since: flight.since,
+    patience,
   }
 }
 

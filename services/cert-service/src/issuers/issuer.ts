@@ -22,8 +22,13 @@ export interface Issuer {
   issue(request: IssuerRequest, io: IssuerIo): Issued | Promise<Issued>
   /** What would prove a name to the CA. Absent where the CA asks for no proof. */
   solverFor?(name: Name): Solver | undefined
-  /** Revokes at the CA, where that is not the store itself. @throws AcmeError */
-  revoke?(certificate: Uint8Array, reason: RevocationReason): Promise<void>
+  /**
+   * Revokes at the CA, where that is not the store itself; `unknown` if the CA has no such
+   * certificate (any more).
+   *
+   * @throws AcmeError
+   */
+  revoke?(certificate: Uint8Array, reason: RevocationReason): Promise<'revoked' | 'unknown'>
   /** When the CA would have a certificate renewed; undefined if it does not say. @throws AcmeError */
   renewalInfo?(certificate: Uint8Array, signal: AbortSignal): Promise<RenewalInfo | undefined>
   /** What an operator has to see to. */
@@ -54,6 +59,10 @@ export interface IssuerIo {
   keep(state: unknown): Promise<void>
   /** Aborted when the service ends: the order goes on at the next start. */
   readonly signal: AbortSignal
+  /** When the order was first asked for. */
+  readonly since: number
+  /** For how long faults that pass are to be put up with, in milliseconds. */
+  readonly patience: number
 }
 
 export interface Issued {

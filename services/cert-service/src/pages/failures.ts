@@ -1,20 +1,9 @@
-import { ACME_ERRORS } from '@gatehouse/acme'
-import { PKI_ERRORS } from '@gatehouse/pki'
 import { prose } from '@gatehouse/service-kit'
 import { html, type SafeHtml } from '@remix-run/html-template'
-import { CERT_ERRORS } from '../errors.ts'
+import { actionFor } from '../errors.ts'
 import type { Order } from '../store/store.ts'
 import { texts } from './texts.ts'
 import { whenFromNow } from './words.ts'
-
-const ACTIONS: ReadonlyMap<string, { readonly action: string }> = new Map(
-  Object.entries({ ...CERT_ERRORS, ...PKI_ERRORS, ...ACME_ERRORS }),
-)
-
-/** What to do about an error, by its code; undefined for codes that are not ours. */
-export function actionFor(code: string): string | undefined {
-  return ACTIONS.get(code)?.action
-}
 
 /** What cannot be issued or renewed, why, and what to do; nothing where all is well. */
 export function failures(

@@ -1,10 +1,10 @@
 import { type CertificateRequest as Csr, notGranted } from '@gatehouse/pki'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Static } from 'typebox'
+import { actionFor } from '../errors.ts'
 import { type Held, toTime } from '../issuance/answer.ts'
 import { orderPath } from '../issuance/flights.ts'
 import type { Outcome } from '../issuance/obtain.ts'
-import { actionFor } from '../pages/failures.ts'
 import type { FailureSchema, OrderSchema } from '../schemas/certificate.ts'
 import type { Order } from '../store/store.ts'
 

@@ -11,11 +11,27 @@ const PROBLEMS = {
   409: 'Its issuer is not configured any more.',
   413: 'The body is larger than 64 kB.',
   415: 'The body is not JSON.',
-  422: 'No authority may sign one of the names.',
+  422: 'No authority may sign one of the names, or the CA refuses them for good.',
   429: 'Not due yet, or a limit of the CA is used up; `Retry-After` says when.',
-  502: 'The CA refused.',
-  503: 'Not possible now; `Retry-After` says when to try again.',
+  503: 'Not possible now; `code` and `detail` say why, `Retry-After` when to try again.',
 } as const
+
+/** A problem of issuing: where more is told of what failed. */
+const IssueProblemSchema = Type.Object(
+  {
+    ...ProblemSchema.properties,
+    orderUrl: Type.Optional(
+      Type.String({
+        format: 'uri-reference',
+        description: 'Order that failed, relative to this server, as in `Location`.',
+      }),
+    ),
+  },
+  { description: 'A problem (RFC 9457) of an order.' },
+)
+
+/** The statuses that tell of an order that failed. */
+const ABOUT_ORDERS: readonly number[] = [422, 429, 503]
 
 /** The error answers of a route, for its documentation. */
 export function problemAnswers(...statuses: readonly (keyof typeof PROBLEMS)[]) {
@@ -24,7 +40,11 @@ export function problemAnswers(...statuses: readonly (keyof typeof PROBLEMS)[]) 
       status,
       {
         description: PROBLEMS[status],
-        content: { 'application/problem+json': { schema: ProblemSchema } },
+        content: {
+          'application/problem+json': {
+            schema: ABOUT_ORDERS.includes(status) ? IssueProblemSchema : ProblemSchema,
+          },
+        },
       },
     ]),
   )

@@ -1,7 +1,8 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { AcmeError } from '@gatehouse/acme'
 import type { Name, RevocationReason } from '@gatehouse/pki'
 import type { FastifyRequest } from 'fastify'
-import { CertError } from '../errors.ts'
+import { CertError, IssueError } from '../errors.ts'
 import { RevokedSchema, RevokeRequestSchema } from '../schemas/certificate.ts'
 import type { Service } from '../service.ts'
 import type { AuditEntry, CertificateRecord } from '../store/store.ts'
@@ -25,42 +26,67 @@ export const revokeRoute: FastifyPluginAsyncTypebox<{ service: Service }> = asyn
         body: RevokeRequestSchema,
         response: {
           200: RevokedSchema,
-          ...problemAnswers(400, 401, 403, 404, 409, 413, 415, 502, 503),
+          ...problemAnswers(400, 401, 403, 404, 409, 413, 415, 422, 503),
         },
       },
     },
     async (request) => {
       const { reason = 'unspecified' } = request.body
       const domain = readDomain(request.body.domain)
+      const unknownAtCa: string[] = []
       const serialNumbers = await takeOut(
         service,
         request,
         'revoke',
         domain,
         async (records, entry) => {
-          for (const record of records) await revokeAtCa(service, record, reason)
+          for (const record of records)
+            unknownAtCa.push(...(await revokeAtCa(service, record, reason)))
           const ids = records.map(({ id }) => id)
           return service.store.revoke(ids, entry.at, reason, { ...entry, detail: reason })
         },
       )
       service.ca.crls.outdate()
-      return { domain: domain.text, reason, serialNumbers: [...serialNumbers] }
+      return {
+        domain: domain.text,
+        reason,
+        serialNumbers: [...serialNumbers],
+        ...(unknownAtCa.length > 0 && { unknownAtCa }),
+      }
     },
   )
 }
 
-/** First, so that what is revoked here is revoked for everyone: it and the ones that it replaced. */
+/**
+ * First, so that what is revoked here is revoked for everyone: it and the ones that it replaced.
+ * Gives the serial numbers that the CA does not know: those are revoked here only.
+ */
 async function revokeAtCa(
   { issuers, store, clock }: Service,
-  { issuer: name, lineage }: CertificateRecord,
+  { issuer: name, lineage, names }: CertificateRecord,
   reason: RevocationReason,
-): Promise<void> {
+): Promise<string[]> {
   const issuer = issuers.find(name)
   if (!issuer)
     throw new CertError('CERT_ISSUER_ABSENT', `the issuer ${name} is not configured any more`)
-  if (!issuer.revoke) return
-  for (const { certificate } of await store.listUnexpired(lineage, clock.now()))
-    await issuer.revoke(certificate, reason)
+  if (!issuer.revoke) return []
+  const unknown: string[] = []
+  for (const { certificate, serialNumber } of await store.listUnexpired(lineage, clock.now()))
+    if ((await issuer.revoke(certificate, reason).catch(tell(names))) === 'unknown')
+      unknown.push(serialNumber)
+  return unknown
+}
+
+/** What the CA says is told: the certificate goes on being answered until it is revoked. */
+function tell([name]: readonly string[]) {
+  return (cause: unknown): never => {
+    if (!(cause instanceof AcmeError)) throw cause
+    const { code, message, retryAfterMs } = cause
+    throw new IssueError(code, `${name} could not be revoked: ${message}`, {
+      cause,
+      ...(retryAfterMs !== undefined && { wait: Math.ceil(retryAfterMs / 1000) }),
+    })
+  }
 }
 
 /** Takes the certificates of a name out of service, as far as the caller may; gives what `write` gives. */

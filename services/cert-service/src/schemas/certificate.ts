@@ -112,6 +112,12 @@ export const RevokedSchema = Type.Object({
   domain: Type.String(),
   reason: Type.String(),
   serialNumbers: Type.Array(Type.String(), { description: 'What is revoked now, hexadecimal.' }),
+  unknownAtCa: Type.Optional(
+    Type.Array(Type.String(), {
+      description:
+        'Those of them that their CA does not know (any more): revoked here only. Absent where there are none.',
+    }),
+  ),
 })
 
 /** Query of `GET /api/certificates`. */

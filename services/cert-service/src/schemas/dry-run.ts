@@ -15,7 +15,7 @@ const ProofSchema = Type.Object({
   challenge: Type.Enum(['dns-01', 'http-01', 'tls-alpn-01']),
   status: Type.Enum(['ready', 'failed', 'unchecked'], {
     description:
-      '`ready`: its DNS zone was found and, where the provider can be asked without a change, it let us in. `unchecked`: only the CA can tell.',
+      '`ready`: DNS says where the record goes and, where the provider can be asked without a change, it let us in. `unchecked`: only the CA can tell.',
   }),
   detail: Type.String({ description: 'What was seen, in plain words.' }),
   code: Type.Optional(Type.String({ description: 'Stable code of the error.' })),

@@ -174,7 +174,7 @@ t.test('an external account', async (t) => {
   const around = { pebble, dns, provider: byRfc2136 }
   const without = await startExample(t, 'rfc2136.yaml', around)
   const refused = await without.post('/api/certificate', { domain: 'app.example.com' })
-  t.match(refused, { status: 503, json: { code: 'CERT_ISSUE_FAILED' } })
+  t.match(refused, { status: 503, json: { code: 'ACME_EXTERNAL_ACCOUNT_REQUIRED' } })
   t.match(without.logged.join(), 'ACME_EXTERNAL_ACCOUNT_REQUIRED')
   const issuer = { externalAccount: { kid: 'kid-1', hmacKey } }
   const example = await startExample(t, 'rfc2136.yaml', { ...around, issuer })

@@ -1,6 +1,6 @@
 import { generateKeyPairSync, X509Certificate } from 'node:crypto'
 import { request } from 'node:http'
-import { type Name, parseName } from '@gatehouse/pki'
+import { type Name, PkiError, parseName } from '@gatehouse/pki'
 import t from 'tap'
 import { CertError } from '../../src/errors.ts'
 import type { Ca } from '../../src/issuers/ca.ts'
@@ -191,7 +191,7 @@ t.test('a failure is remembered, across restarts, and told with Retry-After', as
     const known = next.asked.length
     const retry = post(again)
     await settle(() => next.asked.length > known)
-    next.asked.at(-1)!.fail(new CertError('CERT_NOT_PERMITTED', 'again'))
+    next.asked.at(-1)!.fail(new PkiError('PKI_CA_EXPIRED', 'again'))
     t.match(await retry, { status: 503, headers: { 'retry-after': String(following) } })
   }
   await again.clock.advance(DAY)

@@ -71,7 +71,7 @@ const proofs = [
     proof: {
       challenge: 'dns-01',
       status: 'ready',
-      detail: /x.example.net was found; its provider/,
+      detail: /goes to x.example.net; its provider/,
     },
   },
   {

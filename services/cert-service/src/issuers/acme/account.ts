@@ -15,6 +15,8 @@ export interface Account {
    * @throws AcmeError; CertError `CERT_TERMS_NOT_AGREED`, `CERT_RATE_LIMITED`
    */
   get(signal?: AbortSignal): Promise<Signer>
+  /** Its URL, once it is registered: what a CAA record may call it. */
+  url(): Promise<string | undefined>
   /** To be called when the CA says that it does not know the account: it is registered again. */
   renounce(): Promise<void>
   /** Gives it another key. @throws AcmeError */
@@ -130,7 +132,9 @@ export function createAccount(options: AccountOptions): Account {
   const openKey = (sealed: Uint8Array): KeyObject =>
     createPrivateKey({ key: keyring.open(sealed, context), type: 'pkcs8', format: 'der' })
 
-  return { get, renounce, rollover }
+  const url = async () => (await store.findAccount(directory))?.url ?? undefined
+
+  return { get, url, renounce, rollover }
 }
 
 const contactUrls = (email: string | undefined): string[] =>

@@ -1,11 +1,18 @@
 import {
   AcmeError,
+  createPatience,
   fetchRenewalInfo,
   renewalId,
   revokeCertificate,
   type Solver,
 } from '@gatehouse/acme'
-import { compileRules, fromPem, parseCertificate, parseNameRule } from '@gatehouse/pki'
+import {
+  compileRules,
+  fromPem,
+  parseCertificate,
+  parseNameRule,
+  type RevocationReason,
+} from '@gatehouse/pki'
 import type { Clock } from '@gatehouse/service-kit'
 import { canProve } from '../../config/check-issuers.ts'
 import type { IssuerConfig } from '../../config/issuers.ts'
@@ -49,20 +56,48 @@ export function createAcmeIssuer(config: IssuerConfig, deps: AcmeIssuerDeps): Is
         canProve({ challenges: config.challenges.slice(index, index + 1) }, kind),
       ),
     issue: async (request, io) => toIssued(await obtainChain(request, io, config, deps)),
-    async revoke(certificate, reason) {
-      try {
-        const account = await server.account.get()
-        await server.transport.send(revokeCertificate(certificate, reason), account)
-      } catch (error) {
-        if (!(error instanceof AcmeError) || error.code !== 'ACME_ALREADY_REVOKED') throw error
-      }
-    },
+    revoke: (certificate, reason) => revoke(certificate, reason, deps),
     async renewalInfo(certificate, signal) {
       const id = renewalId(certificate)
       return id === undefined ? undefined : fetchRenewalInfo(server.transport, id, signal)
     },
     degraded: () => (server.isReachable() ? [] : [`issuer ${name}`]),
   }
+}
+
+/** How long faults of a CA are put up with while somebody waits for a revocation. */
+const REVOKE_MS = 5_000
+
+async function revoke(
+  certificate: Uint8Array,
+  reason: RevocationReason,
+  { server, clock }: AcmeIssuerDeps,
+): Promise<'revoked' | 'unknown'> {
+  const patience = createPatience(REVOKE_MS, { clock })
+  for (;;) {
+    try {
+      const account = await server.account.get()
+      await server.transport.send(revokeCertificate(certificate, reason), account)
+      return 'revoked'
+    } catch (error) {
+      if (error instanceof AcmeError && error.code === 'ACME_ALREADY_REVOKED') return 'revoked'
+      if (await patience.outlasts(error)) continue
+      if (isUnknownCertificate(error)) return 'unknown'
+      throw error
+    }
+  }
+}
+
+/** RFC 8555 has no type for it: CAs say `malformed`, with status 404 or in words. */
+function isUnknownCertificate(error: unknown): boolean {
+  if (!(error instanceof AcmeError) || error.problem?.type !== 'malformed') return false
+  const { status, detail } = error.problem
+  return (
+    status === 404 ||
+    /(no such|unknown|unable to find|not find|not found).*certificate|certificate.*(unknown|not found)/i.test(
+      detail,
+    )
+  )
 }
 
 function toIssued(pem: string): Issued {

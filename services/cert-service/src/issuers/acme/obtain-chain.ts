@@ -1,10 +1,13 @@
 import {
   AcmeError,
+  afterFault,
   createOrder,
+  createPatience,
   isOver,
   type OrderIo,
   type OrderOptions,
   type OrderState,
+  outcomeOf,
   renewalId,
   type Solver,
   step,
@@ -28,10 +31,14 @@ const STEPS: Readonly<Record<OrderState['step'], string>> = {
 
 type Ended = Extract<OrderState, { step: 'downloaded' | 'failed' }>
 
+/** An order that the CA never took is tried for so long by itself. */
+const PLACING_MS = 7 * 86_400_000
+
 /**
  * Orders a certificate, or goes on with the order that was kept; gives the chain in PEM. Each state
  * is kept before the next step, so that a crash at any point loses nothing and finalises nothing
- * twice.
+ * twice. What passes is tried again as long as the patience lasts; what is thrown after that leaves
+ * the state kept, unless the CA has decided.
  *
  * @throws AcmeError; CertError `CERT_BUSY`, `CERT_RATE_LIMITED`, `CERT_TERMS_NOT_AGREED`
  */
@@ -41,18 +48,16 @@ export async function obtainChain(
   config: IssuerConfig,
   deps: AcmeIssuerDeps,
 ): Promise<string> {
-  const { server } = deps
+  const { server, clock } = deps
   const names = request.names.map(({ text }) => text)
+  const patience = createPatience(io.patience, { clock, signal: io.signal })
   io.report('waiting for its turn')
   return server.inTurn(names.toSorted().join(), async () => {
     const kept = io.kept as OrderState | undefined
     if (kept && kept.step !== 'created') deps.limits.resumed(limitedOf(kept))
-    const state = kept ?? (await open())
-    const end = await run(state)
-    if (end.step === 'failed' && end.error.code === 'ACME_ACCOUNT_DOES_NOT_EXIST') {
-      await server.account.renounce()
-      return chainOf(await run({ step: 'created', wanted: end.wanted }))
-    }
+    const end = await run(kept ?? (await patiently(open)))
+    // An order that was left alone for too long has expired; nobody was told of a failure.
+    if (kept && hasExpired(end)) return chainOf(await run({ step: 'created', wanted: end.wanted }))
     return chainOf(end)
   })
 
@@ -75,21 +80,63 @@ export async function obtainChain(
     }
   }
 
+  async function patiently<T>(run: () => Promise<T>): Promise<T> {
+    for (;;) {
+      try {
+        return await run()
+      } catch (error) {
+        if (!(await patience.outlasts(error))) throw error
+      }
+    }
+  }
+
   async function run(first: OrderState): Promise<Ended> {
     let state = first
-    try {
-      const orderIo = await orderIoOf(io, deps)
-      while (!isOver(state)) {
-        io.report(STEPS[state.step])
-        state = await take(state, orderIo)
-        if (!isOver(state)) await io.keep(state)
+    let isKnown = true
+    const advance = async () => {
+      io.report(STEPS[state.step])
+      try {
+        const next = await take(state, await orderIoOf(io, deps))
+        if (!isOver(next)) await io.keep(next)
+        state = next
+      } catch (error) {
+        io.signal.throwIfAborted()
+        if (outcomeOf(error) === 'account' && isKnown) {
+          isKnown = false
+          state = await registerAgain(state)
+        } else {
+          await keepAfter(error)
+          throw error
+        }
       }
-    } catch (error) {
-      // What the CA has no order for is not gone on with by itself.
-      if (state.step === 'created') await io.keep(undefined)
-      throw error
     }
+    const keepAfter = async (error: unknown) => {
+      const after = afterFault(state, error, clock.now())
+      if (isGivenUp(after, error)) await io.keep(undefined)
+      else if (after !== state) await io.keep(after)
+      state = after
+    }
+    while (!isOver(state)) await patiently(advance)
     return state as Ended
+  }
+
+  /** The CA has no order yet: one that only a fault of ours stopped is not tried by itself. */
+  function isGivenUp({ step }: OrderState, error: unknown): boolean {
+    if (step !== 'created') return false
+    const isTold = error instanceof AcmeError || error instanceof CertError
+    return !isTold || clock.now() - io.since > PLACING_MS
+  }
+
+  /** The same key may well find the same account, which still has the order. */
+  async function registerAgain(state: OrderState): Promise<OrderState> {
+    const { account } = server
+    const before = await account.url()
+    await account.renounce()
+    const { accountUrl } = await account.get(io.signal)
+    if (accountUrl === before) return state
+    const again: OrderState = { step: 'created', wanted: state.wanted }
+    await io.keep(again)
+    return again
   }
 
   /** A step, and what the limits of the CA have to do with it. */
@@ -117,8 +164,12 @@ export async function obtainChain(
     if (end.step === 'downloaded') return end.chain
     await io.keep(undefined)
     const { code, message, problem } = end.error
-    throw new AcmeError(code, message, problem && { problem })
+    throw new AcmeError(code, message, { ...(problem && { problem }), isDecision: true })
   }
+}
+
+function hasExpired(end: Ended): end is Extract<Ended, { step: 'failed' }> {
+  return end.step === 'failed' && end.error.code === 'ACME_ORDER_INVALID' && !end.error.problem
 }
 
 async function orderIoOf(io: IssuerIo, deps: AcmeIssuerDeps): Promise<OrderIo> {
@@ -136,13 +187,12 @@ async function orderIoOf(io: IssuerIo, deps: AcmeIssuerDeps): Promise<OrderIo> {
 
 function withReports(solver: Solver, { report }: IssuerIo): Solver {
   return {
-    type: solver.type,
+    ...solver,
     async present(task, signal) {
       report(solver.type === 'dns-01' ? 'waiting for DNS' : 'answering the challenge')
       await solver.present(task, signal)
       report('validating')
     },
-    cleanUp: (task, signal) => solver.cleanUp(task, signal),
   }
 }
 

@@ -137,7 +137,7 @@ t.test('the key of a CSR stays with its caller', async (t) => {
 
 t.test('terms of service are agreed to by the operator, not by us', async (t) => {
   const { ca, running } = await startAcme(t, { termsOfService: 'https://ca.test/terms' })
-  t.match(await post(running), { status: 503, body: { code: 'CERT_ISSUE_FAILED' } })
+  t.match(await post(running), { status: 503, body: { code: 'CERT_TERMS_NOT_AGREED' } })
   t.equal(ca.count('newAccount'), 0)
   const order = await running.service.store.findOrderByLineage(
     (await running.service.store.listFailedOrders(1))[0]!.lineage,

@@ -120,7 +120,7 @@ t.test(
     t.ok(ca.count('newOrder') > 2)
     t.match((await post(running)).body, { cached: true, serialNumber })
     await pass(running, clock, DAY / 2)
-    t.equal((await post(running)).status, 503)
+    t.match(await post(running), { status: 422, body: { code: 'ACME_CAA' } })
   },
 )
 
@@ -213,13 +213,47 @@ t.test('revoked at the CA first, those that it replaced as well', async (t) => {
       domain: 'app.example.com',
       reason: 'superseded',
     })
-  ca.answer('revokeCert', { status: 500, body: {} })
-  t.equal((await revoke()).status, 503)
+  ca.always('revokeCert', problem(500, 'serverInternal', 'out of order'))
+  t.match(await revoke(), {
+    status: 503,
+    body: { code: 'ACME_SERVER_INTERNAL', detail: /out of order/, action: /\w+/ },
+  })
   t.equal((await post(running)).status, 200, 'what the CA did not revoke is not revoked')
-  t.match(await revoke(), { status: 200, body: { serialNumbers: { length: 2 } } })
-  t.equal(ca.count('revokeCert'), 3)
+  ca.always('revokeCert')
+  const asked = ca.count('revokeCert')
+  ca.answer('revokeCert', problem(500, 'serverInternal'))
+  const revoked = await revoke()
+  t.match(revoked, { status: 200, body: { serialNumbers: { length: 2 } } })
+  t.notOk('unknownAtCa' in revoked.body)
+  t.equal(ca.count('revokeCert') - asked, 3, 'one fault is put up with')
   t.match((await post(running)).body, { cached: false })
   t.match(await revoke(), { status: 200, body: { serialNumbers: { length: 1 } } })
+})
+
+t.test('what the CA does not know any more is revoked here, and the answer says so', async (t) => {
+  const rows = [
+    ['by status', problem(404, 'malformed', 'Not found'), true],
+    ['in words', problem(400, 'malformed', 'Unable to find specified certificate.'), true],
+    ['another fault', problem(400, 'malformed', 'The request is no JWS'), false],
+    ['a page of a proxy', { status: 404, body: '' }, false],
+  ] as const
+  for (const [what, reply, isUnknown] of rows) {
+    const { ca, running } = await startAcme(t)
+    const { serialNumber } = (await post(running)).body
+    ca.always('revokeCert', reply)
+    const domain = 'app.example.com'
+    const { status, body } = await running.call('POST', '/api/certificate/revoke', { domain })
+    if (isUnknown)
+      t.match({ status, body }, { status: 200, body: { unknownAtCa: [serialNumber] } }, what)
+    else
+      t.match(
+        { status, body },
+        { status: 503, body: { code: /^ACME_/, detail: /app.example.com/ } },
+        what,
+      )
+    const held = await running.call('GET', `/api/certificate/${domain}`)
+    t.equal(held.status, isUnknown ? 404 : 200, what)
+  }
 })
 
 t.test('what a removed issuer issued cannot be revoked here, only deleted', async (t) => {

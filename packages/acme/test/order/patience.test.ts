@@ -1,0 +1,41 @@
+import t from 'tap'
+import { AcmeError, createPatience } from '../../src/index.ts'
+import { toError } from '../../src/protocol/problem.ts'
+import { hurriedClock } from '../../src/testing.ts'
+
+const refusal = (status: number, retryAfterMs?: number) =>
+  toError(undefined, { status, ...(retryAfterMs !== undefined && { retryAfterMs }) })
+
+t.test('faults that pass are tried again, ever later, until the time is over', async (t) => {
+  const clock = hurriedClock()
+  const start = clock.now()
+  const patience = createPatience(20_000, { clock })
+  const waits: number[] = []
+  for (let at = start; await patience.outlasts(refusal(500)); at = clock.now())
+    waits.push(clock.now() - at)
+  t.strictSame(waits, [250, 500, 1000, 2000, 4000, 8000])
+})
+
+t.test('the time that requests take counts as well', async (t) => {
+  const clock = hurriedClock()
+  const patience = createPatience(20_000, { clock })
+  await new Promise<void>((resolve) => clock.setTimer(resolve, 19_900))
+  t.notOk(await patience.outlasts(refusal(500)))
+})
+
+t.test('what is worth another try at once', async (t) => {
+  const rows: [what: string, error: unknown, isWorth: boolean][] = [
+    ['a fault of the CA', refusal(500), true],
+    ['a replica that lags', refusal(404), true],
+    ['a busy CA that says when', refusal(503, 5_000), true],
+    ['a busy CA that says much later', refusal(503, 60_000), false],
+    ['a rate limit that says when', refusal(429, 5_000), true],
+    ['a rate limit that does not', refusal(429), false],
+    ['the network', new AcmeError('ACME_UNREACHABLE', ''), true],
+    ['DNS', new AcmeError('ACME_DNS_PROPAGATION', ''), false],
+    ['an order that is over', new AcmeError('ACME_ORDER_INVALID', ''), false],
+    ['a fault of ours', new Error('x'), false],
+  ]
+  for (const [what, error, isWorth] of rows)
+    t.equal(await createPatience(20_000, { clock: hurriedClock() }).outlasts(error), isWorth, what)
+})
