@@ -6,7 +6,7 @@ import { type Callers, CurrentGate } from './callers.ts'
 import { challengesFor } from './challenge.ts'
 import { AuthError } from './errors.ts'
 import type { Gate } from './gate.ts'
-import type { AuthDeps } from './oidc/remote-keys.ts'
+import { type AuthDeps, sinceStart } from './oidc/remote-keys.ts'
 import { type AuthOptions, SCOPE_PATTERN } from './options.ts'
 import { demandScopes } from './scopes.ts'
 
@@ -71,8 +71,8 @@ declare module 'fastify' {
 }
 
 async function auth(app: FastifyInstance, options: AuthPluginOptions): Promise<void> {
-  const { now = Date.now, log = app.log, fetch, ...authOptions } = options
-  const callers = new CurrentGate(authOptions, { now, log, fetch })
+  const { now = Date.now, elapsed = sinceStart, log = app.log, fetch, ...authOptions } = options
+  const callers = new CurrentGate(authOptions, { now, elapsed, log, fetch })
 
   app.decorateRequest(kCaller, null)
   app.decorateRequest(kRefused, false)

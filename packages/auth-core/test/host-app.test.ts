@@ -15,6 +15,7 @@ async function registerAuth(app: FastifyInstance) {
     psk: { key },
     jwt: { issuerUrl: ISSUER, audience: AUDIENCE },
     now: clock.now,
+    elapsed: clock.elapsed,
     fetch: issuer.fetch,
   })
   app.get('/ours', { onRequest: app.requireCaller({ scopes: ['a'] }) }, ({ caller }) => caller)

@@ -14,9 +14,21 @@ export const ISSUER = 'https://issuer.example'
 export const AUDIENCE = 'https://api.example'
 export const silent = { info() {}, warn() {} }
 
-/** A clock that stands still until it is moved. */
+/** A clock that stands still until it is moved: by time that passes, or by somebody who sets it. */
 export function frozenClock() {
-  const clock = { time: NOW, now: () => clock.time, pass: (ms: number) => (clock.time += ms) }
+  const clock = {
+    time: NOW,
+    uptime: 0,
+    now: () => clock.time,
+    elapsed: () => clock.uptime,
+    pass(ms: number) {
+      clock.time += ms
+      clock.uptime += ms
+    },
+    set(ms: number) {
+      clock.time += ms
+    },
+  }
   return clock
 }
 

@@ -19,7 +19,12 @@ async function setup(t: Test, options: AuthOptions = { psk, jwt }) {
     logger: { stream: { write: (line) => void lines.push(JSON.parse(line)) } },
   })
   t.teardown(() => app.close())
-  await app.register(auth, { ...options, now: clock.now, fetch: together(issuer, other) })
+  await app.register(auth, {
+    ...options,
+    now: clock.now,
+    elapsed: clock.elapsed,
+    fetch: together(issuer, other),
+  })
   app.get('/open', (request) => request.caller)
   app.get('/', { onRequest: app.requireCaller() }, (request) => request.caller)
   app.get('/a', { onRequest: app.requireCaller({ scopes: ['a'] }) }, (request) => request.caller)
@@ -139,6 +144,42 @@ t.test('status names the issuers that cannot be reached, and tries them again', 
   t.strictSame(app.callers.status(), { degraded: [] })
   t.equal((await get(app, `Bearer ${issue(rs)}`)).statusCode, 200)
 })
+
+const DAY = 86_400_000
+for (const [how, before, after] of [
+  ['set back', 0, -30 * DAY],
+  ['ahead while the keys were read, then right', 45 * DAY, -45 * DAY],
+  ['set ahead', 0, 45 * DAY],
+] as const)
+  t.test(`a clock that is ${how} changes no age and no pause`, async (t) => {
+    const { app, issuer, clock } = await setup(t)
+    clock.set(before)
+    const fresh = (key: typeof rs) => {
+      const time = clock.now() / 1_000
+      return `Bearer ${issue(key, { iat: time, exp: time + 600 })}`
+    }
+    t.equal((await get(app, fresh(rs))).statusCode, 200)
+    clock.set(after)
+    t.equal((await get(app, fresh(rs))).statusCode, 200)
+    t.equal(issuer.readings(), 1, 'the keys are as old as they were')
+
+    issuer.keys = [es.jwk]
+    clock.pass(1_000)
+    t.equal((await get(app, fresh(es))).statusCode, 200, 'a new key is asked for')
+    t.equal((await get(app, fresh(rs))).statusCode, 401, 'a withdrawn key is refused')
+    issuer.keys = [rs.jwk]
+    clock.pass(600_000)
+    t.equal((await get(app, fresh(es))).statusCode, 401, 'also without a new one')
+
+    issuer.isDown = true
+    clock.pass(600_000)
+    t.equal((await get(app, fresh({ ...rs, kid: 'new' }))).statusCode, 503)
+    issuer.isDown = false
+    clock.set(before - after)
+    clock.pass(1_000)
+    t.equal((await get(app, fresh({ ...rs, kid: 'new' }))).statusCode, 401)
+    t.strictSame(app.callers.status(), { degraded: [] }, 'an issuer that is back is noticed')
+  })
 
 t.test('a key is found by its digest, and methods are told, as the options stand', async (t) => {
   const { app } = await setup(t)

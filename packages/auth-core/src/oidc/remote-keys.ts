@@ -25,8 +25,10 @@ export interface Log {
 }
 
 export interface AuthDeps {
-  /** Milliseconds since the epoch. */
+  /** Milliseconds since the epoch: what the times of tokens are compared with. */
   readonly now: () => number
+  /** Milliseconds that only grow, whatever becomes of the clock: what ages and pauses are measured in. */
+  readonly elapsed: () => number
   readonly log: Log
   /** Carries the requests to issuers instead of a fetch of its own. */
   readonly fetch?: BoundedFetch | undefined
@@ -40,8 +42,10 @@ export interface RemoteKeys extends KeySource {
   close(): Promise<void>
 }
 
-/** After a reading: none for an unknown key id. A new key is accepted this late at the latest. */
+/** Between two readings for an unknown key id. A new key is accepted this late at the latest. */
 const COOLDOWN_MS = 30_000
+/** A set this new is not read again for an unknown key id. */
+const RECENT_MS = 1_000
 /** A set this old is read again in the background. */
 const REFRESH_MS = 300_000
 /** A set this old is not relied on before it was read again: a withdrawn key is refused by then. */
@@ -55,17 +59,21 @@ const MAX_BACKOFF_MS = 30_000
  * comes, then before the set gets old, and for an unknown key id once per cooldown. After a failure
  * it waits, longer each time, and nobody waits with it.
  */
-export function createRemoteKeys(options: RemoteKeysOptions, deps: AuthDeps): RemoteKeys {
+export function createRemoteKeys(
+  options: RemoteKeysOptions,
+  deps: Pick<AuthDeps, 'log' | 'fetch'> & Partial<Pick<AuthDeps, 'elapsed'>>,
+): RemoteKeys {
   const { issuerUrl: issuer } = options
-  const { now, log } = deps
+  const { elapsed = sinceStart, log } = deps
   const fetch = deps.fetch ?? createFetch(options.ca === undefined ? {} : { ca: options.ca })
 
   let keySet: KeySet | undefined
   let published = ''
   let readAt = Number.NEGATIVE_INFINITY
-  let notBefore = Number.NEGATIVE_INFINITY
-  let failures = 0
+  let readForUnknownAt = Number.NEGATIVE_INFINITY
   let failure: AuthError | undefined
+  let failures = 0
+  let retryAt = 0
   let reading: Promise<void> | undefined
 
   function refresh(): Promise<void> {
@@ -76,18 +84,17 @@ export function createRemoteKeys(options: RemoteKeysOptions, deps: AuthDeps): Re
   }
 
   async function read(): Promise<void> {
-    const startedAt = now()
+    const startedAt = elapsed()
     try {
       accept(await readPublished(options, fetch))
       if (failure) log.info({ issuer }, 'issuer answers again')
       failures = 0
       failure = undefined
       readAt = startedAt
-      notBefore = startedAt + COOLDOWN_MS
     } catch (error) {
       failure = describeFailure(error)
       const backoff = Math.min(MAX_BACKOFF_MS, 1_000 * 2 ** failures++)
-      notBefore = now() + backoff * (0.5 + Math.random() / 2)
+      retryAt = elapsed() + backoff * (0.5 + Math.random() / 2)
       log.warn({ issuer, code: failure.code, detail: failure.detail }, 'issuer gives no keys')
     }
   }
@@ -103,32 +110,36 @@ export function createRemoteKeys(options: RemoteKeysOptions, deps: AuthDeps): Re
   }
 
   function current(): KeySet | undefined {
-    const time = now()
+    const time = elapsed()
     const age = time - readAt
-    if (age < REFRESH_MS) return keySet
-    if (time >= notBefore) void refresh()
+    if (failure ? time >= retryAt : age >= REFRESH_MS) void refresh()
     return age < (failure ? OUTAGE_MS : MAX_AGE_MS) ? keySet : undefined
   }
 
-  function find(kid: string | undefined): KeySet | undefined {
-    const set = current()
-    return set && set.withId(kid).length > 0 ? set : undefined
+  /** Whether to read now for a key id that `set` does not hold. */
+  function mayRead(set: KeySet | undefined): boolean {
+    const time = elapsed()
+    if (failure) return time >= retryAt
+    if (!set) return true
+    if (time - readAt < RECENT_MS || time - readForUnknownAt < COOLDOWN_MS) return false
+    readForUnknownAt = time
+    return true
   }
 
   function refusal(): AuthError {
     if (!failure) return new AuthError('AUTH_TOKEN_KEY_UNKNOWN')
-    const retryAfter = Math.max(1, Math.ceil((notBefore - now()) / 1_000))
+    const retryAfter = Math.max(1, Math.ceil((retryAt - elapsed()) / 1_000))
     return new AuthError(failure.code, { detail: failure.detail, cause: failure, retryAfter })
   }
 
   function holding(kid: string | undefined): KeySet | Promise<KeySet> {
-    const set = find(kid)
-    if (set) return set
-    if (!reading && now() < notBefore) throw refusal()
+    const set = current()
+    if (set && holds(set, kid)) return set
+    if (!reading && !mayRead(set)) throw refusal()
     return refresh().then(() => {
-      const set = find(kid)
-      if (!set) throw refusal()
-      return set
+      const set = current()
+      if (set && holds(set, kid)) return set
+      throw refusal()
     })
   }
 
@@ -139,6 +150,15 @@ export function createRemoteKeys(options: RemoteKeysOptions, deps: AuthDeps): Re
     failing: () => failure !== undefined,
     close: async () => (deps.fetch ? undefined : fetch.close()),
   }
+}
+
+/** Milliseconds since this process started, by a clock that nobody sets. */
+export function sinceStart(): number {
+  return performance.now()
+}
+
+function holds(set: KeySet, kid: string | undefined): boolean {
+  return set.withId(kid).length > 0
 }
 
 async function readPublished(
