@@ -21,6 +21,8 @@ export function createNoStore(): Store {
     addCertificate: async (certificate) => ({ ...certificate, id: ++issued }),
     setRenewAt: async () => {},
     bringForward: async () => {},
+    makeFutureDue: async () => [],
+    hasFuture: async () => false,
     setFetchedAt: async () => {},
     revoke: async () => [],
     remove: async () => {},
@@ -42,7 +44,7 @@ export function createNoStore(): Store {
     deleteChallenge: async () => {},
     listUsage: async () => [],
     saveUsage: async () => {},
-    pruneUsage: async () => {},
+    pruneUsage: async () => [],
     addEvent: async () => {},
     listDueEvents: async () => [],
     delayEvent: async () => {},
@@ -66,6 +68,7 @@ export function createNoStore(): Store {
       keyring = record
     },
     prune: async () => 0,
+    runTime: () => 0,
     check: async () => {},
     close: async () => {},
   }

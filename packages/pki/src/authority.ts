@@ -131,7 +131,7 @@ export function signerOf({ info, key }: Authority): Signer {
 
 /**
  * The part of a validity that lies within the authority's own, in whole seconds as a certificate
- * holds them. Refused where the authority cuts it to less than an hour.
+ * holds them. Refused where the authority cuts it to less than an hour, or begins after it.
  *
  * @throws PkiError `PKI_CA_EXPIRING`
  */
@@ -145,6 +145,11 @@ export function clampValidity(
     throw new PkiError(
       'PKI_CA_EXPIRING',
       `${info.subject} ends at ${new Date(info.notAfter).toISOString()}`,
+    )
+  if (notBefore >= notAfter)
+    throw new PkiError(
+      'PKI_CA_EXPIRING',
+      `${info.subject} begins only at ${new Date(info.notBefore).toISOString()}`,
     )
   return { notBefore, notAfter }
 }

@@ -62,6 +62,8 @@ export interface ServiceDeps {
   readonly metrics?: Metrics
   /** From 0 up to 1; default Math.random. */
   random?(): number
+  /** Milliseconds from a clock that nobody can set; default: how long this process has been running. */
+  elapsed?(): number
   /** Default: SQLite in `storage.path`. */
   openStore?: typeof openStore
   /** The one that signs what no configured issuer does; default: the embedded CA. */
@@ -84,7 +86,8 @@ interface Log {
  * @throws CertError CERT_STORE_…, CERT_MASTER_KEY_…, CERT_ROOT_KEY_ABSENT; PkiError PKI_CA_…
  */
 export async function openService(config: CertServiceConfig, deps: ServiceDeps): Promise<Service> {
-  const store = await (deps.openStore ?? openStore)({ folder: config.storage.path })
+  const { path: folder } = config.storage
+  const store = await (deps.openStore ?? openStore)({ folder, elapsed: deps.elapsed })
   try {
     return await assemble(config, store, deps)
   } catch (error) {
@@ -103,7 +106,7 @@ async function assemble(
   const { path: folder, masterKeyFile } = config.storage
   const keyring = await openKeyring({ masterKeyFile, folder, store })
   const permitted = config.ca.permitted.map(parseNameRule)
-  const ca = await openCa({ ...config.ca, permitted }, { store, keyring, now })
+  const ca = await openCa({ ...config.ca, permitted }, { store, keyring, now, log })
   const challenges = createChallengeStore(store, clock)
   const ledger = await openLedger({ issuers: config.issuers, store, now, log })
   const acme = await openAcmeIssuers(config.issuers, {
@@ -152,6 +155,7 @@ async function assemble(
   warnIfOpen(config, log)
   let configured = await configuredOf(config, issuers)
   let storeIsUp = true
+  let hasFuture = false
   let draining = false
   let loops: readonly { stop(): Promise<void> }[] = []
 
@@ -162,20 +166,25 @@ async function assemble(
     )
   }
 
+  /** Sees to what was dated by a clock that was ahead, and to what is due at the CA. */
+  async function followClock(): Promise<void> {
+    await ca.upkeep()
+    for (const lineage of await store.makeFutureDue(now())) holdings.forget(lineage)
+    hasFuture = await store.hasFuture(now())
+  }
+
   async function upkeep(): Promise<void> {
     await store.bringForward(now())
-    await ca.upkeep()
     for (const name of ca.degraded())
       log.warn({ degraded: name }, 'the CA needs its operator: see the guide of the embedded CA')
-    const { audit: rows, storage } = config
-    const ended = now() - storage.retention
-    const before = {
-      audit: now() - rows.retention,
-      certificates: ended,
-      orders: ended,
-      challenges: now() - HOUR,
+    const { retention } = config.storage
+    const keptFor = {
+      audit: config.audit.retention,
+      certificates: retention,
+      orders: retention,
+      challenges: HOUR,
     }
-    while ((await store.prune(before)) > 0);
+    while ((await store.prune(now(), keptFor)) > 0);
     await Promise.all([ledger.prune(), webhook?.prune()])
   }
 
@@ -192,7 +201,8 @@ async function assemble(
     clock,
     policy: () => policy,
     readiness() {
-      const degraded = [...ca.degraded(), ...issuers.degraded()]
+      const clock = hasFuture ? ['clock'] : []
+      const degraded = [...new Set([...ca.degraded(), ...clock, ...issuers.degraded()])]
       if (draining) return { ready: false, reason: 'draining', degraded }
       return storeIsUp ? { ready: true, degraded } : { ready: false, reason: 'store', degraded }
     },
@@ -200,6 +210,7 @@ async function assemble(
       const failed = (what: string) => (error: unknown) => log.error({ err: error }, what)
       const parts = { store, holdings, issuance, issuers, clock, log, random }
       const renew = async (signal: AbortSignal) => {
+        await followClock().catch(failed('the clock could not be followed'))
         await issuance.resume()
         await renewDue(configured, parts, signal)
       }

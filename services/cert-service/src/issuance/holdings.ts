@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache'
+import { hasBegun } from '../clocks.ts'
 import type { Keyring } from '../sealing/keyring.ts'
 import type { CertificateRecord, Store } from '../store/store.ts'
 import { type Held, hold } from './answer.ts'
@@ -8,9 +9,9 @@ const MAX_READY = 4096
 
 /** The certificates that are held, the busy ones with their answers made ready. */
 export interface Holdings {
-  /** The certificate of a lineage if its answer is ready and it is still valid. */
+  /** The certificate of a lineage if its answer is ready and it is valid now. */
   peek(lineage: string): Held | undefined
-  /** The certificate of a lineage if it is still valid. */
+  /** The certificate of a lineage unless it has ended; it may begin in the future. */
   find(lineage: string): Promise<Held | undefined>
   /** The answers of a certificate that the store just gave. */
   of(record: CertificateRecord): Held
@@ -37,7 +38,8 @@ export function createHoldings(deps: {
 
   function peek(lineage: string): Held | undefined {
     const held = ready.get(lineage)
-    return held && held.record.notAfter > deps.now() ? held : undefined
+    const now = deps.now()
+    return held && held.record.notAfter > now && hasBegun(held.record, now) ? held : undefined
   }
 
   async function find(lineage: string): Promise<Held | undefined> {

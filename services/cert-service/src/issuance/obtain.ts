@@ -1,11 +1,12 @@
 import type { Name } from '@gatehouse/pki'
 import type { Audit, Requester } from '../audit.ts'
+import { hasBegun } from '../clocks.ts'
 import { CertError, IssueError } from '../errors.ts'
 import type { CertificateRecord, Order } from '../store/store.ts'
 import type { Held } from './answer.ts'
 import { createFlights, type Flight, type Flights, orderOf, STORING } from './flights.ts'
 import { createIssue, type IssueDeps, SYSTEM } from './issue.ts'
-import { planRenewal } from './renewal.ts'
+import { isMisdated, planRenewal } from './renewal.ts'
 import { type CertificateRequest, requestTo, rerouteRequest, restoreRequest } from './request.ts'
 
 /** A certificate, or the order of one that takes longer than the caller is made to wait. */
@@ -55,16 +56,30 @@ export function createIssuance(deps: IssuanceDeps): Issuance {
 
   async function obtainSlowly(request: CertificateRequest, by: Requester): Promise<Outcome> {
     const held = await findAny(request)
-    return held ? answerHeld(held, by) : joinAny(request, by)
+    if (!held) return joinAny(request, by)
+    return isMisdated(held.record, clock.now()) ? replace(held, by) : answerHeld(held, by)
   }
 
-  /** The certificate of a request, or what stands in for it. */
+  /** A new certificate in place of a misdated one; what is held, if there is none at once. */
+  async function replace(held: Held, by: Requester): Promise<Outcome> {
+    try {
+      const outcome = await renew(held.record, by)
+      return outcome.held ? outcome : answerHeld(held, by)
+    } catch (error) {
+      log.warn({ err: error, names: held.record.names }, 'a misdated certificate is still answered')
+      return answerHeld(held, by)
+    }
+  }
+
+  /** The certificate of a request, or what stands in for it; one that begins in the future is the last resort. */
   async function findAny(request: CertificateRequest): Promise<Held | undefined> {
     const found = await holdings.find(request.lineage)
     // A flight may have landed while the store was being asked.
-    const held = found ?? holdings.peek(request.lineage)
-    const other = held ? undefined : standIn(request)
-    return other ? findAny(other) : held
+    const held = holdings.peek(request.lineage) ?? found
+    if (held && hasBegun(held.record, clock.now())) return held
+    const other = standIn(request)
+    const instead = other && (await findAny(other))
+    return instead && (!held || hasBegun(instead.record, clock.now())) ? instead : held
   }
 
   /** As `join`; where its issuer fails, its fallback stands in. */
@@ -135,7 +150,9 @@ export function createIssuance(deps: IssuanceDeps): Issuance {
   }
 
   function revive(record: CertificateRecord): void {
-    const renewAt = Math.max(clock.now(), planRenewal(record, deps.random))
+    const now = clock.now()
+    const planned = Math.max(now, planRenewal(record, deps.random))
+    const renewAt = isMisdated(record, now) ? now : planned
     holdings.put({ ...record, renewAt })
     store.setRenewAt(record.id, renewAt).catch((error) => {
       holdings.forget(record.lineage)

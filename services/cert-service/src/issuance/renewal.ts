@@ -1,3 +1,5 @@
+import { hasBegun } from '../clocks.ts'
+
 export const DAY = 86_400_000
 const SHORT = 10 * DAY
 
@@ -24,12 +26,28 @@ export function soonestRenewal({ notBefore, notAfter }: Validity, now: number): 
   return now + Math.min(Math.floor((notAfter - notBefore) / 10), DAY)
 }
 
-/** Whether nobody has fetched a certificate for two of its lifetimes. */
+/** Whether nobody has fetched a certificate for two of its lifetimes, by the clock and by the run time. */
 export function isAbandoned(
-  { notBefore, notAfter, fetchedAt }: Validity & { readonly fetchedAt: number },
-  now: number,
+  {
+    notBefore,
+    notAfter,
+    fetchedAt,
+    fetchedRan = 0,
+  }: Validity & { readonly fetchedAt: number; readonly fetchedRan?: number },
+  { now, ran }: { readonly now: number; readonly ran: number },
 ): boolean {
-  return now - fetchedAt >= 2 * (notAfter - notBefore)
+  const patience = 2 * (notAfter - notBefore)
+  return now - fetchedAt >= patience && ran - fetchedRan >= patience
+}
+
+/**
+ * Whether a certificate begins in the future since a clock was ahead when it was made: ours, or a
+ * while ago that of its CA. If its CA is merely ahead of this clock, another one would be no better.
+ */
+export function isMisdated(record: Validity & { readonly madeAt?: number }, now: number): boolean {
+  if (hasBegun(record, now)) return false
+  const { madeAt = record.notBefore } = record
+  return !hasBegun({ notBefore: madeAt }, now) || soonestRenewal(record, madeAt) <= now
 }
 
 /** How long to wait after so many failures in a row: 1, 10 and 100 minutes, then a day. */

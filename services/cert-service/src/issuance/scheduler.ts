@@ -57,8 +57,8 @@ async function renewOne(
 ): Promise<void> {
   const { clock, log, issuance } = deps
   const { names } = record
-  if (isAbandoned(record, clock.now()) && !kept.has(record.lineage))
-    return setRenewAt(record, null, deps)
+  const times = { now: clock.now(), ran: deps.store.runTime() }
+  if (isAbandoned(record, times) && !kept.has(record.lineage)) return setRenewAt(record, null, deps)
   try {
     const outcome = await issuance.renew(record, SYSTEM)
     if (!outcome.held) await setRenewAt(record, clock.now() + LOOK_AGAIN * 1000, deps)

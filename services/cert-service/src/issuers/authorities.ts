@@ -6,9 +6,12 @@ import {
   createCrl,
   createIntermediate,
   createRoot,
+  fromPem,
   loadAuthority,
   type NameRule,
+  parseCertificate,
 } from '@gatehouse/pki'
+import { hasBegun } from '../clocks.ts'
 import { CertError } from '../errors.ts'
 import type { Keyring } from '../sealing/keyring.ts'
 import type { AuthorityRecord, Store } from '../store/store.ts'
@@ -31,6 +34,7 @@ export interface AuthorityDeps {
   readonly store: Store
   readonly keyring: Keyring
   now(): number
+  readonly log: { warn(fields: object, message: string): void }
 }
 
 /** An authority and its row in the store. */
@@ -50,8 +54,14 @@ export async function openRoot(
     return adopt('root', authority, deps)
   }
   if (options.intermediate) return undefined
-  const stored = (await deps.store.listAuthorities()).find(({ role }) => role === 'root')
-  if (stored) return restore(stored, deps)
+  const rows = (await deps.store.listAuthorities()).filter(({ role }) => role === 'root')
+  const stored = rows.map((row) => restore(row))
+  const valid = stored.find(({ authority }) => isValid(authority, now))
+  const chosen = valid ?? stored[0]
+  if (chosen) {
+    tellPassedOver(stored, chosen, deps)
+    return chosen
+  }
   const root = await createRoot({ commonName: `${options.name} Root CA`, now })
   const id = await save('root', root, deps)
   // From here on the key is opened only to be used.
@@ -64,20 +74,82 @@ export async function openIntermediate(
   root: StoredAuthority | undefined,
   deps: AuthorityDeps,
 ): Promise<StoredAuthority> {
+  const now = deps.now()
   if (options.intermediate)
-    return adopt('intermediate', await readAuthority(options.intermediate, deps.now()), deps)
-  const stored = (await deps.store.listAuthorities()).find(
-    ({ role, sealedKey, notAfter }) =>
-      role === 'intermediate' && sealedKey && notAfter > deps.now(),
+    return adopt('intermediate', await readAuthority(options.intermediate, now), deps)
+  const stored = await restoreIntermediates(deps)
+  const chosen =
+    chooseIntermediate(stored, options, root, now) ??
+    (await makeInTime(stored, options, root, deps)) ??
+    nextBest(stored, now)
+  if (!chosen)
+    throw new CertError(
+      'CERT_ROOT_KEY_ABSENT',
+      'An intermediate has to be made, but the key of the root is not here.',
+    )
+  tellPassedOver(stored, chosen, deps)
+  return chosen
+}
+
+/** The intermediates whose keys are in the store, newest first, whatever the clock says of them. */
+export async function restoreIntermediates({
+  store,
+  keyring,
+}: AuthorityDeps): Promise<readonly StoredAuthority[]> {
+  return (await store.listAuthorities())
+    .filter(({ role, sealedKey }) => role === 'intermediate' && sealedKey)
+    .map((row) => restore(row, openKey(row, keyring)))
+}
+
+/** The newest intermediate that is valid now and fits. */
+export function chooseIntermediate(
+  stored: readonly StoredAuthority[],
+  options: AuthorityOptions,
+  root: StoredAuthority | undefined,
+  now: number,
+): StoredAuthority | undefined {
+  return stored.find((one) => isValid(one.authority, now) && fits(one, options, root, now))
+}
+
+/** A new intermediate, but none for a clock that is behind its root while there are others. */
+async function makeInTime(
+  stored: readonly StoredAuthority[],
+  options: AuthorityOptions,
+  root: StoredAuthority | undefined,
+  deps: AuthorityDeps,
+): Promise<StoredAuthority | undefined> {
+  const isBehind = root && !hasBegun(root.authority.info, deps.now())
+  return isBehind && stored.length > 0 ? undefined : makeIntermediate(options, root, deps)
+}
+
+/** Of those that do not fit: one that is valid, else the one that will be first. */
+function nextBest(stored: readonly StoredAuthority[], now: number): StoredAuthority | undefined {
+  const begins = ({ authority }: StoredAuthority) => authority.info.notBefore
+  return (
+    stored.find(({ authority }) => isValid(authority, now)) ??
+    stored
+      .filter(({ authority }) => authority.info.notAfter > now)
+      .toSorted((a, b) => begins(a) - begins(b))[0]
   )
-  const current = stored && restore(stored, deps, openKey(stored, deps.keyring))
-  if (current && fits(current, options, root, deps.now())) return current
-  const made = await makeIntermediate(options, root, deps)
-  if (made ?? current) return made ?? (current as StoredAuthority)
-  throw new CertError(
-    'CERT_ROOT_KEY_ABSENT',
-    'An intermediate has to be made, but the key of the root is not here.',
-  )
+}
+
+function isValid({ info }: Authority, now: number): boolean {
+  return hasBegun(info, now) && info.notAfter > now
+}
+
+/** Authorities are never refused for their dates alone: the clock may be the one that is wrong. */
+function tellPassedOver(
+  stored: readonly StoredAuthority[],
+  chosen: StoredAuthority,
+  { now, log }: AuthorityDeps,
+): void {
+  for (const { id, authority } of stored) {
+    const { subject, notBefore } = authority.info
+    if (hasBegun(authority.info, now())) continue
+    const fields = { ca: subject, notBefore: new Date(notBefore).toISOString() }
+    if (id === chosen.id) log.warn(fields, 'this CA begins in the future: is the clock behind?')
+    else log.warn(fields, 'this CA begins in the future and is passed over')
+  }
 }
 
 /** A new intermediate, or undefined while the root's key is elsewhere. */
@@ -99,11 +171,33 @@ async function makeIntermediate(
     ...(crlUrl && { crlUrl: crlUrlOf(crlUrl, signer.authority) }),
   })
   // While the root's key is open: its list, to last as long as what it is about.
-  const number = ((await deps.store.findCrl(signer.id))?.number ?? 0n) + 1n
-  const nextUpdate = authority.info.notAfter
-  const list = { authority: signer.authority, number, revoked: [], thisUpdate: now, nextUpdate }
-  await deps.store.saveCrl({ authorityId: signer.id, number, crl: createCrl(list), nextUpdate })
+  await makeRootList(signer, authority.info.notAfter, deps)
   return { id: await save('intermediate', authority, deps), authority }
+}
+
+async function makeRootList(
+  { id, authority }: StoredAuthority,
+  nextUpdate: number,
+  { store, now }: AuthorityDeps,
+): Promise<void> {
+  const thisUpdate = now()
+  const number = ((await store.findCrl(id))?.number ?? 0n) + 1n
+  const crl = createCrl({ authority, number, revoked: [], thisUpdate, nextUpdate })
+  await store.saveCrl({ authorityId: id, number, crl, thisUpdate, nextUpdate })
+}
+
+/** Makes the root's list anew where a clock dated it that was ahead, if the root's key is here. */
+export async function mendRootList(
+  root: StoredAuthority,
+  intermediate: Authority,
+  options: AuthorityOptions,
+  deps: AuthorityDeps,
+): Promise<void> {
+  const list = await deps.store.findCrl(root.id)
+  if (!list || hasBegun({ notBefore: list.thisUpdate ?? 0 }, deps.now())) return
+  if (!hasBegun(root.authority.info, deps.now())) return
+  const signer = await withKey(root, options, deps)
+  if (signer) await makeRootList(signer, intermediate.info.notAfter, deps)
 }
 
 /** Whether an intermediate is of this root, holds the configured constraint, and outlasts new leaves. */
@@ -132,17 +226,14 @@ export function crlUrlOf(base: string, authority: Authority): string {
   return url.href
 }
 
-/** The authority of a row; with its key only where that is given. */
-export function restore(
-  { id, certificate }: AuthorityRecord,
-  { now }: AuthorityDeps,
-  key?: KeyObject,
-): StoredAuthority {
-  return { id, authority: loadAuthority({ certificate, now: now(), ...(key && { key }) }) }
+/** The authority of a row, whatever the clock says of it; with its key only where that is given. */
+function restore({ id, certificate }: AuthorityRecord, key?: KeyObject): StoredAuthority {
+  const now = parseCertificate(certificate).notBefore
+  return { id, authority: loadAuthority({ certificate, now, ...(key && { key }) }) }
 }
 
 /** The private key of a row, undefined where it is kept elsewhere. */
-export function openKey(
+function openKey(
   { sealedKey, certificate }: AuthorityRecord,
   keyring: Keyring,
 ): KeyObject | undefined {
@@ -161,7 +252,7 @@ async function withKey(
     return { id, authority: await readAuthority(options.root, deps.now()) }
   const record = (await deps.store.listAuthorities()).find((row) => row.id === id)
   const key = record && openKey(record, deps.keyring)
-  return key && restore(record, deps, key)
+  return key && restore(record, key)
 }
 
 async function readAuthority(
@@ -169,8 +260,10 @@ async function readAuthority(
   now: number,
 ): Promise<Authority> {
   const certificate = await readFile(files.certFile, 'utf8')
-  if (files.keyFile === undefined) return loadAuthority({ certificate, now })
-  return loadAuthority({ certificate, key: await readFile(files.keyFile, 'utf8'), now })
+  const key = files.keyFile === undefined ? {} : { key: await readFile(files.keyFile, 'utf8') }
+  // A clock that is behind must not end the start: nothing is made that begins before its CA.
+  const begins = fromPem(certificate, 'CERTIFICATE').map((der) => parseCertificate(der).notBefore)
+  return loadAuthority({ certificate, ...key, now: Math.max(now, ...begins) })
 }
 
 /** Gives an authority of the operator a row; its key stays in its file. */

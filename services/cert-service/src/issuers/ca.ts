@@ -7,15 +7,17 @@ import {
   type LeafSigner,
   type Name,
 } from '@gatehouse/pki'
+import { hasBegun } from '../clocks.ts'
 import {
   type AuthorityDeps,
   type AuthorityOptions,
+  chooseIntermediate,
   crlUrlOf,
   isEnding,
+  mendRootList,
   openIntermediate,
-  openKey,
   openRoot,
-  restore,
+  restoreIntermediates,
   type StoredAuthority,
 } from './authorities.ts'
 import { type Crls, createCrls } from './crl.ts'
@@ -31,9 +33,12 @@ export interface Ca extends Issuer {
   /** The authority that signs now. */
   intermediate(): Authority
   readonly crls: Crls
-  /** What an operator has to see to: `ca-intermediate` ends and cannot be replaced from here. */
+  /**
+   * What an operator has to see to: `ca-intermediate` ends and cannot be replaced from here, `clock`
+   * is behind the CA or was ahead when it was made.
+   */
   degraded(): readonly string[]
-  /** Takes a new intermediate into service when it is time, and keeps the lists young. */
+  /** Takes another intermediate into service when it is time, and keeps the lists young. */
   upkeep(): Promise<void>
 }
 
@@ -42,16 +47,24 @@ export async function openCa(options: AuthorityOptions, deps: AuthorityDeps): Pr
   const root = await openRoot(options, deps)
   const permitted = options.permitted.length > 0 ? compileRules(options.permitted) : () => true
   const signing = new Map<string, StoredAuthority>()
+  let intermediates: readonly StoredAuthority[] = []
   let current: StoredAuthority
   let signer: LeafSigner
 
   async function open(): Promise<void> {
-    use(await openIntermediate(options, root, deps))
-    for (const record of await deps.store.listAuthorities()) {
-      const key = record.role === 'intermediate' && openKey(record, deps.keyring)
-      if (key && record.notAfter > deps.now()) remember(restore(record, deps, key))
-    }
+    const opened = await openIntermediate(options, root, deps)
+    intermediates = await restoreIntermediates(deps)
+    for (const one of intermediates) remember(one)
     if (root) remember(root)
+    use(opened)
+  }
+
+  /** Passes over an intermediate that a clock made which was ahead, as soon as that is seen. */
+  function passOverFuture(): void {
+    const now = deps.now()
+    if (options.intermediate || hasBegun(current.authority.info, now)) return
+    const other = chooseIntermediate(intermediates, options, root, now)
+    if (other) use(other)
   }
 
   function use(intermediate: StoredAuthority): void {
@@ -68,6 +81,7 @@ export async function openCa(options: AuthorityOptions, deps: AuthorityDeps): Pr
   }
 
   function issue({ names, keyType, spki }: Pick<IssuerRequest, 'names' | 'keyType' | 'spki'>) {
+    passOverFuture()
     const { authority } = current
     const now = deps.now()
     const validity = clampValidity(authority, {
@@ -94,13 +108,18 @@ export async function openCa(options: AuthorityOptions, deps: AuthorityDeps): Pr
     intermediate: () => current.authority,
     crls,
     degraded() {
-      return isEnding(current.authority, options.leafLifetime, deps.now())
-        ? ['ca-intermediate']
-        : []
+      const now = deps.now()
+      const isBehind = [current, root].some((one) => one && !hasBegun(one.authority.info, now))
+      const isOver = isEnding(current.authority, options.leafLifetime, now)
+      return [...(isOver ? ['ca-intermediate'] : []), ...(isBehind ? ['clock'] : [])]
     },
     async upkeep() {
-      if (isEnding(current.authority, options.leafLifetime, deps.now())) await open()
+      passOverFuture()
+      const { authority } = current
+      const isDue = isEnding(authority, options.leafLifetime, deps.now())
+      if (isDue || !hasBegun(authority.info, deps.now())) await open()
       for (const [keyId, { authority }] of signing) if (authority.key) await crls.get(keyId)
+      if (root) await mendRootList(root, current.authority, options, deps)
     },
   }
 }

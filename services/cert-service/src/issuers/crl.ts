@@ -1,4 +1,5 @@
 import { createCrl } from '@gatehouse/pki'
+import { hasBegun } from '../clocks.ts'
 import { CertError } from '../errors.ts'
 import type { CrlRecord, Store } from '../store/store.ts'
 import type { StoredAuthority } from './authorities.ts'
@@ -51,8 +52,12 @@ export function createCrls(deps: {
     return building
   }
 
+  /** A day old, or made by a clock that was ahead. */
   function isOld({ nextUpdate }: CrlRecord): boolean {
-    return nextUpdate - LIFETIME + REBUILD_AFTER <= deps.now()
+    const thisUpdate = nextUpdate - LIFETIME
+    return (
+      thisUpdate + REBUILD_AFTER <= deps.now() || !hasBegun({ notBefore: thisUpdate }, deps.now())
+    )
   }
 
   async function build({ id, authority }: StoredAuthority): Promise<CrlRecord> {
@@ -60,11 +65,14 @@ export function createCrls(deps: {
     const thisUpdate = deps.now()
     const nextUpdate = thisUpdate + LIFETIME
     const revoked = (await deps.store.listRevoked(authority.certificate, thisUpdate)).map(
-      ({ serialNumber, revokedAt: at, reason }) => ({ serialNumber, at, reason }),
+      // A clock that was ahead may have dated a revocation in the future.
+      ({ serialNumber, revokedAt, reason }) => {
+        return { serialNumber, at: Math.min(revokedAt, thisUpdate), reason }
+      },
     )
     const number = ((await deps.store.findCrl(id))?.number ?? 0n) + 1n
     const crl = createCrl({ authority, number, revoked, thisUpdate, nextUpdate })
-    const record = { authorityId: id, number, crl, nextUpdate }
+    const record = { authorityId: id, number, crl, thisUpdate, nextUpdate }
     await deps.store.saveCrl(record)
     made.set(id, { record, revocation: asOf })
     return record

@@ -173,8 +173,7 @@ export async function openLedger({ issuers, store, now, log }: LedgerDeps): Prom
   }
 
   async function prune(): Promise<void> {
-    for (const [key, until] of rows) if (until <= now()) rows.delete(key)
-    await store.pruneUsage(now())
+    for (const key of await store.pruneUsage(now())) rows.delete(key)
   }
 
   return { admitAccount, registered, admit, resumed, ordered, failed, issued, budgets, prune }

@@ -3,6 +3,7 @@ import type { Caller } from '@gatehouse/auth-core'
 import { parseName } from '@gatehouse/pki'
 import { LRUCache } from 'lru-cache'
 import type { Requester } from '../audit.ts'
+import { hasBegun } from '../clocks.ts'
 import { CertError } from '../errors.ts'
 import type { Held } from '../issuance/answer.ts'
 import type { Policy } from '../policy.ts'
@@ -81,8 +82,15 @@ async function readAll(service: Service, caller: Caller): Promise<Held[]> {
       if (mayRead(caller, 'read', record.names.map(parseName)).allowed)
         held.push(holdings.of(record))
     }
-    if (page.length < PAGE) return held
+    if (page.length < PAGE) return withoutDoubles(held, clock.now())
   }
+}
+
+/** One that begins in the future is left out where another one for its names holds. */
+function withoutDoubles(held: readonly Held[], now: number): Held[] {
+  const namesOf = ({ record }: Held) => record.names.toSorted().join()
+  const begun = new Set(held.filter(({ record }) => hasBegun(record, now)).map(namesOf))
+  return held.filter((one) => hasBegun(one.record, now) || !begun.has(namesOf(one)))
 }
 
 /** The same certificates give the same bytes: Traefik compares no more than those. */

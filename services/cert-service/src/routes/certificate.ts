@@ -1,4 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { preferBegun } from '../clocks.ts'
 import { CertError } from '../errors.ts'
 import type { Outcome } from '../issuance/obtain.ts'
 import { type CertificateRequest, parseRequest } from '../issuance/request.ts'
@@ -71,7 +72,8 @@ export const certificateRoutes: FastifyPluginAsyncTypebox<{ service: Service }> 
       const domain = readDomain(request.params.domain)
       authorize(service, request, 'read', [domain])
       const records = await findPermitted(service, request, 'read', domain)
-      const record = records.find(({ notAfter }) => notAfter > service.clock.now())
+      const now = service.clock.now()
+      const record = preferBegun(records, now).find(({ notAfter }) => notAfter > now)
       if (!record)
         throw new CertError('CERT_NOT_FOUND', `what is held for ${domain.text} has ended`)
 

@@ -1,6 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { parseName } from '@gatehouse/pki'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { preferBegun } from '../clocks.ts'
 import { CertError } from '../errors.ts'
 import type { Held } from '../issuance/answer.ts'
 import { namesFor, withoutBasic } from '../proxy/caddy.ts'
@@ -91,8 +92,9 @@ async function findFor(
 ): Promise<Held | undefined> {
   for (const name of namesFor(serverName)) {
     const records = await service.store.findByName(name)
-    const record = records.find(
-      (one) => one.notAfter > service.clock.now() && mayAll(service, request, 'read', one),
+    const now = service.clock.now()
+    const record = preferBegun(records, now).find(
+      (one) => one.notAfter > now && mayAll(service, request, 'read', one),
     )
     if (record) return service.holdings.of(record)
   }

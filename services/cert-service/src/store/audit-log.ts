@@ -1,15 +1,17 @@
 import type { Database } from './database.ts'
+import { type Age, isOver } from './prune.ts'
+import type { RunTime } from './run-time.ts'
 import type { AuditEntry, AuditRecord, Store } from './store.ts'
 
 export type AuditLog = ReturnType<typeof createAuditLog>
 
 type Row = Omit<AuditRecord, 'names'> & { names: string }
 
-export function createAuditLog(db: Database) {
+export function createAuditLog(db: Database, runTime: RunTime) {
   const insert = db.prepare(`
     INSERT INTO audit (at, action, actor, names, serial_number, remote_address, request_id, detail,
-      count, key)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+      count, key, ran)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (key) WHERE key IS NOT NULL DO UPDATE SET count = count + excluded.count`)
   const before = db.prepare(`
     SELECT id, at, action, actor, names, serial_number AS serialNumber,
@@ -17,7 +19,8 @@ export function createAuditLog(db: Database) {
     FROM audit WHERE id < ? ORDER BY id DESC LIMIT ?`)
   // Rows are in the order of time: the oldest come first, and no index is needed.
   const deleteOld = db.prepare(`
-    DELETE FROM audit WHERE at < ? AND id IN (SELECT id FROM audit ORDER BY id LIMIT ?)`)
+    DELETE FROM audit WHERE ${isOver('at', 'ran')}
+      AND id IN (SELECT id FROM audit ORDER BY id LIMIT :limit)`)
 
   /** Part of a write. */
   function add(entry: AuditEntry): void {
@@ -32,6 +35,7 @@ export function createAuditLog(db: Database) {
       entry.detail ?? null,
       entry.count ?? 1,
       entry.key ?? null,
+      runTime.now(),
     )
   }
 
@@ -50,6 +54,6 @@ export function createAuditLog(db: Database) {
   return {
     methods,
     add,
-    prune: (moment: number, limit: number) => Number(deleteOld.run(moment, limit).changes),
+    prune: (age: Age, limit: number) => Number(deleteOld.run({ ...age, limit }).changes),
   }
 }

@@ -15,10 +15,12 @@ export function createAuthorities(db: Database): Methods {
     FROM authorities ORDER BY id DESC`)
   const dropKey = db.prepare('UPDATE authorities SET sealed_key = NULL WHERE id = ?')
   const crlOf = db.prepare(
-    'SELECT number, crl, next_update AS nextUpdate FROM crls WHERE authority_id = ?',
+    `SELECT number, crl, this_update AS thisUpdate, next_update AS nextUpdate
+    FROM crls WHERE authority_id = ?`,
   )
   const replaceCrl = db.prepare(
-    'INSERT OR REPLACE INTO crls (authority_id, number, crl, next_update) VALUES (?, ?, ?, ?)',
+    `INSERT OR REPLACE INTO crls (authority_id, number, crl, this_update, next_update)
+    VALUES (?, ?, ?, ?, ?)`,
   )
 
   return {
@@ -36,11 +38,11 @@ export function createAuthorities(db: Database): Methods {
     findCrl: (authorityId) =>
       db.read(() => {
         const row = crlOf.get(authorityId) as
-          | { number: string; crl: Uint8Array; nextUpdate: number }
+          | { number: string; crl: Uint8Array; thisUpdate: number | null; nextUpdate: number }
           | undefined
         return row && { ...row, authorityId, number: BigInt(row.number) }
       }),
-    saveCrl: ({ authorityId, number, crl, nextUpdate }) =>
-      db.write(() => void replaceCrl.run(authorityId, String(number), crl, nextUpdate)),
+    saveCrl: ({ authorityId, number, crl, thisUpdate, nextUpdate }) =>
+      db.write(() => void replaceCrl.run(authorityId, String(number), crl, thisUpdate, nextUpdate)),
   }
 }

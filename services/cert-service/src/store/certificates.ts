@@ -2,6 +2,8 @@ import type { AuditLog } from './audit-log.ts'
 import { createChains, digest } from './chains.ts'
 import type { Database } from './database.ts'
 import type { Orders } from './orders.ts'
+import type { Age } from './prune.ts'
+import type { RunTime } from './run-time.ts'
 import type {
   CertificateRecord,
   Ending,
@@ -10,6 +12,7 @@ import type {
   Store,
 } from './store.ts'
 
+const MINUTE = 60_000
 const DAY = 86_400_000
 
 type Methods = Pick<
@@ -24,6 +27,8 @@ type Methods = Pick<
   | 'addCertificate'
   | 'setRenewAt'
   | 'bringForward'
+  | 'makeFutureDue'
+  | 'hasFuture'
   | 'setFetchedAt'
   | 'revoke'
   | 'remove'
@@ -35,20 +40,25 @@ type Methods = Pick<
   | 'listLate'
 >
 
-type Row = Omit<CertificateRecord, 'names' | 'chain' | keyof RenewalWindow> &
-  RenewalWindow & { names: string; chain: number }
+type Row = Omit<CertificateRecord, 'names' | 'chain' | 'madeAt' | keyof RenewalWindow> &
+  RenewalWindow & { names: string; chain: number; madeAt: number | null }
 
 const SELECT_ALL = `
   SELECT id, lineage, issuer, names, key_type AS keyType, serial_number AS serialNumber, certificate,
     chain, sealed_key AS sealedKey, csr, not_before AS notBefore, not_after AS notAfter,
     renew_at AS renewAt, fetched_at AS fetchedAt, check_at AS checkAt,
-    window_start AS windowStart, window_end AS windowEnd
+    window_start AS windowStart, window_end AS windowEnd, made_at AS madeAt,
+    fetched_ran AS fetchedRan
   FROM certificates WHERE`
 const SELECT = `${SELECT_ALL} current = 1 AND`
+/** How long a certificate had to last when it was stored, or longer: one of the two clocks was right. */
+const LASTS = '(not_after - min(not_before, coalesce(made_at, not_before)))'
+/** Not ended by the clock, or not by the run time of the store since. */
+const IS_LIVE = `(not_after >= :now OR made_ran + ${LASTS} > :ran)`
 
 export function createCertificates(
   db: Database,
-  { audit, orders }: { audit: AuditLog; orders: Orders },
+  { audit, orders, runTime }: { audit: AuditLog; orders: Orders; runTime: RunTime },
 ) {
   const chains = createChains(db)
   const byLineage = db.prepare(`${SELECT} lineage = ?`)
@@ -70,24 +80,25 @@ export function createCertificates(
   const earliest = db.prepare(
     'SELECT min(renew_at) AS at FROM certificates WHERE current = 1 AND renew_at IS NOT NULL',
   )
-  const retireLineage = db.prepare(
-    'UPDATE certificates SET current = 0, sealed_key = NULL WHERE lineage = ? AND current = 1',
-  )
+  const retireLineage = db.prepare(`
+    UPDATE certificates SET current = 0, sealed_key = NULL WHERE lineage = ? AND current = 1
+    RETURNING fetched_at AS fetchedAt, fetched_ran AS fetchedRan`)
   const retire = db.prepare('UPDATE certificates SET current = 0, sealed_key = NULL WHERE id = ?')
   const markRevoked = db.prepare(`
     UPDATE certificates
-    SET revoked_at = ?, revocation_reason = ?, current = 0, sealed_key = NULL
-    FROM (SELECT domain, lineage FROM certificates WHERE id = ?) AS revoked
+    SET revoked_at = :now, revocation_reason = :reason, current = 0, sealed_key = NULL
+    FROM (SELECT domain, lineage FROM certificates WHERE id = :id) AS revoked
     WHERE certificates.domain = revoked.domain AND certificates.lineage = revoked.lineage
-      AND revoked_at IS NULL AND not_after >= ?
+      AND revoked_at IS NULL AND ${IS_LIVE}
     RETURNING certificates.serial_number AS serialNumber`)
   const insert = db.prepare(`
     INSERT INTO certificates (lineage, current, issuer, domain, names, key_type, serial_number,
-      certificate, chain, sealed_key, csr, not_before, not_after, renew_at, fetched_at, check_at)
-    VALUES (?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+      certificate, chain, sealed_key, csr, not_before, not_after, renew_at, fetched_at, check_at,
+      made_at, made_ran, fetched_ran)
+    VALUES (?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
   const unexpired = db.prepare(`${SELECT_ALL}
-    domain = (SELECT domain FROM certificates WHERE lineage = ? AND current = 1) AND lineage = ?
-    AND revoked_at IS NULL AND not_after >= ?`)
+    domain = (SELECT domain FROM certificates WHERE lineage = :lineage AND current = 1)
+    AND lineage = :lineage AND revoked_at IS NULL AND ${IS_LIVE}`)
   const ending = db.prepare(`
     SELECT domain, issuer, not_before AS notBefore, not_after AS notAfter FROM certificates
     WHERE current = 1 AND renew_at IS NOT NULL ORDER BY not_after LIMIT ?`)
@@ -105,26 +116,42 @@ export function createCertificates(
   const checkSooner = db.prepare(
     `UPDATE certificates SET check_at = ?1 WHERE current = 1 AND check_at > ?1 + ${DAY}`,
   )
-  const setFetchedAt = db.prepare('UPDATE certificates SET fetched_at = ? WHERE id = ?')
+  // Those that a clock dated which was ahead, and those that a CA did, but not one after the other.
+  const makeDue = db.prepare(`
+    UPDATE certificates SET renew_at = ?1
+    WHERE current = 1 AND renew_at IS NOT NULL AND not_before > ?1 + ${MINUTE}
+      AND renew_at > not_before AND (
+        coalesce(made_at, not_before) > ?1 + ${MINUTE}
+        OR made_at + min((not_after - not_before) / 10, ${DAY}) <= ?1)
+    RETURNING lineage`)
+  const future = db.prepare(`
+    SELECT 1 FROM certificates
+    WHERE current = 1 AND renew_at IS NOT NULL AND not_before > ?1 + ${MINUTE} LIMIT 1`)
+  const setFetchedAt = db.prepare(
+    'UPDATE certificates SET fetched_at = ?, fetched_ran = ? WHERE id = ?',
+  )
   const revoked = db.prepare(`
     SELECT serial_number AS serialNumber, revoked_at AS revokedAt, revocation_reason AS reason
     FROM certificates
-    WHERE revoked_at IS NOT NULL AND not_after >= ? AND chain IN (SELECT id FROM chains WHERE issuer = ?)
+    WHERE revoked_at IS NOT NULL AND ${IS_LIVE}
+      AND chain IN (SELECT id FROM chains WHERE issuer = :issuer)
     ORDER BY revoked_at`)
   // The newest row stays, so that no id is ever given out twice.
   const deleteExpired = db.prepare(`
     DELETE FROM certificates WHERE id IN (
       SELECT id FROM certificates
-      WHERE not_after < ? AND id < (SELECT max(id) FROM certificates)
-      ORDER BY not_after LIMIT ?)`)
+      WHERE not_after < :before AND made_ran + ${LASTS} <= :ranBefore
+        AND id < (SELECT max(id) FROM certificates)
+      ORDER BY not_after LIMIT :limit)`)
 
   const toRecord = (row: unknown): CertificateRecord => {
-    const { names, chain, checkAt, windowStart, windowEnd, ...rest } = row as Row
+    const { names, chain, checkAt, windowStart, windowEnd, madeAt, ...rest } = row as Row
     return {
       ...rest,
       names: JSON.parse(names),
       chain: chains.get(chain),
       ...(checkAt !== null && { checkAt, windowStart, windowEnd }),
+      ...(madeAt !== null && { madeAt }),
     }
   }
 
@@ -145,11 +172,15 @@ export function createCertificates(
     async addCertificate(certificate, entry) {
       const { lineage, names, chain, ...rest } = certificate
       const chainId = chains.idOf(chain) ?? (await chains.add(chain))
-      const id = await db.write(() => {
-        retireLineage.run(lineage)
+      const madeAt = entry.at
+      return db.write(() => {
+        const replaced = retireLineage.all(lineage)[0]
         orders.end(lineage)
         audit.add(entry)
-        return insert.run(
+        const ran = runTime.now()
+        const isFetched = replaced?.fetchedAt !== rest.fetchedAt
+        const fetchedRan = isFetched ? ran : (replaced.fetchedRan as number)
+        const { lastInsertRowid } = insert.run(
           lineage,
           rest.issuer,
           names[0] ?? null,
@@ -165,16 +196,19 @@ export function createCertificates(
           rest.renewAt,
           rest.fetchedAt,
           rest.checkAt ?? null,
-        ).lastInsertRowid
+          madeAt,
+          ran,
+          fetchedRan,
+        )
+        return { ...certificate, id: Number(lastInsertRowid), madeAt, fetchedRan }
       })
-      return { ...certificate, id: Number(id) }
     },
 
     listUnchecked: (now, limit) => db.read(() => unchecked.all(now, limit).map(toRecord)),
     setRenewalWindow: (id, { checkAt, windowStart, windowEnd, renewAt }) =>
       db.write(() => void setWindow.run(checkAt, windowStart, windowEnd, renewAt, id)),
     listUnexpired: (lineage, now) =>
-      db.read(() => unexpired.all(lineage, lineage, now).map(toRecord)),
+      db.read(() => unexpired.all({ lineage, now, ran: runTime.now() }).map(toRecord)),
     listEnding: (limit) =>
       db.read(() => ({
         soonest: ending.all(limit).map((row) => ({ ...row }) as unknown as Ending),
@@ -187,9 +221,12 @@ export function createCertificates(
         renewSooner.run(now)
         checkSooner.run(now)
       }),
+    makeFutureDue: (now) =>
+      db.write(() => makeDue.all(now).map(({ lineage }) => lineage as string)),
+    hasFuture: (now) => db.read(() => future.get(now) !== undefined),
     setFetchedAt: (fetched) =>
       db.write(() => {
-        for (const [id, at] of fetched) setFetchedAt.run(at, id)
+        for (const [id, at] of fetched) setFetchedAt.run(at, runTime.now(), id)
       }),
     revoke: (ids, at, reason, entry) =>
       db.write(() => {
@@ -197,7 +234,7 @@ export function createCertificates(
         return ids.flatMap((id) => {
           orders.forget(id)
           retire.run(id)
-          const rows = markRevoked.all(at, reason, id, at)
+          const rows = markRevoked.all({ now: at, reason, id, ran: runTime.now() })
           return rows.map(({ serialNumber }) => serialNumber as string)
         })
       }),
@@ -210,11 +247,15 @@ export function createCertificates(
         audit.add(entry)
       }),
     listRevoked: (issuer, now) =>
-      db.read(() => revoked.all(now, digest(issuer)) as unknown as RevokedCertificate[]),
+      db.read(() => {
+        const rows = revoked.all({ now, ran: runTime.now(), issuer: digest(issuer) })
+        return rows as unknown as RevokedCertificate[]
+      }),
   }
 
   return {
     methods,
-    prune: (before: number, limit: number) => Number(deleteExpired.run(before, limit).changes),
+    prune: ({ before, ranBefore }: Age, limit: number) =>
+      Number(deleteExpired.run({ before, ranBefore, limit }).changes),
   }
 }

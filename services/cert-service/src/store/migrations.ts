@@ -161,6 +161,22 @@ export const MIGRATIONS: readonly string[] = [
   CREATE INDEX certificates_ending ON certificates (not_after)
     WHERE current = 1 AND renew_at IS NOT NULL;
   `,
+  `
+  CREATE TABLE run_time (id INTEGER PRIMARY KEY CHECK (id = 1), ms INTEGER NOT NULL) STRICT;
+  INSERT INTO run_time VALUES (1, 0);
+  -- The run time of the store when a row was written, for what a wrong clock must not delete.
+  ALTER TABLE certificates ADD COLUMN made_at INTEGER;
+  ALTER TABLE certificates ADD COLUMN made_ran INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE certificates ADD COLUMN fetched_ran INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE orders ADD COLUMN ran INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE audit ADD COLUMN ran INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE challenges ADD COLUMN ran INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE usage ADD COLUMN ended_ran INTEGER;
+  ALTER TABLE told ADD COLUMN at INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE crls ADD COLUMN this_update INTEGER;
+  CREATE INDEX certificates_begin ON certificates (not_before)
+    WHERE current = 1 AND renew_at IS NOT NULL;
+  `,
 ]
 
 /** Brings a store to today's schema: each step whole or not at all. @throws CertError CERT_STORE_NEWER */

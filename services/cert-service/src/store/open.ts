@@ -16,16 +16,24 @@ const APPLICATION_ID = 0x47486373
 const BUSY_TIMEOUT_MS = 100
 const SQLITE_BUSY = 5
 
+export interface StoreOptions {
+  readonly folder: string
+  /** Milliseconds from a clock that nobody can set; default: how long this process has been running. */
+  readonly elapsed?: (() => number) | undefined
+}
+
+const monotonic = () => performance.now()
+
 /**
  * Opens the store in `folder`, made if absent, and keeps other processes off it until it is closed.
  * @throws CertError CERT_STORE_LOCKED, CERT_STORE_CORRUPT, CERT_STORE_NEWER, CERT_STORE_UNAVAILABLE
  */
-export async function openStore({ folder }: { folder: string }): Promise<Store> {
+export async function openStore({ folder, elapsed }: StoreOptions): Promise<Store> {
   const unlock = await lockFolder(folder)
   try {
     const file = storeFile(folder)
     if (!existsSync(file)) await createStore(folder)
-    return createSqliteStore(connect(file), unlock)
+    return createSqliteStore(connect(file), { elapsed: elapsed ?? monotonic, closed: unlock })
   } catch (error) {
     unlock()
     throw storeFailure(error) ?? error

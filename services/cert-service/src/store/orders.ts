@@ -1,4 +1,6 @@
 import type { Database } from './database.ts'
+import { type Age, isOver } from './prune.ts'
+import type { RunTime } from './run-time.ts'
 import type { Order, Store } from './store.ts'
 
 const DAY = 86_400_000
@@ -21,11 +23,11 @@ const SELECT = `
     last_error AS lastError, next_try_at AS nextTryAt, state, sealed_key AS sealedKey
   FROM orders WHERE`
 
-export function createOrders(db: Database) {
+export function createOrders(db: Database, runTime: RunTime) {
   const replace = db.prepare(`
     INSERT OR REPLACE INTO orders (id, lineage, issuer, names, key_type, csr, status, step, since,
-      failures, last_error, next_try_at, state, sealed_key)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+      failures, last_error, next_try_at, state, sealed_key, ran)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
   const byId = db.prepare(`${SELECT} id = ?`)
   const byLineage = db.prepare(`${SELECT} lineage = ?`)
   const pending = db.prepare(`${SELECT} status = 'pending'`)
@@ -45,7 +47,8 @@ export function createOrders(db: Database) {
   const deleteOld = db.prepare(`
     DELETE FROM orders WHERE id IN (
       SELECT id FROM orders
-      WHERE status <> 'pending' AND coalesce(next_try_at, since) < ? LIMIT ?)`)
+      WHERE status <> 'pending' AND ${isOver('coalesce(next_try_at, since)', 'ran')}
+      LIMIT :limit)`)
 
   const methods: Methods = {
     saveOrder: (order) =>
@@ -66,6 +69,7 @@ export function createOrders(db: Database) {
             order.nextTryAt,
             order.kept ? JSON.stringify(order.kept.state) : null,
             order.kept?.sealedKey ?? null,
+            runTime.now(),
           ),
       ),
     findOrder: (id) => db.read(() => toOrder(byId.get(id))),
@@ -84,7 +88,7 @@ export function createOrders(db: Database) {
     end: (lineage: string) => void end.run(lineage),
     /** Part of a write: what failed for the lineage of a certificate is not gone on with. */
     forget: (certificate: number) => void forget.run(certificate),
-    prune: (before: number, limit: number) => Number(deleteOld.run(before, limit).changes),
+    prune: (age: Age, limit: number) => Number(deleteOld.run({ ...age, limit }).changes),
   }
 }
 

@@ -27,6 +27,10 @@ export interface NewCertificate {
 
 export interface CertificateRecord extends NewCertificate, Partial<RenewalWindow> {
   readonly id: number
+  /** When it was stored, by the clock of then; absent in what older versions stored. */
+  readonly madeAt?: number
+  /** The run time of the store when it was last handed out. */
+  readonly fetchedRan?: number
 }
 
 /** When a CA would have a certificate renewed; `null` while it has not said. */
@@ -125,6 +129,8 @@ export interface CrlRecord {
   readonly authorityId: number
   readonly number: bigint
   readonly crl: Uint8Array
+  /** `null` in a store of an older version. */
+  readonly thisUpdate: number | null
   readonly nextUpdate: number
 }
 

@@ -8,19 +8,29 @@ import { createEvents } from './events.ts'
 import { createKeyrings } from './keyrings.ts'
 import { schemaVersion } from './migrations.ts'
 import { createOrders } from './orders.ts'
+import type { Age } from './prune.ts'
+import { createRunTime } from './run-time.ts'
 import type { Store } from './store.ts'
 import { createUsage } from './usage.ts'
 
 const PRUNE_LIMIT = 1000
 
 /** The store on an open SQLite connection; `closed` is called once that is closed. */
-export function createSqliteStore(sqlite: DatabaseSync, closed: () => void): Store {
+export function createSqliteStore(
+  sqlite: DatabaseSync,
+  { elapsed, closed }: { elapsed(): number; closed(): void },
+): Store {
   const db = createDatabase(sqlite)
   const version = schemaVersion(sqlite)
-  const audit = createAuditLog(db)
-  const orders = createOrders(db)
-  const acme = createAcme(db)
-  const certificates = createCertificates(db, { audit, orders })
+  const runTime = createRunTime(db, elapsed)
+  const audit = createAuditLog(db, runTime)
+  const orders = createOrders(db, runTime)
+  const acme = createAcme(db, runTime)
+  const certificates = createCertificates(db, { audit, orders, runTime })
+
+  function ageOf(now: number, keptFor: number): Age {
+    return { now, before: now - keptFor, ranBefore: runTime.now() - keptFor }
+  }
 
   return {
     ...certificates.methods,
@@ -29,20 +39,26 @@ export function createSqliteStore(sqlite: DatabaseSync, closed: () => void): Sto
     ...acme.methods,
     ...createAuthorities(db),
     ...createKeyrings(db),
-    ...createUsage(db),
+    ...createUsage(db, runTime),
     ...createEvents(db),
 
-    prune: (before) =>
+    prune: (now, keptFor) =>
       db.write(
         () =>
-          audit.prune(before.audit, PRUNE_LIMIT) +
-          certificates.prune(before.certificates, PRUNE_LIMIT) +
-          orders.prune(before.orders, PRUNE_LIMIT) +
-          acme.prune(before.challenges, PRUNE_LIMIT),
+          audit.prune(ageOf(now, keptFor.audit), PRUNE_LIMIT) +
+          certificates.prune(ageOf(now, keptFor.certificates), PRUNE_LIMIT) +
+          orders.prune(ageOf(now, keptFor.orders), PRUNE_LIMIT) +
+          acme.prune(ageOf(now, keptFor.challenges), PRUNE_LIMIT),
       ),
+    runTime: runTime.now,
     // Writing the same version again touches the disk and changes nothing.
-    check: () => db.write(() => sqlite.exec(`PRAGMA user_version = ${version}`)),
+    check: () =>
+      db.write(() => {
+        sqlite.exec(`PRAGMA user_version = ${version}`)
+        runTime.save()
+      }),
     async close() {
+      await db.write(runTime.save).catch(() => {})
       db.close()
       closed()
     },

@@ -52,10 +52,18 @@ export interface Store {
   setRenewAt(id: number, renewAt: number | null): Promise<void>
   /** Makes due what was put off by a clock that was ahead. */
   bringForward(now: number): Promise<void>
+  /**
+   * Makes due at once what begins more than a minute from now, as a clock dated it that was ahead.
+   * Gives the lineages.
+   */
+  makeFutureDue(now: number): Promise<readonly string[]>
+  /** Whether anything that is kept renewed begins more than a minute from now. */
+  hasFuture(now: number): Promise<boolean>
   /** Notes that certificates were handed out. */
   setFetchedAt(fetched: ReadonlyMap<number, number>): Promise<void>
   /**
-   * Revokes certificates and, as clients may still have them, the unexpired ones that they replaced:
+   * Revokes certificates and, as clients may still have them, the ones that they replaced and that
+   * have not ended for certain:
    * no longer current, in the CRL to their end. Gives the serial numbers.
    */
   revoke(
@@ -66,7 +74,7 @@ export interface Store {
   ): Promise<readonly string[]>
   /** Takes certificates out of service: no longer answered nor renewed. */
   remove(ids: readonly number[], audit: AuditEntry): Promise<void>
-  /** Unexpired revoked certificates that `issuer` (DER of the direct issuer) signed. */
+  /** Revoked certificates that `issuer` (DER of the direct issuer) signed and that have not ended for certain. */
   listRevoked(issuer: Uint8Array, now: number): Promise<readonly RevokedCertificate[]>
 
   /** Creates or overwrites an order (one per lineage). */
@@ -100,7 +108,8 @@ export interface Store {
   /** Rows of the ledger of limits: when a bucket is full again, or a fact no longer told. */
   listUsage(limit: number): Promise<readonly (readonly [key: string, until: number])[]>
   saveUsage(rows: readonly (readonly [key: string, until: number])[]): Promise<void>
-  pruneUsage(now: number): Promise<void>
+  /** Forgets rows that ended, a while of run time later; gives their keys. */
+  pruneUsage(now: number): Promise<readonly string[]>
 
   /** Keeps an event until it is delivered; of too many the oldest go. */
   addEvent(event: NewEvent): Promise<void>
@@ -135,13 +144,16 @@ export interface Store {
   /** Overwrites the check value and each data key of its id; never takes a data key away. */
   saveKeyring(keyring: KeyringRecord): Promise<void>
 
-  /** Deletes audit rows and what expired before these moments, a bounded number a call; gives how many rows went. */
-  prune(before: {
-    audit: number
-    certificates: number
-    orders: number
-    challenges: number
-  }): Promise<number>
+  /**
+   * Deletes what ended longer ago than it is kept for (ms), both by the clock and by the run time of
+   * this store: a clock that is wrong deletes nothing. A bounded number a call; gives how many rows went.
+   */
+  prune(
+    now: number,
+    keptFor: { audit: number; certificates: number; orders: number; challenges: number },
+  ): Promise<number>
+  /** Milliseconds that the service has really been running on this store, all starts together. */
+  runTime(): number
   /** Resolves when the store answers and can write; rejects with CERT_STORE_UNAVAILABLE. */
   check(): Promise<void>
   close(): Promise<void>

@@ -47,21 +47,30 @@ export interface Answer {
 /** A clock that leaps: whatever is due by then fires once, at the end. */
 export interface LeapClock extends Clock {
   advance(ms: number): Promise<void>
+  /** Sets the clock to another time; none of it passes. */
+  shift(ms: number): void
+  /** Milliseconds that have really passed. */
+  elapsed(): number
 }
 
 export function leapClock(start: number): LeapClock {
-  let now = start
+  let passed = 0
+  let shown = start
   const timers = new Set<{ at: number; fn: () => void }>()
   return {
-    now: () => now,
+    now: () => shown + passed,
+    elapsed: () => passed,
     setTimer(fn, ms) {
-      const timer = { at: now + ms, fn }
+      const timer = { at: passed + ms, fn }
       timers.add(timer)
       return { cancel: () => void timers.delete(timer) }
     },
+    shift(ms) {
+      shown += ms
+    },
     async advance(ms) {
-      now += ms
-      for (const timer of [...timers].filter(({ at }) => at <= now)) {
+      passed += ms
+      for (const timer of [...timers].filter(({ at }) => at <= passed)) {
         timers.delete(timer)
         timer.fn()
       }
@@ -87,7 +96,13 @@ export async function start(
   const logged: string[] = []
   const stream = { write: (line: string) => void logged.push(line) }
   const log = createLogger({ level: 'debug', format: 'json', name: 'test', stream })
-  const service = await openService(config, { random: () => 0, ...deps, clock, log })
+  const service = await openService(config, {
+    random: () => 0,
+    elapsed: clock.elapsed,
+    ...deps,
+    clock,
+    log,
+  })
   const app = await buildApp(config, { service, log })
   let closing: Promise<void> | undefined
   const close = () => {

@@ -7,11 +7,23 @@ import type { AuditEntry, NewCertificate, Order, Store } from '../../src/store/s
 export const NOW = Date.UTC(2030, 0, 1)
 
 /** A store in a folder of its own, closed after the test. */
-export async function testStore(t: Test): Promise<{ store: Store; folder: string }> {
+export async function testStore(t: Test): Promise<{
+  store: Store
+  folder: string
+  /** Lets the service run for so many milliseconds. */
+  pass(ms: number): void
+}> {
   const folder = t.testdir()
-  const store = await openStore({ folder })
+  let passed = 0
+  const store = await openStore({ folder, elapsed: () => passed })
   t.teardown(() => store.close().catch(() => {}))
-  return { store, folder }
+  return {
+    store,
+    folder,
+    pass(ms) {
+      passed += ms
+    },
+  }
 }
 
 /** What a store keeps of a certificate; its DER is only bytes here. */

@@ -1,7 +1,7 @@
 import { parseName } from '@gatehouse/pki'
 import t from 'tap'
 import { lineageOf } from '../../src/issuance/lineage.ts'
-import { backoff, isAbandoned, planRenewal } from '../../src/issuance/renewal.ts'
+import { backoff, isAbandoned, isMisdated, planRenewal } from '../../src/issuance/renewal.ts'
 
 const HOUR = 3_600_000
 const DAY = 24 * HOUR
@@ -21,10 +21,32 @@ t.test('renewal at a share of the lifetime, never later', async (t) => {
   }
 })
 
-t.test('what nobody fetched for two lifetimes is abandoned', async (t) => {
-  const validity = { notBefore: 0, notAfter: DAY, fetchedAt: 100 }
-  t.equal(isAbandoned(validity, 100 + 2 * DAY - 1), false)
-  t.equal(isAbandoned(validity, 100 + 2 * DAY), true)
+t.test('what nobody fetched for two lifetimes, by clock and run time, is abandoned', async (t) => {
+  const record = { notBefore: 0, notAfter: DAY, fetchedAt: 100, fetchedRan: 7 }
+  const cases: [now: number, ran: number, isAbandoned: boolean][] = [
+    [100 + 2 * DAY - 1, 7 + 2 * DAY, false],
+    [100 + 2 * DAY, 7 + 2 * DAY - 1, false],
+    [100 + 400 * DAY, 7 + DAY, false],
+    [100 + 2 * DAY, 7 + 2 * DAY, true],
+  ]
+  for (const [now, ran, expected] of cases) t.equal(isAbandoned(record, { now, ran }), expected)
+})
+
+t.test('what a clock dated that was ahead is misdated', async (t) => {
+  const MINUTE = 60_000
+  const now = 1000 * DAY
+  const cases: [why: string, notBefore: number, madeAt: number | undefined, expected: boolean][] = [
+    ['valid', now - DAY, now - DAY, false],
+    ['within a minute', now + MINUTE, now + MINUTE, false],
+    ['made by a clock that was ahead', now + 5 * DAY, now + 5 * DAY + MINUTE, true],
+    ['of an older version', now + 5 * DAY, undefined, true],
+    ['just made by a CA that is ahead of this clock', now + DAY, now - MINUTE, false],
+    ['made by such a CA a while ago', now + DAY, now - DAY, true],
+  ]
+  for (const [why, notBefore, madeAt, expected] of cases) {
+    const record = { notBefore, notAfter: notBefore + 90 * DAY, ...(madeAt && { madeAt }) }
+    t.equal(isMisdated(record, now), expected, why)
+  }
 })
 
 t.test('1, 10 and 100 minutes, then daily', async (t) => {

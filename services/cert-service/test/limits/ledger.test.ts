@@ -18,7 +18,7 @@ type LedgerStore = Parameters<typeof openLedger>[0]['store']
 const NO_STORE: LedgerStore = {
   listUsage: async () => [],
   saveUsage: async () => {},
-  pruneUsage: async () => {},
+  pruneUsage: async () => [],
 }
 
 const DIRECTORY = 'https://ca.test/directory'
@@ -226,7 +226,7 @@ t.test('renewals', async (t) => {
 })
 
 t.test('it survives a restart, and forgets what came back', async (t) => {
-  const { store } = await testStore(t)
+  const { store, pass } = await testStore(t)
   const clock = { at: NOW }
   const first = await open(t, {}, { store, clock })
   for (let n = 0; n < 5; n += 1) issue(first.ledger, orderOf(['a.test']))
@@ -237,7 +237,28 @@ t.test('it survives a restart, and forgets what came back', async (t) => {
   t.equal((await store.listUsage(100)).length, 4, 'orders, domain, names, issued')
   clock.at += 91 * DAY
   await again.ledger.prune()
+  t.equal((await store.listUsage(100)).length, 4, 'not by the clock alone')
+  pass(7 * DAY)
+  await again.ledger.prune()
   t.strictSame(await store.listUsage(100), [])
+})
+
+t.test('a clock that is ahead for a while forgets nothing', async (t) => {
+  const { store, pass } = await testStore(t)
+  const clock = { at: NOW }
+  const { ledger } = await open(t, {}, { store, clock })
+  for (let n = 0; n < 5; n += 1) issue(ledger, orderOf(['a.test']))
+  await new Promise(setImmediate)
+  clock.at += 340 * DAY
+  await ledger.prune()
+  pass(DAY)
+  await ledger.prune()
+  clock.at = NOW
+  t.match(refusalOf(ledger, orderOf(['a.test'])).message, 'exactly these names')
+  await ledger.prune()
+  pass(30 * DAY)
+  await ledger.prune()
+  t.equal((await store.listUsage(100)).length, 4, 'nor later')
 })
 
 t.test('a clock that was ahead closes a bucket no longer than it is deep', async (t) => {
@@ -264,7 +285,7 @@ t.test(
       store: {
         listUsage: async () => [],
         saveUsage: () => Promise.reject(new Error('disk full')),
-        pruneUsage: async () => {},
+        pruneUsage: async () => [],
       },
       now: () => NOW,
       log: { warn: (_, message) => void warned.push(message) },

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
+import { openStore } from '../../src/store/open.ts'
 import type { CertificateRecord, Order } from '../../src/store/store.ts'
 import { CHAIN, NOW, newAudit, newCertificate, newOrder, testStore } from '../helpers/store.ts'
 
@@ -128,7 +129,7 @@ t.test('finding, listing and what is due', async (t) => {
 })
 
 t.test('what is out of service', async (t) => {
-  const { store } = await testStore(t)
+  const { store, pass } = await testStore(t)
   const add = (domain: string, notAfter = NOW + DAY) =>
     store.addCertificate(newCertificate({ names: [domain], notAfter }), newAudit())
   const [kept, revoked, expired, removed] = [
@@ -138,6 +139,7 @@ t.test('what is out of service', async (t) => {
     await add('removed.example'),
   ]
   const entry = newAudit({ action: 'revoke' })
+  pass(DAY)
   await store.revoke([revoked.id, expired.id], NOW, 'keyCompromise', entry)
   await store.revoke([revoked.id], NOW + 1, 'superseded', entry)
   await store.remove([removed.id], newAudit({ action: 'delete' }))
@@ -156,10 +158,11 @@ t.test('what is out of service', async (t) => {
 })
 
 t.test('revoking takes back what was replaced as well, as far as it has not expired', async (t) => {
-  const { store } = await testStore(t)
+  const { store, pass } = await testStore(t)
   const add = (domain: string, notAfter = NOW + DAY) =>
     store.addCertificate(newCertificate({ names: [domain], notAfter }), newAudit())
   await add('a.example', NOW - 1)
+  pass(DAY)
   const replaced = await add('a.example')
   const current = await add('a.example')
   const other = await add('b.example')
@@ -219,7 +222,13 @@ t.test('authorities and their lists', async (t) => {
 
   t.equal(await store.findCrl(root.id), undefined)
   for (const number of [1n, 2n ** 150n]) {
-    const crl = { authorityId: root.id, number, crl: randomBytes(50), nextUpdate: NOW }
+    const crl = {
+      authorityId: root.id,
+      number,
+      crl: randomBytes(50),
+      thisUpdate: NOW - 1,
+      nextUpdate: NOW,
+    }
     await store.saveCrl(crl)
     t.same(await store.findCrl(root.id), crl)
   }
@@ -246,14 +255,14 @@ t.test('audit rows come newest first, and grow where they share a key', async (t
 })
 
 t.test('prune takes what is past its time, and no more than its share', async (t) => {
-  const { store } = await testStore(t)
+  const { store, pass } = await testStore(t)
   const ids: number[] = []
   for (const [domain, notAfter] of [
     ['old.example', NOW - 2],
     ['live.example', NOW + 1],
     ['newest.example', NOW - 2],
   ] as const) {
-    const certificate = newCertificate({ names: [domain], notAfter })
+    const certificate = newCertificate({ names: [domain], notBefore: NOW - DAY, notAfter })
     ids.push((await store.addCertificate(certificate, newAudit({ at: NOW - 2 }))).id)
   }
   const orders = [
@@ -264,9 +273,11 @@ t.test('prune takes what is past its time, and no more than its share', async (t
   for (const order of orders) await store.saveOrder(order)
   await store.addAudit([newAudit({ at: NOW + 1 })])
 
-  const before = { audit: NOW, certificates: NOW, orders: NOW, challenges: NOW }
-  t.equal(await store.prune(before), 5, 'a certificate, an order, three rows of audit')
-  t.equal(await store.prune(before), 0)
+  const keptFor = { audit: 1, certificates: 1, orders: 1, challenges: 1 }
+  t.equal(await store.prune(NOW + 1, keptFor), 0, 'nothing by the clock alone')
+  pass(DAY)
+  t.equal(await store.prune(NOW + 1, keptFor), 5, 'a certificate, an order, three rows of audit')
+  t.equal(await store.prune(NOW + 1, keptFor), 0)
   t.same(
     (await store.list({ after: 0, limit: 9 })).map(({ id }) => id),
     ids.slice(1),
@@ -278,12 +289,82 @@ t.test('prune takes what is past its time, and no more than its share', async (t
   )
   t.equal((await store.listAudit({ limit: 9 })).length, 1)
 
-  await store.prune({ ...before, certificates: NOW + DAY })
+  pass(DAY)
+  await store.prune(NOW + DAY, keptFor)
   const reused = await store.addCertificate(newCertificate(), newAudit())
   t.ok(reused.id > ids[2]!, 'an id is never given out twice')
 
   await store.addAudit(Array.from({ length: 1500 }, () => newAudit({ at: NOW - 1 })))
-  t.ok((await store.prune(before)) <= 1000)
+  pass(DAY)
+  t.ok((await store.prune(NOW + 1, keptFor)) <= 1000)
+})
+
+t.test('a wrong clock deletes nothing, and what it dated goes by the run time', async (t) => {
+  const { store, pass } = await testStore(t)
+  const AHEAD = NOW + 340 * DAY
+  const keptFor = { audit: 90 * DAY, certificates: DAY, orders: DAY, challenges: DAY }
+  const held = await store.addCertificate(newCertificate({ names: ['a.example'] }), newAudit())
+  const revoked = await store.addCertificate(newCertificate({ names: ['b.example'] }), newAudit())
+  await store.revoke([revoked.id], NOW, 'superseded', newAudit())
+  await store.addCertificate(newCertificate({ names: ['newest.example'] }), newAudit())
+  await store.saveOrder(newOrder({ status: 'failed', lineage: 'x', nextTryAt: NOW }))
+  await store.putChallenge('token', 'answer', NOW)
+
+  pass(DAY - 1)
+  t.equal(await store.prune(AHEAD, keptFor), 0)
+  const list = async (now: number) =>
+    (await store.listRevoked(CHAIN[0]!, now)).map(({ serialNumber }) => serialNumber)
+  t.same(await list(AHEAD), [revoked.serialNumber], 'the list keeps what may still be valid')
+  const late = await store.revoke([held.id], AHEAD, 'keyCompromise', newAudit())
+  t.same(late, [held.serialNumber], 'and what has ended by the clock alone can be revoked')
+  t.same((await list(NOW)).length, 2)
+
+  await store.addAudit([newAudit({ at: AHEAD, detail: 'ahead' })])
+  pass(90 * DAY)
+  await store.prune(NOW + 91 * DAY, keptFor)
+  t.same(await list(NOW + 91 * DAY), [], 'in the end it all goes')
+  t.same(await store.listAudit({ limit: 9 }), [])
+  t.equal(await store.findChallenge('token'), undefined)
+})
+
+t.test('the run time goes on at the next start', async (t) => {
+  const folder = t.testdir()
+  for (const before of [0, 5_000, 10_000]) {
+    let passed = 77_000
+    const store = await openStore({ folder, elapsed: () => passed })
+    t.equal(store.runTime(), before)
+    passed += 5_000
+    t.equal(store.runTime(), before + 5_000)
+    await store.close()
+  }
+})
+
+t.test('what begins in the future is due once, if a clock dated it that was ahead', async (t) => {
+  const { store } = await testStore(t)
+  const HOUR = DAY / 24
+  const add = (name: string, begins: number, madeAt: number, overrides = {}) =>
+    store.addCertificate(
+      newCertificate({
+        names: [name],
+        notBefore: begins,
+        notAfter: begins + 7 * DAY,
+        renewAt: begins + 3 * DAY,
+        ...overrides,
+      }),
+      newAudit({ at: madeAt }),
+    )
+  await add('right.example', NOW - 60_000, NOW)
+  t.equal(await store.hasFuture(NOW), false)
+  await add('ahead.example', NOW + 5 * DAY, NOW + 5 * DAY)
+  await add('ca-ahead.example', NOW + 5 * DAY, NOW)
+  await add('not-renewed.example', NOW + 5 * DAY, NOW + 5 * DAY, { renewAt: null })
+  t.equal(await store.hasFuture(NOW), true)
+  t.same(await store.makeFutureDue(NOW), ['ca|server|p256|ahead.example'])
+  t.same(domains(await store.listDue(NOW, 9)), ['ahead.example'])
+  t.same(await store.makeFutureDue(NOW), [], 'once')
+  t.same(await store.makeFutureDue(NOW + DAY), ['ca|server|p256|ca-ahead.example'], 'later again')
+  t.equal(await store.hasFuture(NOW + 5 * DAY - HOUR), true)
+  t.equal(await store.hasFuture(NOW + 5 * DAY), false)
 })
 
 t.test('the keyring', async (t) => {
