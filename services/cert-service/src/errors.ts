@@ -55,6 +55,11 @@ export const CERT_ERRORS = {
     title: 'Key type and request disagree',
     action: 'Leave `keyType` out where a `csr` is sent: its key is what it is.',
   },
+  CERT_KEY_TYPE_REFUSED: {
+    status: 422,
+    title: 'Kind of key not certified',
+    action: 'Ask for a kind of key that the message names; `p256` is the default.',
+  },
   CERT_KEY_UNRESTRICTED: {
     status: 403,
     title: 'Key not limited to names',

@@ -1,9 +1,16 @@
 import { isIP } from 'node:net'
 import { DNS_PROVIDER_RULES } from '@gatehouse/acme'
 import { parseEndpointUrl } from '@gatehouse/net'
-import { compileRules, parseName, parseNameRule } from '@gatehouse/pki'
+import { compileRules, type KeyType, parseName, parseNameRule } from '@gatehouse/pki'
 import { applyToEach, type Fault, faultOf } from '@gatehouse/service-kit'
-import { type ChallengeConfig, DIRECTORIES, directoryOf, type IssuerConfig } from './issuers.ts'
+import {
+  ACME_KEY_TYPES,
+  type ChallengeConfig,
+  DIRECTORIES,
+  directoryOf,
+  ENDED,
+  type IssuerConfig,
+} from './issuers.ts'
 import type { CertServiceConfig } from './schema.ts'
 
 /** The faults of `issuers` that their schema cannot tell. */
@@ -50,6 +57,11 @@ function checkAccount(
 }
 
 function checkDirectory(directory: string): void {
+  const ended = ENDED[directory] ?? ENDED[URL.parse(directory)?.hostname ?? '']
+  if (ended !== undefined)
+    throw new Error(
+      `is a CA that has issued no certificate since ${ended}: use another, such as letsencrypt`,
+    )
   if (!URL.canParse(directory) && !Object.hasOwn(DIRECTORIES, directory))
     throw new Error(`must be a URL or one of ${Object.keys(DIRECTORIES).join(', ')}`)
   parseEndpointUrl(directoryOf(directory))
@@ -133,4 +145,14 @@ function resultOf<T>(read: () => T): T | undefined {
   } catch {
     return undefined
   }
+}
+
+/** The fault of a key that the CA of an issuer would not certify. */
+export function checkKeyType(
+  keyType: KeyType | undefined,
+  issuer: IssuerConfig | undefined,
+): Fault[] {
+  if (!issuer || keyType === undefined || ACME_KEY_TYPES.includes(keyType)) return []
+  const message = `is not certified by the issuer ${issuer.name}: use ${ACME_KEY_TYPES.join(', ')}`
+  return [{ path: '/keyType', message }]
 }

@@ -10,7 +10,7 @@ import {
 } from '@gatehouse/service-kit'
 import { AUTH_RULES } from './check-auth.ts'
 import { checkEvents } from './check-events.ts'
-import { checkIssuers, issuerFor, provableName } from './check-issuers.ts'
+import { checkIssuers, checkKeyType, issuerFor, provableName } from './check-issuers.ts'
 import { checkLimits } from './check-limits.ts'
 import { checkPublicIssuers } from './public-issuers.ts'
 import type { CertServiceConfig } from './schema.ts'
@@ -60,6 +60,7 @@ function checkServerNames({ server }: CertServiceConfig): Fault[] {
 function checkCertificates(config: CertServiceConfig): Fault[] {
   return applyToEach(config.certificates, '/certificates', [
     ({ names }) => faultsOf(names, '/names', parseName),
+    ({ names, keyType }) => checkKeyType(keyType, issuerFor(names, config)),
     ({ names }) => {
       // A name that cannot be read has its fault from the rule above.
       if (applyRules(names, [(all) => faultsOf(all, '', parseName)]).length > 0) return []

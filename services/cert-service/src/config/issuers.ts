@@ -1,5 +1,5 @@
 import { DnsProviderSchema, PropagationSchema } from '@gatehouse/acme'
-import { KEY_TYPES } from '@gatehouse/pki'
+import { KEY_TYPES, type KeyType } from '@gatehouse/pki'
 import { FilePath, Secret } from '@gatehouse/service-kit'
 import { type Static, Type } from 'typebox'
 import { LimitsSchema } from './limits.ts'
@@ -10,8 +10,16 @@ export const DIRECTORIES: Readonly<Record<string, string>> = {
   'letsencrypt-staging': 'https://acme-staging-v02.api.letsencrypt.org/directory',
   zerossl: 'https://acme.zerossl.com/v2/DV90',
   google: 'https://dv.acme-v02.api.pki.goog/directory',
-  buypass: 'https://api.buypass.com/acme/directory',
 }
+
+/** CAs that issue no more: names and hosts that configurations may still have, and since when. */
+export const ENDED: Readonly<Record<string, string>> = {
+  buypass: 'October 2025',
+  'api.buypass.com': 'October 2025',
+}
+
+/** What ACME CAs certify: the rules of public CAs have no Ed25519. */
+export const ACME_KEY_TYPES: readonly KeyType[] = KEY_TYPES.filter((type) => type !== 'ed25519')
 
 /** The URL of a directory that is configured by name or URL. */
 export const directoryOf = (directory: string): string => DIRECTORIES[directory] ?? directory
@@ -96,7 +104,7 @@ export const IssuerSchema = Type.Object({
     ),
   ),
   keyType: Type.Optional(
-    Type.Enum([...KEY_TYPES], {
+    Type.Enum([...ACME_KEY_TYPES], {
       description: 'Kind of the keys of its certificates unless a request says; `p256`.',
     }),
   ),

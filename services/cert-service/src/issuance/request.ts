@@ -76,7 +76,7 @@ export function requestTo(
   { names, keyType, csr }: Pick<CertificateRequest, 'names' | 'keyType' | 'csr'>,
 ): CertificateRequest | undefined {
   const signs = names.every((name) => issuer.permits(name)) && !issuer.objection?.(names, csr)
-  return signs ? complete(issuer, names, keyType, csr) : undefined
+  return signs && certifies(issuer, keyType) ? complete(issuer, names, keyType, csr) : undefined
 }
 
 interface Stored {
@@ -127,7 +127,18 @@ function choose(
   const objection = issuer.objection?.(names, csr)
   if (objection !== undefined)
     pointTo(csr ? '/csr' : '/domain', new CertError('CERT_NOT_PERMITTED', objection))
-  return complete(issuer, names, csr?.keyType ?? fields.keyType ?? issuer.keyType ?? 'p256', csr)
+  const keyType = csr?.keyType ?? fields.keyType ?? issuer.keyType ?? 'p256'
+  if (!certifies(issuer, keyType)) refuseKey(keyType, issuer, csr ? '/csr' : '/keyType')
+  return complete(issuer, names, keyType, csr)
+}
+
+function certifies({ keyTypes }: Issuer, keyType: KeyType): boolean {
+  return keyTypes?.includes(keyType) ?? true
+}
+
+function refuseKey(keyType: KeyType, { name, keyTypes = [] }: Issuer, pointer: string): never {
+  const why = `the issuer ${name} certifies no ${keyType} keys, only ${keyTypes.join(', ')}`
+  pointTo(pointer, new CertError('CERT_KEY_TYPE_REFUSED', why))
 }
 
 function refuse({ text }: Name, fields: RequestFields): never {

@@ -9,6 +9,8 @@ export interface Issuer {
   readonly profile?: string
   /** Of keys that are not asked for otherwise; default `p256`. */
   readonly keyType?: KeyType | undefined
+  /** Kinds of keys that it certifies; default all. */
+  readonly keyTypes?: readonly KeyType[]
   /** Name of the issuer to ask while this one has no certificate to give. */
   readonly fallback?: string | undefined
   /** Whether it may sign this name at all, whoever asks. */

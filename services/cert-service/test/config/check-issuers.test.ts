@@ -120,6 +120,16 @@ t.test('a fault is told where it stands', async (t) => {
       '/certificates/0/names/1',
     ],
     [
+      'a kind of key that public CAs do not certify',
+      { issuers: [{ ...le, keyType: 'ed25519' }] },
+      '/issuers/0/keyType',
+    ],
+    [
+      'a certificate with such a key',
+      { issuers: [le], certificates: [{ names: ['a.example.com'], keyType: 'ed25519' }] },
+      '/certificates/0/keyType',
+    ],
+    [
       'a key that is no base64url',
       { issuers: [{ ...le, externalAccount: { kid: 'x', hmacKey: 'not so secret' } }] },
       '/issuers/0/externalAccount/hmacKey',
@@ -136,6 +146,23 @@ t.test('a fault is told where it stands', async (t) => {
 t.test('who mistypes a directory is told which there are', async (t) => {
   const error = await load(t, { issuers: [{ ...le, directory: 'letsencript' }] }).catch((e) => e)
   t.match(error.faults[0].message, 'must be a URL or one of letsencrypt, letsencrypt-staging,')
+})
+
+t.test('who names a CA that issues no more is told so, and what to do', async (t) => {
+  for (const directory of ['buypass', 'https://api.buypass.com/acme/directory']) {
+    const error = await load(t, { issuers: [{ ...le, directory }] }).catch((e) => e)
+    t.match(error.faults, [
+      { path: '/issuers/0/directory', message: /no certificate since October 2025: use another/ },
+    ])
+  }
+})
+
+t.test('the embedded CA certifies ed25519 beside an ACME issuer', async (t) => {
+  const { value } = await load(t, {
+    issuers: [{ ...le, names: ['*.example.com'] }],
+    certificates: [{ names: ['app.lan'], keyType: 'ed25519' }],
+  })
+  t.equal(value.certificates[0]?.keyType, 'ed25519')
 })
 
 t.test('configured names of an ACME issuer need not be those of the embedded CA', async (t) => {

@@ -15,7 +15,7 @@ import {
 } from '@gatehouse/pki'
 import type { Clock } from '@gatehouse/service-kit'
 import { canProve } from '../../config/check-issuers.ts'
-import type { IssuerConfig } from '../../config/issuers.ts'
+import { ACME_KEY_TYPES, type IssuerConfig } from '../../config/issuers.ts'
 import type { Store } from '../../store/store.ts'
 import type { Issued, Issuer } from '../issuer.ts'
 import type { IssuanceLimits } from './limits.ts'
@@ -41,6 +41,7 @@ export function createAcmeIssuer(config: IssuerConfig, deps: AcmeIssuerDeps): Is
     name,
     profile: profile === undefined ? server.directory : `${server.directory} ${profile}`,
     keyType,
+    keyTypes: ACME_KEY_TYPES,
     fallback,
     permits,
     objection(names, csr) {

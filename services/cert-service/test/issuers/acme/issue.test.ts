@@ -1,6 +1,7 @@
 import { generateKeyPairSync, X509Certificate } from 'node:crypto'
 import { request } from 'node:http'
 import { type Exchange, type Kind, type Reply, startScriptedCa } from '@gatehouse/acme/testing'
+import { buildCsr, generateKeyPair, parseName, toPem } from '@gatehouse/pki'
 import t from 'tap'
 import { buildPlainApp } from '../../../src/app.ts'
 import { listenForChallenges } from '../../../src/issuers/acme/challenges.ts'
@@ -122,6 +123,31 @@ t.test('what no challenge can prove is refused before an order is made', async (
     })
   t.equal(ca.exchanges.length, 0)
 })
+
+t.test(
+  'a kind of key that the CA does not certify is refused before an order is made',
+  async (t) => {
+    const { ca, running } = await startAcme(t)
+    const asked = buildCsr(await generateKeyPair('ed25519'), [parseName('a.example.com')])
+    const csr = toPem('CERTIFICATE REQUEST', asked)
+    for (const [more, pointer] of [
+      [{ keyType: 'ed25519' }, '/keyType'],
+      [{ csr }, '/csr'],
+    ] as const)
+      for (const query of ['', '?dryRun=true'])
+        t.match(
+          await running.call('POST', `/api/certificate${query}`, {
+            domain: 'a.example.com',
+            ...more,
+          }),
+          {
+            status: 422,
+            body: { code: 'CERT_KEY_TYPE_REFUSED', detail: /p256/, errors: [{ pointer }] },
+          },
+        )
+    t.equal(ca.exchanges.length, 0)
+  },
+)
 
 t.test('the key of a CSR stays with its caller', async (t) => {
   const { running } = await startAcme(t)
