@@ -13,6 +13,12 @@ export function cutCookie(header: string, name: string): string | undefined {
   return end < 0 ? header.slice(start) : header.slice(start, end)
 }
 
+/** Whether a Cookie header holds a name more than once. */
+export function isTwice(header: string, name: string): boolean {
+  const start = valueStart(header, name, 0)
+  return start >= 0 && valueStart(header, name, start) >= 0
+}
+
 /** Where the value of the next cookie of that name begins, or -1. */
 function valueStart(header: string, name: string, from: number): number {
   for (let at = header.indexOf(name, from); at >= 0; at = header.indexOf(name, at + 1)) {

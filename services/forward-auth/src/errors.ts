@@ -35,6 +35,12 @@ export const FWA_ERRORS = {
     action:
       'Set `conditionHeader: true` for the portal if the proxy sets X-Forward-Auth-If itself; else have it remove the header.',
   },
+  FWA_COOKIE_DUPLICATE: {
+    status: 400,
+    title: 'Session cookie sent twice',
+    action:
+      'Delete the cookies of the domain in the browser. If it happens again, a site below the domain sets a cookie of this name: find it, and give it a domain of its own.',
+  },
   FWA_FORBIDDEN: {
     status: 403,
     title: 'Not for this account',
@@ -148,6 +154,17 @@ export const FWA_ERRORS = {
     status: 403,
     title: 'The provider tells too much',
     action: 'Have the provider send fewer groups and claims, or ask it for fewer scopes.',
+  },
+  FWA_SIGN_IN_LOOP: {
+    status: 400,
+    title: 'Signing in leads in circles',
+    action:
+      'Have the proxy send the Cookie header with each check (Traefik: leave `authRequestHeaders` out, or name Cookie in it). If it does, delete the cookies of the domain in the browser, and allow them.',
+  },
+  FWA_SIGN_IN_RATE: {
+    status: 429,
+    title: 'Signed in too often',
+    action: 'Wait as long as `Retry-After` says, then sign in again.',
   },
   FWA_STORE_UNAVAILABLE: {
     status: 503,

@@ -5,6 +5,7 @@ import type { ForwardAuthConfig } from './config/schema.ts'
 import { sitesOf } from './config/sites.ts'
 import { createTrust, type Trust } from './forwarded/trust.ts'
 import { createLogins, type Logins } from './login/logins.ts'
+import { createSignInRate, type SignInRate } from './login/sign-in-rate.ts'
 import { type AuthMetrics, createAuthMetrics } from './metrics.ts'
 import type { Portal } from './portal.ts'
 import { createSeldom } from './seldom.ts'
@@ -26,6 +27,7 @@ export interface Service {
   readonly trust: Trust
   readonly sessions: Sessions
   readonly logins: Logins
+  readonly signInRate: SignInRate
   /** By name; another map after a reload. */
   portals(): Portals
   /** Calls `tell` once a minute at most for each key: for what anybody could have logged. */
@@ -116,6 +118,7 @@ export async function openService(config: ForwardAuthConfig, deps: ServiceDeps):
     },
     sessions,
     logins: createLogins({ keys: () => settings.keys, clock }),
+    signInRate: createSignInRate(() => clock.now()),
     portals: () => settings.portals,
     tellSeldom: createSeldom(() => clock.now()),
     readiness() {

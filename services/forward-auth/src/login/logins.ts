@@ -5,6 +5,7 @@ import { cutCookie, setCookie } from '../cookies.ts'
 import type { Portal, Site } from '../portal.ts'
 import type { LoginSecrets } from '../providers/provider.ts'
 import type { Keys } from '../session/keys.ts'
+import { forgetRounds } from './rounds.ts'
 import { seal, unseal } from './seal.ts'
 
 /** Logins of one browser at the same time; of more the oldest is forgotten. */
@@ -172,7 +173,9 @@ export function createLogins({ keys, clock }: LoginDeps): Logins {
       return { kind: 'live', wish, secrets, setCookie: writeSlots(portal, site, rest) }
     },
     clear: (portal) =>
-      [cookieName(portal), targetName(portal)].map((name) => setCookie(name, '', { maxAge: 0 })),
+      [cookieName(portal), targetName(portal)]
+        .map((name) => setCookie(name, '', { maxAge: 0 }))
+        .concat(forgetRounds(portal)),
   }
 }
 

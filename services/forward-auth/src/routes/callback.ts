@@ -10,6 +10,7 @@ import type { Service } from '../service.ts'
 import { letIn } from './let-in.ts'
 import { authPlaceOf, type Place, sessionOf } from './place.ts'
 import { pageUrl, redirect, targetOf } from './redirect.ts'
+import { refuseDuplicate } from './send-on.ts'
 import { startLogin } from './start-login.ts'
 
 type Live = Extract<Arrival, { kind: 'live' }>
@@ -60,6 +61,8 @@ async function receive(
   const cookieHeader = request.headers.cookie
   const { portal, site } = place
   const arrival = service.logins.arrive(portal, site, { provider, state, cookieHeader })
+  const wanted = arrival.kind === 'unknown' ? undefined : arrival.wish.returnTo
+  refuseDuplicate(service, place, request, wanted)
   if (arrival.kind === 'live') return finish(service, place, arrival, reply)
   if (arrival.kind === 'foreign') throw foreign(service, place, provider, arrival.wish, reply)
 

@@ -1,11 +1,13 @@
 import type { Profile } from '@gatehouse/profile'
 import { sendPage } from '@gatehouse/service-kit'
 import type { FastifyReply } from 'fastify'
+import { FwaError } from '../errors.ts'
 import { refusedPage } from '../pages/pages.ts'
 import type { Service } from '../service.ts'
 import type { Session } from '../session/session.ts'
 import type { Place } from './place.ts'
 import { pageUrl, redirect, targetOf } from './redirect.ts'
+import { sendOn } from './send-on.ts'
 
 /** Somebody whom a provider vouches for. */
 export interface Arrived {
@@ -18,13 +20,14 @@ export interface Arrived {
  * Gives a person a session and sends them to where they wanted to go, unless the portal does not
  * admit them. A session of somebody else in the same browser ends.
  *
- * @throws FwaError FWA_SESSION_TOO_LARGE, FWA_STORE_UNAVAILABLE
+ * @throws FwaError FWA_SESSION_TOO_LARGE, FWA_STORE_UNAVAILABLE, FWA_SIGN_IN_RATE, FWA_SIGN_IN_LOOP
  */
 export function letIn(
-  { sessions, metrics }: Service,
+  service: Service,
   { place, profile, returnTo }: Arrived,
   reply: FastifyReply,
 ): FastifyReply {
+  const { sessions, metrics } = service
   const { request, server } = reply
   const { portal, site } = place
   if (portal.admits(profile) !== true) {
@@ -32,12 +35,32 @@ export function letIn(
     const switchHref = pageUrl(place, '/signin', { rd: returnTo, switch: '1' })
     return sendPage(reply, 403, refusedPage({ portal, profile, switchHref, requestId: request.id }))
   }
+  slowDown(service, place, profile, returnTo)
   const { cookie } = request.headers
   const before = sessions.read(portal, site, cookie)
   if (before && !isOf(profile, before)) sessions.revoke(before)
   const { setCookies } = sessions.create(portal, site, profile, cookie, server.signToken)
   metrics.login('finished')
-  return redirect(reply.header('set-cookie', setCookies), targetOf(place, returnTo))
+  reply.header('set-cookie', setCookies)
+  // Who had a session may well sign in again, as somebody else.
+  if (before) return redirect(reply, targetOf(place, returnTo))
+  return sendOn(service, place, returnTo, 'login', reply)
+}
+
+function slowDown(
+  { signInRate, metrics }: Service,
+  place: Place,
+  { provider, id }: Profile,
+  returnTo: string,
+): void {
+  const retryAfter = signInRate.take(JSON.stringify([place.portal.name, provider, id]))
+  if (retryAfter === 0) return
+  metrics.login('refused')
+  throw new FwaError(
+    'FWA_SIGN_IN_RATE',
+    `This account has signed in too often in a short time. Try again in ${retryAfter} seconds.`,
+    { retryAfter, members: { loginUrl: pageUrl(place, '/signin', { rd: returnTo }) } },
+  )
 }
 
 function isOf({ provider, id }: Profile, { profile }: Session): boolean {

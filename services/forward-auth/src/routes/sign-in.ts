@@ -11,7 +11,8 @@ import type { Provider } from '../providers/provider.ts'
 import type { Service } from '../service.ts'
 import { letIn } from './let-in.ts'
 import { authPlaceOf, identify, type Place, sessionOf } from './place.ts'
-import { pageUrl, redirect, type SignInQuery, targetOf } from './redirect.ts'
+import { pageUrl, type SignInQuery, targetOf } from './redirect.ts'
+import { refuseDuplicate, sendOn } from './send-on.ts'
 import { startLogin } from './start-login.ts'
 
 const querystring = Type.Object({
@@ -32,9 +33,11 @@ export const signInRoutes: FastifyPluginAsyncTypebox<{ service: Service }> = asy
       const place = authPlaceOf(service, request)
       const { query } = request
       const returnTo = targetOf(place, query.rd)
+      refuseDuplicate(service, place, request, query.rd)
       if (!query.switch) {
         const session = sessionOf(service, place, request)
-        if (session && query.rd !== undefined) return redirect(reply, returnTo)
+        if (session && query.rd !== undefined)
+          return sendOn(service, place, returnTo, 'bounce', reply)
         if (session) return sendPage(reply, 200, welcome(place, session.profile))
         const profile = await recognise(service, place, request)
         if (profile) return letIn(service, { place, profile, returnTo }, reply)
@@ -62,6 +65,7 @@ export const signInRoutes: FastifyPluginAsyncTypebox<{ service: Service }> = asy
       const provider = place.portal.providers.get(params.provider)
       if (!provider) throw new FwaError('FWA_PROVIDER_UNKNOWN', 'this portal has no such provider')
       const returnTo = targetOf(place, query.rd)
+      refuseDuplicate(service, place, request, query.rd)
       const chooseAccount = query.switch === '1'
       return startLogin(service, { place, provider, returnTo, chooseAccount }, reply)
     },

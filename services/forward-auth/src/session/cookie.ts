@@ -1,5 +1,5 @@
 import { parseHost } from '@gatehouse/net'
-import { cutCookie, setCookie } from '../cookies.ts'
+import { cutCookie, isTwice, setCookie } from '../cookies.ts'
 import type { Portal, Site } from '../portal.ts'
 
 // Browsers keep 4,096 characters of a name and its value.
@@ -24,6 +24,14 @@ export function readToken(header: string, portal: Pick<Portal, 'name'>): string 
   let token = first
   for (const name of names.slice(1, Number(count))) token += cutCookie(header, name) ?? ''
   return mark !== '' && token.endsWith(mark) ? token : undefined
+}
+
+/**
+ * The name of a session cookie that a Cookie header holds twice: one of them is not ours, so that
+ * neither counts.
+ */
+export function findDuplicate(header: string, portal: Pick<Portal, 'name'>): string | undefined {
+  return namesOf(portal).find((name) => isTwice(header, name))
 }
 
 /** Set-Cookie values that keep a token, and take away what is left of an older and longer one. */

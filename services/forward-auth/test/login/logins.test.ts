@@ -170,6 +170,7 @@ t.test('signing out takes all logins of the browser away', async (t) => {
   t.strictSame(clear(MAIN), [
     '__Host-gatehouse-login.main=; Path=/; Max-Age=0; HttpOnly; Secure; SameSite=Lax',
     '__Host-gatehouse-target.main=; Path=/; Max-Age=0; HttpOnly; Secure; SameSite=Lax',
+    '__Host-gatehouse-rounds.main=; Path=/; Max-Age=0; HttpOnly; Secure; SameSite=Lax',
   ])
 })
 

@@ -1,0 +1,72 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { countRound, forgetRounds } from '../../src/login/rounds.ts'
+
+const MAIN = { name: 'main' }
+const NOW = 1_900_000_000_000
+const [ONE, TWO] = ['https://app.example.com/1', 'https://app.example.com/2']
+
+/** One browser: its cookie, and a clock. */
+function start() {
+  const browser = { now: NOW, cookie: '' }
+  const go = (target: string, kind: 'login' | 'bounce') => {
+    const { isLoop, setCookie } = countRound(MAIN, target, kind, browser.cookie, browser.now)
+    browser.cookie = setCookie.split(';')[0] ?? ''
+    return isLoop
+  }
+  return { browser, go }
+}
+
+t.test(
+  'the third login and the sixth bounce to one page within half a minute are a loop',
+  async (t) => {
+    const rounds = (kind: 'login' | 'bounce') => {
+      const { go } = start()
+      return Array.from({ length: 7 }, () => go(ONE, kind)).indexOf(true) + 1
+    }
+    t.equal(rounds('login'), 3)
+    t.equal(rounds('bounce'), 6)
+  },
+)
+
+t.test('pages are counted apart, and four at a time', async (t) => {
+  const { go, browser } = start()
+  for (let i = 0; i < 2; i++) for (const page of [ONE, TWO]) t.notOk(go(page, 'login'))
+  t.ok(go(ONE, 'login'))
+  t.ok(go(TWO, 'login'))
+  for (let i = 0; i < 100; i++) t.notOk(go(`https://app.example.com/tab/${i}`, 'login'))
+  t.ok(browser.cookie.length < 200)
+})
+
+t.test('what is half a minute old, or from the future, does not count', async (t) => {
+  for (const step of [30_000, -1]) {
+    const { go, browser } = start()
+    for (let i = 0; i < 2; i++) go(ONE, 'login')
+    browser.now += step
+    t.notOk(go(ONE, 'login'), String(step))
+  }
+})
+
+t.test('the cookie is for this host, and for half a minute', async (t) => {
+  const { setCookie } = countRound(MAIN, ONE, 'login', undefined, NOW)
+  t.match(
+    setCookie,
+    /^__Host-gatehouse-rounds\.main=[\w:-]+; Path=\/; Max-Age=30; HttpOnly; Secure; SameSite=Lax$/,
+  )
+  t.match(forgetRounds(MAIN), /^__Host-gatehouse-rounds\.main=; Path=\/; Max-Age=0;/)
+})
+
+t.test('whatever the cookie holds, the answer is one of ours', async () => {
+  const text = fc.string({ unit: 'binary-ascii' }).map((it) => it.replaceAll(';', ''))
+  const forged = fc.oneof(
+    text,
+    fc.constantFrom(`${'a'.repeat(12)}:99:${NOW}`, `${'a'.repeat(12)}:1:0~~~~`, '~'.repeat(9_000)),
+  )
+  fc.assert(
+    fc.property(forged, (value) => {
+      const cookie = `__Host-gatehouse-rounds.main=${value}`
+      const { isLoop, setCookie } = countRound(MAIN, ONE, 'login', cookie, NOW)
+      return !isLoop && /^__Host-gatehouse-rounds\.main=[\w:~-]{1,200}; Path=/.test(setCookie)
+    }),
+  )
+})
