@@ -6,7 +6,7 @@ import { AUTH_ERRORS } from '@gatehouse/auth-core'
 import { NET_ERRORS } from '@gatehouse/net'
 import { PKI_ERRORS } from '@gatehouse/pki'
 import { PROFILE_ERRORS } from '@gatehouse/profile'
-import { CONFIG_ERRORS, HTTP_ERRORS, renderReference } from '@gatehouse/service-kit'
+import { CONFIG_ERRORS, FASTIFY_ERRORS, HTTP_ERRORS, renderReference } from '@gatehouse/service-kit'
 import { CertServiceSchema } from '../services/cert-service/src/config/schema.ts'
 import { CERT_ERRORS } from '../services/cert-service/src/errors.ts'
 import { describeApi as describeCertApi } from '../services/cert-service/src/openapi.ts'
@@ -31,7 +31,7 @@ const ERRORS: readonly [heading: string, table: Readonly<Record<string, ErrorRow
   ['Public certificates (acme)', ACME_ERRORS],
   ['Profiles and conditions (profile)', PROFILE_ERRORS],
   ['Configuration', CONFIG_ERRORS],
-  ['HTTP', HTTP_ERRORS],
+  ['HTTP', { ...HTTP_ERRORS, ...FASTIFY_ERRORS }],
   ['Network', NET_ERRORS],
 ]
 
@@ -64,7 +64,7 @@ function errorsPage(): string {
       )
     return `## ${heading}\n\n| code | status | what it means | what to do |\n| --- | --- | --- | --- |\n${rows.join('\n')}\n`
   })
-  return `# Errors\n\nOn the wire every error is \`application/problem+json\` (RFC 9457) with one of these codes; in logs and on the\ncommand line the same codes appear. Codes are stable.\n\n${sections.join('\n')}`
+  return `# Errors\n\nOn the wire every error is \`application/problem+json\` (RFC 9457) with one of these codes; in logs and on the\ncommand line the same codes appear. Codes are stable. \`type\` of a problem links to the row of its code on the\npage \`/errors\` that each service has.\n\n${sections.join('\n')}`
 }
 
 if (import.meta.main) {

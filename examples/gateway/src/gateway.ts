@@ -60,6 +60,7 @@ export async function buildGateway(options: GatewayOptions): Promise<FastifyInst
   const fetch = createFetch({ timeoutMs: checkTimeoutMs })
   const app = Fastify({
     ...appOptions(log),
+    return503OnClosing: true,
     https: { ...serverTlsOptions(tls), maxHeaderSize: HEADER_LIMIT },
     requestTimeout: TIMEOUT_MS,
   }) as unknown as FastifyInstance

@@ -37,6 +37,11 @@ export const HTTP_ERRORS = {
     action:
       'See what sends it: it was too slow, too large or not HTTP (perhaps TLS on a plain port).',
   },
+  HTTP_ENCODING: {
+    title: 'Encoding not supported',
+    action:
+      'Send the body without `Content-Encoding`, and with a `Content-Length` or in the transfer coding `chunked` alone.',
+  },
   NOT_FOUND: { title: 'Not found', action: 'See the path; /openapi.json lists every one.' },
   METHOD_NOT_ALLOWED: {
     title: 'Method not allowed',
@@ -47,6 +52,43 @@ export const HTTP_ERRORS = {
     action: 'Try again shortly: the service is starting, stopping, or without its store.',
   },
 } as const satisfies Record<string, { title: string; action: string }>
+
+/** Codes of Fastify that a request can meet: what they mean, and what to do about them. */
+export const FASTIFY_ERRORS = {
+  FST_ERR_BAD_URL: {
+    title: 'Path is not valid',
+    action: 'Percent-encode the path: every `%` begins two hexadecimal digits of UTF-8.',
+  },
+  FST_ERR_CTP_BODY_TOO_LARGE: {
+    title: 'Body too large',
+    action: 'Send less at once; the answers of each path are listed under /openapi.json.',
+  },
+  FST_ERR_CTP_EMPTY_JSON_BODY: {
+    title: 'Body missing',
+    action: 'Send a JSON body, or leave `Content-Type` out if the path takes none.',
+  },
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: {
+    title: 'Length of the body is not what was announced',
+    action: 'Let the HTTP client set `Content-Length` by itself.',
+  },
+  FST_ERR_CTP_INVALID_JSON_BODY: {
+    title: 'Body is not JSON',
+    action: 'Send one JSON value in UTF-8, without members named `__proto__` or `constructor`.',
+  },
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: {
+    title: 'Content type not supported',
+    action:
+      'Send the `Content-Type` that the answer names; `curl` sends another one with `-d` unless told by `-H`.',
+  },
+  FST_ERR_MAX_PARAM_LENGTH: {
+    title: 'Part of the path too long',
+    action: 'Shorten the name in the path.',
+  },
+  FST_ERR_VALIDATION: {
+    title: 'Request is not valid',
+    action: 'Correct each member under `errors`; /docs describes all of them.',
+  },
+} as const satisfies Record<`FST_${string}`, { title: string; action: string }>
 
 export type ConfigErrorCode = keyof typeof CONFIG_ERRORS
 

@@ -28,16 +28,19 @@ export {
   ConfigError,
   type ConfigErrorCode,
   type ConfigFault,
+  FASTIFY_ERRORS,
   HTTP_ERRORS,
 } from './errors.ts'
 export { watchFiles } from './files.ts'
 export { makeFolder } from './folders.ts'
 export { healthcheck } from './healthcheck.ts'
 export { appOptions } from './http/app-options.ts'
+export { type ErrorTable, errorReference } from './http/errors-page.ts'
 export { type HealthOptions, health, type Readiness } from './http/health.ts'
 export { type OpenApiOptions, openapi } from './http/openapi.ts'
 export { type Page, type PageContent, pagesIn, prose, sendPage } from './http/page.ts'
 export { type Problem, type ProblemOptions, ProblemSchema, problems } from './http/problem.ts'
+export { strictHttp } from './http/strict-http.ts'
 export { checkTrustedProxies, forwardedAddresses, trustProxy } from './http/trusted-proxies.ts'
 export { strictValidatorCompiler } from './http/validation.ts'
 export { type RunOptions, runService } from './lifecycle.ts'

@@ -10,6 +10,8 @@ import { watchFiles } from './files.ts'
 
 const RETRY_MIN_MS = 60_000
 const RETRY_MAX_MS = 3_600_000
+/** Node's own is two minutes, for which whoever begins a handshake holds a connection. */
+const HANDSHAKE_TIMEOUT_MS = 10_000
 
 /** PEM texts of a private key and of its certificate chain, leaf first. */
 export interface TlsCredentials {
@@ -100,6 +102,7 @@ export function serverTlsOptions({ key, cert }: TlsCredentials): ServerOptions {
     minVersion: 'TLSv1.2',
     ciphers: CIPHERS,
     secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
+    handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
   }
 }
 

@@ -218,3 +218,10 @@ t.test('watchFiles tells a change once, and only of its files', async (t) => {
   }
   t.equal(told, 2)
 })
+
+t.test(
+  'whoever does not finish a handshake holds a connection for ten seconds at most',
+  async (t) => {
+    t.equal(serverTlsOptions({ key: '', cert: '' }).handshakeTimeout, 10_000)
+  },
+)

@@ -1,7 +1,12 @@
-import auth from '@gatehouse/auth-core'
+import { ACME_ERRORS } from '@gatehouse/acme'
+import auth, { AUTH_ERRORS } from '@gatehouse/auth-core'
+import { PKI_ERRORS } from '@gatehouse/pki'
 import {
   appOptions,
+  errorReference,
+  FASTIFY_ERRORS,
   forwardedAddresses,
+  HTTP_ERRORS,
   health,
   type Metrics,
   type OpenTelemetry,
@@ -9,13 +14,14 @@ import {
   problems,
   requestTelemetry,
   serverTlsOptions,
+  strictHttp,
   type TlsCredentials,
   trustProxy,
 } from '@gatehouse/service-kit'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify'
 import { pluginOptionsOf } from './config/auth.ts'
 import type { CertServiceConfig } from './config/schema.ts'
-import { STATUS_OF } from './errors.ts'
+import { CERT_ERRORS, STATUS_OF } from './errors.ts'
 import type { Logger } from './log.ts'
 import { caRoutes } from './routes/ca.ts'
 import { certificateRoutes } from './routes/certificate.ts'
@@ -31,6 +37,9 @@ import { VERSION } from './version.ts'
 
 const BODY_LIMIT = 64 * 1024
 const REQUEST_TIMEOUT = 30_000
+/** Every error that an answer may be about. */
+const ERRORS = [CERT_ERRORS, AUTH_ERRORS, PKI_ERRORS, ACME_ERRORS, HTTP_ERRORS, FASTIFY_ERRORS]
+const ERRORS_PATH = '/errors'
 
 export interface AppDeps {
   readonly service: Service
@@ -49,10 +58,16 @@ export async function buildApp(
   deps: AppDeps,
 ): Promise<FastifyInstance> {
   const { service, log, metrics, traceRequests } = deps
-  const app = createServer(deps, config.server?.trustedProxies)
+  const app = createServer(deps, { trusted: config.server?.trustedProxies, docsUrl: ERRORS_PATH })
   await app.register(forwardedAddresses)
   await app.register(requestTelemetry, { ...(metrics && { metrics }), traceRequests })
-  await app.register(problems, { statusOf: STATUS_OF, page: inventoryProblem })
+  await app.register(problems, {
+    statusOf: STATUS_OF,
+    docsUrl: ERRORS_PATH,
+    page: inventoryProblem,
+  })
+  await app.register(strictHttp, { docsUrl: ERRORS_PATH })
+  await app.register(errorReference, { path: ERRORS_PATH, tables: ERRORS })
   await app.register(auth, { ...pluginOptionsOf(config.auth), now: service.clock.now, log })
   await app.register(openapi, {
     title: 'Gatehouse cert-service',
@@ -84,9 +99,10 @@ export async function buildApp(
 
 /** The listener of `server.plainHttp`: what relying software fetches, and nothing else. */
 export async function buildPlainApp({ service, log }: AppDeps): Promise<FastifyInstance> {
-  const app = createServer({ service, log }, [])
+  const app = createServer({ service, log }, { trusted: [] })
   await app.register(requestTelemetry, {})
   await app.register(problems, { statusOf: STATUS_OF })
+  await app.register(strictHttp, {})
   await app.register(caRoutes, { service })
   await app.register(challengeRoute, { service })
   return app
@@ -94,13 +110,13 @@ export async function buildPlainApp({ service, log }: AppDeps): Promise<FastifyI
 
 function createServer(
   { log, tls }: AppDeps,
-  trustedProxies: readonly string[] | undefined,
+  { trusted, docsUrl }: { trusted: readonly string[] | undefined; docsUrl?: string },
 ): FastifyInstance {
   const app = Fastify({
-    ...appOptions(log),
+    ...appOptions(log, { ...(docsUrl !== undefined && { docsUrl }) }),
     loggerInstance: log as FastifyBaseLogger,
     ...(tls && { https: serverTlsOptions(tls) }),
-    trustProxy: trustProxy(trustedProxies),
+    trustProxy: trustProxy(trusted),
     bodyLimit: BODY_LIMIT,
     requestTimeout: REQUEST_TIMEOUT,
     routerOptions: { maxParamLength: 1024 },

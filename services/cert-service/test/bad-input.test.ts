@@ -250,6 +250,7 @@ const BAD: readonly Bad[] = [
 
 t.test('bad input is refused with its own answer, and nothing is written', async (t) => {
   const running = await start(t)
+  const rows = (await running.app.inject('/errors')).body
   for (const {
     why,
     status,
@@ -271,6 +272,8 @@ t.test('bad input is refused with its own answer, and nothing is written', async
       ...(hasBody && { payload: sent.raw ?? JSON.stringify(sent.body) }),
     })
     const problem = response.json()
+    t.equal(problem.type, `/errors#${code}`, `${why}: type`)
+    t.ok(rows.includes(`id="${code}"`), `${why}: a row of the error page`)
     t.match(
       { status: response.statusCode, code: problem.code, type: response.headers['content-type'] },
       { status, code, type: /^application\/problem\+json/ },

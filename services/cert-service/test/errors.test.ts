@@ -1,11 +1,14 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { AUTH_ERRORS } from '@gatehouse/auth-core'
+import { FASTIFY_ERRORS, HTTP_ERRORS } from '@gatehouse/service-kit'
 import t from 'tap'
 import pkg from '../package.json' with { type: 'json' }
 import { CertServiceSchema } from '../src/config/schema.ts'
-import { CERT_ERRORS } from '../src/errors.ts'
+import { CERT_ERRORS, STATUS_OF } from '../src/errors.ts'
 import { describeApi } from '../src/openapi.ts'
 import { VERSION } from '../src/version.ts'
+import { start } from './helpers/app.ts'
 
 const SRC = join(import.meta.dirname, '../src')
 
@@ -40,6 +43,16 @@ t.test('the API is described, route by route', async (t) => {
   for (const [path, operations] of Object.entries(paths))
     for (const [verb, operation] of Object.entries(operations))
       t.ok(operation.summary, `${verb} ${path}`)
+})
+
+t.test('the type of every problem is a row of the page of errors', async (t) => {
+  const { app, call } = await start(t)
+  const { body: page, headers } = await app.inject('/errors')
+  t.match(headers['content-type'], 'text/html')
+  const told = [STATUS_OF, AUTH_ERRORS, HTTP_ERRORS, FASTIFY_ERRORS].flatMap(Object.keys)
+  for (const code of told) t.ok(page.includes(`<div id="${code}">`), code)
+  const { body } = await call('GET', '/api/certificate/a.test')
+  t.match(body, { type: '/errors#CERT_NOT_FOUND', code: 'CERT_NOT_FOUND' })
 })
 
 interface Schema {

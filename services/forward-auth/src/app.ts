@@ -1,5 +1,9 @@
+import { PROFILE_ERRORS } from '@gatehouse/profile'
 import {
   appOptions,
+  errorReference,
+  FASTIFY_ERRORS,
+  HTTP_ERRORS,
   health,
   type Metrics,
   type OpenTelemetry,
@@ -8,6 +12,7 @@ import {
   problems,
   requestTelemetry,
   sendPage,
+  strictHttp,
   type TlsCredentials,
 } from '@gatehouse/service-kit'
 import Fastify, {
@@ -17,7 +22,7 @@ import Fastify, {
   type FastifyRequest,
 } from 'fastify'
 import { isNavigation } from './check/kind.ts'
-import { STATUS_OF } from './errors.ts'
+import { FWA_ERRORS, STATUS_OF } from './errors.ts'
 import type { Logger } from './log.ts'
 import { tlsOptions } from './own-tls.ts'
 import { errorPage } from './pages/pages.ts'
@@ -32,6 +37,8 @@ const BODY_LIMIT = 16 * 1024
 /** Cookies of a session may have 12 kB, and proxies send headers of their own. */
 const HEADER_LIMIT = 48 * 1024
 const REQUEST_TIMEOUT = 30_000
+/** Every error that an answer may be about. */
+const ERRORS = [FWA_ERRORS, PROFILE_ERRORS, HTTP_ERRORS, FASTIFY_ERRORS]
 
 export interface AppDeps {
   readonly service: Service
@@ -47,9 +54,13 @@ export interface AppDeps {
 /** The HTTP surface of forward-auth. It does not listen. */
 export async function buildApp(basePath: string, deps: AppDeps): Promise<FastifyInstance> {
   const { service, metrics, traceRequests } = deps
-  const app = createServer(deps)
+  // Absolute, since a check is answered to hosts that have another page at this path, or none.
+  const docsUrl = () => `${service.sites.all[0]?.authOrigin ?? ''}${basePath}/errors`
+  const app = createServer(deps, docsUrl)
   await app.register(requestTelemetry, { ...(metrics && { metrics }), traceRequests })
-  await app.register(problems, { statusOf: STATUS_OF, page: pageFor(service) })
+  await app.register(problems, { statusOf: STATUS_OF, docsUrl, page: pageFor(service) })
+  await app.register(strictHttp, { docsUrl })
+  await app.register(errorReference, { path: `${basePath}/errors`, tables: ERRORS })
   await app.register(sessionJwt)
   // What is registered before `openapi` is served and not described.
   await registerPortal(app, `${basePath}/portal/:portal`, service)
@@ -78,10 +89,10 @@ async function registerPortal(
     await app.register(routes, { service, prefix })
 }
 
-function createServer({ log, tls, clientCa }: AppDeps): FastifyInstance {
+function createServer({ log, tls, clientCa }: AppDeps, docsUrl: () => string): FastifyInstance {
   const http = { maxHeaderSize: HEADER_LIMIT }
   return Fastify({
-    ...appOptions(log),
+    ...appOptions(log, { docsUrl }),
     loggerInstance: log as FastifyBaseLogger,
     ...(tls ? { https: { ...tlsOptions(tls, clientCa), ...http } } : { http }),
     bodyLimit: BODY_LIMIT,

@@ -1,11 +1,13 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { FASTIFY_ERRORS, HTTP_ERRORS } from '@gatehouse/service-kit'
 import t from 'tap'
 import pkg from '../package.json' with { type: 'json' }
 import { ForwardAuthSchema } from '../src/config/schema.ts'
-import { FWA_ERRORS } from '../src/errors.ts'
+import { FWA_ERRORS, STATUS_OF } from '../src/errors.ts'
 import { describeApi } from '../src/openapi.ts'
 import { VERSION } from '../src/version.ts'
+import { portalOf, startApp, yamlOf } from './app.ts'
 
 const SRC = join(import.meta.dirname, '../src')
 
@@ -50,6 +52,26 @@ t.test('the API is described, route by route, each once', async (t) => {
     for (const [verb, operation] of Object.entries(operations))
       t.ok(operation.summary, `${verb} ${path}`)
 })
+
+t.test(
+  'the type of every problem is a row of the page of errors, at the host of the pages',
+  async (t) => {
+    const { app } = await startApp(t, yamlOf(portalOf('main')))
+    const { body: page, headers } = await app.inject('/errors')
+    t.match(headers['content-type'], 'text/html')
+    const told = [STATUS_OF, HTTP_ERRORS, FASTIFY_ERRORS].flatMap(Object.keys)
+    for (const code of told) t.ok(page.includes(`<div id="${code}">`), code)
+    const requests: [url: string, code: string][] = [
+      ['/portals/main/profile.json', 'FWA_HOST_UNKNOWN'],
+      ['/nothing', 'NOT_FOUND'],
+      ['/%zz', 'FST_ERR_BAD_URL'],
+    ]
+    for (const [url, code] of requests) {
+      const { type } = (await app.inject(url)).json()
+      t.equal(type, `https://auth.example.com/errors#${code}`, url)
+    }
+  },
+)
 
 interface Schema {
   readonly description?: string

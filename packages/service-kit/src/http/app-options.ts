@@ -2,9 +2,9 @@ import { type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import { type FastifyBaseLogger, type FastifyServerOptions, LogController } from 'fastify'
 import type { Logger } from 'pino'
-import { answerError, ownProblem } from './problem.ts'
+import { answerError, ownProblem, type ProblemOptions } from './problem.ts'
 import { namedMembersSerializer } from './serialization.ts'
-import { strictValidatorCompiler } from './validation.ts'
+import { describeFaults, strictValidatorCompiler } from './validation.ts'
 
 /** Fastify's own lines per request; the access line of `requestTelemetry` stands in for them. */
 class QuietLogController extends LogController {
@@ -17,8 +17,10 @@ class QuietLogController extends LogController {
  * What a service passes to `Fastify()`: its logger, strict validation, answers with named members
  * only, and problem+json also for what goes wrong before a route is found.
  */
-export function appOptions(log: Logger) {
+export function appOptions(log: Logger, { docsUrl }: Pick<ProblemOptions, 'docsUrl'> = {}) {
   return {
+    // `strictHttp` answers these, as a problem.
+    return503OnClosing: false,
     loggerInstance: log as FastifyBaseLogger,
     logController: new QuietLogController(),
     // Fastify types these for Ajv alone.
@@ -29,9 +31,10 @@ export function appOptions(log: Logger) {
       },
     },
     frameworkErrors: (error, request, reply) => {
-      answerError(error, request, reply, { statusOf: {} })
+      answerError(error, request, reply, { statusOf: {}, ...(docsUrl && { docsUrl }) })
     },
-    clientErrorHandler: refuseConnection,
+    clientErrorHandler: (error, socket) => refuseConnection(error, socket, docsUrl),
+    schemaErrorFormatter: (errors) => new Error(describeFaults(errors as never)),
   } satisfies FastifyServerOptions
 }
 
@@ -41,15 +44,20 @@ const CLIENT_ERRORS: Readonly<Record<string, number>> = {
 }
 
 /** Answers bytes that are not an HTTP request. */
-function refuseConnection(error: NodeJS.ErrnoException, socket: Socket): void {
+function refuseConnection(
+  error: NodeJS.ErrnoException,
+  socket: Socket,
+  docsUrl: ProblemOptions['docsUrl'],
+): void {
   const status = CLIENT_ERRORS[error.code ?? ''] ?? 400
   const title = STATUS_CODES[status] ?? ''
-  const body = JSON.stringify(ownProblem('HTTP_INVALID', status, `${title}.`))
+  const body = JSON.stringify(ownProblem('HTTP_INVALID', status, `${title}.`, docsUrl))
   // Not after a reset, nor into the middle of an answer that has begun.
   const response = (socket as Socket & { _httpMessage?: ServerResponse })._httpMessage
   if (socket.writable && error.code !== 'ECONNRESET' && !response?.headersSent)
     socket.write(
       `HTTP/1.1 ${status} ${title}\r\nContent-Type: application/problem+json\r\n` +
+        `X-Content-Type-Options: nosniff\r\n` +
         `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
     )
   socket.destroy(error)

@@ -2,14 +2,18 @@ import { STATUS_CODES } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { type Static, Type } from 'typebox'
-import { HTTP_ERRORS } from '../errors.ts'
+import { FASTIFY_ERRORS, HTTP_ERRORS } from '../errors.ts'
+import { inPlainWords } from './fastify-errors.ts'
+import { fieldErrors } from './field-errors.ts'
 import { createMethodTable } from './method-table.ts'
-import { fieldErrors } from './validation.ts'
 
 /** Body of every error answer (RFC 9457), sent as `application/problem+json`. */
 export const ProblemSchema = Type.Object(
   {
-    type: Type.String({ description: 'Page that explains the code, or about:blank.' }),
+    type: Type.String({
+      format: 'uri-reference',
+      description: 'Row of the error page that says what to do, or about:blank.',
+    }),
     title: Type.String({ description: 'The same words for every problem with this code.' }),
     status: Type.Integer({ description: 'HTTP status.' }),
     detail: Type.Optional(Type.String({ description: 'What was wrong with this request.' })),
@@ -38,7 +42,7 @@ export interface ProblemOptions {
   /** The status of each error code that may be told to a client. */
   readonly statusOf: Readonly<Record<string, number>>
   /** Page of the error reference; `type` is this URL with the code as fragment. */
-  readonly docsUrl?: string
+  readonly docsUrl?: string | (() => string)
   /** Answers in another form, as with a page for people; undefined: as problem+json. */
   page?(problem: Problem, request: FastifyRequest, reply: FastifyReply): FastifyReply | undefined
 }
@@ -87,7 +91,7 @@ export function toProblem(
   return {
     ...(isTold && error.members),
     type: typeUrl(code, docsUrl),
-    title: typeof error.title === 'string' ? error.title : (STATUS_CODES[status] ?? code),
+    title: titleOf(error, code) ?? STATUS_CODES[status] ?? code,
     status,
     ...(isTold && { detail: String(error.message) }),
     code,
@@ -96,12 +100,20 @@ export function toProblem(
   }
 }
 
+function titleOf({ title }: TellableError, code: string): string | undefined {
+  if (typeof title === 'string') return title
+  return Object.hasOwn(FASTIFY_ERRORS, code)
+    ? FASTIFY_ERRORS[code as keyof typeof FASTIFY_ERRORS].title
+    : undefined
+}
+
 /** Sends a problem; nothing else writes one. */
 export function sendProblem(reply: FastifyReply, problem: Problem): FastifyReply {
   return reply
     .code(problem.status)
     .type('application/problem+json')
     .header('cache-control', 'no-store')
+    .header('x-content-type-options', 'nosniff')
     .send(JSON.stringify(problem))
 }
 
@@ -110,7 +122,7 @@ export function ownProblem(
   code: keyof typeof HTTP_ERRORS,
   status: number,
   detail: string,
-  docsUrl?: string,
+  docsUrl?: ProblemOptions['docsUrl'],
 ): Problem {
   return { type: typeUrl(code, docsUrl), title: HTTP_ERRORS[code].title, status, detail, code }
 }
@@ -122,9 +134,8 @@ export function answerError(
   reply: FastifyReply,
   options: ProblemOptions,
 ): FastifyReply {
-  const tellable = (typeof error === 'object' && error ? error : undefined) as
-    | TellableError
-    | undefined
+  if (hasHungUp(error, request)) return answerNobody(request, reply, options)
+  const tellable = inPlainWords(error, request) as TellableError | undefined
   const told = toProblem(tellable, request.id, options)
   const { problemStatus } = request.routeOptions?.config ?? {}
   const problem = problemStatus ? { ...told, status: problemStatus(told.status) } : told
@@ -135,6 +146,20 @@ export function answerError(
   if (tellable?.location !== undefined && problem.code !== 'INTERNAL')
     reply.header('location', tellable.location)
   return answer(problem, request, reply, options)
+}
+
+/** Whether the client went away while it was sending. */
+function hasHungUp(error: unknown, { raw }: FastifyRequest): boolean {
+  return raw.destroyed && (error as { code?: unknown } | undefined)?.code === 'ECONNRESET'
+}
+
+function answerNobody(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { docsUrl }: ProblemOptions,
+): FastifyReply {
+  request.log.info('the client hung up while it was sending')
+  return sendProblem(reply, ownProblem('HTTP_INVALID', 400, 'The body is not whole.', docsUrl))
 }
 
 /** What the page throws is no answer: Fastify would make a 200 of a text, and tell an error's message. */
@@ -169,7 +194,7 @@ export const problems = fp<ProblemOptions>(
   { fastify: '5.x', name: 'service-kit/problems' },
 )
 
-function nothingThere(allowed: readonly string[], docsUrl?: string): Problem {
+function nothingThere(allowed: readonly string[], docsUrl: ProblemOptions['docsUrl']): Problem {
   if (allowed.length === 0)
     return ownProblem('NOT_FOUND', 404, 'There is nothing at this path.', docsUrl)
   const detail = `This path answers ${allowed.join(', ')}.`
@@ -187,11 +212,12 @@ function statusFor(
   return isFault && MEANT_FOR_CLIENTS.test(code) ? status : undefined
 }
 
-function internalProblem(requestId: string, docsUrl?: string): Problem {
+function internalProblem(requestId: string, docsUrl: ProblemOptions['docsUrl']): Problem {
   const { title } = HTTP_ERRORS.INTERNAL
   return { type: typeUrl('INTERNAL', docsUrl), title, status: 500, code: 'INTERNAL', requestId }
 }
 
-function typeUrl(code: string, docsUrl?: string): string {
-  return docsUrl ? `${docsUrl}#${code.toLowerCase()}` : 'about:blank'
+function typeUrl(code: string, docsUrl: ProblemOptions['docsUrl']): string {
+  const page = typeof docsUrl === 'function' ? docsUrl() : docsUrl
+  return page ? `${page}#${code}` : 'about:blank'
 }

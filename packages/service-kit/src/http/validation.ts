@@ -1,16 +1,6 @@
 import type { FastifySchemaCompiler } from 'fastify'
 import { Compile, type XSchema } from 'typebox/schema'
-
-const MAX_ERRORS = 20
-
-/** One fault as a validator tells it. */
-interface RawError {
-  readonly keyword: string
-  readonly schemaPath: string
-  readonly instancePath: string
-  readonly params: object
-  readonly message?: string
-}
+import { type FieldError, fieldErrors, type RawError, withSuggestions } from './field-errors.ts'
 
 /**
  * Validators without coercion and defaults: what does not match is refused. Objects in a body, query
@@ -23,24 +13,20 @@ export const strictValidatorCompiler: FastifySchemaCompiler<object> = ({ schema,
     validator ??= Compile(httpPart === 'headers' ? schema : (closed(schema) as XSchema))
     if (validator.Check(value)) return { value }
     const [, errors] = validator.Errors(value)
-    return { error: errors.slice(0, MAX_ERRORS) as never }
+    return { error: withSuggestions(errors as unknown as RawError[], schema) as never }
   }
 }
 
-/** A pointer and a sentence for each member that was refused; unknown and missing ones are named. */
-export function fieldErrors(errors: readonly RawError[]): { pointer: string; detail: string }[] {
-  const told = errors.flatMap(({ keyword, instancePath, params, message = 'is not valid' }) => {
-    if (keyword === 'additionalProperties') return []
-    if (keyword === 'boolean') return [{ pointer: instancePath, detail: 'is not a known member' }]
-    const { requiredProperties = [] } = params as { requiredProperties?: string[] }
-    if (keyword !== 'required') return [{ pointer: instancePath, detail: message }]
-    return requiredProperties.map((name) => ({
-      pointer: `${instancePath}/${name}`,
-      detail: 'is missing',
-    }))
-  })
-  return told.slice(0, MAX_ERRORS)
+/** One sentence on the first fault, for `detail`; `errors` has all of them. */
+export function describeFaults(errors: readonly RawError[]): string {
+  const [first, ...more] = fieldErrors(errors)
+  if (!first) return 'The request is not valid.'
+  const others = more.length > 0 ? ` ${more.length} more under \`errors\`.` : ''
+  return `${nameOf(first)} ${first.detail}.${others}`
 }
+
+const nameOf = ({ pointer }: FieldError): string =>
+  pointer === '' ? 'The body' : `\`${pointer.slice(1).replaceAll('/', '.')}\``
 
 /** A copy in which every object with named members refuses others. */
 function closed(schema: unknown): unknown {

@@ -1,5 +1,6 @@
 import { type CertificateRequest as Csr, notGranted } from '@gatehouse/pki'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import Negotiator from 'negotiator'
 import type { Static } from 'typebox'
 import { actionFor } from '../errors.ts'
 import { type Held, toTime } from '../issuance/answer.ts'
@@ -13,6 +14,7 @@ const POLL_AFTER = 5
 
 /** Media type of a certificate and its key in one file. */
 export const PEM = 'application/x-pem-file'
+const JSON_TYPE = 'application/json'
 
 /**
  * Answers with the certificate, or with the order of one that is still on its way. What a `csr` of
@@ -91,6 +93,7 @@ export function describeFailure(
 
 function wantsPem(request: FastifyRequest): boolean {
   const { accept } = request.headers
-  if (accept === undefined || accept === '*/*' || !accept.includes(PEM)) return false
-  return accept.split(',').some((range) => range.split(';', 1)[0]?.trim() === PEM)
+  // What nearly every request says, and JSON without a look at the rest.
+  if (accept === undefined || accept === '*/*' || accept === JSON_TYPE) return false
+  return new Negotiator(request).mediaType([JSON_TYPE, PEM]) === PEM
 }

@@ -96,7 +96,14 @@ t.test('one PEM file for who accepts that', async (t) => {
   const { call } = await start(t)
   const json = (await call('POST', '/api/certificate', { domain: 'a.test' })).body
   const bundle = json.certificate + json.privateKey
-  for (const accept of ['application/x-pem-file', 'text/html, application/x-pem-file;q=0.5']) {
+  const wantPem = [
+    'application/x-pem-file',
+    'text/html, application/x-pem-file;q=0.5',
+    'application/json;q=0.1, application/x-pem-file',
+    '*/*;q=0.1, application/X-PEM-file',
+    'application/json;q=0, */*',
+  ]
+  for (const accept of wantPem) {
     const { status, headers, text } = await call(
       'POST',
       '/api/certificate',
@@ -107,12 +114,24 @@ t.test('one PEM file for who accepts that', async (t) => {
       { status, type: headers['content-type'] },
       { status: 200, type: /^application\/x-pem-file/ },
     )
-    t.equal(text, bundle)
+    t.equal(text, bundle, accept)
   }
-  for (const accept of ['*/*', 'application/x-pem-files', 'application/json'])
+  const wantJson = [
+    '*/*',
+    'application/*',
+    'application/json',
+    'application/x-pem-files',
+    'application/x-pem-file;q=0',
+    'application/x-pem-file;q=0.1, application/json;q=0.2',
+    'application/x-pem-file;q=0, */*',
+    'text/html',
+    '',
+  ]
+  for (const accept of wantJson)
     t.equal(
       (await call('POST', '/api/certificate', { domain: 'a.test' }, { accept })).body.cached,
       true,
+      accept,
     )
 })
 

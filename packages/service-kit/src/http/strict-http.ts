@@ -1,0 +1,68 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import fp from 'fastify-plugin'
+import { ownProblem, type Problem, type ProblemOptions, sendProblem } from './problem.ts'
+
+/**
+ * Refuses requests that other software on their way may read in another way: with two Host headers,
+ * or with a body that is encoded. While the service stops, new requests get a 503. No browser guesses
+ * the type of an answer.
+ */
+export const strictHttp = fp<Pick<ProblemOptions, 'docsUrl'>>(
+  async (app: FastifyInstance, { docsUrl }) => {
+    let isStopping = false
+    app.addHook('preClose', async () => {
+      isStopping = true
+    })
+    app.addHook('onRequest', (request, reply, done) => {
+      reply.header('x-content-type-options', 'nosniff')
+      if (isStopping) return sendProblem(reply.header('retry-after', 1), stopping(docsUrl))
+      const problem = faultOf(request, docsUrl)
+      if (problem) return sendProblem(reply.header('connection', 'close'), problem)
+      // Without a body there is nothing that its type could be about.
+      if (request.method === 'DELETE' && !hasBody(request)) delete request.headers['content-type']
+      done()
+    })
+  },
+  { fastify: '5.x', name: 'service-kit/strict-http' },
+)
+
+function stopping(docsUrl: ProblemOptions['docsUrl']): Problem {
+  return ownProblem('NOT_READY', 503, 'The service is stopping.', docsUrl)
+}
+
+function faultOf(request: FastifyRequest, docsUrl: ProblemOptions['docsUrl']): Problem | undefined {
+  const { headers, raw } = request
+  if (hasTwoHosts(raw.rawHeaders))
+    return ownProblem('HTTP_INVALID', 400, 'There is more than one Host header.', docsUrl)
+
+  const transfer = headers['transfer-encoding']
+  if (transfer !== undefined && transfer.trim().toLowerCase() !== 'chunked') {
+    const detail = 'The body comes in another transfer coding than `chunked`.'
+    return ownProblem('HTTP_ENCODING', 501, detail, docsUrl)
+  }
+  const encoding = headers['content-encoding'] ?? 'identity'
+  if (encoding.trim().toLowerCase() === 'identity' || !readsBody(request)) return undefined
+  const detail = 'The body has a `Content-Encoding`; send it as it is.'
+  return ownProblem('HTTP_ENCODING', 415, detail, docsUrl)
+}
+
+/** Names and values in turn. Node gives a request its first Host, and other software the last one. */
+function hasTwoHosts(rawHeaders: readonly string[]): boolean {
+  let hosts = 0
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] ?? ''
+    if (name.length === 4 && name.toLowerCase() === 'host') hosts++
+  }
+  return hosts > 1
+}
+
+function hasBody({ headers }: FastifyRequest): boolean {
+  const length = headers['content-length'] ?? '0'
+  return headers['transfer-encoding'] !== undefined || length !== '0'
+}
+
+/** A check carries the headers of another request, whose body it neither has nor reads. */
+function readsBody(request: FastifyRequest): boolean {
+  const { mediaType, server } = request
+  return hasBody(request) && mediaType !== undefined && server.hasContentTypeParser(mediaType)
+}
