@@ -41,7 +41,7 @@ export async function visitorCookies(count: number, tokenLength = 0): Promise<st
         site: SITE,
         profile: fromClaims('corp', { ...claims, ...more }),
         sid: `session-of-${id}`.padEnd(22, '0'),
-        now: Date.now(),
+        iat: Math.floor(Date.now() / 1_000),
       })
     const missing = Math.max(0, Math.floor(((tokenLength - token({}).length) * 3) / 4))
     const cookies = writeToken(token(filler(missing)), PORTAL, SITE, undefined, LIFETIME)

@@ -62,6 +62,8 @@ export interface ServiceDeps {
     error(fields: object, message: string): void
   }
   readonly metrics?: Metrics
+  /** Milliseconds on a clock that nobody sets; default: that of the process. */
+  readonly monotonic?: () => number
   /** Default: that of the net package. */
   readonly createFetch?: (options: FetchOptions) => BoundedFetch
 }
@@ -101,6 +103,7 @@ export async function openService(config: ForwardAuthConfig, deps: ServiceDeps):
     sites,
     folder: storage.path,
     clock,
+    monotonic: deps.monotonic,
     log,
   })
 
@@ -145,7 +148,7 @@ export async function openService(config: ForwardAuthConfig, deps: ServiceDeps):
     async close() {
       await Promise.all([...replaced].map(retire))
       await closeProviders(settings.portals)
-      sessions.close()
+      await sessions.close()
     },
   }
 }

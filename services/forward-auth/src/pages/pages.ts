@@ -73,18 +73,23 @@ export function logoutPage(of: {
   })
 }
 
-/** Nobody is signed in any more. `providerHref` ends the login at the provider as well. */
+/**
+ * Nobody is signed in any more. `providerHref` ends the login at the provider as well;
+ * `mayStayValidUntil`, in ms, is until when a copy of the session might be accepted.
+ */
 export function signedOutPage(of: {
   readonly portal: PagePortal
   readonly signInHref: string
   readonly provider?: Pick<Provider, 'title'> | undefined
   readonly providerHref?: string | undefined
+  readonly mayStayValidUntil?: number
 }): Page {
-  const { title, text, provider, signIn } = texts.signedOut
+  const { title, text, notStored, provider, signIn } = texts.signedOut
+  const { mayStayValidUntil: end } = of
   return page(of.portal, {
     title,
-    text,
-    emblem: 'check',
+    text: end === undefined ? text : notStored(new Date(end).toUTCString()),
+    emblem: end === undefined ? 'check' : 'alert',
     actions: actions(
       of.provider && of.providerHref
         ? link(of.providerHref, provider(of.provider.title))

@@ -23,6 +23,8 @@ export const texts = {
   signedOut: {
     title: 'You are signed out',
     text: 'You can close this page.',
+    notStored: (end: string) =>
+      `Your session is gone from this browser, but the server could not write down that it has ended. If somebody has copied it, the copy may stay valid until ${end}. Please tell whoever runs this site.`,
     provider: (provider: string) => `Also sign out at ${provider}`,
     signIn: 'Sign in again',
   },

@@ -20,13 +20,14 @@ export interface Arrived {
  * Gives a person a session and sends them to where they wanted to go, unless the portal does not
  * admit them. A session of somebody else in the same browser ends.
  *
- * @throws FwaError FWA_SESSION_TOO_LARGE, FWA_STORE_UNAVAILABLE, FWA_SIGN_IN_RATE, FWA_SIGN_IN_LOOP
+ * @throws FwaError FWA_SESSION_TOO_LARGE, FWA_STORE_UNAVAILABLE, FWA_SIGN_IN_RATE, FWA_SIGN_IN_LOOP,
+ * as a rejection
  */
-export function letIn(
+export async function letIn(
   service: Service,
   { place, profile, returnTo }: Arrived,
   reply: FastifyReply,
-): FastifyReply {
+): Promise<FastifyReply> {
   const { sessions, metrics } = service
   const { request, server } = reply
   const { portal, site } = place
@@ -38,7 +39,7 @@ export function letIn(
   slowDown(service, place, profile, returnTo)
   const { cookie } = request.headers
   const before = sessions.read(portal, site, cookie)
-  if (before && !isOf(profile, before)) sessions.revoke(before)
+  if (before && !isOf(profile, before)) await sessions.revoke(before)
   const { setCookies } = sessions.create(portal, site, profile, cookie, server.signToken)
   metrics.login('finished')
   reply.header('set-cookie', setCookies)

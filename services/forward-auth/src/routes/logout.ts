@@ -1,12 +1,14 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Page, sendPage } from '@gatehouse/service-kit'
-import type { FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
+import { isNavigation } from '../check/kind.ts'
 import { FwaError } from '../errors.ts'
 import { validateReturnUrl } from '../login/return-url.ts'
 import { logoutPage, signedOutPage } from '../pages/pages.ts'
 import type { Provider } from '../providers/provider.ts'
 import type { Service } from '../service.ts'
+import type { Session } from '../session/session.ts'
 import { authPlaceOf, type Place } from './place.ts'
 import { pageUrl } from './redirect.ts'
 
@@ -53,11 +55,13 @@ export const logoutRoutes: FastifyPluginAsyncTypebox<{ service: Service }> = asy
       const { sessions, logins, metrics } = service
       const { cookie } = request.headers
       const session = sessions.read(portal, site, cookie)
-      if (session) {
-        sessions.revoke(session)
-        metrics.logout()
-      }
+      // Before anything may fail: the browser gives its session up whatever happens here.
       reply.header('set-cookie', [...sessions.clear(portal, site, cookie), ...logins.clear(portal)])
+      if (session) {
+        metrics.logout()
+        const error = await sessions.revoke(session).catch((reason: FwaError) => reason)
+        if (error) return refuseLogout(place, session, error, reply)
+      }
       const rd = validateReturnUrl(request.query.rd, site)?.href
       const provider = session && portal.providers.get(session.profile.provider)
       const providerHref = provider && (await logoutUrlAt(provider, place, request))
@@ -70,6 +74,23 @@ export const logoutRoutes: FastifyPluginAsyncTypebox<{ service: Service }> = asy
 function assertOwnOrigin({ site }: Place, { headers }: FastifyRequest): void {
   if (headers.origin === site.authOrigin) return
   throw new FwaError('FWA_ORIGIN_FOREIGN', `Origin is not ${site.authOrigin}`)
+}
+
+/** The session ended here, in memory and in this browser, but that is not written down. */
+function refuseLogout(
+  place: Place,
+  { exp }: Session,
+  error: FwaError,
+  reply: FastifyReply,
+): FastifyReply {
+  const { request } = reply
+  // Our form is a POST that opens a page.
+  if (!isNavigation('GET', request.headers)) throw error
+  request.log.warn({ err: error }, 'a logout could not be written down')
+  reply.header('retry-after', error.retryAfter ?? 0)
+  const signInHref = pageUrl(place, '/signin')
+  const page = signedOutPage({ portal: place.portal, signInHref, mayStayValidUntil: exp * 1_000 })
+  return sendPage(reply, 503, page)
 }
 
 /** Where to sign out at the provider too. Here it is done already, so that its trouble is no matter. */

@@ -1,150 +1,244 @@
-import { closeSync, openSync } from 'node:fs'
-import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
-import { type Clock, makeFolder } from '@gatehouse/service-kit'
+import { hash } from 'node:crypto'
+import type { Clock } from '@gatehouse/service-kit'
 import { FwaError } from '../errors.ts'
+import { createEndedSessions } from './ended-sessions.ts'
+import { openRevocationFile, type Row, type StoredRow } from './revocation-file.ts'
+import { createRevocationWriter } from './revocation-writer.ts'
+import type { Session } from './session.ts'
 
-const FILE = 'revocations.db'
 const SECOND = 1_000
 /** In what time an instance sees what another one on the same folder wrote. */
 const READ_EVERY = SECOND
 const PRUNE_EVERY = 600 * SECOND
 /** How long a revocation outlives its session, for instances whose clock is behind. */
 const KEPT_LONGER = 3_600 * SECOND
-/** Some 100 bytes each. */
-const MAX_SESSIONS = 1_000_000
-const BUSY_TIMEOUT = 500
+const MAX_ROWS = 1_000_000
+
+/** What of a session its end goes by. */
+export type Endable = Pick<Session, 'sid' | 'portal' | 'profile' | 'iat' | 'exp'>
 
 /** The sessions that were ended before their time. */
 export interface Revocations {
   /** From memory. */
-  has(sid: string): boolean
+  has(session: Endable): boolean
   /** How many it has learned of: as long as it says the same, so does `has` of what it had not. */
   learned(): number
   /**
-   * Writes a revocation down for good.
+   * Ends a session, here from the call on, and elsewhere and for good when the promise resolves. If it
+   * rejects, writing is tried again each second for as long as this process runs.
    *
-   * @throws FwaError FWA_STORE_UNAVAILABLE: the session goes on
+   * @throws FwaError FWA_STORE_UNAVAILABLE, as a rejection
    */
-  add(sid: string, expiresAt: number): void
-  /** Whether the last reading or writing succeeded. */
+  add(session: Endable): Promise<void>
+  /** The first second from which a new session of the person counts: this one as a rule. */
+  startOf(session: Pick<Endable, 'portal' | 'profile'>, seconds: number): number
+  /** Whether the last reading and the last writing succeeded. */
   storeIsUp(): boolean
-  close(): void
+  close(): Promise<void>
 }
 
 interface RevocationDeps {
   readonly folder: string
   readonly clock: Clock
+  /** Milliseconds on a clock that nobody sets; default: that of the process. */
+  readonly monotonic?: (() => number) | undefined
   readonly log: { error(fields: object, message: string): void }
-}
-
-interface Row {
-  readonly id: number
-  readonly sid: string
-  readonly until: number
 }
 
 /**
  * Opens the list in `folder`, which several instances may share: each sees the others' revocations
- * within a second.
+ * within a second. What is in it is removed when it has ended by the clock and also by the time that
+ * the list has been in use since, so that a clock that was ahead brings no session back.
  *
  * @throws FwaError FWA_STORE_UNAVAILABLE
  */
-export function openRevocations({ folder, clock, log }: RevocationDeps): Revocations {
-  const store = connect(folder)
-  const revoked = new Map<string, number>()
+export function openRevocations(deps: RevocationDeps): Revocations {
+  const { folder, clock, monotonic = () => performance.now(), log } = deps
+  const ended = createEndedSessions()
+  const writer = createRevocationWriter()
+  const unsaved = new Map<string, Row>()
+  const unremoved = new Set<string>()
+  const failing = { reading: false, writing: false }
+  let file = attempt(folder, () => openRevocationFile(folder))
   let learned = 0
   let lastId = 0
-  let isUp = true
+  let isClosed = false
+  let isPruneDue = false
+  let isWriting = false
+  /** The commit that is under way or was the last one, and the one that follows it. */
+  let current: Promise<void> = Promise.resolve()
+  let next: Promise<void> | undefined
+  let retry: { cancel(): void } | undefined
 
-  /** Runs what touches the file, and notes whether it can. */
-  function touch<T>(action: () => T): T {
+  // Several instances at once count once, as none counts from more than it has read.
+  const start = attempt(folder, () => file.runningTime()) - monotonic()
+  const running = () => Math.floor(start + monotonic())
+
+  function note(what: keyof typeof failing, cause?: unknown): void {
+    if (cause !== undefined && !failing[what])
+      log.error({ err: cause }, `the list of ended sessions cannot be used: ${what} fails`)
+    failing[what] = cause !== undefined
+  }
+
+  function take(rows: readonly StoredRow[]): void {
+    for (const row of rows) {
+      if (ended.learn(row)) learned += 1
+      lastId = row.id
+    }
+  }
+
+  function read(): void {
+    if (!file.isThere()) reopen()
+    take(file.rowsAfter(lastId))
+  }
+
+  /** Somebody has removed or replaced the file: what is known here is written to the new one. */
+  function reopen(): void {
+    log.error({ folder }, 'the list of ended sessions was replaced: it is written anew')
+    const fresh = openRevocationFile(folder)
+    file.close()
+    file = fresh
+    lastId = 0
+    for (const row of ended.rows()) unsaved.set(row.sid, row)
+    commit().catch(() => {})
+  }
+
+  function poll(): void {
+    // The commit brings what is new, and would have to be waited for.
+    if (isWriting) return
     try {
-      const result = action()
-      isUp = true
-      return result
+      read()
+      note('reading')
+    } catch (error) {
+      note('reading', error)
+    }
+  }
+
+  /** Writes all that is not saved; at most one commit is under way, and the next takes all that came meanwhile. */
+  function commit(prune = false): Promise<void> {
+    if (prune) isPruneDue = true
+    next ??= current.then(() => {
+      next = undefined
+      const done = write()
+      current = done.catch(() => {})
+      return done
+    })
+    return next
+  }
+
+  async function write(): Promise<void> {
+    const insert = [...unsaved.values()]
+    const remove = [...unremoved]
+    const times = { now: clock.now(), running: running() }
+    const isPruning = isPruneDue
+    isPruneDue = false
+    try {
+      isWriting = true
+      const batch = { path: file.path, insert, remove, running: times.running, after: lastId }
+      const rows = await writer.write({ ...batch, ...(isPruning && { ended: times }) })
+      for (const row of insert) if (unsaved.get(row.sid) === row) unsaved.delete(row.sid)
+      for (const sid of remove) unremoved.delete(sid)
+      take(rows)
+      note('writing')
+      note('reading')
     } catch (cause) {
-      if (isUp) log.error({ err: cause }, 'the list of ended sessions cannot be used')
-      isUp = false
+      isPruneDue ||= isPruning
+      note('writing', cause)
+      retrySoon()
       throw unavailable(folder, cause)
+    } finally {
+      isWriting = false
     }
   }
 
-  function learn(sid: string, until: number): void {
-    revoked.set(sid, until)
-    learned += 1
-  }
-
-  function readNew(): void {
-    for (const { id, sid, until } of store.after(lastId)) {
-      learn(sid, until)
-      lastId = id
-    }
+  function retrySoon(): void {
+    if (isClosed) return
+    retry ??= clock.setTimer(() => {
+      retry = undefined
+      commit().catch(() => {})
+    }, SECOND)
   }
 
   function prune(): void {
-    for (const [sid, until] of revoked) if (until <= clock.now()) revoked.delete(sid)
-    store.removeUntil(clock.now())
+    const [now, ran] = [clock.now(), running()]
+    ended.forget(({ until, due }) => until <= now && due <= ran)
+    commit(true).catch(() => {})
   }
 
-  touch(readNew)
-  const loops = [
-    repeat(clock, READ_EVERY, () => touch(readNew)),
-    repeat(clock, PRUNE_EVERY, () => touch(prune)),
-  ]
+  function collapse(person: string): void {
+    const { row, instead } = ended.collapse(person) ?? {}
+    if (!row || !instead) return
+    learned += 1
+    unsaved.set(row.sid, row)
+    for (const sid of instead) {
+      unsaved.delete(sid)
+      unremoved.add(sid)
+    }
+  }
+
+  take(attempt(folder, () => file.rowsAfter(0)))
+  const loops = [repeat(clock, READ_EVERY, poll), repeat(clock, PRUNE_EVERY, prune)]
 
   return {
-    has: (sid) => revoked.has(sid),
+    has: (session) => ended.has(session, () => personOf(session)),
     learned: () => learned,
-    add(sid, expiresAt) {
-      if (revoked.size >= MAX_SESSIONS)
-        throw new FwaError('FWA_STORE_UNAVAILABLE', 'the list of ended sessions is full')
-      const until = expiresAt + KEPT_LONGER
-      touch(() => store.insert(sid, until))
-      learn(sid, until)
+    async add(session) {
+      if (ended.size >= MAX_ROWS) throw unavailable(folder, new Error('it is full'))
+      const row = rowOf(session, running())
+      if (ended.learn(row)) learned += 1
+      unsaved.set(row.sid, row)
+      collapse(row.person)
+      await commit()
     },
-    storeIsUp: () => isUp,
-    close() {
+    startOf(session, seconds) {
+      const end = ended.endOfStretch(personOf(session), seconds)
+      return end === undefined ? seconds : end + 1
+    },
+    storeIsUp: () => !failing.reading && !failing.writing,
+    async close() {
+      isClosed = true
       for (const loop of loops) loop.stop()
-      store.close()
+      retry?.cancel()
+      await (next ?? current).catch(() => {})
+      await writer.close()
+      try {
+        file.keepRunningTime(running())
+      } catch {
+        // The time since it was last written is lost, and rows stay longer.
+      }
+      file.close()
     },
   }
 }
 
-/** Until it is stopped. What an action throws was told already, and the next one may succeed. */
+/** The life of a session is that which its token says, so that no clock has a part in it. */
+function rowOf(session: Endable, running: number): Row {
+  const { sid, iat, exp } = session
+  const life = (exp - iat) * SECOND
+  return {
+    ...{ sid, person: personOf(session), first: iat, last: iat },
+    ...{ until: exp * SECOND + KEPT_LONGER, due: running + life + KEPT_LONGER },
+  }
+}
+
+/** A digest, as the list need not say who signs out. */
+function personOf({ portal, profile: { provider, id } }: Pick<Endable, 'portal' | 'profile'>) {
+  return hash('sha256', JSON.stringify([portal, provider, id]), 'base64url').slice(0, 22)
+}
+
+/** Until it is stopped. */
 function repeat(clock: Clock, every: number, action: () => void): { stop(): void } {
   let timer = clock.setTimer(run, every)
   function run(): void {
-    try {
-      action()
-    } catch {}
+    action()
     timer = clock.setTimer(run, every)
   }
   return { stop: () => timer.cancel() }
 }
 
-function connect(folder: string) {
+function attempt<T>(folder: string, action: () => T): T {
   try {
-    makeFolder(folder)
-    const file = join(folder, FILE)
-    closeSync(openSync(file, 'a', 0o600))
-    const db = new DatabaseSync(file, { timeout: BUSY_TIMEOUT })
-    // No WAL: it wants all instances on one machine.
-    db.exec(`
-      PRAGMA journal_mode = DELETE;
-      PRAGMA synchronous = FULL;
-      CREATE TABLE IF NOT EXISTS revoked (
-        id INTEGER PRIMARY KEY AUTOINCREMENT, sid TEXT NOT NULL UNIQUE, until INTEGER NOT NULL
-      ) STRICT`)
-    const after = db.prepare('SELECT id, sid, until FROM revoked WHERE id > ? ORDER BY id')
-    const insert = db.prepare('INSERT OR IGNORE INTO revoked (sid, until) VALUES (?, ?)')
-    const removeUntil = db.prepare('DELETE FROM revoked WHERE until <= ?')
-    return {
-      after: (id: number) => after.all(id) as unknown as Row[],
-      insert: (sid: string, until: number) => insert.run(sid, until),
-      removeUntil: (time: number) => removeUntil.run(time),
-      close: () => db.close(),
-    }
+    return action()
   } catch (cause) {
     throw unavailable(folder, cause)
   }

@@ -42,15 +42,15 @@ export interface Sessions {
     sign: SignToken,
   ): { session: Session; setCookies: string[] }
   /**
-   * Ends a session for good: here at once, on every instance that shares the folder within a second,
-   * also after a restart.
+   * Ends a session, here from the call on. When the promise resolves it is for good: on every instance
+   * that shares the folder within a second, and after a restart.
    *
-   * @throws FwaError FWA_STORE_UNAVAILABLE: the session goes on
+   * @throws FwaError FWA_STORE_UNAVAILABLE, as a rejection: it has ended here and nowhere else
    */
-  revoke(session: Session): void
+  revoke(session: Session): Promise<void>
   /** Set-Cookie values that take every session cookie of the portal away, chunks included. */
   clear(portal: Portal, site: Site, cookieHeader: string | undefined): string[]
   /** Whether revocations can be written, and those of other instances read. */
   storeIsUp(): boolean
-  close(): void
+  close(): Promise<void>
 }

@@ -11,6 +11,9 @@ import { openRevocations } from './revocations.ts'
 import type { Session, Sessions } from './session.ts'
 import { type Issuer, readSession, SESSION_TYPE, signSession } from './token.ts'
 
+/** How far the clocks of instances may differ, in ms; as the verifier has it. */
+const MAX_SKEW = 30_000
+
 /** What sessions are made of; keys and portals are other objects after a reload. */
 export interface SessionDeps {
   readonly keys: () => Keys
@@ -19,6 +22,8 @@ export interface SessionDeps {
   /** Where the list of ended sessions is kept. */
   readonly folder: string
   readonly clock: Clock
+  /** Milliseconds on a clock that nobody sets; default: that of the process. */
+  readonly monotonic?: (() => number) | undefined
   readonly log: { error(fields: object, message: string): void }
 }
 
@@ -42,7 +47,7 @@ export function createSessions(deps: SessionDeps): Sessions {
   function isRevoked(session: Session): boolean {
     const learned = revocations.learned()
     if (session.unrevokedAt === learned) return false
-    if (revocations.has(session.sid)) return true
+    if (revocations.has(session)) return true
     session.unrevokedAt = learned
     return false
   }
@@ -51,7 +56,7 @@ export function createSessions(deps: SessionDeps): Sessions {
     const session = currentReader().read(token)
     const holds =
       session?.portal === portal.name &&
-      clock.now() < session.exp * 1_000 &&
+      isCurrent(session, clock.now()) &&
       findingsAt(portal, session).provider !== undefined &&
       !isRevoked(session)
     return holds ? session : undefined
@@ -66,7 +71,9 @@ export function createSessions(deps: SessionDeps): Sessions {
     },
     create(portal, site, profile, cookieHeader, sign) {
       const sid = randomBytes(16).toString('base64url')
-      const login = { portal, site, profile, sid, now: clock.now() }
+      const seconds = Math.floor(clock.now() / 1_000)
+      const iat = revocations.startOf({ portal: portal.name, profile }, seconds)
+      const login = { portal, site, profile, sid, iat }
       const token = signSession(sign, keys().session.first, login)
       if (token.length > MAX_TOKEN_LENGTH) throw tooLarge(profile.provider, token.length)
       const session = verify(portal, token)
@@ -74,11 +81,16 @@ export function createSessions(deps: SessionDeps): Sessions {
       const maxAge = session.exp * 1_000 - clock.now()
       return { session, setCookies: writeToken(token, portal, site, cookieHeader, maxAge) }
     },
-    revoke: ({ sid, exp }) => revocations.add(sid, exp * 1_000),
+    revoke: revocations.add,
     clear: clearToken,
     storeIsUp: revocations.storeIsUp,
     close: revocations.close,
   }
+}
+
+/** By the clock as it is now: what was read before may have been read by a clock that was wrong. */
+function isCurrent({ iat, exp }: Session, now: number): boolean {
+  return iat * 1_000 - MAX_SKEW <= now && now < exp * 1_000
 }
 
 /** Reads tokens with one set of keys and portals. */

@@ -25,19 +25,18 @@ export interface Issuer {
 export function signSession(
   sign: SignToken,
   { kid, secret }: Key,
-  session: { portal: Portal; site: Site; profile: Profile; sid: string; now: number },
+  session: { portal: Portal; site: Site; profile: Profile; sid: string; iat: number },
 ): string {
-  const { portal, site, profile, sid, now } = session
-  const issuedAt = Math.floor(now / 1_000)
+  const { portal, site, profile, sid, iat } = session
   const claims = {
     ...profile.claims,
     iss: portalUrl(site, portal, ''),
     aud: site.domain,
     sub: profile.id,
     sid,
-    iat: issuedAt,
-    nbf: issuedAt,
-    exp: issuedAt + Math.floor(portal.sessionLifetime / 1_000),
+    iat,
+    nbf: iat,
+    exp: iat + Math.floor(portal.sessionLifetime / 1_000),
     gatehouse_provider: profile.provider,
   }
   const header = { alg: 'HS256', typ: SESSION_TYPE } as const

@@ -176,7 +176,14 @@ t.test('every text is on a page', async (t) => {
   )
   t.ok(flat.length > 20)
   for (const each of flat) {
-    const said = typeof each === 'string' ? [each] : [each('app.example.com'), each('Example Corp')]
+    const said =
+      typeof each === 'string'
+        ? [each]
+        : [
+            each('app.example.com'),
+            each('Example Corp'),
+            each(new Date(Date.UTC(2030, 0, 1)).toUTCString()),
+          ]
     t.ok(
       said.some((one) => shown.includes(one)),
       said[0]!,

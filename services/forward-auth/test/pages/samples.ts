@@ -62,6 +62,11 @@ export function samples({
     'signed-in': signedInPage({ portal: door, profile, logoutHref: href, profileHref: href }),
     'sign-out': logoutPage({ portal: door, profile, action: '/logout', stayHref: href }),
     'signed-out': signedOutPage({ portal: door, signInHref: href, provider, providerHref: href }),
+    'signed-out-here': signedOutPage({
+      portal: door,
+      signInHref: href,
+      mayStayValidUntil: Date.UTC(2030, 0, 1),
+    }),
     refused: refusedPage({ portal: door, profile, switchHref: href, requestId }),
     error: errorPage({ portal: door, status: 400, title, text, retryHref: href, requestId }),
     'error-bare': errorPage({ status: 404, title: 'There is no such page', text, requestId }),

@@ -62,7 +62,11 @@ export async function createSign(t: Test) {
 /** One instance; `now` holds what a reload changes. */
 export async function startInstance(
   t: Test,
-  { folder = t.testdir({}), clock = manualClock() }: { folder?: string; clock?: ManualClock } = {},
+  {
+    folder = t.testdir({}),
+    clock = manualClock(),
+    monotonic = clock.now,
+  }: { folder?: string; clock?: ManualClock; monotonic?: () => number } = {},
 ) {
   const now = {
     keys: await keysOf(OLD_SECRET),
@@ -75,11 +79,12 @@ export async function startInstance(
     sites: { all: [SITE, OTHER_SITE] },
     folder,
     clock,
+    monotonic,
     log: { error: (_fields, message) => log.push(message) },
   })
   let isOpen = true
-  const close = () => {
-    if (isOpen) sessions.close()
+  const close = async () => {
+    if (isOpen) await sessions.close()
     isOpen = false
   }
   t.teardown(close)
@@ -87,7 +92,8 @@ export async function startInstance(
   const portal = (name = 'main') => now.portals.get(name)!
   const create = (profile = ADA, cookieHeader?: string) =>
     sessions.create(portal(), SITE, profile, cookieHeader, sign)
-  return { ...sessions, close, now, log, folder, clock, sign, portal, create }
+  const sessionAt = (at: Portal) => sessions.create(at, SITE, ADA, undefined, sign).session
+  return { ...sessions, close, now, log, folder, clock, sign, portal, create, sessionAt }
 }
 
 /** The Cookie header that a browser sends after these Set-Cookie values. */

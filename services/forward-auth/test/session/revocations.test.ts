@@ -1,0 +1,257 @@
+import { rmSync } from 'node:fs'
+import { DatabaseSync } from 'node:sqlite'
+import { fromClaims } from '@gatehouse/profile'
+import { type ManualClock, manualClock } from '@gatehouse/service-kit/testing'
+import t from 'tap'
+import type { Session } from '../../src/session/session.ts'
+import { cookieHeader, portalNamed, SITE, startInstance } from './kit.ts'
+
+const SECOND = 1_000
+const HOUR = 3_600 * SECOND
+const DAY = 24 * HOUR
+
+type Instance = Awaited<ReturnType<typeof startInstance>>
+
+const isIn = ({ read, portal }: Instance, cookie: string) =>
+  read(portal(), SITE, cookie) !== undefined
+const rowsIn = (folder: string) => {
+  const db = new DatabaseSync(`${folder}/revocations.db`, { timeout: 5_000 })
+  const rows = db.prepare('SELECT sid FROM revoked').all()
+  db.close()
+  return rows.map(({ sid }) => String(sid))
+}
+
+/** Somebody who has signed in: the session and the Cookie header. */
+function signIn({ create }: Instance, sub = 'ada') {
+  const { session, setCookies } = create(fromClaims('corp', { sub }))
+  return { session, cookie: cookieHeader(setCookies) }
+}
+
+/** When this has come about, all that was written before is on disk. */
+const settled = (instance: Instance) => instance.revoke(signIn(instance, 'settler').session)
+
+/** A clock that can be set, beside the time that really passes. */
+function settableClock() {
+  const real = manualClock()
+  const time = { ahead: 0 }
+  const clock: ManualClock = { ...real, now: () => real.now() + time.ahead }
+  return { time, clock, monotonic: real.now }
+}
+
+t.test('attack 20, mistake 22: what was signed out stays so', async (t) => {
+  const folder = t.testdir({})
+  const [here, there] = (await Promise.all([1, 2].map(() => startInstance(t, { folder })))) as [
+    Instance,
+    Instance,
+  ]
+  const { session, cookie } = signIn(here)
+  t.ok(isIn(there, cookie))
+
+  await here.revoke(session)
+  await here.revoke(session)
+  t.notOk(isIn(here, cookie), 'here at once')
+  t.equal(here.verify(here.portal(), session.token), undefined, 'for verify too')
+  await there.clock.advance(SECOND)
+  t.notOk(isIn(there, cookie), 'there within a second')
+
+  await here.close()
+  const again = await startInstance(t, { folder })
+  t.notOk(isIn(again, cookie), 'after a restart')
+  t.ok(isIn(again, signIn(again).cookie))
+})
+
+t.test('a logout counts from the call on, whether or not it is written yet', async (t) => {
+  const here = await startInstance(t)
+  const { session, cookie } = signIn(here)
+  const written = here.revoke(session)
+  t.notOk(isIn(here, cookie))
+  t.strictSame(rowsIn(here.folder), [], 'nothing waits for the disk')
+  await written
+  t.strictSame(rowsIn(here.folder), [session.sid])
+})
+
+t.test(
+  'logouts that come together share a commit, and each answer waits for its own',
+  async (t) => {
+    const here = await startInstance(t)
+    const all = Array.from({ length: 50 }, (_, i) => signIn(here, `person${i}`))
+    const [first, ...others] = all.map(({ session }) => here.revoke(session))
+    await first
+    t.equal(rowsIn(here.folder).length, 50, 'those of one turn of the event loop')
+    await Promise.all(others)
+    const later = [signIn(here, 'x'), signIn(here, 'y'), signIn(here, 'z')]
+    const one = here.revoke(later[0]!.session)
+    await Promise.resolve()
+    await Promise.resolve()
+    const two = here.revoke(later[1]!.session)
+    const three = here.revoke(later[2]!.session)
+    await one
+    await Promise.all([two, three])
+    t.equal(rowsIn(here.folder).length, 53)
+    t.notOk(all.some(({ cookie }) => isIn(here, cookie)))
+  },
+)
+
+t.test('what was signed out is removed when it has ended by the clock and by time', async (t) => {
+  const { time, clock, monotonic } = settableClock()
+  const here = await startInstance(t, { clock, monotonic })
+  const { session, cookie } = signIn(here)
+  await here.revoke(session)
+
+  time.ahead = 2 * DAY
+  await clock.advance(HOUR)
+  await settled(here)
+  t.ok(rowsIn(here.folder).includes(session.sid), 'kept by a clock that is days ahead')
+  time.ahead = 0
+  t.notOk(isIn(here, cookie), 'and refused when the clock is right again')
+  await here.close()
+  const again = await startInstance(t, { folder: here.folder, clock, monotonic })
+  t.notOk(isIn(again, cookie), 'after a restart too')
+
+  time.ahead = -2 * DAY
+  await clock.advance(3 * HOUR)
+  await settled(again)
+  t.ok(rowsIn(here.folder).includes(session.sid), 'kept by a clock that is behind')
+  time.ahead = 0
+  await clock.advance(HOUR / 6)
+  await settled(again)
+  t.notOk(rowsIn(here.folder).includes(session.sid), 'ended by both')
+})
+
+t.test('the time that a list has been in use is counted over restarts', async (t) => {
+  const folder = t.testdir({})
+  const { time, clock, monotonic } = settableClock()
+  const first = await startInstance(t, { folder, clock, monotonic })
+  const { session } = signIn(first)
+  await first.revoke(session)
+  await first.close()
+  time.ahead = 30 * DAY
+  const away = await startInstance(t, { folder, clock, monotonic: () => monotonic() + 30 * DAY })
+  await away.clock.advance(HOUR / 2)
+  await settled(away)
+  t.ok(rowsIn(folder).includes(session.sid), 'time in which nothing ran does not count')
+  await away.close()
+  const back = await startInstance(t, { folder, clock, monotonic: () => monotonic() - 5 * DAY })
+  await back.clock.advance(HOUR)
+  await back.close()
+  const last = await startInstance(t, { folder, clock, monotonic })
+  await last.clock.advance(HOUR)
+  await settled(last)
+  t.notOk(rowsIn(folder).includes(session.sid), 'all the stretches together do')
+})
+
+t.test('a logout that cannot be written fails, is told, and is written later', async (t) => {
+  const here = await startInstance(t)
+  const { folder, log, clock, storeIsUp } = here
+  const { session, cookie } = signIn(here)
+  const blocker = new DatabaseSync(`${folder}/revocations.db`)
+  blocker.exec('BEGIN EXCLUSIVE')
+  await t.rejects(here.revoke(session), { code: 'FWA_STORE_UNAVAILABLE', retryAfter: 5 })
+  t.notOk(isIn(here, cookie), 'refused here all the same')
+  t.notOk(storeIsUp())
+  t.match(log, [/writing fails/])
+  await clock.advance(SECOND)
+  t.match(log, [/writing fails/, /reading fails/], 'each is told once')
+  blocker.exec('ROLLBACK')
+  blocker.exec('BEGIN')
+  blocker.prepare('SELECT count(*) FROM revoked').get()
+  await t.rejects(here.revoke(signIn(here, 'bob').session), { code: 'FWA_STORE_UNAVAILABLE' })
+  await clock.advance(SECOND)
+  t.notOk(storeIsUp(), 'reading succeeds, and writing does not')
+  blocker.close()
+  await here.revoke(signIn(here, 'eve').session)
+  t.ok(storeIsUp())
+  t.equal(rowsIn(folder).length, 3, 'all of them are written now')
+  t.ok(rowsIn(folder).includes(session.sid))
+})
+
+t.test('what could not be written is tried again each second', async (t) => {
+  const here = await startInstance(t)
+  const { session } = signIn(here)
+  const blocker = new DatabaseSync(`${here.folder}/revocations.db`)
+  blocker.exec('BEGIN EXCLUSIVE')
+  await t.rejects(here.revoke(session))
+  blocker.close()
+  await here.clock.advance(SECOND)
+  while (!here.storeIsUp()) await new Promise(setImmediate)
+  t.strictSame(rowsIn(here.folder), [session.sid])
+})
+
+t.test('a list that somebody removed is written anew', async (t) => {
+  const here = await startInstance(t)
+  const { session, cookie } = signIn(here)
+  await here.revoke(session)
+  rmSync(`${here.folder}/revocations.db`)
+  await t.rejects(here.revoke(signIn(here, 'bob').session), { code: 'FWA_STORE_UNAVAILABLE' })
+  t.notOk(here.storeIsUp())
+  await here.clock.advance(SECOND)
+  while (!here.storeIsUp()) await new Promise(setImmediate)
+  t.equal(rowsIn(here.folder).length, 2)
+  await here.close()
+  t.notOk(isIn(await startInstance(t, { folder: here.folder }), cookie))
+})
+
+t.test('one person cannot fill the list, and loses only sessions of their own', async (t) => {
+  const folder = t.testdir({})
+  const here = await startInstance(t, { folder })
+  const there = await startInstance(t, { folder })
+  const bob = signIn(here, 'bob')
+  const sessions: { session: Session; cookie: string }[] = []
+  for (let i = 0; i < 130; i++) {
+    sessions.push(signIn(here))
+    await here.clock.advance(SECOND)
+  }
+  await Promise.all(sessions.slice(0, 120).map(({ session }) => here.revoke(session)))
+  t.ok(rowsIn(folder).length <= 101, `${rowsIn(folder).length} rows`)
+  await there.clock.advance(130 * SECOND)
+  const again = await startInstance(t, { folder, clock: here.clock })
+  for (const instance of [here, there, again]) {
+    t.notOk(sessions.slice(0, 120).some(({ cookie }) => isIn(instance, cookie)))
+    t.ok(isIn(instance, sessions[129]!.cookie), 'a session that began later goes on')
+    t.ok(isIn(instance, bob.cookie), 'and that of somebody else')
+  }
+  const fresh = signIn(here)
+  t.ok(isIn(here, fresh.cookie), 'who signs in again is in')
+})
+
+t.test('who signs in in the second of a logout of all sessions is in', async (t) => {
+  const here = await startInstance(t)
+  const sessions = Array.from({ length: 120 }, () => signIn(here))
+  await Promise.all(sessions.map(({ session }) => here.revoke(session)))
+  t.notOk(sessions.some(({ cookie }) => isIn(here, cookie)))
+  const fresh = signIn(here)
+  t.ok(isIn(here, fresh.cookie))
+  await here.revoke(fresh.session)
+  t.notOk(isIn(here, fresh.cookie))
+})
+
+t.test('a list of an older version is read, and its rows are kept', async (t) => {
+  const base = t.testdir({ old: {}, fresh: {} })
+  const folder = `${base}/old`
+  const first = await startInstance(t, { folder: `${base}/fresh` })
+  const { session, cookie } = signIn(first)
+  const db = new DatabaseSync(`${folder}/revocations.db`)
+  const until = session.exp * SECOND + HOUR
+  db.exec(`CREATE TABLE revoked (
+      id INTEGER PRIMARY KEY AUTOINCREMENT, sid TEXT NOT NULL UNIQUE, until INTEGER NOT NULL
+    ) STRICT;
+    INSERT INTO revoked (sid, until) VALUES ('${session.sid}', ${until})`)
+  const here = await startInstance(t, { folder })
+  t.notOk(isIn(here, cookie))
+  db.exec(`INSERT OR IGNORE INTO revoked (sid, until) VALUES ('another', ${until})`)
+  await here.clock.advance(5 * HOUR)
+  db.close()
+  await settled(here)
+  for (const sid of [session.sid, 'another']) t.ok(rowsIn(folder).includes(sid))
+  t.ok(here.storeIsUp())
+})
+
+t.test('portals and providers of one name are told apart', async (t) => {
+  const here = await startInstance(t)
+  const others = portalNamed('other')
+  here.now.portals.set('other', others)
+  const ada = Array.from({ length: 120 }, () => signIn(here))
+  await Promise.all(ada.map(({ session }) => here.revoke(session)))
+  const elsewhere = here.sessionAt(others)
+  t.ok(here.verify(others, elsewhere.token), 'the same subject at another portal')
+})
