@@ -70,6 +70,8 @@ export function createNoStore(): Store {
     prune: async () => 0,
     runTime: () => 0,
     check: async () => {},
+    inspect: async () => {},
+    failure: () => undefined,
     close: async () => {},
   }
 }

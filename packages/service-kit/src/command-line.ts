@@ -13,11 +13,21 @@ export interface CommandLine {
   readonly version: boolean
   /** Of `--no-secrets`, which is for `check-config` alone. */
   readonly withoutSecrets: boolean
+  /** The service's own flags that were given. */
+  readonly flags: ReadonlySet<string>
 }
 
-/** @throws UsageError */
-export function readCommandLine(args: readonly string[]): CommandLine {
+/**
+ * @param ownFlags - flags of this service, each with the command that it is for
+ * @throws UsageError
+ */
+export function readCommandLine(
+  args: readonly string[],
+  ownFlags: Readonly<Record<string, string>> = {},
+): CommandLine {
+  const own = Object.keys(ownFlags)
   const options = {
+    ...Object.fromEntries(own.map((flag) => [flag, { type: 'boolean' } as const])),
     config: { type: 'string' },
     help: { type: 'boolean', short: 'h' },
     version: { type: 'boolean' },
@@ -29,7 +39,12 @@ export function readCommandLine(args: readonly string[]): CommandLine {
   const withoutSecrets = values['no-secrets'] ?? false
   if (withoutSecrets && positionals.join(' ') !== 'check-config')
     throw new UsageError('--no-secrets is for check-config')
+  const flags = new Set(own.filter((flag) => (values as Record<string, unknown>)[flag]))
+  for (const flag of flags)
+    if (positionals.join(' ') !== ownFlags[flag])
+      throw new UsageError(`--${flag} is for ${ownFlags[flag]}`)
   return {
+    flags,
     words: positionals,
     config: values.config,
     help: values.help ?? false,

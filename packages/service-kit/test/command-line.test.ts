@@ -15,12 +15,29 @@ t.test('readCommandLine', async (t) => {
     help: false,
     version: false,
     withoutSecrets: false,
+    flags: new Set(),
   })
   t.match(readCommandLine(['check-config', '--no-secrets']), { withoutSecrets: true })
   t.match(readCommandLine(['-h']), { words: [], help: true })
   for (const args of [['--port', '1'], ['--config'], ['--help=yes'], ['serve', '--no-secrets']])
     t.type(
       thrownBy(() => readCommandLine(args)),
+      UsageError,
+      args.join(' '),
+    )
+})
+
+t.test('a flag of a service is for its command alone', async (t) => {
+  const own = { new: 'serve' }
+  t.same(readCommandLine(['serve', '--new'], own).flags, new Set(['new']))
+  t.same(readCommandLine(['serve'], own).flags, new Set())
+  const wrong: [args: string[], flags?: Record<string, string>][] = [
+    [['rekey', '--new'], own],
+    [['serve', '--new']],
+  ]
+  for (const [args, flags] of wrong)
+    t.type(
+      thrownBy(() => readCommandLine(args, flags)),
       UsageError,
       args.join(' '),
     )

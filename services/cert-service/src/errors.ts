@@ -161,6 +161,12 @@ export const CERT_ERRORS = {
     title: 'Data folder in use',
     action: 'Stop the other service first, or give this one a data folder of its own.',
   },
+  CERT_STORE_LOST: {
+    status: 500,
+    title: 'Master key without a store',
+    action:
+      'Look at `storage.path` and at what is mounted there, or restore a backup. For a new CA on purpose start once with `serve --new`.',
+  },
   CERT_STORE_MISSING: {
     status: 500,
     title: 'No store',

@@ -25,13 +25,15 @@ const HELP = `gatehouse-certs: TLS certificates over HTTP, from an embedded priv
 
   --config FILE   configuration (else $GATEHOUSE_CONFIG, config.yaml,
                   /etc/gatehouse/cert-service/config.yaml)
+  --new           for serve: make a new store and CA for a master key that is there already
   --no-secrets    for check-config where the secrets are not, as in CI: absent files are no faults
   --help          this text
   --version       the version
 `
 
 async function main(args: string[]): Promise<void> {
-  const { words, config: flag, help, version, withoutSecrets } = readCommandLine(args)
+  const line = readCommandLine(args, { new: 'serve' })
+  const { words, config: flag, help, version, withoutSecrets } = line
   if (help) return write(HELP)
   if (version) return write(`gatehouse-certs ${VERSION}\n`)
   const [command, argument] = readCommand(words)
@@ -46,7 +48,7 @@ async function main(args: string[]): Promise<void> {
   if (command !== 'serve') return run(command, argument, loaded.value)
   const { serve } = await import('./cli/serve.ts')
   const log = createLogger({ ...loaded.value.log, name })
-  await serve({ loaded, log, env, load })
+  await serve({ loaded, log, env, load, isNew: line.flags.has('new') })
 }
 
 /** The commands that do one thing and end. */

@@ -1,9 +1,12 @@
+import { X509Certificate } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import type { ChallengeStore } from '@gatehouse/acme'
 import { parseNameRule } from '@gatehouse/pki'
 import type { Clock, Commit, Metrics } from '@gatehouse/service-kit'
 import { type Audit, createAudit } from './audit.ts'
 import { domainsClaimOf, keyRightsOf, takesTokens } from './config/auth.ts'
 import type { CertServiceConfig } from './config/schema.ts'
+import { CertError } from './errors.ts'
 import { openWebhook } from './events/webhook.ts'
 import { createDryRun, type DryRunner } from './issuance/dry-run.ts'
 import type { Events } from './issuance/events.ts'
@@ -22,13 +25,14 @@ import { createCertMetrics } from './metrics.ts'
 import { createPolicy, isOpenToTokens, type Policy } from './policy.ts'
 import { repeat } from './repeat.ts'
 import { openKeyring } from './sealing/keyring.ts'
-import { openStore } from './store/open.ts'
+import { openStore, storeFile } from './store/open.ts'
 import type { Store } from './store/store.ts'
 
 const SECOND = 1_000
 const CHECK_STORE_EVERY = 5 * SECOND
 const RENEW_EVERY = 30 * SECOND
 const HOUR = 3_600 * SECOND
+const DAY = 24 * HOUR
 
 /** Everything of cert-service but HTTP. */
 export interface Service {
@@ -64,6 +68,8 @@ export interface ServiceDeps {
   random?(): number
   /** Milliseconds from a clock that nobody can set; default: how long this process has been running. */
   elapsed?(): number
+  /** Whether a store may be made for a master key that is there already. */
+  readonly isNew?: boolean | undefined
   /** Default: SQLite in `storage.path`. */
   openStore?: typeof openStore
   /** The one that signs what no configured issuer does; default: the embedded CA. */
@@ -87,6 +93,7 @@ interface Log {
  */
 export async function openService(config: CertServiceConfig, deps: ServiceDeps): Promise<Service> {
   const { path: folder } = config.storage
+  if (!deps.isNew) refuseLostStore(config.storage)
   const store = await (deps.openStore ?? openStore)({ folder, elapsed: deps.elapsed })
   try {
     return await assemble(config, store, deps)
@@ -94,6 +101,23 @@ export async function openService(config: CertServiceConfig, deps: ServiceDeps):
     await store.close()
     throw error
   }
+}
+
+/** Where a master key is, there was a store: a new CA in its place would only hide that it is lost. */
+function refuseLostStore({ path, masterKeyFile }: CertServiceConfig['storage']): void {
+  if (existsSync(storeFile(path)) || !existsSync(masterKeyFile)) return
+  const cure = 'restore a backup, or start once with `serve --new` to make a new CA'
+  throw new CertError(
+    'CERT_STORE_LOST',
+    `${masterKeyFile} is the key of a store, but there is none in ${path}: ${cure}.`,
+  )
+}
+
+function logRoot(ca: Ca, log: Log): void {
+  const root = ca.root()
+  if (!root) return
+  const { subject, fingerprint256 } = new X509Certificate(root)
+  log.info({ subject, fingerprint256 }, 'the root of the embedded CA')
 }
 
 async function assemble(
@@ -107,6 +131,7 @@ async function assemble(
   const keyring = await openKeyring({ masterKeyFile, folder, store })
   const permitted = config.ca.permitted.map(parseNameRule)
   const ca = await openCa({ ...config.ca, permitted }, { store, keyring, now, log })
+  logRoot(ca, log)
   const challenges = createChallengeStore(store, clock)
   const ledger = await openLedger({ issuers: config.issuers, store, now, log })
   const acme = await openAcmeIssuers(config.issuers, {
@@ -160,10 +185,11 @@ async function assemble(
   let loops: readonly { stop(): Promise<void> }[] = []
 
   async function checkStore(): Promise<void> {
-    storeIsUp = await store.check().then(
-      () => true,
-      () => false,
-    )
+    const wasUp = storeIsUp
+    const failure = await store.check().catch((error: unknown) => error)
+    storeIsUp = failure === undefined
+    if (wasUp && !storeIsUp) log.error({ err: failure }, 'the store cannot be used')
+    if (!wasUp && storeIsUp) log.info({}, 'the store can be used again')
   }
 
   /** Sees to what was dated by a clock that was ahead, and to what is due at the CA. */
@@ -204,7 +230,9 @@ async function assemble(
       const clock = hasFuture ? ['clock'] : []
       const degraded = [...new Set([...ca.degraded(), ...clock, ...issuers.degraded()])]
       if (draining) return { ready: false, reason: 'draining', degraded }
-      return storeIsUp ? { ready: true, degraded } : { ready: false, reason: 'store', degraded }
+      return storeIsUp && !store.failure()
+        ? { ready: true, degraded }
+        : { ready: false, reason: 'store', degraded }
     },
     start() {
       const failed = (what: string) => (error: unknown) => log.error({ err: error }, what)
@@ -220,6 +248,7 @@ async function assemble(
         repeat(clock, RENEW_EVERY, renew, failed('renewing failed')),
         repeat(clock, RENEW_EVERY, checkWindows, failed('asking when to renew failed')),
         repeat(clock, HOUR, upkeep, failed('upkeep failed')),
+        repeat(clock, DAY, store.inspect, failed('the store was not found sound')),
       ]
       webhook?.start()
     },

@@ -34,6 +34,8 @@ export interface ServeOptions {
   readonly log: Logger
   /** Where its `OTEL_*` variables turn OpenTelemetry on. */
   readonly env?: NodeJS.ProcessEnv
+  /** Whether a store may be made for a master key that is there already. */
+  readonly isNew?: boolean
   /** Reads the configuration anew, on SIGHUP and when a secret file changes. */
   load(): Promise<Loaded>
 }
@@ -49,14 +51,20 @@ export interface Serving {
  *
  * @throws ConfigError, CertError, PkiError, AuthError
  */
-export async function serve({ loaded, log, env = {}, load }: ServeOptions): Promise<Serving> {
+export async function serve({
+  loaded,
+  log,
+  env = {},
+  isNew,
+  load,
+}: ServeOptions): Promise<Serving> {
   const config = loaded.value
   const opened = new AsyncDisposableStack()
   try {
     const identity = { service: 'cert-service', version: VERSION }
     const metrics = createMetrics(identity)
     const telemetry = await startOpenTelemetry({ ...identity, env, metrics, log })
-    const service = await openService(config, { clock: systemClock, log, metrics })
+    const service = await openService(config, { clock: systemClock, log, metrics, isNew })
     opened.defer(() => service.close())
 
     const source = await openOwnTls(config, service, log, (credentials) =>

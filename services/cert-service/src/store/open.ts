@@ -33,7 +33,8 @@ export async function openStore({ folder, elapsed }: StoreOptions): Promise<Stor
   try {
     const file = storeFile(folder)
     if (!existsSync(file)) await createStore(folder)
-    return createSqliteStore(connect(file), { elapsed: elapsed ?? monotonic, closed: unlock })
+    const sqlite = connect(file)
+    return createSqliteStore(sqlite, { file, elapsed: elapsed ?? monotonic, closed: unlock })
   } catch (error) {
     unlock()
     throw storeFailure(error) ?? error

@@ -1,14 +1,18 @@
 import type { DatabaseSync } from 'node:sqlite'
+import { CertError } from '../errors.ts'
 import { createAcme } from './acme.ts'
 import { createAuditLog } from './audit-log.ts'
 import { createAuthorities } from './authorities.ts'
 import { createCertificates } from './certificates.ts'
 import { createDatabase } from './database.ts'
 import { createEvents } from './events.ts'
+import { unavailable } from './failure.ts'
+import { rememberFiles } from './files.ts'
 import { createKeyrings } from './keyrings.ts'
 import { schemaVersion } from './migrations.ts'
 import { createOrders } from './orders.ts'
 import type { Age } from './prune.ts'
+import { quickCheck } from './quick-check.ts'
 import { createRunTime } from './run-time.ts'
 import type { Store } from './store.ts'
 import { createUsage } from './usage.ts'
@@ -18,9 +22,17 @@ const PRUNE_LIMIT = 1000
 /** The store on an open SQLite connection; `closed` is called once that is closed. */
 export function createSqliteStore(
   sqlite: DatabaseSync,
-  { elapsed, closed }: { elapsed(): number; closed(): void },
+  { file, elapsed, closed }: { file: string; elapsed(): number; closed(): void },
 ): Store {
   const db = createDatabase(sqlite)
+  const files = rememberFiles(file)
+  let damage: CertError | undefined
+  let isGone = false
+
+  /** Nothing is written to a store that is damaged, or that nobody will find again. */
+  function judge(): void {
+    db.refuseWrites(damage ?? (isGone ? unavailable(`${file} was removed or replaced`) : undefined))
+  }
   const version = schemaVersion(sqlite)
   const runTime = createRunTime(db, elapsed)
   const audit = createAuditLog(db, runTime)
@@ -51,12 +63,30 @@ export function createSqliteStore(
           acme.prune(ageOf(now, keptFor.challenges), PRUNE_LIMIT),
       ),
     runTime: runTime.now,
-    // Writing the same version again touches the disk and changes nothing.
-    check: () =>
-      db.write(() => {
+    async check() {
+      isGone = !(await files.areInPlace())
+      judge()
+      db.retryReads()
+      // Writing the same version again touches the disk and changes nothing.
+      await db.write(() => {
         sqlite.exec(`PRAGMA user_version = ${version}`)
         runTime.save()
-      }),
+      })
+      const failure = db.failure()
+      if (failure) throw failure
+    },
+    async inspect(signal) {
+      try {
+        await quickCheck(file, signal)
+        damage = undefined
+      } catch (error) {
+        if (error instanceof CertError && error.code === 'CERT_STORE_CORRUPT') damage = error
+        throw error
+      } finally {
+        judge()
+      }
+    },
+    failure: db.failure,
     async close() {
       await db.write(runTime.save).catch(() => {})
       db.close()

@@ -1,4 +1,5 @@
 import type { RevocationReason } from '@gatehouse/pki'
+import type { CertError } from '../errors.ts'
 import type {
   AccountRecord,
   AuditEntry,
@@ -154,8 +155,20 @@ export interface Store {
   ): Promise<number>
   /** Milliseconds that the service has really been running on this store, all starts together. */
   runTime(): number
-  /** Resolves when the store answers and can write; rejects with CERT_STORE_UNAVAILABLE. */
+  /**
+   * Resolves when the store is where it was, can be written, and each read that failed works again.
+   *
+   * @throws CertError CERT_STORE_UNAVAILABLE, CERT_STORE_CORRUPT
+   */
   check(): Promise<void>
+  /**
+   * Reads the whole store, in a thread of its own. Once it is found damaged nothing more is written.
+   *
+   * @throws CertError CERT_STORE_CORRUPT, CERT_STORE_UNAVAILABLE
+   */
+  inspect(signal: AbortSignal): Promise<void>
+  /** What failed and has not been done with success since. */
+  failure(): CertError | undefined
   close(): Promise<void>
 }
 

@@ -52,12 +52,30 @@ t.test('a wrong or absent master key stops the start in one line, and none is ma
 
   writeFileSync(file, `${Buffer.alloc(32, 7).toString('base64')}\n`, { mode: 0o600 })
   const wrong = await runMain(t, place, ['serve'])
-  const line = /^gatehouse-certs: The key in [^\n]+ is not the one of this store\.\n$/
+  const line =
+    /^gatehouse-certs: The key in [^\n]+ is not the one of this store\. \[CERT_MASTER_KEY_WRONG\]\n$/
   t.match(wrong, { code: 1, stdout: '', stderr: line })
 
   copyFileSync(kept, file)
   const service = await startService(t, place)
   t.match(await service.obtain('app.example'), { body: { cached: true } }, 'put back, it serves')
+  await service.stop()
+})
+
+t.test('a master key without its store ends the start, unless a new one is wanted', async (t) => {
+  const place = home(t)
+  const first = await startService(t, place)
+  await first.obtain('app.example')
+  await first.stop()
+  rmSync(place.folder, { recursive: true })
+  const refused = await runMain(t, place, ['serve'])
+  const line = /^gatehouse-certs: [^\n]+ there is none in [^\n]+--new[^\n]+\n$/
+  t.match(refused, { code: 1, stdout: '', stderr: line })
+  t.notOk(existsSync(storeFile(place.folder)))
+  t.match(await runMain(t, place, ['rekey', '--new']), { code: 2 }, 'a flag of serve alone')
+
+  const service = await startService(t, place, ['--new'])
+  t.equal((await service.obtain('app.example')).status, 200)
   await service.stop()
 })
 

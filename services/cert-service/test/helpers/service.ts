@@ -78,8 +78,12 @@ export async function runMain(
 }
 
 /** Starts the service; resolves when it says that it is ready. */
-export async function startService(t: Test, home: Home): Promise<RunningService> {
-  const child = spawnMain(t, home, ['serve'])
+export async function startService(
+  t: Test,
+  home: Home,
+  flags: readonly string[] = [],
+): Promise<RunningService> {
+  const child = spawnMain(t, home, ['serve', ...flags])
   const errors = textOf(child.stderr)
   const url = await readyUrl(child)
   if (url === undefined) throw new Error(`the service did not start: ${await errors}`)

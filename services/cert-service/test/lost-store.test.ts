@@ -1,0 +1,39 @@
+import { X509Certificate } from 'node:crypto'
+import { existsSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { settle, start } from './helpers/app.ts'
+
+t.test(
+  'a store that vanished: 503 at readyz within seconds, and no new CA in its place',
+  async (t) => {
+    const folder = t.testdir()
+    const running = await start(t, {}, { folder })
+    running.service.start()
+    await settle()
+    const { body } = await running.call('POST', '/api/certificate', { domain: 'a.test' })
+    t.equal((await running.call('GET', '/readyz')).status, 200)
+    rmSync(join(folder, 'data'), { recursive: true })
+    await running.clock.advance(5_000)
+    await settle(() => running.logged.some((line) => line.includes('the store cannot be used')))
+    t.equal((await running.call('GET', '/readyz')).status, 503)
+    const refused = await running.call('POST', '/api/certificate', { domain: 'b.test' })
+    t.match(refused, { status: 503, body: { code: 'CERT_STORE_UNAVAILABLE' } })
+    const held = await running.call('POST', '/api/certificate', { domain: 'a.test' })
+    t.equal(held.body.serialNumber, body.serialNumber, 'what is held is answered')
+    await running.close()
+
+    const again = start(t, {}, { folder, clock: running.clock })
+    await t.rejects(again, { code: 'CERT_STORE_LOST', message: /--new/ })
+    t.notOk(existsSync(join(folder, 'data', 'store.db')), 'and nothing is made')
+
+    const fresh = await start(t, {}, { folder, clock: running.clock, isNew: true })
+    t.equal((await fresh.call('POST', '/api/certificate', { domain: 'a.test' })).status, 200)
+  },
+)
+
+t.test('each start logs the fingerprint of the root', async (t) => {
+  const { service, logged } = await start(t)
+  const { fingerprint256 } = new X509Certificate(service.ca.root()!)
+  t.ok(logged.some((line) => line.includes(fingerprint256)))
+})
