@@ -55,7 +55,8 @@ interface ClientOptions extends Presentation {
   readonly clientAssertion?: ClientAssertion
   readonly ca?: string
   readonly timeout: number
-  readonly scopes: readonly string[]
+  /** Absent: what most need, and groups where the provider offers them. */
+  readonly scopes?: readonly string[]
 }
 
 /** What the kinds of OpenID providers differ in. */
@@ -77,7 +78,7 @@ export function createOidcProvider(
   kind: OidcKind,
   deps: ProviderDeps,
 ): RedirectProvider {
-  const { ca, timeout, scopes } = options
+  const { ca, timeout } = options
   const shown = present(options)
   const fetch = deps.createFetch({ timeoutMs: timeout, ...(ca !== undefined && { ca }) })
   const fail = (error: unknown) => toFwaError(shown.title, error)
@@ -115,7 +116,7 @@ export function createOidcProvider(
     async authorizationUrl(login) {
       const { configuration } = await discovery.get()
       return authorizationRequest(configuration, login, {
-        scope: ['openid', ...scopes.filter((scope) => scope !== 'openid')].join(' '),
+        scope: scopesOf(configuration, options).join(' '),
         nonce: login.nonce,
         ...(login.chooseAccount && { prompt: promptOf(configuration, kind) }),
       })
@@ -216,6 +217,13 @@ function merge(idToken: Claims, userInfo: Claims): Claims {
 
 function withoutEmail({ email, email_verified, verified_email, ...claims }: Claims): Claims {
   return claims
+}
+
+function scopesOf(configuration: Configuration, { scopes }: ClientOptions): readonly string[] {
+  if (scopes) return ['openid', ...scopes.filter((scope) => scope !== 'openid')]
+  const { scopes_supported: supported } = configuration.serverMetadata()
+  const hasGroups = Array.isArray(supported) && supported.includes('groups')
+  return ['openid', 'profile', 'email', ...(hasGroups ? ['groups'] : [])]
 }
 
 /** What lets a person sign in as somebody else (OpenID Connect Core section 3.1.2.1). */

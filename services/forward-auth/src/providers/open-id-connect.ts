@@ -6,7 +6,7 @@ import { createOidcProvider } from './oidc.ts'
 import {
   clientOptions,
   commonOptions,
-  Scopes,
+  discoveredScopes,
   secretOrAssertion,
   trustEmail,
   withTrustedEmail,
@@ -24,7 +24,7 @@ export const OpenIdConnectSchema = Type.Object({
     minLength: 1,
     description: 'The issuer, exactly as in the claim `iss`, to the last slash.',
   }),
-  scopes: Scopes(['openid', 'profile', 'email']),
+  scopes: discoveredScopes,
   trustEmail,
 })
 

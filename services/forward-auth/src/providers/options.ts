@@ -99,11 +99,17 @@ export const trustEmail = Type.Boolean({
     'Takes every address as verified. Only where people cannot choose their own, as in a company directory.',
 })
 
+const Scope = Type.String({ pattern: '^[!#-\\[\\]-~]+$' })
+
 export const Scopes = (defaults: string[]) =>
-  Type.Array(Type.String({ pattern: '^[!#-\\[\\]-~]+$' }), {
-    default: defaults,
-    description: 'Scopes to ask for.',
-  })
+  Type.Array(Scope, { default: defaults, description: 'Scopes to ask for.' })
+
+export const discoveredScopes = Type.Optional(
+  Type.Array(Scope, {
+    description:
+      'Scopes to ask for. Default: `openid`, `profile`, `email`, and `groups` if the provider lists it.',
+  }),
+)
 
 /** The claims under {@link trustEmail}. */
 export function withTrustedEmail(claims: Claims): Claims {

@@ -68,7 +68,7 @@ t.test(
 )
 
 t.test('defaults', async (t) => {
-  t.match(await load(t, oidc), { scopes: ['openid', 'profile', 'email'], trustEmail: false })
+  t.match(await load(t, oidc), { scopes: undefined, trustEmail: false })
   t.match(await load(t, entra), { authority: 'https://login.microsoftonline.com' })
   t.match(await load(t, { type: 'tailscaleWhois', name: 'net' }), {
     socket: '/var/run/tailscale/tailscaled.sock',

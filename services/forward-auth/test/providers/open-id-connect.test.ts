@@ -1,4 +1,5 @@
 import t from 'tap'
+import type { ProviderConfig } from '../../src/providers/index.ts'
 import type { Hostility } from '../stand-ins/hostility.ts'
 import { CLIENT, startOpenIdProvider } from '../stand-ins/openid-provider.ts'
 import { signingKey } from '../stand-ins/tokens.ts'
@@ -53,6 +54,34 @@ t.test('a login, from the authorization request to the profile', async (t) => {
   })
   t.notOk(provider.failing())
 })
+
+t.test(
+  'without scopes in the configuration, groups are asked for where they are offered',
+  async (t) => {
+    const idp = await startOpenIdProvider(t)
+    const { scopes: _, ...options } = idp.options
+    const scopeWith = async (supported: unknown, config: ProviderConfig = options) => {
+      idp.hostility.discovery = (answer) => ({ ...answer, scopes_supported: supported })
+      const url = await open(t, config).authorizationUrl(newLogin())
+      return url.searchParams.get('scope')
+    }
+    t.equal(
+      await scopeWith(['openid', 'email', 'groups', 'profile']),
+      'openid profile email groups',
+    )
+    for (const supported of [['openid', 'email', 'profile'], undefined, 'groups', {}])
+      t.equal(await scopeWith(supported), 'openid profile email')
+    const chosen = { ...options, scopes: ['email'] }
+    t.equal(
+      await scopeWith(['openid', 'groups'], chosen),
+      'openid email',
+      'what is configured counts',
+    )
+
+    idp.hostility.discovery = (answer) => answer
+    t.strictSame((await signIn(open(t, options))).groups, ['admin', 'staff'])
+  },
+)
 
 t.test('signing in as somebody else', async (t) => {
   const idp = await startOpenIdProvider(t)
