@@ -47,6 +47,7 @@ export function createNoStore(): Store {
     pruneUsage: async () => [],
     addEvent: async () => {},
     listDueEvents: async () => [],
+    countEvents: async () => 0,
     delayEvent: async () => {},
     deleteEvent: async () => {},
     pruneEvents: async () => {},

@@ -59,6 +59,7 @@ export {
   startOpenTelemetry,
 } from './telemetry/open-telemetry.ts'
 export { type RequestTelemetryOptions, requestTelemetry } from './telemetry/requests.ts'
+export { measureReloads } from './telemetry/service-metrics.ts'
 export {
   applyTls,
   serverTlsOptions,

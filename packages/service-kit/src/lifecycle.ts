@@ -1,9 +1,12 @@
 import closeWithGrace from 'close-with-grace'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
+import { limitConnections } from './connections.ts'
 import { listenError } from './listen.ts'
 
 const SWEEP_MS = 50
+/** Less than the 10 s after which Docker kills, so that the store is closed in any case. */
+export const GRACE_MS = 8_000
 
 /** Of the services of this process: the first to be done must not end it for the others. */
 const stopping: Promise<void>[] = []
@@ -13,7 +16,7 @@ export interface RunOptions {
   host: string
   port: number
   log: Logger
-  /** Most milliseconds that stopping may take; default 10,000. */
+  /** Most milliseconds that stopping may take; default {@link GRACE_MS}. */
   graceMs?: number
   /** On SIGHUP. What it throws is logged, and the service goes on as it was. */
   onReload?(): Promise<void>
@@ -30,10 +33,11 @@ export interface RunOptions {
 export async function runService(
   options: RunOptions,
 ): Promise<{ url: string; close(): Promise<void> }> {
-  const { app, port, log, graceMs = 10_000, onReload, onClose } = options
+  const { app, port, log, graceMs = GRACE_MS, onReload, onClose } = options
   // Fastify would open a second listener for ::1, which no new certificate would reach.
   const host = options.host === 'localhost' ? '127.0.0.1' : options.host
   await app.ready()
+  limitConnections(app.server, log)
   const url = await app.listen({ host, port }).catch((error: unknown) => {
     throw listenError(error, { host, port })
   })

@@ -6,6 +6,7 @@ import Fastify from 'fastify'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { runService, systemClock } from '../src/index.ts'
+import { GRACE_MS } from '../src/lifecycle.ts'
 
 const log = pino({ level: 'silent' })
 
@@ -135,6 +136,10 @@ t.test('runService in this process', async (t) => {
     t.equal(process.listenerCount('SIGTERM'), before)
     await t.rejects(ask(running.url))
   })
+})
+
+t.test('stopping ends before Docker kills, which is after ten seconds', async (t) => {
+  t.ok(GRACE_MS <= 9_000)
 })
 
 t.test('systemClock', async (t) => {

@@ -23,6 +23,7 @@ import { pluginOptionsOf } from './config/auth.ts'
 import type { CertServiceConfig } from './config/schema.ts'
 import { CERT_ERRORS, STATUS_OF } from './errors.ts'
 import type { Logger } from './log.ts'
+import { callerOf } from './routes/access.ts'
 import { caRoutes } from './routes/ca.ts'
 import { certificateRoutes } from './routes/certificate.ts'
 import { certificatesRoute } from './routes/certificates.ts'
@@ -60,7 +61,11 @@ export async function buildApp(
   const { service, log, metrics, traceRequests } = deps
   const app = createServer(deps, { trusted: config.server?.trustedProxies, docsUrl: ERRORS_PATH })
   await app.register(forwardedAddresses)
-  await app.register(requestTelemetry, { ...(metrics && { metrics }), traceRequests })
+  await app.register(requestTelemetry, {
+    ...(metrics && { metrics }),
+    traceRequests,
+    fieldsOf: (request) => ({ caller: callerOf(request) }),
+  })
   await app.register(problems, {
     statusOf: STATUS_OF,
     docsUrl: ERRORS_PATH,
@@ -80,6 +85,7 @@ export async function buildApp(
       const issuers = app.callers.status().degraded.map((issuer) => `issuer ${issuer}`)
       return { ...state, degraded: [...issuers, ...degraded] }
     },
+    metrics,
   })
   for (const routes of [
     certificateRoutes,

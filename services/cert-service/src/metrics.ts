@@ -23,6 +23,8 @@ interface Current {
   now(): number
   flights(): number
   intermediateEnds(): number
+  /** Events that the webhook has not taken yet. */
+  backlog(): Promise<number>
   endings(limit: number): Promise<{ readonly soonest: readonly Ending[]; readonly total: number }>
 }
 
@@ -58,10 +60,14 @@ export function createCertMetrics(metrics: Metrics | undefined, current: Current
     help: 'When the intermediate that signs now ends, as a Unix time.',
     collect: () => current.intermediateEnds() / 1000,
   })
+  metrics.gauges({
+    name: 'gatehouse_certs_webhook_backlog',
+    help: 'Events that the webhook has not taken yet.',
+    labels: [],
+    max: 1,
+    collect: async () => [{ labels: {}, value: await current.backlog() }],
+  })
   measureEndings(metrics, current)
-  // A rate is not seen of what begins with 1.
-  for (const issuer of current.issuers) orders.inc({ issuer }, 0)
-  for (const one of FAILURE_CLASSES) failed.inc({ class: one }, 0)
   return {
     issued: (action) => issued.inc({ action }),
     handedOut: () => handedOut.inc(),

@@ -158,6 +158,7 @@ async function assemble(
     flights: () => issuance.flights.size,
     // What else is measured is of most use while the store is not.
     endings: (limit) => store.listEnding(limit).catch(() => ({ soonest: [], total: 0 })),
+    backlog: () => store.countEvents().catch(() => 0),
     intermediateEnds: () => ca.intermediate().info.notAfter,
   })
   const { webhook: hook } = config.events

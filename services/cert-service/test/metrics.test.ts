@@ -20,6 +20,7 @@ t.test('the example alerts ask for what is measured', async (t) => {
     now: () => 0,
     flights: () => 0,
     intermediateEnds: () => 0,
+    backlog: async () => 0,
     endings: async () => ({ soonest: [], total: 0 }),
   })
   const measured = new Set((await metrics.text()).match(/(?<=^# TYPE )gatehouse_certs_\w+/gm))
@@ -95,4 +96,30 @@ t.test('failures have one of a few classes', (t) => {
   ] as const)
     t.equal(failureClass(error), expected, String(error))
   t.end()
+})
+
+t.test('what a webhook has not taken is measured, and nothing else waits', async (t) => {
+  const metrics = createMetrics({ service: 'test', version: '0' })
+  const { service } = await start(t, {}, { metrics })
+  const backlog = async () => /^gatehouse_certs_webhook_backlog (.+)$/m.exec(await metrics.text())
+  t.match(await backlog(), { 1: '0' })
+  await service.store.addEvent({ body: 'one', at: 0 })
+  await service.store.addEvent({ body: 'two', at: 0 })
+  t.match(await backlog(), { 1: '2' })
+  Object.assign(service.store, { countEvents: () => Promise.reject(new Error('no store')) })
+  t.match(await backlog(), { 1: '0' })
+})
+
+t.test('each counter begins at zero for every value of its labels', async (t) => {
+  const metrics = createMetrics({ service: 'test', version: '0' })
+  await start(t, {}, { metrics })
+  const text = await metrics.text()
+  for (const line of [
+    'gatehouse_certs_issued_total{action="issue"} 0',
+    'gatehouse_certs_issued_total{action="renew"} 0',
+    'gatehouse_certs_handed_out_total 0',
+    'gatehouse_certs_failed_total{class="dns"} 0',
+    'gatehouse_certs_failed_total{class="internal"} 0',
+  ])
+    t.ok(text.includes(`\n${line}\n`), line)
 })

@@ -70,7 +70,7 @@ export async function buildApp(basePath: string, deps: AppDeps): Promise<Fastify
     version: VERSION,
     description: 'Single sign-on for what a reverse proxy serves.',
   })
-  await app.register(health, { readiness: () => service.readiness() })
+  await app.register(health, { readiness: () => service.readiness(), metrics })
   await registerPortal(app, `${basePath}/portals/:portal`, service)
   await app.register(verifyRoute, { service, prefix: VERIFY })
   app.addHook('preClose', async () => service.drain())

@@ -21,6 +21,8 @@ export interface ReloadOptions<Config extends object> {
   prepare(config: Config): Promise<Commit>
   /** Sections that are read at start only, and keys of sections such as `server.port`. */
   readonly readOnce: readonly Path<keyof Config & string>[]
+  /** After each reload: whether the new configuration was taken up. */
+  onReload?(isTakenUp: boolean): void
   readonly log: {
     warn(fields: object, message: string): void
     error(fields: object, message: string): void
@@ -35,7 +37,7 @@ export interface ReloadOptions<Config extends object> {
 export function watchConfig<Config extends object>(
   options: ReloadOptions<Config>,
 ): { reload(): Promise<void>; close(): void } {
-  const { loaded, load, prepare, readOnce, log } = options
+  const { loaded, load, prepare, readOnce, onReload, log } = options
   let last = Promise.resolve()
   let isClosed = false
   let watcher = watchSecrets(loaded.secretFiles)
@@ -48,7 +50,10 @@ export function watchConfig<Config extends object>(
 
   function reload(): Promise<void> {
     const next = last.then(reloadOnce)
-    last = next.catch(() => {})
+    last = next.then(
+      () => onReload?.(true),
+      () => onReload?.(false),
+    )
     return next
   }
 

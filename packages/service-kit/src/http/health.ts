@@ -2,6 +2,8 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { Type } from 'typebox'
+import type { Metrics } from '../telemetry/metrics.ts'
+import { measureReadiness } from '../telemetry/service-metrics.ts'
 import { ownProblem, ProblemSchema, sendProblem } from './problem.ts'
 
 export interface Readiness {
@@ -14,6 +16,8 @@ export interface Readiness {
 
 export interface HealthOptions {
   readiness(): Readiness
+  /** Where readiness is measured, too. */
+  readonly metrics?: Metrics | undefined
 }
 
 const REASONS = {
@@ -24,7 +28,8 @@ const REASONS = {
 
 /** `GET /healthz`: the process answers. `GET /readyz`: it can do its work, or 503 says why not. */
 export const health = fp<HealthOptions>(
-  async (app: FastifyInstance, { readiness }) => {
+  async (app: FastifyInstance, { readiness, metrics }) => {
+    if (metrics) measureReadiness(metrics, readiness)
     app.get(
       '/healthz',
       {

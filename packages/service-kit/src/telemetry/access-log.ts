@@ -1,8 +1,10 @@
 const FLUSH_BYTES = 65_536
 const FLUSH_MS = 100
 const MAX_PATH = 1_024
-/** What the longest line has room in: a character of a path is six bytes at most. */
-const MAX_LINE = 8_192
+/** Of each further field, of which there are three at most. */
+const MAX_FIELD = 256
+/** What the longest line has room in: a character of a path or field is six bytes at most. */
+const MAX_LINE = 12_288
 
 /** One finished request. */
 export interface Access {
@@ -14,6 +16,8 @@ export interface Access {
   readonly url: string
   readonly status: number
   readonly durationMs: number
+  /** More about the request, each as a member of the line. */
+  readonly fields?: Readonly<Record<string, string | undefined>> | undefined
 }
 
 /**
@@ -46,6 +50,14 @@ function formatAccess(access: Access): string {
   const end = url.indexOf('?')
   const path = JSON.stringify(url.slice(0, end < 0 ? MAX_PATH : Math.min(end, MAX_PATH)))
   const trace = traceId ? `,"trace_id":"${traceId}"` : ''
+  const more = access.fields ? formatFields(access.fields) : ''
   const ms = Math.round(durationMs * 1_000) / 1_000
-  return `{"level":30,"time":${time},"reqId":"${requestId}"${trace},"ip":${JSON.stringify(ip)},"method":"${method}","path":${path},"status":${status},"ms":${ms},"msg":"request"}\n`
+  return `{"level":30,"time":${time},"reqId":"${requestId}"${trace},"ip":${JSON.stringify(ip)},"method":"${method}","path":${path},"status":${status},"ms":${ms}${more},"msg":"request"}\n`
+}
+
+function formatFields(fields: NonNullable<Access['fields']>): string {
+  let text = ''
+  for (const [name, value] of Object.entries(fields))
+    if (value !== undefined) text += `,"${name}":${JSON.stringify(value.slice(0, MAX_FIELD))}`
+  return text
 }

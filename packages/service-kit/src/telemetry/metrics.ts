@@ -51,6 +51,8 @@ export function createMetrics(options: { service: string; version: string }): Me
     counter({ labels, ...rest }) {
       const bounded = boundedBy(labels)
       const counter = new Counter({ ...rest, ...base(labels) })
+      // A rate is not seen of what begins with 1.
+      for (const values of combinations(labels)) counter.inc(values, 0)
       return { inc: (values, by = 1) => counter.inc(bounded(values), by) }
     },
     gauge({ labels, collect, ...rest }) {
@@ -127,6 +129,15 @@ export async function listenMetrics(
         server.closeAllConnections()
       }),
   }
+}
+
+/** Every way to choose a value for each label. */
+function combinations(lists: LabelLists = {}): Record<string, string>[] {
+  return Object.entries(lists).reduce<Record<string, string>[]>(
+    (chosen, [label, values]) =>
+      chosen.flatMap((others) => values.map((value) => ({ ...others, [label]: value }))),
+    [{}],
+  )
 }
 
 function boundedBy<L extends LabelLists>(lists: L | undefined) {

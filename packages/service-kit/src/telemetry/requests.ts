@@ -1,4 +1,4 @@
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Logger } from 'pino'
 import { createAccessLog } from './access-log.ts'
@@ -15,11 +15,13 @@ export interface RequestTelemetryOptions {
   readonly metrics?: Metrics
   /** Of `startOpenTelemetry`. */
   readonly traceRequests?: OpenTelemetry['traceRequests'] | undefined
+  /** At most three more members of the line of a request, such as its caller. */
+  fieldsOf?(request: FastifyRequest): Readonly<Record<string, string | undefined>>
 }
 
 /** Request and trace ids, one access line per request, and the histogram of durations. */
 export const requestTelemetry = fp<RequestTelemetryOptions>(
-  async (app: FastifyInstance, { metrics, traceRequests }) => {
+  async (app: FastifyInstance, { metrics, traceRequests, fieldsOf }) => {
     traceRequests?.(app)
     app.setGenReqId(createRequestIds())
     app.setChildLoggerFactory((logger, bindings, options, raw) => {
@@ -48,6 +50,7 @@ export const requestTelemetry = fp<RequestTelemetryOptions>(
           url: request.url,
           status: reply.statusCode,
           durationMs,
+          fields: fieldsOf?.(request),
         })
       observe?.(request.method, route, reply.statusCode, durationMs / 1_000)
       done()

@@ -15,10 +15,15 @@ const SECRET_TEXT =
 export function scrub(value: unknown, depth = 0): unknown {
   if (typeof value !== 'object' || value === null) return value
   if (depth > MAX_DEPTH || ArrayBuffer.isView(value)) return '[omitted]'
-  if (value instanceof Error) return scrub(stdSerializers.err(value), depth + 1)
+  if (value instanceof Error) return scrub(describeError(value), depth + 1)
   if (Array.isArray(value)) return value.map((item) => scrub(item, depth + 1))
   if ('toJSON' in value) return value
   return scrubMembers(value, depth)
+}
+
+/** By its name, as bundles have other names for the classes of errors. */
+function describeError(error: Error): object {
+  return { ...stdSerializers.err(error), type: error.name }
 }
 
 /** {@link scrub} of each member. */

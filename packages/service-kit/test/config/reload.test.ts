@@ -106,3 +106,26 @@ t.test('of a section that is read at start in part, only that part takes a resta
   await reload()
   t.same(warned, [{ sections: ['server.port'] }])
 })
+
+t.test('each reload is told, and whether it was taken up', async (t) => {
+  const told: boolean[] = []
+  let fault: Error | undefined
+  const { reload, close } = watchConfig({
+    loaded: { value: {}, secretFiles: [] },
+    load: async () => ({ value: {}, secretFiles: [] }),
+    async prepare() {
+      if (fault) throw fault
+      return () => {}
+    },
+    readOnce: [],
+    onReload: (isTakenUp) => void told.push(isTakenUp),
+    log: { warn() {}, error() {} },
+  })
+  t.teardown(close)
+  await reload()
+  fault = new Error('faulty')
+  await t.rejects(reload(), fault)
+  fault = undefined
+  await reload()
+  t.strictSame(told, [true, false, true])
+})

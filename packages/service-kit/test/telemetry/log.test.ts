@@ -201,3 +201,18 @@ t.test('a traceparent that is not valid is not followed', async (t) => {
   const { traceIdOf } = await import('../../src/telemetry/trace.ts')
   for (const [what, header] of traceparents) t.equal(traceIdOf(header), undefined, what)
 })
+
+t.test('an error goes by its name, whatever a bundle calls its class', async (t) => {
+  const lines: string[] = []
+  const stream = { write: (line: string) => void lines.push(line) }
+  const log = createLogger({ level: 'info', format: 'json', name: 'test', stream })
+  const Minified = class a extends Error {
+    override readonly name = 'CertError'
+  }
+  log.error({ err: new Minified('no') })
+  log.error({ err: new TypeError('no') })
+  t.strictSame(
+    lines.map((line) => JSON.parse(line).err.type),
+    ['CertError', 'TypeError'],
+  )
+})

@@ -14,6 +14,7 @@ t.test('labels take values from their list and no others', async (t) => {
   counter.inc({ result: 'ok' }, 2)
   for (let i = 0; i < 100; i++) counter.inc({ result: `attack-${i}` as 'ok' })
   metrics.counter({ name: 'plain_total', help: 'h' }).inc()
+  metrics.counter({ name: 'two_total', help: 'h', labels: { a: ['x', 'y'], b: ['z'] } })
   metrics.gauge({ name: 'g', help: 'h', labels: { kind: ['a'] } }).set(7, { kind: 'a' })
   let asked = 0
   metrics.gauge({ name: 'asked', help: 'h', collect: () => ++asked })
@@ -26,6 +27,8 @@ t.test('labels take values from their list and no others', async (t) => {
     'c_total{result="ok"} 3',
     'c_total{result="other"} 100',
     'plain_total 1',
+    'two_total{a="x",b="z"} 0',
+    'two_total{a="y",b="z"} 0',
     'g{kind="a"} 7',
     'asked 1',
     'h_bucket{le="1",kind="a"} 0',

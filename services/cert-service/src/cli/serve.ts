@@ -2,6 +2,7 @@ import {
   applyTls,
   createMetrics,
   listenMetrics,
+  measureReloads,
   runService,
   startOpenTelemetry,
   systemClock,
@@ -98,6 +99,7 @@ export async function serve({
       load,
       prepare: (next) => prepareReload(next, { app, service }),
       readOnce: READ_ONCE,
+      onReload: measureReloads(metrics, systemClock.now),
       log,
     })
     opened.defer(close)

@@ -12,6 +12,12 @@ export function requesterOf(request: FastifyRequest): Requester {
   return { actor: actorOf(request.caller), remoteAddress: request.ip, requestId: request.id }
 }
 
+/** The caller as request lines name it; none where a route has no guard or refused it. */
+export function callerOf(request: FastifyRequest): string | undefined {
+  const caller = request.optionalCaller
+  return caller ? actorOf(caller) : undefined
+}
+
 function actorOf(caller: Caller): string {
   return caller.method === 'psk'
     ? `psk:${caller.subject}`

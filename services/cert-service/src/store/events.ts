@@ -7,7 +7,7 @@ const DAY = 86_400_000
 
 type Methods = Pick<
   Store,
-  'addEvent' | 'listDueEvents' | 'delayEvent' | 'deleteEvent' | 'pruneEvents'
+  'addEvent' | 'countEvents' | 'listDueEvents' | 'delayEvent' | 'deleteEvent' | 'pruneEvents'
 >
 
 /**
@@ -21,6 +21,7 @@ export function createEvents(db: Database): Methods {
   const tell = db.prepare('INSERT OR REPLACE INTO told (key, until, at) VALUES (?, ?, ?)')
   const insert = db.prepare('INSERT INTO events (body, at, tries, next_at) VALUES (?, ?, 0, ?)')
   const deleteOldest = db.prepare('DELETE FROM events WHERE id <= ?')
+  const count = db.prepare('SELECT count(*) AS events FROM events')
   const due = db.prepare(`
     SELECT id, body, at, tries FROM events WHERE next_at <= ?1 OR next_at > ?1 + ${DAY}
     ORDER BY next_at, id LIMIT ?2`)
@@ -36,6 +37,7 @@ export function createEvents(db: Database): Methods {
         const { lastInsertRowid } = insert.run(body, at, at)
         deleteOldest.run(Number(lastInsertRowid) - MAX_EVENTS)
       }),
+    countEvents: () => db.read(() => Number(count.get()?.events)),
     listDueEvents: (now, limit) =>
       db.read(() => due.all(now, limit).map((row) => ({ ...row }) as unknown as EventRecord)),
     delayEvent: (id, nextAt) => db.write(() => void delay.run(nextAt, id)),

@@ -12,6 +12,8 @@ const PASSING = new Map([
   [13, 'the disk is full'],
   [14, 'its files cannot be opened'],
 ])
+/** Extended codes that say more: SQLite cannot make room for the shared memory of a store. */
+const PASSING_IN_DETAIL = new Map([[4874, 'the disk is full']])
 const DAMAGED = [11, 26]
 
 /** The store's error for one of SQLite's, or `undefined` where the fault lies in the statement. */
@@ -27,7 +29,7 @@ export function storeFailure(error: unknown): CertError | undefined {
       cause: error,
     })
   }
-  const reason = PASSING.get(primary)
+  const reason = PASSING_IN_DETAIL.get(errcode) ?? PASSING.get(primary)
   return reason === undefined ? undefined : unavailable(reason, error)
 }
 

@@ -116,6 +116,8 @@ export interface Store {
   addEvent(event: NewEvent): Promise<void>
   /** Events whose next try is due, the longest waiting first. */
   listDueEvents(now: number, limit: number): Promise<readonly EventRecord[]>
+  /** How many events are kept until they are delivered. */
+  countEvents(): Promise<number>
   /** Counts a try that failed. */
   delayEvent(id: number, nextAt: number): Promise<void>
   deleteEvent(id: number): Promise<void>

@@ -251,3 +251,22 @@ t.test('property: whatever is asked for, nobody gets a name that is not theirs',
     { numRuns: 40 },
   )
 })
+
+t.test('the line of a request names its caller, and none where nobody was let in', async (t) => {
+  const { app, call, close, logged } = await start(t)
+  await call('GET', '/api/certificates')
+  await call('GET', '/api/certificates', undefined, { authorization: 'APIKey of-nobody-at-all' })
+  await app.inject('/ca/root.pem')
+  await close()
+  const lines = logged.flatMap((text) => text.trim().split('\n')).map((line) => JSON.parse(line))
+  t.strictSame(
+    lines
+      .filter(({ msg }) => msg === 'request')
+      .map(({ path, status, caller }) => [path, status, caller]),
+    [
+      ['/api/certificates', 200, 'psk:default'],
+      ['/api/certificates', 401, undefined],
+      ['/ca/root.pem', 200, undefined],
+    ],
+  )
+})

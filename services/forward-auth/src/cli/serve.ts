@@ -2,6 +2,7 @@ import type { Server } from 'node:https'
 import {
   createMetrics,
   listenMetrics,
+  measureReloads,
   runService,
   startOpenTelemetry,
   systemClock,
@@ -104,6 +105,7 @@ export async function serve({ loaded, log, env = {}, load }: ServeOptions): Prom
       load,
       prepare,
       readOnce: READ_ONCE,
+      onReload: measureReloads(metrics, systemClock.now),
       log,
     })
     opened.defer(close)
