@@ -63,7 +63,7 @@ export function openRevocations(deps: RevocationDeps): Revocations {
   let learned = 0
   let lastId = 0
   let isClosed = false
-  let isPruneDue = false
+  let isPruneDue = true
   let isWriting = false
   /** The commit that is under way or was the last one, and the one that follows it. */
   let current: Promise<void> = Promise.resolve()
