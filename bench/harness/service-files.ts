@@ -19,6 +19,7 @@ export function writeServiceFiles(tls: 'own' | 'off' = 'own'): ServiceFiles {
 metrics: { port: 0 }
 storage: { path: data, masterKeyFile: keys/master.key }
 auth: { psk: { keys: [{ name: bench, key: ${API_KEY}, domains: ['*.example.com'] }] } }
+limits: { perCaller: { names: 1000000, issuancesPerMinute: 100000, burst: 100000 } }
 `,
   )
   return { config, remove: () => rmSync(folder, { recursive: true }) }

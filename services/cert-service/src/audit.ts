@@ -7,6 +7,8 @@ export interface Requester {
   readonly actor: string
   readonly remoteAddress?: string
   readonly requestId?: string
+  /** A key that no names limit. */
+  readonly isOperator?: boolean
 }
 
 /** Notes what happens too often for a row each: one row an hour and caller, with a count. Never throws. */

@@ -19,6 +19,12 @@ export const CERT_ERRORS = {
     title: 'Too much at once',
     action: 'Try again after the given time; certificates that are held are still answered.',
   },
+  CERT_CALLER_LIMITED: {
+    status: 429,
+    title: 'Limit of this caller used up',
+    action:
+      'Try again after the given time, ask for fewer names, or have an operator widen `limits` or delete what is not needed.',
+  },
   CERT_CHALLENGE_UNKNOWN: {
     status: 404,
     title: 'No such challenge',
@@ -28,6 +34,11 @@ export const CERT_ERRORS = {
     status: 404,
     title: 'No such revocation list',
     action: 'Ask for the list of an authority that this service holds, or leave `issuer` out.',
+  },
+  CERT_DOCUMENT_TOO_LARGE: {
+    status: 422,
+    title: 'Too many certificates for one proxy',
+    action: 'Give each proxy a key of its own, whose `domains` are only the names that it serves.',
   },
   CERT_FILE_EXISTS: {
     status: 500,
@@ -49,6 +60,12 @@ export const CERT_ERRORS = {
     status: 503,
     title: 'Certificate could not be issued',
     action: 'See the log for the cause; the next try is made after the given time.',
+  },
+  CERT_KEY_COMPROMISED: {
+    status: 422,
+    title: 'Key known to be compromised',
+    action:
+      'Make a new key and a new CSR: a key that was revoked as compromised is never certified again.',
   },
   CERT_KEY_TYPE_CONFLICT: {
     status: 400,
@@ -237,17 +254,20 @@ export class CertError extends Error {
   readonly retryAfter?: number
   /** Path of the order that it is about. */
   readonly location?: string
+  /** Further members of the problem (RFC 9457 section 3.2). */
+  readonly members?: Readonly<Record<string, unknown>>
 
   constructor(
     code: CertErrorCode,
     message: string,
-    options: ErrorOptions & { retryAfter?: number; location?: string } = {},
+    options: ErrorOptions & Pick<CertError, 'retryAfter' | 'location' | 'members'> = {},
   ) {
     super(message, options)
     this.code = code
     this.title = CERT_ERRORS[code].title
     if (options.retryAfter !== undefined) this.retryAfter = options.retryAfter
     if (options.location !== undefined) this.location = options.location
+    if (options.members !== undefined) this.members = options.members
   }
 }
 

@@ -20,6 +20,7 @@ import { type AcmeDeps, openAcmeIssuers } from './issuers/acme/open.ts'
 import { type Ca, openCa } from './issuers/ca.ts'
 import type { Issuer } from './issuers/issuer.ts'
 import { createIssuers, type Issuers } from './issuers/issuers.ts'
+import { createCallerGate } from './limits/callers.ts'
 import { type Ledger, openLedger } from './limits/ledger.ts'
 import { createCertMetrics } from './metrics.ts'
 import { createPolicy, isOpenToTokens, type Policy } from './policy.ts'
@@ -163,7 +164,11 @@ async function assemble(
   })
   const { webhook: hook } = config.events
   const webhook = hook && (await openWebhook(hook, { store, clock, log }))
+  let limits = config.limits
+  const callers = createCallerGate({ store, limits: () => limits, now })
   const issuance = createIssuance({
+    callers,
+    limits: () => limits,
     store,
     keyring,
     holdings,
@@ -259,6 +264,7 @@ async function assemble(
       return () => {
         configured = nextConfigured
         policy = nextPolicy
+        limits = changed.limits
         warnIfOpen(changed, log)
       }
     },

@@ -1,6 +1,7 @@
 import { KEY_TYPES } from '@gatehouse/pki'
 import { type ConfigOf, Duration, FilePath } from '@gatehouse/service-kit'
 import { Type } from 'typebox'
+import { CallerLimitsSchema } from './caller-limits.ts'
 import { AuthSchema, RuleSchema } from './callers.ts'
 import { EventsSchema } from './events.ts'
 import { IssuerSchema } from './issuers.ts'
@@ -161,6 +162,7 @@ export const CertServiceSchema = Type.Object({
     maxItems: 32,
     description: 'CAs beside the embedded one; the first that holds every name issues.',
   }),
+  limits: CallerLimitsSchema,
   certificates: Type.Array(CertificateSchema, {
     default: [],
     description: 'Certificates that are issued at start and kept renewed, asked for or not.',

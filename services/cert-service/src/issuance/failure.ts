@@ -46,6 +46,7 @@ export function issueFailed(order: Order, now: number, cause?: unknown): IssueEr
 /** What is no fault of ours: others of this service are told in general. */
 const TOLD: readonly CertErrorCode[] = [
   'CERT_BUSY',
+  'CERT_KEY_COMPROMISED',
   'CERT_NOT_PERMITTED',
   'CERT_RATE_LIMITED',
   'CERT_TERMS_NOT_AGREED',

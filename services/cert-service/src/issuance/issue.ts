@@ -1,12 +1,14 @@
 import { PkiError } from '@gatehouse/pki'
 import type { Clock } from '@gatehouse/service-kit'
 import type { Requester } from '../audit.ts'
+import type { CallerLimits } from '../config/caller-limits.ts'
 import { CertError } from '../errors.ts'
 import type { Issuers } from '../issuers/issuers.ts'
 import type { CertMetrics } from '../metrics.ts'
 import type { Keyring } from '../sealing/keyring.ts'
 import type { CertificateRecord, NewCertificate, Store } from '../store/store.ts'
 import type { Held } from './answer.ts'
+import { refuseCompromised } from './compromised.ts'
 import type { Events } from './events.ts'
 import { failedOrder, issueFailed, refuseTooEarly } from './failure.ts'
 import { type Flight, STORING } from './flights.ts'
@@ -22,6 +24,7 @@ export interface IssueDeps {
   readonly issuers: Issuers
   readonly metrics: CertMetrics
   readonly events: Events
+  limits(): CallerLimits
   readonly clock: Clock
   /** How long a caller is made to wait, in milliseconds. */
   readonly wait: number
@@ -49,6 +52,8 @@ export function createIssue(deps: IssueDeps, closing: AbortSignal) {
     if (before)
       Object.assign(flight, { id: before.id, failures: before.failures, kept: before.kept })
     try {
+      // Also at renewals: another certificate for the same key may have been revoked.
+      await refuseCompromised(flight.request, store)
       const signing = { keyring, store, signal: closing, patience: patienceFor(flight) }
       const signed = await sign(flight, signing, replaces?.certificate)
       flight.step = STORING
@@ -85,10 +90,13 @@ export function createIssue(deps: IssueDeps, closing: AbortSignal) {
         sealedKey: key && keyring.seal('leaf', key.pkcs8, certificate),
         csr: request.csr?.der ?? null,
         fetchedAt: replaces && by === SYSTEM ? replaces.fetchedAt : now,
+        ...(!replaces && { askedBy: by.actor }),
         ...(await planOf(request, issued, replaces)),
       },
       { at: now, action, ...by, names, serialNumber },
+      deps.limits().perName.certificates,
     )
+    record.pushedOut?.forEach(holdings.forget)
     metrics.issued(action)
     events.emit({ type: replaces ? 'renewed' : 'issued', certificate: record })
     return holdings.put(record, key?.pkcs8)

@@ -2,6 +2,7 @@ import type { Name } from '@gatehouse/pki'
 import type { Audit, Requester } from '../audit.ts'
 import { hasBegun } from '../clocks.ts'
 import { CertError, IssueError } from '../errors.ts'
+import type { CallerGate } from '../limits/callers.ts'
 import type { CertificateRecord, Order } from '../store/store.ts'
 import type { Held } from './answer.ts'
 import { createFlights, type Flight, type Flights, orderOf, STORING } from './flights.ts'
@@ -39,12 +40,13 @@ export interface Issuance {
 
 export interface IssuanceDeps extends IssueDeps {
   readonly audit: Audit
+  readonly callers: CallerGate
 }
 
 const CLOSING_MS = 3_000
 
 export function createIssuance(deps: IssuanceDeps): Issuance {
-  const { store, holdings, issuers, audit, metrics, clock, log } = deps
+  const { store, holdings, issuers, audit, callers, metrics, clock, log } = deps
   const flights = createFlights()
   const closing = new AbortController()
   const issue = createIssue(deps, closing.signal)
@@ -166,9 +168,11 @@ export function createIssuance(deps: IssuanceDeps): Issuance {
     by: Requester,
     replaces?: CertificateRecord,
   ): Promise<Outcome> {
+    const isFree = by === SYSTEM || flights.get(request.lineage) !== undefined
+    const release = isFree ? () => {} : await callers.admit(request, by, replaces !== undefined)
     const joined = flights.get(request.lineage)
-    const flight =
-      joined ?? flights.start(request, clock.now(), (started) => issue(started, by, replaces))
+    const flight = joined ?? start(request, by, replaces)
+    flight.landed.then(release, release)
     const early = await within(flight.landed, deps.wait).catch((error) => {
       // It goes on at the next start.
       if (!closing.signal.aborted) throw error
@@ -178,6 +182,10 @@ export function createIssuance(deps: IssuanceDeps): Issuance {
     // The row of the issuance itself says that its starter got the certificate.
     if (joined) await handOut(held, by)
     return { held, cached: false }
+  }
+
+  function start(request: CertificateRequest, by: Requester, replaces?: CertificateRecord): Flight {
+    return flights.start(request, clock.now(), (started) => issue(started, by, replaces))
   }
 
   /** Writes the order of a flight that outlives its callers' wait. */

@@ -14,6 +14,8 @@ const HOUR = 3_600_000
 const PAGE = 100
 /** Bytes of all documents that are kept; 10,000 certificates have some 30 million. */
 const MAX_BYTES = 134_217_728
+/** Of one document. */
+const MAX_DOCUMENT_BYTES = 50_331_648
 /** Seconds until certificates may be there that are being issued now. */
 const TRY_AGAIN = 5
 
@@ -31,7 +33,10 @@ export type Documents = (caller: Caller, by: Requester) => Promise<Buffer>
  * Documents for proxies that ask every few seconds: one is put together, and its certificates
  * count as handed out, when something has changed and once an hour.
  */
-export function createDocuments(service: Service): Documents {
+export function createDocuments(
+  service: Service,
+  maxDocumentBytes = MAX_DOCUMENT_BYTES,
+): Documents {
   const kept = new LRUCache<Caller, { basis: Basis; document: Promise<Buffer> }>({
     maxSize: MAX_BYTES,
   })
@@ -45,7 +50,7 @@ export function createDocuments(service: Service): Documents {
     const known = kept.get(caller)
     if (known && isSame(known.basis, basis)) return known.document
 
-    const document = handOutAll(service, caller, by)
+    const document = handOutAll(service, caller, by, maxDocumentBytes)
     kept.set(caller, { basis, document }, { size: 1 })
     document.then(
       ({ length: size }) => kept.set(caller, { basis, document }, { size }),
@@ -59,8 +64,13 @@ function isSame(a: Basis, b: Basis): boolean {
   return a.policy === b.policy && a.changes === b.changes && a.hour === b.hour
 }
 
-async function handOutAll(service: Service, caller: Caller, by: Requester): Promise<Buffer> {
-  const held = await readAll(service, caller)
+async function handOutAll(
+  service: Service,
+  caller: Caller,
+  by: Requester,
+  maxBytes: number,
+): Promise<Buffer> {
+  const held = await readAll(service, caller, maxBytes)
   // Traefik would take an empty list for an order to drop what it has.
   if (held.length === 0)
     throw new CertError('CERT_NOTHING_HELD', 'none is held that this key may read', {
@@ -70,18 +80,24 @@ async function handOutAll(service: Service, caller: Caller, by: Requester): Prom
   return Buffer.from(writeDocument(held))
 }
 
-async function readAll(service: Service, caller: Caller): Promise<Held[]> {
+async function readAll(service: Service, caller: Caller, maxBytes: number): Promise<Held[]> {
   const { store, holdings, clock } = service
   const mayRead = service.policy()
   const held: Held[] = []
+  let bytes = 0
   for (let after = 0; ; await setImmediate()) {
     const page = await store.list({ after, limit: PAGE })
     for (const record of page) {
       after = record.id
       if (!record.sealedKey || record.notAfter <= clock.now()) continue
-      if (mayRead(caller, 'read', record.names.map(parseName)).allowed)
-        held.push(holdings.of(record))
+      if (!mayRead(caller, 'read', record.names.map(parseName)).allowed) continue
+      const one = holdings.of(record)
+      held.push(one)
+      bytes += one.pem.length
     }
+    // A part of them would make Traefik drop the others.
+    if (bytes > maxBytes)
+      throw new CertError('CERT_DOCUMENT_TOO_LARGE', `more than ${maxBytes} bytes of certificates`)
     if (page.length < PAGE) return withoutDoubles(held, clock.now())
   }
 }

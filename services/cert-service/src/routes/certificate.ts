@@ -1,12 +1,13 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { preferBegun } from '../clocks.ts'
 import { CertError } from '../errors.ts'
+import { refuseCompromised } from '../issuance/compromised.ts'
 import type { Outcome } from '../issuance/obtain.ts'
 import { type CertificateRequest, parseRequest } from '../issuance/request.ts'
 import { CertificateRequestSchema, DomainParamsSchema } from '../schemas/certificate.ts'
 import { IssueQuerySchema } from '../schemas/dry-run.ts'
 import type { Service } from '../service.ts'
-import { authorize, findPermitted, readDomain, requesterOf } from './access.ts'
+import { authorize, findReadable, readDomain, requesterOf } from './access.ts'
 import { etagOf, hasTag, sendCertificate, sendOutcome } from './answers.ts'
 import { certificateAnswers, issueAnswers, problemAnswers } from './documented.ts'
 import { sendDryRun } from './dry-run.ts'
@@ -45,11 +46,18 @@ export const certificateRoutes: FastifyPluginAsyncTypebox<{ service: Service }> 
       const [first] = certificate.names
       const send = (outcome: Outcome) =>
         sendOutcome(request, reply, first?.text ?? '', outcome, certificate.csr)
+      if (certificate.csr) return certify(certificate).then(send)
       const outcome = service.issuance.obtain(certificate, requesterOf(request))
       if (outcome instanceof Promise) return outcome.then(send)
       send(outcome)
 
+      async function certify(certificate: CertificateRequest) {
+        await refuseCompromised(certificate, service.store)
+        return service.issuance.obtain(certificate, requesterOf(request))
+      }
+
       async function lookAhead(certificate: CertificateRequest) {
+        await refuseCompromised(certificate, service.store)
         const run = await service.dryRun(certificate)
         return sendDryRun(reply, certificate, run, service.clock.now())
       }
@@ -61,8 +69,9 @@ export const certificateRoutes: FastifyPluginAsyncTypebox<{ service: Service }> 
     {
       ...guard,
       schema: {
-        summary: 'The newest certificate held for a name',
-        description: 'Never starts an order. Answers 304 where `If-None-Match` names it.',
+        summary: 'The certificate held for a name',
+        description:
+          'The newest whose first name it is, one with its key before one for a CSR; else one that holds it among others. Never starts an order. Answers 304 where `If-None-Match` names it.',
         tags: ['certificates'],
         params: DomainParamsSchema,
         response: { ...certificateAnswers(304), ...problemAnswers(400, 401, 403, 404, 503) },
@@ -71,7 +80,7 @@ export const certificateRoutes: FastifyPluginAsyncTypebox<{ service: Service }> 
     async (request, reply) => {
       const domain = readDomain(request.params.domain)
       authorize(service, request, 'read', [domain])
-      const records = await findPermitted(service, request, 'read', domain)
+      const records = await findReadable(service, request, domain)
       const now = service.clock.now()
       const record = preferBegun(records, now).find(({ notAfter }) => notAfter > now)
       if (!record)

@@ -11,8 +11,8 @@ const PROBLEMS = {
   409: 'Its issuer is not configured any more.',
   413: 'The body is larger than 64 kB.',
   415: 'The body is not JSON.',
-  422: 'No authority may sign one of the names, or the CA refuses them for good.',
-  429: 'Not due yet, or a limit of the CA is used up; `Retry-After` says when.',
+  422: 'Refused for good: `code` and `detail` say why.',
+  429: 'Not due yet, or a limit of the CA or of the caller is used up; `Retry-After` says when.',
   503: 'Not possible now; `code` and `detail` say why, `Retry-After` when to try again.',
 } as const
 
@@ -20,6 +20,9 @@ const PROBLEMS = {
 const IssueProblemSchema = Type.Object(
   {
     ...ProblemSchema.properties,
+    limit: Type.Optional(
+      Type.String({ description: 'Limit of the caller that is used up, as in the configuration.' }),
+    ),
     orderUrl: Type.Optional(
       Type.String({
         format: 'uri-reference',

@@ -13,7 +13,7 @@ import {
   TraefikDocumentSchema,
 } from '../schemas/certificate.ts'
 import type { Service } from '../service.ts'
-import { mayAll, requesterOf } from './access.ts'
+import { firstFit, mayAll, requesterOf } from './access.ts'
 import { PEM } from './answers.ts'
 import { problemAnswers } from './documented.ts'
 
@@ -42,7 +42,7 @@ export const proxyRoutes: FastifyPluginAsyncTypebox<{ service: Service }> = asyn
             description: 'Dynamic configuration.',
             content: { 'application/json': { schema: TraefikDocumentSchema } },
           },
-          ...problemAnswers(400, 401, 403, 503),
+          ...problemAnswers(400, 401, 403, 422, 503),
         },
       },
     },
@@ -91,11 +91,13 @@ async function findFor(
   serverName: string,
 ): Promise<Held | undefined> {
   for (const name of namesFor(serverName)) {
-    const records = await service.store.findByName(name)
     const now = service.clock.now()
-    const record = preferBegun(records, now).find(
-      (one) => one.notAfter > now && mayAll(service, request, 'read', one),
+    const records = await firstFit(
+      (skip) => service.store.findByName(name, skip),
+      (one) =>
+        one.sealedKey !== null && one.notAfter > now && mayAll(service, request, 'read', one),
     )
+    const [record] = preferBegun(records, now)
     if (record) return service.holdings.of(record)
   }
   return undefined

@@ -5,9 +5,12 @@ import type { FastifyRequest } from 'fastify'
 import { CertError, IssueError } from '../errors.ts'
 import { RevokedSchema, RevokeRequestSchema } from '../schemas/certificate.ts'
 import type { Service } from '../service.ts'
-import type { AuditEntry, CertificateRecord } from '../store/store.ts'
-import { authorize, findPermitted, readDomain, requesterOf } from './access.ts'
+import type { AuditEntry, IssuedCertificate } from '../store/store.ts'
+import { authorize, mayAll, readDomain, requesterOf } from './access.ts'
 import { problemAnswers } from './documented.ts'
+
+/** In one row of the audit trail. */
+const MAX_AUDITED_NAMES = 1_000
 
 /** `POST /api/certificate/revoke`. */
 export const revokeRoute: FastifyPluginAsyncTypebox<{ service: Service }> = async (
@@ -39,10 +42,9 @@ export const revokeRoute: FastifyPluginAsyncTypebox<{ service: Service }> = asyn
         request,
         'revoke',
         domain,
-        async (records, entry) => {
-          for (const record of records)
-            unknownAtCa.push(...(await revokeAtCa(service, record, reason)))
-          const ids = records.map(({ id }) => id)
+        async (issued, entry) => {
+          for (const one of issued) unknownAtCa.push(...(await revokeAtCa(service, one, reason)))
+          const ids = issued.map(({ id }) => id)
           return service.store.revoke(ids, entry.at, reason, { ...entry, detail: reason })
         },
       )
@@ -63,16 +65,19 @@ export const revokeRoute: FastifyPluginAsyncTypebox<{ service: Service }> = asyn
  */
 async function revokeAtCa(
   { issuers, store, clock }: Service,
-  { issuer: name, lineage, names }: CertificateRecord,
+  issued: IssuedCertificate,
   reason: RevocationReason,
 ): Promise<string[]> {
-  const issuer = issuers.find(name)
+  const issuer = issuers.find(issued.issuer)
   if (!issuer)
-    throw new CertError('CERT_ISSUER_ABSENT', `the issuer ${name} is not configured any more`)
+    throw new CertError(
+      'CERT_ISSUER_ABSENT',
+      `the issuer ${issued.issuer} is not configured any more`,
+    )
   if (!issuer.revoke) return []
   const unknown: string[] = []
-  for (const { certificate, serialNumber } of await store.listUnexpired(lineage, clock.now()))
-    if ((await issuer.revoke(certificate, reason).catch(tell(names))) === 'unknown')
+  for (const { certificate, serialNumber } of await store.listUnexpired(issued, clock.now()))
+    if ((await issuer.revoke(certificate, reason).catch(tell(issued.names))) === 'unknown')
       unknown.push(serialNumber)
   return unknown
 }
@@ -95,17 +100,20 @@ export async function takeOut<T>(
   request: FastifyRequest,
   action: 'revoke' | 'delete',
   domain: Name,
-  write: (records: readonly CertificateRecord[], entry: AuditEntry) => Promise<T>,
+  write: (issued: readonly IssuedCertificate[], entry: AuditEntry) => Promise<T>,
 ): Promise<T> {
   authorize(service, request, action, [domain])
   // What is on its way would otherwise come into service right after.
   await service.issuance.settle(domain)
-  const records = await findPermitted(service, request, action, domain)
   const at = service.clock.now()
-  const names = [...new Set(records.flatMap((record) => record.names))]
-  const [{ serialNumber }, ...others] = records
-  const only = others.length === 0 ? { serialNumber } : {}
-  const written = await write(records, { at, action, ...requesterOf(request), names, ...only })
-  for (const { lineage } of records) service.holdings.forget(lineage)
+  // What was deleted may have been copied, so it can still be revoked.
+  const all = await service.store.listIssued(domain.text, { now: at, isOut: action === 'revoke' })
+  const issued = all.filter((one) => mayAll(service, request, action, one))
+  const [first, ...others] = issued
+  if (!first) throw new CertError('CERT_NOT_FOUND', `no certificate for ${domain.text} is held`)
+  const names = [...new Set(issued.flatMap((one) => one.names))].slice(0, MAX_AUDITED_NAMES)
+  const only = others.length === 0 ? { serialNumber: first.serialNumber } : {}
+  const written = await write(issued, { at, action, ...requesterOf(request), names, ...only })
+  for (const { lineage } of issued) service.holdings.forget(lineage)
   return written
 }

@@ -1,12 +1,15 @@
 import type { AuditLog } from './audit-log.ts'
 import { createChains, digest } from './chains.ts'
+import { type CompromisedKeys, OF_LINEAGES } from './compromised-keys.ts'
 import type { Database } from './database.ts'
 import type { Orders } from './orders.ts'
 import type { Age } from './prune.ts'
+import type { Quotas } from './quotas.ts'
 import type { RunTime } from './run-time.ts'
 import type {
   CertificateRecord,
   Ending,
+  IssuedCertificate,
   RenewalWindow,
   RevokedCertificate,
   Store,
@@ -14,12 +17,17 @@ import type {
 
 const MINUTE = 60_000
 const DAY = 86_400_000
+/** Certificates of a name that are read at once. */
+export const NAME_PAGE = 100
+/** Certificates of a name that are taken out of service at once. */
+const MAX_ISSUED = 10_000
 
 type Methods = Pick<
   Store,
   | 'findCurrent'
   | 'findByDomain'
   | 'findByName'
+  | 'listIssued'
   | 'list'
   | 'listUpcoming'
   | 'listDue'
@@ -43,6 +51,8 @@ type Methods = Pick<
 type Row = Omit<CertificateRecord, 'names' | 'chain' | 'madeAt' | keyof RenewalWindow> &
   RenewalWindow & { names: string; chain: number; madeAt: number | null }
 
+type IssuedRow = Omit<IssuedCertificate, 'names'> & { names: string }
+
 const SELECT_ALL = `
   SELECT id, lineage, issuer, names, key_type AS keyType, serial_number AS serialNumber, certificate,
     chain, sealed_key AS sealedKey, csr, not_before AS notBefore, not_after AS notAfter,
@@ -56,16 +66,31 @@ const LASTS = '(not_after - min(not_before, coalesce(made_at, not_before)))'
 /** Not ended by the clock, or not by the run time of the store since. */
 const IS_LIVE = `(not_after >= :now OR made_ran + ${LASTS} > :ran)`
 
+interface Parts {
+  readonly audit: AuditLog
+  readonly orders: Orders
+  readonly quotas: Quotas
+  readonly compromisedKeys: CompromisedKeys
+  readonly runTime: RunTime
+}
+
 export function createCertificates(
   db: Database,
-  { audit, orders, runTime }: { audit: AuditLog; orders: Orders; runTime: RunTime },
+  { audit, orders, quotas, compromisedKeys, runTime }: Parts,
 ) {
   const chains = createChains(db)
   const byLineage = db.prepare(`${SELECT} lineage = ?`)
-  const byDomain = db.prepare(`${SELECT} domain = ? ORDER BY id DESC`)
-  const byName = db.prepare(`${SELECT} sealed_key IS NOT NULL
-    AND (domain = ?1 OR id IN (SELECT certificate FROM certificate_names WHERE name = ?1))
-    ORDER BY id DESC`)
+  const byDomain = db.prepare(
+    `${SELECT} domain = ? ORDER BY sealed_key IS NULL, id DESC LIMIT ${NAME_PAGE} OFFSET ?`,
+  )
+  const byName = db.prepare(`${SELECT}
+    (domain = ?1 OR id IN (SELECT certificate FROM certificate_names WHERE name = ?1))
+    ORDER BY sealed_key IS NULL, id DESC LIMIT ${NAME_PAGE} OFFSET ?2`)
+  const issuedFor = db.prepare(`
+    SELECT id, lineage, issuer, names, serial_number AS serialNumber FROM certificates
+    WHERE domain = :domain AND (current = 1 OR :isOut AND asked_by IS NOT NULL AND ${IS_LIVE})
+      AND revoked_at IS NULL
+    ORDER BY id DESC LIMIT ${MAX_ISSUED}`)
   const afterId = db.prepare(`${SELECT} id > ? ORDER BY id LIMIT ?`)
   const upcoming = db.prepare(`${SELECT} (instr(names, ?1) OR serial_number = ?1)
     AND coalesce(renew_at, not_after) >= ?2 AND (coalesce(renew_at, not_after) > ?2 OR id > ?3)
@@ -87,18 +112,15 @@ export function createCertificates(
   const markRevoked = db.prepare(`
     UPDATE certificates
     SET revoked_at = :now, revocation_reason = :reason, current = 0, sealed_key = NULL
-    FROM (SELECT domain, lineage FROM certificates WHERE id = :id) AS revoked
-    WHERE certificates.domain = revoked.domain AND certificates.lineage = revoked.lineage
-      AND revoked_at IS NULL AND ${IS_LIVE}
-    RETURNING certificates.serial_number AS serialNumber`)
+    WHERE ${OF_LINEAGES} AND revoked_at IS NULL AND ${IS_LIVE}
+    RETURNING serial_number AS serialNumber`)
   const insert = db.prepare(`
     INSERT INTO certificates (lineage, current, issuer, domain, names, key_type, serial_number,
       certificate, chain, sealed_key, csr, not_before, not_after, renew_at, fetched_at, check_at,
       made_at, made_ran, fetched_ran)
     VALUES (?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
   const unexpired = db.prepare(`${SELECT_ALL}
-    domain = (SELECT domain FROM certificates WHERE lineage = :lineage AND current = 1)
-    AND lineage = :lineage AND revoked_at IS NULL AND ${IS_LIVE}`)
+    domain = :domain AND lineage = :lineage AND revoked_at IS NULL AND ${IS_LIVE}`)
   const ending = db.prepare(`
     SELECT domain, issuer, not_before AS notBefore, not_after AS notAfter FROM certificates
     WHERE current = 1 AND renew_at IS NOT NULL ORDER BY not_after LIMIT ?`)
@@ -161,19 +183,28 @@ export function createCertificates(
         const row = byLineage.get(lineage)
         return row && toRecord(row)
       }),
-    findByDomain: (domain) => db.read(() => byDomain.all(domain).map(toRecord)),
-    findByName: (name) => db.read(() => byName.all(name).map(toRecord)),
+    findByDomain: (domain, skip = 0) => db.read(() => byDomain.all(domain, skip).map(toRecord)),
+    findByName: (name, skip = 0) => db.read(() => byName.all(name, skip).map(toRecord)),
+    listIssued: (domain, { now, isOut }) =>
+      db.read(() =>
+        issuedFor.all({ domain, isOut: isOut ? 1 : 0, now, ran: runTime.now() }).map((row) => {
+          const { names, ...rest } = row as unknown as IssuedRow
+          return { ...rest, names: JSON.parse(names) }
+        }),
+      ),
     list: ({ after, limit }) => db.read(() => afterId.all(after, limit).map(toRecord)),
     listUpcoming: ({ text, after, limit }) =>
       db.read(() => upcoming.all(text, after.at, after.id, limit).map(toRecord)),
     listDue: (now, limit) => db.read(() => due.all(now, limit).map(toRecord)),
     nextDue: () => db.read(() => (earliest.get()?.at as number | null) ?? undefined),
 
-    async addCertificate(certificate, entry) {
+    async addCertificate({ askedBy, ...certificate }, entry, perName = Number.MAX_SAFE_INTEGER) {
       const { lineage, names, chain, ...rest } = certificate
+      const [domain = ''] = names
       const chainId = chains.idOf(chain) ?? (await chains.add(chain))
       const madeAt = entry.at
       return db.write(() => {
+        const askedBefore = quotas.release(lineage)
         const replaced = retireLineage.all(lineage)[0]
         orders.end(lineage)
         audit.add(entry)
@@ -200,15 +231,19 @@ export function createCertificates(
           ran,
           fetchedRan,
         )
-        return { ...certificate, id: Number(lastInsertRowid), madeAt, fetchedRan }
+        const id = Number(lastInsertRowid)
+        quotas.charge(id, askedBy ?? askedBefore)
+        const pushedOut = quotas.makeRoom(id, domain, perName, entry)
+        const added = { ...certificate, id, madeAt, fetchedRan }
+        return pushedOut.length > 0 ? { ...added, pushedOut } : added
       })
     },
 
     listUnchecked: (now, limit) => db.read(() => unchecked.all(now, limit).map(toRecord)),
     setRenewalWindow: (id, { checkAt, windowStart, windowEnd, renewAt }) =>
       db.write(() => void setWindow.run(checkAt, windowStart, windowEnd, renewAt, id)),
-    listUnexpired: (lineage, now) =>
-      db.read(() => unexpired.all({ lineage, now, ran: runTime.now() }).map(toRecord)),
+    listUnexpired: ({ names: [domain = ''], lineage }, now) =>
+      db.read(() => unexpired.all({ domain, lineage, now, ran: runTime.now() }).map(toRecord)),
     listEnding: (limit) =>
       db.read(() => ({
         soonest: ending.all(limit).map((row) => ({ ...row }) as unknown as Ending),
@@ -231,12 +266,18 @@ export function createCertificates(
     revoke: (ids, at, reason, entry) =>
       db.write(() => {
         audit.add(entry)
-        return ids.flatMap((id) => {
+        if (reason === 'keyCompromise') compromisedKeys.add(ids, at)
+        for (const id of ids) {
           orders.forget(id)
           retire.run(id)
-          const rows = markRevoked.all({ now: at, reason, id, ran: runTime.now() })
-          return rows.map(({ serialNumber }) => serialNumber as string)
+        }
+        const rows = markRevoked.all({
+          now: at,
+          reason,
+          ids: JSON.stringify(ids),
+          ran: runTime.now(),
         })
+        return rows.map(({ serialNumber }) => serialNumber as string)
       }),
     remove: (ids, entry) =>
       db.write(() => {

@@ -177,6 +177,14 @@ export const MIGRATIONS: readonly string[] = [
   CREATE INDEX certificates_begin ON certificates (not_before)
     WHERE current = 1 AND renew_at IS NOT NULL;
   `,
+  `
+  ALTER TABLE certificates ADD COLUMN asked_by TEXT; -- whom it counts for, until it is replaced
+  CREATE INDEX certificates_asked ON certificates (asked_by, not_after) WHERE asked_by IS NOT NULL;
+  CREATE TABLE compromised_keys ( -- never certified again
+    spki_sha256 TEXT PRIMARY KEY,
+    at INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  `,
 ]
 
 /** Brings a store to today's schema: each step whole or not at all. @throws CertError CERT_STORE_NEWER */

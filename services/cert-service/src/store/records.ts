@@ -23,9 +23,22 @@ export interface NewCertificate {
   readonly fetchedAt: number
   /** When to ask the CA about its renewal; `null` or absent: never. */
   readonly checkAt?: number | null
+  /** Whom it counts for; absent: whom the one that it replaces counted for, if anybody. */
+  readonly askedBy?: string
 }
 
-export interface CertificateRecord extends NewCertificate, Partial<RenewalWindow> {
+/** A certificate that was added, and the lineages that went out of service to make room for it. */
+export interface AddedCertificate extends CertificateRecord {
+  readonly pushedOut?: readonly string[]
+}
+
+/** What has to be known of a certificate to take it out of service. */
+export type IssuedCertificate = Pick<
+  CertificateRecord,
+  'id' | 'lineage' | 'issuer' | 'names' | 'serialNumber'
+>
+
+export interface CertificateRecord extends Omit<NewCertificate, 'askedBy'>, Partial<RenewalWindow> {
   readonly id: number
   /** When it was stored, by the clock of then; absent in what older versions stored. */
   readonly madeAt?: number

@@ -4,6 +4,7 @@ import { createAcme } from './acme.ts'
 import { createAuditLog } from './audit-log.ts'
 import { createAuthorities } from './authorities.ts'
 import { createCertificates } from './certificates.ts'
+import { createCompromisedKeys } from './compromised-keys.ts'
 import { createDatabase } from './database.ts'
 import { createEvents } from './events.ts'
 import { unavailable } from './failure.ts'
@@ -13,6 +14,7 @@ import { schemaVersion } from './migrations.ts'
 import { createOrders } from './orders.ts'
 import type { Age } from './prune.ts'
 import { quickCheck } from './quick-check.ts'
+import { createQuotas } from './quotas.ts'
 import { createRunTime } from './run-time.ts'
 import type { Store } from './store.ts'
 import { createUsage } from './usage.ts'
@@ -38,7 +40,10 @@ export function createSqliteStore(
   const audit = createAuditLog(db, runTime)
   const orders = createOrders(db, runTime)
   const acme = createAcme(db, runTime)
-  const certificates = createCertificates(db, { audit, orders, runTime })
+  const quotas = createQuotas(db, audit)
+  const compromisedKeys = createCompromisedKeys(db)
+  const parts = { audit, orders, quotas, compromisedKeys, runTime }
+  const certificates = createCertificates(db, parts)
 
   function ageOf(now: number, keptFor: number): Age {
     return { now, before: now - keptFor, ranBefore: runTime.now() - keptFor }
@@ -46,6 +51,8 @@ export function createSqliteStore(
 
   return {
     ...certificates.methods,
+    ...quotas.methods,
+    ...compromisedKeys.methods,
     ...orders.methods,
     ...audit.methods,
     ...acme.methods,

@@ -2,6 +2,7 @@ import type { RevocationReason } from '@gatehouse/pki'
 import type { CertError } from '../errors.ts'
 import type {
   AccountRecord,
+  AddedCertificate,
   AuditEntry,
   AuditRecord,
   AuthorityRecord,
@@ -9,6 +10,7 @@ import type {
   CrlRecord,
   Ending,
   EventRecord,
+  IssuedCertificate,
   KeyringRecord,
   NewAuthority,
   NewCertificate,
@@ -27,10 +29,33 @@ export type * from './records.ts'
 export interface Store {
   /** The certificate answered for a lineage: its newest, neither revoked nor deleted. */
   findCurrent(lineage: string): Promise<CertificateRecord | undefined>
-  /** The current certificates whose first name is `domain`, newest first. */
-  findByDomain(domain: string): Promise<readonly CertificateRecord[]>
-  /** The current certificates with a key of ours that hold this name, first or not, newest first. */
-  findByName(name: string): Promise<readonly CertificateRecord[]>
+  /**
+   * A page of at most 100 current certificates whose first name is `domain`: those with a key of
+   * ours first, the newest first among them.
+   */
+  findByDomain(domain: string, skip?: number): Promise<readonly CertificateRecord[]>
+  /** The same for certificates that hold this name, first or not. */
+  findByName(name: string, skip?: number): Promise<readonly CertificateRecord[]>
+  /**
+   * The current certificates whose first name is `domain`, newest first; with `isOut` also those
+   * that were taken out of service without having been revoked or replaced, and have not ended.
+   */
+  listIssued(
+    domain: string,
+    options: { readonly now: number; readonly isOut: boolean },
+  ): Promise<readonly IssuedCertificate[]>
+  /**
+   * How many names the certificates hold that count for a caller: all that it asked for, until they
+   * end or are renewed. A name in two of them counts twice. `until`: when the first of them ends.
+   */
+  countNames(askedBy: string, now: number): Promise<{ names: number; until: number | null }>
+  /** How many certificates with a key of ours are live under a first name, and when the first ends. */
+  countKeysHeld(
+    domain: string,
+    now: number,
+  ): Promise<{ certificates: number; until: number | null }>
+  /** Whether a key was revoked as compromised; by the SHA-256 of its SubjectPublicKeyInfo, in hex. */
+  isCompromised(spkiSha256: string): Promise<boolean>
   /** Current certificates in order of id, those after `after`. */
   list(page: { after: number; limit: number }): Promise<readonly CertificateRecord[]>
   /**
@@ -47,8 +72,16 @@ export interface Store {
   /** When the next current certificate is due; `undefined` if none ever is. */
   nextDue(): Promise<number | undefined>
 
-  /** Stores an issued certificate as its lineage's current one, ends the lineage's order, and audits it. */
-  addCertificate(certificate: NewCertificate, audit: AuditEntry): Promise<CertificateRecord>
+  /**
+   * Stores an issued certificate as its lineage's current one, ends the lineage's order, and audits
+   * it. If more than `perName` are then live under its first name, the oldest of those for CSRs go
+   * out of service; one with a key of ours never does.
+   */
+  addCertificate(
+    certificate: NewCertificate,
+    audit: AuditEntry,
+    perName?: number,
+  ): Promise<AddedCertificate>
   /** Moves a certificate's renewal; `null` stops it. */
   setRenewAt(id: number, renewAt: number | null): Promise<void>
   /** Makes due what was put off by a clock that was ahead. */
@@ -64,8 +97,8 @@ export interface Store {
   setFetchedAt(fetched: ReadonlyMap<number, number>): Promise<void>
   /**
    * Revokes certificates and, as clients may still have them, the ones that they replaced and that
-   * have not ended for certain:
-   * no longer current, in the CRL to their end. Gives the serial numbers.
+   * have not ended for certain: no longer current, in the CRL to their end. With the reason
+   * `keyCompromise` their keys are remembered for good. Gives the serial numbers.
    */
   revoke(
     ids: readonly number[],
@@ -97,7 +130,10 @@ export interface Store {
   /** Notes when the CA would have a certificate renewed, and when to ask again. */
   setRenewalWindow(id: number, window: RenewalWindow & { readonly renewAt: number }): Promise<void>
   /** The unexpired certificates of a lineage that are not revoked, current or replaced. */
-  listUnexpired(lineage: string, now: number): Promise<readonly CertificateRecord[]>
+  listUnexpired(
+    of: Pick<CertificateRecord, 'names' | 'lineage'>,
+    now: number,
+  ): Promise<readonly CertificateRecord[]>
 
   findAccount(directory: string): Promise<AccountRecord | undefined>
   saveAccount(account: AccountRecord): Promise<void>

@@ -17,7 +17,7 @@ t.test('documents are kept as long as all of them fit', async (t) => {
   const documents = createDocuments({
     clock: { now: () => 0 },
     policy: () => policy,
-    holdings: { changes: () => 0, of: (record: object) => ({ record, chain: CHAIN }) },
+    holdings: { changes: () => 0, of: (record: object) => ({ record, chain: CHAIN, pem: CHAIN }) },
     issuance: { handOut() {} },
     store: { list },
   } as unknown as Service)
@@ -35,4 +35,24 @@ t.test('documents are kept as long as all of them fit', async (t) => {
     await documents(caller, BY)
     t.equal(read, count, caller.subject)
   }
+})
+
+t.test('a document too large for its proxy is refused whole', async (t) => {
+  const page = [1, 2, 3].map((id) => ({ id, ...newCertificate({ notAfter: Infinity }) }))
+  const handedOut: object[] = []
+  const service = {
+    clock: { now: () => 0 },
+    policy: () => () => ({ allowed: true }),
+    holdings: {
+      changes: () => 0,
+      of: (record: object) => ({ record, chain: '', pem: 'x'.repeat(100) }),
+    },
+    issuance: { handOut: (held: object) => void handedOut.push(held) },
+    store: { list: async () => page },
+  } as unknown as Service
+  const caller: KeyCaller = { method: 'psk', subject: 'proxy' }
+  await t.rejects(createDocuments(service, 299)(caller, BY), { code: 'CERT_DOCUMENT_TOO_LARGE' })
+  t.strictSame(handedOut, [])
+  await createDocuments(service, 300)(caller, BY)
+  t.equal(handedOut.length, 3)
 })

@@ -7,6 +7,7 @@ import {
 import t from 'tap'
 import { DAY, NOW, start } from '../helpers/app.ts'
 import { makeCsr } from '../helpers/csr.ts'
+import { newAudit, newCertificate } from '../helpers/store.ts'
 
 t.test('POST /api/certificate answers with a certificate and its key', async (t) => {
   const { call, service } = await start(t)
@@ -163,7 +164,7 @@ t.test('GET /api/certificate/:domain', async (t) => {
 
   await call('POST', '/api/certificate', { domain: '*.a.test', names: ['10.0.0.1'] })
   t.equal((await call('GET', '/api/certificate/%2A.a.test')).status, 200)
-  t.equal((await call('GET', '/api/certificate/10.0.0.1')).status, 404, 'only by its first name')
+  t.match((await call('GET', '/api/certificate/10.0.0.1')).body, { domain: '10.0.0.1' }, 'by each')
   await call('POST', '/api/certificate', { domain: '2001:DB8::1' })
   t.equal((await call('GET', '/api/certificate/2001:db8:0::1')).body.domain, '2001:db8::1')
 
@@ -235,6 +236,126 @@ t.test('DELETE /api/certificate/:domain', async (t) => {
   t.equal((await call('GET', '/api/certificate/a.test')).status, 404)
   t.equal(await service.store.nextDue(), undefined, 'it is no longer renewed')
   t.equal((await call('POST', '/api/certificate', { domain: 'a.test' })).body.cached, false)
+})
+
+t.test('a key that was revoked as compromised is never certified again', async (t) => {
+  const { call, clock, service, folder, close } = await start(t)
+  const pair = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  const csr = (name: string) => makeCsr({ pair, names: [name] })
+  const revoke = (domain: string, reason: string) =>
+    call('POST', '/api/certificate/revoke', { domain, reason })
+  const post = (domain: string, csr: string, query = '') =>
+    call('POST', `/api/certificate${query}`, { domain, csr })
+
+  t.equal((await post('a.test', csr('a.test'))).status, 200)
+  t.equal((await post('b.test', csr('b.test'))).status, 200)
+  await revoke('a.test', 'superseded')
+  t.equal((await post('a.test', csr('a.test'))).status, 200, 'other reasons are none')
+  await revoke('a.test', 'keyCompromise')
+  const refused = {
+    status: 422,
+    body: { code: 'CERT_KEY_COMPROMISED', errors: [{ pointer: '/csr' }] },
+  }
+  t.match(await post('a.test', csr('a.test')), refused)
+  t.match(await post('c.test', csr('c.test')), refused, 'under another name')
+  t.match(await post('c.test', csr('c.test'), '?dryRun=true'), refused, 'nor looked at')
+  t.match(await post('b.test', csr('b.test')), refused, 'though one is held')
+  t.notOk(
+    (await post('c.test', csr('c.test'))).headers['retry-after'],
+    'there is nothing to wait for',
+  )
+
+  await clock.advance(5 * DAY)
+  const renewal = await call('POST', '/api/certificate/renew', { domain: 'b.test' })
+  t.not(renewal.status, 200, 'nor is one of its certificates renewed')
+  t.equal((await service.store.findByDomain('b.test')).length, 1)
+
+  const ours = (await call('POST', '/api/certificate', { domain: 'd.test' })).body
+  await revoke('d.test', 'keyCompromise')
+  const privateKey = createPrivateKey(ours.privateKey)
+  const stolen = makeCsr({
+    pair: { privateKey, publicKey: createPublicKey(privateKey) },
+    names: ['d.test'],
+  })
+  t.match(await post('d.test', stolen), refused, 'a key that was ours')
+  t.equal((await call('POST', '/api/certificate', { domain: 'd.test' })).status, 200, 'a new key')
+
+  await close()
+  const again = await start(t, {}, { folder, clock })
+  const body = { domain: 'a.test', csr: csr('a.test') }
+  t.match(await again.call('POST', '/api/certificate', body), refused, 'after a restart')
+})
+
+t.test('a name is found where it is not the first of a certificate', async (t) => {
+  const { call, clock } = await start(t)
+  const get = async (name: string) =>
+    (await call('GET', `/api/certificate/${encodeURIComponent(name)}`)).body
+  const post = async (domain: string, more: object = {}) =>
+    (await call('POST', '/api/certificate', { domain, ...more })).body
+  const both = await post('a.test', { names: ['b.test', '*.c.test'] })
+  t.match(await get('b.test'), { serialNumber: both.serialNumber, domain: 'b.test' })
+  t.match(await get('*.c.test'), { serialNumber: both.serialNumber })
+  t.match(await get('x.c.test'), { code: 'CERT_NOT_FOUND' }, 'no wildcard is matched')
+  const csr = makeCsr({ names: ['b.test'] })
+  const newer = await post('z.test', { csr })
+  t.match(await get('b.test'), { serialNumber: both.serialNumber }, 'one with its key first')
+  t.match(await get('z.test'), { serialNumber: newer.serialNumber })
+  const own = await post('b.test')
+  await clock.advance(1_000)
+  await post('y.test', { names: ['b.test'] })
+  t.match(await get('b.test'), { serialNumber: own.serialNumber }, 'the first name counts more')
+  for (const [path, body] of [
+    ['/api/certificate/renew', { domain: '*.c.test' }],
+    ['/api/certificate/revoke', { domain: '*.c.test' }],
+  ] as const)
+    t.equal((await call('POST', path, body)).status, 404, `${path} goes by the first name`)
+})
+
+t.test('a CSR of one holder hides the private key from nobody', async (t) => {
+  const { call, clock } = await start(t)
+  const held = (await call('POST', '/api/certificate', { domain: 'a.test' })).body
+  for (let n = 0; n < 3; n += 1) {
+    await clock.advance(1_000)
+    await call('POST', '/api/certificate', {
+      domain: 'a.test',
+      csr: makeCsr({ names: ['a.test'] }),
+    })
+  }
+  const { body } = await call('GET', '/api/certificate/a.test')
+  t.match(body, { serialNumber: held.serialNumber, privateKey: held.privateKey })
+})
+
+t.test(
+  'a name of an older store with many certificates is read by the page and revoked whole',
+  async (t) => {
+    const { call, service } = await start(t)
+    const { store } = service
+    for (let n = 0; n < 300; n += 1)
+      await store.addCertificate(
+        newCertificate({
+          lineage: `old ${n}`,
+          names: ['a.test'],
+          sealedKey: null,
+          notBefore: NOW,
+          notAfter: NOW + DAY,
+        }),
+        newAudit(),
+      )
+    t.equal((await store.findByDomain('a.test')).length, 100)
+    t.equal((await store.findByName('a.test', 200)).length, 100)
+    const revoked = await call('POST', '/api/certificate/revoke', { domain: 'a.test' })
+    t.equal(revoked.body.serialNumbers.length, 300)
+    t.strictSame(await store.findByDomain('a.test'), [])
+  },
+)
+
+t.test('what was deleted can still be revoked', async (t) => {
+  const { call } = await start(t)
+  const { serialNumber } = (await call('POST', '/api/certificate', { domain: 'a.test' })).body
+  await call('DELETE', '/api/certificate/a.test')
+  const revoked = await call('POST', '/api/certificate/revoke', { domain: 'a.test' })
+  t.match(revoked, { status: 200, body: { serialNumbers: [serialNumber] } })
+  t.equal((await call('POST', '/api/certificate/revoke', { domain: 'a.test' })).status, 404)
 })
 
 t.test('GET /api/certificates gives pages', async (t) => {

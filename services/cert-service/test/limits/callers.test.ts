@@ -1,0 +1,208 @@
+import { generateKeyPairSync } from 'node:crypto'
+import { parseName } from '@gatehouse/pki'
+import fc from 'fast-check'
+import t from 'tap'
+import type { CertificateRequest } from '../../src/issuance/request.ts'
+import { createCallerGate } from '../../src/limits/callers.ts'
+import { DAY, KEY, NOW, type Running, start } from '../helpers/app.ts'
+import { makeCsr } from '../helpers/csr.ts'
+
+const LIMITED = { authorization: 'APIKey a-key-limited-to-names' }
+const OTHER = { authorization: 'APIKey another-key-with-names' }
+const auth = {
+  psk: {
+    keys: [
+      { name: 'operator', key: KEY },
+      { name: 'limited', key: 'a-key-limited-to-names', domains: ['*.a.test'] },
+      { name: 'other', key: 'another-key-with-names', domains: ['*.a.test'] },
+    ],
+  },
+}
+
+const post = ({ call }: Running, domain: string, more: object = {}, headers: object = LIMITED) =>
+  call('POST', '/api/certificate', { domain, ...more }, headers)
+const get = ({ call }: Running, domain: string, headers: object = LIMITED) =>
+  call('GET', `/api/certificate/${domain}`, undefined, headers)
+const newCsr = () =>
+  makeCsr({ pair: generateKeyPairSync('ec', { namedCurve: 'P-256' }), names: ['x.a.test'] })
+
+t.test('of the certificates for CSRs of one name the newest are kept', async (t) => {
+  const running = await start(t, { auth, limits: { perName: { certificates: 3 } } })
+  const { service, clock, call } = running
+  const held = await post(running, 'x.a.test', {}, OTHER)
+  const csrs = [newCsr(), newCsr(), newCsr(), newCsr()]
+  const serials: string[] = []
+  for (const csr of csrs) {
+    await clock.advance(1_000)
+    serials.push((await post(running, 'x.a.test', { csr })).body.serialNumber)
+  }
+  const live = await service.store.findByDomain('x.a.test')
+  t.strictSame(
+    live.map(({ serialNumber }) => serialNumber),
+    [held.body.serialNumber, serials[3], serials[2]],
+    'that with a key of ours, then the two newest',
+  )
+  t.match((await get(running, 'x.a.test')).body, {
+    serialNumber: held.body.serialNumber,
+    privateKey: /PRIVATE KEY/,
+  })
+  t.match((await post(running, 'x.a.test', { csr: csrs[3] })).body, { cached: true })
+  const again = await post(running, 'x.a.test', { csr: csrs[0] })
+  t.match(again.body, { cached: false }, 'one that was pushed out is not answered')
+  t.not(again.body.serialNumber, serials[0])
+
+  const due = await service.store.listDue(clock.now() + 7 * DAY, 100)
+  t.equal(due.filter(({ names }) => names[0] === 'x.a.test').length, 3, 'nor renewed')
+  const rows = await service.store.listAudit({ limit: 100 })
+  t.match(
+    rows.filter(({ action }) => action === 'delete').map(({ serialNumber }) => serialNumber),
+    [serials[2], serials[1], serials[0]],
+  )
+  const revoked = await call('POST', '/api/certificate/revoke', { domain: 'x.a.test' })
+  t.strictSame(
+    [...revoked.body.serialNumbers].sort(),
+    [held.body.serialNumber, again.body.serialNumber, ...serials].sort(),
+    'revoking the name takes those that were pushed out as well',
+  )
+})
+
+t.test('keys of ours beyond the limit of a name are refused', async (t) => {
+  const running = await start(t, { auth, limits: { perName: { certificates: 2 } } })
+  t.equal((await post(running, 'x.a.test', { csr: newCsr() })).status, 200)
+  t.equal((await post(running, 'x.a.test')).status, 200)
+  t.equal((await post(running, 'x.a.test', { names: ['y.a.test'] })).status, 200)
+  const refused = await post(running, 'x.a.test', { names: ['z.a.test'] })
+  t.match(refused, {
+    status: 429,
+    headers: { 'retry-after': '86400' },
+    body: { code: 'CERT_CALLER_LIMITED', limit: 'perName.certificates' },
+  })
+  t.equal((await post(running, 'x.a.test', { csr: newCsr() })).status, 429, 'so is a CSR')
+  t.match((await post(running, 'x.a.test')).body, { cached: true }, 'those held are answered')
+  t.equal((await post(running, 'y.a.test')).status, 200, 'other names are free')
+})
+
+t.test('a caller has so many names at a time, also after a restart', async (t) => {
+  const limits = { perCaller: { names: 4 } }
+  const first = await start(t, { auth, limits })
+  t.equal((await post(first, 'a.a.test', { names: ['b.a.test', 'c.a.test'] })).status, 200)
+  const refused = await post(first, 'd.a.test', { names: ['e.a.test'] })
+  t.match(refused, {
+    status: 429,
+    headers: { 'retry-after': /^\d+$/ },
+    body: {
+      code: 'CERT_CALLER_LIMITED',
+      limit: 'perCaller.names',
+      detail: '3 of 4 names are in use, and this takes 2',
+    },
+  })
+  t.equal((await post(first, 'd.a.test', { names: ['e.a.test'] }, OTHER)).status, 200)
+  await first.close()
+
+  const second = await start(t, { auth, limits }, { folder: first.folder })
+  t.equal((await post(second, 'd.a.test', { names: ['e.a.test'] })).status, 200, 'held by another')
+  t.equal((await post(second, 'f.a.test')).status, 200)
+  t.equal((await post(second, 'g.a.test')).status, 429)
+  const together = await Promise.all(
+    Array.from({ length: 6 }, (_, n) => post(second, `n${n}.a.test`, {}, OTHER)),
+  )
+  t.ok(together.filter(({ status }) => status === 200).length <= 2, 'at the same time as well')
+  for (let n = 0; n < 6; n += 1)
+    await post(second, `o${n}.a.test`, {}, { authorization: `APIKey ${KEY}` })
+  t.equal((await get(second, 'o5.a.test')).status, 200, 'operators have no limit')
+})
+
+t.test('names count until their certificate ends, and a renewal takes no more', async (t) => {
+  const running = await start(t, { auth, limits: { perCaller: { names: 1 } } })
+  const { clock, call } = running
+  const first = await post(running, 'x.a.test')
+  await clock.advance(5 * DAY)
+  const renewed = await call('POST', '/api/certificate/renew', { domain: 'x.a.test' }, LIMITED)
+  t.equal(renewed.status, 200)
+  t.not(renewed.body.serialNumber, first.body.serialNumber)
+  t.equal((await post(running, 'y.a.test')).status, 429)
+  await call('DELETE', '/api/certificate/x.a.test')
+  t.equal((await post(running, 'y.a.test')).status, 429, 'deleting makes no room at once')
+  await clock.advance(7 * DAY)
+  t.equal((await post(running, 'y.a.test')).status, 200)
+})
+
+t.test('so many new certificates a minute', async (t) => {
+  const limits = { perCaller: { issuancesPerMinute: 2, burst: 3 } }
+  const running = await start(t, { auth, limits })
+  const { clock } = running
+  const statuses = async (count: number, prefix: string, headers: object = LIMITED) => {
+    const all: number[] = []
+    for (let n = 0; n < count; n += 1)
+      all.push((await post(running, `${prefix}${n}.a.test`, {}, headers)).status)
+    return all
+  }
+  await clock.advance(30 * DAY)
+  t.strictSame(await statuses(4, 'a'), [200, 200, 200, 429])
+  t.match(await post(running, 'b.a.test'), {
+    headers: { 'retry-after': '30' },
+    body: { limit: 'perCaller.issuancesPerMinute' },
+  })
+  t.strictSame(await statuses(3, 'a'), [200, 200, 200], 'those held cost nothing')
+  t.strictSame(await statuses(1, 'other', OTHER), [200], 'another caller')
+  const operator = { authorization: `APIKey ${KEY}` }
+  t.strictSame(await statuses(9, 'ops', operator), Array(9).fill(200), 'an operator')
+  await clock.advance(30_000)
+  t.strictSame(await statuses(2, 'c'), [200, 429], 'one comes back in half a minute')
+  await clock.advance(-20 * DAY)
+  t.strictSame(await statuses(1, 'd'), [429], 'a clock set back: empty at worst')
+  await clock.advance(90_000)
+  t.strictSame(await statuses(4, 'e'), [200, 200, 200, 429], 'and full after its time')
+})
+
+t.test('operators have the limits that are configured for them', async (t) => {
+  const running = await start(t, { limits: { perOperator: { names: 2 } } })
+  const operator = { authorization: `APIKey ${KEY}` }
+  t.equal((await post(running, 'a.test', {}, operator)).status, 200)
+  t.equal((await post(running, 'b.test', {}, operator)).status, 200)
+  t.match(await post(running, 'c.test', {}, operator), {
+    status: 429,
+    body: { limit: 'perOperator.names' },
+  })
+})
+
+t.test(
+  'property: whatever the clock does, nobody has more than the burst at once, nor waits longer than its time',
+  async () => {
+    const step = fc.integer({ min: -600_000, max: 600_000 })
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 12 }), async (steps) => {
+        let now = NOW
+        const limits = {
+          perName: { certificates: 8 },
+          perCaller: { names: 100, issuancesPerMinute: 6, burst: 4 },
+        }
+        const none = { names: 0, certificates: 0, until: null }
+        const gate = createCallerGate({
+          store: { countNames: async () => none, countKeysHeld: async () => none },
+          limits: () => limits,
+          now: () => now,
+        })
+        const request = { names: [parseName('a.test')] } as unknown as CertificateRequest
+        const admit = async () => {
+          try {
+            ;(await gate.admit(request, { actor: 'psk:a' }, false))()
+            return true
+          } catch {
+            return false
+          }
+        }
+        for (const step of steps) {
+          now += step
+          let admitted = 0
+          while (await admit()) admitted += 1
+          if (admitted > limits.perCaller.burst) return false
+          now += 40_000
+          if (!(await admit())) return false
+        }
+        return true
+      }),
+      { numRuns: 200 },
+    )
+  },
+)
