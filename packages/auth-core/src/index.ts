@@ -11,7 +11,14 @@ export {
   type RemoteKeys,
   type RemoteKeysOptions,
 } from './oidc/remote-keys.ts'
-export { type AuthOptions, AuthOptionsSchema } from './options.ts'
+export type {
+  AuthOptions,
+  IssuerOptions,
+  KeyOptions,
+  NamedKeyOptions,
+  TokenOptions,
+} from './options.ts'
+export { AuthOptionsSchema } from './options-schema.ts'
 export {
   type AuthPluginOptions,
   type CallerDemand,

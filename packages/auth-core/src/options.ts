@@ -1,152 +1,79 @@
-import { type Static, Type } from 'typebox'
+import type { Method } from './authorization.ts'
 
-const closed = { additionalProperties: false }
-const file = { minLength: 1, filePath: true }
-
-/** RFC 6749 section 3.3; they are quoted in a response header. */
-export const SCOPE_PATTERN = '^[!#-\\[\\]-~]+$'
-
-const ScopesSchema = (description: string) =>
-  Type.Optional(Type.Array(Type.String({ pattern: SCOPE_PATTERN }), { description }))
-
-const KeySchema = Type.Optional(
-  Type.String({
-    minLength: 16,
-    maxLength: 1_024,
-    pattern: '^[!-~]+$',
-    secret: true,
-    description: 'The key: at least 16 visible ASCII characters without spaces.',
-  }),
-)
-
-const KeyFileSchema = Type.Optional(
-  Type.String({ ...file, description: 'File that holds the key; a trailing newline is dropped.' }),
-)
-
-const NamedKeySchema = Type.Object(
-  {
-    name: Type.String({
-      minLength: 1,
-      description: 'Who the key is for: `request.caller.subject`.',
-    }),
-    key: KeySchema,
-    keyFile: KeyFileSchema,
-    keySha256: Type.Optional(
-      Type.String({
-        pattern: '^[0-9a-f]{64}$',
-        description: 'SHA-256 of the key in hex, instead of the key itself.',
-      }),
-    ),
-    scopes: ScopesSchema('Scopes that the key is limited to; absent: it meets every demand.'),
-    domains: Type.Optional(
-      Type.Array(Type.String({ minLength: 1 }), {
-        description: 'Names that the key is limited to, for the application to judge.',
-      }),
-    ),
-  },
-  closed,
-)
-
-const PskSchema = Type.Object(
-  {
-    key: KeySchema,
-    keyFile: KeyFileSchema,
-    keys: Type.Optional(
-      Type.Array(NamedKeySchema, { minItems: 1, description: 'Several keys, each with a name.' }),
-    ),
-  },
-  { ...closed, description: 'API keys: `Authorization: APIKey <key>`.' },
-)
-
-const IssuerUrlSchema = Type.String({
-  minLength: 1,
-  description: 'The issuer, exactly as in the claim `iss`, to the last slash.',
-})
-
-const AudienceSchema = Type.Union(
-  [Type.String({ minLength: 1 }), Type.Array(Type.String({ minLength: 1 }), { minItems: 1 })],
-  { description: 'What the claim `aud` must hold: one name, or a list of which one suffices.' },
-)
-
-const RequiredScopesSchema = ScopesSchema('Scopes that every token must grant.')
-
-const RequireTypeSchema = (description: string) => Type.Optional(Type.Boolean({ description }))
-
-const TYPE_DEMAND =
-  'Whether the header `typ` of every token must be `at+jwt` (RFC 9068), as new issuers set it.'
-
-const connection = {
-  jwksUrl: Type.Optional(
-    Type.String({ minLength: 1, description: 'Where the keys are, instead of asking the issuer.' }),
-  ),
-  caFile: Type.Optional(
-    Type.String({
-      ...file,
-      description: 'PEM certificates to trust for the issuer instead of the system’s.',
-    }),
-  ),
-  tokenFile: Type.Optional(
-    Type.String({
-      ...file,
-      description:
-        'File with a bearer token for requests to the issuer, read anew for each (Kubernetes).',
-    }),
-  ),
-  allowHttp: Type.Optional(
-    Type.Boolean({
-      description: 'Whether the issuer may be asked over plain http.',
-    }),
-  ),
+/** The options of the plugin. `issuerUrl`, `audience` and so on may stand at the top or under `jwt`. */
+export interface AuthOptions {
+  /** Accepts this method alone. Default: every method that is configured. */
+  readonly method?: Method | undefined
+  /** API keys: `Authorization: APIKey <key>`. */
+  readonly psk?: KeyOptions | undefined
+  /** Access tokens: `Authorization: Bearer <token>`. */
+  readonly jwt?: TokenOptions | undefined
+  /** Short for `jwt.issuerUrl`. */
+  readonly issuerUrl?: string | undefined
+  /** Short for `jwt.audience`. */
+  readonly audience?: string | readonly string[] | undefined
+  /** Short for `jwt.requiredScopes`. */
+  readonly requiredScopes?: readonly string[] | undefined
+  /** Short for `jwt.requireAccessTokenType`. */
+  readonly requireAccessTokenType?: boolean | undefined
 }
 
-const IssuerSchema = Type.Object(
-  {
-    issuerUrl: IssuerUrlSchema,
-    audience: AudienceSchema,
-    requiredScopes: RequiredScopesSchema,
-    requireAccessTokenType: RequireTypeSchema(TYPE_DEMAND),
-    ...connection,
-  },
-  closed,
-)
+/** API keys: a single one, or several with names. */
+export interface KeyOptions {
+  /** The key: at least 16 visible ASCII characters without spaces. */
+  readonly key?: string | undefined
+  /** File that holds the key. A trailing newline is dropped. */
+  readonly keyFile?: string | undefined
+  /** Several keys, each with a name. */
+  readonly keys?: readonly NamedKeyOptions[] | undefined
+}
 
-const JwtSchema = Type.Object(
-  {
-    issuerUrl: Type.Optional(IssuerUrlSchema),
-    audience: Type.Optional(AudienceSchema),
-    requiredScopes: RequiredScopesSchema,
-    requireAccessTokenType: RequireTypeSchema(TYPE_DEMAND),
-    ...connection,
-    issuers: Type.Optional(
-      Type.Array(IssuerSchema, {
-        minItems: 1,
-        description: 'Several issuers instead of one; the token’s `iss` chooses.',
-      }),
-    ),
-  },
-  { ...closed, description: 'Access tokens: `Authorization: Bearer <token>`.' },
-)
+/** An API key with a name. Exactly one of `key`, `keyFile` and `keySha256` is given. */
+export interface NamedKeyOptions {
+  /** Name of the caller: it becomes `request.caller.subject`. */
+  readonly name: string
+  /** The key: at least 16 visible ASCII characters without spaces. */
+  readonly key?: string | undefined
+  /** File that holds the key. A trailing newline is dropped. */
+  readonly keyFile?: string | undefined
+  /** SHA-256 of the key in hex, instead of the key itself. */
+  readonly keySha256?: string | undefined
+  /** Scopes that the key is limited to. Default: it meets every demand. */
+  readonly scopes?: readonly string[] | undefined
+  /** Names that the key is limited to, for the application to judge. */
+  readonly domains?: readonly string[] | undefined
+}
 
-/** The options of the plugin, also as a section of a configuration file. */
-export const AuthOptionsSchema = Type.Object(
-  {
-    method: Type.Optional(
-      Type.Union([Type.Literal('jwt'), Type.Literal('psk')], {
-        description: 'Limits to this method; default: every method that is configured.',
-      }),
-    ),
-    psk: Type.Optional(PskSchema),
-    jwt: Type.Optional(JwtSchema),
-    issuerUrl: Type.Optional(
-      Type.String({ minLength: 1, description: 'Short for `jwt.issuerUrl`.' }),
-    ),
-    audience: Type.Optional(
-      Type.Union(AudienceSchema.anyOf, { description: 'Short for `jwt.audience`.' }),
-    ),
-    requiredScopes: ScopesSchema('Short for `jwt.requiredScopes`.'),
-    requireAccessTokenType: RequireTypeSchema('Short for `jwt.requireAccessTokenType`.'),
-  },
-  closed,
-)
+/** Demands on the tokens of an issuer, and the way to its keys. */
+interface IssuerConnection {
+  /** Scopes that every token must grant. */
+  readonly requiredScopes?: readonly string[] | undefined
+  /** Demands the header `typ: at+jwt` (RFC 9068) of every token. Default: `JWT` or none is accepted too. */
+  readonly requireAccessTokenType?: boolean | undefined
+  /** URL of the keys, instead of asking the issuer where they are. */
+  readonly jwksUrl?: string | undefined
+  /** PEM certificates to trust for the issuer instead of the system’s. */
+  readonly caFile?: string | undefined
+  /** File with a bearer token for requests to the issuer (Kubernetes). It is read for each request. */
+  readonly tokenFile?: string | undefined
+  /** Allows plain http for requests to the issuer. Default: only on this machine. */
+  readonly allowHttp?: boolean | undefined
+}
 
-export type AuthOptions = Static<typeof AuthOptionsSchema>
+/** An issuer of access tokens, one of several. */
+export interface IssuerOptions extends IssuerConnection {
+  /** The issuer, exactly as in the claim `iss`, to the last slash. */
+  readonly issuerUrl: string
+  /** Audience that the claim `aud` must hold: one name, or a list of which one suffices. */
+  readonly audience: string | readonly string[]
+}
+
+/** Access tokens: of a single issuer, or of several. */
+export interface TokenOptions extends IssuerConnection {
+  /** The issuer, exactly as in the claim `iss`, to the last slash. */
+  readonly issuerUrl?: string | undefined
+  /** Audience that the claim `aud` must hold: one name, or a list of which one suffices. */
+  readonly audience?: string | readonly string[] | undefined
+  /** Several issuers instead of one. The claim `iss` of a token chooses. */
+  readonly issuers?: readonly IssuerOptions[] | undefined
+}

@@ -7,7 +7,8 @@ import { challengesFor } from './challenge.ts'
 import { AuthError } from './errors.ts'
 import type { Gate } from './gate.ts'
 import { type AuthDeps, sinceStart } from './oidc/remote-keys.ts'
-import { type AuthOptions, SCOPE_PATTERN } from './options.ts'
+import type { AuthOptions } from './options.ts'
+import { SCOPE_PATTERN } from './options-schema.ts'
 import { demandScopes } from './scopes.ts'
 
 /** What a route demands of its caller. */

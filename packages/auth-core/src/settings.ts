@@ -4,7 +4,8 @@ import { NetError, parseEndpointUrl } from '@gatehouse/net'
 import { Errors } from 'typebox/schema'
 import { AuthError } from './errors.ts'
 import type { RemoteKeysOptions } from './oidc/remote-keys.ts'
-import { type AuthOptions, AuthOptionsSchema } from './options.ts'
+import type { AuthOptions, NamedKeyOptions, TokenOptions } from './options.ts'
+import { AuthOptionsSchema } from './options-schema.ts'
 import type { PskKey } from './psk/comparator.ts'
 
 /** One thing that is wrong with the options. */
@@ -28,8 +29,6 @@ export interface Settings {
 }
 
 type AddFault = (path: string, message: string) => undefined
-type KeyOptions = NonNullable<NonNullable<AuthOptions['psk']>['keys']>[number]
-type IssuerOptions = NonNullable<NonNullable<AuthOptions['jwt']>['issuers']>[number]
 
 /** Everything that is wrong with the options, files included; nothing when they can be used. */
 export function checkAuthOptions(options: AuthOptions): readonly AuthOptionsFault[] {
@@ -97,7 +96,7 @@ function readKeys({ psk }: AuthOptions, fault: AddFault): PskKey[] {
   return read
 }
 
-function readKey(options: KeyOptions, path: string, fault: AddFault): PskKey[] {
+function readKey(options: NamedKeyOptions, path: string, fault: AddFault): PskKey[] {
   const { key, keyFile, keySha256, ...rest } = options
   const given = [key, keyFile, keySha256].filter((one) => one !== undefined)
   if (given.length !== 1) {
@@ -129,7 +128,7 @@ function readIssuers({ jwt, ...options }: AuthOptions, fault: AddFault): IssuerS
 }
 
 function readIssuer(
-  options: Partial<IssuerOptions>,
+  options: Omit<TokenOptions, 'issuers'>,
   path: string,
   fault: AddFault,
 ): IssuerSettings[] {

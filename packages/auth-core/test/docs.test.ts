@@ -3,12 +3,14 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
+import type { Static } from 'typebox'
 import { buildApp as accessToken } from '../examples/access-token.ts'
 import { buildApp as anyOf } from '../examples/any-of.ts'
 import { buildApp as apiKey } from '../examples/api-key.ts'
 import { buildApp as besideFastifyJwt } from '../examples/beside-fastify-jwt.ts'
 import { AUTH_ERRORS } from '../src/errors.ts'
-import { AuthOptionsSchema } from '../src/options.ts'
+import type { AuthOptions } from '../src/options.ts'
+import { AuthOptionsSchema } from '../src/options-schema.ts'
 import { fakeIssuer, issue, signingKey } from './kit.ts'
 
 const root = new URL('..', import.meta.url)
@@ -71,6 +73,56 @@ t.test('README lists every option', async (t) => {
     ...rows(AuthOptionsSchema as unknown as Schema),
   ]
   t.strictSame(section('options', expected), expected)
+})
+
+/** The members of an exported interface, each with the text that an editor shows; without: undefined. */
+function textsOf(file: string, name: string): Record<string, string | undefined> {
+  const source = readFileSync(new URL(`src/${file}`, root), 'utf8')
+  const found = new RegExp(
+    `^(?:export )?interface ${name}(?: extends (\\w+))? \\{$(.*?)^\\}$`,
+    'ms',
+  ).exec(source)
+  if (!found) throw new Error(`${name} is not in ${file}`)
+  const [, parent, body = ''] = found
+  const members = body.matchAll(
+    /(?:^ {2}\/\*\*((?:(?!\*\/).)*)\*\/\n)?^ {2}(?:readonly )?(\w+)\??:/gms,
+  )
+  const own = Array.from(members, ([, text, member = '']) => [
+    member,
+    text?.replace(/\s*\n\s*\*?\s*/g, ' ').trim(),
+  ])
+  return { ...(parent && textsOf(file, parent)), ...Object.fromEntries(own) }
+}
+
+const { psk, jwt } = AuthOptionsSchema.properties
+const optionTypes: [name: string, schema: Schema][] = [
+  ['AuthOptions', AuthOptionsSchema as unknown as Schema],
+  ['KeyOptions', psk as unknown as Schema],
+  ['NamedKeyOptions', psk.properties.keys.items as unknown as Schema],
+  ['TokenOptions', jwt as unknown as Schema],
+  ['IssuerOptions', jwt.properties.issuers.items as unknown as Schema],
+]
+for (const [name, { properties = {} }] of optionTypes)
+  t.test(`an editor shows for ${name} what the reference says of each option`, async (t) => {
+    const described = Object.entries(properties).map(([key, { description }]) => [key, description])
+    t.same(textsOf('options.ts', name), Object.fromEntries(described))
+  })
+
+t.test('an editor shows a text for every option of the guard', async (t) => {
+  const texts = textsOf('plugin.ts', 'CallerDemand')
+  t.strictSame(Object.keys(texts), ['scopes', 'methods', 'optional'])
+  for (const [option, text] of Object.entries(texts)) t.match(text, /^[A-Z].*\.$/s, option)
+})
+
+t.test('options of a configuration file and of code have one type', async (t) => {
+  const fromFile = (options: Static<typeof AuthOptionsSchema>): AuthOptions => options
+  type Plain<T> = T extends readonly (infer I)[]
+    ? Plain<I>[]
+    : T extends object
+      ? { [K in keyof T]: Plain<Exclude<T[K], undefined>> }
+      : T
+  const fromCode = (options: Plain<AuthOptions>): Plain<Static<typeof AuthOptionsSchema>> => options
+  t.type([fromFile, fromCode], Array)
 })
 
 t.test('every code is used, and no other', async (t) => {

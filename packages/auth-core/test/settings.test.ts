@@ -80,6 +80,11 @@ const meanings: [what: string, options: AuthOptions, expected: object][] = [
     },
   ],
   [
+    'options that code writes as undefined',
+    { psk: undefined, method: undefined, jwt: { ...one, caFile: undefined, issuers: undefined } },
+    { keys: [], issuers: [issuer] },
+  ],
+  [
     'the type of access tokens, flat',
     { ...one, requireAccessTokenType: true },
     { issuers: [{ requireAccessTokenType: true }] },

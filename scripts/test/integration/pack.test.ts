@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { globSync, readFileSync, writeFileSync } from 'node:fs'
+import { cpSync, globSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import t from 'tap'
 
@@ -22,11 +22,26 @@ function run(cwd: string, command: string, ...args: string[]): string {
   }
 }
 
+/** What the snippets of the README take for granted. */
+const GIVEN = `
+import fastifyAuth from '@fastify/auth'
+import auth from '@gatehouse/auth-core'
+import Fastify, { type FastifyRequest } from 'fastify'
+const app = Fastify()
+await app.register(fastifyAuth)
+await app.register(auth, { psk: { key: 'sixteen-characters-or-more' } })
+declare const secret: Uint8Array
+declare const token: string
+declare function hasSession(request: FastifyRequest): Promise<void>
+void [app, secret, token, hasSession]
+`
+
 t.test('packed packages', async (t) => {
   const dir = t.testdir()
-  run(root, join(bin, 'tsc'), '-b')
   const tarballs = new Map<string, string>()
   for (const { name, folder } of manifests) {
+    // Packing builds first, also where an earlier build left its notes but not its files.
+    rmSync(join(folder, 'dist'), { recursive: true, force: true })
     run(folder, 'npx', '-y', 'pnpm@12.21.0', 'pack', '--pack-destination', dir)
     const file = globSync(`${name.replace('@', '').replace('/', '-')}-*.tgz`, { cwd: dir })[0]
     tarballs.set(name, join(dir, file as string))
@@ -39,13 +54,23 @@ t.test('packed packages', async (t) => {
     })
   }
 
+  const { devDependencies } = manifests.find(({ name }) => name === '@gatehouse/auth-core')
+  const official = Object.fromEntries(
+    Object.entries<string>(devDependencies).filter(([name]) => name.startsWith('@fastify/')),
+  )
   const files = Object.fromEntries([...tarballs].map(([name, file]) => [name, `file:${file}`]))
   writeFileSync(
     join(dir, 'package.json'),
     JSON.stringify({
       private: true,
       type: 'module',
-      dependencies: { ...files, fastify: '5.12.8', typescript: '7.0.2', '@types/node': '24.19.2' },
+      dependencies: {
+        ...files,
+        ...official,
+        fastify: '5.12.8',
+        typescript: '7.0.2',
+        '@types/node': '24.19.2',
+      },
       overrides: files,
     }),
   )
@@ -67,6 +92,22 @@ t.test('packed packages', async (t) => {
     t.equal(run(dir, join(bin, 'node'), 'all.mjs').trim(), entries.map(() => 'true').join('\n'))
   })
 
+  /** Compiles files as strictly as TypeScript can. */
+  function compile(...files: string[]): void {
+    const compilerOptions = {
+      module: 'nodenext',
+      target: 'es2024',
+      strict: true,
+      exactOptionalPropertyTypes: true,
+      noUncheckedIndexedAccess: true,
+      noEmit: true,
+      skipLibCheck: true,
+      types: ['node'],
+    }
+    writeFileSync(join(dir, 'tsconfig.json'), JSON.stringify({ compilerOptions, files }))
+    run(dir, join(bin, 'tsc'), '-p', '.')
+  }
+
   t.test('strict TypeScript compiles against every export and knows request.caller', async () => {
     const imports = entries.map((entry, i) => `import * as m${i} from '${entry}'\nvoid m${i}`)
     writeFileSync(
@@ -84,21 +125,30 @@ app.get('/', { onRequest: app.requireCaller() }, (request) => {
 })
 `,
     )
-    writeFileSync(
-      join(dir, 'tsconfig.json'),
-      JSON.stringify({
-        compilerOptions: {
-          module: 'nodenext',
-          target: 'es2024',
-          strict: true,
-          noEmit: true,
-          skipLibCheck: true,
-          types: ['node'],
-        },
-        files: ['use.ts'],
-      }),
-    )
-    run(dir, join(bin, 'tsc'), '-p', '.')
+    compile('use.ts')
+  })
+
+  t.test('every example of auth-core and of its README compiles', async (t) => {
+    const source = join(root, 'packages/auth-core')
+    const readme = readFileSync(join(source, 'README.md'), 'utf8')
+    const snippets = Array.from(readme.matchAll(/^```ts\n(.*?)^```/gms), ([, code = '']) => code)
+    t.ok(snippets.length >= 3)
+    const names = snippets.map((code, i) => {
+      const name = `readme-${i}.ts`
+      writeFileSync(join(dir, name), code.includes('import Fastify') ? code : GIVEN + code)
+      return name
+    })
+    cpSync(join(source, 'examples'), join(dir, 'examples'), { recursive: true })
+    compile(...names, ...globSync('examples/*.ts', { cwd: dir }))
+  })
+
+  t.test('the packed types carry a text for every option', async (t) => {
+    for (const file of ['options.d.ts', 'plugin.d.ts']) {
+      const types = readFileSync(join(dir, 'node_modules/@gatehouse/auth-core/dist', file), 'utf8')
+      const options = Array.from(types.matchAll(/(\*\/)?\s*readonly (\w+)\??:/g))
+      t.ok(options.length > 2, file)
+      for (const [, comment, name] of options) if (name !== 'raw') t.ok(comment, `${file}: ${name}`)
+    }
   })
 
   t.test('the packed plugin guards a bare app', async (t) => {

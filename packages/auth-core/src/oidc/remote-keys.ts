@@ -29,6 +29,7 @@ export interface AuthDeps {
   readonly now: () => number
   /** Milliseconds that only grow, whatever becomes of the clock: what ages and pauses are measured in. */
   readonly elapsed: () => number
+  /** Takes the lines of the log. */
   readonly log: Log
   /** Carries the requests to issuers instead of a fetch of its own. */
   readonly fetch?: BoundedFetch | undefined

@@ -1,0 +1,156 @@
+import { Type } from 'typebox'
+
+const closed = { additionalProperties: false }
+const file = { minLength: 1, filePath: true }
+
+/** RFC 6749 section 3.3; they are quoted in a response header. */
+export const SCOPE_PATTERN = '^[!#-\\[\\]-~]+$'
+
+const ScopesSchema = (description: string) =>
+  Type.Optional(Type.Array(Type.String({ pattern: SCOPE_PATTERN }), { description }))
+
+const KeySchema = Type.Optional(
+  Type.String({
+    minLength: 16,
+    maxLength: 1_024,
+    pattern: '^[!-~]+$',
+    secret: true,
+    description: 'The key: at least 16 visible ASCII characters without spaces.',
+  }),
+)
+
+const KeyFileSchema = Type.Optional(
+  Type.String({ ...file, description: 'File that holds the key. A trailing newline is dropped.' }),
+)
+
+const NamedKeySchema = Type.Object(
+  {
+    name: Type.String({
+      minLength: 1,
+      description: 'Name of the caller: it becomes `request.caller.subject`.',
+    }),
+    key: KeySchema,
+    keyFile: KeyFileSchema,
+    keySha256: Type.Optional(
+      Type.String({
+        pattern: '^[0-9a-f]{64}$',
+        description: 'SHA-256 of the key in hex, instead of the key itself.',
+      }),
+    ),
+    scopes: ScopesSchema('Scopes that the key is limited to. Default: it meets every demand.'),
+    domains: Type.Optional(
+      Type.Array(Type.String({ minLength: 1 }), {
+        description: 'Names that the key is limited to, for the application to judge.',
+      }),
+    ),
+  },
+  closed,
+)
+
+const PskSchema = Type.Object(
+  {
+    key: KeySchema,
+    keyFile: KeyFileSchema,
+    keys: Type.Optional(
+      Type.Array(NamedKeySchema, { minItems: 1, description: 'Several keys, each with a name.' }),
+    ),
+  },
+  { ...closed, description: 'API keys: `Authorization: APIKey <key>`.' },
+)
+
+const IssuerUrlSchema = Type.String({
+  minLength: 1,
+  description: 'The issuer, exactly as in the claim `iss`, to the last slash.',
+})
+
+const AudienceSchema = Type.Union(
+  [Type.String({ minLength: 1 }), Type.Array(Type.String({ minLength: 1 }), { minItems: 1 })],
+  {
+    description:
+      'Audience that the claim `aud` must hold: one name, or a list of which one suffices.',
+  },
+)
+
+const RequiredScopesSchema = ScopesSchema('Scopes that every token must grant.')
+
+const RequireTypeSchema = (description: string) => Type.Optional(Type.Boolean({ description }))
+
+const TYPE_DEMAND =
+  'Demands the header `typ: at+jwt` (RFC 9068) of every token. Default: `JWT` or none is accepted too.'
+
+const connection = {
+  jwksUrl: Type.Optional(
+    Type.String({
+      minLength: 1,
+      description: 'URL of the keys, instead of asking the issuer where they are.',
+    }),
+  ),
+  caFile: Type.Optional(
+    Type.String({
+      ...file,
+      description: 'PEM certificates to trust for the issuer instead of the system’s.',
+    }),
+  ),
+  tokenFile: Type.Optional(
+    Type.String({
+      ...file,
+      description:
+        'File with a bearer token for requests to the issuer (Kubernetes). It is read for each request.',
+    }),
+  ),
+  allowHttp: Type.Optional(
+    Type.Boolean({
+      description: 'Allows plain http for requests to the issuer. Default: only on this machine.',
+    }),
+  ),
+}
+
+const IssuerSchema = Type.Object(
+  {
+    issuerUrl: IssuerUrlSchema,
+    audience: AudienceSchema,
+    requiredScopes: RequiredScopesSchema,
+    requireAccessTokenType: RequireTypeSchema(TYPE_DEMAND),
+    ...connection,
+  },
+  closed,
+)
+
+const JwtSchema = Type.Object(
+  {
+    issuerUrl: Type.Optional(IssuerUrlSchema),
+    audience: Type.Optional(AudienceSchema),
+    requiredScopes: RequiredScopesSchema,
+    requireAccessTokenType: RequireTypeSchema(TYPE_DEMAND),
+    ...connection,
+    issuers: Type.Optional(
+      Type.Array(IssuerSchema, {
+        minItems: 1,
+        description: 'Several issuers instead of one. The claim `iss` of a token chooses.',
+      }),
+    ),
+  },
+  { ...closed, description: 'Access tokens: `Authorization: Bearer <token>`.' },
+)
+
+/** Schema of the options of the plugin, for programs that have them in a configuration file. */
+export const AuthOptionsSchema = Type.Object(
+  {
+    method: Type.Optional(
+      Type.Union([Type.Literal('jwt'), Type.Literal('psk')], {
+        description: 'Accepts this method alone. Default: every method that is configured.',
+      }),
+    ),
+    psk: Type.Optional(PskSchema),
+    jwt: Type.Optional(JwtSchema),
+    issuerUrl: Type.Optional(
+      Type.String({ minLength: 1, description: 'Short for `jwt.issuerUrl`.' }),
+    ),
+    audience: Type.Optional(
+      Type.Union(AudienceSchema.anyOf, { description: 'Short for `jwt.audience`.' }),
+    ),
+    requiredScopes: ScopesSchema('Short for `jwt.requiredScopes`.'),
+    requireAccessTokenType: RequireTypeSchema('Short for `jwt.requireAccessTokenType`.'),
+  },
+  closed,
+)
