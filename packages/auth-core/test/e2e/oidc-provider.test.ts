@@ -74,6 +74,7 @@ async function startApp(t: Test, issuerUrl: string) {
   await app.register(auth, {
     jwt: { issuerUrl, audience: API, requiredScopes: ['reports:read'] },
     now: () => Date.now() + passed,
+    elapsed: () => performance.now() + passed,
   })
   app.get('/', { onRequest: app.requireCaller() }, ({ caller }) => caller)
   app.post('/', { onRequest: app.requireCaller({ scopes: ['reports:write'] }) }, () => 'written')
