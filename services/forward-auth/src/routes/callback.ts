@@ -8,6 +8,7 @@ import { CALLBACK_PATH, SHARED_CALLBACK_PATH, soleRedirectProvider } from '../lo
 import type { RedirectProvider } from '../providers/provider.ts'
 import type { Service } from '../service.ts'
 import { letIn } from './let-in.ts'
+import { withLoginUrl } from './login-error.ts'
 import { authPlaceOf, type Place, sessionOf } from './place.ts'
 import { pageUrl, redirect, targetOf } from './redirect.ts'
 import { refuseDuplicate } from './send-on.ts'
@@ -92,7 +93,7 @@ async function finish(
     if (!(error instanceof FwaError)) throw error
     service.metrics.login(error.code === 'FWA_LOGIN_REFUSED' ? 'refused' : 'failed')
     tellOperator(service, place, provider, error, reply)
-    throw withLoginUrl(error, place, wish)
+    throw withLoginUrl(error, place, wish.returnTo)
   }
   return letIn(service, { place, profile, returnTo: wish.returnTo }, reply)
 }
@@ -141,7 +142,7 @@ function providerOf({ portal }: Place, { provider: name }: Wish): RedirectProvid
 
 function unknownLogin(place: Place, wish: Wish | undefined): FwaError {
   const error = new FwaError('FWA_LOGIN_UNKNOWN', 'no such sign-in is under way in this browser')
-  return withLoginUrl(error, place, wish)
+  return withLoginUrl(error, place, wish?.returnTo)
 }
 
 /** One provider may have sent a person on to another, to get at the code that comes back. */
@@ -164,7 +165,7 @@ function foreign(
     'FWA_CALLBACK_FOREIGN',
     'this sign-in began at another provider than the one that answered',
   )
-  return withLoginUrl(error, place, wish)
+  return withLoginUrl(error, place, wish?.returnTo)
 }
 
 function sharedCallback(service: Service, place: Place, { request }: FastifyReply): FwaError {
@@ -177,14 +178,4 @@ function sharedCallback(service: Service, place: Place, { request }: FastifyRepl
     ),
   )
   return withLoginUrl(new FwaError('FWA_CALLBACK_SHARED', message), place, undefined)
-}
-
-/** What a person is told: how it went wrong, and where to begin again. */
-function withLoginUrl(
-  { code, message, cause, retryAfter = 0 }: FwaError,
-  place: Place,
-  wish: Wish | undefined,
-): FwaError {
-  const loginUrl = pageUrl(place, '/signin', { rd: wish?.returnTo })
-  return new FwaError(code, message, { cause, retryAfter, expose: true, members: { loginUrl } })
 }

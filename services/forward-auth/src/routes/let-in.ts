@@ -5,6 +5,7 @@ import { FwaError } from '../errors.ts'
 import { refusedPage } from '../pages/pages.ts'
 import type { Service } from '../service.ts'
 import type { Session } from '../session/session.ts'
+import { withLoginUrl } from './login-error.ts'
 import type { Place } from './place.ts'
 import { pageUrl, redirect, targetOf } from './redirect.ts'
 import { sendOn } from './send-on.ts'
@@ -39,13 +40,27 @@ export async function letIn(
   slowDown(service, place, profile, returnTo)
   const { cookie } = request.headers
   const before = sessions.read(portal, site, cookie)
-  if (before && !isOf(profile, before)) await sessions.revoke(before)
-  const { setCookies } = sessions.create(portal, site, profile, cookie, server.signToken)
+  const setCookies = await replaceSession(before).catch((error) => {
+    throw error instanceof FwaError ? withLoginUrl(tellable(error), place, returnTo) : error
+  })
   metrics.login('finished')
   reply.header('set-cookie', setCookies)
   // Who had a session may well sign in again, as somebody else.
   if (before) return redirect(reply, targetOf(place, returnTo))
   return sendOn(service, place, returnTo, 'login', reply)
+
+  async function replaceSession(before: Session | undefined): Promise<string[]> {
+    if (before && !isOf(profile, before)) await sessions.revoke(before)
+    return sessions.create(portal, site, profile, cookie, server.signToken).setCookies
+  }
+}
+
+/** What went wrong with the store names its folder, which is for the log. */
+function tellable(error: FwaError): FwaError {
+  const { code, retryAfter = 0 } = error
+  if (code !== 'FWA_STORE_UNAVAILABLE') return error
+  const text = 'the account that is signed in here cannot be signed out at the moment'
+  return new FwaError(code, text, { cause: error, retryAfter })
 }
 
 function slowDown(
@@ -57,11 +72,8 @@ function slowDown(
   const retryAfter = signInRate.take(JSON.stringify([place.portal.name, provider, id]))
   if (retryAfter === 0) return
   metrics.login('refused')
-  throw new FwaError(
-    'FWA_SIGN_IN_RATE',
-    `This account has signed in too often in a short time. Try again in ${retryAfter} seconds.`,
-    { retryAfter, members: { loginUrl: pageUrl(place, '/signin', { rd: returnTo }) } },
-  )
+  const text = `This account has signed in too often in a short time. Try again in ${retryAfter} seconds.`
+  throw withLoginUrl(new FwaError('FWA_SIGN_IN_RATE', text, { retryAfter }), place, returnTo)
 }
 
 function isOf({ provider, id }: Profile, { profile }: Session): boolean {

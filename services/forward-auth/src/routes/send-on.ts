@@ -3,8 +3,9 @@ import { FwaError } from '../errors.ts'
 import { countRound, forgetRounds } from '../login/rounds.ts'
 import type { Service } from '../service.ts'
 import { findDuplicate } from '../session/cookie.ts'
+import { withLoginUrl } from './login-error.ts'
 import type { Place } from './place.ts'
-import { pageUrl, redirect, targetOf } from './redirect.ts'
+import { redirect, targetOf } from './redirect.ts'
 
 /** Why somebody is sent on: after a login without a session, or since there is one already. */
 type Kind = Parameters<typeof countRound>[2]
@@ -54,8 +55,7 @@ function loop(
   service.tellSeldom(`${code} ${portal.name} ${host} ${kind}`, () =>
     request.log.warn({ code, portal: portal.name, host }, `signing in leads in circles: ${cause}`),
   )
-  const loginUrl = pageUrl(place, '/signin', { rd: target })
-  return new FwaError(code, text, { members: { loginUrl } })
+  return withLoginUrl(new FwaError(code, text), place, target)
 }
 
 /**
@@ -80,9 +80,6 @@ export function refuseDuplicate(
       `a browser sends ${name} twice: a site below ${site.domain} has set one of them`,
     ),
   )
-  throw new FwaError(
-    code,
-    `Delete the cookies of ${site.domain} in your browser: another site has set a second ${name}.`,
-    { members: { loginUrl: pageUrl(place, '/signin', { rd: returnTo }) } },
-  )
+  const text = `Delete the cookies of ${site.domain} in your browser: another site has set a second ${name}.`
+  throw withLoginUrl(new FwaError(code, text), place, returnTo)
 }

@@ -1,6 +1,8 @@
+import { fromClaims } from '@gatehouse/profile'
 import t, { type Test } from 'tap'
-import { FWA_ERRORS } from '../../src/errors.ts'
+import { FWA_ERRORS, FwaError } from '../../src/errors.ts'
 import { startApp, yamlOf } from '../app.ts'
+import { createFakeProvider } from '../fake-provider.ts'
 import { createBrowser } from '../stand-ins/browser.ts'
 import { CLIENT, type OpenIdProvider, startOpenIdProvider } from '../stand-ins/openid-provider.ts'
 import { createVisitor } from '../visitor.ts'
@@ -182,3 +184,27 @@ t.test(
     t.notMatch(JSON.stringify(log), 'not-it')
   },
 )
+
+t.test('a session that cannot be made keeps where the person wanted to go', async (t) => {
+  const corp = createFakeProvider()
+  const groups = Array.from({ length: 1_000 }, (_, i) => `a group with the number ${i}`)
+  const finish = async () => fromClaims('corp', { sub: 'ada', groups })
+  const { visitor } = await start(t, { corp: { ...corp, provider: { ...corp.provider, finish } } })
+  const done = await signIn(visitor(), corp, 'ada')
+  t.match(done, { statusCode: 403, body: FWA_ERRORS.FWA_SESSION_TOO_LARGE.title })
+  t.match(done.body, signInUrl().replaceAll('&', '&amp;'))
+})
+
+t.test('a session that cannot be replaced is told without the folder of the list', async (t) => {
+  const { corp, visitor, service, log } = await start(t)
+  const ada = visitor()
+  await signIn(ada, corp, 'ada')
+  const failure = new FwaError('FWA_STORE_UNAVAILABLE', 'the list in /var/lib/secret: ENOSPC')
+  Object.assign(service.sessions, { revoke: async () => Promise.reject(failure) })
+  const page = await signIn(ada, corp, 'bob', signInUrl({ rd: WANTED, switch: '1' }))
+  t.match(page, { statusCode: 503, body: FWA_ERRORS.FWA_STORE_UNAVAILABLE.title })
+  t.match(page.body, signInUrl().replaceAll('&', '&amp;'), 'with a way to try again')
+  t.notMatch(page.body, '/var/lib')
+  t.match(JSON.stringify(log), 'ENOSPC', 'which the operator finds in the log')
+  t.equal(await whoIs(ada), 'ada')
+})
