@@ -56,16 +56,19 @@ const REPLACES_REFUSED: readonly AcmeErrorCode[] = [
 
 async function place(state: At<'created'>, io: OrderIo): Promise<OrderState> {
   const { wanted } = state
+  const { replaces, ...others } = wanted
+  const { renewalInfo } = await io.transport.directory(io.signal)
+  // Without ARI the CA knows nothing of what is replaced (RFC 9773 section 5).
+  if (replaces !== undefined && !renewalInfo) return { step: 'created', wanted: others }
   try {
     const order = await io.transport.send(newOrder(wanted), io.account, io.signal)
     if (!sameIdentifiers(order.identifiers, wanted.identifiers))
       throw new AcmeError('ACME_ANSWER_INVALID', 'the order has other names than were asked for')
     return { step: 'ordered', wanted, orderUrl: order.url }
   } catch (error) {
-    const { replaces, ...rest } = wanted
     if (replaces === undefined || !(error instanceof AcmeError)) throw error
     if (!REPLACES_REFUSED.includes(error.code)) throw error
-    return { step: 'created', wanted: rest }
+    return { step: 'created', wanted: others }
   }
 }
 

@@ -3,6 +3,7 @@ import {
   type Account,
   type Authorization,
   type Books,
+  type Challenge,
   find,
   idsOf,
   newId,
@@ -32,30 +33,42 @@ export function authorizationFor(books: Books, { type, value }: Identifier): Aut
   return authorization
 }
 
-export function readAuthorization({ origin, authorizations }: Books, exchange: Exchange): Reply {
+export async function readAuthorization(books: Books, exchange: Exchange): Promise<Reply> {
+  const { origin, authorizations } = books
   const [id] = idsOf(exchange)
-  const { identifier, wildcard, challenges, status } = find(authorizations, id)
-  const withUrls = challenges.map(({ id: challengeId, ...challenge }) => ({
+  const authorization = find(authorizations, id)
+  for (const challenge of authorization.challenges)
+    if (challenge.work && challenge.work.looksLeft-- <= 0)
+      await decide(books, authorization, challenge)
+  const { identifier, wildcard, challenges, status } = authorization
+  const withUrls = challenges.map(({ id: challengeId, work: _, ...challenge }) => ({
     ...challenge,
     url: `${origin}/challenge/${id}/${challengeId}`,
   }))
   return { body: { status, identifier, ...(wildcard && { wildcard }), challenges: withUrls } }
 }
 
-export async function validate(
-  { origin, authorizations, options }: Books,
-  exchange: Exchange,
-  account: Account,
-): Promise<Reply> {
+export async function validate(books: Books, exchange: Exchange, account: Account): Promise<Reply> {
+  const { origin, authorizations, options } = books
   const [id, challengeId] = idsOf(exchange)
   const authorization = find(authorizations, id)
-  const { identifier, wildcard, challenges } = authorization
-  const challenge = challenges.find(({ id }) => id === challengeId) ?? refuse(404, 'malformed')
+  const challenge =
+    authorization.challenges.find(({ id }) => id === challengeId) ?? refuse(404, 'malformed')
   const { type, token, status } = challenge
   if (status !== 'pending') refuse(400, 'malformed', `the challenge is ${status}`)
   const keyAuthorization = `${token}.${thumbprintOf(account.jwk)}`
+  challenge.status = 'processing'
+  challenge.work = { keyAuthorization, looksLeft: (options.validating ?? 0) - 1 }
+  if (!options.validating) await decide(books, authorization, challenge)
+  return { body: { type, token, status: challenge.status, url: origin + exchange.path } }
+}
+
+async function decide({ options }: Books, authorization: Authorization, challenge: Challenge) {
+  const { identifier, wildcard } = authorization
+  const { type, token, work } = challenge
+  delete challenge.work
+  const { keyAuthorization = '' } = work ?? {}
   const fault = await options.validate?.({ type, identifier, wildcard, token, keyAuthorization })
   challenge.status = authorization.status = fault ? 'invalid' : 'valid'
   if (fault) challenge.error = problem(fault, `the CA saw a fault of kind ${fault}`)
-  return { body: { type, token, status: challenge.status, url: origin + exchange.path } }
 }

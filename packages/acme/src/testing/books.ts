@@ -19,6 +19,8 @@ export interface ScriptedCaOptions {
   readonly challenges?: readonly string[]
   /** Looks at the answer to a challenge; a type of problem refuses it. Default: all is well. */
   readonly validate?: (challenge: ValidatedChallenge) => Promise<string | undefined>
+  /** How often an authorization is seen `pending` after its challenge was answered. */
+  readonly validating?: number
   /** How often an order is seen `processing` before it is done. */
   readonly processing?: number
   /** Gives an order that is still open back to whoever orders the same names. */
@@ -48,8 +50,18 @@ export interface Authorization {
   readonly id: string
   readonly identifier: Identifier
   readonly wildcard: boolean
-  readonly challenges: { id: string; type: string; token: string; status: string; error?: object }[]
+  readonly challenges: Challenge[]
   status: string
+}
+
+export interface Challenge {
+  readonly id: string
+  readonly type: string
+  readonly token: string
+  status: string
+  error?: object
+  /** While the CA validates. */
+  work?: { readonly keyAuthorization: string; looksLeft: number }
 }
 
 export interface Order {

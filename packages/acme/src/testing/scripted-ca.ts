@@ -13,6 +13,8 @@ export interface ScriptedCa {
   readonly roots: readonly string[]
   /** Every request, oldest first. */
   readonly exchanges: readonly Exchange[]
+  /** How many certificates it has issued. */
+  issued(): number
   /** How many requests of that kind there were. */
   count(kind: Kind): number
   /** Answers the next requests of that kind. */
@@ -26,8 +28,11 @@ export interface ScriptedCa {
   close(): Promise<void>
 }
 
-/** What a script answers; a function may let a request pass by giving nothing. */
-type Script = Reply | ((exchange: Exchange) => Reply | undefined)
+/**
+ * What a script answers; a function may let a request pass by giving nothing. With `instead` the CA
+ * does what it is asked, and answers something else.
+ */
+type Script = Reply | ((exchange: Exchange) => Reply | { readonly instead: Reply } | undefined)
 
 /** Starts a {@link ScriptedCa} on a port that the system chooses. */
 export async function startScriptedCa(options: ScriptedCaOptions = {}): Promise<ScriptedCa> {
@@ -44,7 +49,9 @@ export async function startScriptedCa(options: ScriptedCaOptions = {}): Promise<
     exchanges.push(exchange)
     const script = scripts.get(exchange.kind)?.shift() ?? standing.get(exchange.kind)
     const scripted = typeof script === 'function' ? script(exchange) : script
-    const reply = scripted ?? (await answer(books, exchange))
+    const isInstead = typeof scripted === 'object' && 'instead' in scripted
+    const done = !scripted || isInstead ? await answer(books, exchange) : undefined
+    const reply = (isInstead ? scripted.instead : scripted) ?? (done as Reply)
     if (reply === 'hang') return
     if (reply === 'reset') return request.socket.destroy()
     const nonce = newId()
@@ -56,6 +63,7 @@ export async function startScriptedCa(options: ScriptedCaOptions = {}): Promise<
     directoryUrl: new URL(`${books.origin}/directory`),
     roots: books.issuers.map(({ rootPem }) => rootPem),
     exchanges,
+    issued: () => [...books.orders.values()].filter(({ chains }) => chains.length > 0).length,
     count: (kind) => exchanges.filter((exchange) => exchange.kind === kind).length,
     answer: (kind, ...replies) =>
       void scripts.set(kind, [...(scripts.get(kind) ?? []), ...replies]),

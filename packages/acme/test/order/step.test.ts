@@ -201,6 +201,20 @@ t.test('what was denied and is known again is not held against the order', async
   t.notOk('deniedSince' in (await step(kept, io)))
 })
 
+/** Of a CA that offers ARI. */
+const renewalWindow = () => ({ start: '2030-03-01T00:00:00Z', end: '2030-03-02T00:00:00Z' })
+
+t.test('a CA without ARI is not told what is replaced', async (t) => {
+  const { io, ca } = await enrol(t)
+  const states = await run(await orderFor(['a.example'], { replaces: 'aki.serial' }), io)
+  t.equal(stepsOf(states), `created ${WHOLE}`)
+  const asked = ca.exchanges.filter(({ kind }) => kind === 'newOrder')
+  t.strictSame(
+    asked.map(({ payload }) => payload.replaces),
+    [undefined],
+  )
+})
+
 t.test(
   '`replaces` is left out once the CA refuses it (lego#2474, cert-manager#9074)',
   async (t) => {
@@ -211,7 +225,7 @@ t.test(
       ['a name is refused', problem(400, 'rejectedIdentifier'), 'created failed'],
     ]
     for (const [what, reply, steps] of rows) {
-      const { io, ca } = await enrol(t)
+      const { io, ca } = await enrol(t, { renewalWindow })
       ca.answer('newOrder', reply)
       const states = await run(await orderFor(['a.example'], { replaces: 'aki.serial' }), io)
       t.equal(stepsOf(states), steps, what)
@@ -222,7 +236,7 @@ t.test(
         steps.startsWith('created created') ? ['aki.serial', undefined] : ['aki.serial'],
       )
     }
-    const { io, ca } = await enrol(t)
+    const { io, ca } = await enrol(t, { renewalWindow })
     ca.answer('newOrder', problem(409, 'alreadyReplaced'), problem(409, 'alreadyReplaced'))
     const states = await run(await orderFor(['a.example'], { replaces: 'x' }), io)
     t.equal(stepsOf(states), 'created created failed', 'once and no more')
@@ -230,7 +244,7 @@ t.test(
 )
 
 t.test('a profile and what is replaced are asked for', async (t) => {
-  const { io, ca } = await enrol(t, { profiles: { shortlived: 'six days' } })
+  const { io, ca } = await enrol(t, { renewalWindow, profiles: { shortlived: 'six days' } })
   await run(await orderFor(['a.example'], { profile: 'shortlived', replaces: 'aki.serial' }), io)
   const asked = ca.exchanges.find(({ kind }) => kind === 'newOrder')?.payload
   t.strictSame(asked, {

@@ -55,23 +55,21 @@ export async function obtainChain(
   return server.inTurn(names.toSorted().join(), async () => {
     const kept = io.kept as OrderState | undefined
     if (kept && kept.step !== 'created') deps.limits.resumed(limitedOf(kept))
-    const end = await run(kept ?? (await patiently(open)))
+    const end = await run(kept ?? (await open()))
     // An order that was left alone for too long has expired; nobody was told of a failure.
     if (kept && hasExpired(end)) return chainOf(await run({ step: 'created', wanted: end.wanted }))
     return chainOf(end)
   })
 
   async function open(): Promise<OrderState> {
-    io.report('asking the CA what it offers')
-    const state = await createOrder(await optionsOf())
+    const state = await createOrder(optionsOf())
     await io.keep(state)
     return state
   }
 
-  async function optionsOf(): Promise<OrderOptions> {
+  function optionsOf(): OrderOptions {
     const { profile, preferredChain } = config
-    const { renewalInfo } = await server.transport.directory(io.signal)
-    const replaces = renewalInfo && request.replaces && renewalId(request.replaces)
+    const replaces = request.replaces && renewalId(request.replaces)
     return {
       csr: request.csr(),
       ...(profile !== undefined && { profile }),
