@@ -30,7 +30,8 @@ export function loadAuthority(options: {
     checkSignature(x509, chain[below + 1])
   }
   algorithmFor(own.publicKey)
-  const key = options.key && privateKeyOf(options.key)
+  // An empty file is a key that cannot be read, not the lack of one.
+  const key = options.key === undefined ? undefined : privateKeyOf(options.key)
   const info = parseCertificate(own.raw)
   if (key && !own.checkPrivateKey(key))
     throw new PkiError('PKI_CA_KEY_MISMATCH', `the private key is not that of ${info.subject}`)

@@ -9,6 +9,12 @@ export {
   UsageError,
 } from './command-line.ts'
 export {
+  checkCertificateFile,
+  checkFolder,
+  checkText,
+  checkTlsFiles,
+} from './config/check-files.ts'
+export {
   applyRules,
   applyToEach,
   type Fault,
@@ -17,6 +23,7 @@ export {
   known,
   type Rule,
 } from './config/fault.ts'
+export { checkListeners, type Listener } from './config/listeners.ts'
 export { type LoadedConfig, type LoadOptions, loadConfig } from './config/load.ts'
 export { locateConfig } from './config/locate.ts'
 export { readNamedFile, requireNamedFile } from './config/named-file.ts'
@@ -44,6 +51,7 @@ export { strictHttp } from './http/strict-http.ts'
 export { checkTrustedProxies, forwardedAddresses, trustProxy } from './http/trusted-proxies.ts'
 export { strictValidatorCompiler } from './http/validation.ts'
 export { type RunOptions, runService } from './lifecycle.ts'
+export { listenError } from './listen.ts'
 export { createLogger, type LogOptions } from './telemetry/log.ts'
 export {
   createMetrics,

@@ -9,7 +9,7 @@ import {
   runProgram,
 } from '@gatehouse/service-kit'
 import { loadCertConfig } from './config/load.ts'
-import type { CertServiceConfig } from './config/schema.ts'
+import { type CertServiceConfig, isPlain } from './config/schema.ts'
 import { VERSION } from './version.ts'
 
 const HELP = `gatehouse-certs: TLS certificates over HTTP, from an embedded private CA and from ACME CAs
@@ -41,9 +41,11 @@ async function main(args: string[]): Promise<void> {
   const name = 'cert-service'
   const path = await locateConfig({ env, name, ...(flag !== undefined && { flag }) })
   if (command === 'check-config')
-    return write(describeValid(await loadCertConfig(path, env, { withoutSecrets })))
+    return write(
+      describeValid(await loadCertConfig(path, env, { beforeStart: true, withoutSecrets })),
+    )
   const load = () => loadCertConfig(path, env)
-  const loaded = await load()
+  const loaded = await loadCertConfig(path, env, { beforeStart: command === 'serve' })
 
   if (command !== 'serve') return run(command, argument, loaded.value)
   const { serve } = await import('./cli/serve.ts')
@@ -60,7 +62,7 @@ async function run(
   const { path: folder, masterKeyFile } = config.storage
   if (command === 'healthcheck') {
     const { server } = config
-    await healthcheck({ ...server, tls: server.tls !== 'off' })
+    await healthcheck({ ...server, tls: !isPlain(server.tls) })
     write('ready\n')
   } else if (command === 'backup') {
     const { backup } = await import('./cli/backup.ts')

@@ -6,7 +6,7 @@ import {
   tlsFromFiles,
   tlsSelfRenewed,
 } from '@gatehouse/service-kit'
-import type { CertServiceConfig } from './config/schema.ts'
+import { type CertServiceConfig, isPlain } from './config/schema.ts'
 import { planRenewal } from './issuance/renewal.ts'
 import type { Logger } from './log.ts'
 import type { Service } from './service.ts'
@@ -18,7 +18,7 @@ export async function openOwnTls(
   log: Logger,
   onChange: (credentials: TlsCredentials) => void,
 ): Promise<TlsSource | undefined> {
-  if (server.tls === 'off') return undefined
+  if (isPlain(server.tls)) return undefined
   if (server.tls !== 'own') return tlsFromFiles({ ...server.tls, onChange, log })
   const names = ownNames(server).filter((name) => service.ca.permits(name))
   const issue = () => issueOwn(names, service)

@@ -96,6 +96,41 @@ const FAULTS: readonly [why: string, config: object, path: string][] = [
     { ...psk, storage: { path: 'd', masterKeyFile: 'd/x/key' } },
     '/storage/masterKeyFile',
   ],
+  [
+    'plain HTTP on an address that others reach',
+    { ...psk, server: { host: '0.0.0.0', tls: 'off' } },
+    '/server/tls',
+  ],
+  ['a socket as host', { ...psk, server: { host: '/run/x.sock' } }, '/server/host'],
+  ['a URL as host', { ...psk, metrics: { host: 'http://x' } }, '/metrics/host'],
+  ['one port twice', { ...psk, metrics: { port: 7401 } }, '/metrics/port'],
+  [
+    'one port for plain HTTP and a challenge',
+    {
+      ...psk,
+      server: { plainHttp: { host: '0.0.0.0', port: 8080 } },
+      issuers: [
+        {
+          name: 'a',
+          type: 'acme',
+          directory: 'letsencrypt',
+          challenges: [{ type: 'http-01', listen: { port: 8080 } }],
+        },
+      ],
+    },
+    '/issuers/0/challenges/0/listen/port',
+  ],
+  [
+    'audit rows that are kept for no time',
+    { ...psk, audit: { retention: '0s' } },
+    '/audit/retention',
+  ],
+  ['a wait of an hour', { ...psk, issuance: { wait: '1h' } }, '/issuance/wait'],
+  [
+    'certificates that are kept for no time',
+    { ...psk, storage: { retention: '0s' } },
+    '/storage/retention',
+  ],
   ['certificate without key', { ...psk, server: { tls: { certFile: 'x' } } }, '/server/tls'],
 ]
 
@@ -112,6 +147,16 @@ t.test('faults are told with their place, and never the value of a secret', asyn
     )
     t.notOk(error?.message.includes('a-key-of-sixteen'))
   }
+})
+
+t.test('plain HTTP is for loopback, or has to be called insecure', async (t) => {
+  for (const server of [
+    { tls: 'off' },
+    { host: '::1', tls: 'off' },
+    { host: 'localhost', tls: 'off' },
+    { host: '0.0.0.0', tls: 'insecure' },
+  ])
+    t.match((await load(t, { ...psk, server })).value.server, server)
 })
 
 t.test('the examples are whole, but for their secrets', async (t) => {

@@ -37,11 +37,11 @@ async function main(args: string[]): Promise<void> {
   const name = 'forward-auth'
   const path = await locateConfig({ env, name, ...(flag !== undefined && { flag }) })
   if (command === 'check-config') {
-    const checked = await loadForwardAuthConfig(path, env, { withoutSecrets })
+    const checked = await loadForwardAuthConfig(path, env, { beforeStart: true, withoutSecrets })
     return write(`${describeValid(checked)}${describeRedirectUris(checked.value)}`)
   }
   const load = () => loadForwardAuthConfig(path, env)
-  const loaded = await load()
+  const loaded = await loadForwardAuthConfig(path, env, { beforeStart: command === 'serve' })
   const { log, server } = loaded.value
 
   if (command === 'healthcheck') {

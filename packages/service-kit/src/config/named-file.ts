@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from 'node:fs'
 import { ConfigError } from '../errors.ts'
 
-const MAX_BYTES = 65_536
+const MAX_BYTES = 1_048_576
 
 const REASONS: Readonly<Record<string, string>> = {
   ENOENT: 'that does not exist',
@@ -19,10 +19,10 @@ export type NamedFile =
   | { readonly fault: string; readonly absent: boolean }
 
 /** Reads a file that a configuration names. */
-export function readNamedFile(file: string): NamedFile {
+export function readNamedFile(file: string, maxBytes: number = MAX_BYTES): NamedFile {
   try {
-    if (statSync(file).size > MAX_BYTES)
-      return { fault: `names a file of over ${MAX_BYTES} bytes`, absent: false }
+    if (statSync(file).size > maxBytes)
+      return { fault: `names a file of over ${maxBytes} bytes`, absent: false }
     return { text: readFileSync(file, 'utf8') }
   } catch (error) {
     const { code = '' } = error as NodeJS.ErrnoException

@@ -1,7 +1,9 @@
 import { resolve } from 'node:path'
 import { readNamedFile } from './named-file.ts'
 import { absent, check, fault, type Place, type Reading } from './reading.ts'
-import { type ConfigSchema, durationMs } from './schema.ts'
+import { type ConfigSchema, durationMs, spanFault } from './schema.ts'
+
+const MAX_SECRET_BYTES = 65_536
 
 /** Expands, checks and decodes one scalar. */
 export function readScalar(
@@ -14,7 +16,10 @@ export function readScalar(
   if (expanded === undefined) return undefined
   const value = expanded === given ? given : fromText(schema, String(expanded))
   if (!check(reading, schema, value, place)) return undefined
-  if (schema.duration) return durationMs(String(value))
+  if (schema.duration) {
+    const message = spanFault(schema, String(value))
+    return message === undefined ? durationMs(String(value)) : fault(reading, place, message)
+  }
   if (schema.filePath) return resolve(reading.folder, String(value))
   return value
 }
@@ -26,7 +31,7 @@ export function readSecretFile(
   file: string,
   place: Place,
 ): string | undefined {
-  const read = readNamedFile(file)
+  const read = readNamedFile(file, MAX_SECRET_BYTES)
   if ('fault' in read) return (read.absent ? absent : fault)(reading, place, read.fault)
   reading.secretFiles.add(file)
   const secret = read.text.replace(/\r?\n$/, '')

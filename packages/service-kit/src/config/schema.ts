@@ -18,6 +18,9 @@ export interface ConfigSchema {
   readonly pattern?: string
   readonly secret?: boolean
   readonly duration?: boolean
+  /** The shortest and the longest duration. */
+  readonly from?: string
+  readonly to?: string
   readonly filePath?: boolean
 }
 
@@ -30,13 +33,22 @@ export function Secret(options: TStringOptions = {}) {
 }
 
 /** A time span such as `500ms`, `30s`, `5m`, `2h` or `7d`, loaded as milliseconds. */
-export function Duration(options: { description?: string; default?: string } = {}) {
+export function Duration(
+  options: { description?: string; default?: string; from?: string; to?: string } = {},
+) {
   return Type.Unsafe<number>({ ...options, type: 'string', pattern: DURATION, duration: true })
 }
 
 /** A path; a relative one is resolved against the folder of the configuration file. */
 export function FilePath(options: TStringOptions = {}) {
   return Type.String({ minLength: 1, ...options, filePath: true })
+}
+
+/** What is wrong with the length of a duration that matches the schema. */
+export function spanFault({ from, to }: ConfigSchema, text: string): string | undefined {
+  const ms = durationMs(text)
+  if (ms >= durationMs(from ?? '0s') && (to === undefined || ms <= durationMs(to))) return undefined
+  return to === undefined ? `must be at least ${from}` : `must be from ${from ?? '0s'} to ${to}`
 }
 
 /** Milliseconds of a duration that matches the schema. */

@@ -1,6 +1,7 @@
 import {
   applyTls,
   createMetrics,
+  listenError,
   listenMetrics,
   measureReloads,
   runService,
@@ -85,10 +86,13 @@ export async function serve({
       const listener = await listenMetrics(metrics, config.metrics)
       opened.defer(() => listener.close())
     }
-    if (config.server.plainHttp) {
+    const { plainHttp } = config.server
+    if (plainHttp) {
       const plain = await buildPlainApp({ service, log })
       opened.defer(() => plain.close())
-      await plain.listen(config.server.plainHttp)
+      await plain.listen(plainHttp).catch((error: unknown) => {
+        throw listenError(error, plainHttp)
+      })
     }
 
     const challenges = await listenForChallenges(config.issuers, service.challenges, systemClock)

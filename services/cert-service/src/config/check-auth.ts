@@ -20,14 +20,22 @@ export const AUTH_RULES: readonly Rule<CertServiceConfig>[] = [
 ]
 
 function checkWhole({ auth }: CertServiceConfig): Fault[] {
-  return checkAuthOptions(pluginOptionsOf(auth)).map(({ path, message }) => ({
+  return checkAuthOptions(withoutFiles(pluginOptionsOf(auth))).map(({ path, message }) => ({
     path: `/auth${path}`,
     message,
   }))
 }
 
+/** Files are judged before a start, see `start-rules.ts`. */
+function withoutFiles({ jwt, ...options }: AuthOptions): AuthOptions {
+  if (!jwt) return options
+  const { caFile: _, issuers, ...single } = jwt
+  const listed = issuers?.map(({ caFile: _, ...issuer }) => issuer)
+  return { ...options, jwt: { ...single, ...(listed && { issuers: listed }) } }
+}
+
 type Options = NonNullable<AuthOptions['jwt']>
-type IssuerOption = 'issuerUrl' | 'jwksUrl' | 'caFile'
+type IssuerOption = 'issuerUrl' | 'jwksUrl'
 
 /** What is left to be judged where a part of `auth` has a fault of its own: each option by itself. */
 function checkParts({ auth }: CertServiceConfig): Fault[] {
@@ -49,7 +57,7 @@ function checkParts({ auth }: CertServiceConfig): Fault[] {
 }
 
 function checkIssuer(options: Options, path: string): Fault[] {
-  const keys: readonly IssuerOption[] = ['issuerUrl', 'jwksUrl', 'caFile']
+  const keys: readonly IssuerOption[] = ['issuerUrl', 'jwksUrl']
   return applyRules(
     options,
     keys.map((key) => ({ [key]: value, allowHttp = false }: Options) => {

@@ -119,17 +119,22 @@ function isResolver(text: string): boolean {
   return isIP(host) > 0
 }
 
+function namesOrNone(names: readonly string[]) {
+  const texts = [...names]
+  return resultOf(() => texts.map(parseName))
+}
+
 /** The issuer that a certificate of these names falls to; undefined: the embedded CA, or a fault. */
 export function issuerFor(
   names: readonly string[],
   { issuers }: CertServiceConfig,
 ): IssuerConfig | undefined {
-  const parsed = names.map(parseName)
+  const parsed = namesOrNone(names)
   return issuers.find(({ names: rules }) => {
     // Read first: a rule that is not known must not be taken for one that cannot be parsed.
     const texts = [...rules]
     const holds = resultOf(() => compileRules(texts.map(parseNameRule)))
-    return holds && parsed.every(holds)
+    return holds && parsed?.every(holds)
   })
 }
 

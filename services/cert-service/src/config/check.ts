@@ -1,11 +1,15 @@
 import { relative } from 'node:path'
+import { isLoopback, parseHost } from '@gatehouse/net'
 import { compileRules, parseName, parseNameRule } from '@gatehouse/pki'
 import {
   applyRules,
   applyToEach,
+  checkListeners,
   checkTrustedProxies,
   type Fault,
   faultOf,
+  known,
+  type Listener,
   type Rule,
 } from '@gatehouse/service-kit'
 import { AUTH_RULES } from './check-auth.ts'
@@ -14,8 +18,6 @@ import { checkIssuers, checkKeyType, issuerFor, provableName } from './check-iss
 import { checkLimits } from './check-limits.ts'
 import { checkPublicIssuers } from './public-issuers.ts'
 import type { CertServiceConfig } from './schema.ts'
-
-const HOUR = 3_600_000
 
 /**
  * What has to hold of a configuration beyond its schema. Each rule reads as little as it can: one that
@@ -29,12 +31,13 @@ export const CONFIG_RULES: readonly Rule<CertServiceConfig>[] = [
   checkServerNames,
   checkCertificates,
   checkPermitted,
-  checkLeafLifetime,
   checkCrlUrl,
   checkIssuers,
   checkLimits,
   checkEvents,
   checkOwnTls,
+  checkPlainHttp,
+  checkAddresses,
   checkStorage,
 ]
 
@@ -76,11 +79,6 @@ function checkPermitted({ ca }: CertServiceConfig): Fault[] {
   return faultsOf(ca.permitted, '/ca/permitted', parseNameRule)
 }
 
-function checkLeafLifetime({ ca }: CertServiceConfig): Fault[] {
-  const isSound = ca.leafLifetime >= 2 * HOUR && ca.leafLifetime <= 180 * 24 * HOUR
-  return isSound ? [] : [{ path: '/ca/leafLifetime', message: 'must be from 2h to 180d' }]
-}
-
 function checkCrlUrl({ ca: { crlUrl } }: CertServiceConfig): Fault[] {
   const isSound = crlUrl === undefined || URL.parse(crlUrl)?.protocol === 'http:'
   return isSound ? [] : [{ path: '/ca/crlUrl', message: 'must be an http URL' }]
@@ -92,6 +90,46 @@ function checkOwnTls({ server, ca }: CertServiceConfig): Fault[] {
   return faultsOf(['localhost'], '/server/tls', (text) => permittedName(text, ca.permitted)).map(
     ({ path }) => ({ path, message: '`own` needs a name of `ca.permitted` in server.names' }),
   )
+}
+
+/** Private keys cross the network in answers. */
+function checkPlainHttp({ server }: CertServiceConfig): Fault[] {
+  if (server.tls !== 'off') return []
+  const host = parseHost(server.host)
+  if (!host || isLoopback(host)) return []
+  const message =
+    'would send private keys in plain text: only a loopback server.host may have it, or write `insecure`'
+  return [{ path: '/server/tls', message }]
+}
+
+function checkAddresses(config: CertServiceConfig): Fault[] {
+  return checkListeners(listenersOf(config))
+}
+
+/** Each section that can be read. */
+function listenersOf(config: CertServiceConfig): Listener[] {
+  const sections: readonly (() => Listener[])[] = [
+    () => [{ path: '/server', at: config.server }],
+    () => atOf('/server/plainHttp', config.server.plainHttp),
+    () => atOf('/metrics', config.metrics.enabled ? config.metrics : undefined),
+    () =>
+      [...config.issuers.keys()].flatMap(
+        (index) => known(() => challengeListeners(config, index)) ?? [],
+      ),
+  ]
+  return sections.flatMap((section) => known(section) ?? [])
+}
+
+function challengeListeners({ issuers }: CertServiceConfig, index: number): Listener[] {
+  return (issuers[index]?.challenges ?? []).flatMap((challenge, at) =>
+    challenge.type === 'dns-01'
+      ? []
+      : atOf(`/issuers/${index}/challenges/${at}/listen`, challenge.listen, challenge.type),
+  )
+}
+
+function atOf(path: string, at: Listener['at'] | undefined, kind?: string): Listener[] {
+  return at ? [{ path, at, ...(kind !== undefined && { kind }) }] : []
 }
 
 function checkStorage({ storage }: CertServiceConfig): Fault[] {

@@ -6,7 +6,7 @@ const LimitSchema = (description: string) =>
     Type.Object(
       {
         count: Type.Integer({ minimum: 1, maximum: 1_000_000, description: 'How many.' }),
-        per: Duration({ description: 'Within which time.' }),
+        per: Duration({ from: '1s', description: 'Within which time.' }),
       },
       { description },
     ),

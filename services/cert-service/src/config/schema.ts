@@ -33,6 +33,7 @@ const ServerSchema = Type.Object({
     [
       Type.Literal('own'),
       Type.Literal('off'),
+      Type.Literal('insecure'),
       Type.Object({
         certFile: FilePath({ description: 'Certificate chain in PEM, leaf first.' }),
         keyFile: FilePath({ description: 'Private key in PEM.' }),
@@ -41,7 +42,7 @@ const ServerSchema = Type.Object({
     {
       default: 'own',
       description:
-        '`own`: a certificate of the embedded CA, renewed by itself. Files: watched and taken up when they change. `off`: plain HTTP.',
+        '`own`: a certificate of the embedded CA, renewed by itself. Files: watched and taken up when they change. `off`: plain HTTP, on loopback only. `insecure`: plain HTTP on any address, so that whoever can listen in has the private keys.',
     },
   ),
   trustedProxies: Type.Optional(
@@ -90,6 +91,7 @@ const StorageSchema = Type.Object({
   }),
   retention: Duration({
     default: '30d',
+    from: '1h',
     description: 'How long certificates are kept after their end, and orders after theirs.',
   }),
 })
@@ -131,7 +133,12 @@ const CaSchema = Type.Object({
         'http URL under which clients reach `/ca/crl.der`; becomes the CRL distribution point.',
     }),
   ),
-  leafLifetime: Duration({ default: '7d', description: 'Lifetime of certificates: 2h to 180d.' }),
+  leafLifetime: Duration({
+    default: '7d',
+    from: '2h',
+    to: '180d',
+    description: 'Lifetime of certificates.',
+  }),
 })
 
 const CertificateSchema = Type.Object({
@@ -170,13 +177,23 @@ export const CertServiceSchema = Type.Object({
   issuance: Type.Object({
     wait: Duration({
       default: '20s',
+      to: '5m',
       description: 'How long a caller is made to wait before it gets an order instead.',
     }),
   }),
   events: EventsSchema,
   audit: Type.Object({
-    retention: Duration({ default: '90d', description: 'How long audit rows are kept.' }),
+    retention: Duration({
+      default: '90d',
+      from: '1d',
+      description: 'How long audit rows are kept.',
+    }),
   }),
 })
 
 export type CertServiceConfig = ConfigOf<typeof CertServiceSchema>
+
+/** Whether the service speaks plain HTTP. */
+export function isPlain(tls: CertServiceConfig['server']['tls']): tls is 'off' | 'insecure' {
+  return tls === 'off' || tls === 'insecure'
+}

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
 import { createFetch } from '@gatehouse/net'
-import type { Clock } from '@gatehouse/service-kit'
+import { type Clock, requireNamedFile } from '@gatehouse/service-kit'
 import type { WebhookConfig } from '../config/events.ts'
 import type { CertEvent, Events } from '../issuance/events.ts'
 import { backoff } from '../issuance/renewal.ts'
@@ -46,7 +45,7 @@ export async function openWebhook(
   { url, secret, events, caFile }: WebhookConfig,
   { store, clock, log }: WebhookDeps,
 ): Promise<Webhook> {
-  const ca = caFile === undefined ? {} : { ca: await readFile(caFile, 'utf8') }
+  const ca = caFile === undefined ? {} : { ca: requireNamedFile('events.webhook.caFile', caFile) }
   const fetch = createFetch({ ...ca, timeoutMs: TIMEOUT })
   const closing = new AbortController()
   let loops: readonly { stop(): Promise<void> }[] = []

@@ -1,5 +1,5 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
 import {
   type Authority,
   carriesConstraints,
@@ -11,6 +11,7 @@ import {
   type NameRule,
   parseCertificate,
 } from '@gatehouse/pki'
+import { requireNamedFile } from '@gatehouse/service-kit'
 import { hasBegun } from '../clocks.ts'
 import { CertError } from '../errors.ts'
 import type { Keyring } from '../sealing/keyring.ts'
@@ -50,8 +51,9 @@ export async function openRoot(
 ): Promise<StoredAuthority | undefined> {
   const now = deps.now()
   if (options.root) {
-    const { key: _, ...authority } = await readAuthority(options.root, now)
-    return adopt('root', authority, deps)
+    // Its key may be elsewhere until an intermediate has to be signed.
+    const { certFile } = options.root
+    return adopt('root', readAuthority('ca.root', { certFile }, now), deps)
   }
   if (options.intermediate) return undefined
   const rows = (await deps.store.listAuthorities()).filter(({ role }) => role === 'root')
@@ -76,17 +78,19 @@ export async function openIntermediate(
 ): Promise<StoredAuthority> {
   const now = deps.now()
   if (options.intermediate)
-    return adopt('intermediate', await readAuthority(options.intermediate, now), deps)
+    return adopt('intermediate', readAuthority('ca.intermediate', options.intermediate, now), deps)
   const stored = await restoreIntermediates(deps)
   const chosen =
     chooseIntermediate(stored, options, root, now) ??
     (await makeInTime(stored, options, root, deps)) ??
     nextBest(stored, now)
-  if (!chosen)
+  if (!chosen) {
+    const keyFile = options.root?.keyFile
     throw new CertError(
       'CERT_ROOT_KEY_ABSENT',
-      'An intermediate has to be made, but the key of the root is not here.',
+      `An intermediate has to be made, but the key of the root is not here${keyFile ? `: ${keyFile}` : '.'}`,
     )
+  }
   tellPassedOver(stored, chosen, deps)
   return chosen
 }
@@ -248,22 +252,43 @@ async function withKey(
   options: AuthorityOptions,
   deps: AuthorityDeps,
 ): Promise<StoredAuthority | undefined> {
-  if (options.root?.keyFile !== undefined)
-    return { id, authority: await readAuthority(options.root, deps.now()) }
+  const { root: own } = options
+  if (own?.keyFile !== undefined)
+    return existsSync(own.keyFile)
+      ? { id, authority: readAuthority('ca.root', own, deps.now()) }
+      : undefined
   const record = (await deps.store.listAuthorities()).find((row) => row.id === id)
   const key = record && openKey(record, deps.keyring)
   return key && restore(record, key)
 }
 
-async function readAuthority(
-  files: { readonly certFile: string; readonly keyFile?: string },
+/** @throws ConfigError CONFIG_FILE_UNUSABLE; PkiError */
+function readAuthority(
+  name: 'ca.root' | 'ca.intermediate',
+  { certFile, keyFile }: { readonly certFile: string; readonly keyFile?: string },
   now: number,
-): Promise<Authority> {
-  const certificate = await readFile(files.certFile, 'utf8')
-  const key = files.keyFile === undefined ? {} : { key: await readFile(files.keyFile, 'utf8') }
+): Authority {
+  const certificate = requireNamedFile(`${name}.certFile`, certFile)
+  const key = keyFile === undefined ? undefined : requireNamedFile(`${name}.keyFile`, keyFile)
+  return loadOwnAuthority({ certificate, key }, now)
+}
+
+/**
+ * The authority of an operator, from PEM.
+ *
+ * @throws PkiError
+ */
+export function loadOwnAuthority(
+  { certificate, key }: { readonly certificate: string; readonly key?: string | undefined },
+  now: number,
+): Authority {
   // A clock that is behind must not end the start: nothing is made that begins before its CA.
   const begins = fromPem(certificate, 'CERTIFICATE').map((der) => parseCertificate(der).notBefore)
-  return loadAuthority({ certificate, ...key, now: Math.max(now, ...begins) })
+  return loadAuthority({
+    certificate,
+    ...(key !== undefined && { key }),
+    now: Math.max(now, ...begins),
+  })
 }
 
 /** Gives an authority of the operator a row; its key stays in its file. */

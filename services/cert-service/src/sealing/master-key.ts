@@ -32,13 +32,23 @@ const OTHERS_OR_GROUP_WRITE = 0o027
 export async function readMasterKey(file: string): Promise<MasterKey | undefined> {
   const found = await readStart(file)
   if (!found) return undefined
-  if ((found.mode & OTHERS_OR_GROUP_WRITE) !== 0) {
-    throw new CertError('CERT_MASTER_KEY_EXPOSED', `${file} is open to other users.`)
-  }
-  if (!TEXT.test(found.text)) {
-    throw new CertError('CERT_MASTER_KEY_INVALID', `${file} does not hold 32 bytes in base64.`)
-  }
+  assertMasterKey(file, found)
   return masterKey(Buffer.from(found.text, 'base64'))
+}
+
+/**
+ * Judges the content of a key's file and its mode.
+ *
+ * @throws CertError CERT_MASTER_KEY_EXPOSED, CERT_MASTER_KEY_INVALID
+ */
+export function assertMasterKey(
+  file: string,
+  { mode, text }: { readonly mode: number; readonly text: string },
+): void {
+  if ((mode & OTHERS_OR_GROUP_WRITE) !== 0)
+    throw new CertError('CERT_MASTER_KEY_EXPOSED', `${file} is open to other users.`)
+  if (!TEXT.test(text.trimEnd()))
+    throw new CertError('CERT_MASTER_KEY_INVALID', `${file} does not hold 32 bytes in base64.`)
 }
 
 /** Makes a new key in a new file. @throws CertError CERT_FILE_EXISTS, CERT_FILE_FAILED */

@@ -11,7 +11,7 @@ import { createSqliteStore } from './sqlite.ts'
 import type { Store } from './store.ts'
 
 /** "GHcs": marks a SQLite file as a store of this service. */
-const APPLICATION_ID = 0x47486373
+export const APPLICATION_ID = 0x47486373
 /** How long a statement waits for another program's lock; the event loop waits with it. */
 const BUSY_TIMEOUT_MS = 100
 const SQLITE_BUSY = 5

@@ -90,7 +90,7 @@ t.test('one clear line, and an exit code, for whatever goes wrong', async (t) =>
       ['check-config', '--config', faulty],
       1,
       /^$/,
-      /^.*faulty\.yaml:2:3 .*prot.*port\?\n.*:3:22 .*\ngatehouse-certs: 2 faults in .*\n$/,
+      /^.*faulty\.yaml:2:3 .*prot.*port\?\n.*:3:21 .*\ngatehouse-certs: 2 faults in .*\n$/,
     ],
     [['check-config', '--config', absent], 1, /^$/, /keyFile names a file that does not exist/],
     [['check-config', '--no-secrets', '--config', absent], 0, /is valid; .* over: 1\n$/, /^$/],

@@ -36,31 +36,36 @@ t.test('a running service and others at its store', async (t) => {
   sqlite.close()
 })
 
-t.test('a wrong or absent master key stops the start in one line, and none is made', async (t) => {
-  const place = home(t)
-  const file = place.masterKeyFile
-  const first = await startService(t, place)
-  t.equal((await first.obtain('app.example')).status, 200)
-  await first.stop()
-  const kept = join(place.base, 'kept.key')
-  copyFileSync(file, kept)
+t.test(
+  'a wrong or absent master key stops the start with its name, and none is made',
+  async (t) => {
+    const place = home(t)
+    const file = place.masterKeyFile
+    const first = await startService(t, place)
+    t.equal((await first.obtain('app.example')).status, 200)
+    await first.stop()
+    const kept = join(place.base, 'kept.key')
+    copyFileSync(file, kept)
 
-  rmSync(file)
-  const absent = await runMain(t, place, ['serve'])
-  t.match(absent, { code: 1, stdout: '', stderr: /^gatehouse-certs: There is no [^\n]+\n$/ })
-  t.notOk(existsSync(file))
+    rmSync(file)
+    const absent = await runMain(t, place, ['serve'])
+    const missing =
+      /^[^\n]+:4:\d+ \/storage\/masterKeyFile names no file, and the store needs its key: /
+    t.match(absent, { code: 1, stdout: '', stderr: missing })
+    t.notOk(existsSync(file))
 
-  writeFileSync(file, `${Buffer.alloc(32, 7).toString('base64')}\n`, { mode: 0o600 })
-  const wrong = await runMain(t, place, ['serve'])
-  const line =
-    /^gatehouse-certs: The key in [^\n]+ is not the one of this store\. \[CERT_MASTER_KEY_WRONG\]\n$/
-  t.match(wrong, { code: 1, stdout: '', stderr: line })
+    writeFileSync(file, `${Buffer.alloc(32, 7).toString('base64')}\n`, { mode: 0o600 })
+    const wrong = await runMain(t, place, ['serve'])
+    const line =
+      /^gatehouse-certs: The key in [^\n]+ is not the one of this store\. \[CERT_MASTER_KEY_WRONG\]\n$/
+    t.match(wrong, { code: 1, stdout: '', stderr: line })
 
-  copyFileSync(kept, file)
-  const service = await startService(t, place)
-  t.match(await service.obtain('app.example'), { body: { cached: true } }, 'put back, it serves')
-  await service.stop()
-})
+    copyFileSync(kept, file)
+    const service = await startService(t, place)
+    t.match(await service.obtain('app.example'), { body: { cached: true } }, 'put back, it serves')
+    await service.stop()
+  },
+)
 
 t.test('a master key without its store ends the start, unless a new one is wanted', async (t) => {
   const place = home(t)

@@ -78,7 +78,9 @@ const SessionSchema = Type.Object({
   ),
   lifetime: Duration({
     default: '8h',
-    description: 'From login to the end of the session: 1m to 90d.',
+    from: '1m',
+    to: '90d',
+    description: 'From login to the end of the session.',
   }),
 })
 
@@ -163,11 +165,13 @@ const PortalSchema = Type.Object({
   ),
   preflight: Flag('Lets CORS preflights without credentials pass.'),
   sessionLifetime: Type.Optional(
-    Duration({ description: 'Instead of session.lifetime: 1m to 90d.' }),
+    Duration({ from: '1m', to: '90d', description: 'Instead of session.lifetime.' }),
   ),
   loginLifetime: Duration({
     default: '10m',
-    description: 'Time in which a login has to be finished: 30s to 1h.',
+    from: '30s',
+    to: '1h',
+    description: 'Time in which a login has to be finished.',
   }),
   sharedCallback: Flag(
     'Uses `/portals/<portal>/oauth2/callback` as the redirect URI, as traefik-forward-auth does. Only for a portal with one provider that people sign in at.',

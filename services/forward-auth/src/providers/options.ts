@@ -38,7 +38,12 @@ export const commonOptions = {
     }),
   ),
   allow: Type.Optional(AllowSchema),
-  timeout: Duration({ default: '10s', description: 'How long one request to it may take.' }),
+  timeout: Duration({
+    default: '10s',
+    from: '100ms',
+    to: '2m',
+    description: 'How long one request to it may take.',
+  }),
 }
 
 /** What every provider takes that people sign in at. */

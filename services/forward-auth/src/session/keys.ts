@@ -24,7 +24,8 @@ export interface Keys {
   readonly login: KeyRing
 }
 
-const FILE = 'session.key'
+/** Where in `storage.path` the key of sessions is kept. */
+export const KEY_FILE = 'session.key'
 const MIN_LENGTH = 32
 
 /**
@@ -43,6 +44,12 @@ export async function loadKeys({
   return { session: derive(all, 'session'), login: derive(all, 'login') }
 }
 
+/** @throws Error unless a kept key can be used */
+export function assertKeptSecret(text: string): void {
+  if (text.trim().length < MIN_LENGTH)
+    throw new Error(`holds a key of less than ${MIN_LENGTH} characters`)
+}
+
 function derive(secrets: readonly string[], purpose: keyof Keys): KeyRing {
   const all = secrets.map((secret) => deriveKey(secret, purpose))
   const [first] = all
@@ -59,7 +66,7 @@ function deriveKey(secret: string, purpose: keyof Keys): Key {
 }
 
 async function keptSecret(folder: string): Promise<string> {
-  const file = join(folder, FILE)
+  const file = join(folder, KEY_FILE)
   try {
     makeFolder(folder)
     const kept = await read(file)

@@ -3,7 +3,8 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { makeFolder } from '@gatehouse/service-kit'
 
-const FILE = 'revocations.db'
+/** Where in `storage.path` the ended sessions are. */
+export const REVOCATIONS_FILE = 'revocations.db'
 /** Reads hold up all requests, so they wait no longer than a commit takes. */
 const BUSY_TIMEOUT = 100
 /** Of what an older version wrote, which knows no running time: the longest life of a session, in ms. */
@@ -45,7 +46,7 @@ export interface RevocationFile {
 /** Opens the file in `folder`, and makes it if there is none. Throws what SQLite and the system throw. */
 export function openRevocationFile(folder: string): RevocationFile {
   makeFolder(folder)
-  const path = join(folder, FILE)
+  const path = join(folder, REVOCATIONS_FILE)
   closeSync(openSync(path, 'a', 0o600))
   const db = new DatabaseSync(path, { timeout: BUSY_TIMEOUT })
   try {

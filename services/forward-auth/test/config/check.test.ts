@@ -65,6 +65,17 @@ t.test('faults of the whole', async (t) => {
       'server: { tls: { clientCaFile: ca.pem } }',
       '/server/tls/certFile is missing',
     ],
+    [
+      'a socket as host',
+      'server: { host: /run/x.sock }',
+      '/server/host is not an IP address or host name to listen on',
+    ],
+    ['a URL as host', 'metrics: { host: "http://x" }', '/metrics/host is not an IP address'],
+    [
+      'one port twice',
+      'metrics: { port: 4181 }',
+      '/metrics/port is taken by server, which has port 4181 too',
+    ],
     ['base path', 'server: { basePath: gate/ }', '/server/basePath must match'],
     [
       'no network',

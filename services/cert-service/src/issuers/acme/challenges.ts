@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import type { Server } from 'node:net'
 import {
   type ChallengeStore,
@@ -10,7 +11,7 @@ import {
   type DnsProviderDeps,
   type Solver,
 } from '@gatehouse/acme'
-import type { Clock } from '@gatehouse/service-kit'
+import { type Clock, listenError } from '@gatehouse/service-kit'
 import type { ChallengeConfig, IssuerConfig } from '../../config/issuers.ts'
 import type { Store } from '../../store/store.ts'
 
@@ -65,11 +66,10 @@ export async function listenForChallenges(
   return { close }
 }
 
-function listen(server: Server, at: { host: string; port: number }): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once('error', reject).listen(at, () => {
-      server.off('error', reject)
-      resolve()
-    })
-  })
+async function listen(server: Server, at: { host: string; port: number }): Promise<void> {
+  try {
+    await once(server.listen(at), 'listening')
+  } catch (error) {
+    throw listenError(error, at)
+  }
 }

@@ -1,6 +1,6 @@
-import { readFile } from 'node:fs/promises'
 import { type Clock, createTransport, type Transport } from '@gatehouse/acme'
 import { type BoundedFetch, createFetch, NetError } from '@gatehouse/net'
+import { requireNamedFile } from '@gatehouse/service-kit'
 import { directoryOf, type IssuerConfig } from '../../config/issuers.ts'
 import type { Keyring } from '../../sealing/keyring.ts'
 import type { Store } from '../../store/store.ts'
@@ -36,7 +36,10 @@ export async function openAcmeServer(
   { store, keyring, clock, limits }: AcmeServerDeps,
 ): Promise<AcmeServer> {
   const directory = directoryOf(config.directory)
-  const ca = config.caFile === undefined ? {} : { ca: await readFile(config.caFile, 'utf8') }
+  const ca =
+    config.caFile === undefined
+      ? {}
+      : { ca: requireNamedFile(`the caFile of the issuer ${config.name}`, config.caFile) }
   const { fetch, isReachable } = watch(createFetch(ca))
   const userAgent = `gatehouse-cert-service/${VERSION}`
   const transport = createTransport({ directoryUrl: new URL(directory), fetch, clock, userAgent })

@@ -1,0 +1,56 @@
+import { isIP } from 'node:net'
+import { parseHost } from '@gatehouse/net'
+import { applyRules, type Fault, known } from './fault.ts'
+
+/** A listener of a configuration. */
+export interface Listener {
+  /** JSON pointer of its section, such as `/server`. */
+  readonly path: string
+  readonly at: { readonly host: string; readonly port: number }
+  /** Listeners that say the same here are one, if they have the same address. */
+  readonly kind?: string
+}
+
+/** What is wrong with the addresses that a service is to listen on. */
+export function checkListeners(listeners: readonly Listener[]): Fault[] {
+  return listeners.flatMap((listener, index) =>
+    applyRules(
+      listener,
+      [
+        ({ at }) => (isHost(at.host) ? [] : [{ path: '/host', message: NO_HOST }]),
+        ({ at }) => {
+          const other = listeners
+            .slice(0, index)
+            .find((earlier) => known(() => clash(earlier, listener)))
+          if (!other) return []
+          const name = other.path.slice(1).replaceAll('/', '.')
+          return [{ path: '/port', message: `is taken by ${name}, which has port ${at.port} too` }]
+        },
+      ],
+      listener.path,
+    ),
+  )
+}
+
+const NO_HOST = 'is not an IP address or host name to listen on'
+
+function isHost(text: string): boolean {
+  return isIP(text) > 0 || (!text.startsWith('[') && parseHost(text) !== undefined)
+}
+
+/** Whether the two cannot listen at once. The port 0 is another one for each. */
+function clash(one: Listener, other: Listener): boolean {
+  const [a, b] = [addressOf(one.at.host), addressOf(other.at.host)]
+  if (one.at.port !== other.at.port || one.at.port === 0) return false
+  if (a === b) return one.kind === undefined || one.kind !== other.kind
+  return covers(a, b) || covers(b, a)
+}
+
+/** `::` takes IPv4 as well. */
+function covers(any: string, address: string): boolean {
+  return any === '::' || (any === '0.0.0.0' && isIP(address) !== 6)
+}
+
+function addressOf(host: string): string {
+  return host === 'localhost' ? '127.0.0.1' : (parseHost(host)?.name ?? host)
+}

@@ -1,0 +1,120 @@
+import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { keyPairFromPem } from '@gatehouse/pki'
+import {
+  applyToEach,
+  checkCertificateFile,
+  checkFolder,
+  checkText,
+  checkTlsFiles,
+  type Fault,
+  faultOf,
+  type Rule,
+  readNamedFile,
+  systemClock,
+} from '@gatehouse/service-kit'
+import { loadOwnAuthority } from '../issuers/authorities.ts'
+import { assertMasterKey, nextFile, refuseBeside } from '../sealing/master-key.ts'
+import { APPLICATION_ID, storeFile } from '../store/open.ts'
+import type { CertServiceConfig } from './schema.ts'
+
+/**
+ * What has to hold of the files and folders that a start needs. They are read and never written, also
+ * beside a running service.
+ */
+export const START_RULES: readonly Rule<CertServiceConfig>[] = [
+  ({ server }) => (typeof server.tls === 'object' ? checkTlsFiles('/server/tls', server.tls) : []),
+  ({ storage }) => checkFolder('/storage/path', storage.path),
+  ({ storage }) => checkStore(storage.path),
+  checkMasterKey,
+  checkRoot,
+  ({ ca: { intermediate } }) =>
+    intermediate ? checkAuthority('/ca/intermediate', intermediate) : [],
+  ({ issuers }) => applyToEach(issuers, '/issuers', [checkCaFile]),
+  ({ events }) => {
+    const caFile = events.webhook?.caFile
+    return caFile === undefined ? [] : checkCertificateFile('/events/webhook/caFile', caFile)
+  },
+  ({ auth }) =>
+    checkCaFile(auth.jwt ?? {}).map(({ path, ...fault }) => ({
+      ...fault,
+      path: `/auth/jwt${path}`,
+    })),
+  ({ auth }) => applyToEach(auth.jwt?.issuers ?? [], '/auth/jwt/issuers', [checkCaFile]),
+]
+
+function checkCaFile({ caFile }: { readonly caFile?: string }): Fault[] {
+  return caFile === undefined ? [] : checkCertificateFile('/caFile', caFile)
+}
+
+/** By its first page, which SQLite writes at the birth of a store and keeps. */
+function checkStore(folder: string): Fault[] {
+  const file = storeFile(folder)
+  if (!existsSync(file)) return []
+  return faultOf('/storage/path', () => {
+    if (!statSync(file).isFile()) throw new Error(`holds something that is not a store: ${file}`)
+    const header = readStart(file)
+    if (
+      header.toString('latin1', 0, 15) !== 'SQLite format 3' ||
+      header.readUInt32BE(68) !== APPLICATION_ID
+    )
+      throw new Error(`holds a file that is not a store of this service: ${file}`)
+  })
+}
+
+function readStart(file: string): Buffer {
+  const handle = openSync(file, 'r')
+  try {
+    const header = Buffer.alloc(100)
+    readSync(handle, header)
+    return header
+  } finally {
+    closeSync(handle)
+  }
+}
+
+function checkMasterKey({ storage }: CertServiceConfig): Fault[] {
+  const path = '/storage/masterKeyFile'
+  const { path: folder, masterKeyFile: file } = storage
+  const beside = faultOf(path, () => refuseBeside(file, folder))
+  if (beside.length > 0) return beside
+  if (existsSync(file))
+    return checkText(path, file, (text) =>
+      assertMasterKey(file, { mode: statSync(file).mode, text }),
+    )
+  if (existsSync(nextFile(file))) return []
+  if (!existsSync(storeFile(folder))) return checkFolder(path, dirname(file))
+  const message = `names no file, and the store needs its key: ${file}`
+  return [{ path, message, absent: true }]
+}
+
+/** The key of a root is read only to sign an intermediate: with a store it may be elsewhere. */
+function checkRoot({ ca: { root, intermediate }, storage }: CertServiceConfig): Fault[] {
+  if (!root) return []
+  const path = '/ca/root'
+  const isFirstStart = !existsSync(storeFile(storage.path))
+  if (root.keyFile === undefined)
+    return isFirstStart && !intermediate
+      ? [{ path, message: 'needs a keyFile at the first start, to sign an intermediate' }]
+      : checkAuthority(path, root)
+  const faults = checkAuthority(path, root)
+  const isElsewhere = existsSync(root.keyFile) === false && !isFirstStart
+  return isElsewhere ? faults.filter((fault) => fault.path !== `${path}/keyFile`) : faults
+}
+
+function checkAuthority(
+  path: string,
+  { certFile, keyFile }: { readonly certFile: string; readonly keyFile?: string },
+): Fault[] {
+  const now = systemClock.now()
+  const own = checkText(`${path}/certFile`, certFile, (certificate) =>
+    loadOwnAuthority({ certificate }, now),
+  )
+  if (keyFile === undefined) return own
+  const certificate = readNamedFile(certFile)
+  const key = checkText(`${path}/keyFile`, keyFile, (key) => {
+    if (own.length > 0 || !('text' in certificate)) keyPairFromPem(key)
+    else loadOwnAuthority({ certificate: certificate.text, key }, now)
+  })
+  return [...own, ...key]
+}

@@ -1,0 +1,240 @@
+import { chmodSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { createIntermediate, createRoot, toPem } from '@gatehouse/pki'
+import type { ConfigError } from '@gatehouse/service-kit'
+import t, { type Test } from 'tap'
+import { stringify } from 'yaml'
+import { loadCertConfig } from '../../src/config/load.ts'
+import { openStore } from '../../src/store/open.ts'
+
+const KEY = `${'A'.repeat(43)}=\n`
+const DAY = 86_400_000
+
+const now = Date.now()
+const root = await createRoot({ commonName: 'R', now })
+const other = await createRoot({ commonName: 'O', now })
+const old = await createRoot({ commonName: 'P', now: now - 11 * 366 * DAY })
+const leafKey = toPem('PRIVATE KEY', keyOf(other))
+const intermediate = await createIntermediate({ root, commonName: 'I', now })
+
+function keyOf({ key }: { key?: unknown }): Buffer {
+  return (key as { export(o: object): Buffer }).export({ format: 'der', type: 'pkcs8' })
+}
+
+const certOf = ({ certificate }: { certificate: Uint8Array }) => toPem('CERTIFICATE', certificate)
+const FILES = {
+  'root.pem': certOf(root),
+  'root.key': toPem('PRIVATE KEY', keyOf(root)),
+  'other.key': leafKey,
+  'old.pem': certOf(old),
+  'intermediate.pem': certOf(intermediate) + certOf(root),
+  'intermediate.key': toPem('PRIVATE KEY', keyOf(intermediate)),
+  empty: '',
+  garbage: 'nothing of use\n',
+}
+
+interface Home {
+  readonly folder: string
+  readonly file: string
+}
+
+function home(t: Test, config: object): Home {
+  const folder = t.testdir({ ...FILES, folder: {} })
+  const file = join(folder, 'config.yaml')
+  const base = { auth: { psk: { key: 'a-key-of-sixteen-or-more' } }, server: { tls: 'own' } }
+  writeFileSync(file, stringify({ ...base, ...config }))
+  return { folder, file }
+}
+
+async function faultsOf({ file }: Home, withoutSecrets = false): Promise<string[]> {
+  return loadCertConfig(file, {}, { beforeStart: true, withoutSecrets }).then(
+    () => [],
+    (error: ConfigError) => error.faults.map(({ path, message }) => `${path} ${message}`),
+  )
+}
+
+const tls = (certFile: string, keyFile: string) => ({ server: { tls: { certFile, keyFile } } })
+const caRoot = (certFile: string, keyFile?: string) => ({
+  ca: { root: { certFile, ...(keyFile && { keyFile }) } },
+})
+const issuer = (caFile: string) => ({
+  issuers: [
+    {
+      name: 'a',
+      type: 'acme',
+      directory: 'https://ca.test/dir',
+      caFile,
+      challenges: [{ type: 'http-01', listen: { port: 8080 } }],
+    },
+  ],
+})
+const webhook = (caFile: string) => ({
+  events: { webhook: { url: 'https://hook.test', secret: 's'.repeat(16), caFile } },
+})
+const jwt = (caFile: string) => ({
+  auth: { jwt: { issuerUrl: 'https://id.test', audience: 'a', caFile } },
+})
+
+/** What may be in the place of a file, and what is said of it. */
+const BAD: Readonly<Record<string, RegExp>> = {
+  none: /names a file that does not exist \(ENOENT\): .*\/none$/,
+  folder: /names a file that is a folder \(EISDIR\): .*\/folder$/,
+  empty: /: .*\/empty$/,
+  garbage: /: .*\/garbage$/,
+}
+
+const PLACES: readonly [path: string, at: (file: string) => object][] = [
+  ['/server/tls/certFile', (file) => tls(file, 'root.key')],
+  ['/server/tls/keyFile', (file) => tls('root.pem', file)],
+  ['/ca/root/certFile', (file) => caRoot(file, 'root.key')],
+  ['/ca/root/keyFile', (file) => caRoot('root.pem', file)],
+  [
+    '/ca/intermediate/certFile',
+    (file) => ({ ca: { intermediate: { certFile: file, keyFile: 'intermediate.key' } } }),
+  ],
+  [
+    '/ca/intermediate/keyFile',
+    (file) => ({ ca: { intermediate: { certFile: 'intermediate.pem', keyFile: file } } }),
+  ],
+  ['/issuers/0/caFile', issuer],
+  ['/events/webhook/caFile', webhook],
+  ['/auth/jwt/caFile', jwt],
+  [
+    '/auth/jwt/issuers/0/caFile',
+    (caFile) => ({ auth: { jwt: { issuers: [jwt(caFile).auth.jwt] } } }),
+  ],
+]
+
+t.test('a named file that cannot be used is a fault of its key', async (t) => {
+  for (const [path, at] of PLACES)
+    for (const [name, said] of Object.entries(BAD)) {
+      const [fault = '', ...others] = await faultsOf(home(t, at(name)))
+      t.ok(fault.startsWith(`${path} `), `${path} ${name}: ${fault}`)
+      t.match(fault, said)
+      t.strictSame(others, [], `${path} ${name}: alone`)
+    }
+})
+
+t.test('files that are there and fit are no fault', async (t) => {
+  for (const config of [
+    tls('root.pem', 'root.key'),
+    caRoot('root.pem', 'root.key'),
+    {
+      ca: { intermediate: { certFile: 'intermediate.pem', keyFile: 'intermediate.key' } },
+    },
+    issuer('root.pem'),
+    webhook('root.pem'),
+    jwt('root.pem'),
+  ])
+    t.strictSame(await faultsOf(home(t, config)), [], JSON.stringify(config))
+})
+
+t.test('a key of another certificate, and what may not sign', async (t) => {
+  const table: [config: object, fault: RegExp][] = [
+    [tls('root.pem', 'other.key'), /^\/server\/tls\/keyFile names a key that is not that of certF/],
+    [caRoot('root.pem', 'other.key'), /^\/ca\/root\/keyFile the private key is not that of /],
+    [caRoot('old.pem', 'root.key'), /^\/ca\/root\/certFile .*valid .* to /],
+    [
+      { ca: { intermediate: { certFile: 'intermediate.pem', keyFile: 'root.key' } } },
+      /^\/ca\/intermediate\/keyFile the private key is not that of /,
+    ],
+    [caRoot('root.pem'), /^\/ca\/root needs a keyFile at the first start/],
+  ]
+  for (const [config, fault] of table) t.match(await faultsOf(home(t, config)), [fault])
+})
+
+const storage = { storage: { path: 'data', masterKeyFile: 'keys/master.key' } }
+
+/** A home with a store in it, as a service that runs has it. */
+async function running(t: Test, config: object = {}): Promise<Home> {
+  const at = home(t, { ...storage, ...config })
+  mkdirSync(join(at.folder, 'keys'))
+  writeFileSync(join(at.folder, 'keys/master.key'), KEY, { mode: 0o600 })
+  const store = await openStore({ folder: join(at.folder, 'data') })
+  t.teardown(() => store.close())
+  return at
+}
+
+t.test('beside a running service nothing is a fault and nothing changes', async (t) => {
+  const at = await running(t)
+  const look = () =>
+    readdirSync(at.folder, { recursive: true, encoding: 'utf8' })
+      .toSorted()
+      .map((name) => {
+        const { size, mtimeMs, ino } = statSync(join(at.folder, name))
+        return { name, size, mtimeMs, ino }
+      })
+  const before = look()
+  t.strictSame(await faultsOf(at), [])
+  t.strictSame(look(), before)
+})
+
+t.test('before a first start nothing is made', async (t) => {
+  const at = home(t, storage)
+  const before = readdirSync(at.folder)
+  t.strictSame(await faultsOf(at), [])
+  t.strictSame(readdirSync(at.folder), before)
+})
+
+t.test('the master key and the store', async (t) => {
+  const table: [why: string, change: (folder: string) => void, fault: RegExp, config?: object][] = [
+    [
+      'open to others',
+      (folder) => chmodSync(join(folder, 'keys/master.key'), 0o644),
+      /^\/storage\/masterKeyFile .*master\.key is open to other users/,
+    ],
+    [
+      'not a key',
+      (folder) => writeFileSync(join(folder, 'keys/master.key'), 'short'),
+      /^\/storage\/masterKeyFile .* does not hold 32 bytes in base64/,
+    ],
+    [
+      'a folder as key',
+      () => {},
+      /^\/storage\/masterKeyFile names a file that is a folder \(EISDIR\): /,
+      { storage: { path: 'data', masterKeyFile: 'folder' } },
+    ],
+    [
+      'gone',
+      () => {},
+      /^\/storage\/masterKeyFile names no file, and the store needs its key: .*none$/,
+      { storage: { path: 'data', masterKeyFile: 'none' } },
+    ],
+    [
+      'a file as folder',
+      () => {},
+      /^\/storage\/path needs a folder, and this is none: .*\/garbage$/,
+      { storage: { path: 'garbage', masterKeyFile: 'keys/master.key' } },
+    ],
+    [
+      'another file in the place of the store',
+      (folder) => writeFileSync(join(folder, 'folder/store.db'), 'x'.repeat(200)),
+      /^\/storage\/path holds a file that is not a store of this service: /,
+      { storage: { path: 'folder', masterKeyFile: 'keys/master.key' } },
+    ],
+  ]
+  for (const [why, change, fault, config] of table) {
+    const at = await running(t, config)
+    change(at.folder)
+    const faults = await faultsOf(at)
+    t.match(faults, [fault], why)
+    t.equal(faults.length, 1, `${why}: alone`)
+  }
+})
+
+t.test('with a store the key of the root may be kept elsewhere', async (t) => {
+  const at = await running(t, caRoot('root.pem', 'elsewhere.key'))
+  t.strictSame(await faultsOf(at), [])
+  const wrong = await running(t, caRoot('root.pem', 'other.key'))
+  t.match(await faultsOf(wrong), [/^\/ca\/root\/keyFile the private key is not that of /])
+})
+
+t.test('without secrets files may be absent, and others are judged', async (t) => {
+  const at = home(t, {
+    ...tls('root.pem', 'none'),
+    ...caRoot('none', 'garbage'),
+    ...issuer('none'),
+  })
+  t.match(await faultsOf(at, true), [/^\/ca\/root\/keyFile /])
+  t.equal((await faultsOf(at)).length, 4)
+})

@@ -1,0 +1,52 @@
+import { existsSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { parseHost } from '@gatehouse/net'
+import {
+  applyToEach,
+  checkCertificateFile,
+  checkFolder,
+  checkText,
+  checkTlsFiles,
+  type Rule,
+} from '@gatehouse/service-kit'
+import { assertKeptSecret, KEY_FILE } from '../session/keys.ts'
+import { REVOCATIONS_FILE } from '../session/revocation-file.ts'
+import type { ForwardAuthConfig } from './schema.ts'
+
+/**
+ * What has to hold of the files and folders that a start needs, and what takes the public suffix list.
+ * Nothing is written, also beside a running service.
+ */
+export async function loadStartRules(): Promise<readonly Rule<ForwardAuthConfig>[]> {
+  // A large list, for which a health check has no use.
+  const { parse } = await import('tldts')
+
+  /** Browsers refuse a cookie for a domain under which anybody can register names. */
+  const checkSuffix: Rule<ForwardAuthConfig['domains'][number]> = ({ domain }) => {
+    const { publicSuffix, isIcann, isPrivate } = parse(domain, { allowPrivateDomains: true })
+    const isShared = publicSuffix === parseHost(domain)?.name && (isIcann || isPrivate)
+    const message = 'is a public suffix: browsers refuse cookies for it, so name a domain of yours'
+    return isShared ? [{ path: '/domain', message }] : []
+  }
+  return [...START_RULES, ({ domains }) => applyToEach(domains, '/domains', [checkSuffix])]
+}
+
+const START_RULES: readonly Rule<ForwardAuthConfig>[] = [
+  ({ server }) => (server.tls ? checkTlsFiles('/server/tls', server.tls) : []),
+  ({ server }) => {
+    const file = server.tls?.clientCaFile
+    return file === undefined ? [] : checkCertificateFile('/server/tls/clientCaFile', file)
+  },
+  ({ storage }) => checkFolder('/storage/path', storage.path),
+  ({ storage, session }) => {
+    const file = join(storage.path, KEY_FILE)
+    if (session.keys !== undefined || !existsSync(file)) return []
+    return checkText('/storage/path', file, assertKeptSecret)
+  },
+  ({ storage }) => {
+    const file = join(storage.path, REVOCATIONS_FILE)
+    const stats = statSync(file, { throwIfNoEntry: false })
+    if (!stats || stats.isFile()) return []
+    return [{ path: '/storage/path', message: `holds something that is not a file: ${file}` }]
+  },
+]

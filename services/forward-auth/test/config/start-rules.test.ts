@@ -1,0 +1,113 @@
+import { copyFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { ConfigError } from '@gatehouse/service-kit'
+import t, { type Test } from 'tap'
+import { stringify } from 'yaml'
+import { loadForwardAuthConfig } from '../../src/config/load.ts'
+
+const FIXTURES = join(import.meta.dirname, '../fixtures')
+const NAMES = ['server.cert.pem', 'server.key.pem', 'stranger.key.pem', 'client-ca.cert.pem']
+const FIT = {
+  certFile: 'server.cert.pem',
+  keyFile: 'server.key.pem',
+  clientCaFile: 'client-ca.cert.pem',
+}
+
+const portals = [
+  {
+    name: 'main',
+    providers: [
+      {
+        type: 'openIDConnect',
+        name: 'corp',
+        issuerUrl: 'https://id.example.com',
+        clientId: 'a',
+        clientSecret: 'b',
+      },
+    ],
+  },
+]
+
+interface Home {
+  readonly folder: string
+  readonly file: string
+}
+
+function home(t: Test, config: object): Home {
+  const folder = t.testdir({ empty: '', garbage: 'nothing of use\n', folder: {}, data: {} })
+  for (const name of NAMES) copyFileSync(join(FIXTURES, name), join(folder, name))
+  const file = join(folder, 'config.yaml')
+  writeFileSync(file, stringify({ domains: [{ domain: 'example.com' }], portals, ...config }))
+  return { folder, file }
+}
+
+async function faultsOf({ file }: Home, withoutSecrets = false): Promise<string[]> {
+  return loadForwardAuthConfig(file, {}, { beforeStart: true, withoutSecrets }).then(
+    () => [],
+    (error: ConfigError) => error.faults.map(({ path, message }) => `${path} ${message}`),
+  )
+}
+
+const tls = (change: object) => ({ server: { tls: { ...FIT, ...change } } })
+
+t.test('files of TLS that cannot be used are faults of their keys', async (t) => {
+  const bad: [name: string, said: RegExp][] = [
+    ['none', / names a file that does not exist \(ENOENT\): .*\/none$/],
+    ['folder', / names a file that is a folder \(EISDIR\): .*\/folder$/],
+    ['empty', / names a file that holds no PEM .*: .*\/empty$/],
+    ['garbage', / names a file that holds no PEM .*: .*\/garbage$/],
+  ]
+  for (const key of Object.keys(FIT))
+    for (const [name, said] of bad) {
+      const faults = await faultsOf(home(t, tls({ [key]: name })))
+      t.match(faults, [said], `${key} ${name}`)
+      t.ok(faults.length === 1 && faults[0]?.startsWith(`/server/tls/${key} `), key)
+    }
+  t.match(await faultsOf(home(t, tls({ keyFile: 'stranger.key.pem' }))), [
+    /^\/server\/tls\/keyFile names a key that is not that of certFile/,
+  ])
+  t.strictSame(await faultsOf(home(t, tls({}))), [])
+  t.strictSame(await faultsOf(home(t, tls({ certFile: 'none', keyFile: 'none' })), true), [])
+})
+
+t.test('a domain under which anybody can register is no domain for cookies', async (t) => {
+  const table: [domain: string, isShared: boolean][] = [
+    ['co.uk', true],
+    ['com', true],
+    ['GitHub.io.', true],
+    ['example.co.uk', false],
+    ['example.com', false],
+    ['localhost', false],
+    ['home.arpa', true],
+    ['lan', false],
+    ['10.0.0.1', false],
+  ]
+  for (const [domain, isShared] of table) {
+    const authHost = domain === 'localhost' ? 'http://localhost' : domain
+    const faults = await faultsOf(home(t, { domains: [{ domain, authHost }] }))
+    t.match(faults, isShared ? [/^\/domains\/0\/domain is a public suffix: /] : [], domain)
+    t.equal(faults.length, isShared ? 1 : 0, domain)
+  }
+})
+
+t.test('the folder of keys and of ended sessions', async (t) => {
+  const at = home(t, { storage: { path: 'garbage' } })
+  t.match(await faultsOf(at), [/^\/storage\/path needs a folder, and this is none: .*garbage$/])
+
+  const short = home(t, {})
+  writeFileSync(join(short.folder, 'data/session.key'), 'short\n')
+  t.match(await faultsOf(short), [/^\/storage\/path holds a key of less than 32 characters: /])
+  const unused = home(t, { session: { keys: [{ secret: 's'.repeat(32) }] } })
+  writeFileSync(join(unused.folder, 'data/session.key'), 'short\n')
+  t.strictSame(await faultsOf(unused), [], 'which a configured key replaces')
+})
+
+t.test('nothing is made or changed', async (t) => {
+  const at = home(t, { storage: { path: 'a/b' } })
+  const key = join(at.folder, 'data/session.key')
+  writeFileSync(key, 'k'.repeat(43))
+  const before = readdirSync(at.folder, { recursive: true, encoding: 'utf8' }).toSorted()
+  t.strictSame(await faultsOf(at), [])
+  t.strictSame(readdirSync(at.folder, { recursive: true, encoding: 'utf8' }).toSorted(), before)
+  t.equal(readFileSync(key, 'utf8'), 'k'.repeat(43))
+})
