@@ -45,6 +45,8 @@ export interface AppDeps {
   readonly log: Logger
   readonly metrics?: Metrics
   readonly traceRequests?: OpenTelemetry['traceRequests'] | undefined
+  /** Whether checks that let a request pass have a line in the log. */
+  readonly logAllowedChecks?: boolean
   /** What it serves HTTPS with; absent: HTTP. */
   readonly tls?: TlsCredentials
   /** CA of client certificates, in PEM. */
@@ -57,7 +59,15 @@ export async function buildApp(basePath: string, deps: AppDeps): Promise<Fastify
   // Absolute, since a check is answered to hosts that have another page at this path, or none.
   const docsUrl = () => `${service.sites.all[0]?.authOrigin ?? ''}${basePath}/errors`
   const app = createServer(deps, docsUrl)
-  await app.register(requestTelemetry, { ...(metrics && { metrics }), traceRequests })
+  app.decorateRequest('checked', undefined)
+  await app.register(requestTelemetry, {
+    ...(metrics && { metrics }),
+    traceRequests,
+    fieldsOf: (request) => fieldsOf(service, request),
+    // The proxy has a line of what passes, and there is a check for each image of a page.
+    hasLine: ({ checked }, { statusCode }) =>
+      deps.logAllowedChecks === true || !checked || statusCode !== 200,
+  })
   await app.register(problems, { statusOf: STATUS_OF, docsUrl, page: pageFor(service) })
   await app.register(strictHttp, { docsUrl })
   await app.register(errorReference, { path: `${basePath}/errors`, tables: ERRORS })
@@ -99,6 +109,17 @@ function createServer({ log, tls, clientCa }: AppDeps, docsUrl: () => string): F
     requestTimeout: REQUEST_TIMEOUT,
     routerOptions: { ignoreTrailingSlash: true },
   }) as unknown as FastifyInstance
+}
+
+/** What a line of the log says beside the request itself: the portal, the host that was asked for, and who asked. */
+function fieldsOf(service: Service, { checked, params }: FastifyRequest) {
+  const { portal = '' } = (params ?? {}) as { portal?: string }
+  const { provider, id } = checked?.session?.profile ?? {}
+  return {
+    portal: service.portals().has(portal) ? portal : undefined,
+    host: checked?.forwarded.authority,
+    caller: provider === undefined ? undefined : `${provider}:${id}`,
+  }
 }
 
 /** People get a page where programs get problem+json. */

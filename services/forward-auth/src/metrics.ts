@@ -2,16 +2,32 @@ import type { Metrics } from '@gatehouse/service-kit'
 
 const RESULTS = ['finished', 'refused', 'failed'] as const
 
+const OUTCOMES = ['allow', 'preflight', 'sign-in', 'no-session', 'forbidden', 'refused'] as const
+
 /** What is counted of people. */
 export interface AuthMetrics {
+  /** A check was decided, or refused for what its proxy sent. */
+  check(portal: string, decision: (typeof OUTCOMES)[number]): void
   /** A login came back from its provider: the person is in, was refused, or it failed. */
   login(result: (typeof RESULTS)[number]): void
   logout(): void
 }
 
-/** The metrics of forward-auth; without a registry nothing is counted. */
-export function createAuthMetrics(metrics: Metrics | undefined): AuthMetrics {
-  if (!metrics) return { login() {}, logout() {} }
+/**
+ * The metrics of forward-auth; without a registry nothing is counted.
+ *
+ * @param portals - names of the portals, which a reload may replace in this very list
+ */
+export function createAuthMetrics(
+  metrics: Metrics | undefined,
+  portals: readonly string[],
+): AuthMetrics {
+  if (!metrics) return { check() {}, login() {}, logout() {} }
+  const checks = metrics.counter({
+    name: 'gatehouse_auth_checks_total',
+    help: 'Checks by portal and decision; `refused` are those whose proxy sent something odd.',
+    labels: { portal: portals, decision: OUTCOMES },
+  })
   const logins = metrics.counter({
     name: 'gatehouse_auth_logins_total',
     help: 'Logins that came back from a provider.',
@@ -21,5 +37,9 @@ export function createAuthMetrics(metrics: Metrics | undefined): AuthMetrics {
     name: 'gatehouse_auth_logouts_total',
     help: 'Sessions that were ended by their owner.',
   })
-  return { login: (result) => logins.inc({ result }), logout: () => logouts.inc() }
+  return {
+    check: (portal, decision) => checks.inc({ portal, decision }),
+    login: (result) => logins.inc({ result }),
+    logout: () => logouts.inc(),
+  }
 }

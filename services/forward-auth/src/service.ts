@@ -89,6 +89,7 @@ export async function openService(config: ForwardAuthConfig, deps: ServiceDeps):
   }
 
   let settings: Settings = await read(config)
+  const portalNames = [...settings.portals.keys()]
   const replaced = new Set<Portals>()
   let draining = false
   const sites: Sites = {
@@ -113,7 +114,7 @@ export async function openService(config: ForwardAuthConfig, deps: ServiceDeps):
 
   return {
     clock,
-    metrics: createAuthMetrics(deps.metrics),
+    metrics: createAuthMetrics(deps.metrics, portalNames),
     sites,
     trust: {
       trusts: (peer) => settings.trust.trusts(peer),
@@ -136,6 +137,7 @@ export async function openService(config: ForwardAuthConfig, deps: ServiceDeps):
       return () => {
         const { portals: old } = settings
         settings = fresh
+        portalNames.splice(0, portalNames.length, ...fresh.portals.keys())
         replaced.add(old)
         clock.setTimer(() => {
           retire(old).catch((error) => log.error({ err: error }, 'old providers not closed'))

@@ -77,7 +77,8 @@ export async function startApp(
   const config = await load(yaml)
   const service = change(await openService(config, { clock, log }))
   t.teardown(() => service.close())
-  const app = await buildApp(config.server.basePath, { service, log })
+  const logAllowedChecks = config.log.allowedChecks
+  const app = await buildApp(config.server.basePath, { service, log, logAllowedChecks })
   t.teardown(() => app.close())
 
   return {

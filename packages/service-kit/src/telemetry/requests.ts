@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Logger } from 'pino'
 import { createAccessLog } from './access-log.ts'
@@ -17,11 +17,13 @@ export interface RequestTelemetryOptions {
   readonly traceRequests?: OpenTelemetry['traceRequests'] | undefined
   /** At most three more members of the line of a request, such as its caller. */
   fieldsOf?(request: FastifyRequest): Readonly<Record<string, string | undefined>>
+  /** Whether a request gets a line of its own; left out: each does. */
+  hasLine?(request: FastifyRequest, reply: FastifyReply): boolean
 }
 
 /** Request and trace ids, one access line per request, and the histogram of durations. */
 export const requestTelemetry = fp<RequestTelemetryOptions>(
-  async (app: FastifyInstance, { metrics, traceRequests, fieldsOf }) => {
+  async (app: FastifyInstance, { metrics, traceRequests, fieldsOf, hasLine = () => true }) => {
     traceRequests?.(app)
     app.setGenReqId(createRequestIds())
     app.setChildLoggerFactory((logger, bindings, options, raw) => {
@@ -40,7 +42,7 @@ export const requestTelemetry = fp<RequestTelemetryOptions>(
       const durationMs = reply.elapsedTime
       // Made anew at each call.
       const { logLevel, url: route = 'unmatched' } = request.routeOptions
-      if (access && isLogged(app.log, logLevel))
+      if (access && isLogged(app.log, logLevel) && hasLine(request, reply))
         access.add({
           time: Date.now(),
           requestId: request.id,

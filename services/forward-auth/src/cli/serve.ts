@@ -82,6 +82,7 @@ export async function serve({ loaded, log, env = {}, load }: ServeOptions): Prom
       metrics,
       traceRequests: telemetry?.traceRequests,
       clientCa: clientCa.current(),
+      logAllowedChecks: config.log.allowedChecks,
       ...(source && { tls: source.current() }),
     })
     opened.defer(() => app.close())

@@ -61,6 +61,7 @@ const LogSchema = Type.Object({
     default: 'auto',
     description: '`auto`: pretty on a terminal, else JSON lines.',
   }),
+  allowedChecks: Flag('Also logs checks that let a request pass; all others are logged anyway.'),
 })
 
 const SessionSchema = Type.Object({

@@ -18,6 +18,13 @@ const MAX_LOCATION = 8_000
 const MAX_LINK = 300
 const OTHER_METHODS = METHODS.filter((method) => method !== 'GET' && method !== 'CONNECT')
 
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** What a check came to; undefined in other requests. */
+    checked: Checked | undefined
+  }
+}
+
 /** Where a dialect is spoken. */
 export interface CheckRoute {
   readonly dialect: Dialect
@@ -45,10 +52,14 @@ export function checkRoute({ dialect, path, summary, description }: CheckRoute) 
     function handler(request: CheckRequest, reply: FastifyReply): void {
       const { portal, policy } = request.params
       try {
-        const checked = check(service, dialect, portal, policy, request.raw as ServerRequest)
-        answer(dialect, checked, request, reply)
+        request.checked = check(service, dialect, portal, policy, request.raw as ServerRequest)
+        answer(dialect, request.checked, request, reply)
+        service.metrics.check(portal, request.checked.decision)
       } catch (error) {
-        tellOperator(service, error as FwaError, request)
+        const isDecided = DECIDED.includes((error as FwaError | undefined)?.code ?? '')
+        const { decision } = request.checked ?? {}
+        service.metrics.check(portal, (isDecided && decision) || 'refused')
+        if (!isDecided) tellOperator(service, error as FwaError, request)
         throw error
       }
     }
@@ -70,9 +81,11 @@ const RESPONSES = {
 }
 const TO_SIGN_IN = { description: 'Send the person to `Location` to sign in.', type: 'null' }
 
+/** Errors that are decisions, and no faults. */
+const DECIDED: readonly string[] = ['FWA_NO_SESSION', 'FWA_FORBIDDEN']
+
 /** Faults of a check are those of a proxy's configuration, which its operator finds in the log. */
 function tellOperator(service: Service, { code, message }: FwaError, request: CheckRequest): void {
-  if (code === 'FWA_NO_SESSION' || code === 'FWA_FORBIDDEN') return
   const peer = request.raw.socket.remoteAddress
   const { portal } = request.params
   service.tellSeldom(`${code} ${peer}`, () =>

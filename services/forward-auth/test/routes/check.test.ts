@@ -1,6 +1,11 @@
+import { fromClaims } from '@gatehouse/profile'
+import { createLogger, createMetrics } from '@gatehouse/service-kit'
+import { manualClock } from '@gatehouse/service-kit/testing'
 import t from 'tap'
+import { buildApp } from '../../src/app.ts'
+import { loadForwardAuthConfig } from '../../src/config/load.ts'
 import { FWA_ERRORS, FwaError, type FwaErrorCode } from '../../src/errors.ts'
-import type { Service } from '../../src/service.ts'
+import { openService, type Service } from '../../src/service.ts'
 import { CORP, portalOf, startApp, yamlOf } from '../app.ts'
 import { BROWSER, type RequestHeaders, SHAPES, type Shape } from '../shapes.ts'
 
@@ -105,16 +110,70 @@ t.test('HEAD answers as GET does', async (t) => {
   }
 })
 
-t.test('each answer leaves one line in the log', async (t) => {
-  const { app, check, signIn, log } = await startApp(t, yamlOf(PORTALS))
-  const ada = { Cookie: signIn('main') }
-  for (const headers of [ada, {}, { ...BROWSER, ...ada }, BROWSER]) await check(TRAEFIK, headers)
-  await app.close()
-  const lines = log.filter(({ msg }) => msg === 'request')
-  t.strictSame(
-    lines.map(({ status, path }) => [status, path]),
-    [200, 401, 200, 303].map((status) => [status, '/portals/main']),
+t.test(
+  'the log has a line of each check that lets nobody pass, and of others when asked',
+  async (t) => {
+    for (const [option, statuses] of [
+      ['', [401, 403, 303, 400]],
+      ['log: { allowedChecks: true }', [200, 401, 403, 303, 400]],
+    ] as const) {
+      const { app, check, signIn, log } = await startApp(t, yamlOf(PORTALS, option))
+      const ada = { Cookie: signIn('main') }
+      await check(TRAEFIK, ada)
+      await check(TRAEFIK, {})
+      await check(TRAEFIK, { ...PROGRAM, ...ada }, { query: '?policy=admin' })
+      await check(TRAEFIK, BROWSER)
+      await check(TRAEFIK, { 'X-Forwarded-Proto': 'gopher' })
+      await app.close()
+      const lines = log.filter(({ msg }) => msg === 'request')
+      t.strictSame(
+        lines.map(({ status }) => status),
+        statuses,
+      )
+      for (const line of lines) t.match(line, { path: '/portals/main', portal: 'main' })
+      const forbidden = lines.find(({ status }) => status === 403)
+      t.match(forbidden, { host: 'app.example.com', caller: 'corp:ada' }, 'which app, and who')
+      const anonymous = lines.find(({ status }) => status === 401)
+      t.match(anonymous, { host: 'app.example.com', caller: undefined })
+    }
+  },
+)
+
+t.test('checks are counted by portal and decision', async (t) => {
+  const metrics = createMetrics({ service: 'test', version: '0' })
+  const folder = t.testdir({ 'config.yaml': yamlOf(PORTALS) })
+  const { value: config } = await loadForwardAuthConfig(`${folder}/config.yaml`, {})
+  const log = createLogger({ name: 'test', level: 'silent', format: 'json' })
+  const service = await openService(config, { clock: manualClock(), log, metrics })
+  t.teardown(() => service.close())
+  const app = await buildApp('', { service, log, metrics })
+  t.teardown(() => app.close())
+  const profile = fromClaims('corp', { sub: 'ada' })
+  const portal = service.portals().get('main')!
+  const made = service.sessions.create(
+    ...([portal, service.sites.all[0]!, profile, undefined, app.signToken] as const),
   )
+  const cookie = made.setCookies[0]?.split(';')[0] ?? ''
+  const ask = (name: string, headers: RequestHeaders, query = '') =>
+    app.inject({ url: `/portals/${name}${query}`, headers: { ...TRAEFIK.headers, ...headers } })
+  await ask('main', { cookie })
+  await ask('main', { cookie }, '?policy=admin')
+  await ask('main', BROWSER)
+  await ask('main', PROGRAM)
+  await ask('strict', PROGRAM)
+  await ask('main', { 'X-Forwarded-Proto': 'gopher' })
+  await ask('who-knows', PROGRAM)
+  const text = await metrics.text()
+  for (const [name, decision] of [
+    ['main', 'allow'],
+    ['main', 'forbidden'],
+    ['main', 'sign-in'],
+    ['main', 'no-session'],
+    ['strict', 'no-session'],
+    ['main', 'refused'],
+    ['other', 'refused'],
+  ])
+    t.match(text, `gatehouse_auth_checks_total{portal="${name}",decision="${decision}"} 1`)
 })
 
 t.test('policies and conditions of the route', async (t) => {
