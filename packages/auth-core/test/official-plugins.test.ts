@@ -99,3 +99,14 @@ t.test('a status of ours is the status of the answer', async (t) => {
   })
   t.equal((await ask({ authorization: 'Bearer' })).statusCode, 400)
 })
+
+t.test(
+  'a guard that comes first leaves its challenge on the answer: it belongs last',
+  async (t) => {
+    const { app, ask, session } = await setup(t)
+    app.get('/', { onRequest: app.auth([app.requireCaller(), hasSession]) }, who)
+    const answer = await ask(session)
+    t.strictSame(answer.json(), { caller: null, user: 'person' })
+    t.type(answer.headers['www-authenticate'], Array)
+  },
+)

@@ -35,16 +35,22 @@ export function createDiscovery<T>(
 
   function get(): Promise<T> {
     lookAgain()
-    if (known && clock.now() - known.readAt < MAX_AGE_MS) return Promise.resolve(known.value)
+    if (known && ageOf(known) < MAX_AGE_MS) return Promise.resolve(known.value)
     if (reading || !failure || clock.now() >= retryAt) return refresh()
     const { code, message, cause } = failure
     const retryAfter = Math.ceil((retryAt - clock.now()) / 1_000)
     return Promise.reject(new FwaError(code, message, { cause, retryAfter }))
   }
 
+  /** What was read in the future is old: the clock was set back since. */
+  function ageOf({ readAt }: { readonly readAt: number }): number {
+    const age = clock.now() - readAt
+    return age < 0 ? Number.POSITIVE_INFINITY : age
+  }
+
   /** Nobody waits for it: it is the next one who is spared a provider that has gone. */
   function lookAgain(): void {
-    if (known && clock.now() - known.readAt >= LOOK_AGAIN_MS) retry()
+    if (known && ageOf(known) >= LOOK_AGAIN_MS) retry()
   }
 
   function refresh(): Promise<T> {

@@ -503,6 +503,19 @@ t.test(
   },
 )
 
+t.test('what a provider says about itself is old when the clock was set back', async (t) => {
+  const idp = await startOpenIdProvider(t)
+  const deps = testDeps()
+  let ahead = 45 * 86_400_000
+  const clock = { ...deps.clock, now: () => deps.clock.now() + ahead }
+  const provider = open(t, idp.options, { ...deps, clock })
+  await provider.authorizationUrl(newLogin())
+  t.equal(idp.asked.discovery, 1)
+  ahead = 0
+  await provider.authorizationUrl(newLogin())
+  t.equal(idp.asked.discovery, 2)
+})
+
 t.test('errors of the token endpoint are told by what has to be done', async (t) => {
   const idp = await startOpenIdProvider(t)
   const table: [error: string, expected: RegExp][] = [
