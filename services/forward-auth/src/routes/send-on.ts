@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { isNavigation } from '../check/kind.ts'
 import { FwaError } from '../errors.ts'
 import { countRound, forgetRounds } from '../login/rounds.ts'
 import type { Service } from '../service.ts'
@@ -25,7 +26,10 @@ export function sendOn(
 ): FastifyReply {
   const { portal } = place
   const target = targetOf(place, returnTo)
-  const { cookie } = reply.request.headers
+  const { method, headers } = reply.request
+  // What a program does over and over shows nobody a page.
+  if (!isNavigation(method, headers)) return redirect(reply, target)
+  const { cookie } = headers
   const round = countRound(portal, target, kind, cookie, service.clock.now())
   if (!round.isLoop) return redirect(reply.header('set-cookie', round.setCookie), target)
   reply.header('set-cookie', forgetRounds(portal))

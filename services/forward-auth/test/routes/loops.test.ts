@@ -160,6 +160,16 @@ t.test('many tabs, and several accounts in turn, are no loop', async (t) => {
   }
 })
 
+t.test('a program that asks over and over is redirected each time', async (t) => {
+  const test = await start(t)
+  const ada = test.visitor()
+  await signIn(ada, test.corp, 'ada')
+  for (let i = 0; i < 20; i++) {
+    const answer = await ada.open(signInUrl(), { headers: SCRIPT })
+    t.match(answer, { statusCode: 303, headers: { location: WANTED } })
+  }
+})
+
 t.test('a session that another site has planted counts as the one it is', async (t) => {
   const { visitor, signIn: cookieOf } = await start(t)
   const cookie = cookieOf('main', { sub: 'mallory' })
