@@ -9,34 +9,75 @@ interface Row {
   readonly description: string
 }
 
-/** A Markdown section with one row for each key that the schema knows. */
+/** The keys of one variant of a union, which other variants do not have or describe otherwise. */
+interface Variant {
+  readonly title: string
+  readonly rows: readonly Row[]
+}
+
+/** A Markdown page with one row for each key that the schema knows, and a table for each variant. */
 export function renderReference(schema: TObject, options: { title: string }): string {
-  const rows = membersOf(schema as ConfigSchema, '').map(
-    ({ key, types, fallback, description }) =>
-      `| ${[`\`${key}\``, types.join(' or '), fallback, description].map(escapePipes).join(' | ')} |`,
-  )
+  const variants: Variant[] = []
+  const rows = membersOf(schema as ConfigSchema, '', variants)
+  // Several variants may hold the same union.
+  const sections = unique(variants.map(({ title, rows }) => `## ${title}\n\n${table(rows)}`))
+  return `${[`# ${options.title}\n\n${table(rows)}`, ...sections].join('\n\n')}\n`
+}
+
+function table(rows: readonly Row[]): string {
   return [
-    `# ${options.title}`,
-    '',
     '| key | type | default | what it does |',
     '| --- | --- | --- | --- |',
-    ...rows,
-    '',
+    ...rows.map(
+      ({ key, types, fallback, description }) =>
+        `| ${[`\`${key}\``, types.join(' or '), fallback, description].map(escapePipes).join(' | ')} |`,
+    ),
   ].join('\n')
 }
 
-function membersOf(schema: ConfigSchema, prefix: string): Row[] {
-  if (schema.anyOf) return mergeByKey(schema.anyOf.flatMap((variant) => membersOf(variant, prefix)))
-  if (schema.items) return membersOf(schema.items, `${prefix}[]`)
+/** The rows of a schema; what differs by variant goes to `variants`, in the order of the page. */
+function membersOf(schema: ConfigSchema, prefix: string, variants: Variant[]): Row[] {
+  if (schema.anyOf) return unionRows(schema.anyOf, prefix, variants)
+  if (schema.items) return membersOf(schema.items, `${prefix}[]`, variants)
   const named = Object.entries(schema.properties ?? {}).flatMap(([name, member]) => {
     const key = prefix ? `${prefix}.${name}` : name
-    return [row(key, member, schema.required?.includes(name) ?? false), ...membersOf(member, key)]
+    const own = row(key, member, schema.required?.includes(name) ?? false)
+    return [own, ...membersOf(member, key, variants)]
   })
   const patterned = Object.values(schema.patternProperties ?? {}).flatMap((member) => {
     const key = `${prefix}.<name>`
-    return [row(key, member, false), ...membersOf(member, key)]
+    return [row(key, member, false), ...membersOf(member, key, variants)]
   })
   return [...named, ...patterned]
+}
+
+function unionRows(union: readonly ConfigSchema[], prefix: string, variants: Variant[]): Row[] {
+  const mappings = mappingsOf(union)
+  if (mappings.length < 2) return union.flatMap((variant) => membersOf(variant, prefix, variants))
+  for (const variant of mappings) {
+    const below: Variant[] = []
+    const rows = membersOf(variant, prefix, below)
+    variants.push({ title: titleOf(variant, mappings, prefix), rows }, ...below)
+  }
+  return union
+    .filter((variant) => !mappings.includes(variant))
+    .flatMap((variant) => membersOf(variant, prefix, variants))
+}
+
+function mappingsOf(union: readonly ConfigSchema[]): readonly ConfigSchema[] {
+  return union.filter(({ type }) => type === 'object')
+}
+
+/** By the constant that tells it from the others, else by the keys that only it has. */
+function titleOf(variant: ConfigSchema, all: readonly ConfigSchema[], prefix: string): string {
+  const { properties = {} } = variant
+  const tag = Object.entries(properties).find(([, { const: value }]) => value !== undefined)
+  if (tag) return `\`${prefix}\` with \`${tag[0]}: ${tag[1].const}\``
+  const others = all.filter((other) => other !== variant)
+  const own = Object.keys(properties).filter((key) =>
+    others.every((other) => other.properties?.[key] === undefined),
+  )
+  return `\`${prefix}\` with ${own.map((key) => `\`${key}\``).join(' and ')}`
 }
 
 function row(key: string, schema: ConfigSchema, isRequired: boolean): Row {
@@ -51,29 +92,25 @@ function fallbackOf(schema: ConfigSchema, isRequired: boolean): string {
 }
 
 function typesOf(schema: ConfigSchema, key: string): string[] {
-  return schema.anyOf
-    ? unique(schema.anyOf.flatMap((variant) => typesOf(variant, key)))
-    : [typeOf(schema, key)]
+  const { anyOf } = schema
+  if (!anyOf) return [typeOf(schema, key)]
+  if (mappingsOf(anyOf).length < 2) return unique(anyOf.flatMap((one) => typesOf(one, key)))
+  const others = anyOf.filter(({ type }) => type !== 'object')
+  return unique([...others.flatMap((one) => typesOf(one, key)), 'mapping, see below'])
 }
 
 function typeOf(schema: ConfigSchema, key: string): string {
   if (schema.items) return `list of ${typesOf(schema.items, key).join(' or ')}`
   if (schema.secret) return `secret, or \`${key.split('.').at(-1)}File\``
   if (schema.filePath) return 'path'
-  if (schema.duration) return 'duration'
+  if (schema.duration) return spanOf(schema)
   if (schema.type === 'object') return 'mapping'
   if (schema.const !== undefined || schema.enum) return `\`${expectation(schema)}\``
   return schema.type ?? 'any'
 }
 
-/** One row for a key that several variants have. */
-function mergeByKey(rows: readonly Row[]): Row[] {
-  const merged = new Map<string, Row>()
-  for (const row of rows) {
-    const types = unique([...(merged.get(row.key)?.types ?? []), ...row.types])
-    merged.set(row.key, { ...row, types })
-  }
-  return [...merged.values()]
+function spanOf({ from, to }: ConfigSchema): string {
+  return ['duration', from && `from ${from}`, to && `to ${to}`].filter(Boolean).join(' ')
 }
 
 function unique(items: readonly string[]): string[] {

@@ -36,9 +36,58 @@ t.test('renderReference writes a row for each key', async (t) => {
 | \`keys\` | list of mapping | required |  |
 | \`keys[].key\` | secret, or \`keyFile\` | required | a \\| b |
 | \`issuers\` | mapping |  |  |
-| \`issuers.<name>\` | mapping |  |  |
-| \`issuers.<name>.kind\` | \`"ca"\` or \`"acme"\` | required |  |
+| \`issuers.<name>\` | mapping, see below |  |  |
+
+## \`issuers.<name>\` with \`kind: ca\`
+
+| key | type | default | what it does |
+| --- | --- | --- | --- |
+| \`issuers.<name>.kind\` | \`"ca"\` | required |  |
+
+## \`issuers.<name>\` with \`kind: acme\`
+
+| key | type | default | what it does |
+| --- | --- | --- | --- |
+| \`issuers.<name>.kind\` | \`"acme"\` | required |  |
 | \`issuers.<name>.email\` | string |  |  |
 `,
   )
+})
+
+t.test('each variant of a union has a table with its own defaults', async (t) => {
+  const Inner = Type.Union([
+    Type.Object({ file: FilePath({ default: '/a' }) }),
+    Type.Object({ id: Type.String() }),
+  ])
+  const Provider = (type: string, scopes: string[]) =>
+    Type.Object({
+      type: Type.Literal(type),
+      scopes: Type.Array(Type.String(), { default: scopes, description: `Of ${type}.` }),
+    })
+  const schema = Type.Object({
+    providers: Type.Array(
+      Type.Union([
+        Type.Object({ ...Provider('a', ['x']).properties, proof: Inner }),
+        Provider('b', ['x', 'groups']),
+      ]),
+    ),
+    tls: Type.Union([Type.Literal('off'), Type.Object({ certFile: FilePath() })]),
+  })
+  const page = renderReference(schema, { title: 'P' })
+  t.strictSame(page.match(/^## .*$/gm), [
+    '## `providers[]` with `type: a`',
+    '## `providers[].proof` with `file`',
+    '## `providers[].proof` with `id`',
+    '## `providers[]` with `type: b`',
+  ])
+  const [, a, file, , b] = page.split(/^## /m)
+  t.match(a, '| `providers[].scopes` | list of string | `["x"]` | Of a. |')
+  t.match(b, '| `providers[].scopes` | list of string | `["x","groups"]` | Of b. |')
+  t.match(file, '| `providers[].proof.file` | path | `/a` |')
+  t.match(page, '| `tls.certFile` | path | required |', 'a single mapping stays in its place')
+})
+
+t.test('a duration shows what it may be', async (t) => {
+  const schema = Type.Object({ life: Duration({ default: '8h', from: '1m', to: '90d' }) })
+  t.match(renderReference(schema, { title: 'P' }), '| `life` | duration from 1m to 90d | `8h` |')
 })
