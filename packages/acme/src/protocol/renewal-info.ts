@@ -7,6 +7,8 @@ import type { Transport } from './transport.ts'
 export interface RenewalInfo {
   readonly start: number
   readonly end: number
+  /** Page of the CA that says why. */
+  readonly explanationUrl?: string
   /** Milliseconds until the CA wants to be asked again: from a minute to half a day. */
   readonly retryAfterMs: number
 }
@@ -42,20 +44,29 @@ export function pickMoment({ start, end }: RenewalInfo, random: () => number): n
 }
 
 const RenewalInfoSchema = Type.Object({
+  explanationURL: Type.Optional(Type.String()),
   suggestedWindow: Type.Object({ start: Type.String(), end: Type.String() }),
 })
+
+/** It is shown to people and written to the log. */
+const EXPLANATION = /^https:\/\/[!-~]{1,1000}$/
 
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE
 
 export function readRenewalInfo(answer: Answer): RenewalInfo {
-  const { suggestedWindow } = readJson(answer, RenewalInfoSchema, 'renewal information')
+  const { suggestedWindow, explanationURL = '' } = readJson(
+    answer,
+    RenewalInfoSchema,
+    'renewal information',
+  )
   const start = Date.parse(suggestedWindow.start)
   const end = Date.parse(suggestedWindow.end)
   if (!(start < end)) throw refuse(answer, 'answered with a window that does not end')
   return {
     start,
     end,
+    ...(EXPLANATION.test(explanationURL) && { explanationUrl: explanationURL }),
     retryAfterMs: Math.min(Math.max(answer.retryAfterMs ?? 6 * HOUR, MINUTE), 12 * HOUR),
   }
 }

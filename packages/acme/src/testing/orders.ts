@@ -8,6 +8,7 @@ const DAY_MS = 86_400_000
 export function newOrder(books: Books, { payload }: Exchange, account: Account): Reply {
   const { orders, options } = books
   const { identifiers, profile, replaces } = payload
+  for (const order of orders.values()) if (order.status === 'pending') moveOn(order)
   if (profile && !options.profiles?.[profile]) refuse(400, 'invalidProfile')
   const open = [...orders.values()].find(
     (order) =>

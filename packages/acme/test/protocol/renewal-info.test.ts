@@ -60,6 +60,7 @@ t.test('what the CA answers', async (t) => {
   t.strictSame(read(window, 3_600_000), {
     start,
     end: start + 86_400_500,
+    explanationUrl: 'https://ca.example/why',
     retryAfterMs: 3_600_000,
   })
   t.equal(read(window).retryAfterMs, 21_600_000, 'six hours, if nothing is said')

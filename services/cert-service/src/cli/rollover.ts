@@ -31,7 +31,9 @@ export async function rollover({
     const keyring = await openKeyring({ folder, masterKeyFile, store })
     const now = () => systemClock.now()
     const limits = await openLedger({ issuers, store, now, log: console })
-    const server = await openAcmeServer(config, { store, keyring, clock: systemClock, limits })
+    const log = { info() {} }
+    const deps = { store, keyring, clock: systemClock, limits, log }
+    const server = await openAcmeServer(config, deps)
     await server.account.rollover().finally(server.close)
   } finally {
     await store.close()

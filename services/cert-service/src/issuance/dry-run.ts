@@ -14,6 +14,8 @@ export interface DryRun {
   readonly held: Held | undefined
   /** What is under way, or failed. */
   readonly order: Order | undefined
+  /** The account at the CA, where there is one. */
+  readonly accountUrl: string | undefined
   readonly proofs: readonly Proof[]
   readonly budgets: readonly Budget[]
 }
@@ -57,6 +59,7 @@ export function createDryRun({ issuance, store, ledger }: DryRunDeps): DryRunner
       return {
         held,
         order: order?.status === 'done' ? undefined : order,
+        accountUrl: await issuer.accountUrl?.(),
         proofs: await proofsOf(request),
         budgets: ledger.budgets(issuer.name, texts),
       }

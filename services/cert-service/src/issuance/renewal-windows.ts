@@ -57,7 +57,9 @@ async function ask(
     const isNew = info && (info.start !== windowStart || info.end !== windowEnd)
     // A window that outlasts the certificate is no advice.
     if (!isNew || info.end > record.notAfter) return { ...unchanged, checkAt }
-    const { start, end } = info
+    const { start, end, explanationUrl } = info
+    if (explanationUrl !== undefined)
+      log.info({ names, explanationUrl }, 'the CA says why it would have a certificate renewed')
     const moment = pickMoment(info, random)
     // The first window is heard of when the certificate is new, whatever the clocks say.
     const since = windowStart === null ? clock.now() : record.notBefore

@@ -22,6 +22,8 @@ export interface Issuer {
    * has gone.
    */
   issue(request: IssuerRequest, io: IssuerIo): Issued | Promise<Issued>
+  /** The account at the CA, once it is registered: what a CAA record may call it (RFC 8657). */
+  accountUrl?(): Promise<string | undefined>
   /** What would prove a name to the CA. Absent where the CA asks for no proof. */
   solverFor?(name: Name): Solver | undefined
   /**

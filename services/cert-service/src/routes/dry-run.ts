@@ -23,7 +23,7 @@ export function sendDryRun(
 
 function describeDryRun(
   { names, issuer }: CertificateRequest,
-  { held, order, proofs, budgets }: DryRun,
+  { held, order, accountUrl, proofs, budgets }: DryRun,
   now: number,
 ): Static<typeof DryRunSchema> {
   const [domain = ''] = names.map(({ text }) => text)
@@ -31,6 +31,7 @@ function describeDryRun(
     domain,
     names: names.map(({ text }) => text),
     issuer: issuer.name,
+    ...(accountUrl !== undefined && { accountUrl }),
     ...(held && { held: describeHeld(domain, held) }),
     ...(order && { order: describeOrder(order) }),
     proofs: [...proofs],

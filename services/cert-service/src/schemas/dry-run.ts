@@ -36,6 +36,12 @@ export const DryRunSchema = Type.Object(
     domain: Type.String(),
     names: Type.Array(Type.String()),
     issuer: Type.String({ description: 'Who would sign it.' }),
+    accountUrl: Type.Optional(
+      Type.String({
+        description:
+          'The account at the CA, as `accounturi` of a CAA record names it; absent until it is registered.',
+      }),
+    ),
     held: Type.Optional(HeldSchema),
     order: Type.Optional(OrderSchema),
     proofs: Type.Array(ProofSchema, {

@@ -156,6 +156,7 @@ export async function runProcess(world: World, since: number): Promise<End> {
     store,
     keyring: keyring as unknown as Keyring,
     limits: LIMITS,
+    log: { info() {} },
   })
   const issuer = createAcmeIssuer(config, {
     server: {

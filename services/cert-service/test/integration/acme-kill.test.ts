@@ -74,12 +74,55 @@ t.test(
   },
 )
 
-function configOf(directoryUrl: URL): string {
+t.test('stopped by SIGTERM while the CA validates: one order, one certificate', async (t) => {
+  const port = await freePort()
+  const seen: number[] = []
+  const ca = await startScriptedCa({
+    validating: 4,
+    // The answer is what the CA sees at that moment, also of a service that was just restarted.
+    async validate({ token, keyAuthorization }) {
+      const path = `http://127.0.0.1:${port}/.well-known/acme-challenge/${token}`
+      const answer = await fetch(path)
+      seen.push(answer.status)
+      return (await answer.text()) === keyAuthorization ? undefined : 'connection'
+    },
+  })
+  t.teardown(() => ca.close())
+  const home = createHome(join(t.testdir(), 'terminated'))
+  appendFileSync(join(home.base, 'config.yaml'), configOf(ca.directoryUrl, port))
+
+  const child = spawnMain(t, home, ['serve'])
+  const exited = once(child, 'exit')
+  const url = (await readyUrl(child)) ?? ''
+  ca.answer('challenge', () => {
+    child.kill('SIGTERM')
+    return undefined
+  })
+  const answer = obtain(url, 'term.example').catch(() => undefined)
+  await exited
+  await answer
+
+  const service = await startService(t, home)
+  // The order is taken up by itself; whoever asks joins it.
+  t.match(await service.obtain('term.example'), { status: 200 })
+  await service.stop()
+  t.strictSame(seen, [200])
+  t.equal(ca.count('newOrder'), 1)
+  t.equal(ca.count('finalize'), 1)
+})
+
+async function freePort(): Promise<number> {
+  const ca = await startScriptedCa()
+  await ca.close()
+  return Number(ca.directoryUrl.port)
+}
+
+function configOf(directoryUrl: URL, port = 0): string {
   return `issuers:
   - name: acme
     type: acme
     directory: ${directoryUrl.href}
-    challenges: [{ type: http-01, listen: { port: 0 } }]
+    challenges: [{ type: http-01, listen: { port: ${port} } }]
 `
 }
 

@@ -36,6 +36,7 @@ interface AccountOptions
   readonly store: Pick<Store, 'findAccount' | 'saveAccount'>
   readonly keyring: Keyring
   readonly limits: Pick<IssuanceLimits, 'admitAccount' | 'registered'>
+  readonly log: { info(fields: object, message: string): void }
 }
 
 export function createAccount(options: AccountOptions): Account {
@@ -50,6 +51,7 @@ export function createAccount(options: AccountOptions): Account {
     const key = openKey(record.sealedKey)
     if (record.url === null) return { accountUrl: await register(record, key, signal), key }
     const account = { accountUrl: record.url, key }
+    options.log.info({ issuer: name, accountUrl: record.url }, 'the account at the CA')
     if (record.contact !== contact) {
       const changes = { contact: contactUrls(email) }
       await transport.send(updateAccount(record.url, changes), account, signal)
@@ -80,6 +82,7 @@ export function createAccount(options: AccountOptions): Account {
     limits.admitAccount(limited)
     const { url } = await transport.send(newAccount(key, request), { key }, signal)
     limits.registered(limited)
+    options.log.info({ issuer: name, accountUrl: url }, 'the account at the CA was registered')
     await store.saveAccount({ ...record, url, contact })
     return url
   }

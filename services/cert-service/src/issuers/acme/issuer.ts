@@ -52,6 +52,7 @@ export function createAcmeIssuer(config: IssuerConfig, deps: AcmeIssuerDeps): Is
       if (missing) return `the CSR lacks ${missing.text}, and the issuer ${name} adds no names`
       return undefined
     },
+    accountUrl: () => server.account.url(),
     solverFor: ({ kind }) =>
       deps.solvers.find((_, index) =>
         canProve({ challenges: config.challenges.slice(index, index + 1) }, kind),

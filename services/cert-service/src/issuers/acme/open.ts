@@ -16,7 +16,10 @@ export interface AcmeDeps {
   readonly challenges: ChallengeStore
   readonly limits: IssuanceLimits
   readonly clock: Clock
-  readonly log: { warn(fields: object, message: string): void }
+  readonly log: {
+    info(fields: object, message: string): void
+    warn(fields: object, message: string): void
+  }
   /** Makes a solver in place of the one for the challenge; for tests. */
   readonly createSolver?: ((challenge: ChallengeConfig) => Solver) | undefined
 }

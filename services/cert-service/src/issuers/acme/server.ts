@@ -29,11 +29,12 @@ export interface AcmeServerDeps {
   readonly keyring: Keyring
   readonly clock: Clock
   readonly limits: IssuanceLimits
+  readonly log: { info(fields: object, message: string): void }
 }
 
 export async function openAcmeServer(
   config: IssuerConfig,
-  { store, keyring, clock, limits }: AcmeServerDeps,
+  { store, keyring, clock, limits, log }: AcmeServerDeps,
 ): Promise<AcmeServer> {
   const directory = directoryOf(config.directory)
   const ca =
@@ -43,7 +44,7 @@ export async function openAcmeServer(
   const { fetch, isReachable } = watch(createFetch(ca))
   const userAgent = `gatehouse-cert-service/${VERSION}`
   const transport = createTransport({ directoryUrl: new URL(directory), fetch, clock, userAgent })
-  const account = createAccount({ ...config, directory, transport, store, keyring, limits })
+  const account = createAccount({ ...config, directory, transport, store, keyring, limits, log })
   const last = new Map<string, Promise<unknown>>()
 
   async function inTurn<T>(names: string, run: () => Promise<T>): Promise<T> {

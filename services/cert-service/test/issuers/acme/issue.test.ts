@@ -241,6 +241,25 @@ t.test('the account', async (t) => {
   t.equal(ca.count('newAccount'), 2, 'is registered again when the CA has forgotten it')
 })
 
+t.test('the account URL is in the log, and in the dry run once it is registered', async (t) => {
+  const folder = t.testdir()
+  const { running, ca, clock } = await startAcme(t, {}, { folder })
+  const lookAhead = async ({ call }: typeof running) =>
+    (await call('POST', '/api/certificate?dryRun=true', { domain: 'b.example.com' })).body
+  t.notOk('accountUrl' in (await lookAhead(running)))
+  await post(running)
+  const { accountUrl } = await lookAhead(running)
+  t.match(accountUrl, new RegExp(`^${ca.directoryUrl.origin}/account/`))
+  t.equal(accountUrl, ca.exchanges.find(({ kind }) => kind === 'newOrder')?.header.kid)
+  const tells = (lines: readonly string[]) =>
+    lines.some((line) => JSON.parse(line).accountUrl === accountUrl)
+  t.ok(tells(running.logged))
+  await running.close()
+  const again = await startAcme(t, {}, { folder, ca, clock })
+  await post(again.running, 'b.example.com')
+  t.ok(tells(again.running.logged), 'after a restart as well')
+})
+
 const lost: Reply = 'reset'
 
 for (const kind of [
