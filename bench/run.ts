@@ -10,6 +10,7 @@ import type { Effort } from './harness/compare.ts'
 import { type Row, toMarkdown } from './harness/rows.ts'
 import { csr, issue } from './issue.ts'
 import { leaf } from './leaf.ts'
+import { logouts } from './logouts.ts'
 import { memory } from './memory.ts'
 import { start } from './start.ts'
 
@@ -17,6 +18,7 @@ const MEASUREMENTS: Record<string, (effort: Effort) => Promise<Row[]>> = {
   gate,
   'hand-out': handOut,
   check,
+  logouts,
   'auth-request': authRequest,
   leaf,
   issue,
@@ -27,7 +29,7 @@ const MEASUREMENTS: Record<string, (effort: Effort) => Promise<Row[]>> = {
 }
 
 /** Those that have no target. */
-const STATED: readonly string[] = ['auth-request', 'acme']
+const STATED: readonly string[] = ['auth-request', 'acme', 'logouts']
 
 const FULL: Effort = {
   rounds: 10,

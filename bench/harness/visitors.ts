@@ -78,6 +78,21 @@ export function checkRequest(cookie: string, query = ''): string {
   return get(`/portals/main${query}`, 'auth.example.com', [`Cookie: ${cookie}`, ...TRAEFIK])
 }
 
+/** What a browser sends when somebody signs out. */
+export function logoutRequest(cookie: string): string {
+  const lines = [
+    'POST /portals/main/logout HTTP/1.1',
+    'Host: auth.example.com',
+    ...BROWSER,
+    'Origin: https://auth.example.com',
+    'Content-Type: application/x-www-form-urlencoded',
+    'Content-Length: 0',
+    `Cookie: ${cookie}`,
+    'X-Forwarded-For: 198.51.100.7',
+  ]
+  return `${lines.join('\r\n')}\r\n\r\n`
+}
+
 /** A page of an app as a browser asks for it. */
 export function pageRequest(path: string, cookie: string): string {
   return get(path, 'app.example.com', [`Cookie: ${cookie}`])
