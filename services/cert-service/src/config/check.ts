@@ -63,16 +63,21 @@ function checkServerNames({ server }: CertServiceConfig): Fault[] {
 function checkCertificates(config: CertServiceConfig): Fault[] {
   return applyToEach(config.certificates, '/certificates', [
     ({ names }) => faultsOf(names, '/names', parseName),
-    ({ names, keyType }) => checkKeyType(keyType, issuerFor(names, config)),
+    ({ names, keyType }) =>
+      areNames(names) ? checkKeyType(keyType, issuerFor(names, config)) : [],
     ({ names }) => {
-      // A name that cannot be read has its fault from the rule above.
-      if (applyRules(names, [(all) => faultsOf(all, '', parseName)]).length > 0) return []
+      if (!areNames(names)) return []
       const issuer = issuerFor(names, config)
       return faultsOf(names, '/names', (text) =>
         issuer ? provableName(text, issuer) : permittedName(text, config.ca.permitted),
       )
     },
   ])
+}
+
+/** Those that are not have their fault from a rule of their own. */
+function areNames(texts: readonly string[]): boolean {
+  return applyRules(texts, [(all) => faultsOf(all, '', parseName)]).length === 0
 }
 
 function checkPermitted({ ca }: CertServiceConfig): Fault[] {

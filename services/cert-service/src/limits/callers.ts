@@ -30,7 +30,7 @@ interface GateDeps {
 
 export function createCallerGate({ store, limits, now }: GateDeps): CallerGate {
   const buckets = new LRUCache<string, number>({ max: MAX_CALLERS })
-  const underway = { names: createTally(), live: createTally() }
+  const underway = { names: createTally(), held: createTally() }
 
   function takeOne(actor: string, kind: string, limit: Limit): void {
     const at = now()
@@ -46,10 +46,12 @@ export function createCallerGate({ store, limits, now }: GateDeps): CallerGate {
     buckets.set(actor, take(fullAt, limit, at))
   }
 
-  async function checkName(domain: string): Promise<void> {
+  /** There is room for one more: for a CSR, whose certificate takes the place of another one for a CSR, too. */
+  async function checkName(domain: string, isHeld: boolean): Promise<void> {
     const { certificates } = limits().perName
     const stored = await store.countKeysHeld(domain, now())
-    if (stored.certificates + underway.live.of(domain) <= certificates) return
+    const others = stored.certificates + underway.held.of(domain) - (isHeld ? 1 : 0)
+    if (others < certificates) return
     const why = `${certificates} certificates are live whose first name is ${domain}`
     refuse('perName.certificates', why, untilOf(stored.until))
   }
@@ -70,15 +72,15 @@ export function createCallerGate({ store, limits, now }: GateDeps): CallerGate {
     return Math.min(DAY, Math.max(MINUTE, (until ?? 0) - now()))
   }
 
-  function reserve(actor: string, domain: string, names: number): () => void {
-    const ends = [underway.names.add(actor, names), underway.live.add(domain, 1)]
+  function reserve(actor: string, domain: string, names: number, isHeld: boolean): () => void {
+    const ends = [underway.names.add(actor, names), underway.held.add(domain, isHeld ? 1 : 0)]
     return () => {
       for (const end of ends) end()
     }
   }
 
   return {
-    async admit({ names }, { actor, isOperator = false }, isRenewal) {
+    async admit({ names, csr }, { actor, isOperator = false }, isRenewal) {
       const { perCaller, perOperator } = limits()
       const mine = isOperator ? perOperator : perCaller
       const kind = isOperator ? 'perOperator' : 'perCaller'
@@ -88,9 +90,9 @@ export function createCallerGate({ store, limits, now }: GateDeps): CallerGate {
       }
       const domain = names[0]?.text ?? ''
       // Before anything is looked up, so that requests at the same time see each other.
-      const release = reserve(actor, domain, names.length)
+      const release = reserve(actor, domain, names.length, csr === null)
       try {
-        await checkName(domain)
+        await checkName(domain, csr === null)
         if (mine) await checkNames(actor, kind, names.length, mine.names)
         if (mine) takeOne(actor, kind, limitOf(mine))
         return release

@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import type { CertificateRequest } from '../../src/issuance/request.ts'
 import { createCallerGate } from '../../src/limits/callers.ts'
-import { DAY, KEY, NOW, type Running, start } from '../helpers/app.ts'
+import { createIdp, DAY, KEY, NOW, type Running, reload, start } from '../helpers/app.ts'
 import { makeCsr } from '../helpers/csr.ts'
 
 const LIMITED = { authorization: 'APIKey a-key-limited-to-names' }
@@ -164,6 +164,39 @@ t.test('operators have the limits that are configured for them', async (t) => {
     status: 429,
     body: { limit: 'perOperator.names' },
   })
+})
+
+t.test(
+  'replicas that send CSRs at the same time hinder each other as little as one by one',
+  async (t) => {
+    const running = await start(t, { auth, limits: { perName: { certificates: 2 } } })
+    const answers = await Promise.all(
+      Array.from({ length: 6 }, () => post(running, 'x.a.test', { csr: newCsr() })),
+    )
+    t.strictSame(
+      answers.map(({ status }) => status),
+      Array(6).fill(200),
+    )
+    t.equal((await running.service.store.findByDomain('x.a.test')).length, 2)
+  },
+)
+
+t.test('each subject of tokens has limits of its own, and a reload changes them', async (t) => {
+  const idp = await createIdp(t, () => NOW)
+  const jwt = { issuerUrl: idp.issuerUrl, audience: 'certs' }
+  const running = await start(t, {
+    auth: { ...auth, jwt },
+    rules: [{ issuer: idp.issuerUrl, names: ['*.a.test'] }],
+    limits: { perCaller: { names: 1 } },
+  })
+  const by = (sub: string) => ({ authorization: `Bearer ${idp.token({ sub })}` })
+  t.equal((await post(running, 'a.a.test', {}, by('one'))).status, 200)
+  t.equal((await post(running, 'b.a.test', {}, by('one'))).status, 429)
+  t.equal((await post(running, 'b.a.test', {}, by('two'))).status, 200)
+  const { config } = running
+  const perCaller = { ...config.limits.perCaller, names: 2 }
+  await reload(running, { ...config, limits: { ...config.limits, perCaller } })
+  t.equal((await post(running, 'c.a.test', {}, by('one'))).status, 200)
 })
 
 t.test(
