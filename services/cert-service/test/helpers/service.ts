@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline'
 import type { Test } from 'tap'
 import { programOf } from '../../../../scripts/test/program.ts'
 
-const KEY = 'key-of-the-tests-0123456789'
+export const KEY = 'key-of-the-tests-0123456789'
 
 /** Where a service lives: `config.yaml`, `data/`, `keys/master.key`. */
 export interface Home {
@@ -30,6 +30,7 @@ export interface Answer {
 
 export interface RunningService {
   readonly child: ChildProcess
+  readonly url: string
   /** POST /api/certificate. */
   obtain(domain: string): Promise<Answer>
   stop(): Promise<void>
@@ -53,10 +54,16 @@ auth: { psk: { key: ${KEY} } }
 }
 
 /** Starts the program as a user would; whatever still runs is ended after the test. */
-export function spawnMain(t: Test, { base }: Home, args: readonly string[]): ChildProcess {
+export function spawnMain(
+  t: Test,
+  { base }: Home,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+): ChildProcess {
   const config = ['--config', join(base, 'config.yaml')]
   const child = spawn(process.execPath, [...programOf('cert-service'), ...args, ...config], {
     stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, ...env },
   })
   t.teardown(() => child.kill('SIGKILL'))
   return child
@@ -82,13 +89,15 @@ export async function startService(
   t: Test,
   home: Home,
   flags: readonly string[] = [],
+  env: NodeJS.ProcessEnv = {},
 ): Promise<RunningService> {
-  const child = spawnMain(t, home, ['serve', ...flags])
+  const child = spawnMain(t, home, ['serve', ...flags], env)
   const errors = textOf(child.stderr)
   const url = await readyUrl(child)
   if (url === undefined) throw new Error(`the service did not start: ${await errors}`)
   return {
     child,
+    url,
     obtain: (domain) => obtain(url, domain),
     async stop() {
       const exited = once(child, 'exit')
