@@ -8,12 +8,15 @@ import type { Test } from 'tap'
 import { openKeyring } from '../../src/sealing/keyring.ts'
 import { checkIntegrity, connect, openStore, storeFile } from '../../src/store/open.ts'
 import type { AuditRecord, CertificateRecord, Store } from '../../src/store/store.ts'
+import { withClock } from './clock.ts'
 import {
   type Answer,
   createHome,
   type Home,
   obtain,
+  type RunningService,
   readyUrl,
+  revoke,
   spawnMain,
   startService,
 } from './service.ts'
@@ -24,25 +27,55 @@ const START_SHARE = 5
 const START_MS = 800
 const LOAD_MS = 300
 
-/** Kills a service under load that many times, with no hand between, then looks at what it kept. */
-export async function killAndLook(t: Test, kills: number): Promise<void> {
+/** What the clock of a start is off by, where clocks can be moved: more often right than not. */
+const OFFSETS = ['+0', '+0', '+0', '+0', '-2h', '+5d', '+45d', '+340d']
+
+/**
+ * Kills a service under load that many times, with no hand between, then looks at what it kept. With
+ * `clocks` each start has another time of day.
+ */
+export async function killAndLook(
+  t: Test,
+  kills: number,
+  { clocks = false }: { clocks?: boolean } = {},
+): Promise<void> {
   const home = createHome(join(t.testdir(), 'service'))
   const fresh = createHome(join(t.testdirName, 'fresh'))
-  const received = new Map<string, Answer['body']>()
+  const seen: Seen = { received: new Map(), revoked: new Set() }
   for (let i = 0; i < kills; i++) {
-    if (i % START_SHARE === 1) await kill(t, home, atStart)
+    // The CA itself is made while the clock is right.
+    const offset = clocks && i > 1 ? OFFSETS[Math.floor(Math.random() * OFFSETS.length)] : undefined
+    const env = offset === undefined ? {} : withClock(offset)
+    if (i % START_SHARE === 1) await kill(t, home, atStart, env)
     else if (i % START_SHARE === 3) await killFirstStart(t, fresh)
-    else await kill(t, home, (child) => underLoad(child, `r${i}`, received))
+    else await kill(t, home, (child) => underLoad(child, `r${i}`, seen), env)
   }
 
   for (const place of [home, fresh]) {
     const service = await startService(t, place)
     t.equal((await service.obtain('after.example')).status, 200, 'it comes back by itself')
+    if (clocks) await untilAllHold(service)
     await service.stop()
   }
-  t.comment(`${kills} kills, ${received.size} certificates received`)
-  t.ok(received.size >= kills, 'the kills hit a service at work')
-  await look(t, home, received)
+  const { received, revoked } = seen
+  t.comment(`${kills} kills, ${received.size} certificates received, ${revoked.size} revoked`)
+  t.ok(received.size >= Math.floor((kills * 3) / START_SHARE), 'the kills hit a service at work')
+  await look(t, home, seen)
+}
+
+/** What clients were told. */
+interface Seen {
+  readonly received: Map<string, Answer['body']>
+  /** Serial numbers. */
+  readonly revoked: Set<string>
+}
+
+/** Waits until what other clocks dated is renewed. */
+async function untilAllHold({ url }: RunningService): Promise<void> {
+  for (let n = 0; n < 2_400; n += 1) {
+    if ((await (await fetch(`${url}/readyz`)).text()).includes('"degraded":[]')) return
+    await sleep(250)
+  }
 }
 
 /** Starts the service and kills it at the moment of `timing`, which gives what is to end after the kill. */
@@ -50,8 +83,9 @@ async function kill(
   t: Test,
   home: Home,
   timing: (child: ChildProcess) => Promise<(() => Promise<unknown>) | undefined>,
+  env: NodeJS.ProcessEnv = {},
 ): Promise<void> {
-  const child = spawnMain(t, home, ['serve'])
+  const child = spawnMain(t, home, ['serve'], env)
   const exited = once(child, 'exit')
   const settle = await timing(child)
   t.equal(child.exitCode, null, 'it runs until it is killed')
@@ -67,12 +101,13 @@ async function atStart(): Promise<undefined> {
 async function underLoad(
   child: ChildProcess,
   round: string,
-  received: Map<string, Answer['body']>,
+  seen: Seen,
 ): Promise<() => Promise<unknown>> {
   const url = await readyUrl(child)
-  const load = url === undefined ? [] : callers(url, round, received)
+  const load = url === undefined ? [] : callers(url, round, seen)
+  await Promise.race(load.map(({ first }) => first))
   await sleep(Math.random() * LOAD_MS)
-  return () => Promise.all(load)
+  return () => Promise.all(load.map(({ ended }) => ended))
 }
 
 /** Every other time the next start finds what this one left, else nothing. */
@@ -82,28 +117,37 @@ async function killFirstStart(t: Test, home: Home): Promise<void> {
   await kill(t, home, atStart)
 }
 
-function callers(
-  url: string,
-  round: string,
-  received: Map<string, Answer['body']>,
-): Promise<void>[] {
-  return Array.from({ length: CALLERS }, async (_, caller) => {
-    for (let i = 0; ; i++) {
-      const domain = `${round}-${caller}-${i}.example`
-      const answer = await obtain(url, domain).catch(() => undefined)
-      if (answer?.status !== 200) return
-      received.set(domain, answer.body)
-      const again = await obtain(url, domain).catch(() => undefined)
-      if (again?.status !== 200) return
-      received.set(domain, again.body)
+/** Callers that ask until nobody answers: for a new certificate, for the same again, for its end. */
+function callers(url: string, round: string, { received, revoked }: Seen) {
+  return Array.from({ length: CALLERS }, (_, caller) => {
+    const { promise: first, resolve } = Promise.withResolvers<void>()
+    const work = async () => {
+      for (let i = 0; ; i++) {
+        const domain = `${round}-${caller}-${i}.example`
+        for (let n = 0; n < 2; n++) {
+          const answer = await obtain(url, domain).catch(() => undefined)
+          if (answer?.status !== 200) return
+          received.set(domain, answer.body)
+          resolve()
+        }
+        if (i % 8 !== 7) continue
+        received.delete(domain)
+        const serialNumbers = await revoke(url, domain).catch(() => undefined)
+        if (!serialNumbers) return
+        for (const serialNumber of serialNumbers) revoked.add(serialNumber)
+      }
     }
+    return { first, ended: work().finally(resolve) }
   })
 }
 
-async function look(t: Test, home: Home, received: Map<string, Answer['body']>): Promise<void> {
+async function look(t: Test, home: Home, { received, revoked }: Seen): Promise<void> {
   const { folder, masterKeyFile } = home
   const sqlite = connect(storeFile(folder))
   t.doesNotThrow(() => checkIntegrity(sqlite), 'every page and row is sound')
+  const rows = sqlite
+    .prepare('SELECT serial_number AS serial, revoked_at AS at FROM certificates')
+    .all() as { serial: string; at: number | null }[]
   sqlite.close()
 
   const store = await openStore({ folder })
@@ -115,31 +159,49 @@ async function look(t: Test, home: Home, received: Map<string, Answer['body']>):
   const audit = await auditRows(store)
   const issued = serialsOf(audit, ['issue', 'renew'])
   const handedOut = serialsOf(audit, ['hand-out'])
+  const listed = await listedSerials(store)
+  const known = new Set(rows.map(({ serial }) => serial))
   const faults: string[] = []
 
   for (const [domain, { serialNumber, certificate, privateKey, cached }] of received) {
     const record = byDomain.get(domain)
-    const der = new X509Certificate(certificate).raw
-    if (!record?.sealedKey || !der.equals(record.certificate)) {
+    if (!record?.sealedKey || !known.has(serialNumber)) {
       faults.push(`${domain} ${serialNumber} was lost`)
       continue
     }
     const told = cached ? handedOut : issued
     if (!told.has(serialNumber)) faults.push(`${domain} ${serialNumber}: no row of its hand-out`)
+    if (record.notBefore > Date.now() || record.notAfter < Date.now())
+      faults.push(`${domain} ${record.serialNumber} does not hold now`)
     const pkcs8 = keyring.open(record.sealedKey, record.certificate)
-    const pem = createPrivateKey({ key: pkcs8, format: 'der', type: 'pkcs8' })
-    if (pem.export({ format: 'pem', type: 'pkcs8' }) !== privateKey) faults.push(`${domain}: key`)
+    const key = createPrivateKey({ key: pkcs8, format: 'der', type: 'pkcs8' })
+    if (!new X509Certificate(record.certificate).checkPrivateKey(key))
+      faults.push(`${domain}: the key is another one`)
+    // Unless another clock had it renewed since.
+    if (record.serialNumber !== serialNumber) continue
+    const isSame = new X509Certificate(certificate).raw.equals(record.certificate)
+    if (!isSame || key.export({ format: 'pem', type: 'pkcs8' }) !== privateKey)
+      faults.push(`${domain}: not what was received`)
   }
-  const unseen = new Set(issued)
-  for (const { names, serialNumber } of stored) {
-    if (!unseen.delete(serialNumber)) faults.push(`${names[0]} ${serialNumber} has no audit row`)
+  for (const serialNumber of revoked)
+    if (!listed.has(serialNumber)) faults.push(`${serialNumber} is not on the list any more`)
+  for (const { serial, at } of rows) {
+    if (!issued.delete(serial)) faults.push(`${serial} has no audit row`)
+    if (at === null && revoked.has(serial)) faults.push(`${serial} is not revoked any more`)
   }
-  for (const serialNumber of unseen) faults.push(`${serialNumber} is audited, but not there`)
+  for (const serialNumber of issued) faults.push(`${serialNumber} is audited, but not there`)
   await store.close()
 
-  t.same(faults, [], 'what a client received is there, and nothing is there by half')
-  const serials = new Set(stored.map(({ serialNumber }) => serialNumber))
-  t.equal(serials.size, stored.length, 'serial numbers are unique')
+  t.same(faults, [], 'what a client was told is there, and nothing is there by half')
+  t.equal(known.size, rows.length, 'serial numbers are unique')
+}
+
+async function listedSerials(store: Store): Promise<Set<string>> {
+  const serials = new Set<string>()
+  for (const { certificate } of await store.listAuthorities())
+    for (const row of await store.listRevoked(certificate, Date.now()))
+      serials.add(row.serialNumber)
+  return serials
 }
 
 function auditRows(store: Store): Promise<AuditRecord[]> {

@@ -130,6 +130,17 @@ export async function obtain(url: string, domain: string): Promise<Answer> {
   return { status, retryAfter: headers.get('retry-after'), body }
 }
 
+/** POST /api/certificate/revoke: the serial numbers that it says are revoked. */
+export async function revoke(url: string, domain: string): Promise<readonly string[] | undefined> {
+  const response = await fetch(`${url}/api/certificate/revoke`, {
+    method: 'POST',
+    headers: { authorization: `APIKey ${KEY}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ domain }),
+  })
+  const body = (await response.json()) as { serialNumbers?: readonly string[] }
+  return response.status === 200 ? body.serialNumbers : undefined
+}
+
 async function textOf(stream: NodeJS.ReadableStream | null): Promise<string> {
   let text = ''
   for await (const chunk of stream ?? []) text += chunk
