@@ -28,6 +28,7 @@ import { caRoutes } from './routes/ca.ts'
 import { certificateRoutes } from './routes/certificate.ts'
 import { certificatesRoute } from './routes/certificates.ts'
 import { challengeRoute } from './routes/challenge.ts'
+import { SECURITY_SCHEMES } from './routes/documented.ts'
 import { inventoryProblem, inventoryRoutes } from './routes/inventory.ts'
 import { orderRoute } from './routes/orders.ts'
 import { proxyRoutes } from './routes/proxy.ts'
@@ -78,6 +79,7 @@ export async function buildApp(
     title: 'Gatehouse cert-service',
     version: VERSION,
     description: 'TLS certificates over HTTP.',
+    securitySchemes: SECURITY_SCHEMES,
   })
   await app.register(health, {
     readiness() {

@@ -45,6 +45,27 @@ t.test('the API is described, route by route', async (t) => {
       t.ok(operation.summary, `${verb} ${path}`)
 })
 
+t.test('the document says where the service is, and who may call what', async (t) => {
+  const { paths, servers, components } = (await describeApi()) as Document
+  t.strictSame(servers, [
+    { url: '/', description: 'The service that this document is fetched from.' },
+  ])
+  t.match(components.securitySchemes, {
+    apiKey: { type: 'http', scheme: 'APIKey' },
+    accessToken: { type: 'http', scheme: 'bearer' },
+  })
+  const { app } = await start(t)
+  for (const [path, operations] of Object.entries(paths))
+    for (const [verb, { security, responses }] of Object.entries(operations)) {
+      const url = path.replace(/\{\w+\}/, 'a.test')
+      const { statusCode } = await app.inject({ method: verb.toUpperCase() as 'GET', url })
+      t.equal(security !== undefined, statusCode === 401, `${verb} ${path} is guarded`)
+      for (const status of ['400', '431', '500', '503'])
+        t.ok(responses[status], `${verb} ${path}: ${status}`)
+      if (path.includes('{')) t.ok(responses['414'], `${verb} ${path}: 414`)
+    }
+})
+
 t.test('the type of every problem is a row of the page of errors', async (t) => {
   const { app, call } = await start(t)
   const { body: page, headers } = await app.inject('/errors')
@@ -64,5 +85,10 @@ interface Schema {
 
 interface Document {
   readonly info: { readonly version: string }
-  readonly paths: Record<string, Record<string, { summary?: string }>>
+  readonly servers: readonly object[]
+  readonly components: { readonly securitySchemes: object }
+  readonly paths: Record<
+    string,
+    Record<string, { summary?: string; security?: object; responses: Record<string, object> }>
+  >
 }

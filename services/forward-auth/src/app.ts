@@ -79,6 +79,7 @@ export async function buildApp(basePath: string, deps: AppDeps): Promise<Fastify
     title: 'Gatehouse forward-auth',
     version: VERSION,
     description: 'Single sign-on for what a reverse proxy serves.',
+    securitySchemes: SECURITY_SCHEMES,
   })
   await app.register(health, { readiness: () => service.readiness(), metrics })
   await registerPortal(app, `${basePath}/portals/:portal`, service)
@@ -87,6 +88,21 @@ export async function buildApp(basePath: string, deps: AppDeps): Promise<Fastify
   await app.ready()
   return app
 }
+
+const SECURITY_SCHEMES = {
+  sessionToken: {
+    type: 'http',
+    scheme: 'bearer',
+    bearerFormat: 'JWT',
+    description: 'The session token of the portal.',
+  },
+  sessionCookie: {
+    type: 'apiKey',
+    in: 'cookie',
+    name: '__Secure-gatehouse.<portal>',
+    description: 'The session cookie of the portal.',
+  },
+} as const
 
 const VERIFY = '/api/portals/:portal'
 

@@ -1,7 +1,8 @@
-import Fastify, { type FastifyInstance, type RouteOptions } from 'fastify'
+import Fastify, { type FastifyInstance, type FastifySchema, type RouteOptions } from 'fastify'
 import fp from 'fastify-plugin'
 import { type OpenApiDocument, renderDocs } from './docs-page.ts'
 import { sendPage } from './page.ts'
+import { ProblemSchema } from './problem.ts'
 
 // Brings `summary`, `tags` and `hide` into the route schemas of whoever imports this.
 export type { FastifyDynamicSwaggerOptions } from '@fastify/swagger'
@@ -10,6 +11,8 @@ export interface OpenApiOptions {
   readonly title: string
   readonly version: string
   readonly description: string
+  /** How callers of guarded routes say who they are, as OpenAPI describes it. */
+  readonly securitySchemes?: Readonly<Record<string, object>>
 }
 
 /**
@@ -41,6 +44,35 @@ export const openapi = fp<OpenApiOptions>(
   { fastify: '5.x', name: 'service-kit/openapi' },
 )
 
+/** What any route may answer before its handler is asked. */
+const COMMON = {
+  400: 'The request is malformed; `errors` points to the members at fault.',
+  408: 'The request came too slowly.',
+  431: 'The headers are too large.',
+  500: 'The service has a fault; the log has the cause under the request id.',
+  503: 'The service is stopping; `Retry-After` says when to try again.',
+}
+const OF_PATHS = { 414: 'A part of the path is too long.' }
+const OF_BODIES = {
+  413: 'The body is too large.',
+  415: 'The body is not of a type that this path takes, or is encoded.',
+  501: 'The body comes in a transfer coding that is not supported.',
+}
+
+function withCommonAnswers(url: string, schema: FastifySchema = {}): FastifySchema {
+  const descriptions = {
+    ...COMMON,
+    ...(url.includes(':') && OF_PATHS),
+    ...(schema.body !== undefined && OF_BODIES),
+  }
+  const answers = Object.entries(descriptions).map(([status, description]) => [
+    status,
+    { description, content: { 'application/problem+json': { schema: ProblemSchema } } },
+  ])
+  const { response = { 200: { description: 'Default Response', type: 'null' } } } = schema
+  return { ...schema, response: { ...Object.fromEntries(answers), ...(response as object) } }
+}
+
 /** Lets @fastify/swagger describe the routes in an app of their own, so that no start pays for it. */
 async function describeRoutes(
   routes: readonly RouteOptions[],
@@ -50,9 +82,17 @@ async function describeRoutes(
   const app = Fastify({ exposeHeadRoutes: false })
   app.setValidatorCompiler(() => () => true)
   app.setSerializerCompiler(() => () => '')
-  await app.register(swagger, { openapi: { openapi: '3.1.0', info } })
+  const { securitySchemes = {}, ...about } = info
+  await app.register(swagger, {
+    openapi: {
+      openapi: '3.1.0',
+      info: about,
+      servers: [{ url: '/', description: 'The service that this document is fetched from.' }],
+      components: { securitySchemes: securitySchemes as never },
+    },
+  })
   for (const { method, url, schema } of routes)
-    app.route({ method, url, ...(schema && { schema }), handler: () => {} })
+    app.route({ method, url, schema: withCommonAnswers(url, schema), handler: () => {} })
   await app.ready()
   const document = app.swagger() as OpenApiDocument
   await app.close()

@@ -68,7 +68,7 @@ t.test('openapi', async (t) => {
     const response = await app.inject('/openapi.json')
     t.match(response.headers['content-type'], 'application/json')
     const document = response.json()
-    t.match(document, { openapi: /^3\.1/, info })
+    t.match(document, { openapi: /^3\.1/, info, servers: [{ url: '/' }] })
     t.strictSame(Object.keys(document.paths), ['/things/{id}'])
     const operation = document.paths['/things/{id}'].post
     t.match(operation.requestBody.content['application/json'].schema.properties.name, {

@@ -40,7 +40,7 @@ export const caRoutes: FastifyPluginAsyncTypebox<{ service: Service }> = async (
     '/ca/crl.der',
     {
       schema: {
-        ...documented('The revocation list of the intermediate that signs now', CRL),
+        ...documented('The revocation list of the intermediate that signs now', CRL, 400),
         querystring: Type.Object({
           issuer: Type.Optional(
             Type.String({
@@ -58,13 +58,13 @@ export const caRoutes: FastifyPluginAsyncTypebox<{ service: Service }> = async (
   )
 }
 
-function documented(summary: string, type: string) {
+function documented(summary: string, type: string, ...others: 400[]) {
   return {
     summary,
     tags: ['ca'],
     response: {
       200: { description: summary, content: { [type]: { schema: FileSchema } } },
-      ...problemAnswers(404, 503),
+      ...problemAnswers(...others, 404, 503),
     },
   }
 }

@@ -9,7 +9,7 @@ import { IssueQuerySchema } from '../schemas/dry-run.ts'
 import type { Service } from '../service.ts'
 import { authorize, findReadable, readDomain, requesterOf } from './access.ts'
 import { etagOf, hasTag, sendCertificate, sendOutcome } from './answers.ts'
-import { certificateAnswers, issueAnswers, problemAnswers } from './documented.ts'
+import { certificateAnswers, GUARDED, issueAnswers, problemAnswers } from './documented.ts'
 import { sendDryRun } from './dry-run.ts'
 import { takeOut } from './revoke.ts'
 
@@ -29,6 +29,7 @@ export const certificateRoutes: FastifyPluginAsyncTypebox<{ service: Service }> 
         description:
           'Answers with the certificate that is held, or issues one; with `dryRun=true` only says what it would come to.',
         tags: ['certificates'],
+        security: GUARDED,
         querystring: IssueQuerySchema,
         body: CertificateRequestSchema,
         response: {
@@ -73,6 +74,7 @@ export const certificateRoutes: FastifyPluginAsyncTypebox<{ service: Service }> 
         description:
           'The newest whose first name it is, one with its key before one for a CSR; else one that holds it among others. Never starts an order. Answers 304 where `If-None-Match` names it.',
         tags: ['certificates'],
+        security: GUARDED,
         params: DomainParamsSchema,
         response: { ...certificateAnswers(304), ...problemAnswers(400, 401, 403, 404, 503) },
       },
@@ -105,6 +107,7 @@ export const certificateRoutes: FastifyPluginAsyncTypebox<{ service: Service }> 
       schema: {
         summary: 'Stop answering and renewing the certificates of a name',
         tags: ['certificates'],
+        security: GUARDED,
         params: DomainParamsSchema,
         response: {
           204: { type: 'null', description: 'Done. What was handed out stays valid to its end.' },

@@ -5,7 +5,7 @@ import { PageQuerySchema, PageSchema } from '../schemas/certificate.ts'
 import type { Service } from '../service.ts'
 import type { CertificateRecord } from '../store/store.ts'
 import { describeFailure } from './answers.ts'
-import { problemAnswers } from './documented.ts'
+import { GUARDED, problemAnswers } from './documented.ts'
 import { readPermitted } from './listing.ts'
 
 const PAGE = 100
@@ -23,6 +23,7 @@ export const certificatesRoute: FastifyPluginAsyncTypebox<{ service: Service }> 
         summary: 'What the caller may see, page by page',
         description: 'A page may hold fewer than `limit`; there are more while it has `next`.',
         tags: ['certificates'],
+        security: GUARDED,
         querystring: PageQuerySchema,
         response: { 200: PageSchema, ...problemAnswers(400, 401, 503) },
       },

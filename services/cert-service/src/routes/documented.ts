@@ -36,6 +36,20 @@ const IssueProblemSchema = Type.Object(
 /** The statuses that tell of an order that failed. */
 const ABOUT_ORDERS: readonly number[] = [422, 429, 503]
 
+/** How callers say who they are. */
+export const SECURITY_SCHEMES = {
+  apiKey: { type: 'http', scheme: 'APIKey', description: '`Authorization: APIKey <key>`.' },
+  accessToken: {
+    type: 'http',
+    scheme: 'bearer',
+    bearerFormat: 'JWT',
+    description: 'An access token of a configured issuer.',
+  },
+} as const
+
+/** Of a guarded route, for its documentation: either will do. */
+export const GUARDED = [{ apiKey: [] }, { accessToken: [] }]
+
 /** The error answers of a route, for its documentation. */
 export function problemAnswers(...statuses: readonly (keyof typeof PROBLEMS)[]) {
   return Object.fromEntries(

@@ -4,7 +4,7 @@ import { OrderParamsSchema, OrderSchema } from '../schemas/certificate.ts'
 import type { Service } from '../service.ts'
 import { mayAll } from './access.ts'
 import { describeOrder } from './answers.ts'
-import { problemAnswers } from './documented.ts'
+import { GUARDED, problemAnswers } from './documented.ts'
 
 /** `GET /api/orders/:id`. */
 export const orderRoute: FastifyPluginAsyncTypebox<{ service: Service }> = async (
@@ -18,6 +18,7 @@ export const orderRoute: FastifyPluginAsyncTypebox<{ service: Service }> = async
       schema: {
         summary: 'How an order is getting on',
         tags: ['certificates'],
+        security: GUARDED,
         params: OrderParamsSchema,
         response: { 200: OrderSchema, ...problemAnswers(400, 401, 404, 503) },
       },

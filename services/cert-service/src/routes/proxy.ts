@@ -15,7 +15,7 @@ import {
 import type { Service } from '../service.ts'
 import { firstFit, mayAll, requesterOf } from './access.ts'
 import { PEM } from './answers.ts'
-import { problemAnswers } from './documented.ts'
+import { GUARDED, problemAnswers } from './documented.ts'
 
 /** `GET /api/proxy/traefik` and `/api/proxy/caddy`: the ways in which proxies fetch certificates. */
 export const proxyRoutes: FastifyPluginAsyncTypebox<{ service: Service }> = async (
@@ -36,6 +36,7 @@ export const proxyRoutes: FastifyPluginAsyncTypebox<{ service: Service }> = asyn
         summary: 'Every certificate held that the caller may read, for Traefik’s HTTP provider',
         description: 'The same bytes until one of them changes. Needs a key with `domains`.',
         tags: ['proxies'],
+        security: GUARDED,
         querystring: NoQuerySchema,
         response: {
           200: {
@@ -61,6 +62,7 @@ export const proxyRoutes: FastifyPluginAsyncTypebox<{ service: Service }> = asyn
         description:
           'Needs a key with `domains`, which may come as the password of Basic authentication.',
         tags: ['proxies'],
+        security: GUARDED,
         querystring: CaddyQuerySchema,
         response: {
           200: {

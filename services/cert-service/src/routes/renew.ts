@@ -6,7 +6,7 @@ import { DomainRequestSchema } from '../schemas/certificate.ts'
 import type { Service } from '../service.ts'
 import { authorize, findPermitted, readDomain, requesterOf } from './access.ts'
 import { sendOutcome } from './answers.ts'
-import { certificateAnswers, problemAnswers } from './documented.ts'
+import { certificateAnswers, GUARDED, problemAnswers } from './documented.ts'
 
 /** `POST /api/certificate/renew`. */
 export const renewRoute: FastifyPluginAsyncTypebox<{ service: Service }> = async (
@@ -21,6 +21,7 @@ export const renewRoute: FastifyPluginAsyncTypebox<{ service: Service }> = async
         summary: 'Renew the newest certificate held for a name',
         description: 'Once it is due; until then 429 says when that is.',
         tags: ['certificates'],
+        security: GUARDED,
         body: DomainRequestSchema,
         response: {
           ...certificateAnswers(202),

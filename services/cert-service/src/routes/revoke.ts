@@ -7,7 +7,7 @@ import { RevokedSchema, RevokeRequestSchema } from '../schemas/certificate.ts'
 import type { Service } from '../service.ts'
 import type { AuditEntry, IssuedCertificate } from '../store/store.ts'
 import { authorize, mayAll, readDomain, requesterOf } from './access.ts'
-import { problemAnswers } from './documented.ts'
+import { GUARDED, problemAnswers } from './documented.ts'
 
 /** In one row of the audit trail. */
 const MAX_AUDITED_NAMES = 1_000
@@ -26,6 +26,7 @@ export const revokeRoute: FastifyPluginAsyncTypebox<{ service: Service }> = asyn
         description:
           'Puts them, and the unexpired ones that they replaced, on the revocation list and answers them no more; the next POST makes a new key.',
         tags: ['certificates'],
+        security: GUARDED,
         body: RevokeRequestSchema,
         response: {
           200: RevokedSchema,

@@ -2,8 +2,8 @@ import { KEY_TYPES, REVOCATION_REASONS, type RevocationReason } from '@gatehouse
 import { Type } from 'typebox'
 import { MAX_NAMES } from '../issuance/request.ts'
 
-/** Room for any spelling of a name of 253 characters. */
-const NAME = { minLength: 1, maxLength: 1024 }
+/** A name of 253 characters and its trailing dot. */
+const NAME = { minLength: 1, maxLength: 254 }
 
 const DomainSchema = Type.String({
   ...NAME,

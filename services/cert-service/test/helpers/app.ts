@@ -11,6 +11,7 @@ import { loadCertConfig } from '../../src/config/load.ts'
 import type { CertServiceConfig } from '../../src/config/schema.ts'
 import { prepareReload } from '../../src/reload.ts'
 import { openService, type Service, type ServiceDeps } from '../../src/service.ts'
+import { isDocumented } from './documented.ts'
 
 export const KEY = 'a-key-that-may-do-everything'
 export const NOW = Date.UTC(2030, 0, 1)
@@ -125,6 +126,8 @@ export async function start(
         headers: { authorization: `APIKey ${KEY}`, ...headers },
         ...(body && { payload: body }),
       })
+      if (!(await isDocumented(method, url, response.statusCode)))
+        t.fail(`${method} ${url} answers ${response.statusCode}, which the document does not name`)
       const isJson = String(response.headers['content-type']).includes('json')
       return {
         status: response.statusCode,

@@ -64,13 +64,14 @@ export function checkRoute({ dialect, path, summary, description }: CheckRoute) 
       }
     }
     const response = redirects ? { ...RESPONSES, 302: TO_SIGN_IN } : RESPONSES
-    const schema = { summary, description, tags: ['check'], response }
+    const schema = { summary, description, tags: ['check'], security: SECURITY, response }
     const config = { problemStatus: status }
     app.route({ method: 'GET', url: path, exposeHeadRoute: false, schema, config, handler })
     app.route({ method: OTHER_METHODS, url: path, schema: { hide: true }, config, handler })
   }
 }
 
+const SECURITY = [{ sessionCookie: [] }]
 const RESPONSES = {
   200: {
     description: 'Let the request pass, with the identity headers of this answer.',

@@ -1,5 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Profile, ProfileJsonSchema, toJson, toText } from '@gatehouse/profile'
+import { ProblemSchema } from '@gatehouse/service-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { isNavigation } from '../check/kind.ts'
@@ -9,6 +10,12 @@ import { placeOf, sessionOf } from './place.ts'
 import { pageUrl, redirect } from './redirect.ts'
 
 const tags = ['profile']
+const SECURITY = [{ sessionCookie: [] }]
+/** Where nobody is signed in. */
+const UNKNOWN = {
+  303: { description: 'Send the person to `Location` to sign in.', type: 'null' },
+  401: ProblemSchema,
+}
 
 /** `GET /profile` as text and `GET /profile.json`. */
 export const profileRoutes: FastifyPluginAsyncTypebox<{ service: Service }> = async (
@@ -36,7 +43,8 @@ export const profileRoutes: FastifyPluginAsyncTypebox<{ service: Service }> = as
       schema: {
         summary: 'Who is signed in, as text',
         tags,
-        response: { 200: { content: { 'text/plain': { schema: Type.String() } } } },
+        security: SECURITY,
+        response: { 200: { content: { 'text/plain': { schema: Type.String() } } }, ...UNKNOWN },
       },
     },
     async (request, reply) =>
@@ -51,7 +59,8 @@ export const profileRoutes: FastifyPluginAsyncTypebox<{ service: Service }> = as
       schema: {
         summary: 'Who is signed in, as JSON',
         tags,
-        response: { 200: ProfileJsonSchema },
+        security: SECURITY,
+        response: { 200: ProfileJsonSchema, ...UNKNOWN },
       },
     },
     async (request, reply) =>

@@ -25,6 +25,7 @@ export const verifyRoute: FastifyPluginAsyncTypebox<{ service: Service }> = asyn
         description:
           'Takes the session token of the portal as `Authorization: Bearer <token>`. One of a Tailscale login is valid only from the address that it was made for: send that as `X-Forwarded-For`, from an address in `server.trustedProxies`.',
         tags: ['verify'],
+        security: [{ sessionToken: [] }],
         response: { 200: VerifyResultSchema, 401: ProblemSchema, 404: ProblemSchema },
       },
     },
