@@ -336,6 +336,7 @@ async function buildApp(t: Test) {
     },
     jwt: { issuerUrl: ISSUER, audience: AUDIENCE },
     now: frozenClock().now,
+    elapsed: () => 0,
     fetch: issuer.fetch,
   })
   const reached: unknown[] = []

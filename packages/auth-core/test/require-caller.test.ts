@@ -13,7 +13,12 @@ async function setup(t: Test, options: AuthOptions = both) {
   const app = Fastify()
   t.teardown(() => app.close())
   const issuer = fakeIssuer({ keys: [rs.jwk] })
-  await app.register(auth, { ...options, now: frozenClock().now, fetch: issuer.fetch })
+  await app.register(auth, {
+    ...options,
+    now: frozenClock().now,
+    elapsed: () => 0,
+    fetch: issuer.fetch,
+  })
   return { app, issuer }
 }
 
