@@ -30,7 +30,7 @@ async function running(t: Test) {
     rules: grant('a.test'),
     server: { tls: 'off' },
   })
-  const config = await configure(t.testdir(), {
+  const config = await configure(running.folder, {
     ca: { permitted: ['*.test'] },
     auth: { ...keys(NEW_KEY), jwt },
     rules: grant('b.test'),
