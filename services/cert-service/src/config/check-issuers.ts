@@ -5,6 +5,7 @@ import { compileRules, type KeyType, parseName, parseNameRule } from '@gatehouse
 import { applyToEach, type Fault, faultOf } from '@gatehouse/service-kit'
 import {
   ACME_KEY_TYPES,
+  accountOf,
   type ChallengeConfig,
   DIRECTORIES,
   directoryOf,
@@ -43,16 +44,14 @@ function checkName(name: string, earlier: readonly IssuerConfig[]): Fault[] {
   return isTaken ? [{ path: '/name', message: 'is the name of another issuer' }] : []
 }
 
-/** Issuers with one directory share one account. */
-function checkAccount(
-  { directory, externalAccount, caFile, email }: IssuerConfig,
-  earlier: readonly IssuerConfig[],
-): Fault[] {
-  const same = earlier.find((other) => directoryOf(other.directory) === directoryOf(directory))
+/** Issuers with one directory share one account, unless they name another. */
+function checkAccount(issuer: IssuerConfig, earlier: readonly IssuerConfig[]): Fault[] {
+  const { externalAccount, caFile, email } = issuer
+  const same = earlier.find((other) => accountOf(other) === accountOf(issuer))
   const account = JSON.stringify([externalAccount, caFile, email])
   if (!same || JSON.stringify([same.externalAccount, same.caFile, same.email]) === account)
     return []
-  const message = `needs the email, caFile and externalAccount of ${same.name}, which has the same account`
+  const message = `needs the email, caFile and externalAccount of ${same.name}, which has the same account, or an \`account\` of its own`
   return [{ path: '/directory', message }]
 }
 

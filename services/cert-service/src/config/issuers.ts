@@ -24,6 +24,15 @@ export const ACME_KEY_TYPES: readonly KeyType[] = KEY_TYPES.filter((type) => typ
 /** The URL of a directory that is configured by name or URL. */
 export const directoryOf = (directory: string): string => DIRECTORIES[directory] ?? directory
 
+/** Which account at which CA an issuer has: those with the same share it. */
+export const accountOf = ({
+  directory,
+  account,
+}: {
+  readonly directory: string
+  readonly account?: string | undefined
+}): string => directoryOf(directory) + (account === undefined ? '' : `#${account}`)
+
 const ListenSchema = (description: string) =>
   Type.Object(
     {
@@ -81,6 +90,13 @@ export const IssuerSchema = Type.Object({
     description:
       'Name rules of the names that it is for. The first issuer that holds every name of a certificate issues it, else the embedded CA.',
   }),
+  account: Type.Optional(
+    Type.String({
+      pattern: '^[a-z][a-z0-9-]{0,31}$',
+      description:
+        'Name of an account of its own. Left out: the one that all issuers with this `directory` share.',
+    }),
+  ),
   email: Type.Optional(
     Type.String({
       pattern: '^[^@\\s,?]+@[^@\\s,?]+$',

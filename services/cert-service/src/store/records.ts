@@ -90,7 +90,7 @@ export interface Kept {
 
 /** The account at the CA of a directory. */
 export interface AccountRecord {
-  /** URL. */
+  /** URL, and after `#` the name of the account if it has one. */
   readonly directory: string
   /** PKCS#8, sealed. */
   readonly sealedKey: Uint8Array

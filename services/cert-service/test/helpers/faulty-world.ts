@@ -152,6 +152,7 @@ export async function runProcess(world: World, since: number): Promise<End> {
   } as unknown as IssuerConfig
   const account = createAccount({
     ...config,
+    id: DIRECTORY,
     transport,
     store,
     keyring: keyring as unknown as Keyring,

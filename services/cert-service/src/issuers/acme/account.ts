@@ -30,6 +30,8 @@ interface Signer {
 
 interface AccountOptions
   extends Pick<IssuerConfig, 'name' | 'email' | 'agreeToTerms' | 'externalAccount'> {
+  /** As `accountOf` gives it: what it is stored under. */
+  readonly id: string
   /** URL. */
   readonly directory: string
   readonly transport: Transport
@@ -40,13 +42,13 @@ interface AccountOptions
 }
 
 export function createAccount(options: AccountOptions): Account {
-  const { name, directory, transport, store, keyring, limits, email, externalAccount } = options
-  const context = Buffer.from(directory)
+  const { name, id, directory, transport, store, keyring, limits, email, externalAccount } = options
+  const context = Buffer.from(id)
   const contact = email ?? null
   let opened: Promise<Signer> | undefined
 
   async function open(signal?: AbortSignal): Promise<Signer> {
-    const stored = (await store.findAccount(directory)) ?? (await create())
+    const stored = (await store.findAccount(id)) ?? (await create())
     const record = await settleRollover(stored)
     const key = openKey(record.sealedKey)
     if (record.url === null) return { accountUrl: await register(record, key, signal), key }
@@ -61,7 +63,7 @@ export function createAccount(options: AccountOptions): Account {
   }
 
   async function create(): Promise<AccountRecord> {
-    const record = { directory, sealedKey: sealNewKey(), nextKey: null, url: null, contact }
+    const record = { directory: id, sealedKey: sealNewKey(), nextKey: null, url: null, contact }
     await store.saveAccount(record)
     return record
   }
@@ -109,7 +111,7 @@ export function createAccount(options: AccountOptions): Account {
 
   async function rollover(): Promise<void> {
     const { accountUrl, key } = await get()
-    const record = (await store.findAccount(directory)) ?? (await create())
+    const record = (await store.findAccount(id)) ?? (await create())
     const nextKey = sealNewKey()
     await store.saveAccount({ ...record, nextKey })
     await transport.send(changeKey(accountUrl, key, openKey(nextKey)), { accountUrl, key })
@@ -127,7 +129,7 @@ export function createAccount(options: AccountOptions): Account {
 
   async function renounce(): Promise<void> {
     opened = undefined
-    const record = await store.findAccount(directory)
+    const record = await store.findAccount(id)
     if (record) await store.saveAccount({ ...record, url: null })
   }
 
@@ -135,7 +137,7 @@ export function createAccount(options: AccountOptions): Account {
   const openKey = (sealed: Uint8Array): KeyObject =>
     createPrivateKey({ key: keyring.open(sealed, context), type: 'pkcs8', format: 'der' })
 
-  const url = async () => (await store.findAccount(directory))?.url ?? undefined
+  const url = async () => (await store.findAccount(id))?.url ?? undefined
 
   return { get, url, renounce, rollover }
 }

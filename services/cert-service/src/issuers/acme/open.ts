@@ -1,7 +1,7 @@
 import type { ChallengeStore, Solver } from '@gatehouse/acme'
 import { createFetch } from '@gatehouse/net'
 import type { Clock } from '@gatehouse/service-kit'
-import { type ChallengeConfig, directoryOf, type IssuerConfig } from '../../config/issuers.ts'
+import { accountOf, type ChallengeConfig, type IssuerConfig } from '../../config/issuers.ts'
 import type { Keyring } from '../../sealing/keyring.ts'
 import type { Store } from '../../store/store.ts'
 import type { Issuer } from '../issuer.ts'
@@ -36,9 +36,9 @@ export async function openAcmeIssuers(
     deps.createSolver ?? ((challenge) => createSolver(challenge, challenges, { fetch, clock }))
   const issuers: Issuer[] = []
   for (const config of configs) {
-    const directory = directoryOf(config.directory)
-    const server = servers.get(directory) ?? (await openAcmeServer(config, deps))
-    servers.set(directory, server)
+    const account = accountOf(config)
+    const server = servers.get(account) ?? (await openAcmeServer(config, deps))
+    servers.set(account, server)
     issuers.push(
       createAcmeIssuer(config, { ...deps, server, solvers: config.challenges.map(make) }),
     )

@@ -1,7 +1,7 @@
 import { type Clock, createTransport, type Transport } from '@gatehouse/acme'
 import { type BoundedFetch, createFetch, NetError } from '@gatehouse/net'
 import { requireNamedFile } from '@gatehouse/service-kit'
-import { directoryOf, type IssuerConfig } from '../../config/issuers.ts'
+import { accountOf, directoryOf, type IssuerConfig } from '../../config/issuers.ts'
 import type { Keyring } from '../../sealing/keyring.ts'
 import type { Store } from '../../store/store.ts'
 import { VERSION } from '../../version.ts'
@@ -44,7 +44,17 @@ export async function openAcmeServer(
   const { fetch, isReachable } = watch(createFetch(ca))
   const userAgent = `gatehouse-cert-service/${VERSION}`
   const transport = createTransport({ directoryUrl: new URL(directory), fetch, clock, userAgent })
-  const account = createAccount({ ...config, directory, transport, store, keyring, limits, log })
+  const id = accountOf(config)
+  const account = createAccount({
+    ...config,
+    id,
+    directory,
+    transport,
+    store,
+    keyring,
+    limits,
+    log,
+  })
   const last = new Map<string, Promise<unknown>>()
 
   async function inTurn<T>(names: string, run: () => Promise<T>): Promise<T> {

@@ -260,6 +260,25 @@ t.test('the account URL is in the log, and in the dry run once it is registered'
   t.ok(tells(again.running.logged), 'after a restart as well')
 })
 
+t.test('issuers of one CA share an account, unless one names its own', async (t) => {
+  const clock = briskClock()
+  const ca = await startCa(t, clock)
+  const issuers = [
+    issuerAt(ca, { name: 'one', names: ['one.test'] }),
+    issuerAt(ca, { name: 'two', names: ['two.test'] }),
+    issuerAt(ca, { name: 'own', names: ['own.test'], account: 'own', email: 'own@b.test' }),
+  ]
+  const { running } = await startAcme(t, {}, { clock, ca, config: { issuers } })
+  for (const domain of ['one.test', 'two.test', 'own.test'])
+    t.equal((await post(running, domain)).status, 200, domain)
+  const accounts = ca.exchanges
+    .filter(({ kind }) => kind === 'newOrder')
+    .map(({ header }) => header.kid)
+  t.equal(accounts[0], accounts[1])
+  t.not(accounts[0], accounts[2])
+  t.match(payloads(ca, 'newAccount').at(-1), { contact: ['mailto:own@b.test'] })
+})
+
 const lost: Reply = 'reset'
 
 for (const kind of [
