@@ -139,10 +139,11 @@ export function createCertificates(
     `UPDATE certificates SET check_at = ?1 WHERE current = 1 AND check_at > ?1 + ${DAY}`,
   )
   // Those that a clock dated which was ahead, and those that a CA did, but not one after the other.
+  // A renewal within a day is another try after a failure, and keeps its time.
   const makeDue = db.prepare(`
     UPDATE certificates SET renew_at = ?1
     WHERE current = 1 AND renew_at IS NOT NULL AND not_before > ?1 + ${MINUTE}
-      AND renew_at > not_before AND (
+      AND (renew_at > not_before OR renew_at > ?1 + ${DAY}) AND (
         coalesce(made_at, not_before) > ?1 + ${MINUTE}
         OR made_at + min((not_after - not_before) / 10, ${DAY}) <= ?1)
     RETURNING lineage`)

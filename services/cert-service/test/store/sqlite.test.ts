@@ -362,9 +362,15 @@ t.test('what begins in the future is due once, if a clock dated it that was ahea
   t.same(await store.makeFutureDue(NOW), ['ca|server|p256|ahead.example'])
   t.same(domains(await store.listDue(NOW, 9)), ['ahead.example'])
   t.same(await store.makeFutureDue(NOW), [], 'once')
+  await add('twice.example', NOW + 45 * DAY, NOW + 45 * DAY, { renewAt: NOW + 5 * DAY })
+  t.same(
+    await store.makeFutureDue(NOW),
+    ['ca|server|p256|twice.example'],
+    'also where a clock made it due that was ahead by less',
+  )
   t.same(await store.makeFutureDue(NOW + DAY), ['ca|server|p256|ca-ahead.example'], 'later again')
-  t.equal(await store.hasFuture(NOW + 5 * DAY - HOUR), true)
-  t.equal(await store.hasFuture(NOW + 5 * DAY), false)
+  t.equal(await store.hasFuture(NOW + 45 * DAY - HOUR), true)
+  t.equal(await store.hasFuture(NOW + 45 * DAY), false)
 })
 
 t.test('the keyring', async (t) => {
