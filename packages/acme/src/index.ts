@@ -20,6 +20,7 @@ export {
   type Subproblem,
 } from './errors.ts'
 export type { Identifier } from './identifier.ts'
+export { takeAway } from './order/authorize.ts'
 export type { OrderIo } from './order/io.ts'
 export { createPatience, type Patience } from './order/patience.ts'
 export {

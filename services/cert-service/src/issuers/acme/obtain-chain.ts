@@ -11,6 +11,7 @@ import {
   renewalId,
   type Solver,
   step,
+  takeAway,
 } from '@gatehouse/acme'
 import type { IssuerConfig } from '../../config/issuers.ts'
 import { CertError } from '../../errors.ts'
@@ -131,7 +132,9 @@ export async function obtainChain(
     const before = await account.url()
     await account.renounce()
     const { accountUrl } = await account.get(io.signal)
-    if (accountUrl === before) return state
+    // Unknown after an earlier try that was cut short: then the order itself tells.
+    if (before === undefined || accountUrl === before) return state
+    if (state.step === 'authorizing') await takeAway(state.tasks, await orderIoOf(io, deps))
     const again: OrderState = { step: 'created', wanted: state.wanted }
     await io.keep(again)
     return again

@@ -244,6 +244,19 @@ t.test('an account that the CA does not know for a moment costs no order', async
   t.equal(ca.count('finalize'), 1)
 })
 
+t.test('an account that cannot be registered again at once keeps its order', async (t) => {
+  const { ca, running, clock } = await startAcme(t)
+  t.equal((await post(running, 'first.example.com')).status, 200)
+  ca.answer('authorization', problem(400, 'accountDoesNotExist'))
+  ca.always('newAccount', problem(500, 'serverInternal'))
+  t.equal((await post(running)).status, 503)
+  ca.always('newAccount')
+  await clock.advance(MINUTE)
+  ca.answer('authorization', problem(400, 'accountDoesNotExist'))
+  t.equal((await post(running)).status, 200)
+  t.equal(ca.count('newOrder'), 2, 'one for each name')
+})
+
 t.test('an order of a changed or removed issuer is given up', async (t) => {
   const folder = t.testdir()
   const { ca, running, clock } = await startAcme(t, {}, { folder })
