@@ -1,0 +1,182 @@
+import { globSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { parse } from 'yaml'
+import { GRACE_MS } from '../../packages/service-kit/src/lifecycle.ts'
+import type { IssuerConfig } from '../../services/cert-service/src/config/issuers.ts'
+import type { Limit } from '../../services/cert-service/src/limits/bucket.ts'
+import { caLimitsOf } from '../../services/cert-service/src/limits/ca-limits.ts'
+import { codeOf, ROOT, readDocument, tableRows } from './markdown.ts'
+
+const read = (file: string) => readFileSync(join(ROOT, file), 'utf8')
+const namesIn = (pattern: string) =>
+  globSync(pattern, { cwd: ROOT }).flatMap((file) =>
+    [...read(file).matchAll(/'((?:gatehouse|http)_[a-z_]+)'/g)].map(([, name = '']) => name),
+  )
+
+t.test('the table of metrics has every metric of both services, and no other', (t) => {
+  const shared = namesIn('packages/service-kit/src/telemetry/*.ts')
+  const measured = [...shared, ...namesIn('services/*/src/metrics.ts')]
+  const rows = tableRows(readDocument('docs/operations.md').prose)
+    .map(([name = '', text = '']) => [codeOf(name)[0] ?? '', text] as const)
+    .filter(([name]) => /^(gatehouse|http)_/.test(name))
+  t.strictSame(rows.map(([name]) => name).sort(), measured.sort())
+  for (const [name, text] of rows)
+    t.equal(/both services$/.test(text), shared.includes(name), `${name}: whose it is`)
+  t.end()
+})
+
+/** Defaults by the keys of the reference. */
+function defaultsOf(service: string): Map<string, string> {
+  const rows = tableRows(readDocument(`docs/reference/${service}.md`).prose)
+  return new Map(
+    rows.map(([key = '', , value = '']) => [codeOf(key)[0] ?? '', codeOf(value)[0] ?? '']),
+  )
+}
+
+t.test('defaults that the guides tell are those of the reference', (t) => {
+  const defaults = {
+    'cert-service': defaultsOf('cert-service'),
+    'forward-auth': defaultsOf('forward-auth'),
+  }
+  const told: [
+    service: keyof typeof defaults,
+    key: string,
+    value: string,
+    file: string,
+    sentence: string,
+  ][] = [
+    ['cert-service', 'server.host', '127.0.0.1', 'SECURITY.md', 'the default is `127.0.0.1`'],
+    ['forward-auth', 'server.host', '127.0.0.1', 'SECURITY.md', 'the default is `127.0.0.1`'],
+    ['cert-service', 'server.port', '7401', 'docs/operations.md', '| `https://127.0.0.1:7401` |'],
+    ['forward-auth', 'server.port', '4181', 'docs/operations.md', '| `http://127.0.0.1:4181` |'],
+    [
+      'cert-service',
+      'metrics.port',
+      '9464',
+      'docs/operations.md',
+      '`http://127.0.0.1:9464/metrics`',
+    ],
+    [
+      'forward-auth',
+      'metrics.port',
+      '9465',
+      'docs/operations.md',
+      '`http://127.0.0.1:9465/metrics`',
+    ],
+    [
+      'cert-service',
+      'ca.leafLifetime',
+      '7d',
+      'docs/embedded-ca.md',
+      '(7 days unless `ca.leafLifetime`',
+    ],
+    ['cert-service', 'issuance.wait', '20s', 'docs/acme.md', '`issuance.wait` (20 s)'],
+    ['forward-auth', 'session.lifetime', '8h', 'docs/security.md', '8 hours is the default'],
+    [
+      'forward-auth',
+      'session.lifetime',
+      '8h',
+      'docs/moving-from-oauth2-proxy.md',
+      '`session.lifetime` | default 8h',
+    ],
+    [
+      'forward-auth',
+      'session.lifetime',
+      '8h',
+      'docs/moving-from-traefik-forward-auth.md',
+      '`session.lifetime` | default 8h',
+    ],
+    [
+      'forward-auth',
+      'portals[].loginLifetime',
+      '10m',
+      'docs/moving-from-traefik-forward-auth.md',
+      '`portals[].loginLifetime` | default 10m',
+    ],
+    [
+      'forward-auth',
+      'server.host',
+      '127.0.0.1',
+      'docs/moving-from-traefik-forward-auth.md',
+      '`server.host` | default 127.0.0.1',
+    ],
+    [
+      'forward-auth',
+      'portals[].providers[].socket',
+      '/var/run/tailscale/tailscaled.sock',
+      'docs/identity-providers.md',
+      '`/var/run/tailscale/tailscaled.sock` unless',
+    ],
+    [
+      'forward-auth',
+      'portals[].conditionHeader',
+      'false',
+      'docs/security.md',
+      '`conditionHeader`\n      stays off',
+    ],
+    ['forward-auth', 'portals[].tokenHeader', '', 'SECURITY.md', 'It is off by default'],
+    [
+      'forward-auth',
+      'log.allowedChecks',
+      'false',
+      'docs/operations.md',
+      '`log.allowedChecks: true` logs those as well',
+    ],
+  ]
+  for (const [service, key, value, file, sentence] of told) {
+    t.ok(read(file).includes(sentence), `${file}: ${sentence}`)
+    t.equal(defaults[service].get(key), value, `${service}: ${key}`)
+  }
+
+  const { blocks } = readDocument('docs/machine-callers.md')
+  const block = blocks.find(({ text }) => text.startsWith('limits:'))
+  for (const [section, values] of Object.entries<object>(parse(block?.text ?? '').limits))
+    for (const [key, value] of Object.entries(values))
+      t.equal(defaults['cert-service'].get(`limits.${section}.${key}`), String(value), key)
+  t.end()
+})
+
+t.test('the table of the limits of public CAs is what is counted', (t) => {
+  const keys = ['orders', 'domain', 'names', 'failures', 'failuresInARow', 'accounts'] as const
+  const rows = tableRows(readDocument('docs/acme.md').prose)
+  const from = rows.findIndex(([limit]) => limit === 'orders of the account')
+  const directories = ['letsencrypt', 'letsencrypt-staging'] as const
+  for (const [column, directory] of directories.entries()) {
+    const limits = caLimitsOf({ directory } as IssuerConfig)
+    const told = keys.map((_, row) => rows[from + row]?.[column + 1])
+    t.strictSame(
+      told,
+      keys.map((key) => inWords(limits[key])),
+      directory,
+    )
+  }
+  t.end()
+})
+
+/** As the table tells a limit: what is refilled one a day is told so. */
+function inWords(limit: Limit | undefined): string {
+  if (!limit) return ''
+  const count = limit.count.toLocaleString('en-US')
+  const hours = limit.per / 3_600_000
+  if (hours === 24 * limit.count) return `${count}, one back a day`
+  if (hours === 1) return `${count} in an hour`
+  return hours < 24 ? `${count} in ${hours} hours` : `${count} in ${hours / 24} days`
+}
+
+t.test('the steps of an order that the guide lists are those that are reported', (t) => {
+  const source = read('services/cert-service/src/issuers/acme/obtain-chain.ts')
+  const [, list = ''] = /\nThe steps: ([^.]+)\./.exec(read('docs/acme.md')) ?? []
+  const told = codeOf(list)
+  t.ok(told.length > 5)
+  for (const step of told) t.ok(source.includes(`'${step}'`), step)
+  for (const [, step = ''] of source.matchAll(/report\('([^']+)'\)/g))
+    t.ok(told.includes(step), step)
+  t.end()
+})
+
+t.test('a stop takes no longer than the guide says', (t) => {
+  const [, seconds] = /After (\d+) s it ends in any case/.exec(read('docs/operations.md')) ?? []
+  t.equal(Number(seconds) * 1_000, GRACE_MS)
+  t.end()
+})
