@@ -42,6 +42,7 @@ export async function visitorCookies(count: number, tokenLength = 0): Promise<st
         profile: fromClaims('corp', { ...claims, ...more }),
         sid: `session-of-${id}`.padEnd(22, '0'),
         iat: Math.floor(Date.now() / 1_000),
+        generation: 0,
       })
     const missing = Math.max(0, Math.floor(((tokenLength - token({}).length) * 3) / 4))
     const cookies = writeToken(token(filler(missing)), PORTAL, SITE, undefined, LIFETIME)

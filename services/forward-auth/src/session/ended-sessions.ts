@@ -10,14 +10,15 @@ export interface Ended {
   readonly sid: string
   readonly person: string
   readonly iat: number
+  readonly generation: number
 }
 
 /** The ended sessions in memory. */
 export interface EndedSessions {
   readonly size: number
   has(session: Omit<Ended, 'person'>, person: () => string): boolean
-  /** The end of the last stretch of time in which all sessions of a person have ended, in seconds. */
-  endOfStretch(person: string, seconds: number): number | undefined
+  /** The generation of a new session of the person, which has not ended with those before it. */
+  nextGeneration(person: string): number
   /** Takes a row in; false if it was known. */
   learn(row: Row): boolean
   /**
@@ -50,7 +51,7 @@ export function createEndedSessions(limits = { each: MAX_EACH, crowded: CROWDED 
     stretches.set(person, after)
     for (const sid of [...(sidsOf.get(person) ?? [])]) {
       const known = bySid.get(sid)
-      if (known && covers(after, known.first)) remove(known)
+      if (known && covers(after, { ...known, iat: known.first })) remove(known)
     }
     return true
   }
@@ -59,15 +60,15 @@ export function createEndedSessions(limits = { each: MAX_EACH, crowded: CROWDED 
     get size() {
       return bySid.size + stretches.size
     },
-    has({ sid, iat }, person) {
-      if (bySid.has(sid)) return true
+    has(session, person) {
+      if (bySid.has(session.sid)) return true
       if (stretches.size === 0) return false
       const stretch = stretches.get(person())
-      return stretch !== undefined && covers(stretch, iat)
+      return stretch !== undefined && covers(stretch, session)
     },
-    endOfStretch(person, seconds) {
+    nextGeneration(person) {
       const stretch = stretches.get(person)
-      return stretch && covers(stretch, seconds) ? stretch.last : undefined
+      return stretch ? stretch.generation + 1 : 0
     },
     learn(row) {
       if (row.sid.startsWith('~')) return learnStretch(row)
@@ -101,12 +102,15 @@ export function createEndedSessions(limits = { each: MAX_EACH, crowded: CROWDED 
   }
 }
 
-function covers({ first, last }: Row, seconds: number): boolean {
-  return first <= seconds && seconds <= last
+/** By the generation too, as the clock was wrong if a stretch reaches into the future. */
+function covers(stretch: Row, { iat, generation }: Pick<Ended, 'iat' | 'generation'>): boolean {
+  return stretch.first <= iat && iat <= stretch.last && generation <= stretch.generation
 }
 
+const COMPARED = ['first', 'last', 'generation', 'until', 'due'] as const
+
 function isSame(row: Row, other: Row): boolean {
-  return (['first', 'last', 'until', 'due'] as const).every((key) => row[key] === other[key])
+  return COMPARED.every((key) => row[key] === other[key])
 }
 
 function joined(row: Row, other: Row): Row {
@@ -114,6 +118,7 @@ function joined(row: Row, other: Row): Row {
     ...row,
     first: Math.min(row.first, other.first),
     last: Math.max(row.last, other.last),
+    generation: Math.max(row.generation, other.generation),
     until: Math.max(row.until, other.until),
     due: Math.max(row.due, other.due),
   }

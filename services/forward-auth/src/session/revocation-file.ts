@@ -9,8 +9,16 @@ export const REVOCATIONS_FILE = 'revocations.db'
 const BUSY_TIMEOUT = 100
 /** Of what an older version wrote, which knows no running time: the longest life of a session, in ms. */
 const LONGEST_LIFE = 90 * 24 * 3_600_000
+/** What the first version of the table had not. */
+const LATER_COLUMNS = {
+  person: "TEXT NOT NULL DEFAULT ''",
+  first: 'INTEGER NOT NULL DEFAULT 0',
+  last: 'INTEGER NOT NULL DEFAULT 0',
+  due: `INTEGER NOT NULL DEFAULT ${LONGEST_LIFE}`,
+  generation: 'INTEGER NOT NULL DEFAULT 0',
+}
 
-/** A session that was ended, or with a `~` in front of `person` all of that person from a stretch of time. */
+/** A session that was ended, or with a `~` in front of `person` those of that person in a stretch of time. */
 export interface Row {
   /** Of a session, or `~` and the person. */
   readonly sid: string
@@ -19,6 +27,8 @@ export interface Row {
   /** When the first and the last of these sessions began, in seconds. */
   readonly first: number
   readonly last: number
+  /** The highest generation of these sessions: one of a higher generation has not ended. */
+  readonly generation: number
   /** When all of them have ended: by the clock, and by the running time of the list. In ms. */
   readonly until: number
   readonly due: number
@@ -28,7 +38,7 @@ export interface Row {
 export type StoredRow = Row & { readonly id: number }
 
 /** What the columns of a row are called. */
-export const COLUMNS = 'sid, person, first, last, until, due'
+export const COLUMNS = 'sid, person, first, last, generation, until, due'
 
 /** The list of ended sessions on disk, opened for reading. */
 export interface RevocationFile {
@@ -82,13 +92,14 @@ function prepareTables(db: DatabaseSync): void {
       only INTEGER PRIMARY KEY CHECK (only = 1), ms INTEGER NOT NULL
     ) STRICT;
     INSERT OR IGNORE INTO running (only, ms) VALUES (1, 0)`)
+  if (missingColumns(db).length === 0) return
+  db.exec('BEGIN IMMEDIATE')
+  for (const [name, definition] of missingColumns(db))
+    db.exec(`ALTER TABLE revoked ADD COLUMN ${name} ${definition}`)
+  db.exec('COMMIT')
+}
+
+function missingColumns(db: DatabaseSync): [name: string, definition: string][] {
   const known = db.prepare('SELECT name FROM pragma_table_info(?)').all('revoked')
-  if (known.some(({ name }) => name === 'due')) return
-  db.exec(`
-    BEGIN IMMEDIATE;
-    ALTER TABLE revoked ADD COLUMN person TEXT NOT NULL DEFAULT '';
-    ALTER TABLE revoked ADD COLUMN first INTEGER NOT NULL DEFAULT 0;
-    ALTER TABLE revoked ADD COLUMN last INTEGER NOT NULL DEFAULT 0;
-    ALTER TABLE revoked ADD COLUMN due INTEGER NOT NULL DEFAULT ${LONGEST_LIFE};
-    COMMIT`)
+  return Object.entries(LATER_COLUMNS).filter(([name]) => !known.some((each) => each.name === name))
 }

@@ -101,17 +101,20 @@ function work(): void {
       db.exec('PRAGMA synchronous = FULL; BEGIN IMMEDIATE')
       const removing = db.prepare('DELETE FROM revoked WHERE sid = ?')
       for (const sid of remove) removing.run(sid)
-      const before = db.prepare('SELECT first, last, until, due FROM revoked WHERE sid = ?')
+      const before = db.prepare(
+        'SELECT first, last, generation, until, due FROM revoked WHERE sid = ?',
+      )
       const inserting = db.prepare(
-        `INSERT OR REPLACE INTO revoked (${columns}) VALUES (?, ?, ?, ?, ?, ?)`,
+        `INSERT OR REPLACE INTO revoked (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?)`,
       )
       for (const row of insert) {
         const old = before.get(row.sid) as unknown as typeof row | undefined
         const first = Math.min(row.first, old?.first ?? row.first)
         const last = Math.max(row.last, old?.last ?? row.last)
+        const generation = Math.max(row.generation, old?.generation ?? 0)
         const until = Math.max(row.until, old?.until ?? 0)
         const due = Math.max(row.due, old?.due ?? 0)
-        inserting.run(row.sid, row.person, first, last, until, due)
+        inserting.run(row.sid, row.person, first, last, generation, until, due)
       }
       db.prepare('UPDATE running SET ms = max(ms, ?)').run(running)
       if (ended)

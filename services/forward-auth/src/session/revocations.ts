@@ -15,7 +15,7 @@ const KEPT_LONGER = 3_600 * SECOND
 const MAX_ROWS = 1_000_000
 
 /** What of a session its end goes by. */
-export type Endable = Pick<Session, 'sid' | 'portal' | 'profile' | 'iat' | 'exp'>
+export type Endable = Pick<Session, 'sid' | 'portal' | 'profile' | 'iat' | 'exp' | 'generation'>
 
 /** The sessions that were ended before their time. */
 export interface Revocations {
@@ -30,8 +30,8 @@ export interface Revocations {
    * @throws FwaError FWA_STORE_UNAVAILABLE, as a rejection
    */
   add(session: Endable): Promise<void>
-  /** The first second from which a new session of the person counts: this one as a rule. */
-  startOf(session: Pick<Endable, 'portal' | 'profile'>, seconds: number): number
+  /** The generation of a new session of the person, above those that were ended together. */
+  nextGeneration(session: Pick<Endable, 'portal' | 'profile'>): number
   /** Whether the last reading and the last writing succeeded. */
   storeIsUp(): boolean
   close(): Promise<void>
@@ -190,9 +190,10 @@ export function openRevocations(deps: RevocationDeps): Revocations {
       collapse(row.person)
       await commit()
     },
-    startOf(session, seconds) {
-      const end = ended.endOfStretch(personOf(session), seconds)
-      return end === undefined ? seconds : end + 1
+    nextGeneration(session) {
+      // What another instance has just ended does not end this session too.
+      poll()
+      return ended.nextGeneration(personOf(session))
     },
     storeIsUp: () => !failing.reading && !failing.writing,
     async close() {
@@ -213,10 +214,10 @@ export function openRevocations(deps: RevocationDeps): Revocations {
 
 /** The life of a session is that which its token says, so that no clock has a part in it. */
 function rowOf(session: Endable, running: number): Row {
-  const { sid, iat, exp } = session
+  const { sid, iat, exp, generation } = session
   const life = (exp - iat) * SECOND
   return {
-    ...{ sid, person: personOf(session), first: iat, last: iat },
+    ...{ sid, person: personOf(session), first: iat, last: iat, generation },
     ...{ until: exp * SECOND + KEPT_LONGER, due: running + life + KEPT_LONGER },
   }
 }

@@ -18,6 +18,8 @@ export interface Session extends Findings {
   /** NumericDates (RFC 7519 section 2): seconds. */
   readonly iat: number
   readonly exp: number
+  /** Counts how often sessions of the person were ended together before this one. */
+  readonly generation: number
 }
 
 /** The sessions of all portals. */

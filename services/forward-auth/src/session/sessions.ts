@@ -71,9 +71,9 @@ export function createSessions(deps: SessionDeps): Sessions {
     },
     create(portal, site, profile, cookieHeader, sign) {
       const sid = randomBytes(16).toString('base64url')
-      const seconds = Math.floor(clock.now() / 1_000)
-      const iat = revocations.startOf({ portal: portal.name, profile }, seconds)
-      const login = { portal, site, profile, sid, iat }
+      const iat = Math.floor(clock.now() / 1_000)
+      const generation = revocations.nextGeneration({ portal: portal.name, profile })
+      const login = { portal, site, profile, sid, iat, generation }
       const token = signSession(sign, keys().session.first, login)
       if (token.length > MAX_TOKEN_LENGTH) throw tooLarge(profile.provider, token.length)
       const session = verify(portal, token)

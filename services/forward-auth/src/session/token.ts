@@ -1,5 +1,5 @@
 import type { TokenCaller } from '@gatehouse/auth-core'
-import { fromClaims, type Profile } from '@gatehouse/profile'
+import { fromClaims } from '@gatehouse/profile'
 import { type Portal, portalUrl, type Site } from '../portal.ts'
 import { NOTHING_FOUND } from './findings.ts'
 import type { Key } from './keys.ts'
@@ -25,9 +25,9 @@ export interface Issuer {
 export function signSession(
   sign: SignToken,
   { kid, secret }: Key,
-  session: { portal: Portal; site: Site; profile: Profile; sid: string; iat: number },
+  session: Pick<Session, 'site' | 'profile' | 'sid' | 'iat' | 'generation'> & { portal: Portal },
 ): string {
-  const { portal, site, profile, sid, iat } = session
+  const { portal, site, profile, sid, iat, generation } = session
   const claims = {
     ...profile.claims,
     iss: portalUrl(site, portal, ''),
@@ -38,6 +38,8 @@ export function signSession(
     nbf: iat,
     exp: iat + Math.floor(portal.sessionLifetime / 1_000),
     gatehouse_provider: profile.provider,
+    // Stands there even if there is none, so that no claim of a provider passes for it.
+    gatehouse_generation: generation === 0 ? undefined : generation,
   }
   const header = { alg: 'HS256', typ: SESSION_TYPE } as const
   return sign(claims, { algorithm: 'HS256', key: secret, kid, header })
@@ -51,7 +53,9 @@ export function signSession(
 export function readSession(
   token: string,
   { portal, site, issuer }: Issuer,
-  { claims: { gatehouse_provider: name, ...claims } }: TokenCaller,
+  {
+    claims: { gatehouse_provider: name, gatehouse_generation: generation, ...claims },
+  }: TokenCaller,
 ): Session {
   const { sid, aud, iat, exp } = claims
   if (typeof sid !== 'string' || aud !== site.domain || typeof name !== 'string')
@@ -68,5 +72,6 @@ export function readSession(
     token,
     iat: Number(iat),
     exp: Number(exp),
+    generation: typeof generation === 'number' ? generation : 0,
   }
 }

@@ -22,6 +22,7 @@ const session = (claims: object = {}, provider = 'corp'): Session => ({
   token: 'header.payload.signature',
   iat: 0,
   exp: 1,
+  generation: 0,
 })
 const pairs = (headers: Headers) =>
   Object.fromEntries(headers.flatMap((name, i) => (i % 2 === 0 ? [[name, headers[i + 1]]] : [])))

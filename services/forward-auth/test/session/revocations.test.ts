@@ -180,9 +180,10 @@ t.test('what could not be written is tried again each second', async (t) => {
 t.test('a list that somebody removed is written anew', async (t) => {
   const here = await startInstance(t)
   const { session, cookie } = signIn(here)
+  const bob = signIn(here, 'bob')
   await here.revoke(session)
   rmSync(`${here.folder}/revocations.db`)
-  await t.rejects(here.revoke(signIn(here, 'bob').session), { code: 'FWA_STORE_UNAVAILABLE' })
+  await t.rejects(here.revoke(bob.session), { code: 'FWA_STORE_UNAVAILABLE' })
   t.notOk(here.storeIsUp())
   await here.clock.advance(SECOND)
   while (!here.storeIsUp()) await new Promise(setImmediate)
@@ -223,6 +224,66 @@ t.test('who signs in in the second of a logout of all sessions is in', async (t)
   t.ok(isIn(here, fresh.cookie))
   await here.revoke(fresh.session)
   t.notOk(isIn(here, fresh.cookie))
+})
+
+for (const ahead of [0, 40, (2 * DAY) / SECOND]) {
+  t.test(
+    `150 logouts by a clock ${ahead} s ahead neither come back nor keep anybody out`,
+    async (t) => {
+      const folder = t.testdir({})
+      const { time, clock, monotonic } = settableClock()
+      const here = await startInstance(t, { folder, clock, monotonic })
+      const there = await startInstance(t, { folder, clock: settableClock().clock })
+      const bob = signIn(here, 'bob')
+      const early = signIn(here)
+      time.ahead = ahead * SECOND
+      const ended = Array.from({ length: 150 }, () => signIn(here))
+      await Promise.all([early, ...ended].map(({ session }) => here.revoke(session)))
+      t.ok(rowsIn(folder).length <= 101)
+      time.ahead = 0
+
+      const back = [signIn(here), signIn(there)]
+      await there.clock.advance(SECOND)
+      const again = await startInstance(t, { folder, clock, monotonic })
+      back.push(signIn(again))
+      for (const by of [0, 10, ahead - 5, ahead + 5]) {
+        time.ahead = by * SECOND
+        for (const instance of [here, again]) {
+          t.notOk(
+            [early, ...ended].some(({ cookie }) => isIn(instance, cookie)),
+            `${by} s later`,
+          )
+          if (by < HOUR / SECOND && by >= 0)
+            for (const { cookie } of [...back, bob]) t.ok(isIn(instance, cookie), `${by} s later`)
+        }
+      }
+      time.ahead = 0
+      for (const { cookie } of [...back, bob]) t.ok(isIn(there, cookie), 'in both instances')
+
+      await Promise.all(back.map(({ session }) => here.revoke(session)))
+      await Promise.all(Array.from({ length: 150 }, () => there.revoke(signIn(there).session)))
+      await here.clock.advance(SECOND)
+      for (const instance of [here, there, again]) {
+        const all = [early, ...ended, ...back]
+        t.notOk(
+          all.some(({ cookie }) => isIn(instance, cookie)),
+          'what follows ends as well',
+        )
+        t.ok(isIn(instance, signIn(instance).cookie))
+      }
+    },
+  )
+}
+
+t.test('no claim of a provider passes for the generation of a session', async (t) => {
+  const here = await startInstance(t)
+  const profile = fromClaims('corp', { sub: 'ada', gatehouse_generation: 1e9 })
+  const all = Array.from({ length: 120 }, () => here.create(profile))
+  t.equal(all[0]!.session.generation, 0)
+  await Promise.all(all.map(({ session }) => here.revoke(session)))
+  t.notOk(all.some(({ setCookies }) => isIn(here, cookieHeader(setCookies))))
+  const { session } = here.create(profile)
+  t.match(session, { generation: 1, profile: { claims: { gatehouse_generation: undefined } } })
 })
 
 t.test('a list of an older version is read, and its rows are kept', async (t) => {
