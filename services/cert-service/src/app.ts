@@ -48,6 +48,8 @@ export interface AppDeps {
   readonly log: Logger
   readonly metrics?: Metrics
   readonly traceRequests?: OpenTelemetry['traceRequests'] | undefined
+  /** What ages of token keys are measured in, as in `ServiceDeps`. */
+  readonly elapsed?: (() => number) | undefined
   /** What it serves HTTPS with; absent: HTTP. */
   readonly tls?: TlsCredentials
 }
@@ -59,7 +61,7 @@ export async function buildApp(
   },
   deps: AppDeps,
 ): Promise<FastifyInstance> {
-  const { service, log, metrics, traceRequests } = deps
+  const { service, log, metrics, traceRequests, elapsed } = deps
   const app = createServer(deps, { trusted: config.server?.trustedProxies, docsUrl: ERRORS_PATH })
   await app.register(forwardedAddresses)
   await app.register(requestTelemetry, {
@@ -74,7 +76,12 @@ export async function buildApp(
   })
   await app.register(strictHttp, { docsUrl: ERRORS_PATH })
   await app.register(errorReference, { path: ERRORS_PATH, tables: ERRORS })
-  await app.register(auth, { ...pluginOptionsOf(config.auth), now: service.clock.now, log })
+  await app.register(auth, {
+    ...pluginOptionsOf(config.auth),
+    now: service.clock.now,
+    ...(elapsed && { elapsed }),
+    log,
+  })
   await app.register(openapi, {
     title: 'Gatehouse cert-service',
     version: VERSION,

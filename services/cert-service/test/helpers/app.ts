@@ -104,7 +104,7 @@ export async function start(
     clock,
     log,
   })
-  const app = await buildApp(config, { service, log })
+  const app = await buildApp(config, { service, log, elapsed: deps.elapsed ?? clock.elapsed })
   let closing: Promise<void> | undefined
   const close = () => {
     closing ??= app.close().then(() => service.close())
