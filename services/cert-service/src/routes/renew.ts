@@ -25,7 +25,7 @@ export const renewRoute: FastifyPluginAsyncTypebox<{ service: Service }> = async
         body: DomainRequestSchema,
         response: {
           ...certificateAnswers(202),
-          ...problemAnswers(400, 401, 403, 404, 413, 415, 429, 503),
+          ...problemAnswers(400, 401, 403, 404, 413, 415, 422, 429, 503),
         },
       },
     },

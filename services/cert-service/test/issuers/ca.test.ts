@@ -77,7 +77,9 @@ t.test('revocation lists: fresh after a revocation, else once a day, numbers gro
   t.equal(one, other, 'made once')
   t.not(one, daily)
   const [row] = await running.service.store.listAuthorities()
-  t.equal((await running.service.store.findCrl(row!.id))?.number, 3n)
+  const list = await running.service.store.findCrl(row!.id)
+  t.equal(list?.number, 3n)
+  t.equal(list!.nextUpdate - running.clock.now(), 7 * DAY, 'valid for a week')
   await running.close()
   const again = await start(t, {}, { folder, clock: running.clock })
   await again.service.ca.crls.get(skid)
@@ -146,9 +148,12 @@ t.test('an intermediate of one’s own', async (t) => {
   const list = Buffer.from(await running.service.ca.crls.get(made.info.skid!))
   t.ok(list.includes(Buffer.from(leaf.serialNumber, 'hex')))
 
-  await running.clock.advance(340 * DAY)
+  await running.clock.advance(334 * DAY)
   await running.service.ca.upkeep()
-  t.strictSame(running.service.ca.degraded(), ['ca-intermediate'])
+  t.strictSame(running.service.ca.degraded(), [], 'not yet')
+  await running.clock.advance(2 * DAY)
+  await running.service.ca.upkeep()
+  t.strictSame(running.service.ca.degraded(), ['ca-intermediate'], 'a month before its end')
   t.match((await running.call('GET', '/readyz')).body, {
     status: 'ready',
     degraded: ['ca-intermediate'],

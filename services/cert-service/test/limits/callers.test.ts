@@ -1,4 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { parseName } from '@gatehouse/pki'
 import fc from 'fast-check'
 import t from 'tap'
@@ -153,6 +155,32 @@ t.test('so many new certificates a minute', async (t) => {
   t.strictSame(await statuses(1, 'd'), [429], 'a clock set back: empty at worst')
   await clock.advance(90_000)
   t.strictSame(await statuses(4, 'e'), [200, 200, 200, 429], 'and full after its time')
+})
+
+t.test('the rate begins anew with a restart', async (t) => {
+  const limits = { perCaller: { issuancesPerMinute: 1, burst: 1 } }
+  const first = await start(t, { auth, limits })
+  t.equal((await post(first, 'a.a.test')).status, 200)
+  t.equal((await post(first, 'b.a.test')).status, 429)
+  await first.close()
+  const second = await start(t, { auth, limits }, { folder: first.folder, clock: first.clock })
+  t.equal((await post(second, 'b.a.test')).status, 200)
+})
+
+t.test('certificates from before these limits, and their renewals, count for nobody', async (t) => {
+  const running = await start(t, { auth, limits: { perCaller: { names: 1 } } })
+  const { service, clock, config, call } = running
+  t.equal((await post(running, 'a.a.test')).status, 200)
+  const names = async () => (await service.store.countNames('psk:limited', clock.now())).names
+  t.equal(await names(), 1)
+  const db = new DatabaseSync(join(config.storage.path, 'store.db'), { timeout: 5_000 })
+  db.exec('UPDATE certificates SET asked_by = NULL') // as the migration leaves them
+  db.close()
+  await clock.advance(5 * DAY)
+  const renewed = await call('POST', '/api/certificate/renew', { domain: 'a.a.test' }, LIMITED)
+  t.equal(renewed.status, 200)
+  t.equal(await names(), 0)
+  t.equal((await post(running, 'b.a.test')).status, 200)
 })
 
 t.test('operators have the limits that are configured for them', async (t) => {

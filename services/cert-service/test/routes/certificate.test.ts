@@ -2,9 +2,14 @@ import {
   createPrivateKey,
   createPublicKey,
   generateKeyPairSync,
+  hash,
   X509Certificate,
 } from 'node:crypto'
+import { join } from 'node:path'
 import t from 'tap'
+import { backup } from '../../src/cli/backup.ts'
+import { restore } from '../../src/cli/restore.ts'
+import { openStore } from '../../src/store/open.ts'
 import { DAY, NOW, start } from '../helpers/app.ts'
 import { makeCsr } from '../helpers/csr.ts'
 import { newAudit, newCertificate } from '../helpers/store.ts'
@@ -284,6 +289,16 @@ t.test('a key that was revoked as compromised is never certified again', async (
   const again = await start(t, {}, { folder, clock })
   const body = { domain: 'a.test', csr: csr('a.test') }
   t.match(await again.call('POST', '/api/certificate', body), refused, 'after a restart')
+  await clock.advance(400 * DAY)
+  t.match(await again.call('POST', '/api/certificate', body), refused, 'for good')
+
+  const file = join(folder, 'copy.db')
+  await backup({ folder: again.config.storage.path, file })
+  await restore({ folder: join(folder, 'elsewhere'), file })
+  const restored = await openStore({ folder: join(folder, 'elsewhere') })
+  const spki = pair.publicKey.export({ type: 'spki', format: 'der' })
+  t.ok(await restored.isCompromised(hash('sha256', spki)), 'and in a backup')
+  await restored.close()
 })
 
 t.test('a name is found where it is not the first of a certificate', async (t) => {
@@ -382,7 +397,7 @@ t.test('GET /api/certificates gives pages', async (t) => {
 })
 
 t.test('what everyone may fetch', async (t) => {
-  const { app, call, service } = await start(t)
+  const { app, call, close, service, logged } = await start(t)
   const open = async (url: string) => app.inject({ url })
   const root = await open('/ca/root.pem')
   t.equal(root.headers['content-type'], 'application/pem-certificate-chain')
@@ -402,4 +417,11 @@ t.test('what everyone may fetch', async (t) => {
 
   service.drain()
   t.match((await open('/readyz')).json(), { status: 503, code: 'NOT_READY' })
+
+  await close()
+  const lines = logged.flatMap((text) => text.trim().split('\n'))
+  const paths = lines.map((line) => JSON.parse(line).path)
+  t.ok(paths.includes('/ca/root.pem'))
+  for (const path of ['/healthz', '/readyz', '/openapi.json', '/docs'])
+    t.notOk(paths.includes(path), `${path} has no line in the log`)
 })
