@@ -45,7 +45,7 @@ t.test('a port that is taken is an error, and leaves no listener behind', async 
   const listen = (port: number): ChallengeConfig => ({ type: 'http-01', listen: { host, port } })
   const issuers = withChallenges(listen(free), listen(taken))
   const start = listenForChallenges(issuers, createMemoryStore(), systemClock)
-  await t.rejects(start, { code: 'EADDRINUSE' })
+  await t.rejects(start, { code: 'CONFIG_LISTEN_FAILED' })
   const again = await listenForChallenges(
     withChallenges(listen(free)),
     createMemoryStore(),
