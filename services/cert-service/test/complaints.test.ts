@@ -172,6 +172,10 @@ t.test('complaint 19: a renewal that fails is told', async (t) => {
   ])
   const { certificates } = (await running.call('GET', '/api/certificates')).body
   t.match(certificates, [{ lastFailure: { code: 'ACME_CAA', action: /CAA records/ } }])
+  const isLogged = () =>
+    running.logged.some((line) => line.includes('a certificate could not be renewed'))
+  await settle(isLogged)
+  t.ok(isLogged(), 'in the log as well')
 })
 
 t.test('complaint 20: a key for each certificate, and nothing sent twice', async (t) => {

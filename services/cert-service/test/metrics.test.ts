@@ -110,6 +110,19 @@ t.test('what a webhook has not taken is measured, and nothing else waits', async
   t.match(await backlog(), { 1: '0' })
 })
 
+t.test('what is handed out again and when the intermediate ends are measured', async (t) => {
+  const metrics = createMetrics({ service: 'test', version: '0' })
+  const { call, service } = await start(t, {}, { metrics })
+  await call('POST', '/api/certificate', { domain: 'a.test' })
+  await call('POST', '/api/certificate', { domain: 'a.test' })
+  await call('GET', '/api/certificate/a.test')
+  const text = await metrics.text()
+  t.match(text, /^gatehouse_certs_handed_out_total 2$/m)
+  t.match(text, /^gatehouse_certs_under_way 0$/m)
+  const [, end] = /^gatehouse_certs_intermediate_end_seconds (.+)$/m.exec(text) ?? []
+  t.equal(Number(end) * 1_000, service.ca.intermediate().info.notAfter)
+})
+
 t.test('each counter begins at zero for every value of its labels', async (t) => {
   const metrics = createMetrics({ service: 'test', version: '0' })
   await start(t, {}, { metrics })

@@ -174,6 +174,7 @@ t.test('a failure is remembered, across restarts, and told with Retry-After', as
     running.logged.some((line) => line.includes('the secret reason')),
     'the log has the cause',
   )
+  t.ok(running.logged.some((line) => line.includes('a certificate could not be issued')))
   await running.clock.advance(10_000)
   t.match(await post(running), { status: 503, headers: { 'retry-after': '50' } })
   t.equal(asked.length, 1, 'nobody was asked')

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { createIntermediate, createRoot, toPem } from '@gatehouse/pki'
 import t from 'tap'
 import { detachRoot } from '../../src/cli/detach-root.ts'
-import { DAY, NOW, type Running, start } from '../helpers/app.ts'
+import { DAY, NOW, type Running, settle, start } from '../helpers/app.ts'
 
 const intermediateOf = ({ service }: Running) =>
   new X509Certificate(service.ca.intermediate().certificate)
@@ -158,6 +158,10 @@ t.test('an intermediate of one’s own', async (t) => {
     status: 'ready',
     degraded: ['ca-intermediate'],
   })
+  const isLogged = () => running.logged.some((line) => line.includes('the CA needs its operator'))
+  running.service.start()
+  await settle(isLogged)
+  t.ok(isLogged(), 'the log says so as well')
 })
 
 t.test('without the root’s key nothing breaks until an intermediate is due', async (t) => {

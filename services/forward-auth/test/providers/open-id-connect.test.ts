@@ -414,11 +414,11 @@ t.test('mistake 14: a provider that is down at the start, comes, and goes again'
   const idp = await startOpenIdProvider(t)
   await idp.stop()
   const { lines, ...deps } = testDeps()
-  let answersAgain = Promise.withResolvers<void>()
+  let answersAgain = Promise.withResolvers<string>()
   const { warn } = deps.log
   const provider = open(t, idp.options, {
     ...deps,
-    log: { warn, info: () => answersAgain.resolve() },
+    log: { warn, info: (_fields, message) => answersAgain.resolve(message) },
   })
   t.notOk(provider.failing(), 'not asked yet')
   t.match(await refusal(signIn(provider)), UNREACHABLE)
@@ -431,7 +431,7 @@ t.test('mistake 14: a provider that is down at the start, comes, and goes again'
   await deps.clock.advance(1_000)
   await provider.authorizationUrl(newLogin())
   t.notOk(provider.failing())
-  await answersAgain.promise
+  t.equal(await answersAgain.promise, 'provider answers again')
   t.equal((await signIn(provider)).id, 'alice')
 
   const callbacks = await Promise.all(Array.from({ length: 8 }, () => reachCallback(provider)))
@@ -439,7 +439,7 @@ t.test('mistake 14: a provider that is down at the start, comes, and goes again'
   for (const { finish } of callbacks) t.match(await refusal(finish()), UNREACHABLE)
   t.ok(provider.failing())
   await idp.restart()
-  answersAgain = Promise.withResolvers<void>()
+  answersAgain = Promise.withResolvers<string>()
   await deps.clock.advance(1_000)
   await answersAgain.promise
   t.notOk(provider.failing(), 'without anybody trying, and however many logins had failed')
