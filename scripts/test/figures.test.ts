@@ -6,7 +6,7 @@ import { GRACE_MS } from '../../packages/service-kit/src/lifecycle.ts'
 import type { IssuerConfig } from '../../services/cert-service/src/config/issuers.ts'
 import type { Limit } from '../../services/cert-service/src/limits/bucket.ts'
 import { caLimitsOf } from '../../services/cert-service/src/limits/ca-limits.ts'
-import { codeOf, ROOT, readDocument, tableRows } from './markdown.ts'
+import { codeOf, ROOT, readDocument, readDocuments, tableRows } from './markdown.ts'
 
 const read = (file: string) => readFileSync(join(ROOT, file), 'utf8')
 const namesIn = (pattern: string) =>
@@ -178,5 +178,31 @@ t.test('the steps of an order that the guide lists are those that are reported',
 t.test('a stop takes no longer than the guide says', (t) => {
   const [, seconds] = /After (\d+) s it ends in any case/.exec(read('docs/operations.md')) ?? []
   t.equal(Number(seconds) * 1_000, GRACE_MS)
+  t.end()
+})
+
+t.test('a status beside an error code is the status of that error', (t) => {
+  const rows = tableRows(readDocument('docs/reference/errors.md').prose)
+  const statuses = new Map(rows.map(([code = '', status = '']) => [codeOf(code)[0] ?? '', status]))
+  let found = 0
+  for (const { file, prose } of readDocuments('{*,docs/*}.md'))
+    for (const [, status = '', code = ''] of prose
+      .join('\n')
+      .matchAll(/\b(\d{3}) `([A-Z]+_[A-Z_]+)`/g)) {
+      if (!statuses.get(code)) continue
+      found += 1
+      t.equal(status, statuses.get(code), `${file}: ${code}`)
+    }
+  t.ok(found > 15)
+  t.end()
+})
+
+t.test('no example hands a session to an app, or lets a request bring a condition', (t) => {
+  const files = globSync('{examples,docker,.}/**/*.{yaml,yml}', {
+    cwd: ROOT,
+    exclude: ['**/node_modules/**', '**/dist/**', '**/test/**'],
+  })
+  t.ok(files.length > 10)
+  for (const file of files) t.notMatch(read(file), /tokenHeader|conditionHeader/, file)
   t.end()
 })

@@ -2,6 +2,7 @@ import { manualClock } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { createAudit } from '../src/audit.ts'
 import type { AuditEntry, Store } from '../src/store/store.ts'
+import { start } from './helpers/app.ts'
 import { newAudit, newCertificate, testStore } from './helpers/store.ts'
 
 const MINUTE = 60_000
@@ -179,4 +180,18 @@ t.test('a million hand-outs leave few rows and little memory', async (t) => {
   }
   await audit.close()
   t.equal(largest, 9_999, 'nor of many callers')
+})
+
+t.test('rows are kept for audit.retention', async (t) => {
+  const { call, service, clock } = await start(t, { audit: { retention: '1d' } })
+  service.start()
+  await call('POST', '/api/certificate', { domain: 'a.test' })
+  const rows = () => service.store.listAudit({ limit: 100 })
+  const hours = async (count: number) => {
+    for (let hour = 0; hour < count; hour++) await clock.advance(60 * MINUTE)
+  }
+  await hours(23)
+  t.match(await rows(), [{ action: 'issue', names: ['a.test'] }])
+  await hours(3)
+  t.same(await rows(), [])
 })

@@ -58,8 +58,10 @@ function directory({ origin, version, options }: Books): Reply {
 
 function renewalInfo({ options }: Books, exchange: Exchange): Reply {
   const [id = ''] = idsOf(exchange)
-  const suggestedWindow = options.renewalWindow?.(id) ?? refuse(404, 'malformed')
-  return { headers: { 'retry-after': '21600' }, body: { suggestedWindow } }
+  const { explanationURL, ...suggestedWindow } =
+    options.renewalWindow?.(id) ?? refuse(404, 'malformed')
+  const body = { suggestedWindow, ...(explanationURL && { explanationURL }) }
+  return { headers: { 'retry-after': '21600' }, body }
 }
 
 /** The resource at a path: its first part, or the second below a version. */

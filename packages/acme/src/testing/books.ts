@@ -28,7 +28,7 @@ export interface ScriptedCaOptions {
   /** Takes an authorization that was given for a later order. */
   readonly reuseAuthorizations?: boolean
   /** Offers ARI, with this window for a certificate. */
-  readonly renewalWindow?: (id: string) => { start: string; end: string }
+  readonly renewalWindow?: (id: string) => { start: string; end: string; explanationURL?: string }
 }
 
 export interface ValidatedChallenge {

@@ -52,7 +52,8 @@ t.test('with ARI: at one moment in the window of the CA, telling what is replace
     {
       renewalWindow: (id) => {
         asked.push(id)
-        return { start: time(window.start), end: time(window.end) }
+        const explanationURL = 'https://ca.test/why'
+        return { start: time(window.start), end: time(window.end), explanationURL }
       },
     },
     { random: () => 0.5 },
@@ -62,6 +63,7 @@ t.test('with ARI: at one moment in the window of the CA, telling what is replace
   const id = renewalId(new X509Certificate(certificate).raw)
   await pass(running, clock, DAY)
   t.equal(asked[0], id)
+  t.ok(running.logged.some((line) => line.includes('"explanationUrl":"https://ca.test/why"')))
   t.ok(asked.length >= 2, 'asked at least twice a day')
   t.ok(asked.length <= 5, 'and no more often than the CA wants')
   const { renewAt } = await currentOf(running)
