@@ -267,3 +267,42 @@ t.test(
     )
   },
 )
+
+t.test('the names of a caller are counted only where the limit is near', async (t) => {
+  const held = { names: 0, certificates: 0, until: null as number | null }
+  let now = NOW
+  let counts = 0
+  const gate = createCallerGate({
+    store: {
+      async countNames() {
+        counts += 1
+        return held
+      },
+      countKeysHeld: async () => ({ names: 0, certificates: 0, until: null }),
+    },
+    limits: () => ({
+      perName: { certificates: 8 },
+      perCaller: { names: 100, issuancesPerMinute: 1_000, burst: 1_000 },
+    }),
+    now: () => now,
+  })
+  const request = { names: [parseName('a.test')], csr: null } as unknown as CertificateRequest
+  const issue = async () => {
+    const release = await gate.admit(request, { actor: 'psk:a' }, false)
+    held.names += 1
+    release()
+  }
+  for (let n = 0; n < 100; n += 1) await issue()
+  t.equal(counts, 1)
+  await t.rejects(issue(), { code: 'CERT_CALLER_LIMITED' })
+  t.equal(counts, 2)
+  held.names = 50
+  for (let n = 0; n < 50; n += 1) await issue()
+  t.equal(counts, 3, 'and again once some have ended')
+
+  held.names = 20
+  await issue()
+  held.names = 100
+  now -= DAY
+  await t.rejects(issue(), { code: 'CERT_CALLER_LIMITED' }, 'a clock set back')
+})
