@@ -46,10 +46,14 @@ const ATTRIBUTES = 0xa0
 
 /**
  * Takes a request in PEM or DER apart. Only the form is checked: neither the key nor the signature.
+ * One that is known may spell `critical: FALSE` out.
  *
  * @throws PkiError `PKI_CSR_INVALID`, `PKI_CERTIFICATE_INVALID`, `PKI_PEM_INVALID`
  */
-export function readCsr(input: string | Uint8Array): CsrFields {
+export function readCsr(
+  input: string | Uint8Array,
+  { isKnown = false }: { readonly isKnown?: boolean } = {},
+): CsrFields {
   const der = readInput(input)
   const [info, algorithm, signature] = parts(only(der), SEQUENCE, 3, 'the request')
   const infoParts = parts(info, SEQUENCE, undefined, 'the request')
@@ -63,7 +67,7 @@ export function readCsr(input: string | Uint8Array): CsrFields {
     info: info?.raw ?? fail('it is empty'),
     subject: readSubject(subject),
     spki: readSpki(spki),
-    ...readAttributes(children(attributes)),
+    ...readAttributes(children(attributes), isKnown),
     algorithm: readAlgorithm(algorithm),
     signature: readBits(signature, 'the signature'),
   }
@@ -135,6 +139,7 @@ function readSubject(element: Element | undefined): SubjectAttribute[] {
 
 function readAttributes(
   elements: readonly Element[],
+  isKnown: boolean,
 ): Pick<CsrFields, 'extensions' | 'otherAttributes'> {
   if (elements.length > MAX_ATTRIBUTES) fail(`it has more than ${MAX_ATTRIBUTES} attributes`)
   const attributes = elements.map((element) => {
@@ -145,7 +150,7 @@ function readAttributes(
   const [list, ...more] = requests.flatMap(({ values }) => values)
   if (requests.length > 1 || more.length > 0) fail('it asks for extensions twice')
   return {
-    extensions: list ? readExtensions(list) : [],
+    extensions: list ? readExtensions(list, isKnown) : [],
     otherAttributes: attributes.map(({ id }) => id).filter((id) => id !== EXTENSION_REQUEST),
   }
 }
@@ -155,8 +160,9 @@ function readAttributes(
  *
  * @throws PkiError `PKI_CSR_INVALID`, `PKI_CERTIFICATE_INVALID`
  */
-export function readExtensions(list: Element): Extension[] {
-  const extensions = parts(list, SEQUENCE, undefined, 'the list of extensions').map(readExtension)
+export function readExtensions(list: Element, isKnown = false): Extension[] {
+  const elements = parts(list, SEQUENCE, undefined, 'the list of extensions')
+  const extensions = elements.map((one) => readExtension(one, isKnown))
   if (extensions.length > MAX_EXTENSIONS) fail(`it has more than ${MAX_EXTENSIONS} extensions`)
   if (new Set(extensions.map(({ id }) => id)).size < extensions.length)
     fail('it has the same extension twice')
@@ -164,14 +170,17 @@ export function readExtensions(list: Element): Extension[] {
 }
 
 /** `critical` is left out where it is false, and `true` is 0xff: DER has no other spelling. */
-function readExtension(element: Element): Extension {
+function readExtension(element: Element, isKnown: boolean): Extension {
   const [id, ...rest] = parts(element, SEQUENCE, undefined, 'an extension')
-  const [value, ...more] = rest[0]?.raw.equals(CRITICAL) ? rest.slice(1) : rest
+  const isCriticality =
+    rest[0]?.raw.equals(CRITICAL) || (isKnown && rest[0]?.raw.equals(NOT_CRITICAL))
+  const [value, ...more] = isCriticality ? rest.slice(1) : rest
   if (value?.tag !== OCTET_STRING || more.length > 0) fail('an extension is not well-formed')
   return { id: readId(id), value: value.content }
 }
 
 const CRITICAL = Buffer.of(0x01, 0x01, 0xff)
+const NOT_CRITICAL = Buffer.of(0x01, 0x01, 0x00)
 
 export function fail(why: string): never {
   throw new PkiError('PKI_CSR_INVALID', why)

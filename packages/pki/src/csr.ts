@@ -28,13 +28,27 @@ export interface CertificateRequest {
  * @throws PkiError `PKI_CSR_INVALID`, `PKI_CSR_SIGNATURE`, `PKI_KEY_WEAK`
  */
 export function parseCsr(input: string | Uint8Array): CertificateRequest {
+  return read(input, verifyCsr)
+}
+
+/**
+ * Reads a request that was accepted before, perhaps by an older version, which knew more algorithms
+ * and took `critical: FALSE` written out. Its signature is not judged again; its key is.
+ *
+ * @throws PkiError `PKI_CSR_INVALID`, `PKI_KEY_WEAK`
+ */
+export function readKnownCsr(input: Uint8Array): CertificateRequest {
+  return read(input)
+}
+
+function read(input: string | Uint8Array, verify?: typeof verifyCsr): CertificateRequest {
   const { fields, names, asks } = orInvalid(() => {
-    const fields = readCsr(input)
+    const fields = readCsr(input, { isKnown: !verify })
     return { fields, names: namesOf(fields), asks: askedBy(fields) }
   })
   const { spki, type: keyType } = orInvalid(() => {
     const key = readPublicKey(fields.spki)
-    verifyCsr(fields, key)
+    verify?.(fields, key)
     return key
   })
   return { der: fields.der, spki, spkiSha256: hash('sha256', spki), keyType, names, asks }

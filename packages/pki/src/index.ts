@@ -7,7 +7,7 @@ export {
 } from './authority.ts'
 export { type CertificateInfo, createSerial, parseCertificate } from './certificate.ts'
 export { createCrl, REVOCATION_REASONS, type Revocation, type RevocationReason } from './crl.ts'
-export { type CertificateRequest, parseCsr } from './csr.ts'
+export { type CertificateRequest, parseCsr, readKnownCsr } from './csr.ts'
 export { buildCsr } from './csr-build.ts'
 export { PKI_ERRORS, PkiError, type PkiErrorCode } from './errors.ts'
 export {

@@ -25,7 +25,14 @@ import {
   set,
   utf8,
 } from '../src/der.ts'
-import { generateKeyPair, generateP256, KEY_TYPES, parseCsr, toPem } from '../src/index.ts'
+import {
+  generateKeyPair,
+  generateP256,
+  KEY_TYPES,
+  parseCsr,
+  readKnownCsr,
+  toPem,
+} from '../src/index.ts'
 import {
   commonName,
   dns,
@@ -279,6 +286,28 @@ t.test(
     }
   },
 )
+
+t.test('a request that was accepted before is read without its signature', async (t) => {
+  t.same(readKnownCsr(good), parseCsr(good))
+  const FALSE = Buffer.of(1, 1, 0)
+  const names = sequence(SAN, FALSE, octets(sequence(dns('b.example'))))
+  const old: [what: string, request: Request][] = [
+    ['signed with SHA-1', { algorithm: [sequence(oid('1.2.840.10045.4.1')), 'sha1'] }],
+    ['`critical: FALSE` written out', {}],
+  ]
+  for (const [what, options] of old) {
+    const der = request({ ...options, attributes: [requested(names)] })
+    t.throws(() => parseCsr(der), what)
+    t.match(
+      readKnownCsr(der),
+      { der, spki: pair.spki, keyType: 'p256', names: [{ text: 'b.example' }] },
+      what,
+    )
+  }
+  const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 1024 })
+  t.throws(() => readKnownCsr(request({ key: privateKey })), { code: 'PKI_KEY_WEAK' })
+  t.throws(() => readKnownCsr(good.subarray(1)), { code: 'PKI_CSR_INVALID' })
+})
 
 t.test('what is not DER, or not a PKCS#10 request, is refused', async (t) => {
   const extensionOf = (...parts: Der[]) =>

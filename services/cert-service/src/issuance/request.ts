@@ -5,6 +5,7 @@ import {
   PkiError,
   parseCsr,
   parseName,
+  readKnownCsr,
 } from '@gatehouse/pki'
 import { CertError } from '../errors.ts'
 import type { Issuer } from '../issuers/issuer.ts'
@@ -87,7 +88,7 @@ interface Stored {
 }
 
 function restore({ names, keyType, csr }: Stored) {
-  return { names: names.map(parseName), keyType, csr: csr && parseCsr(csr) }
+  return { names: names.map(parseName), keyType, csr: csr && readKnownCsr(csr) }
 }
 
 function withCsr(

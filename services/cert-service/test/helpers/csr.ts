@@ -11,6 +11,8 @@ export interface CsrOptions {
   readonly forged?: boolean
   /** Bits of an RSA key, instead of P-256. */
   readonly rsa?: number
+  /** In a form that only older versions took: signed with SHA-1, `critical: FALSE` written out. */
+  readonly old?: boolean
 }
 
 /** A certificate request in PEM, written by hand so that it can be wrong. */
@@ -20,6 +22,7 @@ export function makeCsr({
   usage,
   forged = false,
   rsa = 0,
+  old = false,
 }: CsrOptions = {}): string {
   const make = () =>
     rsa > 0
@@ -29,9 +32,10 @@ export function makeCsr({
   const signer = forged ? make() : own
   const spki = own.publicKey.export({ format: 'der', type: 'spki' })
   const version = hex('020100')
-  const info = der(0x30, version, der(0x30), spki, der(0xa0, ...request(names, usage)))
-  const algorithm = hex(rsa > 0 ? '300d06092a864886f70d01010b0500' : '300a06082a8648ce3d040302')
-  const signature = sign('sha256', info, signer.privateKey)
+  const info = der(0x30, version, der(0x30), spki, der(0xa0, ...request(names, usage, old)))
+  const ecdsa = old ? '300906072a8648ce3d0401' : '300a06082a8648ce3d040302'
+  const algorithm = hex(rsa > 0 ? '300d06092a864886f70d01010b0500' : ecdsa)
+  const signature = sign(old ? 'sha1' : 'sha256', info, signer.privateKey)
   return toPem(
     'CERTIFICATE REQUEST',
     der(0x30, info, algorithm, der(0x03, Buffer.of(0), signature)),
@@ -39,11 +43,12 @@ export function makeCsr({
 }
 
 /** The attribute that asks for extensions. */
-function request(names: readonly string[], usage: string | undefined): Buffer[] {
+function request(names: readonly string[], usage: string | undefined, old: boolean): Buffer[] {
   const extensions = []
   if (names.length > 0) {
     const san = der(0x30, ...names.map((name) => der(0x82, Buffer.from(name))))
-    extensions.push(der(0x30, hex('0603551d11'), der(0x04, san)))
+    const critical = old ? [hex('010100')] : []
+    extensions.push(der(0x30, hex('0603551d11'), ...critical, der(0x04, san)))
   }
   if (usage !== undefined)
     extensions.push(der(0x30, hex('0603551d25'), der(0x04, der(0x30, der(0x06, hex(usage))))))

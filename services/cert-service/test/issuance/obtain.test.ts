@@ -1,6 +1,8 @@
 import { generateKeyPairSync, X509Certificate } from 'node:crypto'
 import { request } from 'node:http'
-import { type Name, PkiError, parseName } from '@gatehouse/pki'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { fromPem, type Name, PkiError, parseName } from '@gatehouse/pki'
 import t from 'tap'
 import { CertError } from '../../src/errors.ts'
 import type { Ca } from '../../src/issuers/ca.ts'
@@ -328,3 +330,26 @@ t.test('an order that was dropped when the store failed is taken up again', asyn
   await settle(() => running.service.issuance.flights.size === 0)
   t.match((await running.call('GET', `/api/orders/${id}`)).body, { id, status: 'done' })
 })
+
+t.test(
+  'a CSR that only an older version took is renewed, and refused when it comes anew',
+  async (t) => {
+    const running = await start(t)
+    const { config, clock, call } = running
+    const pair = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+    const names = ['a.test']
+    const first = await post(running, { domain: 'a.test', csr: makeCsr({ pair, names }) })
+    t.equal(first.status, 200)
+    const old = makeCsr({ pair, names, old: true })
+    const db = new DatabaseSync(join(config.storage.path, 'store.db'), { timeout: 5_000 })
+    db.prepare('UPDATE certificates SET csr = ?').run(fromPem(old)[0] ?? null)
+    db.close()
+    await clock.advance(5 * DAY)
+    const renewed = await call('POST', '/api/certificate/renew', { domain: 'a.test' })
+    t.equal(renewed.status, 200)
+    t.not(renewed.body.serialNumber, first.body.serialNumber)
+    const { publicKey } = new X509Certificate(renewed.body.certificate)
+    t.ok(publicKey.equals(pair.publicKey))
+    t.match(await post(running, { domain: 'a.test', csr: old }), { status: 400 })
+  },
+)
