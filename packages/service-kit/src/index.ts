@@ -70,6 +70,7 @@ export { type RequestTelemetryOptions, requestTelemetry } from './telemetry/requ
 export { measureReloads } from './telemetry/service-metrics.ts'
 export {
   applyTls,
+  type SelfIssued,
   serverTlsOptions,
   type TlsCredentials,
   type TlsSource,

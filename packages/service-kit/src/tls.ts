@@ -8,7 +8,10 @@ import type { Clock } from './clock.ts'
 import { ConfigError } from './errors.ts'
 import { watchFiles } from './files.ts'
 
-const RETRY_MIN_MS = 60_000
+/** How often to look whether the own certificate is due; the first retry comes as soon. */
+const CHECK_MS = 60_000
+/** Clocks that are set differ by no more than this. */
+const CLOCKS_DIFFER_MS = 60_000
 const RETRY_MAX_MS = 3_600_000
 /** Node's own is two minutes, for which whoever begins a handshake holds a connection. */
 const HANDSHAKE_TIMEOUT_MS = 10_000
@@ -55,12 +58,18 @@ export async function tlsFromFiles(options: {
   return { current: () => current, close: watcher.close }
 }
 
+/** Credentials that a service issued to itself; times in milliseconds since the epoch. */
+export interface SelfIssued extends TlsCredentials {
+  readonly notBefore: number
+  readonly renewAt: number
+}
+
 /**
- * Credentials that the service issues to itself, renewed at `renewAt` (milliseconds since the
- * epoch). A renewal that fails is tried again, after a minute at first and an hour at most.
+ * Credentials that the service issues to itself, renewed at `renewAt`, or at once if a clock that was
+ * ahead dated them. A renewal that fails is tried again, after a minute at first and an hour at most.
  */
 export async function tlsSelfRenewed(options: {
-  issue(): Promise<TlsCredentials & { renewAt: number }>
+  issue(): Promise<SelfIssued>
   clock: Clock
   onChange(credentials: TlsCredentials): void
   log: Logger
@@ -68,21 +77,29 @@ export async function tlsSelfRenewed(options: {
   const { issue, clock, onChange, log } = options
   let current = await issue()
   let isClosed = false
-  let timer = renewAfter(current.renewAt - clock.now(), RETRY_MIN_MS)
+  let timer = checkAfter(CHECK_MS, CHECK_MS)
 
-  function renewAfter(ms: number, retryMs: number) {
-    return clock.setTimer(() => void renew(retryMs), Math.max(ms, RETRY_MIN_MS))
+  // A timer that ends at `renewAt` would not follow a clock that is set meanwhile.
+  function checkAfter(ms: number, retryMs: number) {
+    return clock.setTimer(() => void check(retryMs), ms)
   }
-  async function renew(retryMs: number): Promise<void> {
+  async function check(retryMs: number): Promise<void> {
+    const wasDue = isDue(current, clock.now())
+    if (wasDue) await renew()
+    if (isClosed) return
+    const isStillDue = wasDue && isDue(current, clock.now())
+    timer = isStillDue
+      ? checkAfter(retryMs, Math.min(retryMs * 2, RETRY_MAX_MS))
+      : checkAfter(CHECK_MS, CHECK_MS)
+  }
+  async function renew(): Promise<void> {
     try {
       const next = await issue()
       if (isClosed) return
       current = next
       onChange(current)
-      timer = renewAfter(current.renewAt - clock.now(), RETRY_MIN_MS)
     } catch (error) {
       log.error({ err: error }, 'own TLS certificate not renewed')
-      if (!isClosed) timer = renewAfter(retryMs, Math.min(retryMs * 2, RETRY_MAX_MS))
     }
   }
   return {
@@ -92,6 +109,10 @@ export async function tlsSelfRenewed(options: {
       timer.cancel()
     },
   }
+}
+
+function isDue({ notBefore, renewAt }: SelfIssued, now: number): boolean {
+  return renewAt <= now || notBefore > now + CLOCKS_DIFFER_MS
 }
 
 /** Options of an https server: TLS 1.2 or newer, forward secrecy and AEAD only, no renegotiation. */

@@ -171,7 +171,8 @@ t.test('tlsSelfRenewed', async (t) => {
     async issue() {
       issued.push(clock.now())
       if (isDown) throw new Error('no store')
-      return { ...(issued.length % 2 ? first : second), renewAt: clock.now() + HOUR }
+      const notBefore = clock.now() - 60_000
+      return { ...(issued.length % 2 ? first : second), notBefore, renewAt: clock.now() + HOUR }
     },
   })
   const start = clock.now()
@@ -196,6 +197,67 @@ t.test('tlsSelfRenewed', async (t) => {
   const count = issued.length
   await clock.advance(24 * HOUR)
   t.equal(issued.length, count, 'and not after close()')
+})
+
+t.test('a certificate of one’s own follows the clock, however it is set', async (t) => {
+  const [HOUR, DAY] = [3_600_000, 86_400_000]
+  const setup = async (ahead: number) => {
+    const timers = manualClock()
+    let shift = ahead
+    const clock = { ...timers, now: () => timers.now() + shift }
+    const { log } = capture()
+    const issued: number[] = []
+    let isStuck = false
+    const source = await tlsSelfRenewed({
+      clock,
+      log,
+      onChange() {},
+      async issue() {
+        const now = isStuck ? clock.now() + 5 * DAY : clock.now()
+        issued.push(now)
+        return { ...first, notBefore: now - 60_000, renewAt: now + 40 * DAY }
+      },
+    })
+    t.teardown(() => source.close())
+    return {
+      issued,
+      advance: timers.advance,
+      set(ms: number) {
+        shift = ms
+      },
+      stick(is: boolean) {
+        isStuck = is
+      },
+      now: clock.now,
+    }
+  }
+
+  for (const ahead of [2 * HOUR, 5 * DAY, 340 * DAY]) {
+    const { issued, advance, set, now } = await setup(ahead)
+    await advance(10 * 60_000)
+    t.equal(issued.length, 1, 'nothing while the clock stays as it is')
+    set(0)
+    await advance(60_000)
+    t.strictSame([issued.length, issued.at(-1)], [2, now()], `${ahead / HOUR} hours ahead`)
+    await advance(39 * DAY)
+    t.equal(issued.length, 2, 'and once only')
+  }
+
+  const behind = await setup(-100 * DAY)
+  behind.set(0)
+  await behind.advance(60_000)
+  t.equal(behind.issued.length, 2, 'what is due by the right clock is renewed')
+
+  const future = await setup(5 * DAY)
+  future.stick(true)
+  future.set(0)
+  await future.advance(8 * 60_000)
+  t.equal(future.issued.length, 1 + 4, 'a CA that begins in the future is asked ever more seldom')
+  future.stick(false)
+  await future.advance(HOUR)
+  const count = future.issued.length
+  await future.advance(DAY)
+  t.equal(future.issued.length, count)
 })
 
 t.test('watchFiles tells a change once, and only of its files', async (t) => {

@@ -1,6 +1,7 @@
 import { hostname } from 'node:os'
 import { buildChainPem, generateP256, type Name, parseName, toPem } from '@gatehouse/pki'
 import {
+  type SelfIssued,
   type TlsCredentials,
   type TlsSource,
   tlsFromFiles,
@@ -29,7 +30,7 @@ export async function openOwnTls(
 async function issueOwn(
   names: readonly Name[],
   { ca, clock, store }: Service,
-): Promise<TlsCredentials & { renewAt: number }> {
+): Promise<SelfIssued> {
   const key = generateP256()
   const issued = ca.issue({ names, keyType: 'p256', spki: key.spki })
   await store.addAudit([
@@ -45,6 +46,7 @@ async function issueOwn(
   return {
     key: toPem('PRIVATE KEY', key.pkcs8),
     cert: buildChainPem(issued.certificate, issued.chain),
+    notBefore: issued.notBefore,
     renewAt: planRenewal(issued, Math.random),
   }
 }

@@ -2,6 +2,7 @@ import { hash, randomBytes } from 'node:crypto'
 import type { KeyCaller } from '@gatehouse/auth-core'
 import { parseIp } from '@gatehouse/net'
 import { LRUCache } from 'lru-cache'
+import { hasBegun } from './clocks.ts'
 import { CertError } from './errors.ts'
 
 const MINUTE = 60_000
@@ -28,8 +29,8 @@ export interface SignIns {
 
 interface Session {
   readonly keySha256: Uint8Array
-  readonly until: number
-  idleUntil: number
+  readonly openedAt: number
+  usedAt: number
 }
 
 /** @param findKey - whose the key with this SHA-256 is now */
@@ -65,21 +66,25 @@ export function createSignIns(
         return undefined
       }
       const id = randomBytes(32).toString('base64url')
-      const [until, idleUntil] = [now() + ABSOLUTE, now() + IDLE]
-      sessions.set(nameOf(id), { keySha256, until, idleUntil })
+      sessions.set(nameOf(id), { keySha256, openedAt: now(), usedAt: now() })
       return id
     },
     find(id) {
       const session = sessions.get(nameOf(id))
       if (!session) return undefined
-      const isLive = now() < Math.min(session.until, session.idleUntil)
-      const caller = isLive ? findKey(session.keySha256) : undefined
-      if (caller) session.idleUntil = now() + IDLE
+      const caller = isLive(session, now()) ? findKey(session.keySha256) : undefined
+      if (caller) session.usedAt = now()
       else sessions.delete(nameOf(id))
       return caller
     },
     close: (id) => void sessions.delete(nameOf(id)),
   }
+}
+
+/** A session of a clock that was ahead ends with that clock: nobody knows how old it is. */
+function isLive({ openedAt, usedAt }: Session, now: number): boolean {
+  const isFromFuture = !hasBegun({ notBefore: usedAt }, now)
+  return !isFromFuture && now < Math.min(openedAt + ABSOLUTE, usedAt + IDLE)
 }
 
 /** An IPv4 address, or the first half of an IPv6 one: whoever has one of those has all below it. */

@@ -38,6 +38,25 @@ t.test('a session lasts as long as it is used, and never beyond an hour', async 
   t.equal(find(used), undefined, 'not after 60 minutes')
 })
 
+t.test('a session of a clock that was ahead ends when the clock is right', async (t) => {
+  for (const [ahead, isLive] of [
+    [MINUTE, true],
+    [10 * MINUTE, false],
+    [24 * 60 * MINUTE, false],
+    [-2 * 60 * MINUTE, false],
+  ] as const) {
+    const { open, find, pass } = setup()
+    const kept = open('key of ada')!
+    pass(ahead)
+    const opened = open('key of ada')!
+    find(kept)
+    pass(-ahead)
+    for (const id of [opened, kept]) t.equal(!!find(id), isLive, `${ahead / MINUTE} minutes`)
+    pass(ahead)
+    if (!isLive) t.equal(find(opened), undefined, 'and stays ended when that time comes')
+  }
+})
+
 t.test('a session ends with its key, and does not come back with it', async (t) => {
   const { open, find, keys } = setup()
   const [ada, bob] = [open('key of ada')!, open('key of bob')!]

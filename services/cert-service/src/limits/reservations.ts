@@ -16,7 +16,7 @@ export interface Reservations {
 
 /** There is one order at a time for a set of names: its next try takes the place of the last. */
 export function createReservations(now: () => number): Reservations {
-  const underway = new Map<string, { readonly keys: Set<string>; readonly since: number }>()
+  const underway = new Map<string, { readonly keys: Set<string>; since: number }>()
   const idOf = ({ directory, names }: LimitedOrder) => `${directory} ${setOf(names)}`
 
   return {
@@ -28,10 +28,12 @@ export function createReservations(now: () => number): Reservations {
     of(key) {
       let count = 0
       let until = Number.POSITIVE_INFINITY
-      for (const [id, { keys, since }] of underway) {
-        const end = since + GIVEN_UP_MS
+      for (const [id, reservation] of underway) {
+        // One of a clock that was ahead counts from when the clock is right.
+        reservation.since = Math.min(reservation.since, now())
+        const end = reservation.since + GIVEN_UP_MS
         if (end <= now()) underway.delete(id)
-        else if (keys.has(key)) {
+        else if (reservation.keys.has(key)) {
           count += 1
           until = Math.min(until, end)
         }

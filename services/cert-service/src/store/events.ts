@@ -27,7 +27,7 @@ export function createEvents(db: Database): Methods {
     ORDER BY next_at, id LIMIT ?2`)
   const delay = db.prepare('UPDATE events SET tries = tries + 1, next_at = ? WHERE id = ?')
   const deleteOne = db.prepare('DELETE FROM events WHERE id = ?')
-  const deleteTold = db.prepare('DELETE FROM told WHERE until <= ?')
+  const deleteTold = db.prepare(`DELETE FROM told WHERE until <= ?1 OR at > ?1 + ${DAY}`)
 
   return {
     addEvent: ({ body, at, once }) =>

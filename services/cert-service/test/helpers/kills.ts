@@ -12,6 +12,7 @@ import { withClock } from './clock.ts'
 import {
   type Answer,
   createHome,
+  findSerial,
   type Home,
   obtain,
   type RunningService,
@@ -26,6 +27,10 @@ const CALLERS = 8
 const START_SHARE = 5
 const START_MS = 800
 const LOAD_MS = 300
+/** Of the names that a caller obtains, one in so many is revoked. */
+const REVOKED_SHARE = 4
+/** After each start, so many of the names that were revoked last are asked for. */
+const REVOKED_LOOK = 20
 
 /** What the clock of a start is off by, where clocks can be moved: more often right than not. */
 const OFFSETS = ['+0', '+0', '+0', '+0', '-2h', '+5d', '+45d', '+340d']
@@ -41,7 +46,7 @@ export async function killAndLook(
 ): Promise<void> {
   const home = createHome(join(t.testdir(), 'service'))
   const fresh = createHome(join(t.testdirName, 'fresh'))
-  const seen: Seen = { received: new Map(), revoked: new Set() }
+  const seen: Seen = { received: new Map(), revoked: new Map(), revived: new Set() }
   for (let i = 0; i < kills; i++) {
     // The CA itself is made while the clock is right.
     const offset = clocks && i > 1 ? OFFSETS[Math.floor(Math.random() * OFFSETS.length)] : undefined
@@ -54,10 +59,14 @@ export async function killAndLook(
   for (const place of [home, fresh]) {
     const service = await startService(t, place)
     t.equal((await service.obtain('after.example')).status, 200, 'it comes back by itself')
+    if (place === home) await lookForRevived(service.url, seen, seen.revoked.size)
     if (clocks) await untilAllHold(service)
     await service.stop()
   }
-  const { received, revoked } = seen
+  const { received, revoked, revived } = seen
+  t.same([...revived], [], 'nothing that was revoked is answered again')
+  // Whatever is killed that often revokes something; a few kills need not.
+  if (kills >= 50) t.ok(revoked.size >= kills / 10, 'the kills hit revocations, too')
   t.comment(`${kills} kills, ${received.size} certificates received, ${revoked.size} revoked`)
   t.ok(received.size >= Math.floor((kills * 3) / START_SHARE), 'the kills hit a service at work')
   await look(t, home, seen)
@@ -66,8 +75,10 @@ export async function killAndLook(
 /** What clients were told. */
 interface Seen {
   readonly received: Map<string, Answer['body']>
-  /** Serial numbers. */
-  readonly revoked: Set<string>
+  /** The first name of each serial number. */
+  readonly revoked: Map<string, string>
+  /** What was answered after it was revoked: serial numbers. */
+  readonly revived: Set<string>
 }
 
 /** Waits until what other clocks dated is renewed. */
@@ -104,10 +115,19 @@ async function underLoad(
   seen: Seen,
 ): Promise<() => Promise<unknown>> {
   const url = await readyUrl(child)
+  if (url !== undefined) await lookForRevived(url, seen, REVOKED_LOOK)
   const load = url === undefined ? [] : callers(url, round, seen)
   await Promise.race(load.map(({ first }) => first))
   await sleep(Math.random() * LOAD_MS)
   return () => Promise.all(load.map(({ ended }) => ended))
+}
+
+/** Asks for the certificates of names whose last one was revoked, the latest ones. */
+async function lookForRevived(url: string, { revoked, revived }: Seen, limit: number) {
+  for (const domain of new Set([...revoked.values()].slice(-limit))) {
+    const serialNumber = await findSerial(url, domain)
+    if (serialNumber !== undefined && revoked.has(serialNumber)) revived.add(serialNumber)
+  }
 }
 
 /** Every other time the next start finds what this one left, else nothing. */
@@ -130,11 +150,11 @@ function callers(url: string, round: string, { received, revoked }: Seen) {
           received.set(domain, answer.body)
           resolve()
         }
-        if (i % 8 !== 7) continue
+        if ((i + caller) % REVOKED_SHARE !== 0) continue
         received.delete(domain)
         const serialNumbers = await revoke(url, domain).catch(() => undefined)
         if (!serialNumbers) return
-        for (const serialNumber of serialNumbers) revoked.add(serialNumber)
+        for (const serialNumber of serialNumbers) revoked.set(serialNumber, domain)
       }
     }
     return { first, ended: work().finally(resolve) }
@@ -183,7 +203,7 @@ async function look(t: Test, home: Home, { received, revoked }: Seen): Promise<v
     if (!isSame || key.export({ format: 'pem', type: 'pkcs8' }) !== privateKey)
       faults.push(`${domain}: not what was received`)
   }
-  for (const serialNumber of revoked)
+  for (const serialNumber of revoked.keys())
     if (!listed.has(serialNumber)) faults.push(`${serialNumber} is not on the list any more`)
   for (const { serial, at } of rows) {
     if (!issued.delete(serial)) faults.push(`${serial} has no audit row`)

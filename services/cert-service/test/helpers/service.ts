@@ -130,6 +130,14 @@ export async function obtain(url: string, domain: string): Promise<Answer> {
   return { status, retryAfter: headers.get('retry-after'), body }
 }
 
+/** GET /api/certificate/:domain: the serial number of what is held, if anything is. */
+export async function findSerial(url: string, domain: string): Promise<string | undefined> {
+  const response = await fetch(`${url}/api/certificate/${domain}`, {
+    headers: { authorization: `APIKey ${KEY}` },
+  })
+  return ((await response.json()) as Partial<Answer['body']>).serialNumber
+}
+
 /** POST /api/certificate/revoke: the serial numbers that it says are revoked. */
 export async function revoke(url: string, domain: string): Promise<readonly string[] | undefined> {
   const response = await fetch(`${url}/api/certificate/revoke`, {

@@ -2,7 +2,7 @@ import t from 'tap'
 import { canMoveClocks } from '../helpers/clock.ts'
 import { killAndLook } from '../helpers/kills.ts'
 
-const kills = Number(process.env.GATEHOUSE_KILLS ?? 100)
+const kills = Number(process.env.GATEHOUSE_KILLS ?? 60)
 const timeout = Math.max(600_000, kills * 6_000)
 
 t.test(`killed ${kills} times, nothing that was handed out is lost`, { timeout }, (t) =>

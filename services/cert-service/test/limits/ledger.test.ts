@@ -271,6 +271,16 @@ t.test('a clock that was ahead closes a bucket no longer than it is deep', async
   t.doesNotThrow(() => ledger.admit(orderOf(['a.test'])))
 })
 
+t.test('an order of a clock that was ahead is counted for an hour, and no longer', async (t) => {
+  const { ledger, clock } = await open(t, { orders: { count: 1, per: 3 * HOUR } })
+  clock.at += 340 * DAY
+  ledger.admit(orderOf(['a.test']))
+  clock.at = NOW
+  t.equal(refusalOf(ledger, orderOf(['b.test'])).retryAfter, 3600, 'it may be under way still')
+  clock.at += HOUR
+  t.doesNotThrow(() => ledger.admit(orderOf(['b.test'])))
+})
+
 t.test(
   'an issuer that is not known has no limits, and a store that fails costs none',
   async (t) => {
