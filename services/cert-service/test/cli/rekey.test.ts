@@ -8,7 +8,9 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { backup } from '../../src/cli/backup.ts'
 import { rekey } from '../../src/cli/rekey.ts'
+import { restore } from '../../src/cli/restore.ts'
 import { PURPOSES } from '../../src/sealing/data-keys.ts'
 import { openKeyring } from '../../src/sealing/keyring.ts'
 import { createMasterKey } from '../../src/sealing/master-key.ts'
@@ -54,6 +56,24 @@ t.test(
     await t.rejects(start(), { code: 'CERT_MASTER_KEY_WRONG' })
   },
 )
+
+t.test('a backup from before opens with the old key only', async (t) => {
+  const { base, folder, masterKeyFile } = await sealedStore(t)
+  const old = join(base, 'keys', 'old.key')
+  copyFileSync(masterKeyFile, old)
+  const file = join(base, 'copy.db')
+  await backup({ folder, file })
+  await rekey({ folder, masterKeyFile })
+
+  const elsewhere = join(base, 'elsewhere')
+  await restore({ folder: elsewhere, file })
+  const store = await openStore({ folder: elsewhere })
+  t.teardown(() => store.close())
+  const openWith = (masterKeyFile: string) =>
+    openKeyring({ folder: elsewhere, masterKeyFile, store })
+  await t.rejects(openWith(masterKeyFile), { code: 'CERT_MASTER_KEY_WRONG' })
+  await t.resolves(openWith(old))
+})
 
 t.test('cut short at any point, the next start has a key that opens', async (t) => {
   t.test('before the store is wrapped anew: the old one', async (t) => {

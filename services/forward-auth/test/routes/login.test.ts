@@ -352,6 +352,16 @@ t.test('the page to choose', async (t) => {
   t.equal((await ada.open(signInUrl())).headers.location, WANTED, 'nothing to choose any more')
 })
 
+t.test('with one provider there is no page to choose, unless the portal wants it', async (t) => {
+  for (const [alwaysShowProviders, statusCode] of [
+    [false, 303],
+    [true, 200],
+  ] as const) {
+    const { visitor } = await start(t, { alwaysShowProviders })
+    t.equal((await visitor().open(signInUrl())).statusCode, statusCode)
+  }
+})
+
 t.test(
   'attack 38: no text from outside gets into the policy of a page, or out of its place',
   async (t) => {
