@@ -1,7 +1,12 @@
 import { PkiError } from './errors.ts'
 
 /** The labels of the PEM blocks that this package writes (RFC 7468). */
-export type PemLabel = 'CERTIFICATE' | 'PRIVATE KEY' | 'X509 CRL' | 'CERTIFICATE REQUEST'
+export type PemLabel =
+  | 'CERTIFICATE'
+  | 'PRIVATE KEY'
+  | 'PUBLIC KEY'
+  | 'X509 CRL'
+  | 'CERTIFICATE REQUEST'
 
 const MAX_LENGTH = 1 << 20
 const BEGIN = /-----BEGIN /g
