@@ -1,5 +1,5 @@
 import { hostname } from 'node:os'
-import { buildChainPem, generateP256, type Name, parseName, toPem } from '@gatehouse/pki'
+import { buildChainPem, generateP256, type Name, PkiError, parseName, toPem } from '@gatehouse/pki'
 import {
   type SelfIssued,
   type TlsCredentials,
@@ -9,6 +9,8 @@ import {
 } from '@gatehouse/service-kit'
 import { type CertServiceConfig, isPlain } from './config/schema.ts'
 import { planRenewal } from './issuance/renewal.ts'
+import type { Ca } from './issuers/ca.ts'
+import type { Issued } from './issuers/issuer.ts'
 import type { Logger } from './log.ts'
 import type { Service } from './service.ts'
 
@@ -32,7 +34,7 @@ async function issueOwn(
   { ca, clock, store }: Service,
 ): Promise<SelfIssued> {
   const key = generateP256()
-  const issued = ca.issue({ names, keyType: 'p256', spki: key.spki })
+  const issued = issueInAnyCase(ca, { names, keyType: 'p256', spki: key.spki })
   await store.addAudit([
     {
       at: clock.now(),
@@ -48,6 +50,17 @@ async function issueOwn(
     cert: buildChainPem(issued.certificate, issued.chain),
     notBefore: issued.notBefore,
     renewAt: planRenewal(issued, Math.random),
+  }
+}
+
+/** What is held has to be answered, also while the CA is over for the clock or has not begun. */
+function issueInAnyCase(ca: Ca, request: Parameters<Ca['issue']>[0]): Issued {
+  try {
+    return ca.issue(request)
+  } catch (error) {
+    if (error instanceof PkiError && error.code === 'PKI_CA_EXPIRING')
+      return ca.issueNearest(request)
+    throw error
   }
 }
 

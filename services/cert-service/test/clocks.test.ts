@@ -1,6 +1,11 @@
 import { X509Certificate } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { createIntermediate, createRoot, toPem } from '@gatehouse/pki'
 import t, { type Test } from 'tap'
 import type { Ca } from '../src/issuers/ca.ts'
+import type { Logger } from '../src/log.ts'
+import { openOwnTls } from '../src/own-tls.ts'
 import type { ServiceDeps } from '../src/service.ts'
 import { DAY, leapClock, NOW, type Running, settle, start } from './helpers/app.ts'
 
@@ -200,6 +205,73 @@ t.test(
     const behind = await start(t, { server: { tls: 'off' } }, { folder, clock })
     t.match((await post(behind, 'new.test')).code, 'CERT_ISSUE_FAILED')
     t.equal((await post(behind, 'held.test')).serialNumber, held.serialNumber, 'held is answered')
+  },
+)
+
+t.test(
+  'a clock beyond the end of the CA ends no start, and what is held is answered',
+  async (t) => {
+    const folder = t.testdir()
+    const clock = leapClock(NOW)
+    const write = async (name: string, { chain, key }: Awaited<ReturnType<typeof createRoot>>) => {
+      const files = { certFile: join(folder, `${name}.pem`), keyFile: join(folder, `${name}.key`) }
+      await writeFile(files.certFile, chain.map((der) => toPem('CERTIFICATE', der)).join(''))
+      await writeFile(files.keyFile, key!.export({ format: 'pem', type: 'pkcs8' }))
+      return files
+    }
+    const made = await createRoot({ commonName: 'Mine', now: NOW })
+    const root = await write('root', made)
+    const intermediate = await write(
+      'intermediate',
+      await createIntermediate({ root: made, commonName: 'Ours', now: NOW }),
+    )
+    // As a certificate of another CA that outlasts this one.
+    const longer = (ca: Ca) => ({
+      ...ca,
+      issue: (request: Parameters<Ca['issue']>[0]) => ({
+        ...ca.issue(request),
+        notAfter: NOW + 5_000 * DAY,
+      }),
+    })
+    for (const [what, ca] of [
+      ['made here', {}],
+      ['root', { root }],
+      ['intermediate', { intermediate }],
+    ] as const) {
+      const storage = { path: what, masterKeyFile: `keys of ${what}` }
+      const first = await start(t, { storage, ca }, { folder, clock, issuer: longer })
+      const held = await post(first, 'held.test')
+      await first.close()
+      for (const shift of [4_000 * DAY, -3_000 * DAY]) {
+        clock.shift(shift)
+        const wrong = await start(t, { storage, ca }, { folder, clock })
+        const log = { error: t.fail } as unknown as Logger
+        const tls = await openOwnTls(wrong.config, wrong.service, log, () => {})
+        const own = new X509Certificate(tls!.current().cert)
+        const { info } = wrong.service.ca.intermediate()
+        t.ok(own.validFromDate.getTime() >= info.notBefore, 'its own TLS certificate is of the CA')
+        t.ok(own.validToDate.getTime() <= info.notAfter)
+        tls?.close()
+        t.match(await post(wrong, 'new.test'), {
+          code: 'CERT_ISSUE_FAILED',
+          detail: /Intermed|Ours/,
+        })
+        const { body } = await wrong.call('GET', '/api/certificate/held.test')
+        t.equal(body.serialNumber, held.serialNumber, `${what}: ${shift / DAY} days`)
+        if (shift > 0) {
+          t.match((await wrong.call('GET', '/readyz')).body.degraded, ['ca-intermediate'])
+          t.ok(wrong.logged.some((line) => /this CA has ended.*replace the files/.test(line)))
+        }
+        await wrong.service.ca.upkeep()
+        await wrong.close()
+        clock.shift(-shift)
+      }
+      const right = await start(t, { storage, ca }, { folder, clock })
+      t.same(right.service.ca.degraded(), [])
+      t.equal((await post(right, 'held.test')).serialNumber, held.serialNumber)
+      t.ok(isValid(right, await post(right, 'new.test')), `${what}: and it issues again`)
+      await right.close()
+    }
   },
 )
 

@@ -28,8 +28,10 @@ export const START_RULES: readonly Rule<CertServiceConfig>[] = [
   ({ storage }) => checkStore(storage.path),
   checkMasterKey,
   checkRoot,
-  ({ ca: { intermediate } }) =>
-    intermediate ? checkAuthority('/ca/intermediate', intermediate) : [],
+  ({ ca: { intermediate }, storage }) =>
+    intermediate
+      ? checkAuthority('/ca/intermediate', intermediate, existsSync(storeFile(storage.path)))
+      : [],
   ({ issuers }) => applyToEach(issuers, '/issuers', [checkCaFile]),
   ({ events }) => {
     const caFile = events.webhook?.caFile
@@ -96,25 +98,27 @@ function checkRoot({ ca: { root, intermediate }, storage }: CertServiceConfig): 
   if (root.keyFile === undefined)
     return isFirstStart && !intermediate
       ? [{ path, message: 'needs a keyFile at the first start, to sign an intermediate' }]
-      : checkAuthority(path, root)
-  const faults = checkAuthority(path, root)
+      : checkAuthority(path, root, !isFirstStart)
+  const faults = checkAuthority(path, root, !isFirstStart)
   const isElsewhere = existsSync(root.keyFile) === false && !isFirstStart
   return isElsewhere ? faults.filter((fault) => fault.path !== `${path}/keyFile`) : faults
 }
 
+/** With a store, a CA that is over ends no start: what is held is answered. */
 function checkAuthority(
   path: string,
   { certFile, keyFile }: { readonly certFile: string; readonly keyFile?: string },
+  mayBeOver: boolean,
 ): Fault[] {
   const now = systemClock.now()
   const own = checkText(`${path}/certFile`, certFile, (certificate) =>
-    loadOwnAuthority({ certificate }, now),
+    loadOwnAuthority({ certificate }, now, { mayBeOver }),
   )
   if (keyFile === undefined) return own
   const certificate = readNamedFile(certFile)
   const key = checkText(`${path}/keyFile`, keyFile, (key) => {
     if (own.length > 0 || !('text' in certificate)) keyPairFromPem(key)
-    else loadOwnAuthority({ certificate: certificate.text, key }, now)
+    else loadOwnAuthority({ certificate: certificate.text, key }, now, { mayBeOver })
   })
   return [...own, ...key]
 }

@@ -17,7 +17,8 @@ import { CertError } from '../errors.ts'
 import type { Keyring } from '../sealing/keyring.ts'
 import type { AuthorityRecord, Store } from '../store/store.ts'
 
-const DAY = 86_400_000
+const HOUR = 3_600_000
+const DAY = 24 * HOUR
 
 /** What the embedded CA is made of and how. */
 export interface AuthorityOptions {
@@ -115,25 +116,28 @@ export function chooseIntermediate(
   return stored.find((one) => isValid(one.authority, now) && fits(one, options, root, now))
 }
 
-/** A new intermediate, but none for a clock that is behind its root while there are others. */
+/** A new intermediate, but none of a root that has not begun or is over while there are others. */
 async function makeInTime(
   stored: readonly StoredAuthority[],
   options: AuthorityOptions,
   root: StoredAuthority | undefined,
   deps: AuthorityDeps,
 ): Promise<StoredAuthority | undefined> {
-  const isBehind = root && !hasBegun(root.authority.info, deps.now())
-  return isBehind && stored.length > 0 ? undefined : makeIntermediate(options, root, deps)
+  const now = deps.now()
+  const isOutside =
+    root && !(hasBegun(root.authority.info, now) && root.authority.info.notAfter > now + HOUR)
+  return isOutside && stored.length > 0 ? undefined : makeIntermediate(options, root, deps)
 }
 
-/** Of those that do not fit: one that is valid, else the one that will be first. */
+/** Of those that do not fit: one that is valid, else the one that will be first, else the newest. */
 function nextBest(stored: readonly StoredAuthority[], now: number): StoredAuthority | undefined {
   const begins = ({ authority }: StoredAuthority) => authority.info.notBefore
   return (
     stored.find(({ authority }) => isValid(authority, now)) ??
     stored
       .filter(({ authority }) => authority.info.notAfter > now)
-      .toSorted((a, b) => begins(a) - begins(b))[0]
+      .toSorted((a, b) => begins(a) - begins(b))[0] ??
+    stored[0]
   )
 }
 
@@ -270,24 +274,26 @@ function readAuthority(
 ): Authority {
   const certificate = requireNamedFile(`${name}.certFile`, certFile)
   const key = keyFile === undefined ? undefined : requireNamedFile(`${name}.keyFile`, keyFile)
-  return loadOwnAuthority({ certificate, key }, now)
+  return loadOwnAuthority({ certificate, key }, now, { mayBeOver: true })
 }
 
 /**
- * The authority of an operator, from PEM.
+ * The authority of an operator, from PEM. One that is over is refused unless it `mayBeOver`.
  *
  * @throws PkiError
  */
 export function loadOwnAuthority(
   { certificate, key }: { readonly certificate: string; readonly key?: string | undefined },
   now: number,
+  { mayBeOver }: { readonly mayBeOver: boolean },
 ): Authority {
-  // A clock that is behind must not end the start: nothing is made that begins before its CA.
-  const begins = fromPem(certificate, 'CERTIFICATE').map((der) => parseCertificate(der).notBefore)
+  // A clock that is wrong must not end the start: nothing is made that is valid outside its CA.
+  const chain = fromPem(certificate, 'CERTIFICATE').map(parseCertificate)
+  const begun = Math.max(now, ...chain.map(({ notBefore }) => notBefore))
   return loadAuthority({
     certificate,
     ...(key !== undefined && { key }),
-    now: Math.max(now, ...begins),
+    now: mayBeOver ? Math.min(begun, ...chain.map(({ notAfter }) => notAfter)) : begun,
   })
 }
 

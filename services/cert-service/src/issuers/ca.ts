@@ -28,6 +28,8 @@ const BACKDATE_MS = 60_000
 /** The embedded CA: a root, the intermediate that signs, and their revocation lists. */
 export interface Ca extends Issuer {
   issue(request: Pick<IssuerRequest, 'names' | 'keyType' | 'spki'>): Issued
+  /** A certificate of the part of the CA's validity that is nearest to now: for a CA that is over. */
+  issueNearest(request: Pick<IssuerRequest, 'names' | 'keyType' | 'spki'>): Issued
   /** The trust anchor, DER; undefined where the operator brought an intermediate without it. */
   root(): Uint8Array | undefined
   /** The authority that signs now. */
@@ -80,21 +82,46 @@ export async function openCa(options: AuthorityOptions, deps: AuthorityDeps): Pr
     signing.set(stored.authority.info.skid ?? '', stored)
   }
 
-  function issue({ names, keyType, spki }: Pick<IssuerRequest, 'names' | 'keyType' | 'spki'>) {
+  function issue(request: Pick<IssuerRequest, 'names' | 'keyType' | 'spki'>) {
     passOverFuture()
+    return sign(request, deps.now())
+  }
+
+  function issueNearest(request: Pick<IssuerRequest, 'names' | 'keyType' | 'spki'>) {
+    const { notBefore, notAfter } = current.authority.info
+    const latest = notAfter - options.leafLifetime
+    return sign(request, Math.max(notBefore, Math.min(latest, deps.now())))
+  }
+
+  function sign(
+    { names, keyType, spki }: Pick<IssuerRequest, 'names' | 'keyType' | 'spki'>,
+    now: number,
+  ) {
     const { authority } = current
-    const now = deps.now()
     const validity = clampValidity(authority, {
       notBefore: now - BACKDATE_MS,
       notAfter: now + options.leafLifetime,
     })
-    const serial = createSerial(now)
+    const serial = createSerial(deps.now())
     const certificate = signer.sign({ spki, keyType, names, serial, ...validity })
     const serialNumber = Buffer.from(serial).toString('hex')
     return { certificate, chain: authority.chain, serialNumber, ...validity }
   }
 
+  /** Nobody else can replace it, and what is held is answered meanwhile. */
+  function tellOver(): void {
+    for (const one of new Set([root, current])) {
+      if (!one || one.authority.info.notAfter > deps.now()) continue
+      const { subject, notAfter } = one.authority.info
+      deps.log.warn(
+        { ca: subject, notAfter: new Date(notAfter).toISOString() },
+        'this CA has ended and nothing is issued: set the clock, or replace the files of ca.root or ca.intermediate and restart',
+      )
+    }
+  }
+
   await open()
+  tellOver()
   const crls = createCrls({
     store: deps.store,
     now: deps.now,
@@ -104,13 +131,15 @@ export async function openCa(options: AuthorityOptions, deps: AuthorityDeps): Pr
     name: 'ca',
     permits: (name: Name) => permitted(name),
     issue,
+    issueNearest,
     root: () => root?.authority.certificate,
     intermediate: () => current.authority,
     crls,
     degraded() {
       const now = deps.now()
       const isBehind = [current, root].some((one) => one && !hasBegun(one.authority.info, now))
-      const isOver = isEnding(current.authority, options.leafLifetime, now)
+      const isRootOver = root && root.authority.info.notAfter <= now
+      const isOver = isRootOver || isEnding(current.authority, options.leafLifetime, now)
       return [...(isOver ? ['ca-intermediate'] : []), ...(isBehind ? ['clock'] : [])]
     },
     async upkeep() {

@@ -27,6 +27,7 @@ const FILES = {
   'root.key': toPem('PRIVATE KEY', keyOf(root)),
   'other.key': leafKey,
   'old.pem': certOf(old),
+  'old.key': toPem('PRIVATE KEY', keyOf(old)),
   'intermediate.pem': certOf(intermediate) + certOf(root),
   'intermediate.key': toPem('PRIVATE KEY', keyOf(intermediate)),
   empty: '',
@@ -227,6 +228,16 @@ t.test('with a store the key of the root may be kept elsewhere', async (t) => {
   t.strictSame(await faultsOf(at), [])
   const wrong = await running(t, caRoot('root.pem', 'other.key'))
   t.match(await faultsOf(wrong), [/^\/ca\/root\/keyFile the private key is not that of /])
+})
+
+t.test('a CA that is over is a fault at the first start, and none with a store', async (t) => {
+  const over = { ca: { intermediate: { certFile: 'old.pem', keyFile: 'old.key' } } }
+  for (const config of [over, caRoot('old.pem', 'old.key')]) {
+    const [fault, ...others] = await faultsOf(home(t, config))
+    t.match(fault, /^\/ca\/(root|intermediate)\/certFile .*valid .* to /)
+    t.strictSame(others, [])
+    t.strictSame(await faultsOf(await running(t, config)), [])
+  }
 })
 
 t.test('without secrets files may be absent, and others are judged', async (t) => {
