@@ -1,7 +1,7 @@
 // The bundle is another program than the source: minified, with parts left out.
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, writeFileSync } from 'node:fs'
 import { type IncomingHttpHeaders, request } from 'node:http'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -100,8 +100,8 @@ const ASKS: Readonly<Record<Service, readonly Ask[]>> = {
 }
 
 async function start(t: Test, argv: readonly string[], service: Service, otlp = '') {
-  const folder = join(t.testdir(), String(Math.random()))
-  mkdirSync(folder, { recursive: true })
+  // testdir() empties the folder of a service that the same test has started.
+  const folder = mkdtempSync(join(existsSync(t.testdirName) ? t.testdirName : t.testdir(), 'home-'))
   const config = join(folder, 'config.yaml')
   writeFileSync(config, CONFIG[service])
   const env = { PATH: process.env.PATH ?? '', ...(otlp && { OTEL_EXPORTER_OTLP_ENDPOINT: otlp }) }
