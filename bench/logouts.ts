@@ -15,14 +15,15 @@ export async function logouts(effort: Effort): Promise<Row[]> {
   const cookies = await visitorCookies(VISITORS + LEAVING)
   const checks = cookies.slice(0, VISITORS).map((cookie) => checkRequest(cookie))
   const leaving = cookies.slice(VISITORS).map(logoutRequest)
+  const pages = cookies.slice(VISITORS).map((cookie) => checkRequest(cookie))
 
   const { value, ratio } = await compare(async () => {
     const server = await startChild<ServerReady>('../sides/forward-auth.ts', {
       core: 0,
       args: ['production'],
     })
-    const [checking, signingOut] = await Promise.all(
-      [checks, leaving].map(async (requests) => {
+    const [checking, signingOut, opening] = await Promise.all(
+      [checks, leaving, pages].map(async (requests) => {
         const child = await startChild('./load-generator.ts', { core: 1 })
         return { child, requests: await child.call<RequestsId>(requests) }
       }),
@@ -30,6 +31,9 @@ export async function logouts(effort: Effort): Promise<Row[]> {
     const drive = async (side: typeof checking, load: Pick<Load, 'ms' | 'connections' | 'rate'>) =>
       side!.child.call<LoadResult>({ ...server.ready, ...load, requests: side!.requests })
     const rateOf = ({ answers, seconds }: LoadResult) => answers / seconds
+    // Who signs out has opened a page before.
+    for (let opened = 0; opened < LEAVING; )
+      opened += (await drive(opening, { ms: 500, connections: 64 })).answers
     const alone = (ms: number) => drive(checking, { ms, connections: 64 }).then(rateOf)
     return {
       measure: {
@@ -42,7 +46,8 @@ export async function logouts(effort: Effort): Promise<Row[]> {
         },
       },
       stop: async () => {
-        await Promise.all([server, checking!.child, signingOut!.child].map((each) => each.stop()))
+        const children = [checking, signingOut, opening].map((side) => side!.child)
+        await Promise.all([server, ...children].map((each) => each.stop()))
       },
     }
   }, effort)

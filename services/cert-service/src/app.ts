@@ -95,6 +95,7 @@ export async function buildApp(
       return { ...state, degraded: [...issuers, ...degraded] }
     },
     metrics,
+    docsUrl: ERRORS_PATH,
   })
   for (const routes of [
     certificateRoutes,

@@ -81,7 +81,7 @@ export async function buildApp(basePath: string, deps: AppDeps): Promise<Fastify
     description: 'Single sign-on for what a reverse proxy serves.',
     securitySchemes: SECURITY_SCHEMES,
   })
-  await app.register(health, { readiness: () => service.readiness(), metrics })
+  await app.register(health, { readiness: () => service.readiness(), metrics, docsUrl })
   await registerPortal(app, `${basePath}/portals/:portal`, service)
   await app.register(verifyRoute, { service, prefix: VERIFY })
   app.addHook('preClose', async () => service.drain())

@@ -4,7 +4,7 @@ import fp from 'fastify-plugin'
 import { Type } from 'typebox'
 import type { Metrics } from '../telemetry/metrics.ts'
 import { measureReadiness } from '../telemetry/service-metrics.ts'
-import { ownProblem, ProblemSchema, sendProblem } from './problem.ts'
+import { ownProblem, type ProblemOptions, ProblemSchema, sendProblem } from './problem.ts'
 
 export interface Readiness {
   readonly ready: boolean
@@ -18,6 +18,8 @@ export interface HealthOptions {
   readiness(): Readiness
   /** Where readiness is measured, too. */
   readonly metrics?: Metrics | undefined
+  /** As for `problems`. */
+  readonly docsUrl?: ProblemOptions['docsUrl']
 }
 
 const REASONS = {
@@ -28,7 +30,7 @@ const REASONS = {
 
 /** `GET /healthz`: the process answers. `GET /readyz`: it can do its work, or 503 says why not. */
 export const health = fp<HealthOptions>(
-  async (app: FastifyInstance, { readiness, metrics }) => {
+  async (app: FastifyInstance, { readiness, metrics, docsUrl }) => {
     if (metrics) measureReadiness(metrics, readiness)
     app.get(
       '/healthz',
@@ -64,7 +66,7 @@ export const health = fp<HealthOptions>(
       async (request, reply) => {
         const { ready, reason = 'starting', degraded } = readiness()
         if (ready) return { status: 'ready', degraded: tellable(degraded, request.headers) }
-        return sendProblem(reply, ownProblem('NOT_READY', 503, REASONS[reason]))
+        return sendProblem(reply, ownProblem('NOT_READY', 503, REASONS[reason], docsUrl))
       },
     )
   },

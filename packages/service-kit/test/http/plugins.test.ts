@@ -15,7 +15,7 @@ import {
 t.test('health', async (t) => {
   let state: Readiness = { ready: true, degraded: ['issuer corp'] }
   const app = Fastify()
-  await app.register(health, { readiness: () => state })
+  await app.register(health, { readiness: () => state, docsUrl: '/errors' })
 
   t.strictSame((await app.inject('/healthz')).json(), { status: 'ok' })
   t.strictSame((await app.inject('/readyz')).json(), { status: 'ready', degraded: ['issuer corp'] })
@@ -36,7 +36,7 @@ t.test('health', async (t) => {
       state = { ready: false, degraded: [], ...(reason && { reason }) }
       const response = await app.inject('/readyz')
       t.match(response.headers['content-type'], 'application/problem+json')
-      t.match(response.json(), { status: 503, code: 'NOT_READY', detail })
+      t.match(response.json(), { status: 503, code: 'NOT_READY', detail, type: '/errors#NOT_READY' })
       t.equal((await app.inject('/healthz')).statusCode, 200, 'though alive')
     })
 })

@@ -416,7 +416,7 @@ t.test('what everyone may fetch', async (t) => {
   t.equal((await call('GET', '/metrics')).status, 404, 'metrics have a listener of their own')
 
   service.drain()
-  t.match((await open('/readyz')).json(), { status: 503, code: 'NOT_READY' })
+  t.match((await open('/readyz')).json(), { status: 503, type: '/errors#NOT_READY' })
 
   await close()
   const lines = logged.flatMap((text) => text.trim().split('\n'))

@@ -132,6 +132,8 @@ export function createOidcProvider(
       }
     },
     async logoutUrl(postLogoutRedirectUri) {
+      // While it is down nobody signs out there, nor waits for it to sign out here.
+      if (discovery.failing()) return undefined
       const { configuration } = (await discovery.get().catch(() => undefined)) ?? {}
       if (!configuration?.serverMetadata().end_session_endpoint) return undefined
       return buildEndSessionUrl(configuration, { post_logout_redirect_uri: postLogoutRedirectUri })

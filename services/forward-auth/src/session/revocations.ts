@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { setTimeout } from 'node:timers/promises'
 import type { Clock } from '@gatehouse/service-kit'
 import { FwaError } from '../errors.ts'
 import { createEndedSessions } from './ended-sessions.ts'
@@ -9,6 +10,8 @@ import type { Session } from './session.ts'
 const SECOND = 1_000
 /** In what time an instance sees what another one on the same folder wrote. */
 const READ_EVERY = SECOND
+/** From the end of a commit to the next one, which takes all that came meanwhile: real ms, for the disk. */
+const PAUSE = 10
 const PRUNE_EVERY = 600 * SECOND
 /** How long a revocation outlives its session, for instances whose clock is behind. */
 const KEPT_LONGER = 3_600 * SECOND
@@ -120,7 +123,7 @@ export function openRevocations(deps: RevocationDeps): Revocations {
     next ??= current.then(() => {
       next = undefined
       const done = write()
-      current = done.catch(() => {})
+      current = done.catch(() => {}).then(() => setTimeout(PAUSE))
       return done
     })
     return next
