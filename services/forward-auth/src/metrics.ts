@@ -11,6 +11,8 @@ export interface AuthMetrics {
   /** A login came back from its provider: the person is in, was refused, or it failed. */
   login(result: (typeof RESULTS)[number]): void
   logout(): void
+  /** These portals are there now: a rate is not seen of what begins with 1. */
+  expect(portals: readonly string[]): void
 }
 
 /**
@@ -22,7 +24,7 @@ export function createAuthMetrics(
   metrics: Metrics | undefined,
   portals: readonly string[],
 ): AuthMetrics {
-  if (!metrics) return { check() {}, login() {}, logout() {} }
+  if (!metrics) return { check() {}, login() {}, logout() {}, expect() {} }
   const checks = metrics.counter({
     name: 'gatehouse_auth_checks_total',
     help: 'Checks by portal and decision; `refused` are those whose proxy sent something odd.',
@@ -41,5 +43,9 @@ export function createAuthMetrics(
     check: (portal, decision) => checks.inc({ portal, decision }),
     login: (result) => logins.inc({ result }),
     logout: () => logouts.inc(),
+    expect(names) {
+      for (const portal of names)
+        for (const decision of OUTCOMES) checks.inc({ portal, decision }, 0)
+    },
   }
 }

@@ -90,6 +90,7 @@ export async function openService(config: ForwardAuthConfig, deps: ServiceDeps):
 
   let settings: Settings = await read(config)
   const portalNames = [...settings.portals.keys()]
+  const metrics = createAuthMetrics(deps.metrics, portalNames)
   const replaced = new Set<Portals>()
   let draining = false
   const sites: Sites = {
@@ -114,7 +115,7 @@ export async function openService(config: ForwardAuthConfig, deps: ServiceDeps):
 
   return {
     clock,
-    metrics: createAuthMetrics(deps.metrics, portalNames),
+    metrics,
     sites,
     trust: {
       trusts: (peer) => settings.trust.trusts(peer),
@@ -138,6 +139,7 @@ export async function openService(config: ForwardAuthConfig, deps: ServiceDeps):
         const { portals: old } = settings
         settings = fresh
         portalNames.splice(0, portalNames.length, ...fresh.portals.keys())
+        metrics.expect(portalNames)
         replaced.add(old)
         clock.setTimer(() => {
           retire(old).catch((error) => log.error({ err: error }, 'old providers not closed'))

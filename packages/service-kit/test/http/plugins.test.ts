@@ -36,7 +36,12 @@ t.test('health', async (t) => {
       state = { ready: false, degraded: [], ...(reason && { reason }) }
       const response = await app.inject('/readyz')
       t.match(response.headers['content-type'], 'application/problem+json')
-      t.match(response.json(), { status: 503, code: 'NOT_READY', detail, type: '/errors#NOT_READY' })
+      t.match(response.json(), {
+        status: 503,
+        code: 'NOT_READY',
+        detail,
+        type: '/errors#NOT_READY',
+      })
       t.equal((await app.inject('/healthz')).statusCode, 200, 'though alive')
     })
 })

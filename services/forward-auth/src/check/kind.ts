@@ -16,7 +16,16 @@ export function isNavigation(method: string, headers: IncomingHttpHeaders): bool
   if (mode !== undefined) return mode === 'navigate'
   const isRead = method === 'GET' || method === 'HEAD'
   if (!isRead || headers['x-requested-with'] !== undefined) return false
-  return headers.accept?.toLowerCase().includes('text/html') === true
+  return takesHtml(headers.accept?.toLowerCase() ?? '')
+}
+
+/** RFC 9110 section 12.5.1: a type of weight 0 is one that is not wanted. */
+function takesHtml(accept: string): boolean {
+  if (!accept.includes('text/html')) return false
+  return accept.split(',').some((range) => {
+    const [type, ...parameters] = range.split(';').map((part) => part.trim())
+    return type === 'text/html' && !parameters.some((one) => /^q=0(?:\.0*)?$/.test(one))
+  })
 }
 
 /** With one of these, some apps take an OPTIONS for a DELETE. */

@@ -141,7 +141,10 @@ t.test(
 
 t.test('checks are counted by portal and decision', async (t) => {
   const metrics = createMetrics({ service: 'test', version: '0' })
-  const folder = t.testdir({ 'config.yaml': yamlOf(PORTALS) })
+  const folder = t.testdir({
+    'config.yaml': yamlOf(PORTALS),
+    'changed.yaml': yamlOf(PORTALS + portalOf('added')),
+  })
   const { value: config } = await loadForwardAuthConfig(`${folder}/config.yaml`, {})
   const log = createLogger({ name: 'test', level: 'silent', format: 'json' })
   const service = await openService(config, { clock: manualClock(), log, metrics })
@@ -174,6 +177,16 @@ t.test('checks are counted by portal and decision', async (t) => {
     ['other', 'refused'],
   ])
     t.match(text, `gatehouse_auth_checks_total{portal="${name}",decision="${decision}"} 1`)
+
+  const { value: changed } = await loadForwardAuthConfig(`${folder}/changed.yaml`, {})
+  const commit = await service.prepare(changed)
+  commit()
+  t.match(
+    await metrics.text(),
+    'gatehouse_auth_checks_total{portal="added",decision="sign-in"} 0',
+    'what a reload brought begins at 0',
+  )
+  t.match(await metrics.text(), 'gatehouse_auth_checks_total{portal="main",decision="allow"} 1')
 })
 
 t.test('policies and conditions of the route', async (t) => {
