@@ -15,7 +15,7 @@ import {
 } from '@gatehouse/service-kit'
 import { loadOwnAuthority } from '../issuers/authorities.ts'
 import { assertMasterKey, nextFile, refuseBeside } from '../sealing/master-key.ts'
-import { APPLICATION_ID, storeFile } from '../store/open.ts'
+import { APPLICATION_ID, hasMasterKey, storeFile } from '../store/open.ts'
 import type { CertServiceConfig } from './schema.ts'
 
 /**
@@ -85,9 +85,19 @@ function checkMasterKey({ storage }: CertServiceConfig): Fault[] {
       assertMasterKey(file, { mode: statSync(file).mode, text }),
     )
   if (existsSync(nextFile(file))) return []
-  if (!existsSync(storeFile(folder))) return checkFolder(path, dirname(file))
+  if (!needsKey(folder)) return checkFolder(path, dirname(file))
   const message = `names no file, and the store needs its key: ${file}`
   return [{ path, message, absent: true }]
+}
+
+/** What cannot be read as a store has a fault of its own. */
+function needsKey(folder: string): boolean {
+  if (!existsSync(storeFile(folder))) return false
+  try {
+    return hasMasterKey(folder)
+  } catch {
+    return false
+  }
 }
 
 /** The key of a root is read only to sign an intermediate: with a store it may be elsewhere. */

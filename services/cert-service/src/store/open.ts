@@ -2,6 +2,7 @@ import { closeSync, existsSync, openSync } from 'node:fs'
 import { rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { pathToFileURL } from 'node:url'
 import { makeFolder } from '@gatehouse/service-kit'
 import { CertError } from '../errors.ts'
 import { syncFolder } from '../files.ts'
@@ -52,6 +53,21 @@ export async function emptyDraft(folder: string): Promise<string> {
   await Promise.all(['', '-journal', '-wal', '-shm'].map((end) => rm(draft + end, { force: true })))
   createEmpty(draft)
   return draft
+}
+
+/**
+ * Whether the store of `folder` was ever given a master key: one that was killed at its first start was not.
+ * Reads the file alone and changes nothing, also beside a running service.
+ */
+export function hasMasterKey(folder: string): boolean {
+  const url = pathToFileURL(storeFile(folder))
+  url.search = 'immutable=1'
+  const sqlite = new DatabaseSync(url, { readOnly: true })
+  try {
+    return sqlite.prepare('SELECT 1 FROM master_key').get() !== undefined
+  } finally {
+    sqlite.close()
+  }
 }
 
 /** @throws CertError CERT_STORE_MISSING unless `folder` has a store */

@@ -5,6 +5,7 @@ import type { ConfigError } from '@gatehouse/service-kit'
 import t, { type Test } from 'tap'
 import { stringify } from 'yaml'
 import { loadCertConfig } from '../../src/config/load.ts'
+import { openKeyring } from '../../src/sealing/keyring.ts'
 import { openStore } from '../../src/store/open.ts'
 
 const KEY = `${'A'.repeat(43)}=\n`
@@ -151,10 +152,21 @@ async function running(t: Test, config: object = {}): Promise<Home> {
   const at = home(t, { ...storage, ...config })
   mkdirSync(join(at.folder, 'keys'))
   writeFileSync(join(at.folder, 'keys/master.key'), KEY, { mode: 0o600 })
-  const store = await openStore({ folder: join(at.folder, 'data') })
+  const folder = join(at.folder, 'data')
+  const first = await openStore({ folder })
+  await openKeyring({ masterKeyFile: join(at.folder, 'keys/master.key'), folder, store: first })
+  await first.close()
+  const store = await openStore({ folder })
   t.teardown(() => store.close())
   return at
 }
+
+t.test('a store that was killed before it had a master key is no fault', async (t) => {
+  const at = home(t, storage)
+  const store = await openStore({ folder: join(at.folder, 'data') })
+  await store.close()
+  t.strictSame(await faultsOf(at), [])
+})
 
 t.test('beside a running service nothing is a fault and nothing changes', async (t) => {
   const at = await running(t)
