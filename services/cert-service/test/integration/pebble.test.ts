@@ -110,7 +110,9 @@ t.test('orders by rfc2136 at a Pebble that refuses nonces and has alternate chai
     t.match(json, { issuer: 'letsencrypt', proofs: [{ status: 'ready' }], obstacles: [] })
     t.notOk('order' in json)
     const lame = await example.post(path, { domain: 'dry.example.edu' })
-    t.match(lame.json, { proofs: [{ status: 'failed', code: 'ACME_DNS_LOOKUP' }] })
+    t.match(lame.json, { proofs: [{ status: 'failed', code: 'ACME_DNS_NO_ZONE' }] })
+    const order = await example.post('/api/certificate', { domain: 'dry.example.edu' })
+    t.match(order.json, { code: 'ACME_DNS_NO_ZONE' }, 'as the order that is made of it')
   })
 
   t.test('an address, by tls-alpn-01', async (t) => {
