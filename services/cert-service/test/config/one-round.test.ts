@@ -1,9 +1,6 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the placeholders are what is tested
-import { writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import type { ConfigError } from '@gatehouse/service-kit'
 import t from 'tap'
-import { stringify } from 'yaml'
+import { holdOneRound } from '../../../../packages/service-kit/test/config/one-round.ts'
 import { loadCertConfig } from '../../src/config/load.ts'
 
 type Section = Record<string, unknown>
@@ -126,52 +123,10 @@ const BREAKS: Readonly<Record<string, Break>> = {
   },
 }
 
-const FOLDER = t.testdir({})
-
-async function faultsOf(config: Config, withoutSecrets = false): Promise<ConfigError['faults']> {
-  const file = join(FOLDER, 'config.yaml')
-  await writeFile(file, stringify(fileOf(config)))
-  const loading = loadCertConfig(file, {}, { withoutSecrets })
-  return loading.then(
-    () => [],
-    (error: ConfigError) => error.faults,
-  )
-}
-
-const pathsOf = (faults: ConfigError['faults']) => faults.map(({ path }) => path)
-
-function broken(...breaks: readonly Break[]): Config {
-  const config = base()
-  for (const change of breaks) change(config)
-  return config
-}
-
-t.test('the configuration has no fault before it is broken', async (t) => {
-  t.strictSame(await faultsOf(base()), [])
-})
-
-t.test('a file with a fault of each kind is told of all, in the order of the file', async (t) => {
-  const faults = await faultsOf(broken(...Object.values(BREAKS)))
-  t.strictSame(new Set(pathsOf(faults)), new Set(Object.keys(BREAKS)))
-  const lines = faults.map(({ line }) => line)
-  t.strictSame(
-    lines,
-    lines.toSorted((a, b) => a - b),
-  )
-})
-
-t.test('any two faults are told together', async (t) => {
-  const all = Object.entries(BREAKS)
-  for (const [i, [first, a]] of all.entries())
-    for (const [second, b] of all.slice(i + 1)) {
-      const paths = pathsOf(await faultsOf(broken(a, b)))
-      if (!paths.includes(first) || !paths.includes(second) || paths.length !== 2)
-        t.strictSame(new Set(paths), new Set([first, second]))
-    }
-})
-
-t.test('without secrets nothing but an absent file is passed over', async (t) => {
-  const faults = await faultsOf(broken(...Object.values(BREAKS)), true)
-  const { '/auth/psk/keys/1/keyFile': _, ...others } = BREAKS
-  t.strictSame(new Set(pathsOf(faults)), new Set(Object.keys(others)))
+holdOneRound(t, {
+  base,
+  breaks: BREAKS,
+  absent: '/auth/psk/keys/1/keyFile',
+  fileOf,
+  load: loadCertConfig,
 })
