@@ -1,4 +1,4 @@
-import { pickMoment } from '@gatehouse/acme'
+import { pickMoment, type RenewalInfo } from '@gatehouse/acme'
 import type { Clock } from '@gatehouse/service-kit'
 import type { Issuers } from '../issuers/issuers.ts'
 import type { CertificateRecord, RenewalWindow, Store } from '../store/store.ts'
@@ -36,37 +36,56 @@ async function checkOne(
   deps: WindowDeps,
   signal: AbortSignal,
 ): Promise<void> {
-  const { id, lineage, renewAt } = record
+  const { id, lineage, renewAt, explanationUrl = null } = record
   const next = await ask(record, deps, signal)
   if (signal.aborted) return
   await deps.store.setRenewalWindow(id, next)
-  if (next.renewAt !== renewAt) deps.holdings.forget(lineage)
+  if (next.renewAt !== renewAt || next.explanationUrl !== explanationUrl)
+    deps.holdings.forget(lineage)
 }
 
-/** The moment is drawn once for each window, so asking again does not move it. */
+type Plan = RenewalWindow & { readonly renewAt: number }
+
 async function ask(
   record: CertificateRecord,
-  { issuers, clock, log, random }: WindowDeps,
+  deps: WindowDeps,
   signal: AbortSignal,
-): Promise<RenewalWindow & { readonly renewAt: number }> {
-  const { issuer, certificate, names, renewAt, windowStart = null, windowEnd = null } = record
-  const unchanged = { windowStart, windowEnd, renewAt: renewAt ?? clock.now() }
+): Promise<Plan> {
+  const { issuers, clock, log } = deps
+  const { issuer, certificate, names } = record
+  const { windowStart = null, windowEnd = null, explanationUrl = null } = record
+  const renewAt = record.renewAt ?? clock.now()
+  const unchanged = { windowStart, windowEnd, explanationUrl, renewAt }
   try {
     const info = await issuers.find(issuer)?.renewalInfo?.(certificate, signal)
     const checkAt = clock.now() + (info?.retryAfterMs ?? ASK_AGAIN)
-    const isNew = info && (info.start !== windowStart || info.end !== windowEnd)
     // A window that outlasts the certificate is no advice.
-    if (!isNew || info.end > record.notAfter) return { ...unchanged, checkAt }
-    const { start, end, explanationUrl } = info
-    if (explanationUrl !== undefined)
-      log.info({ names, explanationUrl }, 'the CA says why it would have a certificate renewed')
-    const moment = pickMoment(info, random)
-    // The first window is heard of when the certificate is new, whatever the clocks say.
-    const since = windowStart === null ? clock.now() : record.notBefore
-    const soonest = Math.min(soonestRenewal(record, since), unchanged.renewAt)
-    return { windowStart: start, windowEnd: end, renewAt: Math.max(moment, soonest), checkAt }
+    if (!info || info.end > record.notAfter) return { ...unchanged, checkAt }
+    return { ...follow(info, record, unchanged, deps), checkAt }
   } catch (err) {
     log.info({ err, names }, 'the CA could not be asked when to renew')
     return { ...unchanged, checkAt: clock.now() + TRY_AGAIN }
   }
+}
+
+/** The moment is drawn once for each window, so asking again does not move it. */
+function follow(
+  info: RenewalInfo,
+  record: CertificateRecord,
+  before: Omit<Plan, 'checkAt'>,
+  { clock, log, random }: WindowDeps,
+): Omit<Plan, 'checkAt'> {
+  const { start, end, explanationUrl = null } = info
+  const isNew = start !== before.windowStart || end !== before.windowEnd
+  if (explanationUrl !== null && (isNew || explanationUrl !== before.explanationUrl))
+    log.info(
+      { names: record.names, explanationUrl },
+      'the CA says why it would have a certificate renewed',
+    )
+  if (!isNew) return { ...before, explanationUrl }
+  // The first window is heard of when the certificate is new, whatever the clocks say.
+  const since = before.windowStart === null ? clock.now() : record.notBefore
+  const soonest = Math.min(soonestRenewal(record, since), before.renewAt)
+  const renewAt = Math.max(pickMoment(info, random), soonest)
+  return { windowStart: start, windowEnd: end, explanationUrl, renewAt }
 }

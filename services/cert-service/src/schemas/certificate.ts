@@ -57,6 +57,12 @@ const known = {
   notBefore: TimeSchema('Start of validity.'),
   notAfter: TimeSchema('End of validity.'),
   renewAt: Type.Optional(TimeSchema('When it is renewed; absent: it no longer is.')),
+  renewalExplanationUrl: Type.Optional(
+    Type.String({
+      description: 'Page of the CA that says why it would have it renewed then; absent: none.',
+      examples: ['https://ca.example/incidents/7'],
+    }),
+  ),
 }
 
 /** A certificate that is held, without its key. */

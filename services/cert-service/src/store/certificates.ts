@@ -57,8 +57,8 @@ const SELECT_ALL = `
   SELECT id, lineage, issuer, names, key_type AS keyType, serial_number AS serialNumber, certificate,
     chain, sealed_key AS sealedKey, csr, not_before AS notBefore, not_after AS notAfter,
     renew_at AS renewAt, fetched_at AS fetchedAt, check_at AS checkAt,
-    window_start AS windowStart, window_end AS windowEnd, made_at AS madeAt,
-    fetched_ran AS fetchedRan
+    window_start AS windowStart, window_end AS windowEnd,
+    explanation_url AS explanationUrl, made_at AS madeAt, fetched_ran AS fetchedRan
   FROM certificates WHERE`
 const SELECT = `${SELECT_ALL} current = 1 AND`
 /** How long a certificate had to last when it was stored, or longer: one of the two clocks was right. */
@@ -100,7 +100,8 @@ export function createCertificates(
     `${SELECT} check_at <= ? AND renew_at IS NOT NULL ORDER BY check_at LIMIT ?`,
   )
   const setWindow = db.prepare(`
-    UPDATE certificates SET check_at = ?, window_start = ?, window_end = ?, renew_at = ?
+    UPDATE certificates
+    SET check_at = ?, window_start = ?, window_end = ?, explanation_url = ?, renew_at = ?
     WHERE id = ? AND renew_at IS NOT NULL`)
   const earliest = db.prepare(
     'SELECT min(renew_at) AS at FROM certificates WHERE current = 1 AND renew_at IS NOT NULL',
@@ -168,12 +169,13 @@ export function createCertificates(
       ORDER BY not_after LIMIT :limit)`)
 
   const toRecord = (row: unknown): CertificateRecord => {
-    const { names, chain, checkAt, windowStart, windowEnd, madeAt, ...rest } = row as Row
+    const { names, chain, checkAt, windowStart, windowEnd, explanationUrl, madeAt, ...rest } =
+      row as Row
     return {
       ...rest,
       names: JSON.parse(names),
       chain: chains.get(chain),
-      ...(checkAt !== null && { checkAt, windowStart, windowEnd }),
+      ...(checkAt !== null && { checkAt, windowStart, windowEnd, explanationUrl }),
       ...(madeAt !== null && { madeAt }),
     }
   }
@@ -241,8 +243,10 @@ export function createCertificates(
     },
 
     listUnchecked: (now, limit) => db.read(() => unchecked.all(now, limit).map(toRecord)),
-    setRenewalWindow: (id, { checkAt, windowStart, windowEnd, renewAt }) =>
-      db.write(() => void setWindow.run(checkAt, windowStart, windowEnd, renewAt, id)),
+    setRenewalWindow: (id, { checkAt, windowStart, windowEnd, explanationUrl, renewAt }) =>
+      db.write(
+        () => void setWindow.run(checkAt, windowStart, windowEnd, explanationUrl, renewAt, id),
+      ),
     listUnexpired: ({ names: [domain = ''], lineage }, now) =>
       db.read(() => unexpired.all({ domain, lineage, now, ran: runTime.now() }).map(toRecord)),
     listEnding: (limit) =>

@@ -185,6 +185,9 @@ export const MIGRATIONS: readonly string[] = [
     at INTEGER NOT NULL
   ) STRICT, WITHOUT ROWID;
   `,
+  `
+  ALTER TABLE certificates ADD COLUMN explanation_url TEXT; -- of the CA, for its window
+  `,
 ]
 
 /** Brings a store to today's schema: each step whole or not at all. @throws CertError CERT_STORE_NEWER */

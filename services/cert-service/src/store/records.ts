@@ -51,6 +51,8 @@ export interface RenewalWindow {
   readonly checkAt: number | null
   readonly windowStart: number | null
   readonly windowEnd: number | null
+  /** Page of the CA that says why it would. */
+  readonly explanationUrl: string | null
 }
 
 export interface RevokedCertificate {

@@ -43,7 +43,12 @@ t.test('windows of renewal, as far as there is a renewal', async (t) => {
   const ids = async (now: number) => (await store.listUnchecked(now, 9)).map((one) => one.id)
   t.same(await ids(NOW - 1), [])
   t.same(await ids(NOW), [id])
-  const window = { checkAt: NOW + DAY, windowStart: NOW + 1, windowEnd: NOW + 3 }
+  const window = {
+    checkAt: NOW + DAY,
+    windowStart: NOW + 1,
+    windowEnd: NOW + 3,
+    explanationUrl: 'https://ca.test/why',
+  }
   await store.setRenewalWindow(id, { ...window, renewAt: NOW + 2 })
   t.same(await ids(NOW), [])
   t.match(await store.listUnchecked(NOW + DAY, 9), [{ ...window, renewAt: NOW + 2 }])
@@ -55,7 +60,7 @@ t.test('windows of renewal, as far as there is a renewal', async (t) => {
 
 t.test('what is planned later than anything is planned is brought forward', async (t) => {
   const { store } = await testStore(t)
-  const window = { windowStart: NOW, windowEnd: NOW + 80 * DAY }
+  const window = { windowStart: NOW, windowEnd: NOW + 80 * DAY, explanationUrl: null }
   for (const [what, days, checkDays, windows, brought] of [
     ['two thirds of its life', 60, 0.5, undefined, [60, 0.5]],
     ['later', 61, 2, undefined, [0, 0]],

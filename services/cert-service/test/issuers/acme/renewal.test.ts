@@ -52,8 +52,7 @@ t.test('with ARI: at one moment in the window of the CA, telling what is replace
     {
       renewalWindow: (id) => {
         asked.push(id)
-        const explanationURL = 'https://ca.test/why'
-        return { start: time(window.start), end: time(window.end), explanationURL }
+        return { start: time(window.start), end: time(window.end) }
       },
     },
     { random: () => 0.5 },
@@ -63,7 +62,6 @@ t.test('with ARI: at one moment in the window of the CA, telling what is replace
   const id = renewalId(new X509Certificate(certificate).raw)
   await pass(running, clock, DAY)
   t.equal(asked[0], id)
-  t.ok(running.logged.some((line) => line.includes('"explanationUrl":"https://ca.test/why"')))
   t.ok(asked.length >= 2, 'asked at least twice a day')
   t.ok(asked.length <= 5, 'and no more often than the CA wants')
   const { renewAt } = await currentOf(running)
@@ -80,6 +78,43 @@ t.test('with ARI: at one moment in the window of the CA, telling what is replace
   await pass(running, clock, DAY / 2)
   t.match(orders(ca), [{}, { replaces: id }], 'a window in the past: at once')
   t.not((await post(running)).body.certificate, certificate)
+})
+
+t.test('why the CA would have it renewed then is told wherever `renewAt` is', async (t) => {
+  let explanationURL: string | undefined
+  const window = { start: time(NOW + 10 * DAY), end: time(NOW + 12 * DAY) }
+  const { running, clock } = await startAcme(t, {
+    renewalWindow: () => ({ ...window, ...(explanationURL && { explanationURL }) }),
+  })
+  running.service.start()
+  const domain = 'app.example.com'
+  await post(running)
+  const told = async () => {
+    await pass(running, clock, DAY / 2)
+    const listed = (await running.call('GET', '/api/certificates')).body.certificates
+    const dry = await running.call('POST', '/api/certificate?dryRun=true', { domain })
+    const found = await running.call('GET', `/api/certificate/${domain}`)
+    const bodies = [(await post(running)).body, found.body, dry.body.held, ...listed]
+    const urls = bodies.map((body) => body.renewalExplanationUrl)
+    t.equal(urls.length, 4)
+    t.equal(new Set(urls).size, 1, 'the same everywhere')
+    return urls[0]
+  }
+  t.equal(await told(), undefined)
+  const { renewAt } = await currentOf(running)
+  for (explanationURL of ['https://ca.test/why', 'https://ca.test/why-now'])
+    t.equal(await told(), explanationURL, 'also where the window stays')
+  t.ok(running.logged.some((line) => line.includes('"explanationUrl":"https://ca.test/why"')))
+  explanationURL = undefined
+  t.equal(await told(), undefined, 'and no longer than the CA says')
+  t.equal((await currentOf(running)).renewAt, renewAt)
+
+  explanationURL = 'https://ca.test/why'
+  t.equal(await told(), explanationURL)
+  await pass(running, clock, 12 * DAY)
+  explanationURL = undefined
+  t.not((await currentOf(running)).renewAt, renewAt)
+  t.equal(await told(), undefined, 'of a new certificate it is told anew')
 })
 
 t.test('a window that outlasts the certificate is no advice', async (t) => {
