@@ -11,6 +11,7 @@ import { loadForwardAuthConfig } from '../src/config/load.ts'
 import type { ForwardAuthConfig } from '../src/config/schema.ts'
 import type {} from '../src/plugins/session-jwt.ts'
 import { openService, type Service } from '../src/service.ts'
+import { holdToDocument } from './documented.ts'
 import type { RequestHeaders, Shape } from './shapes.ts'
 
 /** The provider of tests that sign nobody in: nothing listens there. */
@@ -80,6 +81,7 @@ export async function startApp(
   const logAllowedChecks = config.log.allowedChecks
   const app = await buildApp(config.server.basePath, { service, log, logAllowedChecks })
   t.teardown(() => app.close())
+  holdToDocument(app)
 
   return {
     app,

@@ -7,6 +7,7 @@ import type { Arrival, Wish } from '../login/logins.ts'
 import { CALLBACK_PATH, SHARED_CALLBACK_PATH, soleRedirectProvider } from '../login/redirect-uri.ts'
 import type { RedirectProvider } from '../providers/provider.ts'
 import type { Service } from '../service.ts'
+import { bareAnswer, problemAnswers } from './documented.ts'
 import { letIn } from './let-in.ts'
 import { withLoginUrl } from './login-error.ts'
 import { authPlaceOf, type Place, sessionOf } from './place.ts'
@@ -17,6 +18,10 @@ import { startLogin } from './start-login.ts'
 type Live = Extract<Arrival, { kind: 'live' }>
 
 const tags = ['sign-in']
+const response = {
+  303: bareAnswer('On to where the person wanted to go, or to the provider once more.'),
+  ...problemAnswers(400, 401, 403, 404, 429, 502, 503),
+}
 
 /** `GET /providers/:provider/callback`: where each provider sends people back to. */
 export const callbackRoute: FastifyPluginAsyncTypebox<{ service: Service }> = async (
@@ -29,6 +34,7 @@ export const callbackRoute: FastifyPluginAsyncTypebox<{ service: Service }> = as
       schema: {
         summary: 'Back from a provider',
         tags,
+        response,
         params: Type.Object({ portal: Type.String(), provider: Type.String() }),
       },
     },
@@ -40,7 +46,7 @@ export const callbackRoute: FastifyPluginAsyncTypebox<{ service: Service }> = as
 
   app.get(
     SHARED_CALLBACK_PATH,
-    { schema: { summary: 'Back from the only provider', tags, deprecated: true } },
+    { schema: { summary: 'Back from the only provider', tags, response, deprecated: true } },
     async (request, reply) => {
       const place = authPlaceOf(service, request)
       const provider = soleRedirectProvider(place.portal)

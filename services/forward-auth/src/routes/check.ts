@@ -1,5 +1,5 @@
 import { type IncomingMessage, METHODS } from 'node:http'
-import { ProblemSchema, sendPage } from '@gatehouse/service-kit'
+import { sendPage } from '@gatehouse/service-kit'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Checked, check } from '../check/check.ts'
 import type { Dialect } from '../check/dialects.ts'
@@ -9,6 +9,7 @@ import { FwaError } from '../errors.ts'
 import { urlOf } from '../forwarded/request.ts'
 import { refusedPage } from '../pages/pages.ts'
 import type { Service } from '../service.ts'
+import { bareAnswer, problemAnswers, TO_SIGN_IN } from './documented.ts'
 import { challenge, noSession } from './no-session.ts'
 import { pageUrl, type SignInQuery } from './redirect.ts'
 
@@ -44,7 +45,7 @@ export function checkRoute({ dialect, path, summary, description }: CheckRoute) 
     // A proxy may send the body of its client along; nobody here reads it.
     app.removeAllContentTypeParsers()
     app.addContentTypeParser('*', (_request, _payload, done) => done(null))
-    const { status, redirects } = dialect
+    const { status } = dialect
     for (const method of OTHER_METHODS)
       if (!app.supportedMethods.includes(method)) app.addHttpMethod(method)
 
@@ -63,7 +64,7 @@ export function checkRoute({ dialect, path, summary, description }: CheckRoute) 
         throw error
       }
     }
-    const response = redirects ? { ...RESPONSES, 302: TO_SIGN_IN } : RESPONSES
+    const response = answersIn(dialect)
     const schema = { summary, description, tags: ['check'], security: SECURITY, response }
     const config = { problemStatus: status }
     app.route({ method: 'GET', url: path, exposeHeadRoute: false, schema, config, handler })
@@ -72,15 +73,16 @@ export function checkRoute({ dialect, path, summary, description }: CheckRoute) 
 }
 
 const SECURITY = [{ sessionCookie: [] }]
-const RESPONSES = {
-  200: {
-    description: 'Let the request pass, with the identity headers of this answer.',
-    type: 'null',
-  },
-  401: ProblemSchema,
-  403: ProblemSchema,
+
+/** Only documented: what lets pass is sent past Fastify, and problems are text by then. */
+function answersIn({ redirects, status = (wanted) => wanted }: Dialect) {
+  return {
+    200: bareAnswer('Let the request pass, with the identity headers of this answer.'),
+    ...(redirects && { 302: TO_SIGN_IN, 303: TO_SIGN_IN }),
+    ...problemAnswers(400, 401, 403),
+    ...(status(404) === 404 && problemAnswers(404)),
+  }
 }
-const TO_SIGN_IN = { description: 'Send the person to `Location` to sign in.', type: 'null' }
 
 /** Errors that are decisions, and no faults. */
 const DECIDED: readonly string[] = ['FWA_NO_SESSION', 'FWA_FORBIDDEN']

@@ -9,6 +9,7 @@ import { logoutPage, signedOutPage } from '../pages/pages.ts'
 import type { Provider } from '../providers/provider.ts'
 import type { Service } from '../service.ts'
 import type { Session } from '../session/session.ts'
+import { pageAnswer, problemAnswers } from './documented.ts'
 import { authPlaceOf, type Place } from './place.ts'
 import { pageUrl } from './redirect.ts'
 
@@ -28,7 +29,17 @@ export const logoutRoutes: FastifyPluginAsyncTypebox<{ service: Service }> = asy
 
   app.get(
     '/logout',
-    { schema: { summary: 'Ask before signing out', tags, querystring } },
+    {
+      schema: {
+        summary: 'Ask before signing out',
+        tags,
+        querystring,
+        response: {
+          200: pageAnswer('Who is signed in, and the form.'),
+          ...problemAnswers(403, 404),
+        },
+      },
+    },
     async (request, reply) => {
       const place = authPlaceOf(service, request)
       const { portal, site } = place
@@ -47,7 +58,17 @@ export const logoutRoutes: FastifyPluginAsyncTypebox<{ service: Service }> = asy
 
   app.post(
     '/logout',
-    { schema: { summary: 'Sign out', tags, querystring } },
+    {
+      schema: {
+        summary: 'Sign out',
+        tags,
+        querystring,
+        response: {
+          200: pageAnswer('Signed out, and how to sign out at the provider.'),
+          ...problemAnswers(403, 404, 413, 415, 503),
+        },
+      },
+    },
     async (request, reply) => {
       const place = authPlaceOf(service, request)
       assertOwnOrigin(place, request)

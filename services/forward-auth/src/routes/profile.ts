@@ -1,21 +1,17 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Profile, ProfileJsonSchema, toJson, toText } from '@gatehouse/profile'
-import { ProblemSchema } from '@gatehouse/service-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { isNavigation } from '../check/kind.ts'
 import type { Service } from '../service.ts'
+import { problemAnswers, TO_SIGN_IN } from './documented.ts'
 import { noSession } from './no-session.ts'
 import { placeOf, sessionOf } from './place.ts'
 import { pageUrl, redirect } from './redirect.ts'
 
 const tags = ['profile']
 const SECURITY = [{ sessionCookie: [] }]
-/** Where nobody is signed in. */
-const UNKNOWN = {
-  303: { description: 'Send the person to `Location` to sign in.', type: 'null' },
-  401: ProblemSchema,
-}
+const OTHERS = { 303: TO_SIGN_IN, ...problemAnswers(401, 403, 404) }
 
 /** `GET /profile` as text and `GET /profile.json`. */
 export const profileRoutes: FastifyPluginAsyncTypebox<{ service: Service }> = async (
@@ -44,7 +40,7 @@ export const profileRoutes: FastifyPluginAsyncTypebox<{ service: Service }> = as
         summary: 'Who is signed in, as text',
         tags,
         security: SECURITY,
-        response: { 200: { content: { 'text/plain': { schema: Type.String() } } }, ...UNKNOWN },
+        response: { 200: { content: { 'text/plain': { schema: Type.String() } } }, ...OTHERS },
       },
     },
     async (request, reply) =>
@@ -60,7 +56,7 @@ export const profileRoutes: FastifyPluginAsyncTypebox<{ service: Service }> = as
         summary: 'Who is signed in, as JSON',
         tags,
         security: SECURITY,
-        response: { 200: ProfileJsonSchema, ...UNKNOWN },
+        response: { 200: ProfileJsonSchema, ...OTHERS },
       },
     },
     async (request, reply) =>

@@ -9,6 +9,7 @@ import { validateReturnUrl } from '../login/return-url.ts'
 import { signedInPage, signInPage } from '../pages/pages.ts'
 import type { Provider } from '../providers/provider.ts'
 import type { Service } from '../service.ts'
+import { bareAnswer, pageAnswer, problemAnswers } from './documented.ts'
 import { letIn } from './let-in.ts'
 import { authPlaceOf, identify, type Place, sessionOf } from './place.ts'
 import { pageUrl, type SignInQuery, targetOf } from './redirect.ts'
@@ -20,6 +21,10 @@ const querystring = Type.Object({
   switch: Type.Optional(Type.Literal('1', { description: 'To sign in as somebody else.' })),
 })
 const tags = ['sign-in']
+const BEGUN = {
+  303: bareAnswer('On to the provider, or to where the person wanted to go.'),
+  ...problemAnswers(400, 401, 403, 404, 429, 502, 503),
+}
 
 /** `GET /signin`, the chooser, and `GET /providers/:provider`, where a login begins. */
 export const signInRoutes: FastifyPluginAsyncTypebox<{ service: Service }> = async (
@@ -28,7 +33,17 @@ export const signInRoutes: FastifyPluginAsyncTypebox<{ service: Service }> = asy
 ) => {
   app.get(
     '/signin',
-    { schema: { summary: 'Choose where to sign in', tags, querystring } },
+    {
+      schema: {
+        summary: 'Choose where to sign in',
+        tags,
+        querystring,
+        response: {
+          200: pageAnswer('The providers to choose from, or who is signed in.'),
+          ...BEGUN,
+        },
+      },
+    },
     async (request, reply) => {
       const place = authPlaceOf(service, request)
       const { query } = request
@@ -56,6 +71,7 @@ export const signInRoutes: FastifyPluginAsyncTypebox<{ service: Service }> = asy
         summary: 'Sign in there',
         tags,
         querystring,
+        response: BEGUN,
         params: Type.Object({ portal: Type.String(), provider: Type.String() }),
       },
     },

@@ -1,6 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type VerifyResult, VerifyResultSchema, verifyResult } from '@gatehouse/profile'
-import { ProblemSchema } from '@gatehouse/service-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { belongsHere } from '../check/check.ts'
 import { FwaError } from '../errors.ts'
@@ -8,6 +7,7 @@ import { countOf } from '../forwarded/read.ts'
 import type { Portal } from '../portal.ts'
 import type { Service } from '../service.ts'
 import type { Session } from '../session/session.ts'
+import { problemAnswer, problemAnswers } from './documented.ts'
 import { portalOf } from './place.ts'
 
 const BEARER = /^Bearer +([^ ]+)$/i
@@ -26,7 +26,11 @@ export const verifyRoute: FastifyPluginAsyncTypebox<{ service: Service }> = asyn
           'Takes the session token of the portal as `Authorization: Bearer <token>`. One of a Tailscale login is valid only from the address that it was made for: send that as `X-Forwarded-For`, from an address in `server.trustedProxies`.',
         tags: ['verify'],
         security: [{ sessionToken: [] }],
-        response: { 200: VerifyResultSchema, 401: ProblemSchema, 404: ProblemSchema },
+        response: {
+          200: VerifyResultSchema,
+          401: problemAnswer('No token, or none that is valid at this portal.'),
+          ...problemAnswers(404),
+        },
       },
     },
     async (request, reply): Promise<VerifyResult> => {

@@ -262,8 +262,8 @@ t.test('a problem has the status that it is answered with, whatever went wrong',
           throw error
         },
       })
-      const method = shape.method === 'HEAD' ? 'GET' : shape.method
-      const answer = await check({ ...shape, method }, { ...PROGRAM, ...ADA })
+      // By a method that is not described, since no check really fails in each of these ways.
+      const answer = await check({ ...shape, method: 'POST' }, { ...PROGRAM, ...ADA })
       t.equal(answer.json().status, answer.statusCode, `${shape.proxy} ${code}`)
       if (shape === NGINX) t.ok([401, 403].includes(answer.statusCode), `${answer.statusCode}`)
       if (shape === ENVOY) t.ok(answer.statusCode < 500, `${answer.statusCode}`)
