@@ -10,6 +10,9 @@ const ROOT = join(import.meta.dirname, '../..')
 const KEY = 'canary-of-sixteen-characters'
 const TRACE = '0af7651916cd43dd8448eb211c80319c'
 const TRACEPARENT = `00-${TRACE}-b7ad6b7169203331-01`
+const SERVER = 2
+/** What has no span. */
+const QUIET = ['/healthz', '/readyz', '/docs', '/openapi.json', '/errors']
 const COMMON = 'server: { port: 0 PLAIN }\nmetrics: { enabled: false }\nlog: { format: json }\n'
 
 /** Tells on standard error what of OpenTelemetry is loaded; prom-client loads the API for itself. */
@@ -91,6 +94,7 @@ async function runOnce(t: Test, service: (typeof SERVICES)[number], env: Record<
   if (!url) throw new Error(`${name} did not start: ${loaded}`)
   const headers = { ...init.headers, traceparent: TRACEPARENT }
   t.equal((await fetch(url + path, { ...init, headers })).status, status)
+  for (const quiet of QUIET) t.equal((await fetch(url + quiet)).status, 200, quiet)
   child.kill('SIGTERM')
   t.strictSame(await exited, [0, null])
   return loaded
@@ -112,8 +116,9 @@ for (const service of SERVICES) {
       OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test',
     })
     t.match(loaded, '@opentelemetry/sdk-trace')
-    const span = collector.spans().find(({ name }) => name === service.span)
-    t.equal(span?.traceId, TRACE)
+    const [span, ...others] = collector.spans().filter(({ kind }) => kind === SERVER)
+    t.match(span, { name: service.span, traceId: TRACE })
+    t.strictSame(others, [], 'health and documentation have none')
     t.match(valuesOf(span?.attributes ?? []), service.attributes)
     t.ok(collector.metrics().some(({ name }) => name === 'gatehouse_build_info'))
     for (const resource of collector.resources())

@@ -1,9 +1,11 @@
 import { X509Certificate } from 'node:crypto'
-import { readFile, writeFile } from 'node:fs/promises'
+import { cp, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createIntermediate, createRoot, toPem } from '@gatehouse/pki'
 import t from 'tap'
+import { backup } from '../../src/cli/backup.ts'
 import { detachRoot } from '../../src/cli/detach-root.ts'
+import { restore } from '../../src/cli/restore.ts'
 import { DAY, NOW, type Running, settle, start } from '../helpers/app.ts'
 
 const intermediateOf = ({ service }: Running) =>
@@ -84,6 +86,34 @@ t.test('revocation lists: fresh after a revocation, else once a day, numbers gro
   const again = await start(t, {}, { folder, clock: running.clock })
   await again.service.ca.crls.get(skid)
   t.equal((await again.service.store.findCrl(row!.id))?.number, 4n)
+})
+
+t.test('after a restore the number of the revocation list goes back', async (t) => {
+  const folder = t.testdir({ before: {}, after: {} })
+  const [before, after] = [join(folder, 'before'), join(folder, 'after')]
+  const numberOf = async ({ service }: Running) => {
+    await service.ca.crls.get(service.ca.intermediate().info.skid!)
+    const [row] = await service.store.listAuthorities()
+    return (await service.store.findCrl(row!.id))?.number
+  }
+  const running = await start(t, {}, { folder: before })
+  t.equal(await numberOf(running), 1n)
+  const file = join(folder, 'copy.db')
+  await backup({ folder: running.config.storage.path, file })
+  for (const [domain, number] of [
+    ['a.test', 2n],
+    ['b.test', 3n],
+  ] as const) {
+    await running.call('POST', '/api/certificate', { domain })
+    await running.call('POST', '/api/certificate/revoke', { domain })
+    t.equal(await numberOf(running), number)
+  }
+  await running.close()
+
+  await restore({ folder: join(after, 'data'), file })
+  await cp(join(before, 'keys'), join(after, 'keys'), { recursive: true })
+  const restored = await start(t, {}, { folder: after, clock: running.clock })
+  t.equal(await numberOf(restored), 2n, 'the one after that of the backup')
 })
 
 t.test('with ca.crlUrl, each certificate names the list of what signed it', async (t) => {

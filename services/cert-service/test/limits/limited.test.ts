@@ -61,9 +61,10 @@ t.test('no account is registered that the CA would refuse', async (t) => {
   t.equal(ca.count('newAccount'), 2)
 })
 
-t.test('issuers of one CA have one ledger', async (t) => {
-  const named = (name: string, names: string[], limits: object) => ({
+t.test('issuers of one CA have one ledger, also with accounts of their own', async (t) => {
+  const named = (name: string, names: string[], limits: object, account?: string) => ({
     name,
+    ...(account && { account }),
     type: 'acme',
     directory: 'https://ca.test/directory',
     names,
@@ -73,13 +74,20 @@ t.test('issuers of one CA have one ledger', async (t) => {
   const server = { plainHttp: { port: 0 } }
   const one = { orders: { count: 1, per: '1h' } }
   const two = { orders: { count: 2, per: '1h' } }
-  const startWith = (first: object, second: object) =>
-    start(t, { server, issuers: [named('x', ['x.test'], first), named('y', ['y.test'], second)] })
-  await t.rejects(startWith(one, two), /issuers\/1\/limits must be those of x/)
+  const startWith = (first: object, second: object, account?: string) => {
+    const issuers = [named('x', ['x.test'], first), named('y', ['y.test'], second, account)]
+    return start(t, { server, issuers })
+  }
+  const refusal = /issuers\/1\/limits must be those of x, which orders from the same CA/
+  await t.rejects(startWith(one, two), refusal)
+  await t.rejects(startWith(one, two, 'own'), refusal)
   await t.rejects(startWith({ orders: { count: 1, per: '0s' } }, one), /per must be at least 1s/)
-  const { service } = await startWith(one, one)
-  const order = { directory: 'https://ca.test/directory', names: ['x.test'], renewal: false }
-  service.ledger.ordered({ ...order, issuer: 'x' })
-  t.match(service.ledger.budgets('y', ['y.test']), [{ kind: 'orders', left: 0 }])
-  t.strictSame(service.ledger.budgets('ca', ['z.test']), [])
+  for (const account of [undefined, 'own']) {
+    const { service, close } = await startWith(one, one, account)
+    const order = { directory: 'https://ca.test/directory', names: ['x.test'], renewal: false }
+    service.ledger.ordered({ ...order, issuer: 'x' })
+    t.match(service.ledger.budgets('y', ['y.test']), [{ kind: 'orders', left: 0 }])
+    t.strictSame(service.ledger.budgets('ca', ['z.test']), [])
+    await close()
+  }
 })

@@ -28,6 +28,13 @@ t.test('a person may sign in 60 times at once, and once each 5 seconds after tha
   t.equal(burst('ada'), 60, 'never more than 60')
 })
 
+t.test('each instance counts for itself', async (t) => {
+  const [one, other] = [start(), start()]
+  t.equal(one.burst('ada'), 60)
+  t.equal(other.burst('ada'), 60)
+  t.equal(one.take('ada'), 5)
+})
+
 t.test('who asks while there is none left waits no longer for it', async (t) => {
   const { clock, take, burst } = start()
   burst('ada')
