@@ -89,7 +89,7 @@ function checkRule(text: string, challenges: IssuerConfig['challenges']): void {
 
 /** Whether one of its challenges can prove a name of that kind. */
 export function canProve(
-  { challenges }: Pick<IssuerConfig, 'challenges'>,
+  { challenges }: { readonly challenges: readonly Pick<ChallengeConfig, 'type'>[] },
   kind: 'dns' | 'wildcard' | 'ip',
 ): boolean {
   return challenges.some(({ type }) =>

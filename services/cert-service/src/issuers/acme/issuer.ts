@@ -54,9 +54,7 @@ export function createAcmeIssuer(config: IssuerConfig, deps: AcmeIssuerDeps): Is
     },
     accountUrl: () => server.account.url(),
     solverFor: ({ kind }) =>
-      deps.solvers.find((_, index) =>
-        canProve({ challenges: config.challenges.slice(index, index + 1) }, kind),
-      ),
+      deps.solvers.find((solver) => canProve({ challenges: [solver] }, kind)),
     issue: async (request, io) => toIssued(await obtainChain(request, io, config, deps)),
     revoke: (certificate, reason) => revoke(certificate, reason, deps),
     async renewalInfo(certificate, signal) {

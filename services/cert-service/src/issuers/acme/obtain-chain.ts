@@ -13,6 +13,8 @@ import {
   step,
   takeAway,
 } from '@gatehouse/acme'
+import { parseName } from '@gatehouse/pki'
+import { canProve } from '../../config/check-issuers.ts'
 import type { IssuerConfig } from '../../config/issuers.ts'
 import { CertError } from '../../errors.ts'
 import type { IssuerIo, IssuerRequest } from '../issuer.ts'
@@ -179,7 +181,9 @@ async function orderIoOf(io: IssuerIo, deps: AcmeIssuerDeps): Promise<OrderIo> {
   return {
     transport: server.transport,
     account: await server.account.get(io.signal),
-    solversFor: () => reporting,
+    // As a dry run has it, whatever the CA offers.
+    solversFor: ({ value }) =>
+      reporting.filter((solver) => canProve({ challenges: [solver] }, parseName(value).kind)),
     clock,
     signal: io.signal,
     warn: (err) => log.warn({ err }, 'the answer to a challenge could not be taken away'),

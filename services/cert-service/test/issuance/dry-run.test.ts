@@ -1,0 +1,119 @@
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import {
+  createDns01,
+  createDnsProviders,
+  createHttp01,
+  createMemoryStore,
+  createTlsAlpn01,
+} from '@gatehouse/acme'
+import fc from 'fast-check'
+import t from 'tap'
+import { standIn } from '../../../../packages/acme/test/dns/providers/stand-in.ts'
+import type { ServiceDeps } from '../../src/service.ts'
+import { briskClock, issuerAt, startCa } from '../helpers/acme.ts'
+import { start } from '../helpers/app.ts'
+import { createDnsWorld, type Weather } from '../helpers/dns-world.ts'
+
+/** Mostly the first, so that faults come one by one too. */
+const mostly = <T>(usual: T, ...others: readonly T[]) =>
+  fc.oneof(
+    { arbitrary: fc.constant(usual), weight: 3 * others.length },
+    { arbitrary: fc.constantFrom(...others), weight: others.length },
+  )
+
+const weather: fc.Arbitrary<Weather> = fc.record({
+  zones: mostly<Weather['zones']>('shown', 'without name servers', 'hidden'),
+  resolver: mostly<Weather['resolver']>('answers', 'silent', 'fails'),
+  nameServer: mostly<Weather['nameServer']>('answers', 'silent'),
+  alias: mostly<Weather['alias']>('none', 'elsewhere', 'circle'),
+})
+
+/** Where it is not in `names`, it is for all of them. Below `door` is what the API makes of us. */
+const provider = fc
+  .record({
+    door: mostly('open', 'bridge', 'empty', 'closed'),
+    names: mostly(undefined, ['example.test', 'app.example.test'], ['b.example.test']),
+  })
+  .map(({ door, names }) => ({
+    ...(door === 'bridge' ? { type: 'httpreq' } : { type: 'cloudflare', apiToken: 'a-token' }),
+    endpoint: `/${door}`,
+    ...(names && { names }),
+  }))
+
+const dns01 = fc.record({
+  type: fc.constant('dns-01'),
+  providers: fc.array(provider, { minLength: 1, maxLength: 2 }),
+  propagation: fc.record({
+    check: fc.constantFrom('authoritative', 'resolvers', 'none'),
+    wait: fc.constantFrom('0s', '30s'),
+    resolvers: fc.constant(['192.0.2.53']),
+  }),
+})
+const http01 = fc.constant({ type: 'http-01' })
+const tlsAlpn01 = fc.constant({ type: 'tls-alpn-01', listen: { port: 0 } })
+
+const challenges = fc.oneof(
+  { arbitrary: fc.tuple(dns01), weight: 6 },
+  { arbitrary: fc.tuple(fc.oneof(http01, tlsAlpn01)), weight: 1 },
+  { arbitrary: fc.tuple(dns01, http01), weight: 2 },
+  { arbitrary: fc.tuple(fc.oneof(http01, tlsAlpn01), dns01), weight: 2 },
+)
+
+const names = fc.uniqueArray(
+  fc.constantFrom('app.example.test', '*.example.test', 'b.example.test', '192.0.2.7'),
+  { minLength: 1, maxLength: 2 },
+)
+
+t.test('property: a dry run sees an obstacle exactly where the order fails', async (t) => {
+  let world = createDnsWorld({
+    zones: 'shown',
+    resolver: 'answers',
+    nameServer: 'answers',
+    alias: 'none',
+  })
+  const api = await standIn(t, (request) => world.api(request))
+  const clock = briskClock()
+  const ca = await startCa(t, clock, {
+    validate: async (challenge) =>
+      challenge.type !== 'dns-01' || world.shows(challenge) ? undefined : 'unauthorized',
+  })
+  const createSolver: ServiceDeps['createSolver'] = (challenge) => {
+    if (challenge.type === 'http-01') return createHttp01(createMemoryStore())
+    if (challenge.type === 'tls-alpn-01') return createTlsAlpn01(createMemoryStore())
+    const providers = createDnsProviders(challenge.providers, api.deps)
+    return createDns01({ providers, propagation: challenge.propagation, clock, ask: world.ask })
+  }
+  const outcomes = { issued: 0, refused: 0 }
+  const base = t.testdir()
+
+  await fc.assert(
+    fc.asyncProperty(weather, challenges, names, async (weather, challenges, names) => {
+      world = createDnsWorld(weather)
+      const folder = join(base, `run-${outcomes.issued + outcomes.refused}`)
+      mkdirSync(folder)
+      const own = JSON.parse(JSON.stringify(challenges).replaceAll('"endpoint":"', `$&${api.url}`))
+      const config = {
+        server: { plainHttp: { port: 0 } },
+        issuance: { wait: '60s' },
+        issuers: [issuerAt(ca, { challenges: own })],
+      }
+      const running = await start(t, config, { folder, clock, createSolver })
+      const [domain = '', ...others] = names
+      const ask = (query: string) =>
+        running.call('POST', `/api/certificate${query}`, { domain, names: others })
+      const before = await ask('?dryRun=true')
+      const changed = world.count()
+      const order = await ask('')
+      await running.close()
+
+      outcomes[order.status === 200 ? 'issued' : 'refused'] += 1
+      const isReady = before.status === 200 && before.body.obstacles.length === 0
+      if (isReady === (order.status === 200) && changed === 0) return
+      throw new Error(`${before.text}\nand then ${order.status} ${order.text}`)
+    }),
+    { numRuns: 75 },
+  )
+  t.ok(outcomes.issued > 0, `${outcomes.issued} were issued`)
+  t.ok(outcomes.refused > 0, `${outcomes.refused} were not`)
+})
