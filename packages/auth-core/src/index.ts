@@ -2,6 +2,7 @@ export type { Method, RawRequest } from './authorization.ts'
 export type { Caller, KeyCaller, TokenCaller } from './caller.ts'
 export type { Callers } from './callers.ts'
 export { AUTH_ERRORS, AuthError, type AuthErrorCode } from './errors.ts'
+export { isRocaKey } from './jwt/roca.ts'
 export { localSource, remoteSource, type TokenSource } from './jwt/sources.ts'
 export { createVerifier, type Verify } from './jwt/verify.ts'
 export {

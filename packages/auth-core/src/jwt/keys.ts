@@ -7,7 +7,7 @@ import {
   timingSafeEqual,
 } from 'node:crypto'
 import { createVerifier, type Algorithm as FastJwtAlgorithm } from 'fast-jwt'
-import { isRocaModulus } from './roca.ts'
+import { isRocaKey } from './roca.ts'
 
 /** A key together with the algorithms that fit it. */
 export interface VerificationKey {
@@ -75,8 +75,7 @@ function checkRsa(key: KeyObject): void {
     throw new TypeError(`an RSA modulus of ${modulusLength} bits is not accepted`)
   if (publicExponent < 3n || publicExponent >= 2n ** 32n || publicExponent % 2n === 0n)
     throw new TypeError('the RSA exponent is not an odd number from 3 to 32 bits')
-  const modulus = Buffer.from(key.export({ format: 'jwk' }).n ?? '', 'base64url').toString('hex')
-  if (isRocaModulus(BigInt(`0x${modulus}`)))
+  if (isRocaKey(key))
     throw new TypeError('the RSA key was made by a library whose keys are weak (CVE-2017-15361)')
 }
 

@@ -1,3 +1,14 @@
+import type { KeyObject } from 'node:crypto'
+
+/**
+ * Tells whether an RSA key was made by the library of CVE-2017-15361 ("ROCA"): whoever has the public
+ * key can find the private one.
+ */
+export function isRocaKey(key: KeyObject): boolean {
+  const modulus = Buffer.from(key.export({ format: 'jwk' }).n ?? '', 'base64url')
+  return isRocaModulus(BigInt(`0x${modulus.toString('hex')}`))
+}
+
 /**
  * Tells whether an RSA modulus was made by the library of CVE-2017-15361 ("ROCA"), whose primes can be
  * found from it. Those primes are powers of 65537 modulo many small primes, and so is their product:

@@ -1,14 +1,10 @@
-import { checkPrimeSync, generateKeyPairSync, randomBytes } from 'node:crypto'
+import { generateKeyPairSync } from 'node:crypto'
 import t from 'tap'
 import { readJwk } from '../../src/jwt/keys.ts'
 import { isRocaModulus } from '../../src/jwt/roca.ts'
+import { encodeNumber, primorial, weakPrime } from './roca-keys.ts'
 
-const encodeNumber = (value: bigint) => {
-  const hex = value.toString(16)
-  return Buffer.from(hex.length % 2 ? `0${hex}` : hex, 'hex').toString('base64url')
-}
 const decodeNumber = (text: string) => BigInt(`0x${Buffer.from(text, 'base64url').toString('hex')}`)
-const random = (bits: number) => BigInt(`0x${randomBytes(bits / 8).toString('hex')}`)
 const rsa = (modulusLength: number, publicExponent = 65_537) =>
   generateKeyPairSync('rsa', { modulusLength, publicExponent }).publicKey.export({ format: 'jwk' })
 
@@ -37,31 +33,6 @@ t.test('an RSA key is refused', async (t) => {
   ] as const)
     t.throws(() => readJwk(jwk), { name: 'TypeError', message }, why)
 })
-
-/** M of the attack for keys of 2,048 bits: the product of the first 126 primes. */
-const primorial = (() => {
-  const primes: bigint[] = []
-  for (let n = 2n; primes.length < 126; n++) if (primes.every((one) => n % one)) primes.push(n)
-  return primes.reduce((product, one) => product * one)
-})()
-
-function power(base: bigint, exponent: bigint, modulus: bigint): bigint {
-  let result = 1n
-  for (let [square, rest] = [base, exponent]; rest > 0n; rest >>= 1n) {
-    if (rest & 1n) result = (result * square) % modulus
-    square = (square * square) % modulus
-  }
-  return result
-}
-
-/** A prime as the library made them: k * M + (65537^a mod M). */
-function weakPrime(): bigint {
-  for (;;) {
-    const k = random(56) | (1n << 55n)
-    const prime = k * primorial + power(65_537n, random(64), primorial)
-    if (checkPrimeSync(prime)) return prime
-  }
-}
 
 t.test('a modulus whose primes can be found', async (t) => {
   const weak = weakPrime() * weakPrime()

@@ -6,7 +6,9 @@ import {
   X509Certificate,
 } from 'node:crypto'
 import { join } from 'node:path'
+import { fromPem, parseCsr } from '@gatehouse/pki'
 import t from 'tap'
+import { weakPair } from '../../../../packages/auth-core/test/jwt/roca-keys.ts'
 import { backup } from '../../src/cli/backup.ts'
 import { restore } from '../../src/cli/restore.ts'
 import { openStore } from '../../src/store/open.ts'
@@ -299,6 +301,30 @@ t.test('a key that was revoked as compromised is never certified again', async (
   const spki = pair.publicKey.export({ type: 'spki', format: 'der' })
   t.ok(await restored.isCompromised(hash('sha256', spki)), 'and in a backup')
   await restored.close()
+})
+
+t.test('a key of the ROCA attack (CVE-2017-15361) is not certified', async (t) => {
+  const { call, clock, service } = await start(t)
+  const csr = makeCsr({ pair: weakPair(), rsa: 2_048, names: ['a.test'] })
+  const refused = {
+    status: 400,
+    body: { code: 'PKI_KEY_WEAK', errors: [{ pointer: '/csr', detail: /CVE-2017-15361/ }] },
+  }
+  for (const query of ['', '?dryRun=true'])
+    t.match(await call('POST', `/api/certificate${query}`, { domain: 'a.test', csr }), refused)
+  t.strictSame(await service.store.findByDomain('a.test'), [])
+
+  const [der = Buffer.alloc(0)] = fromPem(csr, 'CERTIFICATE REQUEST')
+  const lineage = `ca|server|${parseCsr(der).spkiSha256}|a.test`
+  const own = { lineage, names: ['a.test'], keyType: 'rsa2048', csr: der, sealedKey: null } as const
+  await service.store.addCertificate(newCertificate(own), newAudit())
+  await clock.advance(5 * DAY)
+  const renewal = await call('POST', '/api/certificate/renew', { domain: 'a.test' })
+  t.match(renewal.body.detail, /CVE-2017-15361/, 'nor is one of before renewed')
+
+  const sound = makeCsr({ rsa: 2_048, names: ['a.test'] })
+  const answer = await call('POST', '/api/certificate', { domain: 'a.test', csr: sound })
+  t.equal(answer.status, 200)
 })
 
 t.test('a name is found where it is not the first of a certificate', async (t) => {
