@@ -13,6 +13,7 @@ export {
   checkFolder,
   checkText,
   checkTlsFiles,
+  checkTokenFile,
 } from './config/check-files.ts'
 export {
   applyRules,

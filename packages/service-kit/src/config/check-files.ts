@@ -34,6 +34,13 @@ export function checkTlsFiles(
   })
 }
 
+/** What is wrong with a file of a token that is read anew at each use. */
+export function checkTokenFile(path: string, file: string): Fault[] {
+  return checkText(path, file, (text) => {
+    if (text.trim() === '') throw new Error('names a file that is empty')
+  })
+}
+
 /** What is wrong with the content of a file, as `judge` throws it, or with the file itself. */
 export function checkText(path: string, file: string, judge: (text: string) => void): Fault[] {
   const read = readNamedFile(file)

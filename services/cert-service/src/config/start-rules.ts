@@ -2,11 +2,13 @@ import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { keyPairFromPem } from '@gatehouse/pki'
 import {
+  applyRules,
   applyToEach,
   checkCertificateFile,
   checkFolder,
   checkText,
   checkTlsFiles,
+  checkTokenFile,
   type Fault,
   faultOf,
   type Rule,
@@ -16,6 +18,7 @@ import {
 import { loadOwnAuthority } from '../issuers/authorities.ts'
 import { assertMasterKey, nextFile, refuseBeside } from '../sealing/master-key.ts'
 import { APPLICATION_ID, hasMasterKey, storeFile } from '../store/open.ts'
+import { checkProviderFiles } from './check-provider-files.ts'
 import type { CertServiceConfig } from './schema.ts'
 
 /**
@@ -32,17 +35,24 @@ export const START_RULES: readonly Rule<CertServiceConfig>[] = [
     intermediate
       ? checkAuthority('/ca/intermediate', intermediate, existsSync(storeFile(storage.path)))
       : [],
-  ({ issuers }) => applyToEach(issuers, '/issuers', [checkCaFile]),
+  ({ issuers }) =>
+    applyToEach(issuers, '/issuers', [
+      checkCaFile,
+      ({ challenges }) => applyToEach(challenges, '/challenges', [checkProviderFiles]),
+    ]),
   ({ events }) => {
     const caFile = events.webhook?.caFile
     return caFile === undefined ? [] : checkCertificateFile('/events/webhook/caFile', caFile)
   },
-  ({ auth }) =>
-    checkCaFile(auth.jwt ?? {}).map(({ path, ...fault }) => ({
-      ...fault,
-      path: `/auth/jwt${path}`,
-    })),
-  ({ auth }) => applyToEach(auth.jwt?.issuers ?? [], '/auth/jwt/issuers', [checkCaFile]),
+  ({ auth }) => applyRules(auth.jwt ?? {}, KEY_SOURCE_RULES, '/auth/jwt'),
+  ({ auth }) => applyToEach(auth.jwt?.issuers ?? [], '/auth/jwt/issuers', KEY_SOURCE_RULES),
+]
+
+/** Of where the keys of tokens come from. */
+const KEY_SOURCE_RULES = [
+  checkCaFile,
+  ({ tokenFile }: { readonly tokenFile?: string }) =>
+    tokenFile === undefined ? [] : checkTokenFile('/tokenFile', tokenFile),
 ]
 
 function checkCaFile({ caFile }: { readonly caFile?: string }): Fault[] {

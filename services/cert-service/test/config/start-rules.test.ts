@@ -59,23 +59,20 @@ const tls = (certFile: string, keyFile: string) => ({ server: { tls: { certFile,
 const caRoot = (certFile: string, keyFile?: string) => ({
   ca: { root: { certFile, ...(keyFile && { keyFile }) } },
 })
-const issuer = (caFile: string) => ({
-  issuers: [
-    {
-      name: 'a',
-      type: 'acme',
-      directory: 'https://ca.test/dir',
-      caFile,
-      challenges: [{ type: 'http-01', listen: { port: 8080 } }],
-    },
-  ],
+const issuerWith = (change: object) => ({
+  issuers: [{ name: 'a', type: 'acme', directory: 'https://ca.test/dir', ...change }],
 })
+const issuer = (caFile: string) =>
+  issuerWith({ caFile, challenges: [{ type: 'http-01', listen: { port: 8080 } }] })
+const dns = (provider: object) =>
+  issuerWith({ challenges: [{ type: 'dns-01', providers: [provider] }] })
 const webhook = (caFile: string) => ({
   events: { webhook: { url: 'https://hook.test', secret: 's'.repeat(16), caFile } },
 })
-const jwt = (caFile: string) => ({
-  auth: { jwt: { issuerUrl: 'https://id.test', audience: 'a', caFile } },
+const jwtWith = (change: object) => ({
+  auth: { jwt: { issuerUrl: 'https://id.test', audience: 'a', ...change } },
 })
+const jwt = (caFile: string) => jwtWith({ caFile })
 
 /** What may be in the place of a file, and what is said of it. */
 const BAD: Readonly<Record<string, RegExp>> = {
@@ -115,6 +112,66 @@ t.test('a named file that cannot be used is a fault of its key', async (t) => {
       t.match(fault, said)
       t.strictSame(others, [], `${path} ${name}: alone`)
     }
+})
+
+const azure = (tokenPath: string) =>
+  dns({
+    type: 'azure',
+    ...{ subscriptionId: 's', resourceGroup: 'r', tenantId: 't', clientId: 'c', tokenPath },
+  })
+
+const TOKENS: readonly [path: string, at: (file: string) => object][] = [
+  ['/issuers/0/challenges/0/providers/0/tokenPath', azure],
+  ['/auth/jwt/tokenFile', (tokenFile) => jwtWith({ tokenFile })],
+  [
+    '/auth/jwt/issuers/0/tokenFile',
+    (tokenFile) => ({ auth: { jwt: { issuers: [jwtWith({ tokenFile }).auth.jwt] } } }),
+  ],
+]
+
+t.test('a token that is read at each use has to be there before the first one', async (t) => {
+  for (const [path, at] of TOKENS) {
+    for (const name of ['none', 'folder', 'empty']) {
+      const faults = await faultsOf(home(t, at(name)))
+      t.match(faults, [BAD[name]], `${path} ${name}`)
+      t.ok(faults.length === 1 && faults[0]?.startsWith(`${path} `), `${path} ${name}: ${faults}`)
+    }
+    t.strictSame(await faultsOf(home(t, at('garbage'))), [], 'whatever it holds')
+    t.strictSame(await faultsOf(home(t, at('none')), true), [], 'unless there are no secrets')
+  }
+})
+
+t.test('a program that changes DNS records has to be there', async (t) => {
+  const PROVIDER = '/issuers/0/challenges/0/providers/0'
+  const acmesh = (script: string) => dns({ type: 'acmesh', path: 'acme', script })
+  const exec = (...command: string[]) => dns({ type: 'exec', command })
+  const table: [config: object, faults: readonly string[]][] = [
+    [exec(process.execPath, 'none'), []],
+    [exec('looked-up-in-path'), []],
+    [exec('/none/hook'), [`${PROVIDER}/command/0 names a program that does not exist: /none/hook`]],
+    [
+      exec(`${process.execPath}/hook`),
+      [`${PROVIDER}/command/0 names a program that does not exist: `],
+    ],
+    [exec('/'), [`${PROVIDER}/command/0 names a program that is a folder: /`]],
+    [acmesh('dns_there'), []],
+    [acmesh('dns_none'), [`${PROVIDER}/script names a file that does not exist (ENOENT): `]],
+    [
+      dns({ type: 'acmesh', path: 'none', script: 'dns_none' }),
+      [`${PROVIDER}/path names a folder without acme.sh: `],
+    ],
+  ]
+  for (const [config, expected] of table) {
+    const at = home(t, config)
+    mkdirSync(join(at.folder, 'acme/dnsapi'), { recursive: true })
+    for (const name of ['acme.sh', 'dnsapi/dns_there.sh'])
+      writeFileSync(join(at.folder, 'acme', name), '#!/bin/bash\n')
+    const faults = await faultsOf(at)
+    t.equal(faults.length, expected.length, `${faults}`)
+    for (const [index, text] of expected.entries()) t.ok(faults[index]?.startsWith(text), text)
+  }
+  const elsewhere = await faultsOf(home(t, exec('/none/hook')), true)
+  t.strictSame(elsewhere, [], 'on a laptop it may be absent')
 })
 
 t.test('files that are there and fit are no fault', async (t) => {

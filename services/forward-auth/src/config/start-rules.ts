@@ -7,8 +7,11 @@ import {
   checkFolder,
   checkText,
   checkTlsFiles,
+  checkTokenFile,
+  type Fault,
   type Rule,
 } from '@gatehouse/service-kit'
+import type { ProviderConfig } from '../providers/index.ts'
 import { assertKeptSecret, KEY_FILE } from '../session/keys.ts'
 import { REVOCATIONS_FILE } from '../session/revocation-file.ts'
 import type { ForwardAuthConfig } from './schema.ts'
@@ -49,4 +52,14 @@ const START_RULES: readonly Rule<ForwardAuthConfig>[] = [
     if (!stats || stats.isFile()) return []
     return [{ path: '/storage/path', message: `holds something that is not a file: ${file}` }]
   },
+  ({ portals }) =>
+    applyToEach(portals, '/portals', [
+      ({ providers }) => applyToEach(providers, '/providers', [checkAssertion]),
+    ]),
 ]
+
+function checkAssertion(provider: ProviderConfig): Fault[] {
+  const assertion = 'clientAssertion' in provider ? provider.clientAssertion : undefined
+  if (!assertion || assertion.type === 'azureManagedIdentity') return []
+  return checkTokenFile('/clientAssertion/file', assertion.file)
+}

@@ -70,6 +70,34 @@ t.test('files of TLS that cannot be used are faults of their keys', async (t) =>
   t.strictSame(await faultsOf(home(t, tls({ certFile: 'none', keyFile: 'none' })), true), [])
 })
 
+t.test('the token that stands for a client secret has to be there', async (t) => {
+  const at = (clientAssertion: object) => {
+    const { clientSecret: _, ...provider } = portals[0]!.providers[0]!
+    return home(t, { portals: [{ name: 'main', providers: [{ ...provider, clientAssertion }] }] })
+  }
+  const path = '/portals/0/providers/0/clientAssertion/file'
+  const bad = {
+    none: `${path} names a file that does not exist (ENOENT): `,
+    folder: `${path} names a file that is a folder (EISDIR): `,
+    empty: `${path} names a file that is empty: `,
+  }
+  for (const type of ['file', 'kubernetesServiceAccount', 'azureWorkloadIdentity']) {
+    for (const [file, said] of Object.entries(bad)) {
+      const faults = await faultsOf(at({ type, file }))
+      t.ok(faults.length === 1 && faults[0]?.startsWith(said), `${type}: ${faults}`)
+    }
+    t.strictSame(await faultsOf(at({ type, file: 'garbage' })), [], 'whatever it holds')
+    t.strictSame(await faultsOf(at({ type, file: 'none' }), true), [])
+  }
+  t.strictSame(await faultsOf(at({ type: 'azureManagedIdentity' })), [], 'which has no file')
+})
+
+t.test('the socket of Tailscale may come later', async (t) => {
+  const providers = [{ type: 'tailscaleWhois', name: 'net', socket: 'none' }]
+  const server = { trustedProxies: ['127.0.0.1/32'] }
+  t.strictSame(await faultsOf(home(t, { server, portals: [{ name: 'main', providers }] })), [])
+})
+
 t.test('a domain under which anybody can register is no domain for cookies', async (t) => {
   const table: [domain: string, isShared: boolean][] = [
     ['co.uk', true],
