@@ -10,6 +10,8 @@ const MAX_FLIGHTS = 10_000
 export interface Flight {
   readonly request: CertificateRequest
   readonly since: number
+  /** Whom its certificate is to count for; not so where it is a renewal. */
+  readonly askedBy: string | undefined
   /** Of its order, should there be one. */
   id: string
   /** Failures in a row before this try. */
@@ -23,6 +25,8 @@ export interface Flight {
   filed?: Promise<void>
 }
 
+type Begin = Pick<Flight, 'request' | 'since' | 'askedBy'>
+
 /** The last step: from here on it is a matter of one commit. */
 export const STORING = 'storing'
 
@@ -32,7 +36,7 @@ export interface Flights {
   get(lineage: string): Flight | undefined
   all(): readonly Flight[]
   /** @throws CertError `CERT_BUSY` when too many are on their way */
-  start(request: CertificateRequest, since: number, work: (flight: Flight) => Promise<Held>): Flight
+  start(begin: Begin, work: (flight: Flight) => Promise<Held>): Flight
 }
 
 export function createFlights(): Flights {
@@ -43,7 +47,7 @@ export function createFlights(): Flights {
     },
     get: (lineage) => flights.get(lineage),
     all: () => [...flights.values()],
-    start(request, since, work) {
+    start(begin, work) {
       if (flights.size >= MAX_FLIGHTS)
         throw new CertError('CERT_BUSY', 'too many certificates are being issued', {
           retryAfter: 5,
@@ -51,16 +55,16 @@ export function createFlights(): Flights {
       const { promise: landed, resolve } = Promise.withResolvers<Held>()
       const id = randomUUID()
       const flight: Flight = {
-        request,
-        since,
+        ...begin,
         id,
         failures: 0,
         step: 'starting',
         kept: undefined,
         landed,
       }
-      flights.set(request.lineage, flight)
-      resolve(work(flight).finally(() => flights.delete(request.lineage)))
+      const { lineage } = begin.request
+      flights.set(lineage, flight)
+      resolve(work(flight).finally(() => flights.delete(lineage)))
       // Whoever waits gets the error; that nobody waits any more is no fault.
       landed.catch(() => {})
       return flight
@@ -88,5 +92,6 @@ export function orderOf(flight: Flight): Order {
     lastError: null,
     nextTryAt: null,
     ...(flight.kept && { kept: flight.kept }),
+    ...(flight.askedBy !== undefined && { askedBy: flight.askedBy }),
   }
 }

@@ -90,7 +90,7 @@ export function createIssue(deps: IssueDeps, closing: AbortSignal) {
         sealedKey: key && keyring.seal('leaf', key.pkcs8, certificate),
         csr: request.csr?.der ?? null,
         fetchedAt: replaces && by === SYSTEM ? replaces.fetchedAt : now,
-        ...(!replaces && { askedBy: by.actor }),
+        ...(!replaces && { askedBy: flight.askedBy ?? by.actor }),
         ...(await planOf(request, issued, replaces)),
       },
       { at: now, action, ...by, names, serialNumber },

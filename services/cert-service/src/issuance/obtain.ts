@@ -185,7 +185,8 @@ export function createIssuance(deps: IssuanceDeps): Issuance {
   }
 
   function start(request: CertificateRequest, by: Requester, replaces?: CertificateRecord): Flight {
-    return flights.start(request, clock.now(), (started) => issue(started, by, replaces))
+    const begin = { request, since: clock.now(), askedBy: replaces ? undefined : by.actor }
+    return flights.start(begin, (started) => issue(started, by, replaces))
   }
 
   /** Writes the order of a flight that outlives its callers' wait. */
@@ -215,7 +216,11 @@ export function createIssuance(deps: IssuanceDeps): Issuance {
     const request = restoreRequest(order, issuers)
     if (request?.lineage !== order.lineage) return giveUp(order)
     const replaces = await store.findCurrent(order.lineage)
-    flights.start(request, order.since, (flight) => issue(flight, SYSTEM, replaces))
+    const { since, askedBy } = order
+    const work = (flight: Flight) => issue(flight, SYSTEM, replaces)
+    const { landed } = flights.start({ request, since, askedBy }, work)
+    const release = askedBy === undefined ? () => {} : callers.resume(request, askedBy)
+    landed.then(release, release)
   }
 
   async function giveUp({ kept: _, ...order }: Order): Promise<void> {

@@ -20,6 +20,8 @@ export interface CallerGate {
    * @throws CertError `CERT_CALLER_LIMITED`
    */
   admit(request: CertificateRequest, by: Requester, isRenewal: boolean): Promise<() => void>
+  /** Counts what was let through before a restart; gives what is to be called as that of `admit`. */
+  resume(request: CertificateRequest, askedBy: string): () => void
 }
 
 interface GateDeps {
@@ -94,6 +96,10 @@ export function createCallerGate({ store, limits, now }: GateDeps): CallerGate {
   }
 
   return {
+    resume({ names, csr }, askedBy) {
+      known.delete(askedBy)
+      return reserve(askedBy, names[0]?.text ?? '', names.length, csr === null)
+    },
     async admit({ names, csr }, { actor, isOperator = false }, isRenewal) {
       const { perCaller, perOperator } = limits()
       const mine = isOperator ? perOperator : perCaller

@@ -188,6 +188,9 @@ export const MIGRATIONS: readonly string[] = [
   `
   ALTER TABLE certificates ADD COLUMN explanation_url TEXT; -- of the CA, for its window
   `,
+  `
+  ALTER TABLE orders ADD COLUMN asked_by TEXT; -- whom its certificate is to count for
+  `,
 ]
 
 /** Brings a store to today's schema: each step whole or not at all. @throws CertError CERT_STORE_NEWER */

@@ -20,14 +20,15 @@ export type Orders = ReturnType<typeof createOrders>
 
 const SELECT = `
   SELECT id, lineage, issuer, names, key_type AS keyType, csr, status, step, since, failures,
-    last_error AS lastError, next_try_at AS nextTryAt, state, sealed_key AS sealedKey
+    last_error AS lastError, next_try_at AS nextTryAt, state, sealed_key AS sealedKey,
+    asked_by AS askedBy
   FROM orders WHERE`
 
 export function createOrders(db: Database, runTime: RunTime) {
   const replace = db.prepare(`
     INSERT OR REPLACE INTO orders (id, lineage, issuer, names, key_type, csr, status, step, since,
-      failures, last_error, next_try_at, state, sealed_key, ran)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+      failures, last_error, next_try_at, state, sealed_key, asked_by, ran)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
   const byId = db.prepare(`${SELECT} id = ?`)
   const byLineage = db.prepare(`${SELECT} lineage = ?`)
   const pending = db.prepare(`${SELECT} status = 'pending'`)
@@ -69,6 +70,7 @@ export function createOrders(db: Database, runTime: RunTime) {
             order.nextTryAt,
             order.kept ? JSON.stringify(order.kept.state) : null,
             order.kept?.sealedKey ?? null,
+            order.askedBy ?? null,
             runTime.now(),
           ),
       ),
@@ -92,20 +94,22 @@ export function createOrders(db: Database, runTime: RunTime) {
   }
 }
 
-type Row = Omit<Order, 'names' | 'lastError' | 'kept'> & {
+type Row = Omit<Order, 'names' | 'lastError' | 'kept' | 'askedBy'> & {
   names: string
   lastError: string | null
   state: string | null
   sealedKey: Uint8Array | null
+  askedBy: string | null
 }
 
 function toOrder(row: unknown): Order | undefined {
   if (row === undefined) return undefined
-  const { names, lastError, state, sealedKey, ...rest } = row as Row
+  const { names, lastError, state, sealedKey, askedBy, ...rest } = row as Row
   return {
     ...rest,
     names: JSON.parse(names),
     lastError: lastError && JSON.parse(lastError),
     ...(state !== null && { kept: { state: JSON.parse(state), sealedKey } }),
+    ...(askedBy !== null && { askedBy }),
   }
 }

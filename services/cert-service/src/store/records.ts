@@ -80,6 +80,8 @@ export interface Order {
   readonly nextTryAt: number | null
   /** What its issuer goes on from. */
   readonly kept?: Kept
+  /** Whom its certificate is to count for; absent in what older versions stored, and for a renewal. */
+  readonly askedBy?: string
 }
 
 /** How far an issuer got with an order, and the key that it may have certified. */

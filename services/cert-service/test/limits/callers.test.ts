@@ -6,7 +6,9 @@ import fc from 'fast-check'
 import t from 'tap'
 import type { CertificateRequest } from '../../src/issuance/request.ts'
 import { createCallerGate } from '../../src/limits/callers.ts'
-import { createIdp, DAY, KEY, NOW, type Running, reload, start } from '../helpers/app.ts'
+import type { ServiceDeps } from '../../src/service.ts'
+import { startAcme, WAIT } from '../helpers/acme.ts'
+import { createIdp, DAY, KEY, NOW, type Running, reload, settle, start } from '../helpers/app.ts'
 import { makeCsr } from '../helpers/csr.ts'
 
 const LIMITED = { authorization: 'APIKey a-key-limited-to-names' }
@@ -112,6 +114,36 @@ t.test('a caller has so many names at a time, also after a restart', async (t) =
   for (let n = 0; n < 6; n += 1)
     await post(second, `o${n}.a.test`, {}, { authorization: `APIKey ${KEY}` })
   t.equal((await get(second, 'o5.a.test')).status, 200, 'operators have no limit')
+})
+
+t.test('an order that a restart interrupts goes on counting for who asked for it', async (t) => {
+  const slow = new Set<() => void>()
+  const createSolver: ServiceDeps['createSolver'] = ({ type }) => ({
+    type,
+    present: ({ identifier: { value } }) =>
+      value === 'x.a.test' ? new Promise((done) => slow.add(done)) : Promise.resolve(),
+    cleanUp: async () => {},
+  })
+  const config = { auth, limits: { perCaller: { names: 1 } } }
+  const folder = t.testdir()
+  const { ca, clock, running: first } = await startAcme(t, {}, { folder, config, createSolver })
+  const answer = post(first, 'x.a.test')
+  await settle(() => slow.size === 1)
+  await clock.advance(WAIT)
+  t.equal((await answer).status, 202)
+  t.equal((await post(first, 'y.a.test')).status, 429, 'before the restart')
+  await first.close()
+
+  const { running } = await startAcme(t, {}, { folder, config, createSolver, ca, clock })
+  running.service.start()
+  await settle(() => slow.size === 2)
+  t.equal((await post(running, 'y.a.test')).status, 429, 'while it goes on')
+  t.equal((await post(running, 'z.a.test', {}, OTHER)).status, 200)
+  for (const done of slow) done()
+  await settle(() => running.service.issuance.flights.size === 0)
+  t.match((await post(running, 'x.a.test')).body, { cached: true })
+  t.match(await running.service.store.countNames('psk:limited', NOW), { names: 1 })
+  t.equal((await post(running, 'y.a.test')).status, 429, 'once it is there')
 })
 
 t.test('names count until their certificate ends, and a renewal takes no more', async (t) => {

@@ -194,7 +194,12 @@ t.test('orders: one per lineage, ended by its certificate', async (t) => {
     lastError: { code: 'CERT_ISSUE_FAILED', detail: 'no' },
     nextTryAt: NOW + 1,
   }
-  const variants = [newOrder(), newOrder({ csr: randomBytes(9) }), newOrder(failed)]
+  const variants = [
+    newOrder(),
+    newOrder({ csr: randomBytes(9) }),
+    newOrder({ askedBy: 'psk:web' }),
+    newOrder(failed),
+  ]
   for (const order of variants) {
     await store.saveOrder(order)
     t.same(await store.findOrder(order.id), order, order.status)
