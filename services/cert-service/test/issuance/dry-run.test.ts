@@ -112,7 +112,7 @@ t.test('property: a dry run sees an obstacle exactly where the order fails', asy
       if (isReady === (order.status === 200) && changed === 0) return
       throw new Error(`${before.text}\nand then ${order.status} ${order.text}`)
     }),
-    { numRuns: 75 },
+    { numRuns: 50 },
   )
   t.ok(outcomes.issued > 0, `${outcomes.issued} were issued`)
   t.ok(outcomes.refused > 0, `${outcomes.refused} were not`)
