@@ -29,7 +29,7 @@ const MEASUREMENTS: Record<string, (effort: Effort) => Promise<Row[]>> = {
 }
 
 /** Those that have no target. */
-const STATED: readonly string[] = ['auth-request', 'acme', 'logouts']
+const STATED: readonly string[] = ['auth-request', 'acme']
 
 const FULL: Effort = {
   rounds: 10,

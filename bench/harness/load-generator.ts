@@ -15,6 +15,8 @@ export interface Load {
   /** Requests per second, sent when they are due; absent: as many as are answered. */
   readonly rate?: number | undefined
   readonly requests: RequestsId
+  /** Driven at the same time. */
+  readonly beside?: Load
 }
 
 /**
@@ -30,11 +32,11 @@ export interface LoadResult {
   /** Milliseconds from when a request was due to the last byte of its answer. */
   readonly p50: number
   readonly p99: number
+  readonly beside?: LoadResult
 }
 
 const HEAD_END = '\r\n\r\n'
 const MAX_SAMPLES = 1_000_000
-const latencies = new Float64Array(MAX_SAMPLES)
 const sources: (() => string | Buffer)[] = []
 let running = 0
 
@@ -51,7 +53,14 @@ process.on('message', (message: Load | Requests) => {
 process.on('disconnect', () => process.exit())
 process.send!('ready')
 
-async function run(load: Load): Promise<LoadResult> {
+async function run({ beside, ...load }: Load): Promise<LoadResult> {
+  if (!beside) return runOne(load)
+  const [result, other] = await Promise.all([runOne(load), run(beside)])
+  return { ...result, beside: other }
+}
+
+async function runOne(load: Load): Promise<LoadResult> {
+  const latencies = new Float64Array(MAX_SAMPLES)
   const nextRequest = sources[load.requests]!
   const connections = await Promise.all(Array.from({ length: load.connections }, () => open(load)))
   const started = performance.now()
@@ -123,6 +132,8 @@ function drive(
     let head: Buffer | undefined
     const send = () => {
       const now = performance.now()
+      // Timers are exact to a millisecond.
+      if (due - now > 2) return void setTimeout(send, due - now - 1)
       if (now < due) return void setImmediate(send)
       if (interval === 0) due = now
       socket.write(nextRequest())
