@@ -78,7 +78,8 @@ function hostOf({ trust }: Service, { raw: { headers, socket } }: FastifyRequest
 
 function isHostOf(origin: string, host: string): boolean {
   const scheme = origin.slice(0, origin.indexOf('//'))
-  return parseOrigin(`${scheme}//${host}`) === origin
+  const asked = `${scheme}//${host}`
+  return asked === origin || parseOrigin(asked) === origin
 }
 
 function unknownHost(host: string): FwaError {

@@ -4,6 +4,8 @@ import type { Row } from './revocation-file.ts'
 const MAX_EACH = 100
 /** From so many rows on each person has one; some 300 bytes each. */
 const CROWDED = 200_000
+/** Rows that are sooner gone through than a session is looked for among all. */
+const FEW = 32
 
 /** What of a session its end goes by. */
 export interface Ended {
@@ -16,11 +18,17 @@ export interface Ended {
 /** The ended sessions in memory. */
 export interface EndedSessions {
   readonly size: number
-  has(session: Omit<Ended, 'person'>, person: () => string): boolean
+  /** How many rows were learned so far. */
+  readonly learned: number
+  /**
+   * Whether a session has ended. Where it was found not to have when `since` rows were learned, only
+   * later rows are looked at; -1: all.
+   */
+  has(session: Omit<Ended, 'person'>, person: () => string, since: number): boolean
   /** The generation of a new session of the person, which has not ended with those before it. */
   nextGeneration(person: string): number
-  /** Takes a row in; false if it was known. */
-  learn(row: Row): boolean
+  /** Takes a row in, unless it is known. */
+  learn(row: Row): void
   /**
    * One row for all of a person, if there are too many: the sessions in it end together. Gives it with
    * what it stands for.
@@ -35,6 +43,21 @@ export function createEndedSessions(limits = { each: MAX_EACH, crowded: CROWDED 
   const bySid = new Map<string, Row>()
   const sidsOf = new Map<string, Set<string>>()
   const stretches = new Map<string, Row>()
+  /** The last ones, each at its number. */
+  const latest: Row[] = []
+  let learned = 0
+
+  function count(row: Row): void {
+    latest[learned % FEW] = row
+    learned += 1
+  }
+
+  function isAmongAll(session: Omit<Ended, 'person'>, person: () => string): boolean {
+    if (bySid.has(session.sid)) return true
+    if (stretches.size === 0) return false
+    const stretch = stretches.get(person())
+    return stretch !== undefined && covers(stretch, session)
+  }
 
   function remove({ sid, person }: Row): void {
     bySid.delete(sid)
@@ -43,28 +66,33 @@ export function createEndedSessions(limits = { each: MAX_EACH, crowded: CROWDED 
     if (sids?.size === 0) sidsOf.delete(person)
   }
 
-  function learnStretch(row: Row): boolean {
+  function learnStretch(row: Row): void {
     const { person } = row
     const before = stretches.get(person)
     const after = before ? joined(row, before) : row
-    if (before && isSame(before, after)) return false
+    if (before && isSame(before, after)) return
     stretches.set(person, after)
+    count(after)
     for (const sid of [...(sidsOf.get(person) ?? [])]) {
       const known = bySid.get(sid)
       if (known && covers(after, { ...known, iat: known.first })) remove(known)
     }
-    return true
   }
 
   return {
     get size() {
       return bySid.size + stretches.size
     },
-    has(session, person) {
-      if (bySid.has(session.sid)) return true
-      if (stretches.size === 0) return false
-      const stretch = stretches.get(person())
-      return stretch !== undefined && covers(stretch, session)
+    get learned() {
+      return learned
+    },
+    has(session, person, since) {
+      if (since < 0 || learned - since > FEW) return isAmongAll(session, person)
+      for (let n = since; n < learned; n++) {
+        const row = latest[n % FEW]
+        if (row && isOf(row, session, person)) return true
+      }
+      return false
     },
     nextGeneration(person) {
       const stretch = stretches.get(person)
@@ -72,13 +100,13 @@ export function createEndedSessions(limits = { each: MAX_EACH, crowded: CROWDED 
     },
     learn(row) {
       if (row.sid.startsWith('~')) return learnStretch(row)
-      if (bySid.has(row.sid)) return false
+      if (bySid.has(row.sid)) return
       bySid.set(row.sid, row)
-      if (row.person === '') return true
+      count(row)
+      if (row.person === '') return
       const sids = sidsOf.get(row.person)
       if (sids) sids.add(row.sid)
       else sidsOf.set(row.person, new Set([row.sid]))
-      return true
     },
     collapse(person) {
       const most = bySid.size >= limits.crowded ? 1 : limits.each
@@ -100,6 +128,11 @@ export function createEndedSessions(limits = { each: MAX_EACH, crowded: CROWDED 
       yield* stretches.values()
     },
   }
+}
+
+function isOf(row: Row, session: Omit<Ended, 'person'>, person: () => string): boolean {
+  if (row.sid === session.sid) return true
+  return row.sid.startsWith('~') && row.person === person() && covers(row, session)
 }
 
 /** By the generation too, as the clock was wrong if a stretch reaches into the future. */

@@ -83,7 +83,7 @@ export function openRevocationFile(folder: string): RevocationFile {
 function prepareTables(db: DatabaseSync): void {
   // No WAL: it wants all instances on one machine.
   db.exec(`
-    PRAGMA journal_mode = DELETE;
+    PRAGMA journal_mode = TRUNCATE;
     PRAGMA synchronous = FULL;
     CREATE TABLE IF NOT EXISTS revoked (
       id INTEGER PRIMARY KEY AUTOINCREMENT, sid TEXT NOT NULL UNIQUE, until INTEGER NOT NULL

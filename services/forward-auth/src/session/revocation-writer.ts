@@ -87,54 +87,68 @@ function ask(worker: Worker, task: Task): Promise<Answer> {
 
 /**
  * Runs in the thread, from its own text: nothing outside it is there, so that it needs no file of its
- * own in a bundle. Each batch opens the file anew, as it may have been replaced.
+ * own in a bundle. The file stays open until it is replaced or something of it fails.
  */
 function work(): void {
-  const { existsSync } = process.getBuiltinModule('node:fs')
+  const { statSync } = process.getBuiltinModule('node:fs')
   const { DatabaseSync } = process.getBuiltinModule('node:sqlite')
   const { parentPort } = process.getBuiltinModule('node:worker_threads')
+  let file: ReturnType<typeof open> | undefined
 
-  function write({ path, columns, timeout, insert, remove, ended, running, after }: Task) {
-    if (!existsSync(path)) throw new Error(`${path} is gone`)
+  function open({ path, columns, timeout }: Task, ino: number) {
     const db = new DatabaseSync(path, { timeout })
-    try {
-      db.exec('PRAGMA synchronous = FULL; BEGIN IMMEDIATE')
-      const removing = db.prepare('DELETE FROM revoked WHERE sid = ?')
-      for (const sid of remove) removing.run(sid)
-      const before = db.prepare(
-        'SELECT first, last, generation, until, due FROM revoked WHERE sid = ?',
-      )
-      const inserting = db.prepare(
+    // TRUNCATE: a journal that is removed is made anew for each commit, and may come back when power fails.
+    db.exec('PRAGMA synchronous = FULL; PRAGMA journal_mode = TRUNCATE')
+    return {
+      ...{ db, path, ino },
+      remove: db.prepare('DELETE FROM revoked WHERE sid = ?'),
+      before: db.prepare('SELECT first, last, generation, until, due FROM revoked WHERE sid = ?'),
+      insert: db.prepare(
         `INSERT OR REPLACE INTO revoked (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-      )
-      for (const row of insert) {
-        const old = before.get(row.sid) as unknown as typeof row | undefined
-        const first = Math.min(row.first, old?.first ?? row.first)
-        const last = Math.max(row.last, old?.last ?? row.last)
-        const generation = Math.max(row.generation, old?.generation ?? 0)
-        const until = Math.max(row.until, old?.until ?? 0)
-        const due = Math.max(row.due, old?.due ?? 0)
-        inserting.run(row.sid, row.person, first, last, generation, until, due)
-      }
-      db.prepare('UPDATE running SET ms = max(ms, ?)').run(running)
-      if (ended)
-        db.prepare('DELETE FROM revoked WHERE until <= ? AND due <= ?').run(
-          ended.now,
-          ended.running,
-        )
-      const news = db.prepare(`SELECT id, ${columns} FROM revoked WHERE id > ? ORDER BY id`)
-      const rows = news.all(after)
-      db.exec('COMMIT')
-      return rows
-    } finally {
-      db.close()
+      ),
+      keepRunning: db.prepare('UPDATE running SET ms = max(ms, ?)'),
+      prune: db.prepare('DELETE FROM revoked WHERE until <= ? AND due <= ?'),
+      after: db.prepare(`SELECT id, ${columns} FROM revoked WHERE id > ? ORDER BY id`),
     }
+  }
+
+  function close(): void {
+    file?.db.close()
+    file = undefined
+  }
+
+  function openFor(task: Task) {
+    const { ino } = statSync(task.path)
+    if (file?.path !== task.path || file.ino !== ino) close()
+    file ??= open(task, ino)
+    return file
+  }
+
+  function write(task: Task) {
+    const { db, remove, before, insert, keepRunning, prune, after } = openFor(task)
+    db.exec('BEGIN IMMEDIATE')
+    for (const sid of task.remove) remove.run(sid)
+    for (const row of task.insert) {
+      const old = before.get(row.sid) as unknown as typeof row | undefined
+      const first = Math.min(row.first, old?.first ?? row.first)
+      const last = Math.max(row.last, old?.last ?? row.last)
+      const generation = Math.max(row.generation, old?.generation ?? 0)
+      const until = Math.max(row.until, old?.until ?? 0)
+      const due = Math.max(row.due, old?.due ?? 0)
+      insert.run(row.sid, row.person, first, last, generation, until, due)
+    }
+    keepRunning.run(task.running)
+    if (task.ended) prune.run(task.ended.now, task.ended.running)
+    const rows = after.all(task.after)
+    db.exec('COMMIT')
+    return rows
   }
 
   parentPort?.on('message', (task: Task) => {
     try {
       parentPort.postMessage({ rows: write(task) })
     } catch (error) {
+      close()
       parentPort.postMessage({ failure: (error as Error).message })
     }
   })

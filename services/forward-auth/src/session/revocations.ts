@@ -11,7 +11,7 @@ const SECOND = 1_000
 /** In what time an instance sees what another one on the same folder wrote. */
 const READ_EVERY = SECOND
 /** From the end of a commit to the next one, which takes all that came meanwhile: real ms, for the disk. */
-const PAUSE = 10
+const PAUSE = 50
 const PRUNE_EVERY = 600 * SECOND
 /** How long a revocation outlives its session, for instances whose clock is behind. */
 const KEPT_LONGER = 3_600 * SECOND
@@ -22,8 +22,8 @@ export type Endable = Pick<Session, 'sid' | 'portal' | 'profile' | 'iat' | 'exp'
 
 /** The sessions that were ended before their time. */
 export interface Revocations {
-  /** From memory. */
-  has(session: Endable): boolean
+  /** From memory; `since` is what `learned` said when it was found that the session has not ended. */
+  has(session: Endable, since?: number): boolean
   /** How many it has learned of: as long as it says the same, so does `has` of what it had not. */
   learned(): number
   /**
@@ -63,7 +63,6 @@ export function openRevocations(deps: RevocationDeps): Revocations {
   const unremoved = new Set<string>()
   const failing = { reading: false, writing: false }
   let file = attempt(folder, () => openRevocationFile(folder))
-  let learned = 0
   let lastId = 0
   let isClosed = false
   let isPruneDue = true
@@ -85,7 +84,7 @@ export function openRevocations(deps: RevocationDeps): Revocations {
 
   function take(rows: readonly StoredRow[]): void {
     for (const row of rows) {
-      if (ended.learn(row)) learned += 1
+      ended.learn(row)
       lastId = row.id
     }
   }
@@ -171,7 +170,6 @@ export function openRevocations(deps: RevocationDeps): Revocations {
   function collapse(person: string): void {
     const { row, instead } = ended.collapse(person) ?? {}
     if (!row || !instead) return
-    learned += 1
     unsaved.set(row.sid, row)
     for (const sid of instead) {
       unsaved.delete(sid)
@@ -183,12 +181,12 @@ export function openRevocations(deps: RevocationDeps): Revocations {
   const loops = [repeat(clock, READ_EVERY, poll), repeat(clock, PRUNE_EVERY, prune)]
 
   return {
-    has: (session) => ended.has(session, () => personOf(session)),
-    learned: () => learned,
+    has: (session, since = -1) => ended.has(session, () => personOf(session), since),
+    learned: () => ended.learned,
     async add(session) {
       if (ended.size >= MAX_ROWS) throw unavailable(folder, new Error('it is full'))
       const row = rowOf(session, running())
-      if (ended.learn(row)) learned += 1
+      ended.learn(row)
       unsaved.set(row.sid, row)
       collapse(row.person)
       await commit()

@@ -47,7 +47,7 @@ export function createSessions(deps: SessionDeps): Sessions {
   function isRevoked(session: Session): boolean {
     const learned = revocations.learned()
     if (session.unrevokedAt === learned) return false
-    if (revocations.has(session)) return true
+    if (revocations.has(session, session.unrevokedAt)) return true
     session.unrevokedAt = learned
     return false
   }
