@@ -59,20 +59,20 @@ export async function csr(effort: Effort): Promise<Row[]> {
   )
   return [
     atMost({
+      name: 'csr: a certificate for a CSR / a key and certificate, p50',
+      value: value('csr'),
+      unit: 'ms',
+      baseline: value('own key'),
+      ratio: ratio('csr', 'own key'),
+      target: 1.3,
+      noise: effort.noise,
+    }),
+    compared({
       name: 'csr: CPU time of a certificate for a CSR / of a key and certificate',
       value: 1000 / value('csr, CPU'),
       unit: 'ms',
       baseline: 1000 / value('own key, CPU'),
       ratio: ratio('own key, CPU', 'csr, CPU'),
-      target: 1.3,
-      noise: effort.noise,
-    }),
-    compared({
-      name: 'csr: time of a certificate for a CSR / of a key and certificate',
-      value: value('csr'),
-      unit: 'ms',
-      baseline: value('own key'),
-      ratio: ratio('csr', 'own key'),
     }),
   ]
 }
