@@ -10,7 +10,6 @@ const FEW = 32
 /** What of a session its end goes by. */
 export interface Ended {
   readonly sid: string
-  readonly person: string
   readonly iat: number
   readonly generation: number
 }
@@ -24,7 +23,7 @@ export interface EndedSessions {
    * Whether a session has ended. Where it was found not to have when `since` rows were learned, only
    * later rows are looked at; -1: all.
    */
-  has(session: Omit<Ended, 'person'>, person: () => string, since: number): boolean
+  has(session: Ended, person: () => string, since: number): boolean
   /** The generation of a new session of the person, which has not ended with those before it. */
   nextGeneration(person: string): number
   /** Takes a row in, unless it is known. */
@@ -52,7 +51,7 @@ export function createEndedSessions(limits = { each: MAX_EACH, crowded: CROWDED 
     learned += 1
   }
 
-  function isAmongAll(session: Omit<Ended, 'person'>, person: () => string): boolean {
+  function isAmongAll(session: Ended, person: () => string): boolean {
     if (bySid.has(session.sid)) return true
     if (stretches.size === 0) return false
     const stretch = stretches.get(person())
@@ -130,7 +129,7 @@ export function createEndedSessions(limits = { each: MAX_EACH, crowded: CROWDED 
   }
 }
 
-function isOf(row: Row, session: Omit<Ended, 'person'>, person: () => string): boolean {
+function isOf(row: Row, session: Ended, person: () => string): boolean {
   if (row.sid === session.sid) return true
   return row.sid.startsWith('~') && row.person === person() && covers(row, session)
 }

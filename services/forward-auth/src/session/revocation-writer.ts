@@ -97,18 +97,23 @@ function work(): void {
 
   function open({ path, columns, timeout }: Task, ino: number) {
     const db = new DatabaseSync(path, { timeout })
-    // TRUNCATE: a journal that is removed is made anew for each commit, and may come back when power fails.
-    db.exec('PRAGMA synchronous = FULL; PRAGMA journal_mode = TRUNCATE')
-    return {
-      ...{ db, path, ino },
-      remove: db.prepare('DELETE FROM revoked WHERE sid = ?'),
-      before: db.prepare('SELECT first, last, generation, until, due FROM revoked WHERE sid = ?'),
-      insert: db.prepare(
-        `INSERT OR REPLACE INTO revoked (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-      ),
-      keepRunning: db.prepare('UPDATE running SET ms = max(ms, ?)'),
-      prune: db.prepare('DELETE FROM revoked WHERE until <= ? AND due <= ?'),
-      after: db.prepare(`SELECT id, ${columns} FROM revoked WHERE id > ? ORDER BY id`),
+    try {
+      // TRUNCATE: a journal that is removed is made anew for each commit, and may come back when power fails.
+      db.exec('PRAGMA synchronous = FULL; PRAGMA journal_mode = TRUNCATE')
+      return {
+        ...{ db, path, ino },
+        remove: db.prepare('DELETE FROM revoked WHERE sid = ?'),
+        before: db.prepare('SELECT first, last, generation, until, due FROM revoked WHERE sid = ?'),
+        insert: db.prepare(
+          `INSERT OR REPLACE INTO revoked (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+        ),
+        keepRunning: db.prepare('UPDATE running SET ms = max(ms, ?)'),
+        prune: db.prepare('DELETE FROM revoked WHERE until <= ? AND due <= ?'),
+        after: db.prepare(`SELECT id, ${columns} FROM revoked WHERE id > ? ORDER BY id`),
+      }
+    } catch (error) {
+      db.close()
+      throw error
     }
   }
 

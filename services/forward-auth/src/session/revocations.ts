@@ -22,8 +22,8 @@ export type Endable = Pick<Session, 'sid' | 'portal' | 'profile' | 'iat' | 'exp'
 
 /** The sessions that were ended before their time. */
 export interface Revocations {
-  /** From memory; `since` is what `learned` said when it was found that the session has not ended. */
-  has(session: Endable, since?: number): boolean
+  /** From memory; `since` is what `learned` said when it was found that the session has not ended, or -1. */
+  has(session: Endable, since: number): boolean
   /** How many it has learned of: as long as it says the same, so does `has` of what it had not. */
   learned(): number
   /**
@@ -181,7 +181,7 @@ export function openRevocations(deps: RevocationDeps): Revocations {
   const loops = [repeat(clock, READ_EVERY, poll), repeat(clock, PRUNE_EVERY, prune)]
 
   return {
-    has: (session, since = -1) => ended.has(session, () => personOf(session), since),
+    has: (session, since) => ended.has(session, () => personOf(session), since),
     learned: () => ended.learned,
     async add(session) {
       if (ended.size >= MAX_ROWS) throw unavailable(folder, new Error('it is full'))

@@ -1,4 +1,4 @@
-import { rmSync } from 'node:fs'
+import { existsSync, readdirSync, readlinkSync, rmSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { fromClaims } from '@gatehouse/profile'
 import { type ManualClock, manualClock } from '@gatehouse/service-kit/testing'
@@ -144,7 +144,8 @@ t.test('a logout that cannot be written fails, is told, and is written later', a
   const here = await startInstance(t)
   const { folder, log, clock, storeIsUp } = here
   const { session, cookie } = signIn(here)
-  const blocker = new DatabaseSync(`${folder}/revocations.db`)
+  // It waits for the try that the end of its own lock lets through.
+  const blocker = new DatabaseSync(`${folder}/revocations.db`, { timeout: 5_000 })
   blocker.exec('BEGIN EXCLUSIVE')
   await t.rejects(here.revoke(session), { code: 'FWA_STORE_UNAVAILABLE', retryAfter: 5 })
   t.notOk(isIn(here, cookie), 'refused here all the same')
@@ -176,6 +177,36 @@ t.test('what could not be written is tried again each second', async (t) => {
   while (!here.storeIsUp()) await new Promise(setImmediate)
   t.strictSame(rowsIn(here.folder), [session.sid])
 })
+
+t.test(
+  'tries that fail leave no file open',
+  { skip: existsSync('/proc/self/fd') ? false : 'needs /proc' },
+  async (t) => {
+    const here = await startInstance(t)
+    const { session } = signIn(here)
+    const open = () =>
+      readdirSync('/proc/self/fd').filter((fd) => {
+        const path = readlinkOf(`/proc/self/fd/${fd}`)
+        return path === `${here.folder}/revocations.db`
+      }).length
+    const blocker = new DatabaseSync(`${here.folder}/revocations.db`)
+    blocker.exec('BEGIN EXCLUSIVE')
+    await t.rejects(here.revoke(session))
+    const before = open()
+    for (let n = 0; n < 3; n++) await t.rejects(here.revoke(session))
+    t.equal(open(), before)
+    blocker.close()
+  },
+)
+
+/** undefined of a descriptor that was closed meanwhile. */
+function readlinkOf(path: string): string | undefined {
+  try {
+    return readlinkSync(path)
+  } catch {
+    return undefined
+  }
+}
 
 t.test('a list that somebody removed is written anew', async (t) => {
   const here = await startInstance(t)
