@@ -13,6 +13,7 @@ const LEAVING = 12_000
 /** The rate of checks while people sign out beside them, against the rate without. */
 export async function logouts(effort: Effort): Promise<Row[]> {
   const cookies = await visitorCookies(VISITORS + LEAVING)
+  const checks = cookies.map((cookie) => checkRequest(cookie))
   const { value, ratio } = await compare(async () => {
     const server = await startChild<ServerReady>('../sides/forward-auth.ts', {
       core: 0,
@@ -20,21 +21,14 @@ export async function logouts(effort: Effort): Promise<Row[]> {
     })
     // One process drives both, as two would take the second core from each other.
     const generator = await startChild('./load-generator.ts', { core: 1 })
-    const send = async (requests: readonly string[], connections: number) => ({
-      ...{ ...server.ready, connections, requests: await generator.call<RequestsId>(requests) },
-    })
+    const loadOf = async (requests: readonly string[]) => {
+      const id = await generator.call<RequestsId>(requests)
+      return { ...server.ready, connections: 64, requests: id }
+    }
     const drive = (load: Load) => generator.call<LoadResult>(load)
-    const [checking, opening, leaving] = [
-      await send(
-        cookies.slice(0, VISITORS).map((cookie) => checkRequest(cookie)),
-        64,
-      ),
-      await send(
-        cookies.slice(VISITORS).map((cookie) => checkRequest(cookie)),
-        64,
-      ),
-      await send(cookies.slice(VISITORS).map(logoutRequest), 64),
-    ]
+    const checking = await loadOf(checks.slice(0, VISITORS))
+    const opening = await loadOf(checks.slice(VISITORS))
+    const leaving = await loadOf(cookies.slice(VISITORS).map(logoutRequest))
     // Who signs out has opened a page before.
     for (let opened = 0; opened < LEAVING; )
       opened += (await drive({ ...opening, ms: 500 })).answers

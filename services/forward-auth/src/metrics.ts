@@ -11,24 +11,21 @@ export interface AuthMetrics {
   /** A login came back from its provider: the person is in, was refused, or it failed. */
   login(result: (typeof RESULTS)[number]): void
   logout(): void
-  /** These portals are there now: a rate is not seen of what begins with 1. */
-  expect(portals: readonly string[]): void
+  /** These portals are there now, and no others: a rate is not seen of what begins with 1. */
+  expect(portals: Iterable<string>): void
 }
 
-/**
- * The metrics of forward-auth; without a registry nothing is counted.
- *
- * @param portals - names of the portals, which a reload may replace in this very list
- */
+/** The metrics of forward-auth, which begins with these portals; without a registry nothing is counted. */
 export function createAuthMetrics(
   metrics: Metrics | undefined,
-  portals: readonly string[],
+  portals: Iterable<string>,
 ): AuthMetrics {
   if (!metrics) return { check() {}, login() {}, logout() {}, expect() {} }
+  const known = [...portals]
   const checks = metrics.counter({
     name: 'gatehouse_auth_checks_total',
     help: 'Checks by portal and decision; `refused` are those whose proxy sent something odd.',
-    labels: { portal: portals, decision: OUTCOMES },
+    labels: { portal: known, decision: OUTCOMES },
   })
   const logins = metrics.counter({
     name: 'gatehouse_auth_logins_total',
@@ -44,7 +41,8 @@ export function createAuthMetrics(
     login: (result) => logins.inc({ result }),
     logout: () => logouts.inc(),
     expect(names) {
-      for (const portal of names)
+      known.splice(0, known.length, ...names)
+      for (const portal of known)
         for (const decision of OUTCOMES) checks.inc({ portal, decision }, 0)
     },
   }

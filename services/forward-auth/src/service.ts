@@ -89,8 +89,7 @@ export async function openService(config: ForwardAuthConfig, deps: ServiceDeps):
   }
 
   let settings: Settings = await read(config)
-  const portalNames = [...settings.portals.keys()]
-  const metrics = createAuthMetrics(deps.metrics, portalNames)
+  const metrics = createAuthMetrics(deps.metrics, settings.portals.keys())
   const replaced = new Set<Portals>()
   let draining = false
   const sites: Sites = {
@@ -138,8 +137,7 @@ export async function openService(config: ForwardAuthConfig, deps: ServiceDeps):
       return () => {
         const { portals: old } = settings
         settings = fresh
-        portalNames.splice(0, portalNames.length, ...fresh.portals.keys())
-        metrics.expect(portalNames)
+        metrics.expect(fresh.portals.keys())
         replaced.add(old)
         clock.setTimer(() => {
           retire(old).catch((error) => log.error({ err: error }, 'old providers not closed'))

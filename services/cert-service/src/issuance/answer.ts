@@ -33,7 +33,7 @@ export function hold(record: CertificateRecord, key: Uint8Array | undefined): He
     issuer: record.issuer,
     serialNumber: record.serialNumber,
     fingerprint256,
-    ...timesOf(record),
+    ...explainedTimes(record),
   }).slice(1, -1)
   const json = (domain: string, cached: boolean, ignored: readonly string[]) => {
     const members = ignored.length > 0 ? `,"ignored":${JSON.stringify(ignored)}` : ''
@@ -81,14 +81,14 @@ export function times(record: Pick<CertificateRecord, 'notBefore' | 'notAfter' |
 }
 
 /** The same, and where the CA says why it would have it renewed then. */
-export function timesOf({
-  explanationUrl,
-  ...record
-}: CertificateRecord): ReturnType<typeof times> & { renewalExplanationUrl?: string } {
-  const told = times(record)
-  return told.renewAt !== undefined && explanationUrl
-    ? { ...told, renewalExplanationUrl: explanationUrl }
-    : told
+export function explainedTimes(
+  record: CertificateRecord,
+): ReturnType<typeof times> & { renewalExplanationUrl?: string } {
+  const { renewAt, explanationUrl } = record
+  return {
+    ...times(record),
+    ...(renewAt !== null && explanationUrl && { renewalExplanationUrl: explanationUrl }),
+  }
 }
 
 /** RFC 3339 in UTC, to the second as X.509 has it. */

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { timesOf } from '../issuance/answer.ts'
+import { explainedTimes } from '../issuance/answer.ts'
 import { PageQuerySchema, PageSchema } from '../schemas/certificate.ts'
 import type { Service } from '../service.ts'
 import type { CertificateRecord } from '../store/store.ts'
@@ -52,7 +52,7 @@ async function describe(service: Service, record: CertificateRecord) {
     serialNumber,
     fingerprint256: hash('sha256', record.certificate),
     keyType,
-    ...timesOf(record),
+    ...explainedTimes(record),
     ...(order?.lastError && { lastFailure: describeFailure(order.lastError) }),
   }
 }

@@ -1,6 +1,6 @@
 import type { FastifyReply } from 'fastify'
 import type { Static } from 'typebox'
-import { timesOf, toTime } from '../issuance/answer.ts'
+import { explainedTimes, toTime } from '../issuance/answer.ts'
 import type { DryRun } from '../issuance/dry-run.ts'
 import type { CertificateRequest } from '../issuance/request.ts'
 import { type Budget, spanOf } from '../limits/ledger.ts'
@@ -50,7 +50,14 @@ function describeDryRun(
 
 function describeHeld(domain: string, { record, fingerprint256 }: NonNullable<DryRun['held']>) {
   const { names, issuer, serialNumber } = record
-  return { domain, names: [...names], issuer, serialNumber, fingerprint256, ...timesOf(record) }
+  return {
+    domain,
+    names: [...names],
+    issuer,
+    serialNumber,
+    fingerprint256,
+    ...explainedTimes(record),
+  }
 }
 
 function describeBudget({ kind, subject, left, limit, freeAt }: Budget) {
