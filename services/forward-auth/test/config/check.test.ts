@@ -50,7 +50,7 @@ t.test('the least that is needed, and what it means', async (t) => {
   t.equal(config.server.trustedProxies, undefined, 'loopback only')
 })
 
-t.test('mistake 3: a secret from a file, without its line break', async (t) => {
+t.test('reads a secret from a file and drops the final newline', async (t) => {
   const secret = 'a'.repeat(40)
   await writeFile(join(FOLDER, 'key'), `${secret}\n`)
   const { session } = await load(`${LEAST}session: { keys: [{ secretFile: key }] }\n`)
@@ -61,7 +61,7 @@ t.test('faults of the whole', async (t) => {
   const table: [why: string, yaml: string, fault: string][] = [
     ['unknown key', 'sesion: {}', '/sesion is not a known key, did you mean session?'],
     [
-      'mistake 20: client certificates without one of the server',
+      'client certificates without a server certificate',
       'server: { tls: { clientCaFile: ca.pem } }',
       '/server/tls/certFile is missing',
     ],
@@ -233,7 +233,7 @@ t.test('faults of portals', async (t) => {
       '/portals/0/headers/0/name is not a header name of letters, digits and hyphens',
     ],
     [
-      'attack 17: header with an underscore',
+      'header with an underscore',
       portal('headers: [{ name: X_Mail, claim: email }]'),
       '/portals/0/headers/0/name is not a header name',
     ],

@@ -145,7 +145,7 @@ t.test('client certificates', async (t) => {
   const ask = askFrom(port, await read('server.cert'))
   const ca = await read('server.cert')
   t.equal(await ask(await pair('proxy')), 401, 'of the CA: trusted, so that it is answered')
-  t.equal(await ask({}), 403, 'mistake 20: none')
+  t.equal(await ask({}), 403, 'no client certificate')
   t.equal(await ask(await pair('stranger')), 403, 'of another CA')
 
   const session = await ticketOf(connect({ host: '127.0.0.1', port, ca }))
@@ -153,7 +153,7 @@ t.test('client certificates', async (t) => {
   t.match(
     await run(t, 'healthcheck', '--config', file),
     { code: 0 },
-    'mistake 21: the health check speaks TLS where the service does',
+    'the health check uses TLS if the service does',
   )
 
   const nonsense = join(dirname(file), 'ca.pem')

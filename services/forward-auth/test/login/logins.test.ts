@@ -50,7 +50,7 @@ t.test('a login arrives once, in the browser that began it', async (t) => {
   t.strictSame(another.arrive(MAIN, SITE, secrets.state, after), used, 'on another instance')
 })
 
-t.test('mistake 13: each login has secrets of its own, which the URL does not tell', async (t) => {
+t.test('each login has its own state, nonce and verifier, sealed in URL and cookie', async (t) => {
   const { begin } = await start()
   const all = Array.from({ length: 100 }, () => begin(MAIN, SITE, WISH, undefined))
   for (const name of ['state', 'nonce', 'codeVerifier'] as const)
@@ -62,7 +62,7 @@ t.test('mistake 13: each login has secrets of its own, which the URL does not te
     t.notOk((told + secrets.state + setCookie).includes(secret), 'sealed')
 })
 
-t.test('attack 7, attack 23: a login of one browser is none in another', async (t) => {
+t.test('a login cannot be finished in another browser', async (t) => {
   const { begin, arrive } = await start()
   const [ada, eve] = [1, 2].map(() => begin(MAIN, SITE, WISH, undefined)) as [Begun, Begun]
   const lost = { kind: 'lost', wish: WISH }
@@ -73,7 +73,7 @@ t.test('attack 7, attack 23: a login of one browser is none in another', async (
 })
 type Begun = ReturnType<Awaited<ReturnType<typeof start>>['begin']>
 
-t.test('attack 30: a login at one portal, or site, is none at another', async (t) => {
+t.test('a login cannot be finished at another portal or site', async (t) => {
   const { begin, arrive } = await start()
   const { secrets, setCookie } = begin(MAIN, SITE, WISH, undefined)
   const cookie = sent(setCookie)
@@ -83,14 +83,14 @@ t.test('attack 30: a login at one portal, or site, is none at another', async (t
   t.match(arrive(MAIN, SITE, secrets.state, cookies), { kind: 'live' })
 })
 
-t.test('attack 24: a login cookie that is there twice counts as none', async (t) => {
+t.test('ignores a login cookie that is sent twice', async (t) => {
   const { begin, arrive } = await start()
   const { secrets, setCookie } = begin(MAIN, SITE, WISH, undefined)
   const cookie = sent(setCookie)
   t.match(arrive(MAIN, SITE, secrets.state, `${cookie}; ${cookie}`), { kind: 'lost' })
 })
 
-t.test('attack 8: a login has to be finished in time', async (t) => {
+t.test('a login expires', async (t) => {
   const { begin, arrive, clock } = await start()
   const { secrets, setCookie } = begin(MAIN, SITE, WISH, undefined)
   t.match(setCookie, /; Path=\/; Max-Age=600; HttpOnly; Secure; SameSite=Lax$/)
@@ -111,7 +111,7 @@ t.test('a login is taken only at the redirect URI of the provider it began at', 
   t.strictSame(arrive(MAIN, SITE, secrets.state, cookie, 'other'), foreign, 'nor when it is late')
 })
 
-t.test('mistake 6, attack 26: eight tabs at once, and each of them arrives', async (t) => {
+t.test('eight tabs can log in at the same time', async (t) => {
   const { begin, arrive } = await start()
   let cookie = ''
   const states = Array.from({ length: 9 }, (_, i) => {
@@ -129,22 +129,19 @@ t.test('mistake 6, attack 26: eight tabs at once, and each of them arrives', asy
   }
 })
 
-t.test(
-  'mistake 8, attack 25: however many begin, and to wherever, the cookie stays small',
-  async (t) => {
-    const { begin, arrive } = await start()
-    let cookie = ''
-    let last = ''
-    for (let i = 0; i < 200; i++) {
-      const wish = { ...WISH, returnTo: `https://app.example.com/${i}/`.padEnd(2_048, 'a') }
-      const { secrets, setCookie } = begin(MAIN, SITE, wish, cookie)
-      cookie = sent(setCookie)
-      last = secrets.state
-      if (cookie.length > 2_500) t.fail(`${cookie.length} characters`)
-    }
-    t.match(arrive(MAIN, SITE, last, cookie), { kind: 'live' })
-  },
-)
+t.test('the login cookie stays small however many logins begin', async (t) => {
+  const { begin, arrive } = await start()
+  let cookie = ''
+  let last = ''
+  for (let i = 0; i < 200; i++) {
+    const wish = { ...WISH, returnTo: `https://app.example.com/${i}/`.padEnd(2_048, 'a') }
+    const { secrets, setCookie } = begin(MAIN, SITE, wish, cookie)
+    cookie = sent(setCookie)
+    last = secrets.state
+    if (cookie.length > 2_500) t.fail(`${cookie.length} characters`)
+  }
+  t.match(arrive(MAIN, SITE, last, cookie), { kind: 'live' })
+})
 
 t.test('those that came back give way before those under way', async (t) => {
   const { begin, arrive } = await start()
@@ -174,33 +171,30 @@ t.test('signing out takes all logins of the browser away', async (t) => {
   ])
 })
 
-t.test(
-  'mistake 16: what is not a state or a cookie of ours is unknown, never an error',
-  async (t) => {
-    const { begin, arrive } = await start()
-    const { secrets, setCookie } = begin(MAIN, SITE, WISH, undefined)
-    const cookie = sent(setCookie)
-    for (const state of [undefined, '', 'x', ['a', 'b'], {}, cookie.split('=')[1]])
-      t.strictSame(arrive(MAIN, SITE, state, cookie), { kind: 'unknown' })
-    const alias = secrets.state.replace(/.$/, (last) => `!${last}`)
-    for (const state of [`${secrets.state}=`, `${secrets.state}!`, ` ${secrets.state}`, alias])
-      t.strictSame(arrive(MAIN, SITE, state, cookie), { kind: 'unknown' }, 'the same bytes')
-    const swapped = `__Host-gatehouse-login.main=${secrets.state}`
-    t.match(arrive(MAIN, SITE, secrets.state, swapped), { kind: 'lost' }, 'a state as the cookie')
-    const flips = fc.nat({ max: secrets.state.length - 1 })
-    const letters = fc.constantFrom('A', 'B', '-', '_', '', 'AA')
-    fc.assert(
-      fc.property(flips, letters, fc.string(), (at, letter, junk) => {
-        const flip = (text: string) => text.slice(0, at) + letter + text.slice(at + 1)
-        const [state, slots] = [flip(secrets.state), flip(cookie)]
-        const ofState =
-          state === secrets.state || arrive(MAIN, SITE, state, cookie).kind === 'unknown'
-        const others = [arrive(MAIN, SITE, junk, slots), arrive(MAIN, SITE, state, junk)]
-        return ofState && others.every(({ kind }) => kind !== 'live')
-      }),
-    )
-  },
-)
+t.test('a forged state or login cookie is unknown and never an error', async (t) => {
+  const { begin, arrive } = await start()
+  const { secrets, setCookie } = begin(MAIN, SITE, WISH, undefined)
+  const cookie = sent(setCookie)
+  for (const state of [undefined, '', 'x', ['a', 'b'], {}, cookie.split('=')[1]])
+    t.strictSame(arrive(MAIN, SITE, state, cookie), { kind: 'unknown' })
+  const alias = secrets.state.replace(/.$/, (last) => `!${last}`)
+  for (const state of [`${secrets.state}=`, `${secrets.state}!`, ` ${secrets.state}`, alias])
+    t.strictSame(arrive(MAIN, SITE, state, cookie), { kind: 'unknown' }, 'the same bytes')
+  const swapped = `__Host-gatehouse-login.main=${secrets.state}`
+  t.match(arrive(MAIN, SITE, secrets.state, swapped), { kind: 'lost' }, 'a state as the cookie')
+  const flips = fc.nat({ max: secrets.state.length - 1 })
+  const letters = fc.constantFrom('A', 'B', '-', '_', '', 'AA')
+  fc.assert(
+    fc.property(flips, letters, fc.string(), (at, letter, junk) => {
+      const flip = (text: string) => text.slice(0, at) + letter + text.slice(at + 1)
+      const [state, slots] = [flip(secrets.state), flip(cookie)]
+      const ofState =
+        state === secrets.state || arrive(MAIN, SITE, state, cookie).kind === 'unknown'
+      const others = [arrive(MAIN, SITE, junk, slots), arrive(MAIN, SITE, state, junk)]
+      return ofState && others.every(({ kind }) => kind !== 'live')
+    }),
+  )
+})
 
 /** A link as dashboards make them: structured, percent-encoded, of this length. */
 function dashboardLink(length: number, seed = ''): string {

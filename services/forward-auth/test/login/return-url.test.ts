@@ -49,7 +49,7 @@ t.test('whatever stands in the query, it leads to the host before it', async () 
   )
 })
 
-t.test('attack 4: a domain is no suffix of a text', async (t) => {
+t.test('matches domains at label boundaries, not by suffix', async (t) => {
   for (const host of [
     'badexample.com',
     'bad-example.com',
@@ -73,7 +73,7 @@ t.test('attack 4: a domain is no suffix of a text', async (t) => {
     t.equal(validateReturnUrl(`https://${host}/`, SITE), undefined, host)
 })
 
-t.test('attack 5, mistake 18: nothing stands before the host', async (t) => {
+t.test('refuses user information and opaque URLs', async (t) => {
   for (const text of [
     'https://app.example.com@evil.test/',
     'https://ada@app.example.com/',
@@ -90,39 +90,36 @@ t.test('attack 5, mistake 18: nothing stands before the host', async (t) => {
     t.equal(validateReturnUrl(text, SITE), undefined, text)
 })
 
-t.test('attack 1: 1,000 and more ways of redirects that are open elsewhere', async (t) => {
+t.test('refuses more than 1,000 known open redirects', async (t) => {
   const corpus = openRedirects()
   t.ok(corpus.size >= 1_000, `${corpus.size} of them`)
   const taken = [...corpus].filter((text) => validateReturnUrl(text, SITE))
   t.strictSame(taken, [])
 })
 
-t.test(
-  'attack 2: no byte that others read in another way, encoded once or not at all',
-  async (t) => {
-    const trouble = [...Array(0x21).keys(), 0x7f, 0x5c]
-    for (const byte of trouble) {
-      const raw = String.fromCharCode(byte)
-      const encoded = `%${byte.toString(16).padStart(2, '0')}`
-      for (const [before, after] of [
-        ['', 'https://app.example.com/'],
-        ['https://', 'app.example.com/'],
-        ['https://app', '.example.com/'],
-        ['https://app.example.com', '/'],
-        ['https://app.example.com/', 'a'],
-        ['https://app.example.com/?q=', ''],
-      ] as const) {
-        t.equal(validateReturnUrl(`${before}${raw}${after}`, SITE), undefined, `${before}${byte}`)
-        const [isInQuery, isInPath] = [before.includes('?'), before.includes('.com/')]
-        if (isInQuery || (byte === 0x20 && isInPath)) continue
-        for (const spelling of [encoded, encoded.toUpperCase()])
-          t.equal(validateReturnUrl(`${before}${spelling}${after}`, SITE), undefined, spelling)
-      }
+t.test('refuses control characters, spaces and backslashes, raw or encoded once', async (t) => {
+  const trouble = [...Array(0x21).keys(), 0x7f, 0x5c]
+  for (const byte of trouble) {
+    const raw = String.fromCharCode(byte)
+    const encoded = `%${byte.toString(16).padStart(2, '0')}`
+    for (const [before, after] of [
+      ['', 'https://app.example.com/'],
+      ['https://', 'app.example.com/'],
+      ['https://app', '.example.com/'],
+      ['https://app.example.com', '/'],
+      ['https://app.example.com/', 'a'],
+      ['https://app.example.com/?q=', ''],
+    ] as const) {
+      t.equal(validateReturnUrl(`${before}${raw}${after}`, SITE), undefined, `${before}${byte}`)
+      const [isInQuery, isInPath] = [before.includes('?'), before.includes('.com/')]
+      if (isInQuery || (byte === 0x20 && isInPath)) continue
+      for (const spelling of [encoded, encoded.toUpperCase()])
+        t.equal(validateReturnUrl(`${before}${spelling}${after}`, SITE), undefined, spelling)
     }
-    for (const other of ['\u0085', '\u00a0', '\u2028', '\u3000', '\ufeff', '\u200b', '\ud800', 'ä'])
-      t.equal(validateReturnUrl(`https://app.example.com/${other}`, SITE), undefined)
-  },
-)
+  }
+  for (const other of ['\u0085', '\u00a0', '\u2028', '\u3000', '\ufeff', '\u200b', '\ud800', 'ä'])
+    t.equal(validateReturnUrl(`https://app.example.com/${other}`, SITE), undefined)
+})
 
 t.test(
   'what is taken is on the domain, over https, without a user, as URL parsers see it',

@@ -87,7 +87,7 @@ const hostile = [
   '\u202egro.elpmaxe\u2066',
 ]
 
-t.test('attack 38: what people and providers say never becomes markup or policy', async (t) => {
+t.test('texts of people and providers never become markup or policy', async (t) => {
   const usual = samples()
   for (const said of hostile) {
     const profile: Profile = {
@@ -148,7 +148,7 @@ t.test('somebody is shown by what the provider shared', async (t) => {
   }
 })
 
-t.test('attack 39: what the check answers stays under 4 kB', async (t) => {
+t.test('pages that the check answers with stay under 4 kB', async (t) => {
   const long = '"'.repeat(10_000)
   const profile: Profile = {
     ...ada,

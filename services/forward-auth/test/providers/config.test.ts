@@ -41,7 +41,7 @@ const tenantId = '7d6e6b2c-2f0b-4b0e-9a55-0c5d0a6f3e11'
 const entra = { type: 'microsoftEntraID', name: 'corp', ...client, tenantId }
 
 t.test(
-  'mistakes 2 and 3: every kind reads its secret from a file, without the last newline',
+  'every type of provider reads its secret from a file and drops the final newline',
   async (t) => {
     const kinds = [
       oidc,

@@ -67,7 +67,7 @@ t.test('each proxy: nobody, opening a page', async (t) => {
   t.equal((await check(HAPROXY, { ...BROWSER, 'X-Forwarded-Method': 'HEAD' })).statusCode, 302)
 })
 
-t.test('mistake 9: each proxy: nobody, a program', async (t) => {
+t.test('answers programs without a session with 401 behind each proxy', async (t) => {
   for (const shape of SHAPES) {
     const { statusCode, headers, body } = await check(shape, PROGRAM)
     t.equal(statusCode, 401, shape.proxy)
@@ -89,9 +89,9 @@ t.test('each proxy: somebody who may not pass', async (t) => {
       t.match(
         page.body,
         /https:\/\/auth\.example\.com\/portals\/strict\/signin\?switch=1&(amp;|#38;)?rd=/,
-        'mistake 22: sign in as someone else, by an absolute URL',
+        'a link to sign in as someone else, by an absolute URL',
       )
-      t.ok(page.body.length <= 4_096, `attack 39: ${page.body.length} bytes`)
+      t.ok(page.body.length <= 4_096, `${page.body.length} bytes`)
     }
     const program = await check(shape, { ...PROGRAM, ...strict }, { portal: 'strict' })
     t.equal(program.statusCode, 403, `${shape.proxy}: program`)
@@ -387,7 +387,7 @@ t.test('a session counts at its own portal and domain only', async (t) => {
   t.equal(await ask('main', 'app.example.org', cookie), 401, 'another domain')
 })
 
-t.test('attack 12: a peer that is no trusted proxy', async (t) => {
+t.test('refuses checks from peers that are not trusted proxies', async (t) => {
   const { app, log, check, signIn } = await startApp(t, yamlOf(portalOf('main')))
   const ada = { Cookie: signIn('main') }
   for (const shape of SHAPES) {
@@ -412,7 +412,7 @@ t.test('attack 12: a peer that is no trusted proxy', async (t) => {
   t.equal((await from('127.0.0.1')).statusCode, 403, 'and loopback is not any more')
 })
 
-t.test('attack 13: no client is let in for what it calls itself', async (t) => {
+t.test('never decides by the user agent', async (t) => {
   const agents = ['GoogleHC/1.0', 'kube-probe/1.30', 'ELB-HealthChecker/2.0', 'curl', '']
   const hints = { 'X-Health-Check': '1', 'X-Original-Status': '200', 'X-Forwarded-User': 'admin' }
   for (const agent of agents)
@@ -422,7 +422,7 @@ t.test('attack 13: no client is let in for what it calls itself', async (t) => {
     }
 })
 
-t.test('attacks 10, 11 and 14: no path, query or fragment changes the decision', async (t) => {
+t.test('no path, query or fragment changes the decision', async (t) => {
   const uris = [
     '/health',
     '/public/..;/admin',
@@ -447,7 +447,7 @@ t.test('attacks 10, 11 and 14: no path, query or fragment changes the decision',
   }
 })
 
-t.test('attack 17: aliases of what is read and written', async (t) => {
+t.test('refuses requests with aliases of the headers that are read or written', async (t) => {
   const aliases = [
     'X_Forwarded_User',
     'X_FORWARDED_HOST',
@@ -463,30 +463,27 @@ t.test('attack 17: aliases of what is read and written', async (t) => {
   t.equal((await check(TRAEFIK, { ...ADA, REMOTE_USER: 'x' })).statusCode, 200, 'of another’s not')
 })
 
-t.test(
-  'attack 18: identity headers of the client are replaced, with nothing if need be',
-  async (t) => {
-    const forged = { 'Remote-Email': 'root@example.com', 'Remote-Groups': 'admin', 'X-Token': 'x' }
-    const Cookie = signIn('open', { sub: 'bob' })
-    const { headers } = await check(TRAEFIK, { ...forged, Cookie }, { portal: 'open' })
-    t.match(headers, { 'remote-user': 'bob', 'remote-email': '', 'remote-groups': '' })
-    t.ok(Cookie.includes(String(headers['x-token'])), 'the token is the one of the session')
-  },
-)
+t.test('replaces identity headers of the client, if need be with empty ones', async (t) => {
+  const forged = { 'Remote-Email': 'root@example.com', 'Remote-Groups': 'admin', 'X-Token': 'x' }
+  const Cookie = signIn('open', { sub: 'bob' })
+  const { headers } = await check(TRAEFIK, { ...forged, Cookie }, { portal: 'open' })
+  t.match(headers, { 'remote-user': 'bob', 'remote-email': '', 'remote-groups': '' })
+  t.ok(Cookie.includes(String(headers['x-token'])), 'the token is the one of the session')
+})
 
-t.test('attack 19, mistake 23: port and prefix neither needed nor believed', async (t) => {
+t.test('neither needs nor trusts X-Forwarded-Port and X-Forwarded-Prefix', async (t) => {
   const lies = { 'X-Forwarded-Port': '1', 'X-Forwarded-Prefix': '/evil', 'X-Forwarded-Server': 'x' }
   t.equal((await check(TRAEFIK, { ...BROWSER, ...lies })).headers.location, RD)
   t.equal((await check(TRAEFIK, { ...BROWSER, 'X-Forwarded-Port': 'x' })).headers.location, RD)
 })
 
-t.test('mistake 19: ports and addresses survive the way to sign-in and back', async (t) => {
+t.test('keeps the port in the redirect to the sign-in page', async (t) => {
   const where = { 'X-Forwarded-Host': 'app.example.com:8443', 'X-Forwarded-Uri': '/' }
   const { headers } = await check(TRAEFIK, { ...BROWSER, ...where })
   t.equal(headers.location, `${SIGN_IN}?rd=https%3A%2F%2Fapp.example.com%3A8443%2F`)
 })
 
-t.test('attack 21: an identity that cannot be sent denies, and the log says why', async (t) => {
+t.test('denies an identity that cannot be sent, and logs why', async (t) => {
   const { check, signIn, log } = await startApp(
     t,
     yamlOf(portalOf('main', 'headers: [{ name: X-Motto, claim: motto }]')),
@@ -503,7 +500,7 @@ t.test('attack 21: an identity that cannot be sent denies, and the log says why'
   )
 })
 
-t.test('attack 29: a restriction that cannot be evaluated denies', async (t) => {
+t.test('a restriction that cannot be evaluated denies', async (t) => {
   const { check, signIn } = await startApp(
     t,
     yamlOf(portalOf('main', `allow: 'claims.level == 3', policies: { broken: '!claims.missing' }`)),
@@ -516,7 +513,7 @@ t.test('attack 29: a restriction that cannot be evaluated denies', async (t) => 
   t.equal((await ask({ level: 3 }, '?policy=broken')).statusCode, 403, 'policy, also under !')
 })
 
-t.test('attack 29: what a reload takes away is gone at once', async (t) => {
+t.test('a reload takes access away at once', async (t) => {
   const { check, signIn, reload } = await startApp(t, yamlOf(portalOf('main')))
   const Cookie = signIn('main')
   const ask = async () => (await check(TRAEFIK, { ...PROGRAM, Cookie })).statusCode
@@ -533,7 +530,7 @@ t.test('attack 29: what a reload takes away is gone at once', async (t) => {
   t.equal(await ask(), 401, 'a key that is gone')
 })
 
-t.test('attack 32: whatever breaks denies', async (t) => {
+t.test('any failure inside the check denies', async (t) => {
   const boom = () => {
     throw new Error('boom')
   }
@@ -602,7 +599,7 @@ t.test('attack 32: whatever breaks denies', async (t) => {
   }
 })
 
-t.test('attack 37: one host, one identity, however it is spelled', async (t) => {
+t.test('every spelling of a host is the same host', async (t) => {
   for (const host of [
     'app.example.com',
     'APP.EXAMPLE.COM',
@@ -612,7 +609,7 @@ t.test('attack 37: one host, one identity, however it is spelled', async (t) => 
     t.equal((await check(TRAEFIK, { ...ADA, 'X-Forwarded-Host': host })).statusCode, 200, host)
 })
 
-t.test('attack 36: refusals of many change nothing for others', async (t) => {
+t.test('many refused requests do not lock out others', async (t) => {
   const junk = Array.from({ length: 500 }, (_, i) =>
     check(TRAEFIK, { ...PROGRAM, Cookie: `__Secure-gatehouse.main=${i}.x.y` }),
   )
@@ -621,7 +618,7 @@ t.test('attack 36: refusals of many change nothing for others', async (t) => {
   t.equal((await check(TRAEFIK, ADA)).statusCode, 200)
 })
 
-t.test('attack 39: every answer is small', async (t) => {
+t.test('keeps every answer small', async (t) => {
   const long = 'x'.repeat(8_200)
   const answers = await Promise.all([
     check(TRAEFIK, { ...BROWSER, 'X-Forwarded-Uri': `/${long}` }),
@@ -644,7 +641,7 @@ t.test('attack 39: every answer is small', async (t) => {
   t.equal(answers[0]?.headers.location, SIGN_IN, 'a way back that is too long is left out')
 })
 
-t.test('mistake 22: people get pages, programs get problems', async (t) => {
+t.test('answers people with pages and programs with problem details', async (t) => {
   const page = await check(TRAEFIK, { ...BROWSER, 'X-Forwarded-Host': 'evil.test' })
   t.match(page.headers['content-type'], 'text/html')
   t.equal(page.statusCode, 403)

@@ -58,7 +58,7 @@ t.test('the whole way with a real OpenID provider', async (t) => {
   t.equal(await whoIs(bob), 'bob')
 })
 
-t.test('attack 22: 500 interleaved logins, and each person is who they are', async (t) => {
+t.test('500 interleaved logins do not mix up people', async (t) => {
   const { corp, visitor } = await start(t)
   const people = Array.from({ length: 500 }, (_, i) => ({ sub: `person-${i}`, browser: visitor() }))
   const shuffled = people.toSorted((a, b) => (a.sub.at(-1)! < b.sub.at(-1)! ? 1 : -1))
@@ -89,7 +89,7 @@ t.test('a login that began on one instance is finished on another', async (t) =>
   t.equal(await whoIs(there), 'ada')
 })
 
-t.test('attack 23: a callback counts once, and only where its login began', async (t) => {
+t.test('a callback is accepted once, and only in the browser that began the login', async (t) => {
   const { corp, visitor } = await start(t)
   const [ada, eve] = [visitor(), visitor()]
   const begun = await eve.open(signInUrl())
@@ -112,7 +112,7 @@ t.test('attack 23: a callback counts once, and only where its login began', asyn
   t.equal(eve.cookies(), before)
 })
 
-t.test('attack 23, mistake 13: state, code and provider belong together', async (t) => {
+t.test('refuses a callback that mixes state, code and provider of several logins', async (t) => {
   const evil = createFakeProvider('evil')
   const { corp, visitor } = await start(t, { others: [evil.provider] })
   const cases: [what: string, change: (callback: URL, other: URL) => URL, status: number][] = [
@@ -139,7 +139,7 @@ function swap(callback: URL, other: URL, name: string): URL {
   return swapped
 }
 
-t.test('attack 26, mistake 6: every tab ends where it began', async (t) => {
+t.test('each of several tabs returns to the page where it began', async (t) => {
   const { corp, visitor } = await start(t)
   const targets = [1, 2, 3].map((tab) => `https://app.example.com/${tab}`)
   const one = visitor()
@@ -160,23 +160,20 @@ t.test('attack 26, mistake 6: every tab ends where it began', async (t) => {
   }
 })
 
-t.test(
-  'attack 26: a stale callback takes who is signed in to where they are at home',
-  async (t) => {
-    const { corp, visitor, clock } = await start(t)
-    const ada = visitor()
-    await signIn(ada, corp, 'ada')
-    const eve = visitor()
-    const other = corp.authorize((await eve.open(signInUrl())).headers.location, 'eve')
-    t.equal((await ada.open(other)).headers.location, WANTED)
-    t.equal((await ada.open(`${CALLBACK}?state=x&code=y`)).headers.location, `${MAIN}/signin`)
-    await clock.advance(600_000)
-    t.equal((await ada.open(other)).headers.location, WANTED, 'also when it is late')
-    t.equal(await whoIs(ada), 'ada')
-  },
-)
+t.test('a stale callback sends a signed-in person to their page', async (t) => {
+  const { corp, visitor, clock } = await start(t)
+  const ada = visitor()
+  await signIn(ada, corp, 'ada')
+  const eve = visitor()
+  const other = corp.authorize((await eve.open(signInUrl())).headers.location, 'eve')
+  t.equal((await ada.open(other)).headers.location, WANTED)
+  t.equal((await ada.open(`${CALLBACK}?state=x&code=y`)).headers.location, `${MAIN}/signin`)
+  await clock.advance(600_000)
+  t.equal((await ada.open(other)).headers.location, WANTED, 'also when it is late')
+  t.equal(await whoIs(ada), 'ada')
+})
 
-t.test('attack 25, mistake 8: what polls in the background begins no login', async (t) => {
+t.test('background requests begin no login', async (t) => {
   const { visitor } = await start(t)
   const poller = visitor()
   for (let i = 0; i < 200; i++) {
@@ -192,7 +189,7 @@ t.test('attack 25, mistake 8: what polls in the background begins no login', asy
   t.equal(poller.jar.size, 0)
 })
 
-t.test('attack 3: no return URL from outside becomes a redirect unread', async (t) => {
+t.test('validates the return URL before every redirect', async (t) => {
   const { corp, visitor } = await start(t)
   for (const rd of ['https://evil.test/', '//evil.test', 'https://app.example.com@evil.test', '']) {
     const ada = visitor()
@@ -203,31 +200,28 @@ t.test('attack 3: no return URL from outside becomes a redirect unread', async (
   }
 })
 
-t.test(
-  'attack 3: what a login was begun for is read again before anybody goes there',
-  async (t) => {
-    const { corp, visitor, service } = await start(t)
-    const [portal, site] = [service.portals().get('main')!, service.sites.all[0]!]
-    const wish = {
-      provider: 'corp',
-      redirectUri: CALLBACK,
-      returnTo: 'https://removed.test/',
-      isRetry: false,
-    }
-    const { secrets, setCookies } = service.logins.begin(portal, site, wish, undefined)
-    const redirectUri = CALLBACK
-    const url = await corp.provider.authorizationUrl({ ...secrets, redirectUri })
-    const callback = corp.authorize(url.href, 'ada')
-    const ada = visitor()
-    for (const attempt of ['finished', 'finished before']) {
-      const headers = { cookie: setCookies[0]?.split(';')[0] ?? '' }
-      const done = await ada.open(callback, { headers })
-      t.equal(done.headers.location, `${MAIN}/signin`, attempt)
-    }
-  },
-)
+t.test('validates the return URL again when the login ends', async (t) => {
+  const { corp, visitor, service } = await start(t)
+  const [portal, site] = [service.portals().get('main')!, service.sites.all[0]!]
+  const wish = {
+    provider: 'corp',
+    redirectUri: CALLBACK,
+    returnTo: 'https://removed.test/',
+    isRetry: false,
+  }
+  const { secrets, setCookies } = service.logins.begin(portal, site, wish, undefined)
+  const redirectUri = CALLBACK
+  const url = await corp.provider.authorizationUrl({ ...secrets, redirectUri })
+  const callback = corp.authorize(url.href, 'ada')
+  const ada = visitor()
+  for (const attempt of ['finished', 'finished before']) {
+    const headers = { cookie: setCookies[0]?.split(';')[0] ?? '' }
+    const done = await ada.open(callback, { headers })
+    t.equal(done.headers.location, `${MAIN}/signin`, attempt)
+  }
+})
 
-t.test('attack 3: nothing writes a redirect but what reads its target before', async (t) => {
+t.test('only the modules that validate a target write a redirect', async (t) => {
   const root = new URL('../../src/', import.meta.url)
   const writers = globSync('**/*.ts', { cwd: root }).filter((file) =>
     /\.redirect\(|header\(\s*['"`]location|\blocation['"`]?:/i.test(
@@ -237,50 +231,47 @@ t.test('attack 3: nothing writes a redirect but what reads its target before', a
   t.strictSame(writers.sort(), ['routes/check.ts', 'routes/redirect.ts'])
 })
 
-t.test(
-  'attack 31, mistake 16: a login that fails neither ends a session nor makes one',
-  async (t) => {
-    const { corp, visitor } = await start(t)
-    const ada = visitor()
-    const failures = [
-      ['FWA_LOGIN_REFUSED', 403],
-      ['FWA_PROVIDER_INVALID', 502],
-      ['FWA_PROVIDER_UNREACHABLE', 503],
-    ] as const
-    for (const [failure, status] of failures) {
-      const begun = await ada.open(signInUrl())
-      corp.state.failure = failure
-      const callback = corp.authorize(begun.headers.location, 'ada')
-      const failed = await ada.open(callback)
-      corp.state.failure = undefined
-      t.equal(failed.statusCode, status, failure)
-      t.match(failed.body, signInUrl().replaceAll('&', '&amp;'), 'with a way to try again')
-      t.notOk(ada.jar.has(SESSION_COOKIE))
-      t.equal((await ada.open(callback)).headers.location, WANTED, 'the code is not taken again')
-      t.notOk(ada.jar.has(SESSION_COOKIE))
-    }
+t.test('a failed login neither ends nor creates a session', async (t) => {
+  const { corp, visitor } = await start(t)
+  const ada = visitor()
+  const failures = [
+    ['FWA_LOGIN_REFUSED', 403],
+    ['FWA_PROVIDER_INVALID', 502],
+    ['FWA_PROVIDER_UNREACHABLE', 503],
+  ] as const
+  for (const [failure, status] of failures) {
+    const begun = await ada.open(signInUrl())
+    corp.state.failure = failure
+    const callback = corp.authorize(begun.headers.location, 'ada')
+    const failed = await ada.open(callback)
+    corp.state.failure = undefined
+    t.equal(failed.statusCode, status, failure)
+    t.match(failed.body, signInUrl().replaceAll('&', '&amp;'), 'with a way to try again')
+    t.notOk(ada.jar.has(SESSION_COOKIE))
+    t.equal((await ada.open(callback)).headers.location, WANTED, 'the code is not taken again')
+    t.notOk(ada.jar.has(SESSION_COOKIE))
+  }
 
-    await signIn(ada, corp, 'ada')
-    const [session, old] = [ada.jar.get(SESSION_COOKIE), ada.cookies()]
-    await ada.open(signInUrl({ switch: '1' }))
-    t.equal(ada.jar.get(SESSION_COOKIE), session, 'beginning leaves the session alone')
+  await signIn(ada, corp, 'ada')
+  const [session, old] = [ada.jar.get(SESSION_COOKIE), ada.cookies()]
+  await ada.open(signInUrl({ switch: '1' }))
+  t.equal(ada.jar.get(SESSION_COOKIE), session, 'beginning leaves the session alone')
 
-    const pending = corp.authorize(
-      (await ada.open(signInUrl({ switch: '1' }))).headers.location,
-      'ada',
-    )
-    await ada.open(`${MAIN}/logout`, { method: 'POST', headers: { origin: AUTH } })
-    t.strictSame([...ada.jar], [])
-    await ada.open(pending)
-    t.notOk(ada.jar.has(SESSION_COOKIE), 'a login from before signing out')
-    const replay = await visitor().open(`${MAIN}/profile.json`, {
-      headers: { ...SCRIPT, cookie: old },
-    })
-    t.equal(replay.statusCode, 401)
-  },
-)
+  const pending = corp.authorize(
+    (await ada.open(signInUrl({ switch: '1' }))).headers.location,
+    'ada',
+  )
+  await ada.open(`${MAIN}/logout`, { method: 'POST', headers: { origin: AUTH } })
+  t.strictSame([...ada.jar], [])
+  await ada.open(pending)
+  t.notOk(ada.jar.has(SESSION_COOKIE), 'a login from before signing out')
+  const replay = await visitor().open(`${MAIN}/profile.json`, {
+    headers: { ...SCRIPT, cookie: old },
+  })
+  t.equal(replay.statusCode, 401)
+})
 
-t.test('mistake 22: signing in as somebody else', async (t) => {
+t.test('signing in as somebody else ends the earlier session', async (t) => {
   const { corp, visitor } = await start(t)
   const browser = visitor()
   await signIn(browser, corp, 'ada')
@@ -307,9 +298,9 @@ t.test('who may in is asked before anybody gets a session', async (t) => {
   const provider = CORP.replace(' }', ', allow: { emailDomains: [example.com] } }')
   const people: [what: string, claims: object, status: number][] = [
     ['a verified address', { email: 'ada@example.com', email_verified: true }, 303],
-    ['attack 28: an unverified address', { email: 'ada@example.com' }, 403],
-    ['attack 28: verified by a text', { email: 'ada@example.com', email_verified: 'true' }, 403],
-    ['attack 27: two @', { email: 'a@evil.test@example.com', email_verified: true }, 403],
+    ['an unverified address', { email: 'ada@example.com' }, 403],
+    ['an address verified by a text', { email: 'ada@example.com', email_verified: 'true' }, 403],
+    ['an address with two @', { email: 'a@evil.test@example.com', email_verified: true }, 403],
     ['another domain', { email: 'ada@example.com.evil.test', email_verified: true }, 403],
     ['no address', {}, 403],
   ]
@@ -363,7 +354,7 @@ t.test('with one provider there is no page to choose, unless the portal wants it
 })
 
 t.test(
-  'attack 38: no text from outside gets into the policy of a page, or out of its place',
+  'no text of a request reaches the content security policy or leaves its place in the markup',
   async (t) => {
     const { visitor } = await start(t, { others: [createFakeProvider('github').provider] })
     const plain = await visitor().open(`${MAIN}/signin`)
@@ -453,7 +444,7 @@ t.test('a provider that vouches for addresses needs no page', async (t) => {
     ...from('100.64.0.7'),
     remoteAddress: '203.0.113.7',
   })
-  t.equal(forged.statusCode, 200, 'mistake 10: not on the word of a stranger')
+  t.equal(forged.statusCode, 200, 'an untrusted peer cannot choose the client address')
   t.equal(stranger.jar.size, 0)
 })
 

@@ -75,7 +75,7 @@ t.test('nothing but our own form signs out', async (t) => {
   t.equal(await whoIs(ada), 'ada')
 })
 
-t.test('attack 6: where to go after signing out is read as after signing in', async (t) => {
+t.test('validates the return URL of a logout like that of a login', async (t) => {
   const { visitor, corp } = await start(t)
   for (const [rd, isTaken] of [
     [WANTED, true],

@@ -104,7 +104,7 @@ t.test('who is not signed in: people sign in and come back, programs are told', 
   }
 })
 
-t.test('attack 35: no page and no answer about a person holds a token', async (t) => {
+t.test('no page and no answer about a person contains a token', async (t) => {
   const { ada, token, verify } = await startAs(t)
   const answers = [
     ...(await Promise.all(

@@ -21,7 +21,7 @@ import { createVisitor, type Visitor } from '../visitor.ts'
 const SESSION_SECRET = 'canary-of-the-session-key-0123456789'
 const SESSION_COOKIE = '__Secure-gatehouse.main'
 
-t.test('attack 35: no log, page, problem or metric ever holds a secret', async (t) => {
+t.test('no log, page, problem or metric contains a secret', async (t) => {
   const provider = await startOpenIdProvider(t)
   const secrets = new Set([SESSION_SECRET, provider.options.clientSecret])
   const { app, log, metrics, answers } = await startListening(t, provider, secrets)

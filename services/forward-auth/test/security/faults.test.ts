@@ -58,7 +58,7 @@ function withPortal(service: Service, change: object): Partial<Service> {
   return { portals: () => portals }
 }
 
-t.test('attack 32: whatever a check relies on may break, and nobody passes', async (t) => {
+t.test('nobody passes while a dependency of the check is broken', async (t) => {
   const test = await startApp(t, YAML)
   const { service } = test
   const whole = { ...service }

@@ -3,7 +3,7 @@ import t from 'tap'
 import { loadKeys } from '../../src/session/keys.ts'
 import { keysOf, NEW_SECRET, OLD_SECRET } from './kit.ts'
 
-t.test('attack 34, mistake 15: no two purposes and no two secrets share a key', async (t) => {
+t.test('derives a different key for each purpose and each secret', async (t) => {
   const { session, login } = await keysOf(OLD_SECRET, NEW_SECRET)
   const all = [...session.all, ...login.all]
   t.equal(new Set(all.map(({ secret }) => secret.toString('hex'))).size, 4)

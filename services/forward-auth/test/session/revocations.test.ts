@@ -38,7 +38,7 @@ function settableClock() {
   return { time, clock, monotonic: real.now }
 }
 
-t.test('attack 20, mistake 22: what was signed out stays so', async (t) => {
+t.test('a session that was signed out stays revoked', async (t) => {
   const folder = t.testdir({})
   const [here, there] = (await Promise.all([1, 2].map(() => startInstance(t, { folder })))) as [
     Instance,

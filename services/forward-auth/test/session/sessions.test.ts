@@ -66,7 +66,7 @@ t.test('claims that the token cannot hold stay unknown in the session', async (t
   t.throws(() => session.profile.claims.groups, { code: 'PROFILE_CLAIM_UNKNOWN' })
 })
 
-t.test('mistake 4: a session ends to the second, though it was read just before', async (t) => {
+t.test('a cached session ends at the second of its expiry', async (t) => {
   const { create, read, portal, clock } = await startInstance(t)
   const cookie = cookieHeader(create().setCookies)
   await clock.advance(HOUR - 1)
@@ -98,7 +98,7 @@ t.test('a session is judged by the clock as it is now, also when that was set', 
   t.notOk(read(portal(), SITE, before), 'nor does any by a clock that is behind')
 })
 
-t.test('mistake 12, attack 33: a session holds at its own portal and domain only', async (t) => {
+t.test('a session is valid only for its own portal and domain', async (t) => {
   const { create, read, verify, portal } = await startInstance(t)
   const { session, setCookies } = create()
   const cookie = cookieHeader(setCookies)
@@ -108,7 +108,7 @@ t.test('mistake 12, attack 33: a session holds at its own portal and domain only
   t.ok(read(portal(), SITE, cookie))
 })
 
-t.test('mistake 22: what was removed from the configuration drops its sessions', async (t) => {
+t.test('removing a portal, provider or key from the configuration ends its sessions', async (t) => {
   const other = portalNamed('main', ['github'])
   const removals: [what: string, remove: (now: Instance['now']) => unknown][] = [
     ['its provider', (now) => (now.portals = new Map([['main', other]]))],
@@ -159,7 +159,7 @@ t.test('a session that no cookies hold is refused at login', async (t) => {
   t.throws(() => create(profile), { code: 'FWA_SESSION_TOO_LARGE', message: /^what corp tells/ })
 })
 
-t.test('attack 34: nothing but a session token passes for one', async (t) => {
+t.test('accepts only session tokens as sessions', async (t) => {
   const { create, verify, portal, clock, now } = await startInstance(t)
   const { session } = create()
   const [head = '', body = '', signature = ''] = session.token.split('.')
@@ -218,7 +218,7 @@ t.test('attack 34: nothing but a session token passes for one', async (t) => {
   for (const [what, token] of forgeries) t.equal(verify(portal(), token), undefined, what)
 })
 
-t.test('mistake 5: a million junk cookies leave memory as it was', async (t) => {
+t.test('a million forged cookies do not grow memory', async (t) => {
   const { create, read, portal } = await startInstance(t)
   const { setCookies } = create()
   const cookie = cookieHeader(setCookies)

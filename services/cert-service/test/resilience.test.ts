@@ -1,4 +1,4 @@
-// What goes wrong in the system that this service replaces: one test for each, numbered.
+// Mistakes of comparable services that must not happen here. docs/threats.md lists them.
 import { createPrivateKey } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { request } from 'node:http'
@@ -11,7 +11,7 @@ import { createIdp, DAY, KEY, NOW, settle, start } from './helpers/app.ts'
 const refusal = problem(400, 'caa', 'CAA')
 const times = <T>(count: number, value: T): T[] => Array.from({ length: count }, () => value)
 
-t.test('defect 1: a CA that fails withholds no certificate that is valid', async (t) => {
+t.test('a valid certificate is served while its CA fails', async (t) => {
   const { ca, running, clock } = await startAcme(t)
   const { serialNumber } = (await post(running)).body
   await clock.advance(70 * DAY)
@@ -22,7 +22,7 @@ t.test('defect 1: a CA that fails withholds no certificate that is valid', async
     t.match(await post(running), { status: 200, body: { cached: true, serialNumber } })
 })
 
-t.test('defect 2: a caller that hangs up loses nothing', async (t) => {
+t.test('an order goes on when its caller hangs up', async (t) => {
   const { ca, running } = await startAcme(t)
   const url = await running.app.listen({ host: '127.0.0.1', port: 0 })
   const caller = request(`${url}/api/certificate`, {
@@ -37,7 +37,7 @@ t.test('defect 2: a caller that hangs up loses nothing', async (t) => {
   t.equal(ca.count('newOrder'), 1)
 })
 
-t.test('defect 3: DNS that takes longer than a request is no empty reply', async (t) => {
+t.test('an order that outlasts the request is answered with 202 and can be polled', async (t) => {
   const dns = Promise.withResolvers<void>()
   const { running, clock } = await startAcme(
     t,
@@ -59,24 +59,21 @@ t.test('defect 3: DNS that takes longer than a request is no empty reply', async
   t.match(await post(running), { status: 200, body: { cached: true } })
 })
 
-t.test(
-  'defect 4: certificates of any lifetime are kept, and renewed by a share of it',
-  async (t) => {
-    for (const days of [1, 6, 29, 45, 90]) {
-      const { ca, running, clock } = await startAcme(t, { lifetimeMs: days * DAY })
-      running.service.start()
-      for (let n = 0; n < 8; n++) {
-        t.equal((await post(running)).status, 200)
-        await clock.advance((days * DAY) / 20)
-        await settle(() => running.service.issuance.flights.size === 0)
-      }
-      t.equal(ca.count('newOrder'), 1, `${days} days, up to 40 %`)
-      await running.close()
+t.test('certificates of every lifetime are reused until a share of it has passed', async (t) => {
+  for (const days of [1, 6, 29, 45, 90]) {
+    const { ca, running, clock } = await startAcme(t, { lifetimeMs: days * DAY })
+    running.service.start()
+    for (let n = 0; n < 8; n++) {
+      t.equal((await post(running)).status, 200)
+      await clock.advance((days * DAY) / 20)
+      await settle(() => running.service.issuance.flights.size === 0)
     }
-  },
-)
+    t.equal(ca.count('newOrder'), 1, `${days} days, up to 40 %`)
+    await running.close()
+  }
+})
 
-t.test('defect 5: a failure is remembered, and what nobody wants is let go', async (t) => {
+t.test('a failed order is not repeated at once, and not at all when nobody asks', async (t) => {
   const folder = t.testdir()
   const { ca, running, clock } = await startAcme(t, {}, { folder })
   ca.answer('newOrder', ...times(9, refusal))
@@ -93,7 +90,7 @@ t.test('defect 5: a failure is remembered, and what nobody wants is let go', asy
   t.equal(ca.count('newOrder'), 1, 'nobody asks for it, so neither do we')
 })
 
-t.test('defect 6: a certificate of the staging CA is none of the real one', async (t) => {
+t.test('a certificate of the staging CA is not served for the production CA', async (t) => {
   const clock = briskClock()
   const [staging, production] = [await startCa(t, clock), await startCa(t, clock)]
   const folder = t.testdir()
@@ -107,7 +104,7 @@ t.test('defect 6: a certificate of the staging CA is none of the real one', asyn
   t.equal(production.count('newOrder'), 1)
 })
 
-t.test('defect 7: a renewal and a request for one name are one order', async (t) => {
+t.test('a renewal and a request for the same name share one order', async (t) => {
   const { ca, running, clock } = await startAcme(t)
   await post(running)
   await clock.advance(91 * DAY)
@@ -124,7 +121,7 @@ t.test('defect 7: a renewal and a request for one name are one order', async (t)
   t.equal(ca.count('newOrder'), 2)
 })
 
-t.test('defect 8: a provider that lacks what it needs does not start', async (t) => {
+t.test('a DNS provider without a required option stops the start', async (t) => {
   const ca = await startCa(t, briskClock())
   const withExec = (options: object) => ({
     issuers: [
@@ -136,7 +133,7 @@ t.test('defect 8: a provider that lacks what it needs does not start', async (t)
 })
 
 t.test(
-  'defect 9: a new key of the token issuer is taken up, a token without end is not',
+  'a rotated key of the token issuer is accepted, a token without exp is refused',
   async (t) => {
     const clock = briskClock()
     const idp = await createIdp(t, clock.now)
@@ -154,14 +151,14 @@ t.test(
   },
 )
 
-t.test('defect 10: a name is one name, however it is written', async (t) => {
+t.test('every spelling of a name gets the same certificate', async (t) => {
   const { ca, running } = await startAcme(t)
   for (const domain of ['example.com', 'Example.COM', 'example.com.'])
     t.match(await post(running, domain), { status: 200, body: { names: ['example.com'] } })
   t.equal(ca.count('newOrder'), 1)
 })
 
-t.test('defect 11: the certificate of the service itself is renewed while it runs', async (t) => {
+t.test('the service renews its own certificate while it runs', async (t) => {
   const { running, clock, ca } = await startAcme(t)
   const { service, config, app } = running
   const taken: unknown[] = []
@@ -173,31 +170,28 @@ t.test('defect 11: the certificate of the service itself is renewed while it run
   t.equal(ca.exchanges.length, 0, 'and no other CA is needed for it')
 })
 
-t.test(
-  'defect 12: an end in the middle of an order is quick, and the next start goes on',
-  async (t) => {
-    const folder = t.testdir()
-    const { ca, running, clock } = await startAcme(t, {}, { folder })
-    ca.answer('challenge', 'hang')
-    const caller = post(running)
-    await settle(() => ca.count('challenge') === 1)
-    await running.close()
-    t.equal((await caller).status, 202)
-    t.match(
-      running.logged.filter((line) => line.includes('could not be issued')),
-      [],
-    )
+t.test('a stop during an order is quick, and the next start resumes the order', async (t) => {
+  const folder = t.testdir()
+  const { ca, running, clock } = await startAcme(t, {}, { folder })
+  ca.answer('challenge', 'hang')
+  const caller = post(running)
+  await settle(() => ca.count('challenge') === 1)
+  await running.close()
+  t.equal((await caller).status, 202)
+  t.match(
+    running.logged.filter((line) => line.includes('could not be issued')),
+    [],
+  )
 
-    const again = await startAcme(t, {}, { folder, ca, clock })
-    t.match(await again.running.service.store.listPendingOrders(), [{ kept: {} }])
-    await again.running.service.issuance.resume()
-    await settle(() => again.running.service.issuance.flights.size === 0)
-    t.match(await post(again.running), { status: 200, body: { cached: true } })
-    t.equal(ca.count('newOrder'), 1)
-  },
-)
+  const again = await startAcme(t, {}, { folder, ca, clock })
+  t.match(await again.running.service.store.listPendingOrders(), [{ kept: {} }])
+  await again.running.service.issuance.resume()
+  await settle(() => again.running.service.issuance.flights.size === 0)
+  t.match(await post(again.running), { status: 200, body: { cached: true } })
+  t.equal(ca.count('newOrder'), 1)
+})
 
-t.test('defect 13: no key lies in the data folder, and none is used twice', async (t) => {
+t.test('no private key is stored unsealed, and none is reused for a renewal', async (t) => {
   const { ca, running, clock } = await startAcme(t)
   ca.always('certificate', 'reset')
   t.equal((await post(running)).status, 503)
