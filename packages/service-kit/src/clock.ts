@@ -1,14 +1,17 @@
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+
 const MAX_TIMEOUT_MS = 2_147_483_647
 
-/** Time as it is passed in, so that tests hold it still. */
+/** Source of time, passed in so that tests can control it. */
 export interface Clock {
   /** Milliseconds since the epoch. */
   now(): number
-  /** Calls `fn` once after that many milliseconds, however many; it does not keep the process alive. */
+  /** Calls `fn` once after `ms` milliseconds, without a maximum. The timer does not keep the process alive. */
   setTimer(fn: () => void, ms: number): { cancel(): void }
 }
 
-/** The time of this machine. */
+/** The system clock. */
 export const systemClock: Clock = {
   now: Date.now,
   setTimer(fn, ms) {
@@ -21,3 +24,17 @@ export const systemClock: Clock = {
     return { cancel: () => clearTimeout(timer) }
   },
 }
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    readonly clock: Clock
+  }
+}
+
+/** Decorates the app with the clock that its plugins use; the default is {@link systemClock}. */
+export const clock = fp<{ readonly clock?: Clock }>(
+  async (app: FastifyInstance, options) => {
+    app.decorate('clock', options.clock ?? systemClock)
+  },
+  { fastify: '5.x', name: 'service-kit/clock' },
+)

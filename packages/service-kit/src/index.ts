@@ -1,4 +1,4 @@
-export { type Clock, systemClock } from './clock.ts'
+export { type Clock, clock, systemClock } from './clock.ts'
 export {
   type CommandLine,
   describeFailure,
@@ -29,7 +29,6 @@ export { type LoadedConfig, type LoadOptions, loadConfig } from './config/load.t
 export { locateConfig } from './config/locate.ts'
 export { readNamedFile, requireNamedFile } from './config/named-file.ts'
 export { renderReference } from './config/reference.ts'
-export { type Commit, type ReloadOptions, watchConfig } from './config/reload.ts'
 export { type ConfigOf, Duration, FilePath, Secret } from './config/schema.ts'
 export {
   CONFIG_ERRORS,
@@ -44,7 +43,13 @@ export { makeFolder } from './folders.ts'
 export { healthcheck } from './healthcheck.ts'
 export { appOptions } from './http/app-options.ts'
 export { type ErrorTable, errorReference } from './http/errors-page.ts'
-export { type HealthOptions, health, type Readiness } from './http/health.ts'
+export {
+  type HealthOptions,
+  type HealthReport,
+  health,
+  type Readiness,
+  type UnreadyReason,
+} from './http/health.ts'
 export { type OpenApiOptions, openapi } from './http/openapi.ts'
 export { type Page, type PageContent, pagesIn, prose, sendPage } from './http/page.ts'
 export { type Problem, type ProblemOptions, ProblemSchema, problems } from './http/problem.ts'
@@ -53,6 +58,7 @@ export { checkTrustedProxies, forwardedAddresses, trustProxy } from './http/trus
 export { strictValidatorCompiler } from './http/validation.ts'
 export { type RunOptions, runService } from './lifecycle.ts'
 export { listenError } from './listen.ts'
+export { type Commit, measureReloads, type ReloadOptions, reload, watchConfig } from './reload.ts'
 export { createLogger, type LogOptions } from './telemetry/log.ts'
 export {
   createMetrics,
@@ -68,7 +74,6 @@ export {
   startOpenTelemetry,
 } from './telemetry/open-telemetry.ts'
 export { type RequestTelemetryOptions, requestTelemetry } from './telemetry/requests.ts'
-export { measureReloads } from './telemetry/service-metrics.ts'
 export {
   applyTls,
   type SelfIssued,

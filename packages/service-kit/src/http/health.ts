@@ -3,23 +3,43 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { Type } from 'typebox'
 import type { Metrics } from '../telemetry/metrics.ts'
-import { measureReadiness } from '../telemetry/service-metrics.ts'
 import { ownProblem, type ProblemOptions, ProblemSchema, sendProblem } from './problem.ts'
 
+/** Why a service cannot do its work. */
+export type UnreadyReason = keyof typeof REASONS
+
+/** The state that one part of a service reports. */
+export interface HealthReport {
+  /** Parts that fail while the service still works: kind, then name, such as `issuer corp`. */
+  readonly degraded?: readonly string[] | undefined
+  /** Present if the service cannot do its work. */
+  readonly unready?: UnreadyReason | undefined
+}
+
+/** The state of the whole service. */
 export interface Readiness {
   readonly ready: boolean
-  /** Why not. */
-  readonly reason?: 'starting' | 'draining' | 'store'
-  /** What does not work though the service does: its kind, then its name, such as `issuer corp`. */
+  /** Present if the service is not ready. */
+  readonly reason?: UnreadyReason
   readonly degraded: readonly string[]
 }
 
 export interface HealthOptions {
-  readiness(): Readiness
-  /** Where readiness is measured, too. */
+  /** The state of the service if its parts do not report theirs with `addHealthCheck`. */
+  readiness?(): Readiness
+  /** Registry for the metrics `gatehouse_ready` and `gatehouse_degraded`. */
   readonly metrics?: Metrics | undefined
   /** As for `problems`. */
   readonly docsUrl?: ProblemOptions['docsUrl']
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Adds a check of one part of the service. It is called for each `GET /readyz` and each scrape. */
+    addHealthCheck(check: () => HealthReport): void
+    /** The state that `GET /readyz` reports. */
+    readiness(): Readiness
+  }
 }
 
 const REASONS = {
@@ -27,56 +47,92 @@ const REASONS = {
   draining: 'The service is stopping.',
   store: 'The store cannot be used.',
 }
+const MAX_PARTS = 100
 
-/** `GET /healthz`: the process answers. `GET /readyz`: it can do its work, or 503 says why not. */
+/**
+ * `GET /healthz` answers 200 while the process runs. `GET /readyz` answers 200 while the service can
+ * do its work, and otherwise 503 with the reason. A service that is closing is not ready.
+ */
 export const health = fp<HealthOptions>(
   async (app: FastifyInstance, { readiness, metrics, docsUrl }) => {
-    if (metrics) measureReadiness(metrics, readiness)
-    app.get(
-      '/healthz',
-      {
-        logLevel: 'warn',
-        schema: {
-          summary: 'Liveness',
-          tags: ['health'],
-          response: { 200: Type.Object({ status: Type.Literal('ok') }) },
-        },
-      },
-      async () => ({ status: 'ok' }),
-    )
-    app.get(
-      '/readyz',
-      {
-        logLevel: 'warn',
-        schema: {
-          summary: 'Readiness',
-          tags: ['health'],
-          response: {
-            200: Type.Object({
-              status: Type.Literal('ready'),
-              degraded: Type.Array(Type.String(), {
-                description:
-                  'What does not work right now. A request that came through a proxy is told the kinds and no names.',
-              }),
-            }),
-            503: ProblemSchema,
-          },
-        },
-      },
-      async (request, reply) => {
-        const { ready, reason = 'starting', degraded } = readiness()
-        if (ready) return { status: 'ready', degraded: tellable(degraded, request.headers) }
-        return sendProblem(reply, ownProblem('NOT_READY', 503, REASONS[reason], docsUrl))
-      },
-    )
+    const checks: (() => HealthReport)[] = []
+    let isDraining = false
+    app.decorate('addHealthCheck', (check) => void checks.push(check))
+    app.decorate('readiness', () => {
+      const state = readinessOf(checks, readiness)
+      return isDraining ? { ...state, ready: false, reason: 'draining' } : state
+    })
+    app.addHook('preClose', async () => {
+      isDraining = true
+    })
+    if (metrics) measureReadiness(metrics, () => app.readiness())
+    app.get('/healthz', { logLevel: 'warn', schema: LIVENESS }, async () => ({ status: 'ok' }))
+    app.get('/readyz', { logLevel: 'warn', schema: READINESS }, async (request, reply) => {
+      const { ready, reason = 'starting', degraded } = app.readiness()
+      if (ready) return { status: 'ready', degraded: withoutNames(degraded, request.headers) }
+      return sendProblem(reply, ownProblem('NOT_READY', 503, REASONS[reason], docsUrl))
+    })
   },
   { fastify: '5.x', name: 'service-kit/health' },
 )
 
-/** Behind a proxy anybody may ask; names are for who reaches the service itself. */
-function tellable(degraded: readonly string[], headers: IncomingHttpHeaders): readonly string[] {
+const LIVENESS = {
+  summary: 'Liveness',
+  tags: ['health'],
+  response: { 200: Type.Object({ status: Type.Literal('ok') }) },
+}
+
+const READINESS = {
+  summary: 'Readiness',
+  tags: ['health'],
+  response: {
+    200: Type.Object({
+      status: Type.Literal('ready'),
+      degraded: Type.Array(Type.String(), {
+        description:
+          'Parts that do not work right now. A request through a proxy gets their kinds without names.',
+      }),
+    }),
+    503: ProblemSchema,
+  },
+}
+
+function readinessOf(
+  checks: readonly (() => HealthReport)[],
+  whole: HealthOptions['readiness'],
+): Readiness {
+  const state = whole?.() ?? { ready: true, degraded: [] }
+  const reports = checks.map((check) => check())
+  const reason = state.reason ?? reports.find(({ unready }) => unready)?.unready
+  return {
+    ready: state.ready && reason === undefined,
+    ...(reason && { reason }),
+    degraded: [...state.degraded, ...reports.flatMap(({ degraded = [] }) => degraded)],
+  }
+}
+
+/** Anyone may ask through a proxy, so names are left out there. */
+function withoutNames(
+  degraded: readonly string[],
+  headers: IncomingHttpHeaders,
+): readonly string[] {
   const isDirect = !PROXY_HEADERS.some((name) => headers[name] !== undefined)
-  return isDirect ? degraded : [...new Set(degraded.map((name) => name.split(' ', 1)[0] ?? ''))]
+  return isDirect ? degraded : [...new Set(degraded.map((part) => part.split(' ', 1)[0] ?? ''))]
 }
 
 const PROXY_HEADERS = ['forwarded', 'via', 'x-real-ip', 'x-forwarded-for', 'x-forwarded-host']
+
+function measureReadiness(metrics: Metrics, readiness: () => Readiness): void {
+  metrics.gauge({
+    name: 'gatehouse_ready',
+    help: 'Whether the service can do its work: 1, or 0 while it starts, stops or has no store.',
+    collect: () => (readiness().ready ? 1 : 0),
+  })
+  metrics.gauges({
+    name: 'gatehouse_degraded',
+    help: 'Parts that do not work though the service does; always 1.',
+    labels: ['part'],
+    max: MAX_PARTS,
+    collect: async () => readiness().degraded.map((part) => ({ labels: { part }, value: 1 })),
+  })
+}

@@ -5,12 +5,17 @@ import t from 'tap'
 import { Type } from 'typebox'
 import {
   appOptions,
+  clock,
   createLogger,
+  createMetrics,
+  type HealthReport,
   health,
   openapi,
   ProblemSchema,
   type Readiness,
+  systemClock,
 } from '../../src/index.ts'
+import { manualClock } from '../../src/testing.ts'
 
 t.test('health', async (t) => {
   let state: Readiness = { ready: true, degraded: ['issuer corp'] }
@@ -44,6 +49,62 @@ t.test('health', async (t) => {
       })
       t.equal((await app.inject('/healthz')).statusCode, 200, 'though alive')
     })
+})
+
+t.test('health checks of plugins', async (t) => {
+  const metrics = createMetrics({ service: 'test', version: '0' })
+  let store: HealthReport = {}
+  const app = Fastify()
+  await app.register(health, { metrics })
+  const closing: Readiness[] = []
+  app.addHook('onClose', async () => void closing.push(app.readiness()))
+  app.addHealthCheck(() => store)
+  await app.register(async (child) =>
+    child.addHealthCheck(() => ({ degraded: ['issuer corp', 'ca-intermediate'] })),
+  )
+  const lines = async () => (await metrics.text()).match(/^gatehouse_(ready|degraded).*$/gm)
+
+  t.test('are combined', async (t) => {
+    store = { degraded: ['audit'] }
+    const { statusCode, body } = await app.inject('/readyz')
+    t.equal(statusCode, 200)
+    t.equal(body, '{"status":"ready","degraded":["audit","issuer corp","ca-intermediate"]}')
+  })
+
+  t.test('make the service unready', async (t) => {
+    store = { unready: 'store' }
+    t.match((await app.inject('/readyz')).json(), { status: 503, code: 'NOT_READY' })
+    t.match(app.readiness(), { ready: false, reason: 'store' })
+  })
+
+  t.test('are measured', async (t) => {
+    store = {}
+    const degraded = [
+      'gatehouse_degraded{part="issuer corp"} 1',
+      'gatehouse_degraded{part="ca-intermediate"} 1',
+    ]
+    t.strictSame(await lines(), ['gatehouse_ready 1', ...degraded])
+    store = { unready: 'store' }
+    t.strictSame(await lines(), ['gatehouse_ready 0', ...degraded])
+  })
+
+  t.test('a service that is closing is draining', async (t) => {
+    store = {}
+    await app.close()
+    t.match(closing, [{ ready: false, reason: 'draining' }])
+  })
+})
+
+t.test('the clock is the system clock unless another is given', async (t) => {
+  const frozen = manualClock()
+  for (const [options, expected] of [
+    [{}, systemClock],
+    [{ clock: frozen }, frozen],
+  ] as const) {
+    const app = Fastify()
+    await app.register(clock, options)
+    t.equal(app.clock, expected)
+  }
 })
 
 t.test('openapi', async (t) => {

@@ -1,4 +1,7 @@
-import { watchFiles } from '../files.ts'
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import { watchFiles } from './files.ts'
+import type { Metrics } from './telemetry/metrics.ts'
 
 /** A configuration as it was loaded. */
 interface Loaded<Config> {
@@ -6,8 +9,39 @@ interface Loaded<Config> {
   readonly secretFiles: readonly string[]
 }
 
-/** Takes up what was prepared, at once and as a whole. It must not throw. */
+/** Applies a prepared configuration, synchronously and completely. It must not throw. */
 export type Commit = () => void
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /**
+     * Registers what a plugin does when the configuration has changed. `prepare` computes everything
+     * that can fail and changes nothing yet; the function that it returns applies the result.
+     */
+    onReload<Config>(prepare: (config: Config) => Commit | Promise<Commit>): void
+    /**
+     * Calls every registered `prepare`, in the order of registration. The returned function applies
+     * all of the results at once. If one `prepare` throws, this rejects and nothing has changed.
+     */
+    prepareReload<Config>(config: Config): Promise<Commit>
+  }
+}
+
+/** Lets each plugin of a service apply a changed configuration, all of them together or none. */
+export const reload = fp(
+  async (app: FastifyInstance) => {
+    const prepares: ((config: never) => Commit | Promise<Commit>)[] = []
+    app.decorate('onReload', (prepare) => void prepares.push(prepare))
+    app.decorate('prepareReload', async (config) => {
+      const commits: Commit[] = []
+      for (const prepare of prepares) commits.push(await prepare(config as never))
+      return () => {
+        for (const commit of commits) commit()
+      }
+    })
+  },
+  { fastify: '5.x', name: 'service-kit/reload' },
+)
 
 type Path<Section extends string> = Section | `${Section}.${string}`
 
@@ -88,4 +122,27 @@ function textAt(config: object, path: string): string | undefined {
     .split('.')
     .reduce<unknown>((at, key) => (at as Record<string, unknown> | undefined)?.[key], config)
   return JSON.stringify(value)
+}
+
+/**
+ * Measures when the configuration was last applied, and whether the last reload succeeded. Call the
+ * returned function after each reload.
+ *
+ * @param now - milliseconds since the epoch
+ */
+export function measureReloads(metrics: Metrics, now: () => number): (isTakenUp: boolean) => void {
+  const at = metrics.gauge({
+    name: 'gatehouse_config_loaded_seconds',
+    help: 'When the configuration that is in use was taken up, as a Unix time.',
+  })
+  const success = metrics.gauge({
+    name: 'gatehouse_config_reload_success',
+    help: 'Whether the last reload of the configuration was taken up: 1 or 0.',
+  })
+  function reloaded(isTakenUp: boolean): void {
+    success.set(isTakenUp ? 1 : 0)
+    if (isTakenUp) at.set(Math.floor(now() / 1000))
+  }
+  reloaded(true)
+  return reloaded
 }

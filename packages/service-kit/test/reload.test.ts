@@ -1,7 +1,8 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import Fastify from 'fastify'
 import t, { type Test } from 'tap'
-import { watchConfig } from '../../src/config/reload.ts'
+import { createMetrics, measureReloads, reload, watchConfig } from '../src/index.ts'
 
 interface Config {
   readonly keys: string
@@ -129,3 +130,50 @@ t.test('each reload is told, and whether it was taken up', async (t) => {
   await reload()
   t.strictSame(told, [true, false, true])
 })
+
+t.test('the plugin', async (t) => {
+  const app = Fastify()
+  await app.register(reload)
+  const calls: string[] = []
+  let failure: Error | undefined
+  const part = (name: string) => (config: Config) => {
+    if (name === 'second' && failure) throw failure
+    calls.push(`${name} prepares ${config.keys}`)
+    return () => void calls.push(`${name} commits ${config.keys}`)
+  }
+  app.onReload<Config>(part('first'))
+  await app.register(async (child) => child.onReload<Config>(async (next) => part('second')(next)))
+
+  t.test('prepares in the order of registration and commits all at once', async (t) => {
+    const commit = await app.prepareReload({ keys: 'new', server: 'a' })
+    t.strictSame(calls.splice(0), ['first prepares new', 'second prepares new'])
+    commit()
+    t.strictSame(calls.splice(0), ['first commits new', 'second commits new'])
+  })
+
+  t.test('rejects and commits nothing if one part fails', async (t) => {
+    failure = new Error('no')
+    await t.rejects(app.prepareReload({ keys: 'bad', server: 'a' }), failure)
+    t.strictSame(calls.splice(0), ['first prepares bad'])
+  })
+})
+
+t.test(
+  'reloads are measured: when the last one was taken up, and how the last try went',
+  async (t) => {
+    const metrics = createMetrics({ service: 'test', version: '0' })
+    let now = 1_000
+    const reloaded = measureReloads(metrics, () => now)
+    const lines = async () => (await metrics.text()).match(/^gatehouse_config.*$/gm)
+    const of = (at: number, success: number) => [
+      `gatehouse_config_loaded_seconds ${at}`,
+      `gatehouse_config_reload_success ${success}`,
+    ]
+    t.strictSame(await lines(), of(1, 1))
+    now = 5_000
+    reloaded(false)
+    t.strictSame(await lines(), of(1, 0))
+    reloaded(true)
+    t.strictSame(await lines(), of(5, 1))
+  },
+)
