@@ -1,7 +1,7 @@
 import type { Method } from './authorization.ts'
 import type { KeyCaller } from './caller.ts'
-import { createGate, type Gate } from './gate.ts'
-import type { AuthDeps, RemoteKeys } from './oidc/remote-keys.ts'
+import { createGate, type Gate, type GateDeps } from './gate.ts'
+import type { RemoteKeys } from './oidc/remote-keys.ts'
 import type { AuthOptions } from './options.ts'
 import { readSettings } from './settings.ts'
 
@@ -34,12 +34,12 @@ export interface Callers {
 
 /** Holds the gate of the options that are in effect. */
 export class CurrentGate implements Callers {
-  readonly #deps: AuthDeps
+  readonly #deps: GateDeps
   #gate: Gate
 
-  constructor(options: AuthOptions, deps: AuthDeps) {
+  constructor(options: AuthOptions, deps: GateDeps) {
     this.#deps = deps
-    this.#gate = createGate(readSettings(options), deps)
+    this.#gate = createGate(readSettings(options, deps.bearer !== undefined), deps)
   }
 
   get gate(): Gate {
@@ -61,7 +61,7 @@ export class CurrentGate implements Callers {
   }
 
   prepare(options: AuthOptions): () => void {
-    const settings = readSettings(options)
+    const settings = readSettings(options, this.#deps.bearer !== undefined)
     const base = this.#gate
     const prepared = createGate(settings, this.#deps, base)
     return () => {

@@ -125,6 +125,12 @@ export const AUTH_ERRORS = {
     status: 401,
     challenge: 'invalid_token',
   },
+  AUTH_TOKEN_INVALID: {
+    title: 'Token is not valid',
+    action: 'Get a new token from the application that verifies it.',
+    status: 401,
+    challenge: 'invalid_token',
+  },
   AUTH_SCOPE_MISSING: {
     title: 'A scope is missing',
     action: 'Ask for credentials with the scopes that the answer names.',

@@ -14,6 +14,7 @@ export {
 } from './oidc/remote-keys.ts'
 export type {
   AuthOptions,
+  BearerOptions,
   IssuerOptions,
   KeyOptions,
   NamedKeyOptions,

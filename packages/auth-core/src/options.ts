@@ -1,4 +1,6 @@
+import type { FastifyRequest } from 'fastify'
 import type { Method } from './authorization.ts'
+import type { TokenCaller } from './caller.ts'
 
 /** The options of the plugin. `issuerUrl`, `audience` and so on may stand at the top or under `jwt`. */
 export interface AuthOptions {
@@ -76,4 +78,24 @@ export interface TokenOptions extends IssuerConnection {
   readonly audience?: string | readonly string[] | undefined
   /** Several issuers instead of one. The claim `iss` of a token chooses. */
   readonly issuers?: readonly IssuerOptions[] | undefined
+}
+
+/**
+ * A verifier of the application's own for `Authorization: Bearer <token>`, for tokens that the
+ * application signs itself. The plugin reads the header, refuses, challenges and logs.
+ */
+export interface BearerOptions {
+  /**
+   * Verifies a token, and gives the caller that `request.caller` is set to; undefined refuses the
+   * request with AUTH_TOKEN_INVALID. An error that it throws refuses the request as well: an
+   * `AuthError` with its own code and challenge, any other error as it is, without a challenge.
+   *
+   * @param token - what follows the scheme, of the syntax of RFC 6750 section 2.1; not verified
+   */
+  verify(
+    token: string,
+    request: FastifyRequest,
+  ): TokenCaller | undefined | Promise<TokenCaller | undefined>
+  /** Realm of the Bearer challenge, or a function that gives that of a request. Default: `api`. */
+  readonly realm?: string | ((request: FastifyRequest) => string) | undefined
 }

@@ -7,7 +7,7 @@ import { challengesFor } from './challenge.ts'
 import { AuthError } from './errors.ts'
 import type { Gate } from './gate.ts'
 import { type AuthDeps, sinceStart } from './oidc/remote-keys.ts'
-import type { AuthOptions } from './options.ts'
+import type { AuthOptions, BearerOptions } from './options.ts'
 import { SCOPE_PATTERN } from './options-schema.ts'
 import { demandScopes } from './scopes.ts'
 
@@ -24,8 +24,11 @@ export interface CallerDemand {
   readonly optional?: boolean
 }
 
-/** Options of the plugin: {@link AuthOptions}, and what tests replace. */
-export type AuthPluginOptions = AuthOptions & Partial<AuthDeps>
+/** Options of the plugin: {@link AuthOptions}, what only code can give, and what tests replace. */
+export interface AuthPluginOptions extends AuthOptions, Partial<AuthDeps> {
+  /** Verifies Bearer tokens that the application signs itself. Not together with `jwt`. */
+  readonly bearer?: BearerOptions | undefined
+}
 
 const kCaller = Symbol('caller')
 const kRefused = Symbol('refused')
@@ -72,8 +75,8 @@ declare module 'fastify' {
 }
 
 async function auth(app: FastifyInstance, options: AuthPluginOptions): Promise<void> {
-  const { now = Date.now, elapsed = sinceStart, log = app.log, fetch, ...authOptions } = options
-  const callers = new CurrentGate(authOptions, { now, elapsed, log, fetch })
+  const { now = Date.now, elapsed = sinceStart, log = app.log, fetch, bearer, ...rest } = options
+  const callers = new CurrentGate(rest, { now, elapsed, log, fetch, bearer })
 
   app.decorateRequest(kCaller, null)
   app.decorateRequest(kRefused, false)
@@ -91,31 +94,35 @@ async function auth(app: FastifyInstance, options: AuthPluginOptions): Promise<v
   })
   app.decorate('requireCaller', (demand: CallerDemand = {}) => {
     checkDemand(demand)
-    return createGuard(callers, demand)
+    return createGuard(callers, demand, bearer?.realm)
   })
   app.decorate('callers', callers)
   app.addHook('onClose', () => callers.close())
 }
 
+type Realm = BearerOptions['realm']
+
 /** With a callback, so that the way which every request takes has no promise and makes no closure. */
-function createGuard(callers: CurrentGate, demand: CallerDemand): CallerGuard {
+function createGuard(callers: CurrentGate, demand: CallerDemand, realm: Realm): CallerGuard {
   function check(request: GuardedRequest, reply: GuardedReply, done: (error?: Error) => void) {
     if (demand.optional && request.headers.authorization === undefined) return done()
     const { gate } = callers
+    const refused = (error: unknown) => refuse(error, { gate, demand, realm, request, reply })
     try {
-      const caller = gate.identify(request.raw, demand.methods)
+      // The guard uses less of a request than this, so that it fits servers of every kind.
+      const caller = gate.identify(request as FastifyRequest, demand.methods)
       if (caller instanceof Promise) {
         caller
           .then((caller) => admit(caller, demand, request, reply))
-          .then(
-            () => done(),
-            (error) => done(refuse(error, gate, demand, request, reply)),
-          )
+          .catch((error) => {
+            throw refused(error)
+          })
+          .then(() => done(), done)
         return
       }
       admit(caller, demand, request, reply)
     } catch (error) {
-      return done(refuse(error, gate, demand, request, reply))
+      return done(refused(error))
     }
     done()
   }
@@ -149,18 +156,22 @@ function admit(
 
 const NONE: readonly string[] = []
 
-/** Sets on the reply what any error handler of the application then leaves there, and logs. */
-function refuse(
-  error: unknown,
-  gate: Gate,
-  { methods }: CallerDemand,
-  request: GuardedRequest,
-  reply: GuardedReply,
-): Error {
+interface Refusal {
+  readonly gate: Gate
+  readonly demand: CallerDemand
+  readonly realm: Realm
+  readonly request: GuardedRequest
+  readonly reply: GuardedReply
+}
+
+/** Sets the headers of the refusal, which any error handler of the application leaves there, and logs. */
+function refuse(error: unknown, { gate, demand, realm = 'api', request, reply }: Refusal): Error {
   if (!(error instanceof AuthError)) return error as Error
   const { code, detail, retryAfter, statusCode } = error
-  const challenges = challengesFor(error, gate.offered(methods))
-  if (challenges.length > 0) reply.header('www-authenticate', challenges)
+  const name = typeof realm === 'string' ? realm : realm(request as FastifyRequest)
+  const [challenge, ...others] = challengesFor(error, gate.offered(demand.methods), name)
+  if (challenge !== undefined)
+    reply.header('www-authenticate', others.length > 0 ? [challenge, ...others] : challenge)
   if (retryAfter !== undefined) reply.header('retry-after', String(retryAfter))
   request[kRefused] = true
   request.log[statusCode < 500 ? 'info' : 'warn']({ code, detail }, 'caller refused')

@@ -38,10 +38,11 @@ export function checkAuthOptions(options: AuthOptions): readonly AuthOptionsFaul
 /**
  * Checks the options and reads the files they name.
  *
+ * @param hasVerifier - whether the application verifies Bearer tokens itself
  * @throws AuthError AUTH_OPTIONS_INVALID, with every fault
  */
-export function readSettings(options: AuthOptions): Settings {
-  const { settings, faults } = parse(options)
+export function readSettings(options: AuthOptions, hasVerifier = false): Settings {
+  const { settings, faults } = parse(options, hasVerifier)
   if (faults.length === 0) return settings
   const list = faults.map(({ path, message }) => `${path || '/'} ${message}`)
   throw new AuthError('AUTH_OPTIONS_INVALID', {
@@ -49,7 +50,10 @@ export function readSettings(options: AuthOptions): Settings {
   })
 }
 
-function parse(options: AuthOptions): { settings: Settings; faults: AuthOptionsFault[] } {
+function parse(
+  options: AuthOptions,
+  hasVerifier = false,
+): { settings: Settings; faults: AuthOptionsFault[] } {
   const faults = checkShape(options)
   if (faults.length > 0) return { settings: { keys: [], issuers: [] }, faults }
   const fault: AddFault = (path, message) => void faults.push({ path, message })
@@ -57,10 +61,12 @@ function parse(options: AuthOptions): { settings: Settings; faults: AuthOptionsF
   const keys = readKeys(options, fault)
   const issuers = readIssuers(options, fault)
   const { method } = options
-  const chosen = { psk: keys, jwt: issuers }
-  if (faults.length === 0 && method && chosen[method].length === 0)
+  const configured = { psk: keys.length > 0, jwt: issuers.length > 0 || hasVerifier }
+  if (hasVerifier && issuers.length > 0)
+    fault('/bearer', 'cannot be given together with jwt: both are for Bearer tokens')
+  if (faults.length === 0 && method && !configured[method])
     fault('/method', `names ${method}, which is not configured`)
-  if (faults.length === 0 && keys.length + issuers.length === 0)
+  if (faults.length === 0 && !configured.psk && !configured.jwt)
     fault('', 'configures no method: give psk or jwt')
   const settings = {
     keys: method === 'jwt' ? [] : keys,

@@ -89,10 +89,10 @@ t.test('a method that is not configured is neither accepted nor offered', async 
   const tokensOnly = await setup(t, { method: 'jwt', psk, jwt })
   const refusedToken = await get(keysOnly.app, `Bearer ${issue(rs)}`)
   t.equal(refusedToken.json().code, 'AUTH_SCHEME_UNSUPPORTED')
-  t.strictSame(refusedToken.headers['www-authenticate'], ['APIKey realm="api"'])
+  t.strictSame(refusedToken.headers['www-authenticate'], 'APIKey realm="api"')
   const refusedKey = await get(tokensOnly.app, `APIKey ${psk.key}`)
   t.equal(refusedKey.json().code, 'AUTH_SCHEME_UNSUPPORTED')
-  t.strictSame(refusedKey.headers['www-authenticate'], ['Bearer realm="api"'])
+  t.strictSame(refusedKey.headers['www-authenticate'], 'Bearer realm="api"')
 })
 
 t.test('faulty options stop the start', async (t) => {

@@ -141,14 +141,14 @@ t.test('a route that names its methods', async (t) => {
       t.equal((await get(app, authorization, url)).json().code, 'AUTH_SCHEME_UNSUPPORTED')
   })
   t.test('offers those alone', async (t) => {
-    t.strictSame((await get(app)).headers['www-authenticate'], [APIKEY])
-    t.strictSame((await get(app, '', '/token')).headers['www-authenticate'], [BEARER])
+    t.strictSame((await get(app)).headers['www-authenticate'], APIKEY)
+    t.strictSame((await get(app, '', '/token')).headers['www-authenticate'], BEARER)
   })
   t.test('refuses everybody while they are not configured, until a reload', async (t) => {
     const { app } = await setup(t, { jwt: both.jwt! })
     app.get('/', { onRequest: app.requireCaller({ methods: ['psk'] }) }, caller)
     const refused = await get(app, `APIKey ${key}`)
-    t.match(refused, { statusCode: 401, headers: { 'www-authenticate': [APIKEY] } })
+    t.match(refused, { statusCode: 401, headers: { 'www-authenticate': APIKEY } })
     t.equal((await get(app, `Bearer ${issue(rs)}`)).statusCode, 401)
     app.callers.reload({ psk: { key } })
     t.equal((await get(app, `APIKey ${key}`)).statusCode, 200)
