@@ -69,9 +69,12 @@ t.test('complaint 9: a CA may give the same order again', async (t) => {
   ca.always('order')
   const [order] = await running.service.store.listFailedOrders(1)
   // As after a crash before the answer of the CA was kept.
-  const { wanted } = order!.kept!.state as { wanted: object }
+  const { wanted } = order!.checkpoint!.state as { wanted: object }
   const created = { step: 'created', wanted }
-  await running.service.store.saveOrder({ ...order!, kept: { ...order!.kept!, state: created } })
+  await running.service.store.saveOrder({
+    ...order!,
+    checkpoint: { ...order!.checkpoint!, state: created },
+  })
   await clock.advance(60_000)
   t.equal((await post(running)).status, 200)
   t.equal(ca.count('newOrder'), 2)

@@ -184,7 +184,7 @@ t.test('a stop during an order is quick, and the next start resumes the order', 
   )
 
   const again = await startAcme(t, {}, { folder, ca, clock })
-  t.match(await again.running.service.store.listPendingOrders(), [{ kept: {} }])
+  t.match(await again.running.service.store.listPendingOrders(), [{ checkpoint: {} }])
   await again.running.service.issuance.resume()
   await settle(() => again.running.service.issuance.flights.size === 0)
   t.match(await post(again.running), { status: 200, body: { cached: true } })

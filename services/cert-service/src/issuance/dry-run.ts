@@ -2,7 +2,7 @@ import { AcmeError, type Solver } from '@gatehouse/acme'
 import type { Name } from '@gatehouse/pki'
 import { CertError } from '../errors.ts'
 import type { Budget, Ledger } from '../limits/ledger.ts'
-import type { Order, Store } from '../store/store.ts'
+import type { OrderRecord, Store } from '../store/store.ts'
 import type { Held } from './answer.ts'
 import { orderOf } from './flights.ts'
 import type { Issuance } from './obtain.ts'
@@ -13,7 +13,7 @@ export interface DryRun {
   /** What would be answered at once. */
   readonly held: Held | undefined
   /** What is under way, or failed. */
-  readonly order: Order | undefined
+  readonly order: OrderRecord | undefined
   /** The account at the CA, where there is one. */
   readonly accountUrl: string | undefined
   readonly proofs: readonly Proof[]

@@ -1,7 +1,7 @@
 import { ACME_ERRORS, AcmeError, type AcmeErrorCode, outcomeOf } from '@gatehouse/acme'
 import { PkiError } from '@gatehouse/pki'
 import { CertError, type CertErrorCode, IssueError } from '../errors.ts'
-import type { Order } from '../store/store.ts'
+import type { OrderRecord } from '../store/store.ts'
 import { type Flight, orderOf, orderPath } from './flights.ts'
 import { backoff, DAY } from './renewal.ts'
 
@@ -13,7 +13,7 @@ const LONGEST_WAIT = DAY
  *
  * @throws IssueError
  */
-export function refuseTooEarly(order: Order | undefined, now: number): void {
+export function refuseTooEarly(order: OrderRecord | undefined, now: number): void {
   if (order?.status !== 'failed' || order.nextTryAt === null) return
   const wait = order.nextTryAt - now
   // A longer one was written by a clock that was ahead.
@@ -21,7 +21,7 @@ export function refuseTooEarly(order: Order | undefined, now: number): void {
 }
 
 /** The order of a flight that failed: what went wrong, and when to try again. */
-export function failedOrder(flight: Flight, error: unknown, now: number): Order {
+export function failedOrder(flight: Flight, error: unknown, now: number): OrderRecord {
   const failures = countFailures(flight, error)
   const lastError = isTold(error)
     ? { code: error.code, detail: error.message }
@@ -32,7 +32,7 @@ export function failedOrder(flight: Flight, error: unknown, now: number): Order 
 }
 
 /** What callers are told of a failed order. */
-export function issueFailed(order: Order, now: number, cause?: unknown): IssueError {
+export function issueFailed(order: OrderRecord, now: number, cause?: unknown): IssueError {
   const { names, lastError, nextTryAt } = order
   const detail = `${names[0]} could not be issued: ${lastError?.detail}`
   const wait = Math.ceil(((nextTryAt ?? now) - now) / 1000)
@@ -68,8 +68,10 @@ const PASSING: readonly CertErrorCode[] = [
  * How many failures count. Of trouble that passes, or that leaves the order open at the CA, only the
  * first two do: after an outage of hours a certificate must not wait for another day.
  */
-function countFailures({ failures, kept }: Flight, error: unknown): number {
-  return isPassing(error) || kept ? Math.max(failures, Math.min(failures + 1, 2)) : failures + 1
+function countFailures({ failures, checkpoint }: Flight, error: unknown): number {
+  return isPassing(error) || checkpoint
+    ? Math.max(failures, Math.min(failures + 1, 2))
+    : failures + 1
 }
 
 function isPassing(error: unknown): boolean {

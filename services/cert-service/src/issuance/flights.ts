@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { CertError } from '../errors.ts'
-import type { Kept, Order } from '../store/store.ts'
+import type { Checkpoint, OrderRecord } from '../store/store.ts'
 import type { Held } from './answer.ts'
 import type { CertificateRequest } from './request.ts'
 
@@ -19,7 +19,7 @@ export interface Flight {
   /** What it is doing, in plain words. */
   step: string
   /** What its issuer keeps in the order. */
-  kept: Kept | undefined
+  checkpoint: Checkpoint | undefined
   readonly landed: Promise<Held>
   /** Set once its order is being written. */
   filed?: Promise<void>
@@ -59,7 +59,7 @@ export function createFlights(): Flights {
         id,
         failures: 0,
         step: 'starting',
-        kept: undefined,
+        checkpoint: undefined,
         landed,
       }
       const { lineage } = begin.request
@@ -73,10 +73,10 @@ export function createFlights(): Flights {
 }
 
 /** Where an order is told of. */
-export const orderPath = ({ id }: Pick<Order, 'id'>): string => `/api/orders/${id}`
+export const orderPath = ({ id }: Pick<OrderRecord, 'id'>): string => `/api/orders/${id}`
 
 /** The order of a flight, as it stands. */
-export function orderOf(flight: Flight): Order {
+export function orderOf(flight: Flight): OrderRecord {
   const { lineage, issuer, names, keyType, csr } = flight.request
   return {
     id: flight.id,
@@ -91,7 +91,7 @@ export function orderOf(flight: Flight): Order {
     failures: flight.failures,
     lastError: null,
     nextTryAt: null,
-    ...(flight.kept && { kept: flight.kept }),
+    ...(flight.checkpoint && { checkpoint: flight.checkpoint }),
     ...(flight.askedBy !== undefined && { askedBy: flight.askedBy }),
   }
 }

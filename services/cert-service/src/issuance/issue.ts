@@ -50,7 +50,11 @@ export function createIssue(deps: IssueDeps, closing: AbortSignal) {
     const before = await store.findOrderByLineage(flight.request.lineage)
     refuseTooEarly(before, clock.now())
     if (before)
-      Object.assign(flight, { id: before.id, failures: before.failures, kept: before.kept })
+      Object.assign(flight, {
+        id: before.id,
+        failures: before.failures,
+        checkpoint: before.checkpoint,
+      })
     try {
       // Also at renewals: another certificate for the same key may have been revoked.
       await refuseCompromised(flight.request, store)

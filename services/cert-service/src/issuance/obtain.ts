@@ -3,7 +3,7 @@ import type { Audit, Requester } from '../audit.ts'
 import { hasBegun } from '../clocks.ts'
 import { CertError, IssueError } from '../errors.ts'
 import type { CallerGate } from '../limits/callers.ts'
-import type { CertificateRecord, Order } from '../store/store.ts'
+import type { CertificateRecord, OrderRecord } from '../store/store.ts'
 import type { Held } from './answer.ts'
 import { createFlights, type Flight, type Flights, orderOf, STORING } from './flights.ts'
 import { createIssue, type IssueDeps, SYSTEM } from './issue.ts'
@@ -13,7 +13,7 @@ import { type CertificateRequest, requestTo, rerouteRequest, restoreRequest } fr
 /** A certificate, or the order of one that takes longer than the caller is made to wait. */
 export type Outcome =
   | { readonly held: Held; readonly cached: boolean }
-  | { readonly held?: undefined; readonly order: Order }
+  | { readonly held?: undefined; readonly order: OrderRecord }
 
 export interface Issuance {
   readonly flights: Flights
@@ -190,7 +190,7 @@ export function createIssuance(deps: IssuanceDeps): Issuance {
   }
 
   /** Writes the order of a flight that outlives its callers' wait. */
-  async function file(flight: Flight): Promise<Order> {
+  async function file(flight: Flight): Promise<OrderRecord> {
     flight.filed ??= store.saveOrder(orderOf(flight))
     await flight.filed
     return orderOf(flight)
@@ -211,7 +211,7 @@ export function createIssuance(deps: IssuanceDeps): Issuance {
       )
   }
 
-  async function resumeOne(order: Order): Promise<void> {
+  async function resumeOne(order: OrderRecord): Promise<void> {
     if (flights.get(order.lineage)) return
     const request = restoreRequest(order, issuers)
     if (request?.lineage !== order.lineage) return giveUp(order)
@@ -223,7 +223,7 @@ export function createIssuance(deps: IssuanceDeps): Issuance {
     landed.then(release, release)
   }
 
-  async function giveUp({ kept: _, ...order }: Order): Promise<void> {
+  async function giveUp({ checkpoint: _, ...order }: OrderRecord): Promise<void> {
     const lastError = {
       code: 'CERT_NOT_PERMITTED',
       detail: 'its issuer is no longer configured so',

@@ -28,7 +28,7 @@ interface SignDeps {
 
 /**
  * Has the certificate of a flight signed, for a new key unless the caller has one or an earlier try
- * has kept one.
+ * has saved one.
  */
 export async function sign(flight: Flight, deps: SignDeps, replaces?: Uint8Array): Promise<Signed> {
   const { issuer, names, keyType, csr } = flight.request
@@ -36,7 +36,7 @@ export async function sign(flight: Flight, deps: SignDeps, replaces?: Uint8Array
     const request = { names, keyType, spki: csr.spki, csr: () => csr.der, replaces }
     return { key: null, issued: await issuer.issue(request, ioOf(flight, null, deps)) }
   }
-  const key = keptKey(flight, deps.keyring) ?? (await makeKey(keyType))
+  const key = checkpointKey(flight, deps.keyring) ?? (await makeKey(keyType))
   const request = { names, keyType, spki: key.spki, csr: () => buildCsr(key, names), replaces }
   return { key, issued: await issuer.issue(request, ioOf(flight, key, deps)) }
 }
@@ -46,13 +46,13 @@ function ioOf(flight: Flight, key: KeyPair | null, { keyring, store, signal, pat
     report(step: string) {
       flight.step = step
     },
-    kept: flight.kept?.state,
-    async keep(state: unknown) {
+    checkpoint: flight.checkpoint?.state,
+    async save(state: unknown) {
       const sealedKey = () => key && keyring.seal('leaf', key.pkcs8, contextOf(flight))
-      flight.kept =
+      flight.checkpoint =
         state === undefined
           ? undefined
-          : { state, sealedKey: flight.kept?.sealedKey ?? sealedKey() }
+          : { state, sealedKey: flight.checkpoint?.sealedKey ?? sealedKey() }
       flight.filed = store.saveOrder(orderOf(flight))
       await flight.filed
     },
@@ -62,9 +62,9 @@ function ioOf(flight: Flight, key: KeyPair | null, { keyring, store, signal, pat
   }
 }
 
-function keptKey({ kept, request }: Flight, keyring: Keyring): KeyPair | undefined {
-  if (!kept?.sealedKey) return undefined
-  const pkcs8 = keyring.open(kept.sealedKey, contextOf({ request }))
+function checkpointKey({ checkpoint, request }: Flight, keyring: Keyring): KeyPair | undefined {
+  if (!checkpoint?.sealedKey) return undefined
+  const pkcs8 = keyring.open(checkpoint.sealedKey, contextOf({ request }))
   return keyPairFromPem(toPem('PRIVATE KEY', pkcs8))
 }
 

@@ -55,12 +55,12 @@ export interface IssuerIo {
   /** Tells what it is doing, for the order's progress. */
   report(step: string): void
   /** What an earlier try kept: it goes on from there, with the same key. */
-  readonly kept: unknown
+  readonly checkpoint: unknown
   /**
    * Keeps plain JSON, and the key, in the order before the next step is taken; `undefined` forgets
    * both.
    */
-  keep(state: unknown): Promise<void>
+  save(state: unknown): Promise<void>
   /** Aborted when the service ends: the order goes on at the next start. */
   readonly signal: AbortSignal
   /** When the order was first asked for. */

@@ -1,13 +1,13 @@
 import { prose } from '@gatehouse/service-kit'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { actionFor } from '../errors.ts'
-import type { Order } from '../store/store.ts'
+import type { OrderRecord } from '../store/store.ts'
 import { texts } from './texts.ts'
 import { whenFromNow } from './words.ts'
 
 /** What cannot be issued or renewed, why, and what to do; nothing where all is well. */
 export function failures(
-  failed: readonly Order[],
+  failed: readonly OrderRecord[],
   { now, hasMore }: { readonly now: number; readonly hasMore: boolean },
 ): SafeHtml {
   if (failed.length === 0) return html``
@@ -18,7 +18,7 @@ export function failures(
 }
 
 /** Why a try failed, what to do, and when the next one is. */
-export function failure({ lastError, nextTryAt }: Order, now: number): SafeHtml {
+export function failure({ lastError, nextTryAt }: OrderRecord, now: number): SafeHtml {
   const { failed, unknown, next, earliest, whenAsked } = texts.failures
   const action = (lastError && actionFor(lastError.code)) ?? unknown
   const isLater = nextTryAt !== null && nextTryAt > now

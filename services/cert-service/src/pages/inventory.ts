@@ -1,6 +1,6 @@
 import type { Page } from '@gatehouse/service-kit'
 import { html, type SafeHtml } from '@remix-run/html-template'
-import type { CertificateRecord, Order } from '../store/store.ts'
+import type { CertificateRecord, OrderRecord } from '../store/store.ts'
 import { certificate } from './certificate.ts'
 import { failures } from './failures.ts'
 import { page } from './style.ts'
@@ -15,7 +15,7 @@ export interface Inventory {
   readonly search: string
   readonly rows: readonly Row[]
   /** Failed orders, for the first page. */
-  readonly failed: readonly Order[]
+  readonly failed: readonly OrderRecord[]
   /** Whether there are more of them. */
   readonly hasMoreFailed: boolean
   readonly isFirst: boolean
@@ -28,7 +28,7 @@ export interface Inventory {
 /** A certificate, and the latest order of its lineage. */
 export interface Row {
   readonly record: CertificateRecord
-  readonly order: Order | undefined
+  readonly order: OrderRecord | undefined
 }
 
 /** The certificates that somebody may see, in order of what comes next. */

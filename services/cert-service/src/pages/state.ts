@@ -1,4 +1,4 @@
-import type { CertificateRecord, Order } from '../store/store.ts'
+import type { CertificateRecord, OrderRecord } from '../store/store.ts'
 
 /** How a certificate is getting on, the worst last. */
 export type State = 'renews' | 'due' | 'unrenewed' | 'failing' | 'ended'
@@ -9,7 +9,7 @@ export type Moments = Pick<CertificateRecord, 'notBefore' | 'notAfter' | 'renewA
 /** @param order - the latest of the certificate's lineage */
 export function stateOf(
   { notAfter, renewAt }: Moments,
-  order: Pick<Order, 'status'> | undefined,
+  order: Pick<OrderRecord, 'status'> | undefined,
   now: number,
 ): State {
   if (notAfter <= now) return 'ended'

@@ -7,7 +7,7 @@ import { type Held, toTime } from '../issuance/answer.ts'
 import { orderPath } from '../issuance/flights.ts'
 import type { Outcome } from '../issuance/obtain.ts'
 import type { FailureSchema, OrderSchema } from '../schemas/certificate.ts'
-import type { Order } from '../store/store.ts'
+import type { OrderRecord } from '../store/store.ts'
 
 /** Seconds until it makes sense to ask for an order again. */
 const POLL_AFTER = 5
@@ -70,7 +70,7 @@ export function hasTag(request: FastifyRequest, etag: string): boolean {
 }
 
 /** An order as answers write it. */
-export function describeOrder(order: Order): Static<typeof OrderSchema> {
+export function describeOrder(order: OrderRecord): Static<typeof OrderSchema> {
   const { id, status, step, since, names, lastError, nextTryAt } = order
   return {
     id,
@@ -85,7 +85,7 @@ export function describeOrder(order: Order): Static<typeof OrderSchema> {
 
 /** A failure as answers write it, with what to do about it. */
 export function describeFailure(
-  failure: NonNullable<Order['lastError']>,
+  failure: NonNullable<OrderRecord['lastError']>,
 ): Static<typeof FailureSchema> {
   const action = actionFor(failure.code)
   return { ...failure, ...(action !== undefined && { action }) }

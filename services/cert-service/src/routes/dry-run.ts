@@ -5,7 +5,7 @@ import type { DryRun } from '../issuance/dry-run.ts'
 import type { CertificateRequest } from '../issuance/request.ts'
 import { type Budget, spanOf } from '../limits/ledger.ts'
 import type { DryRunSchema } from '../schemas/dry-run.ts'
-import type { Order } from '../store/store.ts'
+import type { OrderRecord } from '../store/store.ts'
 import { describeOrder } from './answers.ts'
 
 /** Answers with what a request would come to. */
@@ -71,7 +71,7 @@ function describeBudget({ kind, subject, left, limit, freeAt }: Budget) {
   }
 }
 
-function waitFor({ status, lastError, nextTryAt }: Order, now: number): readonly string[] {
+function waitFor({ status, lastError, nextTryAt }: OrderRecord, now: number): readonly string[] {
   if (status !== 'failed' || nextTryAt === null || nextTryAt <= now) return []
   return [`the last try failed, the next is at ${toTime(nextTryAt)}: ${lastError?.detail}`]
 }

@@ -1,7 +1,7 @@
 import type { Database } from './database.ts'
 import { type Age, isOver } from './prune.ts'
 import type { RunTime } from './run-time.ts'
-import type { Order, Store } from './store.ts'
+import type { OrderRecord, Store } from './store.ts'
 
 const DAY = 86_400_000
 
@@ -68,8 +68,8 @@ export function createOrders(db: Database, runTime: RunTime) {
             order.failures,
             order.lastError && JSON.stringify(order.lastError),
             order.nextTryAt,
-            order.kept ? JSON.stringify(order.kept.state) : null,
-            order.kept?.sealedKey ?? null,
+            order.checkpoint ? JSON.stringify(order.checkpoint.state) : null,
+            order.checkpoint?.sealedKey ?? null,
             order.askedBy ?? null,
             runTime.now(),
           ),
@@ -94,7 +94,7 @@ export function createOrders(db: Database, runTime: RunTime) {
   }
 }
 
-type Row = Omit<Order, 'names' | 'lastError' | 'kept' | 'askedBy'> & {
+type Row = Omit<OrderRecord, 'names' | 'lastError' | 'checkpoint' | 'askedBy'> & {
   names: string
   lastError: string | null
   state: string | null
@@ -102,14 +102,14 @@ type Row = Omit<Order, 'names' | 'lastError' | 'kept' | 'askedBy'> & {
   askedBy: string | null
 }
 
-function toOrder(row: unknown): Order | undefined {
+function toOrder(row: unknown): OrderRecord | undefined {
   if (row === undefined) return undefined
   const { names, lastError, state, sealedKey, askedBy, ...rest } = row as Row
   return {
     ...rest,
     names: JSON.parse(names),
     lastError: lastError && JSON.parse(lastError),
-    ...(state !== null && { kept: { state: JSON.parse(state), sealedKey } }),
+    ...(state !== null && { checkpoint: { state: JSON.parse(state), sealedKey } }),
     ...(askedBy !== null && { askedBy }),
   }
 }

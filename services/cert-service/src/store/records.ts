@@ -62,7 +62,7 @@ export interface RevokedCertificate {
 }
 
 /** Work on a lineage that outlives a request: under way, or failed and waiting for its next try. */
-export interface Order {
+export interface OrderRecord {
   readonly id: string
   readonly lineage: string
   readonly issuer: string
@@ -79,13 +79,13 @@ export interface Order {
   /** When a failed order may be tried again. */
   readonly nextTryAt: number | null
   /** What its issuer goes on from. */
-  readonly kept?: Kept
+  readonly checkpoint?: Checkpoint
   /** Whom its certificate is to count for; absent in what older versions stored, and for a renewal. */
   readonly askedBy?: string
 }
 
 /** How far an issuer got with an order, and the key that it may have certified. */
-export interface Kept {
+export interface Checkpoint {
   /** Plain JSON. */
   readonly state: unknown
   /** PKCS#8, sealed; `null` where the caller keeps the key. */

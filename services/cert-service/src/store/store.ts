@@ -15,7 +15,7 @@ import type {
   NewAuthority,
   NewCertificate,
   NewEvent,
-  Order,
+  OrderRecord,
   RenewalWindow,
   RevokedCertificate,
 } from './records.ts'
@@ -112,18 +112,18 @@ export interface Store {
   listRevoked(issuer: Uint8Array, now: number): Promise<readonly RevokedCertificate[]>
 
   /** Creates or overwrites an order (one per lineage). */
-  saveOrder(order: Order): Promise<void>
-  findOrder(id: string): Promise<Order | undefined>
-  findOrderByLineage(lineage: string): Promise<Order | undefined>
+  saveOrder(order: OrderRecord): Promise<void>
+  findOrder(id: string): Promise<OrderRecord | undefined>
+  findOrderByLineage(lineage: string): Promise<OrderRecord | undefined>
   /** Orders that failed and have not come to an end since, the latest first. */
-  listFailedOrders(limit: number): Promise<readonly Order[]>
+  listFailedOrders(limit: number): Promise<readonly OrderRecord[]>
   /** Orders that were under way when the process ended. */
-  listPendingOrders(): Promise<readonly Order[]>
+  listPendingOrders(): Promise<readonly OrderRecord[]>
   /** Orders that failed where the CA may well go on with them, and whose next try is due. */
-  listResumableOrders(now: number): Promise<readonly Order[]>
+  listResumableOrders(now: number): Promise<readonly OrderRecord[]>
 
   /** The order that keeps a state with this URL of an order at a CA. */
-  findOrderByUrl(url: string): Promise<Order | undefined>
+  findOrderByUrl(url: string): Promise<OrderRecord | undefined>
 
   /** Current certificates with `checkAt <= now` that are to be renewed at all, earliest first. */
   listUnchecked(now: number, limit: number): Promise<readonly CertificateRecord[]>

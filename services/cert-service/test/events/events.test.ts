@@ -48,7 +48,7 @@ t.test('an event says what happened, and holds no key material', (t) => {
     failures: 2,
     lastError: { code: 'ACME_DNS', detail: 'no record' },
     nextTryAt: NOW + 60_000,
-    kept: { state: { csr: 'secret' }, sealedKey: Buffer.from('secret') },
+    checkpoint: { state: { csr: 'secret' }, sealedKey: Buffer.from('secret') },
   })
   t.strictSame(JSON.parse(describeEvent({ type: 'failing', order }, 'id-2', NOW)), {
     id: 'id-2',

@@ -9,7 +9,7 @@ import { createAccount } from '../../src/issuers/acme/account.ts'
 import { createAcmeIssuer } from '../../src/issuers/acme/issuer.ts'
 import type { IssuanceLimits } from '../../src/issuers/acme/limits.ts'
 import type { Keyring } from '../../src/sealing/keyring.ts'
-import type { AccountRecord, Order } from '../../src/store/store.ts'
+import type { AccountRecord, OrderRecord } from '../../src/store/store.ts'
 
 /** What goes wrong at a point: of an answer, or of the whole process. */
 export type Fault =
@@ -29,7 +29,7 @@ export interface World {
   /** What the CA said for good. */
   readonly stated: Set<string>
   points: number
-  kept: unknown
+  checkpoint: unknown
   account: AccountRecord | undefined
 }
 
@@ -59,7 +59,7 @@ export async function createWorld({ faults, refuses, ...options }: WorldOptions)
       return records.get(token)?.keyAuthorization === keyAuthorization ? undefined : 'unauthorized'
     },
   })
-  const none = { kept: undefined, account: undefined }
+  const none = { checkpoint: undefined, account: undefined }
   return { ca, clock, fetch: createFetch(), faults, records, stated, points: 0, ...none }
 }
 
@@ -140,7 +140,7 @@ export async function runProcess(world: World, since: number): Promise<End> {
   const store = {
     findAccount: async () => world.account,
     saveAccount: (account: AccountRecord) => point(() => void Object.assign(world, { account })),
-    findOrderByUrl: async (): Promise<Order | undefined> => undefined,
+    findOrderByUrl: async (): Promise<OrderRecord | undefined> => undefined,
   }
   const keyring = { seal: (_: string, key: Uint8Array) => key, open: (key: Uint8Array) => key }
   const config = {
@@ -180,8 +180,9 @@ export async function runProcess(world: World, since: number): Promise<End> {
       { names: NAMES, keyType: 'p256', spki: key.spki, csr: () => buildCsr(key, NAMES) },
       {
         report() {},
-        kept: world.kept,
-        keep: (state) => point(() => void Object.assign(world, { kept: structuredClone(state) })),
+        checkpoint: world.checkpoint,
+        save: (state) =>
+          point(() => void Object.assign(world, { checkpoint: structuredClone(state) })),
         signal: stop.signal,
         since,
         patience: 20_000,

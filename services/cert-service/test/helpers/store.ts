@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Test } from 'tap'
 import { openStore } from '../../src/store/open.ts'
-import type { AuditEntry, NewCertificate, Order, Store } from '../../src/store/store.ts'
+import type { AuditEntry, NewCertificate, OrderRecord, Store } from '../../src/store/store.ts'
 
 /** When the tests take place. */
 export const NOW = Date.UTC(2030, 0, 1)
@@ -47,7 +47,7 @@ export function newCertificate(overrides: Partial<NewCertificate> = {}): NewCert
   }
 }
 
-export function newOrder(overrides: Partial<Order> = {}): Order {
+export function newOrder(overrides: Partial<OrderRecord> = {}): OrderRecord {
   return {
     id: 'order-1',
     lineage: 'ca|server|p256|app.example.com',

@@ -7,7 +7,7 @@ import { problemPage, signInPage, tokensOnlyPage } from '../../src/pages/sign-in
 import { stateOf } from '../../src/pages/state.ts'
 import { bar, timeLineOf } from '../../src/pages/timeline.ts'
 import { fromNow } from '../../src/pages/words.ts'
-import type { CertificateRecord, Order } from '../../src/store/store.ts'
+import type { CertificateRecord, OrderRecord } from '../../src/store/store.ts'
 import { NOW, newCertificate, newOrder } from '../helpers/store.ts'
 
 const HOUR = 3_600_000
@@ -17,7 +17,7 @@ const record = (overrides: Partial<CertificateRecord> = {}): CertificateRecord =
   ...newCertificate(overrides),
   id: 1,
 })
-const failed = (overrides: Partial<Order> = {}) =>
+const failed = (overrides: Partial<OrderRecord> = {}) =>
   newOrder({
     status: 'failed',
     lastError: { code: 'PKI_CA_EXPIRING', detail: 'the intermediate ends first' },
@@ -64,7 +64,7 @@ t.test('how a certificate is getting on', async (t) => {
   const cases: [
     why: string,
     certificate: Partial<CertificateRecord>,
-    order: Order | undefined,
+    order: OrderRecord | undefined,
     said: string,
   ][] = [
     ['renewal ahead', {}, undefined, 'Renews in 3 days'],
@@ -85,7 +85,7 @@ t.test('how a certificate is getting on', async (t) => {
 })
 
 t.test('a failure says why, what to do, and when the next try is', async (t) => {
-  const said = (order: Order) =>
+  const said = (order: OrderRecord) =>
     page({ failed: [order], rows: [] })
       .html.replace(/<[^>]*>/g, ' ')
       .replace(/\s+/g, ' ')

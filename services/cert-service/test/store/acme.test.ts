@@ -3,34 +3,36 @@ import t from 'tap'
 import { NOW, newAudit, newCertificate, newOrder, testStore } from '../helpers/store.ts'
 
 const DAY = 86_400_000
-const kept = {
+const checkpoint = {
   state: { step: 'ordered', orderUrl: 'https://ca.test/order/1' },
   sealedKey: randomBytes(60),
 }
 
 t.test('an order keeps what its issuer goes on from, until it ends', async (t) => {
   const { store } = await testStore(t)
-  const order = newOrder({ kept })
+  const order = newOrder({ checkpoint })
   await store.saveOrder(order)
   t.match(await store.findOrder(order.id), order)
   t.match(await store.findOrderByUrl('https://ca.test/order/1'), { id: order.id })
   t.equal(await store.findOrderByUrl('https://ca.test/order/2'), undefined)
   await store.addCertificate(newCertificate({ lineage: order.lineage }), newAudit())
-  t.notOk('kept' in (await store.findOrder(order.id))!)
+  t.notOk('checkpoint' in (await store.findOrder(order.id))!)
 })
 
 t.test('what failed is gone on with once it is due, if the CA has an order for it', async (t) => {
   const { store } = await testStore(t)
   const failed = { status: 'failed', nextTryAt: NOW } as const
-  await store.saveOrder(newOrder({ ...failed, id: 'a', lineage: 'a', kept }))
+  await store.saveOrder(newOrder({ ...failed, id: 'a', lineage: 'a', checkpoint }))
   await store.saveOrder(newOrder({ ...failed, id: 'b', lineage: 'b' }))
-  await store.saveOrder(newOrder({ ...failed, id: 'c', lineage: 'c', kept, nextTryAt: NOW + 1 }))
+  await store.saveOrder(
+    newOrder({ ...failed, id: 'c', lineage: 'c', checkpoint, nextTryAt: NOW + 1 }),
+  )
   const ids = async (now: number) => (await store.listResumableOrders(now)).map(({ id }) => id)
   t.same(await ids(NOW - 1), [])
   t.same(await ids(NOW), ['a'])
 
   const { id } = await store.addCertificate(newCertificate({ lineage: 'x' }), newAudit())
-  await store.saveOrder(newOrder({ ...failed, id: 'x', lineage: 'x', kept }))
+  await store.saveOrder(newOrder({ ...failed, id: 'x', lineage: 'x', checkpoint }))
   t.same(await ids(NOW), ['a', 'x'])
   await store.remove([id], newAudit())
   t.same(await ids(NOW), ['a'], 'nor is what was deleted')

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import { openStore } from '../../src/store/open.ts'
-import type { CertificateRecord, Order } from '../../src/store/store.ts'
+import type { CertificateRecord, OrderRecord } from '../../src/store/store.ts'
 import { CHAIN, NOW, newAudit, newCertificate, newOrder, testStore } from '../helpers/store.ts'
 
 const DAY = 86_400_000
@@ -81,7 +81,7 @@ t.test('what comes next, searched and page by page', async (t) => {
 
 t.test('orders that failed, until they come to an end', async (t) => {
   const { store } = await testStore(t)
-  const order = (id: string, overrides: Partial<Order> = {}) =>
+  const order = (id: string, overrides: Partial<OrderRecord> = {}) =>
     store.saveOrder(newOrder({ id, lineage: id, status: 'failed', nextTryAt: NOW, ...overrides }))
   await order('first')
   await order('last', { nextTryAt: NOW + 1 })
@@ -188,7 +188,7 @@ t.test('a serial number is used once per chain', async (t) => {
 
 t.test('orders: one per lineage, ended by its certificate', async (t) => {
   const { store } = await testStore(t)
-  const failed: Partial<Order> = {
+  const failed: Partial<OrderRecord> = {
     status: 'failed',
     failures: 2,
     lastError: { code: 'CERT_ISSUE_FAILED', detail: 'no' },

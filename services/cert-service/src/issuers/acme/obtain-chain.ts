@@ -38,10 +38,10 @@ type Ended = Extract<OrderState, { step: 'downloaded' | 'failed' }>
 const PLACING_MS = 7 * 86_400_000
 
 /**
- * Orders a certificate, or goes on with the order that was kept; gives the chain in PEM. Each state
- * is kept before the next step, so that a crash at any point loses nothing and finalises nothing
- * twice. What passes is tried again as long as the patience lasts; what is thrown after that leaves
- * the state kept, unless the CA has decided.
+ * Orders a certificate, or resumes the order of the checkpoint; gives the chain in PEM. Each state is
+ * saved before the next step, so that a crash at any point loses nothing and finalizes nothing twice.
+ * Transient errors are retried for as long as `io.patience` lasts; an error that is thrown after that
+ * leaves the checkpoint in place, unless the CA has decided.
  *
  * @throws AcmeError; CertError `CERT_BUSY`, `CERT_RATE_LIMITED`, `CERT_TERMS_NOT_AGREED`
  */
@@ -56,17 +56,18 @@ export async function obtainChain(
   const patience = createPatience(io.patience, { clock, signal: io.signal })
   io.report('waiting for its turn')
   return server.inTurn(names.toSorted().join(), async () => {
-    const kept = io.kept as OrderState | undefined
-    if (kept && kept.step !== 'created') deps.limits.resumed(limitedOf(kept))
-    const end = await run(kept ?? (await open()))
+    const checkpoint = io.checkpoint as OrderState | undefined
+    if (checkpoint && checkpoint.step !== 'created') deps.limits.resumed(limitedOf(checkpoint))
+    const end = await run(checkpoint ?? (await open()))
     // An order that was left alone for too long has expired; nobody was told of a failure.
-    if (kept && hasExpired(end)) return chainOf(await run({ step: 'created', wanted: end.wanted }))
+    if (checkpoint && hasExpired(end))
+      return chainOf(await run({ step: 'created', wanted: end.wanted }))
     return chainOf(end)
   })
 
   async function open(): Promise<OrderState> {
     const state = await createOrder(optionsOf())
-    await io.keep(state)
+    await io.save(state)
     return state
   }
 
@@ -98,7 +99,7 @@ export async function obtainChain(
       io.report(STEPS[state.step])
       try {
         const next = await take(state, await orderIoOf(io, deps))
-        if (!isOver(next)) await io.keep(next)
+        if (!isOver(next)) await io.save(next)
         state = next
       } catch (error) {
         io.signal.throwIfAborted()
@@ -113,8 +114,8 @@ export async function obtainChain(
     }
     const keepAfter = async (error: unknown) => {
       const after = afterFault(state, error, clock.now())
-      if (isGivenUp(after, error)) await io.keep(undefined)
-      else if (after !== state) await io.keep(after)
+      if (isGivenUp(after, error)) await io.save(undefined)
+      else if (after !== state) await io.save(after)
       state = after
     }
     while (!isOver(state)) await patiently(advance)
@@ -138,7 +139,7 @@ export async function obtainChain(
     if (before === undefined || accountUrl === before) return state
     if (state.step === 'authorizing') await takeAway(state.tasks, await orderIoOf(io, deps))
     const again: OrderState = { step: 'created', wanted: state.wanted }
-    await io.keep(again)
+    await io.save(again)
     return again
   }
 
@@ -165,7 +166,7 @@ export async function obtainChain(
 
   async function chainOf(end: Ended): Promise<string> {
     if (end.step === 'downloaded') return end.chain
-    await io.keep(undefined)
+    await io.save(undefined)
     const { code, message, problem } = end.error
     throw new AcmeError(code, message, { ...(problem && { problem }), isDecision: true })
   }

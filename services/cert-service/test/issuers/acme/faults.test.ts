@@ -60,11 +60,11 @@ async function runToEnd(world: World): Promise<Exclude<End, { what: 'killed' }>>
   for (let tries = 0; tries < 100; tries++) {
     const end = await runProcess(world, since)
     if (end.what === 'issued') return end
-    if (end.what === 'failed' && world.kept === undefined && end.error instanceof AcmeError)
+    if (end.what === 'failed' && world.checkpoint === undefined && end.error instanceof AcmeError)
       return end
     await new Promise<void>((resolve) => world.clock.setTimer(resolve, 10 * MINUTE))
   }
-  throw new Error(`no end: ${JSON.stringify(world.kept)}`)
+  throw new Error(`no end: ${JSON.stringify(world.checkpoint)}`)
 }
 
 async function check(world: World): Promise<void> {
