@@ -17,7 +17,7 @@ import {
   type Reply,
   type ScriptedCaOptions,
   startScriptedCa,
-} from '../src/testing.ts'
+} from './scripted-ca/index.ts'
 
 interface Context {
   teardown(fn: () => unknown): void

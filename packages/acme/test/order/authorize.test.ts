@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { type OrderState, type Solver, step } from '../../src/index.ts'
-import type { Kind, Reply } from '../../src/testing.ts'
 import { enrol, last, orderFor, recordingSolver, run, stepsOf, WHOLE } from '../helpers.ts'
+import type { Kind, Reply } from '../scripted-ca/index.ts'
 
 t.test('the CA looks while the answer stands, and sees what it asked for', async (t) => {
   const seen: boolean[] = []

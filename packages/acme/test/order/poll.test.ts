@@ -1,7 +1,7 @@
 import t from 'tap'
 import { type OrderState, step } from '../../src/index.ts'
-import type { Kind, Reply, ScriptedCa } from '../../src/testing.ts'
 import { enrol, orderFor, run, stepsOf, WHOLE } from '../helpers.ts'
+import type { Kind, Reply, ScriptedCa } from '../scripted-ca/index.ts'
 
 t.test('a fault on the way does not end the polling', async (t) => {
   const rows: [what: string, kind: Kind, replies: (Reply | (() => undefined))[]][] = [

@@ -12,8 +12,8 @@ import {
   type Solver,
   step,
 } from '../../src/index.ts'
-import type { Kind, Reply, ScriptedCaOptions } from '../../src/testing.ts'
 import { enrol, last, orderFor, problem, recordingSolver, run, stepsOf, WHOLE } from '../helpers.ts'
+import type { Kind, Reply, ScriptedCaOptions } from '../scripted-ca/index.ts'
 
 t.test('an order goes from its creation to its chain', async (t) => {
   const rows: [what: string, names: string[], ScriptedCaOptions, type?: Solver['type']][] = [

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { buildCsr, fromPem, generateP256, parseCsr, parseName } from '@gatehouse/pki'
 import t from 'tap'
 import { acceptChain, downloadCertificate, leadsTo } from '../../src/protocol/certificate.ts'
-import { createChainIssuer } from '../../src/testing/issuer.ts'
+import { createChainIssuer } from '../scripted-ca/issuer.ts'
 
 const now = Date.UTC(2030, 0, 1)
 const key = generateP256()

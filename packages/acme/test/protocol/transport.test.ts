@@ -1,8 +1,8 @@
 import { generateP256 } from '@gatehouse/pki'
 import t from 'tap'
 import { newAccount, type Signer } from '../../src/index.ts'
-import type { Reply } from '../../src/testing.ts'
 import { connect, enrol, problem } from '../helpers.ts'
+import type { Reply } from '../scripted-ca/index.ts'
 
 const signer = (): Signer => ({ key: generateP256().privateKey })
 const register = (who: Signer) => newAccount(who.key, {})

@@ -1,10 +1,10 @@
+import type { Test } from 'tap'
 import {
   type Reply,
   type ScriptedCa,
   type ScriptedCaOptions,
   startScriptedCa,
-} from '@gatehouse/acme/testing'
-import type { Test } from 'tap'
+} from '../../../../packages/acme/test/scripted-ca/index.ts'
 import type { ServiceDeps } from '../../src/service.ts'
 import { type LeapClock, leapClock, NOW, type Running, start } from './app.ts'
 

@@ -1,6 +1,5 @@
 import { hash } from 'node:crypto'
 import { AcmeError, type Dns01Options } from '@gatehouse/acme'
-import type { ValidatedChallenge } from '@gatehouse/acme/testing'
 import {
   CLASS,
   FLAG,
@@ -8,6 +7,7 @@ import {
   TYPE,
 } from '../../../../packages/acme/src/dns/message.ts'
 import type { Received, Reply } from '../../../../packages/acme/test/dns/providers/stand-in.ts'
+import type { ValidatedChallenge } from '../../../../packages/acme/test/scripted-ca/index.ts'
 
 const ZONES = ['example.test', 'elsewhere.test']
 const NAME_SERVER = '192.0.2.1'

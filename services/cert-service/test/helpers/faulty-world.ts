@@ -1,9 +1,14 @@
 import type { ChallengeTask, Solver } from '@gatehouse/acme'
 import { createTransport } from '@gatehouse/acme'
-import { hurriedClock, type Reply, type ScriptedCa, startScriptedCa } from '@gatehouse/acme/testing'
 import { type BoundedFetch, createFetch } from '@gatehouse/net'
 import { buildCsr, generateP256, parseName } from '@gatehouse/pki'
 import type { Clock } from '@gatehouse/service-kit'
+import {
+  hurriedClock,
+  type Reply,
+  type ScriptedCa,
+  startScriptedCa,
+} from '../../../../packages/acme/test/scripted-ca/index.ts'
 import type { IssuerConfig } from '../../src/config/issuers.ts'
 import { createAccount } from '../../src/issuers/acme/account.ts'
 import { createAcmeIssuer } from '../../src/issuers/acme/issuer.ts'

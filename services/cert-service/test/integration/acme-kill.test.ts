@@ -2,9 +2,14 @@ import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
 import { appendFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Exchange, type Kind, type Reply, startScriptedCa } from '@gatehouse/acme/testing'
 import { parseCsr } from '@gatehouse/pki'
 import t from 'tap'
+import {
+  type Exchange,
+  type Kind,
+  type Reply,
+  startScriptedCa,
+} from '../../../../packages/acme/test/scripted-ca/index.ts'
 import { createHome, obtain, readyUrl, spawnMain, startService } from '../helpers/service.ts'
 
 const KILLS = Number(process.env.GATEHOUSE_KILLS ?? 100)

@@ -1,5 +1,8 @@
-import type { Reply, ScriptedCaOptions } from '@gatehouse/acme/testing'
 import t, { type Test } from 'tap'
+import type {
+  Reply,
+  ScriptedCaOptions,
+} from '../../../../../packages/acme/test/scripted-ca/index.ts'
 import { briskClock, post, startAcme, startCa } from '../../helpers/acme.ts'
 import { DAY, NOW, settle } from '../../helpers/app.ts'
 

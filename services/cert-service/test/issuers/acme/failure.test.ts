@@ -1,5 +1,9 @@
-import type { Kind, Reply, ScriptedCa } from '@gatehouse/acme/testing'
 import t, { type Test } from 'tap'
+import type {
+  Kind,
+  Reply,
+  ScriptedCa,
+} from '../../../../../packages/acme/test/scripted-ca/index.ts'
 import { briskClock, issuerAt, post, problem, startAcme, startCa } from '../../helpers/acme.ts'
 import { DAY, type Running, settle } from '../../helpers/app.ts'
 

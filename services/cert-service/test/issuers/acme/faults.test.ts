@@ -1,7 +1,7 @@
 import { AcmeError } from '@gatehouse/acme'
-import type { Reply } from '@gatehouse/acme/testing'
 import fc from 'fast-check'
 import t from 'tap'
+import type { Reply } from '../../../../../packages/acme/test/scripted-ca/index.ts'
 import {
   createWorld,
   type End,

@@ -1,8 +1,13 @@
 import { generateKeyPairSync, X509Certificate } from 'node:crypto'
 import { request } from 'node:http'
-import { type Exchange, type Kind, type Reply, startScriptedCa } from '@gatehouse/acme/testing'
 import { buildCsr, generateKeyPair, parseName, toPem } from '@gatehouse/pki'
 import t from 'tap'
+import {
+  type Exchange,
+  type Kind,
+  type Reply,
+  startScriptedCa,
+} from '../../../../../packages/acme/test/scripted-ca/index.ts'
 import { buildPlainApp } from '../../../src/app.ts'
 import { listenForChallenges } from '../../../src/issuers/acme/challenges.ts'
 import {

@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto'
 import { renewalId } from '@gatehouse/acme'
-import type { Exchange } from '@gatehouse/acme/testing'
 import t from 'tap'
+import type { Exchange } from '../../../../../packages/acme/test/scripted-ca/index.ts'
 import type { ServiceDeps } from '../../../src/service.ts'
 import { post, problem, startAcme, WAIT } from '../../helpers/acme.ts'
 import { DAY, type LeapClock, NOW, type Running, settle } from '../../helpers/app.ts'

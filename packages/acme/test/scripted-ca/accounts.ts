@@ -1,4 +1,4 @@
-import type { ExternalAccount } from '../protocol/jws.ts'
+import type { ExternalAccount } from '../../src/protocol/jws.ts'
 import { type Account, type Books, newId, refuse } from './books.ts'
 import {
   type Exchange,

@@ -1,7 +1,7 @@
 import type { JsonWebKey } from 'node:crypto'
 import { randomBytes } from 'node:crypto'
-import type { Identifier } from '../identifier.ts'
-import type { ExternalAccount } from '../protocol/jws.ts'
+import type { Identifier } from '../../src/identifier.ts'
+import type { ExternalAccount } from '../../src/protocol/jws.ts'
 import type { ChainIssuer } from './issuer.ts'
 import { type Exchange, Refusal } from './protocol.ts'
 

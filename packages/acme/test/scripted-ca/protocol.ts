@@ -6,7 +6,7 @@ import {
   type KeyObject,
   verify,
 } from 'node:crypto'
-import type { Jws } from '../protocol/jws.ts'
+import type { Jws } from '../../src/protocol/jws.ts'
 
 /** The resources of a CA. */
 export type Kind =

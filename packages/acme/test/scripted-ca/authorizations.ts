@@ -1,4 +1,4 @@
-import type { Identifier } from '../identifier.ts'
+import type { Identifier } from '../../src/identifier.ts'
 import {
   type Account,
   type Authorization,
