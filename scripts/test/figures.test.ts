@@ -118,10 +118,10 @@ t.test('defaults that the guides tell are those of the reference', (t) => {
     ['forward-auth', 'portals[].tokenHeader', '', 'SECURITY.md', 'It is off by default'],
     [
       'forward-auth',
-      'log.allowedChecks',
-      'false',
+      'log.checks',
+      'refused',
       'docs/operations.md',
-      '`log.allowedChecks: true` logs those as well',
+      '`log.checks: all` logs those as well',
     ],
   ]
   for (const [service, key, value, file, sentence] of told) {

@@ -78,7 +78,7 @@ export async function startApp(
   const config = await load(yaml)
   const service = change(await openService(config, { clock, log }))
   t.teardown(() => service.close())
-  const logAllowedChecks = config.log.allowedChecks
+  const logAllowedChecks = config.log.checks === 'all'
   const app = await buildApp(config.server.basePath, { service, log, logAllowedChecks })
   t.teardown(() => app.close())
   holdToDocument(app)

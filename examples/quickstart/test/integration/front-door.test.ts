@@ -145,7 +145,7 @@ t.test('without the provider nobody signs in, and who is in stays in', async (t)
   const { url: form } = await carol.open(app)
   t.match(await carol.open(form, { account: 'alice' }), {
     status: 503,
-    body: 'The provider cannot be reached',
+    body: 'Provider cannot be reached',
   })
   t.match(await ask(`${auth}/readyz`), { status: 200, body: '"degraded":["provider"]' })
   t.match(await alice.open(admin), HELLO_ALICE)

@@ -1,12 +1,19 @@
-/** The candidate that was probably meant: at most two edits away, or one for short words. */
-export function suggest(word: string, candidates: Iterable<string>): string | undefined {
-  let best: string | undefined
+/**
+ * The candidate that was probably meant: at most two edits away, or one for short words. Otherwise
+ * the last part of the word, such as `checks` for `allowedChecks`.
+ */
+export function suggest(word: string, candidates: readonly string[]): string | undefined {
+  let best = candidates.find((candidate) => word.endsWith(capitalize(candidate)))
   let bestDistance = Math.min(2, Math.floor(word.length / 3)) + 1
   for (const candidate of candidates) {
     const distance = editDistance(word.toLowerCase(), candidate.toLowerCase())
     if (distance < bestDistance) [best, bestDistance] = [candidate, distance]
   }
   return best
+}
+
+function capitalize(word: string): string {
+  return word.charAt(0).toUpperCase() + word.slice(1)
 }
 
 /** Insertions, deletions, substitutions and swaps of neighbours, each counted as one. */

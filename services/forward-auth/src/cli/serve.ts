@@ -82,7 +82,7 @@ export async function serve({ loaded, log, env = {}, load }: ServeOptions): Prom
       metrics,
       traceRequests: telemetry?.traceRequests,
       clientCa: clientCa.current(),
-      logAllowedChecks: config.log.allowedChecks,
+      logAllowedChecks: config.log.checks === 'all',
       ...(source && { tls: source.current() }),
     })
     opened.defer(() => app.close())

@@ -21,33 +21,35 @@ const ServerSchema = Type.Object({
   basePath: Type.String({
     pattern: '^(/[A-Za-z0-9._~-]+)*$',
     default: '',
-    description: 'Path under which all portals are, such as `/gate`.',
+    description: 'Path prefix of all routes, such as `/gate`.',
   }),
   tls: Type.Optional(
     Type.Object(
       {
-        certFile: FilePath({ description: 'Certificate chain in PEM, leaf first; watched.' }),
-        keyFile: FilePath({ description: 'Private key in PEM; watched.' }),
+        certFile: FilePath({
+          description: 'Certificate chain in PEM, leaf first. Reloaded when it changes.',
+        }),
+        keyFile: FilePath({ description: 'Private key in PEM. Reloaded when it changes.' }),
         clientCaFile: Type.Optional(
           FilePath({
             description:
-              'CA in PEM: who shows a certificate of it counts as a trusted proxy from any address.',
+              'CA certificates in PEM. A client with a certificate of this CA is a trusted proxy, whatever its address.',
           }),
         ),
       },
-      { description: 'Serves HTTPS. Left out: plain HTTP, for a proxy on the same machine.' },
+      { description: 'Serves HTTPS. Default: plain HTTP, for a proxy on the same machine.' },
     ),
   ),
   trustedProxies: Type.Optional(
     Type.Array(Type.String({ minLength: 1 }), {
       description:
-        'Networks of the proxies whose checks and `X-Forwarded-` headers count. Left out: loopback only. Empty: client certificates only.',
+        'Addresses and networks of the proxies that may send checks and `X-Forwarded-` headers. Default: loopback only. An empty list: only proxies with a client certificate.',
     }),
   ),
 })
 
 const MetricsSchema = Type.Object({
-  enabled: Type.Boolean({ default: true, description: 'Whether `/metrics` is served.' }),
+  enabled: Type.Boolean({ default: true, description: 'Serves `/metrics`.' }),
   host: Host('Address of the metrics listener.', '127.0.0.1'),
   port: Port('Port of the metrics listener.', 9465),
 })
@@ -55,13 +57,16 @@ const MetricsSchema = Type.Object({
 const LogSchema = Type.Object({
   level: Type.Enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace'], {
     default: 'info',
-    description: 'Least level that is logged.',
+    description: 'Lowest level that is logged.',
   }),
   format: Type.Enum(['auto', 'json', 'pretty'], {
     default: 'auto',
-    description: '`auto`: pretty on a terminal, else JSON lines.',
+    description: '`auto` is `pretty` on a terminal and `json` otherwise.',
   }),
-  allowedChecks: Flag('Also logs checks that let a request pass; all others are logged anyway.'),
+  checks: Type.Enum(['refused', 'all'], {
+    default: 'refused',
+    description: 'Which checks are logged: only those that refuse a request, or `all`.',
+  }),
 })
 
 const SessionSchema = Type.Object({
@@ -73,7 +78,7 @@ const SessionSchema = Type.Object({
       {
         minItems: 1,
         description:
-          'The first one signs, all verify. To rotate, put the new one first and take the old one away a lifetime later; with several instances, first add the new one last everywhere, then move it to the front. Left out: made at first start and kept in storage.path.',
+          'The first key signs, all keys verify. To rotate, put the new key first and remove the old one after `session.lifetime`. With several instances, first append the new key on all of them, then move it to the front. Default: a key that is generated at the first start and stored in `storage.path`.',
       },
     ),
   ),
@@ -81,27 +86,28 @@ const SessionSchema = Type.Object({
     default: '8h',
     from: '1m',
     to: '90d',
-    description: 'From login to the end of the session.',
+    description: 'Lifetime of a session, from the sign-in.',
   }),
 })
 
 const StorageSchema = Type.Object({
   path: FilePath({
     default: 'data',
-    description: 'Folder of generated keys and of the sessions that were ended by logout.',
+    description: 'Folder for generated keys and the list of ended sessions.',
   }),
 })
 
 const DomainSchema = Type.Object({
   domain: Type.String({
     minLength: 1,
-    description: 'Cookie domain, such as `example.com`: it and all hosts below share a session.',
+    description:
+      'Cookie domain, such as `example.com`. The domain and all hosts below it share a session.',
   }),
   authHost: Type.Optional(
     Type.String({
       minLength: 1,
       description:
-        'Host of the sign-in pages, with a port if need be, such as `auth.example.com`; `http://` only before loopback names. No app can be guarded on it unless it is the domain itself. Default: the domain.',
+        'Host of the sign-in pages, with a port if necessary, such as `auth.example.com`. `http://` is allowed only for loopback names. Apps on this host cannot be protected, unless it is the domain itself. Default: the domain.',
     }),
   ),
 })
@@ -116,68 +122,80 @@ const HeadersSchema = Type.Union(
         Type.Enum([...PRESETS]),
         Type.Object({
           name: HeaderName,
-          property: Type.Enum(PROPERTY_NAMES, { description: 'What it tells.' }),
+          property: Type.Enum(PROPERTY_NAMES, {
+            description: 'Property of the session that the header contains.',
+          }),
         }),
         Type.Object({
           name: HeaderName,
-          claim: Type.String({ minLength: 1, description: 'Claim that it tells.' }),
+          claim: Type.String({ minLength: 1, description: 'Claim that the header contains.' }),
         }),
       ]),
     ),
   ],
   {
     default: 'default',
-    description: 'Headers to the app with each 200: a preset, or a list of presets and headers.',
+    description: 'Headers for the app with each 200: a preset, or a list of presets and headers.',
   },
 )
 
 const PortalSchema = Type.Object({
-  name: Type.String({ pattern: NAME_PATTERN, description: 'Name of the portal: part of URLs.' }),
+  name: Type.String({
+    pattern: NAME_PATTERN,
+    description: 'Name of the portal. Part of its URLs.',
+  }),
   title: Type.Optional(
     Type.String({
       minLength: 1,
       maxLength: 60,
-      description: 'What pages call it. Default: its name.',
+      description: 'Title on its pages. Default: the name.',
     }),
   ),
   accent: Type.Optional(
     Type.String({ pattern: COLOR_PATTERN, description: 'Colour of its pages, such as `#0b6bcb`.' }),
   ),
-  providers: Type.Array(ProviderSchema, { minItems: 1, description: 'Who vouches for people.' }),
+  providers: Type.Array(ProviderSchema, {
+    minItems: 1,
+    description: 'Identity providers of the portal.',
+  }),
   allow: Type.Optional(AllowSchema),
   policies: Type.Record(Type.String({ pattern: NAME_PATTERN }), Type.String({ minLength: 1 }), {
     default: {},
-    description: 'Conditions by name, for the routes of proxies: `?policy=<name>`.',
+    description: 'Conditions by name. A proxy selects one with `?policy=<name>`.',
   }),
   conditionHeader: Flag('Reads conditions from `X-Forward-Auth-If`, which the proxy has to set.'),
   headers: HeadersSchema,
   userHeader: Type.Optional(
     Type.Enum([...USER_KINDS], {
       description:
-        'Who somebody is to the apps. Default: the subject; with several providers `<provider>:<subject>`.',
+        'Value of the user headers. Default: the subject, or `<provider>:<subject>` if the portal has several providers.',
     }),
   ),
   tokenHeader: Type.Optional(
     Type.String({
       minLength: 1,
       description:
-        'Header that hands the session of the visitor to the app. Every app that gets it can act as the visitor at all other apps of the domain, until the visitor signs out or the session ends. Leave it out unless you trust all apps behind the portal with each other.',
+        'Header that passes the session token to the app. Every app that receives it can act as the user at all other apps of the domain until the session ends. Set it only if all apps behind the portal trust each other.',
     }),
   ),
-  preflight: Flag('Lets CORS preflights without credentials pass.'),
+  preflight: Flag('Allows CORS preflight requests without credentials.'),
   sessionLifetime: Type.Optional(
-    Duration({ from: '1m', to: '90d', description: 'Instead of session.lifetime.' }),
+    Duration({
+      from: '1m',
+      to: '90d',
+      description: 'Lifetime of sessions of this portal. Default: `session.lifetime`.',
+    }),
   ),
   loginLifetime: Duration({
     default: '10m',
     from: '30s',
     to: '1h',
-    description: 'Time in which a login has to be finished.',
+    description: 'Time to complete a sign-in.',
   }),
   sharedCallback: Flag(
-    'Uses `/portals/<portal>/oauth2/callback` as the redirect URI, as traefik-forward-auth does. Only for a portal with one provider that people sign in at.',
+    'Uses `/portals/<portal>/oauth2/callback` as the redirect URI, as traefik-forward-auth does. Only for a portal with one provider to sign in at.',
   ),
-  alwaysShowProviders: Flag('Shows the chooser even if there is only one provider.'),
+  alwaysShowProviders: Flag('Shows the list of providers even if there is only one.'),
 })
 
 /** The configuration file of forward-auth. */
@@ -189,11 +207,11 @@ export const ForwardAuthSchema = Type.Object({
   storage: StorageSchema,
   domains: Type.Array(DomainSchema, {
     minItems: 1,
-    description: 'Where sessions hold, and where people sign in.',
+    description: 'Cookie domains and the hosts of their sign-in pages.',
   }),
   portals: Type.Array(PortalSchema, {
     minItems: 1,
-    description: 'Doors: each with its own providers, rules and sessions.',
+    description: 'Portals, each with its own providers, rules and sessions.',
   }),
 })
 

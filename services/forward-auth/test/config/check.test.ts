@@ -109,6 +109,14 @@ t.test('faults of the whole', async (t) => {
   }
 })
 
+t.test('the key that log.checks replaces names it', async (t) => {
+  const faults = await faultsOf(`log: { allowedChecks: true }\n${LEAST}`)
+  t.strictSame(faults, [
+    '1:8 /log/allowedChecks is not a known key, did you mean checks?',
+    '1:23 /log/checks must be "refused" or "all"',
+  ])
+})
+
 t.test('faults of domains', async (t) => {
   const table: [rows: string, fault: string | undefined][] = [
     ['[{ domain: example.com }]', undefined],

@@ -115,7 +115,7 @@ t.test(
   async (t) => {
     for (const [option, statuses] of [
       ['', [401, 403, 303, 400]],
-      ['log: { allowedChecks: true }', [200, 401, 403, 303, 400]],
+      ['log: { checks: all }', [200, 401, 403, 303, 400]],
     ] as const) {
       const { app, check, signIn, log } = await startApp(t, yamlOf(PORTALS, option))
       const ada = { Cookie: signIn('main') }
