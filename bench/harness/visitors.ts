@@ -1,6 +1,6 @@
 import { fromClaims } from '@gatehouse/profile'
 import { createSigner } from 'fast-jwt'
-import type { Portal, Site } from '../../services/forward-auth/src/portal.ts'
+import type { Portal } from '../../services/forward-auth/src/portals.ts'
 import { writeToken } from '../../services/forward-auth/src/session/cookie.ts'
 import { loadKeys } from '../../services/forward-auth/src/session/keys.ts'
 import {
@@ -8,6 +8,7 @@ import {
   type SignToken,
   signSession,
 } from '../../services/forward-auth/src/session/token.ts'
+import type { Site } from '../../services/forward-auth/src/sites.ts'
 
 export const SESSION_SECRET = 'a secret of the bench, 32 characters and more'
 export const SITE: Site = {

@@ -1,18 +1,17 @@
 import { type BoundedFetch, createFetch, type FetchOptions } from '@gatehouse/net'
 import type { Clock, Commit, Metrics } from '@gatehouse/service-kit'
-import { createPortals } from './config/portals.ts'
 import type { ForwardAuthConfig } from './config/schema.ts'
-import { sitesOf } from './config/sites.ts'
 import { createTrust, type Trust } from './forwarded/trust.ts'
 import { createLogins, type Logins } from './login/logins.ts'
 import { createSignInRate, type SignInRate } from './login/sign-in-rate.ts'
 import { type AuthMetrics, createAuthMetrics } from './metrics.ts'
-import type { Portal } from './portal.ts'
+import type { Portal } from './portals.ts'
+import { createPortals } from './portals.ts'
 import { createSeldom } from './seldom.ts'
 import { type Keys, loadKeys } from './session/keys.ts'
 import type { Sessions } from './session/session.ts'
 import { createSessions } from './session/sessions.ts'
-import { createSites, type Sites } from './sites.ts'
+import { createSites, type Sites, sitesOf } from './sites.ts'
 
 /** How long providers that a reload replaced may finish their logins, in ms. */
 const PROVIDER_GRACE = 30_000

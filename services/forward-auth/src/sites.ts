@@ -1,18 +1,24 @@
-import { type Host, parseHostPort } from '@gatehouse/net'
-import type { Site } from './portal.ts'
-import { remember } from './remember.ts'
+import { type Host, isLoopback, parseHost, parseHostPort, parseOrigin } from '@gatehouse/net'
+import { LRUCache } from 'lru-cache'
 
-const MAX_KNOWN = 1_000
-const MAX_LENGTH = 260
+/** A cookie domain of the configuration and the address of its sign-in pages. */
+export interface Site {
+  /** Canonical domain whose hosts share the session, such as `example.com`. */
+  readonly domain: string
+  /** Origin of the sign-in pages, such as `https://auth.example.com`; on the domain or below it. */
+  readonly authOrigin: string
+  /** Path prefix of all routes, such as `/gate`; '' for none. */
+  readonly basePath: string
+}
 
-/** Where a request was sent to. */
-export interface Place {
+/** A host that a request was sent to, on one of the cookie domains. */
+export interface SiteHost {
   readonly site: Site
-  /** Canonical host, and the port if one was given. */
+  /** Canonical host, with the port if one was given. */
   readonly authority: string
   /**
-   * Whether the sign-in pages are at this host. Not so if it is also the cookie domain, which is how
-   * pages and apps are set up that share one host.
+   * Whether only the sign-in pages are at this host. It is false for a host that is also the cookie
+   * domain, because pages and apps share that host.
    */
   readonly isAuthHost: boolean
 }
@@ -20,37 +26,29 @@ export interface Place {
 /** The cookie domains of the configuration. */
 export interface Sites {
   readonly all: readonly Site[]
-  /** The place that a Host header names, if it is on one of the domains. */
-  find(hostHeader: string): Place | undefined
+  /** Finds the site of a Host header; undefined if the host is on none of the domains. */
+  find(hostHeader: string): SiteHost | undefined
 }
 
-/** Makes {@link Sites}; what it was asked before costs one lookup. */
+const MAX_HOSTS = 1_000
+const MAX_HOST_LENGTH = 260
+
+/** Creates {@link Sites}, which keep the hosts that were found in a bounded cache. */
 export function createSites(all: readonly Site[]): Sites {
-  const known = new Map<string, Place>()
+  const hosts = new LRUCache<string, SiteHost>({ max: MAX_HOSTS })
   return {
     all,
     find(hostHeader) {
-      const place = known.get(hostHeader)
-      if (place || hostHeader.length > MAX_LENGTH) return place
-      const found = locate(all, hostHeader)
-      if (found) remember(known, MAX_KNOWN, hostHeader, found)
+      const known = hosts.get(hostHeader)
+      if (known || hostHeader.length > MAX_HOST_LENGTH) return known
+      const found = findHost(all, hostHeader)
+      if (found) hosts.set(hostHeader, found)
       return found
     },
   }
 }
 
-/** Whether the host is the domain or below it. */
-export function isUnder(domain: string, { name, ip }: Host): boolean {
-  return name === domain || (!ip && name.endsWith(`.${domain}`))
-}
-
-/** By name: the ports of one host are as good as the same to a browser's cookies. */
-function isOnlyForPages({ domain, authOrigin }: Site, name: string): boolean {
-  const [, authority = ''] = authOrigin.split('//')
-  return name !== domain && parseHostPort(authority)?.host.name === name
-}
-
-function locate(all: readonly Site[], hostHeader: string): Place | undefined {
+function findHost(all: readonly Site[], hostHeader: string): SiteHost | undefined {
   const parsed = parseHostPort(hostHeader)
   const site = parsed && all.find(({ domain }) => isUnder(domain, parsed.host))
   if (!parsed || !site) return undefined
@@ -58,4 +56,59 @@ function locate(all: readonly Site[], hostHeader: string): Place | undefined {
   const name = host.ip?.version === 6 ? `[${host.name}]` : host.name
   const authority = port === undefined ? name : `${name}:${port}`
   return { site, authority, isAuthHost: all.some((each) => isOnlyForPages(each, host.name)) }
+}
+
+/** Whether the host is the domain or below it. */
+export function isUnder(domain: string, { name, ip }: Host): boolean {
+  return name === domain || (!ip && name.endsWith(`.${domain}`))
+}
+
+/** Compares names only: browsers send cookies to every port of a host. */
+function isOnlyForPages({ domain, authOrigin }: Site, name: string): boolean {
+  const [, authority = ''] = authOrigin.split('//')
+  return name !== domain && parseHostPort(authority)?.host.name === name
+}
+
+/** The absolute URL of a page of a portal, such as `/signin`; '' is the portal itself. */
+export function portalUrl(
+  { authOrigin, basePath }: Site,
+  portal: { readonly name: string },
+  path: string,
+): string {
+  return `${authOrigin}${basePath}/portals/${portal.name}${path}`
+}
+
+/** An entry of `domains` in the configuration. */
+interface DomainConfig {
+  readonly domain: string
+  readonly authHost?: string
+}
+
+/** The site of an entry of `domains`, or the key that is wrong with what is wrong with it. */
+export function readSite(
+  { domain, authHost }: DomainConfig,
+  basePath: string,
+): Site | { readonly key: 'domain' | 'authHost'; readonly message: string } {
+  const parsed = parseHost(domain)
+  if (!parsed) return { key: 'domain', message: 'is not a host name' }
+  const key = authHost === undefined ? 'domain' : 'authHost'
+  const written = authHost ?? domain
+  const authOrigin = parseOrigin(written.includes('://') ? written : `https://${written}`)
+  const host = authOrigin && parseHostPort(authOrigin.slice(authOrigin.indexOf('//') + 2))?.host
+  if (!authOrigin || !host) return { key, message: 'is not a host, with a port if need be' }
+  if (!isUnder(parsed.name, host)) return { key, message: `is not on or below ${parsed.name}` }
+  if (authOrigin.startsWith('http:') && !isLoopback(host))
+    return { key, message: 'is plain http, which only loopback names may be: cookies need https' }
+  return { domain: parsed.name, authOrigin, basePath }
+}
+
+/** The sites of a valid configuration. */
+export function sitesOf({
+  domains,
+  server,
+}: {
+  readonly domains: readonly DomainConfig[]
+  readonly server: { readonly basePath: string }
+}): readonly Site[] {
+  return domains.map((row) => readSite(row, server.basePath)).filter((site) => 'authOrigin' in site)
 }

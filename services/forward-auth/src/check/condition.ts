@@ -1,6 +1,6 @@
 import { type Condition, createConditions, ProfileError } from '@gatehouse/profile'
 import { FwaError } from '../errors.ts'
-import type { Portal } from '../portal.ts'
+import type { Portal } from '../portals.ts'
 import { remember } from '../remember.ts'
 
 const MAX_KNOWN = 200

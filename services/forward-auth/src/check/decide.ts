@@ -1,5 +1,5 @@
 import type { Condition } from '@gatehouse/profile'
-import type { Portal } from '../portal.ts'
+import type { Portal } from '../portals.ts'
 import { isAdmitted, meets } from '../session/findings.ts'
 import type { Session } from '../session/session.ts'
 import type { RequestKind } from './kind.ts'

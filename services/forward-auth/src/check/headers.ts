@@ -1,5 +1,5 @@
 import { FwaError } from '../errors.ts'
-import type { Portal } from '../portal.ts'
+import type { Portal } from '../portals.ts'
 import { findingsAt } from '../session/findings.ts'
 import type { Session } from '../session/session.ts'
 

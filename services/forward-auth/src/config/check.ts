@@ -11,12 +11,11 @@ import {
   type Rule,
 } from '@gatehouse/service-kit'
 import { ANY_POLICY } from '../check/condition.ts'
+import { headerRows } from '../check/header-values.ts'
 import { READ_HEADERS } from '../forwarded/read.ts'
 import { isPublic, PROVIDER_RULES, type ProviderConfig } from '../providers/index.ts'
-import { isUnder } from '../sites.ts'
-import { headerRows } from './headers.ts'
+import { isUnder, readSite } from '../sites.ts'
 import type { ForwardAuthConfig, PortalConfig } from './schema.ts'
-import { readSite } from './sites.ts'
 
 /**
  * What has to hold of a configuration beyond its schema. Each rule reads as little as it can: one that

@@ -1,6 +1,6 @@
 import { redirectUriOf } from '../login/redirect-uri.ts'
+import { sitesOf } from '../sites.ts'
 import type { ForwardAuthConfig } from './schema.ts'
-import { sitesOf } from './sites.ts'
 
 /** What to register at a provider. */
 export interface RedirectUri {

@@ -1,9 +1,9 @@
 import { AllowSchema } from '@gatehouse/profile'
 import { type ConfigOf, Duration, FilePath, Secret } from '@gatehouse/service-kit'
 import { Type } from 'typebox'
+import { PRESETS, PROPERTY_NAMES, USER_KINDS } from '../check/header-values.ts'
 import { COLOR_PATTERN } from '../pages/colors.ts'
 import { ProviderSchema } from '../providers/index.ts'
-import { PRESETS, PROPERTY_NAMES, USER_KINDS } from './headers.ts'
 
 const NAME_PATTERN = '^[a-z][a-z0-9-]{0,31}$'
 

@@ -1,4 +1,4 @@
-import type { Site } from '../portal.ts'
+import type { Site } from '../sites.ts'
 
 /** What a person asked a proxy for, as the proxy tells it. Everything in it has been checked. */
 export interface ForwardedRequest {

@@ -1,4 +1,5 @@
-import { type Portal, portalUrl, type Site } from '../portal.ts'
+import type { Portal } from '../portals.ts'
+import { portalUrl, type Site } from '../sites.ts'
 
 /** Where providers send people back to: each to a path of its own (RFC 9700 section 4.4.2.1). */
 export const CALLBACK_PATH = '/providers/:provider/callback'

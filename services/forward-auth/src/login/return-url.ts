@@ -1,5 +1,5 @@
 import { parseEndpointUrl, parseHostPort } from '@gatehouse/net'
-import type { Site } from '../portal.ts'
+import type { Site } from '../sites.ts'
 import { isUnder } from '../sites.ts'
 
 /** As long as the requests that proxies take; links of dashboards have some thousand characters. */

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { cutCookie, setCookie } from '../cookies.ts'
-import type { Portal } from '../portal.ts'
+import type { Portal } from '../portals.ts'
 
 /** A browser that goes round in circles is back long before this has passed. */
 const WINDOW = 30_000

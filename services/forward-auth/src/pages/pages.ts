@@ -1,7 +1,7 @@
 import type { Profile } from '@gatehouse/profile'
 import type { Page } from '@gatehouse/service-kit'
 import { html, type SafeHtml } from '@remix-run/html-template'
-import type { Portal } from '../portal.ts'
+import type { Portal } from '../portals.ts'
 import type { Provider } from '../providers/provider.ts'
 import { DEFAULT_ACCENT } from './colors.ts'
 import { type Emblem, emblem, tile } from './icons.ts'

@@ -1,6 +1,7 @@
 import type { FastifyReply } from 'fastify'
 import { FwaError } from '../errors.ts'
-import { type Portal, portalUrl } from '../portal.ts'
+import type { Portal } from '../portals.ts'
+import { portalUrl } from '../sites.ts'
 import type { Place } from './place.ts'
 
 /** What a program is told when nobody is signed in; people are sent to sign in instead. */

@@ -3,10 +3,11 @@ import type { Profile } from '@gatehouse/profile'
 import type { FastifyRequest } from 'fastify'
 import { belongsHere } from '../check/check.ts'
 import { FwaError } from '../errors.ts'
-import type { Portal, Site } from '../portal.ts'
+import type { Portal } from '../portals.ts'
 import type { SeamlessProvider } from '../providers/provider.ts'
 import type { Service } from '../service.ts'
 import type { Session } from '../session/session.ts'
+import type { Site } from '../sites.ts'
 
 /** Where a page of a portal was asked for. */
 export interface Place {

@@ -1,6 +1,6 @@
 import type { FastifyReply } from 'fastify'
 import { validateReturnUrl } from '../login/return-url.ts'
-import { portalUrl } from '../portal.ts'
+import { portalUrl } from '../sites.ts'
 import type { Place } from './place.ts'
 
 /** Sends a browser on, with GET. */

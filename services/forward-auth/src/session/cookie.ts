@@ -1,6 +1,7 @@
 import { parseHost } from '@gatehouse/net'
 import { cutCookie, isTwice, setCookie } from '../cookies.ts'
-import type { Portal, Site } from '../portal.ts'
+import type { Portal } from '../portals.ts'
+import type { Site } from '../sites.ts'
 
 // Browsers keep 4,096 characters of a name and its value.
 const CHUNK_LENGTH = 3_800

@@ -1,5 +1,5 @@
 import type { Condition } from '@gatehouse/profile'
-import type { Portal } from '../portal.ts'
+import type { Portal } from '../portals.ts'
 import type { Provider } from '../providers/provider.ts'
 import type { Session } from './session.ts'
 

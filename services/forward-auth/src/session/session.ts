@@ -1,5 +1,6 @@
 import type { Profile } from '@gatehouse/profile'
-import type { Portal, Site } from '../portal.ts'
+import type { Portal } from '../portals.ts'
+import type { Site } from '../sites.ts'
 import type { Findings } from './findings.ts'
 import type { SignToken } from './token.ts'
 

@@ -1,6 +1,7 @@
 import type { TokenCaller } from '@gatehouse/auth-core'
 import { fromClaims } from '@gatehouse/profile'
-import { type Portal, portalUrl, type Site } from '../portal.ts'
+import type { Portal } from '../portals.ts'
+import { portalUrl, type Site } from '../sites.ts'
 import { NOTHING_FOUND } from './findings.ts'
 import type { Key } from './keys.ts'
 import type { Session } from './session.ts'

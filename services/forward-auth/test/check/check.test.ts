@@ -3,11 +3,17 @@ import fc from 'fast-check'
 import t from 'tap'
 import { createConditionReader } from '../../src/check/condition.ts'
 import { type Decision, decide } from '../../src/check/decide.ts'
-import { encodeJson, encodeList, encodeText } from '../../src/check/encode.ts'
+import {
+  createHeaders,
+  createUser,
+  encodeJson,
+  encodeList,
+  encodeText,
+  type HeadersConfig,
+} from '../../src/check/header-values.ts'
 import { anonymousHeaders, type Headers, identityHeaders } from '../../src/check/headers.ts'
 import { kindOf, type RequestKind } from '../../src/check/kind.ts'
-import { createHeaders, createUser, type HeadersConfig } from '../../src/config/headers.ts'
-import type { Portal } from '../../src/portal.ts'
+import type { Portal } from '../../src/portals.ts'
 import { createSeldom } from '../../src/seldom.ts'
 import { NOTHING_FOUND } from '../../src/session/findings.ts'
 import type { Session } from '../../src/session/session.ts'

@@ -3,7 +3,8 @@ import { manualClock } from '@gatehouse/service-kit/testing'
 import fc from 'fast-check'
 import t from 'tap'
 import { createLogins } from '../../src/login/logins.ts'
-import type { Portal, Site } from '../../src/portal.ts'
+import type { Portal } from '../../src/portals.ts'
+import type { Site } from '../../src/sites.ts'
 import { keysOf, NEW_SECRET, OLD_SECRET, OTHER_SITE, portalNamed, SITE } from '../session/kit.ts'
 
 const MINUTE = 60_000

@@ -1,6 +1,6 @@
 import type { LightMyRequestResponse } from 'fastify'
 import type { Test } from 'tap'
-import type { Portal } from '../../src/portal.ts'
+import type { Portal } from '../../src/portals.ts'
 import type { Provider } from '../../src/providers/provider.ts'
 import { portalOf, startApp, type TestApp, yamlOf } from '../app.ts'
 import { createFakeProvider, type FakeProvider } from '../fake-provider.ts'

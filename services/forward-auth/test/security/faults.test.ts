@@ -1,6 +1,6 @@
 import t from 'tap'
 import { FwaError } from '../../src/errors.ts'
-import type { Portal } from '../../src/portal.ts'
+import type { Portal } from '../../src/portals.ts'
 import type { Service } from '../../src/service.ts'
 import { portalOf, startApp, type TestApp, yamlOf } from '../app.ts'
 import { BROWSER, SHAPES } from '../shapes.ts'

@@ -3,9 +3,10 @@ import { type ManualClock, manualClock } from '@gatehouse/service-kit/testing'
 import Fastify from 'fastify'
 import type { Test } from 'tap'
 import { sessionJwt } from '../../src/plugins/session-jwt.ts'
-import type { Portal, Site } from '../../src/portal.ts'
+import type { Portal } from '../../src/portals.ts'
 import { type Keys, loadKeys } from '../../src/session/keys.ts'
 import { createSessions } from '../../src/session/sessions.ts'
+import type { Site } from '../../src/sites.ts'
 import { createFakeProvider } from '../fake-provider.ts'
 
 export const SITE: Site = {

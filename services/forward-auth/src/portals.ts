@@ -1,10 +1,40 @@
-import { compileAllow, createConditions, type Profile } from '@gatehouse/profile'
-import { DEFAULT_ACCENT } from '../pages/colors.ts'
-import type { Portal } from '../portal.ts'
-import { createProvider, type ProviderConfig, type ProviderDeps } from '../providers/index.ts'
-import type { Provider } from '../providers/provider.ts'
-import { createHeaders, createUser } from './headers.ts'
-import type { ForwardAuthConfig, PortalConfig } from './schema.ts'
+import { type Condition, compileAllow, createConditions, type Profile } from '@gatehouse/profile'
+import { createHeaders, createUser, type IdentityHeader } from './check/header-values.ts'
+import type { ForwardAuthConfig, PortalConfig } from './config/schema.ts'
+import { DEFAULT_ACCENT } from './pages/colors.ts'
+import { createProvider, type ProviderConfig, type ProviderDeps } from './providers/index.ts'
+import type { Provider } from './providers/provider.ts'
+
+/** A door with a name: who vouches for people here, who may in, and what the apps behind it learn. */
+export interface Portal {
+  readonly name: string
+  /** What pages call it. */
+  readonly title: string
+  /** CSS colour of its pages. */
+  readonly accent: string
+  /** By name, in the order in which the chooser lists them. */
+  readonly providers: ReadonlyMap<string, Provider>
+  /** Whether somebody may in at all; asked at login and again at every check. */
+  readonly admits: (profile: Profile) => boolean
+  /** Conditions that routes name. */
+  readonly policies: ReadonlyMap<string, Condition>
+  /** Whether `X-Forward-Auth-If` is read; if not, a request that brings it is denied. */
+  readonly conditionHeader: boolean
+  /** What an app learns, each sent with every 200. */
+  readonly headers: readonly IdentityHeader[]
+  /** Header that passes the session token to the app. */
+  readonly tokenHeader: string | undefined
+  /** Whether CORS preflights without credentials pass. */
+  readonly preflight: boolean
+  /** Milliseconds from login to the end of the session, whatever happens in between. */
+  readonly sessionLifetime: number
+  /** Milliseconds in which a login has to be finished. */
+  readonly loginLifetime: number
+  /** Whether the provider is given the redirect URI that providers shared in earlier versions. */
+  readonly sharedCallback: boolean
+  /** Whether the chooser is shown although there is only one provider. */
+  readonly alwaysShowProviders: boolean
+}
 
 type Make = (config: ProviderConfig) => Provider
 

@@ -1,6 +1,12 @@
-import { encodeJson, encodeList, encodeText } from '../check/encode.ts'
-import type { IdentityHeader } from '../portal.ts'
 import type { Session } from '../session/session.ts'
+
+/** One header to the app. */
+export interface IdentityHeader {
+  /** In lower case. */
+  readonly name: string
+  /** Encoded for the wire; '' if there is none. */
+  readonly value: (session: Session) => string
+}
 
 export const PRESETS = ['default', 'remote-*', 'x-auth-request-*'] as const
 export const USER_KINDS = ['subject', 'email'] as const
@@ -106,4 +112,26 @@ function isScalar(value: unknown): boolean {
 /** Whoever types an address into a provider's form must not become its owner. */
 function verifiedEmail({ email }: Session['profile']): string {
   return email?.verified ? email.address : ''
+}
+
+/**
+ * A text for a header: UTF-8 in percent-encoding for `%`, for what is not ASCII, and for a space at
+ * either end, which receivers would cut; `decodeURIComponent` gives the text back. Control characters
+ * stay as they are, so that the header is refused.
+ */
+export function encodeText(text: string): string {
+  return text.replace(/[^\0-\x7f]|%|^ | $/gu, encodeURIComponent)
+}
+
+/** A list for a header: its entries encoded, a comma within one too, and joined by commas. */
+export function encodeList(entries: readonly string[]): string {
+  return entries.map((entry) => encodeText(entry).replaceAll(',', '%2C')).join(',')
+}
+
+/** A value as JSON in ASCII. */
+export function encodeJson(value: unknown): string {
+  return JSON.stringify(value).replace(
+    /[\x7f-\uffff]/g,
+    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
 }
