@@ -1,5 +1,4 @@
-// What users of other certificate services complain about, numbered as their list is: 13 to 16 and
-// 25 are about private CAs, 6 and 7 about the DNS of the challenges.
+// Failures that users of comparable services report. docs/threats.md lists them.
 import { readFile } from 'node:fs/promises'
 import t, { type Test } from 'tap'
 import type { CertEvent } from '../src/issuance/events.ts'
@@ -9,7 +8,7 @@ import { DAY, KEY, type Running, settle } from './helpers/app.ts'
 const HOUR = DAY / 24
 const idle = (running: Running) => settle(() => running.service.issuance.flights.size === 0)
 
-t.test('complaint 1: several proxies share one certificate and one renewal', async (t) => {
+t.test('several proxies share one certificate and one renewal', async (t) => {
   const { ca, running, clock } = await startAcme(t)
   const ask = () => Promise.all(Array.from({ length: 5 }, () => post(running)))
   const serials = (answers: Awaited<ReturnType<typeof ask>>) =>
@@ -20,7 +19,7 @@ t.test('complaint 1: several proxies share one certificate and one renewal', asy
   t.equal(ca.count('newOrder'), 2)
 })
 
-t.test('complaints 2, 3 and 4: a short lifetime is no loop, whatever was asked for', async (t) => {
+t.test('renews short-lived certificates once, at a share of the issued lifetime', async (t) => {
   for (const days of [1, 6, 30]) {
     const { ca, running, clock } = await startAcme(t, { lifetimeMs: days * DAY })
     running.service.start()
@@ -37,7 +36,7 @@ t.test('complaints 2, 3 and 4: a short lifetime is no loop, whatever was asked f
   }
 })
 
-t.test('complaint 5: a 429 is neither final nor repeated before Retry-After', async (t) => {
+t.test('retries a 429 of the CA, but not before Retry-After', async (t) => {
   const { ca, running, clock } = await startAcme(t)
   ca.answer('newOrder', problem(429, 'rateLimited', 'rateLimited', { 'retry-after': '5000' }))
   t.equal((await post(running)).headers['retry-after'], '5000')
@@ -48,7 +47,7 @@ t.test('complaint 5: a 429 is neither final nor repeated before Retry-After', as
   t.equal((await post(running)).status, 200)
 })
 
-t.test('complaint 8: two orders with the same names are not both finalised', async (t) => {
+t.test('requests for the same names finalize one order for each key type', async (t) => {
   const { ca, running } = await startAcme(t, { reuseOrders: true })
   const answers = await Promise.all([
     post(running, 'a.test', { names: ['b.test'] }),
@@ -62,7 +61,7 @@ t.test('complaint 8: two orders with the same names are not both finalised', asy
   t.equal(ca.count('finalize'), 2, 'one for each kind of key')
 })
 
-t.test('complaint 9: a CA may give the same order again', async (t) => {
+t.test('continues with an order that the CA returns a second time', async (t) => {
   const { ca, running, clock } = await startAcme(t, { reuseOrders: true })
   ca.always('order', problem(404, 'malformed'))
   t.equal((await post(running)).status, 503)
@@ -81,7 +80,7 @@ t.test('complaint 9: a CA may give the same order again', async (t) => {
   t.equal(ca.count('finalize'), 1)
 })
 
-t.test('complaint 10: nothing is lost of what comes in at once', async (t) => {
+t.test('issues every certificate of simultaneous requests with one account', async (t) => {
   const { ca, running } = await startAcme(t)
   const domains = Array.from({ length: 30 }, (_, i) => `n${i}.test`)
   await Promise.all(domains.map((domain) => post(running, domain)))
@@ -90,7 +89,7 @@ t.test('complaint 10: nothing is lost of what comes in at once', async (t) => {
   t.equal(ca.count('newAccount'), 1)
 })
 
-t.test('complaint 11: what ACME leaves behind goes with time', async (t) => {
+t.test('removes failed orders and challenge answers after a while', async (t) => {
   const { ca, running, clock } = await startAcme(t)
   const { store } = running.service
   ca.answer('newOrder', problem(400, 'caa'))
@@ -103,7 +102,7 @@ t.test('complaint 11: what ACME leaves behind goes with time', async (t) => {
   t.same(await store.listFailedOrders(9), [])
 })
 
-t.test('complaint 12: what was issued, and what comes next, can be listed', async (t) => {
+t.test('lists certificates with their issuer, validity and next renewal', async (t) => {
   const { running } = await startAcme(t)
   await post(running)
   t.match((await running.call('GET', '/api/certificates')).body, {
@@ -111,7 +110,7 @@ t.test('complaint 12: what was issued, and what comes next, can be listed', asyn
   })
 })
 
-t.test('complaint 17: by API alone: order, poll, and a key for each client', async (t) => {
+t.test('orders and polls by API alone, with a key for each client', async (t) => {
   const gate = Promise.withResolvers<void>()
   const keys = [
     { name: 'all', key: KEY },
@@ -144,7 +143,7 @@ t.test('complaint 17: by API alone: order, poll, and a key for each client', asy
   t.equal((await running.call('POST', '/api/certificate', { domain: 'a.test' }, own)).status, 403)
 })
 
-t.test('complaint 18: what expired while the service was down is had again', async (t) => {
+t.test('renews certificates that expired while the service was down', async (t) => {
   const folder = t.testdir()
   const { ca, running, clock } = await startAcme(t, {}, { folder })
   await post(running)
@@ -157,7 +156,7 @@ t.test('complaint 18: what expired while the service was down is had again', asy
   t.equal((await again.running.call('GET', '/api/certificate/app.example.com')).status, 200)
 })
 
-t.test('complaint 19: a renewal that fails is told', async (t) => {
+t.test('reports a failed renewal as an event', async (t) => {
   const events: CertEvent[] = []
   const { ca, running, clock } = await startAcme(
     t,
@@ -181,7 +180,7 @@ t.test('complaint 19: a renewal that fails is told', async (t) => {
   t.ok(isLogged(), 'in the log as well')
 })
 
-t.test('complaint 20: a key for each certificate, and nothing sent twice', async (t) => {
+t.test('makes a key for each certificate and answers an unchanged one with 304', async (t) => {
   const { running } = await startAcme(t)
   const [a, b] = [(await post(running, 'a.test')).body, (await post(running, 'b.test')).body]
   t.not(a.privateKey, b.privateKey)
@@ -190,7 +189,7 @@ t.test('complaint 20: a key for each certificate, and nothing sent twice', async
   t.equal((await running.call('GET', url, undefined, { 'if-none-match': etag })).status, 304)
 })
 
-t.test('complaint 21: an answer to a proxy is ready, and asks no CA', async (t) => {
+t.test('answers proxies from the store without asking the CA', async (t) => {
   const { ca, running } = await startAcme(t)
   await post(running)
   const before = ca.exchanges.length
@@ -200,7 +199,7 @@ t.test('complaint 21: an answer to a proxy is ready, and asks no CA', async (t) 
   t.equal(ca.exchanges.length, before, 'nor does a name that is not held')
 })
 
-t.test('complaint 22: no key is mirrored in the clear while an order is under way', async (t) => {
+t.test('stores no key in the clear while an order is pending', async (t) => {
   const { ca, running, folder } = await withOrderUnderWay(t)
   const bytes = await readFile(`${folder}/data/store.db-wal`)
   t.ok(bytes.includes('"step":"authorizing"'), 'the order is kept')
@@ -209,14 +208,14 @@ t.test('complaint 22: no key is mirrored in the clear while an order is under wa
   await running.close()
 })
 
-t.test('complaint 23: nothing that a dead process held stops the next one', async (t) => {
+t.test('an order of a stopped process does not block the next process', async (t) => {
   const { ca, running, folder, clock } = await withOrderUnderWay(t)
   await running.close()
   const again = await startAcme(t, {}, { folder, ca, clock })
   t.equal((await post(again.running)).status, 200)
 })
 
-t.test('complaint 24: asked again while it finalises, the CA is asked once', async (t) => {
+t.test('finalizes once for 20 callers while the CA is still processing', async (t) => {
   const { ca, running } = await startAcme(t, { processing: 3 })
   const answers = await Promise.all(Array.from({ length: 20 }, () => post(running)))
   t.equal(new Set(answers.map(({ body }) => body.serialNumber)).size, 1)
