@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync, globSync, readFileSync } from 'node:fs'
+import { stripTypeScriptTypes } from 'node:module'
 import { dirname, join, relative } from 'node:path'
 import { createConditions, fromClaims } from '@gatehouse/profile'
 import t from 'tap'
@@ -36,6 +37,8 @@ const KINDS: Readonly<Record<string, (block: Block) => unknown>> = {
   'sh stopped': parseShell,
   'sh files': parseShell,
   sh: parseShell,
+  // Strips the types, which fails where the syntax is wrong.
+  ts: ({ text }) => stripTypeScriptTypes(text),
   text: () => undefined,
 }
 
@@ -83,6 +86,7 @@ t.test('a block that is wrong is found', async (t) => {
   const wrong = [
     ['python', 'pass'],
     ['sh', 'if true'],
+    ['ts', 'const = 1'],
     ['json', '{,}'],
     ['yaml', 'a: b: c'],
     ['yaml cert-service', 'server: { prot: 7401 }'],
