@@ -3,10 +3,9 @@ import type { Socket } from 'node:net'
 import { type FastifyBaseLogger, type FastifyServerOptions, LogController } from 'fastify'
 import type { Logger } from 'pino'
 import { answerError, ownProblem, type ProblemOptions } from './problem.ts'
-import { namedMembersSerializer } from './serialization.ts'
 import { describeFaults, strictValidatorCompiler } from './validation.ts'
 
-/** Fastify's own lines per request; the access line of `requestTelemetry` stands in for them. */
+/** Leaves out Fastify's lines about requests, since `requestTelemetry` logs one line for each. */
 class QuietLogController extends LogController {
   override incomingRequest(): void {}
   override requestCompleted(): void {}
@@ -23,11 +22,10 @@ export function appOptions(log: Logger, { docsUrl }: Pick<ProblemOptions, 'docsU
     return503OnClosing: false,
     loggerInstance: log as FastifyBaseLogger,
     logController: new QuietLogController(),
-    // Fastify types these for Ajv alone.
+    // Fastify types this for Ajv alone.
     schemaController: {
       compilersFactory: {
         buildValidator: () => strictValidatorCompiler as never,
-        buildSerializer: () => namedMembersSerializer as never,
       },
     },
     frameworkErrors: (error, request, reply) => {

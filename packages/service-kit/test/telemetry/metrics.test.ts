@@ -1,7 +1,7 @@
 import t from 'tap'
 import { request } from 'undici'
 import { createMetrics, listenMetrics } from '../../src/index.ts'
-import { createDurations } from '../../src/telemetry/durations.ts'
+import { createDurations, methodOf } from '../../src/telemetry/requests.ts'
 
 t.test('labels take values from their list and no others', async (t) => {
   const metrics = createMetrics({ service: 'test', version: '1.2.3' })
@@ -58,14 +58,16 @@ t.test('gauges are those of this scrape, and so many', async (t) => {
 
 t.test('durations fall into their buckets', async (t) => {
   const { registry } = createMetrics({ service: 'test', version: '0' })
-  const observe = createDurations(registry)
-  for (const seconds of [0.0004, 0.001, 0.0011, 0.3, 60]) observe('GET', '/', 200, seconds)
-  for (const method of ['BREW', 'PROPFIND']) observe(method, '/', 418, 0)
+  const durations = createDurations(registry)
+  for (const seconds of [0.0004, 0.001, 0.0011, 0.3, 60])
+    durations.observe({ method: methodOf('GET'), route: '/', status: '2xx' }, seconds)
+  for (const method of ['BREW', 'PROPFIND'])
+    durations.observe({ method: methodOf(method), route: '/', status: '4xx' }, 0)
   const lines = (await registry.metrics())
     .split('\n')
     .filter((line) => line.includes('method="GET"'))
   const counts = lines.map((line) =>
-    line.replace(/.*le="([^"]+)"\} /, '$1: ').replace(/.*_(sum|count)\{.*\} /, '$1: '),
+    line.replace(/.*le="([^"]+)".*\} /, '$1: ').replace(/.*_(sum|count)\{.*\} /, '$1: '),
   )
   t.strictSame(counts, [
     '0.001: 2',

@@ -11,8 +11,8 @@ import {
   requestTelemetry,
   startOpenTelemetry,
 } from '../../src/index.ts'
-import { createDurations } from '../../src/telemetry/durations.ts'
 import { readSignals } from '../../src/telemetry/open-telemetry.ts'
+import { createDurations } from '../../src/telemetry/requests.ts'
 import { startCollector, valuesOf } from './collector.ts'
 
 const SERVER = 2
@@ -225,9 +225,10 @@ t.test('the metrics of /metrics, and who they are of', async (t) => {
     OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=prod,service.name=overruled',
     OTEL_SERVICE_NAME: 'named',
   })
-  const observe = createDurations(metrics.registry)
-  for (const seconds of [0.0004, 0.001, 0.3, 60]) observe('GET', '/', 200, seconds)
-  observe('POST', '/', 500, 1)
+  const durations = createDurations(metrics.registry)
+  for (const seconds of [0.0004, 0.001, 0.3, 60])
+    durations.observe({ method: 'GET', route: '/', status: '2xx' }, seconds)
+  durations.observe({ method: 'POST', route: '/', status: '5xx' }, 1)
   metrics.counter({ name: 'c_total', help: 'of c', labels: { kind: ['a'] } }).inc({ kind: 'a' }, 3)
   metrics.gauge({ name: 'g', help: 'h', collect: () => 7 })
   metrics.histogram({ name: 'h', help: 'h', buckets: [1, 2] }).observe(1.5)

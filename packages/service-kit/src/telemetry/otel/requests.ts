@@ -11,7 +11,7 @@ import {
 } from '@opentelemetry/api'
 import { W3CTraceContextPropagator } from '@opentelemetry/core'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { METHODS } from '../durations.ts'
+import { methodOf } from '../requests.ts'
 
 const propagator = new W3CTraceContextPropagator()
 
@@ -52,8 +52,9 @@ export function traceRequests(
 
 function startSpan(tracer: Tracer, request: FastifyRequest, parent: Context): Span {
   const { url: route } = request.routeOptions
-  const method = METHODS.has(request.method) ? request.method : '_OTHER'
-  const name = method === '_OTHER' ? 'HTTP' : method
+  const isCommon = methodOf(request.method) === request.method
+  const method = isCommon ? request.method : '_OTHER'
+  const name = isCommon ? method : 'HTTP'
   const attributes = {
     'http.request.method': method,
     'url.scheme': request.protocol,
