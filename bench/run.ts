@@ -5,9 +5,9 @@ import { acme } from './acme.ts'
 import { authRequest } from './auth-request.ts'
 import { check } from './check.ts'
 import { gate } from './gate.ts'
-import { handOut } from './hand-out.ts'
 import type { Effort } from './harness/compare.ts'
 import { type Row, toMarkdown } from './harness/rows.ts'
+import { held } from './held.ts'
 import { csr, issue } from './issue.ts'
 import { leaf } from './leaf.ts'
 import { logouts } from './logouts.ts'
@@ -16,7 +16,7 @@ import { start } from './start.ts'
 
 const MEASUREMENTS: Record<string, (effort: Effort) => Promise<Row[]>> = {
   gate,
-  'hand-out': handOut,
+  held,
   check,
   logouts,
   'auth-request': authRequest,
@@ -29,22 +29,24 @@ const MEASUREMENTS: Record<string, (effort: Effort) => Promise<Row[]>> = {
 }
 
 /** Those that have no target. */
-const STATED: readonly string[] = ['auth-request', 'acme']
+const STATED: readonly string[] = ['gate', 'auth-request', 'leaf', 'issue', 'acme']
 
 const FULL: Effort = {
   rounds: 10,
   slices: 6,
-  warmUpMs: 2_000,
   sliceMs: 700,
+  stable: 0.05,
+  maxWarmUpMs: 10_000,
   certificates: 100_000,
   comparisons: 'all',
   noise: 0.04,
 }
 const QUICK: Effort = {
   rounds: 1,
-  slices: 2,
-  warmUpMs: 900,
-  sliceMs: 200,
+  slices: 5,
+  sliceMs: 300,
+  stable: 0.08,
+  maxWarmUpMs: 8_000,
   certificates: 4_000,
   comparisons: 'with target',
   noise: 0.08,

@@ -2,8 +2,11 @@
 export interface Effort {
   readonly rounds: number
   readonly slices: number
-  readonly warmUpMs: number
   readonly sliceMs: number
+  /** How far the last turns of a side may lie apart, as a share, for its figure to be stable. */
+  readonly stable: number
+  /** How long to wait for that. */
+  readonly maxWarmUpMs: number
   /** How many a service issues before its memory is looked at. */
   readonly certificates: number
   /** Whether those are made too that are only stated. */
@@ -46,12 +49,13 @@ export async function compare<Side extends string>(
 
 async function runRound<Side extends string>(
   startRound: () => Promise<Round<Side>>,
-  { slices, warmUpMs, sliceMs }: Effort,
+  effort: Effort,
 ): Promise<Record<Side, number>[]> {
+  const { slices, sliceMs } = effort
   const { measure, stop } = await startRound()
   const sides = Object.keys(measure) as Side[]
   const results: Record<Side, number>[] = []
-  for (const side of sides) await measure[side](warmUpMs)
+  for (const side of sides) await warmUp(measure[side], effort)
   for (let n = 0; n < slices; n++) {
     const slice = {} as Record<Side, number>
     for (const side of n % 2 === 0 ? sides : sides.toReversed())
@@ -60,6 +64,22 @@ async function runRound<Side extends string>(
   }
   await stop()
   return results
+}
+
+/** Turns whose figures have to agree. */
+const AGREEING = 4
+
+/** Runs a side until its figure is stable: V8 takes seconds to compile what a busy server runs. */
+async function warmUp(
+  measure: (ms: number) => Promise<number>,
+  { sliceMs, stable, maxWarmUpMs }: Effort,
+): Promise<void> {
+  const figures: number[] = []
+  for (let ms = 0; ms < maxWarmUpMs; ms += sliceMs) {
+    figures.push(await measure(sliceMs))
+    const last = figures.slice(-AGREEING)
+    if (last.length === AGREEING && Math.max(...last) <= Math.min(...last) * (1 + stable)) return
+  }
 }
 
 export function median(values: readonly number[]): number {

@@ -165,6 +165,6 @@ function drive(
 }
 
 function bodyLength(head: string): number {
-  if (!head.startsWith('HTTP/1.1 2')) throw new Error(`unexpected answer: ${head}`)
+  if (!/^HTTP\/1\.1 [23]/.test(head)) throw new Error(`unexpected answer: ${head}`)
   return Number(/content-length: (\d+)/i.exec(head)?.[1] ?? 0)
 }

@@ -56,7 +56,7 @@ export function toMarkdown(rows: readonly Row[]): string {
     target === null ? '' : target.toFixed(2),
     ok ? '' : 'missed',
   ])
-  return [['what', 'measured', 'baseline', 'ratio', 'target', ''], Array(6).fill('---'), ...cells]
+  return [['what', 'measured', 'baseline', 'ratio', 'floor', ''], Array(6).fill('---'), ...cells]
     .map((line) => `| ${line.join(' | ')} |`)
     .join('\n')
 }

@@ -9,8 +9,8 @@ import {
   signSession,
 } from '../../services/forward-auth/src/session/token.ts'
 import type { Site } from '../../services/forward-auth/src/sites.ts'
+import { SESSION_SECRET } from './service-files.ts'
 
-export const SESSION_SECRET = 'a secret of the bench, 32 characters and more'
 export const SITE: Site = {
   domain: 'example.com',
   authOrigin: 'https://auth.example.com',
@@ -78,6 +78,18 @@ const TRAEFIK = [
 /** The check that Traefik makes before somebody opens a page. */
 export function checkRequest(cookie: string, query = ''): string {
   return get(`/portals/main${query}`, 'auth.example.com', [`Cookie: ${cookie}`, ...TRAEFIK])
+}
+
+/** The check of a page that somebody opens who is not signed in. */
+export function anonymousRequest(): string {
+  return get('/portals/main', 'auth.example.com', TRAEFIK)
+}
+
+/** What an app sends to verify the session token of a visitor. */
+export function verifyRequest(cookies: string): string {
+  const [, token = ''] = /__Secure-gatehouse\.main=([^;]+)/.exec(cookies) ?? []
+  const headers = [`Authorization: Bearer ${token}`]
+  return get('/api/portals/main/verify', 'auth.example.com', headers)
 }
 
 /** What a browser sends when somebody signs out. */

@@ -18,9 +18,38 @@ const headers = {
     },
   }),
 }
+/** What it answers when nobody is signed in. */
+const signIn = {
+  'cache-control': 'no-store',
+  'content-type': 'text/plain; charset=utf-8',
+  location:
+    'https://auth.example.com/portals/main/signin?rd=https%3A%2F%2Fapp.example.com%2Freports%2F2026%3Fpage%3D2',
+}
+/** And what verify answers for a session. */
+const verified = {
+  valid: true,
+  portal: 'main',
+  provider: 'corp',
+  claims: {
+    iss: 'https://auth.example.com/portals/main',
+    aud: ['example.com'],
+    sub: '5f0c2c1e-93a4-4f57-b0d8-000000a1b2c3',
+    iat: '2026-11-20T10:00:00Z',
+    nbf: '2026-11-20T10:00:00Z',
+    exp: '2026-11-20T18:00:00Z',
+    name: 'Ada Lovelace 000000',
+    email: 'ada.000000@example.com',
+    email_verified: true,
+    groups: ['staff', 'engineering'],
+  },
+}
 
 const app = Fastify()
-app.get('/portals/main', (_request, reply) => {
-  reply.headers(headers).send('OK\n')
+app.get('/portals/main', (request, reply) => {
+  if (request.headers.cookie === undefined) return reply.code(302).headers(signIn).send('')
+  return reply.headers(headers).send('OK\n')
 })
+app.get('/api/portals/main/verify', (_request, reply) =>
+  reply.header('cache-control', 'no-store').send(verified),
+)
 await serve(app)

@@ -5,11 +5,11 @@ import { loadCertConfig } from '../../services/cert-service/src/config/load.ts'
 import { openOwnTls } from '../../services/cert-service/src/own-tls.ts'
 import { openService } from '../../services/cert-service/src/service.ts'
 import { serve } from '../harness/serve.ts'
-import { writeServiceFiles } from '../harness/service-files.ts'
+import { API_KEY, certServiceFiles } from '../harness/service-files.ts'
 import { createNoStore } from './no-store.ts'
 
 const options = process.argv.slice(2)
-const files = writeServiceFiles(options.includes('tls') ? 'own' : 'off')
+const files = certServiceFiles(options.includes('tls') ? 'own' : 'off')
 process.once('exit', files.remove)
 
 const { value: config } = await loadCertConfig(files.config, {})
@@ -24,6 +24,13 @@ const service = await openService(config, {
 })
 const tls = await openOwnTls(config, service, log, () => {})
 const app = await buildApp(config, { service, log, metrics, ...(tls && { tls: tls.current() }) })
+// A GET never issues a certificate.
+for (const option of options) {
+  const [, domain] = option.split('holds=')
+  if (domain === undefined) continue
+  const headers = { authorization: `APIKey ${API_KEY}` }
+  await app.inject({ method: 'POST', url: '/api/certificate', headers, payload: { domain } })
+}
 await serve(app, {
   ca: tls && toPem('CERTIFICATE', service.ca.root()!),
   onClose: () => service.close(),

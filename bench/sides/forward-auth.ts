@@ -1,5 +1,3 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { createLogger, createMetrics, systemClock } from '@gatehouse/service-kit'
@@ -7,29 +5,15 @@ import { buildApp } from '../../services/forward-auth/src/app.ts'
 import { loadForwardAuthConfig } from '../../services/forward-auth/src/config/load.ts'
 import { openService } from '../../services/forward-auth/src/service.ts'
 import { serve } from '../harness/serve.ts'
-import { SESSION_SECRET } from '../harness/visitors.ts'
+import { forwardAuthFiles } from '../harness/service-files.ts'
 
-/** With access log, metrics and ended sessions, as it runs for people. */
+/** With metrics and ended sessions, as it runs for people. */
 const isProduction = process.argv.includes('production')
 
-const folder = mkdtempSync(join(tmpdir(), 'gatehouse-bench-'))
-process.once('exit', () => rmSync(folder, { recursive: true }))
-const file = join(folder, 'config.yaml')
-writeFileSync(
-  file,
-  `server: { trustedProxies: [127.0.0.0/8, "::1/128", 10.0.0.0/8, 192.168.0.0/16] }
-log: { level: ${isProduction ? 'info' : 'error'}, format: json }
-session: { keys: [{ secret: "${SESSION_SECRET}" }] }
-storage: { path: data }
-domains: [{ domain: example.com, authHost: auth.example.com }]
-portals:
-  - name: main
-    policies: { staff: 'Group("staff")' }
-    providers:
-      - { type: openIDConnect, name: corp, issuerUrl: "http://localhost:1", clientId: bench, clientSecret: bench }
-`,
-)
-const { value: config } = await loadForwardAuthConfig(file, {})
+const files = forwardAuthFiles(isProduction ? 'info' : 'error')
+process.once('exit', files.remove)
+
+const { value: config } = await loadForwardAuthConfig(files.config, {})
 const log = createLogger({ ...config.log, name: 'forward-auth' })
 const metrics = isProduction && createMetrics({ service: 'forward-auth', version: 'bench' })
 const service = await openService(config, { clock: systemClock, log, ...(metrics && { metrics }) })

@@ -1,0 +1,41 @@
+import t from 'tap'
+import { compare, type Effort } from '../../bench/harness/compare.ts'
+
+const EFFORT: Effort = {
+  rounds: 1,
+  slices: 2,
+  sliceMs: 100,
+  stable: 0.05,
+  maxWarmUpMs: 10_000,
+  certificates: 0,
+  comparisons: 'all',
+  noise: 0.04,
+}
+
+t.test('a side is measured once its figure is stable', async (t) => {
+  const rising = [10, 20, 40, 80, 99, 100, 101, 100]
+  let turns = 0
+  const { value, ratio } = await compare(
+    async () => ({
+      measure: { cold: async () => rising[turns++] ?? 100, steady: async () => 50 },
+      stop: async () => {},
+    }),
+    EFFORT,
+  )
+  t.equal(value('cold'), 100)
+  t.equal(ratio('cold', 'steady'), 2)
+  t.equal(turns, rising.length + EFFORT.slices)
+})
+
+t.test('a side that never becomes stable is measured in the end', async (t) => {
+  let turns = 0
+  const { value } = await compare(
+    async () => ({
+      measure: { wild: async () => (turns++ % 2 === 0 ? 1 : 3) },
+      stop: async () => {},
+    }),
+    EFFORT,
+  )
+  t.equal(value('wild'), 2)
+  t.equal(turns, EFFORT.maxWarmUpMs / EFFORT.sliceMs + EFFORT.slices)
+})
