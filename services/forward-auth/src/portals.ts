@@ -2,8 +2,8 @@ import { type Condition, compileAllow, createConditions, type Profile } from '@g
 import { createHeaders, createUser, type IdentityHeader } from './check/header-values.ts'
 import type { ForwardAuthConfig, PortalConfig } from './config/schema.ts'
 import { DEFAULT_ACCENT } from './pages/colors.ts'
-import { createProvider, type ProviderConfig, type ProviderDeps } from './providers/index.ts'
-import type { Provider } from './providers/provider.ts'
+import { createProvider, type ProviderConfig } from './providers/index.ts'
+import type { Provider, ProviderDeps } from './providers/provider.ts'
 
 /** A door with a name: who vouches for people here, who may in, and what the apps behind it learn. */
 export interface Portal {

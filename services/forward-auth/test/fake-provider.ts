@@ -19,11 +19,9 @@ export function createFakeProvider(name = 'corp') {
   const provider: RedirectProvider = {
     type: 'redirect',
     name,
-    kind: 'openIDConnect',
     title: name,
     icon: undefined,
     color: undefined,
-    isPublic: false,
     failing: () => state.failure !== undefined,
     close: async () => {},
     async authorizationUrl({ redirectUri, chooseAccount, ...secrets }) {

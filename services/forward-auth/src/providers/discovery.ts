@@ -1,110 +1,116 @@
+import type { Clock } from '@gatehouse/service-kit'
 import { FwaError } from '../errors.ts'
-import type { ProviderDeps } from './deps.ts'
+import type { ProviderDeps } from './provider.ts'
 
 const MAX_AGE_MS = 3_600_000
-const LOOK_AGAIN_MS = 60_000
+const REFRESH_MS = 60_000
 const MAX_BACKOFF_MS = 30_000
 
-/** What a provider says about itself: asked for when needed, again when that is a minute old, and kept for an hour. */
-export interface Discovery<T> {
-  /** Rejects at once while the provider is down and another try is not due yet. */
-  get(): Promise<T>
-  /** Notes that another request has failed, so that it is tried again soon. */
-  lost(failure: FwaError): void
-  /** Whether the last try failed. */
-  failing(): boolean
-  close(): void
-}
+type Deps = Pick<ProviderDeps, 'clock' | 'log'>
 
 /**
- * Reads once after the start, in the background, and after a failure again and again, each time later,
- * so that `failing` tells how things are without anybody trying.
+ * The metadata of a provider, cached for an hour and refreshed in the background once it is a minute
+ * old. It is read at the start, and with backoff after a failure, so that `failing` is up to date
+ * even if nobody signs in.
  */
-export function createDiscovery<T>(
-  provider: string,
-  read: () => Promise<T>,
-  { clock, log }: Pick<ProviderDeps, 'clock' | 'log'>,
-): Discovery<T> {
-  let known: { readonly value: T; readonly readAt: number } | undefined
-  let reading: Promise<T> | undefined
-  let failure: FwaError | undefined
-  let failures = 0
-  let retryAt = 0
-  let timer = clock.setTimer(retry, 0)
-  let isClosed = false
+export class Discovery<T> {
+  readonly #provider: string
+  readonly #read: () => Promise<T>
+  readonly #deps: Deps
+  #cached: { readonly value: T; readonly readAt: number } | undefined
+  #reading: Promise<T> | undefined
+  #failure: FwaError | undefined
+  #failures = 0
+  #retryAt = 0
+  #timer: ReturnType<Clock['setTimer']>
+  #isClosed = false
 
-  function get(): Promise<T> {
-    lookAgain()
-    if (known && ageOf(known) < MAX_AGE_MS) return Promise.resolve(known.value)
-    if (reading || !failure || clock.now() >= retryAt) return refresh()
-    const { code, message, cause } = failure
-    const retryAfter = Math.ceil((retryAt - clock.now()) / 1_000)
+  /** @param read - rejects with an FwaError */
+  constructor(provider: string, read: () => Promise<T>, deps: Deps) {
+    this.#provider = provider
+    this.#read = read
+    this.#deps = deps
+    this.#timer = deps.clock.setTimer(() => this.#refreshInBackground(), 0)
+  }
+
+  /** Rejects without a request while the provider is down and the next retry is not due. */
+  get(): Promise<T> {
+    const { clock } = this.#deps
+    this.#refreshIfStale()
+    if (this.#cached && this.#age() < MAX_AGE_MS) return Promise.resolve(this.#cached.value)
+    if (this.#reading || !this.#failure || clock.now() >= this.#retryAt) return this.#refresh()
+    const { code, message, cause } = this.#failure
+    const retryAfter = Math.ceil((this.#retryAt - clock.now()) / 1_000)
     return Promise.reject(new FwaError(code, message, { cause, retryAfter }))
   }
 
-  /** What was read in the future is old: the clock was set back since. */
-  function ageOf({ readAt }: { readonly readAt: number }): number {
-    const age = clock.now() - readAt
+  /** Reports that another request to the provider failed, so that discovery is retried soon. */
+  reportFailure(failure: FwaError): void {
+    if (!this.#failure) this.#retryLater(failure)
+  }
+
+  /** Whether the last attempt failed. */
+  failing(): boolean {
+    this.#refreshIfStale()
+    return this.#failure !== undefined
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#timer.cancel()
+  }
+
+  /** Infinite if the clock was set back since. */
+  #age(): number {
+    const age = this.#deps.clock.now() - (this.#cached?.readAt ?? Number.POSITIVE_INFINITY)
     return age < 0 ? Number.POSITIVE_INFINITY : age
   }
 
-  /** Nobody waits for it: it is the next one who is spared a provider that has gone. */
-  function lookAgain(): void {
-    if (known && ageOf(known) >= LOOK_AGAIN_MS) retry()
+  #refreshIfStale(): void {
+    if (this.#cached && this.#age() >= REFRESH_MS) this.#refreshInBackground()
   }
 
-  function refresh(): Promise<T> {
-    reading ??= read()
-      .then(accept, (error: FwaError) => {
-        known = undefined
-        retryLater(error)
-        throw error
-      })
+  #refreshInBackground(): void {
+    this.#refresh().catch(() => {})
+  }
+
+  #refresh(): Promise<T> {
+    this.#reading ??= this.#read()
+      .then(
+        (value) => this.#accept(value),
+        (error: FwaError) => {
+          this.#cached = undefined
+          this.#retryLater(error)
+          throw error
+        },
+      )
       .finally(() => {
-        reading = undefined
+        this.#reading = undefined
       })
-    return reading
+    return this.#reading
   }
 
-  function accept(value: T): T {
-    if (failure) log.info({ provider }, 'provider answers again')
-    known = { value, readAt: clock.now() }
-    failure = undefined
-    failures = 0
-    timer.cancel()
+  #accept(value: T): T {
+    const { clock, log } = this.#deps
+    if (this.#failure) log.info({ provider: this.#provider }, 'provider is reachable again')
+    this.#cached = { value, readAt: clock.now() }
+    this.#failure = undefined
+    this.#failures = 0
+    this.#timer.cancel()
     return value
   }
 
-  function lost(error: FwaError): void {
-    if (!failure) retryLater(error)
-  }
-
-  function retryLater(error: FwaError): void {
-    if (isClosed) return
-    if (reasonOf(failure) !== reasonOf(error))
-      log.warn({ provider, err: error }, 'provider cannot be used')
-    failure = error
-    const backoff = Math.min(MAX_BACKOFF_MS, 1_000 * 2 ** failures++) * (0.5 + Math.random() / 2)
-    retryAt = clock.now() + backoff
-    timer.cancel()
-    timer = clock.setTimer(retry, backoff)
-  }
-
-  function retry(): void {
-    refresh().catch(() => {})
-  }
-
-  return {
-    get,
-    lost,
-    failing() {
-      lookAgain()
-      return failure !== undefined
-    },
-    close() {
-      isClosed = true
-      timer.cancel()
-    },
+  #retryLater(error: FwaError): void {
+    if (this.#isClosed) return
+    const { clock, log } = this.#deps
+    if (reasonOf(this.#failure) !== reasonOf(error))
+      log.warn({ provider: this.#provider, err: error }, 'provider cannot be used')
+    this.#failure = error
+    const backoff =
+      Math.min(MAX_BACKOFF_MS, 1_000 * 2 ** this.#failures++) * (0.5 + Math.random() / 2)
+    this.#retryAt = clock.now() + backoff
+    this.#timer.cancel()
+    this.#timer = clock.setTimer(() => this.#refreshInBackground(), backoff)
   }
 }
 

@@ -1,15 +1,13 @@
 import type { BoundedFetch, FetchAnswer, FetchInit } from '@gatehouse/net'
 import { type Claims, fromClaims } from '@gatehouse/profile'
 import type { ConfigOf } from '@gatehouse/service-kit'
-import { allowInsecureRequests, ClientSecretPost } from 'openid-client'
+import { allowInsecureRequests, ClientSecretPost, type Configuration } from 'openid-client'
 import { type TSchema, Type } from 'typebox'
-import { askJson, parseJson } from './ask.ts'
-import type { ProviderDeps } from './deps.ts'
 import { isOutage, toFwaError } from './failure.ts'
 import { authorizationRequest, configure, redeemCode } from './oauth.ts'
 import { clientOptions, clientSecret, commonOptions } from './options.ts'
-import { present } from './present.ts'
-import type { RedirectProvider } from './provider.ts'
+import type { ProviderKind } from './provider.ts'
+import { parseJson, requestJson } from './request.ts'
 
 const PAGE_SIZE = 100
 const MAX_PAGES = 10
@@ -21,14 +19,16 @@ export const GithubSchema = Type.Object({
   clientSecret,
   url: Type.String({
     default: 'https://github.com',
-    description: 'Address of GitHub, or of an enterprise server.',
+    description: 'URL of GitHub or of an enterprise server.',
   }),
   organizations: Type.Array(Type.String({ pattern: '^[0-9A-Za-z-]+$' }), {
     default: [],
     description:
-      'Organisations that count: they become the groups `acme`, their teams `acme/ops`. Others are left out.',
+      'Organisations to include in the groups of the profile, as `acme`, with their teams, as `acme/ops`. All others are left out.',
   }),
 })
+
+type Options = ConfigOf<typeof GithubSchema>
 
 const Text = Type.Optional(Type.Union([Type.String(), Type.Null()]))
 const UserSchema = Type.Object({
@@ -43,17 +43,48 @@ const EmailsSchema = Type.Array(
 const OrganizationSchema = Type.Object({ login: Type.String() })
 const TeamSchema = Type.Object({ slug: Type.String(), organization: OrganizationSchema })
 
-type Api = <S extends TSchema>(path: string, schema: S) => ReturnType<typeof askJson<S>>
+type Api = <S extends TSchema>(path: string, schema: S) => ReturnType<typeof requestJson<S>>
 
-/** GitHub speaks OAuth 2.0 and no OpenID Connect: its API says who signed in. */
-export function createGithub(
-  options: ConfigOf<typeof GithubSchema>,
-  deps: ProviderDeps,
-): RedirectProvider {
-  const { name, ca, timeout, clientId, clientSecret, organizations } = options
-  const url = new URL(options.url)
-  const shown = present(options)
-  const fetch = deps.createFetch({ timeoutMs: timeout, ...(ca !== undefined && { ca }) })
+/** GitHub. It supports OAuth 2.0 but not OpenID Connect, so the profile comes from its API. */
+export const github: ProviderKind<Options> = {
+  title: 'GitHub',
+  icon: 'github',
+  isPublic: ({ url }) => URL.parse(url)?.hostname === 'github.com',
+  create(options, deps) {
+    const { name, title, ca, timeout, organizations } = options
+    const fetch = deps.createFetch({ timeoutMs: timeout, ...(ca !== undefined && { ca }) })
+    const configuration = configureClient(options, fetch)
+    const scopes = ['read:user', 'user:email', ...(organizations.length > 0 ? ['read:org'] : [])]
+    let isFailing = false
+    return {
+      type: 'redirect',
+      failing: () => isFailing,
+      authorizationUrl: (login) =>
+        authorizationRequest(configuration, login, {
+          scope: scopes.join(' '),
+          ...(login.chooseAccount && { prompt: 'select_account' }),
+        }),
+      async finish(callback, login) {
+        try {
+          const { access_token: token } = await redeemCode(configuration, callback, login)
+          const claims = await readClaims(createApi(options, fetch, token), organizations)
+          isFailing = false
+          return fromClaims(name, claims)
+        } catch (error) {
+          isFailing = isOutage(error)
+          throw toFwaError(title, error)
+        }
+      },
+      logoutUrl: async () => undefined,
+      close: () => fetch.close(),
+    }
+  },
+}
+
+function configureClient(
+  { url, clientId, clientSecret }: Options,
+  fetch: BoundedFetch,
+): Configuration {
   const configuration = configure(
     {
       issuer: new URL('/login/oauth', url).href,
@@ -64,38 +95,8 @@ export function createGithub(
     ClientSecretPost(clientSecret),
     withErrorStatus(fetch),
   )
-  if (url.protocol === 'http:') allowInsecureRequests(configuration)
-  const scopes = ['read:user', 'user:email', ...(organizations.length > 0 ? ['read:org'] : [])]
-  let isFailing = false
-
-  return {
-    ...shown,
-    type: 'redirect',
-    isPublic: isPublicGithub(options),
-    failing: () => isFailing,
-    authorizationUrl: (login) =>
-      authorizationRequest(configuration, login, {
-        scope: scopes.join(' '),
-        ...(login.chooseAccount && { prompt: 'select_account' }),
-      }),
-    async finish(callback, login) {
-      try {
-        const { access_token: token } = await redeemCode(configuration, callback, login)
-        const claims = await readClaims(createApi(url, fetch, token), organizations)
-        isFailing = false
-        return fromClaims(name, claims)
-      } catch (error) {
-        isFailing = isOutage(error)
-        throw toFwaError(shown.title, error)
-      }
-    },
-    logoutUrl: async () => undefined,
-    close: () => fetch.close(),
-  }
-}
-
-export function isPublicGithub({ url }: { readonly url: string }): boolean {
-  return URL.parse(url)?.hostname === 'github.com'
+  if (url.startsWith('http:')) allowInsecureRequests(configuration)
+  return configuration
 }
 
 async function readClaims(api: Api, organizations: readonly string[]): Promise<Claims> {
@@ -115,7 +116,7 @@ async function readClaims(api: Api, organizations: readonly string[]): Promise<C
   }
 }
 
-/** Names of organisations are free for anybody to take: only those that are configured mean anything. */
+/** Leaves out organisations that are not configured, since anybody can create one with an unused name. */
 async function readGroups(api: Api, organizations: readonly string[]): Promise<string[]> {
   const configured = new Map(organizations.map((name) => [name.toLowerCase(), name]))
   const nameOf = ({ login }: { readonly login: string }) => configured.get(login.toLowerCase())
@@ -139,41 +140,41 @@ async function readPages<S extends TSchema>(api: Api, path: string, schema: S) {
     items.push(...found)
     if (found.length < PAGE_SIZE) return items
   }
-  // What is left out must not decide.
+  // A condition must not be evaluated on part of the list.
   throw new Error(`${path} has more than ${MAX_PAGES * PAGE_SIZE} entries`)
 }
 
-function createApi(url: URL, fetch: BoundedFetch, token: string): Api {
-  const root = apiRoot(url)
+function createApi({ url }: Options, fetch: BoundedFetch, token: string): Api {
+  const root = apiRoot(new URL(url))
   const headers = {
     accept: 'application/vnd.github+json',
     authorization: `Bearer ${token}`,
     'user-agent': 'gatehouse',
     'x-github-api-version': '2022-11-28',
   }
-  return (path, schema) => askJson(fetch, new URL(path, root), schema, headers)
+  return (path, schema) => requestJson(fetch, new URL(path, root), schema, headers)
 }
 
-/** Where the API is: of github.com and of ghe.com on a host of its own, else below the server's. */
+/** The root of the API: on its own host for github.com and ghe.com, otherwise below the server. */
 function apiRoot({ origin, host, hostname }: URL): string {
   const isCloud = hostname === 'github.com' || hostname.endsWith('.ghe.com')
   return isCloud ? `https://api.${host}/` : `${origin}/api/v3/`
 }
 
-/** What RFC 6749 section 5.2 names otherwise. */
+/** Error codes of GitHub and their names in RFC 6749 section 5.2. */
 const STANDARD_ERRORS: ReadonlyMap<unknown, string> = new Map([
   ['bad_verification_code', 'invalid_grant'],
   ['incorrect_client_credentials', 'invalid_client'],
 ])
 
-/** GitHub answers 200 when it refuses a code, where RFC 6749 section 5.2 wants 400. */
+/** GitHub refuses a code with status 200. RFC 6749 section 5.2 requires 400. */
 function withErrorStatus(fetch: BoundedFetch): BoundedFetch {
   async function corrected(url: URL | string, init?: FetchInit): Promise<FetchAnswer> {
     const answer = await fetch(url, init)
-    const told = Object(parseJson(answer.body)) as { readonly error?: unknown }
-    if (told.error === undefined) return answer
-    const error = STANDARD_ERRORS.get(told.error) ?? told.error
-    return { ...answer, body: Buffer.from(JSON.stringify({ ...told, error })), status: 400 }
+    const body = Object(parseJson(answer.body)) as { readonly error?: unknown }
+    if (body.error === undefined) return answer
+    const error = STANDARD_ERRORS.get(body.error) ?? body.error
+    return { ...answer, body: Buffer.from(JSON.stringify({ ...body, error })), status: 400 }
   }
   return Object.assign(corrected, { close: fetch.close })
 }

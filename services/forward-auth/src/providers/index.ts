@@ -1,19 +1,22 @@
-import type { ConfigOf } from '@gatehouse/service-kit'
+import { X509Certificate } from 'node:crypto'
+import { parseEndpointUrl } from '@gatehouse/net'
+import type { ConfigOf, Fault, Rule } from '@gatehouse/service-kit'
 import { Type } from 'typebox'
-import type { ProviderDeps } from './deps.ts'
-import { createGithub, GithubSchema, isPublicGithub } from './github.ts'
-import { createGitlab, GitlabSchema, isPublicGitlab } from './gitlab.ts'
-import { createGoogle, GoogleSchema } from './google.ts'
-import { createMicrosoftEntraId, MicrosoftEntraIdSchema } from './microsoft-entra-id.ts'
-import { createOpenIdConnect, isPublicIssuer, OpenIdConnectSchema } from './open-id-connect.ts'
-import { createPocketId, PocketIdSchema } from './pocket-id.ts'
-import type { Provider } from './provider.ts'
-import { createTailscaleWhois, TailscaleWhoisSchema } from './tailscale-whois.ts'
+import { GithubSchema, github } from './github.ts'
+import { GitlabSchema, gitlab } from './gitlab.ts'
+import { CONSUMERS, MicrosoftEntraIdSchema, microsoftEntraID } from './microsoft-entra-id.ts'
+import {
+  GoogleSchema,
+  google,
+  OpenIdConnectSchema,
+  openIDConnect,
+  PocketIdSchema,
+  pocketID,
+} from './open-id-connect.ts'
+import type { Provider, ProviderDeps, ProviderKind } from './provider.ts'
+import { TailscaleWhoisSchema, tailscaleWhois } from './tailscale-whois.ts'
 
-export { PROVIDER_RULES } from './check.ts'
-export type { ProviderDeps } from './deps.ts'
-
-/** One provider in the configuration; `type` says which keys it has. */
+/** One provider in the configuration. `type` selects its kind. */
 export const ProviderSchema = Type.Union([
   OpenIdConnectSchema,
   GoogleSchema,
@@ -26,38 +29,80 @@ export const ProviderSchema = Type.Union([
 
 export type ProviderConfig = ConfigOf<typeof ProviderSchema>
 
-/** Makes a provider; it asks nothing before the first turn of the event loop is over. */
+const KINDS: Readonly<Record<ProviderConfig['type'], ProviderKind<ProviderConfig>>> = {
+  openIDConnect,
+  google,
+  microsoftEntraID,
+  github,
+  gitlab,
+  pocketID,
+  tailscaleWhois,
+}
+
+/** Creates a provider. It sends no request before the next turn of the event loop. */
 export function createProvider(config: ProviderConfig, deps: ProviderDeps): Provider {
-  switch (config.type) {
-    case 'openIDConnect':
-      return createOpenIdConnect(config, deps)
-    case 'google':
-      return createGoogle(config, deps)
-    case 'microsoftEntraID':
-      return createMicrosoftEntraId(config, deps)
-    case 'github':
-      return createGithub(config, deps)
-    case 'gitlab':
-      return createGitlab(config, deps)
-    case 'pocketID':
-      return createPocketId(config, deps)
-    case 'tailscaleWhois':
-      return createTailscaleWhois(config, deps)
+  const kind = KINDS[config.type]
+  const { name, color } = config
+  const title = config.title ?? kind.title ?? name
+  const behaviour = kind.create({ ...config, title }, deps)
+  return { name, title, icon: config.icon ?? kind.icon, color, ...behaviour }
+}
+
+/** Whether anybody can get an account at this provider. */
+export function isPublic(config: ProviderConfig): boolean {
+  return KINDS[config.type].isPublic?.(config) ?? false
+}
+
+/** The options of any kind that their schema cannot check. */
+interface Checked {
+  readonly name: string
+  readonly issuerUrl?: string
+  readonly url?: string
+  readonly authority?: string
+  readonly tenantId?: string
+  readonly clientId?: string
+  readonly clientSecret?: string
+  readonly clientAssertion?: object
+  readonly ca?: string
+}
+
+/** Rules for the options of a provider that their schema does not express. */
+export const PROVIDER_RULES: readonly Rule<ProviderConfig>[] = [
+  ({ issuerUrl }: Checked) => checkUrl('/issuerUrl', issuerUrl),
+  ({ url }: Checked) => checkUrl('/url', url),
+  ({ authority }: Checked) => checkUrl('/authority', authority),
+  ({ clientSecret, clientAssertion }: Checked) =>
+    clientSecret !== undefined && clientAssertion !== undefined
+      ? [{ path: '/clientAssertion', message: 'is given together with clientSecret' }]
+      : [],
+  ({ clientId, clientSecret, clientAssertion }: Checked) =>
+    clientId !== undefined && clientSecret === undefined && clientAssertion === undefined
+      ? [{ path: '/clientId', message: 'needs a clientSecret or a clientAssertion' }]
+      : [],
+  ({ tenantId }: Checked) =>
+    tenantId === CONSUMERS
+      ? [{ path: '/tenantId', message: 'is the tenant of all personal accounts' }]
+      : [],
+  ({ ca }: Checked) =>
+    ca === undefined || isCertificate(ca)
+      ? []
+      : [{ path: '/ca', message: 'must be certificates in PEM' }],
+]
+
+function checkUrl(path: string, url: string | undefined): Fault[] {
+  if (url === undefined) return []
+  try {
+    const { search } = parseEndpointUrl(url)
+    return search === '' ? [] : [{ path, message: 'must not have a query' }]
+  } catch (error) {
+    return [{ path, message: (error as Error).message }]
   }
 }
 
-/** Whether anyone at all can get an account there. */
-export function isPublic(config: ProviderConfig): boolean {
-  switch (config.type) {
-    case 'openIDConnect':
-      return isPublicIssuer(config)
-    case 'google':
-      return true
-    case 'github':
-      return isPublicGithub(config)
-    case 'gitlab':
-      return isPublicGitlab(config)
-    default:
-      return false
+function isCertificate(pem: string): boolean {
+  try {
+    return new X509Certificate(pem) !== undefined
+  } catch {
+    return false
   }
 }

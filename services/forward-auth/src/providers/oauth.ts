@@ -1,26 +1,33 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
+import { readFile } from 'node:fs/promises'
 import type { BoundedFetch, FetchAnswer } from '@gatehouse/net'
 import {
   authorizationCodeGrant,
   buildAuthorizationUrl,
   type ClientAuth,
   ClientError,
+  ClientSecretBasic,
+  ClientSecretPost,
   Configuration,
   type CustomFetch,
   calculatePKCECodeChallenge,
   customFetch,
   type ServerMetadata,
 } from 'openid-client'
-import { ask, parseJson } from './ask.ts'
-import type { LoginSecrets } from './provider.ts'
+import { Type } from 'typebox'
+import { FwaError } from '../errors.ts'
+import type { ClientAssertion } from './options.ts'
+import type { Login } from './provider.ts'
+import { parseJson, readJson, request } from './request.ts'
 
 /** Success, and the errors of RFC 6749 section 5.2 and RFC 6750 section 3.1. */
 const STATUSES = [200, 400, 401, 403]
+const ASSERTION_TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'
+/** The instance metadata service of Azure: link-local, without TLS by design. */
+const AZURE_IDENTITY = 'http://169.254.169.254/metadata/identity/oauth2/token'
+const AzureTokenSchema = Type.Object({ access_token: Type.String({ minLength: 1 }) })
 
-/** One login, and where the provider sends the browser back to. */
-export type Login = LoginSecrets & { readonly redirectUri: string }
-
-/** What openid-client needs for one client of one server; every request goes through `fetch`. */
+/** The configuration of openid-client for one client of one server. All requests go through `fetch`. */
 export function configure(
   server: ServerMetadata,
   clientId: string,
@@ -32,7 +39,7 @@ export function configure(
   return configuration
 }
 
-/** The authorization request (RFC 6749 section 4.1.1), always with state and PKCE. */
+/** The authorization request (RFC 6749 section 4.1.1), with state and PKCE. */
 export async function authorizationRequest(
   configuration: Configuration,
   { state, codeVerifier, redirectUri }: Login,
@@ -47,59 +54,57 @@ export async function authorizationRequest(
   })
 }
 
-/** What the token endpoint has answered to one login. */
-interface Redeeming {
-  answer?: FetchAnswer
-}
-const redeeming = new AsyncLocalStorage<Redeeming>()
+/** The response of the token endpoint to the login under way. */
+const tokenResponse = new AsyncLocalStorage<{ answer?: FetchAnswer }>()
 
 /**
- * Takes the code of the callback to the server (RFC 6749 section 4.1.3); with a nonce for OpenID.
+ * Exchanges the code of a callback for tokens (RFC 6749 section 4.1.3).
  *
- * @param renew - when no key fits the ID token: a configuration that reads the keys anew, or undefined.
- * The token endpoint is not asked again, as a code counts once.
+ * @param nonce - of the ID token, for OpenID Connect
+ * @param renewKeys - called if no known key verifies the ID token. With the configuration that it
+ * returns the ID token is verified again, without a second token request: a code is valid once.
  */
 export function redeemCode(
   configuration: Configuration,
   callback: URL,
   { state, codeVerifier, redirectUri }: Login,
   nonce?: string,
-  renew?: () => Configuration | undefined,
+  renewKeys?: () => Configuration | undefined,
 ) {
-  const answered = new URL(redirectUri)
-  answered.search = callback.search
+  const url = new URL(redirectUri)
+  url.search = callback.search
   const redeem = (client: Configuration) =>
-    authorizationCodeGrant(client, answered, {
+    authorizationCodeGrant(client, url, {
       expectedState: state,
       pkceCodeVerifier: codeVerifier,
       ...(nonce !== undefined && { expectedNonce: nonce }),
     })
-  return redeeming.run({}, () =>
+  return tokenResponse.run({}, () =>
     redeem(configuration).catch((error) => {
-      const renewed = isKeyMiss(error) ? renew?.() : undefined
+      const renewed = isKeyMiss(error) ? renewKeys?.() : undefined
       if (!renewed) throw error
       return redeem(renewed)
     }),
   )
 }
 
-/** Whether the known keys do not verify an ID token: new ones may do so. */
+/** Whether none of the known keys verifies the ID token. */
 function isKeyMiss(error: unknown): boolean {
   if (!(error instanceof ClientError)) return false
   if (error.code === 'OAUTH_KEY_SELECTION_FAILED') return true
   return error.cause instanceof Error && /signature verification failed/.test(error.cause.message)
 }
 
-/** What openid-client calls to make a request. */
+/** The fetch of openid-client. */
 function boundedFetch(fetch: BoundedFetch): CustomFetch {
   const reading = new Map<string, Promise<FetchAnswer>>()
 
-  /** Logins that need the keys at the same time read them once. */
+  /** Concurrent logins share one request for the keys. */
   function readOnce(url: string): Promise<FetchAnswer> {
     const answer =
       reading.get(url) ??
-      ask(fetch, url, { headers: { accept: 'application/json' }, status: STATUSES }).finally(() =>
-        reading.delete(url),
+      request(fetch, url, { headers: { accept: 'application/json' }, status: STATUSES }).finally(
+        () => reading.delete(url),
       )
     reading.set(url, answer)
     return answer
@@ -107,10 +112,11 @@ function boundedFetch(fetch: BoundedFetch): CustomFetch {
 
   return async (url, { method, headers, body }) => {
     if (method !== 'POST' && !('authorization' in headers)) return toResponse(await readOnce(url))
-    if (method !== 'POST') return toResponse(await ask(fetch, url, { headers, status: STATUSES }))
-    const login = redeeming.getStore() ?? {}
+    if (method !== 'POST')
+      return toResponse(await request(fetch, url, { headers, status: STATUSES }))
+    const login = tokenResponse.getStore() ?? {}
     login.answer ??= withError(
-      await ask(fetch, url, {
+      await request(fetch, url, {
         method,
         headers,
         ...(body != null && { body: String(body) }),
@@ -129,10 +135,56 @@ function toResponse({ status, headers, body }: FetchAnswer): Response {
   })
 }
 
-/** RFC 6749 section 5.2: with 401 a token endpoint refuses the client, whatever else it says. */
+/** RFC 6749 section 5.2: a 401 of the token endpoint means `invalid_client`, even without a JSON body. */
 function withError(answer: FetchAnswer): FetchAnswer {
   if (answer.status !== 401 || typeof Object(parseJson(answer.body)).error === 'string')
     return answer
   const headers = { ...answer.headers, 'content-type': 'application/json' }
   return { ...answer, headers, body: Buffer.from('{"error":"invalid_client"}') }
+}
+
+/** Authenticates with a secret, by a method that the server supports. */
+export function secretAuthentication(
+  secret: string | undefined,
+  supported: readonly string[] = ['client_secret_basic'],
+): ClientAuth {
+  return supported.includes('client_secret_basic')
+    ? ClientSecretBasic(secret)
+    : ClientSecretPost(secret)
+}
+
+/** Authenticates with a token of the platform (RFC 7523 section 2.2), which is read for each login. */
+export function assertionAuthentication(
+  assertion: ClientAssertion,
+  fetch: BoundedFetch,
+): ClientAuth {
+  return async (_server, { client_id: clientId }, body) => {
+    const token = await readAssertion(assertion, fetch).catch((cause) => {
+      throw new FwaError('FWA_CLIENT_ASSERTION', 'the client assertion could not be made', {
+        cause,
+      })
+    })
+    body.set('client_id', clientId)
+    body.set('client_assertion_type', ASSERTION_TYPE)
+    body.set('client_assertion', token)
+  }
+}
+
+async function readAssertion(assertion: ClientAssertion, fetch: BoundedFetch): Promise<string> {
+  if (assertion.type === 'azureManagedIdentity') return requestAzureToken(assertion, fetch)
+  const token = (await readFile(assertion.file, 'utf8')).trim()
+  if (token === '') throw new Error(`${assertion.file} is empty`)
+  return token
+}
+
+async function requestAzureToken(
+  { clientId }: { readonly clientId?: string },
+  fetch: BoundedFetch,
+): Promise<string> {
+  const url = new URL(AZURE_IDENTITY)
+  url.searchParams.set('api-version', '2018-02-01')
+  url.searchParams.set('resource', 'api://AzureADTokenExchange')
+  if (clientId !== undefined) url.searchParams.set('client_id', clientId)
+  const answer = await fetch(url, { headers: { metadata: 'true' }, contentTypes: ['json'] })
+  return readJson(answer, AzureTokenSchema, AZURE_IDENTITY).access_token
 }

@@ -1,5 +1,6 @@
 import { type BoundedFetch, parseAdvertisedUrl, parseEndpointUrl } from '@gatehouse/net'
 import { type Claims, fromClaims } from '@gatehouse/profile'
+import type { Clock } from '@gatehouse/service-kit'
 import {
   allowInsecureRequests,
   buildEndSessionUrl,
@@ -9,22 +10,24 @@ import {
   type ServerMetadata,
 } from 'openid-client'
 import { Type } from 'typebox'
-import { askJson } from './ask.ts'
-import { assertionAuthentication, secretAuthentication } from './client-authentication.ts'
-import type { ProviderDeps } from './deps.ts'
-import { createDiscovery } from './discovery.ts'
+import { Discovery } from './discovery.ts'
 import { isOutage, toFwaError } from './failure.ts'
-import { authorizationRequest, configure, redeemCode } from './oauth.ts'
+import {
+  assertionAuthentication,
+  authorizationRequest,
+  configure,
+  redeemCode,
+  secretAuthentication,
+} from './oauth.ts'
 import type { ClientAssertion } from './options.ts'
-import { type Presentation, present } from './present.ts'
-import type { RedirectProvider } from './provider.ts'
+import type { Behaviour, Login, ProviderDeps, RedirectProvider } from './provider.ts'
+import { requestJson } from './request.ts'
 
-/** Those that need a public key to verify. */
+/** Algorithms with a public key. */
 const ALGORITHM = /^(RS256|RS384|RS512|PS256|PS384|PS512|ES256|ES384|ES512|EdDSA|Ed25519)$/
-
-/** As much as openid-client allows clocks to differ. */
+/** The tolerance of openid-client. */
 const CLOCK_SKEW_SECONDS = 30
-/** Least time between two readings of the keys that an unknown key has caused. */
+/** Minimum time between two key requests that ID tokens with an unknown key cause. */
 const KEYS_COOLDOWN_MS = 10_000
 
 const Url = Type.String({ minLength: 1 })
@@ -39,7 +42,6 @@ const MetadataSchema = Type.Object({
   id_token_signing_alg_values_supported: Type.Optional(Strings),
   token_endpoint_auth_methods_supported: Type.Optional(Strings),
 })
-
 const ENDPOINTS = [
   'authorization_endpoint',
   'token_endpoint',
@@ -48,71 +50,45 @@ const ENDPOINTS = [
   'end_session_endpoint',
 ] as const
 
-/** What the configuration of every kind of OpenID provider has. */
-interface ClientOptions extends Presentation {
+/** The options that all kinds of OpenID providers share. */
+interface ClientOptions {
+  readonly name: string
+  readonly title: string
   readonly clientId: string
   readonly clientSecret?: string
   readonly clientAssertion?: ClientAssertion
   readonly ca?: string
   readonly timeout: number
-  /** Absent: what most need, and groups where the provider offers them. */
+  /** Default: `openid`, `profile`, `email`, and `groups` if the provider supports it. */
   readonly scopes?: readonly string[]
 }
 
 /** What the kinds of OpenID providers differ in. */
-export interface OidcKind {
+interface OidcKind {
   /** Exactly as the provider writes it. */
   readonly issuer: string
-  readonly isPublic?: boolean
-  /** Whether UserInfo says what the ID token leaves out; default true. */
+  /** Whether UserInfo has claims that the ID token lacks. Default: true. */
   readonly hasUserInfo?: boolean
-  /** Whether it can be asked to let the person choose an account, though it does not say so. */
+  /** Whether it supports `prompt=select_account` without saying so. */
   readonly choosesAccount?: boolean
-  /** The claims of the profile; default: as the provider has sent them. */
+  /** Maps the claims of the provider to those of the profile. */
   readonly claimsOf?: (claims: Claims) => Claims
 }
 
-/** A provider of OpenID Connect. Nothing of a login stays in it. */
+/** A provider of OpenID Connect. It keeps nothing of a login. */
 export function createOidcProvider(
   options: ClientOptions,
   kind: OidcKind,
   deps: ProviderDeps,
-): RedirectProvider {
-  const { ca, timeout } = options
-  const shown = present(options)
+): Behaviour<RedirectProvider> {
+  const { name, title, ca, timeout } = options
   const fetch = deps.createFetch({ timeoutMs: timeout, ...(ca !== undefined && { ca }) })
-  const fail = (error: unknown) => toFwaError(shown.title, error)
-  const discovery = createDiscovery(
-    options.name,
-    () =>
-      discover(options, kind, fetch).catch((error) => {
-        throw fail(error)
-      }),
-    deps,
-  )
-
+  const fail = (error: unknown) => Promise.reject(toFwaError(title, error))
+  const discovery = new Discovery(name, () => discover(options, kind, fetch).catch(fail), deps)
   const renewKeys = createKeyRenewal(deps.clock)
-
-  async function readClaims(callback: URL, login: Parameters<RedirectProvider['finish']>[1]) {
-    const client = await discovery.get()
-    const { configuration } = client
-    const renew = () => renewKeys(client, configuration)
-    const tokens = await redeemCode(configuration, callback, login, login.nonce, renew)
-    const claims = tokens.claims() as Claims
-    checkIdToken(claims, options.clientId)
-    if (kind.hasUserInfo === false || 'groups' in claims) return claims
-    if (!configuration.serverMetadata().userinfo_endpoint) return claims
-    return merge(
-      claims,
-      await fetchUserInfo(configuration, tokens.access_token, String(claims.sub)),
-    )
-  }
-
   return {
-    ...shown,
     type: 'redirect',
-    isPublic: kind.isPublic ?? false,
-    failing: discovery.failing,
+    failing: () => discovery.failing(),
     async authorizationUrl(login) {
       const { configuration } = await discovery.get()
       return authorizationRequest(configuration, login, {
@@ -123,21 +99,16 @@ export function createOidcProvider(
     },
     async finish(callback, login) {
       try {
-        const claims = await readClaims(callback, login)
-        return fromClaims(options.name, kind.claimsOf?.(claims) ?? claims)
+        const client = await discovery.get()
+        const claims = await readClaims(client, callback, login, renewKeys, kind)
+        return fromClaims(name, kind.claimsOf?.(claims) ?? claims)
       } catch (error) {
-        const failure = fail(error)
-        if (isOutage(error)) discovery.lost(failure)
+        const failure = toFwaError(title, error)
+        if (isOutage(error)) discovery.reportFailure(failure)
         throw failure
       }
     },
-    async logoutUrl(postLogoutRedirectUri) {
-      // While it is down nobody signs out there, nor waits for it to sign out here.
-      if (discovery.failing()) return undefined
-      const { configuration } = (await discovery.get().catch(() => undefined)) ?? {}
-      if (!configuration?.serverMetadata().end_session_endpoint) return undefined
-      return buildEndSessionUrl(configuration, { post_logout_redirect_uri: postLogoutRedirectUri })
-    },
+    logoutUrl: (postLogoutRedirectUri) => logoutUrl(discovery, postLogoutRedirectUri),
     async close() {
       discovery.close()
       await fetch.close()
@@ -145,22 +116,24 @@ export function createOidcProvider(
   }
 }
 
-/** What openid-client knows of a provider; `configure` makes the same without its keys. */
+/** The configuration of openid-client, which caches the keys, and a function that makes a fresh one. */
 interface Client {
   configuration: Configuration
   readonly configure: () => Configuration
 }
 
+type KeyRenewal = ReturnType<typeof createKeyRenewal>
+
 /**
- * Has the keys read anew for logins whose ID token none of them verifies, as after a rotation. A
- * provider that signs with made-up keys causes one reading per cooldown.
+ * Fetches the keys again if none of them verifies an ID token, as after a rotation. Tokens with
+ * unknown keys cause at most one request per cooldown.
  */
-function createKeyRenewal({ now }: ProviderDeps['clock']) {
+function createKeyRenewal({ now }: Clock) {
   let renewedAt = Number.NEGATIVE_INFINITY
   return (client: Client, failed: Configuration): Configuration | undefined => {
     if (client.configuration !== failed) return client.configuration
     const age = now() - renewedAt
-    // A clock that was set back must not make it wait.
+    // A negative age, after the clock was set back, does not extend the cooldown.
     if (age >= 0 && age < KEYS_COOLDOWN_MS) return undefined
     renewedAt = now()
     client.configuration = client.configure()
@@ -168,13 +141,53 @@ function createKeyRenewal({ now }: ProviderDeps['clock']) {
   }
 }
 
-/** OpenID Connect Core section 3.1.3.7, as far as openid-client leaves it out. */
+/** The claims of the ID token and, if it has no groups, of UserInfo. */
+async function readClaims(
+  client: Client,
+  callback: URL,
+  login: Login,
+  renewKeys: KeyRenewal,
+  { hasUserInfo = true }: OidcKind,
+): Promise<Claims> {
+  const { configuration } = client
+  const renew = () => renewKeys(client, configuration)
+  const tokens = await redeemCode(configuration, callback, login, login.nonce, renew)
+  const claims = tokens.claims() as Claims
+  checkIdToken(claims, configuration.clientMetadata().client_id)
+  if (!hasUserInfo || 'groups' in claims) return claims
+  if (!configuration.serverMetadata().userinfo_endpoint) return claims
+  return merge(claims, await fetchUserInfo(configuration, tokens.access_token, String(claims.sub)))
+}
+
+/** The checks of OpenID Connect Core section 3.1.3.7 that openid-client leaves out. */
 function checkIdToken({ azp, iat }: Claims, clientId: string): void {
   if (azp !== undefined && azp !== clientId)
-    throw new Error(`the ID token was made for another client: its claim "azp" is not ${clientId}`)
-  // Like the other times of the token, by the clock that openid-client uses.
+    throw new Error(`the ID token was issued to another client: its claim "azp" is not ${clientId}`)
+  // Date.now, since openid-client compares the other times with it.
   if (Number(iat) > Date.now() / 1_000 + CLOCK_SKEW_SECONDS)
     throw new Error('the ID token is from the future (claim "iat"): compare the clocks')
+}
+
+/** Adds the claims of UserInfo. `email` and `email_verified` come from the same source. */
+function merge(idToken: Claims, userInfo: Claims): Claims {
+  return 'email' in idToken
+    ? { ...withoutEmail(userInfo), ...idToken }
+    : { ...userInfo, ...withoutEmail(idToken) }
+}
+
+function withoutEmail({ email, email_verified, verified_email, ...claims }: Claims): Claims {
+  return claims
+}
+
+async function logoutUrl(
+  discovery: Discovery<Client>,
+  postLogoutRedirectUri: string,
+): Promise<URL | undefined> {
+  // Signing out here does not wait for a provider that is down.
+  if (discovery.failing()) return undefined
+  const { configuration } = (await discovery.get().catch(() => undefined)) ?? {}
+  if (!configuration?.serverMetadata().end_session_endpoint) return undefined
+  return buildEndSessionUrl(configuration, { post_logout_redirect_uri: postLogoutRedirectUri })
 }
 
 /** OpenID Connect Discovery 1.0 section 4. */
@@ -184,8 +197,8 @@ async function discover(
   fetch: BoundedFetch,
 ): Promise<Client> {
   const url = parseEndpointUrl(`${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`)
-  const metadata = await askJson(fetch, url, MetadataSchema)
-  // Character by character: openid-client would compare as URLs.
+  const metadata = await requestJson(fetch, url, MetadataSchema)
+  // Compared as text: openid-client would compare URLs.
   if (metadata.issuer !== issuer)
     throw new Error(`${url} names the issuer ${JSON.stringify(metadata.issuer)}, not "${issuer}"`)
   for (const name of ENDPOINTS)
@@ -201,24 +214,13 @@ async function discover(
     : secretAuthentication(clientSecret, server.token_endpoint_auth_methods_supported)
   function configureClient(): Configuration {
     const configuration = configure(server as ServerMetadata, clientId, authentication, fetch)
-    // By default openid-client trusts a token that came from the token endpoint without its signature.
+    // By default openid-client does not verify the signature of a token from the token endpoint.
     enableNonRepudiationChecks(configuration)
-    // `ask` sees to https; this is for loopback.
+    // Only for loopback: `request` refuses http elsewhere.
     if (url.protocol === 'http:') allowInsecureRequests(configuration)
     return configuration
   }
   return { configuration: configureClient(), configure: configureClient }
-}
-
-/** What UserInfo adds to the ID token; an address and whether it is verified are of one source. */
-function merge(idToken: Claims, userInfo: Claims): Claims {
-  return 'email' in idToken
-    ? { ...withoutEmail(userInfo), ...idToken }
-    : { ...userInfo, ...withoutEmail(idToken) }
-}
-
-function withoutEmail({ email, email_verified, verified_email, ...claims }: Claims): Claims {
-  return claims
 }
 
 function scopesOf(configuration: Configuration, { scopes }: ClientOptions): readonly string[] {
@@ -228,7 +230,7 @@ function scopesOf(configuration: Configuration, { scopes }: ClientOptions): read
   return ['openid', 'profile', 'email', ...(hasGroups ? ['groups'] : [])]
 }
 
-/** What lets a person sign in as somebody else (OpenID Connect Core section 3.1.2.1). */
+/** The `prompt` that lets the person use another account (OpenID Connect Core section 3.1.2.1). */
 function promptOf(configuration: Configuration, { choosesAccount = false }: OidcKind): string {
   const { prompt_values_supported: supported } = configuration.serverMetadata()
   const canChoose = Array.isArray(supported) && supported.includes('select_account')

@@ -1,34 +1,35 @@
 import type { ConfigOf } from '@gatehouse/service-kit'
 import { Type } from 'typebox'
-import type { ProviderDeps } from './deps.ts'
 import { CONSUMERS } from './microsoft-entra-id.ts'
 import { createOidcProvider } from './oidc.ts'
 import {
   clientOptions,
+  clientSecret,
   commonOptions,
   discoveredScopes,
+  Scopes,
   secretOrAssertion,
   trustEmail,
   withTrustedEmail,
 } from './options.ts'
-import type { RedirectProvider } from './provider.ts'
+import type { ProviderKind } from './provider.ts'
 
 export const OpenIdConnectSchema = Type.Object({
   type: Type.Literal('openIDConnect', {
-    description: 'Kind of provider; each has keys of its own.',
+    description: 'Kind of the provider. Each kind has its own keys.',
   }),
   ...commonOptions,
   ...clientOptions,
   ...secretOrAssertion,
   issuerUrl: Type.String({
     minLength: 1,
-    description: 'The issuer, exactly as in the claim `iss`, to the last slash.',
+    description: 'The issuer, exactly as in the claim `iss`, including a trailing slash.',
   }),
   scopes: discoveredScopes,
   trustEmail,
 })
 
-/** Issuers that give an account to anybody, as far as they are known. */
+/** Known issuers where anybody can get an account. */
 const PUBLIC_HOSTS = new Set([
   'accounts.google.com',
   'api.login.yahoo.com',
@@ -41,22 +42,49 @@ const PUBLIC_HOSTS = new Set([
 ])
 
 /** Any provider of OpenID Connect. */
-export function createOpenIdConnect(
-  options: ConfigOf<typeof OpenIdConnectSchema>,
-  deps: ProviderDeps,
-): RedirectProvider {
-  const { issuerUrl: issuer, trustEmail } = options
-  return createOidcProvider(
-    options,
-    {
-      issuer,
-      isPublic: isPublicIssuer(options),
-      ...(trustEmail && { claimsOf: withTrustedEmail }),
-    },
-    deps,
-  )
+export const openIDConnect: ProviderKind<ConfigOf<typeof OpenIdConnectSchema>> = {
+  icon: 'openid',
+  isPublic: ({ issuerUrl }) =>
+    PUBLIC_HOSTS.has(URL.parse(issuerUrl)?.hostname ?? '') || issuerUrl.includes(CONSUMERS),
+  create(options, deps) {
+    const { issuerUrl: issuer, trustEmail } = options
+    const kind = trustEmail ? { issuer, claimsOf: withTrustedEmail } : { issuer }
+    return createOidcProvider(options, kind, deps)
+  },
 }
 
-export function isPublicIssuer({ issuerUrl }: { readonly issuerUrl: string }): boolean {
-  return PUBLIC_HOSTS.has(URL.parse(issuerUrl)?.hostname ?? '') || issuerUrl.includes(CONSUMERS)
+export const GoogleSchema = Type.Object({
+  type: Type.Literal('google'),
+  ...commonOptions,
+  ...clientOptions,
+  clientSecret,
+  scopes: Scopes(['openid', 'profile', 'email']),
+})
+
+/** Google accounts. The claim `hd` names the organisation of an account; the address does not. */
+export const google: ProviderKind<ConfigOf<typeof GoogleSchema>> = {
+  title: 'Google',
+  icon: 'google',
+  isPublic: () => true,
+  create(options, deps) {
+    const issuer = 'https://accounts.google.com'
+    return createOidcProvider(options, { issuer, hasUserInfo: false, choosesAccount: true }, deps)
+  },
+}
+
+export const PocketIdSchema = Type.Object({
+  type: Type.Literal('pocketID'),
+  ...commonOptions,
+  ...clientOptions,
+  ...secretOrAssertion,
+  url: Type.String({ minLength: 1, description: 'URL of the Pocket ID instance.' }),
+  scopes: Scopes(['openid', 'profile', 'email', 'groups']),
+})
+
+/** An instance of Pocket ID. */
+export const pocketID: ProviderKind<ConfigOf<typeof PocketIdSchema>> = {
+  title: 'Pocket ID',
+  icon: 'pocket-id',
+  create: (options, deps) =>
+    createOidcProvider(options, { issuer: options.url.replace(/\/$/, '') }, deps),
 }

@@ -15,21 +15,21 @@ export const PROVIDER_ICONS = [
 
 export type ProviderIcon = (typeof PROVIDER_ICONS)[number]
 
-/** What every kind of provider takes. */
+/** Options of every kind of provider. */
 export const commonOptions = {
   name: Type.String({
     pattern: '^[a-z][a-z0-9-]{0,31}$',
-    description: 'Name of the provider: part of URLs, sessions and user headers.',
+    description: 'Name of the provider. Part of URLs, sessions and user headers.',
   }),
   title: Type.Optional(
     Type.String({
       minLength: 1,
       maxLength: 60,
-      description: 'What pages call it. Default: the name of the product.',
+      description: 'Title on pages. Default: the name of the product.',
     }),
   ),
   icon: Type.Optional(
-    Type.Enum([...PROVIDER_ICONS], { description: 'Its icon. Default: that of the product.' }),
+    Type.Enum([...PROVIDER_ICONS], { description: 'Icon on pages. Default: that of the product.' }),
   ),
   color: Type.Optional(
     Type.String({
@@ -42,17 +42,18 @@ export const commonOptions = {
     default: '10s',
     from: '100ms',
     to: '2m',
-    description: 'How long one request to it may take.',
+    description: 'Timeout of each request to the provider.',
   }),
 }
 
-/** What every provider takes that people sign in at. */
+/** Options of every provider with a sign-in page. */
 export const clientOptions = {
-  clientId: Type.String({ minLength: 1, description: 'Client identifier that it has given out.' }),
+  clientId: Type.String({ minLength: 1, description: 'Client ID issued by the provider.' }),
   ca: Type.Optional(
     Secret({
       minLength: 1,
-      description: 'PEM certificates to trust for it instead of the system’s.',
+      description:
+        'CA certificates in PEM to trust for the provider instead of those of the system.',
     }),
   ),
 }
@@ -60,14 +61,14 @@ export const clientOptions = {
 export const clientSecret = Secret({ minLength: 1, description: 'Client secret.' })
 
 const TokenFile = (path: string) =>
-  FilePath({ default: path, description: 'File with the token, read anew for each login.' })
+  FilePath({ default: path, description: 'File with the token, read for each login.' })
 
-/** A token that proves who the client is, instead of a secret (RFC 7523). */
+/** A token that authenticates the client instead of a secret (RFC 7523). */
 const ClientAssertionSchema = Type.Union(
   [
     Type.Object({
       type: Type.Literal('file'),
-      file: FilePath({ description: 'File with the token, read anew for each login.' }),
+      file: FilePath({ description: 'File with the token, read for each login.' }),
     }),
     Type.Object({
       type: Type.Literal('kubernetesServiceAccount'),
@@ -82,17 +83,18 @@ const ClientAssertionSchema = Type.Union(
       clientId: Type.Optional(
         Type.String({
           minLength: 1,
-          description: 'Client identifier of a user-assigned identity. Default: system-assigned.',
+          description:
+            'Client ID of a user-assigned identity. Default: the system-assigned identity.',
         }),
       ),
     }),
   ],
-  { description: 'A token of the platform that proves who the client is, instead of a secret.' },
+  { description: 'Authenticates the client with a token of the platform instead of a secret.' },
 )
 
 export type ClientAssertion = ConfigOf<typeof ClientAssertionSchema>
 
-/** One of them has to be given. */
+/** Exactly one of the two is required. */
 export const secretOrAssertion = {
   clientSecret: Type.Optional(clientSecret),
   clientAssertion: Type.Optional(ClientAssertionSchema),
@@ -101,22 +103,22 @@ export const secretOrAssertion = {
 export const trustEmail = Type.Boolean({
   default: false,
   description:
-    'Takes every address as verified. Only where people cannot choose their own, as in a company directory.',
+    'Treats every e-mail address as verified. Only for providers where people cannot choose their address, such as a company directory.',
 })
 
 const Scope = Type.String({ pattern: '^[!#-\\[\\]-~]+$' })
 
 export const Scopes = (defaults: string[]) =>
-  Type.Array(Scope, { default: defaults, description: 'Scopes to ask for.' })
+  Type.Array(Scope, { default: defaults, description: 'Scopes to request.' })
 
 export const discoveredScopes = Type.Optional(
   Type.Array(Scope, {
     description:
-      'Scopes to ask for. Default: `openid`, `profile`, `email`, and `groups` if the provider lists it.',
+      'Scopes to request. Default: `openid`, `profile`, `email`, and `groups` if the provider supports it.',
   }),
 )
 
-/** The claims under {@link trustEmail}. */
+/** Applies {@link trustEmail} to the claims. */
 export function withTrustedEmail(claims: Claims): Claims {
   return { ...claims, email_verified: true }
 }

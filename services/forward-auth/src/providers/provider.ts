@@ -1,56 +1,66 @@
+import type { BoundedFetch, FetchOptions } from '@gatehouse/net'
 import type { Profile } from '@gatehouse/profile'
+import type { Clock } from '@gatehouse/service-kit'
+import type { ProviderIcon } from './options.ts'
 
-/** Who vouches for people: by a login at their site, or by the address that a request comes from. */
+/** An identity provider: people sign in at its site, or it knows the address of a request. */
 export type Provider = RedirectProvider | SeamlessProvider
 
-interface ProviderBase {
-  /** As configured: part of URLs, sessions and user headers. */
+/** How pages show a provider. */
+export interface Appearance {
+  /** As configured. Part of URLs, sessions and user headers. */
   readonly name: string
-  readonly kind: string
-  /** What pages call it. */
   readonly title: string
   /** Name of a built-in icon. */
   readonly icon: string | undefined
   /** CSS colour of its button. */
   readonly color: string | undefined
-  /** Whether anyone at all can get an account there, so that `allow` is demanded. */
-  readonly isPublic: boolean
-  /** Whether the last try to reach it failed; never asks by itself. */
+}
+
+/** OpenID Connect or OAuth 2.0. */
+export interface RedirectProvider extends Appearance {
+  readonly type: 'redirect'
+  /**
+   * The URL of the authorization request. `chooseAccount` lets the person sign in with another
+   * account.
+   *
+   * @throws FwaError FWA_PROVIDER_UNREACHABLE or FWA_PROVIDER_INVALID, as a rejection
+   */
+  authorizationUrl(login: Login & { readonly chooseAccount?: boolean }): Promise<URL>
+  /**
+   * Completes a login with the URL of the callback.
+   *
+   * @throws FwaError as a rejection: FWA_LOGIN_REFUSED if the person or the provider refused,
+   * FWA_CLIENT_REFUSED, FWA_REQUEST_REFUSED, FWA_PROVIDER_UNREACHABLE, FWA_PROVIDER_INVALID for an
+   * invalid response, FWA_CLIENT_ASSERTION
+   */
+  finish(callback: URL, login: Login): Promise<Profile>
+  /** The URL of RP-initiated logout with `client_id`, undefined if the provider does not offer it. */
+  logoutUrl(postLogoutRedirectUri: string): Promise<URL | undefined>
+  /** Whether the last request failed. Sends none. */
   readonly failing: () => boolean
-  /** Lets go of connections. */
+  /** Closes its connections. */
   close(): Promise<void>
 }
 
-/** OpenID Connect and OAuth 2.0. */
-export interface RedirectProvider extends ProviderBase {
-  readonly type: 'redirect'
-  /**
-   * Where to send the browser; `chooseAccount` when the person wants to sign in as somebody else.
-   * Rejects with FWA_PROVIDER_UNREACHABLE or FWA_PROVIDER_INVALID.
-   */
-  authorizationUrl(
-    login: LoginSecrets & { readonly redirectUri: string; readonly chooseAccount?: boolean },
-  ): Promise<URL>
-  /**
-   * Finishes a login with the URL that the browser came back to. Rejects with FWA_LOGIN_REFUSED
-   * (the person or provider said no), FWA_PROVIDER_UNREACHABLE, FWA_PROVIDER_INVALID (its answer is
-   * not to be believed), FWA_CLIENT_ASSERTION.
-   */
-  finish(callback: URL, login: LoginSecrets & { readonly redirectUri: string }): Promise<Profile>
-  /** Where RP-initiated logout begins, if the provider offers it: `client_id`, no ID token. */
-  logoutUrl(postLogoutRedirectUri: string): Promise<URL | undefined>
-}
-
-/** No login page: the request's origin in the network tells (Tailscale). */
-export interface SeamlessProvider extends ProviderBase {
+/** Identifies people by the address of their request, without a sign-in page (Tailscale). */
+export interface SeamlessProvider extends Appearance {
   readonly type: 'seamless'
-  /** Who is at this address, or undefined. Rejects with FWA_PROVIDER_UNREACHABLE. */
+  /**
+   * The person at an address, or undefined.
+   *
+   * @throws FwaError FWA_PROVIDER_UNREACHABLE or FWA_PROVIDER_INVALID, as a rejection
+   */
   identify(clientIp: string): Promise<Profile | undefined>
-  /** Whether a session that it made may be used from this address. */
+  /** Whether a session of this profile may be used from this address. */
   fits(profile: Profile, clientIp: string): boolean
+  /** Whether the last request failed. Sends none. */
+  readonly failing: () => boolean
+  /** Closes its connections. */
+  close(): Promise<void>
 }
 
-/** What binds the steps of one login together; kept in the browser's login cookie, never shared. */
+/** What binds the steps of one login together. Only the login cookie of the browser holds it. */
 export interface LoginSecrets {
   /** RFC 6749 section 10.12. */
   readonly state: string
@@ -59,3 +69,31 @@ export interface LoginSecrets {
   /** RFC 7636 section 4.1. */
   readonly codeVerifier: string
 }
+
+/** The secrets of a login, and the redirect URI that its authorization request names. */
+export type Login = LoginSecrets & { readonly redirectUri: string }
+
+/** What providers need from outside. Tests replace it. */
+export interface ProviderDeps {
+  /** Makes the fetch of one provider, by default that of `@gatehouse/net`. */
+  readonly createFetch: (options: FetchOptions) => BoundedFetch
+  readonly clock: Clock
+  readonly log: {
+    info(fields: object, message: string): void
+    warn(fields: object, message: string): void
+  }
+}
+
+/** One kind of provider, which `type` in the configuration selects. */
+export interface ProviderKind<Options> {
+  /** Default title of its providers. Without it their name is the title. */
+  readonly title?: string
+  /** Default icon of its providers. */
+  readonly icon: ProviderIcon
+  /** Whether anybody can get an account, so that the configuration has to set `allow`. Default: no. */
+  isPublic?(options: Options): boolean
+  create(options: Options & Pick<Appearance, 'title'>, deps: ProviderDeps): Behaviour<Provider>
+}
+
+/** A provider without its appearance, which comes from the configuration. */
+export type Behaviour<P extends Provider> = P extends Provider ? Omit<P, keyof Appearance> : never

@@ -100,7 +100,7 @@ t.test('faults', async (t) => {
     ],
     'a URL with a query': [
       { ...oidc, issuerUrl: 'https://idp.example/?a' },
-      '/provider/issuerUrl must not hold a query',
+      '/provider/issuerUrl must not have a query',
     ],
     'no URL': [
       { type: 'github', name: 'code', ...client, url: 'github.com' },
@@ -142,6 +142,7 @@ t.test('who can have an account', async (t) => {
     [{ ...github, url: 'https://GitHub.com/' }, true],
     [{ ...github, url: 'https://github.acme.example' }, false],
     [gitlab, true],
+    [{ ...gitlab, url: 'https://gitlab.com/' }, true],
     [{ ...gitlab, url: 'https://git.acme.example' }, false],
     [entra, false],
     [oidc, false],
@@ -149,6 +150,7 @@ t.test('who can have an account', async (t) => {
     [{ ...oidc, issuerUrl: 'https://Accounts.Google.com/' }, true],
     [{ ...oidc, issuerUrl: `https://login.microsoftonline.com/${CONSUMERS}/v2.0` }, true],
     [{ ...oidc, issuerUrl: 'https://accounts.google.com.acme.example' }, false],
+    [{ type: 'pocketID', name: 'home', ...client, url: 'https://id.example' }, false],
     [{ type: 'tailscaleWhois', name: 'net' }, false],
   ]
   for (const [provider, expected] of table)

@@ -2,12 +2,8 @@ import { createFetch as boundedFetch } from '@gatehouse/net'
 import { manualClock } from '@gatehouse/service-kit/testing'
 import type { Test } from 'tap'
 import { FwaError } from '../../src/errors.ts'
-import {
-  createProvider,
-  type ProviderConfig,
-  type ProviderDeps,
-} from '../../src/providers/index.ts'
-import type { Provider, RedirectProvider } from '../../src/providers/provider.ts'
+import { createProvider, type ProviderConfig } from '../../src/providers/index.ts'
+import type { Provider, ProviderDeps, RedirectProvider } from '../../src/providers/provider.ts'
 import { createBrowser } from '../stand-ins/browser.ts'
 import { REDIRECT_URI } from '../stand-ins/openid-provider.ts'
 

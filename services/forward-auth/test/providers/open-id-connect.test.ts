@@ -5,7 +5,7 @@ import { CLIENT, startOpenIdProvider } from '../stand-ins/openid-provider.ts'
 import { signingKey } from '../stand-ins/tokens.ts'
 import { newLogin, open, reachCallback, refusal, signIn, testDeps } from './kit.ts'
 
-const INVALID = /^FWA_PROVIDER_INVALID: corp gave an answer that cannot be believed; /
+const INVALID = /^FWA_PROVIDER_INVALID: corp sent an invalid response; /
 const UNREACHABLE = /^FWA_PROVIDER_UNREACHABLE: corp cannot be reached; /
 const REFUSED = /^FWA_LOGIN_REFUSED: corp did not sign you in; /
 
@@ -47,10 +47,8 @@ t.test('a login, from the authorization request to the profile', async (t) => {
   t.match(idp.asked, { discovery: 1, keys: 1 }, 'what does not change is asked for once')
   t.match(provider, {
     name: 'corp',
-    kind: 'openIDConnect',
     title: 'corp',
     icon: 'openid',
-    isPublic: false,
   })
   t.notOk(provider.failing())
 })
@@ -141,10 +139,10 @@ t.test('discovery documents that are refused', async (t) => {
       /INVALID.*names a metadata service/,
     ],
     'of a script': [changed({ authorization_endpoint: 'javascript:alert(1)' }), INVALID],
-    'without keys': [changed({ jwks_uri: undefined }), /INVALID.*not answered as documented/],
-    HTML: ['html', /INVALID.*openid-configuration was not answered as documented/],
+    'without keys': [changed({ jwks_uri: undefined }), /INVALID.*sent an unexpected response/],
+    HTML: ['html', /INVALID.*openid-configuration sent an unexpected response/],
     'no JSON': ['not json', INVALID],
-    'a redirect': ['redirect', /INVALID.*openid-configuration was answered 302/],
+    'a redirect': ['redirect', /INVALID.*openid-configuration responded with status 302/],
     'an error': ['error', UNREACHABLE],
     'too many requests': ['limited', UNREACHABLE],
     'half an answer': ['torn', UNREACHABLE],
@@ -167,7 +165,7 @@ t.test('token answers that are refused', async (t) => {
     'an ID token that is none': [(answer) => ({ ...answer, id_token: 'a.b' }), INVALID],
     HTML: ['html', INVALID],
     'no JSON': ['not json', INVALID],
-    'a redirect': ['redirect', /INVALID.*token was answered 302/],
+    'a redirect': ['redirect', /INVALID.*token responded with status 302/],
     'an error': ['error', UNREACHABLE],
     'half an answer': ['torn', UNREACHABLE],
     'no answer in time': ['silent', /UNREACHABLE.*took too long/],
@@ -431,7 +429,7 @@ t.test('starts without the provider, and recovers when the provider does', async
   await deps.clock.advance(1_000)
   await provider.authorizationUrl(newLogin())
   t.notOk(provider.failing())
-  t.equal(await answersAgain.promise, 'provider answers again')
+  t.equal(await answersAgain.promise, 'provider is reachable again')
   t.equal((await signIn(provider)).id, 'alice')
 
   const callbacks = await Promise.all(Array.from({ length: 8 }, () => reachCallback(provider)))

@@ -174,13 +174,13 @@ t.test(
       t.match(page.body, FWA_ERRORS.FWA_CLIENT_REFUSED.title)
       t.match(
         page.body,
-        'Corp does not accept the client ID or secret of this site; ask whoever runs it',
+        'Corp rejected the client ID or secret of this site. Contact its administrator.',
       )
       t.match(page.body, signInUrl().replaceAll('&', '&amp;'), 'with a way to try again')
     }
     const told = log.filter(({ msg }) => String(msg).startsWith('nobody can sign in at corp'))
     t.match(told, [{ code: 'FWA_CLIENT_REFUSED', portal: 'main', reason: /^invalid_client/ }])
-    t.match(told[0]?.msg, 'Check `clientId` and `clientSecret`')
+    t.match(told[0]?.msg, 'Compare `clientId` and `clientSecret`')
     t.notMatch(JSON.stringify(log), 'not-it')
   },
 )
