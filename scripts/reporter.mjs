@@ -1,35 +1,43 @@
-// tap reporter: one line per file, the whole of a file that failed, and a closing tally.
+// tap reporter: one line per file, all lines of a file that failed, and the counts at the end.
 import { appendFileSync } from 'node:fs'
 import { Transform } from 'node:stream'
+import { Parser } from 'tap-parser'
 
 export default class Plain extends Transform {
-  #rest = ''
-  #block = []
+  #parser = new Parser()
+  #counts = { pass: 0, fail: 0, skip: 0, todo: 0 }
+  #lines = []
+
+  constructor(options) {
+    super(options)
+    for (const kind of Object.keys(this.#counts))
+      this.#parser.on(kind, () => {
+        this.#counts[kind] += 1
+      })
+    this.#parser.on('child', (file) => {
+      this.#lines = []
+      file.on('line', (line) => this.#lines.push(line))
+    })
+    this.#parser.on('assert', ({ ok, name, time }) => {
+      if (!ok) this.push(this.#lines.join(''))
+      this.push(`${ok ? 'ok' : 'not ok'} ${name} (${Math.round(time)} ms)\n`)
+    })
+    this.#parser.on('bailout', (reason) => this.push(`Bail out! ${reason}\n`))
+    this.#parser.on('extra', (text) => this.push(text))
+  }
 
   _transform(chunk, _encoding, done) {
-    const lines = (this.#rest + chunk).split('\n')
-    this.#rest = lines.pop()
-    for (const line of lines) this.#line(line)
+    this.#parser.write(chunk)
     done()
   }
 
-  #line(line) {
-    const print = (text) => this.push(`${text}\n`)
-    const tally = /^# \{ (total: .*) \}$/.exec(line)
-    if (tally) print(this.#tally(tally[1]))
-    else if (/^(not )?ok /.test(line)) {
-      print(line.startsWith('not') ? `${this.#block.join('\n')}\n${line}` : line)
-      this.#block = []
-    } else if (/^(# Subtest| {4})/.test(line)) this.#block.push(line)
-    else if (line !== '' && !/^(TAP version|1\.\.|# time| {2})/.test(line)) print(line)
-  }
-
-  #tally(text) {
-    const n = Object.fromEntries(text.split(', ').map((pair) => pair.split(': ')))
-    const counts = [n.pass ?? 0, n.fail ?? 0, Number(n.skip ?? 0) + Number(n.todo ?? 0)]
+  _flush(done) {
+    this.#parser.end()
+    const { pass, fail, skip, todo } = this.#counts
     // `.ci/run` adds up the runs of both Node lines and of the integration tests from this file.
     if (process.env.GATEHOUSE_TALLY)
-      appendFileSync(process.env.GATEHOUSE_TALLY, `${counts.join(' ')}\n`)
-    return `${counts[0]} passed, ${counts[1]} failed, ${counts[2]} skipped`
+      appendFileSync(process.env.GATEHOUSE_TALLY, `${pass} ${fail} ${skip + todo}\n`)
+    this.push(`${pass} passed, ${fail} failed, ${skip + todo} skipped\n`)
+    done()
   }
 }
