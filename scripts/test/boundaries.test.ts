@@ -1,36 +1,66 @@
-import { join } from 'node:path'
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync } from 'node:fs'
+import { cp, mkdir, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
 import t from 'tap'
-import { boundaryViolations, importsOf } from '../boundaries.ts'
+import { ROOT } from './markdown.ts'
 
-const root = join(import.meta.dirname, '../..')
+const FORBIDDEN: readonly [file: string, source: string, message: string][] = [
+  [
+    'packages/net/src/a.ts',
+    "import type { X } from '@gatehouse/pki'\nexport type Y = X\n",
+    'which packages this one may import',
+  ],
+  [
+    'packages/acme/src/a.ts',
+    "export const x = await import('@gatehouse/auth-core')\n",
+    'which packages this one may import',
+  ],
+  ['packages/pki/src/a.ts', "export const x = await import('fastify')\n", 'know Fastify'],
+  ['packages/profile/src/a.ts', "export * from '../../net/src/ip.ts'\n", 'other packages by name'],
+  [
+    'services/cert-service/src/a.ts',
+    "export * from '../../../packages/pki/src/names.ts'\n",
+    'other packages by name',
+  ],
+  [
+    'services/forward-auth/src/a.ts',
+    "export * from '@gatehouse/acme'\n",
+    'which packages this one may import',
+  ],
+]
 
-t.test('no unit imports against the direction of the layout', async (t) => {
-  t.strictSame(boundaryViolations(root), [])
-})
+const ALLOWED: readonly [file: string, source: string][] = [
+  ['packages/acme/src/ok.ts', "export * from '@gatehouse/pki'\nexport * from './b.ts'\n"],
+  ['services/cert-service/src/ok.ts', "export * from 'fastify'\nexport * from '@gatehouse/net'\n"],
+]
 
-t.test('a violation is found, whatever the form of the import', async (t) => {
-  const dir = t.testdir({
-    packages: {
-      net: { src: { 'a.ts': "import type { X } from '@gatehouse/pki'\n" } },
-      pki: { src: { 'b.ts': "const x = await import('fastify')\n" } },
-    },
-    services: {
-      'cert-service': {
-        src: {
-          'policy.ts': "export type { FastifyRequest } from 'fastify'\n",
-          routes: { 'ok.ts': "import type { FastifyInstance } from 'fastify'\n" },
-        },
-      },
-    },
+t.test('the linter refuses imports against the direction of the packages', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'gatehouse-imports-'))
+  t.teardown(() => rm(folder, { recursive: true }))
+  await cp(join(ROOT, 'biome.json'), join(folder, 'biome.json'))
+  for (const [file, source] of [...FORBIDDEN, ...ALLOWED]) {
+    await mkdir(dirname(join(folder, file)), { recursive: true })
+    await writeFile(join(folder, file), source)
+  }
+  const biome = join(ROOT, 'node_modules/.bin/biome')
+  const args = ['lint', '--only=style/noRestrictedImports', '--vcs-enabled=false']
+  const { stdout, stderr } = spawnSync(biome, [...args, '--reporter=github', '.'], {
+    cwd: folder,
+    encoding: 'utf8',
   })
-  t.strictSame(boundaryViolations(dir).sort(), [
-    'packages/net/src/a.ts may not import @gatehouse/pki',
-    'packages/pki/src/b.ts may not import fastify',
-    'services/cert-service/src/policy.ts may not import fastify',
-  ])
+  const lines = `${stdout}${stderr}`.split('\n')
+  const linesOf = (file: string) => lines.filter((line) => line.includes(file))
+  for (const [file, , message] of FORBIDDEN)
+    t.match(linesOf(file).join('\n'), message, `${file} is refused`)
+  for (const [file] of ALLOWED) t.strictSame(linesOf(file), [], `${file} is accepted`)
 })
 
-t.test('importsOf sees static, dynamic, type and side-effect imports', async (t) => {
-  const source = `import 'a'\nimport { b } from "b"\nexport * from './c.ts'\nawait import('d')\n`
-  t.strictSame(importsOf(source), ['a', 'b', './c.ts', 'd'])
+t.test('every package has its rule', async (t) => {
+  const { overrides } = JSON.parse(readFileSync(join(ROOT, 'biome.json'), 'utf8'))
+  const ruled = overrides.flatMap(({ includes }: { includes: string[] }) => includes)
+  for (const reference of JSON.parse(readFileSync(join(ROOT, 'tsconfig.json'), 'utf8')).references)
+    if (/^(packages|services)\//.test(reference.path))
+      t.ok(ruled.includes(`${reference.path}/src/**`), reference.path)
 })
