@@ -2,7 +2,7 @@ import { AcmeError } from '@gatehouse/acme'
 import { PkiError } from '@gatehouse/pki'
 import type { Metrics } from '@gatehouse/service-kit'
 import { CertError } from './errors.ts'
-import type { Ending } from './store/store.ts'
+import type { Expiry } from './store/store.ts'
 
 /** Certificates that have a gauge of their own: those that end first. */
 const MAX_LISTED = 1_000
@@ -25,7 +25,7 @@ interface Current {
   intermediateEnds(): number
   /** Events that the webhook has not taken yet. */
   backlog(): Promise<number>
-  endings(limit: number): Promise<{ readonly soonest: readonly Ending[]; readonly total: number }>
+  endings(limit: number): Promise<{ readonly soonest: readonly Expiry[]; readonly total: number }>
 }
 
 /** The metrics of cert-service; without a registry nothing is counted. */
@@ -77,7 +77,7 @@ export function createCertMetrics(metrics: Metrics | undefined, current: Current
 }
 
 function measureEndings(metrics: Metrics, { now, endings }: Current): void {
-  const measure = (name: string, help: string, measured: (ending: Ending) => number) =>
+  const measure = (name: string, help: string, measured: (ending: Expiry) => number) =>
     metrics.gauges({
       name,
       help: `${help}, for the ${MAX_LISTED} renewed certificates that end first.`,

@@ -1,6 +1,6 @@
 import { backup as copy, DatabaseSync } from 'node:sqlite'
 import { createPrivateFile } from '../files.ts'
-import { storeFailure } from '../store/failure.ts'
+import { storeFailure } from '../store/database.ts'
 import { assertStore, checkIntegrity, requireStore, storeFile } from '../store/open.ts'
 
 /**

@@ -3,7 +3,7 @@ import { basename } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { CertError } from '../errors.ts'
 import { fileError, syncFolder } from '../files.ts'
-import { storeFailure } from '../store/failure.ts'
+import { storeFailure } from '../store/database.ts'
 import { checkIntegrity, connect, emptyDraft, lockFolder, storeFile } from '../store/open.ts'
 
 const NOT_DATA = ['lock.db', 'lost+found']

@@ -132,7 +132,7 @@ function eventOf(event: CertEvent, at: number): NewEvent {
 function onceOf(event: CertEvent, at: number): NewEvent['once'] {
   if (event.type === 'failing') {
     const { lineage, failures } = event.order
-    return { key: `failing ${lineage}`, until: at + DAY, anew: failures === 1 }
+    return { key: `failing ${lineage}`, until: at + DAY, always: failures === 1 }
   }
   if (event.type !== 'expiring') return undefined
   const { id, notAfter } = event.certificate

@@ -1,6 +1,6 @@
 import { createSecretKey, type KeyObject } from 'node:crypto'
 import { CertError } from '../errors.ts'
-import { unavailable } from '../store/failure.ts'
+import { unavailable } from '../store/database.ts'
 import type { DataKeyRecord, KeyringRecord, Store } from '../store/store.ts'
 import type { MasterKey } from './master-key.ts'
 

@@ -209,6 +209,6 @@ export function migrate(sqlite: DatabaseSync, migrations = MIGRATIONS): void {
 }
 
 /** How many migrations a store has had. */
-export function schemaVersion(sqlite: DatabaseSync): number {
+export function schemaVersion(sqlite: Pick<DatabaseSync, 'prepare'>): number {
   return Number(sqlite.prepare('PRAGMA user_version').get()?.user_version)
 }

@@ -6,10 +6,9 @@ import { pathToFileURL } from 'node:url'
 import { makeFolder } from '@gatehouse/service-kit'
 import { CertError } from '../errors.ts'
 import { syncFolder } from '../files.ts'
-import { storeFailure, unavailable } from './failure.ts'
+import { storeFailure, unavailable } from './database.ts'
 import { migrate } from './migrations.ts'
-import { createSqliteStore } from './sqlite.ts'
-import type { Store } from './store.ts'
+import { createStore, type Store } from './store.ts'
 
 /** "GHcs": marks a SQLite file as a store of this service. */
 export const APPLICATION_ID = 0x47486373
@@ -23,8 +22,6 @@ export interface StoreOptions {
   readonly elapsed?: (() => number) | undefined
 }
 
-const monotonic = () => performance.now()
-
 /**
  * Opens the store in `folder`, made if absent, and keeps other processes off it until it is closed.
  * @throws CertError CERT_STORE_LOCKED, CERT_STORE_CORRUPT, CERT_STORE_NEWER, CERT_STORE_UNAVAILABLE
@@ -33,9 +30,8 @@ export async function openStore({ folder, elapsed }: StoreOptions): Promise<Stor
   const unlock = await lockFolder(folder)
   try {
     const file = storeFile(folder)
-    if (!existsSync(file)) await createStore(folder)
-    const sqlite = connect(file)
-    return createSqliteStore(sqlite, { file, elapsed: elapsed ?? monotonic, closed: unlock })
+    if (!existsSync(file)) await createStoreFile(folder)
+    return createStore(connect(file), { file, elapsed, closed: unlock })
   } catch (error) {
     unlock()
     throw storeFailure(error) ?? error
@@ -128,7 +124,7 @@ export function checkIntegrity(sqlite: DatabaseSync): void {
 }
 
 /** A store comes into being whole, so an empty file of its name is a damaged one. */
-async function createStore(folder: string): Promise<void> {
+async function createStoreFile(folder: string): Promise<void> {
   const file = storeFile(folder)
   if (existsSync(`${file}-wal`)) {
     throw new CertError('CERT_STORE_CORRUPT', `${file} is gone, its log is still there.`)

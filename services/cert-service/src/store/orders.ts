@@ -1,96 +1,148 @@
-import type { Database } from './database.ts'
-import { type Age, isOver } from './prune.ts'
-import type { RunTime } from './run-time.ts'
-import type { OrderRecord, Store } from './store.ts'
+import { type Age, type Database, isOld } from './database.ts'
+import type { AccountRecord, OrderRecord } from './records.ts'
 
 const DAY = 86_400_000
-
-type Methods = Pick<
-  Store,
-  | 'saveOrder'
-  | 'findOrder'
-  | 'findOrderByLineage'
-  | 'listFailedOrders'
-  | 'listPendingOrders'
-  | 'listResumableOrders'
-  | 'findOrderByUrl'
->
-
-export type Orders = ReturnType<typeof createOrders>
 
 const SELECT = `
   SELECT id, lineage, issuer, names, key_type AS keyType, csr, status, step, since, failures,
     last_error AS lastError, next_try_at AS nextTryAt, state, sealed_key AS sealedKey,
     asked_by AS askedBy
   FROM orders WHERE`
+const BY_ID = `${SELECT} id = ?`
+const BY_LINEAGE = `${SELECT} lineage = ?`
+const BY_URL = `${SELECT} state IS NOT NULL AND json_extract(state, '$.orderUrl') = ?`
+const PENDING = `${SELECT} status = 'pending'`
+const FAILED = `${SELECT} status = 'failed' ORDER BY next_try_at DESC LIMIT ?`
+const RESUMABLE = `${SELECT} status = 'failed' AND state IS NOT NULL
+  AND (next_try_at <= ?1 OR next_try_at > ?1 + ${DAY})`
+const REPLACE = `
+  INSERT OR REPLACE INTO orders (id, lineage, issuer, names, key_type, csr, status, step, since,
+    failures, last_error, next_try_at, state, sealed_key, asked_by, ran)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+const END = `
+  UPDATE orders SET status = 'done', failures = 0, last_error = NULL, next_try_at = NULL,
+    state = NULL, sealed_key = NULL
+  WHERE lineage = ?`
+const FORGET = `
+  UPDATE orders SET state = NULL, sealed_key = NULL
+  WHERE status = 'failed' AND lineage IN (SELECT lineage FROM certificates WHERE id = ?)`
+const DELETE_OLD = `
+  DELETE FROM orders WHERE id IN (
+    SELECT id FROM orders
+    WHERE status <> 'pending' AND ${isOld('coalesce(next_try_at, since)', 'ran')}
+    LIMIT :limit)`
+const DELETE_OLD_CHALLENGES = `
+  DELETE FROM challenges WHERE key IN (
+    SELECT key FROM challenges WHERE ${isOld('at', 'ran')} LIMIT :limit)`
 
-export function createOrders(db: Database, runTime: RunTime) {
-  const replace = db.prepare(`
-    INSERT OR REPLACE INTO orders (id, lineage, issuer, names, key_type, csr, status, step, since,
-      failures, last_error, next_try_at, state, sealed_key, asked_by, ran)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
-  const byId = db.prepare(`${SELECT} id = ?`)
-  const byLineage = db.prepare(`${SELECT} lineage = ?`)
-  const pending = db.prepare(`${SELECT} status = 'pending'`)
-  const byUrl = db.prepare(`${SELECT} state IS NOT NULL AND json_extract(state, '$.orderUrl') = ?`)
-  const resumable = db.prepare(
-    `${SELECT} status = 'failed' AND state IS NOT NULL
-      AND (next_try_at <= ?1 OR next_try_at > ?1 + ${DAY})`,
-  )
-  const failed = db.prepare(`${SELECT} status = 'failed' ORDER BY next_try_at DESC LIMIT ?`)
-  const end = db.prepare(`
-    UPDATE orders SET status = 'done', failures = 0, last_error = NULL, next_try_at = NULL,
-      state = NULL, sealed_key = NULL
-    WHERE lineage = ?`)
-  const forget = db.prepare(`
-    UPDATE orders SET state = NULL, sealed_key = NULL
-    WHERE status = 'failed' AND lineage IN (SELECT lineage FROM certificates WHERE id = ?)`)
-  const deleteOld = db.prepare(`
-    DELETE FROM orders WHERE id IN (
-      SELECT id FROM orders
-      WHERE status <> 'pending' AND ${isOver('coalesce(next_try_at, since)', 'ran')}
-      LIMIT :limit)`)
+/** Orders, and what ACME needs beside them: accounts at CAs and responses to their challenges. */
+export class Orders {
+  readonly #db: Database
 
-  const methods: Methods = {
-    saveOrder: (order) =>
-      db.write(
-        () =>
-          void replace.run(
-            order.id,
-            order.lineage,
-            order.issuer,
-            JSON.stringify(order.names),
-            order.keyType,
-            order.csr,
-            order.status,
-            order.step,
-            order.since,
-            order.failures,
-            order.lastError && JSON.stringify(order.lastError),
-            order.nextTryAt,
-            order.checkpoint ? JSON.stringify(order.checkpoint.state) : null,
-            order.checkpoint?.sealedKey ?? null,
-            order.askedBy ?? null,
-            runTime.now(),
-          ),
-      ),
-    findOrder: (id) => db.read(() => toOrder(byId.get(id))),
-    findOrderByLineage: (lineage) => db.read(() => toOrder(byLineage.get(lineage))),
-    listFailedOrders: (limit) =>
-      db.read(() => failed.all(limit).flatMap((row) => toOrder(row) ?? [])),
-    listPendingOrders: () => db.read(() => pending.all().flatMap((row) => toOrder(row) ?? [])),
-    findOrderByUrl: (url) => db.read(() => toOrder(byUrl.get(url))),
-    listResumableOrders: (now) =>
-      db.read(() => resumable.all(now).flatMap((row) => toOrder(row) ?? [])),
+  constructor(db: Database) {
+    this.#db = db
   }
 
-  return {
-    methods,
-    /** Part of a write: the lineage has its certificate. */
-    end: (lineage: string) => void end.run(lineage),
-    /** Part of a write: what failed for the lineage of a certificate is not gone on with. */
-    forget: (certificate: number) => void forget.run(certificate),
-    prune: (age: Age, limit: number) => Number(deleteOld.run({ ...age, limit }).changes),
+  /** Creates or overwrites the order of a lineage. */
+  saveOrder = (order: OrderRecord): Promise<void> =>
+    this.#db.write(() => {
+      const { checkpoint, lastError } = order
+      this.#db
+        .prepare(REPLACE)
+        .run(
+          order.id,
+          order.lineage,
+          order.issuer,
+          JSON.stringify(order.names),
+          order.keyType,
+          order.csr,
+          order.status,
+          order.step,
+          order.since,
+          order.failures,
+          lastError && JSON.stringify(lastError),
+          order.nextTryAt,
+          checkpoint ? JSON.stringify(checkpoint.state) : null,
+          checkpoint?.sealedKey ?? null,
+          order.askedBy ?? null,
+          this.#db.runTime(),
+        )
+    })
+
+  findOrder = async (id: string) => (await this.#list(BY_ID, id))[0]
+
+  findOrderByLineage = async (lineage: string) => (await this.#list(BY_LINEAGE, lineage))[0]
+
+  /** The order whose checkpoint has this URL of an order at a CA. */
+  findOrderByUrl = async (url: string) => (await this.#list(BY_URL, url))[0]
+
+  /** Failed orders, the latest next try first. */
+  listFailedOrders = (limit: number) => this.#list(FAILED, limit)
+
+  /** Orders that were in progress when the process ended. */
+  listPendingOrders = () => this.#list(PENDING)
+
+  /** Failed orders with a checkpoint whose next try is due. */
+  listResumableOrders = (now: number) => this.#list(RESUMABLE, now)
+
+  findAccount = (directory: string): Promise<AccountRecord | undefined> =>
+    this.#db.read(() => {
+      const row = this.#db
+        .prepare(`SELECT directory, sealed_key AS sealedKey, next_key AS nextKey, url, contact
+          FROM acme_accounts WHERE directory = ?`)
+        .get(directory)
+      return row && ({ ...row } as unknown as AccountRecord)
+    })
+
+  saveAccount = ({ directory, sealedKey, nextKey, url, contact }: AccountRecord): Promise<void> =>
+    this.#db.write(() => {
+      this.#db
+        .prepare(`INSERT OR REPLACE INTO acme_accounts (directory, sealed_key, next_key, url, contact)
+          VALUES (?, ?, ?, ?, ?)`)
+        .run(directory, sealedKey, nextKey, url, contact)
+    })
+
+  putChallenge = (key: string, value: string, at: number): Promise<void> =>
+    this.#db.write(() => {
+      this.#db
+        .prepare('INSERT OR REPLACE INTO challenges (key, value, at, ran) VALUES (?, ?, ?, ?)')
+        .run(key, value, at, this.#db.runTime())
+    })
+
+  findChallenge = (key: string): Promise<string | undefined> =>
+    this.#db.read(() => {
+      const row = this.#db.prepare('SELECT value FROM challenges WHERE key = ?').get(key)
+      return row?.value as string | undefined
+    })
+
+  deleteChallenge = (key: string): Promise<void> =>
+    this.#db.write(() => void this.#db.prepare('DELETE FROM challenges WHERE key = ?').run(key))
+
+  /** Part of a write: the lineage has its certificate. */
+  end(lineage: string): void {
+    this.#db.prepare(END).run(lineage)
+  }
+
+  /** Part of a write: a failed order for the lineage of this certificate is not resumed. */
+  forget(certificate: number): void {
+    this.#db.prepare(FORGET).run(certificate)
+  }
+
+  prune(age: Age): number {
+    return Number(this.#db.prepare(DELETE_OLD).run({ ...age }).changes)
+  }
+
+  pruneChallenges(age: Age): number {
+    return Number(this.#db.prepare(DELETE_OLD_CHALLENGES).run({ ...age }).changes)
+  }
+
+  #list(sql: string, ...parameters: (string | number)[]): Promise<readonly OrderRecord[]> {
+    return this.#db.read(() =>
+      this.#db
+        .prepare(sql)
+        .all(...parameters)
+        .map(toOrder),
+    )
   }
 }
 
@@ -102,8 +154,7 @@ type Row = Omit<OrderRecord, 'names' | 'lastError' | 'checkpoint' | 'askedBy'> &
   askedBy: string | null
 }
 
-function toOrder(row: unknown): OrderRecord | undefined {
-  if (row === undefined) return undefined
+function toOrder(row: unknown): OrderRecord {
   const { names, lastError, state, sealedKey, askedBy, ...rest } = row as Row
   return {
     ...rest,

@@ -106,28 +106,28 @@ export interface AccountRecord {
   readonly contact: string | null
 }
 
-/** The end of a certificate. */
-export interface Ending {
+/** When a certificate expires. */
+export interface Expiry {
   readonly domain: string
   readonly issuer: string
   readonly notBefore: number
   readonly notAfter: number
 }
 
-/** Something to tell. */
+/** An event to deliver. */
 export interface NewEvent {
   /** JSON. */
   readonly body: string
   readonly at: number
-  /** Not to be told twice until that moment; `anew`: told in any case. */
-  readonly once?: { readonly key: string; readonly until: number; readonly anew?: boolean }
+  /** Not sent again with this key before `until`, unless `always`. */
+  readonly once?: { readonly key: string; readonly until: number; readonly always?: boolean }
 }
 
 export interface EventRecord {
   readonly id: number
   readonly body: string
   readonly at: number
-  /** How many failed. */
+  /** How many tries failed. */
   readonly tries: number
 }
 
@@ -185,4 +185,10 @@ export interface DataKeyRecord {
   readonly wrapped: Uint8Array
   /** How often it may have sealed: counted before use, so never too low. */
   readonly seals: number
+}
+
+/** A position in the order of the next event: renewal, or else expiry. */
+export interface Upcoming {
+  readonly at: number
+  readonly id: number
 }

@@ -126,8 +126,8 @@ t.test('the queue of events', async (t) => {
 
   await t.test('tells once what is to be told once', async (t) => {
     const { store } = await testStore(t)
-    const add = (at: number, anew = false) =>
-      store.addEvent({ body: 'x', at, once: { key: 'k', until: at + DAY, anew } })
+    const add = (at: number, always = false) =>
+      store.addEvent({ body: 'x', at, once: { key: 'k', until: at + DAY, always } })
     const count = async () => (await store.listDueEvents(NOW + 9 * DAY, 99)).length
     await add(NOW)
     await add(NOW + DAY - 1)

@@ -1,12 +1,12 @@
 import { DatabaseSync } from 'node:sqlite'
 import t, { type Test } from 'tap'
-import { createDatabase } from '../../src/store/database.ts'
+import { Database } from '../../src/store/database.ts'
 
 function testDatabase(t: Test) {
   const file = `${t.testdir()}/test.db`
   const sqlite = new DatabaseSync(file, { timeout: 0 })
   sqlite.exec('PRAGMA journal_mode = WAL; CREATE TABLE numbers (n INTEGER UNIQUE) STRICT')
-  const db = createDatabase(sqlite)
+  const db = new Database(sqlite)
   t.teardown(() => sqlite.isOpen && sqlite.close())
   const insert = db.prepare('INSERT INTO numbers VALUES (?)')
   const other = new DatabaseSync(file, { timeout: 0 })

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { storeFailure } from '../../src/store/failure.ts'
+import { storeFailure } from '../../src/store/database.ts'
 
 t.test('a failure of SQLite is told in plain words', async (t) => {
   const table: [errcode: number, what: string, words: string][] = [

@@ -1,7 +1,7 @@
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import t from 'tap'
-import { createDatabase } from '../../src/store/database.ts'
+import { Database } from '../../src/store/database.ts'
 import { openStore, storeFile } from '../../src/store/open.ts'
 import { newAudit, newCertificate, testStore } from '../helpers/store.ts'
 
@@ -78,7 +78,7 @@ t.test('another store in its place is not taken for it', async (t) => {
 })
 
 t.test('a read that failed counts until the same read succeeds', async (t) => {
-  const db = createDatabase(new DatabaseSync(':memory:'))
+  const db = new Database(new DatabaseSync(':memory:'))
   t.teardown(() => db.close())
   let isBroken = true
   const broken = () => {

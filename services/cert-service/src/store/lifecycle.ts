@@ -1,0 +1,255 @@
+import { hash, X509Certificate } from 'node:crypto'
+import type { RevocationReason } from '@gatehouse/pki'
+import type { AuditLog } from './audit.ts'
+import { type Chains, IS_LIVE, issuerDigest, LIFETIME } from './certificates.ts'
+import type { Age, Database } from './database.ts'
+import type { Orders } from './orders.ts'
+import type { AddedCertificate, AuditEntry, NewCertificate, RevokedCertificate } from './records.ts'
+
+/** The certificates of the lineages of `:ids`, a JSON array; by first name, which has an index. */
+const OF_LINEAGES = `
+  domain IN (SELECT domain FROM certificates WHERE id IN (SELECT value FROM json_each(:ids)))
+  AND lineage IN (SELECT lineage FROM certificates WHERE id IN (SELECT value FROM json_each(:ids)))`
+
+const INSERT = `
+  INSERT INTO certificates (lineage, current, issuer, domain, names, key_type, serial_number,
+    certificate, chain, sealed_key, csr, not_before, not_after, renew_at, fetched_at, check_at,
+    made_at, made_ran, fetched_ran, asked_by)
+  VALUES (?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+const RETIRE_LINEAGE = `
+  UPDATE certificates SET current = 0, sealed_key = NULL WHERE lineage = ? AND current = 1
+  RETURNING fetched_at AS fetchedAt, fetched_ran AS fetchedRan`
+const RETIRE = 'UPDATE certificates SET current = 0, sealed_key = NULL WHERE id = ?'
+const MARK_REVOKED = `
+  UPDATE certificates
+  SET revoked_at = :now, revocation_reason = :reason, current = 0, sealed_key = NULL
+  WHERE ${OF_LINEAGES} AND revoked_at IS NULL AND ${IS_LIVE}
+  RETURNING serial_number AS serialNumber`
+const REVOKED = `
+  SELECT serial_number AS serialNumber, revoked_at AS revokedAt, revocation_reason AS reason
+  FROM certificates
+  WHERE revoked_at IS NOT NULL AND ${IS_LIVE}
+    AND chain IN (SELECT id FROM chains WHERE issuer = :issuer)
+  ORDER BY revoked_at`
+const COUNT_NAMES = `
+  SELECT coalesce(sum(json_array_length(names)), 0) AS names, min(not_after) AS until
+  FROM certificates WHERE asked_by = ? AND not_after > ?`
+const COUNT_KEYS_HELD = `
+  SELECT count(*) AS certificates, min(not_after) AS until FROM certificates
+  WHERE current = 1 AND domain = ? AND sealed_key IS NOT NULL AND not_after > ?`
+const COUNT_LIVE =
+  'SELECT count(*) AS total FROM certificates WHERE current = 1 AND domain = ? AND not_after > ?'
+const RETIRE_OLDEST = `
+  UPDATE certificates SET current = 0 WHERE id IN (
+    SELECT id FROM certificates
+    WHERE current = 1 AND domain = ?1 AND sealed_key IS NULL AND not_after > ?2 AND id <> ?3
+    ORDER BY id LIMIT ?4)
+  RETURNING lineage, names, serial_number AS serialNumber`
+// The newest row stays, so that ids are never reused.
+const DELETE_EXPIRED = `
+  DELETE FROM certificates WHERE id IN (
+    SELECT id FROM certificates
+    WHERE not_after < :before AND made_ran + ${LIFETIME} <= :ranBefore
+      AND id < (SELECT max(id) FROM certificates)
+    ORDER BY not_after LIMIT :limit)`
+
+interface Parts {
+  readonly chains: Chains
+  readonly orders: Orders
+  readonly audit: AuditLog
+}
+
+/** Puts certificates into service and takes them out of it, and counts what callers hold. */
+export class Lifecycle {
+  readonly #db: Database
+  readonly #parts: Parts
+
+  constructor(db: Database, parts: Parts) {
+    this.#db = db
+    this.#parts = parts
+  }
+
+  /**
+   * Stores an issued certificate as the current one of its lineage, ends the order of the lineage,
+   * and audits it. If more than `perName` certificates are then live under its first name, the oldest
+   * of those for CSRs go out of service; those with a stored key never do.
+   */
+  addCertificate = (
+    { askedBy, ...certificate }: NewCertificate,
+    entry: AuditEntry,
+    perName: number = Number.MAX_SAFE_INTEGER,
+  ): Promise<AddedCertificate> =>
+    this.#db.write(() => {
+      const { lineage, names, fetchedAt } = certificate
+      const { orders, audit } = this.#parts
+      const askedBefore = this.#release(lineage)
+      const [replaced] = this.#db.prepare(RETIRE_LINEAGE).all(lineage)
+      orders.end(lineage)
+      audit.add(entry)
+      const made = {
+        madeAt: entry.at,
+        fetchedRan:
+          replaced?.fetchedAt === fetchedAt ? (replaced?.fetchedRan as number) : this.#db.runTime(),
+      }
+      const id = this.#insert(certificate, { ...made, askedBy: askedBy ?? askedBefore })
+      const pushedOut = this.#makeRoom(id, names[0] ?? '', perName, entry.at)
+      const added = { ...certificate, id, ...made }
+      return pushedOut.length > 0 ? { ...added, pushedOut } : added
+    })
+
+  /**
+   * Revokes certificates and, as clients may still have them, the unexpired ones that they replaced:
+   * they are no longer current and stay in the CRL until they expire. With the reason `keyCompromise`
+   * their keys are refused for good. Gives the serial numbers.
+   */
+  revoke = (
+    ids: readonly number[],
+    at: number,
+    reason: RevocationReason,
+    entry: AuditEntry,
+  ): Promise<readonly string[]> =>
+    this.#db.write(() => {
+      this.#parts.audit.add(entry)
+      if (reason === 'keyCompromise') this.#addCompromisedKeys(ids, at)
+      this.#retire(ids)
+      return this.#db
+        .prepare(MARK_REVOKED)
+        .all({ now: at, reason, ids: JSON.stringify(ids), ran: this.#db.runTime() })
+        .map(({ serialNumber }) => serialNumber as string)
+    })
+
+  /** Takes certificates out of service: they are neither answered nor renewed. */
+  remove = (ids: readonly number[], entry: AuditEntry): Promise<void> =>
+    this.#db.write(() => {
+      this.#retire(ids)
+      this.#parts.audit.add(entry)
+    })
+
+  /** The unexpired revoked certificates that `issuer`, the DER of their direct issuer, signed. */
+  listRevoked = (issuer: Uint8Array, now: number): Promise<readonly RevokedCertificate[]> =>
+    this.#db.read(() => {
+      const rows = this.#db
+        .prepare(REVOKED)
+        .all({ now, ran: this.#db.runTime(), issuer: issuerDigest(issuer) })
+      return rows as unknown as RevokedCertificate[]
+    })
+
+  /** Whether a key was revoked as compromised, by the SHA-256 of its SubjectPublicKeyInfo in hex. */
+  isCompromised = (spkiSha256: string): Promise<boolean> =>
+    this.#db.read(() => {
+      const find = this.#db.prepare('SELECT 1 FROM compromised_keys WHERE spki_sha256 = ?')
+      return find.get(spkiSha256) !== undefined
+    })
+
+  /**
+   * How many names count against the quota of a caller: those of all certificates that it asked for,
+   * until they expire or are renewed. A name in two of them counts twice. `until` is the first expiry.
+   */
+  countNames = (askedBy: string, now: number): Promise<{ names: number; until: number | null }> =>
+    this.#db.read(() => {
+      const row = this.#db.prepare(COUNT_NAMES).get(askedBy, now)
+      return { ...(row as { names: number; until: number }) }
+    })
+
+  /** How many certificates with a stored key are live under a first name, and the first expiry. */
+  countKeysHeld = (
+    domain: string,
+    now: number,
+  ): Promise<{ certificates: number; until: number | null }> =>
+    this.#db.read(() => {
+      const row = this.#db.prepare(COUNT_KEYS_HELD).get(domain, now)
+      return { ...(row as { certificates: number; until: number }) }
+    })
+
+  prune({ before, ranBefore, limit }: Age): number {
+    return Number(this.#db.prepare(DELETE_EXPIRED).run({ before, ranBefore, limit }).changes)
+  }
+
+  #insert(
+    certificate: Omit<NewCertificate, 'askedBy'>,
+    made: { madeAt: number; fetchedRan: number; askedBy: string | null },
+  ): number {
+    const { lastInsertRowid } = this.#db
+      .prepare(INSERT)
+      .run(
+        certificate.lineage,
+        certificate.issuer,
+        certificate.names[0] ?? null,
+        JSON.stringify(certificate.names),
+        certificate.keyType,
+        certificate.serialNumber,
+        certificate.certificate,
+        this.#parts.chains.save(certificate.chain),
+        certificate.sealedKey,
+        certificate.csr,
+        certificate.notBefore,
+        certificate.notAfter,
+        certificate.renewAt,
+        certificate.fetchedAt,
+        certificate.checkAt ?? null,
+        made.madeAt,
+        this.#db.runTime(),
+        made.fetchedRan,
+        made.askedBy,
+      )
+    return Number(lastInsertRowid)
+  }
+
+  /** The certificate about to be replaced stops counting for its caller. Gives who that is. */
+  #release(lineage: string): string | null {
+    const row = this.#db
+      .prepare('SELECT id, asked_by AS askedBy FROM certificates WHERE lineage = ? AND current = 1')
+      .get(lineage)
+    if (typeof row?.askedBy !== 'string') return null
+    this.#db.prepare('UPDATE certificates SET asked_by = NULL WHERE id = ?').run(row.id as number)
+    return row.askedBy
+  }
+
+  /** Takes the oldest certificates for CSRs out of service until `perName` are left. Gives their lineages. */
+  #makeRoom(id: number, domain: string, perName: number, at: number): string[] {
+    const excess = Number(this.#db.prepare(COUNT_LIVE).get(domain, at)?.total) - perName
+    if (excess <= 0) return []
+    const retired = this.#db.prepare(RETIRE_OLDEST).all(domain, at, id, excess)
+    return retired.map((row) => {
+      const { lineage, names, serialNumber } = row as Record<string, string>
+      this.#parts.audit.add({
+        at,
+        action: 'delete',
+        actor: 'system',
+        names: JSON.parse(names ?? '[]'),
+        serialNumber: serialNumber ?? '',
+        detail: 'limits.perName.certificates: a newer one took its place',
+      })
+      return lineage ?? ''
+    })
+  }
+
+  #retire(ids: readonly number[]): void {
+    for (const id of ids) {
+      this.#parts.orders.forget(id)
+      this.#db.prepare(RETIRE).run(id)
+    }
+  }
+
+  /** The keys of these certificates and of those that they replaced. */
+  #addCompromisedKeys(ids: readonly number[], at: number): void {
+    const ofLineages = this.#db.prepare(`SELECT certificate FROM certificates WHERE ${OF_LINEAGES}`)
+    const insert = this.#db.prepare(
+      'INSERT OR IGNORE INTO compromised_keys (spki_sha256, at) VALUES (?, ?)',
+    )
+    for (const { certificate } of ofLineages.all({ ids: JSON.stringify(ids) })) {
+      const spkiSha256 = spkiSha256Of(certificate as Uint8Array)
+      if (spkiSha256 !== undefined) insert.run(spkiSha256, at)
+    }
+  }
+}
+
+/** In hex, of the SubjectPublicKeyInfo as OpenSSL writes it. An unreadable certificate is revoked all the same. */
+function spkiSha256Of(certificate: Uint8Array): string | undefined {
+  try {
+    const { publicKey } = new X509Certificate(certificate)
+    return hash('sha256', publicKey.export({ type: 'spki', format: 'der' }))
+  } catch {
+    return undefined
+  }
+}
