@@ -1,5 +1,5 @@
 import { buildGateway, type Route } from '@gatehouse/gateway'
-import { applyTls, createLogger, runService, tlsFromFiles } from '@gatehouse/service-kit'
+import { applyTls, createLogger, runApp, tlsFromFiles } from '@gatehouse/service-kit'
 import type { Running } from './service.ts'
 import type { Settings } from './settings.ts'
 
@@ -32,5 +32,5 @@ export async function startGateway(
     tls: tls.current(),
   })
   const onClose = async () => tls.close()
-  return runService({ app, host: '127.0.0.1', port: httpsPort, log, onClose })
+  return runApp({ app, host: '127.0.0.1', port: httpsPort, log, onClose })
 }

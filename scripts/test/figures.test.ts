@@ -2,7 +2,7 @@ import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
-import { GRACE_MS } from '../../packages/service-kit/src/lifecycle.ts'
+import { GRACE_MS } from '../../packages/service-kit/src/run-app.ts'
 import type { IssuerConfig } from '../../services/cert-service/src/config/issuers.ts'
 import type { Limit } from '../../services/cert-service/src/limits/bucket.ts'
 import { caLimitsOf } from '../../services/cert-service/src/limits/ca-limits.ts'
@@ -15,7 +15,7 @@ const namesIn = (pattern: string) =>
   )
 
 t.test('the table of metrics has every metric of both services, and no other', (t) => {
-  const shared = namesIn('packages/service-kit/src/telemetry/*.ts')
+  const shared = namesIn('packages/service-kit/src/**/*.ts')
   const measured = [...shared, ...namesIn('services/*/src/metrics.ts')]
   const rows = tableRows(readDocument('docs/operations.md').prose)
     .map(([name = '', text = '']) => [codeOf(name)[0] ?? '', text] as const)

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util'
-import type { LoadedConfig } from './config/load.ts'
+import type { Loaded } from './config/load.ts'
 import { ConfigError } from './errors.ts'
 
 /** Wrong use of a command line. */
@@ -69,20 +69,9 @@ export function refuseCommand(words: readonly string[], help: string): never {
 }
 
 /** What `check-config` says of a file without faults. */
-export function describeValid({
-  file,
-  absent,
-}: Pick<LoadedConfig<never>, 'file' | 'absent'>): string {
+export function describeValid({ file, absent }: Pick<Loaded<unknown>, 'file' | 'absent'>): string {
   if (absent === 0) return `${file} is valid\n`
   return `${file} is valid; secrets and files that are not here were passed over: ${absent}\n`
-}
-
-/** Runs the main function of a program. Failing is one line and code 1, wrong use code 2. */
-export function runProgram(name: string, main: (args: string[]) => Promise<void>): void {
-  main(process.argv.slice(2)).catch((error: Error) => {
-    process.stderr.write(describeFailure(name, error))
-    process.exitCode = error instanceof UsageError ? 2 : 1
-  })
 }
 
 /** What a program says of what ended it: each fault of a configuration on a line, then one for all. */

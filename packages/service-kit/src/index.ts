@@ -1,13 +1,5 @@
 export { type Clock, clock, systemClock } from './clock.ts'
-export {
-  type CommandLine,
-  describeFailure,
-  describeValid,
-  readCommandLine,
-  refuseCommand,
-  runProgram,
-  UsageError,
-} from './command-line.ts'
+export { describeFailure } from './command-line.ts'
 export {
   checkCertificateFile,
   checkFolder,
@@ -25,8 +17,7 @@ export {
   type Rule,
 } from './config/fault.ts'
 export { checkListeners, type Listener } from './config/listeners.ts'
-export { type LoadedConfig, type LoadOptions, loadConfig } from './config/load.ts'
-export { locateConfig } from './config/locate.ts'
+export { type Loaded, type LoadOptions, loadConfig } from './config/load.ts'
 export { readNamedFile, requireNamedFile } from './config/named-file.ts'
 export { renderReference } from './config/reference.ts'
 export { type ConfigOf, Duration, FilePath, Secret } from './config/schema.ts'
@@ -56,15 +47,22 @@ export { type Problem, type ProblemOptions, ProblemSchema, problems } from './ht
 export { strictHttp } from './http/strict-http.ts'
 export { checkTrustedProxies, forwardedAddresses, trustProxy } from './http/trusted-proxies.ts'
 export { strictValidatorCompiler } from './http/validation.ts'
-export { type RunOptions, runService } from './lifecycle.ts'
-export { listenError } from './listen.ts'
-export { type Commit, measureReloads, type ReloadOptions, reload, watchConfig } from './reload.ts'
-export { createLogger, type LogOptions } from './telemetry/log.ts'
+export { type Commit, reload } from './reload.ts'
+export { listenError, type Running, type RunOptions, runApp } from './run-app.ts'
+export {
+  type BuildDeps,
+  type BuiltService,
+  type LoadSettings,
+  runService,
+  type ServeOptions,
+  type ServiceCommand,
+  startService,
+} from './service.ts'
+export { createLogger, type Logger, type LogOptions } from './telemetry/log.ts'
 export {
   createMetrics,
   type LabelLists,
   type LabelsOf,
-  listenMetrics,
   type MetricOptions,
   type Metrics,
 } from './telemetry/metrics.ts'

@@ -1,13 +1,8 @@
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
+import type { Loaded } from './config/load.ts'
 import { watchFiles } from './files.ts'
 import type { Metrics } from './telemetry/metrics.ts'
-
-/** A configuration as it was loaded. */
-interface Loaded<Config> {
-  readonly value: Config
-  readonly secretFiles: readonly string[]
-}
 
 /** Applies a prepared configuration, synchronously and completely. It must not throw. */
 export type Commit = () => void
@@ -43,18 +38,21 @@ export const reload = fp(
   { fastify: '5.x', name: 'service-kit/reload' },
 )
 
-type Path<Section extends string> = Section | `${Section}.${string}`
+/** A section of a configuration, or a key of one such as `server.port`. */
+export type SettingPath<Config> = (keyof Config & string) | `${keyof Config & string}.${string}`
+
+type Watched<Config> = Pick<Loaded<Config>, 'value' | 'secretFiles'>
 
 export interface ReloadOptions<Config extends object> {
-  readonly loaded: Loaded<Config>
-  load(): Promise<Loaded<Config>>
+  readonly loaded: Watched<Config>
+  load(): Promise<Watched<Config>>
   /**
    * Computes everything that can change while the service runs, and changes nothing yet. Rejects
    * when anything is wrong; else gives what swaps all of it in.
    */
   prepare(config: Config): Promise<Commit>
   /** Sections that are read at start only, and keys of sections such as `server.port`. */
-  readonly readOnce: readonly Path<keyof Config & string>[]
+  readonly readOnce: readonly SettingPath<Config>[]
   /** After each reload: whether the new configuration was taken up. */
   onReload?(isTakenUp: boolean): void
   readonly log: {

@@ -1,12 +1,12 @@
 import t from 'tap'
 import {
-  ConfigError,
   describeFailure,
   describeValid,
   readCommandLine,
   refuseCommand,
   UsageError,
-} from '../src/index.ts'
+} from '../src/command-line.ts'
+import { ConfigError } from '../src/index.ts'
 
 t.test('readCommandLine', async (t) => {
   t.strictSame(readCommandLine(['backup', 'a file', '--config', 'c.yaml']), {

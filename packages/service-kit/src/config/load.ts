@@ -22,8 +22,9 @@ export interface LoadOptions<S extends TObject> {
   withoutSecrets?: boolean
 }
 
-export interface LoadedConfig<S extends TObject> {
-  readonly value: ConfigOf<S>
+/** A configuration file that was read. */
+export interface Loaded<Config> {
+  readonly value: Config
   /** Absolute path. */
   readonly file: string
   /** Absolute paths of the files that secrets were read from. */
@@ -39,7 +40,7 @@ export interface LoadedConfig<S extends TObject> {
  */
 export async function loadConfig<S extends TObject>(
   options: LoadOptions<S>,
-): Promise<LoadedConfig<S>> {
+): Promise<Loaded<ConfigOf<S>>> {
   const file = resolve(options.file)
   const text = await readBounded(file)
   const lines = new LineCounter()

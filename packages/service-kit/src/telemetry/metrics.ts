@@ -1,6 +1,6 @@
-import { createServer } from 'node:http'
+import Fastify from 'fastify'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
-import { listen } from '../listen.ts'
+import { listenError, type Running } from '../run-app.ts'
 
 /** The values that each label may take; any other is counted as `other`. */
 export type LabelLists = Readonly<Record<string, readonly string[]>>
@@ -109,26 +109,16 @@ export function createMetrics(options: { service: string; version: string }): Me
 export async function listenMetrics(
   metrics: Metrics,
   address: { host: string; port: number },
-): Promise<{ url: string; close(): Promise<void> }> {
-  const server = createServer({ requestTimeout: 5_000 }, async (request, response) => {
-    const isKnown = request.url === '/metrics' && request.method === 'GET'
-    if (!isKnown) return response.writeHead(404).end()
-    try {
-      const text = await metrics.text()
-      response.writeHead(200, { 'content-type': Registry.PROMETHEUS_CONTENT_TYPE }).end(text)
-    } catch {
-      response.writeHead(500).end()
-    }
+): Promise<Running> {
+  const app = Fastify({ requestTimeout: 5_000, forceCloseConnections: true })
+  app.get('/metrics', async ({ url }, reply) => {
+    if (url !== '/metrics') return reply.callNotFound()
+    return reply.type(Registry.PROMETHEUS_CONTENT_TYPE).send(await metrics.text())
   })
-  const url = await listen(server, address)
-  return {
-    url: `${url}/metrics`,
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve())
-        server.closeAllConnections()
-      }),
-  }
+  const url = await app.listen(address).catch((error: unknown) => {
+    throw listenError(error, address)
+  })
+  return { url: `${url}/metrics`, close: () => app.close() }
 }
 
 /** Every way to choose a value for each label. */

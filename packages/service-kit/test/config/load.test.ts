@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { Type } from 'typebox'
+import { locateConfig } from '../../src/config/locate.ts'
 import {
   applyToEach,
   ConfigError,
@@ -11,7 +12,6 @@ import {
   Duration,
   FilePath,
   loadConfig,
-  locateConfig,
   Secret,
 } from '../../src/index.ts'
 

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { request } from 'undici'
-import { createMetrics, listenMetrics } from '../../src/index.ts'
+import { createMetrics } from '../../src/index.ts'
+import { listenMetrics } from '../../src/telemetry/metrics.ts'
 import { createDurations, methodOf } from '../../src/telemetry/requests.ts'
 
 t.test('labels take values from their list and no others', async (t) => {

@@ -1,91 +1,67 @@
 import {
   applyTls,
-  createMetrics,
+  type BuildDeps,
+  type BuiltService,
   listenError,
-  listenMetrics,
-  measureReloads,
-  runService,
-  startOpenTelemetry,
+  type Running,
+  type ServeOptions,
+  startService,
   systemClock,
-  watchConfig,
 } from '@gatehouse/service-kit'
 import { buildApp, buildPlainApp } from '../app.ts'
-import type { Loaded } from '../config/load.ts'
+import type { CertServiceConfig } from '../config/schema.ts'
 import { listenForChallenges } from '../issuers/acme/challenges.ts'
-import type { Logger } from '../log.ts'
 import { openOwnTls } from '../own-tls.ts'
 import { prepareReload } from '../reload.ts'
 import { openService, type Service } from '../service.ts'
 import { VERSION } from '../version.ts'
 
-/** Sections of the configuration that are read at start only. */
-const READ_ONCE = [
-  'server',
-  'metrics',
-  'log',
-  'storage',
-  'ca',
-  'issuers',
-  'issuance',
-  'events',
-  'audit',
-] as const
-
-export interface ServeOptions {
-  readonly loaded: Loaded
-  readonly log: Logger
-  /** Where its `OTEL_*` variables turn OpenTelemetry on. */
-  readonly env?: NodeJS.ProcessEnv
-  /** Whether a store may be made for a master key that is there already. */
-  readonly isNew?: boolean
-  /** Reads the configuration anew, on SIGHUP and when a secret file changes. */
-  load(): Promise<Loaded>
-}
-
-export interface Serving {
-  readonly url: string
+interface Built extends BuiltService<CertServiceConfig> {
   readonly service: Service
-  close(): Promise<void>
 }
+export type Serving = Running & Built
 
 /**
- * Runs cert-service until it is closed or told to stop.
+ * Runs cert-service until it is closed or stopped.
  *
  * @throws ConfigError, CertError, PkiError, AuthError
  */
-export async function serve({
-  loaded,
-  log,
-  env = {},
-  isNew,
-  load,
-}: ServeOptions): Promise<Serving> {
-  const config = loaded.value
+export function serve(options: ServeOptions<CertServiceConfig>): Promise<Serving> {
+  return startService(
+    {
+      name: 'cert-service',
+      version: VERSION,
+      readOnce: [
+        'server',
+        'metrics',
+        'log',
+        'storage',
+        'ca',
+        'issuers',
+        'issuance',
+        'events',
+        'audit',
+      ],
+      build,
+    },
+    options,
+  )
+}
+
+async function build(
+  config: CertServiceConfig,
+  { log, metrics, traceRequests, flags }: BuildDeps,
+): Promise<Built> {
   const opened = new AsyncDisposableStack()
   try {
-    const identity = { service: 'cert-service', version: VERSION }
-    const metrics = createMetrics(identity)
-    const telemetry = await startOpenTelemetry({ ...identity, env, metrics, log })
+    const isNew = flags.has('new')
     const service = await openService(config, { clock: systemClock, log, metrics, isNew })
     opened.defer(() => service.close())
-
-    const source = await openOwnTls(config, service, log, (credentials) =>
-      applyTls(app, credentials),
-    )
+    const source = await openOwnTls(config, service, log, (fresh) => applyTls(app, fresh))
     opened.defer(() => source?.close())
-    const app = await buildApp(config, {
-      service,
-      log,
-      metrics,
-      traceRequests: telemetry?.traceRequests,
-      ...(source && { tls: source.current() }),
-    })
+    const tls = source && { tls: source.current() }
+    const app = await buildApp(config, { service, log, metrics, traceRequests, ...tls })
     opened.defer(() => app.close())
-
-    if (config.metrics.enabled) {
-      const listener = await listenMetrics(metrics, config.metrics)
-      opened.defer(() => listener.close())
-    }
     const { plainHttp } = config.server
     if (plainHttp) {
       const plain = await buildPlainApp({ service, log })
@@ -94,30 +70,15 @@ export async function serve({
         throw listenError(error, plainHttp)
       })
     }
-
     const challenges = await listenForChallenges(config.issuers, service.challenges, systemClock)
     opened.defer(() => challenges.close())
-
-    const { reload, close } = watchConfig({
-      loaded,
-      load,
-      prepare: (next) => prepareReload(next, { app, service }),
-      readOnce: READ_ONCE,
-      onReload: measureReloads(metrics, systemClock.now),
-      log,
-    })
-    opened.defer(close)
-
-    const { host, port } = config.server
-    const onClose = async () => {
-      await opened.disposeAsync()
-      // Not after a start that failed, which has nothing to send.
-      await telemetry?.close()
+    return {
+      app,
+      service,
+      prepareReload: (next) => prepareReload(next, { app, service }),
+      onListen: () => service.start(),
+      close: () => opened.disposeAsync(),
     }
-    const running = await runService({ app, host, port, log, onReload: reload, onClose })
-    service.start()
-    log.info({ url: running.url }, 'ready')
-    return { url: running.url, service, close: running.close }
   } catch (error) {
     await opened.disposeAsync()
     throw error

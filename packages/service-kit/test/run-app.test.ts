@@ -5,8 +5,8 @@ import { text } from 'node:stream/consumers'
 import Fastify from 'fastify'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
-import { runService, systemClock } from '../src/index.ts'
-import { GRACE_MS } from '../src/lifecycle.ts'
+import { runApp, systemClock } from '../src/index.ts'
+import { GRACE_MS } from '../src/run-app.ts'
 
 const log = pino({ level: 'silent' })
 
@@ -89,10 +89,10 @@ t.test('SIGHUP reloads, and what fails changes nothing', async (t) => {
   t.match(await exit, { code: 0 })
 })
 
-t.test('runService in this process', async (t) => {
+t.test('runApp in this process', async (t) => {
   const before = process.listenerCount('SIGTERM')
   let closed = 0
-  const running = await runService({
+  const running = await runApp({
     app: Fastify().get('/', async () => 'ready'),
     host: '127.0.0.1',
     port: 0,
@@ -116,7 +116,7 @@ t.test('runService in this process', async (t) => {
   ]
   for (const [what, address, message] of refusals)
     t.test(`${what} is one clear line`, async (t) => {
-      await t.rejects(runService({ app: Fastify(), ...address, log }), {
+      await t.rejects(runApp({ app: Fastify(), ...address, log }), {
         code: 'CONFIG_LISTEN_FAILED',
         message: `cannot listen on ${message}`,
       })
@@ -127,7 +127,7 @@ t.test('runService in this process', async (t) => {
     app.register(async () => {
       throw new Error('no store')
     })
-    await t.rejects(runService({ app, host: '127.0.0.1', port: 0, log }), { message: 'no store' })
+    await t.rejects(runApp({ app, host: '127.0.0.1', port: 0, log }), { message: 'no store' })
   })
 
   t.test('close() stops it and leaves no handler behind', async (t) => {

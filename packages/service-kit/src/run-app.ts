@@ -2,13 +2,13 @@ import closeWithGrace from 'close-with-grace'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import { limitConnections } from './connections.ts'
-import { listenError } from './listen.ts'
+import { ConfigError } from './errors.ts'
 
 const SWEEP_MS = 50
-/** Less than the 10 s after which Docker kills, so that the store is closed in any case. */
+/** Docker kills after 10 s, and the store must be closed by then. */
 export const GRACE_MS = 8_000
 
-/** Of the services of this process: the first to be done must not end it for the others. */
+/** The apps of this process that are stopping: the first one to finish must not end the process. */
 const stopping: Promise<void>[] = []
 
 export interface RunOptions {
@@ -16,25 +16,29 @@ export interface RunOptions {
   host: string
   port: number
   log: Logger
-  /** Most milliseconds that stopping may take; default {@link GRACE_MS}. */
+  /** Milliseconds after which stopping is given up; default {@link GRACE_MS}. */
   graceMs?: number
-  /** On SIGHUP. What it throws is logged, and the service goes on as it was. */
+  /** Called on SIGHUP. Its errors are logged, and the app continues unchanged. */
   onReload?(): Promise<void>
-  /** After the last answer. */
+  /** Called after the app has closed. */
   onClose?(): Promise<void>
 }
 
+/** An app that listens until it is closed. */
+export interface Running {
+  readonly url: string
+  close(): Promise<void>
+}
+
 /**
- * Listens, and stops on SIGTERM, SIGINT or an unexpected error: answers in flight are finished, idle
- * connections closed. A second signal, or the end of the grace period, ends the process with 1.
+ * Listens, and stops on SIGTERM, SIGINT or an unexpected error: pending requests are answered and idle
+ * connections are closed. A second signal, or the end of the grace period, exits with code 1.
  *
  * @throws ConfigError CONFIG_LISTEN_FAILED
  */
-export async function runService(
-  options: RunOptions,
-): Promise<{ url: string; close(): Promise<void> }> {
+export async function runApp(options: RunOptions): Promise<Running> {
   const { app, port, log, graceMs = GRACE_MS, onReload, onClose } = options
-  // Fastify would open a second listener for ::1, which no new certificate would reach.
+  // For `localhost`, Fastify opens a second listener, which would not get renewed certificates.
   const host = options.host === 'localhost' ? '127.0.0.1' : options.host
   await app.ready()
   limitConnections(app.server, log)
@@ -44,7 +48,7 @@ export async function runService(
 
   async function stop(): Promise<void> {
     process.off('SIGHUP', reload)
-    // A connection turns idle only when its answer is out, and would then be kept for the next request.
+    // A connection becomes idle after its last answer and would then be kept open.
     const sweep = setInterval(() => app.server.closeIdleConnections(), SWEEP_MS)
     await app.close().finally(() => clearInterval(sweep))
     await onClose?.()
@@ -72,7 +76,7 @@ export async function runService(
   }
 }
 
-/** One reload at a time; a signal during it counts once more. */
+/** Runs one reload at a time. A signal during a reload starts another one after it. */
 function reloader(log: Logger, onReload: RunOptions['onReload']): () => void {
   let running = Promise.resolve()
   return () => {
@@ -83,4 +87,22 @@ function reloader(log: Logger, onReload: RunOptions['onReload']): () => void {
         (error) => log.error({ err: error }, 'configuration not reloaded, the old one stays'),
       )
   }
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'the port is in use by another program',
+  EACCES: 'this user may not use that port',
+  EADDRNOTAVAIL: 'this machine does not have that address',
+  ENOTFOUND: 'the host name is not known',
+}
+
+/** The error of a listener that could not start, as one line. */
+export function listenError(error: unknown, address: { host: string; port: number }): ConfigError {
+  const { code = '' } = error as NodeJS.ErrnoException
+  const where = `${address.host.includes(':') ? `[${address.host}]` : address.host}:${address.port}`
+  return new ConfigError(
+    'CONFIG_LISTEN_FAILED',
+    `cannot listen on ${where}: ${REASONS[code] ?? code}`,
+    { cause: error },
+  )
 }

@@ -1,0 +1,215 @@
+import type { FastifyInstance } from 'fastify'
+import type { Logger } from 'pino'
+import { systemClock } from './clock.ts'
+import {
+  type CommandLine,
+  describeFailure,
+  describeValid,
+  readCommandLine,
+  refuseCommand,
+  UsageError,
+} from './command-line.ts'
+import type { Loaded } from './config/load.ts'
+import { locateConfig } from './config/locate.ts'
+import { healthcheck } from './healthcheck.ts'
+import { type Commit, measureReloads, type SettingPath, watchConfig } from './reload.ts'
+import { type Running, runApp } from './run-app.ts'
+import { createLogger, type LogOptions } from './telemetry/log.ts'
+import { createMetrics, listenMetrics, type Metrics } from './telemetry/metrics.ts'
+import { type OpenTelemetry, startOpenTelemetry } from './telemetry/open-telemetry.ts'
+
+/** The settings that every service has. */
+export interface ServiceConfig {
+  readonly server: { readonly host: string; readonly port: number }
+  readonly metrics: { readonly enabled: boolean; readonly host: string; readonly port: number }
+  readonly log: Pick<LogOptions, 'level' | 'format'>
+}
+
+export interface LoadSettings {
+  /** Checks also what only a start needs: named files exist, and folders can be written to. */
+  readonly beforeStart?: boolean
+  /** Accepts a file whose secrets are absent on this machine. */
+  readonly withoutSecrets?: boolean
+}
+
+/** What `build` of a service gets to work with. */
+export interface BuildDeps {
+  readonly log: Logger
+  readonly metrics: Metrics
+  readonly traceRequests: OpenTelemetry['traceRequests'] | undefined
+  /** The flags of the service that were given. */
+  readonly flags: ReadonlySet<string>
+}
+
+/** A service that is ready to listen. */
+export interface BuiltService<Config> {
+  readonly app: FastifyInstance
+  prepareReload(config: Config): Promise<Commit>
+  /** Called once the service listens. */
+  onListen?(): void
+  /** Called after the app has closed. */
+  close?(): Promise<void>
+}
+
+/** A command that does one thing and ends. */
+export interface ServiceCommand<Config> {
+  /** Whether the command takes one argument, such as a file. */
+  readonly hasArgument: boolean
+  /** Returns the text to print. */
+  run(config: Config, argument: string): Promise<string>
+}
+
+/** Everything that differs between services; see {@link runService}. */
+export interface ServiceDefinition<
+  Config extends ServiceConfig,
+  Built extends BuiltService<Config>,
+> {
+  /** Name in logs, metrics and traces, and of the folder in `/etc/gatehouse`. */
+  readonly name: string
+  readonly version: string
+  /** Settings that are read only at the start: sections, or keys such as `server.port`. */
+  readonly readOnce: readonly SettingPath<Config>[]
+  /** Route parameters that become attributes of spans, as `gatehouse.<name>`. */
+  readonly params?: readonly string[]
+  build(config: Config, deps: BuildDeps): Promise<Built>
+}
+
+/** The command line of a service. */
+export interface ServiceProgram<Config extends ServiceConfig> {
+  /** Name of the program, such as `gatehouse-certs`. */
+  readonly program: string
+  readonly name: string
+  readonly version: string
+  /** Text of `--help`. */
+  readonly help: string
+  /** Flags of the service, each with the command that it is for. */
+  readonly flags?: Readonly<Record<string, string>>
+  /** Commands besides `serve`, `check-config` and `healthcheck`. */
+  readonly commands?: Readonly<Record<string, ServiceCommand<Config>>>
+  load(file: string, env: NodeJS.ProcessEnv, settings?: LoadSettings): Promise<Loaded<Config>>
+  usesTls(config: Config): boolean
+  /** Further lines of `check-config` about a valid configuration. */
+  describe?(config: Config): string
+  /** Runs the service; imported only for `serve`. */
+  serve(options: ServeOptions<Config>): Promise<unknown>
+}
+
+export interface ServeOptions<Config> {
+  readonly loaded: Loaded<Config>
+  readonly log: Logger
+  /** Its `OTEL_*` variables turn OpenTelemetry on. */
+  readonly env?: NodeJS.ProcessEnv
+  readonly flags?: ReadonlySet<string>
+  /** Reads the configuration again, on SIGHUP and when the file of a secret changes. */
+  load(): Promise<Loaded<Config>>
+}
+
+/**
+ * Runs the command that the arguments name. Errors are printed as one line with exit code 1, wrong
+ * usage with exit code 2.
+ */
+export async function runService<Config extends ServiceConfig>(
+  service: ServiceProgram<Config>,
+  process: NodeJS.Process,
+): Promise<void> {
+  try {
+    const line = readCommandLine(process.argv.slice(2), service.flags)
+    const text = await runCommand(service, line, process.env)
+    process.stdout.write(text)
+  } catch (error) {
+    process.stderr.write(describeFailure(service.program, error as Error))
+    process.exitCode = error instanceof UsageError ? 2 : 1
+  }
+}
+
+/** Returns the text to print. */
+async function runCommand<Config extends ServiceConfig>(
+  service: ServiceProgram<Config>,
+  { help, version, words, config: flag, withoutSecrets, flags }: CommandLine,
+  env: NodeJS.ProcessEnv,
+): Promise<string> {
+  const { name, program, load, usesTls } = service
+  if (help) return service.help
+  if (version) return `${program} ${service.version}\n`
+  const [command, argument] = readCommand(words, service)
+  const file = await locateConfig({ env, name, ...(flag !== undefined && { flag }) })
+  if (command === 'check-config') {
+    const checked = await load(file, env, { beforeStart: true, withoutSecrets })
+    return `${describeValid(checked)}${service.describe?.(checked.value) ?? ''}`
+  }
+  const loaded = await load(file, env, { beforeStart: command === 'serve' })
+  if (command === 'serve') {
+    const log = createLogger({ ...loaded.value.log, name })
+    await service.serve({ loaded, log, env, flags, load: () => load(file, env) })
+    return ''
+  }
+  if (command === 'healthcheck') {
+    await healthcheck({ ...loaded.value.server, tls: usesTls(loaded.value) })
+    return 'ready\n'
+  }
+  return command.run(loaded.value, argument)
+}
+
+function readCommand<Config extends ServiceConfig>(
+  words: readonly string[],
+  { commands = {}, help }: ServiceProgram<Config>,
+): ['serve' | 'check-config' | 'healthcheck' | ServiceCommand<Config>, argument: string] {
+  const text = words.join(' ')
+  if (text === 'serve' || text === 'check-config' || text === 'healthcheck') return [text, '']
+  for (const [name, command] of Object.entries(commands)) {
+    const own = command.hasArgument ? words.slice(0, -1).join(' ') : text
+    if (own === name) return [command, command.hasArgument ? (words.at(-1) ?? '') : '']
+  }
+  return refuseCommand(words, help)
+}
+
+/**
+ * Runs a service until it is closed or stopped by a signal: metrics, OpenTelemetry, the app, and
+ * reloads of its configuration.
+ *
+ * @throws ConfigError CONFIG_LISTEN_FAILED, and the errors of `build`
+ */
+export async function startService<
+  Config extends ServiceConfig,
+  Built extends BuiltService<Config>,
+>(
+  { name, version, readOnce, params = [], build }: ServiceDefinition<Config, Built>,
+  { loaded, log, env = {}, flags = new Set(), load }: ServeOptions<Config>,
+): Promise<Running & Built> {
+  const config = loaded.value
+  const opened = new AsyncDisposableStack()
+  try {
+    const identity = { service: name, version }
+    const metrics = createMetrics(identity)
+    const telemetry = await startOpenTelemetry({ ...identity, env, metrics, log, params })
+    const { traceRequests } = telemetry ?? {}
+    const built = await build(config, { log, metrics, traceRequests, flags })
+    opened.defer(async () => built.close?.())
+    opened.defer(() => built.app.close())
+    if (config.metrics.enabled) {
+      const listener = await listenMetrics(metrics, config.metrics)
+      opened.defer(() => listener.close())
+    }
+    const prepare = (next: Config) => built.prepareReload(next)
+    const onReload = measureReloads(metrics, systemClock.now)
+    const watching = watchConfig({ loaded, load, prepare, readOnce, onReload, log })
+    opened.defer(watching.close)
+    const running = await runApp({
+      ...config.server,
+      app: built.app,
+      log,
+      onReload: watching.reload,
+      async onClose() {
+        await opened.disposeAsync()
+        // A start that failed has no telemetry to send.
+        await telemetry?.close()
+      },
+    })
+    built.onListen?.()
+    log.info({ url: running.url }, 'ready')
+    return { ...built, ...running }
+  } catch (error) {
+    await opened.disposeAsync()
+    throw error
+  }
+}
