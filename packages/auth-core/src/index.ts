@@ -1,17 +1,10 @@
-export type { Method, RawRequest } from './authorization.ts'
-export type { Caller, KeyCaller, TokenCaller } from './caller.ts'
-export type { Callers } from './callers.ts'
+export type { Callers } from './authenticator.ts'
+export type { Caller, KeyCaller, Method, TokenCaller } from './caller.ts'
 export { AUTH_ERRORS, AuthError, type AuthErrorCode } from './errors.ts'
-export { isRocaKey } from './jwt/roca.ts'
-export { localSource, remoteSource, type TokenSource } from './jwt/sources.ts'
-export { createVerifier, type Verify } from './jwt/verify.ts'
-export {
-  type AuthDeps,
-  createRemoteKeys,
-  type Log,
-  type RemoteKeys,
-  type RemoteKeysOptions,
-} from './oidc/remote-keys.ts'
+export { isRocaKey } from './jwt/keys.ts'
+export { localSource } from './jwt/sources.ts'
+export { createVerifier } from './jwt/verify.ts'
+export type { Log } from './oidc/issuer-keys.ts'
 export type {
   AuthOptions,
   BearerOptions,

@@ -1,6 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import type { Method } from './authorization.ts'
-import type { TokenCaller } from './caller.ts'
+import type { Method, TokenCaller } from './caller.ts'
 
 /** The options of the plugin. `issuerUrl`, `audience` and so on may stand at the top or under `jwt`. */
 export interface AuthOptions {

@@ -1,15 +1,12 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import { METHODS, type Method, type RawRequest } from './authorization.ts'
-import type { Caller } from './caller.ts'
-import { type Callers, CurrentGate } from './callers.ts'
-import { challengesFor } from './challenge.ts'
-import { AuthError } from './errors.ts'
-import type { Gate } from './gate.ts'
-import { type AuthDeps, sinceStart } from './oidc/remote-keys.ts'
+import { Authenticator, type Callers } from './authenticator.ts'
+import { type Caller, METHODS, type Method } from './caller.ts'
+import { AUTH_ERRORS, AuthError } from './errors.ts'
+import { demandScopes } from './jwt/token.ts'
+import type { AuthDeps } from './oidc/issuer-keys.ts'
 import type { AuthOptions, BearerOptions } from './options.ts'
 import { SCOPE_PATTERN } from './options-schema.ts'
-import { demandScopes } from './scopes.ts'
 
 /** What a route demands of its caller. */
 export interface CallerDemand {
@@ -18,7 +15,7 @@ export interface CallerDemand {
   /** Methods that this route accepts. Default: every method that is configured. */
   readonly methods?: readonly Method[]
   /**
-   * Lets a request without credentials go on, with no caller: `request.optionalCaller` is null then.
+   * Lets a request without credentials pass without a caller: `request.optionalCaller` is null then.
    * Wrong credentials are refused all the same. Default: false.
    */
   readonly optional?: boolean
@@ -33,9 +30,9 @@ export interface AuthPluginOptions extends AuthOptions, Partial<AuthDeps> {
 const kCaller = Symbol('caller')
 const kRefused = Symbol('refused')
 
-/** What the guard uses of a request, whatever server it comes from. */
+/** What the guard uses of a request, whatever kind of server it comes from. */
 export interface GuardedRequest extends Pick<FastifyRequest, 'headers' | 'log'> {
-  readonly raw: RawRequest
+  readonly raw: Pick<FastifyRequest['raw'], 'headers' | 'rawHeaders'>
   [kCaller]: Caller | null
   [kRefused]: boolean
 }
@@ -53,7 +50,7 @@ export interface GuardedReply {
 export interface CallerGuard {
   /** With a callback, as Fastify and `@fastify/auth` call it. */
   (request: GuardedRequest, reply: GuardedReply, done: (error?: Error) => void): void
-  /** Without one: rejects with what is wrong with the credentials. */
+  /** Without a callback; rejects with the reason of the refusal. */
   (request: GuardedRequest, reply: GuardedReply): Promise<void>
 }
 
@@ -65,9 +62,9 @@ declare module 'fastify' {
     requireCaller(demand?: CallerDemand): CallerGuard
   }
   interface FastifyRequest {
-    /** Who is calling. Throws AUTH_NOT_GUARDED where {@link FastifyInstance.requireCaller} let nobody in. */
+    /** The authenticated caller. Throws AUTH_NOT_GUARDED if {@link FastifyInstance.requireCaller} admitted none. */
     readonly caller: Caller
-    /** Who is calling, or null: for routes that also serve requests without a caller. */
+    /** The authenticated caller or null, for routes that also serve requests without a caller. */
     readonly optionalCaller: Caller | null
     [kCaller]: Caller | null
     [kRefused]: boolean
@@ -75,8 +72,8 @@ declare module 'fastify' {
 }
 
 async function auth(app: FastifyInstance, options: AuthPluginOptions): Promise<void> {
-  const { now = Date.now, elapsed = sinceStart, log = app.log, fetch, bearer, ...rest } = options
-  const callers = new CurrentGate(rest, { now, elapsed, log, fetch, bearer })
+  const { now = Date.now, elapsed = uptime, log = app.log, dispatcher, bearer, ...rest } = options
+  const authenticator = new Authenticator(rest, { now, elapsed, log, dispatcher }, bearer)
 
   app.decorateRequest(kCaller, null)
   app.decorateRequest(kRefused, false)
@@ -94,88 +91,125 @@ async function auth(app: FastifyInstance, options: AuthPluginOptions): Promise<v
   })
   app.decorate('requireCaller', (demand: CallerDemand = {}) => {
     checkDemand(demand)
-    return createGuard(callers, demand, bearer?.realm)
+    return createGuard(new Guard(authenticator, demand, bearer?.realm))
   })
-  app.decorate('callers', callers)
-  app.addHook('onClose', () => callers.close())
+  app.decorate('callers', authenticator)
+  app.addHook('onClose', () => authenticator.close())
 }
 
-type Realm = BearerOptions['realm']
+/** Milliseconds on a clock that is never set. */
+function uptime(): number {
+  return performance.now()
+}
 
-/** With a callback, so that the way which every request takes has no promise and makes no closure. */
-function createGuard(callers: CurrentGate, demand: CallerDemand, realm: Realm): CallerGuard {
-  function check(request: GuardedRequest, reply: GuardedReply, done: (error?: Error) => void) {
-    if (demand.optional && request.headers.authorization === undefined) return done()
-    const { gate } = callers
-    const refused = (error: unknown) => refuse(error, { gate, demand, realm, request, reply })
-    try {
-      // The guard uses less of a request than this, so that it fits servers of every kind.
-      const caller = gate.identify(request as FastifyRequest, demand.methods)
-      if (caller instanceof Promise) {
-        caller
-          .then((caller) => admit(caller, demand, request, reply))
-          .catch((error) => {
-            throw refused(error)
-          })
-          .then(() => done(), done)
-        return
-      }
-      admit(caller, demand, request, reply)
-    } catch (error) {
-      return done(refused(error))
-    }
-    done()
-  }
-
-  function guard(
+function createGuard(guard: Guard): CallerGuard {
+  function requireCaller(
     request: GuardedRequest,
     reply: GuardedReply,
     done?: (error?: Error) => void,
   ): undefined | Promise<void> {
-    if (done) return void check(request, reply, done)
+    if (done) return void guard.check(request, reply, done)
     return new Promise((resolve, reject) => {
-      check(request, reply, (error) => (error ? reject(error) : resolve()))
+      guard.check(request, reply, (error) => (error ? reject(error) : resolve()))
     })
   }
-  return guard as CallerGuard
+  return requireCaller as CallerGuard
 }
 
-function admit(
-  caller: Caller,
-  { scopes = NONE }: CallerDemand,
-  request: GuardedRequest,
-  reply: GuardedReply,
-): void {
-  demandScopes(caller, scopes)
-  request[kCaller] = caller
-  // Another guard of the same route has refused before, and its answer is not sent.
-  if (!request[kRefused]) return
-  reply.removeHeader('www-authenticate')
-  reply.removeHeader('retry-after')
+/** The check of one route. */
+class Guard {
+  readonly #authenticator: Authenticator
+  readonly #demand: CallerDemand
+  readonly #realm: NonNullable<BearerOptions['realm']>
+
+  constructor(
+    authenticator: Authenticator,
+    demand: CallerDemand,
+    realm: BearerOptions['realm'] = 'api',
+  ) {
+    this.#authenticator = authenticator
+    this.#demand = demand
+    this.#realm = realm
+  }
+
+  /** With a callback, so that a request whose key is known costs no promise. */
+  check(request: GuardedRequest, reply: GuardedReply, done: (error?: Error) => void): void {
+    const { optional, methods } = this.#demand
+    if (optional && request.headers.authorization === undefined) return void done()
+    let caller: Caller | Promise<Caller>
+    try {
+      // GuardedRequest is what servers of every kind have in common; the request has the rest too.
+      caller = this.#authenticator.authenticate(request as FastifyRequest, methods)
+      if (!(caller instanceof Promise)) this.#admit(caller, request, reply)
+    } catch (error) {
+      return void done(this.#refuse(error, request, reply))
+    }
+    if (!(caller instanceof Promise)) return void done()
+    caller
+      .then((caller) => this.#admit(caller, request, reply))
+      .then(
+        () => done(),
+        (error) => done(this.#refuse(error, request, reply)),
+      )
+  }
+
+  #admit(caller: Caller, request: GuardedRequest, reply: GuardedReply): void {
+    if (this.#demand.scopes) demandScopes(caller, this.#demand.scopes)
+    request[kCaller] = caller
+    if (!request[kRefused]) return
+    // Another guard of the same route has refused, and its answer is not sent.
+    reply.removeHeader('www-authenticate')
+    reply.removeHeader('retry-after')
+  }
+
+  /** Sets the headers of the refusal, so that they do not depend on the error handler, and logs. */
+  #refuse(error: unknown, request: GuardedRequest, reply: GuardedReply): Error {
+    if (!(error instanceof AuthError)) return error as Error
+    const { code, detail, retryAfter, statusCode } = error
+    try {
+      const [challenge, ...others] = this.#challenges(error, request)
+      if (challenge !== undefined)
+        reply.header('www-authenticate', others.length > 0 ? [challenge, ...others] : challenge)
+    } catch (error) {
+      return error as Error
+    }
+    if (retryAfter !== undefined) reply.header('retry-after', String(retryAfter))
+    request[kRefused] = true
+    request.log[statusCode < 500 ? 'info' : 'warn']({ code, detail }, 'caller refused')
+    return error
+  }
+
+  /**
+   * One challenge for each accepted scheme (RFC 9110 section 11.6.1), the Bearer one with the error
+   * if the request had credentials (RFC 6750 section 3). None if the client is not at fault.
+   */
+  #challenges(error: AuthError, request: GuardedRequest): string[] {
+    if (error.statusCode >= 500) return []
+    const realm =
+      typeof this.#realm === 'string' ? this.#realm : this.#realm(request as FastifyRequest)
+    return this.#authenticator
+      .offered(this.#demand.methods)
+      .map((method) =>
+        method === 'psk'
+          ? 'APIKey realm="api"'
+          : `Bearer realm=${quote(realm)}${bearerError(error)}`,
+      )
+  }
 }
 
-const NONE: readonly string[] = []
-
-interface Refusal {
-  readonly gate: Gate
-  readonly demand: CallerDemand
-  readonly realm: Realm
-  readonly request: GuardedRequest
-  readonly reply: GuardedReply
+function bearerError({ code, scopes }: AuthError): string {
+  const entry = AUTH_ERRORS[code]
+  if (!('challenge' in entry)) return ''
+  const error = `, error="${entry.challenge}"`
+  // The title of this one would only repeat the error.
+  if (code === 'AUTH_TOKEN_INVALID') return error
+  const scope = scopes ? `, scope="${scopes.join(' ')}"` : ''
+  return `${error}, error_description="${entry.title}"${scope}`
 }
 
-/** Sets the headers of the refusal, which any error handler of the application leaves there, and logs. */
-function refuse(error: unknown, { gate, demand, realm = 'api', request, reply }: Refusal): Error {
-  if (!(error instanceof AuthError)) return error as Error
-  const { code, detail, retryAfter, statusCode } = error
-  const name = typeof realm === 'string' ? realm : realm(request as FastifyRequest)
-  const [challenge, ...others] = challengesFor(error, gate.offered(demand.methods), name)
-  if (challenge !== undefined)
-    reply.header('www-authenticate', others.length > 0 ? [challenge, ...others] : challenge)
-  if (retryAfter !== undefined) reply.header('retry-after', String(retryAfter))
-  request[kRefused] = true
-  request.log[statusCode < 500 ? 'info' : 'warn']({ code, detail }, 'caller refused')
-  return error
+/** A quoted-string (RFC 9110 section 5.6.4). */
+function quote(text: string): string {
+  return `"${text.replace(/["\\]/g, '\\$&')}"`
 }
 
 function checkDemand({ scopes = [], methods }: CallerDemand): void {

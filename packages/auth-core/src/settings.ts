@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { NetError, parseEndpointUrl } from '@gatehouse/net'
 import { Errors } from 'typebox/schema'
 import { AuthError } from './errors.ts'
-import type { RemoteKeysOptions } from './oidc/remote-keys.ts'
+import type { IssuerConnection } from './oidc/jwks-client.ts'
 import type { AuthOptions, NamedKeyOptions, TokenOptions } from './options.ts'
 import { AuthOptionsSchema } from './options-schema.ts'
 import type { PskKey } from './psk/comparator.ts'
@@ -16,7 +16,7 @@ export interface AuthOptionsFault {
 }
 
 /** An issuer of access tokens. */
-export interface IssuerSettings extends RemoteKeysOptions {
+export interface IssuerSettings extends IssuerConnection {
   readonly audience: readonly string[]
   readonly requiredScopes: readonly string[]
   readonly requireAccessTokenType: boolean

@@ -198,8 +198,8 @@ t.test('the examples run', async (t) => {
 
 async function serveKeys(t: Test, jwk: unknown): Promise<string> {
   let issuer: ReturnType<typeof fakeIssuer> | undefined
-  const server = createServer(async (request, response) => {
-    response.end((await issuer?.fetch(`${issuer.issuer}${request.url}`))?.body)
+  const server = createServer((request, response) => {
+    response.end(issuer?.answer(`${issuer.issuer}${request.url}`))
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   t.teardown(() => server.close())

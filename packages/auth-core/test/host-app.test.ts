@@ -16,7 +16,7 @@ async function registerAuth(app: FastifyInstance) {
     jwt: { issuerUrl: ISSUER, audience: AUDIENCE },
     now: clock.now,
     elapsed: clock.elapsed,
-    fetch: issuer.fetch,
+    dispatcher: issuer.dispatcher,
   })
   app.get('/ours', { onRequest: app.requireCaller({ scopes: ['a'] }) }, ({ caller }) => caller)
   return { issuer, clock }

@@ -6,8 +6,7 @@ import {
   type KeyPairKeyObjectResult,
   sign,
 } from 'node:crypto'
-import type { BoundedFetch } from '@gatehouse/net'
-import { NetError } from '@gatehouse/net'
+import { Dispatcher } from 'undici'
 
 export const NOW = Date.parse('2030-01-01T00:00:00Z')
 export const ISSUER = 'https://issuer.example'
@@ -91,7 +90,7 @@ export function issue({ alg, kid, privateKey }: Key, claims: object = {}, header
   )
 }
 
-/** An issuer without a socket: answers as it is told, and counts. */
+/** An issuer without a socket: answers as it is set up, and counts. */
 export function fakeIssuer({ issuer = ISSUER, keys = [] as unknown[] } = {}) {
   const jwksUrl = `${issuer.replace(/\/$/, '')}/keys`
   const state = {
@@ -100,26 +99,57 @@ export function fakeIssuer({ issuer = ISSUER, keys = [] as unknown[] } = {}) {
     isDown: false,
     requests: [] as { url: string; authorization: string | undefined }[],
     readings: () => state.requests.filter(({ url }) => url === jwksUrl).length,
+    /** The body that it answers a request with. */
+    answer(url: string, authorization?: string): string {
+      state.requests.push({ url, authorization })
+      if (state.isDown) throw Object.assign(new Error('refused'), { code: 'ECONNREFUSED' })
+      return JSON.stringify(url === jwksUrl ? { keys: state.keys } : state.metadata)
+    },
   }
-  async function answer(url: URL | string, init: { headers?: Record<string, string> } = {}) {
-    state.requests.push({ url: String(url), authorization: init.headers?.authorization })
-    if (state.isDown) throw new NetError('NET_FETCH_FAILED', 'GET failed: ECONNREFUSED')
-    const isKeys = String(url) === jwksUrl
-    const body = Buffer.from(JSON.stringify(isKeys ? { keys: state.keys } : state.metadata))
-    return { status: 200, headers: {}, body }
+  const dispatcher = dispatcherOf((url, authorization) => state.answer(url, authorization))
+  return Object.assign(state, { issuer, dispatcher })
+}
+
+const controller: Dispatcher.DispatchController = {
+  aborted: false,
+  paused: false,
+  reason: null,
+  abort() {},
+  pause() {},
+  resume() {},
+}
+
+/** Answers requests without a socket. */
+export function dispatcherOf(
+  answer: (url: string, authorization: string | undefined) => string,
+): Dispatcher {
+  async function respond(
+    { origin, path, headers }: Dispatcher.DispatchOptions,
+    handler: Dispatcher.DispatchHandler,
+  ) {
+    try {
+      const authorization = new Headers(headers as Record<string, string>).get('authorization')
+      handler.onRequestStart?.(controller, {})
+      const body = answer(`${origin}${path}`, authorization ?? undefined)
+      handler.onResponseStart?.(controller, 200, {}, 'OK')
+      handler.onResponseData?.(controller, Buffer.from(body))
+      handler.onResponseEnd?.(controller, {})
+    } catch (error) {
+      handler.onResponseError?.(controller, error as Error)
+    }
   }
-  return Object.assign(state, {
-    issuer,
-    fetch: Object.assign(answer, { close: async () => {} }) satisfies BoundedFetch,
+  return Object.assign(new Dispatcher(), {
+    dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler) {
+      void Promise.resolve().then(() => respond(options, handler))
+      return true
+    },
   })
 }
 
-/** Several issuers behind one fetch. */
-export function together(...issuers: ReturnType<typeof fakeIssuer>[]): BoundedFetch {
-  return Object.assign(
-    (url: URL | string, init?: object) =>
-      issuers.find(({ issuer }) => String(url).startsWith(issuer))!.fetch(url, init),
-    { close: async () => {} },
+/** Several issuers behind one dispatcher. */
+export function together(...issuers: ReturnType<typeof fakeIssuer>[]): Dispatcher {
+  return dispatcherOf((url, authorization) =>
+    issuers.find(({ issuer }) => url.startsWith(issuer))!.answer(url, authorization),
   )
 }
 

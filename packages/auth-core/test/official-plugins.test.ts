@@ -14,7 +14,7 @@ async function registerOurs(app: FastifyInstance) {
     psk: { keys: [{ name: 'backup', key, scopes: ['read'] }] },
     jwt: { issuerUrl: ISSUER, audience: AUDIENCE },
     now: frozenClock().now,
-    fetch: fakeIssuer({ keys: [rs.jwk] }).fetch,
+    dispatcher: fakeIssuer({ keys: [rs.jwk] }).dispatcher,
   })
 }
 

@@ -23,7 +23,7 @@ async function setup(t: Test, options: AuthOptions = { psk, jwt }) {
     ...options,
     now: clock.now,
     elapsed: clock.elapsed,
-    fetch: together(issuer, other),
+    dispatcher: together(issuer, other),
   })
   app.get('/open', (request) => request.caller)
   app.get('/', { onRequest: app.requireCaller() }, (request) => request.caller)

@@ -337,7 +337,7 @@ async function buildApp(t: Test) {
     jwt: { issuerUrl: ISSUER, audience: AUDIENCE },
     now: frozenClock().now,
     elapsed: () => 0,
-    fetch: issuer.fetch,
+    dispatcher: issuer.dispatcher,
   })
   const reached: unknown[] = []
   app.get('/', { onRequest: app.requireCaller({ scopes: ['a'] }) }, (request) => {

@@ -17,7 +17,7 @@ async function setup(t: Test, options: AuthOptions = both) {
     ...options,
     now: frozenClock().now,
     elapsed: () => 0,
-    fetch: issuer.fetch,
+    dispatcher: issuer.dispatcher,
   })
   return { app, issuer }
 }

@@ -1,7 +1,7 @@
 import { lookup as lookupHost } from 'node:dns'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { LookupFunction } from 'node:net'
-import type { buildConnector, Dispatcher } from 'undici'
+import type { Agent, buildConnector, Dispatcher } from 'undici'
 import { NetError } from './errors.ts'
 import { isLoopback, parseHost } from './host.ts'
 
@@ -54,22 +54,8 @@ export interface FetchOptions {
 export function createFetch(options: FetchOptions = {}): BoundedFetch {
   const { ca, timeoutMs = 5_000, maxBytes = 1_048_576 } = options
   let agent: Promise<Dispatcher> | undefined
-
-  async function connect(): Promise<Dispatcher> {
-    if (options.dispatcher) return options.dispatcher
-    const { Agent, buildConnector } = await loadUndici()
-    const trust = ca === undefined ? {} : { ca, timeout: timeoutMs }
-    const connectHere = buildConnector({ ...trust, lookup })
-    const connectElsewhere = buildConnector({ ...trust, lookup: lookupHost })
-    return new Agent({
-      connect(target, done) {
-        connectHere(target, (...here) => {
-          if (here[1] || !mayBeElsewhere(target)) return done(...here)
-          connectElsewhere(target, (...there) => done(...(there[1] ? there : here)))
-        })
-      },
-    })
-  }
+  const connect = async () =>
+    options.dispatcher ?? openAgent(ca === undefined ? {} : { ca, timeout: timeoutMs })
 
   async function boundedFetch(url: URL | string, init: FetchInit = {}): Promise<FetchAnswer> {
     // Before the deadline starts: a first load may take longer than the other server does.
@@ -91,6 +77,72 @@ export function createFetch(options: FetchOptions = {}): BoundedFetch {
     }
   }
   return Object.assign(boundedFetch, { close: async () => (await agent)?.destroy() })
+}
+
+/** Limits of an agent that {@link createAgent} makes. */
+export interface AgentOptions {
+  /** PEM certificates to trust instead of the system's. */
+  ca?: string | undefined
+  /** Milliseconds for a connection, and from then on for the whole answer; default 5,000. */
+  timeoutMs?: number
+  /** Bytes that an answer may have at most; default 1 MiB. */
+  maxBytes?: number
+}
+
+/**
+ * Makes an undici dispatcher for libraries that have a fetch of their own: every request ends in time
+ * and no answer is too large. Whether a redirect is followed is up to the library.
+ */
+export async function createAgent(options: AgentOptions = {}): Promise<Dispatcher> {
+  const { ca, timeoutMs = 5_000, maxBytes = 1_048_576 } = options
+  const agent = await openAgent(
+    { ...(ca !== undefined && { ca }), timeout: timeoutMs },
+    { maxResponseSize: maxBytes, headersTimeout: timeoutMs, bodyTimeout: timeoutMs },
+  )
+  return agent.compose(totalTimeout(timeoutMs))
+}
+
+async function openAgent(
+  connection: buildConnector.BuildOptions,
+  limits: Agent.Options = {},
+): Promise<Dispatcher> {
+  const { Agent, buildConnector } = await loadUndici()
+  const connectHere = buildConnector({ ...connection, lookup })
+  const connectElsewhere = buildConnector({ ...connection, lookup: lookupHost })
+  return new Agent({
+    ...limits,
+    connect(target, done) {
+      connectHere(target, (...here) => {
+        if (here[1] || !mayBeElsewhere(target)) return done(...here)
+        connectElsewhere(target, (...there) => done(...(there[1] ? there : here)))
+      })
+    },
+  })
+}
+
+/** The timeouts of undici itself begin anew with each part of an answer. */
+function totalTimeout(timeoutMs: number): Dispatcher.DispatcherComposeInterceptor {
+  return (dispatch) => (options, handler) => {
+    const url = describe(`${options.origin ?? ''}${options.path}`)
+    const error = new NetError('NET_FETCH_TIMEOUT', `${options.method} ${url} took too long`)
+    let timer: NodeJS.Timeout | undefined
+    return dispatch(options, {
+      onRequestStart(controller, context) {
+        timer = setTimeout(() => controller.abort(error), timeoutMs).unref()
+        handler.onRequestStart?.(controller, context)
+      },
+      onResponseStart: (...answer) => handler.onResponseStart?.(...answer),
+      onResponseData: (...data) => handler.onResponseData?.(...data),
+      onResponseEnd(...end) {
+        clearTimeout(timer)
+        handler.onResponseEnd?.(...end)
+      },
+      onResponseError(...failure) {
+        clearTimeout(timer)
+        handler.onResponseError?.(...failure)
+      },
+    })
+  }
 }
 
 /** Names below `localhost` are this machine and never asked of a name server (RFC 6761 section 6.3). */
@@ -147,4 +199,12 @@ function describe(url: URL | string): string {
 function reason(error: unknown): string {
   const { code, name } = error as { code?: unknown; name?: unknown }
   return String(code ?? name)
+}
+
+/**
+ * Milliseconds to wait before the next try after that many failures in a row: 1 s, then twice as long
+ * each time, at most 30 s; half of it is random, so that several clients do not come at once.
+ */
+export function backoffMs(failures: number): number {
+  return Math.min(30_000, 1_000 * 2 ** (failures - 1)) * (0.5 + Math.random() / 2)
 }

@@ -1,6 +1,9 @@
 export { NET_ERRORS, NetError, type NetErrorCode } from './errors.ts'
 export {
+  type AgentOptions,
   type BoundedFetch,
+  backoffMs,
+  createAgent,
   createFetch,
   type FetchAnswer,
   type FetchInit,

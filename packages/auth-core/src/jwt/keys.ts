@@ -7,7 +7,7 @@ import {
   timingSafeEqual,
 } from 'node:crypto'
 import { createVerifier, type Algorithm as FastJwtAlgorithm } from 'fast-jwt'
-import { isRocaKey } from './roca.ts'
+import { AuthError } from '../errors.ts'
 
 /** A key together with the algorithms that fit it. */
 export interface VerificationKey {
@@ -15,6 +15,48 @@ export interface VerificationKey {
   readonly algorithms: readonly string[]
   /** Whether the token is signed with this key and one of its algorithms. */
   verifies(token: string): boolean
+}
+
+/** The keys of a set that a token may be signed with. */
+export interface FittingKeys {
+  /** The set that they are from, as {@link KeySource.current} gives it. */
+  readonly set: object
+  readonly keys: readonly VerificationKey[]
+}
+
+/** The keys of an issuer. */
+export interface KeySource {
+  /** The set that may be used at this moment, if any. Other keys are another object. */
+  current(): object | undefined
+  /**
+   * Finds the keys that a token with this header may be signed with; synchronous if they are at hand.
+   *
+   * @throws AuthError AUTH_TOKEN_KEY_UNKNOWN, AUTH_TOKEN_ALGORITHM, AUTH_ISSUER_UNREACHABLE,
+   * AUTH_ISSUER_INVALID
+   */
+  find(header: { kid: string | undefined; alg: string }): FittingKeys | Promise<FittingKeys>
+}
+
+/** A token without `kid` is tried with every key that fits; each try costs as much as a valid token. */
+const MAX_TRIES = 4
+
+/**
+ * Of the keys with the key id of a token, those that fit its algorithm.
+ *
+ * @throws AuthError AUTH_TOKEN_ALGORITHM if there is none, AUTH_TOKEN_KEY_UNKNOWN if there are many
+ */
+export function fittingKeys<Key extends Pick<VerificationKey, 'algorithms'>>(
+  keys: readonly Key[],
+  alg: string,
+): readonly Key[] {
+  const fitting = keys.filter(({ algorithms }) => algorithms.includes(alg))
+  if (fitting.length === 0)
+    throw new AuthError('AUTH_TOKEN_ALGORITHM', { detail: `alg ${alg} does not fit the key` })
+  if (fitting.length > MAX_TRIES)
+    throw new AuthError('AUTH_TOKEN_KEY_UNKNOWN', {
+      detail: `${fitting.length} keys fit, and the kid does not say which`,
+    })
+  return fitting
 }
 
 /** Algorithms of keys that an issuer publishes. */
@@ -50,6 +92,7 @@ export function readJwk(jwk: unknown): VerificationKey {
   const { kty, n, e, crv, x, y, ...rest } = jwk as JsonWebKey
   const { kid, use, alg, key_ops: operations } = rest as Record<string, unknown>
   if (kid !== undefined && typeof kid !== 'string') throw new TypeError('kid is not a string')
+  if (kid?.isWellFormed() === false) throw new TypeError('kid is not well-formed')
   if (use !== undefined && use !== 'sig') throw new TypeError('not for signatures')
   if (operations !== undefined && !(Array.isArray(operations) && operations.includes('verify')))
     throw new TypeError('not for verification')
@@ -109,4 +152,41 @@ function publicKey(
     }
   }
   return { kid, algorithms, verifies }
+}
+
+/**
+ * Tells whether an RSA key was made by the library of CVE-2017-15361 ("ROCA"): whoever has the public
+ * key can find the private one.
+ */
+export function isRocaKey(key: KeyObject): boolean {
+  const modulus = Buffer.from(key.export({ format: 'jwk' }).n ?? '', 'base64url')
+  return isRocaModulus(BigInt(`0x${modulus.toString('hex')}`))
+}
+
+/**
+ * Tells whether an RSA modulus was made by the library of CVE-2017-15361 ("ROCA"), whose primes can be
+ * found from it. Those primes are powers of 65537 modulo many small primes, and so is their product:
+ * for keys of 2,048 bits and more modulo all primes up to 701. A good modulus meets that for each of
+ * them with a chance of less than one in 2^100.
+ *
+ * From M. Nemec et al., "The Return of Coppersmith's Attack", section 4.1.
+ */
+export function isRocaModulus(modulus: bigint): boolean {
+  powers ??= SMALL_PRIMES.map((prime) => [BigInt(prime), powersOf65537(prime)])
+  return powers.every(([prime, residues]) => residues.has(Number(modulus % prime)))
+}
+
+const SMALL_PRIMES = primesUpTo(701).filter((prime) => prime > 2)
+let powers: [prime: bigint, residues: ReadonlySet<number>][] | undefined
+
+function powersOf65537(prime: number): Set<number> {
+  const residues = new Set<number>()
+  for (let power = 1; !residues.has(power); power = (power * 65_537) % prime) residues.add(power)
+  return residues
+}
+
+function primesUpTo(max: number): number[] {
+  const primes: number[] = []
+  for (let n = 2; n <= max; n++) if (primes.every((prime) => n % prime !== 0)) primes.push(n)
+  return primes
 }

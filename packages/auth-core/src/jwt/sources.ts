@@ -1,6 +1,11 @@
 import { AuthError } from '../errors.ts'
-import { createKeySet, type KeySource } from './key-set.ts'
-import { LOCAL_ALGORITHMS, PUBLIC_ALGORITHMS, secretKey } from './keys.ts'
+import {
+  fittingKeys,
+  type KeySource,
+  LOCAL_ALGORITHMS,
+  PUBLIC_ALGORITHMS,
+  secretKey,
+} from './keys.ts'
 
 /** Whose tokens are accepted: an issuer, its keys, and the algorithms and types that go with them. */
 export interface TokenSource {
@@ -45,7 +50,7 @@ export function localSource(source: {
   keys: readonly { kid: string; secret: Uint8Array }[]
 }): TokenSource {
   const { issuer, audience, typ } = source
-  const keySet = createKeySet(source.keys.map(({ kid, secret }) => secretKey(secret, kid)))
+  const set = source.keys.map(({ kid, secret }) => secretKey(secret, kid))
   return {
     issuer,
     audience,
@@ -54,10 +59,11 @@ export function localSource(source: {
     types: [typ.toLowerCase()],
     hasOtherTokens: false,
     keys: {
-      current: () => keySet,
-      holding(kid) {
-        if (keySet.withId(kid).length === 0) throw new AuthError('AUTH_TOKEN_KEY_UNKNOWN')
-        return keySet
+      current: () => set,
+      find({ kid, alg }) {
+        const keys = kid === undefined ? set : set.filter((key) => key.kid === kid)
+        if (keys.length === 0) throw new AuthError('AUTH_TOKEN_KEY_UNKNOWN')
+        return { set, keys: fittingKeys(keys, alg) }
       },
     },
   }

@@ -1,12 +1,17 @@
+import { LRUCache } from 'lru-cache'
 import type { TokenCaller } from '../caller.ts'
 import { AuthError } from '../errors.ts'
-import { demandScopes, scopesOf } from '../scopes.ts'
-import { checkClaims, checkPurpose, readSubject } from './claims.ts'
-import { type DecodedToken, decodeToken } from './decode.ts'
-import { createKeptTokens } from './kept-tokens.ts'
-import type { KeySet } from './key-set.ts'
-import type { VerificationKey } from './keys.ts'
+import type { FittingKeys } from './keys.ts'
 import type { TokenSource } from './sources.ts'
+import {
+  checkClaims,
+  checkPurpose,
+  type DecodedToken,
+  decodeToken,
+  demandScopes,
+  readSubject,
+  scopesOf,
+} from './token.ts'
 
 /**
  * Verifies a token, and gives what is read of it. Synchronous when its key is at hand.
@@ -16,28 +21,26 @@ import type { TokenSource } from './sources.ts'
 export type Verify<Result = TokenCaller> = (token: string) => Result | Promise<Result>
 
 interface Verified<Result> {
-  readonly token: string
   readonly result: Result
-  /** Whole seconds, which are at hand with the entry; a fraction would be one more place to read. */
+  /** Milliseconds since the epoch. */
   readonly validFrom: number
   readonly expiresAt: number
   readonly source: TokenSource
-  readonly keySet: KeySet
+  readonly keySet: object
 }
 
-const CACHE_ENTRIES = 50_000
-/** What is kept takes some three bytes for each. */
-const CACHE_CHARACTERS = 33_554_432
+const MAX_ENTRIES = 50_000
+const MAX_CHARACTERS = 33_554_432
 
 /**
- * Makes the verifier of JWTs (RFC 7519, RFC 8725). The claim `iss` chooses the source; its keys,
- * algorithms and types are the only ones that count.
+ * Makes the verifier of JWTs (RFC 7519, RFC 8725). The claim `iss` chooses the source; only its keys,
+ * algorithms and types are accepted.
  *
- * A verified token is kept and costs a lookup from then on, until it expires or its source holds
- * another set of keys. What does not verify is never kept.
+ * A verified token is cached until it expires or its source has other keys. A token that is refused is
+ * never cached.
  *
  * @param now - milliseconds since the epoch
- * @param read - makes what is kept and given; what it throws refuses the token
+ * @param read - makes what is cached and given; an error that it throws refuses the token
  */
 export function createVerifier(sources: readonly TokenSource[], now?: () => number): Verify
 export function createVerifier<Result extends object>(
@@ -51,42 +54,39 @@ export function createVerifier(
   read: (caller: TokenCaller, token: string) => object = (caller) => caller,
 ): Verify<object> {
   const byIssuer = new Map(sources.map((source) => [source.issuer, source]))
-  const kept = createKeptTokens<Verified<object>>(CACHE_ENTRIES, CACHE_CHARACTERS)
+  const cache = new LRUCache<string, Verified<object>>({
+    max: MAX_ENTRIES,
+    maxSize: MAX_CHARACTERS,
+    sizeCalculation: (_entry, token) => token.length,
+  })
 
-  return function verify(sent) {
-    const hit = kept.get(sent)
-    if (hit && isValid(hit, now()) && hit.keySet === hit.source.keys.current()) return hit.result
+  return function verify(token) {
+    const known = cache.get(token)
+    if (known && isValid(known, now())) return known.result
+    if (known) cache.delete(token)
 
-    const token = copyOf(sent)
     const decoded = decodeToken(token)
     const source = chooseSource(byIssuer, decoded)
-    const { alg, kid } = checkHeader(decoded, source)
+    const header = checkHeader(decoded, source)
 
-    function admit(keySet: KeySet): object {
-      checkSignature(token, alg, keySet.withId(kid))
+    function admit({ set, keys }: FittingKeys): object {
+      if (!keys.some((key) => key.verifies(token))) throw new AuthError('AUTH_TOKEN_SIGNATURE')
       if (source.hasOtherTokens) checkPurpose(decoded.claims)
       const times = checkClaims(decoded.claims, source.audience, now())
       const caller = readCaller(decoded, source.issuer)
       demandScopes(caller, source.requiredScopes)
       const result = read(caller, token)
-      const validFrom = Math.ceil(times.validFrom / 1_000)
-      const expiresAt = Math.floor(times.expiresAt / 1_000)
-      kept.set({ token, result, validFrom, expiresAt, source, keySet })
+      cache.set(token, { result, ...times, source, keySet: set })
       return result
     }
-    const keySet = source.keys.holding(kid)
-    return keySet instanceof Promise ? keySet.then(admit) : admit(keySet)
+    const found = source.keys.find(header)
+    return found instanceof Promise ? found.then(admit) : admit(found)
   }
 }
 
-/** Also of what is known: a clock may be set back. */
-function isValid({ validFrom, expiresAt }: Verified<object>, now: number): boolean {
-  return now >= validFrom * 1_000 && now < expiresAt * 1_000
-}
-
-/** A part of a string keeps all of it in memory: here a whole header. */
-function copyOf(token: string): string {
-  return Buffer.from(token).toString()
+/** Both times, since a clock may be set back. */
+function isValid({ validFrom, expiresAt, source, keySet }: Verified<object>, now: number): boolean {
+  return now >= validFrom && now < expiresAt && keySet === source.keys.current()
 }
 
 function chooseSource(
@@ -98,7 +98,7 @@ function chooseSource(
   return source
 }
 
-/** Members that name or hold keys (`jku`, `jwk`, `x5u`, `x5c`) are never looked at. */
+/** Members that name or hold keys (`jku`, `jwk`, `x5u`, `x5c`) are ignored. */
 function checkHeader({ header }: DecodedToken, source: TokenSource) {
   const { alg, kid, typ } = header
   if ('crit' in header) throw new AuthError('AUTH_TOKEN_CRITICAL')
@@ -107,23 +107,9 @@ function checkHeader({ header }: DecodedToken, source: TokenSource) {
   const type = typeof typ === 'string' ? typ.toLowerCase().replace(/^application\//, '') : typ
   if (!(source.types as readonly unknown[]).includes(type))
     throw new AuthError('AUTH_TOKEN_TYPE', { detail: `typ is ${JSON.stringify(typ)}` })
-  if (kid !== undefined && typeof kid !== 'string')
-    throw new AuthError('AUTH_TOKEN_KEY_UNKNOWN', { detail: 'kid is not a string' })
+  if (kid !== undefined && !(typeof kid === 'string' && kid.isWellFormed()))
+    throw new AuthError('AUTH_TOKEN_KEY_UNKNOWN', { detail: 'kid is not a well-formed string' })
   return { alg, kid }
-}
-
-/** A token without `kid` is tried with each key that fits: each try costs as much as a good token. */
-const MAX_TRIES = 4
-
-function checkSignature(token: string, alg: string, keys: readonly VerificationKey[]): void {
-  const fitting = keys.filter(({ algorithms }) => algorithms.includes(alg))
-  if (fitting.length === 0)
-    throw new AuthError('AUTH_TOKEN_ALGORITHM', { detail: `alg ${alg} does not fit the key` })
-  if (fitting.length > MAX_TRIES)
-    throw new AuthError('AUTH_TOKEN_KEY_UNKNOWN', {
-      detail: `${fitting.length} keys fit, and the kid does not say which`,
-    })
-  if (!fitting.some((key) => key.verifies(token))) throw new AuthError('AUTH_TOKEN_SIGNATURE')
 }
 
 function readCaller({ claims }: DecodedToken, issuer: string): TokenCaller {

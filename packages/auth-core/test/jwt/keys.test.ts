@@ -1,7 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto'
 import t from 'tap'
-import { readJwk } from '../../src/jwt/keys.ts'
-import { isRocaModulus } from '../../src/jwt/roca.ts'
+import { isRocaModulus, readJwk } from '../../src/jwt/keys.ts'
 import { encodeNumber, primorial, weakPrime } from './roca-keys.ts'
 
 const decodeNumber = (text: string) => BigInt(`0x${Buffer.from(text, 'base64url').toString('hex')}`)

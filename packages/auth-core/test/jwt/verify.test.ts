@@ -4,7 +4,7 @@ import t from 'tap'
 import type { TokenCaller } from '../../src/caller.ts'
 import { localSource, remoteSource } from '../../src/jwt/sources.ts'
 import { createVerifier } from '../../src/jwt/verify.ts'
-import { createRemoteKeys } from '../../src/oidc/remote-keys.ts'
+import { IssuerKeys } from '../../src/oidc/issuer-keys.ts'
 import {
   AUDIENCE,
   caught,
@@ -25,8 +25,8 @@ const es = signingKey('ES256', 'key-1')
 function setup(options: { keys?: unknown[]; issuer?: string; requiredScopes?: string[] } = {}) {
   const issuer = fakeIssuer({ keys: [rs.jwk], ...options })
   const clock = frozenClock()
-  const deps = { fetch: issuer.fetch, elapsed: clock.elapsed, log: silent }
-  const keys = createRemoteKeys({ issuerUrl: issuer.issuer }, deps)
+  const deps = { dispatcher: issuer.dispatcher, elapsed: clock.elapsed, log: silent }
+  const keys = new IssuerKeys({ issuerUrl: issuer.issuer }, deps)
   const { requiredScopes = [] } = options
   const source = remoteSource({ issuer: issuer.issuer, audience: [AUDIENCE], keys, requiredScopes })
   return { issuer, clock, source, verify: createVerifier([source], clock.now) }

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { AuthError } from '../../src/errors.ts'
-import { decodeToken } from '../../src/jwt/decode.ts'
+import { decodeToken } from '../../src/jwt/token.ts'
 import { encode } from '../kit.ts'
 
 const members = fc.dictionary(fc.string(), fc.jsonValue({ maxDepth: 3 }), { maxKeys: 5 })

@@ -1,31 +1,41 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { createFetch } from '@gatehouse/net'
+import { gzipSync } from 'node:zlib'
+import { createAgent } from '@gatehouse/net'
 import fc from 'fast-check'
 import t from 'tap'
 import type { AuthError } from '../../src/errors.ts'
-import type { KeySet } from '../../src/jwt/key-set.ts'
-import { createRemoteKeys } from '../../src/oidc/remote-keys.ts'
-import { caught, fakeIssuer, frozenClock, ISSUER, signingKey, silent } from '../kit.ts'
+import { IssuerKeys } from '../../src/oidc/issuer-keys.ts'
+import {
+  caught,
+  dispatcherOf,
+  fakeIssuer,
+  frozenClock,
+  ISSUER,
+  issue,
+  signingKey,
+  silent,
+} from '../kit.ts'
 
 const one = signingKey('ES256', 'one')
 const two = signingKey('ES256', 'two')
 const MINUTE = 60_000
+const asked = (kid: string | undefined, alg = 'ES256') => ({ kid, alg })
 
 function setup(options: object = {}) {
   const issuer = fakeIssuer({ keys: [one.jwk] })
   const clock = frozenClock()
   const logged: Record<string, unknown>[] = []
   const log = { ...silent, warn: (fields: object) => void logged.push({ ...fields }) }
-  const { fetch } = issuer
-  const keys = createRemoteKeys(
+  const { dispatcher } = issuer
+  const keys = new IssuerKeys(
     { issuerUrl: ISSUER, ...options },
-    { fetch, elapsed: clock.elapsed, log },
+    { dispatcher, elapsed: clock.elapsed, log },
   )
   const idle = () => new Promise((resolve) => setTimeout(resolve, 20))
   const has = async (kid: string | undefined) => {
     try {
-      return ((await keys.holding(kid)) as KeySet).withId(kid).length > 0
+      return (await keys.find(asked(kid))).keys.length > 0
     } catch (error) {
       return (error as AuthError).code
     }
@@ -39,7 +49,7 @@ t.test('asks nobody before the first token, then once for all that wait', async 
   t.equal(keys.current(), undefined)
   t.strictSame(await Promise.all([has('one'), has('one'), has('one')]), [true, true, true])
   t.equal(issuer.readings(), 1)
-  t.ok(!(keys.holding('one') instanceof Promise), 'then without a promise')
+  t.ok(!(keys.find(asked('one')) instanceof Promise), 'then without a promise')
 })
 
 t.test('1,000 unknown key ids cost one reading per cooldown', async (t) => {
@@ -150,7 +160,7 @@ t.test('an issuer that is down', async (t) => {
     const { issuer, clock, keys, has, logged } = setup()
     issuer.isDown = true
     t.equal(await has('one'), 'AUTH_ISSUER_UNREACHABLE')
-    t.match(await caught(() => keys.holding('one')), { statusCode: 503, retryAfter: 1 })
+    t.match(await caught(() => keys.find(asked('one'))), { statusCode: 503, retryAfter: 1 })
     t.equal(issuer.requests.length, 1, 'nobody waits for a try that was just made')
     t.ok(keys.failing())
     t.match(logged, [{ issuer: ISSUER, code: 'AUTH_ISSUER_UNREACHABLE', detail: /ECONNREFUSED/ }])
@@ -177,7 +187,7 @@ t.test('an issuer that is down', async (t) => {
     t.equal(await has('two'), 'AUTH_ISSUER_UNREACHABLE', 'an unknown key cannot be judged')
     clock.pass(49 * MINUTE)
     t.equal(await has('one'), true)
-    t.ok(!(keys.holding('one') instanceof Promise), 'and nobody waits')
+    t.ok(!(keys.find(asked('one')) instanceof Promise), 'and nobody waits')
     clock.pass(MINUTE)
     t.equal(await has('one'), 'AUTH_ISSUER_UNREACHABLE')
     issuer.isDown = false
@@ -209,25 +219,21 @@ for (const [why, metadata] of unusable)
 t.test(
   'keys of this machine count where they are configured, or the issuer is there',
   async (t) => {
-    const asked: string[] = []
-    const fetch = Object.assign(
-      async (url: URL | string) => {
-        asked.push(String(url))
-        return { status: 200, headers: {}, body: Buffer.from(JSON.stringify({ keys: [one.jwk] })) }
-      },
-      { close: async () => {} },
-    )
+    const urls: string[] = []
+    const dispatcher = dispatcherOf((url) => {
+      urls.push(url)
+      return JSON.stringify({ keys: [one.jwk] })
+    })
     const jwksUrl = 'http://127.0.0.1:8080/keys'
-    const parts = { fetch, log: silent }
-    const configured = createRemoteKeys({ issuerUrl: ISSUER, jwksUrl }, parts)
-    t.equal((await configured.holding('one')).withId('one').length, 1)
-    t.strictSame(asked, [jwksUrl])
+    const parts = { elapsed: () => 0, log: silent }
+    const configured = new IssuerKeys({ issuerUrl: ISSUER, jwksUrl }, { dispatcher, ...parts })
+    t.equal((await configured.find(asked('one'))).keys.length, 1)
+    t.strictSame(urls, [jwksUrl])
 
     const issuerUrl = 'http://localhost:8080'
     const issuer = fakeIssuer({ issuer: issuerUrl, keys: [one.jwk] })
-    const deps = { fetch: issuer.fetch, log: silent }
-    const keys = createRemoteKeys({ issuerUrl }, deps)
-    t.equal((await keys.holding('one')).withId('one').length, 1)
+    const keys = new IssuerKeys({ issuerUrl }, { dispatcher: issuer.dispatcher, ...parts })
+    t.equal((await keys.find(asked('one'))).keys.length, 1)
   },
 )
 
@@ -268,10 +274,40 @@ t.test('a set of more than 64 keys is no set', async (t) => {
   t.equal(await has('0'), 'AUTH_ISSUER_INVALID')
 })
 
-t.test('duplicate key ids are all kept', async (t) => {
+t.test('keys with one id and different algorithms are all used', async (t) => {
+  const rsa = signingKey('RS256', 'one')
   const { issuer, keys } = setup()
-  issuer.keys = [one.jwk, { ...two.jwk, kid: 'one' }]
-  t.equal((await keys.holding('one')).withId('one').length, 2)
+  issuer.keys = [one.jwk, rsa.jwk]
+  t.strictSame((await keys.find(asked('one'))).keys[0]?.algorithms, ['ES256'])
+  t.strictSame((await keys.find(asked('one', 'RS256'))).keys[0]?.algorithms, ['RS256'])
+  t.equal(issuer.readings(), 1)
+})
+
+t.test('of keys with one id, those that are not safe to use do not hide the others', async (t) => {
+  const { issuer, keys } = setup()
+  issuer.keys = [null, { ...two.jwk, kid: 'one', use: 'enc' }, one.jwk]
+  for (const time of ['first', 'second']) {
+    const found = await keys.find(asked('one'))
+    const token = issue(one)
+    t.ok(
+      found.keys.some((key) => key.verifies(token)),
+      time,
+    )
+  }
+})
+
+t.test('a key set may be anywhere at its origin', async (t) => {
+  for (const path of ['/', '/keys', '//keys', '/a/b?kind=jwks&x=%2F']) {
+    const urls: string[] = []
+    const dispatcher = dispatcherOf((url) => {
+      urls.push(url)
+      return JSON.stringify({ keys: [one.jwk] })
+    })
+    const options = { issuerUrl: ISSUER, jwksUrl: `${ISSUER}${path}` }
+    const keys = new IssuerKeys(options, { dispatcher, elapsed: () => 0, log: silent })
+    t.equal((await keys.find(asked('one'))).keys.length, 1)
+    t.strictSame(urls, [`${ISSUER}${path}`])
+  }
 })
 
 t.test('the bearer token file', async (t) => {
@@ -303,6 +339,12 @@ t.test('the bearer token file', async (t) => {
     t.equal(await has('one'), true)
     t.strictSame(issuer.requests, [{ url: `${ISSUER}/keys`, authorization: 'Bearer second' }])
   })
+  t.test('that holds no token fails the reading, and the log does not show it', async (t) => {
+    const { has, logged } = setup({ tokenFile: t.testdir({ token: 'one\ntwo' }).concat('/token') })
+    t.equal(await has('one'), 'AUTH_ISSUER_INVALID')
+    t.match(logged, [{ detail: /does not hold a bearer token/ }])
+    t.notMatch(JSON.stringify(logged), /two/)
+  })
   t.test('that is gone fails the reading, not the process', async (t) => {
     const { has } = setup({ tokenFile: `${tokenFile}.gone` })
     t.equal(await has('one'), 'AUTH_ISSUER_INVALID')
@@ -315,20 +357,26 @@ t.test('over a socket', async (t) => {
     const server = createServer(answer as never)
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     const issuerUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-    const fetch = createFetch({ timeoutMs })
-    const keys = createRemoteKeys({ issuerUrl }, { fetch, log: silent })
+    const dispatcher = await createAgent({ timeoutMs })
+    const keys = new IssuerKeys({ issuerUrl }, { dispatcher, elapsed: () => 0, log: silent })
     try {
-      return (await keys.holding('one')).withId('one').length
+      return (await keys.find(asked('one'))).keys.length
     } catch (error) {
       return (error as AuthError).code
     } finally {
-      await fetch.close()
+      await dispatcher.destroy()
       server.closeAllConnections()
       server.close()
     }
   }
   const metadata = (host = '') =>
     JSON.stringify({ issuer: `http://${host}`, jwks_uri: `http://${host}/keys` })
+  /** Metadata as they should be, and this answer for the keys. */
+  const keysWith =
+    (answer: NonNullable<Answer>): NonNullable<Answer> =>
+    (req, res) =>
+      void (req.url === '/keys' ? answer(req, res) : res.end(metadata(req.headers.host)))
+  const body = JSON.stringify({ keys: [one.jwk] })
   const answers: [
     why: string,
     expected: number | string,
@@ -367,6 +415,54 @@ t.test('over a socket', async (t) => {
     ['half an answer', 'AUTH_ISSUER_UNREACHABLE', (_req, res) => void res.write('{'), 50],
     ['a status of 500', 'AUTH_ISSUER_UNREACHABLE', (_req, res) => void res.writeHead(500).end()],
     ['a web page', 'AUTH_ISSUER_INVALID', (_req, res) => void res.end('<html>')],
+    [
+      'a web page for the keys',
+      'AUTH_ISSUER_INVALID',
+      keysWith((_, res) => void res.end('<html>')),
+    ],
+    ['null for the keys', 'AUTH_ISSUER_INVALID', keysWith((_, res) => void res.end('null'))],
+    ['no list of keys', 'AUTH_ISSUER_INVALID', keysWith((_, res) => void res.end('{}'))],
+    [
+      'a status of 500 for the keys',
+      'AUTH_ISSUER_UNREACHABLE',
+      keysWith((_, res) => void res.writeHead(500).end(body)),
+    ],
+    [
+      'a status of 404 for the keys, in HTML',
+      'AUTH_ISSUER_UNREACHABLE',
+      keysWith((_, res) => void res.writeHead(404).end('<html>')),
+    ],
+    ['no answer for the keys', 'AUTH_ISSUER_UNREACHABLE', keysWith(() => {}), 50],
+    [
+      'half of the keys',
+      'AUTH_ISSUER_UNREACHABLE',
+      keysWith((_, res) => void res.write(body.slice(0, 9))),
+      50,
+    ],
+    [
+      'keys that come one byte at a time',
+      'AUTH_ISSUER_UNREACHABLE',
+      keysWith((_, res) => {
+        const timer = setInterval(() => res.write(' '), 5)
+        res.on('close', () => clearInterval(timer))
+      }),
+      100,
+    ],
+    [
+      'a connection that breaks',
+      'AUTH_ISSUER_UNREACHABLE',
+      keysWith((_, res) => {
+        res.writeHead(200, { 'content-length': body.length }).write(body.slice(0, 9))
+        setImmediate(() => res.destroy())
+      }),
+    ],
+    [
+      'compressed keys, which may be larger than the limit',
+      'AUTH_ISSUER_UNREACHABLE',
+      keysWith((_, res) => {
+        res.writeHead(200, { 'content-encoding': 'gzip' }).end(gzipSync(body))
+      }),
+    ],
   ]
   for (const [why, expected, answer, timeoutMs] of answers)
     t.test(`${why}: ${expected}`, async (t) => t.equal(await ask(answer, timeoutMs), expected))

@@ -1,0 +1,205 @@
+import type { IncomingMessage } from 'node:http'
+import type { FastifyRequest } from 'fastify'
+import type { Caller, KeyCaller, Method, TokenCaller } from './caller.ts'
+import { AuthError } from './errors.ts'
+import { remoteSource } from './jwt/sources.ts'
+import { createVerifier } from './jwt/verify.ts'
+import { type AuthDeps, IssuerKeys } from './oidc/issuer-keys.ts'
+import type { AuthOptions, BearerOptions } from './options.ts'
+import { type Comparator, createComparator } from './psk/comparator.ts'
+import { readSettings, type Settings } from './settings.ts'
+
+/** The state of authentication, and ways to change its options: `app.callers`. */
+export interface Callers {
+  /** The issuers that could not be reached at the last try. The call also tries them again when due. */
+  status(): { degraded: readonly string[] }
+  /** The methods that are accepted now. */
+  methods(): readonly Method[]
+  /**
+   * The caller whose API key has this SHA-256 now, or undefined. For sessions that are opened with a
+   * key: they need not store the key, and they end with it.
+   */
+  findKey(sha256: Uint8Array): KeyCaller | undefined
+  /**
+   * Checks new options and reads the files that they name, and changes nothing. The function that it
+   * returns puts the new options into effect: it is synchronous and does not throw, so that an
+   * application can prepare all of its parts first and then change them together.
+   *
+   * @throws AuthError AUTH_OPTIONS_INVALID
+   */
+  prepare(options: AuthOptions): () => void
+  /**
+   * Replaces the options. What was removed is gone from every cache; faulty options change nothing.
+   *
+   * @throws AuthError AUTH_OPTIONS_INVALID
+   */
+  reload(options: AuthOptions): void
+}
+
+/** What one set of options accepts. */
+interface Accepted {
+  /** In the order in which they are offered. */
+  readonly methods: readonly Method[]
+  readonly keys: Comparator
+  readonly verify: (token: string, request: FastifyRequest) => TokenCaller | Promise<TokenCaller>
+  /** By what the keys of an issuer depend on. */
+  readonly issuers: ReadonlyMap<string, IssuerKeys>
+}
+
+/** Authenticates requests by the options that are in effect. */
+export class Authenticator implements Callers {
+  readonly #deps: AuthDeps
+  readonly #bearer: BearerOptions | undefined
+  #accepted: Accepted
+
+  constructor(options: AuthOptions, deps: AuthDeps, bearer?: BearerOptions) {
+    this.#deps = deps
+    this.#bearer = bearer
+    this.#accepted = this.#build(this.#read(options))
+  }
+
+  /**
+   * Authenticates a request. Synchronous unless the key of a token must be fetched.
+   *
+   * @param demanded - the methods that count here; default: all that are configured
+   * @throws AuthError of every 4xx and 503 code; asynchronous ones as a rejection
+   */
+  authenticate(request: FastifyRequest, demanded?: readonly Method[]): Caller | Promise<Caller> {
+    const { methods, keys, verify } = this.#accepted
+    const { method, credentials } = readAuthorization(request.raw)
+    if (!method || !methods.includes(method) || demanded?.includes(method) === false)
+      throw new AuthError('AUTH_SCHEME_UNSUPPORTED')
+    if (credentials === '') throw new AuthError('AUTH_HEADER_INVALID', { detail: 'no credentials' })
+    return method === 'psk' ? keys.compare(credentials) : verify(credentials, request)
+  }
+
+  /** The methods that a refusal offers: at least one, as a 401 needs a challenge. */
+  offered(demanded: readonly Method[] = this.methods()): readonly Method[] {
+    const offered = this.methods().filter((method) => demanded.includes(method))
+    return offered.length > 0 ? offered : demanded
+  }
+
+  status(): { degraded: readonly string[] } {
+    const issuers = [...this.#accepted.issuers.values()]
+    for (const keys of issuers) keys.current()
+    return { degraded: issuers.filter((keys) => keys.failing()).map(({ issuer }) => issuer) }
+  }
+
+  methods(): readonly Method[] {
+    return this.#accepted.methods
+  }
+
+  findKey(sha256: Uint8Array): KeyCaller | undefined {
+    return this.#accepted.keys.find(Buffer.from(sha256).toString('latin1'))
+  }
+
+  prepare(options: AuthOptions): () => void {
+    const settings = this.#read(options)
+    const base = this.#accepted
+    const prepared = this.#build(settings, base)
+    return () => {
+      const current = this.#accepted
+      // If other options came into effect meanwhile, share the keys of those instead.
+      this.#accepted = current === base ? prepared : this.#build(settings, current)
+      const used = new Set(this.#accepted.issuers.values())
+      void closeAll([...current.issuers.values()].filter((keys) => !used.has(keys)))
+    }
+  }
+
+  reload(options: AuthOptions): void {
+    this.prepare(options)()
+  }
+
+  close(): Promise<void> {
+    return closeAll(this.#accepted.issuers.values())
+  }
+
+  #read(options: AuthOptions): Settings {
+    return readSettings(options, this.#bearer !== undefined)
+  }
+
+  /** @param previous - what is replaced: the keys of an issuer that has not changed are kept */
+  #build(settings: Settings, previous?: Accepted): Accepted {
+    const issuers = new Map<string, IssuerKeys>()
+    const sources = settings.issuers.map((issuer) => {
+      const { audience, requiredScopes, requireAccessTokenType, ...connection } = issuer
+      const id = JSON.stringify(connection)
+      const keys = previous?.issuers.get(id) ?? new IssuerKeys(connection, this.#deps)
+      issuers.set(id, keys)
+      return remoteSource({
+        issuer: issuer.issuerUrl,
+        audience,
+        requiredScopes,
+        requireAccessTokenType,
+        keys,
+      })
+    })
+    const bearer = this.#bearer
+    const methods: Method[] = []
+    if (settings.keys.length > 0) methods.push('psk')
+    if (sources.length > 0 || bearer) methods.push('jwt')
+    const verify = bearer ? ownVerifier(bearer) : createVerifier(sources, this.#deps.now)
+    return { methods, keys: createComparator(settings.keys), verify, issuers }
+  }
+}
+
+/** RFC 6750 section 2.1. */
+const BEARER_TOKEN = /^[A-Za-z0-9\-._~+/]+=*$/
+
+function ownVerifier({ verify }: BearerOptions): Accepted['verify'] {
+  const admit = (caller: TokenCaller | undefined) => {
+    if (!caller) throw new AuthError('AUTH_TOKEN_INVALID')
+    return caller
+  }
+  return (token, request) => {
+    if (!BEARER_TOKEN.test(token))
+      throw new AuthError('AUTH_HEADER_INVALID', { detail: 'not one token' })
+    const caller = verify(token, request)
+    return caller instanceof Promise ? caller.then(admit) : admit(caller)
+  }
+}
+
+/** Errors of connections that are closed are of no use to anybody. */
+async function closeAll(issuers: Iterable<IssuerKeys>): Promise<void> {
+  await Promise.allSettled(Array.from(issuers, (keys) => keys.close()))
+}
+
+/**
+ * Reads the one Authorization header of a request.
+ *
+ * @throws AuthError AUTH_CREDENTIALS_MISSING, AUTH_HEADER_INVALID
+ */
+function readAuthorization({
+  headers: { authorization },
+  rawHeaders,
+}: Pick<IncomingMessage, 'headers' | 'rawHeaders'>) {
+  if (authorization === undefined) throw new AuthError('AUTH_CREDENTIALS_MISSING')
+  // Node takes the first of several; a proxy in front may have taken another one.
+  if (isRepeated(rawHeaders))
+    throw new AuthError('AUTH_HEADER_INVALID', { detail: 'more than one Authorization header' })
+  const space = authorization.indexOf(' ')
+  const scheme = space === -1 ? authorization : authorization.slice(0, space)
+  const credentials = space === -1 ? '' : authorization.slice(space).trimStart()
+  return { method: methodOf(scheme), credentials }
+}
+
+/** Scheme names are case-insensitive (RFC 9110 section 11.1). */
+function methodOf(scheme: string): Method | undefined {
+  switch (scheme.toLowerCase()) {
+    case 'apikey':
+      return 'psk'
+    case 'bearer':
+      return 'jwt'
+    default:
+      return undefined
+  }
+}
+
+function isRepeated(rawHeaders: readonly string[]): boolean {
+  let count = 0
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] ?? ''
+    if (name.length === 13 && name.toLowerCase() === 'authorization') count++
+  }
+  return count > 1
+}

@@ -1,0 +1,240 @@
+import { LRUCache } from 'lru-cache'
+import type { Caller } from '../caller.ts'
+import { AuthError } from '../errors.ts'
+
+/** Longest token that is read, in characters. */
+const MAX_TOKEN_LENGTH = 16_384
+const MAX_DEPTH = 32
+
+type JsonObject = Readonly<Record<string, unknown>>
+
+/** A JWT that was taken apart; nothing in it is verified. */
+export interface DecodedToken {
+  readonly header: JsonObject
+  readonly claims: JsonObject
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+/**
+ * Takes a JWT in compact form apart (RFC 7515 section 7.1). Strict where parsers differ, so that no
+ * other reader of the same token sees another content: canonical base64url, valid UTF-8, no
+ * duplicate members.
+ *
+ * @throws AuthError AUTH_TOKEN_TOO_LARGE, AUTH_TOKEN_MALFORMED
+ */
+export function decodeToken(token: string): DecodedToken {
+  if (token.length > MAX_TOKEN_LENGTH)
+    throw new AuthError('AUTH_TOKEN_TOO_LARGE', { detail: `${token.length} characters` })
+  try {
+    const parts = token.split('.')
+    const [header = '', claims = '', signature = ''] = parts
+    if (parts.length !== 3) throw new SyntaxError('not three parts')
+    decodeBase64url(signature)
+    return { header: readHeader(header), claims: parseObject(claims) }
+  } catch (cause) {
+    throw new AuthError('AUTH_TOKEN_MALFORMED', { cause })
+  }
+}
+
+const headers = new LRUCache<string, JsonObject>({ max: 100 })
+
+/** All tokens of a key have the same header. */
+function readHeader(part: string): JsonObject {
+  const known = headers.get(part)
+  if (known) return known
+  const header = parseObject(part)
+  headers.set(part, header)
+  return header
+}
+
+function decodeBase64url(text: string): Buffer {
+  const bytes = Buffer.from(text, 'base64url')
+  if (bytes.toString('base64url') !== text) throw new SyntaxError('not canonical base64url')
+  return bytes
+}
+
+function parseObject(part: string): JsonObject {
+  const value = parseJson(utf8.decode(decodeBase64url(part)))
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new SyntaxError('not a JSON object')
+  return value as JsonObject
+}
+
+/** JSON.parse, frozen, and without its leniency: of duplicate members it silently takes the last. */
+function parseJson(text: string): unknown {
+  const value = JSON.parse(text)
+  if (freezeAll(value) !== countColons(text)) throw new SyntaxError('duplicate members')
+  return value
+}
+
+/** Freezes a parsed value with all in it; gives how many members its objects have. */
+function freezeAll(value: unknown, depth = 0): number {
+  if (typeof value !== 'object' || value === null) return 0
+  if (depth > MAX_DEPTH) throw new SyntaxError('nested too deeply')
+  Object.freeze(value)
+  let members = 0
+  if (Array.isArray(value)) for (const item of value) members += freezeAll(item, depth + 1)
+  else for (const name in value) members += 1 + freezeAll(value[name as never], depth + 1)
+  return members
+}
+
+/** The colons outside of strings: one for each member that is written. */
+function countColons(text: string): number {
+  let count = 0
+  for (let i = 0; i < text.length; i++) {
+    const char = text.charCodeAt(i)
+    if (char === COLON) count++
+    else if (char === QUOTE) i = endOfString(text, i)
+  }
+  return count
+}
+
+function endOfString(text: string, start: number): number {
+  let end = text.indexOf('"', start + 1)
+  while (isEscaped(text, end)) end = text.indexOf('"', end + 1)
+  return end
+}
+
+function isEscaped(text: string, at: number): boolean {
+  let backslashes = 0
+  while (text.charCodeAt(at - 1 - backslashes) === BACKSLASH) backslashes++
+  return backslashes % 2 === 1
+}
+
+const COLON = 0x3a
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+
+/** How far clocks may differ, in milliseconds. */
+const CLOCK_SKEW_MS = 30_000
+
+type Claims = Readonly<Record<string, unknown>>
+
+/**
+ * Checks the audience and the times of a token whose signature and issuer are right (RFC 7519 section
+ * 4.1). Gives the milliseconds between which it is valid, with the skew that clocks may have.
+ *
+ * @throws AuthError AUTH_TOKEN_CLAIMS, AUTH_TOKEN_AUDIENCE, AUTH_TOKEN_EXPIRED, AUTH_TOKEN_NOT_YET_VALID
+ */
+export function checkClaims(
+  claims: Claims,
+  audience: readonly string[],
+  now: number,
+): { validFrom: number; expiresAt: number } {
+  const { aud } = claims
+  const audiences = Array.isArray(aud) ? aud : [aud]
+  if (!audiences.every((one) => typeof one === 'string')) throw wrongClaim('aud')
+  if (!audiences.some((one) => audience.includes(one)))
+    throw new AuthError('AUTH_TOKEN_AUDIENCE', { detail: `aud is ${JSON.stringify(aud)}` })
+
+  const exp = readTime(claims, 'exp')
+  if (exp === undefined) throw wrongClaim('exp')
+  const expiresAt = exp + CLOCK_SKEW_MS
+  if (now >= expiresAt)
+    throw new AuthError('AUTH_TOKEN_EXPIRED', { detail: `exp is ${exp - now} ms away` })
+
+  let validFrom = 0
+  for (const claim of ['nbf', 'iat']) {
+    const from = readTime(claims, claim)
+    if (from === undefined) continue
+    if (now < from - CLOCK_SKEW_MS)
+      throw new AuthError('AUTH_TOKEN_NOT_YET_VALID', {
+        detail: `${claim} is ${from - now} ms away`,
+      })
+    validFrom = Math.max(validFrom, from - CLOCK_SKEW_MS)
+  }
+  return { validFrom, expiresAt }
+}
+
+/** `nonce` and the hashes are claims of ID tokens, `events` of logout tokens and other event tokens. */
+const OTHER_PURPOSE = ['nonce', 'at_hash', 'c_hash', 's_hash', 'events']
+/** How Amazon Cognito and Keycloak mark ID tokens that have none of those. */
+const ID_TOKEN_MARKS = [
+  ['token_use', 'id'],
+  ['typ', 'ID'],
+] as const
+
+/**
+ * Refuses a token that the issuer made for something else than access to an API (RFC 8725 section
+ * 3.12). An issuer may sign those with the same key, for the same audience.
+ *
+ * @throws AuthError AUTH_TOKEN_PURPOSE
+ */
+export function checkPurpose(claims: Claims): void {
+  const mark =
+    OTHER_PURPOSE.find((claim) => claim in claims) ??
+    ID_TOKEN_MARKS.find(([claim, value]) => claims[claim] === value)?.join(' ')
+  if (mark !== undefined)
+    throw new AuthError('AUTH_TOKEN_PURPOSE', { detail: `the token has the claim ${mark}` })
+}
+
+/** Before a client's id that stands for a missing subject. No `sub` may look like that. */
+const CLIENT = 'client_id='
+/** Claims of tokens that a person signed in for. */
+const LOGIN_CLAIMS = ['sid', 'auth_time']
+
+/**
+ * Reads whom an access token is for: `sub`. Some issuers leave it out where a client acts for itself;
+ * then it is `client_id=` and the claim `client_id`. A token of a person must have `sub`, since the
+ * client's id says nothing of the person.
+ *
+ * @throws AuthError AUTH_TOKEN_CLAIMS
+ */
+export function readSubject(claims: Claims): string {
+  const { sub, client_id: clientId } = claims
+  if (sub === undefined && isText(clientId) && !LOGIN_CLAIMS.some((claim) => claim in claims))
+    return CLIENT + clientId
+  if (!isText(sub) || sub.startsWith(CLIENT)) throw wrongClaim('sub')
+  return sub
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && value !== ''
+}
+
+const MAX_SECONDS = 8.64e12 // the largest time of a Date
+
+/** A NumericDate (seconds, possibly with a fraction) in milliseconds. */
+function readTime(claims: Claims, claim: string): number | undefined {
+  const value = claims[claim]
+  if (value === undefined) return undefined
+  if (typeof value !== 'number' || !(value >= 0 && value <= MAX_SECONDS)) throw wrongClaim(claim)
+  return value * 1_000
+}
+
+function wrongClaim(claim: string): AuthError {
+  return new AuthError('AUTH_TOKEN_CLAIMS', { detail: `${claim} is missing or not as it must be` })
+}
+
+const SCOPE_CLAIMS = ['scope', 'scp', 'scopes', 'roles', 'permissions']
+const NONE: readonly string[] = Object.freeze([])
+
+/** The scopes that a token grants: each claim is a space-separated string or a list. */
+export function scopesOf(claims: Readonly<Record<string, unknown>>): readonly string[] {
+  if (!SCOPE_CLAIMS.some((claim) => claim in claims)) return NONE
+  const granted = SCOPE_CLAIMS.flatMap((claim) => {
+    const value = claims[claim]
+    return typeof value === 'string' ? value.split(' ') : value
+  })
+  return Object.freeze([...new Set(granted)].filter((scope) => isScope(scope)))
+}
+
+function isScope(value: unknown): value is string {
+  return typeof value === 'string' && value !== ''
+}
+
+/**
+ * Refuses a caller that lacks one of the scopes. An API key without a list of scopes lacks none.
+ *
+ * @throws AuthError AUTH_SCOPE_MISSING
+ */
+export function demandScopes(caller: Caller, scopes: readonly string[]): void {
+  const { scopes: granted } = caller
+  if (granted === undefined || scopes.every((scope) => granted.includes(scope))) return
+  const missing = scopes.filter((scope) => !granted.includes(scope))
+  throw new AuthError('AUTH_SCOPE_MISSING', {
+    message: `Scope is missing: ${missing.join(' ')}`,
+    scopes,
+  })
+}
