@@ -1,8 +1,8 @@
 export type { Clock } from './clock.ts'
-export { DNS_PROVIDER_RULES } from './dns/providers/check.ts'
 export {
   createDnsProvider,
   createDnsProviders,
+  DNS_PROVIDER_RULES,
   type DnsProviderConfig,
   DnsProviderSchema,
 } from './dns/providers/index.ts'

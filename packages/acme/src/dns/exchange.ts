@@ -3,14 +3,7 @@ import { createSocket } from 'node:dgram'
 import { isIPv6, Socket } from 'node:net'
 import { parseHostPort } from '@gatehouse/net'
 import { AcmeError } from '../errors.ts'
-import {
-  decodeMessage,
-  encodeMessage,
-  FLAG,
-  type Message,
-  type Question,
-  uint16,
-} from './message.ts'
+import { decodeMessage, encodeQuery, FLAG, type Message, type Question } from './message.ts'
 
 export interface Server {
   /** Name or IP address. */
@@ -18,14 +11,14 @@ export interface Server {
   readonly port: number
 }
 
-/** Reads `host` or `host:port`; IPv6 in brackets if there is a port. */
+/** Parses `host` or `host:port`, port 53 by default; an IPv6 address with a port needs brackets. */
 export function parseServer(text: string): Server | undefined {
   const { host, port = 53 } = parseHostPort(isIPv6(text) ? `[${text}]` : text) ?? {}
   return host && { host: host.name, port }
 }
 
 /**
- * Asks one name server: by UDP, and by TCP if the answer does not fit or does not come.
+ * Asks one name server by UDP, then by TCP if the answer is truncated or does not arrive.
  *
  * @throws AcmeError `ACME_DNS_UNREACHABLE`, `ACME_DNS_MESSAGE`
  */
@@ -39,20 +32,19 @@ const UDP_MS = 2_000
 const TCP_MS = 5_000
 
 export const ask: Ask = async (server, question, { recursive, signal }) => {
-  const flags = recursive ? FLAG.recursionDesired : 0
   const id = randomInt(0x10000)
-  const request = encodeMessage({ id, flags, question })
-  const isAnswer = (bytes: Buffer) => answers(bytes, id, question)
-  const datagram = await exchangeUdp(server, request, isAnswer, signal).catch(() => undefined)
+  const request = encodeQuery(id, recursive ? FLAG.recursionDesired : 0, question)
+  const accept = (bytes: Buffer) => answerIn(bytes, id, question)
+  const datagram = await exchangeUdp(server, request, accept, signal).catch(() => undefined)
   signal.throwIfAborted()
   if (datagram && !(datagram.flags & FLAG.truncated)) return datagram
-  const answer = answers(await exchangeTcp(server, request, signal), id, question)
+  const answer = accept(await exchangeTcp(server, request, signal))
   if (answer) return answer
   throw new AcmeError('ACME_DNS_MESSAGE', `${server.host} answered another question`)
 }
 
-/** The message, if it is the answer to that question. */
-function answers(bytes: Buffer, id: number, { name, type }: Question): Message | undefined {
+/** The message, if it answers that question. */
+function answerIn(bytes: Buffer, id: number, { name, type }: Question): Message | undefined {
   const message = decodeMessage(bytes)
   const [question] = message.questions
   const isOurs = message.id === id && (message.flags & FLAG.response) !== 0
@@ -75,11 +67,11 @@ async function exchangeUdp(
       const message = accept(bytes)
       if (message) resolve(message)
     } catch {
-      // Not from the server, or not sound: TCP tells.
+      // Malformed, or not from the server: wait for the answer, or ask by TCP.
     }
   })
   socket.on('connect', () => socket.send(request))
-  // Only what comes from there is received, and a closed port is an error.
+  // A connected socket receives from this server only, and reports a closed port as an error.
   socket.connect(port, host)
   try {
     return await promise
@@ -100,8 +92,10 @@ export async function exchangeTcp(
 ): Promise<Buffer> {
   const limit = AbortSignal.any([signal, AbortSignal.timeout(TCP_MS)])
   const socket = new Socket({ signal: limit }).connect(port, host)
+  const length = Buffer.alloc(2)
+  length.writeUInt16BE(request.length)
   try {
-    socket.write(Buffer.concat([uint16(request.length), request]))
+    socket.write(Buffer.concat([length, request]))
     return await readFramed(socket)
   } catch (cause) {
     signal.throwIfAborted()
@@ -111,7 +105,7 @@ export async function exchangeTcp(
   }
 }
 
-/** At most 64 KiB, by the length that goes before. */
+/** Reads one message after its length in two bytes, so 64 KiB at most. */
 async function readFramed(socket: Socket): Promise<Buffer> {
   let bytes = Buffer.alloc(0)
   for await (const chunk of socket as AsyncIterable<Buffer>) {

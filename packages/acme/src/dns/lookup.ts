@@ -1,28 +1,37 @@
 import type { Clock } from '../clock.ts'
 import { AcmeError } from '../errors.ts'
 import type { Ask, Server } from './exchange.ts'
-import { FLAG, type Message, type Question, RCODE, type ResourceRecord, TYPE } from './message.ts'
+import {
+  FLAG,
+  type Message,
+  type Question,
+  RCODE,
+  type RecordType,
+  type ResourceRecord,
+  rcodeOf,
+} from './message.ts'
 
-/** One who answers for a name: a name server of its zone, or a resolver. */
-export interface View {
+/** A name server of a zone, or a resolver. */
+export interface NameServer {
   readonly name: string
+  /** Tries its addresses in turn. @throws AcmeError `ACME_DNS_UNREACHABLE` */
   ask(question: Question, signal: AbortSignal): Promise<Message>
 }
 
-/** Where a name leads to, and who answers for that. */
+/** The name at the end of a chain of CNAME records, and the servers that answer for it. */
 export interface Target {
   /** Without the last dot. */
   readonly name: string
-  readonly views: readonly View[]
+  readonly servers: readonly NameServer[]
 }
 
 export interface LookupOptions {
   readonly ask: Ask
-  /** Recursive ones. */
+  /** Recursive resolvers. */
   readonly resolvers: readonly Server[]
   /** Port of the name servers of a zone. */
   readonly port: number
-  /** Whether the name servers of the zone are asked themselves, or the resolvers only. */
+  /** Whether to ask the name servers of the zone, or only the resolvers. */
   readonly authoritative: boolean
   readonly clock: Clock
 }
@@ -33,19 +42,28 @@ const MAX_SERVERS = 16
 const MAX_ADDRESSES = 4
 
 /**
- * Makes what follows a name along its CNAME records. Name servers of the zone are asked themselves,
- * as what a resolver has cached may be from before a record was there.
+ * Follows names along their CNAME records. It asks the name servers of the zone themselves, because
+ * a resolver may have cached that there is no record yet.
  */
-export function createLookup(options: LookupOptions) {
-  const { ask, resolvers, port, authoritative, clock } = options
-  const resolverViews = resolvers.map((server) => viewOf(server.host, [server], true))
+export class Lookup {
+  readonly #options: LookupOptions
+  readonly #resolvers: readonly NameServer[]
 
-  /** @throws AcmeError `ACME_DNS_LOOKUP`, `ACME_DNS_CNAME`, `ACME_DNS_UNREACHABLE` */
-  async function follow(name: string, signal: AbortSignal): Promise<Target> {
+  constructor(options: LookupOptions) {
+    this.#options = options
+    this.#resolvers = options.resolvers.map((server) => this.#serverAt(server.host, [server], true))
+  }
+
+  /**
+   * Follows a name for at most a minute.
+   *
+   * @throws AcmeError `ACME_DNS_LOOKUP`, `ACME_DNS_CNAME`, `ACME_DNS_UNREACHABLE`
+   */
+  async follow(name: string, signal: AbortSignal): Promise<Target> {
     const late = new AbortController()
-    const timer = clock.setTimer(() => late.abort(), LOOKUP_MS)
+    const timer = this.#options.clock.setTimer(() => late.abort(), LOOKUP_MS)
     try {
-      return await followCnames(name, AbortSignal.any([signal, late.signal]))
+      return await this.#followCnames(name, AbortSignal.any([signal, late.signal]))
     } catch (error) {
       signal.throwIfAborted()
       if (!late.signal.aborted) throw error
@@ -55,127 +73,114 @@ export function createLookup(options: LookupOptions) {
     }
   }
 
-  async function followCnames(name: string, signal: AbortSignal): Promise<Target> {
+  async #followCnames(name: string, signal: AbortSignal): Promise<Target> {
     const seen = new Set<string>()
     for (let at = name; seen.size <= MAX_CNAMES; ) {
       seen.add(at)
-      const { views, answers } = await askCname(at, signal)
+      const { servers, answers } = await this.#askCname(at, signal)
       const own = answers.filter((record) => record.name === at)
-      const [next] = valuesOf(own, TYPE.CNAME)
-      if (next === undefined) return { name: at, views }
+      const [next] = valuesOf(own, 'CNAME')
+      if (next === undefined) return { name: at, servers }
       if (seen.has(next)) break
-      if (!isHostLike(next))
-        throw new AcmeError(
-          'ACME_DNS_CNAME',
-          `${at} leads to ${JSON.stringify(next)}, which is no host`,
-        )
+      if (!isHostLike(next)) throw badCname(at, next)
       at = next
     }
     throw new AcmeError('ACME_DNS_CNAME', `the CNAME records of ${name} go in a circle or too far`)
   }
 
-  /** Whom to ask about the name, and what CNAME they have for it. */
-  async function askCname(name: string, signal: AbortSignal) {
-    const question = { name, type: TYPE.CNAME }
-    if (!authoritative)
-      return { views: resolverViews, ...(await askFirst(resolverViews, question, signal)) }
-    let zone = await findZone(name, signal)
-    let views = await viewsOf(await askNames(zone, signal), signal)
-    // A resolver may have cached that there is no zone below: those above refer to it.
+  /** Finds the servers that answer for the name, and its CNAME records. */
+  async #askCname(name: string, signal: AbortSignal) {
+    const question: Question = { name, type: 'CNAME' }
+    if (!this.#options.authoritative)
+      return { servers: this.#resolvers, ...(await askFirst(this.#resolvers, question, signal)) }
+    let zone = await this.#findZone(name, signal)
+    let servers = await this.#nameServers(await this.#askNames(zone, signal), signal)
+    // A resolver may have cached that a zone does not exist; the servers of its parent refer to it.
     for (;;) {
-      const { flags, answers, authorities } = await askFirst(views, question, signal)
+      const { flags, answers, authorities } = await askFirst(servers, question, signal)
       const referral = authorities.filter(
-        (record) => record.type === TYPE.NS && isBetween(record.name, zone, name),
+        (record) => record.type === 'NS' && isBetween(record.name, zone, name),
       )
-      if (flags & FLAG.authoritative || !referral[0]) return { views, answers }
+      if (flags & FLAG.authoritative || !referral[0]) return { servers, answers }
       zone = referral[0].name
-      views = await viewsOf(valuesOf(referral, TYPE.NS), signal)
+      servers = await this.#nameServers(valuesOf(referral, 'NS'), signal)
     }
   }
 
-  /**
-   * The nearest name above, or the name itself, that has a SOA record.
-   *
-   * @throws AcmeError `ACME_DNS_LOOKUP`, `ACME_DNS_UNREACHABLE`
-   */
-  async function findZone(name: string, signal: AbortSignal): Promise<string> {
+  /** The closest ancestor of the name, or the name itself, that has an SOA record. */
+  async #findZone(name: string, signal: AbortSignal): Promise<string> {
     for (const candidate of suffixes(name)) {
-      const question = { name: candidate, type: TYPE.SOA }
-      const { answers } = await askFirst(resolverViews, question, signal).catch((error) => {
-        // Resolvers follow a CNAME at the name itself, and it may lead nowhere.
+      const question: Question = { name: candidate, type: 'SOA' }
+      const { answers } = await askFirst(this.#resolvers, question, signal).catch((error) => {
+        // Resolvers follow a CNAME at the name itself, and its target may not exist.
         if (candidate === name && isLookupError(error)) return { answers: [] }
         throw error
       })
-      if (answers.some((record) => record.type === TYPE.SOA && record.name === candidate))
+      if (answers.some((record) => record.type === 'SOA' && record.name === candidate))
         return candidate
     }
     throw new AcmeError('ACME_DNS_LOOKUP', `no zone holds ${name}`)
   }
 
-  async function askNames(zone: string, signal: AbortSignal): Promise<string[]> {
-    const { answers } = await askFirst(resolverViews, { name: zone, type: TYPE.NS }, signal)
-    return valuesOf(answers, TYPE.NS)
+  async #askNames(zone: string, signal: AbortSignal): Promise<string[]> {
+    const { answers } = await askFirst(this.#resolvers, { name: zone, type: 'NS' }, signal)
+    return valuesOf(answers, 'NS')
   }
 
-  async function viewsOf(names: readonly string[], signal: AbortSignal): Promise<View[]> {
-    const views = names.slice(0, MAX_SERVERS).map(async (name) => {
-      const found = await Promise.all([
-        askAddresses({ name, type: TYPE.A }, signal),
-        askAddresses({ name, type: TYPE.AAAA }, signal),
+  async #nameServers(names: readonly string[], signal: AbortSignal): Promise<NameServer[]> {
+    const { port } = this.#options
+    const servers = names.slice(0, MAX_SERVERS).map(async (name) => {
+      const [v4, v6] = await Promise.all([
+        this.#askAddresses({ name, type: 'A' }, signal),
+        this.#askAddresses({ name, type: 'AAAA' }, signal),
       ])
-      return viewOf(
-        name,
-        found.flat().map((host) => ({ host, port })),
-        false,
-      )
+      const addresses = [...v4, ...v6].map((host) => ({ host, port }))
+      return this.#serverAt(name, addresses, false)
     })
-    return await Promise.all(views)
+    return await Promise.all(servers)
   }
 
-  /** None if they cannot be had: one broken name server is as one that does not answer. */
-  async function askAddresses(question: Question, signal: AbortSignal): Promise<string[]> {
-    const message = await askFirst(resolverViews, question, signal).catch(() => undefined)
+  /** Gives no address if the lookup fails, so that a broken name server counts as a silent one. */
+  async #askAddresses(question: Question, signal: AbortSignal): Promise<string[]> {
+    const message = await askFirst(this.#resolvers, question, signal).catch(() => undefined)
     signal.throwIfAborted()
     return valuesOf(message?.answers ?? [], question.type).slice(0, MAX_ADDRESSES)
   }
 
-  /** Tries its addresses in turn. */
-  function viewOf(name: string, servers: readonly Server[], recursive: boolean): View {
+  #serverAt(name: string, addresses: readonly Server[], recursive: boolean): NameServer {
+    const { ask } = this.#options
     return {
       name,
       async ask(question, signal) {
         let cause: unknown
-        for (const server of servers) {
+        for (const address of addresses) {
           try {
-            return await ask(server, question, { recursive, signal })
+            return await ask(address, question, { recursive, signal })
           } catch (error) {
             signal.throwIfAborted()
             cause = error
           }
         }
-        throw new AcmeError('ACME_DNS_UNREACHABLE', `the name server ${name} does not answer`, {
-          cause,
-        })
+        const why = `the name server ${name} does not answer`
+        throw new AcmeError('ACME_DNS_UNREACHABLE', why, { cause })
       },
     }
   }
-
-  return { follow, findZone }
 }
 
-/** The first answer that is one: the name is there, or it is not. */
+/** The first answer with RCODE NOERROR or NXDOMAIN. */
 async function askFirst(
-  views: readonly View[],
+  servers: readonly NameServer[],
   question: Question,
   signal: AbortSignal,
 ): Promise<Message> {
   let failure = new AcmeError('ACME_DNS_LOOKUP', `no name server is known for ${question.name}`)
-  for (const view of views) {
+  for (const server of servers) {
     try {
-      const answer = await view.ask(question, signal)
-      const rcode = answer.flags & 0x0f
+      const answer = await server.ask(question, signal)
+      const rcode = rcodeOf(answer)
       if (rcode === RCODE.NOERROR || rcode === RCODE.NXDOMAIN) return answer
-      const what = `${view.name} answered ${question.name} with RCODE ${rcode}`
+      const what = `${server.name} answered ${question.name} with RCODE ${rcode}`
       failure = new AcmeError('ACME_DNS_LOOKUP', what)
     } catch (error) {
       if (!(error instanceof AcmeError)) throw error
@@ -185,16 +190,19 @@ async function askFirst(
   throw failure
 }
 
-/** The name and those above it, the longest first. */
+/** The name and its ancestors, longest first. */
 export function suffixes(name: string): string[] {
   const labels = name.split('.')
   return labels.map((_, index) => labels.slice(index).join('.'))
 }
 
-// Where a name leads to becomes part of URLs, of XML and of arguments of programs.
+// The target of a CNAME becomes part of URLs, of XML and of arguments of programs.
 const HOST_LABEL = /^[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?$/
 const isHostLike = (name: string): boolean =>
   name.split('.').every((label) => HOST_LABEL.test(label))
+
+const badCname = (name: string, target: string) =>
+  new AcmeError('ACME_DNS_CNAME', `${name} leads to ${JSON.stringify(target)}, which is no host`)
 
 const isLookupError = (error: unknown): boolean =>
   error instanceof AcmeError && error.code === 'ACME_DNS_LOOKUP'
@@ -203,5 +211,5 @@ const isLookupError = (error: unknown): boolean =>
 const isBetween = (zone: string, above: string, name: string): boolean =>
   zone.length > above.length && suffixes(name).includes(zone)
 
-const valuesOf = (records: readonly ResourceRecord[], type: number): string[] =>
+const valuesOf = (records: readonly ResourceRecord[], type: RecordType): string[] =>
   records.flatMap((record) => (record.type === type && record.value ? record.value : []))

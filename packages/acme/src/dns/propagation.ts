@@ -1,48 +1,47 @@
 import { type Clock, sleep } from '../clock.ts'
 import { AcmeError } from '../errors.ts'
-import type { Target, View } from './lookup.ts'
-import { RCODE, TYPE } from './message.ts'
+import type { NameServer, Target } from './lookup.ts'
+import { RCODE, rcodeOf } from './message.ts'
 
 const FIRST_PAUSE_MS = 250
 const MAX_PAUSE_MS = 5_000
 
 /**
- * Waits until every name server that answers has the text. One that is silent does not hold up the
- * others, as a CA asks another one too.
+ * Waits until every name server that answers has the text. A server that does not answer is
+ * skipped, as a CA skips it too.
  *
  * @throws AcmeError `ACME_DNS_PROPAGATION`, `ACME_DNS_UNREACHABLE`
  */
 export async function awaitPropagation(
-  { name, views }: Target,
+  { name, servers }: Target,
   text: string,
   options: { readonly clock: Clock; readonly timeoutMs: number; readonly signal: AbortSignal },
 ): Promise<void> {
   const { clock, timeoutMs, signal } = options
   const deadline = clock.now() + timeoutMs
   for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(2 * pause, MAX_PAUSE_MS)) {
-    const states = await Promise.all(views.map((view) => look(view, name, text, signal)))
-    const lacking = views.filter((_, index) => states[index] === 'lacks')
-    const isThere = states.includes('has')
-    if (isThere && lacking.length === 0) return
-    if (clock.now() + pause > deadline) throw timedOut(name, lacking)
+    const states = await Promise.all(servers.map((server) => look(server, name, text, signal)))
+    const missing = servers.filter((_, index) => states[index] === 'missing')
+    if (states.includes('found') && missing.length === 0) return
+    if (clock.now() + pause > deadline) throw timedOut(name, missing)
     await sleep(clock, pause, signal)
   }
 }
 
-async function look(view: View, name: string, text: string, signal: AbortSignal) {
+async function look(server: NameServer, name: string, text: string, signal: AbortSignal) {
   try {
-    const { flags, answers } = await view.ask({ name, type: TYPE.TXT }, signal)
-    const isThere = answers.some((record) => record.type === TYPE.TXT && record.value === text)
-    return isThere && (flags & 0x0f) === RCODE.NOERROR ? 'has' : 'lacks'
+    const answer = await server.ask({ name, type: 'TXT' }, signal)
+    const isThere = answer.answers.some(({ type, value }) => type === 'TXT' && value === text)
+    return isThere && rcodeOf(answer) === RCODE.NOERROR ? 'found' : 'missing'
   } catch {
     signal.throwIfAborted()
     return 'silent'
   }
 }
 
-function timedOut(name: string, lacking: readonly View[]): AcmeError {
-  if (lacking.length === 0)
+function timedOut(name: string, missing: readonly NameServer[]): AcmeError {
+  if (missing.length === 0)
     return new AcmeError('ACME_DNS_UNREACHABLE', `no name server answers for ${name}`)
-  const servers = lacking.map((view) => view.name).join(', ')
+  const servers = missing.map((server) => server.name).join(', ')
   return new AcmeError('ACME_DNS_PROPAGATION', `${name} is still without our text at ${servers}`)
 }

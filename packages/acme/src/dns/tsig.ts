@@ -1,16 +1,8 @@
 // Signed DNS transactions (RFC 8945).
 import { createHmac, timingSafeEqual } from 'node:crypto'
+import { decode, encode } from 'dns-packet'
 import { AcmeError } from '../errors.ts'
-import {
-  CLASS,
-  createReader,
-  decodeMessage,
-  encodeName,
-  encodeRecord,
-  type Message,
-  TYPE,
-  uint16,
-} from './message.ts'
+import { decodeMessage, type Message } from './message.ts'
 
 export const TSIG_ALGORITHMS = ['hmac-sha256', 'hmac-sha512'] as const
 
@@ -21,15 +13,17 @@ export interface TsigKey {
   readonly secret: Buffer
 }
 
-/** A message with its signature as the last record. */
+/** A message with its TSIG record as the last one. */
 export interface SignedMessage {
   readonly bytes: Buffer
   readonly mac: Buffer
 }
 
 const FUDGE_SECONDS = 300
+const CLASS_ANY = 255
+const HEADER_BYTES = 12
 const ADDITIONAL_COUNT = 10
-/** What a server says in the TSIG record of a refusal (RFC 8945 section 3). */
+/** Errors in the TSIG record of an answer (RFC 8945 section 3). */
 const REFUSALS: Readonly<Record<number, string>> = {
   16: 'does not accept the signature: see whether the secret and the algorithm of the key are right',
   17: 'does not know the key: see its name',
@@ -48,18 +42,18 @@ export function signMessage(message: Buffer, key: TsigKey, now: number): SignedM
     message.subarray(0, 2),
     uint16(0, 0),
   ])
-  const record = encodeRecord({ name: key.name, type: TYPE.TSIG, class: CLASS.ANY, ttl: 0, data })
-  const bytes = Buffer.concat([message, record])
+  const record = { name: key.name, type: 'TSIG', class: 'ANY', ttl: 0, data } as const
+  const bytes = Buffer.concat([message, encode({ additionals: [record] }).subarray(HEADER_BYTES)])
   bytes.writeUInt16BE(message.readUInt16BE(ADDITIONAL_COUNT) + 1, ADDITIONAL_COUNT)
   return { bytes, mac }
 }
 
 /**
- * Reads the answer to a signed message, which must be signed with the same key.
+ * Decodes the answer to a signed message, which must be signed with the same key.
  *
  * @param now - epoch milliseconds
- * @throws AcmeError `ACME_DNS_CREDENTIALS` if the server does not accept our signature, `ACME_DNS_MESSAGE` if
- * we do not accept its own
+ * @throws AcmeError `ACME_DNS_CREDENTIALS` if the server rejects our signature, `ACME_DNS_MESSAGE`
+ *   if its own signature is missing or wrong
  */
 export function verifyAnswer(
   bytes: Buffer,
@@ -69,7 +63,7 @@ export function verifyAnswer(
 ): Message {
   const message = decodeMessage(bytes)
   const record = message.additionals.at(-1)
-  if (record?.type !== TYPE.TSIG || record.class !== CLASS.ANY || record.ttl !== 0)
+  if (record?.type !== 'TSIG' || record.class !== 'ANY' || record.ttl !== 0)
     fail('it is not signed')
   const tsig = readTsig(record.data)
   const refusal = REFUSALS[tsig.error]
@@ -77,15 +71,22 @@ export function verifyAnswer(
   if (record.name !== key.name || tsig.algorithm !== key.algorithm)
     fail('it is signed with another key')
 
-  const unsigned = Buffer.from(bytes.subarray(0, record.start))
-  unsigned.writeUInt16BE(message.additionals.length - 1, ADDITIONAL_COUNT)
-  unsigned.writeUInt16BE(tsig.originalId, 0)
   const prefix = Buffer.concat([uint16(requestMac.length), requestMac])
+  const unsigned = withoutTsig(bytes, tsig.originalId)
   const expected = computeMac(key, [prefix, unsigned, variables(key, tsig)])
   if (tsig.mac.length !== expected.length || !timingSafeEqual(tsig.mac, expected))
     fail('its signature is wrong')
   if (Math.abs(now / 1000 - tsig.time) > tsig.fudge + 1) fail('its signature is not of this time')
   return message
+}
+
+/** The message as it was signed: without its last record, and with the identifier it had. */
+function withoutTsig(bytes: Buffer, originalId: number): Buffer {
+  const unsigned = Buffer.from(bytes)
+  unsigned.writeUInt16BE(bytes.readUInt16BE(ADDITIONAL_COUNT) - 1, ADDITIONAL_COUNT)
+  decode(unsigned)
+  unsigned.writeUInt16BE(originalId, 0)
+  return unsigned.subarray(0, decode.bytes)
 }
 
 interface Variables {
@@ -99,7 +100,7 @@ interface Variables {
 function variables(key: TsigKey, { time, fudge = FUDGE_SECONDS, error, other }: Variables): Buffer {
   return Buffer.concat([
     encodeName(key.name),
-    uint16(CLASS.ANY, 0, 0),
+    uint16(CLASS_ANY, 0, 0),
     encodeName(key.algorithm),
     uint48(time),
     uint16(fudge, error, other.length),
@@ -114,13 +115,38 @@ function computeMac({ algorithm, secret }: TsigKey, parts: readonly Buffer[]): B
 }
 
 function readTsig(data: Buffer) {
-  const reader = createReader(data)
-  const algorithm = reader.name()
-  const time = reader.take(6).readUIntBE(0, 6)
-  const fudge = reader.uint16()
-  const mac = reader.take(reader.uint16())
-  const [originalId, error] = [reader.uint16(), reader.uint16()]
-  return { algorithm, time, fudge, mac, originalId, error, other: reader.take(reader.uint16()) }
+  let at = 0
+  const take = (length: number) => {
+    if (at + length > data.length) fail('its signature ends too soon')
+    at += length
+    return data.subarray(at - length, at)
+  }
+  const uint16 = () => take(2).readUInt16BE()
+  const algorithm = readName(take)
+  const time = take(6).readUIntBE(0, 6)
+  const fudge = uint16()
+  const mac = take(uint16())
+  const [originalId, error] = [uint16(), uint16()]
+  return { algorithm, time, fudge, mac, originalId, error, other: take(uint16()) }
+}
+
+/** A name without compression, which the data of a TSIG record may not have. */
+function readName(take: (length: number) => Buffer): string {
+  const labels: string[] = []
+  for (let length = take(1)[0]; length; length = take(1)[0])
+    labels.push(take(length).toString('latin1').toLowerCase())
+  return labels.join('.')
+}
+
+function encodeName(name: string): Buffer {
+  const labels = name.split('.').flatMap((label) => [Buffer.of(label.length), Buffer.from(label)])
+  return Buffer.concat([...labels, Buffer.of(0)])
+}
+
+function uint16(...values: number[]): Buffer {
+  const bytes = Buffer.alloc(2 * values.length)
+  for (const [index, value] of values.entries()) bytes.writeUInt16BE(value, 2 * index)
+  return bytes
 }
 
 function uint48(value: number): Buffer {

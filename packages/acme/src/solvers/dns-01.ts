@@ -5,10 +5,10 @@ import { parseName } from '@gatehouse/pki'
 import { type Static, Type } from 'typebox'
 import { type Clock, orAborted, sleep } from '../clock.ts'
 import { type Ask, ask, parseServer, type Server } from '../dns/exchange.ts'
-import { createLookup, type Target } from '../dns/lookup.ts'
+import { Lookup, type Target } from '../dns/lookup.ts'
 import { awaitPropagation } from '../dns/propagation.ts'
 import type { ChooseDnsProvider, DnsRecord } from '../dns/providers/provider.ts'
-import { Duration } from '../dns/schema.ts'
+import { Duration } from '../dns/providers/provider.ts'
 import { AcmeError } from '../errors.ts'
 import type { ChallengeTask, Solver } from './solver.ts'
 
@@ -50,7 +50,7 @@ export interface Dns01Options {
  */
 export function createDns01(options: Dns01Options): Solver {
   const { providers, propagation, clock, port = 53 } = options
-  const lookup = createLookup({
+  const lookup = new Lookup({
     ask: options.ask ?? ask,
     resolvers: propagation.resolvers?.map(readResolver) ?? systemResolvers(),
     port,

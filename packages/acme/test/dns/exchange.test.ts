@@ -3,10 +3,10 @@ import { once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { ask, parseServer } from '../../src/dns/exchange.ts'
-import { FLAG, TYPE, uint16 } from '../../src/dns/message.ts'
+import { FLAG, type Question } from '../../src/dns/message.ts'
 
 const signal = new AbortController().signal
-const question = { name: 'a.test', type: TYPE.TXT }
+const question: Question = { name: 'a.test', type: 'TXT' }
 const host = '127.0.0.1'
 
 /** The request with the bit of an answer, and further flags; it has no records. */
@@ -20,6 +20,12 @@ function withId(message: Buffer, id: number): Buffer {
   const changed = Buffer.from(message)
   changed.writeUInt16BE(id, 0)
   return changed
+}
+
+function uint16(value: number): Buffer {
+  const bytes = Buffer.alloc(2)
+  bytes.writeUInt16BE(value)
+  return bytes
 }
 
 const frame = (message: Buffer) => Buffer.concat([uint16(message.length), message])

@@ -1,10 +1,9 @@
 import { hash } from 'node:crypto'
 import { AcmeError, type Dns01Options } from '@gatehouse/acme'
 import {
-  CLASS,
   FLAG,
+  type RecordType,
   type ResourceRecord,
-  TYPE,
 } from '../../../../packages/acme/src/dns/message.ts'
 import type { Received, Reply } from '../../../../packages/acme/test/dns/providers/stand-in.ts'
 import type { ValidatedChallenge } from '../../../../packages/acme/test/scripted-ca/index.ts'
@@ -23,8 +22,6 @@ export interface Weather {
   /** Where the names of challenges lead to. */
   readonly alias: 'none' | 'elsewhere' | 'circle'
 }
-
-type Kind = Exclude<keyof typeof TYPE, 'TSIG'>
 
 type Ask = NonNullable<Dns01Options['ask']>
 
@@ -47,7 +44,7 @@ export function createDnsWorld({ zones, resolver, nameServer, alias }: Weather):
     return [alias === 'circle' ? name : 'answers.elsewhere.test']
   }
   const isZone = (name: string) => zones !== 'hidden' && ZONES.includes(name)
-  const RECORDS: Readonly<Record<Kind, (name: string) => readonly string[]>> = {
+  const RECORDS: Readonly<Record<RecordType, (name: string) => readonly string[]>> = {
     A: (name) => (name.startsWith('ns.') ? [NAME_SERVER] : []),
     AAAA: () => [],
     CNAME: aliasOf,
@@ -59,8 +56,7 @@ export function createDnsWorld({ zones, resolver, nameServer, alias }: Weather):
   const ask: Ask = async ({ host }, question, { recursive }) => {
     const state = host === NAME_SERVER ? nameServer : resolver
     if (state === 'silent') throw new AcmeError('ACME_DNS_UNREACHABLE', 'silent')
-    const kind = Object.keys(RECORDS).find((one) => TYPE[one as Kind] === question.type) as Kind
-    const values = state === 'fails' ? [] : RECORDS[kind](question.name)
+    const values = state === 'fails' ? [] : RECORDS[question.type](question.name)
     return {
       id: 0,
       flags:
@@ -108,6 +104,7 @@ export function createDnsWorld({ zones, resolver, nameServer, alias }: Weather):
 
 const idOf = (name: string, text: string): string => hash('sha256', `${name} ${text}`)
 
-function recordOf({ name, type }: { name: string; type: number }, value: string): ResourceRecord {
-  return { name, type, class: CLASS.IN, ttl: 60, data: Buffer.alloc(0), value, start: 0 }
-}
+const recordOf = (question: { name: string; type: string }, value: string): ResourceRecord => ({
+  ...question,
+  value,
+})

@@ -1,26 +1,25 @@
 import { type Static, Type } from 'typebox'
 import { AcmeError } from '../../errors.ts'
-import { Secret, Text } from '../schema.ts'
-import { call, endpointUrl } from './call.ts'
-import { commonOptions, type DnsProvider, type DnsProviderDeps } from './provider.ts'
+import { call, endpointUrl } from './api.ts'
+import { commonOptions, type DnsProvider, type DnsProviderDeps, Secret, Text } from './provider.ts'
 
 export const AcmeDnsSchema = Type.Object({
   type: Type.Literal('acme-dns'),
   ...commonOptions,
-  endpoint: Text('Address of the API of the acme-dns server.'),
+  endpoint: Text('URL of the API of the acme-dns server.'),
   accounts: Type.Array(
     Type.Object({
       subdomain: Text('Subdomain of the account: the first label that a CNAME points to.'),
       username: Text('User name of the account.'),
       password: Secret('Password of the account.'),
     }),
-    { minItems: 1, description: 'Accounts that the server has given out, one per CNAME.' },
+    { minItems: 1, description: 'Accounts registered at the server, one per CNAME.' },
   ),
 })
 
 /**
- * acme-dns: where the CNAME of `_acme-challenge` leads to says which account it is. The server keeps
- * the last two values of an account, so there is nothing to take away.
+ * acme-dns. The target of the `_acme-challenge` CNAME tells which account to use. The server keeps
+ * the last two values of an account, so there is nothing to clean up.
  */
 export function createAcmeDns(
   { endpoint, accounts }: Static<typeof AcmeDnsSchema>,

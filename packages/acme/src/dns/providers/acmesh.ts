@@ -2,24 +2,23 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Static, Type } from 'typebox'
 import { AcmeError } from '../../errors.ts'
-import { FilePath, Text } from '../schema.ts'
 import { programOptions, runProgram, Variables } from './program.ts'
-import { commonOptions, type DnsProvider, type DnsRecord } from './provider.ts'
+import { commonOptions, type DnsProvider, type DnsRecord, FilePath, Text } from './provider.ts'
 
 export const AcmeshSchema = Type.Object({
   type: Type.Literal('acmesh'),
   ...commonOptions,
-  path: FilePath('Folder of acme.sh: `acme.sh`, and the scripts in `dnsapi`.'),
-  script: Text('Script, such as `dns_hetzner`.', { pattern: '^dns_[a-z0-9_]{1,50}$' }),
-  credentials: Variables('Variables that the script takes, as its first lines name them.'),
+  path: FilePath('Folder of acme.sh, with `acme.sh` and the scripts in `dnsapi`.'),
+  script: Text('Name of the script, such as `dns_hetzner`.', { pattern: '^dns_[a-z0-9_]{1,50}$' }),
+  credentials: Variables('Variables of the script, as its first lines list them.'),
   ...programOptions,
 })
 
 /**
- * Reads everything from standard input, so that nothing of it is in an argument or the environment,
- * and gives it to the script as variables and arguments, so that bash reads none of it as code.
- * acme.sh, read without arguments, defines its functions and shows its help. What would keep the
- * credentials in a file is switched off.
+ * Reads everything from standard input, so that it appears in no argument list or environment, and
+ * passes it to the script as variables and arguments, so that bash never runs it as code. Sourced
+ * without arguments, acme.sh defines its functions and prints its help. The functions that would
+ * save the credentials to a file are replaced by empty ones.
  */
 const WRAPPER = `
 IFS= read -r -d '' gatehouse_path
@@ -45,7 +44,7 @@ _cleardomainconf() { :; }
 
 type AcmeshConfig = Static<typeof AcmeshSchema>
 
-/** The dnsapi scripts of an acme.sh that the operator has installed. */
+/** Runs the dnsapi scripts of an installed acme.sh. */
 export function createAcmesh(config: AcmeshConfig): DnsProvider {
   const { path, script, credentials, user, timeout } = config
   const secrets = credentials.map(({ value }) => value)
@@ -63,10 +62,10 @@ export function createAcmesh(config: AcmeshConfig): DnsProvider {
   }
 }
 
-/** Where a script lists what it takes, one name at the start of each line. */
+/** The list of options in a script: one variable at the start of each line. */
 const OPTIONS = /^ *Options\w*:\n((?: +\S.*\n)+)/gm
 
-/** A name that a script does not hold is a slip, which it could not tell. */
+/** Refuses variables that do not occur in the script, because it would silently ignore a typo. */
 async function checkCredentials({ path, script, credentials }: AcmeshConfig): Promise<void> {
   const file = join(path, 'dnsapi', `${script}.sh`)
   const text = await readFile(file, 'utf8').catch((cause) => {

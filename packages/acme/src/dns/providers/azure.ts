@@ -1,12 +1,31 @@
 import { readFile } from 'node:fs/promises'
 import { type Static, Type } from 'typebox'
 import { AcmeError } from '../../errors.ts'
-import { Endpoint, FilePath, Secret, Text } from '../schema.ts'
-import { type Call, call, callJson, endpointUrl, parseJson, readAs, readReason } from './call.ts'
-import { commonOptions, type DnsProvider, type DnsProviderDeps, TTL_SECONDS } from './provider.ts'
-import { createRecordSetProvider, type RecordSet } from './record-set.ts'
-import { createTokenSource, oauthError, type Token, TokenSchema } from './token.ts'
-import { findZone } from './zone.ts'
+import {
+  type ApiRequest,
+  cacheToken,
+  call,
+  callJson,
+  endpointUrl,
+  oauthError,
+  parseJson,
+  readAs,
+  readReason,
+  type Token,
+  TokenSchema,
+} from './api.ts'
+import {
+  commonOptions,
+  type DnsProvider,
+  type DnsProviderDeps,
+  Endpoint,
+  FilePath,
+  findZone,
+  Secret,
+  Text,
+  TTL_SECONDS,
+} from './provider.ts'
+import { createRecordSetProvider, type RecordSet, type RecordSetApi } from './record-set.ts'
 
 const Id = (description: string) => Text(description, { pattern: '^[0-9A-Za-z._()-]{1,128}$' })
 
@@ -15,21 +34,26 @@ export const AzureSchema = Type.Object({
   ...commonOptions,
   subscriptionId: Id('Subscription of the zones.'),
   resourceGroup: Id('Resource group of the zones.'),
-  tenantId: Type.Optional(Id('Tenant; not for a managed identity.')),
+  tenantId: Type.Optional(Id('Tenant. Not for a managed identity.')),
   clientId: Type.Optional(
-    Id('Client identifier; for a managed identity only if it is user-assigned.'),
+    Id('Client identifier. For a managed identity only if it is user-assigned.'),
   ),
   clientSecret: Type.Optional(Secret('Client secret.')),
   tokenPath: Type.Optional(
-    FilePath('File with the token of a workload identity, read anew each time.'),
+    FilePath(
+      'File with the token of a workload identity, read for each request of an access token.',
+    ),
   ),
   endpoint: Endpoint('https://management.azure.com'),
-  authority: Text('Address where tokens are given out.', {
+  authority: Text('URL of the authority that issues tokens.', {
     default: 'https://login.microsoftonline.com',
   }),
-  metadataEndpoint: Text('Address of the service that gives managed identities their tokens.', {
-    default: 'http://169.254.169.254',
-  }),
+  metadataEndpoint: Text(
+    'URL of the metadata service, which gives managed identities their tokens.',
+    {
+      default: 'http://169.254.169.254',
+    },
+  ),
 })
 
 type AzureConfig = Static<typeof AzureSchema>
@@ -50,73 +74,92 @@ const RecordSetSchema = Type.Object({
 
 interface State {
   readonly url: URL
-  /** What is not ours to change. */
-  readonly kept: { readonly TTL: number; readonly metadata?: Readonly<Record<string, string>> }
-  /** Undefined: there is no record set yet. */
+  /** Properties of the record set that are written back unchanged. */
+  readonly preserved: {
+    readonly TTL: number
+    readonly metadata?: Readonly<Record<string, string>>
+  }
+  /** Undefined if there is no record set yet. */
   readonly etag: string | undefined
 }
 
-/** Azure DNS; the entity tag makes sure that a record set is replaced only as it was read. */
-export function createAzure(config: AzureConfig, { fetch, clock }: DnsProviderDeps): DnsProvider {
-  const token = createTokenSource((signal) => requestToken(config, fetch, signal), clock)
+type RequestInit = Omit<ApiRequest, 'api'> & { readonly signal: AbortSignal }
 
-  async function request(init: Omit<Call, 'api'> & { signal: AbortSignal }) {
-    const authorization = `Bearer ${await token(init.signal)}`
-    const headers = { accept: 'application/json', ...init.headers, authorization }
-    return await call(fetch, { api: API, reason, ...init, headers })
+/** Azure DNS. The entity tag ensures that a record set is replaced only as it was read. */
+class Azure implements RecordSetApi<State> {
+  readonly #config: AzureConfig
+  readonly #fetch: DnsProviderDeps['fetch']
+  readonly #token: (signal: AbortSignal) => Promise<string>
+
+  constructor(config: AzureConfig, { fetch, clock }: DnsProviderDeps) {
+    this.#config = config
+    this.#fetch = fetch
+    this.#token = cacheToken((signal) => requestToken(config, fetch, signal), clock)
   }
 
-  async function findZoneUrl(name: string, signal: AbortSignal): Promise<string> {
-    const { subscriptionId, resourceGroup } = config
-    const zones = `/subscriptions/${subscriptionId}/resourceGroups/${resourceGroup}/providers/Microsoft.Network/dnsZones`
-    return await findZone(name, async (zone) => {
-      const url = endpointUrl(config.endpoint, `${zones}/${zone}?${VERSION}`)
-      // A role on one zone only is refused on names that are no zones.
-      const { status } = await request({ url, signal, accept: [200, 403, 404] })
-      const relative = name === zone ? '@' : name.slice(0, -zone.length - 1)
-      return status === 200 ? `${zones}/${zone}/TXT/${relative}?${VERSION}` : undefined
-    })
+  format(value: string): string {
+    return JSON.stringify([value])
   }
 
-  async function read(name: string, signal: AbortSignal): Promise<RecordSet<State>> {
-    const url = endpointUrl(config.endpoint, await findZoneUrl(name, signal))
-    const { status, body } = await request({ url, signal, accept: [200, 404] })
+  async read(name: string, signal: AbortSignal): Promise<RecordSet<State>> {
+    const url = endpointUrl(this.#config.endpoint, await this.#findPath(name, signal))
+    const { status, body } = await this.#request({ url, signal, accept: [200, 404] })
     if (status === 404)
-      return { values: [], state: { url, kept: { TTL: TTL_SECONDS }, etag: undefined } }
+      return { values: [], state: { url, preserved: { TTL: TTL_SECONDS }, etag: undefined } }
     const { etag, properties } = readAs(API, RecordSetSchema, parseJson(body))
     const { TXTRecords = [], TTL, metadata } = properties
     const values = TXTRecords.map(({ value }) => JSON.stringify(value))
-    return { values, state: { url, kept: { TTL, ...(metadata && { metadata }) }, etag } }
+    return { values, state: { url, preserved: { TTL, ...(metadata && { metadata }) }, etag } }
   }
 
-  async function write(
+  async write(
     _name: string,
-    { state: { url, kept, etag } }: RecordSet<State>,
+    { state: { url, preserved, etag } }: RecordSet<State>,
     values: readonly string[],
     signal: AbortSignal,
   ): Promise<string | undefined> {
-    const condition: Record<string, string> =
+    const headers: Record<string, string> =
       etag === undefined ? { 'if-none-match': '*' } : { 'if-match': etag }
     const TXTRecords = values.map((value) => ({ value: JSON.parse(value) }))
-    const { status } = await request(
+    const { status } = await this.#request(
       values.length === 0
-        ? { url, signal, method: 'DELETE', headers: condition, accept: [200, 204, 412] }
+        ? { url, signal, method: 'DELETE', headers, accept: [200, 204, 412] }
         : {
             url,
             signal,
             method: 'PUT',
-            headers: { ...condition, 'content-type': 'application/json' },
-            body: JSON.stringify({ properties: { ...kept, TXTRecords } }),
+            headers: { ...headers, 'content-type': 'application/json' },
+            body: JSON.stringify({ properties: { ...preserved, TXTRecords } }),
             accept: [200, 201, 412],
           },
     )
     return status === 412 ? 'the record set was changed by another' : undefined
   }
 
-  return createRecordSetProvider({ format: (value) => JSON.stringify([value]), read, write }, clock)
+  /** The path of the record set in its zone. */
+  async #findPath(name: string, signal: AbortSignal): Promise<string> {
+    const { endpoint, subscriptionId, resourceGroup } = this.#config
+    const zones = `/subscriptions/${subscriptionId}/resourceGroups/${resourceGroup}/providers/Microsoft.Network/dnsZones`
+    return await findZone(name, async (zone) => {
+      const url = endpointUrl(endpoint, `${zones}/${zone}?${VERSION}`)
+      // A role on one zone only gets 403 for names that are no zones.
+      const { status } = await this.#request({ url, signal, accept: [200, 403, 404] })
+      const relative = name === zone ? '@' : name.slice(0, -zone.length - 1)
+      return status === 200 ? `${zones}/${zone}/TXT/${relative}?${VERSION}` : undefined
+    })
+  }
+
+  async #request(init: RequestInit) {
+    const authorization = `Bearer ${await this.#token(init.signal)}`
+    const headers = { accept: 'application/json', ...init.headers, authorization }
+    return await call(this.#fetch, { api: API, reason, ...init, headers })
+  }
 }
 
-/** By client secret, by workload identity, else as the managed identity of the machine. */
+export const createAzure = (config: AzureConfig, deps: DnsProviderDeps): DnsProvider =>
+  createRecordSetProvider(new Azure(config, deps), deps.clock)
+
+/** Uses the client secret, the workload identity or, without both, the managed identity of the machine. */
 async function requestToken(
   config: AzureConfig,
   fetch: DnsProviderDeps['fetch'],

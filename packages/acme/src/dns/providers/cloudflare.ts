@@ -1,8 +1,14 @@
 import { type Static, Type } from 'typebox'
-import { Endpoint, Secret } from '../schema.ts'
-import { type Call, call, callJson, endpointUrl, parseJson, readReason } from './call.ts'
-import { commonOptions, type DnsProvider, type DnsProviderDeps, TTL_SECONDS } from './provider.ts'
-import { findZone } from './zone.ts'
+import { type ApiRequest, call, callJson, endpointUrl, parseJson, readReason } from './api.ts'
+import {
+  commonOptions,
+  type DnsProvider,
+  type DnsProviderDeps,
+  Endpoint,
+  findZone,
+  Secret,
+  TTL_SECONDS,
+} from './provider.ts'
 
 export const CloudflareSchema = Type.Object({
   type: Type.Literal('cloudflare'),
@@ -11,7 +17,7 @@ export const CloudflareSchema = Type.Object({
   endpoint: Endpoint('https://api.cloudflare.com/client/v4'),
 })
 
-// It becomes part of a path, and must not lead out of it.
+// Becomes part of a path and must not leave it.
 const Id = Type.String({ pattern: '^[0-9A-Za-z][0-9A-Za-z.-]{0,99}$' })
 const ZonesSchema = Type.Object({ result: Type.Array(Type.Object({ id: Id })) })
 const RecordsSchema = Type.Object({
@@ -22,12 +28,15 @@ const RefusalSchema = Type.Object({
 })
 const DoneSchema = Type.Object({ success: Type.Literal(true) })
 
-/** Cloudflare API v4: each value is a record of its own. */
+/** Cloudflare API v4, in which each value is a record of its own. */
 export function createCloudflare(
   { apiToken, endpoint }: Static<typeof CloudflareSchema>,
   { fetch }: DnsProviderDeps,
 ): DnsProvider {
-  const request = (path: string, init: Pick<Call, 'method' | 'body' | 'signal'>): Call => ({
+  const request = (
+    path: string,
+    init: Pick<ApiRequest, 'method' | 'body' | 'signal'>,
+  ): ApiRequest => ({
     api: 'Cloudflare',
     url: endpointUrl(endpoint, path),
     ...init,
@@ -45,7 +54,7 @@ export function createCloudflare(
       return result[0]?.id
     })
 
-  /** The path of the zone's records, and the identifiers of those with the value. */
+  /** Gives the path of the zone's records, and the identifiers of those with the value. */
   async function find(name: string, value: string, signal: AbortSignal) {
     const records = `/zones/${await findZoneId(name, signal)}/dns_records`
     const query = `?type=TXT&name=${encodeURIComponent(name)}&per_page=100`

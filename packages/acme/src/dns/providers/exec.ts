@@ -1,25 +1,24 @@
 import { type Static, Type } from 'typebox'
-import { Text } from '../schema.ts'
 import { programOptions, runProgram, Variables } from './program.ts'
-import { commonOptions, type DnsProvider, type DnsRecord } from './provider.ts'
+import { commonOptions, type DnsProvider, type DnsRecord, Text } from './provider.ts'
 
 export const ExecSchema = Type.Object({
   type: Type.Literal('exec'),
   ...commonOptions,
-  command: Type.Array(Text('A program, or an argument of it.'), {
+  command: Type.Array(Text('The program or one of its arguments.'), {
     minItems: 1,
     description:
-      'Program with its first arguments; no shell reads them. `present` or `cleanup`, the name and the value follow.',
+      'Program with its first arguments, run without a shell. `present` or `cleanup`, the name and the value are appended.',
   }),
-  env: Variables('Environment of the program beside PATH, HOME and TMPDIR.'),
+  env: Variables('Environment of the program, in addition to PATH, HOME and TMPDIR.'),
   mode: Type.Enum(['default', 'raw'], {
     default: 'default',
-    description: '`raw` passes `--`, the domain, the token and the key authorization.',
+    description: '`raw` appends `--`, the domain, the token and the key authorization instead.',
   }),
   ...programOptions,
 })
 
-/** A program of the operator, called as lego calls one. */
+/** Runs a program with the arguments that lego's `exec` provider uses. */
 export function createExec(config: Static<typeof ExecSchema>): DnsProvider {
   const { mode, env, user, timeout } = config
   const command = config.command as [string, ...string[]]

@@ -1,22 +1,44 @@
-import { sign } from 'node:crypto'
 import { type Static, Type } from 'typebox'
 import { AcmeError } from '../../errors.ts'
-import { Endpoint, Secret, Text } from '../schema.ts'
-import { type Call, call, callJson, endpointUrl, parseJson, readAs, readReason } from './call.ts'
-import { commonOptions, type DnsProvider, type DnsProviderDeps, TTL_SECONDS } from './provider.ts'
-import { awaitChange, createRecordSetProvider, type RecordSet } from './record-set.ts'
-import { createTokenSource, oauthError, type Token, TokenSchema } from './token.ts'
-import { findZone } from './zone.ts'
+import {
+  type ApiRequest,
+  cacheToken,
+  call,
+  callJson,
+  endpointUrl,
+  oauthError,
+  parseJson,
+  readAs,
+  readReason,
+  type Token,
+  TokenSchema,
+} from './api.ts'
+import {
+  commonOptions,
+  type DnsProvider,
+  type DnsProviderDeps,
+  Endpoint,
+  findZone,
+  Secret,
+  Text,
+  TTL_SECONDS,
+} from './provider.ts'
+import {
+  awaitChange,
+  createRecordSetProvider,
+  type RecordSet,
+  type RecordSetApi,
+} from './record-set.ts'
 
 export const GoogleSchema = Type.Object({
   type: Type.Literal('google'),
   ...commonOptions,
   project: Text('Project of the zones.', { pattern: '^[0-9a-z:.-]{1,100}$' }),
   serviceAccount: Type.Optional(
-    Secret('Key of a service account, JSON. Left out: the service account of the machine.'),
+    Secret('Key of a service account, JSON. Default: the service account of the machine.'),
   ),
   endpoint: Endpoint('https://dns.googleapis.com'),
-  metadataEndpoint: Text('Address of the service that gives machines their tokens.', {
+  metadataEndpoint: Text('URL of the metadata service, which gives machines their tokens.', {
     default: 'http://metadata.google.internal',
   }),
 })
@@ -33,6 +55,7 @@ const ServiceAccountSchema = Type.Object({
   private_key_id: Type.Optional(Type.String()),
   token_uri: Type.String({ minLength: 1 }),
 })
+type ServiceAccount = Static<typeof ServiceAccountSchema>
 const ZonesSchema = Type.Object({
   managedZones: Type.Optional(
     Type.Array(
@@ -67,43 +90,34 @@ interface State {
 }
 
 /**
- * Google Cloud DNS. A change deletes just what was read and adds the new record set, and fails as a
- * whole if another was faster.
+ * Google Cloud DNS. A change deletes exactly the record set that was read and adds the new one; it
+ * fails as a whole if the record set is another by then.
  */
-export function createGoogle(config: GoogleConfig, { fetch, clock }: DnsProviderDeps): DnsProvider {
-  const token = createTokenSource((signal) => requestToken(config, { fetch, clock }, signal), clock)
+class Google implements RecordSetApi<State> {
+  readonly #config: GoogleConfig
+  readonly #deps: DnsProviderDeps
+  readonly #token: (signal: AbortSignal) => Promise<string>
 
-  async function request(path: string, init: Pick<Call, 'body' | 'accept'>, signal: AbortSignal) {
-    const url = endpointUrl(config.endpoint, `/dns/v1/projects/${config.project}${path}`)
-    const headers = {
-      accept: 'application/json',
-      authorization: `Bearer ${await token(signal)}`,
-      ...(init.body !== undefined && { 'content-type': 'application/json' }),
-    }
-    const method = init.body === undefined ? 'GET' : 'POST'
-    return await call(fetch, { api: API, url, method, headers, signal, reason, ...init })
+  constructor(config: GoogleConfig, deps: DnsProviderDeps) {
+    this.#config = config
+    this.#deps = deps
+    this.#token = cacheToken((signal) => requestToken(config, deps, signal), deps.clock)
   }
 
-  async function findZoneName(name: string, signal: AbortSignal): Promise<string> {
-    return await findZone(name, async (zone) => {
-      const { body } = await request(`/managedZones?dnsName=${zone}.`, {}, signal)
-      const { managedZones = [] } = readAs(API, ZonesSchema, parseJson(body))
-      return managedZones.find(
-        ({ dnsName, visibility }) => dnsName === `${zone}.` && visibility !== 'private',
-      )?.name
-    })
+  format(value: string): string {
+    return `"${value}"`
   }
 
-  async function read(name: string, signal: AbortSignal): Promise<RecordSet<State>> {
-    const zone = await findZoneName(name, signal)
+  async read(name: string, signal: AbortSignal): Promise<RecordSet<State>> {
+    const zone = await this.#findZone(name, signal)
     const path = `/managedZones/${zone}/rrsets?name=${encodeURIComponent(name)}.&type=TXT`
-    const { body } = await request(path, {}, signal)
+    const { body } = await this.#request(path, {}, signal)
     const { rrsets = [] } = readAs(API, RecordSetsSchema, parseJson(body))
     const own = rrsets.find((set) => set.name === `${name}.` && set.type === 'TXT')
     return { values: own?.rrdatas ?? [], state: { zone, ttl: own?.ttl ?? TTL_SECONDS } }
   }
 
-  async function write(
+  async write(
     name: string,
     { values: before, state: { zone, ttl } }: RecordSet<State>,
     values: readonly string[],
@@ -112,27 +126,47 @@ export function createGoogle(config: GoogleConfig, { fetch, clock }: DnsProvider
     const setOf = (rrdatas: readonly string[]) =>
       rrdatas.length === 0 ? [] : [{ name: `${name}.`, type: 'TXT', ttl, rrdatas }]
     const path = `/managedZones/${zone}/changes`
-    const content = JSON.stringify({ deletions: setOf(before), additions: setOf(values) })
-    const { status, body } = await request(
-      path,
-      { body: content, accept: [200, 404, 409, 412] },
-      signal,
-    )
-    if (status !== 200) return 'the record set was changed by another'
-    const change = readAs(API, ChangeSchema, parseJson(body))
+    const body = JSON.stringify({ deletions: setOf(before), additions: setOf(values) })
+    const accept = [200, 404, 409, 412]
+    const answer = await this.#request(path, { body, accept }, signal)
+    if (answer.status !== 200) return 'the record set was changed by another'
+    const { id, status } = readAs(API, ChangeSchema, parseJson(answer.body))
     const isDone = async () => {
-      const { body } = await request(`${path}/${change.id}`, {}, signal)
+      const { body } = await this.#request(`${path}/${id}`, {}, signal)
       return readAs(API, ChangeSchema, parseJson(body)).status === 'done'
     }
-    if (values.length > before.length && change.status === 'pending')
-      await awaitChange(API, isDone, { clock, signal })
+    if (values.length > before.length && status === 'pending')
+      await awaitChange(API, isDone, { clock: this.#deps.clock, signal })
     return undefined
   }
 
-  return createRecordSetProvider({ format: (value) => `"${value}"`, read, write }, clock)
+  async #findZone(name: string, signal: AbortSignal): Promise<string> {
+    return await findZone(name, async (zone) => {
+      const { body } = await this.#request(`/managedZones?dnsName=${zone}.`, {}, signal)
+      const { managedZones = [] } = readAs(API, ZonesSchema, parseJson(body))
+      return managedZones.find(
+        ({ dnsName, visibility }) => dnsName === `${zone}.` && visibility !== 'private',
+      )?.name
+    })
+  }
+
+  async #request(path: string, init: Pick<ApiRequest, 'body' | 'accept'>, signal: AbortSignal) {
+    const { endpoint, project } = this.#config
+    const url = endpointUrl(endpoint, `/dns/v1/projects/${project}${path}`)
+    const headers = {
+      accept: 'application/json',
+      authorization: `Bearer ${await this.#token(signal)}`,
+      ...(init.body !== undefined && { 'content-type': 'application/json' }),
+    }
+    const method = init.body === undefined ? 'GET' : 'POST'
+    return await call(this.#deps.fetch, { api: API, url, method, headers, signal, reason, ...init })
+  }
 }
 
-/** With the key of a service account (RFC 7523), else from the metadata service of the machine. */
+export const createGoogle = (config: GoogleConfig, deps: DnsProviderDeps): DnsProvider =>
+  createRecordSetProvider(new Google(config, deps), deps.clock)
+
+/** Uses the key of a service account (RFC 7523) or, without one, the metadata service of the machine. */
 async function requestToken(
   { serviceAccount, metadataEndpoint }: GoogleConfig,
   { fetch, clock }: DnsProviderDeps,
@@ -157,23 +191,24 @@ async function requestToken(
     headers: { 'content-type': 'application/x-www-form-urlencoded' },
     body: new URLSearchParams({
       grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer',
-      assertion: signAssertion(key, Math.floor(clock.now() / 1_000)),
+      assertion: await signAssertion(key, Math.floor(clock.now() / 1_000)),
     }).toString(),
     signal,
     reason: oauthError,
   })
 }
 
-function signAssertion(key: Static<typeof ServiceAccountSchema>, now: number): string {
-  const encode = (part: object) => Buffer.from(JSON.stringify(part)).toString('base64url')
-  const { client_email: iss, private_key_id: kid, token_uri: aud } = key
-  const header = encode({ alg: 'RS256', typ: 'JWT', kid })
-  const claims = encode({ iss, scope: SCOPE, aud, iat: now, exp: now + TOKEN_SECONDS })
+async function signAssertion(
+  { client_email: iss, private_key_id: kid, private_key: key, token_uri: aud }: ServiceAccount,
+  now: number,
+): Promise<string> {
+  // Imported on first use, as few installations need it.
+  const { createSigner } = await import('fast-jwt')
   try {
-    const signature = sign('sha256', Buffer.from(`${header}.${claims}`), key.private_key)
-    return `${header}.${claims}.${signature.toString('base64url')}`
+    const sign = createSigner({ key, algorithm: 'RS256', ...(kid !== undefined && { kid }) })
+    return sign({ iss, scope: SCOPE, aud, iat: now, exp: now + TOKEN_SECONDS })
   } catch {
-    // OpenSSL's error may quote what it read, so it is not passed on as the cause.
+    // The error may quote the key, so it is not passed on as the cause.
     throw new AcmeError('ACME_DNS_CREDENTIALS', 'the key of the service account cannot be read')
   }
 }

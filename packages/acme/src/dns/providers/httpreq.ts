@@ -1,28 +1,29 @@
 import { type Static, Type } from 'typebox'
-import { Secret, Text } from '../schema.ts'
-import { call, endpointUrl } from './call.ts'
+import { call, endpointUrl } from './api.ts'
 import {
   commonOptions,
   type DnsProvider,
   type DnsProviderDeps,
   type DnsRecord,
+  Secret,
+  Text,
 } from './provider.ts'
 
 export const HttpreqSchema = Type.Object({
   type: Type.Literal('httpreq'),
   ...commonOptions,
-  endpoint: Text('Address below which `/present` and `/cleanup` are.'),
+  endpoint: Text('Base URL of `/present` and `/cleanup`.'),
   username: Type.Optional(Text('User name for Basic authentication.')),
   password: Type.Optional(Secret('Password for Basic authentication.')),
   mode: Type.Enum(['default', 'raw'], {
     default: 'default',
-    description: '`raw` sends the challenge itself instead of the record.',
+    description: '`raw` sends the challenge instead of the record.',
   }),
 })
 
 const SUCCESS = Array.from({ length: 100 }, (_, index) => 200 + index)
 
-/** The protocol of lego's httpreq, which many DNS bridges speak. */
+/** The protocol of lego's `httpreq` provider, which many DNS bridges speak. */
 export function createHttpreq(
   { endpoint, username = '', password, mode }: Static<typeof HttpreqSchema>,
   { fetch }: DnsProviderDeps,

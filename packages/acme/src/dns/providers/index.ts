@@ -1,6 +1,8 @@
+import { parseEndpointUrl } from '@gatehouse/net'
 import { compileRules, parseNameRule } from '@gatehouse/pki'
 import { type Static, Type } from 'typebox'
 import { AcmeError } from '../../errors.ts'
+import { parseServer } from '../exchange.ts'
 import { AcmeDnsSchema, createAcmeDns } from './acme-dns.ts'
 import { AcmeshSchema, createAcmesh } from './acmesh.ts'
 import { AzureSchema, createAzure } from './azure.ts'
@@ -12,7 +14,7 @@ import type { ChooseDnsProvider, DnsProvider, DnsProviderDeps } from './provider
 import { createRfc2136, Rfc2136Schema } from './rfc2136.ts'
 import { createRoute53, Route53Schema } from './route53.ts'
 
-/** One DNS provider in the configuration; `type` says which keys it has. */
+/** The options of one DNS provider; `type` decides which ones it has. */
 export const DnsProviderSchema = Type.Union([
   CloudflareSchema,
   Route53Schema,
@@ -27,7 +29,7 @@ export const DnsProviderSchema = Type.Union([
 
 export type DnsProviderConfig = Static<typeof DnsProviderSchema>
 
-/** Makes one provider; it asks nothing before it is used. */
+/** Creates one provider, which sends nothing before it is used. */
 export function createDnsProvider(config: DnsProviderConfig, deps: DnsProviderDeps): DnsProvider {
   switch (config.type) {
     case 'cloudflare':
@@ -52,7 +54,7 @@ export function createDnsProvider(config: DnsProviderConfig, deps: DnsProviderDe
 }
 
 /**
- * Makes the providers, and what chooses among them: the first whose `names` hold the name.
+ * Creates the providers, and chooses for each name the first whose `names` match it.
  *
  * @throws PkiError `PKI_RULE_INVALID`
  */
@@ -61,12 +63,61 @@ export function createDnsProviders(
   deps: DnsProviderDeps,
 ): ChooseDnsProvider {
   const choices = configs.map((config) => ({
-    holds: compileRules((config.names ?? ['*']).map(parseNameRule)),
+    matches: compileRules((config.names ?? ['*']).map(parseNameRule)),
     provider: createDnsProvider(config, deps),
   }))
   return (name) => {
-    const choice = choices.find(({ holds }) => holds(name))
+    const choice = choices.find(({ matches }) => matches(name))
     if (choice) return choice.provider
     throw new AcmeError('ACME_DNS_NO_PROVIDER', `no DNS provider is configured for ${name.text}`)
+  }
+}
+
+interface ConfigError {
+  /** JSON pointer within the options of the provider. */
+  readonly path: string
+  readonly message: string
+}
+
+/**
+ * The checks of a provider's options that the schema cannot express. Each one reads only the options
+ * that it is about, so that the others also work on options that are partly unreadable.
+ */
+export const DNS_PROVIDER_RULES: readonly ((
+  config: DnsProviderConfig,
+) => readonly ConfigError[])[] = [
+  ({ names = [] }) =>
+    names.flatMap((rule, index) => attempt(`/names/${index}`, () => parseNameRule(rule))),
+  (config) => checkEndpoint(config, 'endpoint'),
+  (config) => checkEndpoint(config, 'authority'),
+  (config) =>
+    config.type === 'rfc2136' && !parseServer(config.server)
+      ? [{ path: '/server', message: 'must be a host name or IP address, and maybe a port' }]
+      : [],
+  (config) =>
+    config.type === 'azure' && config.clientSecret !== undefined && config.tokenPath !== undefined
+      ? [{ path: '/tokenPath', message: 'is given together with clientSecret' }]
+      : [],
+  (config) => {
+    if (config.type !== 'azure') return []
+    const { clientSecret, tokenPath, tenantId, clientId } = config
+    const isManaged = clientSecret === undefined && tokenPath === undefined
+    const isComplete = tenantId !== undefined && clientId !== undefined
+    return isManaged || isComplete ? [] : [{ path: '', message: 'needs tenantId and clientId' }]
+  },
+]
+
+/** Metadata endpoints are not checked: they are link-local and use plain http by design. */
+function checkEndpoint(config: DnsProviderConfig, key: string): ConfigError[] {
+  const url = (config as Partial<Record<string, unknown>>)[key]
+  return typeof url === 'string' ? attempt(`/${key}`, () => parseEndpointUrl(url)) : []
+}
+
+function attempt(path: string, read: () => unknown): ConfigError[] {
+  try {
+    read()
+    return []
+  } catch (error) {
+    return [{ path, message: (error as Error).message }]
   }
 }

@@ -7,9 +7,9 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { stripVTControlCharacters } from 'node:util'
 import { Type } from 'typebox'
 import { AcmeError } from '../../errors.ts'
-import { Duration, Secret, Text } from '../schema.ts'
+import { Duration, Secret, Text } from './provider.ts'
 
-/** What every provider takes that runs a program. */
+/** Options of the providers that run a program. */
 export const programOptions = {
   user: Type.Optional(
     Type.Object(
@@ -19,19 +19,19 @@ export const programOptions = {
       },
       {
         description:
-          'User that the program runs as. Left out: nobody (65534) if we are root, else the same user.',
+          'User that the program runs as. Default: nobody (65534) if the service runs as root, otherwise the user of the service.',
       },
     ),
   ),
-  timeout: Duration('How long the program may run.', '2m'),
+  timeout: Duration('Longest run of the program.', '2m'),
 }
 
-/** Variables by name, each with its value or `valueFile`. */
+/** Variables, each with a name and either `value` or `valueFile`. */
 export const Variables = (description: string) =>
   Type.Array(
     Type.Object({
       name: Text('Name of the variable.', { pattern: '^[A-Za-z_][A-Za-z0-9_]{0,99}$' }),
-      value: Secret('Its value.', { pattern: '^[^\\u0000]*$' }),
+      value: Secret('Value of the variable.', { pattern: '^[^\\u0000]*$' }),
     }),
     { default: [], description },
   )
@@ -45,9 +45,10 @@ export interface Program {
   readonly command: readonly [string, ...string[]]
   readonly env?: readonly Variable[]
   readonly stdin?: string
-  /** Never told, whatever the program prints. */
+  /** Removed from error messages, whatever the program prints. */
   readonly secrets: readonly string[]
   readonly user?: { readonly uid: number; readonly gid: number } | undefined
+  /** Milliseconds. */
   readonly timeout: number
 }
 
@@ -57,8 +58,9 @@ const MAX_OUTPUT = 4_096
 const MAX_REASON = 200
 
 /**
- * Runs a program without a shell, in an empty folder of its own, with a cleared environment, and ends
- * it with all that it has started when the time is over. What it writes to standard error last is told.
+ * Runs a program without a shell, in an empty folder of its own and with a cleared environment. After
+ * the timeout it is killed with everything that it started. The error has the last line of its
+ * standard error.
  *
  * @throws AcmeError `ACME_DNS_PROGRAM`
  */
@@ -76,28 +78,28 @@ async function runIn(folder: string, program: Program, signal: AbortSignal): Pro
   const [file, ...args] = command
   const user = program.user ?? (process.getuid?.() === 0 ? NOBODY : undefined)
   if (user) await chown(folder, user.uid, user.gid).catch((cause) => cannotRun(file, cause))
-  // A signal that is aborted already tells nobody any more.
+  // An aborted signal fires no event.
   signal.throwIfAborted()
   const limit = AbortSignal.any([signal, AbortSignal.timeout(timeout)])
   const child = spawn(file, args, {
     cwd: folder,
     env: { PATH, HOME: folder, TMPDIR: folder, ...toEnvironment(env) },
     stdio: ['pipe', 'ignore', 'pipe'],
-    // A process group of its own, so that all of it can be ended.
+    // Gives it a process group of its own, which can be killed as a whole.
     detached: true,
     ...user,
   })
-  const end = () => endGroup(child)
-  limit.addEventListener('abort', end, { once: true })
+  const kill = () => killGroup(child)
+  limit.addEventListener('abort', kill, { once: true })
   let output = ''
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
     output = (output + text).slice(-MAX_OUTPUT)
   })
-  // A program that does not read it is no fault.
+  // The program need not read its standard input.
   child.stdin?.on('error', () => {}).end(stdin)
   const status = await exitOf(child).finally(() => {
-    limit.removeEventListener('abort', end)
-    end()
+    limit.removeEventListener('abort', kill)
+    kill()
   })
   signal.throwIfAborted()
   if (status === 0) return
@@ -106,12 +108,12 @@ async function runIn(folder: string, program: Program, signal: AbortSignal): Pro
   throw new AcmeError('ACME_DNS_PROGRAM', `${file} ${how}${said && `: ${said}`}`)
 }
 
-/** The exit code, or the signal that ended it, once what it wrote has been read. */
+/** Waits for the end of the program and its output, and gives the exit code or signal. */
 async function exitOf(child: ChildProcess): Promise<number | string> {
   const closed = once(child, 'close')
   try {
     const [code, signal] = await once(child, 'exit')
-    // What it has left running may hold its output open.
+    // A process that it left running may hold its output open.
     await Promise.race([closed, delay(1_000)])
     child.stderr?.destroy()
     return code ?? signal
@@ -126,11 +128,11 @@ function cannotRun(file: string, cause: unknown): never {
   throw new AcmeError('ACME_DNS_PROGRAM', `${file} cannot be run: ${code}`, { cause })
 }
 
-function endGroup({ pid }: ChildProcess): void {
+function killGroup({ pid }: ChildProcess): void {
   try {
     if (pid !== undefined) process.kill(-pid, 'SIGKILL')
   } catch {
-    // It is gone.
+    // It has exited.
   }
 }
 
@@ -139,10 +141,10 @@ const toEnvironment = (variables: readonly Variable[]) =>
 
 function lastLine(output: string, secrets: readonly string[]): string {
   const lines = stripVTControlCharacters(output).trimEnd().split('\n')
-  // Its start was cut off, and may have been within a secret.
+  // The start was cut off and may have been inside a secret.
   if (lines.length === 1 && output.length === MAX_OUTPUT) return ''
   const parts = secrets.flatMap((secret) => secret.split('\n')).filter(Boolean)
-  // The longest first: one may be the start of another.
+  // Longest first, because one may be a prefix of another.
   parts.sort((a, b) => b.length - a.length)
   const line = parts.reduce((text, secret) => text.replaceAll(secret, '***'), lines.at(-1) ?? '')
   return line.replace(/[^ -~]+/g, ' ').slice(0, MAX_REASON)

@@ -1,33 +1,34 @@
 import type { BoundedFetch } from '@gatehouse/net'
 import type { Name } from '@gatehouse/pki'
-import { Type } from 'typebox'
+import { type TStringOptions, Type } from 'typebox'
 import type { Clock } from '../../clock.ts'
-import { Text } from '../schema.ts'
+import { AcmeError } from '../../errors.ts'
+import { suffixes } from '../lookup.ts'
 
-/** A TXT record that answers a challenge. */
+/** The TXT record that answers a challenge. */
 export interface DnsRecord {
-  /** Where it goes, after CNAME records; in lower case and without the last dot. */
+  /** The end of its chain of CNAME records, in lower case and without the last dot. */
   readonly name: string
   readonly value: string
-  /** The challenge itself, for programs that make the record of it. */
+  /** The name that is validated, without `*.`. */
   readonly domain: string
   readonly token: string
   readonly keyAuthorization: string
 }
 
 /**
- * Who can change TXT records. Both methods may be called again for the same record, and leave
- * other values at the name alone. One name is never changed twice at once.
+ * Changes TXT records. Both methods may be called again for the same record and leave other values
+ * at the name alone. They are never called twice at once for one name.
  */
 export interface DnsProvider {
   /** @throws AcmeError `ACME_DNS_NO_ZONE`, `ACME_DNS_CREDENTIALS`, `ACME_DNS_PROVIDER`, `ACME_DNS_PROGRAM` */
   present(record: DnsRecord, signal: AbortSignal): Promise<void>
   cleanUp(record: DnsRecord, signal: AbortSignal): Promise<void>
   /**
-   * Reads what `present` would change at the name, which tells whether zone and credentials are
-   * right. Absent where nothing can be read.
+   * Reads what `present` would change at the name, to test zone and credentials. Absent if the
+   * provider has nothing to read.
    *
-   * @throws AcmeError as `present`
+   * @throws AcmeError as `present` does
    */
   check?(name: string, signal: AbortSignal): Promise<void>
 }
@@ -35,22 +36,64 @@ export interface DnsProvider {
 /** @throws AcmeError `ACME_DNS_NO_PROVIDER` */
 export type ChooseDnsProvider = (name: Name) => DnsProvider
 
-/** What a provider needs from outside; tests replace it. */
 export interface DnsProviderDeps {
   readonly fetch: BoundedFetch
   readonly clock: Clock
 }
 
-/** What every kind of provider takes. */
+/** Seconds: as short as every provider allows. */
+export const TTL_SECONDS = 60
+
+/**
+ * Finds the provider's zone with the longest name that holds the given name.
+ *
+ * @throws AcmeError `ACME_DNS_NO_ZONE`
+ */
+export async function findZone<Zone>(
+  name: string,
+  find: (zoneName: string) => Promise<Zone | undefined>,
+): Promise<Zone> {
+  for (const zoneName of suffixes(name)) {
+    const zone = await find(zoneName)
+    if (zone !== undefined) return zone
+  }
+  throw new AcmeError('ACME_DNS_NO_ZONE', `there is no zone for ${name}`)
+}
+
+// The loader of the configuration reads `secret`, `duration` and `filePath`.
+
+/** A string that never appears in errors; `<key>File` may name a file that holds it instead. */
+export const Secret = (description: string, options: TStringOptions = {}) =>
+  Type.String({ minLength: 1, description, ...options, secret: true })
+
+/** A time span such as `30s` or `5m`, loaded as milliseconds. */
+export const Duration = (description: string, fallback: string) =>
+  Type.Unsafe<number>({
+    type: 'string',
+    pattern: '^(0|[1-9][0-9]{0,5})(ms|s|m|h|d)$',
+    duration: true,
+    default: fallback,
+    description,
+  })
+
+/** A path; a relative one is resolved against the folder of the configuration file. */
+export const FilePath = (description: string) =>
+  Type.String({ minLength: 1, description, filePath: true })
+
+export const Text = (description: string, options: TStringOptions = {}) =>
+  Type.String({ minLength: 1, description, ...options })
+
+/** The URL of an API; sovereign clouds and tests have others. */
+export const Endpoint = (fallback: string) =>
+  Type.String({ minLength: 1, default: fallback, description: 'URL of the API.' })
+
+/** Options of every provider. */
 export const commonOptions = {
   names: Type.Optional(
     Type.Array(Text('A name rule.'), {
       minItems: 1,
       description:
-        'Name rules of the names it is for; a wildcard certificate counts as the name without `*.`. The first provider that fits is taken. Left out: all names.',
+        'Name rules of the names that this provider is for. A wildcard certificate counts as its name without `*.`. The first matching provider is used. Default: all names.',
     }),
   ),
 }
-
-/** As short as every provider allows. */
-export const TTL_SECONDS = 60

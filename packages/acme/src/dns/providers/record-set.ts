@@ -2,18 +2,18 @@ import { type Clock, sleep } from '../../clock.ts'
 import { AcmeError } from '../../errors.ts'
 import type { DnsProvider, DnsRecord } from './provider.ts'
 
-/** The TXT values at one name, as the API writes them, and what it needs to replace just these. */
+/** The TXT values at one name in the spelling of the API, and what replacing them requires. */
 export interface RecordSet<State> {
   readonly values: readonly string[]
   readonly state: State
 }
 
-/** An API that knows whole record sets only. */
+/** An API that replaces whole record sets. */
 export interface RecordSetApi<State> {
-  /** The value as the API writes it. */
+  /** Spells a value as the API does. */
   format(value: string): string
   read(name: string, signal: AbortSignal): Promise<RecordSet<State>>
-  /** Gives what the API says if another has changed the record set in between. */
+  /** Gives a message if the record set has changed since it was read. */
   write(
     name: string,
     before: RecordSet<State>,
@@ -26,7 +26,7 @@ const POLL_MS = 2_000
 const MAX_POLLS = 60
 
 /**
- * Waits until an API that takes changes has carried one out.
+ * Waits until an API has applied a change.
  *
  * @throws AcmeError `ACME_DNS_PROPAGATION`
  */
@@ -45,7 +45,7 @@ export async function awaitChange(
 const MAX_ATTEMPTS = 5
 const PAUSE_MS = 1_000
 
-/** Adds and takes away one value of a record set, however many others are at work on it. */
+/** Adds and removes single values of record sets, and reads a set again if it was changed meanwhile. */
 export function createRecordSetProvider<State>(
   api: RecordSetApi<State>,
   clock: Clock,

@@ -2,32 +2,24 @@ import { randomInt } from 'node:crypto'
 import { type Static, Type } from 'typebox'
 import { AcmeError } from '../../errors.ts'
 import { exchangeTcp, parseServer, type Server } from '../exchange.ts'
-import {
-  CLASS,
-  encodeMessage,
-  encodeText,
-  FLAG,
-  type Message,
-  type NewMessage,
-  RCODE,
-  TYPE,
-} from '../message.ts'
-import { Secret, Text } from '../schema.ts'
+import { encodeQuery, encodeUpdate, FLAG, type Message, RCODE, rcodeOf } from '../message.ts'
 import { signMessage, TSIG_ALGORITHMS, type TsigKey, verifyAnswer } from '../tsig.ts'
 import {
   commonOptions,
   type DnsProvider,
   type DnsProviderDeps,
   type DnsRecord,
+  findZone,
+  Secret,
+  Text,
   TTL_SECONDS,
 } from './provider.ts'
-import { findZone } from './zone.ts'
 
 export const Rfc2136Schema = Type.Object({
   type: Type.Literal('rfc2136'),
   ...commonOptions,
-  server: Text('Primary name server: host name or IP address, and maybe port.'),
-  zone: Type.Optional(Text('Zone. Left out: the server is asked.')),
+  server: Text('Primary name server: host name or IP address, with an optional port.'),
+  zone: Type.Optional(Text('Zone. Default: the server is asked.')),
   keyName: Text('Name of the TSIG key.'),
   keySecret: Secret('Secret of the TSIG key, base64.', { pattern: '^[A-Za-z0-9+/]{22,}={0,2}$' }),
   algorithm: Type.Enum([...TSIG_ALGORITHMS], {
@@ -36,7 +28,9 @@ export const Rfc2136Schema = Type.Object({
   }),
 })
 
-/** How name servers refuse an update (RFC 2136 section 2.2). */
+type Rfc2136Config = Static<typeof Rfc2136Schema>
+
+/** Why a name server refuses an update (RFC 2136 section 2.2). */
 const REFUSALS: Readonly<Record<number, string>> = {
   1: 'FORMERR',
   2: 'SERVFAIL',
@@ -46,67 +40,79 @@ const REFUSALS: Readonly<Record<number, string>> = {
   10: 'NOTZONE',
 }
 
-/** Dynamic updates (RFC 2136) by TCP, both ways signed with a TSIG key (RFC 8945). */
-export function createRfc2136(
-  config: Static<typeof Rfc2136Schema>,
-  { clock }: DnsProviderDeps,
-): DnsProvider {
-  const server = readServer(config.server)
-  const key: TsigKey = {
-    name: canonical(config.keyName),
-    algorithm: config.algorithm,
-    secret: Buffer.from(config.keySecret, 'base64'),
+/** Dynamic updates (RFC 2136) over TCP; requests and answers are signed with a TSIG key (RFC 8945). */
+class Rfc2136 implements DnsProvider {
+  readonly #server: Server
+  readonly #zone: string | undefined
+  readonly #key: TsigKey
+  readonly #now: () => number
+
+  constructor(config: Rfc2136Config, { clock }: DnsProviderDeps) {
+    this.#server = readServer(config.server)
+    this.#zone = config.zone === undefined ? undefined : canonical(config.zone)
+    this.#key = {
+      name: canonical(config.keyName),
+      algorithm: config.algorithm,
+      secret: Buffer.from(config.keySecret, 'base64'),
+    }
+    this.#now = () => clock.now()
   }
 
-  async function exchange(message: Omit<NewMessage, 'id'>, signal: AbortSignal): Promise<Message> {
-    const id = randomInt(0x10000)
-    const request = signMessage(encodeMessage({ id, ...message }), key, clock.now())
-    const answer = await exchangeTcp(server, request.bytes, signal)
-    return verifyAnswer(answer, key, request.mac, clock.now())
+  present(record: DnsRecord, signal: AbortSignal): Promise<void> {
+    return this.#update(record, { add: TTL_SECONDS }, signal)
   }
 
-  async function findZoneName(name: string, signal: AbortSignal): Promise<string> {
-    if (config.zone !== undefined) return canonical(config.zone)
+  cleanUp(record: DnsRecord, signal: AbortSignal): Promise<void> {
+    return this.#update(record, 'delete', signal)
+  }
+
+  async check(name: string, signal: AbortSignal): Promise<void> {
+    // Asks even if the zone is configured: the signed answer shows that the server knows the key.
+    await this.#askSoa(await this.#findZone(name, signal), signal)
+  }
+
+  async #update(
+    record: DnsRecord,
+    change: Parameters<typeof encodeUpdate>[3],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const zone = await this.#findZone(record.name, signal)
+    const answer = await this.#send(encodeUpdate(newId(), zone, record, change), signal)
+    const rcode = rcodeOf(answer)
+    if (rcode === RCODE.NOERROR) return
+    const why = REFUSALS[rcode] ?? `RCODE ${rcode}`
+    const { host } = this.#server
+    throw new AcmeError('ACME_DNS_PROVIDER', `${host} refused to change ${record.name}: ${why}`)
+  }
+
+  async #findZone(name: string, signal: AbortSignal): Promise<string> {
+    if (this.#zone !== undefined) return this.#zone
     return await findZone(name, async (zone) => {
-      const question = { name: zone, type: TYPE.SOA }
-      const { flags, answers } = await exchange({ flags: 0, question }, signal)
-      const isZone = answers.some((record) => record.type === TYPE.SOA && record.name === zone)
+      const { flags, answers } = await this.#askSoa(zone, signal)
+      const isZone = answers.some((record) => record.type === 'SOA' && record.name === zone)
       return isZone && flags & FLAG.authoritative ? zone : undefined
     })
   }
 
-  /** To add a record it comes with class and TTL; to delete just this one, with class NONE and TTL 0. */
-  async function update(
-    { name, value }: DnsRecord,
-    change: { class: number; ttl: number },
-    signal: AbortSignal,
-  ): Promise<void> {
-    const question = { name: await findZoneName(name, signal), type: TYPE.SOA }
-    const record = { name, type: TYPE.TXT, data: encodeText(value), ...change }
-    const { flags } = await exchange(
-      { flags: FLAG.update, question, authorities: [record] },
-      signal,
-    )
-    const rcode = flags & 0x0f
-    if (rcode === RCODE.NOERROR) return
-    const why = REFUSALS[rcode] ?? `RCODE ${rcode}`
-    throw new AcmeError('ACME_DNS_PROVIDER', `${server.host} refused to change ${name}: ${why}`)
+  #askSoa(name: string, signal: AbortSignal): Promise<Message> {
+    return this.#send(encodeQuery(newId(), 0, { name, type: 'SOA' }), signal)
   }
 
-  return {
-    present: (record, signal) => update(record, { class: CLASS.IN, ttl: TTL_SECONDS }, signal),
-    cleanUp: (record, signal) => update(record, { class: CLASS.NONE, ttl: 0 }, signal),
-    async check(name, signal) {
-      const zone = await findZoneName(name, signal)
-      // Both ways signed: tells whether the server knows the key.
-      await exchange({ flags: 0, question: { name: zone, type: TYPE.SOA } }, signal)
-    },
+  async #send(message: Buffer, signal: AbortSignal): Promise<Message> {
+    const request = signMessage(message, this.#key, this.#now())
+    const answer = await exchangeTcp(this.#server, request.bytes, signal)
+    return verifyAnswer(answer, this.#key, request.mac, this.#now())
   }
 }
 
+/** @throws AcmeError `ACME_DNS_PROVIDER` for a server that is no host */
+export const createRfc2136 = (config: Rfc2136Config, deps: DnsProviderDeps): DnsProvider =>
+  new Rfc2136(config, deps)
+
+const newId = (): number => randomInt(0x10000)
+
 const canonical = (name: string): string => name.toLowerCase().replace(/\.$/, '')
 
-/** @throws AcmeError `ACME_DNS_PROVIDER` */
 function readServer(text: string): Server {
   const server = parseServer(text)
   if (server) return server

@@ -1,11 +1,23 @@
 import { type Static, type TSchema, Type } from 'typebox'
 import { AcmeError } from '../../errors.ts'
-import { Endpoint, Secret, Text } from '../schema.ts'
-import { call, endpointUrl, readAs, readReason } from './call.ts'
-import { commonOptions, type DnsProvider, type DnsProviderDeps, TTL_SECONDS } from './provider.ts'
-import { awaitChange, createRecordSetProvider, type RecordSet } from './record-set.ts'
+import { call, endpointUrl, readAs, readReason } from './api.ts'
+import {
+  commonOptions,
+  type DnsProvider,
+  type DnsProviderDeps,
+  Endpoint,
+  findZone,
+  Secret,
+  Text,
+  TTL_SECONDS,
+} from './provider.ts'
+import {
+  awaitChange,
+  createRecordSetProvider,
+  type RecordSet,
+  type RecordSetApi,
+} from './record-set.ts'
 import { signAws } from './sigv4.ts'
-import { findZone } from './zone.ts'
 
 export const Route53Schema = Type.Object({
   type: Type.Literal('route53'),
@@ -14,19 +26,26 @@ export const Route53Schema = Type.Object({
   secretAccessKey: Secret('Secret access key.'),
   sessionToken: Type.Optional(Secret('Session token of temporary credentials.')),
   hostedZoneId: Type.Optional(
-    Text('Identifier of the hosted zone. Left out: found, which needs ListHostedZonesByName.', {
-      pattern: '^[A-Z0-9]{1,32}$',
-    }),
+    Text(
+      'Identifier of the hosted zone. Default: it is looked up, which needs the permission ListHostedZonesByName.',
+      {
+        pattern: '^[A-Z0-9]{1,32}$',
+      },
+    ),
   ),
-  region: Text('Region that requests are signed for.', { default: 'us-east-1' }),
+  region: Text('Region in the signature of requests.', { default: 'us-east-1' }),
   endpoint: Endpoint('https://route53.amazonaws.com'),
 })
 
+type Route53Config = Static<typeof Route53Schema>
+
+const API = 'Route 53'
 const VERSION = '/2013-04-01'
 const XMLNS = 'https://route53.amazonaws.com/doc/2013-04-01/'
-/** What is said when the record set is not as we have read it, or is being changed. */
+/** Errors if the record set has changed since it was read, or is being changed. */
 const CONFLICTS = ['InvalidChangeBatch', 'PriorRequestNotComplete', 'Throttling']
 
+/** XML elements that may occur several times. */
 const LISTS = ['HostedZone', 'ResourceRecordSet', 'ResourceRecord']
 
 const ZonesSchema = Type.Object({
@@ -75,53 +94,37 @@ interface State {
   readonly ttl: string
 }
 
+interface RequestInit {
+  readonly signal: AbortSignal
+  /** Makes it a POST. */
+  readonly body?: string
+  readonly query?: Readonly<Record<string, string>>
+}
+
 /**
- * Amazon Route 53. A record set is replaced by deleting just what was read and creating the new one
- * in one batch, which fails as a whole if another was faster.
+ * Amazon Route 53. One batch deletes exactly the record set that was read and creates the new one; it
+ * fails as a whole if the record set is another by then.
  */
-export function createRoute53(
-  config: Static<typeof Route53Schema>,
-  { fetch, clock }: DnsProviderDeps,
-): DnsProvider {
-  async function request<S extends TSchema>(
-    schema: S,
-    path: string,
-    {
-      signal,
-      body,
-      query = {},
-    }: { signal: AbortSignal; body?: string; query?: Record<string, string> },
-  ): Promise<Static<S>> {
-    const url = endpointUrl(config.endpoint, `${VERSION}${path}`)
-    for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value)
-    const method = body === undefined ? 'GET' : 'POST'
-    const content = body === undefined ? {} : { body, headers: { 'content-type': 'text/xml' } }
-    const scope = { region: config.region, service: 'route53' }
-    const headers = signAws({ method, url, ...content }, scope, config, clock.now())
-    const parse = await loadParser()
-    const reason = (answer: Buffer) => refusal(parse(answer))
-    const answer = await call(fetch, { api: API, url, method, ...content, headers, signal, reason })
-    return readAs(API, schema, parse(answer.body))
+class Route53 implements RecordSetApi<State> {
+  readonly #config: Route53Config
+  readonly #deps: DnsProviderDeps
+
+  constructor(config: Route53Config, deps: DnsProviderDeps) {
+    this.#config = config
+    this.#deps = deps
   }
 
-  async function findZoneId(name: string, signal: AbortSignal): Promise<string> {
-    return await findZone(name, async (zone) => {
-      const query = { dnsname: zone, maxitems: '10' }
-      const answer = await request(ZonesSchema, '/hostedzonesbyname', { query, signal })
-      const zones = answer.ListHostedZonesByNameResponse.HostedZones
-      const found = (zones === '' ? [] : zones.HostedZone).find(
-        ({ Name, Config }) => Name === `${zone}.` && Config?.PrivateZone !== 'true',
-      )
-      return found?.Id.slice('/hostedzone/'.length)
-    })
+  format(value: string): string {
+    return `"${value}"`
   }
 
-  async function read(name: string, signal: AbortSignal): Promise<RecordSet<State>> {
-    const zone = config.hostedZoneId ?? (await findZoneId(name, signal))
+  async read(name: string, signal: AbortSignal): Promise<RecordSet<State>> {
+    const zone = this.#config.hostedZoneId ?? (await this.#findZone(name, signal))
     const query = { name, type: 'TXT', maxitems: '1' }
-    const answer = await request(RecordSetsSchema, `/hostedzone/${zone}/rrset`, { query, signal })
+    const path = `/hostedzone/${zone}/rrset`
+    const answer = await this.#request(RecordSetsSchema, path, { query, signal })
     const sets = answer.ListResourceRecordSetsResponse.ResourceRecordSets
-    // The list begins at the name, and goes on with what comes after it.
+    // The list begins at the name and goes on with the names after it.
     const own = (sets === '' ? [] : sets.ResourceRecordSet).find(
       (set) => set.Name === `${name}.` && set.Type === 'TXT',
     )
@@ -129,7 +132,7 @@ export function createRoute53(
     return { values, state: { zone, ttl: own?.TTL ?? String(TTL_SECONDS) } }
   }
 
-  async function write(
+  async write(
     name: string,
     { values: before, state: { zone, ttl } }: RecordSet<State>,
     values: readonly string[],
@@ -140,10 +143,11 @@ export function createRoute53(
     const body = `<?xml version="1.0" encoding="UTF-8"?>\n<ChangeResourceRecordSetsRequest xmlns="${XMLNS}">${batch}</ChangeResourceRecordSetsRequest>`
     try {
       const path = `/hostedzone/${zone}/rrset/`
-      const answer = await request(ChangedSchema, path, { body, signal })
+      const answer = await this.#request(ChangedSchema, path, { body, signal })
       const { Id, Status } = answer.ChangeResourceRecordSetsResponse.ChangeInfo
+      const isDone = () => this.#isDone(Id, signal)
       if (values.length > before.length && Status === 'PENDING')
-        await awaitChange(API, () => isDone(Id, signal), { clock, signal })
+        await awaitChange(API, isDone, { clock: this.#deps.clock, signal })
       return undefined
     } catch (error) {
       const { message } = error as Error
@@ -153,17 +157,47 @@ export function createRoute53(
     }
   }
 
-  async function isDone(changeId: string, signal: AbortSignal): Promise<boolean> {
-    const { GetChangeResponse } = await request(ChangeSchema, changeId, { signal })
+  async #findZone(name: string, signal: AbortSignal): Promise<string> {
+    return await findZone(name, async (zone) => {
+      const query = { dnsname: zone, maxitems: '10' }
+      const answer = await this.#request(ZonesSchema, '/hostedzonesbyname', { query, signal })
+      const zones = answer.ListHostedZonesByNameResponse.HostedZones
+      const found = (zones === '' ? [] : zones.HostedZone).find(
+        ({ Name, Config }) => Name === `${zone}.` && Config?.PrivateZone !== 'true',
+      )
+      return found?.Id.slice('/hostedzone/'.length)
+    })
+  }
+
+  async #isDone(changeId: string, signal: AbortSignal): Promise<boolean> {
+    const { GetChangeResponse } = await this.#request(ChangeSchema, changeId, { signal })
     return GetChangeResponse.ChangeInfo.Status === 'INSYNC'
   }
 
-  return createRecordSetProvider({ format: (value) => `"${value}"`, read, write }, clock)
+  async #request<S extends TSchema>(
+    schema: S,
+    path: string,
+    { signal, body, query = {} }: RequestInit,
+  ): Promise<Static<S>> {
+    const { endpoint, region } = this.#config
+    const { fetch, clock } = this.#deps
+    const url = endpointUrl(endpoint, `${VERSION}${path}`)
+    for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value)
+    const method = body === undefined ? 'GET' : 'POST'
+    const content = body === undefined ? {} : { body, headers: { 'content-type': 'text/xml' } }
+    const scope = { region, service: 'route53' }
+    const headers = signAws({ method, url, ...content }, scope, this.#config, clock.now())
+    const parse = await loadParser()
+    const reason = (answer: Buffer) => reasonOf(parse(answer))
+    const answer = await call(fetch, { api: API, url, method, ...content, headers, signal, reason })
+    return readAs(API, schema, parse(answer.body))
+  }
 }
 
-const API = 'Route 53'
+export const createRoute53 = (config: Route53Config, deps: DnsProviderDeps): DnsProvider =>
+  createRecordSetProvider(new Route53(config, deps), deps.clock)
 
-/** Empty for a record set without values, as there is none. */
+/** Empty if there are no values, because a record set cannot be empty. */
 function change(action: string, name: string, ttl: string, values: readonly string[]): string {
   if (values.length === 0) return ''
   const records = values.map(
@@ -175,7 +209,7 @@ function change(action: string, name: string, ttl: string, values: readonly stri
 const escapeXml = (text: string): string =>
   text.replace(/[&<>]/g, (char) => `&#${char.charCodeAt(0)};`)
 
-/** Loaded when it is first needed: a service without Route 53 does not wait for it. */
+/** Imported on first use, as few installations need it. */
 async function loadParser(): Promise<(body: Buffer) => unknown> {
   const { XMLParser } = await import('fast-xml-parser')
   const parser = new XMLParser({ parseTagValue: false, isArray: (name) => LISTS.includes(name) })
@@ -194,7 +228,7 @@ const RefusalSchema = Type.Object({
   }),
 })
 
-const refusal = (answer: unknown) =>
+const reasonOf = (answer: unknown) =>
   readReason(answer, RefusalSchema, ({ ErrorResponse: { Error: error } }) =>
     `${error.Code} ${error.Message ?? ''}`.trimEnd(),
   )

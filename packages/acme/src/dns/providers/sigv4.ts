@@ -1,4 +1,4 @@
-// AWS Signature Version 4, for requests whose path needs no encoding.
+// AWS Signature Version 4, for requests whose path needs no percent-encoding.
 import { createHmac, hash } from 'node:crypto'
 
 export interface AwsCredentials {
@@ -15,7 +15,7 @@ export interface AwsRequest {
 }
 
 /**
- * The headers of the request with its signature; `host` is signed and not among them.
+ * Gives the headers of the request and its signature. `host` is signed, but not among them.
  *
  * @param now - epoch milliseconds
  */
@@ -70,7 +70,7 @@ function canonicalQuery(parameters: URLSearchParams): string {
     .join('&')
 }
 
-/** All but the unreserved characters of RFC 3986. */
+/** Percent-encodes all but the unreserved characters of RFC 3986. */
 function encode(text: string): string {
   const percent = (char: string) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`
   return encodeURIComponent(text).replace(/[!'()*]/g, percent)

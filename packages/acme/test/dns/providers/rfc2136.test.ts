@@ -2,29 +2,23 @@ import { createHmac } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { createFetch } from '@gatehouse/net'
+import { type Answer as DnsAnswer, encode } from 'dns-packet'
 import t, { type Test } from 'tap'
-import {
-  CLASS,
-  decodeMessage,
-  encodeName,
-  encodeRecord,
-  encodeText,
-  FLAG,
-  type Message,
-  type NewRecord,
-  TYPE,
-  uint16,
-} from '../../../src/dns/message.ts'
+import { decodeMessage, FLAG, type Message } from '../../../src/dns/message.ts'
 import { createDnsProvider, type DnsProviderConfig } from '../../../src/index.ts'
 import { instantClock, NAME, NOW, recordAt, signal } from './stand-in.ts'
 
 const SECRET = Buffer.alloc(32, 9)
 const TIME = Buffer.alloc(6)
 TIME.writeUIntBE(NOW / 1_000, 0, 6)
-const ALGORITHM = encodeName('hmac-sha256')
-const KEY = encodeName('gatehouse')
+const ALGORITHM = Buffer.from('\x0bhmac-sha256\0')
+const KEY = Buffer.from('\x09gatehouse\0')
 /** Time and fudge, error and no other data. */
-const VARIABLES = Buffer.concat([KEY, uint16(CLASS.ANY, 0, 0), ALGORITHM, TIME, uint16(300, 0, 0)])
+const VARIABLES = Buffer.concat([KEY, uint16(255, 0, 0), ALGORITHM, TIME, uint16(300, 0, 0)])
+
+function uint16(...values: number[]): Buffer {
+  return Buffer.concat(values.map((value) => Buffer.of(value >> 8, value & 0xff)))
+}
 
 const macOf = (...parts: Buffer[]) =>
   createHmac('sha256', SECRET).update(Buffer.concat(parts)).digest()
@@ -35,24 +29,20 @@ const macIn = ({ additionals }: Message) =>
 
 interface Answer {
   readonly rcode?: number
-  readonly records?: NewRecord[]
+  readonly records?: DnsAnswer[]
   readonly isSigned?: boolean
 }
 
 /** Writes an answer as a name server does, without help of what is tested. */
-function write(
-  request: Message,
-  bytes: Buffer,
-  { rcode = 0, records = [], isSigned = true }: Answer,
-): Buffer {
-  const questionEnd = 12 + encodeName(request.questions[0]?.name ?? '').length + 4
-  const flags = FLAG.response | FLAG.authoritative | rcode
-  const header = uint16(request.id, flags, 1, records.length, 0, 0)
-  const message = Buffer.concat([
-    header,
-    bytes.subarray(12, questionEnd),
-    ...records.map(encodeRecord),
-  ])
+function write(request: Message, { rcode = 0, records = [], isSigned = true }: Answer): Buffer {
+  const packet = {
+    id: request.id,
+    type: 'response' as const,
+    flags: FLAG.authoritative | rcode,
+    questions: [...request.questions],
+    answers: records,
+  }
+  const message = encode(packet)
   if (!isSigned) return message
   const requestMac = macIn(request)
   const mac = macOf(uint16(requestMac.length), requestMac, message, VARIABLES)
@@ -63,18 +53,19 @@ function write(
     mac,
     uint16(request.id, 0, 0),
   ])
-  const tsig = encodeRecord({ name: 'gatehouse', type: TYPE.TSIG, class: CLASS.ANY, ttl: 0, data })
-  message.writeUInt16BE(1, 10)
-  return Buffer.concat([message, tsig])
+  const additionals = [{ name: 'gatehouse', type: 'TSIG', class: 'ANY', data }] as const
+  return encode({ ...packet, additionals: [...additionals] })
 }
 
-const SOA: NewRecord = {
+const SOA: DnsAnswer = {
   name: 'example.test',
-  type: TYPE.SOA,
-  class: CLASS.IN,
-  ttl: 60,
-  data: Buffer.alloc(0),
+  type: 'SOA',
+  data: { mname: 'ns.example.test', rname: 'root.example.test' },
 }
+
+/** How long the TSIG record of a request is: name, fixed part and data. */
+const tsigLength = ({ additionals }: Message) =>
+  KEY.length + 10 + (additionals.at(-1)?.data.length ?? 0)
 
 /** A primary of `example.test` that remembers the updates. */
 async function primary(t: Test, answer: Answer = {}, changes: object = {}) {
@@ -85,14 +76,14 @@ async function primary(t: Test, answer: Answer = {}, changes: object = {}) {
       .on('data', (framed) => {
         const bytes = framed.subarray(2)
         const request = decodeMessage(bytes)
-        const signed = bytes.subarray(0, request.additionals.at(-1)?.start)
+        const signed = bytes.subarray(0, -tsigLength(request))
         signed.writeUInt16BE(0, 10)
         t.strictSame(macIn(request), macOf(signed, VARIABLES), 'the request is signed')
         const isUpdate = request.flags === FLAG.update
         if (isUpdate) updates.push(request)
         const isZone = !isUpdate && request.questions[0]?.name === 'example.test'
         const given = isUpdate ? answer : isZone ? { records: [SOA] } : { rcode: 3 }
-        const reply = write(request, bytes, given)
+        const reply = write(request, given)
         socket.end(Buffer.concat([uint16(reply.length), reply]))
       })
   }).listen(0, '127.0.0.1')
@@ -117,17 +108,17 @@ t.test('one record is added to the zone, and just that one is deleted', async (t
   const { provider, updates } = await primary(t)
   await provider.present(recordAt(NAME), signal)
   await provider.cleanUp(recordAt(NAME), signal)
-  const record = { name: NAME, type: TYPE.TXT, data: encodeText('our-value') }
+  const record = { name: NAME, type: 'TXT', value: 'our-value' }
   t.match(updates, [
     {
-      questions: [{ name: 'example.test', type: TYPE.SOA }],
+      questions: [{ name: 'example.test', type: 'SOA' }],
       answers: [],
-      authorities: [{ ...record, class: CLASS.IN, ttl: 60 }],
+      authorities: [{ ...record, class: 'IN', ttl: 60 }],
     },
     {
-      questions: [{ name: 'example.test', type: TYPE.SOA }],
+      questions: [{ name: 'example.test', type: 'SOA' }],
       answers: [],
-      authorities: [{ ...record, class: CLASS.NONE, ttl: 0 }],
+      authorities: [{ ...record, class: 'UNKNOWN_254', ttl: 0 }],
     },
   ])
 })
