@@ -11,7 +11,7 @@ USER node
 COPY --chown=node:node package.json pnpm-lock.yaml pnpm-workspace.yaml ./
 RUN npx -y pnpm@12.21.0 fetch
 COPY --chown=node:node . .
-# By this image's own Node, as what V8 compiles here is for no other.
+# By this image's own Node: the compile cache is only for the same version and user.
 RUN npx -y pnpm@12.21.0 install --frozen-lockfile --offline \
  && node --conditions=@gatehouse/source scripts/bundle.ts
 
@@ -43,16 +43,20 @@ LABEL org.opencontainers.image.title="Gatehouse cert-service" \
       org.opencontainers.image.description="TLS certificates over HTTP, from an embedded private CA"
 EXPOSE 7401
 # The files belong to root, so that whoever takes over the service cannot change them.
-# What V8 compiled differs with each build, so that it has a layer of its own.
-COPY --chown=root:root --from=build /build/dist/cert-service/*.js /build/dist/cert-service/*.json /build/dist/cert-service/*.txt ./
-COPY --chown=root:root --from=build /build/dist/cert-service/service.cache ./
+# The compile cache differs with each build, so it has its own layer.
+COPY --chown=root:root --from=build /build/dist/cert-service/*.js /build/dist/cert-service/*.json ./
+COPY --chown=root:root --from=build /build/dist/cert-service/lib lib
+COPY --chown=root:root --from=build /build/dist/cert-service/static static
+COPY --chown=root:root --from=build /build/dist/cert-service/cache cache
 
 FROM service AS forward-auth
 LABEL org.opencontainers.image.title="Gatehouse forward-auth" \
       org.opencontainers.image.description="Single sign-on for what a reverse proxy serves"
 EXPOSE 4181
-COPY --chown=root:root --from=build /build/dist/forward-auth/*.js /build/dist/forward-auth/*.json /build/dist/forward-auth/*.txt ./
-COPY --chown=root:root --from=build /build/dist/forward-auth/service.cache ./
+COPY --chown=root:root --from=build /build/dist/forward-auth/*.js /build/dist/forward-auth/*.json ./
+COPY --chown=root:root --from=build /build/dist/forward-auth/lib lib
+COPY --chown=root:root --from=build /build/dist/forward-auth/static static
+COPY --chown=root:root --from=build /build/dist/forward-auth/cache cache
 
 FROM runtime AS demo
 LABEL org.opencontainers.image.title="Gatehouse demo" \

@@ -1,7 +1,7 @@
-import Fastify, { type FastifyInstance, type FastifySchema, type RouteOptions } from 'fastify'
+import swagger from '@fastify/swagger'
+import swaggerUi from '@fastify/swagger-ui'
+import type { FastifyInstance, FastifySchema } from 'fastify'
 import fp from 'fastify-plugin'
-import { type OpenApiDocument, renderDocs } from './docs-page.ts'
-import { sendPage } from './page.ts'
 import { ProblemSchema } from './problem.ts'
 
 // Brings `summary`, `tags` and `hide` into the route schemas of whoever imports this.
@@ -11,40 +11,49 @@ export interface OpenApiOptions {
   readonly title: string
   readonly version: string
   readonly description: string
-  /** How callers of guarded routes say who they are, as OpenAPI describes it. */
+  /** How callers of guarded routes authenticate, as OpenAPI security schemes by name. */
   readonly securitySchemes?: Readonly<Record<string, object>>
 }
 
+const POLICY = [
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'",
+  "form-action 'none'; frame-ancestors 'none'; base-uri 'none'",
+].join('; ')
+
+const LOGO = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24"><path fill="none" stroke="#8c9aea" stroke-width="2" d="M4 21V11a8 8 0 0 1 16 0v10M9 21v-9a3 3 0 0 1 6 0v9M2 21h20"/></svg>`
+
 /**
- * `GET /openapi.json`: the OpenAPI 3.1 document of every route registered after this plugin.
- * `GET /docs`: a page to read it. Both are made once, when first asked for.
+ * `GET /openapi.json` answers the OpenAPI 3.1 document of every route that is registered after this
+ * plugin and not hidden. `GET /docs` shows it as a page.
  */
 export const openapi = fp<OpenApiOptions>(
-  async (app: FastifyInstance, info) => {
-    const routes: RouteOptions[] = []
-    app.addHook('onRoute', (route) => {
-      if (route.method !== 'HEAD' && !route.schema?.hide) routes.push(route)
+  async (app: FastifyInstance, { securitySchemes = {}, ...info }) => {
+    await app.register(swagger, {
+      openapi: {
+        openapi: '3.1.0',
+        info,
+        servers: [{ url: '/', description: 'The service that this document is fetched from.' }],
+        components: { securitySchemes: securitySchemes as never },
+      },
+      transform: ({ schema, url }) => ({ schema: withCommonAnswers(url, schema), url }),
     })
-    let made: ReturnType<typeof make> | undefined
-    async function make() {
-      const document = await describeRoutes(routes, info)
-      return { json: JSON.stringify(document), page: renderDocs(document) }
-    }
-    const docs = () => {
-      made ??= make()
-      return made
-    }
-
-    const hidden = { logLevel: 'warn', schema: { hide: true } } as const
-    app.get('/openapi.json', hidden, async (_request, reply) =>
-      reply.type('application/json').send((await docs()).json),
-    )
-    app.get('/docs', hidden, async (_request, reply) => sendPage(reply, 200, (await docs()).page))
+    await app.register(swaggerUi, {
+      routePrefix: '/docs',
+      logLevel: 'warn',
+      staticCSP: POLICY,
+      logo: { type: 'image/svg+xml', content: LOGO, href: '/docs' },
+      theme: { title: info.title },
+    })
+    let document: string | undefined
+    app.get('/openapi.json', { logLevel: 'warn', schema: { hide: true } }, async (_, reply) => {
+      document ??= JSON.stringify(app.swagger())
+      return reply.type('application/json').send(document)
+    })
   },
   { fastify: '5.x', name: 'service-kit/openapi' },
 )
 
-/** What any route may answer before its handler is asked. */
+/** What any route may answer before its handler runs. */
 const COMMON = {
   400: 'The request is malformed; `errors` points to the members at fault.',
   408: 'The request came too slowly.',
@@ -71,30 +80,4 @@ function withCommonAnswers(url: string, schema: FastifySchema = {}): FastifySche
   ])
   const { response = { 200: { description: 'Default Response', type: 'null' } } } = schema
   return { ...schema, response: { ...Object.fromEntries(answers), ...(response as object) } }
-}
-
-/** Lets @fastify/swagger describe the routes in an app of their own, so that no start pays for it. */
-async function describeRoutes(
-  routes: readonly RouteOptions[],
-  info: OpenApiOptions,
-): Promise<OpenApiDocument> {
-  const { default: swagger } = await import('@fastify/swagger')
-  const app = Fastify({ exposeHeadRoutes: false })
-  app.setValidatorCompiler(() => () => true)
-  app.setSerializerCompiler(() => () => '')
-  const { securitySchemes = {}, ...about } = info
-  await app.register(swagger, {
-    openapi: {
-      openapi: '3.1.0',
-      info: about,
-      servers: [{ url: '/', description: 'The service that this document is fetched from.' }],
-      components: { securitySchemes: securitySchemes as never },
-    },
-  })
-  for (const { method, url, schema } of routes)
-    app.route({ method, url, schema: withCommonAnswers(url, schema), handler: () => {} })
-  await app.ready()
-  const document = app.swagger() as OpenApiDocument
-  await app.close()
-  return document
 }
