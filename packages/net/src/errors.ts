@@ -1,4 +1,4 @@
-/** Every error of this package: what it means, and what to do about it. */
+/** Every error of this package: its meaning and what to do about it. */
 export const NET_ERRORS = {
   NET_URL_INVALID: {
     title: 'URL is not valid',
@@ -8,28 +8,29 @@ export const NET_ERRORS = {
   NET_URL_INSECURE: {
     title: 'URL is not encrypted',
     action:
-      'Use https. Plain http is for loopback names, or where the configuration allows it in so many words.',
+      'Use https. Plain http works for loopback names, or if the configuration allows it explicitly.',
   },
   NET_URL_INTERNAL: {
-    title: 'URL that another server names is internal',
+    title: 'URL named by another server is internal',
     action:
-      'See what the other server publishes. If the address is right, configure it instead, such as `jwksUrl`.',
+      'Check what the other server publishes. If the address is right, configure it, for example as `jwksUrl`.',
   },
   NET_FETCH_TIMEOUT: {
     title: 'No complete answer in time',
-    action: 'See whether the other server is reachable from here and not overloaded.',
+    action: 'Check that the other server is reachable from here and not overloaded.',
   },
   NET_FETCH_TOO_LARGE: {
     title: 'Answer is too large',
-    action: 'See whether the URL is the right one: the answer is larger than any genuine one.',
+    action: 'Check the URL: the answer is larger than any genuine one.',
   },
   NET_FETCH_STATUS: {
     title: 'Answer has an unexpected status',
-    action: 'Open the URL by hand. Redirects are not followed: configure the address they lead to.',
+    action:
+      'Open the URL by hand. Redirects are not followed: configure the address that they lead to.',
   },
   NET_FETCH_TYPE: {
     title: 'Answer has an unexpected content type',
-    action: 'See whether the URL is the right one: a login or error page often answers instead.',
+    action: 'Check the URL: often a login or error page answers instead.',
   },
   NET_FETCH_FAILED: {
     title: 'Request failed',
@@ -39,7 +40,7 @@ export const NET_ERRORS = {
 
 export type NetErrorCode = keyof typeof NET_ERRORS
 
-/** An error of this package; `code` is stable, `message` says what was wrong. */
+/** An error of this package. `code` is stable, `message` says what is wrong. */
 export class NetError extends Error {
   override readonly name = 'NetError'
   readonly code: NetErrorCode

@@ -5,19 +5,19 @@ import type { Agent, buildConnector, Dispatcher } from 'undici'
 import { NetError } from './errors.ts'
 import { isLoopback, parseHost } from './host.ts'
 
-/** What one request may do and which answer it accepts. */
+/** A request, its limits and the answers that it accepts. */
 export interface FetchInit {
   method?: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'DELETE'
   headers?: Record<string, string>
   body?: string | Uint8Array
   signal?: AbortSignal
-  /** Milliseconds for all of it, from the connection to the last byte. */
+  /** Milliseconds from the connection to the last byte. */
   timeoutMs?: number
-  /** Most bytes that the body may have. */
+  /** Maximal size of the body, in bytes. */
   maxBytes?: number
-  /** Statuses that are an answer; default `[200]`. */
+  /** Statuses that are accepted; default `[200]`. */
   status?: readonly number[]
-  /** Media types that are an answer, without parameters; `json` stands for JSON and every `+json`. */
+  /** Media types that are accepted, without parameters; `json` stands for JSON and every `+json`. */
   contentTypes?: readonly string[]
 }
 
@@ -28,13 +28,13 @@ export interface FetchAnswer {
   readonly body: Buffer
 }
 
-/** A fetch that ends in time, reads no more than it should and never follows a redirect. */
+/** A fetch with limits of time and size that never follows a redirect. */
 export interface BoundedFetch {
   /**
    * @throws NetError NET_FETCH_TIMEOUT, NET_FETCH_TOO_LARGE, NET_FETCH_STATUS, NET_FETCH_TYPE, NET_FETCH_FAILED
    */
   (url: URL | string, init?: FetchInit): Promise<FetchAnswer>
-  /** Ends what is in flight and closes the connections. */
+  /** Ends requests in flight and closes the connections. */
   close(): Promise<void>
 }
 
@@ -58,7 +58,7 @@ export function createFetch(options: FetchOptions = {}): BoundedFetch {
     options.dispatcher ?? openAgent(ca === undefined ? {} : { ca, timeout: timeoutMs })
 
   async function boundedFetch(url: URL | string, init: FetchInit = {}): Promise<FetchAnswer> {
-    // Before the deadline starts: a first load may take longer than the other server does.
+    // Before the deadline starts, since loading may take longer than the request.
     const { request } = await loadUndici()
     const deadline = AbortSignal.timeout(init.timeoutMs ?? timeoutMs)
     const signal = init.signal ? AbortSignal.any([init.signal, deadline]) : deadline
@@ -120,7 +120,7 @@ async function openAgent(
   })
 }
 
-/** The timeouts of undici itself begin anew with each part of an answer. */
+/** The timeouts of undici start again with each part of an answer. */
 function totalTimeout(timeoutMs: number): Dispatcher.DispatcherComposeInterceptor {
   return (dispatch) => (options, handler) => {
     const url = describe(`${options.origin ?? ''}${options.path}`)
@@ -145,18 +145,18 @@ function totalTimeout(timeoutMs: number): Dispatcher.DispatcherComposeIntercepto
   }
 }
 
-/** Names below `localhost` are this machine and never asked of a name server (RFC 6761 section 6.3). */
+/** Names below `localhost` are this machine, and DNS is not asked for them (RFC 6761 section 6.3). */
 const lookup: LookupFunction = (hostname, options, callback) => {
   const host = parseHost(hostname)
   lookupHost(host && isLoopback(host) ? 'localhost' : hostname, options, callback)
 }
 
-/** A network of containers may have such a name too. Only over TLS, where whoever has it must prove it. */
+/** A network of containers may have such names too. Only over TLS, where a certificate proves the name. */
 function mayBeElsewhere({ hostname, protocol }: buildConnector.Options): boolean {
   return protocol === 'https:' && hostname.endsWith('.localhost')
 }
 
-/** When it is first needed: loading it takes longer than all else that a service does to start. */
+/** Imported when it is needed, since loading it takes longer than the rest of a start. */
 const loadUndici = () => import('undici')
 
 async function readAnswer(
@@ -190,7 +190,7 @@ function acceptsType(accepted: readonly string[], header: string | string[] | un
   return accepted.includes(essence) || (isJson && accepted.includes('json'))
 }
 
-/** Without the query, which may hold a secret. */
+/** The URL without its query, which may hold a secret. */
 function describe(url: URL | string): string {
   const { origin, pathname } = URL.parse(String(url)) ?? { origin: 'an invalid URL', pathname: '' }
   return origin + pathname

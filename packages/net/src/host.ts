@@ -1,20 +1,20 @@
 import { domainToASCII, domainToUnicode } from 'node:url'
 import { type IpAddress, parseIp } from './ip.ts'
 
-/** A host in its one canonical form. */
+/** A host in its canonical form. */
 export interface Host {
   /** A-labels in lower case without the trailing dot, or the canonical IP address without brackets. */
   readonly name: string
   readonly ip?: IpAddress
 }
 
-// RFC 1123 names: letters, digits and inner hyphens, and a last label that no resolver reads as a number.
+// RFC 1123 names: letters, digits and inner hyphens; no resolver reads the last label as a number.
 const DNS_NAME =
   /^(?=.{1,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*(?!\d+$|0x[0-9a-f]*$)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
-// What may come before mapping to ASCII: no ASCII outside of names, so that nothing is percent-decoded or cut.
+// Names before IDNA mapping, without other ASCII characters, so that nothing is percent-decoded or cut.
 const UNMAPPED_NAME = /^[A-Za-z0-9.\-\u0080-\u{10ffff}]{1,1000}$/u
 
-/** Reads one host without a port: a DNS name (IDNA is mapped), an IPv4 or an IPv6 address, bracketed or not. */
+/** Parses a host without a port: a DNS name (mapped by IDNA), or an IPv4 or IPv6 address, bracketed or not. */
 export function parseHost(text: string): Host | undefined {
   const ip = text.startsWith('[') ? parseBracketed(text) : parseIp(text)
   if (ip) return { name: ip.text, ip }
@@ -22,7 +22,7 @@ export function parseHost(text: string): Host | undefined {
   return name === undefined ? undefined : { name }
 }
 
-/** Reads `host` or `host:port` as a Host header has it; IPv6 must be bracketed. */
+/** Parses `host` or `host:port` of a Host header; an IPv6 address must be bracketed. */
 export function parseHostPort(text: string): { host: Host; port?: number } | undefined {
   const [, name = '', digits] = /^(\[[^\]]*\]|[^:]*)(?::([1-9]\d{0,4}))?$/.exec(text) ?? []
   const host = parseHost(name)
@@ -44,14 +44,14 @@ function parseBracketed(text: string): IpAddress | undefined {
 
 function parseDnsName(text: string): string | undefined {
   if (!UNMAPPED_NAME.test(text)) return undefined
-  // Only what needs IDNA meets the URL parser, which would also turn `0x7f.1` into an address.
+  // Only if IDNA is needed: domainToASCII would also turn `0x7f.1` into an address.
   const ascii = /[^\0-\x7f]/.test(text) ? domainToASCII(text) : text.toLowerCase()
   const name = ascii.endsWith('.') ? ascii.slice(0, -1) : ascii
   if (!DNS_NAME.test(name)) return undefined
   return name.split('.').every(isWellFormed) ? name : undefined
 }
 
-/** An `xn--` label must stand for something and be the one spelling of it; Node lets invalid ones through unread. */
+/** An `xn--` label must be valid and canonical, which Node does not check. */
 function isWellFormed(label: string): boolean {
   if (!label.startsWith('xn--')) return true
   const unicode = domainToUnicode(label)

@@ -3,12 +3,12 @@ import ipaddr from 'ipaddr.js'
 
 const EMBEDDED_IPV4 = /:(\d+)\.(\d+)\.(\d+)\.(\d+)$/
 
-/** An IP address in its one canonical form. */
+/** An IP address in its canonical form. */
 export interface IpAddress {
   readonly version: 4 | 6
   /** Dotted decimal, or the form of RFC 5952. */
   readonly text: string
-  /** 4 or 16 bytes, network order. */
+  /** 4 or 16 bytes in network order. */
   readonly bytes: Uint8Array
 }
 
@@ -20,11 +20,11 @@ export interface Cidr {
 }
 
 /**
- * Reads an address: four decimal parts without leading zeros, or RFC 4291 text without a zone.
- * An IPv4-mapped IPv6 address is given as the IPv4 address.
+ * Parses an address: four decimal parts without leading zeros, or RFC 4291 text without a zone.
+ * An IPv4-mapped IPv6 address becomes the IPv4 address.
  */
 export function parseIp(text: string): IpAddress | undefined {
-  // Has one spelling only, and is what nearly every request comes with.
+  // The most frequent case, and the canonical spelling is the only one.
   if (isIPv4(text)) return { version: 4, text, bytes: new Uint8Array(text.split('.').map(Number)) }
   if (!text.includes(':') || text.includes('%') || !isIPv6(text)) return undefined
   const address = ipaddr.process(text.replace(EMBEDDED_IPV4, hexGroups))
@@ -35,7 +35,7 @@ export function parseIp(text: string): IpAddress | undefined {
   }
 }
 
-/** That of Node makes a regular expression first, which takes milliseconds of a start. */
+/** `net.isIPv6` compiles a regular expression at its first call, which takes milliseconds of the start. */
 function isIPv6(address: string): boolean {
   try {
     new SocketAddress({ address, family: 'ipv6' })
@@ -45,13 +45,13 @@ function isIPv6(address: string): boolean {
   }
 }
 
-/** `::1.2.3.4` as `::102:304`, which ipaddr.js would take for a mapped address. */
+/** Writes `::1.2.3.4` as `::102:304`, since ipaddr.js takes the former for a mapped address. */
 function hexGroups(_: string, a: string, b: string, c: string, d: string): string {
   const group = (high: string, low: string) => (Number(high) * 256 + Number(low)).toString(16)
   return `:${group(a, b)}:${group(c, d)}`
 }
 
-/** Reads `address/prefix`; a plain address is /32 or /128. Host bits must be zero. */
+/** Parses `address/prefix`; a plain address is a /32 or /128. Host bits must be zero. */
 export function parseCidr(text: string): Cidr | undefined {
   const [address = '', length, ...rest] = text.split('/')
   const network = parseIp(address)
@@ -63,7 +63,7 @@ export function parseCidr(text: string): Cidr | undefined {
   return { text: `${network.text}/${prefix}`, network, prefix }
 }
 
-/** Whether the network holds the address. IPv4 and IPv6 never hold each other. */
+/** Whether the network contains the address. Networks of one version contain none of the other. */
 export function cidrContains({ network, prefix }: Cidr, ip: IpAddress): boolean {
   return (
     network.version === ip.version &&
@@ -75,8 +75,8 @@ export function cidrContains({ network, prefix }: Cidr, ip: IpAddress): boolean 
 export const LOOPBACK_NETWORKS: readonly string[] = ['127.0.0.0/8', '::1/128']
 
 /**
- * One test for many networks: does any of them hold the address? Nothing holds an address that
- * cannot be read, and a text that is no network holds nothing.
+ * Makes a function that says whether any of the networks contains an address. It is false for an
+ * invalid address, and invalid networks are ignored.
  */
 export function compileNetworks(
   texts: readonly string[],
@@ -96,7 +96,7 @@ function parsePrefix(text: string, bits: number, address: string): number | unde
   return prefix >= 0 && prefix <= bits ? prefix : undefined
 }
 
-/** The bits of byte `index` that a prefix of that length fixes. */
+/** The bits of the byte at `index` that belong to a prefix of this length. */
 function byteMask(prefix: number, index: number): number {
   const fixed = Math.min(8, Math.max(0, prefix - index * 8))
   return (0xff00 >> fixed) & 0xff

@@ -2,7 +2,7 @@ import { NetError } from './errors.ts'
 import { type Host, isLoopback, parseHostPort } from './host.ts'
 import { compileNetworks } from './ip.ts'
 
-/** Reads a web origin (RFC 6454) and gives its canonical `scheme://host[:port]`; `null` is none. */
+/** Parses a web origin (RFC 6454) to its canonical `scheme://host[:port]`; `null` is not accepted. */
 export function parseOrigin(text: string): string | undefined {
   const [, scheme = '', authority = ''] = /^(https?):\/\/([^/?#]+)$/i.exec(text) ?? []
   const parsed = parseHostPort(authority)
@@ -14,13 +14,13 @@ export function parseOrigin(text: string): string | undefined {
 }
 
 /**
- * Reads the URL of a server that we call: https, or http on loopback or with `allowHttp`; no user
- * name, no password, no fragment.
+ * Parses the URL of a server to call: https, or http on loopback or with `allowHttp`; without user
+ * name, password and fragment.
  *
  * @throws NetError NET_URL_INVALID, NET_URL_INSECURE
  */
 export function parseEndpointUrl(text: string, options: { allowHttp?: boolean } = {}): URL {
-  // The URL parser forgives white space, backslashes and `https:host`: those never reach it.
+  // Stricter than the URL parser, which accepts white space, backslashes and `https:host`.
   const [, scheme = '', authority = ''] =
     /^(https?):\/\/([^/?#]+)(?:[/?][^\s\\]*)?$/i.exec(text) ?? []
   if (!scheme) throw new NetError('NET_URL_INVALID', 'the URL must be absolute, http or https')
@@ -40,10 +40,10 @@ export function parseEndpointUrl(text: string, options: { allowHttp?: boolean } 
 }
 
 /**
- * Reads a URL that another server tells us to call, such as the `jwks_uri` of a discovery document.
- * As {@link parseEndpointUrl}, and: a server that was asked over https names https only, and no
- * server names this machine or the metadata service of a cloud, unless it is there itself. A name that
- * only resolves to such an address gets no further than TLS.
+ * Parses a URL that another server names, such as the `jwks_uri` of a discovery document. Beyond
+ * {@link parseEndpointUrl}, a document that came over https may name https only, and no document may
+ * name this machine or the metadata service of a cloud unless it came from there. A name that merely
+ * resolves to such an address is refused by TLS.
  *
  * @param from - the URL of the document that names it
  * @throws NetError NET_URL_INVALID, NET_URL_INSECURE, NET_URL_INTERNAL
@@ -69,12 +69,12 @@ const METADATA_NAMES = [
   'instance-data',
   'instance-data.ec2.internal',
 ]
-/** Link-local addresses, and those of AWS, Google, Alibaba, Azure and Oracle Cloud that are not. */
+/** Link-local addresses, and others that AWS, Google, Alibaba, Azure and Oracle Cloud use. */
 const isMetadataAddress = compileNetworks([
   ...['169.254.0.0/16', 'fe80::/10', 'fd00:ec2::254', 'fd20:ce::254'],
   ...['100.100.100.200', '168.63.129.16', '192.0.0.192'],
 ])
-/** An unspecified address reaches this machine. */
+/** Connections to an unspecified address reach this machine. */
 const isUnspecified = compileNetworks(['0.0.0.0/8', '::'])
 
 function internalKind({ host: text }: URL): string | undefined {

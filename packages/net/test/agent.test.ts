@@ -19,7 +19,7 @@ async function ask(t: Test, answer: RequestListener, options: AgentOptions) {
   return body.text()
 }
 
-t.test('an agent with limits', async (t) => {
+t.test('an agent ends slow requests and refuses large answers', async (t) => {
   const limits = { timeoutMs: 100, maxBytes: 10 }
   t.equal(
     await ask(t, (_request, response) => void response.end('0123456789'), limits),
@@ -43,7 +43,7 @@ t.test('an agent with limits', async (t) => {
   )
 })
 
-t.test('pauses between tries double up to 30 seconds, half of each is random', async (t) => {
+t.test('the backoff doubles up to 30 seconds, and half of it is random', async (t) => {
   for (const [failures, longest] of [
     [1, 1_000],
     [2, 2_000],

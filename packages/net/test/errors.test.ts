@@ -8,7 +8,7 @@ const source = readdirSync(folder)
   .map((file) => readFileSync(new URL(file, folder), 'utf8'))
   .join('\n')
 
-t.test('each listed code is used, and each used code is listed', async (t) => {
+t.test('every listed code is used, and every used code is listed', async (t) => {
   const used = new Set(source.match(/(?<=')NET_[A-Z_]+(?=')/g))
   t.strictSame([...used].toSorted(), Object.keys(NET_ERRORS).toSorted())
 })

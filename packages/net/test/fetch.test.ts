@@ -51,7 +51,7 @@ const routes: Record<string, RequestListener> = {
   '/echo': (request, response) => void request.pipe(response),
 }
 
-t.test('createFetch', async (t) => {
+t.test('a bounded fetch', async (t) => {
   const asked: string[] = []
   const server = createServer((request, response) => {
     asked.push(`${request.method} ${request.url}`)
@@ -77,7 +77,7 @@ t.test('createFetch', async (t) => {
     ['/echo', { method: 'PUT', body: new Uint8Array([104, 105]) }, 'hi'],
   ]
   for (const [path, init, body] of accepted)
-    t.test(`${path} ${JSON.stringify(init)} is an answer`, async (t) => {
+    t.test(`${path} ${JSON.stringify(init)} is accepted`, async (t) => {
       t.equal((await fetch(origin + path, init)).body.toString(), body)
     })
 
@@ -103,7 +103,7 @@ t.test('createFetch', async (t) => {
     ['/hang', { signal: AbortSignal.abort() }, 'NET_FETCH_FAILED'],
   ]
   for (const [path, init, code] of refused)
-    t.test(`${path} ${JSON.stringify(init)} is ${code}`, async (t) => {
+    t.test(`${path} ${JSON.stringify(init)} is refused with ${code}`, async (t) => {
       await t.rejects(fetch(origin + path, init), { name: 'NetError', code })
     })
 
@@ -113,7 +113,7 @@ t.test('createFetch', async (t) => {
     t.strictSame(asked, ['GET /redirect'])
   })
 
-  t.test('a name below localhost is this machine, whatever name servers say', async (t) => {
+  t.test('a name below localhost is this machine, whatever DNS says', async (t) => {
     const { body } = await fetch(`http://id.gatehouse.localhost:${port}/json`)
     t.equal(body.toString(), '{"a":1}')
   })
@@ -123,7 +123,7 @@ t.test('createFetch', async (t) => {
     ['https', ['localhost', 'id.gatehouse.localhost']],
   ]
   for (const [protocol, names] of lookups)
-    t.test(`${protocol}: where else a name below localhost is looked for`, async (t) => {
+    t.test(`${protocol}: a name below localhost is resolved elsewhere only over TLS`, async (t) => {
       const looked: string[] = []
       const lookup: LookupFunction = (name, _options, callback) => {
         looked.push(name)
@@ -148,7 +148,7 @@ t.test('createFetch', async (t) => {
     await answer
   })
 
-  t.test('a refused connection tells the reason, and no message the query', async (t) => {
+  t.test('the error of a refused connection has the reason, and not the query', async (t) => {
     const closed = createServer().listen(0, '127.0.0.1')
     await once(closed, 'listening')
     const { port } = closed.address() as AddressInfo
@@ -159,12 +159,12 @@ t.test('createFetch', async (t) => {
     t.equal(error.cause.code, 'ECONNREFUSED')
   })
 
-  t.test('a wrong URL or scheme is an error of the same kind', async (t) => {
+  t.test('an invalid URL or scheme is a NetError too', async (t) => {
     await t.rejects(fetch('nonsense'), { code: 'NET_FETCH_FAILED' })
     await t.rejects(fetch('ftp://127.0.0.1/'), { code: 'NET_FETCH_FAILED' })
   })
 
-  t.test('close() ends what is in flight', async (t) => {
+  t.test('close() ends requests in flight', async (t) => {
     const fetch = createFetch()
     const refused = t.rejects(fetch(`${origin}/hang`), { code: 'NET_FETCH_FAILED' })
     await once(server, 'request')

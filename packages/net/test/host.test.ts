@@ -53,7 +53,7 @@ const hosts: [text: string, name: string | undefined][] = [
   ['[fe80::1%25eth0]', undefined],
 ]
 
-t.test('parseHost', async (t) => {
+t.test('parseHost gives the canonical host', async (t) => {
   for (const [text, name] of hosts)
     t.equal(parseHost(text)?.name, name, `${JSON.stringify(text)} is ${name ?? 'refused'}`)
 })
@@ -78,7 +78,7 @@ const hostPorts: [text: string, name: string | undefined, port?: number][] = [
   ['example.com, evil.example', undefined],
 ]
 
-t.test('parseHostPort', async (t) => {
+t.test('parseHostPort gives host and port', async (t) => {
   for (const [text, name, port] of hostPorts) {
     const parsed = parseHostPort(text)
     t.strictSame([parsed?.host.name, parsed?.port], [name, port], JSON.stringify(text))
@@ -99,11 +99,11 @@ const loopback: [text: string, is: boolean][] = [
   ['::127.0.0.1', false],
 ]
 
-t.test('isLoopback', async (t) => {
+t.test('isLoopback recognizes this machine', async (t) => {
   for (const [text, is] of loopback) t.equal(isLoopback(parseHost(text)!), is, text)
 })
 
-t.test('properties', async (t) => {
+t.test('hosts have these properties', async (t) => {
   const text = fc.oneof(
     fc.string({ unit: 'binary' }),
     fc.domain(),
@@ -126,7 +126,7 @@ t.test('properties', async (t) => {
     },
   )
 
-  t.test('a name that is read is one that the URL parser takes for the same host', async () => {
+  t.test('the URL parser takes an accepted name for the same host', async () => {
     fc.assert(
       fc.property(text, (given) => {
         const host = parseHost(given)

@@ -26,7 +26,7 @@ const addresses: [text: string, canonical: string | undefined][] = [
   ['', undefined],
 ]
 
-t.test('parseIp', async (t) => {
+t.test('parseIp gives the canonical address', async (t) => {
   for (const [text, canonical] of addresses)
     t.equal(parseIp(text)?.text, canonical, `"${text}" is ${canonical ?? 'refused'}`)
   t.strictSame(parseIp('10.0.0.255')?.bytes, Uint8Array.of(10, 0, 0, 255))
@@ -53,7 +53,7 @@ const cidrs: [text: string, canonical: string | undefined][] = [
   ['/8', undefined],
 ]
 
-t.test('parseCidr', async (t) => {
+t.test('parseCidr gives the network', async (t) => {
   for (const [text, canonical] of cidrs)
     t.equal(parseCidr(text)?.text, canonical, `"${text}" is ${canonical ?? 'refused'}`)
 })
@@ -61,8 +61,8 @@ t.test('parseCidr', async (t) => {
 const v4 = fc.ipV4()
 const v6 = fc.ipV6()
 
-t.test('properties', async (t) => {
-  t.test('canonical text reads as itself, and as the URL parser writes it', async () => {
+t.test('addresses and networks have these properties', async (t) => {
+  t.test('canonical text parses to itself and is what the URL parser writes', async () => {
     fc.assert(
       fc.property(fc.oneof(v4, v6), (text) => {
         const ip = parseIp(text)!
@@ -75,7 +75,7 @@ t.test('properties', async (t) => {
     )
   })
 
-  t.test('a network holds an address exactly when their leading bits are the same', async () => {
+  t.test('a network contains an address exactly if their leading bits are equal', async () => {
     const bits = (ip: IpAddress) =>
       [...ip.bytes].map((byte) => byte.toString(2).padStart(8, '0')).join('')
     const masked = (text: string, prefix: number) => {
@@ -107,7 +107,7 @@ t.test('properties', async (t) => {
     )
   })
 
-  t.test('no text makes them throw', async () => {
+  t.test('no text makes the parsers throw', async () => {
     fc.assert(
       fc.property(fc.oneof(fc.string(), fc.stringMatching(/^[0-9a-f:./%x]{0,45}$/)), (text) => {
         const ip = parseIp(text)
@@ -117,7 +117,7 @@ t.test('properties', async (t) => {
     )
   })
 
-  t.test('addresses of the other version are never held', async (t) => {
+  t.test('a network never contains addresses of the other version', async (t) => {
     t.notOk(cidrContains(parseCidr('::/0')!, parseIp('10.0.0.1')!))
     t.notOk(cidrContains(parseCidr('0.0.0.0/0')!, parseIp('::1')!))
   })

@@ -19,10 +19,10 @@ const origins: [text: string, origin: string | undefined][] = [
   ['https://0x7f.1', undefined],
 ]
 
-t.test('parseOrigin', async (t) => {
+t.test('parseOrigin gives the canonical origin', async (t) => {
   for (const [text, origin] of origins) t.equal(parseOrigin(text), origin, text)
 
-  t.test('gives what the URL parser gives, or nothing', async () => {
+  t.test('gives what the URL parser gives, or undefined', async () => {
     const host = fc.oneof(
       fc.domain(),
       fc.ipV4(),
@@ -69,11 +69,11 @@ const endpoints: [text: string, options: { allowHttp?: boolean }, expected: stri
   ['https://', {}, 'NET_URL_INVALID'],
 ]
 
-t.test('parseEndpointUrl', async (t) => {
+t.test('parseEndpointUrl accepts URLs of servers to call', async (t) => {
   for (const [text, options, expected] of endpoints)
     t.equal(outcome(text, options), expected, `${JSON.stringify(text)} ${JSON.stringify(options)}`)
 
-  t.test('no fault shows the URL, which may hold a password', async (t) => {
+  t.test('no error shows the URL, which may hold a password', async (t) => {
     for (const text of ['https://u:hunter2@id.example', 'ftp://id.example/?token=hunter2'])
       try {
         t.fail(parseEndpointUrl(text).href)
@@ -82,7 +82,7 @@ t.test('parseEndpointUrl', async (t) => {
       }
   })
 
-  t.test('any text is a URL or a NetError', async () => {
+  t.test('any text gives a URL or throws a NetError', async () => {
     fc.assert(
       fc.property(
         fc.oneof(
@@ -138,14 +138,14 @@ const advertised: [from: string, text: string, expected: string | undefined, all
   ),
 ]
 
-t.test('parseAdvertisedUrl', async (t) => {
+t.test('parseAdvertisedUrl accepts URLs that another server names', async (t) => {
   for (const [from, text, code, allowHttp = false] of advertised) {
     const what = `${from} names ${text}${allowHttp ? ', http allowed' : ''}`
     if (code) t.throws(() => parseAdvertisedUrl(text, { from, allowHttp }), { code }, what)
     else t.equal(parseAdvertisedUrl(text, { from, allowHttp }).href, new URL(text).href, what)
   }
 
-  t.test('never gives an internal address to a server that is not internal', async () => {
+  t.test('an internal address is accepted from an internal server only', async () => {
     const host = fc.oneof(
       fc.ipV4(),
       fc.ipV6().map((ip) => `[${ip}]`),

@@ -1,13 +1,13 @@
+import { emailDomain, isEmailDomain } from './claims.ts'
 import type { Conditions } from './conditions.ts'
-import { emailDomain, isEmailDomain } from './email.ts'
 import { ProfileError } from './errors.ts'
 import type { Allow, Profile } from './schema.ts'
 
 type Restriction = (profile: Profile) => boolean
 
 /**
- * Makes the decision that an allow rule describes. Restrictions of one object must all hold; of an
- * e-mail address only a verified one counts.
+ * Compiles an allow rule. All restrictions of an object must hold; only a verified e-mail address
+ * counts.
  *
  * @throws ProfileError PROFILE_ALLOW_INVALID, PROFILE_CONDITION_INVALID, PROFILE_CONDITION_TOO_LONG
  */
@@ -21,7 +21,7 @@ export function compileAllow(allow: Allow, conditions: Conditions): Restriction 
     emailDomains ? hasEmailAt(emailDomains) : [],
     groups ? isInOneOf(groups) : [],
   ].flat()
-  // Nobody means `anyone` by leaving everything out.
+  // An empty rule is more likely a mistake than meant as `anyone`.
   if (restrictions.length === 0)
     throw new ProfileError('PROFILE_ALLOW_INVALID', 'the rule restricts nothing')
   return (profile) => restrictions.every((holds) => holds(profile))

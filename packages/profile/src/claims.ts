@@ -1,6 +1,4 @@
-import { isEmailAddress } from './email.ts'
 import { ProfileError } from './errors.ts'
-import { isPrintable } from './printable.ts'
 import type { Claims } from './schema.ts'
 
 type Sent = Readonly<Record<string, unknown>>
@@ -13,23 +11,23 @@ const MAX_DEPTH = 4
 const MAX_ENTRIES = 1_000
 const MAX_ENTRY_LENGTH = 256
 
-// Names that mean something to JavaScript, whichever library reads them.
+// Names with a meaning in JavaScript, whichever library reads them.
 const UNSAFE_NAMES = ['__proto__', 'constructor', 'prototype']
-// And what concerns the provider's token and not the person. `id` is what `sub` is called in
-// conditions, `_claim_sources` holds secrets.
+// Those, and claims about the provider's token instead of the person. Conditions call `sub` `id`;
+// `_claim_sources` holds secrets.
 const NOT_KEPT = new Set([
   ...UNSAFE_NAMES,
   ...['id', 'iss', 'aud', 'azp', 'exp', 'nbf', 'iat', 'jti', 'sid', 'nonce'],
   ...['at_hash', 'c_hash', 's_hash', '_claim_names', '_claim_sources'],
 ])
 
-/** Stands for a claim that the provider has, but not here or not in a form and size that is kept. */
+/** A claim that the provider has, but elsewhere, or in a form or size that is not kept. */
 const UNKNOWN = Symbol('unknown')
 
-/** What inherits from this inherits nothing, and is quicker than an object without a prototype. */
+/** A prototype without members. Objects with a prototype of null are slower. */
 const NOTHING = Object.freeze(Object.create(null))
 
-/** How claims with a meaning of their own are kept. */
+/** Claims with rules of their own. */
 const KEEPERS = new Map<string, (value: unknown) => unknown>([
   ['email', (value) => (isEmailAddress(value) ? value : UNKNOWN)],
   ['email_verified', (value) => (typeof value === 'boolean' ? value : UNKNOWN)],
@@ -41,8 +39,8 @@ const KEEPERS = new Map<string, (value: unknown) => unknown>([
  * Copies the claims that can be kept; README.md has the rules in a table.
  *
  * A claim that the provider has but that is not kept is unknown, not missing: reading it throws
- * PROFILE_CLAIM_UNKNOWN, so that nothing is decided as if it did not exist. Its name is kept in
- * `_claim_names`, where OpenID Connect Core (5.6.2) puts the claims that a token does not hold.
+ * PROFILE_CLAIM_UNKNOWN, so that no decision takes it for missing. Its name is listed in
+ * `_claim_names`, as OpenID Connect Core (5.6.2) does with claims that a token does not hold.
  *
  * @throws ProfileError PROFILE_CLAIMS_INVALID
  */
@@ -78,13 +76,13 @@ function assertBounded(names: readonly string[]): void {
     )
 }
 
-/** What `_claim_names` says that the provider has. */
+/** The claims that `_claim_names` lists. */
 function elsewhere({ _claim_names: names }: Sent): Sent {
   if (typeof names !== 'object' || names === null) return {}
   return Object.fromEntries(Object.keys(names).map((name) => [name, UNKNOWN]))
 }
 
-/** The names of what concerns the person and has a value. */
+/** The names of claims about the person that have a value. */
 function namesOf(claims: Sent): string[] {
   return Object.keys(claims).filter((name) => !NOT_KEPT.has(name) && hasValue(claims, name))
 }
@@ -93,7 +91,7 @@ function hasValue(claims: Sent, name: string): boolean {
   return Object.hasOwn(claims, name) && claims[name] != null && claims[name] !== ''
 }
 
-/** The claims, those that providers spell in two ways in one. */
+/** Merges the claims that providers spell in two ways. */
 function inOneSpelling(sent: Sent): Sent {
   if (sent.group == null && sent.role == null && sent.verified_email == null) return sent
   const { group, role, verified_email, ...others } = sent
@@ -110,12 +108,12 @@ function join(list: unknown, single: unknown): unknown {
   return [list, single].flat()
 }
 
-/** A list of names. One string is one name, spaces and all: `Not admin` is not `admin`. */
+/** Keeps a list of names. One string is one name, including its spaces: `Not admin` is not `admin`. */
 function keepList(value: unknown): unknown {
   const entries = Array.isArray(value) ? value : [value]
   if (entries.length > MAX_ENTRIES) return UNKNOWN
   if (!entries.every((entry) => typeof entry === 'string' || Number.isFinite(entry))) return UNKNOWN
-  // Never cleaned: a name must not turn into another one.
+  // Never cleaned, so that a name cannot turn into another one.
   const names = entries.map(String).filter((name) => isPrintable(name, MAX_ENTRY_LENGTH))
   return [...new Set(names)]
 }
@@ -134,7 +132,7 @@ function keepJson(value: unknown): unknown {
   }
 }
 
-/** No character is more than six in JSON. */
+/** Whether a text is within the limit in any case: JSON writes a character in at most six. */
 function isSmallText(value: unknown): boolean {
   return typeof value === 'string' && value.length <= (MAX_SIZE - 2) / 6
 }
@@ -142,4 +140,35 @@ function isSmallText(value: unknown): boolean {
 function depthOf(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 0
   return 1 + Math.max(0, ...Object.values(value).map(depthOf))
+}
+
+const NOT_PRINTABLE = /[\p{Cc}\p{Zl}\p{Zp}\p{Cs}\p{Bidi_Control}]/u
+
+/**
+ * Whether a text is one line that shows all it holds: not empty, without control characters, line
+ * separators, lone surrogates and marks that change the direction of writing.
+ */
+function isPrintable(text: string, maxLength: number): boolean {
+  return text.length > 0 && text.length <= maxLength && !NOT_PRINTABLE.test(text)
+}
+
+// Dot-string and domain of RFC 5321, without quotes, comments, address literals and internationalised forms.
+const LOCAL = /^[\w!#$%&'*+/=?^`{|}~-]+(?:\.[\w!#$%&'*+/=?^`{|}~-]+)*$/
+const DOMAIN = /^(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/i
+
+/** Whether the value is a plain e-mail address with exactly one `@`. */
+export function isEmailAddress(value: unknown): value is string {
+  if (typeof value !== 'string' || value.length > 254) return false
+  const [local = '', domain = '', ...rest] = value.split('@')
+  return rest.length === 0 && local.length <= 64 && LOCAL.test(local) && isEmailDomain(domain)
+}
+
+/** Whether the text is a domain in ASCII, as after the `@` of an address. */
+export function isEmailDomain(text: string): boolean {
+  return text.length <= 253 && DOMAIN.test(text)
+}
+
+/** The domain of an address, in lower case. */
+export function emailDomain(address: string): string {
+  return address.slice(address.lastIndexOf('@') + 1).toLowerCase()
 }

@@ -1,19 +1,18 @@
+import { type ASTNode, Environment, type ParseError, type ParseResult } from '@marcbachmann/cel-js'
 import { LRUCache } from 'lru-cache'
-import { evaluate } from './condition/language.ts'
-import { parseCondition } from './condition/parse.ts'
 import { ProfileError } from './errors.ts'
-import type { Profile } from './schema.ts'
+import type { Claims, Profile } from './schema.ts'
 
-/** Decides on a person. It never throws: what fails or is not a boolean is `false`. */
+/** Decides about a person. It never throws: if it fails or its result is not a boolean, it is `false`. */
 export type Condition = (profile: Pick<Profile, 'claims'>) => boolean
 
-/** Compiles conditions and keeps the most recently used ones. */
+/** Compiles conditions and caches the most recently used ones. */
 export interface Conditions {
   /** @throws ProfileError PROFILE_CONDITION_INVALID, PROFILE_CONDITION_TOO_LONG */
   compile(source: string): Condition
 }
 
-/** Makes a {@link Conditions} that keeps up to `max` compiled conditions. */
+/** Makes a {@link Conditions} that caches up to `max` compiled conditions. */
 export function createConditions({ max = 200 }: { max?: number } = {}): Conditions {
   const cache = new LRUCache<string, Condition>({ max })
   return {
@@ -27,23 +26,6 @@ export function createConditions({ max = 200 }: { max?: number } = {}): Conditio
   }
 }
 
-/**
- * The condition of a request that may bring one in its query or in a header.
- *
- * @throws ProfileError PROFILE_CONDITION_TWICE
- */
-export function soleCondition(
-  query: string | undefined,
-  header: string | undefined,
-): string | undefined {
-  if (query !== undefined && header !== undefined)
-    throw new ProfileError(
-      'PROFILE_CONDITION_TWICE',
-      'there is a condition in the query and one in the header',
-    )
-  return query ?? header
-}
-
 function compileCondition(source: string): Condition {
   const expression = parseCondition(source)
   return ({ claims }) => {
@@ -53,4 +35,177 @@ function compileCondition(source: string): Condition {
       return false
     }
   }
+}
+
+// A variable, since CEL gives functions only their arguments. Evaluation is synchronous and never nested.
+let subject: Claims
+
+const HANDLERS: Readonly<Record<string, (...args: never[]) => boolean>> = {
+  'Group(string): bool': (group: string) => includes(subject.groups, group),
+  'Role(string): bool': (role: string) => includes(subject.roles, role),
+  'ClaimEqual(string, dyn): bool': claimEqual,
+  'Eq(string, dyn): bool': claimEqual,
+  'ClaimContains(string, dyn): bool': claimContains,
+  'Cont(string, dyn): bool': claimContains,
+  'EmailVerified(): bool': () => subject.email !== undefined && subject.email_verified === true,
+}
+
+/** CEL with `claims` and the functions of conditions. */
+const language = new Environment({
+  limits: { maxAstNodes: 300, maxDepth: 32, maxListElements: 100, maxCallArguments: 2 },
+}).registerVariable('claims', 'map')
+for (const [signature, handler] of Object.entries(HANDLERS))
+  language.registerFunction(signature, handler as () => boolean, { async: false })
+
+/** Evaluates an expression for claims. Throws what CEL and {@link Claims} throw. */
+function evaluate(expression: ParseResult, claims: Claims): unknown {
+  subject = claims
+  return expression({ claims })
+}
+
+function claimEqual(claim: string, expected: unknown): boolean {
+  return textOf(subject[claim]) === textOf(expected)
+}
+
+/** A claim that is not a list is read as words separated by spaces. */
+function claimContains(claim: string, expected: unknown): boolean {
+  const value = subject[claim]
+  return includes(Array.isArray(value) ? value : textOf(value).match(/\S+/g), textOf(expected))
+}
+
+function includes(list: unknown, wanted: string): boolean {
+  if (!Array.isArray(list)) return false
+  return list.some((item) => typeof item !== 'object' && String(item) === wanted)
+}
+
+/** Conditions compare texts. A missing claim is the empty text; a list or an object has none. */
+function textOf(value: unknown): string {
+  if (typeof value === 'object' && value !== null) throw new TypeError('not a single value')
+  return String(value ?? '')
+}
+
+const MAX_LENGTH = 1_024
+const FUNCTIONS = [
+  ...Object.keys(HANDLERS).map((signature) => signature.replace(/\(.*/, '')),
+  'has',
+]
+const METHODS = 'contains, startsWith, endsWith, size'.split(', ')
+
+/**
+ * Parses a condition: CEL limited to comparison, logic, lists and the functions and methods above.
+ * The cost of loops, arithmetic and patterns is not bounded by the length of the condition.
+ *
+ * @throws ProfileError PROFILE_CONDITION_INVALID, PROFILE_CONDITION_TOO_LONG
+ */
+function parseCondition(source: string): ParseResult {
+  if (source.length > MAX_LENGTH)
+    throw new ProfileError(
+      'PROFILE_CONDITION_TOO_LONG',
+      `the condition has ${source.length} characters, more than ${MAX_LENGTH}`,
+    )
+  const unprintable = source.search(/[^\P{Cc}\t\r\n]|\p{Cs}/u)
+  if (unprintable >= 0)
+    throw invalid('unexpected control character or lone surrogate', unprintable + 1)
+
+  const text = toCel(source)
+  const expression = parse(text)
+  assertOffered(expression.ast, text)
+  const { type, error } = expression.check()
+  if (error) throw invalid(error.summary, columnOf(error, text), error)
+  if (type !== 'bool' && type !== 'dyn') throw invalid(`the result is a ${type}, not a bool`, 1)
+  return expression
+}
+
+function parse(text: CelText): ParseResult {
+  try {
+    return language.parse(text.cel)
+  } catch (error) {
+    const { code, range, summary } = error as ParseError
+    const column = columnOf(error as ParseError, text)
+    if (code === 'limit_exceeded') throw invalid('too many parts or levels', column, error)
+    if (!/^(un)?expected_/.test(code)) throw invalid(summary, column, error)
+    const found = text.cel.slice(range?.start, range?.end)
+    throw invalid(`unexpected ${found === '' ? 'end' : JSON.stringify(found)}`, column, error)
+  }
+}
+
+/** Refuses every part of CEL that is not listed, so that a later version of CEL adds nothing. */
+function assertOffered(node: ASTNode, text: CelText): void {
+  for (const part of partsOf(node, text)) assertOffered(part, text)
+}
+
+function partsOf(node: ASTNode, text: CelText): readonly ASTNode[] {
+  const refuse = (what: string) => invalid(`${what} is not offered here`, text.columnOf(node.start))
+  switch (node.op) {
+    case 'value':
+      return []
+    case 'id':
+      if (node.args !== 'claims') throw refuse(`the name ${node.args}`)
+      return []
+    case '.':
+      return [node.args[0]]
+    case 'call':
+      if (!FUNCTIONS.includes(node.args[0])) throw refuse(`the function ${node.args[0]}`)
+      return node.args[1]
+    case 'rcall':
+      if (!METHODS.includes(node.args[0])) throw refuse(`the method ${node.args[0]}`)
+      return [node.args[1], ...node.args[2]]
+    case '!_':
+      return [node.args]
+    case '[]':
+    case '==':
+    case '!=':
+    case '<':
+    case '<=':
+    case '>':
+    case '>=':
+    case 'in':
+    case '&&':
+    case '||':
+    case '?:':
+    case 'list':
+      return node.args
+    default:
+      throw refuse(`the operator ${node.op.replace('_', '')}`)
+  }
+}
+
+function columnOf({ range }: Pick<ParseError, 'range'>, text: CelText): number {
+  return text.columnOf(range?.start ?? 0)
+}
+
+function invalid(what: string, column: number, cause?: unknown): ProfileError {
+  const message = `${what.replace(/^./, (letter) => letter.toLowerCase())}, at column ${column}`
+  return new ProfileError('PROFILE_CONDITION_INVALID', message, {
+    column,
+    cause,
+  })
+}
+
+/** A condition in CEL, with positions in the source. */
+interface CelText {
+  readonly cel: string
+  /** The column of the source, counted from 1, of a position in `cel`, counted from 0. */
+  columnOf(position: number): number
+}
+
+// Matches comments and strings of CEL, and captures back-quoted strings.
+const STRINGS =
+  /\/\/[^\n]*|"""(?:[^\\]|\\.)*?"""|'''(?:[^\\]|\\.)*?'''|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`([^`]*)`/gs
+
+/** Turns back-quoted raw strings, which Go has and CEL does not, into CEL strings. */
+function toCel(source: string): CelText {
+  const growths: { end: number; by: number }[] = []
+  let grown = 0
+  const cel = source.replace(STRINGS, (written: string, raw: string | undefined, at: number) => {
+    if (raw === undefined) return written
+    const quoted = JSON.stringify(raw)
+    const by = quoted.length - written.length
+    growths.push({ end: at + grown + quoted.length, by })
+    grown += by
+    return quoted
+  })
+  const growthBefore = (position: number) =>
+    growths.reduce((sum, { end, by }) => (position >= end ? sum + by : sum), 0)
+  return { cel, columnOf: (position) => position - growthBefore(position) + 1 }
 }

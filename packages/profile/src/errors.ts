@@ -1,4 +1,4 @@
-/** Every error of this package: what it means, and what to do about it. */
+/** Every error of this package: its meaning and what to do about it. */
 export const PROFILE_ERRORS = {
   PROFILE_ID_INVALID: {
     title: 'No usable user ID',
@@ -7,11 +7,12 @@ export const PROFILE_ERRORS = {
   PROFILE_CLAIMS_INVALID: {
     title: 'Claims are not acceptable',
     action:
-      'Have the provider send fewer claims, with shorter names: no genuine one is this large.',
+      'Have the provider send fewer claims with shorter names. No genuine claims are this large.',
   },
   PROFILE_CLAIM_UNKNOWN: {
     title: 'Claim is not known',
-    action: 'See why the provider sends this claim elsewhere, in another form, or far too large.',
+    action:
+      'Find out why the provider sends this claim elsewhere, in another form, or far too large.',
   },
   PROFILE_ALLOW_INVALID: {
     title: 'Allow rule is not valid',
@@ -28,7 +29,7 @@ export const PROFILE_ERRORS = {
   },
   PROFILE_CONDITION_TWICE: {
     title: 'Two conditions at once',
-    action: 'Give the condition in the query or in the header, not in both.',
+    action: 'Give one condition.',
   },
 } as const satisfies Record<`PROFILE_${string}`, { title: string; action: string }>
 
@@ -38,7 +39,7 @@ export type ProfileErrorCode = keyof typeof PROFILE_ERRORS
 export class ProfileError extends Error {
   override readonly name = 'ProfileError'
   readonly code: ProfileErrorCode
-  /** Where in a condition, counted from 1 over the whole text. */
+  /** Column in a condition, counted from 1 over the whole text. */
   readonly column: number | undefined
 
   constructor(

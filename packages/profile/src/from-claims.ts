@@ -1,6 +1,5 @@
 import { keepClaims } from './claims.ts'
 import { ProfileError } from './errors.ts'
-import { toPrintable } from './printable.ts'
 import type { Profile } from './schema.ts'
 
 const MAX_NAME_LENGTH = 256
@@ -9,7 +8,7 @@ const MAX_PICTURE_LENGTH = 2_048
 const SUBJECT = /^[!-~](?:[ -~]{0,253}[!-~])?$/
 
 /**
- * Makes a profile of claims: those of an ID token, of UserInfo, of both merged, or of what
+ * Makes a profile from claims: those of an ID token, of UserInfo, of both merged, or those that
  * {@link Profile.claims} has put into a session token. README.md has the rules in a table.
  *
  * @param provider - name of the provider, as configured
@@ -17,13 +16,13 @@ const SUBJECT = /^[!-~](?:[ -~]{0,253}[!-~])?$/
  */
 export function fromClaims(provider: string, sent: Readonly<Record<string, unknown>>): Profile {
   const claims = keepClaims(sent)
-  // Without those that throw.
+  // A copy without the claims whose reading throws.
   const known: Record<string, unknown> = { ...claims }
   const id = readSubject(known.sub)
   const name = readName(known)
   const picture = readPicture(known.picture)
 
-  // Conditions read these too; they need not be stored, as they follow from the others.
+  // For conditions. They follow from the others, so a session token need not hold them.
   Object.defineProperty(claims, 'id', { value: id })
   if (name?.full && !Object.hasOwn(claims, 'name'))
     Object.defineProperty(claims, 'name', { value: name.full })
@@ -60,13 +59,19 @@ function readName(known: Readonly<Record<string, unknown>>): Profile['name'] {
   return Object.keys(name).length > 0 ? name : undefined
 }
 
+/** One printable line, or undefined if the value is no text, too long, or has nothing to print. */
 function readLine(value: unknown): string | undefined {
-  return typeof value === 'string' ? toPrintable(value, MAX_NAME_LENGTH) : undefined
+  if (typeof value !== 'string' || value.length > MAX_NAME_LENGTH) return undefined
+  const line = value
+    .replace(/[\p{Bidi_Control}\p{Cs}]/gu, '')
+    .replace(/[\s\p{Cc}]+/gu, ' ')
+    .trim()
+  return line || undefined
 }
 
 function readPicture(value: unknown): string | undefined {
   if (typeof value !== 'string' || value.length > MAX_PICTURE_LENGTH) return undefined
-  // The URL parser would take control characters and white space out.
+  // Checked here, since the URL parser removes control characters and white space.
   if (!/^https?:\/\/[!-~]+$/i.test(value)) return undefined
   return URL.parse(value)?.href
 }

@@ -1,13 +1,8 @@
 export { compileAllow } from './allow.ts'
-export {
-  type Condition,
-  type Conditions,
-  createConditions,
-  soleCondition,
-} from './conditions.ts'
+export { type SessionToken, toJson, toText, verifyResult } from './answers.ts'
+export { type Condition, type Conditions, createConditions } from './conditions.ts'
 export { PROFILE_ERRORS, ProfileError, type ProfileErrorCode } from './errors.ts'
 export { fromClaims } from './from-claims.ts'
-export { toJson } from './json.ts'
 export {
   type Allow,
   AllowSchema,
@@ -18,5 +13,3 @@ export {
   type VerifyResult,
   VerifyResultSchema,
 } from './schema.ts'
-export { toText } from './text.ts'
-export { type SessionToken, verifyResult } from './verify.ts'

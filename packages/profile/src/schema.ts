@@ -9,7 +9,7 @@ const profileFields = {
   name: Type.Optional(
     Type.Object(
       { full: text('Full name'), first: text('Given name'), last: text('Family name') },
-      { ...closed, description: 'What the provider shared of the name' },
+      { ...closed, description: 'Name, as far as the provider shared it' },
     ),
   ),
   email: Type.Optional(
@@ -29,15 +29,15 @@ const profileFields = {
 
 const ProfileFieldsSchema = Type.Object(profileFields, closed)
 
-/** Claims as kept: of what the provider sent, only what is bounded; reading an unknown one throws. */
+/** The claims that are kept, all of limited size. Reading an unknown one throws. */
 export type Claims = Readonly<Record<string, unknown>>
 
-/** Who somebody is. What the provider did not share is not there. */
+/** A person, as a provider describes them. Fields that the provider did not share are absent. */
 export interface Profile extends Readonly<Static<typeof ProfileFieldsSchema>> {
   readonly roles?: readonly string[]
   /**
-   * What conditions and headers read. Its own enumerable members are what a session token has to
-   * carry: {@link fromClaims} makes the same profile of them again.
+   * The claims that conditions and headers read. A session token holds its own enumerable members:
+   * `fromClaims` makes the same profile from them again.
    */
   readonly claims: Claims
 }
@@ -51,7 +51,7 @@ export type ProfileJson = Static<typeof ProfileJsonSchema>
 
 const time = (description: string) => Type.String({ format: 'date-time', description })
 
-/** The answer of verify for a token that is valid. */
+/** The answer of verify for a valid token. */
 export const VerifyResultSchema = Type.Object(
   {
     valid: Type.Literal(true, { description: 'Always true' }),
@@ -82,8 +82,7 @@ export const VerifyResultSchema = Type.Object(
       },
       {
         additionalProperties: Type.Unknown(),
-        description:
-          'What the token says: these, and every other claim that it holds of the person',
+        description: 'These claims, and every other claim about the person that the token holds',
       },
     ),
   },
@@ -91,7 +90,7 @@ export const VerifyResultSchema = Type.Object(
 )
 export type VerifyResult = Static<typeof VerifyResultSchema>
 
-/** Who may in: the literal `anyone`, a condition, or an object of restrictions that all must hold. */
+/** Who has access: the literal `anyone`, a condition, or an object of restrictions that must all hold. */
 export const AllowSchema = Type.Union(
   [
     Type.String({ description: '`anyone`, or a condition' }),
@@ -105,12 +104,12 @@ export const AllowSchema = Type.Union(
           }),
         ),
         groups: Type.Optional(
-          Type.Array(Type.String(), { minItems: 1, description: 'Groups, one of which is enough' }),
+          Type.Array(Type.String(), { minItems: 1, description: 'Groups, of which one is enough' }),
         ),
       },
-      { ...closed, minProperties: 1, description: 'Restrictions that all must hold' },
+      { ...closed, minProperties: 1, description: 'Restrictions that must all hold' },
     ),
   ],
-  { description: 'Who may in' },
+  { description: 'Who has access' },
 )
 export type Allow = Static<typeof AllowSchema>

@@ -7,7 +7,7 @@ const person = (claims: object) => fromClaims('corp', { sub: '1', ...claims })
 const verified = (email: string) => person({ email, email_verified: true })
 const grouped = (...groups: string[]) => person({ groups })
 
-t.test('allow', async (t) => {
+t.test('an allow rule decides about a profile', async (t) => {
   const domains = { emailDomains: ['Example.com', 'example.org'] }
   const both = { emailDomains: ['example.com'], groups: ['ops'] }
   const rows: [
@@ -60,7 +60,7 @@ t.test('allow', async (t) => {
     t.equal(compileAllow(rule, conditions)(who as ReturnType<typeof person>), expected, why)
 })
 
-t.test('allow rules that are refused', async (t) => {
+t.test('invalid allow rules are refused', async (t) => {
   const rows: [rule: Parameters<typeof compileAllow>[0], code: string][] = [
     [{}, 'PROFILE_ALLOW_INVALID'],
     [{ emailDomains: ['@example.com'] }, 'PROFILE_ALLOW_INVALID'],
@@ -76,7 +76,7 @@ t.test('allow rules that are refused', async (t) => {
     t.throws(() => compileAllow(rule, conditions), { code }, JSON.stringify(rule))
 })
 
-t.test('the schema of allow rules', async (t) => {
+t.test('the schema accepts what compiles, and nothing else', async (t) => {
   const schema = Compile(AllowSchema)
   for (const rule of ['anyone', { groups: ['a'] }, { condition: 'x', emailDomains: ['b'] }])
     t.ok(schema.Check(rule), JSON.stringify(rule))

@@ -7,7 +7,7 @@ import { anyClaims, identifiedClaims } from './arbitrary.ts'
 
 const read = (claims: object): Profile => fromClaims('corp', { sub: '1', ...claims })
 
-t.test('the claims of the sample', async (t) => {
+t.test('a profile is made from the claims of the sample', async (t) => {
   const { claims, ...fields } = fromClaims('corp', { ...ADA, roles: ['dev'] })
   t.strictSame(fields, {
     provider: 'corp',
@@ -21,13 +21,13 @@ t.test('the claims of the sample', async (t) => {
   t.strictSame({ ...claims }, { ...ADA, roles: ['dev'] })
 })
 
-t.test('what is not shared is not there', async (t) => {
+t.test('fields that are not shared are absent', async (t) => {
   const nothing = ['provider', 'id', 'claims']
   t.strictSame(Object.keys(read({})), nothing)
   t.strictSame(Object.keys(read({ name: '', email: '', groups: [], picture: null })), nothing)
 })
 
-t.test('id', async (t) => {
+t.test('the ID is the subject of the provider', async (t) => {
   for (const sub of ['1', 'auth0|a b', 'x'.repeat(255)])
     t.equal(fromClaims('corp', { sub }).id, sub, `${sub.slice(0, 20)} is kept`)
 
@@ -36,7 +36,7 @@ t.test('id', async (t) => {
     t.throws(() => fromClaims('corp', { sub, id: '1' }), { code: 'PROFILE_ID_INVALID' })
 })
 
-t.test('name', async (t) => {
+t.test('the name is the best that the provider shared', async (t) => {
   const full: [why: string, claims: object, full: string | undefined][] = [
     ['as sent', { name: 'Ada Lovelace' }, 'Ada Lovelace'],
     ['nickname first', { nickname: 'ada', given_name: 'Ada', preferred_username: 'a' }, 'ada'],
@@ -58,7 +58,7 @@ t.test('name', async (t) => {
   t.strictSame(read({ given_name: 'Ada\nB' }).name, { full: 'Ada B', first: 'Ada B' })
 })
 
-t.test('email', async (t) => {
+t.test('only a plain e-mail address is kept', async (t) => {
   const good = ['a@b', "o'neil+x@mail.example.com", 'a.b@xn--bcher-kva.example', 'A@EXAMPLE.com']
   for (const email of good)
     t.strictSame(read({ email, email_verified: true }).email, { address: email, verified: true })
@@ -98,7 +98,7 @@ t.test('email', async (t) => {
     t.equal(read({ email: 'a@b', ...claims }).email?.verified, expected, JSON.stringify(claims))
 })
 
-t.test('picture', async (t) => {
+t.test('only an http(s) URL is kept as picture', async (t) => {
   const pictures: [sent: unknown, picture: string | undefined][] = [
     ['https://example.com/a.png?s=1#x', 'https://example.com/a.png?s=1#x'],
     ['http://example.com/a.png', 'http://example.com/a.png'],
@@ -119,7 +119,7 @@ t.test('picture', async (t) => {
     t.equal(read({ picture }).picture, expected, String(picture).slice(0, 60))
 })
 
-t.test('groups and roles', async (t) => {
+t.test('groups and roles are lists of names', async (t) => {
   const many = (length: number) => Array.from({ length }, (_, i) => `${i}`)
   const lists: [why: string, several: unknown, single: unknown, list: string[] | undefined][] = [
     ['in order, once', ['b', 'a', 'b'], undefined, ['b', 'a']],
@@ -148,7 +148,7 @@ t.test('groups and roles', async (t) => {
   }
 })
 
-t.test('other claims are kept as sent, within bounds', async (t) => {
+t.test('other claims are kept as sent, up to a limit', async (t) => {
   const kept = { department: 'r&d\n', level: 3, on: false, address: { country: 'UK', tags: [1] } }
   const { claims } = read({ ...kept, nothing: null, empty: '' })
   t.strictSame({ ...claims }, { sub: '1', ...kept })
@@ -171,7 +171,7 @@ t.test('other claims are kept as sent, within bounds', async (t) => {
   )
 })
 
-t.test('what is not kept is unknown, which is not missing', async (t) => {
+t.test('a claim that is not kept is unknown, not missing', async (t) => {
   const deep = (levels: number): unknown => (levels === 0 ? 1 : [deep(levels - 1)])
   const unknown: [name: string, sent: object][] = [
     ['bio', { bio: 'x'.repeat(4_097) }],
@@ -200,7 +200,7 @@ t.test('what is not kept is unknown, which is not missing', async (t) => {
   t.strictSame({ ...read({ _claim_names: 'groups' }).claims }, { sub: '1' })
 })
 
-t.test('too much of everything is refused', async (t) => {
+t.test('too many claims and too long names are refused', async (t) => {
   const many = (count: number) =>
     Object.fromEntries(Array.from({ length: count }, (_, i) => [`c${i}`, 1]))
   t.equal(Object.keys(read(many(199)).claims).length, 200)
@@ -208,7 +208,7 @@ t.test('too much of everything is refused', async (t) => {
   for (const claims of refused) t.throws(() => read(claims), { code: 'PROFILE_CLAIMS_INVALID' })
 })
 
-t.test('whatever is sent, there is a profile or a ProfileError', async () => {
+t.test('any claims make a profile or throw a ProfileError', async () => {
   fc.assert(
     fc.property(anyClaims, (claims) => {
       try {

@@ -3,7 +3,7 @@ import { Compile } from 'typebox/compile'
 import { fromClaims, ProfileJsonSchema, toJson } from '../src/index.ts'
 import { ADA } from './ada.ts'
 
-t.test('profile.json', async (t) => {
+t.test('profile.json has the shared fields and follows its schema', async (t) => {
   const answers: [why: string, claims: Record<string, unknown>, json: object][] = [
     [
       'the sample',

@@ -24,9 +24,9 @@ const HEAD = 'Authenticated\n\nID: 1\nProvider: corp\n'
 
 const page = (claims: Record<string, unknown>) => toText(fromClaims('corp', claims))
 
-t.test('the sample', async (t) => t.equal(page(ADA), SAMPLE))
+t.test('the text of the sample is right', async (t) => t.equal(page(ADA), SAMPLE))
 
-t.test('what is not shared has no line', async (t) => {
+t.test('a field that is not shared has no line', async (t) => {
   const pages: [why: string, claims: object, lines: string][] = [
     ['nothing', {}, ''],
     ['empty values', { name: '', email: '', picture: '', groups: [] }, ''],

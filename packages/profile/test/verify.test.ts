@@ -25,7 +25,7 @@ const OTHERS = {
   zoneinfo: 'Europe/London',
 }
 
-t.test('verify', async (t) => {
+t.test('verify answers with the claims of the token and follows its schema', async (t) => {
   const { sub, groups, picture, name, given_name, family_name, email, email_verified } = ADA
   const person = { sub, groups, picture, name, given_name, family_name, email, email_verified }
   const answers: [
