@@ -1,24 +1,18 @@
-import { fromClaims } from '@gatehouse/profile'
 import { createSigner } from 'fast-jwt'
-import type { Portal } from '../../services/forward-auth/src/portals.ts'
-import { writeToken } from '../../services/forward-auth/src/session/cookie.ts'
+import { cookiesOf } from '../../services/forward-auth/src/session/cookie.ts'
 import { loadKeys } from '../../services/forward-auth/src/session/keys.ts'
-import {
-  SESSION_TYPE,
-  type SignToken,
-  signSession,
-} from '../../services/forward-auth/src/session/token.ts'
-import type { Site } from '../../services/forward-auth/src/sites.ts'
-import { SESSION_SECRET } from './service-files.ts'
+import { SESSION_TYPE } from '../../services/forward-auth/src/session/sessions.ts'
+import { portalUrl, type Site } from '../../services/forward-auth/src/sites.ts'
 
+export const SESSION_SECRET = 'a secret of the bench, 32 characters and more'
 export const SITE: Site = {
   domain: 'example.com',
   authOrigin: 'https://auth.example.com',
   basePath: '',
 }
 
-const LIFETIME = 8 * 3_600_000
-const PORTAL = { name: 'main', sessionLifetime: LIFETIME } as Portal
+const LIFETIME = 8 * 3_600
+const PORTAL = { name: 'main' }
 const CLAIM_LENGTH = 3_000
 
 /** Cookie headers of as many visitors, each with two cookies of the app and a session of their own. */
@@ -26,7 +20,8 @@ export async function visitorCookies(count: number, tokenLength = 0): Promise<st
   const { session } = await loadKeys({ secrets: [SESSION_SECRET], folder: '' })
   const { kid, secret: key } = session.first
   const header = { alg: 'HS256', typ: SESSION_TYPE } as const
-  const sign: SignToken = createSigner({ algorithm: 'HS256', key, kid, header })
+  const sign = createSigner({ algorithm: 'HS256', key, kid, header })
+  const iat = Math.floor(Date.now() / 1_000)
   return Array.from({ length: count }, (_, n) => {
     const id = `${n}`.padStart(6, '0')
     const claims = {
@@ -35,19 +30,17 @@ export async function visitorCookies(count: number, tokenLength = 0): Promise<st
       email: `ada.${id}@example.com`,
       email_verified: true,
       groups: ['staff', 'engineering'],
+      iss: portalUrl(SITE, PORTAL, ''),
+      aud: SITE.domain,
+      sid: `session-of-${id}`.padEnd(22, '0'),
+      iat,
+      nbf: iat,
+      exp: iat + LIFETIME,
+      gatehouse_provider: 'corp',
     }
-    const token = (more: object) =>
-      signSession(sign, session.first, {
-        portal: PORTAL,
-        site: SITE,
-        profile: fromClaims('corp', { ...claims, ...more }),
-        sid: `session-of-${id}`.padEnd(22, '0'),
-        iat: Math.floor(Date.now() / 1_000),
-        generation: 0,
-      })
-    const missing = Math.max(0, Math.floor(((tokenLength - token({}).length) * 3) / 4))
-    const cookies = writeToken(token(filler(missing)), PORTAL, SITE, undefined, LIFETIME)
-    const pairs = cookies.map((cookie) => cookie.split(';')[0])
+    const missing = Math.max(0, Math.floor(((tokenLength - sign(claims).length) * 3) / 4))
+    const cookies = cookiesOf(sign({ ...claims, ...filler(missing) }), PORTAL)
+    const pairs = cookies.map((cookie) => cookie.join('='))
     return ['theme=dark', ...pairs, `app_session=${id.repeat(6)}`].join('; ')
   })
 }

@@ -1,9 +1,8 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { createLogger, createMetrics, systemClock } from '@gatehouse/service-kit'
+import { createLogger, createMetrics } from '@gatehouse/service-kit'
 import { buildApp } from '../../services/forward-auth/src/app.ts'
 import { loadForwardAuthConfig } from '../../services/forward-auth/src/config/load.ts'
-import { openService } from '../../services/forward-auth/src/service.ts'
 import { serve } from '../harness/serve.ts'
 import { forwardAuthFiles } from '../harness/service-files.ts'
 
@@ -16,10 +15,9 @@ process.once('exit', files.remove)
 const { value: config } = await loadForwardAuthConfig(files.config, {})
 const log = createLogger({ ...config.log, name: 'forward-auth' })
 const metrics = isProduction && createMetrics({ service: 'forward-auth', version: 'bench' })
-const service = await openService(config, { clock: systemClock, log, ...(metrics && { metrics }) })
+const app = await buildApp(config, { log, ...(metrics && { metrics }) })
 if (isProduction) endSessions(10_000)
-const app = await buildApp('', { service, log, ...(metrics && { metrics }) })
-await serve(app, { onClose: () => service.close() })
+await serve(app)
 
 /** As another instance on the same folder would, all at once. */
 function endSessions(count: number): void {

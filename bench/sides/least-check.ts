@@ -1,5 +1,5 @@
 import Fastify from 'fastify'
-import { cutCookie } from '../../services/forward-auth/src/cookies.ts'
+import { readCookie } from '../../services/forward-auth/src/session/cookie.ts'
 import { serve } from '../harness/serve.ts'
 
 /**
@@ -14,7 +14,7 @@ const known = new Map<string, Known>()
 
 const app = Fastify()
 app.get('/portals/main', ({ headers }, reply) => {
-  const token = cutCookie(headers.cookie ?? '', '__Secure-gatehouse.main') ?? ''
+  const token = readCookie(headers.cookie ?? '', '__Secure-gatehouse.main') ?? ''
   let session = known.get(token)
   if (!session) {
     session = read(token)

@@ -43,7 +43,13 @@ export {
 } from './http/health.ts'
 export { type OpenApiOptions, openapi } from './http/openapi.ts'
 export { type Page, type PageContent, pagesIn, prose, sendPage } from './http/page.ts'
-export { type Problem, type ProblemOptions, ProblemSchema, problems } from './http/problem.ts'
+export {
+  type Problem,
+  type ProblemOptions,
+  ProblemSchema,
+  problems,
+  statusOfError,
+} from './http/problem.ts'
 export { strictHttp } from './http/strict-http.ts'
 export { checkTrustedProxies, forwardedAddresses, trustProxy } from './http/trusted-proxies.ts'
 export { strictValidatorCompiler } from './http/validation.ts'

@@ -1,6 +1,11 @@
+import cookie from '@fastify/cookie'
+import auth from '@gatehouse/auth-core'
+import type { BoundedFetch, FetchOptions } from '@gatehouse/net'
 import { PROFILE_ERRORS } from '@gatehouse/profile'
 import {
   appOptions,
+  type Clock,
+  clock,
   errorReference,
   FASTIFY_ERRORS,
   HTTP_ERRORS,
@@ -10,6 +15,7 @@ import {
   openapi,
   type Problem,
   problems,
+  reload,
   requestTelemetry,
   sendPage,
   strictHttp,
@@ -21,72 +27,146 @@ import Fastify, {
   type FastifyReply,
   type FastifyRequest,
 } from 'fastify'
-import { isNavigation } from './check/kind.ts'
+import { isNavigation } from './check/decide.ts'
+import type { ForwardAuthConfig } from './config/schema.ts'
 import { FWA_ERRORS, STATUS_OF } from './errors.ts'
+import { trust } from './forwarded.ts'
 import type { Logger } from './log.ts'
+import { logLimit } from './log-limit.ts'
+import { logins } from './login/plugin.ts'
+import { authMetrics } from './metrics.ts'
 import { tlsOptions } from './own-tls.ts'
 import { errorPage } from './pages/pages.ts'
-import { sessionJwt } from './plugins/session-jwt.ts'
-import { CHECK_ROUTES } from './routes/authz.ts'
-import { portalRoutes } from './routes/portal.ts'
-import { verifyRoute } from './routes/verify.ts'
-import type { Service } from './service.ts'
+import { portals } from './portals.ts'
+import { callbackRoutes } from './routes/callback.ts'
+import { check, checkRoutes, describeCheck, isAllowedCheck } from './routes/check.ts'
+import { logoutRoutes } from './routes/logout.ts'
+import { profileRoutes } from './routes/profile.ts'
+import { signInRoutes } from './routes/sign-in.ts'
+import { bearer, verifyRoute } from './routes/verify.ts'
+import { keys } from './session/keys.ts'
+import { sessions } from './session/sessions.ts'
+import { sites } from './sites.ts'
 import { VERSION } from './version.ts'
 
 const BODY_LIMIT = 16 * 1024
 /** Cookies of a session may have 12 kB, and proxies send headers of their own. */
 const HEADER_LIMIT = 48 * 1024
 const REQUEST_TIMEOUT = 30_000
-/** Every error that an answer may be about. */
+/** The errors that an answer may have. */
 const ERRORS = [FWA_ERRORS, PROFILE_ERRORS, HTTP_ERRORS, FASTIFY_ERRORS]
 
+/** What the service gets from outside; tests replace it. */
 export interface AppDeps {
-  readonly service: Service
   readonly log: Logger
-  readonly metrics?: Metrics
+  /** Default: the system clock. */
+  readonly clock?: Clock | undefined
+  /** Milliseconds on a clock that is never set. Default: that of the process. */
+  readonly monotonic?: (() => number) | undefined
+  /** Connects to providers. Default: that of the net package. */
+  readonly createFetch?: ((options: FetchOptions) => BoundedFetch) | undefined
+  readonly metrics?: Metrics | undefined
   readonly traceRequests?: OpenTelemetry['traceRequests'] | undefined
-  /** Whether checks that let a request pass have a line in the log. */
-  readonly logAllowedChecks?: boolean
-  /** What it serves HTTPS with; absent: HTTP. */
-  readonly tls?: TlsCredentials
+  /** Certificate and key for HTTPS; without them the service speaks HTTP. */
+  readonly tls?: TlsCredentials | undefined
   /** CA of client certificates, in PEM. */
   readonly clientCa?: string | undefined
 }
 
-/** The HTTP surface of forward-auth. It does not listen. */
-export async function buildApp(basePath: string, deps: AppDeps): Promise<FastifyInstance> {
-  const { service, metrics, traceRequests } = deps
-  // Absolute, since a check is answered to hosts that have another page at this path, or none.
-  const docsUrl = () => `${service.sites.all[0]?.authOrigin ?? ''}${basePath}/errors`
+/**
+ * Builds the service. It does not listen.
+ *
+ * @throws FwaError FWA_STORE_…, FWA_KEY_UNUSABLE
+ */
+export async function buildApp(config: ForwardAuthConfig, deps: AppDeps): Promise<FastifyInstance> {
+  const { basePath } = config.server
+  // Absolute, because checks are answered for hosts that have no such page, or another one.
+  const docsUrl = () => `${app.sites.all[0]?.authOrigin ?? ''}${basePath}/errors`
   const app = createServer(deps, docsUrl)
-  app.decorateRequest('checked', undefined)
+  try {
+    await app.register(clock, deps.clock ? { clock: deps.clock } : {})
+    await app.register(reload)
+    await registerHttp(app, config, { ...deps, docsUrl })
+    await registerServices(app, config, deps)
+    await registerRoutes(app, basePath)
+    await app.ready()
+    return app
+  } catch (error) {
+    await app.close()
+    throw error
+  }
+}
+
+/** What every request runs through, and the routes about the service itself. */
+async function registerHttp(
+  app: FastifyInstance,
+  { server: { basePath }, log }: ForwardAuthConfig,
+  { metrics, traceRequests, docsUrl }: AppDeps & { readonly docsUrl: () => string },
+): Promise<void> {
   await app.register(requestTelemetry, {
     ...(metrics && { metrics }),
     traceRequests,
-    fieldsOf: (request) => fieldsOf(service, request),
-    // The proxy has a line of what passes, and there is a check for each image of a page.
-    hasLine: ({ checked }, { statusCode }) =>
-      deps.logAllowedChecks === true || !checked || statusCode !== 200,
+    fieldsOf: describeCheck,
+    ...(log.checks === 'refused' && {
+      hasLine: (request, reply) => !isAllowedCheck(request, reply),
+    }),
   })
-  await app.register(problems, { statusOf: STATUS_OF, docsUrl, page: pageFor(service) })
+  await app.register(problems, { statusOf: STATUS_OF, docsUrl, page: problemPage })
   await app.register(strictHttp, { docsUrl })
   await app.register(errorReference, { path: `${basePath}/errors`, tables: ERRORS })
-  await app.register(sessionJwt)
-  // What is registered before `openapi` is served and not described.
-  await registerPortal(app, `${basePath}/portal/:portal`, service)
-  if (basePath !== '') await app.register(verifyRoute, { service, prefix: `${basePath}${VERIFY}` })
+  // Before `openapi`, which describes every route that it may.
+  app.addHook('onRoute', (route) => {
+    if (isAlias(route.url, basePath)) route.schema = { ...route.schema, hide: true }
+  })
   await app.register(openapi, {
     title: 'Gatehouse forward-auth',
     version: VERSION,
-    description: 'Single sign-on for what a reverse proxy serves.',
+    description: 'Single sign-on for apps behind a reverse proxy.',
     securitySchemes: SECURITY_SCHEMES,
   })
-  await app.register(health, { readiness: () => service.readiness(), metrics, docsUrl })
-  await registerPortal(app, `${basePath}/portals/:portal`, service)
-  await app.register(verifyRoute, { service, prefix: VERIFY })
-  app.addHook('preClose', async () => service.drain())
-  await app.ready()
-  return app
+  await app.register(health, { metrics, docsUrl })
+  await app.register(auth, { bearer })
+}
+
+/** Whether a route is another spelling of one that is documented. */
+function isAlias(url: string, basePath: string): boolean {
+  return (
+    url.startsWith(`${basePath}/portal/`) || (basePath !== '' && url.startsWith(`${basePath}/api/`))
+  )
+}
+
+/** The parts of the service, each with its decorator. */
+async function registerServices(
+  app: FastifyInstance,
+  config: ForwardAuthConfig,
+  { metrics, createFetch, monotonic }: AppDeps,
+): Promise<void> {
+  await app.register(logLimit)
+  await app.register(keys, config)
+  await app.register(sites, config)
+  await app.register(trust, config)
+  await app.register(sessions, { storage: config.storage, monotonic })
+  await app.register(logins)
+  // The last one that a reload prepares: it opens connections, which would have to be closed.
+  await app.register(portals, { ...config, createFetch })
+  await app.register(authMetrics, { metrics })
+  await app.register(check)
+}
+
+async function registerRoutes(app: FastifyInstance, basePath: string): Promise<void> {
+  for (const prefix of [`${basePath}/portals/:portal`, `${basePath}/portal/:portal`]) {
+    await app.register(checkRoutes, { prefix })
+    await app.register(pageRoutes, { prefix })
+  }
+  for (const prefix of new Set(['', basePath]))
+    await app.register(verifyRoute, { prefix: `${prefix}/api/portals/:portal` })
+}
+
+/** The pages of a portal. Cookies are parsed and written here only; checks read their own. */
+async function pageRoutes(app: FastifyInstance): Promise<void> {
+  await app.register(cookie)
+  for (const routes of [signInRoutes, callbackRoutes, logoutRoutes, profileRoutes])
+    await app.register(routes)
 }
 
 const SECURITY_SCHEMES = {
@@ -104,17 +184,6 @@ const SECURITY_SCHEMES = {
   },
 } as const
 
-const VERIFY = '/api/portals/:portal'
-
-async function registerPortal(
-  app: FastifyInstance,
-  prefix: string,
-  service: Service,
-): Promise<void> {
-  for (const routes of [...CHECK_ROUTES, portalRoutes])
-    await app.register(routes, { service, prefix })
-}
-
 function createServer({ log, tls, clientCa }: AppDeps, docsUrl: () => string): FastifyInstance {
   const http = { maxHeaderSize: HEADER_LIMIT }
   return Fastify({
@@ -127,32 +196,23 @@ function createServer({ log, tls, clientCa }: AppDeps, docsUrl: () => string): F
   }) as unknown as FastifyInstance
 }
 
-/** What a line of the log says beside the request itself: the portal, the host that was asked for, and who asked. */
-function fieldsOf(service: Service, { checked, params }: FastifyRequest) {
-  const { portal = '' } = (params ?? {}) as { portal?: string }
-  const { provider, id } = checked?.session?.profile ?? {}
-  return {
-    portal: service.portals().has(portal) ? portal : undefined,
-    host: checked?.forwarded.authority,
-    caller: provider === undefined ? undefined : `${provider}:${id}`,
-  }
-}
-
-/** People get a page where programs get problem+json. */
-function pageFor(service: Service) {
-  return (problem: Problem, request: FastifyRequest, reply: FastifyReply) => {
-    if (!isNavigation(request.method, request.headers)) return undefined
-    const { portal: name = '' } = (request.params ?? {}) as { portal?: string }
-    const portal = service.portals().get(name)
-    const { status, title, detail = '', loginUrl } = problem as Problem & { loginUrl?: string }
-    const page = errorPage({
-      ...(portal && { portal }),
-      status,
-      title,
-      text: detail,
-      retryHref: loginUrl,
-      requestId: request.id,
-    })
-    return sendPage(reply, status, page)
-  }
+/** People get a page instead of problem+json. */
+function problemPage(
+  problem: Problem,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): FastifyReply | undefined {
+  if (!isNavigation(request.method, request.headers)) return undefined
+  const { portal: name = '' } = (request.params ?? {}) as { portal?: string }
+  const portal = request.server.portals.get(name)
+  const { status, title, detail = '', loginUrl } = problem as Problem & { loginUrl?: string }
+  const page = errorPage({
+    ...(portal && { portal }),
+    status,
+    title,
+    text: detail,
+    retryHref: loginUrl,
+    requestId: request.id,
+  })
+  return sendPage(reply, status, page)
 }

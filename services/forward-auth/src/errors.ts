@@ -31,9 +31,9 @@ export const FWA_ERRORS = {
   },
   FWA_CONDITION_HEADER: {
     status: 403,
-    title: 'X-Forward-Auth-If is not enabled',
+    title: 'X-Forward-Auth-If is not supported',
     action:
-      'Set `conditionHeader: true` for the portal if the proxy sets X-Forward-Auth-If itself. Otherwise have the proxy remove the header.',
+      'Have the proxy remove the header X-Forward-Auth-If, and name a policy in the URL of the check: `?policy=<name>`.',
   },
   FWA_COOKIE_DUPLICATE: {
     status: 400,
@@ -206,11 +206,13 @@ export class FwaError extends Error {
   readonly retryAfter?: number
   /** Whether clients see `message` and `members` even with a 5xx status. */
   readonly expose?: boolean
+  /** Headers of the answer. */
+  readonly headers?: Readonly<Record<string, string>>
 
   constructor(
     code: FwaErrorCode,
     message: string,
-    options: ErrorOptions & Pick<FwaError, 'members' | 'retryAfter' | 'expose'> = {},
+    options: ErrorOptions & Pick<FwaError, 'members' | 'retryAfter' | 'expose' | 'headers'> = {},
   ) {
     super(message, options)
     this.code = code
@@ -218,5 +220,6 @@ export class FwaError extends Error {
     if (options.members) this.members = options.members
     if (options.retryAfter !== undefined) this.retryAfter = options.retryAfter
     if (options.expose !== undefined) this.expose = options.expose
+    if (options.headers) this.headers = options.headers
   }
 }

@@ -1,16 +1,29 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { createLogger } from '@gatehouse/service-kit'
 import { buildApp } from './app.ts'
-import type { Service } from './service.ts'
 
-/** The OpenAPI 3.1 document of the service, without one that runs. */
+/** The OpenAPI 3.1 document of the service, of an instance without portals. */
 export async function describeApi(): Promise<object> {
+  const path = await mkdtemp(join(tmpdir(), 'forward-auth-'))
   const log = createLogger({ level: 'silent', format: 'json', name: 'forward-auth' })
-  // Routes reach for the service only when they are called.
-  const service = { drain() {} } as Service
-  const app = await buildApp('', { service, log })
+  const app = await buildApp(
+    {
+      server: { host: '127.0.0.1', port: 0, basePath: '' },
+      metrics: { enabled: false, host: '127.0.0.1', port: 0 },
+      log: { level: 'info', format: 'json', checks: 'refused' },
+      session: { lifetime: 1 },
+      storage: { path },
+      domains: [],
+      portals: [],
+    },
+    { log },
+  )
   try {
     return (await app.inject('/openapi.json')).json()
   } finally {
     await app.close()
+    await rm(path, { recursive: true })
   }
 }

@@ -1,51 +1,60 @@
+import { type BoundedFetch, createFetch, type FetchOptions } from '@gatehouse/net'
 import { type Condition, compileAllow, createConditions, type Profile } from '@gatehouse/profile'
-import { createHeaders, createUser, type IdentityHeader } from './check/header-values.ts'
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import { createHeaders, createUser, type IdentityHeader } from './check/headers.ts'
 import type { ForwardAuthConfig, PortalConfig } from './config/schema.ts'
+import { createAliasGuard, READ_HEADERS } from './forwarded.ts'
 import { DEFAULT_ACCENT } from './pages/colors.ts'
 import { createProvider, type ProviderConfig } from './providers/index.ts'
 import type { Provider, ProviderDeps } from './providers/provider.ts'
 
-/** A door with a name: who vouches for people here, who may in, and what the apps behind it learn. */
+/** How long replaced providers may finish their logins after a reload, in ms. */
+const PROVIDER_GRACE = 30_000
+
+/** A named set of providers, rules and headers that protects apps. */
 export interface Portal {
   readonly name: string
-  /** What pages call it. */
+  /** Name on the pages. */
   readonly title: string
-  /** CSS colour of its pages. */
+  /** CSS colour of the pages. */
   readonly accent: string
-  /** By name, in the order in which the chooser lists them. */
+  /** By name, in the order of the chooser. */
   readonly providers: ReadonlyMap<string, Provider>
-  /** Whether somebody may in at all; asked at login and again at every check. */
+  /** Whether a person has access at all; evaluated at login and at every check. */
   readonly admits: (profile: Profile) => boolean
   /** Conditions that routes name. */
   readonly policies: ReadonlyMap<string, Condition>
-  /** Whether `X-Forward-Auth-If` is read; if not, a request that brings it is denied. */
-  readonly conditionHeader: boolean
-  /** What an app learns, each sent with every 200. */
+  /** Headers to the app, all of them sent with every 200. */
   readonly headers: readonly IdentityHeader[]
   /** Header that passes the session token to the app. */
   readonly tokenHeader: string | undefined
+  /** Refuses other spellings of the headers that are read or sent; throws FWA_HEADER_ALIAS. */
+  readonly refuseAliases: (rawHeaders: readonly string[]) => void
   /** Whether CORS preflights without credentials pass. */
   readonly preflight: boolean
-  /** Milliseconds from login to the end of the session, whatever happens in between. */
+  /** Milliseconds from login to the end of the session. */
   readonly sessionLifetime: number
   /** Milliseconds in which a login has to be finished. */
   readonly loginLifetime: number
-  /** Whether the provider is given the redirect URI that providers shared in earlier versions. */
+  /** Whether the provider gets the redirect URI that all providers share. */
   readonly sharedCallback: boolean
-  /** Whether the chooser is shown although there is only one provider. */
+  /** Whether the chooser is shown even if there is only one provider. */
   readonly alwaysShowProviders: boolean
 }
+
+export type Portals = ReadonlyMap<string, Portal>
 
 type Make = (config: ProviderConfig) => Provider
 
 /**
- * The portals of a configuration without faults, by name. If one cannot be made, the providers of
- * those before it are closed.
+ * Creates the portals of a valid configuration, by name. If one cannot be created, the providers of
+ * the ones before it are closed.
  */
-export async function createPortals(
+async function createPortals(
   { portals, session }: Pick<ForwardAuthConfig, 'portals' | 'session'>,
   deps: ProviderDeps,
-): Promise<ReadonlyMap<string, Portal>> {
+): Promise<Portals> {
   const made: Provider[] = []
   const make: Make = (config) => {
     const provider = createProvider(config, deps)
@@ -65,6 +74,10 @@ export async function createPortals(
 function createPortal(config: PortalConfig, lifetime: number, make: Make): Portal {
   const conditions = createConditions()
   const policies = Object.entries(config.policies)
+  const user = createUser(config.userHeader, config.providers.length > 1)
+  const headers = createHeaders(config.headers, user)
+  const sent = headers.map(({ name }) => name)
+  const tokenHeader = config.tokenHeader?.toLowerCase()
   return {
     name: config.name,
     title: config.title ?? config.name,
@@ -72,12 +85,9 @@ function createPortal(config: PortalConfig, lifetime: number, make: Make): Porta
     providers: new Map(config.providers.map((provider) => [provider.name, make(provider)])),
     admits: createAdmits(config),
     policies: new Map(policies.map(([name, text]) => [name, conditions.compile(text)])),
-    conditionHeader: config.conditionHeader,
-    headers: createHeaders(
-      config.headers,
-      createUser(config.userHeader, config.providers.length > 1),
-    ),
-    tokenHeader: config.tokenHeader?.toLowerCase(),
+    headers,
+    tokenHeader,
+    refuseAliases: createAliasGuard([...READ_HEADERS, ...sent, tokenHeader ?? '']),
     preflight: config.preflight,
     sessionLifetime: config.sessionLifetime ?? lifetime,
     loginLifetime: config.loginLifetime,
@@ -86,7 +96,7 @@ function createPortal(config: PortalConfig, lifetime: number, make: Make): Porta
   }
 }
 
-/** What the portal and the provider allow must both hold; nobody comes from another provider. */
+/** Both `allow` of the portal and that of the provider must hold; other providers admit nobody. */
 function createAdmits({ allow, providers }: PortalConfig): Portal['admits'] {
   const conditions = createConditions()
   const byPortal = compileAllow(allow ?? 'anyone', conditions)
@@ -98,4 +108,68 @@ function createAdmits({ allow, providers }: PortalConfig): Portal['admits'] {
   )
   return (profile: Profile) =>
     byProvider.get(profile.provider)?.(profile) === true && byPortal(profile)
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** The portals by name. */
+    readonly portals: Portals
+  }
+}
+
+export interface PortalsOptions extends Pick<ForwardAuthConfig, 'portals' | 'session'> {
+  /** Default: that of the net package. */
+  readonly createFetch?: ((options: FetchOptions) => BoundedFetch) | undefined
+}
+
+/**
+ * Decorates the app with its portals and their providers, which are contacted when they are needed.
+ * After a reload, replaced providers have some time to finish their logins.
+ */
+export const portals = fp<PortalsOptions>(
+  async (app: FastifyInstance, { createFetch: customFetch, ...config }) => {
+    const { clock, log } = app
+    const deps = { clock, log, createFetch: customFetch ?? createFetch }
+    let current = await createPortals(config, deps)
+    const replaced = new Set<Portals>()
+
+    async function retire(old: Portals): Promise<void> {
+      if (replaced.delete(old)) await closeProviders(old)
+    }
+    app.decorate('portals', { getter: () => current })
+    app.addHealthCheck(() => ({ degraded: failingProviders(current) }))
+    app.onReload<ForwardAuthConfig>(async (changed) => {
+      const next = await createPortals(changed, deps)
+      return () => {
+        const old = current
+        current = next
+        replaced.add(old)
+        clock.setTimer(() => {
+          retire(old).catch((error) => log.error({ err: error }, 'old providers not closed'))
+        }, PROVIDER_GRACE)
+      }
+    })
+    app.addHook('onClose', async () => {
+      await Promise.all([...replaced].map(retire))
+      await closeProviders(current)
+    })
+  },
+  {
+    fastify: '5.x',
+    name: 'forward-auth/portals',
+    dependencies: ['service-kit/clock', 'service-kit/reload', 'service-kit/health'],
+  },
+)
+
+function failingProviders(portals: Portals): string[] {
+  return [...portals.values()].flatMap(({ name, providers }) =>
+    [...providers.values()]
+      .filter((provider) => provider.failing())
+      .map((provider) => `provider ${name}/${provider.name}`),
+  )
+}
+
+async function closeProviders(portals: Portals): Promise<void> {
+  const providers = [...portals.values()].flatMap((portal) => [...portal.providers.values()])
+  await Promise.all(providers.map((provider) => provider.close()))
 }

@@ -1,4 +1,6 @@
 import { type Host, isLoopback, parseHost, parseHostPort, parseOrigin } from '@gatehouse/net'
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
 
 /** A cookie domain of the configuration and the address of its sign-in pages. */
@@ -112,3 +114,27 @@ export function sitesOf({
 }): readonly Site[] {
   return domains.map((row) => readSite(row, server.basePath)).filter((site) => 'authOrigin' in site)
 }
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** The cookie domains of `domains`. */
+    readonly sites: Sites
+  }
+}
+
+type SitesConfig = Parameters<typeof sitesOf>[0]
+
+/** Decorates the app with the cookie domains. */
+export const sites = fp<SitesConfig>(
+  async (app: FastifyInstance, config) => {
+    let current = createSites(sitesOf(config))
+    app.decorate('sites', { getter: () => current })
+    app.onReload<SitesConfig>((changed) => {
+      const next = createSites(sitesOf(changed))
+      return () => {
+        current = next
+      }
+    })
+  },
+  { fastify: '5.x', name: 'forward-auth/sites', dependencies: ['service-kit/reload'] },
+)

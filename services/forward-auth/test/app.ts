@@ -6,11 +6,11 @@ import { fromClaims } from '@gatehouse/profile'
 import { createLogger } from '@gatehouse/service-kit'
 import { manualClock } from '@gatehouse/service-kit/testing'
 import type { FastifyInstance, InjectOptions, LightMyRequestResponse } from 'fastify'
-import { buildApp } from '../src/app.ts'
+import { type AppDeps, buildApp } from '../src/app.ts'
 import { loadForwardAuthConfig } from '../src/config/load.ts'
 import type { ForwardAuthConfig } from '../src/config/schema.ts'
-import type {} from '../src/plugins/session-jwt.ts'
-import { openService, type Service } from '../src/service.ts'
+import type {} from '../src/login/plugin.ts'
+import { cookiesOf } from '../src/session/cookie.ts'
 import { holdToDocument } from './documented.ts'
 import type { RequestHeaders, Shape } from './shapes.ts'
 
@@ -29,7 +29,6 @@ export const portalOf = (name: string, options = '') =>
 
 export interface TestApp {
   readonly app: FastifyInstance
-  readonly service: Service
   readonly clock: ReturnType<typeof manualClock>
   /** Every line of the log so far, parsed. */
   readonly log: readonly Record<string, unknown>[]
@@ -51,7 +50,8 @@ type Teardown = { teardown(close: () => unknown): void }
 export async function startApp(
   t: Teardown,
   yaml: string,
-  change: (service: Service) => Service = (service) => service,
+  change: (app: FastifyInstance) => void = () => {},
+  deps: Partial<AppDeps> = {},
 ): Promise<TestApp> {
   const folder = await mkdtemp(join(tmpdir(), 'forward-auth-'))
   t.teardown(() => rm(folder, { recursive: true }))
@@ -76,26 +76,25 @@ export async function startApp(
   const clock = manualClock()
   const log = createLogger({ name: 'test', level: 'info', format: 'json', stream })
   const config = await load(yaml)
-  const service = change(await openService(config, { clock, log }))
-  t.teardown(() => service.close())
-  const logAllowedChecks = config.log.checks === 'all'
-  const app = await buildApp(config.server.basePath, { service, log, logAllowedChecks })
+  const app = await buildApp(config, { log, clock, ...deps })
+  change(app)
   t.teardown(() => app.close())
   holdToDocument(app)
 
   return {
     app,
-    service,
     clock,
     log: lines,
-    reload: async (text) => (await service.prepare(await load(text)))(),
+    reload: async (text) => (await app.prepareReload(await load(text)))(),
     signIn(name, claims = {}, { provider = 'corp', domain = 'example.com' } = {}) {
-      const portal = service.portals().get(name)
-      const site = service.sites.all.find((each) => each.domain === domain)
+      const portal = app.portals.get(name)
+      const site = app.sites.all.find((each) => each.domain === domain)
       if (!portal || !site) throw new Error(`no ${name} at ${domain}`)
       const profile = fromClaims(provider, { sub: 'ada', ...claims })
-      const made = service.sessions.create(portal, site, profile, undefined, app.signToken)
-      return made.setCookies.map((cookie) => cookie.split(';')[0]).join('; ')
+      const { token } = app.sessions.create(portal, site, profile)
+      return cookiesOf(token, portal)
+        .map((cookie) => cookie.join('='))
+        .join('; ')
     },
     check: ({ method, path, headers: sent }, headers = {}, options = {}) => {
       const { portal = 'main', query = '', ...rest } = options

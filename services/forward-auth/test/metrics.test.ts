@@ -1,12 +1,10 @@
 import { createMetrics } from '@gatehouse/service-kit'
 import t from 'tap'
-import { createAuthMetrics } from '../src/metrics.ts'
 import { AUTH, MAIN, signIn, signInUrl, start } from './routes/kit.ts'
 
 t.test('logins that came back are counted by result, and sessions that people end', async (t) => {
   const metrics = createMetrics({ service: 'test', version: '0' })
-  const { corp, visitor, service } = await start(t)
-  Object.assign(service.metrics, createAuthMetrics(metrics, ['main']))
+  const { corp, visitor } = await start(t, { metrics })
   const ada = visitor()
   await signIn(ada, corp, 'ada')
   await signIn(visitor(), corp, 'bob')

@@ -6,7 +6,7 @@ import { BROWSER, type RequestHeaders, SHAPES } from './shapes.ts'
 
 const PORTALS =
   portalOf('main', `policies: { admin: 'Group("admin")' }`) +
-  portalOf('header', 'conditionHeader: true, headers: [remote-*, x-auth-request-*]') +
+  portalOf('header', 'headers: [remote-*, x-auth-request-*]') +
   portalOf('other', 'tokenHeader: X-Token')
 
 const { app, signIn } = await startApp(t, yamlOf(PORTALS))

@@ -1,14 +1,16 @@
 import { setImmediate } from 'node:timers/promises'
 import { type BoundedFetch, createFetch } from '@gatehouse/net'
+import { createLogger } from '@gatehouse/service-kit'
 import { manualClock } from '@gatehouse/service-kit/testing'
+import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
+import { buildApp } from '../src/app.ts'
 import { loadForwardAuthConfig } from '../src/config/load.ts'
 import type { ForwardAuthConfig } from '../src/config/schema.ts'
-import { openService, type Service } from '../src/service.ts'
 import { CORP, portalOf, startApp, yamlOf } from './app.ts'
 import { SHAPES } from './shapes.ts'
 
-const SILENT = { info() {}, warn() {}, error() {} }
+const SILENT = createLogger({ name: 'test', level: 'silent', format: 'json' })
 
 /** A service whose connections to providers are counted. */
 async function startCounted(t: Test) {
@@ -16,8 +18,9 @@ async function startCounted(t: Test) {
   const { value: config } = await loadForwardAuthConfig(`${folder}/config.yaml`, {})
   const open = new Set<BoundedFetch>()
   const state = { made: 0, failAt: 0 }
-  const service = await openService(config, {
-    clock: manualClock(),
+  const clock = manualClock()
+  const app = await buildApp(config, {
+    clock,
     log: SILENT,
     createFetch(options) {
       state.made += 1
@@ -34,9 +37,9 @@ async function startCounted(t: Test) {
     },
   })
   let closing: Promise<void> | undefined
-  const close = () => (closing ??= service.close())
+  const close = () => (closing ??= app.close())
   t.teardown(close)
-  return { config, service, open, state, close }
+  return { config, app, clock, open, state, close }
 }
 
 type Broken = (config: ForwardAuthConfig) => unknown
@@ -69,18 +72,18 @@ const FAULTS: Readonly<Record<string, Broken>> = {
 }
 
 /** What a reload would change. */
-function stateOf({ portals, sites, trust }: Service) {
+function stateOf({ portals, sites, trust }: FastifyInstance) {
   return {
-    portals: portals(),
+    portals,
     sites: sites.all,
     trusted: ['10.0.0.9', '127.0.0.1'].map((remoteAddress) => trust.trusts({ remoteAddress })),
   }
 }
 
 t.test('a reload that fails anywhere changes nothing and leaves no connection', async (t) => {
-  const { config, service, open, state } = await startCounted(t)
+  const { config, app, open, state } = await startCounted(t)
 
-  const before = stateOf(service)
+  const before = stateOf(app)
   const connections = [...open]
   const changed = {
     ...config,
@@ -88,23 +91,23 @@ t.test('a reload that fails anywhere changes nothing and leaves no connection', 
     server: { ...config.server, trustedProxies: ['10.0.0.0/8'] },
   }
   for (const [part, breakIt] of Object.entries(FAULTS)) {
-    await t.rejects(service.prepare(breakIt(changed) as ForwardAuthConfig), part)
-    t.strictSame(stateOf(service), before, part)
-    t.equal(service.portals(), before.portals, part)
+    await t.rejects(app.prepareReload(breakIt(changed) as ForwardAuthConfig), part)
+    t.strictSame(stateOf(app), before, part)
+    t.equal(app.portals, before.portals, part)
     t.strictSame([...open], connections, `${part}: what was made is closed`)
   }
   for (const nth of [1, 2]) {
     state.failAt = state.made + nth
-    await t.rejects(service.prepare(changed), { message: 'no more connections' })
-    t.equal(service.portals(), before.portals, `provider ${nth}`)
+    await t.rejects(app.prepareReload(changed), { message: 'no more connections' })
+    t.equal(app.portals, before.portals, `provider ${nth}`)
     t.strictSame([...open], connections, `provider ${nth}: those before it are closed`)
   }
 
   state.failAt = 0
-  const commit = await service.prepare(changed)
-  t.strictSame(stateOf(service), before, 'prepared, and nothing is taken up yet')
+  const commit = await app.prepareReload(changed)
+  t.strictSame(stateOf(app), before, 'prepared, and nothing is taken up yet')
   commit()
-  const after = stateOf(service)
+  const after = stateOf(app)
   t.not(after.portals, before.portals)
   t.strictSame(
     after.sites.map(({ domain }) => domain),
@@ -157,20 +160,20 @@ t.test('a reload takes up trusted proxies and domains together with the portals'
 })
 
 t.test('providers that a reload replaced are closed when their logins have had time', async (t) => {
-  const { config, service, open } = await startCounted(t)
+  const { config, app, clock, open } = await startCounted(t)
   const before = [...open]
-  const commit = await service.prepare(config)
+  const commit = await app.prepareReload(config)
   commit()
   t.equal(open.size, 2 * before.length)
-  await (service.clock as ReturnType<typeof manualClock>).advance(30_000)
+  await clock.advance(30_000)
   await setImmediate()
   t.notOk(before.some((fetch) => open.has(fetch)))
   t.equal(open.size, before.length)
 })
 
 t.test('the service ends at once after a reload', async (t) => {
-  const { config, service, open, close } = await startCounted(t)
-  const commit = await service.prepare(config)
+  const { config, app, open, close } = await startCounted(t)
+  const commit = await app.prepareReload(config)
   commit()
   await close()
   t.equal(open.size, 0)

@@ -1,4 +1,4 @@
-import { envoyDialect, forwardDialect, nginxDialect } from '../src/check/dialects.ts'
+import { type Dialect, envoyDialect, forwardDialect, nginxDialect } from '../src/routes/check.ts'
 
 /** What the browser of somebody who opens a page sends; proxies pass it on. */
 export const BROWSER = {
@@ -14,7 +14,7 @@ export type RequestHeaders = Record<string, string>
 /** How one proxy asks whether `POST https://app.example.com/a/b?q=1` may pass. */
 export interface Shape {
   readonly proxy: string
-  readonly dialect: typeof forwardDialect
+  readonly dialect: Dialect
   readonly method: string
   /** Behind the portal. */
   readonly path: string

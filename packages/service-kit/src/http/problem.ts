@@ -47,20 +47,17 @@ export interface ProblemOptions {
   page?(problem: Problem, request: FastifyRequest, reply: FastifyReply): FastifyReply | undefined
 }
 
-declare module 'fastify' {
-  interface FastifyContextConfig {
-    /** The status that problems of this route are answered with, where the asker misreads theirs. */
-    readonly problemStatus?: ((status: number) => number) | undefined
-  }
-}
-
 /** What an error may carry for its answer. */
 interface TellableError {
   readonly code?: unknown
   readonly message?: unknown
+  /** For codes of a service: a 4xx or 5xx instead of the one in its table. */
   readonly statusCode?: unknown
   readonly title?: unknown
+  /** Whether the client sees message and members; by default with a 4xx only. */
   readonly expose?: unknown
+  /** Headers of the answer. */
+  readonly headers?: Readonly<Record<string, string>>
   readonly retryAfter?: unknown
   /** Path of what tells more to whoever may know. */
   readonly location?: string
@@ -73,9 +70,8 @@ interface TellableError {
 const MEANT_FOR_CLIENTS = /^(FST_ERR|AUTH)_/
 
 /**
- * The answer to an error. Told is what has its code in `statusOf`, or a status of its own from
- * Fastify (4xx) or auth-core; anything else is a bare 500. A 5xx tells no detail unless the error
- * says `expose: true`.
+ * The problem of an error whose code is in `statusOf`, or that comes from Fastify (4xx) or auth-core;
+ * of any other error it is a bare 500.
  */
 export function toProblem(
   error: TellableError | undefined,
@@ -83,25 +79,26 @@ export function toProblem(
   { statusOf, docsUrl }: ProblemOptions,
 ): Problem {
   const code = String(error?.code)
-  const status = statusFor(error, code, statusOf)
+  const status = statusOfError(error, statusOf)
   if (!error || status === undefined) return internalProblem(requestId, docsUrl)
 
-  const isTold = status < 500 || error.expose === true
+  const isTold = error.expose ?? status < 500
   const errors = error.validation ? fieldErrors(error.validation) : error.errors
   return {
-    ...(isTold && error.members),
+    ...(isTold === true && error.members),
     type: typeUrl(code, docsUrl),
     title: titleOf(error, code) ?? STATUS_CODES[status] ?? code,
     status,
-    ...(isTold && { detail: String(error.message) }),
+    ...(isTold === true && { detail: String(error.message) }),
     code,
-    ...(isTold && errors && { errors }),
-    ...(status >= 500 && { requestId }),
+    ...(isTold === true && errors && { errors }),
+    ...((status >= 500 || error.expose === false) && { requestId }),
   }
 }
 
 function titleOf({ title }: TellableError, code: string): string | undefined {
   if (typeof title === 'string') return title
+  if (code === 'INTERNAL') return HTTP_ERRORS.INTERNAL.title
   return Object.hasOwn(FASTIFY_ERRORS, code)
     ? FASTIFY_ERRORS[code as keyof typeof FASTIFY_ERRORS].title
     : undefined
@@ -136,15 +133,16 @@ export function answerError(
 ): FastifyReply {
   if (hasHungUp(error, request)) return answerNobody(request, reply, options)
   const tellable = inPlainWords(error, request) as TellableError | undefined
-  const told = toProblem(tellable, request.id, options)
-  const { problemStatus } = request.routeOptions?.config ?? {}
-  const problem = problemStatus ? { ...told, status: problemStatus(told.status) } : told
-  const level = problem.code === 'INTERNAL' ? 'error' : told.status >= 500 ? 'warn' : 'debug'
+  const problem = toProblem(tellable, request.id, options)
+  const isOurs = problem.requestId !== undefined
+  const level = problem.code === 'INTERNAL' ? 'error' : isOurs ? 'warn' : 'debug'
   request.log[level]({ err: error, code: problem.code }, 'request refused')
   if (Number(tellable?.retryAfter) > 0)
     reply.header('retry-after', Math.ceil(Number(tellable?.retryAfter)))
-  if (tellable?.location !== undefined && problem.code !== 'INTERNAL')
-    reply.header('location', tellable.location)
+  if (problem.code !== 'INTERNAL') {
+    if (tellable?.headers) reply.headers(tellable.headers)
+    if (tellable?.location !== undefined) reply.header('location', tellable.location)
+  }
   return answer(problem, request, reply, options)
 }
 
@@ -201,15 +199,19 @@ function nothingThere(allowed: readonly string[], docsUrl: ProblemOptions['docsU
   return ownProblem('METHOD_NOT_ALLOWED', 405, detail, docsUrl)
 }
 
-function statusFor(
-  error: TellableError | undefined,
-  code: string,
+/** The status of an error that clients may know about; undefined for any other error. */
+export function statusOfError(
+  error: unknown,
   statusOf: ProblemOptions['statusOf'],
 ): number | undefined {
-  if (Object.hasOwn(statusOf, code)) return statusOf[code]
-  const status = Number(error?.statusCode)
-  const isFault = status >= 400 && status < (code.startsWith('AUTH_') ? 600 : 500)
-  return isFault && MEANT_FOR_CLIENTS.test(code) ? status : undefined
+  const { code: named, statusCode } = (error ?? {}) as TellableError
+  const code = String(named)
+  const status = Number(statusCode)
+  const isStatus = status >= 400 && status < 600
+  if (code === 'INTERNAL') return isStatus ? status : undefined
+  if (Object.hasOwn(statusOf, code)) return isStatus ? status : statusOf[code]
+  const isKnown = isStatus && (status < 500 || code.startsWith('AUTH_'))
+  return isKnown && MEANT_FOR_CLIENTS.test(code) ? status : undefined
 }
 
 function internalProblem(requestId: string, docsUrl: ProblemOptions['docsUrl']): Problem {

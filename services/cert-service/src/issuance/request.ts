@@ -1,5 +1,5 @@
 import {
-  type Csr,
+  type CertificateRequest as Csr,
   type KeyType,
   type Name,
   PkiError,

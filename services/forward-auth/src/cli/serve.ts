@@ -5,19 +5,14 @@ import {
   type Running,
   type ServeOptions,
   startService,
-  systemClock,
   tlsFromFiles,
 } from '@gatehouse/service-kit'
 import { buildApp } from '../app.ts'
 import type { ForwardAuthConfig } from '../config/schema.ts'
 import { openClientCa, tlsOptions } from '../own-tls.ts'
-import { openService, type Service } from '../service.ts'
 import { VERSION } from '../version.ts'
 
-interface Built extends BuiltService<ForwardAuthConfig> {
-  readonly service: Service
-}
-export type Serving = Running & Built
+export type Serving = Running & BuiltService<ForwardAuthConfig>
 
 /**
  * Runs forward-auth until it is closed or stopped.
@@ -48,8 +43,8 @@ export function serve(options: ServeOptions<ForwardAuthConfig>): Promise<Serving
 async function build(
   config: ForwardAuthConfig,
   { log, metrics, traceRequests }: BuildDeps,
-): Promise<Built> {
-  const { basePath, tls } = config.server
+): Promise<BuiltService<ForwardAuthConfig>> {
+  const { tls } = config.server
   const opened = new AsyncDisposableStack()
   try {
     const renewTls = () => {
@@ -69,25 +64,20 @@ async function build(
     opened.defer(() => clientCa.close())
     const source = tls && (await tlsFromFiles({ ...tls, log, onChange: renewTls }))
     opened.defer(() => source?.close())
-    const service = await openService(config, { clock: systemClock, log, metrics })
-    opened.defer(() => service.close())
-    const app = await buildApp(basePath, {
-      service,
+    const app = await buildApp(config, {
       log,
       metrics,
       traceRequests,
       clientCa: clientCa.current(),
-      logAllowedChecks: config.log.checks === 'all',
-      ...(source && { tls: source.current() }),
+      tls: source?.current(),
     })
     opened.defer(() => app.close())
     return {
       app,
-      service,
       async prepareReload(next) {
         const commitClientCa = await clientCa.prepare()
         // The last step: what it opens would have to be closed if a later one failed.
-        const commit = await service.prepare(next)
+        const commit = await app.prepareReload(next)
         return () => {
           commit()
           commitClientCa()

@@ -1,7 +1,7 @@
 import { AllowSchema } from '@gatehouse/profile'
 import { type ConfigOf, Duration, FilePath, Secret } from '@gatehouse/service-kit'
 import { Type } from 'typebox'
-import { PRESETS, PROPERTY_NAMES, USER_KINDS } from '../check/header-values.ts'
+import { PRESETS, PROPERTY_NAMES, USER_KINDS } from '../check/headers.ts'
 import { COLOR_PATTERN } from '../pages/colors.ts'
 import { ProviderSchema } from '../providers/index.ts'
 
@@ -163,7 +163,6 @@ const PortalSchema = Type.Object({
     default: {},
     description: 'Conditions by name. A proxy selects one with `?policy=<name>`.',
   }),
-  conditionHeader: Flag('Reads conditions from `X-Forward-Auth-If`, which the proxy has to set.'),
   headers: HeadersSchema,
   userHeader: Type.Optional(
     Type.Enum([...USER_KINDS], {

@@ -12,24 +12,23 @@ import {
   type Rule,
 } from '@gatehouse/service-kit'
 import type { ProviderConfig } from '../providers/index.ts'
-import { assertKeptSecret, KEY_FILE } from '../session/keys.ts'
+import { assertStoredSecret, KEY_FILE } from '../session/keys.ts'
 import { REVOCATIONS_FILE } from '../session/revocation-file.ts'
 import type { ForwardAuthConfig } from './schema.ts'
 
 /**
- * Rules for the files and folders that a start needs, and the rule that needs the public suffix
- * list. They write nothing, so they can be applied while the service is running.
+ * What has to hold of the files and folders that a start needs, and what takes the public suffix list.
+ * Nothing is written, also beside a running service.
  */
 export async function loadStartRules(): Promise<readonly Rule<ForwardAuthConfig>[]> {
-  // A large list that a health check does not need.
+  // A large list, for which a health check has no use.
   const { parse } = await import('tldts')
 
-  /** Browsers refuse cookies for a domain below which anybody can register names. */
+  /** Browsers refuse a cookie for a domain under which anybody can register names. */
   const checkSuffix: Rule<ForwardAuthConfig['domains'][number]> = ({ domain }) => {
     const { publicSuffix, isIcann, isPrivate } = parse(domain, { allowPrivateDomains: true })
     const isShared = publicSuffix === parseHost(domain)?.name && (isIcann || isPrivate)
-    const message =
-      'is a public suffix, for which browsers refuse cookies: use a domain of your own'
+    const message = 'is a public suffix: browsers refuse cookies for it, so name a domain of yours'
     return isShared ? [{ path: '/domain', message }] : []
   }
   return [...START_RULES, ({ domains }) => applyToEach(domains, '/domains', [checkSuffix])]
@@ -45,13 +44,13 @@ const START_RULES: readonly Rule<ForwardAuthConfig>[] = [
   ({ storage, session }) => {
     const file = join(storage.path, KEY_FILE)
     if (session.keys !== undefined || !existsSync(file)) return []
-    return checkText('/storage/path', file, assertKeptSecret)
+    return checkText('/storage/path', file, assertStoredSecret)
   },
   ({ storage }) => {
     const file = join(storage.path, REVOCATIONS_FILE)
     const stats = statSync(file, { throwIfNoEntry: false })
     if (!stats || stats.isFile()) return []
-    return [{ path: '/storage/path', message: `contains something other than a file: ${file}` }]
+    return [{ path: '/storage/path', message: `holds something that is not a file: ${file}` }]
   },
   ({ portals }) =>
     applyToEach(portals, '/portals', [

@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '@gatehouse/service-kit'
 import { LRUCache } from 'lru-cache'
-import { cutCookie, setCookie } from '../cookies.ts'
+import { setCookie } from '../cookies.ts'
 import type { Portal } from '../portals.ts'
 import type { LoginSecrets } from '../providers/provider.ts'
+import { readCookie } from '../session/cookie.ts'
 import type { Keys } from '../session/keys.ts'
 import type { Site } from '../sites.ts'
 import { forgetRounds } from './rounds.ts'
@@ -100,7 +101,7 @@ export function createLogins({ keys, clock }: LoginDeps): Logins {
   }
 
   function readSlots(portal: Portal, site: Site, cookieHeader = ''): readonly Slot[] {
-    const sealed = cutCookie(cookieHeader, cookieName(portal))
+    const sealed = readCookie(cookieHeader, cookieName(portal))
     const slots = unsealFor('cookie', portal, site, sealed) as Slot[] | undefined
     return slots?.filter(isLive) ?? []
   }
@@ -139,7 +140,7 @@ export function createLogins({ keys, clock }: LoginDeps): Logins {
     { id, returnTo }: Wish & Slot,
     cookieHeader = '',
   ): string {
-    const sealed = cutCookie(cookieHeader, targetName(portal))
+    const sealed = readCookie(cookieHeader, targetName(portal))
     const target = unsealFor('target', portal, site, sealed) as Target | undefined
     return target?.id === id ? target.returnTo : returnTo
   }

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
-import { cutCookie, setCookie } from '../cookies.ts'
+import { setCookie } from '../cookies.ts'
 import type { Portal } from '../portals.ts'
+import { readCookie } from '../session/cookie.ts'
 
 /** A browser that goes round in circles is back long before this has passed. */
 const WINDOW = 30_000
@@ -59,7 +60,7 @@ function read(
   cookieHeader: string | undefined,
   now: number,
 ): readonly Page[] {
-  const text = cutCookie(cookieHeader ?? '', nameOf(portal)) ?? ''
+  const text = readCookie(cookieHeader ?? '', nameOf(portal)) ?? ''
   return text
     .split('~', MAX_PAGES)
     .map((page) => PAGE.exec(page) ?? [])

@@ -1,94 +1,84 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Profile } from '@gatehouse/profile'
-import type { FastifyReply } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { FWA_ERRORS, FwaError } from '../errors.ts'
 import type { Arrival, Wish } from '../login/logins.ts'
 import { CALLBACK_PATH, SHARED_CALLBACK_PATH, soleRedirectProvider } from '../login/redirect-uri.ts'
 import type { RedirectProvider } from '../providers/provider.ts'
-import type { Service } from '../service.ts'
+import { completeSignIn, refuseDuplicate } from './complete-sign-in.ts'
 import { bareAnswer, problemAnswers } from './documented.ts'
-import { letIn } from './let-in.ts'
-import { withLoginUrl } from './login-error.ts'
-import { authPlaceOf, type Place, sessionOf } from './place.ts'
-import { pageUrl, redirect, targetOf } from './redirect.ts'
-import { refuseDuplicate } from './send-on.ts'
+import {
+  type PortalSite,
+  pageUrl,
+  redirect,
+  signInSiteOf,
+  targetOf,
+  visitorOf,
+  withLoginUrl,
+} from './portal-page.ts'
 import { startLogin } from './start-login.ts'
 
 type Live = Extract<Arrival, { kind: 'live' }>
 
 const tags = ['sign-in']
+const params = Type.Object({ portal: Type.String(), provider: Type.String() })
 const response = {
-  303: bareAnswer('On to where the person wanted to go, or to the provider once more.'),
+  303: bareAnswer('Redirect to the return URL, or to the provider once more.'),
   ...problemAnswers(400, 401, 403, 404, 429, 502, 503),
 }
-
-/** `GET /providers/:provider/callback`: where each provider sends people back to. */
-export const callbackRoute: FastifyPluginAsyncTypebox<{ service: Service }> = async (
-  app,
-  { service },
-) => {
-  app.get(
-    CALLBACK_PATH,
-    {
-      schema: {
-        summary: 'Back from a provider',
-        tags,
-        response,
-        params: Type.Object({ portal: Type.String(), provider: Type.String() }),
-      },
-    },
-    async (request, reply) => {
-      const place = authPlaceOf(service, request)
-      return receive(service, place, request.params.provider, reply)
-    },
-  )
-
-  app.get(
-    SHARED_CALLBACK_PATH,
-    { schema: { summary: 'Back from the only provider', tags, response, deprecated: true } },
-    async (request, reply) => {
-      const place = authPlaceOf(service, request)
-      const provider = soleRedirectProvider(place.portal)
-      if (provider === undefined) throw sharedCallback(service, place, reply)
-      return receive(service, place, provider, reply)
-    },
-  )
+const SCHEMA = { summary: 'Callback of a provider', tags, response, params }
+const SHARED_SCHEMA = {
+  summary: 'Callback of the only provider',
+  tags,
+  response,
+  deprecated: true,
 }
 
-/** Takes somebody in who came back to the redirect URI of a provider. */
-async function receive(
-  service: Service,
-  place: Place,
+/** `GET /providers/:provider/callback`: the redirect URI of each provider. */
+export const callbackRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  app.get(CALLBACK_PATH, { schema: SCHEMA }, async (request, reply) =>
+    receiveCallback(signInSiteOf(request), request.params.provider, reply),
+  )
+  app.get(SHARED_CALLBACK_PATH, { schema: SHARED_SCHEMA }, async (request, reply) => {
+    const portalSite = signInSiteOf(request)
+    const provider = soleRedirectProvider(portalSite.portal)
+    if (provider === undefined) throw sharedCallback(portalSite, request)
+    return receiveCallback(portalSite, provider, reply)
+  })
+}
+
+/** Signs in a person who came back to the redirect URI of a provider. */
+async function receiveCallback(
+  portalSite: PortalSite,
   provider: string,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const { request } = reply
+  const { request, server } = reply
   const { state } = request.query as { state?: unknown }
   const cookieHeader = request.headers.cookie
-  const { portal, site } = place
-  const arrival = service.logins.arrive(portal, site, { provider, state, cookieHeader })
-  const wanted = arrival.kind === 'unknown' ? undefined : arrival.wish.returnTo
-  refuseDuplicate(service, place, request, wanted)
-  if (arrival.kind === 'live') return finish(service, place, arrival, reply)
-  if (arrival.kind === 'foreign') throw foreign(service, place, provider, arrival.wish, reply)
-
+  const { portal, site } = portalSite
+  const arrival = server.logins.arrive(portal, site, { provider, state, cookieHeader })
   const wish = arrival.kind === 'unknown' ? undefined : arrival.wish
-  const isSignedIn = sessionOf(service, place, request) !== undefined
-  if (isSignedIn || arrival.kind === 'used') return redirect(reply, targetOf(place, wish?.returnTo))
-  return beginAnew(service, place, wish, reply)
+  refuseDuplicate(request, portalSite, wish?.returnTo)
+  if (arrival.kind === 'live') return finish(portalSite, arrival, reply)
+  if (arrival.kind === 'foreign') throw foreignCallback(portalSite, provider, arrival.wish, request)
+
+  const isSignedIn = (await visitorOf(request, portalSite)) !== undefined
+  if (isSignedIn || arrival.kind === 'used')
+    return redirect(reply, targetOf(portalSite, wish?.returnTo))
+  return startAgain(portalSite, wish, reply)
 }
 
 async function finish(
-  service: Service,
-  place: Place,
+  portalSite: PortalSite,
   { wish, secrets, setCookie }: Live,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   reply.header('set-cookie', setCookie)
-  const provider = providerOf(place, wish)
-  if (!provider) throw unknownLogin(place, wish)
-  const { redirectUri = pageUrl(place, SHARED_CALLBACK_PATH) } = wish
+  const provider = providerOf(portalSite, wish)
+  if (!provider) throw unknownLogin(portalSite, wish)
+  const { redirectUri = pageUrl(portalSite, SHARED_CALLBACK_PATH), returnTo } = wish
   const callback = new URL(redirectUri)
   callback.search = new URL(reply.request.url, redirectUri).search
 
@@ -97,91 +87,90 @@ async function finish(
     profile = await provider.finish(callback, { ...secrets, redirectUri })
   } catch (error) {
     if (!(error instanceof FwaError)) throw error
-    service.metrics.login(error.code === 'FWA_LOGIN_REFUSED' ? 'refused' : 'failed')
-    tellOperator(service, place, provider, error, reply)
-    throw withLoginUrl(error, place, wish.returnTo)
+    reply.server.authMetrics.login(error.code === 'FWA_LOGIN_REFUSED' ? 'refused' : 'failed')
+    warnOperator(portalSite, provider, error, reply.request)
+    throw withLoginUrl(error, portalSite, returnTo)
   }
-  return letIn(service, { place, profile, returnTo: wish.returnTo }, reply)
+  return completeSignIn({ portalSite, profile, returnTo }, reply)
 }
 
 /**
- * A login that took too long, or that this browser does not know, is begun anew, once: when several
- * tabs begin at the same time the cookie of the last one stays, and no code is taken that somebody
- * else may have sent.
+ * Starts a login again, once, if it expired or this browser does not know it: if several tabs start
+ * at the same time, the cookie of the last one remains, and a code that another browser may have
+ * obtained is not used.
  */
-async function beginAnew(
-  service: Service,
-  place: Place,
+async function startAgain(
+  portalSite: PortalSite,
   wish: Wish | undefined,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const provider = wish && providerOf(place, wish)
-  if (!provider || wish.isRetry) throw unknownLogin(place, wish)
-  const returnTo = targetOf(place, wish.returnTo)
-  return startLogin(service, { place, provider, returnTo, isRetry: true }, reply)
+  const provider = wish && providerOf(portalSite, wish)
+  if (!provider || wish.isRetry) throw unknownLogin(portalSite, wish)
+  const returnTo = targetOf(portalSite, wish.returnTo)
+  return startLogin({ portalSite, provider, returnTo, isRetry: true }, reply)
 }
 
-const OPERATORS = new Set<string>(['FWA_CLIENT_REFUSED', 'FWA_REQUEST_REFUSED'])
+const OPERATOR_CODES = new Set<string>(['FWA_CLIENT_REFUSED', 'FWA_REQUEST_REFUSED'])
 
-/** Nobody can sign in there until an operator corrects something, here or at the provider. */
-function tellOperator(
-  { tellSeldom }: Service,
-  { portal: { name: portal } }: Place,
+/** Logs errors that keep everybody from signing in until the configuration is corrected. */
+function warnOperator(
+  { portal: { name: portal } }: PortalSite,
   { name: provider }: RedirectProvider,
   { code, cause }: FwaError,
-  { request }: FastifyReply,
+  { log, server }: FastifyRequest,
 ): void {
-  if (!OPERATORS.has(code)) return
+  if (!OPERATOR_CODES.has(code)) return
   const { message: reason } = cause as Error
-  tellSeldom(`${code} ${portal} ${provider}`, () =>
-    request.log.warn(
+  server.limitLog(`${code} ${portal} ${provider}`, () =>
+    log.warn(
       { code, portal, provider, reason },
       `nobody can sign in at ${provider}: ${FWA_ERRORS[code].action}`,
     ),
   )
 }
 
-function providerOf({ portal }: Place, { provider: name }: Wish): RedirectProvider | undefined {
+function providerOf(
+  { portal }: PortalSite,
+  { provider: name }: Wish,
+): RedirectProvider | undefined {
   const provider = portal.providers.get(name)
   return provider?.type === 'redirect' ? provider : undefined
 }
 
-function unknownLogin(place: Place, wish: Wish | undefined): FwaError {
-  const error = new FwaError('FWA_LOGIN_UNKNOWN', 'no such sign-in is under way in this browser')
-  return withLoginUrl(error, place, wish?.returnTo)
+function unknownLogin(portalSite: PortalSite, wish: Wish | undefined): FwaError {
+  const error = new FwaError('FWA_LOGIN_UNKNOWN', 'this browser has no such sign-in in progress')
+  return withLoginUrl(error, portalSite, wish?.returnTo)
 }
 
-/** One provider may have sent a person on to another, to get at the code that comes back. */
-function foreign(
-  service: Service,
-  place: Place,
+/** Mix-up (RFC 9700 section 4.4): one provider may send people to another to obtain its codes. */
+function foreignCallback(
+  portalSite: PortalSite,
   provider: string,
-  wish: Wish,
-  { request }: FastifyReply,
+  { provider: startedAt, returnTo }: Wish,
+  { log, server }: FastifyRequest,
 ): FwaError {
-  const portal = place.portal.name
-  service.metrics.login('failed')
-  service.tellSeldom(`foreign ${portal} ${provider} ${wish.provider}`, () =>
-    request.log.warn(
-      { code: 'FWA_CALLBACK_FOREIGN', portal, provider, begunAt: wish.provider },
-      `a login that began at ${wish.provider} came back to the redirect URI of ${provider}: refused`,
+  const portal = portalSite.portal.name
+  const code = 'FWA_CALLBACK_FOREIGN'
+  server.authMetrics.login('failed')
+  server.limitLog(`${code} ${portal} ${provider} ${startedAt}`, () =>
+    log.warn(
+      { code, portal, provider, begunAt: startedAt },
+      `a login that started at ${startedAt} came back to the redirect URI of ${provider}: refused`,
     ),
   )
-  const error = new FwaError(
-    'FWA_CALLBACK_FOREIGN',
-    'this sign-in began at another provider than the one that answered',
-  )
-  return withLoginUrl(error, place, wish?.returnTo)
+  const text = 'this sign-in started at another provider than the one that answered'
+  return withLoginUrl(new FwaError(code, text), portalSite, returnTo)
 }
 
-function sharedCallback(service: Service, place: Place, { request }: FastifyReply): FwaError {
-  const portal = place.portal.name
-  const message = `${SHARED_CALLBACK_PATH} is refused, as the portal ${portal} has several providers`
-  service.tellSeldom(`shared ${portal}`, () =>
-    request.log.warn(
-      { code: 'FWA_CALLBACK_SHARED', portal },
-      `${message}: register at each the redirect URI that check-config prints`,
+function sharedCallback(portalSite: PortalSite, { log, server }: FastifyRequest): FwaError {
+  const portal = portalSite.portal.name
+  const code = 'FWA_CALLBACK_SHARED'
+  const message = `${SHARED_CALLBACK_PATH} is refused because the portal ${portal} has several providers`
+  server.limitLog(`${code} ${portal}`, () =>
+    log.warn(
+      { code, portal },
+      `${message}: register at each provider the redirect URI that check-config prints`,
     ),
   )
-  return withLoginUrl(new FwaError('FWA_CALLBACK_SHARED', message), place, undefined)
+  return withLoginUrl(new FwaError(code, message), portalSite, undefined)
 }

@@ -1,159 +1,346 @@
-import { type IncomingMessage, METHODS } from 'node:http'
-import { sendPage } from '@gatehouse/service-kit'
+import { METHODS } from 'node:http'
+import { sendPage, statusOfError } from '@gatehouse/service-kit'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { type Checked, check } from '../check/check.ts'
-import type { Dialect } from '../check/dialects.ts'
-import { anonymousHeaders, BODY, type Headers, identityHeaders } from '../check/headers.ts'
-import { kindOf } from '../check/kind.ts'
-import { FwaError } from '../errors.ts'
-import { urlOf } from '../forwarded/request.ts'
+import fp from 'fastify-plugin'
+import { type ConditionReader, createConditionReader } from '../check/condition.ts'
+import { type Decision, decide, kindOf } from '../check/decide.ts'
+import { BODY, checkHeaders } from '../check/headers.ts'
+import type { Visitor } from '../check/visitor.ts'
+import { FwaError, STATUS_OF } from '../errors.ts'
+import {
+  type ForwardedReader,
+  type ForwardedRequest,
+  type Peer,
+  type ProxyRequest,
+  readForwarded,
+  readOriginal,
+  readRequestLine,
+  urlOf,
+} from '../forwarded.ts'
 import { refusedPage } from '../pages/pages.ts'
-import type { Service } from '../service.ts'
 import { bareAnswer, problemAnswers, TO_SIGN_IN } from './documented.ts'
-import { challenge, noSession } from './no-session.ts'
-import { pageUrl, type SignInQuery } from './redirect.ts'
+import {
+  challenge,
+  noSession,
+  type PortalSite,
+  pageUrl,
+  portalOf,
+  type SignInQuery,
+  visitorOf,
+} from './portal-page.ts'
 
-/** Characters that proxies have room for in a header, and in the request that follows. */
-const MAX_LOCATION = 8_000
-/** And those that keep the page of a check under 4 kB. */
-const MAX_LINK = 300
-const OTHER_METHODS = METHODS.filter((method) => method !== 'GET' && method !== 'CONNECT')
+/** How a proxy sends its checks, and which answers it understands. */
+export interface Dialect {
+  readonly read: ForwardedReader
+  /** Whether it passes a redirect on to the browser. */
+  readonly redirects: boolean
+  /** The status of an error, if the proxy would misread some. */
+  readonly denialStatus?: (status: number) => number
+}
+
+/** Traefik, Caddy and HAProxy: every status but 2xx denies, and reaches the client unchanged. */
+export const forwardDialect: Dialect = { read: readForwarded, redirects: true }
+
+/** nginx `auth_request`: 401 and 403 deny, everything else becomes its own 500. */
+export const nginxDialect: Dialect = {
+  read: readOriginal,
+  redirects: false,
+  denialStatus: (status) => (status === 401 ? 401 : 403),
+}
+
+/** Envoy `ext_authz` over HTTP: a 5xx would let the request pass under `failure_mode_allow`. */
+export const envoyDialect: Dialect = {
+  read: readRequestLine,
+  redirects: true,
+  denialStatus: (status) => (status >= 500 ? 403 : status),
+}
+
+/** A check that was decided. */
+export interface Check extends PortalSite {
+  readonly decision: Decision
+  readonly forwarded: ForwardedRequest
+  /** Present if a person is signed in, so with `allow` and `forbidden`. */
+  readonly visitor: Visitor | undefined
+}
 
 declare module 'fastify' {
+  interface FastifyInstance {
+    readonly readCondition: ConditionReader
+  }
   interface FastifyRequest {
-    /** What a check came to; undefined in other requests. */
-    checked: Checked | undefined
+    /** The check that this request made; undefined before its decision and for other requests. */
+    check: Check | undefined
   }
 }
 
-/** Where a dialect is spoken. */
-export interface CheckRoute {
+/** Decorates the app with what checks share. */
+export const check = fp(
+  async (app: FastifyInstance) => {
+    app.decorateRequest('check', undefined)
+    app.decorate('readCondition', createConditionReader())
+  },
+  {
+    fastify: '5.x',
+    name: 'forward-auth/check',
+    dependencies: ['forward-auth/portals', 'forward-auth/sessions', 'forward-auth/trust'],
+  },
+)
+
+const BY_QUERY =
+  'The query may add a requirement for this route: `policy`, the name of a policy of the portal, or `if`, a condition.'
+const BY_PATH = 'The path names a policy, because Envoy appends the query of its client.'
+const ENVOY = '/authz/envoy/policy/:policy'
+
+interface CheckRoute {
   readonly dialect: Dialect
   readonly path: string
   readonly summary: string
   readonly description: string
 }
 
-type Params = { readonly portal: string; readonly policy?: string }
-type CheckRequest = FastifyRequest<{ Params: Params }>
-/** Node's types leave out what requests to a server always have. */
-type ServerRequest = IncomingMessage & { readonly method: string; readonly url: string }
+const ROUTES: readonly CheckRoute[] = [
+  {
+    dialect: forwardDialect,
+    path: '/',
+    summary: 'Check for Traefik and Caddy',
+    description: BY_QUERY,
+  },
+  {
+    dialect: nginxDialect,
+    path: '/authz/nginx',
+    summary: 'Check for nginx',
+    description: BY_QUERY,
+  },
+  {
+    dialect: forwardDialect,
+    path: '/authz/haproxy',
+    summary: 'Check for HAProxy',
+    description: BY_QUERY,
+  },
+  {
+    dialect: envoyDialect,
+    path: `${ENVOY}/*`,
+    summary: 'Check for Envoy, by a policy of the portal or `any`',
+    description: BY_PATH,
+  },
+  // Trailing slashes are ignored, so that the wildcard does not match the page `/` of an app.
+  {
+    dialect: envoyDialect,
+    path: ENVOY,
+    summary: 'Check for Envoy, of the page `/`',
+    description: BY_PATH,
+  },
+]
 
-/** The check that proxies make before each request to an app, by whatever method. */
-export function checkRoute({ dialect, path, summary, description }: CheckRoute) {
-  return async (app: FastifyInstance, { service }: { service: Service }): Promise<void> => {
-    // A proxy may send the body of its client along; nobody here reads it.
-    app.removeAllContentTypeParsers()
-    app.addContentTypeParser('*', (_request, _payload, done) => done(null))
-    const { status } = dialect
-    for (const method of OTHER_METHODS)
-      if (!app.supportedMethods.includes(method)) app.addHttpMethod(method)
+const OTHER_METHODS = METHODS.filter((method) => method !== 'GET' && method !== 'CONNECT')
+const SECURITY = [{ sessionCookie: [] }]
 
-    // Synchronous, from the first byte to the answer. Whatever is thrown denies.
-    function handler(request: CheckRequest, reply: FastifyReply): void {
-      const { portal, policy } = request.params
-      try {
-        request.checked = check(service, dialect, portal, policy, request.raw as ServerRequest)
-        answer(dialect, request.checked, request, reply)
-        service.metrics.check(portal, request.checked.decision)
-      } catch (error) {
-        const isDecided = DECIDED.includes((error as FwaError | undefined)?.code ?? '')
-        const { decision } = request.checked ?? {}
-        service.metrics.check(portal, (isDecided && decision) || 'refused')
-        if (!isDecided) tellOperator(service, error as FwaError, request)
-        throw error
-      }
-    }
+/** The checks that proxies make before each request to an app, by any method. */
+export async function checkRoutes(app: FastifyInstance): Promise<void> {
+  // Some proxies send the body of their client, which is not read.
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', (_request, _payload, done) => done(null))
+  for (const method of OTHER_METHODS)
+    if (!app.supportedMethods.includes(method)) app.addHttpMethod(method)
+
+  for (const { dialect, path: url, summary, description } of ROUTES) {
     const response = answersIn(dialect)
     const schema = { summary, description, tags: ['check'], security: SECURITY, response }
-    const config = { problemStatus: status }
-    app.route({ method: 'GET', url: path, exposeHeadRoute: false, schema, config, handler })
-    app.route({ method: OTHER_METHODS, url: path, schema: { hide: true }, config, handler })
+    const handler = (request: FastifyRequest, reply: FastifyReply) =>
+      answerCheck(dialect, request, reply)
+    const errorHandler = (error: unknown) => {
+      throw asDenial(error, dialect)
+    }
+    const route = { url, handler, errorHandler }
+    app.route({ ...route, method: 'GET', exposeHeadRoute: false, schema })
+    app.route({ ...route, method: OTHER_METHODS, schema: { hide: true } })
   }
 }
 
-const SECURITY = [{ sessionCookie: [] }]
-
-/** Only documented: what lets pass is sent past Fastify, and problems are text by then. */
-function answersIn({ redirects, status = (wanted) => wanted }: Dialect) {
+/** For the documentation: problems are sent as text, which no schema serializes. */
+function answersIn({ redirects, denialStatus = (status) => status }: Dialect) {
   return {
     200: bareAnswer('Let the request pass, with the identity headers of this answer.'),
     ...(redirects && { 302: TO_SIGN_IN, 303: TO_SIGN_IN }),
     ...problemAnswers(400, 401, 403),
-    ...(status(404) === 404 && problemAnswers(404)),
+    ...(denialStatus(404) === 404 && problemAnswers(404)),
   }
 }
 
-/** Errors that are decisions, and no faults. */
-const DECIDED: readonly string[] = ['FWA_NO_SESSION', 'FWA_FORBIDDEN']
+/** Every error denies. */
+async function answerCheck(
+  dialect: Dialect,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { authMetrics } = request.server
+  const { portal } = request.params as { portal: string }
+  try {
+    request.check = await decideCheck(dialect, request)
+    const answered = sendDecision(dialect, request.check, reply)
+    authMetrics.check(portal, request.check.decision)
+    return answered
+  } catch (error) {
+    const isDecision = DECISIONS.includes((error as FwaError | undefined)?.code ?? '')
+    authMetrics.check(portal, (isDecision && request.check?.decision) || 'refused')
+    if (!isDecision) warnOperator(error as FwaError, request)
+    throw error
+  }
+}
 
-/** Faults of a check are those of a proxy's configuration, which its operator finds in the log. */
-function tellOperator(service: Service, { code, message }: FwaError, request: CheckRequest): void {
+/** Errors that are decisions, and not faults of the request. */
+const DECISIONS: readonly string[] = ['FWA_NO_SESSION', 'FWA_FORBIDDEN']
+
+/**
+ * Decides a check.
+ *
+ * @throws FwaError FWA_PEER_UNTRUSTED, FWA_PORTAL_UNKNOWN, FWA_HEADER_…, FWA_HOST_…, and the errors
+ * of a ConditionReader
+ */
+export async function decideCheck(dialect: Dialect, request: FastifyRequest): Promise<Check> {
+  const { server } = request
+  const raw = request.raw as ProxyRequest & { readonly socket: Peer }
+  if (!server.trust.trusts(raw.socket)) throw untrusted(raw.socket)
+  const portal = portalOf(request)
+  portal.refuseAliases(raw.rawHeaders)
+  const forwarded = dialect.read(raw, server.sites)
+  assertNotOnAuthHost(forwarded, request)
+  const { site } = forwarded
+  const visitor = await visitorOf(request, { portal, site })
+  const decision = decide(
+    portal,
+    visitor,
+    () => server.readCondition(portal, conditionQuery(request)),
+    () => kindOf(forwarded.method, raw.headers),
+  )
+  return { decision, portal, site, forwarded, visitor }
+}
+
+function untrusted({ remoteAddress = 'unknown' }: Peer): FwaError {
+  return new FwaError(
+    'FWA_PEER_UNTRUSTED',
+    `${remoteAddress} is not a trusted proxy: if it is yours, add "${remoteAddress}" to server.trustedProxies`,
+  )
+}
+
+/**
+ * A proxy publishes the host of the sign-in pages. There, anybody could send checks that no proxy
+ * makes, with conditions of their own choice and forwarded headers beside those of the proxy.
+ */
+function assertNotOnAuthHost(
+  { authority, isAuthHost }: ForwardedRequest,
+  { headers, server }: FastifyRequest,
+): void {
+  const host = headers['x-forwarded-host']
+  if (!isAuthHost && !(typeof host === 'string' && server.sites.find(host)?.isAuthHost)) return
+  throw new FwaError(
+    'FWA_HOST_RESERVED',
+    `${isAuthHost ? authority : host} is the host of the sign-in pages, and no app is on it`,
+  )
+}
+
+/** Envoy appends the query of its client, so that its policy is in the path. */
+function conditionQuery({ headers, params, raw }: FastifyRequest): string {
+  if (headers['x-forward-auth-if'] !== undefined)
+    throw new FwaError(
+      'FWA_CONDITION_HEADER',
+      'X-Forward-Auth-If was sent: name a policy in the URL of the check, and remove the header',
+    )
+  const { policy } = params as { policy?: string }
+  if (policy !== undefined) return `policy=${encodeURIComponent(policy)}`
+  const { url = '' } = raw
+  const start = url.indexOf('?')
+  return start < 0 ? '' : url.slice(start + 1)
+}
+
+/** Logs errors of a check, which the operator corrects in the configuration of a proxy. */
+function warnOperator({ code, message }: FwaError, request: FastifyRequest): void {
   const peer = request.raw.socket.remoteAddress
-  const { portal } = request.params
-  service.tellSeldom(`${code} ${peer}`, () =>
+  const { portal } = request.params as { portal: string }
+  request.server.limitLog(`${code} ${peer}`, () =>
     request.log.warn({ code, peer, portal }, `check refused: ${message}`),
   )
 }
 
-function answer(
-  dialect: Dialect,
-  checked: Checked,
-  request: CheckRequest,
-  reply: FastifyReply,
-): void {
-  const { decision, portal, session } = checked
-  if (decision === 'allow' && session) sendAtOnce(reply, identityHeaders(portal, session))
-  else if (decision === 'preflight') sendAtOnce(reply, anonymousHeaders(portal))
-  else if (decision === 'sign-in') sendToSignIn(dialect, checked, reply)
-  else if (decision === 'forbidden') refuse(checked, request, reply)
-  else throw noSession(reply, { portal, site: checked.forwarded.site })
+function sendDecision(dialect: Dialect, check: Check, reply: FastifyReply): FastifyReply {
+  const { decision, portal, visitor } = check
+  if (decision === 'allow' && visitor) return reply.headers(visitor.headers).send(BODY)
+  if (decision === 'preflight') return reply.headers(checkHeaders(portal, undefined)).send(BODY)
+  if (decision === 'sign-in') return sendToSignIn(dialect, check, reply)
+  if (decision === 'forbidden') return sendForbidden(check, reply)
+  throw noSession(check)
 }
 
-/**
- * A 200 past Fastify's own sending, which costs as much as the decision. The hooks of responses run;
- * what writeHead throws is answered like any other error.
- */
-function sendAtOnce(reply: FastifyReply, headers: Headers): void {
-  const { raw } = reply
-  raw.writeHead(200, headers as string[])
-  reply.hijack()
-  // Nothing here is beyond ASCII, and to look for that costs time.
-  raw.end(BODY, 'latin1')
-}
+/** Characters that proxies accept in a header, and in the request that follows. */
+const MAX_LOCATION = 8_000
+/** Keeps the page of a check under 4 kB. */
+const MAX_LINK = 300
 
-function sendToSignIn({ redirects }: Dialect, checked: Checked, reply: FastifyReply): void {
-  const { portal, forwarded } = checked
+function sendToSignIn({ redirects }: Dialect, check: Check, reply: FastifyReply): FastifyReply {
+  const { portal, forwarded } = check
   const { method } = forwarded
-  const location = signInUrl(checked, MAX_LOCATION)
-  const isRead = method === 'GET' || method === 'HEAD'
-  reply.header('location', location).header('cache-control', 'no-store')
-  if (redirects) reply.code(isRead ? 302 : 303)
-  else challenge(reply.code(401).header('x-auth-redirect', location), portal)
-  reply.type('text/plain; charset=utf-8').send('')
+  const location = signInUrl(check, MAX_LOCATION)
+  reply
+    .header('location', location)
+    .header('cache-control', 'no-store')
+    .type('text/plain; charset=utf-8')
+  if (redirects) reply.code(method === 'GET' || method === 'HEAD' ? 302 : 303)
+  else
+    reply.code(401).headers({ 'x-auth-redirect': location, 'www-authenticate': challenge(portal) })
+  return reply.send('')
 }
 
-/** The sign-in page, and back from there: to the page without its query, or not at all, if that is too long. */
-function signInUrl({ portal, forwarded }: Checked, max: number, query: SignInQuery = {}): string {
-  const place = { portal, site: forwarded.site }
-  const wanted = new URL(urlOf(forwarded))
-  const urlTo = (rd: string) => pageUrl(place, '/signin', { ...query, rd })
-  const url = urlTo(wanted.href)
+/** The sign-in page with a return URL, which loses its query or is left out if it is too long. */
+function signInUrl(check: Check, max: number, query: SignInQuery = {}): string {
+  const wanted = new URL(urlOf(check.forwarded))
+  const urlWith = (rd: string) => pageUrl(check, '/signin', { ...query, rd })
+  const url = urlWith(wanted.href)
   if (url.length <= max) return url
   wanted.search = ''
-  const short = urlTo(wanted.href)
-  return short.length <= max ? short : pageUrl(place, '/signin', query)
+  const short = urlWith(wanted.href)
+  return short.length <= max ? short : pageUrl(check, '/signin', query)
 }
 
-function refuse(checked: Checked, request: CheckRequest, reply: FastifyReply): void {
-  const { portal, forwarded, session } = checked
-  if (!session || kindOf(forwarded.method, request.headers) !== 'navigation')
-    throw new FwaError('FWA_FORBIDDEN', `this account may not pass the portal ${portal.name} here`)
+function sendForbidden(check: Check, reply: FastifyReply): FastifyReply {
+  const { portal, forwarded, visitor } = check
+  const { request } = reply
+  if (!visitor || kindOf(forwarded.method, request.headers) !== 'navigation')
+    throw new FwaError('FWA_FORBIDDEN', `this account has no access to the portal ${portal.name}`)
   const page = refusedPage({
     portal,
-    profile: session.profile,
-    switchHref: signInUrl(checked, MAX_LINK, { switch: '1' }),
+    profile: visitor.session.profile,
+    switchHref: signInUrl(check, MAX_LINK, { switch: '1' }),
     requestId: request.id,
   })
-  sendPage(reply, 403, page)
+  return sendPage(reply, 403, page)
+}
+
+/** The error with a status that the proxy takes for a denial. */
+function asDenial(thrown: unknown, { denialStatus = (status) => status }: Dialect): Error {
+  const error = thrown instanceof Error ? thrown : new Error('the check failed', { cause: thrown })
+  const known = statusOfError(error, STATUS_OF)
+  const status = known ?? 500
+  const statusCode = denialStatus(status)
+  if (statusCode === status) return error
+  // A 4xx in place of a 5xx must not show what the 5xx hides.
+  const expose = status < 500 || (error as FwaError).expose === true
+  if (known !== undefined) return Object.assign(error, { statusCode, expose })
+  const hidden = new Error('the check failed', { cause: thrown })
+  return Object.assign(hidden, { code: 'INTERNAL', statusCode, expose })
+}
+
+/** Members of the log line of a request: the portal, the host that was asked for, and the person. */
+export function describeCheck({ check, params, server }: FastifyRequest) {
+  const { portal = '' } = (params ?? {}) as { portal?: string }
+  const { provider, id } = check?.visitor?.session.profile ?? {}
+  return {
+    portal: server.portals.has(portal) ? portal : undefined,
+    host: check?.forwarded.authority,
+    caller: provider === undefined ? undefined : `${provider}:${id}`,
+  }
+}
+
+/** Whether a request is a check that let a request pass; proxies log those requests themselves. */
+export function isAllowedCheck({ check }: FastifyRequest, { statusCode }: FastifyReply): boolean {
+  return check !== undefined && statusCode === 200
 }

@@ -1,6 +1,6 @@
+import type { CookieSerializeOptions } from '@fastify/cookie'
 import { parseHost } from '@gatehouse/net'
-import { cutCookie, isTwice, setCookie } from '../cookies.ts'
-import type { Portal } from '../portals.ts'
+import type { FastifyReply } from 'fastify'
 import type { Site } from '../sites.ts'
 
 // Browsers keep 4,096 characters of a name and its value.
@@ -11,70 +11,97 @@ export const MAX_TOKEN_LENGTH = 12_288
 
 const MARK_LENGTH = 16
 /**
- * What the first of several chunks holds: how many there are, a mark, its share of the token. The
- * mark is the end of the signature, so a digest of the token that costs nothing to compare.
+ * The first of several chunks: how many there are, a mark, and the first part of the token. The mark
+ * is the end of the signature, so that chunks of two tokens do not make one.
  */
 const FIRST_CHUNK = new RegExp(`^([2-${MAX_CHUNKS}])~([\\w-]{${MARK_LENGTH}})~([\\w.-]+)$`)
 
-/** The token that a Cookie header holds for a portal, its chunks joined; undefined unless whole. */
-export function readToken(header: string, portal: Pick<Portal, 'name'>): string | undefined {
-  const names = namesOf(portal)
-  const value = cutCookie(header, names[0])
+/** A portal by its name, which names its cookies. */
+interface Named {
+  readonly name: string
+}
+
+/** The session token in a Cookie header, its chunks joined; undefined unless it is complete. */
+export function readSessionCookie(header: string | undefined, portal: Named): string | undefined {
+  if (header === undefined) return undefined
+  const name = cookieName(portal)
+  const value = readCookie(header, name)
   if (value?.charAt(1) !== '~') return value
   const [, count, mark = '', first = ''] = FIRST_CHUNK.exec(value) ?? []
   let token = first
-  for (const name of names.slice(1, Number(count))) token += cutCookie(header, name) ?? ''
+  for (let i = 1; i < Number(count); i++) token += readCookie(header, `${name}.${i}`) ?? ''
   return mark !== '' && token.endsWith(mark) ? token : undefined
 }
 
 /**
- * The name of a session cookie that a Cookie header holds twice: one of them is not ours, so that
- * neither counts.
+ * The name of a session cookie that a Cookie header holds twice, if there is one. Another site below
+ * the domain has set one of the two, so that neither counts.
  */
-export function findDuplicate(header: string, portal: Pick<Portal, 'name'>): string | undefined {
-  return namesOf(portal).find((name) => isTwice(header, name))
+export function findDuplicate(header: string, portal: Named): string | undefined {
+  return chunkNames(portal).find((name) => {
+    const start = valueStart(header, name, 0)
+    return start >= 0 && valueStart(header, name, start) >= 0
+  })
 }
 
-/** Set-Cookie values that keep a token, and take away what is left of an older and longer one. */
-export function writeToken(
-  token: string,
-  portal: Pick<Portal, 'name'>,
+/** Sets the cookies of a session, and clears the chunks that are left of a longer token. */
+export function setSessionCookies(
+  reply: FastifyReply,
+  portal: Named,
   site: Site,
-  cookieHeader: string | undefined,
-  maxAge: number,
-): string[] {
-  const names = namesOf(portal)
-  const domain = domainOf(site)
-  const written = split(token).map((value, i) =>
-    setCookie(names[i] ?? '', value, { domain, maxAge }),
-  )
-  return [...written, ...names.slice(written.length).flatMap(clearIfSent(site, cookieHeader))]
+  { token, maxAge }: { readonly token: string; readonly maxAge: number },
+): void {
+  const cookies = cookiesOf(token, portal)
+  for (const [name, value] of cookies) reply.setCookie(name, value, { ...optionsFor(site), maxAge })
+  for (const name of chunkNames(portal).slice(cookies.length))
+    if (isSent(reply, name)) clearCookie(reply, name, site)
 }
 
-/** Set-Cookie values that take a portal's token away, every chunk that was sent included. */
-export function clearToken(
-  portal: Pick<Portal, 'name'>,
-  site: Site,
-  cookieHeader: string | undefined,
-): string[] {
-  const [base, ...further] = namesOf(portal)
-  return [clear(base, site), ...further.flatMap(clearIfSent(site, cookieHeader))]
+/** Clears the cookies of a session, including every chunk that the browser has sent. */
+export function clearSessionCookies(reply: FastifyReply, portal: Named, site: Site): void {
+  chunkNames(portal).forEach((name, i) => {
+    if (i === 0 || isSent(reply, name)) clearCookie(reply, name, site)
+  })
 }
 
-const known = new Map<string, readonly [string, ...string[]]>()
-
-/** The names of a portal's session cookie and its further chunks. No portal's name holds a dot. */
-function namesOf({ name }: Pick<Portal, 'name'>): readonly [string, ...string[]] {
-  const before = known.get(name)
-  if (before) return before
-  const base = `__Secure-gatehouse.${name}`
-  const further = Array.from({ length: MAX_CHUNKS - 1 }, (_, i) => `${base}.${i + 1}`)
-  const names = [base, ...further] as const
-  known.set(name, names)
-  return names
+function isSent({ request }: FastifyReply, name: string): boolean {
+  return request.headers.cookie?.includes(`${name}=`) === true
 }
 
-function split(token: string): string[] {
+function clearCookie(reply: FastifyReply, name: string, site: Site): void {
+  reply.setCookie(name, '', { ...optionsFor(site), maxAge: 0 })
+}
+
+function optionsFor({ domain }: Site): CookieSerializeOptions {
+  return {
+    path: '/',
+    httpOnly: true,
+    secure: true,
+    sameSite: 'lax',
+    // Browsers refuse a Domain that is an address or a single label, so the cookie is for that host.
+    ...(domain.includes('.') && !parseHost(domain)?.ip && { domain }),
+  }
+}
+
+function cookieName({ name }: Named): string {
+  return `__Secure-gatehouse.${name}`
+}
+
+/** The name of the session cookie and those of its further chunks. No portal's name holds a dot. */
+function chunkNames(portal: Named): readonly string[] {
+  const base = cookieName(portal)
+  return [base, ...Array.from({ length: MAX_CHUNKS - 1 }, (_, i) => `${base}.${i + 1}`)]
+}
+
+/** The names and values of the cookies that carry a token. */
+export function cookiesOf(token: string, portal: Named): readonly (readonly [string, string])[] {
+  const chunks = splitToken(token)
+  return chunkNames(portal)
+    .slice(0, chunks.length)
+    .map((name, i) => [name, chunks[i] ?? ''])
+}
+
+function splitToken(token: string): readonly string[] {
   const count = Math.ceil(token.length / CHUNK_LENGTH)
   if (count === 1) return [token]
   const chunks = Array.from({ length: count }, (_, i) =>
@@ -83,15 +110,33 @@ function split(token: string): string[] {
   return chunks.with(0, `${count}~${token.slice(-MARK_LENGTH)}~${chunks[0]}`)
 }
 
-function clearIfSent(site: Site, cookieHeader = '') {
-  return (name: string) => (cookieHeader.includes(`${name}=`) ? [clear(name, site)] : [])
+const EQUALS = 61
+const SEMICOLON = 59
+const SPACE = 32
+
+/**
+ * Reads a cookie from a Cookie header. Undefined also if the name occurs twice, because then one of
+ * the two was set by another site on the domain; the parsers of libraries take the first one.
+ */
+export function readCookie(header: string, name: string): string | undefined {
+  const start = valueStart(header, name, 0)
+  if (start < 0 || valueStart(header, name, start) >= 0) return undefined
+  const end = header.indexOf(';', start)
+  return end < 0 ? header.slice(start) : header.slice(start, end)
 }
 
-function clear(name: string, site: Site): string {
-  return setCookie(name, '', { domain: domainOf(site), maxAge: 0 })
+/** The index at which the value of the next cookie of that name starts, or -1. */
+function valueStart(header: string, name: string, from: number): number {
+  for (let at = header.indexOf(name, from); at >= 0; at = header.indexOf(name, at + 1)) {
+    const end = at + name.length
+    if (header.charCodeAt(end) === EQUALS && isPairStart(header, at)) return end + 1
+  }
+  return -1
 }
 
-/** Browsers take no Domain that is an address or a single label; such a cookie is for that host. */
-function domainOf({ domain }: Site): string | undefined {
-  return domain.includes('.') && !parseHost(domain)?.ip ? domain : undefined
+/** Whether only spaces stand between this index and the `;` before it. */
+function isPairStart(header: string, at: number): boolean {
+  let before = at - 1
+  while (before >= 0 && header.charCodeAt(before) === SPACE) before -= 1
+  return before < 0 || header.charCodeAt(before) === SEMICOLON
 }

@@ -2,9 +2,12 @@ import { hash, hkdfSync, randomBytes } from 'node:crypto'
 import { link, open, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { makeFolder } from '@gatehouse/service-kit'
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import type { ForwardAuthConfig } from '../config/schema.ts'
 import { FwaError } from '../errors.ts'
 
-/** 32 bytes for one purpose, and what tells them apart from other such keys. */
+/** 32 bytes for one purpose, and their key ID. */
 export interface Key {
   readonly kid: string
   readonly secret: Buffer
@@ -12,24 +15,25 @@ export interface Key {
 
 /** The keys for one purpose. */
 export interface KeyRing {
-  /** Signs or seals what is new. */
+  /** Signs or seals. */
   readonly first: Key
-  /** Verify or open what there is, the first one included. */
+  /** Verify or open; includes the first one. */
   readonly all: readonly Key[]
 }
 
-/** Keys by purpose, so that nothing made for one passes for the other. */
+/** Keys by purpose: a key for one purpose is of no use for the other. */
 export interface Keys {
   readonly session: KeyRing
   readonly login: KeyRing
 }
 
-/** Where in `storage.path` the key of sessions is kept. */
+/** Name of the file in `storage.path` that holds the generated key. */
 export const KEY_FILE = 'session.key'
 const MIN_LENGTH = 32
 
 /**
- * The keys of the configured secrets, or of one that is made at the first start and kept in `folder`.
+ * Derives the keys from the configured secrets, or from one that is generated at the first start and
+ * stored in `folder`.
  *
  * @throws FwaError FWA_KEY_UNUSABLE
  */
@@ -40,38 +44,38 @@ export async function loadKeys({
   readonly secrets: readonly string[] | undefined
   readonly folder: string
 }): Promise<Keys> {
-  const all = secrets ?? [await keptSecret(folder)]
+  const all = secrets ?? [await storedSecret(folder)]
   return { session: derive(all, 'session'), login: derive(all, 'login') }
 }
 
-/** @throws Error unless a kept key can be used */
-export function assertKeptSecret(text: string): void {
+/** @throws Error if a stored key cannot be used */
+export function assertStoredSecret(text: string): void {
   if (text.trim().length < MIN_LENGTH)
-    throw new Error(`holds a key of less than ${MIN_LENGTH} characters`)
+    throw new Error(`holds a key of fewer than ${MIN_LENGTH} characters`)
 }
 
 function derive(secrets: readonly string[], purpose: keyof Keys): KeyRing {
   const all = secrets.map((secret) => deriveKey(secret, purpose))
   const [first] = all
-  if (!first) throw new FwaError('FWA_KEY_UNUSABLE', 'there is no secret')
+  if (!first) throw new FwaError('FWA_KEY_UNUSABLE', 'no secret is given')
   return { first, all }
 }
 
-/** RFC 5869. The digest is that of the derived key: everyone who has a token sees it. */
+/** RFC 5869. Tokens show the key ID, so it is a digest of the derived key, not of the secret. */
 function deriveKey(secret: string, purpose: keyof Keys): Key {
   if (secret.length < MIN_LENGTH)
-    throw new FwaError('FWA_KEY_UNUSABLE', `a secret has less than ${MIN_LENGTH} characters`)
+    throw new FwaError('FWA_KEY_UNUSABLE', `a secret has fewer than ${MIN_LENGTH} characters`)
   const key = Buffer.from(hkdfSync('sha256', secret, '', `gatehouse forward-auth ${purpose}`, 32))
   return { kid: hash('sha256', key, 'base64url').slice(0, 16), secret: key }
 }
 
-async function keptSecret(folder: string): Promise<string> {
+async function storedSecret(folder: string): Promise<string> {
   const file = join(folder, KEY_FILE)
   try {
     makeFolder(folder)
-    const kept = await read(file)
-    if (kept !== undefined) return kept
-    await keep(folder, file)
+    const stored = await read(file)
+    if (stored !== undefined) return stored
+    await generate(folder, file)
     return (await read(file)) ?? ''
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException
@@ -88,8 +92,8 @@ async function read(file: string): Promise<string | undefined> {
   }
 }
 
-/** Appears whole or not at all; of several instances that start at once the first one makes it. */
-async function keep(folder: string, file: string): Promise<void> {
+/** Links a complete file into place; if several instances start at once, the first one wins. */
+async function generate(folder: string, file: string): Promise<void> {
   const draft = `${file}.${randomBytes(8).toString('hex')}`
   try {
     await using handle = await open(draft, 'wx', 0o600)
@@ -104,3 +108,33 @@ async function keep(folder: string, file: string): Promise<void> {
     await rm(draft, { force: true })
   }
 }
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** The keys of `session.keys`. */
+    readonly keys: Keys
+  }
+}
+
+type KeysConfig = Pick<ForwardAuthConfig, 'session' | 'storage'>
+
+/**
+ * Decorates the app with the keys of sessions and logins.
+ *
+ * @throws FwaError FWA_KEY_UNUSABLE
+ */
+export const keys = fp<KeysConfig>(
+  async (app: FastifyInstance, { session, storage }) => {
+    const load = (secrets: KeysConfig['session']['keys']) =>
+      loadKeys({ secrets: secrets?.map(({ secret }) => secret), folder: storage.path })
+    let current = await load(session.keys)
+    app.decorate('keys', { getter: () => current })
+    app.onReload<KeysConfig>(async (changed) => {
+      const next = await load(changed.session.keys)
+      return () => {
+        current = next
+      }
+    })
+  },
+  { fastify: '5.x', name: 'forward-auth/keys', dependencies: ['service-kit/reload'] },
+)

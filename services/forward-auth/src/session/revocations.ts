@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
 import type { Clock } from '@gatehouse/service-kit'
 import { FwaError } from '../errors.ts'
-import { createEndedSessions } from './ended-sessions.ts'
+import { createEndedSessions, type EndedSessions } from './ended-sessions.ts'
 import { openRevocationFile, type Row, type StoredRow } from './revocation-file.ts'
 import { createRevocationWriter } from './revocation-writer.ts'
 import type { Session } from './session.ts'
@@ -24,8 +24,8 @@ export type Endable = Pick<Session, 'sid' | 'portal' | 'profile' | 'iat' | 'exp'
 export interface Revocations {
   /** From memory; `since` is what `learned` said when it was found that the session has not ended, or -1. */
   has(session: Endable, since: number): boolean
-  /** How many it has learned of: as long as it says the same, so does `has` of what it had not. */
-  learned(): number
+  /** The revocations in memory. */
+  readonly ended: EndedSessions
   /**
    * Ends a session, here from the call on, and elsewhere and for good when the promise resolves. If it
    * rejects, writing is tried again each second for as long as this process runs.
@@ -182,7 +182,7 @@ export function openRevocations(deps: RevocationDeps): Revocations {
 
   return {
     has: (session, since) => ended.has(session, () => personOf(session), since),
-    learned: () => ended.learned,
+    ended,
     async add(session) {
       if (ended.size >= MAX_ROWS) throw unavailable(folder, new Error('it is full'))
       const row = rowOf(session, running())

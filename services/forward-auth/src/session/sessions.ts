@@ -1,141 +1,281 @@
 import { randomBytes } from 'node:crypto'
-import { createVerifier, localSource } from '@gatehouse/auth-core'
-import type { Clock } from '@gatehouse/service-kit'
+import jwt, { type FastifyJwtNamespace, type JWT, type TokenOrHeader } from '@fastify/jwt'
+import { fromClaims, type Profile } from '@gatehouse/profile'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import fp from 'fastify-plugin'
+import { LRUCache } from 'lru-cache'
+import { Visitor } from '../check/visitor.ts'
+import type { ForwardAuthConfig } from '../config/schema.ts'
 import { FwaError } from '../errors.ts'
 import type { Portal } from '../portals.ts'
-import type { Sites } from '../sites.ts'
-import { portalUrl } from '../sites.ts'
-import { clearToken, MAX_TOKEN_LENGTH, readToken, writeToken } from './cookie.ts'
-import { findingsAt } from './findings.ts'
+import { portalUrl, type Site } from '../sites.ts'
+import { MAX_TOKEN_LENGTH, readSessionCookie } from './cookie.ts'
 import type { Keys } from './keys.ts'
-import { openRevocations } from './revocations.ts'
-import type { Session, Sessions } from './session.ts'
-import { type Issuer, readSession, SESSION_TYPE, signSession } from './token.ts'
+import { openRevocations, type Revocations } from './revocations.ts'
+import type { Session } from './session.ts'
 
-/** How far the clocks of instances may differ, in ms; as the verifier has it. */
+/** Header `typ` of session tokens: nothing else that is signed passes for one. */
+export const SESSION_TYPE = 'gatehouse-session+jwt'
+/** How far the clocks of instances may differ, in ms. */
 const MAX_SKEW = 30_000
+/** A compact JWS (RFC 7515 section 7.1) whose signature has the 256 bits of HS256. */
+const TOKEN = /^[\w-]+\.[\w-]+\.[\w-]{43}$/
+const CACHE_ENTRIES = 50_000
+/** A session takes about three bytes of memory for each character of its token. */
+const CACHE_CHARACTERS = 33_554_432
 
-/** What sessions are made of; keys and portals are other objects after a reload. */
-export interface SessionDeps {
-  readonly keys: () => Keys
-  readonly portals: () => ReadonlyMap<string, Portal>
-  readonly sites: Pick<Sites, 'all'>
-  /** Where the list of ended sessions is kept. */
-  readonly folder: string
-  readonly clock: Clock
-  /** Milliseconds on a clock that nobody sets; default: that of the process. */
-  readonly monotonic?: (() => number) | undefined
-  readonly log: { error(fields: object, message: string): void }
-}
-
-/**
- * Opens {@link Sessions}: signed tokens, and a list of those that were ended early.
- *
- * @throws FwaError FWA_STORE_UNAVAILABLE
- */
-export function createSessions(deps: SessionDeps): Sessions {
-  const { keys, portals, sites, clock } = deps
-  const revocations = openRevocations(deps)
-  let reader: Reader | undefined
-
-  /** Another one after a reload, so that nothing is known of what was removed. */
-  function currentReader(): Reader {
-    if (!reader?.isOf(keys(), portals())) reader = createReader(keys(), portals(), sites, clock)
-    return reader
+declare module 'fastify' {
+  interface FastifyInstance {
+    readonly sessions: Sessions
   }
-
-  /** A long list is slow to search, and between most checks nobody has signed out. */
-  function isRevoked(session: Session): boolean {
-    const learned = revocations.learned()
-    if (session.unrevokedAt === learned) return false
-    if (revocations.has(session, session.unrevokedAt)) return true
-    session.unrevokedAt = learned
-    return false
-  }
-
-  function verify(portal: Portal, token: string): Session | undefined {
-    const session = currentReader().read(token)
-    const holds =
-      session?.portal === portal.name &&
-      isCurrent(session, clock.now()) &&
-      findingsAt(portal, session).provider !== undefined &&
-      !isRevoked(session)
-    return holds ? session : undefined
-  }
-
-  return {
-    verify,
-    read(portal, site, cookieHeader) {
-      const token = cookieHeader === undefined ? undefined : readToken(cookieHeader, portal)
-      const session = token === undefined ? undefined : verify(portal, token)
-      return session?.site.domain === site.domain ? session : undefined
-    },
-    create(portal, site, profile, cookieHeader, sign) {
-      const sid = randomBytes(16).toString('base64url')
-      const iat = Math.floor(clock.now() / 1_000)
-      const generation = revocations.nextGeneration({ portal: portal.name, profile })
-      const login = { portal, site, profile, sid, iat, generation }
-      const token = signSession(sign, keys().session.first, login)
-      if (token.length > MAX_TOKEN_LENGTH) throw tooLarge(profile.provider, token.length)
-      const session = verify(portal, token)
-      if (!session) throw new Error('a session that was just made cannot be read')
-      const maxAge = session.exp * 1_000 - clock.now()
-      return { session, setCookies: writeToken(token, portal, site, cookieHeader, maxAge) }
-    },
-    revoke: revocations.add,
-    clear: clearToken,
-    storeIsUp: revocations.storeIsUp,
-    close: revocations.close,
+  interface FastifyRequest extends FastifyJwtNamespace<{ namespace: 'session' }> {
+    /** The session token of the request, its cookie chunks joined; not verified. */
+    sessionToken: string | undefined
   }
 }
 
-/** By the clock as it is now: what was read before may have been read by a clock that was wrong. */
-function isCurrent({ iat, exp }: Session, now: number): boolean {
-  return iat * 1_000 - MAX_SKEW <= now && now < exp * 1_000
+/** Claims of a session token: those of the person, as in an ID token, and our own. */
+interface SessionClaims extends Record<string, unknown> {
+  readonly iss: string
+  readonly aud: string
+  readonly sid: string
+  readonly iat: number
+  readonly exp: number
+  readonly gatehouse_provider: string
+  readonly gatehouse_generation?: number
+}
+const REQUIRED = ['iss', 'aud', 'sub', 'sid', 'iat', 'nbf', 'exp', 'gatehouse_provider']
+
+/** A cached session, and when it was last looked up among the revoked ones. */
+interface Entry {
+  readonly visitor: Visitor
+  /** `EndedSessions.learned` at that time; -1: never. */
+  unrevokedAt: number
 }
 
-/** Reads tokens with one set of keys and portals. */
-interface Reader {
-  isOf(keys: Keys, portals: ReadonlyMap<string, Portal>): boolean
-  /** The session of a token that is ours, whether or not it still holds. */
-  read(token: string): Session | undefined
-}
+/** The sessions of all portals: signed tokens, and a list of those that were revoked early. */
+export class Sessions {
+  readonly #app: FastifyInstance
+  readonly #jwt: JWT
+  readonly #revocations: Revocations
+  readonly #entries = new LRUCache<string, Entry>({
+    max: CACHE_ENTRIES,
+    maxSize: CACHE_CHARACTERS,
+    sizeCalculation: (_entry, token) => token.length,
+  })
 
-function createReader(
-  keys: Keys,
-  portals: ReadonlyMap<string, Portal>,
-  { all }: SessionDeps['sites'],
-  clock: Clock,
-): Reader {
-  const issuers = [...portals.values()].flatMap((portal) =>
-    all.map((site): Issuer => ({ portal, site, issuer: portalUrl(site, portal, '') })),
-  )
-  const byName = new Map(issuers.map((each) => [each.issuer, each]))
-  const verify = createVerifier(
-    issuers.map(({ issuer, site }) =>
-      localSource({ issuer, audience: [site.domain], typ: SESSION_TYPE, keys: keys.session.all }),
-    ),
-    clock.now,
-    // The verifier knows no other issuers.
-    (caller, token) => readSession(token, byName.get(caller.issuer) as Issuer, caller),
-  )
-
-  return {
-    isOf: (otherKeys, otherPortals) => otherKeys === keys && otherPortals === portals,
-    read(token) {
-      try {
-        // Local keys: never a promise.
-        return verify(token) as Session
-      } catch {
-        return undefined
-      }
-    },
+  constructor(app: FastifyInstance, jwt: JWT, revocations: Revocations) {
+    this.#app = app
+    this.#jwt = jwt
+    this.#revocations = revocations
   }
+
+  /**
+   * The session in the cookies of a request: of this portal and site, not expired, not revoked, and
+   * of a provider that the portal has. A token that was seen before costs a lookup.
+   */
+  async read(request: FastifyRequest, portal: Portal, site: Site): Promise<Visitor | undefined> {
+    const token = readSessionCookie(request.headers.cookie, portal)
+    if (token === undefined) return undefined
+    const entry = await this.#find(request, portal, token)
+    if (!entry || entry.visitor.session.site.domain !== site.domain) return undefined
+    return this.#isCurrent(entry) ? entry.visitor : undefined
+  }
+
+  /** The session of a token at this portal, of any site. */
+  async verify(
+    request: FastifyRequest,
+    portal: Portal,
+    token: string,
+  ): Promise<Visitor | undefined> {
+    const entry = await this.#find(request, portal, token)
+    return entry && this.#isCurrent(entry) ? entry.visitor : undefined
+  }
+
+  /**
+   * Makes a session of a person at a portal.
+   *
+   * @throws FwaError FWA_SESSION_TOO_LARGE
+   */
+  create(portal: Portal, site: Site, profile: Profile): Session {
+    const { kid, secret: key } = this.#app.keys.session.first
+    const iat = Math.floor(this.#app.clock.now() / 1_000)
+    const generation = this.#revocations.nextGeneration({ portal: portal.name, profile })
+    const claims = {
+      ...profile.claims,
+      iss: portalUrl(site, portal, ''),
+      aud: site.domain,
+      sub: profile.id,
+      sid: randomBytes(16).toString('base64url'),
+      iat,
+      nbf: iat,
+      exp: iat + Math.floor(portal.sessionLifetime / 1_000),
+      gatehouse_provider: profile.provider,
+      // Present even without a value, so that a claim of the provider cannot take its place.
+      gatehouse_generation: generation === 0 ? undefined : generation,
+    }
+    const token = this.#jwt.sign(claims, { key, kid })
+    if (token.length > MAX_TOKEN_LENGTH) throw tooLarge(profile.provider, token.length)
+    const { payload } = this.#jwt.decode<{ payload: SessionClaims }>(token) ?? {}
+    if (!payload) throw new Error('the new session token cannot be decoded')
+    const session = readSession(token, portal, site, payload)
+    this.#remember(session, portal)
+    return session
+  }
+
+  /**
+   * Revokes a session, on this instance at once. When the promise resolves, the revocation is
+   * permanent and reaches every instance that shares the folder within a second.
+   *
+   * @throws FwaError FWA_STORE_UNAVAILABLE: the session is revoked on this instance only
+   */
+  revoke(session: Session): Promise<void> {
+    return this.#revocations.add(session)
+  }
+
+  /** Forgets every session that was verified, so that each is verified again. */
+  clear(): void {
+    this.#entries.clear()
+  }
+
+  #find(
+    request: FastifyRequest,
+    portal: Portal,
+    token: string,
+  ): Entry | undefined | Promise<Entry | undefined> {
+    const known = this.#entries.get(token)
+    // A reload replaces the portals.
+    if (known?.visitor.portal === portal) return known
+    if (token.length > MAX_TOKEN_LENGTH || !TOKEN.test(token)) return undefined
+    return this.#verifyToken(request, portal, token)
+  }
+
+  async #verifyToken(
+    request: FastifyRequest,
+    portal: Portal,
+    token: string,
+  ): Promise<Entry | undefined> {
+    const { sites, clock } = this.#app
+    request.sessionToken = token
+    try {
+      const claims = await request.sessionJwtVerify<SessionClaims>({
+        decode: {},
+        verify: {
+          allowedIss: sites.all.map((site) => portalUrl(site, portal, '')),
+          allowedAud: sites.all.map(({ domain }) => domain),
+          clockTimestamp: clock.now(),
+        },
+      })
+      const site = sites.all.find(({ domain }) => domain === claims.aud)
+      if (!site || claims.iss !== portalUrl(site, portal, '')) return undefined
+      // A copy, since the token may be a slice that keeps the whole Cookie header in memory.
+      return this.#remember(
+        readSession(Buffer.from(token).toString(), portal, site, claims),
+        portal,
+      )
+    } catch (error) {
+      request.log.debug({ err: error }, 'session token refused')
+      return undefined
+    }
+  }
+
+  #remember(session: Session, portal: Portal): Entry | undefined {
+    const provider = portal.providers.get(session.profile.provider)
+    if (!provider) return undefined
+    const entry = { visitor: new Visitor(session, portal, provider), unrevokedAt: -1 }
+    this.#entries.set(session.token, entry)
+    return entry
+  }
+
+  /** By the clock as it is now, which may have been set since the token was verified. */
+  #isCurrent(entry: Entry): boolean {
+    const { session } = entry.visitor
+    const now = this.#app.clock.now()
+    if (now < session.iat * 1_000 - MAX_SKEW || now >= session.exp * 1_000) return false
+    const { ended } = this.#revocations
+    if (entry.unrevokedAt === ended.learned) return true
+    if (this.#revocations.has(session, entry.unrevokedAt)) return false
+    entry.unrevokedAt = ended.learned
+    return true
+  }
+}
+
+function readSession(
+  token: string,
+  portal: Portal,
+  site: Site,
+  { gatehouse_provider: provider, gatehouse_generation, ...claims }: SessionClaims,
+): Session {
+  const profile = fromClaims(provider, claims)
+  Object.freeze(profile.claims)
+  return Object.freeze({
+    sid: claims.sid,
+    portal: portal.name,
+    issuer: claims.iss,
+    site,
+    profile: Object.freeze(profile),
+    token,
+    iat: claims.iat,
+    exp: claims.exp,
+    generation: gatehouse_generation ?? 0,
+  })
 }
 
 function tooLarge(provider: string, length: number): FwaError {
   return new FwaError(
     'FWA_SESSION_TOO_LARGE',
-    `what ${provider} tells of you makes a session of ${length} characters; ${MAX_TOKEN_LENGTH} fit`,
+    `what ${provider} shares of you makes a session of ${length} characters; ${MAX_TOKEN_LENGTH} fit`,
   )
+}
+
+export interface SessionsOptions extends Pick<ForwardAuthConfig, 'storage'> {
+  /** Milliseconds on a clock that is never set. Default: that of the process. */
+  readonly monotonic?: (() => number) | undefined
+}
+
+/**
+ * Decorates the app with the sessions of its portals.
+ *
+ * @throws FwaError FWA_STORE_UNAVAILABLE
+ */
+export const sessions = fp<SessionsOptions>(
+  async (app: FastifyInstance, { storage, monotonic }) => {
+    await app.register(jwt, {
+      namespace: 'session',
+      decoratorName: 'sessionClaims',
+      decode: { complete: true },
+      secret: {
+        private: async () => app.keys.session.first.secret,
+        public: async (_request: FastifyRequest, token: TokenOrHeader) => keyOf(token, app.keys),
+      },
+      sign: { algorithm: 'HS256', header: { alg: 'HS256', typ: SESSION_TYPE } },
+      verify: {
+        algorithms: ['HS256'],
+        checkTyp: SESSION_TYPE,
+        requiredClaims: REQUIRED,
+        clockTolerance: MAX_SKEW,
+        extractToken: ({ sessionToken }) => sessionToken,
+      },
+    })
+    app.decorateRequest('sessionToken', undefined)
+    const jwts = app.jwt as unknown as Record<'session', JWT>
+    const { clock, log } = app
+    const revocations = openRevocations({ folder: storage.path, clock, monotonic, log })
+    app.addHook('onClose', () => revocations.close())
+    app.addHealthCheck(() => ({ unready: revocations.storeIsUp() ? undefined : 'store' }))
+    app.decorate('sessions', new Sessions(app, jwts.session, revocations))
+    app.onReload(() => () => app.sessions.clear())
+  },
+  {
+    fastify: '5.x',
+    name: 'forward-auth/sessions',
+    dependencies: ['forward-auth/keys', 'forward-auth/sites', 'service-kit/health'],
+  },
+)
+
+function keyOf(token: TokenOrHeader, { session }: Keys): Buffer {
+  const { kid } = 'header' in token ? token.header : token
+  const key = session.all.find((each) => each.kid === kid)
+  if (!key) throw new Error('the token is signed with an unknown key')
+  return key.secret
 }

@@ -2,24 +2,23 @@ import { type Condition, fromClaims } from '@gatehouse/profile'
 import fc from 'fast-check'
 import t from 'tap'
 import { createConditionReader } from '../../src/check/condition.ts'
-import { type Decision, decide } from '../../src/check/decide.ts'
+import { type Decision, decide, kindOf, type RequestKind } from '../../src/check/decide.ts'
 import {
+  checkHeaders,
   createHeaders,
   createUser,
   encodeJson,
   encodeList,
   encodeText,
   type HeadersConfig,
-} from '../../src/check/header-values.ts'
-import { anonymousHeaders, type Headers, identityHeaders } from '../../src/check/headers.ts'
-import { kindOf, type RequestKind } from '../../src/check/kind.ts'
+} from '../../src/check/headers.ts'
+import { Visitor } from '../../src/check/visitor.ts'
+import { createLogLimit } from '../../src/log-limit.ts'
 import type { Portal } from '../../src/portals.ts'
-import { createSeldom } from '../../src/seldom.ts'
-import { NOTHING_FOUND } from '../../src/session/findings.ts'
 import type { Session } from '../../src/session/session.ts'
+import { createFakeProvider } from '../fake-provider.ts'
 
 const session = (claims: object = {}, provider = 'corp'): Session => ({
-  ...NOTHING_FOUND,
   sid: 'sid',
   portal: 'main',
   issuer: 'https://auth.example.com/portals/main',
@@ -30,8 +29,9 @@ const session = (claims: object = {}, provider = 'corp'): Session => ({
   exp: 1,
   generation: 0,
 })
-const pairs = (headers: Headers) =>
-  Object.fromEntries(headers.flatMap((name, i) => (i % 2 === 0 ? [[name, headers[i + 1]]] : [])))
+const { provider: CORP } = createFakeProvider()
+/** Somebody with a session at a portal. */
+const visit = (at: Portal, who: Session) => new Visitor(who, at, CORP)
 const portal = (rest: Partial<Portal> = {}): Portal => ({
   name: 'main',
   title: 'main',
@@ -39,9 +39,9 @@ const portal = (rest: Partial<Portal> = {}): Portal => ({
   providers: new Map(),
   admits: () => true,
   policies: new Map(),
-  conditionHeader: false,
   headers: [],
   tokenHeader: undefined,
+  refuseAliases: () => {},
   preflight: false,
   sessionLifetime: 1,
   loginLifetime: 1,
@@ -113,7 +113,7 @@ t.test('decisions', async (t) => {
     t.equal(
       decide(
         portal(rest),
-        who,
+        who && visit(portal(rest), who),
         () => condition,
         () => kind,
       ),
@@ -123,8 +123,8 @@ t.test('decisions', async (t) => {
   const odd = 'yes' as unknown as boolean
   t.equal(
     decide(
-      portal({ admits: () => odd }),
-      ada,
+      portal(),
+      visit(portal({ admits: () => odd }), ada),
       () => undefined,
       () => 'api',
     ),
@@ -133,7 +133,7 @@ t.test('decisions', async (t) => {
   t.equal(
     decide(
       portal(),
-      ada,
+      visit(portal(), ada),
       () => () => odd,
       () => 'api',
     ),
@@ -153,15 +153,18 @@ t.test(
     t.equal(nobody('navigation'), 'sign-in')
     t.equal(nobody('api'), 'no-session')
     t.throws(() => nobody('preflight'), /cannot be read/)
-    t.throws(() => decide(portal(), session(), broken, () => 'api'), /cannot be read/)
+    t.throws(
+      () => decide(portal(), visit(portal(), session()), broken, () => 'api'),
+      /cannot be read/,
+    )
   },
 )
 
 t.test('a condition that cannot be read is compiled once, and refused each time', async (t) => {
-  const readCondition = createConditionReader(portal())
+  const readCondition = createConditionReader()
   const [first, again] = [1, 2].map(() => {
     try {
-      return readCondition('if=Group(', undefined)
+      return readCondition(portal(), 'if=Group(')
     } catch (error) {
       return error
     }
@@ -174,16 +177,17 @@ t.test('conditions', async (t) => {
   const admin = session({ groups: ['admin'] }).profile
   const nobody = session().profile
   const policies = new Map<string, Condition>([['admin', ({ claims }) => 'groups' in claims]])
-  const read = createConditionReader(portal({ policies }))
+  const readCondition = createConditionReader()
+  const read = (query: string) => readCondition(portal({ policies }), query)
   const isAdmin = `if=${encodeURIComponent('Group("admin")')}`
 
-  t.equal(read('', undefined), undefined, 'none')
+  t.equal(read(''), undefined, 'none')
   for (const query of ['policy=admin', isAdmin, 'if=Group(%22admin%22)', 'if=Group("admin")']) {
-    t.equal(read(query, undefined)?.(admin), true, query)
-    t.equal(read(query, undefined)?.(nobody), false, `${query}, nobody`)
-    t.equal(read(query, undefined), read(query, undefined), `${query}, compiled once`)
+    t.equal(read(query)?.(admin), true, query)
+    t.equal(read(query)?.(nobody), false, `${query}, nobody`)
+    t.equal(read(query), read(query), `${query}, compiled once`)
   }
-  t.equal(read('policy=any', undefined)?.(nobody), true, 'any is built in')
+  t.equal(read('policy=any')?.(nobody), true, 'any is built in')
 
   const refused: [query: string, code: string][] = [
     ['policy=nope', 'FWA_POLICY_UNKNOWN'],
@@ -199,34 +203,22 @@ t.test('conditions', async (t) => {
     ['if=Group(', 'PROFILE_CONDITION_INVALID'],
     [`if=${'x'.repeat(2_000)}`, 'PROFILE_CONDITION_TOO_LONG'],
   ]
-  for (const [query, code] of refused)
-    t.throws(() => read(query, undefined), { code }, query.slice(0, 40))
+  for (const [query, code] of refused) t.throws(() => read(query), { code }, query.slice(0, 40))
   t.throws(
-    () => read('if="x"', undefined),
+    () => read('if="x"'),
     { code: 'PROFILE_CONDITION_INVALID' },
     'a condition that is only a text',
   )
-
-  t.throws(
-    () => read('', 'true'),
-    { code: 'FWA_CONDITION_HEADER', message: /`conditionHeader` of the portal main is off/ },
-    'a header that is not read denies, and the log names the option',
-  )
-  const withHeader = createConditionReader(portal({ conditionHeader: true }))
-  t.equal(withHeader('', 'Group("admin")')?.(admin), true)
-  t.equal(withHeader('', 'Group("admin")')?.(nobody), false)
-  t.equal(withHeader('', undefined), undefined)
-  t.throws(() => withHeader('', ''), { code: 'PROFILE_CONDITION_INVALID' }, 'empty')
-  t.throws(() => withHeader('policy=any', 'true'), { code: 'PROFILE_CONDITION_TWICE' })
 })
 
 t.test('caches a bounded number of conditions', async (t) => {
-  const read = createConditionReader(portal())
-  const first = read('if=Group("first")', undefined)
-  for (let i = 0; i < 150; i++) read(`if=Group("${i}")`, undefined)
-  t.equal(read('if=Group("first")', undefined), first, 'kept while there is room')
-  for (let i = 0; i < 250; i++) read(`if=Group("${i}")`, undefined)
-  t.not(read('if=Group("first")', undefined), first, 'and made anew after others took its place')
+  const readCondition = createConditionReader()
+  const read = (query: string) => readCondition(portal(), query)
+  const first = read('if=Group("first")')
+  for (let i = 0; i < 150; i++) read(`if=Group("${i}")`)
+  t.equal(read('if=Group("first")'), first, 'kept while there is room')
+  for (let i = 0; i < 250; i++) read(`if=Group("${i}")`)
+  t.not(read('if=Group("first")'), first, 'and made anew after others took its place')
 })
 
 t.test('encodes texts and lists for headers', async (t) => {
@@ -272,13 +264,9 @@ t.test('headers of presets and lists', async (t) => {
   const bare = session()
   const of = (config: HeadersConfig, who: Session, rest: Partial<Portal> = {}) => {
     const headers = createHeaders(config, createUser(undefined, false))
-    const {
-      'cache-control': cache,
-      'content-type': type,
-      'content-length': length,
-      ...identity
-    } = pairs(identityHeaders(portal({ headers, ...rest }), who))
-    t.same([cache, type, length], ['no-store', 'text/plain; charset=utf-8', '3'])
+    const sent = checkHeaders(portal({ headers, ...rest }), who)
+    const { 'cache-control': cache, 'content-type': type, ...identity } = sent
+    t.same([cache, type], ['no-store', 'text/plain; charset=utf-8'])
     return identity
   }
   t.strictSame(of('default', ada), {
@@ -339,14 +327,10 @@ t.test('headers of presets and lists', async (t) => {
       ],
     )
     t.equal(Object.keys(sent).length, 9)
-    const nobody = anonymousHeaders(
-      portal({
-        headers: createHeaders(config, createUser(undefined, false)),
-        tokenHeader: 'x-token',
-      }),
-    )
+    const headers = createHeaders(config, createUser(undefined, false))
+    const nobody = checkHeaders(portal({ headers, tokenHeader: 'x-token' }), undefined)
     t.same(
-      Object.entries(pairs(nobody)).filter(([, value]) => value === '').length,
+      Object.entries(nobody).filter(([, value]) => value === '').length,
       10,
       'and all of them empty for a preflight',
     )
@@ -376,7 +360,7 @@ t.test('a value that does not fit into a header is an error and never left out',
   const portalWith = (claim: string) =>
     portal({ headers: createHeaders([{ name: 'X-It', claim }], createUser(undefined, false)) })
   const refused: [why: string, claims: object, message: RegExp][] = [
-    ['CR LF', { it: 'a\r\nX-Admin: 1' }, /x-it would hold a control character/],
+    ['CR LF', { it: 'a\r\nX-Admin: 1' }, /x-it would contain a control character/],
     ['NUL', { it: 'a\0' }, /control character/],
     ['CR LF in a list', { it: ['a', 'b\n'] }, /control character/],
     ['too long', { it: '€'.repeat(1_000) }, /x-it would have 9000 characters, more than 8192/],
@@ -385,7 +369,7 @@ t.test('a value that does not fit into a header is an error and never left out',
   ]
   for (const [why, claims, message] of refused)
     t.throws(
-      () => identityHeaders(portalWith('it'), session(claims)),
+      () => visit(portalWith('it'), session(claims)).headers,
       { code: 'FWA_IDENTITY_UNSENDABLE', message },
       why,
     )
@@ -395,10 +379,10 @@ t.test('headers are made once per session, and anew for another portal', async (
   let made = 0
   const headers = [{ name: 'x-it', value: () => String(++made) }]
   const [one, two] = [portal({ headers }), portal({ headers })]
-  const ada = session()
-  t.equal(identityHeaders(one, ada), identityHeaders(one, ada))
+  const ada = visit(one, session())
+  t.equal(ada.headers, ada.headers)
   t.equal(made, 1)
-  t.equal(pairs(identityHeaders(two, ada))['x-it'], '2', 'as after a reload')
+  t.equal(visit(two, session()).headers['x-it'], '2', 'as after a reload')
 })
 
 t.test('a portal and a condition are asked once of a session, and another one anew', async (t) => {
@@ -411,7 +395,7 @@ t.test('a portal and a condition are asked once of a session, and another one an
     portal({ admits: says(`portal ${verdict}`, verdict) }),
   ) as [Portal, Portal]
   const [yes, no] = [says('yes', true), says('no', false)]
-  const ada = session()
+  let ada = visit(open, session())
   const steps: [Portal, Condition | undefined, Decision, asks: string[]][] = [
     [open, undefined, 'allow', ['portal true']],
     [open, yes, 'allow', ['yes']],
@@ -425,6 +409,8 @@ t.test('a portal and a condition are asked once of a session, and another one an
     [open, no, 'forbidden', ['portal true', 'no']],
   ]
   for (const [at, condition, decision, asks] of steps) {
+    // As after a reload.
+    if (ada.portal !== at) ada = visit(at, session())
     t.equal(
       decide(
         at,
@@ -442,8 +428,8 @@ t.test('what a portal or a condition throws is thrown again, never kept', async 
   const fail = () => {
     throw new Error('broken')
   }
-  const ada = session()
-  for (const at of [portal({ admits: fail }), portal()])
+  for (const at of [portal({ admits: fail }), portal()]) {
+    const ada = visit(at, session())
     for (const time of ['first', 'second'])
       t.throws(
         () =>
@@ -456,19 +442,20 @@ t.test('what a portal or a condition throws is thrown again, never kept', async 
         /broken/,
         `the ${time} time`,
       )
+  }
 })
 
-t.test('the log is told of the same thing once a minute', async (t) => {
+t.test('a log line with the same key is written once a minute', async (t) => {
   let now = 0
-  const told: string[] = []
-  const seldom = createSeldom(() => now)
-  const tell = (key: string) => seldom(key, () => told.push(`${key}${now}`))
+  const lines: string[] = []
+  const limitLog = createLogLimit(() => now)
+  const write = (key: string) => limitLog(key, () => lines.push(`${key}${now}`))
   for (now of [0, 1, 59_999, 60_000]) {
-    tell('a')
-    tell('b')
+    write('a')
+    write('b')
   }
-  t.same(told, ['a0', 'b0', 'a60000', 'b60000'])
+  t.same(lines, ['a0', 'b0', 'a60000', 'b60000'])
   now = -100_000
-  tell('a')
-  t.equal(told.length, 5, 'also after the clock was set back')
+  write('a')
+  t.equal(lines.length, 5, 'also after the clock was set back')
 })

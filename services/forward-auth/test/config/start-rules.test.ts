@@ -50,7 +50,7 @@ async function faultsOf({ file }: Home, withoutSecrets = false): Promise<string[
 
 const tls = (change: object) => ({ server: { tls: { ...FIT, ...change } } })
 
-t.test('reports TLS files that cannot be used at their keys', async (t) => {
+t.test('files of TLS that cannot be used are faults of their keys', async (t) => {
   const bad: [name: string, said: RegExp][] = [
     ['none', / names a file that does not exist \(ENOENT\): .*\/none$/],
     ['folder', / names a file that is a folder \(EISDIR\): .*\/folder$/],
@@ -70,7 +70,7 @@ t.test('reports TLS files that cannot be used at their keys', async (t) => {
   t.strictSame(await faultsOf(home(t, tls({ certFile: 'none', keyFile: 'none' })), true), [])
 })
 
-t.test('requires the token file of a client assertion', async (t) => {
+t.test('the token that stands for a client secret has to be there', async (t) => {
   const at = (clientAssertion: object) => {
     const { clientSecret: _, ...provider } = portals[0]!.providers[0]!
     return home(t, { portals: [{ name: 'main', providers: [{ ...provider, clientAssertion }] }] })
@@ -92,13 +92,13 @@ t.test('requires the token file of a client assertion', async (t) => {
   t.strictSame(await faultsOf(at({ type: 'azureManagedIdentity' })), [], 'which has no file')
 })
 
-t.test('does not require the Tailscale socket to exist', async (t) => {
+t.test('the socket of Tailscale may come later', async (t) => {
   const providers = [{ type: 'tailscaleWhois', name: 'net', socket: 'none' }]
   const server = { trustedProxies: ['127.0.0.1/32'] }
   t.strictSame(await faultsOf(home(t, { server, portals: [{ name: 'main', providers }] })), [])
 })
 
-t.test('refuses public suffixes as cookie domains', async (t) => {
+t.test('a domain under which anybody can register is no domain for cookies', async (t) => {
   const table: [domain: string, isShared: boolean][] = [
     ['co.uk', true],
     ['com', true],
@@ -113,24 +113,24 @@ t.test('refuses public suffixes as cookie domains', async (t) => {
   for (const [domain, isShared] of table) {
     const authHost = domain === 'localhost' ? 'http://localhost' : domain
     const faults = await faultsOf(home(t, { domains: [{ domain, authHost }] }))
-    t.match(faults, isShared ? [/^\/domains\/0\/domain is a public suffix, /] : [], domain)
+    t.match(faults, isShared ? [/^\/domains\/0\/domain is a public suffix: /] : [], domain)
     t.equal(faults.length, isShared ? 1 : 0, domain)
   }
 })
 
-t.test('reports a storage folder that cannot be used', async (t) => {
+t.test('the folder of keys and of ended sessions', async (t) => {
   const at = home(t, { storage: { path: 'garbage' } })
   t.match(await faultsOf(at), [/^\/storage\/path needs a folder, and this is none: .*garbage$/])
 
   const short = home(t, {})
   writeFileSync(join(short.folder, 'data/session.key'), 'short\n')
-  t.match(await faultsOf(short), [/^\/storage\/path holds a key of less than 32 characters: /])
+  t.match(await faultsOf(short), [/^\/storage\/path holds a key of fewer than 32 characters: /])
   const unused = home(t, { session: { keys: [{ secret: 's'.repeat(32) }] } })
   writeFileSync(join(unused.folder, 'data/session.key'), 'short\n')
   t.strictSame(await faultsOf(unused), [], 'which a configured key replaces')
 })
 
-t.test('creates and changes no files', async (t) => {
+t.test('nothing is made or changed', async (t) => {
   const at = home(t, { storage: { path: 'a/b' } })
   const key = join(at.folder, 'data/session.key')
   writeFileSync(key, 'k'.repeat(43))

@@ -122,10 +122,10 @@ t.test('ready though a provider is down, which is told', async (t) => {
   const file = await createHome(t, '{ port: 0 }')
   const log = createLogger({ name: 'test', level: 'silent', format: 'json' })
   const load = () => loadForwardAuthConfig(file, {})
-  const { url, service, close } = await serve({ loaded: await load(), log, load })
+  const { url, app, close } = await serve({ loaded: await load(), log, load })
   t.teardown(close)
   // The provider is asked for the first time after the service has started.
-  while (service.readiness().degraded.length === 0) await new Promise(setImmediate)
+  while (app.readiness().degraded.length === 0) await new Promise(setImmediate)
   const ready = await fetch(`${url}/readyz`)
   t.equal(ready.status, 200)
   t.same(await ready.json(), { status: 'ready', degraded: ['provider main/corp'] })

@@ -67,10 +67,10 @@ t.test('at each of two providers people sign in by a redirect URI of its own', a
 })
 
 t.test('a login that began before providers had their own redirect URI is finished', async (t) => {
-  const { corp, visitor, service } = await start(t)
-  const [portal, site] = [service.portals().get('main')!, service.sites.all[0]!]
+  const { corp, visitor, app } = await start(t)
+  const [portal, site] = [app.portals.get('main')!, app.sites.all[0]!]
   const wish = { provider: 'corp', returnTo: WANTED, isRetry: false }
-  const { secrets, setCookies } = service.logins.begin(portal, site, wish, undefined)
+  const { secrets, setCookies } = app.logins.begin(portal, site, wish, undefined)
   let sent: string | undefined
   const { finish } = corp.provider
   Object.assign(corp.provider, {
@@ -127,10 +127,10 @@ t.test('a sign-in page that was left open goes on to where the person wanted', a
 })
 
 t.test('what an old login was for is read again before anybody goes there', async (t) => {
-  const { visitor, service, clock, signIn: cookieOf } = await start(t)
-  const [portal, site] = [service.portals().get('main')!, service.sites.all[0]!]
+  const { visitor, app, clock, signIn: cookieOf } = await start(t)
+  const [portal, site] = [app.portals.get('main')!, app.sites.all[0]!]
   const wish = { provider: 'corp', returnTo: 'https://removed.test/', isRetry: true }
-  const { secrets } = service.logins.begin(portal, site, wish, undefined)
+  const { secrets } = app.logins.begin(portal, site, wish, undefined)
   await clock.advance(11 * MINUTE)
   const url = `${callbackOf('corp')}?state=${secrets.state}&code=x`
   const signedIn = await visitor().open(url, { headers: { cookie: cookieOf('main') } })
@@ -196,11 +196,11 @@ t.test('a session that cannot be made keeps where the person wanted to go', asyn
 })
 
 t.test('a session that cannot be replaced is told without the folder of the list', async (t) => {
-  const { corp, visitor, service, log } = await start(t)
+  const { corp, visitor, app, log } = await start(t)
   const ada = visitor()
   await signIn(ada, corp, 'ada')
   const failure = new FwaError('FWA_STORE_UNAVAILABLE', 'the list in /var/lib/secret: ENOSPC')
-  Object.assign(service.sessions, { revoke: async () => Promise.reject(failure) })
+  Object.assign(app.sessions, { revoke: async () => Promise.reject(failure) })
   const page = await signIn(ada, corp, 'bob', signInUrl({ rd: WANTED, switch: '1' }))
   t.match(page, { statusCode: 503, body: FWA_ERRORS.FWA_STORE_UNAVAILABLE.title })
   t.match(page.body, signInUrl().replaceAll('&', '&amp;'), 'with a way to try again')

@@ -1,4 +1,5 @@
-import type { LightMyRequestResponse } from 'fastify'
+import type { Metrics } from '@gatehouse/service-kit'
+import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
 import type { Test } from 'tap'
 import type { Portal } from '../../src/portals.ts'
 import type { Provider } from '../../src/providers/provider.ts'
@@ -24,19 +25,21 @@ export async function start(
     yaml = yamlOf(portalOf('main') + portalOf('other')),
     corp = createFakeProvider(),
     others = [],
-    ...change
+    metrics,
+    ...settings
   }: {
     readonly yaml?: string
     readonly corp?: FakeProvider
     readonly others?: readonly Provider[]
+    readonly metrics?: Metrics
   } & Partial<Portal> = {},
 ): Promise<TestApp & { readonly corp: FakeProvider; visitor(): Visitor }> {
   const providers = new Map([corp.provider, ...others].map((each) => [each.name, each]))
-  const changed = (portal: Portal) => ({ ...portal, providers, ...change })
-  const test = await startApp(t, yaml, (service) => ({
-    ...service,
-    portals: () => new Map([...service.portals()].map(([name, each]) => [name, changed(each)])),
-  }))
+  const changed = (portal: Portal) => ({ ...portal, providers, ...settings })
+  const change = ({ portals }: FastifyInstance) => {
+    for (const [name, each] of portals) (portals as Map<string, Portal>).set(name, changed(each))
+  }
+  const test = await startApp(t, yaml, change, { metrics })
   return { ...test, corp, visitor: () => createVisitor(test.app) }
 }
 

@@ -113,7 +113,7 @@ t.test('a second cookie that only the app gets ends at a page', async (t) => {
   const test = await start(t)
   const { answer, visits } = await follow(test, test.visitor(), { atApp: withJunk })
   t.match(answer, { statusCode: 400, body: FWA_ERRORS.FWA_SIGN_IN_LOOP.title })
-  t.match(answer.body, 'app.example.com does not get your session cookie')
+  t.match(answer.body, 'app.example.com does not receive your session cookie')
   t.match(answer.body, 'Delete the cookies of example.com')
   t.equal(visits, 1)
 })
@@ -123,9 +123,9 @@ t.test('a proxy that drops Cookie from the check is named on a page and in the l
   const ada = test.visitor()
   const drop: Way = { atApp: () => '' }
   const { answer, redirects } = await follow(test, ada, drop)
-  t.match(answer, { statusCode: 400, body: 'app.example.com does not get your session cookie' })
+  t.match(answer, { statusCode: 400, body: 'app.example.com does not receive your session cookie' })
   t.ok(redirects < 20, `${redirects} redirects`)
-  const told = test.log.filter(({ msg }) => String(msg).startsWith('signing in leads'))
+  const told = test.log.filter(({ msg }) => String(msg).startsWith('sign-in loop'))
   t.match(told, [{ level: 40, portal: 'main', host: 'app.example.com', msg: /authRequestHeaders/ }])
   t.equal(await whoIs(ada), 'ada', 'the session stays')
 

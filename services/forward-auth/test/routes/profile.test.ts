@@ -122,7 +122,7 @@ t.test('no page and no answer about a person contains a token', async (t) => {
 })
 
 t.test('verify', async (t) => {
-  const { verify, token, clock, service } = await startAs(t)
+  const { verify, token, clock, app } = await startAs(t)
   const login = new Date(clock.now()).toISOString().replace('.000', '')
   const end = new Date(clock.now() + 8 * 3_600_000).toISOString().replace('.000', '')
   for (const scheme of ['Bearer', 'bearer', 'BEARER']) {
@@ -183,7 +183,7 @@ t.test('verify', async (t) => {
 
   await clock.advance(8 * 3_600_000)
   t.equal((await verify({ authorization })).statusCode, 401, 'expired')
-  t.ok(service.readiness().ready)
+  t.ok(app.readiness().ready)
 })
 
 t.test('verify tells all that the token holds of the person', async (t) => {
@@ -209,15 +209,13 @@ t.test('verify takes a session of an address only from there', async (t) => {
     identify: async () => undefined,
     fits: ({ claims }, clientIp) => claims.ip === clientIp,
   }
-  const { service, app, visitor } = await start(t, { others: [tailscale] })
-  const made = service.sessions.create(
-    service.portals().get('main')!,
-    service.sites.all[0]!,
+  const { app, visitor } = await start(t, { others: [tailscale] })
+  const session = app.sessions.create(
+    app.portals.get('main')!,
+    app.sites.all[0]!,
     fromClaims('corp', { sub: 'ada', ip: '100.64.0.7' }),
-    undefined,
-    app.signToken,
   )
-  const authorization = `Bearer ${made.session.token}`
+  const authorization = `Bearer ${session.token}`
   const statusOf = async (forwardedFor: string | undefined, remoteAddress: string) => {
     const headers = {
       authorization,
@@ -252,14 +250,12 @@ t.test('verify takes no token of two, as somebody before it may have read the ot
 t.test('verify takes the joined chunks of a large session, and asks who may in', async (t) => {
   const groups = ['admin', ...Array.from({ length: 400 }, (_, i) => `group ${i}`)]
   const yaml = yamlOf(portalOf('main', 'allow: { groups: [admin] }') + portalOf('other'))
-  const { ada, token, verify, app, service } = await startAs(t, { ...ADA, groups }, yaml)
+  const { ada, token, verify, app } = await startAs(t, { ...ADA, groups }, yaml)
   t.match(token, /^2~/)
-  const { session } = service.sessions.create(
-    service.portals().get('main')!,
-    service.sites.all[0]!,
+  const session = app.sessions.create(
+    app.portals.get('main')!,
+    app.sites.all[0]!,
     fromClaims('corp', { ...ADA, groups }),
-    undefined,
-    app.signToken,
   )
   const joined = `${token.split('~')[2]}${ada.jar.get('__Secure-gatehouse.main.1')}`
   for (const whole of [joined, session.token])

@@ -8,7 +8,6 @@ import type { LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
 import { buildApp } from '../../src/app.ts'
 import { loadForwardAuthConfig } from '../../src/config/load.ts'
-import { openService } from '../../src/service.ts'
 import { loadKeys } from '../../src/session/keys.ts'
 import { DOMAINS } from '../app.ts'
 import { AUTH, MAIN, SCRIPT, signInUrl } from '../routes/kit.ts'
@@ -85,14 +84,12 @@ async function startListening(t: Test, provider: OpenIdProvider, secrets: Set<st
   })
   const logger = createLogger({ name: 'test', level: 'trace', format: 'json', stream })
   const metrics = createMetrics({ service: 'forward-auth', version: '0' })
-  const service = await openService(config, {
+  const app = await buildApp(config, {
     clock: manualClock(),
     log: logger,
     metrics,
     createFetch: (options) => overhearing(options, secrets),
   })
-  t.teardown(() => service.close())
-  const app = await buildApp('', { service, log: logger, metrics })
   t.teardown(() => app.close())
   const answers: LightMyRequestResponse[] = []
   return { app, log, metrics, answers }

@@ -1,7 +1,7 @@
+import type { FastifyInstance } from 'fastify'
 import t from 'tap'
 import { FwaError } from '../../src/errors.ts'
 import type { Portal } from '../../src/portals.ts'
-import type { Service } from '../../src/service.ts'
 import { portalOf, startApp, type TestApp, yamlOf } from '../app.ts'
 import { BROWSER, SHAPES } from '../shapes.ts'
 
@@ -26,42 +26,53 @@ const THROWN: readonly [what: string, thrown: unknown][] = [
 ]
 
 type Fail = () => never
-type Break = (service: Service, fail: Fail) => Partial<Service>
+/** Breaks something that checks use, and returns a function that repairs it. */
+type Break = (app: FastifyInstance, fail: Fail) => () => void
+
+/** Replaces members of an object until the returned function is called. */
+function replace(target: object, change: object): () => void {
+  const before = Object.getOwnPropertyDescriptors(target)
+  Object.assign(target, change)
+  return () => {
+    for (const key of Object.keys(change)) Reflect.deleteProperty(target, key)
+    Object.defineProperties(target, before)
+  }
+}
+
+function replacePortals({ portals }: FastifyInstance, change: object): () => void {
+  const before = [...portals]
+  const map = portals as Map<string, Portal>
+  for (const [name, portal] of before) {
+    const changes = Object.getOwnPropertyDescriptors(change)
+    map.set(name, Object.defineProperties({ ...portal }, changes) as Portal)
+  }
+  return () => {
+    for (const [name, portal] of before) map.set(name, portal)
+  }
+}
 
 /** Everything that a check relies on, and how it breaks. */
 const POINTS: Readonly<Record<string, Break>> = {
-  portals: (_service, fail) => ({ portals: fail }),
-  trust: ({ trust }, fail) => ({ trust: { ...trust, trusts: fail } }),
-  sites: ({ sites }, fail) => ({ sites: { ...sites, find: fail } }),
-  sessions: ({ sessions }, fail) => ({ sessions: { ...sessions, read: fail } }),
-  'the rule of the portal': (service, fail) => withPortal(service, { admits: fail }),
-  'the policy of the route': (service, fail) =>
-    withPortal(service, { policies: new Map([['admin', fail]]) }),
-  headers: (service, fail) => withPortal(service, { headers: [{ name: 'x-it', value: fail }] }),
-  'the list of headers': (service, fail) =>
-    withPortal(service, Object.defineProperty({}, 'headers', { get: fail })),
-  'the address of a session': (service, fail) => {
+  portals: ({ portals }, fail) => replace(portals, { get: fail }),
+  trust: ({ trust }, fail) => replace(trust, { trusts: fail }),
+  sites: ({ sites }, fail) => replace(sites, { find: fail }),
+  sessions: ({ sessions }, fail) => replace(sessions, { read: fail }),
+  'the rule of the portal': (app, fail) => replacePortals(app, { admits: fail }),
+  'the policy of the route': (app, fail) =>
+    replacePortals(app, { policies: new Map([['admin', fail]]) }),
+  headers: (app, fail) => replacePortals(app, { headers: [{ name: 'x-it', value: fail }] }),
+  'the list of headers': (app, fail) =>
+    replacePortals(app, Object.defineProperty({}, 'headers', { get: fail })),
+  'the address of a session': (app, fail) => {
     const corp = { type: 'seamless', fits: fail, failing: () => false } as never
-    return withPortal(service, { providers: new Map([['corp', corp]]) })
+    return replacePortals(app, { providers: new Map([['corp', corp]]) })
   },
-  // Last, since sessions keep it.
-  clock: ({ clock }, fail) => ({ clock: Object.assign(clock, { now: fail }) }),
-}
-
-function withPortal(service: Service, change: object): Partial<Service> {
-  const portals = new Map(
-    [...service.portals()].map(([name, portal]) => [
-      name,
-      Object.defineProperties({ ...portal }, Object.getOwnPropertyDescriptors(change)) as Portal,
-    ]),
-  )
-  return { portals: () => portals }
+  clock: ({ clock }, fail) => replace(clock, { now: fail }),
 }
 
 t.test('nobody passes while a dependency of the check is broken', async (t) => {
   const test = await startApp(t, YAML)
-  const { service } = test
-  const whole = { ...service }
+  const { app } = test
   const cookie = test.signIn('main', { groups: ['admin'] })
   for (const [point, breakAt] of Object.entries(POINTS)) {
     const passes = await test.check(SHAPES[0]!, { cookie }, POLICY)
@@ -72,7 +83,7 @@ t.test('nobody passes while a dependency of the check is broken', async (t) => {
       times += 1
       throw thrown
     }
-    Object.assign(service, breakAt(service, fail))
+    const repair = breakAt(app, fail)
     for (const [what, error] of THROWN) {
       thrown = error
       for (const [who, statuses] of Object.entries(await askAll(test, cookie)))
@@ -82,7 +93,7 @@ t.test('nobody passes while a dependency of the check is broken', async (t) => {
         )
     }
     t.ok(times >= THROWN.length, `${point} was asked`)
-    Object.assign(service, whole)
+    repair()
   }
 })
 

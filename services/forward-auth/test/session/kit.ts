@@ -1,11 +1,13 @@
 import { fromClaims } from '@gatehouse/profile'
+import { clock as clockPlugin, health, reload } from '@gatehouse/service-kit'
 import { type ManualClock, manualClock } from '@gatehouse/service-kit/testing'
-import Fastify from 'fastify'
+import Fastify, { type FastifyBaseLogger, type FastifyRequest } from 'fastify'
+import fp from 'fastify-plugin'
 import type { Test } from 'tap'
-import { sessionJwt } from '../../src/plugins/session-jwt.ts'
 import type { Portal } from '../../src/portals.ts'
+import { cookiesOf } from '../../src/session/cookie.ts'
 import { type Keys, loadKeys } from '../../src/session/keys.ts'
-import { createSessions } from '../../src/session/sessions.ts'
+import { sessions as sessionsPlugin } from '../../src/session/sessions.ts'
 import type { Site } from '../../src/sites.ts'
 import { createFakeProvider } from '../fake-provider.ts'
 
@@ -39,9 +41,9 @@ export function portalNamed(name: string, providers: readonly string[] = ['corp'
     providers: new Map(providers.map((each) => [each, createFakeProvider(each).provider])),
     admits: () => true,
     policies: new Map(),
-    conditionHeader: false,
     headers: [],
     tokenHeader: undefined,
+    refuseAliases: () => {},
     preflight: false,
     sessionLifetime: HOUR,
     loginLifetime: HOUR / 6,
@@ -52,13 +54,17 @@ export function portalNamed(name: string, providers: readonly string[] = ['corp'
 
 export const keysOf = (...secrets: string[]): Promise<Keys> => loadKeys({ secrets, folder: '' })
 
-/** The signer of a service. */
-export async function createSign(t: Test) {
-  const app = Fastify()
-  t.teardown(() => app.close())
-  await app.register(sessionJwt)
-  return app.signToken
+/** A log that keeps the messages of errors. */
+function logTo(messages: string[]): FastifyBaseLogger {
+  const ignore = () => {}
+  const log = { level: 'error', fatal: ignore, warn: ignore, info: ignore, debug: ignore }
+  const error = (_fields: object, message: string) => messages.push(message)
+  return Object.assign(log, { trace: ignore, silent: ignore, error, child: () => log }) as never
 }
+
+/** Plugins that sessions depend on, by the name of each. */
+const standIn = (name: string, key: string, value: () => unknown) =>
+  fp(async (app) => void app.decorate(key, { getter: value }), { name })
 
 /** One instance; `now` holds what a reload changes. */
 export async function startInstance(
@@ -69,38 +75,61 @@ export async function startInstance(
     monotonic = clock.now,
   }: { folder?: string; clock?: ManualClock; monotonic?: () => number } = {},
 ) {
-  const now = {
-    keys: await keysOf(OLD_SECRET),
-    portals: new Map([portalNamed('main'), portalNamed('other')].map((each) => [each.name, each])),
-  }
   const log: string[] = []
-  const sessions = createSessions({
-    keys: () => now.keys,
-    portals: () => now.portals,
-    sites: { all: [SITE, OTHER_SITE] },
-    folder,
-    clock,
-    monotonic,
-    log: { error: (_fields, message) => log.push(message) },
-  })
-  let isOpen = true
-  const close = async () => {
-    if (isOpen) await sessions.close()
-    isOpen = false
-  }
+  const app = Fastify({ loggerInstance: logTo(log) })
+  const close = () => app.close()
   t.teardown(close)
-  const sign = await createSign(t)
+  let keys = await keysOf(OLD_SECRET)
+  const now = {
+    portals: new Map([portalNamed('main'), portalNamed('other')].map((each) => [each.name, each])),
+    get keys() {
+      return keys
+    },
+    set keys(changed: Keys) {
+      keys = changed
+      app.sessions.clear()
+    },
+  }
+  await app.register(clockPlugin, { clock })
+  await app.register(reload)
+  await app.register(health)
+  await app.register(standIn('forward-auth/keys', 'keys', () => now.keys))
+  await app.register(standIn('forward-auth/sites', 'sites', () => ({ all: [SITE, OTHER_SITE] })))
+  await app.register(sessionsPlugin, { storage: { path: folder }, monotonic })
+  const requestWith = await captureRequest(app)
+
+  const { sessions } = app
   const portal = (name = 'main') => now.portals.get(name)!
-  const create = (profile = ADA, cookieHeader?: string) =>
-    sessions.create(portal(), SITE, profile, cookieHeader, sign)
-  const sessionAt = (at: Portal) => sessions.create(at, SITE, ADA, undefined, sign).session
-  return { ...sessions, close, now, log, folder, clock, sign, portal, create, sessionAt }
+  const sessionAt = (at: Portal) => sessions.create(at, SITE, ADA)
+  function create(profile = ADA) {
+    const session = sessions.create(portal(), SITE, profile)
+    const cookies = cookiesOf(session.token, portal()).map((cookie) => cookie.join('='))
+    return { session, cookies }
+  }
+  return {
+    ...{ app, close, now, log, folder, clock, portal, create, sessionAt },
+    read: async (at: Portal, site: Site, cookie: string) =>
+      (await sessions.read(requestWith({ cookie }), at, site))?.session,
+    verify: async (at: Portal, token: string) =>
+      (await sessions.verify(requestWith({}), at, token))?.session,
+    revoke: sessions.revoke.bind(sessions),
+    storeIsUp: () => app.readiness().ready,
+  }
 }
 
-/** The Cookie header that a browser sends after these Set-Cookie values. */
-export function cookieHeader(setCookies: readonly string[]): string {
-  return setCookies
-    .filter((line) => !line.includes('Max-Age=0;'))
-    .map((line) => line.split(';')[0])
-    .join('; ')
+/** Makes requests with headers of one's own, without the cost of a route. */
+export async function captureRequest(app: ReturnType<typeof Fastify>) {
+  let captured: FastifyRequest | undefined
+  app.get('/captured', async (request: FastifyRequest) => {
+    captured = request
+    return ''
+  })
+  await app.inject('/captured')
+  return (headers: object): FastifyRequest =>
+    Object.create(captured!, { headers: { value: headers } })
+}
+
+/** The Cookie header of a browser with these cookies. */
+export function cookieHeader(cookies: readonly string[]): string {
+  return cookies.join('; ')
 }

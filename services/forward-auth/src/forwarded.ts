@@ -1,0 +1,230 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import { compileNetworks, LOOPBACK_NETWORKS, parseIp } from '@gatehouse/net'
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import type { ForwardAuthConfig } from './config/schema.ts'
+import { FwaError } from './errors.ts'
+import type { SiteHost, Sites } from './sites.ts'
+
+/** The request that a proxy asks about. All members have been validated. */
+export interface ForwardedRequest extends SiteHost {
+  readonly method: string
+  readonly scheme: 'http' | 'https'
+  /** Path and query: printable ASCII, one `/` first, no backslash, no fragment. */
+  readonly target: string
+}
+
+/** The absolute URL of a forwarded request. */
+export function urlOf({ scheme, authority, target }: ForwardedRequest): string {
+  return new URL(`${scheme}://${authority}${target}`).href
+}
+
+/** The request that the proxy sends to forward-auth. */
+export interface ProxyRequest {
+  readonly method: string
+  readonly url: string
+  readonly headers: IncomingHttpHeaders
+  /** Names and values in turn, as received. */
+  readonly rawHeaders: readonly string[]
+}
+
+/**
+ * Reads the forwarded request from the headers that one kind of proxy sends.
+ *
+ * @throws FwaError FWA_HEADER_MISSING, FWA_HEADER_INVALID, FWA_HOST_UNKNOWN
+ */
+export type ForwardedReader = (request: ProxyRequest, sites: Sites) => ForwardedRequest
+
+/** Headers that change what a check decides, in lower case. */
+export const READ_HEADERS = [
+  'x-forwarded-method',
+  'x-forwarded-proto',
+  'x-forwarded-host',
+  'x-forwarded-uri',
+  'x-forwarded-for',
+  'x-original-method',
+  'x-original-url',
+  'x-forward-auth-if',
+] as const
+
+const SCHEMES: ReadonlyMap<string, 'http' | 'https'> = new Map([
+  ['http', 'http'],
+  ['https', 'https'],
+  ['ws', 'http'],
+  ['wss', 'https'],
+])
+const METHOD = /^[A-Za-z][A-Za-z-]{0,31}$/
+// RFC 9112 section 3.2.1, and all that browsers send; `//` begins an authority, `\` is `/` to some.
+const ORIGIN_FORM = /^\/(?!\/)[!"$-[\]-~]*$/
+const ABSOLUTE_URL = /^([a-z]{2,5}):\/\/([^/?#\\]+)(.*)$/
+const ENVOY_ROUTE = /\/authz\/envoy\/policy\/[^/?]+/
+
+/** Traefik, Caddy and HAProxy: `X-Forwarded-*`. `X-Forwarded-Port` and `-Prefix` are not read. */
+export const readForwarded: ForwardedReader = ({ headers }, sites) =>
+  validate(sites, 'X-Forwarded-', {
+    method: required('X-Forwarded-Method', headers['x-forwarded-method']),
+    scheme: required('X-Forwarded-Proto', headers['x-forwarded-proto']),
+    host: required('X-Forwarded-Host', headers['x-forwarded-host']),
+    target: required('X-Forwarded-Uri', headers['x-forwarded-uri']),
+  })
+
+/** nginx: `X-Original-Method`, and the whole URL in `X-Original-URL`. */
+export const readOriginal: ForwardedReader = ({ headers }, sites) => {
+  const method = required('X-Original-Method', headers['x-original-method'])
+  const url = required('X-Original-URL', headers['x-original-url'])
+  const [, scheme = '', host = '', target = ''] = ABSOLUTE_URL.exec(url) ?? []
+  return validate(sites, 'X-Original-', { method, scheme, host, target })
+}
+
+/** Envoy: the request line, with the path after the route of the policy, and Host. */
+export const readRequestLine: ForwardedReader = ({ method, url, headers, rawHeaders }, sites) => {
+  if (countHeader(rawHeaders, 'host') > 1)
+    throw new FwaError('FWA_HEADER_INVALID', 'Host was sent more than once')
+  const host = required('Host', headers.host)
+  const route = ENVOY_ROUTE.exec(url)
+  const target = route ? url.slice(route.index + route[0].length) : ''
+  const forwarded = headers['x-forwarded-proto']
+  const scheme = forwarded === undefined ? configuredScheme(sites, host) : String(forwarded)
+  return validate(sites, '', { method, scheme, host, target })
+}
+
+function countHeader(rawHeaders: readonly string[], name: string): number {
+  let count = 0
+  for (let i = 0; i < rawHeaders.length; i += 2)
+    if (rawHeaders[i]?.toLowerCase() === name) count += 1
+  return count
+}
+
+function required(name: string, value: string | string[] | undefined): string {
+  if (typeof value === 'string' && value !== '') return value
+  throw new FwaError('FWA_HEADER_MISSING', `${name} is missing`)
+}
+
+interface Unvalidated {
+  readonly method: string
+  readonly scheme: string
+  readonly host: string
+  readonly target: string
+}
+
+/** Node joins a repeated header with a comma, which none of these grammars allows. */
+function validate(sites: Sites, source: string, forwarded: Unvalidated): ForwardedRequest {
+  const { method, host, target } = forwarded
+  const scheme = SCHEMES.get(forwarded.scheme)
+  if (!scheme) throw invalid(source, 'scheme')
+  if (!METHOD.test(method)) throw invalid(source, 'method')
+  if (!ORIGIN_FORM.test(target)) throw invalid(source, 'path')
+  const found = sites.find(host)
+  if (!found)
+    throw new FwaError(
+      'FWA_HOST_UNKNOWN',
+      `${JSON.stringify(host.slice(0, 100))} is on none of the configured domains`,
+    )
+  return { method, scheme, target, ...found }
+}
+
+function configuredScheme(sites: Sites, host: string): string {
+  const origin = sites.find(host)?.site.authOrigin ?? 'https:'
+  return origin.slice(0, origin.indexOf(':'))
+}
+
+function invalid(source: string, what: string): FwaError {
+  const where = source === '' ? 'the request' : `${source}*`
+  return new FwaError('FWA_HEADER_INVALID', `${where} holds no valid ${what}`)
+}
+
+const MAX_ALIAS_LENGTH = 128
+
+/**
+ * Makes a guard against other spellings of headers. Servers behind CGI, FastCGI and WSGI read
+ * `X_Forwarded_User` and `X.Forwarded.User` as `X-Forwarded-User`, and proxies let those through.
+ *
+ * @param names - in lower case
+ * @returns a function of names and values in turn that throws FWA_HEADER_ALIAS
+ */
+export function createAliasGuard(
+  names: readonly string[],
+): (rawHeaders: readonly string[]) => void {
+  const known = new Set(names)
+  // An alias is as long as the name, so that most headers are passed over without a comparison.
+  const lengths = new Uint8Array(MAX_ALIAS_LENGTH)
+  for (const name of known) lengths[name.length] = 1
+
+  return (rawHeaders) => {
+    for (let i = 0; i < rawHeaders.length; i += 2) {
+      const name = rawHeaders[i] ?? ''
+      if (lengths[name.length] !== 1 || !(name.includes('_') || name.includes('.'))) continue
+      if (known.has(name.toLowerCase().replaceAll(/[_.]/g, '-')))
+        throw new FwaError('FWA_HEADER_ALIAS', `${JSON.stringify(name)} resembles a trusted header`)
+    }
+  }
+}
+
+/** More hops than any genuine chain has. */
+const MAX_FORWARDED_FOR = 2_048
+
+/** The other end of a connection, such as a socket of Node. */
+export interface Peer {
+  readonly remoteAddress?: string | undefined
+  /** For TLS sockets: whether the client certificate was verified. */
+  readonly authorized?: boolean
+}
+
+/** Decides which peers are trusted: listed proxies, and holders of a verified client certificate. */
+export interface Trust {
+  /** Whether the forwarded headers of this peer count. The result is kept for the connection. */
+  trusts(peer: Peer): boolean
+  /**
+   * The address of the client: that of an untrusted peer itself, else the first untrusted hop from
+   * the right of `X-Forwarded-For`. Undefined if the chain is missing or unreadable.
+   */
+  clientIp(peer: Peer, forwardedFor: string | undefined): string | undefined
+}
+
+/**
+ * @param trustedProxies - networks in CIDR notation; undefined means loopback only, an empty list
+ * that only client certificates count
+ */
+export function createTrust(trustedProxies: readonly string[] = LOOPBACK_NETWORKS): Trust {
+  const isProxy = compileNetworks(trustedProxies)
+  const known = new WeakMap<Peer, boolean>()
+
+  function trusts(peer: Peer): boolean {
+    const before = known.get(peer)
+    if (before !== undefined) return before
+    const isTrusted = peer.authorized === true || isProxy(peer.remoteAddress)
+    known.set(peer, isTrusted)
+    return isTrusted
+  }
+
+  function clientIp(peer: Peer, forwardedFor: string | undefined): string | undefined {
+    if (!trusts(peer)) return parseIp(peer.remoteAddress ?? '')?.text
+    if (forwardedFor === undefined || forwardedFor.length > MAX_FORWARDED_FOR) return undefined
+    const hops = forwardedFor.split(',').map((hop) => parseIp(hop.trim()))
+    const client = hops.findLastIndex((hop) => !isProxy(hop))
+    return hops[Math.max(client, 0)]?.text
+  }
+  return { trusts, clientIp }
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** The proxies of `server.trustedProxies`. */
+    readonly trust: Trust
+  }
+}
+
+/** Decorates the app with the proxies whose forwarded headers count. */
+export const trust = fp<Pick<ForwardAuthConfig, 'server'>>(
+  async (app: FastifyInstance, { server }) => {
+    let current = createTrust(server.trustedProxies)
+    app.decorate('trust', { getter: () => current })
+    app.onReload<ForwardAuthConfig>((changed) => {
+      const next = createTrust(changed.server.trustedProxies)
+      return () => {
+        current = next
+      }
+    })
+  },
+  { fastify: '5.x', name: 'forward-auth/trust', dependencies: ['service-kit/reload'] },
+)

@@ -1,0 +1,39 @@
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import { LRUCache } from 'lru-cache'
+
+const INTERVAL = 60_000
+const MAX_KEYS = 1_000
+
+/** Calls `write` unless it was called for the same key within the last minute. */
+export type LimitLog = (key: string, write: () => void) => void
+
+/** @param now - milliseconds since the epoch */
+export function createLogLimit(now: () => number): LimitLog {
+  const last = new LRUCache<string, number>({ max: MAX_KEYS })
+  return (key, write) => {
+    const before = last.get(key)
+    // Either way, so that a clock that was set back does not end all logging.
+    if (before !== undefined && Math.abs(now() - before) < INTERVAL) return
+    last.set(key, now())
+    write()
+  }
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Limits log lines that any client can cause. */
+    limitLog: LimitLog
+  }
+}
+
+/** Decorates the app with a limit for log lines that any client can cause. */
+export const logLimit = fp(
+  async (app: FastifyInstance) => {
+    app.decorate(
+      'limitLog',
+      createLogLimit(() => app.clock.now()),
+    )
+  },
+  { fastify: '5.x', name: 'forward-auth/log-limit', dependencies: ['service-kit/clock'] },
+)

@@ -1,0 +1,155 @@
+import type { Profile } from '@gatehouse/profile'
+import { sendPage } from '@gatehouse/service-kit'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { isNavigation } from '../check/decide.ts'
+import { FwaError } from '../errors.ts'
+import { countRound, forgetRounds } from '../login/rounds.ts'
+import { refusedPage } from '../pages/pages.ts'
+import { findDuplicate, setSessionCookies } from '../session/cookie.ts'
+import type { Session } from '../session/session.ts'
+import { type PortalSite, pageUrl, redirect, targetOf, withLoginUrl } from './portal-page.ts'
+
+/** A person whom a provider has identified. */
+export interface SignIn {
+  readonly portalSite: PortalSite
+  readonly profile: Profile
+  readonly returnTo: string
+}
+
+/**
+ * Gives a person a session and redirects them to the return URL, unless the portal does not admit
+ * them. A session of another account in the same browser is revoked.
+ *
+ * @throws FwaError FWA_SESSION_TOO_LARGE, FWA_STORE_UNAVAILABLE, FWA_SIGN_IN_RATE, FWA_SIGN_IN_LOOP
+ */
+export async function completeSignIn(signIn: SignIn, reply: FastifyReply): Promise<FastifyReply> {
+  const { portalSite, profile, returnTo } = signIn
+  const { request, server } = reply
+  const { portal, site } = portalSite
+  if (portal.admits(profile) !== true) {
+    server.authMetrics.login('refused')
+    const switchHref = pageUrl(portalSite, '/signin', { rd: returnTo, switch: '1' })
+    return sendPage(reply, 403, refusedPage({ portal, profile, switchHref, requestId: request.id }))
+  }
+  limitRate(signIn, reply)
+  const before = (await server.sessions.read(request, portal, site))?.session
+  const session = await replaceSession(before, signIn, reply)
+  const maxAge = Math.floor(session.exp - server.clock.now() / 1_000)
+  setSessionCookies(reply, portal, site, { token: session.token, maxAge })
+  server.authMetrics.login('finished')
+  // A person with a session may sign in again, with another account.
+  if (before) return redirect(reply, targetOf(portalSite, returnTo))
+  return returnToApp(portalSite, returnTo, 'login', reply)
+}
+
+function limitRate({ portalSite, profile, returnTo }: SignIn, { server }: FastifyReply): void {
+  const { provider, id } = profile
+  const person = JSON.stringify([portalSite.portal.name, provider, id])
+  const retryAfter = server.signInRate.take(person)
+  if (retryAfter === 0) return
+  server.authMetrics.login('refused')
+  const text = `This account has signed in too often in a short time. Try again in ${retryAfter} seconds.`
+  throw withLoginUrl(new FwaError('FWA_SIGN_IN_RATE', text, { retryAfter }), portalSite, returnTo)
+}
+
+async function replaceSession(
+  before: Session | undefined,
+  { portalSite, profile, returnTo }: SignIn,
+  { server: { sessions } }: FastifyReply,
+): Promise<Session> {
+  try {
+    if (before && !isSamePerson(before.profile, profile)) await sessions.revoke(before)
+    return sessions.create(portalSite.portal, portalSite.site, profile)
+  } catch (error) {
+    if (!(error instanceof FwaError)) throw error
+    throw withLoginUrl(withoutFolder(error), portalSite, returnTo)
+  }
+}
+
+function isSamePerson(one: Profile, other: Profile): boolean {
+  return one.provider === other.provider && one.id === other.id
+}
+
+/** Errors of the store name its folder, which only the log may show. */
+function withoutFolder(error: FwaError): FwaError {
+  const { code, retryAfter = 0 } = error
+  if (code !== 'FWA_STORE_UNAVAILABLE') return error
+  const text = 'the account that is signed in here cannot be signed out at the moment'
+  return new FwaError(code, text, { cause: error, retryAfter })
+}
+
+/** Why a person is redirected to an app: after a login, or because they are signed in already. */
+type Reason = Parameters<typeof countRound>[2]
+
+/**
+ * Redirects a person to the return URL. If their browser keeps coming back from there, the app does
+ * not receive the session, and an error page ends the loop.
+ *
+ * @throws FwaError FWA_SIGN_IN_LOOP
+ */
+export function returnToApp(
+  portalSite: PortalSite,
+  returnTo: string,
+  reason: Reason,
+  reply: FastifyReply,
+): FastifyReply {
+  const { portal } = portalSite
+  const target = targetOf(portalSite, returnTo)
+  const { method, headers } = reply.request
+  // Programs may repeat a request without a loop.
+  if (!isNavigation(method, headers)) return redirect(reply, target)
+  const round = countRound(portal, target, reason, headers.cookie, reply.server.clock.now())
+  if (!round.isLoop) return redirect(reply.header('set-cookie', round.setCookie), target)
+  reply.header('set-cookie', forgetRounds(portal))
+  throw signInLoop(portalSite, target, reason, reply)
+}
+
+function signInLoop(
+  portalSite: PortalSite,
+  target: string,
+  reason: Reason,
+  { request, server }: FastifyReply,
+): FwaError {
+  const { portal, site } = portalSite
+  const { host } = new URL(target)
+  const [text, cause] =
+    reason === 'bounce'
+      ? [
+          `Delete the cookies of ${site.domain}, or tell the administrator: ${host} does not receive your session cookie.`,
+          `a signed-in person comes back from ${host} without a session: its proxy does not send Cookie with the check (Traefik: authRequestHeaders without Cookie), or another site sets a cookie with the name of the session cookie`,
+        ]
+      : [
+          `Allow cookies for ${site.domain}, or tell the administrator: your browser does not keep the session cookie.`,
+          `a browser comes back without the session that it was just given: it does not keep cookies for ${site.domain}, or they are removed on the way`,
+        ]
+  const code = 'FWA_SIGN_IN_LOOP'
+  server.limitLog(`${code} ${portal.name} ${host} ${reason}`, () =>
+    request.log.warn({ code, portal: portal.name, host }, `sign-in loop: ${cause}`),
+  )
+  return withLoginUrl(new FwaError(code, text), portalSite, target)
+}
+
+/**
+ * Refuses a browser with two session cookies of the same name. A login would not help, because the
+ * cookie of the other site would remain beside the new one.
+ *
+ * @throws FwaError FWA_COOKIE_DUPLICATE
+ */
+export function refuseDuplicate(
+  request: FastifyRequest,
+  portalSite: PortalSite,
+  returnTo: string | undefined,
+): void {
+  const { portal, site } = portalSite
+  const name = findDuplicate(request.headers.cookie ?? '', portal)
+  if (name === undefined) return
+  const code = 'FWA_COOKIE_DUPLICATE'
+  request.server.limitLog(`${code} ${portal.name}`, () =>
+    request.log.warn(
+      { code, portal: portal.name },
+      `a browser sends ${name} twice: a site below ${site.domain} has set one of them`,
+    ),
+  )
+  const text = `Delete the cookies of ${site.domain} in your browser: another site has set a second ${name}.`
+  throw withLoginUrl(new FwaError(code, text), portalSite, returnTo)
+}

@@ -1,0 +1,162 @@
+import { parseOrigin } from '@gatehouse/net'
+import type { Profile } from '@gatehouse/profile'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Visitor } from '../check/visitor.ts'
+import { FwaError } from '../errors.ts'
+import { validateReturnUrl } from '../login/return-url.ts'
+import type { Portal } from '../portals.ts'
+import type { SeamlessProvider } from '../providers/provider.ts'
+import { portalUrl, type Site } from '../sites.ts'
+
+/** A portal on one of the cookie domains. */
+export interface PortalSite {
+  readonly portal: Portal
+  readonly site: Site
+}
+
+/** @throws FwaError FWA_PORTAL_UNKNOWN */
+export function portalOf({ params, server }: FastifyRequest): Portal {
+  const portal = server.portals.get((params as { portal: string }).portal)
+  if (!portal) throw new FwaError('FWA_PORTAL_UNKNOWN', 'there is no portal of this name')
+  return portal
+}
+
+/**
+ * The portal and site of a page that belongs to the sign-in host. Scheme and port are those of the
+ * configuration, whatever the request says.
+ *
+ * @throws FwaError FWA_PORTAL_UNKNOWN, FWA_HOST_UNKNOWN
+ */
+export function signInSiteOf(request: FastifyRequest): PortalSite {
+  const host = hostOf(request)
+  const site = request.server.sites.all.find(({ authOrigin }) => isHostOf(authOrigin, host))
+  if (!site) throw unknownHost(host)
+  return { portal: portalOf(request), site }
+}
+
+/**
+ * The portal and site of a page that every host of a cookie domain may show.
+ *
+ * @throws FwaError FWA_PORTAL_UNKNOWN, FWA_HOST_UNKNOWN
+ */
+export function portalSiteOf(request: FastifyRequest): PortalSite {
+  const host = hostOf(request)
+  const found = request.server.sites.find(host)
+  if (!found) throw unknownHost(host)
+  return { portal: portalOf(request), site: found.site }
+}
+
+function hostOf({ raw: { headers, socket }, server }: FastifyRequest): string {
+  const forwarded = server.trust.trusts(socket) ? headers['x-forwarded-host'] : undefined
+  return String(forwarded ?? headers.host ?? '')
+}
+
+function isHostOf(origin: string, host: string): boolean {
+  const scheme = origin.slice(0, origin.indexOf('//'))
+  const requested = `${scheme}//${host}`
+  return requested === origin || parseOrigin(requested) === origin
+}
+
+function unknownHost(host: string): FwaError {
+  const quoted = JSON.stringify(host.slice(0, 100))
+  return new FwaError('FWA_HOST_UNKNOWN', `${quoted} is not the host of this portal`)
+}
+
+/** The person of the session in the cookies of a request, if it may be used from its address. */
+export async function visitorOf(
+  request: FastifyRequest,
+  { portal, site }: PortalSite,
+): Promise<Visitor | undefined> {
+  const visitor = await request.server.sessions.read(request, portal, site)
+  return visitor?.isAllowedAt(() => clientIpOf(request)) ? visitor : undefined
+}
+
+/** The address that a request came from, behind trusted proxies. */
+export function clientIpOf({ raw, server }: FastifyRequest): string | undefined {
+  return server.trust.clientIp(raw.socket, raw.headers['x-forwarded-for'] as string | undefined)
+}
+
+/**
+ * The person at the address that a request came from.
+ *
+ * @throws FwaError FWA_PROVIDER_UNREACHABLE
+ */
+export async function identify(
+  provider: SeamlessProvider,
+  request: FastifyRequest,
+): Promise<Profile | undefined> {
+  const clientIp = clientIpOf(request)
+  return clientIp === undefined ? undefined : provider.identify(clientIp)
+}
+
+/** The error for programs when nobody is signed in; people are redirected to sign in instead. */
+export function noSession({ portal, site }: PortalSite): FwaError {
+  return new FwaError('FWA_NO_SESSION', `nobody is signed in at the portal ${portal.name}`, {
+    members: { loginUrl: portalUrl(site, portal, '/signin') },
+    headers: { 'www-authenticate': challenge(portal) },
+  })
+}
+
+/** RFC 9110 section 11.6.1: every 401 has a challenge. No browser asks for a password on this one. */
+export function challenge({ name }: Portal): string {
+  return `Cookie realm="${name}"`
+}
+
+/** The same error with the URL where to start again, which people see even with a 5xx. */
+export function withLoginUrl(
+  { code, message, cause, retryAfter }: FwaError,
+  portalSite: PortalSite,
+  returnTo: string | undefined,
+): FwaError {
+  const loginUrl = pageUrl(portalSite, '/signin', { rd: returnTo })
+  return new FwaError(code, message, {
+    cause,
+    expose: true,
+    members: { loginUrl },
+    ...(retryAfter !== undefined && { retryAfter }),
+  })
+}
+
+/** Redirects a browser, with GET. */
+export function redirect(reply: FastifyReply, url: string): FastifyReply {
+  return reply.header('cache-control', 'no-store').redirect(url, 303)
+}
+
+/** The validated return URL, or else the page of the portal. */
+export function targetOf({ portal, site }: PortalSite, wanted: string | undefined): string {
+  return validateReturnUrl(wanted, site)?.href ?? portalUrl(site, portal, '/signin')
+}
+
+/** Query parameters of the sign-in pages. */
+export interface SignInQuery {
+  /** Return URL. */
+  readonly rd?: string | undefined
+  /** Present to sign in with another account. */
+  readonly switch?: '1' | undefined
+}
+
+/** From this length on, only what RFC 3986 demands is encoded, because proxies limit URLs. */
+const LONG_QUERY = 2_048
+
+/** The URL of a page of the portal. */
+export function pageUrl({ portal, site }: PortalSite, path: string, query: SignInQuery = {}) {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined)
+  const search = given.length > 0 ? `?${encodeQuery(given)}` : ''
+  return `${portalUrl(site, portal, path)}${search}`
+}
+
+function encodeQuery(given: [name: string, value: string][]): string {
+  const search = String(new URLSearchParams(given))
+  const isShort = search.length < LONG_QUERY || given.some(([, value]) => !/^[!-~]*$/.test(value))
+  return isShort
+    ? search
+    : given.map(([name, value]) => `${name}=${encodeMinimally(value)}`).join('&')
+}
+
+/** Percent-encodes what a query must not contain (RFC 3986 section 3.4) and its delimiters. */
+function encodeMinimally(value: string): string {
+  return value.replace(
+    /[^\w\-.~!$()*,;:@/?=]/g,
+    (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,
+  )
+}
