@@ -6,7 +6,12 @@ export {
   checkText,
   checkTlsFiles,
   checkTokenFile,
-} from './config/check-files.ts'
+  readNamedFile,
+  requireNamedFile,
+} from './config/files.ts'
+export { checkListeners, type Listener } from './config/listeners.ts'
+export { type Loaded, type LoadOptions, loadConfig } from './config/load.ts'
+export { renderReference } from './config/reference.ts'
 export {
   applyRules,
   applyToEach,
@@ -15,11 +20,7 @@ export {
   isWhole,
   known,
   type Rule,
-} from './config/fault.ts'
-export { checkListeners, type Listener } from './config/listeners.ts'
-export { type Loaded, type LoadOptions, loadConfig } from './config/load.ts'
-export { readNamedFile, requireNamedFile } from './config/named-file.ts'
-export { renderReference } from './config/reference.ts'
+} from './config/rules.ts'
 export { type ConfigOf, Duration, FilePath, Secret } from './config/schema.ts'
 export {
   CONFIG_ERRORS,

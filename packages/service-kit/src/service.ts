@@ -9,8 +9,7 @@ import {
   refuseCommand,
   UsageError,
 } from './command-line.ts'
-import type { Loaded } from './config/load.ts'
-import { locateConfig } from './config/locate.ts'
+import { type Loaded, locateConfig } from './config/load.ts'
 import { healthcheck } from './healthcheck.ts'
 import { type Commit, measureReloads, type SettingPath, watchConfig } from './reload.ts'
 import { type Running, runApp } from './run-app.ts'

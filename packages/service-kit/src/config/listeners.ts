@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 import { parseHost } from '@gatehouse/net'
-import { applyRules, type Fault, known } from './fault.ts'
+import { applyRules, type Fault, known } from './rules.ts'
 
 /** A listener of a configuration. */
 export interface Listener {

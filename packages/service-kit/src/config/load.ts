@@ -1,24 +1,22 @@
-import { readFile, stat } from 'node:fs/promises'
-import { dirname, resolve } from 'node:path'
+import { access, readFile, stat } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
 import type { TObject } from 'typebox'
 import { type Document, LineCounter, parseDocument } from 'yaml'
 import { ConfigError } from '../errors.ts'
-import { applyRules, type Rule } from './fault.ts'
-import { readValue } from './read.ts'
-import type { RawFault, Reading } from './reading.ts'
+import { ConfigReader, type RawFault } from './reader.ts'
+import { applyRules, type Rule } from './rules.ts'
 import type { ConfigOf, ConfigSchema } from './schema.ts'
 
 const MAX_FILE_BYTES = 1_048_576
 const MAX_FAULTS = 100
 
-/** What to load, and by which schema. */
 export interface LoadOptions<S extends TObject> {
   schema: S
   file: string
   env: Readonly<Record<string, string | undefined>>
-  /** What else holds of the value. They judge what is known of a value with faults, too. */
+  /** Further checks. They also run on a value with faults, for the parts that could be read. */
   rules?: readonly Rule<ConfigOf<S>>[]
-  /** Takes a file although secrets of it are absent; what needs them is then not judged. */
+  /** Accepts a file whose secrets are absent. Rules that read them are skipped. */
   withoutSecrets?: boolean
 }
 
@@ -29,52 +27,70 @@ export interface Loaded<Config> {
   readonly file: string
   /** Absolute paths of the files that secrets were read from. */
   readonly secretFiles: readonly string[]
-  /** How many secrets and files are absent; 0 unless `withoutSecrets`, where the value is for reports only. */
+  /** How many secrets and files are absent; 0 unless `withoutSecrets`. */
   readonly absent: number
 }
 
 /**
- * Reads a YAML file into the value of the schema, or reports every fault of it at once.
+ * Reads a YAML file into the value of the schema. Reports all faults at once, with line and column.
  *
  * @throws ConfigError CONFIG_NOT_FOUND, CONFIG_UNREADABLE, CONFIG_INVALID
  */
-export async function loadConfig<S extends TObject>(
-  options: LoadOptions<S>,
-): Promise<Loaded<ConfigOf<S>>> {
+export async function loadConfig<S extends TObject>({
+  schema,
+  env,
+  rules = [],
+  withoutSecrets,
+  ...options
+}: LoadOptions<S>): Promise<Loaded<ConfigOf<S>>> {
   const file = resolve(options.file)
-  const text = await readBounded(file)
   const lines = new LineCounter()
-  const doc = parseDocument(text, { lineCounter: lines, prettyErrors: false })
-  const reading: Reading = {
-    doc,
-    env: options.env,
-    folder: dirname(file),
-    faults: yamlFaults(doc),
-    offsets: new Map(),
-    secretFiles: new Set(),
-    aliases: { count: 0 },
-  }
-  const value = hasMeaning(doc) ? readAndJudge(reading, options) : undefined
-  const isPassedOver = ({ absent }: RawFault) => options.withoutSecrets && absent
-  const faults = reading.faults.filter((fault) => !isPassedOver(fault))
+  const doc = parseDocument(await readBounded(file), { lineCounter: lines, prettyErrors: false })
+  const reader = new ConfigReader({ doc, env, folder: dirname(file) })
+  reader.faults.push(...yamlFaults(doc))
+  const value = isReadable(doc) ? (reader.read(schema as ConfigSchema) as ConfigOf<S>) : undefined
+  if (value !== undefined)
+    for (const fault of applyRules(value, rules))
+      reader.faults.push({ ...fault, offset: reader.offsetOf(fault.path) })
+
+  const faults = reader.faults.filter(({ absent }) => !(withoutSecrets && absent))
   if (value === undefined || faults.length > 0) throw invalid(file, lines, faults)
-  const absent = reading.faults.length - faults.length
-  return { value, file, secretFiles: [...reading.secretFiles], absent }
+  const absent = reader.faults.length
+  return { value, file, secretFiles: [...reader.secretFiles], absent }
 }
 
-function readAndJudge<S extends TObject>(
-  reading: Reading,
-  { schema, rules = [] }: LoadOptions<S>,
-): ConfigOf<S> | undefined {
-  const root = { path: '', offset: 0 }
-  const value = readValue(reading, schema as ConfigSchema, reading.doc.contents, root)
-  if (value === undefined) return undefined
-  for (const fault of applyRules(value as ConfigOf<S>, rules))
-    reading.faults.push({ ...fault, offset: offsetOf(reading, fault.path) })
-  return value as ConfigOf<S>
+/**
+ * Finds the configuration file of a service: `flag`, else `$GATEHOUSE_CONFIG`, else `config.yaml` in
+ * the working directory, else in the folder of the service below `/etc/gatehouse`.
+ *
+ * @throws ConfigError CONFIG_NOT_FOUND
+ */
+export async function locateConfig(options: {
+  flag?: string
+  env: Readonly<Record<string, string | undefined>>
+  name: string
+}): Promise<string> {
+  const named = options.flag ?? (options.env.GATEHOUSE_CONFIG || undefined)
+  if (named !== undefined) return resolve(named)
+
+  const system =
+    process.platform === 'win32' ? (options.env.ProgramData ?? 'C:\\ProgramData') : '/etc'
+  const files = [resolve('config.yaml'), join(system, 'gatehouse', options.name, 'config.yaml')]
+  for (const file of files) if (await exists(file)) return file
+  throw new ConfigError(
+    'CONFIG_NOT_FOUND',
+    `no configuration file: neither --config nor $GATEHOUSE_CONFIG is given, and there is no ${files.join(' and no ')}`,
+  )
 }
 
-/** The messages of the YAML parser may quote the file, its codes do not. */
+async function exists(file: string): Promise<boolean> {
+  return access(file).then(
+    () => true,
+    () => false,
+  )
+}
+
+/** Only the codes of the YAML parser, since its messages quote the file. */
 function yamlFaults({ errors, warnings }: Document): RawFault[] {
   return [...errors, ...warnings].map(({ pos, code }) => ({
     offset: pos[0],
@@ -83,8 +99,8 @@ function yamlFaults({ errors, warnings }: Document): RawFault[] {
   }))
 }
 
-/** Whether a document can be read further although it may have faults as YAML. */
-function hasMeaning({ errors }: Document): boolean {
+/** Whether a document has a value although it may not be valid YAML. */
+function isReadable({ errors }: Document): boolean {
   return errors.every(({ code }) => code === 'DUPLICATE_KEY' || code === 'MULTIPLE_DOCS')
 }
 
@@ -99,13 +115,6 @@ async function readBounded(file: string): Promise<string> {
       : new ConfigError('CONFIG_UNREADABLE', `${file} cannot be read (${code})`, { cause: error })
   }
   throw new ConfigError('CONFIG_UNREADABLE', `${file} is larger than ${MAX_FILE_BYTES} bytes`)
-}
-
-/** Of the value at the path, or of the nearest one around it that the file has. */
-function offsetOf({ offsets }: Reading, path: string): number {
-  const offset = offsets.get(path)
-  if (offset !== undefined || path === '') return offset ?? 0
-  return offsetOf({ offsets } as Reading, path.slice(0, path.lastIndexOf('/')))
 }
 
 function invalid(file: string, lines: LineCounter, raw: readonly RawFault[]): ConfigError {

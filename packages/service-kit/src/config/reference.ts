@@ -1,6 +1,5 @@
 import type { TObject } from 'typebox'
-import { expectation } from './reading.ts'
-import type { ConfigSchema } from './schema.ts'
+import { type ConfigSchema, expectation } from './schema.ts'
 
 interface Row {
   readonly key: string

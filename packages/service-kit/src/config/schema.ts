@@ -1,9 +1,9 @@
 import { type Static, type TSchema, type TStringOptions, Type } from 'typebox'
 
-/** The loaded form of a configuration schema: secrets read, paths absolute, durations in milliseconds. */
+/** The value that a schema loads: secrets read, paths absolute, durations in milliseconds. */
 export type ConfigOf<S extends TSchema> = Static<S>
 
-/** What the loader and the reference read of a schema, beyond what TypeBox's types tell. */
+/** The keywords of a schema that loading and the reference use. */
 export interface ConfigSchema {
   readonly type?: string
   readonly description?: string
@@ -27,32 +27,63 @@ export interface ConfigSchema {
 const UNIT_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 const DURATION = '^(0|[1-9][0-9]{0,5})(ms|s|m|h|d)$'
 
-/** A string that no fault ever shows; `<key>File` may name a file that holds it instead. */
+/** A string that no error shows. `<key>File` may name a file with it instead. */
 export function Secret(options: TStringOptions = {}) {
   return Type.String({ ...options, secret: true })
 }
 
-/** A time span such as `500ms`, `30s`, `5m`, `2h` or `7d`, loaded as milliseconds. */
+/** A duration such as `500ms`, `30s`, `5m`, `2h` or `7d`, loaded as milliseconds. */
 export function Duration(
   options: { description?: string; default?: string; from?: string; to?: string } = {},
 ) {
   return Type.Unsafe<number>({ ...options, type: 'string', pattern: DURATION, duration: true })
 }
 
-/** A path; a relative one is resolved against the folder of the configuration file. */
+/** A path. Relative paths are resolved against the folder of the configuration file. */
 export function FilePath(options: TStringOptions = {}) {
   return Type.String({ minLength: 1, ...options, filePath: true })
-}
-
-/** What is wrong with the length of a duration that matches the schema. */
-export function spanFault({ from, to }: ConfigSchema, text: string): string | undefined {
-  const ms = durationMs(text)
-  if (ms >= durationMs(from ?? '0s') && (to === undefined || ms <= durationMs(to))) return undefined
-  return to === undefined ? `must be at least ${from}` : `must be from ${from ?? '0s'} to ${to}`
 }
 
 /** Milliseconds of a duration that matches the schema. */
 export function durationMs(text: string): number {
   const [, count, unit] = /^(\d+)([a-z]+)$/.exec(text) ?? []
   return Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS]
+}
+
+/** The fault of a duration that is too short or too long. */
+export function spanFault({ from, to }: ConfigSchema, text: string): string | undefined {
+  const ms = durationMs(text)
+  if (ms >= durationMs(from ?? '0s') && (to === undefined || ms <= durationMs(to))) return undefined
+  return to === undefined ? `must be at least ${from}` : `must be from ${from ?? '0s'} to ${to}`
+}
+
+/** The expected value, as the end of a sentence: `an integer`, `"a" or "b"`. */
+export function expectation(schema: ConfigSchema): string {
+  if (schema.const !== undefined) return JSON.stringify(schema.const)
+  if (schema.enum) return schema.enum.map((value) => JSON.stringify(value)).join(' or ')
+  if (schema.duration) return 'a duration such as 30s, 5m, 2h or 7d'
+  return EXPECTATIONS[schema.type ?? ''] ?? 'a value'
+}
+
+const EXPECTATIONS: Readonly<Record<string, string>> = {
+  string: 'a string',
+  integer: 'an integer',
+  number: 'a number',
+  boolean: 'true or false',
+  array: 'a list',
+  object: 'a mapping of keys to values',
+}
+
+/** The message of a failed keyword. It never has the value, which may be a secret. */
+export function explain(
+  schema: ConfigSchema,
+  keyword: string,
+  message: string,
+  value: unknown,
+): string {
+  if (keyword === 'pattern' && !schema.duration) return `must match ${schema.pattern}`
+  if (!['type', 'const', 'enum', 'pattern'].includes(keyword)) return message
+  const isText = schema.type === 'string' && !schema.duration
+  const isUnquoted = isText && ['number', 'boolean'].includes(typeof value)
+  return `must be ${expectation(schema)}${isUnquoted ? ': put it in quotes' : ''}`
 }

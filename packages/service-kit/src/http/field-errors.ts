@@ -1,5 +1,5 @@
 // What is wrong with a member, in plain words.
-import { suggest } from '../config/suggest.ts'
+import { suggest } from '../suggest.ts'
 
 const MAX_ERRORS = 20
 const MAX_VALUES = 12

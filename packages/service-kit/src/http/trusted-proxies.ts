@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import { compileNetworks, LOOPBACK_NETWORKS, parseCidr, parseIp } from '@gatehouse/net'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import { applyToEach, type Fault } from '../config/fault.ts'
+import { applyToEach, type Fault } from '../config/rules.ts'
 
 /** A network with fewer fixed bits holds strangers whatever it is: the largest private ones have these. */
 const FEWEST_BITS = { 4: 8, 6: 7 } as const

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { Type } from 'typebox'
-import { locateConfig } from '../../src/config/locate.ts'
+import { locateConfig } from '../../src/config/load.ts'
 import {
   applyToEach,
   ConfigError,

@@ -1,19 +1,19 @@
-/** What is wrong with a value that the schema accepts. */
+/** A fault of a value that the schema accepts. */
 export interface Fault {
-  /** JSON pointer of the key to blame. */
+  /** JSON pointer of the key to correct. */
   readonly path: string
   readonly message: string
-  /** Nothing is wrong but that a file or secret is not on this machine. */
+  /** Whether the only fault is that a file or secret is absent on this machine. */
   readonly absent?: boolean
 }
 
-/** Finds the faults of a value; paths begin at the value. */
+/** Returns the faults of a value, with paths that begin at the value. */
 export type Rule<T> = (value: T) => readonly Fault[]
 
-/** What a rule meets where it reads a part that has a fault of its own, or a secret that is absent. */
+/** Thrown when a rule reads a part that has a fault itself, or a secret that is absent. */
 class UnknownPart extends Error {}
 
-/** Makes a member throw when it is read, so that no rule judges what is not known. */
+/** Makes a member throw {@link UnknownPart} when it is read, so that no rule judges it. */
 export function hidePart(target: object, key: string | number): void {
   Object.defineProperty(target, key, {
     enumerable: true,
@@ -24,14 +24,14 @@ export function hidePart(target: object, key: string | number): void {
   })
 }
 
-/** Everything that the rules find. A rule that needs a part that is not known finds nothing. */
+/** The faults that the rules find. A rule that reads an unknown part finds none. */
 export function applyRules<T>(value: T, rules: readonly Rule<T>[], path = ''): Fault[] {
   return rules
     .flatMap((rule) => known(() => rule(value)) ?? [])
     .map((fault) => ({ ...fault, path: `${path}${fault.path}` }))
 }
 
-/** Applies the rules to each item that is known. */
+/** The faults that the rules find in each known item of a list. */
 export function applyToEach<T>(
   items: readonly T[],
   path: string,
@@ -46,12 +46,12 @@ export function applyToEach<T>(
   )
 }
 
-/** Whether all of a value is known. */
+/** Whether every part of a value is known. */
 export function isWhole(value: unknown): boolean {
   return known(() => JSON.stringify(value)) !== undefined
 }
 
-/** What is read, or undefined where a part of it is not known. */
+/** The result of `read`, or undefined if it reads an unknown part. */
 export function known<T>(read: () => T): T | undefined {
   try {
     return read()
@@ -61,7 +61,7 @@ export function known<T>(read: () => T): T | undefined {
   }
 }
 
-/** What a reader throws, as the fault of a key; none if it reads. */
+/** What `read` throws, as a fault of the path. */
 export function faultOf(path: string, read: () => unknown): Fault[] {
   try {
     read()

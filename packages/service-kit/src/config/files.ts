@@ -1,0 +1,117 @@
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { accessSync, constants, readFileSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { createSecureContext } from 'node:tls'
+import { ConfigError } from '../errors.ts'
+import type { Fault } from './rules.ts'
+
+const MAX_BYTES = 1_048_576
+
+const REASONS: Readonly<Record<string, string>> = {
+  ENOENT: 'that does not exist',
+  ENOTDIR: 'that does not exist',
+  EACCES: 'that this user may not read',
+  EPERM: 'that this user may not read',
+  EISDIR: 'that is a folder',
+}
+/** The codes on a machine that does not have the secrets. */
+const ABSENT = ['ENOENT', 'ENOTDIR', 'EACCES', 'EPERM']
+
+/** The text of a file, or its fault as the end of a sentence that begins with the key. */
+export type NamedFile =
+  | { readonly text: string }
+  | { readonly fault: string; readonly absent: boolean }
+
+/** Reads a file that the configuration names. */
+export function readNamedFile(file: string, maxBytes: number = MAX_BYTES): NamedFile {
+  try {
+    if (statSync(file).size > maxBytes)
+      return { fault: `names a file of over ${maxBytes} bytes`, absent: false }
+    return { text: readFileSync(file, 'utf8') }
+  } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException
+    const reason = REASONS[code] ?? 'that cannot be read'
+    return { fault: `names a file ${reason} (${code})`, absent: ABSENT.includes(code) }
+  }
+}
+
+/**
+ * The text of a file that the configuration names by `key`, such as `ca.root.keyFile`.
+ *
+ * @throws ConfigError CONFIG_FILE_UNUSABLE
+ */
+export function requireNamedFile(key: string, file: string): string {
+  const read = readNamedFile(file)
+  if ('text' in read) return read.text
+  throw new ConfigError('CONFIG_FILE_UNUSABLE', `${key} ${read.fault}: ${file}`)
+}
+
+/** The faults of a file, or of its content as `judge` throws them. */
+export function checkText(path: string, file: string, judge: (text: string) => void): Fault[] {
+  const read = readNamedFile(file)
+  if ('fault' in read) return [{ path, message: `${read.fault}: ${file}`, absent: read.absent }]
+  try {
+    judge(read.text)
+    return []
+  } catch (error) {
+    return [{ path, message: `${(error as Error).message}: ${file}` }]
+  }
+}
+
+/** The faults of a file of PEM certificates. */
+export function checkCertificateFile(path: string, file: string): Fault[] {
+  return checkText(path, file, (pem) =>
+    attempt(() => new X509Certificate(pem), 'names a file that holds no PEM certificate'),
+  )
+}
+
+/** The faults of the certificate and key of a listener. */
+export function checkTlsFiles(
+  path: string,
+  { certFile, keyFile }: { readonly certFile: string; readonly keyFile: string },
+): Fault[] {
+  const cert = checkCertificateFile(`${path}/certFile`, certFile)
+  const key = checkText(`${path}/keyFile`, keyFile, (pem) =>
+    attempt(
+      () => createPrivateKey(pem),
+      'names a file that holds no PEM private key, or one with a passphrase',
+    ),
+  )
+  if (cert.length + key.length > 0) return [...cert, ...key]
+  return checkText(`${path}/keyFile`, keyFile, (pem) => {
+    const chain = readFileSync(certFile, 'utf8')
+    if (!new X509Certificate(chain).checkPrivateKey(createPrivateKey(pem)))
+      throw new Error('names a key that is not that of certFile')
+    createSecureContext({ cert: chain, key: pem })
+  })
+}
+
+/** The faults of a file with a token that is read at each use. */
+export function checkTokenFile(path: string, file: string): Fault[] {
+  return checkText(path, file, (text) => {
+    if (text.trim() === '') throw new Error('names a file that is empty')
+  })
+}
+
+/** The faults of a folder that the service writes to, and creates if it does not exist. */
+export function checkFolder(path: string, folder: string): Fault[] {
+  try {
+    if (!statSync(folder).isDirectory())
+      return [{ path, message: `needs a folder, and this is none: ${folder}` }]
+    accessSync(folder, constants.R_OK | constants.W_OK | constants.X_OK)
+    return []
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT' && dirname(folder) !== folder) return checkFolder(path, dirname(folder))
+    const message = `needs a folder that this user may write to: ${folder} (${code})`
+    return [{ path, message, absent: true }]
+  }
+}
+
+function attempt(read: () => unknown, message: string): void {
+  try {
+    read()
+  } catch {
+    throw new Error(message)
+  }
+}
