@@ -1,12 +1,12 @@
-/** Time as it is passed in, so that tests hold it still. */
+/** The time source, passed in so that tests can control it. */
 export interface Clock {
-  /** Milliseconds since the epoch. */
+  /** Epoch milliseconds. */
   now(): number
   /** Calls `fn` once after that many milliseconds. */
   setTimer(fn: () => void, ms: number): { cancel(): void }
 }
 
-/** Resolves after that many milliseconds; rejects with the signal's reason once it is aborted. */
+/** Resolves after that many milliseconds; rejects with the signal's reason if it is aborted. */
 export async function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
   signal?.throwIfAborted()
   let timer: ReturnType<Clock['setTimer']> | undefined
@@ -20,7 +20,7 @@ export async function sleep(clock: Clock, ms: number, signal?: AbortSignal): Pro
   }
 }
 
-/** The outcome of work that others share, unless the signal is aborted first. */
+/** Awaits shared work, but rejects with the signal's reason if it is aborted first. */
 export async function orAborted<T>(work: Promise<T>, signal?: AbortSignal): Promise<T> {
   if (!signal) return work
   const { promise, reject } = Promise.withResolvers<never>()
@@ -28,7 +28,7 @@ export async function orAborted<T>(work: Promise<T>, signal?: AbortSignal): Prom
   signal.addEventListener('abort', stop)
   if (signal.aborted) stop()
   try {
-    // Both are heard, so that no failure of the work goes unhandled.
+    // Handles a rejection of the work after an abort, too.
     return await Promise.race([promise, work])
   } finally {
     signal.removeEventListener('abort', stop)

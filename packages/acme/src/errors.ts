@@ -1,68 +1,114 @@
-import { CHALLENGE_ERRORS } from './dns/errors.ts'
 import type { Identifier } from './identifier.ts'
 
-/** Every error of this package: what it means, and what to do about it. */
+/** The errors of this package, each with a title and what to do about it. */
 export const ACME_ERRORS = {
-  ...CHALLENGE_ERRORS,
   ACME_ACCOUNT_DOES_NOT_EXIST: {
     title: 'CA does not know the account',
-    action: 'Register the account key again; see whether the directory URL is the right one.',
+    action: 'Register the account key again, and check the directory URL.',
   },
   ACME_ALREADY_REPLACED: {
-    title: 'Certificate was replaced before',
-    action: 'Nothing: the order is placed again without naming what it replaces.',
+    title: 'Certificate has already been replaced',
+    action: 'None: the order is placed again without naming the replaced certificate.',
   },
   ACME_ALREADY_REVOKED: {
-    title: 'Certificate was revoked before',
-    action: 'Nothing: it is what was asked for.',
+    title: 'Certificate has already been revoked',
+    action: 'None: the certificate is revoked.',
   },
   ACME_ANSWER_INVALID: {
-    title: 'Answer of the CA is not valid',
-    action: 'See whether the directory URL is the right one; otherwise tell the CA.',
+    title: 'Response of the CA is not valid',
+    action: 'Check the directory URL; if it is right, report the problem to the CA.',
   },
   ACME_BAD_CSR: {
     title: 'CA refused the certificate request',
-    action: 'Read the detail: the key type, or a name in the request, is not accepted.',
+    action: 'Read the detail: the CA does not accept the key type or a name in the request.',
   },
   ACME_BAD_KEY: {
     title: 'CA refused the key',
-    action: 'Use a new P-256 key; a key must not be known to be weak or compromised.',
+    action: 'Use a new P-256 key, not one that is known to be weak or compromised.',
   },
   ACME_BAD_NONCE: {
     title: 'CA refused every nonce',
-    action: 'Try again later: the CA, or a cache in front of it, is out of step.',
+    action: 'Try again later: the CA or a cache in front of it has a problem.',
   },
   ACME_BAD_REVOCATION_REASON: {
-    title: 'CA refused the reason of the revocation',
-    action: 'Give another reason, or none.',
+    title: 'CA refused the revocation reason',
+    action: 'Use another reason, or none.',
   },
   ACME_CAA: {
     title: 'CAA records forbid the certificate',
-    action: 'Let the CAA records of the domain name this CA, or remove them.',
+    action: 'Add this CA to the CAA records of the domain, or remove the records.',
   },
   ACME_CERTIFICATE_MISMATCH: {
-    title: 'Certificate is not the one that was ordered',
-    action: 'Order again: another client may have finalised the same order with its own key.',
+    title: 'Certificate does not match the order',
+    action: 'Order again: another client may have finalized the same order with its own key.',
   },
   ACME_CONNECTION: {
     title: 'CA could not connect to the server of the name',
-    action: 'See whether the address in DNS leads here, and port 80 or 443 is open to the world.',
+    action:
+      'Check that the address in DNS leads to this server, and that port 80 or 443 is open to the internet.',
   },
   ACME_DNS: {
-    title: 'CA could not look the name up',
-    action: 'See whether the name resolves from outside, and its DNSSEC signatures are valid.',
+    title: 'CA could not look up the name',
+    action:
+      'Check that the name resolves from the internet, and that its DNSSEC signatures are valid.',
+  },
+  ACME_DNS_MESSAGE: {
+    title: 'DNS message is not valid',
+    action: 'Check that a name server answers at that address, and that the name is a DNS name.',
+  },
+  ACME_DNS_UNREACHABLE: {
+    title: 'No name server answers',
+    action:
+      'Check that the resolver and the name servers of the zone can be reached from here by UDP and TCP, or configure other resolvers.',
+  },
+  ACME_DNS_LOOKUP: {
+    title: 'Name cannot be looked up',
+    action:
+      'Check that the zone is delegated, that its name servers answer for it, and that DNSSEC is valid.',
+  },
+  ACME_DNS_CNAME: {
+    title: 'CNAME records cannot be followed',
+    action:
+      'Point the CNAME of `_acme-challenge` at a name of letters, digits, hyphens and underscores that has no CNAME itself.',
+  },
+  ACME_DNS_PROPAGATION: {
+    title: 'Record did not reach every name server in time',
+    action:
+      'Check that the name servers of the zone get their updates; raise the time limit, or use other resolvers or a fixed wait.',
+  },
+  ACME_DNS_NO_PROVIDER: {
+    title: 'No DNS provider is configured for the name',
+    action: 'Add a DNS provider whose `names` match the name.',
+  },
+  ACME_DNS_NO_ZONE: {
+    title: 'DNS provider has no zone for the name',
+    action:
+      'Check that the credentials can read the zone, or delegate `_acme-challenge` by CNAME to a zone that they can change.',
+  },
+  ACME_DNS_CREDENTIALS: {
+    title: 'DNS provider refused the credentials',
+    action: 'Renew the credentials, and allow them to edit TXT records of the zone.',
+  },
+  ACME_DNS_PROVIDER: {
+    title: 'DNS provider refused the change',
+    action: 'Read the detail, which has the reason of the provider.',
+  },
+  ACME_DNS_PROGRAM: {
+    title: 'DNS program failed',
+    action: 'Run the program manually, as the same user and with the same environment.',
   },
   ACME_EXTERNAL_ACCOUNT_REQUIRED: {
-    title: 'CA wants an external account',
+    title: 'CA requires an external account',
     action: 'Get a key identifier and an HMAC key from the CA, and configure them.',
   },
   ACME_INCORRECT_RESPONSE: {
-    title: 'CA saw another answer to its challenge',
-    action: 'See what DNS or the web server answers from outside; another client may interfere.',
+    title: 'CA got a wrong answer to its challenge',
+    action:
+      'Check what DNS or the web server answers from the internet; another client may interfere.',
   },
   ACME_INVALID_CONTACT: {
     title: 'CA refused the contact',
-    action: 'Give an e-mail address that can receive mail, or none.',
+    action: 'Use an e-mail address that can receive mail, or none.',
   },
   ACME_INVALID_PROFILE: {
     title: 'CA does not offer the profile',
@@ -70,16 +116,16 @@ export const ACME_ERRORS = {
   },
   ACME_MALFORMED: {
     title: 'CA did not understand the request',
-    action: 'Read the detail; order again if the order or the authorization is gone.',
+    action: 'Read the detail; order again if the order or the authorization no longer exists.',
   },
   ACME_NO_CHALLENGE: {
-    title: 'No challenge of the CA can be answered',
+    title: 'No solver for the challenges of the CA',
     action:
       'Configure a solver for the name: a wildcard needs dns-01, an IP address http-01 or tls-alpn-01.',
   },
   ACME_NOT_OFFERED: {
-    title: 'CA does not offer this',
-    action: 'Use another CA: its directory lacks the resource.',
+    title: 'CA does not support the request',
+    action: 'Use another CA: the directory of this one lacks the resource.',
   },
   ACME_ORDER_INVALID: {
     title: 'Order has failed or expired',
@@ -87,64 +133,65 @@ export const ACME_ERRORS = {
   },
   ACME_ORDER_NOT_READY: {
     title: 'Order is not ready yet',
-    action: 'Nothing: it is looked at again.',
+    action: 'None: it is checked again.',
   },
   ACME_PAUSED: {
     title: 'CA has paused the account for this name',
-    action: 'Repair what made the validations fail, then open the URL in the message.',
+    action: 'Fix the failing validations, then open the URL in the message.',
   },
   ACME_PROBLEM: {
     title: 'CA refused the request',
-    action: 'Read the detail: the CA gave a reason of its own.',
+    action: 'Read the detail, which has the reason of the CA.',
   },
   ACME_RATE_LIMITED: {
     title: 'Rate limit of the CA is reached',
-    action: 'Wait as long as the CA says; fewer orders or more names per certificate help.',
+    action:
+      'Wait as long as the CA demands; place fewer orders, or put more names into a certificate.',
   },
   ACME_REJECTED_IDENTIFIER: {
     title: 'CA does not issue for the name',
-    action: 'Use a public name that the CA permits, or an issuer of your own.',
+    action: 'Use a public name that the CA permits, or a CA of your own.',
   },
   ACME_SERVER_INTERNAL: {
-    title: 'CA has a fault or is overloaded',
-    action: 'Try again later; see the status page of the CA.',
+    title: 'CA has an internal error or is overloaded',
+    action: 'Try again later; check the status page of the CA.',
   },
   ACME_TIMEOUT: {
     title: 'CA did not finish in time',
-    action: 'Nothing is lost: the order goes on where it stands when it is tried again.',
+    action: 'None: the next attempt continues the order.',
   },
   ACME_TLS: {
     title: 'CA could not make a TLS connection to the name',
-    action: 'See which server answers on port 443 of the name, and whether it speaks TLS 1.2.',
+    action: 'Check which server answers on port 443 of the name, and that it supports TLS 1.2.',
   },
   ACME_UNAUTHORIZED: {
-    title: 'CA is not convinced',
-    action: 'Read the detail: a validation failed, or the account may not do this.',
+    title: 'CA did not authorize the request',
+    action: 'Read the detail: a validation failed, or the account lacks the permission.',
   },
   ACME_UNREACHABLE: {
     title: 'CA cannot be reached',
-    action: 'See the cause in the log: name resolution, connection, or TLS trust.',
+    action: 'Read the cause in the log: name resolution, connection, or TLS trust.',
   },
   ACME_UNSUPPORTED_IDENTIFIER: {
     title: 'CA does not issue for this kind of name',
-    action: 'Use another CA or profile: not every one issues for IP addresses.',
+    action: 'Use another CA or profile: not all of them issue for IP addresses.',
   },
   ACME_USER_ACTION_REQUIRED: {
-    title: 'CA wants a person to act',
+    title: 'CA requires action by a person',
     action: 'Open the URL in the message, often new terms of service to agree to.',
   },
 } as const satisfies Record<`ACME_${string}`, { title: string; action: string }>
 
 export type AcmeErrorCode = keyof typeof ACME_ERRORS
 
-/** What a CA says of a fault (RFC 8555 section 6.7). */
+/** A problem document (RFC 8555 section 6.7). */
 export interface Problem {
-  /** Without the URN prefix, as `rateLimited`; a type of another kind is given whole. */
+  /** Without the prefix of ACME's URNs, such as `rateLimited`; other types are complete. */
   readonly type: string
   readonly detail: string
-  /** Of the answer that brought it; absent in the error of an order or a challenge. */
+  /** Status of the response; absent in the error of an order or a challenge. */
   readonly status?: number
-  /** One for each name that had a fault of its own. */
+  /** Problems of single names (RFC 8555 section 6.7.1). */
   readonly subproblems: readonly Subproblem[]
 }
 
@@ -160,18 +207,18 @@ interface AcmeErrorOptions extends ErrorOptions {
   readonly retryAfterMs?: number | undefined
 }
 
-/** Characters. What a CA or a server makes us repeat must not fill logs, pages and stores. */
+/** Characters. Bounds texts from other servers in logs, pages and stores. */
 const MAX_MESSAGE = 4_000
 
-/** An error of this package; `code` is stable, `message` says what was wrong. */
+/** An error with a stable `code`. */
 export class AcmeError extends Error {
   override readonly name = 'AcmeError'
   readonly code: AcmeErrorCode
-  /** What the CA said, if the CA refused. */
+  /** The problem document of the CA, if it refused. */
   readonly problem: Problem | undefined
-  /** Whether the request asked the CA to decide, as on an order, and not only what it has. */
+  /** Whether the request asked for a decision, such as an order, and did not only read. */
   readonly isDecision: boolean
-  /** Milliseconds that the CA asks to wait before another try. */
+  /** Milliseconds until the next attempt, from Retry-After. */
   readonly retryAfterMs: number | undefined
 
   constructor(code: AcmeErrorCode, message: string, options: AcmeErrorOptions = {}) {

@@ -2,7 +2,7 @@ import { parseIp } from '@gatehouse/net'
 import type { Name } from '@gatehouse/pki'
 import { Type } from 'typebox'
 
-/** What an order asks for: a DNS name, a wildcard with its `*.`, or an IP address (RFC 8738). */
+/** An identifier of an order: a DNS name, a wildcard with its `*.`, or an IP address (RFC 8738). */
 export interface Identifier {
   readonly type: 'dns' | 'ip'
   readonly value: string
@@ -18,7 +18,7 @@ export const toIdentifier = ({ kind, text }: Name): Identifier => ({
   value: text,
 })
 
-/** Whether both hold the same identifiers, in whatever order and spelling. */
+/** Whether both lists have the same identifiers, in any order and spelling. */
 export function sameIdentifiers(a: readonly Identifier[], b: readonly Identifier[]): boolean {
   const keys = new Set(a.map(keyOf))
   return keys.size === new Set(b.map(keyOf)).size && b.every((one) => keys.has(keyOf(one)))

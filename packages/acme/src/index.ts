@@ -20,40 +20,41 @@ export {
   type Subproblem,
 } from './errors.ts'
 export type { Identifier } from './identifier.ts'
-export { takeAway } from './order/authorize.ts'
-export type { OrderIo } from './order/io.ts'
-export { createPatience, type Patience } from './order/patience.ts'
+export { cleanUpChallenges } from './order/authorize.ts'
+export { createRetryBudget, type RetryBudget } from './order/retry.ts'
 export {
-  afterFault,
+  afterError,
   createOrder,
   type Failure,
   isOver,
+  type OrderIo,
   type OrderOptions,
   type OrderState,
 } from './order/state.ts'
 export { step } from './order/step.ts'
 export {
-  type Account,
-  type AccountRequest,
+  type AcmeAccount,
   changeKey,
-  deactivateAccount,
+  type NewAccount,
   newAccount,
   updateAccount,
 } from './protocol/account.ts'
-export type { Answer } from './protocol/answer.ts'
-export type { Call, Resource } from './protocol/call.ts'
-export type { Directory } from './protocol/directory.ts'
-export type { ExternalAccount, Signer } from './protocol/jws.ts'
-export { type Outcome, outcomeOf } from './protocol/outcome.ts'
+export { revokeCertificate } from './protocol/certificate.ts'
+export type { ExternalAccount, RequestSigner } from './protocol/jws.ts'
+export { type Outcome, outcomeOf } from './protocol/problem.ts'
 export {
   fetchRenewalInfo,
   pickMoment,
   type RenewalInfo,
   renewalId,
 } from './protocol/renewal-info.ts'
-export { revokeCertificate } from './protocol/revocation.ts'
-export { createTransport, type Transport, type TransportOptions } from './protocol/transport.ts'
-export { type ChallengeStore, createMemoryStore } from './solvers/challenge-store.ts'
+export type { AcmeRequest, AcmeResponse, Resource } from './protocol/request.ts'
+export {
+  createTransport,
+  type Directory,
+  type Transport,
+  type TransportOptions,
+} from './protocol/transport.ts'
 export {
   createDns01,
   type Dns01Options,
@@ -61,10 +62,9 @@ export {
   PropagationSchema,
 } from './solvers/dns-01.ts'
 export { answerHttp01, createHttp01, createHttp01Server } from './solvers/http-01.ts'
-export type { ChallengeTask, Checked, Solver } from './solvers/solver.ts'
+export type { ChallengeStore, ChallengeTask, Checked, Solver } from './solvers/solver.ts'
 export {
   ACME_TLS,
-  answerTlsAlpn01,
   createTlsAlpn01,
   createTlsAlpn01Server,
 } from './solvers/tls-alpn-01.ts'

@@ -1,21 +1,20 @@
 import { AcmeError } from '../errors.ts'
 import { type Identifier, sameIdentifiers } from '../identifier.ts'
+import { keyAuthorization } from '../protocol/jws.ts'
 import {
-  type Authorization,
+  type AcmeAuthorization,
+  type AcmeOrder,
   answerChallenge,
   readAuthorization,
-} from '../protocol/authorization.ts'
-import { keyAuthorization } from '../protocol/jws.ts'
-import type { Order } from '../protocol/order.ts'
-import { outcomeOf } from '../protocol/outcome.ts'
+} from '../protocol/order.ts'
+import { outcomeOf } from '../protocol/problem.ts'
 import type { ChallengeTask, Solver } from '../solvers/solver.ts'
-import type { OrderIo } from './io.ts'
-import { poll } from './poll.ts'
-import type { Task } from './state.ts'
+import { poll } from './retry.ts'
+import type { OrderIo, Task } from './state.ts'
 
-/** A challenge for each authorization of the order that is still open. */
+/** Chooses a challenge for each pending authorization of the order. */
 export async function chooseChallenges(
-  { authorizations }: Order,
+  { authorizations }: AcmeOrder,
   wanted: readonly Identifier[],
   io: OrderIo,
 ): Promise<Task[]> {
@@ -24,15 +23,15 @@ export async function chooseChallenges(
     const name = wanted.find((one) => sameIdentifiers([one], [nameOf(authorization)]))
     if (!name)
       throw new AcmeError('ACME_ANSWER_INVALID', 'the CA asks for a name that was not ordered')
-    if (isGranted(authorization, name)) return []
+    if (isValid(authorization, name)) return []
     return locate(choose(authorization, name, url, io.solversFor(name)), io)
   })
   return (await Promise.all(tasks)).flat()
 }
 
-/** The first solver whose challenge the CA offers; the name is spelled as it was ordered. */
+/** The first solver whose challenge the CA offers. The name keeps the spelling of the order. */
 function choose(
-  { challenges }: Authorization,
+  { challenges }: AcmeAuthorization,
   { type: kind, value }: Identifier,
   authorizationUrl: URL,
   solvers: readonly Solver[],
@@ -61,9 +60,9 @@ async function locate(task: Task, io: OrderIo): Promise<Task> {
 }
 
 /**
- * Answers every challenge of the order, and takes the answers away once the CA has decided. All of
- * them run to their end, so that what one failure has to say is not lost to another. What is thrown
- * leaves the answers in place: the CA may still look.
+ * Answers every challenge of the order, and cleans up once the CA has decided. All of them run to
+ * their end, so that every failure is reported. If it throws, the answers stay in place, because the
+ * CA may still validate.
  */
 export async function authorize(tasks: readonly Task[], io: OrderIo): Promise<void> {
   const outcomes = await Promise.allSettled(tasks.map((task) => prove(task, io)))
@@ -71,28 +70,28 @@ export async function authorize(tasks: readonly Task[], io: OrderIo): Promise<vo
   const failures = outcomes.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []))
   const refusals = failures.filter((error): error is AcmeError => outcomeOf(error) === 'final')
   const [first, ...others] = refusals
-  if (first && others.length > 0) throw together(first, refusals)
+  if (first && others.length > 0) throw combine(first, refusals)
   if (failures.length > 0) throw first ?? failures[0]
-  await takeAway(tasks, io)
+  await cleanUpChallenges(tasks, io)
 }
 
 async function prove(task: Task, io: OrderIo): Promise<void> {
   const solver = solverOf(task, io)
-  // The configuration has changed since: the next look at the order chooses another challenge.
+  // The configuration has changed: the next step chooses another challenge.
   if (!solver) return
   const name = nameOf(task)
   const url = new URL(task.authorizationUrl)
-  const look = () => io.transport.send(readAuthorization(url), io.account, io.signal)
-  if (isGranted(await look(), name)) return
+  const read = () => io.transport.send(readAuthorization(url), io.account, io.signal)
+  if (isValid(await read(), name)) return
   await solver.present(answerOf(task, io), signalOf(io))
-  await poll(answering(task, look, io), (seen) => isGranted(seen, name), io)
+  await poll(answering(task, read, io), (state) => isValid(state, name), io)
 }
 
-// Longer than a DNS program may run by default, as it may have to wait for another at the name.
+// Longer than the default timeout of a DNS program, because it may wait for another one at the name.
 const CLEAN_UP_MS = 180_000
 
-/** Takes the answers away: the CA has decided, or nobody goes on with the order. */
-export async function takeAway(tasks: readonly Task[], io: OrderIo): Promise<void> {
+/** Removes the answers to challenges, once the CA has decided or the order is abandoned. */
+export async function cleanUpChallenges(tasks: readonly Task[], io: OrderIo): Promise<void> {
   const cleanUp = async (task: Task) =>
     solverOf(task, io)?.cleanUp(answerOf(task, io), AbortSignal.timeout(CLEAN_UP_MS))
   await Promise.all(tasks.map((task) => cleanUp(task).catch(io.warn)))
@@ -114,50 +113,51 @@ const answerOf = (
   ...(place !== undefined && { place }),
 })
 
-/** Looks at the authorization, and tells the CA once that it may validate. */
-function answering(task: Task, look: () => Promise<Authorization>, io: OrderIo) {
-  const isOpen = ({ challenges }: Authorization) =>
+/** Reads the authorization, and asks the CA once to validate. */
+function answering(task: Task, read: () => Promise<AcmeAuthorization>, io: OrderIo) {
+  const isPending = ({ challenges }: AcmeAuthorization) =>
     challenges.find(({ url }) => url.href === task.challengeUrl)?.status === 'pending'
   let answered = false
   return async () => {
-    const seen = await look()
-    if (answered || seen.status !== 'pending' || !isOpen(seen)) return seen
+    const authorization = await read()
+    if (answered || authorization.status !== 'pending' || !isPending(authorization))
+      return authorization
     try {
       await io.transport.send(answerChallenge(new URL(task.challengeUrl)), io.account, io.signal)
       answered = true
-      return seen
+      return authorization
     } catch (error) {
-      // Another run of the same order may have been first.
-      const again = await look()
-      if (isOpen(again)) throw error
+      // Another run of the same order may have asked before.
+      const again = await read()
+      if (isPending(again)) throw error
       return again
     }
   }
 }
 
-/** @throws AcmeError when it can never be granted any more */
-function isGranted({ status, challenges }: Authorization, name: Identifier): boolean {
+/** @throws AcmeError if the authorization can no longer become valid */
+function isValid({ status, challenges }: AcmeAuthorization, name: Identifier): boolean {
   if (status === 'valid') return true
   if (status === 'pending') return false
   const error =
     challenges.find(({ error }) => error)?.error ??
     new AcmeError('ACME_ORDER_INVALID', `the authorization is ${status}`)
-  throw about(name, error)
+  throw withName(name, error)
 }
 
-/** The error with the name that it is about. */
-function about(identifier: Identifier, { code, message, problem }: AcmeError): AcmeError {
-  const told = `${identifier.value}: ${message}`
-  if (!problem) return new AcmeError(code, told)
+/** Adds the name to an error. */
+function withName(identifier: Identifier, { code, message, problem }: AcmeError): AcmeError {
+  const text = `${identifier.value}: ${message}`
+  if (!problem) return new AcmeError(code, text)
   const subproblems = [{ type: problem.type, detail: problem.detail, identifier }]
-  return new AcmeError(code, told, { problem: { ...problem, subproblems } })
+  return new AcmeError(code, text, { problem: { ...problem, subproblems } })
 }
 
-/** As the order has it. */
-const nameOf = ({ identifier, wildcard }: Authorization | Task): Identifier =>
+/** The name as it was ordered. */
+const nameOf = ({ identifier, wildcard }: AcmeAuthorization | Task): Identifier =>
   wildcard ? { type: 'dns', value: `*.${identifier.value}` } : identifier
 
-function together(first: AcmeError, all: readonly AcmeError[]): AcmeError {
+function combine(first: AcmeError, all: readonly AcmeError[]): AcmeError {
   const message = all.map(({ message }) => message).join('; ')
   const subproblems = all.flatMap(({ problem }) => problem?.subproblems ?? [])
   const { code, problem } = first

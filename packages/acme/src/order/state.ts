@@ -1,27 +1,30 @@
+import type { KeyObject } from 'node:crypto'
 import { parseCsr } from '@gatehouse/pki'
+import type { Clock } from '../clock.ts'
 import type { AcmeError, AcmeErrorCode, Problem } from '../errors.ts'
 import { type Identifier, toIdentifier } from '../identifier.ts'
-import { outcomeOf } from '../protocol/outcome.ts'
+import { outcomeOf } from '../protocol/problem.ts'
+import type { Transport } from '../protocol/transport.ts'
 import type { Solver } from '../solvers/solver.ts'
 
-/** What is ordered. The names are those of the certificate request, so that both are always equal. */
+/** The certificate to order. The names are those of the CSR, so that both are always equal. */
 export interface Wanted {
   readonly identifiers: readonly Identifier[]
   /** DER, base64url. */
   readonly csr: string
-  /** Of the key in the request, hex. */
+  /** SHA-256 of the SubjectPublicKeyInfo in the CSR, hex. */
   readonly spkiSha256: string
   readonly profile?: string
-  /** ARI identifier of the certificate that this one takes the place of. */
+  /** ARI identifier of the certificate to replace. */
   readonly replaces?: string
-  /** Common name that the chain should lead to, if the CA offers several. */
+  /** Common name of the preferred root, if the CA offers several chains. */
   readonly preferredChain?: string
 }
 
-/** A challenge that was chosen: what is needed to take its answer away again. */
+/** A chosen challenge, with what cleaning it up requires. */
 export interface Task {
   readonly type: Solver['type']
-  /** Where the answer is put, as `locate` of the solver gave it. */
+  /** Location of the answer, from `locate` of the solver. */
   readonly place?: string
   /** Without `*.`. */
   readonly identifier: Identifier
@@ -31,7 +34,7 @@ export interface Task {
   readonly challengeUrl: string
 }
 
-/** Why an order is over. */
+/** Why an order has failed. */
 export interface Failure {
   readonly code: AcmeErrorCode
   readonly message: string
@@ -44,10 +47,10 @@ interface Placed {
 }
 
 /**
- * Where an order stands: plain JSON, to be kept before the next step is taken. `downloaded` and
- * `failed` are its ends; the key must be kept before the first step, since it is the CA's to
- * certify from `finalizing` on. `deniedSince` is the moment, in epoch milliseconds, from which the CA
- * has denied to know what it was asked for.
+ * The state of an order: plain JSON, to be stored before the next step. `downloaded` and `failed` are
+ * final. Store the key before the first step, because the CA may certify it from `finalizing` on.
+ * `deniedSince` is the time, in epoch milliseconds, since which the CA has not known the resources of
+ * the order.
  */
 export type OrderState = { readonly deniedSince?: number } & (
   | { readonly step: 'created'; readonly wanted: Wanted }
@@ -59,18 +62,18 @@ export type OrderState = { readonly deniedSince?: number } & (
   | { readonly step: 'failed'; readonly wanted: Wanted; readonly error: Failure }
 )
 
-/** The state of one step. */
+/** The state at one step. */
 export type At<Step extends OrderState['step']> = Extract<OrderState, { step: Step }>
 
 export interface OrderOptions {
-  /** Certificate request, DER or PEM. */
+  /** DER or PEM. */
   readonly csr: Uint8Array | string
   readonly profile?: string
   readonly replaces?: string
   readonly preferredChain?: string
 }
 
-/** The first state of an order. @throws PkiError as `parseCsr` does */
+/** The initial state of an order. @throws PkiError as `parseCsr` does */
 export async function createOrder({ csr, ...options }: OrderOptions): Promise<At<'created'>> {
   const { der, names, spkiSha256 } = await parseCsr(csr)
   const identifiers = names.map(toIdentifier)
@@ -80,14 +83,14 @@ export async function createOrder({ csr, ...options }: OrderOptions): Promise<At
   }
 }
 
-/** Whether there is no further step. */
+/** Whether the order is downloaded or failed. */
 export const isOver = ({ step }: OrderState): boolean => step === 'downloaded' || step === 'failed'
 
 const DAY_MS = 86_400_000
 
 /**
- * Whether the order cannot go on after this fault. What the CA denies to know may only not have
- * reached the replica that was asked, so that counts after a whole day of it.
+ * Whether the error ends the order. A resource that the CA does not know may only be missing at one of
+ * its replicas, so that is final after a day.
  */
 export function isFinal(error: unknown, state: OrderState, now: number): error is AcmeError {
   const outcome = outcomeOf(error)
@@ -95,8 +98,8 @@ export function isFinal(error: unknown, state: OrderState, now: number): error i
   return outcome === 'final' || (outcome === 'denied' && now - deniedSince >= DAY_MS)
 }
 
-/** The state to be kept after a fault that was not the end: it may have to say since when. */
-export function afterFault(state: OrderState, error: unknown, now: number): OrderState {
+/** The state to store after an error that did not end the order; it may have a new `deniedSince`. */
+export function afterError(state: OrderState, error: unknown, now: number): OrderState {
   if (outcomeOf(error) !== 'denied' || state.deniedSince !== undefined) return state
   return { ...state, deniedSince: now }
 }
@@ -104,4 +107,16 @@ export function afterFault(state: OrderState, error: unknown, now: number): Orde
 export function fail({ wanted }: OrderState, error: AcmeError): At<'failed'> {
   const { code, message, problem } = error
   return { step: 'failed', wanted, error: { code, message, ...(problem && { problem }) } }
+}
+
+/** What the steps of an order work with. */
+export interface OrderIo {
+  readonly transport: Transport
+  readonly account: { readonly accountUrl: string; readonly key: KeyObject }
+  /** The solvers for a name (a wildcard with its `*.`) in order of preference. */
+  readonly solversFor: (identifier: Identifier) => readonly Solver[]
+  readonly clock: Clock
+  readonly signal?: AbortSignal
+  /** Called with errors that do not stop the order, such as a failed clean-up. */
+  readonly warn: (error: unknown) => void
 }

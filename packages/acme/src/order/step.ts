@@ -1,20 +1,19 @@
 import { AcmeError, type AcmeErrorCode } from '../errors.ts'
 import { sameIdentifiers } from '../identifier.ts'
 import { acceptChain, downloadCertificate, leadsTo } from '../protocol/certificate.ts'
-import { finalizeOrder, newOrder, type Order, readOrder } from '../protocol/order.ts'
-import { authorize, chooseChallenges, takeAway } from './authorize.ts'
-import type { OrderIo } from './io.ts'
-import { poll } from './poll.ts'
-import { type At, fail, isFinal, type OrderState, type Wanted } from './state.ts'
+import { type AcmeOrder, finalizeOrder, newOrder, readOrder } from '../protocol/order.ts'
+import { authorize, chooseChallenges, cleanUpChallenges } from './authorize.ts'
+import { poll } from './retry.ts'
+import { type At, fail, isFinal, type OrderIo, type OrderState, type Wanted } from './state.ts'
 
 /**
- * Takes the next step of an order. The caller keeps the state that it gives before it takes
- * another, so that a crash at any point goes on where it was: nothing is finalised twice, and
- * nothing issued is lost.
+ * Takes the next step of an order. Store the resulting state before the next step. The order then
+ * continues from there after a crash: it is not finalized twice, and an issued certificate is not
+ * lost.
  *
- * What ends the order is the state `failed`. Whatever is thrown has changed nothing: the same state
- * may be tried again, after `retryAfterMs` where the error has it, once it is kept as
- * {@link afterFault} gives it. The answer to a challenge stays in place until the CA has decided.
+ * A failed order gets the state `failed`. If the function throws, nothing has changed: store the state
+ * from {@link afterError} and try it again, after `retryAfterMs` if the error has it. Answers to
+ * challenges stay in place until the CA has decided.
  *
  * @throws AcmeError, or what a solver throws
  */
@@ -24,7 +23,7 @@ export async function step(state: OrderState, io: OrderIo): Promise<OrderState> 
   } catch (error) {
     io.signal?.throwIfAborted()
     if (!isFinal(error, state, io.clock.now())) throw error
-    if (state.step === 'authorizing') await takeAway(state.tasks, io)
+    if (state.step === 'authorizing') await cleanUpChallenges(state.tasks, io)
     return fail(state, error)
   }
 }
@@ -32,9 +31,9 @@ export async function step(state: OrderState, io: OrderIo): Promise<OrderState> 
 function next(state: OrderState, io: OrderIo): OrderState | Promise<OrderState> {
   switch (state.step) {
     case 'created':
-      return place(state, io)
+      return placeOrder(state, io)
     case 'ordered':
-      return look(state, io)
+      return inspect(state, io)
     case 'authorizing':
       return answerChallenges(state, io)
     case 'finalizing':
@@ -46,7 +45,7 @@ function next(state: OrderState, io: OrderIo): OrderState | Promise<OrderState> 
   }
 }
 
-// With these a CA refuses to know what is to be replaced, beside the code made for it.
+// Errors by which CAs reject `replaces`, besides the one that is meant for it.
 const REPLACES_REFUSED: readonly AcmeErrorCode[] = [
   'ACME_ALREADY_REPLACED',
   'ACME_MALFORMED',
@@ -54,11 +53,11 @@ const REPLACES_REFUSED: readonly AcmeErrorCode[] = [
   'ACME_UNAUTHORIZED',
 ]
 
-async function place(state: At<'created'>, io: OrderIo): Promise<OrderState> {
+async function placeOrder(state: At<'created'>, io: OrderIo): Promise<OrderState> {
   const { wanted } = state
   const { replaces, ...others } = wanted
   const { renewalInfo } = await io.transport.directory(io.signal)
-  // Without ARI the CA knows nothing of what is replaced (RFC 9773 section 5).
+  // A CA without ARI does not know `replaces` (RFC 9773 section 5).
   if (replaces !== undefined && !renewalInfo) return { step: 'created', wanted: others }
   try {
     const order = await io.transport.send(newOrder(wanted), io.account, io.signal)
@@ -72,8 +71,8 @@ async function place(state: At<'created'>, io: OrderIo): Promise<OrderState> {
   }
 }
 
-/** Whatever the order is at the CA, new or one that it had: the next step follows from it. */
-async function look({ wanted, orderUrl }: At<'ordered'>, io: OrderIo): Promise<OrderState> {
+/** Chooses the next step by the status of the order, which may be an earlier one. */
+async function inspect({ wanted, orderUrl }: At<'ordered'>, io: OrderIo): Promise<OrderState> {
   const order = await io.transport.send(readOrder(orderUrl), io.account, io.signal)
   const tasks =
     order.status === 'pending' ? await chooseChallenges(order, wanted.identifiers, io) : []
@@ -88,7 +87,7 @@ async function answerChallenges(state: At<'authorizing'>, io: OrderIo): Promise<
   return { step: 'ordered', wanted, orderUrl }
 }
 
-/** Looks before it finalises: an earlier try may have come through to the CA. */
+/** Reads the order before finalizing it, because an earlier attempt may have reached the CA. */
 async function finalize({ wanted, orderUrl }: At<'finalizing'>, io: OrderIo): Promise<OrderState> {
   const { transport, account, signal } = io
   const read = () => transport.send(readOrder(orderUrl), account, signal)
@@ -99,9 +98,9 @@ async function finalize({ wanted, orderUrl }: At<'finalizing'>, io: OrderIo): Pr
   return settle(await poll(read, isSettled, io, sent), wanted)
 }
 
-const isSettled = ({ status }: Order): boolean => status === 'valid' || status === 'invalid'
+const isSettled = ({ status }: AcmeOrder): boolean => status === 'valid' || status === 'invalid'
 
-function settle({ url, status, certificate, error }: Order, wanted: Wanted): At<'valid'> {
+function settle({ url, status, certificate, error }: AcmeOrder, wanted: Wanted): At<'valid'> {
   if (status === 'valid' && certificate)
     return { step: 'valid', wanted, orderUrl: url, certificateUrl: certificate.href }
   throw error ?? new AcmeError('ACME_ORDER_INVALID', 'the order is invalid, or has expired')
@@ -120,7 +119,7 @@ async function download(state: At<'valid'>, io: OrderIo): Promise<OrderState> {
 
 const MAX_ALTERNATES = 5
 
-/** Trouble with other chains must not keep back the one that is there. */
+/** Ignores errors with alternate chains, because the default chain is already downloaded. */
 async function findPreferred(urls: readonly URL[], wanted: Wanted, io: OrderIo) {
   for (const url of urls.slice(0, MAX_ALTERNATES)) {
     try {

@@ -1,28 +1,27 @@
 import type { KeyObject } from 'node:crypto'
 import { Type } from 'typebox'
-import { type Answer, locationOf, readJson } from './answer.ts'
-import type { Call } from './call.ts'
 import { bindExternalAccount, type ExternalAccount, publicJwk, signRequest } from './jws.ts'
+import { type AcmeRequest, type AcmeResponse, locationOf, readJson } from './request.ts'
 
-/** An account at a CA (RFC 8555 section 7.1.2). */
-export interface Account {
-  /** Names the account in every request: to be kept with its key. */
+/** An account object (RFC 8555 section 7.1.2). */
+export interface AcmeAccount {
+  /** Identifies the account in every request; store it with the key. */
   readonly url: string
   readonly status: 'valid' | 'deactivated' | 'revoked'
   readonly contact: readonly string[]
 }
 
-export interface AccountRequest {
+export interface NewAccount {
   /** `mailto:` URLs. */
   readonly contact?: readonly string[]
   readonly termsOfServiceAgreed?: boolean
   readonly externalAccount?: ExternalAccount
-  /** Finds the account of the key and makes none. */
+  /** Finds the account of the key, but does not create one. */
   readonly onlyReturnExisting?: boolean
 }
 
-/** Registers the key, or finds its account; signed by the key itself (RFC 8555 section 7.3). */
-export function newAccount(key: KeyObject, request: AccountRequest): Call<Account> {
+/** Registers the key or finds its account; the key itself signs (RFC 8555 section 7.3). */
+export function newAccount(key: KeyObject, request: NewAccount): AcmeRequest<AcmeAccount> {
   const { externalAccount, ...members } = request
   return {
     to: 'newAccount',
@@ -33,25 +32,29 @@ export function newAccount(key: KeyObject, request: AccountRequest): Call<Accoun
         externalAccountBinding: bindExternalAccount(externalAccount, key, url),
       }),
     }),
-    process: (answer) => readAccount(answer, locationOf(answer).href),
+    process: (response) => readAccount(response, locationOf(response).href),
   }
 }
 
 /** Changes the contact, or agrees to new terms (RFC 8555 sections 7.3.2, 7.3.3). */
 export function updateAccount(
   url: string,
-  changes: Pick<AccountRequest, 'contact' | 'termsOfServiceAgreed'>,
-): Call<Account> {
-  return changeAccount(url, changes)
+  changes: Pick<NewAccount, 'contact' | 'termsOfServiceAgreed'>,
+): AcmeRequest<AcmeAccount> {
+  return {
+    to: new URL(url),
+    isDecision: true,
+    payload: () => changes,
+    process: (response) => readAccount(response, url),
+  }
 }
 
-/** Ends the account; the CA takes no request of it any more (RFC 8555 section 7.3.6). */
-export function deactivateAccount(url: string): Call<Account> {
-  return changeAccount(url, { status: 'deactivated' })
-}
-
-/** Gives the account another key; signed by the one it has (RFC 8555 section 7.3.5). */
-export function changeKey(accountUrl: string, oldKey: KeyObject, newKey: KeyObject): Call<void> {
+/** Replaces the key of the account; the old key signs (RFC 8555 section 7.3.5). */
+export function changeKey(
+  accountUrl: string,
+  oldKey: KeyObject,
+  newKey: KeyObject,
+): AcmeRequest<void> {
   return {
     to: 'keyChange',
     isDecision: true,
@@ -61,21 +64,12 @@ export function changeKey(accountUrl: string, oldKey: KeyObject, newKey: KeyObje
   }
 }
 
-function changeAccount(url: string, changes: object): Call<Account> {
-  return {
-    to: new URL(url),
-    isDecision: true,
-    payload: () => changes,
-    process: (answer) => readAccount(answer, url),
-  }
-}
-
 const AccountSchema = Type.Object({
   status: Type.Union([Type.Literal('valid'), Type.Literal('deactivated'), Type.Literal('revoked')]),
   contact: Type.Optional(Type.Array(Type.String())),
 })
 
-function readAccount(answer: Answer, url: string): Account {
-  const { status, contact = [] } = readJson(answer, AccountSchema, 'an account')
+function readAccount(response: AcmeResponse, url: string): AcmeAccount {
+  const { status, contact = [] } = readJson(response, AccountSchema, 'an account')
   return { url, status, contact }
 }

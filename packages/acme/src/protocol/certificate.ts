@@ -1,43 +1,48 @@
 import { hash, X509Certificate } from 'node:crypto'
-import { buildChainPem, type CertificateInfo, fromPem, parseCertificate } from '@gatehouse/pki'
+import {
+  buildChainPem,
+  fromPem,
+  parseCertificate,
+  REVOCATION_REASONS,
+  type RevocationReason,
+} from '@gatehouse/pki'
 import { AcmeError } from '../errors.ts'
 import { type Identifier, sameIdentifiers, toIdentifier } from '../identifier.ts'
-import { type Answer, linksOf, refuse } from './answer.ts'
-import type { Call } from './call.ts'
+import { type AcmeRequest, type AcmeResponse, linksOf, refuse } from './request.ts'
 
-/** A certificate as the CA gives it (RFC 8555 section 7.4.2). */
+/** A downloaded certificate (RFC 8555 section 7.4.2). */
 export interface Download {
   /** DER, the leaf first. */
   readonly chain: readonly Buffer[]
-  /** Where the same leaf is to be had with another chain. */
+  /** URLs of the same leaf with other chains. */
   readonly alternates: readonly URL[]
 }
 
-export function downloadCertificate(url: URL): Call<Download> {
+export function downloadCertificate(url: URL): AcmeRequest<Download> {
   return { to: url, accept: 'application/pem-certificate-chain', process: toDownload }
 }
 
 const MAX_CHAIN = 10
 
-function toDownload(answer: Answer): Download {
-  const chain = readChain(answer)
-  if (chain.length > MAX_CHAIN) throw refuse(answer, 'answered with too long a chain')
-  return { chain, alternates: linksOf(answer, 'alternate') }
+function toDownload(response: AcmeResponse): Download {
+  const chain = readChain(response)
+  if (chain.length > MAX_CHAIN) throw refuse(response, 'answered with too long a chain')
+  return { chain, alternates: linksOf(response, 'alternate') }
 }
 
-function readChain(answer: Answer): Buffer[] {
+function readChain(response: AcmeResponse): Buffer[] {
   try {
-    const chain = fromPem(answer.body.toString('latin1'), 'CERTIFICATE')
+    const chain = fromPem(response.body.toString('latin1'), 'CERTIFICATE')
     chain.forEach(parseCertificate)
     return chain
   } catch (cause) {
-    throw refuse(answer, 'not answered with certificates', cause)
+    throw refuse(response, 'not answered with certificates', cause)
   }
 }
 
 /**
- * The chain in PEM, written anew, once it is sure that it is what was ordered: the key, the names,
- * and each certificate issued by the next.
+ * Verifies that a chain is the ordered one: its key, its names, and that each certificate is issued by
+ * the next. Gives the chain in PEM.
  *
  * @throws AcmeError `ACME_CERTIFICATE_MISMATCH`; `ACME_ANSWER_INVALID` if only the chain is broken
  */
@@ -62,15 +67,34 @@ function isIssuedBy(subject: X509Certificate | undefined, issuer: X509Certificat
   try {
     return subject?.checkIssued(issuer) === true && subject.verify(issuer.publicKey)
   } catch {
-    // Its key is of a kind that OpenSSL does not know.
+    // OpenSSL does not know the kind of the key.
     return false
   }
 }
 
-/** Whether the chain leads to that common name: the issuer of its last certificate. */
+/** Whether the issuer of the last certificate in the chain has that common name. */
 export function leadsTo(chain: readonly Buffer[], commonName: string): boolean {
-  const issuers = chain
-    .slice(-1)
-    .map((der): CertificateInfo['issuer'] => parseCertificate(der).issuer)
-  return issuers.some((issuer) => issuer.split('\n').includes(`CN=${commonName}`))
+  const last = chain.at(-1)
+  return (
+    last !== undefined && parseCertificate(last).issuer.split('\n').includes(`CN=${commonName}`)
+  )
+}
+
+/**
+ * Revokes a certificate, DER. The request is signed by the account that ordered it or by the key of the
+ * certificate (RFC 8555 section 7.6).
+ */
+export function revokeCertificate(
+  certificate: Uint8Array,
+  reason?: RevocationReason,
+): AcmeRequest<void> {
+  return {
+    to: 'revokeCert',
+    isDecision: true,
+    payload: () => ({
+      certificate: Buffer.from(certificate).toString('base64url'),
+      ...(reason && { reason: REVOCATION_REASONS[reason] }),
+    }),
+    process: () => {},
+  }
 }

@@ -7,21 +7,21 @@ export interface Jws {
   readonly signature: string
 }
 
-/** Who signs a request: an account by its URL, or a key that speaks for itself. */
-export interface Signer {
+/** The key that signs a request, with its account URL unless the key identifies itself. */
+export interface RequestSigner {
   /** Private. */
   readonly key: KeyObject
   readonly accountUrl?: string
 }
 
-/** The key that a CA gives to bind an ACME account to one that it has already. */
+/** External account binding: a key that the CA issued to an existing customer account. */
 export interface ExternalAccount {
   readonly kid: string
-  /** base64url, as CAs give it. */
+  /** base64url. */
   readonly hmacKey: string
 }
 
-// An account key is P-256; the others sign the revocation of a certificate that has such a key.
+// Account keys are P-256. A certificate key of another type can sign its own revocation.
 const ALGORITHMS = new Map<string | undefined, readonly [alg: string, digest: string | null]>([
   ['P-256', ['ES256', 'sha256']],
   ['P-384', ['ES384', 'sha384']],
@@ -29,19 +29,19 @@ const ALGORITHMS = new Map<string | undefined, readonly [alg: string, digest: st
   ['Ed25519', ['EdDSA', null]],
 ])
 
-/** The public half, with its required members alone and in the order of RFC 7638 section 3.2. */
+/** The public JWK with only its required members, in the order of RFC 7638 section 3.2. */
 export function publicJwk(key: KeyObject) {
   const { crv, e, kty, n, x, y } = createPublicKey(key).export({ format: 'jwk' })
   return { crv, e, kty, n, x, y }
 }
 
-/** What ties an answer to a challenge to the account (RFC 8555 section 8.1). */
+/** The key authorization of a challenge (RFC 8555 section 8.1). */
 export const keyAuthorization = (token: string, key: KeyObject): string =>
   `${token}.${hash('sha256', JSON.stringify(publicJwk(key)), 'base64url')}`
 
-/** Signs a request body; without a payload it is a POST-as-GET (RFC 8555 sections 6.2, 6.3). */
+/** Signs a request; without a payload, it is a POST-as-GET (RFC 8555 sections 6.2, 6.3). */
 export function signRequest(
-  { key, accountUrl }: Signer,
+  { key, accountUrl }: RequestSigner,
   header: { readonly url: string; readonly nonce?: string },
   payload?: object,
 ): Jws {
@@ -55,7 +55,7 @@ export function signRequest(
   )
 }
 
-/** Proves that the account key belongs to the external account (RFC 8555 section 7.3.4). */
+/** Binds the account key to an external account (RFC 8555 section 7.3.4). */
 export function bindExternalAccount(
   { kid, hmacKey }: ExternalAccount,
   key: KeyObject,

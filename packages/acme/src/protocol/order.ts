@@ -1,18 +1,25 @@
 import { Type } from 'typebox'
+import { Check } from 'typebox/schema'
 import type { AcmeError } from '../errors.ts'
 import { type Identifier, IdentifierSchema } from '../identifier.ts'
-import { type Answer, locationOf, readJson, readUrl, refuse } from './answer.ts'
-import type { Call } from './call.ts'
 import { toError } from './problem.ts'
+import {
+  type AcmeRequest,
+  type AcmeResponse,
+  locationOf,
+  readJson,
+  readUrl,
+  refuse,
+} from './request.ts'
 
-/** An order as it stands at the CA (RFC 8555 section 7.1.3). */
-export interface Order {
+/** An order object (RFC 8555 section 7.1.3). */
+export interface AcmeOrder {
   readonly url: string
   readonly status: 'pending' | 'ready' | 'processing' | 'valid' | 'invalid'
   readonly identifiers: readonly Identifier[]
   readonly authorizations: readonly URL[]
   readonly finalize: URL
-  /** Set when the status is `valid`. */
+  /** Present if the status is `valid`. */
   readonly certificate?: URL
   readonly error?: AcmeError
   readonly retryAfterMs?: number | undefined
@@ -20,14 +27,14 @@ export interface Order {
 
 export interface OrderRequest {
   readonly identifiers: readonly Identifier[]
-  /** One of those in the directory's meta. */
+  /** One of the profiles in the directory. */
   readonly profile?: string
-  /** ARI identifier of the certificate that this one takes the place of (RFC 9773 section 5). */
+  /** ARI identifier of the certificate to replace (RFC 9773 section 5). */
   readonly replaces?: string
 }
 
-/** Places an order, or finds the one that is open for the same names (RFC 8555 section 7.4). */
-export function newOrder({ identifiers, profile, replaces }: OrderRequest): Call<Order> {
+/** Places an order; the CA may give an open one for the same names (RFC 8555 section 7.4). */
+export function newOrder({ identifiers, profile, replaces }: OrderRequest): AcmeRequest<AcmeOrder> {
   return {
     to: 'newOrder',
     isDecision: true,
@@ -36,21 +43,24 @@ export function newOrder({ identifiers, profile, replaces }: OrderRequest): Call
       ...(profile !== undefined && { profile }),
       ...(replaces !== undefined && { replaces }),
     }),
-    process: (answer) => toOrder(answer, locationOf(answer).href),
+    process: (response) => toOrder(response, locationOf(response).href),
   }
 }
 
-export function readOrder(url: string): Call<Order> {
-  return { to: new URL(url), process: (answer) => toOrder(answer, url) }
+export function readOrder(url: string): AcmeRequest<AcmeOrder> {
+  return { to: new URL(url), process: (response) => toOrder(response, url) }
 }
 
-/** Hands in the certificate request, DER; the order must be `ready`. */
-export function finalizeOrder({ url, finalize }: Order, csr: Uint8Array): Call<Order> {
+/** Submits the CSR, DER; the order must be `ready` (RFC 8555 section 7.4). */
+export function finalizeOrder(
+  { url, finalize }: AcmeOrder,
+  csr: Uint8Array,
+): AcmeRequest<AcmeOrder> {
   return {
     to: finalize,
     isDecision: true,
     payload: () => ({ csr: Buffer.from(csr).toString('base64url') }),
-    process: (answer) => toOrder(answer, url),
+    process: (response) => toOrder(response, url),
   }
 }
 
@@ -71,21 +81,93 @@ const OrderSchema = Type.Object({
   error: Type.Optional(Type.Unknown()),
 })
 
-function toOrder(answer: Answer, url: string): Order {
+function toOrder(response: AcmeResponse, url: string): AcmeOrder {
   const { status, identifiers, authorizations, finalize, certificate, error } = readJson(
-    answer,
+    response,
     OrderSchema,
     'an order',
   )
-  if (status === 'valid' && !certificate) throw refuse(answer, 'answered without the certificate')
+  if (status === 'valid' && !certificate) throw refuse(response, 'answered without the certificate')
   return {
     url,
     status,
     identifiers,
-    authorizations: authorizations.map((url) => readUrl(url, answer)),
-    finalize: readUrl(finalize, answer),
-    ...(certificate && { certificate: readUrl(certificate, answer) }),
+    authorizations: authorizations.map((url) => readUrl(url, response)),
+    finalize: readUrl(finalize, response),
+    ...(certificate && { certificate: readUrl(certificate, response) }),
     ...(error !== undefined && { error: toError(error) }),
-    retryAfterMs: answer.retryAfterMs,
+    retryAfterMs: response.retryAfterMs,
+  }
+}
+
+/** An authorization object (RFC 8555 section 7.1.4). */
+export interface AcmeAuthorization {
+  readonly status: string
+  /** Without `*.`. */
+  readonly identifier: Identifier
+  readonly wildcard: boolean
+  readonly challenges: readonly AcmeChallenge[]
+  readonly retryAfterMs?: number | undefined
+}
+
+export interface AcmeChallenge {
+  readonly type: string
+  readonly url: URL
+  readonly status: string
+  readonly token: string
+  readonly error?: AcmeError
+}
+
+export function readAuthorization(url: URL): AcmeRequest<AcmeAuthorization> {
+  return { to: url, process: toAuthorization }
+}
+
+/** Asks the CA to validate (RFC 8555 section 7.5.1). */
+export function answerChallenge(url: URL): AcmeRequest<void> {
+  return { to: url, payload: () => ({}), process: () => {} }
+}
+
+const AuthorizationSchema = Type.Object({
+  status: Type.String({ pattern: '^[a-z]{1,20}$' }),
+  identifier: IdentifierSchema,
+  wildcard: Type.Optional(Type.Boolean()),
+  challenges: Type.Array(Type.Unknown(), { maxItems: 20 }),
+})
+
+// A token becomes part of a path, a record and an argument, so it must be base64url.
+const ChallengeSchema = Type.Object({
+  type: Type.String({ pattern: '^[a-z0-9-]{1,50}$' }),
+  url: Type.String(),
+  status: Type.String(),
+  token: Type.String({ pattern: '^[A-Za-z0-9_-]{1,256}$' }),
+  error: Type.Optional(Type.Unknown()),
+})
+
+function toAuthorization(response: AcmeResponse): AcmeAuthorization {
+  const {
+    status,
+    identifier,
+    wildcard = false,
+    challenges,
+  } = readJson(response, AuthorizationSchema, 'an authorization')
+  return {
+    status,
+    identifier,
+    wildcard,
+    challenges: challenges.flatMap((challenge) => toChallenge(challenge, response)),
+    retryAfterMs: response.retryAfterMs,
+  }
+}
+
+/** Skips challenges without a token, which no solver supports. */
+function toChallenge(value: unknown, response: AcmeResponse): AcmeChallenge | [] {
+  if (!Check(ChallengeSchema, value)) return []
+  const { type, url, status, token, error } = value
+  return {
+    type,
+    url: readUrl(url, response),
+    status,
+    token,
+    ...(error !== undefined && { error: toError(error) }),
   }
 }

@@ -31,16 +31,19 @@ const CODES: ReadonlyMap<string, AcmeErrorCode> = new Map([
   ['userActionRequired', 'ACME_USER_ACTION_REQUIRED'],
 ] as const)
 
-const Fault = {
+const problemMembers = {
   type: Type.Optional(Type.String()),
   detail: Type.Optional(Type.String()),
 }
 const ProblemSchema = Type.Object({
-  ...Fault,
+  ...problemMembers,
   instance: Type.Optional(Type.String()),
   subproblems: Type.Optional(Type.Array(Type.Unknown())),
 })
-const SubproblemSchema = Type.Object({ ...Fault, identifier: Type.Optional(IdentifierSchema) })
+const SubproblemSchema = Type.Object({
+  ...problemMembers,
+  identifier: Type.Optional(IdentifierSchema),
+})
 
 const URN = 'urn:ietf:params:acme:error:'
 const MAX_DETAIL = 1000
@@ -48,8 +51,8 @@ const MAX_SUBPROBLEMS = 100
 const UNPAUSE_URL = /https:\/\/\S*unpause\S*/i
 
 /**
- * The error that a problem document stands for; whatever is no problem document is one without a
- * type. Text of the CA is cut to a length, and loses its control characters.
+ * Converts a problem document to an error; anything else counts as a problem document without a
+ * type. Texts of the CA are shortened and lose their control characters.
  */
 export function toError(
   document: unknown,
@@ -62,27 +65,27 @@ export function toError(
   const given: Static<typeof ProblemSchema> = Check(ProblemSchema, document) ? document : {}
   const { status, retryAfterMs, isDecision } = context
   const problem: Problem = {
-    ...readFault(given),
+    ...readTexts(given),
     ...(status !== undefined && { status }),
     subproblems: (given.subproblems ?? []).slice(0, MAX_SUBPROBLEMS).flatMap(readSubproblem),
   }
   const code = codeOf(problem)
   const where = code === 'ACME_USER_ACTION_REQUIRED' && given.instance
-  return new AcmeError(code, tell(problem) + (where ? ` (${clean(where)})` : ''), {
+  return new AcmeError(code, describe(problem) + (where ? ` (${clean(where)})` : ''), {
     problem,
     retryAfterMs,
     isDecision,
   })
 }
 
-/** Nothing for one that cannot be read, such as one about another kind of identifier. */
+/** Skips a subproblem that cannot be read, such as one about another kind of identifier. */
 function readSubproblem(value: unknown): Subproblem | [] {
   if (!Check(SubproblemSchema, value)) return []
   const { identifier } = value
-  return { ...readFault(value), ...(identifier && { identifier }) }
+  return { ...readTexts(value), ...(identifier && { identifier }) }
 }
 
-function readFault({ type = '', detail = '' }: { type?: string; detail?: string }) {
+function readTexts({ type = '', detail = '' }: { type?: string; detail?: string }) {
   const name = type.startsWith(URN) ? type.slice(URN.length) : type
   return { type: clean(name), detail: clean(detail) }
 }
@@ -95,7 +98,7 @@ function codeOf({ type, detail, status = 0, subproblems }: Problem): AcmeErrorCo
   return status >= 500 ? 'ACME_SERVER_INTERNAL' : 'ACME_PROBLEM'
 }
 
-function tell({ type, detail, status, subproblems }: Problem): string {
+function describe({ type, detail, status, subproblems }: Problem): string {
   const whole = detail || type || (status === undefined ? 'without a reason' : `status ${status}`)
   const parts = subproblems.map(
     ({ identifier, type, detail }) =>
@@ -107,3 +110,59 @@ function tell({ type, detail, status, subproblems }: Problem): string {
 // Control characters, what changes the direction of text, and line separators.
 const UNSAFE = /[\p{C}\p{Zl}\p{Zp}]+/gu
 const clean = (text: string): string => text.slice(0, MAX_DETAIL).replace(UNSAFE, ' ')
+
+/**
+ * What an error means for an order:
+ *
+ * - `final`: the CA has decided, and the order cannot succeed any more.
+ * - `passing`: the same request may succeed soon.
+ * - `denied`: the CA does not know or does not show the resource. A replica may lag behind or a proxy
+ *   may interfere, so this is final only if it lasts.
+ * - `waiting`: an early retry is useless, as with a rate limit, a person who has to act, or DNS that
+ *   is not ready.
+ * - `account`: the CA does not know the account.
+ */
+export type Outcome = 'final' | 'passing' | 'denied' | 'waiting' | 'account'
+
+/** Final even without a problem document. */
+const ENDING: readonly AcmeErrorCode[] = ['ACME_CERTIFICATE_MISMATCH', 'ACME_ORDER_INVALID']
+
+/** Network errors, and requests that the CA wants to be repeated (RFC 8555 sections 6.5, 7.4). */
+const PASSING: readonly AcmeErrorCode[] = [
+  'ACME_ANSWER_INVALID',
+  'ACME_BAD_NONCE',
+  'ACME_ORDER_NOT_READY',
+  'ACME_SERVER_INTERNAL',
+  'ACME_TIMEOUT',
+  'ACME_UNREACHABLE',
+]
+
+/** The CA demands a pause or a person (RFC 8555 sections 6.6, 6.7). */
+const WAITING: readonly AcmeErrorCode[] = [
+  'ACME_PAUSED',
+  'ACME_RATE_LIMITED',
+  'ACME_USER_ACTION_REQUIRED',
+]
+
+/** Statuses that say nothing about the order, whatever the type of the problem. */
+const ABSENT: readonly number[] = [404, 408, 410, 425]
+
+/**
+ * Classifies an error (RFC 8555 sections 6.7, 7.1.6, 7.4). An error response is final only if the
+ * request asked for a decision and a problem document gives the reason. In all other cases the status
+ * of the order and its authorizations counts, not that of one response.
+ */
+export function outcomeOf(error: unknown): Outcome {
+  if (!(error instanceof AcmeError)) return 'waiting'
+  const { code, problem, isDecision } = error
+  if (code === 'ACME_ACCOUNT_DOES_NOT_EXIST') return 'account'
+  if (!problem) return ENDING.includes(code) ? 'final' : orWaiting(code)
+  const { status, type } = problem
+  // Without a status, it is the error of the order or the authorization.
+  if (status === undefined) return 'final'
+  if (status >= 500) return 'passing'
+  if (PASSING.includes(code) || WAITING.includes(code)) return orWaiting(code)
+  return isDecision && type !== '' && !ABSENT.includes(status) ? 'final' : 'denied'
+}
+
+const orWaiting = (code: AcmeErrorCode): Outcome => (PASSING.includes(code) ? 'passing' : 'waiting')

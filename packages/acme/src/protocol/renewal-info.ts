@@ -1,22 +1,22 @@
 import { parseCertificate } from '@gatehouse/pki'
 import { Type } from 'typebox'
-import { type Answer, readJson, refuse } from './answer.ts'
+import { type AcmeResponse, readJson, refuse } from './request.ts'
 import type { Transport } from './transport.ts'
 
-/** When the CA would like a certificate to be renewed (RFC 9773). Times are epoch milliseconds. */
+/** When the CA suggests to renew a certificate (RFC 9773). Times are epoch milliseconds. */
 export interface RenewalInfo {
   readonly start: number
   readonly end: number
-  /** Page of the CA that says why. */
+  /** URL of a page with the reason. */
   readonly explanationUrl?: string
-  /** Milliseconds until the CA wants to be asked again: from a minute to half a day. */
+  /** Milliseconds until the next request: from a minute to half a day. */
   readonly retryAfterMs: number
 }
 
 /**
- * How renewal information and `replaces` name a certificate (RFC 9773 section 4.1): its authority
- * key identifier, and its serial number as it stands in DER, so with a leading zero if it has one.
- * Undefined for a certificate without an authority key identifier.
+ * The ARI identifier of a certificate (RFC 9773 section 4.1): its authority key identifier, and its
+ * serial number as encoded in DER, including a leading zero byte. Undefined for a certificate without
+ * an authority key identifier.
  */
 export function renewalId(certificate: Uint8Array): string | undefined {
   const { akid, serialNumber } = parseCertificate(certificate)
@@ -26,7 +26,7 @@ export function renewalId(certificate: Uint8Array): string | undefined {
   return `${toBase64url(akid)}.${toBase64url(sign + serialNumber)}`
 }
 
-/** Asks the CA; undefined if it offers no renewal information. */
+/** Gets the renewal information of a certificate; undefined if the CA does not offer it. */
 export async function fetchRenewalInfo(
   transport: Transport,
   id: string,
@@ -38,7 +38,7 @@ export async function fetchRenewalInfo(
   return transport.get(url, readRenewalInfo, signal)
 }
 
-/** One moment within the window, evenly drawn; to be drawn once for each window and kept. */
+/** Picks a uniformly random time in the window; pick it once per window and store it. */
 export function pickMoment({ start, end }: RenewalInfo, random: () => number): number {
   return Math.round(start + (end - start) * random())
 }
@@ -48,25 +48,25 @@ const RenewalInfoSchema = Type.Object({
   suggestedWindow: Type.Object({ start: Type.String(), end: Type.String() }),
 })
 
-/** It is shown to people and written to the log. */
+/** Shown to people and logged. */
 const EXPLANATION = /^https:\/\/[!-~]{1,1000}$/
 
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE
 
-export function readRenewalInfo(answer: Answer): RenewalInfo {
+export function readRenewalInfo(response: AcmeResponse): RenewalInfo {
   const { suggestedWindow, explanationURL = '' } = readJson(
-    answer,
+    response,
     RenewalInfoSchema,
     'renewal information',
   )
   const start = Date.parse(suggestedWindow.start)
   const end = Date.parse(suggestedWindow.end)
-  if (!(start < end)) throw refuse(answer, 'answered with a window that does not end')
+  if (!(start < end)) throw refuse(response, 'answered with a window that does not end')
   return {
     start,
     end,
     ...(EXPLANATION.test(explanationURL) && { explanationUrl: explanationURL }),
-    retryAfterMs: Math.min(Math.max(answer.retryAfterMs ?? 6 * HOUR, MINUTE), 12 * HOUR),
+    retryAfterMs: Math.min(Math.max(response.retryAfterMs ?? 6 * HOUR, MINUTE), 12 * HOUR),
   }
 }

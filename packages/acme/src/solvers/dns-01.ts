@@ -12,22 +12,23 @@ import { Duration } from '../dns/providers/provider.ts'
 import { AcmeError } from '../errors.ts'
 import type { ChallengeTask, Solver } from './solver.ts'
 
-/** When a record counts as seen by the CA. */
+/** How to wait until the CA can see a record. */
 export const PropagationSchema = Type.Object({
   check: Type.Enum(['authoritative', 'resolvers', 'none'], {
     default: 'authoritative',
     description:
-      'Who has to have the record: every name server of its zone, every one of `resolvers` (for split horizons), or nobody (only `wait`).',
+      'Which servers must have the record: every name server of its zone, every one of `resolvers` (for split-horizon DNS), or none (only `wait`).',
   }),
   resolvers: Type.Optional(
     Type.Array(Type.String({ minLength: 1 }), {
       minItems: 1,
       maxItems: 8,
-      description: 'Recursive resolvers, IP address and maybe port. Left out: those of the system.',
+      description:
+        'Recursive resolvers: IP addresses, each with an optional port. Default: those of the system.',
     }),
   ),
-  timeout: Duration('How long the record may take to get there.', '2m'),
-  wait: Duration('How long to wait after that.', '0s'),
+  timeout: Duration('Longest wait for the record to appear.', '2m'),
+  wait: Duration('Fixed wait after that.', '0s'),
 })
 
 export type Propagation = Static<typeof PropagationSchema>
@@ -36,17 +37,17 @@ export interface Dns01Options {
   readonly providers: ChooseDnsProvider
   readonly propagation: Propagation
   readonly clock: Clock
-  /** Asks one name server; tests replace it. */
+  /** Asks one name server. Replaceable for tests. */
   readonly ask?: Ask
-  /** Port of name servers: 53. */
+  /** Port of name servers; default 53. */
   readonly port?: number
 }
 
 /**
- * Makes the solver of dns-01 (RFC 8555 section 8.4). The record is put where the CNAME records of
- * `_acme-challenge.<name>` lead to, and may be one of several there.
+ * Creates the solver for dns-01 (RFC 8555 section 8.4). It puts the record at the end of the CNAME chain
+ * of `_acme-challenge.<name>`, where there may be others.
  *
- * @throws AcmeError `ACME_DNS_*`, from both methods
+ * @throws AcmeError `ACME_DNS_*`, from its methods
  */
 export function createDns01(options: Dns01Options): Solver {
   const { providers, propagation, clock, port = 53 } = options
@@ -61,7 +62,7 @@ export function createDns01(options: Dns01Options): Solver {
 
   return {
     type: 'dns-01',
-    // A CNAME may change before the record is taken away.
+    // The CNAME may change before the clean-up.
     locate: async (task, signal) => (await lookup.follow(answerTo(task).name, signal)).name,
     async present(task, signal) {
       const { name, text } = answerTo(task)
@@ -108,7 +109,7 @@ function recordOf(task: ChallengeTask, name: string): DnsRecord {
   return { name, value: answerTo(task).text, domain: identifier.value, token, keyAuthorization }
 }
 
-/** Those that an address is all that is needed for: not link-local ones. */
+/** The resolvers of the system, except link-local ones, which need more than an address. */
 const systemResolvers = (): Server[] => getServers().flatMap((text) => parseServer(text) ?? [])
 
 /** @throws AcmeError `ACME_DNS_LOOKUP` */
@@ -118,7 +119,7 @@ function readResolver(text: string): Server {
   throw new AcmeError('ACME_DNS_LOOKUP', `the resolver ${JSON.stringify(text)} is no IP address`)
 }
 
-/** Runs what is given for one name one after another: providers may read a record set, then write it. */
+/** Runs the tasks for one name one after another, because providers read a record set and then write it. */
 function createTurns() {
   const last = new Map<string, Promise<unknown>>()
   return async function inTurn<T>(name: string, run: () => Promise<T>): Promise<T> {

@@ -1,12 +1,11 @@
 import { createServer, type Server } from 'node:http'
-import type { ChallengeStore } from './challenge-store.ts'
-import type { Solver } from './solver.ts'
+import type { ChallengeStore, Solver } from './solver.ts'
 
 const PREFIX = '/.well-known/acme-challenge/'
-/** RFC 8555 section 8.3: base64url, and at least 128 bits. */
+/** RFC 8555 section 8.3: base64url of at least 128 bits. */
 const TOKEN = /^[A-Za-z0-9_-]{16,256}$/
 
-/** Makes the solver of http-01 (RFC 8555 section 8.3); {@link answerHttp01} tells the CA. */
+/** Creates the solver for http-01 (RFC 8555 section 8.3); {@link answerHttp01} serves its answers. */
 export function createHttp01(store: ChallengeStore): Solver {
   return {
     type: 'http-01',
@@ -15,7 +14,7 @@ export function createHttp01(store: ChallengeStore): Solver {
   }
 }
 
-/** The key authorization that belongs to the token, for the route `/.well-known/acme-challenge/:token`. */
+/** The key authorization for a token, for the route `/.well-known/acme-challenge/:token`. */
 export async function answerHttp01(
   store: ChallengeStore,
   token: string,
@@ -25,9 +24,9 @@ export async function answerHttp01(
 
 const keyOf = (token: string): string => `http-01:${token}`
 
-/** Answers challenges and nothing else; the caller listens, on port 80 or where a proxy forwards to. */
+/** Creates a server for challenges only. The caller listens on port 80, or where a proxy forwards to. */
 export function createHttp01Server(store: ChallengeStore): Server {
-  // Connections are looked at every second: else a slow one would stay for half a minute.
+  // Node checks for slow connections only every 30 seconds by default.
   const timeouts = {
     requestTimeout: 5_000,
     headersTimeout: 5_000,

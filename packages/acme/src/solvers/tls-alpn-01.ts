@@ -3,26 +3,25 @@ import { createSecureContext, createServer, type SecureContext, type Server } fr
 import { parseIp } from '@gatehouse/net'
 import { createAcmeAlpnCertificate, generateP256, parseName, toPem } from '@gatehouse/pki'
 import type { Clock } from '../clock.ts'
-import type { ChallengeStore } from './challenge-store.ts'
-import type { ChallengeTask, Solver } from './solver.ts'
+import type { ChallengeStore, ChallengeTask, Solver } from './solver.ts'
 
-/** The protocol that a CA asks for in its handshake (RFC 8737 section 6.2). */
+/** ALPN protocol of the CA's handshake (RFC 8737 section 6.2). */
 export const ACME_TLS = 'acme-tls/1'
 
-/** Makes the solver of tls-alpn-01 (RFC 8737, RFC 8738); {@link answerTlsAlpn01} tells the CA. */
+/** Creates the solver for tls-alpn-01 (RFC 8737, RFC 8738); {@link answerTlsAlpn01} serves its answers. */
 export function createTlsAlpn01(store: ChallengeStore): Solver {
   return {
     type: 'tls-alpn-01',
     present: (task) => store.put(keyOf(serverNameOf(task)), answerTo(task)),
     async cleanUp(task) {
-      // Another order for the name may have put its own there since.
+      // Another order for the name may have replaced the answer by its own.
       const key = keyOf(serverNameOf(task))
       if ((await store.get(key)) === answerTo(task)) await store.delete(key)
     },
   }
 }
 
-/** The credentials for a handshake with `acme-tls/1` and that server name. */
+/** The credentials for a handshake with `acme-tls/1` and the server name. */
 export async function answerTlsAlpn01(
   store: ChallengeStore,
   serverName: string,
@@ -49,7 +48,7 @@ const answerTo = ({ identifier, keyAuthorization }: ChallengeTask): string =>
   `${identifier.value} ${keyAuthorization}`
 const keyOf = (serverName: string): string => `tls-alpn-01:${serverName}`
 
-/** Answers challenges and nothing else; the caller listens, on port 443 or where a proxy passes it on to. */
+/** Creates a server for challenges only. The caller listens on port 443, or where a proxy forwards to. */
 export function createTlsAlpn01Server(store: ChallengeStore, clock: Pick<Clock, 'now'>): Server {
   const server = createServer(
     {
@@ -62,14 +61,14 @@ export function createTlsAlpn01Server(store: ChallengeStore, clock: Pick<Clock, 
         )
       },
     },
-    // After the handshake all is said, and nobody is waited for.
+    // The handshake is the whole answer.
     (socket) => socket.on('error', () => {}).destroySoon(),
   )
   server.maxConnections = 256
   return server.on('tlsClientError', (_error, socket) => socket.destroy())
 }
 
-/** What a CA asks for: the name, or for an address the name of its reverse mapping (RFC 8738 section 6). */
+/** The server name: the name, or for an address its reverse mapping (RFC 8738 section 6). */
 function serverNameOf({ identifier: { value } }: ChallengeTask): string {
   const ip = parseIp(value)
   if (!ip) return value

@@ -6,7 +6,6 @@ import t, { type Test } from 'tap'
 import {
   createHttp01,
   createHttp01Server,
-  createMemoryStore,
   createOrder,
   createTlsAlpn01,
   createTlsAlpn01Server,
@@ -15,6 +14,7 @@ import {
   type Solver,
 } from '../../src/index.ts'
 import { run } from '../helpers.ts'
+import { createMemoryStore } from '../memory-store.ts'
 import { startPebble } from './pebble.ts'
 
 const store = createMemoryStore()

@@ -4,7 +4,7 @@ import t from 'tap'
 import { sleep } from '../../src/clock.ts'
 import {
   AcmeError,
-  afterFault,
+  afterError,
   isOver,
   type OrderIo,
   type OrderState,
@@ -72,7 +72,8 @@ t.test('a crash after any request goes on where it was, and finalises once', asy
     const { io, ca, present } = await enrol(t, { processing: 1 })
     let left = at
     const transport: OrderIo['transport'] = {
-      ...io.transport,
+      directory: (signal) => io.transport.directory(signal),
+      get: (url, process, signal) => io.transport.get(url, process, signal),
       async send(call, signer, signal) {
         const answer = await io.transport.send(call, signer, signal)
         if (--left === 0) throw crash
@@ -181,7 +182,7 @@ t.test('what the CA denies to know for a whole day is given up, and its answers 
       const tried = state
       state = await step(tried, io).catch(async (error) => {
         await sleep(clock, 3_600_000)
-        return afterFault(tried, error, clock.now())
+        return afterError(tried, error, clock.now())
       })
     }
     t.match(state, { step: 'failed', error: { code: 'ACME_MALFORMED' } }, what)
@@ -196,7 +197,7 @@ t.test('what was denied and is known again is not held against the order', async
   const ordered = await step(await orderFor(['a.example']), io)
   ca.answer('order', problem(404, 'malformed'))
   const error = await step(ordered, io).catch((reason) => reason)
-  const kept = afterFault(ordered, error, 5)
+  const kept = afterError(ordered, error, 5)
   t.match(kept, { deniedSince: 5 })
   t.notOk('deniedSince' in (await step(kept, io)))
 })

@@ -1,7 +1,7 @@
 import { createPublicKey } from 'node:crypto'
 import { generateP256 } from '@gatehouse/pki'
 import t from 'tap'
-import { changeKey, deactivateAccount, newAccount, updateAccount } from '../../src/index.ts'
+import { changeKey, newAccount, updateAccount } from '../../src/index.ts'
 import { connect } from '../helpers.ts'
 
 const newKey = () => generateP256().privateKey
@@ -29,7 +29,11 @@ t.test('an account through its life', async (t) => {
   await t.rejects(transport.send(existing, { key }), { code: 'ACME_ACCOUNT_DOES_NOT_EXIST' })
 
   const rolled = { key: next, accountUrl: account.url }
-  const gone = await transport.send(deactivateAccount(account.url), rolled)
+  const deactivation = {
+    ...updateAccount(account.url, {}),
+    payload: () => ({ status: 'deactivated' }),
+  }
+  const gone = await transport.send(deactivation, rolled)
   t.equal(gone.status, 'deactivated')
   await t.rejects(transport.send(updateAccount(account.url, {}), rolled), {
     code: 'ACME_UNAUTHORIZED',

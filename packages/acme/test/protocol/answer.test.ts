@@ -2,16 +2,16 @@ import fc from 'fast-check'
 import t from 'tap'
 import { Type } from 'typebox'
 import {
-  type Answer,
+  type AcmeResponse,
   linksOf,
   locationOf,
   readJson,
   readUrl,
   retryAfterOf,
-} from '../../src/protocol/answer.ts'
+} from '../../src/protocol/request.ts'
 
 const NOW = Date.UTC(2030, 0, 1)
-const answer = (headers: Answer['headers'], body = ''): Answer => ({
+const answer = (headers: AcmeResponse['headers'], body = ''): AcmeResponse => ({
   url: new URL('https://ca.example/acme/order/1?q=secret'),
   status: 200,
   headers,
@@ -19,7 +19,7 @@ const answer = (headers: Answer['headers'], body = ''): Answer => ({
 })
 
 t.test('Retry-After in milliseconds', async (t) => {
-  const rows: [what: string, headers: Answer['headers'], ms: number | undefined][] = [
+  const rows: [what: string, headers: AcmeResponse['headers'], ms: number | undefined][] = [
     ['seconds', { 'retry-after': '120' }, 120_000],
     ['none', {}, undefined],
     ['nonsense', { 'retry-after': 'soon' }, undefined],
@@ -50,7 +50,7 @@ t.test('links of a relation', async (t) => {
     ['nothing', []],
   ]
   for (const [link, urls] of rows) {
-    const headers = { link } as Answer['headers']
+    const headers = { link } as AcmeResponse['headers']
     t.strictSame(linksOf(answer(headers), 'alternate').map(String), urls, String(link))
   }
   t.equal(linksOf(answer({}), 'alternate').length, 0, 'no header')
@@ -60,14 +60,14 @@ t.test('links are read from whatever is sent, in time', async (t) => {
   fc.assert(
     fc.property(fc.stringMatching(/^[<>;,=" a-z/:]{0,200}$/), (link) => {
       try {
-        linksOf(answer({ link } as Answer['headers']), 'alternate')
+        linksOf(answer({ link } as AcmeResponse['headers']), 'alternate')
       } catch (error) {
         if ((error as { code?: string }).code !== 'ACME_ANSWER_INVALID') throw error
       }
     }),
   )
   const hostile = `<a>${';a='.repeat(20_000)}`
-  t.strictSame(linksOf(answer({ link: hostile } as Answer['headers']), 'alternate'), [])
+  t.strictSame(linksOf(answer({ link: hostile } as AcmeResponse['headers']), 'alternate'), [])
 })
 
 t.test('URLs that a CA gives', async (t) => {

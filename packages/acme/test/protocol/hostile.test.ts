@@ -2,16 +2,15 @@ import { generateP256 } from '@gatehouse/pki'
 import fc from 'fast-check'
 import t from 'tap'
 import { AcmeError, newAccount, updateAccount } from '../../src/index.ts'
-import type { Answer } from '../../src/protocol/answer.ts'
-import { readAuthorization } from '../../src/protocol/authorization.ts'
 import { downloadCertificate } from '../../src/protocol/certificate.ts'
-import { readDirectory } from '../../src/protocol/directory.ts'
-import { newOrder, readOrder } from '../../src/protocol/order.ts'
+import { newOrder, readAuthorization, readOrder } from '../../src/protocol/order.ts'
 import { toError } from '../../src/protocol/problem.ts'
 import { readRenewalInfo } from '../../src/protocol/renewal-info.ts'
+import type { AcmeResponse } from '../../src/protocol/request.ts'
+import { readDirectory } from '../../src/protocol/transport.ts'
 
 const url = new URL('https://ca.example/acme')
-const readers: Readonly<Record<string, (answer: Answer) => unknown>> = {
+const readers: Readonly<Record<string, (answer: AcmeResponse) => unknown>> = {
   'the directory': readDirectory,
   'a new account': newAccount(generateP256().privateKey, {}).process,
   'an account': updateAccount(url.href, {}).process,
@@ -45,7 +44,7 @@ for (const [what, read] of Object.entries(readers))
   t.test(`whatever is answered for ${what} is read, or refused with its code`, async () => {
     fc.assert(
       fc.property(document, text, text, (value, location, link) => {
-        const headers = { location, link } as unknown as Answer['headers']
+        const headers = { location, link } as unknown as AcmeResponse['headers']
         try {
           read({ url, status: 200, headers, body: Buffer.from(JSON.stringify(value)) })
         } catch (error) {

@@ -1,11 +1,11 @@
 import { generateP256 } from '@gatehouse/pki'
 import t from 'tap'
-import { newAccount, type Signer } from '../../src/index.ts'
+import { newAccount, type RequestSigner } from '../../src/index.ts'
 import { connect, enrol, problem } from '../helpers.ts'
 import type { Reply } from '../scripted-ca/index.ts'
 
-const signer = (): Signer => ({ key: generateP256().privateKey })
-const register = (who: Signer) => newAccount(who.key, {})
+const signer = (): RequestSigner => ({ key: generateP256().privateKey })
+const register = (who: RequestSigner) => newAccount(who.key, {})
 const busy = (retryAfter: string, status = 503): Reply =>
   problem(status, 'rateLimited', { 'retry-after': retryAfter })
 

@@ -8,8 +8,8 @@ import {
   type ChallengeTask,
   createHttp01,
   createHttp01Server,
-  createMemoryStore,
 } from '../../src/index.ts'
+import { createMemoryStore } from '../memory-store.ts'
 
 const signal = new AbortController().signal
 const TOKEN = 'evaGxfADs6pSRb2LAv9IZf17Dt3juxGJ-PCt92wr-oA'

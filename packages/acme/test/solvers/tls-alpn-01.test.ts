@@ -7,10 +7,10 @@ import {
   ACME_TLS,
   type ChallengeStore,
   type ChallengeTask,
-  createMemoryStore,
   createTlsAlpn01,
   createTlsAlpn01Server,
 } from '../../src/index.ts'
+import { createMemoryStore } from '../memory-store.ts'
 
 const signal = new AbortController().signal
 const NOW = Date.UTC(2030, 0, 1)

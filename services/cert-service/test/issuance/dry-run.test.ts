@@ -1,15 +1,10 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import {
-  createDns01,
-  createDnsProviders,
-  createHttp01,
-  createMemoryStore,
-  createTlsAlpn01,
-} from '@gatehouse/acme'
+import { createDns01, createDnsProviders, createHttp01, createTlsAlpn01 } from '@gatehouse/acme'
 import fc from 'fast-check'
 import t from 'tap'
 import { standIn } from '../../../../packages/acme/test/dns/providers/stand-in.ts'
+import { createMemoryStore } from '../../../../packages/acme/test/memory-store.ts'
 import type { ServiceDeps } from '../../src/service.ts'
 import { briskClock, issuerAt, startCa } from '../helpers/acme.ts'
 import { start } from '../helpers/app.ts'

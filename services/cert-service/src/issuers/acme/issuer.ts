@@ -1,6 +1,6 @@
 import {
   AcmeError,
-  createPatience,
+  createRetryBudget,
   fetchRenewalInfo,
   renewalId,
   revokeCertificate,
@@ -73,7 +73,7 @@ async function revoke(
   reason: RevocationReason,
   { server, clock }: AcmeIssuerDeps,
 ): Promise<'revoked' | 'unknown'> {
-  const patience = createPatience(REVOKE_MS, { clock })
+  const patience = createRetryBudget(REVOKE_MS, { clock })
   for (;;) {
     try {
       const account = await server.account.get()
@@ -81,7 +81,7 @@ async function revoke(
       return 'revoked'
     } catch (error) {
       if (error instanceof AcmeError && error.code === 'ACME_ALREADY_REVOKED') return 'revoked'
-      if (await patience.outlasts(error)) continue
+      if (await patience.waitAfter(error)) continue
       if (isUnknownCertificate(error)) return 'unknown'
       throw error
     }

@@ -1,8 +1,9 @@
 import {
   AcmeError,
-  afterFault,
+  afterError,
+  cleanUpChallenges,
   createOrder,
-  createPatience,
+  createRetryBudget,
   isOver,
   type OrderIo,
   type OrderOptions,
@@ -11,7 +12,6 @@ import {
   renewalId,
   type Solver,
   step,
-  takeAway,
 } from '@gatehouse/acme'
 import { parseName } from '@gatehouse/pki'
 import { canProve } from '../../config/check-issuers.ts'
@@ -53,7 +53,7 @@ export async function obtainChain(
 ): Promise<string> {
   const { server, clock } = deps
   const names = request.names.map(({ text }) => text)
-  const patience = createPatience(io.patience, { clock, signal: io.signal })
+  const patience = createRetryBudget(io.patience, { clock, signal: io.signal })
   io.report('waiting for its turn')
   return server.inTurn(names.toSorted().join(), async () => {
     const checkpoint = io.checkpoint as OrderState | undefined
@@ -87,7 +87,7 @@ export async function obtainChain(
       try {
         return await run()
       } catch (error) {
-        if (!(await patience.outlasts(error))) throw error
+        if (!(await patience.waitAfter(error))) throw error
       }
     }
   }
@@ -113,7 +113,7 @@ export async function obtainChain(
       }
     }
     const keepAfter = async (error: unknown) => {
-      const after = afterFault(state, error, clock.now())
+      const after = afterError(state, error, clock.now())
       if (isGivenUp(after, error)) await io.save(undefined)
       else if (after !== state) await io.save(after)
       state = after
@@ -137,7 +137,8 @@ export async function obtainChain(
     const { accountUrl } = await account.get(io.signal)
     // Unknown after an earlier try that was cut short: then the order itself tells.
     if (before === undefined || accountUrl === before) return state
-    if (state.step === 'authorizing') await takeAway(state.tasks, await orderIoOf(io, deps))
+    if (state.step === 'authorizing')
+      await cleanUpChallenges(state.tasks, await orderIoOf(io, deps))
     const again: OrderState = { step: 'created', wanted: state.wanted }
     await io.save(again)
     return again

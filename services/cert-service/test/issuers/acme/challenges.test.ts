@@ -1,9 +1,10 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import { connect } from 'node:tls'
-import { ACME_TLS, createMemoryStore, createTlsAlpn01 } from '@gatehouse/acme'
+import { ACME_TLS, createTlsAlpn01 } from '@gatehouse/acme'
 import { systemClock } from '@gatehouse/service-kit'
 import t, { type Test } from 'tap'
+import { createMemoryStore } from '../../../../../packages/acme/test/memory-store.ts'
 import type { ChallengeConfig } from '../../../src/config/issuers.ts'
 import { listenForChallenges } from '../../../src/issuers/acme/challenges.ts'
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { AcmeError, createPatience } from '../../src/index.ts'
+import { AcmeError, createRetryBudget } from '../../src/index.ts'
 import { toError } from '../../src/protocol/problem.ts'
 import { hurriedClock } from '../scripted-ca/index.ts'
 
@@ -9,18 +9,18 @@ const refusal = (status: number, retryAfterMs?: number) =>
 t.test('faults that pass are tried again, ever later, until the time is over', async (t) => {
   const clock = hurriedClock()
   const start = clock.now()
-  const patience = createPatience(20_000, { clock })
+  const patience = createRetryBudget(20_000, { clock })
   const waits: number[] = []
-  for (let at = start; await patience.outlasts(refusal(500)); at = clock.now())
+  for (let at = start; await patience.waitAfter(refusal(500)); at = clock.now())
     waits.push(clock.now() - at)
   t.strictSame(waits, [250, 500, 1000, 2000, 4000, 8000])
 })
 
 t.test('the time that requests take counts as well', async (t) => {
   const clock = hurriedClock()
-  const patience = createPatience(20_000, { clock })
+  const patience = createRetryBudget(20_000, { clock })
   await new Promise<void>((resolve) => clock.setTimer(resolve, 19_900))
-  t.notOk(await patience.outlasts(refusal(500)))
+  t.notOk(await patience.waitAfter(refusal(500)))
 })
 
 t.test('what is worth another try at once', async (t) => {
@@ -37,5 +37,9 @@ t.test('what is worth another try at once', async (t) => {
     ['a fault of ours', new Error('x'), false],
   ]
   for (const [what, error, isWorth] of rows)
-    t.equal(await createPatience(20_000, { clock: hurriedClock() }).outlasts(error), isWorth, what)
+    t.equal(
+      await createRetryBudget(20_000, { clock: hurriedClock() }).waitAfter(error),
+      isWorth,
+      what,
+    )
 })
