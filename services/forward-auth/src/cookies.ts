@@ -1,10 +1,24 @@
-/** A Set-Cookie value; no script reads the cookie, and no other site sends it but by a link. */
-export function setCookie(
-  name: string,
-  value: string,
-  { maxAge, domain }: { readonly maxAge: number; readonly domain?: string | undefined },
-): string {
-  const scope = domain === undefined ? 'Path=/' : `Path=/; Domain=${domain}`
-  const seconds = Math.floor(maxAge / 1_000)
-  return `${name}=${value}; ${scope}; Max-Age=${seconds}; HttpOnly; Secure; SameSite=Lax`
+import type {} from '@fastify/cookie'
+import type { FastifyReply } from 'fastify'
+
+/** A cookie of the sign-in host. The prefix `__Host-` of its name keeps other hosts from setting it. */
+export interface HostCookie {
+  readonly name: string
+  /** Characters of RFC 6265 section 4.1.1, which need no encoding. '' removes the cookie. */
+  readonly value: string
+  /** Milliseconds. */
+  readonly maxAge: number
+}
+
+/** Sets cookies that scripts cannot read and that other sites send only by links. */
+export function setHostCookies(reply: FastifyReply, cookies: readonly HostCookie[]): void {
+  for (const { name, value, maxAge } of cookies)
+    reply.setCookie(name, value, {
+      path: '/',
+      maxAge: maxAge / 1_000,
+      httpOnly: true,
+      secure: true,
+      sameSite: 'lax',
+      encode: String,
+    })
 }

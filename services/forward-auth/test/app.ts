@@ -9,7 +9,7 @@ import type { FastifyInstance, InjectOptions, LightMyRequestResponse } from 'fas
 import { type AppDeps, buildApp } from '../src/app.ts'
 import { loadForwardAuthConfig } from '../src/config/load.ts'
 import type { ForwardAuthConfig } from '../src/config/schema.ts'
-import type {} from '../src/login/plugin.ts'
+import type {} from '../src/login/logins.ts'
 import { cookiesOf } from '../src/session/cookie.ts'
 import { holdToDocument } from './documented.ts'
 import type { RequestHeaders, Shape } from './shapes.ts'

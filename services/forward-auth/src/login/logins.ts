@@ -1,197 +1,182 @@
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '@gatehouse/service-kit'
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
-import { setCookie } from '../cookies.ts'
+import type { HostCookie } from '../cookies.ts'
 import type { Portal } from '../portals.ts'
 import type { LoginSecrets } from '../providers/provider.ts'
 import { readCookie } from '../session/cookie.ts'
 import type { Keys } from '../session/keys.ts'
 import type { Site } from '../sites.ts'
-import { forgetRounds } from './rounds.ts'
+import { resetRedirectCount } from './redirect-loop.ts'
 import { seal, unseal } from './seal.ts'
+import { SignInRate } from './sign-in-rate.ts'
 
-/** Logins of one browser at the same time; of more the oldest is forgotten. */
-const MAX_SLOTS = 8
-/** Logins that came back and are remembered here beside the cookie, so that no copy of it is of use. */
-const MAX_USED = 10_000
-
-/** The longest state: the URL to the provider has to fit into 4,096 characters (Keycloak). */
+/** Logins in progress per browser. The oldest is dropped. */
+const MAX_LOGINS = 8
+const MAX_COMPLETED = 10_000
+/** The authorization request must fit into a URL of 4,096 characters (Keycloak). */
 const MAX_STATE = 3_000
-/** Browsers keep 4,096 characters of a cookie's name and value. */
+/** Browsers keep 4,096 characters of the name and value of a cookie. */
 const MAX_COOKIE = 3_900
 
-/** What a login is for; it travels in the parameter `state`, sealed. */
-export interface Wish {
-  /** Name of the provider that the person is sent to. */
+/** What a login is for. It travels in the parameter `state` (RFC 6749 section 4.1.1), sealed. */
+export interface LoginState {
+  /** Name of the provider. */
   readonly provider: string
-  /** The redirect URI that the provider was given; logins that began before it was kept have none. */
+  /** The redirect URI of the authorization request. Absent in logins from before it was stored. */
   readonly redirectUri?: string
-  /** Where the person wants to go; validated. */
+  /** Validated return URL. */
   readonly returnTo: string
-  /** Whether it was begun anew for one that was lost. */
+  /** Whether the login replaces one that was lost. */
   readonly isRetry: boolean
 }
 
-/** What a callback belongs to. */
-export type Arrival =
-  /** A login under way in this browser. It is so no more. */
-  | { readonly kind: 'live'; wish: Wish; secrets: LoginSecrets; setCookie: string }
-  /** A login that came back before. */
-  | { readonly kind: 'used'; wish: Wish }
-  /** A login of ours that this browser does not know: another one's, or two were begun at once. */
-  | { readonly kind: 'lost'; wish: Wish }
-  /** A login of ours that took too long. */
-  | { readonly kind: 'expired'; wish: Wish }
-  /** A login that began at another provider than the one whose redirect URI it came back to. */
-  | { readonly kind: 'foreign'; wish: Wish }
-  /** None of ours. */
-  | { readonly kind: 'unknown' }
-
-/** What a callback brings. */
+/** The parts of a callback that identify its login. */
 export interface Callback {
-  /** The provider whose redirect URI it came to. */
+  /** The provider whose redirect URI was called. */
   readonly provider: string
-  /** The parameter of that name. */
   readonly state: unknown
   readonly cookieHeader: string | undefined
 }
 
-/** The logins under way, their secrets in a cookie of the browser that began them. */
-export interface Logins {
-  begin(
-    portal: Portal,
-    site: Site,
-    wish: Wish,
-    cookieHeader: string | undefined,
-  ): { readonly secrets: LoginSecrets; readonly setCookies: string[] }
+/** The login that a callback belongs to. */
+export type CallbackLogin =
+  /** In progress in this browser until now. */
+  | {
+      readonly kind: 'valid'
+      readonly login: LoginState
+      readonly secrets: LoginSecrets
+      readonly cookie: HostCookie
+    }
   /**
-   * Takes the login that a callback belongs to. Each is taken once, and only at the redirect URI of
-   * the provider that it began at, so that no other provider gets its code.
+   * `used`: completed before. `lost`: not in the cookie of this browser, because it started in
+   * another one or at the same time as another login. `expired`: took too long. `foreign`: started
+   * at another provider than the one whose redirect URI was called (RFC 9700 section 4.4).
    */
-  arrive(portal: Portal, site: Site, callback: Callback): Arrival
-  /** Set-Cookie values that take all logins of the browser away. */
-  clear(portal: Portal): string[]
-}
+  | { readonly kind: 'used' | 'lost' | 'expired' | 'foreign'; readonly login: LoginState }
+  /** The state was not made by this service, or for another portal or site. */
+  | { readonly kind: 'unknown' }
 
-/** A login in the cookie. One that came back has no secrets any more. */
-interface Slot {
+/** A login in the cookie. Without secrets it has completed. */
+interface Entry {
   readonly id: string
   readonly expiresAt: number
   readonly secrets?: Omit<LoginSecrets, 'state'>
 }
 
-interface LoginDeps {
-  readonly keys: () => Keys
-  readonly clock: Clock
-}
+type SealedState = LoginState & Pick<Entry, 'id' | 'expiresAt'>
+/** A return URL that is too long for the state, in a cookie of its own. */
+type Target = Pick<SealedState, 'id' | 'returnTo'>
+type Purpose = 'state' | 'cookie' | 'target'
 
-/** Makes {@link Logins}. */
-export function createLogins({ keys, clock }: LoginDeps): Logins {
-  const used = new LRUCache<string, true>({ max: MAX_USED })
-  const isLive = ({ expiresAt }: Pick<Slot, 'expiresAt'>) => clock.now() < expiresAt
+/** The logins in progress. The browser that started them keeps their secrets, in a sealed cookie. */
+export class Logins {
+  readonly #keys: () => Keys
+  readonly #clock: Clock
+  /** Logins that completed here, in case an earlier copy of their cookie is sent. */
+  readonly #completed = new LRUCache<string, true>({ max: MAX_COMPLETED })
 
-  function sealFor(purpose: Purpose, portal: Portal, site: Site, value: object): string {
-    return seal(JSON.stringify(value), keys().login, describe(purpose, portal, site))
+  constructor({ keys, clock }: { readonly keys: () => Keys; readonly clock: Clock }) {
+    this.#keys = keys
+    this.#clock = clock
   }
 
-  function unsealFor(purpose: Purpose, portal: Portal, site: Site, sealed: unknown): unknown {
-    if (typeof sealed !== 'string') return undefined
-    const text = unseal(sealed, keys().login, describe(purpose, portal, site))
-    return text === undefined ? undefined : JSON.parse(text)
-  }
-
-  function readSlots(portal: Portal, site: Site, cookieHeader = ''): readonly Slot[] {
-    const sealed = readCookie(cookieHeader, cookieName(portal))
-    const slots = unsealFor('cookie', portal, site, sealed) as Slot[] | undefined
-    return slots?.filter(isLive) ?? []
-  }
-
-  function writeSlots(portal: Portal, site: Site, slots: readonly Slot[]): string {
-    const sealed = sealFor('cookie', portal, site, slots)
-    return setCookie(cookieName(portal), sealed, { maxAge: portal.loginLifetime })
+  /** Starts a login, and gives its secrets and the cookies to set. */
+  begin(portal: Portal, site: Site, login: LoginState, cookieHeader: string | undefined) {
+    const [id, nonce, codeVerifier] = [randomId(16), randomId(16), randomId(32)]
+    const expiresAt = this.#clock.now() + portal.loginLifetime
+    const { state, cookies } = this.#sealState(portal, site, { ...login, id, expiresAt })
+    const secrets = { nonce, codeVerifier }
+    const entries = withoutOldest(this.#readEntries(portal, site, cookieHeader))
+    const cookie = this.#sealEntries(portal, site, [...entries, { id, expiresAt, secrets }])
+    return { secrets: { ...secrets, state }, cookies: [cookie, ...cookies] }
   }
 
   /**
-   * The state of a login. A target that is too long for it goes into a cookie, one at a time; what
-   * the state keeps is for when that cookie belongs to another tab.
+   * Completes the login that a callback belongs to. A login completes once, and only at the redirect
+   * URI of the provider where it started, so that no other provider receives its code.
    */
-  function writeState(
-    portal: Portal,
-    site: Site,
-    told: Wish & Slot,
-  ): { state: string; setCookies: string[] } {
-    const state = sealFor('state', portal, site, told)
-    if (state.length <= MAX_STATE) return { state, setCookies: [] }
-    const { id, returnTo } = told
-    const target = sealFor('target', portal, site, { id, returnTo })
-    const short = { ...told, returnTo: withoutQuery(returnTo) }
+  complete(portal: Portal, site: Site, callback: Callback): CallbackLogin {
+    const { provider, state, cookieHeader } = callback
+    const sealed = this.#unseal('state', portal, site, state) as SealedState | undefined
+    if (!sealed) return { kind: 'unknown' }
+    const { id, expiresAt, ...rest } = sealed
+    const login = { ...rest, returnTo: this.#returnUrl(portal, site, sealed, cookieHeader) }
+    if (login.provider !== provider) return { kind: 'foreign', login }
+    if (!this.#isCurrent(sealed)) return { kind: 'expired', login }
+    const entries = this.#readEntries(portal, site, cookieHeader)
+    const entry = entries.find((each) => each.id === id)
+    if (this.#completed.has(id)) return { kind: 'used', login }
+    if (!entry) return { kind: 'lost', login }
+    if (!entry.secrets) return { kind: 'used', login }
+
+    this.#completed.set(id, true)
+    const secrets = { ...entry.secrets, state: String(state) }
+    const remaining = entries.map((each) => (each === entry ? { id, expiresAt } : each))
+    return { kind: 'valid', login, secrets, cookie: this.#sealEntries(portal, site, remaining) }
+  }
+
+  /** The cookies that remove all logins from the browser. */
+  clear(portal: Portal): HostCookie[] {
+    const names = [cookieName(portal), targetName(portal)]
+    return [...names.map((name) => ({ name, value: '', maxAge: 0 })), resetRedirectCount(portal)]
+  }
+
+  #isCurrent({ expiresAt }: Pick<Entry, 'expiresAt'>): boolean {
+    return this.#clock.now() < expiresAt
+  }
+
+  #readEntries(portal: Portal, site: Site, cookieHeader = ''): readonly Entry[] {
+    const sealed = readCookie(cookieHeader, cookieName(portal))
+    const entries = this.#unseal('cookie', portal, site, sealed) as Entry[] | undefined
+    return entries?.filter((entry) => this.#isCurrent(entry)) ?? []
+  }
+
+  #sealEntries(portal: Portal, site: Site, entries: readonly Entry[]): HostCookie {
+    const value = this.#seal('cookie', portal, site, entries)
+    return { name: cookieName(portal), value, maxAge: portal.loginLifetime }
+  }
+
+  /**
+   * Seals the state of a login. A return URL that is too long for it goes into a cookie, which holds
+   * one at a time; the state keeps the URL without its query in case another tab replaces the cookie.
+   */
+  #sealState(portal: Portal, site: Site, login: SealedState) {
+    const state = this.#seal('state', portal, site, login)
+    if (state.length <= MAX_STATE) return { state, cookies: [] }
+    const { id, returnTo } = login
+    const value = this.#seal('target', portal, site, { id, returnTo })
+    const cookie = { name: targetName(portal), value, maxAge: portal.loginLifetime }
     return {
-      state: sealFor('state', portal, site, short),
-      setCookies:
-        target.length <= MAX_COOKIE
-          ? [setCookie(targetName(portal), target, { maxAge: portal.loginLifetime })]
-          : [],
+      state: this.#seal('state', portal, site, { ...login, returnTo: withoutQuery(returnTo) }),
+      cookies: value.length <= MAX_COOKIE ? [cookie] : [],
     }
   }
 
-  function readTarget(
-    portal: Portal,
-    site: Site,
-    { id, returnTo }: Wish & Slot,
-    cookieHeader = '',
-  ): string {
+  #returnUrl(portal: Portal, site: Site, login: SealedState, cookieHeader = ''): string {
     const sealed = readCookie(cookieHeader, targetName(portal))
-    const target = unsealFor('target', portal, site, sealed) as Target | undefined
-    return target?.id === id ? target.returnTo : returnTo
+    const target = this.#unseal('target', portal, site, sealed) as Target | undefined
+    return target?.id === login.id ? target.returnTo : login.returnTo
   }
 
-  return {
-    begin(portal, site, wish, cookieHeader) {
-      const [id, nonce, codeVerifier] = [randomId(16), randomId(16), randomId(32)]
-      const expiresAt = clock.now() + portal.loginLifetime
-      const { state, setCookies } = writeState(portal, site, { ...wish, id, expiresAt })
-      const slots = readSlots(portal, site, cookieHeader)
-      const secrets = { nonce, codeVerifier }
-      const kept = [...withoutOldest(slots), { id, expiresAt, secrets }]
-      setCookies.unshift(writeSlots(portal, site, kept))
-      return { secrets: { ...secrets, state }, setCookies }
-    },
-    arrive(portal, site, { provider, state, cookieHeader }) {
-      const told = unsealFor('state', portal, site, state) as (Wish & Slot) | undefined
-      if (!told) return { kind: 'unknown' }
-      const { id, expiresAt, ...kept } = told
-      const wish = { ...kept, returnTo: readTarget(portal, site, told, cookieHeader) }
-      if (wish.provider !== provider) return { kind: 'foreign', wish }
-      if (!isLive(told)) return { kind: 'expired', wish }
-      const slots = readSlots(portal, site, cookieHeader)
-      const slot = slots.find((one) => one.id === id)
-      if (used.has(id)) return { kind: 'used', wish }
-      if (!slot) return { kind: 'lost', wish }
-      if (!slot.secrets) return { kind: 'used', wish }
+  #seal(purpose: Purpose, portal: Portal, site: Site, value: object): string {
+    return seal(JSON.stringify(value), this.#keys().login, contextOf(purpose, portal, site))
+  }
 
-      used.set(id, true)
-      const rest = slots.map((one) => (one === slot ? { id, expiresAt } : one))
-      const secrets = { ...slot.secrets, state: String(state) }
-      return { kind: 'live', wish, secrets, setCookie: writeSlots(portal, site, rest) }
-    },
-    clear: (portal) =>
-      [cookieName(portal), targetName(portal)]
-        .map((name) => setCookie(name, '', { maxAge: 0 }))
-        .concat(forgetRounds(portal)),
+  #unseal(purpose: Purpose, portal: Portal, site: Site, sealed: unknown): unknown {
+    if (typeof sealed !== 'string') return undefined
+    const text = unseal(sealed, this.#keys().login, contextOf(purpose, portal, site))
+    return text === undefined ? undefined : JSON.parse(text)
   }
 }
 
-/** Where a login leads to, if that is too long for its state. */
-type Target = Pick<Wish & Slot, 'id' | 'returnTo'>
-
-type Purpose = 'state' | 'cookie' | 'target'
-
-/** What is sealed for one portal, origin and purpose opens for no other. */
-function describe(purpose: Purpose, { name }: Portal, { authOrigin }: Site): string {
+/** Binds a sealed text to its purpose, portal and origin. */
+function contextOf(purpose: Purpose, { name }: Portal, { authOrigin }: Site): string {
   return `${purpose} ${name} ${authOrigin}`
 }
 
-/** `__Host-`: nobody but this very host can have set it. */
 function cookieName({ name }: Portal): string {
   return `__Host-gatehouse-login.${name}`
 }
@@ -200,7 +185,7 @@ function targetName({ name }: Portal): string {
   return `__Host-gatehouse-target.${name}`
 }
 
-/** The page that a long link leads to, or nothing if that is long as well. */
+/** The URL without its query, or '' if it is still too long. */
 function withoutQuery(returnTo: string): string {
   const url = URL.parse(returnTo)
   if (!url) return ''
@@ -212,9 +197,29 @@ function randomId(bytes: number): string {
   return randomBytes(bytes).toString('base64url')
 }
 
-/** Leaves room for one more. Those that came back go before those under way. */
-function withoutOldest(slots: readonly Slot[]): readonly Slot[] {
-  if (slots.length < MAX_SLOTS) return slots
-  const oldest = slots.find(({ secrets }) => !secrets) ?? slots[0]
-  return slots.filter((slot) => slot !== oldest)
+/** Makes room for one more login. Completed logins are dropped first. */
+function withoutOldest(entries: readonly Entry[]): readonly Entry[] {
+  if (entries.length < MAX_LOGINS) return entries
+  const oldest = entries.find(({ secrets }) => !secrets) ?? entries[0]
+  return entries.filter((entry) => entry !== oldest)
 }
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    readonly logins: Logins
+    readonly signInRate: SignInRate
+  }
+}
+
+/** Decorates the app with the logins in progress and the rate limit of sign-ins. */
+export const logins = fp(
+  async (app: FastifyInstance) => {
+    app.decorate('logins', new Logins({ keys: () => app.keys, clock: app.clock }))
+    app.decorate('signInRate', new SignInRate(() => app.clock.now()))
+  },
+  {
+    fastify: '5.x',
+    name: 'forward-auth/logins',
+    dependencies: ['forward-auth/keys', 'service-kit/clock'],
+  },
+)

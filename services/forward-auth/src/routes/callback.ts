@@ -2,8 +2,9 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Profile } from '@gatehouse/profile'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
+import { setHostCookies } from '../cookies.ts'
 import { FWA_ERRORS, FwaError } from '../errors.ts'
-import type { Arrival, Wish } from '../login/logins.ts'
+import type { CallbackLogin, LoginState } from '../login/logins.ts'
 import { CALLBACK_PATH, SHARED_CALLBACK_PATH, soleRedirectProvider } from '../login/redirect-uri.ts'
 import type { RedirectProvider } from '../providers/provider.ts'
 import { completeSignIn, refuseDuplicate } from './complete-sign-in.ts'
@@ -19,7 +20,7 @@ import {
 } from './portal-page.ts'
 import { startLogin } from './start-login.ts'
 
-type Live = Extract<Arrival, { kind: 'live' }>
+type ValidLogin = Extract<CallbackLogin, { kind: 'valid' }>
 
 const tags = ['sign-in']
 const params = Type.Object({ portal: Type.String(), provider: Type.String() })
@@ -58,27 +59,27 @@ async function receiveCallback(
   const { state } = request.query as { state?: unknown }
   const cookieHeader = request.headers.cookie
   const { portal, site } = portalSite
-  const arrival = server.logins.arrive(portal, site, { provider, state, cookieHeader })
-  const wish = arrival.kind === 'unknown' ? undefined : arrival.wish
-  refuseDuplicate(request, portalSite, wish?.returnTo)
-  if (arrival.kind === 'live') return finish(portalSite, arrival, reply)
-  if (arrival.kind === 'foreign') throw foreignCallback(portalSite, provider, arrival.wish, request)
+  const found = server.logins.complete(portal, site, { provider, state, cookieHeader })
+  const login = found.kind === 'unknown' ? undefined : found.login
+  refuseDuplicate(request, portalSite, login?.returnTo)
+  if (found.kind === 'valid') return finish(portalSite, found, reply)
+  if (found.kind === 'foreign') throw foreignCallback(portalSite, provider, found.login, request)
 
   const isSignedIn = (await visitorOf(request, portalSite)) !== undefined
-  if (isSignedIn || arrival.kind === 'used')
-    return redirect(reply, targetOf(portalSite, wish?.returnTo))
-  return startAgain(portalSite, wish, reply)
+  if (isSignedIn || found.kind === 'used')
+    return redirect(reply, targetOf(portalSite, login?.returnTo))
+  return startAgain(portalSite, login, reply)
 }
 
 async function finish(
   portalSite: PortalSite,
-  { wish, secrets, setCookie }: Live,
+  { login, secrets, cookie }: ValidLogin,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  reply.header('set-cookie', setCookie)
-  const provider = providerOf(portalSite, wish)
-  if (!provider) throw unknownLogin(portalSite, wish)
-  const { redirectUri = pageUrl(portalSite, SHARED_CALLBACK_PATH), returnTo } = wish
+  setHostCookies(reply, [cookie])
+  const provider = providerOf(portalSite, login)
+  if (!provider) throw unknownLogin(portalSite, login)
+  const { redirectUri = pageUrl(portalSite, SHARED_CALLBACK_PATH), returnTo } = login
   const callback = new URL(redirectUri)
   callback.search = new URL(reply.request.url, redirectUri).search
 
@@ -101,12 +102,12 @@ async function finish(
  */
 async function startAgain(
   portalSite: PortalSite,
-  wish: Wish | undefined,
+  login: LoginState | undefined,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const provider = wish && providerOf(portalSite, wish)
-  if (!provider || wish.isRetry) throw unknownLogin(portalSite, wish)
-  const returnTo = targetOf(portalSite, wish.returnTo)
+  const provider = login && providerOf(portalSite, login)
+  if (!provider || login.isRetry) throw unknownLogin(portalSite, login)
+  const returnTo = targetOf(portalSite, login.returnTo)
   return startLogin({ portalSite, provider, returnTo, isRetry: true }, reply)
 }
 
@@ -131,22 +132,22 @@ function warnOperator(
 
 function providerOf(
   { portal }: PortalSite,
-  { provider: name }: Wish,
+  { provider: name }: LoginState,
 ): RedirectProvider | undefined {
   const provider = portal.providers.get(name)
   return provider?.type === 'redirect' ? provider : undefined
 }
 
-function unknownLogin(portalSite: PortalSite, wish: Wish | undefined): FwaError {
+function unknownLogin(portalSite: PortalSite, login: LoginState | undefined): FwaError {
   const error = new FwaError('FWA_LOGIN_UNKNOWN', 'this browser has no such sign-in in progress')
-  return withLoginUrl(error, portalSite, wish?.returnTo)
+  return withLoginUrl(error, portalSite, login?.returnTo)
 }
 
 /** Mix-up (RFC 9700 section 4.4): one provider may send people to another to obtain its codes. */
 function foreignCallback(
   portalSite: PortalSite,
   provider: string,
-  { provider: startedAt, returnTo }: Wish,
+  { provider: startedAt, returnTo }: LoginState,
   { log, server }: FastifyRequest,
 ): FwaError {
   const portal = portalSite.portal.name

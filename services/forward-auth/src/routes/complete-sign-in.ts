@@ -2,8 +2,9 @@ import type { Profile } from '@gatehouse/profile'
 import { sendPage } from '@gatehouse/service-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isNavigation } from '../check/decide.ts'
+import { setHostCookies } from '../cookies.ts'
 import { FwaError } from '../errors.ts'
-import { countRound, forgetRounds } from '../login/rounds.ts'
+import { countRedirect, resetRedirectCount } from '../login/redirect-loop.ts'
 import { refusedPage } from '../pages/pages.ts'
 import { findDuplicate, setSessionCookies } from '../session/cookie.ts'
 import type { Session } from '../session/session.ts'
@@ -79,7 +80,7 @@ function withoutFolder(error: FwaError): FwaError {
 }
 
 /** Why a person is redirected to an app: after a login, or because they are signed in already. */
-type Reason = Parameters<typeof countRound>[2]
+type Reason = Parameters<typeof countRedirect>[2]
 
 /**
  * Redirects a person to the return URL. If their browser keeps coming back from there, the app does
@@ -98,9 +99,10 @@ export function returnToApp(
   const { method, headers } = reply.request
   // Programs may repeat a request without a loop.
   if (!isNavigation(method, headers)) return redirect(reply, target)
-  const round = countRound(portal, target, reason, headers.cookie, reply.server.clock.now())
-  if (!round.isLoop) return redirect(reply.header('set-cookie', round.setCookie), target)
-  reply.header('set-cookie', forgetRounds(portal))
+  const now = reply.server.clock.now()
+  const { isLoop, cookie } = countRedirect(portal, target, reason, headers.cookie, now)
+  setHostCookies(reply, [isLoop ? resetRedirectCount(portal) : cookie])
+  if (!isLoop) return redirect(reply, target)
   throw signInLoop(portalSite, target, reason, reply)
 }
 

@@ -3,6 +3,7 @@ import { type Page, sendPage } from '@gatehouse/service-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { isNavigation } from '../check/decide.ts'
+import { setHostCookies } from '../cookies.ts'
 import { FwaError } from '../errors.ts'
 import { validateReturnUrl } from '../login/return-url.ts'
 import { logoutPage, signedOutPage } from '../pages/pages.ts'
@@ -60,7 +61,7 @@ export const logoutRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const session = (await app.sessions.read(request, portal, site))?.session
     // Before anything can fail: the browser loses its session in any case.
     clearSessionCookies(reply, portal, site)
-    reply.header('set-cookie', app.logins.clear(portal))
+    setHostCookies(reply, app.logins.clear(portal))
     if (session) {
       app.authMetrics.logout()
       const error = await app.sessions.revoke(session).catch((reason: FwaError) => reason)

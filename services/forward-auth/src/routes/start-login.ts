@@ -1,6 +1,7 @@
 import { sendPage } from '@gatehouse/service-kit'
 import type { FastifyReply } from 'fastify'
 import { isNavigation } from '../check/decide.ts'
+import { setHostCookies } from '../cookies.ts'
 import { FwaError } from '../errors.ts'
 import { redirectUriOf } from '../login/redirect-uri.ts'
 import { providerDownPage } from '../pages/pages.ts'
@@ -48,10 +49,11 @@ async function sendToProvider(
   const { portal, site } = portalSite
   const { logins } = reply.server
   const redirectUri = redirectUriOf(site, portal, provider.name)
-  const wish = { provider: provider.name, redirectUri, returnTo, isRetry }
-  const { secrets, setCookies } = logins.begin(portal, site, wish, reply.request.headers.cookie)
+  const login = { provider: provider.name, redirectUri, returnTo, isRetry }
+  const { secrets, cookies } = logins.begin(portal, site, login, reply.request.headers.cookie)
   const url = await provider.authorizationUrl({ ...secrets, redirectUri, chooseAccount })
-  return redirect(reply.header('set-cookie', setCookies), url.href)
+  setHostCookies(reply, cookies)
+  return redirect(reply, url.href)
 }
 
 async function signInByAddress(

@@ -1,11 +1,12 @@
 import t from 'tap'
-import { createSignInRate } from '../../src/login/sign-in-rate.ts'
+import { SignInRate } from '../../src/login/sign-in-rate.ts'
 
 const [SECOND, HOUR] = [1_000, 3_600_000]
 
 function start() {
   const clock = { now: 1_900_000_000_000 }
-  const { take } = createSignInRate(() => clock.now)
+  const rate = new SignInRate(() => clock.now)
+  const take = (person: string) => rate.take(person)
   const burst = (person: string) => {
     let taken = 0
     while (take(person) === 0) taken += 1

@@ -3,6 +3,7 @@ import t, { type Test } from 'tap'
 import { FWA_ERRORS, FwaError } from '../../src/errors.ts'
 import { startApp, yamlOf } from '../app.ts'
 import { createFakeProvider } from '../fake-provider.ts'
+import { sent as hostCookie } from '../login/kit.ts'
 import { createBrowser } from '../stand-ins/browser.ts'
 import { CLIENT, type OpenIdProvider, startOpenIdProvider } from '../stand-ins/openid-provider.ts'
 import { createVisitor } from '../visitor.ts'
@@ -66,11 +67,11 @@ t.test('at each of two providers people sign in by a redirect URI of its own', a
   }
 })
 
-t.test('a login that began before providers had their own redirect URI is finished', async (t) => {
+t.test('a login that started before providers had their own redirect URI completes', async (t) => {
   const { corp, visitor, app } = await start(t)
   const [portal, site] = [app.portals.get('main')!, app.sites.all[0]!]
-  const wish = { provider: 'corp', returnTo: WANTED, isRetry: false }
-  const { secrets, setCookies } = app.logins.begin(portal, site, wish, undefined)
+  const state = { provider: 'corp', returnTo: WANTED, isRetry: false }
+  const { secrets, cookies } = app.logins.begin(portal, site, state, undefined)
   let sent: string | undefined
   const { finish } = corp.provider
   Object.assign(corp.provider, {
@@ -80,7 +81,7 @@ t.test('a login that began before providers had their own redirect URI is finish
     },
   })
   const url = await corp.provider.authorizationUrl({ ...secrets, redirectUri: SHARED })
-  const headers = { cookie: setCookies[0]?.split(';')[0] ?? '' }
+  const headers = { cookie: hostCookie(cookies[0]!) }
   const done = await visitor().open(corp.authorize(url.href, 'ada'), { headers })
   t.match(done, { statusCode: 303, headers: { location: WANTED } })
   t.equal(sent, SHARED, 'the one that the provider knows the code by')
@@ -129,8 +130,8 @@ t.test('a sign-in page that was left open goes on to where the person wanted', a
 t.test('what an old login was for is read again before anybody goes there', async (t) => {
   const { visitor, app, clock, signIn: cookieOf } = await start(t)
   const [portal, site] = [app.portals.get('main')!, app.sites.all[0]!]
-  const wish = { provider: 'corp', returnTo: 'https://removed.test/', isRetry: true }
-  const { secrets } = app.logins.begin(portal, site, wish, undefined)
+  const state = { provider: 'corp', returnTo: 'https://removed.test/', isRetry: true }
+  const { secrets } = app.logins.begin(portal, site, state, undefined)
   await clock.advance(11 * MINUTE)
   const url = `${callbackOf('corp')}?state=${secrets.state}&code=x`
   const signedIn = await visitor().open(url, { headers: { cookie: cookieOf('main') } })

@@ -6,6 +6,7 @@ import { texts } from '../../src/pages/texts.ts'
 import type { SeamlessProvider } from '../../src/providers/provider.ts'
 import { CORP, DOMAINS, portalOf, SESSION_KEY, startApp, yamlOf } from '../app.ts'
 import { createFakeProvider } from '../fake-provider.ts'
+import { sent as hostCookie } from '../login/kit.ts'
 import { BROWSER, SHAPES } from '../shapes.ts'
 import { createBrowser } from '../stand-ins/browser.ts'
 import { startOpenIdProvider } from '../stand-ins/openid-provider.ts'
@@ -24,7 +25,7 @@ t.test('a person signs in and comes back to where they wanted to go', async (t) 
   t.match(begun.headers, { 'cache-control': 'no-store', location: /^https:\/\/corp\.test\// })
   t.match(
     String(begun.headers['set-cookie']),
-    /^__Host-gatehouse-login\.main=[\w-]+; Path=\/; Max-Age=600; HttpOnly; Secure; SameSite=Lax$/,
+    /^__Host-gatehouse-login\.main=[\w-]+; Max-Age=600; Path=\/; HttpOnly; Secure; SameSite=Lax$/,
   )
   t.equal(await whoIs(ada), 401)
 
@@ -205,19 +206,19 @@ t.test('validates the return URL before every redirect', async (t) => {
 t.test('validates the return URL again when the login ends', async (t) => {
   const { corp, visitor, app } = await start(t)
   const [portal, site] = [app.portals.get('main')!, app.sites.all[0]!]
-  const wish = {
+  const state = {
     provider: 'corp',
     redirectUri: CALLBACK,
     returnTo: 'https://removed.test/',
     isRetry: false,
   }
-  const { secrets, setCookies } = app.logins.begin(portal, site, wish, undefined)
+  const { secrets, cookies } = app.logins.begin(portal, site, state, undefined)
   const redirectUri = CALLBACK
   const url = await corp.provider.authorizationUrl({ ...secrets, redirectUri })
   const callback = corp.authorize(url.href, 'ada')
   const ada = visitor()
   for (const attempt of ['finished', 'finished before']) {
-    const headers = { cookie: setCookies[0]?.split(';')[0] ?? '' }
+    const headers = { cookie: hostCookie(cookies[0]!) }
     const done = await ada.open(callback, { headers })
     t.equal(done.headers.location, `${MAIN}/signin`, attempt)
   }

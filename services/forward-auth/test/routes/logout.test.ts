@@ -28,8 +28,8 @@ t.test('after signing out the old cookie counts nowhere, nor after a restart', a
   t.match(
     [done.headers['set-cookie']].flat().filter((line) => !/-(target|rounds)\./.test(String(line))),
     [
-      '__Host-gatehouse-login.main=; Path=/; Max-Age=0; HttpOnly; Secure; SameSite=Lax',
       '__Secure-gatehouse.main=; Max-Age=0; Domain=example.com; Path=/; HttpOnly; Secure; SameSite=Lax',
+      '__Host-gatehouse-login.main=; Max-Age=0; Path=/; HttpOnly; Secure; SameSite=Lax',
     ],
   )
   t.strictSame([...ada.jar], [])

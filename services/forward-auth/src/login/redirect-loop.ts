@@ -1,0 +1,74 @@
+import { createHash } from 'node:crypto'
+import type { HostCookie } from '../cookies.ts'
+import type { Portal } from '../portals.ts'
+import { readCookie } from '../session/cookie.ts'
+
+/** Redirects that are further apart, in ms, are no loop. */
+const WINDOW = 30_000
+/** URLs counted per browser. The oldest is dropped. */
+const MAX_TARGETS = 4
+/** Browsers follow 20 redirects: a login takes five or six, a bounce two. */
+const MAX_REDIRECTS = { login: 2, bounce: 5 } as const
+
+/** How often a browser was redirected to one URL within the window. */
+interface Count {
+  readonly digest: string
+  readonly count: number
+  readonly since: number
+}
+
+/**
+ * Counts the redirects of a browser to one URL, in a cookie of the sign-in host: after a login
+ * (`login`), or from the sign-in page because it has a session already (`bounce`).
+ *
+ * @param now - in ms
+ * @returns whether the browser is in a redirect loop, and the cookie with the new count
+ */
+export function countRedirect(
+  portal: Pick<Portal, 'name'>,
+  target: string,
+  reason: keyof typeof MAX_REDIRECTS,
+  cookieHeader: string | undefined,
+  now: number,
+): { readonly isLoop: boolean; readonly cookie: HostCookie } {
+  const digest = createHash('sha256').update(target).digest('base64url').slice(0, 12)
+  const counts = readCounts(portal, cookieHeader, now)
+  const before = counts.find((each) => each.digest === digest)
+  const current = { digest, count: (before?.count ?? 0) + 1, since: before?.since ?? now }
+  const others = counts.filter((each) => each !== before)
+  const value = [current, ...others]
+    .slice(0, MAX_TARGETS)
+    .map((each) => `${each.digest}:${each.count}:${each.since}`)
+    .join('~')
+  return {
+    isLoop: current.count > MAX_REDIRECTS[reason],
+    cookie: { name: cookieName(portal), value, maxAge: WINDOW },
+  }
+}
+
+/** The cookie that resets the count. */
+export function resetRedirectCount(portal: Pick<Portal, 'name'>): HostCookie {
+  return { name: cookieName(portal), value: '', maxAge: 0 }
+}
+
+const COUNT = /^([\w-]{12}):(\d{1,2}):(\d{1,15})$/
+
+function readCounts(
+  portal: Pick<Portal, 'name'>,
+  cookieHeader = '',
+  now: number,
+): readonly Count[] {
+  return (readCookie(cookieHeader, cookieName(portal)) ?? '')
+    .split('~', MAX_TARGETS)
+    .map((text) => COUNT.exec(text) ?? [])
+    .map(([, digest = '', count, since]) => ({
+      digest,
+      count: Number(count),
+      since: Number(since),
+    }))
+    .filter(({ digest, since }) => digest !== '' && since <= now && now - since < WINDOW)
+}
+
+function cookieName({ name }: Pick<Portal, 'name'>): string {
+  return `__Host-gatehouse-rounds.${name}`
+}
