@@ -14,7 +14,7 @@ export async function buildApp(issuerUrl: string) {
   app.delete('/reports', { onRequest: app.requireCaller({ scopes: ['reports:write'] }) }, () => ({
     deleted: true,
   }))
-  // The start does not wait for the issuer; this says whether it answers.
+  // The start does not wait for the issuer; this shows whether it answers.
   app.get('/readyz', () => app.callers.status())
   return app
 }

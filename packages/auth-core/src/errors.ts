@@ -3,21 +3,21 @@ interface ErrorEntry {
   action: string
   /** HTTP status of the answer. */
   status: number
-  /** RFC 6750 section 3.1 error of the Bearer challenge; absent where the request had no credentials. */
+  /** Error of the Bearer challenge (RFC 6750 section 3.1); absent if the request had no credentials. */
   challenge?: 'invalid_request' | 'invalid_token' | 'insufficient_scope'
 }
 
-/** Every error of this package: what it means, what to do about it, and how a route answers it. */
+/** Every error of this package: its meaning, what to do about it, and the status of the answer. */
 export const AUTH_ERRORS = {
   AUTH_OPTIONS_INVALID: {
     title: 'Options are not valid',
-    action: 'Correct what the message points at. Each fault is named by its JSON pointer.',
+    action: 'Correct the options that the message lists by their JSON pointers.',
     status: 500,
   },
   AUTH_NOT_GUARDED: {
     title: 'The request has no caller',
     action:
-      'Add `onRequest: app.requireCaller()` to the route that reads `request.caller`. Where a caller is optional, read `request.optionalCaller`.',
+      'Add `onRequest: app.requireCaller()` to the route that reads `request.caller`. If the caller is optional, read `request.optionalCaller`.',
     status: 500,
   },
   AUTH_CREDENTIALS_MISSING: {
@@ -68,7 +68,7 @@ export const AUTH_ERRORS = {
     challenge: 'invalid_token',
   },
   AUTH_TOKEN_PURPOSE: {
-    title: 'Token was made for another purpose than access to an API',
+    title: 'Token was issued for another purpose than access to an API',
     action:
       'Send the access token. An ID token (`nonce`, `at_hash`, `c_hash`) or logout token (`events`) is refused; the log names the claim.',
     status: 401,
@@ -83,7 +83,8 @@ export const AUTH_ERRORS = {
   },
   AUTH_TOKEN_ISSUER: {
     title: 'Access token is from an issuer that is not accepted',
-    action: 'Compare the token’s `iss` with `issuerUrl`: they are equal to the last slash.',
+    action:
+      'Compare the token’s `iss` with `issuerUrl`: they must be equal, including a trailing slash.',
     status: 401,
     challenge: 'invalid_token',
   },
@@ -153,11 +154,11 @@ export const AUTH_ERRORS = {
 export type AuthErrorCode = keyof typeof AUTH_ERRORS
 
 interface AuthErrorOptions extends ErrorOptions {
-  /** What the client is told; default: the title of the code. */
+  /** Message for the client; default: the title of the code. */
   message?: string
-  /** What only the log is told. May hold claims, never a key or a token. */
+  /** Details for the log only. May contain claims, never a key or a token. */
   detail?: string | undefined
-  /** Seconds until another try can help. */
+  /** Seconds until another try may succeed. */
   retryAfter?: number
   /** Scopes that the route demands. */
   scopes?: readonly string[]

@@ -3,7 +3,7 @@ import { Type } from 'typebox'
 const closed = { additionalProperties: false }
 const file = { minLength: 1, filePath: true }
 
-/** RFC 6749 section 3.3; they are quoted in a response header. */
+/** A scope (RFC 6749 section 3.3). Scopes are quoted in a response header. */
 export const SCOPE_PATTERN = '^[!#-\\[\\]-~]+$'
 
 const ScopesSchema = (description: string) =>
@@ -37,10 +37,10 @@ const NamedKeySchema = Type.Object(
         description: 'SHA-256 of the key in hex, instead of the key itself.',
       }),
     ),
-    scopes: ScopesSchema('Scopes that the key is limited to. Default: it meets every demand.'),
+    scopes: ScopesSchema('Scopes that the key is limited to. Default: it has every scope.'),
     domains: Type.Optional(
       Type.Array(Type.String({ minLength: 1 }), {
-        description: 'Names that the key is limited to, for the application to judge.',
+        description: "Names that the key is limited to; their meaning is the application's.",
       }),
     ),
   },
@@ -60,14 +60,14 @@ const PskSchema = Type.Object(
 
 const IssuerUrlSchema = Type.String({
   minLength: 1,
-  description: 'The issuer, exactly as in the claim `iss`, to the last slash.',
+  description: 'The issuer, exactly as in the claim `iss`, including a trailing slash.',
 })
 
 const AudienceSchema = Type.Union(
   [Type.String({ minLength: 1 }), Type.Array(Type.String({ minLength: 1 }), { minItems: 1 })],
   {
     description:
-      'Audience that the claim `aud` must hold: one name, or a list of which one suffices.',
+      'Audience that the claim `aud` must contain: one name, or a list of which one suffices.',
   },
 )
 
@@ -76,13 +76,13 @@ const RequiredScopesSchema = ScopesSchema('Scopes that every token must grant.')
 const RequireTypeSchema = (description: string) => Type.Optional(Type.Boolean({ description }))
 
 const TYPE_DEMAND =
-  'Demands the header `typ: at+jwt` (RFC 9068) of every token. Default: `JWT` or none is accepted too.'
+  'Requires the header `typ: at+jwt` (RFC 9068). Default: `JWT` or no `typ` is accepted too.'
 
 const connection = {
   jwksUrl: Type.Optional(
     Type.String({
       minLength: 1,
-      description: 'URL of the keys, instead of asking the issuer where they are.',
+      description: 'URL of the key set. Default: the `jwks_uri` of the discovery document.',
     }),
   ),
   caFile: Type.Optional(

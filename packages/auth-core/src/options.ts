@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { Method, TokenCaller } from './caller.ts'
 
-/** The options of the plugin. `issuerUrl`, `audience` and so on may stand at the top or under `jwt`. */
+/** The options of the plugin. Those of a single issuer may also stand at the top instead of under `jwt`. */
 export interface AuthOptions {
   /** Accepts this method alone. Default: every method that is configured. */
   readonly method?: Method | undefined
@@ -39,19 +39,19 @@ export interface NamedKeyOptions {
   readonly keyFile?: string | undefined
   /** SHA-256 of the key in hex, instead of the key itself. */
   readonly keySha256?: string | undefined
-  /** Scopes that the key is limited to. Default: it meets every demand. */
+  /** Scopes that the key is limited to. Default: it has every scope. */
   readonly scopes?: readonly string[] | undefined
-  /** Names that the key is limited to, for the application to judge. */
+  /** Names that the key is limited to; their meaning is the application's. */
   readonly domains?: readonly string[] | undefined
 }
 
-/** Demands on the tokens of an issuer, and the way to its keys. */
+/** Requirements for the tokens of an issuer, and how to reach its keys. */
 interface IssuerConnection {
   /** Scopes that every token must grant. */
   readonly requiredScopes?: readonly string[] | undefined
-  /** Demands the header `typ: at+jwt` (RFC 9068) of every token. Default: `JWT` or none is accepted too. */
+  /** Requires the header `typ: at+jwt` (RFC 9068). Default: `JWT` or no `typ` is accepted too. */
   readonly requireAccessTokenType?: boolean | undefined
-  /** URL of the keys, instead of asking the issuer where they are. */
+  /** URL of the key set. Default: the `jwks_uri` of the discovery document. */
   readonly jwksUrl?: string | undefined
   /** PEM certificates to trust for the issuer instead of the system’s. */
   readonly caFile?: string | undefined
@@ -63,17 +63,17 @@ interface IssuerConnection {
 
 /** An issuer of access tokens, one of several. */
 export interface IssuerOptions extends IssuerConnection {
-  /** The issuer, exactly as in the claim `iss`, to the last slash. */
+  /** The issuer, exactly as in the claim `iss`, including a trailing slash. */
   readonly issuerUrl: string
-  /** Audience that the claim `aud` must hold: one name, or a list of which one suffices. */
+  /** Audience that the claim `aud` must contain: one name, or a list of which one suffices. */
   readonly audience: string | readonly string[]
 }
 
 /** Access tokens: of a single issuer, or of several. */
 export interface TokenOptions extends IssuerConnection {
-  /** The issuer, exactly as in the claim `iss`, to the last slash. */
+  /** The issuer, exactly as in the claim `iss`, including a trailing slash. */
   readonly issuerUrl?: string | undefined
-  /** Audience that the claim `aud` must hold: one name, or a list of which one suffices. */
+  /** Audience that the claim `aud` must contain: one name, or a list of which one suffices. */
   readonly audience?: string | readonly string[] | undefined
   /** Several issuers instead of one. The claim `iss` of a token chooses. */
   readonly issuers?: readonly IssuerOptions[] | undefined

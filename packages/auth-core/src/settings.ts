@@ -8,7 +8,7 @@ import type { AuthOptions, NamedKeyOptions, TokenOptions } from './options.ts'
 import { AuthOptionsSchema } from './options-schema.ts'
 import type { PskKey } from './psk/comparator.ts'
 
-/** One thing that is wrong with the options. */
+/** A fault in the options. */
 export interface AuthOptionsFault {
   /** JSON pointer into the options. */
   readonly path: string
@@ -22,7 +22,7 @@ export interface IssuerSettings extends IssuerConnection {
   readonly requireAccessTokenType: boolean
 }
 
-/** Options of either layout, made one: the files read, the methods chosen. */
+/** The options in one layout, with the contents of their files, for the accepted methods only. */
 export interface Settings {
   readonly keys: readonly PskKey[]
   readonly issuers: readonly IssuerSettings[]
@@ -30,16 +30,16 @@ export interface Settings {
 
 type AddFault = (path: string, message: string) => undefined
 
-/** Everything that is wrong with the options, files included; nothing when they can be used. */
+/** Lists all faults in the options and in the files that they name; empty if there are none. */
 export function checkAuthOptions(options: AuthOptions): readonly AuthOptionsFault[] {
   return parse(options).faults
 }
 
 /**
- * Checks the options and reads the files they name.
+ * Checks the options and reads the files that they name.
  *
  * @param hasVerifier - whether the application verifies Bearer tokens itself
- * @throws AuthError AUTH_OPTIONS_INVALID, with every fault
+ * @throws AuthError AUTH_OPTIONS_INVALID, listing all faults
  */
 export function readSettings(options: AuthOptions, hasVerifier = false): Settings {
   const { settings, faults } = parse(options, hasVerifier)
@@ -183,12 +183,12 @@ function readText(file: string | undefined, path: string, fault: AddFault): stri
   }
 }
 
-/** Names of the members that are there; code may also write undefined for "not". */
+/** Names of the members that have a value. */
 function givenIn(options: object): string[] {
   return Object.entries(options).flatMap(([name, value]) => (value === undefined ? [] : [name]))
 }
 
-/** Positions of what is there a second time. */
+/** Positions of repeated items. */
 function repeated<T>(items: readonly T[], key: (item: T) => string): number[] {
   const keys = items.map(key)
   return [...keys.keys()].filter((i) => keys.indexOf(keys[i] ?? '') < i)

@@ -103,18 +103,18 @@ const optionTypes: [name: string, schema: Schema][] = [
   ['IssuerOptions', jwt.properties.issuers.items as unknown as Schema],
 ]
 for (const [name, { properties = {} }] of optionTypes)
-  t.test(`an editor shows for ${name} what the reference says of each option`, async (t) => {
+  t.test(`the TSDoc of ${name} says the same as the reference`, async (t) => {
     const described = Object.entries(properties).map(([key, { description }]) => [key, description])
     t.same(textsOf('options.ts', name), Object.fromEntries(described))
   })
 
-t.test('an editor shows a text for every option of the guard', async (t) => {
+t.test('every option of the guard has TSDoc', async (t) => {
   const texts = textsOf('plugin.ts', 'CallerDemand')
   t.strictSame(Object.keys(texts), ['scopes', 'methods', 'optional'])
   for (const [option, text] of Object.entries(texts)) t.match(text, /^[A-Z].*\.$/s, option)
 })
 
-t.test('options of a configuration file and of code have one type', async (t) => {
+t.test('options of a configuration file and of code have the same type', async (t) => {
   const fromFile = (options: Static<typeof AuthOptionsSchema>): AuthOptions => options
   type Plain<T> = T extends readonly (infer I)[]
     ? Plain<I>[]
@@ -135,7 +135,7 @@ t.test('every code is used, and no other', async (t) => {
   t.strictSame([...new Set(used)].sort(), codes.sort())
 })
 
-t.test('no title says more than a challenge can carry (RFC 6750 section 3)', async (t) => {
+t.test('every title can be part of a challenge (RFC 6750 section 3)', async (t) => {
   for (const { title } of Object.values(AUTH_ERRORS)) t.match(title, /^[ !#-[\]-~]+$/)
 })
 

@@ -48,21 +48,24 @@ for (const [order, steps] of [
   ['before', [registerOurs, registerTheirs]],
   ['after', [registerTheirs, registerOurs]],
 ] as const)
-  t.test(`registered ${order} @fastify/auth, a route takes any of several ways in`, async (t) => {
-    const { app, ask, session } = await setup(t, [...steps])
-    app.get('/', { onRequest: app.auth([hasSession, app.requireCaller()]) }, who)
-    t.strictSame((await ask(session)).json(), { caller: null, user: 'person' })
-    t.strictSame((await ask(apiKey)).json(), { caller: 'backup', user: null })
-    t.strictSame((await ask(token)).json(), { caller: 'machine-1', user: null }, 'keys unread')
-    t.strictSame((await ask(token)).json(), { caller: 'machine-1', user: null }, 'keys at hand')
-    for (const headers of [session, apiKey, token])
-      t.equal((await ask(headers)).headers['www-authenticate'], undefined)
-    t.match(await ask(), {
-      statusCode: 401,
-      headers: { 'www-authenticate': ['APIKey realm="api"', 'Bearer realm="api"'] },
-    })
-    t.equal((await ask({ authorization: 'APIKey a-wrong-key-a-wrong-key' })).statusCode, 401)
-  })
+  t.test(
+    `registered ${order} @fastify/auth, a route accepts any of several ways to sign in`,
+    async (t) => {
+      const { app, ask, session } = await setup(t, [...steps])
+      app.get('/', { onRequest: app.auth([hasSession, app.requireCaller()]) }, who)
+      t.strictSame((await ask(session)).json(), { caller: null, user: 'person' })
+      t.strictSame((await ask(apiKey)).json(), { caller: 'backup', user: null })
+      t.strictSame((await ask(token)).json(), { caller: 'machine-1', user: null }, 'keys unread')
+      t.strictSame((await ask(token)).json(), { caller: 'machine-1', user: null }, 'keys at hand')
+      for (const headers of [session, apiKey, token])
+        t.equal((await ask(headers)).headers['www-authenticate'], undefined)
+      t.match(await ask(), {
+        statusCode: 401,
+        headers: { 'www-authenticate': ['APIKey realm="api"', 'Bearer realm="api"'] },
+      })
+      t.equal((await ask({ authorization: 'APIKey a-wrong-key-a-wrong-key' })).statusCode, 401)
+    },
+  )
 
 t.test('guards of one route as alternatives: each method with its own demand', async (t) => {
   const { app, ask } = await setup(t)
@@ -90,7 +93,7 @@ t.test('a guard and a check of the application together', async (t) => {
   t.equal((await ask(session)).statusCode, 401)
 })
 
-t.test('a status of ours is the status of the answer', async (t) => {
+t.test('the status of a refusal is the status of the answer', async (t) => {
   const { app, ask } = await setup(t)
   app.get('/', { onRequest: app.auth([app.requireCaller({ scopes: ['write'] })]) }, who)
   t.match(await ask(apiKey), {

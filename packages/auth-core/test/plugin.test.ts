@@ -34,7 +34,7 @@ async function setup(t: Test, options: AuthOptions = { psk, jwt }) {
 const get = (app: FastifyInstance, authorization: string, url = '/') =>
   app.inject({ url, headers: { authorization } })
 
-t.test('request.caller', async (t) => {
+t.test('request.caller is set behind the guard only', async (t) => {
   const { app } = await setup(t)
   t.strictSame((await get(app, `APIKey ${psk.key}`)).json(), { method: 'psk', subject: 'default' })
   t.match((await get(app, `Bearer ${issue(rs)}`)).json(), {
@@ -48,7 +48,7 @@ t.test('request.caller', async (t) => {
   t.match(open.json(), { statusCode: 500, code: 'AUTH_NOT_GUARDED' }, 'only behind the guard')
 })
 
-t.test('types', async (t) => {
+t.test('callers, demands and options are typed', async (t) => {
   const { app } = await setup(t)
   app.get('/types', { onRequest: app.requireCaller() }, ({ caller }) => {
     // @ts-expect-error only a token has claims
@@ -66,7 +66,7 @@ t.test('types', async (t) => {
   t.ok(options)
 })
 
-t.test('a key without scopes meets every demand, one with scopes its own', async (t) => {
+t.test('a key without scopes has every scope, one with scopes has these', async (t) => {
   const keys = [
     { name: 'all', ...psk },
     { name: 'some', key: 'some-some-some-some', scopes: ['a'], domains: ['x.example'] },
@@ -101,7 +101,7 @@ t.test('faulty options stop the start', async (t) => {
   await t.rejects(async () => await app.ready(), { code: 'AUTH_OPTIONS_INVALID' })
 })
 
-t.test('a scope that no token can grant is refused where the route is made', async (t) => {
+t.test('a route cannot demand a scope that no token can grant', async (t) => {
   const { app } = await setup(t)
   for (const scope of ['', 'a b', 'a"', 'é'])
     t.throws(() => app.requireCaller({ scopes: [scope] }), { code: 'AUTH_OPTIONS_INVALID' })
@@ -181,7 +181,7 @@ for (const [how, before, after] of [
     t.strictSame(app.callers.status(), { degraded: [] }, 'an issuer that is back is noticed')
   })
 
-t.test('a key is found by its digest, and methods are told, as the options stand', async (t) => {
+t.test('findKey() and methods() follow the options in effect', async (t) => {
   const { app } = await setup(t)
   const sha256 = hash('sha256', psk.key, 'buffer')
   t.match(app.callers.findKey(sha256), { method: 'psk' })
@@ -200,7 +200,7 @@ t.test('reload', async (t) => {
   const otherToken = `Bearer ${issue(es, { iss: otherUrl })}`
   t.equal((await get(app, token)).statusCode, 200)
 
-  t.test('keeps the old options where the new ones are faulty', async (t) => {
+  t.test('keeps the old options if the new ones are faulty', async (t) => {
     t.throws(() => app.callers.reload({ psk: { key: 'short' } }), { code: 'AUTH_OPTIONS_INVALID' })
     t.equal((await get(app, `APIKey ${psk.key}`)).statusCode, 200)
   })
@@ -213,13 +213,13 @@ t.test('reload', async (t) => {
   t.test('forgets a key', async (t) => {
     t.equal((await get(app, `APIKey ${psk.key}`)).statusCode, 401)
   })
-  t.test('forgets an issuer, and tokens of it that were known', async (t) => {
+  t.test('forgets an issuer and its known tokens', async (t) => {
     app.callers.reload({ jwt: { ...jwt, issuerUrl: otherUrl } })
     t.equal((await get(app, token)).json().code, 'AUTH_TOKEN_ISSUER')
     t.equal((await get(app, otherToken)).statusCode, 200)
     t.equal(other.readings(), 1)
   })
-  t.test('counts for tokens that were known: another audience', async (t) => {
+  t.test('applies another audience to known tokens', async (t) => {
     app.callers.reload({ jwt: { ...jwt, issuerUrl: otherUrl, audience: 'x' } })
     t.equal((await get(app, otherToken)).json().code, 'AUTH_TOKEN_AUDIENCE')
   })
@@ -240,7 +240,7 @@ t.test('prepared options', async (t) => {
     t.equal((await key(app, psk.key)).statusCode, 401)
   })
 
-  t.test('that are faulty change nothing and give nothing to put into effect', async (t) => {
+  t.test('that are faulty change nothing', async (t) => {
     const { app } = await setup(t)
     t.throws(() => app.callers.prepare({ psk: { keyFile: '/nowhere' } }), {
       code: 'AUTH_OPTIONS_INVALID',

@@ -64,7 +64,7 @@ const ways: [way: string, guard: (app: FastifyInstance, demand: CallerDemand) =>
   ],
 ]
 for (const [way, guard] of ways)
-  t.test(`as ${way} it lets in, refuses and challenges alike`, async (t) => {
+  t.test(`as ${way} it admits, refuses and challenges`, async (t) => {
     const { app, issuer } = await setup(t)
     guard(app, { scopes: ['a'] })
     t.match(await get(app), { statusCode: 401, headers: { 'www-authenticate': [APIKEY, BEARER] } })
@@ -100,7 +100,7 @@ t.test('an optional caller', async (t) => {
     for (const url of ['/', '/scoped', '/open'])
       t.strictSame((await get(app, undefined, url)).json(), { who: null }, url)
   })
-  t.test('is known when there is one', async (t) => {
+  t.test('is known if there is one', async (t) => {
     t.strictSame((await get(app, `APIKey ${key}`)).json(), { who: 'default' })
     t.strictSame((await get(app, `Bearer ${issue(rs)}`, '/scoped')).json(), { who: 'machine-1' })
   })
@@ -117,7 +117,7 @@ t.test('an optional caller', async (t) => {
     const unscoped = await get(app, `Bearer ${issue(rs, { scope: 'b' })}`, '/scoped')
     t.equal(unscoped.statusCode, 403)
   })
-  t.test('is not what request.caller is for, which is never null', async (t) => {
+  t.test('does not make request.caller null', async (t) => {
     t.match((await get(app, undefined, '/wrong')).json(), {
       statusCode: 500,
       code: 'AUTH_NOT_GUARDED',
@@ -131,7 +131,7 @@ t.test('a route that names its methods', async (t) => {
   app.get('/', { onRequest: app.requireCaller({ methods: ['psk'] }) }, caller)
   app.get('/token', { onRequest: app.requireCaller({ methods: ['jwt'] }) }, caller)
 
-  t.test('accepts those alone', async (t) => {
+  t.test('accepts these methods only', async (t) => {
     t.equal((await get(app, `APIKey ${key}`)).statusCode, 200)
     t.equal((await get(app, `Bearer ${issue(rs)}`, '/token')).statusCode, 200)
     for (const [authorization, url] of [
@@ -140,11 +140,11 @@ t.test('a route that names its methods', async (t) => {
     ] as const)
       t.equal((await get(app, authorization, url)).json().code, 'AUTH_SCHEME_UNSUPPORTED')
   })
-  t.test('offers those alone', async (t) => {
+  t.test('offers these methods only', async (t) => {
     t.strictSame((await get(app)).headers['www-authenticate'], APIKEY)
     t.strictSame((await get(app, '', '/token')).headers['www-authenticate'], BEARER)
   })
-  t.test('refuses everybody while they are not configured, until a reload', async (t) => {
+  t.test('refuses every request until a reload configures them', async (t) => {
     const { app } = await setup(t, { jwt: both.jwt! })
     app.get('/', { onRequest: app.requireCaller({ methods: ['psk'] }) }, caller)
     const refused = await get(app, `APIKey ${key}`)
@@ -153,7 +153,7 @@ t.test('a route that names its methods', async (t) => {
     app.callers.reload({ psk: { key } })
     t.equal((await get(app, `APIKey ${key}`)).statusCode, 200)
   })
-  t.test('names at least one that there is', async (t) => {
+  t.test('must name at least one that exists', async (t) => {
     for (const methods of [[], ['basic'], ['psk', 'none']] as Method[][])
       t.throws(() => app.requireCaller({ methods }), { code: 'AUTH_OPTIONS_INVALID' })
   })

@@ -85,7 +85,7 @@ export function secretKey(secret: Uint8Array, kid?: string): VerificationKey {
 /**
  * Reads one key of an issuer's set (RFC 7517).
  *
- * @throws TypeError when it is no public signature key that is safe to use; the message says why
+ * @throws TypeError if it is not a public signature key that is safe to use; the message says why
  */
 export function readJwk(jwk: unknown): VerificationKey {
   if (typeof jwk !== 'object' || jwk === null) throw new TypeError('not an object')
@@ -109,8 +109,8 @@ export function readJwk(jwk: unknown): VerificationKey {
 }
 
 /**
- * Refuses RSA keys that are weak, or cost more time than a signature should: with an exponent as long
- * as the modulus a verification takes a hundred times as long. Most libraries read 32 bits of it.
+ * Refuses RSA keys that are weak or slow: with an exponent as long as the modulus, a verification takes
+ * a hundred times as long. Most libraries accept exponents of up to 32 bits.
  */
 function checkRsa(key: KeyObject): void {
   const { modulusLength = 0, publicExponent = 0n } = key.asymmetricKeyDetails ?? {}
@@ -131,7 +131,7 @@ function algorithmsOf({ asymmetricKeyType: type, asymmetricKeyDetails }: KeyObje
   return type === 'ed25519' || type === 'ed448' ? ['EdDSA'] : []
 }
 
-/** The times are checked by `checkClaims`, with its own clock. */
+/** Without the times, which `checkClaims` checks with the clock of the verifier. */
 function publicKey(
   kid: string | undefined,
   key: string,
@@ -155,8 +155,8 @@ function publicKey(
 }
 
 /**
- * Tells whether an RSA key was made by the library of CVE-2017-15361 ("ROCA"): whoever has the public
- * key can find the private one.
+ * Whether an RSA key was made by the library of CVE-2017-15361 ("ROCA"), so that the private key can be
+ * computed from the public one.
  */
 export function isRocaKey(key: KeyObject): boolean {
   const modulus = Buffer.from(key.export({ format: 'jwk' }).n ?? '', 'base64url')
@@ -164,10 +164,9 @@ export function isRocaKey(key: KeyObject): boolean {
 }
 
 /**
- * Tells whether an RSA modulus was made by the library of CVE-2017-15361 ("ROCA"), whose primes can be
- * found from it. Those primes are powers of 65537 modulo many small primes, and so is their product:
- * for keys of 2,048 bits and more modulo all primes up to 701. A good modulus meets that for each of
- * them with a chance of less than one in 2^100.
+ * Whether an RSA modulus was made by the library of CVE-2017-15361 ("ROCA"). Its primes are powers of
+ * 65537 modulo many small primes, and so is their product: for keys of 2,048 bits and more, modulo all
+ * primes up to 701. The probability that another modulus has this property is less than one in 2^100.
  *
  * From M. Nemec et al., "The Return of Coppersmith's Attack", section 4.1.
  */

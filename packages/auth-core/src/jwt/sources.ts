@@ -7,16 +7,16 @@ import {
   secretKey,
 } from './keys.ts'
 
-/** Whose tokens are accepted: an issuer, its keys, and the algorithms and types that go with them. */
+/** An issuer whose tokens are accepted, with its keys and the algorithms and types that they may have. */
 export interface TokenSource {
-  /** Equal to the claim `iss`. */
+  /** The claim `iss` equals this. */
   readonly issuer: string
-  /** The claim `aud` holds one of these. */
+  /** The claim `aud` contains one of these. */
   readonly audience: readonly string[]
-  /** Every token grants these. */
+  /** Every token must grant these. */
   readonly requiredScopes: readonly string[]
   readonly algorithms: readonly string[]
-  /** Header `typ`, in lower case, without `application/`; undefined stands for its absence. */
+  /** Header `typ`, in lower case, without `application/`; undefined if absent. */
   readonly types: readonly (string | undefined)[]
   /** Whether the issuer signs tokens for other purposes with the same keys, such as ID tokens. */
   readonly hasOtherTokens: boolean

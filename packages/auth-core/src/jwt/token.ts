@@ -2,13 +2,13 @@ import { LRUCache } from 'lru-cache'
 import type { Caller } from '../caller.ts'
 import { AuthError } from '../errors.ts'
 
-/** Longest token that is read, in characters. */
+/** In characters. */
 const MAX_TOKEN_LENGTH = 16_384
 const MAX_DEPTH = 32
 
 type JsonObject = Readonly<Record<string, unknown>>
 
-/** A JWT that was taken apart; nothing in it is verified. */
+/** A decoded JWT. Nothing in it is verified. */
 export interface DecodedToken {
   readonly header: JsonObject
   readonly claims: JsonObject
@@ -17,9 +17,8 @@ export interface DecodedToken {
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /**
- * Takes a JWT in compact form apart (RFC 7515 section 7.1). Strict where parsers differ, so that no
- * other reader of the same token sees another content: canonical base64url, valid UTF-8, no
- * duplicate members.
+ * Decodes a JWT in compact form (RFC 7515 section 7.1). It is strict where parsers differ, so that
+ * every reader of a token sees the same content: canonical base64url, valid UTF-8, no duplicate members.
  *
  * @throws AuthError AUTH_TOKEN_TOO_LARGE, AUTH_TOKEN_MALFORMED
  */
@@ -39,7 +38,7 @@ export function decodeToken(token: string): DecodedToken {
 
 const headers = new LRUCache<string, JsonObject>({ max: 100 })
 
-/** All tokens of a key have the same header. */
+/** Cached, since all tokens of a key have the same header. */
 function readHeader(part: string): JsonObject {
   const known = headers.get(part)
   if (known) return known
@@ -61,14 +60,14 @@ function parseObject(part: string): JsonObject {
   return value as JsonObject
 }
 
-/** JSON.parse, frozen, and without its leniency: of duplicate members it silently takes the last. */
+/** Parses and freezes JSON. Unlike JSON.parse, which takes the last one, it refuses duplicate members. */
 function parseJson(text: string): unknown {
   const value = JSON.parse(text)
   if (freezeAll(value) !== countColons(text)) throw new SyntaxError('duplicate members')
   return value
 }
 
-/** Freezes a parsed value with all in it; gives how many members its objects have. */
+/** Freezes a parsed value deeply, and counts the members of its objects. */
 function freezeAll(value: unknown, depth = 0): number {
   if (typeof value !== 'object' || value === null) return 0
   if (depth > MAX_DEPTH) throw new SyntaxError('nested too deeply')
@@ -79,7 +78,7 @@ function freezeAll(value: unknown, depth = 0): number {
   return members
 }
 
-/** The colons outside of strings: one for each member that is written. */
+/** Counts the colons outside of strings: there is one for each member. */
 function countColons(text: string): number {
   let count = 0
   for (let i = 0; i < text.length; i++) {
@@ -106,14 +105,14 @@ const COLON = 0x3a
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 
-/** How far clocks may differ, in milliseconds. */
+/** Accepted difference of clocks, in milliseconds. */
 const CLOCK_SKEW_MS = 30_000
 
 type Claims = Readonly<Record<string, unknown>>
 
 /**
- * Checks the audience and the times of a token whose signature and issuer are right (RFC 7519 section
- * 4.1). Gives the milliseconds between which it is valid, with the skew that clocks may have.
+ * Checks the audience and the times of a token whose signature and issuer are verified (RFC 7519
+ * section 4.1). Gives its period of validity in milliseconds, with the accepted clock skew.
  *
  * @throws AuthError AUTH_TOKEN_CLAIMS, AUTH_TOKEN_AUDIENCE, AUTH_TOKEN_EXPIRED, AUTH_TOKEN_NOT_YET_VALID
  */
@@ -147,17 +146,17 @@ export function checkClaims(
   return { validFrom, expiresAt }
 }
 
-/** `nonce` and the hashes are claims of ID tokens, `events` of logout tokens and other event tokens. */
+/** ID tokens have `nonce` and the hashes, logout tokens and other event tokens have `events`. */
 const OTHER_PURPOSE = ['nonce', 'at_hash', 'c_hash', 's_hash', 'events']
-/** How Amazon Cognito and Keycloak mark ID tokens that have none of those. */
+/** Marks of ID tokens of Amazon Cognito and Keycloak without these claims. */
 const ID_TOKEN_MARKS = [
   ['token_use', 'id'],
   ['typ', 'ID'],
 ] as const
 
 /**
- * Refuses a token that the issuer made for something else than access to an API (RFC 8725 section
- * 3.12). An issuer may sign those with the same key, for the same audience.
+ * Refuses a token that was issued for another purpose than access to an API (RFC 8725 section 3.12).
+ * An issuer may sign such tokens with the same key, for the same audience.
  *
  * @throws AuthError AUTH_TOKEN_PURPOSE
  */
@@ -169,15 +168,15 @@ export function checkPurpose(claims: Claims): void {
     throw new AuthError('AUTH_TOKEN_PURPOSE', { detail: `the token has the claim ${mark}` })
 }
 
-/** Before a client's id that stands for a missing subject. No `sub` may look like that. */
+/** Prefix of a client's id in place of a missing subject. No `sub` may begin with it. */
 const CLIENT = 'client_id='
-/** Claims of tokens that a person signed in for. */
+/** Claims that only tokens of a person have. */
 const LOGIN_CLAIMS = ['sid', 'auth_time']
 
 /**
- * Reads whom an access token is for: `sub`. Some issuers leave it out where a client acts for itself;
- * then it is `client_id=` and the claim `client_id`. A token of a person must have `sub`, since the
- * client's id says nothing of the person.
+ * Reads the subject: the claim `sub`. Some issuers omit it if a client acts for itself; then it is
+ * `client_id=` and the claim `client_id`. A token of a person must have `sub`, since the client's id
+ * does not identify the person.
  *
  * @throws AuthError AUTH_TOKEN_CLAIMS
  */
@@ -193,9 +192,9 @@ function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== ''
 }
 
-const MAX_SECONDS = 8.64e12 // the largest time of a Date
+const MAX_SECONDS = 8.64e12 // the latest time of a Date
 
-/** A NumericDate (seconds, possibly with a fraction) in milliseconds. */
+/** Reads a NumericDate (seconds, possibly with a fraction), in milliseconds. */
 function readTime(claims: Claims, claim: string): number | undefined {
   const value = claims[claim]
   if (value === undefined) return undefined
@@ -225,7 +224,7 @@ function isScope(value: unknown): value is string {
 }
 
 /**
- * Refuses a caller that lacks one of the scopes. An API key without a list of scopes lacks none.
+ * Refuses a caller that lacks one of the scopes. An API key without `scopes` has every scope.
  *
  * @throws AuthError AUTH_SCOPE_MISSING
  */

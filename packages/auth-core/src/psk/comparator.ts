@@ -11,17 +11,17 @@ export interface PskKey {
   readonly domains?: readonly string[] | undefined
 }
 
-/** Says whose an API key is. */
+/** Finds the caller of an API key. */
 export interface Comparator {
   /** @throws AuthError AUTH_KEY_INVALID */
   compare(offered: string): KeyCaller
-  /** The same by the SHA-256 of a key, one character a byte. */
+  /** Finds a caller by the SHA-256 of a key, one character for each byte. */
   find(sha256: string): KeyCaller | undefined
 }
 
 /**
- * Compares offered keys with the configured ones. Only digests are kept, and which digest a guess
- * has cannot be steered: the time says nothing about keys, their number or their length.
+ * Compares offered keys with the configured ones by their digests. Nobody can choose the digest of a
+ * guess, so the time of a comparison reveals nothing about the keys, their number or their length.
  */
 export function createComparator(keys: readonly PskKey[]): Comparator {
   const entries = new Map(

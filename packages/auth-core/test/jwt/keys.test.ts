@@ -9,7 +9,7 @@ const rsa = (modulusLength: number, publicExponent = 65_537) =>
 
 const good = rsa(2_048)
 
-t.test('an RSA key is taken', async (t) => {
+t.test('an RSA key is accepted', async (t) => {
   for (const [why, jwk] of [
     ['of 2,048 bits', good],
     ['with the exponent 3', rsa(2_048, 3)],
@@ -33,7 +33,7 @@ t.test('an RSA key is refused', async (t) => {
     t.throws(() => readJwk(jwk), { name: 'TypeError', message }, why)
 })
 
-t.test('a modulus whose primes can be found', async (t) => {
+t.test('a modulus of the ROCA attack is refused', async (t) => {
   const weak = weakPrime() * weakPrime()
   t.ok(isRocaModulus(weak))
   t.throws(() => readJwk({ ...good, n: encodeNumber(weak) }), { message: /CVE-2017-15361/ })

@@ -6,7 +6,7 @@ import { encode } from '../kit.ts'
 
 const members = fc.dictionary(fc.string(), fc.jsonValue({ maxDepth: 3 }), { maxKeys: 5 })
 
-t.test('gives any JSON object as it is', async () => {
+t.test('decodes any JSON object as it is', async () => {
   fc.assert(
     fc.property(members, (claims) => {
       const decoded = decodeToken(`${encode({ alg: 'x' })}.${encode(claims)}.`)
@@ -15,7 +15,7 @@ t.test('gives any JSON object as it is', async () => {
   )
 })
 
-t.test('refuses any object in which a member is written twice, at any depth', async () => {
+t.test('refuses duplicate members at any depth', async () => {
   fc.assert(
     fc.property(members, fc.string(), fc.jsonValue(), fc.nat(3), (claims, name, value, depth) => {
       const member = `${JSON.stringify(name)}:${JSON.stringify(value)}`
@@ -27,7 +27,7 @@ t.test('refuses any object in which a member is written twice, at any depth', as
   )
 })
 
-t.test('throws nothing but its own errors', async () => {
+t.test('throws only errors of this package', async () => {
   const part = fc.oneof(fc.base64String(), fc.string(), fc.json().map(encode))
   fc.assert(
     fc.property(fc.array(part, { maxLength: 4 }), (parts) => {
@@ -41,7 +41,7 @@ t.test('throws nothing but its own errors', async () => {
   )
 })
 
-t.test('what it gives is frozen to the depth', async (t) => {
+t.test('freezes the decoded token deeply', async (t) => {
   const { header, claims } = decodeToken(
     `${encode({ a: [{ b: 1 }] })}.${encode({ a: { b: {} } })}.`,
   )

@@ -68,7 +68,7 @@ for (const claim of ['nbf', 'iat'])
     t.strictSame(await verify(good), first, 'and accepted when the clock is right again')
   })
 
-t.test('a source that demands the type of access tokens', async (t) => {
+t.test('a source may require the type of access tokens', async (t) => {
   const { source, clock } = setup()
   const verify = createVerifier(
     [remoteSource({ ...source, requireAccessTokenType: true })],
@@ -103,7 +103,7 @@ t.test('a token without a key id', async (t) => {
   t.match(await verify(issue(rs, later, { kid: undefined })), { subject: 'machine-1' })
 })
 
-t.test('what is read of a token is kept with it', async (t) => {
+t.test('what is read from a token is cached with it', async (t) => {
   const { source, clock } = setup()
   const readings: string[] = []
   const verify = createVerifier([source], clock.now, ({ subject }, token) => {
@@ -122,7 +122,7 @@ t.test('what is read of a token is kept with it', async (t) => {
     await t.rejects(async () => verify(unread), TypeError, `refused the ${time} time`)
 })
 
-t.test('a known token goes with its key', async (t) => {
+t.test('a known token is refused once its key is withdrawn', async (t) => {
   const { issuer, clock, verify } = setup()
   const good = issue(rs, { exp: goodClaims().exp + 3_600 })
   await verify(good)
@@ -131,7 +131,7 @@ t.test('a known token goes with its key', async (t) => {
   t.match(await caught(() => verify(good)), { code: 'AUTH_TOKEN_KEY_UNKNOWN' })
 })
 
-t.test('a known token outlives a reading that changes nothing', async (t) => {
+t.test('a known token stays known if the keys have not changed', async (t) => {
   const { issuer, clock, verify } = setup()
   const good = issue(rs, { exp: goodClaims().exp + 3_600 })
   const first = await verify(good)
@@ -142,7 +142,7 @@ t.test('a known token outlives a reading that changes nothing', async (t) => {
   t.equal(verify(good), first, 'and after')
 })
 
-t.test('scopes that the source requires', async (t) => {
+t.test('a token must grant the scopes that its source requires', async (t) => {
   const { verify } = setup({ requiredScopes: ['a', 'c'] })
   t.match(await caught(() => verify(issue(rs))), {
     code: 'AUTH_SCOPE_MISSING',

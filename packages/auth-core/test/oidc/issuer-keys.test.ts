@@ -43,7 +43,7 @@ function setup(options: object = {}) {
   return { issuer, clock, keys, has, logged, idle }
 }
 
-t.test('asks nobody before the first token, then once for all that wait', async (t) => {
+t.test('the set is requested with the first token, and once for all that wait', async (t) => {
   const { issuer, keys, has } = setup()
   t.equal(issuer.requests.length, 0)
   t.equal(keys.current(), undefined)
@@ -52,7 +52,7 @@ t.test('asks nobody before the first token, then once for all that wait', async 
   t.ok(!(keys.find(asked('one')) instanceof Promise), 'then without a promise')
 })
 
-t.test('1,000 unknown key ids cost one reading per cooldown', async (t) => {
+t.test('1,000 unknown key ids cost one request per cooldown', async (t) => {
   const { issuer, clock, has } = setup()
   await has('one')
   clock.pass(1_000)
@@ -66,7 +66,7 @@ t.test('1,000 unknown key ids cost one reading per cooldown', async (t) => {
   t.equal(issuer.readings(), 3)
 })
 
-t.test('readings stay bounded whatever comes when', async () => {
+t.test('the number of requests is bounded for any sequence of tokens', async () => {
   const step = fc.tuple(fc.constantFrom(0, 1, 500, 999, 1_000, 29_999, 30_000, 299_999), fc.nat(5))
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 100 }), async (steps) => {
@@ -83,7 +83,7 @@ t.test('readings stay bounded whatever comes when', async () => {
 })
 
 t.test('a new key', async (t) => {
-  t.test('is accepted at once while nobody comes with unknown ones', async (t) => {
+  t.test('is accepted at once without a flood of unknown ones', async (t) => {
     const { issuer, clock, has } = setup()
     await has('one')
     issuer.keys = [one.jwk, two.jwk]
@@ -92,7 +92,7 @@ t.test('a new key', async (t) => {
     t.equal(await has('two'), true)
     t.equal(issuer.readings(), 2)
   })
-  t.test('is kept out by unknown ones for the cooldown at most', async (t) => {
+  t.test('is delayed by unknown ones for the cooldown at most', async (t) => {
     const { issuer, clock, has } = setup()
     await has('one')
     clock.pass(1_000)
@@ -133,7 +133,7 @@ t.test('a withdrawn key', async (t) => {
     t.equal(keys.current(), undefined)
     t.equal(await has('one'), 'AUTH_TOKEN_KEY_UNKNOWN')
   })
-  t.test('is refused when nothing is published any more', async (t) => {
+  t.test('is refused if no key is published any more', async (t) => {
     const { issuer, clock, has } = setup()
     await has('one')
     issuer.keys = []
@@ -156,7 +156,7 @@ t.test('an unchanged set stays the same object, a changed one does not', async (
 })
 
 t.test('an issuer that is down', async (t) => {
-  t.test('at start: refused with a time to come back, then accepted', async (t) => {
+  t.test('at the start refuses tokens with Retry-After until it is back', async (t) => {
     const { issuer, clock, keys, has, logged } = setup()
     issuer.isDown = true
     t.equal(await has('one'), 'AUTH_ISSUER_UNREACHABLE')
@@ -169,7 +169,7 @@ t.test('an issuer that is down', async (t) => {
     t.equal(await has('one'), true)
     t.notOk(keys.failing())
   })
-  t.test('is asked less and less often, and at least twice a minute', async (t) => {
+  t.test('is asked with a backoff, and at least twice a minute', async (t) => {
     const { issuer, clock, has } = setup()
     issuer.isDown = true
     for (let second = 0; second < 600; second++) {
@@ -178,7 +178,7 @@ t.test('an issuer that is down', async (t) => {
     }
     t.ok(issuer.requests.length >= 20 && issuer.requests.length <= 50, `${issuer.requests.length}`)
   })
-  t.test('later: known keys outlive it, for an hour', async (t) => {
+  t.test('later lets its known keys be used for an hour', async (t) => {
     const { issuer, clock, keys, has } = setup()
     await has('one')
     issuer.isDown = true
@@ -237,7 +237,7 @@ t.test(
   },
 )
 
-t.test('keys that are not safe to use are left out, the others count', async (t) => {
+t.test('keys that are not safe to use are left out, the others are used', async (t) => {
   const weak = (await import('node:crypto')).generateKeyPairSync('rsa', { modulusLength: 1024 })
   const { issuer, has, logged } = setup()
   const { kid: _kid, ...anonymous } = two.jwk
@@ -268,7 +268,7 @@ t.test('keys that are not safe to use are left out, the others count', async (t)
   t.equal((logged[0]!.refused as string[]).length, 14)
 })
 
-t.test('a set of more than 64 keys is no set', async (t) => {
+t.test('a set of more than 64 keys is refused', async (t) => {
   const { issuer, has } = setup()
   issuer.keys = Array.from({ length: 65 }, (_, i) => ({ ...one.jwk, kid: `${i}` }))
   t.equal(await has('0'), 'AUTH_ISSUER_INVALID')
@@ -283,7 +283,7 @@ t.test('keys with one id and different algorithms are all used', async (t) => {
   t.equal(issuer.readings(), 1)
 })
 
-t.test('of keys with one id, those that are not safe to use do not hide the others', async (t) => {
+t.test('a key that is not safe to use does not hide another one with its id', async (t) => {
   const { issuer, keys } = setup()
   issuer.keys = [null, { ...two.jwk, kid: 'one', use: 'enc' }, one.jwk]
   for (const time of ['first', 'second']) {
@@ -325,7 +325,7 @@ t.test('the bearer token file', async (t) => {
       ['Bearer first', 'Bearer first', 'Bearer second', 'Bearer second'],
     )
   })
-  t.test('is not shown to another origin that the discovery document names', async (t) => {
+  t.test('is not sent to another origin that the discovery document names', async (t) => {
     const { issuer, has } = setup({ tokenFile })
     issuer.metadata = { issuer: ISSUER, jwks_uri: 'https://other.example/keys' }
     await has('one')
@@ -334,18 +334,18 @@ t.test('the bearer token file', async (t) => {
       { url: 'https://other.example/keys', authorization: undefined },
     ])
   })
-  t.test('is shown to a configured jwksUrl, and discovery is not asked', async (t) => {
+  t.test('is sent to a configured jwksUrl, without discovery', async (t) => {
     const { issuer, has } = setup({ tokenFile, jwksUrl: `${ISSUER}/keys` })
     t.equal(await has('one'), true)
     t.strictSame(issuer.requests, [{ url: `${ISSUER}/keys`, authorization: 'Bearer second' }])
   })
-  t.test('that holds no token fails the reading, and the log does not show it', async (t) => {
+  t.test('that holds no valid token fails the request, and is not logged', async (t) => {
     const { has, logged } = setup({ tokenFile: t.testdir({ token: 'one\ntwo' }).concat('/token') })
     t.equal(await has('one'), 'AUTH_ISSUER_INVALID')
     t.match(logged, [{ detail: /does not hold a bearer token/ }])
     t.notMatch(JSON.stringify(logged), /two/)
   })
-  t.test('that is gone fails the reading, not the process', async (t) => {
+  t.test('that is missing fails the request, not the process', async (t) => {
     const { has } = setup({ tokenFile: `${tokenFile}.gone` })
     t.equal(await has('one'), 'AUTH_ISSUER_INVALID')
   })
