@@ -2,9 +2,9 @@ import Fastify from 'fastify'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import { listenError, type Running } from '../run-app.ts'
 
-/** The values that each label may take; any other is counted as `other`. */
+/** The values that each label may have; any other is counted as `other`. */
 export type LabelLists = Readonly<Record<string, readonly string[]>>
-/** One value per label. */
+/** One value for each label. */
 export type LabelsOf<L extends LabelLists> = { readonly [K in keyof L]: L[K][number] }
 
 export interface MetricOptions<L extends LabelLists> {
@@ -13,17 +13,17 @@ export interface MetricOptions<L extends LabelLists> {
   readonly labels?: L
 }
 
-/** The metrics of one service. No label can take a value that is not on its list. */
+/** The metrics of one service. Labels only have values from their lists. */
 export interface Metrics {
   readonly registry: Registry
   counter<const L extends LabelLists = Record<never, never>>(
     options: MetricOptions<L>,
   ): { inc(labels?: LabelsOf<L>, by?: number): void }
-  /** With `collect`, the value is asked for at each scrape. */
+  /** With `collect`, the value is read at each scrape. */
   gauge<const L extends LabelLists = Record<never, never>>(
     options: MetricOptions<L> & { collect?(): number },
   ): { set(value: number, labels?: LabelsOf<L>): void }
-  /** A gauge whose label values are made anew at each scrape, of no more than `max` of them. */
+  /** A gauge whose series are replaced at each scrape, at most `max` of them. */
   gauges<const L extends string>(options: {
     readonly name: string
     readonly help: string
@@ -34,7 +34,7 @@ export interface Metrics {
   histogram<const L extends LabelLists = Record<never, never>>(
     options: MetricOptions<L> & { buckets?: readonly number[] },
   ): { observe(value: number, labels?: LabelsOf<L>): void }
-  /** Prometheus text format. */
+  /** The metrics in the Prometheus text format. */
   text(): Promise<string>
 }
 
@@ -51,7 +51,7 @@ export function createMetrics(options: { service: string; version: string }): Me
     counter({ labels, ...rest }) {
       const bounded = boundedBy(labels)
       const counter = new Counter({ ...rest, ...base(labels) })
-      // A rate is not seen of what begins with 1.
+      // A rate needs a series that begins with 0.
       for (const values of combinations(labels)) counter.inc(values, 0)
       return { inc: (values, by = 1) => counter.inc(bounded(values), by) }
     },
@@ -102,7 +102,7 @@ export function createMetrics(options: { service: string; version: string }): Me
 }
 
 /**
- * Serves `GET /metrics` on a listener of its own.
+ * Serves `GET /metrics` on its own listener.
  *
  * @throws ConfigError CONFIG_LISTEN_FAILED
  */
@@ -121,7 +121,7 @@ export async function listenMetrics(
   return { url: `${url}/metrics`, close: () => app.close() }
 }
 
-/** Every way to choose a value for each label. */
+/** Every combination of values of the labels. */
 function combinations(lists: LabelLists = {}): Record<string, string>[] {
   return Object.entries(lists).reduce<Record<string, string>[]>(
     (chosen, [label, values]) =>

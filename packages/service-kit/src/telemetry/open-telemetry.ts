@@ -3,33 +3,33 @@ import type { Logger } from 'pino'
 import type { Metrics } from './metrics.ts'
 
 export interface OpenTelemetryOptions {
-  /** Where the `OTEL_*` variables are; the process's own, as the libraries read some of them there. */
+  /** The environment of the process, from which the libraries read some `OTEL_*` variables, too. */
   readonly env: NodeJS.ProcessEnv
-  /** `service.name`, unless a variable names another. */
+  /** `service.name`, unless a variable sets another one. */
   readonly service: string
   readonly version: string
   readonly metrics: Metrics
   readonly log: Logger
-  /** Parameters of routes that become attributes of their spans, as `gatehouse.<name>`. */
+  /** Route parameters that become attributes of spans, as `gatehouse.<name>`. */
   readonly params?: readonly string[]
 }
 
 export interface OpenTelemetry {
-  /** Adds the hooks that make a span of each request; absent when no traces are exported. */
-  readonly traceRequests?: (app: FastifyInstance) => void
-  /** Sends what waits, for at most two and a half seconds. */
+  /** Creates a span for each request; absent if no traces are exported. */
+  readonly traceRequests?: (app: FastifyInstance) => Promise<void>
+  /** Sends pending telemetry, for at most 2.5 seconds. */
   close(): Promise<void>
 }
 
-/** What is exported, and to what: names of the specification, such as `otlp` and `console`. */
+/** The exporters of each signal, by their names in the specification: `otlp`, `console`. */
 export interface Signals {
   readonly traces: readonly string[]
   readonly metrics: readonly string[]
 }
 
 /**
- * Exports traces and metrics as the standard `OTEL_*` variables say. `undefined` when they ask for
- * nothing: then none of OpenTelemetry is loaded.
+ * Exports traces and metrics as configured by the standard `OTEL_*` variables. Without them, none of
+ * OpenTelemetry is loaded, and the result is undefined.
  */
 export async function startOpenTelemetry(
   options: OpenTelemetryOptions,
@@ -40,7 +40,7 @@ export async function startOpenTelemetry(
   return start(signals, options)
 }
 
-/** An endpoint alone turns both signals on. */
+/** The exporters that the variables ask for. An endpoint alone enables both signals. */
 export function readSignals(env: NodeJS.ProcessEnv): Signals {
   const isDisabled = env.OTEL_SDK_DISABLED?.trim().toLowerCase() === 'true'
   const exportersOf = (signal: 'TRACES' | 'METRICS') => {
@@ -49,7 +49,7 @@ export function readSignals(env: NodeJS.ProcessEnv): Signals {
       env.OTEL_EXPORTER_OTLP_ENDPOINT?.trim()
     const listed = env[`OTEL_${signal}_EXPORTER`]?.trim() || (endpoint ? 'otlp' : 'none')
     const names = new Set(listed.split(',').map((name) => name.trim()))
-    // What Prometheus asks for is always there, at /metrics.
+    // Metrics for Prometheus are always served at /metrics.
     for (const name of ['', 'prometheus']) names.delete(name)
     return isDisabled || names.has('none') ? [] : [...names]
   }

@@ -23,7 +23,7 @@ export interface RequestTelemetryOptions {
 /** Adds request and trace ids, one log line per request, and the histogram of durations. */
 export const requestTelemetry = fp<RequestTelemetryOptions>(
   async (app: FastifyInstance, { metrics, traceRequests, fieldsOf, hasLine }) => {
-    traceRequests?.(app)
+    await traceRequests?.(app)
     app.setGenReqId(createRequestIds())
     app.setChildLoggerFactory((logger, bindings, options, { headers }) => {
       const trace_id = traceIdOf(headers.traceparent)

@@ -9,7 +9,7 @@ import type { Logger } from 'pino'
 import type { Signals } from '../open-telemetry.ts'
 import type { Variables } from './variables.ts'
 
-/** By protocol, and one that needs no collector. */
+/** The OTLP exporters by protocol, and one that needs no collector. */
 export interface ExporterKinds<E> {
   readonly otlp: Readonly<Record<'http/protobuf' | 'http/json', () => E>>
   readonly console: () => E
@@ -31,7 +31,7 @@ export const METRIC_EXPORTERS: ExporterKinds<PushMetricExporter> = {
   console: () => new ConsoleMetricExporter(),
 }
 
-/** The named exporters; a name that is not known is told and left out. */
+/** Creates the named exporters. An unknown name is logged and left out. */
 export function createExporters<E extends SpanExporter | PushMetricExporter>(
   signal: keyof Signals,
   names: readonly string[],
@@ -49,15 +49,15 @@ export function createExporters<E extends SpanExporter | PushMetricExporter>(
       variables.checkUrls(namesOf('ENDPOINT'))
       const { otlp } = kinds
       const create = variables.choice(namesOf('PROTOCOL'), otlp, otlp['http/protobuf'])
-      return [tellTrouble(create(), signal, log)]
+      return [logFailures(create(), signal, log)]
     }
     log.warn(`OTEL_${SIGNAL}_EXPORTER takes otlp, console and none; another name is left out`)
     return []
   })
 }
 
-/** One line when exporting begins to fail, and one when it works again. */
-function tellTrouble<E extends SpanExporter | PushMetricExporter>(
+/** Logs when exporting begins to fail, and when it works again. */
+function logFailures<E extends SpanExporter | PushMetricExporter>(
   exporter: E,
   signal: string,
   log: Logger,
@@ -76,7 +76,7 @@ function tellTrouble<E extends SpanExporter | PushMetricExporter>(
   return exporter
 }
 
-/** Not the message of an answer, which the collector chooses. */
+/** Without the body of an answer, which the collector chooses. */
 function describe(error: (Error & { code?: string | number }) | undefined): string {
   return String(error?.code ?? error?.message ?? 'refused')
 }

@@ -1,7 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { type Span, SpanKind, SpanStatusCode, type Tracer } from '@opentelemetry/api'
 
-/** What undici tells of a request that it makes. */
+/** A message on a diagnostics channel of undici. */
 interface Message {
   readonly request: { readonly origin: string | URL; readonly method: string }
   readonly response?: { readonly statusCode: number }
@@ -9,8 +9,9 @@ interface Message {
 }
 
 /**
- * One client span per request that undici carries: to identity providers, issuers, certificate
- * authorities. It names the host and never the path. The trace is not told to them. Gives how to stop.
+ * Creates a client span for each request of undici: to identity providers, issuers and certificate
+ * authorities. Spans have the host and no path, and requests get no `traceparent`. The instrumentation
+ * of OpenTelemetry has options for neither. Call the returned function to stop.
  */
 export function traceFetches(tracer: Tracer): () => void {
   const spans = new WeakMap<object, Span>()
@@ -51,7 +52,7 @@ function startSpan(tracer: Tracer, { method, origin }: Message['request']): Span
   return tracer.startSpan(method, { kind: SpanKind.CLIENT, attributes })
 }
 
-/** Those of the platform have numbers for codes. */
+/** The code, or the name where the code is a number, as for a DOMException. */
 function typeOf(error: Message['error']): string {
   return typeof error?.code === 'string' ? error.code : (error?.name ?? 'error')
 }

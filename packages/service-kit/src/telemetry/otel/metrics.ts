@@ -11,7 +11,7 @@ import {
 } from '@opentelemetry/sdk-metrics'
 import type { Registry } from 'prom-client'
 
-/** As prom-client really gives it; its types say less. */
+/** A metric of prom-client, whose types say less. */
 interface PromMetric {
   readonly name: string
   readonly help: string
@@ -19,13 +19,13 @@ interface PromMetric {
   readonly values: readonly {
     readonly value: number
     readonly labels: Readonly<Record<string, string | number>>
-    /** Of a histogram: which of its lines. */
+    /** The name of the line of a histogram. */
     readonly metricName?: string
   }[]
 }
 type Period = Pick<DataPoint<unknown>, 'startTime' | 'endTime'>
 
-/** What `/metrics` tells, under the same names, as OpenTelemetry has it. */
+/** Produces the metrics of `/metrics` for OpenTelemetry, under the same names. */
 export function producerOf(
   registry: Registry,
   resource: Resource,
@@ -56,7 +56,7 @@ function convert(metric: PromMetric, period: Period): MetricData {
   return { ...base, dataPointType: DataPointType.GAUGE, dataPoints }
 }
 
-/** One point for the lines of the same labels. A Prometheus bucket counts those below it too. */
+/** One point for the lines with the same labels. Buckets of Prometheus are cumulative. */
 function series({ name, values }: PromMetric, period: Period): DataPoint<Histogram>[] {
   const points = new Map<string, DataPoint<Histogram>>()
   for (const { value, labels, metricName } of values) {

@@ -1,73 +1,88 @@
+import { FastifyOtelInstrumentation } from '@fastify/otel'
 import {
-  type Context,
+  type Attributes,
   context,
-  defaultTextMapGetter,
+  propagation,
   ROOT_CONTEXT,
   type Span,
-  SpanKind,
   SpanStatusCode,
-  type Tracer,
-  trace,
+  type TracerProvider,
 } from '@opentelemetry/api'
 import { W3CTraceContextPropagator } from '@opentelemetry/core'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { methodOf } from '../requests.ts'
 
-const propagator = new W3CTraceContextPropagator()
-
 /**
- * One server span per request, a child of what its `traceparent` names. Nothing that a client wrote
- * is in it but the method, if known, and the parameters of `params`: paths, queries and headers carry secrets.
+ * Traces requests with @fastify/otel: one server span for each, a child of the span in `traceparent`.
+ * Paths, queries, headers and messages of errors carry secrets and stay out of spans; of what clients
+ * send there are only the method, if it is common, and the parameters in `params`.
  */
-export function traceRequests(
+export async function traceRequests(
   app: FastifyInstance,
-  { tracer, params }: { tracer: Tracer; params: readonly string[] },
-): void {
-  const contexts = new WeakMap<FastifyRequest, Context>()
-
+  { provider, params }: { provider: TracerProvider; params: readonly string[] },
+): Promise<void> {
+  propagation.setGlobalPropagator(new W3CTraceContextPropagator())
+  const instrumentation = new FastifyOtelInstrumentation({
+    instrumentHandler: false,
+    instrumentHooks: false,
+    recordExceptions: false,
+  })
+  instrumentation.setTracerProvider(provider)
+  // Health checks and documentation, which have no log lines either.
+  app.addHook('onRoute', (route) => {
+    if (route.logLevel === 'warn') route.config = { ...route.config, otel: false }
+  })
+  await app.register(instrumentation.plugin())
   app.addHook('onRequest', (request, reply, done) => {
-    // Health checks and the like, which the access log leaves out too.
-    if (request.routeOptions.logLevel === 'warn') return done()
-    const parent = propagator.extract(ROOT_CONTEXT, request.headers, defaultTextMapGetter)
-    const span = startSpan(tracer, request, parent)
-    for (const name of params) {
-      const value = (request.params as Record<string, string> | undefined)?.[name]
-      if (value !== undefined) span.setAttribute(`gatehouse.${name}`, value)
-    }
-    reply.raw.once('close', () => endSpan(span, reply))
-    const own = trace.setSpan(parent, span)
-    contexts.set(request, own)
-    context.with(own, done)
-  })
-  // Reading a body goes on in the context of the connection.
-  app.addHook('preValidation', (request, _reply, done) => {
-    context.with(contexts.get(request) ?? ROOT_CONTEXT, done)
-  })
-  app.addHook('onError', (request, _reply, error, done) => {
-    const own = contexts.get(request)
-    if (own) trace.getSpan(own)?.setAttribute('gatehouse.code', error.code ?? 'INTERNAL')
+    const { span } = request.opentelemetry()
+    if (span) describeRequest(span, request, params)
+    if (span) reply.raw.once('close', () => endAborted(span, reply))
     done()
   })
+  // Bodies are read in the context of the connection.
+  app.addHook('preValidation', (request, _reply, done) => {
+    context.with(request.opentelemetry().context ?? ROOT_CONTEXT, done)
+  })
+  app.addHook('onError', async (request, _reply, error) => {
+    request.opentelemetry().span?.setAttribute('gatehouse.code', error.code ?? 'INTERNAL')
+  })
+  app.addHook('onSend', async (request, reply) => {
+    const { span } = request.opentelemetry()
+    if (span) setStatus(span, reply)
+  })
 }
 
-function startSpan(tracer: Tracer, request: FastifyRequest, parent: Context): Span {
+function describeRequest(span: Span, request: FastifyRequest, params: readonly string[]): void {
   const { url: route } = request.routeOptions
   const isCommon = methodOf(request.method) === request.method
-  const method = isCommon ? request.method : '_OTHER'
-  const name = isCommon ? method : 'HTTP'
-  const attributes = {
-    'http.request.method': method,
+  const name = isCommon ? request.method : 'HTTP'
+  span.updateName(route === undefined ? name : `${name} ${route}`)
+  span.setAttributes({
+    'http.request.method': isCommon ? request.method : '_OTHER',
     'url.scheme': request.protocol,
     'gatehouse.request_id': request.id,
-    ...(route !== undefined && { 'http.route': route }),
+  })
+  for (const param of params) {
+    const value = (request.params as Record<string, string> | undefined)?.[param]
+    if (value !== undefined) span.setAttribute(`gatehouse.${param}`, value)
   }
-  const options = { kind: SpanKind.SERVER, attributes }
-  return tracer.startSpan(route === undefined ? name : `${name} ${route}`, options, parent)
+  // It has the query, too. The API has no way to remove an attribute.
+  delete (span as Span & { attributes?: Attributes }).attributes?.['url.path']
 }
 
-function endSpan(span: Span, { raw, statusCode }: FastifyReply): void {
-  if (raw.headersSent) span.setAttribute('http.response.status_code', statusCode)
-  const failure = raw.writableFinished ? statusCode >= 500 && String(statusCode) : 'aborted'
-  if (failure) span.setAttribute('error.type', failure).setStatus({ code: SpanStatusCode.ERROR })
+/** Replaces the status of the instrumentation, which has the message of the error. */
+function setStatus(span: Span, { statusCode }: FastifyReply): void {
+  if (statusCode < 500) span.setStatus({ code: SpanStatusCode.OK })
+  else fail(span, String(statusCode))
+}
+
+/** The instrumentation ends a span when it sends the answer. */
+function endAborted(span: Span, { raw }: FastifyReply): void {
+  if (raw.writableFinished || !span.isRecording()) return
+  fail(span, 'aborted')
   span.end()
+}
+
+function fail(span: Span, type: string): void {
+  span.setAttribute('error.type', type).setStatus({ code: SpanStatusCode.ERROR })
 }

@@ -1,4 +1,4 @@
-import { context } from '@opentelemetry/api'
+import { context, propagation } from '@opentelemetry/api'
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks'
 import { callWithTimeout } from '@opentelemetry/core'
 import {
@@ -12,20 +12,21 @@ import {
 } from '@opentelemetry/resources'
 import { PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics'
 import { BatchSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace'
+import type { FastifyInstance } from 'fastify'
 import type { OpenTelemetry, OpenTelemetryOptions, Signals } from '../open-telemetry.ts'
 import { createExporters, METRIC_EXPORTERS, SPAN_EXPORTERS } from './exporters.ts'
 import { traceFetches } from './fetches.ts'
 import { producerOf } from './metrics.ts'
 import { traceRequests } from './requests.ts'
-import { createVariables, type Variables } from './variables.ts'
+import { Variables } from './variables.ts'
 
 const SCOPE = 'gatehouse'
 const FLUSH_MS = 2_500
 
-/** Starts what was asked for. Nothing of it waits for a collector, and a missing one costs one log line. */
+/** Starts exporting. Requests never wait for a collector; if it is down, one line is logged. */
 export function start(signals: Signals, options: OpenTelemetryOptions): OpenTelemetry {
   const { log, service, version, metrics, params = [] } = options
-  const variables = createVariables(options.env, log)
+  const variables = new Variables(options.env, log)
   const resource = describeService(service, version)
   const provider = createTracerProvider(signals.traces, resource, { variables, log })
   const readers = createMetricReaders(signals.metrics, { variables, log })
@@ -36,21 +37,25 @@ export function start(signals: Signals, options: OpenTelemetryOptions): OpenTele
   if (tracer) context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable())
   const stopFetches = tracer && traceFetches(tracer)
   return {
-    ...(tracer && { traceRequests: (app) => traceRequests(app, { tracer, params }) }),
+    ...(provider && {
+      traceRequests: (app: FastifyInstance) => traceRequests(app, { provider, params }),
+    }),
     async close() {
       stopFetches?.()
       const sent = [provider, ...readers].map((part) => part?.shutdown())
       await callWithTimeout(Promise.allSettled(sent), FLUSH_MS).catch(() =>
         log.warn('stopped before all telemetry was sent'),
       )
-      if (tracer) context.disable()
+      if (!provider) return
+      context.disable()
+      propagation.disable()
     },
   }
 }
 
 function describeService(service: string, version: string): Resource {
   const own = resourceFromAttributes({ 'service.name': service, 'service.version': version })
-  // The later of two detectors wins.
+  // Later detectors override earlier ones.
   const detectors = [
     serviceInstanceIdDetector,
     resourceAttributesEnvDetector,
@@ -59,12 +64,12 @@ function describeService(service: string, version: string): Resource {
   return defaultResource().merge(own).merge(detectResources({ detectors }))
 }
 
-type Surroundings = { readonly variables: Variables } & Pick<OpenTelemetryOptions, 'log'>
+type Sources = { readonly variables: Variables } & Pick<OpenTelemetryOptions, 'log'>
 
 function createTracerProvider(
   names: readonly string[],
   resource: Resource,
-  { variables, log }: Surroundings,
+  { variables, log }: Sources,
 ): TracerProvider | undefined {
   const exporters = createExporters('traces', names, SPAN_EXPORTERS, { variables, log })
   if (exporters.length === 0) return undefined
@@ -83,7 +88,7 @@ function createTracerProvider(
 
 function createMetricReaders(
   names: readonly string[],
-  { variables, log }: Surroundings,
+  { variables, log }: Sources,
 ): PeriodicExportingMetricReader[] {
   const { interval = 60_000, timeout = 30_000 } = variables.numbers({
     interval: 'OTEL_METRIC_EXPORT_INTERVAL',
@@ -94,7 +99,7 @@ function createMetricReaders(
       new PeriodicExportingMetricReader({
         exporter,
         exportIntervalMillis: interval,
-        // The reader refuses to start with a longer one.
+        // The reader refuses a timeout longer than the interval.
         exportTimeoutMillis: Math.min(timeout, interval),
       }),
   )
