@@ -2,23 +2,23 @@ import { parseArgs } from 'node:util'
 import type { Loaded } from './config/load.ts'
 import { ConfigError } from './errors.ts'
 
-/** Wrong use of a command line. */
+/** Wrong usage of a command line. */
 export class UsageError extends Error {}
 
-/** What every service takes: words, `--config FILE` and flags. */
+/** The command line of a service: words, `--config FILE` and flags. */
 export interface CommandLine {
   readonly words: readonly string[]
   readonly config: string | undefined
   readonly help: boolean
   readonly version: boolean
-  /** Of `--no-secrets`, which is for `check-config` alone. */
+  /** Whether `--no-secrets` was given, which only `check-config` has. */
   readonly withoutSecrets: boolean
-  /** The service's own flags that were given. */
+  /** The given flags of this service. */
   readonly flags: ReadonlySet<string>
 }
 
 /**
- * @param ownFlags - flags of this service, each with the command that it is for
+ * @param ownFlags - flags of this service, each with its command
  * @throws UsageError
  */
 export function readCommandLine(
@@ -61,20 +61,20 @@ function attempt<T>(parse: () => T): T {
   }
 }
 
-/** @throws UsageError saying that there is no such command, or what commands there are */
+/** @throws UsageError about the unknown command, or with the help if none was given */
 export function refuseCommand(words: readonly string[], help: string): never {
   throw new UsageError(
     words.length === 0 ? `which command?\n\n${help}` : `cannot do "${words.join(' ')}"; see --help`,
   )
 }
 
-/** What `check-config` says of a file without faults. */
+/** The output of `check-config` for a valid file. */
 export function describeValid({ file, absent }: Pick<Loaded<unknown>, 'file' | 'absent'>): string {
   if (absent === 0) return `${file} is valid\n`
   return `${file} is valid; secrets and files that are not here were passed over: ${absent}\n`
 }
 
-/** What a program says of what ended it: each fault of a configuration on a line, then one for all. */
+/** The output of a program that failed: a line for each fault of a configuration, then a summary. */
 export function describeFailure(name: string, error: Error): string {
   if (error instanceof UsageError) return `${name}: ${error.message}\n`
   const code = (error as { code?: unknown }).code
@@ -86,7 +86,7 @@ export function describeFailure(name: string, error: Error): string {
   return `${error.message}\n${name}: ${count} in ${file}${end}`
 }
 
-/** Node's own errors name a system call; their path says more. */
+/** Describes errors of system calls by their path, since their message names only the call. */
 function messageOf(error: NodeJS.ErrnoException): string {
   if (error.syscall === undefined || error.path === undefined) return error.message
   return `${error.path} cannot be used: ${REASONS[error.code ?? ''] ?? error.message}`

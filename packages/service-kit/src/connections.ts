@@ -2,12 +2,12 @@ import { readFileSync } from 'node:fs'
 import type { Server } from 'node:net'
 
 const REPORT_EVERY_MS = 60_000
-/** For the store, for logs and for requests of our own: at least so many, or a tenth of all. */
+/** Files that stay available for the store, logs and outgoing requests, or a tenth of all. */
 const KEPT_FREE = 64
 
 /**
- * Takes no more connections than leave the process files to open, and says so in the log at most once
- * a minute. Without it the system would close what cannot be accepted, and nobody would be told.
+ * Limits connections to fewer than the process may open files, and logs refused ones at most once a
+ * minute. Without a limit the system closes connections that it cannot accept, without a log line.
  */
 export function limitConnections(
   server: Server,
@@ -29,7 +29,7 @@ export function limitConnections(
   })
 }
 
-/** How many files the process may have open; infinite where the system does not say. */
+/** How many files the process may open; infinite if the system does not say. */
 function readOpenFiles(): number {
   try {
     const limits = readFileSync('/proc/self/limits', 'utf8')

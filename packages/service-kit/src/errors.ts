@@ -1,4 +1,4 @@
-/** Every error that keeps a service from starting: what it means, and what to do about it. */
+/** The errors that keep a service from starting: what each means, and what to do about it. */
 export const CONFIG_ERRORS = {
   CONFIG_NOT_FOUND: {
     title: 'No configuration file',
@@ -6,70 +6,70 @@ export const CONFIG_ERRORS = {
   },
   CONFIG_UNREADABLE: {
     title: 'Configuration file cannot be read',
-    action: 'See its owner, its mode and its size: it is read whole, up to 1 MiB.',
+    action: 'Check its owner, its mode and its size, which may be up to 1 MiB.',
   },
   CONFIG_INVALID: {
-    title: 'Configuration has faults',
+    title: 'Configuration is not valid',
     action: 'Correct each line of the report; the reference lists every key.',
   },
   CONFIG_FILE_UNUSABLE: {
-    title: 'A file that the configuration names cannot be used',
-    action: 'See whether it is there, and whether the user of the service may read it.',
+    title: 'A configured file cannot be used',
+    action: 'Check that it exists and that the user of the service may read it.',
   },
   CONFIG_TLS_INVALID: {
     title: 'Certificate and key cannot be used',
-    action: 'Give a PEM certificate chain, leaf first, and the PEM private key of that leaf.',
+    action: 'Configure a PEM certificate chain, leaf first, and the PEM private key of the leaf.',
   },
   CONFIG_LISTEN_FAILED: {
     title: 'Cannot listen on the configured address',
-    action: 'End what holds the port, or configure another host or port.',
+    action: 'Stop the program that uses the port, or configure another host or port.',
   },
 } as const satisfies Record<`CONFIG_${string}`, { title: string; action: string }>
 
-/** Codes of problems that every service answers by itself. */
+/** The codes of problems that every service answers. */
 export const HTTP_ERRORS = {
   INTERNAL: {
     title: 'Internal error',
-    action: 'Look the request id up in the log, which has the cause.',
+    action: 'Search the log for the request id to find the cause.',
   },
   HTTP_INVALID: {
     title: 'Not a valid HTTP request',
     action:
-      'See what sends it: it was too slow, too large or not HTTP (perhaps TLS on a plain port).',
+      'Check the client: the request was too slow, too large or not HTTP (perhaps TLS on a plain port).',
   },
   HTTP_ENCODING: {
     title: 'Encoding not supported',
     action:
       'Send the body without `Content-Encoding`, and with a `Content-Length` or in the transfer coding `chunked` alone.',
   },
-  NOT_FOUND: { title: 'Not found', action: 'See the path; /openapi.json lists every one.' },
+  NOT_FOUND: { title: 'Not found', action: 'Check the path; /openapi.json lists all of them.' },
   METHOD_NOT_ALLOWED: {
     title: 'Method not allowed',
-    action: 'Use one of the methods of the Allow header.',
+    action: 'Use one of the methods in the Allow header.',
   },
   NOT_READY: {
     title: 'Not ready',
-    action: 'Try again shortly: the service is starting, stopping, or without its store.',
+    action: 'Try again shortly: the service is starting or stopping, or its store cannot be used.',
   },
 } as const satisfies Record<string, { title: string; action: string }>
 
-/** Codes of Fastify that a request can meet: what they mean, and what to do about them. */
+/** The codes of Fastify that a client can see: what they mean, and what to do about them. */
 export const FASTIFY_ERRORS = {
   FST_ERR_BAD_URL: {
     title: 'Path is not valid',
-    action: 'Percent-encode the path: every `%` begins two hexadecimal digits of UTF-8.',
+    action: 'Percent-encode the path as UTF-8: two hexadecimal digits follow every `%`.',
   },
   FST_ERR_CTP_BODY_TOO_LARGE: {
     title: 'Body too large',
-    action: 'Send less at once; the answers of each path are listed under /openapi.json.',
+    action: 'Send a smaller body; /openapi.json describes each path.',
   },
   FST_ERR_CTP_EMPTY_JSON_BODY: {
     title: 'Body missing',
     action: 'Send a JSON body, or leave `Content-Type` out if the path takes none.',
   },
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: {
-    title: 'Length of the body is not what was announced',
-    action: 'Let the HTTP client set `Content-Length` by itself.',
+    title: 'Body does not match Content-Length',
+    action: 'Let the HTTP client set `Content-Length`.',
   },
   FST_ERR_CTP_INVALID_JSON_BODY: {
     title: 'Body is not JSON',
@@ -78,7 +78,7 @@ export const FASTIFY_ERRORS = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: {
     title: 'Content type not supported',
     action:
-      'Send the `Content-Type` that the answer names; `curl` sends another one with `-d` unless told by `-H`.',
+      'Send the `Content-Type` that the answer names; with `-d`, `curl` sends another one unless `-H` sets it.',
   },
   FST_ERR_MAX_PARAM_LENGTH: {
     title: 'Part of the path too long',
@@ -86,13 +86,13 @@ export const FASTIFY_ERRORS = {
   },
   FST_ERR_VALIDATION: {
     title: 'Request is not valid',
-    action: 'Correct each member under `errors`; /docs describes all of them.',
+    action: 'Correct each member listed under `errors`; /docs describes all of them.',
   },
 } as const satisfies Record<`FST_${string}`, { title: string; action: string }>
 
 export type ConfigErrorCode = keyof typeof CONFIG_ERRORS
 
-/** One fault of a configuration file. The value is never part of it: it may be a secret. */
+/** One fault of a configuration file. It never has the value, which may be a secret. */
 export interface ConfigFault {
   readonly file: string
   /** From 1. */
@@ -104,11 +104,11 @@ export interface ConfigFault {
   readonly message: string
 }
 
-/** What keeps a service from starting; `code` is stable, `message` is fit to be printed as it is. */
+/** The reason why a service cannot start. `code` is stable, and `message` can be printed as it is. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
   readonly code: ConfigErrorCode
-  /** By position in the file; empty unless the code is CONFIG_INVALID. */
+  /** In the order of the file; empty unless the code is CONFIG_INVALID. */
   readonly faults: readonly ConfigFault[]
 
   constructor(

@@ -1,11 +1,11 @@
-import { statSync, watch } from 'node:fs'
+import { existsSync, mkdirSync, statSync, watch } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 
 const POLL_MS = 60_000
 
 /**
- * Calls `onChange` when a file has changed or was replaced. Folders are watched, so a symbolic link
- * that is swapped counts, as Kubernetes does it; a look every minute finds what no event tells.
+ * Calls `onChange` when a file was changed or replaced. Watches the folders, since Kubernetes swaps
+ * symbolic links, and compares the files every minute in case an event is lost.
  */
 export function watchFiles(
   paths: readonly string[],
@@ -47,4 +47,22 @@ function fingerprint(paths: readonly string[]): string {
       return stats ? `${stats.dev}:${stats.ino}:${stats.size}:${stats.mtimeNs}` : 'none'
     })
     .join(' ')
+}
+
+/**
+ * Creates a folder and its parents with mode 0700. An existing folder stays as it is. The `recursive`
+ * option of `mkdirSync` never returns where no folder can be created, as below `/proc`.
+ *
+ * @throws NodeJS.ErrnoException
+ */
+export function makeFolder(path: string): void {
+  try {
+    mkdirSync(path, { mode: 0o700 })
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'EEXIST' && statSync(path, { throwIfNoEntry: false })?.isDirectory()) return
+    if (code !== 'ENOENT' || existsSync(dirname(path))) throw error
+    makeFolder(dirname(path))
+    makeFolder(path)
+  }
 }

@@ -4,9 +4,9 @@ import { request as requestHttps } from 'node:https'
 const TIMEOUT_MS = 3_000
 const UNSPECIFIED: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
 
-/** Asks a service on this machine whether it is ready; rejects with one line if it is not. */
+/** Resolves if a service on this machine is ready; otherwise rejects with an error of one line. */
 export async function healthcheck(server: {
-  /** As it is configured to listen on. */
+  /** As configured. */
   readonly host: string
   readonly port: number
   readonly tls: boolean
@@ -14,13 +14,13 @@ export async function healthcheck(server: {
   const { port, tls } = server
   const host = UNSPECIFIED[server.host] ?? server.host
   const { promise, resolve, reject } = Promise.withResolvers<void>()
-  const asked = (tls ? requestHttps : requestHttp)(
+  const request = (tls ? requestHttps : requestHttp)(
     {
       host,
       port,
       path: '/readyz',
       timeout: TIMEOUT_MS,
-      // Only a yes or no is asked of this very machine, and nothing secret is sent.
+      // The request stays on this machine and sends nothing secret.
       rejectUnauthorized: false,
     },
     (response) => {
@@ -29,10 +29,10 @@ export async function healthcheck(server: {
       else reject(new Error(`not ready: status ${response.statusCode}`))
     },
   )
-  asked.on('timeout', () => asked.destroy(new Error(`no answer within ${TIMEOUT_MS} ms`)))
-  asked.on('error', ({ code, message }: NodeJS.ErrnoException) =>
+  request.on('timeout', () => request.destroy(new Error(`no answer within ${TIMEOUT_MS} ms`)))
+  request.on('error', ({ code, message }: NodeJS.ErrnoException) =>
     reject(new Error(`not ready: ${code ?? message}`)),
   )
-  asked.end()
+  request.end()
   return promise
 }

@@ -30,8 +30,7 @@ export {
   FASTIFY_ERRORS,
   HTTP_ERRORS,
 } from './errors.ts'
-export { watchFiles } from './files.ts'
-export { makeFolder } from './folders.ts'
+export { makeFolder, watchFiles } from './files.ts'
 export { healthcheck } from './healthcheck.ts'
 export { appOptions } from './http/app-options.ts'
 export { type ErrorTable, errorReference } from './http/errors-page.ts'

@@ -47,14 +47,14 @@ export interface ReloadOptions<Config extends object> {
   readonly loaded: Watched<Config>
   load(): Promise<Watched<Config>>
   /**
-   * Computes everything that can change while the service runs, and changes nothing yet. Rejects
-   * when anything is wrong; else gives what swaps all of it in.
+   * Computes everything that can change while the service runs, and changes nothing yet. Returns
+   * the function that applies all of it; rejects if anything is wrong.
    */
   prepare(config: Config): Promise<Commit>
-  /** Sections that are read at start only, and keys of sections such as `server.port`. */
+  /** Settings that are read only at the start. */
   readonly readOnce: readonly SettingPath<Config>[]
-  /** After each reload: whether the new configuration was taken up. */
-  onReload?(isTakenUp: boolean): void
+  /** Called after each reload, with whether it succeeded. */
+  onReload?(isApplied: boolean): void
   readonly log: {
     warn(fields: object, message: string): void
     error(fields: object, message: string): void
@@ -62,9 +62,9 @@ export interface ReloadOptions<Config extends object> {
 }
 
 /**
- * Makes the function that takes up a changed configuration, and calls it itself when a file of a
- * secret changes. It rejects, and changes nothing, when the new configuration has a fault. Reloads
- * run one after the other, so an older configuration never replaces a newer one.
+ * Returns the function that applies a changed configuration, and calls it when the file of a secret
+ * changes. It rejects, and changes nothing, if the new configuration has a fault. Reloads run one after
+ * the other, so that an older configuration never replaces a newer one.
  */
 export function watchConfig<Config extends object>(
   options: ReloadOptions<Config>,
@@ -128,7 +128,7 @@ function textAt(config: object, path: string): string | undefined {
  *
  * @param now - milliseconds since the epoch
  */
-export function measureReloads(metrics: Metrics, now: () => number): (isTakenUp: boolean) => void {
+export function measureReloads(metrics: Metrics, now: () => number): (isApplied: boolean) => void {
   const at = metrics.gauge({
     name: 'gatehouse_config_loaded_seconds',
     help: 'When the configuration that is in use was taken up, as a Unix time.',
@@ -137,9 +137,9 @@ export function measureReloads(metrics: Metrics, now: () => number): (isTakenUp:
     name: 'gatehouse_config_reload_success',
     help: 'Whether the last reload of the configuration was taken up: 1 or 0.',
   })
-  function reloaded(isTakenUp: boolean): void {
-    success.set(isTakenUp ? 1 : 0)
-    if (isTakenUp) at.set(Math.floor(now() / 1000))
+  function reloaded(isApplied: boolean): void {
+    success.set(isApplied ? 1 : 0)
+    if (isApplied) at.set(Math.floor(now() / 1000))
   }
   reloaded(true)
   return reloaded

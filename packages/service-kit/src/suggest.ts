@@ -16,7 +16,7 @@ function capitalize(word: string): string {
   return word.charAt(0).toUpperCase() + word.slice(1)
 }
 
-/** Insertions, deletions, substitutions and swaps of neighbours, each counted as one. */
+/** Counts insertions, deletions, substitutions and swaps of neighbours (Damerau–Levenshtein). */
 function editDistance(a: string, b: string): number {
   if (Math.abs(a.length - b.length) > 2) return Number.POSITIVE_INFINITY
   let beforeLast: number[] = []

@@ -1,12 +1,12 @@
 import type { Clock } from './clock.ts'
 
-/** A clock that stands still until it is moved. */
+/** A clock that tests control. */
 export interface ManualClock extends Clock {
-  /** Moves the clock, firing each timer at its time, and lets what they started go on. */
+  /** Moves the clock, fires each timer at its time, and lets their callbacks continue. */
   advance(ms: number): Promise<void>
 }
 
-/** A {@link ManualClock} that shows `start` in milliseconds since the epoch. */
+/** Creates a {@link ManualClock} that begins at `start`, in milliseconds since the epoch. */
 export function manualClock(start = Date.UTC(2030, 0, 1)): ManualClock {
   let now = start
   const timers = new Set<{ at: number; fn: () => void }>()

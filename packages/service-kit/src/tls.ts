@@ -8,12 +8,12 @@ import type { Clock } from './clock.ts'
 import { ConfigError } from './errors.ts'
 import { watchFiles } from './files.ts'
 
-/** How often to look whether the own certificate is due; the first retry comes as soon. */
+/** How often the service checks its own certificate; also the delay of the first retry. */
 const CHECK_MS = 60_000
-/** Clocks that are set differ by no more than this. */
+/** The largest difference between two clocks that are set. */
 const CLOCKS_DIFFER_MS = 60_000
 const RETRY_MAX_MS = 3_600_000
-/** Node's own is two minutes, for which whoever begins a handshake holds a connection. */
+/** Node's default is two minutes, for which an unfinished handshake holds a connection. */
 const HANDSHAKE_TIMEOUT_MS = 10_000
 
 /** PEM texts of a private key and of its certificate chain, leaf first. */
@@ -22,17 +22,17 @@ export interface TlsCredentials {
   readonly cert: string
 }
 
-/** Where a listener's credentials come from, and go on coming from. */
+/** The source of a listener's credentials. */
 export interface TlsSource {
   current(): TlsCredentials
   close(): void
 }
 
 /**
- * Credentials from two files, read again when these change. A pair that cannot be used is refused
- * with a log line and the one in use stays.
+ * Reads credentials from two files, and again when the files change. A pair that cannot be used is
+ * logged, and the previous one stays in use.
  *
- * @throws ConfigError CONFIG_TLS_INVALID when the first pair cannot be used
+ * @throws ConfigError CONFIG_TLS_INVALID if the first pair cannot be used
  */
 export async function tlsFromFiles(options: {
   certFile: string
@@ -58,15 +58,15 @@ export async function tlsFromFiles(options: {
   return { current: () => current, close: watcher.close }
 }
 
-/** Credentials that a service issued to itself; times in milliseconds since the epoch. */
+/** Credentials that a service issues to itself. Times are milliseconds since the epoch. */
 export interface SelfIssued extends TlsCredentials {
   readonly notBefore: number
   readonly renewAt: number
 }
 
 /**
- * Credentials that the service issues to itself, renewed at `renewAt`, or at once if a clock that was
- * ahead dated them. A renewal that fails is tried again, after a minute at first and an hour at most.
+ * Issues credentials to the service itself and renews them at `renewAt`, or at once if they were
+ * issued by a clock that was ahead. Failed renewals are retried after one minute, later up to an hour.
  */
 export async function tlsSelfRenewed(options: {
   issue(): Promise<SelfIssued>
@@ -79,7 +79,7 @@ export async function tlsSelfRenewed(options: {
   let isClosed = false
   let timer = checkAfter(CHECK_MS, CHECK_MS)
 
-  // A timer that ends at `renewAt` would not follow a clock that is set meanwhile.
+  // Checked regularly, because the clock may be set before `renewAt`.
   function checkAfter(ms: number, retryMs: number) {
     return clock.setTimer(() => void check(retryMs), ms)
   }
@@ -115,7 +115,7 @@ function isDue({ notBefore, renewAt }: SelfIssued, now: number): boolean {
   return renewAt <= now || notBefore > now + CLOCKS_DIFFER_MS
 }
 
-/** Options of an https server: TLS 1.2 or newer, forward secrecy and AEAD only, no renegotiation. */
+/** Options of an HTTPS server: TLS 1.2 or newer, forward secrecy and AEAD only, no renegotiation. */
 export function serverTlsOptions({ key, cert }: TlsCredentials): ServerOptions {
   return {
     key,
@@ -127,7 +127,7 @@ export function serverTlsOptions({ key, cert }: TlsCredentials): ServerOptions {
   }
 }
 
-/** Gives the running listener new credentials; connections that are open keep theirs. */
+/** Sets new credentials for a running listener. Open connections keep the previous ones. */
 export function applyTls(app: FastifyInstance, credentials: TlsCredentials): void {
   ;(app.server as Server).setSecureContext(serverTlsOptions(credentials))
 }
@@ -159,7 +159,7 @@ async function readCredentials(certFile: string, keyFile: string): Promise<TlsCr
   }
 }
 
-/** A TLS context alone would take a certificate without a key, as while a file is being rewritten. */
+/** A TLS context would accept a certificate without its key, as while a file is rewritten. */
 function assertPair({ cert, key }: TlsCredentials): void {
   if (!new X509Certificate(cert).checkPrivateKey(createPrivateKey(key)))
     throw new Error('the key is not that of the certificate')

@@ -2,16 +2,16 @@ import { isIP } from 'node:net'
 import { parseHost } from '@gatehouse/net'
 import { applyRules, type Fault, known } from './rules.ts'
 
-/** A listener of a configuration. */
+/** A configured listener. */
 export interface Listener {
   /** JSON pointer of its section, such as `/server`. */
   readonly path: string
   readonly at: { readonly host: string; readonly port: number }
-  /** Listeners that say the same here are one, if they have the same address. */
+  /** Listeners of the same kind and address are one listener. */
   readonly kind?: string
 }
 
-/** What is wrong with the addresses that a service is to listen on. */
+/** The faults of the addresses that a service listens on. */
 export function checkListeners(listeners: readonly Listener[]): Fault[] {
   return listeners.flatMap((listener, index) =>
     applyRules(
@@ -38,7 +38,7 @@ function isHost(text: string): boolean {
   return isIP(text) > 0 || (!text.startsWith('[') && parseHost(text) !== undefined)
 }
 
-/** Whether the two cannot listen at once. The port 0 is another one for each. */
+/** Whether the two cannot listen at the same time. Port 0 is a different port for each. */
 function clash(one: Listener, other: Listener): boolean {
   const [a, b] = [addressOf(one.at.host), addressOf(other.at.host)]
   if (one.at.port !== other.at.port || one.at.port === 0) return false
@@ -46,7 +46,7 @@ function clash(one: Listener, other: Listener): boolean {
   return covers(a, b) || covers(b, a)
 }
 
-/** `::` takes IPv4 as well. */
+/** `::` includes IPv4. */
 function covers(any: string, address: string): boolean {
   return any === '::' || (any === '0.0.0.0' && isIP(address) !== 6)
 }

@@ -8,17 +8,17 @@ interface Row {
   readonly description: string
 }
 
-/** The keys of one variant of a union, which other variants do not have or describe otherwise. */
+/** The keys of one variant of a union. */
 interface Variant {
   readonly title: string
   readonly rows: readonly Row[]
 }
 
-/** A Markdown page with one row for each key that the schema knows, and a table for each variant. */
+/** Renders a Markdown page with a row for each key of the schema, and a table for each variant. */
 export function renderReference(schema: TObject, options: { title: string }): string {
   const variants: Variant[] = []
   const rows = membersOf(schema as ConfigSchema, '', variants)
-  // Several variants may hold the same union.
+  // The same union may occur in several variants.
   const sections = unique(variants.map(({ title, rows }) => `## ${title}\n\n${table(rows)}`))
   return `${[`# ${options.title}\n\n${table(rows)}`, ...sections].join('\n\n')}\n`
 }
@@ -34,7 +34,7 @@ function table(rows: readonly Row[]): string {
   ].join('\n')
 }
 
-/** The rows of a schema; what differs by variant goes to `variants`, in the order of the page. */
+/** The rows of a schema. Rows of variants are added to `variants`, in the order of the page. */
 function membersOf(schema: ConfigSchema, prefix: string, variants: Variant[]): Row[] {
   if (schema.anyOf) return unionRows(schema.anyOf, prefix, variants)
   if (schema.items) return membersOf(schema.items, `${prefix}[]`, variants)
@@ -67,7 +67,7 @@ function mappingsOf(union: readonly ConfigSchema[]): readonly ConfigSchema[] {
   return union.filter(({ type }) => type === 'object')
 }
 
-/** By the constant that tells it from the others, else by the keys that only it has. */
+/** Named by its constant, or else by the keys that only it has. */
 function titleOf(variant: ConfigSchema, all: readonly ConfigSchema[], prefix: string): string {
   const { properties = {} } = variant
   const tag = Object.entries(properties).find(([, { const: value }]) => value !== undefined)

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import { type FastifyBaseLogger, type FastifyServerOptions, LogController } from 'fastify'
 import type { Logger } from 'pino'
 import { answerError, ownProblem, type ProblemOptions } from './problem.ts'
-import { describeFaults, strictValidatorCompiler } from './validation.ts'
+import { describeErrors, strictValidatorCompiler } from './validation.ts'
 
 /** Leaves out Fastify's lines about requests, since `requestTelemetry` logs one line for each. */
 class QuietLogController extends LogController {
@@ -13,12 +13,12 @@ class QuietLogController extends LogController {
 }
 
 /**
- * What a service passes to `Fastify()`: its logger, strict validation, answers with named members
- * only, and problem+json also for what goes wrong before a route is found.
+ * Options for `Fastify()`: the logger, strict validation, and problem+json also for errors before a
+ * route is found.
  */
 export function appOptions(log: Logger, { docsUrl }: Pick<ProblemOptions, 'docsUrl'> = {}) {
   return {
-    // `strictHttp` answers these, as a problem.
+    // `strictHttp` answers 503 with a problem.
     return503OnClosing: false,
     loggerInstance: log as FastifyBaseLogger,
     logController: new QuietLogController(),
@@ -32,7 +32,7 @@ export function appOptions(log: Logger, { docsUrl }: Pick<ProblemOptions, 'docsU
       answerError(error, request, reply, { statusOf: {}, ...(docsUrl && { docsUrl }) })
     },
     clientErrorHandler: (error, socket) => refuseConnection(error, socket, docsUrl),
-    schemaErrorFormatter: (errors) => new Error(describeFaults(errors as never)),
+    schemaErrorFormatter: (errors) => new Error(describeErrors(errors as never)),
   } satisfies FastifyServerOptions
 }
 
@@ -41,7 +41,7 @@ const CLIENT_ERRORS: Readonly<Record<string, number>> = {
   HPE_HEADER_OVERFLOW: 431,
 }
 
-/** Answers bytes that are not an HTTP request. */
+/** Answers a connection whose bytes are not a valid HTTP request. */
 function refuseConnection(
   error: NodeJS.ErrnoException,
   socket: Socket,
@@ -50,7 +50,7 @@ function refuseConnection(
   const status = CLIENT_ERRORS[error.code ?? ''] ?? 400
   const title = STATUS_CODES[status] ?? ''
   const body = JSON.stringify(ownProblem('HTTP_INVALID', status, `${title}.`, docsUrl))
-  // Not after a reset, nor into the middle of an answer that has begun.
+  // Nothing can be sent after a reset, or in the middle of an answer.
   const response = (socket as Socket & { _httpMessage?: ServerResponse })._httpMessage
   if (socket.writable && error.code !== 'ECONNRESET' && !response?.headersSent)
     socket.write(

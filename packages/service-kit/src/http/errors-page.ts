@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { type Page, pagesIn, prose, sendPage } from './page.ts'
 
-/** Codes with what they mean and what to do about them, as each package has them. */
+/** Error codes, with what each means and what to do about it. */
 export type ErrorTable = Readonly<
   Record<string, { readonly title: string; readonly action: string }>
 >
@@ -14,7 +14,7 @@ export interface ErrorReferenceOptions {
   readonly tables: readonly ErrorTable[]
 }
 
-/** The page that the `type` of a problem links to: a row for each code, with the code as its id. */
+/** Serves the page that the `type` of a problem links to. Each row has its code as its id. */
 export const errorReference = fp<ErrorReferenceOptions>(
   async (app: FastifyInstance, { path, tables }) => {
     let page: Page | undefined

@@ -2,16 +2,16 @@ import { createHash } from 'node:crypto'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import type { FastifyReply } from 'fastify'
 
-/** A document without script, and the content security policy that fits it. */
+/** A document without scripts, and its content security policy. */
 export interface Page {
   readonly html: string
   readonly policy: string
 }
 
-/** What differs from page to page. */
+/** The content of one page. */
 export interface PageContent {
   readonly title: string
-  /** At the end of the bar on top. */
+  /** Shown at the end of the top bar. */
   readonly bar?: SafeHtml
   readonly main: SafeHtml
 }
@@ -35,7 +35,7 @@ summary{cursor:pointer}
 :focus-visible{outline:3px solid var(--accent);outline-offset:3px}
 `
 
-/** Gives what makes pages of one style: the common one and `css`. */
+/** Creates a function that renders pages with the common style and `css`. */
 export function pagesIn(css: string): (content: PageContent) => Page {
   const sheet = `${COMMON}${css}`.replaceAll('\n', '')
   const digest = createHash('sha256').update(sheet).digest('base64')
@@ -60,12 +60,12 @@ ${html.raw`<style>${sheet}</style>`}
   }
 }
 
-/** A sentence in which what stands between backticks is code. */
+/** Renders a sentence whose parts in backticks are code. */
 export function prose(text: string): SafeHtml {
   return html`${text.split('`').map((part, i) => (i % 2 ? html`<code>${part}</code>` : part))}`
 }
 
-/** Answers with a page, which no cache keeps and no other site frames. */
+/** Sends a page that must not be cached or framed. */
 export function sendPage(
   reply: FastifyReply,
   status: number,
@@ -79,7 +79,7 @@ export function sendPage(
       'x-content-type-options': 'nosniff',
       'cache-control': 'no-store',
       'x-robots-tag': 'noindex',
-      // With `no-referrer`, browsers would send forms with `Origin: null`.
+      // With `no-referrer`, browsers send forms with `Origin: null`.
       'referrer-policy': 'same-origin',
     })
     .send(html)

@@ -4,8 +4,8 @@ import fp from 'fastify-plugin'
 import { type Static, Type } from 'typebox'
 import { FASTIFY_ERRORS, HTTP_ERRORS } from '../errors.ts'
 import { inPlainWords } from './fastify-errors.ts'
-import { fieldErrors } from './field-errors.ts'
 import { createMethodTable } from './method-table.ts'
+import { fieldErrors } from './validation.ts'
 
 /** Body of every error answer (RFC 9457), sent as `application/problem+json`. */
 export const ProblemSchema = Type.Object(

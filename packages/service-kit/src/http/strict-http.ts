@@ -3,9 +3,9 @@ import fp from 'fastify-plugin'
 import { ownProblem, type Problem, type ProblemOptions, sendProblem } from './problem.ts'
 
 /**
- * Refuses requests that other software on their way may read in another way: with two Host headers,
- * or with a body that is encoded. While the service stops, new requests get a 503. No browser guesses
- * the type of an answer.
+ * Refuses requests that a proxy may interpret differently: those with two Host headers, and those
+ * with an encoded body. Answers 503 to new requests while the service stops, and sets
+ * `X-Content-Type-Options: nosniff` on every answer.
  */
 export const strictHttp = fp<Pick<ProblemOptions, 'docsUrl'>>(
   async (app: FastifyInstance, { docsUrl }) => {
@@ -18,7 +18,7 @@ export const strictHttp = fp<Pick<ProblemOptions, 'docsUrl'>>(
       if (isStopping) return sendProblem(reply.header('retry-after', 1), stopping(docsUrl))
       const problem = faultOf(request, docsUrl)
       if (problem) return sendProblem(reply.header('connection', 'close'), problem)
-      // Without a body there is nothing that its type could be about.
+      // Some clients send a content type without a body.
       if (request.method === 'DELETE' && !hasBody(request)) delete request.headers['content-type']
       done()
     })
@@ -33,20 +33,20 @@ function stopping(docsUrl: ProblemOptions['docsUrl']): Problem {
 function faultOf(request: FastifyRequest, docsUrl: ProblemOptions['docsUrl']): Problem | undefined {
   const { headers, raw } = request
   if (hasTwoHosts(raw.rawHeaders))
-    return ownProblem('HTTP_INVALID', 400, 'There is more than one Host header.', docsUrl)
+    return ownProblem('HTTP_INVALID', 400, 'The request has more than one Host header.', docsUrl)
 
   const transfer = headers['transfer-encoding']
   if (transfer !== undefined && transfer.trim().toLowerCase() !== 'chunked') {
-    const detail = 'The body comes in another transfer coding than `chunked`.'
+    const detail = 'The body has a transfer coding other than `chunked`.'
     return ownProblem('HTTP_ENCODING', 501, detail, docsUrl)
   }
   const encoding = headers['content-encoding'] ?? 'identity'
   if (encoding.trim().toLowerCase() === 'identity' || !readsBody(request)) return undefined
-  const detail = 'The body has a `Content-Encoding`; send it as it is.'
+  const detail = 'The body has a `Content-Encoding`; send it without one.'
   return ownProblem('HTTP_ENCODING', 415, detail, docsUrl)
 }
 
-/** Names and values in turn. Node gives a request its first Host, and other software the last one. */
+/** `rawHeaders` alternates names and values. Node uses the first Host header, other software the last. */
 function hasTwoHosts(rawHeaders: readonly string[]): boolean {
   let hosts = 0
   for (let i = 0; i < rawHeaders.length; i += 2) {
@@ -61,7 +61,7 @@ function hasBody({ headers }: FastifyRequest): boolean {
   return headers['transfer-encoding'] !== undefined || length !== '0'
 }
 
-/** A check carries the headers of another request, whose body it neither has nor reads. */
+/** A check has the headers of another request, whose body it does not read. */
 function readsBody(request: FastifyRequest): boolean {
   const { mediaType, server } = request
   return hasBody(request) && mediaType !== undefined && server.hasContentTypeParser(mediaType)

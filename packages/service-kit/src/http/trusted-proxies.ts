@@ -4,10 +4,10 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { applyToEach, type Fault } from '../config/rules.ts'
 
-/** A network with fewer fixed bits holds strangers whatever it is: the largest private ones have these. */
+/** The prefixes of the largest private networks. A larger network includes strangers. */
 const FEWEST_BITS = { 4: 8, 6: 7 } as const
 
-/** What is wrong with a list of networks whose word about clients is to count. */
+/** The faults of a list of trusted networks. */
 export function checkTrustedProxies(networks: readonly string[] = [], path: string): Fault[] {
   return applyToEach(networks, path, [
     (text) => {
@@ -20,16 +20,15 @@ export function checkTrustedProxies(networks: readonly string[] = [], path: stri
 function faultOfNetwork(text: string): string | undefined {
   const cidr = parseCidr(text)
   if (cidr && cidr.prefix >= FEWEST_BITS[cidr.network.version]) return undefined
-  if (cidr) return 'trusts far more than proxies: name their addresses, such as 10.0.0.5'
+  if (cidr) return 'trusts far more than proxies: list their addresses, such as 10.0.0.5'
   return isIP(text.split('/')[0] ?? '') === 0
     ? 'is not an IP address or network, such as 10.0.0.0/8'
     : 'is not a network: the bits behind the prefix must be zero'
 }
 
 /**
- * Fastify's `trustProxy` for networks in CIDR notation; left out: loopback only. The headers
- * `X-Forwarded-For`, `-Host` and `-Proto` then count from those peers and from nobody else. Register
- * {@link forwardedAddresses} with it.
+ * Fastify's `trustProxy` option for networks in CIDR notation; the default is loopback. Only these
+ * peers can set `X-Forwarded-For`, `-Host` and `-Proto`. Register {@link forwardedAddresses} with it.
  */
 export function trustProxy(
   networks: readonly string[] = LOOPBACK_NETWORKS,
@@ -38,8 +37,8 @@ export function trustProxy(
 }
 
 /**
- * Keeps `request.ip` an address: where a trusted proxy passes on something else in
- * `X-Forwarded-For`, what stands right of it counts.
+ * Keeps `request.ip` an IP address: if a trusted proxy passes on anything else in `X-Forwarded-For`,
+ * the entry to its right is used.
  */
 export const forwardedAddresses = fp(
   async (app: FastifyInstance) => {

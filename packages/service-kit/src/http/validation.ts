@@ -1,13 +1,35 @@
 import type { FastifySchemaCompiler } from 'fastify'
 import { Compile, type XSchema } from 'typebox/schema'
-import { type FieldError, fieldErrors, type RawError, withSuggestions } from './field-errors.ts'
+import { suggest } from '../suggest.ts'
+
+const MAX_ERRORS = 20
+const MAX_VALUES = 12
+
+/** An error of the validator. */
+export interface RawError {
+  readonly keyword: string
+  /** JSON pointer into the schema, to the part with the keyword. */
+  readonly schemaPath: string
+  readonly instancePath: string
+  readonly params: object
+  readonly message?: string
+  /** Of an unknown member: the known member that was probably meant. */
+  readonly suggestion?: string | undefined
+}
+
+export interface FieldError {
+  readonly pointer: string
+  readonly detail: string
+}
+
+type Params = Readonly<Record<string, unknown>>
 
 /**
- * Validators without coercion and defaults: what does not match is refused. Objects in a body, query
- * or path are closed unless their schema says otherwise. Numbers in a query are strings with a pattern.
+ * Compiles validators that refuse instead of coercing and setting defaults. Objects in a body, query
+ * or path are closed unless their schema says otherwise; numbers in a query are strings with a pattern.
  */
 export const strictValidatorCompiler: FastifySchemaCompiler<object> = ({ schema, httpPart }) => {
-  // Compiled by the first request that needs it: compiling is most of what starting a service costs.
+  // Compiled by the first request, since most routes are not used and compiling slows down the start.
   let validator: ReturnType<typeof Compile> | undefined
   return (value: unknown) => {
     validator ??= Compile(httpPart === 'headers' ? schema : (closed(schema) as XSchema))
@@ -17,16 +39,20 @@ export const strictValidatorCompiler: FastifySchemaCompiler<object> = ({ schema,
   }
 }
 
-/** One sentence on the first fault, for `detail`; `errors` has all of them. */
-export function describeFaults(errors: readonly RawError[]): string {
+/** The first error as a sentence, for `detail`. */
+export function describeErrors(errors: readonly RawError[]): string {
   const [first, ...more] = fieldErrors(errors)
   if (!first) return 'The request is not valid.'
   const others = more.length > 0 ? ` ${more.length} more under \`errors\`.` : ''
-  return `${nameOf(first)} ${first.detail}.${others}`
+  const name =
+    first.pointer === '' ? 'The body' : `\`${first.pointer.slice(1).replaceAll('/', '.')}\``
+  return `${name} ${first.detail}.${others}`
 }
 
-const nameOf = ({ pointer }: FieldError): string =>
-  pointer === '' ? 'The body' : `\`${pointer.slice(1).replaceAll('/', '.')}\``
+/** A pointer and a sentence for each refused member. */
+export function fieldErrors(errors: readonly RawError[]): FieldError[] {
+  return errors.flatMap(fieldErrorsOf).slice(0, MAX_ERRORS)
+}
 
 /** A copy in which every object with named members refuses others. */
 function closed(schema: unknown): unknown {
@@ -37,4 +63,83 @@ function closed(schema: unknown): unknown {
   )
   const isOpen = copy.type === 'object' && copy.additionalProperties === undefined
   return isOpen && !copy.patternProperties ? { ...copy, additionalProperties: false } : copy
+}
+
+/** What follows the name of the member. Unknown and missing members are described elsewhere. */
+const SENTENCES: Readonly<Record<string, (params: Params) => string>> = {
+  type: ({ type }) => `must be ${TYPES[String(type)] ?? type}`,
+  minLength: ({ limit }) =>
+    limit === 1 ? 'must not be empty' : `must have at least ${count(limit, 'character')}`,
+  maxLength: ({ limit }) => `must have at most ${count(limit, 'character')}`,
+  minItems: ({ limit }) =>
+    limit === 1 ? 'must not be empty' : `must have at least ${count(limit, 'entry')}`,
+  maxItems: ({ limit }) => `must have at most ${count(limit, 'entry')}`,
+  uniqueItems: () => 'must not have the same entry twice',
+  minimum: ({ limit }) => `must be at least ${limit}`,
+  maximum: ({ limit }) => `must be at most ${limit}`,
+  enum: ({ allowedValues }) => `must be one of ${listOf(allowedValues)}`,
+  const: ({ allowedValue }) => `must be ${JSON.stringify(allowedValue)}`,
+  pattern: ({ pattern }) => `must match the pattern ${pattern}`,
+  format: ({ format }) => `must be a ${String(format)}`,
+  anyOf: () => 'has none of the forms that are allowed',
+}
+
+const TYPES: Readonly<Record<string, string>> = {
+  string: 'a text',
+  number: 'a number',
+  integer: 'a whole number',
+  boolean: 'true or false',
+  object: 'an object',
+  array: 'a list',
+  null: 'null',
+}
+
+function fieldErrorsOf(error: RawError): FieldError[] {
+  const { keyword, instancePath: pointer, params, message = 'is not valid' } = error
+  // Each unknown member, and each variant of a union, has an error of its own.
+  if (keyword === 'additionalProperties' || error.schemaPath.includes('/anyOf/')) return []
+  if (keyword === 'boolean') return [{ pointer, detail: unknownMember(error) }]
+  if (keyword === 'required') {
+    const { requiredProperties = [] } = params as { requiredProperties?: string[] }
+    return requiredProperties.map((name) => ({
+      pointer: `${pointer}/${name}`,
+      detail: 'is missing',
+    }))
+  }
+  return [{ pointer, detail: SENTENCES[keyword]?.(params as Params) ?? message }]
+}
+
+function unknownMember({ suggestion }: RawError): string {
+  const hint = suggestion === undefined ? '' : `; did you mean \`${suggestion}\`?`
+  return `is not a known member${hint}`
+}
+
+function withSuggestions(errors: readonly RawError[], schema: object): RawError[] {
+  return errors.slice(0, 2 * MAX_ERRORS).map((error) => {
+    if (error.keyword !== 'boolean') return error
+    const name = error.instancePath.slice(error.instancePath.lastIndexOf('/') + 1)
+    return { ...error, suggestion: suggest(name, membersAt(schema, error.schemaPath)) }
+  })
+}
+
+/** The members of the object whose `additionalProperties` are at that path. */
+function membersAt(schema: object, path: string): string[] {
+  const steps = path.split('/').slice(1, -1)
+  let at: unknown = schema
+  for (const step of steps) {
+    if (typeof at !== 'object' || at === null || !Object.hasOwn(at, step)) return []
+    at = (at as Params)[step]
+  }
+  return Object.keys((at as { properties?: object } | undefined)?.properties ?? {})
+}
+
+function count(limit: unknown, one: string): string {
+  if (limit === 1) return `1 ${one}`
+  return `${limit} ${one.endsWith('y') ? `${one.slice(0, -1)}ies` : `${one}s`}`
+}
+
+function listOf(values: unknown): string {
+  const texts = (values as unknown[]).map((value) => JSON.stringify(value))
+  const more = texts.length > MAX_VALUES ? ', …' : ''
+  return `${texts.slice(0, MAX_VALUES).join(', ')}${more}`
 }

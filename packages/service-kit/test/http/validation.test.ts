@@ -1,7 +1,6 @@
 import t from 'tap'
 import { type TSchema, Type } from 'typebox'
-import { fieldErrors, type RawError } from '../../src/http/field-errors.ts'
-import { strictValidatorCompiler } from '../../src/http/validation.ts'
+import { fieldErrors, type RawError, strictValidatorCompiler } from '../../src/http/validation.ts'
 
 function faultsOf(schema: TSchema, value: unknown): string[] {
   const validate = strictValidatorCompiler({ schema, httpPart: 'body', method: '', url: '' })
