@@ -1,10 +1,6 @@
-/** The time source, passed in so that tests can control it. */
-export interface Clock {
-  /** Epoch milliseconds. */
-  now(): number
-  /** Calls `fn` once after that many milliseconds. */
-  setTimer(fn: () => void, ms: number): { cancel(): void }
-}
+import type { Clock } from '@gatehouse/net'
+
+export type { Clock }
 
 /** Resolves after that many milliseconds; rejects with the signal's reason if it is aborted. */
 export async function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {

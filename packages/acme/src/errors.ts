@@ -1,3 +1,4 @@
+import { CodedError } from '@gatehouse/net'
 import type { Identifier } from './identifier.ts'
 
 /** The errors of this package, each with a title and what to do about it. */
@@ -211,9 +212,8 @@ interface AcmeErrorOptions extends ErrorOptions {
 const MAX_MESSAGE = 4_000
 
 /** An error with a stable `code`. */
-export class AcmeError extends Error {
+export class AcmeError extends CodedError<AcmeErrorCode> {
   override readonly name = 'AcmeError'
-  readonly code: AcmeErrorCode
   /** The problem document of the CA, if it refused. */
   readonly problem: Problem | undefined
   /** Whether the request asked for a decision, such as an order, and did not only read. */
@@ -222,8 +222,7 @@ export class AcmeError extends Error {
   readonly retryAfterMs: number | undefined
 
   constructor(code: AcmeErrorCode, message: string, options: AcmeErrorOptions = {}) {
-    super(message.slice(0, MAX_MESSAGE), options)
-    this.code = code
+    super(code, message.slice(0, MAX_MESSAGE), options)
     this.problem = options.problem
     this.isDecision = options.isDecision ?? false
     this.retryAfterMs = options.retryAfterMs

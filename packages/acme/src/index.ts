@@ -1,4 +1,3 @@
-export type { Clock } from './clock.ts'
 export {
   createDnsProvider,
   createDnsProviders,

@@ -4,25 +4,22 @@ import { orAborted, sleep } from '../src/clock.ts'
 const late = () => Promise.reject(new Error('late'))
 const aborted = AbortSignal.abort(new Error('enough'))
 
-t.test(
-  'work that others share is left when the signal says so, and may fail unheard',
-  async (t) => {
-    const unhandled: unknown[] = []
-    const note = (error: unknown) => void unhandled.push(error)
-    process.on('unhandledRejection', note)
-    t.teardown(() => process.off('unhandledRejection', note))
-    await t.rejects(orAborted(late(), aborted), { message: 'enough' })
-    const stop = new AbortController()
-    const left = orAborted(new Promise(setImmediate).then(late), stop.signal)
-    stop.abort(new Error('enough'))
-    await t.rejects(left, { message: 'enough' })
-    await new Promise((resolve) => setTimeout(resolve, 5))
-    t.strictSame(unhandled, [])
-    t.equal(await orAborted(Promise.resolve(1), new AbortController().signal), 1)
-  },
-)
+t.test('leaves shared work at an abort, and handles its failure', async (t) => {
+  const unhandled: unknown[] = []
+  const note = (error: unknown) => void unhandled.push(error)
+  process.on('unhandledRejection', note)
+  t.teardown(() => process.off('unhandledRejection', note))
+  await t.rejects(orAborted(late(), aborted), { message: 'enough' })
+  const stop = new AbortController()
+  const left = orAborted(new Promise(setImmediate).then(late), stop.signal)
+  stop.abort(new Error('enough'))
+  await t.rejects(left, { message: 'enough' })
+  await new Promise((resolve) => setTimeout(resolve, 5))
+  t.strictSame(unhandled, [])
+  t.equal(await orAborted(Promise.resolve(1), new AbortController().signal), 1)
+})
 
-t.test('nobody sleeps on after an abort, and no timer stays', async (t) => {
+t.test('stops sleeping after an abort, and leaves no timer', async (t) => {
   const timers = new Set<object>()
   const clock = {
     now: () => 0,

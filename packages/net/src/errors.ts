@@ -40,13 +40,17 @@ export const NET_ERRORS = {
 
 export type NetErrorCode = keyof typeof NET_ERRORS
 
-/** An error of this package. `code` is stable, `message` says what is wrong. */
-export class NetError extends Error {
-  override readonly name = 'NetError'
-  readonly code: NetErrorCode
+/** The base of a package's errors: `code` is stable, `message` says what is wrong. */
+export class CodedError<Code extends string> extends Error {
+  readonly code: Code
 
-  constructor(code: NetErrorCode, message: string, options?: ErrorOptions) {
+  constructor(code: Code, message: string, options?: ErrorOptions) {
     super(message, options)
     this.code = code
   }
+}
+
+/** An error of this package. */
+export class NetError extends CodedError<NetErrorCode> {
+  override readonly name = 'NetError'
 }

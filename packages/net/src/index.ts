@@ -1,4 +1,5 @@
-export { NET_ERRORS, NetError, type NetErrorCode } from './errors.ts'
+export type { Clock } from './clock.ts'
+export { CodedError, NET_ERRORS, NetError, type NetErrorCode } from './errors.ts'
 export {
   type AgentOptions,
   type BoundedFetch,

@@ -1,3 +1,5 @@
+import { CodedError } from '@gatehouse/net'
+
 /** Every error of this package: what it means, and what to do about it. */
 export const PKI_ERRORS = {
   PKI_NAME_INVALID: {
@@ -77,13 +79,7 @@ export const PKI_ERRORS = {
 
 export type PkiErrorCode = keyof typeof PKI_ERRORS
 
-/** An error of this package; `code` is stable, `message` says what was wrong with which value. */
-export class PkiError extends Error {
+/** An error of this package. */
+export class PkiError extends CodedError<PkiErrorCode> {
   override readonly name = 'PkiError'
-  readonly code: PkiErrorCode
-
-  constructor(code: PkiErrorCode, message: string, options?: ErrorOptions) {
-    super(message, options)
-    this.code = code
-  }
 }

@@ -17,7 +17,7 @@ const make = async (type: KeyType, name = 'a.example') =>
     now: NOW,
   })
 
-t.test('it holds one name and the digest, critical, for two hours around now', async (t) => {
+t.test('has one name and the critical digest, and is valid for two hours', async (t) => {
   for (const type of ['p256', 'p384', 'rsa2048'] as const) {
     const x509 = new X509Certificate(await make(type))
     t.equal(x509.subjectAltName, 'DNS:a.example', type)

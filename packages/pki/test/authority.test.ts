@@ -69,7 +69,7 @@ t.test('an intermediate', async (t) => {
   t.equal(late.info.notAfter, root.info.notAfter, 'ends with its root at the latest')
 })
 
-t.test('what cannot be made', async (t) => {
+t.test('refuses invalid authorities', async (t) => {
   const withoutKey = loadAuthority({ certificate: root.certificate, now: NOW })
   const options = { root, commonName: 'x', now: NOW }
   await t.rejects(createIntermediate({ ...options, root: withoutKey }), {

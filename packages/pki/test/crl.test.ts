@@ -67,7 +67,7 @@ t.test('many entries', async (t) => {
   t.equal(crl.entries.length, 5000)
 })
 
-t.test('a serial number as a certificate tells it', async (t) => {
+t.test('creates serial numbers as certificates show them', async (t) => {
   const serialNumber = new X509Certificate(intermediate.certificate).serialNumber
   const crl = read(
     createCrl({

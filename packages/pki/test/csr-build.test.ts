@@ -21,14 +21,14 @@ t.test('each type of key signs its request, which holds the names in order', asy
   }
 })
 
-t.test('nothing but the names is asked for', async (t) => {
+t.test('requests only the names', async (t) => {
   const csr = new x509.Pkcs10CertificateRequest(buildCsr(generateP256(), names))
   t.equal(csr.subject, '')
   t.equal(csr.attributes.map(({ type }) => type).join(), '1.2.840.113549.1.9.14')
   t.equal(csr.extensions.map(({ type }) => type).join(), '2.5.29.17')
 })
 
-t.test('up to a hundred names go there and back', async () => {
+t.test('property: writes and reads up to a hundred names', async () => {
   const label = fc.stringMatching(/^[a-z][a-z0-9]{0,30}$/)
   const key = generateP256()
   await fc.assert(

@@ -117,7 +117,7 @@ function read(der: Buffer): CertificateRequest | undefined {
   }
 }
 
-t.test('a request that is accepted is read as the oracle reads it', async (t) => {
+t.test('reads an accepted request as the oracle does', async (t) => {
   let accepted = 0
   const property = fc.asyncProperty(wellFormed, async (der) => {
     const csr = read(der)

@@ -62,7 +62,7 @@ t.test('RSA keys are made two at a time; 16 wait, one more is refused', async (t
   t.equal((await generateKeyPair('rsa2048')).type, 'rsa2048', 'the queue goes on afterwards')
 })
 
-t.test('keys that are not accepted', async (t) => {
+t.test('refuses unsupported keys', async (t) => {
   const pem = (key: KeyObject) => key.export({ type: 'pkcs8', format: 'pem' }).toString()
   const ec = (namedCurve: string) => pem(generateKeyPairSync('ec', { namedCurve }).privateKey)
   const encrypted = generateP256().privateKey.export({

@@ -145,7 +145,7 @@ const rule = fc
   )
   .map(parseNameRule)
 
-t.test('compiled rules say what each rule says by itself', async (t) => {
+t.test('property: matches with compiled rules as with each rule alone', async (t) => {
   const property = fc.property(fc.array(rule, { maxLength: 6 }), name, (rules, name) => {
     assert.equal(
       compileRules(rules)(name),
@@ -173,7 +173,7 @@ const reaches: [rule: string, yes: string[], no: string[]][] = [
   ['localhost', ['localhost'], ['*.localhost']],
 ]
 
-t.test('a rule reaches the wildcards that cover a name it holds', async (t) => {
+t.test('finds the wildcards that cover a name of a rule', async (t) => {
   for (const [rule, yes, no] of reaches) {
     const reach = compileReach([parseNameRule('other.test'), parseNameRule(rule)])
     for (const name of yes) t.equal(reach(parseName(name))?.text, rule, `${rule} reaches ${name}`)
@@ -182,7 +182,7 @@ t.test('a rule reaches the wildcards that cover a name it holds', async (t) => {
 })
 
 t.test(
-  'property: a rule reaches a name just when it holds that name or one it covers',
+  'property: finds a rule exactly if it matches the name or one that the name covers',
   async (t) => {
     // Every label that a rule above can begin with, and one that none does.
     const labels = ['a', 'b', 'ba', 'aa', 'a-b', 'zz']

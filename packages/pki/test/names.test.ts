@@ -122,7 +122,7 @@ const text = fc.oneof(
   fc.ipV6(),
 )
 
-t.test('any text is a name in one form, or refused', async (t) => {
+t.test('property: gives every text one canonical form, or refuses it', async (t) => {
   const property = fc.property(text, (text) => {
     let name: Name
     try {

@@ -23,7 +23,7 @@ const usages = (...ids: string[]) => extension('2.5.29.37', sequence(...ids.map(
 const keyUsage = (...bytes: number[]) => extension('2.5.29.15', bits(Buffer.from(bytes)))
 const named = (id: string, text: string) => set(sequence(oid(id), utf8(text)))
 
-t.test('what a request asks for and the certificate does not have is named', async (t) => {
+t.test('lists what a request asks for and the certificate lacks', async (t) => {
   type Row = [what: string, attributes: Der[], ignored: string[], key?: KeyPair]
   const table: Row[] = [
     ['nothing but names', [requested(san(dns('a.example')))], []],
@@ -83,7 +83,7 @@ t.test('what a request asks for and the certificate does not have is named', asy
   }
 })
 
-t.test('of the subject, only a common name that is a name is granted', async (t) => {
+t.test('grants only a common name that is a name from the subject', async (t) => {
   const { der } = issue(intermediate, ['a.example'])
   const table: [what: string, subject: Der, ignored: string[]][] = [
     ['a name', commonName('a.example'), []],
@@ -98,7 +98,7 @@ t.test('of the subject, only a common name that is a name is granted', async (t)
     t.strictSame(notGranted(parseCsr(request({ subject })), der), ignored, what)
 })
 
-t.test('what a certificate has all the same is not named', async (t) => {
+t.test('does not list what the certificate has', async (t) => {
   const asked = usages('1.3.6.1.5.5.7.3.1')
   const { der } = issue(intermediate, ['a.example'])
   t.strictSame(notGranted(parseCsr(request({ attributes: [requested(asked)] })), der), [])
@@ -109,7 +109,7 @@ t.test('what a certificate has all the same is not named', async (t) => {
   ])
 })
 
-t.test('nothing is named of a certificate that cannot be read', async (t) => {
+t.test('lists nothing for a certificate that cannot be read', async (t) => {
   const csr = parseCsr(request({ attributes: [requested(usages('1.3.6.1.5.5.7.3.2'))] }))
   t.strictSame(notGranted(csr, Buffer.from('no certificate')), [])
 })

@@ -1,17 +1,12 @@
+import type { Clock } from '@gatehouse/net'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 
 const MAX_TIMEOUT_MS = 2_147_483_647
 
-/** Source of time, passed in so that tests can control it. */
-export interface Clock {
-  /** Milliseconds since the epoch. */
-  now(): number
-  /** Calls `fn` once after `ms` milliseconds, without a maximum. The timer does not keep the process alive. */
-  setTimer(fn: () => void, ms: number): { cancel(): void }
-}
+export type { Clock }
 
-/** The system clock. */
+/** The system clock. Its timers do not keep the process alive. */
 export const systemClock: Clock = {
   now: Date.now,
   setTimer(fn, ms) {

@@ -61,7 +61,7 @@ async function serve(
 const end = (request: Buffer, socket: Socket) =>
   socket.end(frame(answerTo(request, FLAG.authoritative)))
 
-t.test('a datagram is enough, and says whether recursion is wanted', async (t) => {
+t.test('asks by UDP, with recursion only where it is requested', async (t) => {
   const flags: number[] = []
   const server = await serve(
     t,
@@ -91,7 +91,7 @@ for (const [title, onDatagram] of BY_TCP)
     t.ok(flags & FLAG.authoritative)
   })
 
-t.test('what is not the answer is passed over', async (t) => {
+t.test('ignores datagrams that are not the answer', async (t) => {
   const server = await serve(
     t,
     (request) => [
@@ -147,7 +147,7 @@ t.test('an answer in pieces, and an abort in between', async (t) => {
   })
 })
 
-t.test('servers are read as host and port', async (t) => {
+t.test('parses servers as host and port', async (t) => {
   for (const [text, expected] of [
     ['192.0.2.1', { host: '192.0.2.1', port: 53 }],
     ['ns.test:5353', { host: 'ns.test', port: 5353 }],

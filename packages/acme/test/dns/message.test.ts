@@ -56,7 +56,7 @@ t.test('answers are read', async (t) => {
   }
 })
 
-t.test('what is malformed is refused', async (t) => {
+t.test('refuses malformed messages', async (t) => {
   for (const [title, message] of Object.entries(MALFORMED))
     t.throws(() => decodeMessage(message), { code: 'ACME_DNS_MESSAGE' }, title)
   for (const name of ['a..b', '.', 'a.', 'ä', 'A', 'a b', 'x'.repeat(64), 'x.'.repeat(130)])
@@ -68,26 +68,23 @@ t.test('what is malformed is refused', async (t) => {
       t.throws(encode, { code: 'ACME_DNS_MESSAGE' }, JSON.stringify(name))
 })
 
-t.test(
-  'a message of names that are all chains of pointers takes little time to read',
-  async (t) => {
-    const question = '07 6578616d706c65 00 00ff 0001'
-    const links = Array.from({ length: 8_000 }, (_, i) => {
-      const previous = i === 0 ? 12 : 12 + 13 + 12 + 2 * (i - 1)
-      return (0xc000 | previous).toString(16)
-    })
-    const last = links.at(-1) ?? ''
-    const message = bytes(
-      '1234 8400 0001 00f9 0000 0000',
-      question,
-      `c00c 00ff 0001 0000003c ${(2 * links.length).toString(16)} ${links.join('')}`,
-      `${last} 00ff 0001 0000003c 0000`.repeat(248),
-    )
-    const start = performance.now()
-    t.equal(decodeMessage(message).answers.at(-1)?.name, 'example')
-    t.ok(performance.now() - start < 500)
-  },
-)
+t.test('reads a message of long chains of compression pointers quickly', async (t) => {
+  const question = '07 6578616d706c65 00 00ff 0001'
+  const links = Array.from({ length: 8_000 }, (_, i) => {
+    const previous = i === 0 ? 12 : 12 + 13 + 12 + 2 * (i - 1)
+    return (0xc000 | previous).toString(16)
+  })
+  const last = links.at(-1) ?? ''
+  const message = bytes(
+    '1234 8400 0001 00f9 0000 0000',
+    question,
+    `c00c 00ff 0001 0000003c ${(2 * links.length).toString(16)} ${links.join('')}`,
+    `${last} 00ff 0001 0000003c 0000`.repeat(248),
+  )
+  const start = performance.now()
+  t.equal(decodeMessage(message).answers.at(-1)?.name, 'example')
+  t.ok(performance.now() - start < 500)
+})
 
 const label = fc.stringMatching(/^[a-z0-9_*-]{1,20}$/)
 const name = fc.array(label, { minLength: 1, maxLength: 8 }).map((labels) => labels.join('.'))
@@ -140,7 +137,7 @@ t.test('property: what is written is read again', async () => {
   )
 })
 
-t.test('property: whatever comes is read or refused, and reading ends', async () => {
+t.test('property: reads or refuses any bytes', async () => {
   const mutated = fc
     .tuple(encodedUpdate, fc.array(fc.tuple(fc.nat(), fc.nat(255)), { maxLength: 8 }))
     .map(([encoded, changes]) => {

@@ -59,7 +59,7 @@ const task = (value: string, keyAuthorization = `token.${value}`): ChallengeTask
   keyAuthorization,
 })
 
-t.test('a record reaches both name servers before present is done, and goes again', async (t) => {
+t.test('waits until both name servers have a record, and removes it again', async (t) => {
   const solver = solverOf(rfc2136())
   await solver.present(task('app.example.test'), signal)
   for (const host of [PRIMARY, SECONDARY])
@@ -81,7 +81,7 @@ t.test('name and wildcard have their values side by side', async (t) => {
   await solver.cleanUp(both[1], signal)
 })
 
-t.test('a CNAME leads into another zone, and another process takes the record away', async (t) => {
+t.test('follows a CNAME into another zone, and lets another process clean up', async (t) => {
   await solverOf(rfc2136()).present(task('delegated.example.test'), signal)
   t.equal((await textsAt(PRIMARY, 'far.acme.test')).length, 1)
   await solverOf(rfc2136()).cleanUp(task('delegated.example.test'), signal)
@@ -130,7 +130,7 @@ const REFUSED: [
   ['a CNAME to itself', rfc2136(), 'loop.example.test', { code: 'ACME_DNS_CNAME' }],
 ]
 
-t.test('looked at beforehand, without a change', async (t) => {
+t.test('checks a record set without changing it', async (t) => {
   const look = (provider: DnsProviderConfig, name: string) =>
     solverOf(provider).check?.(parseName(name), signal)
   t.match(await look(rfc2136(), 'delegated.example.test'), {
@@ -148,7 +148,7 @@ for (const [title, provider, name, expected] of REFUSED)
     t.rejects(solverOf(provider).present(task(name), signal), expected),
   )
 
-t.test('a secondary that stands still is told by name', async (t) => {
+t.test('names a secondary that is not updated', async (t) => {
   const solver = solverOf(rfc2136(), { timeout: 1_000 })
   await t.rejects(solver.present(task('app.stale.test'), signal), {
     code: 'ACME_DNS_PROPAGATION',

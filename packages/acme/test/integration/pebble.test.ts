@@ -92,7 +92,7 @@ t.test('orders at a Pebble that refuses nonces and has alternate chains', async 
   t.ok(await obtain({ ...io, account }, ['rolled.gatehouse.test']), 'ordered with the new key')
 })
 
-t.test('what Pebble refuses', async (t) => {
+t.test('reports refusals of Pebble', async (t) => {
   const config = { domainBlocklist: ['blocked.test'] }
   const { io } = await enrol(await startPebble(t, {}, config))
   const csr = (name: string) => buildCsr(generateP256(), [parseName(name)])

@@ -3,7 +3,7 @@ import { type OrderState, type Solver, step } from '../../src/index.ts'
 import { enrol, last, orderFor, recordingSolver, run, stepsOf, WHOLE } from '../helpers.ts'
 import type { Kind, Reply } from '../scripted-ca/index.ts'
 
-t.test('the CA looks while the answer stands, and sees what it asked for', async (t) => {
+t.test('lets the CA validate while the answer is in place', async (t) => {
   const seen: boolean[] = []
   const { io, present } = await enrol(t, {
     validate: async ({ token, keyAuthorization }) => {
@@ -15,7 +15,7 @@ t.test('the CA looks while the answer stands, and sees what it asked for', async
   t.strictSame(seen, [true, true])
 })
 
-t.test('authorizations that are valid already need no answer', async (t) => {
+t.test('answers nothing for authorizations that are valid', async (t) => {
   const { io, log } = await enrol(t, { reuseAuthorizations: true })
   await run(await orderFor(['a.example', 'b.example']), io)
   log.length = 0
@@ -26,24 +26,21 @@ t.test('authorizations that are valid already need no answer', async (t) => {
   t.strictSame(log, ['present c.example', 'cleanUp c.example'], 'only the one that is open')
 })
 
-t.test(
-  'a name that is granted while its answer is put in place is not validated again',
-  async (t) => {
-    const { io, ca } = await enrol(t)
-    const ordered = await step(await orderFor(['a.example']), io)
-    const byDns = await step(ordered, io)
-    const { solver } = recordingSolver('http-01')
-    const present = async () => void (await step(byDns, io))
-    const slow = { ...io, solversFor: () => [{ ...solver, present }] }
-    t.equal(
-      stepsOf(await run(ordered, slow)),
-      'ordered authorizing ordered finalizing valid downloaded',
-    )
-    t.equal(ca.count('challenge'), 1)
-  },
-)
+t.test('does not validate a name again that became valid meanwhile', async (t) => {
+  const { io, ca } = await enrol(t)
+  const ordered = await step(await orderFor(['a.example']), io)
+  const byDns = await step(ordered, io)
+  const { solver } = recordingSolver('http-01')
+  const present = async () => void (await step(byDns, io))
+  const slow = { ...io, solversFor: () => [{ ...solver, present }] }
+  t.equal(
+    stepsOf(await run(ordered, slow)),
+    'ordered authorizing ordered finalizing valid downloaded',
+  )
+  t.equal(ca.count('challenge'), 1)
+})
 
-t.test('a name that fails has its reason told, and the others end as well', async (t) => {
+t.test('reports why a name failed, and lets the other names end', async (t) => {
   const { io, log, present } = await enrol(t, {
     validate: async ({ identifier }) =>
       ({ 'a.example': 'dns', 'b.example': 'connection' })[identifier.value],
@@ -64,7 +61,7 @@ t.test('a name that fails has its reason told, and the others end as well', asyn
   t.equal(present.size, 0)
 })
 
-t.test('a fault of the CA at a validation ends the order at once', async (t) => {
+t.test('ends the order at once if the CA fails to validate', async (t) => {
   const { io, ca, clock } = await enrol(t, { validate: async () => 'serverInternal' })
   const start = clock.now()
   const { error } = last(await run(await orderFor(['a.example']), io), 'failed')
@@ -73,7 +70,7 @@ t.test('a fault of the CA at a validation ends the order at once', async (t) => 
   t.equal(ca.count('challenge'), 1)
 })
 
-t.test('an answer that could not be put in place is tried again with the order', async (t) => {
+t.test('tries again with the order if an answer could not be published', async (t) => {
   const failing = new Error('no such zone')
   const { io, log, solver } = await enrol(t)
   const broken = { ...solver, present: () => Promise.reject(failing) }
@@ -86,7 +83,7 @@ t.test('an answer that could not be put in place is tried again with the order',
   t.strictSame(log, ['present a.example', 'cleanUp a.example'])
 })
 
-t.test('an answer that cannot be taken away does not stop the order', async (t) => {
+t.test('continues the order if a clean-up fails', async (t) => {
   const failing = new Error('no such zone')
   const { io, solver, warnings } = await enrol(t)
   const broken = { ...solver, cleanUp: () => Promise.reject(failing) }
@@ -111,24 +108,21 @@ async function stopAtValidation(t: Test, validate: () => string | undefined) {
   return { io, log, present, state: JSON.parse(JSON.stringify(state)) as OrderState }
 }
 
-t.test(
-  'an order that is stopped leaves its answers, which go once the CA has decided',
-  async (t) => {
-    const { io, log, present, state } = await stopAtValidation(t, () => undefined)
-    t.strictSame(log, ['present a.example'])
-    t.equal(present.size, 1, 'the CA may still look')
-    t.equal(stepsOf(await run(state, io)), 'authorizing ordered finalizing valid downloaded')
-    t.strictSame(log, ['present a.example', 'cleanUp a.example'], 'taken away when it is resumed')
-  },
-)
+t.test('leaves the answers of a stopped order in place until the CA has decided', async (t) => {
+  const { io, log, present, state } = await stopAtValidation(t, () => undefined)
+  t.strictSame(log, ['present a.example'])
+  t.equal(present.size, 1, 'the CA may still look')
+  t.equal(stepsOf(await run(state, io)), 'authorizing ordered finalizing valid downloaded')
+  t.strictSame(log, ['present a.example', 'cleanUp a.example'], 'taken away when it is resumed')
+})
 
-t.test('an order that was refused while it was stopped takes its answers away', async (t) => {
+t.test('cleans up an order that was refused while it was stopped', async (t) => {
   const { io, log, state } = await stopAtValidation(t, () => 'dns')
   t.equal(last(await run(state, io), 'failed').error.code, 'ACME_DNS')
   t.strictSame(log, ['present a.example', 'cleanUp a.example'])
 })
 
-t.test('where an answer goes is kept before it is put there', async (t) => {
+t.test('stores the location of an answer before publishing it', async (t) => {
   const { io, solver } = await enrol(t)
   const places: string[] = []
   const note =
@@ -175,7 +169,7 @@ t.test('challenges are chosen by what the solvers can do', async (t) => {
   })
 })
 
-t.test('a resumed order whose solver is gone chooses again', async (t) => {
+t.test('chooses another challenge if the solver of a resumed order is gone', async (t) => {
   const { io } = await enrol(t)
   const states = [await orderFor(['a.example'])] as OrderState[]
   for (const _ of [1, 2]) states.push(await step(states.at(-1) as OrderState, io))
@@ -185,7 +179,7 @@ t.test('a resumed order whose solver is gone chooses again', async (t) => {
   t.equal(log.length, 2)
 })
 
-t.test('hostile answers are refused before anything is done', async (t) => {
+t.test('refuses hostile responses before it acts on them', async (t) => {
   const order = (part: object): Reply => ({
     headers: { location: '/order/x' },
     body: {
@@ -271,7 +265,7 @@ t.test('hostile answers are refused before anything is done', async (t) => {
   }
 })
 
-t.test('an order that the CA changes later gets no answer for other names', async (t) => {
+t.test('does not answer for other names if the CA changes an order', async (t) => {
   const { io, ca, log } = await enrol(t)
   const bank = { type: 'dns', value: 'bank.example' }
   const url = `${ca.directoryUrl.origin}/authorization/x`
@@ -285,7 +279,7 @@ t.test('an order that the CA changes later gets no answer for other names', asyn
   t.strictSame(log, [])
 })
 
-t.test('a name is answered as it was ordered, however the CA spells it', async (t) => {
+t.test('answers for a name as it was ordered, however the CA spells it', async (t) => {
   const { io, ca, log } = await enrol(t)
   const url = `${ca.directoryUrl.origin}/authorization/x`
   const challenges = [{ type: 'dns-01', url, status: 'pending', token: 'abc' }]

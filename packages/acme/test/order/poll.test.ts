@@ -3,7 +3,7 @@ import { type OrderState, step } from '../../src/index.ts'
 import { enrol, orderFor, run, stepsOf, WHOLE } from '../helpers.ts'
 import type { Kind, Reply, ScriptedCa } from '../scripted-ca/index.ts'
 
-t.test('a fault on the way does not end the polling', async (t) => {
+t.test('continues to poll after a temporary error', async (t) => {
   const rows: [what: string, kind: Kind, replies: (Reply | (() => undefined))[]][] = [
     [
       'while it validates',
@@ -21,7 +21,7 @@ t.test('a fault on the way does not end the polling', async (t) => {
   }
 })
 
-t.test('polling waits as it is told, and not for ever', async (t) => {
+t.test('polls as often as the CA asks, for a limited time', async (t) => {
   const { io, ca, clock } = await enrol(t)
   const states = await run(await orderFor(['a.example']), io)
   const finalizing = { ...states[4], step: 'finalizing' } as OrderState

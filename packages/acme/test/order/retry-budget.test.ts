@@ -6,7 +6,7 @@ import { hurriedClock } from '../scripted-ca/index.ts'
 const refusal = (status: number, retryAfterMs?: number) =>
   toError(undefined, { status, ...(retryAfterMs !== undefined && { retryAfterMs }) })
 
-t.test('faults that pass are tried again, ever later, until the time is over', async (t) => {
+t.test('retries temporary errors with growing delays until the time is over', async (t) => {
   const clock = hurriedClock()
   const start = clock.now()
   const patience = createRetryBudget(20_000, { clock })
@@ -16,14 +16,14 @@ t.test('faults that pass are tried again, ever later, until the time is over', a
   t.strictSame(waits, [250, 500, 1000, 2000, 4000, 8000])
 })
 
-t.test('the time that requests take counts as well', async (t) => {
+t.test('counts the time of requests, too', async (t) => {
   const clock = hurriedClock()
   const patience = createRetryBudget(20_000, { clock })
   await new Promise<void>((resolve) => clock.setTimer(resolve, 19_900))
   t.notOk(await patience.waitAfter(refusal(500)))
 })
 
-t.test('what is worth another try at once', async (t) => {
+t.test('decides which errors to retry at once', async (t) => {
   const rows: [what: string, error: unknown, isWorth: boolean][] = [
     ['a fault of the CA', refusal(500), true],
     ['a replica that lags', refusal(404), true],

@@ -15,7 +15,7 @@ import {
 import { enrol, last, orderFor, problem, recordingSolver, run, stepsOf, WHOLE } from '../helpers.ts'
 import type { Kind, Reply, ScriptedCaOptions } from '../scripted-ca/index.ts'
 
-t.test('an order goes from its creation to its chain', async (t) => {
+t.test('takes an order from its creation to its chain', async (t) => {
   const rows: [what: string, names: string[], ScriptedCaOptions, type?: Solver['type']][] = [
     ['one name', ['app.example'], {}],
     ['a name and its wildcard', ['app.example', '*.app.example'], {}],
@@ -43,7 +43,7 @@ t.test('an order goes from its creation to its chain', async (t) => {
 })
 
 t.test(
-  'an order that the CA gives back is gone on with (starchart#651, cert-manager#8960)',
+  'continues an order that the CA gives again (starchart#651, cert-manager#8960)',
   async (t) => {
     const { io } = await enrol(t, { reuseOrders: true })
     const mine = await orderFor(['a.example'])
@@ -66,7 +66,7 @@ t.test(
   },
 )
 
-t.test('a crash after any request goes on where it was, and finalises once', async (t) => {
+t.test('continues after a crash at any request, and finalizes once', async (t) => {
   const crash = new Error('crash')
   for (let at = 1; ; at++) {
     const { io, ca, present } = await enrol(t, { processing: 1 })
@@ -96,7 +96,7 @@ t.test('a crash after any request goes on where it was, and finalises once', asy
   }
 })
 
-t.test('a refusal ends the order, and is told', async (t) => {
+t.test('ends the order at a refusal, and reports it', async (t) => {
   const rows: [what: string, kind: Kind, reply: Reply, code: string][] = [
     ['a name', 'newOrder', problem(400, 'rejectedIdentifier'), 'ACME_REJECTED_IDENTIFIER'],
     ['a profile', 'newOrder', problem(400, 'invalidProfile'), 'ACME_INVALID_PROFILE'],
@@ -111,7 +111,7 @@ t.test('a refusal ends the order, and is told', async (t) => {
   }
 })
 
-t.test('what passes leaves the state as it is, to be tried again', async (t) => {
+t.test('keeps the state after a temporary error', async (t) => {
   const unpause = {
     status: 429,
     body: {
@@ -166,7 +166,7 @@ t.test('what passes leaves the state as it is, to be tried again', async (t) => 
   }
 })
 
-t.test('what the CA denies to know for a whole day is given up, and its answers go', async (t) => {
+t.test('gives up an order that the CA has not known for a day, and cleans up', async (t) => {
   const rows: [what: string, at: OrderState['step'], kind: Kind][] = [
     ['the order', 'ordered', 'order'],
     ['the authorization', 'authorizing', 'authorization'],
@@ -192,7 +192,7 @@ t.test('what the CA denies to know for a whole day is given up, and its answers 
   }
 })
 
-t.test('what was denied and is known again is not held against the order', async (t) => {
+t.test('forgets an earlier denial once the CA knows the order', async (t) => {
   const { io, ca } = await enrol(t)
   const ordered = await step(await orderFor(['a.example']), io)
   ca.answer('order', problem(404, 'malformed'))
@@ -205,7 +205,7 @@ t.test('what was denied and is known again is not held against the order', async
 /** Of a CA that offers ARI. */
 const renewalWindow = () => ({ start: '2030-03-01T00:00:00Z', end: '2030-03-02T00:00:00Z' })
 
-t.test('a CA without ARI is not told what is replaced', async (t) => {
+t.test('leaves out `replaces` at a CA without ARI', async (t) => {
   const { io, ca } = await enrol(t)
   const states = await run(await orderFor(['a.example'], { replaces: 'aki.serial' }), io)
   t.equal(stepsOf(states), `created ${WHOLE}`)
@@ -255,7 +255,7 @@ t.test('a profile and what is replaced are asked for', async (t) => {
   })
 })
 
-t.test('the preferred chain is taken, if there is one', async (t) => {
+t.test('takes the preferred chain if there is one', async (t) => {
   const roots = ['Root One', 'Root Two', 'Root Three']
   const rows: [preferredChain: string | undefined, issuer: string, downloads: number][] = [
     [undefined, 'Root One R1', 1],
@@ -272,7 +272,7 @@ t.test('the preferred chain is taken, if there is one', async (t) => {
   }
 })
 
-t.test('trouble with another chain does not keep back the one that is there', async (t) => {
+t.test('ignores errors with alternate chains', async (t) => {
   const rows: [what: string, reply: Reply][] = [
     ['it is gone', { status: 404, body: '' }],
     ['it is no chain', { body: 'nothing' }],

@@ -7,7 +7,7 @@ import { connect } from '../helpers.ts'
 const newKey = () => generateP256().privateKey
 const contact = ['mailto:ops@example.com']
 
-t.test('an account through its life', async (t) => {
+t.test('creates, updates, rolls over and deactivates an account', async (t) => {
   const { ca, transport } = await connect(t, { termsOfService: 'https://ca.example/terms' })
   const key = newKey()
   const request = { contact, termsOfServiceAgreed: true }
@@ -42,7 +42,7 @@ t.test('an account through its life', async (t) => {
   t.equal(kinds.filter((kind) => kind === 'jwk').length, 5, 'a key speaks for itself only there')
 })
 
-t.test('what a CA can want of a new account', async (t) => {
+t.test('sends what a CA demands of a new account', async (t) => {
   const externalAccount = { kid: 'kid-1', hmacKey: 'c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0' }
   const rows: [what: string, ca: object, request: object, code: string | undefined][] = [
     ['terms', { termsOfService: 'https://x.example' }, {}, 'ACME_USER_ACTION_REQUIRED'],

@@ -18,7 +18,7 @@ const answer = (headers: AcmeResponse['headers'], body = ''): AcmeResponse => ({
   body: Buffer.from(body),
 })
 
-t.test('Retry-After in milliseconds', async (t) => {
+t.test('converts Retry-After to milliseconds', async (t) => {
   const rows: [what: string, headers: AcmeResponse['headers'], ms: number | undefined][] = [
     ['seconds', { 'retry-after': '120' }, 120_000],
     ['none', {}, undefined],
@@ -56,7 +56,7 @@ t.test('links of a relation', async (t) => {
   t.equal(linksOf(answer({}), 'alternate').length, 0, 'no header')
 })
 
-t.test('links are read from whatever is sent, in time', async (t) => {
+t.test('property: reads links from any header in time', async (t) => {
   fc.assert(
     fc.property(fc.stringMatching(/^[<>;,=" a-z/:]{0,200}$/), (link) => {
       try {

@@ -27,7 +27,7 @@ const read = (body: string, link: string[] = []) =>
     body: Buffer.from(body),
   })
 
-t.test('a chain is read, with the places of the others', async (t) => {
+t.test('reads a chain and the URLs of alternate chains', async (t) => {
   const link = [
     '<https://ca.example/cert/1/1>;rel="alternate"',
     '<https://ca.example/>;rel="index"',
@@ -37,7 +37,7 @@ t.test('a chain is read, with the places of the others', async (t) => {
   t.strictSame(alternates.map(String), ['https://ca.example/cert/1/1'])
 })
 
-t.test('what is no chain is refused', async (t) => {
+t.test('refuses responses that are no chain', async (t) => {
   const rows: [what: string, body: string][] = [
     ['nothing', ''],
     ['a page', '<html></html>'],
@@ -52,7 +52,7 @@ t.test('what is no chain is refused', async (t) => {
   for (const [what, body] of rows) t.throws(() => read(body), { code: 'ACME_ANSWER_INVALID' }, what)
 })
 
-t.test('only what was ordered is accepted, and written anew', async (t) => {
+t.test('accepts only the ordered certificate, and encodes it again', async (t) => {
   t.equal(acceptChain([leaf, intermediate], ordered), pem)
   const [other] = ordered.identifiers
   const code = 'ACME_CERTIFICATE_MISMATCH'
@@ -71,7 +71,7 @@ t.test('only what was ordered is accepted, and written anew', async (t) => {
     t.throws(() => acceptChain(chain, { ...ordered, ...wanted }), fault as { code: string }, what)
 })
 
-t.test('a chain leads to the issuer of its last certificate', async (t) => {
+t.test('finds the issuer of the last certificate of a chain', async (t) => {
   const rows: [name: string, leads: boolean][] = [
     ['Root One', true],
     ['Root', false],
@@ -81,7 +81,7 @@ t.test('a chain leads to the issuer of its last certificate', async (t) => {
   t.ok(leadsTo([leaf], 'Root One R1'), 'of a leaf alone')
 })
 
-t.test('the request names exactly what the order does', async (t) => {
+t.test('requests exactly the names of the order', async (t) => {
   const { names } = await parseCsr(csr)
   t.strictSame(
     names.map(({ text }) => text),

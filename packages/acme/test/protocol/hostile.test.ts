@@ -54,6 +54,6 @@ for (const [what, read] of Object.entries(readers))
     )
   })
 
-t.test('whatever stands in a problem document is an error', async () => {
+t.test('property: makes an error of any problem document', async () => {
   fc.assert(fc.property(document, (value) => toError(value) instanceof AcmeError))
 })

@@ -19,7 +19,7 @@ const KEY: JsonWebKey = {
 const key = createPrivateKey({ key: KEY, format: 'jwk' })
 const decode = (part: string) => JSON.parse(Buffer.from(part, 'base64url').toString())
 
-t.test('a key shows its public members alone, in the order that a thumbprint takes', async (t) => {
+t.test('exports only the public members of a key, in the order of a thumbprint', async (t) => {
   const { kty, crv, x, y } = KEY
   t.equal(JSON.stringify(publicJwk(key)), JSON.stringify({ crv, kty, x, y }))
 })
@@ -28,7 +28,7 @@ t.test('a key authorization is the token and the thumbprint of the key', async (
   t.equal(keyAuthorization('token', key), 'token.oKIywvGUpTVTyxMQ3bwIIeQUudfr_CkLMjCE19ECD-U')
 })
 
-t.test('a request says who signs, what for, and what', async (t) => {
+t.test('signs a request with its key, URL and payload', async (t) => {
   const header = { url: 'https://ca.example/order', nonce: 'once' }
   const accountUrl = 'https://ca.example/account/1'
   const { d: _, ...jwk } = KEY

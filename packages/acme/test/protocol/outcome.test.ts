@@ -4,7 +4,7 @@ import { toError } from '../../src/protocol/problem.ts'
 
 const urn = (type: string) => ({ type: `urn:ietf:params:acme:error:${type}`, detail: type })
 
-t.test('what the answers of a CA mean for an order', async (t) => {
+t.test('classifies error responses of a CA', async (t) => {
   const rows: [status: number | undefined, type: string, whenAsked: Outcome, whenRead: Outcome][] =
     [
       [400, 'rejectedIdentifier', 'final', 'denied'],
@@ -42,7 +42,7 @@ t.test('what the answers of a CA mean for an order', async (t) => {
   }
 })
 
-t.test('what faults without an answer mean for an order', async (t) => {
+t.test('classifies errors without a response', async (t) => {
   const rows: [code: AcmeErrorCode, outcome: Outcome][] = [
     ['ACME_UNREACHABLE', 'passing'],
     ['ACME_TIMEOUT', 'passing'],

@@ -47,7 +47,7 @@ t.test('each name has its own word in the message', async (t) => {
   ])
 })
 
-t.test('what the CA writes is cut, and without control characters', async (t) => {
+t.test('shortens texts of the CA and removes control characters', async (t) => {
   const { message } = toError({
     type: urn('caa'),
     detail: `a\r\nFAKE LOG\u001b[31m${'x'.repeat(1e5)}`,
@@ -80,6 +80,6 @@ t.test('a subproblem that cannot be read does not hide the rest', async (t) => {
   t.strictSame(error.problem?.subproblems, [{ type: 'dns', detail: '', identifier }])
 })
 
-t.test('Retry-After goes along', async (t) => {
+t.test('passes Retry-After on', async (t) => {
   t.equal(toError({}, { status: 503, retryAfterMs: 5000 }).retryAfterMs, 5000)
 })

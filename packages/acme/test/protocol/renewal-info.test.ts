@@ -44,7 +44,7 @@ t.test('the identifier of a certificate', async (t) => {
   }
 })
 
-t.test('what the CA answers', async (t) => {
+t.test('reads responses of the CA', async (t) => {
   const read = (suggestedWindow: object, retryAfterMs?: number) =>
     readRenewalInfo({
       url: new URL('https://ca.example/ari/x'),
@@ -84,7 +84,7 @@ t.test('a moment lies within the window', async () => {
   )
 })
 
-t.test('asking a CA that offers it, and one that does not', async (t) => {
+t.test('asks a CA with ARI, and one without', async (t) => {
   const window = { start: '2030-01-02T00:00:00Z', end: '2030-01-03T00:00:00Z' }
   const { ca, transport } = await connect(t, { renewalWindow: () => window })
   t.match(await fetchRenewalInfo(transport, 'aki.serial'), { start: Date.parse(window.start) })

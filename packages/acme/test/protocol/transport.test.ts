@@ -19,7 +19,7 @@ t.test('a request is signed, typed and named', async (t) => {
   })
 })
 
-t.test('no nonce is used twice, however often a request is repeated', async (t) => {
+t.test('uses no nonce twice, however often a request is repeated', async (t) => {
   const { ca, transport } = await connect(t)
   const who = signer()
   const badNonce = problem(400, 'badNonce')
@@ -31,7 +31,7 @@ t.test('no nonce is used twice, however often a request is repeated', async (t) 
   t.equal(new Set(nonces).size, nonces.length)
 })
 
-t.test('a pool of nonces that the CA forgot costs one request', async (t) => {
+t.test('needs one more request if the CA has forgotten all nonces', async (t) => {
   const { ca, transport } = await connect(t)
   const who = signer()
   await Promise.all([1, 2, 3, 4].map(() => transport.send(register(who), who)))
@@ -44,7 +44,7 @@ t.test('a pool of nonces that the CA forgot costs one request', async (t) => {
   )
 })
 
-t.test('what is tried again, and what is not', async (t) => {
+t.test('retries what may succeed', async (t) => {
   const storm = Array.from({ length: 20 }, () => problem(400, 'badNonce'))
   const rows: [what: string, replies: Reply[], code: string | undefined, attempts: number][] = [
     ['a bad nonce', [problem(400, 'badNonce')], undefined, 2],
@@ -84,7 +84,7 @@ t.test('what is tried again, and what is not', async (t) => {
   }
 })
 
-t.test('Retry-After is waited for, and told when it is too long', async (t) => {
+t.test('waits for Retry-After, and reports it if it is too long', async (t) => {
   const { ca, clock, transport } = await connect(t)
   const who = signer()
   const start = clock.now()
@@ -104,7 +104,7 @@ t.test('Retry-After is waited for, and told when it is too long', async (t) => {
   })
 })
 
-t.test('an answer that does not come ends in time, or with the signal', async (t) => {
+t.test('gives up on a missing response in time, or at an abort', async (t) => {
   const { ca, transport } = await connect(t, {}, 50)
   const who = signer()
   ca.answer('newAccount', 'hang', 'hang')
@@ -124,7 +124,7 @@ t.test('an answer that does not come ends in time, or with the signal', async (t
   })
 })
 
-t.test('the directory is read once, however many ask, and anew after an hour', async (t) => {
+t.test('reads the directory once for all callers, and again after an hour', async (t) => {
   const { ca, clock, transport } = await connect(t)
   await Promise.all([1, 2, 3].map(() => transport.directory()))
   t.equal(ca.count('directory'), 1)
@@ -133,7 +133,7 @@ t.test('the directory is read once, however many ask, and anew after an hour', a
   t.equal(ca.count('directory'), 2)
 })
 
-t.test('a directory that could not be read is asked for again', async (t) => {
+t.test('reads the directory again after a failure', async (t) => {
   const rows: [what: string, reply: Reply, code: string][] = [
     ['a fault', { status: 500, body: '' }, 'ACME_SERVER_INTERNAL'],
     ['another document', { body: { newNonce: 'https://ca.example/' } }, 'ACME_ANSWER_INVALID'],
@@ -164,7 +164,7 @@ t.test('URLs that have moved are found again', async (t) => {
   t.equal(ca.count('directory'), 2)
 })
 
-t.test('a resource that the directory lacks is not guessed', async (t) => {
+t.test('does not guess a resource that the directory lacks', async (t) => {
   const { ca, transport } = await connect(t)
   const url = ca.directoryUrl.href
   ca.answer('directory', { body: { newNonce: url, newAccount: url, newOrder: url } })
@@ -172,7 +172,7 @@ t.test('a resource that the directory lacks is not guessed', async (t) => {
   await t.rejects(transport.send(call, signer()), { code: 'ACME_NOT_OFFERED' })
 })
 
-t.test('what the directory says of the CA', async (t) => {
+t.test('reads the directory of the CA', async (t) => {
   const meta = { termsOfService: 'https://ca.example/tos', profiles: { short: 'six days' } }
   const { transport } = await connect(t, meta)
   t.match((await transport.directory()).meta, { ...meta, externalAccountRequired: false })

@@ -105,7 +105,7 @@ async function settles(
 
 const has = `${CHALLENGE} TXT ${textOf()}`
 
-t.test('the record is put at the name, and counts when every name server has it', async (t) => {
+t.test('publishes the record, and waits until every name server has it', async (t) => {
   const { world, solver, calls, clock, asked } = scene({
     [RESOLVER]: delegation,
     [NS1]: [has],
@@ -197,12 +197,12 @@ for (const [title, world, expected] of FAILURES)
     await t.rejects(done, expected)
   })
 
-t.test('a silent name server does not hold up the others', async (t) => {
+t.test('does not wait for a silent name server', async (t) => {
   const { solver } = scene({ [RESOLVER]: delegation, [NS1]: 'silent', [NS2]: [has] })
   await t.resolves(solver.present(task(), signal))
 })
 
-t.test('name servers that are slow or many do not hold up an order for ever', async (t) => {
+t.test('limits the time and number of slow name servers', async (t) => {
   const hosts = Array.from({ length: 250 }, (_, i) => `198.51.100.${i}`)
   const many = hosts.map((host) => `ns1.example.test A ${host}`)
   const silence = Object.fromEntries(hosts.map((host) => [host, 'silent' as const]))
@@ -222,7 +222,7 @@ t.test('name servers that are slow or many do not hold up an order for ever', as
   await t.rejects(endless, { code: 'ACME_DNS_UNREACHABLE', message: /too long/ })
 })
 
-t.test('a CNAME leads to another zone, and clean-up goes where the record was put', async (t) => {
+t.test('follows a CNAME into another zone, and cleans up where the record was put', async (t) => {
   const there = `far.other.test TXT ${textOf()}`
   const { world, solver, calls } = scene({
     [RESOLVER]: [
@@ -242,7 +242,7 @@ t.test('a CNAME leads to another zone, and clean-up goes where the record was pu
   t.strictSame(calls, [`present far.other.test ${textOf()}`, `cleanUp far.other.test ${textOf()}`])
 })
 
-t.test('clean-up of an order from before places were kept looks the name up', async (t) => {
+t.test('looks up the name to clean up an order without a stored location', async (t) => {
   const { solver, calls } = scene({ [RESOLVER]: delegation, [NS1]: [] })
   await solver.cleanUp(task(), signal)
   t.strictSame(calls, [`cleanUp ${CHALLENGE} ${textOf()}`])
@@ -281,31 +281,28 @@ t.test('can wait for a fixed time without looking up the record (cert-manager#59
   t.strictSame(asked, [`recursive ${RESOLVER} ${CHALLENGE} CNAME`])
 })
 
-t.test(
-  'one name is never changed twice at once, and a failure does not stop the next',
-  async (t) => {
-    const { solver, provider } = scene({ [RESOLVER]: [] }, { check: 'none' })
-    let running = 0
-    let most = 0
-    provider.present = async ({ value }) => {
-      most = Math.max(most, ++running)
-      await new Promise(setImmediate)
-      running--
-      if (value === textOf('b')) throw new Error('refused')
-    }
-    const results = await Promise.allSettled(
-      ['a', 'b', 'c'].map((key) => solver.present(task(key), signal)),
-    )
-    t.strictSame(
-      results.map(({ status }) => status),
-      ['fulfilled', 'rejected', 'fulfilled'],
-    )
-    t.equal(most, 1)
-  },
-)
+t.test('changes a name once at a time, and continues after a failure', async (t) => {
+  const { solver, provider } = scene({ [RESOLVER]: [] }, { check: 'none' })
+  let running = 0
+  let most = 0
+  provider.present = async ({ value }) => {
+    most = Math.max(most, ++running)
+    await new Promise(setImmediate)
+    running--
+    if (value === textOf('b')) throw new Error('refused')
+  }
+  const results = await Promise.allSettled(
+    ['a', 'b', 'c'].map((key) => solver.present(task(key), signal)),
+  )
+  t.strictSame(
+    results.map(({ status }) => status),
+    ['fulfilled', 'rejected', 'fulfilled'],
+  )
+  t.equal(most, 1)
+})
 
 t.test(
-  'who gives up while another is at the name leaves at once, and changes nothing',
+  'stops at once without a change if it is aborted while another changes the name',
   async (t) => {
     const { solver, provider } = scene({ [RESOLVER]: [] }, { check: 'none' })
     const { promise: released, resolve: release } = Promise.withResolvers<void>()
@@ -327,7 +324,7 @@ t.test(
   },
 )
 
-t.test('an abort ends the wait at once', async (t) => {
+t.test('stops waiting at once after an abort', async (t) => {
   const { solver, clock } = scene({ [RESOLVER]: delegation, [NS1]: [], [NS2]: [] })
   const controller = new AbortController()
   const done = solver.present(task(), controller.signal)
@@ -343,7 +340,7 @@ t.test('a resolver must be an IP address', async (t) => {
     t.doesNotThrow(() => scene({}, { resolvers: [resolver] }), resolver)
 })
 
-t.test('the check wants no more of a zone than putting the record there does', async (t) => {
+t.test('demands no more of a zone in the check than for a record', async (t) => {
   for (const check of ['resolvers', 'none', 'authoritative'] as const) {
     const found = scene({ [RESOLVER]: [has] }, { check })
     const present = await found.solver.present(task(), signal).catch((error) => error.code)

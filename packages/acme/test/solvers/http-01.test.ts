@@ -35,7 +35,7 @@ async function ask(port: number, method: string, path: string) {
   return { status: response.statusCode, body }
 }
 
-t.test('any replica answers what one has put, until it is taken away', async (t) => {
+t.test('answers from any replica until the clean-up', async (t) => {
   const store = createMemoryStore()
   const [port, another] = [await listen(t, store), await listen(t, store)]
   const solver = createHttp01(store)
@@ -63,7 +63,7 @@ const REFUSED: [method: string, path: string, status: number][] = [
   ['POST', `/.well-known/acme-challenge/${TOKEN}`, 405],
 ]
 
-t.test('nothing else is answered, and nothing is repeated', async (t) => {
+t.test('answers nothing else, and repeats nothing', async (t) => {
   const store = createMemoryStore()
   const port = await listen(t, store)
   await createHttp01(store).present(task(), signal)
@@ -75,7 +75,7 @@ t.test('nothing else is answered, and nothing is repeated', async (t) => {
   })
 })
 
-t.test('a token that is none does not reach the store', async (t) => {
+t.test('does not pass an invalid token to the store', async (t) => {
   const store: ChallengeStore = {
     put: async () => {},
     async get(key) {

@@ -56,27 +56,24 @@ const NAMES: [value: string, type: 'dns' | 'ip', servername: string, san: string
   ],
 ]
 
-t.test(
-  'the certificate holds the name and the digest, critical, and is of our own key',
-  async (t) => {
-    for (const [value, type, servername, san] of NAMES) {
-      const store = createMemoryStore()
-      const port = await listen(t, store)
-      await createTlsAlpn01(store).present(task(value, type), signal)
-      const { certificate, protocol } = await shake(port, servername)
-      t.equal(protocol, 'acme-tls/1', servername)
-      t.equal(certificate.subjectAltName, san)
-      t.ok(certificate.verify(certificate.publicKey))
-      t.ok(certificate.validFromDate.getTime() < NOW && NOW < certificate.validToDate.getTime())
-      const digest = createHash('sha256').update('token.thumbprint').digest('hex')
-      // id-pe-acmeIdentifier, critical, an OCTET STRING in the extension's.
-      const extension = `3031 06082b0601050507011f 0101ff 0422 0420 ${digest}`.replaceAll(' ', '')
-      t.ok(certificate.raw.toString('hex').includes(extension))
-    }
-  },
-)
+t.test('the certificate has the name, the critical digest and our own key', async (t) => {
+  for (const [value, type, servername, san] of NAMES) {
+    const store = createMemoryStore()
+    const port = await listen(t, store)
+    await createTlsAlpn01(store).present(task(value, type), signal)
+    const { certificate, protocol } = await shake(port, servername)
+    t.equal(protocol, 'acme-tls/1', servername)
+    t.equal(certificate.subjectAltName, san)
+    t.ok(certificate.verify(certificate.publicKey))
+    t.ok(certificate.validFromDate.getTime() < NOW && NOW < certificate.validToDate.getTime())
+    const digest = createHash('sha256').update('token.thumbprint').digest('hex')
+    // id-pe-acmeIdentifier, critical, an OCTET STRING in the extension's.
+    const extension = `3031 06082b0601050507011f 0101ff 0422 0420 ${digest}`.replaceAll(' ', '')
+    t.ok(certificate.raw.toString('hex').includes(extension))
+  }
+})
 
-t.test('who asks for something else is not answered', async (t) => {
+t.test('answers no other handshake', async (t) => {
   const store = createMemoryStore()
   const port = await listen(t, store)
   const solver = createTlsAlpn01(store)
@@ -91,7 +88,7 @@ t.test('who asks for something else is not answered', async (t) => {
   await t.rejects(shake(port, 'app.example.test'), 'after clean-up')
 })
 
-t.test('one order does not take away the answer of another for the name', async (t) => {
+t.test('keeps the answer of another order for the name', async (t) => {
   const store = createMemoryStore()
   const port = await listen(t, store)
   const solver = createTlsAlpn01(store)
@@ -102,7 +99,7 @@ t.test('one order does not take away the answer of another for the name', async 
   await t.resolves(shake(port, 'app.example.test'))
 })
 
-t.test('who does not end the connection does not keep it', async (t) => {
+t.test('closes connections that clients leave open', async (t) => {
   const store = createMemoryStore()
   const port = await listen(t, store)
   await createTlsAlpn01(store).present(task('app.example.test'), signal)

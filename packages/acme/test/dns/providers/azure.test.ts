@@ -69,7 +69,7 @@ async function azure(t: Test, { values = [], conflicts = 0, refuse }: World = {}
   return { ...api, make, provider: make(secret), records: () => records }
 }
 
-t.test('a value comes beside others, once, and goes alone', async (t) => {
+t.test('adds a value beside others once, and removes only it', async (t) => {
   const { provider, records, requests } = await azure(t, { values: [['of', 'another']] })
   await provider.present(recordAt(NAME), signal)
   await provider.present(recordAt(NAME), signal)
@@ -85,7 +85,7 @@ t.test('a value comes beside others, once, and goes alone', async (t) => {
   t.strictSame(records(), [{ value: ['of', 'another'] }])
 })
 
-t.test('the first value makes the record set, the last one takes it away', async (t) => {
+t.test('creates the record set with the first value, and deletes it with the last', async (t) => {
   const { provider, records, requests } = await azure(t)
   await provider.present(recordAt(NAME), signal)
   t.strictSame(records(), [{ value: ['our-value'] }])
@@ -99,7 +99,7 @@ t.test('the first value makes the record set, the last one takes it away', async
   )
 })
 
-t.test('who loses a race reads again and tries again, but not for ever', async (t) => {
+t.test('reads and tries again a limited number of times if another was faster', async (t) => {
   const won = await azure(t, { values: [['x']], conflicts: 2 })
   await won.provider.present(recordAt(NAME), signal)
   t.equal(won.records().length, 2)
@@ -122,7 +122,7 @@ t.test('a client secret is sent to the tenant', async (t) => {
   })
 })
 
-t.test('a workload identity shows the token of its file', async (t) => {
+t.test('sends the token file of a workload identity', async (t) => {
   const tokenPath = join(t.testdir({}), 'token')
   const { make, requests } = await azure(t)
   const provider = make({ tenantId: 'tenant', clientId: 'client', tokenPath })

@@ -31,7 +31,7 @@ for (const [title, mode, body] of BODIES)
     )
   })
 
-t.test('httpreq without a password sends none, and tells a refusal', async (t) => {
+t.test('httpreq sends no password without one, and reports a refusal', async (t) => {
   const { url, deps, requests } = await standIn(t, () => ({ status: 500, body: 'secret inside' }))
   const provider = createDnsProvider({ type: 'httpreq', endpoint: url, mode: 'default' }, deps)
   await t.rejects(provider.present(recordAt(NAME), signal), {
@@ -71,7 +71,7 @@ t.test('acme-dns updates the account that the CNAME leads to', async (t) => {
   })
 })
 
-t.test('acme-dns tells wrong credentials', async (t) => {
+t.test('acme-dns reports wrong credentials', async (t) => {
   const { url, deps } = await standIn(t, () => ({ status: 401, body: '{"error":"forbidden"}' }))
   const accounts = [{ subdomain: 'one', username: 'user', password: 'canary' }]
   const provider = createDnsProvider({ type: 'acme-dns', endpoint: url, accounts }, deps)

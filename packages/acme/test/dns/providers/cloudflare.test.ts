@@ -53,7 +53,7 @@ async function cloudflare(t: Test, refuse?: (request: Received) => Reply | undef
   return { ...api, provider: createDnsProvider(config, api.deps), records: () => records, config }
 }
 
-t.test('zone and token are told to be right without a change', async (t) => {
+t.test('checks zone and token without a change', async (t) => {
   const { provider, records } = await cloudflare(t)
   await provider.check?.(NAME, signal)
   t.strictSame(records(), [])
@@ -66,7 +66,7 @@ t.test('zone and token are told to be right without a change', async (t) => {
   })
 })
 
-t.test('a value comes beside others, once, and goes alone', async (t) => {
+t.test('adds a value beside others once, and removes only it', async (t) => {
   const { provider, records } = await cloudflare(t)
   await provider.present(recordAt(NAME, 'of-another'), signal)
   await provider.present(recordAt(NAME), signal)
@@ -82,20 +82,20 @@ t.test('a value comes beside others, once, and goes alone', async (t) => {
   t.equal(records().length, 1)
 })
 
-t.test('a value that was written without quotes is known too', async (t) => {
+t.test('recognizes a value without quotes', async (t) => {
   const { provider, records } = await cloudflare(t)
   records().push({ id: 'r9', zone: 'z1', name: NAME, content: 'our-value', ttl: 1 })
   await provider.present(recordAt(NAME), signal)
   t.equal(records().length, 1)
 })
 
-t.test('the zone with the longest name is taken', async (t) => {
+t.test('takes the zone with the longest name', async (t) => {
   const { provider, records } = await cloudflare(t)
   await provider.present(recordAt('_acme-challenge.a.deep.example.test'), signal)
   t.match(records(), [{ zone: 'z2' }])
 })
 
-t.test('what goes wrong is told, without the token', async (t) => {
+t.test('reports errors without the token', async (t) => {
   const { provider, config, deps } = await cloudflare(t)
   await t.rejects(provider.present(recordAt('_acme-challenge.other.test'), signal), {
     code: 'ACME_DNS_NO_ZONE',

@@ -76,7 +76,7 @@ async function google(t: Test, { values = [], conflicts = 0, refuse }: World = {
   }
 }
 
-t.test('a value comes beside others, once, when the change is done, and goes alone', async (t) => {
+t.test('adds a value beside others once, waits for the change, and removes only it', async (t) => {
   const { provider, values, polls, requests } = await google(t, { values: ['"of-another"'] })
   await provider.present(recordAt(NAME), signal)
   t.strictSame(values(), ['"of-another"', '"our-value"'])
@@ -89,22 +89,19 @@ t.test('a value comes beside others, once, when the change is done, and goes alo
   t.equal(requests.filter(({ url }) => url.pathname === '/token').length, 1, 'one token for all')
 })
 
-t.test(
-  'a change that is never done is not waited for without end, and can be undone',
-  async (t) => {
-    const { provider, values, requests } = await google(t, {
-      refuse: ({ url }) =>
-        url.pathname.endsWith('/changes/7') ? { body: { id: '7', status: 'pending' } } : undefined,
-    })
-    await t.rejects(provider.present(recordAt(NAME), signal), { code: 'ACME_DNS_PROPAGATION' })
-    t.equal(requests.filter(({ url }) => url.pathname.endsWith('/changes/7')).length, 60)
-    t.strictSame(values(), ['"our-value"'])
-    await provider.cleanUp(recordAt(NAME), signal)
-    t.strictSame(values(), [])
-  },
-)
+t.test('waits a limited time for a change, and can undo it', async (t) => {
+  const { provider, values, requests } = await google(t, {
+    refuse: ({ url }) =>
+      url.pathname.endsWith('/changes/7') ? { body: { id: '7', status: 'pending' } } : undefined,
+  })
+  await t.rejects(provider.present(recordAt(NAME), signal), { code: 'ACME_DNS_PROPAGATION' })
+  t.equal(requests.filter(({ url }) => url.pathname.endsWith('/changes/7')).length, 60)
+  t.strictSame(values(), ['"our-value"'])
+  await provider.cleanUp(recordAt(NAME), signal)
+  t.strictSame(values(), [])
+})
 
-t.test('the first value makes the record set, the last one takes it away', async (t) => {
+t.test('creates the record set with the first value, and deletes it with the last', async (t) => {
   const { provider, values, requests } = await google(t)
   await provider.present(recordAt(NAME), signal)
   t.equal(
@@ -117,7 +114,7 @@ t.test('the first value makes the record set, the last one takes it away', async
   t.strictSame(values(), ['"our-value"'])
 })
 
-t.test('who loses a race reads again and tries again, but not for ever', async (t) => {
+t.test('reads and tries again a limited number of times if another was faster', async (t) => {
   const won = await google(t, { conflicts: 2 })
   await won.provider.present(recordAt(NAME), signal)
   t.strictSame(won.values(), ['"our-value"'])
@@ -160,7 +157,7 @@ t.test('a machine gets its token from the metadata service', async (t) => {
   })
 })
 
-t.test('a key that is none is refused, and not told', async (t) => {
+t.test('refuses an invalid key without quoting it', async (t) => {
   const { make, serviceAccount } = await google(t)
   for (const [given, expected] of [
     ['canary', { code: 'ACME_DNS_PROVIDER', message: /documented/ }],
@@ -177,7 +174,7 @@ t.test('a key that is none is refused, and not told', async (t) => {
   }
 })
 
-t.test('what goes wrong is told', async (t) => {
+t.test('reports errors', async (t) => {
   const { provider } = await google(t, {
     refuse: ({ url }) =>
       url.pathname.includes('rrsets')

@@ -28,7 +28,7 @@ const CHOICES: [name: string, chosen: string | undefined][] = [
   ['elsewhere.org', undefined],
 ]
 
-t.test('the first provider whose names hold the name is taken', async (t) => {
+t.test('chooses the first provider whose names match', async (t) => {
   const { url, deps, requests } = await standIn(t, () => ({}))
   const choose = createDnsProviders(
     [
@@ -50,7 +50,7 @@ t.test('the first provider whose names hold the name is taken', async (t) => {
   }
 })
 
-t.test('without names a provider is for all; with a rule that is none it is refused', async (t) => {
+t.test('uses a provider without names for all, and refuses an invalid rule', async (t) => {
   const fetch = createFetch()
   const deps = { fetch, clock: instantClock }
   t.ok(createDnsProviders([httpreq('https://a.test')], deps)(parseName('any.test')))
@@ -97,7 +97,7 @@ const FAULTS: [title: string, config: DnsProviderConfig, paths: string[]][] = [
   ),
 ]
 
-t.test('faults that a schema cannot tell', async (t) => {
+t.test('reports errors that a schema cannot express', async (t) => {
   for (const [title, config, paths] of FAULTS)
     t.strictSame(
       DNS_PROVIDER_RULES.flatMap((rule) => rule(config)).map(({ path }) => path),

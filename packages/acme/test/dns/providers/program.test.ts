@@ -147,7 +147,7 @@ t.test('fails: no such program', (t) =>
   }),
 )
 
-t.test('a program that goes on is ended with all that it has started', async (t) => {
+t.test('kills a program that runs too long, with all that it has started', async (t) => {
   const folder = folderFor(t, {
     program: `#!/bin/sh\n(sleep 0.8; touch "$(dirname "$0")/late") &\nsleep 60\n`,
   })
@@ -161,7 +161,7 @@ t.test('a program that goes on is ended with all that it has started', async (t)
   t.notOk(readdirSync(folder).includes('late'))
 })
 
-t.test('a program is not started for who gave up just before', async (t) => {
+t.test('does not start a program after an abort', async (t) => {
   const folder = folderFor(t, { program: '#!/bin/sh\ntouch "$(dirname "$0")/ran"; sleep 60\n' })
   const stop = new AbortController()
   const done = exec(folder).present(recordAt(NAME), stop.signal)
@@ -170,7 +170,7 @@ t.test('a program is not started for who gave up just before', async (t) => {
   t.notOk(readdirSync(folder).includes('ran'))
 })
 
-t.test('a secret that begins as another does is not told either', async (t) => {
+t.test('hides a secret that begins like another one', async (t) => {
   const folder = folderFor(t, { program: '#!/bin/sh\necho "$LONG $SHORT" >&2; exit 1\n' })
   const env = [
     { name: 'SHORT', value: 'canary' },
@@ -181,7 +181,7 @@ t.test('a secret that begins as another does is not told either', async (t) => {
   })
 })
 
-t.test('a program that leaves something running is done when it ends', async (t) => {
+t.test('is done when the program ends, even if it leaves a process running', async (t) => {
   const daemon = `setsid sh -c 'echo $$ >pid; exec sleep 30' &`
   const wait = 'while [ ! -s pid ]; do sleep 0.01; done'
   const folder = folderFor(t, { program: `#!/bin/sh\ncd "$(dirname "$0")"\n${daemon}\n${wait}\n` })
@@ -243,7 +243,7 @@ function acmesh(t: Test, credentials: Record<string, string>, changes: object = 
   return { folder, provider: createDnsProvider(config as DnsProviderConfig, deps) }
 }
 
-t.test('acmesh: the script gets record and credentials, and they are nowhere else', async (t) => {
+t.test('acmesh: passes record and credentials to the script and nowhere else', async (t) => {
   const { folder, provider } = acmesh(t, { Test_Token: NASTY })
   await provider.present(recordAt(NAME, '$(touch pwned)-value'), signal)
   t.strictSame(told(folder, 'added').split('\0').slice(0, -1), [
@@ -259,7 +259,7 @@ t.test('acmesh: the script gets record and credentials, and they are nowhere els
   t.strictSame(told(folder, 'removed').split('\0').slice(0, -1), [NAME, 'our-value'])
 })
 
-t.test('acmesh: what the script says is told', async (t) => {
+t.test('acmesh: reports the output of the script', async (t) => {
   await t.rejects(acmesh(t, {}).provider.present(recordAt(NAME), signal), {
     code: 'ACME_DNS_PROGRAM',
     message: /: Test_Token is missing$/,
@@ -271,7 +271,7 @@ t.test('acmesh: what the script says is told', async (t) => {
 })
 
 t.test(
-  'acmesh: a variable that the script does not take is refused, and those that it takes are named',
+  'acmesh: refuses a variable that the script does not know, and lists those that it knows',
   (t) =>
     t.rejects(acmesh(t, { Test_Tokn: 'canary' }).provider.present(recordAt(NAME), signal), {
       code: 'ACME_DNS_CREDENTIALS',

@@ -104,7 +104,7 @@ async function primary(t: Test, answer: Answer = {}, changes: object = {}) {
   }
 }
 
-t.test('one record is added to the zone, and just that one is deleted', async (t) => {
+t.test('adds one record to the zone, and deletes only that one', async (t) => {
   const { provider, updates } = await primary(t)
   await provider.present(recordAt(NAME), signal)
   await provider.cleanUp(recordAt(NAME), signal)
@@ -123,7 +123,7 @@ t.test('one record is added to the zone, and just that one is deleted', async (t
   ])
 })
 
-t.test('a zone that is named is not looked for', async (t) => {
+t.test('does not look up a configured zone', async (t) => {
   const { provider, updates } = await primary(t, {}, { zone: 'App.Example.Test.' })
   await provider.present(recordAt(NAME), signal)
   t.match(updates, [{ questions: [{ name: 'app.example.test' }] }])

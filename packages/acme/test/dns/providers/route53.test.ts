@@ -138,7 +138,7 @@ async function route53(
 }
 
 t.test(
-  'a value comes beside others, once, when the change is in sync, and goes alone',
+  'adds a value beside others once, waits until it is in sync, and removes only it',
   async (t) => {
     const { provider, values, polls, requests } = await route53(t, ['"of-another"'])
     await provider.present(recordAt(NAME), signal)
@@ -152,7 +152,7 @@ t.test(
   },
 )
 
-t.test('the last value takes the record set with it', async (t) => {
+t.test('deletes the record set with its last value', async (t) => {
   const { provider, values, requests } = await route53(t, ['"our-value"'])
   await provider.cleanUp(recordAt(NAME), signal)
   t.strictSame(values(), [])
@@ -183,7 +183,7 @@ t.test('the change is byte by byte as documented, and signed', async (t) => {
   t.equal(headers['x-amz-date'], '20300101T000000Z')
 })
 
-t.test('a zone that is named is not looked for; a session token is sent and signed', async (t) => {
+t.test('does not look up a configured zone, and signs the session token', async (t) => {
   const { deps, config, requests } = await route53(t)
   const provider = createDnsProvider(
     { ...config, hostedZoneId: 'Z1PUBLIC', sessionToken: 'canary' },
@@ -195,7 +195,7 @@ t.test('a zone that is named is not looked for; a session token is sent and sign
   t.match(requests[0]?.headers.authorization, 'SignedHeaders=host;x-amz-date;x-amz-security-token')
 })
 
-t.test('who loses a race reads again and tries again, but not for ever', async (t) => {
+t.test('reads and tries again a limited number of times if another was faster', async (t) => {
   const won = await route53(t, ['"of-another"'], { conflicts: 2 })
   await won.provider.present(recordAt(NAME), signal)
   t.strictSame(won.values(), ['"of-another"', '"our-value"'])

@@ -1,9 +1,9 @@
 import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { createFetch } from '@gatehouse/net'
+import { type Clock, createFetch } from '@gatehouse/net'
 import type { Test } from 'tap'
-import type { Clock, DnsProviderDeps, DnsRecord } from '../../../src/index.ts'
+import type { DnsProviderDeps, DnsRecord } from '../../../src/index.ts'
 
 export const NOW = Date.UTC(2030, 0, 1)
 export const signal: AbortSignal = new AbortController().signal

@@ -1,5 +1,5 @@
-import { type Clock, createTransport, type Transport } from '@gatehouse/acme'
-import { type BoundedFetch, createFetch, NetError } from '@gatehouse/net'
+import { createTransport, type Transport } from '@gatehouse/acme'
+import { type BoundedFetch, type Clock, createFetch, NetError } from '@gatehouse/net'
 import { requireNamedFile } from '@gatehouse/service-kit'
 import { accountOf, directoryOf, type IssuerConfig } from '../../config/issuers.ts'
 import type { Keyring } from '../../sealing/keyring.ts'
