@@ -39,7 +39,7 @@ import { tlsOptions } from './own-tls.ts'
 import { errorPage } from './pages/pages.ts'
 import { portals } from './portals.ts'
 import { callbackRoutes } from './routes/callback.ts'
-import { check, checkRoutes, describeCheck, isAllowedCheck } from './routes/check.ts'
+import { check, checkRoutes, describeCheck, isNotAllowedCheck } from './routes/check.ts'
 import { logoutRoutes } from './routes/logout.ts'
 import { profileRoutes } from './routes/profile.ts'
 import { signInRoutes } from './routes/sign-in.ts'
@@ -74,7 +74,7 @@ export interface AppDeps {
 }
 
 /**
- * Builds the service. It does not listen.
+ * Builds the service. It does not listen, and hooks may still be added.
  *
  * @throws FwaError FWA_STORE_…, FWA_KEY_UNUSABLE
  */
@@ -89,7 +89,6 @@ export async function buildApp(config: ForwardAuthConfig, deps: AppDeps): Promis
     await registerHttp(app, config, { ...deps, docsUrl })
     await registerServices(app, config, deps)
     await registerRoutes(app, basePath)
-    await app.ready()
     return app
   } catch (error) {
     await app.close()
@@ -107,9 +106,7 @@ async function registerHttp(
     ...(metrics && { metrics }),
     traceRequests,
     fieldsOf: describeCheck,
-    ...(log.checks === 'refused' && {
-      hasLine: (request, reply) => !isAllowedCheck(request, reply),
-    }),
+    ...(log.checks === 'refused' && { hasLine: isNotAllowedCheck }),
   })
   await app.register(problems, { statusOf: STATUS_OF, docsUrl, page: problemPage })
   await app.register(strictHttp, { docsUrl })

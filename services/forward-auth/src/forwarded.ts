@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { compileNetworks, LOOPBACK_NETWORKS, parseIp } from '@gatehouse/net'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
+import { LRUCache } from 'lru-cache'
 import type { ForwardAuthConfig } from './config/schema.ts'
 import { FwaError } from './errors.ts'
 import type { SiteHost, Sites } from './sites.ts'
@@ -162,6 +163,7 @@ export function createAliasGuard(
 
 /** More hops than any genuine chain has. */
 const MAX_FORWARDED_FOR = 2_048
+const MAX_PEERS = 1_000
 
 /** The other end of a connection, such as a socket of Node. */
 export interface Peer {
@@ -172,7 +174,7 @@ export interface Peer {
 
 /** Decides which peers are trusted: listed proxies, and holders of a verified client certificate. */
 export interface Trust {
-  /** Whether the forwarded headers of this peer count. The result is kept for the connection. */
+  /** Whether the forwarded headers of this peer count. */
   trusts(peer: Peer): boolean
   /**
    * The address of the client: that of an untrusted peer itself, else the first untrusted hop from
@@ -187,13 +189,15 @@ export interface Trust {
  */
 export function createTrust(trustedProxies: readonly string[] = LOOPBACK_NETWORKS): Trust {
   const isProxy = compileNetworks(trustedProxies)
-  const known = new WeakMap<Peer, boolean>()
+  const known = new LRUCache<string, boolean>({ max: MAX_PEERS })
 
-  function trusts(peer: Peer): boolean {
-    const before = known.get(peer)
-    if (before !== undefined) return before
-    const isTrusted = peer.authorized === true || isProxy(peer.remoteAddress)
-    known.set(peer, isTrusted)
+  function trusts({ authorized, remoteAddress = '' }: Peer): boolean {
+    if (authorized === true) return true
+    let isTrusted = known.get(remoteAddress)
+    if (isTrusted === undefined) {
+      isTrusted = isProxy(remoteAddress)
+      known.set(remoteAddress, isTrusted)
+    }
     return isTrusted
   }
 

@@ -112,7 +112,7 @@ function createAdmits({ allow, providers }: PortalConfig): Portal['admits'] {
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** The portals by name. */
+    /** The portals by name. A reload replaces all of them. */
     readonly portals: Portals
   }
 }
@@ -130,19 +130,20 @@ export const portals = fp<PortalsOptions>(
   async (app: FastifyInstance, { createFetch: customFetch, ...config }) => {
     const { clock, log } = app
     const deps = { clock, log, createFetch: customFetch ?? createFetch }
-    let current = await createPortals(config, deps)
+    const current = new Map(await createPortals(config, deps))
     const replaced = new Set<Portals>()
 
     async function retire(old: Portals): Promise<void> {
       if (replaced.delete(old)) await closeProviders(old)
     }
-    app.decorate('portals', { getter: () => current })
+    app.decorate('portals', current)
     app.addHealthCheck(() => ({ degraded: failingProviders(current) }))
     app.onReload<ForwardAuthConfig>(async (changed) => {
       const next = await createPortals(changed, deps)
       return () => {
-        const old = current
-        current = next
+        const old = new Map(current)
+        current.clear()
+        for (const [name, portal] of next) current.set(name, portal)
         replaced.add(old)
         clock.setTimer(() => {
           retire(old).catch((error) => log.error({ err: error }, 'old providers not closed'))

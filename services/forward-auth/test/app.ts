@@ -6,7 +6,7 @@ import { fromClaims } from '@gatehouse/profile'
 import { createLogger } from '@gatehouse/service-kit'
 import { manualClock } from '@gatehouse/service-kit/testing'
 import type { FastifyInstance, InjectOptions, LightMyRequestResponse } from 'fastify'
-import { type AppDeps, buildApp } from '../src/app.ts'
+import { type AppDeps, buildApp as build } from '../src/app.ts'
 import { loadForwardAuthConfig } from '../src/config/load.ts'
 import type { ForwardAuthConfig } from '../src/config/schema.ts'
 import type {} from '../src/login/logins.ts'
@@ -51,7 +51,7 @@ export async function startApp(
   t: Teardown,
   yaml: string,
   change: (app: FastifyInstance) => void = () => {},
-  deps: Partial<AppDeps> = {},
+  { buildApp = build, ...deps }: Partial<AppDeps> & { buildApp?: typeof build } = {},
 ): Promise<TestApp> {
   const folder = await mkdtemp(join(tmpdir(), 'forward-auth-'))
   t.teardown(() => rm(folder, { recursive: true }))

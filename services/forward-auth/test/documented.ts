@@ -6,7 +6,7 @@ const isDocumented = documentedBy(describeApi)
 
 /** Has each request that is injected fail when the OpenAPI document does not name its status. */
 export function holdToDocument(app: FastifyInstance): void {
-  const { inject } = app
+  const inject = app.inject.bind(app)
   const checked = async (asked: InjectOptions | string) => {
     const answer = await inject(asked)
     const { method = 'GET', url } = typeof asked === 'string' ? { url: asked } : asked

@@ -1,35 +1,85 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Condition } from '@gatehouse/profile'
+import type { Portal } from '../portals.ts'
+import type { Provider } from '../providers/provider.ts'
+import type { Session } from '../session/session.ts'
+import { type CheckHeaders, checkHeaders } from './headers.ts'
+
+/**
+ * A person with a session at a portal. Sessions and portals do not change, so each result is computed
+ * once; an error is not kept.
+ */
+export class Visitor {
+  readonly session: Session
+  readonly portal: Portal
+  readonly #provider: Provider
+  #isAdmitted: boolean | undefined
+  #condition: Condition | undefined
+  #isMet = false
+  #headers: CheckHeaders | undefined
+
+  constructor(session: Session, portal: Portal, provider: Provider) {
+    this.session = session
+    this.portal = portal
+    this.#provider = provider
+  }
+
+  /** Whether the session may be used from an address; only some providers bind it to one. */
+  isAllowedAt(clientIp: () => string | undefined): boolean {
+    if (this.#provider.type !== 'seamless') return true
+    const address = clientIp()
+    return address !== undefined && this.#provider.fits(this.session.profile, address)
+  }
+
+  /** Whether the portal admits the person. */
+  get isAdmitted(): boolean {
+    this.#isAdmitted ??= this.portal.admits(this.session.profile) === true
+    return this.#isAdmitted
+  }
+
+  /** Whether the person meets a condition. The result of the last condition is kept. */
+  meets(condition: Condition): boolean {
+    if (this.#condition !== condition) {
+      this.#isMet = condition(this.session.profile) === true
+      this.#condition = condition
+    }
+    return this.#isMet
+  }
+
+  /**
+   * The headers of a 200.
+   *
+   * @throws FwaError FWA_IDENTITY_UNSENDABLE
+   */
+  get headers(): CheckHeaders {
+    this.#headers ??= checkHeaders(this.portal, this.session)
+    return this.#headers
+  }
+}
 
 /** The result of a check. `preflight` passes without an identity. */
 export type Decision = 'allow' | 'preflight' | 'sign-in' | 'no-session' | 'forbidden'
-
-/** A signed-in person, as far as a decision depends on them. */
-interface Person {
-  readonly isAdmitted: boolean
-  meets(condition: Condition): boolean
-}
 
 /**
  * Decides whether a request may pass: only a person with a session, whom the portal admits and who
  * meets the condition. A preflight passes without a session where the portal allows it.
  *
- * @param person - undefined if nobody is signed in
+ * @param visitor - undefined if nobody is signed in
  * @param condition - called only if the request may pass otherwise, because compiling one is costly
  * @param kind - called only if nobody is signed in
  */
 export function decide(
   portal: { readonly preflight: boolean },
-  person: Person | undefined,
+  visitor: Pick<Visitor, 'isAdmitted' | 'meets'> | undefined,
   condition: () => Condition | undefined,
   kind: () => RequestKind,
 ): Decision {
-  const refusal = person ? undefined : refuseAnonymous(portal, kind())
+  const refusal = visitor ? undefined : refuseAnonymous(portal, kind())
   if (refusal) return refusal
   // A condition that cannot be read denies everybody, preflights too.
   const required = condition()
-  if (!person) return 'preflight'
-  return person.isAdmitted && (!required || person.meets(required)) ? 'allow' : 'forbidden'
+  if (!visitor) return 'preflight'
+  return visitor.isAdmitted && (!required || visitor.meets(required)) ? 'allow' : 'forbidden'
 }
 
 function refuseAnonymous(

@@ -3,9 +3,9 @@ import { sendPage, statusOfError } from '@gatehouse/service-kit'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { type ConditionReader, createConditionReader } from '../check/condition.ts'
+import type { Visitor } from '../check/decide.ts'
 import { type Decision, decide, kindOf } from '../check/decide.ts'
 import { BODY, checkHeaders } from '../check/headers.ts'
-import type { Visitor } from '../check/visitor.ts'
 import { FwaError, STATUS_OF } from '../errors.ts'
 import {
   type ForwardedReader,
@@ -148,7 +148,8 @@ export async function checkRoutes(app: FastifyInstance): Promise<void> {
     const schema = { summary, description, tags: ['check'], security: SECURITY, response }
     const handler = (request: FastifyRequest, reply: FastifyReply) =>
       answerCheck(dialect, request, reply)
-    const errorHandler = (error: unknown) => {
+    const errorHandler = (error: unknown, request: FastifyRequest, reply: FastifyReply) => {
+      removeIdentity(request, reply)
       throw asDenial(error, dialect)
     }
     const route = { url, handler, errorHandler }
@@ -315,6 +316,16 @@ function sendForbidden(check: Check, reply: FastifyReply): FastifyReply {
   return sendPage(reply, 403, page)
 }
 
+/** An error may come up when the headers of a 200 are set already. */
+function removeIdentity({ check }: FastifyRequest, reply: FastifyReply): void {
+  if (check?.decision !== 'allow') return
+  try {
+    for (const name of Object.keys(checkHeaders(check.portal, undefined))) reply.removeHeader(name)
+  } catch {
+    // Headers whose names cannot be read were not set either.
+  }
+}
+
 /** The error with a status that the proxy takes for a denial. */
 function asDenial(thrown: unknown, { denialStatus = (status) => status }: Dialect): Error {
   const error = thrown instanceof Error ? thrown : new Error('the check failed', { cause: thrown })
@@ -340,7 +351,7 @@ export function describeCheck({ check, params, server }: FastifyRequest) {
   }
 }
 
-/** Whether a request is a check that let a request pass; proxies log those requests themselves. */
-export function isAllowedCheck({ check }: FastifyRequest, { statusCode }: FastifyReply): boolean {
-  return check !== undefined && statusCode === 200
+/** Whether a request is anything but a check that passed; proxies log what they let pass. */
+export function isNotAllowedCheck({ check }: FastifyRequest, reply: FastifyReply): boolean {
+  return check === undefined || reply.statusCode !== 200
 }

@@ -1,7 +1,7 @@
 import { parseOrigin } from '@gatehouse/net'
 import type { Profile } from '@gatehouse/profile'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Visitor } from '../check/visitor.ts'
+import type { Visitor } from '../check/decide.ts'
 import { FwaError } from '../errors.ts'
 import { validateReturnUrl } from '../login/return-url.ts'
 import type { Portal } from '../portals.ts'

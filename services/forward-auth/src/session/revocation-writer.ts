@@ -1,66 +1,59 @@
+import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { Worker } from 'node:worker_threads'
 import { COLUMNS, type Row, type StoredRow } from './revocation-file.ts'
 
 /** How long a commit waits for other instances, in ms. */
 const BUSY_TIMEOUT = 500
-/** After so long without a write the thread ends, which gives its memory back. */
+/** The thread ends after this time without a write, which frees its memory. */
 const IDLE = 60_000
 
-/** What is written in one transaction. */
+/** The content of one transaction. */
 export interface Batch {
   readonly path: string
   readonly insert: readonly Row[]
-  /** Sessions whose row another one stands for now. */
+  /** Sessions whose row was replaced by another one. */
   readonly remove: readonly string[]
-  /** Removes what has ended by both; absent: nothing is looked for. */
-  readonly ended?: { readonly now: number; readonly running: number }
+  /** Removes the rows that have expired by both; without it, none are. */
+  readonly expired?: { readonly now: number; readonly running: number }
   readonly running: number
-  /** Id of the last row that is known here. */
+  /** ID of the last row that is known here. */
   readonly after: number
 }
 
 type Task = Batch & { readonly columns: string; readonly timeout: number }
 type Answer = { readonly rows: StoredRow[] } | { readonly failure: string }
 
-/** Writes to the list of ended sessions, on a thread of its own: a commit waits for the disk. */
-export interface RevocationWriter {
-  /** Rejects when nothing of it was written. Gives the rows behind `after`, its own among them. */
-  write(batch: Batch): Promise<StoredRow[]>
-  close(): Promise<void>
-}
+/** Writes to the list of ended sessions in a thread, because a commit waits for the disk. */
+export class RevocationWriter {
+  #worker: Worker | undefined
+  #idle: NodeJS.Timeout | undefined
 
-export function createRevocationWriter(): RevocationWriter {
-  let worker: Worker | undefined
-  let idle: NodeJS.Timeout | undefined
-
-  function start(): Worker {
-    const fresh = new Worker(`(${work})()`, { eval: true })
-    fresh.unref()
-    // Whoever waits for an answer is told of it too.
-    fresh.on('error', () => {})
-    fresh.once('exit', () => {
-      if (worker === fresh) worker = undefined
-    })
-    return fresh
+  /** Resolves with the rows after `after`, including its own. Rejects if nothing was written. */
+  async write(batch: Batch): Promise<StoredRow[]> {
+    clearTimeout(this.#idle)
+    this.#worker ??= this.#start()
+    const answer = await ask(this.#worker, { ...batch, columns: COLUMNS, timeout: BUSY_TIMEOUT })
+    this.#idle = setTimeout(() => void this.close(), IDLE).unref()
+    if ('failure' in answer) throw new Error(answer.failure)
+    return answer.rows
   }
 
-  async function close(): Promise<void> {
-    clearTimeout(idle)
-    const ending = worker
-    worker = undefined
+  async close(): Promise<void> {
+    clearTimeout(this.#idle)
+    const ending = this.#worker
+    this.#worker = undefined
     await ending?.terminate()
   }
 
-  return {
-    async write(batch) {
-      clearTimeout(idle)
-      worker ??= start()
-      const answer = await ask(worker, { ...batch, columns: COLUMNS, timeout: BUSY_TIMEOUT })
-      idle = setTimeout(() => void close(), IDLE).unref()
-      if ('failure' in answer) throw new Error(answer.failure)
-      return answer.rows
-    },
-    close,
+  #start(): Worker {
+    const worker = new Worker(`new (${WriterThread})()`, { eval: true })
+    worker.unref()
+    // `ask` rejects with it as well.
+    worker.on('error', () => {})
+    worker.once('exit', () => {
+      if (this.#worker === worker) this.#worker = undefined
+    })
+    return worker
   }
 }
 
@@ -85,20 +78,71 @@ function ask(worker: Worker, task: Task): Promise<Answer> {
   })
 }
 
-/**
- * Runs in the thread, from its own text: nothing outside it is there, so that it needs no file of its
- * own in a bundle. The file stays open until it is replaced or something of it fails.
- */
-function work(): void {
-  const { statSync } = process.getBuiltinModule('node:fs')
-  const { DatabaseSync } = process.getBuiltinModule('node:sqlite')
-  const { parentPort } = process.getBuiltinModule('node:worker_threads')
-  let file: ReturnType<typeof open> | undefined
+interface OpenFile {
+  readonly db: DatabaseSync
+  readonly path: string
+  readonly ino: number
+  readonly remove: StatementSync
+  readonly before: StatementSync
+  readonly insert: StatementSync
+  readonly keepRunning: StatementSync
+  readonly prune: StatementSync
+  readonly after: StatementSync
+}
 
-  function open({ path, columns, timeout }: Task, ino: number) {
+/**
+ * Runs in the thread, from its source text, so that a bundle needs no second file: it must not use
+ * anything outside the class. The file stays open until it is replaced or an operation fails.
+ */
+class WriterThread {
+  #file: OpenFile | undefined
+
+  constructor() {
+    const { parentPort } = process.getBuiltinModule('node:worker_threads')
+    parentPort?.on('message', (task: Task) => {
+      try {
+        parentPort.postMessage({ rows: this.#write(task) })
+      } catch (error) {
+        this.#close()
+        parentPort.postMessage({ failure: (error as Error).message })
+      }
+    })
+  }
+
+  #write(task: Task): unknown[] {
+    const { db, remove, keepRunning, prune, after } = this.#openFor(task)
+    db.exec('BEGIN IMMEDIATE')
+    for (const sid of task.remove) remove.run(sid)
+    for (const row of task.insert) this.#insert(row)
+    keepRunning.run(task.running)
+    if (task.expired) prune.run(task.expired.now, task.expired.running)
+    const rows = after.all(task.after)
+    db.exec('COMMIT')
+    return rows
+  }
+
+  #insert(row: Row): void {
+    const old = this.#file?.before.get(row.sid) as unknown as Row | undefined
+    const first = Math.min(row.first, old?.first ?? row.first)
+    const last = Math.max(row.last, old?.last ?? row.last)
+    const generation = Math.max(row.generation, old?.generation ?? 0)
+    const until = Math.max(row.until, old?.until ?? 0)
+    const due = Math.max(row.due, old?.due ?? 0)
+    this.#file?.insert.run(row.sid, row.person, first, last, generation, until, due)
+  }
+
+  #openFor(task: Task): OpenFile {
+    const { ino } = process.getBuiltinModule('node:fs').statSync(task.path)
+    if (this.#file?.path !== task.path || this.#file.ino !== ino) this.#close()
+    this.#file ??= this.#open(task, ino)
+    return this.#file
+  }
+
+  #open({ path, columns, timeout }: Task, ino: number): OpenFile {
+    const { DatabaseSync } = process.getBuiltinModule('node:sqlite')
     const db = new DatabaseSync(path, { timeout })
     try {
-      // TRUNCATE: a journal that is removed is made anew for each commit, and may come back when power fails.
+      // TRUNCATE: a removed journal is created for each commit, and may reappear after a power failure.
       db.exec('PRAGMA synchronous = FULL; PRAGMA journal_mode = TRUNCATE')
       return {
         ...{ db, path, ino },
@@ -117,44 +161,8 @@ function work(): void {
     }
   }
 
-  function close(): void {
-    file?.db.close()
-    file = undefined
+  #close(): void {
+    this.#file?.db.close()
+    this.#file = undefined
   }
-
-  function openFor(task: Task) {
-    const { ino } = statSync(task.path)
-    if (file?.path !== task.path || file.ino !== ino) close()
-    file ??= open(task, ino)
-    return file
-  }
-
-  function write(task: Task) {
-    const { db, remove, before, insert, keepRunning, prune, after } = openFor(task)
-    db.exec('BEGIN IMMEDIATE')
-    for (const sid of task.remove) remove.run(sid)
-    for (const row of task.insert) {
-      const old = before.get(row.sid) as unknown as typeof row | undefined
-      const first = Math.min(row.first, old?.first ?? row.first)
-      const last = Math.max(row.last, old?.last ?? row.last)
-      const generation = Math.max(row.generation, old?.generation ?? 0)
-      const until = Math.max(row.until, old?.until ?? 0)
-      const due = Math.max(row.due, old?.due ?? 0)
-      insert.run(row.sid, row.person, first, last, generation, until, due)
-    }
-    keepRunning.run(task.running)
-    if (task.ended) prune.run(task.ended.now, task.ended.running)
-    const rows = after.all(task.after)
-    db.exec('COMMIT')
-    return rows
-  }
-
-  parentPort?.on('message', (task: Task) => {
-    try {
-      parentPort.postMessage({ rows: write(task) })
-    } catch (error) {
-      close()
-      parentPort.postMessage({ failure: (error as Error).message })
-    }
-  })
 }

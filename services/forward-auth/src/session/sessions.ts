@@ -4,14 +4,15 @@ import { fromClaims, type Profile } from '@gatehouse/profile'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
-import { Visitor } from '../check/visitor.ts'
+import { Visitor } from '../check/decide.ts'
 import type { ForwardAuthConfig } from '../config/schema.ts'
 import { FwaError } from '../errors.ts'
 import type { Portal } from '../portals.ts'
 import { portalUrl, type Site } from '../sites.ts'
 import { MAX_TOKEN_LENGTH, readSessionCookie } from './cookie.ts'
+import { personOf } from './ended-sessions.ts'
 import type { Keys } from './keys.ts'
-import { openRevocations, type Revocations } from './revocations.ts'
+import { Revocations } from './revocations.ts'
 import type { Session } from './session.ts'
 
 /** Header `typ` of session tokens: nothing else that is signed passes for one. */
@@ -194,7 +195,7 @@ export class Sessions {
     if (now < session.iat * 1_000 - MAX_SKEW || now >= session.exp * 1_000) return false
     const { ended } = this.#revocations
     if (entry.unrevokedAt === ended.learned) return true
-    if (this.#revocations.has(session, entry.unrevokedAt)) return false
+    if (ended.has(session, () => personOf(session), entry.unrevokedAt)) return false
     entry.unrevokedAt = ended.learned
     return true
   }
@@ -260,7 +261,7 @@ export const sessions = fp<SessionsOptions>(
     app.decorateRequest('sessionToken', undefined)
     const jwts = app.jwt as unknown as Record<'session', JWT>
     const { clock, log } = app
-    const revocations = openRevocations({ folder: storage.path, clock, monotonic, log })
+    const revocations = new Revocations({ folder: storage.path, clock, monotonic, log })
     app.addHook('onClose', () => revocations.close())
     app.addHealthCheck(() => ({ unready: revocations.storeIsUp() ? undefined : 'store' }))
     app.decorate('sessions', new Sessions(app, jwts.session, revocations))

@@ -2,7 +2,7 @@ import { type Condition, fromClaims } from '@gatehouse/profile'
 import fc from 'fast-check'
 import t from 'tap'
 import { createConditionReader } from '../../src/check/condition.ts'
-import { type Decision, decide, kindOf, type RequestKind } from '../../src/check/decide.ts'
+import { type Decision, decide, kindOf, type RequestKind, Visitor } from '../../src/check/decide.ts'
 import {
   checkHeaders,
   createHeaders,
@@ -12,7 +12,6 @@ import {
   encodeText,
   type HeadersConfig,
 } from '../../src/check/headers.ts'
-import { Visitor } from '../../src/check/visitor.ts'
 import { createLogLimit } from '../../src/log-limit.ts'
 import type { Portal } from '../../src/portals.ts'
 import type { Session } from '../../src/session/session.ts'

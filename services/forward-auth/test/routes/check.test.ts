@@ -312,6 +312,36 @@ t.test('preflights', async (t) => {
     t.equal((await check(TRAEFIK, headers, { portal })).statusCode, 401, why)
 })
 
+t.test(
+  'the hooks of an application around the service run on every check that passes',
+  async (t) => {
+    const { app, check, signIn, log } = await startApp(t, yamlOf(PORTALS), (app) => {
+      app.addHook('onRequest', async (request, reply) => {
+        request.log.info('onRequest')
+        reply.header('x-from-on-request', 'yes')
+      })
+      app.addHook('onSend', async (request, reply, payload) => {
+        request.log.info('onSend')
+        reply.header('x-from-on-send', 'yes')
+        return payload
+      })
+    })
+    const ada = { Cookie: signIn('main') }
+    for (const shape of SHAPES) {
+      const { statusCode, headers } = await check(shape, ada)
+      t.equal(statusCode, 200, shape.proxy)
+      t.match(headers, { 'x-from-on-request': 'yes', 'x-from-on-send': 'yes' }, shape.proxy)
+    }
+    const preflight = { Origin: 'https://x.test', 'Access-Control-Request-Method': 'PUT' }
+    const asked = { ...preflight, 'X-Forwarded-Method': 'OPTIONS' }
+    const { headers } = await check(TRAEFIK, asked, { portal: 'open' })
+    t.match(headers, { 'x-from-on-request': 'yes', 'x-from-on-send': 'yes' }, 'a preflight')
+    await app.close()
+    for (const hook of ['onRequest', 'onSend'])
+      t.equal(log.filter(({ msg }) => msg === hook).length, SHAPES.length + 1)
+  },
+)
+
 t.test('any method, and bodies that nobody reads', async (t) => {
   for (const method of ['POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND', 'LOCK']) {
     const shape = { ...TRAEFIK, method }

@@ -1,6 +1,7 @@
 import type { Metrics } from '@gatehouse/service-kit'
 import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
 import type { Test } from 'tap'
+import { buildApp } from '../../src/app.ts'
 import type { Portal } from '../../src/portals.ts'
 import type { Provider } from '../../src/providers/provider.ts'
 import { portalOf, startApp, type TestApp, yamlOf } from '../app.ts'
@@ -26,12 +27,14 @@ export async function start(
     corp = createFakeProvider(),
     others = [],
     metrics,
+    buildApp: build = buildApp,
     ...settings
   }: {
     readonly yaml?: string
     readonly corp?: FakeProvider
     readonly others?: readonly Provider[]
     readonly metrics?: Metrics
+    readonly buildApp?: typeof buildApp
   } & Partial<Portal> = {},
 ): Promise<TestApp & { readonly corp: FakeProvider; visitor(): Visitor }> {
   const providers = new Map([corp.provider, ...others].map((each) => [each.name, each]))
@@ -39,7 +42,7 @@ export async function start(
   const change = ({ portals }: FastifyInstance) => {
     for (const [name, each] of portals) (portals as Map<string, Portal>).set(name, changed(each))
   }
-  const test = await startApp(t, yaml, change, { metrics })
+  const test = await startApp(t, yaml, change, { metrics, buildApp: build })
   return { ...test, corp, visitor: () => createVisitor(test.app) }
 }
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { createEndedSessions } from '../../src/session/ended-sessions.ts'
+import { EndedSessions } from '../../src/session/ended-sessions.ts'
 import type { Row } from '../../src/session/revocation-file.ts'
 
 const PEOPLE = ['ada', 'bob']
@@ -19,7 +19,7 @@ t.test('a session that is looked for again is found ended just when it is among 
   })
   fc.assert(
     fc.property(fc.array(step, { maxLength: 200 }), fc.nat(80), (steps, iat) => {
-      const ended = createEndedSessions(LIMITS)
+      const ended = new EndedSessions(LIMITS)
       const sessions = PEOPLE.map((person) => ({
         sid: `${person} ${iat}`,
         iat,
@@ -44,7 +44,7 @@ t.test('a session that is looked for again is found ended just when it is among 
 })
 
 t.test('a row that is known is not counted again', async (t) => {
-  const ended = createEndedSessions()
+  const ended = new EndedSessions()
   ended.learn(rowOf(1, 'ada'))
   ended.learn(rowOf(1, 'ada'))
   ended.learn({ ...rowOf(2, 'ada'), sid: '~ada' })

@@ -1,0 +1,54 @@
+import fp from 'fastify-plugin'
+import t, { type Test } from 'tap'
+import type * as App from '../src/app.ts'
+import { portalOf, startApp, yamlOf } from './app.ts'
+import { signIn, start, whoIs } from './routes/kit.ts'
+import { SHAPES } from './shapes.ts'
+
+const YAML = yamlOf(portalOf('main'))
+type Module = typeof App
+
+/** The module that builds the service, with a stub in place of a library. */
+const withStub = (t: Test, library: string, stub: unknown) =>
+  t.mockImport<Module>('../src/app.ts', { [library]: { default: stub } })
+
+/** Keeps the names of @fastify/jwt and does none of its work. */
+const jwtStub = fp(async (app) => {
+  const session = { sign: () => 'a.b.c', decode: () => null }
+  app.decorate('jwt', { session } as never)
+  app.decorateRequest('sessionJwtVerify', async () => {
+    throw new Error('a stub verifies nothing')
+  })
+})
+
+/** Keeps the names of @fastify/cookie and does none of its work. */
+const cookieStub = fp(async (app) => {
+  app.decorateRequest('cookies', null as never)
+  for (const name of ['setCookie', 'clearCookie', 'cookie'])
+    app.decorateReply(name, function (this: unknown) {
+      return this
+    })
+})
+
+t.test('without @fastify/jwt nobody signs in, and no session passes a check', async (t) => {
+  const whole = await startApp(t, YAML)
+  const cookie = whole.signIn('main')
+  t.equal((await whole.check(SHAPES[0]!, { cookie })).statusCode, 200, 'with the library it passes')
+
+  const { buildApp } = await withStub(t, '@fastify/jwt', jwtStub)
+  const { check } = await startApp(t, YAML, undefined, { buildApp })
+  t.equal((await check(SHAPES[0]!, { cookie })).statusCode, 401)
+  const { visitor, corp } = await start(t, { buildApp })
+  const ada = visitor()
+  t.equal((await signIn(ada, corp, 'ada')).statusCode, 500)
+  t.equal(await whoIs(ada), 401)
+})
+
+t.test('without @fastify/cookie nobody signs in', async (t) => {
+  const { buildApp } = await withStub(t, '@fastify/cookie', cookieStub)
+  const { visitor, corp } = await start(t, { buildApp })
+  const ada = visitor()
+  await signIn(ada, corp, 'ada').catch(() => {})
+  t.notOk([...ada.jar.keys()].some((name) => name.startsWith('__Secure-gatehouse.')))
+  t.equal(await whoIs(ada), 401)
+})
