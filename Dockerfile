@@ -1,7 +1,7 @@
-# The images of Gatehouse: compiled JavaScript on a slim Node. They run without root, and need neither shell
-# nor package manager nor anything to be written outside of their volumes.
+# The images of Gatehouse: compiled JavaScript on a slim Node image. They run without root, need no shell and
+# no package manager, and write only to their volumes.
 #   docker build --target cert-service .     or forward-auth, or demo
-# A release gives the base image by its digest, and where it comes from.
+# A release sets the digest of the base image, and its source.
 ARG BASE=node:24-bookworm-slim
 FROM ${BASE} AS build
 ENV CI=true
@@ -16,7 +16,7 @@ RUN npx -y pnpm@12.21.0 install --frozen-lockfile --offline \
  && node --conditions=@gatehouse/source scripts/bundle.ts
 
 FROM ${BASE} AS runtime
-# A new volume takes the owner of the folder that it is mounted on.
+# A new volume gets the owner of the folder that it is mounted on.
 RUN install -d -o node -g node -m 0700 /var/lib/gatehouse \
  && cd /var/lib/gatehouse \
  && install -d -o node -g node -m 0700 data keys proxy login \
@@ -42,7 +42,7 @@ FROM service AS cert-service
 LABEL org.opencontainers.image.title="Gatehouse cert-service" \
       org.opencontainers.image.description="TLS certificates over HTTP, from an embedded private CA"
 EXPOSE 7401
-# The files belong to root, so that whoever takes over the service cannot change them.
+# The files belong to root, so that a compromised service cannot change them.
 # The compile cache differs with each build, so it has its own layer.
 COPY --chown=root:root --from=build /build/dist/cert-service/*.js /build/dist/cert-service/*.json ./
 COPY --chown=root:root --from=build /build/dist/cert-service/lib lib

@@ -1,5 +1,5 @@
-// hand-over.mjs TEMPLATE KEY_FILE: gives the root of cert-service to whoever has to trust it, and its
-// configuration to the proxy. Runs in the network of cert-service, where nobody else is on loopback.
+// hand-over.mjs TEMPLATE KEY_FILE: copies the root of cert-service to the services that trust it, and
+// writes the configuration of the proxy. It runs in the network of cert-service, which has loopback to itself.
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { get } from 'node:https'
 import { basename } from 'node:path'
@@ -25,7 +25,7 @@ const values = { GATEHOUSE_HTTPS_PORT, API_KEY }
 const filled = readFileSync(template, 'utf8').replace(/\$\{(\w+)\}/g, (_, name) => values[name])
 write(`${STATE}/proxy/${basename(template)}`, filled, 0o600)
 
-/** All of it or nothing: what reads it may be running. */
+/** Replaces the file as a whole, because a running program may read it. */
 function write(file, content, mode) {
   writeFileSync(`${file}.new`, content, { mode })
   renameSync(`${file}.new`, file)

@@ -1,4 +1,4 @@
-// make-secrets.mjs FILE…: makes those secrets that are not there yet.
+// make-secrets.mjs FILE…: creates the secrets that do not exist yet.
 import { randomBytes } from 'node:crypto'
 import { existsSync, renameSync, writeFileSync } from 'node:fs'
 

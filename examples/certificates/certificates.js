@@ -1,11 +1,11 @@
-// For njs 0.7.9 and newer. Files stand between fetching a certificate and using it, so that nginx
-// has its certificates after a restart too, and while Gatehouse is down.
-// biome-ignore lint/style/useNodejsImportProtocol: njs knows no other name.
+// For njs 0.7.9 and newer. Certificates are stored in files, so that nginx has them after a restart and
+// while Gatehouse is down.
+// biome-ignore lint/style/useNodejsImportProtocol: njs supports only this name.
 import fs from 'fs'
 
 const API = 'http://127.0.0.1:7480/api/certificate'
 
-/** Fetches every certificate; by a request or by js_periodic. */
+/** Fetches every certificate. Called by a request or by js_periodic. */
 async function refresh(session) {
   const names = session.variables.gatehouse_names.split(' ')
   const failed = []
@@ -39,7 +39,7 @@ async function fetchOne(name, variables) {
   fs.renameSync(draft, file)
 }
 
-/** The certificate and key for a handshake; empty, and it fails. */
+/** The certificate and key for a handshake. An empty value makes the handshake fail. */
 function pem(r) {
   const asked = (r.variables.ssl_server_name || '').toLowerCase()
   const names = r.variables.gatehouse_names.split(' ')

@@ -1,5 +1,5 @@
-// Brings the certificates of the names given to HAProxy: as files for its start, and over its
-// Runtime API while it runs.
+// Fetches the certificates for the given names: writes them to files for the next start of HAProxy, and
+// updates a running HAProxy over its Runtime API.
 import { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
 import { readFile, rename, writeFile } from 'node:fs/promises'
@@ -42,11 +42,11 @@ async function obtain(domain) {
     signal: AbortSignal.timeout(30_000),
   })
   const body = await answer.text()
-  if (answer.status !== 200) throw new Error(`Gatehouse says ${answer.status} ${body}`)
+  if (answer.status !== 200) throw new Error(`Gatehouse answered ${answer.status} ${body}`)
   return body
 }
 
-/** Gives HAProxy the certificate if it runs and has another one. */
+/** Updates the certificate if HAProxy is running with another one. */
 async function push(file, pem) {
   const shown = await ask(`show ssl cert ${file}`)
   const { fingerprint } = new X509Certificate(pem)
@@ -60,10 +60,10 @@ async function push(file, pem) {
 
 async function command(line, success) {
   const answer = await ask(line)
-  if (!answer?.includes(success)) throw new Error(`HAProxy says ${answer}`)
+  if (!answer?.includes(success)) throw new Error(`HAProxy answered ${answer}`)
 }
 
-/** What the Runtime API answers; undefined while HAProxy does not run. */
+/** The response of the Runtime API; undefined if HAProxy is not running. */
 async function ask(line) {
   const socket = connect(SOCKET)
   try {

@@ -1,22 +1,22 @@
 -- http-request lua.gatehouse <address of the check>
 --
--- Asks Gatehouse whether a request may pass. If so, sets txn.gatehouse to "allow" and the headers
--- that tell the app who it is; if not, answers as Gatehouse did.
+-- Asks Gatehouse whether a request may pass. If so, sets txn.gatehouse to "allow" and adds the identity
+-- headers for the app. Otherwise sends the response of Gatehouse to the client.
 
--- Those of the portal's `headers`.
+-- The identity headers of the portal (its `headers`).
 local IDENTITY = { 'x-forwarded-user', 'x-forwarded-displayname', 'x-authenticated-user' }
 
--- What Gatehouse has to know of a request, beside where it goes.
+-- The headers of the request that Gatehouse needs, besides those for host and path.
 local ASKED = {
   'accept', 'access-control-request-method', 'authorization', 'cookie', 'origin',
   'sec-fetch-mode', 'upgrade', 'user-agent', 'x-requested-with',
   'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto',
 }
 
--- What HAProxy writes itself.
+-- Headers that HAProxy writes itself.
 local FRAMING = { 'connection', 'content-length', 'keep-alive', 'transfer-encoding' }
 
--- Of one of four tries, in ms.
+-- The timeout of each of four attempts, in ms.
 local TIMEOUT = 2000
 
 local function ask(txn, address)

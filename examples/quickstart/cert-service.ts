@@ -8,7 +8,7 @@ import { keepCertificate } from './certificate.ts'
 import { type Running, startService } from './service.ts'
 import { DOMAIN, type Settings, secret } from './settings.ts'
 
-/** With a certificate for the gateway, kept renewed. `ca` is the root, in PEM. */
+/** Starts cert-service and keeps a certificate for the gateway renewed. `ca` is the root in PEM. */
 export async function startCertService(
   settings: Settings,
 ): Promise<Running & { readonly ca: string }> {

@@ -5,11 +5,11 @@ import type { Clock } from '@gatehouse/service-kit'
 const HOUR_MS = 3_600_000
 
 interface Wish {
-  /** Of cert-service. */
+  /** Origin of cert-service. */
   readonly url: string
   readonly apiKey: string
   readonly domain: string
-  /** Where chain and key go. */
+  /** Takes the chain and the key. */
   readonly file: string
 }
 
@@ -21,10 +21,10 @@ interface Deps {
 }
 
 /**
- * Gets a certificate from cert-service as any client does, and asks again each hour: the answer is
- * another one as soon as it is time for that.
+ * Requests a certificate from cert-service as any client does, and again every hour: cert-service returns a
+ * new one when it is due.
  *
- * @throws NetError when there is no first one
+ * @throws NetError if the first request fails
  */
 export async function keepCertificate(wish: Wish, { fetch, clock, log }: Deps): Promise<void> {
   const { url, apiKey, domain, file } = wish

@@ -3,16 +3,16 @@ import { applyTls, createLogger, runApp, tlsFromFiles } from '@gatehouse/service
 import type { Running } from './service.ts'
 import type { Settings } from './settings.ts'
 
-/** All that the portal sends: `headers` in forward-auth.yaml. */
+/** Every header that the portal sends: `headers` in forward-auth.yaml. */
 const IDENTITY_HEADERS = [
   ...['X-Forwarded-User', 'X-Forwarded-Displayname', 'X-Authenticated-User'],
   ...['Remote-User', 'Remote-Name', 'Remote-Email', 'Remote-Groups'],
 ]
 
 /**
- * What browsers talk to, with the certificate that cert-service gives.
+ * Starts the gateway that browsers connect to, with a certificate of cert-service.
  *
- * @param ca - whom the certificate of cert-service itself is of, in PEM
+ * @param ca - the root of cert-service, in PEM
  */
 export async function startGateway(
   { tlsFile, httpsPort }: Settings,

@@ -8,10 +8,10 @@ import { DOMAIN, makeFolders, type Settings } from './settings.ts'
 import { startApp, startIdp } from './upstreams.ts'
 
 /**
- * Starts both services, a provider to sign in at, two apps to protect, and the gateway in front of
- * them, all in this process. What they need is made at first and kept.
+ * Starts both services, an identity provider, two protected apps and the gateway in front of them, all in
+ * this process. Keys and certificates are created at the first start and kept.
  *
- * @throws what kept one of them from starting; the others are closed by then
+ * @throws the error of the first one that does not start, after the others are closed
  */
 export async function startQuickstart(settings: Settings) {
   const running: Running[] = []
@@ -35,7 +35,7 @@ export async function startQuickstart(settings: Settings) {
     open('certs', certs)
     const idp = await start(startIdp(settings))
     open('idp', idp)
-    // It reaches the provider as browsers do.
+    // forward-auth reaches the provider through the gateway, like browsers.
     const auth = await start(startService('forward-auth', settings, loadForwardAuthConfig, serve))
     open('auth', auth, { isGatehouse: true })
     const check = `${auth.url}/portals/main?policy=`

@@ -1,7 +1,7 @@
 import { styleText } from 'node:util'
 import type { Settings } from './settings.ts'
 
-/** What somebody has to know who has just started all of it. */
+/** The text that `npm start` prints. */
 export function screen({ certs, originOf, folder, keyFile, rootFile }: Settings): string {
   const bold = (text: string) => styleText('bold', text)
   const dim = (text: string) => styleText('dim', text)
@@ -9,15 +9,15 @@ export function screen({ certs, originOf, folder, keyFile, rootFile }: Settings)
   return `
 ${bold('Gatehouse is running')}
 
-${bold('Open')} one of the apps in a browser. It does not know the CA yet: go on past its warnings, or let it
-trust root.pem first. Sign in as Alice (groups admin, staff) or as Bob (staff); there are no passwords.
+${bold('Open')} one of the apps in a browser. The browser does not know the CA yet: accept its warning, or let it
+trust root.pem first. Sign in as Alice (groups admin and staff) or Bob (group staff). There are no passwords.
 
   ${app.padEnd(admin.length)}   ${dim('for everybody who is signed in')}
   ${admin}   ${dim('for the group admin: Alice may pass, Bob may not')}
 
 ${bold('Behind them')}
   forward-auth    ${auth}/portal/main/signin   ${dim('also /profile, /profile.json, /logout')}
-  cert-service    ${originOf('certs')}   ${dim(`enter with keys/api.key; API: ${certs}`)}
+  cert-service    ${originOf('certs')}   ${dim(`open it with keys/api.key; API: ${certs}`)}
   provider        ${originOf('idp')}/.well-known/openid-configuration   ${dim('where Alice and Bob sign in')}
   files           ${folder}   ${dim('secrets in keys/, auth/ and tls/; root.pem')}
 
@@ -30,11 +30,11 @@ ${bold('Verify a session')}: copy the cookie __Secure-gatehouse.main (developer 
   TOKEN=${dim('<its value>')}
   curl -sS --cacert ${quote(rootFile)} -H "Authorization: Bearer $TOKEN" ${auth}/api/portals/main/verify
 
-${dim('Ctrl-C stops everything. What was made is kept for the next start.')}
+${dim('Ctrl-C stops everything. Keys and certificates are kept for the next start.')}
 `
 }
 
-/** For a shell, where need be. */
+/** Quotes a path for a shell if necessary. */
 function quote(path: string): string {
   return /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`
 }

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { createLogger, type LogOptions } from '@gatehouse/service-kit'
 import type { Environment, Settings } from './settings.ts'
 
-/** What listens at an origin until it is closed. */
+/** A server that listens on an origin until it is closed. */
 export interface Running {
   readonly url: string
   close(): Promise<void>
@@ -17,7 +17,7 @@ interface ServeOptions<Loaded> {
   load(): Promise<Loaded>
 }
 
-/** Runs a service as its own program would, with the configuration file of its name. */
+/** Runs a service like its own program, with the configuration file of its name. */
 export async function startService<Loaded extends LoadedService, Serving extends Running>(
   name: string,
   { env }: Settings,

@@ -3,48 +3,48 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { makeFolder } from '@gatehouse/service-kit'
 
-// Browsers know that every name below localhost is this machine.
+// Browsers resolve every name below localhost to this machine.
 export const DOMAIN = 'gatehouse.localhost'
 const DEFAULT_FOLDER = join(import.meta.dirname, '../../.gatehouse')
 const DEFAULT_PORTS = { GATEHOUSE_HTTPS_PORT: '8443', GATEHOUSE_PORT: '7401' }
 
-/** Variables that name a port. */
+/** Variables with port numbers. */
 export const PORT_NAMES = Object.keys(DEFAULT_PORTS) as (keyof typeof DEFAULT_PORTS)[]
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** Where everything of the quickstart is. */
+/** Ports, origins and files of the quickstart. */
 export type Settings = ReturnType<typeof readSettings>
 
-/** @throws Error that names the variable which is wrong */
+/** @throws Error that names the invalid variable */
 export function readSettings(environment: Environment) {
   const folder = resolve(environment.GATEHOUSE_DIR ?? DEFAULT_FOLDER)
   const env = { ...DEFAULT_PORTS, ...environment, GATEHOUSE_DIR: folder }
   for (const name of PORT_NAMES)
-    if (!/^[1-9]\d{0,4}$/.test(env[name])) throw new Error(`${name} is not the number of a port`)
+    if (!/^[1-9]\d{0,4}$/.test(env[name])) throw new Error(`${name} is not a port number`)
   const authority = `${DOMAIN}:${env.GATEHOUSE_HTTPS_PORT}`
   return {
-    /** For the configuration files, which refer to it. */
+    /** The variables that the configuration files refer to. */
     env,
     folder,
     keyFile: join(folder, 'keys/api.key'),
     rootFile: join(folder, 'root.pem'),
     tlsFile: join(folder, `tls/${DOMAIN}.pem`),
     httpsPort: Number(env.GATEHOUSE_HTTPS_PORT),
-    /** Of cert-service's API. */
+    /** Origin of the API of cert-service. */
     certs: `https://localhost:${env.GATEHOUSE_PORT}`,
-    /** Host and port that all names behind the gateway end in. */
+    /** Host and port that every name behind the gateway ends in. */
     authority,
     originOf: (name: string) => new URL(`https://${name}.${authority}`).origin,
   }
 }
 
-/** For keys and the like: nobody else may look into them. */
+/** Folders for secrets, which only their owner may read. */
 export function makeFolders({ folder }: Settings): void {
   for (const name of ['keys', 'tls']) makeFolder(join(folder, name))
 }
 
-/** What the file in `keys` holds, which is made at first: another one in each clone. */
+/** Reads a secret in `keys`, and creates it first if need be. Each clone has its own. */
 export async function secret({ folder }: Settings, name: string): Promise<string> {
   const file = join(folder, 'keys', name)
   const fresh = randomBytes(32).toString('base64url')

@@ -1,4 +1,4 @@
-// `npm start`: all of Gatehouse, with what it takes to try it.
+// `npm start`: the complete demo.
 import { startQuickstart } from './quickstart.ts'
 import { screen } from './screen.ts'
 import { PORT_NAMES, readSettings } from './settings.ts'
@@ -22,5 +22,5 @@ function explain(error: NodeJS.ErrnoException): string {
 function busyPort(port: number, code = ''): string {
   const { env } = readSettings(process.env)
   const name = PORT_NAMES.find((name) => env[name] === String(port))
-  return `cannot listen on port ${port} (${code}); choose another one: ${name}=${port + 10} npm start`
+  return `cannot listen on port ${port} (${code}); choose another port: ${name}=${port + 10} npm start`
 }

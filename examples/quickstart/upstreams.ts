@@ -6,7 +6,7 @@ import { type DemoIdp, startDemoIdp } from '@gatehouse/demo-idp'
 import type { Running } from './service.ts'
 import { type Settings, secret } from './settings.ts'
 
-/** A provider that forward-auth is known to. */
+/** Starts a provider with forward-auth as its client. */
 export async function startIdp(settings: Settings): Promise<DemoIdp> {
   const portal = `${settings.originOf('auth')}/portals/main`
   const client = {
@@ -18,7 +18,7 @@ export async function startIdp(settings: Settings): Promise<DemoIdp> {
   return startDemoIdp({ issuer: settings.originOf('idp'), clients: [client] })
 }
 
-/** One of the apps to protect. */
+/** Starts one of the protected apps. */
 export async function startApp(name: AppName, { authority }: Settings): Promise<Running> {
   const server = createServer(createApp(name, authority)).listen(0, '127.0.0.1')
   await once(server, 'listening')

@@ -1,17 +1,17 @@
 import type { IncomingHttpHeaders, RequestListener } from 'node:http'
 import { type App, type Header, type Person, page, STYLE_HASH } from './page.ts'
 
-/** The apps, by the first label of their host. */
+/** The apps by the first label of their host. */
 export const APPS = {
   app: {
     title: 'App',
     accent: 'indigo',
-    text: 'Everybody who is signed in gets here. This app has no login of its own: it reads who you are from the headers below.',
+    text: 'Everybody who is signed in can open this page. The app has no login of its own: it reads who you are from the headers below.',
   },
   admin: {
     title: 'Admin',
     accent: 'teal',
-    text: 'Only members of the group admin get here. This app knows nothing of that rule: a request that does not meet it never arrives.',
+    text: 'Only members of the group admin can open this page. The app does not know that rule: other requests never reach it.',
   },
 } as const satisfies Record<string, App>
 
@@ -24,16 +24,16 @@ const PAGE_HEADERS = {
   'x-content-type-options': 'nosniff',
 }
 
-/** Headers that tell who somebody is. */
+/** Identity headers. */
 const IDENTITY =
   /^(x-forwarded-(user|displayname)|x-authenticated-user|x-gatehouse-token|remote-(user|name|email|groups))$/
-/** Headers that open doors, and so are not shown. */
+/** Headers with credentials, whose values are not shown. */
 const SECRET = /^(authorization|cookie|x-gatehouse-token)$/
 
 /**
- * One page that tells who asks for it, and what the proxy says of them.
+ * Serves one page that shows who is signed in, and the headers that the proxy sent.
  *
- * @param authority - host and port that all names end in, such as `gatehouse.localhost:8443`
+ * @param authority - host and port that every name ends in, such as `gatehouse.localhost:8443`
  */
 export function createApp(name: AppName, authority: string): RequestListener {
   const originOf = (label: string) => new URL(`https://${label}.${authority}`).origin
@@ -59,7 +59,7 @@ function personOf(headers: IncomingHttpHeaders): Person {
   }
 }
 
-/** Gatehouse sends what is not ASCII as UTF-8 in percent-encoding. */
+/** Gatehouse percent-encodes characters other than ASCII as UTF-8. */
 function decode(text: string): string {
   try {
     return decodeURIComponent(text)

@@ -1,4 +1,4 @@
-// One of the apps as a program: `main.ts app` or `main.ts admin`.
+// Runs one of the apps: `main.ts app` or `main.ts admin`.
 import { createServer } from 'node:http'
 import { APPS, type AppName, createApp } from './app.ts'
 

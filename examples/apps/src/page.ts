@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { html, type SafeHtml } from '@remix-run/html-template'
 
-/** What tells one app from another. */
+/** The texts and the color of an app. */
 export interface App {
   readonly title: string
   readonly accent: 'indigo' | 'teal'
@@ -10,11 +10,11 @@ export interface App {
 
 export interface Person {
   readonly name: string
-  /** What else is known, in the order of its weight. */
+  /** Further details, the most important first. */
   readonly about: readonly string[]
 }
 
-/** A header; without its value where that is a secret. */
+/** A header, without its value if that is a secret. */
 export type Header = readonly [name: string, value: string | undefined]
 
 export interface Content {
@@ -56,10 +56,10 @@ summary{cursor:pointer}
 @media(max-width:36rem){nav,dl div{grid-template-columns:1fr}}
 `.replaceAll('\n', '')
 
-/** Of the one style of the page, for its content security policy. */
+/** The hash of the inline style, for the content security policy. */
 export const STYLE_HASH = createHash('sha256').update(STYLE).digest('base64')
 
-/** The page, which needs neither script nor anything from elsewhere. */
+/** Renders the page, which needs no script and no other resources. */
 export function page({ app, person, identity, others, links }: Content): string {
   const { name, about } = person
   const initial = /[\p{L}\p{N}]/u.exec(name)?.[0].toUpperCase() ?? '?'
@@ -89,8 +89,7 @@ ${list(identity, 'identity')}
 
 function list(headers: readonly Header[], kind = ''): SafeHtml {
   const rows = headers.map(
-    ([name, value]) =>
-      html`<div><dt>${name}</dt><dd>${value ?? html`<i>kept from view</i>`}</dd></div>`,
+    ([name, value]) => html`<div><dt>${name}</dt><dd>${value ?? html`<i>hidden</i>`}</dd></div>`,
   )
   return html`<dl class="${kind}">${rows}</dl>`
 }

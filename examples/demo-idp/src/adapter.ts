@@ -7,7 +7,7 @@ type Payload = Readonly<Record<string, unknown>> & {
   readonly grantId?: string
 }
 
-/** Where oidc-provider keeps sessions, codes and tokens: in memory, and each provider its own. */
+/** Stores the sessions, codes and tokens of one provider in memory. */
 export function memoryAdapter() {
   const entries = new LRUCache<string, Payload>({ max: MAX_ENTRIES })
 

@@ -6,7 +6,7 @@ import { memoryAdapter } from './adapter.ts'
 import { errorPage, PAGE_HEADERS, signedOutPage, signInPage, signOutPage } from './pages.ts'
 import { PEOPLE, type Person } from './people.ts'
 
-/** An application that people may sign in to. */
+/** An application that people can sign in to. */
 export interface DemoClient {
   readonly clientId: string
   readonly clientSecret: string
@@ -15,22 +15,22 @@ export interface DemoClient {
 }
 
 export interface DemoIdpOptions {
-  /** Origin under which it is reached. */
+  /** The public origin of the provider. */
   readonly issuer: string
-  /** Whether that is the origin of a reverse proxy, whose `X-Forwarded-` headers then count. */
+  /** Whether the origin is that of a reverse proxy, whose `X-Forwarded-` headers are then used. */
   readonly isProxied?: boolean
   readonly clients: readonly DemoClient[]
   /** Default: {@link PEOPLE}. */
   readonly people?: ReadonlyMap<string, Person>
-  /** Private keys that sign ID tokens; default: one that is made now. */
+  /** Private keys that sign ID tokens. Default: one new key. */
   readonly keys?: readonly JsonWebKey[]
-  /** Who signs in without being asked, given what the application knows; default: nobody. */
+  /** Returns the person to sign in without asking, from the hint of the application. Default: nobody. */
   readonly signsIn?: (loginHint: string | undefined) => string | undefined
 }
 
 const INTERACTION = /^\/interaction\/[\w-]+$/
 
-/** A whole OpenID provider, except that it believes everybody to be who they say. */
+/** A complete OpenID provider that does not ask for passwords. */
 export function createDemoIdp(options: DemoIdpOptions): RequestListener {
   const { people = PEOPLE, signsIn = () => undefined } = options
   const provider = new Provider(options.issuer, configuration(options))
@@ -96,7 +96,7 @@ function configuration({
       url: (_context: unknown, { uid }: { uid: string }) => `/interaction/${uid}`,
     },
     jwks: { keys },
-    // Nobody is asked for consent: whoever is signed in grants everything.
+    // Consent is not asked for: everything is granted.
     loadExistingGrant: async ({ oidc: { provider, client, session } }: Context) => {
       const grant = new provider.Grant({
         clientId: client.clientId,
@@ -119,7 +119,7 @@ function configuration({
   }
 }
 
-/** As much of Koa's context as is used here. */
+/** The part of Koa's context that is used here. */
 interface Context {
   body: string
   set(headers: Readonly<Record<string, string>>): void

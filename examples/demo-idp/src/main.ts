@@ -1,4 +1,4 @@
-// The identity provider as a program, behind a proxy that serves HTTPS.
+// Runs the identity provider behind a proxy that serves HTTPS.
 import { readFileSync } from 'node:fs'
 import { startDemoIdp } from './start.ts'
 

@@ -1,4 +1,4 @@
-/** As much as is used here; the package brings no types. */
+/** The types that are used here; the package has none. */
 declare module 'oidc-provider' {
   import type { IncomingMessage, ServerResponse } from 'node:http'
 

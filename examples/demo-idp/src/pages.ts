@@ -18,29 +18,29 @@ button small { display: block; color: var(--dim) }
 .face { flex: none; display: grid; place-items: center; width: 2.5rem; height: 2.5rem; border-radius: 50%; background: var(--mark); color: var(--card); font-weight: 600 }
 `
 
-/** No script, nothing from elsewhere; forms lead back to applications anywhere. */
+/** Allows no script and no other resources. Forms may lead back to any application. */
 export const PAGE_HEADERS = {
   'content-security-policy': `default-src 'none'; style-src 'sha256-${createHash('sha256').update(STYLE).digest('base64')}'; base-uri 'none'; frame-ancestors 'none'`,
 }
 
-/** Whom to sign in as. */
+/** Renders the choice of people. */
 export function signInPage(people: Iterable<readonly [id: string, person: Person]>): string {
   const buttons = Array.from(people, ([id, { name, email, groups }]) => {
     const about = `${email} · ${groups.join(', ')}`
     return `<button name="account" value="${escapeHtml(id)}"><span class="face" aria-hidden="true">${escapeHtml(name.slice(0, 1))}</span><span>${escapeHtml(name)}<small>${escapeHtml(about)}</small></span></button>`
   })
   return page(
-    'Who are you today?',
-    'This identity provider is for trying things out: it asks for no password.',
+    'Sign in as',
+    'This identity provider is for the demo. It does not ask for a password.',
     `<form method="post">${buttons.join('')}</form>`,
   )
 }
 
-/** `form` is what oidc-provider wants to be sent. */
+/** `form` is the form that oidc-provider expects. */
 export function signOutPage(form: string): string {
   return page(
     'Sign out here too?',
-    'You are signed out of the application already.',
+    'You are already signed out of the application.',
     `${form}<button form="op.logoutForm" name="logout" value="yes">Yes, sign me out</button>`,
   )
 }
@@ -50,10 +50,10 @@ export function signedOutPage(): string {
 }
 
 export function errorPage(error: Readonly<Record<string, unknown>>): string {
-  return page('That did not work', Object.values(error).map(String).join(': '))
+  return page('Something went wrong', Object.values(error).map(String).join(': '))
 }
 
-/** `body` is HTML, the others are text. */
+/** `body` is HTML, the other values are text. */
 function page(title: string, text: string, body = ''): string {
   return `<!doctype html>
 <html lang="en">

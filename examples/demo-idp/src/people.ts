@@ -1,4 +1,4 @@
-/** What is known of somebody: standard claims of OpenID Connect, and groups. */
+/** A person: standard claims of OpenID Connect, and groups. */
 export interface Person {
   readonly name: string
   readonly given_name: string
@@ -8,7 +8,7 @@ export interface Person {
   readonly groups: readonly string[]
 }
 
-/** Who can sign in, by their identifier (`sub`). */
+/** The people who can sign in, by their identifier (`sub`). */
 export const PEOPLE: ReadonlyMap<string, Person> = new Map([
   ['alice', person('Alice', 'Arden', ['admin', 'staff'])],
   ['bob', person('Bob', 'Birch', ['staff'])],

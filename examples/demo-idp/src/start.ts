@@ -5,17 +5,17 @@ import { createDemoIdp, type DemoIdpOptions } from './idp.ts'
 
 export interface DemoIdp {
   readonly issuer: string
-  /** Where it listens: another origin than the issuer's behind a proxy. */
+  /** The origin that it listens on, which differs from the issuer behind a proxy. */
   readonly url: string
   close(): Promise<void>
 }
 
 export interface StartOptions extends Omit<DemoIdpOptions, 'issuer' | 'isProxied'> {
-  /** Origin of the reverse proxy that it is behind; absent: none, and the issuer is where it listens. */
+  /** Origin of the reverse proxy in front. Without it, the issuer is the origin that it listens on. */
   readonly issuer?: string
   /** Default: 127.0.0.1. */
   readonly host?: string
-  /** Default: any that is free. */
+  /** Default: any free port. */
   readonly port?: number
 }
 

@@ -1,11 +1,11 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import type { BoundedFetch, FetchAnswer } from '@gatehouse/net'
 
-/** Each of them is an answer. */
+/** Every status is accepted. */
 const STATUSES = Array.from({ length: 400 }, (_, i) => 200 + i)
 const MAX_BYTES = 64 * 1024
 
-/** What a proxy tells of a request, be it to a check or to an app. */
+/** The headers that a proxy adds to a request, for a check or for an app. */
 export function forwardedHeaders({ headers, socket }: IncomingMessage, port: number) {
   return {
     'x-forwarded-for': socket.remoteAddress ?? '',
@@ -16,9 +16,9 @@ export function forwardedHeaders({ headers, socket }: IncomingMessage, port: num
 }
 
 /**
- * Asks a check whether a request may pass: with GET, the headers of the request and no body.
+ * Asks a check whether a request may pass. Sends GET with the headers of the request and no body.
  *
- * @throws NetError without a whole answer in time
+ * @throws NetError if there is no complete response in time
  */
 export function ask(
   fetch: BoundedFetch,

@@ -1,5 +1,5 @@
-// A small reverse proxy that asks forward-auth as Traefik does, to try Gatehouse without one. In
-// production a real proxy has this place: Traefik, nginx, Caddy, HAProxy or Envoy.
+// A small reverse proxy that asks forward-auth as Traefik does, for the demo. In production, use Traefik,
+// nginx, Caddy, HAProxy or Envoy instead.
 import { type IncomingHttpHeaders, STATUS_CODES } from 'node:http'
 import httpProxy, { type FastifyHttpProxyOptions } from '@fastify/http-proxy'
 import { createFetch, type FetchAnswer, parseHostPort } from '@gatehouse/net'
@@ -14,46 +14,46 @@ import { ask, forwardedHeaders } from './check.ts'
 import { clientHeaders, endToEnd, withoutSession } from './headers.ts'
 
 const HTTPS_PORT = 443
-/** Cookies of a session may have 12 kB. */
+/** The cookies of a session may have 12 kB. */
 const HEADER_LIMIT = 32 * 1024
 const TIMEOUT_MS = 30_000
 const MAX_CONNECTIONS = 1_000
-/** Of WebSockets, in bytes and ms. */
+/** Limits of WebSockets, in bytes and ms. */
 const WEB_SOCKET = { maxPayload: 1_048_576, closeTimeout: 1_000, handshakeTimeout: 5_000 }
 
-/** Where requests to a host go. */
+/** The upstream of a host. */
 export interface Route {
-  /** Origin of the server that answers them. */
+  /** Origin of the upstream server. */
   readonly upstream: string
-  /** URL of the check that comes first; absent: everybody may pass. */
+  /** URL of the check to make first. Without it, everybody may pass. */
   readonly check?: string
-  /** Whether it is Gatehouse itself, which gets its cookies. */
+  /** Whether the upstream is Gatehouse itself, which gets its cookies. */
   readonly isGatehouse?: boolean
 }
 
 export interface GatewayOptions {
-  /** By host name; asked anew with each request. */
+  /** Returns the upstream of a host name; called for each request. */
   readonly routes: ReadonlyMap<string, Route>
   /**
-   * What Traefik calls `authResponseHeaders`: all that the portal sends, so that no app hears one of
-   * a client's own.
+   * `authResponseHeaders` of Traefik: every header that the portal sends, so that no header of a client
+   * reaches an app.
    */
   readonly identityHeaders: readonly string[]
-  /** Milliseconds that a check may take; default 5,000. */
+  /** Timeout of a check in milliseconds. Default: 5,000. */
   readonly checkTimeoutMs?: number
   readonly tls: TlsCredentials
-  /** PEM certificates that upstreams are trusted by. */
+  /** PEM certificates of the CAs that upstreams are trusted by. */
   readonly ca?: string
   readonly log: ReturnType<typeof createLogger>
 }
 
-/** Where a request goes on to, and with which headers. */
+/** The upstream of a request, and the headers to send to it. */
 interface Onward {
   readonly upstream: string
   readonly headers: IncomingHttpHeaders
 }
 
-/** The gateway. It does not listen. */
+/** Builds the gateway, which does not listen yet. */
 export async function buildGateway(options: GatewayOptions): Promise<FastifyInstance> {
   const { routes, identityHeaders, checkTimeoutMs = 5_000, tls, ca, log } = options
   const identity = identityHeaders.map((name) => name.toLowerCase())
@@ -72,7 +72,7 @@ export async function buildGateway(options: GatewayOptions): Promise<FastifyInst
     return sendStatus(reply, error.statusCode ?? 500)
   })
 
-  // Before upgrades, too. Whatever is thrown here denies.
+  // Runs before upgrades as well. Whatever throws here denies the request.
   app.addHook('onRequest', async (request, reply) => {
     const place = parseHostPort(request.headers.host ?? '')
     const route = place && routes.get(place.host.name)
@@ -111,7 +111,7 @@ function proxyOptions(ca: string | undefined): FastifyHttpProxyOptions & { webso
       rewriteRequestHeaders: (request) => onwardOf(request).headers,
       rewriteHeaders: (headers) => endToEnd(headers as IncomingHttpHeaders),
       onError: (reply) => sendStatus(reply as FastifyReply, 502),
-      // A 503 is an answer, not a reason to ask again.
+      // A 503 is a response and not a reason to retry.
       retryDelay: () => null,
     },
     websocket: true,
@@ -124,7 +124,7 @@ function proxyOptions(ca: string | undefined): FastifyHttpProxyOptions & { webso
   }
 }
 
-/** The answer of a check that denies, as it is. */
+/** Sends the response of a check that denies, unchanged. */
 function passOn(reply: FastifyReply, { status, headers, body }: FetchAnswer): FastifyReply {
   const { 'content-length': _length, ...rest } = endToEnd(headers)
   return reply.code(status).headers(rest).send(body)

@@ -1,15 +1,15 @@
 import type { IncomingHttpHeaders } from 'node:http'
 
-/** What belongs to one connection (RFC 9110 section 7.6.1), and `Expect`, which is met on arrival. */
+/** Hop-by-hop headers (RFC 9110 section 7.6.1), and `Expect`, which Node has answered already. */
 const HOP_BY_HOP =
   /^(connection|expect|keep-alive|proxy-(authenticate|authorization|connection)|te|trailer|transfer-encoding|upgrade)$/
-/** What only a proxy may say. */
+/** Headers that only a proxy may set. */
 const OF_PROXIES = /^(forwarded|x-forward(ed)?-.*|x-original-.*|x-real-ip)$/
-/** Apps behind CGI read `X_Forwarded_User` and `X.Forwarded.User` as `X-Forwarded-User`. */
+/** CGI apps read `X_Forwarded_User` and `X.Forwarded.User` as `X-Forwarded-User`. */
 const PLAIN = /^[a-z0-9-]+$/
 const GATEHOUSE_COOKIE = /^\s*__(Secure-gatehouse|Host-gatehouse-login)\./
 
-/** The headers of a message without those of its connection, some of which that lists itself. */
+/** The headers of a message without hop-by-hop headers, including those that Connection lists. */
 export function endToEnd(headers: IncomingHttpHeaders): IncomingHttpHeaders {
   const listed = new Set(
     [headers.connection]
@@ -22,9 +22,9 @@ export function endToEnd(headers: IncomingHttpHeaders): IncomingHttpHeaders {
 }
 
 /**
- * What of a client's headers goes on: none that apps would take for the word of the proxy.
+ * The headers of a client that are passed on: none that apps would take for headers of the proxy.
  *
- * @param identity - headers that tell who somebody is, in lower case
+ * @param identity - identity headers, in lower case
  */
 export function clientHeaders(
   headers: IncomingHttpHeaders,
@@ -36,7 +36,7 @@ export function clientHeaders(
   )
 }
 
-/** Without the cookies of Gatehouse, by which an app could be its visitor elsewhere. */
+/** Removes the cookies of Gatehouse, with which an app could act as its visitor at other apps. */
 export function withoutSession({ cookie, ...headers }: IncomingHttpHeaders): IncomingHttpHeaders {
   const others = cookie?.split(';').filter((pair) => !GATEHOUSE_COOKIE.test(pair)) ?? []
   return others.length === 0 ? headers : { ...headers, cookie: others.join(';').trim() }
