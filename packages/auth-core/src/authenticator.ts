@@ -2,7 +2,6 @@ import type { IncomingMessage } from 'node:http'
 import type { FastifyRequest } from 'fastify'
 import type { Caller, KeyCaller, Method, TokenCaller } from './caller.ts'
 import { AuthError } from './errors.ts'
-import { remoteSource } from './jwt/sources.ts'
 import { createVerifier } from './jwt/verify.ts'
 import { type AuthDeps, IssuerKeys } from './oidc/issuer-keys.ts'
 import type { AuthOptions, BearerOptions } from './options.ts'
@@ -126,13 +125,8 @@ export class Authenticator implements Callers {
       const id = JSON.stringify(connection)
       const keys = previous?.issuers.get(id) ?? new IssuerKeys(connection, this.#deps)
       issuers.set(id, keys)
-      return remoteSource({
-        issuer: issuer.issuerUrl,
-        audience,
-        requiredScopes,
-        requireAccessTokenType,
-        keys,
-      })
+      const demands = { audience, requiredScopes, requireAccessTokenType }
+      return { issuer: issuer.issuerUrl, ...demands, keys }
     })
     const bearer = this.#bearer
     const methods: Method[] = []

@@ -2,8 +2,6 @@ export type { Callers } from './authenticator.ts'
 export type { Caller, KeyCaller, Method, TokenCaller } from './caller.ts'
 export { AUTH_ERRORS, AuthError, type AuthErrorCode } from './errors.ts'
 export { isRocaKey } from './jwt/keys.ts'
-export { localSource } from './jwt/sources.ts'
-export { createVerifier } from './jwt/verify.ts'
 export type { Log } from './oidc/issuer-keys.ts'
 export type {
   AuthOptions,

@@ -1,11 +1,4 @@
-import {
-  createHmac,
-  createPublicKey,
-  createSecretKey,
-  type JsonWebKey,
-  type KeyObject,
-  timingSafeEqual,
-} from 'node:crypto'
+import { createPublicKey, type JsonWebKey, type KeyObject } from 'node:crypto'
 import { createVerifier, type Algorithm as FastJwtAlgorithm } from 'fast-jwt'
 import { AuthError } from '../errors.ts'
 
@@ -59,28 +52,11 @@ export function fittingKeys<Key extends Pick<VerificationKey, 'algorithms'>>(
   return fitting
 }
 
-/** Algorithms of keys that an issuer publishes. */
-export const PUBLIC_ALGORITHMS: readonly string[] = [
+/** The accepted algorithms: those of keys that an issuer publishes. */
+export const ALGORITHMS: readonly string[] = [
   ...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'],
   ...['ES256', 'ES384', 'ES512', 'EdDSA'],
 ]
-
-/** Algorithms of keys that only this program knows. */
-export const LOCAL_ALGORITHMS: readonly string[] = ['HS256']
-
-/** A key of this program: at least 32 bytes (RFC 7518 section 3.2). */
-export function secretKey(secret: Uint8Array, kid?: string): VerificationKey {
-  if (secret.length < 32) throw new TypeError('an HS256 key has at least 32 bytes')
-  const key = createSecretKey(secret)
-  /** RFC 7515 section 5.2: fast-jwt would take the token apart once more. */
-  function verifies(token: string): boolean {
-    const end = token.lastIndexOf('.')
-    const right = createHmac('sha256', key).update(token.slice(0, end)).digest()
-    const sent = Buffer.from(token.slice(end + 1), 'base64url')
-    return sent.length === right.length && timingSafeEqual(sent, right)
-  }
-  return { kid, algorithms: LOCAL_ALGORITHMS, verifies }
-}
 
 /**
  * Reads one key of an issuer's set (RFC 7517).

@@ -1,8 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import type { TokenCaller } from '../caller.ts'
 import { AuthError } from '../errors.ts'
-import type { FittingKeys } from './keys.ts'
-import type { TokenSource } from './sources.ts'
+import { ALGORITHMS, type FittingKeys, type KeySource } from './keys.ts'
 import {
   checkClaims,
   checkPurpose,
@@ -13,15 +12,28 @@ import {
   scopesOf,
 } from './token.ts'
 
+/** An issuer whose tokens are accepted, and what its tokens must be. */
+export interface TokenSource {
+  /** The claim `iss` equals this. */
+  readonly issuer: string
+  /** The claim `aud` contains one of these. */
+  readonly audience: readonly string[]
+  /** Every token must grant these. */
+  readonly requiredScopes: readonly string[]
+  /** Whether the header `typ` must be `at+jwt` (RFC 9068 section 2.1). */
+  readonly requireAccessTokenType: boolean
+  readonly keys: KeySource
+}
+
 /**
- * Verifies a token, and gives what is read of it. Synchronous when its key is at hand.
+ * Verifies a token. Synchronous if its key is at hand.
  *
  * @throws AuthError AUTH_TOKEN_*, AUTH_SCOPE_MISSING, AUTH_ISSUER_*; asynchronous ones as a rejection
  */
-export type Verify<Result = TokenCaller> = (token: string) => Result | Promise<Result>
+export type Verify = (token: string) => TokenCaller | Promise<TokenCaller>
 
-interface Verified<Result> {
-  readonly result: Result
+interface Verified {
+  readonly caller: TokenCaller
   /** Milliseconds since the epoch. */
   readonly validFrom: number
   readonly expiresAt: number
@@ -33,28 +45,17 @@ const MAX_ENTRIES = 50_000
 const MAX_CHARACTERS = 33_554_432
 
 /**
- * Makes the verifier of JWTs (RFC 7519, RFC 8725). The claim `iss` chooses the source; only its keys,
- * algorithms and types are accepted.
+ * Makes the verifier of JWTs (RFC 7519, RFC 8725). The claim `iss` chooses the source, whose keys are
+ * the only ones that are accepted.
  *
  * A verified token is cached until it expires or its source has other keys. A token that is refused is
  * never cached.
  *
  * @param now - milliseconds since the epoch
- * @param read - makes what is cached and given; an error that it throws refuses the token
  */
-export function createVerifier(sources: readonly TokenSource[], now?: () => number): Verify
-export function createVerifier<Result extends object>(
-  sources: readonly TokenSource[],
-  now: () => number,
-  read: (caller: TokenCaller, token: string) => Result,
-): Verify<Result>
-export function createVerifier(
-  sources: readonly TokenSource[],
-  now = Date.now,
-  read: (caller: TokenCaller, token: string) => object = (caller) => caller,
-): Verify<object> {
+export function createVerifier(sources: readonly TokenSource[], now: () => number): Verify {
   const byIssuer = new Map(sources.map((source) => [source.issuer, source]))
-  const cache = new LRUCache<string, Verified<object>>({
+  const cache = new LRUCache<string, Verified>({
     max: MAX_ENTRIES,
     maxSize: MAX_CHARACTERS,
     sizeCalculation: (_entry, token) => token.length,
@@ -62,22 +63,21 @@ export function createVerifier(
 
   return function verify(token) {
     const known = cache.get(token)
-    if (known && isValid(known, now())) return known.result
+    if (known && isValid(known, now())) return known.caller
     if (known) cache.delete(token)
 
     const decoded = decodeToken(token)
     const source = chooseSource(byIssuer, decoded)
     const header = checkHeader(decoded, source)
 
-    function admit({ set, keys }: FittingKeys): object {
+    function admit({ set, keys }: FittingKeys): TokenCaller {
       if (!keys.some((key) => key.verifies(token))) throw new AuthError('AUTH_TOKEN_SIGNATURE')
-      if (source.hasOtherTokens) checkPurpose(decoded.claims)
+      checkPurpose(decoded.claims)
       const times = checkClaims(decoded.claims, source.audience, now())
       const caller = readCaller(decoded, source.issuer)
       demandScopes(caller, source.requiredScopes)
-      const result = read(caller, token)
-      cache.set(token, { result, ...times, source, keySet: set })
-      return result
+      cache.set(token, { caller, ...times, source, keySet: set })
+      return caller
     }
     const found = source.keys.find(header)
     return found instanceof Promise ? found.then(admit) : admit(found)
@@ -85,7 +85,7 @@ export function createVerifier(
 }
 
 /** Both times, since a clock may be set back. */
-function isValid({ validFrom, expiresAt, source, keySet }: Verified<object>, now: number): boolean {
+function isValid({ validFrom, expiresAt, source, keySet }: Verified, now: number): boolean {
   return now >= validFrom && now < expiresAt && keySet === source.keys.current()
 }
 
@@ -102,10 +102,13 @@ function chooseSource(
 function checkHeader({ header }: DecodedToken, source: TokenSource) {
   const { alg, kid, typ } = header
   if ('crit' in header) throw new AuthError('AUTH_TOKEN_CRITICAL')
-  if (typeof alg !== 'string' || !source.algorithms.includes(alg))
+  if (typeof alg !== 'string' || !ALGORITHMS.includes(alg))
     throw new AuthError('AUTH_TOKEN_ALGORITHM', { detail: `alg is ${JSON.stringify(alg)}` })
   const type = typeof typ === 'string' ? typ.toLowerCase().replace(/^application\//, '') : typ
-  if (!(source.types as readonly unknown[]).includes(type))
+  if (
+    type !== 'at+jwt' &&
+    (source.requireAccessTokenType || !(type === undefined || type === 'jwt'))
+  )
     throw new AuthError('AUTH_TOKEN_TYPE', { detail: `typ is ${JSON.stringify(typ)}` })
   if (kid !== undefined && !(typeof kid === 'string' && kid.isWellFormed()))
     throw new AuthError('AUTH_TOKEN_KEY_UNKNOWN', { detail: 'kid is not a well-formed string' })

@@ -1,9 +1,6 @@
-import { randomBytes } from 'node:crypto'
-import { createSigner } from 'fast-jwt'
 import t from 'tap'
 import type { TokenCaller } from '../../src/caller.ts'
-import { localSource, remoteSource } from '../../src/jwt/sources.ts'
-import { createVerifier } from '../../src/jwt/verify.ts'
+import { createVerifier, type TokenSource } from '../../src/jwt/verify.ts'
 import { IssuerKeys } from '../../src/oidc/issuer-keys.ts'
 import {
   AUDIENCE,
@@ -28,7 +25,13 @@ function setup(options: { keys?: unknown[]; issuer?: string; requiredScopes?: st
   const deps = { dispatcher: issuer.dispatcher, elapsed: clock.elapsed, log: silent }
   const keys = new IssuerKeys({ issuerUrl: issuer.issuer }, deps)
   const { requiredScopes = [] } = options
-  const source = remoteSource({ issuer: issuer.issuer, audience: [AUDIENCE], keys, requiredScopes })
+  const source: TokenSource = {
+    issuer: issuer.issuer,
+    audience: [AUDIENCE],
+    requiredScopes,
+    requireAccessTokenType: false,
+    keys,
+  }
   return { issuer, clock, source, verify: createVerifier([source], clock.now) }
 }
 
@@ -70,10 +73,7 @@ for (const claim of ['nbf', 'iat'])
 
 t.test('a source may require the type of access tokens', async (t) => {
   const { source, clock } = setup()
-  const verify = createVerifier(
-    [remoteSource({ ...source, requireAccessTokenType: true })],
-    clock.now,
-  )
+  const verify = createVerifier([{ ...source, requireAccessTokenType: true }], clock.now)
   for (const typ of ['at+jwt', 'AT+JWT', 'application/at+jwt'])
     t.match(await verify(issue(rs, {}, { typ })), { subject: 'machine-1' }, typ)
   for (const typ of ['JWT', 'jwt', undefined, 'application/jwt', ''])
@@ -101,25 +101,6 @@ t.test('a token without a key id', async (t) => {
     'of more it is tried with none',
   )
   t.match(await verify(issue(rs, later, { kid: undefined })), { subject: 'machine-1' })
-})
-
-t.test('what is read from a token is cached with it', async (t) => {
-  const { source, clock } = setup()
-  const readings: string[] = []
-  const verify = createVerifier([source], clock.now, ({ subject }, token) => {
-    readings.push(token)
-    if (subject === 'mallory') throw new TypeError('not here')
-    return { name: subject }
-  })
-  const good = issue(rs)
-  const first = await verify(good)
-  t.strictSame(first, { name: 'machine-1' })
-  t.equal(verify(good), first)
-  t.strictSame(readings, [good], 'and read once')
-
-  const unread = issue(rs, { sub: 'mallory' })
-  for (const time of ['first', 'second'])
-    await t.rejects(async () => verify(unread), TypeError, `refused the ${time} time`)
 })
 
 t.test('a known token is refused once its key is withdrawn', async (t) => {
@@ -171,77 +152,6 @@ t.test('two issuers with the same subject, key id and audience', async (t) => {
   ]
   for (const [why, code, token] of crossed)
     t.match(await caught(() => verify(token)), { code }, why)
-})
-
-t.test('local keys', async (t) => {
-  const secret = randomBytes(32)
-  const old = randomBytes(32)
-  const clock = frozenClock()
-  const local = localSource({
-    issuer: 'https://sso.example',
-    audience: ['session'],
-    typ: 'session+jwt',
-    keys: [
-      { kid: 'new', secret },
-      { kid: 'old', secret: old },
-    ],
-  })
-  const remote = setup()
-  const verify = createVerifier([local, remote.source], clock.now)
-  const claims = { ...goodClaims(), iss: 'https://sso.example', aud: 'session' }
-  const signed = (change: object = {}, header: object = {}, key = secret) =>
-    createSigner({
-      key,
-      algorithm: 'HS256',
-      noTimestamp: true,
-      header: { alg: 'HS256', kid: 'new', typ: 'session+jwt', ...header },
-    })({ ...claims, ...change })
-
-  t.match(verify(signed()), { issuer: 'https://sso.example', subject: 'machine-1' })
-  t.match(verify(signed({}, { kid: 'old' }, old)), { subject: 'machine-1' })
-  t.match(verify(signed({ nonce: 'n', at_hash: 'h' })), { subject: 'machine-1' }, 'any claims')
-
-  const refused: [why: string, code: string, token: string][] = [
-    ['the other key', 'AUTH_TOKEN_SIGNATURE', signed({}, {}, old)],
-    ['an unknown key', 'AUTH_TOKEN_KEY_UNKNOWN', signed({}, { kid: 'x' })],
-    ['no typ', 'AUTH_TOKEN_TYPE', signed({}, { typ: undefined })],
-    ['the typ of access tokens', 'AUTH_TOKEN_TYPE', signed({}, { typ: 'at+jwt' })],
-    [
-      'a local token in the name of the remote issuer',
-      'AUTH_TOKEN_ALGORITHM',
-      signed({ iss: ISSUER, aud: AUDIENCE }),
-    ],
-    [
-      'the same with the typ of access tokens',
-      'AUTH_TOKEN_ALGORITHM',
-      signed({ iss: ISSUER, aud: AUDIENCE }, { typ: 'at+jwt', kid: 'key-1' }),
-    ],
-    ['a remote token in the name of the local issuer', 'AUTH_TOKEN_ALGORITHM', issue(rs, claims)],
-    [
-      'the same with the typ of local tokens',
-      'AUTH_TOKEN_ALGORITHM',
-      issue(rs, claims, { typ: 'session+jwt' }),
-    ],
-    [
-      'a remote token with the typ of local tokens',
-      'AUTH_TOKEN_TYPE',
-      issue(rs, {}, { typ: 'session+jwt' }),
-    ],
-    ['expired', 'AUTH_TOKEN_EXPIRED', signed({ exp: 1 })],
-    ['another audience', 'AUTH_TOKEN_AUDIENCE', signed({ aud: AUDIENCE })],
-  ]
-  for (const [why, code, token] of refused)
-    t.match(await caught(() => verify(token)), { code }, why)
-  t.throws(
-    () =>
-      localSource({
-        issuer: 'x',
-        audience: ['x'],
-        typ: 'x',
-        keys: [{ kid: 'x', secret: secret.subarray(1) }],
-      }),
-    /32 bytes/,
-  )
 })
 
 /** Claims as the platforms make them, and what a caller then is. */
