@@ -1,12 +1,6 @@
-import type { KeyObject } from 'node:crypto'
-import {
-  type CertificateInfo,
-  createSerial,
-  isSelfSigned,
-  parseCertificate,
-  readX509,
-} from './certificate.ts'
-import { encode } from './der.ts'
+import { KeyObject, type X509Certificate } from 'node:crypto'
+import { isSelfSigned, parseCertificate, readFields, readX509 } from './certificate.ts'
+import { encode, fromPem } from './der.ts'
 import { PkiError } from './errors.ts'
 import {
   authorityKeyId,
@@ -15,35 +9,31 @@ import {
   criticalExtension,
   crlDistributionPoint,
   keyIdentifier,
+  nameConstraint,
   OID,
   serverAuth,
   subjectKeyId,
 } from './extensions.ts'
-import { generateKeyPair, type KeyPair } from './keys.ts'
-import { nameConstraint } from './name-constraints.ts'
-import type { NameRule } from './name-rules.ts'
-import { createSigner, distinguishedName, type Signer, signCertificate } from './signer.ts'
+import { generateKeyPair, type KeyPair, keyPairFromPem } from './keys.ts'
+import type { NameRule } from './names.ts'
+import {
+  type Authority,
+  algorithmFor,
+  clampValidity,
+  createSerial,
+  createSigner,
+  distinguishedName,
+  signCertificate,
+  signerOf,
+} from './signer.ts'
 
-/** A certificate authority: a root or an intermediate. */
-export interface Authority {
-  /** DER. */
-  readonly certificate: Buffer
-  /** DER: itself, then what signed it and so on. A root is in it only as the first. */
-  readonly chain: readonly Buffer[]
-  readonly info: CertificateInfo
-  /** Absent while the key is kept elsewhere; such an authority signs nothing. */
-  readonly key?: KeyObject
-}
-
-const MINUTE = 60_000
-const HOUR = 60 * MINUTE
-const YEAR = 365 * 24 * HOUR
-
-/** Clocks of clients that are a little slow accept a certificate that begins this much earlier. */
-const BACKDATE = MINUTE
+const YEAR = 365 * 86_400_000
+/** Lets clients whose clocks are slightly behind accept a new certificate. */
+const BACKDATE = 60_000
 
 /**
- * Makes a root: P-384 unless a key is given, 10 years. Times are epoch milliseconds.
+ * Creates a root: a P-384 key unless one is given, and 10 years by default. Times are epoch
+ * milliseconds.
  *
  * @throws PkiError `PKI_SUBJECT_INVALID`, `PKI_KEY_WEAK`
  */
@@ -69,9 +59,9 @@ export async function createRoot(options: {
 }
 
 /**
- * Makes an intermediate that signs leaves only: P-256, 1 year or what is left of the root.
- * `permitted` becomes a critical name constraint, unless it is empty or has `*`: `x`, `*.x` and
- * `=*.x` are all "x and everything below" in it, and DNS names or addresses of which no rule speaks
+ * Creates an intermediate that signs leaves only: a P-256 key, and 1 year by default or what is left
+ * of the root. `permitted` becomes a critical name constraint unless it is empty or contains `*`. In
+ * it `x`, `*.x` and `=*.x` all mean "x and everything below"; DNS names or addresses without any rule
  * are excluded.
  *
  * @throws PkiError `PKI_SUBJECT_INVALID`, `PKI_CA_KEY_MISSING`, `PKI_CA_PATH_LENGTH`,
@@ -83,7 +73,7 @@ export async function createIntermediate(options: {
   readonly now: number
   readonly lifetimeMs?: number
   readonly permitted?: readonly NameRule[]
-  /** Where the CRL of the root is served. */
+  /** URL of the CRL of the root. */
   readonly crlUrl?: string
 }): Promise<Authority> {
   const { root, commonName, now, lifetimeMs = YEAR, permitted = [], crlUrl } = options
@@ -117,41 +107,103 @@ export async function createIntermediate(options: {
 }
 
 function authorityName(commonName: string): Buffer {
-  // X.520 has 64 characters as the upper bound of a common name.
+  // X.520 limits a common name to 64 characters.
   if (commonName.length < 1 || commonName.length > 64)
     throw new PkiError('PKI_SUBJECT_INVALID', `${commonName.length} characters in a common name`)
   return encode(distinguishedName(commonName))
 }
 
-/** @throws PkiError `PKI_CA_KEY_MISSING` */
-export function signerOf({ info, key }: Authority): Signer {
-  if (!key) throw new PkiError('PKI_CA_KEY_MISSING', `there is no private key for ${info.subject}`)
-  return createSigner(info.subjectDer, Buffer.from(info.skid ?? '', 'hex'), key)
+/**
+ * Loads an existing authority: its certificate in PEM or DER, followed by those that signed it. It
+ * needs a P-256, P-384 or RSA key.
+ *
+ * @throws PkiError `PKI_CERTIFICATE_INVALID`, `PKI_PEM_INVALID`, `PKI_KEY_INVALID`,
+ *   `PKI_KEY_WEAK`, `PKI_CA_INVALID`, `PKI_CA_CHAIN`, `PKI_CA_PATH_LENGTH`, `PKI_CA_EXPIRED`,
+ *   `PKI_CA_KEY_MISMATCH`
+ */
+export function loadAuthority(options: {
+  readonly certificate: string | Uint8Array | readonly Uint8Array[]
+  /** PEM as for `keyPairFromPem`, or a parsed key. */
+  readonly key?: string | KeyPair | KeyObject
+  /** Epoch milliseconds. */
+  readonly now: number
+}): Authority {
+  const chain = derOf(options.certificate).map(readX509)
+  const [own] = chain
+  if (!own) throw new PkiError('PKI_CA_CHAIN', 'there is no certificate')
+  for (const [below, x509] of chain.entries()) {
+    checkAuthority(x509, below, options.now)
+    checkSignature(x509, chain[below + 1])
+  }
+  algorithmFor(own.publicKey)
+  // An empty text is an unreadable key, not a missing one.
+  const key = options.key === undefined ? undefined : privateKeyOf(options.key)
+  const info = parseCertificate(own.raw)
+  if (key && !own.checkPrivateKey(key))
+    throw new PkiError('PKI_CA_KEY_MISMATCH', `the private key is not that of ${info.subject}`)
+  const withoutRoot = chain.filter((x509, i) => i === 0 || !isSelfSigned(x509))
+  return {
+    certificate: own.raw,
+    chain: withoutRoot.map(({ raw }) => raw),
+    info,
+    ...(key && { key }),
+  }
+}
+
+function derOf(certificate: string | Uint8Array | readonly Uint8Array[]): readonly Uint8Array[] {
+  if (typeof certificate === 'string') return fromPem(certificate, 'CERTIFICATE')
+  return certificate instanceof Uint8Array ? [certificate] : certificate
+}
+
+function privateKeyOf(key: string | KeyPair | KeyObject): KeyObject {
+  if (key instanceof KeyObject) return key
+  return (typeof key === 'string' ? keyPairFromPem(key) : key).privateKey
+}
+
+const SERVER_AUTH_OR_ANY = ['1.3.6.1.5.5.7.3.1', '2.5.29.37.0']
+const KEY_CERT_SIGN_AND_CRL_SIGN = 0x06
+
+/** Checks that a certificate may sign at this time, with that many authorities below it. */
+function checkAuthority(x509: X509Certificate, below: number, now: number): void {
+  const { subject, isCa, skid, pathLength, notBefore, notAfter } = parseCertificate(x509.raw)
+  const refuse = (why: string): never => {
+    throw new PkiError('PKI_CA_INVALID', `${subject}: ${why}`)
+  }
+  if (!isCa) refuse('basicConstraints does not say CA:TRUE')
+  const keyUsage = readFields(x509).extension(OID.keyUsage)?.content.at(1) ?? 0
+  if ((keyUsage & KEY_CERT_SIGN_AND_CRL_SIGN) !== KEY_CERT_SIGN_AND_CRL_SIGN)
+    refuse('keyUsage does not name keyCertSign and cRLSign')
+  if (x509.keyUsage && !x509.keyUsage.some((purpose) => SERVER_AUTH_OR_ANY.includes(purpose)))
+    refuse('extendedKeyUsage does not allow serverAuth')
+  if (!skid) refuse('there is no subject key identifier')
+  if (pathLength !== undefined && pathLength < below)
+    throw new PkiError('PKI_CA_PATH_LENGTH', `${subject}: ${below} authorities are below it`)
+  if (now < notBefore || now > notAfter)
+    throw new PkiError('PKI_CA_EXPIRED', `${subject}: valid ${x509.validFrom} to ${x509.validTo}`)
+}
+
+const STRONG_SIGNATURE =
+  /^(sha(256|384|512)WithRSAEncryption|ecdsa-with-SHA(256|384|512)|ED25519)$/i
+
+function checkSignature(x509: X509Certificate, issuer: X509Certificate | undefined): void {
+  if (issuer && !(x509.checkIssued(issuer) && x509.verify(issuer.publicKey)))
+    throw new PkiError('PKI_CA_CHAIN', `${x509.subject} is not signed by ${issuer.subject}`)
+  // Nobody relies on the self-signature of a root.
+  if (!isSelfSigned(x509) && !STRONG_SIGNATURE.test(x509.signatureAlgorithm ?? ''))
+    throw new PkiError('PKI_CA_INVALID', `${x509.subject}: signed by ${x509.signatureAlgorithm}`)
 }
 
 /**
- * The part of a validity that lies within the authority's own, in whole seconds as a certificate
- * holds them. Refused where the authority cuts it to less than an hour, or begins after it.
+ * Whether a CA certificate has exactly the name constraint that `createIntermediate` derives from the
+ * rules.
  *
- * @throws PkiError `PKI_CA_EXPIRING`
+ * @throws PkiError `PKI_CERTIFICATE_INVALID`
  */
-export function clampValidity(
-  { info }: Authority,
-  asked: { readonly notBefore: number; readonly notAfter: number },
-): { notBefore: number; notAfter: number } {
-  const notBefore = wholeSeconds(Math.max(asked.notBefore, info.notBefore))
-  const notAfter = wholeSeconds(Math.min(asked.notAfter, info.notAfter))
-  if (asked.notAfter > info.notAfter && notAfter - notBefore < HOUR)
-    throw new PkiError(
-      'PKI_CA_EXPIRING',
-      `${info.subject} ends at ${new Date(info.notAfter).toISOString()}`,
-    )
-  if (notBefore >= notAfter)
-    throw new PkiError(
-      'PKI_CA_EXPIRING',
-      `${info.subject} begins only at ${new Date(info.notBefore).toISOString()}`,
-    )
-  return { notBefore, notAfter }
+export function carriesConstraints(
+  certificate: Uint8Array,
+  permitted: readonly NameRule[],
+): boolean {
+  const present = readFields(readX509(certificate)).extension(OID.nameConstraints)
+  const wanted = nameConstraint(permitted)
+  return present && wanted ? present.raw.equals(encode(wanted)) : !present && !wanted
 }
-
-const wholeSeconds = (ms: number) => Math.floor(ms / 1000) * 1000

@@ -1,28 +1,28 @@
-import { randomFillSync, X509Certificate } from 'node:crypto'
+import { X509Certificate } from 'node:crypto'
 import { children, type Element, readAll } from './der.ts'
 import { PkiError } from './errors.ts'
 import { OID, readGeneralName } from './extensions.ts'
 import type { Name } from './names.ts'
 
-/** What a certificate says. */
+/** The fields of a certificate. */
 export interface CertificateInfo {
-  /** As OpenSSL writes it, one attribute per line; empty if there is none. */
+  /** In OpenSSL's spelling, one attribute per line; empty if there is none. */
   readonly subject: string
   readonly issuer: string
-  /** The subject as it stands in the certificate: the issuer of what this one signs. */
+  /** The encoded subject, which is the issuer of the certificates that this one signs. */
   readonly subjectDer: Buffer
   /** The DNS names and IP addresses of the subject alternative name. */
   readonly names: readonly Name[]
   /** Hex, lower case. */
   readonly serialNumber: string
-  /** First moment of validity, epoch milliseconds. */
+  /** Epoch milliseconds. */
   readonly notBefore: number
-  /** Last moment of validity, epoch milliseconds. */
+  /** Epoch milliseconds, inclusive. */
   readonly notAfter: number
   /** SubjectPublicKeyInfo, DER. */
   readonly spki: Buffer
   readonly isCa: boolean
-  /** How many authorities may stand between this one and a leaf; undefined: any number. */
+  /** Greatest number of intermediates between this authority and a leaf; undefined: any number. */
   readonly pathLength: number | undefined
   /** Subject key identifier, hex, lower case. */
   readonly skid: string | undefined
@@ -33,7 +33,7 @@ export interface CertificateInfo {
 }
 
 /**
- * Reads one certificate.
+ * Parses one certificate in DER.
  *
  * @throws PkiError `PKI_CERTIFICATE_INVALID`
  */
@@ -60,13 +60,13 @@ export function parseCertificate(der: Uint8Array): CertificateInfo {
   }
 }
 
-/** OpenSSL reads a certificate first, so the reader of this package meets well-formed DER only. */
+/** OpenSSL parses a certificate first, so that our own reader gets well-formed DER only. */
 export function readX509(der: Uint8Array): X509Certificate {
   try {
     const x509 = new X509Certificate(der)
     if (x509.raw.length === der.length) return x509
   } catch {
-    // Told below.
+    // Thrown below.
   }
   throw new PkiError('PKI_CERTIFICATE_INVALID', 'the bytes are not one X.509 certificate')
 }
@@ -78,11 +78,11 @@ const VERSION = 0xa0
 const EXTENSIONS = 0xa3
 const KEY_IDENTIFIER = 0x80
 
-/** What node:crypto does not tell of a certificate. */
+/** Reads the fields that `X509Certificate` does not expose. */
 export function readFields({ raw }: X509Certificate) {
   const [toBeSigned] = children(readAll(raw)[0])
   const fields = children(toBeSigned)
-  // Serial, algorithm, issuer and validity go before; version 1 leaves its number out.
+  // Before them come serial, algorithm, issuer and validity, and the version unless it is 1.
   const [subject, spki] = fields.slice(fields[0]?.tag === VERSION ? 5 : 4)
   const [list] = children(fields.find(({ tag }) => tag === EXTENSIONS))
   const extensions = children(list).map(children)
@@ -102,28 +102,4 @@ function nameOrNone(element: Element): Name | [] {
   } catch {
     return []
   }
-}
-
-const TIME_BYTES = 5
-const RANDOM_BYTES = 11
-const random = Buffer.alloc(256 * RANDOM_BYTES)
-let used = random.length
-
-/**
- * A new serial number: 16 bytes, of which 11 are random (RFC 5280 and the CA/Browser Forum ask for
- * 8). Before them stands the second of issue, so that an index of serials grows at its end; the two
- * first bits are `01`, so that the number is positive and always as long.
- *
- * @param now - milliseconds since the epoch
- */
-export function createSerial(now: number): Buffer {
-  if (used === random.length) {
-    randomFillSync(random)
-    used = 0
-  }
-  const serial = Buffer.allocUnsafe(TIME_BYTES + RANDOM_BYTES)
-  serial.writeUIntBE(2 ** 38 + Math.floor(now / 1000), 0, TIME_BYTES)
-  random.copy(serial, TIME_BYTES, used, used + RANDOM_BYTES)
-  used += RANDOM_BYTES
-  return serial
 }

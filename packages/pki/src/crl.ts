@@ -1,8 +1,8 @@
-import { type Authority, signerOf } from './authority.ts'
 import { context, type Der, element, integer, sequence, time } from './der.ts'
 import { authorityKeyId, extension, OID } from './extensions.ts'
+import { type Authority, signerOf } from './signer.ts'
 
-/** Why a certificate is revoked (RFC 5280 5.3.1), as far as it fits what is issued here. */
+/** Reasons for the revocation of a server certificate (RFC 5280 section 5.3.1). */
 export const REVOCATION_REASONS = {
   unspecified: 0,
   keyCompromise: 1,
@@ -14,7 +14,7 @@ export const REVOCATION_REASONS = {
 } as const
 export type RevocationReason = keyof typeof REVOCATION_REASONS
 
-/** One line of a CRL. */
+/** An entry of a CRL. */
 export interface Revocation {
   /** Hex. */
   readonly serialNumber: string
@@ -27,8 +27,8 @@ const VERSION_2 = integer(1)
 const ENUMERATED = 0x0a
 
 /**
- * Signs the list of everything that the authority has revoked, DER (RFC 5280 section 5).
- * `number` must grow from list to list; times are epoch milliseconds.
+ * Signs a certificate revocation list of the authority, DER (RFC 5280 section 5). `number` must grow
+ * from list to list; times are epoch milliseconds.
  *
  * @throws PkiError `PKI_CA_KEY_MISSING`
  */
@@ -48,7 +48,7 @@ export function createCrl(options: {
       signer.issuer,
       time(thisUpdate),
       time(nextUpdate),
-      // An empty list must be left out.
+      // RFC 5280 section 5.1.2.6: absent if nothing is revoked.
       ...(revoked.length > 0 ? [sequence(...revoked.map(entry))] : []),
       context(0, sequence(authorityKeyId(signer.keyId), extension(OID.crlNumber, integer(number)))),
     ),
@@ -57,7 +57,7 @@ export function createCrl(options: {
 
 function entry({ serialNumber, at, reason = 'unspecified' }: Revocation): Der {
   const fields = [integer(Buffer.from(serialNumber, 'hex')), time(at)]
-  // RFC 5280 has no reason given rather than an unspecified one.
+  // RFC 5280 section 5.3.1: no reason instead of `unspecified`.
   if (reason === 'unspecified') return sequence(...fields)
   const code = element(ENUMERATED, Buffer.of(REVOCATION_REASONS[reason]))
   return sequence(...fields, sequence(extension(OID.reasonCode, code)))

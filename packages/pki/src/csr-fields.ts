@@ -1,15 +1,16 @@
-// The parts of a PKCS#10 request (RFC 2986), read strictly and within bounds.
-import { children, type Element, readAll, readOid } from './der.ts'
+// The fields of a PKCS#10 request (RFC 2986), read strictly and within bounds.
+import { isAscii } from 'node:buffer'
+import { children, type Element, fromPem, readAll, readOid } from './der.ts'
 import { PkiError } from './errors.ts'
-import { fromPem } from './pem.ts'
+import { type Name, parseName } from './names.ts'
 
-/** One extension of a request or certificate; `value` is the content of its OCTET STRING. */
+/** An extension of a request or certificate; `value` is the content of its OCTET STRING. */
 export interface Extension {
   readonly id: string
   readonly value: Buffer
 }
 
-/** One attribute of a subject, with its value as it was encoded. */
+/** An attribute of a subject, with its encoded value. */
 export interface SubjectAttribute {
   readonly id: string
   readonly value: Element
@@ -17,15 +18,15 @@ export interface SubjectAttribute {
 
 export interface CsrFields {
   readonly der: Buffer
-  /** What is signed, as it came. */
+  /** The signed bytes. */
   readonly info: Buffer
   readonly subject: readonly SubjectAttribute[]
   readonly spki: Buffer
-  /** Those that are asked for. */
+  /** The requested extensions. */
   readonly extensions: readonly Extension[]
-  /** Object identifiers of the attributes that ask for something else than extensions. */
+  /** Object identifiers of the attributes other than the request for extensions. */
   readonly otherAttributes: readonly string[]
-  /** The two parts of the AlgorithmIdentifier; without parameters the second is absent. */
+  /** The AlgorithmIdentifier of the signature. */
   readonly algorithm: { readonly id: string; readonly parameters: Element | undefined }
   readonly signature: Buffer
 }
@@ -35,6 +36,7 @@ const MAX_ATTRIBUTES = 16
 const MAX_EXTENSIONS = 32
 const MAX_SUBJECT = 32
 const EXTENSION_REQUEST = '1.2.840.113549.1.9.14'
+const COMMON_NAME = '2.5.4.3'
 
 const INTEGER = 0x02
 const BIT_STRING = 0x03
@@ -45,8 +47,8 @@ const SET = 0x31
 const ATTRIBUTES = 0xa0
 
 /**
- * Takes a request in PEM or DER apart. Only the form is checked: neither the key nor the signature.
- * One that is known may spell `critical: FALSE` out.
+ * Reads a request in PEM or DER. It checks only the form, not the key or the signature. A request
+ * that was accepted before (`isKnown`) may have an explicit `critical: FALSE`.
  *
  * @throws PkiError `PKI_CSR_INVALID`, `PKI_CERTIFICATE_INVALID`, `PKI_PEM_INVALID`
  */
@@ -57,7 +59,7 @@ export function readCsr(
   const der = readInput(input)
   const [info, algorithm, signature] = parts(only(der), SEQUENCE, 3, 'the request')
   const infoParts = parts(info, SEQUENCE, undefined, 'the request')
-  // OpenSSL takes requests that leave the list of attributes out, and some programs make them.
+  // Some programs leave the list of attributes out, and OpenSSL accepts that.
   const [version, subject, spki, attributes, ...more] = infoParts
   if (more.length > 0 || (attributes && attributes.tag !== ATTRIBUTES)) fail('it has unknown parts')
   if (version?.tag !== INTEGER || version.content.length !== 1 || version.content[0] !== 0)
@@ -76,7 +78,7 @@ export function readCsr(
 function readInput(input: string | Uint8Array): Buffer {
   if (input.length > MAX_LENGTH) fail('it is too large')
   if (typeof input !== 'string') return Buffer.from(input)
-  // keytool and older programs say NEW.
+  // keytool and older programs write NEW CERTIFICATE REQUEST.
   const text = input.replaceAll(' NEW CERT', ' CERT')
   const [der = Buffer.alloc(0), ...more] = fromPem(text, 'CERTIFICATE REQUEST')
   if (more.length > 0) fail('there is more than one request')
@@ -89,7 +91,7 @@ function only(bytes: Buffer): Element | undefined {
   return first
 }
 
-/** The elements of one with that tag, and as many of them where it says how many. */
+/** Reads the elements in one with that tag, and checks their number if one is given. */
 export function parts(
   parent: Element | undefined,
   tag: number,
@@ -156,7 +158,7 @@ function readAttributes(
 }
 
 /**
- * The extensions of a request or certificate.
+ * Reads the extensions of a request or certificate.
  *
  * @throws PkiError `PKI_CSR_INVALID`, `PKI_CERTIFICATE_INVALID`
  */
@@ -169,7 +171,7 @@ export function readExtensions(list: Element, isKnown = false): Extension[] {
   return extensions
 }
 
-/** `critical` is left out where it is false, and `true` is 0xff: DER has no other spelling. */
+/** In DER, `critical` is absent if false, and `true` is 0xff. */
 function readExtension(element: Element, isKnown: boolean): Extension {
   const [id, ...rest] = parts(element, SEQUENCE, undefined, 'an extension')
   const isCriticality =
@@ -181,6 +183,57 @@ function readExtension(element: Element, isKnown: boolean): Extension {
 
 const CRITICAL = Buffer.of(0x01, 0x01, 0xff)
 const NOT_CRITICAL = Buffer.of(0x01, 0x01, 0x00)
+
+/**
+ * The name in an attribute of a subject; none if it is another attribute or not a valid name.
+ *
+ * @throws PkiError `PKI_CSR_INVALID` for a common name that is not a string
+ */
+export function commonNameOrNone({ id, value }: SubjectAttribute): Name | [] {
+  if (id !== COMMON_NAME) return []
+  const text = (DECODERS[value.tag] ?? fail('its common name is not a text'))(value.content)
+  try {
+    return parseName(text)
+  } catch {
+    return []
+  }
+}
+
+const UTF_8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+/** Decoders by the tag of the string (RFC 5280 section 4.1.2.4). */
+const DECODERS: Readonly<Record<number, (content: Buffer) => string>> = {
+  12: readUtf8,
+  19: readAscii,
+  20: (content) => content.toString('latin1'),
+  22: readAscii,
+  28: (content) => readUnits(content, 4),
+  30: (content) => readUnits(content, 2),
+}
+
+function readUtf8(content: Buffer): string {
+  try {
+    return UTF_8.decode(content)
+  } catch {
+    return fail('its common name is not UTF-8')
+  }
+}
+
+function readAscii(content: Buffer): string {
+  return isAscii(content) ? content.toString('latin1') : fail('its common name is not ASCII')
+}
+
+/** Decodes UCS-2 or UCS-4, with 2 or 4 bytes per character. */
+function readUnits(content: Buffer, size: number): string {
+  if (content.length % size > 0) fail('its common name ends within a character')
+  let text = ''
+  for (let at = 0; at < content.length; at += size) {
+    const unit = content.readUIntBE(at, size)
+    if (unit > 0x10ffff) fail('its common name has a character that does not exist')
+    text += String.fromCodePoint(unit)
+  }
+  return text
+}
 
 export function fail(why: string): never {
   throw new PkiError('PKI_CSR_INVALID', why)

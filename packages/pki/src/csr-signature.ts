@@ -1,16 +1,15 @@
-// How a request may be signed: a fixed table of algorithms, each with the parameters that it takes.
+// Signatures of requests, by a fixed table of algorithms with their parameters.
 import { constants, verify } from 'node:crypto'
 import { type CsrFields, parts, readAlgorithm } from './csr-fields.ts'
-import { children, type Element, NULL } from './der.ts'
+import { children, type Element, NULL, toPem } from './der.ts'
 import { PkiError } from './errors.ts'
 import { decodePublicKey, type KeyType, type PublicKey } from './keys.ts'
-import { toPem } from './pem.ts'
 
 type Parameters = 'absent' | 'null' | 'pss'
 
 interface Algorithm {
   readonly keys: 'rsa' | 'p' | 'ed25519'
-  /** `null`: part of the algorithm, or for RSA-PSS of its parameters. */
+  /** `null` if the algorithm implies it, or if the parameters name it, as those of RSA-PSS do. */
   readonly digest: string | null
   readonly parameters: Parameters
 }
@@ -34,7 +33,7 @@ const HASHES: ReadonlyMap<string, string> = new Map([
 const MGF1 = '1.2.840.113549.1.1.8'
 
 /**
- * Verifies the signature of a request over the bytes that came.
+ * Verifies the signature of a request over the received bytes.
  *
  * @throws PkiError `PKI_CSR_SIGNATURE`, `PKI_KEY_INVALID`
  */
@@ -66,7 +65,7 @@ function readOptions(
   return form === 'null' && parameters.raw.equals(NULL) ? { digest } : undefined
 }
 
-/** RFC 4055 section 3.1. The hash must be named, as its default is SHA-1, and serve MGF1 too. */
+/** RFC 4055 section 3.1. The hash must be explicit, because the default is SHA-1, and the same for MGF1. */
 function readPss(parameters: Element | undefined): Options | undefined {
   try {
     const fields = parts(parameters, 0x30, undefined, 'RSA-PSS')
@@ -88,7 +87,7 @@ function readHash(elements: readonly Element[]): string | undefined {
   return parameters && !parameters.raw.equals(NULL) ? undefined : HASHES.get(id)
 }
 
-/** Up to 127 bytes: no hash that is accepted has more than 64. */
+/** Up to 127 bytes, because no accepted hash has more than 64. */
 function readSaltLength({ tag, content }: Element): number | undefined {
   const integer = tag === 0xa2 && content[0] === 0x02 && content[1] === 1 && content.length === 3
   const length = content[2] ?? 0
@@ -102,7 +101,7 @@ function isSigned(
   { digest, ...options }: Options,
   spki: Buffer,
 ): boolean {
-  // Node takes text as it is; of an object it finds out by errors, which cost as much as the decoding.
+  // As PEM, because Node takes twice as long to accept a DER key.
   const pem = toPem('PUBLIC KEY', spki)
   const key = options.padding === undefined ? pem : { key: pem, ...options }
   try {

@@ -1,62 +1,63 @@
-import { hash } from 'node:crypto'
-import { readCsr } from './csr-fields.ts'
-import { namesOf } from './csr-names.ts'
+import { hash, sign } from 'node:crypto'
+import { type CsrFields, commonNameOrNone, fail, readCsr } from './csr-fields.ts'
 import { verifyCsr } from './csr-signature.ts'
+import { bits, children, context, encode, integer, oid, readAll, sequence, set } from './der.ts'
 import { PkiError } from './errors.ts'
-import { type KeyType, readPublicKey } from './keys.ts'
+import { readGeneralName, subjectAltName } from './extensions.ts'
+import { type KeyPair, type KeyType, readPublicKey } from './keys.ts'
 import type { Name } from './names.ts'
-import { askedBy } from './not-granted.ts'
+import { requestedBy } from './not-granted.ts'
+import { algorithmFor } from './signer.ts'
 
-/** What of a certificate request counts: its key, proven to be held by the sender, and names. */
-export interface CertificateRequest {
+/** A certificate signing request: PKCS#10 (RFC 2986). */
+export interface Csr {
   readonly der: Buffer
-  /** SubjectPublicKeyInfo, DER, as OpenSSL writes it. */
+  /** SubjectPublicKeyInfo, DER, in OpenSSL's encoding. */
   readonly spki: Buffer
   /** Hex, lower case. */
   readonly spkiSha256: string
   readonly keyType: KeyType
-  /** Those of the subject alternative name, then the common name if it is one, each once. */
+  /** The names of the subject alternative name, then the common name if it is one, without duplicates. */
   readonly names: readonly Name[]
-  /** What it asks for besides names: see `notGranted`. */
-  readonly asks: ReadonlyMap<string, string>
+  /** Requested besides the names: see {@link notGranted}. */
+  readonly requested: ReadonlyMap<string, string>
 }
 
 /**
- * Reads a PKCS#10 request, in PEM or DER, and verifies that its own key signed it. Of the
- * extensions only the names count; `notGranted` tells what else it asks for.
+ * Parses a request in PEM or DER and verifies that it is signed by its own key.
  *
  * @throws PkiError `PKI_CSR_INVALID`, `PKI_CSR_SIGNATURE`, `PKI_KEY_WEAK`
  */
-export function parseCsr(input: string | Uint8Array): CertificateRequest {
+export function parseCsr(input: string | Uint8Array): Csr {
   return read(input, verifyCsr)
 }
 
 /**
- * Reads a request that was accepted before, perhaps by an older version, which knew more algorithms
- * and took `critical: FALSE` written out. Its signature is not judged again; its key is.
+ * Parses a request that was accepted before, perhaps by an older version, which accepted more
+ * algorithms and an explicit `critical: FALSE`. It checks the key again, but not the signature.
  *
  * @throws PkiError `PKI_CSR_INVALID`, `PKI_KEY_WEAK`
  */
-export function readKnownCsr(input: Uint8Array): CertificateRequest {
+export function readKnownCsr(input: Uint8Array): Csr {
   return read(input)
 }
 
-function read(input: string | Uint8Array, verify?: typeof verifyCsr): CertificateRequest {
-  const { fields, names, asks } = orInvalid(() => {
+function read(input: string | Uint8Array, verify?: typeof verifyCsr): Csr {
+  const { fields, names, requested } = orInvalid(() => {
     const fields = readCsr(input, { isKnown: !verify })
-    return { fields, names: namesOf(fields), asks: askedBy(fields) }
+    return { fields, names: namesOf(fields), requested: requestedBy(fields) }
   })
   const { spki, type: keyType } = orInvalid(() => {
     const key = readPublicKey(fields.spki)
     verify?.(fields, key)
     return key
   })
-  return { der: fields.der, spki, spkiSha256: hash('sha256', spki), keyType, names, asks }
+  return { der: fields.der, spki, spkiSha256: hash('sha256', spki), keyType, names, requested }
 }
 
 const OF_THE_KEY = ['PKI_KEY_WEAK', 'PKI_CSR_SIGNATURE']
 
-/** Whatever is wrong with the form of a request is told as such. */
+/** Turns errors about the form of a request into `PKI_CSR_INVALID`. */
 function orInvalid<T>(read: () => T): T {
   try {
     return read()
@@ -64,4 +65,37 @@ function orInvalid<T>(read: () => T): T {
     if (!(cause instanceof PkiError) || OF_THE_KEY.includes(cause.code)) throw cause
     throw new PkiError('PKI_CSR_INVALID', cause.message, { cause })
   }
+}
+
+const MAX_NAMES = 100
+const SUBJECT_ALT_NAME = '2.5.29.17'
+
+/**
+ * The names of the subject alternative name, then the common name if it is one, without duplicates.
+ *
+ * @throws PkiError `PKI_CSR_INVALID`, `PKI_NAME_INVALID`, `PKI_CERTIFICATE_INVALID`
+ */
+function namesOf({ extensions, subject }: CsrFields): Name[] {
+  const altName = extensions.find(({ id }) => id === SUBJECT_ALT_NAME)
+  const [list, ...more] = altName ? readAll(altName.value) : []
+  if (more.length > 0 || (list && list.tag !== 0x30)) fail('its names are not one list')
+  const altNames = children(list)
+  if (altNames.length > MAX_NAMES) fail(`it asks for more than ${MAX_NAMES} names`)
+  const names = [...altNames.map(readGeneralName), ...subject.flatMap(commonNameOrNone)]
+  return [...new Map(names.map((name) => [name.text, name])).values()]
+}
+
+const EXTENSION_REQUEST = oid('1.2.840.113549.1.9.14')
+const VERSION_1 = integer(0)
+const ED25519 = encode(sequence(oid('1.3.101.112')))
+
+/**
+ * Creates a request, DER, with an empty subject and the names in the subject alternative name.
+ */
+export function buildCsr({ type, privateKey, spki }: KeyPair, names: readonly Name[]): Buffer {
+  const extensions = sequence(subjectAltName(names, false))
+  const attributes = context(0, sequence(EXTENSION_REQUEST, set(extensions)))
+  const info = encode(sequence(VERSION_1, sequence(), spki, attributes))
+  const [algorithm, digest] = type === 'ed25519' ? [ED25519, null] : algorithmFor(privateKey)
+  return encode(sequence(info, algorithm, bits(sign(digest, info, privateKey))))
 }

@@ -1,7 +1,7 @@
-// DER (X.690) as far as certificates and requests need it: a writer, and a strict reader.
+// DER (X.690), written and strictly read as far as certificates and requests need it, and PEM (RFC 7468).
 import { PkiError } from './errors.ts'
 
-/** What can be written: bytes as they are, text of one byte per character, or an element. */
+/** Input of {@link encode}: bytes, text of one byte per character, or an element. */
 export type Der = Uint8Array | string | Node
 
 export interface Node {
@@ -9,7 +9,7 @@ export interface Node {
   readonly parts: readonly Der[]
 }
 
-/** One element, with the parts as its content. */
+/** An element with the parts as its content. */
 export const element = (tag: number, ...parts: readonly Der[]): Node => ({ tag, parts })
 
 export const sequence = (...parts: readonly Der[]): Node => ({ tag: 0x30, parts })
@@ -57,10 +57,10 @@ export function time(ms: number): Node {
 }
 
 let scratch = Buffer.allocUnsafe(8192)
-/** How many bytes are written, at the end of `scratch`. */
+/** Number of bytes written, at the end of `scratch`. */
 let size = 0
 
-/** The bytes. They are written from the last to the first, so that every length is known. */
+/** Encodes from the last byte to the first, so that the length of an element is known before its header. */
 export function encode(der: Der): Buffer {
   size = 0
   write(der)
@@ -72,7 +72,7 @@ export function encode(der: Der): Buffer {
 function write(der: Der): void {
   if (typeof der === 'string' || der instanceof Uint8Array) {
     const at = reserve(der.length)
-    // The few bytes of most parts are sooner copied than a call for it made.
+    // For a few bytes, a loop takes less time than the call.
     if (typeof der === 'string')
       for (let i = 0; i < der.length; i++) scratch[at + i] = der.charCodeAt(i)
     else if (der.length < 24)
@@ -93,7 +93,7 @@ function writeHeader(tag: number, length: number): void {
   for (let i = lengthBytes, rest = length; i > 0; i--, rest >>>= 8) scratch[at + 1 + i] = rest
 }
 
-/** Makes room for so many bytes more, and gives the offset of the first. */
+/** Makes room for that many more bytes and gives the offset of the first. */
 function reserve(bytes: number): number {
   if (size + bytes > scratch.length) {
     const larger = Buffer.allocUnsafe(2 * (size + bytes))
@@ -104,7 +104,7 @@ function reserve(bytes: number): number {
   return scratch.length - size
 }
 
-/** An element that was read: `raw` is all of it, `content` what follows its length. */
+/** A decoded element: `raw` is all of it, `content` the part after its length. */
 export interface Element {
   readonly tag: number
   readonly raw: Buffer
@@ -112,8 +112,8 @@ export interface Element {
 }
 
 /**
- * The elements that follow one another in the bytes. Lengths must be definite and as short as can
- * be, and tags a single byte.
+ * Reads the elements that the bytes consist of. Lengths must be definite and minimal, and tags a
+ * single byte.
  *
  * @throws PkiError `PKI_CERTIFICATE_INVALID`
  */
@@ -121,17 +121,17 @@ export function readAll(bytes: Buffer): Element[] {
   const elements: Element[] = []
   for (let at = 0; at < bytes.length; ) {
     const tag = bytes[at] ?? 0
-    if ((tag & 0x1f) === 0x1f) fail('an element has a tag of several bytes')
+    if ((tag & 0x1f) === 0x1f) failDer('an element has a tag of several bytes')
     const [length, header] = readLength(bytes, at)
     const end = at + header + length
-    if (end > bytes.length) fail('an element is longer than what holds it')
+    if (end > bytes.length) failDer('an element is longer than what holds it')
     elements.push({ tag, raw: bytes.subarray(at, end), content: bytes.subarray(at + header, end) })
     at = end
   }
   return elements
 }
 
-/** The elements inside of one; none inside of one that is absent. */
+/** The elements inside the given one; none if it is absent. */
 export const children = (parent: Element | undefined): Element[] =>
   parent ? readAll(parent.content) : []
 
@@ -143,13 +143,13 @@ export const children = (parent: Element | undefined): Element[] =>
 export function readOid(content: Buffer): string {
   const last = content.at(-1)
   if (last === undefined || last >= 0x80 || content.length > MAX_OID)
-    fail('an object identifier has a bad length')
+    failDer('an object identifier has a bad length')
   const arcs: number[] = []
   let arc = 0
   for (const byte of content) {
-    if (arc === 0 && byte === 0x80) fail('an object identifier has a padded number')
+    if (arc === 0 && byte === 0x80) failDer('an object identifier has a padded number')
     arc = arc * 128 + (byte & 0x7f)
-    if (arc > MAX_ARC) fail('an object identifier has a number that is too large')
+    if (arc > MAX_ARC) failDer('an object identifier has a number that is too large')
     if (byte >= 0x80) continue
     if (arcs.length > 0) arcs.push(arc)
     else arcs.push(...firstTwo(arc))
@@ -161,22 +161,72 @@ export function readOid(content: Buffer): string {
 const MAX_OID = 64
 const MAX_ARC = 2 ** 40
 
-/** Both stand in one number (X.690 section 8.19.4). */
+/** The first two arcs share a number (X.690 section 8.19.4). */
 const firstTwo = (both: number): [number, number] =>
   both < 80 ? [Math.trunc(both / 40), both % 40] : [2, both - 80]
 
-/** Content length and header length of the element at that offset. */
+/** Reads the content length and the header length of the element at that offset. */
 function readLength(bytes: Buffer, at: number): [length: number, header: number] {
-  const first = bytes[at + 1] ?? fail('an element has no length')
+  const first = bytes[at + 1] ?? failDer('an element has no length')
   if (first < 0x80) return [first, 2]
   const size = first & 0x7f
-  if (size < 1 || size > 4 || at + 2 + size > bytes.length) fail('an element has a bad length')
+  if (size < 1 || size > 4 || at + 2 + size > bytes.length) failDer('an element has a bad length')
   const length = bytes.readUIntBE(at + 2, size)
   if (length < 0x80 || length < 2 ** (8 * (size - 1)))
-    fail('a length is longer than it needs to be')
+    failDer('a length is longer than it needs to be')
   return [length, 2 + size]
 }
 
-function fail(why: string): never {
+function failDer(why: string): never {
   throw new PkiError('PKI_CERTIFICATE_INVALID', `not DER: ${why}`)
+}
+
+/** The labels of the PEM blocks that this package writes (RFC 7468). */
+export type PemLabel =
+  | 'CERTIFICATE'
+  | 'PRIVATE KEY'
+  | 'PUBLIC KEY'
+  | 'X509 CRL'
+  | 'CERTIFICATE REQUEST'
+
+const MAX_PEM_LENGTH = 1 << 20
+const BEGIN = /-----BEGIN /g
+const BLOCK = /-----BEGIN ([A-Z0-9 ]{1,40})-----([A-Za-z0-9+/=\s]*)-----END \1-----/g
+
+/** Encodes one PEM block in lines of 64 characters, with a newline at the end. */
+export function toPem(label: PemLabel, der: Uint8Array): string {
+  const base64 = Buffer.from(der.buffer, der.byteOffset, der.byteLength).toString('base64')
+  let lines = ''
+  for (let i = 0; i < base64.length; i += 64) lines += `${base64.slice(i, i + 64)}\n`
+  return `-----BEGIN ${label}-----\n${lines}-----END ${label}-----\n`
+}
+
+/** Encodes a certificate and its chain as one PEM text, leaf first. */
+export function buildChainPem(leaf: Uint8Array, chain: readonly Uint8Array[]): string {
+  return [leaf, ...chain].map((der) => toPem('CERTIFICATE', der)).join('')
+}
+
+/**
+ * Decodes each block in the text, or each block with that label, to DER. Ignores text between
+ * blocks; refuses incomplete blocks, and a text without any block.
+ *
+ * @throws PkiError `PKI_PEM_INVALID`
+ */
+export function fromPem(text: string, label?: string): Buffer[] {
+  if (text.length > MAX_PEM_LENGTH) failPem('the text is longer than 1 MiB')
+  const blocks = [...text.matchAll(BLOCK)]
+  if (blocks.length !== (text.match(BEGIN)?.length ?? 0)) failPem('a block is not whole')
+  const wanted = blocks.filter(([, found]) => label === undefined || found === label)
+  if (wanted.length === 0) failPem(`there is no ${label ?? 'PEM'} block`)
+  return wanted.map(([, , body = '']) => decodeBase64(body.replace(/\s/g, '')))
+}
+
+function decodeBase64(base64: string): Buffer {
+  const der = Buffer.from(base64, 'base64')
+  if (der.length === 0 || der.toString('base64') !== base64) failPem('a block is not valid base64')
+  return der
+}
+
+function failPem(why: string): never {
+  throw new PkiError('PKI_PEM_INVALID', why)
 }

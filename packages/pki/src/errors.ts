@@ -1,6 +1,6 @@
 import { CodedError } from '@gatehouse/net'
 
-/** Every error of this package: what it means, and what to do about it. */
+/** The errors of this package, each with a title and what to do about it. */
 export const PKI_ERRORS = {
   PKI_NAME_INVALID: {
     title: 'Name is not valid',
@@ -9,70 +9,69 @@ export const PKI_ERRORS = {
   PKI_RULE_INVALID: {
     title: 'Name rule is not valid',
     action:
-      'Write `x` for exactly x, `*.x` for everything below x, `=*.x` for the wildcard certificate, `*` for everything, or a network such as `10.0.0.0/8`.',
+      'Use `x` for exactly x, `*.x` for everything below x, `=*.x` for the wildcard certificate, `*` for everything, or a network such as `10.0.0.0/8`.',
   },
   PKI_PEM_INVALID: {
     title: 'PEM is not valid',
-    action: 'Give the whole block, from its BEGIN line to its END line.',
+    action: 'Provide the whole block, from its BEGIN line to its END line.',
   },
   PKI_KEY_INVALID: {
-    title: 'Key is not readable',
-    action: 'Give an unencrypted private key in PEM, PKCS#8 if there is a choice.',
+    title: 'Key cannot be read',
+    action: 'Use an unencrypted private key in PEM, preferably PKCS#8.',
   },
   PKI_KEY_WEAK: {
-    title: 'Key is too weak or of another kind',
+    title: 'Key is weak or not supported',
     action:
       'Use P-256, P-384, Ed25519 (not for an authority), or RSA of 2048, 3072 or 4096 bits with exponent 65537.',
   },
   PKI_KEY_QUEUE_FULL: {
-    title: 'Too many RSA keys are being made',
+    title: 'Too many RSA keys are being generated',
     action: 'Try again later, or ask for a P-256 key.',
   },
   PKI_CSR_INVALID: {
     title: 'Certificate request is not valid',
-    action: 'Give a PKCS#10 request that asks for DNS names and IP addresses only.',
+    action: 'Provide a PKCS#10 request for DNS names and IP addresses only.',
   },
   PKI_CSR_SIGNATURE: {
     title: 'Signature of the certificate request is not valid',
     action:
-      'Make the request again with the private key that belongs to its public key, and with SHA-256, SHA-384 or SHA-512.',
+      'Create the request again, signed with the private key of its public key and with SHA-256, SHA-384 or SHA-512.',
   },
   PKI_CERTIFICATE_INVALID: {
-    title: 'Certificate is not readable',
-    action: 'Give an X.509 certificate in DER, or in PEM where PEM is accepted.',
+    title: 'Certificate cannot be read',
+    action: 'Provide an X.509 certificate in DER, or in PEM where PEM is accepted.',
   },
   PKI_SUBJECT_INVALID: {
     title: 'Common name is not valid',
     action: 'Use a common name of 1 to 64 characters.',
   },
   PKI_CA_INVALID: {
-    title: 'Certificate is not one of a usable authority',
+    title: 'Not a usable CA certificate',
     action:
       'Use a CA certificate with basicConstraints CA:TRUE, keyUsage keyCertSign and cRLSign, a subject key identifier, and a signature by SHA-256 or better.',
   },
   PKI_CA_CHAIN: {
     title: 'Certificate chain is broken',
-    action:
-      'Put the certificate of the authority first, then the one that signed it, and so on up.',
+    action: 'Put the certificate of the authority first, then the one that signed it, and so on.',
   },
   PKI_CA_PATH_LENGTH: {
     title: 'Path length is exhausted',
-    action: 'Use an authority whose pathLenConstraint leaves room for what it is to sign.',
+    action: 'Use an authority whose pathLenConstraint allows another certificate below it.',
   },
   PKI_CA_EXPIRED: {
-    title: 'Authority is not valid at this time',
-    action: 'Renew the certificate of the authority, or see whether the clock is right.',
+    title: 'Authority is expired or not valid yet',
+    action: 'Renew the certificate of the authority, or correct the clock.',
   },
   PKI_CA_EXPIRING: {
-    title: 'Authority ends too soon to sign',
+    title: 'Authority expires too soon to sign',
     action: 'Renew the certificate of the authority.',
   },
   PKI_CA_KEY_MISSING: {
     title: 'Authority has no private key',
-    action: 'Provide the private key of the authority; without it nothing can be signed.',
+    action: 'Provide the private key of the authority.',
   },
   PKI_CA_KEY_MISMATCH: {
-    title: 'Private key does not belong to the authority',
+    title: 'Private key does not match the authority',
     action: 'Provide the private key that belongs to the certificate of the authority.',
   },
 } as const satisfies Record<`PKI_${string}`, { title: string; action: string }>

@@ -1,6 +1,7 @@
-// The certificate and CRL extensions of RFC 5280 that an authority writes, in DER.
+// The certificate and CRL extensions of RFC 5280, in DER.
 import { isAscii } from 'node:buffer'
 import { hash } from 'node:crypto'
+import type { Cidr } from '@gatehouse/net'
 import {
   bits,
   context,
@@ -15,7 +16,7 @@ import {
   TRUE,
 } from './der.ts'
 import { PkiError } from './errors.ts'
-import { type Name, parseName } from './names.ts'
+import { type Name, type NameRule, parseName } from './names.ts'
 
 export const OID = {
   subjectKeyIdentifier: oid('2.5.29.14'),
@@ -35,11 +36,11 @@ const SERVER_AUTH = oid('1.3.6.1.5.5.7.3.1')
 export const extension = (id: Uint8Array, value: Der) => sequence(id, octets(value))
 export const criticalExtension = (id: Uint8Array, value: Der) => sequence(id, TRUE, octets(value))
 
-/** For a leaf. Only RSA keys may encipher keys. */
+/** The key usage of a leaf; only RSA keys get keyEncipherment. */
 export const leafKeyUsage = (rsa: boolean) =>
   criticalExtension(OID.keyUsage, rsa ? bits(Buffer.of(0xa0), 5) : bits(Buffer.of(0x80), 7))
 
-/** keyCertSign and cRLSign. */
+/** The key usage of an authority: keyCertSign and cRLSign. */
 export const caKeyUsage = () => criticalExtension(OID.keyUsage, bits(Buffer.of(0x06), 1))
 
 export const serverAuth = () => extension(OID.extendedKeyUsage, sequence(SERVER_AUTH))
@@ -51,8 +52,8 @@ export const caConstraint = (pathLength?: number) =>
   )
 
 /**
- * 160 bits of SHA-256 (RFC 7093), taken of the whole SubjectPublicKeyInfo. A digest comes faster as
- * text of one byte per character than as a Buffer, and can be written as it is.
+ * The first 160 bits of the SHA-256 of the SubjectPublicKeyInfo (RFC 7093), as text of one byte per
+ * character, which takes less time to make than a Buffer.
  */
 export const keyIdentifier = (spki: Uint8Array): string =>
   hash('sha256', spki, 'binary').slice(0, 20)
@@ -66,7 +67,7 @@ export const crlDistributionPoint = (url: string) => {
   return extension(OID.crlDistributionPoints, sequence(sequence(context(0, fullName))))
 }
 
-/** Critical where the subject is empty (RFC 5280 4.2.1.6). */
+/** Must be critical if the subject is empty (RFC 5280 section 4.2.1.6). */
 export const subjectAltName = (names: readonly Name[], critical: boolean) => {
   const value = sequence(...names.map(generalName))
   return critical
@@ -74,16 +75,16 @@ export const subjectAltName = (names: readonly Name[], critical: boolean) => {
     : extension(OID.subjectAltName, value)
 }
 
-export const DNS_NAME = 0x82
-export const IP_ADDRESS = 0x87
+const DNS_NAME = 0x82
+const IP_ADDRESS = 0x87
 
 const generalName = ({ text, ip }: Name) =>
   ip ? element(IP_ADDRESS, ip.bytes) : element(DNS_NAME, text)
 
 /**
- * The name in one entry of a subject alternative name.
+ * Reads an entry of a subject alternative name.
  *
- * @throws PkiError `PKI_NAME_INVALID` for other kinds of names, and for what is no name
+ * @throws PkiError `PKI_NAME_INVALID` for other kinds of names, and for invalid ones
  */
 export function readGeneralName({ tag, content }: Element): Name {
   if (tag === IP_ADDRESS && content.length === 4) return parseName(content.join('.'))
@@ -96,4 +97,39 @@ export function readGeneralName({ tag, content }: Element): Name {
 
 function fail(what: string): never {
   throw new PkiError('PKI_NAME_INVALID', `the subject alternative name has ${what}`)
+}
+
+/**
+ * The name constraint (RFC 5280 section 4.2.1.10) that is closest to the rules; none for an empty
+ * list or one with `*`. A constraint can only express "x and everything below", so `x`, `*.x` and
+ * `=*.x` all become that. It limits the damage of a stolen key; the rules themselves are enforced
+ * before signing.
+ */
+export function nameConstraint(permitted: readonly NameRule[]): Der | undefined {
+  if (permitted.length === 0 || permitted.some(({ kind }) => kind === 'any')) return undefined
+  const domains = permitted.flatMap((rule) => ('labels' in rule ? rule.labels.join('.') : []))
+  const cidrs = permitted.flatMap((rule) => (rule.kind === 'cidr' ? rule.cidr : []))
+
+  const allowed = [
+    ...[...new Set(domains)].sort().map(dnsSubtree),
+    ...cidrs.map((cidr) => ipSubtree(ipRange(cidr))),
+  ]
+  // A constraint applies only to the kinds of names in it, so each absent kind is excluded as a whole.
+  const excluded = [
+    ...(domains.length > 0 ? [] : [dnsSubtree('')]),
+    ...(cidrs.some(({ network }) => network.version === 4) ? [] : [ipSubtree(Buffer.alloc(8))]),
+    ...(cidrs.some(({ network }) => network.version === 6) ? [] : [ipSubtree(Buffer.alloc(32))]),
+  ]
+  return excluded.length > 0
+    ? sequence(context(0, ...allowed), context(1, ...excluded))
+    : sequence(context(0, ...allowed))
+}
+
+const dnsSubtree = (domain: string) => sequence(element(DNS_NAME, domain))
+const ipSubtree = (range: Uint8Array) => sequence(element(IP_ADDRESS, range))
+
+/** The address and the mask of a network. */
+function ipRange({ network, prefix }: Cidr): Buffer {
+  const mask = network.bytes.map((_, i) => 0xff00 >> Math.min(8, Math.max(0, prefix - 8 * i)))
+  return Buffer.concat([network.bytes, mask])
 }

@@ -1,14 +1,13 @@
-export { createAcmeAlpnCertificate } from './acme-alpn.ts'
 export {
-  type Authority,
-  clampValidity,
+  carriesConstraints,
   createIntermediate,
   createRoot,
+  loadAuthority,
 } from './authority.ts'
-export { type CertificateInfo, createSerial, parseCertificate } from './certificate.ts'
+export { type CertificateInfo, parseCertificate } from './certificate.ts'
 export { createCrl, REVOCATION_REASONS, type Revocation, type RevocationReason } from './crl.ts'
-export { type CertificateRequest, parseCsr, readKnownCsr } from './csr.ts'
-export { buildCsr } from './csr-build.ts'
+export { buildCsr, type Csr, parseCsr, readKnownCsr } from './csr.ts'
+export { buildChainPem, fromPem, type PemLabel, toPem } from './der.ts'
 export { PKI_ERRORS, PkiError, type PkiErrorCode } from './errors.ts'
 export {
   generateKeyPair,
@@ -18,16 +17,21 @@ export {
   type KeyType,
   keyPairFromPem,
 } from './keys.ts'
-export { createLeafSigner, type Leaf, type LeafSigner } from './leaf.ts'
-export { loadAuthority } from './load-authority.ts'
-export { carriesConstraints } from './name-constraints.ts'
 export {
   compileReach,
   compileRules,
-  matchesRule,
+  type Name,
   type NameRule,
+  parseName,
   parseNameRule,
-} from './name-rules.ts'
-export { type Name, parseName } from './names.ts'
+} from './names.ts'
 export { notGranted } from './not-granted.ts'
-export { buildChainPem, fromPem, type PemLabel, toPem } from './pem.ts'
+export {
+  type Authority,
+  clampValidity,
+  createAcmeAlpnCertificate,
+  createLeafSigner,
+  createSerial,
+  type Leaf,
+  type LeafSigner,
+} from './signer.ts'

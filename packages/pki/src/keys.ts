@@ -22,7 +22,7 @@ export interface KeyPair {
   readonly pkcs8: Buffer
 }
 
-// OpenSSL takes longer to encode a P-256 key than to make one, so the constant bytes are here.
+// The constant bytes of an encoded P-256 key: OpenSSL takes longer to encode a key than to make one.
 const P256_SPKI = Buffer.from('3059301306072a8648ce3d020106082a8648ce3d030107034200', 'hex')
 const P256_PKCS8 = Buffer.from(
   '308187020100301306072a8648ce3d020106082a8648ce3d030107046d306b0201010420',
@@ -32,7 +32,7 @@ const P256_PKCS8_POINT = Buffer.from('a144034200', 'hex')
 
 const p256 = createECDH('prime256v1')
 
-/** A new P-256 key pair, at once. */
+/** Generates a P-256 key pair synchronously. */
 export function generateP256(): KeyPair {
   const secret = pickSecret()
   const point = p256.getPublicKey()
@@ -49,7 +49,7 @@ export function generateP256(): KeyPair {
   }
 }
 
-/** By rejection (FIPS 186-5 A.2.2), in half of OpenSSL's own time; one number in 2^32 is no secret. */
+/** By rejection sampling (FIPS 186-5 section A.2.2): one in 2^32 numbers is not a valid secret. */
 function pickSecret(): Buffer {
   for (;;) {
     const secret = randomBytes(32)
@@ -65,7 +65,8 @@ const RSA_WAITING = 16
 const generate = promisify(generateKeyPairCallback)
 
 /**
- * A new key pair. An RSA key costs up to seconds of a core, so two are made at a time and 16 wait.
+ * Generates a key pair. An RSA key can take seconds, so at most two are generated at a time and 16
+ * more wait.
  *
  * @throws PkiError `PKI_KEY_QUEUE_FULL`
  */
@@ -99,7 +100,7 @@ async function inRsaTurn<T>(make: () => Promise<T>): Promise<T> {
 }
 
 /**
- * Reads an unencrypted private key: PKCS#8, SEC 1 or PKCS#1.
+ * Parses an unencrypted private key: PKCS#8, SEC 1 or PKCS#1.
  *
  * @throws PkiError `PKI_KEY_INVALID`, `PKI_KEY_WEAK`
  */
@@ -111,12 +112,12 @@ function readPrivateKey(pem: string): KeyObject {
   try {
     return createPrivateKey(pem)
   } catch {
-    // OpenSSL's error may quote what it read, so it is not passed on as the cause.
+    // OpenSSL's error may quote the key, so it is not passed on as the cause.
     throw new PkiError('PKI_KEY_INVALID', 'the private key cannot be read, or is encrypted')
   }
 }
 
-// By what node:crypto tells of a key: kind, curve, or modulus length and exponent.
+// By the details that node:crypto gives: kind and curve, or modulus length and exponent.
 const TYPE_OF_KIND: ReadonlyMap<string, KeyType> = new Map([
   ['ec prime256v1', 'p256'],
   ['ec secp384r1', 'p384'],
@@ -129,7 +130,7 @@ const TYPE_OF_KIND: ReadonlyMap<string, KeyType> = new Map([
 /**
  * The type of a public or private key.
  *
- * @throws PkiError `PKI_KEY_WEAK` for what is not among {@link KEY_TYPES}
+ * @throws PkiError `PKI_KEY_WEAK` unless it is one of {@link KEY_TYPES}
  */
 export function keyTypeOf(key: KeyObject): KeyType {
   const { namedCurve, modulusLength, publicExponent } = key.asymmetricKeyDetails ?? {}
@@ -141,28 +142,28 @@ export function keyTypeOf(key: KeyObject): KeyType {
   return type
 }
 
-/** A public key: `spki` is SubjectPublicKeyInfo, DER, as OpenSSL writes it. */
+/** A public key; `spki` is the SubjectPublicKeyInfo, DER, in OpenSSL's encoding. */
 export interface PublicKey {
   readonly type: KeyType
   readonly spki: Buffer
 }
 
-/** Of each kind of key that has one spelling only: its length, and what goes before the key itself. */
-const SPELLINGS: readonly [type: KeyType, length: number, prefix: Buffer][] = [
+/** For kinds of keys with a single encoding: its length, and the bytes before the key itself. */
+const ENCODINGS: readonly [type: KeyType, length: number, prefix: Buffer][] = [
   ['p256', 91, Buffer.concat([P256_SPKI, Buffer.of(4)])],
   ['p384', 120, Buffer.from('3076301006072a8648ce3d020106052b8104002203620004', 'hex')],
   ['ed25519', 44, Buffer.from('302a300506032b6570032100', 'hex')],
 ]
 
 /**
- * The type of a SubjectPublicKeyInfo in DER. OpenSSL takes as long to describe a key and to write it
- * as to verify with it, so that is left to the kinds that have several spellings. Of the others only
- * the form is read: whether a point lies on its curve is found when something is verified with it.
+ * Reads the type of a SubjectPublicKeyInfo in DER. A key of a kind with a single encoding is not
+ * decoded, because OpenSSL takes as long for that as for verifying a signature. Whether a point lies
+ * on its curve is therefore checked only when a signature is verified.
  *
  * @throws PkiError `PKI_KEY_INVALID`, `PKI_KEY_WEAK`
  */
 export function readPublicKey(der: Buffer): PublicKey {
-  const known = SPELLINGS.find(
+  const known = ENCODINGS.find(
     ([, length, prefix]) => der.length === length && prefix.equals(der.subarray(0, prefix.length)),
   )
   if (known) return { type: known[0], spki: der }

@@ -1,27 +1,27 @@
 import { domainToASCII, domainToUnicode } from 'node:url'
-import { type IpAddress, parseIp } from '@gatehouse/net'
+import { type Cidr, cidrContains, type IpAddress, parseCidr, parseIp } from '@gatehouse/net'
 import { PkiError } from './errors.ts'
 
-/** A name that a certificate can hold, in its one canonical form. */
+/** A name that a certificate can hold, in its canonical form. */
 export interface Name {
   /** A-labels in lower case without trailing dot, `*.x`, or a canonical IP address. */
   readonly text: string
   readonly kind: 'dns' | 'wildcard' | 'ip'
   /** Left to right, without the `*`; empty for an IP address. */
   readonly labels: readonly string[]
-  /** Set when `kind` is `ip`. */
+  /** Present if `kind` is `ip`. */
   readonly ip?: IpAddress
 }
 
 const MAX_LENGTH = 253
 const LABEL = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
 const NON_ASCII = /[^\0-\x7f]/
-// What URL parsers take for the end of an IPv4 address (WHATWG URL, "ends in a number").
+// A last label with which URL parsers expect an IPv4 address (WHATWG URL, "ends in a number").
 const NUMERIC = /^(\d+|0x[0-9a-f]*)$/
 
 /**
- * Reads a DNS name, a wildcard or an IP address. Letter case, one trailing dot and Unicode are
- * normalised (UTS 46); single labels and private suffixes are names too.
+ * Parses a DNS name, a wildcard or an IP address. Letter case, one trailing dot and Unicode are
+ * normalised (UTS 46); single labels and private suffixes are allowed.
  *
  * @throws PkiError `PKI_NAME_INVALID`
  */
@@ -47,7 +47,7 @@ function toAscii(host: string, text: string): string {
 }
 
 function mapUnicode(host: string, text: string): string {
-  // domainToASCII reads on as a URL parser would (`/`, `:`, `%`), so none of that may reach it.
+  // domainToASCII interprets `/`, `:` and `%` as a URL parser does, so they must not reach it.
   if (/[^a-z0-9.-]/i.test(host.replace(/[^\0-\x7f]/g, ''))) fail(text, 'has a forbidden character')
   return domainToASCII(host) || fail(text, 'is not a valid internationalised name')
 }
@@ -62,7 +62,7 @@ function checkLabel(label: string, text: string): void {
   else if (label.slice(2, 4) === '--') fail(text, 'has a reserved label (`--` in third place)')
 }
 
-/** An `xn--` label must stand for something, and be the only spelling of it. */
+/** An `xn--` label must decode to non-ASCII text and be the canonical encoding of it. */
 function checkALabel(label: string, text: string): void {
   const unicode = domainToUnicode(label)
   if (!NON_ASCII.test(unicode) || domainToASCII(unicode) !== label)
@@ -73,7 +73,102 @@ function fail(text: string, why: string): never {
   throw new PkiError('PKI_NAME_INVALID', `${quote(text)} ${why}`)
 }
 
-/** A value for a message: escaped, and cut to a length that fits a line. */
-export function quote(text: string): string {
+/** Escapes and shortens a value for an error message. */
+function quote(text: string): string {
   return JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text)
+}
+
+/**
+ * A set of names: `exact` is x itself, `below` every name below x at any depth (neither x nor a
+ * wildcard), `wildcard` the wildcard certificate `*.x`, `any` everything, `cidr` the addresses of a
+ * network.
+ */
+export type NameRule =
+  | { readonly kind: 'any'; readonly text: '*' }
+  | { readonly kind: 'cidr'; readonly text: string; readonly cidr: Cidr }
+  | {
+      readonly kind: 'exact' | 'below' | 'wildcard'
+      /** Canonical: `x`, `*.x` or `=*.x`. */
+      readonly text: string
+      /** Of x, left to right. */
+      readonly labels: readonly string[]
+    }
+
+/**
+ * Parses `x`, `*.x`, `=*.x`, `*`, an IP address or a network.
+ *
+ * @throws PkiError `PKI_RULE_INVALID`
+ */
+export function parseNameRule(text: string): NameRule {
+  if (text === '*') return { kind: 'any', text }
+  const cidr = parseCidr(text)
+  if (cidr) return { kind: 'cidr', text: cidr.text, cidr }
+
+  const wildcardOnly = text.startsWith('=')
+  const name = parseRuleName(wildcardOnly ? text.slice(1) : text)
+  if (wildcardOnly && name.kind !== 'wildcard')
+    throw new PkiError('PKI_RULE_INVALID', `${quote(text)} has \`=\` before other than \`*.\``)
+  if (wildcardOnly) return { kind: 'wildcard', text: `=${name.text}`, labels: name.labels }
+  const kind = name.kind === 'wildcard' ? 'below' : 'exact'
+  return { kind, text: name.text, labels: name.labels }
+}
+
+function parseRuleName(text: string): Name {
+  try {
+    return parseName(text)
+  } catch (cause) {
+    throw new PkiError('PKI_RULE_INVALID', (cause as Error).message, { cause })
+  }
+}
+
+/**
+ * Compiles rules into a test whether any of them matches a name. It takes one lookup per label of
+ * the name, however many rules there are; networks are tried one by one.
+ */
+export function compileRules(rules: readonly NameRule[]): (name: Name) => boolean {
+  const texts = new Set<string>(rules.map((rule) => rule.text))
+  const cidrs = rules.flatMap((rule) => (rule.kind === 'cidr' ? rule.cidr : []))
+  if (texts.has('*')) return () => true
+  return ({ kind, text, ip }) => {
+    if (ip) return cidrs.some((cidr) => cidrContains(cidr, ip))
+    if (kind === 'wildcard') return texts.has(`=${text}`)
+    if (texts.has(text)) return true
+    // In canonical text dots only separate labels, so each slice from a dot is a parent.
+    for (let dot = text.indexOf('.'); dot !== -1; dot = text.indexOf('.', dot + 1))
+      if (texts.has(`*${text.slice(dot)}`)) return true
+    return false
+  }
+}
+
+/**
+ * Compiles rules that deny into a search for one that affects a name: the rule matches the name, or
+ * the name is a wildcard whose certificate is also valid for a name that the rule matches. It takes
+ * one lookup per label of the name, as {@link compileRules} does.
+ */
+export function compileReach(rules: readonly NameRule[]): (name: Name) => NameRule | undefined {
+  const byText = new Map(rules.map((rule) => [rule.text as string, rule]))
+  const networks = rules.filter((rule) => rule.kind === 'cidr')
+  const exactUnder = new Map(
+    rules.flatMap((rule) =>
+      rule.kind === 'exact' ? [[rule.labels.slice(1).join('.'), rule] as const] : [],
+    ),
+  )
+  const any = byText.get('*')
+
+  return ({ kind, text, labels, ip }) => {
+    if (any) return any
+    if (ip) return networks.find(({ cidr }) => cidrContains(cidr, ip))
+    // A wildcard matches exactly one label (RFC 9525 section 6.3).
+    const covered =
+      kind === 'wildcard' ? (byText.get(`=${text}`) ?? exactUnder.get(labels.join('.'))) : undefined
+    return covered ?? byText.get(text) ?? belowRule(text)
+  }
+
+  function belowRule(text: string): NameRule | undefined {
+    for (let dot = text.indexOf('.'); dot !== -1; dot = text.indexOf('.', dot + 1)) {
+      const rule = byText.get(`*${text.slice(dot)}`)
+      if (rule) return rule
+    }
+    return undefined
+  }
 }

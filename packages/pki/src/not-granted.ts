@@ -1,9 +1,14 @@
-// What a request asks for besides names, and what of that the certificate for it does not have.
-import { type CsrFields, type Extension, fail, readExtensions } from './csr-fields.ts'
-import { commonNameOrNone } from './csr-names.ts'
+// What a request asks for besides names, and which of that its certificate lacks.
+import {
+  type CsrFields,
+  commonNameOrNone,
+  type Extension,
+  fail,
+  readExtensions,
+} from './csr-fields.ts'
 import { children, readAll, readOid } from './der.ts'
 
-/** RFC 5280 section 4.2.1.3, from the first bit. */
+/** RFC 5280 section 4.2.1.3, starting with the first bit. */
 const KEY_USAGES = [
   'digitalSignature',
   'nonRepudiation',
@@ -16,7 +21,7 @@ const KEY_USAGES = [
   'decipherOnly',
 ] as const
 
-/** As RFC 5280, RFC 4519 and RFC 2985 name them; what is not here goes by its object identifier. */
+/** Names from RFC 5280, RFC 4519 and RFC 2985; others appear as their object identifier. */
 const NAMES: Readonly<Record<string, string>> = {
   '2.5.29.14': 'subjectKeyIdentifier',
   '2.5.29.30': 'nameConstraints',
@@ -49,56 +54,63 @@ const NAMES: Readonly<Record<string, string>> = {
   '1.2.840.113549.1.9.7': 'challengePassword',
 }
 
-const MAX_ASKED = 100
+const MAX_REQUESTED = 100
 
 const nameOf = (id: string): string => NAMES[id] ?? id
 
 /**
- * What a request asks for and its certificate does not have, each by the name that RFCs give it:
- * `clientAuth`, `keyAgreement`, `CA:TRUE`, `mustStaple`, `O`, or an object identifier. Names are not
- * among it: a request for other names is refused. Nothing of a certificate that cannot be read.
+ * Lists what a request asks for and its certificate lacks, by the names in RFCs: `clientAuth`,
+ * `keyAgreement`, `CA:TRUE`, `mustStaple`, `O`, or an object identifier. DNS names and addresses are
+ * never listed, because a request for other names is refused. The list is empty for a certificate
+ * that cannot be read.
  *
  * @param certificate - DER
  */
 export function notGranted(
-  { asks }: { readonly asks: ReadonlyMap<string, string> },
+  { requested }: { readonly requested: ReadonlyMap<string, string> },
   certificate: Uint8Array,
 ): readonly string[] {
-  if (asks.size === 0) return []
+  if (requested.size === 0) return []
   try {
-    const given = givenBy(Buffer.from(certificate))
-    return [...asks].filter(([what, value]) => given.get(what) !== value).map(([what]) => what)
+    const granted = grantedBy(Buffer.from(certificate))
+    return [...requested]
+      .filter(([what, value]) => granted.get(what) !== value)
+      .map(([what]) => what)
   } catch {
     return []
   }
 }
 
 /**
- * What a request asks for besides names.
+ * Lists what a request asks for besides names.
  *
  * @throws PkiError `PKI_CSR_INVALID`, `PKI_CERTIFICATE_INVALID`
  */
-export function askedBy({ subject, extensions, otherAttributes }: CsrFields): Map<string, string> {
+export function requestedBy({
+  subject,
+  extensions,
+  otherAttributes,
+}: CsrFields): Map<string, string> {
   const isName = (attribute: (typeof subject)[number]) =>
     [commonNameOrNone(attribute)].flat().length > 0
-  const asked = new Map([
+  const requested = new Map([
     ...extensions.flatMap(meaningOf),
     ...subject.filter((one) => !isName(one)).map(({ id }): Meaning => [nameOf(id), '']),
     ...otherAttributes.map((id): Meaning => [nameOf(id), '']),
   ])
-  if (asked.size > MAX_ASKED) fail(`it asks for more than ${MAX_ASKED} things`)
-  return asked
+  if (requested.size > MAX_REQUESTED) fail(`it asks for more than ${MAX_REQUESTED} things`)
+  return requested
 }
 
 const EXTENSIONS = 0xa3
 
-function givenBy(certificate: Buffer): Map<string, string> {
+function grantedBy(certificate: Buffer): Map<string, string> {
   const [toBeSigned] = children(readAll(certificate)[0])
   const [list] = children(children(toBeSigned).find(({ tag }) => tag === EXTENSIONS))
   return new Map(list ? readExtensions(list).flatMap(meaningOf) : [])
 }
 
-/** A name, and what else must be the same for it to be granted. */
+/** A name, and a value that must be equal in the certificate. */
 type Meaning = [what: string, value: string]
 
 const READERS: Readonly<Record<string, (value: Buffer) => string[]>> = {
@@ -107,7 +119,7 @@ const READERS: Readonly<Record<string, (value: Buffer) => string[]>> = {
   '2.5.29.19': (value) => (isCa(value) ? ['CA:TRUE'] : []),
   '2.5.29.37': (value) =>
     children(readAll(value)[0]).map(({ content }) => nameOf(readOid(content))),
-  // RFC 7633: 5 is status_request.
+  // RFC 7633; feature 5 is status_request.
   '1.3.6.1.5.5.7.1.24': (value) =>
     children(readAll(value)[0]).map(({ content }) => {
       const feature = content.toString('hex')
@@ -123,6 +135,6 @@ function meaningOf({ id, value }: Extension): Meaning[] {
 const isCa = (value: Buffer): boolean =>
   children(readAll(value)[0]).some(({ tag, content }) => tag === 0x01 && content[0] !== 0)
 
-/** The first byte of a BIT STRING says how many bits of the last are not used. */
+/** The first byte of a BIT STRING is the number of unused bits in the last one. */
 const readBits = (bits: Buffer): string[] =>
   KEY_USAGES.filter((_, i) => ((bits[1 + (i >> 3)] ?? 0) & (0x80 >> (i & 7))) !== 0)

@@ -1,4 +1,5 @@
-import { type KeyObject, sign } from 'node:crypto'
+import { type KeyObject, randomFillSync, sign } from 'node:crypto'
+import type { CertificateInfo } from './certificate.ts'
 import {
   bits,
   context,
@@ -6,6 +7,7 @@ import {
   encode,
   integer,
   NULL,
+  octets,
   oid,
   sequence,
   set,
@@ -13,17 +15,39 @@ import {
   utf8,
 } from './der.ts'
 import { PkiError } from './errors.ts'
-import { keyTypeOf } from './keys.ts'
+import {
+  authorityKeyId,
+  criticalExtension,
+  crlDistributionPoint,
+  keyIdentifier,
+  leafKeyUsage,
+  serverAuth,
+  subjectAltName,
+  subjectKeyId,
+} from './extensions.ts'
+import { type KeyPair, type KeyType, keyTypeOf } from './keys.ts'
+import type { Name } from './names.ts'
 
-/** What stands in everything that an authority signs, and the signing itself. */
+/** A certificate authority: a root or an intermediate. */
+export interface Authority {
+  /** DER. */
+  readonly certificate: Buffer
+  /** DER, its own certificate first. A root is included only as the first one. */
+  readonly chain: readonly Buffer[]
+  readonly info: CertificateInfo
+  /** Absent if the key is stored elsewhere; such an authority cannot sign. */
+  readonly key?: KeyObject
+}
+
+/** Signs certificates and CRLs in the name of an authority. */
 export interface Signer {
-  /** Name of the authority, DER. */
+  /** The subject of the authority, DER. */
   readonly issuer: Buffer
-  /** Its subject key identifier. */
+  /** The subject key identifier of the authority. */
   readonly keyId: Der
-  /** AlgorithmIdentifier of its signatures, DER. */
+  /** The AlgorithmIdentifier of the signatures, DER. */
   readonly algorithm: Buffer
-  /** Content, algorithm and signature in one SEQUENCE: a certificate, or a CRL. */
+  /** Signs the content; gives the content, the algorithm and the signature in one SEQUENCE. */
   seal(content: Der): Buffer
 }
 
@@ -45,7 +69,13 @@ export function createSigner(issuer: Buffer, keyId: Der, key: KeyObject): Signer
   }
 }
 
-/** The signatures that an authority with this public or private key makes. */
+/** @throws PkiError `PKI_CA_KEY_MISSING` */
+export function signerOf({ info, key }: Authority): Signer {
+  if (!key) throw new PkiError('PKI_CA_KEY_MISSING', `there is no private key for ${info.subject}`)
+  return createSigner(info.subjectDer, Buffer.from(info.skid ?? '', 'hex'), key)
+}
+
+/** The signature algorithm and digest for a public or private key of an authority. */
 export function algorithmFor(key: KeyObject): [algorithm: Buffer, digest: string] {
   switch (keyTypeOf(key)) {
     case 'p256':
@@ -62,11 +92,11 @@ export function algorithmFor(key: KeyObject): [algorithm: Buffer, digest: string
 const COMMON_NAME = oid('2.5.4.3')
 const VERSION_3 = encode(context(0, integer(2)))
 
-/** A subject with a common name and nothing else, or the empty one. */
+/** A subject with only a common name, or an empty one. */
 export const distinguishedName = (commonName?: string): Der =>
   commonName === undefined ? sequence() : sequence(set(sequence(COMMON_NAME, utf8(commonName))))
 
-/** A certificate of version 3 (RFC 5280 4.1). Times are epoch milliseconds. */
+/** Signs a version 3 certificate (RFC 5280 section 4.1). Times are epoch milliseconds. */
 export function signCertificate(
   signer: Signer,
   certificate: {
@@ -95,9 +125,155 @@ export function signCertificate(
 
 let last: { notBefore: number; notAfter: number; der: Buffer } | undefined
 
-/** What is issued within one second has the same validity, so the last one is kept. */
+/** Keeps the last encoding: certificates issued within the same second have the same validity. */
 function validity(notBefore: number, notAfter: number): Buffer {
   if (last?.notBefore !== notBefore || last.notAfter !== notAfter)
     last = { notBefore, notAfter, der: encode(sequence(time(notBefore), time(notAfter))) }
   return last.der
+}
+
+const TIME_BYTES = 5
+const RANDOM_BYTES = 11
+const random = Buffer.alloc(256 * RANDOM_BYTES)
+let used = random.length
+
+/**
+ * Creates a serial number of 16 bytes, of which 11 are random (the CA/Browser Forum demands 8). They
+ * follow the second of issue, so that an index of serials grows at its end. The first two bits are
+ * `01`, so that the number is positive and has always the same length.
+ *
+ * @param now - milliseconds since the epoch
+ */
+export function createSerial(now: number): Buffer {
+  if (used === random.length) {
+    randomFillSync(random)
+    used = 0
+  }
+  const serial = Buffer.allocUnsafe(TIME_BYTES + RANDOM_BYTES)
+  serial.writeUIntBE(2 ** 38 + Math.floor(now / 1000), 0, TIME_BYTES)
+  random.copy(serial, TIME_BYTES, used, used + RANDOM_BYTES)
+  used += RANDOM_BYTES
+  return serial
+}
+
+const HOUR = 3_600_000
+
+/**
+ * Limits a validity period to that of the authority, in whole seconds. It fails if less than an
+ * hour is left before the authority ends, or if the authority is not valid before the period ends.
+ *
+ * @throws PkiError `PKI_CA_EXPIRING`
+ */
+export function clampValidity(
+  { info }: Authority,
+  asked: { readonly notBefore: number; readonly notAfter: number },
+): { notBefore: number; notAfter: number } {
+  const notBefore = wholeSeconds(Math.max(asked.notBefore, info.notBefore))
+  const notAfter = wholeSeconds(Math.min(asked.notAfter, info.notAfter))
+  if (asked.notAfter > info.notAfter && notAfter - notBefore < HOUR)
+    throw new PkiError(
+      'PKI_CA_EXPIRING',
+      `${info.subject} ends at ${new Date(info.notAfter).toISOString()}`,
+    )
+  if (notBefore >= notAfter)
+    throw new PkiError(
+      'PKI_CA_EXPIRING',
+      `${info.subject} begins only at ${new Date(info.notBefore).toISOString()}`,
+    )
+  return { notBefore, notAfter }
+}
+
+const wholeSeconds = (ms: number) => Math.floor(ms / 1000) * 1000
+
+/** The content of a leaf certificate. */
+export interface Leaf {
+  /** SubjectPublicKeyInfo, DER. */
+  readonly spki: Uint8Array
+  readonly keyType: KeyType
+  /** At least one. */
+  readonly names: readonly Name[]
+  /** Epoch milliseconds, from `clampValidity`. */
+  readonly notBefore: number
+  readonly notAfter: number
+  /** From `createSerial`. */
+  readonly serial: Uint8Array
+}
+
+/** Signs leaf certificates. */
+export interface LeafSigner {
+  /** Gives DER. */
+  sign(leaf: Leaf): Buffer
+}
+
+/**
+ * Creates a signer of TLS server certificates, which encodes their common extensions only once.
+ *
+ * The common name is the first DNS name of at most 64 characters, for people to read; without one
+ * the subject is empty. Software uses the subject alternative name, which is always present.
+ *
+ * @throws PkiError `PKI_CA_KEY_MISSING`
+ */
+export function createLeafSigner(
+  authority: Authority,
+  { crlUrl }: { readonly crlUrl?: string } = {},
+): LeafSigner {
+  const signer = signerOf(authority)
+  const constant = (rsa: boolean) =>
+    Buffer.concat(
+      [
+        leafKeyUsage(rsa),
+        serverAuth(),
+        authorityKeyId(signer.keyId),
+        ...(crlUrl ? [crlDistributionPoint(crlUrl)] : []),
+      ].map(encode),
+    )
+  const forRsa = constant(true)
+  const forOthers = constant(false)
+
+  return {
+    sign({ spki, keyType, names, notBefore, notAfter, serial }) {
+      if (names.length === 0) throw new PkiError('PKI_NAME_INVALID', 'a certificate needs a name')
+      const commonName = names.find(({ ip, text }) => !ip && text.length <= 64)?.text
+      return signCertificate(signer, {
+        serial,
+        subject: distinguishedName(commonName),
+        spki,
+        notBefore,
+        notAfter,
+        extensions: [
+          keyType.startsWith('rsa') ? forRsa : forOthers,
+          subjectKeyId(keyIdentifier(spki)),
+          subjectAltName(names, commonName === undefined),
+        ],
+      })
+    },
+  }
+}
+
+const ACME_IDENTIFIER = oid('1.3.6.1.5.5.7.1.31')
+
+/**
+ * Creates the self-signed certificate that answers a tls-alpn-01 challenge (RFC 8737 section 3), DER.
+ *
+ * @throws PkiError `PKI_KEY_WEAK` for an Ed25519 key
+ */
+export function createAcmeAlpnCertificate(certificate: {
+  readonly name: Name
+  /** SHA-256 of the key authorization. */
+  readonly digest: Uint8Array
+  readonly key: KeyPair
+  /** Epoch milliseconds. */
+  readonly now: number
+}): Buffer {
+  const { name, digest, key, now } = certificate
+  const subject = distinguishedName('ACME challenge')
+  const signer = createSigner(encode(subject), keyIdentifier(key.spki), key.privateKey)
+  return signCertificate(signer, {
+    serial: createSerial(now),
+    subject,
+    spki: key.spki,
+    notBefore: now - HOUR,
+    notAfter: now + HOUR,
+    extensions: [subjectAltName([name], false), criticalExtension(ACME_IDENTIFIER, octets(digest))],
+  })
 }

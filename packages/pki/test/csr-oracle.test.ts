@@ -15,7 +15,7 @@ import {
   set,
   TRUE,
 } from '../src/der.ts'
-import { type CertificateRequest, generateKeyPair, parseCsr, parseName } from '../src/index.ts'
+import { type Csr, generateKeyPair, parseCsr, parseName } from '../src/index.ts'
 import { dns, type Request, request, requested, san } from './csr-helpers.ts'
 import { x509 } from './helpers.ts'
 
@@ -96,7 +96,7 @@ async function asked(der: Buffer) {
   }
 }
 
-async function assertSame(der: Buffer, { spki, names }: CertificateRequest) {
+async function assertSame(der: Buffer, { spki, names }: Csr) {
   const oracle = await asked(der)
   assert.ok(oracle.verified)
   assert.deepEqual(spki, oracle.spki)
@@ -107,7 +107,7 @@ async function assertSame(der: Buffer, { spki, names }: CertificateRequest) {
 }
 
 /** Nothing where it is refused, and then by a code of its own. */
-function read(der: Buffer): CertificateRequest | undefined {
+function read(der: Buffer): Csr | undefined {
   try {
     return parseCsr(der)
   } catch (error) {

@@ -203,13 +203,13 @@ t.test('no request of OpenSSL is accepted after a change that OpenSSL refuses', 
       ...['req', '-new', '-nodes', '-keyout', 'any.key', '-subj', '/O=Example/CN=a.example'],
       ...['-addext', 'extendedKeyUsage=serverAuth,clientAuth', ...args],
     )
-    const { der, names, asks } = parseCsr(pem)
+    const { der, names, requested } = parseCsr(pem)
     t.strictSame(
       names.map(({ text }) => text),
       ['a.example'],
       what,
     )
-    t.ok(asks.has('clientAuth') && asks.has('O'), `${what}: what else it asks for`)
+    t.ok(requested.has('clientAuth') && requested.has('O'), `${what}: what else it asks for`)
     let accepted = 0
     for (let at = 0; at < der.length; at++) {
       const changed = Buffer.from(der)

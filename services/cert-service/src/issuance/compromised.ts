@@ -1,6 +1,6 @@
 import { createPublicKey } from 'node:crypto'
 import { isRocaKey } from '@gatehouse/auth-core'
-import { type CertificateRequest as Csr, PkiError } from '@gatehouse/pki'
+import { type Csr, PkiError } from '@gatehouse/pki'
 import { CertError } from '../errors.ts'
 import type { Store } from '../store/store.ts'
 import type { CertificateRequest } from './request.ts'

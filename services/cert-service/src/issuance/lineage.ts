@@ -1,4 +1,4 @@
-import type { CertificateRequest as Csr, KeyType, Name } from '@gatehouse/pki'
+import type { Csr, KeyType, Name } from '@gatehouse/pki'
 import type { Issuer } from '../issuers/issuer.ts'
 
 /** The one kind of certificate that the embedded CA makes: for TLS servers. */

@@ -1,5 +1,5 @@
 import {
-  type CertificateRequest as Csr,
+  type Csr,
   type KeyType,
   type Name,
   PkiError,

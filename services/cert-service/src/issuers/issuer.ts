@@ -1,5 +1,5 @@
 import type { RenewalInfo, Solver } from '@gatehouse/acme'
-import type { CertificateRequest as Csr, KeyType, Name, RevocationReason } from '@gatehouse/pki'
+import type { Csr, KeyType, Name, RevocationReason } from '@gatehouse/pki'
 
 /** A certificate authority that cert-service can ask: the embedded CA, and ACME CAs beside it. */
 export interface Issuer {

@@ -1,4 +1,4 @@
-import { type CertificateRequest as Csr, notGranted } from '@gatehouse/pki'
+import { type Csr, notGranted } from '@gatehouse/pki'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import Negotiator from 'negotiator'
 import type { Static } from 'typebox'
