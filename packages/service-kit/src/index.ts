@@ -72,12 +72,9 @@ export {
   type MetricOptions,
   type Metrics,
 } from './telemetry/metrics.ts'
-export {
-  type OpenTelemetry,
-  type OpenTelemetryOptions,
-  startOpenTelemetry,
-} from './telemetry/open-telemetry.ts'
+export { startOpenTelemetry } from './telemetry/open-telemetry.ts'
 export { type RequestTelemetryOptions, requestTelemetry } from './telemetry/requests.ts'
+export type { OpenTelemetry, OpenTelemetryOptions } from './telemetry/signals.ts'
 export {
   applyTls,
   type SelfIssued,

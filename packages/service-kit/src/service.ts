@@ -15,7 +15,8 @@ import { type Commit, measureReloads, type SettingPath, watchConfig } from './re
 import { type Running, runApp } from './run-app.ts'
 import { createLogger, type LogOptions } from './telemetry/log.ts'
 import { createMetrics, listenMetrics, type Metrics } from './telemetry/metrics.ts'
-import { type OpenTelemetry, startOpenTelemetry } from './telemetry/open-telemetry.ts'
+import { startOpenTelemetry } from './telemetry/open-telemetry.ts'
+import type { OpenTelemetry } from './telemetry/signals.ts'
 
 /** The settings that every service has. */
 export interface ServiceConfig {

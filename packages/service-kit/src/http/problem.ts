@@ -1,10 +1,9 @@
 import { STATUS_CODES } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
+import createRouter from 'find-my-way'
 import { type Static, Type } from 'typebox'
 import { FASTIFY_ERRORS, HTTP_ERRORS } from '../errors.ts'
-import { inPlainWords } from './fastify-errors.ts'
-import { createMethodTable } from './method-table.ts'
 import { fieldErrors } from './validation.ts'
 
 /** Body of every error answer (RFC 9457), sent as `application/problem+json`. */
@@ -27,9 +26,7 @@ export const ProblemSchema = Type.Object(
         { description: 'One entry per member that was refused.' },
       ),
     ),
-    action: Type.Optional(
-      Type.String({ description: 'What to do, where a failure of somebody else is told.' }),
-    ),
+    action: Type.Optional(Type.String({ description: 'What to do about a failure elsewhere.' })),
     requestId: Type.Optional(
       Type.String({ description: 'Finds the cause of a 5xx answer in the log.' }),
     ),
@@ -39,7 +36,7 @@ export const ProblemSchema = Type.Object(
 export type Problem = Static<typeof ProblemSchema>
 
 export interface ProblemOptions {
-  /** The status of each error code that may be told to a client. */
+  /** The status of each error code that clients may see. */
   readonly statusOf: Readonly<Record<string, number>>
   /** Page of the error reference; `type` is this URL with the code as fragment. */
   readonly docsUrl?: string | (() => string)
@@ -48,7 +45,7 @@ export interface ProblemOptions {
 }
 
 /** What an error may carry for its answer. */
-interface TellableError {
+interface ClientError {
   readonly code?: unknown
   readonly message?: unknown
   /** For codes of a service: a 4xx or 5xx instead of the one in its table. */
@@ -59,7 +56,7 @@ interface TellableError {
   /** Headers of the answer. */
   readonly headers?: Readonly<Record<string, string>>
   readonly retryAfter?: unknown
-  /** Path of what tells more to whoever may know. */
+  /** Path of a resource with more details, for callers that may read it. */
   readonly location?: string
   readonly errors?: Problem['errors']
   /** Further members (RFC 9457 section 3.2). */
@@ -74,7 +71,7 @@ const MEANT_FOR_CLIENTS = /^(FST_ERR|AUTH)_/
  * of any other error it is a bare 500.
  */
 export function toProblem(
-  error: TellableError | undefined,
+  error: ClientError | undefined,
   requestId: string,
   { statusOf, docsUrl }: ProblemOptions,
 ): Problem {
@@ -82,21 +79,21 @@ export function toProblem(
   const status = statusOfError(error, statusOf)
   if (!error || status === undefined) return internalProblem(requestId, docsUrl)
 
-  const isTold = error.expose ?? status < 500
+  const isExposed = error.expose ?? status < 500
   const errors = error.validation ? fieldErrors(error.validation) : error.errors
   return {
-    ...(isTold === true && error.members),
+    ...(isExposed === true && error.members),
     type: typeUrl(code, docsUrl),
     title: titleOf(error, code) ?? STATUS_CODES[status] ?? code,
     status,
-    ...(isTold === true && { detail: String(error.message) }),
+    ...(isExposed === true && { detail: String(error.message) }),
     code,
-    ...(isTold === true && errors && { errors }),
+    ...(isExposed === true && errors && { errors }),
     ...((status >= 500 || error.expose === false) && { requestId }),
   }
 }
 
-function titleOf({ title }: TellableError, code: string): string | undefined {
+function titleOf({ title }: ClientError, code: string): string | undefined {
   if (typeof title === 'string') return title
   if (code === 'INTERNAL') return HTTP_ERRORS.INTERNAL.title
   return Object.hasOwn(FASTIFY_ERRORS, code)
@@ -124,7 +121,7 @@ export function ownProblem(
   return { type: typeUrl(code, docsUrl), title: HTTP_ERRORS[code].title, status, detail, code }
 }
 
-/** Answers an error with its problem and logs what the client is not told. */
+/** Answers an error with its problem, and logs the error itself. */
 export function answerError(
   error: unknown,
   request: FastifyRequest,
@@ -132,16 +129,16 @@ export function answerError(
   options: ProblemOptions,
 ): FastifyReply {
   if (hasHungUp(error, request)) return answerNobody(request, reply, options)
-  const tellable = inPlainWords(error, request) as TellableError | undefined
-  const problem = toProblem(tellable, request.id, options)
+  const described = describeError(error, request) as ClientError | undefined
+  const problem = toProblem(described, request.id, options)
   const isOurs = problem.requestId !== undefined
   const level = problem.code === 'INTERNAL' ? 'error' : isOurs ? 'warn' : 'debug'
   request.log[level]({ err: error, code: problem.code }, 'request refused')
-  if (Number(tellable?.retryAfter) > 0)
-    reply.header('retry-after', Math.ceil(Number(tellable?.retryAfter)))
+  if (Number(described?.retryAfter) > 0)
+    reply.header('retry-after', Math.ceil(Number(described?.retryAfter)))
   if (problem.code !== 'INTERNAL') {
-    if (tellable?.headers) reply.headers(tellable.headers)
-    if (tellable?.location !== undefined) reply.header('location', tellable.location)
+    if (described?.headers) reply.headers(described.headers)
+    if (described?.location !== undefined) reply.header('location', described.location)
   }
   return answer(problem, request, reply, options)
 }
@@ -160,7 +157,7 @@ function answerNobody(
   return sendProblem(reply, ownProblem('HTTP_INVALID', 400, 'The body is not whole.', docsUrl))
 }
 
-/** What the page throws is no answer: Fastify would make a 200 of a text, and tell an error's message. */
+/** An error of the page must not reach Fastify, which would send its message. */
 function answer(
   problem: Problem,
   request: FastifyRequest,
@@ -204,7 +201,7 @@ export function statusOfError(
   error: unknown,
   statusOf: ProblemOptions['statusOf'],
 ): number | undefined {
-  const { code: named, statusCode } = (error ?? {}) as TellableError
+  const { code: named, statusCode } = (error ?? {}) as ClientError
   const code = String(named)
   const status = Number(statusCode)
   const isStatus = status >= 400 && status < 600
@@ -222,4 +219,46 @@ function internalProblem(requestId: string, docsUrl: ProblemOptions['docsUrl']):
 function typeUrl(code: string, docsUrl: ProblemOptions['docsUrl']): string {
   const page = typeof docsUrl === 'function' ? docsUrl() : docsUrl
   return page ? `${page}#${code}` : 'about:blank'
+}
+
+/** The methods that each path answers, to distinguish a wrong method from a wrong path. */
+function createMethodTable() {
+  const patterns = createRouter()
+  const methodsOf = new Map<string, Set<string>>()
+
+  return {
+    add(pattern: string, method: string | readonly string[]): void {
+      const known = methodsOf.get(pattern)
+      const methods = known ?? new Set()
+      for (const name of [method].flat()) methods.add(name)
+      if (known) return
+      methodsOf.set(pattern, methods)
+      patterns.on('GET', pattern, () => {}, methods)
+    },
+    /** Empty if nothing answers the path. */
+    allowedFor(url: string): string[] {
+      const found = patterns.find('GET', url.split('?', 1)[0] ?? url)
+      return found ? [...(found.store as Set<string>)].toSorted() : []
+    },
+  }
+}
+
+const MEDIA_TYPES = ['application/json', 'application/x-www-form-urlencoded'] as const
+const MAX_TYPE = 100
+
+/** The error itself, but with a message about the expected media type where Fastify has none. */
+function describeError(error: unknown, request: FastifyRequest): object | undefined {
+  if (typeof error !== 'object' || error === null) return undefined
+  const { code } = error as { code?: unknown }
+  if (code !== 'FST_ERR_CTP_INVALID_MEDIA_TYPE') return error
+  return { code, statusCode: 415, message: describeMediaType(request) }
+}
+
+function describeMediaType({ headers, server }: FastifyRequest): string {
+  const given = headers['content-type']?.split(';', 1)[0]?.trim().slice(0, MAX_TYPE)
+  const came = given ? `The body is ${given}` : 'The body has no content type'
+  const expected = MEDIA_TYPES.filter((type) => server.hasContentTypeParser(type))
+  if (expected.length === 0) return `${came}, and this path takes none.`
+  const wanted = expected.map((type) => `\`Content-Type: ${type}\``).join(' or ')
+  return `${came}, which this path does not take: send the header ${wanted}.`
 }

@@ -14,91 +14,96 @@ export interface MetricOptions<L extends LabelLists> {
 }
 
 /** The metrics of one service. Labels only have values from their lists. */
-export interface Metrics {
-  readonly registry: Registry
+export class Metrics {
+  readonly registry = new Registry()
+
+  constructor(options: { readonly service: string; readonly version: string }) {
+    collectDefaultMetrics({ register: this.registry })
+    this.gauge({
+      name: 'gatehouse_build_info',
+      help: 'Which service and version this is; always 1.',
+      labels: { service: [options.service], version: [options.version] },
+    }).set(1, options)
+  }
+
   counter<const L extends LabelLists = Record<never, never>>(
     options: MetricOptions<L>,
-  ): { inc(labels?: LabelsOf<L>, by?: number): void }
+  ): { inc(labels?: LabelsOf<L>, by?: number): void } {
+    const counter = new Counter(this.configure(options))
+    // A rate needs a series that begins with 0.
+    for (const values of combinations(options.labels)) counter.inc(values, 0)
+    return { inc: (values, by = 1) => counter.inc(bounded(options, values), by) }
+  }
+
   /** With `collect`, the value is read at each scrape. */
-  gauge<const L extends LabelLists = Record<never, never>>(
-    options: MetricOptions<L> & { collect?(): number },
-  ): { set(value: number, labels?: LabelsOf<L>): void }
+  gauge<const L extends LabelLists = Record<never, never>>({
+    collect,
+    ...options
+  }: MetricOptions<L> & { collect?(): number }): {
+    set(value: number, labels?: LabelsOf<L>): void
+  } {
+    const gauge = new Gauge({
+      ...this.configure(options),
+      ...(collect && {
+        collect() {
+          this.set(collect())
+        },
+      }),
+    })
+    return { set: (value, values) => gauge.set(bounded(options, values), value) }
+  }
+
   /** A gauge whose series are replaced at each scrape, at most `max` of them. */
-  gauges<const L extends string>(options: {
+  gauges<const L extends string>({
+    labels,
+    max,
+    collect,
+    ...rest
+  }: {
     readonly name: string
     readonly help: string
     readonly labels: readonly L[]
     readonly max: number
     collect(): Promise<readonly { readonly labels: Record<L, string>; readonly value: number }[]>
-  }): void
-  histogram<const L extends LabelLists = Record<never, never>>(
-    options: MetricOptions<L> & { buckets?: readonly number[] },
-  ): { observe(value: number, labels?: LabelsOf<L>): void }
+  }): void {
+    new Gauge({
+      ...rest,
+      registers: [this.registry],
+      labelNames: labels,
+      async collect() {
+        const values = await collect()
+        this.reset()
+        for (const one of values.slice(0, max)) this.set(one.labels, one.value)
+      },
+    })
+  }
+
+  histogram<const L extends LabelLists = Record<never, never>>({
+    buckets,
+    ...options
+  }: MetricOptions<L> & { buckets?: readonly number[] }): {
+    observe(value: number, labels?: LabelsOf<L>): void
+  } {
+    const histogram = new Histogram({
+      ...this.configure(options),
+      ...(buckets && { buckets: [...buckets] }),
+    })
+    return { observe: (value, values) => histogram.observe(bounded(options, values), value) }
+  }
+
   /** The metrics in the Prometheus text format. */
-  text(): Promise<string>
+  text(): Promise<string> {
+    return this.registry.metrics()
+  }
+
+  private configure({ name, help, labels = {} }: MetricOptions<LabelLists>) {
+    return { name, help, registers: [this.registry], labelNames: Object.keys(labels) }
+  }
 }
 
-/** Metrics with those of the process and `gatehouse_build_info` in them. */
+/** Creates the metrics of a service, with those of its process and `gatehouse_build_info`. */
 export function createMetrics(options: { service: string; version: string }): Metrics {
-  const registry = new Registry()
-  collectDefaultMetrics({ register: registry })
-  const base = (labels: LabelLists = {}) => ({
-    registers: [registry],
-    labelNames: Object.keys(labels),
-  })
-  const metrics: Metrics = {
-    registry,
-    counter({ labels, ...rest }) {
-      const bounded = boundedBy(labels)
-      const counter = new Counter({ ...rest, ...base(labels) })
-      // A rate needs a series that begins with 0.
-      for (const values of combinations(labels)) counter.inc(values, 0)
-      return { inc: (values, by = 1) => counter.inc(bounded(values), by) }
-    },
-    gauge({ labels, collect, ...rest }) {
-      const bounded = boundedBy(labels)
-      const gauge = new Gauge({
-        ...rest,
-        ...base(labels),
-        ...(collect && {
-          collect() {
-            this.set(collect())
-          },
-        }),
-      })
-      return { set: (value, values) => gauge.set(bounded(values), value) }
-    },
-    gauges({ labels, max, collect, ...rest }) {
-      new Gauge({
-        ...rest,
-        registers: [registry],
-        labelNames: labels,
-        async collect() {
-          const values = await collect()
-          this.reset()
-          for (const one of values.slice(0, max)) this.set(one.labels, one.value)
-        },
-      })
-    },
-    histogram({ labels, buckets, ...rest }) {
-      const bounded = boundedBy(labels)
-      const histogram = new Histogram({
-        ...rest,
-        ...base(labels),
-        ...(buckets && { buckets: [...buckets] }),
-      })
-      return { observe: (value, values) => histogram.observe(bounded(values), value) }
-    },
-    text: () => registry.metrics(),
-  }
-  metrics
-    .gauge({
-      name: 'gatehouse_build_info',
-      help: 'Which service and version this is; always 1.',
-      labels: { service: [options.service], version: [options.version] },
-    })
-    .set(1, options)
-  return metrics
+  return new Metrics(options)
 }
 
 /**
@@ -130,13 +135,14 @@ function combinations(lists: LabelLists = {}): Record<string, string>[] {
   )
 }
 
-function boundedBy<L extends LabelLists>(lists: L | undefined) {
-  const entries = Object.entries(lists ?? {})
-  return (values: Readonly<Record<string, string>> = {}): Record<string, string> =>
-    Object.fromEntries(
-      entries.map(([label, list]) => {
-        const value = values[label] ?? ''
-        return [label, list.includes(value) ? value : 'other']
-      }),
-    )
+function bounded(
+  { labels = {} }: MetricOptions<LabelLists>,
+  values: Readonly<Record<string, string>> = {},
+): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(labels).map(([label, list]) => {
+      const value = values[label] ?? ''
+      return [label, list.includes(value) ? value : 'other']
+    }),
+  )
 }

@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { Histogram, type Registry } from 'prom-client'
 import type { Metrics } from './metrics.ts'
-import type { OpenTelemetry } from './open-telemetry.ts'
+import type { OpenTelemetry } from './signals.ts'
 
 const MAX_PATH = 1_024
 const MAX_FIELD = 256

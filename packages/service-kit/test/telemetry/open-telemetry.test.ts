@@ -11,8 +11,8 @@ import {
   requestTelemetry,
   startOpenTelemetry,
 } from '../../src/index.ts'
-import { readSignals } from '../../src/telemetry/open-telemetry.ts'
 import { createDurations } from '../../src/telemetry/requests.ts'
+import { readSignals } from '../../src/telemetry/signals.ts'
 import { startCollector, valuesOf } from './collector.ts'
 
 const SERVER = 2

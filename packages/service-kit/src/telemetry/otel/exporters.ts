@@ -6,7 +6,7 @@ import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto'
 import { ConsoleMetricExporter, type PushMetricExporter } from '@opentelemetry/sdk-metrics'
 import { ConsoleSpanExporter, type SpanExporter } from '@opentelemetry/sdk-trace'
 import type { Logger } from 'pino'
-import type { Signals } from '../open-telemetry.ts'
+import type { Signals } from '../signals.ts'
 import type { Variables } from './variables.ts'
 
 /** The OTLP exporters by protocol, and one that needs no collector. */

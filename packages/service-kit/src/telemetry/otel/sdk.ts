@@ -13,7 +13,7 @@ import {
 import { PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics'
 import { BatchSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace'
 import type { FastifyInstance } from 'fastify'
-import type { OpenTelemetry, OpenTelemetryOptions, Signals } from '../open-telemetry.ts'
+import type { OpenTelemetry, OpenTelemetryOptions, Signals } from '../signals.ts'
 import { createExporters, METRIC_EXPORTERS, SPAN_EXPORTERS } from './exporters.ts'
 import { traceFetches } from './fetches.ts'
 import { producerOf } from './metrics.ts'
