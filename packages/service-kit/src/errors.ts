@@ -88,6 +88,10 @@ export const FASTIFY_ERRORS = {
     title: 'Request is not valid',
     action: 'Correct each member listed under `errors`; /docs describes all of them.',
   },
+  FST_STATIC_FORBIDDEN_PATH: {
+    title: 'Path not allowed',
+    action: 'Use the links on /docs.',
+  },
 } as const satisfies Record<`FST_${string}`, { title: string; action: string }>
 
 export type ConfigErrorCode = keyof typeof CONFIG_ERRORS

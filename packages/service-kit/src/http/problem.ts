@@ -64,7 +64,7 @@ interface ClientError {
   readonly validation?: Parameters<typeof fieldErrors>[0]
 }
 
-const MEANT_FOR_CLIENTS = /^(FST_ERR|AUTH)_/
+const MEANT_FOR_CLIENTS = /^(FST|AUTH)_/
 
 /**
  * The problem of an error whose code is in `statusOf`, or that comes from Fastify (4xx) or auth-core;
@@ -180,7 +180,9 @@ export const problems = fp<ProblemOptions>(
     app.addHook('onRoute', ({ url, method }) => methods.add(url, method))
     app.setErrorHandler((error, request, reply) => answerError(error, request, reply, options))
     app.setNotFoundHandler((request, reply) => {
-      const allowed = methods.allowedFor(request.url)
+      const known = methods.allowedFor(request.url)
+      // A route that found nothing, such as the files of /docs, allows the method.
+      const allowed = known.includes(request.method) ? [] : known
       if (allowed.length > 0) reply.header('allow', allowed.join(', '))
       const problem = nothingThere(allowed, options.docsUrl)
       return answer(problem, request, reply, options)

@@ -12,6 +12,7 @@ import {
   health,
   openapi,
   ProblemSchema,
+  problems,
   type Readiness,
   systemClock,
 } from '../../src/index.ts'
@@ -110,6 +111,7 @@ t.test('the clock is the system clock unless another is given', async (t) => {
 t.test('openapi', async (t) => {
   const app = Fastify()
   const info = { title: 'Test <service>', version: '1.2.3', description: 'For a test.' }
+  await app.register(problems, { statusOf: {} })
   await app.register(openapi, info)
   app.post(
     '/things/:id',
@@ -152,6 +154,15 @@ t.test('openapi', async (t) => {
     const files = [...body.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, file = '']) => file)
     t.ok(files.length > 4)
     for (const file of files) t.equal((await app.inject(file)).statusCode, 200, file)
+  })
+
+  t.test('serves no other file', async (t) => {
+    for (const [file, status] of [
+      ['none.js', 404],
+      ['..%2f..%2fpackage.json', 404],
+      ['%00', 403],
+    ] as const)
+      t.equal((await app.inject(`/docs/static/${file}`)).statusCode, status, file)
   })
 })
 

@@ -181,12 +181,13 @@ t.test('the errors of Fastify that a request can meet are in the table of errors
     'FST_ERR_ROUTE_MISSING_CONTENT',
     'FST_ERR_ROUTE_MISSING_CONTENT_TYPE',
   ]
+  const ofStaticFiles = 'FST_STATIC_FORBIDDEN_PATH'
   const ofRequests = Object.values(Fastify.errorCodes).flatMap((Coded) => {
     const { code, statusCode = 500 } = new Coded()
     return statusCode >= 400 && statusCode < 500 ? [code] : []
   })
   t.strictSame(
-    ofRequests.filter((code) => !others.includes(code)).toSorted(),
+    [...ofRequests.filter((code) => !others.includes(code)), ofStaticFiles].toSorted(),
     Object.keys(FASTIFY_ERRORS).toSorted(),
   )
 })
