@@ -1,5 +1,5 @@
 import { CertError } from '../errors.ts'
-import { label } from '../sealing/data-keys.ts'
+import { dataKeyLabel } from '../sealing/keyring.ts'
 import {
   adoptNextMasterKey,
   createMasterKey,
@@ -32,8 +32,8 @@ export async function rekey({
     await store.saveKeyring({
       check: next.check,
       dataKeys: keyring.dataKeys.map((record) => {
-        const dataKey = old.unwrap(record.wrapped, label(record))
-        return { ...record, wrapped: next.wrap(dataKey, label(record)) }
+        const dataKey = old.unwrap(record.wrapped, dataKeyLabel(record))
+        return { ...record, wrapped: next.wrap(dataKey, dataKeyLabel(record)) }
       }),
     })
     await adoptNextMasterKey(masterKeyFile)

@@ -1,4 +1,6 @@
 import {
+  createCipheriv,
+  createDecipheriv,
   createHmac,
   createSecretKey,
   hkdfSync,
@@ -12,23 +14,28 @@ import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { makeFolder } from '@gatehouse/service-kit'
 import { CertError } from '../errors.ts'
 import { createPrivateFile, fileError, syncFolder } from '../files.ts'
-import { decrypt, encrypt, NONCE_BYTES } from './aes-gcm.ts'
 
-/** The key over the data keys: its file never lies beside what it protects. */
+/** The key that wraps the data keys. Its file lies outside of the data folder. */
 export interface MasterKey {
-  /** Tells this key from every other, and nothing about it. */
+  /** Identifies this key without revealing anything about it. */
   readonly check: Buffer
-  /** Encrypts a data key. `label` says which one, and has to be the same again to unwrap. */
+  /** Encrypts a data key. It only unwraps with the same `label`. */
   wrap(dataKey: Uint8Array, label: string): Buffer
   /** @throws CertError CERT_SEAL_BROKEN */
   unwrap(wrapped: Uint8Array, label: string): Buffer
 }
 
+export const NONCE_BYTES = 12
+const TAG_BYTES = 16
 const KEY_BYTES = 32
 const TEXT = /^[A-Za-z0-9+/]{43}=$/
 const OTHERS_OR_GROUP_WRITE = 0o027
 
-/** The key in `file`, or `undefined` without such a file. @throws CertError CERT_MASTER_KEY_INVALID, CERT_MASTER_KEY_EXPOSED */
+/**
+ * The key in `file`, or `undefined` if there is no such file.
+ *
+ * @throws CertError CERT_MASTER_KEY_INVALID, CERT_MASTER_KEY_EXPOSED
+ */
 export async function readMasterKey(file: string): Promise<MasterKey | undefined> {
   const found = await readStart(file)
   if (!found) return undefined
@@ -37,7 +44,7 @@ export async function readMasterKey(file: string): Promise<MasterKey | undefined
 }
 
 /**
- * Judges the content of a key's file and its mode.
+ * Checks the mode and the content of a key file.
  *
  * @throws CertError CERT_MASTER_KEY_EXPOSED, CERT_MASTER_KEY_INVALID
  */
@@ -51,7 +58,7 @@ export function assertMasterKey(
     throw new CertError('CERT_MASTER_KEY_INVALID', `${file} does not hold 32 bytes in base64.`)
 }
 
-/** Makes a new key in a new file. @throws CertError CERT_FILE_EXISTS, CERT_FILE_FAILED */
+/** Creates a key in a new file. @throws CertError CERT_FILE_EXISTS, CERT_FILE_FAILED */
 export async function createMasterKey(file: string): Promise<MasterKey> {
   const bytes = randomBytes(KEY_BYTES)
   try {
@@ -65,8 +72,8 @@ export async function createMasterKey(file: string): Promise<MasterKey> {
 }
 
 /**
- * The key that a store was sealed with. Also ends a rotation that was cut short: `<file>.next` is
- * the key once the store is wrapped by it, and nothing before.
+ * The key that a store was sealed with. Also completes an interrupted rotation: `<file>.next` takes
+ * the place of `file` if the store is already wrapped by it, and is deleted otherwise.
  *
  * @throws CertError CERT_MASTER_KEY_MISSING, CERT_MASTER_KEY_WRONG, and as {@link readMasterKey}
  */
@@ -85,30 +92,33 @@ export async function matchMasterKey(file: string, check: Uint8Array): Promise<M
     return next
   }
   throw key
-    ? new CertError('CERT_MASTER_KEY_WRONG', `The key in ${file} is not the one of this store.`)
-    : new CertError('CERT_MASTER_KEY_MISSING', `There is no ${file}, and the store needs its key.`)
+    ? new CertError('CERT_MASTER_KEY_WRONG', `The key in ${file} is not the key of this store.`)
+    : new CertError(
+        'CERT_MASTER_KEY_MISSING',
+        `${file} does not exist, and the store needs its key.`,
+      )
 }
 
-/** Where the coming key waits during a rotation. */
+/** Where a rotation stores the next key until the store is wrapped by it. */
 export function nextFile(file: string): string {
   return `${file}.next`
 }
 
-/** Puts the coming key in the place of the old one. */
+/** Replaces the old key by the next one. */
 export async function adoptNextMasterKey(file: string): Promise<void> {
   await rename(nextFile(file), file)
   await syncFolder(dirname(file))
 }
 
-/** @throws CertError CERT_MASTER_KEY_MISPLACED when a copy of the data folder would hold the key to it */
+/** @throws CertError CERT_MASTER_KEY_MISPLACED if the key lies inside of the data folder, so that a copy of it reveals everything */
 export function refuseBeside(file: string, folder: string): void {
   const data = realpath(folder)
-  const places = [join(realpath(dirname(file)), basename(file)), realpath(file)]
-  if (places.every((place) => relative(data, place).split(sep)[0] === '..')) return
+  const paths = [join(realpath(dirname(file)), basename(file)), realpath(file)]
+  if (paths.every((path) => relative(data, path).split(sep)[0] === '..')) return
   throw new CertError('CERT_MASTER_KEY_MISPLACED', `${file} is inside the data folder ${folder}.`)
 }
 
-/** More than a key is long, whatever the file's size. */
+/** Mode and first 64 bytes of a file, which is longer than a key; `undefined` if there is no file. */
 async function readStart(file: string): Promise<{ mode: number; text: string } | undefined> {
   try {
     await using handle = await open(file, 'r')
@@ -136,6 +146,32 @@ function masterKey(bytes: Buffer): MasterKey {
       }
     },
   }
+}
+
+/** AES-256-GCM: gives nonce, ciphertext and tag. `associated` is authenticated but not included. */
+export function encrypt(
+  key: KeyObject,
+  nonce: Uint8Array,
+  plain: Uint8Array,
+  associated: readonly Uint8Array[],
+): Buffer {
+  const cipher = createCipheriv('aes-256-gcm', key, nonce)
+  for (const part of associated) cipher.setAAD(part)
+  return Buffer.concat([nonce, cipher.update(plain), cipher.final(), cipher.getAuthTag()])
+}
+
+/** Reverses {@link encrypt}. @throws Error unless key, text and associated data are the same */
+export function decrypt(
+  key: KeyObject,
+  sealed: Uint8Array,
+  associated: readonly Uint8Array[],
+): Buffer {
+  const nonce = sealed.subarray(0, NONCE_BYTES)
+  const tag = sealed.subarray(-TAG_BYTES)
+  const cipher = createDecipheriv('aes-256-gcm', key, nonce, { authTagLength: TAG_BYTES })
+  for (const part of associated) cipher.setAAD(part)
+  cipher.setAuthTag(tag)
+  return Buffer.concat([cipher.update(sealed.subarray(NONCE_BYTES, -TAG_BYTES)), cipher.final()])
 }
 
 function derive(bytes: Buffer, info: string): KeyObject {

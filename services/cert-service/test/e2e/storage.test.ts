@@ -57,7 +57,7 @@ t.test(
     writeFileSync(file, `${Buffer.alloc(32, 7).toString('base64')}\n`, { mode: 0o600 })
     const wrong = await runMain(t, place, ['serve'])
     const line =
-      /^gatehouse-certs: The key in [^\n]+ is not the one of this store\. \[CERT_MASTER_KEY_WRONG\]\n$/
+      /^gatehouse-certs: The key in [^\n]+ is not the key of this store\. \[CERT_MASTER_KEY_WRONG\]\n$/
     t.match(wrong, { code: 1, stdout: '', stderr: line })
 
     copyFileSync(kept, file)

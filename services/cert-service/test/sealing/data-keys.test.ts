@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import t, { type Test } from 'tap'
-import { openDataKeys, type Purpose } from '../../src/sealing/data-keys.ts'
+import { openDataKeys, type Purpose } from '../../src/sealing/keyring.ts'
 import { createMasterKey } from '../../src/sealing/master-key.ts'
 import type { DataKeyRecord, KeyringRecord } from '../../src/store/store.ts'
 
