@@ -1,6 +1,6 @@
 import { pickMoment, type RenewalInfo } from '@gatehouse/acme'
 import type { Clock } from '@gatehouse/service-kit'
-import type { Issuers } from '../issuers/issuers.ts'
+import type { Issuers } from '../issuers/issuer.ts'
 import type { CertificateRecord, RenewalWindow, Store } from '../store/store.ts'
 import type { Holdings } from './holdings.ts'
 import { soonestRenewal } from './renewal.ts'

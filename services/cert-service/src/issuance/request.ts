@@ -8,8 +8,7 @@ import {
   readKnownCsr,
 } from '@gatehouse/pki'
 import { CertError } from '../errors.ts'
-import type { Issuer } from '../issuers/issuer.ts'
-import type { Issuers } from '../issuers/issuers.ts'
+import type { Issuer, Issuers } from '../issuers/issuer.ts'
 import { lineageOf } from './lineage.ts'
 
 /** A certificate holds no more names than this. */

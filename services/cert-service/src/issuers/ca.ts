@@ -2,153 +2,243 @@ import {
   type Authority,
   clampValidity,
   compileRules,
+  createCrl,
   createLeafSigner,
   createSerial,
   type LeafSigner,
   type Name,
 } from '@gatehouse/pki'
 import { hasBegun } from '../clocks.ts'
+import { CertError } from '../errors.ts'
+import type { CrlRecord, Store } from '../store/store.ts'
 import {
+  Authorities,
   type AuthorityDeps,
   type AuthorityOptions,
-  chooseIntermediate,
   crlUrlOf,
   isEnding,
-  mendRootList,
-  openIntermediate,
-  openRoot,
-  restoreIntermediates,
   type StoredAuthority,
 } from './authorities.ts'
-import { type Crls, createCrls } from './crl.ts'
 import type { Issued, Issuer, IssuerRequest } from './issuer.ts'
 
 const BACKDATE_MS = 60_000
+const DAY = 86_400_000
+const CRL_LIFETIME = 7 * DAY
+const CRL_REBUILD_AFTER = DAY
 
-/** The embedded CA: a root, the intermediate that signs, and their revocation lists. */
-export interface Ca extends Issuer {
-  issue(request: Pick<IssuerRequest, 'names' | 'keyType' | 'spki'>): Issued
-  /** A certificate of the part of the CA's validity that is nearest to now: for a CA that is over. */
-  issueNearest(request: Pick<IssuerRequest, 'names' | 'keyType' | 'spki'>): Issued
-  /** The trust anchor, DER; undefined where the operator brought an intermediate without it. */
-  root(): Uint8Array | undefined
-  /** The authority that signs now. */
-  intermediate(): Authority
-  readonly crls: Crls
-  /**
-   * What an operator has to see to: `ca-intermediate` ends and cannot be replaced from here, `clock`
-   * is behind the CA or was ahead when it was made.
-   */
-  degraded(): readonly string[]
-  /** Takes another intermediate into service when it is time, and keeps the lists young. */
-  upkeep(): Promise<void>
+type LeafRequest = Pick<IssuerRequest, 'names' | 'keyType' | 'spki'>
+
+/** Opens the embedded CA; creates root and intermediate at the first start. */
+export async function openCa(options: AuthorityOptions, deps: AuthorityDeps): Promise<Ca> {
+  const authorities = new Authorities(options, deps)
+  const root = await authorities.openRoot()
+  const intermediate = await authorities.openIntermediate(root)
+  const ca = new Ca(options, deps, { authorities, root, intermediate })
+  ca.track(await authorities.listIntermediates())
+  return ca
 }
 
-/** Opens the CA; makes root and intermediate at first start. */
-export async function openCa(options: AuthorityOptions, deps: AuthorityDeps): Promise<Ca> {
-  const root = await openRoot(options, deps)
-  const permitted = options.permitted.length > 0 ? compileRules(options.permitted) : () => true
-  const signing = new Map<string, StoredAuthority>()
-  let intermediates: readonly StoredAuthority[] = []
-  let current: StoredAuthority
-  let signer: LeafSigner
+/** The embedded CA: a root, the intermediate that signs, and their revocation lists. */
+export class Ca implements Issuer {
+  readonly name = 'ca'
+  readonly permits: (name: Name) => boolean
+  readonly crls: Crls
+  readonly #options: AuthorityOptions
+  readonly #deps: AuthorityDeps
+  readonly #authorities: Authorities
+  readonly #root: StoredAuthority | undefined
+  /** Root and intermediates by key identifier. */
+  readonly #byKeyId = new Map<string, StoredAuthority>()
+  #intermediates: readonly StoredAuthority[] = []
+  #current: StoredAuthority
+  #signer: LeafSigner
 
-  async function open(): Promise<void> {
-    const opened = await openIntermediate(options, root, deps)
-    intermediates = await restoreIntermediates(deps)
-    for (const one of intermediates) remember(one)
-    if (root) remember(root)
-    use(opened)
-  }
-
-  /** Passes over an intermediate that a clock made which was ahead, as soon as that is seen. */
-  function passOverFuture(): void {
-    const now = deps.now()
-    if (options.intermediate || hasBegun(current.authority.info, now)) return
-    const other = chooseIntermediate(intermediates, options, root, now)
-    if (other) use(other)
-  }
-
-  function use(intermediate: StoredAuthority): void {
-    const { crlUrl } = options
-    current = intermediate
-    signer = createLeafSigner(intermediate.authority, {
-      ...(crlUrl && { crlUrl: crlUrlOf(crlUrl, intermediate.authority) }),
-    })
-    remember(intermediate)
-  }
-
-  function remember(stored: StoredAuthority): void {
-    signing.set(stored.authority.info.skid ?? '', stored)
-  }
-
-  function issue(request: Pick<IssuerRequest, 'names' | 'keyType' | 'spki'>) {
-    passOverFuture()
-    return sign(request, deps.now())
-  }
-
-  function issueNearest(request: Pick<IssuerRequest, 'names' | 'keyType' | 'spki'>) {
-    const { notBefore, notAfter } = current.authority.info
-    const latest = notAfter - options.leafLifetime
-    return sign(request, Math.max(notBefore, Math.min(latest, deps.now())))
-  }
-
-  function sign(
-    { names, keyType, spki }: Pick<IssuerRequest, 'names' | 'keyType' | 'spki'>,
-    now: number,
+  constructor(
+    options: AuthorityOptions,
+    deps: AuthorityDeps,
+    opened: {
+      readonly authorities: Authorities
+      readonly root: StoredAuthority | undefined
+      readonly intermediate: StoredAuthority
+    },
   ) {
-    const { authority } = current
+    this.#options = options
+    this.#deps = deps
+    this.#authorities = opened.authorities
+    this.#root = opened.root
+    this.#current = opened.intermediate
+    this.#signer = this.#signerOf(opened.intermediate)
+    this.permits = options.permitted.length > 0 ? compileRules(options.permitted) : () => true
+    this.crls = new Crls(deps, (keyId) => this.#byKeyId.get(keyId))
+    this.#warnOfExpiry()
+  }
+
+  issue = (request: LeafRequest): Issued => {
+    this.#skipFuture()
+    return this.#sign(request, this.#deps.now())
+  }
+
+  /** Issues within the validity of the CA, as near to now as possible: for a CA that has expired. */
+  issueNearest = (request: LeafRequest): Issued => {
+    const { notBefore, notAfter } = this.#current.authority.info
+    const latest = notAfter - this.#options.leafLifetime
+    return this.#sign(request, Math.max(notBefore, Math.min(latest, this.#deps.now())))
+  }
+
+  /** The trust anchor, DER; `undefined` if the operator brought an intermediate without its root. */
+  root = (): Uint8Array | undefined => this.#root?.authority.certificate
+
+  /** The authority that signs now. */
+  intermediate = (): Authority => this.#current.authority
+
+  /**
+   * What an operator has to attend to: `ca-intermediate` expires and cannot be replaced from here;
+   * `clock` is behind the CA, or was ahead when the CA was created.
+   */
+  degraded = (): readonly string[] => {
+    const now = this.#deps.now()
+    const root = this.#root?.authority
+    const current = this.#current.authority
+    const isBehind = [current, root].some((one) => one && !hasBegun(one.info, now))
+    const isRootOver = root && root.info.notAfter <= now
+    const isOver = isRootOver || isEnding(current, this.#options.leafLifetime, now)
+    return [...(isOver ? ['ca-intermediate'] : []), ...(isBehind ? ['clock'] : [])]
+  }
+
+  /** Replaces the intermediate when it is time, and keeps the CRLs current. */
+  upkeep = async (): Promise<void> => {
+    this.#skipFuture()
+    const { authority } = this.#current
+    const now = this.#deps.now()
+    if (isEnding(authority, this.#options.leafLifetime, now) || !hasBegun(authority.info, now)) {
+      this.#use(await this.#authorities.openIntermediate(this.#root))
+      this.track(await this.#authorities.listIntermediates())
+    }
+    for (const [keyId, { authority }] of this.#byKeyId)
+      if (authority.key) await this.crls.get(keyId)
+    if (this.#root) await this.#authorities.repairRootCrl(this.#root, this.#current.authority)
+  }
+
+  /** Takes up the stored intermediates, whose CRLs go on. */
+  track(intermediates: readonly StoredAuthority[]): void {
+    this.#intermediates = intermediates
+    for (const one of [...intermediates, this.#root, this.#current])
+      if (one) this.#byKeyId.set(one.authority.info.skid ?? '', one)
+  }
+
+  /** Passes over an intermediate that was created by a clock that was ahead, once that is known. */
+  #skipFuture(): void {
+    if (this.#options.intermediate) return
+    if (hasBegun(this.#current.authority.info, this.#deps.now())) return
+    const other = this.#authorities.choose(this.#intermediates, this.#root)
+    if (other) this.#use(other)
+  }
+
+  #use(intermediate: StoredAuthority): void {
+    this.#current = intermediate
+    this.#signer = this.#signerOf(intermediate)
+  }
+
+  #signerOf({ authority }: StoredAuthority): LeafSigner {
+    const { crlUrl } = this.#options
+    return createLeafSigner(authority, { ...(crlUrl && { crlUrl: crlUrlOf(crlUrl, authority) }) })
+  }
+
+  #sign({ names, keyType, spki }: LeafRequest, now: number): Issued {
+    const { authority } = this.#current
     const validity = clampValidity(authority, {
       notBefore: now - BACKDATE_MS,
-      notAfter: now + options.leafLifetime,
+      notAfter: now + this.#options.leafLifetime,
     })
-    const serial = createSerial(deps.now())
-    const certificate = signer.sign({ spki, keyType, names, serial, ...validity })
+    const serial = createSerial(this.#deps.now())
+    const certificate = this.#signer.sign({ spki, keyType, names, serial, ...validity })
     const serialNumber = Buffer.from(serial).toString('hex')
     return { certificate, chain: authority.chain, serialNumber, ...validity }
   }
 
-  /** Nobody else can replace it, and what is held is answered meanwhile. */
-  function tellOver(): void {
-    for (const one of new Set([root, current])) {
-      if (!one || one.authority.info.notAfter > deps.now()) continue
+  /** Only the operator can replace an expired CA. What is stored is answered meanwhile. */
+  #warnOfExpiry(): void {
+    for (const one of new Set([this.#root, this.#current])) {
+      if (!one || one.authority.info.notAfter > this.#deps.now()) continue
       const { subject, notAfter } = one.authority.info
-      deps.log.warn(
+      this.#deps.log.warn(
         { ca: subject, notAfter: new Date(notAfter).toISOString() },
         'this CA has ended and nothing is issued: set the clock, or replace the files of ca.root or ca.intermediate and restart',
       )
     }
   }
+}
 
-  await open()
-  tellOver()
-  const crls = createCrls({
-    store: deps.store,
-    now: deps.now,
-    find: (keyId) => signing.get(keyId),
-  })
-  return {
-    name: 'ca',
-    permits: (name: Name) => permitted(name),
-    issue,
-    issueNearest,
-    root: () => root?.authority.certificate,
-    intermediate: () => current.authority,
-    crls,
-    degraded() {
-      const now = deps.now()
-      const isBehind = [current, root].some((one) => one && !hasBegun(one.authority.info, now))
-      const isRootOver = root && root.authority.info.notAfter <= now
-      const isOver = isRootOver || isEnding(current.authority, options.leafLifetime, now)
-      return [...(isOver ? ['ca-intermediate'] : []), ...(isBehind ? ['clock'] : [])]
-    },
-    async upkeep() {
-      passOverFuture()
-      const { authority } = current
-      const isDue = isEnding(authority, options.leafLifetime, deps.now())
-      if (isDue || !hasBegun(authority.info, deps.now())) await open()
-      for (const [keyId, { authority }] of signing) if (authority.key) await crls.get(keyId)
-      if (root) await mendRootList(root, current.authority, options, deps)
-    },
+/** The revocation lists of the embedded CA. */
+class Crls {
+  readonly #deps: { readonly store: Store; now(): number }
+  readonly #find: (keyId: string) => StoredAuthority | undefined
+  /** Created by this process, each with the revocation count it includes. Earlier ones are not trusted. */
+  readonly #created = new Map<number, { record: CrlRecord; revocation: number }>()
+  readonly #creating = new Map<number, Promise<CrlRecord>>()
+  #revocation = 0
+
+  constructor(
+    deps: { readonly store: Store; now(): number },
+    find: (keyId: string) => StoredAuthority | undefined,
+  ) {
+    this.#deps = deps
+    this.#find = find
+  }
+
+  /**
+   * The CRL of the authority with this key identifier; created if it is a day old or lacks the last
+   * revocation.
+   *
+   * @throws CertError `CERT_CRL_UNKNOWN`
+   */
+  async get(keyId: string): Promise<Uint8Array> {
+    const stored = this.#find(keyId)
+    const record = stored && (await this.#current(stored))
+    if (!record) throw new CertError('CERT_CRL_UNKNOWN', 'this service has no list of that issuer')
+    return record.crl
+  }
+
+  /** To be called after each revocation. */
+  outdate(): void {
+    this.#revocation += 1
+  }
+
+  async #current(stored: StoredAuthority): Promise<CrlRecord | undefined> {
+    // The CRL of the root is created with each intermediate, while the key of the root is open.
+    if (!stored.authority.key) return this.#deps.store.findCrl(stored.id)
+    const last = this.#created.get(stored.id)
+    if (last?.revocation === this.#revocation && !this.#isOld(last.record)) return last.record
+    let creating = this.#creating.get(stored.id)
+    if (!creating) {
+      creating = this.#create(stored).finally(() => this.#creating.delete(stored.id))
+      this.#creating.set(stored.id, creating)
+    }
+    return creating
+  }
+
+  /** A day old, or created by a clock that was ahead. */
+  #isOld({ nextUpdate }: CrlRecord): boolean {
+    const now = this.#deps.now()
+    const thisUpdate = nextUpdate - CRL_LIFETIME
+    return thisUpdate + CRL_REBUILD_AFTER <= now || !hasBegun({ notBefore: thisUpdate }, now)
+  }
+
+  async #create({ id, authority }: StoredAuthority): Promise<CrlRecord> {
+    const { store, now } = this.#deps
+    const revocation = this.#revocation
+    const thisUpdate = now()
+    const nextUpdate = thisUpdate + CRL_LIFETIME
+    const rows = await store.listRevoked(authority.certificate, thisUpdate)
+    const revoked = rows.map(({ serialNumber, revokedAt, reason }) => {
+      // A clock that was ahead may have dated a revocation in the future.
+      return { serialNumber, at: Math.min(revokedAt, thisUpdate), reason }
+    })
+    const number = ((await store.findCrl(id))?.number ?? 0n) + 1n
+    const crl = createCrl({ authority, number, revoked, thisUpdate, nextUpdate })
+    const record = { authorityId: id, number, crl, thisUpdate, nextUpdate }
+    await store.saveCrl(record)
+    this.#created.set(id, { record, revocation })
+    return record
   }
 }

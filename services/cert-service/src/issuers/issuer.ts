@@ -1,41 +1,38 @@
 import type { RenewalInfo, Solver } from '@gatehouse/acme'
 import type { Csr, KeyType, Name, RevocationReason } from '@gatehouse/pki'
 
-/** A certificate authority that cert-service can ask: the embedded CA, and ACME CAs beside it. */
+/** A certificate authority: the embedded CA, or one that speaks ACME. */
 export interface Issuer {
-  /** As in the configuration; part of a certificate's lineage. */
+  /** The name in the configuration, part of the lineage of its certificates. */
   readonly name: string
-  /** What it signs, part of the lineage as well; for an ACME CA which one, and its profile. */
+  /** For an ACME CA its directory and profile, part of the lineage as well. */
   readonly profile?: string
-  /** Of keys that are not asked for otherwise; default `p256`. */
+  /** Key type unless a request names one; default `p256`. */
   readonly keyType?: KeyType | undefined
-  /** Kinds of keys that it certifies; default all. */
+  /** Key types that it certifies; default all. */
   readonly keyTypes?: readonly KeyType[]
-  /** Name of the issuer to ask while this one has no certificate to give. */
+  /** Name of the issuer to use while this one has no certificate. */
   readonly fallback?: string | undefined
-  /** Whether it may sign this name at all, whoever asks. */
+  /** Whether it may sign this name for anyone. */
   permits(name: Name): boolean
-  /** Why it cannot sign this, though it may sign each of the names. */
+  /** Why it cannot sign this request although it may sign each of the names. */
   objection?(names: readonly Name[], csr: Csr | null): string | undefined
-  /**
-   * Signs, at once or after a while. Rejects with a coded error; work goes on though every caller
-   * has gone.
-   */
+  /** Signs, at once or in the background of the requests for it. Rejects with a coded error. */
   issue(request: IssuerRequest, io: IssuerIo): Issued | Promise<Issued>
-  /** The account at the CA, once it is registered: what a CAA record may call it (RFC 8657). */
+  /** The URL of the account at the CA once it is registered, for CAA records (RFC 8657). */
   accountUrl?(): Promise<string | undefined>
-  /** What would prove a name to the CA. Absent where the CA asks for no proof. */
+  /** The solver that would prove a name. Absent if the CA requires no proof. */
   solverFor?(name: Name): Solver | undefined
   /**
-   * Revokes at the CA, where that is not the store itself; `unknown` if the CA has no such
-   * certificate (any more).
+   * Revokes at the CA; `unknown` if the CA does not know the certificate. Absent for the embedded CA,
+   * whose revocations are rows of the store.
    *
    * @throws AcmeError
    */
   revoke?(certificate: Uint8Array, reason: RevocationReason): Promise<'revoked' | 'unknown'>
-  /** When the CA would have a certificate renewed; undefined if it does not say. @throws AcmeError */
+  /** When the CA suggests to renew (ARI, RFC 9773); `undefined` without support. @throws AcmeError */
   renewalInfo?(certificate: Uint8Array, signal: AbortSignal): Promise<RenewalInfo | undefined>
-  /** What an operator has to see to. */
+  /** What an operator has to attend to. */
   degraded?(): readonly string[]
 }
 
@@ -44,28 +41,25 @@ export interface IssuerRequest {
   readonly keyType: KeyType
   /** DER of the public key to certify (SubjectPublicKeyInfo). */
   readonly spki: Uint8Array
-  /** DER of a request for that key: the caller's, or one made for the occasion. */
+  /** DER of a CSR for that key: the caller's, or one created for this order. */
   csr(): Uint8Array
-  /** DER of the certificate that this one is to replace, of the same lineage. */
+  /** DER of the certificate of the same lineage that this one replaces. */
   readonly replaces?: Uint8Array | undefined
 }
 
-/** What an issuer has beside the request. */
+/** What an issuer uses while it works on a request. */
 export interface IssuerIo {
-  /** Tells what it is doing, for the order's progress. */
+  /** Reports the current step as the progress of the order. */
   report(step: string): void
-  /** What an earlier try kept: it goes on from there, with the same key. */
+  /** The state that an earlier try saved: it is resumed with the same key. */
   readonly checkpoint: unknown
-  /**
-   * Keeps plain JSON, and the key, in the order before the next step is taken; `undefined` forgets
-   * both.
-   */
+  /** Saves plain JSON and the key in the order before the next step; `undefined` deletes both. */
   save(state: unknown): Promise<void>
-  /** Aborted when the service ends: the order goes on at the next start. */
+  /** Aborted when the service stops: the order is resumed at the next start. */
   readonly signal: AbortSignal
-  /** When the order was first asked for. */
+  /** When the order was first requested. */
   readonly since: number
-  /** For how long faults that pass are to be put up with, in milliseconds. */
+  /** For how long transient errors are retried, in milliseconds. */
   readonly patience: number
 }
 
@@ -76,4 +70,23 @@ export interface Issued {
   readonly serialNumber: string
   readonly notBefore: number
   readonly notAfter: number
+}
+
+/** The configured issuers, and the embedded CA as the last one. */
+export interface Issuers {
+  /** The first that may sign all of the names; the last one if none may. */
+  choose(names: readonly Name[]): Issuer
+  find(name: string): Issuer | undefined
+  /** What an operator has to attend to, apart from the embedded CA. */
+  degraded(): readonly string[]
+}
+
+export function createIssuers(configured: readonly Issuer[], last: Issuer): Issuers {
+  const byName = new Map([...configured, last].map((issuer) => [issuer.name, issuer]))
+  return {
+    choose: (names) =>
+      configured.find((issuer) => names.every((name) => issuer.permits(name))) ?? last,
+    find: (name) => byName.get(name),
+    degraded: () => configured.flatMap((issuer) => issuer.degraded?.() ?? []),
+  }
 }

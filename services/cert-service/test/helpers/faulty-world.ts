@@ -10,7 +10,7 @@ import {
   startScriptedCa,
 } from '../../../../packages/acme/test/scripted-ca/index.ts'
 import type { IssuerConfig } from '../../src/config/issuers.ts'
-import { createAccount } from '../../src/issuers/acme/account.ts'
+import { AcmeAccount } from '../../src/issuers/acme/account.ts'
 import { createAcmeIssuer } from '../../src/issuers/acme/issuer.ts'
 import type { IssuanceLimits } from '../../src/issuers/acme/limits.ts'
 import type { Keyring } from '../../src/sealing/keyring.ts'
@@ -155,7 +155,7 @@ export async function runProcess(world: World, since: number): Promise<End> {
     agreeToTerms: true,
     challenges: [{ type: 'dns-01' }],
   } as unknown as IssuerConfig
-  const account = createAccount({
+  const account = new AcmeAccount({
     ...config,
     id: DIRECTORY,
     transport,

@@ -7,22 +7,6 @@ import type { Keyring } from '../../sealing/keyring.ts'
 import type { AccountRecord, Store } from '../../store/store.ts'
 import type { IssuanceLimits } from './limits.ts'
 
-/** The account at one CA: its key is kept before the CA hears of it. */
-export interface Account {
-  /**
-   * Registers it first where that is yet to be done.
-   *
-   * @throws AcmeError; CertError `CERT_TERMS_NOT_AGREED`, `CERT_RATE_LIMITED`
-   */
-  get(signal?: AbortSignal): Promise<Signer>
-  /** Its URL, once it is registered: what a CAA record may call it. */
-  url(): Promise<string | undefined>
-  /** To be called when the CA says that it does not know the account: it is registered again. */
-  renounce(): Promise<void>
-  /** Gives it another key. @throws AcmeError */
-  rollover(): Promise<void>
-}
-
 interface Signer {
   readonly accountUrl: string
   readonly key: KeyObject
@@ -30,7 +14,7 @@ interface Signer {
 
 interface AccountOptions
   extends Pick<IssuerConfig, 'name' | 'email' | 'agreeToTerms' | 'externalAccount'> {
-  /** As `accountOf` gives it: what it is stored under. */
+  /** The key of its row, see `accountOf`. */
   readonly id: string
   /** URL. */
   readonly directory: string
@@ -41,19 +25,63 @@ interface AccountOptions
   readonly log: { info(fields: object, message: string): void }
 }
 
-export function createAccount(options: AccountOptions): Account {
-  const { name, id, directory, transport, store, keyring, limits, email, externalAccount } = options
-  const context = Buffer.from(id)
-  const contact = email ?? null
-  let opened: Promise<Signer> | undefined
+/** The account at one CA. Its key is stored before the CA sees it. */
+export class AcmeAccount {
+  readonly #options: AccountOptions
+  readonly #context: Buffer
+  #opened: Promise<Signer> | undefined
 
-  async function open(signal?: AbortSignal): Promise<Signer> {
-    const stored = (await store.findAccount(id)) ?? (await create())
-    const record = await settleRollover(stored)
-    const key = openKey(record.sealedKey)
-    if (record.url === null) return { accountUrl: await register(record, key, signal), key }
+  constructor(options: AccountOptions) {
+    this.#options = options
+    this.#context = Buffer.from(options.id)
+  }
+
+  /**
+   * URL and key of the account, which is registered first if that has not been done.
+   *
+   * @throws AcmeError; CertError `CERT_TERMS_NOT_AGREED`, `CERT_RATE_LIMITED`
+   */
+  get(signal?: AbortSignal): Promise<Signer> {
+    this.#opened ??= this.#open(signal).catch((error) => {
+      this.#opened = undefined
+      throw error
+    })
+    return this.#opened
+  }
+
+  /** The URL of the account once it is registered: what a CAA record may require (RFC 8657). */
+  async url(): Promise<string | undefined> {
+    return (await this.#find())?.url ?? undefined
+  }
+
+  /** To be called when the CA does not know the account: the next {@link get} registers it again. */
+  async renounce(): Promise<void> {
+    this.#opened = undefined
+    const record = await this.#find()
+    if (record) await this.#options.store.saveAccount({ ...record, url: null })
+  }
+
+  /** Gives the account another key (RFC 8555, section 7.3.5). @throws AcmeError */
+  async rollover(): Promise<void> {
+    const { store, transport } = this.#options
+    const { accountUrl, key } = await this.get()
+    const record = (await this.#find()) ?? (await this.#create())
+    const nextKey = this.#sealNewKey()
+    await store.saveAccount({ ...record, nextKey })
+    await transport.send(changeKey(accountUrl, key, this.#openKey(nextKey)), { accountUrl, key })
+    await store.saveAccount({ ...record, sealedKey: nextKey, nextKey: null })
+    this.#opened = undefined
+  }
+
+  async #open(signal?: AbortSignal): Promise<Signer> {
+    const { name, email, transport, store, log } = this.#options
+    const stored = (await this.#find()) ?? (await this.#create())
+    const record = await this.#settleRollover(stored)
+    const key = this.#openKey(record.sealedKey)
+    if (record.url === null) return { accountUrl: await this.#register(record, key, signal), key }
     const account = { accountUrl: record.url, key }
-    options.log.info({ issuer: name, accountUrl: record.url }, 'the account at the CA')
+    log.info({ issuer: name, accountUrl: record.url }, 'the account at the CA')
+    const contact = email ?? null
     if (record.contact !== contact) {
       const changes = { contact: contactUrls(email) }
       await transport.send(updateAccount(record.url, changes), account, signal)
@@ -62,84 +90,69 @@ export function createAccount(options: AccountOptions): Account {
     return account
   }
 
-  async function create(): Promise<AccountRecord> {
-    const record = { directory: id, sealedKey: sealNewKey(), nextKey: null, url: null, contact }
-    await store.saveAccount(record)
-    return record
-  }
-
-  async function register(record: AccountRecord, key: KeyObject, signal?: AbortSignal) {
+  async #register(record: AccountRecord, key: KeyObject, signal?: AbortSignal): Promise<string> {
+    const { name, directory, transport, limits, email, agreeToTerms } = this.#options
+    const { externalAccount, store, log } = this.#options
     const { termsOfService } = (await transport.directory(signal)).meta
-    if (termsOfService !== undefined && !options.agreeToTerms)
+    if (termsOfService !== undefined && !agreeToTerms)
       throw new CertError(
         'CERT_TERMS_NOT_AGREED',
-        `the CA at ${new URL(directory).host} wants its terms to be agreed to: ${termsOfService}`,
+        `the CA at ${new URL(directory).host} requires its terms of service to be agreed to: ${termsOfService}`,
       )
     const request = {
       contact: contactUrls(email),
-      termsOfServiceAgreed: options.agreeToTerms,
+      termsOfServiceAgreed: agreeToTerms,
       ...(externalAccount && { externalAccount }),
     }
     const limited = { issuer: name, directory }
     limits.admitAccount(limited)
     const { url } = await transport.send(newAccount(key, request), { key }, signal)
     limits.registered(limited)
-    options.log.info({ issuer: name, accountUrl: url }, 'the account at the CA was registered')
-    await store.saveAccount({ ...record, url, contact })
+    log.info({ issuer: name, accountUrl: url }, 'the account at the CA was registered')
+    await store.saveAccount({ ...record, url, contact: email ?? null })
     return url
   }
 
-  /** A rollover that was cut short has come through to the CA, or it has not. */
-  async function settleRollover(record: AccountRecord): Promise<AccountRecord> {
+  /** Finds out whether an interrupted rollover reached the CA. */
+  async #settleRollover(record: AccountRecord): Promise<AccountRecord> {
     if (record.nextKey === null) return record
-    const key = openKey(record.nextKey)
-    const isTaken = await transport
-      .send(newAccount(key, { onlyReturnExisting: true }), { key })
-      .then(
-        () => true,
-        (error) => {
-          if (error instanceof AcmeError && error.code === 'ACME_ACCOUNT_DOES_NOT_EXIST')
-            return false
-          throw error
-        },
-      )
-    const sealedKey = isTaken ? record.nextKey : record.sealedKey
+    const sealedKey = (await this.#isRegistered(record.nextKey)) ? record.nextKey : record.sealedKey
     const settled = { ...record, sealedKey, nextKey: null }
-    await store.saveAccount(settled)
+    await this.#options.store.saveAccount(settled)
     return settled
   }
 
-  async function rollover(): Promise<void> {
-    const { accountUrl, key } = await get()
-    const record = (await store.findAccount(id)) ?? (await create())
-    const nextKey = sealNewKey()
-    await store.saveAccount({ ...record, nextKey })
-    await transport.send(changeKey(accountUrl, key, openKey(nextKey)), { accountUrl, key })
-    await store.saveAccount({ ...record, sealedKey: nextKey, nextKey: null })
-    opened = undefined
-  }
-
-  function get(signal?: AbortSignal): Promise<Signer> {
-    opened ??= open(signal).catch((error) => {
-      opened = undefined
+  async #isRegistered(sealedKey: Uint8Array): Promise<boolean> {
+    const key = this.#openKey(sealedKey)
+    try {
+      await this.#options.transport.send(newAccount(key, { onlyReturnExisting: true }), { key })
+      return true
+    } catch (error) {
+      if (error instanceof AcmeError && error.code === 'ACME_ACCOUNT_DOES_NOT_EXIST') return false
       throw error
-    })
-    return opened
+    }
   }
 
-  async function renounce(): Promise<void> {
-    opened = undefined
-    const record = await store.findAccount(id)
-    if (record) await store.saveAccount({ ...record, url: null })
+  #find(): Promise<AccountRecord | undefined> {
+    return this.#options.store.findAccount(this.#options.id)
   }
 
-  const sealNewKey = () => keyring.seal('account', generateP256().pkcs8, context)
-  const openKey = (sealed: Uint8Array): KeyObject =>
-    createPrivateKey({ key: keyring.open(sealed, context), type: 'pkcs8', format: 'der' })
+  async #create(): Promise<AccountRecord> {
+    const { id: directory, email, store } = this.#options
+    const sealedKey = this.#sealNewKey()
+    const record = { directory, sealedKey, nextKey: null, url: null, contact: email ?? null }
+    await store.saveAccount(record)
+    return record
+  }
 
-  const url = async () => (await store.findAccount(id))?.url ?? undefined
+  #sealNewKey(): Buffer {
+    return this.#options.keyring.seal('account', generateP256().pkcs8, this.#context)
+  }
 
-  return { get, url, renounce, rollover }
+  #openKey(sealed: Uint8Array): KeyObject {
+    const key = this.#options.keyring.open(sealed, this.#context)
+    return createPrivateKey({ key, type: 'pkcs8', format: 'der' })
+  }
 }
 
 const contactUrls = (email: string | undefined): string[] =>

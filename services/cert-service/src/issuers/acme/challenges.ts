@@ -15,7 +15,7 @@ import { type Clock, listenError } from '@gatehouse/service-kit'
 import type { ChallengeConfig, IssuerConfig } from '../../config/issuers.ts'
 import type { Store } from '../../store/store.ts'
 
-/** Answers in the store: they outlive the process, and whoever shares the store can give them. */
+/** Keeps responses to challenges in the store, so that they outlive the process. */
 export function createChallengeStore(store: Store, clock: Pick<Clock, 'now'>): ChallengeStore {
   return {
     put: (key, value) => store.putChallenge(key, value, clock.now()),
@@ -36,7 +36,7 @@ export function createSolver(
   return createDns01({ providers: createDnsProviders(providers, deps), propagation, clock })
 }
 
-/** Starts the listeners that issuers have for their challenges; several may name the same. */
+/** Starts the listeners for the challenges of the issuers; issuers can share one. */
 export async function listenForChallenges(
   issuers: readonly Pick<IssuerConfig, 'challenges'>[],
   challenges: ChallengeStore,

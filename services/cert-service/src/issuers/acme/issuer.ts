@@ -1,57 +1,90 @@
 import {
   AcmeError,
+  type ChallengeStore,
   createRetryBudget,
   fetchRenewalInfo,
   renewalId,
   revokeCertificate,
   type Solver,
 } from '@gatehouse/acme'
+import { createFetch } from '@gatehouse/net'
 import {
+  type CertificateRequest as Csr,
   compileRules,
   fromPem,
+  type Name,
   parseCertificate,
   parseNameRule,
   type RevocationReason,
 } from '@gatehouse/pki'
 import type { Clock } from '@gatehouse/service-kit'
 import { canProve } from '../../config/check-issuers.ts'
-import { ACME_KEY_TYPES, type IssuerConfig } from '../../config/issuers.ts'
+import {
+  ACME_KEY_TYPES,
+  accountOf,
+  type ChallengeConfig,
+  type IssuerConfig,
+} from '../../config/issuers.ts'
+import type { Keyring } from '../../sealing/keyring.ts'
 import type { Store } from '../../store/store.ts'
 import type { Issued, Issuer } from '../issuer.ts'
+import { createSolver } from './challenges.ts'
 import type { IssuanceLimits } from './limits.ts'
-import { obtainChain } from './obtain-chain.ts'
-import type { AcmeServer } from './server.ts'
+import { type AcmeIssuerDeps, obtainChain } from './order.ts'
+import { type AcmeServer, openAcmeServer } from './server.ts'
 
-export interface AcmeIssuerDeps {
-  readonly server: AcmeServer
-  /** In the order in which they are preferred. */
-  readonly solvers: readonly Solver[]
-  readonly store: Pick<Store, 'findOrderByUrl'>
+export interface AcmeDeps {
+  readonly store: Store
+  readonly keyring: Keyring
+  readonly challenges: ChallengeStore
   readonly limits: IssuanceLimits
   readonly clock: Clock
-  readonly log: { warn(fields: object, message: string): void }
+  readonly log: {
+    info(fields: object, message: string): void
+    warn(fields: object, message: string): void
+  }
+  /** Replaces the solver of a challenge in tests. */
+  readonly createSolver?: ((challenge: ChallengeConfig) => Solver) | undefined
 }
 
-/** An issuer that orders at a CA by ACME. */
+/** The configured ACME issuers. No CA is contacted before there is an order for it. */
+export async function openAcmeIssuers(
+  configs: readonly IssuerConfig[],
+  deps: AcmeDeps,
+): Promise<{ readonly issuers: readonly Issuer[]; close(): Promise<void> }> {
+  const { clock, challenges } = deps
+  const fetch = createFetch()
+  const servers = new Map<string, AcmeServer>()
+  const solverOf =
+    deps.createSolver ?? ((challenge) => createSolver(challenge, challenges, { fetch, clock }))
+  const issuers: Issuer[] = []
+  for (const config of configs) {
+    const account = accountOf(config)
+    const server = servers.get(account) ?? (await openAcmeServer(config, deps))
+    servers.set(account, server)
+    const solvers = config.challenges.map(solverOf)
+    issuers.push(createAcmeIssuer(config, { ...deps, server, solvers }))
+  }
+  return {
+    issuers,
+    async close() {
+      await Promise.all([fetch, ...servers.values()].map((one) => one.close()))
+    },
+  }
+}
+
+/** An issuer that orders from a CA over ACME. */
 export function createAcmeIssuer(config: IssuerConfig, deps: AcmeIssuerDeps): Issuer {
   const { name, profile, keyType, fallback } = config
   const { server } = deps
-  const permits = compileRules(config.names.map(parseNameRule))
   return {
     name,
     profile: profile === undefined ? server.directory : `${server.directory} ${profile}`,
     keyType,
     keyTypes: ACME_KEY_TYPES,
     fallback,
-    permits,
-    objection(names, csr) {
-      const unproven = names.find(({ kind }) => !canProve(config, kind))
-      if (unproven) return `${unproven.text} cannot be proven by a challenge of the issuer ${name}`
-      const own = csr && new Set(csr.names.map(({ text }) => text))
-      const missing = own ? names.find(({ text }) => !own.has(text)) : undefined
-      if (missing) return `the CSR lacks ${missing.text}, and the issuer ${name} adds no names`
-      return undefined
-    },
+    permits: compileRules(config.names.map(parseNameRule)),
+    objection: (names, csr) => objectionTo(names, csr, config),
     accountUrl: () => server.account.url(),
     solverFor: ({ kind }) =>
       deps.solvers.find((solver) => canProve({ challenges: [solver] }, kind)),
@@ -65,7 +98,22 @@ export function createAcmeIssuer(config: IssuerConfig, deps: AcmeIssuerDeps): Is
   }
 }
 
-/** How long faults of a CA are put up with while somebody waits for a revocation. */
+function objectionTo(
+  names: readonly Name[],
+  csr: Csr | null,
+  config: IssuerConfig,
+): string | undefined {
+  const unproven = names.find(({ kind }) => !canProve(config, kind))
+  if (unproven)
+    return `${unproven.text} cannot be proven by a challenge of the issuer ${config.name}`
+  const requested = csr && new Set(csr.names.map(({ text }) => text))
+  const missing = requested ? names.find(({ text }) => !requested.has(text)) : undefined
+  return missing
+    ? `the CSR lacks ${missing.text}, and the issuer ${config.name} adds no names`
+    : undefined
+}
+
+/** For how long a revocation is retried, as somebody waits for it. */
 const REVOKE_MS = 5_000
 
 async function revoke(
@@ -73,7 +121,7 @@ async function revoke(
   reason: RevocationReason,
   { server, clock }: AcmeIssuerDeps,
 ): Promise<'revoked' | 'unknown'> {
-  const patience = createRetryBudget(REVOKE_MS, { clock })
+  const retries = createRetryBudget(REVOKE_MS, { clock })
   for (;;) {
     try {
       const account = await server.account.get()
@@ -81,14 +129,14 @@ async function revoke(
       return 'revoked'
     } catch (error) {
       if (error instanceof AcmeError && error.code === 'ACME_ALREADY_REVOKED') return 'revoked'
-      if (await patience.waitAfter(error)) continue
+      if (await retries.waitAfter(error)) continue
       if (isUnknownCertificate(error)) return 'unknown'
       throw error
     }
   }
 }
 
-/** RFC 8555 has no type for it: CAs say `malformed`, with status 404 or in words. */
+/** RFC 8555 has no type for it: CAs answer `malformed`, with status 404 or an explanation. */
 function isUnknownCertificate(error: unknown): boolean {
   if (!(error instanceof AcmeError) || error.problem?.type !== 'malformed') return false
   const { status, detail } = error.problem

@@ -1,30 +1,30 @@
-/** An order as the limits of a CA see it. */
+/** An order as the rate limits of a CA see it. */
 export interface LimitedOrder {
   readonly issuer: string
-  /** URL of the CA's directory. */
+  /** URL of the directory of the CA. */
   readonly directory: string
   readonly names: readonly string[]
-  /** Whether it tells the CA which certificate it replaces (ARI), which CAs let pass. */
+  /** Whether the order names the certificate that it replaces (ARI), which CAs exempt. */
   readonly renewal: boolean
 }
 
-/** An account that is to be registered. */
+/** An account to be registered. */
 export type LimitedAccount = Pick<LimitedOrder, 'issuer' | 'directory'>
 
-/** What is known of the limits of the CAs, so that no order runs into them. */
+/** Keeps track of the rate limits of CAs, so that no order runs into them. */
 export interface IssuanceLimits {
   /** Called before an account is registered. @throws CertError with `retryAfter` */
   admitAccount(account: LimitedAccount): void
-  /** It was registered. */
+  /** Called once the account is registered. */
   registered(account: LimitedAccount): void
   /** Called before an order is placed. @throws CertError with `retryAfter` */
   admit(order: LimitedOrder): void
-  /** It was placed at an earlier try, and is gone on with. */
+  /** Called when an order is resumed that was placed by an earlier try. */
   resumed(order: LimitedOrder): void
-  /** It was placed. */
+  /** Called once the order is placed. */
   ordered(order: LimitedOrder): void
-  /** The CA saw no proof for these of its names. */
+  /** Called when the CA could not validate these of its names. */
   failed(order: LimitedOrder, names: readonly string[]): void
-  /** Its certificate was issued. */
+  /** Called once the certificate is issued. */
   issued(order: LimitedOrder): void
 }

@@ -5,20 +5,20 @@ import { accountOf, directoryOf, type IssuerConfig } from '../../config/issuers.
 import type { Keyring } from '../../sealing/keyring.ts'
 import type { Store } from '../../store/store.ts'
 import { VERSION } from '../../version.ts'
-import { type Account, createAccount } from './account.ts'
+import { AcmeAccount } from './account.ts'
 import type { IssuanceLimits } from './limits.ts'
 
-/** One CA, shared by all issuers with its directory. */
+/** One account at a CA, shared by the issuers that use it. */
 export interface AcmeServer {
   /** URL. */
   readonly directory: string
   readonly transport: Transport
-  readonly account: Account
-  /** Whether the last request got an answer. */
+  readonly account: AcmeAccount
+  /** Whether the last request was answered. */
   isReachable(): boolean
   /**
-   * Runs the orders for one set of names one after another: the CA gives the same order to all of
-   * them, while each has a key of its own.
+   * Runs the orders for one set of names in sequence: the CA would give all of them the same order,
+   * while each has a key of its own.
    */
   inTurn<T>(names: string, run: () => Promise<T>): Promise<T>
   close(): Promise<void>
@@ -44,10 +44,9 @@ export async function openAcmeServer(
   const { fetch, isReachable } = watch(createFetch(ca))
   const userAgent = `gatehouse-cert-service/${VERSION}`
   const transport = createTransport({ directoryUrl: new URL(directory), fetch, clock, userAgent })
-  const id = accountOf(config)
-  const account = createAccount({
+  const account = new AcmeAccount({
     ...config,
-    id,
+    id: accountOf(config),
     directory,
     transport,
     store,
@@ -70,8 +69,9 @@ export async function openAcmeServer(
   return { directory, transport, account, isReachable, inTurn, close: () => fetch.close() }
 }
 
-const UNREACHED: readonly unknown[] = ['NET_FETCH_FAILED', 'NET_FETCH_TIMEOUT']
+const UNREACHABLE: readonly unknown[] = ['NET_FETCH_FAILED', 'NET_FETCH_TIMEOUT']
 
+/** Records whether requests are answered. */
 function watch(fetch: BoundedFetch) {
   let reachable = true
   const watched: BoundedFetch = Object.assign(
@@ -81,8 +81,8 @@ function watch(fetch: BoundedFetch) {
         reachable = true
         return answer
       } catch (error) {
-        const isOurs = init?.signal?.aborted
-        if (!isOurs && error instanceof NetError) reachable = !UNREACHED.includes(error.code)
+        const isAborted = init?.signal?.aborted
+        if (!isAborted && error instanceof NetError) reachable = !UNREACHABLE.includes(error.code)
         throw error
       }
     },
