@@ -1,15 +1,13 @@
-import { randomUUID } from 'node:crypto'
-import { createFetch } from '@gatehouse/net'
+import { createHmac, randomUUID } from 'node:crypto'
+import { type BoundedFetch, createFetch } from '@gatehouse/net'
 import { type Clock, requireNamedFile } from '@gatehouse/service-kit'
 import type { WebhookConfig } from '../config/events.ts'
+import { times, toTime } from '../issuance/answer.ts'
 import type { CertEvent, Events } from '../issuance/events.ts'
-import { backoff } from '../issuance/renewal.ts'
+import { backoff, planRenewal } from '../issuance/renewal.ts'
 import { repeat } from '../repeat.ts'
-import type { EventRecord, NewEvent, Store } from '../store/store.ts'
+import type { CertificateRecord, EventRecord, NewEvent, Store } from '../store/store.ts'
 import { VERSION } from '../version.ts'
-import { describeEvent } from './describe.ts'
-import { lateness } from './expiry.ts'
-import { signatureHeaders } from './signature.ts'
 
 const SECOND = 1_000
 const DAY = 86_400 * SECOND
@@ -18,19 +16,11 @@ const SEND_EVERY = SECOND
 const LOOK_EVERY = 300 * SECOND
 const TIMEOUT = 10 * SECOND
 const GIVE_UP_AFTER = 7 * DAY
-/** After 1, 10 and 100 minutes there is one try a day. */
+/** What 7 days take: tries after 1, 10 and 100 minutes, then daily. A clock that jumps takes no try away. */
 const GIVE_UP_TRIES = 10
-const AT_A_TIME = 100
+const BATCH = 100
 const MAX_LATE = 1_000
 const DELIVERED = [200, 201, 202, 203, 204, 205, 206]
-
-/** A webhook: its events are kept in the store until they are delivered. */
-export interface Webhook extends Events {
-  /** Starts delivering, and looking for certificates that are late. */
-  start(): void
-  prune(): Promise<void>
-  close(): Promise<void>
-}
 
 interface WebhookDeps {
   readonly store: Pick<
@@ -41,94 +31,159 @@ interface WebhookDeps {
   readonly log: { warn(fields: object, message: string): void }
 }
 
-export async function openWebhook(
-  { url, secret, events, caFile }: WebhookConfig,
-  { store, clock, log }: WebhookDeps,
-): Promise<Webhook> {
-  const ca = caFile === undefined ? {} : { ca: requireNamedFile('events.webhook.caFile', caFile) }
-  const fetch = createFetch({ ...ca, timeoutMs: TIMEOUT })
-  const closing = new AbortController()
-  let loops: readonly { stop(): Promise<void> }[] = []
+/** @throws ConfigError CONFIG_FILE_UNUSABLE */
+export async function openWebhook(config: WebhookConfig, deps: WebhookDeps): Promise<Webhook> {
+  return new Webhook(config, deps)
+}
 
-  function emit(event: CertEvent): void {
-    if (!events.includes(event.type)) return
+/** Posts events to a URL. They wait in the store until they are delivered. */
+class Webhook implements Events {
+  readonly #config: WebhookConfig
+  readonly #deps: WebhookDeps
+  readonly #fetch: BoundedFetch
+  readonly #closing = new AbortController()
+  #loops: readonly { stop(): Promise<void> }[] = []
+
+  constructor(config: WebhookConfig, deps: WebhookDeps) {
+    const { caFile } = config
+    this.#config = config
+    this.#deps = deps
+    this.#fetch = createFetch({
+      ...(caFile !== undefined && { ca: requireNamedFile('events.webhook.caFile', caFile) }),
+      timeoutMs: TIMEOUT,
+    })
+  }
+
+  emit(event: CertEvent): void {
+    const { store, clock, log } = this.#deps
+    if (!this.#config.events.includes(event.type)) return
     store
-      .addEvent(eventOf(event, clock.now()))
+      .addEvent(toRow(event, clock.now()))
       .catch((error) => log.warn({ err: error, type: event.type }, 'an event was lost'))
   }
 
-  /** One at a time; while the receiver fails, one try a turn. */
-  async function deliver(): Promise<void> {
-    for (const event of await store.listDueEvents(clock.now(), AT_A_TIME)) {
-      if (closing.signal.aborted) return
-      if (await post(event)) await store.deleteEvent(event.id)
-      else return delay(event)
+  /** Starts to deliver, and to look for certificates whose renewal is late. */
+  start(): void {
+    const { clock, log } = this.#deps
+    const failed = (what: string) => (error: unknown) => log.warn({ err: error }, what)
+    this.#loops = [
+      repeat(clock, SEND_EVERY, () => this.#deliver(), failed('events could not be delivered')),
+      repeat(
+        clock,
+        LOOK_EVERY,
+        () => this.#findLate(),
+        failed('late certificates could not be looked for'),
+      ),
+    ]
+  }
+
+  prune(): Promise<void> {
+    return this.#deps.store.pruneEvents(this.#deps.clock.now())
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort()
+    await Promise.all(this.#loops.map((loop) => loop.stop()))
+    await this.#fetch.close()
+  }
+
+  /** Posts the due events one at a time, up to the first that fails. */
+  async #deliver(): Promise<void> {
+    const { store, clock } = this.#deps
+    for (const event of await store.listDueEvents(clock.now(), BATCH)) {
+      if (this.#closing.signal.aborted) return
+      if (await this.#post(event)) await store.deleteEvent(event.id)
+      else return this.#delay(event)
     }
   }
 
-  async function post({ body }: EventRecord): Promise<boolean> {
+  async #post({ body }: EventRecord): Promise<boolean> {
+    const { clock, log } = this.#deps
+    const { url, secret } = this.#config
+    const { signal } = this.#closing
     const headers = {
       'content-type': 'application/json',
       'user-agent': `gatehouse-cert-service/${VERSION}`,
       ...signatureHeaders(body, secret, clock.now()),
     }
-    const { signal } = closing
     try {
-      await fetch(url, { method: 'POST', headers, body, status: DELIVERED, signal })
+      await this.#fetch(url, { method: 'POST', headers, body, status: DELIVERED, signal })
       return true
     } catch (error) {
-      if (!signal.aborted) log.warn({ reason: reason(error) }, 'the webhook did not take an event')
+      // The path of a webhook often holds a secret.
+      const { origin, pathname } = new URL(url)
+      const reason = (error as Error).message.replace(origin + pathname, origin)
+      if (!signal.aborted) log.warn({ reason }, 'the webhook did not take an event')
       return false
     }
   }
 
-  /** The paths of webhooks often hold a secret. */
-  function reason(error: unknown): string {
-    const { origin, pathname } = new URL(url)
-    return (error as Error).message.replace(origin + pathname, origin)
-  }
-
-  async function delay({ id, at, tries }: EventRecord): Promise<void> {
-    if (closing.signal.aborted) return
+  async #delay({ id, at, tries }: EventRecord): Promise<void> {
+    const { store, clock, log } = this.#deps
+    if (this.#closing.signal.aborted) return
     const nextAt = clock.now() + backoff(tries + 1)
-    // Seven days take so many tries; a clock that jumped ahead gives nothing up.
     const isOver = nextAt - at > GIVE_UP_AFTER && tries + 1 >= GIVE_UP_TRIES
     if (!isOver) return store.delayEvent(id, nextAt)
     log.warn({ id }, 'an event could not be delivered within 7 days and is given up')
     await store.deleteEvent(id)
   }
 
-  async function look(): Promise<void> {
+  async #findLate(): Promise<void> {
+    const { store, clock } = this.#deps
     const now = clock.now()
     for (const certificate of await store.listLate(now, MAX_LATE))
-      if (lateness(certificate, now) > 0) emit({ type: 'expiring', certificate })
-  }
-
-  return {
-    emit,
-    start() {
-      const failed = (what: string) => (error: unknown) => log.warn({ err: error }, what)
-      loops = [
-        repeat(clock, SEND_EVERY, deliver, failed('events could not be delivered')),
-        repeat(clock, LOOK_EVERY, look, failed('late certificates could not be looked for')),
-      ]
-    },
-    prune: () => store.pruneEvents(clock.now()),
-    async close() {
-      closing.abort()
-      await Promise.all(loops.map((loop) => loop.stop()))
-      await fetch.close()
-    },
+      if (lateness(certificate, now) > 0) this.emit({ type: 'expiring', certificate })
   }
 }
 
-function eventOf(event: CertEvent, at: number): NewEvent {
-  const body = describeEvent(event, randomUUID(), at)
+/** The body of an event. It never contains key material. */
+export function describeEvent(event: CertEvent, id: string, at: number): string {
+  const head = { id, type: event.type, at: toTime(at) }
+  if (event.type === 'failing') {
+    const { names, issuer, failures, lastError, nextTryAt } = event.order
+    return JSON.stringify({
+      ...head,
+      names,
+      issuer,
+      failures,
+      ...(lastError && { error: lastError }),
+      ...(nextTryAt !== null && { nextTryAt: toTime(nextTryAt) }),
+    })
+  }
+  const { names, issuer, serialNumber } = event.certificate
+  return JSON.stringify({ ...head, names, issuer, serialNumber, ...times(event.certificate) })
+}
+
+/**
+ * The headers that authenticate a body: an HMAC with SHA-256 over the Unix time, a dot and the body.
+ */
+export function signatureHeaders(
+  body: string,
+  secret: string,
+  now: number,
+): Record<'x-gatehouse-timestamp' | 'x-gatehouse-signature', string> {
+  const timestamp = String(Math.floor(now / 1000))
+  const signature = createHmac('sha256', secret).update(`${timestamp}.${body}`).digest('hex')
+  return { 'x-gatehouse-timestamp': timestamp, 'x-gatehouse-signature': `sha256=${signature}` }
+}
+
+/**
+ * How many thirds of the time between planned renewal and expiry have passed: 0 is on time, 1 and 2
+ * call for a warning, 3 is expired.
+ */
+export function lateness(certificate: CertificateRecord, now: number): 0 | 1 | 2 | 3 {
+  const { notAfter } = certificate
+  const margin = notAfter - planRenewal(certificate, () => 0)
+  const thirds = Math.floor((3 * (now - (notAfter - margin))) / margin)
+  return Math.min(3, Math.max(0, thirds)) as 0 | 1 | 2 | 3
+}
+
+function toRow(event: CertEvent, at: number): NewEvent {
   const once = onceOf(event, at)
-  return { body, at, ...(once && { once }) }
+  return { body: describeEvent(event, randomUUID(), at), at, ...(once && { once }) }
 }
 
-/** Failures are told when they begin and daily, late certificates at each third. */
+/** Failures are reported when they begin and then daily, late renewals once per third. */
 function onceOf(event: CertEvent, at: number): NewEvent['once'] {
   if (event.type === 'failing') {
     const { lineage, failures } = event.order

@@ -3,7 +3,7 @@ import { html, type SafeHtml } from '@remix-run/html-template'
 import { page } from './style.ts'
 import { texts } from './texts.ts'
 
-/** Asks for an API key. */
+/** The form that asks for an API key. */
 export function signInPage({ isWrong }: { readonly isWrong: boolean }): Page {
   const { text, label, enter, wrong } = texts.signIn
   const note = isWrong ? html`<p class="wrong" id="wrong" role="alert">${wrong}</p>` : ''
@@ -17,13 +17,13 @@ export function signInPage({ isWrong }: { readonly isWrong: boolean }): Page {
   )
 }
 
-/** Says how to look where no API key is configured. */
+/** The page of a service without API keys. */
 export function tokensOnlyPage(origin: string): Page {
   const command = `curl -H "Authorization: Bearer $TOKEN" ${origin}/api/certificates`
   return card(texts.title, html`<p>${texts.signIn.tokens}</p><pre><code>${command}</code></pre>`)
 }
 
-/** Something went wrong. */
+/** An error. */
 export function problemPage({ title, detail, requestId }: Problem, action?: string): Page {
   return card(
     title,

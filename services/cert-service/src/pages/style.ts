@@ -1,6 +1,6 @@
 import { pagesIn } from '@gatehouse/service-kit'
 
-/** Makes the pages of this service. */
+/** Creates a page in the style of this service. */
 export const page = pagesIn(`
 main{display:grid;gap:1.5rem}
 h2{font-size:1.1rem}

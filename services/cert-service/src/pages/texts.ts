@@ -1,26 +1,26 @@
-/** Everything that the pages say. */
+/** All texts of the pages. */
 export const texts = {
   tab: (title: string) => `${title} · Gatehouse`,
   title: 'Certificates',
   signIn: {
-    text: 'Enter an API key to see the certificates that it may read. The page changes nothing.',
+    text: 'Enter an API key to see the certificates that it may read. Nothing can be changed here.',
     label: 'API key',
     enter: 'Show certificates',
-    wrong: 'This is none of the configured keys.',
+    wrong: 'That API key is not valid.',
     tokens:
-      'Callers of this service come with access tokens, which a page cannot ask for. Ask with one instead:',
+      'This service accepts access tokens only, which cannot be entered here. Use one on the command line:',
   },
   key: 'Key',
   signOut: 'Sign out',
   search: { label: 'Name or serial number', find: 'Find', all: 'Show all' },
   failures: {
     title: 'Needs attention',
-    more: 'There are more: search for a name to see its own.',
+    more: 'There are more failures. Search for a name to see them.',
     failed: 'Last try failed',
     next: 'Next try',
     earliest: 'at the earliest',
-    whenAsked: 'when somebody asks for it',
-    unknown: 'See the log of the service for the cause.',
+    whenAsked: 'with the next request for it',
+    unknown: 'The log of the service shows the cause.',
   },
   legend: { now: 'now', past: 'used up', left: 'still valid', renewal: 'renewal' },
   state: {
@@ -31,7 +31,7 @@ export const texts = {
     ended: 'Ended',
   },
   abandoned:
-    'Nobody has fetched it for two of its lifetimes, so it is no longer renewed. The next POST /api/certificate takes it up again.',
+    'It has not been fetched for two of its lifetimes and is no longer renewed. The next POST /api/certificate resumes that.',
   facts: {
     names: 'Names',
     issuer: 'Issuer',
@@ -40,7 +40,7 @@ export const texts = {
     from: 'Valid from',
     until: 'Valid until',
     renewal: 'Renewal',
-    fetched: 'Last handed out',
+    fetched: 'Last fetched',
     none: 'none planned',
   },
   embedded: 'the embedded CA',
@@ -48,11 +48,11 @@ export const texts = {
   others: (count: number) => (count === 1 ? '+ 1 name' : `+ ${count} names`),
   empty: {
     title: 'No certificates yet',
-    text: 'The first one is issued when a machine asks for it:',
-    next: 'There are none of yours on this page, but there is a next one.',
-    search: (text: string) => `Nothing is found for “${text}”.`,
+    text: 'The first one is issued with the first request:',
+    next: 'Nothing on this page is visible to you. Try the next page.',
+    search: (text: string) => `No results for “${text}”.`,
   },
   pages: { label: 'Pages', first: 'First page', next: 'Next page' },
-  footer: 'Times are UTC. For programs, see',
+  footer: 'Times are in UTC. The API is described at',
   back: 'Back to the certificates',
 } as const

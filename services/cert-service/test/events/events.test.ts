@@ -2,9 +2,7 @@ import { createHmac } from 'node:crypto'
 import t from 'tap'
 import { checkEvents } from '../../src/config/check-events.ts'
 import type { CertServiceConfig } from '../../src/config/schema.ts'
-import { describeEvent } from '../../src/events/describe.ts'
-import { lateness } from '../../src/events/expiry.ts'
-import { signatureHeaders } from '../../src/events/signature.ts'
+import { describeEvent, lateness, signatureHeaders } from '../../src/events/webhook.ts'
 import { NOW, newCertificate, newOrder, testStore } from '../helpers/store.ts'
 
 const HOUR = 3_600_000

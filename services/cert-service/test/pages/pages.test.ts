@@ -2,11 +2,9 @@ import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { type DefaultTreeAdapterTypes, parse } from 'parse5'
 import t from 'tap'
-import { type Inventory, inventoryPage } from '../../src/pages/inventory.ts'
+import { type Inventory, inventoryPage, stateOf } from '../../src/pages/inventory.ts'
 import { problemPage, signInPage, tokensOnlyPage } from '../../src/pages/sign-in.ts'
-import { stateOf } from '../../src/pages/state.ts'
-import { bar, timeLineOf } from '../../src/pages/timeline.ts'
-import { fromNow } from '../../src/pages/words.ts'
+import { bar, fromNow, timeLineOf } from '../../src/pages/time.ts'
 import type { CertificateRecord, OrderRecord } from '../../src/store/store.ts'
 import { NOW, newCertificate, newOrder } from '../helpers/store.ts'
 
@@ -60,7 +58,7 @@ function shape(html: string): string[] {
   )
 }
 
-t.test('how a certificate is getting on', async (t) => {
+t.test('the state of a certificate is shown', async (t) => {
   const cases: [
     why: string,
     certificate: Partial<CertificateRecord>,
@@ -70,11 +68,11 @@ t.test('how a certificate is getting on', async (t) => {
     ['renewal ahead', {}, undefined, 'Renews in 3 days'],
     ['renewal soon', { renewAt: NOW + 90_000 }, undefined, 'Renews in 1 minute'],
     ['due', { renewAt: NOW }, undefined, 'Being renewed'],
-    ['nobody wants it', { renewAt: null, notAfter: NOW + 5 * HOUR }, undefined, 'Ends in 5 hours'],
+    ['abandoned', { renewAt: null, notAfter: NOW + 5 * HOUR }, undefined, 'Ends in 5 hours'],
     ['failing', {}, failed(), 'Not renewed, ends in 7 days'],
     ['renewed after a failure', {}, newOrder({ status: 'done' }), 'Renews in 3 days'],
-    ['over', { notAfter: NOW - 3 * DAY }, undefined, 'Ended 3 days ago'],
-    ['over this moment', { notAfter: NOW }, failed(), 'Ended this minute'],
+    ['expired', { notAfter: NOW - 3 * DAY }, undefined, 'Ended 3 days ago'],
+    ['expires now', { notAfter: NOW }, failed(), 'Ended this minute'],
   ]
   for (const [why, certificate, order, said] of cases) {
     const { html } = page({ rows: [{ record: record(certificate), order }] })
@@ -93,14 +91,14 @@ t.test('a failure says why, what to do, and when the next try is', async (t) => 
     said(failed()),
     'app.example.com Last try failed: the intermediate ends first Renew the certificate of the authority. Next try: in 60 minutes at the earliest.',
   )
-  t.match(said(failed({ nextTryAt: NOW - 1 })), 'Next try: when somebody asks for it.')
+  t.match(said(failed({ nextTryAt: NOW - 1 })), 'Next try: with the next request for it.')
   const internal = failed({ lastError: { code: 'INTERNAL', detail: 'an internal error' } })
-  t.match(said(internal), 'See the log of the service')
+  t.match(said(internal), 'The log of the service shows the cause')
   const permitted = failed({ lastError: { code: 'CERT_NOT_PERMITTED', detail: 'no' } })
   t.match(page({ failed: [permitted] }).html, '<code>ca.permitted</code>', 'names as code')
 })
 
-t.test('moments are told in units that people count in', async (t) => {
+t.test('moments are relative, in a unit of which there are at least two', async (t) => {
   const cases: [number, string][] = [
     [0, 'this minute'],
     [119 * 60_000, 'in 119 minutes'],
@@ -112,28 +110,31 @@ t.test('moments are told in units that people count in', async (t) => {
   for (const [ms, said] of cases) t.equal(fromNow(NOW + ms, NOW), said)
 })
 
-t.test('a bar never leaves the time line, and what is left follows what is used up', async () => {
-  const at = fc.integer({ min: NOW - 800 * DAY, max: NOW + 800 * DAY })
-  const moments = fc
-    .tuple(at, at, fc.option(at))
-    .map(([a, b, renewAt]) => ({ notBefore: Math.min(a, b), notAfter: Math.max(a, b), renewAt }))
-  fc.assert(
-    fc.property(fc.array(moments, { minLength: 1, maxLength: 5 }), (certificates) => {
-      const line = timeLineOf(certificates, NOW)
-      return certificates.every((certificate) => {
-        const numbers = [
-          ...String(bar(certificate, line)).matchAll(/(?:x|cx|x1|width)="(-?[\d.]+)%"/g),
-        ]
-        const [x = 0, width = 0, left = 0, rest = 0] = numbers.map(([, digits]) => Number(digits))
-        return (
-          numbers.every(([, digits]) => Number(digits) >= 0 && Number(digits) <= 100) &&
-          left >= x - 0.01 &&
-          Math.abs(left + rest - x - width) < 0.03
-        )
-      })
-    }),
-  )
-})
+t.test(
+  'a bar stays within the time line, and the remaining part follows the used one',
+  async () => {
+    const at = fc.integer({ min: NOW - 800 * DAY, max: NOW + 800 * DAY })
+    const moments = fc
+      .tuple(at, at, fc.option(at))
+      .map(([a, b, renewAt]) => ({ notBefore: Math.min(a, b), notAfter: Math.max(a, b), renewAt }))
+    fc.assert(
+      fc.property(fc.array(moments, { minLength: 1, maxLength: 5 }), (certificates) => {
+        const line = timeLineOf(certificates, NOW)
+        return certificates.every((certificate) => {
+          const numbers = [
+            ...String(bar(certificate, line)).matchAll(/(?:x|cx|x1|width)="(-?[\d.]+)%"/g),
+          ]
+          const [x = 0, width = 0, left = 0, rest = 0] = numbers.map(([, digits]) => Number(digits))
+          return (
+            numbers.every(([, digits]) => Number(digits) >= 0 && Number(digits) <= 100) &&
+            left >= x - 0.01 &&
+            Math.abs(left + rest - x - width) < 0.03
+          )
+        })
+      }),
+    )
+  },
+)
 
 const pages = (said: string) => ({
   inventory: page({
@@ -159,7 +160,7 @@ const pages = (said: string) => ({
 })
 
 t.test(
-  'every page is valid HTML without script, and its policy allows its one style sheet',
+  'every page is valid HTML without scripts, and its policy allows only its own style sheet',
   async (t) => {
     for (const [name, { html, policy }] of Object.entries(pages('said'))) {
       const elements = shape(html)
@@ -181,7 +182,7 @@ t.test(
   },
 )
 
-t.test('what keys, issuers and errors are called never becomes markup', async (t) => {
+t.test('names of keys, issuers and errors never become markup', async (t) => {
   const usual = pages('said')
   for (const said of [
     '<script>alert(1)</script>',
