@@ -1,8 +1,10 @@
 import { isIP } from 'node:net'
+import { isDeepStrictEqual } from 'node:util'
 import { DNS_PROVIDER_RULES } from '@gatehouse/acme'
 import { parseEndpointUrl } from '@gatehouse/net'
 import { compileRules, type KeyType, parseName, parseNameRule } from '@gatehouse/pki'
 import { applyToEach, type Fault, faultOf } from '@gatehouse/service-kit'
+import { canProve } from '../issuers/acme/challenges.ts'
 import {
   ACME_KEY_TYPES,
   accountOf,
@@ -14,7 +16,7 @@ import {
 } from './issuers.ts'
 import type { CertServiceConfig } from './schema.ts'
 
-/** The faults of `issuers` that their schema cannot tell. */
+/** The rules for `issuers`. */
 export function checkIssuers({ issuers, server }: CertServiceConfig): readonly Fault[] {
   return applyToEach(issuers, '/issuers', [
     ({ directory }) => faultOf('/directory', () => checkDirectory(directory)),
@@ -39,12 +41,24 @@ export function checkIssuers({ issuers, server }: CertServiceConfig): readonly F
   ])
 }
 
+/** Issuers of one CA share its limits, even with separate accounts. */
+export function checkLimits({ issuers }: CertServiceConfig): readonly Fault[] {
+  return applyToEach(issuers, '/issuers', [
+    ({ directory, limits }) => {
+      const first = issuers.find((other) => directoryOf(other.directory) === directoryOf(directory))
+      if (!first || isDeepStrictEqual(first.limits, limits)) return []
+      const message = `must be those of ${first.name}, which orders from the same CA`
+      return [{ path: '/limits', message }]
+    },
+  ])
+}
+
 function checkName(name: string, earlier: readonly IssuerConfig[]): Fault[] {
   const isTaken = name === 'ca' || earlier.some((other) => other.name === name)
   return isTaken ? [{ path: '/name', message: 'is the name of another issuer' }] : []
 }
 
-/** Issuers with one directory share one account, unless they name another. */
+/** Issuers with one directory share an account unless they name another. */
 function checkAccount(issuer: IssuerConfig, earlier: readonly IssuerConfig[]): Fault[] {
   const { externalAccount, caFile, email } = issuer
   const same = earlier.find((other) => accountOf(other) === accountOf(issuer))
@@ -87,16 +101,6 @@ function checkRule(text: string, challenges: IssuerConfig['challenges']): void {
     throw new Error('is for IP addresses, which take an http-01 or tls-alpn-01 challenge')
 }
 
-/** Whether one of its challenges can prove a name of that kind. */
-export function canProve(
-  { challenges }: { readonly challenges: readonly Pick<ChallengeConfig, 'type'>[] },
-  kind: 'dns' | 'wildcard' | 'ip',
-): boolean {
-  return challenges.some(({ type }) =>
-    kind === 'wildcard' ? type === 'dns-01' : kind === 'dns' || type !== 'dns-01',
-  )
-}
-
 function checkDnsProviders(challenge: ChallengeConfig): Fault[] {
   if (challenge.type !== 'dns-01') return []
   return applyToEach(challenge.providers, '/providers', DNS_PROVIDER_RULES)
@@ -123,14 +127,14 @@ function namesOrNone(names: readonly string[]) {
   return resultOf(() => texts.map(parseName))
 }
 
-/** The issuer that a certificate of these names falls to; undefined: the embedded CA, or a fault. */
+/** The issuer for these names; `undefined` for the embedded CA and for invalid names. */
 export function issuerFor(
   names: readonly string[],
   { issuers }: CertServiceConfig,
 ): IssuerConfig | undefined {
   const parsed = namesOrNone(names)
   return issuers.find(({ names: rules }) => {
-    // Read first: a rule that is not known must not be taken for one that cannot be parsed.
+    // Copied first: reading an invalid part throws, which must not count as a rule that does not parse.
     const texts = [...rules]
     const holds = resultOf(() => compileRules(texts.map(parseNameRule)))
     return holds && parsed?.every(holds)
@@ -151,7 +155,7 @@ function resultOf<T>(read: () => T): T | undefined {
   }
 }
 
-/** The fault of a key that the CA of an issuer would not certify. */
+/** Refuses key types that the CA would not certify. */
 export function checkKeyType(
   keyType: KeyType | undefined,
   issuer: IssuerConfig | undefined,

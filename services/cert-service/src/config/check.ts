@@ -1,5 +1,5 @@
 import { relative } from 'node:path'
-import { isLoopback, parseHost } from '@gatehouse/net'
+import { isLoopback, parseEndpointUrl, parseHost } from '@gatehouse/net'
 import { compileRules, parseName, parseNameRule } from '@gatehouse/pki'
 import {
   applyRules,
@@ -12,16 +12,19 @@ import {
   type Listener,
   type Rule,
 } from '@gatehouse/service-kit'
-import { AUTH_RULES } from './check-auth.ts'
-import { checkEvents } from './check-events.ts'
-import { checkIssuers, checkKeyType, issuerFor, provableName } from './check-issuers.ts'
-import { checkLimits } from './check-limits.ts'
-import { checkPublicIssuers } from './public-issuers.ts'
+import { AUTH_RULES, checkPublicIssuers } from './check-auth.ts'
+import {
+  checkIssuers,
+  checkKeyType,
+  checkLimits,
+  issuerFor,
+  provableName,
+} from './check-issuers.ts'
 import type { CertServiceConfig } from './schema.ts'
 
 /**
- * What has to hold of a configuration beyond its schema. Each rule reads as little as it can: one that
- * meets a part with a fault of its own finds nothing.
+ * The rules for a configuration beyond its schema. A rule that reads an invalid part reports nothing,
+ * so each one reads as little as possible.
  */
 export const CONFIG_RULES: readonly Rule<CertServiceConfig>[] = [
   ({ server }) => checkTrustedProxies(server.trustedProxies, '/server/trustedProxies'),
@@ -75,7 +78,7 @@ function checkCertificates(config: CertServiceConfig): Fault[] {
   ])
 }
 
-/** Those that are not have their fault from a rule of their own. */
+/** Invalid names are reported by another rule. */
 function areNames(texts: readonly string[]): boolean {
   return applyRules(texts, [(all) => faultsOf(all, '', parseName)]).length === 0
 }
@@ -89,7 +92,7 @@ function checkCrlUrl({ ca: { crlUrl } }: CertServiceConfig): Fault[] {
   return isSound ? [] : [{ path: '/ca/crlUrl', message: 'must be an http URL' }]
 }
 
-/** The own certificate needs a name that the CA may sign. */
+/** The certificate of the server needs a name that the CA may sign. */
 function checkOwnTls({ server, ca }: CertServiceConfig): Fault[] {
   if (server.tls !== 'own' || server.names.length > 0) return []
   return faultsOf(['localhost'], '/server/tls', (text) => permittedName(text, ca.permitted)).map(
@@ -97,7 +100,7 @@ function checkOwnTls({ server, ca }: CertServiceConfig): Fault[] {
   )
 }
 
-/** Private keys cross the network in answers. */
+/** Answers contain private keys. */
 function checkPlainHttp({ server }: CertServiceConfig): Fault[] {
   if (server.tls !== 'off') return []
   const host = parseHost(server.host)
@@ -111,7 +114,7 @@ function checkAddresses(config: CertServiceConfig): Fault[] {
   return checkListeners(listenersOf(config))
 }
 
-/** Each section that can be read. */
+/** The listeners of all valid sections. */
 function listenersOf(config: CertServiceConfig): Listener[] {
   const sections: readonly (() => Listener[])[] = [
     () => [{ path: '/server', at: config.server }],
@@ -137,6 +140,12 @@ function atOf(path: string, at: Listener['at'] | undefined, kind?: string): List
   return at ? [{ path, at, ...(kind !== undefined && { kind }) }] : []
 }
 
+export function checkEvents({ events: { webhook } }: CertServiceConfig): readonly Fault[] {
+  if (!webhook) return []
+  const { url, allowHttp } = webhook
+  return faultOf('/events/webhook/url', () => parseEndpointUrl(url, { allowHttp }))
+}
+
 function checkStorage({ storage }: CertServiceConfig): Fault[] {
   const inside = relative(storage.path, storage.masterKeyFile)
   if (inside.startsWith('..') || inside.startsWith('/')) return []
@@ -150,8 +159,7 @@ function permittedName(text: string, permitted: readonly string[]): void {
     throw new Error(`${name.text} is outside of ca.permitted`)
 }
 
-/** What is wrong with each of the texts. */
-export function faultsOf(
+function faultsOf(
   texts: readonly string[],
   path: string,
   parse: (text: string) => unknown,
@@ -159,7 +167,7 @@ export function faultsOf(
   return applyToEach(texts, path, [(text) => faultOf('', () => parse(text))])
 }
 
-/** Rules that cannot be read are told of where they stand. */
+/** Invalid rules are reported by another rule. */
 function ruleOrNone(text: string) {
   try {
     return [parseNameRule(text)]

@@ -1,10 +1,9 @@
 import { DnsProviderSchema, PropagationSchema } from '@gatehouse/acme'
 import { KEY_TYPES, type KeyType } from '@gatehouse/pki'
-import { FilePath, Secret } from '@gatehouse/service-kit'
+import { Duration, FilePath, Secret } from '@gatehouse/service-kit'
 import { type Static, Type } from 'typebox'
-import { LimitsSchema } from './limits.ts'
 
-/** The directories of CAs that have a name here. */
+/** The ACME directories that have a name in the configuration. */
 export const DIRECTORIES: Readonly<Record<string, string>> = {
   letsencrypt: 'https://acme-v02.api.letsencrypt.org/directory',
   'letsencrypt-staging': 'https://acme-staging-v02.api.letsencrypt.org/directory',
@@ -12,19 +11,19 @@ export const DIRECTORIES: Readonly<Record<string, string>> = {
   google: 'https://dv.acme-v02.api.pki.goog/directory',
 }
 
-/** CAs that issue no more: names and hosts that configurations may still have, and since when. */
+/** CAs that no longer issue, by configured name or host, and since when. */
 export const ENDED: Readonly<Record<string, string>> = {
   buypass: 'October 2025',
   'api.buypass.com': 'October 2025',
 }
 
-/** What ACME CAs certify: the rules of public CAs have no Ed25519. */
+/** Key types of ACME CAs. The rules for public CAs do not allow Ed25519. */
 export const ACME_KEY_TYPES: readonly KeyType[] = KEY_TYPES.filter((type) => type !== 'ed25519')
 
-/** The URL of a directory that is configured by name or URL. */
+/** The URL of a directory configured by name or URL. */
 export const directoryOf = (directory: string): string => DIRECTORIES[directory] ?? directory
 
-/** Which account at which CA an issuer has: those with the same share it. */
+/** Identifies the account of an issuer; issuers with the same value share it. */
 export const accountOf = ({
   directory,
   account,
@@ -32,6 +31,40 @@ export const accountOf = ({
   readonly directory: string
   readonly account?: string | undefined
 }): string => directoryOf(directory) + (account === undefined ? '' : `#${account}`)
+
+const LimitSchema = (description: string) =>
+  Type.Optional(
+    Type.Object(
+      {
+        count: Type.Integer({ minimum: 1, maximum: 1_000_000, description: 'Number per period.' }),
+        per: Duration({ from: '1s', description: 'Period.' }),
+      },
+      { description },
+    ),
+  )
+
+/** Rate limits of an ACME CA that differ from the published ones. */
+const LimitsSchema = Type.Object(
+  {
+    orders: LimitSchema('Orders per account.'),
+    domain: LimitSchema(
+      'Certificates per registered domain (public suffix list), IPv4 address or /64 of IPv6.',
+    ),
+    names: LimitSchema('Certificates for exactly the same names.'),
+    failures: LimitSchema('Failed validations per name.'),
+    failuresInARow: LimitSchema('Failed validations per name since its last certificate.'),
+    accounts: LimitSchema('Account registrations from the address of this host.'),
+    renewalsExempt: Type.Optional(
+      Type.Boolean({
+        description: 'Whether `orders` and `domain` exempt names that already had a certificate.',
+      }),
+    ),
+  },
+  {
+    description:
+      'Rate limits of the CA, which orders stay below. Default: the published limits for letsencrypt and letsencrypt-staging, none for other CAs.',
+  },
+)
 
 const ListenSchema = (description: string) =>
   Type.Object(
@@ -51,7 +84,7 @@ const ChallengeSchema = Type.Union([
     type: Type.Literal('dns-01'),
     providers: Type.Array(DnsProviderSchema, {
       minItems: 1,
-      description: 'Who can change the DNS records; the first whose `names` hold the name.',
+      description: 'DNS providers; the first one whose `names` match is used.',
     }),
     propagation: PropagationSchema,
   }),
@@ -59,91 +92,90 @@ const ChallengeSchema = Type.Union([
     type: Type.Literal('http-01'),
     listen: Type.Optional(
       ListenSchema(
-        'A listener that answers challenges and nothing else. Left out: `server.plainHttp` answers.',
+        'A listener only for these challenges. Default: `server.plainHttp` responds to them.',
       ),
     ),
   }),
   Type.Object({
     type: Type.Literal('tls-alpn-01'),
-    listen: ListenSchema('The listener that answers these challenges.'),
+    listen: ListenSchema('The listener for these challenges.'),
   }),
 ])
 
 export const IssuerSchema = Type.Object({
   name: Type.String({
     pattern: '^[a-z][a-z0-9-]{0,31}$',
-    description: 'What answers, the log and other options call it. `ca` is the embedded CA.',
+    description: 'Name in answers, log lines and other options. `ca` is the embedded CA.',
   }),
-  type: Type.Literal('acme', { description: 'A CA that speaks ACME (RFC 8555).' }),
+  type: Type.Literal('acme', { description: 'An ACME CA (RFC 8555).' }),
   directory: Type.String({
     minLength: 1,
-    description: `URL of its directory, or one of ${Object.keys(DIRECTORIES).join(', ')}.`,
+    description: `URL of the ACME directory, or one of ${Object.keys(DIRECTORIES).join(', ')}.`,
   }),
   caFile: Type.Optional(
     FilePath({
-      description: 'PEM certificates to trust for its directory, where it is not public.',
+      description: 'CA certificates in PEM for the TLS connection to a private CA.',
     }),
   ),
   names: Type.Array(Type.String({ minLength: 1 }), {
     minItems: 1,
     default: ['*'],
     description:
-      'Name rules of the names that it is for. The first issuer that holds every name of a certificate issues it, else the embedded CA.',
+      'Name rules. The first issuer whose rules match every name of a certificate issues it, otherwise the embedded CA.',
   }),
   account: Type.Optional(
     Type.String({
       pattern: '^[a-z][a-z0-9-]{0,31}$',
       description:
-        'Name of an account of its own. Left out: the one that all issuers with this `directory` share.',
+        'Name of a separate account. Default: the account that issuers with this `directory` share.',
     }),
   ),
   email: Type.Optional(
     Type.String({
       pattern: '^[^@\\s,?]+@[^@\\s,?]+$',
-      description: 'Where the CA may write to.',
+      description: 'Contact address for the CA.',
     }),
   ),
   agreeToTerms: Type.Boolean({
     default: false,
-    description: 'Whether you agree to the terms of service of the CA; most CAs have some.',
+    description: 'Whether you agree to the terms of service of the CA, which most CAs require.',
   }),
   externalAccount: Type.Optional(
     Type.Object(
       {
-        kid: Type.String({ minLength: 1, description: 'Key identifier that the CA gave.' }),
+        kid: Type.String({ minLength: 1, description: 'Key identifier from the CA.' }),
         hmacKey: Secret({
           pattern: '^[A-Za-z0-9_-]+=*$',
-          description: 'HMAC key that the CA gave, base64url.',
+          description: 'HMAC key from the CA, base64url.',
         }),
       },
-      { description: 'Your account at the CA, for those that bind ACME accounts to one.' },
+      { description: 'External account binding, for CAs that require it.' },
     ),
   ),
   keyType: Type.Optional(
     Type.Enum([...ACME_KEY_TYPES], {
-      description: 'Kind of the keys of its certificates unless a request says; `p256`.',
+      description: 'Key type unless a request names one. Default: `p256`.',
     }),
   ),
   profile: Type.Optional(
-    Type.String({ minLength: 1, maxLength: 64, description: 'One of the profiles of the CA.' }),
+    Type.String({ minLength: 1, maxLength: 64, description: 'Certificate profile of the CA.' }),
   ),
   preferredChain: Type.Optional(
     Type.String({
       minLength: 1,
-      description: 'Common name of the root that the chain is to lead to, if the CA has several.',
+      description: 'Common name of the root of the preferred chain, for CAs that offer several.',
     }),
   ),
   limits: Type.Optional(LimitsSchema),
   fallback: Type.Optional(
     Type.String({
       minLength: 1,
-      description:
-        'Issuer whose certificates are answered while this one has none: a name, or `ca`.',
+      description: 'Issuer to use while this one has no certificate: a name, or `ca`.',
     }),
   ),
   challenges: Type.Array(ChallengeSchema, {
     minItems: 1,
-    description: 'How names are proven; the first that the CA offers and the name allows.',
+    description: 'Challenges; the first one that the CA offers and the name allows is used.',
   }),
 })
 

@@ -1,12 +1,12 @@
 import { type Loaded, type LoadSettings, loadConfig } from '@gatehouse/service-kit'
 import { CONFIG_RULES } from './check.ts'
+import { START_RULES } from './check-files.ts'
 import { type CertServiceConfig, CertServiceSchema } from './schema.ts'
-import { START_RULES } from './start-rules.ts'
 
 /**
  * Reads a configuration file.
  *
- * @throws ConfigError with every fault of it
+ * @throws ConfigError with all of its errors
  */
 export function loadCertConfig(
   file: string,

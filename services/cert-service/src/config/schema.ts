@@ -1,9 +1,7 @@
 import { KEY_TYPES } from '@gatehouse/pki'
-import { type ConfigOf, Duration, FilePath } from '@gatehouse/service-kit'
-import { Type } from 'typebox'
-import { CallerLimitsSchema } from './caller-limits.ts'
-import { AuthSchema, RuleSchema } from './callers.ts'
-import { EventsSchema } from './events.ts'
+import { type ConfigOf, Duration, FilePath, Secret } from '@gatehouse/service-kit'
+import { type Static, Type } from 'typebox'
+import { AuthSchema, RuleSchema } from './auth.ts'
 import { IssuerSchema } from './issuers.ts'
 
 const Host = (description: string, fallback: string) =>
@@ -28,7 +26,7 @@ const Choice = <const T extends string[]>(
 const ServerSchema = Type.Object({
   host: Host('Address to listen on.', '127.0.0.1'),
   port: Port('Port to listen on.', 7401),
-  names: Names('Further names of this server, for its own certificate.'),
+  names: Names('Additional names for the certificate of this server.'),
   tls: Type.Union(
     [
       Type.Literal('own'),
@@ -42,13 +40,13 @@ const ServerSchema = Type.Object({
     {
       default: 'own',
       description:
-        '`own`: a certificate of the embedded CA, renewed by itself. Files: watched and taken up when they change. `off`: plain HTTP, on loopback only. `insecure`: plain HTTP on any address, so that whoever can listen in has the private keys.',
+        '`own`: a certificate of the embedded CA, renewed automatically. Files: reloaded when they change. `off`: plain HTTP, on loopback only. `insecure`: plain HTTP on any address, which exposes private keys to anyone who can read the traffic.',
     },
   ),
   trustedProxies: Type.Optional(
     Type.Array(Type.String({ minLength: 1 }), {
       description:
-        'Networks of the proxies whose `X-Forwarded-For`, `-Host` and `-Proto` count. Left out: loopback only.',
+        'Networks of the proxies whose `X-Forwarded-For`, `-Host` and `-Proto` headers are trusted. Default: loopback only.',
     }),
   ),
   plainHttp: Type.Optional(
@@ -58,8 +56,7 @@ const ServerSchema = Type.Object({
         port: Port('Port to listen on.'),
       },
       {
-        description:
-          'A second listener, plain HTTP: `/ca/*` and the answers to http-01 challenges, nothing else.',
+        description: 'A second listener with plain HTTP, only for `/ca/*` and http-01 challenges.',
       },
     ),
   ),
@@ -74,25 +71,28 @@ const MetricsSchema = Type.Object({
 const LogSchema = Type.Object({
   level: Choice(['fatal', 'error', 'warn', 'info', 'debug', 'trace'], {
     default: 'info',
-    description: 'Least level that is logged.',
+    description: 'Minimum level of log lines.',
   }),
   format: Choice(['auto', 'json', 'pretty'], {
     default: 'auto',
-    description: '`auto`: pretty on a terminal, else JSON lines.',
+    description: '`auto`: pretty on a terminal, otherwise JSON lines.',
   }),
 })
 
 const StorageSchema = Type.Object({
-  path: FilePath({ default: 'data', description: 'Folder of the store; one process at a time.' }),
+  path: FilePath({
+    default: 'data',
+    description: 'Folder of the store, for one process at a time.',
+  }),
   masterKeyFile: FilePath({
     default: 'master.key',
     description:
-      'Key that seals all others. Made at first start, not part of a backup, outside of the data folder.',
+      'Key that seals all others, outside of the data folder. Created at the first start; not part of backups.',
   }),
   retention: Duration({
     default: '30d',
     from: '1h',
-    description: 'How long certificates are kept after their end, and orders after theirs.',
+    description: 'How long expired certificates and finished orders are kept.',
   }),
 })
 
@@ -101,14 +101,14 @@ const CaSchema = Type.Object({
     minLength: 1,
     maxLength: 40,
     default: 'Gatehouse',
-    description: 'Begins the common names of the root and intermediate made here.',
+    description: 'Prefix of the common names of generated root and intermediate.',
   }),
   root: Type.Optional(
     Type.Object(
       {
         certFile: FilePath({ description: 'Root certificate in PEM.' }),
         keyFile: Type.Optional(
-          FilePath({ description: 'Its key in PEM, read only to sign an intermediate.' }),
+          FilePath({ description: 'Its key in PEM, which is read only to sign an intermediate.' }),
         ),
       },
       { description: 'A root of your own.' },
@@ -117,20 +117,19 @@ const CaSchema = Type.Object({
   intermediate: Type.Optional(
     Type.Object(
       {
-        certFile: FilePath({ description: 'Intermediate in PEM, then what signed it.' }),
+        certFile: FilePath({ description: 'Intermediate in PEM, followed by its issuers.' }),
         keyFile: FilePath({ description: 'Its key in PEM.' }),
       },
       { description: 'An intermediate of your own.' },
     ),
   ),
   permitted: Names(
-    'Name rules that the CA is limited to, also by a name constraint; empty: any name.',
+    'Name rules that the CA is limited to, also by a name constraint. Default: any name.',
   ),
   crlUrl: Type.Optional(
     Type.String({
       minLength: 1,
-      description:
-        'http URL under which clients reach `/ca/crl.der`; becomes the CRL distribution point.',
+      description: 'http URL of `/ca/crl.der` for clients; used as the CRL distribution point.',
     }),
   ),
   leafLifetime: Duration({
@@ -148,9 +147,74 @@ const CertificateSchema = Type.Object({
     description: 'Names of the certificate.',
   }),
   keyType: Type.Optional(
-    Choice([...KEY_TYPES], { description: 'Kind of its key; that of its issuer, else `p256`.' }),
+    Choice([...KEY_TYPES], { description: 'Key type. Default: that of the issuer, or `p256`.' }),
   ),
 })
+
+const Count = (fallback: number, maximum: number, description: string) =>
+  Type.Integer({ minimum: 1, maximum, default: fallback, description })
+
+const callerLimits = {
+  names: Count(1_000, 1_000_000, 'Names in all unexpired certificates that the caller requested.'),
+  issuancesPerMinute: Count(
+    60,
+    100_000,
+    'New certificates per minute. Delivering stored ones is not limited.',
+  ),
+  burst: Count(120, 100_000, 'New certificates at once.'),
+}
+
+/** Quotas of callers. */
+const CallerLimitsSchema = Type.Object({
+  perName: Type.Object({
+    certificates: Count(
+      8,
+      100,
+      'Live certificates with the same first name. Beyond that, the oldest one for a CSR is no longer answered or renewed.',
+    ),
+  }),
+  perCaller: Type.Object(callerLimits, {
+    description: 'For each key with `domains` and each token subject.',
+  }),
+  perOperator: Type.Optional(
+    Type.Object(callerLimits, {
+      description: 'For each key without `domains`. Default: no limit.',
+    }),
+  ),
+})
+
+const EVENT_TYPES = ['issued', 'renewed', 'failing', 'expiring'] as const
+
+const WebhookSchema = Type.Object(
+  {
+    url: Type.String({
+      minLength: 1,
+      description: 'URL that events are posted to: https; http on loopback or with `allowHttp`.',
+    }),
+    secret: Secret({
+      minLength: 16,
+      description: 'Key of the HMAC in `X-Gatehouse-Signature`, at least 16 characters.',
+    }),
+    events: Type.Array(Type.Enum([...EVENT_TYPES]), {
+      minItems: 1,
+      default: [...EVENT_TYPES],
+      description: `Events to post: ${EVENT_TYPES.join(', ')}.`,
+    }),
+    caFile: Type.Optional(
+      FilePath({
+        description: 'CA certificates in PEM, for a receiver with a private CA.',
+      }),
+    ),
+    allowHttp: Type.Boolean({
+      default: false,
+      description: 'Whether plain http is allowed in `url`.',
+    }),
+  },
+  {
+    description:
+      'Receives events about certificates as POST requests, each at least once. Delivery is retried for 7 days.',
+  },
+)
 
 /** The configuration file of cert-service. */
 export const CertServiceSchema = Type.Object({
@@ -161,27 +225,29 @@ export const CertServiceSchema = Type.Object({
   auth: AuthSchema,
   rules: Type.Array(RuleSchema, {
     default: [],
-    description: 'What callers may have, beside their key’s `domains` and the `domainsClaim`.',
+    description:
+      'Names that callers may use, in addition to the `domains` of keys and the `domainsClaim`.',
   }),
   ca: CaSchema,
   issuers: Type.Array(IssuerSchema, {
     default: [],
     maxItems: 32,
-    description: 'CAs beside the embedded one; the first that holds every name issues.',
+    description: 'Issuers in addition to the embedded CA. The first one whose names match issues.',
   }),
   limits: CallerLimitsSchema,
   certificates: Type.Array(CertificateSchema, {
     default: [],
-    description: 'Certificates that are issued at start and kept renewed, asked for or not.',
+    description: 'Certificates that are issued at start and renewed even if nobody requests them.',
   }),
   issuance: Type.Object({
     wait: Duration({
       default: '20s',
       to: '5m',
-      description: 'How long a caller is made to wait before it gets an order instead.',
+      description:
+        'How long a request waits for a new certificate before it is answered with an order.',
     }),
   }),
-  events: EventsSchema,
+  events: Type.Object({ webhook: Type.Optional(WebhookSchema) }),
   audit: Type.Object({
     retention: Duration({
       default: '90d',
@@ -192,6 +258,9 @@ export const CertServiceSchema = Type.Object({
 })
 
 export type CertServiceConfig = ConfigOf<typeof CertServiceSchema>
+
+export type CallerLimits = Static<typeof CallerLimitsSchema>
+export type WebhookConfig = Static<typeof WebhookSchema>
 
 /** Whether the service speaks plain HTTP. */
 export function isPlain(tls: CertServiceConfig['server']['tls']): tls is 'off' | 'insecure' {

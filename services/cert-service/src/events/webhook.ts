@@ -1,7 +1,7 @@
 import { createHmac, randomUUID } from 'node:crypto'
 import { type BoundedFetch, createFetch } from '@gatehouse/net'
 import { type Clock, requireNamedFile } from '@gatehouse/service-kit'
-import type { WebhookConfig } from '../config/events.ts'
+import type { WebhookConfig } from '../config/schema.ts'
 import { times, toTime } from '../issuance/answer.ts'
 import type { CertEvent, Events } from '../issuance/events.ts'
 import { backoff, planRenewal } from '../issuance/renewal.ts'

@@ -1,7 +1,7 @@
 import { PkiError } from '@gatehouse/pki'
 import type { Clock } from '@gatehouse/service-kit'
 import type { Requester } from '../audit.ts'
-import type { CallerLimits } from '../config/caller-limits.ts'
+import type { CallerLimits } from '../config/schema.ts'
 import { CertError } from '../errors.ts'
 import type { Issuers } from '../issuers/issuer.ts'
 import type { CertMetrics } from '../metrics.ts'

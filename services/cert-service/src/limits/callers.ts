@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { Requester } from '../audit.ts'
-import type { CallerLimits } from '../config/caller-limits.ts'
+import type { CallerLimits } from '../config/schema.ts'
 import { CertError } from '../errors.ts'
 import type { CertificateRequest } from '../issuance/request.ts'
 import type { Store } from '../store/store.ts'

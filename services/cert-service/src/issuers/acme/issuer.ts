@@ -9,7 +9,7 @@ import {
 } from '@gatehouse/acme'
 import { createFetch } from '@gatehouse/net'
 import {
-  type CertificateRequest as Csr,
+  type Csr,
   compileRules,
   fromPem,
   type Name,
@@ -18,7 +18,6 @@ import {
   type RevocationReason,
 } from '@gatehouse/pki'
 import type { Clock } from '@gatehouse/service-kit'
-import { canProve } from '../../config/check-issuers.ts'
 import {
   ACME_KEY_TYPES,
   accountOf,
@@ -28,7 +27,7 @@ import {
 import type { Keyring } from '../../sealing/keyring.ts'
 import type { Store } from '../../store/store.ts'
 import type { Issued, Issuer } from '../issuer.ts'
-import { createSolver } from './challenges.ts'
+import { canProve, createSolver } from './challenges.ts'
 import type { IssuanceLimits } from './limits.ts'
 import { type AcmeIssuerDeps, obtainChain } from './order.ts'
 import { type AcmeServer, openAcmeServer } from './server.ts'

@@ -15,11 +15,11 @@ import {
 } from '@gatehouse/acme'
 import { parseName } from '@gatehouse/pki'
 import type { Clock } from '@gatehouse/service-kit'
-import { canProve } from '../../config/check-issuers.ts'
 import type { IssuerConfig } from '../../config/issuers.ts'
 import { CertError } from '../../errors.ts'
 import type { Store } from '../../store/store.ts'
 import type { IssuerIo, IssuerRequest } from '../issuer.ts'
+import { canProve } from './challenges.ts'
 import type { IssuanceLimits, LimitedOrder } from './limits.ts'
 import type { AcmeServer } from './server.ts'
 

@@ -1,5 +1,6 @@
 import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { dirname, isAbsolute, join } from 'node:path'
+import type { DnsProviderConfig } from '@gatehouse/acme'
 import { keyPairFromPem } from '@gatehouse/pki'
 import {
   applyRules,
@@ -18,12 +19,12 @@ import {
 import { loadOwnAuthority } from '../issuers/authorities.ts'
 import { assertMasterKey, nextFile, refuseBeside } from '../sealing/master-key.ts'
 import { APPLICATION_ID, hasMasterKey, storeFile } from '../store/open.ts'
-import { checkProviderFiles } from './check-provider-files.ts'
+import type { ChallengeConfig } from './issuers.ts'
 import type { CertServiceConfig } from './schema.ts'
 
 /**
- * What has to hold of the files and folders that a start needs. They are read and never written, also
- * beside a running service.
+ * The rules for the files and folders that a start needs. They are only read, so that they can be
+ * checked while the service runs.
  */
 export const START_RULES: readonly Rule<CertServiceConfig>[] = [
   ({ server }) => (typeof server.tls === 'object' ? checkTlsFiles('/server/tls', server.tls) : []),
@@ -48,7 +49,6 @@ export const START_RULES: readonly Rule<CertServiceConfig>[] = [
   ({ auth }) => applyToEach(auth.jwt?.issuers ?? [], '/auth/jwt/issuers', KEY_SOURCE_RULES),
 ]
 
-/** Of where the keys of tokens come from. */
 const KEY_SOURCE_RULES = [
   checkCaFile,
   ({ tokenFile }: { readonly tokenFile?: string }) =>
@@ -59,7 +59,7 @@ function checkCaFile({ caFile }: { readonly caFile?: string }): Fault[] {
   return caFile === undefined ? [] : checkCertificateFile('/caFile', caFile)
 }
 
-/** By its first page, which SQLite writes at the birth of a store and keeps. */
+/** By its first page, which SQLite writes when the store is created. */
 function checkStore(folder: string): Fault[] {
   const file = storeFile(folder)
   if (!existsSync(file)) return []
@@ -100,7 +100,7 @@ function checkMasterKey({ storage }: CertServiceConfig): Fault[] {
   return [{ path, message, absent: true }]
 }
 
-/** What cannot be read as a store has a fault of its own. */
+/** An unreadable store is reported by another rule. */
 function needsKey(folder: string): boolean {
   if (!existsSync(storeFile(folder))) return false
   try {
@@ -110,7 +110,7 @@ function needsKey(folder: string): boolean {
   }
 }
 
-/** The key of a root is read only to sign an intermediate: with a store it may be elsewhere. */
+/** The key of a root is only read to sign an intermediate: with a store it may be offline. */
 function checkRoot({ ca: { root, intermediate }, storage }: CertServiceConfig): Fault[] {
   if (!root) return []
   const path = '/ca/root'
@@ -124,7 +124,7 @@ function checkRoot({ ca: { root, intermediate }, storage }: CertServiceConfig): 
   return isElsewhere ? faults.filter((fault) => fault.path !== `${path}/keyFile`) : faults
 }
 
-/** With a store, a CA that is over ends no start: what is held is answered. */
+/** With a store, an expired CA does not prevent a start: what is stored is answered. */
 function checkAuthority(
   path: string,
   { certFile, keyFile }: { readonly certFile: string; readonly keyFile?: string },
@@ -141,4 +141,38 @@ function checkAuthority(
     else loadOwnAuthority({ certificate: certificate.text, key }, now, { mayBeOver })
   })
   return [...own, ...key]
+}
+
+/** The files that the DNS providers of a challenge read or run. */
+function checkProviderFiles(challenge: ChallengeConfig): Fault[] {
+  if (challenge.type !== 'dns-01') return []
+  return applyToEach(challenge.providers, '/providers', [checkProvider])
+}
+
+function checkProvider(provider: DnsProviderConfig): Fault[] {
+  if (provider.type === 'azure' && provider.tokenPath !== undefined)
+    return checkTokenFile('/tokenPath', provider.tokenPath)
+  if (provider.type === 'acmesh') return checkScript(provider)
+  if (provider.type === 'exec') return checkProgram(provider.command[0] ?? '')
+  return []
+}
+
+function checkScript({ path, script }: { path: string; script: string }): Fault[] {
+  if (!existsSync(join(path, 'acme.sh')))
+    return [{ path: '/path', message: `names a folder without acme.sh: ${path}`, absent: true }]
+  return checkText('/script', join(path, 'dnsapi', `${script}.sh`), () => {})
+}
+
+/** Only its existence, as it may be run by another user. A name without a path is looked up at each use. */
+function checkProgram(file: string): Fault[] {
+  if (!isAbsolute(file)) return []
+  const path = '/command/0'
+  try {
+    const isFolder = statSync(file).isDirectory()
+    return isFolder ? [{ path, message: `names a program that is a folder: ${file}` }] : []
+  } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException
+    const message = `names a program that does not exist: ${file}`
+    return code === 'ENOENT' || code === 'ENOTDIR' ? [{ path, message, absent: true }] : []
+  }
 }
