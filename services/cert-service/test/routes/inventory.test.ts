@@ -161,7 +161,7 @@ t.test('forms of other sites do nothing', async (t) => {
   for (const origin of origins) {
     const entered = await enter(running, KEY, { origin })
     t.match(entered, { status: 403, set: '' }, `enter: ${origin}`)
-    t.match(entered.text, 'Form of another site')
+    t.match(entered.text, 'Form was sent from another site')
     t.equal((await browse(running, 'POST', '/sign-out', { cookie, origin })).status, 403)
   }
   t.equal((await browse(running, 'GET', '/', { cookie })).status, 200, 'still signed in')
