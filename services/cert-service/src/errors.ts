@@ -22,7 +22,8 @@ export const CERT_ERRORS = {
   CERT_CALLER_LIMITED: {
     status: 429,
     title: 'Quota of the caller is used up',
-    action: 'Try again after the given time, request fewer names, or have an operator raise `limits` or delete certificates.',
+    action:
+      'Try again after the given time, request fewer names, or have an operator raise `limits` or delete certificates.',
   },
   CERT_CHALLENGE_UNKNOWN: {
     status: 404,
@@ -52,7 +53,8 @@ export const CERT_ERRORS = {
   CERT_ISSUER_ABSENT: {
     status: 409,
     title: 'Issuer not configured',
-    action: 'Name a configured issuer. To revoke at the CA, configure it again; or delete the certificate instead.',
+    action:
+      'Name a configured issuer. To revoke at the CA, configure it again; or delete the certificate instead.',
   },
   CERT_ISSUE_FAILED: {
     status: 503,
@@ -62,7 +64,8 @@ export const CERT_ERRORS = {
   CERT_KEY_COMPROMISED: {
     status: 422,
     title: 'Key is compromised',
-    action: 'Create a new key and a new CSR. A key that was revoked as compromised is never certified again.',
+    action:
+      'Create a new key and a new CSR. A key that was revoked as compromised is never certified again.',
   },
   CERT_KEY_TYPE_CONFLICT: {
     status: 400,
@@ -112,7 +115,8 @@ export const CERT_ERRORS = {
   CERT_NOTHING_HELD: {
     status: 503,
     title: 'No certificate for this proxy yet',
-    action: 'List its names in `certificates`, or request each one once. The `domains` of its key must include every name of a certificate.',
+    action:
+      'List its names in `certificates`, or request each one once. The `domains` of its key must include every name of a certificate.',
   },
   CERT_NOT_FOUND: {
     status: 404,
@@ -132,12 +136,14 @@ export const CERT_ERRORS = {
   CERT_ORIGIN_FOREIGN: {
     status: 403,
     title: 'Form was sent from another site',
-    action: 'Open the page over HTTPS. A proxy in front must pass the Host header on, or be in `server.trustedProxies` and send `X-Forwarded-Host`.',
+    action:
+      'Open the page over HTTPS. A proxy in front must pass the Host header on, or be in `server.trustedProxies` and send `X-Forwarded-Host`.',
   },
   CERT_RATE_LIMITED: {
     status: 429,
     title: 'Rate limit of the CA is used up',
-    action: 'Wait: the certificate is ordered automatically at the given time. One certificate for several names, or a wildcard, uses less of the limit.',
+    action:
+      'Wait: the certificate is ordered automatically at the given time. One certificate for several names, or a wildcard, uses less of the limit.',
   },
   CERT_RENEW_TOO_SOON: {
     status: 429,
@@ -147,7 +153,8 @@ export const CERT_ERRORS = {
   CERT_ROOT_KEY_ABSENT: {
     status: 500,
     title: 'Root key is not in the store',
-    action: 'The key is offline or was brought by the operator. To sign an intermediate, set `ca.root.keyFile`.',
+    action:
+      'The key is offline or was brought by the operator. To sign an intermediate, set `ca.root.keyFile`.',
   },
   CERT_SEAL_BROKEN: {
     status: 500,
@@ -172,7 +179,8 @@ export const CERT_ERRORS = {
   CERT_STORE_LOST: {
     status: 500,
     title: 'Master key without a store',
-    action: 'Check `storage.path` and what is mounted there, or restore a backup. To create a new CA on purpose, start once with `serve --new`.',
+    action:
+      'Check `storage.path` and what is mounted there, or restore a backup. To create a new CA on purpose, start once with `serve --new`.',
   },
   CERT_STORE_MISSING: {
     status: 500,
@@ -192,7 +200,8 @@ export const CERT_ERRORS = {
   CERT_STORE_UNAVAILABLE: {
     status: 503,
     title: 'Store is unavailable',
-    action: 'No data was lost. Check the disk and the permissions of the data folder, then try again.',
+    action:
+      'No data was lost. Check the disk and the permissions of the data folder, then try again.',
   },
   CERT_TERMS_NOT_AGREED: {
     status: 503,
