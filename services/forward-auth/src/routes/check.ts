@@ -225,8 +225,8 @@ function untrusted({ remoteAddress = 'unknown' }: Peer): FwaError {
 }
 
 /**
- * A proxy publishes the host of the sign-in pages. There, anybody could send checks that no proxy
- * makes, with conditions of their own choice and forwarded headers beside those of the proxy.
+ * A proxy publishes the host of the sign-in pages. There, any client could send checks that no
+ * proxy makes, with conditions of their own choice and forwarded headers beside those of the proxy.
  */
 function assertNotOnAuthHost(
   { authority, isAuthHost }: ForwardedRequest,

@@ -2,18 +2,18 @@ import { ProblemSchema } from '@gatehouse/service-kit'
 import { Type } from 'typebox'
 
 const PROBLEMS = {
-  400: 'The request, or the sign-in that it belongs to, cannot be taken; `code` and `detail` say why.',
-  401: 'Nobody is signed in; `loginUrl` is where to do so in a browser.',
-  403: 'Refused; `code` says whether for the account, the host or who asks.',
-  404: 'There is no portal, or no provider, of this name.',
+  400: 'The request or its sign-in is not valid; `code` and `detail` say why.',
+  401: 'Nobody is signed in. Open `loginUrl` in a browser to sign in.',
+  403: 'Access denied; `code` says whether because of the account, the host or the caller.',
+  404: 'There is no portal or no provider of this name.',
   413: 'The body is larger than 16 kB.',
   415: 'The body is neither a form nor JSON, or is encoded.',
-  429: 'This account has signed in too often; `Retry-After` says when it may again.',
-  502: 'The provider refuses this site, or gives an answer that cannot be believed; the log says why.',
-  503: 'The provider or the list of ended sessions cannot be used now, or the service is stopping.',
+  429: 'This account has signed in too often; try again after `Retry-After`.',
+  502: 'The provider rejects this site, or its answer is not valid; the log says why.',
+  503: 'The provider or the list of ended sessions is unavailable, or the service is stopping.',
 } as const
 
-/** A problem that may say where to sign in. */
+/** A problem that may have the URL of the sign-in page. */
 const LoginProblemSchema = Type.Object(
   {
     ...ProblemSchema.properties,
@@ -26,7 +26,7 @@ const LoginProblemSchema = Type.Object(
 
 const PAGE = {
   'text/html': {
-    schema: Type.String({ description: 'A page, for who navigates with a browser.' }),
+    schema: Type.String({ description: 'A page, for browser navigations.' }),
   },
 }
 

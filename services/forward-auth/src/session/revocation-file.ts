@@ -3,13 +3,13 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { makeFolder } from '@gatehouse/service-kit'
 
-/** Where in `storage.path` the ended sessions are. */
+/** Name of the file in `storage.path` that holds the list of ended sessions. */
 export const REVOCATIONS_FILE = 'revocations.db'
-/** Reads hold up all requests, so they wait no longer than a commit takes. */
+/** Reads block all requests, so they wait no longer than a commit takes, in ms. */
 const BUSY_TIMEOUT = 100
-/** Of what an older version wrote, which knows no running time: the longest life of a session, in ms. */
+/** The longest lifetime of a session, in ms: for rows of older versions, which have no running time. */
 const LONGEST_LIFE = 90 * 24 * 3_600_000
-/** What the first version of the table had not. */
+/** Columns that the first version of the table did not have. */
 const LATER_COLUMNS = {
   person: "TEXT NOT NULL DEFAULT ''",
   first: 'INTEGER NOT NULL DEFAULT 0',
@@ -18,42 +18,42 @@ const LATER_COLUMNS = {
   generation: 'INTEGER NOT NULL DEFAULT 0',
 }
 
-/** A session that was ended, or with a `~` in front of `person` those of that person in a stretch of time. */
+/** A revoked session, or all sessions of a person in a range of time. */
 export interface Row {
-  /** Of a session, or `~` and the person. */
+  /** ID of the session, or `~` and the person for a range. */
   readonly sid: string
-  /** Digest of whose sessions these are; '' in rows of older versions. */
+  /** Digest of the person; '' in rows of older versions. */
   readonly person: string
-  /** When the first and the last of these sessions began, in seconds. */
+  /** When the first and the last of these sessions were created, in seconds. */
   readonly first: number
   readonly last: number
-  /** The highest generation of these sessions: one of a higher generation has not ended. */
+  /** The highest generation of these sessions; one of a higher generation is not revoked. */
   readonly generation: number
-  /** When all of them have ended: by the clock, and by the running time of the list. In ms. */
+  /** When all of them have expired, by the clock and by the running time of the list, in ms. */
   readonly until: number
   readonly due: number
 }
 
-/** A row as it is kept; ids grow. */
+/** A row in the file. IDs increase. */
 export type StoredRow = Row & { readonly id: number }
 
-/** What the columns of a row are called. */
+/** The columns of a row. */
 export const COLUMNS = 'sid, person, first, last, generation, until, due'
 
-/** The list of ended sessions on disk, opened for reading. */
+/** The list of ended sessions on disk, open for reading. */
 export interface RevocationFile {
   readonly path: string
   rowsAfter(id: number): StoredRow[]
-  /** How long the list has been in use, in ms, as it was last written down. */
+  /** How long the list has been in use, in ms, when it was last saved. */
   runningTime(): number
-  /** Whether the file is still the one that was opened. */
+  /** Whether the file at this path is still the one that was opened. */
   isThere(): boolean
-  /** Writes the running time down, which never goes back. */
+  /** Saves the running time, which never decreases. */
   keepRunningTime(ms: number): void
   close(): void
 }
 
-/** Opens the file in `folder`, and makes it if there is none. Throws what SQLite and the system throw. */
+/** Opens the file in `folder` and creates it if needed. Throws errors of SQLite and of the system. */
 export function openRevocationFile(folder: string): RevocationFile {
   makeFolder(folder)
   const path = join(folder, REVOCATIONS_FILE)
