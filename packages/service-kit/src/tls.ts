@@ -116,10 +116,9 @@ function isDue({ notBefore, renewAt }: SelfIssued, now: number): boolean {
 }
 
 /** Options of an HTTPS server: TLS 1.2 or newer, forward secrecy and AEAD only, no renegotiation. */
-export function serverTlsOptions({ key, cert }: TlsCredentials): ServerOptions {
+export function serverTlsOptions(credentials?: TlsCredentials): ServerOptions {
   return {
-    key,
-    cert,
+    ...credentials,
     minVersion: 'TLSv1.2',
     ciphers: CIPHERS,
     secureOptions: constants.SSL_OP_NO_RENEGOTIATION,

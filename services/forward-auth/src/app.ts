@@ -19,7 +19,6 @@ import {
   requestTelemetry,
   sendPage,
   strictHttp,
-  type TlsCredentials,
 } from '@gatehouse/service-kit'
 import Fastify, {
   type FastifyBaseLogger,
@@ -35,7 +34,7 @@ import type { Logger } from './log.ts'
 import { logLimit } from './log-limit.ts'
 import { logins } from './login/logins.ts'
 import { authMetrics } from './metrics.ts'
-import { tlsOptions } from './own-tls.ts'
+import { httpsOptions, ownTls } from './own-tls.ts'
 import { errorPage } from './pages/pages.ts'
 import { portals } from './portals.ts'
 import { callbackRoutes } from './routes/callback.ts'
@@ -67,25 +66,22 @@ export interface AppDeps {
   readonly createFetch?: ((options: FetchOptions) => BoundedFetch) | undefined
   readonly metrics?: Metrics | undefined
   readonly traceRequests?: OpenTelemetry['traceRequests'] | undefined
-  /** Certificate and key for HTTPS; without them the service speaks HTTP. */
-  readonly tls?: TlsCredentials | undefined
-  /** CA of client certificates, in PEM. */
-  readonly clientCa?: string | undefined
 }
 
 /**
  * Builds the service. It does not listen, and hooks may still be added.
  *
- * @throws FwaError FWA_STORE_…, FWA_KEY_UNUSABLE
+ * @throws FwaError FWA_STORE_…, FWA_KEY_UNUSABLE; ConfigError CONFIG_TLS_INVALID
  */
 export async function buildApp(config: ForwardAuthConfig, deps: AppDeps): Promise<FastifyInstance> {
   const { basePath } = config.server
   // Absolute, because checks are answered for hosts that have no such page, or another one.
   const docsUrl = () => `${app.sites.all[0]?.authOrigin ?? ''}${basePath}/errors`
-  const app = createServer(deps, docsUrl)
+  const app = createServer(config, deps, docsUrl)
   try {
     await app.register(clock, deps.clock ? { clock: deps.clock } : {})
     await app.register(reload)
+    await app.register(ownTls, config.server)
     await registerHttp(app, config, { ...deps, docsUrl })
     await registerServices(app, config, deps)
     await registerRoutes(app, basePath)
@@ -181,12 +177,16 @@ const SECURITY_SCHEMES = {
   },
 } as const
 
-function createServer({ log, tls, clientCa }: AppDeps, docsUrl: () => string): FastifyInstance {
+function createServer(
+  { server: { tls } }: ForwardAuthConfig,
+  { log }: AppDeps,
+  docsUrl: () => string,
+): FastifyInstance {
   const http = { maxHeaderSize: HEADER_LIMIT }
   return Fastify({
     ...appOptions(log, { docsUrl }),
     loggerInstance: log as FastifyBaseLogger,
-    ...(tls ? { https: { ...tlsOptions(tls, clientCa), ...http } } : { http }),
+    ...(tls ? { https: { ...httpsOptions(tls), ...http } } : { http }),
     bodyLimit: BODY_LIMIT,
     requestTimeout: REQUEST_TIMEOUT,
     routerOptions: { ignoreTrailingSlash: true },

@@ -1,46 +1,79 @@
 import { X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import type { ServerOptions } from 'node:https'
+import type { Server, ServerOptions } from 'node:https'
 import { createSecureContext } from 'node:tls'
-import {
-  ConfigError,
-  serverTlsOptions,
-  type TlsCredentials,
-  watchFiles,
-} from '@gatehouse/service-kit'
+import { ConfigError, serverTlsOptions, tlsFromFiles, watchFiles } from '@gatehouse/service-kit'
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import type { ForwardAuthConfig } from './config/schema.ts'
 import type { Logger } from './log.ts'
 
+type TlsConfig = NonNullable<ForwardAuthConfig['server']['tls']>
+
 /**
- * Options of the HTTPS server. With a client CA it asks for certificates and demands none: who shows
- * none is judged by address.
+ * Options of the HTTPS server, without the credentials that {@link ownTls} adds. With a client CA it
+ * requests client certificates but requires none: a client without one is trusted by its address.
  */
-export function tlsOptions(
-  credentials: TlsCredentials,
-  clientCa: string | undefined,
-): ServerOptions {
-  const client = { ca: clientCa, requestCert: true, rejectUnauthorized: false }
-  return { ...serverTlsOptions(credentials), ...(clientCa !== undefined && client) }
+export function httpsOptions({ clientCaFile }: TlsConfig): ServerOptions {
+  const requestCert = clientCaFile !== undefined
+  return { ...serverTlsOptions(), requestCert, rejectUnauthorized: false }
 }
 
-/** The CA of client certificates, which changes with its file. */
+/**
+ * Gives the HTTPS server its credentials, and replaces them when their files change. Without
+ * `server.tls` this does nothing.
+ *
+ * @throws ConfigError CONFIG_TLS_INVALID
+ */
+export const ownTls = fp<{ readonly tls?: TlsConfig | undefined }>(
+  async (app: FastifyInstance, { tls }) => {
+    if (!tls) return
+    const log = app.log as Logger
+    const server = app.server as Server
+    function applyTls(): void {
+      const ca = clientCa.current()
+      server.setSecureContext({
+        ...serverTlsOptions(source.current()),
+        ...(ca !== undefined && { ca }),
+      })
+    }
+    const clientCa = await openClientCa({
+      file: tls.clientCaFile,
+      onChange() {
+        applyTls()
+        // Open connections were verified with the previous CA.
+        server.closeIdleConnections()
+      },
+      log,
+    })
+    app.addHook('onClose', async () => clientCa.close())
+    const source = await tlsFromFiles({ ...tls, log, onChange: applyTls })
+    app.addHook('onClose', async () => source.close())
+    app.onReload(() => clientCa.prepare())
+    applyTls()
+  },
+  { fastify: '5.x', name: 'forward-auth/own-tls', dependencies: ['service-kit/reload'] },
+)
+
+/** The CA of client certificates. */
 export interface ClientCa {
-  /** In PEM; undefined if none is configured. */
+  /** In PEM. Undefined if none is configured. */
   current(): string | undefined
   /**
-   * Reads the file now, and gives the function that takes up what it holds.
+   * Reads the file, and returns the function that applies it.
    *
-   * @throws ConfigError CONFIG_TLS_INVALID: the CA in use stays
+   * @throws ConfigError CONFIG_TLS_INVALID, as a rejection: the current CA stays in use
    */
   prepare(): Promise<() => void>
   close(): void
 }
 
 /**
- * Reads the CA of client certificates, and again whenever its file changes. One that cannot be used
- * is refused with a log line, and the one in use stays.
+ * Reads the CA of client certificates, and reads it again when its file changes. If the new CA
+ * cannot be used, this is logged and the current one stays in use.
  *
- * @param onChange - told after a change
- * @throws ConfigError CONFIG_TLS_INVALID
+ * @param onChange - called after a change
+ * @throws ConfigError CONFIG_TLS_INVALID, as a rejection
  */
 export async function openClientCa({
   file,
@@ -56,10 +89,10 @@ export async function openClientCa({
   let current = await readClientCa(file)
 
   async function prepare() {
-    const fresh = await readClientCa(file as string)
+    const next = await readClientCa(file as string)
     return () => {
-      if (fresh === current) return
-      current = fresh
+      if (next === current) return
+      current = next
       onChange()
       log.info({ file }, 'client CA replaced')
     }
@@ -76,11 +109,13 @@ export async function openClientCa({
 async function readClientCa(file: string): Promise<string> {
   try {
     const pem = await readFile(file, 'utf8')
-    // Node would take a file without any certificate, and then trust all public CAs.
+    // Node accepts a file without a certificate, and then trusts all public CAs.
     new X509Certificate(pem)
     createSecureContext({ ca: pem })
     return pem
   } catch (cause) {
-    throw new ConfigError('CONFIG_TLS_INVALID', `${file} holds no CA certificate in PEM`, { cause })
+    throw new ConfigError('CONFIG_TLS_INVALID', `${file} contains no CA certificate in PEM`, {
+      cause,
+    })
   }
 }

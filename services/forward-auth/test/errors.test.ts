@@ -11,7 +11,7 @@ import { portalOf, startApp, yamlOf } from './app.ts'
 
 const SRC = join(import.meta.dirname, '../src')
 
-t.test('every code is thrown somewhere, and none is thrown that is not listed', async (t) => {
+t.test('every listed code is thrown, and every thrown code is listed', async (t) => {
   const files = (await readdir(SRC, { recursive: true })).filter(
     (file) => file.endsWith('.ts') && file !== 'errors.ts',
   )
@@ -20,7 +20,7 @@ t.test('every code is thrown somewhere, and none is thrown that is not listed', 
   t.strictSame([...used].sort(), Object.keys(FWA_ERRORS))
 })
 
-t.test('every key of the configuration is described', async (t) => {
+t.test('every key of the configuration has a description', async (t) => {
   const walk = (schema: Schema, path: string): void => {
     const { properties, items, anyOf } = schema
     for (const [key, member] of Object.entries(properties ?? {})) walk(member, `${path}/${key}`)
@@ -33,7 +33,7 @@ t.test('every key of the configuration is described', async (t) => {
   walk(ForwardAuthSchema as Schema, '')
 })
 
-t.test('the API is described, route by route, each once', async (t) => {
+t.test('the OpenAPI document describes each route once', async (t) => {
   const { paths, info } = (await describeApi()) as Document
   t.equal(info.version, VERSION)
   t.equal(pkg.version, VERSION)
@@ -53,25 +53,22 @@ t.test('the API is described, route by route, each once', async (t) => {
       t.ok(operation.summary, `${verb} ${path}`)
 })
 
-t.test(
-  'the type of every problem is a row of the page of errors, at the host of the pages',
-  async (t) => {
-    const { app } = await startApp(t, yamlOf(portalOf('main')))
-    const { body: page, headers } = await app.inject('/errors')
-    t.match(headers['content-type'], 'text/html')
-    const told = [STATUS_OF, HTTP_ERRORS, FASTIFY_ERRORS].flatMap(Object.keys)
-    for (const code of told) t.ok(page.includes(`<div id="${code}">`), code)
-    const requests: [url: string, code: string][] = [
-      ['/portals/main/profile.json', 'FWA_HOST_UNKNOWN'],
-      ['/nothing', 'NOT_FOUND'],
-      ['/%zz', 'FST_ERR_BAD_URL'],
-    ]
-    for (const [url, code] of requests) {
-      const { type } = (await app.inject(url)).json()
-      t.equal(type, `https://auth.example.com/errors#${code}`, url)
-    }
-  },
-)
+t.test('the type of every problem links to its row of the error page', async (t) => {
+  const { app } = await startApp(t, yamlOf(portalOf('main')))
+  const { body: page, headers } = await app.inject('/errors')
+  t.match(headers['content-type'], 'text/html')
+  const told = [STATUS_OF, HTTP_ERRORS, FASTIFY_ERRORS].flatMap(Object.keys)
+  for (const code of told) t.ok(page.includes(`<div id="${code}">`), code)
+  const requests: [url: string, code: string][] = [
+    ['/portals/main/profile.json', 'FWA_HOST_UNKNOWN'],
+    ['/nothing', 'NOT_FOUND'],
+    ['/%zz', 'FST_ERR_BAD_URL'],
+  ]
+  for (const [url, code] of requests) {
+    const { type } = (await app.inject(url)).json()
+    t.equal(type, `https://auth.example.com/errors#${code}`, url)
+  }
+})
 
 interface Schema {
   readonly description?: string

@@ -1,17 +1,17 @@
 import type { Portal } from '../portals.ts'
 import { portalUrl, type Site } from '../sites.ts'
 
-/** Where providers send people back to: each to a path of its own (RFC 9700 section 4.4.2.1). */
+/** Path of the redirect URI, which differs for each provider (RFC 9700 section 4.4.2.1). */
 export const CALLBACK_PATH = '/providers/:provider/callback'
-/** The one path that all providers shared before. */
+/** Path of the redirect URI that all providers shared in earlier versions. */
 export const SHARED_CALLBACK_PATH = '/oauth2/callback'
 
-/** As much of a portal as its redirect URIs depend on. */
+/** The part of a portal that its redirect URIs depend on. */
 export interface CallbackPortal extends Pick<Portal, 'name'> {
   readonly sharedCallback: boolean
 }
 
-/** The redirect URI of a provider, which has to be registered there. */
+/** The redirect URI to register at a provider. */
 export function redirectUriOf(site: Site, portal: CallbackPortal, provider: string): string {
   const path = portal.sharedCallback
     ? SHARED_CALLBACK_PATH
@@ -20,8 +20,8 @@ export function redirectUriOf(site: Site, portal: CallbackPortal, provider: stri
 }
 
 /**
- * The provider that the shared callback belongs to: the only one of a portal that sends people back.
- * With several, nothing there would tell which of them has sent a person.
+ * The provider of the shared redirect URI: the only one of the portal with a sign-in page. With
+ * several, their callbacks could not be told apart.
  */
 export function soleRedirectProvider({ providers }: Pick<Portal, 'providers'>): string | undefined {
   const [only, ...others] = [...providers.values()].filter(({ type }) => type === 'redirect')

@@ -2,18 +2,18 @@ import { parseEndpointUrl, parseHostPort } from '@gatehouse/net'
 import type { Site } from '../sites.ts'
 import { isUnder } from '../sites.ts'
 
-/** As long as the requests that proxies take; links of dashboards have some thousand characters. */
+/** The longest request line of common proxies. Links of dashboards have thousands of characters. */
 export const MAX_RETURN_URL = 8_192
-// White space, control characters, what is not ASCII, and `\`, which is `/` to some.
+// White space, control characters, non-ASCII characters, and `\`, which some parsers read as `/`.
 const UNSAFE = /[^!-[\]-~]/
-// The same in percent-encoding, but for the space that many names of files hold: some decode a path
-// before they look at it. In a query they are what a person has typed, and steer nothing.
+// The same percent-encoded, except for the space, which is common in file names: some servers decode
+// a path before they parse it. In a query they are harmless input of a person.
 const UNSAFE_ENCODED = /%(?:[01][0-9a-f]|7f|5c)/i
 
 /**
- * Reads the URL that somebody wants to go to after signing in or out; nothing else makes a redirect
- * of what came with a request. It has to be https (http on loopback names), with neither user name
- * nor fragment, and on the cookie domain.
+ * Validates the return URL of a sign-in or sign-out. All redirects to a URL from a request go through
+ * it. The URL must be https (http for loopback names) and on the cookie domain, without user name
+ * and fragment.
  */
 export function validateReturnUrl(text: string | undefined, site: Site): URL | undefined {
   if (text === undefined || text.length > MAX_RETURN_URL) return undefined

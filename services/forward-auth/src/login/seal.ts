@@ -6,13 +6,13 @@ const ALGORITHM = 'aes-256-gcm'
 const IV_LENGTH = 12
 const TAG_LENGTH = 16
 
-/** Texts from here on are compressed first: they are URLs, which get much shorter. */
+/** Longer texts are compressed before they are sealed. They are mostly URLs, which compress well. */
 const COMPRESS_FROM = 1_024
 const MAX_LENGTH = 65_536
-/** Begins what is compressed; no text of ours begins with it. */
+/** First byte of compressed data. No text that is sealed starts with it. */
 const COMPRESSED = 1
 
-/** Encrypts a text for one purpose, which has to be named again to open it. */
+/** Encrypts a text for one purpose, which is needed again to decrypt it. */
 export function seal(text: string, { first }: KeyRing, purpose: string): string {
   const iv = randomBytes(IV_LENGTH)
   const cipher = createCipheriv(ALGORITHM, first.secret, iv).setAAD(Buffer.from(purpose))
@@ -20,10 +20,10 @@ export function seal(text: string, { first }: KeyRing, purpose: string): string 
   return Buffer.concat([iv, sealed, cipher.getAuthTag()]).toString('base64url')
 }
 
-/** The text that was sealed with one of the keys for this purpose, or undefined. */
+/** Decrypts a text that was sealed for this purpose with one of the keys. Otherwise undefined. */
 export function unseal(sealed: string, { all }: KeyRing, purpose: string): string | undefined {
   const bytes = Buffer.from(sealed, 'base64url')
-  // Node reads other texts as the same bytes: of each there is one that was made here.
+  // Several texts decode to the same bytes; only the canonical one is accepted.
   if (bytes.toString('base64url') !== sealed) return undefined
   if (bytes.length < IV_LENGTH + TAG_LENGTH) return undefined
   for (const key of all) {

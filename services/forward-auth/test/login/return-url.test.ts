@@ -5,7 +5,7 @@ import { SITE } from '../session/kit.ts'
 
 const LOOPBACK = { ...SITE, domain: 'localhost' }
 
-t.test('URLs of the cookie domain are taken', async (t) => {
+t.test('accepts URLs on the cookie domain', async (t) => {
   const rows: [text: string, href?: string][] = [
     ['https://example.com', 'https://example.com/'],
     ['https://app.example.com/'],
@@ -24,7 +24,7 @@ t.test('URLs of the cookie domain are taken', async (t) => {
     t.equal(validateReturnUrl(text, LOOPBACK)?.href, text)
 })
 
-t.test('deep links of real apps are taken as they are', async (t) => {
+t.test('accepts deep links of real apps unchanged', async (t) => {
   for (const link of [
     // Prometheus: a regular expression.
     'https://prometheus.example.com/graph?g0.expr=up%7Binstance%3D~%22.*%5C%5C.example%5C%5C.com%22%7D',
@@ -37,7 +37,7 @@ t.test('deep links of real apps are taken as they are', async (t) => {
     t.equal(validateReturnUrl(link, SITE)?.href.replaceAll('%27', "'"), link)
 })
 
-t.test('whatever stands in the query, it leads to the host before it', async () => {
+t.test('no query changes the host', async () => {
   const bytes = fc.integer({ min: 0, max: 255 }).map((n) => `%${n.toString(16).padStart(2, '0')}`)
   const pieces = fc.oneof(bytes, fc.constantFrom('//evil.test', '@evil.test', '?', '/..', 'a=b&'))
   fc.assert(
@@ -122,7 +122,7 @@ t.test('refuses control characters, spaces and backslashes, raw or encoded once'
 })
 
 t.test(
-  'what is taken is on the domain, over https, without a user, as URL parsers see it',
+  'every accepted URL is https, on the domain and without user name for the URL parser',
   async () => {
     const parts = fc.array(
       fc.oneof(
@@ -178,13 +178,13 @@ t.test(
   },
 )
 
-t.test('http is for loopback names only, other schemes for none', async (t) => {
+t.test('accepts http for loopback names only, and no other schemes', async (t) => {
   for (const scheme of ['http', 'ftp', 'ws', 'wss', 'javascript', 'data', 'file', 'blob'])
     t.equal(validateReturnUrl(`${scheme}://app.example.com/`, SITE), undefined, scheme)
   t.equal(validateReturnUrl('ftp://localhost/', LOOPBACK), undefined)
 })
 
-t.test('length is bounded, also of what encoding makes of it', async (t) => {
+t.test('limits the length, also after encoding', async (t) => {
   const base = 'https://app.example.com/'
   t.ok(validateReturnUrl(base.padEnd(8_192, 'a'), SITE))
   t.equal(validateReturnUrl(base.padEnd(8_193, 'a'), SITE), undefined)

@@ -15,7 +15,7 @@ function start() {
   return { clock, take, burst }
 }
 
-t.test('a person may sign in 60 times at once, and once each 5 seconds after that', async (t) => {
+t.test('a person may sign in 60 times at once, then once every 5 seconds', async (t) => {
   const { clock, take, burst } = start()
   t.equal(burst('ada'), 60)
   t.equal(take('ada'), 5, 'seconds to wait')
@@ -29,14 +29,14 @@ t.test('a person may sign in 60 times at once, and once each 5 seconds after tha
   t.equal(burst('ada'), 60, 'never more than 60')
 })
 
-t.test('each instance counts for itself', async (t) => {
+t.test('each instance counts on its own', async (t) => {
   const [one, other] = [start(), start()]
   t.equal(one.burst('ada'), 60)
   t.equal(other.burst('ada'), 60)
   t.equal(one.take('ada'), 5)
 })
 
-t.test('who asks while there is none left waits no longer for it', async (t) => {
+t.test('refused attempts do not extend the wait', async (t) => {
   const { clock, take, burst } = start()
   burst('ada')
   for (let i = 0; i < 1_000; i++) take('ada')
@@ -56,7 +56,7 @@ t.test('a clock that jumps locks nobody out', async (t) => {
   t.equal(burst('ada'), 60)
 })
 
-t.test('it remembers a bounded number of people', async (t) => {
+t.test('counts for a limited number of people', async (t) => {
   const { take, burst } = start()
   burst('ada')
   for (let i = 0; i < 10_000; i++) take(`person-${i}`)
