@@ -1,10 +1,10 @@
+import { backoffMs } from '@gatehouse/net'
 import type { Clock } from '@gatehouse/service-kit'
 import { FwaError } from '../errors.ts'
 import type { ProviderDeps } from './provider.ts'
 
 const MAX_AGE_MS = 3_600_000
 const REFRESH_MS = 60_000
-const MAX_BACKOFF_MS = 30_000
 
 type Deps = Pick<ProviderDeps, 'clock' | 'log'>
 
@@ -106,8 +106,7 @@ export class Discovery<T> {
     if (reasonOf(this.#failure) !== reasonOf(error))
       log.warn({ provider: this.#provider, err: error }, 'provider cannot be used')
     this.#failure = error
-    const backoff =
-      Math.min(MAX_BACKOFF_MS, 1_000 * 2 ** this.#failures++) * (0.5 + Math.random() / 2)
+    const backoff = backoffMs(++this.#failures)
     this.#retryAt = clock.now() + backoff
     this.#timer.cancel()
     this.#timer = clock.setTimer(() => this.#refreshInBackground(), backoff)
