@@ -1,3 +1,5 @@
+import { CodedError } from '@gatehouse/net'
+
 interface ErrorRow {
   readonly status: number
   readonly title: string
@@ -196,9 +198,8 @@ export const STATUS_OF: Readonly<Record<string, number>> = {
 export type FwaErrorCode = keyof typeof FWA_ERRORS
 
 /** An error of forward-auth. Clients may see `code` and `message`; `cause` is only logged. */
-export class FwaError extends Error {
+export class FwaError extends CodedError<FwaErrorCode> {
   override readonly name = 'FwaError'
-  readonly code: FwaErrorCode
   readonly title: string
   /** Extension members of the problem details (RFC 9457 section 3.2). */
   readonly members?: Readonly<Record<string, unknown>>
@@ -214,8 +215,7 @@ export class FwaError extends Error {
     message: string,
     options: ErrorOptions & Pick<FwaError, 'members' | 'retryAfter' | 'expose' | 'headers'> = {},
   ) {
-    super(message, options)
-    this.code = code
+    super(code, message, options)
     this.title = FWA_ERRORS[code].title
     if (options.members) this.members = options.members
     if (options.retryAfter !== undefined) this.retryAfter = options.retryAfter
