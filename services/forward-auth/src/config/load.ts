@@ -1,12 +1,12 @@
 import { type Loaded, type LoadSettings, loadConfig } from '@gatehouse/service-kit'
-import { CONFIG_RULES } from './check.ts'
+import { CONFIG_RULES } from './rules.ts'
 import { type ForwardAuthConfig, ForwardAuthSchema } from './schema.ts'
 import { loadStartRules } from './start-rules.ts'
 
 /**
  * Reads a configuration file.
  *
- * @throws ConfigError with every fault of it
+ * @throws ConfigError with all faults of the file
  */
 export async function loadForwardAuthConfig(
   file: string,

@@ -17,18 +17,19 @@ import { REVOCATIONS_FILE } from '../session/revocation-file.ts'
 import type { ForwardAuthConfig } from './schema.ts'
 
 /**
- * What has to hold of the files and folders that a start needs, and what takes the public suffix list.
- * Nothing is written, also beside a running service.
+ * Rules for the files and folders that a start needs, and the rule that needs the public suffix
+ * list. They write nothing, so they can be applied while the service is running.
  */
 export async function loadStartRules(): Promise<readonly Rule<ForwardAuthConfig>[]> {
-  // A large list, for which a health check has no use.
+  // A large list that a health check does not need.
   const { parse } = await import('tldts')
 
-  /** Browsers refuse a cookie for a domain under which anybody can register names. */
+  /** Browsers refuse cookies for a domain below which anybody can register names. */
   const checkSuffix: Rule<ForwardAuthConfig['domains'][number]> = ({ domain }) => {
     const { publicSuffix, isIcann, isPrivate } = parse(domain, { allowPrivateDomains: true })
     const isShared = publicSuffix === parseHost(domain)?.name && (isIcann || isPrivate)
-    const message = 'is a public suffix: browsers refuse cookies for it, so name a domain of yours'
+    const message =
+      'is a public suffix, for which browsers refuse cookies: use a domain of your own'
     return isShared ? [{ path: '/domain', message }] : []
   }
   return [...START_RULES, ({ domains }) => applyToEach(domains, '/domains', [checkSuffix])]
@@ -50,7 +51,7 @@ const START_RULES: readonly Rule<ForwardAuthConfig>[] = [
     const file = join(storage.path, REVOCATIONS_FILE)
     const stats = statSync(file, { throwIfNoEntry: false })
     if (!stats || stats.isFile()) return []
-    return [{ path: '/storage/path', message: `holds something that is not a file: ${file}` }]
+    return [{ path: '/storage/path', message: `contains something other than a file: ${file}` }]
   },
   ({ portals }) =>
     applyToEach(portals, '/portals', [

@@ -1,7 +1,7 @@
-/** How a colour is written in the configuration. */
+/** The form of a colour in the configuration. */
 export const COLOR_PATTERN = '^#([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$'
 
-/** Accent of pages that no portal has given another. */
+/** Accent of portals that configure none. */
 export const DEFAULT_ACCENT = '#4256d0'
 
 /** WCAG 2.2: normal text. */
@@ -18,12 +18,12 @@ export function contrast(one: string, other: string): number {
   return (light + 0.05) / (dark + 0.05)
 }
 
-/** Colour of text on a background: white if it can be read (AA), else black, which then can. */
+/** Colour of text on a background: white if the contrast reaches AA, otherwise black, which then does. */
 export function textOn(background: string): '#ffffff' | '#000000' {
   return contrast(background, '#ffffff') >= TEXT ? '#ffffff' : '#000000'
 }
 
-/** The first shade of a colour, on its way to black or white, that stands out from the background. */
+/** The colour, darkened or lightened until its contrast with the background suffices for graphics. */
 export function standOut(color: string, background: string): string {
   const [from, to] = [parse(color), parse(textOn(background))]
   const shades = Array.from({ length: STEPS + 1 }, (_, step) => format(mix(from, to, step / STEPS)))

@@ -2,7 +2,7 @@ import { html, type SafeHtml } from '@remix-run/html-template'
 import type { ProviderIcon } from '../providers/options.ts'
 import { textOn } from './colors.ts'
 
-/** Outlines on a field of 24 by 24, drawn with a line of 2. */
+/** SVG paths on a grid of 24 by 24, drawn with a stroke width of 2. */
 const OUTLINES = {
   gate: 'M4 21V11a8 8 0 0 1 16 0v10M9 21v-9a3 3 0 0 1 6 0v9M2 21h20',
   check: 'm5 12.5 4.5 4.5L19 7.5',
@@ -12,18 +12,18 @@ const OUTLINES = {
   unplugged: 'M8 3v4m8-4v4M6 7h12v3a6 6 0 0 1-12 0zM12 16v2m0 3v.1',
 } as const
 
-/** A picture above a heading. */
-export type Emblem = Exclude<keyof typeof OUTLINES, 'gate'>
+/** A symbol above a heading. */
+export type SymbolName = Exclude<keyof typeof OUTLINES, 'gate'>
 
-/** The mark of the house, as the path of an SVG outline. */
+/** The SVG path of the logo. */
 export const GATE = OUTLINES.gate
 
-/** The picture above a heading, in the accent colour. */
-export function emblem(name: Emblem): SafeHtml {
-  return html`<div class="emblem">${outline(name)}</div>`
+/** A symbol above a heading, in the accent colour. */
+export function symbol(name: SymbolName): SafeHtml {
+  return html`<div class="symbol">${outline(name)}</div>`
 }
 
-/** An outline in the colour of the text around it. */
+/** An outline in the colour of the surrounding text. */
 export function outline(name: keyof typeof OUTLINES): SafeHtml {
   return html`<svg viewBox="0 0 24 24" aria-hidden="true"><path d="${OUTLINES[name]}"/></svg>`
 }
@@ -33,7 +33,7 @@ interface Tile {
   readonly path: string
 }
 
-/** Simple drawings on a field of 24 by 24, in the white or black that the tile's colour asks for. */
+/** SVG paths on a grid of 24 by 24, drawn in white or black on the colour of the tile. */
 const TILES: ReadonlyMap<string, Tile> = new Map(
   Object.entries({
     openid: {
@@ -60,7 +60,7 @@ const NEUTRAL: Tile = {
   path: 'M12 4a4 4 0 0 1 0 8 4 4 0 0 1 0-8M4.5 20.5a7.5 7.5 0 0 1 15 0',
 }
 
-/** The tile of a provider; a neutral one for an icon that is not built in. */
+/** The tile of a provider, a neutral one if it has no built-in icon. */
 export function tile(icon: string | undefined, color: string | undefined): SafeHtml {
   const { path, color: usual } = TILES.get(icon ?? '') ?? NEUTRAL
   const background = color ?? usual

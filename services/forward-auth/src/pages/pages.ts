@@ -4,26 +4,26 @@ import { html, type SafeHtml } from '@remix-run/html-template'
 import type { Portal } from '../portals.ts'
 import type { Provider } from '../providers/provider.ts'
 import { DEFAULT_ACCENT } from './colors.ts'
-import { type Emblem, emblem, tile } from './icons.ts'
+import { type SymbolName, symbol, tile } from './icons.ts'
 import { shell } from './shell.ts'
 import { texts } from './texts.ts'
 
-/** Characters that are shown, so that pages stay small whatever providers and errors say. */
+/** Longer names and texts of providers and errors are cut to this many characters. */
 const MAX_NAME = 40
 const MAX_TEXT = 150
 
-/** As much of a portal as its pages show. */
+/** The part of a portal that its pages show. */
 export type PagePortal = Pick<Portal, 'title' | 'accent' | 'providers'>
 
 /** One way to sign in. */
 export interface Choice extends Pick<Provider, 'title' | 'icon' | 'color'> {
-  /** Where the login begins. */
+  /** URL that starts the login. */
   readonly href: string
-  /** Whether the last try to reach the provider failed. */
+  /** Whether the last request to the provider failed. */
   readonly failing: boolean
 }
 
-/** Which provider? `returnTo` is the validated return URL, of which the host is shown. */
+/** The list of providers. It shows the host of `returnTo`, the validated return URL. */
 export function signInPage(of: {
   readonly portal: PagePortal
   readonly choices: readonly Choice[]
@@ -37,7 +37,7 @@ export function signInPage(of: {
   })
 }
 
-/** Somebody is signed in, and had no page in mind. */
+/** The page after a sign-in without a return URL. */
 export function signedInPage(of: {
   readonly portal: PagePortal
   readonly profile: Profile
@@ -47,17 +47,17 @@ export function signedInPage(of: {
   const { title, profile, signOut } = texts.signedIn
   return page(of.portal, {
     title,
-    emblem: 'check',
+    symbol: 'check',
     profile: of.profile,
     actions: actions(mainLink(of.profileHref, profile), link(of.logoutHref, signOut)),
   })
 }
 
-/** Asks before signing out, since a link of somebody else may have led here. */
+/** Asks for confirmation, since a link on another site may have led here. */
 export function logoutPage(of: {
   readonly portal: PagePortal
   readonly profile: Profile
-  /** Where the form is posted to: our own origin, which the policy demands of redirects as well. */
+  /** URL that the form is posted to. The policy requires our own origin, for redirects too. */
   readonly action: string
   readonly stayHref: string
 }): Page {
@@ -67,15 +67,15 @@ export function logoutPage(of: {
   return page(of.portal, {
     title,
     text,
-    emblem: 'leave',
+    symbol: 'leave',
     profile: of.profile,
     actions: actions(form, link(of.stayHref, stay)),
   })
 }
 
 /**
- * Nobody is signed in any more. `providerHref` ends the login at the provider as well;
- * `mayStayValidUntil`, in ms, is until when a copy of the session might be accepted.
+ * The page after signing out. `providerHref` also signs out at the provider. `mayStayValidUntil` is
+ * set if the end of the session could not be stored: a copy may be valid until then, in ms.
  */
 export function signedOutPage(of: {
   readonly portal: PagePortal
@@ -89,7 +89,7 @@ export function signedOutPage(of: {
   return page(of.portal, {
     title,
     text: end === undefined ? text : notStored(new Date(end).toUTCString()),
-    emblem: end === undefined ? 'check' : 'alert',
+    symbol: end === undefined ? 'check' : 'alert',
     actions: actions(
       of.provider && of.providerHref
         ? link(of.providerHref, provider(of.provider.title))
@@ -99,7 +99,7 @@ export function signedOutPage(of: {
   })
 }
 
-/** Signed in, but not somebody who may. Under 4 kB with a short link, as the check answers it. */
+/** Signed in without access. Under 4 kB with a short link, since checks respond with it. */
 export function refusedPage(of: {
   readonly portal: PagePortal
   readonly profile: Profile
@@ -110,14 +110,14 @@ export function refusedPage(of: {
   return page(of.portal, {
     title,
     text,
-    emblem: 'lock',
+    symbol: 'lock',
     profile: of.profile,
     actions: actions(mainLink(of.switchHref, other)),
     requestId: of.requestId,
   })
 }
 
-/** Something went wrong. */
+/** The page for any error. */
 export function errorPage(of: {
   readonly portal?: PagePortal | undefined
   readonly status: number
@@ -129,13 +129,13 @@ export function errorPage(of: {
   return page(of.portal, {
     title: of.title,
     text: clip(of.text, MAX_TEXT),
-    emblem: 'alert',
+    symbol: 'alert',
     actions: of.retryHref ? actions(mainLink(of.retryHref, texts.retry)) : undefined,
     requestId: `${of.requestId} · ${of.status}`,
   })
 }
 
-/** The provider that somebody chose does not answer. `otherHref` is the chooser, if there is one. */
+/** The chosen provider is down. `otherHref` is the list of providers, if there are several. */
 export function providerDownPage(of: {
   readonly portal: PagePortal
   readonly provider: Pick<Provider, 'title'>
@@ -146,7 +146,7 @@ export function providerDownPage(of: {
   return page(of.portal, {
     title: title(of.provider.title),
     text,
-    emblem: 'unplugged',
+    symbol: 'unplugged',
     actions: actions(
       mainLink(of.retryHref, texts.retry),
       of.otherHref ? link(of.otherHref, other) : undefined,
@@ -157,7 +157,7 @@ export function providerDownPage(of: {
 interface Card {
   readonly title: string
   readonly text?: string | undefined
-  readonly emblem?: Emblem
+  readonly symbol?: SymbolName
   readonly profile?: Profile
   readonly actions?: SafeHtml | undefined
   readonly requestId?: string
@@ -169,7 +169,7 @@ function page(portal: PagePortal | undefined, card: Card): Page {
     title,
     brand: portal?.title ?? texts.brand,
     accent: portal?.accent ?? DEFAULT_ACCENT,
-    body: html`${card.emblem ? emblem(card.emblem) : ''}
+    body: html`${card.symbol ? symbol(card.symbol) : ''}
 <h1>${title}</h1>
 ${text ? html`<p>${text}</p>` : ''}
 ${profile ? person(portal, profile) : ''}
@@ -178,7 +178,7 @@ ${card.actions}`,
   })
 }
 
-/** Who is signed in, as the provider tells it: isolated, since names may run in any direction. */
+/** The name and address of the person. `<bdi>` isolates names that are written right to left. */
 function person(portal: PagePortal | undefined, { provider, id, name, email }: Profile): SafeHtml {
   const who = name?.full ?? email?.address ?? id
   const initial = /[\p{L}\p{N}]/u.exec(who)?.[0].toUpperCase() ?? '?'

@@ -5,19 +5,19 @@ import { LRUCache } from 'lru-cache'
 import { standOut, textOn } from './colors.ts'
 import { GATE, outline } from './icons.ts'
 
-/** What differs from page to page. */
-export interface Content {
+/** The content of one page. */
+interface Content {
   readonly title: string
-  /** Name of the door, above the card. */
+  /** Title of the portal, above the card. */
   readonly brand: string
   /** `#rgb` or `#rrggbb`. */
   readonly accent: string
-  /** The card. */
+  /** The card in the middle. */
   readonly body: SafeHtml
   readonly footer?: string | undefined
 }
 
-/** The frame of every page. */
+/** A whole page: the layout that all pages share, around the content. */
 export function shell({ title, brand, accent, body, footer }: Content): Page {
   const { css, policy } = style(accent)
   const page = html`<!doctype html>
@@ -41,7 +41,7 @@ ${footer ? html`<footer>${footer}</footer>` : ''}
 
 const [LIGHT, DARK] = ['#ffffff', '#16191f']
 
-/** Only configured accents come here; the limit is for configurations that change all the time. */
+/** Style sheets by accent. Only configured accents occur; the limit is for frequent reloads. */
 const styles = new LRUCache<string, { css: string; policy: string }>({ max: 100 })
 
 function style(accent: string): { css: string; policy: string } {
@@ -70,8 +70,8 @@ p,small,footer{color:var(--muted)}
 h1+p{margin-top:.5rem}
 h1+p::first-letter{text-transform:uppercase}
 svg{flex:none;width:1.5rem;fill:none;stroke:currentColor;stroke-width:2;stroke-linecap:round;stroke-linejoin:round}
-header svg,.emblem{color:var(--accent)}
-.emblem{display:inline-flex;padding:.85rem;margin-bottom:1.25rem;border-radius:50%;background:color-mix(in srgb,currentColor 12%,transparent)}
+header svg,.symbol{color:var(--accent)}
+.symbol{display:inline-flex;padding:.85rem;margin-bottom:1.25rem;border-radius:50%;background:color-mix(in srgb,currentColor 12%,transparent)}
 .person{margin-top:1.5rem}
 .person span{flex:none;width:2.75rem;border-radius:50%;background:var(--accent);color:var(--on);line-height:2.75rem;text-align:center}
 .person p{font-size:.9rem}

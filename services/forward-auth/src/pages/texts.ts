@@ -1,4 +1,4 @@
-/** Everything that pages say. */
+/** The texts of all pages. */
 export const texts = {
   brand: 'Gatehouse',
   retry: 'Try again',
@@ -7,7 +7,7 @@ export const texts = {
     title: 'Sign in',
     text: (host: string) => `Continue to ${host}`,
     choices: 'Sign in with',
-    failing: 'Did not answer a moment ago',
+    failing: 'Not responding at the moment',
   },
   signedIn: {
     title: 'You are signed in',
@@ -16,7 +16,7 @@ export const texts = {
   },
   signOut: {
     title: 'Sign out?',
-    text: 'Every app that relies on this sign-in will ask you to sign in again.',
+    text: 'All apps that use this sign-in will ask you to sign in again.',
     confirm: 'Sign out',
     stay: 'Stay signed in',
   },
@@ -24,18 +24,18 @@ export const texts = {
     title: 'You are signed out',
     text: 'You can close this page.',
     notStored: (end: string) =>
-      `Your session is gone from this browser, but the server could not write down that it has ended. If somebody has copied it, the copy may stay valid until ${end}. Please tell whoever runs this site.`,
-    provider: (provider: string) => `Also sign out at ${provider}`,
+      `Your session was removed from this browser, but the server could not record that it has ended. If somebody has copied it, the copy may stay valid until ${end}. Please tell the administrator of this site.`,
+    provider: (provider: string) => `Also sign out of ${provider}`,
     signIn: 'Sign in again',
   },
   refused: {
     title: 'No access with this account',
-    text: 'You are signed in, but this account may not open this page. If it should, ask whoever runs this site.',
+    text: 'You are signed in, but this account does not have access to this page. If it should, ask the administrator of this site.',
     other: 'Sign in as someone else',
   },
   providerDown: {
-    title: (provider: string) => `${provider} does not answer`,
-    text: 'Nobody can sign in there at the moment. Nothing is wrong with your account.',
+    title: (provider: string) => `${provider} is not responding`,
+    text: 'Signing in there is not possible at the moment. There is nothing wrong with your account.',
     other: 'Sign in another way',
   },
 } as const

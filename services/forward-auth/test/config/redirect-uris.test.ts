@@ -16,7 +16,7 @@ async function load(yaml: string) {
 }
 t.testdir({})
 
-t.test('each provider that people sign in at has a redirect URI per site', async (t) => {
+t.test('lists one redirect URI per provider and site', async (t) => {
   const config = await load(`
 server: { basePath: /gate, trustedProxies: [10.0.0.2] }
 domains: [{ domain: example.com, authHost: auth.example.com }, { domain: example.org }]
@@ -50,7 +50,7 @@ portals:
   )
 })
 
-t.test('where nobody signs in at a provider there is nothing to register', async (t) => {
+t.test('lists none for a provider without a sign-in page', async (t) => {
   const config = await load(`
 server: { trustedProxies: [10.0.0.2] }
 domains: [{ domain: example.com }]
@@ -59,10 +59,10 @@ portals: [{ name: main, providers: [${TAILNET}] }]
   t.equal(describeRedirectUris(config), '')
 })
 
-t.test('several providers cannot share a redirect URI', async (t) => {
+t.test('refuses a shared redirect URI for several providers', async (t) => {
   const portal = `{ name: main, allow: anyone, sharedCallback: true, providers: [${CORP}, ${GITHUB}] }`
   const loading = load(`domains: [{ domain: example.com }]\nportals: [${portal}]\n`)
   t.match(await loading.catch((error) => error.faults), [
-    { path: '/portals/0/sharedCallback', message: /^cannot be with several providers/ },
+    { path: '/portals/0/sharedCallback', message: /^requires a single provider/ },
   ])
 })

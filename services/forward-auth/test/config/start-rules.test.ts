@@ -50,7 +50,7 @@ async function faultsOf({ file }: Home, withoutSecrets = false): Promise<string[
 
 const tls = (change: object) => ({ server: { tls: { ...FIT, ...change } } })
 
-t.test('files of TLS that cannot be used are faults of their keys', async (t) => {
+t.test('reports TLS files that cannot be used at their keys', async (t) => {
   const bad: [name: string, said: RegExp][] = [
     ['none', / names a file that does not exist \(ENOENT\): .*\/none$/],
     ['folder', / names a file that is a folder \(EISDIR\): .*\/folder$/],
@@ -70,7 +70,7 @@ t.test('files of TLS that cannot be used are faults of their keys', async (t) =>
   t.strictSame(await faultsOf(home(t, tls({ certFile: 'none', keyFile: 'none' })), true), [])
 })
 
-t.test('the token that stands for a client secret has to be there', async (t) => {
+t.test('requires the token file of a client assertion', async (t) => {
   const at = (clientAssertion: object) => {
     const { clientSecret: _, ...provider } = portals[0]!.providers[0]!
     return home(t, { portals: [{ name: 'main', providers: [{ ...provider, clientAssertion }] }] })
@@ -92,13 +92,13 @@ t.test('the token that stands for a client secret has to be there', async (t) =>
   t.strictSame(await faultsOf(at({ type: 'azureManagedIdentity' })), [], 'which has no file')
 })
 
-t.test('the socket of Tailscale may come later', async (t) => {
+t.test('does not require the Tailscale socket to exist', async (t) => {
   const providers = [{ type: 'tailscaleWhois', name: 'net', socket: 'none' }]
   const server = { trustedProxies: ['127.0.0.1/32'] }
   t.strictSame(await faultsOf(home(t, { server, portals: [{ name: 'main', providers }] })), [])
 })
 
-t.test('a domain under which anybody can register is no domain for cookies', async (t) => {
+t.test('refuses public suffixes as cookie domains', async (t) => {
   const table: [domain: string, isShared: boolean][] = [
     ['co.uk', true],
     ['com', true],
@@ -113,12 +113,12 @@ t.test('a domain under which anybody can register is no domain for cookies', asy
   for (const [domain, isShared] of table) {
     const authHost = domain === 'localhost' ? 'http://localhost' : domain
     const faults = await faultsOf(home(t, { domains: [{ domain, authHost }] }))
-    t.match(faults, isShared ? [/^\/domains\/0\/domain is a public suffix: /] : [], domain)
+    t.match(faults, isShared ? [/^\/domains\/0\/domain is a public suffix, /] : [], domain)
     t.equal(faults.length, isShared ? 1 : 0, domain)
   }
 })
 
-t.test('the folder of keys and of ended sessions', async (t) => {
+t.test('reports a storage folder that cannot be used', async (t) => {
   const at = home(t, { storage: { path: 'garbage' } })
   t.match(await faultsOf(at), [/^\/storage\/path needs a folder, and this is none: .*garbage$/])
 
@@ -130,7 +130,7 @@ t.test('the folder of keys and of ended sessions', async (t) => {
   t.strictSame(await faultsOf(unused), [], 'which a configured key replaces')
 })
 
-t.test('nothing is made or changed', async (t) => {
+t.test('creates and changes no files', async (t) => {
   const at = home(t, { storage: { path: 'a/b' } })
   const key = join(at.folder, 'data/session.key')
   writeFileSync(key, 'k'.repeat(43))

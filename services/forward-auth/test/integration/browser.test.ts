@@ -212,7 +212,7 @@ browserTest(
       'no cookie is left',
     )
 
-    await tab.getByRole('link', { name: 'Also sign out at CORP' }).click()
+    await tab.getByRole('link', { name: 'Also sign out of CORP' }).click()
     await tab.getByRole('button', { name: 'Yes, sign me out' }).click()
     await holdPage(t, tab, at('main', '/logout'), 'You are signed out')
     await tab.getByRole('link', { name: 'Sign in again' }).click()

@@ -24,13 +24,13 @@ t.test('text on any colour reaches AA', async () =>
   fc.assert(fc.property(color, (background) => contrast(textOn(background), background) >= 4.5)),
 )
 
-t.test('any accent stands out from any background', async () =>
+t.test('gives any accent enough contrast with any background', async () =>
   fc.assert(
     fc.property(color, color, (accent, card) => contrast(standOut(accent, card), card) >= 3),
   ),
 )
 
-t.test('an accent that stands out already is not touched', async () =>
+t.test('leaves an accent with enough contrast as it is', async () =>
   fc.assert(
     fc.property(color, (accent) => {
       fc.pre(contrast(accent, '#ffffff') >= 3)
@@ -39,7 +39,7 @@ t.test('an accent that stands out already is not touched', async () =>
   ),
 )
 
-t.test('what is no colour is refused', async (t) => {
+t.test('refuses a text that is not a colour', async (t) => {
   const pattern = new RegExp(COLOR_PATTERN)
   for (const text of ['', 'red', '#ff', '#ffff', '#ggg', '#fff\n', ' #fff', '#fff}*{', 'url(x)']) {
     t.notOk(pattern.test(text), `pattern: ${JSON.stringify(text)}`)

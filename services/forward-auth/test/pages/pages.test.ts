@@ -122,7 +122,7 @@ t.test('names of people are isolated from the direction of the text around them'
   t.strictSame(named(html, 'bdi').map(text), [name, 'ada@example.com'])
 })
 
-t.test('somebody is shown by what the provider shared', async (t) => {
+t.test('shows the name, else the address, else the ID of a person', async (t) => {
   const { name: _name, ...unnamed } = ada
   const { email: _email, ...unknown } = unnamed
   const provider = { title: 'The Corporation' }
@@ -165,7 +165,7 @@ t.test('pages that the check answers with stay under 4 kB', async (t) => {
     t.ok(Buffer.byteLength(html) <= 4_096, `${name}: ${Buffer.byteLength(html)} bytes`)
 })
 
-t.test('every text is on a page', async (t) => {
+t.test('uses every text on a page', async (t) => {
   const { name: _name, ...unnamed } = ada
   const shown = Object.values(samples({ profile: unnamed }))
     .flatMap(({ html }) => elements(html))
@@ -191,7 +191,7 @@ t.test('every text is on a page', async (t) => {
   }
 })
 
-t.test('the chooser', async (t) => {
+t.test('the sign-in page lists the providers', async (t) => {
   const page = signInPage({
     portal,
     choices,
@@ -210,7 +210,7 @@ t.test('the chooser', async (t) => {
   t.equal(named(signInPage({ portal, choices }).html, 'p').length, 0, 'if anywhere')
 })
 
-t.test('icons', async (t) => {
+t.test('every provider has an icon that contrasts with its tile', async (t) => {
   const draw = (icon: string | undefined, color?: string) =>
     named(signInPage({ portal, choices: [{ ...choices[0]!, icon, color }] }).html, 'svg')[1]!
   const paths = (icon: string | undefined) => attribute(below(draw(icon))[1]!, 'd')

@@ -67,7 +67,7 @@ t.test(
   },
 )
 
-t.test('defaults', async (t) => {
+t.test('fills in defaults', async (t) => {
   t.match(await load(t, oidc), { scopes: undefined, trustEmail: false })
   t.match(await load(t, entra), { authority: 'https://login.microsoftonline.com' })
   t.match(await load(t, { type: 'tailscaleWhois', name: 'net' }), {
@@ -81,7 +81,7 @@ t.test('defaults', async (t) => {
   })
 })
 
-t.test('faults', async (t) => {
+t.test('reports faults of the options', async (t) => {
   const { clientSecretFile: _, ...withoutSecret } = oidc
   const table: Record<string, [provider: object, expected: string | RegExp]> = {
     'no kind': [{ ...oidc, type: 'saml' }, /^\/provider\/type must be "openIDConnect" or "google"/],
@@ -133,7 +133,7 @@ t.test('faults', async (t) => {
   t.strictSame(await faults(t, oidc), [], 'and without a fault there is none')
 })
 
-t.test('who can have an account', async (t) => {
+t.test('knows which providers are open to anybody', async (t) => {
   const github = { type: 'github', name: 'code', ...client }
   const gitlab = { type: 'gitlab', name: 'code', ...client }
   const table: [provider: object, expected: boolean][] = [

@@ -38,7 +38,7 @@ async function faultsOf(yaml: string): Promise<string[]> {
   }
 }
 
-t.test('the least that is needed, and what it means', async (t) => {
+t.test('a minimal configuration and its defaults', async (t) => {
   const config = await load(LEAST)
   t.match(config, {
     server: { host: '127.0.0.1', port: 4181, basePath: '' },
@@ -57,7 +57,7 @@ t.test('reads a secret from a file and drops the final newline', async (t) => {
   t.same(session.keys, [{ secret }])
 })
 
-t.test('faults of the whole', async (t) => {
+t.test('reports faults of every section', async (t) => {
   const table: [why: string, yaml: string, fault: string][] = [
     ['unknown key', 'sesion: {}', '/sesion is not a known key, did you mean session?'],
     [
@@ -109,7 +109,7 @@ t.test('faults of the whole', async (t) => {
   }
 })
 
-t.test('the key that log.checks replaces names it', async (t) => {
+t.test('suggests log.checks for the key that it replaces', async (t) => {
   const faults = await faultsOf(`log: { allowedChecks: true }\n${LEAST}`)
   t.strictSame(faults, [
     '1:8 /log/allowedChecks is not a known key, did you mean checks?',
@@ -117,7 +117,7 @@ t.test('the key that log.checks replaces names it', async (t) => {
   ])
 })
 
-t.test('faults of domains', async (t) => {
+t.test('reports faults of domains', async (t) => {
   const table: [rows: string, fault: string | undefined][] = [
     ['[{ domain: example.com }]', undefined],
     ['[{ domain: localhost, authHost: "http://auth.localhost:8080" }]', undefined],
@@ -172,7 +172,7 @@ const corp =
   '{ type: openIDConnect, name: corp, issuerUrl: "https://idp.example.com", clientId: a, clientSecret: b }'
 const google = '{ type: google, name: google, clientId: a, clientSecret: b }'
 
-t.test('faults of portals', async (t) => {
+t.test('reports faults of portals', async (t) => {
   const portal = (rest: string, providers = `[${corp}]`) =>
     `portals: [{ name: main, providers: ${providers}, ${rest} }]`
   const table: [why: string, yaml: string, ...faults: string[]][] = [
@@ -185,18 +185,18 @@ t.test('faults of portals', async (t) => {
     [
       'name twice',
       `portals: [{ name: a, providers: [${corp}] }, { name: a, providers: [${corp}] }]`,
-      '/portals/1/name is the name of another one: a',
+      '/portals/1/name is already in use: a',
     ],
     ['no provider', portal('', '[]'), '/portals/0/providers '],
     [
       'provider twice',
       portal('', `[${corp}, ${corp}]`),
-      '/portals/0/providers/1/name is the name of another one: corp',
+      '/portals/0/providers/1/name is already in use: corp',
     ],
     [
       'public provider without allow',
       portal('', `[${google}]`),
-      '/portals/0/providers/0 lets anyone make an account there',
+      '/portals/0/providers/0 lets anybody create an account',
     ],
     ['public provider, anyone', portal('allow: anyone', `[${google}]`)],
     [
@@ -206,7 +206,7 @@ t.test('faults of portals', async (t) => {
     [
       'tailscale without a list of proxies',
       portal('', '[{ type: tailscaleWhois, name: ts }]'),
-      '/portals/0/providers/0/type needs server.trustedProxies',
+      '/portals/0/providers/0/type requires server.trustedProxies',
     ],
     [
       'a rule that does not compile',
@@ -238,33 +238,33 @@ t.test('faults of portals', async (t) => {
     [
       'header name',
       portal('headers: [{ name: "X Mail", claim: email }]'),
-      '/portals/0/headers/0/name is not a header name of letters, digits and hyphens',
+      '/portals/0/headers/0/name must be a header name of letters, digits and hyphens',
     ],
     [
       'header with an underscore',
       portal('headers: [{ name: X_Mail, claim: email }]'),
-      '/portals/0/headers/0/name is not a header name',
+      '/portals/0/headers/0/name must be a header name',
     ],
     [
       'header twice',
       portal('headers: [default, { name: x-forwarded-USER, property: id }]'),
-      '/portals/0/headers/1/name sends x-forwarded-user a second time',
+      '/portals/0/headers/1/name duplicates the header x-forwarded-user',
     ],
     [
       'token in a header that is used',
       portal('tokenHeader: X-Forwarded-User'),
-      '/portals/0/tokenHeader sends x-forwarded-user a second time',
+      '/portals/0/tokenHeader duplicates the header x-forwarded-user',
     ],
     [
       'hop by hop',
       portal('headers: [{ name: Connection, property: id }, { name: TE, property: id }]'),
-      '/portals/0/headers/0/name cannot be used: connection',
-      '/portals/0/headers/1/name cannot be used: te',
+      '/portals/0/headers/0/name is reserved: connection',
+      '/portals/0/headers/1/name is reserved: te',
     ],
     [
       'a header that the check reads',
       portal('tokenHeader: X-Forwarded-Host'),
-      '/portals/0/tokenHeader cannot be used: x-forwarded-host',
+      '/portals/0/tokenHeader is reserved: x-forwarded-host',
     ],
     [
       'lifetimes',
@@ -281,7 +281,7 @@ t.test('faults of portals', async (t) => {
   }
 })
 
-t.test('no fault shows a secret', async (t) => {
+t.test('shows no secret in a fault', async (t) => {
   const secret = 'canary-7f3a'
   const faults = await faultsOf(
     `session: { keys: [{ secret: ${secret} }] }\nx: ${secret}\n${LEAST}`,

@@ -18,8 +18,8 @@ import { isUnder, readSite } from '../sites.ts'
 import type { ForwardAuthConfig, PortalConfig } from './schema.ts'
 
 /**
- * What has to hold of a configuration beyond its schema. Each rule reads as little as it can: one that
- * meets a part with a fault of its own finds nothing.
+ * Rules for a configuration that its schema does not express. Reading a member that has a fault
+ * throws and ends the rule, so each rule reads no more members than it needs.
  */
 export const CONFIG_RULES: readonly Rule<ForwardAuthConfig>[] = [
   checkAddresses,
@@ -79,21 +79,19 @@ function checkOverlaps({ domains }: ForwardAuthConfig): Fault[] {
 
 function checkOpenProvider(provider: ProviderConfig, portal: PortalConfig): Fault[] {
   if (!isPublic(provider) || provider.allow !== undefined || portal.allow !== undefined) return []
-  const message =
-    'lets anyone make an account there: say who may in with `allow`, or `allow: anyone`'
+  const message = 'lets anybody create an account: set `allow`, to `anyone` if that is intended'
   return [{ path: '', message }]
 }
 
 function checkWhois({ type }: ProviderConfig, { server }: ForwardAuthConfig): Fault[] {
   if (type !== 'tailscaleWhois' || server.trustedProxies !== undefined) return []
-  const message = 'needs server.trustedProxies, since it goes by the address of the client'
+  const message = 'requires server.trustedProxies, because it identifies people by their address'
   return [{ path: '/type', message }]
 }
 
 function policyRule(name: string): Rule<PortalConfig['policies']> {
   const path = `/${name}`
-  if (name === ANY_POLICY)
-    return () => [{ path, message: 'is built in: it is whoever the portal allows' }]
+  if (name === ANY_POLICY) return () => [{ path, message: 'is built in and cannot be redefined' }]
   return ({ [name]: source = '' }) => faultOf(path, () => createConditions().compile(source))
 }
 
@@ -101,7 +99,7 @@ function checkAllow(allow: PortalConfig['allow']): Fault[] {
   if (allow === undefined) return []
   const keys = typeof allow === 'object' ? Object.keys(allow) : []
   if (keys.length === 0) return faultOf('/allow', () => compileAllow(allow, createConditions()))
-  // Each key by itself, so that a fault of one hides none of another.
+  // Each key on its own, so that all faults are reported.
   return keys.flatMap((key) => {
     const one = known(() => ({ [key]: allow[key as keyof typeof allow] }))
     return one ? faultOf(`/allow/${key}`, () => compileAllow(one, createConditions())) : []
@@ -111,12 +109,12 @@ function checkAllow(allow: PortalConfig['allow']): Fault[] {
 function checkCallback({ sharedCallback, providers }: PortalConfig): Fault[] {
   const redirecting = providers.filter(({ type }) => type !== 'tailscaleWhois')
   if (!sharedCallback || redirecting.length <= 1) return []
-  const message = 'cannot be with several providers: nothing would tell their answers apart'
+  const message = 'requires a single provider: callbacks of several could not be told apart'
   return [{ path: '/sharedCallback', message }]
 }
 
 const HEADER_NAME = /^[A-Za-z][A-Za-z0-9-]{0,126}$/
-/** Headers that frame the answer, steer caches or hops, or that checks themselves read. */
+/** Headers with a meaning in HTTP, and those that a check reads. */
 const RESERVED: ReadonlySet<string> = new Set([
   ...READ_HEADERS,
   ...['connection', 'keep-alive', 'te', 'trailer', 'transfer-encoding', 'upgrade', 'host'],
@@ -136,11 +134,10 @@ function checkHeaders({ headers, tokenHeader }: PortalConfig): Fault[] {
   return all.flatMap(({ name, path }, index): Fault[] => {
     const lower = name.toLowerCase()
     if (!HEADER_NAME.test(name))
-      return [{ path, message: 'is not a header name of letters, digits and hyphens' }]
-    if (RESERVED.has(lower))
-      return [{ path, message: `cannot be used: ${lower} has its own meaning` }]
+      return [{ path, message: 'must be a header name of letters, digits and hyphens' }]
+    if (RESERVED.has(lower)) return [{ path, message: `is reserved: ${lower}` }]
     const isTwice = all.findIndex((other) => other.name.toLowerCase() === lower) < index
-    return isTwice ? [{ path, message: `sends ${lower} a second time` }] : []
+    return isTwice ? [{ path, message: `duplicates the header ${lower}` }] : []
   })
 }
 
@@ -148,7 +145,7 @@ function checkUnique(path: string, rows: readonly { readonly name: string }[]): 
   const names = rows.map((_, index) => known(() => rows[index]?.name))
   return names.flatMap((name, index) =>
     name !== undefined && names.indexOf(name) < index
-      ? [{ path: `${path}/${index}/name`, message: `is the name of another one: ${name}` }]
+      ? [{ path: `${path}/${index}/name`, message: `is already in use: ${name}` }]
       : [],
   )
 }
