@@ -10,7 +10,7 @@ export {
   requireNamedFile,
 } from './config/files.ts'
 export { checkListeners, type Listener } from './config/listeners.ts'
-export { type Loaded, type LoadOptions, loadConfig } from './config/load.ts'
+export { type Loaded, loadConfig } from './config/load.ts'
 export { renderReference } from './config/reference.ts'
 export {
   applyRules,
@@ -25,7 +25,6 @@ export { type ConfigOf, Duration, FilePath, Secret } from './config/schema.ts'
 export {
   CONFIG_ERRORS,
   ConfigError,
-  type ConfigErrorCode,
   type ConfigFault,
   FASTIFY_ERRORS,
   HTTP_ERRORS,
@@ -33,28 +32,24 @@ export {
 export { makeFolder, watchFiles } from './files.ts'
 export { healthcheck } from './healthcheck.ts'
 export { appOptions } from './http/app-options.ts'
-export { type ErrorTable, errorReference } from './http/errors-page.ts'
+export { errorReference } from './http/errors-page.ts'
 export {
-  type HealthOptions,
   type HealthReport,
   health,
   type Readiness,
-  type UnreadyReason,
 } from './http/health.ts'
-export { type OpenApiOptions, openapi } from './http/openapi.ts'
+export { openapi } from './http/openapi.ts'
 export { type Page, type PageContent, pagesIn, prose, sendPage } from './http/page.ts'
 export {
   type Problem,
-  type ProblemOptions,
   ProblemSchema,
   problems,
   statusOfError,
 } from './http/problem.ts'
 export { strictHttp } from './http/strict-http.ts'
 export { checkTrustedProxies, forwardedAddresses, trustProxy } from './http/trusted-proxies.ts'
-export { strictValidatorCompiler } from './http/validation.ts'
 export { type Commit, reload } from './reload.ts'
-export { listenError, type Running, type RunOptions, runApp } from './run-app.ts'
+export { listenError, type Running, runApp } from './run-app.ts'
 export {
   type BuildDeps,
   type BuiltService,
@@ -67,14 +62,10 @@ export {
 export { createLogger, type Logger, type LogOptions } from './telemetry/log.ts'
 export {
   createMetrics,
-  type LabelLists,
-  type LabelsOf,
-  type MetricOptions,
   type Metrics,
 } from './telemetry/metrics.ts'
-export { startOpenTelemetry } from './telemetry/open-telemetry.ts'
-export { type RequestTelemetryOptions, requestTelemetry } from './telemetry/requests.ts'
-export type { OpenTelemetry, OpenTelemetryOptions } from './telemetry/signals.ts'
+export { requestTelemetry } from './telemetry/requests.ts'
+export type { OpenTelemetry } from './telemetry/signals.ts'
 export {
   applyTls,
   type SelfIssued,

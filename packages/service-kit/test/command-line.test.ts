@@ -27,7 +27,7 @@ t.test('readCommandLine', async (t) => {
     )
 })
 
-t.test('a flag of a service is for its command alone', async (t) => {
+t.test('a flag of a service is for its command only', async (t) => {
   const own = { new: 'serve' }
   t.same(readCommandLine(['serve', '--new'], own).flags, new Set(['new']))
   t.same(readCommandLine(['serve'], own).flags, new Set())
@@ -50,7 +50,7 @@ t.test('refuseCommand', async (t) => {
   t.throws(() => refuseCommand([], 'HELP'), { message: 'which command?\n\nHELP' })
 })
 
-t.test('a failure is told in a line with its code, and faults in a line each', async (t) => {
+t.test('prints an error as one line with its code, and each fault on its own line', async (t) => {
   const at = { file: '/c.yaml', line: 1, column: 2 }
   const faults = [
     { ...at, path: '/a', message: 'is wrong' },
@@ -81,7 +81,7 @@ t.test('a failure is told in a line with its code, and faults in a line each', a
   for (const [error, text] of table) t.equal(describeFailure('p', error), text)
 })
 
-t.test('a valid file is told of, with how much was passed over', async (t) => {
+t.test('reports a valid file, with the number of absent secrets', async (t) => {
   t.equal(describeValid({ file: '/c.yaml', absent: 0 }), '/c.yaml is valid\n')
   t.match(
     describeValid({ file: '/c.yaml', absent: 3 }),

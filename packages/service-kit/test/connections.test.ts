@@ -3,7 +3,7 @@ import { type AddressInfo, connect, createServer } from 'node:net'
 import t from 'tap'
 import { limitConnections } from '../src/connections.ts'
 
-t.test('connections beyond the limit are refused, with one line a minute', async (t) => {
+t.test('refuses connections beyond the limit, and logs it once a minute', async (t) => {
   const server = createServer()
   const lines: object[] = []
   let now = 0
@@ -34,7 +34,7 @@ t.test('connections beyond the limit are refused, with one line a minute', async
   t.equal(lines.length, 2)
 })
 
-t.test('a tenth of the files is kept free, and no limit leaves the server as it is', async (t) => {
+t.test('keeps a tenth of the files free, and sets no limit if the system has none', async (t) => {
   const log = { warn() {} }
   const table: [openFiles: number, maxConnections: number | undefined][] = [
     [10, 1],

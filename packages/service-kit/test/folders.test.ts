@@ -5,13 +5,13 @@ import { makeFolder } from '../src/index.ts'
 
 const modeOf = (path: string) => statSync(path).mode & 0o777
 
-t.test('makes what is missing, for its owner alone', async (t) => {
+t.test('creates missing folders for their owner only', async (t) => {
   const folder = t.testdir()
   makeFolder(join(folder, 'a/b/c'))
   for (const made of ['a', 'a/b', 'a/b/c']) t.equal(modeOf(join(folder, made)), 0o700, made)
 })
 
-t.test('leaves what is there', async (t) => {
+t.test('leaves existing folders unchanged', async (t) => {
   const folder = t.testdir({ old: {} })
   const old = join(folder, 'old')
   chmodSync(old, 0o755)
@@ -24,7 +24,7 @@ t.test('leaves what is there', async (t) => {
   t.ok(existsSync(join(old, 'newer')))
 })
 
-t.test('says why it cannot', async (t) => {
+t.test('reports why a folder cannot be created', async (t) => {
   const folder = t.testdir()
   writeFileSync(join(folder, 'file'), '')
   symlinkSync(join(folder, 'nowhere'), join(folder, 'dangling'))

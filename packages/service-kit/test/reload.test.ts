@@ -62,7 +62,7 @@ t.test('reloads run one after the other, so the newest files win', async (t) => 
   t.equal(state.keys, 'third')
 })
 
-t.test('a secret file that a reload brought in is watched from then on', async (t) => {
+t.test('watches the secret files of the new configuration after a reload', async (t) => {
   const folder = t.testdir({ old: 'a', new: 'b' })
   const [before, after] = [join(folder, 'old'), join(folder, 'new')]
   let loads = 0
@@ -90,7 +90,7 @@ t.test('a secret file that a reload brought in is watched from then on', async (
   t.equal(loads, 2)
 })
 
-t.test('of a section that is read at start in part, only that part takes a restart', async (t) => {
+t.test('logs only the changed keys that need a restart', async (t) => {
   const warned: object[] = []
   const next = { server: { port: 1, trusted: 'a' } }
   const { reload, close } = watchConfig({
@@ -109,7 +109,7 @@ t.test('of a section that is read at start in part, only that part takes a resta
   t.same(warned, [{ sections: ['server.port'] }])
 })
 
-t.test('each reload is told, and whether it was taken up', async (t) => {
+t.test('reports whether each reload succeeded', async (t) => {
   const told: boolean[] = []
   let fault: Error | undefined
   const { reload, close } = watchConfig({

@@ -32,7 +32,7 @@ async function message(child: ChildProcess) {
   return value
 }
 
-t.test('SIGTERM: the answer in flight is finished, then the process ends by itself', async (t) => {
+t.test('SIGTERM: pending requests are answered, then the process exits', async (t) => {
   const { child, exit, url } = await start(t)
   t.match(url, /^http:\/\/127\.0\.0\.1:\d+$/)
   t.equal(await ask(`${url}/`), 'ready')
@@ -52,7 +52,7 @@ t.test('SIGTERM: the answer in flight is finished, then the process ends by itse
   t.match(await exit, { code: 0, output: /"msg":"stopping"[\s\S]*"msg":"stopped"/ })
 })
 
-t.test('a second signal ends it at once', async (t) => {
+t.test('a second signal exits at once', async (t) => {
   const { child, exit, url } = await start(t)
   const answer = ask(`${url}/slow`).catch(() => 'cut')
   await message(child)
@@ -63,7 +63,7 @@ t.test('a second signal ends it at once', async (t) => {
   t.equal(await answer, 'cut')
 })
 
-t.test('the grace period ends it, also after an unexpected error', async (t) => {
+t.test('exits at the end of the grace period, also after an unexpected error', async (t) => {
   const { child, exit, url } = await start(t, 50)
   ask(`${url}/slow`).catch(() => {})
   await message(child)
@@ -71,7 +71,7 @@ t.test('the grace period ends it, also after an unexpected error', async (t) => 
   t.match(await exit, { code: 1, output: /unexpected error, stopping[\s\S]*killed by timeout/ })
 })
 
-t.test('SIGHUP reloads, and what fails changes nothing', async (t) => {
+t.test('SIGHUP reloads, and a failed reload changes nothing', async (t) => {
   const { child, exit, url } = await start(t)
   const lines: string[] = []
   for (const expected of [
@@ -122,7 +122,7 @@ t.test('runApp in this process', async (t) => {
       })
     })
 
-  t.test('a plugin that fails is told as it is', async (t) => {
+  t.test('rejects with the error of a plugin', async (t) => {
     const app = Fastify()
     app.register(async () => {
       throw new Error('no store')
@@ -138,7 +138,7 @@ t.test('runApp in this process', async (t) => {
   })
 })
 
-t.test('stopping ends before Docker kills, which is after ten seconds', async (t) => {
+t.test('stops within the ten seconds after which Docker kills', async (t) => {
   t.ok(GRACE_MS <= 9_000)
 })
 

@@ -67,7 +67,7 @@ t.test('a running server takes new credentials', async (t) => {
   t.match(String(answer), /^HTTP\/1\.1 200 .*answer$/s, 'while the open connection goes on')
   next.destroy()
 
-  t.test('and refuses what is older than TLS 1.2 or has no forward secrecy', async (t) => {
+  t.test('and refuses TLS before 1.2 and ciphers without forward secrecy', async (t) => {
     for (const applied of [first, second]) {
       applyTls(app, applied)
       await t.rejects(
@@ -80,7 +80,7 @@ t.test('a running server takes new credentials', async (t) => {
     }
   })
 
-  t.test('which the bounded fetch trusts by its CA and no other', async (t) => {
+  t.test('which the bounded fetch trusts by its own CA only', async (t) => {
     const trusting = createFetch({ ca: second.cert })
     const other = createFetch({ ca: first.cert })
     t.teardown(() => Promise.all([trusting.close(), other.close()]))
@@ -199,7 +199,7 @@ t.test('tlsSelfRenewed', async (t) => {
   t.equal(issued.length, count, 'and not after close()')
 })
 
-t.test('a certificate of one’s own follows the clock, however it is set', async (t) => {
+t.test('renews its own certificate when the clock is set', async (t) => {
   const [HOUR, DAY] = [3_600_000, 86_400_000]
   const setup = async (ahead: number) => {
     const timers = manualClock()
@@ -260,7 +260,7 @@ t.test('a certificate of one’s own follows the clock, however it is set', asyn
   t.equal(future.issued.length, count)
 })
 
-t.test('watchFiles tells a change once, and only of its files', async (t) => {
+t.test('watchFiles reports each change of its files once', async (t) => {
   const folder = t.testdir({ a: '1', b: '1' })
   let told = 0
   let wake = () => {}

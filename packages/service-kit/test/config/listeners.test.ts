@@ -62,7 +62,7 @@ t.test('two listeners cannot have one port', async (t) => {
     )
 })
 
-t.test('listeners of one kind may be one', async (t) => {
+t.test('listeners of the same kind may share an address', async (t) => {
   const both = (kind: string, host = '::') => [
     listener('/a', '::', 80, 'http-01'),
     listener('/b', host, 80, kind),

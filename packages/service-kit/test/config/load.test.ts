@@ -126,7 +126,7 @@ const loaded: [what: string, yaml: string, expected: object, files?: Record<stri
   ],
 ]
 
-t.test('loadConfig gives', async (t) => {
+t.test('loadConfig loads', async (t) => {
   const env = { HOST: 'h', PORT: '81', OFF: 'false', NESTED: '${HOST}' }
   for (const [what, yaml, { server = {}, ...rest }, files] of loaded as [
     string,
@@ -151,10 +151,13 @@ t.test('loadConfig gives', async (t) => {
     t.strictSame(loaded, { file, secretFiles: [join(folder, 'k')], absent: 0 })
   })
 
-  t.test('a variable that only looks like a number as the string that it is', async (t) => {
-    const { file } = write(t, 'server: {host: "${PORT}"}')
-    t.equal((await loadConfig({ schema: Schema, file, env })).value.server.host, '81')
-  })
+  t.test(
+    'a variable that looks like a number as a string, where a string is expected',
+    async (t) => {
+      const { file } = write(t, 'server: {host: "${PORT}"}')
+      t.equal((await loadConfig({ schema: Schema, file, env })).value.server.host, '81')
+    },
+  )
 })
 
 const faulty: [what: string, yaml: string, faults: string[], files?: Record<string, string>][] = [
@@ -373,7 +376,7 @@ t.test('loadConfig refuses', async (t) => {
   )
 })
 
-t.test('rules judge what is known of a value that has faults', async (t) => {
+t.test('rules check the known parts of a value with faults', async (t) => {
   type Value = { server: { port: number; host: string }; auth?: { keys?: { name: string }[] } }
   const rules = [
     ({ server }: Value) => [{ path: '/server/host', message: `is ${server.host}` }],

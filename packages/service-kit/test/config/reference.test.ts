@@ -87,7 +87,7 @@ t.test('each variant of a union has a table with its own defaults', async (t) =>
   t.match(page, '| `tls.certFile` | path | required |', 'a single mapping stays in its place')
 })
 
-t.test('a duration shows what it may be', async (t) => {
+t.test('a duration shows its limits', async (t) => {
   const schema = Type.Object({ life: Duration({ default: '8h', from: '1m', to: '90d' }) })
   t.match(renderReference(schema, { title: 'P' }), '| `life` | duration from 1m to 90d | `8h` |')
 })

@@ -166,7 +166,7 @@ t.test('openapi', async (t) => {
   })
 })
 
-t.test('bytes that are no HTTP are answered with a problem', async (t) => {
+t.test('answers bytes that are not HTTP with a problem', async (t) => {
   const log = createLogger({ level: 'silent', format: 'json', name: 'test' })
   const app = Fastify(appOptions(log))
   await app.listen({ port: 0, host: '127.0.0.1' })

@@ -102,7 +102,7 @@ const answers: [what: string, status: number, body: object, retryAfter?: string]
   ),
 ]
 
-t.test('what is thrown is answered', async (t) => {
+t.test('answers errors with problems', async (t) => {
   const lines: string[] = []
   const app = await buildApp(lines)
   for (const [what, status, body, retryAfter] of answers)
@@ -125,7 +125,7 @@ t.test('what is thrown is answered', async (t) => {
     })
 })
 
-t.test('another form of the answer, as a page for people', async (t) => {
+t.test('answers people with a page', async (t) => {
   const app = Fastify(appOptions(createLogger({ level: 'silent', format: 'json', name: 'test' })))
   await app.register(problems, {
     statusOf: { CERT_NOT_ALLOWED: 403 },
@@ -147,7 +147,7 @@ t.test('another form of the answer, as a page for people', async (t) => {
   t.match((await ask('/nothing', '*/*')).json(), { status: 404, code: 'NOT_FOUND' })
 })
 
-t.test('a page that fails is no answer', async (t) => {
+t.test('answers with the problem if the page fails', async (t) => {
   for (const fault of [new Error(SECRET), SECRET, undefined]) {
     const app = Fastify(appOptions(createLogger({ level: 'silent', format: 'json', name: 'test' })))
     await app.register(problems, {
@@ -171,7 +171,7 @@ t.test('a page that fails is no answer', async (t) => {
   }
 })
 
-t.test('the errors of Fastify that a request can meet are in the table of errors', async (t) => {
+t.test('the table of errors has every error of Fastify that a client can see', async (t) => {
   // Not of a request: what a program does wrong, and what this one never does.
   const others = [
     'FST_ERR_CTP_INSTANCE_ALREADY_STARTED',
@@ -317,7 +317,7 @@ const requests: [what: string, request: InjectOptions | string, problem: object]
   ['a bad path', '/items/%zz', { status: 400, code: 'FST_ERR_BAD_URL' }],
 ]
 
-t.test('what is wrong with a request is told', async (t) => {
+t.test('describes the faults of a request', async (t) => {
   const app = await buildApp()
   for (const [what, request, problem] of requests)
     t.test(what, async (t) => {
@@ -328,7 +328,7 @@ t.test('what is wrong with a request is told', async (t) => {
       t.match(response.headers['content-type'], 'application/problem+json')
     })
 
-  t.test('a wrong method names the right ones', async (t) => {
+  t.test('a wrong method is answered with the allowed ones', async (t) => {
     const { headers } = await app.inject({ method: 'PUT', url: '/items/1' })
     t.equal(headers.allow, 'DELETE, GET, HEAD')
   })

@@ -53,7 +53,7 @@ const JSON_BODY = [
   '{"a":1}',
 ]
 
-t.test('a request that others may read in another way is refused', async (t) => {
+t.test('refuses requests that a proxy may interpret differently', async (t) => {
   const { port } = await start(t)
   const post = 'POST /items HTTP/1.1'
   const host = 'Host: a.test'
@@ -138,7 +138,7 @@ t.test('a DELETE may carry a content type without a body', async (t) => {
   t.equal(broken.statusCode, 400, 'a body is read all the same')
 })
 
-t.test('a client that hangs up while it sends is no fault of the service', async (t) => {
+t.test('does not log an error if a client hangs up while sending', async (t) => {
   const { port, lines, app } = await start(t)
   lines.length = 0
   const refused = once(app.server, 'request')
@@ -163,7 +163,7 @@ t.test('a client that hangs up while it sends is no fault of the service', async
   t.equal(told.length, 1)
 })
 
-t.test('a request that comes while the service stops is answered with a problem', async (t) => {
+t.test('answers requests with a problem while the service stops', async (t) => {
   const { app, port } = await start(t)
   let arrived = () => {}
   const arrival = new Promise<void>((resolve) => {

@@ -8,7 +8,7 @@ function faultsOf(schema: TSchema, value: unknown): string[] {
   return fieldErrors(error ?? []).map(({ pointer, detail }) => `${pointer} ${detail}`)
 }
 
-t.test('each keyword that schemas use is told in plain words', async (t) => {
+t.test('describes each keyword that schemas use', async (t) => {
   const table: [schema: TSchema, value: unknown, sentence: string][] = [
     [Type.String(), 1, 'must be a text'],
     [Type.Number(), 'x', 'must be a number'],

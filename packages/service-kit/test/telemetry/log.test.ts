@@ -56,7 +56,7 @@ t.test('a secret by its name is never logged', async (t) => {
       t.match(last(), { err: { type: 'Error', message: 'odd', [name]: '[redacted]' } })
       t.notMatch(JSON.stringify(last()), CANARY)
     })
-  t.test('while what only sounds alike is', async (t) => {
+  t.test('a member with a similar name is logged', async (t) => {
     log.info(Object.fromEntries(HARMLESS.map((name) => [name, name])))
     t.match(last(), Object.fromEntries(HARMLESS.map((name) => [name, name])))
   })
@@ -99,13 +99,13 @@ t.test('a secret by its shape is never logged', async (t) => {
     t.match(last(), { cert, msg: 'eyJ is how a token begins, the bearer of it, basic' })
   })
 
-  t.test('no line takes long', async (t) => {
+  t.test('redacts long lines quickly', async (t) => {
     const parts = ['eyJ', 'eyJaaaaa.', 'Bearer ', '-----BEGIN ', ' PRIVATE KEY-----', 'a', '.', '-']
     for (const part of parts) redactLine(part.repeat(300_000))
     t.pass('300,000 repeats of each part')
   })
 
-  t.test('nothing else is changed', async () => {
+  t.test('leaves other texts unchanged', async () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme' }), (text) => {
         const line = JSON.stringify({ text })
@@ -148,7 +148,7 @@ t.test('requestTelemetry', async (t) => {
   const records = lines.map((line) => JSON.parse(line))
   const access = records.filter(({ msg }) => msg === 'request')
 
-  t.test('one access line per request, without query', async (t) => {
+  t.test('logs one line per request, without the query', async (t) => {
     t.match(access, [
       { level: 30, method: 'GET', path: '/a/1', status: 200, ms: Number, ip: '127.0.0.1' },
       { method: 'GET', path: '/a/%22%7D%0A', status: 200 },
@@ -158,7 +158,7 @@ t.test('requestTelemetry', async (t) => {
     t.notMatch(lines.join(), CANARY)
   })
 
-  t.test('request ids are ours and unique, also in what a handler logs', async (t) => {
+  t.test('request ids are generated, unique and on the lines of handlers', async (t) => {
     t.not(first.body, 'mine')
     t.not(first.body, second.body)
     t.strictSame(
@@ -202,7 +202,7 @@ t.test('a traceparent that is not valid is not followed', async (t) => {
   for (const [what, header] of traceparents) t.equal(traceIdOf(header), undefined, what)
 })
 
-t.test('an error goes by its name, whatever a bundle calls its class', async (t) => {
+t.test('logs the name of an error, since bundles rename classes', async (t) => {
   const lines: string[] = []
   const stream = { write: (line: string) => void lines.push(line) }
   const log = createLogger({ level: 'info', format: 'json', name: 'test', stream })

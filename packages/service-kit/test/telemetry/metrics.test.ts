@@ -41,7 +41,7 @@ t.test('labels take values from their list and no others', async (t) => {
   t.notMatch(text, 'attack')
 })
 
-t.test('gauges are those of this scrape, and so many', async (t) => {
+t.test('gauges are replaced at each scrape, up to the maximum', async (t) => {
   const metrics = createMetrics({ service: 'test', version: '0' })
   let names = ['a', 'b', 'c']
   metrics.gauges({

@@ -4,15 +4,10 @@ import { type AddressInfo, createServer } from 'node:net'
 import { createFetch } from '@gatehouse/net'
 import Fastify from 'fastify'
 import t from 'tap'
-import {
-  createLogger,
-  createMetrics,
-  type OpenTelemetryOptions,
-  requestTelemetry,
-  startOpenTelemetry,
-} from '../../src/index.ts'
+import { createLogger, createMetrics, requestTelemetry } from '../../src/index.ts'
+import { startOpenTelemetry } from '../../src/telemetry/open-telemetry.ts'
 import { createDurations } from '../../src/telemetry/requests.ts'
-import { readSignals } from '../../src/telemetry/signals.ts'
+import { type OpenTelemetryOptions, readSignals } from '../../src/telemetry/signals.ts'
 import { startCollector, valuesOf } from './collector.ts'
 
 const SERVER = 2
@@ -43,7 +38,7 @@ async function start(env: Record<string, string>, rest: Partial<OpenTelemetryOpt
   return { telemetry, metrics, logged, close }
 }
 
-t.test('which variables turn what on', async (t) => {
+t.test('the variables choose the exporters of each signal', async (t) => {
   const endpoint = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:4318' }
   const otlp = ['otlp']
   const cases: [env: Record<string, string>, traces: string[], metrics: string[]][] = [
@@ -65,7 +60,7 @@ t.test('which variables turn what on', async (t) => {
     t.strictSame(readSignals(env), { traces, metrics }, JSON.stringify(env))
 })
 
-t.test('a span per request, which holds no secret', async (t) => {
+t.test('creates a span for each request, without secrets', async (t) => {
   const collector = await startCollector(t)
   const { telemetry, metrics, close } = await start(
     {
@@ -218,7 +213,7 @@ t.test('a span per request, which holds no secret', async (t) => {
   t.notMatch(JSON.stringify(collector.received.map(({ headers }) => headers)), 'traceparent')
 })
 
-t.test('the metrics of /metrics, and who they are of', async (t) => {
+t.test('exports the metrics of /metrics with the resource of the service', async (t) => {
   const collector = await startCollector(t)
   const { metrics, close } = await start({
     OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: `${collector.url}/v1/metrics`,
@@ -276,7 +271,7 @@ t.test('the metrics of /metrics, and who they are of', async (t) => {
   ])
 })
 
-t.test('a value that cannot be used is told, and the default counts', async (t) => {
+t.test('logs unusable values and uses the defaults', async (t) => {
   const collector = await startCollector(t)
   const { telemetry, logged, close } = await start({
     OTEL_TRACES_EXPORTER: 'zipkin,otlp',
@@ -310,7 +305,7 @@ t.test('a value that cannot be used is told, and the default counts', async (t) 
   t.notMatch(lines.join(), 'canary')
 })
 
-t.test('a collector that does not work costs one line', async (t) => {
+t.test('logs one line if the collector does not work', async (t) => {
   const hangs = await startCollector(t, () => undefined)
   const cases: [what: string, url: string, timeout: string, line: object][] = [
     [
@@ -341,7 +336,7 @@ t.test('a collector that does not work costs one line', async (t) => {
   }
 })
 
-t.test('a collector that comes back is told', async (t) => {
+t.test('logs when the collector works again', async (t) => {
   const collector = await startCollector(t, (count) => (count < 2 ? 400 : 200))
   const { telemetry, logged, close } = await start({
     OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: collector.url,
@@ -362,7 +357,7 @@ t.test('a collector that comes back is told', async (t) => {
   t.equal(logged.length, 2)
 })
 
-t.test('who decides whether a request is traced', async (t) => {
+t.test('the sampler decides whether a request is traced', async (t) => {
   const parents = ['00', '01', undefined].map((flags) =>
     flags ? { traceparent: `00-${TRACE}-${PARENT}-${flags}` } : {},
   )
