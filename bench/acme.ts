@@ -1,9 +1,8 @@
 import { spawnSync } from 'node:child_process'
-import { createLogger, systemClock } from '@gatehouse/service-kit'
+import { createLogger } from '@gatehouse/service-kit'
 import { startPebbleServer } from '../packages/acme/test/integration/pebble.ts'
 import { buildApp } from '../services/cert-service/src/app.ts'
 import { loadCertConfig } from '../services/cert-service/src/config/load.ts'
-import { openService } from '../services/cert-service/src/service.ts'
 import { openStore } from '../services/cert-service/src/store/open.ts'
 import type { Store } from '../services/cert-service/src/store/store.ts'
 import { AUTHORIZATION, writeExample } from '../services/cert-service/test/helpers/acme-example.ts'
@@ -71,16 +70,11 @@ async function startService(context: { teardown(close: () => unknown): void }) {
   const stream = { write() {} }
   const log = createLogger({ ...config.log, format: 'json', name: 'cert-service', stream })
   let written = 0
-  const service = await openService(config, {
-    clock: systemClock,
+  const app = await buildApp(config, {
     log,
     openStore: async (options) => countWrites(await openStore(options), () => written++),
   })
-  const app = await buildApp(config, { service, log })
-  context.teardown(async () => {
-    await app.close()
-    await service.close()
-  })
+  context.teardown(() => app.close())
   let name = 0
   return {
     writes: () => written,

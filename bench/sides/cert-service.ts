@@ -1,9 +1,7 @@
 import { toPem } from '@gatehouse/pki'
-import { createLogger, createMetrics, systemClock } from '@gatehouse/service-kit'
+import { createLogger, createMetrics } from '@gatehouse/service-kit'
 import { buildApp } from '../../services/cert-service/src/app.ts'
 import { loadCertConfig } from '../../services/cert-service/src/config/load.ts'
-import { openOwnTls } from '../../services/cert-service/src/own-tls.ts'
-import { openService } from '../../services/cert-service/src/service.ts'
 import { serve } from '../harness/serve.ts'
 import { API_KEY, certServiceFiles } from '../harness/service-files.ts'
 import { createNoStore } from './no-store.ts'
@@ -16,14 +14,11 @@ const { value: config } = await loadCertConfig(files.config, {})
 const log = createLogger({ ...config.log, name: 'cert-service' })
 const metrics = createMetrics({ service: 'cert-service', version: 'bench' })
 const openStore = async () => createNoStore()
-const service = await openService(config, {
-  clock: systemClock,
+const app = await buildApp(config, {
   log,
   metrics,
   ...(options.includes('no-store') && { openStore }),
 })
-const tls = await openOwnTls(config, service, log, () => {})
-const app = await buildApp(config, { service, log, metrics, ...(tls && { tls: tls.current() }) })
 // A GET never issues a certificate.
 for (const option of options) {
   const [, domain] = option.split('holds=')
@@ -32,6 +27,5 @@ for (const option of options) {
   await app.inject({ method: 'POST', url: '/api/certificate', headers, payload: { domain } })
 }
 await serve(app, {
-  ca: tls && toPem('CERTIFICATE', service.ca.root()!),
-  onClose: () => service.close(),
+  ca: options.includes('tls') ? toPem('CERTIFICATE', app.ca.root()!) : undefined,
 })

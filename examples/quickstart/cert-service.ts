@@ -13,13 +13,8 @@ export async function startCertService(
   settings: Settings,
 ): Promise<Running & { readonly ca: string }> {
   const apiKey = await secret(settings, 'api.key')
-  const { url, service, close } = await startService(
-    'cert-service',
-    settings,
-    loadCertConfig,
-    serve,
-  )
-  const ca = toPem('CERTIFICATE', service.ca.root() as Uint8Array)
+  const { url, app, close } = await startService('cert-service', settings, loadCertConfig, serve)
+  const ca = toPem('CERTIFICATE', app.ca.root() as Uint8Array)
   const fetch = createFetch({ ca })
   const running = {
     ...{ url, ca },

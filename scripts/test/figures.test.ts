@@ -16,7 +16,7 @@ const namesIn = (pattern: string) =>
 
 t.test('the table of metrics has every metric of both services, and no other', (t) => {
   const shared = namesIn('packages/service-kit/src/**/*.ts')
-  const measured = [...shared, ...namesIn('services/*/src/metrics.ts')]
+  const measured = [...shared, ...namesIn('services/*/src/{,plugins/}metrics.ts')]
   const rows = tableRows(readDocument('docs/operations.md').prose)
     .map(([name = '', text = '']) => [codeOf(name)[0] ?? '', text] as const)
     .filter(([name]) => /^(gatehouse|http)_/.test(name))
@@ -158,7 +158,7 @@ function inWords(limit: Limit | undefined): string {
 }
 
 t.test('the steps of an order that the guide lists are those that are reported', (t) => {
-  const source = read('services/cert-service/src/issuers/acme/obtain-chain.ts')
+  const source = read('services/cert-service/src/issuers/acme/order.ts')
   const [, list = ''] = /\nThe steps: ([^.]+)\./.exec(read('docs/acme.md')) ?? []
   const told = codeOf(list)
   t.ok(told.length > 5)

@@ -1,8 +1,10 @@
 import { ACME_ERRORS } from '@gatehouse/acme'
-import auth, { AUTH_ERRORS } from '@gatehouse/auth-core'
+import { AUTH_ERRORS } from '@gatehouse/auth-core'
 import { PKI_ERRORS } from '@gatehouse/pki'
 import {
   appOptions,
+  type Clock,
+  clock,
   errorReference,
   FASTIFY_ERRORS,
   forwardedAddresses,
@@ -12,62 +14,159 @@ import {
   type OpenTelemetry,
   openapi,
   problems,
+  reload,
   requestTelemetry,
   serverTlsOptions,
   strictHttp,
-  type TlsCredentials,
+  systemClock,
   trustProxy,
 } from '@gatehouse/service-kit'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify'
-import { pluginOptionsOf } from './config/auth.ts'
-import type { CertServiceConfig } from './config/schema.ts'
+import { type CertServiceConfig, isPlain } from './config/schema.ts'
 import { CERT_ERRORS, STATUS_OF } from './errors.ts'
+import type { Events } from './issuance/issue.ts'
 import type { Logger } from './log.ts'
-import { callerOf } from './routes/access.ts'
-import { caRoutes } from './routes/ca.ts'
+import { type AccessOptions, access, logFields } from './plugins/access.ts'
+import { audit } from './plugins/audit.ts'
+import { events } from './plugins/events.ts'
+import { issuance } from './plugins/issuance.ts'
+import { type IssuersOptions, issuers } from './plugins/issuers.ts'
+import { listeners } from './plugins/listeners.ts'
+import { loops } from './plugins/loops.ts'
+import { certMetrics } from './plugins/metrics.ts'
+import { ownTls } from './plugins/own-tls.ts'
+import { type StoreOptions, store } from './plugins/store.ts'
+import { upkeep } from './plugins/upkeep.ts'
+import { caRoutes, challengeRoute } from './routes/ca.ts'
 import { certificateRoutes } from './routes/certificate.ts'
-import { certificatesRoute } from './routes/certificates.ts'
-import { challengeRoute } from './routes/challenge.ts'
-import { SECURITY_SCHEMES } from './routes/documented.ts'
 import { inventoryProblem, inventoryRoutes } from './routes/inventory.ts'
+import { listRoute } from './routes/list.ts'
 import { orderRoute } from './routes/orders.ts'
 import { proxyRoutes } from './routes/proxy.ts'
-import { renewRoute } from './routes/renew.ts'
-import { revokeRoute } from './routes/revoke.ts'
-import type { Service } from './service.ts'
+import { withdrawRoutes } from './routes/withdraw.ts'
+import { SECURITY_SCHEMES } from './schemas/answers.ts'
 import { VERSION } from './version.ts'
 
 const BODY_LIMIT = 64 * 1024
 const REQUEST_TIMEOUT = 30_000
-/** Every error that an answer may be about. */
+/** All errors that an answer may be about. */
 const ERRORS = [CERT_ERRORS, AUTH_ERRORS, PKI_ERRORS, ACME_ERRORS, HTTP_ERRORS, FASTIFY_ERRORS]
 const ERRORS_PATH = '/errors'
 
+/** What is not configured; tests replace it. */
 export interface AppDeps {
-  readonly service: Service
   readonly log: Logger
+  readonly clock?: Clock
   readonly metrics?: Metrics
   readonly traceRequests?: OpenTelemetry['traceRequests'] | undefined
-  /** What ages of token keys are measured in, as in `ServiceDeps`. */
-  readonly elapsed?: (() => number) | undefined
-  /** What it serves HTTPS with; absent: HTTP. */
-  readonly tls?: TlsCredentials
+  /** From 0 up to 1; default Math.random. */
+  readonly random?: () => number
+  /** Milliseconds from a clock that cannot be set; default: the run time of the process. */
+  readonly elapsed?: () => number
+  /** Whether a store may be made for a master key that exists. */
+  readonly isNew?: boolean | undefined
+  readonly openStore?: StoreOptions['open']
+  readonly issuer?: IssuersOptions['fallback']
+  readonly createSolver?: IssuersOptions['createSolver']
+  readonly events?: Events
 }
 
-/** The HTTP surface of cert-service. It does not listen. */
-export async function buildApp(
-  config: Pick<CertServiceConfig, 'auth'> & {
-    readonly server?: Pick<CertServiceConfig['server'], 'trustedProxies'>
-  },
-  deps: AppDeps,
+/**
+ * Builds cert-service. It is open then, but does not listen.
+ *
+ * @throws CertError, PkiError, ConfigError, AuthError; nothing stays open
+ */
+export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promise<FastifyInstance> {
+  const { server, storage, auth, rules, limits, certificates } = config
+  const { elapsed, isNew, metrics, random = Math.random } = deps
+  const app = createServer(deps, server)
+  try {
+    await registerHttp(app, deps)
+
+    await app.register(store, { storage, isNew, elapsed, open: deps.openStore })
+    await app.register(audit)
+    await app.register(certMetrics, { metrics, issuers: config.issuers.map(({ name }) => name) })
+    await app.register(issuers, {
+      ca: config.ca,
+      issuers: config.issuers,
+      fallback: deps.issuer,
+      createSolver: deps.createSolver,
+    })
+    await app.register(events, { webhook: config.events.webhook, events: deps.events })
+    await app.register(loops)
+    await app.register(issuance, { limits, wait: config.issuance.wait, random })
+    await app.register(upkeep, { certificates, storage, audit: config.audit, random })
+    await app.register(ownTls, { server })
+    await app.register(listeners, {
+      plainHttp: server.plainHttp,
+      issuers: config.issuers,
+      buildPlainApp: () => buildPlainApp(app, deps),
+    })
+
+    await registerApi(app, { auth, rules, elapsed })
+    await app.ready()
+    return app
+  } catch (error) {
+    await app.close()
+    throw error
+  }
+}
+
+/** The routes of cert-service without anything behind them, for their documentation. */
+export async function buildApi(options: AccessOptions, deps: AppDeps): Promise<FastifyInstance> {
+  const app = createServer(deps, { tls: 'off' })
+  await registerHttp(app, deps)
+  await registerApi(app, options)
+  return app
+}
+
+/** The app of `server.plainHttp`: certificates and lists of the CA, and responses to challenges. */
+export async function buildPlainApp(
+  app: FastifyInstance,
+  { log }: AppDeps,
 ): Promise<FastifyInstance> {
-  const { service, log, metrics, traceRequests, elapsed } = deps
-  const app = createServer(deps, { trusted: config.server?.trustedProxies, docsUrl: ERRORS_PATH })
+  const plain = createServer({ log }, { tls: 'off', trustedProxies: [] }, null)
+  await plain.register(requestTelemetry, {})
+  await plain.register(problems, { statusOf: STATUS_OF })
+  await plain.register(strictHttp, {})
+  plain.decorate('ca', app.ca)
+  plain.decorate('challenges', app.challenges)
+  await plain.register(caRoutes)
+  await plain.register(challengeRoute)
+  return plain
+}
+
+function createServer(
+  { log }: AppDeps,
+  { tls, trustedProxies }: Pick<CertServiceConfig['server'], 'tls' | 'trustedProxies'>,
+  docsUrl: string | null = ERRORS_PATH,
+): FastifyInstance {
+  const app = Fastify({
+    ...appOptions(log, { ...(docsUrl !== null && { docsUrl }) }),
+    loggerInstance: log as FastifyBaseLogger,
+    // The plugin of its own TLS provides the credentials.
+    ...(!isPlain(tls) && { https: serverTlsOptions() }),
+    trustProxy: trustProxy(trustedProxies),
+    bodyLimit: BODY_LIMIT,
+    requestTimeout: REQUEST_TIMEOUT,
+    routerOptions: { maxParamLength: 1024 },
+  })
+  app.removeContentTypeParser('text/plain')
+  return app
+}
+
+/** What every service of Gatehouse has. */
+async function registerHttp(
+  app: FastifyInstance,
+  { clock: time = systemClock, metrics, traceRequests }: AppDeps,
+): Promise<void> {
+  await app.register(clock, { clock: time })
+  await app.register(reload)
   await app.register(forwardedAddresses)
   await app.register(requestTelemetry, {
     ...(metrics && { metrics }),
     traceRequests,
-    fieldsOf: (request) => ({ caller: callerOf(request) }),
+    fieldsOf: logFields,
   })
   await app.register(problems, {
     statusOf: STATUS_OF,
@@ -76,67 +175,23 @@ export async function buildApp(
   })
   await app.register(strictHttp, { docsUrl: ERRORS_PATH })
   await app.register(errorReference, { path: ERRORS_PATH, tables: ERRORS })
-  await app.register(auth, {
-    ...pluginOptionsOf(config.auth),
-    now: service.clock.now,
-    ...(elapsed && { elapsed }),
-    log,
-  })
   await app.register(openapi, {
     title: 'Gatehouse cert-service',
     version: VERSION,
     description: 'TLS certificates over HTTP.',
     securitySchemes: SECURITY_SCHEMES,
   })
-  await app.register(health, {
-    readiness() {
-      const { degraded, ...state } = service.readiness()
-      const issuers = app.callers.status().degraded.map((issuer) => `issuer ${issuer}`)
-      return { ...state, degraded: [...issuers, ...degraded] }
-    },
-    metrics,
-    docsUrl: ERRORS_PATH,
-  })
-  for (const routes of [
-    certificateRoutes,
-    renewRoute,
-    revokeRoute,
-    orderRoute,
-    certificatesRoute,
-    proxyRoutes,
-    caRoutes,
-    inventoryRoutes,
-  ])
-    await app.register(routes, { service })
-  app.addHook('preClose', async () => service.drain())
-  await app.ready()
-  return app
+  await app.register(health, { metrics, docsUrl: ERRORS_PATH })
 }
 
-/** The listener of `server.plainHttp`: what relying software fetches, and nothing else. */
-export async function buildPlainApp({ service, log }: AppDeps): Promise<FastifyInstance> {
-  const app = createServer({ service, log }, { trusted: [] })
-  await app.register(requestTelemetry, {})
-  await app.register(problems, { statusOf: STATUS_OF })
-  await app.register(strictHttp, {})
-  await app.register(caRoutes, { service })
-  await app.register(challengeRoute, { service })
-  return app
-}
-
-function createServer(
-  { log, tls }: AppDeps,
-  { trusted, docsUrl }: { trusted: readonly string[] | undefined; docsUrl?: string },
-): FastifyInstance {
-  const app = Fastify({
-    ...appOptions(log, { ...(docsUrl !== undefined && { docsUrl }) }),
-    loggerInstance: log as FastifyBaseLogger,
-    ...(tls && { https: serverTlsOptions(tls) }),
-    trustProxy: trustProxy(trusted),
-    bodyLimit: BODY_LIMIT,
-    requestTimeout: REQUEST_TIMEOUT,
-    routerOptions: { maxParamLength: 1024 },
-  })
-  app.removeContentTypeParser('text/plain')
-  return app
+/** Authentication, authorization and the routes. */
+async function registerApi(app: FastifyInstance, options: AccessOptions): Promise<void> {
+  await app.register(access, options)
+  await app.register(certificateRoutes)
+  await app.register(withdrawRoutes)
+  await app.register(orderRoute)
+  await app.register(listRoute)
+  await app.register(proxyRoutes)
+  await app.register(caRoutes)
+  await app.register(inventoryRoutes)
 }

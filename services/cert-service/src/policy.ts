@@ -10,21 +10,21 @@ import {
 
 export const RIGHTS = ['issue', 'read', 'renew', 'revoke', 'delete'] as const
 
-/** What a caller may do with names. */
+/** What callers may do with names. */
 export type Right = (typeof RIGHTS)[number]
 
-/** What a rule, claim or limited key grants unless it says more: taking out of service has to be named. */
+/** The rights of a rule, claim or limited key by default; `revoke` and `delete` must be named. */
 export const DEFAULT_RIGHTS: readonly Right[] = ['issue', 'read', 'renew']
 
 export interface PolicyOptions {
-  /** Rights of API keys, by name; a key that is not here has those that are usual for it. */
+  /** Rights of API keys, by name; all other keys have the default rights. */
   readonly keyRights?: ReadonlyMap<string, readonly Right[]> | undefined
-  /** Claim that lists the name rules of a token's holder. */
+  /** Claim that lists name rules. */
   readonly domainsClaim?: string | undefined
   readonly rules?: readonly PolicyRule[] | undefined
 }
 
-/** Allows or denies names to the callers that meet every condition given. */
+/** Allows or denies names to the callers that meet all of its conditions. */
 export interface PolicyRule {
   readonly effect: 'allow' | 'deny'
   /** Name rules. */
@@ -36,55 +36,53 @@ export interface PolicyRule {
   readonly scope?: string | undefined
 }
 
-/** `reason` is one plain sentence for the audit trail and for whoever was refused. */
-export type Decision =
+/** `reason` is a plain sentence for the caller. */
+export type PolicyDecision =
   | { readonly allowed: true }
   | { readonly allowed: false; readonly name: Name; readonly reason: string }
 
-/** Whether a caller may do this to each of the names. */
-export type Policy = (caller: Caller, right: Right, names: readonly Name[]) => Decision
+/** Decides whether a caller may do this with all of the names. */
+export type Policy = (caller: Caller, right: Right, names: readonly Name[]) => PolicyDecision
 
 type NameTest = (name: Name) => boolean
 type PerRight<T> = Readonly<Record<Right, T>>
 
 interface Access {
   readonly granted: PerRight<NameTest>
-  /** The rule that denies a name, if one does. */
+  /** The rule that denies a name, if any. */
   readonly denied: PerRight<(name: Name) => NameRule | undefined>
-  /** Why a name that is not granted is not. */
+  /** Why other names are not granted. */
   readonly reason: PerRight<string>
 }
 
-const ALLOWED: Decision = { allowed: true }
+const ALLOWED: PolicyDecision = { allowed: true }
 
 /**
- * Compiles the policy. API keys may have everything, or what their `domains` and rights hold.
- * Tokens may have everything while neither a claim nor rules are configured; with either, only what
- * the claim or an allow rule grants. Deny rules win over both, for API keys too where they name no
- * condition, and hold for every name that a wildcard covers.
+ * Compiles the policy. API keys may have all names, or those in their `domains`. Tokens may have all
+ * names while neither a claim nor rules are configured; with either, only what the claim or an allow
+ * rule grants. Deny rules take precedence, also over API keys if they have no condition, and apply to
+ * wildcards that cover a denied name.
  */
 export function createPolicy({ domainsClaim, rules = [], keyRights }: PolicyOptions): Policy {
   const compiled = rules.map((rule) => ({ rule, names: rule.names.map(parseNameRule) }))
   const open = domainsClaim === undefined && rules.length === 0
-  // auth-core hands out one caller object per key and per cached token.
-  const known = new WeakMap<Caller, Access>()
+  // auth-core has one caller object per key and per cached token.
+  const cached = new WeakMap<Caller, Access>()
 
   return (caller, right, names) => {
-    const access = known.get(caller) ?? remember(caller)
+    let access = cached.get(caller)
+    if (!access) {
+      access = accessOf(caller)
+      cached.set(caller, access)
+    }
     for (const name of names) {
-      // First, so that nobody learns of rules for names that they could not have anyway.
+      // Checked first, so that deny rules are revealed only for names that are granted.
       if (!access.granted[right](name))
         return { allowed: false, name, reason: access.reason[right] }
       const rule = access.denied[right](name)
       if (rule) return { allowed: false, name, reason: denialOf(rule, name) }
     }
     return ALLOWED
-  }
-
-  function remember(caller: Caller): Access {
-    const access = accessOf(caller)
-    known.set(caller, access)
-    return access
   }
 
   function accessOf(caller: Caller): Access {
@@ -106,7 +104,7 @@ export function createPolicy({ domainsClaim, rules = [], keyRights }: PolicyOpti
   }
 }
 
-/** Whether tokens may have everything, as nothing limits them. */
+/** Whether tokens may have all names because nothing limits them. */
 export function isOpenToTokens({ domainsClaim, rules = [] }: PolicyOptions): boolean {
   return domainsClaim === undefined && rules.length === 0
 }

@@ -1,9 +1,9 @@
 import type { Clock } from '@gatehouse/service-kit'
 
 /**
- * Runs a piece of work now and, once it has ended, again and again after a pause. Work is told by
- * the clock what is due, so a clock that jumps or a machine that slept makes it late by one pause.
- * Its signal is aborted when it is to end early.
+ * Runs `run` now and then repeatedly, with a pause after each run. What is due is decided by the clock
+ * at each run, so a clock that jumps or a machine that slept delays it by one pause at most. The signal
+ * is aborted by `stop`, which waits for the current run.
  */
 export function repeat(
   clock: Clock,

@@ -1,6 +1,6 @@
 import { manualClock } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
-import { createAudit } from '../src/audit.ts'
+import { Audit } from '../src/plugins/audit.ts'
 import type { AuditEntry, Store } from '../src/store/store.ts'
 import { start } from './helpers/app.ts'
 import { newAudit, newCertificate, testStore } from './helpers/store.ts'
@@ -14,18 +14,18 @@ async function testAudit(t: Test) {
   const clock = manualClock()
   const logged: unknown[] = []
   const log = { error: (fields: object, message: string) => logged.push({ message, ...fields }) }
-  const audit = createAudit({ store, clock, log })
+  const audit = new Audit({ store, clock, log })
   const rows = () => store.listAudit({ limit: 100 })
   return { store, clock, log, logged, audit, rows }
 }
 
-t.test('hand-outs to one caller are one row an hour, with a count', async (t) => {
+t.test('deliveries to one caller are one row per hour with a count', async (t) => {
   const { audit, clock, rows, store, logged } = await testAudit(t)
   const { id } = await store.addCertificate(newCertificate(), newAudit())
   const handedOut = async () =>
     (await rows()).filter(({ action }) => action === 'hand-out').map(({ count }) => count)
 
-  for (let i = 0; i < 5; i++) audit.handOut({ ...certificate, id }, by)
+  for (let i = 0; i < 5; i++) audit.recordDelivery({ ...certificate, id }, by)
   await store.check()
   t.match((await rows())[0], {
     at: clock.now(),
@@ -38,58 +38,58 @@ t.test('hand-outs to one caller are one row an hour, with a count', async (t) =>
   t.same(await handedOut(), [1], 'the first is written at once')
   await clock.advance(MINUTE)
   t.same(await handedOut(), [5], 'the others are counted')
-  audit.handOut({ ...certificate, id }, { ...by, requestId: 'r2' })
+  audit.recordDelivery({ ...certificate, id }, { ...by, requestId: 'r2' })
   await audit.close()
   t.same(await handedOut(), [6], 'into the same row, also from another connection')
 
-  const again = createAudit({ store, clock, log: { error: () => {} } })
-  again.handOut({ ...certificate, id }, by)
+  const again = new Audit({ store, clock, log: { error: () => {} } })
+  again.recordDelivery({ ...certificate, id }, by)
   await again.close()
   t.same(await handedOut(), [7], 'also after a restart')
   await clock.advance(60 * MINUTE)
-  again.handOut({ ...certificate, id }, by)
-  again.handOut({ ...certificate, id }, { ...by, actor: 'psk:other' })
-  again.handOut({ ...certificate, id, serialNumber: 'cd' }, by)
+  again.recordDelivery({ ...certificate, id }, by)
+  again.recordDelivery({ ...certificate, id }, { ...by, actor: 'psk:other' })
+  again.recordDelivery({ ...certificate, id, serialNumber: 'cd' }, by)
   await again.close()
   t.same(await handedOut(), [1, 1, 1, 7], 'the next hour, another caller, another certificate')
   t.same(logged, [])
 })
 
-t.test('whoever waits for a hand-out finds its row in the store', async (t) => {
+t.test('a delivery that was awaited has its row in the store', async (t) => {
   const { audit, rows } = await testAudit(t)
-  const first = audit.handOut(certificate, by)
-  const second = audit.handOut(certificate, by)
+  const first = audit.recordDelivery(certificate, by)
+  const second = audit.recordDelivery(certificate, by)
   t.same(await rows(), [], 'it is not written yet')
   await second
   t.match(await rows(), [{ action: 'hand-out', serialNumber: 'ab', ...by }], 'nor for the second')
   await first
-  t.equal(audit.handOut(certificate, by), undefined, 'later ones wait for nothing')
+  t.equal(audit.recordDelivery(certificate, by), undefined, 'later ones wait for nothing')
 })
 
-t.test('after a row was lost the next hand-out of its key writes one', async (t) => {
+t.test('after a row was lost, the next delivery writes one', async (t) => {
   const { store, clock, log, logged, rows } = await testAudit(t)
   let isFull = true
   const failing: Store = {
     ...store,
     addAudit: (entries) => (isFull ? Promise.reject(new Error('full')) : store.addAudit(entries)),
   }
-  const audit = createAudit({ store: failing, clock, log })
-  await audit.handOut(certificate, by)
+  const audit = new Audit({ store: failing, clock, log })
+  await audit.recordDelivery(certificate, by)
   t.match(logged, [{ message: 'audit.lost' }])
   isFull = false
-  await audit.handOut(certificate, by)
+  await audit.recordDelivery(certificate, by)
   t.match(await rows(), [{ action: 'hand-out', count: 1 }])
 })
 
-t.test('when a certificate was last fetched is noted', async (t) => {
+t.test('the last use of a certificate is recorded', async (t) => {
   const { audit, clock, store } = await testAudit(t)
   const ids: number[] = []
   for (const names of [['a.example'], ['b.example'], ['c.example']]) {
     ids.push((await store.addCertificate(newCertificate({ names }), newAudit())).id)
   }
   await clock.advance(MINUTE / 2)
-  audit.handOut({ ...certificate, id: ids[0]! }, by)
-  audit.fetched(ids[1]!)
+  audit.recordDelivery({ ...certificate, id: ids[0]! }, by)
+  audit.recordUse(ids[1]!)
   const at = clock.now()
   await clock.advance(MINUTE)
   const fetched = (await store.list({ after: 0, limit: 9 })).map(({ fetchedAt }) => fetchedAt)
@@ -102,13 +102,13 @@ t.test('when a certificate was last fetched is noted', async (t) => {
   )
 })
 
-t.test('refusals: one row an hour for what is alike, and a last one for the rest', async (t) => {
+t.test('similar refusals share a row per hour, and all others the last row', async (t) => {
   const { audit, store, clock } = await testAudit(t)
   const names = Array.from({ length: 50 }, (_, i) => `n${i}.example`)
   for (let i = 0; i < 300; i++) {
     const stranger = { actor: 'unknown', remoteAddress: `2001:db8::${i}` }
-    audit.refuse(stranger, names, 'AUTH_KEY_INVALID')
-    audit.refuse(stranger, [`other${i}.example`], 'AUTH_KEY_INVALID')
+    audit.recordRefusal(stranger, names, 'AUTH_KEY_INVALID')
+    audit.recordRefusal(stranger, [`other${i}.example`], 'AUTH_KEY_INVALID')
   }
   await clock.advance(MINUTE)
   await clock.advance(0)
@@ -127,26 +127,26 @@ t.test('refusals: one row an hour for what is alike, and a last one for the rest
   )
 
   await clock.advance(60 * MINUTE)
-  audit.refuse(by, [], 'CERT_NAME_NOT_ALLOWED')
+  audit.recordRefusal(by, [], 'CERT_NAME_NOT_ALLOWED')
   await audit.close()
   t.match((await store.listAudit({ limit: 1 }))[0], { ...by, detail: 'CERT_NAME_NOT_ALLOWED' })
 })
 
-t.test('a row that cannot be written is logged, once a turn, and troubles nobody', async (t) => {
+t.test('rows that cannot be written are logged once and fail no request', async (t) => {
   const { store, clock, log, logged } = await testAudit(t)
   const refuse = async () => {
     throw new Error('the disk is full')
   }
   const failing: Store = { ...store, addAudit: refuse, setFetchedAt: refuse }
-  const audit = createAudit({ store: failing, clock, log })
-  for (let i = 0; i < 3; i++) audit.handOut({ ...certificate, serialNumber: `${i}` }, by)
+  const audit = new Audit({ store: failing, clock, log })
+  for (let i = 0; i < 3; i++) audit.recordDelivery({ ...certificate, serialNumber: `${i}` }, by)
   await clock.advance(0)
   t.match(logged, [{ message: 'audit.lost', entries: 3 }])
   await audit.close()
   t.match(logged.slice(1), [{ message: 'fetched.lost', certificates: 1 }])
 })
 
-t.test('a million hand-outs leave few rows and little memory', async (t) => {
+t.test('a million deliveries take few rows and little memory', async (t) => {
   const { store, clock, log } = await testAudit(t)
   let rows = 0
   let largest = 0
@@ -160,13 +160,13 @@ t.test('a million hand-outs leave few rows and little memory', async (t) => {
       largest = Math.max(largest, fetched.size)
     },
   }
-  const audit = createAudit({ store: counting, clock, log })
-  for (let i = 0; i < 1_000_000; i++) audit.handOut(certificate, by)
+  const audit = new Audit({ store: counting, clock, log })
+  for (let i = 0; i < 1_000_000; i++) audit.recordDelivery(certificate, by)
   await audit.close()
   t.equal(rows, 2, 'of one certificate: the first, and the count of the others')
 
   for (let i = 0; i < 50_000; i++) {
-    audit.fetched(i)
+    audit.recordUse(i)
     if (i % 100 === 0) await Promise.resolve()
   }
   await audit.close()
@@ -174,8 +174,8 @@ t.test('a million hand-outs leave few rows and little memory', async (t) => {
 
   largest = 0
   for (let i = 0; i < 50_000; i++) {
-    audit.handOut(certificate, { actor: `psk:${i}` })
-    audit.handOut(certificate, { actor: `psk:${i}` })
+    audit.recordDelivery(certificate, { actor: `psk:${i}` })
+    audit.recordDelivery(certificate, { actor: `psk:${i}` })
     if (i % 100 === 0) await Promise.resolve()
   }
   await audit.close()

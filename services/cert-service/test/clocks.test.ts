@@ -3,10 +3,10 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createIntermediate, createRoot, toPem } from '@gatehouse/pki'
 import t, { type Test } from 'tap'
+import type { AppDeps } from '../src/app.ts'
 import type { Ca } from '../src/issuers/ca.ts'
 import type { Logger } from '../src/log.ts'
-import { openOwnTls } from '../src/own-tls.ts'
-import type { ServiceDeps } from '../src/service.ts'
+import { openOwnTls } from '../src/plugins/own-tls.ts'
 import { DAY, leapClock, NOW, type Running, settle, start } from './helpers/app.ts'
 
 const HOUR = DAY / 24
@@ -31,7 +31,7 @@ async function afterClockAhead(
   t: Test,
   ms: number,
   changes: object = {},
-  deps: Pick<ServiceDeps, 'issuer'> = {},
+  deps: Pick<AppDeps, 'issuer'> = {},
 ) {
   const running = await start(t, changes, deps)
   running.service.start()
@@ -246,12 +246,12 @@ t.test(
         clock.shift(shift)
         const wrong = await start(t, { storage, ca }, { folder, clock })
         const log = { error: t.fail } as unknown as Logger
-        const tls = await openOwnTls(wrong.config, wrong.service, log, () => {})
-        const own = new X509Certificate(tls!.current().cert)
+        const tls = await openOwnTls({ ...wrong.service, log }, wrong.config.server, () => {})
+        const own = new X509Certificate(tls.current().cert)
         const { info } = wrong.service.ca.intermediate()
         t.ok(own.validFromDate.getTime() >= info.notBefore, 'its own TLS certificate is of the CA')
         t.ok(own.validToDate.getTime() <= info.notAfter)
-        tls?.close()
+        tls.close()
         t.match(await post(wrong, 'new.test'), {
           code: 'CERT_ISSUE_FAILED',
           detail: /Intermed|Ours/,

@@ -1,7 +1,7 @@
 // Failures that users of comparable services report. docs/threats.md lists them.
 import { readFile } from 'node:fs/promises'
 import t, { type Test } from 'tap'
-import type { CertEvent } from '../src/issuance/events.ts'
+import type { CertEvent } from '../src/issuance/issue.ts'
 import { briskClock, post, problem, startAcme } from './helpers/acme.ts'
 import { DAY, KEY, type Running, settle } from './helpers/app.ts'
 
@@ -129,7 +129,10 @@ t.test('orders and polls by API alone, with a key for each client', async (t) =>
     },
   )
   const answer = post(running, 'b.test')
-  await settle(() => running.service.issuance.flights.all()[0]?.step === 'answering the challenge')
+  await settle(
+    () =>
+      running.service.issuance.flights.values().next().value?.step === 'answering the challenge',
+  )
   await clock.advance(60_000)
   const { status, headers } = await answer
   t.equal(status, 202)

@@ -6,14 +6,14 @@ import { createMetrics } from '@gatehouse/service-kit'
 import t from 'tap'
 import { parse } from 'yaml'
 import { CertError } from '../src/errors.ts'
-import { createCertMetrics, failureClass } from '../src/metrics.ts'
+import { createCertMetrics, failureClass } from '../src/plugins/metrics.ts'
 import { start } from './helpers/app.ts'
 
 const HOUR = 3_600_000
 
 const FILE = join(import.meta.dirname, '../../../examples/monitoring/cert-service.rules.yaml')
 
-t.test('the example alerts ask for what is measured', async (t) => {
+t.test('the example alerts use only existing metrics', async (t) => {
   const metrics = createMetrics({ service: 'test', version: '0' })
   createCertMetrics(metrics, {
     issuers: ['acme'],
@@ -34,7 +34,7 @@ t.test('the example alerts ask for what is measured', async (t) => {
   for (const name of asked) t.ok(measured.has(name), name)
 })
 
-t.test('expiry is measured, the first to end of each name', async (t) => {
+t.test('the expiry gauge has the first certificate of each name to expire', async (t) => {
   const metrics = createMetrics({ service: 'test', version: '0' })
   const { call, clock, service } = await start(t, {}, { metrics })
   await call('POST', '/api/certificate', { domain: 'a.test', keyType: 'p384' })
@@ -70,7 +70,7 @@ t.test('expiry is measured, the first to end of each name', async (t) => {
   t.equal(many?.at(-1), 'gatehouse_certs_unlisted 234')
 })
 
-t.test('what is left of a certificate is measured as a share of its lifetime', async (t) => {
+t.test('the remaining lifetime is measured as a ratio', async (t) => {
   const metrics = createMetrics({ service: 'test', version: '0' })
   const { call, clock } = await start(t, {}, { metrics })
   await call('POST', '/api/certificate', { domain: 'a.test' })
@@ -81,7 +81,7 @@ t.test('what is left of a certificate is measured as a share of its lifetime', a
   t.ok(Math.abs((await share()) - 1 / 7) < 0.001)
 })
 
-t.test('failures have one of a few classes', (t) => {
+t.test('failures are counted by class', (t) => {
   for (const [error, expected] of [
     [new AcmeError('ACME_DNS_CREDENTIALS', ''), 'dns'],
     [new AcmeError('ACME_CAA', ''), 'dns'],
@@ -98,7 +98,7 @@ t.test('failures have one of a few classes', (t) => {
   t.end()
 })
 
-t.test('what a webhook has not taken is measured, and nothing else waits', async (t) => {
+t.test('the backlog of the webhook is measured', async (t) => {
   const metrics = createMetrics({ service: 'test', version: '0' })
   const { service } = await start(t, {}, { metrics })
   const backlog = async () => /^gatehouse_certs_webhook_backlog (.+)$/m.exec(await metrics.text())
@@ -110,7 +110,7 @@ t.test('what a webhook has not taken is measured, and nothing else waits', async
   t.match(await backlog(), { 1: '0' })
 })
 
-t.test('what is handed out again and when the intermediate ends are measured', async (t) => {
+t.test('deliveries and the end of the intermediate are measured', async (t) => {
   const metrics = createMetrics({ service: 'test', version: '0' })
   const { call, service } = await start(t, {}, { metrics })
   await call('POST', '/api/certificate', { domain: 'a.test' })

@@ -214,14 +214,14 @@ const DECISIONS: readonly [
   ],
 ]
 
-t.test('who may do what to which names', async (t) => {
+t.test('the policy decides who may do what with which names', async (t) => {
   for (const [why, options, caller, right, names, allowed] of DECISIONS) {
     const decision = createPolicy(options)(caller, right, names.split(' ').map(parseName))
     t.equal(decision.allowed, allowed, why)
   }
 })
 
-t.test('a refusal tells the name and the reason', async (t) => {
+t.test('a refusal has the name and the reason', async (t) => {
   const reason = (options: PolicyOptions, caller: Caller, name: string) => {
     const decision = createPolicy(options)(caller, 'issue', [parseName('ok.test'), parseName(name)])
     return decision.allowed ? '' : `${decision.name.text}: ${decision.reason}`

@@ -59,7 +59,7 @@ for (const [part, fault] of faults) {
   })
 }
 
-t.test('a good reload takes up all of it, and a removed key opens nothing', async (t) => {
+t.test('a valid reload applies completely, and a removed key is refused', async (t) => {
   const { running: service, idp, config } = await running(t)
   service.service.start()
   await seen(service, idp)
@@ -70,7 +70,7 @@ t.test('a good reload takes up all of it, and a removed key opens nothing', asyn
   t.match(await seen(service, idp), { token: 401, tokenElsewhere: 401 }, 'nor a token seen before')
 })
 
-t.test('after a refused reload no token of an issuer that it brought is taken', async (t) => {
+t.test('after a refused reload, tokens of its new issuer are refused', async (t) => {
   const [old, fresh] = [await createIdp(t, () => NOW), await createIdp(t, () => NOW)]
   const issuer = ({ issuerUrl }: typeof old) => ({ issuerUrl, audience: 'certs' })
   const running = await start(t, {

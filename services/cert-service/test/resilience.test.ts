@@ -4,7 +4,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { request } from 'node:http'
 import { join } from 'node:path'
 import t from 'tap'
-import { openOwnTls } from '../src/own-tls.ts'
+import { openOwnTls } from '../src/plugins/own-tls.ts'
 import { briskClock, issuerAt, post, problem, startAcme, startCa, WAIT } from './helpers/acme.ts'
 import { createIdp, DAY, KEY, NOW, settle, start } from './helpers/app.ts'
 
@@ -47,7 +47,9 @@ t.test('an order that outlasts the request is answered with 202 and can be polle
     },
   )
   const answer = post(running)
-  await settle(() => running.service.issuance.flights.all()[0]?.step === 'waiting for DNS')
+  await settle(
+    () => running.service.issuance.flights.values().next().value?.step === 'waiting for DNS',
+  )
   await clock.advance(WAIT)
   const { status, headers } = await answer
   t.equal(status, 202)
@@ -160,10 +162,10 @@ t.test('every spelling of a name gets the same certificate', async (t) => {
 
 t.test('the service renews its own certificate while it runs', async (t) => {
   const { running, clock, ca } = await startAcme(t)
-  const { service, config, app } = running
+  const { config, app } = running
   const taken: unknown[] = []
-  const source = await openOwnTls(config, service, app.log as never, (tls) => taken.push(tls))
-  t.teardown(() => source?.close())
+  const source = await openOwnTls(app, config.server, (tls) => taken.push(tls))
+  t.teardown(() => source.close())
   await clock.advance(5 * DAY)
   await settle(() => taken.length > 0)
   t.equal(taken.length, 1)

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import t from 'tap'
-import { createSignIns } from '../src/sign-ins.ts'
+import { SignIns } from '../src/sign-ins.ts'
 
 const MINUTE = 60_000
 const HERE = '192.0.2.1'
@@ -9,18 +9,20 @@ function setup() {
   let now = 1_000_000
   const keys = new Set(['key of ada', 'key of bob'])
   const callers = new Map([...keys].map((key) => [hash('sha256', key), key]))
-  const signIns = createSignIns(
-    () => now,
-    (sha256) => {
+  const signIns = new SignIns({
+    now: () => now,
+    findKey(sha256) {
       const subject = callers.get(Buffer.from(sha256).toString('hex'))
       return subject && keys.has(subject) ? { method: 'psk', subject } : undefined
     },
-  )
+  })
   const open = (key: string, address = HERE) => signIns.open(key, address)
   const pass = (ms: number) => {
     now += ms
   }
-  return { ...signIns, keys, open, pass }
+  const find = (id: string) => signIns.find(id)
+  const close = (id: string) => signIns.close(id)
+  return { keys, open, find, close, pass }
 }
 
 t.test('a session lasts as long as it is used, and never beyond an hour', async (t) => {

@@ -2,7 +2,7 @@ import { systemClock } from '@gatehouse/service-kit'
 import type { IssuerConfig } from '../config/issuers.ts'
 import { CertError } from '../errors.ts'
 import { openAcmeServer } from '../issuers/acme/server.ts'
-import { openLedger } from '../limits/ledger.ts'
+import { Ledger } from '../limits/ledger.ts'
 import { openKeyring } from '../sealing/keyring.ts'
 import { openStore, requireStore } from '../store/open.ts'
 
@@ -30,7 +30,7 @@ export async function rollover({
   try {
     const keyring = await openKeyring({ folder, masterKeyFile, store })
     const now = () => systemClock.now()
-    const limits = await openLedger({ issuers, store, now, log: console })
+    const limits = await Ledger.open({ issuers, store, now, log: console })
     const log = { info() {} }
     const deps = { store, keyring, clock: systemClock, limits, log }
     const server = await openAcmeServer(config, deps)

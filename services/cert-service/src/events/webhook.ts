@@ -2,11 +2,10 @@ import { createHmac, randomUUID } from 'node:crypto'
 import { type BoundedFetch, createFetch } from '@gatehouse/net'
 import { type Clock, requireNamedFile } from '@gatehouse/service-kit'
 import type { WebhookConfig } from '../config/schema.ts'
-import { times, toTime } from '../issuance/answer.ts'
-import type { CertEvent, Events } from '../issuance/events.ts'
-import { backoff, planRenewal } from '../issuance/renewal.ts'
+import type { CertEvent, Events } from '../issuance/issue.ts'
 import { repeat } from '../repeat.ts'
 import type { CertificateRecord, EventRecord, NewEvent, Store } from '../store/store.ts'
+import { backoff, describeTimes, planRenewal, toTime } from '../times.ts'
 import { VERSION } from '../version.ts'
 
 const SECOND = 1_000
@@ -37,7 +36,7 @@ export async function openWebhook(config: WebhookConfig, deps: WebhookDeps): Pro
 }
 
 /** Posts events to a URL. They wait in the store until they are delivered. */
-class Webhook implements Events {
+export class Webhook implements Events {
   readonly #config: WebhookConfig
   readonly #deps: WebhookDeps
   readonly #fetch: BoundedFetch
@@ -151,7 +150,13 @@ export function describeEvent(event: CertEvent, id: string, at: number): string 
     })
   }
   const { names, issuer, serialNumber } = event.certificate
-  return JSON.stringify({ ...head, names, issuer, serialNumber, ...times(event.certificate) })
+  return JSON.stringify({
+    ...head,
+    names,
+    issuer,
+    serialNumber,
+    ...describeTimes(event.certificate),
+  })
 }
 
 /**

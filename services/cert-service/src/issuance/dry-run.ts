@@ -3,18 +3,18 @@ import type { Name } from '@gatehouse/pki'
 import { CertError } from '../errors.ts'
 import type { Budget, Ledger } from '../limits/ledger.ts'
 import type { OrderRecord, Store } from '../store/store.ts'
-import type { Held } from './answer.ts'
-import { orderOf } from './flights.ts'
-import type { Issuance } from './obtain.ts'
-import type { CertificateRequest } from './request.ts'
+import { orderOf } from './flight.ts'
+import type { Held } from './held.ts'
+import type { Issuance } from './issuance.ts'
+import type { IssuanceRequest } from './request.ts'
 
-/** What a request would come to, as far as it can be told without an order. */
+/** What a request would lead to, as far as that is known without an order. */
 export interface DryRun {
-  /** What would be answered at once. */
+  /** The certificate that would be answered at once. */
   readonly held: Held | undefined
-  /** What is under way, or failed. */
+  /** The order that is under way or failed. */
   readonly order: OrderRecord | undefined
-  /** The account at the CA, where there is one. */
+  /** The account at the CA, if any. */
   readonly accountUrl: string | undefined
   readonly proofs: readonly Proof[]
   readonly budgets: readonly Budget[]
@@ -29,9 +29,6 @@ export interface Proof {
   readonly code?: string
 }
 
-/** Looks ahead. @throws CertError `CERT_BUSY` when too many are looked at */
-export type DryRunner = (request: CertificateRequest) => Promise<DryRun>
-
 interface DryRunDeps {
   readonly issuance: Pick<Issuance, 'find' | 'flights'>
   readonly store: Pick<Store, 'findOrderByLineage'>
@@ -39,19 +36,26 @@ interface DryRunDeps {
 }
 
 const MAX_RUNS = 8
-const NAMES_AT_A_TIME = 8
+const BATCH = 8
 const TIMEOUT_MS = 10_000
 
-/** Makes what looks ahead without ordering or writing anything. */
-export function createDryRun({ issuance, store, ledger }: DryRunDeps): DryRunner {
-  let runs = 0
+/** Checks what requests would lead to, without ordering or writing anything. */
+export class DryRuns {
+  readonly #deps: DryRunDeps
+  #running = 0
 
-  return async function dryRun(request) {
-    if (runs >= MAX_RUNS)
+  constructor(deps: DryRunDeps) {
+    this.#deps = deps
+  }
+
+  /** @throws CertError `CERT_BUSY` if too many run; what {@link Issuance.find} throws */
+  async run(request: IssuanceRequest): Promise<DryRun> {
+    if (this.#running >= MAX_RUNS)
       throw new CertError('CERT_BUSY', 'too many dry runs at once', { retryAfter: 5 })
-    runs += 1
+    this.#running += 1
     try {
       const { issuer, names, lineage } = request
+      const { issuance, store, ledger } = this.#deps
       const held = await issuance.find(request)
       const flight = issuance.flights.get(lineage)
       const order = flight ? orderOf(flight) : await store.findOrderByLineage(lineage)
@@ -64,18 +68,18 @@ export function createDryRun({ issuance, store, ledger }: DryRunDeps): DryRunner
         budgets: ledger.budgets(issuer.name, texts),
       }
     } finally {
-      runs -= 1
+      this.#running -= 1
     }
   }
 }
 
-async function proofsOf({ issuer, names }: CertificateRequest): Promise<readonly Proof[]> {
+async function proofsOf({ issuer, names }: IssuanceRequest): Promise<readonly Proof[]> {
   const signal = AbortSignal.timeout(TIMEOUT_MS)
   const proofs: Proof[] = []
-  for (let at = 0; at < names.length; at += NAMES_AT_A_TIME)
+  for (let at = 0; at < names.length; at += BATCH)
     proofs.push(
       ...(await Promise.all(
-        names.slice(at, at + NAMES_AT_A_TIME).flatMap((name) => {
+        names.slice(at, at + BATCH).flatMap((name) => {
           const solver = issuer.solverFor?.(name)
           return solver ? prove(name, solver, signal) : []
         }),
@@ -87,14 +91,14 @@ async function proofsOf({ issuer, names }: CertificateRequest): Promise<readonly
 async function prove(name: Name, solver: Solver, signal: AbortSignal): Promise<Proof> {
   const head = { name: name.text, challenge: solver.type }
   if (!solver.check) {
-    const detail = 'only the CA can tell whether it reaches what answers'
+    const detail = 'only the CA can check whether it reaches the responder'
     return { ...head, status: 'unchecked', detail }
   }
   try {
     const { target, isProviderChecked } = await solver.check(name, signal)
     const detail = isProviderChecked
-      ? `the record goes to ${target}, and its provider let us in`
-      : `the record goes to ${target}; its provider cannot be asked without a change`
+      ? `the record goes to ${target}, and its provider accepts the credentials`
+      : `the record goes to ${target}; its provider cannot be checked without a change`
     return { ...head, status: 'ready', detail }
   } catch (error) {
     if (error instanceof AcmeError)

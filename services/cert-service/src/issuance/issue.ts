@@ -1,154 +1,210 @@
-import { PkiError } from '@gatehouse/pki'
+import {
+  buildCsr,
+  generateKeyPair,
+  generateP256,
+  type KeyPair,
+  keyPairFromPem,
+  PkiError,
+  toPem,
+} from '@gatehouse/pki'
 import type { Clock } from '@gatehouse/service-kit'
-import type { Requester } from '../audit.ts'
-import type { CallerLimits } from '../config/schema.ts'
 import { CertError } from '../errors.ts'
-import type { Issuers } from '../issuers/issuer.ts'
-import type { CertMetrics } from '../metrics.ts'
+import type { Issued, IssuerIo, Issuers } from '../issuers/issuer.ts'
+import type { CallerGate } from '../limits/callers.ts'
+import type { Requester } from '../plugins/audit.ts'
+import type { CertMetrics } from '../plugins/metrics.ts'
 import type { Keyring } from '../sealing/keyring.ts'
-import type { CertificateRecord, NewCertificate, Store } from '../store/store.ts'
-import type { Held } from './answer.ts'
-import { refuseCompromised } from './compromised.ts'
-import type { Events } from './events.ts'
-import { failedOrder, issueFailed, refuseTooEarly } from './failure.ts'
-import { type Flight, STORING } from './flights.ts'
-import type { Holdings } from './holdings.ts'
-import { planRenewal, soonestRenewal } from './renewal.ts'
-import type { CertificateRequest } from './request.ts'
-import { type Signed, sign } from './sign.ts'
+import type { CertificateRecord, NewCertificate, OrderRecord, Store } from '../store/store.ts'
+import { planRenewal, soonestRenewal } from '../times.ts'
+import {
+  assertRetryDue,
+  type Flight,
+  failedOrder,
+  issueFailed,
+  orderOf,
+  STORING,
+} from './flight.ts'
+import type { Held, Holdings } from './held.ts'
+import { refuseCompromised } from './request.ts'
+
+/** An event for the webhook. */
+export type CertEvent =
+  | { readonly type: 'issued' | 'renewed' | 'expiring'; readonly certificate: CertificateRecord }
+  | { readonly type: 'failing'; readonly order: OrderRecord }
+
+/** Delivers events. Never throws, and is not waited for. */
+export interface Events {
+  emit(event: CertEvent): void
+}
 
 export interface IssueDeps {
   readonly store: Store
   readonly keyring: Keyring
+  readonly callers: CallerGate
   readonly holdings: Holdings
   readonly issuers: Issuers
   readonly metrics: CertMetrics
-  readonly events: Events
-  limits(): CallerLimits
+  readonly events: Events | undefined
   readonly clock: Clock
-  /** How long a caller is made to wait, in milliseconds. */
+  /** How long a caller waits at most, in milliseconds. */
   readonly wait: number
   readonly log: { warn(fields: object, message: string): void }
   /** From 0 up to 1. */
   random(): number
 }
 
-/** The service itself, as against its callers. */
+/** The service itself, as opposed to its callers. */
 export const SYSTEM: Requester = { actor: 'system' }
 
-/** When it is first seen whether a certificate that stands in is still needed. */
-const LOOK_AGAIN_MS = 60_000
+/** When to look again whether the certificate of a fallback is still needed. */
+const FALLBACK_CHECK_MS = 60_000
 
 /**
- * Makes what a flight does: have the certificate signed, store it, and give it; or remember why not.
- * Once `closing` is aborted what is under way stays as it is, for the next start.
+ * Has the certificate of a flight signed and stores it, or stores the failure. Once `closing` is
+ * aborted, the order stays as it is for the next start.
  */
-export function createIssue(deps: IssueDeps, closing: AbortSignal) {
-  const { store, keyring, holdings, issuers, metrics, events, clock, log } = deps
-
-  async function issue(flight: Flight, by: Requester, replaces?: CertificateRecord): Promise<Held> {
-    const before = await store.findOrderByLineage(flight.request.lineage)
-    refuseTooEarly(before, clock.now())
-    if (before)
-      Object.assign(flight, {
-        id: before.id,
-        failures: before.failures,
-        checkpoint: before.checkpoint,
-      })
-    try {
-      // Also at renewals: another certificate for the same key may have been revoked.
-      await refuseCompromised(flight.request, store)
-      const signing = { keyring, store, signal: closing, patience: patienceFor(flight) }
-      const signed = await sign(flight, signing, replaces?.certificate)
-      flight.step = STORING
-      return await keep(flight, signed, by, replaces)
-    } catch (error) {
-      throw await explain(flight, error, by)
-    }
+export async function issue(flight: Flight, deps: IssueDeps, closing: AbortSignal): Promise<Held> {
+  const { request, by, replaces } = flight
+  const order = await deps.store.findOrderByLineage(request.lineage)
+  if (order) {
+    assertRetryDue(order, deps.clock.now())
+    Object.assign(flight, { id: order.id, failures: order.failures, checkpoint: order.checkpoint })
   }
-
-  /** Callers of an issuer with a fallback are not made to wait for the end of an outage. */
-  function patienceFor({ request }: Flight): number {
-    return request.issuer.fallback === undefined ? deps.wait : deps.wait / 4
+  try {
+    // The key may have been revoked since this was first asked for.
+    if (replaces || by === SYSTEM) await refuseCompromised(request, deps.store)
+    const key = request.csr ? null : await keyFor(flight, deps.keyring)
+    const issued = await sign(flight, key, deps, closing)
+    flight.step = STORING
+    return await save(flight, key, issued, deps)
+  } catch (error) {
+    throw closing.aborted ? error : await saveFailure(flight, error, deps)
   }
-
-  async function keep(
-    flight: Flight,
-    { key, issued }: Signed,
-    by: Requester,
-    replaces?: CertificateRecord,
-  ): Promise<Held> {
-    const { request } = flight
-    const now = clock.now()
-    const names = request.names.map((name) => name.text)
-    const action = replaces ? 'renew' : 'issue'
-    const { certificate, serialNumber } = issued
-    await filing(flight)
-    const record = await store.addCertificate(
-      {
-        ...issued,
-        lineage: request.lineage,
-        issuer: request.issuer.name,
-        names,
-        keyType: request.keyType,
-        sealedKey: key && keyring.seal('leaf', key.pkcs8, certificate),
-        csr: request.csr?.der ?? null,
-        fetchedAt: replaces && by === SYSTEM ? replaces.fetchedAt : now,
-        ...(!replaces && { askedBy: flight.askedBy ?? by.actor }),
-        ...(await planOf(request, issued, replaces)),
-      },
-      { at: now, action, ...by, names, serialNumber },
-      deps.limits().perName.certificates,
-    )
-    record.pushedOut?.forEach(holdings.forget)
-    metrics.issued(action)
-    events.emit({ type: replaces ? 'renewed' : 'issued', certificate: record })
-    return holdings.put(record, key?.pkcs8)
-  }
-
-  /** When it is looked at again; not at all if what it replaces was let go meanwhile. */
-  async function planOf(
-    request: CertificateRequest,
-    issued: Signed['issued'],
-    replaces?: CertificateRecord,
-  ): Promise<Pick<NewCertificate, 'renewAt' | 'checkAt'>> {
-    const now = clock.now()
-    const checkAt = request.issuer.renewalInfo ? now : null
-    if (replaces && !(await store.findCurrent(request.lineage))) return { renewAt: null, checkAt }
-    if (isStandIn(request)) return { renewAt: now + LOOK_AGAIN_MS }
-    const renewAt = Math.max(planRenewal(issued, deps.random), soonestRenewal(issued, now))
-    return { renewAt, checkAt }
-  }
-
-  /** Whether another issuer is the one for its names. */
-  function isStandIn({ issuer, names }: CertificateRequest): boolean {
-    return issuers.choose(names) !== issuer
-  }
-
-  /** Remembers a failure, so that neither callers nor the scheduler repeat it at once. */
-  async function explain(flight: Flight, error: unknown, by: Requester): Promise<unknown> {
-    if (closing.aborted) return error
-    metrics.failed(error)
-    if (error instanceof CertError && error.code === 'CERT_STORE_UNAVAILABLE') return error
-    if (error instanceof PkiError && error.code === 'PKI_KEY_QUEUE_FULL')
-      return new CertError('CERT_BUSY', error.message, { cause: error, retryAfter: 10 })
-    const at = clock.now()
-    const order = failedOrder(flight, error, at)
-    const { names, lastError, nextTryAt } = order
-    log.warn({ err: error, names, nextTryAt }, 'a certificate could not be issued')
-    events.emit({ type: 'failing', order })
-    await filing(flight)
-    await Promise.all([
-      store.saveOrder(order),
-      store.addAudit([{ at, action: 'fail', ...by, names, detail: lastError?.code ?? '' }]),
-    ])
-    return issueFailed(order, at, error)
-  }
-
-  return issue
 }
 
-/** Waits until the order of a flight is written, or cannot be: it is about to be out of date. */
-async function filing({ filed }: Flight): Promise<void> {
+/** The key of the checkpoint, or a new one. */
+function keyFor({ checkpoint, request }: Flight, keyring: Keyring): KeyPair | Promise<KeyPair> {
+  const { keyType, lineage } = request
+  if (!checkpoint?.sealedKey) return keyType === 'p256' ? generateP256() : generateKeyPair(keyType)
+  return keyPairFromPem(
+    toPem('PRIVATE KEY', keyring.open(checkpoint.sealedKey, Buffer.from(lineage))),
+  )
+}
+
+/** @param key - `null` if the caller has it */
+async function sign(
+  flight: Flight,
+  key: KeyPair | null,
+  deps: IssueDeps,
+  signal: AbortSignal,
+): Promise<Issued> {
+  const { issuer, names, keyType, csr } = flight.request
+  const { spki } = (csr ?? key) as { spki: Uint8Array }
+  const der = () => csr?.der ?? buildCsr(key as KeyPair, names)
+  const replaces = flight.replaces?.certificate
+  return issuer.issue({ names, keyType, spki, csr: der, replaces }, ioOf(flight, key, deps, signal))
+}
+
+function ioOf(
+  flight: Flight,
+  key: KeyPair | null,
+  { keyring, store, wait }: IssueDeps,
+  signal: AbortSignal,
+): IssuerIo {
+  const { issuer, lineage } = flight.request
+  // A key without a certificate is sealed for its lineage.
+  const seal = () => key && keyring.seal('leaf', key.pkcs8, Buffer.from(lineage))
+  return {
+    report(step) {
+      flight.step = step
+    },
+    checkpoint: flight.checkpoint?.state,
+    async save(state) {
+      const sealedKey = flight.checkpoint?.sealedKey
+      flight.checkpoint =
+        state === undefined ? undefined : { state, sealedKey: sealedKey ?? seal() }
+      flight.filed = store.saveOrder(orderOf(flight))
+      await flight.filed
+    },
+    signal,
+    since: flight.since,
+    // With a fallback, callers do not wait for the end of an outage.
+    patience: issuer.fallback === undefined ? wait : wait / 4,
+  }
+}
+
+async function save(
+  flight: Flight,
+  key: KeyPair | null,
+  issued: Issued,
+  deps: IssueDeps,
+): Promise<Held> {
+  const { request, by, replaces } = flight
+  const { store, keyring, holdings } = deps
+  const at = deps.clock.now()
+  const names = request.names.map((name) => name.text)
+  const action = replaces ? 'renew' : 'issue'
+  const { certificate, serialNumber } = issued
+  await settleFiling(flight)
+  const record = await store.addCertificate(
+    {
+      ...issued,
+      lineage: request.lineage,
+      issuer: request.issuer.name,
+      names,
+      keyType: request.keyType,
+      sealedKey: key && keyring.seal('leaf', key.pkcs8, certificate),
+      csr: request.csr?.der ?? null,
+      fetchedAt: replaces && by === SYSTEM ? replaces.fetchedAt : at,
+      ...(!replaces && { askedBy: flight.askedBy ?? by.actor }),
+      ...(await planOf(flight, issued, deps)),
+    },
+    { at, action, ...by, names, serialNumber },
+    deps.callers.limits.perName.certificates,
+  )
+  for (const lineage of record.pushedOut ?? []) holdings.forget(lineage)
+  deps.metrics.issued.inc({ action })
+  deps.events?.emit({ type: replaces ? 'renewed' : 'issued', certificate: record })
+  return holdings.put(record, key?.pkcs8)
+}
+
+/** When to renew it and to ask its CA; never if what it replaces went out of service meanwhile. */
+async function planOf(
+  { request, replaces }: Flight,
+  issued: Issued,
+  { clock, store, issuers, random }: IssueDeps,
+): Promise<Pick<NewCertificate, 'renewAt' | 'checkAt'>> {
+  const { issuer, names, lineage } = request
+  const now = clock.now()
+  const checkAt = issuer.renewalInfo ? now : null
+  if (replaces && !(await store.findCurrent(lineage))) return { renewAt: null, checkAt }
+  const isFallback = issuers.choose(names) !== issuer
+  if (isFallback) return { renewAt: now + FALLBACK_CHECK_MS }
+  return { renewAt: Math.max(planRenewal(issued, random), soonestRenewal(issued, now)), checkAt }
+}
+
+/** Stores a failure, so that neither callers nor renewals repeat it at once; gives the error to throw. */
+async function saveFailure(flight: Flight, error: unknown, deps: IssueDeps): Promise<unknown> {
+  const { store, metrics, events, clock, log } = deps
+  metrics.failed(error)
+  if (error instanceof CertError && error.code === 'CERT_STORE_UNAVAILABLE') return error
+  if (error instanceof PkiError && error.code === 'PKI_KEY_QUEUE_FULL')
+    return new CertError('CERT_BUSY', error.message, { cause: error, retryAfter: 10 })
+  const at = clock.now()
+  const order = failedOrder(flight, error, at)
+  const { names, lastError, nextTryAt } = order
+  log.warn({ err: error, names, nextTryAt }, 'a certificate could not be issued')
+  events?.emit({ type: 'failing', order })
+  await settleFiling(flight)
+  const detail = lastError?.code ?? ''
+  await Promise.all([
+    store.saveOrder(order),
+    store.addAudit([{ at, action: 'fail', ...flight.by, names, detail }]),
+  ])
+  return issueFailed(order, at, error)
+}
+
+/** Waits until the order of a flight is written or cannot be, as it is about to be replaced. */
+async function settleFiling({ filed }: Flight): Promise<void> {
   await filed?.catch(() => {})
 }

@@ -1,3 +1,5 @@
+import { createPublicKey } from 'node:crypto'
+import { isRocaKey } from '@gatehouse/auth-core'
 import {
   type Csr,
   type KeyType,
@@ -9,23 +11,25 @@ import {
 } from '@gatehouse/pki'
 import { CertError } from '../errors.ts'
 import type { Issuer, Issuers } from '../issuers/issuer.ts'
-import { lineageOf } from './lineage.ts'
+import type { Store } from '../store/store.ts'
 
-/** A certificate holds no more names than this. */
+/** Most names of a certificate. */
 export const MAX_NAMES = 100
+/** The only profile of the embedded CA: certificates for TLS servers. */
+const PROFILE = 'server'
 
-/** A certificate that somebody wants, in canonical form. */
-export interface CertificateRequest {
+/** A certificate to be issued, in canonical form. */
+export interface IssuanceRequest {
   readonly lineage: string
   readonly issuer: Issuer
-  /** The one it is asked for first; no name twice. */
+  /** The requested domain first; no name twice. */
   readonly names: readonly Name[]
   readonly keyType: KeyType
-  /** The caller's own request; `null` where the key is ours. */
+  /** The PKCS#10 request of the caller; `null` if the key is ours. */
   readonly csr: Csr | null
 }
 
-/** What callers and the configuration write. */
+/** A request as callers and the configuration write it. */
 export interface RequestFields {
   readonly domain: string
   readonly names?: readonly string[] | undefined
@@ -33,50 +37,46 @@ export interface RequestFields {
   readonly keyType?: KeyType | undefined
 }
 
-/** @throws CertError for names that the caller may not have */
-type Authorize = (names: readonly Name[]) => void
-
 /**
- * Reads a request: names normalised, issuer chosen, proof of possession checked, lineage made. The
- * names of a `csr` are asked for like those in `names`. `authorize` throws for names that the caller
- * may not have: who may not is told nothing of the issuers.
+ * Reads a request: normalises the names, chooses the issuer, checks the proof of possession and makes
+ * the lineage. The names of a `csr` count like those in `names`. `authorize` throws for names that the
+ * caller may not have, before anything about issuers is revealed.
  *
- * @throws PkiError or CertError with `errors`, which point to the member at fault
+ * @throws PkiError or CertError whose `errors` point to the member at fault
  */
 export function parseRequest(
-  fields: RequestFields,
+  { domain, names: others = [], csr: pem, keyType }: RequestFields,
   issuers: Issuers,
-  authorize: Authorize,
-): CertificateRequest {
-  const names = new Map<string, Name>()
-  addName(names, fields.domain, '/domain')
-  fields.names?.forEach((text, index) => {
-    addName(names, text, `/names/${index}`)
+  authorize: (names: readonly Name[]) => void,
+): IssuanceRequest {
+  const pointers = new Map<string, { name: Name; pointer: string }>()
+  const add = (text: string, pointer: string) => {
+    const name = pointingTo(pointer, () => parseName(text))
+    if (!pointers.has(name.text)) pointers.set(name.text, { name, pointer })
+  }
+  add(domain, '/domain')
+  others.forEach((text, index) => {
+    add(text, `/names/${index}`)
   })
-  if (fields.csr !== undefined) return withCsr(fields.csr, fields, names, issuers, authorize)
-  authorize([...names.values()])
-  return choose(issuers, [...names.values()], null, fields)
-}
-
-/** The request that a stored certificate or order was made for, to its own issuer. */
-export function restoreRequest(stored: Stored, issuers: Issuers): CertificateRequest | undefined {
-  const issuer = issuers.find(stored.issuer)
-  return issuer && requestTo(issuer, restore(stored))
-}
-
-/** The request that a stored certificate or order would be made by today. */
-export function rerouteRequest(stored: Stored, issuers: Issuers): CertificateRequest | undefined {
-  const restored = restore(stored)
-  return requestTo(issuers.choose(restored.names), restored)
-}
-
-/** The same certificate of another issuer; undefined where that cannot sign it. */
-export function requestTo(
-  issuer: Issuer,
-  { names, keyType, csr }: Pick<CertificateRequest, 'names' | 'keyType' | 'csr'>,
-): CertificateRequest | undefined {
-  const signs = names.every((name) => issuer.permits(name)) && !issuer.objection?.(names, csr)
-  return signs && certifies(issuer, keyType) ? complete(issuer, names, keyType, csr) : undefined
+  const csr = pem === undefined ? null : pointingTo('/csr', () => parseCsr(pem))
+  if (csr) {
+    if (keyType !== undefined && keyType !== csr.keyType)
+      refuse('/keyType', 'CERT_KEY_TYPE_CONFLICT', `the CSR has a ${csr.keyType} key`)
+    for (const { text } of csr.names) add(text, '/csr')
+    pointingTo('/csr', () => assertCount(pointers.size))
+  }
+  const entries = [...pointers.values()]
+  const names = entries.map(({ name }) => name)
+  authorize(names)
+  const issuer = issuers.choose(names)
+  for (const { name, pointer } of entries)
+    if (!issuer.permits(name)) refuse(pointer, 'CERT_NOT_PERMITTED', notPermitted(name))
+  const objection = issuer.objection?.(names, csr)
+  if (objection !== undefined) refuse(csr ? '/csr' : '/domain', 'CERT_NOT_PERMITTED', objection)
+  const chosen = csr?.keyType ?? keyType ?? issuer.keyType ?? 'p256'
+  if (!certifies(issuer, chosen))
+    refuse(csr ? '/csr' : '/keyType', 'CERT_KEY_TYPE_REFUSED', notCertified(issuer, chosen))
+  return complete(issuer, { names, keyType: chosen, csr })
 }
 
 interface Stored {
@@ -86,91 +86,113 @@ interface Stored {
   readonly csr: Uint8Array | null
 }
 
-function restore({ names, keyType, csr }: Stored) {
+type Wanted = Pick<IssuanceRequest, 'names' | 'keyType' | 'csr'>
+
+/** The request that a stored certificate or order was made for, to its own issuer. */
+export function restoreRequest(stored: Stored, issuers: Issuers): IssuanceRequest | undefined {
+  const issuer = issuers.find(stored.issuer)
+  return issuer && requestTo(issuer, restore(stored))
+}
+
+/** The request that a stored certificate or order would be made for today. */
+export function rerouteRequest(stored: Stored, issuers: Issuers): IssuanceRequest | undefined {
+  const restored = restore(stored)
+  return requestTo(issuers.choose(restored.names), restored)
+}
+
+/** The same certificate from another issuer; undefined if that issuer cannot sign it. */
+export function requestTo(issuer: Issuer, wanted: Wanted): IssuanceRequest | undefined {
+  const { names, keyType, csr } = wanted
+  const signs = names.every((name) => issuer.permits(name)) && !issuer.objection?.(names, csr)
+  return signs && certifies(issuer, keyType) ? complete(issuer, wanted) : undefined
+}
+
+/**
+ * What two requests for the same certificate have in common: issuer, profile, the type of the key (or
+ * the caller's own key) and the set of names.
+ */
+export function lineageOf(request: {
+  readonly issuer: Pick<Issuer, 'name' | 'profile'>
+  readonly names: readonly Name[]
+  readonly keyType: KeyType
+  readonly csr: Pick<Csr, 'spkiSha256'> | null
+}): string {
+  const key = request.csr ? request.csr.spkiSha256 : request.keyType
+  const names = request.names.map((name) => name.text).sort()
+  const { name, profile = PROFILE } = request.issuer
+  return [name, profile, key, names.join(',')].join('|')
+}
+
+/**
+ * Refuses the key of a CSR that others may know.
+ *
+ * @throws CertError `CERT_KEY_COMPROMISED` if it was revoked as compromised; PkiError `PKI_KEY_WEAK`
+ * if it can be computed (CVE-2017-15361)
+ */
+export async function refuseCompromised(
+  { csr }: Pick<IssuanceRequest, 'csr'>,
+  store: Pick<Store, 'isCompromised'>,
+): Promise<void> {
+  if (!csr) return
+  const { keyType, spki: key, spkiSha256 } = csr
+  const isRsa = keyType.startsWith('rsa')
+  if (isRsa && isRocaKey(createPublicKey({ key, format: 'der', type: 'spki' })))
+    throw pointTo(
+      '/csr',
+      new PkiError(
+        'PKI_KEY_WEAK',
+        'its RSA key can be computed from the public key (CVE-2017-15361)',
+      ),
+    )
+  if (await store.isCompromised(spkiSha256))
+    refuse('/csr', 'CERT_KEY_COMPROMISED', 'its key was revoked as compromised')
+}
+
+function restore({ names, keyType, csr }: Stored): Wanted {
   return { names: names.map(parseName), keyType, csr: csr && readKnownCsr(csr) }
 }
 
-function withCsr(
-  pem: string,
-  fields: RequestFields,
-  names: Map<string, Name>,
-  issuers: Issuers,
-  authorize: Authorize,
-): CertificateRequest {
-  const { keyType } = fields
-  const csr = readCsr(pem)
-  if (keyType !== undefined && keyType !== csr.keyType)
-    pointTo('/keyType', new CertError('CERT_KEY_TYPE_CONFLICT', `the CSR has a ${csr.keyType} key`))
-  for (const { text } of csr.names) addName(names, text, '/csr')
-  if (names.size > MAX_NAMES)
-    pointTo('/csr', new PkiError('PKI_CSR_INVALID', `more than ${MAX_NAMES} names in all`))
-  authorize([...names.values()])
-  return choose(issuers, [...names.values()], csr, fields)
-}
-
-function readCsr(pem: string): Csr {
-  try {
-    return parseCsr(pem)
-  } catch (error) {
-    return pointTo('/csr', error)
-  }
-}
-
-function choose(
-  issuers: Issuers,
-  names: readonly Name[],
-  csr: Csr | null,
-  fields: RequestFields,
-): CertificateRequest {
-  const issuer = issuers.choose(names)
-  for (const name of names) if (!issuer.permits(name)) refuse(name, fields)
-  const objection = issuer.objection?.(names, csr)
-  if (objection !== undefined)
-    pointTo(csr ? '/csr' : '/domain', new CertError('CERT_NOT_PERMITTED', objection))
-  const keyType = csr?.keyType ?? fields.keyType ?? issuer.keyType ?? 'p256'
-  if (!certifies(issuer, keyType)) refuseKey(keyType, issuer, csr ? '/csr' : '/keyType')
-  return complete(issuer, names, keyType, csr)
+function complete(issuer: Issuer, wanted: Wanted): IssuanceRequest {
+  return { lineage: lineageOf({ issuer, ...wanted }), issuer, ...wanted }
 }
 
 function certifies({ keyTypes }: Issuer, keyType: KeyType): boolean {
   return keyTypes?.includes(keyType) ?? true
 }
 
-function refuseKey(keyType: KeyType, { name, keyTypes = [] }: Issuer, pointer: string): never {
-  const why = `the issuer ${name} certifies no ${keyType} keys, only ${keyTypes.join(', ')}`
-  pointTo(pointer, new CertError('CERT_KEY_TYPE_REFUSED', why))
+function assertCount(names: number): void {
+  if (names > MAX_NAMES)
+    throw new PkiError('PKI_CSR_INVALID', `more than ${MAX_NAMES} names in all`)
 }
 
-function refuse({ text }: Name, fields: RequestFields): never {
-  const isIt = (given: string) => parseName(given).text === text
-  const index = fields.names?.findIndex(isIt) ?? -1
-  const pointer = isIt(fields.domain) ? '/domain' : index < 0 ? '/csr' : `/names/${index}`
-  const why = `${text} is outside of \`ca.permitted\`, and no other issuer holds all of the names`
-  pointTo(pointer, new CertError('CERT_NOT_PERMITTED', why))
+function notPermitted({ text }: Name): string {
+  return `${text} is outside of \`ca.permitted\`, and no other issuer signs all of the names`
 }
 
-function addName(names: Map<string, Name>, text: string, pointer: string): void {
+function notCertified({ name, keyTypes = [] }: Issuer, keyType: KeyType): string {
+  return `the issuer ${name} certifies no ${keyType} keys, only ${keyTypes.join(', ')}`
+}
+
+type RefusalCode =
+  | 'CERT_KEY_COMPROMISED'
+  | 'CERT_KEY_TYPE_CONFLICT'
+  | 'CERT_KEY_TYPE_REFUSED'
+  | 'CERT_NOT_PERMITTED'
+
+function refuse(pointer: string, code: RefusalCode, detail: string): never {
+  throw pointTo(pointer, new CertError(code, detail))
+}
+
+/** Runs a step whose errors are about one member of the body. */
+export function pointingTo<T>(pointer: string, step: () => T): T {
   try {
-    const name = parseName(text)
-    names.set(name.text, name)
+    return step()
   } catch (error) {
-    pointTo(pointer, error)
+    throw pointTo(pointer, error)
   }
 }
 
-/** Tells which member of the body an error is about. */
-function pointTo(pointer: string, error: unknown): never {
-  if (error instanceof PkiError || error instanceof CertError)
-    Object.assign(error, { errors: [{ pointer, detail: error.message }] })
-  throw error
-}
-
-function complete(
-  issuer: Issuer,
-  names: readonly Name[],
-  keyType: KeyType,
-  csr: Csr | null,
-): CertificateRequest {
-  const lineage = lineageOf({ issuer, names, keyType, csr })
-  return { lineage, issuer, names, keyType, csr }
+function pointTo(pointer: string, error: unknown): unknown {
+  if (!(error instanceof PkiError || error instanceof CertError)) return error
+  return Object.assign(error, { errors: [{ pointer, detail: error.message }] })
 }

@@ -12,10 +12,10 @@ import {
   parseCertificate,
 } from '@gatehouse/pki'
 import { requireNamedFile } from '@gatehouse/service-kit'
-import { hasBegun } from '../clocks.ts'
 import { CertError } from '../errors.ts'
 import type { Keyring } from '../sealing/keyring.ts'
 import type { AuthorityRecord, Store } from '../store/store.ts'
+import { hasBegun } from '../times.ts'
 
 const HOUR = 3_600_000
 const DAY = 24 * HOUR

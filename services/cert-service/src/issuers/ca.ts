@@ -8,9 +8,9 @@ import {
   type LeafSigner,
   type Name,
 } from '@gatehouse/pki'
-import { hasBegun } from '../clocks.ts'
 import { CertError } from '../errors.ts'
 import type { CrlRecord, Store } from '../store/store.ts'
+import { hasBegun } from '../times.ts'
 import {
   Authorities,
   type AuthorityDeps,

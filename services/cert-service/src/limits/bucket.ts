@@ -1,4 +1,4 @@
-/** So many within a time, as a token bucket: they may all come at once, and come back one by one. */
+/** So many within a time, as a token bucket: all may come at once, and they come back one by one. */
 export interface Limit {
   readonly count: number
   /** Milliseconds in which all of them come back. */
@@ -7,14 +7,14 @@ export interface Limit {
 
 /**
  * A bucket is the moment at which it is full again, in epoch milliseconds; any in the past is full.
- * How many are left in it, never more than the limit has.
+ * Returns how many are left in it, never more than the limit has.
  */
 export function left(fullAt: number, limit: Limit, now: number): number {
   const missing = Math.ceil((fullAt - now) / interval(limit))
   return Math.min(limit.count, Math.max(0, limit.count - missing))
 }
 
-/** The bucket with one taken, though there may have been none. */
+/** The bucket after one was taken, even if none was left. */
 export function take(fullAt: number, limit: Limit, now: number): number {
   return Math.max(fullAt, now) + interval(limit)
 }
@@ -24,10 +24,10 @@ export function freeAt(fullAt: number, limit: Limit, wanted: number): number {
   return fullAt - (limit.count - wanted) * interval(limit)
 }
 
-/** The latest that a bucket can be full again after it was taken from while some was left. */
+/** The latest time at which a bucket can be full again if it was never taken from while empty. */
 export function emptyAt(limit: Limit, now: number): number {
   return now + limit.count * interval(limit)
 }
 
-/** Milliseconds for one to come back, rounded up: never before the CA's own. */
+/** Milliseconds for one to come back, rounded up: never earlier than at the CA. */
 const interval = ({ count, per }: Limit): number => Math.ceil(per / count)

@@ -1,11 +1,13 @@
-import type { IssuerConfig } from '../config/issuers.ts'
-import { directoryOf } from '../config/issuers.ts'
+import { hash } from 'node:crypto'
+import { parseIp } from '@gatehouse/net'
+import { directoryOf, type IssuerConfig } from '../config/issuers.ts'
+import type { LimitedOrder } from '../issuers/acme/limits.ts'
 import type { Limit } from './bucket.ts'
 
 const HOUR = 3_600_000
 const DAY = 24 * HOUR
 
-/** The limits of one CA; one that is absent is not known, or none. */
+/** The limits of one CA. An absent limit is unknown, or there is none. */
 export interface CaLimits {
   /** Orders of the account. */
   readonly orders?: Limit | undefined
@@ -13,24 +15,24 @@ export interface CaLimits {
   readonly domain?: Limit | undefined
   /** Certificates for exactly the same names. */
   readonly names?: Limit | undefined
-  /** Proofs of a name that failed. */
+  /** Failed authorizations of a name. */
   readonly failures?: Limit | undefined
-  /** Proofs of a name that failed with none between them that did not. */
+  /** Failed authorizations of a name without a valid one between them. */
   readonly failuresInARow?: Limit | undefined
   /** Accounts registered from one address. */
   readonly accounts?: Limit | undefined
-  /** Whether `orders` and `domain` are not for names that already had a certificate. */
+  /** Whether `orders` and `domain` do not count names that already had a certificate. */
   readonly renewalsExempt?: boolean | undefined
 }
 
-/** As the CAs published them, November 2026. */
+/** As the CAs published them in November 2026. */
 const PUBLISHED: Readonly<Record<string, CaLimits>> = {
   [directoryOf('letsencrypt')]: {
     orders: { count: 300, per: 3 * HOUR },
     domain: { count: 50, per: 7 * DAY },
     names: { count: 5, per: 7 * DAY },
     failures: { count: 5, per: HOUR },
-    // Who uses these up is paused until a person goes to a page of the CA.
+    // Beyond these, the name is paused until a person opens a page of the CA.
     failuresInARow: { count: 1_152, per: 1_152 * DAY },
     accounts: { count: 10, per: 3 * HOUR },
     renewalsExempt: true,
@@ -42,7 +44,79 @@ const PUBLISHED: Readonly<Record<string, CaLimits>> = {
   },
 }
 
-/** What is configured, and for the rest what the CA published. */
+/** The configured limits, and otherwise those that the CA published. */
 export function caLimitsOf({ directory, limits }: IssuerConfig): CaLimits {
   return { ...PUBLISHED[directoryOf(directory)], ...limits }
+}
+
+/** A limit that an order counts against. */
+export interface Quota {
+  readonly kind: Exclude<keyof CaLimits, 'renewalsExempt'>
+  /** Key of its bucket. */
+  readonly key: string
+  /** What it limits, in plain words. */
+  readonly subject: string
+  readonly limit: Limit
+}
+
+type Names = Pick<LimitedOrder, 'directory' | 'names'>
+
+/** The quotas of one kind that an order counts against; none if the CA has no such limit. */
+export function quotasOf(
+  kind: Quota['kind'],
+  { directory, names }: Names,
+  limits: CaLimits,
+  registeredDomain: RegisteredDomain,
+): readonly Quota[] {
+  const limit = limits[kind]
+  if (!limit) return []
+  return subjectsOf(kind, names, registeredDomain).map(({ id, subject }) => ({
+    kind,
+    key: `${kind} ${directory} ${id}`,
+    subject,
+    limit,
+  }))
+}
+
+/** The key of the fact that these names had a certificate. */
+export function issuedKey({ directory, names }: Names): string {
+  return `issued ${directory} ${setOf(names)}`
+}
+
+/** A hash of a set of names, in any order. */
+export function setOf(names: readonly string[]): string {
+  return hash('sha256', names.toSorted().join())
+}
+
+function subjectsOf(
+  kind: Quota['kind'],
+  names: readonly string[],
+  registeredDomain: RegisteredDomain,
+): readonly { id: string; subject: string }[] {
+  if (kind === 'orders') return [{ id: '', subject: 'the account' }]
+  if (kind === 'accounts') return [{ id: '', subject: 'the address of this host' }]
+  if (kind === 'names') return [{ id: setOf(names), subject: 'exactly these names' }]
+  // A wildcard is authorized by its base name.
+  const of = kind === 'domain' ? registeredDomain : (name: string) => name.replace(/^\*\./, '')
+  return [...new Set(names.map(of))].map((id) => ({ id, subject: id }))
+}
+
+/** The subject of `domain`: the registered domain, an IPv4 address, or the /64 of an IPv6 address. */
+export type RegisteredDomain = (name: string) => string
+
+/** Imports the public suffix list, which takes a tenth of a start, only for services with ACME issuers. */
+export async function loadRegisteredDomain(): Promise<RegisteredDomain> {
+  const { getDomain } = await import('tldts')
+  return (name) => {
+    const host = name.replace(/^\*\./, '')
+    const ip = parseIp(host)
+    if (ip?.version === 6) return `${networkOf(ip.bytes)}/64`
+    if (ip) return ip.text
+    return getDomain(host, { allowPrivateDomains: true }) ?? host
+  }
+}
+
+function networkOf(ip: Uint8Array): string | undefined {
+  const groups = Buffer.from(ip.subarray(0, 8)).toString('hex').match(/.{4}/g) ?? []
+  return parseIp(`${groups.join(':')}::`)?.text
 }

@@ -1,31 +1,31 @@
 import { directoryOf, type IssuerConfig } from '../config/issuers.ts'
 import { CertError } from '../errors.ts'
-import { toTime } from '../issuance/answer.ts'
 import type { IssuanceLimits, LimitedAccount, LimitedOrder } from '../issuers/acme/limits.ts'
 import type { Store } from '../store/store.ts'
+import { toTime } from '../times.ts'
 import { emptyAt, freeAt, left, take } from './bucket.ts'
-import { type CaLimits, caLimitsOf } from './ca-limits.ts'
-import { issuedKey, type Quota, quotasOf } from './quotas.ts'
-import { loadRegisteredDomain } from './registered-domain.ts'
-import { createReservations } from './reservations.ts'
+import {
+  type CaLimits,
+  caLimitsOf,
+  issuedKey,
+  loadRegisteredDomain,
+  type Quota,
+  quotasOf,
+  type RegisteredDomain,
+  setOf,
+} from './ca-limits.ts'
 
 const MAX_ROWS = 100_000
-/** For how long a CA knows for certain that names had a certificate. */
+/** How long a CA knows for certain that names had a certificate. */
 const KNOWN_MS = 90 * 86_400_000
+/** An order without news for so long will not lead to a certificate. */
+const ABANDONED_MS = 3_600_000
 
 /** What is left of a limit for an order. */
 export interface Budget extends Quota {
   readonly left: number
-  /** When there is one, if none is left. */
+  /** When the next one comes back, if none is left. */
   readonly freeAt: number | null
-}
-
-/** What the orders so far have used up of the limits of the CAs. */
-export interface Ledger extends IssuanceLimits {
-  /** What an order that is no ARI renewal would count against. */
-  budgets(issuer: string, names: readonly string[]): readonly Budget[]
-  /** Forgets what came back by itself. */
-  prune(): Promise<void>
 }
 
 interface LedgerDeps {
@@ -33,160 +33,239 @@ interface LedgerDeps {
   readonly store: Pick<Store, 'listUsage' | 'saveUsage' | 'pruneUsage'>
   now(): number
   readonly log: { warn(fields: object, message: string): void }
+  /** Counts orders that are placed. */
+  readonly orders?: { inc(labels: { readonly issuer: string }): void } | undefined
 }
 
-/** Takes up the ledger of the store; later changes are written behind. */
-export async function openLedger({ issuers, store, now, log }: LedgerDeps): Promise<Ledger> {
-  const limitsOf = new Map(issuers.map((config) => [config.name, caLimitsOf(config)]))
-  const directories = new Map(issuers.map(({ name, directory }) => [name, directoryOf(directory)]))
-  // Buckets, and what had a certificate: each with the moment from which it tells nothing any more.
-  const rows = new Map((await store.listUsage(MAX_ROWS)).toReversed())
-  const reservations = createReservations(now)
-  const registeredDomain = issuers.length > 0 ? await loadRegisteredDomain() : String
+/** A row of the store: when a bucket is full again, or until when a fact holds. */
+type Row = readonly [key: string, until: number]
 
-  function admit(order: LimitedOrder): void {
-    reservations.end(order)
-    refuseUsedUp(order, budgetsOf(order))
-    reserve(order, ['orders', 'domain'])
+/** Keeps account of the limits of CAs. Changes are written behind. */
+export class Ledger implements IssuanceLimits {
+  readonly #deps: LedgerDeps
+  readonly #registeredDomain: RegisteredDomain
+  readonly #limits: ReadonlyMap<string, CaLimits>
+  readonly #rows: Map<string, number>
+  readonly #reservations: Reservations
+
+  /** Reads the ledger from the store. */
+  static async open(deps: LedgerDeps): Promise<Ledger> {
+    const rows = await deps.store.listUsage(MAX_ROWS)
+    const registeredDomain = deps.issuers.length > 0 ? await loadRegisteredDomain() : String
+    return new Ledger(deps, rows, registeredDomain)
   }
 
-  /** Its certificate is still to come. */
-  function resumed(order: LimitedOrder): void {
-    reserve(order, ['domain'])
+  private constructor(deps: LedgerDeps, rows: readonly Row[], registeredDomain: RegisteredDomain) {
+    this.#deps = deps
+    this.#registeredDomain = registeredDomain
+    this.#limits = new Map(deps.issuers.map((config) => [config.name, caLimitsOf(config)]))
+    this.#rows = new Map(rows.toReversed())
+    this.#reservations = new Reservations(deps.now)
   }
 
-  function reserve(order: LimitedOrder, kinds: readonly Quota['kind'][]): void {
-    const quotas = isExempt(order) ? [] : kinds.flatMap((kind) => quotasFor(kind, order))
-    reservations.start(
+  admit(order: LimitedOrder): void {
+    this.#reservations.end(order)
+    this.#assertLeft(order, this.#budgetsOf(order))
+    this.#reserve(order, ['orders', 'domain'])
+  }
+
+  /** The order is placed already; its certificate is still to come. */
+  resumed(order: LimitedOrder): void {
+    this.#reserve(order, ['domain'])
+  }
+
+  ordered(order: LimitedOrder): void {
+    this.#deps.orders?.inc({ issuer: order.issuer })
+    if (this.#isExempt(order)) return
+    const quotas = this.#quotas('orders', order)
+    for (const { key } of quotas) this.#reservations.drop(order, key)
+    this.#save(quotas.map((quota) => this.#taken(quota)))
+  }
+
+  failed(order: LimitedOrder, names: readonly string[]): void {
+    this.#reservations.end(order)
+    // A name and its wildcard are two authorizations and share a bucket.
+    for (const name of names) {
+      const of = { ...order, names: [name] }
+      const quotas = [...this.#quotas('failures', of), ...this.#quotas('failuresInARow', of)]
+      this.#save(quotas.map((quota) => this.#taken(quota)))
+    }
+  }
+
+  /** CAs count renewals as well, though they let them pass: they use up what other orders need. */
+  issued(order: LimitedOrder): void {
+    this.#reservations.end(order)
+    const domains = this.#isExempt(order) ? [] : this.#quotas('domain', order)
+    const inARow = this.#quotas('failuresInARow', order).filter(({ key }) => this.#rows.has(key))
+    const exempt = this.#limitsOf(order).renewalsExempt
+    this.#save([
+      ...inARow.map(({ key }): Row => [key, 0]),
+      ...[...domains, ...this.#quotas('names', order)].map((quota) => this.#taken(quota)),
+      ...(exempt ? [[issuedKey(order), this.#deps.now() + KNOWN_MS] as const] : []),
+    ])
+  }
+
+  admitAccount(account: LimitedAccount): void {
+    const quotas = this.#quotas('accounts', { ...account, names: [] })
+    this.#assertLeft(
+      account,
+      quotas.map((quota) => this.#budgetOf(quota)),
+    )
+  }
+
+  registered(account: LimitedAccount): void {
+    const quotas = this.#quotas('accounts', { ...account, names: [] })
+    this.#save(quotas.map((quota) => this.#taken(quota)))
+  }
+
+  /** What an order would count against that is no renewal by ARI. */
+  budgets(issuer: string, names: readonly string[]): readonly Budget[] {
+    const config = this.#deps.issuers.find(({ name }) => name === issuer)
+    const directory = config ? directoryOf(config.directory) : ''
+    return this.#budgetsOf({ issuer, directory, names, renewal: false })
+  }
+
+  /** Forgets what has come back. */
+  async prune(): Promise<void> {
+    for (const key of await this.#deps.store.pruneUsage(this.#deps.now())) this.#rows.delete(key)
+  }
+
+  #reserve(order: LimitedOrder, kinds: readonly Quota['kind'][]): void {
+    if (this.#isExempt(order)) return
+    const quotas = kinds.flatMap((kind) => this.#quotas(kind, order))
+    this.#reservations.start(
       order,
       quotas.map(({ key }) => key),
     )
   }
 
-  function admitAccount(account: LimitedAccount): void {
-    refuseUsedUp(account, accountQuotas(account).map(budgetOf))
-  }
-
-  function registered(account: LimitedAccount): void {
-    save(accountQuotas(account).map(taken))
-  }
-
-  function accountQuotas(account: LimitedAccount): readonly Quota[] {
-    return quotasFor('accounts', { ...account, names: [] })
-  }
-
-  function refuseUsedUp(of: LimitedAccount, budgets: readonly Budget[]): void {
+  /** @throws CertError `CERT_RATE_LIMITED` for the budget that is free last */
+  #assertLeft({ issuer }: LimitedAccount, budgets: readonly Budget[]): void {
     const [worst] = budgets
       .filter((budget) => budget.left === 0)
       .toSorted((a, b) => Number(b.freeAt) - Number(a.freeAt))
-    if (worst) throw usedUp(of, worst, now())
+    if (worst) throw rateLimited(issuer, worst, this.#deps.now())
   }
 
-  function budgets(issuer: string, names: readonly string[]): readonly Budget[] {
-    return budgetsOf({ issuer, directory: directories.get(issuer) ?? '', names, renewal: false })
-  }
-
-  function budgetsOf(order: LimitedOrder): readonly Budget[] {
+  #budgetsOf(order: LimitedOrder): readonly Budget[] {
     if (order.renewal) return []
     const kinds: Quota['kind'][] = ['names', 'failures', 'failuresInARow']
-    if (!isExempt(order)) kinds.unshift('orders', 'domain')
-    return kinds.flatMap((kind) => quotasFor(kind, order)).map(budgetOf)
+    if (!this.#isExempt(order)) kinds.unshift('orders', 'domain')
+    return kinds.flatMap((kind) => this.#quotas(kind, order)).map((quota) => this.#budgetOf(quota))
   }
 
-  function budgetOf(quota: Quota): Budget {
-    const fullAt = read(quota)
-    const reserved = reservations.of(quota.key)
-    const unused = left(fullAt, quota.limit, now())
+  #budgetOf(quota: Quota): Budget {
+    const now = this.#deps.now()
+    const fullAt = this.#fullAt(quota)
+    const reserved = this.#reservations.of(quota.key)
+    const unused = left(fullAt, quota.limit, now)
     const budget = { ...quota, left: Math.max(0, unused - reserved.count) }
     if (budget.left > 0) return { ...budget, freeAt: null }
-    const at = freeAt(Math.max(fullAt, now()), quota.limit, reserved.count + 1)
+    const at = freeAt(Math.max(fullAt, now), quota.limit, reserved.count + 1)
     return { ...budget, freeAt: unused > 0 ? Math.min(at, reserved.until) : at }
   }
 
-  function ordered(order: LimitedOrder): void {
-    if (isExempt(order)) return
-    const quotas = quotasFor('orders', order)
-    for (const { key } of quotas) reservations.drop(order, key)
-    save(quotas.map(taken))
+  #quotas(kind: Quota['kind'], order: Omit<LimitedOrder, 'renewal'>): readonly Quota[] {
+    return quotasOf(kind, order, this.#limitsOf(order), this.#registeredDomain)
   }
 
-  function failed(order: LimitedOrder, names: readonly string[]): void {
-    reservations.end(order)
-    // A name and its wildcard are two proofs of one bucket.
-    for (const name of names) {
-      const of = { ...order, names: [name] }
-      save([...quotasFor('failures', of), ...quotasFor('failuresInARow', of)].map(taken))
-    }
-  }
-
-  /** CAs count renewals as well where they let them pass: what is no renewal meets them. */
-  function issued(order: LimitedOrder): void {
-    reservations.end(order)
-    const domains = isExempt(order) ? [] : quotasFor('domain', order)
-    const ended = quotasFor('failuresInARow', order).filter(({ key }) => rows.has(key))
-    save([
-      ...ended.map(({ key }) => [key, 0] as const),
-      ...[...domains, ...quotasFor('names', order)].map(taken),
-      ...(ofIssuer(order).renewalsExempt ? [[issuedKey(order), now() + KNOWN_MS] as const] : []),
-    ])
-  }
-
-  function quotasFor(kind: Quota['kind'], order: Omit<LimitedOrder, 'renewal'>): readonly Quota[] {
-    return quotasOf(kind, order, ofIssuer(order), registeredDomain)
-  }
-
-  function isExempt(order: LimitedOrder): boolean {
+  #isExempt(order: LimitedOrder): boolean {
     if (order.renewal) return true
-    return !!ofIssuer(order).renewalsExempt && (rows.get(issuedKey(order)) ?? 0) > now()
+    const knownUntil = this.#rows.get(issuedKey(order)) ?? 0
+    return !!this.#limitsOf(order).renewalsExempt && knownUntil > this.#deps.now()
   }
 
-  function ofIssuer({ issuer }: LimitedAccount): CaLimits {
-    return limitsOf.get(issuer) ?? {}
+  #limitsOf({ issuer }: LimitedAccount): CaLimits {
+    return this.#limits.get(issuer) ?? {}
   }
 
-  /** A clock that was ahead for a while must not close a bucket for longer than it is deep. */
-  function read({ key, limit }: Quota): number {
-    const latest = emptyAt(limit, now())
-    const fullAt = rows.get(key) ?? 0
+  /** When a bucket is full again; a clock that was ahead must not empty it below its depth. */
+  #fullAt({ key, limit }: Quota): number {
+    const latest = emptyAt(limit, this.#deps.now())
+    const fullAt = this.#rows.get(key) ?? 0
     if (fullAt <= latest) return fullAt
-    rows.set(key, latest)
+    this.#rows.set(key, latest)
     return latest
   }
 
-  function taken(quota: Quota): readonly [key: string, fullAt: number] {
-    return [quota.key, take(read(quota), quota.limit, now())]
+  #taken(quota: Quota): Row {
+    return [quota.key, take(this.#fullAt(quota), quota.limit, this.#deps.now())]
   }
 
-  function save(changed: readonly (readonly [key: string, until: number])[]): void {
+  #save(changed: readonly Row[]): void {
     for (const [key, until] of changed) {
-      rows.delete(key)
-      rows.set(key, until)
+      this.#rows.delete(key)
+      this.#rows.set(key, until)
     }
-    for (const key of rows.keys()) {
-      if (rows.size <= MAX_ROWS) break
-      rows.delete(key)
+    for (const key of this.#rows.keys()) {
+      if (this.#rows.size <= MAX_ROWS) break
+      this.#rows.delete(key)
     }
     if (changed.length === 0) return
+    const { store, log } = this.#deps
     store
       .saveUsage(changed)
-      .catch((error) => log.warn({ err: error }, 'what was used of a limit could not be stored'))
+      .catch((error) => log.warn({ err: error }, 'the use of a limit could not be stored'))
   }
-
-  async function prune(): Promise<void> {
-    for (const key of await store.pruneUsage(now())) rows.delete(key)
-  }
-
-  return { admitAccount, registered, admit, resumed, ordered, failed, issued, budgets, prune }
 }
 
-function usedUp({ issuer }: LimitedAccount, { kind, subject, limit, freeAt }: Budget, now: number) {
+/**
+ * What the orders under way are going to use. There is one order at a time for a set of names: a new
+ * try replaces the last one.
+ */
+class Reservations {
+  readonly #now: () => number
+  readonly #underway = new Map<string, { readonly keys: Set<string>; since: number }>()
+
+  constructor(now: () => number) {
+    this.#now = now
+  }
+
+  start(order: LimitedOrder, keys: readonly string[]): void {
+    if (keys.length > 0)
+      this.#underway.set(idOf(order), { keys: new Set(keys), since: this.#now() })
+  }
+
+  /** Ends the reservation of one key, as it was used. */
+  drop(order: LimitedOrder, key: string): void {
+    this.#underway.get(idOf(order))?.keys.delete(key)
+  }
+
+  end(order: LimitedOrder): void {
+    this.#underway.delete(idOf(order))
+  }
+
+  /** How many orders may use a key, and until when at most the first of them may. */
+  of(key: string): { readonly count: number; readonly until: number } {
+    const now = this.#now()
+    let count = 0
+    let until = Number.POSITIVE_INFINITY
+    for (const [id, reservation] of this.#underway) {
+      // If a clock was ahead, the time counts from when it is right.
+      reservation.since = Math.min(reservation.since, now)
+      const end = reservation.since + ABANDONED_MS
+      if (end <= now) this.#underway.delete(id)
+      else if (reservation.keys.has(key)) {
+        count += 1
+        until = Math.min(until, end)
+      }
+    }
+    return { count, until }
+  }
+}
+
+function idOf({ directory, names }: LimitedOrder): string {
+  return `${directory} ${setOf(names)}`
+}
+
+function rateLimited(issuer: string, { kind, subject, limit, freeAt }: Budget, now: number) {
   const at = Number(freeAt)
-  const what = `${limit.count} ${WHAT[kind]} in ${spanOf(limit.per)} for ${subject}`
+  const what = `${limit.count} ${UNITS[kind]} in ${spanOf(limit.per)} for ${subject}`
   const detail = `the limit of ${issuer} is used up: ${what}; none is left until ${toTime(at)}`
   return new CertError('CERT_RATE_LIMITED', detail, { retryAfter: Math.ceil((at - now) / 1000) })
 }
 
-const WHAT: Readonly<Record<Quota['kind'], string>> = {
+const UNITS: Readonly<Record<Quota['kind'], string>> = {
   orders: 'orders',
   domain: 'certificates',
   names: 'certificates',

@@ -1,6 +1,6 @@
 import { html, type SafeHtml } from '@remix-run/html-template'
-import { toTime } from '../issuance/answer.ts'
 import type { CertificateRecord } from '../store/store.ts'
+import { toTime } from '../times.ts'
 import { texts } from './texts.ts'
 
 const DAY = 86_400_000

@@ -2,59 +2,69 @@ import { setImmediate } from 'node:timers/promises'
 import type { Caller } from '@gatehouse/auth-core'
 import { parseName } from '@gatehouse/pki'
 import { LRUCache } from 'lru-cache'
-import type { Requester } from '../audit.ts'
-import { hasBegun } from '../clocks.ts'
 import { CertError } from '../errors.ts'
-import type { Held } from '../issuance/answer.ts'
+import type { Held, Holdings } from '../issuance/held.ts'
+import type { Issuance } from '../issuance/issuance.ts'
+import type { Requester } from '../plugins/audit.ts'
 import type { Policy } from '../policy.ts'
-import type { Service } from '../service.ts'
+import type { Store } from '../store/store.ts'
+import { hasBegun } from '../times.ts'
 
 const HOUR = 3_600_000
-/** Certificates that are looked at without letting other work in between. */
+/** Certificates that are read before other work gets a turn. */
 const PAGE = 100
-/** Bytes of all documents that are kept; 10,000 certificates have some 30 million. */
+/** Bytes of all cached documents; 10,000 certificates have some 30 million. */
 const MAX_BYTES = 134_217_728
-/** Of one document. */
+/** Bytes of one document. */
 const MAX_DOCUMENT_BYTES = 50_331_648
-/** Seconds until certificates may be there that are being issued now. */
+/** Seconds until certificates that are being issued may be held. */
 const TRY_AGAIN = 5
 
-/** What a document was made from. */
+/** The state that a document was made from. */
 interface Basis {
   readonly policy: Policy
   readonly changes: number
   readonly hour: number
 }
 
-/** Gives the dynamic configuration with every certificate that a caller may read. */
+/** What documents are made from; an app has it. */
+export interface DocumentDeps {
+  readonly store: Pick<Store, 'list'>
+  readonly holdings: Pick<Holdings, 'changes' | 'of'>
+  readonly issuance: Pick<Issuance, 'recordDelivery'>
+  readonly clock: { now(): number }
+  policy(): Policy
+}
+
+/** Makes the dynamic configuration with all certificates that a caller may read. */
 export type Documents = (caller: Caller, by: Requester) => Promise<Buffer>
 
 /**
- * Documents for proxies that ask every few seconds: one is put together, and its certificates
- * count as handed out, when something has changed and once an hour.
+ * Caches the documents of proxies, which ask every few seconds. A document is made, and its
+ * certificates count as delivered, when something has changed and once an hour.
  */
 export function createDocuments(
-  service: Service,
+  deps: DocumentDeps,
   maxDocumentBytes = MAX_DOCUMENT_BYTES,
 ): Documents {
-  const kept = new LRUCache<Caller, { basis: Basis; document: Promise<Buffer> }>({
+  const cached = new LRUCache<Caller, { basis: Basis; document: Promise<Buffer> }>({
     maxSize: MAX_BYTES,
   })
 
   return async (caller, by) => {
     const basis: Basis = {
-      policy: service.policy(),
-      changes: service.holdings.changes(),
-      hour: Math.floor(service.clock.now() / HOUR),
+      policy: deps.policy(),
+      changes: deps.holdings.changes(),
+      hour: Math.floor(deps.clock.now() / HOUR),
     }
-    const known = kept.get(caller)
+    const known = cached.get(caller)
     if (known && isSame(known.basis, basis)) return known.document
 
-    const document = handOutAll(service, caller, by, maxDocumentBytes)
-    kept.set(caller, { basis, document }, { size: 1 })
+    const document = deliverAll(deps, caller, by, maxDocumentBytes)
+    cached.set(caller, { basis, document }, { size: 1 })
     document.then(
-      ({ length: size }) => kept.set(caller, { basis, document }, { size }),
-      () => kept.delete(caller),
+      ({ length: size }) => cached.set(caller, { basis, document }, { size }),
+      () => cached.delete(caller),
     )
     return document
   }
@@ -64,25 +74,25 @@ function isSame(a: Basis, b: Basis): boolean {
   return a.policy === b.policy && a.changes === b.changes && a.hour === b.hour
 }
 
-async function handOutAll(
-  service: Service,
+async function deliverAll(
+  deps: DocumentDeps,
   caller: Caller,
   by: Requester,
   maxBytes: number,
 ): Promise<Buffer> {
-  const held = await readAll(service, caller, maxBytes)
-  // Traefik would take an empty list for an order to drop what it has.
+  const held = await readAll(deps, caller, maxBytes)
+  // Traefik would drop all certificates for an empty list.
   if (held.length === 0)
     throw new CertError('CERT_NOTHING_HELD', 'none is held that this key may read', {
       retryAfter: TRY_AGAIN,
     })
-  await Promise.all(held.map((one) => service.issuance.handOut(one, by)))
+  await Promise.all(held.map((one) => deps.issuance.recordDelivery(one, by)))
   return Buffer.from(writeDocument(held))
 }
 
-async function readAll(service: Service, caller: Caller, maxBytes: number): Promise<Held[]> {
-  const { store, holdings, clock } = service
-  const mayRead = service.policy()
+async function readAll(deps: DocumentDeps, caller: Caller, maxBytes: number): Promise<Held[]> {
+  const { store, holdings, clock } = deps
+  const mayRead = deps.policy()
   const held: Held[] = []
   let bytes = 0
   for (let after = 0; ; await setImmediate()) {
@@ -95,22 +105,22 @@ async function readAll(service: Service, caller: Caller, maxBytes: number): Prom
       held.push(one)
       bytes += one.pem.length
     }
-    // A part of them would make Traefik drop the others.
+    // Traefik would drop all that a partial list lacks.
     if (bytes > maxBytes)
       throw new CertError('CERT_DOCUMENT_TOO_LARGE', `more than ${maxBytes} bytes of certificates`)
-    if (page.length < PAGE) return withoutDoubles(held, clock.now())
+    if (page.length < PAGE) return withoutFuture(held, clock.now())
   }
 }
 
-/** One that begins in the future is left out where another one for its names holds. */
-function withoutDoubles(held: readonly Held[], now: number): Held[] {
+/** Drops certificates that begin in the future if another one for the same names is valid. */
+function withoutFuture(held: readonly Held[], now: number): Held[] {
   const namesOf = ({ record }: Held) => record.names.toSorted().join()
   const begun = new Set(held.filter(({ record }) => hasBegun(record, now)).map(namesOf))
   return held.filter((one) => hasBegun(one.record, now) || !begun.has(namesOf(one)))
 }
 
-/** The same certificates give the same bytes: Traefik compares no more than those. */
-export function writeDocument(held: readonly Held[]): string {
+/** The same certificates give the same bytes, which is all that Traefik compares. */
+function writeDocument(held: readonly Held[]): string {
   const sorted = held.toSorted((a, b) => (a.record.lineage < b.record.lineage ? -1 : 1))
   const certificates = sorted.map(({ chain, privateKey }) => ({
     certFile: chain,

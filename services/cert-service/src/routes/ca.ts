@@ -1,61 +1,59 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { answerHttp01 } from '@gatehouse/acme'
 import { toPem } from '@gatehouse/pki'
+import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
 import { CertError } from '../errors.ts'
-import type { Service } from '../service.ts'
-import { problemAnswers } from './documented.ts'
+import { problemAnswers } from '../schemas/answers.ts'
 
 const PEM = 'application/pem-certificate-chain'
 const CRL = 'application/pkix-crl'
 /** Sent as it is. */
 const FileSchema = Type.Unsafe<string | Uint8Array>({ type: 'string', format: 'binary' })
-const CACHING = 'public, max-age=300'
 
-/** `GET /ca/root.pem`, `/ca/intermediate.pem` and `/ca/crl.der`: for everyone. */
-export const caRoutes: FastifyPluginAsyncTypebox<{ service: Service }> = async (
-  app,
-  { service: { ca } },
-) => {
-  app.get(
-    '/ca/root.pem',
-    { schema: documented('The root: what clients are to trust', PEM) },
-    async (_request, reply) => {
-      const root = ca.root()
-      if (!root) throw new CertError('CERT_NOT_FOUND', 'the root of this CA is kept elsewhere')
-      return reply.type(PEM).header('cache-control', CACHING).send(toPem('CERTIFICATE', root))
-    },
-  )
+const ROOT = documented('The root: what clients are to trust', PEM)
+const INTERMEDIATE = documented('The intermediate that signs now', PEM)
+const LIST = {
+  ...documented('The revocation list of the intermediate that signs now', CRL, 400),
+  querystring: Type.Object({
+    issuer: Type.Optional(
+      Type.String({
+        pattern: '^[0-9a-f]{2,128}$',
+        description: 'Key identifier of another authority, as in distribution points.',
+      }),
+    ),
+  }),
+}
 
-  app.get(
-    '/ca/intermediate.pem',
-    { schema: documented('The intermediate that signs now', PEM) },
-    async (_request, reply) =>
-      reply
-        .type(PEM)
-        .header('cache-control', CACHING)
-        .send(toPem('CERTIFICATE', ca.intermediate().certificate)),
+/** `GET /ca/root.pem`, `/ca/intermediate.pem` and `/ca/crl.der`, without authentication. */
+export const caRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  app.get('/ca/root.pem', { schema: ROOT }, async (_request, reply) => {
+    const root = app.ca.root()
+    if (!root) throw new CertError('CERT_NOT_FOUND', 'the root of this CA is kept elsewhere')
+    return send(reply, PEM, toPem('CERTIFICATE', root))
+  })
+  app.get('/ca/intermediate.pem', { schema: INTERMEDIATE }, async (_request, reply) =>
+    send(reply, PEM, toPem('CERTIFICATE', app.ca.intermediate().certificate)),
   )
+  app.get('/ca/crl.der', { schema: LIST }, async (request, reply) => {
+    const issuer = request.query.issuer ?? app.ca.intermediate().info.skid ?? ''
+    return send(reply, CRL, await app.ca.crls.get(issuer))
+  })
+}
 
-  app.get(
-    '/ca/crl.der',
-    {
-      schema: {
-        ...documented('The revocation list of the intermediate that signs now', CRL, 400),
-        querystring: Type.Object({
-          issuer: Type.Optional(
-            Type.String({
-              pattern: '^[0-9a-f]{2,128}$',
-              description: 'Key identifier of another authority, as distribution points name it.',
-            }),
-          ),
-        }),
-      },
-    },
-    async (request, reply) => {
-      const crl = await ca.crls.get(request.query.issuer ?? ca.intermediate().info.skid ?? '')
-      return reply.type(CRL).header('cache-control', CACHING).send(crl)
-    },
-  )
+/** `GET /.well-known/acme-challenge/:token` for CAs (RFC 8555 section 8.3), without authentication. */
+export const challengeRoute: FastifyPluginAsyncTypebox = async (app) => {
+  const schema = { params: Type.Object({ token: Type.String({ maxLength: 256 }) }) }
+  app.get('/.well-known/acme-challenge/:token', { schema }, async (request, reply) => {
+    const answer = await answerHttp01(app.challenges, request.params.token)
+    if (answer === undefined)
+      throw new CertError('CERT_CHALLENGE_UNKNOWN', 'no CA has set this challenge')
+    return reply.type('application/octet-stream').send(answer)
+  })
+}
+
+function send(reply: FastifyReply, type: string, body: string | Uint8Array): FastifyReply {
+  return reply.type(type).header('cache-control', 'public, max-age=300').send(body)
 }
 
 function documented(summary: string, type: string, ...others: 400[]) {

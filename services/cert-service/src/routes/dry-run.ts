@@ -1,17 +1,17 @@
 import type { FastifyReply } from 'fastify'
 import type { Static } from 'typebox'
-import { explainedTimes, toTime } from '../issuance/answer.ts'
 import type { DryRun } from '../issuance/dry-run.ts'
-import type { CertificateRequest } from '../issuance/request.ts'
+import type { IssuanceRequest } from '../issuance/request.ts'
 import { type Budget, spanOf } from '../limits/ledger.ts'
-import type { DryRunSchema } from '../schemas/dry-run.ts'
+import type { DryRunSchema } from '../schemas/certificate.ts'
 import type { OrderRecord } from '../store/store.ts'
-import { describeOrder } from './answers.ts'
+import { describeRenewal, toTime } from '../times.ts'
+import { describeOrder } from './orders.ts'
 
-/** Answers with what a request would come to. */
+/** Answers what a request would lead to. */
 export function sendDryRun(
   reply: FastifyReply,
-  request: CertificateRequest,
+  request: IssuanceRequest,
   run: DryRun,
   now: number,
 ): FastifyReply {
@@ -22,7 +22,7 @@ export function sendDryRun(
 }
 
 function describeDryRun(
-  { names, issuer }: CertificateRequest,
+  { names, issuer }: IssuanceRequest,
   { held, order, accountUrl, proofs, budgets }: DryRun,
   now: number,
 ): Static<typeof DryRunSchema> {
@@ -37,7 +37,7 @@ function describeDryRun(
     proofs: [...proofs],
     budgets: budgets.map(describeBudget),
     obstacles: [
-      ...(order ? waitFor(order, now) : []),
+      ...(order ? retryOf(order, now) : []),
       ...proofs.flatMap(({ name, status, detail }) =>
         status === 'failed' ? `${name} cannot be proven: ${detail}` : [],
       ),
@@ -56,7 +56,7 @@ function describeHeld(domain: string, { record, fingerprint256 }: NonNullable<Dr
     issuer,
     serialNumber,
     fingerprint256,
-    ...explainedTimes(record),
+    ...describeRenewal(record),
   }
 }
 
@@ -71,7 +71,7 @@ function describeBudget({ kind, subject, left, limit, freeAt }: Budget) {
   }
 }
 
-function waitFor({ status, lastError, nextTryAt }: OrderRecord, now: number): readonly string[] {
+function retryOf({ status, lastError, nextTryAt }: OrderRecord, now: number): readonly string[] {
   if (status !== 'failed' || nextTryAt === null || nextTryAt <= now) return []
   return [`the last try failed, the next is at ${toTime(nextTryAt)}: ${lastError?.detail}`]
 }

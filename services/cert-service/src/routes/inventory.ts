@@ -3,16 +3,15 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { KeyCaller } from '@gatehouse/auth-core'
 import { isLoopback, parseHost } from '@gatehouse/net'
 import { type Problem, sendPage } from '@gatehouse/service-kit'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { actionFor, CertError } from '../errors.ts'
 import { type Inventory, inventoryPage } from '../pages/inventory.ts'
 import { problemPage, signInPage, tokensOnlyPage } from '../pages/sign-in.ts'
-import type { Service } from '../service.ts'
-import { createSignIns } from '../sign-ins.ts'
+import { mayAll } from '../plugins/access.ts'
+import { SignIns } from '../sign-ins.ts'
 import type { CertificateRecord, Upcoming } from '../store/store.ts'
-import { mayAll } from './access.ts'
-import { readPermitted } from './listing.ts'
+import { readPermitted } from './lookup.ts'
 
 const COOKIE = '__Host-gatehouse-certs'
 const COOKIE_SCOPE = { path: '/', httpOnly: true, secure: true, sameSite: 'strict' } as const
@@ -29,26 +28,23 @@ const QuerySchema = Type.Object({
 })
 const KeySchema = Type.Object({ key: Type.String({ maxLength: 1_024 }) })
 
-/** `GET /` shows people what is held; `POST /` with an API key and `POST /sign-out` are its doors. */
-export const inventoryRoutes: FastifyPluginAsyncTypebox<{ service: Service }> = async (
-  app,
-  { service },
-) => {
+/** The inventory for people: `GET /`, `POST /` with an API key to sign in, and `POST /sign-out`. */
+export const inventoryRoutes: FastifyPluginAsyncTypebox = async (app) => {
   await app.register(cookie)
   app.addContentTypeParser(
     FORM,
     { parseAs: 'string', bodyLimit: FORM_LIMIT },
     (_request, body, done) => done(null, Object.fromEntries(new URLSearchParams(body as string))),
   )
-  const signIns = createSignIns(
-    () => service.clock.now(),
-    (sha256) => app.callers.findKey(sha256),
-  )
+  const signIns = new SignIns({
+    now: app.clock.now,
+    findKey: (sha256) => app.callers.findKey(sha256),
+  })
 
   app.get('/', { schema: { hide: true, querystring: QuerySchema } }, async (request, reply) => {
     const caller = signIns.find(request.cookies[COOKIE] ?? '')
     if (!caller) return askForKey(request, reply, { isWrong: false })
-    return sendPage(reply, 200, inventoryPage(await readInventory(service, caller, request)))
+    return sendPage(reply, 200, inventoryPage(await readInventory(app, caller, request)))
   })
 
   app.post('/', { schema: { hide: true, body: KeySchema } }, async (request, reply) => {
@@ -79,7 +75,7 @@ export const inventoryRoutes: FastifyPluginAsyncTypebox<{ service: Service }> = 
   }
 }
 
-/** The page of a problem at one of the routes for people; other routes answer programs. */
+/** The page of a problem at one of the routes of the inventory; other routes answer programs. */
 export function inventoryProblem(
   problem: Problem,
   request: FastifyRequest,
@@ -90,22 +86,22 @@ export function inventoryProblem(
 }
 
 async function readInventory(
-  service: Service,
+  app: FastifyInstance,
   caller: KeyCaller,
   request: FastifyRequest<{ Querystring: Static<typeof QuerySchema> }>,
 ): Promise<Inventory> {
   const { q = '', after } = request.query
   const search = q.trim().toLowerCase()
-  const { records, next } = await readPermitted(service, { caller }, PAGE + 1, {
-    start: readPlace(after),
-    list: (page) => service.store.listUpcoming({ text: search, ...page }),
-    placeOf,
+  const { records, next } = await readPermitted(app, caller, PAGE + 1, {
+    start: readCursor(after),
+    list: (page) => app.store.listUpcoming({ text: search, ...page }),
+    cursorOf,
   })
   const shown = records.slice(0, PAGE)
   const last = records.length > PAGE ? shown.at(-1) : undefined
   const isFirst = after === undefined
-  const failed = isFirst ? await readFailed(service, caller, search) : []
-  const orderOf = ({ lineage }: CertificateRecord) => service.store.findOrderByLineage(lineage)
+  const failed = isFirst ? await readFailed(app, caller, search) : []
+  const orderOf = ({ lineage }: CertificateRecord) => app.store.findOrderByLineage(lineage)
   return {
     keyName: caller.subject,
     search,
@@ -115,33 +111,32 @@ async function readInventory(
     failed: failed.slice(0, MAX_FAILED),
     hasMoreFailed: failed.length > MAX_FAILED,
     isFirst,
-    nextHref: hrefOf(search, last ? placeOf(last) : next),
+    nextHref: hrefOf(search, last ? cursorOf(last) : next),
     origin: originOf(request),
-    now: service.clock.now(),
+    now: app.clock.now(),
   }
 }
 
-async function readFailed(service: Service, caller: KeyCaller, search: string) {
-  const failed = await service.store.listFailedOrders(FAILED_LOOKED_AT)
+async function readFailed(app: FastifyInstance, caller: KeyCaller, search: string) {
+  const failed = await app.store.listFailedOrders(FAILED_LOOKED_AT)
   return failed.filter(
     (order) =>
-      order.names.some((name) => name.includes(search)) &&
-      mayAll(service, { caller }, 'read', order),
+      order.names.some((name) => name.includes(search)) && mayAll(app, caller, 'read', order),
   )
 }
 
-function placeOf({ id, renewAt, notAfter }: CertificateRecord): Upcoming {
+function cursorOf({ id, renewAt, notAfter }: CertificateRecord): Upcoming {
   return { at: renewAt ?? notAfter, id }
 }
 
-function readPlace(text = '0-0'): Upcoming {
+function readCursor(text = '0-0'): Upcoming {
   const [at = 0, id = 0] = text.split('-').map(Number)
   return { at, id }
 }
 
-function hrefOf(search: string, place: Upcoming | undefined): string | undefined {
-  if (!place) return undefined
-  const query = { ...(search && { q: search }), after: `${place.at}-${place.id}` }
+function hrefOf(search: string, cursor: Upcoming | undefined): string | undefined {
+  if (!cursor) return undefined
+  const query = { ...(search && { q: search }), after: `${cursor.at}-${cursor.id}` }
   return `/?${new URLSearchParams(query)}`
 }
 
@@ -149,7 +144,7 @@ function originOf({ protocol, host }: FastifyRequest): string {
   return `${protocol}://${host}`
 }
 
-/** Browsers send Origin with every POST. Over plain http they would not keep the cookie either. */
+/** Browsers send Origin with every POST. Over plain HTTP they do not keep the cookie either. */
 function assertOwnOrigin({ headers, host }: FastifyRequest): void {
   const origin = URL.parse(headers.origin ?? '')
   const name = origin && parseHost(origin.hostname)

@@ -1,7 +1,7 @@
 import type { KeyType, RevocationReason } from '@gatehouse/pki'
 
 export interface NewCertificate {
-  /** What makes two requests the same certificate: see issuance/lineage.ts. */
+  /** What makes two requests the same certificate: see issuance/request.ts. */
   readonly lineage: string
   readonly issuer: string
   /** Canonical names, the one it was asked for first. */

@@ -119,7 +119,7 @@ t.test('one clear line, and an exit code, for whatever goes wrong', async (t) =>
 })
 
 t.test('HTTPS with a certificate of its own CA, and what else listens', async (t) => {
-  const { port, service, logged, file } = await serving(t, {
+  const { port, app, logged, file } = await serving(t, {
     server: { port: 0, names: ['certs.test'], plainHttp: { port: 0 } },
   })
   const ca = (await ask({ port, path: '/ca/root.pem', rejectUnauthorized: false })).body
@@ -158,5 +158,5 @@ t.test('HTTPS with a certificate of its own CA, and what else listens', async (t
   )
     await new Promise((resolve) => setTimeout(resolve, 10))
   t.equal((await ask({ port, path: '/api/certificates', ca })).status, 401, 'the old key is gone')
-  t.strictSame(service.readiness(), { ready: true, degraded: [] })
+  t.strictSame(app.readiness(), { ready: true, degraded: [] })
 })

@@ -97,8 +97,8 @@ t.test('after the first start the key of the own root may be taken away', async 
   const folder = t.testdir(FILES)
   const own = (keyFile: string) => ({ ca: { root: { certFile: 'root.pem', keyFile } } })
   const first = await start(t, folder, own('root.key'))
-  const before = first.service.ca.intermediate().info.serialNumber
+  const before = first.app.ca.intermediate().info.serialNumber
   await first.close()
   const second = await start(t, folder, own('gone.key'))
-  t.equal(second.service.ca.intermediate().info.serialNumber, before)
+  t.equal(second.app.ca.intermediate().info.serialNumber, before)
 })

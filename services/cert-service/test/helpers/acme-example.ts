@@ -8,7 +8,7 @@ import type { PebbleServer } from '../../../../packages/acme/test/integration/pe
 import { type Context, makeFolder } from '../../../../packages/acme/test/integration/processes.ts'
 import { serve } from '../../src/cli/serve.ts'
 import { loadCertConfig } from '../../src/config/load.ts'
-import type { Service } from '../../src/service.ts'
+import { type Service, serviceOf } from './app.ts'
 import type { PublicDns } from './public-dns.ts'
 
 const EXAMPLES = join(import.meta.dirname, '../../../../examples/acme')
@@ -77,7 +77,8 @@ export async function startExample(
   const logged: string[] = []
   const stream = { write: (line: string) => void logged.push(line) }
   const log = createLogger({ level: 'warn', format: 'json', name: 'test', stream })
-  const { url, service, close } = await serve({ loaded: await load(), log, load })
+  const { url, app, close } = await serve({ loaded: await load(), log, load })
+  const service = serviceOf(app)
   const fetch = createFetch({
     ca: toPem('CERTIFICATE', service.ca.root() as Uint8Array),
     timeoutMs: 60_000,

@@ -5,7 +5,7 @@ import {
   type ScriptedCaOptions,
   startScriptedCa,
 } from '../../../../packages/acme/test/scripted-ca/index.ts'
-import type { ServiceDeps } from '../../src/service.ts'
+import type { AppDeps } from '../../src/app.ts'
 import { type LeapClock, leapClock, NOW, type Running, start } from './app.ts'
 
 /** What callers are made to wait, in the tests. */
@@ -35,7 +35,7 @@ export function issuerAt(ca: ScriptedCa, changes: object = {}): object {
   }
 }
 
-interface Options extends Partial<ServiceDeps> {
+interface Options extends Partial<AppDeps> {
   readonly folder?: string
   readonly clock?: LeapClock
   readonly ca?: ScriptedCa

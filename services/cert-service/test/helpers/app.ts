@@ -4,23 +4,53 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { type Clock, createLogger } from '@gatehouse/service-kit'
+import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import { stringify } from 'yaml'
-import { buildApp } from '../../src/app.ts'
+import { type AppDeps, buildApp } from '../../src/app.ts'
 import { loadCertConfig } from '../../src/config/load.ts'
 import type { CertServiceConfig } from '../../src/config/schema.ts'
-import { prepareReload } from '../../src/reload.ts'
-import { openService, type Service, type ServiceDeps } from '../../src/service.ts'
+import type {} from '../../src/plugins/events.ts'
+import type {} from '../../src/plugins/issuance.ts'
+import type {} from '../../src/plugins/loops.ts'
 import { isDocumented } from './documented.ts'
 
 export const KEY = 'a-key-that-may-do-everything'
 export const NOW = Date.UTC(2030, 0, 1)
 export const DAY = 86_400_000
 
-export type App = Awaited<ReturnType<typeof buildApp>>
+/** What tests use of an app. */
+export interface Service
+  extends Pick<
+    FastifyInstance,
+    | 'audit'
+    | 'ca'
+    | 'challenges'
+    | 'clock'
+    | 'holdings'
+    | 'issuance'
+    | 'issuers'
+    | 'ledger'
+    | 'policy'
+    | 'store'
+  > {
+  /** Starts what an app starts once it listens. */
+  start(): void
+}
+
+export function serviceOf(app: FastifyInstance): Service {
+  const { store, audit, holdings, issuance, issuers, ca, challenges, ledger, clock, policy } = app
+  return {
+    ...{ store, audit, holdings, issuance, issuers, ca, challenges, ledger, clock, policy },
+    start() {
+      app.loops.start()
+      app.webhook?.start()
+    },
+  }
+}
 
 export interface Running {
-  readonly app: App
+  readonly app: FastifyInstance
   readonly service: Service
   readonly clock: LeapClock
   readonly config: CertServiceConfig
@@ -85,11 +115,11 @@ export async function settle(until?: () => boolean): Promise<void> {
   for (let n = 0; until ? !until() && n < 100_000 : n < 30; n += 1) await new Promise(setImmediate)
 }
 
-/** A service on a folder of its own, with a clock that stands still. */
+/** A service on a folder of its own, with a clock that stands still, over HTTP unless `tls` is set. */
 export async function start(
   t: Test,
   changes: object = {},
-  deps: Partial<ServiceDeps> & { folder?: string; clock?: LeapClock } = {},
+  deps: Partial<AppDeps> & { folder?: string; clock?: LeapClock; tls?: boolean } = {},
 ): Promise<Running> {
   const folder = deps.folder ?? t.testdir()
   const config = await configure(folder, changes)
@@ -97,17 +127,15 @@ export async function start(
   const logged: string[] = []
   const stream = { write: (line: string) => void logged.push(line) }
   const log = createLogger({ level: 'debug', format: 'json', name: 'test', stream })
-  const service = await openService(config, {
-    random: () => 0,
-    elapsed: clock.elapsed,
-    ...deps,
-    clock,
-    log,
-  })
-  const app = await buildApp(config, { service, log, elapsed: deps.elapsed ?? clock.elapsed })
+  const server = deps.tls ? config.server : { ...config.server, tls: 'off' as const }
+  const app = await buildApp(
+    { ...config, server },
+    { random: () => 0, elapsed: clock.elapsed, ...deps, clock, log },
+  )
+  const service = serviceOf(app)
   let closing: Promise<void> | undefined
   const close = () => {
-    closing ??= app.close().then(() => service.close())
+    closing ??= app.close()
     return closing
   }
   t.teardown(close)
@@ -141,7 +169,7 @@ export async function start(
 
 /** Takes up a changed configuration as SIGHUP does. */
 export async function reload(running: Running, config: CertServiceConfig): Promise<void> {
-  const commit = await prepareReload(config, running)
+  const commit = await running.app.prepareReload(config)
   commit()
 }
 

@@ -2,8 +2,6 @@ import axe from 'axe-core'
 import type { BrowserContextOptions, Page as Tab } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { launchChromium } from '../../../forward-auth/test/integration/chromium.ts'
-import { buildApp } from '../../src/app.ts'
-import { openOwnTls } from '../../src/own-tls.ts'
 import { DAY, KEY, NOW, type Running, start } from '../helpers/app.ts'
 import { newAudit, newCertificate, newOrder } from '../helpers/store.ts'
 
@@ -14,14 +12,9 @@ const browser = await launchChromium(t)
 
 /** The service over HTTPS, with the certificate of its own CA. */
 async function listen(t: Test, fill?: (running: Running) => Promise<void>): Promise<string> {
-  const running = await start(t)
-  const { service, config, app } = running
+  const running = await start(t, {}, { tls: true })
   await fill?.(running)
-  const tls = await openOwnTls(config, service, app.log as never, () => {})
-  t.teardown(() => tls?.close())
-  const https = await buildApp(config, { service, log: app.log as never, tls: tls!.current() })
-  t.teardown(() => https.close())
-  const address = await https.listen({ host: '127.0.0.1', port: 0 })
+  const address = await running.app.listen({ host: '127.0.0.1', port: 0 })
   return address.replace('127.0.0.1', 'localhost')
 }
 

@@ -12,8 +12,7 @@ import {
   startPebbleServer,
 } from '../../../../packages/acme/test/integration/pebble.ts'
 import { freePorts, makeFolder } from '../../../../packages/acme/test/integration/processes.ts'
-import { checkRenewalWindows } from '../../src/issuance/renewal-windows.ts'
-import { renewDue } from '../../src/issuance/scheduler.ts'
+import { checkRenewalWindows, renewDue } from '../../src/issuance/renewals.ts'
 import { type AcmeExample, startExample } from '../helpers/acme-example.ts'
 import { startDnsBridge, startPublicDns } from '../helpers/public-dns.ts'
 

@@ -41,7 +41,7 @@ async function startGatehouse(t: Test) {
     const load = () => loadCertConfig(file, {})
     const log = createLogger({ level: 'fatal', format: 'json', name: 'test' })
     running = await serve({ loaded: await load(), log, load })
-    return running.service
+    return running.app
   }
   const stop = async () => {
     await running?.close()
@@ -52,7 +52,7 @@ async function startGatehouse(t: Test) {
   const root = toPem('CERTIFICATE', ca.root() as Uint8Array)
   writeFileSync(join(folder, 'root.pem'), root)
   while ((await store.list({ after: 0, limit: 9 })).length < 2) await setTimeout(10)
-  return { folder, certServicePort, root, start, stop, service: () => (running as Serving).service }
+  return { folder, certServicePort, root, start, stop, service: () => (running as Serving).app }
 }
 
 const keyOf = (proxy: string) => `a-key-of-${proxy}-000000000`

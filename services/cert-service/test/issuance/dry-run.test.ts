@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { standIn } from '../../../../packages/acme/test/dns/providers/stand-in.ts'
 import { createMemoryStore } from '../../../../packages/acme/test/memory-store.ts'
-import type { ServiceDeps } from '../../src/service.ts'
+import type { AppDeps } from '../../src/app.ts'
 import { briskClock, issuerAt, startCa } from '../helpers/acme.ts'
 import { start } from '../helpers/app.ts'
 import { createDnsWorld, type Weather } from '../helpers/dns-world.ts'
@@ -73,7 +73,7 @@ t.test('property: a dry run sees an obstacle exactly where the order fails', asy
     validate: async (challenge) =>
       challenge.type !== 'dns-01' || world.shows(challenge) ? undefined : 'unauthorized',
   })
-  const createSolver: ServiceDeps['createSolver'] = (challenge) => {
+  const createSolver: AppDeps['createSolver'] = (challenge) => {
     if (challenge.type === 'http-01') return createHttp01(createMemoryStore())
     if (challenge.type === 'tls-alpn-01') return createTlsAlpn01(createMemoryStore())
     const providers = createDnsProviders(challenge.providers, api.deps)

@@ -41,7 +41,7 @@ function slowIssuer() {
 const post = ({ call }: Running, body: object = { domain: 'a.test' }) =>
   call('POST', '/api/certificate', body)
 
-t.test('50 callers, one flight', async (t) => {
+t.test('50 callers share one flight', async (t) => {
   const { asked, deps } = slowIssuer()
   const running = await start(t, {}, deps)
   const answers = Array.from({ length: 50 }, () => post(running))
@@ -88,7 +88,7 @@ t.test('the names of a CSR are asked for as well', async (t) => {
   })
 })
 
-t.test('longer than the wait: an order, and then the certificate', async (t) => {
+t.test('issuing that outlasts the wait gives an order, and then the certificate', async (t) => {
   const { asked, deps } = slowIssuer()
   const running = await start(t, {}, deps)
   const { call, clock } = running
@@ -156,7 +156,7 @@ t.test('a caller that hangs up loses nothing', async (t) => {
   t.match((await post(running)).body, { cached: true })
 })
 
-t.test('a failure is remembered, across restarts, and told with Retry-After', async (t) => {
+t.test('a failure is stored across restarts and answered with Retry-After', async (t) => {
   const { asked, deps } = slowIssuer()
   const folder = t.testdir()
   const running = await start(t, {}, { ...deps, folder })
@@ -223,7 +223,7 @@ t.test('a certificate that is valid is answered while its renewal fails', async 
   t.strictSame((await post(running)).body, { ...first, cached: true }, 'failed')
 })
 
-t.test('what is taken out of service while it is on its way stays out', async (t) => {
+t.test('a certificate withdrawn while it is being issued stays withdrawn', async (t) => {
   const { asked, deps } = slowIssuer()
   const running = await start(t, {}, deps)
   const answer = post(running)
@@ -236,7 +236,7 @@ t.test('what is taken out of service while it is on its way stays out', async (t
   t.equal((await running.call('GET', '/api/certificate/a.test')).status, 404)
 })
 
-t.test('an order is nobody’s who may not read its names', async (t) => {
+t.test('an order is hidden from callers that may not read its names', async (t) => {
   const { asked, deps } = slowIssuer()
   const keys = [
     { name: 'all', key: 'a-key-that-may-do-everything' },
@@ -270,26 +270,23 @@ t.test('names outside of ca.permitted are refused before anything is done', asyn
   t.equal((await post(running, { domain: 'a.corp.test', names: ['10.0.0.1'] })).status, 200)
 })
 
-t.test(
-  'the store’s trouble is a 503 with Retry-After, and nothing is remembered of it',
-  async (t) => {
-    const running = await start(t)
-    const { store } = running.service
-    const { addCertificate } = store
-    Object.assign(store, {
-      addCertificate: async () => {
-        throw new CertError('CERT_STORE_UNAVAILABLE', 'the disk is full', { retryAfter: 5 })
-      },
-    })
-    t.match(await post(running), {
-      status: 503,
-      headers: { 'retry-after': '5' },
-      body: { code: 'CERT_STORE_UNAVAILABLE' },
-    })
-    Object.assign(store, { addCertificate })
-    t.equal((await post(running)).status, 200)
-  },
-)
+t.test('a failing store is a 503 with Retry-After and leaves no failure behind', async (t) => {
+  const running = await start(t)
+  const { store } = running.service
+  const { addCertificate } = store
+  Object.assign(store, {
+    addCertificate: async () => {
+      throw new CertError('CERT_STORE_UNAVAILABLE', 'the disk is full', { retryAfter: 5 })
+    },
+  })
+  t.match(await post(running), {
+    status: 503,
+    headers: { 'retry-after': '5' },
+    body: { code: 'CERT_STORE_UNAVAILABLE' },
+  })
+  Object.assign(store, { addCertificate })
+  t.equal((await post(running)).status, 200)
+})
 
 t.test('names keep their meaning from request to store', async (t) => {
   const running = await start(t)
@@ -305,7 +302,7 @@ t.test('names keep their meaning from request to store', async (t) => {
   t.equal(record?.fetchedAt, NOW)
 })
 
-t.test('an order that was dropped when the store failed is taken up again', async (t) => {
+t.test('an order that was dropped when the store failed is resumed', async (t) => {
   const { asked, deps } = slowIssuer()
   const running = await start(t, {}, deps)
   running.service.start()
@@ -332,7 +329,7 @@ t.test('an order that was dropped when the store failed is taken up again', asyn
 })
 
 t.test(
-  'a CSR that only an older version took is renewed, and refused when it comes anew',
+  'a CSR that only an older version accepted is renewed, but refused in a new request',
   async (t) => {
     const running = await start(t)
     const { config, clock, call } = running

@@ -1,7 +1,7 @@
 import { parseName } from '@gatehouse/pki'
 import t from 'tap'
-import { lineageOf } from '../../src/issuance/lineage.ts'
-import { backoff, isAbandoned, isMisdated, planRenewal } from '../../src/issuance/renewal.ts'
+import { lineageOf } from '../../src/issuance/request.ts'
+import { backoff, isAbandoned, isMisdated, planRenewal } from '../../src/times.ts'
 
 const HOUR = 3_600_000
 const DAY = 24 * HOUR
@@ -21,7 +21,7 @@ t.test('renewal at a share of the lifetime, never later', async (t) => {
   }
 })
 
-t.test('what nobody fetched for two lifetimes, by clock and run time, is abandoned', async (t) => {
+t.test('a certificate is abandoned after two lifetimes by clock and run time', async (t) => {
   const record = { notBefore: 0, notAfter: DAY, fetchedAt: 100, fetchedRan: 7 }
   const cases: [now: number, ran: number, isAbandoned: boolean][] = [
     [100 + 2 * DAY - 1, 7 + 2 * DAY, false],
@@ -32,7 +32,7 @@ t.test('what nobody fetched for two lifetimes, by clock and run time, is abandon
   for (const [now, ran, expected] of cases) t.equal(isAbandoned(record, { now, ran }), expected)
 })
 
-t.test('what a clock dated that was ahead is misdated', async (t) => {
+t.test('a certificate dated by a clock ahead of time is misdated', async (t) => {
   const MINUTE = 60_000
   const now = 1000 * DAY
   const cases: [why: string, notBefore: number, madeAt: number | undefined, expected: boolean][] = [
@@ -49,7 +49,7 @@ t.test('what a clock dated that was ahead is misdated', async (t) => {
   }
 })
 
-t.test('1, 10 and 100 minutes, then daily', async (t) => {
+t.test('the backoff is 1, 10 and 100 minutes, then a day', async (t) => {
   t.strictSame([1, 2, 3, 4, 40].map(backoff), [60_000, 600_000, 6_000_000, DAY, DAY])
 })
 

@@ -12,7 +12,7 @@ async function pass({ clock }: Running, days: number) {
 const currentOf = async ({ service }: Running, domain = 'a.test') =>
   (await service.store.findByDomain(domain))[0]
 
-t.test('what is due is renewed, with a new key', async (t) => {
+t.test('certificates that are due are renewed with a new key', async (t) => {
   const running = await start(t)
   running.service.start()
   await running.call('POST', '/api/certificate', { domain: 'a.test' })
@@ -35,7 +35,7 @@ t.test('what is due is renewed, with a new key', async (t) => {
 })
 
 t.test(
-  'what nobody fetches for two lifetimes is let go, and taken up again when fetched',
+  'certificates that nobody fetches for two lifetimes are no longer renewed, until they are fetched',
   async (t) => {
     const running = await start(t)
     running.service.start()
@@ -66,7 +66,7 @@ t.test('a 304 keeps a certificate in use', async (t) => {
   }
 })
 
-t.test('configured certificates are issued at start and kept, fetched or not', async (t) => {
+t.test('configured certificates are issued at start and renewed, fetched or not', async (t) => {
   const running = await start(t, {
     certificates: [{ names: ['a.test', 'b.test'] }, { names: ['c.test'], keyType: 'p384' }],
   })
@@ -80,7 +80,7 @@ t.test('configured certificates are issued at start and kept, fetched or not', a
   t.equal((await running.service.store.list({ after: 0, limit: 10 })).length, 2)
 })
 
-t.test('what ended while the service was down is renewed at start', async (t) => {
+t.test('certificates that expired while the service was down are renewed at start', async (t) => {
   const folder = t.testdir()
   const first = await start(t, {}, { folder })
   await first.call('POST', '/api/certificate', { domain: 'a.test' })
@@ -92,22 +92,25 @@ t.test('what ended while the service was down is renewed at start', async (t) =>
   t.equal((await second.call('GET', '/api/certificate/a.test')).status, 200)
 })
 
-t.test('a clock that is set back makes anew, once, what then begins in the future', async (t) => {
-  const running = await start(t)
-  running.service.start()
-  await pass(running, 2)
-  await running.call('POST', '/api/certificate', { domain: 'a.test' })
-  const first = await currentOf(running)
-  running.clock.shift(-DAY)
-  await pass(running, 0.25)
-  const second = await currentOf(running)
-  t.not(second?.id, first?.id)
-  t.ok(Number(second?.notBefore) < running.clock.now())
-  await pass(running, 0.5)
-  t.equal((await currentOf(running))?.id, second?.id)
-})
+t.test(
+  'after the clock is set back, certificates that begin in the future are replaced once',
+  async (t) => {
+    const running = await start(t)
+    running.service.start()
+    await pass(running, 2)
+    await running.call('POST', '/api/certificate', { domain: 'a.test' })
+    const first = await currentOf(running)
+    running.clock.shift(-DAY)
+    await pass(running, 0.25)
+    const second = await currentOf(running)
+    t.not(second?.id, first?.id)
+    t.ok(Number(second?.notBefore) < running.clock.now())
+    await pass(running, 0.5)
+    t.equal((await currentOf(running))?.id, second?.id)
+  },
+)
 
-t.test('a clock that is set forward renews what is due by then', async (t) => {
+t.test('after the clock is set forward, due certificates are renewed', async (t) => {
   const running = await start(t)
   running.service.start()
   await running.call('POST', '/api/certificate', { domain: 'a.test' })

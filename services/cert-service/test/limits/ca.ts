@@ -1,7 +1,5 @@
 import type { Limit } from '../../src/limits/bucket.ts'
-import type { CaLimits } from '../../src/limits/ca-limits.ts'
-import { setOf } from '../../src/limits/quotas.ts'
-import { loadRegisteredDomain } from '../../src/limits/registered-domain.ts'
+import { type CaLimits, loadRegisteredDomain, setOf } from '../../src/limits/ca-limits.ts'
 
 const registeredDomain = await loadRegisteredDomain()
 

@@ -4,9 +4,9 @@ import { DatabaseSync } from 'node:sqlite'
 import { parseName } from '@gatehouse/pki'
 import fc from 'fast-check'
 import t from 'tap'
-import type { CertificateRequest } from '../../src/issuance/request.ts'
-import { createCallerGate } from '../../src/limits/callers.ts'
-import type { ServiceDeps } from '../../src/service.ts'
+import type { AppDeps } from '../../src/app.ts'
+import type { IssuanceRequest } from '../../src/issuance/request.ts'
+import { CallerGate } from '../../src/limits/callers.ts'
 import { startAcme, WAIT } from '../helpers/acme.ts'
 import { createIdp, DAY, KEY, NOW, type Running, reload, settle, start } from '../helpers/app.ts'
 import { makeCsr } from '../helpers/csr.ts'
@@ -86,7 +86,7 @@ t.test('keys of ours beyond the limit of a name are refused', async (t) => {
   t.equal((await post(running, 'y.a.test')).status, 200, 'other names are free')
 })
 
-t.test('a caller has so many names at a time, also after a restart', async (t) => {
+t.test('the names of a caller are limited, also after a restart', async (t) => {
   const limits = { perCaller: { names: 4 } }
   const first = await start(t, { auth, limits })
   t.equal((await post(first, 'a.a.test', { names: ['b.a.test', 'c.a.test'] })).status, 200)
@@ -116,9 +116,9 @@ t.test('a caller has so many names at a time, also after a restart', async (t) =
   t.equal((await get(second, 'o5.a.test')).status, 200, 'operators have no limit')
 })
 
-t.test('an order that a restart interrupts goes on counting for who asked for it', async (t) => {
+t.test('an order that a restart interrupts still counts for its caller', async (t) => {
   const slow = new Set<() => void>()
-  const createSolver: ServiceDeps['createSolver'] = ({ type }) => ({
+  const createSolver: AppDeps['createSolver'] = ({ type }) => ({
     type,
     present: ({ identifier: { value } }) =>
       value === 'x.a.test' ? new Promise((done) => slow.add(done)) : Promise.resolve(),
@@ -161,7 +161,7 @@ t.test('names count until their certificate ends, and a renewal takes no more', 
   t.equal((await post(running, 'y.a.test')).status, 200)
 })
 
-t.test('so many new certificates a minute', async (t) => {
+t.test('the rate of new certificates is limited', async (t) => {
   const limits = { perCaller: { issuancesPerMinute: 2, burst: 3 } }
   const running = await start(t, { auth, limits })
   const { clock } = running
@@ -189,7 +189,7 @@ t.test('so many new certificates a minute', async (t) => {
   t.strictSame(await statuses(4, 'e'), [200, 200, 200, 429], 'and full after its time')
 })
 
-t.test('the rate begins anew with a restart', async (t) => {
+t.test('a restart resets the rate', async (t) => {
   const limits = { perCaller: { issuancesPerMinute: 1, burst: 1 } }
   const first = await start(t, { auth, limits })
   t.equal((await post(first, 'a.a.test')).status, 200)
@@ -199,23 +199,26 @@ t.test('the rate begins anew with a restart', async (t) => {
   t.equal((await post(second, 'b.a.test')).status, 200)
 })
 
-t.test('certificates from before these limits, and their renewals, count for nobody', async (t) => {
-  const running = await start(t, { auth, limits: { perCaller: { names: 1 } } })
-  const { service, clock, config, call } = running
-  t.equal((await post(running, 'a.a.test')).status, 200)
-  const names = async () => (await service.store.countNames('psk:limited', clock.now())).names
-  t.equal(await names(), 1)
-  const db = new DatabaseSync(join(config.storage.path, 'store.db'), { timeout: 5_000 })
-  db.exec('UPDATE certificates SET asked_by = NULL') // as the migration leaves them
-  db.close()
-  await clock.advance(5 * DAY)
-  const renewed = await call('POST', '/api/certificate/renew', { domain: 'a.a.test' }, LIMITED)
-  t.equal(renewed.status, 200)
-  t.equal(await names(), 0)
-  t.equal((await post(running, 'b.a.test')).status, 200)
-})
+t.test(
+  'certificates from before these limits count for no caller, nor do their renewals',
+  async (t) => {
+    const running = await start(t, { auth, limits: { perCaller: { names: 1 } } })
+    const { service, clock, config, call } = running
+    t.equal((await post(running, 'a.a.test')).status, 200)
+    const names = async () => (await service.store.countNames('psk:limited', clock.now())).names
+    t.equal(await names(), 1)
+    const db = new DatabaseSync(join(config.storage.path, 'store.db'), { timeout: 5_000 })
+    db.exec('UPDATE certificates SET asked_by = NULL') // as the migration leaves them
+    db.close()
+    await clock.advance(5 * DAY)
+    const renewed = await call('POST', '/api/certificate/renew', { domain: 'a.a.test' }, LIMITED)
+    t.equal(renewed.status, 200)
+    t.equal(await names(), 0)
+    t.equal((await post(running, 'b.a.test')).status, 200)
+  },
+)
 
-t.test('operators have the limits that are configured for them', async (t) => {
+t.test('operators have limits of their own', async (t) => {
   const running = await start(t, { limits: { perOperator: { names: 2 } } })
   const operator = { authorization: `APIKey ${KEY}` }
   t.equal((await post(running, 'a.test', {}, operator)).status, 200)
@@ -226,20 +229,17 @@ t.test('operators have the limits that are configured for them', async (t) => {
   })
 })
 
-t.test(
-  'replicas that send CSRs at the same time hinder each other as little as one by one',
-  async (t) => {
-    const running = await start(t, { auth, limits: { perName: { certificates: 2 } } })
-    const answers = await Promise.all(
-      Array.from({ length: 6 }, () => post(running, 'x.a.test', { csr: newCsr() })),
-    )
-    t.strictSame(
-      answers.map(({ status }) => status),
-      Array(6).fill(200),
-    )
-    t.equal((await running.service.store.findByDomain('x.a.test')).length, 2)
-  },
-)
+t.test('CSRs sent at the same time are admitted like CSRs sent one by one', async (t) => {
+  const running = await start(t, { auth, limits: { perName: { certificates: 2 } } })
+  const answers = await Promise.all(
+    Array.from({ length: 6 }, () => post(running, 'x.a.test', { csr: newCsr() })),
+  )
+  t.strictSame(
+    answers.map(({ status }) => status),
+    Array(6).fill(200),
+  )
+  t.equal((await running.service.store.findByDomain('x.a.test')).length, 2)
+})
 
 t.test('each subject of tokens has limits of its own, and a reload changes them', async (t) => {
   const idp = await createIdp(t, () => NOW)
@@ -271,12 +271,11 @@ t.test(
           perCaller: { names: 100, issuancesPerMinute: 6, burst: 4 },
         }
         const none = { names: 0, certificates: 0, until: null }
-        const gate = createCallerGate({
+        const gate = new CallerGate(limits, {
           store: { countNames: async () => none, countKeysHeld: async () => none },
-          limits: () => limits,
-          now: () => now,
+          clock: { now: () => now },
         })
-        const request = { names: [parseName('a.test')] } as unknown as CertificateRequest
+        const request = { names: [parseName('a.test')] } as unknown as IssuanceRequest
         const admit = async () => {
           try {
             ;(await gate.admit(request, { actor: 'psk:a' }, false))()
@@ -300,11 +299,15 @@ t.test(
   },
 )
 
-t.test('the names of a caller are counted only where the limit is near', async (t) => {
+t.test('the names of a caller are counted only near the limit', async (t) => {
   const held = { names: 0, certificates: 0, until: null as number | null }
   let now = NOW
   let counts = 0
-  const gate = createCallerGate({
+  const limits = {
+    perName: { certificates: 8 },
+    perCaller: { names: 100, issuancesPerMinute: 1_000, burst: 1_000 },
+  }
+  const gate = new CallerGate(limits, {
     store: {
       async countNames() {
         counts += 1
@@ -312,13 +315,9 @@ t.test('the names of a caller are counted only where the limit is near', async (
       },
       countKeysHeld: async () => ({ names: 0, certificates: 0, until: null }),
     },
-    limits: () => ({
-      perName: { certificates: 8 },
-      perCaller: { names: 100, issuancesPerMinute: 1_000, burst: 1_000 },
-    }),
-    now: () => now,
+    clock: { now: () => now },
   })
-  const request = { names: [parseName('a.test')], csr: null } as unknown as CertificateRequest
+  const request = { names: [parseName('a.test')], csr: null } as unknown as IssuanceRequest
   const issue = async () => {
     const release = await gate.admit(request, { actor: 'psk:a' }, false)
     held.names += 1

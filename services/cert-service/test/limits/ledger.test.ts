@@ -4,16 +4,15 @@ import type { IssuerConfig } from '../../src/config/issuers.ts'
 import { CertError } from '../../src/errors.ts'
 import type { LimitedOrder } from '../../src/issuers/acme/limits.ts'
 import { emptyAt, freeAt, left, take } from '../../src/limits/bucket.ts'
-import { type CaLimits, caLimitsOf } from '../../src/limits/ca-limits.ts'
-import { type Ledger, openLedger } from '../../src/limits/ledger.ts'
-import { loadRegisteredDomain } from '../../src/limits/registered-domain.ts'
+import { type CaLimits, caLimitsOf, loadRegisteredDomain } from '../../src/limits/ca-limits.ts'
+import { Ledger } from '../../src/limits/ledger.ts'
 import { NOW, testStore } from '../helpers/store.ts'
 import { type AllLimits, createLimitedCa } from './ca.ts'
 
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE
 const DAY = 24 * HOUR
-type LedgerStore = Parameters<typeof openLedger>[0]['store']
+type LedgerStore = Parameters<typeof Ledger.open>[0]['store']
 
 const NO_STORE: LedgerStore = {
   listUsage: async () => [],
@@ -23,7 +22,7 @@ const NO_STORE: LedgerStore = {
 
 const DIRECTORY = 'https://ca.test/directory'
 
-t.test('a bucket gives back one after another', (t) => {
+t.test('what was taken from a bucket comes back one by one', (t) => {
   const limit = { count: 3, per: 30 }
   for (const [fullAt, now, expected] of [
     [0, 100, 3],
@@ -48,7 +47,7 @@ t.test('a bucket gives back one after another', (t) => {
   t.end()
 })
 
-t.test('the registered domain is what the CA counts by', async (t) => {
+t.test('CAs count by registered domain', async (t) => {
   const registeredDomain = await loadRegisteredDomain()
   for (const [name, expected] of [
     ['example.com', 'example.com'],
@@ -66,7 +65,7 @@ t.test('the registered domain is what the CA counts by', async (t) => {
     t.equal(registeredDomain(name), expected, name)
 })
 
-t.test('limits are those that the CA published, as far as none are configured', (t) => {
+t.test('unless configured, limits are those that the CA published', (t) => {
   const of = (directory: string, limits?: CaLimits) =>
     caLimitsOf({ directory, ...(limits && { limits }) } as IssuerConfig)
   t.match(of('letsencrypt'), { orders: { count: 300 }, domain: { count: 50 }, names: { count: 5 } })
@@ -150,7 +149,7 @@ for (const { limit, names, after, count, detail, retryAfter, ...rest } of refuse
     t.doesNotThrow(() => ledger.admit(orderOf(names(count))))
   })
 
-t.test('a certificate ends a row of failures, and no others', async (t) => {
+t.test('a certificate resets only the failures in a row of its names', async (t) => {
   const inARow = { count: 2, per: 2 * DAY }
   const { ledger } = await open(t, { failures: undefined, failuresInARow: inARow })
   const order = orderOf(['a.test', 'b.test'])
@@ -225,7 +224,7 @@ t.test('renewals', async (t) => {
   })
 })
 
-t.test('it survives a restart, and forgets what came back', async (t) => {
+t.test('the ledger survives a restart and forgets what came back', async (t) => {
   const { store, pass } = await testStore(t)
   const clock = { at: NOW }
   const first = await open(t, {}, { store, clock })
@@ -243,7 +242,7 @@ t.test('it survives a restart, and forgets what came back', async (t) => {
   t.strictSame(await store.listUsage(100), [])
 })
 
-t.test('a clock that is ahead for a while forgets nothing', async (t) => {
+t.test('nothing is forgotten while a clock is ahead', async (t) => {
   const { store, pass } = await testStore(t)
   const clock = { at: NOW }
   const { ledger } = await open(t, {}, { store, clock })
@@ -261,7 +260,7 @@ t.test('a clock that is ahead for a while forgets nothing', async (t) => {
   t.equal((await store.listUsage(100)).length, 4, 'nor later')
 })
 
-t.test('a clock that was ahead closes a bucket no longer than it is deep', async (t) => {
+t.test('after a clock was ahead, a bucket is empty at worst', async (t) => {
   const { ledger, clock } = await open(t)
   clock.at += 1000 * DAY
   for (let n = 0; n < 5; n += 1) ledger.failed(orderOf(['a.test']), ['a.test'])
@@ -281,31 +280,28 @@ t.test('an order of a clock that was ahead is counted for an hour, and no longer
   t.doesNotThrow(() => ledger.admit(orderOf(['b.test'])))
 })
 
-t.test(
-  'an issuer that is not known has no limits, and a store that fails costs none',
-  async (t) => {
-    const { ledger } = await open(t)
-    const order = { ...orderOf(['a.test']), issuer: 'other' }
-    for (let n = 0; n < 400; n += 1) issue(ledger, order)
-    t.strictSame(ledger.budgets('other', ['a.test']), [])
+t.test('unknown issuers have no limits, and a failing store refuses no order', async (t) => {
+  const { ledger } = await open(t)
+  const order = { ...orderOf(['a.test']), issuer: 'other' }
+  for (let n = 0; n < 400; n += 1) issue(ledger, order)
+  t.strictSame(ledger.budgets('other', ['a.test']), [])
 
-    const warned: string[] = []
-    const broken = await openLedger({
-      issuers: [issuerConfig({})],
-      store: {
-        listUsage: async () => [],
-        saveUsage: () => Promise.reject(new Error('disk full')),
-        pruneUsage: async () => [],
-      },
-      now: () => NOW,
-      log: { warn: (_, message) => void warned.push(message) },
-    })
-    for (let n = 0; n < 5; n += 1) issue(broken, orderOf(['a.test']))
-    refusalOf(broken, orderOf(['a.test']))
-    await new Promise(setImmediate)
-    t.ok(warned.length > 0)
-  },
-)
+  const warned: string[] = []
+  const broken = await Ledger.open({
+    issuers: [issuerConfig({})],
+    store: {
+      listUsage: async () => [],
+      saveUsage: () => Promise.reject(new Error('disk full')),
+      pruneUsage: async () => [],
+    },
+    now: () => NOW,
+    log: { warn: (_, message) => void warned.push(message) },
+  })
+  for (let n = 0; n < 5; n += 1) issue(broken, orderOf(['a.test']))
+  refusalOf(broken, orderOf(['a.test']))
+  await new Promise(setImmediate)
+  t.ok(warned.length > 0)
+})
 
 const NAMES = [
   ['a.example.test'],
@@ -327,7 +323,7 @@ const act = fc.oneof(
   { weight: 2, arbitrary: fc.record({ pass: fc.integer({ min: 0, max: 6 * HOUR }) }) },
 )
 
-t.test('whatever it admits, the CA takes', async (t) => {
+t.test('the CA accepts whatever the ledger admits', async (t) => {
   const limits: AllLimits = {
     orders: { count: 7, per: 3 * HOUR },
     domain: { count: 2, per: 11 * HOUR },
@@ -385,7 +381,7 @@ async function open(
 ): Promise<Opened> {
   const log = { warn: (_: object, message: string) => t.fail(message) }
   const issuers = [issuerConfig(limits)]
-  return { ledger: await openLedger({ issuers, store, now: () => clock.at, log }), clock }
+  return { ledger: await Ledger.open({ issuers, store, now: () => clock.at, log }), clock }
 }
 
 /** With the limits of Let's Encrypt, as far as no others are given. */

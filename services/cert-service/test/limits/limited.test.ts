@@ -5,7 +5,7 @@ import { start } from '../helpers/app.ts'
 
 const HOUR = 3_600_000
 
-t.test('nothing is ordered that the CA would refuse, and what is over is told', async (t) => {
+t.test('no order is placed that the CA would refuse, and the error names the limit', async (t) => {
   const metrics = createMetrics({ service: 'test', version: '0' })
   const limits = { orders: { count: 2, per: '10h' }, failures: { count: 1, per: '2h' } }
   const fails = new Set(['c.example.com'])

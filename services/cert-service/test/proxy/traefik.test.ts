@@ -1,13 +1,12 @@
 import type { KeyCaller } from '@gatehouse/auth-core'
 import t from 'tap'
-import { createDocuments } from '../../src/proxy/traefik.ts'
-import type { Service } from '../../src/service.ts'
+import { createDocuments, type DocumentDeps } from '../../src/proxy/traefik.ts'
 import { newCertificate } from '../helpers/store.ts'
 
 const BY = { actor: 'psk:proxy', remoteAddress: '192.0.2.1', requestId: 'r' }
 const CHAIN = 'x'.repeat(50_000_000)
 
-t.test('documents are kept as long as all of them fit', async (t) => {
+t.test('documents are cached as long as all of them fit', async (t) => {
   let read = 0
   const list = async () => {
     read += 1
@@ -18,9 +17,9 @@ t.test('documents are kept as long as all of them fit', async (t) => {
     clock: { now: () => 0 },
     policy: () => policy,
     holdings: { changes: () => 0, of: (record: object) => ({ record, chain: CHAIN, pem: CHAIN }) },
-    issuance: { handOut() {} },
+    issuance: { recordDelivery() {} },
     store: { list },
-  } as unknown as Service)
+  } as unknown as DocumentDeps)
   const [one, two, three] = ['one', 'two', 'three'].map(
     (subject): KeyCaller => ({ method: 'psk', subject }),
   ) as [KeyCaller, KeyCaller, KeyCaller]
@@ -47,9 +46,9 @@ t.test('a document too large for its proxy is refused whole', async (t) => {
       changes: () => 0,
       of: (record: object) => ({ record, chain: '', pem: 'x'.repeat(100) }),
     },
-    issuance: { handOut: (held: object) => void handedOut.push(held) },
+    issuance: { recordDelivery: (held: object) => void handedOut.push(held) },
     store: { list: async () => page },
-  } as unknown as Service
+  } as unknown as DocumentDeps
   const caller: KeyCaller = { method: 'psk', subject: 'proxy' }
   await t.rejects(createDocuments(service, 299)(caller, BY), { code: 'CERT_DOCUMENT_TOO_LARGE' })
   t.strictSame(handedOut, [])

@@ -102,7 +102,7 @@ t.test('tokens: claim, rules, two issuers', async (t) => {
   t.ok(refused.every(({ detail }) => detail === 'CERT_NAME_NOT_ALLOWED'))
 })
 
-t.test('every name has to be allowed on every way to a certificate', async (t) => {
+t.test('all names must be allowed on every route to a certificate', async (t) => {
   const keys = [
     { name: 'all', key: KEY },
     { name: 'a', key: 'a-key-that-may-have-a-only', domains: ['a.test'], rights: [...RIGHTS] },
@@ -125,7 +125,7 @@ t.test('every name has to be allowed on every way to a certificate', async (t) =
   t.match((await call('GET', '/api/certificate/a.test')).body, { names: ['a.test', 'b.test'] })
 })
 
-t.test('keys revoke and delete only where their rights say so', async (t) => {
+t.test('keys revoke and delete only with these rights', async (t) => {
   const keys = [
     { name: 'operator', key: KEY },
     { name: 'limited', key: 'a-key-that-is-limited', domains: ['a.test'] },
@@ -158,7 +158,7 @@ t.test('keys revoke and delete only where their rights say so', async (t) => {
   })
 })
 
-t.test('a wildcard that covers a denied name is refused on every way to it', async (t) => {
+t.test('a wildcard that covers a denied name is refused on every route', async (t) => {
   const keys = [
     { name: 'operator', key: KEY },
     {
@@ -191,7 +191,7 @@ t.test('a wildcard that covers a denied name is refused on every way to it', asy
   t.equal((await call('POST', '/api/certificate', { domain: '*.b.test' }, wild)).status, 200)
 })
 
-t.test('a new policy counts at once', async (t) => {
+t.test('a new policy applies at once', async (t) => {
   const running = await start(t)
   const { call, config } = running
   const next = { name: 'default', key: KEY, domains: ['b.test'] }
@@ -201,7 +201,7 @@ t.test('a new policy counts at once', async (t) => {
   t.equal((await call('POST', '/api/certificate', { domain: 'b.test' })).status, 200)
 })
 
-t.test('a warning while every token may have everything', async (t) => {
+t.test('a warning is logged while every token may have every name', async (t) => {
   const idp = await createIdp(t, () => Date.UTC(2030, 0, 1))
   const jwt = { issuerUrl: idp.issuerUrl, audience: 'certs' }
   const warned = ({ logged }: Running) =>
@@ -211,7 +211,7 @@ t.test('a warning while every token may have everything', async (t) => {
   t.notOk(warned(await start(t)))
 })
 
-t.test('property: whatever is asked for, nobody gets a name that is not theirs', async (t) => {
+t.test('property: no request gets a name that its caller may not have', async (t) => {
   const pool = ['a.test', 'b.test', 'c.test', '*.a.test']
   const domains = fc.subarray(['a.test', 'b.test', '*.test', '=*.a.test', '=*.test'])
   const running = await start(t)
@@ -252,7 +252,7 @@ t.test('property: whatever is asked for, nobody gets a name that is not theirs',
   )
 })
 
-t.test('the line of a request names its caller, and none where nobody was let in', async (t) => {
+t.test('the log line of a request has its caller, or none if it was refused', async (t) => {
   const { app, call, close, logged } = await start(t)
   await call('GET', '/api/certificates')
   await call('GET', '/api/certificates', undefined, { authorization: 'APIKey of-nobody-at-all' })

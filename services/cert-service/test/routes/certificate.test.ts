@@ -66,7 +66,7 @@ t.test('POST /api/certificate answers with a certificate and its key', async (t)
   t.strictSame(other.body, { ...body, domain: '192.0.2.1', cached: true }, 'in whatever order')
 })
 
-t.test('what a CSR asks for and does not get is named in the answer', async (t) => {
+t.test('the answer names what a CSR asks for in vain', async (t) => {
   const { call } = await start(t)
   const pair = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const post = (usage?: string) =>
@@ -100,7 +100,7 @@ t.test('every key type is issued, each as a certificate of its own', async (t) =
   t.equal(serials.size, 4)
 })
 
-t.test('one PEM file for who accepts that', async (t) => {
+t.test('callers that accept PEM get one file', async (t) => {
   const { call } = await start(t)
   const json = (await call('POST', '/api/certificate', { domain: 'a.test' })).body
   const bundle = json.certificate + json.privateKey
@@ -352,7 +352,7 @@ t.test('a name is found where it is not the first of a certificate', async (t) =
     t.equal((await call('POST', path, body)).status, 404, `${path} goes by the first name`)
 })
 
-t.test('a CSR of one holder hides the private key from nobody', async (t) => {
+t.test('a CSR of one caller does not hide the private key from others', async (t) => {
   const { call, clock } = await start(t)
   const held = (await call('POST', '/api/certificate', { domain: 'a.test' })).body
   for (let n = 0; n < 3; n += 1) {
@@ -390,7 +390,7 @@ t.test(
   },
 )
 
-t.test('what was deleted can still be revoked', async (t) => {
+t.test('deleted certificates can still be revoked', async (t) => {
   const { call } = await start(t)
   const { serialNumber } = (await call('POST', '/api/certificate', { domain: 'a.test' })).body
   await call('DELETE', '/api/certificate/a.test')
@@ -422,7 +422,7 @@ t.test('GET /api/certificates gives pages', async (t) => {
   t.notOk('privateKey' in entry)
 })
 
-t.test('what everyone may fetch', async (t) => {
+t.test('routes without authentication', async (t) => {
   const { app, call, close, service, logged } = await start(t)
   const open = async (url: string) => app.inject({ url })
   const root = await open('/ca/root.pem')
@@ -441,10 +441,8 @@ t.test('what everyone may fetch', async (t) => {
   t.equal((await open('/docs')).statusCode, 200)
   t.equal((await call('GET', '/metrics')).status, 404, 'metrics have a listener of their own')
 
-  service.drain()
-  t.match((await open('/readyz')).json(), { status: 503, type: '/errors#NOT_READY' })
-
   await close()
+  t.match(app.readiness(), { ready: false, reason: 'draining' })
   const lines = logged.flatMap((text) => text.trim().split('\n'))
   const paths = lines.map((line) => JSON.parse(line).path)
   t.ok(paths.includes('/ca/root.pem'))

@@ -1,6 +1,6 @@
 import { AcmeError, type Checked, type Solver } from '@gatehouse/acme'
 import t, { type Test } from 'tap'
-import type { ServiceDeps } from '../../src/service.ts'
+import type { AppDeps } from '../../src/app.ts'
 import { NOW, settle, start, written } from '../helpers/app.ts'
 
 const DNS = {
@@ -19,7 +19,7 @@ const LETSENCRYPT = {
 type Check = () => Promise<Checked>
 const DRY = '/api/certificate?dryRun=true'
 
-t.test('of the embedded CA nothing is needed', async (t) => {
+t.test('the embedded CA needs no proof', async (t) => {
   const running = await start(t)
   const { call } = running
   const before = await written(running)
@@ -38,7 +38,7 @@ t.test('of the embedded CA nothing is needed', async (t) => {
   t.equal((await call('GET', '/api/certificate/app.lan')).status, 404)
 })
 
-t.test('what is held is told, without its key', async (t) => {
+t.test('a held certificate is described without its key', async (t) => {
   const { call } = await start(t)
   const issued = await call('POST', '/api/certificate?dryRun=false', { domain: 'app.lan' })
   t.match(issued.body, { cached: false, privateKey: /PRIVATE KEY/ })
@@ -62,7 +62,7 @@ const proofs = [
     name: 'a zone and credentials that are right',
     domain: 'app.example.com',
     check: async () => ({ target: '_acme-challenge.app.example.com', isProviderChecked: true }),
-    proof: { challenge: 'dns-01', status: 'ready', detail: /its provider let us in/ },
+    proof: { challenge: 'dns-01', status: 'ready', detail: /its provider accepts the credentials/ },
   },
   {
     name: 'a provider that cannot be asked',
@@ -86,7 +86,7 @@ const proofs = [
     domain: 'app.example.com',
     names: ['*.example.com'],
     challenges: [{ type: 'http-01', listen: { port: 0 } }],
-    proof: { challenge: 'http-01', status: 'unchecked', detail: /only the CA can tell/ },
+    proof: { challenge: 'http-01', status: 'unchecked', detail: /only the CA can check/ },
   },
   {
     name: 'the first challenge that can prove the name',
@@ -109,7 +109,7 @@ for (const { name, domain, names, challenges, check, proof, obstacles = [] } of 
     t.strictSame(body.obstacles, obstacles)
   })
 
-t.test('what is left of the limits', async (t) => {
+t.test('the budgets of an order', async (t) => {
   const { call, service } = await startAcme(t, ready)
   const order = {
     issuer: 'letsencrypt',
@@ -144,7 +144,7 @@ t.test('what is left of the limits', async (t) => {
   t.strictSame(body.obstacles, ['the limit `failures` for b.example.com is used up'])
 })
 
-t.test('what failed is told, and when it is tried again', async (t) => {
+t.test('a failed order is shown with the time of its next try', async (t) => {
   const { call } = await start(
     t,
     {},
@@ -165,7 +165,7 @@ t.test('what failed is told, and when it is tried again', async (t) => {
   ])
 })
 
-t.test('it is refused what the request would be refused', async (t) => {
+t.test('a dry run is refused like the request itself', async (t) => {
   const { call, service } = await start(t, {
     server: { names: ['certs.lan'] },
     ca: { permitted: ['*.lan'] },
@@ -194,7 +194,7 @@ t.test('it is refused what the request would be refused', async (t) => {
   t.strictSame(await service.store.list({ after: 0, limit: 9 }), [])
 })
 
-t.test('so many at once', async (t) => {
+t.test('the number of dry runs at once is limited', async (t) => {
   const { promise, resolve } = Promise.withResolvers<Checked>()
   const { call } = await startAcme(t, () => promise)
   const dry = () => call('POST', DRY, { domain: 'app.example.com' })
@@ -210,7 +210,7 @@ const ready = async () => ({ target: 'x', isProviderChecked: true })
 
 /** With an ACME issuer whose CA is never asked. */
 async function startAcme(t: Test, check?: Check, changes: object = {}) {
-  const createSolver: ServiceDeps['createSolver'] = ({ type }): Solver => ({
+  const createSolver: AppDeps['createSolver'] = ({ type }): Solver => ({
     type,
     present: async () => {},
     cleanUp: async () => {},

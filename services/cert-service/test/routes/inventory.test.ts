@@ -76,7 +76,7 @@ t.test('a key opens a session, signing out ends it', async (t) => {
   t.equal((await browse(running, 'GET', '/', { cookie })).status, 401, 'also for a kept cookie')
 })
 
-t.test('every page is kept by no cache, framed by nobody, and runs nothing', async (t) => {
+t.test('no page can be cached, framed or run scripts', async (t) => {
   const running = await start(t)
   const { cookie } = await enter(running, KEY)
   const answers = {
@@ -167,7 +167,7 @@ t.test('forms of other sites do nothing', async (t) => {
   t.equal((await browse(running, 'GET', '/', { cookie })).status, 200, 'still signed in')
 })
 
-t.test('what is not a form with one key is refused with a page', async (t) => {
+t.test('a request that is not a form with one key is refused with a page', async (t) => {
   const running = await start(t)
   const cases: [why: string, sent: Sent, status: number][] = [
     ['nothing', { body: '' }, 400],
@@ -186,7 +186,7 @@ t.test('what is not a form with one key is refused with a page', async (t) => {
   }
 })
 
-t.test('wrong keys are counted, and told nowhere', async (t) => {
+t.test('wrong keys are counted and appear nowhere', async (t) => {
   const running = await start(t)
   for (let n = 0; n < 10; n += 1) {
     const answer = await enter(running, `canary-of-a-wrong-key-${n}`)
@@ -197,7 +197,7 @@ t.test('wrong keys are counted, and told nowhere', async (t) => {
   t.equal((await enter(running, KEY)).status, 303, 'a valid key is not refused')
   const limited = await enter(running, 'canary-of-one-too-many')
   t.match(limited, { status: 429, headers: { 'retry-after': '60' }, set: '' })
-  t.match(limited.text, 'Too many keys')
+  t.match(limited.text, 'Too many invalid keys')
   await running.clock.advance(60_000)
   t.equal((await enter(running, 'canary-after-a-minute')).status, 401)
   const log = running.logged.join('\n')
@@ -206,7 +206,7 @@ t.test('wrong keys are counted, and told nowhere', async (t) => {
   t.notMatch(log, /canary|a-key-that-may|__Host-gatehouse-certs=/)
 })
 
-t.test('page by page, searched or not, everything is there once', async (t) => {
+t.test('pages, searched or not, show each certificate once', async (t) => {
   const running = await start(t)
   for (let n = 0; n < 120; n += 1)
     await add(running, [`app${n}.${n % 2 ? 'odd' : 'even'}.test`], (n * 7) % 11)
@@ -233,7 +233,7 @@ t.test('page by page, searched or not, everything is there once', async (t) => {
   }
 })
 
-t.test('where only tokens are taken, the page says how to look instead', async (t) => {
+t.test('if only tokens are accepted, the page explains the alternative', async (t) => {
   const { issuerUrl } = await createIdp(t, () => NOW)
   const running = await start(t, { auth: { jwt: { issuerUrl, audience: 'certs' } } })
   const answer = await browse(running, 'GET', '/')
@@ -243,7 +243,7 @@ t.test('where only tokens are taken, the page says how to look instead', async (
   t.equal((await enter(running, KEY)).status, 403)
 })
 
-t.test('trouble is told on a page here, and as a problem elsewhere', async (t) => {
+t.test('errors are pages here and problems elsewhere', async (t) => {
   const running = await start(t)
   const { cookie } = await enter(running, KEY)
   Object.assign(running.service.store, {
@@ -253,7 +253,7 @@ t.test('trouble is told on a page here, and as a problem elsewhere', async (t) =
   })
   const answer = await browse(running, 'GET', '/', { cookie })
   t.match(answer, { status: 503, headers: { 'content-type': /^text\/html/ } })
-  t.match(answer.text, 'Look at the disk and the permissions')
+  t.match(answer.text, 'Check the disk and the permissions')
   t.notMatch(answer.text, 'in detail')
   const other = await browse(running, 'GET', '/sign-out', { cookie })
   t.match(other, { status: 405, headers: { 'content-type': 'application/problem+json' } })
@@ -297,7 +297,7 @@ t.test('behind a proxy, forms and pages go by the name that people see', async (
   t.notMatch(page.payload, 'inside:7401')
 })
 
-t.test('wrong keys of one client lock nobody out, also behind the same proxy', async (t) => {
+t.test('wrong keys of one client lock out no other, also behind the same proxy', async (t) => {
   const running = await start(t, { server: { trustedProxies: ['10.0.0.2'] } })
   const from = async (client: string, key: string) => {
     const { statusCode } = await running.app.inject({

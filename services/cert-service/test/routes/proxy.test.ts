@@ -111,7 +111,7 @@ t.test('traefik gets the same bytes until something changes', async (t) => {
   }
 })
 
-t.test('traefik is never told of an empty list', async (t) => {
+t.test('traefik never gets an empty list', async (t) => {
   const running = await startWithProxy(t)
   await obtain(running, 'other.test')
   const empty = {
@@ -126,7 +126,7 @@ t.test('traefik is never told of an empty list', async (t) => {
   t.match(await poll(running), empty, 'what has ended is not handed out')
 })
 
-t.test('traefik is told of a store that fails, and tries again', async (t) => {
+t.test('traefik gets 503 while the store fails, and tries again', async (t) => {
   const running = await startWithProxy(t)
   await obtain(running, 'one.test')
   const { list } = running.service.store
@@ -136,7 +136,7 @@ t.test('traefik is told of a store that fails, and tries again', async (t) => {
   t.equal((await poll(running)).status, 200)
 })
 
-t.test('polling counts as use, and is written down once an hour', async (t) => {
+t.test('polling counts as use and is recorded once an hour', async (t) => {
   const running = await startWithProxy(t)
   await obtain(running, 'one.test')
   for (let n = 0; n < 3; n += 1) await poll(running)
@@ -215,7 +215,7 @@ t.test('caddy gets what is valid now, and the newest', async (t) => {
   t.equal((await handshake(running, 'one.test')).status, 204, 'ended')
 })
 
-t.test('what caddy asks is read to the letter', async (t) => {
+t.test('the query of caddy is validated strictly', async (t) => {
   const running = await startWithProxy(t)
   await obtain(running, 'one.test')
   const asked =
@@ -235,7 +235,7 @@ t.test('what caddy asks is read to the letter', async (t) => {
   })
 })
 
-t.test('who may ask', async (t) => {
+t.test('access to the proxy routes', async (t) => {
   const running = await startWithProxy(t)
   await obtain(running, 'one.test')
   const cases: [why: string, headers: object, traefik: number, caddy: number, code?: string][] = [
@@ -275,7 +275,7 @@ t.test('who may ask', async (t) => {
   )
 })
 
-t.test('no spelling of everything is a limit', async (t) => {
+t.test('a rule that grants everything is no limit, however it is written', async (t) => {
   const cases: [domain: string, status: number][] = [
     ['*', 403],
     ['0.0.0.0/0', 403],
@@ -292,7 +292,7 @@ t.test('no spelling of everything is a limit', async (t) => {
     t.equal((await poll(running, apiKey(key(n)))).status, status, domain)
 })
 
-t.test('tokens may ask as far as something limits them', async (t) => {
+t.test('tokens are accepted if something limits them', async (t) => {
   const idp = await createIdp(t, () => NOW)
   const token = (claims: object) => ({
     authorization: `Bearer ${idp.token({ sub: 'p', ...claims })}`,

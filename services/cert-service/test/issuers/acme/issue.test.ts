@@ -202,7 +202,7 @@ t.test(
       },
     })
     const { service } = running
-    const plain = await buildPlainApp({ service, log: running.app.log as never })
+    const plain = await buildPlainApp(running.app, { log: running.app.log as never })
     t.teardown(() => plain.close())
     const { port } = await freePort()
     const listener = await listenForChallenges(

@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto'
 import { renewalId } from '@gatehouse/acme'
 import t from 'tap'
 import type { Exchange } from '../../../../../packages/acme/test/scripted-ca/index.ts'
-import type { ServiceDeps } from '../../../src/service.ts'
+import type { AppDeps } from '../../../src/app.ts'
 import { post, problem, startAcme, WAIT } from '../../helpers/acme.ts'
 import { DAY, type LeapClock, NOW, type Running, settle } from '../../helpers/app.ts'
 
@@ -175,7 +175,7 @@ t.test('a clock that jumps makes a renewal late by one look, and none too many',
 t.test('what is deleted while its renewal is under way is not renewed any more', async (t) => {
   const gate = Promise.withResolvers<void>()
   let presented = 0
-  const createSolver: ServiceDeps['createSolver'] = ({ type }) => ({
+  const createSolver: AppDeps['createSolver'] = ({ type }) => ({
     type,
     present: async () => (presented++ > 0 ? gate.promise : undefined),
     cleanUp: async () => {},

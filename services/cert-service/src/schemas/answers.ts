@@ -1,42 +1,46 @@
 import { ProblemSchema } from '@gatehouse/service-kit'
 import { Type } from 'typebox'
-import { CertificateSchema, OrderSchema, PemBundleSchema } from '../schemas/certificate.ts'
-import { DryRunSchema } from '../schemas/dry-run.ts'
+import { CertificateSchema, DryRunSchema, OrderSchema, PemBundleSchema } from './certificate.ts'
+
+/** Media type of a certificate and its key in one file. */
+export const PEM = 'application/x-pem-file'
 
 const PROBLEMS = {
   400: 'The request is malformed; `errors` points to the members at fault.',
   401: 'No valid API key or token.',
   403: 'The caller may not do this to one of the names.',
-  404: 'There is no such thing, or the caller may not know of it.',
-  409: 'Its issuer is not configured any more.',
+  404: 'Not found, or the caller may not know of it.',
+  409: 'The issuer is not configured any more.',
   413: 'The body is larger than 64 kB.',
   415: 'The body is not JSON.',
-  422: 'Refused for good: `code` and `detail` say why.',
+  422: 'Refused permanently: `code` and `detail` say why.',
   429: 'Not due yet, or a limit of the CA or of the caller is used up; `Retry-After` says when.',
   503: 'Not possible now; `code` and `detail` say why, `Retry-After` when to try again.',
 } as const
 
-/** A problem of issuing: where more is told of what failed. */
+/** A problem of issuing has further members. */
 const IssueProblemSchema = Type.Object(
   {
     ...ProblemSchema.properties,
     limit: Type.Optional(
-      Type.String({ description: 'Limit of the caller that is used up, as in the configuration.' }),
+      Type.String({
+        description: 'The limit of the caller that is used up, by its key in the configuration.',
+      }),
     ),
     orderUrl: Type.Optional(
       Type.String({
         format: 'uri-reference',
-        description: 'Order that failed, relative to this server, as in `Location`.',
+        description: 'The order that failed, relative to this server, as in `Location`.',
       }),
     ),
   },
   { description: 'A problem (RFC 9457) of an order.' },
 )
 
-/** The statuses that tell of an order that failed. */
+/** The statuses of orders that failed. */
 const ABOUT_ORDERS: readonly number[] = [422, 429, 503]
 
-/** How callers say who they are. */
+/** How callers authenticate. */
 export const SECURITY_SCHEMES = {
   apiKey: { type: 'http', scheme: 'APIKey', description: '`Authorization: APIKey <key>`.' },
   accessToken: {
@@ -47,10 +51,10 @@ export const SECURITY_SCHEMES = {
   },
 } as const
 
-/** Of a guarded route, for its documentation: either will do. */
+/** The `security` of a guarded route: either scheme will do. */
 export const GUARDED = [{ apiKey: [] }, { accessToken: [] }]
 
-/** The error answers of a route, for its documentation. */
+/** The error answers of a route. */
 export function problemAnswers(...statuses: readonly (keyof typeof PROBLEMS)[]) {
   return Object.fromEntries(
     statuses.map((status) => [
@@ -67,7 +71,7 @@ export function problemAnswers(...statuses: readonly (keyof typeof PROBLEMS)[]) 
   )
 }
 
-/** What `POST /api/certificate` answers, for its documentation. */
+/** The answers of `POST /api/certificate`. */
 export function issueAnswers() {
   const { 200: certificate, ...order } = certificateAnswers(202)
   const schema = Type.Union([CertificateSchema, DryRunSchema])
@@ -75,13 +79,13 @@ export function issueAnswers() {
   return { 200: { ...certificate, content }, ...order }
 }
 
-/** The answers of a route that hands out a certificate, for its documentation. */
+/** The answers of a route that delivers a certificate. */
 export function certificateAnswers(other: 202 | 304) {
   const certificate = {
     description: 'A certificate that is valid now.',
     content: {
       'application/json': { schema: CertificateSchema },
-      'application/x-pem-file': { schema: PemBundleSchema },
+      [PEM]: { schema: PemBundleSchema },
     },
   }
   if (other === 202) return { 200: certificate, 202: OrderSchema }

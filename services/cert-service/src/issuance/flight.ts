@@ -1,0 +1,142 @@
+import { ACME_ERRORS, AcmeError, type AcmeErrorCode, outcomeOf } from '@gatehouse/acme'
+import { PkiError } from '@gatehouse/pki'
+import { CertError, type CertErrorCode, IssueError } from '../errors.ts'
+import type { Requester } from '../plugins/audit.ts'
+import type { CertificateRecord, Checkpoint, OrderRecord } from '../store/store.ts'
+import { backoff, DAY } from '../times.ts'
+import type { Held } from './held.ts'
+import type { IssuanceRequest } from './request.ts'
+
+/** Work on one lineage, shared by all callers that ask for it and bound to none of them. */
+export interface Flight {
+  readonly request: IssuanceRequest
+  readonly by: Requester
+  /** The certificate that is renewed. */
+  readonly replaces: CertificateRecord | undefined
+  readonly since: number
+  /** The caller that the certificate counts for; undefined for renewals. */
+  readonly askedBy: string | undefined
+  /** Id of the order, if there will be one. */
+  id: string
+  /** Failures in a row before this try. */
+  failures: number
+  /** What it is doing, in plain words. */
+  step: string
+  /** What its issuer keeps in the order. */
+  checkpoint: Checkpoint | undefined
+  readonly result: Promise<Held>
+  /** The write of its order, once it has begun. */
+  filed?: Promise<void>
+}
+
+/** The last step: what is left is one commit. */
+export const STORING = 'storing'
+
+/** Longest wait after a failure: one try a day does the CA no harm, and a certificate may be expiring. */
+const LONGEST_WAIT = DAY
+
+/** Where the progress of an order is answered. */
+export const orderPath = ({ id }: Pick<OrderRecord, 'id'>): string => `/api/orders/${id}`
+
+/** The order of a flight as it stands. */
+export function orderOf(flight: Flight): OrderRecord {
+  const { lineage, issuer, names, keyType, csr } = flight.request
+  return {
+    id: flight.id,
+    lineage,
+    issuer: issuer.name,
+    names: names.map((name) => name.text),
+    keyType,
+    csr: csr?.der ?? null,
+    status: 'pending',
+    step: flight.step,
+    since: flight.since,
+    failures: flight.failures,
+    lastError: null,
+    nextTryAt: null,
+    ...(flight.checkpoint && { checkpoint: flight.checkpoint }),
+    ...(flight.askedBy !== undefined && { askedBy: flight.askedBy }),
+  }
+}
+
+/**
+ * Refuses what failed until its next try is due.
+ *
+ * @throws IssueError
+ */
+export function assertRetryDue(order: OrderRecord, now: number): void {
+  if (order.status !== 'failed' || order.nextTryAt === null) return
+  const wait = order.nextTryAt - now
+  // A longer wait was stored while a clock was ahead.
+  if (wait > 0 && wait <= LONGEST_WAIT) throw issueFailed(order, now)
+}
+
+/** The order of a flight that failed, with its cause and the time of the next try. */
+export function failedOrder(flight: Flight, error: unknown, now: number): OrderRecord {
+  const failures = countFailures(flight, error)
+  const lastError = isCoded(error)
+    ? { code: error.code, detail: error.message }
+    : { code: 'INTERNAL', detail: 'an internal error; the log has the cause' }
+  const wait = Math.max(backoff(failures), demandedWait(error))
+  const nextTryAt = now + Math.min(wait, LONGEST_WAIT)
+  return { ...orderOf(flight), status: 'failed', failures, lastError, nextTryAt }
+}
+
+/** The error that callers get for a failed order. */
+export function issueFailed(order: OrderRecord, now: number, cause?: unknown): IssueError {
+  const { names, lastError, nextTryAt } = order
+  const detail = `${names[0]} could not be issued: ${lastError?.detail}`
+  const wait = Math.ceil(((nextTryAt ?? now) - now) / 1000)
+  return new IssueError(publicCode(lastError?.code), detail, {
+    cause,
+    wait,
+    location: orderPath(order),
+  })
+}
+
+/** Codes of ours that callers see. All others are faults of this service: `CERT_ISSUE_FAILED`. */
+const PUBLIC: readonly CertErrorCode[] = [
+  'CERT_BUSY',
+  'CERT_KEY_COMPROMISED',
+  'CERT_NOT_PERMITTED',
+  'CERT_RATE_LIMITED',
+  'CERT_TERMS_NOT_AGREED',
+]
+
+function publicCode(code = ''): AcmeErrorCode | CertErrorCode {
+  if (Object.hasOwn(ACME_ERRORS, code)) return code as AcmeErrorCode
+  return PUBLIC.find((one) => one === code) ?? 'CERT_ISSUE_FAILED'
+}
+
+/** Errors that refuse no name and use up no limit of the CA. */
+const TRANSIENT: readonly CertErrorCode[] = [
+  'CERT_BUSY',
+  'CERT_RATE_LIMITED',
+  'CERT_TERMS_NOT_AGREED',
+]
+
+/**
+ * How many failures count. Of transient errors, and of those that leave the order open at the CA, only
+ * the first two do: after an outage of hours a certificate must not wait for another day.
+ */
+function countFailures({ failures, checkpoint }: Flight, error: unknown): number {
+  const isOpen = isTransient(error) || checkpoint
+  return isOpen ? Math.max(failures, Math.min(failures + 1, 2)) : failures + 1
+}
+
+function isTransient(error: unknown): boolean {
+  if (error instanceof AcmeError) return outcomeOf(error) !== 'final'
+  return error instanceof CertError && TRANSIENT.includes(error.code)
+}
+
+/** Milliseconds to wait as the CA asks, or as its limits demand. */
+function demandedWait(error: unknown): number {
+  if (error instanceof CertError) return (error.retryAfter ?? 0) * 1000
+  if (!(error instanceof AcmeError)) return 0
+  return Math.max(error.retryAfterMs ?? 0, error.code === 'ACME_PAUSED' ? DAY : 0)
+}
+
+/** Whether an error is one of ours, whose message is fit for callers. */
+function isCoded(error: unknown): error is PkiError | CertError | AcmeError {
+  return error instanceof PkiError || error instanceof CertError || error instanceof AcmeError
+}

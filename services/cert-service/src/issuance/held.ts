@@ -1,0 +1,134 @@
+import { hash } from 'node:crypto'
+import { toPem } from '@gatehouse/pki'
+import type { Clock } from '@gatehouse/service-kit'
+import { LRUCache } from 'lru-cache'
+import type { Keyring } from '../sealing/keyring.ts'
+import type { CertificateRecord, Store } from '../store/store.ts'
+import { describeRenewal, hasBegun } from '../times.ts'
+
+/** About 6 kB each. */
+const MAX_CACHED = 4096
+
+/** A certificate that is held, in the forms in which it is answered. */
+export class Held {
+  readonly record: CertificateRecord
+  /** Lower-case hexadecimal SHA-256 of the certificate. */
+  readonly fingerprint256: string
+  /** PEM of the leaf and the intermediates. */
+  readonly chain: string
+  /** PKCS#8 in PEM; empty if the caller holds the key. */
+  readonly privateKey: string
+  /** The chain, then the private key. */
+  readonly pem: string
+  readonly #members: string
+  /** The body of nearly every answer. */
+  #usual: string | undefined
+
+  /** @param key - PKCS#8 in DER, if we hold it */
+  constructor(record: CertificateRecord, key: Uint8Array | undefined) {
+    this.record = record
+    this.privateKey = key ? toPem('PRIVATE KEY', key) : ''
+    this.fingerprint256 = hash('sha256', record.certificate)
+    const issuers = record.chain.map(issuerPem)
+    this.chain = [toPem('CERTIFICATE', record.certificate), ...issuers].join('')
+    this.pem = this.chain + this.privateKey
+    this.#members = JSON.stringify({
+      names: record.names,
+      certificate: this.chain,
+      ...(key && { privateKey: this.privateKey }),
+      issuerCert: issuers[0],
+      issuer: record.issuer,
+      serialNumber: record.serialNumber,
+      fingerprint256: this.fingerprint256,
+      ...describeRenewal(record),
+    }).slice(1, -1)
+  }
+
+  /** The JSON body of an answer about `domain`, one of the names of the certificate. */
+  json(domain: string, cached: boolean, ignored: readonly string[] = []): string {
+    if (!cached || domain !== this.record.names[0] || ignored.length > 0)
+      return this.#body(domain, cached, ignored)
+    this.#usual ??= this.#body(domain, cached, ignored)
+    return this.#usual
+  }
+
+  #body(domain: string, cached: boolean, ignored: readonly string[]): string {
+    const members = ignored.length > 0 ? `,"ignored":${JSON.stringify(ignored)}` : ''
+    return `{"domain":"${domain}",${this.#members}${members},"cached":${cached}}`
+  }
+}
+
+const pemOf = new WeakMap<Uint8Array, string>()
+
+/** Issuers are shared by many certificates. */
+function issuerPem(der: Uint8Array): string {
+  let pem = pemOf.get(der)
+  if (pem !== undefined) return pem
+  pem = toPem('CERTIFICATE', der)
+  pemOf.set(der, pem)
+  return pem
+}
+
+interface HoldingsDeps {
+  readonly store: Pick<Store, 'findCurrent'>
+  readonly keyring: Pick<Keyring, 'open'>
+  readonly clock: Pick<Clock, 'now'>
+}
+
+/** The certificates that are held; those asked for lately are cached with their answers. */
+export class Holdings {
+  readonly #deps: HoldingsDeps
+  readonly #cached = new LRUCache<string, Held>({ max: MAX_CACHED })
+  /** Keeps a slow read from bringing back what was changed meanwhile. */
+  #changes = 0
+
+  constructor(deps: HoldingsDeps) {
+    this.#deps = deps
+  }
+
+  /** The certificate of a lineage if it is cached and valid now. */
+  peek(lineage: string): Held | undefined {
+    const held = this.#cached.get(lineage)
+    const now = this.#deps.clock.now()
+    return held && held.record.notAfter > now && hasBegun(held.record, now) ? held : undefined
+  }
+
+  /** The certificate of a lineage unless it has expired; its validity may begin in the future. */
+  async find(lineage: string): Promise<Held | undefined> {
+    const before = this.#changes
+    const record = await this.#deps.store.findCurrent(lineage)
+    if (!record || record.notAfter <= this.#deps.clock.now()) return undefined
+    const held = new Held(record, this.#keyOf(record))
+    if (before === this.#changes) this.#cached.set(lineage, held)
+    return held
+  }
+
+  /** The answers of a certificate that was just read from the store. */
+  of(record: CertificateRecord): Held {
+    const held = this.#cached.get(record.lineage)
+    return held?.record.id === record.id ? held : new Held(record, this.#keyOf(record))
+  }
+
+  /** Caches what the store now holds for a lineage; `key` is its PKCS#8 if that is at hand. */
+  put(record: CertificateRecord, key = this.#keyOf(record)): Held {
+    const held = new Held(record, key)
+    this.#changes += 1
+    this.#cached.set(record.lineage, held)
+    return held
+  }
+
+  /** To be called after each change that takes the certificate of a lineage out of service. */
+  forget(lineage: string): void {
+    this.#changes += 1
+    this.#cached.delete(lineage)
+  }
+
+  /** Grows with each change: what was read at an equal count is still up to date. */
+  changes(): number {
+    return this.#changes
+  }
+
+  #keyOf({ sealedKey, certificate }: CertificateRecord): Uint8Array | undefined {
+    return sealedKey ? this.#deps.keyring.open(sealedKey, certificate) : undefined
+  }
+}

@@ -1,0 +1,278 @@
+import { randomUUID } from 'node:crypto'
+import type { Name } from '@gatehouse/pki'
+import { CertError, IssueError } from '../errors.ts'
+import type { Audit, Requester } from '../plugins/audit.ts'
+import type { CertificateRecord, OrderRecord } from '../store/store.ts'
+import { hasBegun, isMisdated, planRenewal } from '../times.ts'
+import { type Flight, orderOf, STORING } from './flight.ts'
+import type { Held } from './held.ts'
+import { type IssueDeps, issue, SYSTEM } from './issue.ts'
+import {
+  type IssuanceRequest,
+  refuseCompromised,
+  requestTo,
+  rerouteRequest,
+  restoreRequest,
+} from './request.ts'
+
+/** A certificate, or the order of one that takes longer than the caller waits. */
+export type Outcome =
+  | { readonly held: Held; readonly cached: boolean }
+  | { readonly held?: undefined; readonly order: OrderRecord }
+
+export interface IssuanceDeps extends IssueDeps {
+  readonly audit: Audit
+}
+
+const MAX_FLIGHTS = 10_000
+/** Time for flights to end when the service closes. */
+const CLOSING_MS = 3_000
+const noop = () => {}
+
+/** Answers certificates that are held and issues all others, at most once at a time per lineage. */
+export class Issuance {
+  readonly #deps: IssuanceDeps
+  readonly #flights = new Map<string, Flight>()
+  readonly #closing = new AbortController()
+
+  constructor(deps: IssuanceDeps) {
+    this.#deps = deps
+  }
+
+  /** Work under way, by lineage. */
+  get flights(): ReadonlyMap<string, Flight> {
+    return this.#flights
+  }
+
+  /**
+   * The certificate that is held, or else a new one. Returns no promise if the answer is ready.
+   *
+   * @throws CertError, IssueError; see also {@link refuseCompromised}
+   */
+  obtain(request: IssuanceRequest, by: Requester): Outcome | Promise<Outcome> {
+    const held = request.csr ? undefined : this.#deps.holdings.peek(request.lineage)
+    return held ? this.#answer(held, by) : this.#obtain(request, by)
+  }
+
+  async #obtain(request: IssuanceRequest, by: Requester): Promise<Outcome> {
+    const held = await this.find(request)
+    if (!held) return this.#joinOrFallBack(request, by)
+    return isMisdated(held.record, this.#deps.clock.now())
+      ? this.#replace(held, by)
+      : this.#answer(held, by)
+  }
+
+  /**
+   * The certificate that `obtain` would answer at once, possibly that of a fallback. One whose
+   * validity begins in the future is the last resort.
+   *
+   * @throws as {@link refuseCompromised}
+   */
+  async find(request: IssuanceRequest): Promise<Held | undefined> {
+    const { holdings, store, clock } = this.#deps
+    if (request.csr) await refuseCompromised(request, store)
+    let best: Held | undefined
+    for (let next: IssuanceRequest | undefined = request; next; next = this.#fallbackOf(next)) {
+      const found = await holdings.find(next.lineage)
+      // It may have been issued while the store was read.
+      const held = holdings.peek(next.lineage) ?? found
+      if (held && hasBegun(held.record, clock.now())) return held
+      best ??= held
+    }
+    return best
+  }
+
+  /** Replaces a certificate that is held. */
+  async renew(record: CertificateRecord, by: Requester): Promise<Outcome> {
+    const today = rerouteRequest(record, this.#deps.issuers)
+    if (today && today.lineage !== record.lineage) return this.#move(record, today, by)
+    return this.#join(today ?? this.#restore(record), by, record)
+  }
+
+  /**
+   * Records that a certificate is delivered, and plans its renewal again if that had stopped. Await the
+   * promise before the answer: then the audit trail has the row.
+   */
+  recordDelivery(held: Held, by: Requester): Promise<void> | undefined {
+    if (by === SYSTEM) return undefined
+    const written = this.#deps.audit.recordDelivery(held.record, by)
+    this.#deps.metrics.delivered.inc()
+    this.#ensureRenewal(held.record)
+    return written
+  }
+
+  /** Records that a certificate is in use although it was not delivered again. */
+  recordUse({ record }: Held): void {
+    this.#deps.audit.recordUse(record.id)
+    this.#ensureRenewal(record)
+  }
+
+  /** Waits, no longer than callers do, for all work on certificates with this first name. */
+  async settle(domain: Name): Promise<void> {
+    const underway = [...this.#flights.values()].filter(
+      ({ request }) => request.names[0]?.text === domain.text,
+    )
+    const settled = Promise.allSettled(underway.map(({ result }) => result))
+    await this.#within(settled, this.#deps.wait)
+  }
+
+  /** Resumes the orders that nobody works on, as after a restart. */
+  async resume(): Promise<void> {
+    const { store, clock, log } = this.#deps
+    const unfinished = await store.listPendingOrders()
+    const failed = await store.listResumableOrders(clock.now())
+    for (const order of [...unfinished, ...failed])
+      await this.#resumeOne(order).catch((error) =>
+        log.warn({ err: error, names: order.names }, 'an unfinished order could not be resumed'),
+      )
+  }
+
+  /** Stores the orders of work under way and gives it a moment to end. */
+  async close(): Promise<void> {
+    const underway = [...this.#flights.values()]
+    const waiting = underway.filter(({ step }) => step !== STORING)
+    await Promise.allSettled(waiting.map((flight) => this.#file(flight)))
+    this.#closing.abort()
+    await Promise.allSettled(underway.map(({ result }) => this.#within(result, CLOSING_MS)))
+  }
+
+  #answer(held: Held, by: Requester): Outcome | Promise<Outcome> {
+    const outcome = { held, cached: true }
+    return this.recordDelivery(held, by)?.then(() => outcome) ?? outcome
+  }
+
+  /** Replaces a misdated certificate, or answers it if there is no other at once. */
+  async #replace(held: Held, by: Requester): Promise<Outcome> {
+    try {
+      const outcome = await this.renew(held.record, by)
+      return outcome.held ? outcome : this.#answer(held, by)
+    } catch (error) {
+      const { names } = held.record
+      this.#deps.log.warn({ err: error, names }, 'a misdated certificate is still answered')
+      return this.#answer(held, by)
+    }
+  }
+
+  async #joinOrFallBack(request: IssuanceRequest, by: Requester): Promise<Outcome> {
+    try {
+      return await this.#join(request, by)
+    } catch (error) {
+      const fallback = this.#fallbackOf(request)
+      // Only the failure of an issuer itself is a reason to ask another one.
+      if (!fallback || !(error instanceof IssueError)) throw error
+      return this.#joinOrFallBack(fallback, by)
+    }
+  }
+
+  #fallbackOf(request: IssuanceRequest): IssuanceRequest | undefined {
+    const { fallback } = request.issuer
+    const issuer = fallback === undefined ? undefined : this.#deps.issuers.find(fallback)
+    return issuer && requestTo(issuer, request)
+  }
+
+  /** Renews by the issuer of today what a fallback or an earlier configuration issued. */
+  async #move(record: CertificateRecord, today: IssuanceRequest, by: Requester): Promise<Outcome> {
+    const { holdings, store, clock } = this.#deps
+    try {
+      const held = await holdings.find(today.lineage)
+      const outcome = held ? { held, cached: true } : await this.#join(today, by)
+      if (outcome.held) await store.setRenewAt(record.id, null)
+      holdings.forget(record.lineage)
+      return outcome
+    } catch (error) {
+      if (planRenewal(record, () => 0) > clock.now()) throw error
+      return this.#join(this.#restore(record), by, record)
+    }
+  }
+
+  #restore(record: CertificateRecord): IssuanceRequest {
+    const request = restoreRequest(record, this.#deps.issuers)
+    if (request?.lineage === record.lineage) return request
+    const why = `the issuer ${record.issuer} no longer signs for ${record.names[0]}`
+    throw new CertError('CERT_NOT_PERMITTED', why)
+  }
+
+  #ensureRenewal(record: CertificateRecord): void {
+    if (record.renewAt !== null) return
+    const { clock, holdings, log, random, store } = this.#deps
+    const now = clock.now()
+    const renewAt = isMisdated(record, now) ? now : Math.max(now, planRenewal(record, random))
+    holdings.put({ ...record, renewAt })
+    store.setRenewAt(record.id, renewAt).catch((error) => {
+      holdings.forget(record.lineage)
+      log.warn({ err: error, names: record.names }, 'renewal could not be planned again')
+    })
+  }
+
+  /** Waits for the work on a lineage, which it starts if there is none. */
+  async #join(
+    request: IssuanceRequest,
+    by: Requester,
+    replaces?: CertificateRecord,
+  ): Promise<Outcome> {
+    const { lineage } = request
+    const isFree = by === SYSTEM || this.#flights.has(lineage)
+    const release = isFree
+      ? noop
+      : await this.#deps.callers.admit(request, by, replaces !== undefined)
+    const joined = this.#flights.get(lineage)
+    const askedBy = replaces ? undefined : by.actor
+    const since = this.#deps.clock.now()
+    const flight = joined ?? this.#start({ request, by, replaces, since, askedBy })
+    flight.result.then(release, release)
+    const early = await this.#within(flight.result, this.#deps.wait).catch((error) => {
+      // The next start resumes it.
+      if (!this.#closing.signal.aborted) throw error
+    })
+    if (!early && flight.step !== STORING) return { order: await this.#file(flight) }
+    const held = early ?? (await flight.result)
+    // The audit row of the issuance covers the caller that started it.
+    if (joined) await this.recordDelivery(held, by)
+    return { held, cached: false }
+  }
+
+  /** @throws CertError `CERT_BUSY` */
+  #start(begin: Pick<Flight, 'request' | 'by' | 'replaces' | 'since' | 'askedBy'>): Flight {
+    if (this.#flights.size >= MAX_FLIGHTS)
+      throw new CertError('CERT_BUSY', 'too many certificates are being issued', { retryAfter: 5 })
+    const { promise: result, resolve } = Promise.withResolvers<Held>()
+    const state = { id: randomUUID(), failures: 0, step: 'starting', checkpoint: undefined }
+    const flight: Flight = { ...begin, ...state, result }
+    const { lineage } = begin.request
+    this.#flights.set(lineage, flight)
+    const issued = issue(flight, this.#deps, this.#closing.signal)
+    resolve(issued.finally(() => this.#flights.delete(lineage)))
+    // Callers that wait get the error; it is fine if none does.
+    result.catch(noop)
+    return flight
+  }
+
+  async #file(flight: Flight): Promise<OrderRecord> {
+    flight.filed ??= this.#deps.store.saveOrder(orderOf(flight))
+    await flight.filed
+    return orderOf(flight)
+  }
+
+  async #resumeOne(order: OrderRecord): Promise<void> {
+    const { store, issuers, callers, clock } = this.#deps
+    if (this.#flights.has(order.lineage)) return
+    const request = restoreRequest(order, issuers)
+    if (request?.lineage !== order.lineage) {
+      const { checkpoint: _, ...rest } = order
+      const lastError = { code: 'CERT_NOT_PERMITTED', detail: 'its issuer no longer signs it' }
+      return store.saveOrder({ ...rest, status: 'failed', lastError, nextTryAt: clock.now() })
+    }
+    const replaces = await store.findCurrent(order.lineage)
+    const { since, askedBy } = order
+    const { result } = this.#start({ request, by: SYSTEM, replaces, since, askedBy })
+    const release = askedBy === undefined ? noop : callers.resume(request, askedBy)
+    result.then(release, release)
+  }
+
+  /** The value of a promise, or undefined if it takes longer. */
+  async #within<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {
+    const { promise: late, resolve } = Promise.withResolvers<undefined>()
+    const timer = this.#deps.clock.setTimer(() => resolve(undefined), ms)
+    return Promise.race([promise, late]).finally(() => timer.cancel())
+  }
+}

@@ -1,0 +1,188 @@
+import type { Clock } from '@gatehouse/service-kit'
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import type { AuditEntry, CertificateRecord, Store } from '../store/store.ts'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    readonly audit: Audit
+  }
+}
+
+/** The caller that an audit row is about. */
+export interface Requester {
+  /** `psk:<key name>`, `jwt:<issuer>#<subject>` or `system`. */
+  readonly actor: string
+  readonly remoteAddress?: string
+  readonly requestId?: string
+  /** Whether it has a key that is not limited to names. */
+  readonly isOperator?: boolean
+}
+
+interface AuditDeps {
+  readonly store: Pick<Store, 'addAudit' | 'setFetchedAt'>
+  readonly clock: Clock
+  readonly log: { error(fields: object, message: string): void }
+}
+
+const HOUR = 3_600_000
+const FLUSH_MS = 60_000
+const MAX_COUNTED = 10_000
+/** Kinds of refusal with a row of their own per hour: invented callers and addresses fill no disk. */
+const MAX_REFUSALS = 200
+const MAX_REFUSED_NAMES = 5
+
+interface Counted {
+  readonly entry: AuditEntry & { readonly key: string }
+  /** How often it happened since the last row was written. */
+  count: number
+  /** The write of the first row, until it ends. */
+  written: Promise<void> | undefined
+}
+
+/**
+ * Records what happens too often for a row each, as one row per hour and caller with a count. Its
+ * methods never throw.
+ */
+export class Audit {
+  readonly #deps: AuditDeps
+  #counted = new Map<string, Counted>()
+  #fetchedAt = new Map<number, number>()
+  #fresh: Counted[] = []
+  #writing = Promise.resolve()
+  #refusals = { hour: 0, keys: new Set<string>() }
+  #timer: { cancel(): void }
+
+  constructor(deps: AuditDeps) {
+    this.#deps = deps
+    this.#timer = this.#flushLater()
+  }
+
+  /**
+   * Records that a certificate and what the store holds of its key are delivered. Await the promise
+   * before the answer: it resolves when the row of this hour is written, or is logged as lost. Without
+   * a promise the row exists already, and its count is written later.
+   */
+  recordDelivery(
+    { id, names, serialNumber }: Pick<CertificateRecord, 'id' | 'names' | 'serialNumber'>,
+    by: Requester,
+  ): Promise<void> | undefined {
+    const at = this.#deps.clock.now()
+    this.recordUse(id)
+    return this.#count(`${hourOf(at)} hand-out ${serialNumber} ${by.actor}`, () => ({
+      at,
+      action: 'hand-out',
+      names,
+      serialNumber,
+      ...by,
+    }))
+  }
+
+  /** Records that a certificate is in use although it was not delivered. */
+  recordUse(id: number): void {
+    this.#fetchedAt.set(id, this.#deps.clock.now())
+    if (this.#fetchedAt.size >= MAX_COUNTED) void this.#flush()
+  }
+
+  /** @param detail - code of the error */
+  recordRefusal(by: Requester, names: readonly string[], detail: string): void {
+    const at = this.#deps.clock.now()
+    const hour = hourOf(at)
+    if (this.#refusals.hour !== hour) this.#refusals = { hour, keys: new Set() }
+    const { keys } = this.#refusals
+    const key = `${hour} refuse ${detail} ${by.remoteAddress} ${by.actor}`
+    if (keys.has(key) || keys.size < MAX_REFUSALS) {
+      keys.add(key)
+      const shown = names.slice(0, MAX_REFUSED_NAMES)
+      void this.#count(key, () => ({ at, action: 'refuse', names: shown, detail, ...by }))
+      return
+    }
+    const all = { actor: '*', names: [], detail: 'more refusals, to other callers' }
+    void this.#count(`${hour} refuse`, () => ({ at, action: 'refuse', ...all }))
+  }
+
+  /** Writes what is still counted. */
+  async close(): Promise<void> {
+    this.#timer.cancel()
+    await Promise.all([this.#writing, this.#flush()])
+  }
+
+  /** Writes the first of a key at once, with whatever else this turn of the event loop commits. */
+  #count(key: string, describe: () => AuditEntry): Promise<void> | undefined {
+    const known = this.#counted.get(key)
+    if (known) {
+      known.count++
+      return known.written
+    }
+    if (this.#fresh.length === 0) this.#writing = Promise.resolve().then(() => this.#writeFresh())
+    const first: Counted = { entry: { ...describe(), key }, count: 0, written: this.#writing }
+    this.#counted.set(key, first)
+    this.#fresh.push(first)
+    if (this.#counted.size >= MAX_COUNTED) void this.#flush()
+    return this.#writing
+  }
+
+  async #writeFresh(): Promise<void> {
+    const firsts = this.#fresh
+    this.#fresh = []
+    const isWritten = await this.#write(firsts.map(({ entry }) => ({ ...entry, count: 1 })))
+    for (const first of firsts) {
+      first.written = undefined
+      // The next one of its key is written at once again.
+      const { key } = first.entry
+      if (!isWritten && this.#counted.get(key) === first) this.#counted.delete(key)
+    }
+  }
+
+  /** Returns whether the rows are written. */
+  async #write(entries: readonly AuditEntry[]): Promise<boolean> {
+    if (entries.length === 0) return true
+    try {
+      await this.#deps.store.addAudit(entries)
+      return true
+    } catch (err) {
+      this.#deps.log.error({ err, entries: entries.length }, 'audit.lost')
+      return false
+    }
+  }
+
+  async #flush(): Promise<void> {
+    const entries = [...this.#counted.values()]
+      .filter(({ count }) => count > 0)
+      .map(({ entry, count }) => ({ ...entry, count }))
+    const fetched = this.#fetchedAt
+    this.#counted = new Map()
+    this.#fetchedAt = new Map()
+    await Promise.all([this.#write(entries), this.#writeFetchedAt(fetched)])
+  }
+
+  async #writeFetchedAt(fetched: ReadonlyMap<number, number>): Promise<void> {
+    if (fetched.size === 0) return
+    try {
+      await this.#deps.store.setFetchedAt(fetched)
+    } catch (err) {
+      this.#deps.log.error({ err, certificates: fetched.size }, 'fetched.lost')
+    }
+  }
+
+  #flushLater(): { cancel(): void } {
+    return this.#deps.clock.setTimer(() => {
+      this.#timer = this.#flushLater()
+      void this.#flush()
+    }, FLUSH_MS)
+  }
+}
+
+function hourOf(at: number): number {
+  return Math.floor(at / HOUR)
+}
+
+/** The audit trail of deliveries and refusals; what is still counted is written on close. */
+export const audit = fp(
+  async (app: FastifyInstance) => {
+    const audit = new Audit(app)
+    app.addHook('onClose', async () => audit.close())
+    app.decorate('audit', audit)
+  },
+  { fastify: '5.x', name: 'cert-service/audit', dependencies: ['cert-service/store'] },
+)

@@ -1,0 +1,54 @@
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import type { CertServiceConfig } from '../config/schema.ts'
+import { DryRuns } from '../issuance/dry-run.ts'
+import { Holdings } from '../issuance/held.ts'
+import { Issuance } from '../issuance/issuance.ts'
+import { CallerGate } from '../limits/callers.ts'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    readonly holdings: Holdings
+    readonly issuance: Issuance
+    readonly dryRuns: DryRuns
+  }
+}
+
+export interface IssuanceOptions {
+  readonly limits: CertServiceConfig['limits']
+  /** How long a caller waits at most, in milliseconds. */
+  readonly wait: number
+  /** From 0 up to 1. */
+  readonly random: () => number
+}
+
+/** Issues certificates within the limits of callers, and answers those that are held. */
+export const issuance = fp<IssuanceOptions>(
+  async (app: FastifyInstance, { limits, wait, random }) => {
+    const { store, keyring, issuers, audit, events, clock, log, ledger } = app
+    const holdings = new Holdings({ store, keyring, clock })
+    const callers = new CallerGate(limits, { store, clock })
+    const issuance = new Issuance({
+      ...{ store, keyring, issuers, audit, events, clock, log, holdings, callers, wait, random },
+      metrics: app.certMetrics,
+    })
+    app.addHook('onClose', async () => issuance.close())
+    app.onReload<CertServiceConfig>((config) => () => {
+      callers.limits = config.limits
+    })
+    app.decorate('holdings', holdings)
+    app.decorate('issuance', issuance)
+    app.decorate('dryRuns', new DryRuns({ issuance, store, ledger }))
+  },
+  {
+    fastify: '5.x',
+    name: 'cert-service/issuance',
+    dependencies: [
+      'cert-service/issuers',
+      'cert-service/audit',
+      'cert-service/events',
+      'cert-service/loops',
+      'service-kit/reload',
+    ],
+  },
+)

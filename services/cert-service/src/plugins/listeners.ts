@@ -1,0 +1,43 @@
+import { listenError } from '@gatehouse/service-kit'
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import type { CertServiceConfig } from '../config/schema.ts'
+import { listenForChallenges } from '../issuers/acme/challenges.ts'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /**
+     * Listens on `server.plainHttp` and for the challenges of CAs. To be called before `listen`.
+     *
+     * @throws ConfigError `CONFIG_LISTEN_FAILED`
+     */
+    listenBeside(): Promise<void>
+  }
+}
+
+export interface ListenersOptions {
+  readonly plainHttp: CertServiceConfig['server']['plainHttp']
+  readonly issuers: CertServiceConfig['issuers']
+  /** Makes the app of `server.plainHttp`. */
+  buildPlainApp(): Promise<FastifyInstance>
+}
+
+/** The listeners beside that of the API; they are closed with the app. */
+export const listeners = fp<ListenersOptions>(
+  async (app: FastifyInstance, { plainHttp, issuers, buildPlainApp }) => {
+    const opened = new AsyncDisposableStack()
+    app.addHook('onClose', async () => opened.disposeAsync())
+    app.decorate('listenBeside', async () => {
+      if (plainHttp) {
+        const plain = await buildPlainApp()
+        opened.defer(() => plain.close())
+        await plain.listen(plainHttp).catch((error: unknown) => {
+          throw listenError(error, plainHttp)
+        })
+      }
+      const challenges = await listenForChallenges(issuers, app.challenges, app.clock)
+      opened.defer(() => challenges.close())
+    })
+  },
+  { fastify: '5.x', name: 'cert-service/listeners', dependencies: ['cert-service/issuers'] },
+)

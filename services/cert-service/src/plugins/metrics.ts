@@ -1,0 +1,194 @@
+import { AcmeError } from '@gatehouse/acme'
+import { PkiError } from '@gatehouse/pki'
+import type { Metrics } from '@gatehouse/service-kit'
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import { CertError } from '../errors.ts'
+import type { Expiry } from '../store/store.ts'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    readonly certMetrics: CertMetrics
+  }
+}
+
+/** Certificates with a gauge of their own: those that expire first. */
+const MAX_LISTED = 1_000
+
+interface Counter<Labels extends unknown[]> {
+  inc(...labels: Labels): void
+}
+
+/** What is counted of certificates. */
+export interface CertMetrics {
+  readonly issued: Counter<[{ readonly action: 'issue' | 'renew' }]>
+  readonly delivered: Counter<[]>
+  /** Orders placed at the CAs of issuers. */
+  readonly orders: Counter<[{ readonly issuer: string }]>
+  failed(error: unknown): void
+}
+
+/** What is measured at each scrape. */
+interface Current {
+  /** Names of the issuers that orders are placed with. */
+  readonly issuers: readonly string[]
+  now(): number
+  flights(): number
+  intermediateEnds(): number
+  /** Events that the webhook has not taken yet. */
+  backlog(): Promise<number>
+  endings(limit: number): Promise<{ readonly soonest: readonly Expiry[]; readonly total: number }>
+}
+
+/** The metrics of cert-service; nothing is counted without a registry. */
+export function createCertMetrics(metrics: Metrics | undefined, current: Current): CertMetrics {
+  const none = { inc() {} }
+  if (!metrics) return { issued: none, delivered: none, orders: none, failed() {} }
+  measureCurrent(metrics, current)
+  measureEndings(metrics, current)
+  const failed = metrics.counter({
+    name: 'gatehouse_certs_failed_total',
+    help: 'Tries to issue a certificate that failed.',
+    labels: { class: FAILURE_CLASSES },
+  })
+  return {
+    issued: metrics.counter({
+      name: 'gatehouse_certs_issued_total',
+      help: 'Certificates signed and stored.',
+      labels: { action: ['issue', 'renew'] },
+    }),
+    delivered: metrics.counter({
+      name: 'gatehouse_certs_handed_out_total',
+      help: 'Answers with a certificate that was held or issued for another caller.',
+    }),
+    orders: metrics.counter({
+      name: 'gatehouse_certs_orders_total',
+      help: 'Orders placed at CAs.',
+      labels: { issuer: current.issuers },
+    }),
+    failed: (error) => failed.inc({ class: failureClass(error) }),
+  }
+}
+
+function measureCurrent(metrics: Metrics, { flights, intermediateEnds, backlog }: Current): void {
+  metrics.gauge({
+    name: 'gatehouse_certs_under_way',
+    help: 'Certificates that are being issued.',
+    collect: flights,
+  })
+  metrics.gauge({
+    name: 'gatehouse_certs_intermediate_end_seconds',
+    help: 'When the intermediate that signs now expires, as a Unix time.',
+    collect: () => intermediateEnds() / 1000,
+  })
+  metrics.gauges({
+    name: 'gatehouse_certs_webhook_backlog',
+    help: 'Events that the webhook has not taken yet.',
+    labels: [],
+    max: 1,
+    collect: async () => [{ labels: {}, value: await backlog() }],
+  })
+}
+
+function measureEndings(metrics: Metrics, { now, endings }: Current): void {
+  const measure = (name: string, help: string, measured: (ending: Expiry) => number) =>
+    metrics.gauges({
+      name,
+      help: `${help}, for the ${MAX_LISTED} renewed certificates that expire first.`,
+      labels: ['domain', 'issuer'],
+      max: MAX_LISTED,
+      async collect() {
+        const { soonest } = await endings(MAX_LISTED)
+        // Of several with the same labels the last value counts: that of the first to expire.
+        return soonest.toReversed().map((ending) => {
+          const { domain, issuer } = ending
+          return { labels: { domain, issuer }, value: measured(ending) }
+        })
+      },
+    })
+  measure(
+    'gatehouse_certs_expiry_seconds',
+    'Seconds until the certificate expires',
+    ({ notAfter }) => Math.round((notAfter - now()) / 1000),
+  )
+  measure(
+    'gatehouse_certs_remaining_ratio',
+    'Share of the lifetime that is left, from 1 to 0',
+    ({ notBefore, notAfter }) => (notAfter - now()) / (notAfter - notBefore),
+  )
+  metrics.gauges({
+    name: 'gatehouse_certs_unlisted',
+    help: 'Renewed certificates without a gauge of their own, as they expire later.',
+    labels: [],
+    max: 1,
+    async collect() {
+      const { total } = await endings(0)
+      return [{ labels: {}, value: Math.max(0, total - MAX_LISTED) }]
+    },
+  })
+}
+
+const FAILURE_CLASSES = [
+  'dns',
+  'proof',
+  'limit',
+  'unreachable',
+  'refused',
+  'store',
+  'internal',
+] as const
+
+type FailureClass = (typeof FAILURE_CLASSES)[number]
+
+const CLASS_OF: Readonly<Record<string, FailureClass>> = {
+  ACME_DNS: 'dns',
+  ACME_CAA: 'dns',
+  ACME_CONNECTION: 'proof',
+  ACME_INCORRECT_RESPONSE: 'proof',
+  ACME_NO_CHALLENGE: 'proof',
+  ACME_ORDER_INVALID: 'proof',
+  ACME_TLS: 'proof',
+  ACME_UNAUTHORIZED: 'proof',
+  ACME_PAUSED: 'limit',
+  ACME_RATE_LIMITED: 'limit',
+  CERT_BUSY: 'limit',
+  CERT_RATE_LIMITED: 'limit',
+  PKI_KEY_QUEUE_FULL: 'limit',
+  ACME_SERVER_INTERNAL: 'unreachable',
+  ACME_TIMEOUT: 'unreachable',
+  ACME_UNREACHABLE: 'unreachable',
+  CERT_STORE_UNAVAILABLE: 'store',
+  CERT_STORE_CORRUPT: 'store',
+}
+
+/** The class of an error, which says where to look. */
+export function failureClass(error: unknown): FailureClass {
+  if (!(error instanceof AcmeError || error instanceof CertError || error instanceof PkiError))
+    return 'internal'
+  const { code } = error
+  return CLASS_OF[code] ?? (code.startsWith('ACME_DNS_') ? 'dns' : 'refused')
+}
+
+interface MetricsOptions {
+  /** Nothing is counted without. */
+  readonly metrics: Metrics | undefined
+  /** Names of the issuers that orders are placed with. */
+  readonly issuers: readonly string[]
+}
+
+/** Counts certificates, and measures those that are held. */
+export const certMetrics = fp<MetricsOptions>(
+  async (app: FastifyInstance, { metrics, issuers }) => {
+    const counters = createCertMetrics(metrics, {
+      issuers,
+      now: () => app.clock.now(),
+      flights: () => app.issuance.flights.size,
+      // The other metrics matter most while the store fails.
+      endings: (limit) => app.store.listEnding(limit).catch(() => ({ soonest: [], total: 0 })),
+      backlog: () => app.store.countEvents().catch(() => 0),
+      intermediateEnds: () => app.ca.intermediate().info.notAfter,
+    })
+    app.decorate('certMetrics', counters)
+  },
+  { fastify: '5.x', name: 'cert-service/metrics', dependencies: ['cert-service/store'] },
+)

@@ -1,0 +1,102 @@
+import { hostname } from 'node:os'
+import { buildChainPem, generateP256, type Name, PkiError, parseName, toPem } from '@gatehouse/pki'
+import {
+  applyTls,
+  type SelfIssued,
+  type TlsCredentials,
+  type TlsSource,
+  tlsFromFiles,
+  tlsSelfRenewed,
+} from '@gatehouse/service-kit'
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import { type CertServiceConfig, isPlain } from '../config/schema.ts'
+import type { Ca } from '../issuers/ca.ts'
+import type { Issued } from '../issuers/issuer.ts'
+import type { Logger } from '../log.ts'
+import { planRenewal } from '../times.ts'
+
+type Server = CertServiceConfig['server']
+
+/**
+ * Gives the HTTPS server its credentials and keeps them up to date. Without `server.tls` this does
+ * nothing.
+ *
+ * @throws ConfigError `CONFIG_TLS_INVALID`; CertError if the certificate cannot be recorded
+ */
+export const ownTls = fp<{ readonly server: Server }>(
+  async (app: FastifyInstance, { server }) => {
+    if (isPlain(server.tls)) return
+    const source = await openOwnTls(app, server, (credentials) => applyTls(app, credentials))
+    app.addHook('onClose', async () => source.close())
+    applyTls(app, source.current())
+  },
+  { fastify: '5.x', name: 'cert-service/own-tls', dependencies: ['cert-service/issuers'] },
+)
+
+/** Reads the credentials of the service from files, or issues them and renews them in time. */
+export async function openOwnTls(
+  app: Pick<FastifyInstance, 'ca' | 'clock' | 'store' | 'log'>,
+  server: Server,
+  onChange: (credentials: TlsCredentials) => void,
+): Promise<TlsSource> {
+  const log = app.log as Logger
+  if (typeof server.tls === 'object') return tlsFromFiles({ ...server.tls, onChange, log })
+  const names = ownNames(server).filter((name) => app.ca.permits(name))
+  return tlsSelfRenewed({ issue: () => issueOwn(names, app), clock: app.clock, onChange, log })
+}
+
+/** Issues a certificate for a new key, which is never stored. */
+async function issueOwn(
+  names: readonly Name[],
+  { ca, clock, store }: Pick<FastifyInstance, 'ca' | 'clock' | 'store'>,
+): Promise<SelfIssued> {
+  const key = generateP256()
+  const issued = issueAnyway(ca, { names, keyType: 'p256', spki: key.spki })
+  await store.addAudit([
+    {
+      at: clock.now(),
+      action: 'issue',
+      actor: 'system',
+      names: names.map((name) => name.text),
+      serialNumber: issued.serialNumber,
+      detail: 'the certificate of this service itself',
+    },
+  ])
+  return {
+    key: toPem('PRIVATE KEY', key.pkcs8),
+    cert: buildChainPem(issued.certificate, issued.chain),
+    notBefore: issued.notBefore,
+    renewAt: planRenewal(issued, Math.random),
+  }
+}
+
+/** While the CA has expired or has not begun, certificates that are held still have to be answered. */
+function issueAnyway(ca: Ca, request: Parameters<Ca['issue']>[0]): Issued {
+  try {
+    return ca.issue(request)
+  } catch (error) {
+    if (error instanceof PkiError && error.code === 'PKI_CA_EXPIRING')
+      return ca.issueNearest(request)
+    throw error
+  }
+}
+
+const UNSPECIFIED = ['0.0.0.0', '::']
+
+function ownNames({ host, names }: Server): readonly Name[] {
+  const reached = UNSPECIFIED.includes(host) ? [] : [host]
+  const own = ['localhost', '127.0.0.1', '::1', hostname(), ...reached, ...names].flatMap(
+    nameOrNone,
+  )
+  return [...new Map(own.map((name) => [name.text, name])).values()]
+}
+
+/** The host name of a machine need not be a DNS name. */
+function nameOrNone(text: string): Name[] {
+  try {
+    return [parseName(text)]
+  } catch {
+    return []
+  }
+}

@@ -1,0 +1,114 @@
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import type { CertServiceConfig } from '../config/schema.ts'
+import { checkRenewalWindows, renewDue } from '../issuance/renewals.ts'
+import { type IssuanceRequest, parseRequest } from '../issuance/request.ts'
+
+const SECOND = 1_000
+const CHECK_STORE_EVERY = 5 * SECOND
+const RENEW_EVERY = 30 * SECOND
+const HOUR = 3_600 * SECOND
+const DAY = 24 * HOUR
+
+type Configured = Pick<CertServiceConfig, 'certificates'>
+
+export interface UpkeepOptions extends Configured, Pick<CertServiceConfig, 'storage' | 'audit'> {
+  /** From 0 up to 1. */
+  readonly random: () => number
+}
+
+/** Renews certificates, checks and prunes the store, and reports what is degraded. */
+export const upkeep = fp<UpkeepOptions>(
+  async (app: FastifyInstance, options) => {
+    let configured = readConfigured(app, options)
+    app.onReload<CertServiceConfig>((config) => {
+      const next = readConfigured(app, config)
+      return () => {
+        configured = next
+      }
+    })
+    const state: State = { isStoreUp: true, hasFuture: false }
+    app.addHealthCheck(() => ({
+      degraded: degradedParts(app, state),
+      unready: state.isStoreUp && !app.store.failure() ? undefined : 'store',
+    }))
+
+    const { loops, store, holdings, issuance, issuers, clock, log } = app
+    const deps = { store, holdings, issuance, issuers, clock, log, random: options.random }
+    const renew = async (signal: AbortSignal) => {
+      await followClock(app, state).catch((err: unknown) =>
+        log.error({ err }, 'the clock could not be followed'),
+      )
+      await issuance.resume()
+      await renewDue(configured, deps, signal)
+    }
+    loops.add(CHECK_STORE_EVERY, () => checkStore(app, state), 'store check failed')
+    loops.add(RENEW_EVERY, renew, 'renewing failed')
+    loops.add(
+      RENEW_EVERY,
+      (signal) => checkRenewalWindows(deps, signal),
+      'asking when to renew failed',
+    )
+    loops.add(HOUR, () => prune(app, options), 'upkeep failed')
+    loops.add(DAY, (signal) => store.inspect(signal), 'the store was not found sound')
+  },
+  {
+    fastify: '5.x',
+    name: 'cert-service/upkeep',
+    dependencies: ['cert-service/issuance', 'service-kit/health'],
+  },
+)
+
+interface State {
+  isStoreUp: boolean
+  /** Whether certificates begin in the future. */
+  hasFuture: boolean
+}
+
+function readConfigured(
+  { issuers }: FastifyInstance,
+  { certificates }: Configured,
+): readonly IssuanceRequest[] {
+  return certificates.map(({ names: [domain = '', ...names], keyType }) =>
+    parseRequest({ domain, names, keyType }, issuers, () => {}),
+  )
+}
+
+function degradedParts({ ca, issuers }: FastifyInstance, { hasFuture }: State): string[] {
+  const clock = hasFuture ? ['clock'] : []
+  return [...new Set([...ca.degraded(), ...clock, ...issuers.degraded()])]
+}
+
+async function checkStore({ store, log }: FastifyInstance, state: State): Promise<void> {
+  const wasUp = state.isStoreUp
+  const failure = await store.check().catch((error: unknown) => error)
+  state.isStoreUp = failure === undefined
+  if (wasUp && !state.isStoreUp) log.error({ err: failure }, 'the store cannot be used')
+  if (!wasUp && state.isStoreUp) log.info({}, 'the store can be used again')
+}
+
+/** Makes due what was dated by a clock that was ahead, and replaces an intermediate in time. */
+async function followClock(app: FastifyInstance, state: State): Promise<void> {
+  const { ca, store, holdings, clock } = app
+  await ca.upkeep()
+  for (const lineage of await store.makeFutureDue(clock.now())) holdings.forget(lineage)
+  state.hasFuture = await store.hasFuture(clock.now())
+}
+
+async function prune(
+  { store, ca, log, clock, ledger, webhook }: FastifyInstance,
+  { storage: { retention }, audit }: UpkeepOptions,
+): Promise<void> {
+  const now = () => clock.now()
+  await store.bringForward(now())
+  for (const name of ca.degraded())
+    log.warn({ degraded: name }, 'the CA needs its operator: see the guide of the embedded CA')
+  const keptFor = {
+    audit: audit.retention,
+    certificates: retention,
+    orders: retention,
+    challenges: HOUR,
+  }
+  while ((await store.prune(now(), keptFor)) > 0);
+  await Promise.all([ledger.prune(), webhook?.prune()])
+}
