@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { createSigner } from 'fast-jwt'
 
 export const ALGORITHMS = ['RS256', 'ES256', 'EdDSA'] as const
-export type TokenAlgorithm = (typeof ALGORITHMS)[number]
+type TokenAlgorithm = (typeof ALGORITHMS)[number]
 
 export const AUDIENCE = 'https://certs.example.com'
 

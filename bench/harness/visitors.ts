@@ -3,9 +3,9 @@ import { cookiesOf } from '../../services/forward-auth/src/session/cookie.ts'
 import { loadKeys } from '../../services/forward-auth/src/session/keys.ts'
 import { SESSION_TYPE } from '../../services/forward-auth/src/session/sessions.ts'
 import { portalUrl, type Site } from '../../services/forward-auth/src/sites.ts'
+import { SESSION_SECRET } from './service-files.ts'
 
-export const SESSION_SECRET = 'a secret of the bench, 32 characters and more'
-export const SITE: Site = {
+const SITE: Site = {
   domain: 'example.com',
   authOrigin: 'https://auth.example.com',
   basePath: '',

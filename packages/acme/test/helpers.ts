@@ -76,8 +76,7 @@ export function recordingSolver(type: Solver['type'] = 'dns-01') {
   return { solver, log, present }
 }
 
-export const requestFor = (...names: string[]): Buffer =>
-  buildCsr(generateP256(), names.map(parseName))
+const requestFor = (...names: string[]): Buffer => buildCsr(generateP256(), names.map(parseName))
 
 export const orderFor = (names: string[], options: Omit<OrderOptions, 'csr'> = {}) =>
   createOrder({ csr: requestFor(...names), ...options })

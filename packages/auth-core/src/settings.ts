@@ -16,7 +16,7 @@ export interface AuthOptionsFault {
 }
 
 /** An issuer of access tokens. */
-export interface IssuerSettings extends IssuerConnection {
+interface IssuerSettings extends IssuerConnection {
   readonly audience: readonly string[]
   readonly requiredScopes: readonly string[]
   readonly requireAccessTokenType: boolean

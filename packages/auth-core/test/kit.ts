@@ -50,7 +50,7 @@ export function signingKey(alg: string, kid: string) {
 export const encode = (value: unknown) =>
   Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)).toString('base64url')
 
-export function signInput(alg: string, input: string, key: KeyObject | string): string {
+function signInput(alg: string, input: string, key: KeyObject | string): string {
   if (alg.startsWith('HS'))
     return createHmac(`sha${alg.slice(2)}`, key as string)
       .update(input)

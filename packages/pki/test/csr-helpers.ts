@@ -18,7 +18,7 @@ import { generateP256 } from '../src/index.ts'
 
 export const SAN = oid('2.5.29.17')
 export const EXTENSION_REQUEST = oid('1.2.840.113549.1.9.14')
-export const ALGORITHMS: Record<string, [Der, string | null]> = {
+const ALGORITHMS: Record<string, [Der, string | null]> = {
   ec: [sequence(oid('1.2.840.10045.4.3.2')), 'sha256'],
   rsa: [sequence(oid('1.2.840.113549.1.1.11'), NULL), 'sha256'],
   ed25519: [sequence(oid('1.3.101.112')), null],

@@ -157,7 +157,7 @@ const LOCAL = /^[\w!#$%&'*+/=?^`{|}~-]+(?:\.[\w!#$%&'*+/=?^`{|}~-]+)*$/
 const DOMAIN = /^(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/i
 
 /** Whether the value is a plain e-mail address with exactly one `@`. */
-export function isEmailAddress(value: unknown): value is string {
+function isEmailAddress(value: unknown): value is string {
   if (typeof value !== 'string' || value.length > 254) return false
   const [local = '', domain = '', ...rest] = value.split('@')
   return rest.length === 0 && local.length <= 64 && LOCAL.test(local) && isEmailDomain(domain)

@@ -6,7 +6,7 @@ const LOGIN_RESULTS = ['finished', 'refused', 'failed'] as const
 const DECISIONS = ['allow', 'preflight', 'sign-in', 'no-session', 'forbidden', 'refused'] as const
 
 /** Counters of checks, logins and logouts. */
-export interface AuthMetrics {
+interface AuthMetrics {
   /** Counts a check by its decision; `refused` if its request was invalid. */
   check(portal: string, decision: (typeof DECISIONS)[number]): void
   /** Counts a login that came back from its provider. */

@@ -18,7 +18,7 @@ export interface ResourceRecord {
 }
 
 /** A record whose data dns-packet leaves as it is on the wire, such as TSIG. */
-export interface RawRecord extends ResourceRecord {
+interface RawRecord extends ResourceRecord {
   readonly class: string
   readonly ttl: number
   readonly data: Buffer

@@ -110,7 +110,7 @@ export interface AcmeAuthorization {
   readonly retryAfterMs?: number | undefined
 }
 
-export interface AcmeChallenge {
+interface AcmeChallenge {
   readonly type: string
   readonly url: URL
   readonly status: string

@@ -22,7 +22,7 @@ export function createTlsAlpn01(store: ChallengeStore): Solver {
 }
 
 /** The credentials for a handshake with `acme-tls/1` and the server name. */
-export async function answerTlsAlpn01(
+async function answerTlsAlpn01(
   store: ChallengeStore,
   serverName: string,
   clock: Pick<Clock, 'now'>,

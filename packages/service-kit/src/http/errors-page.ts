@@ -4,9 +4,7 @@ import fp from 'fastify-plugin'
 import { type Page, pagesIn, prose, sendPage } from './page.ts'
 
 /** Error codes, with what each means and what to do about it. */
-export type ErrorTable = Readonly<
-  Record<string, { readonly title: string; readonly action: string }>
->
+type ErrorTable = Readonly<Record<string, { readonly title: string; readonly action: string }>>
 
 export interface ErrorReferenceOptions {
   /** Path of the page. */

@@ -6,7 +6,7 @@ import type { Metrics } from '../telemetry/metrics.ts'
 import { ownProblem, type ProblemOptions, ProblemSchema, sendProblem } from './problem.ts'
 
 /** Why a service cannot do its work. */
-export type UnreadyReason = keyof typeof REASONS
+type UnreadyReason = keyof typeof REASONS
 
 /** The state that one part of a service reports. */
 export interface HealthReport {

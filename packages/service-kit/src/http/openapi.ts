@@ -4,7 +4,10 @@ import type { FastifyInstance, FastifySchema } from 'fastify'
 import fp from 'fastify-plugin'
 import { ProblemSchema } from './problem.ts'
 
-// Brings `summary`, `tags` and `hide` into the route schemas of whoever imports this.
+/**
+ * Brings `summary`, `tags` and `hide` into the route schemas of whoever imports this.
+ * @public
+ */
 export type { FastifyDynamicSwaggerOptions } from '@fastify/swagger'
 
 export interface OpenApiOptions {

@@ -70,7 +70,7 @@ const MEANT_FOR_CLIENTS = /^(FST|AUTH)_/
  * The problem of an error whose code is in `statusOf`, or that comes from Fastify (4xx) or auth-core;
  * of any other error it is a bare 500.
  */
-export function toProblem(
+function toProblem(
   error: ClientError | undefined,
   requestId: string,
   { statusOf, docsUrl }: ProblemOptions,

@@ -24,7 +24,7 @@ export interface Inventory {
 }
 
 /** A certificate, and the latest order of its lineage. */
-export interface Row {
+interface Row {
   readonly record: CertificateRecord
   readonly order: OrderRecord | undefined
 }

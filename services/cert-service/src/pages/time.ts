@@ -116,6 +116,6 @@ export function when(at: number): SafeHtml {
 }
 
 /** `1 Jan`. */
-export function shortDay(at: number): string {
+function shortDay(at: number): string {
   return format().day.format(at)
 }

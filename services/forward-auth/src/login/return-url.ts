@@ -3,7 +3,7 @@ import type { Site } from '../sites.ts'
 import { isUnder } from '../sites.ts'
 
 /** The longest request line of common proxies. Links of dashboards have thousands of characters. */
-export const MAX_RETURN_URL = 8_192
+const MAX_RETURN_URL = 8_192
 // White space, control characters, non-ASCII characters, and `\`, which some parsers read as `/`.
 const UNSAFE = /[^!-[\]-~]/
 // The same percent-encoded, except for the space, which is common in file names: some servers decode

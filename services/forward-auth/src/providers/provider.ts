@@ -7,7 +7,7 @@ import type { ProviderIcon } from './options.ts'
 export type Provider = RedirectProvider | SeamlessProvider
 
 /** How pages show a provider. */
-export interface Appearance {
+interface Appearance {
   /** As configured. Part of URLs, sessions and user headers. */
   readonly name: string
   readonly title: string

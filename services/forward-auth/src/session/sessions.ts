@@ -55,7 +55,7 @@ interface Entry {
 }
 
 /** The sessions of all portals: signed tokens, and a list of those that were revoked early. */
-export class Sessions {
+class Sessions {
   readonly #app: FastifyInstance
   readonly #jwt: JWT
   readonly #revocations: Revocations

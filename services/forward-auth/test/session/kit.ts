@@ -118,7 +118,7 @@ export async function startInstance(
 }
 
 /** Makes requests with headers of one's own, without the cost of a route. */
-export async function captureRequest(app: ReturnType<typeof Fastify>) {
+async function captureRequest(app: ReturnType<typeof Fastify>) {
   let captured: FastifyRequest | undefined
   app.get('/captured', async (request: FastifyRequest) => {
     captured = request

@@ -36,7 +36,7 @@ export const Variables = (description: string) =>
     { default: [], description },
   )
 
-export interface Variable {
+interface Variable {
   readonly name: string
   readonly value: string
 }
