@@ -152,8 +152,9 @@ function restore({ names, keyType, csr }: Stored): Wanted {
   return { names: names.map(parseName), keyType, csr: csr && readKnownCsr(csr) }
 }
 
-function complete(issuer: Issuer, wanted: Wanted): IssuanceRequest {
-  return { lineage: lineageOf({ issuer, ...wanted }), issuer, ...wanted }
+function complete(issuer: Issuer, { names, keyType, csr }: Wanted): IssuanceRequest {
+  const certificate = { issuer, names, keyType, csr }
+  return { lineage: lineageOf(certificate), ...certificate }
 }
 
 function certifies({ keyTypes }: Issuer, keyType: KeyType): boolean {
