@@ -9,7 +9,7 @@ export {
   readNamedFile,
   requireNamedFile,
 } from './config/files.ts'
-export { checkListeners, type Listener } from './config/listeners.ts'
+export { checkListeners, checkTrustedProxies, type Listener } from './config/listeners.ts'
 export { type Loaded, loadConfig } from './config/load.ts'
 export { renderReference } from './config/reference.ts'
 export {
@@ -31,7 +31,6 @@ export {
 } from './errors.ts'
 export { makeFolder, watchFiles } from './files.ts'
 export { healthcheck } from './healthcheck.ts'
-export { appOptions } from './http/app-options.ts'
 export { errorReference } from './http/errors-page.ts'
 export {
   type HealthReport,
@@ -46,8 +45,7 @@ export {
   problems,
   statusOfError,
 } from './http/problem.ts'
-export { strictHttp } from './http/strict-http.ts'
-export { checkTrustedProxies, forwardedAddresses, trustProxy } from './http/trusted-proxies.ts'
+export { appOptions, forwardedAddresses, strictHttp, trustProxy } from './http/server.ts'
 export { type Commit, reload } from './reload.ts'
 export { listenError, type Running, runApp } from './run-app.ts'
 export {

@@ -14,7 +14,7 @@ export const RIGHTS = ['issue', 'read', 'renew', 'revoke', 'delete'] as const
 export type Right = (typeof RIGHTS)[number]
 
 /** The rights of a rule, claim or limited key by default; `revoke` and `delete` must be named. */
-export const DEFAULT_RIGHTS: readonly Right[] = ['issue', 'read', 'renew']
+const DEFAULT_RIGHTS: readonly Right[] = ['issue', 'read', 'renew']
 
 export interface PolicyOptions {
   /** Rights of API keys, by name; all other keys have the default rights. */
@@ -25,7 +25,7 @@ export interface PolicyOptions {
 }
 
 /** Allows or denies names to the callers that meet all of its conditions. */
-export interface PolicyRule {
+interface PolicyRule {
   readonly effect: 'allow' | 'deny'
   /** Name rules. */
   readonly names: readonly string[]
@@ -37,7 +37,7 @@ export interface PolicyRule {
 }
 
 /** `reason` is a plain sentence for the caller. */
-export type PolicyDecision =
+type PolicyDecision =
   | { readonly allowed: true }
   | { readonly allowed: false; readonly name: Name; readonly reason: string }
 

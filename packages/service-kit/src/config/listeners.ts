@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
-import { parseHost } from '@gatehouse/net'
-import { applyRules, type Fault, known } from './rules.ts'
+import { parseCidr, parseHost } from '@gatehouse/net'
+import { applyRules, applyToEach, type Fault, known } from './rules.ts'
 
 /** A configured listener. */
 export interface Listener {
@@ -53,4 +53,26 @@ function covers(any: string, address: string): boolean {
 
 function addressOf(host: string): string {
   return host === 'localhost' ? '127.0.0.1' : (parseHost(host)?.name ?? host)
+}
+
+/** The prefixes of the largest private networks. A larger network includes strangers. */
+const FEWEST_BITS = { 4: 8, 6: 7 } as const
+
+/** The faults of a list of trusted networks. */
+export function checkTrustedProxies(networks: readonly string[] = [], path: string): Fault[] {
+  return applyToEach(networks, path, [
+    (text) => {
+      const message = faultOfNetwork(text)
+      return message === undefined ? [] : [{ path: '', message }]
+    },
+  ])
+}
+
+function faultOfNetwork(text: string): string | undefined {
+  const cidr = parseCidr(text)
+  if (cidr && cidr.prefix >= FEWEST_BITS[cidr.network.version]) return undefined
+  if (cidr) return 'trusts far more than proxies: list their addresses, such as 10.0.0.5'
+  return isIP(text.split('/')[0] ?? '') === 0
+    ? 'is not an IP address or network, such as 10.0.0.0/8'
+    : 'is not a network: the bits behind the prefix must be zero'
 }

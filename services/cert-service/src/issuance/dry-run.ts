@@ -21,7 +21,7 @@ export interface DryRun {
 }
 
 /** How a name would be proven to the CA. */
-export interface Proof {
+interface Proof {
   readonly name: string
   readonly challenge: Solver['type']
   readonly status: 'ready' | 'failed' | 'unchecked'

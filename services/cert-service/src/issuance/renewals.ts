@@ -20,7 +20,7 @@ const PENDING = MINUTE
 /** A CA without renewal information today may have some later. */
 const ASK_AGAIN = 12 * HOUR
 
-export interface RenewalDeps {
+interface RenewalDeps {
   readonly store: Store
   readonly holdings: Holdings
   readonly issuance: Issuance

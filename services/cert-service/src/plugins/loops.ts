@@ -3,7 +3,7 @@ import fp from 'fastify-plugin'
 import { repeat } from '../repeat.ts'
 
 /** Work that is repeated while the service runs. */
-export interface Loops {
+interface Loops {
   /**
    * Adds a loop that pauses so many milliseconds after each run. An error is logged with the message
    * `failed`, and the loop goes on.

@@ -11,7 +11,7 @@ const DomainSchema = Type.String({
   examples: ['app.example.com'],
 })
 
-export const TimeSchema = (description: string) => Type.String({ format: 'date-time', description })
+const TimeSchema = (description: string) => Type.String({ format: 'date-time', description })
 
 /** Body of `POST /api/certificate`. */
 export const CertificateRequestSchema = Type.Object({
@@ -66,7 +66,7 @@ const certificate = {
 }
 
 /** A certificate without PEM and key. */
-export const HeldSchema = Type.Object(certificate)
+const HeldSchema = Type.Object(certificate)
 
 /** A certificate as it is delivered. */
 export const CertificateSchema = Type.Object({

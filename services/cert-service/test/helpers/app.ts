@@ -1,4 +1,4 @@
-import { createHash, generateKeyPairSync, randomUUID, sign } from 'node:crypto'
+import { generateKeyPairSync, randomUUID, sign } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -67,6 +67,7 @@ export interface Running {
   ): Promise<Answer>
 }
 
+/** @public Part of the type of helpers that are exported. */
 export interface Answer {
   readonly status: number
   readonly headers: Readonly<Record<string, unknown>>
@@ -237,9 +238,4 @@ function newSigningKey() {
     use: 'sig',
   }
   return { privateKey, jwk }
-}
-
-/** SHA-256 in hexadecimal, of a certificate's public key among others. */
-export function sha256(bytes: Uint8Array): string {
-  return createHash('sha256').update(bytes).digest('hex')
 }

@@ -12,7 +12,7 @@ const EXAMPLES = join(import.meta.dirname, '../../../../examples/certificates')
 const PATIENCE = 20_000
 
 /** Where a proxy is, and where it finds everything else. */
-export interface Surroundings {
+interface Surroundings {
   /** For the files of all: `root.pem` is there, and the key of each proxy as `NAME.key`. */
   readonly folder: string
   /** Where it serves HTTPS. */
@@ -22,7 +22,7 @@ export interface Surroundings {
 }
 
 /** A proxy that runs. */
-export interface Proxy {
+interface Proxy {
   /** Does what something does every minute; false if that fails. */
   refresh(...moreNames: string[]): Promise<boolean>
   /** What it has printed so far. */

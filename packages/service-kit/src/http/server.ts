@@ -1,0 +1,171 @@
+import { type ServerResponse, STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
+import { compileNetworks, LOOPBACK_NETWORKS, parseIp } from '@gatehouse/net'
+import {
+  type FastifyBaseLogger,
+  type FastifyInstance,
+  type FastifyRequest,
+  type FastifyServerOptions,
+  LogController,
+} from 'fastify'
+import fp from 'fastify-plugin'
+import type { Logger } from 'pino'
+import {
+  answerError,
+  ownProblem,
+  type Problem,
+  type ProblemOptions,
+  sendProblem,
+} from './problem.ts'
+import { describeErrors, strictValidatorCompiler } from './validation.ts'
+
+/** Leaves out Fastify's lines about requests, since `requestTelemetry` logs one line for each. */
+class QuietLogController extends LogController {
+  override incomingRequest(): void {}
+  override requestCompleted(): void {}
+  override routeNotFound(): void {}
+}
+
+/**
+ * Options for `Fastify()`: the logger, strict validation, and problem+json also for errors before a
+ * route is found.
+ */
+export function appOptions(log: Logger, { docsUrl }: Pick<ProblemOptions, 'docsUrl'> = {}) {
+  return {
+    // `strictHttp` answers 503 with a problem.
+    return503OnClosing: false,
+    loggerInstance: log as FastifyBaseLogger,
+    logController: new QuietLogController(),
+    // Fastify types this for Ajv alone.
+    schemaController: {
+      compilersFactory: {
+        buildValidator: () => strictValidatorCompiler as never,
+      },
+    },
+    frameworkErrors: (error, request, reply) => {
+      answerError(error, request, reply, { statusOf: {}, ...(docsUrl && { docsUrl }) })
+    },
+    clientErrorHandler: (error, socket) => refuseConnection(error, socket, docsUrl),
+    schemaErrorFormatter: (errors) => new Error(describeErrors(errors as never)),
+  } satisfies FastifyServerOptions
+}
+
+const CLIENT_ERRORS: Readonly<Record<string, number>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: 408,
+  HPE_HEADER_OVERFLOW: 431,
+}
+
+/** Answers a connection whose bytes are not a valid HTTP request. */
+function refuseConnection(
+  error: NodeJS.ErrnoException,
+  socket: Socket,
+  docsUrl: ProblemOptions['docsUrl'],
+): void {
+  const status = CLIENT_ERRORS[error.code ?? ''] ?? 400
+  const title = STATUS_CODES[status] ?? ''
+  const body = JSON.stringify(ownProblem('HTTP_INVALID', status, `${title}.`, docsUrl))
+  // Nothing can be sent after a reset, or in the middle of an answer.
+  const response = (socket as Socket & { _httpMessage?: ServerResponse })._httpMessage
+  if (socket.writable && error.code !== 'ECONNRESET' && !response?.headersSent)
+    socket.write(
+      `HTTP/1.1 ${status} ${title}\r\nContent-Type: application/problem+json\r\n` +
+        `X-Content-Type-Options: nosniff\r\n` +
+        `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
+    )
+  socket.destroy(error)
+}
+
+/**
+ * Refuses requests that a proxy may interpret differently: those with two Host headers, and those
+ * with an encoded body. Answers 503 to new requests while the service stops, and sets
+ * `X-Content-Type-Options: nosniff` on every answer.
+ */
+export const strictHttp = fp<Pick<ProblemOptions, 'docsUrl'>>(
+  async (app: FastifyInstance, { docsUrl }) => {
+    let isStopping = false
+    app.addHook('preClose', async () => {
+      isStopping = true
+    })
+    app.addHook('onRequest', (request, reply, done) => {
+      reply.header('x-content-type-options', 'nosniff')
+      if (isStopping) return sendProblem(reply.header('retry-after', 1), stopping(docsUrl))
+      const problem = faultOf(request, docsUrl)
+      if (problem) return sendProblem(reply.header('connection', 'close'), problem)
+      // Some clients send a content type without a body.
+      if (request.method === 'DELETE' && !hasBody(request)) delete request.headers['content-type']
+      done()
+    })
+  },
+  { fastify: '5.x', name: 'service-kit/strict-http' },
+)
+
+function stopping(docsUrl: ProblemOptions['docsUrl']): Problem {
+  return ownProblem('NOT_READY', 503, 'The service is stopping.', docsUrl)
+}
+
+function faultOf(request: FastifyRequest, docsUrl: ProblemOptions['docsUrl']): Problem | undefined {
+  const { headers, raw } = request
+  if (hasTwoHosts(raw.rawHeaders))
+    return ownProblem('HTTP_INVALID', 400, 'The request has more than one Host header.', docsUrl)
+
+  const transfer = headers['transfer-encoding']
+  if (transfer !== undefined && transfer.trim().toLowerCase() !== 'chunked') {
+    const detail = 'The body has a transfer coding other than `chunked`.'
+    return ownProblem('HTTP_ENCODING', 501, detail, docsUrl)
+  }
+  const encoding = headers['content-encoding'] ?? 'identity'
+  if (encoding.trim().toLowerCase() === 'identity' || !readsBody(request)) return undefined
+  const detail = 'The body has a `Content-Encoding`; send it without one.'
+  return ownProblem('HTTP_ENCODING', 415, detail, docsUrl)
+}
+
+/** `rawHeaders` alternates names and values. Node uses the first Host header, other software the last. */
+function hasTwoHosts(rawHeaders: readonly string[]): boolean {
+  let hosts = 0
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] ?? ''
+    if (name.length === 4 && name.toLowerCase() === 'host') hosts++
+  }
+  return hosts > 1
+}
+
+function hasBody({ headers }: FastifyRequest): boolean {
+  const length = headers['content-length'] ?? '0'
+  return headers['transfer-encoding'] !== undefined || length !== '0'
+}
+
+/** A check has the headers of another request, whose body it does not read. */
+function readsBody(request: FastifyRequest): boolean {
+  const { mediaType, server } = request
+  return hasBody(request) && mediaType !== undefined && server.hasContentTypeParser(mediaType)
+}
+
+/**
+ * Fastify's `trustProxy` option for networks in CIDR notation; the default is loopback. Only these
+ * peers can set `X-Forwarded-For`, `-Host` and `-Proto`. Register {@link forwardedAddresses} with it.
+ */
+export function trustProxy(
+  networks: readonly string[] = LOOPBACK_NETWORKS,
+): (address: string) => boolean {
+  return compileNetworks(networks)
+}
+
+/**
+ * Keeps `request.ip` an IP address: if a trusted proxy passes on anything else in `X-Forwarded-For`,
+ * the entry to its right is used.
+ */
+export const forwardedAddresses = fp(
+  async (app: FastifyInstance) => {
+    app.addHook('onRequest', (request, _reply, done) => {
+      const { headers } = request.raw
+      if (headers['x-forwarded-for'] !== undefined) {
+        const [, ...hops] = request.ips ?? []
+        const last = hops.at(-1)
+        if (last !== undefined && !parseIp(last))
+          headers['x-forwarded-for'] = hops.slice(0, -1).reverse().join(', ')
+      }
+      done()
+    })
+  },
+  { fastify: '5.x', name: 'service-kit/forwarded-addresses' },
+)
