@@ -8,6 +8,8 @@ import { describeRenewal, hasBegun } from '../times.ts'
 
 /** About 6 kB each. */
 const MAX_CACHED = 4096
+/** Certificates of one name; more of them are read anew. */
+const MAX_LISTED = 8
 
 /** A certificate that is held, in the forms in which it is answered. */
 export class Held {
@@ -70,7 +72,7 @@ function issuerPem(der: Uint8Array): string {
 }
 
 interface HoldingsDeps {
-  readonly store: Pick<Store, 'findCurrent'>
+  readonly store: Pick<Store, 'findCurrent' | 'findByDomain'>
   readonly keyring: Pick<Keyring, 'open'>
   readonly clock: Pick<Clock, 'now'>
 }
@@ -79,6 +81,11 @@ interface HoldingsDeps {
 export class Holdings {
   readonly #deps: HoldingsDeps
   readonly #cached = new LRUCache<string, Held>({ max: MAX_CACHED })
+  /** By first name, what the store held at that count of changes. */
+  readonly #listed = new LRUCache<
+    string,
+    { readonly changes: number; readonly records: readonly CertificateRecord[] }
+  >({ max: MAX_CACHED })
   /** Keeps a slow read from bringing back what was changed meanwhile. */
   #changes = 0
 
@@ -101,6 +108,16 @@ export class Holdings {
     const held = new Held(record, this.#keyOf(record))
     if (before === this.#changes) this.#cached.set(lineage, held)
     return held
+  }
+
+  /** A page of the certificates whose first name is `domain`; the first page is cached until a change. */
+  async findByDomain(domain: string, skip: number): Promise<readonly CertificateRecord[]> {
+    const listed = skip === 0 ? this.#listed.get(domain) : undefined
+    if (listed?.changes === this.#changes) return listed.records
+    const changes = this.#changes
+    const records = await this.#deps.store.findByDomain(domain, skip)
+    if (skip === 0 && records.length <= MAX_LISTED) this.#listed.set(domain, { changes, records })
+    return records
   }
 
   /** The answers of a certificate that was just read from the store. */

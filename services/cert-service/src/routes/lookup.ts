@@ -47,10 +47,10 @@ export async function findPermitted(
  */
 export async function findReadable(request: FastifyRequest, domain: Name): Promise<Found> {
   const { server, caller } = request
-  const { store, clock } = server
+  const { store, holdings, clock } = server
   const isFit = (record: CertificateRecord) =>
     record.notAfter > clock.now() && mayAll(server, caller, 'read', record)
-  const byDomain = await firstFit((skip) => store.findByDomain(domain.text, skip), isFit)
+  const byDomain = await firstFit((skip) => holdings.findByDomain(domain.text, skip), isFit)
   const [newest, ...older] =
     byDomain.length > 0
       ? byDomain
