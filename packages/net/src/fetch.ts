@@ -157,7 +157,8 @@ function mayBeElsewhere({ hostname, protocol }: buildConnector.Options): boolean
 }
 
 /** Imported when it is needed, since loading it takes longer than the rest of a start. */
-const loadUndici = () => import('undici')
+// By its default export: in a bundle, a CommonJS module has no named ones.
+const loadUndici = async () => (await import('undici')).default
 
 async function readAnswer(
   { statusCode, headers, body }: Dispatcher.ResponseData,

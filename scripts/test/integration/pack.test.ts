@@ -33,7 +33,8 @@ await app.register(auth, { psk: { key: 'sixteen-characters-or-more' } })
 declare const secret: Uint8Array
 declare const token: string
 declare function hasSession(request: FastifyRequest): Promise<void>
-void [app, secret, token, hasSession]
+declare const sessions: Map<string, import('@gatehouse/auth-core').TokenCaller>
+void [app, secret, token, hasSession, sessions]
 `
 
 t.test('packed packages', async (t) => {

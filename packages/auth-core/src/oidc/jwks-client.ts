@@ -116,10 +116,12 @@ export class JwksClient {
   async #clientFor(url: URL, agent: Dispatcher): Promise<GetJwks> {
     if (this.#jwks && url.href === this.#url?.href) return this.#jwks
     // Imported here, since they take long to load and the start does not need them.
-    const [{ default: buildGetJwks }, { Dispatcher1Wrapper }] = await Promise.all([
-      import('get-jwks'),
-      import('undici'),
-    ])
+    const [
+      { default: buildGetJwks },
+      {
+        default: { Dispatcher1Wrapper },
+      },
+    ] = await Promise.all([import('get-jwks'), import('undici')])
     this.#url = url
     const dispatcher = new Dispatcher1Wrapper(agent.compose(this.#kept.intercept))
     const fetchOptions: object = { dispatcher, redirect: 'error', headers: this.#headers }

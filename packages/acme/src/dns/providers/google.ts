@@ -203,7 +203,9 @@ async function signAssertion(
   now: number,
 ): Promise<string> {
   // Imported on first use, as few installations need it.
-  const { createSigner } = await import('fast-jwt')
+  const {
+    default: { createSigner },
+  } = await import('fast-jwt')
   try {
     const sign = createSigner({ key, algorithm: 'RS256', ...(kid !== undefined && { kid }) })
     return sign({ iss, scope: SCOPE, aud, iat: now, exp: now + TOKEN_SECONDS })
