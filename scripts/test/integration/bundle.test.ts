@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
+import { AUDIENCE, startIssuer } from '../../../bench/harness/issuer.ts'
 import { startCollector } from '../../../packages/service-kit/test/telemetry/collector.ts'
 import { bundle } from '../../bundle.ts'
 import { ROOT } from '../markdown.ts'
@@ -27,12 +28,17 @@ interface Answer {
 }
 
 const KEY = 'sixteen-characters-or-more'
+const issuer = await startIssuer()
+t.teardown(() => issuer.close())
+const [token] = issuer.tokens('ES256', 1)
 const CONFIG: Readonly<Record<Service, string>> = {
   'cert-service': `server: { port: 0, tls: off }
 metrics: { port: 0 }
 log: { format: json }
 storage: { path: data, masterKeyFile: master.key }
-auth: { psk: { key: ${KEY} } }
+auth:
+  psk: { key: ${KEY} }
+  jwt: { issuerUrl: "${issuer.url}", audience: "${AUDIENCE}" }
 `,
   'forward-auth': `server: { port: 0 }
 metrics: { enabled: false }
@@ -73,6 +79,7 @@ const ASKS: Readonly<Record<Service, readonly Ask[]>> = {
     { path: '/readyz' },
     { path: '/nothing-here' },
     { path: '/api/certificates' },
+    { path: '/api/certificates', headers: { authorization: `Bearer ${token}` } },
     { path: '/api/certificates', headers: { authorization: 'APIKey wrong-key-of-somebody' } },
     { path: '/api/certificate/none.example.com', headers: key },
     { method: 'POST', path: '/api/certificate', headers: key },
