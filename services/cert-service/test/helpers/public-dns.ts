@@ -85,8 +85,7 @@ export async function startDnsBridge(t: Context, { provider }: PublicDns): Promi
     const name = fqdn.replace(/\.$/, '')
     changes.push(`${action} ${name}`)
     const record = { name, value, domain: '', token: '', keyAuthorization: '' }
-    const run = action === 'present' ? provider.present : provider.cleanUp
-    await run(record, AbortSignal.timeout(5_000))
+    await provider[action === 'present' ? 'present' : 'cleanUp'](record, AbortSignal.timeout(5_000))
   }
 
   const ROUTES: Record<string, (body: Body, url: URL) => Promise<unknown>> = {
