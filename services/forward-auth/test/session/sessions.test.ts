@@ -242,7 +242,8 @@ t.test('a million forged cookies do not grow memory', async (t) => {
     if (i % 500_000 === 499_999) heap.push(usedHeap())
   }
   const [half = 0, whole = 0] = heap
-  t.ok(whole - half < 512 * 1024, `grew by ${whole - half} bytes`)
+  // Half a million cookies that are kept would be 50 MB or more; code that V8 compiles meanwhile is less than 8.
+  t.ok(whole - half < 8 * 1024 * 1024, `grew by ${whole - half} bytes`)
   t.ok(await read(portal(), SITE, cookie))
 })
 
