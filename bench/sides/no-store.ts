@@ -78,5 +78,6 @@ export function createNoStore(): Store {
     inspect: async () => {},
     failure: () => undefined,
     close: async () => {},
+    [Symbol.asyncDispose]: async () => {},
   }
 }

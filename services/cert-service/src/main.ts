@@ -35,7 +35,7 @@ const COMMANDS: Readonly<Record<string, ServiceCommand<CertServiceConfig>>> = {
   restore: {
     hasArgument: true,
     async run({ storage: { path: folder } }, file) {
-      const { restore } = await import('./cli/restore.ts')
+      const { restore } = await import('./cli/backup.ts')
       await restore({ folder, file })
       return `${folder} holds what was in ${file}\n`
     },
@@ -43,7 +43,7 @@ const COMMANDS: Readonly<Record<string, ServiceCommand<CertServiceConfig>>> = {
   rekey: {
     hasArgument: false,
     async run({ storage: { path: folder, masterKeyFile } }) {
-      const { rekey } = await import('./cli/rekey.ts')
+      const { rekey } = await import('./cli/keys.ts')
       await rekey({ folder, masterKeyFile })
       return `${masterKeyFile} is a new key; the old one opens nothing any more\n`
     },
@@ -51,7 +51,7 @@ const COMMANDS: Readonly<Record<string, ServiceCommand<CertServiceConfig>>> = {
   'ca detach-root': {
     hasArgument: true,
     async run({ storage: { path: folder, masterKeyFile } }, file) {
-      const { detachRoot } = await import('./cli/detach-root.ts')
+      const { detachRoot } = await import('./cli/keys.ts')
       await detachRoot({ folder, masterKeyFile, file })
       return `${file} holds the key of the root now, and the store no longer\n`
     },
@@ -59,7 +59,7 @@ const COMMANDS: Readonly<Record<string, ServiceCommand<CertServiceConfig>>> = {
   'acme rollover': {
     hasArgument: true,
     async run({ storage: { path: folder, masterKeyFile }, issuers }, name) {
-      const { rollover } = await import('./cli/rollover.ts')
+      const { rollover } = await import('./cli/keys.ts')
       await rollover({ folder, masterKeyFile, issuers, name })
       return `the account of ${name} has a new key; the old one signs nothing any more\n`
     },

@@ -1,7 +1,26 @@
+import { open, readdir, rename, rm } from 'node:fs/promises'
+import { basename } from 'node:path'
 import { backup as copy, DatabaseSync } from 'node:sqlite'
-import { createPrivateFile } from '../files.ts'
+import { pipeline } from 'node:stream/promises'
+import { CertError } from '../errors.ts'
+import { createPrivateFile, fileError, syncFolder } from '../files.ts'
 import { storeFailure } from '../store/database.ts'
-import { assertStore, checkIntegrity, requireStore, storeFile } from '../store/open.ts'
+import {
+  assertStore,
+  checkIntegrity,
+  connect,
+  emptyDraft,
+  lockFolder,
+  requireStore,
+  storeFile,
+} from '../store/open.ts'
+
+const NOT_DATA = ['lock.db', 'lost+found']
+
+interface Places {
+  readonly folder: string
+  readonly file: string
+}
 
 /**
  * Copies the store of `folder`, as it is at one moment, into a new file; the service may run.
@@ -9,12 +28,15 @@ import { assertStore, checkIntegrity, requireStore, storeFile } from '../store/o
  *
  * @throws CertError CERT_STORE_MISSING, CERT_FILE_EXISTS, CERT_FILE_FAILED, CERT_STORE_CORRUPT
  */
-export async function backup({ folder, file }: { folder: string; file: string }): Promise<void> {
+export async function backup({ folder, file }: Places): Promise<void> {
   requireStore(folder)
   await createPrivateFile(file, async (draft) => {
     try {
       await copyStore(storeFile(folder), draft)
-      foldIn(draft)
+      using sqlite = new DatabaseSync(draft)
+      // One file, without a log beside it.
+      sqlite.exec('PRAGMA journal_mode = DELETE')
+      checkIntegrity(sqlite)
     } catch (error) {
       throw storeFailure(error) ?? error
     }
@@ -22,24 +44,57 @@ export async function backup({ folder, file }: { folder: string; file: string })
 }
 
 async function copyStore(from: string, to: string): Promise<void> {
-  const source = new DatabaseSync(from, { readOnly: true })
+  using source = new DatabaseSync(from, { readOnly: true })
+  assertStore(source, from)
+  // Held open, so that a busy service does not make the copy begin anew.
+  source.exec('BEGIN; SELECT count(*) FROM sqlite_schema')
+  await copy(source, to)
+}
+
+/**
+ * Makes a backup the store of `folder`, which has to be empty or absent. The master key that it was
+ * made under has to be put in its place by hand.
+ *
+ * @throws CertError CERT_STORE_LOCKED, CERT_STORE_NOT_EMPTY, CERT_BACKUP_INVALID, CERT_STORE_NEWER, CERT_FILE_FAILED
+ */
+export async function restore({ folder, file }: Places): Promise<void> {
+  await using opened = new AsyncDisposableStack()
+  opened.defer(await lockFolder(folder))
+  const draft = await emptyDraft(folder)
+  opened.defer(() => rm(draft, { force: true }))
+  await requireEmpty(folder, draft)
+  await copyInto(draft, file)
+  verify(file, draft)
+  await rename(draft, storeFile(folder))
+  await syncFolder(folder)
+}
+
+async function requireEmpty(folder: string, draft: string): Promise<void> {
+  const known = [...NOT_DATA, basename(draft)]
+  const found = (await readdir(folder)).find((name) => !known.includes(name))
+  if (found === undefined) return
+  throw new CertError('CERT_STORE_NOT_EMPTY', `${folder} holds ${found} already.`)
+}
+
+async function copyInto(draft: string, file: string): Promise<void> {
+  await using source = await open(file, 'r').catch((cause) => {
+    throw new CertError('CERT_BACKUP_INVALID', `Cannot read ${file} (${cause.code}).`, { cause })
+  })
   try {
-    assertStore(source, from)
-    // Held open, so that a busy service does not make the copy begin anew.
-    source.exec('BEGIN; SELECT count(*) FROM sqlite_schema')
-    await copy(source, to)
-  } finally {
-    source.close()
+    await using target = await open(draft, 'w')
+    await pipeline(source.createReadStream(), target.createWriteStream({ flush: true }))
+  } catch (error) {
+    throw fileError(draft, error)
   }
 }
 
-/** Makes the copy one file, without a log beside it, and sees that it is sound. */
-function foldIn(file: string): void {
-  const sqlite = new DatabaseSync(file)
+function verify(file: string, draft: string): void {
   try {
-    sqlite.exec('PRAGMA journal_mode = DELETE')
+    using sqlite = connect(draft)
     checkIntegrity(sqlite)
-  } finally {
-    sqlite.close()
+  } catch (cause) {
+    const failure = storeFailure(cause)
+    if (failure?.code !== 'CERT_STORE_CORRUPT') throw failure ?? cause
+    throw new CertError('CERT_BACKUP_INVALID', `${file} is not a whole backup.`, { cause })
   }
 }

@@ -40,6 +40,11 @@ export function createStore(sqlite: DatabaseSync, { file, elapsed, closed }: Sto
   const orders = new Orders(db)
   const chains = new Chains(db)
   const lifecycle = new Lifecycle(db, { chains, orders, audit })
+  const close = async (): Promise<void> => {
+    await db.write(() => db.saveRunTime()).catch(() => {})
+    db.close()
+    closed()
+  }
   return {
     ...new Certificates(db, chains),
     ...lifecycle,
@@ -68,10 +73,7 @@ export function createStore(sqlite: DatabaseSync, { file, elapsed, closed }: Sto
     },
     /** Milliseconds that the service has run on this store, over all starts. */
     runTime: () => db.runTime(),
-    async close(): Promise<void> {
-      await db.write(() => db.saveRunTime()).catch(() => {})
-      db.close()
-      closed()
-    },
+    close,
+    [Symbol.asyncDispose]: close,
   }
 }

@@ -1,6 +1,6 @@
 import { systemClock } from '@gatehouse/service-kit'
 import t, { type Test } from 'tap'
-import { rollover } from '../../src/cli/rollover.ts'
+import { rollover } from '../../src/cli/keys.ts'
 import { openStore } from '../../src/store/open.ts'
 import type { Store } from '../../src/store/store.ts'
 import { briskClock, post, startAcme } from '../helpers/acme.ts'

@@ -3,9 +3,8 @@ import { cp, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createIntermediate, createRoot, toPem } from '@gatehouse/pki'
 import t from 'tap'
-import { backup } from '../../src/cli/backup.ts'
-import { detachRoot } from '../../src/cli/detach-root.ts'
-import { restore } from '../../src/cli/restore.ts'
+import { backup, restore } from '../../src/cli/backup.ts'
+import { detachRoot } from '../../src/cli/keys.ts'
 import { DAY, NOW, type Running, settle, start } from '../helpers/app.ts'
 
 const intermediateOf = ({ service }: Running) =>

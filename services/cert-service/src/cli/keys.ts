@@ -1,0 +1,97 @@
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { readFile, writeFile } from 'node:fs/promises'
+import { toPem } from '@gatehouse/pki'
+import { systemClock } from '@gatehouse/service-kit'
+import type { IssuerConfig } from '../config/issuers.ts'
+import { CertError } from '../errors.ts'
+import { createPrivateFile } from '../files.ts'
+import { openAcmeServer } from '../issuers/acme/server.ts'
+import { Ledger } from '../limits/ledger.ts'
+import { dataKeyLabel, openKeyring } from '../sealing/keyring.ts'
+import {
+  adoptNextMasterKey,
+  createMasterKey,
+  matchMasterKey,
+  nextFile,
+} from '../sealing/master-key.ts'
+import { openStore, requireStore } from '../store/open.ts'
+
+/** The store of a service that is stopped, and the file of its master key. */
+interface Stopped {
+  readonly folder: string
+  readonly masterKeyFile: string
+}
+
+/**
+ * Moves the root's private key out of the store into a new file (PEM, PKCS#8), to be kept offline.
+ *
+ * @throws CertError CERT_STORE_MISSING, CERT_STORE_LOCKED, CERT_ROOT_KEY_ABSENT, CERT_MASTER_KEY_*,
+ * CERT_FILE_EXISTS, CERT_FILE_FAILED
+ */
+export async function detachRoot({
+  folder,
+  masterKeyFile,
+  file,
+}: Stopped & { readonly file: string }): Promise<void> {
+  requireStore(folder)
+  await using store = await openStore({ folder })
+  const root = (await store.listAuthorities()).find(({ role }) => role === 'root')
+  if (!root?.sealedKey)
+    throw new CertError('CERT_ROOT_KEY_ABSENT', 'The store holds no private key of the root.')
+  const keyring = await openKeyring({ folder, masterKeyFile, store })
+  const pkcs8 = keyring.open(root.sealedKey, root.certificate)
+  await createPrivateFile(file, async (draft) => {
+    await writeFile(draft, toPem('PRIVATE KEY', pkcs8), { flush: true })
+    // The store's copy goes only when the file is known to hold the key.
+    const key = createPrivateKey(await readFile(draft, 'utf8'))
+    if (!new X509Certificate(root.certificate).checkPrivateKey(key))
+      throw new CertError('CERT_FILE_FAILED', 'The key in the store is not the one of its root.')
+  })
+  await store.dropAuthorityKey(root.id)
+}
+
+/**
+ * Puts a new master key in the place of the old one and wraps the data keys anew. Cut short at any
+ * point, the store opens with the one key or the other, and the next start tidies up.
+ *
+ * @throws CertError CERT_STORE_MISSING, CERT_STORE_LOCKED, CERT_MASTER_KEY_*, CERT_FILE_FAILED
+ */
+export async function rekey({ folder, masterKeyFile }: Stopped): Promise<void> {
+  requireStore(folder)
+  await using store = await openStore({ folder })
+  const keyring = await store.loadKeyring()
+  if (!keyring) throw new CertError('CERT_STORE_MISSING', `The store in ${folder} has no keys yet.`)
+  const old = await matchMasterKey(masterKeyFile, keyring.check)
+  const next = await createMasterKey(nextFile(masterKeyFile))
+  await store.saveKeyring({
+    check: next.check,
+    dataKeys: keyring.dataKeys.map((record) => {
+      const dataKey = old.unwrap(record.wrapped, dataKeyLabel(record))
+      return { ...record, wrapped: next.wrap(dataKey, dataKeyLabel(record)) }
+    }),
+  })
+  await adoptNextMasterKey(masterKeyFile)
+}
+
+/**
+ * Gives the account of an issuer another key (RFC 8555 section 7.3.5).
+ *
+ * @throws CertError CERT_ISSUER_ABSENT, CERT_STORE_MISSING, CERT_STORE_LOCKED, CERT_MASTER_KEY_*;
+ * AcmeError
+ */
+export async function rollover({
+  folder,
+  masterKeyFile,
+  issuers,
+  name,
+}: Stopped & { readonly issuers: readonly IssuerConfig[]; readonly name: string }): Promise<void> {
+  const config = issuers.find((issuer) => issuer.name === name)
+  if (!config) throw new CertError('CERT_ISSUER_ABSENT', `no issuer is called ${name}`)
+  requireStore(folder)
+  await using store = await openStore({ folder })
+  const keyring = await openKeyring({ folder, masterKeyFile, store })
+  const limits = await Ledger.open({ issuers, store, now: systemClock.now, log: console })
+  const log = { info() {} }
+  const server = await openAcmeServer(config, { store, keyring, clock: systemClock, limits, log })
+  await server.account.rollover().finally(server.close)
+}
