@@ -1,7 +1,6 @@
 import { html, type SafeHtml } from '@remix-run/html-template'
 import type { CertificateRecord } from '../store/store.ts'
 import { toTime } from '../times.ts'
-import { texts } from './texts.ts'
 
 const DAY = 86_400_000
 /** The longest future on the time line. On a longer one, short certificates would be dots. */
@@ -36,14 +35,10 @@ function createFormats() {
 export type Moments = Pick<CertificateRecord, 'notBefore' | 'notAfter' | 'renewAt'>
 
 /** The period that all bars of a page are drawn on. */
-export interface TimeLine {
-  readonly start: number
-  readonly end: number
-  readonly now: number
-}
+export type TimeLine = ReturnType<typeof timeLineOf>
 
 /** A time line for these certificates; at most half of it is past. */
-export function timeLineOf(certificates: readonly Moments[], now: number): TimeLine {
+export function timeLineOf(certificates: readonly Moments[], now: number) {
   const ends = certificates.map(({ notAfter }) => notAfter)
   const starts = certificates.map(({ notBefore }) => notBefore)
   const end = Math.min(now + MAX_FUTURE, Math.max(now + DAY, ...ends))
@@ -69,9 +64,10 @@ export function bar({ notBefore, notAfter, renewAt }: Moments, line: TimeLine): 
 export function axis(line: TimeLine): SafeHtml {
   const now = position(line.now, line)
   const dates = ticks(line).map(
-    (at) => html`<text x="${percent(position(at, line))}" y="80%">${shortDay(at)}</text>`,
+    (at) =>
+      html`<text x="${percent(position(at, line))}" y="80%">${format().day.format(at)}</text>`,
   )
-  return html`<svg class="axis" aria-hidden="true">${dates}<text class="now" x="${percent(now)}" y="80%">${texts.legend.now}</text></svg>`
+  return html`<svg class="axis" aria-hidden="true">${dates}<text class="now" x="${percent(now)}" y="80%">now</text></svg>`
 }
 
 /** Evenly spaced midnights whose dates overlap neither `now` nor the edges. */
@@ -113,9 +109,4 @@ export function whenFromNow(at: number, now: number): SafeHtml {
 /** A moment to the minute. */
 export function when(at: number): SafeHtml {
   return html`<time datetime="${toTime(at)}">${format().minute.format(at)}</time>`
-}
-
-/** `1 Jan`. */
-function shortDay(at: number): string {
-  return format().day.format(at)
 }

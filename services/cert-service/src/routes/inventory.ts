@@ -6,8 +6,13 @@ import { type Problem, sendPage } from '@gatehouse/service-kit'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { actionFor, CertError } from '../errors.ts'
-import { type Inventory, inventoryPage } from '../pages/inventory.ts'
-import { problemPage, signInPage, tokensOnlyPage } from '../pages/sign-in.ts'
+import {
+  type Inventory,
+  inventoryPage,
+  problemPage,
+  signInPage,
+  tokensOnlyPage,
+} from '../pages/inventory.ts'
 import { mayAll } from '../plugins/access.ts'
 import { SignIns } from '../sign-ins.ts'
 import type { CertificateRecord, Upcoming } from '../store/store.ts'

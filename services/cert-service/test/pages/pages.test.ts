@@ -2,8 +2,14 @@ import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { type DefaultTreeAdapterTypes, parse } from 'parse5'
 import t from 'tap'
-import { type Inventory, inventoryPage, stateOf } from '../../src/pages/inventory.ts'
-import { problemPage, signInPage, tokensOnlyPage } from '../../src/pages/sign-in.ts'
+import {
+  type Inventory,
+  inventoryPage,
+  problemPage,
+  signInPage,
+  stateOf,
+  tokensOnlyPage,
+} from '../../src/pages/inventory.ts'
 import { bar, fromNow, timeLineOf } from '../../src/pages/time.ts'
 import type { CertificateRecord, OrderRecord } from '../../src/store/store.ts'
 import { NOW, newCertificate, newOrder } from '../helpers/store.ts'
