@@ -9,19 +9,21 @@ export {
   readNamedFile,
   requireNamedFile,
 } from './config/files.ts'
-export { checkListeners, checkTrustedProxies, type Listener } from './config/listeners.ts'
 export { type Loaded, loadConfig } from './config/load.ts'
 export { renderReference } from './config/reference.ts'
 export {
   applyRules,
   applyToEach,
+  checkListeners,
+  checkTrustedProxies,
   type Fault,
   faultOf,
   isWhole,
   known,
+  type Listener,
   type Rule,
 } from './config/rules.ts'
-export { type ConfigOf, Duration, FilePath, Secret } from './config/schema.ts'
+export { type ConfigOf, Duration, FilePath, Secret, Text } from './config/schema.ts'
 export {
   CONFIG_ERRORS,
   ConfigError,

@@ -1,3 +1,6 @@
+import { isIP } from 'node:net'
+import { parseCidr, parseHost } from '@gatehouse/net'
+
 /** A fault of a value that the schema accepts. */
 export interface Fault {
   /** JSON pointer of the key to correct. */
@@ -70,4 +73,70 @@ export function faultOf(path: string, read: () => unknown): Fault[] {
     if (error instanceof UnknownPart) throw error
     return [{ path, message: (error as Error).message }]
   }
+}
+
+/** A configured listener. */
+export interface Listener {
+  /** JSON pointer of its section, such as `/server`. */
+  readonly path: string
+  readonly at: { readonly host: string; readonly port: number }
+  /** Listeners of the same kind and address are one listener. */
+  readonly kind?: string
+}
+
+/** The faults of the addresses that a service listens on. */
+export function checkListeners(listeners: readonly Listener[]): Fault[] {
+  return listeners.flatMap((listener, index) =>
+    applyRules(
+      listener,
+      [
+        ({ at: { host } }) =>
+          isIP(host) > 0 || (!host.startsWith('[') && parseHost(host))
+            ? []
+            : [{ path: '/host', message: 'is not an IP address or host name to listen on' }],
+        ({ at: { port } }) => {
+          const earlier = listeners.slice(0, index)
+          const other = earlier.find((one) => known(() => clash(one, listener)))
+          if (!other) return []
+          const name = other.path.slice(1).replaceAll('/', '.')
+          return [{ path: '/port', message: `is taken by ${name}, which has port ${port} too` }]
+        },
+      ],
+      listener.path,
+    ),
+  )
+}
+
+/** Whether the two cannot listen at the same time. Port 0 is a different port for each. */
+function clash(one: Listener, other: Listener): boolean {
+  if (one.at.port !== other.at.port || one.at.port === 0) return false
+  const [a, b] = [addressOf(one.at.host), addressOf(other.at.host)]
+  if (a === b) return one.kind === undefined || one.kind !== other.kind
+  return covers(a, b) || covers(b, a)
+}
+
+/** `::` includes IPv4. */
+function covers(any: string, address: string): boolean {
+  return any === '::' || (any === '0.0.0.0' && isIP(address) !== 6)
+}
+
+function addressOf(host: string): string {
+  return host === 'localhost' ? '127.0.0.1' : (parseHost(host)?.name ?? host)
+}
+
+/** The prefixes of the largest private networks. A larger network includes strangers. */
+const FEWEST_BITS = { 4: 8, 6: 7 } as const
+
+/** The faults of a list of trusted networks. */
+export function checkTrustedProxies(networks: readonly string[] = [], path: string): Fault[] {
+  return applyToEach(networks, path, [(text) => faultOf('', () => requireNarrow(text))])
+}
+
+function requireNarrow(text: string): void {
+  const cidr = parseCidr(text)
+  if (!cidr && isIP(text.split('/')[0] ?? '') === 0)
+    throw new Error('is not an IP address or network, such as 10.0.0.0/8')
+  if (!cidr) throw new Error('is not a network: the bits behind the prefix must be zero')
+  if (cidr.prefix < FEWEST_BITS[cidr.network.version])
+    throw new Error('trusts far more than proxies: list their addresses, such as 10.0.0.5')
 }

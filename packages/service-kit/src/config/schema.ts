@@ -27,6 +27,11 @@ export interface ConfigSchema {
 const UNIT_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 const DURATION = '^(0|[1-9][0-9]{0,5})(ms|s|m|h|d)$'
 
+/** A string that is not empty. */
+export function Text(description: string) {
+  return Type.String({ minLength: 1, description })
+}
+
 /** A string that no error shows. `<key>File` may name a file with it instead. */
 export function Secret(options: TStringOptions = {}) {
   return Type.String({ ...options, secret: true })

@@ -1,34 +1,17 @@
-import { type AuthOptions, AuthOptionsSchema } from '@gatehouse/auth-core'
-import type { ConfigOf } from '@gatehouse/service-kit'
-import { Type } from 'typebox'
+import { type AuthOptions, AuthOptionsSchema, checkAuthOptions } from '@gatehouse/auth-core'
+import { parseNameRule } from '@gatehouse/pki'
+import { applyRules, applyToEach, type Fault, faultOf, isWhole, Text } from '@gatehouse/service-kit'
+import { type Static, Type } from 'typebox'
 import { RIGHTS, type Right } from '../policy.ts'
-
-const domainsClaim = Type.Optional(
-  Type.String({
-    minLength: 1,
-    description:
-      'Claim with the name rules of the caller, as a list or as one comma-separated string.',
-  }),
-)
 
 const Rights = (description: string) =>
   Type.Optional(Type.Array(Type.Enum([...RIGHTS]), { minItems: 1, description }))
 
-const allow = Type.Optional(
-  Type.Literal('anyone', {
-    description: 'For a public issuer: confirms that anyone with an account there may call.',
-  }),
-)
+const Anyone = (description: string) => Type.Optional(Type.Literal('anyone', { description }))
 
-const PskOptions = AuthOptionsSchema.properties.psk.properties
-const JwtOptions = AuthOptionsSchema.properties.jwt.properties
+const allow = Anyone('For a public issuer: confirms that anyone with an account there may call.')
 
-const NamedKeySchema = Type.Object({
-  ...PskOptions.keys.items.properties,
-  rights: Rights(
-    'What the key may do. Default: issue, read and renew for a key with `domains`, otherwise everything.',
-  ),
-})
+const { psk: Psk, jwt: Jwt } = AuthOptionsSchema.properties
 
 /** Authentication of callers. */
 export const AuthSchema = Type.Object(
@@ -37,12 +20,17 @@ export const AuthSchema = Type.Object(
     psk: Type.Optional(
       Type.Object(
         {
-          ...PskOptions,
+          ...Psk.properties,
           keys: Type.Optional(
-            Type.Array(NamedKeySchema, {
-              minItems: 1,
-              description: 'Several named keys.',
-            }),
+            Type.Array(
+              Type.Object({
+                ...Psk.properties.keys.items.properties,
+                rights: Rights(
+                  'What the key may do. Default: issue, read and renew for a key with `domains`, otherwise everything.',
+                ),
+              }),
+              { minItems: 1, description: 'Several named keys.' },
+            ),
           ),
         },
         { description: 'API keys: `Authorization: APIKey <key>`.' },
@@ -51,23 +39,25 @@ export const AuthSchema = Type.Object(
     jwt: Type.Optional(
       Type.Object(
         {
-          ...JwtOptions,
+          ...Jwt.properties,
           issuers: Type.Optional(
-            Type.Array(Type.Object({ ...JwtOptions.issuers.items.properties, allow }), {
+            Type.Array(Type.Object({ ...Jwt.properties.issuers.items.properties, allow }), {
               minItems: 1,
               description: 'Several issuers instead of one, selected by the `iss` of the token.',
             }),
           ),
-          domainsClaim,
+          domainsClaim: Type.Optional(
+            Text(
+              'Claim with the name rules of the caller, as a list or as one comma-separated string.',
+            ),
+          ),
           allow,
         },
         { description: 'Access tokens: `Authorization: Bearer <token>`.' },
       ),
     ),
-    domainsClaim: Type.Optional(
-      Type.String({ minLength: 1, description: 'Short form of `jwt.domainsClaim`.' }),
-    ),
-    allow: Type.Optional(Type.Literal('anyone', { description: 'Short form of `jwt.allow`.' })),
+    domainsClaim: Type.Optional(Text('Short form of `jwt.domainsClaim`.')),
+    allow: Anyone('Short form of `jwt.allow`.'),
   },
   { description: 'Authentication of callers.' },
 )
@@ -84,51 +74,31 @@ export const RuleSchema = Type.Object({
       'Name rules: `x`, `*.x` (all names below x), `=*.x` (the wildcard certificate), `*`, or a network.',
   }),
   rights: Rights('Default: issue, read and renew for an allow rule, all for a deny rule.'),
-  issuer: Type.Optional(
-    Type.String({
-      minLength: 1,
-      description: 'Issuer of the token. Required with several issuers.',
-    }),
-  ),
-  subject: Type.Optional(Type.String({ minLength: 1, description: 'Subject of the token.' })),
+  issuer: Type.Optional(Text('Issuer of the token. Required with several issuers.')),
+  subject: Type.Optional(Text('Subject of the token.')),
   claim: Type.Optional(
     Type.Object({
-      name: Type.String({ minLength: 1, description: 'Name of a claim.' }),
+      name: Text('Name of a claim.'),
       value: Type.String({ description: 'Its value, or one of the values of a list.' }),
     }),
   ),
-  scope: Type.Optional(Type.String({ minLength: 1, description: 'Scope of the token.' })),
+  scope: Type.Optional(Text('Scope of the token.')),
 })
 
-export type AuthConfig = ConfigOf<typeof AuthSchema>
+type AuthConfig = Static<typeof AuthSchema>
 
-/** The options of auth-core. */
-export function pluginOptionsOf({
-  domainsClaim: _,
-  allow: __,
-  psk,
-  jwt,
-  ...rest
-}: AuthConfig): AuthOptions {
-  return { ...rest, ...(psk && { psk: pskOptionsOf(psk) }), ...(jwt && { jwt: jwtOptionsOf(jwt) }) }
+/** The sections about callers. */
+interface Access {
+  readonly auth: AuthConfig
+  readonly rules: readonly Static<typeof RuleSchema>[]
 }
 
-type Psk = NonNullable<AuthConfig['psk']>
-type Jwt = NonNullable<AuthConfig['jwt']>
-
-function pskOptionsOf({ keys, ...single }: Psk): NonNullable<AuthOptions['psk']> {
-  if (!keys) return single
-  return { ...single, keys: keys.map(({ rights: _, ...key }) => key) }
-}
-
-function jwtOptionsOf({
-  domainsClaim: _,
-  allow: __,
-  issuers,
-  ...single
-}: Jwt): NonNullable<AuthOptions['jwt']> {
-  if (!issuers) return single
-  return { ...single, issuers: issuers.map(({ allow: _, ...issuer }) => issuer) }
+/** The options of auth-core, without those that only this service has. */
+export function pluginOptionsOf({ domainsClaim: _, allow: __, psk, jwt, ...rest }: AuthConfig) {
+  const keys = psk?.keys?.map(({ rights: _, ...key }) => key)
+  const { domainsClaim: _claim, allow: _allow, ...token } = jwt ?? {}
+  const issuers = jwt?.issuers?.map(({ allow: _, ...issuer }) => issuer)
+  return { ...rest, psk: psk && { ...psk, keys }, jwt: jwt && { ...token, issuers } }
 }
 
 /** The rights of the keys that do not have the default ones, by name of the key. */
@@ -144,4 +114,143 @@ export function domainsClaimOf(auth: AuthConfig): string | undefined {
 /** Whether tokens are accepted. */
 export function takesTokens({ method, jwt, issuerUrl }: AuthConfig): boolean {
   return method !== 'psk' && (jwt !== undefined || issuerUrl !== undefined)
+}
+
+/** The rules for `auth`, and for `rules` at public issuers. */
+export const AUTH_RULES = [
+  checkWhole,
+  checkParts,
+  checkDomainsClaim,
+  checkKeyDomains,
+  checkPublicIssuers,
+]
+
+function checkWhole({ auth }: Access): Fault[] {
+  const options = pluginOptionsOf(auth)
+  // Files are checked before a start, see `start-rules.ts`.
+  for (const issuer of [options.jwt, ...(options.jwt?.issuers ?? [])]) delete issuer?.caFile
+  return below('', options).map((fault) => ({ ...fault, path: `/auth${fault.path}` }))
+}
+
+/** If a part of `auth` is invalid, checks the other options one by one. */
+function checkParts({ auth }: Access): Fault[] {
+  if (isWhole(auth)) return []
+  return applyRules(
+    auth,
+    [
+      ({ psk }) =>
+        applyToEach(psk?.keys ?? [], '/psk/keys', [
+          ({ rights: _, ...key }) => below('/psk/keys/0', { psk: { keys: [key] } }),
+        ]),
+      ({ jwt }) => applyRules(jwt ?? {}, URL_RULES, '/jwt'),
+      ({ jwt }) => applyToEach(jwt?.issuers ?? [], '/jwt/issuers', URL_RULES),
+      ({ issuerUrl }) => applyRules({ issuerUrl }, URL_RULES),
+    ],
+    '/auth',
+  )
+}
+
+interface IssuerUrls {
+  readonly issuerUrl?: string | undefined
+  readonly jwksUrl?: string | undefined
+  readonly allowHttp?: boolean
+}
+
+const URL_RULES = (['issuerUrl', 'jwksUrl'] as const).map(
+  (key) =>
+    ({ [key]: value, allowHttp = false }: IssuerUrls) => {
+      if (value === undefined) return []
+      const sound = { issuerUrl: 'https://issuer.invalid', audience: 'any', allowHttp }
+      return below('/jwt', { jwt: { ...sound, [key]: value } })
+    },
+)
+
+/** The faults below a path, relative to it. */
+function below(path: string, options: AuthOptions): Fault[] {
+  return checkAuthOptions(options)
+    .filter((fault) => fault.path.startsWith(path))
+    .map((fault) => ({ path: fault.path.slice(path.length), message: fault.message }))
+}
+
+function checkDomainsClaim({ auth }: Access): Fault[] {
+  const isTwice = auth.domainsClaim !== undefined && auth.jwt?.domainsClaim !== undefined
+  return isTwice
+    ? [{ path: '/auth/domainsClaim', message: 'is also given as jwt.domainsClaim' }]
+    : []
+}
+
+function checkKeyDomains({ auth }: Access): Fault[] {
+  return applyToEach(auth.psk?.keys ?? [], '/auth/psk/keys', [
+    ({ domains = [] }) =>
+      applyToEach(domains, '/domains', [(text) => faultOf('', () => parseNameRule(text))]),
+  ])
+}
+
+/** Issuers that give a token to anyone who creates an account. */
+const PUBLIC_ISSUERS: ReadonlySet<string> = new Set([
+  'https://accounts.google.com',
+  'https://agent.buildkite.com',
+  'https://app.terraform.io',
+  'https://appleid.apple.com',
+  'https://gitlab.com',
+  'https://oauth2.sigstore.dev/auth',
+  'https://oidc.codefresh.io',
+  'https://token.actions.githubusercontent.com',
+  'https://www.facebook.com',
+  'https://www.linkedin.com/oauth',
+])
+
+/** Tenants of Microsoft that are open to all; the last one is that of personal accounts. */
+const MICROSOFT_FOR_ALL =
+  /^https:\/\/login\.microsoftonline\.com\/(common|organizations|consumers|9188040d-6c67-4c5b-b112-36a304b66dad)(\/v2\.0)?$/
+
+/** Claims that are the same in all tokens of an issuer for one audience. */
+const SAME_FOR_ALL: readonly string[] = ['iss', 'aud']
+
+/** Whether anyone can get a token from this issuer. */
+export function isPublicIssuer(issuerUrl: string): boolean {
+  const url = (URL.parse(issuerUrl)?.href ?? issuerUrl).replace(/\/+$/, '')
+  return PUBLIC_ISSUERS.has(url) || MICROSOFT_FOR_ALL.test(url)
+}
+
+const ANYONE = 'or `allow: anyone` at the issuer'
+const SAY_WHO = `gives anyone a token: say with \`rules\` or \`domainsClaim\` who may have which names, ${ANYONE}`
+
+/**
+ * Refuses public issuers unless something limits whose tokens are accepted, and rules that grant
+ * names to everyone with an account at one.
+ */
+function checkPublicIssuers({ auth, rules }: Access): Fault[] {
+  if (!takesTokens(auth)) return []
+  const issuers = issuersOf(auth)
+  const open = issuers.filter(
+    ({ issuerUrl, allow }) => isPublicIssuer(issuerUrl) && allow !== 'anyone',
+  )
+  if (domainsClaimOf(auth) === undefined && rules.length === 0)
+    return open.map(({ path }) => ({ path, message: SAY_WHO }))
+
+  const implied = issuers.length === 1 ? issuers[0]?.issuerUrl : undefined
+  return rules.flatMap(({ effect, issuer = implied, subject, claim, scope }, index) => {
+    const isForAll =
+      subject === undefined &&
+      scope === undefined &&
+      (claim === undefined || SAME_FOR_ALL.includes(claim.name))
+    const isOpen = open.some(({ issuerUrl }) => issuerUrl === issuer)
+    if (effect === 'deny' || !isOpen || !isForAll) return []
+    const message = `is met by anyone with an account at ${issuer}: add a \`subject\`, \`claim\` or \`scope\`, ${ANYONE}`
+    return [{ path: `/rules/${index}`, message }]
+  })
+}
+
+/** The configured issuers, with the paths of their URLs. */
+function issuersOf({ jwt, issuerUrl, allow }: AuthConfig) {
+  const listed = (jwt?.issuers ?? []).map((issuer, index) => ({
+    issuerUrl: issuer.issuerUrl,
+    allow: issuer.allow,
+    path: `/auth/jwt/issuers/${index}/issuerUrl`,
+  }))
+  const issuer = jwt?.issuerUrl ?? issuerUrl
+  if (issuer === undefined) return listed
+  const path = jwt?.issuerUrl === undefined ? '/auth/issuerUrl' : '/auth/jwt/issuerUrl'
+  return [...listed, { issuerUrl: issuer, allow: jwt?.allow ?? allow, path }]
 }

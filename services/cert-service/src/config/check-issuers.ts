@@ -2,8 +2,8 @@ import { isIP } from 'node:net'
 import { isDeepStrictEqual } from 'node:util'
 import { DNS_PROVIDER_RULES } from '@gatehouse/acme'
 import { parseEndpointUrl } from '@gatehouse/net'
-import { compileRules, type KeyType, parseName, parseNameRule } from '@gatehouse/pki'
-import { applyToEach, type Fault, faultOf } from '@gatehouse/service-kit'
+import { compileRules, type KeyType, type NameRule, parseName, parseNameRule } from '@gatehouse/pki'
+import { applyRules, applyToEach, type Fault, faultOf, type Rule } from '@gatehouse/service-kit'
 import { canProve } from '../issuers/acme/challenges.ts'
 import {
   ACME_KEY_TYPES,
@@ -16,13 +16,18 @@ import {
 } from './issuers.ts'
 import type { CertServiceConfig } from './schema.ts'
 
-/** The rules for `issuers`. */
-export function checkIssuers({ issuers, server }: CertServiceConfig): readonly Fault[] {
-  return applyToEach(issuers, '/issuers', [
+/** The faults of an issuer, alone and beside the others. */
+export function checkIssuer(
+  issuer: IssuerConfig,
+  index: number,
+  { issuers, server }: CertServiceConfig,
+): Fault[] {
+  return applyRules(issuer, [
     ({ directory }) => faultOf('/directory', () => checkDirectory(directory)),
-    ({ name }, index) => checkName(name, issuers.slice(0, index)),
-    (issuer, index) => checkAccount(issuer, issuers.slice(0, index)),
+    ({ name }) => checkName(name, issuers.slice(0, index)),
+    (issuer) => checkAccount(issuer, issuers.slice(0, index)),
     (issuer) => checkFallback(issuer, issuers),
+    (issuer) => checkLimits(issuer, issuers),
     ({ names, challenges }) =>
       applyToEach(names, '/names', [(rule) => faultOf('', () => checkRule(rule, challenges))]),
     ({ challenges }) =>
@@ -35,22 +40,18 @@ export function checkIssuers({ issuers, server }: CertServiceConfig): readonly F
           challenge.type === 'http-01' && !challenge.listen && !server.plainHttp
             ? [{ path: '', message: 'needs `listen`, as there is no server.plainHttp' }]
             : [],
-        checkDnsProviders,
-        checkResolvers,
+        (challenge) =>
+          challenge.type === 'dns-01' ? applyRules(challenge, DNS_CHALLENGE_RULES) : [],
       ]),
   ])
 }
 
 /** Issuers of one CA share its limits, even with separate accounts. */
-export function checkLimits({ issuers }: CertServiceConfig): readonly Fault[] {
-  return applyToEach(issuers, '/issuers', [
-    ({ directory, limits }) => {
-      const first = issuers.find((other) => directoryOf(other.directory) === directoryOf(directory))
-      if (!first || isDeepStrictEqual(first.limits, limits)) return []
-      const message = `must be those of ${first.name}, which orders from the same CA`
-      return [{ path: '/limits', message }]
-    },
-  ])
+function checkLimits({ directory, limits }: IssuerConfig, issuers: readonly IssuerConfig[]) {
+  const first = issuers.find((other) => directoryOf(other.directory) === directoryOf(directory))
+  if (!first || isDeepStrictEqual(first.limits, limits)) return []
+  const message = `must be those of ${first.name}, which orders from the same CA`
+  return [{ path: '/limits', message }]
 }
 
 function checkName(name: string, earlier: readonly IssuerConfig[]): Fault[] {
@@ -60,13 +61,14 @@ function checkName(name: string, earlier: readonly IssuerConfig[]): Fault[] {
 
 /** Issuers with one directory share an account unless they name another. */
 function checkAccount(issuer: IssuerConfig, earlier: readonly IssuerConfig[]): Fault[] {
-  const { externalAccount, caFile, email } = issuer
   const same = earlier.find((other) => accountOf(other) === accountOf(issuer))
-  const account = JSON.stringify([externalAccount, caFile, email])
-  if (!same || JSON.stringify([same.externalAccount, same.caFile, same.email]) === account)
-    return []
+  if (!same || isDeepStrictEqual(ownerOf(same), ownerOf(issuer))) return []
   const message = `needs the email, caFile and externalAccount of ${same.name}, which has the same account, or an \`account\` of its own`
   return [{ path: '/directory', message }]
+}
+
+function ownerOf({ externalAccount, caFile, email }: IssuerConfig) {
+  return { externalAccount, caFile, email }
 }
 
 function checkDirectory(directory: string): void {
@@ -101,20 +103,14 @@ function checkRule(text: string, challenges: IssuerConfig['challenges']): void {
     throw new Error('is for IP addresses, which take an http-01 or tls-alpn-01 challenge')
 }
 
-function checkDnsProviders(challenge: ChallengeConfig): Fault[] {
-  if (challenge.type !== 'dns-01') return []
-  return applyToEach(challenge.providers, '/providers', DNS_PROVIDER_RULES)
-}
-
-function checkResolvers(challenge: ChallengeConfig): Fault[] {
-  if (challenge.type !== 'dns-01') return []
-  return applyToEach(challenge.propagation.resolvers ?? [], '/propagation/resolvers', [
-    (resolver) =>
-      isResolver(resolver)
-        ? []
-        : [{ path: '', message: 'must be an IP address, and maybe a port' }],
-  ])
-}
+const DNS_CHALLENGE_RULES: readonly Rule<Extract<ChallengeConfig, { type: 'dns-01' }>>[] = [
+  ({ providers }) => applyToEach(providers, '/providers', DNS_PROVIDER_RULES),
+  ({ propagation: { resolvers = [] } }) =>
+    applyToEach(resolvers, '/propagation/resolvers', [
+      (text) =>
+        isResolver(text) ? [] : [{ path: '', message: 'must be an IP address, and maybe a port' }],
+    ]),
+]
 
 function isResolver(text: string): boolean {
   const host =
@@ -122,37 +118,30 @@ function isResolver(text: string): boolean {
   return isIP(host) > 0
 }
 
-function namesOrNone(names: readonly string[]) {
-  const texts = [...names]
-  return resultOf(() => texts.map(parseName))
+/** The rules that parse. Another rule reports the others. */
+export function nameRulesOf(texts: readonly string[]): NameRule[] {
+  return texts.flatMap((text) => {
+    try {
+      return [parseNameRule(text)]
+    } catch {
+      return []
+    }
+  })
 }
 
-/** The issuer for these names; `undefined` for the embedded CA and for invalid names. */
+/** The issuer for these names; `undefined` for the embedded CA. */
 export function issuerFor(
   names: readonly string[],
   { issuers }: CertServiceConfig,
 ): IssuerConfig | undefined {
-  const parsed = namesOrNone(names)
-  return issuers.find(({ names: rules }) => {
-    // Copied first: reading an invalid part throws, which must not count as a rule that does not parse.
-    const texts = [...rules]
-    const holds = resultOf(() => compileRules(texts.map(parseNameRule)))
-    return holds && parsed?.every(holds)
-  })
+  const parsed = names.map(parseName)
+  return issuers.find(({ names: rules }) => parsed.every(compileRules(nameRulesOf(rules))))
 }
 
 /** @throws Error unless a challenge of the issuer can prove the name */
 export function provableName(text: string, issuer: IssuerConfig): void {
   if (!canProve(issuer, parseName(text).kind))
     throw new Error(`cannot be proven by a challenge of the issuer ${issuer.name}`)
-}
-
-function resultOf<T>(read: () => T): T | undefined {
-  try {
-    return read()
-  } catch {
-    return undefined
-  }
 }
 
 /** Refuses key types that the CA would not certify. */

@@ -1,7 +1,23 @@
-import { type Loaded, type LoadSettings, loadConfig } from '@gatehouse/service-kit'
-import { CONFIG_RULES } from './check.ts'
-import { START_RULES } from './check-files.ts'
+import { relative } from 'node:path'
+import { isLoopback, parseEndpointUrl, parseHost } from '@gatehouse/net'
+import { compileRules, parseName, parseNameRule } from '@gatehouse/pki'
+import {
+  applyToEach,
+  checkListeners,
+  checkTrustedProxies,
+  type Fault,
+  faultOf,
+  known,
+  type Listener,
+  type Loaded,
+  type LoadSettings,
+  loadConfig,
+  type Rule,
+} from '@gatehouse/service-kit'
+import { AUTH_RULES } from './auth.ts'
+import { checkIssuer, checkKeyType, issuerFor, nameRulesOf, provableName } from './check-issuers.ts'
 import { type CertServiceConfig, CertServiceSchema } from './schema.ts'
+import { START_RULES } from './start-rules.ts'
 
 /**
  * Reads a configuration file.
@@ -13,6 +29,140 @@ export function loadCertConfig(
   env: Readonly<Record<string, string | undefined>>,
   { beforeStart = false, ...options }: LoadSettings = {},
 ): Promise<Loaded<CertServiceConfig>> {
-  const rules = beforeStart ? [...CONFIG_RULES, ...START_RULES] : CONFIG_RULES
+  const rules = beforeStart ? [...RULES, ...START_RULES] : RULES
   return loadConfig({ schema: CertServiceSchema, file, env, rules, ...options })
+}
+
+/**
+ * The rules for a configuration beyond its schema. A rule that reads an invalid part reports nothing,
+ * so each one reads as little as possible.
+ */
+const RULES: readonly Rule<CertServiceConfig>[] = [
+  ({ server }) => checkTrustedProxies(server.trustedProxies, '/server/trustedProxies'),
+  ...AUTH_RULES,
+  checkAccessRules,
+  ({ server }) => faultsOf(server.names, '/server/names', parseName),
+  checkCertificates,
+  ({ ca }) => faultsOf(ca.permitted, '/ca/permitted', parseNameRule),
+  checkCrlUrl,
+  (config) =>
+    applyToEach(config.issuers, '/issuers', [
+      (issuer, index) => checkIssuer(issuer, index, config),
+    ]),
+  checkEvents,
+  checkOwnTls,
+  checkPlainHttp,
+  (config) => checkListeners(listenersOf(config)),
+  checkStorage,
+]
+
+function checkAccessRules({ auth, rules }: CertServiceConfig): Fault[] {
+  return applyToEach(rules, '/rules', [
+    ({ names }) => faultsOf(names, '/names', parseNameRule),
+    ({ effect, issuer, subject, claim, scope }) => {
+      const conditional = subject !== undefined || claim !== undefined || scope !== undefined
+      const several = (auth.jwt?.issuers?.length ?? 0) > 1
+      if (issuer !== undefined) return []
+      if (several && (conditional || effect === 'allow'))
+        return [{ path: '', message: 'needs an `issuer`, as there are several' }]
+      if (conditional || effect === 'deny') return []
+      return [{ path: '', message: 'needs an `issuer`, `subject`, `claim` or `scope`' }]
+    },
+  ])
+}
+
+function checkCertificates(config: CertServiceConfig): Fault[] {
+  return applyToEach(config.certificates, '/certificates', [
+    ({ names }) => faultsOf(names, '/names', parseName),
+    ({ names, keyType }) =>
+      areNames(names) ? checkKeyType(keyType, issuerFor(names, config)) : [],
+    ({ names }) => {
+      if (!areNames(names)) return []
+      const issuer = issuerFor(names, config)
+      return faultsOf(names, '/names', (text) =>
+        issuer ? provableName(text, issuer) : permittedName(text, config.ca.permitted),
+      )
+    },
+  ])
+}
+
+/** Invalid names are reported by another rule. */
+function areNames(texts: readonly string[]): boolean {
+  return faultsOf(texts, '', parseName).length === 0
+}
+
+function checkCrlUrl({ ca: { crlUrl } }: CertServiceConfig): Fault[] {
+  const isSound = crlUrl === undefined || URL.parse(crlUrl)?.protocol === 'http:'
+  return isSound ? [] : [{ path: '/ca/crlUrl', message: 'must be an http URL' }]
+}
+
+/** The certificate of the server needs a name that the CA may sign. */
+function checkOwnTls({ server, ca: { permitted } }: CertServiceConfig): Fault[] {
+  if (server.tls !== 'own' || server.names.length > 0 || permitted.length === 0) return []
+  const faults = faultsOf(['localhost'], '', (text) => permittedName(text, permitted))
+  const message = '`own` needs a name of `ca.permitted` in server.names'
+  return faults.map(() => ({ path: '/server/tls', message }))
+}
+
+/** Answers contain private keys. */
+function checkPlainHttp({ server }: CertServiceConfig): Fault[] {
+  if (server.tls !== 'off') return []
+  const host = parseHost(server.host)
+  if (!host || isLoopback(host)) return []
+  const message =
+    'would send private keys in plain text: only a loopback server.host may have it, or write `insecure`'
+  return [{ path: '/server/tls', message }]
+}
+
+/** The listeners of all valid sections. */
+function listenersOf(config: CertServiceConfig): Listener[] {
+  const sections: readonly (() => Listener[])[] = [
+    () => [{ path: '/server', at: config.server }],
+    () => atOf('/server/plainHttp', config.server.plainHttp),
+    () => atOf('/metrics', config.metrics.enabled ? config.metrics : undefined),
+    () =>
+      [...config.issuers.keys()].flatMap(
+        (index) => known(() => challengeListeners(config, index)) ?? [],
+      ),
+  ]
+  return sections.flatMap((section) => known(section) ?? [])
+}
+
+function challengeListeners({ issuers }: CertServiceConfig, index: number): Listener[] {
+  return (issuers[index]?.challenges ?? []).flatMap((challenge, at) =>
+    challenge.type === 'dns-01'
+      ? []
+      : atOf(`/issuers/${index}/challenges/${at}/listen`, challenge.listen, challenge.type),
+  )
+}
+
+function atOf(path: string, at: Listener['at'] | undefined, kind?: string): Listener[] {
+  return at ? [{ path, at, ...(kind !== undefined && { kind }) }] : []
+}
+
+export function checkEvents({ events: { webhook } }: CertServiceConfig): readonly Fault[] {
+  if (!webhook) return []
+  const { url, allowHttp } = webhook
+  return faultOf('/events/webhook/url', () => parseEndpointUrl(url, { allowHttp }))
+}
+
+function checkStorage({ storage }: CertServiceConfig): Fault[] {
+  const inside = relative(storage.path, storage.masterKeyFile)
+  if (inside.startsWith('..') || inside.startsWith('/')) return []
+  return [{ path: '/storage/masterKeyFile', message: 'must lie outside of storage.path' }]
+}
+
+function permittedName(text: string, permitted: readonly string[]): void {
+  const name = parseName(text)
+  const rules = nameRulesOf(permitted)
+  if (rules.length > 0 && !compileRules(rules)(name))
+    throw new Error(`${name.text} is outside of ca.permitted`)
+}
+
+function faultsOf(
+  texts: readonly string[],
+  path: string,
+  parse: (text: string) => unknown,
+): Fault[] {
+  return applyToEach(texts, path, [(text) => faultOf('', () => parse(text))])
 }

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { ConfigError } from '@gatehouse/service-kit'
 import t, { type Test } from 'tap'
 import { stringify } from 'yaml'
-import { isPublicIssuer } from '../../src/config/check-auth.ts'
+import { isPublicIssuer } from '../../src/config/auth.ts'
 import { loadCertConfig } from '../../src/config/load.ts'
 
 const GITHUB = 'https://token.actions.githubusercontent.com'

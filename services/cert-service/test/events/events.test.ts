@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import t from 'tap'
-import { checkEvents } from '../../src/config/check.ts'
+import { checkEvents } from '../../src/config/load.ts'
 import type { CertServiceConfig } from '../../src/config/schema.ts'
 import { describeEvent, lateness, signatureHeaders } from '../../src/events/webhook.ts'
 import { NOW, newCertificate, newOrder, testStore } from '../helpers/store.ts'
