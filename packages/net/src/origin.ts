@@ -16,7 +16,6 @@ export function parseOrigin(text: string): string | undefined {
 /**
  * Parses the URL of a server to call: https, or http on loopback or with `allowHttp`; without user
  * name, password and fragment.
- *
  * @throws NetError NET_URL_INVALID, NET_URL_INSECURE
  */
 export function parseEndpointUrl(text: string, options: { allowHttp?: boolean } = {}): URL {
@@ -44,7 +43,6 @@ export function parseEndpointUrl(text: string, options: { allowHttp?: boolean } 
  * {@link parseEndpointUrl}, a document that came over https may name https only, and no document may
  * name this machine or the metadata service of a cloud unless it came from there. A name that merely
  * resolves to such an address is refused by TLS.
- *
  * @param from - the URL of the document that names it
  * @throws NetError NET_URL_INVALID, NET_URL_INSECURE, NET_URL_INTERNAL
  */

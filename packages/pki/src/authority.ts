@@ -34,7 +34,6 @@ const BACKDATE = 60_000
 /**
  * Creates a root: a P-384 key unless one is given, and 10 years by default. Times are epoch
  * milliseconds.
- *
  * @throws PkiError `PKI_SUBJECT_INVALID`, `PKI_KEY_WEAK`
  */
 export async function createRoot(options: {
@@ -63,7 +62,6 @@ export async function createRoot(options: {
  * of the root. `permitted` becomes a critical name constraint unless it is empty or contains `*`. In
  * it `x`, `*.x` and `=*.x` all mean "x and everything below"; DNS names or addresses without any rule
  * are excluded.
- *
  * @throws PkiError `PKI_SUBJECT_INVALID`, `PKI_CA_KEY_MISSING`, `PKI_CA_PATH_LENGTH`,
  *   `PKI_CA_EXPIRING`
  */
@@ -116,7 +114,6 @@ function authorityName(commonName: string): Buffer {
 /**
  * Loads an existing authority: its certificate in PEM or DER, followed by those that signed it. It
  * needs a P-256, P-384 or RSA key.
- *
  * @throws PkiError `PKI_CERTIFICATE_INVALID`, `PKI_PEM_INVALID`, `PKI_KEY_INVALID`,
  *   `PKI_KEY_WEAK`, `PKI_CA_INVALID`, `PKI_CA_CHAIN`, `PKI_CA_PATH_LENGTH`, `PKI_CA_EXPIRED`,
  *   `PKI_CA_KEY_MISMATCH`
@@ -196,7 +193,6 @@ function checkSignature(x509: X509Certificate, issuer: X509Certificate | undefin
 /**
  * Whether a CA certificate has exactly the name constraint that `createIntermediate` derives from the
  * rules.
- *
  * @throws PkiError `PKI_CERTIFICATE_INVALID`
  */
 export function carriesConstraints(

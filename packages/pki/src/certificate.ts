@@ -32,11 +32,7 @@ export interface CertificateInfo {
   readonly fingerprint256: string
 }
 
-/**
- * Parses one certificate in DER.
- *
- * @throws PkiError `PKI_CERTIFICATE_INVALID`
- */
+/** Parses one certificate in DER. @throws PkiError `PKI_CERTIFICATE_INVALID` */
 export function parseCertificate(der: Uint8Array): CertificateInfo {
   const x509 = readX509(der)
   const { subjectDer, spki, extension } = readFields(x509)

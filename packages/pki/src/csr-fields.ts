@@ -49,8 +49,6 @@ const ATTRIBUTES = 0xa0
 /**
  * Reads a request in PEM or DER. It checks only the form, not the key or the signature. A request
  * that was accepted before (`isKnown`) may have an explicit `critical: FALSE`.
- *
- * @throws PkiError `PKI_CSR_INVALID`, `PKI_CERTIFICATE_INVALID`, `PKI_PEM_INVALID`
  */
 export function readCsr(
   input: string | Uint8Array,
@@ -157,11 +155,7 @@ function readAttributes(
   }
 }
 
-/**
- * Reads the extensions of a request or certificate.
- *
- * @throws PkiError `PKI_CSR_INVALID`, `PKI_CERTIFICATE_INVALID`
- */
+/** Reads the extensions of a request or certificate. */
 export function readExtensions(list: Element, isKnown = false): Extension[] {
   const elements = parts(list, SEQUENCE, undefined, 'the list of extensions')
   const extensions = elements.map((one) => readExtension(one, isKnown))
@@ -184,11 +178,7 @@ function readExtension(element: Element, isKnown: boolean): Extension {
 const CRITICAL = Buffer.of(0x01, 0x01, 0xff)
 const NOT_CRITICAL = Buffer.of(0x01, 0x01, 0x00)
 
-/**
- * The name in an attribute of a subject; none if it is another attribute or not a valid name.
- *
- * @throws PkiError `PKI_CSR_INVALID` for a common name that is not a string
- */
+/** The name in an attribute of a subject; none if it is another attribute or not a valid name. */
 export function commonNameOrNone({ id, value }: SubjectAttribute): Name | [] {
   if (id !== COMMON_NAME) return []
   const text = (DECODERS[value.tag] ?? fail('its common name is not a text'))(value.content)

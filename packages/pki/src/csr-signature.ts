@@ -32,11 +32,7 @@ const HASHES: ReadonlyMap<string, string> = new Map([
 ])
 const MGF1 = '1.2.840.113549.1.1.8'
 
-/**
- * Verifies the signature of a request over the received bytes.
- *
- * @throws PkiError `PKI_CSR_SIGNATURE`, `PKI_KEY_INVALID`
- */
+/** Verifies the signature of a request over the received bytes. */
 export function verifyCsr(csr: CsrFields, { type, spki }: PublicKey): void {
   const { id, parameters } = csr.algorithm
   const algorithm = ALGORITHMS.get(id) ?? fail(`the algorithm ${id} is not accepted`)

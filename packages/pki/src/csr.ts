@@ -25,7 +25,6 @@ export interface Csr {
 
 /**
  * Parses a request in PEM or DER and verifies that it is signed by its own key.
- *
  * @throws PkiError `PKI_CSR_INVALID`, `PKI_CSR_SIGNATURE`, `PKI_KEY_WEAK`
  */
 export function parseCsr(input: string | Uint8Array): Csr {
@@ -35,7 +34,6 @@ export function parseCsr(input: string | Uint8Array): Csr {
 /**
  * Parses a request that was accepted before, perhaps by an older version, which accepted more
  * algorithms and an explicit `critical: FALSE`. It checks the key again, but not the signature.
- *
  * @throws PkiError `PKI_CSR_INVALID`, `PKI_KEY_WEAK`
  */
 export function readKnownCsr(input: Uint8Array): Csr {
@@ -72,8 +70,6 @@ const SUBJECT_ALT_NAME = '2.5.29.17'
 
 /**
  * The names of the subject alternative name, then the common name if it is one, without duplicates.
- *
- * @throws PkiError `PKI_CSR_INVALID`, `PKI_NAME_INVALID`, `PKI_CERTIFICATE_INVALID`
  */
 function namesOf({ extensions, subject }: CsrFields): Name[] {
   const altName = extensions.find(({ id }) => id === SUBJECT_ALT_NAME)
@@ -89,9 +85,7 @@ const EXTENSION_REQUEST = oid('1.2.840.113549.1.9.14')
 const VERSION_1 = integer(0)
 const ED25519 = encode(sequence(oid('1.3.101.112')))
 
-/**
- * Creates a request, DER, with an empty subject and the names in the subject alternative name.
- */
+/** Creates a request, DER, with an empty subject and the names in the subject alternative name. */
 export function buildCsr({ type, privateKey, spki }: KeyPair, names: readonly Name[]): Buffer {
   const extensions = sequence(subjectAltName(names, false))
   const attributes = context(0, sequence(EXTENSION_REQUEST, set(extensions)))

@@ -114,8 +114,6 @@ export interface Element {
 /**
  * Reads the elements that the bytes consist of. Lengths must be definite and minimal, and tags a
  * single byte.
- *
- * @throws PkiError `PKI_CERTIFICATE_INVALID`
  */
 export function readAll(bytes: Buffer): Element[] {
   const elements: Element[] = []
@@ -135,11 +133,7 @@ export function readAll(bytes: Buffer): Element[] {
 export const children = (parent: Element | undefined): Element[] =>
   parent ? readAll(parent.content) : []
 
-/**
- * An object identifier as dotted text, from its content.
- *
- * @throws PkiError `PKI_CERTIFICATE_INVALID`
- */
+/** An object identifier as dotted text, from its content. */
 export function readOid(content: Buffer): string {
   const last = content.at(-1)
   if (last === undefined || last >= 0x80 || content.length > MAX_OID)
@@ -209,7 +203,6 @@ export function buildChainPem(leaf: Uint8Array, chain: readonly Uint8Array[]): s
 /**
  * Decodes each block in the text, or each block with that label, to DER. Ignores text between
  * blocks; refuses incomplete blocks, and a text without any block.
- *
  * @throws PkiError `PKI_PEM_INVALID`
  */
 export function fromPem(text: string, label?: string): Buffer[] {

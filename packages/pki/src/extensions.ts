@@ -81,11 +81,7 @@ const IP_ADDRESS = 0x87
 const generalName = ({ text, ip }: Name) =>
   ip ? element(IP_ADDRESS, ip.bytes) : element(DNS_NAME, text)
 
-/**
- * Reads an entry of a subject alternative name.
- *
- * @throws PkiError `PKI_NAME_INVALID` for other kinds of names, and for invalid ones
- */
+/** Reads an entry of a subject alternative name. */
 export function readGeneralName({ tag, content }: Element): Name {
   if (tag === IP_ADDRESS && content.length === 4) return parseName(content.join('.'))
   if (tag === IP_ADDRESS && content.length === 16)

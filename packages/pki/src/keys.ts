@@ -67,7 +67,6 @@ const generate = promisify(generateKeyPairCallback)
 /**
  * Generates a key pair. An RSA key can take seconds, so at most two are generated at a time and 16
  * more wait.
- *
  * @throws PkiError `PKI_KEY_QUEUE_FULL`
  */
 export async function generateKeyPair(type: KeyType): Promise<KeyPair> {
@@ -101,7 +100,6 @@ async function inRsaTurn<T>(make: () => Promise<T>): Promise<T> {
 
 /**
  * Parses an unencrypted private key: PKCS#8, SEC 1 or PKCS#1.
- *
  * @throws PkiError `PKI_KEY_INVALID`, `PKI_KEY_WEAK`
  */
 export function keyPairFromPem(pem: string): KeyPair {
@@ -127,11 +125,7 @@ const TYPE_OF_KIND: ReadonlyMap<string, KeyType> = new Map([
   ['ed25519', 'ed25519'],
 ])
 
-/**
- * The type of a public or private key.
- *
- * @throws PkiError `PKI_KEY_WEAK` unless it is one of {@link KEY_TYPES}
- */
+/** The type of a public or private key. */
 export function keyTypeOf(key: KeyObject): KeyType {
   const { namedCurve, modulusLength, publicExponent } = key.asymmetricKeyDetails ?? {}
   const kind = [key.asymmetricKeyType, namedCurve, modulusLength, publicExponent]
@@ -159,8 +153,6 @@ const ENCODINGS: readonly [type: KeyType, length: number, prefix: Buffer][] = [
  * Reads the type of a SubjectPublicKeyInfo in DER. A key of a kind with a single encoding is not
  * decoded, because OpenSSL takes as long for that as for verifying a signature. Whether a point lies
  * on its curve is therefore checked only when a signature is verified.
- *
- * @throws PkiError `PKI_KEY_INVALID`, `PKI_KEY_WEAK`
  */
 export function readPublicKey(der: Buffer): PublicKey {
   const known = ENCODINGS.find(

@@ -22,7 +22,6 @@ const NUMERIC = /^(\d+|0x[0-9a-f]*)$/
 /**
  * Parses a DNS name, a wildcard or an IP address. Letter case, one trailing dot and Unicode are
  * normalised (UTS 46); single labels and private suffixes are allowed.
- *
  * @throws PkiError `PKI_NAME_INVALID`
  */
 export function parseName(text: string): Name {
@@ -96,7 +95,6 @@ export type NameRule =
 
 /**
  * Parses `x`, `*.x`, `=*.x`, `*`, an IP address or a network.
- *
  * @throws PkiError `PKI_RULE_INVALID`
  */
 export function parseNameRule(text: string): NameRule {

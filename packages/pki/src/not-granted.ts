@@ -63,7 +63,6 @@ const nameOf = (id: string): string => NAMES[id] ?? id
  * `keyAgreement`, `CA:TRUE`, `mustStaple`, `O`, or an object identifier. DNS names and addresses are
  * never listed, because a request for other names is refused. The list is empty for a certificate
  * that cannot be read.
- *
  * @param certificate - DER
  */
 export function notGranted(
@@ -81,11 +80,7 @@ export function notGranted(
   }
 }
 
-/**
- * Lists what a request asks for besides names.
- *
- * @throws PkiError `PKI_CSR_INVALID`, `PKI_CERTIFICATE_INVALID`
- */
+/** Lists what a request asks for besides names. */
 export function requestedBy({
   subject,
   extensions,

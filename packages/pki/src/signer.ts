@@ -141,7 +141,6 @@ let used = random.length
  * Creates a serial number of 16 bytes, of which 11 are random (the CA/Browser Forum demands 8). They
  * follow the second of issue, so that an index of serials grows at its end. The first two bits are
  * `01`, so that the number is positive and has always the same length.
- *
  * @param now - milliseconds since the epoch
  */
 export function createSerial(now: number): Buffer {
@@ -161,7 +160,6 @@ const HOUR = 3_600_000
 /**
  * Limits a validity period to that of the authority, in whole seconds. It fails if less than an
  * hour is left before the authority ends, or if the authority is not valid before the period ends.
- *
  * @throws PkiError `PKI_CA_EXPIRING`
  */
 export function clampValidity(
@@ -210,7 +208,6 @@ export interface LeafSigner {
  *
  * The common name is the first DNS name of at most 64 characters, for people to read; without one
  * the subject is empty. Software uses the subject alternative name, which is always present.
- *
  * @throws PkiError `PKI_CA_KEY_MISSING`
  */
 export function createLeafSigner(
@@ -254,7 +251,6 @@ const ACME_IDENTIFIER = oid('1.3.6.1.5.5.7.1.31')
 
 /**
  * Creates the self-signed certificate that answers a tls-alpn-01 challenge (RFC 8737 section 3), DER.
- *
  * @throws PkiError `PKI_KEY_WEAK` for an Ed25519 key
  */
 export function createAcmeAlpnCertificate(certificate: {

@@ -8,7 +8,6 @@ type Restriction = (profile: Profile) => boolean
 /**
  * Compiles an allow rule. All restrictions of an object must hold; only a verified e-mail address
  * counts.
- *
  * @throws ProfileError PROFILE_ALLOW_INVALID, PROFILE_CONDITION_INVALID, PROFILE_CONDITION_TOO_LONG
  */
 export function compileAllow(allow: Allow, conditions: Conditions): Restriction {

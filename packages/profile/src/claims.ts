@@ -41,8 +41,6 @@ const KEEPERS = new Map<string, (value: unknown) => unknown>([
  * A claim that the provider has but that is not kept is unknown, not missing: reading it throws
  * PROFILE_CLAIM_UNKNOWN, so that no decision takes it for missing. Its name is listed in
  * `_claim_names`, as OpenID Connect Core (5.6.2) does with claims that a token does not hold.
- *
- * @throws ProfileError PROFILE_CLAIMS_INVALID
  */
 export function keepClaims(sent: Sent): Claims {
   const all = inOneSpelling(sent)

@@ -94,8 +94,6 @@ const METHODS = 'contains, startsWith, endsWith, size'.split(', ')
 /**
  * Parses a condition: CEL limited to comparison, logic, lists and the functions and methods above.
  * The cost of loops, arithmetic and patterns is not bounded by the length of the condition.
- *
- * @throws ProfileError PROFILE_CONDITION_INVALID, PROFILE_CONDITION_TOO_LONG
  */
 function parseCondition(source: string): ParseResult {
   if (source.length > MAX_LENGTH)

@@ -10,7 +10,6 @@ const SUBJECT = /^[!-~](?:[ -~]{0,253}[!-~])?$/
 /**
  * Makes a profile from claims: those of an ID token, of UserInfo, of both merged, or those that
  * {@link Profile.claims} has put into a session token. README.md has the rules in a table.
- *
  * @param provider - name of the provider, as configured
  * @throws ProfileError PROFILE_ID_INVALID, PROFILE_CLAIMS_INVALID
  */

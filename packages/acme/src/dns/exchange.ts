@@ -17,11 +17,7 @@ export function parseServer(text: string): Server | undefined {
   return host && { host: host.name, port }
 }
 
-/**
- * Asks one name server by UDP, then by TCP if the answer is truncated or does not arrive.
- *
- * @throws AcmeError `ACME_DNS_UNREACHABLE`, `ACME_DNS_MESSAGE`
- */
+/** Asks one name server by UDP, then by TCP if the answer is truncated or does not arrive. */
 export type Ask = (
   server: Server,
   question: Question,
@@ -80,11 +76,7 @@ async function exchangeUdp(
   }
 }
 
-/**
- * Sends one message over TCP and gives the answer (RFC 7766).
- *
- * @throws AcmeError `ACME_DNS_UNREACHABLE`
- */
+/** Sends one message over TCP and gives the answer (RFC 7766). */
 export async function exchangeTcp(
   { host, port }: Server,
   request: Buffer,

@@ -54,11 +54,7 @@ export class Lookup {
     this.#resolvers = options.resolvers.map((server) => this.#serverAt(server.host, [server], true))
   }
 
-  /**
-   * Follows a name for at most a minute.
-   *
-   * @throws AcmeError `ACME_DNS_LOOKUP`, `ACME_DNS_CNAME`, `ACME_DNS_UNREACHABLE`
-   */
+  /** Follows a name for at most a minute. */
   async follow(name: string, signal: AbortSignal): Promise<Target> {
     const late = new AbortController()
     const timer = this.#options.clock.setTimer(() => late.abort(), LOOKUP_MS)

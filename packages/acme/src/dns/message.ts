@@ -55,8 +55,6 @@ export function encodeQuery(id: number, flags: number, question: Question): Buff
 /**
  * An update of a zone (RFC 2136) that adds one TXT record, with that many seconds as its TTL, or
  * deletes just that record and leaves others at the name alone.
- *
- * @throws AcmeError `ACME_DNS_MESSAGE`
  */
 export function encodeUpdate(
   id: number,
@@ -92,11 +90,7 @@ const HEADER_BYTES = 12
 // dns-packet follows long chains of compression pointers, so the number of names has to be small.
 const MAX_RECORDS = 250
 
-/**
- * Decodes a whole message.
- *
- * @throws AcmeError `ACME_DNS_MESSAGE`
- */
+/** Decodes a whole message. */
 export function decodeMessage(bytes: Buffer): Message {
   const { questions = [], answers = [], authorities = [], additionals = [] } = decodePacket(bytes)
   return {

@@ -9,8 +9,6 @@ const MAX_PAUSE_MS = 5_000
 /**
  * Waits until every name server that answers has the text. A server that does not answer is
  * skipped, as a CA skips it too.
- *
- * @throws AcmeError `ACME_DNS_PROPAGATION`, `ACME_DNS_UNREACHABLE`
  */
 export async function awaitPropagation(
   { name, servers }: Target,

@@ -50,10 +50,7 @@ export function signMessage(message: Buffer, key: TsigKey, now: number): SignedM
 
 /**
  * Decodes the answer to a signed message, which must be signed with the same key.
- *
  * @param now - epoch milliseconds
- * @throws AcmeError `ACME_DNS_CREDENTIALS` if the server rejects our signature, `ACME_DNS_MESSAGE`
- *   if its own signature is missing or wrong
  */
 export function verifyAnswer(
   bytes: Buffer,

@@ -68,8 +68,6 @@ function isRetryable(error: unknown): error is AcmeError {
 /**
  * Reads a resource until its state is settled. `first` is a state that is already known. A temporary
  * error does not end the polling at once, because the CA may be working nevertheless.
- *
- * @throws AcmeError `ACME_TIMEOUT` after ten minutes, or the last temporary error
  */
 export async function poll<T extends { readonly retryAfterMs?: number | undefined }>(
   read: () => Promise<T>,

@@ -14,7 +14,6 @@ import { type At, fail, isFinal, type OrderIo, type OrderState, type Wanted } fr
  * A failed order gets the state `failed`. If the function throws, nothing has changed: store the state
  * from {@link afterError} and try it again, after `retryAfterMs` if the error has it. Answers to
  * challenges stay in place until the CA has decided.
- *
  * @throws AcmeError, or what a solver throws
  */
 export async function step(state: OrderState, io: OrderIo): Promise<OrderState> {

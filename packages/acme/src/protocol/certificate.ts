@@ -43,8 +43,6 @@ function readChain(response: AcmeResponse): Buffer[] {
 /**
  * Verifies that a chain is the ordered one: its key, its names, and that each certificate is issued by
  * the next. Gives the chain in PEM.
- *
- * @throws AcmeError `ACME_CERTIFICATE_MISMATCH`; `ACME_ANSWER_INVALID` if only the chain is broken
  */
 export function acceptChain(
   chain: readonly Buffer[],

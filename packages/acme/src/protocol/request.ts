@@ -30,11 +30,7 @@ export interface AcmeResponse {
   readonly retryAfterMs?: number | undefined
 }
 
-/**
- * Parses the body by a schema. Unknown members are ignored, and `null` counts as absent.
- *
- * @throws AcmeError `ACME_ANSWER_INVALID`
- */
+/** Parses the body by a schema. Unknown members are ignored, and `null` counts as absent. */
 export function readJson<S extends TSchema>(
   response: AcmeResponse,
   schema: S,

@@ -41,7 +41,6 @@ export interface Transport {
   /**
    * Signs and sends a request with a nonce of its own for each attempt. It retries at once if the
    * nonce is refused, and after Retry-After if the CA is busy for at most ten seconds.
-   *
    * @throws AcmeError
    */
   send<T>(request: AcmeRequest<T>, signer: RequestSigner, signal?: AbortSignal): Promise<T>

@@ -46,7 +46,6 @@ export interface Dns01Options {
 /**
  * Creates the solver for dns-01 (RFC 8555 section 8.4). It puts the record at the end of the CNAME chain
  * of `_acme-challenge.<name>`, where there may be others.
- *
  * @throws AcmeError `ACME_DNS_*`, from its methods
  */
 export function createDns01(options: Dns01Options): Solver {

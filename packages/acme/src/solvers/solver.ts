@@ -29,7 +29,6 @@ export interface Solver {
   cleanUp(task: ChallengeTask, signal: AbortSignal): Promise<void>
   /**
    * Checks without changes whether `present` can work for a name. Absent if only the CA can tell.
-   *
    * @throws AcmeError `ACME_DNS_*`
    */
   check?(name: Name, signal: AbortSignal): Promise<Checked>

@@ -1,11 +1,9 @@
 import { type Static, Type } from 'typebox'
 import { AcmeError } from '../../errors.ts'
-import { call, endpointUrl } from './api.ts'
-import { commonOptions, type DnsProvider, type DnsProviderDeps, Secret, Text } from './provider.ts'
+import { Api, json } from './api.ts'
+import { type DnsProvider, type DnsProviderDeps, defineOptions, Secret, Text } from './provider.ts'
 
-export const AcmeDnsSchema = Type.Object({
-  type: Type.Literal('acme-dns'),
-  ...commonOptions,
+export const AcmeDnsSchema = defineOptions('acme-dns', {
   endpoint: Text('URL of the API of the acme-dns server.'),
   accounts: Type.Array(
     Type.Object({
@@ -25,6 +23,7 @@ export function createAcmeDns(
   { endpoint, accounts }: Static<typeof AcmeDnsSchema>,
   { fetch }: DnsProviderDeps,
 ): DnsProvider {
+  const api = new Api({ name: 'acme-dns', endpoint, fetch })
   return {
     async present({ name, value, domain }, signal) {
       const account = accounts.find(({ subdomain }) => name.split('.')[0] === subdomain)
@@ -34,18 +33,8 @@ export function createAcmeDns(
           `_acme-challenge.${domain} leads to ${name}, which is no configured acme-dns account`,
         )
       const { subdomain, username, password } = account
-      await call(fetch, {
-        api: 'acme-dns',
-        url: endpointUrl(endpoint, '/update'),
-        method: 'POST',
-        headers: {
-          'content-type': 'application/json',
-          'x-api-user': username,
-          'x-api-key': password,
-        },
-        body: JSON.stringify({ subdomain, txt: value }),
-        signal,
-      })
+      const headers = { 'x-api-user': username, 'x-api-key': password }
+      await api.send('/update', { headers, content: json({ subdomain, txt: value }), signal })
     },
     cleanUp: async () => {},
   }

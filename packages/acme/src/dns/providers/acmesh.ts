@@ -1,13 +1,11 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type Static, Type } from 'typebox'
+import type { Static } from 'typebox'
 import { AcmeError } from '../../errors.ts'
 import { programOptions, runProgram, Variables } from './program.ts'
-import { commonOptions, type DnsProvider, type DnsRecord, FilePath, Text } from './provider.ts'
+import { type DnsProvider, type DnsRecord, defineOptions, FilePath, Text } from './provider.ts'
 
-export const AcmeshSchema = Type.Object({
-  type: Type.Literal('acmesh'),
-  ...commonOptions,
+export const AcmeshSchema = defineOptions('acmesh', {
   path: FilePath('Folder of acme.sh, with `acme.sh` and the scripts in `dnsapi`.'),
   script: Text('Name of the script, such as `dns_hetzner`.', { pattern: '^dns_[a-z0-9_]{1,50}$' }),
   credentials: Variables('Variables of the script, as its first lines list them.'),

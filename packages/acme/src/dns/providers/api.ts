@@ -8,79 +8,111 @@ import {
 } from '@gatehouse/net'
 import { type Static, type TSchema, Type } from 'typebox'
 import { Check } from 'typebox/schema'
-import type { Clock } from '../../clock.ts'
 import { AcmeError } from '../../errors.ts'
+import type { DnsProviderDeps } from './provider.ts'
 
 const ALL_STATUSES = Array.from({ length: 400 }, (_, index) => 200 + index)
 const TIMEOUT_MS = 15_000
 const MAX_REASON = 200
 
-export interface ApiRequest extends Pick<FetchInit, 'method' | 'headers' | 'body' | 'signal'> {
-  /** Name of the API in error messages. */
-  readonly api: string
-  readonly url: URL | string
+type Headers = Record<string, string>
+export type Outgoing = Required<Pick<FetchInit, 'method' | 'headers' | 'signal'>> & {
+  body?: string
+}
+
+interface ApiOptions {
+  /** In error messages. */
+  readonly name: string
+  /** As text, it must be https. */
+  readonly endpoint: string | URL
+  readonly fetch: BoundedFetch
+  /** Gives the headers that prove who sends the request. */
+  readonly authorize?: (url: URL, request: Outgoing) => Promise<Headers> | Headers
+  /** Default: JSON. */
+  readonly parse?: (body: Buffer) => Promise<unknown>
+  /** Reads the reason from an error that the API answers. */
+  readonly reason?: (answer: unknown) => string
+}
+
+interface ApiRequest {
+  readonly signal: AbortSignal
+  readonly content?: { readonly type: string; readonly body: string }
+  /** Default: POST with content, otherwise GET. */
+  readonly method?: NonNullable<FetchInit['method']>
+  readonly headers?: Headers
   /** Statuses that are not an error; default: 200. */
   readonly accept?: readonly number[]
-  /** Reads the reason from the body of an error. */
-  readonly reason?: (body: Buffer) => string | undefined
 }
 
-/**
- * Sends a request. The error has the reason that the API gave, unless it repeats our credentials.
- *
- * @throws AcmeError `ACME_DNS_CREDENTIALS` for 401 and 403, otherwise `ACME_DNS_PROVIDER`
- */
-export async function call(fetch: BoundedFetch, request: ApiRequest): Promise<FetchAnswer> {
-  const { api, url, accept = [200], reason, ...init } = request
-  const answer = await send(fetch, api, url, init)
-  if (accept.includes(answer.status)) return answer
-  const code = [401, 403].includes(answer.status) ? 'ACME_DNS_CREDENTIALS' : 'ACME_DNS_PROVIDER'
-  const said = safeReason(reason?.(answer.body), init.headers)
-  throw new AcmeError(code, `${api} answered ${answer.status}${said && `: ${said}`}`)
-}
+export const json = (value: unknown) => ({ type: 'application/json', body: JSON.stringify(value) })
 
-async function send(fetch: BoundedFetch, api: string, url: URL | string, init: FetchInit) {
-  try {
-    return await fetch(url, { ...init, status: ALL_STATUSES, timeoutMs: TIMEOUT_MS })
-  } catch (cause) {
-    init.signal?.throwIfAborted()
-    const why = cause instanceof NetError ? cause.message : 'the request failed'
-    throw new AcmeError('ACME_DNS_PROVIDER', `${api} cannot be asked: ${why}`, { cause })
+export const form = (fields: Record<string, string>) => ({
+  type: 'application/x-www-form-urlencoded',
+  body: new URLSearchParams(fields).toString(),
+})
+
+export class Api {
+  readonly #options: ApiOptions
+
+  constructor(options: ApiOptions) {
+    this.#options = options
+  }
+
+  /** Sends a request. The error has the reason that the API gave, unless it repeats our credentials. */
+  async send(path: string, request: ApiRequest): Promise<FetchAnswer> {
+    const { name, endpoint, authorize, parse, reason } = this.#options
+    const { content, signal, accept = [200] } = request
+    const url = endpointUrl(endpoint, path)
+    const headers = {
+      ...(!parse && { accept: 'application/json' }),
+      ...(content && { 'content-type': content.type }),
+      ...request.headers,
+    }
+    const method = request.method ?? (content ? 'POST' : 'GET')
+    const unsigned = { method, headers, signal, ...(content && { body: content.body }) }
+    Object.assign(headers, await authorize?.(url, unsigned))
+    const answer = await this.#fetch(url, unsigned)
+    if (accept.includes(answer.status)) return answer
+    const code = [401, 403].includes(answer.status) ? 'ACME_DNS_CREDENTIALS' : 'ACME_DNS_PROVIDER'
+    const said = safeReason(reason?.(await this.#parse(answer)), headers)
+    throw new AcmeError(code, `${name} answered ${answer.status}${said && `: ${said}`}`)
+  }
+
+  /** Sends a request, for an answer that matches the schema. */
+  async read<S extends TSchema>(schema: S, path: string, request: ApiRequest): Promise<Static<S>> {
+    return await this.parseAs(schema, await this.send(path, request))
+  }
+
+  async parseAs<S extends TSchema>(schema: S, answer: FetchAnswer): Promise<Static<S>> {
+    return readAs(this.#options.name, schema, await this.#parse(answer))
+  }
+
+  async #parse({ body }: FetchAnswer): Promise<unknown> {
+    return (this.#options.parse ?? parseJson)(body)
+  }
+
+  async #fetch(url: URL, request: Outgoing): Promise<FetchAnswer> {
+    const { name, fetch } = this.#options
+    try {
+      return await fetch(url, { ...request, status: ALL_STATUSES, timeoutMs: TIMEOUT_MS })
+    } catch (cause) {
+      request.signal.throwIfAborted()
+      const why = cause instanceof NetError ? cause.message : 'the request failed'
+      throw new AcmeError('ACME_DNS_PROVIDER', `${name} cannot be asked: ${why}`, { cause })
+    }
   }
 }
 
-function safeReason(reason = '', headers: Record<string, string> = {}): string {
+/** The URL of an API with a path appended. */
+function endpointUrl(endpoint: string | URL, path: string): URL {
+  const base = typeof endpoint === 'string' ? parseEndpointUrl(endpoint) : endpoint
+  return new URL(base.href.replace(/\/$/, '') + path)
+}
+
+function safeReason(reason = '', { authorization = '' }: Headers = {}): string {
   const text = reason.replace(/[^ -~]+/g, ' ')
-  const secrets = (headers.authorization ?? '').split(/[\s,]+/).filter(({ length }) => length > 7)
+  const secrets = authorization.split(/[\s,]+/).filter(({ length }) => length > 7)
   return secrets.some((secret) => text.includes(secret)) ? '' : text.slice(0, MAX_REASON)
-}
-
-/** Like {@link call}, for a JSON answer that matches the schema. */
-export async function callJson<S extends TSchema>(
-  fetch: BoundedFetch,
-  schema: S,
-  { headers, ...request }: ApiRequest,
-): Promise<Static<S>> {
-  const { body } = await call(fetch, {
-    ...request,
-    headers: { accept: 'application/json', ...headers },
-  })
-  return readAs(request.api, schema, parseJson(body))
-}
-
-/** @throws AcmeError `ACME_DNS_PROVIDER` */
-export function readAs<S extends TSchema>(api: string, schema: S, value: unknown): Static<S> {
-  if (Check(schema, value)) return value as Static<S>
-  throw new AcmeError('ACME_DNS_PROVIDER', `${api} did not answer as documented`)
-}
-
-/** The reason in an error that matches the schema. */
-export function readReason<S extends TSchema>(
-  answer: unknown,
-  schema: S,
-  reasonOf: (error: Static<S>) => string,
-): string | undefined {
-  return Check(schema, answer) ? reasonOf(answer as Static<S>) : undefined
 }
 
 export function parseJson(body: Buffer | string): unknown {
@@ -91,11 +123,21 @@ export function parseJson(body: Buffer | string): unknown {
   }
 }
 
-/** The URL of an API with a path appended. */
-export function endpointUrl(endpoint: string, path: string): URL {
-  const base = parseEndpointUrl(endpoint).href.replace(/\/$/, '')
-  return new URL(base + path)
+export function readAs<S extends TSchema>(name: string, schema: S, value: unknown): Static<S> {
+  if (Check(schema, value)) return value as Static<S>
+  throw new AcmeError('ACME_DNS_PROVIDER', `${name} did not answer as documented`)
 }
+
+/** Makes a reader of the reason in errors that match the schema. */
+export function reasonIn<S extends TSchema>(schema: S, reasonOf: (error: Static<S>) => string) {
+  return (answer: unknown) => (Check(schema, answer) ? reasonOf(answer as Static<S>) : '')
+}
+
+/** The `error` code alone, because a description may quote the request. */
+export const oauthError = reasonIn(
+  Type.Object({ error: Type.String({ pattern: '^[a-z_]{1,50}$' }) }),
+  ({ error }) => error,
+)
 
 /** The answer of an OAuth 2 token endpoint or a metadata service; the lifetime is in seconds. */
 export const TokenSchema = Type.Object({
@@ -106,23 +148,18 @@ export type Token = Static<typeof TokenSchema>
 
 const MARGIN_MS = 60_000
 
-/** Reuses an access token until a minute before it expires. */
-export function cacheToken(
+/** Authorizes by an access token, which is reused until a minute before it expires. */
+export function bearer(
   request: (signal: AbortSignal) => Promise<Token>,
-  clock: Clock,
-): (signal: AbortSignal) => Promise<string> {
-  let cached = { token: '', until: 0 }
-  return async (signal) => {
+  { clock }: DnsProviderDeps,
+): NonNullable<ApiOptions['authorize']> {
+  let cached = { authorization: '', until: 0 }
+  return async (_url, { signal }) => {
     if (clock.now() >= cached.until) {
       const { access_token: token, expires_in: seconds } = await request(signal)
-      cached = { token, until: clock.now() + Number(seconds) * 1_000 - MARGIN_MS }
+      const until = clock.now() + Number(seconds) * 1_000 - MARGIN_MS
+      cached = { authorization: `Bearer ${token}`, until }
     }
-    return cached.token
+    return { authorization: cached.authorization }
   }
 }
-
-const OauthErrorSchema = Type.Object({ error: Type.String({ pattern: '^[a-z_]{1,50}$' }) })
-
-/** The `error` code alone, because a description may quote the request. */
-export const oauthError = (body: Buffer): string | undefined =>
-  readReason(parseJson(body), OauthErrorSchema, ({ error }) => error)

@@ -1,18 +1,16 @@
 import { type Static, Type } from 'typebox'
-import { type ApiRequest, call, callJson, endpointUrl, parseJson, readReason } from './api.ts'
+import { Api, json, reasonIn } from './api.ts'
 import {
-  commonOptions,
   type DnsProvider,
   type DnsProviderDeps,
+  defineOptions,
   Endpoint,
   findZone,
   Secret,
   TTL_SECONDS,
 } from './provider.ts'
 
-export const CloudflareSchema = Type.Object({
-  type: Type.Literal('cloudflare'),
-  ...commonOptions,
+export const CloudflareSchema = defineOptions('cloudflare', {
   apiToken: Secret('API token with the permissions Zone:Read and DNS:Edit.'),
   endpoint: Endpoint('https://api.cloudflare.com/client/v4'),
 })
@@ -23,42 +21,31 @@ const ZonesSchema = Type.Object({ result: Type.Array(Type.Object({ id: Id })) })
 const RecordsSchema = Type.Object({
   result: Type.Array(Type.Object({ id: Id, content: Type.String() })),
 })
-const RefusalSchema = Type.Object({
-  errors: Type.Array(Type.Object({ code: Type.Integer(), message: Type.String() })),
-})
 const DoneSchema = Type.Object({ success: Type.Literal(true) })
+const reason = reasonIn(
+  Type.Object({
+    errors: Type.Array(Type.Object({ code: Type.Integer(), message: Type.String() })),
+  }),
+  ({ errors }) => errors.map(({ code, message }) => `${code} ${message}`).join(', '),
+)
 
 /** Cloudflare API v4, in which each value is a record of its own. */
 export function createCloudflare(
   { apiToken, endpoint }: Static<typeof CloudflareSchema>,
   { fetch }: DnsProviderDeps,
 ): DnsProvider {
-  const request = (
-    path: string,
-    init: Pick<ApiRequest, 'method' | 'body' | 'signal'>,
-  ): ApiRequest => ({
-    api: 'Cloudflare',
-    url: endpointUrl(endpoint, path),
-    ...init,
-    headers: {
-      authorization: `Bearer ${apiToken}`,
-      ...(init.body !== undefined && { 'content-type': 'application/json' }),
-    },
-    reason: refusal,
-  })
-
-  const findZoneId = (name: string, signal: AbortSignal) =>
-    findZone(name, async (zone) => {
-      const path = `/zones?name=${encodeURIComponent(zone)}`
-      const { result } = await callJson(fetch, ZonesSchema, request(path, { signal }))
-      return result[0]?.id
-    })
+  const authorize = () => ({ authorization: `Bearer ${apiToken}` })
+  const api = new Api({ name: 'Cloudflare', endpoint, fetch, authorize, reason })
 
   /** Gives the path of the zone's records, and the identifiers of those with the value. */
   async function find(name: string, value: string, signal: AbortSignal) {
-    const records = `/zones/${await findZoneId(name, signal)}/dns_records`
+    const zone = await findZone(name, async (zone) => {
+      const path = `/zones?name=${encodeURIComponent(zone)}`
+      return (await api.read(ZonesSchema, path, { signal })).result[0]?.id
+    })
+    const records = `/zones/${zone}/dns_records`
     const query = `?type=TXT&name=${encodeURIComponent(name)}&per_page=100`
-    const { result } = await callJson(fetch, RecordsSchema, request(records + query, { signal }))
+    const { result } = await api.read(RecordsSchema, records + query, { signal })
     const own = result.filter(({ content }) => content === value || content === `"${value}"`)
     return { records, ids: own.map(({ id }) => id) }
   }
@@ -68,20 +55,13 @@ export function createCloudflare(
     async present({ name, value }, signal) {
       const { records, ids } = await find(name, value, signal)
       if (ids.length > 0) return
-      const body = JSON.stringify({ type: 'TXT', name, content: `"${value}"`, ttl: TTL_SECONDS })
-      await callJson(fetch, DoneSchema, request(records, { method: 'POST', body, signal }))
+      const content = json({ type: 'TXT', name, content: `"${value}"`, ttl: TTL_SECONDS })
+      await api.read(DoneSchema, records, { content, signal })
     },
     async cleanUp({ name, value }, signal) {
       const { records, ids } = await find(name, value, signal)
-      for (const id of ids) {
-        const path = `${records}/${id}`
-        await call(fetch, { ...request(path, { method: 'DELETE', signal }), accept: [200, 404] })
-      }
+      for (const id of ids)
+        await api.send(`${records}/${id}`, { method: 'DELETE', accept: [200, 404], signal })
     },
   }
 }
-
-const refusal = (body: Buffer) =>
-  readReason(parseJson(body), RefusalSchema, ({ errors }) =>
-    errors.map(({ code, message }) => `${code} ${message}`).join(', '),
-  )

@@ -1,10 +1,8 @@
 import { type Static, Type } from 'typebox'
 import { programOptions, runProgram, Variables } from './program.ts'
-import { commonOptions, type DnsProvider, type DnsRecord, Text } from './provider.ts'
+import { type DnsProvider, type DnsRecord, defineOptions, Text } from './provider.ts'
 
-export const ExecSchema = Type.Object({
-  type: Type.Literal('exec'),
-  ...commonOptions,
+export const ExecSchema = defineOptions('exec', {
   command: Type.Array(Text('The program or one of its arguments.'), {
     minItems: 1,
     description:

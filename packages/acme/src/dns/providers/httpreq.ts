@@ -1,17 +1,15 @@
 import { type Static, Type } from 'typebox'
-import { call, endpointUrl } from './api.ts'
+import { Api, json } from './api.ts'
 import {
-  commonOptions,
   type DnsProvider,
   type DnsProviderDeps,
   type DnsRecord,
+  defineOptions,
   Secret,
   Text,
 } from './provider.ts'
 
-export const HttpreqSchema = Type.Object({
-  type: Type.Literal('httpreq'),
-  ...commonOptions,
+export const HttpreqSchema = defineOptions('httpreq', {
   endpoint: Text('Base URL of `/present` and `/cleanup`.'),
   username: Type.Optional(Text('User name for Basic authentication.')),
   password: Type.Optional(Secret('Password for Basic authentication.')),
@@ -29,20 +27,18 @@ export function createHttpreq(
   { fetch }: DnsProviderDeps,
 ): DnsProvider {
   const basic = Buffer.from(`${username}:${password}`).toString('base64')
+  const authorization = password !== undefined && { authorization: `Basic ${basic}` }
+  const api = new Api({
+    name: 'the DNS bridge',
+    endpoint,
+    fetch,
+    authorize: () => ({ ...authorization }),
+  })
 
   async function post(path: string, record: DnsRecord, signal: AbortSignal): Promise<void> {
-    await call(fetch, {
-      api: 'the DNS bridge',
-      url: endpointUrl(endpoint, path),
-      method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        ...(password !== undefined && { authorization: `Basic ${basic}` }),
-      },
-      body: JSON.stringify(mode === 'raw' ? rawBody(record) : defaultBody(record)),
-      signal,
-      accept: SUCCESS,
-    })
+    const { name, value, domain, token, keyAuthorization: keyAuth } = record
+    const body = mode === 'raw' ? { domain, token, keyAuth } : { fqdn: `${name}.`, value }
+    await api.send(path, { content: json(body), accept: SUCCESS, signal })
   }
 
   return {
@@ -50,10 +46,3 @@ export function createHttpreq(
     cleanUp: (record, signal) => post('/cleanup', record, signal),
   }
 }
-
-const defaultBody = ({ name, value }: DnsRecord) => ({ fqdn: `${name}.`, value })
-const rawBody = ({ domain, token, keyAuthorization }: DnsRecord) => ({
-  domain,
-  token,
-  keyAuth: keyAuthorization,
-})

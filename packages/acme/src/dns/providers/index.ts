@@ -29,33 +29,30 @@ export const DnsProviderSchema = Type.Union([
 
 export type DnsProviderConfig = Static<typeof DnsProviderSchema>
 
+type Create<Type> = (
+  config: Extract<DnsProviderConfig, { type: Type }>,
+  deps: DnsProviderDeps,
+) => DnsProvider
+
+const CREATE: { readonly [Type in DnsProviderConfig['type']]: Create<Type> } = {
+  cloudflare: createCloudflare,
+  route53: createRoute53,
+  azure: createAzure,
+  google: createGoogle,
+  rfc2136: createRfc2136,
+  'acme-dns': createAcmeDns,
+  httpreq: createHttpreq,
+  exec: createExec,
+  acmesh: createAcmesh,
+}
+
 /** Creates one provider, which sends nothing before it is used. */
 export function createDnsProvider(config: DnsProviderConfig, deps: DnsProviderDeps): DnsProvider {
-  switch (config.type) {
-    case 'cloudflare':
-      return createCloudflare(config, deps)
-    case 'route53':
-      return createRoute53(config, deps)
-    case 'azure':
-      return createAzure(config, deps)
-    case 'google':
-      return createGoogle(config, deps)
-    case 'rfc2136':
-      return createRfc2136(config, deps)
-    case 'acme-dns':
-      return createAcmeDns(config, deps)
-    case 'httpreq':
-      return createHttpreq(config, deps)
-    case 'exec':
-      return createExec(config)
-    case 'acmesh':
-      return createAcmesh(config)
-  }
+  return (CREATE[config.type] as Create<string>)(config as never, deps)
 }
 
 /**
  * Creates the providers, and chooses for each name the first whose `names` match it.
- *
  * @throws PkiError `PKI_RULE_INVALID`
  */
 export function createDnsProviders(

@@ -61,8 +61,6 @@ const MAX_REASON = 200
  * Runs a program without a shell, in an empty folder of its own and with a cleared environment. After
  * the timeout it is killed with everything that it started. The error has the last line of its
  * standard error.
- *
- * @throws AcmeError `ACME_DNS_PROGRAM`
  */
 export async function runProgram(program: Program, signal: AbortSignal): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-dns-'))

@@ -1,6 +1,6 @@
 import type { BoundedFetch } from '@gatehouse/net'
 import type { Name } from '@gatehouse/pki'
-import { type TStringOptions, Type } from 'typebox'
+import { type TProperties, type TStringOptions, Type } from 'typebox'
 import type { Clock } from '../../clock.ts'
 import { AcmeError } from '../../errors.ts'
 import { suffixes } from '../lookup.ts'
@@ -27,7 +27,6 @@ export interface DnsProvider {
   /**
    * Reads what `present` would change at the name, to test zone and credentials. Absent if the
    * provider has nothing to read.
-   *
    * @throws AcmeError as `present` does
    */
   check?(name: string, signal: AbortSignal): Promise<void>
@@ -44,11 +43,7 @@ export interface DnsProviderDeps {
 /** Seconds: as short as every provider allows. */
 export const TTL_SECONDS = 60
 
-/**
- * Finds the provider's zone with the longest name that holds the given name.
- *
- * @throws AcmeError `ACME_DNS_NO_ZONE`
- */
+/** Finds the provider's zone with the longest name that holds the given name. */
 export async function findZone<Zone>(
   name: string,
   find: (zoneName: string) => Promise<Zone | undefined>,
@@ -88,7 +83,7 @@ export const Endpoint = (fallback: string) =>
   Type.String({ minLength: 1, default: fallback, description: 'URL of the API.' })
 
 /** Options of every provider. */
-export const commonOptions = {
+const commonOptions = {
   names: Type.Optional(
     Type.Array(Text('A name rule.'), {
       minItems: 1,
@@ -97,3 +92,7 @@ export const commonOptions = {
     }),
   ),
 }
+
+/** The schema of a provider's options, with those that all providers have. */
+export const defineOptions = <T extends string, P extends TProperties>(type: T, options: P) =>
+  Type.Object({ type: Type.Literal(type), ...commonOptions, ...options })

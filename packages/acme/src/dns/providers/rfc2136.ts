@@ -5,19 +5,17 @@ import { exchangeTcp, parseServer, type Server } from '../exchange.ts'
 import { encodeQuery, encodeUpdate, FLAG, type Message, RCODE, rcodeOf } from '../message.ts'
 import { signMessage, TSIG_ALGORITHMS, type TsigKey, verifyAnswer } from '../tsig.ts'
 import {
-  commonOptions,
   type DnsProvider,
   type DnsProviderDeps,
   type DnsRecord,
+  defineOptions,
   findZone,
   Secret,
   Text,
   TTL_SECONDS,
 } from './provider.ts'
 
-export const Rfc2136Schema = Type.Object({
-  type: Type.Literal('rfc2136'),
-  ...commonOptions,
+export const Rfc2136Schema = defineOptions('rfc2136', {
   server: Text('Primary name server: host name or IP address, with an optional port.'),
   zone: Type.Optional(Text('Zone. Default: the server is asked.')),
   keyName: Text('Name of the TSIG key.'),

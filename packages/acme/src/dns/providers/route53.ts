@@ -1,36 +1,26 @@
 import { type Static, type TSchema, Type } from 'typebox'
 import { AcmeError } from '../../errors.ts'
-import { call, endpointUrl, readAs, readReason } from './api.ts'
+import { Api, type Outgoing, reasonIn } from './api.ts'
 import {
-  commonOptions,
   type DnsProvider,
   type DnsProviderDeps,
+  defineOptions,
   Endpoint,
   findZone,
   Secret,
   Text,
   TTL_SECONDS,
 } from './provider.ts'
-import {
-  awaitChange,
-  createRecordSetProvider,
-  type RecordSet,
-  type RecordSetApi,
-} from './record-set.ts'
-import { signAws } from './sigv4.ts'
+import { createRecordSetProvider } from './record-set.ts'
 
-export const Route53Schema = Type.Object({
-  type: Type.Literal('route53'),
-  ...commonOptions,
+export const Route53Schema = defineOptions('route53', {
   accessKeyId: Text('Access key identifier.'),
   secretAccessKey: Secret('Secret access key.'),
   sessionToken: Type.Optional(Secret('Session token of temporary credentials.')),
   hostedZoneId: Type.Optional(
     Text(
       'Identifier of the hosted zone. Default: it is looked up, which needs the permission ListHostedZonesByName.',
-      {
-        pattern: '^[A-Z0-9]{1,32}$',
-      },
+      { pattern: '^[A-Z0-9]{1,32}$' },
     ),
   ),
   region: Text('Region in the signature of requests.', { default: 'us-east-1' }),
@@ -38,6 +28,10 @@ export const Route53Schema = Type.Object({
 })
 
 type Route53Config = Static<typeof Route53Schema>
+type AwsCredentials = Pick<
+  Route53Config,
+  'accessKeyId' | 'secretAccessKey' | 'sessionToken' | 'region'
+>
 
 const API = 'Route 53'
 const VERSION = '/2013-04-01'
@@ -48,157 +42,113 @@ const CONFLICTS = ['InvalidChangeBatch', 'PriorRequestNotComplete', 'Throttling'
 /** XML elements that may occur several times. */
 const LISTS = ['HostedZone', 'ResourceRecordSet', 'ResourceRecord']
 
-const ZonesSchema = Type.Object({
-  ListHostedZonesByNameResponse: Type.Object({
-    HostedZones: Type.Union([
-      Type.Literal(''),
-      Type.Object({
-        HostedZone: Type.Array(
-          Type.Object({
-            Id: Type.String({ pattern: '^/hostedzone/[A-Z0-9]{1,32}$' }),
-            Name: Type.String(),
-            Config: Type.Optional(Type.Object({ PrivateZone: Type.Optional(Type.String()) })),
-          }),
-        ),
-      }),
-    ]),
-  }),
+/** An element of XML that holds a list is an empty text if it holds nothing. */
+const orEmpty = <S extends TSchema>(schema: S) => Type.Union([Type.Literal(''), schema])
+
+const ZoneSchema = Type.Object({
+  Id: Type.String({ pattern: '^/hostedzone/[A-Z0-9]{1,32}$' }),
+  Name: Type.String(),
+  Config: Type.Optional(Type.Object({ PrivateZone: Type.Optional(Type.String()) })),
 })
+const ZonesSchema = Type.Object({
+  HostedZones: orEmpty(Type.Object({ HostedZone: Type.Array(ZoneSchema) })),
+})
+const RecordSchema = Type.Object({ Value: Type.String() })
 const RecordSetSchema = Type.Object({
   Name: Type.String(),
   Type: Type.String(),
   TTL: Type.Optional(Type.String({ pattern: '^\\d{1,10}$' })),
-  ResourceRecords: Type.Optional(
-    Type.Object({ ResourceRecord: Type.Array(Type.Object({ Value: Type.String() })) }),
-  ),
+  ResourceRecords: Type.Optional(Type.Object({ ResourceRecord: Type.Array(RecordSchema) })),
 })
 const RecordSetsSchema = Type.Object({
-  ListResourceRecordSetsResponse: Type.Object({
-    ResourceRecordSets: Type.Union([
-      Type.Literal(''),
-      Type.Object({ ResourceRecordSet: Type.Array(RecordSetSchema) }),
-    ]),
-  }),
+  ResourceRecordSets: orEmpty(Type.Object({ ResourceRecordSet: Type.Array(RecordSetSchema) })),
 })
-const ChangeInfo = Type.Object({
+const ChangeSchema = Type.Object({
   ChangeInfo: Type.Object({
     Id: Type.String({ pattern: '^/change/[A-Z0-9]{1,32}$' }),
     Status: Type.Enum(['PENDING', 'INSYNC']),
   }),
 })
-const ChangedSchema = Type.Object({ ChangeResourceRecordSetsResponse: ChangeInfo })
-const ChangeSchema = Type.Object({ GetChangeResponse: ChangeInfo })
-
-interface State {
-  readonly zone: string
-  readonly ttl: string
-}
-
-interface RequestInit {
-  readonly signal: AbortSignal
-  /** Makes it a POST. */
-  readonly body?: string
-  readonly query?: Readonly<Record<string, string>>
-}
+const reason = reasonIn(
+  Type.Object({
+    Error: Type.Object({ Code: Type.String(), Message: Type.Optional(Type.String()) }),
+  }),
+  ({ Error: { Code, Message = '' } }) => `${Code} ${Message}`.trimEnd(),
+)
 
 /**
  * Amazon Route 53. One batch deletes exactly the record set that was read and creates the new one; it
  * fails as a whole if the record set is another by then.
  */
-class Route53 implements RecordSetApi<State> {
-  readonly #config: Route53Config
-  readonly #deps: DnsProviderDeps
+export function createRoute53(config: Route53Config, deps: DnsProviderDeps): DnsProvider {
+  const { endpoint } = config
+  const authorize = (url: URL, request: Outgoing) =>
+    signAws({ ...request, url, service: 'route53' }, config, deps.clock.now())
+  const api = new Api({
+    name: API,
+    endpoint,
+    fetch: deps.fetch,
+    authorize,
+    parse: parseXml,
+    reason,
+  })
 
-  constructor(config: Route53Config, deps: DnsProviderDeps) {
-    this.#config = config
-    this.#deps = deps
-  }
-
-  format(value: string): string {
-    return `"${value}"`
-  }
-
-  async read(name: string, signal: AbortSignal): Promise<RecordSet<State>> {
-    const zone = this.#config.hostedZoneId ?? (await this.#findZone(name, signal))
-    const query = { name, type: 'TXT', maxitems: '1' }
-    const path = `/hostedzone/${zone}/rrset`
-    const answer = await this.#request(RecordSetsSchema, path, { query, signal })
-    const sets = answer.ListResourceRecordSetsResponse.ResourceRecordSets
+  async function read(name: string, signal: AbortSignal) {
+    const zone = config.hostedZoneId ?? (await findZoneId(name, signal))
+    const path = `${VERSION}/hostedzone/${zone}/rrset`
+    const query = new URLSearchParams({ name, type: 'TXT', maxitems: '1' })
+    const answer = await api.read(RecordSetsSchema, `${path}?${query}`, { signal })
     // The list begins at the name and goes on with the names after it.
-    const own = (sets === '' ? [] : sets.ResourceRecordSet).find(
+    const own = (answer.ResourceRecordSets || { ResourceRecordSet: [] }).ResourceRecordSet.find(
       (set) => set.Name === `${name}.` && set.Type === 'TXT',
     )
     const values = own?.ResourceRecords?.ResourceRecord.map(({ Value }) => Value) ?? []
-    return { values, state: { zone, ttl: own?.TTL ?? String(TTL_SECONDS) } }
-  }
-
-  async write(
-    name: string,
-    { values: before, state: { zone, ttl } }: RecordSet<State>,
-    values: readonly string[],
-    signal: AbortSignal,
-  ): Promise<string | undefined> {
-    const changes = [change('DELETE', name, ttl, before), change('CREATE', name, ttl, values)]
-    const batch = `<ChangeBatch><Changes>${changes.join('')}</Changes></ChangeBatch>`
-    const body = `<?xml version="1.0" encoding="UTF-8"?>\n<ChangeResourceRecordSetsRequest xmlns="${XMLNS}">${batch}</ChangeResourceRecordSetsRequest>`
-    try {
-      const path = `/hostedzone/${zone}/rrset/`
-      const answer = await this.#request(ChangedSchema, path, { body, signal })
-      const { Id, Status } = answer.ChangeResourceRecordSetsResponse.ChangeInfo
-      const isDone = () => this.#isDone(Id, signal)
-      if (values.length > before.length && Status === 'PENDING')
-        await awaitChange(API, isDone, { clock: this.#deps.clock, signal })
-      return undefined
-    } catch (error) {
-      const { message } = error as Error
-      if (error instanceof AcmeError && CONFLICTS.some((code) => message.includes(code)))
-        return message
-      throw error
+    const changes = (after: readonly string[]) =>
+      [change('DELETE', name, own?.TTL, values), change('CREATE', name, own?.TTL, after)].join('')
+    return {
+      values,
+      replace: (after: readonly string[]) => submit(api, `${path}/`, changes(after), signal),
     }
   }
 
-  async #findZone(name: string, signal: AbortSignal): Promise<string> {
+  async function findZoneId(name: string, signal: AbortSignal): Promise<string> {
     return await findZone(name, async (zone) => {
-      const query = { dnsname: zone, maxitems: '10' }
-      const answer = await this.#request(ZonesSchema, '/hostedzonesbyname', { query, signal })
-      const zones = answer.ListHostedZonesByNameResponse.HostedZones
-      const found = (zones === '' ? [] : zones.HostedZone).find(
+      const path = `${VERSION}/hostedzonesbyname?dnsname=${zone}&maxitems=10`
+      const { HostedZones } = await api.read(ZonesSchema, path, { signal })
+      const found = (HostedZones || { HostedZone: [] }).HostedZone.find(
         ({ Name, Config }) => Name === `${zone}.` && Config?.PrivateZone !== 'true',
       )
       return found?.Id.slice('/hostedzone/'.length)
     })
   }
 
-  async #isDone(changeId: string, signal: AbortSignal): Promise<boolean> {
-    const { GetChangeResponse } = await this.#request(ChangeSchema, changeId, { signal })
-    return GetChangeResponse.ChangeInfo.Status === 'INSYNC'
-  }
+  return createRecordSetProvider({ name: API, read }, deps)
+}
 
-  async #request<S extends TSchema>(
-    schema: S,
-    path: string,
-    { signal, body, query = {} }: RequestInit,
-  ): Promise<Static<S>> {
-    const { endpoint, region } = this.#config
-    const { fetch, clock } = this.#deps
-    const url = endpointUrl(endpoint, `${VERSION}${path}`)
-    for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value)
-    const method = body === undefined ? 'GET' : 'POST'
-    const content = body === undefined ? {} : { body, headers: { 'content-type': 'text/xml' } }
-    const scope = { region, service: 'route53' }
-    const headers = signAws({ method, url, ...content }, scope, this.#config, clock.now())
-    const parse = await loadParser()
-    const reason = (answer: Buffer) => reasonOf(parse(answer))
-    const answer = await call(fetch, { api: API, url, method, ...content, headers, signal, reason })
-    return readAs(API, schema, parse(answer.body))
+async function submit(api: Api, path: string, changes: string, signal: AbortSignal) {
+  const batch = `<ChangeBatch><Changes>${changes}</Changes></ChangeBatch>`
+  const body = `<?xml version="1.0" encoding="UTF-8"?>\n<ChangeResourceRecordSetsRequest xmlns="${XMLNS}">${batch}</ChangeResourceRecordSetsRequest>`
+  try {
+    const content = { type: 'text/xml', body }
+    const { Id, Status } = (await api.read(ChangeSchema, path, { content, signal })).ChangeInfo
+    if (Status === 'INSYNC') return {}
+    const poll = () => api.read(ChangeSchema, `${VERSION}${Id}`, { signal })
+    return { isDone: async () => (await poll()).ChangeInfo.Status === 'INSYNC' }
+  } catch (error) {
+    const { message } = error as Error
+    if (error instanceof AcmeError && CONFLICTS.some((code) => message.includes(code)))
+      return { conflict: message }
+    throw error
   }
 }
 
-export const createRoute53 = (config: Route53Config, deps: DnsProviderDeps): DnsProvider =>
-  createRecordSetProvider(new Route53(config, deps), deps.clock)
-
 /** Empty if there are no values, because a record set cannot be empty. */
-function change(action: string, name: string, ttl: string, values: readonly string[]): string {
+function change(
+  action: string,
+  name: string,
+  ttl = String(TTL_SECONDS),
+  values: readonly string[],
+): string {
   if (values.length === 0) return ''
   const records = values.map(
     (value) => `<ResourceRecord><Value>${escapeXml(value)}</Value></ResourceRecord>`,
@@ -209,26 +159,33 @@ function change(action: string, name: string, ttl: string, values: readonly stri
 const escapeXml = (text: string): string =>
   text.replace(/[&<>]/g, (char) => `&#${char.charCodeAt(0)};`)
 
-/** Imported on first use, as few installations need it. */
-async function loadParser(): Promise<(body: Buffer) => unknown> {
+// The libraries are imported on first use, as few installations need them.
+
+/** The content of the root element. */
+async function parseXml(body: Buffer): Promise<unknown> {
   const { XMLParser } = await import('fast-xml-parser')
-  const parser = new XMLParser({ parseTagValue: false, isArray: (name) => LISTS.includes(name) })
-  return (body) => {
-    try {
-      return parser.parse(body.toString())
-    } catch {
-      return undefined
-    }
+  const isArray = (name: string) => LISTS.includes(name)
+  const parser = new XMLParser({ parseTagValue: false, ignoreDeclaration: true, isArray })
+  try {
+    return Object.values(parser.parse(body.toString()))[0]
+  } catch {
+    return undefined
   }
 }
 
-const RefusalSchema = Type.Object({
-  ErrorResponse: Type.Object({
-    Error: Type.Object({ Code: Type.String(), Message: Type.Optional(Type.String()) }),
-  }),
-})
-
-const reasonOf = (answer: unknown) =>
-  readReason(answer, RefusalSchema, ({ ErrorResponse: { Error: error } }) =>
-    `${error.Code} ${error.Message ?? ''}`.trimEnd(),
-  )
+/** Signs all headers (Signature Version 4). @param now - epoch milliseconds */
+export async function signAws(
+  { url, ...request }: Omit<Outgoing, 'signal'> & { readonly url: URL; readonly service: string },
+  { accessKeyId, secretAccessKey, sessionToken, region }: AwsCredentials,
+  now: number,
+): Promise<Record<string, string>> {
+  const { AwsV4Signer } = await import('aws4fetch')
+  const signer = new AwsV4Signer({
+    ...request,
+    ...{ url: url.href, accessKeyId, secretAccessKey, region },
+    ...(sessionToken && { sessionToken }),
+    datetime: new Date(now).toISOString().replace(/[-:]|\.\d{3}/g, ''),
+    allHeaders: true,
+  })
+  return Object.fromEntries((await signer.sign()).headers)
+}

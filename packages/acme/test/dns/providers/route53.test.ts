@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { signAws } from '../../../src/dns/providers/sigv4.ts'
+import { signAws } from '../../../src/dns/providers/route53.ts'
 import { createDnsProvider } from '../../../src/index.ts'
 import { NAME, NOW, type Received, type Reply, recordAt, signal, standIn } from './stand-in.ts'
 
@@ -11,7 +11,7 @@ const CREDENTIALS = {
 // The published test suite of Signature Version 4.
 const VECTORS: [
   title: string,
-  method: string,
+  method: 'GET' | 'POST',
   url: string,
   headers: Record<string, string>,
   body: string,
@@ -58,9 +58,9 @@ const VECTORS: [
 
 for (const [title, method, url, headers, body, signed, signature] of VECTORS)
   t.test(`Signature Version 4: ${title}`, async (t) => {
-    const request = { method, url: new URL(url), headers, body }
+    const request = { method, url: new URL(url), headers, body, service: 'service' }
     const now = Date.UTC(2015, 7, 30, 12, 36, 0)
-    const sent = signAws(request, { region: 'us-east-1', service: 'service' }, CREDENTIALS, now)
+    const sent = await signAws(request, { ...CREDENTIALS, region: 'us-east-1' }, now)
     t.equal(sent['x-amz-date'], '20150830T123600Z')
     t.equal(
       sent.authorization,
@@ -177,8 +177,9 @@ t.test('the change is byte by byte as documented, and signed', async (t) => {
     url: new URL(asked.pathname, url),
     headers: { 'content-type': 'text/xml' },
     body,
-  }
-  const expected = signAws(request, { region: 'us-east-1', service: 'route53' }, config, NOW)
+    service: 'route53',
+  } as const
+  const expected = await signAws(request, { ...config, region: 'us-east-1' }, NOW)
   t.equal(headers.authorization, expected.authorization)
   t.equal(headers['x-amz-date'], '20300101T000000Z')
 })
