@@ -40,11 +40,10 @@ import { upkeep } from './plugins/upkeep.ts'
 import { caRoutes, challengeRoute } from './routes/ca.ts'
 import { certificateRoutes } from './routes/certificate.ts'
 import { inventoryProblem, inventoryRoutes } from './routes/inventory.ts'
-import { listRoute } from './routes/list.ts'
-import { orderRoute } from './routes/orders.ts'
 import { proxyRoutes } from './routes/proxy.ts'
+import { statusRoutes } from './routes/status.ts'
 import { withdrawRoutes } from './routes/withdraw.ts'
-import { SECURITY_SCHEMES } from './schemas/answers.ts'
+import { SECURITY_SCHEMES } from './schemas.ts'
 import { VERSION } from './version.ts'
 
 const BODY_LIMIT = 64 * 1024
@@ -189,8 +188,7 @@ async function registerApi(app: FastifyInstance, options: AccessOptions): Promis
   await app.register(access, options)
   await app.register(certificateRoutes)
   await app.register(withdrawRoutes)
-  await app.register(orderRoute)
-  await app.register(listRoute)
+  await app.register(statusRoutes)
   await app.register(proxyRoutes)
   await app.register(caRoutes)
   await app.register(inventoryRoutes)

@@ -30,19 +30,16 @@ export class Held {
   constructor(record: CertificateRecord, key: Uint8Array | undefined) {
     this.record = record
     this.privateKey = key ? toPem('PRIVATE KEY', key) : ''
-    this.fingerprint256 = hash('sha256', record.certificate)
+    const members = describeCertificate(record)
+    this.fingerprint256 = members.fingerprint256
     const issuers = record.chain.map(issuerPem)
     this.chain = [toPem('CERTIFICATE', record.certificate), ...issuers].join('')
     this.pem = this.chain + this.privateKey
     this.#members = JSON.stringify({
-      names: record.names,
+      ...members,
       certificate: this.chain,
       ...(key && { privateKey: this.privateKey }),
       issuerCert: issuers[0],
-      issuer: record.issuer,
-      serialNumber: record.serialNumber,
-      fingerprint256: this.fingerprint256,
-      ...describeRenewal(record),
     }).slice(1, -1)
   }
 
@@ -57,6 +54,18 @@ export class Held {
   #body(domain: string, cached: boolean, ignored: readonly string[]): string {
     const members = ignored.length > 0 ? `,"ignored":${JSON.stringify(ignored)}` : ''
     return `{"domain":"${domain}",${this.#members}${members},"cached":${cached}}`
+  }
+}
+
+/** A certificate as answers write it, without PEM and key. */
+export function describeCertificate(record: CertificateRecord) {
+  const { names, issuer, serialNumber, certificate } = record
+  return {
+    names: [...names],
+    issuer,
+    serialNumber,
+    fingerprint256: hash('sha256', certificate),
+    ...describeRenewal(record),
   }
 }
 

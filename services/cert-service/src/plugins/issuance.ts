@@ -1,7 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { CertServiceConfig } from '../config/schema.ts'
-import { DryRuns } from '../issuance/dry-run.ts'
 import { Holdings } from '../issuance/held.ts'
 import { Issuance } from '../issuance/issuance.ts'
 import { CallerGate } from '../limits/callers.ts'
@@ -10,7 +9,6 @@ declare module 'fastify' {
   interface FastifyInstance {
     readonly holdings: Holdings
     readonly issuance: Issuance
-    readonly dryRuns: DryRuns
   }
 }
 
@@ -25,7 +23,7 @@ export interface IssuanceOptions {
 /** Issues certificates within the limits of callers, and answers those that are held. */
 export const issuance = fp<IssuanceOptions>(
   async (app: FastifyInstance, { limits, wait, random }) => {
-    const { store, keyring, issuers, audit, events, clock, log, ledger } = app
+    const { store, keyring, issuers, audit, events, clock, log } = app
     const holdings = new Holdings({ store, keyring, clock })
     const callers = new CallerGate(limits, { store, clock })
     const issuance = new Issuance({
@@ -38,7 +36,6 @@ export const issuance = fp<IssuanceOptions>(
     })
     app.decorate('holdings', holdings)
     app.decorate('issuance', issuance)
-    app.decorate('dryRuns', new DryRuns({ issuance, store, ledger }))
   },
   {
     fastify: '5.x',

@@ -4,7 +4,7 @@ import { toPem } from '@gatehouse/pki'
 import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
 import { CertError } from '../errors.ts'
-import { problemAnswers } from '../schemas/answers.ts'
+import { problemAnswers } from '../schemas.ts'
 
 const PEM = 'application/pem-certificate-chain'
 const CRL = 'application/pkix-crl'
@@ -14,7 +14,7 @@ const FileSchema = Type.Unsafe<string | Uint8Array>({ type: 'string', format: 'b
 const ROOT = documented('The root: what clients are to trust', PEM)
 const INTERMEDIATE = documented('The intermediate that signs now', PEM)
 const LIST = {
-  ...documented('The revocation list of the intermediate that signs now', CRL, 400),
+  ...documented('The revocation list of the intermediate that signs now', CRL),
   querystring: Type.Object({
     issuer: Type.Optional(
       Type.String({
@@ -56,13 +56,13 @@ function send(reply: FastifyReply, type: string, body: string | Uint8Array): Fas
   return reply.type(type).header('cache-control', 'public, max-age=300').send(body)
 }
 
-function documented(summary: string, type: string, ...others: 400[]) {
+function documented(summary: string, type: string) {
   return {
     summary,
     tags: ['ca'],
     response: {
       200: { description: summary, content: { [type]: { schema: FileSchema } } },
-      ...problemAnswers(...others, 404, 503),
+      ...problemAnswers(404, 503),
     },
   }
 }

@@ -2,29 +2,27 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Csr, notGranted } from '@gatehouse/pki'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import Negotiator from 'negotiator'
+import { Type } from 'typebox'
 import { CertError } from '../errors.ts'
 import { orderPath } from '../issuance/flight.ts'
 import type { Held } from '../issuance/held.ts'
 import type { Outcome } from '../issuance/issuance.ts'
-import { parseRequest, type RequestFields } from '../issuance/request.ts'
+import { type IssuanceRequest, parseRequest } from '../issuance/request.ts'
 import { authorize, requesterOf } from '../plugins/access.ts'
 import {
-  certificateAnswers,
-  GUARDED,
-  issueAnswers,
-  PEM,
-  problemAnswers,
-} from '../schemas/answers.ts'
-import {
   CertificateRequestSchema,
-  DomainParamsSchema,
-  DomainRequestSchema,
-  IssueQuerySchema,
-} from '../schemas/certificate.ts'
-import { isMisdated, planRenewal, preferBegun, toTime } from '../times.ts'
-import { sendDryRun } from './dry-run.ts'
+  certificateAnswer,
+  DomainSchema,
+  DryRunSchema,
+  emptyAnswer,
+  guarded,
+  OrderSchema,
+  PEM,
+} from '../schemas.ts'
+import { isMisdated, planRenewal, toTime } from '../times.ts'
+import { DryRuns } from './dry-run.ts'
 import { findPermitted, findReadable, readDomain } from './lookup.ts'
-import { describeOrder } from './orders.ts'
+import { describeOrder } from './status.ts'
 
 /** Seconds after which to ask for an order again. */
 const POLL_AFTER = 5
@@ -33,9 +31,14 @@ const JSON_TYPE = 'application/json'
 /** `POST /api/certificate`, `POST /api/certificate/renew` and `GET /api/certificate/:domain`. */
 export const certificateRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const onRequest = app.requireCaller()
-  app.post('/api/certificate', { onRequest, schema: ISSUE }, (request, reply) =>
-    issue(request, reply, request.body, request.query.dryRun === 'true'),
-  )
+  const dryRuns = new DryRuns(app)
+  app.post('/api/certificate', { onRequest, schema: ISSUE }, (request, reply) => {
+    const { body, query } = request
+    const wanted = parseRequest(body, app.issuers, (names) => authorize(request, 'issue', names))
+    if (query.dryRun !== 'true') return issue(request, reply, wanted)
+    reply.header('cache-control', 'no-store')
+    return dryRuns.run(wanted)
+  })
   app.post('/api/certificate/renew', { onRequest, schema: RENEW }, (request, reply) =>
     renew(request, reply, request.body.domain),
   )
@@ -44,50 +47,41 @@ export const certificateRoutes: FastifyPluginAsyncTypebox = async (app) => {
   )
 }
 
-const ISSUE = {
+const ISSUE = guarded([403, 422, 429], {
   summary: 'The certificate for a name',
   description:
     'Answers with the certificate that is held, or issues one. With `dryRun=true` it only describes what would happen.',
-  tags: ['certificates'],
-  security: GUARDED,
-  querystring: IssueQuerySchema,
+  querystring: Type.Object({
+    dryRun: Type.Optional(
+      Type.Enum(['true', 'false'], {
+        description: '`true`: only describe what would happen; nothing is ordered or delivered.',
+      }),
+    ),
+  }),
   body: CertificateRequestSchema,
-  response: {
-    ...issueAnswers(),
-    ...problemAnswers(400, 401, 403, 413, 415, 422, 429, 503),
-  },
-}
+  response: { 200: certificateAnswer(DryRunSchema), 202: OrderSchema },
+})
 
 /** Returns no promise if the answer is ready, as for nearly all requests. */
 function issue(
   request: FastifyRequest,
   reply: FastifyReply,
-  body: RequestFields,
-  isDryRun: boolean,
+  wanted: IssuanceRequest,
 ): Promise<FastifyReply> | undefined {
-  const { issuers, issuance, dryRuns, clock } = request.server
-  const wanted = parseRequest(body, issuers, (names) => authorize(request, 'issue', names))
-  if (isDryRun)
-    return dryRuns.run(wanted).then((run) => sendDryRun(reply, wanted, run, clock.now()))
   const domain = wanted.names[0]?.text ?? ''
   const send = (outcome: Outcome) => sendOutcome(request, reply, domain, outcome, wanted.csr)
-  const outcome = issuance.obtain(wanted, requesterOf(request))
+  const outcome = request.server.issuance.obtain(wanted, requesterOf(request))
   if (outcome instanceof Promise) return outcome.then(send)
   send(outcome)
   return undefined
 }
 
-const RENEW = {
+const RENEW = guarded([403, 404, 422, 429], {
   summary: 'Renew the newest certificate held for a name',
   description: 'Once it is due; until then 429 says when that is.',
-  tags: ['certificates'],
-  security: GUARDED,
-  body: DomainRequestSchema,
-  response: {
-    ...certificateAnswers(202),
-    ...problemAnswers(400, 401, 403, 404, 413, 415, 422, 429, 503),
-  },
-}
+  body: DomainSchema,
+  response: { 200: certificateAnswer(), 202: OrderSchema },
+})
 
 async function renew(
   request: FastifyRequest,
@@ -97,58 +91,45 @@ async function renew(
   const { clock, issuance } = request.server
   const domain = readDomain(text)
   authorize(request, 'renew', [domain])
-  const [newest] = await findPermitted(request, 'renew', domain)
+  const newest = await findPermitted(request, 'renew', domain)
   const dueAt = newest.renewAt ?? planRenewal(newest, () => 0)
   const now = clock.now()
-  const wait = dueAt - now
-  if (wait > 0 && !isMisdated(newest, now))
-    throw new CertError('CERT_RENEW_TOO_SOON', `it is due at ${toTime(dueAt)}`, {
-      retryAfter: Math.ceil(wait / 1000),
-    })
+  if (dueAt > now && !isMisdated(newest, now)) {
+    const retryAfter = Math.ceil((dueAt - now) / 1000)
+    throw new CertError('CERT_RENEW_TOO_SOON', `it is due at ${toTime(dueAt)}`, { retryAfter })
+  }
   const outcome = await issuance.renew(newest, requesterOf(request))
   return sendOutcome(request, reply, domain.text, outcome)
 }
 
-const READ = {
+const READ = guarded([403, 404], {
   summary: 'The certificate held for a name',
   description:
     'The newest whose first name it is, one with its key before one for a CSR; otherwise one that has it among others. Never starts an order. Answers 304 if `If-None-Match` matches.',
-  tags: ['certificates'],
-  security: GUARDED,
-  params: DomainParamsSchema,
-  response: { ...certificateAnswers(304), ...problemAnswers(400, 401, 403, 404, 503) },
-}
+  params: DomainSchema,
+  response: { 200: certificateAnswer(), 304: emptyAnswer('The caller has it already.') },
+})
 
 async function read(
   request: FastifyRequest,
   reply: FastifyReply,
   text: string,
 ): Promise<FastifyReply> {
-  const { clock, holdings, issuance } = request.server
+  const { holdings, issuance } = request.server
   const domain = readDomain(text)
   authorize(request, 'read', [domain])
-  const records = await findReadable(request, domain)
-  const now = clock.now()
-  const record = preferBegun(records, now).find(({ notAfter }) => notAfter > now)
-  if (!record)
-    throw new CertError('CERT_NOT_FOUND', `the certificate for ${domain.text} has expired`)
-
-  const held = holdings.of(record)
-  const etag = etagOf(request, held)
+  const held = holdings.of(await findReadable(request, domain))
+  const etag = `"${held.fingerprint256}${wantsPem(request) ? '-pem' : ''}"`
+  reply.header('etag', etag)
   if (hasTag(request, etag)) {
     issuance.recordUse(held)
-    reply.code(304).header('etag', etag).header('cache-control', 'no-store')
-    return reply.header('vary', 'accept').send()
+    return reply.code(304).header('cache-control', 'no-store').header('vary', 'accept').send()
   }
   await issuance.recordDelivery(held, requesterOf(request))
-  reply.header('etag', etag)
   return sendCertificate(request, reply, domain.text, held, true)
 }
 
-/**
- * Answers with the certificate, or with the order of one that is not issued yet. What the `csr` of
- * this request asks for in vain is listed.
- */
+/** Answers with the certificate, or with the order of one that is not issued yet. */
 function sendOutcome(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -170,7 +151,6 @@ function sendOutcome(
     .send(describeOrder(order))
 }
 
-/** Answers with a certificate, in the form that the caller accepts. */
 function sendCertificate(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -183,11 +163,6 @@ function sendCertificate(
   return wantsPem(request)
     ? reply.type(PEM).send(held.pem)
     : reply.type('application/json; charset=utf-8').send(held.json(domain, cached, ignored))
-}
-
-/** The entity tag of a certificate in the form that the caller accepts. */
-function etagOf(request: FastifyRequest, { fingerprint256 }: Held): string {
-  return `"${fingerprint256}${wantsPem(request) ? '-pem' : ''}"`
 }
 
 /** Whether `If-None-Match` holds this tag (RFC 9110 section 13.1.2). */

@@ -1,62 +1,79 @@
-import type { FastifyReply } from 'fastify'
+import { AcmeError, type Solver } from '@gatehouse/acme'
+import type { Name } from '@gatehouse/pki'
+import type { FastifyInstance } from 'fastify'
 import type { Static } from 'typebox'
-import type { DryRun } from '../issuance/dry-run.ts'
+import { CertError } from '../errors.ts'
+import { orderOf } from '../issuance/flight.ts'
+import { describeCertificate } from '../issuance/held.ts'
 import type { IssuanceRequest } from '../issuance/request.ts'
 import { type Budget, spanOf } from '../limits/ledger.ts'
-import type { DryRunSchema } from '../schemas/certificate.ts'
+import type { DryRunSchema } from '../schemas.ts'
 import type { OrderRecord } from '../store/store.ts'
-import { describeRenewal, toTime } from '../times.ts'
-import { describeOrder } from './orders.ts'
+import { toTime } from '../times.ts'
+import { describeOrder } from './status.ts'
 
-/** Answers what a request would lead to. */
-export function sendDryRun(
-  reply: FastifyReply,
-  request: IssuanceRequest,
-  run: DryRun,
-  now: number,
-): FastifyReply {
-  return reply
-    .header('cache-control', 'no-store')
-    .type('application/json; charset=utf-8')
-    .send(JSON.stringify(describeDryRun(request, run, now)))
-}
+const MAX_RUNS = 8
+const BATCH = 8
+const TIMEOUT_MS = 10_000
 
-function describeDryRun(
-  { names, issuer }: IssuanceRequest,
-  { held, order, accountUrl, proofs, budgets }: DryRun,
-  now: number,
-): Static<typeof DryRunSchema> {
-  const [domain = ''] = names.map(({ text }) => text)
-  return {
-    domain,
-    names: names.map(({ text }) => text),
-    issuer: issuer.name,
-    ...(accountUrl !== undefined && { accountUrl }),
-    ...(held && { held: describeHeld(domain, held) }),
-    ...(order && { order: describeOrder(order) }),
-    proofs: [...proofs],
-    budgets: budgets.map(describeBudget),
-    obstacles: [
-      ...(order ? retryOf(order, now) : []),
-      ...proofs.flatMap(({ name, status, detail }) =>
-        status === 'failed' ? `${name} cannot be proven: ${detail}` : [],
-      ),
-      ...budgets.flatMap((budget) =>
-        budget.left === 0 ? `the limit \`${budget.kind}\` for ${budget.subject} is used up` : [],
-      ),
-    ],
+type Service = Pick<FastifyInstance, 'issuance' | 'store' | 'ledger' | 'clock'>
+type DryRun = Static<typeof DryRunSchema>
+type Proof = DryRun['proofs'][number]
+
+/** Checks what requests would lead to, without ordering or writing anything. */
+export class DryRuns {
+  readonly #service: Service
+  #running = 0
+
+  constructor(service: Service) {
+    this.#service = service
+  }
+
+  /** @throws CertError `CERT_BUSY` if too many run; what `Issuance.find` throws */
+  async run(request: IssuanceRequest): Promise<DryRun> {
+    if (this.#running >= MAX_RUNS)
+      throw new CertError('CERT_BUSY', 'too many dry runs at once', { retryAfter: 5 })
+    this.#running += 1
+    try {
+      return await describe(request, this.#service)
+    } finally {
+      this.#running -= 1
+    }
   }
 }
 
-function describeHeld(domain: string, { record, fingerprint256 }: NonNullable<DryRun['held']>) {
-  const { names, issuer, serialNumber } = record
+async function describe(
+  request: IssuanceRequest,
+  { issuance, store, ledger, clock }: Service,
+): Promise<DryRun> {
+  const { issuer, lineage } = request
+  const names = request.names.map(({ text }) => text)
+  const [domain = ''] = names
+  const held = await issuance.find(request)
+  const flight = issuance.flights.get(lineage)
+  const latest = flight ? orderOf(flight) : await store.findOrderByLineage(lineage)
+  const order = latest?.status === 'done' ? undefined : latest
+  const accountUrl = await issuer.accountUrl?.()
+  const proofs = await proofsOf(request)
+  const budgets = ledger.budgets(issuer.name, names)
   return {
     domain,
-    names: [...names],
-    issuer,
-    serialNumber,
-    fingerprint256,
-    ...describeRenewal(record),
+    names,
+    issuer: issuer.name,
+    ...(accountUrl !== undefined && { accountUrl }),
+    ...(held && { held: { domain, ...describeCertificate(held.record) } }),
+    ...(order && { order: describeOrder(order) }),
+    proofs,
+    budgets: budgets.map(describeBudget),
+    obstacles: [
+      ...(order ? retryOf(order, clock.now()) : []),
+      ...proofs.flatMap(({ name, status, detail }) =>
+        status === 'failed' ? `${name} cannot be proven: ${detail}` : [],
+      ),
+      ...budgets.flatMap(({ left, kind, subject }) =>
+        left === 0 ? `the limit \`${kind}\` for ${subject} is used up` : [],
+      ),
+    ],
   }
 }
 
@@ -74,4 +91,37 @@ function describeBudget({ kind, subject, left, limit, freeAt }: Budget) {
 function retryOf({ status, lastError, nextTryAt }: OrderRecord, now: number): readonly string[] {
   if (status !== 'failed' || nextTryAt === null || nextTryAt <= now) return []
   return [`the last try failed, the next is at ${toTime(nextTryAt)}: ${lastError?.detail}`]
+}
+
+async function proofsOf({ issuer, names }: IssuanceRequest): Promise<Proof[]> {
+  const signal = AbortSignal.timeout(TIMEOUT_MS)
+  const proofs: Proof[] = []
+  for (let at = 0; at < names.length; at += BATCH) {
+    const batch = names.slice(at, at + BATCH).flatMap((name) => {
+      const solver = issuer.solverFor?.(name)
+      return solver ? prove(name, solver, signal) : []
+    })
+    proofs.push(...(await Promise.all(batch)))
+  }
+  return proofs
+}
+
+async function prove(name: Name, solver: Solver, signal: AbortSignal): Promise<Proof> {
+  const head = { name: name.text, challenge: solver.type }
+  if (!solver.check) {
+    const detail = 'only the CA can check whether it reaches the responder'
+    return { ...head, status: 'unchecked', detail }
+  }
+  try {
+    const { target, isProviderChecked } = await solver.check(name, signal)
+    const detail = isProviderChecked
+      ? `the record goes to ${target}, and its provider accepts the credentials`
+      : `the record goes to ${target}; its provider cannot be checked without a change`
+    return { ...head, status: 'ready', detail }
+  } catch (error) {
+    if (error instanceof AcmeError)
+      return { ...head, status: 'failed', detail: error.message, code: error.code }
+    if (!signal.aborted) throw error
+    return { ...head, status: 'unchecked', detail: 'name servers or provider took too long' }
+  }
 }

@@ -7,12 +7,14 @@ import { mayAll } from '../plugins/access.ts'
 import type { Right } from '../policy.ts'
 import { NAME_PAGE } from '../store/certificates.ts'
 import type { CertificateRecord } from '../store/store.ts'
+import { preferBegun } from '../times.ts'
 
 /** Pages that a request reads at most, however little its caller may see. */
 const MAX_PAGES = 20
 const PAGE = 100
 
-type Found = readonly [newest: CertificateRecord, ...older: CertificateRecord[]]
+type ReadPage = (skip: number) => Promise<readonly CertificateRecord[]>
+type IsFit = (record: CertificateRecord) => boolean
 
 /** Reads the member `domain` of a body or path. */
 export function readDomain(text: string): Name {
@@ -20,8 +22,8 @@ export function readDomain(text: string): Name {
 }
 
 /**
- * Finds certificates that are held and whose first name is `domain`, as far as the caller may do this
- * with all of their names: those with a key of ours first, then the newest.
+ * Finds the certificate whose first name is `domain` and with all of whose names the caller may do
+ * this: one with a key of ours before others, then the newest.
  *
  * @throws CertError `CERT_NOT_FOUND`
  */
@@ -29,41 +31,50 @@ export async function findPermitted(
   { server, caller }: FastifyRequest,
   right: Right,
   domain: Name,
-): Promise<Found> {
-  const isFit = (record: CertificateRecord) => mayAll(server, caller, right, record)
-  const [newest, ...older] = await firstFit(
+): Promise<CertificateRecord> {
+  const [newest] = await firstFit(
     (skip) => server.store.findByDomain(domain.text, skip),
-    isFit,
+    (record) => mayAll(server, caller, right, record),
   )
-  if (newest) return [newest, ...older]
+  if (newest) return newest
   throw new CertError('CERT_NOT_FOUND', `no certificate for ${domain.text} is held`)
 }
 
 /**
- * As {@link findPermitted} for reading. If no certificate that is valid now has `domain` as its first
- * name, those that have it among others are found.
+ * Finds a certificate that is valid now and that the caller may read: by its first name, or else by
+ * any of its names.
  *
  * @throws CertError `CERT_NOT_FOUND`
  */
-export async function findReadable(request: FastifyRequest, domain: Name): Promise<Found> {
-  const { server, caller } = request
-  const { store, holdings, clock } = server
-  const isFit = (record: CertificateRecord) =>
-    record.notAfter > clock.now() && mayAll(server, caller, 'read', record)
-  const byDomain = await firstFit((skip) => holdings.findByDomain(domain.text, skip), isFit)
-  const [newest, ...older] =
-    byDomain.length > 0
-      ? byDomain
-      : await firstFit((skip) => store.findByName(domain.text, skip), isFit)
-  // Nothing is valid now: expired certificates explain why.
-  return newest ? [newest, ...older] : findPermitted(request, 'read', domain)
+export async function findReadable(
+  request: FastifyRequest,
+  domain: Name,
+): Promise<CertificateRecord> {
+  const { store, holdings } = request.server
+  const record =
+    (await findValid(request, (skip) => holdings.findByDomain(domain.text, skip))) ??
+    (await findValid(request, (skip) => store.findByName(domain.text, skip)))
+  if (record) return record
+  await findPermitted(request, 'read', domain)
+  throw new CertError('CERT_NOT_FOUND', `the certificate for ${domain.text} has expired`)
+}
+
+/** The first certificate of a listing that fits, is valid now and may be read by the caller. */
+export async function findValid(
+  { server, caller }: FastifyRequest,
+  read: ReadPage,
+  isFit: IsFit = () => true,
+): Promise<CertificateRecord | undefined> {
+  const now = server.clock.now()
+  const records = await firstFit(
+    read,
+    (one) => isFit(one) && one.notAfter > now && mayAll(server, caller, 'read', one),
+  )
+  return preferBegun(records, now)[0]
 }
 
 /** The records that fit, of the first page that has any. */
-export async function firstFit(
-  read: (skip: number) => Promise<readonly CertificateRecord[]>,
-  isFit: (record: CertificateRecord) => boolean,
-): Promise<readonly CertificateRecord[]> {
+async function firstFit(read: ReadPage, isFit: IsFit): Promise<readonly CertificateRecord[]> {
   for (let page = 0; page < MAX_PAGES; page += 1) {
     const records = await read(page * NAME_PAGE)
     const fitting = records.filter(isFit)

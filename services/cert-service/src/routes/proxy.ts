@@ -1,19 +1,13 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Name, PkiError, parseName } from '@gatehouse/pki'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
 import { CertError } from '../errors.ts'
 import type { Held } from '../issuance/held.ts'
-import { mayAll, requesterOf } from '../plugins/access.ts'
+import { requesterOf } from '../plugins/access.ts'
 import { createDocuments } from '../proxy/traefik.ts'
-import { GUARDED, PEM, problemAnswers } from '../schemas/answers.ts'
-import {
-  CaddyQuerySchema,
-  NoQuerySchema,
-  PemBundleSchema,
-  TraefikDocumentSchema,
-} from '../schemas/certificate.ts'
-import { preferBegun } from '../times.ts'
-import { firstFit } from './lookup.ts'
+import { emptyAnswer, guarded, PEM, PemBundleSchema } from '../schemas.ts'
+import { findValid } from './lookup.ts'
 
 /** `GET /api/proxy/traefik` and `GET /api/proxy/caddy`, from which proxies fetch certificates. */
 export const proxyRoutes: FastifyPluginAsyncTypebox = async (app) => {
@@ -37,53 +31,64 @@ export const proxyRoutes: FastifyPluginAsyncTypebox = async (app) => {
   )
 }
 
-const TRAEFIK = {
+const TraefikDocumentSchema = Type.Object({
+  tls: Type.Object({
+    certificates: Type.Array(
+      Type.Object({
+        certFile: Type.String({ description: 'PEM chain, leaf first.' }),
+        keyFile: Type.String({ description: 'PKCS#8 in PEM.' }),
+      }),
+    ),
+  }),
+})
+
+const TRAEFIK = guarded([403, 422], {
   summary: 'All certificates held that the caller may read, for Traefik’s HTTP provider',
   description: 'The same bytes until one of them changes. Needs a key with `domains`.',
   tags: ['proxies'],
-  security: GUARDED,
-  querystring: NoQuerySchema,
+  querystring: Type.Object({}),
   response: {
     200: {
       description: 'Dynamic configuration.',
       content: { 'application/json': { schema: TraefikDocumentSchema } },
     },
-    ...problemAnswers(400, 401, 403, 422, 503),
   },
-}
+})
 
-const CADDY = {
+const ofHandshake = (description: string) =>
+  Type.Optional(Type.String({ maxLength: 4096, description }))
+
+const CADDY = guarded([403], {
   summary: 'The certificate held for a server name, for `get_certificate http` of Caddy',
   description: 'Needs a key with `domains`, which may be the password of Basic authentication.',
   tags: ['proxies'],
-  security: GUARDED,
-  querystring: CaddyQuerySchema,
+  querystring: Type.Object({
+    server_name: ofHandshake('The name in the SNI of the client.'),
+    signature_schemes: ofHandshake('Not used.'),
+    cipher_suites: ofHandshake('Not used.'),
+    local_ip: ofHandshake('Not used.'),
+  }),
   response: {
     200: {
       description: 'A certificate that is valid now.',
       content: { [PEM]: { schema: PemBundleSchema } },
     },
-    204: { type: 'null', description: 'None that the caller may read.' },
-    ...problemAnswers(400, 401, 403, 503),
+    204: emptyAnswer('None that the caller may read.'),
   },
-}
+})
 
 function send(reply: FastifyReply, type: string, body: string | Buffer): FastifyReply {
   return reply.header('cache-control', 'no-store').type(type).send(body)
 }
 
-async function findFor(
-  { server, caller }: FastifyRequest,
-  serverName: string,
-): Promise<Held | undefined> {
-  const { clock, holdings, store } = server
+async function findFor(request: FastifyRequest, serverName: string): Promise<Held | undefined> {
+  const { holdings, store } = request.server
   for (const name of namesFor(serverName)) {
-    const now = clock.now()
-    const records = await firstFit(
+    const record = await findValid(
+      request,
       (skip) => store.findByName(name, skip),
-      (one) => one.sealedKey !== null && one.notAfter > now && mayAll(server, caller, 'read', one),
+      ({ sealedKey }) => sealedKey !== null,
     )
-    const [record] = preferBegun(records, now)
     if (record) return holdings.of(record)
   }
   return undefined

@@ -1,11 +1,11 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { AcmeError } from '@gatehouse/acme'
-import type { Name, RevocationReason } from '@gatehouse/pki'
+import { type Name, REVOCATION_REASONS, type RevocationReason } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
 import { CertError, IssueError } from '../errors.ts'
 import { authorize, mayAll, requesterOf } from '../plugins/access.ts'
-import { GUARDED, problemAnswers } from '../schemas/answers.ts'
-import { DomainParamsSchema, RevokedSchema, RevokeRequestSchema } from '../schemas/certificate.ts'
+import { DomainSchema, emptyAnswer, guarded } from '../schemas.ts'
 import type { AuditEntry, IssuedCertificate } from '../store/store.ts'
 import { readDomain } from './lookup.ts'
 
@@ -15,57 +15,62 @@ const MAX_AUDITED_NAMES = 1_000
 /** `POST /api/certificate/revoke` and `DELETE /api/certificate/:domain`. */
 export const withdrawRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const onRequest = app.requireCaller()
-  app.post('/api/certificate/revoke', { onRequest, schema: REVOKE }, async (request) => {
+  app.post('/api/certificate/revoke', { onRequest, schema: REVOKE }, (request) => {
     const { domain, reason = 'unspecified' } = request.body
     return revoke(request, readDomain(domain), reason)
   })
   app.delete('/api/certificate/:domain', { onRequest, schema: DELETE }, async (request, reply) => {
     const domain = readDomain(request.params.domain)
-    await withdraw(request, 'delete', domain, (issued, entry) =>
-      app.store.remove(
-        issued.map(({ id }) => id),
-        entry,
-      ),
-    )
+    const { issued, entry } = await findIssued(request, 'delete', domain)
+    await app.store.remove(idsOf(issued), entry)
+    forget(app, issued)
     return reply.code(204).send(null)
   })
 }
 
-const REVOKE = {
+const REVOKE = guarded([403, 404, 409, 422], {
   summary: 'Revoke the certificates of a name',
   description:
     'Adds them, and the unexpired ones that they replaced, to the revocation list and answers them no more; the next POST makes a new key.',
-  tags: ['certificates'],
-  security: GUARDED,
-  body: RevokeRequestSchema,
+  body: Type.Object({
+    ...DomainSchema.properties,
+    reason: Type.Optional(
+      Type.Enum(Object.keys(REVOCATION_REASONS) as RevocationReason[], {
+        description: 'As in RFC 5280 section 5.3.1; default `unspecified`.',
+      }),
+    ),
+  }),
   response: {
-    200: RevokedSchema,
-    ...problemAnswers(400, 401, 403, 404, 409, 413, 415, 422, 503),
+    200: Type.Object({
+      domain: Type.String(),
+      reason: Type.String(),
+      serialNumbers: Type.Array(Type.String(), {
+        description: 'Serial numbers of what is revoked now, hexadecimal.',
+      }),
+      unknownAtCa: Type.Optional(
+        Type.Array(Type.String(), {
+          description:
+            'Those that the CA does not know (any more), which are revoked here only. Absent if there are none.',
+        }),
+      ),
+    }),
   },
-}
+})
 
-const DELETE = {
+const DELETE = guarded([403, 404], {
   summary: 'Stop answering and renewing the certificates of a name',
-  tags: ['certificates'],
-  security: GUARDED,
-  params: DomainParamsSchema,
-  response: {
-    204: {
-      type: 'null',
-      description: 'Done. Delivered certificates stay valid until they expire.',
-    },
-    ...problemAnswers(400, 401, 403, 404, 503),
-  },
-}
+  params: DomainSchema,
+  response: { 204: emptyAnswer('Done. Delivered certificates stay valid until they expire.') },
+})
 
 async function revoke(request: FastifyRequest, domain: Name, reason: RevocationReason) {
   const { server } = request
+  const { issued, entry } = await findIssued(request, 'revoke', domain)
   const unknownAtCa: string[] = []
-  const serialNumbers = await withdraw(request, 'revoke', domain, async (issued, entry) => {
-    for (const one of issued) unknownAtCa.push(...(await revokeAtCa(server, one, reason)))
-    const ids = issued.map(({ id }) => id)
-    return server.store.revoke(ids, entry.at, reason, { ...entry, detail: reason })
-  })
+  for (const one of issued) unknownAtCa.push(...(await revokeAtCa(server, one, reason)))
+  const audited = { ...entry, detail: reason }
+  const serialNumbers = await server.store.revoke(idsOf(issued), entry.at, reason, audited)
+  forget(server, issued)
   server.ca.crls.outdate()
   return {
     domain: domain.text,
@@ -75,16 +80,8 @@ async function revoke(request: FastifyRequest, domain: Name, reason: RevocationR
   }
 }
 
-/**
- * Takes the certificates of a name out of service, as far as the caller may; returns what `write`
- * returns.
- */
-async function withdraw<T>(
-  request: FastifyRequest,
-  action: 'revoke' | 'delete',
-  domain: Name,
-  write: (issued: readonly IssuedCertificate[], entry: AuditEntry) => Promise<T>,
-): Promise<T> {
+/** The certificates of a name, as far as the caller may do this with them, and the audit row of it. */
+async function findIssued(request: FastifyRequest, action: 'revoke' | 'delete', domain: Name) {
   const { server, caller } = request
   authorize(request, action, [domain])
   // What is being issued would otherwise come into service right after.
@@ -97,9 +94,16 @@ async function withdraw<T>(
   if (!first) throw new CertError('CERT_NOT_FOUND', `no certificate for ${domain.text} is held`)
   const names = [...new Set(issued.flatMap((one) => one.names))].slice(0, MAX_AUDITED_NAMES)
   const only = others.length === 0 ? { serialNumber: first.serialNumber } : {}
-  const written = await write(issued, { at, action, ...requesterOf(request), names, ...only })
-  for (const { lineage } of issued) server.holdings.forget(lineage)
-  return written
+  const entry: AuditEntry = { at, action, ...requesterOf(request), names, ...only }
+  return { issued, entry }
+}
+
+function idsOf(issued: readonly IssuedCertificate[]): number[] {
+  return issued.map(({ id }) => id)
+}
+
+function forget({ holdings }: FastifyInstance, issued: readonly IssuedCertificate[]): void {
+  for (const { lineage } of issued) holdings.forget(lineage)
 }
 
 /**

@@ -1,21 +1,99 @@
-import { KEY_TYPES, REVOCATION_REASONS, type RevocationReason } from '@gatehouse/pki'
-import { Type } from 'typebox'
-import { MAX_NAMES } from '../issuance/request.ts'
+import { KEY_TYPES } from '@gatehouse/pki'
+import { ProblemSchema } from '@gatehouse/service-kit'
+import type { FastifySchema } from 'fastify'
+import { type TSchema, Type } from 'typebox'
+import { MAX_NAMES } from './issuance/request.ts'
+
+/** Media type of a certificate and its key in one file. */
+export const PEM = 'application/x-pem-file'
+
+/** How callers authenticate. */
+export const SECURITY_SCHEMES = {
+  apiKey: { type: 'http', scheme: 'APIKey', description: '`Authorization: APIKey <key>`.' },
+  accessToken: {
+    type: 'http',
+    scheme: 'bearer',
+    bearerFormat: 'JWT',
+    description: 'An access token of a configured issuer.',
+  },
+} as const
+
+const PROBLEMS = {
+  401: 'No valid API key or token.',
+  403: 'The caller may not do this to one of the names.',
+  404: 'Not found, or the caller may not know of it.',
+  409: 'The issuer is not configured any more.',
+  422: 'Refused permanently: `code` and `detail` say why.',
+  429: 'Not due yet, or a limit of the CA or of the caller is used up; `Retry-After` says when.',
+  503: 'Not possible now; `code` and `detail` say why, `Retry-After` when to try again.',
+} as const
+type ProblemStatus = keyof typeof PROBLEMS
+
+const IssueProblemSchema = Type.Object(
+  {
+    ...ProblemSchema.properties,
+    limit: Type.Optional(
+      Type.String({
+        description: 'The limit of the caller that is used up, by its key in the configuration.',
+      }),
+    ),
+    orderUrl: Type.Optional(
+      Type.String({
+        format: 'uri-reference',
+        description: 'The order that failed, relative to this server, as in `Location`.',
+      }),
+    ),
+  },
+  { description: 'A problem (RFC 9457) of an order.' },
+)
+
+/** The error answers of a route; those that every route has come from the OpenAPI plugin. */
+export function problemAnswers(...statuses: readonly ProblemStatus[]) {
+  // From 422 on they may be about an order that failed.
+  const schemaOf = (status: number) => (status >= 422 ? IssueProblemSchema : ProblemSchema)
+  return Object.fromEntries(
+    statuses.map((status) => [
+      status,
+      {
+        description: PROBLEMS[status],
+        content: { 'application/problem+json': { schema: schemaOf(status) } },
+      },
+    ]),
+  )
+}
+
+/** The schema of a route that asks for a key or token, and has these error answers besides. */
+export function guarded<const Schema extends FastifySchema>(
+  problems: readonly ProblemStatus[],
+  schema: Schema,
+) {
+  const response = { ...(schema.response as object), ...problemAnswers(401, ...problems, 503) }
+  return {
+    tags: ['certificates'],
+    // Either scheme will do.
+    security: [{ apiKey: [] }, { accessToken: [] }],
+    ...schema,
+    response: response as Schema['response'],
+  }
+}
 
 /** Up to 253 characters and a trailing dot. */
 const NAME = { minLength: 1, maxLength: 254 }
 
-const DomainSchema = Type.String({
-  ...NAME,
-  description: 'DNS name, wildcard (`*.example.com`) or IP address.',
-  examples: ['app.example.com'],
-})
-
 const TimeSchema = (description: string) => Type.String({ format: 'date-time', description })
+
+/** A body or path that names a certificate. */
+export const DomainSchema = Type.Object({
+  domain: Type.String({
+    ...NAME,
+    description: 'DNS name, wildcard (`*.example.com`) or IP address.',
+    examples: ['app.example.com'],
+  }),
+})
 
 /** Body of `POST /api/certificate`. */
 export const CertificateRequestSchema = Type.Object({
-  domain: DomainSchema,
+  ...DomainSchema.properties,
   names: Type.Optional(
     Type.Array(Type.String(NAME), {
       maxItems: MAX_NAMES - 1,
@@ -33,22 +111,8 @@ export const CertificateRequestSchema = Type.Object({
   ),
 })
 
-/** Body of `POST /api/certificate/renew`. */
-export const DomainRequestSchema = Type.Object({ domain: DomainSchema })
-
-/** Body of `POST /api/certificate/revoke`. */
-export const RevokeRequestSchema = Type.Object({
-  domain: DomainSchema,
-  reason: Type.Optional(
-    Type.Enum(Object.keys(REVOCATION_REASONS) as RevocationReason[], {
-      description: 'As in RFC 5280 section 5.3.1; default `unspecified`.',
-    }),
-  ),
-})
-
-export const DomainParamsSchema = Type.Object({ domain: DomainSchema })
-
-const certificate = {
+/** A certificate without PEM and key. */
+export const HeldSchema = Type.Object({
   domain: Type.String({ description: 'The requested name.' }),
   names: Type.Array(Type.String(), { description: 'All names of the certificate.' }),
   issuer: Type.String({ description: 'The issuer that signed it; `ca` is the embedded CA.' }),
@@ -63,14 +127,11 @@ const certificate = {
       examples: ['https://ca.example/incidents/7'],
     }),
   ),
-}
-
-/** A certificate without PEM and key. */
-const HeldSchema = Type.Object(certificate)
+})
 
 /** A certificate as it is delivered. */
-export const CertificateSchema = Type.Object({
-  ...certificate,
+const CertificateSchema = Type.Object({
+  ...HeldSchema.properties,
   certificate: Type.String({ description: 'PEM chain, leaf first.' }),
   privateKey: Type.Optional(
     Type.String({ description: 'PKCS#8 in PEM; absent if the caller holds the key.' }),
@@ -86,10 +147,21 @@ export const CertificateSchema = Type.Object({
   cached: Type.Boolean({ description: 'Whether it was held before this request.' }),
 })
 
-/** The same answers as one PEM file. */
 export const PemBundleSchema = Type.String({
   description: 'The chain, leaf first, then the private key if this service holds it.',
 })
+
+/** The answer of a route that delivers a certificate, or in JSON something else as well. */
+export function certificateAnswer(...others: readonly TSchema[]): object {
+  const schema = others.length > 0 ? Type.Union([CertificateSchema, ...others]) : CertificateSchema
+  return {
+    description: 'A certificate that is valid now.',
+    content: { 'application/json': { schema }, [PEM]: { schema: PemBundleSchema } },
+  }
+}
+
+/** An answer without a body. */
+export const emptyAnswer = (description: string) => ({ type: 'null', description })
 
 export const FailureSchema = Type.Object({
   code: Type.String({ description: 'Stable code of the error.' }),
@@ -110,80 +182,6 @@ export const OrderSchema = Type.Object(
   },
   { description: 'Once it is `done`, POST /api/certificate answers with the certificate.' },
 )
-
-export const OrderParamsSchema = Type.Object({ id: Type.String({ maxLength: 64 }) })
-
-/** Answer of `POST /api/certificate/revoke`. */
-export const RevokedSchema = Type.Object({
-  domain: Type.String(),
-  reason: Type.String(),
-  serialNumbers: Type.Array(Type.String(), {
-    description: 'Serial numbers of what is revoked now, hexadecimal.',
-  }),
-  unknownAtCa: Type.Optional(
-    Type.Array(Type.String(), {
-      description:
-        'Those that the CA does not know (any more), which are revoked here only. Absent if there are none.',
-    }),
-  ),
-})
-
-/** Query of `GET /api/certificates`. */
-export const PageQuerySchema = Type.Object({
-  after: Type.Optional(
-    Type.String({ pattern: '^[0-9]{1,15}$', description: '`next` of the previous page.' }),
-  ),
-  limit: Type.Optional(
-    Type.String({ pattern: '^([1-9]|[1-9][0-9]|100)$', description: '1 to 100; default 100.' }),
-  ),
-})
-
-/** Answer of `GET /api/certificates`. */
-export const PageSchema = Type.Object({
-  certificates: Type.Array(
-    Type.Object({
-      ...certificate,
-      keyType: Type.Enum([...KEY_TYPES]),
-      lastFailure: Type.Optional(FailureSchema),
-    }),
-  ),
-  next: Type.Optional(Type.String({ description: 'Send it as `after` to get the next page.' })),
-})
-
-/** Query of `GET /api/proxy/traefik`. */
-export const NoQuerySchema = Type.Object({})
-
-/** Answer of `GET /api/proxy/traefik`. */
-export const TraefikDocumentSchema = Type.Object({
-  tls: Type.Object({
-    certificates: Type.Array(
-      Type.Object({
-        certFile: Type.String({ description: 'PEM chain, leaf first.' }),
-        keyFile: Type.String({ description: 'PKCS#8 in PEM.' }),
-      }),
-    ),
-  }),
-})
-
-const ofHandshake = (description: string) =>
-  Type.Optional(Type.String({ maxLength: 4096, description }))
-
-/** Query of `GET /api/proxy/caddy`: what Caddy knows of a handshake. */
-export const CaddyQuerySchema = Type.Object({
-  server_name: ofHandshake('The name in the SNI of the client.'),
-  signature_schemes: ofHandshake('Not used.'),
-  cipher_suites: ofHandshake('Not used.'),
-  local_ip: ofHandshake('Not used.'),
-})
-
-/** Query of `POST /api/certificate`. */
-export const IssueQuerySchema = Type.Object({
-  dryRun: Type.Optional(
-    Type.Enum(['true', 'false'], {
-      description: '`true`: only describe what would happen; nothing is ordered or delivered.',
-    }),
-  ),
-})
 
 const ProofSchema = Type.Object({
   name: Type.String(),

@@ -1,0 +1,97 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { KEY_TYPES } from '@gatehouse/pki'
+import { type Static, Type } from 'typebox'
+import { actionFor, CertError } from '../errors.ts'
+import { describeCertificate } from '../issuance/held.ts'
+import { mayAll } from '../plugins/access.ts'
+import { FailureSchema, guarded, HeldSchema, OrderSchema } from '../schemas.ts'
+import type { CertificateRecord, OrderRecord, Store } from '../store/store.ts'
+import { toTime } from '../times.ts'
+import { readPermitted } from './lookup.ts'
+
+const LIST = guarded([], {
+  summary: 'The certificates that the caller may read, page by page',
+  description:
+    'A page may hold fewer than `limit` certificates; there are more while it has `next`.',
+  querystring: Type.Object({
+    after: Type.Optional(
+      Type.String({ pattern: '^[0-9]{1,15}$', description: '`next` of the previous page.' }),
+    ),
+    limit: Type.Optional(
+      Type.String({ pattern: '^([1-9]|[1-9][0-9]|100)$', description: '1 to 100; default 100.' }),
+    ),
+  }),
+  response: {
+    200: Type.Object({
+      certificates: Type.Array(
+        Type.Object({
+          ...HeldSchema.properties,
+          keyType: Type.Enum([...KEY_TYPES]),
+          lastFailure: Type.Optional(FailureSchema),
+        }),
+      ),
+      next: Type.Optional(Type.String({ description: 'Send it as `after` to get the next page.' })),
+    }),
+  },
+})
+
+const ORDER = guarded([404], {
+  summary: 'The progress of an order',
+  params: Type.Object({ id: Type.String({ maxLength: 64 }) }),
+  response: { 200: OrderSchema },
+})
+
+/** `GET /api/certificates` and `GET /api/orders/:id`. */
+export const statusRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  const onRequest = app.requireCaller()
+  app.get('/api/certificates', { onRequest, schema: LIST }, async (request, reply) => {
+    const { after = '0', limit = '100' } = request.query
+    const { records, next } = await readPermitted(app, request.caller, Number(limit), {
+      start: Number(after),
+      list: (page) => app.store.list(page),
+      cursorOf: ({ id }) => id,
+    })
+    const certificates = await Promise.all(records.map((record) => describe(app.store, record)))
+    reply.header('cache-control', 'no-store')
+    return { certificates, ...(next !== undefined && { next: String(next) }) }
+  })
+  app.get('/api/orders/:id', { onRequest, schema: ORDER }, async (request, reply) => {
+    const { id } = request.params
+    const order = await app.store.findOrder(id)
+    if (!order || !mayAll(app, request.caller, 'read', order))
+      throw new CertError('CERT_ORDER_NOT_FOUND', 'there is no order with this id')
+    const flight = app.issuance.flights.get(order.lineage)
+    const step = flight?.id === id ? flight.step : order.step
+    return reply.header('cache-control', 'no-store').send(describeOrder({ ...order, step }))
+  })
+}
+
+async function describe(store: Store, record: CertificateRecord) {
+  const { lineage, names, keyType } = record
+  const order = await store.findOrderByLineage(lineage)
+  return {
+    domain: names[0] ?? '',
+    ...describeCertificate(record),
+    keyType,
+    ...(order?.lastError && { lastFailure: describeFailure(order.lastError) }),
+  }
+}
+
+/** An order as answers write it. */
+export function describeOrder(order: OrderRecord): Static<typeof OrderSchema> {
+  const { id, status, step, since, names, lastError, nextTryAt } = order
+  return {
+    id,
+    status,
+    step,
+    since: toTime(since),
+    names: [...names],
+    ...(lastError && { lastError: describeFailure(lastError) }),
+    ...(nextTryAt !== null && { nextTryAt: toTime(nextTryAt) }),
+  }
+}
+
+function describeFailure(failure: NonNullable<OrderRecord['lastError']>) {
+  const action = actionFor(failure.code)
+  return { ...failure, ...(action !== undefined && { action }) }
+}
