@@ -1,3 +1,4 @@
+import { hash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { FastifyRequest } from 'fastify'
 import type { Caller, KeyCaller, Method, TokenCaller } from './caller.ts'
@@ -5,8 +6,7 @@ import { AuthError } from './errors.ts'
 import { createVerifier } from './jwt/verify.ts'
 import { type AuthDeps, IssuerKeys } from './oidc/issuer-keys.ts'
 import type { AuthOptions, BearerOptions } from './options.ts'
-import { type Comparator, createComparator } from './psk/comparator.ts'
-import { readSettings, type Settings } from './settings.ts'
+import { type PskKey, readSettings, type Settings } from './settings.ts'
 
 /** The state of authentication, and ways to change its options: `app.callers`. */
 export interface Callers {
@@ -39,7 +39,7 @@ export interface Callers {
 interface Accepted {
   /** In the order in which they are offered. */
   readonly methods: readonly Method[]
-  readonly keys: Comparator
+  readonly findKey: (sha256: string) => KeyCaller | undefined
   readonly verify: (token: string, request: FastifyRequest) => TokenCaller | Promise<TokenCaller>
   /** By what the keys of an issuer depend on. */
   readonly issuers: ReadonlyMap<string, IssuerKeys>
@@ -64,12 +64,15 @@ export class Authenticator implements Callers {
    * @throws AuthError of every 4xx and 503 code; asynchronous ones as a rejection
    */
   authenticate(request: FastifyRequest, demanded?: readonly Method[]): Caller | Promise<Caller> {
-    const { methods, keys, verify } = this.#accepted
+    const { methods, findKey, verify } = this.#accepted
     const { method, credentials } = readAuthorization(request.raw)
     if (!method || !methods.includes(method) || demanded?.includes(method) === false)
       throw new AuthError('AUTH_SCHEME_UNSUPPORTED')
     if (credentials === '') throw new AuthError('AUTH_HEADER_INVALID', { detail: 'no credentials' })
-    return method === 'psk' ? keys.compare(credentials) : verify(credentials, request)
+    if (method === 'jwt') return verify(credentials, request)
+    const caller = findKey(hash('sha256', credentials, 'binary'))
+    if (!caller) throw new AuthError('AUTH_KEY_INVALID')
+    return caller
   }
 
   /** The methods that a refusal offers: at least one, as a 401 needs a challenge. */
@@ -89,7 +92,7 @@ export class Authenticator implements Callers {
   }
 
   findKey(sha256: Uint8Array): KeyCaller | undefined {
-    return this.#accepted.keys.find(Buffer.from(sha256).toString('latin1'))
+    return this.#accepted.findKey(Buffer.from(sha256).toString('latin1'))
   }
 
   prepare(options: AuthOptions): () => void {
@@ -133,7 +136,34 @@ export class Authenticator implements Callers {
     if (settings.keys.length > 0) methods.push('psk')
     if (sources.length > 0 || bearer) methods.push('jwt')
     const verify = bearer ? ownVerifier(bearer) : createVerifier(sources, this.#deps.now)
-    return { methods, keys: createComparator(settings.keys), verify, issuers }
+    return { methods, findKey: createComparator(settings.keys), verify, issuers }
+  }
+}
+
+/**
+ * Finds the caller of an API key by its SHA-256, one character for each byte. Nobody can choose the
+ * digest of a guess, so the time of a comparison reveals nothing about the keys, their number or their
+ * length.
+ */
+function createComparator(keys: readonly PskKey[]): Accepted['findKey'] {
+  const entries = new Map(
+    keys.map(({ sha256, name, scopes, domains }) => {
+      const digest = Buffer.from(sha256, 'hex')
+      const caller: KeyCaller = Object.freeze({
+        method: 'psk',
+        subject: name,
+        ...(scopes && { scopes: Object.freeze([...scopes]) }),
+        ...(domains && { domains: Object.freeze([...domains]) }),
+      })
+      return [digest.toString('latin1'), { digest, caller }]
+    }),
+  )
+  const nothing = { digest: Buffer.alloc(32), caller: undefined }
+  const offered = Buffer.alloc(32)
+  return (sha256) => {
+    const { digest, caller } = entries.get(sha256) ?? nothing
+    offered.write(sha256, 'latin1')
+    return timingSafeEqual(digest, offered) ? caller : undefined
   }
 }
 
@@ -174,20 +204,14 @@ function readAuthorization({
   const space = authorization.indexOf(' ')
   const scheme = space === -1 ? authorization : authorization.slice(0, space)
   const credentials = space === -1 ? '' : authorization.slice(space).trimStart()
-  return { method: methodOf(scheme), credentials }
+  return { method: METHOD_OF.get(scheme.toLowerCase()), credentials }
 }
 
-/** Scheme names are case-insensitive (RFC 9110 section 11.1). */
-function methodOf(scheme: string): Method | undefined {
-  switch (scheme.toLowerCase()) {
-    case 'apikey':
-      return 'psk'
-    case 'bearer':
-      return 'jwt'
-    default:
-      return undefined
-  }
-}
+/** By scheme, whose name is case-insensitive (RFC 9110 section 11.1). */
+const METHOD_OF = new Map<string, Method>([
+  ['apikey', 'psk'],
+  ['bearer', 'jwt'],
+])
 
 function isRepeated(rawHeaders: readonly string[]): boolean {
   let count = 0

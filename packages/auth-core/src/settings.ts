@@ -6,13 +6,18 @@ import { AuthError } from './errors.ts'
 import type { IssuerConnection } from './oidc/jwks-client.ts'
 import type { AuthOptions, NamedKeyOptions, TokenOptions } from './options.ts'
 import { AuthOptionsSchema } from './options-schema.ts'
-import type { PskKey } from './psk/comparator.ts'
 
 /** A fault in the options. */
 export interface AuthOptionsFault {
   /** JSON pointer into the options. */
   readonly path: string
   readonly message: string
+}
+
+/** An API key. */
+export interface PskKey extends Pick<NamedKeyOptions, 'name' | 'scopes' | 'domains'> {
+  /** SHA-256 of the key, in hex. */
+  readonly sha256: string
 }
 
 /** An issuer of access tokens. */

@@ -11,9 +11,6 @@ export interface CommandLine {
   readonly config: string | undefined
   readonly help: boolean
   readonly version: boolean
-  /** Whether `--no-secrets` was given, which only `check-config` has. */
-  readonly withoutSecrets: boolean
-  /** The given flags of this service. */
   readonly flags: ReadonlySet<string>
 }
 
@@ -25,32 +22,23 @@ export function readCommandLine(
   args: readonly string[],
   ownFlags: Readonly<Record<string, string>> = {},
 ): CommandLine {
-  const own = Object.keys(ownFlags)
+  const commandOf = { 'no-secrets': 'check-config', ...ownFlags }
   const options = {
-    ...Object.fromEntries(own.map((flag) => [flag, { type: 'boolean' } as const])),
+    ...Object.fromEntries(
+      Object.keys(commandOf).map((flag) => [flag, { type: 'boolean' } as const]),
+    ),
     config: { type: 'string' },
     help: { type: 'boolean', short: 'h' },
     version: { type: 'boolean' },
-    'no-secrets': { type: 'boolean' },
   } as const
-  const { values, positionals } = attempt(() =>
+  const { values, positionals: words } = attempt(() =>
     parseArgs({ args: [...args], options, allowPositionals: true }),
   )
-  const withoutSecrets = values['no-secrets'] ?? false
-  if (withoutSecrets && positionals.join(' ') !== 'check-config')
-    throw new UsageError('--no-secrets is for check-config')
-  const flags = new Set(own.filter((flag) => (values as Record<string, unknown>)[flag]))
-  for (const flag of flags)
-    if (positionals.join(' ') !== ownFlags[flag])
-      throw new UsageError(`--${flag} is for ${ownFlags[flag]}`)
-  return {
-    flags,
-    words: positionals,
-    config: values.config,
-    help: values.help ?? false,
-    version: values.version ?? false,
-    withoutSecrets,
-  }
+  const { config, help = false, version = false, ...given } = values
+  for (const [flag, command] of Object.entries(commandOf))
+    if (flag in given && words.join(' ') !== command)
+      throw new UsageError(`--${flag} is for ${command}`)
+  return { words, config, help, version, flags: new Set(Object.keys(given)) }
 }
 
 function attempt<T>(parse: () => T): T {

@@ -32,7 +32,6 @@ export {
   HTTP_ERRORS,
 } from './errors.ts'
 export { makeFolder, watchFiles } from './files.ts'
-export { healthcheck } from './healthcheck.ts'
 export { errorReference } from './http/errors-page.ts'
 export {
   type HealthReport,
@@ -52,20 +51,19 @@ export { type Commit, reload } from './reload.ts'
 export { listenError, type Running, runApp } from './run-app.ts'
 export {
   type BuildDeps,
-  type BuiltService,
+  healthcheck,
   type LoadSettings,
   runService,
   type ServeOptions,
   type ServiceCommand,
   startService,
 } from './service.ts'
-export { createLogger, type Logger, type LogOptions } from './telemetry/log.ts'
+export { createLogger, type Logger, type LogOptions, requestTelemetry } from './telemetry/log.ts'
 export {
   createMetrics,
   type Metrics,
 } from './telemetry/metrics.ts'
-export { requestTelemetry } from './telemetry/requests.ts'
-export type { OpenTelemetry } from './telemetry/signals.ts'
+export type { OpenTelemetry } from './telemetry/otel/sdk.ts'
 export {
   applyTls,
   type SelfIssued,

@@ -1,10 +1,14 @@
+import { readFileSync } from 'node:fs'
+import type { Server } from 'node:net'
 import closeWithGrace from 'close-with-grace'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
-import { limitConnections } from './connections.ts'
 import { ConfigError } from './errors.ts'
 
 const SWEEP_MS = 50
+const REPORT_EVERY_MS = 60_000
+/** Files that stay available for the store, logs and outgoing requests, or a tenth of all. */
+const KEPT_FREE = 64
 /** Docker kills after 10 s, and the store must be closed by then. */
 export const GRACE_MS = 8_000
 
@@ -65,7 +69,11 @@ export async function runApp(options: RunOptions): Promise<Running> {
       await Promise.all(stopping)
     },
   )
-  const reload = reloader(log, onReload)
+  const reload = () =>
+    onReload?.().then(
+      () => log.info('configuration reloaded'),
+      (error) => log.error({ err: error }, 'configuration not reloaded, the old one stays'),
+    )
   if (onReload) process.on('SIGHUP', reload)
   return {
     url,
@@ -73,19 +81,6 @@ export async function runApp(options: RunOptions): Promise<Running> {
       signals.uninstall()
       await stop()
     },
-  }
-}
-
-/** Runs one reload at a time. A signal during a reload starts another one after it. */
-function reloader(log: Logger, onReload: RunOptions['onReload']): () => void {
-  let running = Promise.resolve()
-  return () => {
-    running = running
-      .then(() => onReload?.())
-      .then(
-        () => log.info('configuration reloaded'),
-        (error) => log.error({ err: error }, 'configuration not reloaded, the old one stays'),
-      )
   }
 }
 
@@ -105,4 +100,39 @@ export function listenError(error: unknown, address: { host: string; port: numbe
     `cannot listen on ${where}: ${REASONS[code] ?? code}`,
     { cause: error },
   )
+}
+
+/**
+ * Limits connections to fewer than the process may open files, and logs refused ones at most once a
+ * minute. Without a limit the system closes connections that it cannot accept, without a log line.
+ */
+export function limitConnections(
+  server: Server,
+  log: { warn(fields: object, message: string): void },
+  { openFiles = readOpenFiles(), now = Date.now }: { openFiles?: number; now?: () => number } = {},
+): void {
+  if (!Number.isFinite(openFiles)) return
+  const keptFree = Math.max(KEPT_FREE, Math.ceil(openFiles / 10))
+  const maxConnections = Math.max(1, openFiles - keptFree)
+  server.maxConnections = maxConnections
+  let refused = 0
+  let reportedAt = Number.NEGATIVE_INFINITY
+  server.on('drop', () => {
+    refused++
+    if (now() - reportedAt < REPORT_EVERY_MS) return
+    log.warn({ refused, maxConnections, openFiles }, 'connections refused: too many are open')
+    reportedAt = now()
+    refused = 0
+  })
+}
+
+/** How many files the process may open; infinite if the system does not say. */
+function readOpenFiles(): number {
+  try {
+    const limits = readFileSync('/proc/self/limits', 'utf8')
+    const [, soft] = /^Max open files\s+(\d+)/m.exec(limits) ?? []
+    return soft === undefined ? Number.POSITIVE_INFINITY : Number(soft)
+  } catch {
+    return Number.POSITIVE_INFINITY
+  }
 }

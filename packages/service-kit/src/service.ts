@@ -1,3 +1,5 @@
+import { request as requestHttp } from 'node:http'
+import { request as requestHttps } from 'node:https'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import { systemClock } from './clock.ts'
@@ -10,13 +12,12 @@ import {
   UsageError,
 } from './command-line.ts'
 import { type Loaded, locateConfig } from './config/load.ts'
-import { healthcheck } from './healthcheck.ts'
-import { type Commit, measureReloads, type SettingPath, watchConfig } from './reload.ts'
+import { measureReloads, type SettingPath, watchConfig } from './reload.ts'
 import { type Running, runApp } from './run-app.ts'
 import { createLogger, type LogOptions } from './telemetry/log.ts'
 import { createMetrics, listenMetrics, type Metrics } from './telemetry/metrics.ts'
 import { startOpenTelemetry } from './telemetry/open-telemetry.ts'
-import type { OpenTelemetry } from './telemetry/signals.ts'
+import type { OpenTelemetry } from './telemetry/otel/sdk.ts'
 
 /** The settings that every service has. */
 export interface ServiceConfig {
@@ -41,16 +42,6 @@ export interface BuildDeps {
   readonly flags: ReadonlySet<string>
 }
 
-/** A service that is ready to listen. */
-export interface BuiltService<Config> {
-  readonly app: FastifyInstance
-  prepareReload(config: Config): Promise<Commit>
-  /** Called once the service listens. */
-  onListen?(): void
-  /** Called after the app has closed. */
-  close?(): Promise<void>
-}
-
 /** A command that does one thing and ends. */
 export interface ServiceCommand<Config> {
   /** Whether the command takes one argument, such as a file. */
@@ -60,10 +51,7 @@ export interface ServiceCommand<Config> {
 }
 
 /** Everything that differs between services; see {@link runService}. */
-export interface ServiceDefinition<
-  Config extends ServiceConfig,
-  Built extends BuiltService<Config>,
-> {
+export interface ServiceDefinition<Config extends ServiceConfig> {
   /** Name in logs, metrics and traces, and of the folder in `/etc/gatehouse`. */
   readonly name: string
   readonly version: string
@@ -71,7 +59,8 @@ export interface ServiceDefinition<
   readonly readOnce: readonly SettingPath<Config>[]
   /** Route parameters that become attributes of spans, as `gatehouse.<name>`. */
   readonly params?: readonly string[]
-  build(config: Config, deps: BuildDeps): Promise<Built>
+  /** Builds the app, which has the plugin `reload`. */
+  build(config: Config, deps: BuildDeps): Promise<FastifyInstance>
 }
 
 /** The command line of a service. */
@@ -114,8 +103,7 @@ export async function runService<Config extends ServiceConfig>(
 ): Promise<void> {
   try {
     const line = readCommandLine(process.argv.slice(2), service.flags)
-    const text = await runCommand(service, line, process.env)
-    process.stdout.write(text)
+    process.stdout.write(await runCommand(service, line, process.env))
   } catch (error) {
     process.stderr.write(describeFailure(service.program, error as Error))
     process.exitCode = error instanceof UsageError ? 2 : 1
@@ -125,7 +113,7 @@ export async function runService<Config extends ServiceConfig>(
 /** Returns the text to print. */
 async function runCommand<Config extends ServiceConfig>(
   service: ServiceProgram<Config>,
-  { help, version, words, config: flag, withoutSecrets, flags }: CommandLine,
+  { help, version, words, config: flag, flags }: CommandLine,
   env: NodeJS.ProcessEnv,
 ): Promise<string> {
   const { name, program, load, usesTls } = service
@@ -134,6 +122,7 @@ async function runCommand<Config extends ServiceConfig>(
   const [command, argument] = readCommand(words, service)
   const file = await locateConfig({ env, name, ...(flag !== undefined && { flag }) })
   if (command === 'check-config') {
+    const withoutSecrets = flags.has('no-secrets')
     const checked = await load(file, env, { beforeStart: true, withoutSecrets })
     return `${describeValid(checked)}${service.describe?.(checked.value) ?? ''}`
   }
@@ -169,34 +158,39 @@ function readCommand<Config extends ServiceConfig>(
  *
  * @throws ConfigError CONFIG_LISTEN_FAILED, and the errors of `build`
  */
-export async function startService<
-  Config extends ServiceConfig,
-  Built extends BuiltService<Config>,
->(
-  { name, version, readOnce, params = [], build }: ServiceDefinition<Config, Built>,
+export async function startService<Config extends ServiceConfig>(
+  { name, version, readOnce, params = [], build }: ServiceDefinition<Config>,
   { loaded, log, env = {}, flags = new Set(), load }: ServeOptions<Config>,
-): Promise<Running & Built> {
+): Promise<Running & { readonly app: FastifyInstance }> {
   const config = loaded.value
   const opened = new AsyncDisposableStack()
   try {
     const identity = { service: name, version }
     const metrics = createMetrics(identity)
     const telemetry = await startOpenTelemetry({ ...identity, env, metrics, log, params })
-    const { traceRequests } = telemetry ?? {}
-    const built = await build(config, { log, metrics, traceRequests, flags })
-    opened.defer(async () => built.close?.())
-    opened.defer(() => built.app.close())
+    const app = await build(config, {
+      log,
+      metrics,
+      traceRequests: telemetry?.traceRequests,
+      flags,
+    })
+    opened.defer(() => app.close())
     if (config.metrics.enabled) {
       const listener = await listenMetrics(metrics, config.metrics)
       opened.defer(() => listener.close())
     }
-    const prepare = (next: Config) => built.prepareReload(next)
-    const onReload = measureReloads(metrics, systemClock.now)
-    const watching = watchConfig({ loaded, load, prepare, readOnce, onReload, log })
+    const watching = watchConfig({
+      loaded,
+      load,
+      prepare: (next) => app.prepareReload(next),
+      readOnce,
+      onReload: measureReloads(metrics, systemClock.now),
+      log,
+    })
     opened.defer(watching.close)
     const running = await runApp({
       ...config.server,
-      app: built.app,
+      app,
       log,
       onReload: watching.reload,
       async onClose() {
@@ -205,11 +199,46 @@ export async function startService<
         await telemetry?.close()
       },
     })
-    built.onListen?.()
     log.info({ url: running.url }, 'ready')
-    return { ...built, ...running }
+    return { app, ...running }
   } catch (error) {
     await opened.disposeAsync()
     throw error
   }
+}
+
+const TIMEOUT_MS = 3_000
+const UNSPECIFIED: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
+
+/** Resolves if a service on this machine is ready; otherwise rejects with an error of one line. */
+export async function healthcheck(server: {
+  /** As configured. */
+  readonly host: string
+  readonly port: number
+  readonly tls: boolean
+}): Promise<void> {
+  const { port, tls } = server
+  const host = UNSPECIFIED[server.host] ?? server.host
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  const request = (tls ? requestHttps : requestHttp)(
+    {
+      host,
+      port,
+      path: '/readyz',
+      timeout: TIMEOUT_MS,
+      // The request stays on this machine and sends nothing secret.
+      rejectUnauthorized: false,
+    },
+    (response) => {
+      response.resume()
+      if (response.statusCode === 200) resolve()
+      else reject(new Error(`not ready: status ${response.statusCode}`))
+    },
+  )
+  request.on('timeout', () => request.destroy(new Error(`no answer within ${TIMEOUT_MS} ms`)))
+  request.on('error', ({ code, message }: NodeJS.ErrnoException) =>
+    reject(new Error(`not ready: ${code ?? message}`)),
+  )
+  request.end()
+  return promise
 }

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import t from 'tap'
-import { limitConnections } from '../src/connections.ts'
+import { limitConnections } from '../src/run-app.ts'
 
 t.test('refuses connections beyond the limit, and logs it once a minute', async (t) => {
   const server = createServer()

@@ -10,6 +10,7 @@ import {
   forwardedAddresses,
   HTTP_ERRORS,
   health,
+  type Logger,
   type Metrics,
   type OpenTelemetry,
   openapi,
@@ -25,7 +26,6 @@ import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify'
 import { type CertServiceConfig, isPlain } from './config/schema.ts'
 import { CERT_ERRORS, STATUS_OF } from './errors.ts'
 import type { Events } from './issuance/issue.ts'
-import type { Logger } from './log.ts'
 import { type AccessOptions, access, logFields } from './plugins/access.ts'
 import { audit } from './plugins/audit.ts'
 import { events } from './plugins/events.ts'

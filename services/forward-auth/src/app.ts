@@ -10,6 +10,7 @@ import {
   FASTIFY_ERRORS,
   HTTP_ERRORS,
   health,
+  type Logger,
   type Metrics,
   type OpenTelemetry,
   openapi,
@@ -30,7 +31,6 @@ import { isNavigation } from './check/decide.ts'
 import type { ForwardAuthConfig } from './config/schema.ts'
 import { FWA_ERRORS, STATUS_OF } from './errors.ts'
 import { trust } from './forwarded.ts'
-import type { Logger } from './log.ts'
 import { logLimit } from './log-limit.ts'
 import { logins } from './login/logins.ts'
 import { authMetrics } from './metrics.ts'

@@ -2,11 +2,16 @@ import { X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import type { Server, ServerOptions } from 'node:https'
 import { createSecureContext } from 'node:tls'
-import { ConfigError, serverTlsOptions, tlsFromFiles, watchFiles } from '@gatehouse/service-kit'
+import {
+  ConfigError,
+  type Logger,
+  serverTlsOptions,
+  tlsFromFiles,
+  watchFiles,
+} from '@gatehouse/service-kit'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { ForwardAuthConfig } from './config/schema.ts'
-import type { Logger } from './log.ts'
 
 type TlsConfig = NonNullable<ForwardAuthConfig['server']['tls']>
 

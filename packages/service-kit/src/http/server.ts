@@ -5,11 +5,14 @@ import {
   type FastifyBaseLogger,
   type FastifyInstance,
   type FastifyRequest,
+  type FastifySchemaCompiler,
   type FastifyServerOptions,
   LogController,
 } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Logger } from 'pino'
+import { Compile, type XSchema } from 'typebox/schema'
+import { suggest } from '../suggest.ts'
 import {
   answerError,
   ownProblem,
@@ -17,7 +20,7 @@ import {
   type ProblemOptions,
   sendProblem,
 } from './problem.ts'
-import { describeErrors, strictValidatorCompiler } from './validation.ts'
+import { describeErrors, MAX_ERRORS, type RawError } from './validation.ts'
 
 /** Leaves out Fastify's lines about requests, since `requestTelemetry` logs one line for each. */
 class QuietLogController extends LogController {
@@ -48,6 +51,51 @@ export function appOptions(log: Logger, { docsUrl }: Pick<ProblemOptions, 'docsU
     clientErrorHandler: (error, socket) => refuseConnection(error, socket, docsUrl),
     schemaErrorFormatter: (errors) => new Error(describeErrors(errors as never)),
   } satisfies FastifyServerOptions
+}
+
+/**
+ * Compiles validators that refuse instead of coercing and setting defaults. Objects in a body, query
+ * or path are closed unless their schema says otherwise; numbers in a query are strings with a pattern.
+ */
+export const strictValidatorCompiler: FastifySchemaCompiler<object> = ({ schema, httpPart }) => {
+  // Compiled by the first request, since most routes are not used and compiling slows down the start.
+  let validator: ReturnType<typeof Compile> | undefined
+  return (value: unknown) => {
+    validator ??= Compile(httpPart === 'headers' ? schema : (closed(schema) as XSchema))
+    if (validator.Check(value)) return { value }
+    const [, errors] = validator.Errors(value)
+    return { error: withSuggestions(errors as unknown as RawError[], schema) as never }
+  }
+}
+
+/** A copy in which every object with named members refuses others. */
+function closed(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(closed)
+  if (typeof schema !== 'object' || schema === null) return schema
+  const copy = Object.fromEntries(
+    Object.entries(schema).map(([key, value]) => [key, key === 'default' ? value : closed(value)]),
+  )
+  const isOpen = copy.type === 'object' && copy.additionalProperties === undefined
+  return isOpen && !copy.patternProperties ? { ...copy, additionalProperties: false } : copy
+}
+
+function withSuggestions(errors: readonly RawError[], schema: object): RawError[] {
+  return errors.slice(0, 2 * MAX_ERRORS).map((error) => {
+    if (error.keyword !== 'boolean') return error
+    const name = error.instancePath.slice(error.instancePath.lastIndexOf('/') + 1)
+    return { ...error, suggestion: suggest(name, membersAt(schema, error.schemaPath)) }
+  })
+}
+
+/** The members of the object whose `additionalProperties` are at that path. */
+function membersAt(schema: object, path: string): string[] {
+  const steps = path.split('/').slice(1, -1)
+  let at: unknown = schema
+  for (const step of steps) {
+    if (typeof at !== 'object' || at === null || !Object.hasOwn(at, step)) return []
+    at = (at as Record<string, unknown>)[step]
+  }
+  return Object.keys((at as { properties?: object } | undefined)?.properties ?? {})
 }
 
 const CLIENT_ERRORS: Readonly<Record<string, number>> = {

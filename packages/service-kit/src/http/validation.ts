@@ -1,8 +1,4 @@
-import type { FastifySchemaCompiler } from 'fastify'
-import { Compile, type XSchema } from 'typebox/schema'
-import { suggest } from '../suggest.ts'
-
-const MAX_ERRORS = 20
+export const MAX_ERRORS = 20
 const MAX_VALUES = 12
 
 /** An error of the validator. */
@@ -24,21 +20,6 @@ export interface FieldError {
 
 type Params = Readonly<Record<string, unknown>>
 
-/**
- * Compiles validators that refuse instead of coercing and setting defaults. Objects in a body, query
- * or path are closed unless their schema says otherwise; numbers in a query are strings with a pattern.
- */
-export const strictValidatorCompiler: FastifySchemaCompiler<object> = ({ schema, httpPart }) => {
-  // Compiled by the first request, since most routes are not used and compiling slows down the start.
-  let validator: ReturnType<typeof Compile> | undefined
-  return (value: unknown) => {
-    validator ??= Compile(httpPart === 'headers' ? schema : (closed(schema) as XSchema))
-    if (validator.Check(value)) return { value }
-    const [, errors] = validator.Errors(value)
-    return { error: withSuggestions(errors as unknown as RawError[], schema) as never }
-  }
-}
-
 /** The first error as a sentence, for `detail`. */
 export function describeErrors(errors: readonly RawError[]): string {
   const [first, ...more] = fieldErrors(errors)
@@ -52,17 +33,6 @@ export function describeErrors(errors: readonly RawError[]): string {
 /** A pointer and a sentence for each refused member. */
 export function fieldErrors(errors: readonly RawError[]): FieldError[] {
   return errors.flatMap(fieldErrorsOf).slice(0, MAX_ERRORS)
-}
-
-/** A copy in which every object with named members refuses others. */
-function closed(schema: unknown): unknown {
-  if (Array.isArray(schema)) return schema.map(closed)
-  if (typeof schema !== 'object' || schema === null) return schema
-  const copy = Object.fromEntries(
-    Object.entries(schema).map(([key, value]) => [key, key === 'default' ? value : closed(value)]),
-  )
-  const isOpen = copy.type === 'object' && copy.additionalProperties === undefined
-  return isOpen && !copy.patternProperties ? { ...copy, additionalProperties: false } : copy
 }
 
 /** What follows the name of the member. Unknown and missing members are described elsewhere. */
@@ -112,25 +82,6 @@ function fieldErrorsOf(error: RawError): FieldError[] {
 function unknownMember({ suggestion }: RawError): string {
   const hint = suggestion === undefined ? '' : `; did you mean \`${suggestion}\`?`
   return `is not a known member${hint}`
-}
-
-function withSuggestions(errors: readonly RawError[], schema: object): RawError[] {
-  return errors.slice(0, 2 * MAX_ERRORS).map((error) => {
-    if (error.keyword !== 'boolean') return error
-    const name = error.instancePath.slice(error.instancePath.lastIndexOf('/') + 1)
-    return { ...error, suggestion: suggest(name, membersAt(schema, error.schemaPath)) }
-  })
-}
-
-/** The members of the object whose `additionalProperties` are at that path. */
-function membersAt(schema: object, path: string): string[] {
-  const steps = path.split('/').slice(1, -1)
-  let at: unknown = schema
-  for (const step of steps) {
-    if (typeof at !== 'object' || at === null || !Object.hasOwn(at, step)) return []
-    at = (at as Params)[step]
-  }
-  return Object.keys((at as { properties?: object } | undefined)?.properties ?? {})
 }
 
 function count(limit: unknown, one: string): string {

@@ -1,4 +1,20 @@
-import { type OpenTelemetry, type OpenTelemetryOptions, readSignals } from './signals.ts'
+import type { OpenTelemetry, OpenTelemetryOptions, Signals } from './otel/sdk.ts'
+
+/** The exporters that the variables ask for. An endpoint alone enables both signals. */
+export function readSignals(env: NodeJS.ProcessEnv): Signals {
+  const isDisabled = env.OTEL_SDK_DISABLED?.trim().toLowerCase() === 'true'
+  const exportersOf = (signal: 'TRACES' | 'METRICS') => {
+    const endpoint =
+      env[`OTEL_EXPORTER_OTLP_${signal}_ENDPOINT`]?.trim() ||
+      env.OTEL_EXPORTER_OTLP_ENDPOINT?.trim()
+    const listed = env[`OTEL_${signal}_EXPORTER`]?.trim() || (endpoint ? 'otlp' : 'none')
+    const names = new Set(listed.split(',').map((name) => name.trim()))
+    // Metrics for Prometheus are always served at /metrics.
+    for (const name of ['', 'prometheus']) names.delete(name)
+    return isDisabled || names.has('none') ? [] : [...names]
+  }
+  return { traces: exportersOf('TRACES'), metrics: exportersOf('METRICS') }
+}
 
 /**
  * Exports traces and metrics as configured by the standard `OTEL_*` variables. Without them, none of

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { type TSchema, Type } from 'typebox'
-import { fieldErrors, type RawError, strictValidatorCompiler } from '../../src/http/validation.ts'
+import { strictValidatorCompiler } from '../../src/http/server.ts'
+import { fieldErrors, type RawError } from '../../src/http/validation.ts'
 
 function faultsOf(schema: TSchema, value: unknown): string[] {
   const validate = strictValidatorCompiler({ schema, httpPart: 'body', method: '', url: '' })

@@ -3,8 +3,7 @@ import fc from 'fast-check'
 import Fastify from 'fastify'
 import t from 'tap'
 import { appOptions, createLogger, createMetrics, requestTelemetry } from '../../src/index.ts'
-import { redactLine } from '../../src/telemetry/log.ts'
-import { traceIdOf } from '../../src/telemetry/requests.ts'
+import { redactLine, traceIdOf } from '../../src/telemetry/log.ts'
 
 const CANARY = 'canary5b8e2d'
 const PEM = readFileSync(new URL('../fixtures/first.key.pem', import.meta.url), 'utf8')

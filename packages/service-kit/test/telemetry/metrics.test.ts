@@ -1,8 +1,8 @@
 import t from 'tap'
 import { request } from 'undici'
 import { createMetrics } from '../../src/index.ts'
+import { createDurations, methodOf } from '../../src/telemetry/log.ts'
 import { listenMetrics } from '../../src/telemetry/metrics.ts'
-import { createDurations, methodOf } from '../../src/telemetry/requests.ts'
 
 t.test('labels take values from their list and no others', async (t) => {
   const metrics = createMetrics({ service: 'test', version: '1.2.3' })

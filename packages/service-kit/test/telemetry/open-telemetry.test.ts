@@ -5,9 +5,9 @@ import { createFetch } from '@gatehouse/net'
 import Fastify from 'fastify'
 import t from 'tap'
 import { createLogger, createMetrics, requestTelemetry } from '../../src/index.ts'
-import { startOpenTelemetry } from '../../src/telemetry/open-telemetry.ts'
-import { createDurations } from '../../src/telemetry/requests.ts'
-import { type OpenTelemetryOptions, readSignals } from '../../src/telemetry/signals.ts'
+import { createDurations } from '../../src/telemetry/log.ts'
+import { readSignals, startOpenTelemetry } from '../../src/telemetry/open-telemetry.ts'
+import type { OpenTelemetryOptions } from '../../src/telemetry/otel/sdk.ts'
 import { startCollector, valuesOf } from './collector.ts'
 
 const SERVER = 2

@@ -1,22 +1,14 @@
-import {
-  type BuildDeps,
-  type BuiltService,
-  type Running,
-  type ServeOptions,
-  startService,
-} from '@gatehouse/service-kit'
+import { type BuildDeps, type ServeOptions, startService } from '@gatehouse/service-kit'
 import { buildApp } from '../app.ts'
 import type { CertServiceConfig } from '../config/schema.ts'
 import { VERSION } from '../version.ts'
-
-export type Serving = Running & BuiltService<CertServiceConfig>
 
 /**
  * Runs cert-service until it is closed or stopped.
  *
  * @throws ConfigError, CertError, PkiError, AuthError
  */
-export function serve(options: ServeOptions<CertServiceConfig>): Promise<Serving> {
+export function serve(options: ServeOptions<CertServiceConfig>) {
   return startService(
     {
       name: 'cert-service',
@@ -38,14 +30,11 @@ export function serve(options: ServeOptions<CertServiceConfig>): Promise<Serving
   )
 }
 
-async function build(
-  config: CertServiceConfig,
-  { flags, ...deps }: BuildDeps,
-): Promise<BuiltService<CertServiceConfig>> {
+async function build(config: CertServiceConfig, { flags, ...deps }: BuildDeps) {
   const app = await buildApp(config, { ...deps, isNew: flags.has('new') })
   try {
     await app.listenBeside()
-    return { app, prepareReload: (next) => app.prepareReload(next) }
+    return app
   } catch (error) {
     await app.close()
     throw error

@@ -2,6 +2,7 @@ import { hostname } from 'node:os'
 import { buildChainPem, generateP256, type Name, PkiError, parseName, toPem } from '@gatehouse/pki'
 import {
   applyTls,
+  type Logger,
   type SelfIssued,
   type TlsCredentials,
   type TlsSource,
@@ -13,7 +14,6 @@ import fp from 'fastify-plugin'
 import { type CertServiceConfig, isPlain } from '../config/schema.ts'
 import type { Ca } from '../issuers/ca.ts'
 import type { Issued } from '../issuers/issuer.ts'
-import type { Logger } from '../log.ts'
 import { planRenewal } from '../times.ts'
 
 type Server = CertServiceConfig['server']

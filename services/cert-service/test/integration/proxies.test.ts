@@ -8,11 +8,12 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { toPem } from '@gatehouse/pki'
 import { createLogger } from '@gatehouse/service-kit'
+import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import { Agent, request } from 'undici'
 import { parse } from 'yaml'
 import { freePort } from '../../../forward-auth/test/helpers/process.ts'
-import { type Serving, serve } from '../../src/cli/serve.ts'
+import { serve } from '../../src/cli/serve.ts'
 import { loadCertConfig } from '../../src/config/load.ts'
 import { PROXIES, readExample, visit } from '../helpers/proxies.ts'
 
@@ -36,7 +37,7 @@ async function startGatehouse(t: Test) {
   ])
   writeFileSync(file, `${example}\nmetrics: { enabled: false }\n`)
 
-  let running: Serving | undefined
+  let running: Awaited<ReturnType<typeof serve>> | undefined
   const start = async () => {
     const load = () => loadCertConfig(file, {})
     const log = createLogger({ level: 'fatal', format: 'json', name: 'test' })
@@ -52,7 +53,14 @@ async function startGatehouse(t: Test) {
   const root = toPem('CERTIFICATE', ca.root() as Uint8Array)
   writeFileSync(join(folder, 'root.pem'), root)
   while ((await store.list({ after: 0, limit: 9 })).length < 2) await setTimeout(10)
-  return { folder, certServicePort, root, start, stop, service: () => (running as Serving).app }
+  return {
+    folder,
+    certServicePort,
+    root,
+    start,
+    stop,
+    service: () => running?.app as FastifyInstance,
+  }
 }
 
 const keyOf = (proxy: string) => `a-key-of-${proxy}-000000000`

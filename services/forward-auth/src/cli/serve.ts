@@ -1,22 +1,14 @@
-import {
-  type BuildDeps,
-  type BuiltService,
-  type Running,
-  type ServeOptions,
-  startService,
-} from '@gatehouse/service-kit'
+import { type ServeOptions, startService } from '@gatehouse/service-kit'
 import { buildApp } from '../app.ts'
 import type { ForwardAuthConfig } from '../config/schema.ts'
 import { VERSION } from '../version.ts'
-
-export type Serving = Running & BuiltService<ForwardAuthConfig>
 
 /**
  * Runs forward-auth until it is closed or stopped.
  *
  * @throws ConfigError, FwaError
  */
-export function serve(options: ServeOptions<ForwardAuthConfig>): Promise<Serving> {
+export function serve(options: ServeOptions<ForwardAuthConfig>) {
   return startService(
     {
       name: 'forward-auth',
@@ -31,20 +23,8 @@ export function serve(options: ServeOptions<ForwardAuthConfig>): Promise<Serving
         'storage',
       ],
       params: ['portal', 'provider'],
-      build,
+      build: buildApp,
     },
     options,
   )
-}
-
-async function build(
-  config: ForwardAuthConfig,
-  { log, metrics, traceRequests }: BuildDeps,
-): Promise<BuiltService<ForwardAuthConfig>> {
-  const app = await buildApp(config, { log, metrics, traceRequests })
-  return {
-    app,
-    prepareReload: (next) => app.prepareReload(next),
-    close: () => app.close(),
-  }
 }

@@ -6,52 +6,42 @@ import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto'
 import { ConsoleMetricExporter, type PushMetricExporter } from '@opentelemetry/sdk-metrics'
 import { ConsoleSpanExporter, type SpanExporter } from '@opentelemetry/sdk-trace'
 import type { Logger } from 'pino'
-import type { Signals } from '../signals.ts'
 import type { Variables } from './variables.ts'
 
-/** The OTLP exporters by protocol, and one that needs no collector. */
-export interface ExporterKinds<E> {
-  readonly otlp: Readonly<Record<'http/protobuf' | 'http/json', () => E>>
-  readonly console: () => E
-}
+/** The exporters by the protocol of OTLP, and one that needs no collector. */
+type ExporterKinds<E> = Readonly<Record<'http/protobuf' | 'http/json' | 'console', () => E>>
 
 export const SPAN_EXPORTERS: ExporterKinds<SpanExporter> = {
-  otlp: {
-    'http/protobuf': () => new OTLPTraceExporter(),
-    'http/json': () => new JsonSpanExporter(),
-  },
+  'http/protobuf': () => new OTLPTraceExporter(),
+  'http/json': () => new JsonSpanExporter(),
   console: () => new ConsoleSpanExporter(),
 }
 
 export const METRIC_EXPORTERS: ExporterKinds<PushMetricExporter> = {
-  otlp: {
-    'http/protobuf': () => new OTLPMetricExporter(),
-    'http/json': () => new JsonMetricExporter(),
-  },
+  'http/protobuf': () => new OTLPMetricExporter(),
+  'http/json': () => new JsonMetricExporter(),
   console: () => new ConsoleMetricExporter(),
 }
 
 /** Creates the named exporters. An unknown name is logged and left out. */
 export function createExporters<E extends SpanExporter | PushMetricExporter>(
-  signal: keyof Signals,
+  signal: 'traces' | 'metrics',
   names: readonly string[],
-  kinds: ExporterKinds<E>,
-  { variables, log }: { variables: Variables; log: Logger },
+  { console, ...otlp }: ExporterKinds<E>,
+  variables: Variables,
 ): E[] {
   const SIGNAL = signal.toUpperCase()
+  const namesOf = (of: string) => [`OTEL_EXPORTER_OTLP_${SIGNAL}_${of}`, `OTEL_EXPORTER_OTLP_${of}`]
   return names.flatMap((name) => {
-    if (name === 'console') return [kinds.console()]
+    if (name === 'console') return [console()]
     if (name === 'otlp') {
-      const namesOf = (of: string) => [
-        `OTEL_EXPORTER_OTLP_${SIGNAL}_${of}`,
-        `OTEL_EXPORTER_OTLP_${of}`,
-      ]
       variables.checkUrls(namesOf('ENDPOINT'))
-      const { otlp } = kinds
       const create = variables.choice(namesOf('PROTOCOL'), otlp, otlp['http/protobuf'])
-      return [logFailures(create(), signal, log)]
+      return [logFailures(create(), signal, variables.log)]
     }
-    log.warn(`OTEL_${SIGNAL}_EXPORTER takes otlp, console and none; another name is left out`)
+    variables.log.warn(
+      `OTEL_${SIGNAL}_EXPORTER takes otlp, console and none; another name is left out`,
+    )
     return []
   })
 }

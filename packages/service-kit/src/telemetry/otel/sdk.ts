@@ -13,23 +13,40 @@ import {
 import { PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics'
 import { BatchSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace'
 import type { FastifyInstance } from 'fastify'
-import type { OpenTelemetry, OpenTelemetryOptions, Signals } from '../signals.ts'
+import type { Logger } from 'pino'
+import type { Metrics } from '../metrics.ts'
 import { createExporters, METRIC_EXPORTERS, SPAN_EXPORTERS } from './exporters.ts'
-import { traceFetches } from './fetches.ts'
 import { producerOf } from './metrics.ts'
-import { traceRequests } from './requests.ts'
+import { traceFetches, traceRequests } from './spans.ts'
 import { Variables } from './variables.ts'
+
+export interface OpenTelemetryOptions {
+  /** The environment of the process, from which the libraries read some `OTEL_*` variables, too. */
+  readonly env: NodeJS.ProcessEnv
+  /** `service.name`, unless a variable sets another one. */
+  readonly service: string
+  readonly version: string
+  readonly metrics: Metrics
+  readonly log: Logger
+  /** Route parameters that become attributes of spans, as `gatehouse.<name>`. */
+  readonly params?: readonly string[]
+}
+
+/** The exporters of each signal, by their names in the specification: `otlp`, `console`. */
+export type Signals = Readonly<Record<'traces' | 'metrics', readonly string[]>>
+
+export type OpenTelemetry = ReturnType<typeof start>
 
 const SCOPE = 'gatehouse'
 const FLUSH_MS = 2_500
 
 /** Starts exporting. Requests never wait for a collector; if it is down, one line is logged. */
-export function start(signals: Signals, options: OpenTelemetryOptions): OpenTelemetry {
+export function start(signals: Signals, options: OpenTelemetryOptions) {
   const { log, service, version, metrics, params = [] } = options
   const variables = new Variables(options.env, log)
   const resource = describeService(service, version)
-  const provider = createTracerProvider(signals.traces, resource, { variables, log })
-  const readers = createMetricReaders(signals.metrics, { variables, log })
+  const provider = createTracerProvider(signals.traces, resource, variables)
+  const readers = createMetricReaders(signals.metrics, variables)
   for (const reader of readers)
     reader.setMetricProducer(producerOf(metrics.registry, resource, { name: SCOPE, version }))
 
@@ -37,10 +54,10 @@ export function start(signals: Signals, options: OpenTelemetryOptions): OpenTele
   if (tracer) context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable())
   const stopFetches = tracer && traceFetches(tracer)
   return {
-    ...(provider && {
-      traceRequests: (app: FastifyInstance) => traceRequests(app, { provider, params }),
-    }),
-    async close() {
+    /** Creates a span for each request; absent if no traces are exported. */
+    traceRequests: provider && ((app: FastifyInstance) => traceRequests(app, { provider, params })),
+    /** Sends pending telemetry, for at most 2.5 seconds. */
+    async close(): Promise<void> {
       stopFetches?.()
       const sent = [provider, ...readers].map((part) => part?.shutdown())
       await callWithTimeout(Promise.allSettled(sent), FLUSH_MS).catch(() =>
@@ -53,25 +70,17 @@ export function start(signals: Signals, options: OpenTelemetryOptions): OpenTele
   }
 }
 
+/** Later detectors override earlier ones. */
+const DETECTORS = [serviceInstanceIdDetector, resourceAttributesEnvDetector, serviceNameEnvDetector]
+
 function describeService(service: string, version: string): Resource {
-  const own = resourceFromAttributes({ 'service.name': service, 'service.version': version })
-  // Later detectors override earlier ones.
-  const detectors = [
-    serviceInstanceIdDetector,
-    resourceAttributesEnvDetector,
-    serviceNameEnvDetector,
-  ]
-  return defaultResource().merge(own).merge(detectResources({ detectors }))
+  return defaultResource()
+    .merge(resourceFromAttributes({ 'service.name': service, 'service.version': version }))
+    .merge(detectResources({ detectors: DETECTORS }))
 }
 
-type Sources = { readonly variables: Variables } & Pick<OpenTelemetryOptions, 'log'>
-
-function createTracerProvider(
-  names: readonly string[],
-  resource: Resource,
-  { variables, log }: Sources,
-): TracerProvider | undefined {
-  const exporters = createExporters('traces', names, SPAN_EXPORTERS, { variables, log })
+function createTracerProvider(names: readonly string[], resource: Resource, variables: Variables) {
+  const exporters = createExporters('traces', names, SPAN_EXPORTERS, variables)
   if (exporters.length === 0) return undefined
   const sizes = variables.numbers({
     maxQueueSize: 'OTEL_BSP_MAX_QUEUE_SIZE',
@@ -86,15 +95,12 @@ function createTracerProvider(
   })
 }
 
-function createMetricReaders(
-  names: readonly string[],
-  { variables, log }: Sources,
-): PeriodicExportingMetricReader[] {
+function createMetricReaders(names: readonly string[], variables: Variables) {
   const { interval = 60_000, timeout = 30_000 } = variables.numbers({
     interval: 'OTEL_METRIC_EXPORT_INTERVAL',
     timeout: 'OTEL_METRIC_EXPORT_TIMEOUT',
   })
-  return createExporters('metrics', names, METRIC_EXPORTERS, { variables, log }).map(
+  return createExporters('metrics', names, METRIC_EXPORTERS, variables).map(
     (exporter) =>
       new PeriodicExportingMetricReader({
         exporter,

@@ -16,12 +16,12 @@ const MAX_NUMBER = 2 ** 31 - 1
  */
 export class Variables {
   readonly #env: NodeJS.ProcessEnv
-  readonly #log: Logger
+  readonly log: Logger
   readonly #refused = new Set<string>()
 
   constructor(env: NodeJS.ProcessEnv, log: Logger) {
     this.#env = env
-    this.#log = log
+    this.log = log
   }
 
   #read(name: string): string | undefined {
@@ -29,7 +29,7 @@ export class Variables {
   }
 
   #refuse(name: string, expected: string): void {
-    if (!this.#refused.has(name)) this.#log.warn(`${name} is not ${expected}; the default counts`)
+    if (!this.#refused.has(name)) this.log.warn(`${name} is not ${expected}; the default counts`)
     this.#refused.add(name)
   }
 
@@ -37,9 +37,10 @@ export class Variables {
   choice<T>(names: readonly string[], choices: Readonly<Record<string, T>>, fallback: T): T {
     const name = names.find((one) => this.#read(one))
     if (name === undefined) return fallback
-    const chosen = Object.entries(choices).find(([key]) => key === this.#read(name))
-    if (!chosen) this.#refuse(name, `one of ${Object.keys(choices).join(', ')}`)
-    return chosen?.[1] ?? fallback
+    const value = this.#read(name) ?? ''
+    if (Object.hasOwn(choices, value)) return choices[value] as T
+    this.#refuse(name, `one of ${Object.keys(choices).join(', ')}`)
+    return fallback
   }
 
   /** Sizes and milliseconds, by the keys of `names`; those that are not set are left out. */

@@ -1,3 +1,4 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { FastifyOtelInstrumentation } from '@fastify/otel'
 import {
   type Attributes,
@@ -5,12 +6,14 @@ import {
   propagation,
   ROOT_CONTEXT,
   type Span,
+  SpanKind,
   SpanStatusCode,
+  type Tracer,
   type TracerProvider,
 } from '@opentelemetry/api'
 import { W3CTraceContextPropagator } from '@opentelemetry/core'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { methodOf } from '../requests.ts'
+import { methodOf } from '../log.ts'
 
 /**
  * Traces requests with @fastify/otel: one server span for each, a child of the span in `traceparent`.
@@ -83,6 +86,59 @@ function endAborted(span: Span, { raw }: FastifyReply): void {
   span.end()
 }
 
-function fail(span: Span, type: string): void {
-  span.setAttribute('error.type', type).setStatus({ code: SpanStatusCode.ERROR })
+function fail(span: Span, type: string): Span {
+  return span.setAttribute('error.type', type).setStatus({ code: SpanStatusCode.ERROR })
+}
+
+/** A message on a diagnostics channel of undici. */
+interface Message {
+  readonly request: { readonly origin: string | URL; readonly method: string }
+  readonly response?: { readonly statusCode: number }
+  readonly error?: Error & { readonly code?: unknown }
+}
+
+/**
+ * Creates a client span for each request of undici: to identity providers, issuers and certificate
+ * authorities. Spans have the host and no path, and requests get no `traceparent`. The instrumentation
+ * of OpenTelemetry has options for neither. Call the returned function to stop.
+ */
+export function traceFetches(tracer: Tracer): () => void {
+  const spans = new WeakMap<object, Span>()
+  const listeners: Readonly<Record<string, (message: Message) => void>> = {
+    'undici:request:create'({ request }) {
+      spans.set(request, startSpan(tracer, request))
+    },
+    'undici:request:headers'({ request, response }) {
+      const { statusCode = 0 } = response ?? {}
+      const span = spans.get(request)?.setAttribute('http.response.status_code', statusCode)
+      if (span && statusCode >= 400) fail(span, String(statusCode))
+    },
+    'undici:request:trailers'({ request }) {
+      spans.get(request)?.end()
+    },
+    'undici:request:error'({ request, error }) {
+      const span = spans.get(request)
+      if (span) fail(span, typeOf(error)).end()
+    },
+  }
+  const entries = Object.entries(listeners) as Parameters<typeof subscribe>[]
+  for (const entry of entries) subscribe(...entry)
+  return () => {
+    for (const entry of entries) unsubscribe(...entry)
+  }
+}
+
+function startSpan(tracer: Tracer, { method, origin }: Message['request']): Span {
+  const { protocol, hostname, port } = new URL(origin)
+  const attributes = {
+    'http.request.method': method,
+    'server.address': hostname,
+    'server.port': Number(port) || (protocol === 'https:' ? 443 : 80),
+  }
+  return tracer.startSpan(method, { kind: SpanKind.CLIENT, attributes })
+}
+
+/** The code, or the name where the code is a number, as for a DOMException. */
+function typeOf(error: Message['error']): string {
+  return typeof error?.code === 'string' ? error.code : (error?.name ?? 'error')
 }
