@@ -23,7 +23,15 @@ export {
   type Listener,
   type Rule,
 } from './config/rules.ts'
-export { type ConfigOf, Duration, FilePath, Secret, Text } from './config/schema.ts'
+export {
+  Duration,
+  FilePath,
+  LogSchema,
+  listener,
+  MetricsSchema,
+  Secret,
+  Text,
+} from './config/schema.ts'
 export {
   CONFIG_ERRORS,
   ConfigError,

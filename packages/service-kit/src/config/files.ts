@@ -46,23 +46,32 @@ export function requireNamedFile(key: string, file: string): string {
   throw new ConfigError('CONFIG_FILE_UNUSABLE', `${key} ${read.fault}: ${file}`)
 }
 
-/** The faults of a file, or of its content as `judge` throws them. */
-export function checkText(path: string, file: string, judge: (text: string) => void): Fault[] {
+/**
+ * The faults of a file, or of its content as `judge` throws them. A file that is not configured has none.
+ *
+ * @param fault - message for whatever `judge` throws; default: that of the error
+ */
+export function checkText(
+  path: string,
+  file: string | undefined,
+  judge: (text: string) => unknown,
+  fault?: string,
+): Fault[] {
+  if (file === undefined) return []
   const read = readNamedFile(file)
   if ('fault' in read) return [{ path, message: `${read.fault}: ${file}`, absent: read.absent }]
   try {
     judge(read.text)
     return []
   } catch (error) {
-    return [{ path, message: `${(error as Error).message}: ${file}` }]
+    return [{ path, message: `${fault ?? (error as Error).message}: ${file}` }]
   }
 }
 
 /** The faults of a file of PEM certificates. */
-export function checkCertificateFile(path: string, file: string): Fault[] {
-  return checkText(path, file, (pem) =>
-    attempt(() => new X509Certificate(pem), 'names a file that holds no PEM certificate'),
-  )
+export function checkCertificateFile(path: string, file: string | undefined): Fault[] {
+  const fault = 'names a file that holds no PEM certificate'
+  return checkText(path, file, (pem) => new X509Certificate(pem), fault)
 }
 
 /** The faults of the certificate and key of a listener. */
@@ -70,14 +79,12 @@ export function checkTlsFiles(
   path: string,
   { certFile, keyFile }: { readonly certFile: string; readonly keyFile: string },
 ): Fault[] {
-  const cert = checkCertificateFile(`${path}/certFile`, certFile)
-  const key = checkText(`${path}/keyFile`, keyFile, (pem) =>
-    attempt(
-      () => createPrivateKey(pem),
-      'names a file that holds no PEM private key, or one with a passphrase',
-    ),
-  )
-  if (cert.length + key.length > 0) return [...cert, ...key]
+  const fault = 'names a file that holds no PEM private key, or one with a passphrase'
+  const faults = [
+    ...checkCertificateFile(`${path}/certFile`, certFile),
+    ...checkText(`${path}/keyFile`, keyFile, createPrivateKey, fault),
+  ]
+  if (faults.length > 0) return faults
   return checkText(`${path}/keyFile`, keyFile, (pem) => {
     const chain = readFileSync(certFile, 'utf8')
     if (!new X509Certificate(chain).checkPrivateKey(createPrivateKey(pem)))
@@ -87,7 +94,7 @@ export function checkTlsFiles(
 }
 
 /** The faults of a file with a token that is read at each use. */
-export function checkTokenFile(path: string, file: string): Fault[] {
+export function checkTokenFile(path: string, file: string | undefined): Fault[] {
   return checkText(path, file, (text) => {
     if (text.trim() === '') throw new Error('names a file that is empty')
   })
@@ -105,13 +112,5 @@ export function checkFolder(path: string, folder: string): Fault[] {
     if (code === 'ENOENT' && dirname(folder) !== folder) return checkFolder(path, dirname(folder))
     const message = `needs a folder that this user may write to: ${folder} (${code})`
     return [{ path, message, absent: true }]
-  }
-}
-
-function attempt(read: () => unknown, message: string): void {
-  try {
-    read()
-  } catch {
-    throw new Error(message)
   }
 }

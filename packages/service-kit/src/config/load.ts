@@ -1,21 +1,22 @@
-import { access, readFile, stat } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { readFile, stat } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
-import type { TObject } from 'typebox'
+import type { Static, TObject } from 'typebox'
 import { type Document, LineCounter, parseDocument } from 'yaml'
 import { ConfigError } from '../errors.ts'
 import { ConfigReader, type RawFault } from './reader.ts'
 import { applyRules, type Rule } from './rules.ts'
-import type { ConfigOf, ConfigSchema } from './schema.ts'
+import type { ConfigSchema } from './schema.ts'
 
 const MAX_FILE_BYTES = 1_048_576
 const MAX_FAULTS = 100
 
-export interface LoadOptions<S extends TObject> {
+interface LoadOptions<S extends TObject> {
   schema: S
   file: string
   env: Readonly<Record<string, string | undefined>>
   /** Further checks. They also run on a value with faults, for the parts that could be read. */
-  rules?: readonly Rule<ConfigOf<S>>[]
+  rules?: readonly Rule<Static<S>>[]
   /** Accepts a file whose secrets are absent. Rules that read them are skipped. */
   withoutSecrets?: boolean
 }
@@ -42,13 +43,13 @@ export async function loadConfig<S extends TObject>({
   rules = [],
   withoutSecrets,
   ...options
-}: LoadOptions<S>): Promise<Loaded<ConfigOf<S>>> {
+}: LoadOptions<S>): Promise<Loaded<Static<S>>> {
   const file = resolve(options.file)
   const lines = new LineCounter()
   const doc = parseDocument(await readBounded(file), { lineCounter: lines, prettyErrors: false })
-  const reader = new ConfigReader({ doc, env, folder: dirname(file) })
+  const reader = new ConfigReader(doc, env, dirname(file))
   reader.faults.push(...yamlFaults(doc))
-  const value = isReadable(doc) ? (reader.read(schema as ConfigSchema) as ConfigOf<S>) : undefined
+  const value = isReadable(doc) ? (reader.read(schema as ConfigSchema) as Static<S>) : undefined
   if (value !== undefined)
     for (const fault of applyRules(value, rules))
       reader.faults.push({ ...fault, offset: reader.offsetOf(fault.path) })
@@ -76,17 +77,11 @@ export async function locateConfig(options: {
   const system =
     process.platform === 'win32' ? (options.env.ProgramData ?? 'C:\\ProgramData') : '/etc'
   const files = [resolve('config.yaml'), join(system, 'gatehouse', options.name, 'config.yaml')]
-  for (const file of files) if (await exists(file)) return file
+  const file = files.find((file) => existsSync(file))
+  if (file !== undefined) return file
   throw new ConfigError(
     'CONFIG_NOT_FOUND',
     `no configuration file: neither --config nor $GATEHOUSE_CONFIG is given, and there is no ${files.join(' and no ')}`,
-  )
-}
-
-async function exists(file: string): Promise<boolean> {
-  return access(file).then(
-    () => true,
-    () => false,
   )
 }
 

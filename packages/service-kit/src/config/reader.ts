@@ -8,40 +8,29 @@ import {
   isScalar,
   isSeq,
   type Node,
+  type Pair,
   type Scalar,
   YAMLMap,
 } from 'yaml'
 import { suggest } from '../suggest.ts'
 import { readNamedFile } from './files.ts'
-import { type Fault, hidePart } from './rules.ts'
+import { type Fault, hideUnknown } from './rules.ts'
 import { type ConfigSchema, durationMs, expectation, explain, spanFault } from './schema.ts'
 
 const MAX_ALIASES = 100
 const MAX_SECRET_BYTES = 65_536
-
-/** A fault whose position is still an offset in the text. */
-export interface RawFault extends Fault {
-  readonly offset: number
-}
 
 /** A value in the document: its JSON pointer, and the offset that its faults are reported at. */
 interface Location {
   readonly path: string
   readonly offset: number
 }
-interface Entry {
-  readonly key: Scalar
-  readonly value: Node | null
-}
-type Entries = Map<string, Entry>
-type Member = readonly [key: string, value: unknown]
 
-export interface ReaderOptions {
-  readonly doc: Document
-  readonly env: Readonly<Record<string, string | undefined>>
-  /** Relative paths are resolved against it. */
-  readonly folder: string
-}
+/** A fault whose position is still an offset in the text. */
+export type RawFault = Fault & Location
+
+/** The members of a mapping by name. */
+type Entries = Map<string, Pair<Scalar, Node>>
 
 /**
  * Reads a YAML document into the value of a schema, and collects every fault of it. Where a part
@@ -52,17 +41,22 @@ export class ConfigReader {
   faults: RawFault[] = []
   /** Absolute paths of the files that secrets were read from. */
   readonly secretFiles = new Set<string>()
-  readonly #options: ReaderOptions
+  readonly #doc: Document
+  readonly #env: Readonly<Record<string, string | undefined>>
+  readonly #folder: string
   readonly #offsets = new Map<string, number>()
   #aliases = 0
 
-  constructor(options: ReaderOptions) {
-    this.#options = options
+  /** @param folder - relative paths are resolved against it */
+  constructor(doc: Document, env: Readonly<Record<string, string | undefined>>, folder: string) {
+    this.#doc = doc
+    this.#env = env
+    this.#folder = folder
   }
 
   /** The value of the whole document. */
   read(schema: ConfigSchema): unknown {
-    return this.#read(schema, this.#options.doc.contents, { path: '', offset: 0 })
+    return this.#read(schema, this.#doc.contents, { path: '', offset: 0 })
   }
 
   /** The offset of the value at a JSON pointer, or of the nearest value around it that is given. */
@@ -103,106 +97,71 @@ export class ConfigReader {
 
   #resolve(alias: Alias): Node {
     this.#aliases += 1
-    return (this.#aliases <= MAX_ALIASES && alias.resolve(this.#options.doc)) || alias
+    return (this.#aliases <= MAX_ALIASES && alias.resolve(this.#doc)) || alias
   }
 
   #readMissing(schema: ConfigSchema, at: Location): unknown {
     if (schema.default !== undefined)
-      return this.#read(schema, this.#options.doc.createNode(schema.default) as Node, at)
+      return this.#read(schema, this.#doc.createNode(schema.default) as Node, at)
     // An object may be left out if each of its required members has a default.
     if (schema.type === 'object') return this.#read(schema, new YAMLMap(), at)
     return this.#fault(at, 'is missing')
   }
 
   #readObject(schema: ConfigSchema, node: Node, at: Location): unknown {
-    if (!isMap(node)) return this.#fault(at, `must be ${expectation(schema)}`)
-    const entries: Entries = new Map()
-    for (const { key, value } of node.items) {
-      if (!isScalar(key)) this.#fault(at, 'has a key that is not a plain word')
-      else entries.set(String(key.value), { key, value: value as Node | null })
-    }
-    this.#correctNames(schema, entries, at)
-    const members = [
-      ...this.#readProperties(schema, entries, at),
-      ...this.#readPatterns(schema, entries, at),
-    ]
+    if (!isMap<unknown, Node>(node)) return this.#fault(at, `must be ${expectation(schema)}`)
+    const entries = this.#entriesOf(schema, node, at)
+    const members = membersOf(schema, [...entries.keys()]).flatMap(([key, member]) => {
+      const own = take(entries, key)
+      const file = member.secret && take(entries, `${key}File`)
+      if (file) return [[key, this.#readSecretFile(member, key, file, at, own !== undefined)]]
+      const isRead = own || member.default !== undefined || schema.required?.includes(key)
+      return isRead ? [[key, this.#read(member, own?.value ?? null, below(at, key, own))]] : []
+    })
     const [pattern] = Object.keys(schema.patternProperties ?? {})
     const hint = pattern ? `: names match ${pattern}` : ''
     for (const [name, entry] of entries)
       this.#fault(below(at, name, entry), `is not a known key${hint}`)
     const value = Object.fromEntries(members)
     this.#check(schema, value, at)
-    for (const [key, member] of members) if (member === undefined) hidePart(value, key)
-    return value
+    return hideUnknown(value)
   }
 
-  /** Reports misspelt keys and renames them, so that the faults below them are found as well. */
-  #correctNames(
-    { properties = {}, patternProperties = {} }: ConfigSchema,
-    entries: Entries,
+  /** Reports misspelt keys and corrects them, so that the faults below them are found as well. */
+  #entriesOf(
+    { properties = {} }: ConfigSchema,
+    { items }: YAMLMap<unknown, Node>,
     at: Location,
-  ): void {
+  ): Entries {
+    const entries: Entries = new Map()
+    for (const pair of items) {
+      if (isScalar(pair.key)) entries.set(String(pair.key.value), pair as Pair<Scalar, Node>)
+      else this.#fault(at, 'has a key that is not a plain word')
+    }
     const known = Object.entries(properties).flatMap(([key, { secret }]) =>
       secret ? [key, `${key}File`] : [key],
     )
-    const patterns = Object.keys(patternProperties).map((pattern) => new RegExp(pattern, 'u'))
     for (const [name, entry] of [...entries]) {
-      if (known.includes(name) || patterns.some((pattern) => pattern.test(name))) continue
       const meant = suggest(name, known)
-      if (meant === undefined) continue
+      if (meant === undefined || meant === name) continue
       entries.delete(name)
       this.#fault(below(at, name, entry), `is not a known key, did you mean ${meant}?`)
       if (!entries.has(meant)) entries.set(meant, entry)
     }
-  }
-
-  /** Removes the entries that it reads. */
-  #readProperties(
-    { properties = {}, required = [] }: ConfigSchema,
-    entries: Entries,
-    at: Location,
-  ): Member[] {
-    return Object.entries(properties).flatMap(([key, schema]): Member[] => {
-      if (key.endsWith('File') && properties[key.slice(0, -4)]?.secret) return []
-      const own = take(entries, key)
-      const file = schema.secret ? take(entries, `${key}File`) : undefined
-      if (file) {
-        const member = below(at, `${key}File`, file)
-        if (own) this.#fault(member, `is given together with ${key}: keep one of the two`)
-        return [[key, this.#readSecretFile(schema, file, below(at, key, file), member)]]
-      }
-      if (!own && !required.includes(key) && schema.default === undefined) return []
-      return [[key, this.#read(schema, own?.value ?? null, below(at, key, own))]]
-    })
-  }
-
-  /** Removes the entries that it reads. */
-  #readPatterns(
-    { patternProperties = {} }: ConfigSchema,
-    entries: Entries,
-    at: Location,
-  ): Member[] {
-    return Object.entries(patternProperties).flatMap(([pattern, schema]) => {
-      const names = [...entries.keys()].filter((name) => new RegExp(pattern, 'u').test(name))
-      return names.map((name): Member => {
-        const entry = take(entries, name)
-        return [name, this.#read(schema, entry?.value ?? null, below(at, name, entry))]
-      })
-    })
+    return entries
   }
 
   #readArray(schema: ConfigSchema, node: Node, at: Location): unknown {
-    if (!isSeq(node)) return this.#fault(at, `must be ${expectation(schema)}`)
+    if (!isSeq<Node>(node)) return this.#fault(at, `must be ${expectation(schema)}`)
     const value = node.items.map((item, index) =>
-      this.#read(schema.items ?? {}, item as Node, {
+      this.#read(schema.items ?? {}, item, {
         path: `${at.path}/${index}`,
-        offset: startOf(item as Node, at),
+        offset: startOf(item, at),
       }),
     )
     const passed = this.#check(schema, value, at)
-    for (const [index, item] of value.entries()) if (item === undefined) hidePart(value, index)
     // Rules about an empty list would only repeat its fault.
-    return passed || value.length > 0 ? value : undefined
+    return passed || value.length > 0 ? hideUnknown(value) : undefined
   }
 
   /** Reads by the variant that the tag names; without tags by the one with the fewest faults. */
@@ -210,8 +169,13 @@ export class ConfigReader {
     const shape = isMap(node) ? 'object' : isSeq(node) ? 'array' : 'scalar'
     const alike = variants.filter((variant) => shapeOf(variant) === shape)
     const tag = tagOf(alike)
-    if (isMap(node) && tag !== undefined) return this.#readTagged(alike, tag, node, at)
-
+    if (isMap<unknown, Node>(node) && tag) {
+      const variant = alike.find(({ properties }) => properties?.[tag]?.const === node.get(tag))
+      if (variant) return this.#readObject(variant, node, at)
+      const given = node.items.find(({ key }) => isScalar(key) && key.value === tag)
+      const tags = alike.flatMap(({ properties }) => properties?.[tag] ?? [])
+      return this.#fault(below(at, tag, given), `must be ${eitherOf(tags)}`)
+    }
     const outer = this.faults
     let nearest: { value: unknown; faults: RawFault[] } | undefined
     for (const variant of alike) {
@@ -229,26 +193,13 @@ export class ConfigReader {
     return nearest.value
   }
 
-  #readTagged(
-    variants: readonly ConfigSchema[],
-    tag: string,
-    node: YAMLMap,
-    at: Location,
-  ): unknown {
-    const variant = variants.find(({ properties }) => properties?.[tag]?.const === node.get(tag))
-    if (variant) return this.#readObject(variant, node, at)
-    const pair = node.items.find(({ key }) => isScalar(key) && key.value === tag)
-    const tags = variants.flatMap(({ properties }) => properties?.[tag] ?? [])
-    return this.#fault(below(at, tag, pair as Entry | undefined), `must be ${eitherOf(tags)}`)
-  }
-
   /** Expands, checks and converts a scalar. */
   #readScalar(schema: ConfigSchema, given: unknown, at: Location): unknown {
     const expanded = typeof given === 'string' ? this.#expand(schema, given, at) : given
     if (expanded === undefined) return undefined
     const value = expanded === given ? given : fromText(schema, String(expanded))
     if (!this.#check(schema, value, at)) return undefined
-    if (schema.filePath) return resolve(this.#options.folder, String(value))
+    if (schema.filePath) return resolve(this.#folder, String(value))
     if (!schema.duration) return value
     const message = spanFault(schema, String(value))
     return message === undefined ? durationMs(String(value)) : this.#fault(at, message)
@@ -260,7 +211,7 @@ export class ConfigReader {
     const expanded = text.replace(/\$\$|\$\{([^}]*)\}?/g, (match, name: string | undefined) => {
       if (name === undefined) return '$'
       const isName = /^[A-Za-z_]\w*$/.test(name) && match.endsWith('}')
-      const value = isName ? this.#options.env[name] : undefined
+      const value = isName ? this.#env[name] : undefined
       if (value !== undefined) return value
       isComplete = false
       const shown = isName && !schema.secret ? `$\{${name}}` : 'an environment variable'
@@ -273,9 +224,17 @@ export class ConfigReader {
   }
 
   /** Reads a secret from the file that `<key>File` names. */
-  #readSecretFile(schema: ConfigSchema, { value }: Entry, own: Location, at: Location): unknown {
-    this.#offsets.set(own.path, at.offset)
-    const file = this.#read({ type: 'string', filePath: true }, value, at)
+  #readSecretFile(
+    schema: ConfigSchema,
+    key: string,
+    entry: Pair<Scalar, Node>,
+    around: Location,
+    isGivenTwice: boolean,
+  ): unknown {
+    const at = below(around, `${key}File`, entry)
+    this.#offsets.set(below(around, key, entry).path, at.offset)
+    if (isGivenTwice) this.#fault(at, `is given together with ${key}: keep one of the two`)
+    const file = this.#read({ type: 'string', filePath: true }, entry.value, at)
     if (typeof file !== 'string') return undefined
     const read = readNamedFile(file, MAX_SECRET_BYTES)
     if ('fault' in read) return this.#fault(at, read.fault, read.absent)
@@ -286,7 +245,24 @@ export class ConfigReader {
   }
 }
 
-function take(entries: Entries, name: string): Entry | undefined {
+/** The members that a mapping may have, with those whose names match its pattern. */
+function membersOf(
+  { properties = {}, patternProperties = {} }: ConfigSchema,
+  names: readonly string[],
+): [key: string, schema: ConfigSchema][] {
+  // The reader itself reads the file of a secret, also where the schema has a key for it.
+  const own = Object.entries(properties).filter(
+    ([key]) => !(key.endsWith('File') && properties[key.slice(0, -4)]?.secret),
+  )
+  const matching = Object.entries(patternProperties).flatMap(([pattern, schema]) =>
+    names
+      .filter((name) => new RegExp(pattern, 'u').test(name))
+      .map((name): [string, ConfigSchema] => [name, schema]),
+  )
+  return [...own, ...matching]
+}
+
+function take(entries: Entries, name: string): Pair<Scalar, Node> | undefined {
   const entry = entries.get(name)
   entries.delete(name)
   return entry
@@ -296,15 +272,15 @@ function startOf(node: Node | null, { offset }: Location): number {
   return node?.range?.[0] ?? offset
 }
 
-function below(at: Location, name: string, entry: Entry | undefined): Location {
+function below(at: Location, name: string, entry: Pair<unknown, Node> | undefined): Location {
   const token = name.replaceAll('~', '~0').replaceAll('/', '~1')
-  return { path: `${at.path}/${token}`, offset: startOf(entry?.key ?? null, at) }
+  return { path: `${at.path}/${token}`, offset: startOf((entry?.key ?? null) as Node | null, at) }
 }
 
 /** The member that has a different constant in each variant. */
-function tagOf([first, ...others]: readonly ConfigSchema[]): string | undefined {
-  return Object.keys(first?.properties ?? {}).find((key) =>
-    [first, ...others].every((variant) => variant?.properties?.[key]?.const !== undefined),
+function tagOf(variants: readonly ConfigSchema[]): string | undefined {
+  return Object.keys(variants[0]?.properties ?? {}).find((key) =>
+    variants.every(({ properties }) => properties?.[key]?.const !== undefined),
   )
 }
 

@@ -16,15 +16,16 @@ export type Rule<T> = (value: T) => readonly Fault[]
 /** Thrown when a rule reads a part that has a fault itself, or a secret that is absent. */
 class UnknownPart extends Error {}
 
-/** Makes a member throw {@link UnknownPart} when it is read, so that no rule judges it. */
-export function hidePart(target: object, key: string | number): void {
-  Object.defineProperty(target, key, {
-    enumerable: true,
-    configurable: true,
-    get() {
+/** Makes undefined members throw {@link UnknownPart} when they are read, so that no rule judges them. */
+export function hideUnknown<T extends object>(target: T): T {
+  for (const [key, value] of Object.entries(target)) {
+    if (value !== undefined) continue
+    const get = () => {
       throw new UnknownPart(`${key} is not known`)
-    },
-  })
+    }
+    Object.defineProperty(target, key, { enumerable: true, configurable: true, get })
+  }
+  return target
 }
 
 /** The faults that the rules find. A rule that reads an unknown part finds none. */

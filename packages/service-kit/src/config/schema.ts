@@ -1,7 +1,4 @@
-import { type Static, type TSchema, type TStringOptions, Type } from 'typebox'
-
-/** The value that a schema loads: secrets read, paths absolute, durations in milliseconds. */
-export type ConfigOf<S extends TSchema> = Static<S>
+import { type TStringOptions, Type } from 'typebox'
 
 /** The keywords of a schema that loading and the reference use. */
 export interface ConfigSchema {
@@ -48,6 +45,43 @@ export function Duration(
 export function FilePath(options: TStringOptions = {}) {
   return Type.String({ minLength: 1, ...options, filePath: true })
 }
+
+/** Host and port of a listener; without a default, the port must be given. */
+export function listener(port?: number) {
+  return {
+    host: Type.String({
+      minLength: 1,
+      default: '127.0.0.1',
+      description: 'Address to listen on.',
+    }),
+    port: Type.Integer({
+      minimum: 0,
+      maximum: 65_535,
+      ...(port !== undefined && { default: port }),
+      description: 'Port to listen on.',
+    }),
+  }
+}
+
+/** The section `metrics`. */
+export function MetricsSchema(port: number) {
+  return Type.Object({
+    enabled: Type.Boolean({ default: true, description: 'Whether `/metrics` is served.' }),
+    ...listener(port),
+  })
+}
+
+/** The section `log`. */
+export const LogSchema = Type.Object({
+  level: Type.Enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace'], {
+    default: 'info',
+    description: 'Lowest level that is logged.',
+  }),
+  format: Type.Enum(['auto', 'json', 'pretty'], {
+    default: 'auto',
+    description: '`auto` is `pretty` on a terminal and `json` otherwise.',
+  }),
+})
 
 /** Milliseconds of a duration that matches the schema. */
 export function durationMs(text: string): number {

@@ -1,6 +1,6 @@
 import { DnsProviderSchema, PropagationSchema } from '@gatehouse/acme'
 import { KEY_TYPES, type KeyType } from '@gatehouse/pki'
-import { Duration, FilePath, Secret } from '@gatehouse/service-kit'
+import { Duration, FilePath, listener, Secret, Text } from '@gatehouse/service-kit'
 import { type Static, Type } from 'typebox'
 
 /** The ACME directories that have a name in the configuration. */
@@ -24,13 +24,10 @@ export const ACME_KEY_TYPES: readonly KeyType[] = KEY_TYPES.filter((type) => typ
 export const directoryOf = (directory: string): string => DIRECTORIES[directory] ?? directory
 
 /** Identifies the account of an issuer; issuers with the same value share it. */
-export const accountOf = ({
-  directory,
-  account,
-}: {
-  readonly directory: string
-  readonly account?: string | undefined
-}): string => directoryOf(directory) + (account === undefined ? '' : `#${account}`)
+export const accountOf = ({ directory, account }: Pick<IssuerConfig, 'directory' | 'account'>) =>
+  directoryOf(directory) + (account === undefined ? '' : `#${account}`)
+
+const NAME = '^[a-z][a-z0-9-]{0,31}$'
 
 const LimitSchema = (description: string) =>
   Type.Optional(
@@ -66,19 +63,6 @@ const LimitsSchema = Type.Object(
   },
 )
 
-const ListenSchema = (description: string) =>
-  Type.Object(
-    {
-      host: Type.String({
-        minLength: 1,
-        default: '127.0.0.1',
-        description: 'Address to listen on.',
-      }),
-      port: Type.Integer({ minimum: 0, maximum: 65_535, description: 'Port to listen on.' }),
-    },
-    { description },
-  )
-
 const ChallengeSchema = Type.Union([
   Type.Object({
     type: Type.Literal('dns-01'),
@@ -91,31 +75,27 @@ const ChallengeSchema = Type.Union([
   Type.Object({
     type: Type.Literal('http-01'),
     listen: Type.Optional(
-      ListenSchema(
-        'A listener only for these challenges. Default: `server.plainHttp` responds to them.',
-      ),
+      Type.Object(listener(), {
+        description:
+          'A listener only for these challenges. Default: `server.plainHttp` responds to them.',
+      }),
     ),
   }),
   Type.Object({
     type: Type.Literal('tls-alpn-01'),
-    listen: ListenSchema('The listener for these challenges.'),
+    listen: Type.Object(listener(), { description: 'The listener for these challenges.' }),
   }),
 ])
 
 export const IssuerSchema = Type.Object({
   name: Type.String({
-    pattern: '^[a-z][a-z0-9-]{0,31}$',
+    pattern: NAME,
     description: 'Name in answers, log lines and other options. `ca` is the embedded CA.',
   }),
   type: Type.Literal('acme', { description: 'An ACME CA (RFC 8555).' }),
-  directory: Type.String({
-    minLength: 1,
-    description: `URL of the ACME directory, or one of ${Object.keys(DIRECTORIES).join(', ')}.`,
-  }),
+  directory: Text(`URL of the ACME directory, or one of ${Object.keys(DIRECTORIES).join(', ')}.`),
   caFile: Type.Optional(
-    FilePath({
-      description: 'CA certificates in PEM for the TLS connection to a private CA.',
-    }),
+    FilePath({ description: 'CA certificates in PEM for the TLS connection to a private CA.' }),
   ),
   names: Type.Array(Type.String({ minLength: 1 }), {
     minItems: 1,
@@ -125,7 +105,7 @@ export const IssuerSchema = Type.Object({
   }),
   account: Type.Optional(
     Type.String({
-      pattern: '^[a-z][a-z0-9-]{0,31}$',
+      pattern: NAME,
       description:
         'Name of a separate account. Default: the account that issuers with this `directory` share.',
     }),
@@ -143,7 +123,7 @@ export const IssuerSchema = Type.Object({
   externalAccount: Type.Optional(
     Type.Object(
       {
-        kid: Type.String({ minLength: 1, description: 'Key identifier from the CA.' }),
+        kid: Text('Key identifier from the CA.'),
         hmacKey: Secret({
           pattern: '^[A-Za-z0-9_-]+=*$',
           description: 'HMAC key from the CA, base64url.',
@@ -161,17 +141,11 @@ export const IssuerSchema = Type.Object({
     Type.String({ minLength: 1, maxLength: 64, description: 'Certificate profile of the CA.' }),
   ),
   preferredChain: Type.Optional(
-    Type.String({
-      minLength: 1,
-      description: 'Common name of the root of the preferred chain, for CAs that offer several.',
-    }),
+    Text('Common name of the root of the preferred chain, for CAs that offer several.'),
   ),
   limits: Type.Optional(LimitsSchema),
   fallback: Type.Optional(
-    Type.String({
-      minLength: 1,
-      description: 'Issuer to use while this one has no certificate: a name, or `ca`.',
-    }),
+    Text('Issuer to use while this one has no certificate: a name, or `ca`.'),
   ),
   challenges: Type.Array(ChallengeSchema, {
     minItems: 1,

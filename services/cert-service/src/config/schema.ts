@@ -1,31 +1,22 @@
 import { KEY_TYPES } from '@gatehouse/pki'
-import { type ConfigOf, Duration, FilePath, Secret } from '@gatehouse/service-kit'
+import {
+  Duration,
+  FilePath,
+  LogSchema,
+  listener,
+  MetricsSchema,
+  Secret,
+  Text,
+} from '@gatehouse/service-kit'
 import { type Static, Type } from 'typebox'
 import { AuthSchema, RuleSchema } from './auth.ts'
 import { IssuerSchema } from './issuers.ts'
 
-const Host = (description: string, fallback: string) =>
-  Type.String({ minLength: 1, default: fallback, description })
-
-const Port = (description: string, fallback?: number) =>
-  Type.Integer({
-    minimum: 0,
-    maximum: 65_535,
-    ...(fallback !== undefined && { default: fallback }),
-    description,
-  })
-
 const Names = (description: string) =>
   Type.Array(Type.String({ minLength: 1 }), { default: [], description })
 
-const Choice = <const T extends string[]>(
-  values: [...T],
-  options: { description: string; default?: T[number] },
-) => Type.Enum(values, options)
-
 const ServerSchema = Type.Object({
-  host: Host('Address to listen on.', '127.0.0.1'),
-  port: Port('Port to listen on.', 7401),
+  ...listener(7401),
   names: Names('Additional names for the certificate of this server.'),
   tls: Type.Union(
     [
@@ -50,33 +41,10 @@ const ServerSchema = Type.Object({
     }),
   ),
   plainHttp: Type.Optional(
-    Type.Object(
-      {
-        host: Host('Address to listen on.', '127.0.0.1'),
-        port: Port('Port to listen on.'),
-      },
-      {
-        description: 'A second listener with plain HTTP, only for `/ca/*` and http-01 challenges.',
-      },
-    ),
+    Type.Object(listener(), {
+      description: 'A second listener with plain HTTP, only for `/ca/*` and http-01 challenges.',
+    }),
   ),
-})
-
-const MetricsSchema = Type.Object({
-  enabled: Type.Boolean({ default: true, description: 'Whether `/metrics` is served.' }),
-  host: Host('Address of the metrics listener.', '127.0.0.1'),
-  port: Port('Port of the metrics listener.', 9464),
-})
-
-const LogSchema = Type.Object({
-  level: Choice(['fatal', 'error', 'warn', 'info', 'debug', 'trace'], {
-    default: 'info',
-    description: 'Minimum level of log lines.',
-  }),
-  format: Choice(['auto', 'json', 'pretty'], {
-    default: 'auto',
-    description: '`auto`: pretty on a terminal, otherwise JSON lines.',
-  }),
 })
 
 const StorageSchema = Type.Object({
@@ -127,10 +95,7 @@ const CaSchema = Type.Object({
     'Name rules that the CA is limited to, also by a name constraint. Default: any name.',
   ),
   crlUrl: Type.Optional(
-    Type.String({
-      minLength: 1,
-      description: 'http URL of `/ca/crl.der` for clients; used as the CRL distribution point.',
-    }),
+    Text('http URL of `/ca/crl.der` for clients; used as the CRL distribution point.'),
   ),
   leafLifetime: Duration({
     default: '7d',
@@ -147,7 +112,7 @@ const CertificateSchema = Type.Object({
     description: 'Names of the certificate.',
   }),
   keyType: Type.Optional(
-    Choice([...KEY_TYPES], { description: 'Key type. Default: that of the issuer, or `p256`.' }),
+    Type.Enum([...KEY_TYPES], { description: 'Key type. Default: that of the issuer, or `p256`.' }),
   ),
 })
 
@@ -187,10 +152,7 @@ const EVENT_TYPES = ['issued', 'renewed', 'failing', 'expiring'] as const
 
 const WebhookSchema = Type.Object(
   {
-    url: Type.String({
-      minLength: 1,
-      description: 'URL that events are posted to: https; http on loopback or with `allowHttp`.',
-    }),
+    url: Text('URL that events are posted to: https; http on loopback or with `allowHttp`.'),
     secret: Secret({
       minLength: 16,
       description: 'Key of the HMAC in `X-Gatehouse-Signature`, at least 16 characters.',
@@ -219,7 +181,7 @@ const WebhookSchema = Type.Object(
 /** The configuration file of cert-service. */
 export const CertServiceSchema = Type.Object({
   server: ServerSchema,
-  metrics: MetricsSchema,
+  metrics: MetricsSchema(9464),
   log: LogSchema,
   storage: StorageSchema,
   auth: AuthSchema,
@@ -257,7 +219,7 @@ export const CertServiceSchema = Type.Object({
   }),
 })
 
-export type CertServiceConfig = ConfigOf<typeof CertServiceSchema>
+export type CertServiceConfig = Static<typeof CertServiceSchema>
 
 export type CallerLimits = Static<typeof CallerLimitsSchema>
 export type WebhookConfig = Static<typeof WebhookSchema>

@@ -19,7 +19,6 @@ import {
 import { loadOwnAuthority } from '../issuers/authorities.ts'
 import { assertMasterKey, nextFile, refuseBeside } from '../sealing/master-key.ts'
 import { APPLICATION_ID, hasMasterKey, storeFile } from '../store/open.ts'
-import type { ChallengeConfig } from './issuers.ts'
 import type { CertServiceConfig } from './schema.ts'
 
 /**
@@ -39,24 +38,26 @@ export const START_RULES: readonly Rule<CertServiceConfig>[] = [
   ({ issuers }) =>
     applyToEach(issuers, '/issuers', [
       checkCaFile,
-      ({ challenges }) => applyToEach(challenges, '/challenges', [checkProviderFiles]),
+      ({ challenges }) =>
+        applyToEach(challenges, '/challenges', [
+          (challenge) =>
+            challenge.type === 'dns-01'
+              ? applyToEach(challenge.providers, '/providers', [checkProvider])
+              : [],
+        ]),
     ]),
-  ({ events }) => {
-    const caFile = events.webhook?.caFile
-    return caFile === undefined ? [] : checkCertificateFile('/events/webhook/caFile', caFile)
-  },
+  ({ events }) => checkCertificateFile('/events/webhook/caFile', events.webhook?.caFile),
   ({ auth }) => applyRules(auth.jwt ?? {}, KEY_SOURCE_RULES, '/auth/jwt'),
   ({ auth }) => applyToEach(auth.jwt?.issuers ?? [], '/auth/jwt/issuers', KEY_SOURCE_RULES),
 ]
 
 const KEY_SOURCE_RULES = [
   checkCaFile,
-  ({ tokenFile }: { readonly tokenFile?: string }) =>
-    tokenFile === undefined ? [] : checkTokenFile('/tokenFile', tokenFile),
+  ({ tokenFile }: { readonly tokenFile?: string }) => checkTokenFile('/tokenFile', tokenFile),
 ]
 
 function checkCaFile({ caFile }: { readonly caFile?: string }): Fault[] {
-  return caFile === undefined ? [] : checkCertificateFile('/caFile', caFile)
+  return checkCertificateFile('/caFile', caFile)
 }
 
 /** By its first page, which SQLite writes when the store is created. */
@@ -113,15 +114,14 @@ function needsKey(folder: string): boolean {
 /** The key of a root is only read to sign an intermediate: with a store it may be offline. */
 function checkRoot({ ca: { root, intermediate }, storage }: CertServiceConfig): Fault[] {
   if (!root) return []
-  const path = '/ca/root'
+  const { certFile, keyFile } = root
   const isFirstStart = !existsSync(storeFile(storage.path))
-  if (root.keyFile === undefined)
-    return isFirstStart && !intermediate
-      ? [{ path, message: 'needs a keyFile at the first start, to sign an intermediate' }]
-      : checkAuthority(path, root, !isFirstStart)
-  const faults = checkAuthority(path, root, !isFirstStart)
-  const isElsewhere = existsSync(root.keyFile) === false && !isFirstStart
-  return isElsewhere ? faults.filter((fault) => fault.path !== `${path}/keyFile`) : faults
+  if (keyFile === undefined && isFirstStart && !intermediate)
+    return [
+      { path: '/ca/root', message: 'needs a keyFile at the first start, to sign an intermediate' },
+    ]
+  const isOffline = keyFile !== undefined && !isFirstStart && !existsSync(keyFile)
+  return checkAuthority('/ca/root', isOffline ? { certFile } : root, !isFirstStart)
 }
 
 /** With a store, an expired CA does not prevent a start: what is stored is answered. */
@@ -143,15 +143,9 @@ function checkAuthority(
   return [...own, ...key]
 }
 
-/** The files that the DNS providers of a challenge read or run. */
-function checkProviderFiles(challenge: ChallengeConfig): Fault[] {
-  if (challenge.type !== 'dns-01') return []
-  return applyToEach(challenge.providers, '/providers', [checkProvider])
-}
-
+/** The files that a DNS provider reads or runs. */
 function checkProvider(provider: DnsProviderConfig): Fault[] {
-  if (provider.type === 'azure' && provider.tokenPath !== undefined)
-    return checkTokenFile('/tokenPath', provider.tokenPath)
+  if (provider.type === 'azure') return checkTokenFile('/tokenPath', provider.tokenPath)
   if (provider.type === 'acmesh') return checkScript(provider)
   if (provider.type === 'exec') return checkProgram(provider.command[0] ?? '')
   return []

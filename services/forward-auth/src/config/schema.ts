@@ -1,23 +1,24 @@
 import { AllowSchema } from '@gatehouse/profile'
-import { type ConfigOf, Duration, FilePath, Secret } from '@gatehouse/service-kit'
-import { Type } from 'typebox'
+import {
+  Duration,
+  FilePath,
+  LogSchema,
+  listener,
+  MetricsSchema,
+  Secret,
+  Text,
+} from '@gatehouse/service-kit'
+import { type Static, Type } from 'typebox'
 import { PRESETS, PROPERTY_NAMES, USER_KINDS } from '../check/headers.ts'
 import { COLOR_PATTERN } from '../pages/colors.ts'
 import { ProviderSchema } from '../providers/index.ts'
 
 const NAME_PATTERN = '^[a-z][a-z0-9-]{0,31}$'
 
-const Host = (description: string, fallback: string) =>
-  Type.String({ minLength: 1, default: fallback, description })
-
-const Port = (description: string, fallback: number) =>
-  Type.Integer({ minimum: 0, maximum: 65_535, default: fallback, description })
-
 const Flag = (description: string) => Type.Boolean({ default: false, description })
 
 const ServerSchema = Type.Object({
-  host: Host('Address to listen on.', '127.0.0.1'),
-  port: Port('Port to listen on.', 4181),
+  ...listener(4181),
   basePath: Type.String({
     pattern: '^(/[A-Za-z0-9._~-]+)*$',
     default: '',
@@ -46,27 +47,6 @@ const ServerSchema = Type.Object({
         'Addresses and networks of the proxies that may send checks and `X-Forwarded-` headers. Default: loopback only. An empty list: only proxies with a client certificate.',
     }),
   ),
-})
-
-const MetricsSchema = Type.Object({
-  enabled: Type.Boolean({ default: true, description: 'Serves `/metrics`.' }),
-  host: Host('Address of the metrics listener.', '127.0.0.1'),
-  port: Port('Port of the metrics listener.', 9465),
-})
-
-const LogSchema = Type.Object({
-  level: Type.Enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace'], {
-    default: 'info',
-    description: 'Lowest level that is logged.',
-  }),
-  format: Type.Enum(['auto', 'json', 'pretty'], {
-    default: 'auto',
-    description: '`auto` is `pretty` on a terminal and `json` otherwise.',
-  }),
-  checks: Type.Enum(['refused', 'all'], {
-    default: 'refused',
-    description: 'Which checks are logged: only those that refuse a request, or `all`.',
-  }),
 })
 
 const SessionSchema = Type.Object({
@@ -98,21 +78,17 @@ const StorageSchema = Type.Object({
 })
 
 const DomainSchema = Type.Object({
-  domain: Type.String({
-    minLength: 1,
-    description:
-      'Cookie domain, such as `example.com`. The domain and all hosts below it share a session.',
-  }),
+  domain: Text(
+    'Cookie domain, such as `example.com`. The domain and all hosts below it share a session.',
+  ),
   authHost: Type.Optional(
-    Type.String({
-      minLength: 1,
-      description:
-        'Host of the sign-in pages, with a port if necessary, such as `auth.example.com`. `http://` is allowed only for loopback names. Apps on this host cannot be protected, unless it is the domain itself. Default: the domain.',
-    }),
+    Text(
+      'Host of the sign-in pages, with a port if necessary, such as `auth.example.com`. `http://` is allowed only for loopback names. Apps on this host cannot be protected, unless it is the domain itself. Default: the domain.',
+    ),
   ),
 })
 
-const HeaderName = Type.String({ minLength: 1, description: 'Name of the header.' })
+const HeaderName = Text('Name of the header.')
 
 const HeadersSchema = Type.Union(
   [
@@ -128,7 +104,7 @@ const HeadersSchema = Type.Union(
         }),
         Type.Object({
           name: HeaderName,
-          claim: Type.String({ minLength: 1, description: 'Claim that the header contains.' }),
+          claim: Text('Claim that the header contains.'),
         }),
       ]),
     ),
@@ -171,11 +147,9 @@ const PortalSchema = Type.Object({
     }),
   ),
   tokenHeader: Type.Optional(
-    Type.String({
-      minLength: 1,
-      description:
-        'Header that passes the session token to the app. Every app that receives it can act as the user at all other apps of the domain until the session ends. Set it only if all apps behind the portal trust each other.',
-    }),
+    Text(
+      'Header that passes the session token to the app. Every app that receives it can act as the user at all other apps of the domain until the session ends. Set it only if all apps behind the portal trust each other.',
+    ),
   ),
   preflight: Flag('Allows CORS preflight requests without credentials.'),
   sessionLifetime: Type.Optional(
@@ -200,8 +174,14 @@ const PortalSchema = Type.Object({
 /** The configuration file of forward-auth. */
 export const ForwardAuthSchema = Type.Object({
   server: ServerSchema,
-  metrics: MetricsSchema,
-  log: LogSchema,
+  metrics: MetricsSchema(9465),
+  log: Type.Object({
+    ...LogSchema.properties,
+    checks: Type.Enum(['refused', 'all'], {
+      default: 'refused',
+      description: 'Which checks are logged: only those that refuse a request, or `all`.',
+    }),
+  }),
   session: SessionSchema,
   storage: StorageSchema,
   domains: Type.Array(DomainSchema, {
@@ -214,5 +194,5 @@ export const ForwardAuthSchema = Type.Object({
   }),
 })
 
-export type ForwardAuthConfig = ConfigOf<typeof ForwardAuthSchema>
+export type ForwardAuthConfig = Static<typeof ForwardAuthSchema>
 export type PortalConfig = ForwardAuthConfig['portals'][number]

@@ -1,8 +1,7 @@
 import type { BoundedFetch, FetchAnswer, FetchInit } from '@gatehouse/net'
 import { type Claims, fromClaims } from '@gatehouse/profile'
-import type { ConfigOf } from '@gatehouse/service-kit'
 import { allowInsecureRequests, ClientSecretPost, type Configuration } from 'openid-client'
-import { type TSchema, Type } from 'typebox'
+import { type Static, type TSchema, Type } from 'typebox'
 import { isOutage, toFwaError } from './failure.ts'
 import { authorizationRequest, configure, redeemCode } from './oauth.ts'
 import { clientOptions, clientSecret, commonOptions } from './options.ts'
@@ -28,7 +27,7 @@ export const GithubSchema = Type.Object({
   }),
 })
 
-type Options = ConfigOf<typeof GithubSchema>
+type Options = Static<typeof GithubSchema>
 
 const Text = Type.Optional(Type.Union([Type.String(), Type.Null()]))
 const UserSchema = Type.Object({

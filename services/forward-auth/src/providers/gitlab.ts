@@ -1,6 +1,5 @@
 import type { Claims } from '@gatehouse/profile'
-import type { ConfigOf } from '@gatehouse/service-kit'
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { createOidcProvider } from './oidc.ts'
 import { clientOptions, clientSecret, commonOptions, Scopes } from './options.ts'
 import type { ProviderKind } from './provider.ts'
@@ -23,7 +22,7 @@ export const GitlabSchema = Type.Object({
 })
 
 /** gitlab.com or another GitLab instance. */
-export const gitlab: ProviderKind<ConfigOf<typeof GitlabSchema>> = {
+export const gitlab: ProviderKind<Static<typeof GitlabSchema>> = {
   title: 'GitLab',
   icon: 'gitlab',
   isPublic: ({ url }) => URL.parse(url)?.hostname === 'gitlab.com',

@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto'
 import { parseEndpointUrl } from '@gatehouse/net'
-import type { ConfigOf, Fault, Rule } from '@gatehouse/service-kit'
-import { Type } from 'typebox'
+import type { Fault, Rule } from '@gatehouse/service-kit'
+import { type Static, Type } from 'typebox'
 import { GithubSchema, github } from './github.ts'
 import { GitlabSchema, gitlab } from './gitlab.ts'
 import { CONSUMERS, MicrosoftEntraIdSchema, microsoftEntraID } from './microsoft-entra-id.ts'
@@ -27,7 +27,7 @@ export const ProviderSchema = Type.Union([
   TailscaleWhoisSchema,
 ])
 
-export type ProviderConfig = ConfigOf<typeof ProviderSchema>
+export type ProviderConfig = Static<typeof ProviderSchema>
 
 const KINDS: Readonly<Record<ProviderConfig['type'], ProviderKind<ProviderConfig>>> = {
   openIDConnect,

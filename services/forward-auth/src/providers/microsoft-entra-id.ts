@@ -1,6 +1,5 @@
 import type { Claims } from '@gatehouse/profile'
-import type { ConfigOf } from '@gatehouse/service-kit'
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { createOidcProvider } from './oidc.ts'
 import {
   clientOptions,
@@ -35,7 +34,7 @@ export const MicrosoftEntraIdSchema = Type.Object({
 })
 
 /** One tenant of Microsoft Entra ID. */
-export const microsoftEntraID: ProviderKind<ConfigOf<typeof MicrosoftEntraIdSchema>> = {
+export const microsoftEntraID: ProviderKind<Static<typeof MicrosoftEntraIdSchema>> = {
   title: 'Microsoft',
   icon: 'microsoft',
   create(options, deps) {

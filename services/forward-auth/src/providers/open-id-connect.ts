@@ -1,5 +1,4 @@
-import type { ConfigOf } from '@gatehouse/service-kit'
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { CONSUMERS } from './microsoft-entra-id.ts'
 import { createOidcProvider } from './oidc.ts'
 import {
@@ -42,7 +41,7 @@ const PUBLIC_HOSTS = new Set([
 ])
 
 /** Any provider of OpenID Connect. */
-export const openIDConnect: ProviderKind<ConfigOf<typeof OpenIdConnectSchema>> = {
+export const openIDConnect: ProviderKind<Static<typeof OpenIdConnectSchema>> = {
   icon: 'openid',
   isPublic: ({ issuerUrl }) =>
     PUBLIC_HOSTS.has(URL.parse(issuerUrl)?.hostname ?? '') || issuerUrl.includes(CONSUMERS),
@@ -62,7 +61,7 @@ export const GoogleSchema = Type.Object({
 })
 
 /** Google accounts. The claim `hd` names the organisation of an account; the address does not. */
-export const google: ProviderKind<ConfigOf<typeof GoogleSchema>> = {
+export const google: ProviderKind<Static<typeof GoogleSchema>> = {
   title: 'Google',
   icon: 'google',
   isPublic: () => true,
@@ -82,7 +81,7 @@ export const PocketIdSchema = Type.Object({
 })
 
 /** An instance of Pocket ID. */
-export const pocketID: ProviderKind<ConfigOf<typeof PocketIdSchema>> = {
+export const pocketID: ProviderKind<Static<typeof PocketIdSchema>> = {
   title: 'Pocket ID',
   icon: 'pocket-id',
   create: (options, deps) =>

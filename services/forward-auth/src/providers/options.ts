@@ -1,6 +1,6 @@
 import { AllowSchema, type Claims } from '@gatehouse/profile'
-import { type ConfigOf, Duration, FilePath, Secret } from '@gatehouse/service-kit'
-import { Type } from 'typebox'
+import { Duration, FilePath, Secret } from '@gatehouse/service-kit'
+import { type Static, Type } from 'typebox'
 
 /** The built-in icons. */
 export const PROVIDER_ICONS = [
@@ -92,7 +92,7 @@ const ClientAssertionSchema = Type.Union(
   { description: 'Authenticates the client with a token of the platform instead of a secret.' },
 )
 
-export type ClientAssertion = ConfigOf<typeof ClientAssertionSchema>
+export type ClientAssertion = Static<typeof ClientAssertionSchema>
 
 /** Exactly one of the two is required. */
 export const secretOrAssertion = {

@@ -1,6 +1,6 @@
 import { type BoundedFetch, type Cidr, cidrContains, parseCidr, parseIp } from '@gatehouse/net'
 import { type Claims, fromClaims } from '@gatehouse/profile'
-import { type ConfigOf, FilePath } from '@gatehouse/service-kit'
+import { FilePath } from '@gatehouse/service-kit'
 import { type Static, Type } from 'typebox'
 import { Agent } from 'undici'
 import { isOutage, toFwaError } from './failure.ts'
@@ -38,7 +38,7 @@ export const TailscaleWhoisSchema = Type.Object({
   }),
 })
 
-type Options = ConfigOf<typeof TailscaleWhoisSchema>
+type Options = Static<typeof TailscaleWhoisSchema>
 
 const Text = Type.Optional(Type.String())
 /** The response of `localapi/v0/whois`. */
