@@ -5,15 +5,9 @@ export type { Clock }
 /** Resolves after that many milliseconds; rejects with the signal's reason if it is aborted. */
 export async function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
   signal?.throwIfAborted()
-  let timer: ReturnType<Clock['setTimer']> | undefined
-  const due = new Promise<void>((resolve) => {
-    timer = clock.setTimer(resolve, ms)
-  })
-  try {
-    await orAborted(due, signal)
-  } finally {
-    timer?.cancel()
-  }
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const timer = clock.setTimer(resolve, ms)
+  await orAborted(promise, signal).finally(() => timer.cancel())
 }
 
 /** Awaits shared work, but rejects with the signal's reason if it is aborted first. */

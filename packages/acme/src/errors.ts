@@ -185,24 +185,22 @@ export const ACME_ERRORS = {
 
 export type AcmeErrorCode = keyof typeof ACME_ERRORS
 
-/** A problem document (RFC 8555 section 6.7). */
-export interface Problem {
-  /** Without the prefix of ACME's URNs, such as `rateLimited`; other types are complete. */
-  readonly type: string
-  readonly detail: string
-  /** Status of the response; absent in the error of an order or a challenge. */
-  readonly status?: number
-  /** Problems of single names (RFC 8555 section 6.7.1). */
-  readonly subproblems: readonly Subproblem[]
-}
-
+/** A problem of a single name (RFC 8555 section 6.7.1). */
 export interface Subproblem {
+  /** Without the prefix of ACME's URNs, such as `rateLimited`; other types are complete. */
   readonly type: string
   readonly detail: string
   readonly identifier?: Identifier
 }
 
-interface AcmeErrorOptions extends ErrorOptions {
+/** A problem document (RFC 8555 section 6.7). */
+export interface Problem extends Pick<Subproblem, 'type' | 'detail'> {
+  /** Status of the response; absent in the error of an order or a challenge. */
+  readonly status?: number
+  readonly subproblems: readonly Subproblem[]
+}
+
+export interface AcmeErrorOptions extends ErrorOptions {
   readonly problem?: Problem
   readonly isDecision?: boolean | undefined
   readonly retryAfterMs?: number | undefined

@@ -1,17 +1,14 @@
 import { parseIp } from '@gatehouse/net'
 import type { Name } from '@gatehouse/pki'
-import { Type } from 'typebox'
-
-/** An identifier of an order: a DNS name, a wildcard with its `*.`, or an IP address (RFC 8738). */
-export interface Identifier {
-  readonly type: 'dns' | 'ip'
-  readonly value: string
-}
+import { type Static, Type } from 'typebox'
 
 export const IdentifierSchema = Type.Object({
-  type: Type.Union([Type.Literal('dns'), Type.Literal('ip')]),
+  type: Type.Enum(['dns', 'ip']),
   value: Type.String({ pattern: '^[!-~]{1,255}$' }),
 })
+
+/** An identifier of an order: a DNS name, a wildcard with its `*.`, or an IP address (RFC 8738). */
+export type Identifier = Readonly<Static<typeof IdentifierSchema>>
 
 export const toIdentifier = ({ kind, text }: Name): Identifier => ({
   type: kind === 'ip' ? 'ip' : 'dns',

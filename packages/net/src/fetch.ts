@@ -2,7 +2,7 @@ import { lookup as lookupHost } from 'node:dns'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { LookupFunction } from 'node:net'
 import type { Agent, buildConnector, Dispatcher } from 'undici'
-import { NetError } from './errors.ts'
+import { NetError, type NetErrorCode } from './errors.ts'
 import { isLoopback, parseHost } from './host.ts'
 
 /** A request, its limits and the answers that it accepts. */
@@ -38,14 +38,17 @@ export interface BoundedFetch {
   close(): Promise<void>
 }
 
-/** Defaults of every request that a {@link BoundedFetch} makes. */
-export interface FetchOptions {
+/** Limits of an agent, or defaults of the requests of a {@link BoundedFetch}. */
+export interface AgentOptions {
   /** PEM certificates to trust instead of the system's. */
-  ca?: string
-  /** Milliseconds; default 5,000. */
+  ca?: string | undefined
+  /** Milliseconds for a connection, and from then on for the whole answer; default 5,000. */
   timeoutMs?: number
-  /** Bytes; default 1 MiB. */
+  /** Bytes that an answer may have at most; default 1 MiB. */
   maxBytes?: number
+}
+
+export interface FetchOptions extends AgentOptions {
   /** Carries the requests instead of an agent of its own. */
   dispatcher?: Dispatcher
 }
@@ -69,24 +72,15 @@ export function createFetch(options: FetchOptions = {}): BoundedFetch {
       const dispatcher = await agent
       const response = await request(url, { dispatcher, signal, method, headers, body })
       return await readAnswer(response, what, { maxBytes, ...init })
-    } catch (error) {
-      if (error instanceof NetError) throw error
+    } catch (cause) {
+      if (cause instanceof NetError) throw cause
       if (deadline.aborted)
-        throw new NetError('NET_FETCH_TIMEOUT', `${what} took too long`, { cause: error })
-      throw new NetError('NET_FETCH_FAILED', `${what} failed: ${reason(error)}`, { cause: error })
+        throw new NetError('NET_FETCH_TIMEOUT', `${what} took too long`, { cause })
+      const { code, name } = cause as NodeJS.ErrnoException
+      throw new NetError('NET_FETCH_FAILED', `${what} failed: ${code ?? name}`, { cause })
     }
   }
   return Object.assign(boundedFetch, { close: async () => (await agent)?.destroy() })
-}
-
-/** Limits of an agent that {@link createAgent} makes. */
-export interface AgentOptions {
-  /** PEM certificates to trust instead of the system's. */
-  ca?: string | undefined
-  /** Milliseconds for a connection, and from then on for the whole answer; default 5,000. */
-  timeoutMs?: number
-  /** Bytes that an answer may have at most; default 1 MiB. */
-  maxBytes?: number
 }
 
 /**
@@ -156,8 +150,8 @@ function mayBeElsewhere({ hostname, protocol }: buildConnector.Options): boolean
   return protocol === 'https:' && hostname.endsWith('.localhost')
 }
 
-/** Imported when it is needed, since loading it takes longer than the rest of a start. */
-// By its default export: in a bundle, a CommonJS module has no named ones.
+// Imported when it is needed, since loading it takes longer than the rest of a start, and by its
+// default export: in a bundle, a CommonJS module has no named ones.
 const loadUndici = async () => (await import('undici')).default
 
 async function readAnswer(
@@ -165,7 +159,7 @@ async function readAnswer(
   what: string,
   { status = [200], contentTypes, maxBytes }: FetchInit & { maxBytes: number },
 ): Promise<FetchAnswer> {
-  const refuse = (code: ConstructorParameters<typeof NetError>[0], why: string) => {
+  const refuse = (code: NetErrorCode, why: string) => {
     body.on('error', () => {}).destroy()
     return new NetError(code, `${what} ${why}`)
   }
@@ -195,11 +189,6 @@ function acceptsType(accepted: readonly string[], header: string | string[] | un
 function describe(url: URL | string): string {
   const { origin, pathname } = URL.parse(String(url)) ?? { origin: 'an invalid URL', pathname: '' }
   return origin + pathname
-}
-
-function reason(error: unknown): string {
-  const { code, name } = error as { code?: unknown; name?: unknown }
-  return String(code ?? name)
 }
 
 /**

@@ -1,5 +1,5 @@
 import { NetError } from './errors.ts'
-import { type Host, isLoopback, parseHostPort } from './host.ts'
+import { isLoopback, parseHostPort } from './host.ts'
 import { compileNetworks } from './ip.ts'
 
 /** Parses a web origin (RFC 6454) to its canonical `scheme://host[:port]`; `null` is not accepted. */
@@ -10,7 +10,8 @@ export function parseOrigin(text: string): string | undefined {
   const protocol = scheme.toLowerCase()
   const { host, port } = parsed
   const isDefaultPort = port === undefined || port === (protocol === 'https' ? 443 : 80)
-  return `${protocol}://${bracket(host)}${isDefaultPort ? '' : `:${port}`}`
+  const name = host.ip?.version === 6 ? `[${host.name}]` : host.name
+  return `${protocol}://${name}${isDefaultPort ? '' : `:${port}`}`
 }
 
 /**
@@ -19,22 +20,18 @@ export function parseOrigin(text: string): string | undefined {
  * @throws NetError NET_URL_INVALID, NET_URL_INSECURE
  */
 export function parseEndpointUrl(text: string, options: { allowHttp?: boolean } = {}): URL {
+  const refuse = (why: string) => new NetError('NET_URL_INVALID', `the URL must ${why}`)
   // Stricter than the URL parser, which accepts white space, backslashes and `https:host`.
   const [, scheme = '', authority = ''] =
     /^(https?):\/\/([^/?#]+)(?:[/?][^\s\\]*)?$/i.exec(text) ?? []
-  if (!scheme) throw new NetError('NET_URL_INVALID', 'the URL must be absolute, http or https')
-  if (authority.includes('@'))
-    throw new NetError('NET_URL_INVALID', 'the URL must not hold a user name or password')
-  if (text.includes('#')) throw new NetError('NET_URL_INVALID', 'the URL must not hold a fragment')
+  if (!scheme) throw refuse('be absolute, http or https')
+  if (authority.includes('@')) throw refuse('not hold a user name or password')
+  if (text.includes('#')) throw refuse('not hold a fragment')
 
-  const parsed = parseHostPort(authority)
-  if (!parsed || !URL.canParse(text))
-    throw new NetError('NET_URL_INVALID', 'the URL must hold a valid host and port')
-  if (scheme.toLowerCase() === 'http' && !options.allowHttp && !isLoopback(parsed.host))
-    throw new NetError(
-      'NET_URL_INSECURE',
-      `plain http is refused for ${parsed.host.name}: use https`,
-    )
+  const { host } = parseHostPort(authority) ?? {}
+  if (!host || !URL.canParse(text)) throw refuse('hold a valid host and port')
+  if (scheme.toLowerCase() === 'http' && !options.allowHttp && !isLoopback(host))
+    throw new NetError('NET_URL_INSECURE', `plain http is refused for ${host.name}: use https`)
   return new URL(text)
 }
 
@@ -61,11 +58,8 @@ export function parseAdvertisedUrl(
 }
 
 const METADATA_NAMES = [
-  'metadata',
-  'metadata.google.internal',
-  'metadata.goog',
-  'instance-data',
-  'instance-data.ec2.internal',
+  ...['metadata', 'metadata.google.internal', 'metadata.goog'],
+  ...['instance-data', 'instance-data.ec2.internal'],
 ]
 /** Link-local addresses, and others that AWS, Google, Alibaba, Azure and Oracle Cloud use. */
 const isMetadataAddress = compileNetworks([
@@ -81,8 +75,4 @@ function internalKind({ host: text }: URL): string | undefined {
   if (isLoopback(host) || isUnspecified(host.ip)) return 'this machine'
   if (METADATA_NAMES.includes(host.name) || isMetadataAddress(host.ip)) return 'a metadata service'
   return undefined
-}
-
-function bracket(host: Host): string {
-  return host.ip?.version === 6 ? `[${host.name}]` : host.name
 }

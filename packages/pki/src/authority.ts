@@ -54,7 +54,7 @@ export async function createRoot(options: {
     notAfter: now + lifetimeMs,
     extensions: [caConstraint(), caKeyUsage(), subjectKeyId(keyId)],
   })
-  return { certificate, chain: [certificate], info: parseCertificate(certificate), key: privateKey }
+  return authorityOf(certificate, [], privateKey)
 }
 
 /**
@@ -96,13 +96,19 @@ export async function createIntermediate(options: {
     ],
   })
   const above = isSelfSigned(readX509(root.certificate)) ? [] : root.chain
-  return {
-    certificate,
-    chain: [certificate, ...above],
-    info: parseCertificate(certificate),
-    key: privateKey,
-  }
+  return authorityOf(certificate, above, privateKey)
 }
+
+const authorityOf = (
+  certificate: Buffer,
+  above: readonly Buffer[],
+  key?: KeyObject,
+): Authority => ({
+  certificate,
+  chain: [certificate, ...above],
+  info: parseCertificate(certificate),
+  ...(key && { key }),
+})
 
 function authorityName(commonName: string): Buffer {
   // X.520 limits a common name to 64 characters.
@@ -135,16 +141,14 @@ export function loadAuthority(options: {
   algorithmFor(own.publicKey)
   // An empty text is an unreadable key, not a missing one.
   const key = options.key === undefined ? undefined : privateKeyOf(options.key)
-  const info = parseCertificate(own.raw)
   if (key && !own.checkPrivateKey(key))
-    throw new PkiError('PKI_CA_KEY_MISMATCH', `the private key is not that of ${info.subject}`)
-  const withoutRoot = chain.filter((x509, i) => i === 0 || !isSelfSigned(x509))
-  return {
-    certificate: own.raw,
-    chain: withoutRoot.map(({ raw }) => raw),
-    info,
-    ...(key && { key }),
-  }
+    throw new PkiError('PKI_CA_KEY_MISMATCH', `the private key is not that of ${own.subject}`)
+  const above = chain.slice(1).filter((x509) => !isSelfSigned(x509))
+  return authorityOf(
+    own.raw,
+    above.map(({ raw }) => raw),
+    key,
+  )
 }
 
 function derOf(certificate: string | Uint8Array | readonly Uint8Array[]): readonly Uint8Array[] {

@@ -5,53 +5,38 @@ import { OID, readGeneralName } from './extensions.ts'
 import type { Name } from './names.ts'
 
 /** The fields of a certificate. */
-export interface CertificateInfo {
-  /** In OpenSSL's spelling, one attribute per line; empty if there is none. */
-  readonly subject: string
-  readonly issuer: string
-  /** The encoded subject, which is the issuer of the certificates that this one signs. */
-  readonly subjectDer: Buffer
-  /** The DNS names and IP addresses of the subject alternative name. */
-  readonly names: readonly Name[]
-  /** Hex, lower case. */
-  readonly serialNumber: string
-  /** Epoch milliseconds. */
-  readonly notBefore: number
-  /** Epoch milliseconds, inclusive. */
-  readonly notAfter: number
-  /** SubjectPublicKeyInfo, DER. */
-  readonly spki: Buffer
-  readonly isCa: boolean
-  /** Greatest number of intermediates between this authority and a leaf; undefined: any number. */
-  readonly pathLength: number | undefined
-  /** Subject key identifier, hex, lower case. */
-  readonly skid: string | undefined
-  /** Authority key identifier, hex, lower case. */
-  readonly akid: string | undefined
-  /** SHA-256 of the certificate, hex, lower case. */
-  readonly fingerprint256: string
-}
+export type CertificateInfo = Readonly<ReturnType<typeof parseCertificate>>
 
 /** Parses one certificate in DER. @throws PkiError `PKI_CERTIFICATE_INVALID` */
-export function parseCertificate(der: Uint8Array): CertificateInfo {
+export function parseCertificate(der: Uint8Array) {
   const x509 = readX509(der)
   const { subjectDer, spki, extension } = readFields(x509)
   const [, pathLength] = children(extension(OID.basicConstraints))
+  const akid = children(extension(OID.authorityKeyIdentifier))
   return {
+    /** In OpenSSL's spelling, one attribute per line; empty if there is none. */
     subject: x509.subject ?? '',
     issuer: x509.issuer ?? '',
+    /** The encoded subject, which is the issuer of the certificates that this one signs. */
     subjectDer,
+    /** The DNS names and IP addresses of the subject alternative name. */
     names: children(extension(OID.subjectAltName)).flatMap(nameOrNone),
+    /** Hex, lower case, like the identifiers of keys and the fingerprint. */
     serialNumber: x509.serialNumber.toLowerCase(),
+    /** Epoch milliseconds. */
     notBefore: x509.validFromDate.getTime(),
+    /** Epoch milliseconds, inclusive. */
     notAfter: x509.validToDate.getTime(),
+    /** SubjectPublicKeyInfo, DER. */
     spki,
     isCa: x509.ca,
+    /** Greatest number of intermediates between this authority and a leaf; undefined: any number. */
     pathLength: pathLength && Number(`0x${pathLength.content.toString('hex')}`),
+    /** Subject key identifier. */
     skid: extension(OID.subjectKeyIdentifier)?.content.toString('hex'),
-    akid: children(extension(OID.authorityKeyIdentifier))
-      .find(({ tag }) => tag === KEY_IDENTIFIER)
-      ?.content.toString('hex'),
+    /** Authority key identifier. */
+    akid: akid.find(({ tag }) => tag === KEY_IDENTIFIER)?.content.toString('hex'),
+    /** SHA-256 of the certificate. */
     fingerprint256: x509.fingerprint256.replaceAll(':', '').toLowerCase(),
   }
 }

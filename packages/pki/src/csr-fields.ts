@@ -4,32 +4,9 @@ import { children, type Element, fromPem, readAll, readOid } from './der.ts'
 import { PkiError } from './errors.ts'
 import { type Name, parseName } from './names.ts'
 
-/** An extension of a request or certificate; `value` is the content of its OCTET STRING. */
-export interface Extension {
-  readonly id: string
-  readonly value: Buffer
-}
-
-/** An attribute of a subject, with its encoded value. */
-export interface SubjectAttribute {
-  readonly id: string
-  readonly value: Element
-}
-
-export interface CsrFields {
-  readonly der: Buffer
-  /** The signed bytes. */
-  readonly info: Buffer
-  readonly subject: readonly SubjectAttribute[]
-  readonly spki: Buffer
-  /** The requested extensions. */
-  readonly extensions: readonly Extension[]
-  /** Object identifiers of the attributes other than the request for extensions. */
-  readonly otherAttributes: readonly string[]
-  /** The AlgorithmIdentifier of the signature. */
-  readonly algorithm: { readonly id: string; readonly parameters: Element | undefined }
-  readonly signature: Buffer
-}
+export type CsrFields = ReturnType<typeof readCsr>
+export type Extension = ReturnType<typeof readExtension>
+type SubjectAttribute = CsrFields['subject'][number]
 
 const MAX_LENGTH = 32 * 1024
 const MAX_ATTRIBUTES = 16
@@ -53,7 +30,7 @@ const ATTRIBUTES = 0xa0
 export function readCsr(
   input: string | Uint8Array,
   { isKnown = false }: { readonly isKnown?: boolean } = {},
-): CsrFields {
+) {
   const der = readInput(input)
   const [info, algorithm, signature] = parts(only(der), SEQUENCE, 3, 'the request')
   const infoParts = parts(info, SEQUENCE, undefined, 'the request')
@@ -64,6 +41,7 @@ export function readCsr(
     fail('its version is not 1')
   return {
     der,
+    /** The signed bytes. */
     info: info?.raw ?? fail('it is empty'),
     subject: readSubject(subject),
     spki: readSpki(spki),
@@ -104,7 +82,7 @@ export function parts(
 }
 
 /** @throws PkiError `PKI_CSR_INVALID`, `PKI_CERTIFICATE_INVALID` */
-export function readAlgorithm(element: Element | undefined): CsrFields['algorithm'] {
+export function readAlgorithm(element: Element | undefined) {
   const [id, parameters, ...more] = parts(element, SEQUENCE, undefined, 'an algorithm')
   if (more.length > 0) fail('an algorithm has too many parts')
   return { id: readId(id), parameters }
@@ -126,7 +104,7 @@ function readBits(element: Element | undefined, what: string): Buffer {
   return element.content.subarray(1)
 }
 
-function readSubject(element: Element | undefined): SubjectAttribute[] {
+function readSubject(element: Element | undefined) {
   const found = parts(element, SEQUENCE, undefined, 'the subject').flatMap((set) =>
     parts(set, SET, undefined, 'the subject').map((one) => {
       const [id, value] = parts(one, SEQUENCE, 2, 'an attribute of the subject')
@@ -137,10 +115,7 @@ function readSubject(element: Element | undefined): SubjectAttribute[] {
   return found
 }
 
-function readAttributes(
-  elements: readonly Element[],
-  isKnown: boolean,
-): Pick<CsrFields, 'extensions' | 'otherAttributes'> {
+function readAttributes(elements: readonly Element[], isKnown: boolean) {
   if (elements.length > MAX_ATTRIBUTES) fail(`it has more than ${MAX_ATTRIBUTES} attributes`)
   const attributes = elements.map((element) => {
     const [id, values] = parts(element, SEQUENCE, 2, 'an attribute')
@@ -165,8 +140,8 @@ export function readExtensions(list: Element, isKnown = false): Extension[] {
   return extensions
 }
 
-/** In DER, `critical` is absent if false, and `true` is 0xff. */
-function readExtension(element: Element, isKnown: boolean): Extension {
+/** Gives the content of its OCTET STRING. In DER, `critical` is absent if false, and `true` is 0xff. */
+function readExtension(element: Element, isKnown: boolean) {
   const [id, ...rest] = parts(element, SEQUENCE, undefined, 'an extension')
   const isCriticality =
     rest[0]?.raw.equals(CRITICAL) || (isKnown && rest[0]?.raw.equals(NOT_CRITICAL))

@@ -5,13 +5,11 @@ import { children, type Element, NULL, toPem } from './der.ts'
 import { PkiError } from './errors.ts'
 import { decodePublicKey, type KeyType, type PublicKey } from './keys.ts'
 
-type Parameters = 'absent' | 'null' | 'pss'
-
 interface Algorithm {
   readonly keys: 'rsa' | 'p' | 'ed25519'
   /** `null` if the algorithm implies it, or if the parameters name it, as those of RSA-PSS do. */
   readonly digest: string | null
-  readonly parameters: Parameters
+  readonly parameters: 'absent' | 'null' | 'pss'
 }
 
 /** RFC 8017 appendix A.2, RFC 5758 section 3.2, RFC 8410 section 3. */
@@ -64,8 +62,7 @@ function readOptions(
 /** RFC 4055 section 3.1. The hash must be explicit, because the default is SHA-1, and the same for MGF1. */
 function readPss(parameters: Element | undefined): Options | undefined {
   try {
-    const fields = parts(parameters, 0x30, undefined, 'RSA-PSS')
-    const [hash, mgf, salt, ...more] = fields
+    const [hash, mgf, salt, ...more] = parts(parameters, 0x30, undefined, 'RSA-PSS')
     if (more.length > 0 || hash?.tag !== 0xa0 || mgf?.tag !== 0xa1) return undefined
     const digest = readHash(children(hash))
     const generator = readAlgorithm(onlyOf(children(mgf)))

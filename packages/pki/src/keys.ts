@@ -70,9 +70,7 @@ const generate = promisify(generateKeyPairCallback)
  * @throws PkiError `PKI_KEY_QUEUE_FULL`
  */
 export async function generateKeyPair(type: KeyType): Promise<KeyPair> {
-  if (type === 'p256') return generateP256()
-  const { privateKey } = await generateKeys(type)
-  return keyPairOf(privateKey)
+  return type === 'p256' ? generateP256() : keyPairOf((await generateKeys(type)).privateKey)
 }
 
 function generateKeys(type: Exclude<KeyType, 'p256'>) {
@@ -103,16 +101,14 @@ async function inRsaTurn<T>(make: () => Promise<T>): Promise<T> {
  * @throws PkiError `PKI_KEY_INVALID`, `PKI_KEY_WEAK`
  */
 export function keyPairFromPem(pem: string): KeyPair {
-  return keyPairOf(readPrivateKey(pem))
-}
-
-function readPrivateKey(pem: string): KeyObject {
+  let key: KeyObject
   try {
-    return createPrivateKey(pem)
+    key = createPrivateKey(pem)
   } catch {
     // OpenSSL's error may quote the key, so it is not passed on as the cause.
     throw new PkiError('PKI_KEY_INVALID', 'the private key cannot be read, or is encrypted')
   }
+  return keyPairOf(key)
 }
 
 // By the details that node:crypto gives: kind and curve, or modulus length and exponent.
@@ -136,11 +132,8 @@ export function keyTypeOf(key: KeyObject): KeyType {
   return type
 }
 
-/** A public key; `spki` is the SubjectPublicKeyInfo, DER, in OpenSSL's encoding. */
-export interface PublicKey {
-  readonly type: KeyType
-  readonly spki: Buffer
-}
+/** A public key; `spki` is in OpenSSL's encoding. */
+export type PublicKey = Pick<KeyPair, 'type' | 'spki'>
 
 /** For kinds of keys with a single encoding: its length, and the bytes before the key itself. */
 const ENCODINGS: readonly [type: KeyType, length: number, prefix: Buffer][] = [

@@ -124,18 +124,26 @@ function parseRuleName(text: string): Name {
  * the name, however many rules there are; networks are tried one by one.
  */
 export function compileRules(rules: readonly NameRule[]): (name: Name) => boolean {
-  const texts = new Set<string>(rules.map((rule) => rule.text))
+  const byText = indexByText(rules)
   const cidrs = rules.flatMap((rule) => (rule.kind === 'cidr' ? rule.cidr : []))
-  if (texts.has('*')) return () => true
+  if (byText.has('*')) return () => true
   return ({ kind, text, ip }) => {
     if (ip) return cidrs.some((cidr) => cidrContains(cidr, ip))
-    if (kind === 'wildcard') return texts.has(`=${text}`)
-    if (texts.has(text)) return true
-    // In canonical text dots only separate labels, so each slice from a dot is a parent.
-    for (let dot = text.indexOf('.'); dot !== -1; dot = text.indexOf('.', dot + 1))
-      if (texts.has(`*${text.slice(dot)}`)) return true
-    return false
+    if (kind === 'wildcard') return byText.has(`=${text}`)
+    return byText.has(text) || belowRule(byText, text) !== undefined
   }
+}
+
+const indexByText = (rules: readonly NameRule[]): ReadonlyMap<string, NameRule> =>
+  new Map(rules.map((rule) => [rule.text, rule]))
+
+/** In canonical text dots only separate labels, so each slice from a dot is a parent. */
+function belowRule(byText: ReadonlyMap<string, NameRule>, text: string): NameRule | undefined {
+  for (let dot = text.indexOf('.'); dot !== -1; dot = text.indexOf('.', dot + 1)) {
+    const rule = byText.get(`*${text.slice(dot)}`)
+    if (rule) return rule
+  }
+  return undefined
 }
 
 /**
@@ -144,7 +152,7 @@ export function compileRules(rules: readonly NameRule[]): (name: Name) => boolea
  * one lookup per label of the name, as {@link compileRules} does.
  */
 export function compileReach(rules: readonly NameRule[]): (name: Name) => NameRule | undefined {
-  const byText = new Map(rules.map((rule) => [rule.text as string, rule]))
+  const byText = indexByText(rules)
   const networks = rules.filter((rule) => rule.kind === 'cidr')
   const exactUnder = new Map(
     rules.flatMap((rule) =>
@@ -159,14 +167,6 @@ export function compileReach(rules: readonly NameRule[]): (name: Name) => NameRu
     // A wildcard matches exactly one label (RFC 9525 section 6.3).
     const covered =
       kind === 'wildcard' ? (byText.get(`=${text}`) ?? exactUnder.get(labels.join('.'))) : undefined
-    return covered ?? byText.get(text) ?? belowRule(text)
-  }
-
-  function belowRule(text: string): NameRule | undefined {
-    for (let dot = text.indexOf('.'); dot !== -1; dot = text.indexOf('.', dot + 1)) {
-      const rule = byText.get(`*${text.slice(dot)}`)
-      if (rule) return rule
-    }
-    return undefined
+    return covered ?? byText.get(text) ?? belowRule(byText, text)
   }
 }

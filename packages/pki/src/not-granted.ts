@@ -10,16 +10,9 @@ import { children, readAll, readOid } from './der.ts'
 
 /** RFC 5280 section 4.2.1.3, starting with the first bit. */
 const KEY_USAGES = [
-  'digitalSignature',
-  'nonRepudiation',
-  'keyEncipherment',
-  'dataEncipherment',
-  'keyAgreement',
-  'keyCertSign',
-  'cRLSign',
-  'encipherOnly',
-  'decipherOnly',
-] as const
+  ...['digitalSignature', 'nonRepudiation', 'keyEncipherment', 'dataEncipherment', 'keyAgreement'],
+  ...['keyCertSign', 'cRLSign', 'encipherOnly', 'decipherOnly'],
+]
 
 /** Names from RFC 5280, RFC 4519 and RFC 2985; others appear as their object identifier. */
 const NAMES: Readonly<Record<string, string>> = {
@@ -81,17 +74,13 @@ export function notGranted(
 }
 
 /** Lists what a request asks for besides names. */
-export function requestedBy({
-  subject,
-  extensions,
-  otherAttributes,
-}: CsrFields): Map<string, string> {
-  const isName = (attribute: (typeof subject)[number]) =>
-    [commonNameOrNone(attribute)].flat().length > 0
+export function requestedBy(fields: CsrFields): Map<string, string> {
+  const { subject, extensions, otherAttributes } = fields
+  const withoutNames = subject.filter((one) => [commonNameOrNone(one)].flat().length === 0)
+  const ids = [...withoutNames.map(({ id }) => id), ...otherAttributes]
   const requested = new Map([
     ...extensions.flatMap(meaningOf),
-    ...subject.filter((one) => !isName(one)).map(({ id }): Meaning => [nameOf(id), '']),
-    ...otherAttributes.map((id): Meaning => [nameOf(id), '']),
+    ...ids.map((id): Meaning => [nameOf(id), '']),
   ])
   if (requested.size > MAX_REQUESTED) fail(`it asks for more than ${MAX_REQUESTED} things`)
   return requested

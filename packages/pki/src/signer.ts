@@ -39,30 +39,23 @@ export interface Authority {
   readonly key?: KeyObject
 }
 
-/** Signs certificates and CRLs in the name of an authority. */
-export interface Signer {
-  /** The subject of the authority, DER. */
-  readonly issuer: Buffer
-  /** The subject key identifier of the authority. */
-  readonly keyId: Der
-  /** The AlgorithmIdentifier of the signatures, DER. */
-  readonly algorithm: Buffer
-  /** Signs the content; gives the content, the algorithm and the signature in one SEQUENCE. */
-  seal(content: Der): Buffer
-}
-
 const ECDSA_SHA256 = encode(sequence(oid('1.2.840.10045.4.3.2')))
 const ECDSA_SHA384 = encode(sequence(oid('1.2.840.10045.4.3.3')))
 const RSA_SHA256 = encode(sequence(oid('1.2.840.113549.1.1.11'), NULL))
 
-/** @throws PkiError `PKI_KEY_WEAK` */
-export function createSigner(issuer: Buffer, keyId: Der, key: KeyObject): Signer {
+/** Signs certificates and CRLs in the name of an authority. */
+export type Signer = ReturnType<typeof createSigner>
+
+/** @param issuer - DER @param keyId - the subject key identifier */
+export function createSigner(issuer: Buffer, keyId: Der, key: KeyObject) {
   const [algorithm, digest] = algorithmFor(key)
   return {
     issuer,
     keyId,
+    /** AlgorithmIdentifier, DER. */
     algorithm,
-    seal(content) {
+    /** Gives the content, the algorithm and the signature in one SEQUENCE. */
+    seal(content: Der): Buffer {
       const bytes = encode(content)
       return encode(sequence(bytes, algorithm, bits(sign(digest, bytes, key))))
     },
@@ -168,16 +161,11 @@ export function clampValidity(
 ): { notBefore: number; notAfter: number } {
   const notBefore = wholeSeconds(Math.max(asked.notBefore, info.notBefore))
   const notAfter = wholeSeconds(Math.min(asked.notAfter, info.notAfter))
+  const refuse = (verb: string, at: number) =>
+    new PkiError('PKI_CA_EXPIRING', `${info.subject} ${verb} at ${new Date(at).toISOString()}`)
   if (asked.notAfter > info.notAfter && notAfter - notBefore < HOUR)
-    throw new PkiError(
-      'PKI_CA_EXPIRING',
-      `${info.subject} ends at ${new Date(info.notAfter).toISOString()}`,
-    )
-  if (notBefore >= notAfter)
-    throw new PkiError(
-      'PKI_CA_EXPIRING',
-      `${info.subject} begins only at ${new Date(info.notBefore).toISOString()}`,
-    )
+    throw refuse('ends', info.notAfter)
+  if (notBefore >= notAfter) throw refuse('begins only', info.notBefore)
   return { notBefore, notAfter }
 }
 
@@ -198,10 +186,7 @@ export interface Leaf {
 }
 
 /** Signs leaf certificates. */
-export interface LeafSigner {
-  /** Gives DER. */
-  sign(leaf: Leaf): Buffer
-}
+export type LeafSigner = ReturnType<typeof createLeafSigner>
 
 /**
  * Creates a signer of TLS server certificates, which encodes their common extensions only once.
@@ -213,7 +198,7 @@ export interface LeafSigner {
 export function createLeafSigner(
   authority: Authority,
   { crlUrl }: { readonly crlUrl?: string } = {},
-): LeafSigner {
+) {
   const signer = signerOf(authority)
   const constant = (rsa: boolean) =>
     Buffer.concat(
@@ -228,7 +213,8 @@ export function createLeafSigner(
   const forOthers = constant(false)
 
   return {
-    sign({ spki, keyType, names, notBefore, notAfter, serial }) {
+    /** Gives DER. */
+    sign({ spki, keyType, names, notBefore, notAfter, serial }: Leaf): Buffer {
       if (names.length === 0) throw new PkiError('PKI_NAME_INVALID', 'a certificate needs a name')
       const commonName = names.find(({ ip, text }) => !ip && text.length <= 64)?.text
       return signCertificate(signer, {

@@ -117,7 +117,9 @@ function keepList(value: unknown): unknown {
 }
 
 function keepJson(value: unknown): unknown {
-  if (isSmallText(value) || typeof value === 'boolean') return value
+  if (typeof value === 'boolean') return value
+  // Within the limit in any case: JSON writes a character in at most six.
+  if (typeof value === 'string' && value.length <= (MAX_SIZE - 2) / 6) return value
   try {
     const json = JSON.stringify(value)
     if (json.length > MAX_SIZE) return UNKNOWN
@@ -128,11 +130,6 @@ function keepJson(value: unknown): unknown {
   } catch {
     return UNKNOWN
   }
-}
-
-/** Whether a text is within the limit in any case: JSON writes a character in at most six. */
-function isSmallText(value: unknown): boolean {
-  return typeof value === 'string' && value.length <= (MAX_SIZE - 2) / 6
 }
 
 function depthOf(value: unknown): number {

@@ -6,23 +6,14 @@ import type { Claims, Profile } from './schema.ts'
 /** Decides about a person. It never throws: if it fails or its result is not a boolean, it is `false`. */
 export type Condition = (profile: Pick<Profile, 'claims'>) => boolean
 
-/** Compiles conditions and caches the most recently used ones. */
-export interface Conditions {
-  /** @throws ProfileError PROFILE_CONDITION_INVALID, PROFILE_CONDITION_TOO_LONG */
-  compile(source: string): Condition
-}
+export type Conditions = ReturnType<typeof createConditions>
 
-/** Makes a {@link Conditions} that caches up to `max` compiled conditions. */
-export function createConditions({ max = 200 }: { max?: number } = {}): Conditions {
-  const cache = new LRUCache<string, Condition>({ max })
+/** Compiles conditions, and caches up to `max` of those that were used last. */
+export function createConditions({ max = 200 }: { max?: number } = {}) {
+  const cache = new LRUCache<string, Condition>({ max, memoMethod: compileCondition })
   return {
-    compile(source) {
-      const known = cache.get(source)
-      if (known) return known
-      const condition = compileCondition(source)
-      cache.set(source, condition)
-      return condition
-    },
+    /** @throws ProfileError PROFILE_CONDITION_INVALID, PROFILE_CONDITION_TOO_LONG */
+    compile: (source: string): Condition => cache.memo(source),
   }
 }
 
@@ -30,7 +21,8 @@ function compileCondition(source: string): Condition {
   const expression = parseCondition(source)
   return ({ claims }) => {
     try {
-      return evaluate(expression, claims) === true
+      subject = claims
+      return expression({ claims }) === true
     } catch {
       return false
     }
@@ -57,12 +49,6 @@ const language = new Environment({
 for (const [signature, handler] of Object.entries(HANDLERS))
   language.registerFunction(signature, handler as () => boolean, { async: false })
 
-/** Evaluates an expression for claims. Throws what CEL and {@link Claims} throw. */
-function evaluate(expression: ParseResult, claims: Claims): unknown {
-  subject = claims
-  return expression({ claims })
-}
-
 function claimEqual(claim: string, expected: unknown): boolean {
   return textOf(subject[claim]) === textOf(expected)
 }
@@ -85,11 +71,9 @@ function textOf(value: unknown): string {
 }
 
 const MAX_LENGTH = 1_024
-const FUNCTIONS = [
-  ...Object.keys(HANDLERS).map((signature) => signature.replace(/\(.*/, '')),
-  'has',
-]
-const METHODS = 'contains, startsWith, endsWith, size'.split(', ')
+const FUNCTIONS = ['has', ...Object.keys(HANDLERS).map((signature) => signature.split('(', 1)[0])]
+const METHODS = ['contains', 'startsWith', 'endsWith', 'size']
+const OPERATORS = ['[]', '==', '!=', '<', '<=', '>', '>=', 'in', '&&', '||', '?:', 'list']
 
 /**
  * Parses a condition: CEL limited to comparison, logic, lists and the functions and methods above.
@@ -150,21 +134,9 @@ function partsOf(node: ASTNode, text: CelText): readonly ASTNode[] {
       return [node.args[1], ...node.args[2]]
     case '!_':
       return [node.args]
-    case '[]':
-    case '==':
-    case '!=':
-    case '<':
-    case '<=':
-    case '>':
-    case '>=':
-    case 'in':
-    case '&&':
-    case '||':
-    case '?:':
-    case 'list':
-      return node.args
     default:
-      throw refuse(`the operator ${node.op.replace('_', '')}`)
+      if (!OPERATORS.includes(node.op)) throw refuse(`the operator ${node.op.replace('_', '')}`)
+      return node.args as readonly ASTNode[]
   }
 }
 
@@ -174,10 +146,7 @@ function columnOf({ range }: Pick<ParseError, 'range'>, text: CelText): number {
 
 function invalid(what: string, column: number, cause?: unknown): ProfileError {
   const message = `${what.replace(/^./, (letter) => letter.toLowerCase())}, at column ${column}`
-  return new ProfileError('PROFILE_CONDITION_INVALID', message, {
-    column,
-    cause,
-  })
+  return new ProfileError('PROFILE_CONDITION_INVALID', message, { column, cause })
 }
 
 /** A condition in CEL, with positions in the source. */

@@ -17,17 +17,17 @@ export function parseServer(text: string): Server | undefined {
   return host && { host: host.name, port }
 }
 
-/** Asks one name server by UDP, then by TCP if the answer is truncated or does not arrive. */
-export type Ask = (
-  server: Server,
-  question: Question,
-  options: { recursive: boolean; signal: AbortSignal },
-) => Promise<Message>
-
 const UDP_MS = 2_000
 const TCP_MS = 5_000
 
-export const ask: Ask = async (server, question, { recursive, signal }) => {
+export type Ask = typeof ask
+
+/** Asks one name server by UDP, then by TCP if the answer is truncated or does not arrive. */
+export async function ask(
+  server: Server,
+  question: Question,
+  { recursive, signal }: { recursive: boolean; signal: AbortSignal },
+): Promise<Message> {
   const id = randomInt(0x10000)
   const request = encodeQuery(id, recursive ? FLAG.recursionDesired : 0, question)
   const accept = (bytes: Buffer) => answerIn(bytes, id, question)

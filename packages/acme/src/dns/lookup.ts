@@ -6,7 +6,6 @@ import {
   type Message,
   type Question,
   RCODE,
-  type RecordType,
   type ResourceRecord,
   rcodeOf,
 } from './message.ts'
@@ -25,7 +24,7 @@ export interface Target {
   readonly servers: readonly NameServer[]
 }
 
-export interface LookupOptions {
+interface LookupOptions {
   readonly ask: Ask
   /** Recursive resolvers. */
   readonly resolvers: readonly Server[]
@@ -90,7 +89,8 @@ export class Lookup {
     if (!this.#options.authoritative)
       return { servers: this.#resolvers, ...(await askFirst(this.#resolvers, question, signal)) }
     let zone = await this.#findZone(name, signal)
-    let servers = await this.#nameServers(await this.#askNames(zone, signal), signal)
+    const { answers: names } = await askFirst(this.#resolvers, { name: zone, type: 'NS' }, signal)
+    let servers = await this.#nameServers(names, signal)
     // A resolver may have cached that a zone does not exist; the servers of its parent refer to it.
     for (;;) {
       const { flags, answers, authorities } = await askFirst(servers, question, signal)
@@ -99,7 +99,7 @@ export class Lookup {
       )
       if (flags & FLAG.authoritative || !referral[0]) return { servers, answers }
       zone = referral[0].name
-      servers = await this.#nameServers(valuesOf(referral, 'NS'), signal)
+      servers = await this.#nameServers(referral, signal)
     }
   }
 
@@ -118,14 +118,13 @@ export class Lookup {
     throw new AcmeError('ACME_DNS_LOOKUP', `no zone holds ${name}`)
   }
 
-  async #askNames(zone: string, signal: AbortSignal): Promise<string[]> {
-    const { answers } = await askFirst(this.#resolvers, { name: zone, type: 'NS' }, signal)
-    return valuesOf(answers, 'NS')
-  }
-
-  async #nameServers(names: readonly string[], signal: AbortSignal): Promise<NameServer[]> {
+  async #nameServers(
+    records: readonly ResourceRecord[],
+    signal: AbortSignal,
+  ): Promise<NameServer[]> {
     const { port } = this.#options
-    const servers = names.slice(0, MAX_SERVERS).map(async (name) => {
+    const names = valuesOf(records, 'NS').slice(0, MAX_SERVERS)
+    const servers = names.map(async (name) => {
       const [v4, v6] = await Promise.all([
         this.#askAddresses({ name, type: 'A' }, signal),
         this.#askAddresses({ name, type: 'AAAA' }, signal),
@@ -207,5 +206,5 @@ const isLookupError = (error: unknown): boolean =>
 const isBetween = (zone: string, above: string, name: string): boolean =>
   zone.length > above.length && suffixes(name).includes(zone)
 
-const valuesOf = (records: readonly ResourceRecord[], type: RecordType): string[] =>
+const valuesOf = (records: readonly ResourceRecord[], type: string): string[] =>
   records.flatMap((record) => (record.type === type && record.value ? record.value : []))

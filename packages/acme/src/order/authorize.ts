@@ -39,12 +39,10 @@ function choose(
   const identifier = { type: kind, value: value.replace(/^\*\./, '') }
   const wildcard = value.startsWith('*.')
   for (const { type } of solvers) {
-    const challenge = challenges.find((offered) => offered.type === type)
-    if (challenge) {
-      const { token, url } = challenge
-      const urls = { authorizationUrl: authorizationUrl.href, challengeUrl: url.href }
-      return { type, identifier, wildcard, token, ...urls }
-    }
+    const { token, url } = challenges.find((offered) => offered.type === type) ?? {}
+    if (token === undefined || url === undefined) continue
+    const urls = { authorizationUrl: authorizationUrl.href, challengeUrl: url.href }
+    return { type, identifier, wildcard, token, ...urls }
   }
   const offered = challenges.map(({ type }) => type).join(', ') || 'none that is known'
   throw new AcmeError(
@@ -54,9 +52,8 @@ function choose(
 }
 
 async function locate(task: Task, io: OrderIo): Promise<Task> {
-  const solver = solverOf(task, io)
-  if (!solver?.locate) return task
-  return { ...task, place: await solver.locate(answerOf(task, io), signalOf(io)) }
+  const place = await solverOf(task, io)?.locate?.(answerOf(task, io), signalOf(io))
+  return place === undefined ? task : { ...task, place }
 }
 
 /**
@@ -69,9 +66,8 @@ export async function authorize(tasks: readonly Task[], io: OrderIo): Promise<vo
   io.signal?.throwIfAborted()
   const failures = outcomes.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []))
   const refusals = failures.filter((error): error is AcmeError => outcomeOf(error) === 'final')
-  const [first, ...others] = refusals
-  if (first && others.length > 0) throw combine(first, refusals)
-  if (failures.length > 0) throw first ?? failures[0]
+  if (refusals.length > 1) throw combine(refusals)
+  if (failures.length > 0) throw refusals[0] ?? failures[0]
   await cleanUpChallenges(tasks, io)
 }
 
@@ -102,15 +98,9 @@ const solverOf = (task: Task, io: OrderIo): Solver | undefined =>
 
 const signalOf = ({ signal }: OrderIo): AbortSignal => signal ?? new AbortController().signal
 
-const answerOf = (
-  { identifier, wildcard, token, place }: Task,
-  { account }: OrderIo,
-): ChallengeTask => ({
-  identifier,
-  wildcard,
-  token,
-  keyAuthorization: keyAuthorization(token, account.key),
-  ...(place !== undefined && { place }),
+const answerOf = (task: Task, { account }: OrderIo): ChallengeTask => ({
+  ...task,
+  keyAuthorization: keyAuthorization(task.token, account.key),
 })
 
 /** Reads the authorization, and asks the CA once to validate. */
@@ -145,7 +135,6 @@ function isValid({ status, challenges }: AcmeAuthorization, name: Identifier): b
   throw withName(name, error)
 }
 
-/** Adds the name to an error. */
 function withName(identifier: Identifier, { code, message, problem }: AcmeError): AcmeError {
   const text = `${identifier.value}: ${message}`
   if (!problem) return new AcmeError(code, text)
@@ -157,9 +146,9 @@ function withName(identifier: Identifier, { code, message, problem }: AcmeError)
 const nameOf = ({ identifier, wildcard }: AcmeAuthorization | Task): Identifier =>
   wildcard ? { type: 'dns', value: `*.${identifier.value}` } : identifier
 
-function combine(first: AcmeError, all: readonly AcmeError[]): AcmeError {
-  const message = all.map(({ message }) => message).join('; ')
-  const subproblems = all.flatMap(({ problem }) => problem?.subproblems ?? [])
-  const { code, problem } = first
+function combine(errors: readonly AcmeError[]): AcmeError {
+  const message = errors.map(({ message }) => message).join('; ')
+  const subproblems = errors.flatMap(({ problem }) => problem?.subproblems ?? [])
+  const { code, problem } = errors[0] as AcmeError
   return new AcmeError(code, message, problem && { problem: { ...problem, subproblems } })
 }

@@ -1,15 +1,14 @@
-import { type Clock, sleep } from '../clock.ts'
+import { sleep } from '../clock.ts'
 import { AcmeError } from '../errors.ts'
 import { outcomeOf } from '../protocol/problem.ts'
+import type { OrderIo } from './state.ts'
 
 const FIRST_DELAY_MS = 250
 const MAX_DELAY_MS = 15_000
 const POLL_LIMIT_MS = 600_000
 
-interface Timing {
-  readonly clock: Clock
-  readonly signal?: AbortSignal | undefined
-}
+type Timing = Pick<OrderIo, 'clock'> & { readonly signal?: AbortSignal | undefined }
+type Retry = { readonly retryAfterMs?: number | undefined }
 
 /** Exponential backoff, or Retry-After where the CA gives it, for a limited time in all. */
 class Backoff {
@@ -24,12 +23,12 @@ class Backoff {
     this.#left = limitMs
   }
 
-  next({ retryAfterMs }: { readonly retryAfterMs?: number | undefined }): number {
-    return Math.max(retryAfterMs ?? this.#delay, FIRST_DELAY_MS)
+  next({ retryAfterMs = this.#delay }: Retry): number {
+    return Math.max(retryAfterMs, FIRST_DELAY_MS)
   }
 
   /** Resolves to `false` at once if the limit would be exceeded. */
-  async wait(retry: { readonly retryAfterMs?: number | undefined }): Promise<boolean> {
+  async wait(retry: Retry): Promise<boolean> {
     const { clock, signal } = this.#timing
     const ms = this.next(retry)
     if (ms > this.#left || clock.now() + ms > this.#deadline) return false
@@ -40,20 +39,20 @@ class Backoff {
   }
 }
 
-/** Limits how long temporary errors are retried. */
-export interface RetryBudget {
-  /**
-   * Waits until the next attempt. Resolves to `false` at once if no time is left, or if an early
-   * retry is useless.
-   */
-  waitAfter(error: unknown): Promise<boolean>
-}
+export type RetryBudget = ReturnType<typeof createRetryBudget>
 
-/** @param ms - milliseconds that all waits may take together */
-export function createRetryBudget(ms: number, timing: Timing): RetryBudget {
+/**
+ * Limits how long temporary errors are retried.
+ * @param ms - milliseconds that all waits may take together
+ */
+export function createRetryBudget(ms: number, timing: Timing) {
   const backoff = new Backoff(ms, timing)
   return {
-    waitAfter: async (error) => isRetryable(error) && (await backoff.wait(error)),
+    /**
+     * Waits until the next attempt. Resolves to `false` at once if no time is left, or if an early
+     * retry is useless.
+     */
+    waitAfter: async (error: unknown) => isRetryable(error) && (await backoff.wait(error)),
   }
 }
 
@@ -69,7 +68,7 @@ function isRetryable(error: unknown): error is AcmeError {
  * Reads a resource until its state is settled. `first` is a state that is already known. A temporary
  * error does not end the polling at once, because the CA may be working nevertheless.
  */
-export async function poll<T extends { readonly retryAfterMs?: number | undefined }>(
+export async function poll<T extends Retry>(
   read: () => Promise<T>,
   isSettled: (state: T) => boolean,
   timing: Timing,

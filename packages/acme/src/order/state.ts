@@ -5,31 +5,31 @@ import type { AcmeError, AcmeErrorCode, Problem } from '../errors.ts'
 import { type Identifier, toIdentifier } from '../identifier.ts'
 import { outcomeOf } from '../protocol/problem.ts'
 import type { Transport } from '../protocol/transport.ts'
-import type { Solver } from '../solvers/solver.ts'
+import type { ChallengeTask, Solver } from '../solvers/solver.ts'
 
-/** The certificate to order. The names are those of the CSR, so that both are always equal. */
-export interface Wanted {
-  readonly identifiers: readonly Identifier[]
-  /** DER, base64url. */
-  readonly csr: string
-  /** SHA-256 of the SubjectPublicKeyInfo in the CSR, hex. */
-  readonly spkiSha256: string
+export interface OrderOptions {
+  /** DER or PEM. */
+  readonly csr: Uint8Array | string
+  /** One of the profiles in the directory. */
   readonly profile?: string
-  /** ARI identifier of the certificate to replace. */
+  /** ARI identifier of the certificate to replace (RFC 9773 section 5). */
   readonly replaces?: string
   /** Common name of the preferred root, if the CA offers several chains. */
   readonly preferredChain?: string
 }
 
+/** The certificate to order. The names are those of the CSR, so that both are always equal. */
+export interface Wanted extends Omit<OrderOptions, 'csr'> {
+  readonly identifiers: readonly Identifier[]
+  /** DER, base64url. */
+  readonly csr: string
+  /** SHA-256 of the SubjectPublicKeyInfo in the CSR, hex. */
+  readonly spkiSha256: string
+}
+
 /** A chosen challenge, with what cleaning it up requires. */
-export interface Task {
+export interface Task extends Omit<ChallengeTask, 'keyAuthorization'> {
   readonly type: Solver['type']
-  /** Location of the answer, from `locate` of the solver. */
-  readonly place?: string
-  /** Without `*.`. */
-  readonly identifier: Identifier
-  readonly wildcard: boolean
-  readonly token: string
   readonly authorizationUrl: string
   readonly challengeUrl: string
 }
@@ -64,14 +64,6 @@ export type OrderState = { readonly deniedSince?: number } & (
 
 /** The state at one step. */
 export type At<Step extends OrderState['step']> = Extract<OrderState, { step: Step }>
-
-export interface OrderOptions {
-  /** DER or PEM. */
-  readonly csr: Uint8Array | string
-  readonly profile?: string
-  readonly replaces?: string
-  readonly preferredChain?: string
-}
 
 /** The initial state of an order. @throws PkiError as `parseCsr` does */
 export async function createOrder({ csr, ...options }: OrderOptions): Promise<At<'created'>> {

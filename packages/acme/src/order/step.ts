@@ -28,20 +28,12 @@ export async function step(state: OrderState, io: OrderIo): Promise<OrderState> 
 }
 
 function next(state: OrderState, io: OrderIo): OrderState | Promise<OrderState> {
-  switch (state.step) {
-    case 'created':
-      return placeOrder(state, io)
-    case 'ordered':
-      return inspect(state, io)
-    case 'authorizing':
-      return answerChallenges(state, io)
-    case 'finalizing':
-      return finalize(state, io)
-    case 'valid':
-      return download(state, io)
-    default:
-      return state
-  }
+  if (state.step === 'created') return placeOrder(state, io)
+  if (state.step === 'ordered') return inspect(state, io)
+  if (state.step === 'authorizing') return answerChallenges(state, io)
+  if (state.step === 'finalizing') return finalize(state, io)
+  if (state.step === 'valid') return download(state, io)
+  return state
 }
 
 // Errors by which CAs reject `replaces`, besides the one that is meant for it.
@@ -81,9 +73,8 @@ async function inspect({ wanted, orderUrl }: At<'ordered'>, io: OrderIo): Promis
 }
 
 async function answerChallenges(state: At<'authorizing'>, io: OrderIo): Promise<OrderState> {
-  const { wanted, orderUrl, tasks } = state
-  await authorize(tasks, io)
-  return { step: 'ordered', wanted, orderUrl }
+  await authorize(state.tasks, io)
+  return { step: 'ordered', wanted: state.wanted, orderUrl: state.orderUrl }
 }
 
 /** Reads the order before finalizing it, because an earlier attempt may have reached the CA. */

@@ -1,14 +1,17 @@
 import type { KeyObject } from 'node:crypto'
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { bindExternalAccount, type ExternalAccount, publicJwk, signRequest } from './jws.ts'
 import { type AcmeRequest, type AcmeResponse, locationOf, readJson } from './request.ts'
 
+const AccountSchema = Type.Object({
+  status: Type.Enum(['valid', 'deactivated', 'revoked']),
+  contact: Type.Optional(Type.Array(Type.String())),
+})
+
 /** An account object (RFC 8555 section 7.1.2). */
-export interface AcmeAccount {
+export interface AcmeAccount extends Readonly<Required<Static<typeof AccountSchema>>> {
   /** Identifies the account in every request; store it with the key. */
   readonly url: string
-  readonly status: 'valid' | 'deactivated' | 'revoked'
-  readonly contact: readonly string[]
 }
 
 export interface NewAccount {
@@ -63,11 +66,6 @@ export function changeKey(
     process: () => {},
   }
 }
-
-const AccountSchema = Type.Object({
-  status: Type.Union([Type.Literal('valid'), Type.Literal('deactivated'), Type.Literal('revoked')]),
-  contact: Type.Optional(Type.Array(Type.String())),
-})
 
 function readAccount(response: AcmeResponse, url: string): AcmeAccount {
   const { status, contact = [] } = readJson(response, AccountSchema, 'an account')

@@ -10,21 +10,16 @@ import { AcmeError } from '../errors.ts'
 import { type Identifier, sameIdentifiers, toIdentifier } from '../identifier.ts'
 import { type AcmeRequest, type AcmeResponse, linksOf, refuse } from './request.ts'
 
-/** A downloaded certificate (RFC 8555 section 7.4.2). */
-export interface Download {
-  /** DER, the leaf first. */
-  readonly chain: readonly Buffer[]
-  /** URLs of the same leaf with other chains. */
-  readonly alternates: readonly URL[]
-}
-
-export function downloadCertificate(url: URL): AcmeRequest<Download> {
-  return { to: url, accept: 'application/pem-certificate-chain', process: toDownload }
-}
-
 const MAX_CHAIN = 10
 
-function toDownload(response: AcmeResponse): Download {
+/** Gets a chain, DER, and the URLs of other chains of the same leaf (RFC 8555 section 7.4.2). */
+export const downloadCertificate = (url: URL): AcmeRequest<ReturnType<typeof toDownload>> => ({
+  to: url,
+  accept: 'application/pem-certificate-chain',
+  process: toDownload,
+})
+
+function toDownload(response: AcmeResponse) {
   const chain = readChain(response)
   if (chain.length > MAX_CHAIN) throw refuse(response, 'answered with too long a chain')
   return { chain, alternates: linksOf(response, 'alternate') }

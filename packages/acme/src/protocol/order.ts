@@ -1,6 +1,5 @@
 import { Type } from 'typebox'
 import { Check } from 'typebox/schema'
-import type { AcmeError } from '../errors.ts'
 import { type Identifier, IdentifierSchema } from '../identifier.ts'
 import { toError } from './problem.ts'
 import {
@@ -12,24 +11,23 @@ import {
   refuse,
 } from './request.ts'
 
-/** An order object (RFC 8555 section 7.1.3). */
-export interface AcmeOrder {
-  readonly url: string
-  readonly status: 'pending' | 'ready' | 'processing' | 'valid' | 'invalid'
-  readonly identifiers: readonly Identifier[]
-  readonly authorizations: readonly URL[]
-  readonly finalize: URL
-  /** Present if the status is `valid`. */
-  readonly certificate?: URL
-  readonly error?: AcmeError
-  readonly retryAfterMs?: number | undefined
-}
+const MAX_NAMES = 100
 
-export interface OrderRequest {
+const OrderSchema = Type.Object({
+  status: Type.Enum(['pending', 'ready', 'processing', 'valid', 'invalid']),
+  identifiers: Type.Array(IdentifierSchema, { maxItems: MAX_NAMES }),
+  authorizations: Type.Array(Type.String(), { maxItems: MAX_NAMES }),
+  finalize: Type.String(),
+  certificate: Type.Optional(Type.String()),
+  error: Type.Optional(Type.Unknown()),
+})
+
+/** An order object (RFC 8555 section 7.1.3), with URLs and errors that are parsed. */
+export type AcmeOrder = ReturnType<typeof toOrder>
+
+interface OrderRequest {
   readonly identifiers: readonly Identifier[]
-  /** One of the profiles in the directory. */
   readonly profile?: string
-  /** ARI identifier of the certificate to replace (RFC 9773 section 5). */
   readonly replaces?: string
 }
 
@@ -64,29 +62,9 @@ export function finalizeOrder(
   }
 }
 
-const MAX_NAMES = 100
-
-const OrderSchema = Type.Object({
-  status: Type.Union([
-    Type.Literal('pending'),
-    Type.Literal('ready'),
-    Type.Literal('processing'),
-    Type.Literal('valid'),
-    Type.Literal('invalid'),
-  ]),
-  identifiers: Type.Array(IdentifierSchema, { maxItems: MAX_NAMES }),
-  authorizations: Type.Array(Type.String(), { maxItems: MAX_NAMES }),
-  finalize: Type.String(),
-  certificate: Type.Optional(Type.String()),
-  error: Type.Optional(Type.Unknown()),
-})
-
-function toOrder(response: AcmeResponse, url: string): AcmeOrder {
-  const { status, identifiers, authorizations, finalize, certificate, error } = readJson(
-    response,
-    OrderSchema,
-    'an order',
-  )
+function toOrder(response: AcmeResponse, url: string) {
+  const order = readJson(response, OrderSchema, 'an order')
+  const { status, identifiers, authorizations, finalize, certificate, error } = order
   if (status === 'valid' && !certificate) throw refuse(response, 'answered without the certificate')
   return {
     url,
@@ -94,29 +72,14 @@ function toOrder(response: AcmeResponse, url: string): AcmeOrder {
     identifiers,
     authorizations: authorizations.map((url) => readUrl(url, response)),
     finalize: readUrl(finalize, response),
-    ...(certificate && { certificate: readUrl(certificate, response) }),
-    ...(error !== undefined && { error: toError(error) }),
+    certificate: certificate ? readUrl(certificate, response) : undefined,
+    error: error === undefined ? undefined : toError(error),
     retryAfterMs: response.retryAfterMs,
   }
 }
 
-/** An authorization object (RFC 8555 section 7.1.4). */
-export interface AcmeAuthorization {
-  readonly status: string
-  /** Without `*.`. */
-  readonly identifier: Identifier
-  readonly wildcard: boolean
-  readonly challenges: readonly AcmeChallenge[]
-  readonly retryAfterMs?: number | undefined
-}
-
-interface AcmeChallenge {
-  readonly type: string
-  readonly url: URL
-  readonly status: string
-  readonly token: string
-  readonly error?: AcmeError
-}
+/** An authorization object (RFC 8555 section 7.1.4); the identifier is without `*.`. */
+export type AcmeAuthorization = ReturnType<typeof toAuthorization>
 
 export function readAuthorization(url: URL): AcmeRequest<AcmeAuthorization> {
   return { to: url, process: toAuthorization }
@@ -143,13 +106,9 @@ const ChallengeSchema = Type.Object({
   error: Type.Optional(Type.Unknown()),
 })
 
-function toAuthorization(response: AcmeResponse): AcmeAuthorization {
-  const {
-    status,
-    identifier,
-    wildcard = false,
-    challenges,
-  } = readJson(response, AuthorizationSchema, 'an authorization')
+function toAuthorization(response: AcmeResponse) {
+  const authorization = readJson(response, AuthorizationSchema, 'an authorization')
+  const { status, identifier, wildcard = false, challenges } = authorization
   return {
     status,
     identifier,
@@ -160,14 +119,16 @@ function toAuthorization(response: AcmeResponse): AcmeAuthorization {
 }
 
 /** Skips challenges without a token, which no solver supports. */
-function toChallenge(value: unknown, response: AcmeResponse): AcmeChallenge | [] {
+function toChallenge(value: unknown, response: AcmeResponse) {
   if (!Check(ChallengeSchema, value)) return []
   const { type, url, status, token, error } = value
-  return {
-    type,
-    url: readUrl(url, response),
-    status,
-    token,
-    ...(error !== undefined && { error: toError(error) }),
-  }
+  return [
+    {
+      type,
+      url: readUrl(url, response),
+      status,
+      token,
+      error: error === undefined ? undefined : toError(error),
+    },
+  ]
 }

@@ -1,6 +1,12 @@
 import { type Static, Type } from 'typebox'
 import { Check } from 'typebox/schema'
-import { AcmeError, type AcmeErrorCode, type Problem, type Subproblem } from '../errors.ts'
+import {
+  AcmeError,
+  type AcmeErrorCode,
+  type AcmeErrorOptions,
+  type Problem,
+  type Subproblem,
+} from '../errors.ts'
 import { IdentifierSchema } from '../identifier.ts'
 
 const CODES: ReadonlyMap<string, AcmeErrorCode> = new Map([
@@ -56,14 +62,9 @@ const UNPAUSE_URL = /https:\/\/\S*unpause\S*/i
  */
 export function toError(
   document: unknown,
-  context: {
-    readonly status?: number
-    readonly retryAfterMs?: number | undefined
-    readonly isDecision?: boolean | undefined
-  } = {},
+  { status, ...context }: Pick<Problem, 'status'> & Omit<AcmeErrorOptions, 'problem'> = {},
 ): AcmeError {
   const given: Static<typeof ProblemSchema> = Check(ProblemSchema, document) ? document : {}
-  const { status, retryAfterMs, isDecision } = context
   const problem: Problem = {
     ...readTexts(given),
     ...(status !== undefined && { status }),
@@ -71,11 +72,8 @@ export function toError(
   }
   const code = codeOf(problem)
   const where = code === 'ACME_USER_ACTION_REQUIRED' && given.instance
-  return new AcmeError(code, describe(problem) + (where ? ` (${clean(where)})` : ''), {
-    problem,
-    retryAfterMs,
-    isDecision,
-  })
+  const message = describe(problem) + (where ? ` (${clean(where)})` : '')
+  return new AcmeError(code, message, { ...context, problem })
 }
 
 /** Skips a subproblem that cannot be read, such as one about another kind of identifier. */

@@ -55,11 +55,8 @@ const MINUTE = 60_000
 const HOUR = 60 * MINUTE
 
 export function readRenewalInfo(response: AcmeResponse): RenewalInfo {
-  const { suggestedWindow, explanationURL = '' } = readJson(
-    response,
-    RenewalInfoSchema,
-    'renewal information',
-  )
+  const info = readJson(response, RenewalInfoSchema, 'renewal information')
+  const { suggestedWindow, explanationURL = '' } = info
   const start = Date.parse(suggestedWindow.start)
   const end = Date.parse(suggestedWindow.end)
   if (!(start < end)) throw refuse(response, 'answered with a window that does not end')

@@ -1,7 +1,7 @@
-import { type BoundedFetch, type FetchInit, NetError } from '@gatehouse/net'
+import { type BoundedFetch, type FetchInit, NetError, type NetErrorCode } from '@gatehouse/net'
 import { Type } from 'typebox'
 import { type Clock, orAborted, sleep } from '../clock.ts'
-import { AcmeError } from '../errors.ts'
+import { AcmeError, type AcmeErrorCode } from '../errors.ts'
 import { type RequestSigner, signRequest } from './jws.ts'
 import { toError } from './problem.ts'
 import {
@@ -15,38 +15,25 @@ import {
   retryAfterOf,
 } from './request.ts'
 
-/** The directory of a CA (RFC 8555 section 7.1.1). */
-export interface Directory {
-  readonly newNonce: URL
-  readonly newAccount: URL
-  readonly newOrder: URL
-  readonly revokeCert?: URL
-  readonly keyChange?: URL
-  /** ARI (RFC 9773). */
-  readonly renewalInfo?: URL
-  readonly meta: {
-    readonly termsOfService?: string
-    readonly externalAccountRequired?: boolean
-    /** Profiles by name, with their descriptions. */
-    readonly profiles?: Readonly<Record<string, string>>
-    /** Names of the CA in CAA records. */
-    readonly caaIdentities?: readonly string[]
-  }
-}
+const DirectorySchema = Type.Object({
+  newNonce: Type.String(),
+  newAccount: Type.String(),
+  newOrder: Type.String(),
+  revokeCert: Type.Optional(Type.String()),
+  keyChange: Type.Optional(Type.String()),
+  renewalInfo: Type.Optional(Type.String()),
+  meta: Type.Optional(
+    Type.Object({
+      termsOfService: Type.Optional(Type.String({ pattern: '^[!-~]{1,1000}$' })),
+      externalAccountRequired: Type.Optional(Type.Boolean()),
+      profiles: Type.Optional(Type.Record(Type.String(), Type.String())),
+      caaIdentities: Type.Optional(Type.Array(Type.String())),
+    }),
+  ),
+})
 
-/** Sends requests to one CA. Every method rejects with the signal's reason once it is aborted. */
-export interface Transport {
-  /** Reads the directory; it is cached for an hour, or until one of its URLs has moved. */
-  directory(signal?: AbortSignal): Promise<Directory>
-  /**
-   * Signs and sends a request with a nonce of its own for each attempt. It retries at once if the
-   * nonce is refused, and after Retry-After if the CA is busy for at most ten seconds.
-   * @throws AcmeError
-   */
-  send<T>(request: AcmeRequest<T>, signer: RequestSigner, signal?: AbortSignal): Promise<T>
-  /** Gets a resource that needs no signature. @throws AcmeError */
-  get<T>(url: URL, process: (response: AcmeResponse) => T, signal?: AbortSignal): Promise<T>
-}
+/** The directory of a CA (RFC 8555 section 7.1.1); `renewalInfo` is for ARI (RFC 9773). */
+export type Directory = ReturnType<typeof readDirectory>
 
 export interface TransportOptions {
   readonly directoryUrl: URL
@@ -71,9 +58,12 @@ const STATUSES = [
   ...[500, 502, 503, 504],
 ]
 
+/** Sends requests to one CA. Every method rejects with the signal's reason once it is aborted. */
+export type Transport = Pick<HttpTransport, 'directory' | 'send' | 'get'>
+
 export const createTransport = (options: TransportOptions): Transport => new HttpTransport(options)
 
-class HttpTransport implements Transport {
+class HttpTransport {
   readonly #options: TransportOptions
   readonly #nonces: string[] = []
   #cached: { readonly directory: Promise<Directory>; readonly until: number } | undefined
@@ -82,6 +72,7 @@ class HttpTransport implements Transport {
     this.#options = options
   }
 
+  /** Reads the directory; it is cached for an hour, or until one of its URLs has moved. */
   directory(signal?: AbortSignal): Promise<Directory> {
     const { clock, directoryUrl } = this.#options
     if (!this.#cached || this.#cached.until < clock.now()) {
@@ -95,18 +86,24 @@ class HttpTransport implements Transport {
     return orAborted(this.#cached.directory, signal)
   }
 
+  /** Gets a resource that needs no signature. @throws AcmeError */
   async get<T>(url: URL, process: (response: AcmeResponse) => T, signal?: AbortSignal): Promise<T> {
     const response = await this.#fetch(url, {}, signal)
     if (response.status >= 400) throw errorOf(response)
     return process(response)
   }
 
+  /**
+   * Signs and sends a request with a nonce of its own for each attempt. It retries at once if the
+   * nonce is refused, and after Retry-After if the CA is busy for at most ten seconds.
+   * @throws AcmeError
+   */
   async send<T>(request: AcmeRequest<T>, signer: RequestSigner, signal?: AbortSignal): Promise<T> {
     for (let attempt = 1; ; attempt++) {
       const url = await this.#locate(request.to, signal)
       const response = await this.#post(url, request, signer, signal)
       if (response.status < 400) return request.process(response)
-      const error = errorOf(response, request)
+      const error = errorOf(response, request.isDecision)
       if (attempt === MAX_ATTEMPTS) throw error
       if (!(await this.#mayRetry(error, response, url, request.to, signal))) throw error
     }
@@ -190,12 +187,8 @@ class HttpTransport implements Transport {
   }
 }
 
-function errorOf(
-  { status, body, retryAfterMs }: AcmeResponse,
-  { isDecision }: Pick<AcmeRequest<unknown>, 'isDecision'> = {},
-): AcmeError {
-  return toError(parseJson(body), { status, retryAfterMs, isDecision })
-}
+const errorOf = ({ status, body, retryAfterMs }: AcmeResponse, isDecision?: boolean): AcmeError =>
+  toError(parseJson(body), { status, retryAfterMs, isDecision })
 
 /** The Replay-Nonce header, if it is base64url (RFC 8555 section 6.5.1). */
 function nonceOf({ headers }: AcmeResponse): string | undefined {
@@ -203,47 +196,28 @@ function nonceOf({ headers }: AcmeResponse): string | undefined {
   return NONCE.test(nonce) ? nonce : undefined
 }
 
-function toAcmeError(error: unknown): unknown {
-  if (!(error instanceof NetError)) return error
-  if (error.code === 'NET_FETCH_TIMEOUT')
-    return new AcmeError('ACME_TIMEOUT', error.message, { cause: error })
-  const reached = error.code !== 'NET_FETCH_FAILED'
-  const code = reached ? 'ACME_ANSWER_INVALID' : 'ACME_UNREACHABLE'
-  return new AcmeError(code, error.message, { cause: error })
+/** All other errors are about what the CA answered. */
+const CODES: Partial<Record<NetErrorCode, AcmeErrorCode>> = {
+  NET_FETCH_TIMEOUT: 'ACME_TIMEOUT',
+  NET_FETCH_FAILED: 'ACME_UNREACHABLE',
 }
 
-const DirectorySchema = Type.Object({
-  newNonce: Type.String(),
-  newAccount: Type.String(),
-  newOrder: Type.String(),
-  revokeCert: Type.Optional(Type.String()),
-  keyChange: Type.Optional(Type.String()),
-  renewalInfo: Type.Optional(Type.String()),
-  meta: Type.Optional(
-    Type.Object({
-      termsOfService: Type.Optional(Type.String({ pattern: '^[!-~]{1,1000}$' })),
-      externalAccountRequired: Type.Optional(Type.Boolean()),
-      profiles: Type.Optional(Type.Record(Type.String(), Type.String())),
-      caaIdentities: Type.Optional(Type.Array(Type.String())),
-    }),
-  ),
-})
+function toAcmeError(error: unknown): unknown {
+  if (!(error instanceof NetError)) return error
+  return new AcmeError(CODES[error.code] ?? 'ACME_ANSWER_INVALID', error.message, { cause: error })
+}
 
-/** Parses a directory. @throws AcmeError `ACME_ANSWER_INVALID` */
-export function readDirectory(response: AcmeResponse): Directory {
-  const { newNonce, newAccount, newOrder, revokeCert, keyChange, renewalInfo, meta } = readJson(
-    response,
-    DirectorySchema,
-    'an ACME directory',
-  )
+export function readDirectory(response: AcmeResponse) {
+  const directory = readJson(response, DirectorySchema, 'an ACME directory')
   const url = (text: string) => readUrl(text, response)
+  const optional = (text: string | undefined) => (text ? url(text) : undefined)
   return {
-    newNonce: url(newNonce),
-    newAccount: url(newAccount),
-    newOrder: url(newOrder),
-    ...(revokeCert && { revokeCert: url(revokeCert) }),
-    ...(keyChange && { keyChange: url(keyChange) }),
-    ...(renewalInfo && { renewalInfo: url(renewalInfo) }),
-    meta: meta ?? {},
+    newNonce: url(directory.newNonce),
+    newAccount: url(directory.newAccount),
+    newOrder: url(directory.newOrder),
+    revokeCert: optional(directory.revokeCert),
+    keyChange: optional(directory.keyChange),
+    renewalInfo: optional(directory.renewalInfo),
+    meta: directory.meta ?? {},
   }
 }

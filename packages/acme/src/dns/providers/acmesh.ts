@@ -51,7 +51,7 @@ export function createAcmesh(config: AcmeshConfig): DnsProvider {
     await checkCredentials(config)
     const fields = [path, script, action, name, value, ...variables]
     const stdin = fields.map((field) => `${field}\0`).join('')
-    const command = ['/bin/bash', '--noprofile', '--norc', '-c', WRAPPER] as const
+    const command = ['/bin/bash', '--noprofile', '--norc', '-c', WRAPPER]
     await runProgram({ command, stdin, secrets, user, timeout }, signal)
   }
   return {

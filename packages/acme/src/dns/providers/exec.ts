@@ -18,18 +18,11 @@ export const ExecSchema = defineOptions('exec', {
 
 /** Runs a program with the arguments that lego's `exec` provider uses. */
 export function createExec(config: Static<typeof ExecSchema>): DnsProvider {
-  const { mode, env, user, timeout } = config
-  const command = config.command as [string, ...string[]]
-  const secrets = env.map(({ value }) => value)
+  const { mode, command } = config
+  const secrets = config.env.map(({ value }) => value)
   const run = (action: string, record: DnsRecord, signal: AbortSignal) =>
     runProgram(
-      {
-        command: [...command, action, ...argumentsFor(mode, record)],
-        env,
-        secrets,
-        user,
-        timeout,
-      },
+      { ...config, command: [...command, action, ...argumentsFor(mode, record)], secrets },
       signal,
     )
   return {

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { stripVTControlCharacters } from 'node:util'
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { AcmeError } from '../../errors.ts'
 import { Duration, Secret, Text } from './provider.ts'
 
@@ -36,14 +36,10 @@ export const Variables = (description: string) =>
     { default: [], description },
   )
 
-interface Variable {
-  readonly name: string
-  readonly value: string
-}
-
-export interface Program {
-  readonly command: readonly [string, ...string[]]
-  readonly env?: readonly Variable[]
+interface Program {
+  /** The program and its arguments. */
+  readonly command: readonly string[]
+  readonly env?: Static<ReturnType<typeof Variables>>
   readonly stdin?: string
   /** Removed from error messages, whatever the program prints. */
   readonly secrets: readonly string[]
@@ -73,15 +69,16 @@ export async function runProgram(program: Program, signal: AbortSignal): Promise
 
 async function runIn(folder: string, program: Program, signal: AbortSignal): Promise<void> {
   const { command, env = [], stdin = '', timeout } = program
-  const [file, ...args] = command
+  const [file = '', ...args] = command
   const user = program.user ?? (process.getuid?.() === 0 ? NOBODY : undefined)
   if (user) await chown(folder, user.uid, user.gid).catch((cause) => cannotRun(file, cause))
   // An aborted signal fires no event.
   signal.throwIfAborted()
   const limit = AbortSignal.any([signal, AbortSignal.timeout(timeout)])
+  const variables = Object.fromEntries(env.map(({ name, value }) => [name, value]))
   const child = spawn(file, args, {
     cwd: folder,
-    env: { PATH, HOME: folder, TMPDIR: folder, ...toEnvironment(env) },
+    env: { PATH, HOME: folder, TMPDIR: folder, ...variables },
     stdio: ['pipe', 'ignore', 'pipe'],
     // Gives it a process group of its own, which can be killed as a whole.
     detached: true,
@@ -133,9 +130,6 @@ function killGroup({ pid }: ChildProcess): void {
     // It has exited.
   }
 }
-
-const toEnvironment = (variables: readonly Variable[]) =>
-  Object.fromEntries(variables.map(({ name, value }) => [name, value]))
 
 function lastLine(output: string, secrets: readonly string[]): string {
   const lines = stripVTControlCharacters(output).trimEnd().split('\n')
