@@ -5,12 +5,15 @@ import {
   type Name,
   type NameRule,
   PkiError,
+  parseName,
   parseNameRule,
 } from '@gatehouse/pki'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { CertError } from './errors.ts'
+import type { Requester } from './plugins/audit.ts'
 
 export const RIGHTS = ['issue', 'read', 'renew', 'revoke', 'delete'] as const
 
-/** What callers may do with names. */
 export type Right = (typeof RIGHTS)[number]
 
 /** The rights of a rule, claim or limited key by default; `revoke` and `delete` must be named. */
@@ -27,7 +30,6 @@ export interface PolicyOptions {
 /** Allows or denies names to the callers that meet all of its conditions. */
 interface PolicyRule {
   readonly effect: 'allow' | 'deny'
-  /** Name rules. */
   readonly names: readonly string[]
   readonly rights?: readonly Right[] | undefined
   readonly issuer?: string | undefined
@@ -41,21 +43,18 @@ type PolicyDecision =
   | { readonly allowed: true }
   | { readonly allowed: false; readonly name: Name; readonly reason: string }
 
-/** Decides whether a caller may do this with all of the names. */
 export type Policy = (caller: Caller, right: Right, names: readonly Name[]) => PolicyDecision
 
 type NameTest = (name: Name) => boolean
-type PerRight<T> = Readonly<Record<Right, T>>
 
+/** What one right of a caller extends to. */
 interface Access {
-  readonly granted: PerRight<NameTest>
+  readonly granted: NameTest
   /** The rule that denies a name, if any. */
-  readonly denied: PerRight<(name: Name) => NameRule | undefined>
+  readonly denied: (name: Name) => NameRule | undefined
   /** Why other names are not granted. */
-  readonly reason: PerRight<string>
+  readonly reason: string
 }
-
-const ALLOWED: PolicyDecision = { allowed: true }
 
 /**
  * Compiles the policy. API keys may have all names, or those in their `domains`. Tokens may have all
@@ -63,44 +62,44 @@ const ALLOWED: PolicyDecision = { allowed: true }
  * rule grants. Deny rules take precedence, also over API keys if they have no condition, and apply to
  * wildcards that cover a denied name.
  */
-export function createPolicy({ domainsClaim, rules = [], keyRights }: PolicyOptions): Policy {
+export function createPolicy(options: PolicyOptions): Policy {
+  const { domainsClaim, rules = [], keyRights } = options
   const compiled = rules.map((rule) => ({ rule, names: rule.names.map(parseNameRule) }))
-  const open = domainsClaim === undefined && rules.length === 0
   // auth-core has one caller object per key and per cached token.
-  const cached = new WeakMap<Caller, Access>()
+  const cached = new WeakMap<Caller, Partial<Record<Right, Access>>>()
 
   return (caller, right, names) => {
-    let access = cached.get(caller)
-    if (!access) {
-      access = accessOf(caller)
-      cached.set(caller, access)
+    const known = cached.get(caller) ?? {}
+    if (!known[right]) {
+      known[right] = accessOf(caller, right)
+      cached.set(caller, known)
     }
+    const { granted, denied, reason } = known[right]
     for (const name of names) {
       // Checked first, so that deny rules are revealed only for names that are granted.
-      if (!access.granted[right](name))
-        return { allowed: false, name, reason: access.reason[right] }
-      const rule = access.denied[right](name)
+      if (!granted(name)) return { allowed: false, name, reason }
+      const rule = denied(name)
       if (rule) return { allowed: false, name, reason: denialOf(rule, name) }
     }
-    return ALLOWED
+    return { allowed: true }
   }
 
-  function accessOf(caller: Caller): Access {
-    const meets = compiled.filter(({ rule }) => meetsConditions(caller, rule))
-    const denied = deniedBy(meets.filter(({ rule }) => rule.effect === 'deny'))
-    if (caller.method === 'psk') return { ...grantsOfKey(caller, keyRights), denied }
-    if (open) return { granted: perRight(() => everything), denied, reason: perRight(() => '') }
+  function accessOf(caller: Caller, right: Right): Access {
+    const namesOf = (effect: PolicyRule['effect'], byDefault: readonly Right[]) =>
+      compiled
+        .filter(({ rule }) => rule.effect === effect && (rule.rights ?? byDefault).includes(right))
+        .filter(({ rule }) => meetsConditions(caller, rule))
+        .flatMap(({ names }) => names)
+    const denied = compileReach(namesOf('deny', RIGHTS))
+    if (caller.method === 'psk') return { ...grantOfKey(caller, right, keyRights), denied }
+    if (isOpenToTokens(options)) return { granted: everything, denied, reason: '' }
 
     const claim = readClaim(caller.claims, domainsClaim)
-    const granted = perRight<NameTest>((right) => {
-      const allowing = meets.filter(
-        ({ rule }) => rule.effect === 'allow' && (rule.rights ?? DEFAULT_RIGHTS).includes(right),
-      )
-      const byRule = compileRules(allowing.flatMap(({ names }) => names))
-      if (!DEFAULT_RIGHTS.includes(right)) return byRule
-      return (name) => byRule(name) || claim.test(name)
-    })
-    return { granted, denied, reason: perRight(() => claim.reason) }
+    const byRule = compileRules(namesOf('allow', DEFAULT_RIGHTS))
+    const granted: NameTest = DEFAULT_RIGHTS.includes(right)
+      ? (name) => byRule(name) || claim.granted(name)
+      : byRule
+    return { ...claim, granted, denied }
   }
 }
 
@@ -126,51 +125,38 @@ function holds(claim: unknown, value: string): boolean {
   return Array.isArray(claim) ? claim.includes(value) : claim === value
 }
 
-function readClaim(
-  claims: Readonly<Record<string, unknown>>,
-  name: string | undefined,
-): { test: NameTest; reason: string } {
-  if (name === undefined) return { test: nothing, reason: 'no rule grants it' }
+type Grant = Pick<Access, 'granted' | 'reason'>
+
+function readClaim(claims: Readonly<Record<string, unknown>>, name: string | undefined): Grant {
+  if (name === undefined) return { granted: nothing, reason: 'no rule grants it' }
   const value = Object.hasOwn(claims, name) ? claims[name] : undefined
   const entries = typeof value === 'string' ? value.split(',').map((part) => part.trim()) : value
-  if (entries === undefined) return { test: nothing, reason: `the token has no claim \`${name}\`` }
-  const illTyped = { test: nothing, reason: `the claim \`${name}\` is not a list of name rules` }
+  if (entries === undefined)
+    return { granted: nothing, reason: `the token has no claim \`${name}\`` }
+  const illTyped = { granted: nothing, reason: `the claim \`${name}\` is not a list of name rules` }
   if (!Array.isArray(entries) || !entries.every((entry) => typeof entry === 'string'))
     return illTyped
   try {
-    return { test: testOf(entries), reason: `neither the claim \`${name}\` nor a rule grants it` }
+    return {
+      granted: testOf(entries),
+      reason: `neither the claim \`${name}\` nor a rule grants it`,
+    }
   } catch (error) {
     if (error instanceof PkiError) return illTyped
     throw error
   }
 }
 
-function grantsOfKey(
+function grantOfKey(
   { subject, domains }: KeyCaller,
+  right: Right,
   keyRights: PolicyOptions['keyRights'],
-): Pick<Access, 'granted' | 'reason'> {
+): Grant {
   const rights = keyRights?.get(subject) ?? (domains ? DEFAULT_RIGHTS : RIGHTS)
-  const names = domains ? testOf(domains) : everything
-  return {
-    granted: perRight((right) => (rights.includes(right) ? names : nothing)),
-    reason: perRight((right) =>
-      rights.includes(right)
-        ? 'it is not in the domains of the key'
-        : `the key does not have the right \`${right}\``,
-    ),
-  }
-}
-
-function deniedBy(
-  rules: readonly { readonly rule: PolicyRule; readonly names: readonly NameRule[] }[],
-): Access['denied'] {
-  return perRight((right) =>
-    compileReach(
-      rules
-        .filter(({ rule }) => (rule.rights ?? RIGHTS).includes(right))
-        .flatMap(({ names }) => names),
-    ),
-  )
+  if (!rights.includes(right))
+    return { granted: nothing, reason: `the key does not have the right \`${right}\`` }
+  const granted = domains ? testOf(domains) : everything
+  return { granted, reason: 'it is not in the domains of the key' }
 }
 
 function denialOf({ text }: NameRule, name: Name): string {
@@ -178,24 +164,51 @@ function denialOf({ text }: NameRule, name: Name): string {
   return `${isHeld ? 'it is' : 'it covers a name that is'} in the deny rule \`${text}\``
 }
 
-function perRight<T>(make: (right: Right) => T): PerRight<T> {
-  return {
-    issue: make('issue'),
-    read: make('read'),
-    renew: make('renew'),
-    revoke: make('revoke'),
-    delete: make('delete'),
-  }
-}
-
 function testOf(rules: readonly string[]): NameTest {
   return compileRules(rules.map(parseNameRule))
 }
 
-function everything(): boolean {
-  return true
+const everything = (): boolean => true
+const nothing = (): boolean => false
+
+/** The caller as the audit trail writes it. */
+export function requesterOf({ caller, ip, id }: FastifyRequest): Requester {
+  const isOperator = caller.method === 'psk' && !caller.domains
+  return { actor: actorOf(caller), remoteAddress: ip, requestId: id, isOperator }
 }
 
-function nothing(): boolean {
-  return false
+/** For the log line of a request; undefined if its route has no guard or refused the caller. */
+export function logFields({ optionalCaller }: FastifyRequest): { caller: string | undefined } {
+  return { caller: optionalCaller ? actorOf(optionalCaller) : undefined }
+}
+
+function actorOf(caller: Caller): string {
+  return caller.method === 'psk'
+    ? `psk:${caller.subject}`
+    : `jwt:${caller.issuer}#${caller.subject}`
+}
+
+/**
+ * Refuses what the caller may not do with one of the names, and records the refusal.
+ *
+ * @throws CertError `CERT_NAME_NOT_ALLOWED`
+ */
+export function authorize(request: FastifyRequest, right: Right, names: readonly Name[]): void {
+  const { policy, audit } = request.server
+  const decision = policy.current(request.caller, right, names)
+  if (decision.allowed) return
+  const { name, reason } = decision
+  audit.recordRefusal(requesterOf(request), [name.text], 'CERT_NAME_NOT_ALLOWED')
+  const detail = `${right} is not granted for ${name.text}: ${reason}`
+  throw new CertError('CERT_NAME_NOT_ALLOWED', detail)
+}
+
+/** Whether the caller may do this with every name of something that is stored. */
+export function mayAll(
+  { policy }: FastifyInstance,
+  caller: Caller,
+  right: Right,
+  { names }: { readonly names: readonly string[] },
+): boolean {
+  return policy.current(caller, right, names.map(parseName)).allowed
 }

@@ -7,12 +7,13 @@ import { CertError } from '../errors.ts'
 import { createPrivateFile } from '../files.ts'
 import { openAcmeServer } from '../issuers/acme/server.ts'
 import { Ledger } from '../limits/ledger.ts'
-import { dataKeyLabel, openKeyring } from '../sealing/keyring.ts'
+import { dataKeyLabel } from '../sealing/keyring.ts'
 import {
   adoptNextMasterKey,
   createMasterKey,
   matchMasterKey,
   nextFile,
+  openKeyring,
 } from '../sealing/master-key.ts'
 import { openStore, requireStore } from '../store/open.ts'
 

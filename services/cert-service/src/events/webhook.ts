@@ -3,9 +3,9 @@ import { type BoundedFetch, createFetch } from '@gatehouse/net'
 import { type Clock, requireNamedFile } from '@gatehouse/service-kit'
 import type { WebhookConfig } from '../config/schema.ts'
 import type { CertEvent, Events } from '../issuance/issue.ts'
+import { backoff, describeTimes, planRenewal, toTime } from '../issuers/issuer.ts'
 import { repeat } from '../repeat.ts'
 import type { CertificateRecord, EventRecord, NewEvent, Store } from '../store/store.ts'
-import { backoff, describeTimes, planRenewal, toTime } from '../times.ts'
 import { VERSION } from '../version.ts'
 
 const SECOND = 1_000

@@ -1,9 +1,9 @@
 import { ACME_ERRORS, AcmeError, type AcmeErrorCode, outcomeOf } from '@gatehouse/acme'
 import { PkiError } from '@gatehouse/pki'
 import { CertError, type CertErrorCode, IssueError } from '../errors.ts'
+import { backoff, DAY } from '../issuers/issuer.ts'
 import type { Requester } from '../plugins/audit.ts'
 import type { CertificateRecord, Checkpoint, OrderRecord } from '../store/store.ts'
-import { backoff, DAY } from '../times.ts'
 import type { Held } from './held.ts'
 import type { IssuanceRequest } from './request.ts'
 

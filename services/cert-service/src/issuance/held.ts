@@ -2,9 +2,9 @@ import { hash } from 'node:crypto'
 import { toPem } from '@gatehouse/pki'
 import type { Clock } from '@gatehouse/service-kit'
 import { LRUCache } from 'lru-cache'
+import { describeRenewal, hasBegun } from '../issuers/issuer.ts'
 import type { Keyring } from '../sealing/keyring.ts'
 import type { CertificateRecord, Store } from '../store/store.ts'
-import { describeRenewal, hasBegun } from '../times.ts'
 
 /** About 6 kB each. */
 const MAX_CACHED = 4096

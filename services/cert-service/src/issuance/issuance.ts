@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import type { Name } from '@gatehouse/pki'
 import { CertError, IssueError } from '../errors.ts'
+import { hasBegun, isMisdated, planRenewal } from '../issuers/issuer.ts'
 import type { Audit, Requester } from '../plugins/audit.ts'
 import type { CertificateRecord, OrderRecord } from '../store/store.ts'
-import { hasBegun, isMisdated, planRenewal } from '../times.ts'
 import { type Flight, orderOf, STORING } from './flight.ts'
 import type { Held } from './held.ts'
 import { type IssueDeps, issue, SYSTEM } from './issue.ts'
@@ -96,7 +96,7 @@ export class Issuance {
   recordDelivery(held: Held, by: Requester): Promise<void> | undefined {
     if (by === SYSTEM) return undefined
     const written = this.#deps.audit.recordDelivery(held.record, by)
-    this.#deps.metrics.delivered.inc()
+    this.#deps.certMetrics?.delivered.inc()
     this.#ensureRenewal(held.record)
     return written
   }

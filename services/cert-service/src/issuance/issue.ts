@@ -8,14 +8,19 @@ import {
   toPem,
 } from '@gatehouse/pki'
 import type { Clock } from '@gatehouse/service-kit'
+import type { FastifyInstance } from 'fastify'
 import { CertError } from '../errors.ts'
-import type { Issued, IssuerIo, Issuers } from '../issuers/issuer.ts'
+import {
+  type Issued,
+  type IssuerIo,
+  type Issuers,
+  planRenewal,
+  soonestRenewal,
+} from '../issuers/issuer.ts'
 import type { CallerGate } from '../limits/callers.ts'
 import type { Requester } from '../plugins/audit.ts'
-import type { CertMetrics } from '../plugins/metrics.ts'
 import type { Keyring } from '../sealing/keyring.ts'
 import type { CertificateRecord, NewCertificate, OrderRecord, Store } from '../store/store.ts'
-import { planRenewal, soonestRenewal } from '../times.ts'
 import {
   assertRetryDue,
   type Flight,
@@ -43,7 +48,7 @@ export interface IssueDeps {
   readonly callers: CallerGate
   readonly holdings: Holdings
   readonly issuers: Issuers
-  readonly metrics: CertMetrics
+  readonly certMetrics: FastifyInstance['certMetrics']
   readonly events: Events | undefined
   readonly clock: Clock
   /** How long a caller waits at most, in milliseconds. */
@@ -163,7 +168,7 @@ async function save(
     deps.callers.limits.perName.certificates,
   )
   for (const lineage of record.pushedOut ?? []) holdings.forget(lineage)
-  deps.metrics.issued.inc({ action })
+  deps.certMetrics?.issued.inc({ action })
   deps.events?.emit({ type: replaces ? 'renewed' : 'issued', certificate: record })
   return holdings.put(record, key?.pkcs8)
 }
@@ -185,8 +190,8 @@ async function planOf(
 
 /** Stores a failure, so that neither callers nor renewals repeat it at once; gives the error to throw. */
 async function saveFailure(flight: Flight, error: unknown, deps: IssueDeps): Promise<unknown> {
-  const { store, metrics, events, clock, log } = deps
-  metrics.failed(error)
+  const { store, certMetrics, events, clock, log } = deps
+  certMetrics?.failed(error)
   if (error instanceof CertError && error.code === 'CERT_STORE_UNAVAILABLE') return error
   if (error instanceof PkiError && error.code === 'PKI_KEY_QUEUE_FULL')
     return new CertError('CERT_BUSY', error.message, { cause: error, retryAfter: 10 })

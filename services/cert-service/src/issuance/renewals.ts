@@ -1,9 +1,8 @@
 import { pickMoment, type RenewalInfo } from '@gatehouse/acme'
 import type { Clock } from '@gatehouse/service-kit'
 import { CertError, IssueError } from '../errors.ts'
-import type { Issuers } from '../issuers/issuer.ts'
+import { type Issuers, soonestRenewal } from '../issuers/issuer.ts'
 import type { CertificateRecord, RenewalWindow, Store } from '../store/store.ts'
-import { isAbandoned, soonestRenewal } from '../times.ts'
 import type { Holdings } from './held.ts'
 import type { Issuance } from './issuance.ts'
 import { SYSTEM } from './issue.ts'
@@ -83,6 +82,16 @@ async function renewOne(
     log.warn({ err: error, names, retryAfter: wait / 1000 }, 'a certificate could not be renewed')
     await setRenewAt(clock.now() + wait)
   }
+}
+
+/** Whether nobody has fetched a certificate for two of its lifetimes, by the clock and by the run time. */
+export function isAbandoned(
+  record: Pick<CertificateRecord, 'notBefore' | 'notAfter' | 'fetchedAt' | 'fetchedRan'>,
+  { now, ran }: { readonly now: number; readonly ran: number },
+): boolean {
+  const { notBefore, notAfter, fetchedAt, fetchedRan = 0 } = record
+  const patience = 2 * (notAfter - notBefore)
+  return now - fetchedAt >= patience && ran - fetchedRan >= patience
 }
 
 /** Milliseconds that an error asks to wait. */

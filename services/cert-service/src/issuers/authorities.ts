@@ -15,7 +15,7 @@ import { requireNamedFile } from '@gatehouse/service-kit'
 import { CertError } from '../errors.ts'
 import type { Keyring } from '../sealing/keyring.ts'
 import type { AuthorityRecord, Store } from '../store/store.ts'
-import { hasBegun } from '../times.ts'
+import { hasBegun } from './issuer.ts'
 
 const HOUR = 3_600_000
 const DAY = 24 * HOUR

@@ -7,10 +7,10 @@ import {
   createSerial,
   type LeafSigner,
   type Name,
+  parseNameRule,
 } from '@gatehouse/pki'
 import { CertError } from '../errors.ts'
 import type { CrlRecord, Store } from '../store/store.ts'
-import { hasBegun } from '../times.ts'
 import {
   Authorities,
   type AuthorityDeps,
@@ -19,7 +19,7 @@ import {
   isEnding,
   type StoredAuthority,
 } from './authorities.ts'
-import type { Issued, Issuer, IssuerRequest } from './issuer.ts'
+import { hasBegun, type Issued, type Issuer, type IssuerRequest } from './issuer.ts'
 
 const BACKDATE_MS = 60_000
 const DAY = 86_400_000
@@ -68,7 +68,8 @@ export class Ca implements Issuer {
     this.#root = opened.root
     this.#current = opened.intermediate
     this.#signer = this.#signerOf(opened.intermediate)
-    this.permits = options.permitted.length > 0 ? compileRules(options.permitted) : () => true
+    const { permitted } = options
+    this.permits = compileRules(permitted.length > 0 ? permitted : [parseNameRule('*')])
     this.crls = new Crls(deps, (keyId) => this.#byKeyId.get(keyId))
     this.#warnOfExpiry()
   }

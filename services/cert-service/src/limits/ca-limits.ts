@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto'
 import { parseIp } from '@gatehouse/net'
 import { directoryOf, type IssuerConfig } from '../config/issuers.ts'
-import type { LimitedOrder } from '../issuers/acme/limits.ts'
 import type { Limit } from './bucket.ts'
 
 const HOUR = 3_600_000
@@ -47,6 +46,16 @@ const PUBLISHED: Readonly<Record<string, CaLimits>> = {
 /** The configured limits, and otherwise those that the CA published. */
 export function caLimitsOf({ directory, limits }: IssuerConfig): CaLimits {
   return { ...PUBLISHED[directoryOf(directory)], ...limits }
+}
+
+/** An order as the limits of a CA see it. */
+export interface LimitedOrder {
+  readonly issuer: string
+  /** URL of the directory of the CA. */
+  readonly directory: string
+  readonly names: readonly string[]
+  /** Whether the order names the certificate that it replaces (ARI), which CAs exempt. */
+  readonly renewal: boolean
 }
 
 /** A limit that an order counts against. */

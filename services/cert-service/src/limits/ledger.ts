@@ -1,13 +1,13 @@
 import { directoryOf, type IssuerConfig } from '../config/issuers.ts'
 import { CertError } from '../errors.ts'
-import type { IssuanceLimits, LimitedAccount, LimitedOrder } from '../issuers/acme/limits.ts'
+import { toTime } from '../issuers/issuer.ts'
 import type { Store } from '../store/store.ts'
-import { toTime } from '../times.ts'
 import { emptyAt, freeAt, left, take } from './bucket.ts'
 import {
   type CaLimits,
   caLimitsOf,
   issuedKey,
+  type LimitedOrder,
   loadRegisteredDomain,
   type Quota,
   quotasOf,
@@ -40,8 +40,11 @@ interface LedgerDeps {
 /** A row of the store: when a bucket is full again, or until when a fact holds. */
 type Row = readonly [key: string, until: number]
 
-/** Keeps account of the limits of CAs. Changes are written behind. */
-export class Ledger implements IssuanceLimits {
+/** An account to be registered. */
+type LimitedAccount = Pick<LimitedOrder, 'issuer' | 'directory'>
+
+/** Keeps account of the limits of CAs, so that no order runs into them. Changes are written behind. */
+export class Ledger {
   readonly #deps: LedgerDeps
   readonly #registeredDomain: RegisteredDomain
   readonly #limits: ReadonlyMap<string, CaLimits>
@@ -63,17 +66,19 @@ export class Ledger implements IssuanceLimits {
     this.#reservations = new Reservations(deps.now)
   }
 
+  /** Before an order is placed. @throws CertError `CERT_RATE_LIMITED` */
   admit(order: LimitedOrder): void {
     this.#reservations.end(order)
     this.#assertLeft(order, this.#budgetsOf(order))
     this.#reserve(order, ['orders', 'domain'])
   }
 
-  /** The order is placed already; its certificate is still to come. */
+  /** When an order is resumed that an earlier try placed. */
   resumed(order: LimitedOrder): void {
     this.#reserve(order, ['domain'])
   }
 
+  /** Once an order is placed. */
   ordered(order: LimitedOrder): void {
     this.#deps.orders?.inc({ issuer: order.issuer })
     if (this.#isExempt(order)) return
@@ -82,6 +87,7 @@ export class Ledger implements IssuanceLimits {
     this.#save(quotas.map((quota) => this.#taken(quota)))
   }
 
+  /** When the CA could not validate these of its names. */
   failed(order: LimitedOrder, names: readonly string[]): void {
     this.#reservations.end(order)
     // A name and its wildcard are two authorizations and share a bucket.
@@ -105,6 +111,7 @@ export class Ledger implements IssuanceLimits {
     ])
   }
 
+  /** Before an account is registered. @throws CertError `CERT_RATE_LIMITED` */
   admitAccount(account: LimitedAccount): void {
     const quotas = this.#quotas('accounts', { ...account, names: [] })
     this.#assertLeft(

@@ -28,7 +28,7 @@ export const issuance = fp<IssuanceOptions>(
     const callers = new CallerGate(limits, { store, clock })
     const issuance = new Issuance({
       ...{ store, keyring, issuers, audit, events, clock, log, holdings, callers, wait, random },
-      metrics: app.certMetrics,
+      certMetrics: app.certMetrics,
     })
     app.addHook('onClose', async () => issuance.close())
     app.onReload<CertServiceConfig>((config) => () => {

@@ -7,8 +7,7 @@ import type { CertServiceConfig } from '../config/schema.ts'
 import { createChallengeStore } from '../issuers/acme/challenges.ts'
 import { type AcmeDeps, openAcmeIssuers } from '../issuers/acme/issuer.ts'
 import { type Ca, openCa } from '../issuers/ca.ts'
-import type { Issuer } from '../issuers/issuer.ts'
-import { createIssuers, type Issuers } from '../issuers/issuer.ts'
+import { createIssuers, type Issuer, type Issuers } from '../issuers/issuer.ts'
 import { Ledger } from '../limits/ledger.ts'
 
 declare module 'fastify' {
@@ -45,7 +44,7 @@ export const issuers = fp<IssuersOptions>(
     const ca = await openCa({ ...caConfig, permitted }, { store, keyring, now: clock.now, log })
     logRoot(app, ca)
     const challenges = createChallengeStore(store, clock)
-    const { orders } = app.certMetrics
+    const orders = app.certMetrics?.orders
     const ledger = await Ledger.open({ issuers: configs, store, now: clock.now, log, orders })
     const deps = { store, keyring, challenges, limits: ledger, clock, log, createSolver }
     const acme = await openAcmeIssuers(configs, deps)

@@ -8,23 +8,19 @@ import type { Expiry } from '../store/store.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    readonly certMetrics: CertMetrics
+    /** Undefined if nothing is measured. */
+    readonly certMetrics: CertMetrics | undefined
   }
 }
 
 /** Certificates with a gauge of their own: those that expire first. */
 const MAX_LISTED = 1_000
 
-interface Counter<Labels extends unknown[]> {
-  inc(...labels: Labels): void
-}
-
-/** What is counted of certificates. */
-export interface CertMetrics {
-  readonly issued: Counter<[{ readonly action: 'issue' | 'renew' }]>
-  readonly delivered: Counter<[]>
-  /** Orders placed at the CAs of issuers. */
-  readonly orders: Counter<[{ readonly issuer: string }]>
+interface CertMetrics {
+  readonly issued: { inc(labels: { readonly action: 'issue' | 'renew' }): void }
+  readonly delivered: { inc(): void }
+  /** Orders placed at CAs. */
+  readonly orders: { inc(labels: { readonly issuer: string }): void }
   failed(error: unknown): void
 }
 
@@ -40,10 +36,7 @@ interface Current {
   endings(limit: number): Promise<{ readonly soonest: readonly Expiry[]; readonly total: number }>
 }
 
-/** The metrics of cert-service; nothing is counted without a registry. */
-export function createCertMetrics(metrics: Metrics | undefined, current: Current): CertMetrics {
-  const none = { inc() {} }
-  if (!metrics) return { issued: none, delivered: none, orders: none, failed() {} }
+export function createCertMetrics(metrics: Metrics, current: Current): CertMetrics {
   measureCurrent(metrics, current)
   measureEndings(metrics, current)
   const failed = metrics.counter({
@@ -170,16 +163,14 @@ export function failureClass(error: unknown): FailureClass {
 }
 
 interface MetricsOptions {
-  /** Nothing is counted without. */
   readonly metrics: Metrics | undefined
-  /** Names of the issuers that orders are placed with. */
-  readonly issuers: readonly string[]
+  readonly issuers: Current['issuers']
 }
 
 /** Counts certificates, and measures those that are held. */
 export const certMetrics = fp<MetricsOptions>(
   async (app: FastifyInstance, { metrics, issuers }) => {
-    const counters = createCertMetrics(metrics, {
+    const current: Current = {
       issuers,
       now: () => app.clock.now(),
       flights: () => app.issuance.flights.size,
@@ -187,8 +178,8 @@ export const certMetrics = fp<MetricsOptions>(
       endings: (limit) => app.store.listEnding(limit).catch(() => ({ soonest: [], total: 0 })),
       backlog: () => app.store.countEvents().catch(() => 0),
       intermediateEnds: () => app.ca.intermediate().info.notAfter,
-    })
-    app.decorate('certMetrics', counters)
+    }
+    app.decorate('certMetrics', metrics && createCertMetrics(metrics, current))
   },
   { fastify: '5.x', name: 'cert-service/metrics', dependencies: ['cert-service/store'] },
 )

@@ -13,8 +13,7 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { type CertServiceConfig, isPlain } from '../config/schema.ts'
 import type { Ca } from '../issuers/ca.ts'
-import type { Issued } from '../issuers/issuer.ts'
-import { planRenewal } from '../times.ts'
+import { type Issued, planRenewal } from '../issuers/issuer.ts'
 
 type Server = CertServiceConfig['server']
 

@@ -5,10 +5,10 @@ import { LRUCache } from 'lru-cache'
 import { CertError } from '../errors.ts'
 import type { Held, Holdings } from '../issuance/held.ts'
 import type { Issuance } from '../issuance/issuance.ts'
+import { hasBegun } from '../issuers/issuer.ts'
 import type { Requester } from '../plugins/audit.ts'
 import type { Policy } from '../policy.ts'
 import type { Store } from '../store/store.ts'
-import { hasBegun } from '../times.ts'
 
 const HOUR = 3_600_000
 /** Certificates that are read before other work gets a turn. */
@@ -33,7 +33,7 @@ export interface DocumentDeps {
   readonly holdings: Pick<Holdings, 'changes' | 'of'>
   readonly issuance: Pick<Issuance, 'recordDelivery'>
   readonly clock: { now(): number }
-  policy(): Policy
+  readonly policy: { readonly current: Policy }
 }
 
 /** Makes the dynamic configuration with all certificates that a caller may read. */
@@ -53,7 +53,7 @@ export function createDocuments(
 
   return async (caller, by) => {
     const basis: Basis = {
-      policy: deps.policy(),
+      policy: deps.policy.current,
       changes: deps.holdings.changes(),
       hour: Math.floor(deps.clock.now() / HOUR),
     }
@@ -92,7 +92,7 @@ async function deliverAll(
 
 async function readAll(deps: DocumentDeps, caller: Caller, maxBytes: number): Promise<Held[]> {
   const { store, holdings, clock } = deps
-  const mayRead = deps.policy()
+  const mayRead = deps.policy.current
   const held: Held[] = []
   let bytes = 0
   for (let after = 0; ; await setImmediate()) {

@@ -8,7 +8,8 @@ import { orderPath } from '../issuance/flight.ts'
 import type { Held } from '../issuance/held.ts'
 import type { Outcome } from '../issuance/issuance.ts'
 import { type IssuanceRequest, parseRequest } from '../issuance/request.ts'
-import { authorize, requesterOf } from '../plugins/access.ts'
+import { isMisdated, planRenewal, toTime } from '../issuers/issuer.ts'
+import { authorize, requesterOf } from '../policy.ts'
 import {
   CertificateRequestSchema,
   certificateAnswer,
@@ -19,7 +20,6 @@ import {
   OrderSchema,
   PEM,
 } from '../schemas.ts'
-import { isMisdated, planRenewal, toTime } from '../times.ts'
 import { DryRuns } from './dry-run.ts'
 import { findPermitted, findReadable, readDomain } from './lookup.ts'
 import { describeOrder } from './status.ts'

@@ -13,7 +13,7 @@ import {
   signInPage,
   tokensOnlyPage,
 } from '../pages/inventory.ts'
-import { mayAll } from '../plugins/access.ts'
+import { mayAll } from '../policy.ts'
 import { SignIns } from '../sign-ins.ts'
 import type { CertificateRecord, Upcoming } from '../store/store.ts'
 import { readPermitted } from './lookup.ts'

@@ -3,11 +3,10 @@ import { type Name, parseName } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { CertError } from '../errors.ts'
 import { pointingTo } from '../issuance/request.ts'
-import { mayAll } from '../plugins/access.ts'
-import type { Right } from '../policy.ts'
+import { preferBegun } from '../issuers/issuer.ts'
+import { mayAll, type Right } from '../policy.ts'
 import { NAME_PAGE } from '../store/certificates.ts'
 import type { CertificateRecord } from '../store/store.ts'
-import { preferBegun } from '../times.ts'
 
 /** Pages that a request reads at most, however little its caller may see. */
 const MAX_PAGES = 20

@@ -4,7 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { CertError } from '../errors.ts'
 import type { Held } from '../issuance/held.ts'
-import { requesterOf } from '../plugins/access.ts'
+import { requesterOf } from '../policy.ts'
 import { createDocuments } from '../proxy/traefik.ts'
 import { emptyAnswer, guarded, PEM, PemBundleSchema } from '../schemas.ts'
 import { findValid } from './lookup.ts'
@@ -140,7 +140,7 @@ const NOBODYS = ['invalid', '0.0.0.0', '::'].map(parseName)
 function assertLimited(request: FastifyRequest): void {
   const { caller, server } = request
   const isKeyOfAll = caller.method === 'psk' && !caller.domains
-  const mayRead = server.policy()
+  const mayRead = server.policy.current
   if (!isKeyOfAll && !NOBODYS.some((name) => mayRead(caller, 'read', [name]).allowed)) return
   server.audit.recordRefusal(requesterOf(request), [], 'CERT_KEY_UNRESTRICTED')
   throw new CertError('CERT_KEY_UNRESTRICTED', `${caller.subject} is not limited to names`)

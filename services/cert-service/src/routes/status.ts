@@ -3,10 +3,10 @@ import { KEY_TYPES } from '@gatehouse/pki'
 import { type Static, Type } from 'typebox'
 import { actionFor, CertError } from '../errors.ts'
 import { describeCertificate } from '../issuance/held.ts'
-import { mayAll } from '../plugins/access.ts'
+import { toTime } from '../issuers/issuer.ts'
+import { mayAll } from '../policy.ts'
 import { FailureSchema, guarded, HeldSchema, OrderSchema } from '../schemas.ts'
 import type { CertificateRecord, OrderRecord, Store } from '../store/store.ts'
-import { toTime } from '../times.ts'
 import { readPermitted } from './lookup.ts'
 
 const LIST = guarded([], {

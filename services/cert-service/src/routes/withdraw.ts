@@ -4,7 +4,7 @@ import { type Name, REVOCATION_REASONS, type RevocationReason } from '@gatehouse
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { CertError, IssueError } from '../errors.ts'
-import { authorize, mayAll, requesterOf } from '../plugins/access.ts'
+import { authorize, mayAll, requesterOf } from '../policy.ts'
 import { DomainSchema, emptyAnswer, guarded } from '../schemas.ts'
 import type { AuditEntry, IssuedCertificate } from '../store/store.ts'
 import { readDomain } from './lookup.ts'

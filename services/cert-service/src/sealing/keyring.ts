@@ -1,37 +1,24 @@
-import { createSecretKey, type KeyObject, randomBytes as systemRandomBytes } from 'node:crypto'
+import {
+  createCipheriv,
+  createDecipheriv,
+  createHmac,
+  createSecretKey,
+  hkdfSync,
+  type KeyObject,
+  randomBytes,
+} from 'node:crypto'
 import { CertError } from '../errors.ts'
 import { unavailable } from '../store/database.ts'
 import type { DataKeyRecord, KeyringRecord, Store } from '../store/store.ts'
-import {
-  createMasterKey,
-  decrypt,
-  encrypt,
-  type MasterKey,
-  matchMasterKey,
-  NONCE_BYTES,
-  readMasterKey,
-  refuseBeside,
-} from './master-key.ts'
 
-type RandomBytes = (size: number) => Buffer
-
-/** What is sealed. Each purpose has data keys of its own. */
+/** Each has data keys of its own. */
 export const PURPOSES = ['leaf', 'account', 'intermediate', 'root'] as const
 export type Purpose = (typeof PURPOSES)[number]
-
-export interface KeyringOptions {
-  readonly masterKeyFile: string
-  /** The data folder, which must not contain the master key. */
-  readonly folder: string
-  readonly store: Pick<Store, 'loadKeyring' | 'saveKeyring'>
-  readonly randomBytes?: RandomBytes
-}
 
 export interface DataKeysOptions {
   readonly store: Pick<Store, 'saveKeyring'>
   readonly stored: KeyringRecord | undefined
   readonly master: MasterKey
-  readonly randomBytes: RandomBytes
 }
 
 /** A sealed key begins with this version and the id of its data key in four bytes. */
@@ -39,37 +26,47 @@ const VERSION = 1
 const HEADER_BYTES = 5
 /** NIST SP 800-38D, section 8.3: 2^32 messages per key with random nonces of 96 bits. */
 const MAX_SEALS = 2 ** 32
+const NONCE_BYTES = 12
+const TAG_BYTES = 16
+export const KEY_BYTES = 32
 /** Seals are counted in the store in advance, this many at a time. */
 const LEASE = 2 ** 16
 /** Random bytes are drawn for this many nonces at a time. */
 const NONCE_POOL = 256
 
-/**
- * Opens the keyring of a store. A store without one gets a new keyring, and a master key if the file
- * does not exist; a store that has one never gets a new master key here.
- *
- * @throws CertError CERT_MASTER_KEY_MISPLACED, CERT_MASTER_KEY_MISSING, CERT_MASTER_KEY_WRONG,
- * CERT_MASTER_KEY_INVALID, CERT_MASTER_KEY_EXPOSED
- */
-export async function openKeyring(options: KeyringOptions): Promise<Keyring> {
-  const { masterKeyFile: file, folder, store, randomBytes = systemRandomBytes } = options
-  refuseBeside(file, folder)
-  const stored = await store.loadKeyring()
-  const master = stored
-    ? await matchMasterKey(file, stored.check)
-    : ((await readMasterKey(file)) ?? (await createMasterKey(file)))
-  return new Keyring(await openDataKeys({ store, stored, master, randomBytes }), randomBytes)
+/** The key that wraps the data keys. Its file lies outside of the data folder. */
+export class MasterKey {
+  /** Identifies this key without revealing anything about it. */
+  readonly check: Buffer
+  readonly #wrapping: KeyObject
+
+  constructor(bytes: Buffer) {
+    this.check = createHmac('sha256', derive(bytes, 'gatehouse check')).digest()
+    this.#wrapping = derive(bytes, 'gatehouse wrap')
+  }
+
+  /** A data key only unwraps with the same `label`. */
+  wrap(dataKey: Uint8Array, label: string): Buffer {
+    return encrypt(this.#wrapping, randomBytes(NONCE_BYTES), dataKey, [Buffer.from(label)])
+  }
+
+  /** @throws CertError CERT_SEAL_BROKEN */
+  unwrap(wrapped: Uint8Array, label: string): Buffer {
+    try {
+      return decrypt(this.#wrapping, wrapped, [Buffer.from(label)])
+    } catch (cause) {
+      throw new CertError('CERT_SEAL_BROKEN', `Data key ${label} was changed.`, { cause })
+    }
+  }
 }
 
 /** Seals private keys before they are stored, and opens them. */
 export class Keyring {
   readonly #dataKeys: DataKeys
-  readonly #randomBytes: RandomBytes
   #nonces: Buffer = Buffer.alloc(0)
 
-  constructor(dataKeys: DataKeys, randomBytes: RandomBytes) {
+  constructor(dataKeys: DataKeys) {
     this.#dataKeys = dataKeys
-    this.#randomBytes = randomBytes
   }
 
   /**
@@ -98,14 +95,13 @@ export class Keyring {
   }
 
   #nextNonce(): Buffer {
-    if (this.#nonces.length === 0) this.#nonces = this.#randomBytes(NONCE_BYTES * NONCE_POOL)
+    if (this.#nonces.length === 0) this.#nonces = randomBytes(NONCE_BYTES * NONCE_POOL)
     const nonce = this.#nonces.subarray(0, NONCE_BYTES)
     this.#nonces = this.#nonces.subarray(NONCE_BYTES)
     return nonce
   }
 }
 
-/** Opens the data keys of a store and counts the first seals of each purpose. */
 export async function openDataKeys(options: DataKeysOptions): Promise<DataKeys> {
   const dataKeys = new DataKeys(options)
   await dataKeys.lease(PURPOSES)
@@ -173,9 +169,8 @@ class DataKeys {
     const newest = [...this.#records.values()].findLast((record) => record.purpose === purpose)
     if (newest && newest.seals + LEASE <= MAX_SEALS)
       return { ...newest, seals: newest.seals + LEASE }
-    const { master, randomBytes } = this.#options
     const id = this.#nextId++
-    const wrapped = master.wrap(randomBytes(32), dataKeyLabel({ id, purpose }))
+    const wrapped = this.#options.master.wrap(randomBytes(KEY_BYTES), dataKeyLabel({ id, purpose }))
     return { id, purpose, wrapped, seals: LEASE }
   }
 }
@@ -183,4 +178,30 @@ class DataKeys {
 /** What a wrapped data key is bound to, so that it cannot be swapped for another one. */
 export function dataKeyLabel({ id, purpose }: Pick<DataKeyRecord, 'id' | 'purpose'>): string {
   return `${purpose} ${id}`
+}
+
+/** AES-256-GCM: gives nonce, ciphertext and tag. `associated` is authenticated but not included. */
+function encrypt(
+  key: KeyObject,
+  nonce: Uint8Array,
+  plain: Uint8Array,
+  associated: readonly Uint8Array[],
+): Buffer {
+  const cipher = createCipheriv('aes-256-gcm', key, nonce)
+  for (const part of associated) cipher.setAAD(part)
+  return Buffer.concat([nonce, cipher.update(plain), cipher.final(), cipher.getAuthTag()])
+}
+
+/** @throws Error unless key, text and associated data are those of {@link encrypt} */
+function decrypt(key: KeyObject, sealed: Uint8Array, associated: readonly Uint8Array[]): Buffer {
+  const nonce = sealed.subarray(0, NONCE_BYTES)
+  const tag = sealed.subarray(-TAG_BYTES)
+  const cipher = createDecipheriv('aes-256-gcm', key, nonce, { authTagLength: TAG_BYTES })
+  for (const part of associated) cipher.setAAD(part)
+  cipher.setAuthTag(tag)
+  return Buffer.concat([cipher.update(sealed.subarray(NONCE_BYTES, -TAG_BYTES)), cipher.final()])
+}
+
+function derive(bytes: Buffer, info: string): KeyObject {
+  return createSecretKey(Buffer.from(hkdfSync('sha256', bytes, '', info, KEY_BYTES)))
 }

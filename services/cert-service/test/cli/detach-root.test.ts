@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { createRoot } from '@gatehouse/pki'
 import t, { type Test } from 'tap'
 import { detachRoot } from '../../src/cli/keys.ts'
-import { openKeyring } from '../../src/sealing/keyring.ts'
+import { openKeyring } from '../../src/sealing/master-key.ts'
 import { openStore } from '../../src/store/open.ts'
 import { NOW } from '../helpers/store.ts'
 

@@ -10,8 +10,8 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { backup, restore } from '../../src/cli/backup.ts'
 import { rekey } from '../../src/cli/keys.ts'
-import { openKeyring, PURPOSES } from '../../src/sealing/keyring.ts'
-import { createMasterKey } from '../../src/sealing/master-key.ts'
+import { PURPOSES } from '../../src/sealing/keyring.ts'
+import { createMasterKey, openKeyring } from '../../src/sealing/master-key.ts'
 import { openStore } from '../../src/store/open.ts'
 
 const secret = Buffer.from('a private key')

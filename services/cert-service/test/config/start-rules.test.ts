@@ -5,7 +5,7 @@ import type { ConfigError } from '@gatehouse/service-kit'
 import t, { type Test } from 'tap'
 import { stringify } from 'yaml'
 import { loadCertConfig } from '../../src/config/load.ts'
-import { openKeyring } from '../../src/sealing/keyring.ts'
+import { openKeyring } from '../../src/sealing/master-key.ts'
 import { openStore } from '../../src/store/open.ts'
 
 const KEY = `${'A'.repeat(43)}=\n`

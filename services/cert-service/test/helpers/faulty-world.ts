@@ -12,7 +12,6 @@ import {
 import type { IssuerConfig } from '../../src/config/issuers.ts'
 import { AcmeAccount } from '../../src/issuers/acme/account.ts'
 import { createAcmeIssuer } from '../../src/issuers/acme/issuer.ts'
-import type { IssuanceLimits } from '../../src/issuers/acme/limits.ts'
 import type { Keyring } from '../../src/sealing/keyring.ts'
 import type { AccountRecord, OrderRecord } from '../../src/store/store.ts'
 
@@ -216,7 +215,7 @@ const KINDS = [
   'certificate',
 ] as const
 
-const LIMITS: IssuanceLimits = {
+const LIMITS = {
   admitAccount() {},
   registered() {},
   admit() {},

@@ -1,7 +1,8 @@
 import { parseName } from '@gatehouse/pki'
 import t from 'tap'
+import { isAbandoned } from '../../src/issuance/renewals.ts'
 import { lineageOf } from '../../src/issuance/request.ts'
-import { backoff, isAbandoned, isMisdated, planRenewal } from '../../src/times.ts'
+import { backoff, isMisdated, planRenewal } from '../../src/issuers/issuer.ts'
 
 const HOUR = 3_600_000
 const DAY = 24 * HOUR

@@ -2,9 +2,13 @@ import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import type { IssuerConfig } from '../../src/config/issuers.ts'
 import { CertError } from '../../src/errors.ts'
-import type { LimitedOrder } from '../../src/issuers/acme/limits.ts'
 import { emptyAt, freeAt, left, take } from '../../src/limits/bucket.ts'
-import { type CaLimits, caLimitsOf, loadRegisteredDomain } from '../../src/limits/ca-limits.ts'
+import {
+  type CaLimits,
+  caLimitsOf,
+  type LimitedOrder,
+  loadRegisteredDomain,
+} from '../../src/limits/ca-limits.ts'
 import { Ledger } from '../../src/limits/ledger.ts'
 import { NOW, testStore } from '../helpers/store.ts'
 import { type AllLimits, createLimitedCa } from './ca.ts'

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { openDataKeys, type Purpose } from '../../src/sealing/keyring.ts'
 import { createMasterKey } from '../../src/sealing/master-key.ts'
@@ -21,7 +20,7 @@ async function testStore(t: Test) {
   }
   const open = () => {
     const stored = kept.size > 0 ? { check: master.check, dataKeys: [...kept.values()] } : undefined
-    return openDataKeys({ store, stored, master, randomBytes })
+    return openDataKeys({ store, stored, master })
   }
   const records = (purpose: Purpose) => [...kept.values()].filter((key) => key.purpose === purpose)
   const set = (purpose: Purpose, seals: number) => {

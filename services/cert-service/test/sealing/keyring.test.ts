@@ -13,8 +13,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { openKeyring } from '../../src/sealing/keyring.ts'
-import { createMasterKey } from '../../src/sealing/master-key.ts'
+import { createMasterKey, openKeyring } from '../../src/sealing/master-key.ts'
 import { openStore } from '../../src/store/open.ts'
 
 const secret = Buffer.from('a private key')

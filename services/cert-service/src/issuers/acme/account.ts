@@ -3,9 +3,9 @@ import { AcmeError, changeKey, newAccount, type Transport, updateAccount } from 
 import { generateP256 } from '@gatehouse/pki'
 import type { IssuerConfig } from '../../config/issuers.ts'
 import { CertError } from '../../errors.ts'
+import type { Ledger } from '../../limits/ledger.ts'
 import type { Keyring } from '../../sealing/keyring.ts'
 import type { AccountRecord, Store } from '../../store/store.ts'
-import type { IssuanceLimits } from './limits.ts'
 
 interface Signer {
   readonly accountUrl: string
@@ -21,7 +21,7 @@ interface AccountOptions
   readonly transport: Transport
   readonly store: Pick<Store, 'findAccount' | 'saveAccount'>
   readonly keyring: Keyring
-  readonly limits: Pick<IssuanceLimits, 'admitAccount' | 'registered'>
+  readonly limits: Pick<Ledger, 'admitAccount' | 'registered'>
   readonly log: { info(fields: object, message: string): void }
 }
 

@@ -24,11 +24,11 @@ import {
   type ChallengeConfig,
   type IssuerConfig,
 } from '../../config/issuers.ts'
+import type { Ledger } from '../../limits/ledger.ts'
 import type { Keyring } from '../../sealing/keyring.ts'
 import type { Store } from '../../store/store.ts'
 import type { Issued, Issuer } from '../issuer.ts'
 import { canProve, createSolver } from './challenges.ts'
-import type { IssuanceLimits } from './limits.ts'
 import { type AcmeIssuerDeps, obtainChain } from './order.ts'
 import { type AcmeServer, openAcmeServer } from './server.ts'
 
@@ -36,7 +36,7 @@ export interface AcmeDeps {
   readonly store: Store
   readonly keyring: Keyring
   readonly challenges: ChallengeStore
-  readonly limits: IssuanceLimits
+  readonly limits: Ledger
   readonly clock: Clock
   readonly log: {
     info(fields: object, message: string): void

@@ -17,10 +17,11 @@ import { parseName } from '@gatehouse/pki'
 import type { Clock } from '@gatehouse/service-kit'
 import type { IssuerConfig } from '../../config/issuers.ts'
 import { CertError } from '../../errors.ts'
+import type { LimitedOrder } from '../../limits/ca-limits.ts'
+import type { Ledger } from '../../limits/ledger.ts'
 import type { Store } from '../../store/store.ts'
 import type { IssuerIo, IssuerRequest } from '../issuer.ts'
 import { canProve } from './challenges.ts'
-import type { IssuanceLimits, LimitedOrder } from './limits.ts'
 import type { AcmeServer } from './server.ts'
 
 export interface AcmeIssuerDeps {
@@ -28,7 +29,7 @@ export interface AcmeIssuerDeps {
   /** In order of preference. */
   readonly solvers: readonly Solver[]
   readonly store: Pick<Store, 'findOrderByUrl'>
-  readonly limits: IssuanceLimits
+  readonly limits: Pick<Ledger, 'admit' | 'resumed' | 'ordered' | 'failed' | 'issued'>
   readonly clock: Clock
   readonly log: { warn(fields: object, message: string): void }
 }

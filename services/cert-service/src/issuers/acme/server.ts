@@ -2,11 +2,11 @@ import { createTransport, type Transport } from '@gatehouse/acme'
 import { type BoundedFetch, type Clock, createFetch, NetError } from '@gatehouse/net'
 import { requireNamedFile } from '@gatehouse/service-kit'
 import { accountOf, directoryOf, type IssuerConfig } from '../../config/issuers.ts'
+import type { Ledger } from '../../limits/ledger.ts'
 import type { Keyring } from '../../sealing/keyring.ts'
 import type { Store } from '../../store/store.ts'
 import { VERSION } from '../../version.ts'
 import { AcmeAccount } from './account.ts'
-import type { IssuanceLimits } from './limits.ts'
 
 /** One account at a CA, shared by the issuers that use it. */
 export interface AcmeServer {
@@ -28,7 +28,7 @@ export interface AcmeServerDeps {
   readonly store: Store
   readonly keyring: Keyring
   readonly clock: Clock
-  readonly limits: IssuanceLimits
+  readonly limits: Ledger
   readonly log: { info(fields: object, message: string): void }
 }
 
