@@ -41,41 +41,48 @@ export type StoredRow = Row & { readonly id: number }
 export const COLUMNS = 'sid, person, first, last, generation, until, due'
 
 /** The list of ended sessions on disk, open for reading. */
-export interface RevocationFile {
+export class RevocationFile {
   readonly path: string
-  rowsAfter(id: number): StoredRow[]
-  /** How long the list has been in use, in ms, when it was last saved. */
-  runningTime(): number
-  /** Whether the file at this path is still the one that was opened. */
-  isThere(): boolean
-  /** Saves the running time, which never decreases. */
-  keepRunningTime(ms: number): void
-  close(): void
-}
+  readonly #db: DatabaseSync
+  readonly #inode: number
 
-/** Opens the file in `folder` and creates it if needed. Throws errors of SQLite and of the system. */
-export function openRevocationFile(folder: string): RevocationFile {
-  makeFolder(folder)
-  const path = join(folder, REVOCATIONS_FILE)
-  closeSync(openSync(path, 'a', 0o600))
-  const db = new DatabaseSync(path, { timeout: BUSY_TIMEOUT })
-  try {
-    prepareTables(db)
-    const { ino } = statSync(path)
-    const after = db.prepare(`SELECT id, ${COLUMNS} FROM revoked WHERE id > ? ORDER BY id`)
-    const running = db.prepare('SELECT ms FROM running')
-    const keep = db.prepare('UPDATE running SET ms = max(ms, ?)')
-    return {
-      path,
-      rowsAfter: (id) => after.all(id) as unknown as StoredRow[],
-      runningTime: () => Number(running.get()?.ms),
-      isThere: () => statSync(path, { throwIfNoEntry: false })?.ino === ino,
-      keepRunningTime: (ms) => void keep.run(Math.floor(ms)),
-      close: () => db.close(),
+  /** Creates the file in `folder` if needed. Throws errors of SQLite and of the system. */
+  constructor(folder: string) {
+    makeFolder(folder)
+    this.path = join(folder, REVOCATIONS_FILE)
+    closeSync(openSync(this.path, 'a', 0o600))
+    this.#inode = statSync(this.path).ino
+    this.#db = new DatabaseSync(this.path, { timeout: BUSY_TIMEOUT })
+    try {
+      prepareTables(this.#db)
+    } catch (error) {
+      this.close()
+      throw error
     }
-  } catch (error) {
-    db.close()
-    throw error
+  }
+
+  rowsAfter(id: number): StoredRow[] {
+    const rows = this.#db.prepare(`SELECT id, ${COLUMNS} FROM revoked WHERE id > ? ORDER BY id`)
+    return rows.all(id) as unknown as StoredRow[]
+  }
+
+  /** How long the list has been in use, in ms, when it was last saved. */
+  runningTime(): number {
+    return Number(this.#db.prepare('SELECT ms FROM running').get()?.ms)
+  }
+
+  /** Saves the running time, which never decreases. */
+  keepRunningTime(ms: number): void {
+    this.#db.prepare('UPDATE running SET ms = max(ms, ?)').run(ms)
+  }
+
+  /** Whether the file at this path is still the one that was opened. */
+  isThere(): boolean {
+    return statSync(this.path, { throwIfNoEntry: false })?.ino === this.#inode
+  }
+
+  close(): void {
+    this.#db.close()
   }
 }
 

@@ -1,13 +1,8 @@
 import { setTimeout } from 'node:timers/promises'
 import type { Clock } from '@gatehouse/service-kit'
 import { FwaError } from '../errors.ts'
-import { EndedSessions, personOf } from './ended-sessions.ts'
-import {
-  openRevocationFile,
-  type RevocationFile,
-  type Row,
-  type StoredRow,
-} from './revocation-file.ts'
+import { EndedSessions } from './ended-sessions.ts'
+import { RevocationFile, type Row, type StoredRow } from './revocation-file.ts'
 import { RevocationWriter } from './revocation-writer.ts'
 import type { Session } from './session.ts'
 
@@ -20,9 +15,6 @@ const PRUNE_INTERVAL = 600 * SECOND
 /** How long a revocation outlives its session, for instances whose clock is behind. */
 const MARGIN = 3_600 * SECOND
 const MAX_ROWS = 1_000_000
-
-/** The members of a session that its revocation needs. */
-type Endable = Pick<Session, 'sid' | 'portal' | 'profile' | 'iat' | 'exp' | 'generation'>
 
 interface RevocationOptions {
   readonly folder: string
@@ -66,7 +58,7 @@ export class Revocations {
     this.#options = options
     this.#monotonic = monotonic
     try {
-      this.#file = openRevocationFile(folder)
+      this.#file = new RevocationFile(folder)
       // Several instances at once count once, as none counts from more than it has read.
       this.#start = this.#file.runningTime() - monotonic()
       this.#take(this.#file.rowsAfter(0))
@@ -85,7 +77,7 @@ export class Revocations {
    *
    * @throws FwaError FWA_STORE_UNAVAILABLE
    */
-  async add(session: Endable): Promise<void> {
+  async add(session: Session): Promise<void> {
     if (this.ended.size >= MAX_ROWS) throw this.#unavailable(new Error('it is full'))
     const row = rowOf(session, this.#running())
     this.ended.learn(row)
@@ -95,10 +87,10 @@ export class Revocations {
   }
 
   /** The generation of a new session of the person, above those that were revoked together. */
-  nextGeneration(session: Pick<Endable, 'portal' | 'profile'>): number {
+  nextGeneration(person: string): number {
     // A range that another instance has just revoked must not include this session.
     this.#poll()
-    return this.ended.nextGeneration(personOf(session))
+    return this.ended.nextGeneration(person)
   }
 
   /** Whether the last read and the last write succeeded. */
@@ -157,7 +149,7 @@ export class Revocations {
   #reopen(): void {
     const { folder, log } = this.#options
     log.error({ folder }, 'the list of ended sessions was replaced: it is written anew')
-    const fresh = openRevocationFile(folder)
+    const fresh = new RevocationFile(folder)
     this.#file.close()
     this.#file = fresh
     this.#lastId = 0
@@ -179,14 +171,15 @@ export class Revocations {
   async #write(): Promise<void> {
     const insert = [...this.#unsaved.values()]
     const remove = [...this.#unremoved]
-    const expired = { now: this.#options.clock.now(), running: this.#running() }
     const isPruning = this.#isPruneDue
     this.#isPruneDue = false
-    const { path } = this.#file
-    const batch = { path, insert, remove, running: expired.running, after: this.#lastId }
+    this.#isWriting = true
     try {
-      this.#isWriting = true
-      const rows = await this.#writer.write({ ...batch, ...(isPruning && { expired }) })
+      const rows = await this.#writer.write({
+        ...{ path: this.#file.path, insert, remove, after: this.#lastId },
+        running: this.#running(),
+        expiredBy: isPruning ? this.#options.clock.now() : undefined,
+      })
       for (const row of insert)
         if (this.#unsaved.get(row.sid) === row) this.#unsaved.delete(row.sid)
       for (const sid of remove) this.#unremoved.delete(sid)
@@ -219,10 +212,10 @@ export class Revocations {
   }
 
   #collapse(person: string): void {
-    const { row, instead } = this.ended.collapse(person) ?? {}
-    if (!row || !instead) return
-    this.#unsaved.set(row.sid, row)
-    for (const sid of instead) {
+    const collapsed = this.ended.collapse(person)
+    if (!collapsed) return
+    this.#unsaved.set(collapsed.range.sid, collapsed.range)
+    for (const { sid } of collapsed.instead) {
       this.#unsaved.delete(sid)
       this.#unremoved.add(sid)
     }
@@ -236,11 +229,10 @@ export class Revocations {
 }
 
 /** The lifetime is that of the token, so that it does not depend on a clock. */
-function rowOf(session: Endable, running: number): Row {
-  const { sid, iat, exp, generation } = session
+function rowOf({ sid, person, iat, exp, generation }: Session, running: number): Row {
   const lifetime = (exp - iat) * SECOND
   return {
-    ...{ sid, person: personOf(session), first: iat, last: iat, generation },
+    ...{ sid, person, first: iat, last: iat, generation },
     ...{ until: exp * SECOND + MARGIN, due: running + lifetime + MARGIN },
   }
 }

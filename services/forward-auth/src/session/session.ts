@@ -12,6 +12,8 @@ export interface Session {
   /** The cookie domain of the session (claim `aud`). */
   readonly site: Site
   readonly profile: Profile
+  /** A digest of the portal and the person, for the list of ended sessions. */
+  readonly person: string
   /** The token itself, its cookie chunks joined. */
   readonly token: string
   /** NumericDates (RFC 7519 section 2), in seconds. */

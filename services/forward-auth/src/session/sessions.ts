@@ -47,22 +47,15 @@ interface SessionClaims extends Record<string, unknown> {
 }
 const REQUIRED = ['iss', 'aud', 'sub', 'sid', 'iat', 'nbf', 'exp', 'gatehouse_provider']
 
-/** A cached session, and when it was last looked up among the revoked ones. */
-interface Entry {
-  readonly visitor: Visitor
-  /** `EndedSessions.learned` at that time; -1: never. */
-  unrevokedAt: number
-}
-
 /** The sessions of all portals: signed tokens, and a list of those that were revoked early. */
 class Sessions {
   readonly #app: FastifyInstance
   readonly #jwt: JWT
   readonly #revocations: Revocations
-  readonly #entries = new LRUCache<string, Entry>({
+  readonly #visitors = new LRUCache<string, Visitor>({
     max: CACHE_ENTRIES,
     maxSize: CACHE_CHARACTERS,
-    sizeCalculation: (_entry, token) => token.length,
+    sizeCalculation: (_visitor, token) => token.length,
   })
 
   constructor(app: FastifyInstance, jwt: JWT, revocations: Revocations) {
@@ -78,9 +71,8 @@ class Sessions {
   async read(request: FastifyRequest, portal: Portal, site: Site): Promise<Visitor | undefined> {
     const token = readSessionCookie(request.headers.cookie, portal)
     if (token === undefined) return undefined
-    const entry = await this.#find(request, portal, token)
-    if (!entry || entry.visitor.session.site.domain !== site.domain) return undefined
-    return this.#isCurrent(entry) ? entry.visitor : undefined
+    const visitor = await this.verify(request, portal, token)
+    return visitor?.session.site.domain === site.domain ? visitor : undefined
   }
 
   /** The session of a token at this portal, of any site. */
@@ -89,8 +81,8 @@ class Sessions {
     portal: Portal,
     token: string,
   ): Promise<Visitor | undefined> {
-    const entry = await this.#find(request, portal, token)
-    return entry && this.#isCurrent(entry) ? entry.visitor : undefined
+    const visitor = await this.#find(request, portal, token)
+    return visitor && this.#isCurrent(visitor.session) ? visitor : undefined
   }
 
   /**
@@ -101,7 +93,7 @@ class Sessions {
   create(portal: Portal, site: Site, profile: Profile): Session {
     const { kid, secret: key } = this.#app.keys.session.first
     const iat = Math.floor(this.#app.clock.now() / 1_000)
-    const generation = this.#revocations.nextGeneration({ portal: portal.name, profile })
+    const generation = this.#revocations.nextGeneration(personOf(portal.name, profile))
     const claims = {
       ...profile.claims,
       iss: portalUrl(site, portal, ''),
@@ -136,17 +128,13 @@ class Sessions {
 
   /** Forgets every session that was verified, so that each is verified again. */
   clear(): void {
-    this.#entries.clear()
+    this.#visitors.clear()
   }
 
-  #find(
-    request: FastifyRequest,
-    portal: Portal,
-    token: string,
-  ): Entry | undefined | Promise<Entry | undefined> {
-    const known = this.#entries.get(token)
+  #find(request: FastifyRequest, portal: Portal, token: string) {
+    const known = this.#visitors.get(token)
     // A reload replaces the portals.
-    if (known?.visitor.portal === portal) return known
+    if (known?.portal === portal) return known
     if (token.length > MAX_TOKEN_LENGTH || !TOKEN.test(token)) return undefined
     return this.#verifyToken(request, portal, token)
   }
@@ -155,7 +143,7 @@ class Sessions {
     request: FastifyRequest,
     portal: Portal,
     token: string,
-  ): Promise<Entry | undefined> {
+  ): Promise<Visitor | undefined> {
     const { sites, clock } = this.#app
     request.sessionToken = token
     try {
@@ -170,34 +158,27 @@ class Sessions {
       const site = sites.all.find(({ domain }) => domain === claims.aud)
       if (!site || claims.iss !== portalUrl(site, portal, '')) return undefined
       // A copy, since the token may be a slice that keeps the whole Cookie header in memory.
-      return this.#remember(
-        readSession(Buffer.from(token).toString(), portal, site, claims),
-        portal,
-      )
+      const copy = Buffer.from(token).toString()
+      return this.#remember(readSession(copy, portal, site, claims), portal)
     } catch (error) {
       request.log.debug({ err: error }, 'session token refused')
       return undefined
     }
   }
 
-  #remember(session: Session, portal: Portal): Entry | undefined {
+  #remember(session: Session, portal: Portal): Visitor | undefined {
     const provider = portal.providers.get(session.profile.provider)
     if (!provider) return undefined
-    const entry = { visitor: new Visitor(session, portal, provider), unrevokedAt: -1 }
-    this.#entries.set(session.token, entry)
-    return entry
+    const visitor = new Visitor(session, portal, provider)
+    this.#visitors.set(session.token, visitor)
+    return visitor
   }
 
   /** By the clock as it is now, which may have been set since the token was verified. */
-  #isCurrent(entry: Entry): boolean {
-    const { session } = entry.visitor
+  #isCurrent(session: Session): boolean {
     const now = this.#app.clock.now()
     if (now < session.iat * 1_000 - MAX_SKEW || now >= session.exp * 1_000) return false
-    const { ended } = this.#revocations
-    if (entry.unrevokedAt === ended.learned) return true
-    if (ended.has(session, () => personOf(session), entry.unrevokedAt)) return false
-    entry.unrevokedAt = ended.learned
-    return true
+    return !this.#revocations.ended.has(session)
   }
 }
 
@@ -215,6 +196,7 @@ function readSession(
     issuer: claims.iss,
     site,
     profile: Object.freeze(profile),
+    person: personOf(portal.name, profile),
     token,
     iat: claims.iat,
     exp: claims.exp,

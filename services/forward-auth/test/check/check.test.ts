@@ -23,6 +23,7 @@ const session = (claims: object = {}, provider = 'corp'): Session => ({
   issuer: 'https://auth.example.com/portals/main',
   site: { domain: 'example.com', authOrigin: 'https://auth.example.com', basePath: '' },
   profile: fromClaims(provider, { sub: 'ada', ...claims }),
+  person: 'digest',
   token: 'header.payload.signature',
   iat: 0,
   exp: 1,
