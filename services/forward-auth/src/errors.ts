@@ -207,7 +207,6 @@ export class FwaError extends CodedError<FwaErrorCode> {
   readonly retryAfter?: number
   /** Whether clients see `message` and `members` even with a 5xx status. */
   readonly expose?: boolean
-  /** Headers of the answer. */
   readonly headers?: Readonly<Record<string, string>>
 
   constructor(

@@ -15,7 +15,6 @@ export interface ForwardedRequest extends SiteHost {
   readonly target: string
 }
 
-/** The absolute URL of a forwarded request. */
 export function urlOf({ scheme, authority, target }: ForwardedRequest): string {
   return new URL(`${scheme}://${authority}${target}`).href
 }
@@ -29,11 +28,7 @@ export interface ProxyRequest {
   readonly rawHeaders: readonly string[]
 }
 
-/**
- * Reads the forwarded request from the headers that one kind of proxy sends.
- *
- * @throws FwaError FWA_HEADER_MISSING, FWA_HEADER_INVALID, FWA_HOST_UNKNOWN
- */
+/** Reads the forwarded request from the headers that one kind of proxy sends. */
 export type ForwardedReader = (request: ProxyRequest, sites: Sites) => ForwardedRequest
 
 /** Headers that change what a check decides, in lower case. */
@@ -174,7 +169,6 @@ export interface Peer {
 
 /** Decides which peers are trusted: listed proxies, and holders of a verified client certificate. */
 export interface Trust {
-  /** Whether the forwarded headers of this peer count. */
   trusts(peer: Peer): boolean
   /**
    * The address of the client: that of an untrusted peer itself, else the first untrusted hop from
@@ -213,12 +207,10 @@ export function createTrust(trustedProxies: readonly string[] = LOOPBACK_NETWORK
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** The proxies of `server.trustedProxies`. */
     readonly trust: Trust
   }
 }
 
-/** Decorates the app with the proxies whose forwarded headers count. */
 export const trust = fp<Pick<ForwardAuthConfig, 'server'>>(
   async (app: FastifyInstance, { server }) => {
     let current = createTrust(server.trustedProxies)

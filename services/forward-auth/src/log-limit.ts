@@ -1,4 +1,4 @@
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
 
@@ -20,14 +20,24 @@ export function createLogLimit(now: () => number): LimitLog {
   }
 }
 
+/** Logs a warning that any client can cause, once a minute for the same `fields`. */
+export function warnRarely(
+  { log, server }: FastifyRequest,
+  fields: object,
+  message: string,
+  details: object = {},
+): void {
+  server.limitLog(Object.values(fields).join(' '), () =>
+    log.warn({ ...fields, ...details }, message),
+  )
+}
+
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Limits log lines that any client can cause. */
     limitLog: LimitLog
   }
 }
 
-/** Decorates the app with a limit for log lines that any client can cause. */
 export const logLimit = fp(
   async (app: FastifyInstance) => {
     app.decorate(

@@ -5,7 +5,6 @@ import fp from 'fastify-plugin'
 const LOGIN_RESULTS = ['finished', 'refused', 'failed'] as const
 const DECISIONS = ['allow', 'preflight', 'sign-in', 'no-session', 'forbidden', 'refused'] as const
 
-/** Counters of checks, logins and logouts. */
 interface AuthMetrics {
   /** Counts a check by its decision; `refused` if its request was invalid. */
   check(portal: string, decision: (typeof DECISIONS)[number]): void
@@ -20,7 +19,6 @@ declare module 'fastify' {
   }
 }
 
-/** Decorates the app with its counters; without a registry they count nothing. */
 export const authMetrics = fp<{ readonly metrics?: Metrics | undefined }>(
   async (app: FastifyInstance, { metrics }) => {
     if (!metrics) return void app.decorate('authMetrics', { check() {}, login() {}, logout() {} })

@@ -27,8 +27,6 @@ export function httpsOptions({ clientCaFile }: TlsConfig): ServerOptions {
 /**
  * Gives the HTTPS server its credentials, and replaces them when their files change. Without
  * `server.tls` this does nothing.
- *
- * @throws ConfigError CONFIG_TLS_INVALID
  */
 export const ownTls = fp<{ readonly tls?: TlsConfig | undefined }>(
   async (app: FastifyInstance, { tls }) => {
@@ -60,15 +58,10 @@ export const ownTls = fp<{ readonly tls?: TlsConfig | undefined }>(
   { fastify: '5.x', name: 'forward-auth/own-tls', dependencies: ['service-kit/reload'] },
 )
 
-/** The CA of client certificates. */
 export interface ClientCa {
   /** In PEM. Undefined if none is configured. */
   current(): string | undefined
-  /**
-   * Reads the file, and returns the function that applies it.
-   *
-   * @throws ConfigError CONFIG_TLS_INVALID, as a rejection: the current CA stays in use
-   */
+  /** Reads the file, and returns the function that applies it. */
   prepare(): Promise<() => void>
   close(): void
 }
@@ -78,7 +71,6 @@ export interface ClientCa {
  * cannot be used, this is logged and the current one stays in use.
  *
  * @param onChange - called after a change
- * @throws ConfigError CONFIG_TLS_INVALID, as a rejection
  */
 export async function openClientCa({
   file,

@@ -15,31 +15,24 @@ const PROVIDER_GRACE = 30_000
 /** A named set of providers, rules and headers that protects apps. */
 export interface Portal {
   readonly name: string
-  /** Name on the pages. */
   readonly title: string
-  /** CSS colour of the pages. */
   readonly accent: string
   /** By name, in the order of the chooser. */
   readonly providers: ReadonlyMap<string, Provider>
   /** Whether a person has access at all; evaluated at login and at every check. */
   readonly admits: (profile: Profile) => boolean
-  /** Conditions that routes name. */
   readonly policies: ReadonlyMap<string, Condition>
   /** Headers to the app, all of them sent with every 200. */
   readonly headers: readonly IdentityHeader[]
-  /** Header that passes the session token to the app. */
   readonly tokenHeader: string | undefined
   /** Refuses other spellings of the headers that are read or sent; throws FWA_HEADER_ALIAS. */
   readonly refuseAliases: (rawHeaders: readonly string[]) => void
-  /** Whether CORS preflights without credentials pass. */
   readonly preflight: boolean
-  /** Milliseconds from login to the end of the session. */
   readonly sessionLifetime: number
   /** Milliseconds in which a login has to be finished. */
   readonly loginLifetime: number
   /** Whether the provider gets the redirect URI that all providers share. */
   readonly sharedCallback: boolean
-  /** Whether the chooser is shown even if there is only one provider. */
   readonly alwaysShowProviders: boolean
 }
 

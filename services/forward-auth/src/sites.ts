@@ -25,7 +25,6 @@ export interface SiteHost {
   readonly isAuthHost: boolean
 }
 
-/** The cookie domains of the configuration. */
 export interface Sites {
   readonly all: readonly Site[]
   /** Finds the site of a Host header; undefined if the host is on none of the domains. */
@@ -80,7 +79,6 @@ export function portalUrl(
   return `${authOrigin}${basePath}/portals/${portal.name}${path}`
 }
 
-/** An entry of `domains` in the configuration. */
 interface DomainConfig {
   readonly domain: string
   readonly authHost?: string
@@ -104,7 +102,6 @@ export function readSite(
   return { domain: parsed.name, authOrigin, basePath }
 }
 
-/** The sites of a valid configuration. */
 export function sitesOf({
   domains,
   server,
@@ -117,14 +114,12 @@ export function sitesOf({
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** The cookie domains of `domains`. */
     readonly sites: Sites
   }
 }
 
 type SitesConfig = Parameters<typeof sitesOf>[0]
 
-/** Decorates the app with the cookie domains. */
 export const sites = fp<SitesConfig>(
   async (app: FastifyInstance, config) => {
     let current = createSites(sitesOf(config))

@@ -1,2 +1,1 @@
-/** Of this service, as in its package.json. */
 export const VERSION = '0.1.0'

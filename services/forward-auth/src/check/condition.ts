@@ -16,9 +16,6 @@ interface PolicyPortal {
 /**
  * The condition of a route: `?policy=` names one of the portal, and `?if=` is one itself. Undefined
  * for an empty query.
- *
- * @throws FwaError FWA_PARAMETER_UNKNOWN, FWA_POLICY_UNKNOWN; ProfileError PROFILE_CONDITION_TWICE,
- * PROFILE_CONDITION_INVALID, PROFILE_CONDITION_TOO_LONG
  */
 export type ConditionReader = (portal: PolicyPortal, query: string) => Condition | undefined
 

@@ -31,7 +31,6 @@ export class Visitor {
     return address !== undefined && this.#provider.fits(this.session.profile, address)
   }
 
-  /** Whether the portal admits the person. */
   get isAdmitted(): boolean {
     this.#isAdmitted ??= this.portal.admits(this.session.profile) === true
     return this.#isAdmitted
@@ -46,11 +45,6 @@ export class Visitor {
     return this.#isMet
   }
 
-  /**
-   * The headers of a 200.
-   *
-   * @throws FwaError FWA_IDENTITY_UNSENDABLE
-   */
   get headers(): CheckHeaders {
     this.#headers ??= checkHeaders(this.portal, this.session)
     return this.#headers
@@ -93,7 +87,6 @@ function refuseAnonymous(
 /** A person who opens a page, a CORS preflight without credentials, or a program. */
 export type RequestKind = 'navigation' | 'preflight' | 'api'
 
-/** The kind of a request, by its method and headers. */
 export function kindOf(method: string, headers: IncomingHttpHeaders): RequestKind {
   if (method === 'OPTIONS') return isBarePreflight(headers) ? 'preflight' : 'api'
   return isNavigation(method, headers) ? 'navigation' : 'api'

@@ -8,13 +8,11 @@ type Preset = (typeof PRESETS)[number]
 type Property = keyof typeof PROPERTIES
 type UserOf = (session: Session) => string
 
-/** A header as the configuration describes it. */
 export type HeaderRow =
   | { readonly name: string; readonly property: Property }
   | { readonly name: string; readonly claim: string }
 export type HeadersConfig = Preset | readonly (Preset | HeaderRow)[]
 
-/** One header to the app. */
 export interface IdentityHeader {
   /** In lower case. */
   readonly name: string
@@ -22,7 +20,6 @@ export interface IdentityHeader {
   readonly value: (session: Session) => string
 }
 
-/** The properties of a session that a header can carry. */
 const PROPERTIES = {
   user: (session, user) => user(session),
   id: ({ profile }) => encodeText(profile.id),
@@ -70,7 +67,6 @@ export function headerRows(headers: HeadersConfig): readonly HeaderRow[] {
     )
 }
 
-/** The headers of a portal. */
 export function createHeaders(headers: HeadersConfig, user: UserOf): readonly IdentityHeader[] {
   return headerRows(headers).map((row) => ({
     name: row.name.toLowerCase(),
@@ -116,13 +112,10 @@ const MAX_LENGTH = 8_192
 const MAX_TOKEN_LENGTH = 16_384
 const SENDABLE = /^[ -~]*$/
 
-/** The body of every 200. */
 export const BODY = 'OK\n'
 
-/** The headers of a 200 by name. */
 export type CheckHeaders = Readonly<Record<string, string>>
 
-/** The portal settings that decide which headers a 200 has. */
 interface HeaderSettings {
   readonly headers: readonly IdentityHeader[]
   readonly tokenHeader: string | undefined
@@ -133,7 +126,6 @@ interface HeaderSettings {
  * the client's own reaches the app.
  *
  * @param session - undefined for a preflight: all configured headers are empty
- * @throws FwaError FWA_IDENTITY_UNSENDABLE
  */
 export function checkHeaders(
   { headers, tokenHeader }: HeaderSettings,
@@ -190,7 +182,6 @@ export function encodeList(entries: readonly string[]): string {
   return entries.map((entry) => encodeText(entry).replaceAll(',', '%2C')).join(',')
 }
 
-/** Encodes a value as JSON in ASCII. */
 export function encodeJson(value: unknown): string {
   return JSON.stringify(value).replace(
     /[\x7f-\uffff]/g,

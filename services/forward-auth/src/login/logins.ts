@@ -23,17 +23,14 @@ const MAX_COOKIE = 3_900
 
 /** What a login is for. It travels in the parameter `state` (RFC 6749 section 4.1.1), sealed. */
 export interface LoginState {
-  /** Name of the provider. */
   readonly provider: string
   /** The redirect URI of the authorization request. Absent in logins from before it was stored. */
   readonly redirectUri?: string
-  /** Validated return URL. */
   readonly returnTo: string
   /** Whether the login replaces one that was lost. */
   readonly isRetry: boolean
 }
 
-/** The parts of a callback that identify its login. */
 export interface Callback {
   /** The provider whose redirect URI was called. */
   readonly provider: string
@@ -83,7 +80,6 @@ export class Logins {
     this.#clock = clock
   }
 
-  /** Starts a login, and gives its secrets and the cookies to set. */
   begin(portal: Portal, site: Site, login: LoginState, cookieHeader: string | undefined) {
     const [id, nonce, codeVerifier] = [randomId(16), randomId(16), randomId(32)]
     const expiresAt = this.#clock.now() + portal.loginLifetime
@@ -118,7 +114,6 @@ export class Logins {
     return { kind: 'valid', login, secrets, cookie: this.#sealEntries(portal, site, remaining) }
   }
 
-  /** The cookies that remove all logins from the browser. */
   clear(portal: Portal): HostCookie[] {
     const names = [cookieName(portal), targetName(portal)]
     return [...names.map((name) => ({ name, value: '', maxAge: 0 })), resetRedirectCount(portal)]
@@ -211,7 +206,6 @@ declare module 'fastify' {
   }
 }
 
-/** Decorates the app with the logins in progress and the rate limit of sign-ins. */
 export const logins = fp(
   async (app: FastifyInstance) => {
     app.decorate('logins', new Logins({ keys: () => app.keys, clock: app.clock }))

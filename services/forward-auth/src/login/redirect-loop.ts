@@ -10,7 +10,6 @@ const MAX_TARGETS = 4
 /** Browsers follow 20 redirects: a login takes five or six, a bounce two. */
 const MAX_REDIRECTS = { login: 2, bounce: 5 } as const
 
-/** How often a browser was redirected to one URL within the window. */
 interface Count {
   readonly digest: string
   readonly count: number
@@ -46,7 +45,6 @@ export function countRedirect(
   }
 }
 
-/** The cookie that resets the count. */
 export function resetRedirectCount(portal: Pick<Portal, 'name'>): HostCookie {
   return { name: cookieName(portal), value: '', maxAge: 0 }
 }

@@ -6,12 +6,10 @@ export const CALLBACK_PATH = '/providers/:provider/callback'
 /** Path of the redirect URI that all providers shared in earlier versions. */
 export const SHARED_CALLBACK_PATH = '/oauth2/callback'
 
-/** The part of a portal that its redirect URIs depend on. */
 export interface CallbackPortal extends Pick<Portal, 'name'> {
   readonly sharedCallback: boolean
 }
 
-/** The redirect URI to register at a provider. */
 export function redirectUriOf(site: Site, portal: CallbackPortal, provider: string): string {
   const path = portal.sharedCallback
     ? SHARED_CALLBACK_PATH

@@ -15,7 +15,6 @@ const OUTLINES = {
 /** A symbol above a heading. */
 export type SymbolName = Exclude<keyof typeof OUTLINES, 'gate'>
 
-/** The SVG path of the logo. */
 export const GATE = OUTLINES.gate
 
 /** A symbol above a heading, in the accent colour. */

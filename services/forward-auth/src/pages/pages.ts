@@ -15,11 +15,14 @@ const MAX_TEXT = 150
 /** The part of a portal that its pages show. */
 export type PagePortal = Pick<Portal, 'title' | 'accent' | 'providers'>
 
-/** One way to sign in. */
+/** A person at a portal. */
+interface Visit {
+  readonly portal: PagePortal
+  readonly profile: Profile
+}
+
 export interface Choice extends Pick<Provider, 'title' | 'icon' | 'color'> {
-  /** URL that starts the login. */
   readonly href: string
-  /** Whether the last request to the provider failed. */
   readonly failing: boolean
 }
 
@@ -30,7 +33,7 @@ export function signInPage(of: {
   readonly returnTo?: URL | undefined
 }): Page {
   const { title, text, choices } = texts.signIn
-  return page(of.portal, {
+  return page(of, {
     title,
     text: of.returnTo && text(of.returnTo.host),
     actions: html`<nav aria-label="${choices}">${of.choices.map(choice)}</nav>`,
@@ -38,39 +41,24 @@ export function signInPage(of: {
 }
 
 /** The page after a sign-in without a return URL. */
-export function signedInPage(of: {
-  readonly portal: PagePortal
-  readonly profile: Profile
-  readonly logoutHref: string
-  readonly profileHref: string
-}): Page {
+export function signedInPage(of: Visit & Record<'logoutHref' | 'profileHref', string>): Page {
   const { title, profile, signOut } = texts.signedIn
-  return page(of.portal, {
+  return page(of, {
     title,
     symbol: 'check',
-    profile: of.profile,
     actions: actions(mainLink(of.profileHref, profile), link(of.logoutHref, signOut)),
   })
 }
 
-/** Asks for confirmation, since a link on another site may have led here. */
-export function logoutPage(of: {
-  readonly portal: PagePortal
-  readonly profile: Profile
-  /** URL that the form is posted to. The policy requires our own origin, for redirects too. */
-  readonly action: string
-  readonly stayHref: string
-}): Page {
+/**
+ * Asks for confirmation, since a link on another site may have led here. The form is posted to
+ * `action`; the policy requires our own origin, for redirects too.
+ */
+export function logoutPage(of: Visit & Record<'action' | 'stayHref', string>): Page {
   const { title, text, confirm, stay } = texts.signOut
   const button = html`<button class="main">${confirm}</button>`
   const form = html`<form method="post" action="${of.action}">${button}</form>`
-  return page(of.portal, {
-    title,
-    text,
-    symbol: 'leave',
-    profile: of.profile,
-    actions: actions(form, link(of.stayHref, stay)),
-  })
+  return page(of, { title, text, symbol: 'leave', actions: actions(form, link(of.stayHref, stay)) })
 }
 
 /**
@@ -86,38 +74,26 @@ export function signedOutPage(of: {
 }): Page {
   const { title, text, notStored, provider, signIn } = texts.signedOut
   const { mayStayValidUntil: end } = of
-  return page(of.portal, {
+  const atProvider =
+    of.provider && of.providerHref && link(of.providerHref, provider(of.provider.title))
+  return page(of, {
     title,
     text: end === undefined ? text : notStored(new Date(end).toUTCString()),
     symbol: end === undefined ? 'check' : 'alert',
-    actions: actions(
-      of.provider && of.providerHref
-        ? link(of.providerHref, provider(of.provider.title))
-        : undefined,
-      link(of.signInHref, signIn),
-    ),
+    actions: actions(atProvider, link(of.signInHref, signIn)),
   })
 }
 
 /** Signed in without access. Under 4 kB with a short link, since checks respond with it. */
-export function refusedPage(of: {
-  readonly portal: PagePortal
-  readonly profile: Profile
-  readonly switchHref: string
-  readonly requestId: string
-}): Page {
+export function refusedPage(of: Visit & Record<'switchHref' | 'requestId', string>): Page {
   const { title, text, other } = texts.refused
-  return page(of.portal, {
-    title,
-    text,
-    symbol: 'lock',
-    profile: of.profile,
+  const { requestId } = of
+  return page(of, {
+    ...{ title, text, symbol: 'lock', requestId },
     actions: actions(mainLink(of.switchHref, other)),
-    requestId: of.requestId,
   })
 }
 
-/** The page for any error. */
 export function errorPage(of: {
   readonly portal?: PagePortal | undefined
   readonly status: number
@@ -126,11 +102,11 @@ export function errorPage(of: {
   readonly retryHref?: string | undefined
   readonly requestId: string
 }): Page {
-  return page(of.portal, {
+  return page(of, {
     title: of.title,
     text: clip(of.text, MAX_TEXT),
     symbol: 'alert',
-    actions: of.retryHref ? actions(mainLink(of.retryHref, texts.retry)) : undefined,
+    actions: of.retryHref && actions(mainLink(of.retryHref, texts.retry)),
     requestId: `${of.requestId} · ${of.status}`,
   })
 }
@@ -143,13 +119,13 @@ export function providerDownPage(of: {
   readonly otherHref?: string | undefined
 }): Page {
   const { title, text, other } = texts.providerDown
-  return page(of.portal, {
+  return page(of, {
     title: title(of.provider.title),
     text,
     symbol: 'unplugged',
     actions: actions(
       mainLink(of.retryHref, texts.retry),
-      of.otherHref ? link(of.otherHref, other) : undefined,
+      of.otherHref && link(of.otherHref, other),
     ),
   })
 }
@@ -158,23 +134,24 @@ interface Card {
   readonly title: string
   readonly text?: string | undefined
   readonly symbol?: SymbolName
-  readonly profile?: Profile
-  readonly actions?: SafeHtml | undefined
+  readonly actions?: SafeHtml | '' | undefined
   readonly requestId?: string
 }
 
-function page(portal: PagePortal | undefined, card: Card): Page {
-  const { title, text, profile, requestId } = card
+function page(
+  { portal, profile }: { readonly [key in keyof Visit]?: Visit[key] | undefined },
+  { title, text, requestId, ...card }: Card,
+): Page {
   return shell({
     title,
     brand: portal?.title ?? texts.brand,
     accent: portal?.accent ?? DEFAULT_ACCENT,
-    body: html`${card.symbol ? symbol(card.symbol) : ''}
+    body: html`${card.symbol && symbol(card.symbol)}
 <h1>${title}</h1>
-${text ? html`<p>${text}</p>` : ''}
-${profile ? person(portal, profile) : ''}
+${text && html`<p>${text}</p>`}
+${profile && person(portal, profile)}
 ${card.actions}`,
-    footer: requestId ? `${texts.requestId} ${requestId}` : undefined,
+    footer: requestId && `${texts.requestId} ${requestId}`,
   })
 }
 
@@ -198,7 +175,7 @@ function choice({ title, icon, color, href, failing }: Choice): SafeHtml {
   return html`<a class="choice" href="${href}">${tile(icon, color)}<span>${title}${note}</span></a>`
 }
 
-function actions(...items: (SafeHtml | undefined)[]): SafeHtml {
+function actions(...items: (SafeHtml | '' | undefined)[]): SafeHtml {
   return html`<div class="actions">${items}</div>`
 }
 

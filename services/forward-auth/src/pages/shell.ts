@@ -5,14 +5,12 @@ import { LRUCache } from 'lru-cache'
 import { standOut, textOn } from './colors.ts'
 import { GATE, outline } from './icons.ts'
 
-/** The content of one page. */
 interface Content {
   readonly title: string
   /** Title of the portal, above the card. */
   readonly brand: string
   /** `#rgb` or `#rrggbb`. */
   readonly accent: string
-  /** The card in the middle. */
   readonly body: SafeHtml
   readonly footer?: string | undefined
 }

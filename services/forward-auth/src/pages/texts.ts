@@ -1,4 +1,3 @@
-/** The texts of all pages. */
 export const texts = {
   brand: 'Gatehouse',
   retry: 'Try again',

@@ -49,7 +49,6 @@ export class Discovery<T> {
     if (!this.#failure) this.#retryLater(failure)
   }
 
-  /** Whether the last attempt failed. */
   failing(): boolean {
     this.#refreshIfStale()
     return this.#failure !== undefined

@@ -4,7 +4,7 @@ import { allowInsecureRequests, ClientSecretPost, type Configuration } from 'ope
 import { type Static, type TSchema, Type } from 'typebox'
 import { isOutage, toFwaError } from './failure.ts'
 import { authorizationRequest, configure, redeemCode } from './oauth.ts'
-import { clientOptions, clientSecret, commonOptions } from './options.ts'
+import { clientOptions, clientSecret } from './options.ts'
 import type { ProviderKind } from './provider.ts'
 import { parseJson, requestJson } from './request.ts'
 
@@ -13,7 +13,6 @@ const MAX_PAGES = 10
 
 export const GithubSchema = Type.Object({
   type: Type.Literal('github'),
-  ...commonOptions,
   ...clientOptions,
   clientSecret,
   url: Type.String({

@@ -3,11 +3,14 @@ import { parseEndpointUrl } from '@gatehouse/net'
 import type { Fault, Rule } from '@gatehouse/service-kit'
 import { type Static, Type } from 'typebox'
 import { GithubSchema, github } from './github.ts'
-import { GitlabSchema, gitlab } from './gitlab.ts'
-import { CONSUMERS, MicrosoftEntraIdSchema, microsoftEntraID } from './microsoft-entra-id.ts'
 import {
+  CONSUMERS,
+  GitlabSchema,
   GoogleSchema,
+  gitlab,
   google,
+  MicrosoftEntraIdSchema,
+  microsoftEntraID,
   OpenIdConnectSchema,
   openIDConnect,
   PocketIdSchema,
@@ -48,14 +51,12 @@ export function createProvider(config: ProviderConfig, deps: ProviderDeps): Prov
   return { name, title, icon: config.icon ?? kind.icon, color, ...behaviour }
 }
 
-/** Whether anybody can get an account at this provider. */
 export function isPublic(config: ProviderConfig): boolean {
   return KINDS[config.type].isPublic?.(config) ?? false
 }
 
 /** The options of any kind that their schema cannot check. */
-interface Checked {
-  readonly name: string
+interface Checked extends Pick<ProviderConfig, 'name'> {
   readonly issuerUrl?: string
   readonly url?: string
   readonly authority?: string
@@ -72,22 +73,26 @@ export const PROVIDER_RULES: readonly Rule<ProviderConfig>[] = [
   ({ url }: Checked) => checkUrl('/url', url),
   ({ authority }: Checked) => checkUrl('/authority', authority),
   ({ clientSecret, clientAssertion }: Checked) =>
-    clientSecret !== undefined && clientAssertion !== undefined
-      ? [{ path: '/clientAssertion', message: 'is given together with clientSecret' }]
-      : [],
+    faultIf(
+      clientSecret !== undefined && clientAssertion !== undefined,
+      '/clientAssertion',
+      'is given together with clientSecret',
+    ),
   ({ clientId, clientSecret, clientAssertion }: Checked) =>
-    clientId !== undefined && clientSecret === undefined && clientAssertion === undefined
-      ? [{ path: '/clientId', message: 'needs a clientSecret or a clientAssertion' }]
-      : [],
+    faultIf(
+      clientId !== undefined && clientSecret === undefined && clientAssertion === undefined,
+      '/clientId',
+      'needs a clientSecret or a clientAssertion',
+    ),
   ({ tenantId }: Checked) =>
-    tenantId === CONSUMERS
-      ? [{ path: '/tenantId', message: 'is the tenant of all personal accounts' }]
-      : [],
+    faultIf(tenantId === CONSUMERS, '/tenantId', 'is the tenant of all personal accounts'),
   ({ ca }: Checked) =>
-    ca === undefined || isCertificate(ca)
-      ? []
-      : [{ path: '/ca', message: 'must be certificates in PEM' }],
+    faultIf(ca !== undefined && !isCertificate(ca), '/ca', 'must be certificates in PEM'),
 ]
+
+function faultIf(isBroken: boolean, path: string, message: string): Fault[] {
+  return isBroken ? [{ path, message }] : []
+}
 
 function checkUrl(path: string, url: string | undefined): Fault[] {
   if (url === undefined) return []

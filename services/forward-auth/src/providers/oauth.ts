@@ -88,14 +88,12 @@ export function redeemCode(
   )
 }
 
-/** Whether none of the known keys verifies the ID token. */
 function isKeyMiss(error: unknown): boolean {
   if (!(error instanceof ClientError)) return false
   if (error.code === 'OAUTH_KEY_SELECTION_FAILED') return true
   return error.cause instanceof Error && /signature verification failed/.test(error.cause.message)
 }
 
-/** The fetch of openid-client. */
 function boundedFetch(fetch: BoundedFetch): CustomFetch {
   const reading = new Map<string, Promise<FetchAnswer>>()
 
@@ -110,21 +108,20 @@ function boundedFetch(fetch: BoundedFetch): CustomFetch {
     return answer
   }
 
-  return async (url, { method, headers, body }) => {
-    if (method !== 'POST' && !('authorization' in headers)) return toResponse(await readOnce(url))
+  const read: (...of: Parameters<CustomFetch>) => Promise<FetchAnswer> = async (url, init) => {
+    const { method, headers, body } = init
     if (method !== 'POST')
-      return toResponse(await request(fetch, url, { headers, status: STATUSES }))
+      return 'authorization' in headers
+        ? request(fetch, url, { headers, status: STATUSES })
+        : readOnce(url)
     const login = tokenResponse.getStore() ?? {}
+    const form = body == null ? {} : { body: String(body) }
     login.answer ??= withError(
-      await request(fetch, url, {
-        method,
-        headers,
-        ...(body != null && { body: String(body) }),
-        status: STATUSES,
-      }),
+      await request(fetch, url, { method, headers, ...form, status: STATUSES }),
     )
-    return toResponse(login.answer)
+    return login.answer
   }
+  return async (...of) => toResponse(await read(...of))
 }
 
 function toResponse({ status, headers, body }: FetchAnswer): Response {

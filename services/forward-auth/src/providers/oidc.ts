@@ -50,7 +50,6 @@ const ENDPOINTS = [
   'end_session_endpoint',
 ] as const
 
-/** The options that all kinds of OpenID providers share. */
 interface ClientOptions {
   readonly name: string
   readonly title: string
@@ -61,10 +60,11 @@ interface ClientOptions {
   readonly timeout: number
   /** Default: `openid`, `profile`, `email`, and `groups` if the provider supports it. */
   readonly scopes?: readonly string[]
+  readonly trustEmail?: boolean
 }
 
 /** What the kinds of OpenID providers differ in. */
-interface OidcKind {
+export interface OidcKind {
   /** Exactly as the provider writes it. */
   readonly issuer: string
   /** Whether UserInfo has claims that the ID token lacks. Default: true. */
@@ -75,13 +75,18 @@ interface OidcKind {
   readonly claimsOf?: (claims: Claims) => Claims
 }
 
-/** A provider of OpenID Connect. It keeps nothing of a login. */
-export function createOidcProvider(
+/** Creates providers of OpenID Connect. They keep nothing of a login. */
+export function oidc<Options extends ClientOptions>(kindOf: (options: Options) => OidcKind) {
+  return (options: Options, deps: ProviderDeps): Behaviour<RedirectProvider> =>
+    createProvider(options, kindOf(options), deps)
+}
+
+function createProvider(
   options: ClientOptions,
   kind: OidcKind,
   deps: ProviderDeps,
 ): Behaviour<RedirectProvider> {
-  const { name, title, ca, timeout } = options
+  const { name, title, ca, timeout, trustEmail = false } = options
   const fetch = deps.createFetch({ timeoutMs: timeout, ...(ca !== undefined && { ca }) })
   const fail = (error: unknown) => Promise.reject(toFwaError(title, error))
   const discovery = new Discovery(name, () => discover(options, kind, fetch).catch(fail), deps)
@@ -100,8 +105,9 @@ export function createOidcProvider(
     async finish(callback, login) {
       try {
         const client = await discovery.get()
-        const claims = await readClaims(client, callback, login, renewKeys, kind)
-        return fromClaims(name, kind.claimsOf?.(claims) ?? claims)
+        const sent = await readClaims(client, callback, login, renewKeys, kind)
+        const claims = kind.claimsOf?.(sent) ?? sent
+        return fromClaims(name, trustEmail ? { ...claims, email_verified: true } : claims)
       } catch (error) {
         const failure = toFwaError(title, error)
         if (isOutage(error)) discovery.reportFailure(failure)

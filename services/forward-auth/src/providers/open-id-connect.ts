@@ -1,15 +1,13 @@
+import type { Claims } from '@gatehouse/profile'
 import { type Static, Type } from 'typebox'
-import { CONSUMERS } from './microsoft-entra-id.ts'
-import { createOidcProvider } from './oidc.ts'
+import { oidc } from './oidc.ts'
 import {
   clientOptions,
   clientSecret,
-  commonOptions,
   discoveredScopes,
   Scopes,
   secretOrAssertion,
   trustEmail,
-  withTrustedEmail,
 } from './options.ts'
 import type { ProviderKind } from './provider.ts'
 
@@ -17,7 +15,6 @@ export const OpenIdConnectSchema = Type.Object({
   type: Type.Literal('openIDConnect', {
     description: 'Kind of the provider. Each kind has its own keys.',
   }),
-  ...commonOptions,
   ...clientOptions,
   ...secretOrAssertion,
   issuerUrl: Type.String({
@@ -39,22 +36,19 @@ const PUBLIC_HOSTS = new Set([
   'www.facebook.com',
   'www.linkedin.com',
 ])
+/** The Microsoft tenant of all personal accounts. */
+export const CONSUMERS = '9188040d-6c67-4c5b-b112-36a304b66dad'
 
 /** Any provider of OpenID Connect. */
 export const openIDConnect: ProviderKind<Static<typeof OpenIdConnectSchema>> = {
   icon: 'openid',
   isPublic: ({ issuerUrl }) =>
     PUBLIC_HOSTS.has(URL.parse(issuerUrl)?.hostname ?? '') || issuerUrl.includes(CONSUMERS),
-  create(options, deps) {
-    const { issuerUrl: issuer, trustEmail } = options
-    const kind = trustEmail ? { issuer, claimsOf: withTrustedEmail } : { issuer }
-    return createOidcProvider(options, kind, deps)
-  },
+  create: oidc(({ issuerUrl: issuer }) => ({ issuer })),
 }
 
 export const GoogleSchema = Type.Object({
   type: Type.Literal('google'),
-  ...commonOptions,
   ...clientOptions,
   clientSecret,
   scopes: Scopes(['openid', 'profile', 'email']),
@@ -65,15 +59,15 @@ export const google: ProviderKind<Static<typeof GoogleSchema>> = {
   title: 'Google',
   icon: 'google',
   isPublic: () => true,
-  create(options, deps) {
-    const issuer = 'https://accounts.google.com'
-    return createOidcProvider(options, { issuer, hasUserInfo: false, choosesAccount: true }, deps)
-  },
+  create: oidc(() => ({
+    issuer: 'https://accounts.google.com',
+    hasUserInfo: false,
+    choosesAccount: true,
+  })),
 }
 
 export const PocketIdSchema = Type.Object({
   type: Type.Literal('pocketID'),
-  ...commonOptions,
   ...clientOptions,
   ...secretOrAssertion,
   url: Type.String({ minLength: 1, description: 'URL of the Pocket ID instance.' }),
@@ -84,6 +78,86 @@ export const PocketIdSchema = Type.Object({
 export const pocketID: ProviderKind<Static<typeof PocketIdSchema>> = {
   title: 'Pocket ID',
   icon: 'pocket-id',
-  create: (options, deps) =>
-    createOidcProvider(options, { issuer: options.url.replace(/\/$/, '') }, deps),
+  create: oidc(({ url }) => ({ issuer: withoutSlash(url) })),
+}
+
+export const MicrosoftEntraIdSchema = Type.Object({
+  type: Type.Literal('microsoftEntraID'),
+  ...clientOptions,
+  ...secretOrAssertion,
+  tenantId: Type.String({
+    pattern: '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$',
+    description:
+      'Directory (tenant) ID in lower case. `common`, `organizations` and `consumers` are not allowed.',
+  }),
+  authority: Type.String({
+    default: 'https://login.microsoftonline.com',
+    description:
+      'URL of the sign-in service of the cloud, such as `https://login.microsoftonline.us`.',
+  }),
+  scopes: Scopes(['openid', 'profile', 'email']),
+  trustEmail,
+})
+
+/** One tenant of Microsoft Entra ID. */
+export const microsoftEntraID: ProviderKind<Static<typeof MicrosoftEntraIdSchema>> = {
+  title: 'Microsoft',
+  icon: 'microsoft',
+  create: oidc(({ authority, tenantId }) => ({
+    issuer: `${withoutSlash(authority)}/${tenantId}/v2.0`,
+    hasUserInfo: false,
+    choosesAccount: true,
+    claimsOf: readMicrosoftClaims,
+  })),
+}
+
+/** Uses `oid`, the ID of the person in the tenant, as the subject. `sub` differs in each application. */
+function readMicrosoftClaims({ aio, rh, uti, ver, xms_edov, ...claims }: Claims): Claims {
+  if (typeof claims.oid !== 'string') throw new Error('the ID token has no claim "oid"')
+  // An administrator or the tenant of a guest may enter any address. `xms_edov` says that it is verified.
+  return { ...claims, sub: claims.oid, email_verified: xms_edov === true }
+}
+
+export const GitlabSchema = Type.Object({
+  type: Type.Literal('gitlab'),
+  ...clientOptions,
+  clientSecret,
+  url: Type.String({
+    default: 'https://gitlab.com',
+    description: 'URL of the GitLab instance.',
+  }),
+  groups: Type.Array(Type.String({ minLength: 1 }), {
+    default: [],
+    description:
+      'Full paths of the groups to include in the profile, with their subgroups. All others are left out.',
+  }),
+  scopes: Scopes(['openid', 'profile', 'email']),
+})
+
+/** gitlab.com or another GitLab instance. */
+export const gitlab: ProviderKind<Static<typeof GitlabSchema>> = {
+  title: 'GitLab',
+  icon: 'gitlab',
+  isPublic: ({ url }) => URL.parse(url)?.hostname === 'gitlab.com',
+  create: oidc(({ url, groups }) => ({
+    issuer: withoutSlash(url),
+    claimsOf: (claims) => readGitlabClaims(claims, groups),
+  })),
+}
+
+/** Leaves out groups that are not configured, since anybody can create a group with an unused name. */
+function readGitlabClaims(sent: Claims, configured: readonly string[]): Claims {
+  const { groups, groups_direct, ...claims } = sent
+  const person = Object.entries(claims).filter(([name]) => !name.startsWith('https://gitlab.org/'))
+  const memberOf = Array.isArray(groups) ? groups : []
+  return {
+    ...Object.fromEntries(person),
+    groups: memberOf.filter((path) =>
+      configured.some((group) => path === group || String(path).startsWith(`${group}/`)),
+    ),
+  }
+}
+
+function withoutSlash(url: string): string {
+  return url.replace(/\/$/, '')
 }

@@ -1,8 +1,7 @@
-import { AllowSchema, type Claims } from '@gatehouse/profile'
+import { AllowSchema } from '@gatehouse/profile'
 import { Duration, FilePath, Secret } from '@gatehouse/service-kit'
 import { type Static, Type } from 'typebox'
 
-/** The built-in icons. */
 export const PROVIDER_ICONS = [
   'openid',
   'google',
@@ -15,7 +14,6 @@ export const PROVIDER_ICONS = [
 
 export type ProviderIcon = (typeof PROVIDER_ICONS)[number]
 
-/** Options of every kind of provider. */
 export const commonOptions = {
   name: Type.String({
     pattern: '^[a-z][a-z0-9-]{0,31}$',
@@ -48,6 +46,7 @@ export const commonOptions = {
 
 /** Options of every provider with a sign-in page. */
 export const clientOptions = {
+  ...commonOptions,
   clientId: Type.String({ minLength: 1, description: 'Client ID issued by the provider.' }),
   ca: Type.Optional(
     Secret({
@@ -117,8 +116,3 @@ export const discoveredScopes = Type.Optional(
       'Scopes to request. Default: `openid`, `profile`, `email`, and `groups` if the provider supports it.',
   }),
 )
-
-/** Applies {@link trustEmail} to the claims. */
-export function withTrustedEmail(claims: Claims): Claims {
-  return { ...claims, email_verified: true }
-}

@@ -17,47 +17,30 @@ interface Appearance {
   readonly color: string | undefined
 }
 
-/** OpenID Connect or OAuth 2.0. */
-export interface RedirectProvider extends Appearance {
-  readonly type: 'redirect'
-  /**
-   * The URL of the authorization request. `chooseAccount` lets the person sign in with another
-   * account.
-   *
-   * @throws FwaError FWA_PROVIDER_UNREACHABLE or FWA_PROVIDER_INVALID, as a rejection
-   */
-  authorizationUrl(login: Login & { readonly chooseAccount?: boolean }): Promise<URL>
-  /**
-   * Completes a login with the URL of the callback.
-   *
-   * @throws FwaError as a rejection: FWA_LOGIN_REFUSED if the person or the provider refused,
-   * FWA_CLIENT_REFUSED, FWA_REQUEST_REFUSED, FWA_PROVIDER_UNREACHABLE, FWA_PROVIDER_INVALID for an
-   * invalid response, FWA_CLIENT_ASSERTION
-   */
-  finish(callback: URL, login: Login): Promise<Profile>
-  /** The URL of RP-initiated logout with `client_id`, undefined if the provider does not offer it. */
-  logoutUrl(postLogoutRedirectUri: string): Promise<URL | undefined>
+interface AnyProvider extends Appearance {
   /** Whether the last request failed. Sends none. */
   readonly failing: () => boolean
-  /** Closes its connections. */
   close(): Promise<void>
 }
 
+/** OpenID Connect or OAuth 2.0. */
+export interface RedirectProvider extends AnyProvider {
+  readonly type: 'redirect'
+  /** The URL of the authorization request; with `chooseAccount`, to sign in with another account. */
+  authorizationUrl(login: Login & { readonly chooseAccount?: boolean }): Promise<URL>
+  /** Completes a login with the URL of the callback. Rejects with an FwaError. */
+  finish(callback: URL, login: Login): Promise<Profile>
+  /** The URL of RP-initiated logout with `client_id`, undefined if the provider does not offer it. */
+  logoutUrl(postLogoutRedirectUri: string): Promise<URL | undefined>
+}
+
 /** Identifies people by the address of their request, without a sign-in page (Tailscale). */
-export interface SeamlessProvider extends Appearance {
+export interface SeamlessProvider extends AnyProvider {
   readonly type: 'seamless'
-  /**
-   * The person at an address, or undefined.
-   *
-   * @throws FwaError FWA_PROVIDER_UNREACHABLE or FWA_PROVIDER_INVALID, as a rejection
-   */
+  /** The person at an address, or undefined. */
   identify(clientIp: string): Promise<Profile | undefined>
   /** Whether a session of this profile may be used from this address. */
   fits(profile: Profile, clientIp: string): boolean
-  /** Whether the last request failed. Sends none. */
-  readonly failing: () => boolean
-  /** Closes its connections. */
-  close(): Promise<void>
 }
 
 /** What binds the steps of one login together. Only the login cookie of the browser holds it. */
@@ -73,9 +56,7 @@ export interface LoginSecrets {
 /** The secrets of a login, and the redirect URI that its authorization request names. */
 export type Login = LoginSecrets & { readonly redirectUri: string }
 
-/** What providers need from outside. Tests replace it. */
 export interface ProviderDeps {
-  /** Makes the fetch of one provider, by default that of `@gatehouse/net`. */
   readonly createFetch: (options: FetchOptions) => BoundedFetch
   readonly clock: Clock
   readonly log: {

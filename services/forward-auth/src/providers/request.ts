@@ -12,11 +12,7 @@ const STATUSES = Array.from({ length: 300 }, (_, index) => 200 + index).filter(
   (status) => status !== 429,
 )
 
-/**
- * Sends a request to a provider: over https (http on loopback), without following redirects.
- *
- * @throws NetError; Error for a status that is not accepted
- */
+/** Sends a request to a provider: over https (http on loopback), without following redirects. */
 export async function request(
   fetch: BoundedFetch,
   url: URL | string,
@@ -28,11 +24,7 @@ export async function request(
   throw new Error(`${describe(endpoint)} responded with status ${answer.status}`)
 }
 
-/**
- * Requests JSON of the documented form.
- *
- * @throws what {@link request} and {@link readJson} throw
- */
+/** Requests JSON of the documented form. */
 export async function requestJson<S extends TSchema>(
   fetch: BoundedFetch,
   url: URL,
@@ -43,7 +35,6 @@ export async function requestJson<S extends TSchema>(
   return readJson(answer, schema, describe(url))
 }
 
-/** @throws Error if the body is not JSON of this form */
 export function readJson<S extends TSchema>(
   { body }: FetchAnswer,
   schema: S,

@@ -8,7 +8,6 @@ import { commonOptions } from './options.ts'
 import type { ProviderKind } from './provider.ts'
 import { readJson } from './request.ts'
 
-/** The address ranges of tailnets. */
 const TAILNET_ADDRESSES = ['100.64.0.0/10', 'fd7a:115c:a1e0::/48'].map(
   (text) => parseCidr(text) as Cidr,
 )
@@ -41,7 +40,6 @@ export const TailscaleWhoisSchema = Type.Object({
 type Options = Static<typeof TailscaleWhoisSchema>
 
 const Text = Type.Optional(Type.String())
-/** The response of `localapi/v0/whois`. */
 const WhoisSchema = Type.Object({
   Node: Type.Object({
     StableID: Type.String({ minLength: 1 }),

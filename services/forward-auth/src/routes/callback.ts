@@ -4,6 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { setHostCookies } from '../cookies.ts'
 import { FWA_ERRORS, FwaError } from '../errors.ts'
+import { warnRarely } from '../log-limit.ts'
 import type { CallbackLogin, LoginState } from '../login/logins.ts'
 import { CALLBACK_PATH, SHARED_CALLBACK_PATH, soleRedirectProvider } from '../login/redirect-uri.ts'
 import type { RedirectProvider } from '../providers/provider.ts'
@@ -118,16 +119,12 @@ function warnOperator(
   { portal: { name: portal } }: PortalSite,
   { name: provider }: RedirectProvider,
   { code, cause }: FwaError,
-  { log, server }: FastifyRequest,
+  request: FastifyRequest,
 ): void {
   if (!OPERATOR_CODES.has(code)) return
   const { message: reason } = cause as Error
-  server.limitLog(`${code} ${portal} ${provider}`, () =>
-    log.warn(
-      { code, portal, provider, reason },
-      `nobody can sign in at ${provider}: ${FWA_ERRORS[code].action}`,
-    ),
-  )
+  const message = `nobody can sign in at ${provider}: ${FWA_ERRORS[code].action}`
+  warnRarely(request, { code, portal, provider }, message, { reason })
 }
 
 function providerOf(
@@ -147,31 +144,23 @@ function unknownLogin(portalSite: PortalSite, login: LoginState | undefined): Fw
 function foreignCallback(
   portalSite: PortalSite,
   provider: string,
-  { provider: startedAt, returnTo }: LoginState,
-  { log, server }: FastifyRequest,
+  { provider: begunAt, returnTo }: LoginState,
+  request: FastifyRequest,
 ): FwaError {
   const portal = portalSite.portal.name
   const code = 'FWA_CALLBACK_FOREIGN'
-  server.authMetrics.login('failed')
-  server.limitLog(`${code} ${portal} ${provider} ${startedAt}`, () =>
-    log.warn(
-      { code, portal, provider, begunAt: startedAt },
-      `a login that started at ${startedAt} came back to the redirect URI of ${provider}: refused`,
-    ),
-  )
+  request.server.authMetrics.login('failed')
+  const message = `a login that started at ${begunAt} came back to the redirect URI of ${provider}: refused`
+  warnRarely(request, { code, portal, provider, begunAt }, message)
   const text = 'this sign-in started at another provider than the one that answered'
   return withLoginUrl(new FwaError(code, text), portalSite, returnTo)
 }
 
-function sharedCallback(portalSite: PortalSite, { log, server }: FastifyRequest): FwaError {
+function sharedCallback(portalSite: PortalSite, request: FastifyRequest): FwaError {
   const portal = portalSite.portal.name
   const code = 'FWA_CALLBACK_SHARED'
   const message = `${SHARED_CALLBACK_PATH} is refused because the portal ${portal} has several providers`
-  server.limitLog(`${code} ${portal}`, () =>
-    log.warn(
-      { code, portal },
-      `${message}: register at each provider the redirect URI that check-config prints`,
-    ),
-  )
+  const remedy = 'register at each provider the redirect URI that check-config prints'
+  warnRarely(request, { code, portal }, `${message}: ${remedy}`)
   return withLoginUrl(new FwaError(code, message), portalSite, undefined)
 }

@@ -1,10 +1,9 @@
 import { METHODS } from 'node:http'
 import { sendPage, statusOfError } from '@gatehouse/service-kit'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import fp from 'fastify-plugin'
 import { type ConditionReader, createConditionReader } from '../check/condition.ts'
-import type { Visitor } from '../check/decide.ts'
-import { type Decision, decide, kindOf } from '../check/decide.ts'
+import { type Decision, decide, kindOf, type Visitor } from '../check/decide.ts'
 import { BODY, checkHeaders } from '../check/headers.ts'
 import { FwaError, STATUS_OF } from '../errors.ts'
 import {
@@ -17,6 +16,7 @@ import {
   readRequestLine,
   urlOf,
 } from '../forwarded.ts'
+import { warnRarely } from '../log-limit.ts'
 import { refusedPage } from '../pages/pages.ts'
 import { bareAnswer, problemAnswers, TO_SIGN_IN } from './documented.ts'
 import {
@@ -32,7 +32,7 @@ import {
 /** How a proxy sends its checks, and which answers it understands. */
 export interface Dialect {
   readonly read: ForwardedReader
-  /** Whether it passes a redirect on to the browser. */
+  /** Whether the proxy passes a redirect on to the browser. */
   readonly redirects: boolean
   /** The status of an error, if the proxy would misread some. */
   readonly denialStatus?: (status: number) => number
@@ -55,8 +55,7 @@ export const envoyDialect: Dialect = {
   denialStatus: (status) => (status >= 500 ? 403 : status),
 }
 
-/** A check that was decided. */
-export interface Check extends PortalSite {
+interface Check extends PortalSite {
   readonly decision: Decision
   readonly forwarded: ForwardedRequest
   /** Present if a person is signed in, so with `allow` and `forbidden`. */
@@ -73,7 +72,6 @@ declare module 'fastify' {
   }
 }
 
-/** Decorates the app with what checks share. */
 export const check = fp(
   async (app: FastifyInstance) => {
     app.decorateRequest('check', undefined)
@@ -91,49 +89,17 @@ const BY_QUERY =
 const BY_PATH = 'The path names a policy, because Envoy appends the query of its client.'
 const ENVOY = '/authz/envoy/policy/:policy'
 
-interface CheckRoute {
-  readonly dialect: Dialect
-  readonly path: string
-  readonly summary: string
-  readonly description: string
-}
-
-const ROUTES: readonly CheckRoute[] = [
-  {
-    dialect: forwardDialect,
-    path: '/',
-    summary: 'Check for Traefik and Caddy',
-    description: BY_QUERY,
-  },
-  {
-    dialect: nginxDialect,
-    path: '/authz/nginx',
-    summary: 'Check for nginx',
-    description: BY_QUERY,
-  },
-  {
-    dialect: forwardDialect,
-    path: '/authz/haproxy',
-    summary: 'Check for HAProxy',
-    description: BY_QUERY,
-  },
-  {
-    dialect: envoyDialect,
-    path: `${ENVOY}/*`,
-    summary: 'Check for Envoy, by a policy of the portal or `any`',
-    description: BY_PATH,
-  },
+const ROUTES: readonly (readonly [dialect: Dialect, url: string, summary: string])[] = [
+  [forwardDialect, '/', 'Check for Traefik and Caddy'],
+  [nginxDialect, '/authz/nginx', 'Check for nginx'],
+  [forwardDialect, '/authz/haproxy', 'Check for HAProxy'],
+  [envoyDialect, `${ENVOY}/*`, 'Check for Envoy, by a policy of the portal or `any`'],
   // Trailing slashes are ignored, so that the wildcard does not match the page `/` of an app.
-  {
-    dialect: envoyDialect,
-    path: ENVOY,
-    summary: 'Check for Envoy, of the page `/`',
-    description: BY_PATH,
-  },
+  [envoyDialect, ENVOY, 'Check for Envoy, of the page `/`'],
 ]
 
 const OTHER_METHODS = METHODS.filter((method) => method !== 'GET' && method !== 'CONNECT')
-const SECURITY = [{ sessionCookie: [] }]
+const SCHEMA = { tags: ['check'], security: [{ sessionCookie: [] }] }
 
 /** The checks that proxies make before each request to an app, by any method. */
 export async function checkRoutes(app: FastifyInstance): Promise<void> {
@@ -143,16 +109,17 @@ export async function checkRoutes(app: FastifyInstance): Promise<void> {
   for (const method of OTHER_METHODS)
     if (!app.supportedMethods.includes(method)) app.addHttpMethod(method)
 
-  for (const { dialect, path: url, summary, description } of ROUTES) {
-    const response = answersIn(dialect)
-    const schema = { summary, description, tags: ['check'], security: SECURITY, response }
-    const handler = (request: FastifyRequest, reply: FastifyReply) =>
-      answerCheck(dialect, request, reply)
-    const errorHandler = (error: unknown, request: FastifyRequest, reply: FastifyReply) => {
-      removeIdentity(request, reply)
-      throw asDenial(error, dialect)
+  for (const [dialect, url, summary] of ROUTES) {
+    const route: Omit<RouteOptions, 'method'> = {
+      url,
+      handler: (request, reply) => answerCheck(dialect, request, reply),
+      errorHandler(error, request, reply) {
+        removeIdentity(request, reply)
+        throw asDenial(error, dialect)
+      },
     }
-    const route = { url, handler, errorHandler }
+    const description = dialect === envoyDialect ? BY_PATH : BY_QUERY
+    const schema = { ...SCHEMA, summary, description, response: answersIn(dialect) }
     app.route({ ...route, method: 'GET', exposeHeadRoute: false, schema })
     app.route({ ...route, method: OTHER_METHODS, schema: { hide: true } })
   }
@@ -182,9 +149,12 @@ async function answerCheck(
     authMetrics.check(portal, request.check.decision)
     return answered
   } catch (error) {
-    const isDecision = DECISIONS.includes((error as FwaError | undefined)?.code ?? '')
+    const { code, message } = Object(error) as FwaError
+    const isDecision = DECISIONS.includes(code)
     authMetrics.check(portal, (isDecision && request.check?.decision) || 'refused')
-    if (!isDecision) warnOperator(error as FwaError, request)
+    const peer = request.raw.socket.remoteAddress
+    // The operator corrects these errors in the configuration of the proxy.
+    if (!isDecision) warnRarely(request, { code, peer }, `check refused: ${message}`, { portal })
     throw error
   }
 }
@@ -192,12 +162,6 @@ async function answerCheck(
 /** Errors that are decisions, and not faults of the request. */
 const DECISIONS: readonly string[] = ['FWA_NO_SESSION', 'FWA_FORBIDDEN']
 
-/**
- * Decides a check.
- *
- * @throws FwaError FWA_PEER_UNTRUSTED, FWA_PORTAL_UNKNOWN, FWA_HEADER_…, FWA_HOST_…, and the errors
- * of a ConditionReader
- */
 export async function decideCheck(dialect: Dialect, request: FastifyRequest): Promise<Check> {
   const { server } = request
   const raw = request.raw as ProxyRequest & { readonly socket: Peer }
@@ -254,15 +218,6 @@ function conditionQuery({ headers, params, raw }: FastifyRequest): string {
   return start < 0 ? '' : url.slice(start + 1)
 }
 
-/** Logs errors of a check, which the operator corrects in the configuration of a proxy. */
-function warnOperator({ code, message }: FwaError, request: FastifyRequest): void {
-  const peer = request.raw.socket.remoteAddress
-  const { portal } = request.params as { portal: string }
-  request.server.limitLog(`${code} ${peer}`, () =>
-    request.log.warn({ code, peer, portal }, `check refused: ${message}`),
-  )
-}
-
 function sendDecision(dialect: Dialect, check: Check, reply: FastifyReply): FastifyReply {
   const { decision, portal, visitor } = check
   if (decision === 'allow' && visitor) return reply.headers(visitor.headers).send(BODY)
@@ -279,16 +234,14 @@ const MAX_LINK = 300
 
 function sendToSignIn({ redirects }: Dialect, check: Check, reply: FastifyReply): FastifyReply {
   const { portal, forwarded } = check
-  const { method } = forwarded
   const location = signInUrl(check, MAX_LOCATION)
   reply
     .header('location', location)
     .header('cache-control', 'no-store')
     .type('text/plain; charset=utf-8')
-  if (redirects) reply.code(method === 'GET' || method === 'HEAD' ? 302 : 303)
-  else
-    reply.code(401).headers({ 'x-auth-redirect': location, 'www-authenticate': challenge(portal) })
-  return reply.send('')
+  if (redirects) return reply.code(['GET', 'HEAD'].includes(forwarded.method) ? 302 : 303).send('')
+  reply.headers({ 'x-auth-redirect': location, 'www-authenticate': challenge(portal) })
+  return reply.code(401).send('')
 }
 
 /** The sign-in page with a return URL, which loses its query or is left out if it is too long. */

@@ -4,13 +4,13 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isNavigation } from '../check/decide.ts'
 import { setHostCookies } from '../cookies.ts'
 import { FwaError } from '../errors.ts'
+import { warnRarely } from '../log-limit.ts'
 import { countRedirect, resetRedirectCount } from '../login/redirect-loop.ts'
 import { refusedPage } from '../pages/pages.ts'
 import { findDuplicate, setSessionCookies } from '../session/cookie.ts'
 import type { Session } from '../session/session.ts'
 import { type PortalSite, pageUrl, redirect, targetOf, withLoginUrl } from './portal-page.ts'
 
-/** A person whom a provider has identified. */
 export interface SignIn {
   readonly portalSite: PortalSite
   readonly profile: Profile
@@ -20,8 +20,6 @@ export interface SignIn {
 /**
  * Gives a person a session and redirects them to the return URL, unless the portal does not admit
  * them. A session of another account in the same browser is revoked.
- *
- * @throws FwaError FWA_SESSION_TOO_LARGE, FWA_STORE_UNAVAILABLE, FWA_SIGN_IN_RATE, FWA_SIGN_IN_LOOP
  */
 export async function completeSignIn(signIn: SignIn, reply: FastifyReply): Promise<FastifyReply> {
   const { portalSite, profile, returnTo } = signIn
@@ -85,8 +83,6 @@ type Reason = Parameters<typeof countRedirect>[2]
 /**
  * Redirects a person to the return URL. If their browser keeps coming back from there, the app does
  * not receive the session, and an error page ends the loop.
- *
- * @throws FwaError FWA_SIGN_IN_LOOP
  */
 export function returnToApp(
   portalSite: PortalSite,
@@ -110,7 +106,7 @@ function signInLoop(
   portalSite: PortalSite,
   target: string,
   reason: Reason,
-  { request, server }: FastifyReply,
+  { request }: FastifyReply,
 ): FwaError {
   const { portal, site } = portalSite
   const { host } = new URL(target)
@@ -125,17 +121,13 @@ function signInLoop(
           `a browser comes back without the session that it was just given: it does not keep cookies for ${site.domain}, or they are removed on the way`,
         ]
   const code = 'FWA_SIGN_IN_LOOP'
-  server.limitLog(`${code} ${portal.name} ${host} ${reason}`, () =>
-    request.log.warn({ code, portal: portal.name, host }, `sign-in loop: ${cause}`),
-  )
+  warnRarely(request, { code, portal: portal.name, host, reason }, `sign-in loop: ${cause}`)
   return withLoginUrl(new FwaError(code, text), portalSite, target)
 }
 
 /**
  * Refuses a browser with two session cookies of the same name. A login would not help, because the
  * cookie of the other site would remain beside the new one.
- *
- * @throws FwaError FWA_COOKIE_DUPLICATE
  */
 export function refuseDuplicate(
   request: FastifyRequest,
@@ -146,12 +138,8 @@ export function refuseDuplicate(
   const name = findDuplicate(request.headers.cookie ?? '', portal)
   if (name === undefined) return
   const code = 'FWA_COOKIE_DUPLICATE'
-  request.server.limitLog(`${code} ${portal.name}`, () =>
-    request.log.warn(
-      { code, portal: portal.name },
-      `a browser sends ${name} twice: a site below ${site.domain} has set one of them`,
-    ),
-  )
+  const message = `a browser sends ${name} twice: a site below ${site.domain} has set one of them`
+  warnRarely(request, { code, portal: portal.name }, message)
   const text = `Delete the cookies of ${site.domain} in your browser: another site has set a second ${name}.`
   throw withLoginUrl(new FwaError(code, text), portalSite, returnTo)
 }

@@ -13,7 +13,6 @@ const PROBLEMS = {
   503: 'The provider or the list of ended sessions is unavailable, or the service is stopping.',
 } as const
 
-/** A problem that may have the URL of the sign-in page. */
 const LoginProblemSchema = Type.Object(
   {
     ...ProblemSchema.properties,
@@ -30,7 +29,6 @@ const PAGE = {
   },
 }
 
-/** The error answers of a route, for its documentation. */
 export function problemAnswers(...statuses: readonly (keyof typeof PROBLEMS)[]) {
   return Object.fromEntries(statuses.map((status) => [status, problemAnswer(PROBLEMS[status])]))
 }
@@ -41,15 +39,12 @@ export function problemAnswer(description: string) {
   return { description, content: { ...problem, ...PAGE } }
 }
 
-/** A page, for the documentation of its route. */
 export function pageAnswer(description: string) {
   return { description, content: PAGE }
 }
 
-/** An answer without a body, for the documentation of its route. */
 export function bareAnswer(description: string) {
   return { description, type: 'null' }
 }
 
-/** A redirect to where people sign in, for the documentation of its route. */
 export const TO_SIGN_IN = bareAnswer('Send the person to `Location` to sign in.')

@@ -8,13 +8,11 @@ import type { Portal } from '../portals.ts'
 import type { SeamlessProvider } from '../providers/provider.ts'
 import { portalUrl, type Site } from '../sites.ts'
 
-/** A portal on one of the cookie domains. */
 export interface PortalSite {
   readonly portal: Portal
   readonly site: Site
 }
 
-/** @throws FwaError FWA_PORTAL_UNKNOWN */
 export function portalOf({ params, server }: FastifyRequest): Portal {
   const portal = server.portals.get((params as { portal: string }).portal)
   if (!portal) throw new FwaError('FWA_PORTAL_UNKNOWN', 'there is no portal of this name')
@@ -24,8 +22,6 @@ export function portalOf({ params, server }: FastifyRequest): Portal {
 /**
  * The portal and site of a page that belongs to the sign-in host. Scheme and port are those of the
  * configuration, whatever the request says.
- *
- * @throws FwaError FWA_PORTAL_UNKNOWN, FWA_HOST_UNKNOWN
  */
 export function signInSiteOf(request: FastifyRequest): PortalSite {
   const host = hostOf(request)
@@ -34,11 +30,7 @@ export function signInSiteOf(request: FastifyRequest): PortalSite {
   return { portal: portalOf(request), site }
 }
 
-/**
- * The portal and site of a page that every host of a cookie domain may show.
- *
- * @throws FwaError FWA_PORTAL_UNKNOWN, FWA_HOST_UNKNOWN
- */
+/** The portal and site of a page that every host of a cookie domain may show. */
 export function portalSiteOf(request: FastifyRequest): PortalSite {
   const host = hostOf(request)
   const found = request.server.sites.find(host)
@@ -71,16 +63,10 @@ export async function visitorOf(
   return visitor?.isAllowedAt(() => clientIpOf(request)) ? visitor : undefined
 }
 
-/** The address that a request came from, behind trusted proxies. */
 export function clientIpOf({ raw, server }: FastifyRequest): string | undefined {
   return server.trust.clientIp(raw.socket, raw.headers['x-forwarded-for'] as string | undefined)
 }
 
-/**
- * The person at the address that a request came from.
- *
- * @throws FwaError FWA_PROVIDER_UNREACHABLE
- */
 export async function identify(
   provider: SeamlessProvider,
   request: FastifyRequest,
@@ -117,7 +103,6 @@ export function withLoginUrl(
   })
 }
 
-/** Redirects a browser, with GET. */
 export function redirect(reply: FastifyReply, url: string): FastifyReply {
   return reply.header('cache-control', 'no-store').redirect(url, 303)
 }
@@ -127,9 +112,7 @@ export function targetOf({ portal, site }: PortalSite, wanted: string | undefine
   return validateReturnUrl(wanted, site)?.href ?? portalUrl(site, portal, '/signin')
 }
 
-/** Query parameters of the sign-in pages. */
 export interface SignInQuery {
-  /** Return URL. */
   readonly rd?: string | undefined
   /** Present to sign in with another account. */
   readonly switch?: '1' | undefined
@@ -138,7 +121,6 @@ export interface SignInQuery {
 /** From this length on, only what RFC 3986 demands is encoded, because proxies limit URLs. */
 const LONG_QUERY = 2_048
 
-/** The URL of a page of the portal. */
 export function pageUrl({ portal, site }: PortalSite, path: string, query: SignInQuery = {}) {
   const given = Object.entries(query).filter(([, value]) => value !== undefined)
   const search = given.length > 0 ? `?${encodeQuery(given)}` : ''

@@ -34,7 +34,6 @@ export const profileRoutes: FastifyPluginAsyncTypebox = async (app) => {
   )
 }
 
-/** Sends the profile of the person, or sends them to sign in. */
 async function sendProfile(
   path: string,
   reply: FastifyReply,

@@ -9,11 +9,9 @@ import type { Provider, RedirectProvider, SeamlessProvider } from '../providers/
 import { completeSignIn } from './complete-sign-in.ts'
 import { identify, noSession, type PortalSite, pageUrl, redirect } from './portal-page.ts'
 
-/** A login to start. */
 export interface LoginStart {
   readonly portalSite: PortalSite
   readonly provider: Provider
-  /** Validated return URL. */
   readonly returnTo: string
   readonly chooseAccount?: boolean
   /** Whether it replaces a login that was lost. */
@@ -23,8 +21,6 @@ export interface LoginStart {
 /**
  * Sends a person to sign in. Only a navigation starts a login, so that background requests do not
  * fill the login cookie.
- *
- * @throws FwaError FWA_NO_SESSION, FWA_LOGIN_REFUSED, FWA_PROVIDER_…
  */
 export async function startLogin(start: LoginStart, reply: FastifyReply): Promise<FastifyReply> {
   const { request } = reply

@@ -36,7 +36,6 @@ export const bearer: BearerOptions = {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The session of a verified Bearer token. */
     verifiedSession: Session | undefined
   }
 }

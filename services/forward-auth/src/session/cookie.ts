@@ -93,7 +93,6 @@ function chunkNames(portal: Named): readonly string[] {
   return [base, ...Array.from({ length: MAX_CHUNKS - 1 }, (_, i) => `${base}.${i + 1}`)]
 }
 
-/** The names and values of the cookies that carry a token. */
 export function cookiesOf(token: string, portal: Named): readonly (readonly [string, string])[] {
   const chunks = splitToken(token)
   return chunkNames(portal)

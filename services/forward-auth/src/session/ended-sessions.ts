@@ -23,7 +23,6 @@ export class EndedSessions {
     return this.#bySid.size + this.#rangeOf.size
   }
 
-  /** Whether a session is revoked. */
   has(session: Pick<Session, 'sid' | 'person' | 'iat' | 'generation'>): boolean {
     if (this.#bySid.has(session.sid)) return true
     const range = this.#rangeOf.get(session.person)

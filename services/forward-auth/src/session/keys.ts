@@ -13,7 +13,6 @@ export interface Key {
   readonly secret: Buffer
 }
 
-/** The keys for one purpose. */
 export interface KeyRing {
   /** Signs or seals. */
   readonly first: Key
@@ -34,8 +33,6 @@ const MIN_LENGTH = 32
 /**
  * Derives the keys from the configured secrets, or from one that is generated at the first start and
  * stored in `folder`.
- *
- * @throws FwaError FWA_KEY_UNUSABLE
  */
 export async function loadKeys({
   secrets,
@@ -48,7 +45,6 @@ export async function loadKeys({
   return { session: derive(all, 'session'), login: derive(all, 'login') }
 }
 
-/** @throws Error if a stored key cannot be used */
 export function assertStoredSecret(text: string): void {
   if (text.trim().length < MIN_LENGTH)
     throw new Error(`holds a key of fewer than ${MIN_LENGTH} characters`)
@@ -111,18 +107,12 @@ async function generate(folder: string, file: string): Promise<void> {
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** The keys of `session.keys`. */
     readonly keys: Keys
   }
 }
 
 type KeysConfig = Pick<ForwardAuthConfig, 'session' | 'storage'>
 
-/**
- * Decorates the app with the keys of sessions and logins.
- *
- * @throws FwaError FWA_KEY_UNUSABLE
- */
 export const keys = fp<KeysConfig>(
   async (app: FastifyInstance, { session, storage }) => {
     const load = (secrets: KeysConfig['session']['keys']) =>

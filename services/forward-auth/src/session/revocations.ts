@@ -52,7 +52,6 @@ export class Revocations {
   #next: Promise<void> | undefined
   #retry: { cancel(): void } | undefined
 
-  /** @throws FwaError FWA_STORE_UNAVAILABLE */
   constructor(options: RevocationOptions) {
     const { folder, clock, monotonic = () => performance.now() } = options
     this.#options = options
@@ -74,8 +73,6 @@ export class Revocations {
   /**
    * Revokes a session, on this instance at once. The promise resolves when the revocation is on disk.
    * If it rejects, writing is tried again every second while the process runs.
-   *
-   * @throws FwaError FWA_STORE_UNAVAILABLE
    */
   async add(session: Session): Promise<void> {
     if (this.ended.size >= MAX_ROWS) throw this.#unavailable(new Error('it is full'))

@@ -5,7 +5,6 @@ import type { Site } from '../sites.ts'
 export interface Session {
   /** Random, one per login; logout revokes it. */
   readonly sid: string
-  /** Name of the portal. */
   readonly portal: string
   /** URL of the portal (claim `iss`). */
   readonly issuer: string
@@ -14,7 +13,6 @@ export interface Session {
   readonly profile: Profile
   /** A digest of the portal and the person, for the list of ended sessions. */
   readonly person: string
-  /** The token itself, its cookie chunks joined. */
   readonly token: string
   /** NumericDates (RFC 7519 section 2), in seconds. */
   readonly iat: number

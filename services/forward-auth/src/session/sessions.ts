@@ -85,11 +85,6 @@ class Sessions {
     return visitor && this.#isCurrent(visitor.session) ? visitor : undefined
   }
 
-  /**
-   * Makes a session of a person at a portal.
-   *
-   * @throws FwaError FWA_SESSION_TOO_LARGE
-   */
   create(portal: Portal, site: Site, profile: Profile): Session {
     const { kid, secret: key } = this.#app.keys.session.first
     const iat = Math.floor(this.#app.clock.now() / 1_000)
@@ -119,14 +114,11 @@ class Sessions {
   /**
    * Revokes a session, on this instance at once. When the promise resolves, the revocation is
    * permanent and reaches every instance that shares the folder within a second.
-   *
-   * @throws FwaError FWA_STORE_UNAVAILABLE: the session is revoked on this instance only
    */
   revoke(session: Session): Promise<void> {
     return this.#revocations.add(session)
   }
 
-  /** Forgets every session that was verified, so that each is verified again. */
   clear(): void {
     this.#visitors.clear()
   }
@@ -216,11 +208,6 @@ export interface SessionsOptions extends Pick<ForwardAuthConfig, 'storage'> {
   readonly monotonic?: (() => number) | undefined
 }
 
-/**
- * Decorates the app with the sessions of its portals.
- *
- * @throws FwaError FWA_STORE_UNAVAILABLE
- */
 export const sessions = fp<SessionsOptions>(
   async (app: FastifyInstance, { storage, monotonic }) => {
     await app.register(jwt, {

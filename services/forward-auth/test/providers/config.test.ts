@@ -8,7 +8,7 @@ import {
   type ProviderConfig,
   ProviderSchema,
 } from '../../src/providers/index.ts'
-import { CONSUMERS } from '../../src/providers/microsoft-entra-id.ts'
+import { CONSUMERS } from '../../src/providers/open-id-connect.ts'
 import { startGithub } from '../stand-ins/github.ts'
 import { CLIENT, startOpenIdProvider } from '../stand-ins/openid-provider.ts'
 import { open, signIn } from './kit.ts'
