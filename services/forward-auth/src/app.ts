@@ -82,7 +82,7 @@ export async function buildApp(config: ForwardAuthConfig, deps: AppDeps): Promis
     await app.register(clock, deps.clock ? { clock: deps.clock } : {})
     await app.register(reload)
     await app.register(ownTls, config.server)
-    await registerHttp(app, config, { ...deps, docsUrl })
+    await registerHttp(app, config, deps, docsUrl)
     await registerServices(app, config, deps)
     await registerRoutes(app, basePath)
     return app
@@ -96,7 +96,8 @@ export async function buildApp(config: ForwardAuthConfig, deps: AppDeps): Promis
 async function registerHttp(
   app: FastifyInstance,
   { server: { basePath }, log }: ForwardAuthConfig,
-  { metrics, traceRequests, docsUrl }: AppDeps & { readonly docsUrl: () => string },
+  { metrics, traceRequests }: AppDeps,
+  docsUrl: () => string,
 ): Promise<void> {
   await app.register(requestTelemetry, {
     ...(metrics && { metrics }),
@@ -202,14 +203,8 @@ function problemPage(
   if (!isNavigation(request.method, request.headers)) return undefined
   const { portal: name = '' } = (request.params ?? {}) as { portal?: string }
   const portal = request.server.portals.get(name)
-  const { status, title, detail = '', loginUrl } = problem as Problem & { loginUrl?: string }
-  const page = errorPage({
-    ...(portal && { portal }),
-    status,
-    title,
-    text: detail,
-    retryHref: loginUrl,
-    requestId: request.id,
-  })
+  const { status, title, detail: text = '', loginUrl } = problem as Problem & { loginUrl?: string }
+  const { id: requestId } = request
+  const page = errorPage({ portal, status, title, text, retryHref: loginUrl, requestId })
   return sendPage(reply, status, page)
 }

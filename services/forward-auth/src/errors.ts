@@ -216,9 +216,7 @@ export class FwaError extends CodedError<FwaErrorCode> {
   ) {
     super(code, message, options)
     this.title = FWA_ERRORS[code].title
-    if (options.members) this.members = options.members
-    if (options.retryAfter !== undefined) this.retryAfter = options.retryAfter
-    if (options.expose !== undefined) this.expose = options.expose
-    if (options.headers) this.headers = options.headers
+    const { cause, ...shown } = options
+    Object.assign(this, shown)
   }
 }

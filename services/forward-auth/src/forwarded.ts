@@ -96,12 +96,7 @@ function required(name: string, value: string | string[] | undefined): string {
   throw new FwaError('FWA_HEADER_MISSING', `${name} is missing`)
 }
 
-interface Unvalidated {
-  readonly method: string
-  readonly scheme: string
-  readonly host: string
-  readonly target: string
-}
+type Unvalidated = Readonly<Record<'method' | 'scheme' | 'host' | 'target', string>>
 
 /** Node joins a repeated header with a comma, which none of these grammars allows. */
 function validate(sites: Sites, source: string, forwarded: Unvalidated): ForwardedRequest {
@@ -111,12 +106,9 @@ function validate(sites: Sites, source: string, forwarded: Unvalidated): Forward
   if (!METHOD.test(method)) throw invalid(source, 'method')
   if (!ORIGIN_FORM.test(target)) throw invalid(source, 'path')
   const found = sites.find(host)
-  if (!found)
-    throw new FwaError(
-      'FWA_HOST_UNKNOWN',
-      `${JSON.stringify(host.slice(0, 100))} is on none of the configured domains`,
-    )
-  return { method, scheme, target, ...found }
+  if (found) return { method, scheme, target, ...found }
+  const quoted = JSON.stringify(host.slice(0, 100))
+  throw new FwaError('FWA_HOST_UNKNOWN', `${quoted} is on none of the configured domains`)
 }
 
 function configuredScheme(sites: Sites, host: string): string {
@@ -167,21 +159,15 @@ export interface Peer {
   readonly authorized?: boolean
 }
 
-/** Decides which peers are trusted: listed proxies, and holders of a verified client certificate. */
-export interface Trust {
-  trusts(peer: Peer): boolean
-  /**
-   * The address of the client: that of an untrusted peer itself, else the first untrusted hop from
-   * the right of `X-Forwarded-For`. Undefined if the chain is missing or unreadable.
-   */
-  clientIp(peer: Peer, forwardedFor: string | undefined): string | undefined
-}
+type Trust = ReturnType<typeof createTrust>
 
 /**
+ * Decides which peers are trusted: listed proxies, and holders of a verified client certificate.
+ *
  * @param trustedProxies - networks in CIDR notation; undefined means loopback only, an empty list
  * that only client certificates count
  */
-export function createTrust(trustedProxies: readonly string[] = LOOPBACK_NETWORKS): Trust {
+export function createTrust(trustedProxies: readonly string[] = LOOPBACK_NETWORKS) {
   const isProxy = compileNetworks(trustedProxies)
   const known = new LRUCache<string, boolean>({ max: MAX_PEERS })
 
@@ -195,6 +181,10 @@ export function createTrust(trustedProxies: readonly string[] = LOOPBACK_NETWORK
     return isTrusted
   }
 
+  /**
+   * The address of the client: that of an untrusted peer itself, else the first untrusted hop from
+   * the right of `X-Forwarded-For`. Undefined if the chain is missing or unreadable.
+   */
   function clientIp(peer: Peer, forwardedFor: string | undefined): string | undefined {
     if (!trusts(peer)) return parseIp(peer.remoteAddress ?? '')?.text
     if (forwardedFor === undefined || forwardedFor.length > MAX_FORWARDED_FOR) return undefined

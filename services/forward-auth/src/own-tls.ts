@@ -58,14 +58,6 @@ export const ownTls = fp<{ readonly tls?: TlsConfig | undefined }>(
   { fastify: '5.x', name: 'forward-auth/own-tls', dependencies: ['service-kit/reload'] },
 )
 
-export interface ClientCa {
-  /** In PEM. Undefined if none is configured. */
-  current(): string | undefined
-  /** Reads the file, and returns the function that applies it. */
-  prepare(): Promise<() => void>
-  close(): void
-}
-
 /**
  * Reads the CA of client certificates, and reads it again when its file changes. If the new CA
  * cannot be used, this is logged and the current one stays in use.
@@ -80,7 +72,7 @@ export async function openClientCa({
   readonly file: string | undefined
   readonly onChange: () => void
   readonly log: Logger
-}): Promise<ClientCa> {
+}) {
   if (file === undefined)
     return { current: () => undefined, prepare: async () => () => {}, close() {} }
   let current = await readClientCa(file)
@@ -111,8 +103,7 @@ async function readClientCa(file: string): Promise<string> {
     createSecureContext({ ca: pem })
     return pem
   } catch (cause) {
-    throw new ConfigError('CONFIG_TLS_INVALID', `${file} contains no CA certificate in PEM`, {
-      cause,
-    })
+    const message = `${file} contains no CA certificate in PEM`
+    throw new ConfigError('CONFIG_TLS_INVALID', message, { cause })
   }
 }

@@ -2,7 +2,7 @@ import { type BoundedFetch, createFetch, type FetchOptions } from '@gatehouse/ne
 import { type Condition, compileAllow, createConditions, type Profile } from '@gatehouse/profile'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import { createHeaders, createUser, type IdentityHeader } from './check/headers.ts'
+import { createHeaders, createUser } from './check/headers.ts'
 import type { ForwardAuthConfig, PortalConfig } from './config/schema.ts'
 import { createAliasGuard, READ_HEADERS } from './forwarded.ts'
 import { DEFAULT_ACCENT } from './pages/colors.ts'
@@ -13,29 +13,7 @@ import type { Provider, ProviderDeps } from './providers/provider.ts'
 const PROVIDER_GRACE = 30_000
 
 /** A named set of providers, rules and headers that protects apps. */
-export interface Portal {
-  readonly name: string
-  readonly title: string
-  readonly accent: string
-  /** By name, in the order of the chooser. */
-  readonly providers: ReadonlyMap<string, Provider>
-  /** Whether a person has access at all; evaluated at login and at every check. */
-  readonly admits: (profile: Profile) => boolean
-  readonly policies: ReadonlyMap<string, Condition>
-  /** Headers to the app, all of them sent with every 200. */
-  readonly headers: readonly IdentityHeader[]
-  readonly tokenHeader: string | undefined
-  /** Refuses other spellings of the headers that are read or sent; throws FWA_HEADER_ALIAS. */
-  readonly refuseAliases: (rawHeaders: readonly string[]) => void
-  readonly preflight: boolean
-  readonly sessionLifetime: number
-  /** Milliseconds in which a login has to be finished. */
-  readonly loginLifetime: number
-  /** Whether the provider gets the redirect URI that all providers share. */
-  readonly sharedCallback: boolean
-  readonly alwaysShowProviders: boolean
-}
-
+export type Portal = Readonly<ReturnType<typeof createPortal>>
 export type Portals = ReadonlyMap<string, Portal>
 
 type Make = (config: ProviderConfig) => Provider
@@ -64,24 +42,30 @@ async function createPortals(
   }
 }
 
-function createPortal(config: PortalConfig, lifetime: number, make: Make): Portal {
+function createPortal(config: PortalConfig, lifetime: number, make: Make) {
   const conditions = createConditions()
   const policies = Object.entries(config.policies)
   const user = createUser(config.userHeader, config.providers.length > 1)
   const headers = createHeaders(config.headers, user)
   const sent = headers.map(({ name }) => name)
   const tokenHeader = config.tokenHeader?.toLowerCase()
+  const providers = config.providers.map((provider) => [provider.name, make(provider)] as const)
+  const compiled = policies.map(([name, text]) => [name, conditions.compile(text)] as const)
   return {
     name: config.name,
     title: config.title ?? config.name,
     accent: config.accent ?? DEFAULT_ACCENT,
-    providers: new Map(config.providers.map((provider) => [provider.name, make(provider)])),
+    /** By name, in the order of the chooser. */
+    providers: new Map(providers) as ReadonlyMap<string, Provider>,
+    /** Whether a person has access at all; evaluated at login and at every check. */
     admits: createAdmits(config),
-    policies: new Map(policies.map(([name, text]) => [name, conditions.compile(text)])),
+    policies: new Map(compiled) as ReadonlyMap<string, Condition>,
     headers,
     tokenHeader,
+    /** Refuses other spellings of the headers that are read or sent. */
     refuseAliases: createAliasGuard([...READ_HEADERS, ...sent, tokenHeader ?? '']),
     preflight: config.preflight,
+    /** In ms, as all times. */
     sessionLifetime: config.sessionLifetime ?? lifetime,
     loginLifetime: config.loginLifetime,
     sharedCallback: config.sharedCallback,
@@ -90,7 +74,7 @@ function createPortal(config: PortalConfig, lifetime: number, make: Make): Porta
 }
 
 /** Both `allow` of the portal and that of the provider must hold; other providers admit nobody. */
-function createAdmits({ allow, providers }: PortalConfig): Portal['admits'] {
+function createAdmits({ allow, providers }: PortalConfig): (profile: Profile) => boolean {
   const conditions = createConditions()
   const byPortal = compileAllow(allow ?? 'anyone', conditions)
   const byProvider = new Map(
@@ -99,8 +83,7 @@ function createAdmits({ allow, providers }: PortalConfig): Portal['admits'] {
       compileAllow(provider.allow ?? 'anyone', conditions),
     ]),
   )
-  return (profile: Profile) =>
-    byProvider.get(profile.provider)?.(profile) === true && byPortal(profile)
+  return (profile) => byProvider.get(profile.provider)?.(profile) === true && byPortal(profile)
 }
 
 declare module 'fastify' {

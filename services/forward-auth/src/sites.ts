@@ -25,21 +25,18 @@ export interface SiteHost {
   readonly isAuthHost: boolean
 }
 
-export interface Sites {
-  readonly all: readonly Site[]
-  /** Finds the site of a Host header; undefined if the host is on none of the domains. */
-  find(hostHeader: string): SiteHost | undefined
-}
+export type Sites = ReturnType<typeof createSites>
 
 const MAX_HOSTS = 1_000
 const MAX_HOST_LENGTH = 260
 
-/** Creates {@link Sites}, which keep the hosts that were found in a bounded cache. */
-export function createSites(all: readonly Site[]): Sites {
+/** The hosts that were found are kept in a bounded cache. */
+export function createSites(all: readonly Site[]) {
   const hosts = new LRUCache<string, SiteHost>({ max: MAX_HOSTS })
   return {
     all,
-    find(hostHeader) {
+    /** Finds the site of a Host header; undefined if the host is on none of the domains. */
+    find(hostHeader: string): SiteHost | undefined {
       const known = hosts.get(hostHeader)
       if (known || hostHeader.length > MAX_HOST_LENGTH) return known
       const found = findHost(all, hostHeader)

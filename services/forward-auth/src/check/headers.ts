@@ -144,16 +144,9 @@ export function checkHeaders(
 
 function sendable(name: string, value: () => string, max: number): string {
   const text = read(name, value)
-  if (text.length > max)
-    throw new FwaError(
-      'FWA_IDENTITY_UNSENDABLE',
-      `the header ${name} would have ${text.length} characters, more than ${max}`,
-    )
-  if (!SENDABLE.test(text))
-    throw new FwaError(
-      'FWA_IDENTITY_UNSENDABLE',
-      `the header ${name} would contain a control character`,
-    )
+  const { length } = text
+  if (length > max) throw unsendable(name, `would have ${length} characters, more than ${max}`)
+  if (!SENDABLE.test(text)) throw unsendable(name, 'would contain a control character')
   return text
 }
 
@@ -162,10 +155,12 @@ function read(name: string, value: () => string): string {
   try {
     return value()
   } catch (cause) {
-    throw new FwaError('FWA_IDENTITY_UNSENDABLE', `the header ${name} has no known value`, {
-      cause,
-    })
+    throw unsendable(name, 'has no known value', { cause })
   }
+}
+
+function unsendable(name: string, problem: string, options?: ErrorOptions): FwaError {
+  return new FwaError('FWA_IDENTITY_UNSENDABLE', `the header ${name} ${problem}`, options)
 }
 
 /**

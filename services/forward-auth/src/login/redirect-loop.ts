@@ -10,12 +10,6 @@ const MAX_TARGETS = 4
 /** Browsers follow 20 redirects: a login takes five or six, a bounce two. */
 const MAX_REDIRECTS = { login: 2, bounce: 5 } as const
 
-interface Count {
-  readonly digest: string
-  readonly count: number
-  readonly since: number
-}
-
 /**
  * Counts the redirects of a browser to one URL, in a cookie of the sign-in host: after a login
  * (`login`), or from the sign-in page because it has a session already (`bounce`).
@@ -51,11 +45,7 @@ export function resetRedirectCount(portal: Pick<Portal, 'name'>): HostCookie {
 
 const COUNT = /^([\w-]{12}):(\d{1,2}):(\d{1,15})$/
 
-function readCounts(
-  portal: Pick<Portal, 'name'>,
-  cookieHeader = '',
-  now: number,
-): readonly Count[] {
+function readCounts(portal: Pick<Portal, 'name'>, cookieHeader = '', now: number) {
   return (readCookie(cookieHeader, cookieName(portal)) ?? '')
     .split('~', MAX_TARGETS)
     .map((text) => COUNT.exec(text) ?? [])

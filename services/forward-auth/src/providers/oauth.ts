@@ -157,9 +157,8 @@ export function assertionAuthentication(
 ): ClientAuth {
   return async (_server, { client_id: clientId }, body) => {
     const token = await readAssertion(assertion, fetch).catch((cause) => {
-      throw new FwaError('FWA_CLIENT_ASSERTION', 'the client assertion could not be made', {
-        cause,
-      })
+      const message = 'the client assertion could not be made'
+      throw new FwaError('FWA_CLIENT_ASSERTION', message, { cause })
     })
     body.set('client_id', clientId)
     body.set('client_assertion_type', ASSERTION_TYPE)

@@ -8,8 +8,8 @@ import { warnRarely } from '../log-limit.ts'
 import type { CallbackLogin, LoginState } from '../login/logins.ts'
 import { CALLBACK_PATH, SHARED_CALLBACK_PATH, soleRedirectProvider } from '../login/redirect-uri.ts'
 import type { RedirectProvider } from '../providers/provider.ts'
-import { completeSignIn, refuseDuplicate } from './complete-sign-in.ts'
 import { bareAnswer, problemAnswers } from './documented.ts'
+import { completeSignIn, refuseDuplicate, startLogin } from './login.ts'
 import {
   type PortalSite,
   pageUrl,
@@ -19,7 +19,6 @@ import {
   visitorOf,
   withLoginUrl,
 } from './portal-page.ts'
-import { startLogin } from './start-login.ts'
 
 type ValidLogin = Extract<CallbackLogin, { kind: 'valid' }>
 

@@ -182,10 +182,8 @@ export async function decideCheck(dialect: Dialect, request: FastifyRequest): Pr
 }
 
 function untrusted({ remoteAddress = 'unknown' }: Peer): FwaError {
-  return new FwaError(
-    'FWA_PEER_UNTRUSTED',
-    `${remoteAddress} is not a trusted proxy: if it is yours, add "${remoteAddress}" to server.trustedProxies`,
-  )
+  const remedy = `if it is yours, add "${remoteAddress}" to server.trustedProxies`
+  return new FwaError('FWA_PEER_UNTRUSTED', `${remoteAddress} is not a trusted proxy: ${remedy}`)
 }
 
 /**
@@ -198,10 +196,9 @@ function assertNotOnAuthHost(
 ): void {
   const host = headers['x-forwarded-host']
   if (!isAuthHost && !(typeof host === 'string' && server.sites.find(host)?.isAuthHost)) return
-  throw new FwaError(
-    'FWA_HOST_RESERVED',
-    `${isAuthHost ? authority : host} is the host of the sign-in pages, and no app is on it`,
-  )
+  const reserved = isAuthHost ? authority : host
+  const message = `${reserved} is the host of the sign-in pages, and no app is on it`
+  throw new FwaError('FWA_HOST_RESERVED', message)
 }
 
 /** Envoy appends the query of its client, so that its policy is in the path. */

@@ -8,8 +8,8 @@ import { FwaError } from '../errors.ts'
 import { validateReturnUrl } from '../login/return-url.ts'
 import { signedInPage, signInPage } from '../pages/pages.ts'
 import type { Provider } from '../providers/provider.ts'
-import { completeSignIn, refuseDuplicate, returnToApp } from './complete-sign-in.ts'
 import { bareAnswer, pageAnswer, problemAnswers } from './documented.ts'
+import { completeSignIn, refuseDuplicate, returnToApp, startLogin } from './login.ts'
 import {
   identify,
   type PortalSite,
@@ -19,7 +19,6 @@ import {
   targetOf,
   visitorOf,
 } from './portal-page.ts'
-import { startLogin } from './start-login.ts'
 
 const querystring = Type.Object({
   rd: Type.Optional(Type.String({ description: 'Return URL.' })),

@@ -1,4 +1,5 @@
 import { hash, hkdfSync, randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { link, open, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { makeFolder } from '@gatehouse/service-kit'
@@ -69,22 +70,11 @@ async function storedSecret(folder: string): Promise<string> {
   const file = join(folder, KEY_FILE)
   try {
     makeFolder(folder)
-    const stored = await read(file)
-    if (stored !== undefined) return stored
-    await generate(folder, file)
-    return (await read(file)) ?? ''
+    if (!existsSync(file)) await generate(folder, file)
+    return (await readFile(file, 'utf8')).trim()
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException
     throw new FwaError('FWA_KEY_UNUSABLE', `${file} cannot be read or made (${code})`, { cause })
-  }
-}
-
-async function read(file: string): Promise<string | undefined> {
-  try {
-    return (await readFile(file, 'utf8')).trim()
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    throw error
   }
 }
 

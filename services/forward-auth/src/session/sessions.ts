@@ -197,10 +197,8 @@ function readSession(
 }
 
 function tooLarge(provider: string, length: number): FwaError {
-  return new FwaError(
-    'FWA_SESSION_TOO_LARGE',
-    `what ${provider} shares of you makes a session of ${length} characters; ${MAX_TOKEN_LENGTH} fit`,
-  )
+  const message = `what ${provider} shares of you makes a session of ${length} characters; ${MAX_TOKEN_LENGTH} fit`
+  return new FwaError('FWA_SESSION_TOO_LARGE', message)
 }
 
 export interface SessionsOptions extends Pick<ForwardAuthConfig, 'storage'> {
