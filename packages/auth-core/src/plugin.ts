@@ -72,7 +72,14 @@ declare module 'fastify' {
 }
 
 async function auth(app: FastifyInstance, options: AuthPluginOptions): Promise<void> {
-  const { now = Date.now, elapsed = uptime, log = app.log, dispatcher, bearer, ...rest } = options
+  const {
+    now = Date.now,
+    elapsed = () => performance.now(),
+    log = app.log,
+    dispatcher,
+    bearer,
+    ...rest
+  } = options
   const authenticator = new Authenticator(rest, { now, elapsed, log, dispatcher }, bearer)
 
   app.decorateRequest(kCaller, null)
@@ -91,15 +98,17 @@ async function auth(app: FastifyInstance, options: AuthPluginOptions): Promise<v
   })
   app.decorate('requireCaller', (demand: CallerDemand = {}) => {
     checkDemand(demand)
-    return createGuard(new Guard(authenticator, demand, bearer?.realm))
+    return createGuard({ authenticator, demand, realm: bearer?.realm ?? 'api' })
   })
   app.decorate('callers', authenticator)
   app.addHook('onClose', () => authenticator.close())
 }
 
-/** Milliseconds on a clock that is never set. */
-function uptime(): number {
-  return performance.now()
+/** The guard of one route. */
+interface Guard {
+  readonly authenticator: Authenticator
+  readonly demand: CallerDemand
+  readonly realm: NonNullable<BearerOptions['realm']>
 }
 
 function createGuard(guard: Guard): CallerGuard {
@@ -108,93 +117,80 @@ function createGuard(guard: Guard): CallerGuard {
     reply: GuardedReply,
     done?: (error?: Error) => void,
   ): undefined | Promise<void> {
-    if (done) return void guard.check(request, reply, done)
+    if (done) return void check(guard, request, reply, done)
     return new Promise((resolve, reject) => {
-      guard.check(request, reply, (error) => (error ? reject(error) : resolve()))
+      check(guard, request, reply, (error) => (error ? reject(error) : resolve()))
     })
   }
   return requireCaller as CallerGuard
 }
 
-/** The check of one route. */
-class Guard {
-  readonly #authenticator: Authenticator
-  readonly #demand: CallerDemand
-  readonly #realm: NonNullable<BearerOptions['realm']>
-
-  constructor(
-    authenticator: Authenticator,
-    demand: CallerDemand,
-    realm: BearerOptions['realm'] = 'api',
-  ) {
-    this.#authenticator = authenticator
-    this.#demand = demand
-    this.#realm = realm
+/** With a callback, so that a request whose key is known costs no promise. */
+function check(
+  guard: Guard,
+  request: GuardedRequest,
+  reply: GuardedReply,
+  done: (error?: Error) => void,
+): void {
+  const { optional, methods } = guard.demand
+  if (optional && request.headers.authorization === undefined) return void done()
+  const admitted = (caller: Caller) => admit(caller, guard.demand, request, reply)
+  const refused = (error: unknown) => done(refuse(error, guard, request, reply))
+  let caller: Caller | Promise<Caller>
+  try {
+    // GuardedRequest is what servers of every kind have in common; the request has the rest too.
+    caller = guard.authenticator.authenticate(request as FastifyRequest, methods)
+    if (!(caller instanceof Promise)) admitted(caller)
+  } catch (error) {
+    return void refused(error)
   }
+  if (caller instanceof Promise) caller.then(admitted).then(() => done(), refused)
+  else done()
+}
 
-  /** With a callback, so that a request whose key is known costs no promise. */
-  check(request: GuardedRequest, reply: GuardedReply, done: (error?: Error) => void): void {
-    const { optional, methods } = this.#demand
-    if (optional && request.headers.authorization === undefined) return void done()
-    let caller: Caller | Promise<Caller>
-    try {
-      // GuardedRequest is what servers of every kind have in common; the request has the rest too.
-      caller = this.#authenticator.authenticate(request as FastifyRequest, methods)
-      if (!(caller instanceof Promise)) this.#admit(caller, request, reply)
-    } catch (error) {
-      return void done(this.#refuse(error, request, reply))
-    }
-    if (!(caller instanceof Promise)) return void done()
-    caller
-      .then((caller) => this.#admit(caller, request, reply))
-      .then(
-        () => done(),
-        (error) => done(this.#refuse(error, request, reply)),
-      )
-  }
+function admit(
+  caller: Caller,
+  { scopes }: CallerDemand,
+  request: GuardedRequest,
+  reply: GuardedReply,
+): void {
+  if (scopes) demandScopes(caller, scopes)
+  request[kCaller] = caller
+  if (!request[kRefused]) return
+  // Another guard of the same route has refused, and its answer is not sent.
+  reply.removeHeader('www-authenticate')
+  reply.removeHeader('retry-after')
+}
 
-  #admit(caller: Caller, request: GuardedRequest, reply: GuardedReply): void {
-    if (this.#demand.scopes) demandScopes(caller, this.#demand.scopes)
-    request[kCaller] = caller
-    if (!request[kRefused]) return
-    // Another guard of the same route has refused, and its answer is not sent.
-    reply.removeHeader('www-authenticate')
-    reply.removeHeader('retry-after')
+/** Sets the headers of the refusal, so that they do not depend on the error handler, and logs. */
+function refuse(error: unknown, guard: Guard, request: GuardedRequest, reply: GuardedReply): Error {
+  if (!(error instanceof AuthError)) return error as Error
+  const { code, detail, retryAfter, statusCode } = error
+  try {
+    const [challenge, ...others] = challengesOf(error, guard, request)
+    if (challenge !== undefined)
+      reply.header('www-authenticate', others.length > 0 ? [challenge, ...others] : challenge)
+  } catch (error) {
+    return error as Error
   }
+  if (retryAfter !== undefined) reply.header('retry-after', String(retryAfter))
+  request[kRefused] = true
+  request.log[statusCode < 500 ? 'info' : 'warn']({ code, detail }, 'caller refused')
+  return error
+}
 
-  /** Sets the headers of the refusal, so that they do not depend on the error handler, and logs. */
-  #refuse(error: unknown, request: GuardedRequest, reply: GuardedReply): Error {
-    if (!(error instanceof AuthError)) return error as Error
-    const { code, detail, retryAfter, statusCode } = error
-    try {
-      const [challenge, ...others] = this.#challenges(error, request)
-      if (challenge !== undefined)
-        reply.header('www-authenticate', others.length > 0 ? [challenge, ...others] : challenge)
-    } catch (error) {
-      return error as Error
-    }
-    if (retryAfter !== undefined) reply.header('retry-after', String(retryAfter))
-    request[kRefused] = true
-    request.log[statusCode < 500 ? 'info' : 'warn']({ code, detail }, 'caller refused')
-    return error
-  }
-
-  /**
-   * One challenge for each accepted scheme (RFC 9110 section 11.6.1), the Bearer one with the error
-   * if the request had credentials (RFC 6750 section 3). None if the client is not at fault.
-   */
-  #challenges(error: AuthError, request: GuardedRequest): string[] {
-    if (error.statusCode >= 500) return []
-    const realm =
-      typeof this.#realm === 'string' ? this.#realm : this.#realm(request as FastifyRequest)
-    return this.#authenticator
-      .offered(this.#demand.methods)
-      .map((method) =>
-        method === 'psk'
-          ? 'APIKey realm="api"'
-          : `Bearer realm=${quote(realm)}${bearerError(error)}`,
-      )
-  }
+/**
+ * One challenge for each accepted scheme (RFC 9110 section 11.6.1), the Bearer one with the error
+ * if the request had credentials (RFC 6750 section 3). None if the client is not at fault.
+ */
+function challengesOf(error: AuthError, guard: Guard, request: GuardedRequest): string[] {
+  if (error.statusCode >= 500) return []
+  const { authenticator, demand, realm } = guard
+  const ofRequest = typeof realm === 'string' ? realm : realm(request as FastifyRequest)
+  const bearer = `Bearer realm=${quote(ofRequest)}${bearerError(error)}`
+  return authenticator
+    .offered(demand.methods)
+    .map((method) => (method === 'psk' ? 'APIKey realm="api"' : bearer))
 }
 
 function bearerError({ code, scopes }: AuthError): string {

@@ -83,10 +83,8 @@ function parse(
 function checkShape(options: AuthOptions): AuthOptionsFault[] {
   const [, errors] = Errors(AuthOptionsSchema, options)
   return errors
-    .filter(
-      ({ keyword, schemaPath }) =>
-        !/\/anyOf\/\d+$/.test(schemaPath) && keyword !== 'additionalProperties',
-    )
+    .filter(({ schemaPath }) => !/\/anyOf\/\d+$/.test(schemaPath))
+    .filter(({ keyword }) => keyword !== 'additionalProperties')
     .map(({ keyword, instancePath, message }) => ({
       path: instancePath,
       message: keyword === 'boolean' ? 'is not a known option' : message,
@@ -181,10 +179,8 @@ function readText(file: string | undefined, path: string, fault: AddFault): stri
   try {
     return readFileSync(file ?? '', 'utf8')
   } catch (error) {
-    return fault(
-      path,
-      `names a file that cannot be read (${(error as NodeJS.ErrnoException).code})`,
-    )
+    const { code } = error as NodeJS.ErrnoException
+    return fault(path, `names a file that cannot be read (${code})`)
   }
 }
 

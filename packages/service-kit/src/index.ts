@@ -40,20 +40,17 @@ export {
   HTTP_ERRORS,
 } from './errors.ts'
 export { makeFolder, watchFiles } from './files.ts'
-export { errorReference } from './http/errors-page.ts'
-export {
-  type HealthReport,
-  health,
-  type Readiness,
-} from './http/health.ts'
+export { type HealthReport, health, type Readiness } from './http/health.ts'
 export { openapi } from './http/openapi.ts'
-export { type Page, type PageContent, pagesIn, prose, sendPage } from './http/page.ts'
 export {
-  type Problem,
-  ProblemSchema,
-  problems,
-  statusOfError,
-} from './http/problem.ts'
+  errorReference,
+  type Page,
+  type PageContent,
+  pagesIn,
+  prose,
+  sendPage,
+} from './http/page.ts'
+export { type Problem, ProblemSchema, problems, statusOfError } from './http/problem.ts'
 export { appOptions, forwardedAddresses, strictHttp, trustProxy } from './http/server.ts'
 export { type Commit, reload } from './reload.ts'
 export { listenError, type Running, runApp } from './run-app.ts'
@@ -67,10 +64,7 @@ export {
   startService,
 } from './service.ts'
 export { createLogger, type Logger, type LogOptions, requestTelemetry } from './telemetry/log.ts'
-export {
-  createMetrics,
-  type Metrics,
-} from './telemetry/metrics.ts'
+export { createMetrics, type Metrics } from './telemetry/metrics.ts'
 export type { OpenTelemetry } from './telemetry/otel/sdk.ts'
 export {
   applyTls,

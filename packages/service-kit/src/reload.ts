@@ -43,22 +43,16 @@ export type SettingPath<Config> = (keyof Config & string) | `${keyof Config & st
 
 type Watched<Config> = Pick<Loaded<Config>, 'value' | 'secretFiles'>
 
-export interface ReloadOptions<Config extends object> {
+interface ReloadOptions<Config extends object> {
   readonly loaded: Watched<Config>
   load(): Promise<Watched<Config>>
-  /**
-   * Computes everything that can change while the service runs, and changes nothing yet. Returns
-   * the function that applies all of it; rejects if anything is wrong.
-   */
+  /** As `prepareReload` of the app. */
   prepare(config: Config): Promise<Commit>
   /** Settings that are read only at the start. */
   readonly readOnce: readonly SettingPath<Config>[]
   /** Called after each reload, with whether it succeeded. */
   onReload?(isApplied: boolean): void
-  readonly log: {
-    warn(fields: object, message: string): void
-    error(fields: object, message: string): void
-  }
+  readonly log: Record<'warn' | 'error', (fields: object, message: string) => void>
 }
 
 /**

@@ -1,6 +1,5 @@
 import { createPublicKey, type JsonWebKey, type KeyObject } from 'node:crypto'
 import { createVerifier, type Algorithm as FastJwtAlgorithm } from 'fast-jwt'
-import { AuthError } from '../errors.ts'
 
 /** A key together with the algorithms that fit it. */
 export interface VerificationKey {
@@ -10,51 +9,11 @@ export interface VerificationKey {
   verifies(token: string): boolean
 }
 
-/** The keys of a set that a token may be signed with. */
-export interface FittingKeys {
-  /** The set that they are from, as {@link KeySource.current} gives it. */
-  readonly set: object
-  readonly keys: readonly VerificationKey[]
-}
-
-/** The keys of an issuer. */
-export interface KeySource {
-  /** The set that may be used at this moment, if any. Other keys are another object. */
-  current(): object | undefined
-  /**
-   * Finds the keys that a token with this header may be signed with; synchronous if they are at hand.
-   *
-   * @throws AuthError AUTH_TOKEN_KEY_UNKNOWN, AUTH_TOKEN_ALGORITHM, AUTH_ISSUER_UNREACHABLE,
-   * AUTH_ISSUER_INVALID
-   */
-  find(header: { kid: string | undefined; alg: string }): FittingKeys | Promise<FittingKeys>
-}
-
-/** A token without `kid` is tried with every key that fits; each try costs as much as a valid token. */
-const MAX_TRIES = 4
-
-/**
- * Of the keys with the key id of a token, those that fit its algorithm.
- *
- * @throws AuthError AUTH_TOKEN_ALGORITHM if there is none, AUTH_TOKEN_KEY_UNKNOWN if there are many
- */
-export function fittingKeys<Key extends Pick<VerificationKey, 'algorithms'>>(
-  keys: readonly Key[],
-  alg: string,
-): readonly Key[] {
-  const fitting = keys.filter(({ algorithms }) => algorithms.includes(alg))
-  if (fitting.length === 0)
-    throw new AuthError('AUTH_TOKEN_ALGORITHM', { detail: `alg ${alg} does not fit the key` })
-  if (fitting.length > MAX_TRIES)
-    throw new AuthError('AUTH_TOKEN_KEY_UNKNOWN', {
-      detail: `${fitting.length} keys fit, and the kid does not say which`,
-    })
-  return fitting
-}
+const RSA_ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512']
 
 /** The accepted algorithms: those of keys that an issuer publishes. */
 export const ALGORITHMS: readonly string[] = [
-  ...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'],
+  ...RSA_ALGORITHMS,
   ...['ES256', 'ES384', 'ES512', 'EdDSA'],
 ]
 
@@ -74,14 +33,11 @@ export function readJwk(jwk: unknown): VerificationKey {
     throw new TypeError('not for verification')
   if ('d' in rest || 'k' in rest) throw new TypeError('private or symmetric')
 
-  const key = createPublicKey({
-    key: { kty, n, e, crv, x, y } as JsonWebKey,
-    format: 'jwk',
-  })
+  const key = createPublicKey({ key: { kty, n, e, crv, x, y } as JsonWebKey, format: 'jwk' })
   if (key.asymmetricKeyType === 'rsa') checkRsa(key)
   const fitting = algorithmsOf(key).filter((one) => alg === undefined || one === alg)
   if (fitting.length === 0) throw new TypeError('of an algorithm that is not accepted')
-  return publicKey(kid, key.export({ type: 'spki', format: 'pem' }) as string, fitting)
+  return { kid, algorithms: fitting, verifies: verifierOf(key, fitting) }
 }
 
 /**
@@ -100,7 +56,7 @@ function checkRsa(key: KeyObject): void {
 
 function algorithmsOf({ asymmetricKeyType: type, asymmetricKeyDetails }: KeyObject): string[] {
   const { namedCurve } = asymmetricKeyDetails ?? {}
-  if (type === 'rsa') return ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512']
+  if (type === 'rsa') return RSA_ALGORITHMS
   if (type === 'ec' && namedCurve === 'prime256v1') return ['ES256']
   if (type === 'ec' && namedCurve === 'secp384r1') return ['ES384']
   if (type === 'ec' && namedCurve === 'secp521r1') return ['ES512']
@@ -108,18 +64,14 @@ function algorithmsOf({ asymmetricKeyType: type, asymmetricKeyDetails }: KeyObje
 }
 
 /** Without the times, which `checkClaims` checks with the clock of the verifier. */
-function publicKey(
-  kid: string | undefined,
-  key: string,
-  algorithms: readonly string[],
-): VerificationKey {
+function verifierOf(key: KeyObject, algorithms: readonly string[]): VerificationKey['verifies'] {
   const verify = createVerifier({
-    key,
+    key: key.export({ type: 'spki', format: 'pem' }),
     algorithms: algorithms as FastJwtAlgorithm[],
     ignoreExpiration: true,
     ignoreNotBefore: true,
   })
-  function verifies(token: string): boolean {
+  return (token) => {
     try {
       verify(token)
       return true
@@ -127,13 +79,9 @@ function publicKey(
       return false
     }
   }
-  return { kid, algorithms, verifies }
 }
 
-/**
- * Whether an RSA key was made by the library of CVE-2017-15361 ("ROCA"), so that the private key can be
- * computed from the public one.
- */
+/** Whether the private key can be computed from the public one, see {@link isRocaModulus}. */
 export function isRocaKey(key: KeyObject): boolean {
   const modulus = Buffer.from(key.export({ format: 'jwk' }).n ?? '', 'base64url')
   return isRocaModulus(BigInt(`0x${modulus.toString('hex')}`))

@@ -6,13 +6,10 @@ import { AuthError } from '../errors.ts'
 const MAX_TOKEN_LENGTH = 16_384
 const MAX_DEPTH = 32
 
-type JsonObject = Readonly<Record<string, unknown>>
+type Claims = Readonly<Record<string, unknown>>
 
 /** A decoded JWT. Nothing in it is verified. */
-export interface DecodedToken {
-  readonly header: JsonObject
-  readonly claims: JsonObject
-}
+export type DecodedToken = ReturnType<typeof decodeToken>
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
@@ -22,7 +19,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
  *
  * @throws AuthError AUTH_TOKEN_TOO_LARGE, AUTH_TOKEN_MALFORMED
  */
-export function decodeToken(token: string): DecodedToken {
+export function decodeToken(token: string) {
   if (token.length > MAX_TOKEN_LENGTH)
     throw new AuthError('AUTH_TOKEN_TOO_LARGE', { detail: `${token.length} characters` })
   try {
@@ -36,10 +33,10 @@ export function decodeToken(token: string): DecodedToken {
   }
 }
 
-const headers = new LRUCache<string, JsonObject>({ max: 100 })
+const headers = new LRUCache<string, Claims>({ max: 100 })
 
 /** Cached, since all tokens of a key have the same header. */
-function readHeader(part: string): JsonObject {
+function readHeader(part: string): Claims {
   const known = headers.get(part)
   if (known) return known
   const header = parseObject(part)
@@ -53,11 +50,11 @@ function decodeBase64url(text: string): Buffer {
   return bytes
 }
 
-function parseObject(part: string): JsonObject {
+function parseObject(part: string): Claims {
   const value = parseJson(utf8.decode(decodeBase64url(part)))
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw new SyntaxError('not a JSON object')
-  return value as JsonObject
+  return value as Claims
 }
 
 /** Parses and freezes JSON. Unlike JSON.parse, which takes the last one, it refuses duplicate members. */
@@ -107,8 +104,6 @@ const BACKSLASH = 0x5c
 
 /** Accepted difference of clocks, in milliseconds. */
 const CLOCK_SKEW_MS = 30_000
-
-type Claims = Readonly<Record<string, unknown>>
 
 /**
  * Checks the audience and the times of a token whose signature and issuer are verified (RFC 7519
@@ -210,17 +205,13 @@ const SCOPE_CLAIMS = ['scope', 'scp', 'scopes', 'roles', 'permissions']
 const NONE: readonly string[] = Object.freeze([])
 
 /** The scopes that a token grants: each claim is a space-separated string or a list. */
-export function scopesOf(claims: Readonly<Record<string, unknown>>): readonly string[] {
+export function scopesOf(claims: Claims): readonly string[] {
   if (!SCOPE_CLAIMS.some((claim) => claim in claims)) return NONE
   const granted = SCOPE_CLAIMS.flatMap((claim) => {
     const value = claims[claim]
     return typeof value === 'string' ? value.split(' ') : value
   })
-  return Object.freeze([...new Set(granted)].filter((scope) => isScope(scope)))
-}
-
-function isScope(value: unknown): value is string {
-  return typeof value === 'string' && value !== ''
+  return Object.freeze([...new Set(granted)].filter(isText))
 }
 
 /**

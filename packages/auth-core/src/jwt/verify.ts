@@ -1,7 +1,8 @@
 import { LRUCache } from 'lru-cache'
 import type { TokenCaller } from '../caller.ts'
 import { AuthError } from '../errors.ts'
-import { ALGORITHMS, type FittingKeys, type KeySource } from './keys.ts'
+import type { FittingKeys, IssuerKeys } from '../oidc/issuer-keys.ts'
+import { ALGORITHMS } from './keys.ts'
 import {
   checkClaims,
   checkPurpose,
@@ -22,15 +23,8 @@ export interface TokenSource {
   readonly requiredScopes: readonly string[]
   /** Whether the header `typ` must be `at+jwt` (RFC 9068 section 2.1). */
   readonly requireAccessTokenType: boolean
-  readonly keys: KeySource
+  readonly keys: IssuerKeys
 }
-
-/**
- * Verifies a token. Synchronous if its key is at hand.
- *
- * @throws AuthError AUTH_TOKEN_*, AUTH_SCOPE_MISSING, AUTH_ISSUER_*; asynchronous ones as a rejection
- */
-export type Verify = (token: string) => TokenCaller | Promise<TokenCaller>
 
 interface Verified {
   readonly caller: TokenCaller
@@ -49,28 +43,32 @@ const MAX_CHARACTERS = 33_554_432
  * the only ones that are accepted.
  *
  * A verified token is cached until it expires or its source has other keys. A token that is refused is
- * never cached.
+ * never cached. A verification is synchronous if its key is at hand.
  *
  * @param now - milliseconds since the epoch
+ * @throws AuthError AUTH_TOKEN_*, AUTH_SCOPE_MISSING, AUTH_ISSUER_*; asynchronous ones as a rejection
  */
-export function createVerifier(sources: readonly TokenSource[], now: () => number): Verify {
-  const byIssuer = new Map(sources.map((source) => [source.issuer, source]))
+export function createVerifier(sources: readonly TokenSource[], now: () => number) {
+  const byIssuer = new Map<unknown, TokenSource>(sources.map((source) => [source.issuer, source]))
   const cache = new LRUCache<string, Verified>({
     max: MAX_ENTRIES,
     maxSize: MAX_CHARACTERS,
     sizeCalculation: (_entry, token) => token.length,
   })
 
-  return function verify(token) {
+  return function verify(token: string): TokenCaller | Promise<TokenCaller> {
     const known = cache.get(token)
     if (known && isValid(known, now())) return known.caller
     if (known) cache.delete(token)
 
     const decoded = decodeToken(token)
-    const source = chooseSource(byIssuer, decoded)
+    const { iss } = decoded.claims
+    const source = byIssuer.get(iss)
+    if (!source)
+      throw new AuthError('AUTH_TOKEN_ISSUER', { detail: `iss is ${JSON.stringify(iss)}` })
     const header = checkHeader(decoded, source)
 
-    function admit({ set, keys }: FittingKeys): TokenCaller {
+    const admit = ({ set, keys }: FittingKeys): TokenCaller => {
       if (!keys.some((key) => key.verifies(token))) throw new AuthError('AUTH_TOKEN_SIGNATURE')
       checkPurpose(decoded.claims)
       const times = checkClaims(decoded.claims, source.audience, now())
@@ -87,15 +85,6 @@ export function createVerifier(sources: readonly TokenSource[], now: () => numbe
 /** Both times, since a clock may be set back. */
 function isValid({ validFrom, expiresAt, source, keySet }: Verified, now: number): boolean {
   return now >= validFrom && now < expiresAt && keySet === source.keys.current()
-}
-
-function chooseSource(
-  byIssuer: ReadonlyMap<unknown, TokenSource>,
-  { claims: { iss } }: DecodedToken,
-): TokenSource {
-  const source = byIssuer.get(iss)
-  if (!source) throw new AuthError('AUTH_TOKEN_ISSUER', { detail: `iss is ${JSON.stringify(iss)}` })
-  return source
 }
 
 /** Members that name or hold keys (`jku`, `jwk`, `x5u`, `x5c`) are ignored. */

@@ -1,13 +1,7 @@
 import { backoffMs, NetError } from '@gatehouse/net'
 import type { Dispatcher } from 'undici'
 import { AuthError } from '../errors.ts'
-import {
-  type FittingKeys,
-  fittingKeys,
-  type KeySource,
-  readJwk,
-  type VerificationKey,
-} from '../jwt/keys.ts'
+import { readJwk, type VerificationKey } from '../jwt/keys.ts'
 import { type IssuerConnection, JwksClient, type KeyHint } from './jwks-client.ts'
 
 /** What this package logs to; pino's shape. */
@@ -38,11 +32,12 @@ const MAX_AGE_MS = 600_000
 /** While the issuer is down, known keys are used this long. */
 const OUTAGE_MS = 3_600_000
 
+/** A token without `kid` is tried with every key that fits; each try costs as much as a valid token. */
+const MAX_TRIES = 4
+
 /** A published key that may be used. */
-interface PublishedKey {
+interface PublishedKey extends Pick<VerificationKey, 'kid' | 'algorithms'> {
   readonly jwk: unknown
-  readonly kid: string | undefined
-  readonly algorithms: readonly string[]
   /** What get-jwks has picked for this key id, by algorithm. */
   readonly picked: Map<string, VerificationKey>
 }
@@ -50,12 +45,18 @@ interface PublishedKey {
 /** What an issuer publishes; replaced when that changes. */
 type KeySet = readonly PublishedKey[]
 
+/** The keys that a token may be signed with, and the set that they are from. */
+export interface FittingKeys {
+  readonly set: KeySet
+  readonly keys: readonly VerificationKey[]
+}
+
 /**
  * The keys of one issuer. The set is requested when the first token comes, again before it gets old,
  * and when no key matches a token, but only as often as the cooldown allows, to prevent abuse. One
  * request is in flight at a time. After a failure the next one waits, longer each time.
  */
-export class IssuerKeys implements KeySource {
+export class IssuerKeys {
   readonly issuer: string
   readonly #client: JwksClient
   readonly #elapsed: () => number
@@ -78,6 +79,7 @@ export class IssuerKeys implements KeySource {
     this.#log = deps.log
   }
 
+  /** The set that may be used at this moment, if any. Other keys are another object. */
   current(): KeySet | undefined {
     const time = this.#elapsed()
     const age = time - this.#readAt
@@ -85,6 +87,12 @@ export class IssuerKeys implements KeySource {
     return age < (this.#failure ? OUTAGE_MS : MAX_AGE_MS) ? this.#set : undefined
   }
 
+  /**
+   * Finds the keys that a token with this header may be signed with; synchronous if they are at hand.
+   *
+   * @throws AuthError AUTH_TOKEN_KEY_UNKNOWN, AUTH_TOKEN_ALGORITHM, AUTH_ISSUER_UNREACHABLE,
+   * AUTH_ISSUER_INVALID
+   */
   find(hint: KeyHint): FittingKeys | Promise<FittingKeys> {
     this.#hint = hint
     const set = this.current()
@@ -106,14 +114,17 @@ export class IssuerKeys implements KeySource {
     return this.#client.close()
   }
 
-  #choose(set: KeySet, hint: KeyHint): FittingKeys | Promise<FittingKeys> {
-    const fitting = fittingKeys(
-      set.filter(({ kid }) => hint.kid === undefined || kid === hint.kid),
-      hint.alg,
-    )
-    const keys = fitting.flatMap(({ picked }) => picked.get(hint.alg) ?? [])
-    if (keys.length === fitting.length) return { set, keys }
-    return this.#pick(set, fitting, hint.alg)
+  #choose(set: KeySet, { kid, alg }: KeyHint): FittingKeys | Promise<FittingKeys> {
+    const named = kid === undefined ? set : set.filter((key) => key.kid === kid)
+    const fitting = named.filter(({ algorithms }) => algorithms.includes(alg))
+    if (fitting.length === 0)
+      throw new AuthError('AUTH_TOKEN_ALGORITHM', { detail: `alg ${alg} does not fit the key` })
+    if (fitting.length > MAX_TRIES)
+      throw new AuthError('AUTH_TOKEN_KEY_UNKNOWN', {
+        detail: `${fitting.length} keys fit, and the kid does not say which`,
+      })
+    const keys = fitting.flatMap(({ picked }) => picked.get(alg) ?? [])
+    return keys.length === fitting.length ? { set, keys } : this.#pick(set, fitting, alg)
   }
 
   /** Has get-jwks pick the keys, each by its own key id: a token may have none. */

@@ -64,7 +64,8 @@ export class JwksClient {
     const url = await this.#locate(fetch)
     this.#jwks = await this.#clientFor(url, agent)
     clearCaches(this.#jwks)
-    const previous = this.#kept.discard()
+    const previous = this.#kept.body
+    this.#kept.body = undefined
     try {
       const failure = await this.pick(hint).catch((error: unknown) => error)
       return parseKeys(this.#kept.body ?? fail(url, failure))
@@ -116,14 +117,12 @@ export class JwksClient {
   async #clientFor(url: URL, agent: Dispatcher): Promise<GetJwks> {
     if (this.#jwks && url.href === this.#url?.href) return this.#jwks
     // Imported here, since they take long to load and the start does not need them.
-    const [
-      { default: buildGetJwks },
-      {
-        default: { Dispatcher1Wrapper },
-      },
-    ] = await Promise.all([import('get-jwks'), import('undici')])
+    const [{ default: buildGetJwks }, { default: undici }] = await Promise.all([
+      import('get-jwks'),
+      import('undici'),
+    ])
     this.#url = url
-    const dispatcher = new Dispatcher1Wrapper(agent.compose(this.#kept.intercept))
+    const dispatcher = new undici.Dispatcher1Wrapper(agent.compose(this.#kept.intercept))
     const fetchOptions: object = { dispatcher, redirect: 'error', headers: this.#headers }
     // With the dot, since get-jwks takes the path `/` for none.
     return buildGetJwks({ jwksPath: `.${url.pathname}${url.search}`, fetchOptions })
@@ -133,12 +132,6 @@ export class JwksClient {
 /** Answers requests with the body of the last good answer, if there is one. */
 class KeptAnswer {
   body: Buffer | undefined
-
-  discard(): Buffer | undefined {
-    const { body } = this
-    this.body = undefined
-    return body
-  }
 
   readonly intercept: Dispatcher.DispatcherComposeInterceptor =
     (dispatch) => (options, handler) => {
@@ -197,8 +190,12 @@ function clearCaches({ cache, staleCache }: GetJwks): void {
 function parseKeys(body: Buffer): readonly unknown[] {
   const { keys } = Object(JSON.parse(body.toString()))
   if (!Array.isArray(keys) || keys.length > MAX_KEYS)
-    throw new AuthError('AUTH_ISSUER_INVALID', { detail: `no list of at most ${MAX_KEYS} keys` })
+    throw invalid(`no list of at most ${MAX_KEYS} keys`)
   return keys
+}
+
+function invalid(detail: string): AuthError {
+  return new AuthError('AUTH_ISSUER_INVALID', { detail })
 }
 
 /** Throws what kept get-jwks from reading the set: fetch wraps it in a TypeError. */
@@ -214,8 +211,7 @@ function fail({ origin, pathname }: URL, failure: unknown): never {
 async function readBearer(file: string): Promise<string> {
   const token = (await readFile(file, 'utf8')).trim()
   // Here, since the error of fetch would show the token.
-  if (!/^[!-~]+$/.test(token))
-    throw new AuthError('AUTH_ISSUER_INVALID', { detail: `${file} does not hold a bearer token` })
+  if (!/^[!-~]+$/.test(token)) throw invalid(`${file} does not hold a bearer token`)
   return `Bearer ${token}`
 }
 
@@ -234,11 +230,7 @@ async function discover(
   const headers = authorization === undefined ? {} : { authorization }
   const { body } = await fetch(url, { headers, maxBytes: MAX_METADATA_BYTES })
   const { issuer, jwks_uri: jwksUri } = Object(JSON.parse(body.toString()))
-  if (issuer !== issuerUrl)
-    throw new AuthError('AUTH_ISSUER_INVALID', {
-      detail: `${url} names the issuer ${JSON.stringify(issuer)}`,
-    })
-  if (typeof jwksUri !== 'string')
-    throw new AuthError('AUTH_ISSUER_INVALID', { detail: `${url} has no jwks_uri` })
+  if (issuer !== issuerUrl) throw invalid(`${url} names the issuer ${JSON.stringify(issuer)}`)
+  if (typeof jwksUri !== 'string') throw invalid(`${url} has no jwks_uri`)
   return parseAdvertisedUrl(jwksUri, { from: url, allowHttp })
 }

@@ -5,28 +5,23 @@ import { Type } from 'typebox'
 import type { Metrics } from '../telemetry/metrics.ts'
 import { ownProblem, type ProblemOptions, ProblemSchema, sendProblem } from './problem.ts'
 
-/** Why a service cannot do its work. */
-type UnreadyReason = keyof typeof REASONS
-
 /** The state that one part of a service reports. */
 export interface HealthReport {
   /** Parts that fail while the service still works: kind, then name, such as `issuer corp`. */
   readonly degraded?: readonly string[] | undefined
-  /** Present if the service cannot do its work. */
-  readonly unready?: UnreadyReason | undefined
+  /** Why the service cannot do its work, if it cannot. */
+  readonly unready?: keyof typeof REASONS | undefined
 }
 
 /** The state of the whole service. */
 export interface Readiness {
   readonly ready: boolean
   /** Present if the service is not ready. */
-  readonly reason?: UnreadyReason
+  readonly reason?: keyof typeof REASONS | undefined
   readonly degraded: readonly string[]
 }
 
 export interface HealthOptions {
-  /** The state of the service if its parts do not report theirs with `addHealthCheck`. */
-  readiness?(): Readiness
   /** Registry for the metrics `gatehouse_ready` and `gatehouse_degraded`. */
   readonly metrics?: Metrics | undefined
   /** As for `problems`. */
@@ -54,13 +49,16 @@ const MAX_PARTS = 100
  * do its work, and otherwise 503 with the reason. A service that is closing is not ready.
  */
 export const health = fp<HealthOptions>(
-  async (app: FastifyInstance, { readiness, metrics, docsUrl }) => {
+  async (app: FastifyInstance, { metrics, docsUrl }) => {
     const checks: (() => HealthReport)[] = []
     let isDraining = false
     app.decorate('addHealthCheck', (check) => void checks.push(check))
     app.decorate('readiness', () => {
-      const state = readinessOf(checks, readiness)
-      return isDraining ? { ...state, ready: false, reason: 'draining' } : state
+      const reports = checks.map((check) => check())
+      const unready = reports.find(({ unready }) => unready)?.unready
+      const reason = isDraining ? 'draining' : unready
+      const degraded = reports.flatMap(({ degraded = [] }) => degraded)
+      return { ready: reason === undefined, reason, degraded }
     })
     app.addHook('preClose', async () => {
       isDraining = true
@@ -95,20 +93,6 @@ const READINESS = {
     }),
     503: ProblemSchema,
   },
-}
-
-function readinessOf(
-  checks: readonly (() => HealthReport)[],
-  whole: HealthOptions['readiness'],
-): Readiness {
-  const state = whole?.() ?? { ready: true, degraded: [] }
-  const reports = checks.map((check) => check())
-  const reason = state.reason ?? reports.find(({ unready }) => unready)?.unready
-  return {
-    ready: state.ready && reason === undefined,
-    ...(reason && { reason }),
-    degraded: [...state.degraded, ...reports.flatMap(({ degraded = [] }) => degraded)],
-  }
 }
 
 /** Anyone may ask through a proxy, so names are left out there. */

@@ -4,7 +4,7 @@ import fp from 'fastify-plugin'
 import createRouter from 'find-my-way'
 import { type Static, Type } from 'typebox'
 import { FASTIFY_ERRORS, HTTP_ERRORS } from '../errors.ts'
-import { fieldErrors } from './validation.ts'
+import { describeMediaType, fieldErrors } from './validation.ts'
 
 /** Body of every error answer (RFC 9457), sent as `application/problem+json`. */
 export const ProblemSchema = Type.Object(
@@ -77,28 +77,31 @@ function toProblem(
 ): Problem {
   const code = String(error?.code)
   const status = statusOfError(error, statusOf)
-  if (!error || status === undefined) return internalProblem(requestId, docsUrl)
-
-  const isExposed = error.expose ?? status < 500
+  if (!error || status === undefined) {
+    const { title } = HTTP_ERRORS.INTERNAL
+    return { type: typeUrl('INTERNAL', docsUrl), title, status: 500, code: 'INTERNAL', requestId }
+  }
+  const isExposed = (error.expose ?? status < 500) === true
   const errors = error.validation ? fieldErrors(error.validation) : error.errors
   return {
-    ...(isExposed === true && error.members),
+    ...(isExposed && error.members),
     type: typeUrl(code, docsUrl),
     title: titleOf(error, code) ?? STATUS_CODES[status] ?? code,
     status,
-    ...(isExposed === true && { detail: String(error.message) }),
+    ...(isExposed && { detail: String(error.message) }),
     code,
-    ...(isExposed === true && errors && { errors }),
+    ...(isExposed && errors && { errors }),
     ...((status >= 500 || error.expose === false) && { requestId }),
   }
 }
 
+const TITLED = new Map<string, { readonly title: string }>([
+  ...Object.entries(FASTIFY_ERRORS),
+  ['INTERNAL', HTTP_ERRORS.INTERNAL],
+])
+
 function titleOf({ title }: ClientError, code: string): string | undefined {
-  if (typeof title === 'string') return title
-  if (code === 'INTERNAL') return HTTP_ERRORS.INTERNAL.title
-  return Object.hasOwn(FASTIFY_ERRORS, code)
-    ? FASTIFY_ERRORS[code as keyof typeof FASTIFY_ERRORS].title
-    : undefined
+  return typeof title === 'string' ? title : TITLED.get(code)?.title
 }
 
 /** Sends a problem; nothing else writes one. */
@@ -128,33 +131,23 @@ export function answerError(
   reply: FastifyReply,
   options: ProblemOptions,
 ): FastifyReply {
-  if (hasHungUp(error, request)) return answerNobody(request, reply, options)
-  const described = describeError(error, request) as ClientError | undefined
+  if (request.raw.destroyed && (error as ClientError | undefined)?.code === 'ECONNRESET') {
+    request.log.info('the client hung up while it was sending')
+    const problem = ownProblem('HTTP_INVALID', 400, 'The body is not whole.', options.docsUrl)
+    return sendProblem(reply, problem)
+  }
+  const described = describeError(error, request)
   const problem = toProblem(described, request.id, options)
   const isOurs = problem.requestId !== undefined
   const level = problem.code === 'INTERNAL' ? 'error' : isOurs ? 'warn' : 'debug'
   request.log[level]({ err: error, code: problem.code }, 'request refused')
-  if (Number(described?.retryAfter) > 0)
-    reply.header('retry-after', Math.ceil(Number(described?.retryAfter)))
+  const retryAfter = Number(described?.retryAfter)
+  if (retryAfter > 0) reply.header('retry-after', Math.ceil(retryAfter))
   if (problem.code !== 'INTERNAL') {
     if (described?.headers) reply.headers(described.headers)
     if (described?.location !== undefined) reply.header('location', described.location)
   }
   return answer(problem, request, reply, options)
-}
-
-/** Whether the client went away while it was sending. */
-function hasHungUp(error: unknown, { raw }: FastifyRequest): boolean {
-  return raw.destroyed && (error as { code?: unknown } | undefined)?.code === 'ECONNRESET'
-}
-
-function answerNobody(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  { docsUrl }: ProblemOptions,
-): FastifyReply {
-  request.log.info('the client hung up while it was sending')
-  return sendProblem(reply, ownProblem('HTTP_INVALID', 400, 'The body is not whole.', docsUrl))
 }
 
 /** An error of the page must not reach Fastify, which would send its message. */
@@ -213,11 +206,6 @@ export function statusOfError(
   return isKnown && MEANT_FOR_CLIENTS.test(code) ? status : undefined
 }
 
-function internalProblem(requestId: string, docsUrl: ProblemOptions['docsUrl']): Problem {
-  const { title } = HTTP_ERRORS.INTERNAL
-  return { type: typeUrl('INTERNAL', docsUrl), title, status: 500, code: 'INTERNAL', requestId }
-}
-
 function typeUrl(code: string, docsUrl: ProblemOptions['docsUrl']): string {
   const page = typeof docsUrl === 'function' ? docsUrl() : docsUrl
   return page ? `${page}#${code}` : 'about:blank'
@@ -245,22 +233,10 @@ function createMethodTable() {
   }
 }
 
-const MEDIA_TYPES = ['application/json', 'application/x-www-form-urlencoded'] as const
-const MAX_TYPE = 100
-
 /** The error itself, but with a message about the expected media type where Fastify has none. */
-function describeError(error: unknown, request: FastifyRequest): object | undefined {
+function describeError(error: unknown, request: FastifyRequest): ClientError | undefined {
   if (typeof error !== 'object' || error === null) return undefined
-  const { code } = error as { code?: unknown }
+  const { code } = error as ClientError
   if (code !== 'FST_ERR_CTP_INVALID_MEDIA_TYPE') return error
   return { code, statusCode: 415, message: describeMediaType(request) }
-}
-
-function describeMediaType({ headers, server }: FastifyRequest): string {
-  const given = headers['content-type']?.split(';', 1)[0]?.trim().slice(0, MAX_TYPE)
-  const came = given ? `The body is ${given}` : 'The body has no content type'
-  const expected = MEDIA_TYPES.filter((type) => server.hasContentTypeParser(type))
-  if (expected.length === 0) return `${came}, and this path takes none.`
-  const wanted = expected.map((type) => `\`Content-Type: ${type}\``).join(' or ')
-  return `${came}, which this path does not take: send the header ${wanted}.`
 }

@@ -1,3 +1,5 @@
+import type { FastifyRequest } from 'fastify'
+
 export const MAX_ERRORS = 20
 const MAX_VALUES = 12
 
@@ -93,4 +95,17 @@ function listOf(values: unknown): string {
   const texts = (values as unknown[]).map((value) => JSON.stringify(value))
   const more = texts.length > MAX_VALUES ? ', …' : ''
   return `${texts.slice(0, MAX_VALUES).join(', ')}${more}`
+}
+
+const MEDIA_TYPES = ['application/json', 'application/x-www-form-urlencoded'] as const
+const MAX_TYPE = 100
+
+/** What to send instead of a body whose media type no parser takes. */
+export function describeMediaType({ headers, server }: FastifyRequest): string {
+  const given = headers['content-type']?.split(';', 1)[0]?.trim().slice(0, MAX_TYPE)
+  const came = given ? `The body is ${given}` : 'The body has no content type'
+  const expected = MEDIA_TYPES.filter((type) => server.hasContentTypeParser(type))
+  if (expected.length === 0) return `${came}, and this path takes none.`
+  const wanted = expected.map((type) => `\`Content-Type: ${type}\``).join(' or ')
+  return `${came}, which this path does not take: send the header ${wanted}.`
 }

@@ -19,15 +19,16 @@ import {
 import { manualClock } from '../../src/testing.ts'
 
 t.test('health', async (t) => {
-  let state: Readiness = { ready: true, degraded: ['issuer corp'] }
+  let state: HealthReport = { degraded: ['issuer corp'] }
   const app = Fastify()
-  await app.register(health, { readiness: () => state, docsUrl: '/errors' })
+  await app.register(health, { docsUrl: '/errors' })
+  app.addHealthCheck(() => state)
 
   t.strictSame((await app.inject('/healthz')).json(), { status: 'ok' })
   t.strictSame((await app.inject('/readyz')).json(), { status: 'ready', degraded: ['issuer corp'] })
 
   for (const header of ['x-forwarded-for', 'x-forwarded-host', 'x-real-ip', 'forwarded', 'via']) {
-    state = { ready: true, degraded: ['issuer corp', 'issuer other', 'ca-intermediate'] }
+    state = { degraded: ['issuer corp', 'issuer other', 'ca-intermediate'] }
     const asked = await app.inject({ url: '/readyz', headers: { [header]: 'x' } })
     t.strictSame(asked.json().degraded, ['issuer', 'ca-intermediate'], `${header}: no names`)
   }
@@ -39,7 +40,7 @@ t.test('health', async (t) => {
   ]
   for (const [reason, detail] of reasons)
     t.test(`not ready: ${reason}`, async (t) => {
-      state = { ready: false, degraded: [], ...(reason && { reason }) }
+      state = { unready: reason }
       const response = await app.inject('/readyz')
       t.match(response.headers['content-type'], 'application/problem+json')
       t.match(response.json(), {
