@@ -42,13 +42,8 @@ export interface BuildDeps {
   readonly flags: ReadonlySet<string>
 }
 
-/** A command that does one thing and ends. */
-export interface ServiceCommand<Config> {
-  /** Whether the command takes one argument, such as a file. */
-  readonly hasArgument: boolean
-  /** Returns the text to print. */
-  run(config: Config, argument: string): Promise<string>
-}
+/** A command that does one thing and ends. Returns the text to print. */
+export type ServiceCommand<Config> = (config: Config, argument: string) => Promise<string>
 
 /** Everything that differs between services; see {@link runService}. */
 export interface ServiceDefinition<Config extends ServiceConfig> {
@@ -73,7 +68,7 @@ export interface ServiceProgram<Config extends ServiceConfig> {
   readonly help: string
   /** Flags of the service, each with the command that it is for. */
   readonly flags?: Readonly<Record<string, string>>
-  /** Commands besides `serve`, `check-config` and `healthcheck`. */
+  /** Commands besides `serve`, `check-config` and `healthcheck`, by usage such as `backup FILE`. */
   readonly commands?: Readonly<Record<string, ServiceCommand<Config>>>
   load(file: string, env: NodeJS.ProcessEnv, settings?: LoadSettings): Promise<Loaded<Config>>
   usesTls(config: Config): boolean
@@ -136,7 +131,7 @@ async function runCommand<Config extends ServiceConfig>(
     await healthcheck({ ...loaded.value.server, tls: usesTls(loaded.value) })
     return 'ready\n'
   }
-  return command.run(loaded.value, argument)
+  return command(loaded.value, argument)
 }
 
 function readCommand<Config extends ServiceConfig>(
@@ -145,10 +140,9 @@ function readCommand<Config extends ServiceConfig>(
 ): ['serve' | 'check-config' | 'healthcheck' | ServiceCommand<Config>, argument: string] {
   const text = words.join(' ')
   if (text === 'serve' || text === 'check-config' || text === 'healthcheck') return [text, '']
-  for (const [name, command] of Object.entries(commands)) {
-    const own = command.hasArgument ? words.slice(0, -1).join(' ') : text
-    if (own === name) return [command, command.hasArgument ? (words.at(-1) ?? '') : '']
-  }
+  const last = words.at(-1) ?? ''
+  for (const [usage, command] of Object.entries(commands))
+    if (usage.replace(/[A-Z]+$/, () => last) === text) return [command, last]
   return refuseCommand(words, help)
 }
 

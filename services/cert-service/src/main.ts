@@ -24,45 +24,30 @@ const HELP = `gatehouse-certs: TLS certificates over HTTP, from an embedded priv
 `
 
 const COMMANDS: Readonly<Record<string, ServiceCommand<CertServiceConfig>>> = {
-  backup: {
-    hasArgument: true,
-    async run({ storage }, file) {
-      const { backup } = await import('./cli/backup.ts')
-      await backup({ folder: storage.path, file })
-      return `${file} holds a copy of the store; keep ${storage.masterKeyFile} apart from it\n`
-    },
+  'backup FILE': async ({ storage }, file) => {
+    const { backup } = await import('./cli/backup.ts')
+    await backup({ folder: storage.path, file })
+    return `${file} holds a copy of the store; keep ${storage.masterKeyFile} apart from it\n`
   },
-  restore: {
-    hasArgument: true,
-    async run({ storage: { path: folder } }, file) {
-      const { restore } = await import('./cli/backup.ts')
-      await restore({ folder, file })
-      return `${folder} holds what was in ${file}\n`
-    },
+  'restore FILE': async ({ storage: { path: folder } }, file) => {
+    const { restore } = await import('./cli/backup.ts')
+    await restore({ folder, file })
+    return `${folder} holds what was in ${file}\n`
   },
-  rekey: {
-    hasArgument: false,
-    async run({ storage: { path: folder, masterKeyFile } }) {
-      const { rekey } = await import('./cli/keys.ts')
-      await rekey({ folder, masterKeyFile })
-      return `${masterKeyFile} is a new key; the old one opens nothing any more\n`
-    },
+  rekey: async ({ storage: { path: folder, masterKeyFile } }) => {
+    const { rekey } = await import('./cli/keys.ts')
+    await rekey({ folder, masterKeyFile })
+    return `${masterKeyFile} is a new key; the old one opens nothing any more\n`
   },
-  'ca detach-root': {
-    hasArgument: true,
-    async run({ storage: { path: folder, masterKeyFile } }, file) {
-      const { detachRoot } = await import('./cli/keys.ts')
-      await detachRoot({ folder, masterKeyFile, file })
-      return `${file} holds the key of the root now, and the store no longer\n`
-    },
+  'ca detach-root FILE': async ({ storage: { path: folder, masterKeyFile } }, file) => {
+    const { detachRoot } = await import('./cli/keys.ts')
+    await detachRoot({ folder, masterKeyFile, file })
+    return `${file} holds the key of the root now, and the store no longer\n`
   },
-  'acme rollover': {
-    hasArgument: true,
-    async run({ storage: { path: folder, masterKeyFile }, issuers }, name) {
-      const { rollover } = await import('./cli/keys.ts')
-      await rollover({ folder, masterKeyFile, issuers, name })
-      return `the account of ${name} has a new key; the old one signs nothing any more\n`
-    },
+  'acme rollover ISSUER': async ({ storage: { path: folder, masterKeyFile }, issuers }, name) => {
+    const { rollover } = await import('./cli/keys.ts')
+    await rollover({ folder, masterKeyFile, issuers, name })
+    return `the account of ${name} has a new key; the old one signs nothing any more\n`
   },
 }
 

@@ -18,9 +18,7 @@ const REASONS: Readonly<Record<string, string>> = {
 const ABSENT = ['ENOENT', 'ENOTDIR', 'EACCES', 'EPERM']
 
 /** The text of a file, or its fault as the end of a sentence that begins with the key. */
-export type NamedFile =
-  | { readonly text: string }
-  | { readonly fault: string; readonly absent: boolean }
+type NamedFile = { readonly text: string } | { readonly fault: string; readonly absent: boolean }
 
 /** Reads a file that the configuration names. */
 export function readNamedFile(file: string, maxBytes: number = MAX_BYTES): NamedFile {

@@ -1,17 +1,10 @@
 import type { TObject } from 'typebox'
 import { type ConfigSchema, expectation } from './schema.ts'
 
-interface Row {
-  readonly key: string
-  readonly types: readonly string[]
-  readonly fallback: string
-  readonly description: string
-}
-
-/** The keys of one variant of a union. */
+/** The rows of one variant of a union. */
 interface Variant {
   readonly title: string
-  readonly rows: readonly Row[]
+  readonly rows: readonly string[]
 }
 
 /** Renders a Markdown page with a row for each key of the schema, and a table for each variant. */
@@ -23,34 +16,26 @@ export function renderReference(schema: TObject, options: { title: string }): st
   return `${[`# ${options.title}\n\n${table(rows)}`, ...sections].join('\n\n')}\n`
 }
 
-function table(rows: readonly Row[]): string {
-  return [
-    '| key | type | default | what it does |',
-    '| --- | --- | --- | --- |',
-    ...rows.map(
-      ({ key, types, fallback, description }) =>
-        `| ${[`\`${key}\``, types.join(' or '), fallback, description].map(escapePipes).join(' | ')} |`,
-    ),
-  ].join('\n')
+function table(rows: readonly string[]): string {
+  return ['| key | type | default | what it does |', '| --- | --- | --- | --- |', ...rows].join(
+    '\n',
+  )
 }
 
 /** The rows of a schema. Rows of variants are added to `variants`, in the order of the page. */
-function membersOf(schema: ConfigSchema, prefix: string, variants: Variant[]): Row[] {
+function membersOf(schema: ConfigSchema, prefix: string, variants: Variant[]): string[] {
   if (schema.anyOf) return unionRows(schema.anyOf, prefix, variants)
   if (schema.items) return membersOf(schema.items, `${prefix}[]`, variants)
-  const named = Object.entries(schema.properties ?? {}).flatMap(([name, member]) => {
+  const { properties = {}, patternProperties = {}, required } = schema
+  const patterned = Object.values(patternProperties).map((member) => ['<name>', member] as const)
+  return [...Object.entries(properties), ...patterned].flatMap(([name, member]) => {
     const key = prefix ? `${prefix}.${name}` : name
-    const own = row(key, member, schema.required?.includes(name) ?? false)
+    const own = row(key, member, required?.includes(name) ?? false)
     return [own, ...membersOf(member, key, variants)]
   })
-  const patterned = Object.values(schema.patternProperties ?? {}).flatMap((member) => {
-    const key = `${prefix}.<name>`
-    return [row(key, member, false), ...membersOf(member, key, variants)]
-  })
-  return [...named, ...patterned]
 }
 
-function unionRows(union: readonly ConfigSchema[], prefix: string, variants: Variant[]): Row[] {
+function unionRows(union: readonly ConfigSchema[], prefix: string, variants: Variant[]): string[] {
   const mappings = mappingsOf(union)
   if (mappings.length < 2) return union.flatMap((variant) => membersOf(variant, prefix, variants))
   for (const variant of mappings) {
@@ -79,9 +64,11 @@ function titleOf(variant: ConfigSchema, all: readonly ConfigSchema[], prefix: st
   return `\`${prefix}\` with ${own.map((key) => `\`${key}\``).join(' and ')}`
 }
 
-function row(key: string, schema: ConfigSchema, isRequired: boolean): Row {
+function row(key: string, schema: ConfigSchema, isRequired: boolean): string {
+  const types = typesOf(schema, key).join(' or ')
   const fallback = schema.type === 'object' ? '' : fallbackOf(schema, isRequired)
-  return { key, types: typesOf(schema, key), fallback, description: schema.description ?? '' }
+  const cells = [`\`${key}\``, types, fallback, schema.description ?? '']
+  return `| ${cells.map(escapePipes).join(' | ')} |`
 }
 
 function fallbackOf(schema: ConfigSchema, isRequired: boolean): string {

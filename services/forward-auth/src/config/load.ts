@@ -1,6 +1,24 @@
-import { type Loaded, type LoadSettings, loadConfig } from '@gatehouse/service-kit'
-import { CONFIG_RULES } from './rules.ts'
-import { type ForwardAuthConfig, ForwardAuthSchema } from './schema.ts'
+import { parseHost } from '@gatehouse/net'
+import { compileAllow, createConditions } from '@gatehouse/profile'
+import {
+  applyRules,
+  applyToEach,
+  checkListeners,
+  checkTrustedProxies,
+  type Fault,
+  faultOf,
+  known,
+  type Loaded,
+  type LoadSettings,
+  loadConfig,
+  type Rule,
+} from '@gatehouse/service-kit'
+import { ANY_POLICY } from '../check/condition.ts'
+import { headerRows } from '../check/headers.ts'
+import { READ_HEADERS } from '../forwarded.ts'
+import { isPublic, PROVIDER_RULES, type ProviderConfig } from '../providers/index.ts'
+import { isUnder, readSite } from '../sites.ts'
+import { type ForwardAuthConfig, ForwardAuthSchema, type PortalConfig } from './schema.ts'
 import { loadStartRules } from './start-rules.ts'
 
 /**
@@ -13,6 +31,139 @@ export async function loadForwardAuthConfig(
   env: Readonly<Record<string, string | undefined>>,
   { beforeStart = false, ...options }: LoadSettings = {},
 ): Promise<Loaded<ForwardAuthConfig>> {
-  const rules = beforeStart ? [...CONFIG_RULES, ...(await loadStartRules())] : CONFIG_RULES
+  const rules = beforeStart ? [...RULES, ...(await loadStartRules())] : RULES
   return loadConfig({ schema: ForwardAuthSchema, file, env, rules, ...options })
+}
+
+/**
+ * Rules for a configuration that its schema does not express. Reading a member that has a fault
+ * throws and ends the rule, so each rule reads no more members than it needs.
+ */
+const RULES: readonly Rule<ForwardAuthConfig>[] = [
+  checkAddresses,
+  ({ server }) => checkTrustedProxies(server.trustedProxies, '/server/trustedProxies'),
+  checkSites,
+  checkOverlaps,
+  ({ portals }) => checkUnique('/portals', portals),
+  (config) =>
+    applyToEach(config.portals, '/portals', [
+      ...PORTAL_RULES,
+      (portal) =>
+        applyToEach(portal.providers, '/providers', [
+          ...PROVIDER_RULES,
+          ({ allow }) => checkAllow(allow),
+          (provider) => checkOpenProvider(provider, portal),
+          (provider) => checkWhois(provider, config),
+        ]),
+    ]),
+]
+
+const PORTAL_RULES: readonly Rule<PortalConfig>[] = [
+  ({ providers }) => checkUnique('/providers', providers),
+  ({ policies }) => applyRules(policies, Object.keys(policies).map(policyRule), '/policies'),
+  ({ allow }) => checkAllow(allow),
+  checkCallback,
+  checkHeaders,
+]
+
+function checkAddresses({ server, metrics }: ForwardAuthConfig): Fault[] {
+  const own = { path: '/server', at: server }
+  const isAlone = known(() => !metrics.enabled) ?? true
+  return checkListeners(isAlone ? [own] : [own, { path: '/metrics', at: metrics }])
+}
+
+function checkSites({ domains, server }: ForwardAuthConfig): Fault[] {
+  return applyToEach(domains, '/domains', [
+    (row) => {
+      const site = readSite(row, known(() => server.basePath) ?? '')
+      return 'message' in site ? [{ path: `/${site.key}`, message: site.message }] : []
+    },
+  ])
+}
+
+function checkOverlaps({ domains }: ForwardAuthConfig): Fault[] {
+  const hosts = domains.map((row) => parseHost(known(() => row.domain) ?? ''))
+  return applyToEach(domains, '/domains', [
+    (_, index) => {
+      const own = hosts[index]
+      const at = hosts.findIndex(
+        (host, at) => host && own && at !== index && isUnder(host.name, own),
+      )
+      if (at < 0) return []
+      return [{ path: '/domain', message: `is covered by ${domains[at]?.domain}` }]
+    },
+  ])
+}
+
+function checkOpenProvider(provider: ProviderConfig, portal: PortalConfig): Fault[] {
+  if (!isPublic(provider) || provider.allow !== undefined || portal.allow !== undefined) return []
+  const message = 'lets anybody create an account: set `allow`, to `anyone` if that is intended'
+  return [{ path: '', message }]
+}
+
+function checkWhois({ type }: ProviderConfig, { server }: ForwardAuthConfig): Fault[] {
+  if (type !== 'tailscaleWhois' || server.trustedProxies !== undefined) return []
+  const message = 'requires server.trustedProxies, because it identifies people by their address'
+  return [{ path: '/type', message }]
+}
+
+function policyRule(name: string): Rule<PortalConfig['policies']> {
+  const path = `/${name}`
+  if (name === ANY_POLICY) return () => [{ path, message: 'is built in and cannot be redefined' }]
+  return ({ [name]: source = '' }) => faultOf(path, () => createConditions().compile(source))
+}
+
+function checkAllow(allow: PortalConfig['allow']): Fault[] {
+  if (allow === undefined) return []
+  const keys = typeof allow === 'object' ? Object.keys(allow) : []
+  if (keys.length === 0) return faultOf('/allow', () => compileAllow(allow, createConditions()))
+  // Each key on its own, so that all faults are reported.
+  return keys.flatMap((key) => {
+    const one = known(() => ({ [key]: allow[key as keyof typeof allow] }))
+    return one ? faultOf(`/allow/${key}`, () => compileAllow(one, createConditions())) : []
+  })
+}
+
+function checkCallback({ sharedCallback, providers }: PortalConfig): Fault[] {
+  const redirecting = providers.filter(({ type }) => type !== 'tailscaleWhois')
+  if (!sharedCallback || redirecting.length <= 1) return []
+  const message = 'requires a single provider: callbacks of several could not be told apart'
+  return [{ path: '/sharedCallback', message }]
+}
+
+const HEADER_NAME = /^[A-Za-z][A-Za-z0-9-]{0,126}$/
+/** Headers with a meaning in HTTP, and those that a check reads. */
+const RESERVED: ReadonlySet<string> = new Set([
+  ...READ_HEADERS,
+  ...['connection', 'keep-alive', 'te', 'trailer', 'transfer-encoding', 'upgrade', 'host'],
+  ...['proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'www-authenticate'],
+  ...['cookie', 'set-cookie', 'location', 'cache-control', 'date', 'vary', 'x-auth-redirect'],
+  ...['content-length', 'content-type', 'content-encoding', 'content-security-policy'],
+])
+
+function checkHeaders({ headers, tokenHeader }: PortalConfig): Fault[] {
+  const all = [headers].flat().flatMap((entry, index) => {
+    const at = Array.isArray(headers) ? `/headers/${index}` : '/headers'
+    const path = typeof entry === 'object' ? `${at}/name` : at
+    return headerRows([entry]).map(({ name }) => ({ name, path }))
+  })
+  if (tokenHeader !== undefined) all.push({ name: tokenHeader, path: '/tokenHeader' })
+  const lower = all.map(({ name }) => name.toLowerCase())
+  return all.flatMap(({ name, path }, index): Fault[] => {
+    const own = name.toLowerCase()
+    if (!HEADER_NAME.test(name))
+      return [{ path, message: 'must be a header name of letters, digits and hyphens' }]
+    if (RESERVED.has(own)) return [{ path, message: `is reserved: ${own}` }]
+    const isTwice = lower.indexOf(own) < index
+    return isTwice ? [{ path, message: `duplicates the header ${own}` }] : []
+  })
+}
+
+function checkUnique(path: string, rows: readonly { readonly name: string }[]): Fault[] {
+  const names = rows.map((_, index) => known(() => rows[index]?.name))
+  return names.flatMap((name, index) =>
+    name !== undefined && names.indexOf(name) < index
+      ? [{ path: `${path}/${index}/name`, message: `is already in use: ${name}` }]
+      : [],
+  )
 }

@@ -2,23 +2,16 @@ import { redirectUriOf } from '../login/redirect-uri.ts'
 import { sitesOf } from '../sites.ts'
 import type { ForwardAuthConfig } from './schema.ts'
 
-/** What to register at a provider. */
-export interface RedirectUri {
-  readonly portal: string
-  readonly provider: string
-  readonly uri: string
-}
-
 /** The redirect URIs of a configuration without faults, for each provider that people sign in at. */
-export function redirectUris(config: ForwardAuthConfig): readonly RedirectUri[] {
+export function redirectUris(config: ForwardAuthConfig) {
   return config.portals.flatMap((portal) =>
     portal.providers
       .filter(({ type }) => type !== 'tailscaleWhois')
-      .flatMap(({ name }) =>
+      .flatMap(({ name: provider }) =>
         sitesOf(config).map((site) => ({
           portal: portal.name,
-          provider: name,
-          uri: redirectUriOf(site, portal, name),
+          provider,
+          uri: redirectUriOf(site, portal, provider),
         })),
       ),
   )

@@ -37,10 +37,7 @@ export async function loadStartRules(): Promise<readonly Rule<ForwardAuthConfig>
 
 const START_RULES: readonly Rule<ForwardAuthConfig>[] = [
   ({ server }) => (server.tls ? checkTlsFiles('/server/tls', server.tls) : []),
-  ({ server }) => {
-    const file = server.tls?.clientCaFile
-    return file === undefined ? [] : checkCertificateFile('/server/tls/clientCaFile', file)
-  },
+  ({ server }) => checkCertificateFile('/server/tls/clientCaFile', server.tls?.clientCaFile),
   ({ storage }) => checkFolder('/storage/path', storage.path),
   ({ storage, session }) => {
     const file = join(storage.path, KEY_FILE)
