@@ -26,6 +26,7 @@ export interface LoginState {
   readonly provider: string
   /** The redirect URI of the authorization request. Absent in logins from before it was stored. */
   readonly redirectUri?: string
+  /** Validated. */
   readonly returnTo: string
   /** Whether the login replaces one that was lost. */
   readonly isRetry: boolean

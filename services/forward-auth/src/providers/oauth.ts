@@ -10,6 +10,7 @@ import {
   ClientSecretPost,
   Configuration,
   type CustomFetch,
+  type CustomFetchOptions,
   calculatePKCECodeChallenge,
   customFetch,
   type ServerMetadata,
@@ -108,8 +109,7 @@ function boundedFetch(fetch: BoundedFetch): CustomFetch {
     return answer
   }
 
-  const read: (...of: Parameters<CustomFetch>) => Promise<FetchAnswer> = async (url, init) => {
-    const { method, headers, body } = init
+  async function read(url: string, { method, headers, body }: CustomFetchOptions) {
     if (method !== 'POST')
       return 'authorization' in headers
         ? request(fetch, url, { headers, status: STATUSES })
@@ -121,7 +121,7 @@ function boundedFetch(fetch: BoundedFetch): CustomFetch {
     )
     return login.answer
   }
-  return async (...of) => toResponse(await read(...of))
+  return async (url, options) => toResponse(await read(url, options))
 }
 
 function toResponse({ status, headers, body }: FetchAnswer): Response {

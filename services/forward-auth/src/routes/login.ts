@@ -25,6 +25,7 @@ import {
 interface LoginStart {
   readonly portalSite: PortalSite
   readonly provider: Provider
+  /** Validated. */
   readonly returnTo: string
   readonly chooseAccount?: boolean
   /** Whether it replaces a login that was lost. */
