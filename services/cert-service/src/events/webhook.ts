@@ -30,11 +30,6 @@ interface WebhookDeps {
   readonly log: { warn(fields: object, message: string): void }
 }
 
-/** @throws ConfigError CONFIG_FILE_UNUSABLE */
-export async function openWebhook(config: WebhookConfig, deps: WebhookDeps): Promise<Webhook> {
-  return new Webhook(config, deps)
-}
-
 /** Posts events to a URL. They wait in the store until they are delivered. */
 export class Webhook implements Events {
   readonly #config: WebhookConfig
@@ -43,6 +38,7 @@ export class Webhook implements Events {
   readonly #closing = new AbortController()
   #loops: readonly { stop(): Promise<void> }[] = []
 
+  /** @throws ConfigError CONFIG_FILE_UNUSABLE */
   constructor(config: WebhookConfig, deps: WebhookDeps) {
     const { caFile } = config
     this.#config = config

@@ -1,10 +1,9 @@
 import { hash } from 'node:crypto'
 import { toPem } from '@gatehouse/pki'
-import type { Clock } from '@gatehouse/service-kit'
+import type { FastifyInstance } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import { describeRenewal, hasBegun } from '../issuers/issuer.ts'
-import type { Keyring } from '../sealing/keyring.ts'
-import type { CertificateRecord, Store } from '../store/store.ts'
+import type { CertificateRecord } from '../store/store.ts'
 
 /** About 6 kB each. */
 const MAX_CACHED = 4096
@@ -80,11 +79,7 @@ function issuerPem(der: Uint8Array): string {
   return pem
 }
 
-interface HoldingsDeps {
-  readonly store: Pick<Store, 'findCurrent' | 'findByDomain'>
-  readonly keyring: Pick<Keyring, 'open'>
-  readonly clock: Pick<Clock, 'now'>
-}
+type HoldingsDeps = Pick<FastifyInstance, 'clock' | 'keyring' | 'store'>
 
 /** The certificates that are held; those asked for lately are cached with their answers. */
 export class Holdings {

@@ -2,11 +2,11 @@ import { randomUUID } from 'node:crypto'
 import type { Name } from '@gatehouse/pki'
 import { CertError, IssueError } from '../errors.ts'
 import { hasBegun, isMisdated, planRenewal } from '../issuers/issuer.ts'
-import type { Audit, Requester } from '../plugins/audit.ts'
+import type { Requester } from '../plugins/audit.ts'
 import type { CertificateRecord, OrderRecord } from '../store/store.ts'
 import { type Flight, orderOf, STORING } from './flight.ts'
 import type { Held } from './held.ts'
-import { type IssueDeps, issue, SYSTEM } from './issue.ts'
+import { type IssuanceDeps, issue, SYSTEM } from './issue.ts'
 import {
   type IssuanceRequest,
   refuseCompromised,
@@ -19,10 +19,6 @@ import {
 export type Outcome =
   | { readonly held: Held; readonly cached: boolean }
   | { readonly held?: undefined; readonly order: OrderRecord }
-
-export interface IssuanceDeps extends IssueDeps {
-  readonly audit: Audit
-}
 
 const MAX_FLIGHTS = 10_000
 /** Time for flights to end when the service closes. */
@@ -218,7 +214,7 @@ export class Issuance {
     const joined = this.#flights.get(lineage)
     const askedBy = replaces ? undefined : by.actor
     const since = this.#deps.clock.now()
-    const flight = joined ?? this.#start({ request, by, replaces, since, askedBy })
+    const flight = joined ?? this.#start({ request, by, replaces, since, askedBy }, release)
     flight.result.then(release, release)
     const early = await this.#within(flight.result, this.#deps.wait).catch((error) => {
       // The next start resumes it.
@@ -232,9 +228,14 @@ export class Issuance {
   }
 
   /** @throws CertError `CERT_BUSY` */
-  #start(begin: Pick<Flight, 'request' | 'by' | 'replaces' | 'since' | 'askedBy'>): Flight {
-    if (this.#flights.size >= MAX_FLIGHTS)
+  #start(
+    begin: Pick<Flight, 'request' | 'by' | 'replaces' | 'since' | 'askedBy'>,
+    release = noop,
+  ): Flight {
+    if (this.#flights.size >= MAX_FLIGHTS) {
+      release()
       throw new CertError('CERT_BUSY', 'too many certificates are being issued', { retryAfter: 5 })
+    }
     const { promise: result, resolve } = Promise.withResolvers<Held>()
     const state = { id: randomUUID(), failures: 0, step: 'starting', checkpoint: undefined }
     const flight: Flight = { ...begin, ...state, result }

@@ -7,20 +7,13 @@ import {
   PkiError,
   toPem,
 } from '@gatehouse/pki'
-import type { Clock } from '@gatehouse/service-kit'
 import type { FastifyInstance } from 'fastify'
 import { CertError } from '../errors.ts'
-import {
-  type Issued,
-  type IssuerIo,
-  type Issuers,
-  planRenewal,
-  soonestRenewal,
-} from '../issuers/issuer.ts'
+import { type Issued, type IssuerIo, planRenewal, soonestRenewal } from '../issuers/issuer.ts'
 import type { CallerGate } from '../limits/callers.ts'
 import type { Requester } from '../plugins/audit.ts'
 import type { Keyring } from '../sealing/keyring.ts'
-import type { CertificateRecord, NewCertificate, OrderRecord, Store } from '../store/store.ts'
+import type { CertificateRecord, NewCertificate, OrderRecord } from '../store/store.ts'
 import {
   assertRetryDue,
   type Flight,
@@ -29,7 +22,7 @@ import {
   orderOf,
   STORING,
 } from './flight.ts'
-import type { Held, Holdings } from './held.ts'
+import type { Held } from './held.ts'
 import { refuseCompromised } from './request.ts'
 
 /** An event for the webhook. */
@@ -42,15 +35,12 @@ export interface Events {
   emit(event: CertEvent): void
 }
 
-export interface IssueDeps {
-  readonly store: Store
-  readonly keyring: Keyring
+export interface IssuanceDeps
+  extends Pick<
+    FastifyInstance,
+    'audit' | 'certMetrics' | 'clock' | 'events' | 'holdings' | 'issuers' | 'keyring' | 'store'
+  > {
   readonly callers: CallerGate
-  readonly holdings: Holdings
-  readonly issuers: Issuers
-  readonly certMetrics: FastifyInstance['certMetrics']
-  readonly events: Events | undefined
-  readonly clock: Clock
   /** How long a caller waits at most, in milliseconds. */
   readonly wait: number
   readonly log: { warn(fields: object, message: string): void }
@@ -68,7 +58,11 @@ const FALLBACK_CHECK_MS = 60_000
  * Has the certificate of a flight signed and stores it, or stores the failure. Once `closing` is
  * aborted, the order stays as it is for the next start.
  */
-export async function issue(flight: Flight, deps: IssueDeps, closing: AbortSignal): Promise<Held> {
+export async function issue(
+  flight: Flight,
+  deps: IssuanceDeps,
+  closing: AbortSignal,
+): Promise<Held> {
   const { request, by, replaces } = flight
   const order = await deps.store.findOrderByLineage(request.lineage)
   if (order) {
@@ -100,7 +94,7 @@ function keyFor({ checkpoint, request }: Flight, keyring: Keyring): KeyPair | Pr
 async function sign(
   flight: Flight,
   key: KeyPair | null,
-  deps: IssueDeps,
+  deps: IssuanceDeps,
   signal: AbortSignal,
 ): Promise<Issued> {
   const { issuer, names, keyType, csr } = flight.request
@@ -113,7 +107,7 @@ async function sign(
 function ioOf(
   flight: Flight,
   key: KeyPair | null,
-  { keyring, store, wait }: IssueDeps,
+  { keyring, store, wait }: IssuanceDeps,
   signal: AbortSignal,
 ): IssuerIo {
   const { issuer, lineage } = flight.request
@@ -142,7 +136,7 @@ async function save(
   flight: Flight,
   key: KeyPair | null,
   issued: Issued,
-  deps: IssueDeps,
+  deps: IssuanceDeps,
 ): Promise<Held> {
   const { request, by, replaces } = flight
   const { store, keyring, holdings } = deps
@@ -177,7 +171,7 @@ async function save(
 async function planOf(
   { request, replaces }: Flight,
   issued: Issued,
-  { clock, store, issuers, random }: IssueDeps,
+  { clock, store, issuers, random }: IssuanceDeps,
 ): Promise<Pick<NewCertificate, 'renewAt' | 'checkAt'>> {
   const { issuer, names, lineage } = request
   const now = clock.now()
@@ -189,7 +183,7 @@ async function planOf(
 }
 
 /** Stores a failure, so that neither callers nor renewals repeat it at once; gives the error to throw. */
-async function saveFailure(flight: Flight, error: unknown, deps: IssueDeps): Promise<unknown> {
+async function saveFailure(flight: Flight, error: unknown, deps: IssuanceDeps): Promise<unknown> {
   const { store, certMetrics, events, clock, log } = deps
   certMetrics?.failed(error)
   if (error instanceof CertError && error.code === 'CERT_STORE_UNAVAILABLE') return error

@@ -1,10 +1,8 @@
 import { pickMoment, type RenewalInfo } from '@gatehouse/acme'
-import type { Clock } from '@gatehouse/service-kit'
+import type { FastifyInstance } from 'fastify'
 import { CertError, IssueError } from '../errors.ts'
-import { type Issuers, soonestRenewal } from '../issuers/issuer.ts'
-import type { CertificateRecord, RenewalWindow, Store } from '../store/store.ts'
-import type { Holdings } from './held.ts'
-import type { Issuance } from './issuance.ts'
+import { soonestRenewal } from '../issuers/issuer.ts'
+import type { CertificateRecord, RenewalWindow } from '../store/store.ts'
 import { SYSTEM } from './issue.ts'
 import type { IssuanceRequest } from './request.ts'
 
@@ -19,12 +17,8 @@ const PENDING = MINUTE
 /** A CA without renewal information today may have some later. */
 const ASK_AGAIN = 12 * HOUR
 
-interface RenewalDeps {
-  readonly store: Store
-  readonly holdings: Holdings
-  readonly issuance: Issuance
-  readonly issuers: Issuers
-  readonly clock: Clock
+interface RenewalDeps
+  extends Pick<FastifyInstance, 'clock' | 'holdings' | 'issuance' | 'issuers' | 'store'> {
   readonly log: {
     info(fields: object, message: string): void
     warn(fields: object, message: string): void

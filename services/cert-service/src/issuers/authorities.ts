@@ -12,9 +12,9 @@ import {
   parseCertificate,
 } from '@gatehouse/pki'
 import { requireNamedFile } from '@gatehouse/service-kit'
+import type { FastifyInstance } from 'fastify'
 import { CertError } from '../errors.ts'
-import type { Keyring } from '../sealing/keyring.ts'
-import type { AuthorityRecord, Store } from '../store/store.ts'
+import type { AuthorityRecord } from '../store/store.ts'
 import { hasBegun } from './issuer.ts'
 
 const HOUR = 3_600_000
@@ -32,12 +32,7 @@ export interface AuthorityOptions {
   readonly leafLifetime: number
 }
 
-export interface AuthorityDeps {
-  readonly store: Store
-  readonly keyring: Keyring
-  now(): number
-  readonly log: { warn(fields: object, message: string): void }
-}
+export type AuthorityDeps = Pick<FastifyInstance, 'clock' | 'keyring' | 'log' | 'store'>
 
 /** An authority and the id of its row in the store. */
 export interface StoredAuthority {
@@ -64,7 +59,7 @@ export class Authorities {
    */
   async openRoot(): Promise<StoredAuthority | undefined> {
     const { name, root: own, intermediate } = this.#options
-    const now = this.#deps.now()
+    const now = this.#deps.clock.now()
     // The key is not read here: it may be offline until an intermediate has to be signed.
     if (own) return this.#adopt('root', readAuthority('ca.root', { certFile: own.certFile }, now))
     if (intermediate) return undefined
@@ -88,7 +83,7 @@ export class Authorities {
    */
   async openIntermediate(root: StoredAuthority | undefined): Promise<StoredAuthority> {
     const { root: ownRoot, intermediate: own } = this.#options
-    const now = this.#deps.now()
+    const now = this.#deps.clock.now()
     if (own) return this.#adopt('intermediate', readAuthority('ca.intermediate', own, now))
     const stored = await this.listIntermediates()
     const chosen =
@@ -116,7 +111,7 @@ export class Authorities {
     stored: readonly StoredAuthority[],
     root: StoredAuthority | undefined,
   ): StoredAuthority | undefined {
-    const now = this.#deps.now()
+    const now = this.#deps.clock.now()
     return stored.find(
       ({ authority }) =>
         isValid(authority, now) &&
@@ -128,10 +123,10 @@ export class Authorities {
 
   /** Recreates the CRL of the root if a clock that was ahead dated it and the root's key is available. */
   async repairRootCrl(root: StoredAuthority, intermediate: Authority): Promise<void> {
-    const { store, now } = this.#deps
+    const { store, clock } = this.#deps
     const list = await store.findCrl(root.id)
-    if (!list || hasBegun({ notBefore: list.thisUpdate ?? 0 }, now())) return
-    if (!hasBegun(root.authority.info, now())) return
+    if (!list || hasBegun({ notBefore: list.thisUpdate ?? 0 }, clock.now())) return
+    if (!hasBegun(root.authority.info, clock.now())) return
     const signer = await this.#withKey(root)
     if (signer) await this.#createRootCrl(signer, intermediate.info.notAfter)
   }
@@ -141,7 +136,7 @@ export class Authorities {
     stored: readonly StoredAuthority[],
     root: StoredAuthority | undefined,
   ): Promise<StoredAuthority | undefined> {
-    const now = this.#deps.now()
+    const now = this.#deps.clock.now()
     const isInvalid =
       root && !(hasBegun(root.authority.info, now) && root.authority.info.notAfter > now + HOUR)
     return isInvalid && stored.length > 0 ? undefined : this.#createIntermediate(root)
@@ -157,7 +152,7 @@ export class Authorities {
     const authority = await createIntermediate({
       root: signer.authority,
       commonName: `${name} Intermediate CA`,
-      now: this.#deps.now(),
+      now: this.#deps.clock.now(),
       ...(permitted.length > 0 && { permitted }),
       ...(crlUrl && { crlUrl: crlUrlOf(crlUrl, signer.authority) }),
     })
@@ -167,8 +162,8 @@ export class Authorities {
   }
 
   async #createRootCrl({ id, authority }: StoredAuthority, nextUpdate: number): Promise<void> {
-    const { store, now } = this.#deps
-    const thisUpdate = now()
+    const { store, clock } = this.#deps
+    const thisUpdate = clock.now()
     const number = ((await store.findCrl(id))?.number ?? 0n) + 1n
     const crl = createCrl({ authority, number, revoked: [], thisUpdate, nextUpdate })
     await store.saveCrl({ authorityId: id, number, crl, thisUpdate, nextUpdate })
@@ -179,7 +174,7 @@ export class Authorities {
     const { root: own } = this.#options
     if (own?.keyFile !== undefined)
       return existsSync(own.keyFile)
-        ? { id, authority: readAuthority('ca.root', own, this.#deps.now()) }
+        ? { id, authority: readAuthority('ca.root', own, this.#deps.clock.now()) }
         : undefined
     const record = (await this.#deps.store.listAuthorities()).find((row) => row.id === id)
     const key = record && this.#openKey(record)
@@ -216,10 +211,10 @@ export class Authorities {
   }
 
   #warnOfFuture(stored: readonly StoredAuthority[], chosen: StoredAuthority): void {
-    const { now, log } = this.#deps
+    const { clock, log } = this.#deps
     for (const { id, authority } of stored) {
       const { subject, notBefore } = authority.info
-      if (hasBegun(authority.info, now())) continue
+      if (hasBegun(authority.info, clock.now())) continue
       const fields = { ca: subject, notBefore: new Date(notBefore).toISOString() }
       if (id === chosen.id) log.warn(fields, 'this CA begins in the future: is the clock behind?')
       else log.warn(fields, 'this CA begins in the future and is passed over')

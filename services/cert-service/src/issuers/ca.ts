@@ -10,7 +10,7 @@ import {
   parseNameRule,
 } from '@gatehouse/pki'
 import { CertError } from '../errors.ts'
-import type { CrlRecord, Store } from '../store/store.ts'
+import type { CrlRecord } from '../store/store.ts'
 import {
   Authorities,
   type AuthorityDeps,
@@ -76,14 +76,14 @@ export class Ca implements Issuer {
 
   issue = (request: LeafRequest): Issued => {
     this.#skipFuture()
-    return this.#sign(request, this.#deps.now())
+    return this.#sign(request, this.#deps.clock.now())
   }
 
   /** Issues within the validity of the CA, as near to now as possible: for a CA that has expired. */
   issueNearest = (request: LeafRequest): Issued => {
     const { notBefore, notAfter } = this.#current.authority.info
     const latest = notAfter - this.#options.leafLifetime
-    return this.#sign(request, Math.max(notBefore, Math.min(latest, this.#deps.now())))
+    return this.#sign(request, Math.max(notBefore, Math.min(latest, this.#deps.clock.now())))
   }
 
   /** The trust anchor, DER; `undefined` if the operator brought an intermediate without its root. */
@@ -97,7 +97,7 @@ export class Ca implements Issuer {
    * `clock` is behind the CA, or was ahead when the CA was created.
    */
   degraded = (): readonly string[] => {
-    const now = this.#deps.now()
+    const now = this.#deps.clock.now()
     const root = this.#root?.authority
     const current = this.#current.authority
     const isBehind = [current, root].some((one) => one && !hasBegun(one.info, now))
@@ -110,7 +110,7 @@ export class Ca implements Issuer {
   upkeep = async (): Promise<void> => {
     this.#skipFuture()
     const { authority } = this.#current
-    const now = this.#deps.now()
+    const now = this.#deps.clock.now()
     if (isEnding(authority, this.#options.leafLifetime, now) || !hasBegun(authority.info, now)) {
       this.#use(await this.#authorities.openIntermediate(this.#root))
       this.track(await this.#authorities.listIntermediates())
@@ -130,7 +130,7 @@ export class Ca implements Issuer {
   /** Passes over an intermediate that was created by a clock that was ahead, once that is known. */
   #skipFuture(): void {
     if (this.#options.intermediate) return
-    if (hasBegun(this.#current.authority.info, this.#deps.now())) return
+    if (hasBegun(this.#current.authority.info, this.#deps.clock.now())) return
     const other = this.#authorities.choose(this.#intermediates, this.#root)
     if (other) this.#use(other)
   }
@@ -151,7 +151,7 @@ export class Ca implements Issuer {
       notBefore: now - BACKDATE_MS,
       notAfter: now + this.#options.leafLifetime,
     })
-    const serial = createSerial(this.#deps.now())
+    const serial = createSerial(this.#deps.clock.now())
     const certificate = this.#signer.sign({ spki, keyType, names, serial, ...validity })
     const serialNumber = Buffer.from(serial).toString('hex')
     return { certificate, chain: authority.chain, serialNumber, ...validity }
@@ -160,7 +160,7 @@ export class Ca implements Issuer {
   /** Only the operator can replace an expired CA. What is stored is answered meanwhile. */
   #warnOfExpiry(): void {
     for (const one of new Set([this.#root, this.#current])) {
-      if (!one || one.authority.info.notAfter > this.#deps.now()) continue
+      if (!one || one.authority.info.notAfter > this.#deps.clock.now()) continue
       const { subject, notAfter } = one.authority.info
       this.#deps.log.warn(
         { ca: subject, notAfter: new Date(notAfter).toISOString() },
@@ -172,7 +172,7 @@ export class Ca implements Issuer {
 
 /** The revocation lists of the embedded CA. */
 class Crls {
-  readonly #deps: { readonly store: Store; now(): number }
+  readonly #deps: Pick<AuthorityDeps, 'clock' | 'store'>
   readonly #find: (keyId: string) => StoredAuthority | undefined
   /** Created by this process, each with the revocation count it includes. Earlier ones are not trusted. */
   readonly #created = new Map<number, { record: CrlRecord; revocation: number }>()
@@ -180,7 +180,7 @@ class Crls {
   #revocation = 0
 
   constructor(
-    deps: { readonly store: Store; now(): number },
+    deps: Pick<AuthorityDeps, 'clock' | 'store'>,
     find: (keyId: string) => StoredAuthority | undefined,
   ) {
     this.#deps = deps
@@ -220,15 +220,15 @@ class Crls {
 
   /** A day old, or created by a clock that was ahead. */
   #isOld({ nextUpdate }: CrlRecord): boolean {
-    const now = this.#deps.now()
+    const now = this.#deps.clock.now()
     const thisUpdate = nextUpdate - CRL_LIFETIME
     return thisUpdate + CRL_REBUILD_AFTER <= now || !hasBegun({ notBefore: thisUpdate }, now)
   }
 
   async #create({ id, authority }: StoredAuthority): Promise<CrlRecord> {
-    const { store, now } = this.#deps
+    const { store, clock } = this.#deps
     const revocation = this.#revocation
-    const thisUpdate = now()
+    const thisUpdate = clock.now()
     const nextUpdate = thisUpdate + CRL_LIFETIME
     const rows = await store.listRevoked(authority.certificate, thisUpdate)
     const revoked = rows.map(({ serialNumber, revokedAt, reason }) => {

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { CertServiceConfig } from '../config/schema.ts'
-import { openWebhook, type Webhook } from '../events/webhook.ts'
+import { Webhook } from '../events/webhook.ts'
 import type { Events } from '../issuance/issue.ts'
 
 declare module 'fastify' {
@@ -20,7 +20,7 @@ export interface EventsOptions {
 /** Sends events to the configured webhook, once the service listens. */
 export const events = fp<EventsOptions>(
   async (app: FastifyInstance, { webhook: config, events }) => {
-    const webhook = config && (await openWebhook(config, app))
+    const webhook = config && new Webhook(config, app)
     app.decorate('webhook', webhook)
     app.decorate('events', events ?? webhook)
     app.addHook('onListen', async () => webhook?.start())

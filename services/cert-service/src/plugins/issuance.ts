@@ -23,13 +23,11 @@ export interface IssuanceOptions {
 /** Issues certificates within the limits of callers, and answers those that are held. */
 export const issuance = fp<IssuanceOptions>(
   async (app: FastifyInstance, { limits, wait, random }) => {
-    const { store, keyring, issuers, audit, events, clock, log } = app
-    const holdings = new Holdings({ store, keyring, clock })
-    const callers = new CallerGate(limits, { store, clock })
-    const issuance = new Issuance({
-      ...{ store, keyring, issuers, audit, events, clock, log, holdings, callers, wait, random },
-      certMetrics: app.certMetrics,
-    })
+    const { store, keyring, issuers, audit, events, clock, log, certMetrics } = app
+    const holdings = new Holdings(app)
+    const callers = new CallerGate(limits, app)
+    const parts = { store, keyring, issuers, audit, events, clock, log, certMetrics }
+    const issuance = new Issuance({ ...parts, holdings, callers, wait, random })
     app.addHook('onClose', async () => issuance.close())
     app.onReload<CertServiceConfig>((config) => () => {
       callers.limits = config.limits

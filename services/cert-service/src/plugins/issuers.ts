@@ -41,7 +41,7 @@ export const issuers = fp<IssuersOptions>(
   async (app: FastifyInstance, { ca: caConfig, issuers: configs, fallback, createSolver }) => {
     const { store, keyring, clock, log } = app
     const permitted = caConfig.permitted.map(parseNameRule)
-    const ca = await openCa({ ...caConfig, permitted }, { store, keyring, now: clock.now, log })
+    const ca = await openCa({ ...caConfig, permitted }, app)
     logRoot(app, ca)
     const challenges = createChallengeStore(store, clock)
     const orders = app.certMetrics?.orders

@@ -1,4 +1,4 @@
-import { type Age, type Database, isOld } from './database.ts'
+import { type Age, columns, type Database, isOld } from './database.ts'
 import type { AuditEntry, AuditRecord } from './records.ts'
 
 const INSERT = `
@@ -7,8 +7,7 @@ const INSERT = `
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
   ON CONFLICT (key) WHERE key IS NOT NULL DO UPDATE SET count = count + excluded.count`
 const BEFORE = `
-  SELECT id, at, action, actor, names, serial_number AS serialNumber,
-    remote_address AS remoteAddress, request_id AS requestId, detail, count
+  SELECT ${columns('id, at, action, actor, names, serialNumber, remoteAddress, requestId, detail, count')}
   FROM audit WHERE id < ? ORDER BY id DESC LIMIT ?`
 // Rows are in the order of time, so the oldest have the lowest ids and need no index.
 const DELETE_OLD = `
@@ -28,37 +27,28 @@ export class AuditLog {
     })
 
   /** Newest first. */
-  listAudit = (page: { before?: number; limit: number }): Promise<readonly AuditRecord[]> =>
-    this.#db.read(() =>
-      this.#db
-        .prepare(BEFORE)
-        .all(page.before ?? Number.MAX_SAFE_INTEGER, page.limit)
-        .map(({ names, ...rest }) => {
-          const present = Object.entries(rest).filter(([, value]) => value !== null)
-          return {
-            ...Object.fromEntries(present),
-            names: JSON.parse(names as string),
-          } as AuditRecord
-        }),
-    )
+  listAudit = async ({
+    before = Number.MAX_SAFE_INTEGER,
+    limit,
+  }: {
+    before?: number
+    limit: number
+  }): Promise<readonly AuditRecord[]> => {
+    const rows = await this.#db.all<Record<string, unknown>>(BEFORE, before, limit)
+    return rows.map(({ names, ...rest }) => {
+      const present = Object.entries(rest).filter(([, value]) => value !== null)
+      return { ...Object.fromEntries(present), names: JSON.parse(names as string) } as AuditRecord
+    })
+  }
 
   /** Part of a write. */
   add(entry: AuditEntry): void {
+    const { at, action, actor, names, serialNumber, remoteAddress, requestId, detail } = entry
+    const { count = 1, key = null } = entry
+    const optional = [serialNumber, remoteAddress, requestId, detail].map((value) => value ?? null)
     this.#db
       .prepare(INSERT)
-      .run(
-        entry.at,
-        entry.action,
-        entry.actor,
-        JSON.stringify(entry.names),
-        entry.serialNumber ?? null,
-        entry.remoteAddress ?? null,
-        entry.requestId ?? null,
-        entry.detail ?? null,
-        entry.count ?? 1,
-        entry.key ?? null,
-        this.#db.runTime(),
-      )
+      .run(at, action, actor, JSON.stringify(names), ...optional, count, key, this.#db.runTime())
   }
 
   prune(age: Age): number {

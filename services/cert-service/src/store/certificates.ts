@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import type { SQLInputValue } from 'node:sqlite'
 import { LRUCache } from 'lru-cache'
-import type { Database } from './database.ts'
+import { columns, type Database } from './database.ts'
 import type {
   CertificateRecord,
   Expiry,
@@ -20,12 +20,9 @@ const MAX_ISSUED = 10_000
 const MAX_CHAINS = 1_000
 
 const SELECT_ALL = `
-  SELECT id, lineage, issuer, names, key_type AS keyType, serial_number AS serialNumber, certificate,
-    chain, sealed_key AS sealedKey, csr, not_before AS notBefore, not_after AS notAfter,
-    renew_at AS renewAt, fetched_at AS fetchedAt, check_at AS checkAt,
-    window_start AS windowStart, window_end AS windowEnd,
-    explanation_url AS explanationUrl, made_at AS madeAt, fetched_ran AS fetchedRan
-  FROM certificates WHERE`
+  SELECT ${columns(
+    'id, lineage, issuer, names, keyType, serialNumber, certificate, chain, sealedKey, csr, notBefore, notAfter, renewAt, fetchedAt, checkAt, windowStart, windowEnd, explanationUrl, madeAt, fetchedRan',
+  )} FROM certificates WHERE`
 const SELECT = `${SELECT_ALL} current = 1 AND`
 /** The longer of the lifetimes by the certificate and by the clock: one of the two clocks was right. */
 export const LIFETIME = '(not_after - min(not_before, coalesce(made_at, not_before)))'
@@ -39,7 +36,7 @@ const BY_NAME = `${SELECT}
   (domain = ?1 OR id IN (SELECT certificate FROM certificate_names WHERE name = ?1))
   ORDER BY sealed_key IS NULL, id DESC LIMIT ${NAME_PAGE} OFFSET ?2`
 const ISSUED_FOR = `
-  SELECT id, lineage, issuer, names, serial_number AS serialNumber FROM certificates
+  SELECT ${columns('id, lineage, issuer, names, serialNumber')} FROM certificates
   WHERE domain = :domain AND (current = 1 OR :isOut AND asked_by IS NOT NULL AND ${IS_LIVE})
     AND revoked_at IS NULL
   ORDER BY id DESC LIMIT ${MAX_ISSUED}`
@@ -53,6 +50,13 @@ const LATE = `${SELECT} renew_at IS NOT NULL
   AND not_after - ? < (not_after - not_before) / 3 ORDER BY not_after LIMIT ?`
 const UNEXPIRED = `${SELECT_ALL}
   domain = :domain AND lineage = :lineage AND revoked_at IS NULL AND ${IS_LIVE}`
+const RENEWED = 'FROM certificates WHERE current = 1 AND renew_at IS NOT NULL'
+const ENDING = `
+  SELECT ${columns('domain, issuer, notBefore, notAfter')} ${RENEWED} ORDER BY not_after LIMIT ?`
+const SET_WINDOW = `
+  UPDATE certificates
+  SET check_at = ?, window_start = ?, window_end = ?, explanation_url = ?, renew_at = ?
+  WHERE id = ? AND renew_at IS NOT NULL`
 // Renewals are planned within the window or at two thirds of the lifetime, plus a day at most.
 const RENEW_SOONER = `
   UPDATE certificates SET renew_at = ?1
@@ -86,11 +90,7 @@ export class Certificates {
   }
 
   /** The current certificate of a lineage: the newest one, neither revoked nor deleted. */
-  findCurrent = (lineage: string): Promise<CertificateRecord | undefined> =>
-    this.#db.read(() => {
-      const row = this.#db.prepare(BY_LINEAGE).get(lineage)
-      return row && this.#toRecord(row)
-    })
+  findCurrent = async (lineage: string) => (await this.#list(BY_LINEAGE, lineage))[0]
 
   /**
    * A page of at most 100 current certificates whose first name is `domain`: those with a stored key
@@ -109,12 +109,14 @@ export class Certificates {
     domain: string,
     { now, isOut }: { readonly now: number; readonly isOut: boolean },
   ): Promise<readonly IssuedCertificate[]> =>
-    this.#db.read(() =>
-      this.#db
+    this.#db.read(() => {
+      const rows = this.#db
         .prepare(ISSUED_FOR)
-        .all({ domain, isOut: isOut ? 1 : 0, now, ran: this.#db.runTime() })
-        .map((row) => ({ ...row, names: JSON.parse(row.names as string) }) as IssuedCertificate),
-    )
+        .all({ domain, isOut: Number(isOut), now, ran: this.#db.runTime() })
+      return rows.map((row) => {
+        return { ...row, names: JSON.parse(row.names as string) } as IssuedCertificate
+      })
+    })
 
   /** Current certificates by id, after `after`. */
   list = ({ after, limit }: { after: number; limit: number }) => this.#list(AFTER_ID, after, limit)
@@ -130,12 +132,10 @@ export class Certificates {
   listDue = (now: number, limit: number) => this.#list(DUE, now, limit)
 
   /** When the next current certificate is due; `undefined` if none is ever renewed. */
-  nextDue = (): Promise<number | undefined> =>
-    this.#db.read(() => {
-      const sql =
-        'SELECT min(renew_at) AS at FROM certificates WHERE current = 1 AND renew_at IS NOT NULL'
-      return (this.#db.prepare(sql).get()?.at as number | null) ?? undefined
-    })
+  nextDue = async (): Promise<number | undefined> => {
+    const sql = `SELECT min(renew_at) AS at ${RENEWED}`
+    return (await this.#db.get<{ at: number | null }>(sql))?.at ?? undefined
+  }
 
   /** Renewed certificates with `checkAt <= now`, earliest first. */
   listUnchecked = (now: number, limit: number) => this.#list(UNCHECKED, now, limit)
@@ -144,50 +144,27 @@ export class Certificates {
   listLate = (now: number, limit: number) => this.#list(LATE, now, limit)
 
   /** The renewed certificates that expire first, and how many there are in all. */
-  listEnding = (
-    limit: number,
-  ): Promise<{ readonly soonest: readonly Expiry[]; readonly total: number }> =>
-    this.#db.read(() => {
-      const renewed = 'FROM certificates WHERE current = 1 AND renew_at IS NOT NULL'
-      const soonest = this.#db
-        .prepare(`SELECT domain, issuer, not_before AS notBefore, not_after AS notAfter ${renewed}
-          ORDER BY not_after LIMIT ?`)
-        .all(limit)
-        .map((row) => ({ ...row }) as unknown as Expiry)
-      const total = this.#db.prepare(`SELECT count(*) AS total ${renewed}`).get()?.total as number
-      return { soonest, total }
-    })
+  listEnding = async (limit: number) => {
+    const soonest = await this.#db.all<Expiry>(ENDING, limit)
+    const counted = await this.#db.get<{ total: number }>(`SELECT count(*) AS total ${RENEWED}`)
+    return { soonest, total: counted?.total ?? 0 }
+  }
 
   /** The unexpired, unrevoked certificates of a lineage, current or replaced. */
-  listUnexpired = (
+  listUnexpired = async (
     { names: [domain = ''], lineage }: Pick<CertificateRecord, 'names' | 'lineage'>,
     now: number,
-  ): Promise<readonly CertificateRecord[]> =>
-    this.#db.read(() => {
-      const live = { domain, lineage, now, ran: this.#db.runTime() }
-      return this.#toRecords(this.#db.prepare(UNEXPIRED).all(live))
-    })
+  ) => this.#list(UNEXPIRED, { domain, lineage, now, ran: this.#db.runTime() })
 
   /** Moves the renewal of a certificate; `null` stops renewing it. */
-  setRenewAt = (id: number, renewAt: number | null): Promise<void> =>
-    this.#db.write(
-      () =>
-        void this.#db.prepare('UPDATE certificates SET renew_at = ? WHERE id = ?').run(renewAt, id),
-    )
+  setRenewAt = (id: number, renewAt: number | null) =>
+    this.#db.run('UPDATE certificates SET renew_at = ? WHERE id = ?', renewAt, id)
 
   /** Stores the renewal window that the CA suggests, and when to ask again. */
-  setRenewalWindow = (
-    id: number,
-    window: RenewalWindow & { readonly renewAt: number },
-  ): Promise<void> =>
-    this.#db.write(() => {
-      const { checkAt, windowStart, windowEnd, explanationUrl, renewAt } = window
-      this.#db
-        .prepare(`UPDATE certificates
-          SET check_at = ?, window_start = ?, window_end = ?, explanation_url = ?, renew_at = ?
-          WHERE id = ? AND renew_at IS NOT NULL`)
-        .run(checkAt, windowStart, windowEnd, explanationUrl, renewAt, id)
-    })
+  setRenewalWindow = (id: number, window: RenewalWindow & { readonly renewAt: number }) => {
+    const { checkAt, windowStart, windowEnd, explanationUrl, renewAt } = window
+    return this.#db.run(SET_WINDOW, checkAt, windowStart, windowEnd, explanationUrl, renewAt, id)
+  }
 
   /** Makes due what a clock that was ahead put off. */
   bringForward = (now: number): Promise<void> =>
@@ -209,8 +186,7 @@ export class Certificates {
     )
 
   /** Whether a renewed certificate becomes valid more than a minute from now. */
-  hasFuture = (now: number): Promise<boolean> =>
-    this.#db.read(() => this.#db.prepare(FUTURE).get(now) !== undefined)
+  hasFuture = async (now: number) => (await this.#db.get(FUTURE, now)) !== undefined
 
   /** Stores when certificates were last delivered, by id. */
   setFetchedAt = (fetched: ReadonlyMap<number, number>): Promise<void> =>
@@ -221,12 +197,13 @@ export class Certificates {
       for (const [id, at] of fetched) update.run(at, this.#db.runTime(), id)
     })
 
-  #list(sql: string, ...parameters: SQLInputValue[]): Promise<readonly CertificateRecord[]> {
-    return this.#db.read(() => this.#toRecords(this.#db.prepare(sql).all(...parameters)))
-  }
-
-  #toRecords(rows: readonly unknown[]): CertificateRecord[] {
-    return rows.map((row) => this.#toRecord(row))
+  #list(sql: string, ...parameters: (SQLInputValue | Record<string, SQLInputValue>)[]) {
+    return this.#db.read((): readonly CertificateRecord[] =>
+      this.#db
+        .prepare(sql)
+        .all(...(parameters as SQLInputValue[]))
+        .map((row) => this.#toRecord(row)),
+    )
   }
 
   #toRecord(row: unknown): CertificateRecord {
@@ -256,8 +233,7 @@ export class Chains {
     const text = JSON.stringify(chain.map((der) => Buffer.from(der).toString('base64')))
     const known = this.#db.prepare('SELECT id FROM chains WHERE certificates = ?').get(text)
     if (known) return known.id as number
-    const insert = this.#db.prepare('INSERT INTO chains (issuer, certificates) VALUES (?, ?)')
-    return Number(insert.run(issuerDigest(chain[0] ?? ''), text).lastInsertRowid)
+    return this.#db.insert('chains', { issuer: issuerDigest(chain[0] ?? ''), certificates: text })
   }
 
   get(id: number): readonly Uint8Array[] {

@@ -1,4 +1,4 @@
-import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
 import { CertError } from '../errors.ts'
 
 interface Job {
@@ -58,17 +58,44 @@ export class Database {
     this.#openedAt = elapsed()
   }
 
-  /** The statement for this SQL, prepared on first use. */
   prepare(sql: string): StatementSync {
-    const known = this.#statements.get(sql)
-    if (known) return known
-    const statement = this.#sqlite.prepare(sql)
+    const statement = this.#statements.get(sql) ?? this.#sqlite.prepare(sql)
     this.#statements.set(sql, statement)
     return statement
   }
 
   async read<T>(query: () => T): Promise<T> {
     return this.#read(query)
+  }
+
+  async get<Row>(sql: string, ...parameters: SQLInputValue[]): Promise<Row | undefined> {
+    return (await this.all<Row>(sql, ...parameters))[0]
+  }
+
+  all<Row>(sql: string, ...parameters: SQLInputValue[]): Promise<readonly Row[]> {
+    // SQLite's rows have no prototype.
+    return this.read(() =>
+      this.prepare(sql)
+        .all(...parameters)
+        .map((row) => ({ ...row }) as Row),
+    )
+  }
+
+  /** Writes with one statement. */
+  run(sql: string, ...parameters: SQLInputValue[]): Promise<void> {
+    return this.write(() => void this.prepare(sql).run(...parameters))
+  }
+
+  /** Part of a write: stores a row, whose members are the columns in camel case. Gives its id. */
+  insert(
+    table: string,
+    row: Readonly<Record<string, SQLInputValue>>,
+    or: 'ABORT' | 'IGNORE' | 'REPLACE' = 'ABORT',
+  ): number {
+    const members = Object.keys(row)
+    const values = members.map((member) => `:${member}`)
+    const sql = `INSERT OR ${or} INTO ${table} (${members.map(columnOf)}) VALUES (${values})`
+    return Number(this.prepare(sql).run(row).lastInsertRowid)
   }
 
   /** Runs `job` in one transaction with the other writes of this event loop turn; resolves after the commit. */
@@ -81,12 +108,12 @@ export class Database {
     })
   }
 
-  /** Rejects every further write with `reason`; `undefined` allows writes again. */
+  /** `undefined` allows writes again. */
   refuseWrites(reason: CertError | undefined): void {
     this.#refusal = reason
   }
 
-  /** Retries each failed read. Those that succeed no longer count as failures. */
+  /** Those that succeed no longer count as failures. */
   retryReads(): void {
     for (const query of [...this.#failedReads.keys()])
       try {
@@ -159,6 +186,15 @@ export class Database {
   }
 }
 
+/** `keyType` becomes `key_type AS keyType`, for each of the members that are listed. */
+export function columns(members: string): string {
+  return members.replace(/\w+/g, (member) => `${columnOf(member)} AS ${member}`)
+}
+
+function columnOf(member: string): string {
+  return member.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+}
+
 /**
  * The SQL condition for rows to prune, with the parameters of {@link Age}. Clock and run time must
  * agree, so that a wrong clock deletes nothing. The time of a row from more than a day in the future
@@ -176,16 +212,14 @@ export function storeFailure(error: unknown): CertError | undefined {
   if (errcode === undefined) return undefined
 
   const primary = errcode & 0xff
-  if (DAMAGED.includes(primary)) {
+  if (DAMAGED.includes(primary))
     return new CertError('CERT_STORE_CORRUPT', 'The store is damaged or not a store.', {
       cause: error,
     })
-  }
   const reason = TRANSIENT_EXTENDED.get(errcode) ?? TRANSIENT.get(primary)
   return reason === undefined ? undefined : unavailable(reason, error)
 }
 
-/** The store cannot be used now but may be later. */
 export function unavailable(reason: string, cause?: unknown): CertError {
   return new CertError('CERT_STORE_UNAVAILABLE', `The store cannot be used: ${reason}.`, {
     cause,

@@ -22,61 +22,42 @@ export class Events {
     this.#db = db
   }
 
-  /** Queues an event for delivery. */
   addEvent = ({ body, at, once }: NewEvent): Promise<void> =>
     this.#db.write(() => {
       if (once && !once.always && this.#db.prepare(WAS_SENT).get(once.key, at)) return
-      if (once)
-        this.#db
-          .prepare('INSERT OR REPLACE INTO told (key, until, at) VALUES (?, ?, ?)')
-          .run(once.key, once.until, at)
-      const { lastInsertRowid } = this.#db
-        .prepare('INSERT INTO events (body, at, tries, next_at) VALUES (?, ?, 0, ?)')
-        .run(body, at, at)
-      this.#db.prepare('DELETE FROM events WHERE id <= ?').run(Number(lastInsertRowid) - MAX_EVENTS)
+      if (once) this.#db.insert('told', { key: once.key, until: once.until, at }, 'REPLACE')
+      const id = this.#db.insert('events', { body, at, tries: 0, nextAt: at })
+      this.#db.prepare('DELETE FROM events WHERE id <= ?').run(id - MAX_EVENTS)
     })
 
   /** How many events wait for delivery. */
-  countEvents = (): Promise<number> =>
-    this.#db.read(() =>
-      Number(this.#db.prepare('SELECT count(*) AS events FROM events').get()?.events),
-    )
+  countEvents = async (): Promise<number> =>
+    (await this.#db.get<{ total: number }>('SELECT count(*) AS total FROM events'))?.total ?? 0
 
   /** Events whose next try is due, the one that waits longest first. */
-  listDueEvents = (now: number, limit: number): Promise<readonly EventRecord[]> =>
-    this.#db.read(() => {
-      const rows = this.#db.prepare(DUE).all(now, limit)
-      return rows.map((row) => ({ ...row }) as unknown as EventRecord)
-    })
+  listDueEvents = (now: number, limit: number) => this.#db.all<EventRecord>(DUE, now, limit)
 
   /** Counts a failed try. */
-  delayEvent = (id: number, nextAt: number): Promise<void> =>
-    this.#db.write(() => {
-      this.#db
-        .prepare('UPDATE events SET tries = tries + 1, next_at = ? WHERE id = ?')
-        .run(nextAt, id)
-    })
+  delayEvent = (id: number, nextAt: number) =>
+    this.#db.run('UPDATE events SET tries = tries + 1, next_at = ? WHERE id = ?', nextAt, id)
 
-  deleteEvent = (id: number): Promise<void> =>
-    this.#db.write(() => void this.#db.prepare('DELETE FROM events WHERE id = ?').run(id))
+  deleteEvent = (id: number) => this.#db.run('DELETE FROM events WHERE id = ?', id)
 
   /** Forgets which events were sent where they may be sent again. */
-  pruneEvents = (now: number): Promise<void> =>
-    this.#db.write(() => void this.#db.prepare(DELETE_SENT).run(now))
+  pruneEvents = (now: number) => this.#db.run(DELETE_SENT, now)
 
   /** Rows of the rate limits of CAs: when a bucket is full again or a fact expires. */
-  listUsage = (limit: number): Promise<readonly (readonly [key: string, until: number])[]> =>
-    this.#db.read(() =>
-      this.#db
-        .prepare('SELECT key, until FROM usage ORDER BY until DESC LIMIT ?')
-        .all(limit)
-        .map(({ key, until }) => [key as string, until as number] as const),
-    )
+  listUsage = async (
+    limit: number,
+  ): Promise<readonly (readonly [key: string, until: number])[]> => {
+    const sql = 'SELECT key, until FROM usage ORDER BY until DESC LIMIT ?'
+    const rows = await this.#db.all<{ key: string; until: number }>(sql, limit)
+    return rows.map(({ key, until }) => [key, until])
+  }
 
   saveUsage = (rows: readonly (readonly [key: string, until: number])[]): Promise<void> =>
     this.#db.write(() => {
-      const replace = this.#db.prepare('INSERT OR REPLACE INTO usage (key, until) VALUES (?, ?)')
-      for (const [key, until] of rows) replace.run(key, until)
+      for (const [key, until] of rows) this.#db.insert('usage', { key, until }, 'REPLACE')
     })
 
   /** Deletes rows that expired 7 days of run time ago; gives their keys. */

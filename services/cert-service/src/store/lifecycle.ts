@@ -2,7 +2,7 @@ import { hash, X509Certificate } from 'node:crypto'
 import type { RevocationReason } from '@gatehouse/pki'
 import type { AuditLog } from './audit.ts'
 import { type Chains, IS_LIVE, issuerDigest, LIFETIME } from './certificates.ts'
-import type { Age, Database } from './database.ts'
+import { type Age, columns, type Database } from './database.ts'
 import type { Orders } from './orders.ts'
 import type { AddedCertificate, AuditEntry, NewCertificate, RevokedCertificate } from './records.ts'
 
@@ -11,11 +11,8 @@ const OF_LINEAGES = `
   domain IN (SELECT domain FROM certificates WHERE id IN (SELECT value FROM json_each(:ids)))
   AND lineage IN (SELECT lineage FROM certificates WHERE id IN (SELECT value FROM json_each(:ids)))`
 
-const INSERT = `
-  INSERT INTO certificates (lineage, current, issuer, domain, names, key_type, serial_number,
-    certificate, chain, sealed_key, csr, not_before, not_after, renew_at, fetched_at, check_at,
-    made_at, made_ran, fetched_ran, asked_by)
-  VALUES (?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+const ASKED_BY =
+  'SELECT id, asked_by AS askedBy FROM certificates WHERE lineage = ? AND current = 1'
 const RETIRE_LINEAGE = `
   UPDATE certificates SET current = 0, sealed_key = NULL WHERE lineage = ? AND current = 1
   RETURNING fetched_at AS fetchedAt, fetched_ran AS fetchedRan`
@@ -26,7 +23,7 @@ const MARK_REVOKED = `
   WHERE ${OF_LINEAGES} AND revoked_at IS NULL AND ${IS_LIVE}
   RETURNING serial_number AS serialNumber`
 const REVOKED = `
-  SELECT serial_number AS serialNumber, revoked_at AS revokedAt, revocation_reason AS reason
+  SELECT ${columns('serialNumber, revokedAt')}, revocation_reason AS reason
   FROM certificates
   WHERE revoked_at IS NOT NULL AND ${IS_LIVE}
     AND chain IN (SELECT id FROM chains WHERE issuer = :issuer)
@@ -53,20 +50,18 @@ const DELETE_EXPIRED = `
       AND id < (SELECT max(id) FROM certificates)
     ORDER BY not_after LIMIT :limit)`
 
-interface Parts {
-  readonly chains: Chains
-  readonly orders: Orders
-  readonly audit: AuditLog
-}
-
 /** Puts certificates into service and takes them out of it, and counts what callers hold. */
 export class Lifecycle {
   readonly #db: Database
-  readonly #parts: Parts
+  readonly #chains: Chains
+  readonly #orders: Orders
+  readonly #audit: AuditLog
 
-  constructor(db: Database, parts: Parts) {
+  constructor(db: Database, chains: Chains, orders: Orders, audit: AuditLog) {
     this.#db = db
-    this.#parts = parts
+    this.#chains = chains
+    this.#orders = orders
+    this.#audit = audit
   }
 
   /**
@@ -80,19 +75,30 @@ export class Lifecycle {
     perName: number = Number.MAX_SAFE_INTEGER,
   ): Promise<AddedCertificate> =>
     this.#db.write(() => {
-      const { lineage, names, fetchedAt } = certificate
-      const { orders, audit } = this.#parts
+      const { lineage, names, fetchedAt, checkAt = null } = certificate
+      const [domain = ''] = names
       const askedBefore = this.#release(lineage)
       const [replaced] = this.#db.prepare(RETIRE_LINEAGE).all(lineage)
-      orders.end(lineage)
-      audit.add(entry)
+      this.#orders.end(lineage)
+      this.#audit.add(entry)
+      const ran = this.#db.runTime()
+      const isUnfetched = replaced?.fetchedAt === fetchedAt
       const made = {
         madeAt: entry.at,
-        fetchedRan:
-          replaced?.fetchedAt === fetchedAt ? (replaced?.fetchedRan as number) : this.#db.runTime(),
+        fetchedRan: isUnfetched ? (replaced.fetchedRan as number) : ran,
       }
-      const id = this.#insert(certificate, { ...made, askedBy: askedBy ?? askedBefore })
-      const pushedOut = this.#makeRoom(id, names[0] ?? '', perName, entry.at)
+      const id = this.#db.insert('certificates', {
+        ...certificate,
+        ...made,
+        current: 1,
+        domain,
+        names: JSON.stringify(names),
+        chain: this.#chains.save(certificate.chain),
+        checkAt,
+        madeRan: ran,
+        askedBy: askedBy ?? askedBefore,
+      })
+      const pushedOut = this.#makeRoom(id, domain, perName, entry.at)
       const added = { ...certificate, id, ...made }
       return pushedOut.length > 0 ? { ...added, pushedOut } : added
     })
@@ -109,7 +115,7 @@ export class Lifecycle {
     entry: AuditEntry,
   ): Promise<readonly string[]> =>
     this.#db.write(() => {
-      this.#parts.audit.add(entry)
+      this.#audit.add(entry)
       if (reason === 'keyCompromise') this.#addCompromisedKeys(ids, at)
       this.#retire(ids)
       return this.#db
@@ -122,84 +128,44 @@ export class Lifecycle {
   remove = (ids: readonly number[], entry: AuditEntry): Promise<void> =>
     this.#db.write(() => {
       this.#retire(ids)
-      this.#parts.audit.add(entry)
+      this.#audit.add(entry)
     })
 
   /** The unexpired revoked certificates that `issuer`, the DER of their direct issuer, signed. */
   listRevoked = (issuer: Uint8Array, now: number): Promise<readonly RevokedCertificate[]> =>
     this.#db.read(() => {
-      const rows = this.#db
-        .prepare(REVOKED)
-        .all({ now, ran: this.#db.runTime(), issuer: issuerDigest(issuer) })
-      return rows as unknown as RevokedCertificate[]
+      const of = { now, ran: this.#db.runTime(), issuer: issuerDigest(issuer) }
+      return this.#db.prepare(REVOKED).all(of) as unknown as RevokedCertificate[]
     })
 
   /** Whether a key was revoked as compromised, by the SHA-256 of its SubjectPublicKeyInfo in hex. */
-  isCompromised = (spkiSha256: string): Promise<boolean> =>
-    this.#db.read(() => {
-      const find = this.#db.prepare('SELECT 1 FROM compromised_keys WHERE spki_sha256 = ?')
-      return find.get(spkiSha256) !== undefined
-    })
+  isCompromised = async (spkiSha256: string) => {
+    const sql = 'SELECT 1 FROM compromised_keys WHERE spki_sha256 = ?'
+    return (await this.#db.get(sql, spkiSha256)) !== undefined
+  }
 
   /**
    * How many names count against the quota of a caller: those of all certificates that it asked for,
    * until they expire or are renewed. A name in two of them counts twice. `until` is the first expiry.
    */
-  countNames = (askedBy: string, now: number): Promise<{ names: number; until: number | null }> =>
-    this.#db.read(() => {
-      const row = this.#db.prepare(COUNT_NAMES).get(askedBy, now)
-      return { ...(row as { names: number; until: number }) }
-    })
+  countNames = (askedBy: string, now: number) =>
+    this.#count<{ names: number; until: number | null }>(COUNT_NAMES, askedBy, now)
 
   /** How many certificates with a stored key are live under a first name, and the first expiry. */
-  countKeysHeld = (
-    domain: string,
-    now: number,
-  ): Promise<{ certificates: number; until: number | null }> =>
-    this.#db.read(() => {
-      const row = this.#db.prepare(COUNT_KEYS_HELD).get(domain, now)
-      return { ...(row as { certificates: number; until: number }) }
-    })
+  countKeysHeld = (domain: string, now: number) =>
+    this.#count<{ certificates: number; until: number | null }>(COUNT_KEYS_HELD, domain, now)
+
+  #count<Counted>(sql: string, of: string, now: number): Promise<Counted> {
+    return this.#db.read(() => ({ ...this.#db.prepare(sql).get(of, now) }) as Counted)
+  }
 
   prune({ before, ranBefore, limit }: Age): number {
     return Number(this.#db.prepare(DELETE_EXPIRED).run({ before, ranBefore, limit }).changes)
   }
 
-  #insert(
-    certificate: Omit<NewCertificate, 'askedBy'>,
-    made: { madeAt: number; fetchedRan: number; askedBy: string | null },
-  ): number {
-    const { lastInsertRowid } = this.#db
-      .prepare(INSERT)
-      .run(
-        certificate.lineage,
-        certificate.issuer,
-        certificate.names[0] ?? null,
-        JSON.stringify(certificate.names),
-        certificate.keyType,
-        certificate.serialNumber,
-        certificate.certificate,
-        this.#parts.chains.save(certificate.chain),
-        certificate.sealedKey,
-        certificate.csr,
-        certificate.notBefore,
-        certificate.notAfter,
-        certificate.renewAt,
-        certificate.fetchedAt,
-        certificate.checkAt ?? null,
-        made.madeAt,
-        this.#db.runTime(),
-        made.fetchedRan,
-        made.askedBy,
-      )
-    return Number(lastInsertRowid)
-  }
-
   /** The certificate about to be replaced stops counting for its caller. Gives who that is. */
   #release(lineage: string): string | null {
-    const row = this.#db
-      .prepare('SELECT id, asked_by AS askedBy FROM certificates WHERE lineage = ? AND current = 1')
-      .get(lineage)
+    const row = this.#db.prepare(ASKED_BY).get(lineage)
     if (typeof row?.askedBy !== 'string') return null
     this.#db.prepare('UPDATE certificates SET asked_by = NULL WHERE id = ?').run(row.id as number)
     return row.askedBy
@@ -212,7 +178,7 @@ export class Lifecycle {
     const retired = this.#db.prepare(RETIRE_OLDEST).all(domain, at, id, excess)
     return retired.map((row) => {
       const { lineage, names, serialNumber } = row as Record<string, string>
-      this.#parts.audit.add({
+      this.#audit.add({
         at,
         action: 'delete',
         actor: 'system',
@@ -226,7 +192,7 @@ export class Lifecycle {
 
   #retire(ids: readonly number[]): void {
     for (const id of ids) {
-      this.#parts.orders.forget(id)
+      this.#orders.forget(id)
       this.#db.prepare(RETIRE).run(id)
     }
   }
@@ -234,12 +200,9 @@ export class Lifecycle {
   /** The keys of these certificates and of those that they replaced. */
   #addCompromisedKeys(ids: readonly number[], at: number): void {
     const ofLineages = this.#db.prepare(`SELECT certificate FROM certificates WHERE ${OF_LINEAGES}`)
-    const insert = this.#db.prepare(
-      'INSERT OR IGNORE INTO compromised_keys (spki_sha256, at) VALUES (?, ?)',
-    )
     for (const { certificate } of ofLineages.all({ ids: JSON.stringify(ids) })) {
       const spkiSha256 = spkiSha256Of(certificate as Uint8Array)
-      if (spkiSha256 !== undefined) insert.run(spkiSha256, at)
+      if (spkiSha256) this.#db.insert('compromised_keys', { spkiSha256, at }, 'IGNORE')
     }
   }
 }

@@ -1,13 +1,13 @@
-import { type Age, type Database, isOld } from './database.ts'
+import type { SQLInputValue } from 'node:sqlite'
+import { type Age, columns, type Database, isOld } from './database.ts'
 import type { AccountRecord, OrderRecord } from './records.ts'
 
 const DAY = 86_400_000
 
 const SELECT = `
-  SELECT id, lineage, issuer, names, key_type AS keyType, csr, status, step, since, failures,
-    last_error AS lastError, next_try_at AS nextTryAt, state, sealed_key AS sealedKey,
-    asked_by AS askedBy
-  FROM orders WHERE`
+  SELECT ${columns(
+    'id, lineage, issuer, names, keyType, csr, status, step, since, failures, lastError, nextTryAt, state, sealedKey, askedBy',
+  )} FROM orders WHERE`
 const BY_ID = `${SELECT} id = ?`
 const BY_LINEAGE = `${SELECT} lineage = ?`
 const BY_URL = `${SELECT} state IS NOT NULL AND json_extract(state, '$.orderUrl') = ?`
@@ -15,10 +15,6 @@ const PENDING = `${SELECT} status = 'pending'`
 const FAILED = `${SELECT} status = 'failed' ORDER BY next_try_at DESC LIMIT ?`
 const RESUMABLE = `${SELECT} status = 'failed' AND state IS NOT NULL
   AND (next_try_at <= ?1 OR next_try_at > ?1 + ${DAY})`
-const REPLACE = `
-  INSERT OR REPLACE INTO orders (id, lineage, issuer, names, key_type, csr, status, step, since,
-    failures, last_error, next_try_at, state, sealed_key, asked_by, ran)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 const END = `
   UPDATE orders SET status = 'done', failures = 0, last_error = NULL, next_try_at = NULL,
     state = NULL, sealed_key = NULL
@@ -31,6 +27,9 @@ const DELETE_OLD = `
     SELECT id FROM orders
     WHERE status <> 'pending' AND ${isOld('coalesce(next_try_at, since)', 'ran')}
     LIMIT :limit)`
+const ACCOUNT = `
+  SELECT ${columns('directory, sealedKey, nextKey, url, contact')} FROM acme_accounts
+  WHERE directory = ?`
 const DELETE_OLD_CHALLENGES = `
   DELETE FROM challenges WHERE key IN (
     SELECT key FROM challenges WHERE ${isOld('at', 'ran')} LIMIT :limit)`
@@ -44,36 +43,25 @@ export class Orders {
   }
 
   /** Creates or overwrites the order of a lineage. */
-  saveOrder = (order: OrderRecord): Promise<void> =>
+  saveOrder = ({ checkpoint, askedBy, ...order }: OrderRecord): Promise<void> =>
     this.#db.write(() => {
-      const { checkpoint, lastError } = order
-      this.#db
-        .prepare(REPLACE)
-        .run(
-          order.id,
-          order.lineage,
-          order.issuer,
-          JSON.stringify(order.names),
-          order.keyType,
-          order.csr,
-          order.status,
-          order.step,
-          order.since,
-          order.failures,
-          lastError && JSON.stringify(lastError),
-          order.nextTryAt,
-          checkpoint ? JSON.stringify(checkpoint.state) : null,
-          checkpoint?.sealedKey ?? null,
-          order.askedBy ?? null,
-          this.#db.runTime(),
-        )
+      const row = {
+        ...order,
+        names: JSON.stringify(order.names),
+        lastError: order.lastError && JSON.stringify(order.lastError),
+        state: checkpoint ? JSON.stringify(checkpoint.state) : null,
+        sealedKey: checkpoint?.sealedKey ?? null,
+        askedBy: askedBy ?? null,
+        ran: this.#db.runTime(),
+      }
+      this.#db.insert('orders', row, 'REPLACE')
     })
 
   findOrder = async (id: string) => (await this.#list(BY_ID, id))[0]
 
   findOrderByLineage = async (lineage: string) => (await this.#list(BY_LINEAGE, lineage))[0]
 
-  /** The order whose checkpoint has this URL of an order at a CA. */
+  /** By the URL of the order at the CA. */
   findOrderByUrl = async (url: string) => (await this.#list(BY_URL, url))[0]
 
   /** Failed orders, the latest next try first. */
@@ -85,38 +73,24 @@ export class Orders {
   /** Failed orders with a checkpoint whose next try is due. */
   listResumableOrders = (now: number) => this.#list(RESUMABLE, now)
 
-  findAccount = (directory: string): Promise<AccountRecord | undefined> =>
-    this.#db.read(() => {
-      const row = this.#db
-        .prepare(`SELECT directory, sealed_key AS sealedKey, next_key AS nextKey, url, contact
-          FROM acme_accounts WHERE directory = ?`)
-        .get(directory)
-      return row && ({ ...row } as unknown as AccountRecord)
-    })
+  findAccount = (directory: string) => this.#db.get<AccountRecord>(ACCOUNT, directory)
 
   saveAccount = ({ directory, sealedKey, nextKey, url, contact }: AccountRecord): Promise<void> =>
     this.#db.write(() => {
-      this.#db
-        .prepare(`INSERT OR REPLACE INTO acme_accounts (directory, sealed_key, next_key, url, contact)
-          VALUES (?, ?, ?, ?, ?)`)
-        .run(directory, sealedKey, nextKey, url, contact)
+      const row = { directory, sealedKey, nextKey, url, contact }
+      this.#db.insert('acme_accounts', row, 'REPLACE')
     })
 
   putChallenge = (key: string, value: string, at: number): Promise<void> =>
     this.#db.write(() => {
-      this.#db
-        .prepare('INSERT OR REPLACE INTO challenges (key, value, at, ran) VALUES (?, ?, ?, ?)')
-        .run(key, value, at, this.#db.runTime())
+      this.#db.insert('challenges', { key, value, at, ran: this.#db.runTime() }, 'REPLACE')
     })
 
-  findChallenge = (key: string): Promise<string | undefined> =>
-    this.#db.read(() => {
-      const row = this.#db.prepare('SELECT value FROM challenges WHERE key = ?').get(key)
-      return row?.value as string | undefined
-    })
+  findChallenge = async (key: string): Promise<string | undefined> =>
+    (await this.#db.get<{ value: string }>('SELECT value FROM challenges WHERE key = ?', key))
+      ?.value
 
-  deleteChallenge = (key: string): Promise<void> =>
-    this.#db.write(() => void this.#db.prepare('DELETE FROM challenges WHERE key = ?').run(key))
+  deleteChallenge = (key: string) => this.#db.run('DELETE FROM challenges WHERE key = ?', key)
 
   /** Part of a write: the lineage has its certificate. */
   end(lineage: string): void {
@@ -136,13 +110,8 @@ export class Orders {
     return Number(this.#db.prepare(DELETE_OLD_CHALLENGES).run({ ...age }).changes)
   }
 
-  #list(sql: string, ...parameters: (string | number)[]): Promise<readonly OrderRecord[]> {
-    return this.#db.read(() =>
-      this.#db
-        .prepare(sql)
-        .all(...parameters)
-        .map(toOrder),
-    )
+  async #list(sql: string, ...parameters: SQLInputValue[]): Promise<readonly OrderRecord[]> {
+    return (await this.#db.all<Row>(sql, ...parameters)).map(toOrder)
   }
 }
 
@@ -154,8 +123,7 @@ type Row = Omit<OrderRecord, 'names' | 'lastError' | 'checkpoint' | 'askedBy'> &
   askedBy: string | null
 }
 
-function toOrder(row: unknown): OrderRecord {
-  const { names, lastError, state, sealedKey, askedBy, ...rest } = row as Row
+function toOrder({ names, lastError, state, sealedKey, askedBy, ...rest }: Row): OrderRecord {
   return {
     ...rest,
     names: JSON.parse(names),

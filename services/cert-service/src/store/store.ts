@@ -39,7 +39,7 @@ export function createStore(sqlite: DatabaseSync, { file, elapsed, closed }: Sto
   const audit = new AuditLog(db)
   const orders = new Orders(db)
   const chains = new Chains(db)
-  const lifecycle = new Lifecycle(db, { chains, orders, audit })
+  const lifecycle = new Lifecycle(db, chains, orders, audit)
   const close = async (): Promise<void> => {
     await db.write(() => db.saveRunTime()).catch(() => {})
     db.close()

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
-import { openWebhook } from '../../src/events/webhook.ts'
+import { Webhook } from '../../src/events/webhook.ts'
 import type { CertificateRecord } from '../../src/store/store.ts'
 import { DAY, leapClock, settle } from '../helpers/app.ts'
 import { NOW, newCertificate, newOrder, testStore } from '../helpers/store.ts'
@@ -26,12 +26,12 @@ async function setup(t: Test) {
   await once(server.listen(0, '127.0.0.1'), 'listening')
   const { store } = await testStore(t)
   const clock = leapClock(NOW)
-  const webhook = await openWebhook(
+  const webhook = new Webhook(
     {
       url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
       secret: 'a-secret-for-the-webhook',
       events: ['issued', 'renewed', 'failing', 'expiring'],
-    } as Parameters<typeof openWebhook>[0],
+    } as ConstructorParameters<typeof Webhook>[0],
     { store, clock, log: { warn() {} } },
   )
   t.teardown(() => webhook.close())

@@ -337,3 +337,12 @@ t.test('the names of a caller are counted only near the limit', async (t) => {
   now -= DAY
   await t.rejects(issue(), { code: 'CERT_CALLER_LIMITED' }, 'a clock set back')
 })
+
+t.test('a request that is refused as too many are under way takes no names', async (t) => {
+  const running = await start(t, { auth, limits: { perCaller: { names: 1 } } })
+  const flights = running.service.issuance.flights as Map<string, object>
+  for (let n = 0; n < 10_000; n += 1) flights.set(`other ${n}`, {})
+  t.match(await post(running, 'x.a.test'), { status: 503, body: { code: 'CERT_BUSY' } })
+  flights.clear()
+  t.match(await post(running, 'x.a.test'), { status: 200 })
+})
