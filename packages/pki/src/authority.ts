@@ -131,7 +131,10 @@ export function loadAuthority(options: {
   /** Epoch milliseconds. */
   readonly now: number
 }): Authority {
-  const chain = derOf(options.certificate).map(readX509)
+  const { certificate } = options
+  const ders =
+    typeof certificate === 'string' ? fromPem(certificate, 'CERTIFICATE') : [certificate].flat()
+  const chain = ders.map(readX509)
   const [own] = chain
   if (!own) throw new PkiError('PKI_CA_CHAIN', 'there is no certificate')
   for (const [below, x509] of chain.entries()) {
@@ -149,11 +152,6 @@ export function loadAuthority(options: {
     above.map(({ raw }) => raw),
     key,
   )
-}
-
-function derOf(certificate: string | Uint8Array | readonly Uint8Array[]): readonly Uint8Array[] {
-  if (typeof certificate === 'string') return fromPem(certificate, 'CERTIFICATE')
-  return certificate instanceof Uint8Array ? [certificate] : certificate
 }
 
 function privateKeyOf(key: string | KeyPair | KeyObject): KeyObject {

@@ -32,8 +32,8 @@ export function readCsr(
   { isKnown = false }: { readonly isKnown?: boolean } = {},
 ) {
   const der = readInput(input)
-  const [info, algorithm, signature] = parts(only(der), SEQUENCE, 3, 'the request')
-  const infoParts = parts(info, SEQUENCE, undefined, 'the request')
+  const [info, algorithm, signature] = parts(only(der), 'the request', SEQUENCE, 3)
+  const infoParts = parts(info, 'the request')
   // Some programs leave the list of attributes out, and OpenSSL accepts that.
   const [version, subject, spki, attributes, ...more] = infoParts
   if (more.length > 0 || (attributes && attributes.tag !== ATTRIBUTES)) fail('it has unknown parts')
@@ -68,12 +68,7 @@ function only(bytes: Buffer): Element | undefined {
 }
 
 /** Reads the elements in one with that tag, and checks their number if one is given. */
-export function parts(
-  parent: Element | undefined,
-  tag: number,
-  count: number | undefined,
-  what: string,
-): Element[] {
+export function parts(parent: Element | undefined, what: string, tag = SEQUENCE, count?: number) {
   if (parent?.tag !== tag) fail(`${what} has another form than RFC 2986 gives it`)
   const found = children(parent)
   if (count !== undefined && found.length !== count)
@@ -83,7 +78,7 @@ export function parts(
 
 /** @throws PkiError `PKI_CSR_INVALID`, `PKI_CERTIFICATE_INVALID` */
 export function readAlgorithm(element: Element | undefined) {
-  const [id, parameters, ...more] = parts(element, SEQUENCE, undefined, 'an algorithm')
+  const [id, parameters, ...more] = parts(element, 'an algorithm')
   if (more.length > 0) fail('an algorithm has too many parts')
   return { id: readId(id), parameters }
 }
@@ -93,7 +88,7 @@ function readId(element: Element | undefined): string {
 }
 
 function readSpki(element: Element | undefined): Buffer {
-  const [algorithm, key] = parts(element, SEQUENCE, 2, 'the public key')
+  const [algorithm, key] = parts(element, 'the public key', SEQUENCE, 2)
   readAlgorithm(algorithm)
   readBits(key, 'the public key')
   return element?.raw ?? fail('it has no public key')
@@ -105,9 +100,9 @@ function readBits(element: Element | undefined, what: string): Buffer {
 }
 
 function readSubject(element: Element | undefined) {
-  const found = parts(element, SEQUENCE, undefined, 'the subject').flatMap((set) =>
-    parts(set, SET, undefined, 'the subject').map((one) => {
-      const [id, value] = parts(one, SEQUENCE, 2, 'an attribute of the subject')
+  const found = parts(element, 'the subject').flatMap((set) =>
+    parts(set, 'the subject', SET).map((one) => {
+      const [id, value] = parts(one, 'an attribute of the subject', SEQUENCE, 2)
       return { id: readId(id), value: value as Element }
     }),
   )
@@ -118,8 +113,8 @@ function readSubject(element: Element | undefined) {
 function readAttributes(elements: readonly Element[], isKnown: boolean) {
   if (elements.length > MAX_ATTRIBUTES) fail(`it has more than ${MAX_ATTRIBUTES} attributes`)
   const attributes = elements.map((element) => {
-    const [id, values] = parts(element, SEQUENCE, 2, 'an attribute')
-    return { id: readId(id), values: parts(values, SET, undefined, 'an attribute') }
+    const [id, values] = parts(element, 'an attribute', SEQUENCE, 2)
+    return { id: readId(id), values: parts(values, 'an attribute', SET) }
   })
   const requests = attributes.filter(({ id }) => id === EXTENSION_REQUEST)
   const [list, ...more] = requests.flatMap(({ values }) => values)
@@ -132,7 +127,7 @@ function readAttributes(elements: readonly Element[], isKnown: boolean) {
 
 /** Reads the extensions of a request or certificate. */
 export function readExtensions(list: Element, isKnown = false): Extension[] {
-  const elements = parts(list, SEQUENCE, undefined, 'the list of extensions')
+  const elements = parts(list, 'the list of extensions')
   const extensions = elements.map((one) => readExtension(one, isKnown))
   if (extensions.length > MAX_EXTENSIONS) fail(`it has more than ${MAX_EXTENSIONS} extensions`)
   if (new Set(extensions.map(({ id }) => id)).size < extensions.length)
@@ -142,7 +137,7 @@ export function readExtensions(list: Element, isKnown = false): Extension[] {
 
 /** Gives the content of its OCTET STRING. In DER, `critical` is absent if false, and `true` is 0xff. */
 function readExtension(element: Element, isKnown: boolean) {
-  const [id, ...rest] = parts(element, SEQUENCE, undefined, 'an extension')
+  const [id, ...rest] = parts(element, 'an extension')
   const isCriticality =
     rest[0]?.raw.equals(CRITICAL) || (isKnown && rest[0]?.raw.equals(NOT_CRITICAL))
   const [value, ...more] = isCriticality ? rest.slice(1) : rest

@@ -3,9 +3,10 @@ import { constants, verify } from 'node:crypto'
 import { type CsrFields, parts, readAlgorithm } from './csr-fields.ts'
 import { children, type Element, NULL, toPem } from './der.ts'
 import { PkiError } from './errors.ts'
-import { decodePublicKey, type KeyType, type PublicKey } from './keys.ts'
+import { decodePublicKey, type PublicKey } from './keys.ts'
 
 interface Algorithm {
+  /** How the types of the keys begin. */
   readonly keys: 'rsa' | 'p' | 'ed25519'
   /** `null` if the algorithm implies it, or if the parameters name it, as those of RSA-PSS do. */
   readonly digest: string | null
@@ -34,15 +35,12 @@ const MGF1 = '1.2.840.113549.1.1.8'
 export function verifyCsr(csr: CsrFields, { type, spki }: PublicKey): void {
   const { id, parameters } = csr.algorithm
   const algorithm = ALGORITHMS.get(id) ?? fail(`the algorithm ${id} is not accepted`)
-  if (!fits(algorithm, type)) fail(`the algorithm ${id} does not fit a ${type} key`)
+  if (!type.startsWith(algorithm.keys)) fail(`the algorithm ${id} does not fit a ${type} key`)
   const options = readOptions(algorithm, parameters) ?? fail(`${id} has parameters that do not fit`)
   if (isSigned(csr, options, spki)) return
   decodePublicKey(spki)
   fail('it is not by the key in the request')
 }
-
-const fits = ({ keys }: Algorithm, type: KeyType): boolean =>
-  keys === 'ed25519' ? type === 'ed25519' : type.startsWith(keys)
 
 interface Options {
   readonly digest: string | null
@@ -62,7 +60,7 @@ function readOptions(
 /** RFC 4055 section 3.1. The hash must be explicit, because the default is SHA-1, and the same for MGF1. */
 function readPss(parameters: Element | undefined): Options | undefined {
   try {
-    const [hash, mgf, salt, ...more] = parts(parameters, 0x30, undefined, 'RSA-PSS')
+    const [hash, mgf, salt, ...more] = parts(parameters, 'RSA-PSS')
     if (more.length > 0 || hash?.tag !== 0xa0 || mgf?.tag !== 0xa1) return undefined
     const digest = readHash(children(hash))
     const generator = readAlgorithm(onlyOf(children(mgf)))

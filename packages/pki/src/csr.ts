@@ -68,9 +68,6 @@ function orInvalid<T>(read: () => T): T {
 const MAX_NAMES = 100
 const SUBJECT_ALT_NAME = '2.5.29.17'
 
-/**
- * The names of the subject alternative name, then the common name if it is one, without duplicates.
- */
 function namesOf({ extensions, subject }: CsrFields): Name[] {
   const altName = extensions.find(({ id }) => id === SUBJECT_ALT_NAME)
   const [list, ...more] = altName ? readAll(altName.value) : []

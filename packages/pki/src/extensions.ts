@@ -48,7 +48,7 @@ export const serverAuth = () => extension(OID.extendedKeyUsage, sequence(SERVER_
 export const caConstraint = (pathLength?: number) =>
   criticalExtension(
     OID.basicConstraints,
-    pathLength === undefined ? sequence(TRUE) : sequence(TRUE, integer(pathLength)),
+    sequence(TRUE, ...(pathLength === undefined ? [] : [integer(pathLength)])),
   )
 
 /**
@@ -68,12 +68,11 @@ export const crlDistributionPoint = (url: string) => {
 }
 
 /** Must be critical if the subject is empty (RFC 5280 section 4.2.1.6). */
-export const subjectAltName = (names: readonly Name[], critical: boolean) => {
-  const value = sequence(...names.map(generalName))
-  return critical
-    ? criticalExtension(OID.subjectAltName, value)
-    : extension(OID.subjectAltName, value)
-}
+export const subjectAltName = (names: readonly Name[], critical: boolean) =>
+  (critical ? criticalExtension : extension)(
+    OID.subjectAltName,
+    sequence(...names.map(generalName)),
+  )
 
 const DNS_NAME = 0x82
 const IP_ADDRESS = 0x87
@@ -116,9 +115,8 @@ export function nameConstraint(permitted: readonly NameRule[]): Der | undefined 
     ...(cidrs.some(({ network }) => network.version === 4) ? [] : [ipSubtree(Buffer.alloc(8))]),
     ...(cidrs.some(({ network }) => network.version === 6) ? [] : [ipSubtree(Buffer.alloc(32))]),
   ]
-  return excluded.length > 0
-    ? sequence(context(0, ...allowed), context(1, ...excluded))
-    : sequence(context(0, ...allowed))
+  const exclusion = excluded.length > 0 ? [context(1, ...excluded)] : []
+  return sequence(context(0, ...allowed), ...exclusion)
 }
 
 const dnsSubtree = (domain: string) => sequence(element(DNS_NAME, domain))

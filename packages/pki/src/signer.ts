@@ -70,16 +70,11 @@ export function signerOf({ info, key }: Authority): Signer {
 
 /** The signature algorithm and digest for a public or private key of an authority. */
 export function algorithmFor(key: KeyObject): [algorithm: Buffer, digest: string] {
-  switch (keyTypeOf(key)) {
-    case 'p256':
-      return [ECDSA_SHA256, 'sha256']
-    case 'p384':
-      return [ECDSA_SHA384, 'sha384']
-    case 'ed25519':
-      throw new PkiError('PKI_KEY_WEAK', 'an authority cannot have an Ed25519 key')
-    default:
-      return [RSA_SHA256, 'sha256']
-  }
+  const type = keyTypeOf(key)
+  if (type === 'ed25519')
+    throw new PkiError('PKI_KEY_WEAK', 'an authority cannot have an Ed25519 key')
+  if (type === 'p384') return [ECDSA_SHA384, 'sha384']
+  return [type === 'p256' ? ECDSA_SHA256 : RSA_SHA256, 'sha256']
 }
 
 const COMMON_NAME = oid('2.5.4.3')
@@ -89,19 +84,13 @@ const VERSION_3 = encode(context(0, integer(2)))
 export const distinguishedName = (commonName?: string): Der =>
   commonName === undefined ? sequence() : sequence(set(sequence(COMMON_NAME, utf8(commonName))))
 
+type Content = Omit<Leaf, 'keyType' | 'names'> & { subject: Der; extensions: readonly Der[] }
+
 /** Signs a version 3 certificate (RFC 5280 section 4.1). Times are epoch milliseconds. */
 export function signCertificate(
   signer: Signer,
-  certificate: {
-    readonly serial: Uint8Array
-    readonly subject: Der
-    readonly spki: Uint8Array
-    readonly notBefore: number
-    readonly notAfter: number
-    readonly extensions: readonly Der[]
-  },
+  { serial, subject, spki, notBefore, notAfter, extensions }: Content,
 ): Buffer {
-  const { serial, subject, spki, notBefore, notAfter, extensions } = certificate
   return signer.seal(
     sequence(
       VERSION_3,

@@ -65,13 +65,10 @@ function refuse(name: string): never {
 }
 
 function assertBounded(names: readonly string[]): void {
-  if (names.length > MAX_CLAIMS)
-    throw new ProfileError('PROFILE_CLAIMS_INVALID', `there are more than ${MAX_CLAIMS} claims`)
+  const refuse = (why: string) => new ProfileError('PROFILE_CLAIMS_INVALID', why)
+  if (names.length > MAX_CLAIMS) throw refuse(`there are more than ${MAX_CLAIMS} claims`)
   if (names.some((name) => name.length > MAX_NAME_LENGTH))
-    throw new ProfileError(
-      'PROFILE_CLAIMS_INVALID',
-      `a claim has a name of more than ${MAX_NAME_LENGTH} characters`,
-    )
+    throw refuse(`a claim has a name of more than ${MAX_NAME_LENGTH} characters`)
 }
 
 /** The claims that `_claim_names` lists. */
@@ -137,12 +134,10 @@ function depthOf(value: unknown): number {
   return 1 + Math.max(0, ...Object.values(value).map(depthOf))
 }
 
+// Control characters, line separators, lone surrogates, marks that change the direction of writing.
 const NOT_PRINTABLE = /[\p{Cc}\p{Zl}\p{Zp}\p{Cs}\p{Bidi_Control}]/u
 
-/**
- * Whether a text is one line that shows all it holds: not empty, without control characters, line
- * separators, lone surrogates and marks that change the direction of writing.
- */
+/** Whether a text is one line that shows all it holds. */
 function isPrintable(text: string, maxLength: number): boolean {
   return text.length > 0 && text.length <= maxLength && !NOT_PRINTABLE.test(text)
 }

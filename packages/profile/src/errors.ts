@@ -27,10 +27,7 @@ export const PROFILE_ERRORS = {
     title: 'Condition is too long',
     action: 'Shorten it to 1,024 characters, for instance by testing one group instead of many.',
   },
-  PROFILE_CONDITION_TWICE: {
-    title: 'Two conditions at once',
-    action: 'Give one condition.',
-  },
+  PROFILE_CONDITION_TWICE: { title: 'Two conditions at once', action: 'Give one condition.' },
 } as const satisfies Record<`PROFILE_${string}`, { title: string; action: string }>
 
 export type ProfileErrorCode = keyof typeof PROFILE_ERRORS

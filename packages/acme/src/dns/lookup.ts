@@ -77,7 +77,11 @@ export class Lookup {
       const [next] = valuesOf(own, 'CNAME')
       if (next === undefined) return { name: at, servers }
       if (seen.has(next)) break
-      if (!isHostLike(next)) throw badCname(at, next)
+      if (!next.split('.').every((label) => HOST_LABEL.test(label)))
+        throw new AcmeError(
+          'ACME_DNS_CNAME',
+          `${at} leads to ${JSON.stringify(next)}, which is no host`,
+        )
       at = next
     }
     throw new AcmeError('ACME_DNS_CNAME', `the CNAME records of ${name} go in a circle or too far`)
@@ -109,7 +113,7 @@ export class Lookup {
       const question: Question = { name: candidate, type: 'SOA' }
       const { answers } = await askFirst(this.#resolvers, question, signal).catch((error) => {
         // Resolvers follow a CNAME at the name itself, and its target may not exist.
-        if (candidate === name && isLookupError(error)) return { answers: [] }
+        if (candidate === name && error?.code === 'ACME_DNS_LOOKUP') return { answers: [] }
         throw error
       })
       if (answers.some((record) => record.type === 'SOA' && record.name === candidate))
@@ -193,14 +197,6 @@ export function suffixes(name: string): string[] {
 
 // The target of a CNAME becomes part of URLs, of XML and of arguments of programs.
 const HOST_LABEL = /^[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?$/
-const isHostLike = (name: string): boolean =>
-  name.split('.').every((label) => HOST_LABEL.test(label))
-
-const badCname = (name: string, target: string) =>
-  new AcmeError('ACME_DNS_CNAME', `${name} leads to ${JSON.stringify(target)}, which is no host`)
-
-const isLookupError = (error: unknown): boolean =>
-  error instanceof AcmeError && error.code === 'ACME_DNS_LOOKUP'
 
 /** Whether the zone is below `above` and holds the name. */
 const isBetween = (zone: string, above: string, name: string): boolean =>

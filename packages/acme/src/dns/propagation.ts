@@ -13,9 +13,8 @@ const MAX_PAUSE_MS = 5_000
 export async function awaitPropagation(
   { name, servers }: Target,
   text: string,
-  options: { readonly clock: Clock; readonly timeoutMs: number; readonly signal: AbortSignal },
+  { clock, timeoutMs, signal }: { clock: Clock; timeoutMs: number; signal: AbortSignal },
 ): Promise<void> {
-  const { clock, timeoutMs, signal } = options
   const deadline = clock.now() + timeoutMs
   for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(2 * pause, MAX_PAUSE_MS)) {
     const states = await Promise.all(servers.map((server) => look(server, name, text, signal)))

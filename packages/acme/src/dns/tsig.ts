@@ -13,11 +13,7 @@ export interface TsigKey {
   readonly secret: Buffer
 }
 
-/** A message with its TSIG record as the last one. */
-export interface SignedMessage {
-  readonly bytes: Buffer
-  readonly mac: Buffer
-}
+export type SignedMessage = ReturnType<typeof signMessage>
 
 const FUDGE_SECONDS = 300
 const CLASS_ANY = 255
@@ -30,10 +26,11 @@ const REFUSALS: Readonly<Record<number, string>> = {
   18: 'has another time: set the clocks',
 }
 
-/** @param now - epoch milliseconds */
-export function signMessage(message: Buffer, key: TsigKey, now: number): SignedMessage {
+/** Appends a TSIG record to the message. @param now - epoch milliseconds */
+export function signMessage(message: Buffer, key: TsigKey, now: number) {
   const time = Math.floor(now / 1000)
-  const mac = computeMac(key, [message, variables(key, { time, error: 0, other: Buffer.alloc(0) })])
+  const signed = { time, fudge: FUDGE_SECONDS, error: 0, other: Buffer.alloc(0) }
+  const mac = computeMac(key, [message, variables(key, signed)])
   const data = Buffer.concat([
     encodeName(key.algorithm),
     uint48(time),
@@ -86,15 +83,9 @@ function withoutTsig(bytes: Buffer, originalId: number): Buffer {
   return unsigned.subarray(0, decode.bytes)
 }
 
-interface Variables {
-  /** Epoch seconds. */
-  readonly time: number
-  readonly fudge?: number
-  readonly error: number
-  readonly other: Buffer
-}
+type Variables = Pick<ReturnType<typeof readTsig>, 'time' | 'fudge' | 'error' | 'other'>
 
-function variables(key: TsigKey, { time, fudge = FUDGE_SECONDS, error, other }: Variables): Buffer {
+function variables(key: TsigKey, { time, fudge, error, other }: Variables): Buffer {
   return Buffer.concat([
     encodeName(key.name),
     uint16(CLASS_ANY, 0, 0),

@@ -1,7 +1,7 @@
 import type { KeyObject } from 'node:crypto'
 import { parseCsr } from '@gatehouse/pki'
 import type { Clock } from '../clock.ts'
-import type { AcmeError, AcmeErrorCode, Problem } from '../errors.ts'
+import type { AcmeError, Problem } from '../errors.ts'
 import { type Identifier, toIdentifier } from '../identifier.ts'
 import { outcomeOf } from '../protocol/problem.ts'
 import type { Transport } from '../protocol/transport.ts'
@@ -35,9 +35,7 @@ export interface Task extends Omit<ChallengeTask, 'keyAuthorization'> {
 }
 
 /** Why an order has failed. */
-export interface Failure {
-  readonly code: AcmeErrorCode
-  readonly message: string
+export interface Failure extends Pick<AcmeError, 'code' | 'message'> {
   readonly problem?: Problem
 }
 

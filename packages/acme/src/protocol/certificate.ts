@@ -67,10 +67,8 @@ function isIssuedBy(subject: X509Certificate | undefined, issuer: X509Certificat
 
 /** Whether the issuer of the last certificate in the chain has that common name. */
 export function leadsTo(chain: readonly Buffer[], commonName: string): boolean {
-  const last = chain.at(-1)
-  return (
-    last !== undefined && parseCertificate(last).issuer.split('\n').includes(`CN=${commonName}`)
-  )
+  const { issuer } = parseCertificate(chain.at(-1) as Buffer)
+  return issuer.split('\n').includes(`CN=${commonName}`)
 }
 
 /**

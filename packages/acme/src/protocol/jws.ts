@@ -1,11 +1,7 @@
 import { createHmac, createPublicKey, hash, type KeyObject, sign } from 'node:crypto'
 
 /** A JSON Web Signature in flattened form (RFC 7515 section 7.2.2). */
-export interface Jws {
-  readonly protected: string
-  readonly payload: string
-  readonly signature: string
-}
+export type Jws = Readonly<Record<'protected' | 'payload' | 'signature', string>>
 
 /** The key that signs a request, with its account URL unless the key identifies itself. */
 export interface RequestSigner {

@@ -64,19 +64,22 @@ export function finalizeOrder(
 
 function toOrder(response: AcmeResponse, url: string) {
   const order = readJson(response, OrderSchema, 'an order')
-  const { status, identifiers, authorizations, finalize, certificate, error } = order
-  if (status === 'valid' && !certificate) throw refuse(response, 'answered without the certificate')
+  const { certificate } = order
+  if (order.status === 'valid' && !certificate)
+    throw refuse(response, 'answered without the certificate')
   return {
+    ...order,
     url,
-    status,
-    identifiers,
-    authorizations: authorizations.map((url) => readUrl(url, response)),
-    finalize: readUrl(finalize, response),
+    authorizations: order.authorizations.map((url) => readUrl(url, response)),
+    finalize: readUrl(order.finalize, response),
     certificate: certificate ? readUrl(certificate, response) : undefined,
-    error: error === undefined ? undefined : toError(error),
+    error: errorIn(order),
     retryAfterMs: response.retryAfterMs,
   }
 }
+
+const errorIn = ({ error }: { readonly error?: unknown }) =>
+  error === undefined ? undefined : toError(error)
 
 /** An authorization object (RFC 8555 section 7.1.4); the identifier is without `*.`. */
 export type AcmeAuthorization = ReturnType<typeof toAuthorization>
@@ -108,27 +111,13 @@ const ChallengeSchema = Type.Object({
 
 function toAuthorization(response: AcmeResponse) {
   const authorization = readJson(response, AuthorizationSchema, 'an authorization')
-  const { status, identifier, wildcard = false, challenges } = authorization
-  return {
-    status,
-    identifier,
-    wildcard,
-    challenges: challenges.flatMap((challenge) => toChallenge(challenge, response)),
-    retryAfterMs: response.retryAfterMs,
-  }
-}
-
-/** Skips challenges without a token, which no solver supports. */
-function toChallenge(value: unknown, response: AcmeResponse) {
-  if (!Check(ChallengeSchema, value)) return []
-  const { type, url, status, token, error } = value
-  return [
-    {
-      type,
-      url: readUrl(url, response),
-      status,
-      token,
-      error: error === undefined ? undefined : toError(error),
-    },
-  ]
+  const { status, identifier, wildcard = false } = authorization
+  // Skips challenges without a token, which no solver supports.
+  const known = authorization.challenges.filter((one) => Check(ChallengeSchema, one))
+  const challenges = known.map((challenge) => ({
+    ...challenge,
+    url: readUrl(challenge.url, response),
+    error: errorIn(challenge),
+  }))
+  return { status, identifier, wildcard, challenges, retryAfterMs: response.retryAfterMs }
 }

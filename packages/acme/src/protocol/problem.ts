@@ -37,10 +37,7 @@ const CODES: ReadonlyMap<string, AcmeErrorCode> = new Map([
   ['userActionRequired', 'ACME_USER_ACTION_REQUIRED'],
 ] as const)
 
-const problemMembers = {
-  type: Type.Optional(Type.String()),
-  detail: Type.Optional(Type.String()),
-}
+const problemMembers = { type: Type.Optional(Type.String()), detail: Type.Optional(Type.String()) }
 const ProblemSchema = Type.Object({
   ...problemMembers,
   instance: Type.Optional(Type.String()),

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import { parseEndpointUrl } from '@gatehouse/net'
+import { type FetchAnswer, parseEndpointUrl } from '@gatehouse/net'
 import type { Static, TSchema } from 'typebox'
 import { Check } from 'typebox/schema'
 import { AcmeError } from '../errors.ts'
@@ -21,11 +21,8 @@ export interface AcmeRequest<T> {
 }
 
 /** A complete response of the CA. */
-export interface AcmeResponse {
+export interface AcmeResponse extends FetchAnswer {
   readonly url: URL
-  readonly status: number
-  readonly headers: Readonly<IncomingHttpHeaders>
-  readonly body: Buffer
   /** Milliseconds from Retry-After. */
   readonly retryAfterMs?: number | undefined
 }

@@ -7,7 +7,7 @@ import { type Clock, orAborted, sleep } from '../clock.ts'
 import { type Ask, ask, parseServer, type Server } from '../dns/exchange.ts'
 import { Lookup, type Target } from '../dns/lookup.ts'
 import { awaitPropagation } from '../dns/propagation.ts'
-import { type ChooseDnsProvider, type DnsRecord, Duration } from '../dns/providers/provider.ts'
+import { type ChooseDnsProvider, type DnsRecord, Option } from '../dns/providers/provider.ts'
 import { AcmeError } from '../errors.ts'
 import type { ChallengeTask, Solver } from './solver.ts'
 
@@ -26,8 +26,8 @@ export const PropagationSchema = Type.Object({
         'Recursive resolvers: IP addresses, each with an optional port. Default: those of the system.',
     }),
   ),
-  timeout: Duration('Longest wait for the record to appear.', '2m'),
-  wait: Duration('Fixed wait after that.', '0s'),
+  timeout: Option.Duration('Longest wait for the record to appear.', '2m'),
+  wait: Option.Duration('Fixed wait after that.', '0s'),
 })
 
 export type Propagation = Static<typeof PropagationSchema>

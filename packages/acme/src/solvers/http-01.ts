@@ -15,10 +15,7 @@ export function createHttp01(store: ChallengeStore): Solver {
 }
 
 /** The key authorization for a token, for the route `/.well-known/acme-challenge/:token`. */
-export async function answerHttp01(
-  store: ChallengeStore,
-  token: string,
-): Promise<string | undefined> {
+export async function answerHttp01(store: ChallengeStore, token: string) {
   return TOKEN.test(token) ? await store.get(keyOf(token)) : undefined
 }
 
@@ -32,8 +29,7 @@ export function createHttp01Server(store: ChallengeStore): Server {
     headersTimeout: 5_000,
     connectionsCheckingInterval: 1_000,
   }
-  const limits = { maxHeaderSize: 8_192, ...timeouts }
-  const server = createServer(limits, async (request, response) => {
+  const server = createServer({ maxHeaderSize: 8_192, ...timeouts }, async (request, response) => {
     const end = (status: number, body = '') => {
       response.writeHead(status, { 'content-type': 'text/plain', connection: 'close' }).end(body)
     }

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { createSecureContext, createServer, type SecureContext, type Server } from 'node:tls'
+import { createSecureContext, createServer, type Server } from 'node:tls'
 import { parseIp } from '@gatehouse/net'
 import { createAcmeAlpnCertificate, generateP256, parseName, toPem } from '@gatehouse/pki'
 import type { Clock } from '../clock.ts'
@@ -22,21 +22,14 @@ export function createTlsAlpn01(store: ChallengeStore): Solver {
 }
 
 /** The credentials for a handshake with `acme-tls/1` and the server name. */
-async function answerTlsAlpn01(
-  store: ChallengeStore,
-  serverName: string,
-  clock: Pick<Clock, 'now'>,
-): Promise<SecureContext | undefined> {
-  const stored = await store.get(keyOf(serverName.toLowerCase()))
+async function answerTlsAlpn01(store: ChallengeStore, name: string, clock: Pick<Clock, 'now'>) {
+  const stored = await store.get(keyOf(name.toLowerCase()))
   const [value, keyAuthorization] = stored?.split(' ') ?? []
   if (value === undefined || keyAuthorization === undefined) return undefined
   const key = generateP256()
-  const certificate = createAcmeAlpnCertificate({
-    name: parseName(value),
-    digest: hash('sha256', keyAuthorization, 'buffer'),
-    key,
-    now: clock.now(),
-  })
+  const digest = hash('sha256', keyAuthorization, 'buffer')
+  const challenge = { name: parseName(value), digest, key, now: clock.now() }
+  const certificate = createAcmeAlpnCertificate(challenge)
   return createSecureContext({
     key: toPem('PRIVATE KEY', key.pkcs8),
     cert: toPem('CERTIFICATE', certificate),

@@ -1,15 +1,15 @@
 import { type Static, Type } from 'typebox'
 import { AcmeError } from '../../errors.ts'
 import { Api, json } from './api.ts'
-import { type DnsProvider, type DnsProviderDeps, defineOptions, Secret, Text } from './provider.ts'
+import { type DnsProvider, type DnsProviderDeps, defineOptions, Option } from './provider.ts'
 
 export const AcmeDnsSchema = defineOptions('acme-dns', {
-  endpoint: Text('URL of the API of the acme-dns server.'),
+  endpoint: Option.Text('URL of the API of the acme-dns server.'),
   accounts: Type.Array(
     Type.Object({
-      subdomain: Text('Subdomain of the account: the first label that a CNAME points to.'),
-      username: Text('User name of the account.'),
-      password: Secret('Password of the account.'),
+      subdomain: Option.Text('Subdomain of the account: the first label that a CNAME points to.'),
+      username: Option.Text('User name of the account.'),
+      password: Option.Secret('Password of the account.'),
     }),
     { minItems: 1, description: 'Accounts registered at the server, one per CNAME.' },
   ),

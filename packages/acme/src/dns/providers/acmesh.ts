@@ -3,11 +3,13 @@ import { join } from 'node:path'
 import type { Static } from 'typebox'
 import { AcmeError } from '../../errors.ts'
 import { programOptions, runProgram, Variables } from './program.ts'
-import { type DnsProvider, type DnsRecord, defineOptions, FilePath, Text } from './provider.ts'
+import { type DnsProvider, type DnsRecord, defineOptions, Option } from './provider.ts'
 
 export const AcmeshSchema = defineOptions('acmesh', {
-  path: FilePath('Folder of acme.sh, with `acme.sh` and the scripts in `dnsapi`.'),
-  script: Text('Name of the script, such as `dns_hetzner`.', { pattern: '^dns_[a-z0-9_]{1,50}$' }),
+  path: Option.FilePath('Folder of acme.sh, with `acme.sh` and the scripts in `dnsapi`.'),
+  script: Option.Text('Name of the script, such as `dns_hetzner`.', {
+    pattern: '^dns_[a-z0-9_]{1,50}$',
+  }),
   credentials: Variables('Variables of the script, as its first lines list them.'),
   ...programOptions,
 })

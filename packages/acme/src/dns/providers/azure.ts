@@ -6,16 +6,14 @@ import {
   type DnsProvider,
   type DnsProviderDeps,
   defineOptions,
-  Endpoint,
-  FilePath,
   findZone,
-  Secret,
-  Text,
+  Option,
   TTL_SECONDS,
 } from './provider.ts'
 import { createRecordSetProvider } from './record-set.ts'
 
-const Id = (description: string) => Text(description, { pattern: '^[0-9A-Za-z._()-]{1,128}$' })
+const Id = (description: string) =>
+  Option.Text(description, { pattern: '^[0-9A-Za-z._()-]{1,128}$' })
 
 export const AzureSchema = defineOptions('azure', {
   subscriptionId: Id('Subscription of the zones.'),
@@ -24,17 +22,17 @@ export const AzureSchema = defineOptions('azure', {
   clientId: Type.Optional(
     Id('Client identifier. For a managed identity only if it is user-assigned.'),
   ),
-  clientSecret: Type.Optional(Secret('Client secret.')),
+  clientSecret: Type.Optional(Option.Secret('Client secret.')),
   tokenPath: Type.Optional(
-    FilePath(
+    Option.FilePath(
       'File with the token of a workload identity, read for each request of an access token.',
     ),
   ),
-  endpoint: Endpoint('https://management.azure.com'),
-  authority: Text('URL of the authority that issues tokens.', {
+  endpoint: Option.Endpoint('https://management.azure.com'),
+  authority: Option.Text('URL of the authority that issues tokens.', {
     default: 'https://login.microsoftonline.com',
   }),
-  metadataEndpoint: Text(
+  metadataEndpoint: Option.Text(
     'URL of the metadata service, which gives managed identities their tokens.',
     { default: 'http://169.254.169.254' },
   ),

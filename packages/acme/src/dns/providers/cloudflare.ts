@@ -4,15 +4,14 @@ import {
   type DnsProvider,
   type DnsProviderDeps,
   defineOptions,
-  Endpoint,
   findZone,
-  Secret,
+  Option,
   TTL_SECONDS,
 } from './provider.ts'
 
 export const CloudflareSchema = defineOptions('cloudflare', {
-  apiToken: Secret('API token with the permissions Zone:Read and DNS:Edit.'),
-  endpoint: Endpoint('https://api.cloudflare.com/client/v4'),
+  apiToken: Option.Secret('API token with the permissions Zone:Read and DNS:Edit.'),
+  endpoint: Option.Endpoint('https://api.cloudflare.com/client/v4'),
 })
 
 // Becomes part of a path and must not leave it.

@@ -1,9 +1,9 @@
 import { type Static, Type } from 'typebox'
 import { programOptions, runProgram, Variables } from './program.ts'
-import { type DnsProvider, type DnsRecord, defineOptions, Text } from './provider.ts'
+import { type DnsProvider, type DnsRecord, defineOptions, Option } from './provider.ts'
 
 export const ExecSchema = defineOptions('exec', {
-  command: Type.Array(Text('The program or one of its arguments.'), {
+  command: Type.Array(Option.Text('The program or one of its arguments.'), {
     minItems: 1,
     description:
       'Program with its first arguments, run without a shell. `present` or `cleanup`, the name and the value are appended.',
@@ -20,18 +20,15 @@ export const ExecSchema = defineOptions('exec', {
 export function createExec(config: Static<typeof ExecSchema>): DnsProvider {
   const { mode, command } = config
   const secrets = config.env.map(({ value }) => value)
-  const run = (action: string, record: DnsRecord, signal: AbortSignal) =>
-    runProgram(
-      { ...config, command: [...command, action, ...argumentsFor(mode, record)], secrets },
-      signal,
-    )
+
+  async function run(action: string, record: DnsRecord, signal: AbortSignal): Promise<void> {
+    const { name, value, domain, token, keyAuthorization } = record
+    const args = mode === 'raw' ? ['--', domain, token, keyAuthorization] : [`${name}.`, value]
+    await runProgram({ ...config, command: [...command, action, ...args], secrets }, signal)
+  }
+
   return {
     present: (record, signal) => run('present', record, signal),
     cleanUp: (record, signal) => run('cleanup', record, signal),
   }
-}
-
-function argumentsFor(mode: 'default' | 'raw', record: DnsRecord): string[] {
-  const { name, value, domain, token, keyAuthorization } = record
-  return mode === 'raw' ? ['--', domain, token, keyAuthorization] : [`${name}.`, value]
 }

@@ -16,21 +16,19 @@ import {
   type DnsProvider,
   type DnsProviderDeps,
   defineOptions,
-  Endpoint,
   findZone,
-  Secret,
-  Text,
+  Option,
   TTL_SECONDS,
 } from './provider.ts'
 import { createRecordSetProvider } from './record-set.ts'
 
 export const GoogleSchema = defineOptions('google', {
-  project: Text('Project of the zones.', { pattern: '^[0-9a-z:.-]{1,100}$' }),
+  project: Option.Text('Project of the zones.', { pattern: '^[0-9a-z:.-]{1,100}$' }),
   serviceAccount: Type.Optional(
-    Secret('Key of a service account, JSON. Default: the service account of the machine.'),
+    Option.Secret('Key of a service account, JSON. Default: the service account of the machine.'),
   ),
-  endpoint: Endpoint('https://dns.googleapis.com'),
-  metadataEndpoint: Text('URL of the metadata service, which gives machines their tokens.', {
+  endpoint: Option.Endpoint('https://dns.googleapis.com'),
+  metadataEndpoint: Option.Text('URL of the metadata service, which gives machines their tokens.', {
     default: 'http://metadata.google.internal',
   }),
 })
@@ -47,6 +45,7 @@ const ServiceAccountSchema = Type.Object({
   private_key_id: Type.Optional(Type.String()),
   token_uri: Type.String({ minLength: 1 }),
 })
+type ServiceAccount = Static<typeof ServiceAccountSchema>
 const ZoneSchema = Type.Object({
   name: Type.String({ pattern: '^[a-z0-9-]{1,63}$' }),
   dnsName: Type.String(),
@@ -142,15 +141,8 @@ async function requestToken(
   return await api.read(TokenSchema, '', { content, signal })
 }
 
-async function signAssertion(
-  {
-    client_email: iss,
-    private_key_id: kid,
-    private_key: key,
-    token_uri: aud,
-  }: Static<typeof ServiceAccountSchema>,
-  now: number,
-): Promise<string> {
+async function signAssertion(account: ServiceAccount, now: number): Promise<string> {
+  const { client_email: iss, private_key_id: kid, private_key: key, token_uri: aud } = account
   // Imported on first use, as few installations need it.
   const { createSigner } = (await import('fast-jwt')).default
   try {

@@ -5,14 +5,13 @@ import {
   type DnsProviderDeps,
   type DnsRecord,
   defineOptions,
-  Secret,
-  Text,
+  Option,
 } from './provider.ts'
 
 export const HttpreqSchema = defineOptions('httpreq', {
-  endpoint: Text('Base URL of `/present` and `/cleanup`.'),
-  username: Type.Optional(Text('User name for Basic authentication.')),
-  password: Type.Optional(Secret('Password for Basic authentication.')),
+  endpoint: Option.Text('Base URL of `/present` and `/cleanup`.'),
+  username: Type.Optional(Option.Text('User name for Basic authentication.')),
+  password: Type.Optional(Option.Secret('Password for Basic authentication.')),
   mode: Type.Enum(['default', 'raw'], {
     default: 'default',
     description: '`raw` sends the challenge instead of the record.',

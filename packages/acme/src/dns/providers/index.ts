@@ -70,19 +70,14 @@ export function createDnsProviders(
   }
 }
 
-interface ConfigError {
-  /** JSON pointer within the options of the provider. */
-  readonly path: string
-  readonly message: string
-}
+/** Gives errors, each with a JSON pointer within the options of the provider. */
+type Rule = (config: DnsProviderConfig) => { readonly path: string; readonly message: string }[]
 
 /**
  * The checks of a provider's options that the schema cannot express. Each one reads only the options
  * that it is about, so that the others also work on options that are partly unreadable.
  */
-export const DNS_PROVIDER_RULES: readonly ((
-  config: DnsProviderConfig,
-) => readonly ConfigError[])[] = [
+export const DNS_PROVIDER_RULES: readonly Rule[] = [
   ({ names = [] }) =>
     names.flatMap((rule, index) => attempt(`/names/${index}`, () => parseNameRule(rule))),
   (config) => checkEndpoint(config, 'endpoint'),
@@ -105,12 +100,12 @@ export const DNS_PROVIDER_RULES: readonly ((
 ]
 
 /** Metadata endpoints are not checked: they are link-local and use plain http by design. */
-function checkEndpoint(config: DnsProviderConfig, key: string): ConfigError[] {
+function checkEndpoint(config: DnsProviderConfig, key: string) {
   const url = (config as Partial<Record<string, unknown>>)[key]
   return typeof url === 'string' ? attempt(`/${key}`, () => parseEndpointUrl(url)) : []
 }
 
-function attempt(path: string, read: () => unknown): ConfigError[] {
+function attempt(path: string, read: () => unknown) {
   try {
     read()
     return []

@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { stripVTControlCharacters } from 'node:util'
 import { type Static, Type } from 'typebox'
 import { AcmeError } from '../../errors.ts'
-import { Duration, Secret, Text } from './provider.ts'
+import { Option } from './provider.ts'
 
 /** Options of the providers that run a program. */
 export const programOptions = {
@@ -23,15 +23,15 @@ export const programOptions = {
       },
     ),
   ),
-  timeout: Duration('Longest run of the program.', '2m'),
+  timeout: Option.Duration('Longest run of the program.', '2m'),
 }
 
 /** Variables, each with a name and either `value` or `valueFile`. */
 export const Variables = (description: string) =>
   Type.Array(
     Type.Object({
-      name: Text('Name of the variable.', { pattern: '^[A-Za-z_][A-Za-z0-9_]{0,99}$' }),
-      value: Secret('Value of the variable.', { pattern: '^[^\\u0000]*$' }),
+      name: Option.Text('Name of the variable.', { pattern: '^[A-Za-z_][A-Za-z0-9_]{0,99}$' }),
+      value: Option.Secret('Value of the variable.', { pattern: '^[^\\u0000]*$' }),
     }),
     { default: [], description },
   )

@@ -55,32 +55,29 @@ export async function findZone<Zone>(
   throw new AcmeError('ACME_DNS_NO_ZONE', `there is no zone for ${name}`)
 }
 
-// The loader of the configuration reads `secret`, `duration` and `filePath`.
-
-/** A string that never appears in errors; `<key>File` may name a file that holds it instead. */
-export const Secret = (description: string, options: TStringOptions = {}) =>
-  Type.String({ minLength: 1, description, ...options, secret: true })
-
-/** A time span such as `30s` or `5m`, loaded as milliseconds. */
-export const Duration = (description: string, fallback: string) =>
-  Type.Unsafe<number>({
-    type: 'string',
-    pattern: '^(0|[1-9][0-9]{0,5})(ms|s|m|h|d)$',
-    duration: true,
-    default: fallback,
-    description,
-  })
-
-/** A path; a relative one is resolved against the folder of the configuration file. */
-export const FilePath = (description: string) =>
-  Type.String({ minLength: 1, description, filePath: true })
-
-export const Text = (description: string, options: TStringOptions = {}) =>
+const Text = (description: string, options: TStringOptions = {}) =>
   Type.String({ minLength: 1, description, ...options })
 
-/** The URL of an API; sovereign clouds and tests have others. */
-export const Endpoint = (fallback: string) =>
-  Type.String({ minLength: 1, default: fallback, description: 'URL of the API.' })
+/** Kinds of options. The loader of the configuration reads `secret`, `duration` and `filePath`. */
+export const Option = {
+  Text,
+  /** A string that never appears in errors; `<key>File` may name a file that holds it instead. */
+  Secret: (description: string, options: TStringOptions = {}) =>
+    Text(description, { ...options, secret: true }),
+  /** A path; a relative one is resolved against the folder of the configuration file. */
+  FilePath: (description: string) => Text(description, { filePath: true }),
+  /** The URL of an API; sovereign clouds and tests have others. */
+  Endpoint: (fallback: string) => Text('URL of the API.', { default: fallback }),
+  /** A time span such as `30s` or `5m`, loaded as milliseconds. */
+  Duration: (description: string, fallback: string) =>
+    Type.Unsafe<number>({
+      type: 'string',
+      pattern: '^(0|[1-9][0-9]{0,5})(ms|s|m|h|d)$',
+      duration: true,
+      default: fallback,
+      description,
+    }),
+}
 
 /** Options of every provider. */
 const commonOptions = {

@@ -1,25 +1,26 @@
 import { randomInt } from 'node:crypto'
 import { type Static, Type } from 'typebox'
 import { AcmeError } from '../../errors.ts'
-import { exchangeTcp, parseServer, type Server } from '../exchange.ts'
+import { exchangeTcp, parseServer } from '../exchange.ts'
 import { encodeQuery, encodeUpdate, FLAG, type Message, RCODE, rcodeOf } from '../message.ts'
-import { signMessage, TSIG_ALGORITHMS, type TsigKey, verifyAnswer } from '../tsig.ts'
+import { signMessage, TSIG_ALGORITHMS, verifyAnswer } from '../tsig.ts'
 import {
   type DnsProvider,
   type DnsProviderDeps,
   type DnsRecord,
   defineOptions,
   findZone,
-  Secret,
-  Text,
+  Option,
   TTL_SECONDS,
 } from './provider.ts'
 
 export const Rfc2136Schema = defineOptions('rfc2136', {
-  server: Text('Primary name server: host name or IP address, with an optional port.'),
-  zone: Type.Optional(Text('Zone. Default: the server is asked.')),
-  keyName: Text('Name of the TSIG key.'),
-  keySecret: Secret('Secret of the TSIG key, base64.', { pattern: '^[A-Za-z0-9+/]{22,}={0,2}$' }),
+  server: Option.Text('Primary name server: host name or IP address, with an optional port.'),
+  zone: Type.Optional(Option.Text('Zone. Default: the server is asked.')),
+  keyName: Option.Text('Name of the TSIG key.'),
+  keySecret: Option.Secret('Secret of the TSIG key, base64.', {
+    pattern: '^[A-Za-z0-9+/]{22,}={0,2}$',
+  }),
   algorithm: Type.Enum([...TSIG_ALGORITHMS], {
     default: 'hmac-sha256',
     description: 'Algorithm of the TSIG key.',
@@ -27,6 +28,7 @@ export const Rfc2136Schema = defineOptions('rfc2136', {
 })
 
 type Rfc2136Config = Static<typeof Rfc2136Schema>
+type Change = Parameters<typeof encodeUpdate>[3]
 
 /** Why a name server refuses an update (RFC 2136 section 2.2). */
 const REFUSALS: Readonly<Record<number, string>> = {
@@ -39,79 +41,52 @@ const REFUSALS: Readonly<Record<number, string>> = {
 }
 
 /** Dynamic updates (RFC 2136) over TCP; requests and answers are signed with a TSIG key (RFC 8945). */
-class Rfc2136 implements DnsProvider {
-  readonly #server: Server
-  readonly #zone: string | undefined
-  readonly #key: TsigKey
-  readonly #now: () => number
+export function createRfc2136(config: Rfc2136Config, { clock }: DnsProviderDeps): DnsProvider {
+  const server = readServer(config.server)
+  const configuredZone = config.zone === undefined ? undefined : canonical(config.zone)
+  const { algorithm, keyName, keySecret } = config
+  const key = { name: canonical(keyName), algorithm, secret: Buffer.from(keySecret, 'base64') }
 
-  constructor(config: Rfc2136Config, { clock }: DnsProviderDeps) {
-    this.#server = readServer(config.server)
-    this.#zone = config.zone === undefined ? undefined : canonical(config.zone)
-    this.#key = {
-      name: canonical(config.keyName),
-      algorithm: config.algorithm,
-      secret: Buffer.from(config.keySecret, 'base64'),
-    }
-    this.#now = () => clock.now()
+  async function send(message: Buffer, signal: AbortSignal): Promise<Message> {
+    const request = signMessage(message, key, clock.now())
+    const answer = await exchangeTcp(server, request.bytes, signal)
+    return verifyAnswer(answer, key, request.mac, clock.now())
   }
 
-  present(record: DnsRecord, signal: AbortSignal): Promise<void> {
-    return this.#update(record, { add: TTL_SECONDS }, signal)
-  }
+  const askSoa = (name: string, signal: AbortSignal) =>
+    send(encodeQuery(newId(), 0, { name, type: 'SOA' }), signal)
 
-  cleanUp(record: DnsRecord, signal: AbortSignal): Promise<void> {
-    return this.#update(record, 'delete', signal)
-  }
-
-  async check(name: string, signal: AbortSignal): Promise<void> {
-    // Asks even if the zone is configured: the signed answer shows that the server knows the key.
-    await this.#askSoa(await this.#findZone(name, signal), signal)
-  }
-
-  async #update(
-    record: DnsRecord,
-    change: Parameters<typeof encodeUpdate>[3],
-    signal: AbortSignal,
-  ): Promise<void> {
-    const zone = await this.#findZone(record.name, signal)
-    const answer = await this.#send(encodeUpdate(newId(), zone, record, change), signal)
-    const rcode = rcodeOf(answer)
-    if (rcode === RCODE.NOERROR) return
-    const why = REFUSALS[rcode] ?? `RCODE ${rcode}`
-    const { host } = this.#server
-    throw new AcmeError('ACME_DNS_PROVIDER', `${host} refused to change ${record.name}: ${why}`)
-  }
-
-  async #findZone(name: string, signal: AbortSignal): Promise<string> {
-    if (this.#zone !== undefined) return this.#zone
-    return await findZone(name, async (zone) => {
-      const { flags, answers } = await this.#askSoa(zone, signal)
+  const zoneOf = async (name: string, signal: AbortSignal) =>
+    configuredZone ??
+    (await findZone(name, async (zone) => {
+      const { flags, answers } = await askSoa(zone, signal)
       const isZone = answers.some((record) => record.type === 'SOA' && record.name === zone)
       return isZone && flags & FLAG.authoritative ? zone : undefined
-    })
+    }))
+
+  async function update(record: DnsRecord, change: Change, signal: AbortSignal): Promise<void> {
+    const zone = await zoneOf(record.name, signal)
+    const rcode = rcodeOf(await send(encodeUpdate(newId(), zone, record, change), signal))
+    if (rcode !== RCODE.NOERROR)
+      throw refused(`${server.host} refused to change ${record.name}`, rcode)
   }
 
-  #askSoa(name: string, signal: AbortSignal): Promise<Message> {
-    return this.#send(encodeQuery(newId(), 0, { name, type: 'SOA' }), signal)
-  }
-
-  async #send(message: Buffer, signal: AbortSignal): Promise<Message> {
-    const request = signMessage(message, this.#key, this.#now())
-    const answer = await exchangeTcp(this.#server, request.bytes, signal)
-    return verifyAnswer(answer, this.#key, request.mac, this.#now())
+  return {
+    present: (record, signal) => update(record, { add: TTL_SECONDS }, signal),
+    cleanUp: (record, signal) => update(record, 'delete', signal),
+    // Asks even if the zone is configured: the signed answer shows that the server knows the key.
+    check: async (name, signal) => void (await askSoa(await zoneOf(name, signal), signal)),
   }
 }
 
-/** @throws AcmeError `ACME_DNS_PROVIDER` for a server that is no host */
-export const createRfc2136 = (config: Rfc2136Config, deps: DnsProviderDeps): DnsProvider =>
-  new Rfc2136(config, deps)
+const refused = (what: string, rcode: number) =>
+  new AcmeError('ACME_DNS_PROVIDER', `${what}: ${REFUSALS[rcode] ?? `RCODE ${rcode}`}`)
 
 const newId = (): number => randomInt(0x10000)
 
 const canonical = (name: string): string => name.toLowerCase().replace(/\.$/, '')
 
-function readServer(text: string): Server {
+function readServer(text: string) {
   const server = parseServer(text)
   if (server) return server
   throw new AcmeError('ACME_DNS_PROVIDER', `the name server ${JSON.stringify(text)} is no host`)

@@ -5,26 +5,24 @@ import {
   type DnsProvider,
   type DnsProviderDeps,
   defineOptions,
-  Endpoint,
   findZone,
-  Secret,
-  Text,
+  Option,
   TTL_SECONDS,
 } from './provider.ts'
 import { createRecordSetProvider } from './record-set.ts'
 
 export const Route53Schema = defineOptions('route53', {
-  accessKeyId: Text('Access key identifier.'),
-  secretAccessKey: Secret('Secret access key.'),
-  sessionToken: Type.Optional(Secret('Session token of temporary credentials.')),
+  accessKeyId: Option.Text('Access key identifier.'),
+  secretAccessKey: Option.Secret('Secret access key.'),
+  sessionToken: Type.Optional(Option.Secret('Session token of temporary credentials.')),
   hostedZoneId: Type.Optional(
-    Text(
+    Option.Text(
       'Identifier of the hosted zone. Default: it is looked up, which needs the permission ListHostedZonesByName.',
       { pattern: '^[A-Z0-9]{1,32}$' },
     ),
   ),
-  region: Text('Region in the signature of requests.', { default: 'us-east-1' }),
-  endpoint: Endpoint('https://route53.amazonaws.com'),
+  region: Option.Text('Region in the signature of requests.', { default: 'us-east-1' }),
+  endpoint: Option.Endpoint('https://route53.amazonaws.com'),
 })
 
 type Route53Config = Static<typeof Route53Schema>
@@ -131,15 +129,27 @@ async function submit(api: Api, path: string, changes: string, signal: AbortSign
   try {
     const content = { type: 'text/xml', body }
     const { Id, Status } = (await api.read(ChangeSchema, path, { content, signal })).ChangeInfo
-    if (Status === 'INSYNC') return {}
-    const poll = () => api.read(ChangeSchema, `${VERSION}${Id}`, { signal })
-    return { isDone: async () => (await poll()).ChangeInfo.Status === 'INSYNC' }
+    return Status === 'INSYNC' ? {} : { isDone: () => isInSync(api, Id, signal) }
   } catch (error) {
-    const { message } = error as Error
-    if (error instanceof AcmeError && CONFLICTS.some((code) => message.includes(code)))
-      return { conflict: message }
-    throw error
+    return { conflict: conflictIn(error) }
   }
+}
+
+async function isInSync(api: Api, changeId: string, signal: AbortSignal): Promise<boolean> {
+  try {
+    const { ChangeInfo } = await api.read(ChangeSchema, VERSION + changeId, { signal })
+    return ChangeInfo.Status === 'INSYNC'
+  } catch (error) {
+    conflictIn(error)
+    return false
+  }
+}
+
+/** Throws other errors. */
+function conflictIn(error: unknown): string {
+  const { message } = error as Error
+  if (error instanceof AcmeError && CONFLICTS.some((code) => message.includes(code))) return message
+  throw error
 }
 
 /** Empty if there are no values, because a record set cannot be empty. */
