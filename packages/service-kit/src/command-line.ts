@@ -52,14 +52,14 @@ function attempt<T>(parse: () => T): T {
 /** @throws UsageError about the unknown command, or with the help if none was given */
 export function refuseCommand(words: readonly string[], help: string): never {
   throw new UsageError(
-    words.length === 0 ? `which command?\n\n${help}` : `cannot do "${words.join(' ')}"; see --help`,
+    words.length === 0 ? `no command\n\n${help}` : `cannot run "${words.join(' ')}"; see --help`,
   )
 }
 
 /** The output of `check-config` for a valid file. */
 export function describeValid({ file, absent }: Pick<Loaded<unknown>, 'file' | 'absent'>): string {
   if (absent === 0) return `${file} is valid\n`
-  return `${file} is valid; secrets and files that are not here were passed over: ${absent}\n`
+  return `${file} is valid; skipped secrets and files that do not exist: ${absent}\n`
 }
 
 /** The output of a program that failed: a line for each fault of a configuration, then a summary. */

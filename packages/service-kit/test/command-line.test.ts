@@ -44,9 +44,9 @@ t.test('a flag of a service is for its command only', async (t) => {
 
 t.test('refuseCommand', async (t) => {
   t.throws(() => refuseCommand(['frobnicate', 'x'], 'HELP'), {
-    message: 'cannot do "frobnicate x"; see --help',
+    message: 'cannot run "frobnicate x"; see --help',
   })
-  t.throws(() => refuseCommand([], 'HELP'), { message: 'which command?\n\nHELP' })
+  t.throws(() => refuseCommand([], 'HELP'), { message: 'no command\n\nHELP' })
 })
 
 t.test('prints an error as one line with its code, and each fault on its own line', async (t) => {
@@ -84,7 +84,7 @@ t.test('reports a valid file, with the number of absent secrets', async (t) => {
   t.equal(describeValid({ file: '/c.yaml', absent: 0 }), '/c.yaml is valid\n')
   t.match(
     describeValid({ file: '/c.yaml', absent: 3 }),
-    /^\/c\.yaml is valid; .* passed over: 3\n$/,
+    /^\/c\.yaml is valid; .* do not exist: 3\n$/,
   )
 })
 

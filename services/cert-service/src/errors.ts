@@ -1,4 +1,5 @@
 import { ACME_ERRORS, type AcmeErrorCode } from '@gatehouse/acme'
+import { CodedError } from '@gatehouse/net'
 import { PKI_ERRORS } from '@gatehouse/pki'
 
 interface ErrorRow {
@@ -42,8 +43,8 @@ export const CERT_ERRORS = {
   },
   CERT_FILE_EXISTS: {
     status: 500,
-    title: 'File exists',
-    action: 'Name a file that does not exist: nothing is overwritten.',
+    title: 'File already exists',
+    action: 'Name a file that does not exist yet. No file is overwritten.',
   },
   CERT_FILE_FAILED: {
     status: 500,
@@ -52,7 +53,7 @@ export const CERT_ERRORS = {
   },
   CERT_ISSUER_ABSENT: {
     status: 409,
-    title: 'Issuer not configured',
+    title: 'Issuer is not configured',
     action:
       'Name a configured issuer. To revoke at the CA, configure it again; or delete the certificate instead.',
   },
@@ -74,7 +75,7 @@ export const CERT_ERRORS = {
   },
   CERT_KEY_TYPE_REFUSED: {
     status: 422,
-    title: 'Key type not certified',
+    title: 'Key type is not supported by the issuer',
     action: 'Request one of the key types in the message. The default is `p256`.',
   },
   CERT_KEY_UNRESTRICTED: {
@@ -109,7 +110,7 @@ export const CERT_ERRORS = {
   },
   CERT_NAME_NOT_ALLOWED: {
     status: 403,
-    title: 'Name not allowed',
+    title: 'Name is not allowed',
     action: 'Request a name that the key, claim or a rule grants to this caller.',
   },
   CERT_NOTHING_HELD: {
@@ -125,7 +126,7 @@ export const CERT_ERRORS = {
   },
   CERT_NOT_PERMITTED: {
     status: 422,
-    title: "Name is outside of the CA's scope",
+    title: 'Name is outside the scope of the CA',
     action: 'Request a name within `ca.permitted`, or extend it and renew the intermediate.',
   },
   CERT_ORDER_NOT_FOUND: {
@@ -147,7 +148,7 @@ export const CERT_ERRORS = {
   },
   CERT_RENEW_TOO_SOON: {
     status: 429,
-    title: 'Not due for renewal',
+    title: 'Certificate is not due for renewal',
     action: 'Try again after the given time, or revoke the certificate to get a new one at once.',
   },
   CERT_ROOT_KEY_ABSENT: {
@@ -178,18 +179,18 @@ export const CERT_ERRORS = {
   },
   CERT_STORE_LOST: {
     status: 500,
-    title: 'Master key without a store',
+    title: 'Store is missing, but its master key exists',
     action:
       'Check `storage.path` and what is mounted there, or restore a backup. To create a new CA on purpose, start once with `serve --new`.',
   },
   CERT_STORE_MISSING: {
     status: 500,
-    title: 'No store',
+    title: 'Store does not exist',
     action: 'Check `storage.path`. The service creates the store at its first start.',
   },
   CERT_STORE_NEWER: {
     status: 503,
-    title: 'Store of a newer version',
+    title: 'Store was written by a newer version',
     action: 'Run the version that wrote this store, or a newer one.',
   },
   CERT_STORE_NOT_EMPTY: {
@@ -205,7 +206,7 @@ export const CERT_ERRORS = {
   },
   CERT_TERMS_NOT_AGREED: {
     status: 503,
-    title: 'Terms of service not agreed to',
+    title: 'Terms of service have not been agreed to',
     action: 'Read the terms of service of the CA, then set `agreeToTerms: true` for its issuer.',
   },
 } as const satisfies Record<`CERT_${string}`, ErrorRow>
@@ -243,59 +244,52 @@ export function actionFor(code: string): string | undefined {
   return ROWS.get(code)?.action
 }
 
-/** An error of cert-service. `code` is stable, `message` names the value that is at fault. */
-export class CertError extends Error {
+/** An error of cert-service. `message` names the value that is at fault. */
+export class CertError extends CodedError<CertErrorCode> {
   override readonly name = 'CertError'
-  readonly code: CertErrorCode
   readonly title: string
   /** Seconds after which another try makes sense. */
   readonly retryAfter?: number
-  /** Path of the order, sent as `Location`. */
-  readonly location?: string
   /** Additional members of the problem (RFC 9457 section 3.2). */
   readonly members?: Readonly<Record<string, unknown>>
 
   constructor(
     code: CertErrorCode,
     message: string,
-    options: ErrorOptions & Pick<CertError, 'retryAfter' | 'location' | 'members'> = {},
+    options: ErrorOptions & Pick<CertError, 'retryAfter' | 'members'> = {},
   ) {
-    super(message, options)
-    this.code = code
+    super(code, message, options)
     this.title = CERT_ERRORS[code].title
     if (options.retryAfter !== undefined) this.retryAfter = options.retryAfter
-    if (options.location !== undefined) this.location = options.location
     if (options.members !== undefined) this.members = options.members
   }
 }
 
 /** A failure to issue or revoke, mostly at a CA: it has the code of its cause and an action. */
-export class IssueError extends Error {
+export class IssueError extends CodedError<AcmeErrorCode | CertErrorCode> {
   override readonly name = 'IssueError'
-  readonly code: string
   readonly title: string
   readonly expose = true
   /** Seconds until the next automatic try. */
   readonly wait: number | undefined
-  /** Seconds after which the client may try again; absent if that is useless. */
-  readonly retryAfter?: number
+  /** Seconds after which the client may try again; undefined if that is useless. */
+  readonly retryAfter: number | undefined
   /** Path of the order, sent as `Location`. */
-  readonly location?: string
+  readonly location: string | undefined
   readonly members: { readonly action?: string; readonly orderUrl?: string }
 
   constructor(
     code: AcmeErrorCode | CertErrorCode,
     message: string,
-    options: ErrorOptions & { wait?: number; location?: string } = {},
+    options: ErrorOptions & { wait?: number; location?: string },
   ) {
-    super(message, options)
+    super(code, message, options)
     const { wait, location } = options
     const action = actionFor(code)
-    this.code = code
     this.title = ROWS.get(code)?.title ?? code
     this.wait = wait
-    if (wait !== undefined && STATUS_OF[code] !== 422) this.retryAfter = wait
-    if (location !== undefined) this.location = location
+    this.retryAfter = STATUS_OF[code] === 422 ? undefined : wait
+    this.location = location
     this.members = {
       ...(action !== undefined && { action }),
       ...(location !== undefined && { orderUrl: location }),

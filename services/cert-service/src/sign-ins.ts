@@ -79,9 +79,8 @@ export class SignIns {
     this.#wrong.set(network, { count: count + 1, until })
     if (count < MAX_WRONG) return
     const retryAfter = Math.ceil((until - now) / 1_000)
-    throw new CertError('CERT_SIGN_IN_LIMITED', `try again in ${retryAfter} seconds`, {
-      retryAfter,
-    })
+    const detail = `try again in ${retryAfter} seconds`
+    throw new CertError('CERT_SIGN_IN_LIMITED', detail, { retryAfter })
   }
 }
 

@@ -7,14 +7,14 @@ import { VERSION } from './version.ts'
 const HELP = `gatehouse-auth: single sign-on for what a reverse proxy serves
 
   gatehouse-auth serve          run the service
-  gatehouse-auth check-config   read the configuration and report its faults
+  gatehouse-auth check-config   check the configuration and report all errors
   gatehouse-auth healthcheck    ask the running service whether it is ready
 
   --config FILE   configuration (else $GATEHOUSE_CONFIG, config.yaml,
                   /etc/gatehouse/forward-auth/config.yaml)
-  --no-secrets    for check-config where the secrets are not, as in CI: absent files are no faults
-  --help          this text
-  --version       the version
+  --no-secrets    for check-config: skip secrets and files that do not exist here, as in CI
+  --help          show this text
+  --version       show the version
 `
 
 void runService(

@@ -1,14 +1,12 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Caller } from '@gatehouse/auth-core'
 import { parseName } from '@gatehouse/pki'
+import type { FastifyInstance } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import { CertError } from '../errors.ts'
-import type { Held, Holdings } from '../issuance/held.ts'
-import type { Issuance } from '../issuance/issuance.ts'
+import type { Held } from '../issuance/held.ts'
 import { hasBegun } from '../issuers/issuer.ts'
 import type { Requester } from '../plugins/audit.ts'
-import type { Policy } from '../policy.ts'
-import type { Store } from '../store/store.ts'
 
 const HOUR = 3_600_000
 /** Certificates that are read before other work gets a turn. */
@@ -20,45 +18,27 @@ const MAX_DOCUMENT_BYTES = 50_331_648
 /** Seconds until certificates that are being issued may be held. */
 const TRY_AGAIN = 5
 
-/** The state that a document was made from. */
-interface Basis {
-  readonly policy: Policy
-  readonly changes: number
-  readonly hour: number
-}
-
-/** What documents are made from; an app has it. */
-export interface DocumentDeps {
-  readonly store: Pick<Store, 'list'>
-  readonly holdings: Pick<Holdings, 'changes' | 'of'>
-  readonly issuance: Pick<Issuance, 'recordDelivery'>
-  readonly clock: { now(): number }
-  readonly policy: { readonly current: Policy }
-}
-
-/** Makes the dynamic configuration with all certificates that a caller may read. */
-export type Documents = (caller: Caller, by: Requester) => Promise<Buffer>
+/** What documents are made from. */
+export type DocumentDeps = Pick<
+  FastifyInstance,
+  'store' | 'holdings' | 'issuance' | 'clock' | 'policy'
+>
 
 /**
- * Caches the documents of proxies, which ask every few seconds. A document is made, and its
- * certificates count as delivered, when something has changed and once an hour.
+ * Makes the dynamic configuration with all certificates that a caller may read. Proxies ask for it
+ * every few seconds, so it is cached: a document is made, and its certificates count as delivered,
+ * when something has changed and once an hour.
  */
-export function createDocuments(
-  deps: DocumentDeps,
-  maxDocumentBytes = MAX_DOCUMENT_BYTES,
-): Documents {
-  const cached = new LRUCache<Caller, { basis: Basis; document: Promise<Buffer> }>({
+export function createDocuments(deps: DocumentDeps, maxDocumentBytes = MAX_DOCUMENT_BYTES) {
+  const cached = new LRUCache<Caller, { basis: unknown[]; document: Promise<Buffer> }>({
     maxSize: MAX_BYTES,
   })
 
-  return async (caller, by) => {
-    const basis: Basis = {
-      policy: deps.policy.current,
-      changes: deps.holdings.changes(),
-      hour: Math.floor(deps.clock.now() / HOUR),
-    }
+  return async (caller: Caller, by: Requester): Promise<Buffer> => {
+    const { policy, holdings, clock } = deps
+    const basis = [policy.current, holdings.changes(), Math.floor(clock.now() / HOUR)]
     const known = cached.get(caller)
-    if (known && isSame(known.basis, basis)) return known.document
+    if (known && basis.every((each, i) => each === known.basis[i])) return known.document
 
     const document = deliverAll(deps, caller, by, maxDocumentBytes)
     cached.set(caller, { basis, document }, { size: 1 })
@@ -68,10 +48,6 @@ export function createDocuments(
     )
     return document
   }
-}
-
-function isSame(a: Basis, b: Basis): boolean {
-  return a.policy === b.policy && a.changes === b.changes && a.hour === b.hour
 }
 
 async function deliverAll(

@@ -48,7 +48,7 @@ export const inventoryRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   app.get('/', { schema: { hide: true, querystring: QuerySchema } }, async (request, reply) => {
     const caller = signIns.find(request.cookies[COOKIE] ?? '')
-    if (!caller) return askForKey(request, reply, { isWrong: false })
+    if (!caller) return askForKey(request, reply, false)
     return sendPage(reply, 200, inventoryPage(await readInventory(app, caller, request)))
   })
 
@@ -57,7 +57,7 @@ export const inventoryRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const id = signIns.open(request.body.key.trim(), request.ip)
     if (id === undefined) {
       request.log.info({ code: 'AUTH_KEY_INVALID' }, 'caller refused')
-      return askForKey(request, reply, { isWrong: true })
+      return askForKey(request, reply, true)
     }
     request.log.info({ actor: `psk:${signIns.find(id)?.subject}` }, 'signed in at the inventory')
     return reply.setCookie(COOKIE, id, COOKIE_SCOPE).redirect('/', 303)
@@ -68,16 +68,13 @@ export const inventoryRoutes: FastifyPluginAsyncTypebox = async (app) => {
     signIns.close(request.cookies[COOKIE] ?? '')
     return reply.clearCookie(COOKIE, COOKIE_SCOPE).redirect('/', 303)
   })
+}
 
-  function askForKey(
-    request: FastifyRequest,
-    reply: FastifyReply,
-    state: { isWrong: boolean },
-  ): FastifyReply {
-    if (!app.callers.methods().includes('psk'))
-      return sendPage(reply, 403, tokensOnlyPage(originOf(request)))
-    return sendPage(reply.header('www-authenticate', 'APIKey realm="api"'), 401, signInPage(state))
-  }
+function askForKey(request: FastifyRequest, reply: FastifyReply, isWrong: boolean): FastifyReply {
+  if (!request.server.callers.methods().includes('psk'))
+    return sendPage(reply, 403, tokensOnlyPage(originOf(request)))
+  reply.header('www-authenticate', 'APIKey realm="api"')
+  return sendPage(reply, 401, signInPage({ isWrong }))
 }
 
 /** The page of a problem at one of the routes of the inventory; other routes answer programs. */

@@ -96,7 +96,7 @@ t.test('one clear line, and an exit code, for whatever goes wrong', async (t) =>
       /^.*faulty\.yaml:2:3 .*prot.*port\?\n.*:3:21 .*\ngatehouse-certs: 2 faults in .*\n$/,
     ],
     [['check-config', '--config', absent], 1, /^$/, /keyFile names a file that does not exist/],
-    [['check-config', '--no-secrets', '--config', absent], 0, /is valid; .* over: 1\n$/, /^$/],
+    [['check-config', '--no-secrets', '--config', absent], 0, /is valid; .* exist: 1\n$/, /^$/],
     [['serve', '--no-secrets', '--config', absent], 2, /^$/, /--no-secrets is for check-config/],
     [['--version'], 0, /^gatehouse-certs \d+\.\d+\.\d+\n$/, /^$/],
     [['serve', '--config', '/nowhere.yaml'], 1, /^$/, /^gatehouse-certs: \/nowhere\.yaml .*\n$/],
@@ -106,7 +106,7 @@ t.test('one clear line, and an exit code, for whatever goes wrong', async (t) =>
       /^(\{.*\}\n)*$/,
       /^gatehouse-certs: cannot listen on .* in use .*\n$/,
     ],
-    [['backup', '--config', file], 2, /^$/, /cannot do "backup"/],
+    [['backup', '--config', file], 2, /^$/, /cannot run "backup"/],
     [['serve', '--colour'], 2, /^$/, /^gatehouse-certs: Unknown option '--colour'/],
     [['healthcheck', '--config', busy], 1, /^$/, /^gatehouse-certs: not ready: .*\n$/],
   ]

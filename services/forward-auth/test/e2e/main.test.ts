@@ -76,7 +76,7 @@ t.test('check-config', async (t) => {
 })
 
 t.test('wrong use', async (t) => {
-  t.match(await run(t, 'serv'), { code: 2, stderr: 'cannot do "serv"; see --help' })
+  t.match(await run(t, 'serv'), { code: 2, stderr: 'cannot run "serv"; see --help' })
 })
 
 t.test('serve: answers, is healthy, reloads and ends', async (t) => {
