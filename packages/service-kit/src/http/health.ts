@@ -17,7 +17,7 @@ export interface HealthReport {
 export interface Readiness {
   readonly ready: boolean
   /** Present if the service is not ready. */
-  readonly reason?: keyof typeof REASONS | undefined
+  readonly reason?: keyof typeof REASONS
   readonly degraded: readonly string[]
 }
 
@@ -58,7 +58,7 @@ export const health = fp<HealthOptions>(
       const unready = reports.find(({ unready }) => unready)?.unready
       const reason = isDraining ? 'draining' : unready
       const degraded = reports.flatMap(({ degraded = [] }) => degraded)
-      return { ready: reason === undefined, reason, degraded }
+      return { ready: !reason, ...(reason && { reason }), degraded }
     })
     app.addHook('preClose', async () => {
       isDraining = true
