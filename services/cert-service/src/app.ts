@@ -59,7 +59,6 @@ export interface AppDeps {
   readonly clock?: Clock
   readonly metrics?: Metrics
   readonly traceRequests?: OpenTelemetry['traceRequests'] | undefined
-  /** From 0 up to 1; default Math.random. */
   readonly random?: () => number
   /** Milliseconds from a clock that cannot be set; default: the run time of the process. */
   readonly elapsed?: () => number
@@ -73,7 +72,6 @@ export interface AppDeps {
 
 /**
  * Builds cert-service. It is open then, but does not listen.
- *
  * @throws CertError, PkiError, ConfigError, AuthError; nothing stays open
  */
 export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promise<FastifyInstance> {
@@ -184,7 +182,6 @@ async function registerHttp(
   await app.register(health, { metrics, docsUrl: ERRORS_PATH })
 }
 
-/** Authentication, authorization and the routes. */
 async function registerApi(app: FastifyInstance, options: AccessOptions): Promise<void> {
   await app.register(access, options)
   await app.register(certificateRoutes)

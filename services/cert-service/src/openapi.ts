@@ -1,7 +1,6 @@
 import { createLogger } from '@gatehouse/service-kit'
 import { buildApi } from './app.ts'
 
-/** The OpenAPI 3.1 document of the service. */
 export async function describeApi(): Promise<object> {
   const log = createLogger({ level: 'silent', format: 'json', name: 'cert-service' })
   const auth = { psk: { key: 'it-guards-nothing-here' } }

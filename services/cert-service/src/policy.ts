@@ -22,12 +22,10 @@ const DEFAULT_RIGHTS: readonly Right[] = ['issue', 'read', 'renew']
 export interface PolicyOptions {
   /** Rights of API keys, by name; all other keys have the default rights. */
   readonly keyRights?: ReadonlyMap<string, readonly Right[]> | undefined
-  /** Claim that lists name rules. */
   readonly domainsClaim?: string | undefined
   readonly rules?: readonly PolicyRule[] | undefined
 }
 
-/** Allows or denies names to the callers that meet all of its conditions. */
 interface PolicyRule {
   readonly effect: 'allow' | 'deny'
   readonly names: readonly string[]
@@ -190,7 +188,6 @@ function actorOf(caller: Caller): string {
 
 /**
  * Refuses what the caller may not do with one of the names, and records the refusal.
- *
  * @throws CertError `CERT_NAME_NOT_ALLOWED`
  */
 export function authorize(request: FastifyRequest, right: Right, names: readonly Name[]): void {
@@ -203,7 +200,6 @@ export function authorize(request: FastifyRequest, right: Right, names: readonly
   throw new CertError('CERT_NAME_NOT_ALLOWED', detail)
 }
 
-/** Whether the caller may do this with every name of something that is stored. */
 export function mayAll(
   { policy }: FastifyInstance,
   caller: Caller,

@@ -91,7 +91,6 @@ export const DomainSchema = Type.Object({
   }),
 })
 
-/** Body of `POST /api/certificate`. */
 export const CertificateRequestSchema = Type.Object({
   ...DomainSchema.properties,
   names: Type.Optional(
@@ -111,7 +110,6 @@ export const CertificateRequestSchema = Type.Object({
   ),
 })
 
-/** A certificate without PEM and key. */
 export const HeldSchema = Type.Object({
   domain: Type.String({ description: 'The requested name.' }),
   names: Type.Array(Type.String(), { description: 'All names of the certificate.' }),
@@ -129,7 +127,6 @@ export const HeldSchema = Type.Object({
   ),
 })
 
-/** A certificate as it is delivered. */
 const CertificateSchema = Type.Object({
   ...HeldSchema.properties,
   certificate: Type.String({ description: 'PEM chain, leaf first.' }),
@@ -160,7 +157,6 @@ export function certificateAnswer(...others: readonly TSchema[]): object {
   }
 }
 
-/** An answer without a body. */
 export const emptyAnswer = (description: string) => ({ type: 'null', description })
 
 export const FailureSchema = Type.Object({
@@ -203,7 +199,6 @@ const BudgetSchema = Type.Object({
   freeAt: Type.Optional(TimeSchema('When the next one comes back, if none is left.')),
 })
 
-/** Answer of `POST /api/certificate?dryRun=true`. */
 export const DryRunSchema = Type.Object(
   {
     domain: Type.String(),

@@ -39,7 +39,6 @@ export class SignIns {
   /**
    * Opens a session with an API key and returns its random id; undefined if the key is not valid. A
    * valid key is never refused, however many invalid ones came from its address.
-   *
    * @throws CertError `CERT_SIGN_IN_LIMITED` after too many invalid keys from a network
    */
   open(key: string, address: string): string | undefined {

@@ -25,7 +25,6 @@ interface Places {
 /**
  * Copies the store of `folder`, as it is at one moment, into a new file; the service may run.
  * The keys in it are sealed: without the master key, which is not in it, they stay closed.
- *
  * @throws CertError CERT_STORE_MISSING, CERT_FILE_EXISTS, CERT_FILE_FAILED, CERT_STORE_CORRUPT
  */
 export async function backup({ folder, file }: Places): Promise<void> {
@@ -54,7 +53,6 @@ async function copyStore(from: string, to: string): Promise<void> {
 /**
  * Makes a backup the store of `folder`, which has to be empty or absent. The master key that it was
  * made under has to be put in its place by hand.
- *
  * @throws CertError CERT_STORE_LOCKED, CERT_STORE_NOT_EMPTY, CERT_BACKUP_INVALID, CERT_STORE_NEWER, CERT_FILE_FAILED
  */
 export async function restore({ folder, file }: Places): Promise<void> {

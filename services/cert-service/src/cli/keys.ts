@@ -25,7 +25,6 @@ interface Stopped {
 
 /**
  * Moves the root's private key out of the store into a new file (PEM, PKCS#8), to be kept offline.
- *
  * @throws CertError CERT_STORE_MISSING, CERT_STORE_LOCKED, CERT_ROOT_KEY_ABSENT, CERT_MASTER_KEY_*,
  * CERT_FILE_EXISTS, CERT_FILE_FAILED
  */
@@ -54,7 +53,6 @@ export async function detachRoot({
 /**
  * Puts a new master key in the place of the old one and wraps the data keys anew. Cut short at any
  * point, the store opens with the one key or the other, and the next start tidies up.
- *
  * @throws CertError CERT_STORE_MISSING, CERT_STORE_LOCKED, CERT_MASTER_KEY_*, CERT_FILE_FAILED
  */
 export async function rekey({ folder, masterKeyFile }: Stopped): Promise<void> {
@@ -76,7 +74,6 @@ export async function rekey({ folder, masterKeyFile }: Stopped): Promise<void> {
 
 /**
  * Gives the account of an issuer another key (RFC 8555 section 7.3.5).
- *
  * @throws CertError CERT_ISSUER_ABSENT, CERT_STORE_MISSING, CERT_STORE_LOCKED, CERT_MASTER_KEY_*;
  * AcmeError
  */

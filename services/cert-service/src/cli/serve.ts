@@ -5,7 +5,6 @@ import { VERSION } from '../version.ts'
 
 /**
  * Runs cert-service until it is closed or stopped.
- *
  * @throws ConfigError, CertError, PkiError, AuthError
  */
 export function serve(options: ServeOptions<CertServiceConfig>) {

@@ -13,7 +13,6 @@ const allow = Anyone('For a public issuer: confirms that anyone with an account 
 
 const { psk: Psk, jwt: Jwt } = AuthOptionsSchema.properties
 
-/** Authentication of callers. */
 export const AuthSchema = Type.Object(
   {
     ...AuthOptionsSchema.properties,
@@ -62,7 +61,6 @@ export const AuthSchema = Type.Object(
   { description: 'Authentication of callers.' },
 )
 
-/** Grants and denials of names. */
 export const RuleSchema = Type.Object({
   effect: Type.Enum(['allow', 'deny'], {
     default: 'allow',
@@ -111,7 +109,6 @@ export function domainsClaimOf(auth: AuthConfig): string | undefined {
   return auth.jwt?.domainsClaim ?? auth.domainsClaim
 }
 
-/** Whether tokens are accepted. */
 export function takesTokens({ method, jwt, issuerUrl }: AuthConfig): boolean {
   return method !== 'psk' && (jwt !== undefined || issuerUrl !== undefined)
 }

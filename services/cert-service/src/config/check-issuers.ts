@@ -144,7 +144,6 @@ export function provableName(text: string, issuer: IssuerConfig): void {
     throw new Error(`cannot be proven by a challenge of the issuer ${issuer.name}`)
 }
 
-/** Refuses key types that the CA would not certify. */
 export function checkKeyType(
   keyType: KeyType | undefined,
   issuer: IssuerConfig | undefined,

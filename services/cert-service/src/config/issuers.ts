@@ -20,7 +20,6 @@ export const ENDED: Readonly<Record<string, string>> = {
 /** Key types of ACME CAs. The rules for public CAs do not allow Ed25519. */
 export const ACME_KEY_TYPES: readonly KeyType[] = KEY_TYPES.filter((type) => type !== 'ed25519')
 
-/** The URL of a directory configured by name or URL. */
 export const directoryOf = (directory: string): string => DIRECTORIES[directory] ?? directory
 
 /** Identifies the account of an issuer; issuers with the same value share it. */
@@ -40,7 +39,6 @@ const LimitSchema = (description: string) =>
     ),
   )
 
-/** Rate limits of an ACME CA that differ from the published ones. */
 const LimitsSchema = Type.Object(
   {
     orders: LimitSchema('Orders per account.'),

@@ -19,11 +19,7 @@ import { checkIssuer, checkKeyType, issuerFor, nameRulesOf, provableName } from 
 import { type CertServiceConfig, CertServiceSchema } from './schema.ts'
 import { START_RULES } from './start-rules.ts'
 
-/**
- * Reads a configuration file.
- *
- * @throws ConfigError with all of its errors
- */
+/** Reads a configuration file. @throws ConfigError with all of its errors */
 export function loadCertConfig(
   file: string,
   env: Readonly<Record<string, string | undefined>>,

@@ -129,7 +129,6 @@ const callerLimits = {
   burst: Count(120, 100_000, 'New certificates at once.'),
 }
 
-/** Quotas of callers. */
 const CallerLimitsSchema = Type.Object({
   perName: Type.Object({
     certificates: Count(
@@ -224,7 +223,6 @@ export type CertServiceConfig = Static<typeof CertServiceSchema>
 export type CallerLimits = Static<typeof CallerLimitsSchema>
 export type WebhookConfig = Static<typeof WebhookSchema>
 
-/** Whether the service speaks plain HTTP. */
 export function isPlain(tls: CertServiceConfig['server']['tls']): tls is 'off' | 'insecure' {
   return tls === 'off' || tls === 'insecure'
 }

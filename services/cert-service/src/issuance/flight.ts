@@ -11,21 +11,16 @@ import type { IssuanceRequest } from './request.ts'
 export interface Flight {
   readonly request: IssuanceRequest
   readonly by: Requester
-  /** The certificate that is renewed. */
   readonly replaces: CertificateRecord | undefined
   readonly since: number
   /** The caller that the certificate counts for; undefined for renewals. */
   readonly askedBy: string | undefined
-  /** Id of the order, if there will be one. */
   id: string
-  /** Failures in a row before this try. */
   failures: number
-  /** What it is doing, in plain words. */
   step: string
   /** What its issuer keeps in the order. */
   checkpoint: Checkpoint | undefined
   readonly result: Promise<Held>
-  /** The write of its order, once it has begun. */
   filed?: Promise<void>
 }
 
@@ -35,10 +30,8 @@ export const STORING = 'storing'
 /** Longest wait after a failure: one try a day does the CA no harm, and a certificate may be expiring. */
 const LONGEST_WAIT = DAY
 
-/** Where the progress of an order is answered. */
 export const orderPath = ({ id }: Pick<OrderRecord, 'id'>): string => `/api/orders/${id}`
 
-/** The order of a flight as it stands. */
 export function orderOf(flight: Flight): OrderRecord {
   const { lineage, issuer, names, keyType, csr } = flight.request
   return {
@@ -59,11 +52,7 @@ export function orderOf(flight: Flight): OrderRecord {
   }
 }
 
-/**
- * Refuses what failed until its next try is due.
- *
- * @throws IssueError
- */
+/** Refuses what failed until its next try is due. @throws IssueError */
 export function assertRetryDue(order: OrderRecord, now: number): void {
   if (order.status !== 'failed' || order.nextTryAt === null) return
   const wait = order.nextTryAt - now
@@ -71,7 +60,6 @@ export function assertRetryDue(order: OrderRecord, now: number): void {
   if (wait > 0 && wait <= LONGEST_WAIT) throw issueFailed(order, now)
 }
 
-/** The order of a flight that failed, with its cause and the time of the next try. */
 export function failedOrder(flight: Flight, error: unknown, now: number): OrderRecord {
   const failures = countFailures(flight, error)
   const lastError = isCoded(error)
@@ -82,7 +70,6 @@ export function failedOrder(flight: Flight, error: unknown, now: number): OrderR
   return { ...orderOf(flight), status: 'failed', failures, lastError, nextTryAt }
 }
 
-/** The error that callers get for a failed order. */
 export function issueFailed(order: OrderRecord, now: number, cause?: unknown): IssueError {
   const { names, lastError, nextTryAt } = order
   const detail = `${names[0]} could not be issued: ${lastError?.detail}`

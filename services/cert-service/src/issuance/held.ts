@@ -10,22 +10,17 @@ const MAX_CACHED = 4096
 /** Certificates of one name; more of them are read anew. */
 const MAX_LISTED = 8
 
-/** A certificate that is held, in the forms in which it is answered. */
 export class Held {
   readonly record: CertificateRecord
   /** Lower-case hexadecimal SHA-256 of the certificate. */
   readonly fingerprint256: string
-  /** PEM of the leaf and the intermediates. */
   readonly chain: string
   /** PKCS#8 in PEM; empty if the caller holds the key. */
   readonly privateKey: string
-  /** The chain, then the private key. */
   readonly pem: string
   readonly #members: string
-  /** The body of nearly every answer. */
   #usual: string | undefined
 
-  /** @param key - PKCS#8 in DER, if we hold it */
   constructor(record: CertificateRecord, key: Uint8Array | undefined) {
     this.record = record
     this.privateKey = key ? toPem('PRIVATE KEY', key) : ''
@@ -42,7 +37,6 @@ export class Held {
     }).slice(1, -1)
   }
 
-  /** The JSON body of an answer about `domain`, one of the names of the certificate. */
   json(domain: string, cached: boolean, ignored: readonly string[] = []): string {
     if (!cached || domain !== this.record.names[0] || ignored.length > 0)
       return this.#body(domain, cached, ignored)
@@ -56,7 +50,6 @@ export class Held {
   }
 }
 
-/** A certificate as answers write it, without PEM and key. */
 export function describeCertificate(record: CertificateRecord) {
   const { names, issuer, serialNumber, certificate } = record
   return {

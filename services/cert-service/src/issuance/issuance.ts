@@ -15,7 +15,6 @@ import {
   restoreRequest,
 } from './request.ts'
 
-/** A certificate, or the order of one that takes longer than the caller waits. */
 export type Outcome =
   | { readonly held: Held; readonly cached: boolean }
   | { readonly held?: undefined; readonly order: OrderRecord }
@@ -35,14 +34,12 @@ export class Issuance {
     this.#deps = deps
   }
 
-  /** Work under way, by lineage. */
   get flights(): ReadonlyMap<string, Flight> {
     return this.#flights
   }
 
   /**
    * The certificate that is held, or else a new one. Returns no promise if the answer is ready.
-   *
    * @throws CertError, IssueError; see also {@link refuseCompromised}
    */
   obtain(request: IssuanceRequest, by: Requester): Outcome | Promise<Outcome> {
@@ -61,7 +58,6 @@ export class Issuance {
   /**
    * The certificate that `obtain` would answer at once, possibly that of a fallback. One whose
    * validity begins in the future is the last resort.
-   *
    * @throws as {@link refuseCompromised}
    */
   async find(request: IssuanceRequest): Promise<Held | undefined> {
@@ -78,7 +74,6 @@ export class Issuance {
     return best
   }
 
-  /** Replaces a certificate that is held. */
   async renew(record: CertificateRecord, by: Requester): Promise<Outcome> {
     const today = rerouteRequest(record, this.#deps.issuers)
     if (today && today.lineage !== record.lineage) return this.#move(record, today, by)
@@ -227,7 +222,6 @@ export class Issuance {
     return { held, cached: false }
   }
 
-  /** @throws CertError `CERT_BUSY` */
   #start(
     begin: Pick<Flight, 'request' | 'by' | 'replaces' | 'since' | 'askedBy'>,
     release = noop,

@@ -25,7 +25,6 @@ import {
 import type { Held } from './held.ts'
 import { refuseCompromised } from './request.ts'
 
-/** An event for the webhook. */
 export type CertEvent =
   | { readonly type: 'issued' | 'renewed' | 'expiring'; readonly certificate: CertificateRecord }
   | { readonly type: 'failing'; readonly order: OrderRecord }
@@ -44,7 +43,6 @@ export interface IssuanceDeps
   /** How long a caller waits at most, in milliseconds. */
   readonly wait: number
   readonly log: { warn(fields: object, message: string): void }
-  /** From 0 up to 1. */
   random(): number
 }
 
@@ -81,7 +79,6 @@ export async function issue(
   }
 }
 
-/** The key of the checkpoint, or a new one. */
 function keyFor({ checkpoint, request }: Flight, keyring: Keyring): KeyPair | Promise<KeyPair> {
   const { keyType, lineage } = request
   if (!checkpoint?.sealedKey) return keyType === 'p256' ? generateP256() : generateKeyPair(keyType)
@@ -90,7 +87,6 @@ function keyFor({ checkpoint, request }: Flight, keyring: Keyring): KeyPair | Pr
   )
 }
 
-/** @param key - `null` if the caller has it */
 async function sign(
   flight: Flight,
   key: KeyPair | null,

@@ -23,7 +23,6 @@ interface RenewalDeps
     info(fields: object, message: string): void
     warn(fields: object, message: string): void
   }
-  /** From 0 up to 1. */
   random(): number
 }
 

@@ -13,12 +13,10 @@ import { CertError } from '../errors.ts'
 import type { Issuer, Issuers } from '../issuers/issuer.ts'
 import type { Store } from '../store/store.ts'
 
-/** Most names of a certificate. */
 export const MAX_NAMES = 100
 /** The only profile of the embedded CA: certificates for TLS servers. */
 const PROFILE = 'server'
 
-/** A certificate to be issued, in canonical form. */
 export interface IssuanceRequest {
   readonly lineage: string
   readonly issuer: Issuer
@@ -29,7 +27,6 @@ export interface IssuanceRequest {
   readonly csr: Csr | null
 }
 
-/** A request as callers and the configuration write it. */
 export interface RequestFields {
   readonly domain: string
   readonly names?: readonly string[] | undefined
@@ -41,7 +38,6 @@ export interface RequestFields {
  * Reads a request: normalises the names, chooses the issuer, checks the proof of possession and makes
  * the lineage. The names of a `csr` count like those in `names`. `authorize` throws for names that the
  * caller may not have, before anything about issuers is revealed.
- *
  * @throws PkiError or CertError whose `errors` point to the member at fault
  */
 export function parseRequest(
@@ -125,7 +121,6 @@ export function lineageOf(request: {
 
 /**
  * Refuses the key of a CSR that others may know.
- *
  * @throws CertError `CERT_KEY_COMPROMISED` if it was revoked as compromised; PkiError `PKI_KEY_WEAK`
  * if it can be computed (CVE-2017-15361)
  */

@@ -20,7 +20,6 @@ import { hasBegun } from './issuer.ts'
 const HOUR = 3_600_000
 const DAY = 24 * HOUR
 
-/** The embedded CA as configured. */
 export interface AuthorityOptions {
   /** Prefix of the common names of generated authorities. */
   readonly name: string
@@ -34,7 +33,6 @@ export interface AuthorityOptions {
 
 export type AuthorityDeps = Pick<FastifyInstance, 'clock' | 'keyring' | 'log' | 'store'>
 
-/** An authority and the id of its row in the store. */
 export interface StoredAuthority {
   readonly id: number
   readonly authority: Authority
@@ -78,7 +76,6 @@ export class Authorities {
 
   /**
    * The intermediate of the operator, or the newest stored one that fits, or a new one.
-   *
    * @throws CertError CERT_ROOT_KEY_ABSENT
    */
   async openIntermediate(root: StoredAuthority | undefined): Promise<StoredAuthority> {
@@ -236,7 +233,6 @@ export function crlUrlOf(base: string, authority: Authority): string {
 
 /**
  * Loads an operator's authority from PEM. An expired one is refused unless `mayBeOver`.
- *
  * @throws PkiError
  */
 export function loadOwnAuthority(

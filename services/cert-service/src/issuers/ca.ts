@@ -89,7 +89,6 @@ export class Ca implements Issuer {
   /** The trust anchor, DER; `undefined` if the operator brought an intermediate without its root. */
   root = (): Uint8Array | undefined => this.#root?.authority.certificate
 
-  /** The authority that signs now. */
   intermediate = (): Authority => this.#current.authority
 
   /**
@@ -170,7 +169,6 @@ export class Ca implements Issuer {
   }
 }
 
-/** The revocation lists of the embedded CA. */
 class Crls {
   readonly #deps: Pick<AuthorityDeps, 'clock' | 'store'>
   readonly #find: (keyId: string) => StoredAuthority | undefined
@@ -190,7 +188,6 @@ class Crls {
   /**
    * The CRL of the authority with this key identifier; created if it is a day old or lacks the last
    * revocation.
-   *
    * @throws CertError `CERT_CRL_UNKNOWN`
    */
   async get(keyId: string): Promise<Uint8Array> {

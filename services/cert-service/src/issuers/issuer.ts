@@ -32,7 +32,6 @@ export interface Issuer {
   /**
    * Revokes at the CA; `unknown` if the CA does not know the certificate. Absent for the embedded CA,
    * whose revocations are rows of the store.
-   *
    * @throws AcmeError
    */
   revoke?(certificate: Uint8Array, reason: RevocationReason): Promise<'revoked' | 'unknown'>
@@ -53,7 +52,6 @@ export interface IssuerRequest {
   readonly replaces?: Uint8Array | undefined
 }
 
-/** What an issuer uses while it works on a request. */
 export interface IssuerIo {
   /** Reports the current step as the progress of the order. */
   report(step: string): void

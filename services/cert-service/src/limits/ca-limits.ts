@@ -7,22 +7,7 @@ const HOUR = 3_600_000
 const DAY = 24 * HOUR
 
 /** The limits of one CA. An absent limit is unknown, or there is none. */
-export interface CaLimits {
-  /** Orders of the account. */
-  readonly orders?: Limit | undefined
-  /** Certificates for a registered domain, an IPv4 address, or a /64 of IPv6. */
-  readonly domain?: Limit | undefined
-  /** Certificates for exactly the same names. */
-  readonly names?: Limit | undefined
-  /** Failed authorizations of a name. */
-  readonly failures?: Limit | undefined
-  /** Failed authorizations of a name without a valid one between them. */
-  readonly failuresInARow?: Limit | undefined
-  /** Accounts registered from one address. */
-  readonly accounts?: Limit | undefined
-  /** Whether `orders` and `domain` do not count names that already had a certificate. */
-  readonly renewalsExempt?: boolean | undefined
-}
+export type CaLimits = NonNullable<IssuerConfig['limits']>
 
 /** As the CAs published them in November 2026. */
 const PUBLISHED: Readonly<Record<string, CaLimits>> = {
@@ -43,12 +28,10 @@ const PUBLISHED: Readonly<Record<string, CaLimits>> = {
   },
 }
 
-/** The configured limits, and otherwise those that the CA published. */
 export function caLimitsOf({ directory, limits }: IssuerConfig): CaLimits {
   return { ...PUBLISHED[directoryOf(directory)], ...limits }
 }
 
-/** An order as the limits of a CA see it. */
 export interface LimitedOrder {
   readonly issuer: string
   /** URL of the directory of the CA. */
@@ -58,12 +41,10 @@ export interface LimitedOrder {
   readonly renewal: boolean
 }
 
-/** A limit that an order counts against. */
 export interface Quota {
   readonly kind: Exclude<keyof CaLimits, 'renewalsExempt'>
   /** Key of its bucket. */
   readonly key: string
-  /** What it limits, in plain words. */
   readonly subject: string
   readonly limit: Limit
 }
@@ -87,12 +68,10 @@ export function quotasOf(
   }))
 }
 
-/** The key of the fact that these names had a certificate. */
 export function issuedKey({ directory, names }: Names): string {
   return `issued ${directory} ${setOf(names)}`
 }
 
-/** A hash of a set of names, in any order. */
 export function setOf(names: readonly string[]): string {
   return hash('sha256', names.toSorted().join())
 }

@@ -17,7 +17,6 @@ interface GateDeps {
   readonly clock: Pick<Clock, 'now'>
 }
 
-/** The limits of one caller, and their name in the configuration. */
 interface OwnLimits extends Readonly<CallerLimits['perCaller']> {
   readonly path: 'perCaller' | 'perOperator'
 }
@@ -42,7 +41,6 @@ export class CallerGate {
   /**
    * Admits a request for a new certificate. Call the returned function once the certificate is stored
    * or will not come.
-   *
    * @throws CertError `CERT_CALLER_LIMITED`
    */
   async admit(
@@ -132,7 +130,6 @@ export class CallerGate {
   }
 }
 
-/** Undefined if the caller is not limited. */
 function ownLimits(limits: CallerLimits, isOperator: boolean): OwnLimits | undefined {
   if (!isOperator) return { ...limits.perCaller, path: 'perCaller' }
   return limits.perOperator && { ...limits.perOperator, path: 'perOperator' }

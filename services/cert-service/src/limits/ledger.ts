@@ -33,14 +33,12 @@ interface LedgerDeps {
   readonly store: Pick<Store, 'listUsage' | 'saveUsage' | 'pruneUsage'>
   now(): number
   readonly log: { warn(fields: object, message: string): void }
-  /** Counts orders that are placed. */
   readonly orders?: { inc(labels: { readonly issuer: string }): void } | undefined
 }
 
 /** A row of the store: when a bucket is full again, or until when a fact holds. */
 type Row = readonly [key: string, until: number]
 
-/** An account to be registered. */
 type LimitedAccount = Pick<LimitedOrder, 'issuer' | 'directory'>
 
 /** Keeps account of the limits of CAs, so that no order runs into them. Changes are written behind. */
@@ -51,7 +49,6 @@ export class Ledger {
   readonly #rows: Map<string, number>
   readonly #reservations: Reservations
 
-  /** Reads the ledger from the store. */
   static async open(deps: LedgerDeps): Promise<Ledger> {
     const rows = await deps.store.listUsage(MAX_ROWS)
     const registeredDomain = deps.issuers.length > 0 ? await loadRegisteredDomain() : String
@@ -73,12 +70,10 @@ export class Ledger {
     this.#reserve(order, ['orders', 'domain'])
   }
 
-  /** When an order is resumed that an earlier try placed. */
   resumed(order: LimitedOrder): void {
     this.#reserve(order, ['domain'])
   }
 
-  /** Once an order is placed. */
   ordered(order: LimitedOrder): void {
     this.#deps.orders?.inc({ issuer: order.issuer })
     if (this.#isExempt(order)) return
@@ -87,7 +82,6 @@ export class Ledger {
     this.#save(quotas.map((quota) => this.#taken(quota)))
   }
 
-  /** When the CA could not validate these of its names. */
   failed(order: LimitedOrder, names: readonly string[]): void {
     this.#reservations.end(order)
     // A name and its wildcard are two authorizations and share a bucket.
@@ -132,7 +126,6 @@ export class Ledger {
     return this.#budgetsOf({ issuer, directory, names, renewal: false })
   }
 
-  /** Forgets what has come back. */
   async prune(): Promise<void> {
     for (const key of await this.#deps.store.pruneUsage(this.#deps.now())) this.#rows.delete(key)
   }
@@ -233,7 +226,6 @@ class Reservations {
       this.#underway.set(idOf(order), { keys: new Set(keys), since: this.#now() })
   }
 
-  /** Ends the reservation of one key, as it was used. */
   drop(order: LimitedOrder, key: string): void {
     this.#underway.get(idOf(order))?.keys.delete(key)
   }

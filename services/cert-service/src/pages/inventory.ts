@@ -9,14 +9,11 @@ const TITLE = 'Certificates'
 
 /** What one page of the inventory shows. */
 export interface Inventory {
-  /** Name of the API key in use. */
   readonly keyName: string
-  /** The search; may be empty. */
   readonly search: string
   readonly rows: readonly Row[]
   /** Failed orders, on the first page. */
   readonly failed: readonly OrderRecord[]
-  /** Whether there are more failed orders. */
   readonly hasMoreFailed: boolean
   readonly isFirst: boolean
   readonly nextHref?: string | undefined
@@ -115,7 +112,6 @@ function certificate({ record, order }: Row, line: TimeLine): SafeHtml {
 `
 }
 
-/** What happens next, and when. */
 function outlook(state: State, { renewAt, notAfter }: Moments, now: number): SafeHtml {
   const { text } = STATES[state]
   if (state === 'due') return html`${text}`
@@ -137,7 +133,6 @@ function fact(label: string, value: SafeHtml | string): SafeHtml {
   return html`<div><dt>${label}</dt><dd>${value}</dd></div>`
 }
 
-/** @param order - the latest order of the lineage */
 export function stateOf(
   { notAfter, renewAt }: Moments,
   order: Pick<OrderRecord, 'status'> | undefined,
@@ -149,7 +144,6 @@ export function stateOf(
   return renewAt <= now ? 'due' : 'renews'
 }
 
-/** The form that asks for an API key. */
 export function signInPage({ isWrong }: { readonly isWrong: boolean }): Page {
   const note = isWrong
     ? html`<p class="wrong" id="wrong" role="alert">That API key is not valid.</p>`

@@ -60,7 +60,6 @@ export function bar({ notBefore, notAfter, renewAt }: Moments, line: TimeLine): 
   return html`<svg class="line" aria-hidden="true"><rect class="past" x="${percent(from)}" width="${percent(to - from)}" y="35%" height="30%" rx="4"/><rect class="left" x="${percent(lived)}" width="${percent(to - lived)}" y="35%" height="30%" rx="4"/><line x1="${percent(now)}" x2="${percent(now)}" y1="0" y2="100%"/>${renewal}</svg>`
 }
 
-/** The dates above the bars. */
 export function axis(line: TimeLine): SafeHtml {
   const now = position(line.now, line)
   const dates = ticks(line).map(
@@ -85,7 +84,6 @@ function ticks(line: TimeLine): number[] {
   return Array.from({ length: count }, (_, i) => first + i * step).filter(fits)
 }
 
-/** The position of a moment, from 0 to 100. */
 function position(at: number, { start, end }: TimeLine): number {
   return Math.min(100, Math.max(0, ((at - start) / (end - start)) * 100))
 }
@@ -101,12 +99,10 @@ export function fromNow(at: number, now: number): string {
   return format().relative.format(Math.trunc(distance / size), unit)
 }
 
-/** The same, with the moment itself as the title. */
 export function whenFromNow(at: number, now: number): SafeHtml {
   return html`<time datetime="${toTime(at)}" title="${format().minute.format(at)} UTC">${fromNow(at, now)}</time>`
 }
 
-/** A moment to the minute. */
 export function when(at: number): SafeHtml {
   return html`<time datetime="${toTime(at)}">${format().minute.format(at)}</time>`
 }

@@ -16,7 +16,6 @@ export interface IssuanceOptions {
   readonly limits: CertServiceConfig['limits']
   /** How long a caller waits at most, in milliseconds. */
   readonly wait: number
-  /** From 0 up to 1. */
   readonly random: () => number
 }
 

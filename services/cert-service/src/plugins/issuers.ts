@@ -12,7 +12,6 @@ import { Ledger } from '../limits/ledger.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** The embedded CA. */
     readonly ca: Ca
     /** The configured issuers and the embedded CA. */
     readonly issuers: Issuers
@@ -34,7 +33,6 @@ export interface IssuersOptions {
 
 /**
  * Opens the embedded CA and the ACME issuers.
- *
  * @throws CertError CERT_ROOT_KEY_ABSENT; PkiError PKI_CA_…
  */
 export const issuers = fp<IssuersOptions>(

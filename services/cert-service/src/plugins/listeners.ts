@@ -8,7 +8,6 @@ declare module 'fastify' {
   interface FastifyInstance {
     /**
      * Listens on `server.plainHttp` and for the challenges of CAs. To be called before `listen`.
-     *
      * @throws ConfigError `CONFIG_LISTEN_FAILED`
      */
     listenBeside(): Promise<void>

@@ -20,7 +20,6 @@ type Server = CertServiceConfig['server']
 /**
  * Gives the HTTPS server its credentials and keeps them up to date. Without `server.tls` this does
  * nothing.
- *
  * @throws ConfigError `CONFIG_TLS_INVALID`; CertError if the certificate cannot be recorded
  */
 export const ownTls = fp<{ readonly server: Server }>(

@@ -26,11 +26,7 @@ export interface StoreOptions {
   readonly open?: typeof openStore | undefined
 }
 
-/**
- * Opens the store and its keyring.
- *
- * @throws CertError CERT_STORE_…, CERT_MASTER_KEY_…
- */
+/** Opens the store and its keyring. @throws CertError CERT_STORE_…, CERT_MASTER_KEY_… */
 export const store = fp<StoreOptions>(
   async (app: FastifyInstance, { storage, isNew, elapsed, open = openStore }) => {
     const { path: folder, masterKeyFile } = storage

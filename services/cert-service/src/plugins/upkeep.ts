@@ -13,7 +13,6 @@ const DAY = 24 * HOUR
 type Configured = Pick<CertServiceConfig, 'certificates'>
 
 export interface UpkeepOptions extends Configured, Pick<CertServiceConfig, 'storage' | 'audit'> {
-  /** From 0 up to 1. */
   readonly random: () => number
 }
 

@@ -13,12 +13,10 @@ const HOUR = 3_600_000
 const PAGE = 100
 /** Bytes of all cached documents; 10,000 certificates have some 30 million. */
 const MAX_BYTES = 134_217_728
-/** Bytes of one document. */
 const MAX_DOCUMENT_BYTES = 50_331_648
 /** Seconds until certificates that are being issued may be held. */
 const TRY_AGAIN = 5
 
-/** What documents are made from. */
 export type DocumentDeps = Pick<
   FastifyInstance,
   'store' | 'holdings' | 'issuance' | 'clock' | 'policy'

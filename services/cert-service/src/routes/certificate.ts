@@ -129,7 +129,6 @@ async function read(
   return sendCertificate(request, reply, domain.text, held, true)
 }
 
-/** Answers with the certificate, or with the order of one that is not issued yet. */
 function sendOutcome(
   request: FastifyRequest,
   reply: FastifyReply,

@@ -15,7 +15,6 @@ const PAGE = 100
 type ReadPage = (skip: number) => Promise<readonly CertificateRecord[]>
 type IsFit = (record: CertificateRecord) => boolean
 
-/** Reads the member `domain` of a body or path. */
 export function readDomain(text: string): Name {
   return pointingTo('/domain', () => parseName(text))
 }
@@ -23,7 +22,6 @@ export function readDomain(text: string): Name {
 /**
  * Finds the certificate whose first name is `domain` and with all of whose names the caller may do
  * this: one with a key of ours before others, then the newest.
- *
  * @throws CertError `CERT_NOT_FOUND`
  */
 export async function findPermitted(
@@ -42,7 +40,6 @@ export async function findPermitted(
 /**
  * Finds a certificate that is valid now and that the caller may read: by its first name, or else by
  * any of its names.
- *
  * @throws CertError `CERT_NOT_FOUND`
  */
 export async function findReadable(
@@ -72,7 +69,6 @@ export async function findValid(
   return preferBegun(records, now)[0]
 }
 
-/** The records that fit, of the first page that has any. */
 async function firstFit(read: ReadPage, isFit: IsFit): Promise<readonly CertificateRecord[]> {
   for (let page = 0; page < MAX_PAGES; page += 1) {
     const records = await read(page * NAME_PAGE)

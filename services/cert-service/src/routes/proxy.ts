@@ -134,7 +134,6 @@ const NOBODYS = ['invalid', '0.0.0.0', '::'].map(parseName)
 /**
  * Refuses callers that are not limited to names: a proxy needs a key of its own, as one answer has
  * all keys that its caller may read.
- *
  * @throws CertError `CERT_KEY_UNRESTRICTED`
  */
 function assertLimited(request: FastifyRequest): void {

@@ -77,7 +77,6 @@ async function describe(store: Store, record: CertificateRecord) {
   }
 }
 
-/** An order as answers write it. */
 export function describeOrder(order: OrderRecord): Static<typeof OrderSchema> {
   const { id, status, step, since, names, lastError, nextTryAt } = order
   return {

@@ -71,7 +71,6 @@ export class Keyring {
 
   /**
    * Encrypts a secret. It only opens with the same `context`, such as the DER of its certificate.
-   *
    * @throws CertError CERT_STORE_UNAVAILABLE if seals can no longer be counted
    */
   seal(purpose: Purpose, secret: Uint8Array, context: Uint8Array): Buffer {

@@ -21,7 +21,6 @@ const OTHERS_OR_GROUP_WRITE = 0o027
 /**
  * Opens the keyring of a store. A store without one gets a new keyring, and a master key if the file
  * does not exist; a store that has one never gets a new master key here.
- *
  * @throws CertError CERT_MASTER_KEY_MISPLACED, CERT_MASTER_KEY_MISSING, CERT_MASTER_KEY_WRONG,
  * CERT_MASTER_KEY_INVALID, CERT_MASTER_KEY_EXPOSED
  */
@@ -72,7 +71,6 @@ export async function createMasterKey(file: string): Promise<MasterKey> {
 /**
  * The key that a store was sealed with. Also completes an interrupted rotation: `<file>.next` takes
  * the place of `file` if the store is already wrapped by it, and is deleted otherwise.
- *
  * @throws CertError CERT_MASTER_KEY_MISSING, CERT_MASTER_KEY_WRONG, CERT_MASTER_KEY_INVALID, CERT_MASTER_KEY_EXPOSED
  */
 export async function matchMasterKey(file: string, check: Uint8Array): Promise<MasterKey> {

@@ -1,11 +1,5 @@
 import { columns, type Database } from './database.ts'
-import type {
-  AuthorityRecord,
-  CrlRecord,
-  DataKeyRecord,
-  KeyringRecord,
-  NewAuthority,
-} from './records.ts'
+import type { AuthorityRecord, CrlRecord, DataKeyRecord, KeyringRecord } from './records.ts'
 
 const AUTHORITIES = `
   SELECT ${columns('id, role, certificate, sealedKey, notAfter')} FROM authorities ORDER BY id DESC`
@@ -21,7 +15,7 @@ export class Authorities {
     this.#db = db
   }
 
-  addAuthority = async (authority: NewAuthority): Promise<AuthorityRecord> => {
+  addAuthority = async (authority: Omit<AuthorityRecord, 'id'>): Promise<AuthorityRecord> => {
     const { role, certificate, sealedKey, notAfter } = authority
     const row = { role, certificate, sealedKey, notAfter }
     return { ...authority, id: await this.#db.write(() => this.#db.insert('authorities', row)) }
@@ -34,7 +28,6 @@ export class Authorities {
   dropAuthorityKey = (id: number) =>
     this.#db.run('UPDATE authorities SET sealed_key = NULL WHERE id = ?', id)
 
-  /** The latest CRL of an issuer. */
   findCrl = async (authorityId: number): Promise<CrlRecord | undefined> => {
     const row = await this.#db.get<Omit<CrlRecord, 'number'> & { number: string }>(CRL, authorityId)
     return row && { ...row, number: BigInt(row.number) }

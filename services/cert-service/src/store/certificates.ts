@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import type { SQLInputValue } from 'node:sqlite'
 import { LRUCache } from 'lru-cache'
-import { columns, type Database } from './database.ts'
+import { columns, type Database, type Parameters } from './database.ts'
 import type {
   CertificateRecord,
   Expiry,
@@ -12,7 +12,6 @@ import type {
 
 const MINUTE = 60_000
 const DAY = 86_400_000
-/** Page size of the searches for a name. */
 export const NAME_PAGE = 100
 /** How many certificates of a name one request can take out of service. */
 const MAX_ISSUED = 10_000
@@ -105,20 +104,15 @@ export class Certificates {
    * The current certificates whose first name is `domain`, newest first; with `isOut` also unexpired
    * ones that were taken out of service without being revoked or replaced.
    */
-  listIssued = (
+  listIssued = async (
     domain: string,
     { now, isOut }: { readonly now: number; readonly isOut: boolean },
-  ): Promise<readonly IssuedCertificate[]> =>
-    this.#db.read(() => {
-      const rows = this.#db
-        .prepare(ISSUED_FOR)
-        .all({ domain, isOut: Number(isOut), now, ran: this.#db.runTime() })
-      return rows.map((row) => {
-        return { ...row, names: JSON.parse(row.names as string) } as IssuedCertificate
-      })
-    })
+  ): Promise<readonly IssuedCertificate[]> => {
+    const of = { domain, isOut: Number(isOut), now, ran: this.#db.runTime() }
+    const rows = await this.#db.all<IssuedCertificate & { names: string }>(ISSUED_FOR, of)
+    return rows.map((row) => ({ ...row, names: JSON.parse(row.names) }))
+  }
 
-  /** Current certificates by id, after `after`. */
   list = ({ after, limit }: { after: number; limit: number }) => this.#list(AFTER_ID, after, limit)
 
   /**
@@ -128,7 +122,6 @@ export class Certificates {
   listUpcoming = ({ text, after, limit }: { text: string; after: Upcoming; limit: number }) =>
     this.#list(UPCOMING, text, after.at, after.id, limit)
 
-  /** Current certificates with `renewAt <= now`, earliest first. */
   listDue = (now: number, limit: number) => this.#list(DUE, now, limit)
 
   /** When the next current certificate is due; `undefined` if none is ever renewed. */
@@ -137,13 +130,10 @@ export class Certificates {
     return (await this.#db.get<{ at: number | null }>(sql))?.at ?? undefined
   }
 
-  /** Renewed certificates with `checkAt <= now`, earliest first. */
   listUnchecked = (now: number, limit: number) => this.#list(UNCHECKED, now, limit)
 
-  /** Renewed certificates in the last third of their lifetime, soonest expiry first. */
   listLate = (now: number, limit: number) => this.#list(LATE, now, limit)
 
-  /** The renewed certificates that expire first, and how many there are in all. */
   listEnding = async (limit: number) => {
     const soonest = await this.#db.all<Expiry>(ENDING, limit)
     const counted = await this.#db.get<{ total: number }>(`SELECT count(*) AS total ${RENEWED}`)
@@ -160,7 +150,6 @@ export class Certificates {
   setRenewAt = (id: number, renewAt: number | null) =>
     this.#db.run('UPDATE certificates SET renew_at = ? WHERE id = ?', renewAt, id)
 
-  /** Stores the renewal window that the CA suggests, and when to ask again. */
   setRenewalWindow = (id: number, window: RenewalWindow & { readonly renewAt: number }) => {
     const { checkAt, windowStart, windowEnd, explanationUrl, renewAt } = window
     return this.#db.run(SET_WINDOW, checkAt, windowStart, windowEnd, explanationUrl, renewAt, id)
@@ -188,7 +177,6 @@ export class Certificates {
   /** Whether a renewed certificate becomes valid more than a minute from now. */
   hasFuture = async (now: number) => (await this.#db.get(FUTURE, now)) !== undefined
 
-  /** Stores when certificates were last delivered, by id. */
   setFetchedAt = (fetched: ReadonlyMap<number, number>): Promise<void> =>
     this.#db.write(() => {
       const update = this.#db.prepare(
@@ -197,7 +185,7 @@ export class Certificates {
       for (const [id, at] of fetched) update.run(at, this.#db.runTime(), id)
     })
 
-  #list(sql: string, ...parameters: (SQLInputValue | Record<string, SQLInputValue>)[]) {
+  #list(sql: string, ...parameters: Parameters) {
     return this.#db.read((): readonly CertificateRecord[] =>
       this.#db
         .prepare(sql)
@@ -219,7 +207,6 @@ export class Certificates {
   }
 }
 
-/** The chains of the certificates, each stored once. */
 export class Chains {
   readonly #db: Database
   readonly #loaded = new LRUCache<number, readonly Uint8Array[]>({ max: MAX_CHAINS })

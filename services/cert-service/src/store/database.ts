@@ -35,6 +35,9 @@ const TRANSIENT = new Map([
 const TRANSIENT_EXTENDED = new Map([[4874, 'the disk is full']])
 const DAMAGED = [11, 26]
 
+/** By position, or one object with the values of named parameters. */
+export type Parameters = SQLInputValue[] | [Readonly<Record<string, SQLInputValue>>]
+
 /** One SQLite connection: prepared statements, reads, and writes that share a transaction. */
 export class Database {
   readonly #sqlite: DatabaseSync
@@ -68,20 +71,19 @@ export class Database {
     return this.#read(query)
   }
 
-  async get<Row>(sql: string, ...parameters: SQLInputValue[]): Promise<Row | undefined> {
+  async get<Row>(sql: string, ...parameters: Parameters): Promise<Row | undefined> {
     return (await this.all<Row>(sql, ...parameters))[0]
   }
 
-  all<Row>(sql: string, ...parameters: SQLInputValue[]): Promise<readonly Row[]> {
+  all<Row>(sql: string, ...parameters: Parameters): Promise<readonly Row[]> {
     // SQLite's rows have no prototype.
     return this.read(() =>
       this.prepare(sql)
-        .all(...parameters)
+        .all(...(parameters as SQLInputValue[]))
         .map((row) => ({ ...row }) as Row),
     )
   }
 
-  /** Writes with one statement. */
   run(sql: string, ...parameters: SQLInputValue[]): Promise<void> {
     return this.write(() => void this.prepare(sql).run(...parameters))
   }

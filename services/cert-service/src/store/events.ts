@@ -30,14 +30,12 @@ export class Events {
       this.#db.prepare('DELETE FROM events WHERE id <= ?').run(id - MAX_EVENTS)
     })
 
-  /** How many events wait for delivery. */
   countEvents = async (): Promise<number> =>
     (await this.#db.get<{ total: number }>('SELECT count(*) AS total FROM events'))?.total ?? 0
 
   /** Events whose next try is due, the one that waits longest first. */
   listDueEvents = (now: number, limit: number) => this.#db.all<EventRecord>(DUE, now, limit)
 
-  /** Counts a failed try. */
   delayEvent = (id: number, nextAt: number) =>
     this.#db.run('UPDATE events SET tries = tries + 1, next_at = ? WHERE id = ?', nextAt, id)
 

@@ -27,7 +27,6 @@ export class Health {
 
   /**
    * Resolves if the store is still in its files, can be written, and each failed read works again.
-   *
    * @throws CertError CERT_STORE_UNAVAILABLE, CERT_STORE_CORRUPT
    */
   check = async (): Promise<void> => {
@@ -45,7 +44,6 @@ export class Health {
 
   /**
    * Reads the whole store in a worker thread. If it is damaged, nothing more is written.
-   *
    * @throws CertError CERT_STORE_CORRUPT, CERT_STORE_UNAVAILABLE
    */
   inspect = async (signal: AbortSignal): Promise<void> => {

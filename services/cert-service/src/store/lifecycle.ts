@@ -28,6 +28,7 @@ const REVOKED = `
   WHERE revoked_at IS NOT NULL AND ${IS_LIVE}
     AND chain IN (SELECT id FROM chains WHERE issuer = :issuer)
   ORDER BY revoked_at`
+const IS_COMPROMISED = 'SELECT 1 FROM compromised_keys WHERE spki_sha256 = ?'
 const COUNT_NAMES = `
   SELECT coalesce(sum(json_array_length(names)), 0) AS names, min(not_after) AS until
   FROM certificates WHERE asked_by = ? AND not_after > ?`
@@ -132,17 +133,14 @@ export class Lifecycle {
     })
 
   /** The unexpired revoked certificates that `issuer`, the DER of their direct issuer, signed. */
-  listRevoked = (issuer: Uint8Array, now: number): Promise<readonly RevokedCertificate[]> =>
-    this.#db.read(() => {
-      const of = { now, ran: this.#db.runTime(), issuer: issuerDigest(issuer) }
-      return this.#db.prepare(REVOKED).all(of) as unknown as RevokedCertificate[]
-    })
+  listRevoked = async (issuer: Uint8Array, now: number) => {
+    const of = { now, ran: this.#db.runTime(), issuer: issuerDigest(issuer) }
+    return this.#db.all<RevokedCertificate>(REVOKED, of)
+  }
 
   /** Whether a key was revoked as compromised, by the SHA-256 of its SubjectPublicKeyInfo in hex. */
-  isCompromised = async (spkiSha256: string) => {
-    const sql = 'SELECT 1 FROM compromised_keys WHERE spki_sha256 = ?'
-    return (await this.#db.get(sql, spkiSha256)) !== undefined
-  }
+  isCompromised = async (spkiSha256: string) =>
+    (await this.#db.get(IS_COMPROMISED, spkiSha256)) !== undefined
 
   /**
    * How many names count against the quota of a caller: those of all certificates that it asked for,
@@ -155,8 +153,8 @@ export class Lifecycle {
   countKeysHeld = (domain: string, now: number) =>
     this.#count<{ certificates: number; until: number | null }>(COUNT_KEYS_HELD, domain, now)
 
-  #count<Counted>(sql: string, of: string, now: number): Promise<Counted> {
-    return this.#db.read(() => ({ ...this.#db.prepare(sql).get(of, now) }) as Counted)
+  async #count<Counted>(sql: string, of: string, now: number): Promise<Counted> {
+    return (await this.#db.get<Counted>(sql, of, now)) as Counted
   }
 
   prune({ before, ranBefore, limit }: Age): number {

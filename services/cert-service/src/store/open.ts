@@ -38,7 +38,6 @@ export async function openStore({ folder, elapsed }: StoreOptions): Promise<Stor
   }
 }
 
-/** Where the store of a data folder is. */
 export function storeFile(folder: string): string {
   return join(folder, 'store.db')
 }
@@ -58,12 +57,8 @@ export async function emptyDraft(folder: string): Promise<string> {
 export function hasMasterKey(folder: string): boolean {
   const url = pathToFileURL(storeFile(folder))
   url.search = 'immutable=1'
-  const sqlite = new DatabaseSync(url, { readOnly: true })
-  try {
-    return sqlite.prepare('SELECT 1 FROM master_key').get() !== undefined
-  } finally {
-    sqlite.close()
-  }
+  using sqlite = new DatabaseSync(url, { readOnly: true })
+  return sqlite.prepare('SELECT 1 FROM master_key').get() !== undefined
 }
 
 /** @throws CertError CERT_STORE_MISSING unless `folder` has a store */
@@ -83,9 +78,8 @@ export async function lockFolder(folder: string): Promise<() => void> {
     return () => lock.close()
   } catch (error) {
     const { code, errcode } = error as { code: string; errcode?: number }
-    if (errcode === SQLITE_BUSY) {
+    if (errcode === SQLITE_BUSY)
       throw new CertError('CERT_STORE_LOCKED', `Another process is using ${folder}.`)
-    }
     throw storeFailure(error) ?? unavailable(`${folder} cannot be written (${code})`, error)
   }
 }
@@ -126,9 +120,8 @@ export function checkIntegrity(sqlite: DatabaseSync): void {
 /** A store comes into being whole, so an empty file of its name is a damaged one. */
 async function createStoreFile(folder: string): Promise<void> {
   const file = storeFile(folder)
-  if (existsSync(`${file}-wal`)) {
+  if (existsSync(`${file}-wal`))
     throw new CertError('CERT_STORE_CORRUPT', `${file} is gone, its log is still there.`)
-  }
   const draft = await emptyDraft(folder)
   const sqlite = new DatabaseSync(draft)
   sqlite.exec(`PRAGMA application_id = ${APPLICATION_ID}`)

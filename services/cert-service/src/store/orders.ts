@@ -1,5 +1,4 @@
-import type { SQLInputValue } from 'node:sqlite'
-import { type Age, columns, type Database, isOld } from './database.ts'
+import { type Age, columns, type Database, isOld, type Parameters } from './database.ts'
 import type { AccountRecord, OrderRecord } from './records.ts'
 
 const DAY = 86_400_000
@@ -42,7 +41,6 @@ export class Orders {
     this.#db = db
   }
 
-  /** Creates or overwrites the order of a lineage. */
   saveOrder = ({ checkpoint, askedBy, ...order }: OrderRecord): Promise<void> =>
     this.#db.write(() => {
       const row = {
@@ -64,13 +62,11 @@ export class Orders {
   /** By the URL of the order at the CA. */
   findOrderByUrl = async (url: string) => (await this.#list(BY_URL, url))[0]
 
-  /** Failed orders, the latest next try first. */
   listFailedOrders = (limit: number) => this.#list(FAILED, limit)
 
   /** Orders that were in progress when the process ended. */
   listPendingOrders = () => this.#list(PENDING)
 
-  /** Failed orders with a checkpoint whose next try is due. */
   listResumableOrders = (now: number) => this.#list(RESUMABLE, now)
 
   findAccount = (directory: string) => this.#db.get<AccountRecord>(ACCOUNT, directory)
@@ -110,7 +106,7 @@ export class Orders {
     return Number(this.#db.prepare(DELETE_OLD_CHALLENGES).run({ ...age }).changes)
   }
 
-  async #list(sql: string, ...parameters: SQLInputValue[]): Promise<readonly OrderRecord[]> {
+  async #list(sql: string, ...parameters: Parameters): Promise<readonly OrderRecord[]> {
     return (await this.#db.all<Row>(sql, ...parameters)).map(toOrder)
   }
 }

@@ -19,7 +19,6 @@ export interface NewCertificate {
   readonly notBefore: number
   readonly notAfter: number
   readonly renewAt: number | null
-  /** When it was last handed out. */
   readonly fetchedAt: number
   /** When to ask the CA about its renewal; `null` or absent: never. */
   readonly checkAt?: number | null
@@ -27,7 +26,6 @@ export interface NewCertificate {
   readonly askedBy?: string
 }
 
-/** A certificate that was added, and the lineages that went out of service to make room for it. */
 export interface AddedCertificate extends CertificateRecord {
   readonly pushedOut?: readonly string[]
 }
@@ -51,7 +49,6 @@ export interface RenewalWindow {
   readonly checkAt: number | null
   readonly windowStart: number | null
   readonly windowEnd: number | null
-  /** Page of the CA that says why it would. */
   readonly explanationUrl: string | null
 }
 
@@ -73,12 +70,9 @@ export interface OrderRecord {
   /** What it is doing, or was doing when it failed. */
   readonly step: string
   readonly since: number
-  /** Failures in a row. */
   readonly failures: number
   readonly lastError: { readonly code: string; readonly detail: string } | null
-  /** When a failed order may be tried again. */
   readonly nextTryAt: number | null
-  /** What its issuer goes on from. */
   readonly checkpoint?: Checkpoint
   /** Whom its certificate is to count for; absent in what older versions stored, and for a renewal. */
   readonly askedBy?: string
@@ -106,7 +100,6 @@ export interface AccountRecord {
   readonly contact: string | null
 }
 
-/** When a certificate expires. */
 export interface Expiry {
   readonly domain: string
   readonly issuer: string
@@ -114,7 +107,6 @@ export interface Expiry {
   readonly notAfter: number
 }
 
-/** An event to deliver. */
 export interface NewEvent {
   /** JSON. */
   readonly body: string
@@ -127,19 +119,15 @@ export interface EventRecord {
   readonly id: number
   readonly body: string
   readonly at: number
-  /** How many tries failed. */
   readonly tries: number
 }
 
-export interface NewAuthority {
+export interface AuthorityRecord {
+  readonly id: number
   readonly role: 'root' | 'intermediate'
   readonly certificate: Uint8Array
   readonly sealedKey: Uint8Array | null
   readonly notAfter: number
-}
-
-export interface AuthorityRecord extends NewAuthority {
-  readonly id: number
 }
 
 export interface CrlRecord {

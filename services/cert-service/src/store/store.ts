@@ -29,11 +29,9 @@ interface Retention {
 export interface StoreDeps {
   readonly file: string
   readonly elapsed?: (() => number) | undefined
-  /** Called once the connection is closed. */
   closed(): void
 }
 
-/** The store on an open SQLite connection. */
 export function createStore(sqlite: DatabaseSync, { file, elapsed, closed }: StoreDeps) {
   const db = new Database(sqlite, elapsed)
   const audit = new AuditLog(db)
@@ -71,7 +69,6 @@ export function createStore(sqlite: DatabaseSync, { file, elapsed, closed }: Sto
           orders.pruneChallenges(ageOf(retention.challenges)),
       )
     },
-    /** Milliseconds that the service has run on this store, over all starts. */
     runTime: () => db.runTime(),
     close,
     [Symbol.asyncDispose]: close,

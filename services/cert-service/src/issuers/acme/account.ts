@@ -38,7 +38,6 @@ export class AcmeAccount {
 
   /**
    * URL and key of the account, which is registered first if that has not been done.
-   *
    * @throws AcmeError; CertError `CERT_TERMS_NOT_AGREED`, `CERT_RATE_LIMITED`
    */
   get(signal?: AbortSignal): Promise<Signer> {

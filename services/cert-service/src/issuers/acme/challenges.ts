@@ -36,7 +36,6 @@ export function createSolver(
   return createDns01({ providers: createDnsProviders(providers, deps), propagation, clock })
 }
 
-/** Whether one of the challenges can prove a name of that kind. */
 export function canProve(
   { challenges }: { readonly challenges: readonly Pick<ChallengeConfig, 'type'>[] },
   kind: 'dns' | 'wildcard' | 'ip',

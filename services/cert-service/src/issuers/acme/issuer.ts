@@ -72,7 +72,6 @@ export async function openAcmeIssuers(
   }
 }
 
-/** An issuer that orders from a CA over ACME. */
 export function createAcmeIssuer(config: IssuerConfig, deps: AcmeIssuerDeps): Issuer {
   const { name, profile, keyType, fallback } = config
   const { server } = deps

@@ -54,7 +54,6 @@ const PLACING_MS = 7 * 86_400_000
  * saved before the next step, so that a crash at any point loses nothing and finalizes nothing twice.
  * Transient errors are retried for as long as `io.patience` lasts; an error that is thrown after that
  * leaves the checkpoint in place, unless the CA has decided.
- *
  * @throws AcmeError; CertError `CERT_BUSY`, `CERT_RATE_LIMITED`, `CERT_TERMS_NOT_AGREED`
  */
 export async function obtainChain(
@@ -68,7 +67,6 @@ export async function obtainChain(
   return deps.server.inTurn(run.names.toSorted().join(), () => run.complete())
 }
 
-/** The run of one order through its states. */
 class OrderRun {
   readonly names: readonly string[]
   readonly #request: IssuerRequest

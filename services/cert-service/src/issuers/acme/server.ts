@@ -71,7 +71,6 @@ export async function openAcmeServer(
 
 const UNREACHABLE: readonly unknown[] = ['NET_FETCH_FAILED', 'NET_FETCH_TIMEOUT']
 
-/** Records whether requests are answered. */
 function watch(fetch: BoundedFetch) {
   let reachable = true
   const watched: BoundedFetch = Object.assign(
