@@ -9,12 +9,9 @@ import {
   parseNameRule,
 } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { type PolicyRule, RIGHTS, type Right } from './config/auth.ts'
 import { CertError } from './errors.ts'
 import type { Requester } from './plugins/audit.ts'
-
-export const RIGHTS = ['issue', 'read', 'renew', 'revoke', 'delete'] as const
-
-export type Right = (typeof RIGHTS)[number]
 
 /** The rights of a rule, claim or limited key by default; `revoke` and `delete` must be named. */
 const DEFAULT_RIGHTS: readonly Right[] = ['issue', 'read', 'renew']
@@ -24,16 +21,6 @@ export interface PolicyOptions {
   readonly keyRights?: ReadonlyMap<string, readonly Right[]> | undefined
   readonly domainsClaim?: string | undefined
   readonly rules?: readonly PolicyRule[] | undefined
-}
-
-interface PolicyRule {
-  readonly effect: 'allow' | 'deny'
-  readonly names: readonly string[]
-  readonly rights?: readonly Right[] | undefined
-  readonly issuer?: string | undefined
-  readonly subject?: string | undefined
-  readonly claim?: { readonly name: string; readonly value: string } | undefined
-  readonly scope?: string | undefined
 }
 
 /** `reason` is a plain sentence for the caller. */

@@ -2,7 +2,8 @@ import type { Caller } from '@gatehouse/auth-core'
 import { parseName } from '@gatehouse/pki'
 import fc from 'fast-check'
 import t from 'tap'
-import { createPolicy, type PolicyOptions, RIGHTS, type Right } from '../src/policy.ts'
+import { RIGHTS, type Right } from '../src/config/auth.ts'
+import { createPolicy, type PolicyOptions } from '../src/policy.ts'
 
 const A = 'https://a.test'
 const B = 'https://b.test'
@@ -278,12 +279,15 @@ t.test(
     const name = fc
       .array(label, { minLength: 1, maxLength: 3 })
       .map((labels) => `${labels.join('.')}.test`)
-    const rule = fc.record({
-      effect: fc.constantFrom('allow' as const, 'deny' as const),
-      names: fc.array(name, { minLength: 1, maxLength: 3 }),
-      issuer: fc.constantFrom(A, B),
-      rights: fc.option(fc.subarray([...RIGHTS], { minLength: 1 }), { nil: undefined }),
-    })
+    const rule = fc.record(
+      {
+        effect: fc.constantFrom('allow' as const, 'deny' as const),
+        names: fc.array(name, { minLength: 1, maxLength: 3 }),
+        issuer: fc.constantFrom(A, B),
+        rights: fc.subarray([...RIGHTS], { minLength: 1 }),
+      },
+      { requiredKeys: ['effect', 'names', 'issuer'] },
+    )
     fc.assert(
       fc.property(
         fc.array(rule, { minLength: 1, maxLength: 4 }),

@@ -2,7 +2,10 @@ import { type AuthOptions, AuthOptionsSchema, checkAuthOptions } from '@gatehous
 import { parseNameRule } from '@gatehouse/pki'
 import { applyRules, applyToEach, type Fault, faultOf, isWhole, Text } from '@gatehouse/service-kit'
 import { type Static, Type } from 'typebox'
-import { RIGHTS, type Right } from '../policy.ts'
+
+export const RIGHTS = ['issue', 'read', 'renew', 'revoke', 'delete'] as const
+
+export type Right = (typeof RIGHTS)[number]
 
 const Rights = (description: string) =>
   Type.Optional(Type.Array(Type.Enum([...RIGHTS]), { minItems: 1, description }))
@@ -83,12 +86,14 @@ export const RuleSchema = Type.Object({
   scope: Type.Optional(Text('Scope of the token.')),
 })
 
+/** Allows or denies names to the callers that meet all of its conditions. */
+export type PolicyRule = Static<typeof RuleSchema>
 type AuthConfig = Static<typeof AuthSchema>
 
 /** The sections about callers. */
 interface Access {
   readonly auth: AuthConfig
-  readonly rules: readonly Static<typeof RuleSchema>[]
+  readonly rules: readonly PolicyRule[]
 }
 
 /** The options of auth-core, without those that only this service has. */

@@ -1,10 +1,12 @@
 import { createHmac, randomUUID } from 'node:crypto'
 import { type BoundedFetch, createFetch } from '@gatehouse/net'
 import { type Clock, requireNamedFile } from '@gatehouse/service-kit'
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
 import type { WebhookConfig } from '../config/schema.ts'
 import type { CertEvent, Events } from '../issuance/issue.ts'
 import { backoff, describeTimes, planRenewal, toTime } from '../issuers/issuer.ts'
-import { repeat } from '../repeat.ts'
+import { type Loop, repeat } from '../plugins/loops.ts'
 import type { CertificateRecord, EventRecord, NewEvent, Store } from '../store/store.ts'
 import { VERSION } from '../version.ts'
 
@@ -21,6 +23,31 @@ const BATCH = 100
 const MAX_LATE = 1_000
 const DELIVERED = [200, 201, 202, 203, 204, 205, 206]
 
+declare module 'fastify' {
+  interface FastifyInstance {
+    readonly events: Events | undefined
+    readonly webhook: Webhook | undefined
+  }
+}
+
+interface EventsOptions {
+  readonly webhook: WebhookConfig | undefined
+  /** Receives the events in place of the webhook. */
+  readonly events?: Events | undefined
+}
+
+/** Sends events to the configured webhook, once the service listens. */
+export const events = fp<EventsOptions>(
+  async (app: FastifyInstance, { webhook: config, events }) => {
+    const webhook = config && new Webhook(config, app)
+    app.decorate('webhook', webhook)
+    app.decorate('events', events ?? webhook)
+    app.addHook('onListen', async () => webhook?.start())
+    app.addHook('onClose', async () => webhook?.close())
+  },
+  { fastify: '5.x', name: 'cert-service/events', dependencies: ['cert-service/store'] },
+)
+
 interface WebhookDeps {
   readonly store: Pick<
     Store,
@@ -36,7 +63,7 @@ export class Webhook implements Events {
   readonly #deps: WebhookDeps
   readonly #fetch: BoundedFetch
   readonly #closing = new AbortController()
-  #loops: readonly { stop(): Promise<void> }[] = []
+  #loops: readonly Loop[] = []
 
   /** @throws ConfigError CONFIG_FILE_UNUSABLE */
   constructor(config: WebhookConfig, deps: WebhookDeps) {

@@ -11,7 +11,7 @@ import {
 } from '@gatehouse/pki'
 import { CertError } from '../errors.ts'
 import type { Issuer, Issuers } from '../issuers/issuer.ts'
-import type { Store } from '../store/store.ts'
+import type { OrderRecord, Store } from '../store/store.ts'
 
 export const MAX_NAMES = 100
 /** The only profile of the embedded CA: certificates for TLS servers. */
@@ -75,13 +75,7 @@ export function parseRequest(
   return complete(issuer, { names, keyType: chosen, csr })
 }
 
-interface Stored {
-  readonly issuer: string
-  readonly names: readonly string[]
-  readonly keyType: KeyType
-  readonly csr: Uint8Array | null
-}
-
+type Stored = Pick<OrderRecord, 'issuer' | 'names' | 'keyType' | 'csr'>
 type Wanted = Pick<IssuanceRequest, 'names' | 'keyType' | 'csr'>
 
 /** The request that a stored certificate or order was made for, to its own issuer. */

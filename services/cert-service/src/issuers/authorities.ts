@@ -13,22 +13,16 @@ import {
 } from '@gatehouse/pki'
 import { requireNamedFile } from '@gatehouse/service-kit'
 import type { FastifyInstance } from 'fastify'
+import type { CertServiceConfig } from '../config/schema.ts'
 import { CertError } from '../errors.ts'
-import type { AuthorityRecord } from '../store/store.ts'
+import type { AuthorityRecord, CrlRecord } from '../store/store.ts'
 import { hasBegun } from './issuer.ts'
 
 const HOUR = 3_600_000
 const DAY = 24 * HOUR
 
-export interface AuthorityOptions {
-  /** Prefix of the common names of generated authorities. */
-  readonly name: string
-  readonly root?: { readonly certFile: string; readonly keyFile?: string } | undefined
-  readonly intermediate?: { readonly certFile: string; readonly keyFile: string } | undefined
+export interface AuthorityOptions extends Omit<CertServiceConfig['ca'], 'permitted'> {
   readonly permitted: readonly NameRule[]
-  readonly crlUrl?: string | undefined
-  /** Milliseconds. */
-  readonly leafLifetime: number
 }
 
 export type AuthorityDeps = Pick<FastifyInstance, 'clock' | 'keyring' | 'log' | 'store'>
@@ -125,7 +119,8 @@ export class Authorities {
     if (!list || hasBegun({ notBefore: list.thisUpdate ?? 0 }, clock.now())) return
     if (!hasBegun(root.authority.info, clock.now())) return
     const signer = await this.#withKey(root)
-    if (signer) await this.#createRootCrl(signer, intermediate.info.notAfter)
+    const { notAfter } = intermediate.info
+    if (signer) await createNextCrl(signer, clock.now(), notAfter, [], store)
   }
 
   /** A new intermediate; none while the root is invalid and there are others. */
@@ -146,24 +141,17 @@ export class Authorities {
     const signer = root && (await this.#withKey(root))
     if (!signer) return undefined
     const { name, permitted, crlUrl } = this.#options
+    const now = this.#deps.clock.now()
     const authority = await createIntermediate({
       root: signer.authority,
       commonName: `${name} Intermediate CA`,
-      now: this.#deps.clock.now(),
+      now,
       ...(permitted.length > 0 && { permitted }),
       ...(crlUrl && { crlUrl: crlUrlOf(crlUrl, signer.authority) }),
     })
     // The CRL of the root is created while its key is open, and lasts as long as the intermediate.
-    await this.#createRootCrl(signer, authority.info.notAfter)
+    await createNextCrl(signer, now, authority.info.notAfter, [], this.#deps.store)
     return { id: await this.#save('intermediate', authority), authority }
-  }
-
-  async #createRootCrl({ id, authority }: StoredAuthority, nextUpdate: number): Promise<void> {
-    const { store, clock } = this.#deps
-    const thisUpdate = clock.now()
-    const number = ((await store.findCrl(id))?.number ?? 0n) + 1n
-    const crl = createCrl({ authority, number, revoked: [], thisUpdate, nextUpdate })
-    await store.saveCrl({ authorityId: id, number, crl, thisUpdate, nextUpdate })
   }
 
   /** The root with its key from the operator's file or the store; `undefined` while it is offline. */
@@ -217,6 +205,21 @@ export class Authorities {
       else log.warn(fields, 'this CA begins in the future and is passed over')
     }
   }
+}
+
+/** Creates the CRL of an authority that follows the stored one, and stores it. */
+export async function createNextCrl(
+  { id, authority }: StoredAuthority,
+  thisUpdate: number,
+  nextUpdate: number,
+  revoked: Parameters<typeof createCrl>[0]['revoked'],
+  store: AuthorityDeps['store'],
+): Promise<CrlRecord> {
+  const number = ((await store.findCrl(id))?.number ?? 0n) + 1n
+  const crl = createCrl({ authority, number, revoked, thisUpdate, nextUpdate })
+  const record = { authorityId: id, number, crl, thisUpdate, nextUpdate }
+  await store.saveCrl(record)
+  return record
 }
 
 /** Whether an authority is due for replacement: 30 days or two leaf lifetimes before it expires. */

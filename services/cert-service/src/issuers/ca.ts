@@ -2,7 +2,6 @@ import {
   type Authority,
   clampValidity,
   compileRules,
-  createCrl,
   createLeafSigner,
   createSerial,
   type LeafSigner,
@@ -15,6 +14,7 @@ import {
   Authorities,
   type AuthorityDeps,
   type AuthorityOptions,
+  createNextCrl,
   crlUrlOf,
   isEnding,
   type StoredAuthority,
@@ -222,21 +222,16 @@ class Crls {
     return thisUpdate + CRL_REBUILD_AFTER <= now || !hasBegun({ notBefore: thisUpdate }, now)
   }
 
-  async #create({ id, authority }: StoredAuthority): Promise<CrlRecord> {
-    const { store, clock } = this.#deps
+  async #create(stored: StoredAuthority): Promise<CrlRecord> {
     const revocation = this.#revocation
-    const thisUpdate = clock.now()
-    const nextUpdate = thisUpdate + CRL_LIFETIME
-    const rows = await store.listRevoked(authority.certificate, thisUpdate)
+    const now = this.#deps.clock.now()
+    const rows = await this.#deps.store.listRevoked(stored.authority.certificate, now)
     const revoked = rows.map(({ serialNumber, revokedAt, reason }) => {
       // A clock that was ahead may have dated a revocation in the future.
-      return { serialNumber, at: Math.min(revokedAt, thisUpdate), reason }
+      return { serialNumber, at: Math.min(revokedAt, now), reason }
     })
-    const number = ((await store.findCrl(id))?.number ?? 0n) + 1n
-    const crl = createCrl({ authority, number, revoked, thisUpdate, nextUpdate })
-    const record = { authorityId: id, number, crl, thisUpdate, nextUpdate }
-    await store.saveCrl(record)
-    this.#created.set(id, { record, revocation })
+    const record = await createNextCrl(stored, now, now + CRL_LIFETIME, revoked, this.#deps.store)
+    this.#created.set(stored.id, { record, revocation })
     return record
   }
 }

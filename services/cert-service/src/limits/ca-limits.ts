@@ -7,7 +7,10 @@ const HOUR = 3_600_000
 const DAY = 24 * HOUR
 
 /** The limits of one CA. An absent limit is unknown, or there is none. */
-export type CaLimits = NonNullable<IssuerConfig['limits']>
+export type CaLimits = {
+  readonly [Kind in keyof Configured]: Configured[Kind] | undefined
+}
+type Configured = NonNullable<IssuerConfig['limits']>
 
 /** As the CAs published them in November 2026. */
 const PUBLISHED: Readonly<Record<string, CaLimits>> = {

@@ -1,6 +1,6 @@
+import type { Clock } from '@gatehouse/service-kit'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import { repeat } from '../repeat.ts'
 
 /** Work that is repeated while the service runs. */
 interface Loops {
@@ -8,7 +8,7 @@ interface Loops {
    * Adds a loop that pauses so many milliseconds after each run. An error is logged with the message
    * `failed`, and the loop goes on.
    */
-  add(pauseMs: number, run: (signal: AbortSignal) => Promise<void>, failed: string): void
+  add(pauseMs: number, run: Run, failed: string): void
   start(): void
 }
 
@@ -18,12 +18,19 @@ declare module 'fastify' {
   }
 }
 
+type Run = (signal: AbortSignal) => Promise<void>
+
+/** A loop that runs. */
+export interface Loop {
+  stop(): Promise<void>
+}
+
 /** Runs loops from the moment that the service listens. */
 export const loops = fp(
   async (app: FastifyInstance) => {
-    const starts: (() => { stop(): Promise<void> })[] = []
-    let running: readonly { stop(): Promise<void> }[] = []
-    let stopped: Promise<unknown> = Promise.resolve()
+    const starts: (() => Loop)[] = []
+    let running: readonly Loop[] = []
+    let stopped: Promise<unknown> | undefined
     app.decorate('loops', {
       add(pauseMs, run, failed) {
         const onError = (err: unknown) => app.log.error({ err }, failed)
@@ -38,9 +45,39 @@ export const loops = fp(
     app.addHook('preClose', async () => {
       stopped = Promise.all(running.map((loop) => loop.stop()))
     })
-    app.addHook('onClose', async () => {
-      await stopped
-    })
+    app.addHook('onClose', async () => void (await stopped))
   },
   { fastify: '5.x', name: 'cert-service/loops', dependencies: ['service-kit/clock'] },
 )
+
+/**
+ * Runs `run` now and then repeatedly, with a pause after each run. What is due is decided by the clock
+ * at each run, so a clock that jumps or a machine that slept delays it by one pause at most. The signal
+ * is aborted by `stop`, which waits for the current run.
+ */
+export function repeat(
+  clock: Clock,
+  pauseMs: number,
+  run: Run,
+  onError: (error: unknown) => void,
+): Loop {
+  const stopping = new AbortController()
+  let timer: { cancel(): void } | undefined
+  let running = turn()
+
+  async function turn(): Promise<void> {
+    await run(stopping.signal).catch(onError)
+    if (stopping.signal.aborted) return
+    timer = clock.setTimer(() => {
+      running = turn()
+    }, pauseMs)
+  }
+
+  return {
+    async stop() {
+      stopping.abort()
+      timer?.cancel()
+      await running
+    },
+  }
+}

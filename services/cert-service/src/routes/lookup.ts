@@ -1,10 +1,11 @@
 import type { Caller } from '@gatehouse/auth-core'
 import { type Name, parseName } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Right } from '../config/auth.ts'
 import { CertError } from '../errors.ts'
 import { pointingTo } from '../issuance/request.ts'
 import { preferBegun } from '../issuers/issuer.ts'
-import { mayAll, type Right } from '../policy.ts'
+import { mayAll } from '../policy.ts'
 import { NAME_PAGE } from '../store/certificates.ts'
 import type { CertificateRecord } from '../store/store.ts'
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { RIGHTS } from '../../src/policy.ts'
+import { RIGHTS } from '../../src/config/auth.ts'
 import { createIdp, KEY, type Running, reload, start } from '../helpers/app.ts'
 
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` })

@@ -17,31 +17,20 @@ import {
   parseNameRule,
   type RevocationReason,
 } from '@gatehouse/pki'
-import type { Clock } from '@gatehouse/service-kit'
 import {
   ACME_KEY_TYPES,
   accountOf,
   type ChallengeConfig,
   type IssuerConfig,
 } from '../../config/issuers.ts'
-import type { Ledger } from '../../limits/ledger.ts'
-import type { Keyring } from '../../sealing/keyring.ts'
-import type { Store } from '../../store/store.ts'
 import type { Issued, Issuer } from '../issuer.ts'
 import { canProve, createSolver } from './challenges.ts'
 import { type AcmeIssuerDeps, obtainChain } from './order.ts'
-import { type AcmeServer, openAcmeServer } from './server.ts'
+import { type AcmeServer, type AcmeServerDeps, openAcmeServer } from './server.ts'
 
-export interface AcmeDeps {
-  readonly store: Store
-  readonly keyring: Keyring
+export interface AcmeDeps extends AcmeServerDeps {
   readonly challenges: ChallengeStore
-  readonly limits: Ledger
-  readonly clock: Clock
-  readonly log: {
-    info(fields: object, message: string): void
-    warn(fields: object, message: string): void
-  }
+  readonly log: AcmeServerDeps['log'] & AcmeIssuerDeps['log']
   /** Replaces the solver of a challenge in tests. */
   readonly createSolver?: ((challenge: ChallengeConfig) => Solver) | undefined
 }
