@@ -9,31 +9,7 @@ import type { AuthOptions, BearerOptions } from './options.ts'
 import { type PskKey, readSettings, type Settings } from './settings.ts'
 
 /** The state of authentication, and ways to change its options: `app.callers`. */
-export interface Callers {
-  /** The issuers that could not be reached at the last try. The call also tries them again when due. */
-  status(): { degraded: readonly string[] }
-  /** The methods that are accepted now. */
-  methods(): readonly Method[]
-  /**
-   * The caller whose API key has this SHA-256 now, or undefined. For sessions that are opened with a
-   * key: they need not store the key, and they end with it.
-   */
-  findKey(sha256: Uint8Array): KeyCaller | undefined
-  /**
-   * Checks new options and reads the files that they name, and changes nothing. The function that it
-   * returns puts the new options into effect: it is synchronous and does not throw, so that an
-   * application can prepare all of its parts first and then change them together.
-   *
-   * @throws AuthError AUTH_OPTIONS_INVALID
-   */
-  prepare(options: AuthOptions): () => void
-  /**
-   * Replaces the options. What was removed is gone from every cache; faulty options change nothing.
-   *
-   * @throws AuthError AUTH_OPTIONS_INVALID
-   */
-  reload(options: AuthOptions): void
-}
+export type Callers = Pick<Authenticator, 'status' | 'methods' | 'findKey' | 'prepare' | 'reload'>
 
 /** What one set of options accepts. */
 interface Accepted {
@@ -46,7 +22,7 @@ interface Accepted {
 }
 
 /** Authenticates requests by the options that are in effect. */
-export class Authenticator implements Callers {
+export class Authenticator {
   readonly #deps: AuthDeps
   readonly #bearer: BearerOptions | undefined
   #accepted: Accepted
@@ -54,7 +30,7 @@ export class Authenticator implements Callers {
   constructor(options: AuthOptions, deps: AuthDeps, bearer?: BearerOptions) {
     this.#deps = deps
     this.#bearer = bearer
-    this.#accepted = this.#build(this.#read(options))
+    this.#accepted = this.#build(readSettings(options, bearer !== undefined))
   }
 
   /**
@@ -81,22 +57,35 @@ export class Authenticator implements Callers {
     return offered.length > 0 ? offered : demanded
   }
 
+  /** The issuers that could not be reached at the last try. The call also tries them again when due. */
   status(): { degraded: readonly string[] } {
     const issuers = [...this.#accepted.issuers.values()]
     for (const keys of issuers) keys.current()
     return { degraded: issuers.filter((keys) => keys.failing()).map(({ issuer }) => issuer) }
   }
 
+  /** The methods that are accepted now. */
   methods(): readonly Method[] {
     return this.#accepted.methods
   }
 
+  /**
+   * The caller whose API key has this SHA-256 now, or undefined. For sessions that are opened with a
+   * key: they need not store the key, and they end with it.
+   */
   findKey(sha256: Uint8Array): KeyCaller | undefined {
     return this.#accepted.findKey(Buffer.from(sha256).toString('latin1'))
   }
 
+  /**
+   * Checks new options and reads the files that they name, and changes nothing. The function that it
+   * returns puts the new options into effect: it is synchronous and does not throw, so that an
+   * application can prepare all of its parts first and then change them together.
+   *
+   * @throws AuthError AUTH_OPTIONS_INVALID
+   */
   prepare(options: AuthOptions): () => void {
-    const settings = this.#read(options)
+    const settings = readSettings(options, this.#bearer !== undefined)
     const base = this.#accepted
     const prepared = this.#build(settings, base)
     return () => {
@@ -108,16 +97,17 @@ export class Authenticator implements Callers {
     }
   }
 
+  /**
+   * Replaces the options. What was removed is gone from every cache; faulty options change nothing.
+   *
+   * @throws AuthError AUTH_OPTIONS_INVALID
+   */
   reload(options: AuthOptions): void {
     this.prepare(options)()
   }
 
   close(): Promise<void> {
     return closeAll(this.#accepted.issuers.values())
-  }
-
-  #read(options: AuthOptions): Settings {
-    return readSettings(options, this.#bearer !== undefined)
   }
 
   /** @param previous - what is replaced: the keys of an issuer that has not changed are kept */

@@ -1,3 +1,5 @@
+import { CodedError } from '@gatehouse/net'
+
 interface ErrorEntry {
   title: string
   action: string
@@ -6,6 +8,8 @@ interface ErrorEntry {
   /** Error of the Bearer challenge (RFC 6750 section 3.1); absent if the request had no credentials. */
   challenge?: 'invalid_request' | 'invalid_token' | 'insufficient_scope'
 }
+
+const INVALID_TOKEN = { status: 401, challenge: 'invalid_token' } as const
 
 /** Every error of this package: its meaning, what to do about it, and the status of the answer. */
 export const AUTH_ERRORS = {
@@ -44,93 +48,79 @@ export const AUTH_ERRORS = {
   AUTH_TOKEN_TOO_LARGE: {
     title: 'Access token is too large',
     action: 'Ask the issuer for a token with fewer claims: 16,384 characters are read.',
-    status: 401,
-    challenge: 'invalid_token',
+    ...INVALID_TOKEN,
   },
   AUTH_TOKEN_MALFORMED: {
     title: 'Access token is not a well-formed JWT',
     action:
       'Send a signed JWT in compact form, unchanged. Opaque and encrypted tokens are not read.',
-    status: 401,
-    challenge: 'invalid_token',
+    ...INVALID_TOKEN,
   },
   AUTH_TOKEN_CRITICAL: {
     title: 'Access token demands an extension that is not supported',
     action: 'Have the issuer leave the `crit` header out.',
-    status: 401,
-    challenge: 'invalid_token',
+    ...INVALID_TOKEN,
   },
   AUTH_TOKEN_TYPE: {
     title: 'Token is not an access token',
     action:
       'Send an access token: header `typ` is `at+jwt`, `JWT` or absent; only `at+jwt` with `requireAccessTokenType`.',
-    status: 401,
-    challenge: 'invalid_token',
+    ...INVALID_TOKEN,
   },
   AUTH_TOKEN_PURPOSE: {
     title: 'Token was issued for another purpose than access to an API',
     action:
       'Send the access token. An ID token (`nonce`, `at_hash`, `c_hash`) or logout token (`events`) is refused; the log names the claim.',
-    status: 401,
-    challenge: 'invalid_token',
+    ...INVALID_TOKEN,
   },
   AUTH_TOKEN_ALGORITHM: {
     title: 'Access token is signed with an algorithm that is not accepted',
     action:
       'Have the issuer sign with RS, PS or ES 256 to 512 or EdDSA, as its published key says.',
-    status: 401,
-    challenge: 'invalid_token',
+    ...INVALID_TOKEN,
   },
   AUTH_TOKEN_ISSUER: {
     title: 'Access token is from an issuer that is not accepted',
     action:
       'Compare the token’s `iss` with `issuerUrl`: they must be equal, including a trailing slash.',
-    status: 401,
-    challenge: 'invalid_token',
+    ...INVALID_TOKEN,
   },
   AUTH_TOKEN_KEY_UNKNOWN: {
     title: 'Access token is signed with a key that the issuer does not publish',
     action:
       'Get a new token, with the `kid` of its key. A new signing key is noticed within 30 seconds.',
-    status: 401,
-    challenge: 'invalid_token',
+    ...INVALID_TOKEN,
   },
   AUTH_TOKEN_SIGNATURE: {
     title: 'Access token has a wrong signature',
     action: 'Send the token as the issuer made it.',
-    status: 401,
-    challenge: 'invalid_token',
+    ...INVALID_TOKEN,
   },
   AUTH_TOKEN_CLAIMS: {
     title: 'Access token lacks a claim or has one of the wrong type',
     action:
       'Have the issuer set `sub` (for a client acting for itself `client_id` suffices), `aud` and `exp`; the log names the claim.',
-    status: 401,
-    challenge: 'invalid_token',
+    ...INVALID_TOKEN,
   },
   AUTH_TOKEN_AUDIENCE: {
     title: 'Access token is for another audience',
     action: 'Ask the issuer for a token whose `aud` holds the configured audience.',
-    status: 401,
-    challenge: 'invalid_token',
+    ...INVALID_TOKEN,
   },
   AUTH_TOKEN_EXPIRED: {
     title: 'Access token has expired',
     action: 'Get a new token. If it is new, compare the clocks.',
-    status: 401,
-    challenge: 'invalid_token',
+    ...INVALID_TOKEN,
   },
   AUTH_TOKEN_NOT_YET_VALID: {
     title: 'Access token is not valid yet',
     action: 'Compare the clocks of the issuer and of this machine.',
-    status: 401,
-    challenge: 'invalid_token',
+    ...INVALID_TOKEN,
   },
   AUTH_TOKEN_INVALID: {
     title: 'Token is not valid',
     action: 'Get a new token from the application that verifies it.',
-    status: 401,
-    challenge: 'invalid_token',
+    ...INVALID_TOKEN,
   },
   AUTH_SCOPE_MISSING: {
     title: 'A scope is missing',
@@ -165,17 +155,15 @@ interface AuthErrorOptions extends ErrorOptions {
 }
 
 /** An error of this package. `code` is stable and `message` may be shown to the client. */
-export class AuthError extends Error {
+export class AuthError extends CodedError<AuthErrorCode> {
   override readonly name = 'AuthError'
-  readonly code: AuthErrorCode
   readonly statusCode: number
   readonly detail: string | undefined
   readonly retryAfter: number | undefined
   readonly scopes: readonly string[] | undefined
 
-  constructor(code: AuthErrorCode, options: AuthErrorOptions = {}) {
-    super(options.message ?? AUTH_ERRORS[code].title, options)
-    this.code = code
+  constructor(code: AuthErrorCode, { message, ...options }: AuthErrorOptions = {}) {
+    super(code, message ?? AUTH_ERRORS[code].title, options)
     this.statusCode = AUTH_ERRORS[code].status
     this.detail = options.detail
     this.retryAfter = options.retryAfter

@@ -1,3 +1,5 @@
+import { CodedError } from '@gatehouse/net'
+
 /** The errors that keep a service from starting: what each means, and what to do about it. */
 export const CONFIG_ERRORS = {
   CONFIG_NOT_FOUND: {
@@ -109,9 +111,8 @@ export interface ConfigFault {
 }
 
 /** The reason why a service cannot start. `code` is stable, and `message` can be printed as it is. */
-export class ConfigError extends Error {
+export class ConfigError extends CodedError<ConfigErrorCode> {
   override readonly name = 'ConfigError'
-  readonly code: ConfigErrorCode
   /** In the order of the file; empty unless the code is CONFIG_INVALID. */
   readonly faults: readonly ConfigFault[]
 
@@ -120,8 +121,7 @@ export class ConfigError extends Error {
     message: string,
     { faults = [], ...options }: ErrorOptions & { faults?: readonly ConfigFault[] } = {},
   ) {
-    super(message, options)
-    this.code = code
+    super(code, message, options)
     this.faults = faults
   }
 }

@@ -19,6 +19,12 @@ declare module 'fastify' {
      * all of the results at once. If one `prepare` throws, this rejects and nothing has changed.
      */
     prepareReload<Config>(config: Config): Promise<Commit>
+    /** Adds a decorator with what `make` makes of the configuration, and again of each changed one. */
+    decorateReloaded<Config, K extends keyof FastifyInstance>(
+      name: K,
+      config: Config,
+      make: (config: Config) => FastifyInstance[K] | Promise<FastifyInstance[K]>,
+    ): Promise<void>
   }
 }
 
@@ -33,6 +39,16 @@ export const reload = fp(
       return () => {
         for (const commit of commits) commit()
       }
+    })
+    app.decorate('decorateReloaded', async (name, config, make) => {
+      let current = await make(config)
+      app.decorate<unknown>(name, { getter: () => current })
+      app.onReload<typeof config>(async (changed) => {
+        const next = await make(changed)
+        return () => {
+          current = next
+        }
+      })
     })
   },
   { fastify: '5.x', name: 'service-kit/reload' },

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { request as requestHttp } from 'node:http'
 import { request as requestHttps } from 'node:https'
 import type { FastifyInstance } from 'fastify'
@@ -213,26 +214,18 @@ export async function healthcheck(server: {
 }): Promise<void> {
   const { port, tls } = server
   const host = UNSPECIFIED[server.host] ?? server.host
-  const { promise, resolve, reject } = Promise.withResolvers<void>()
-  const request = (tls ? requestHttps : requestHttp)(
-    {
-      host,
-      port,
-      path: '/readyz',
-      timeout: TIMEOUT_MS,
-      // The request stays on this machine and sends nothing secret.
-      rejectUnauthorized: false,
-    },
-    (response) => {
-      response.resume()
-      if (response.statusCode === 200) resolve()
-      else reject(new Error(`not ready: status ${response.statusCode}`))
-    },
-  )
+  const request = (tls ? requestHttps : requestHttp)({
+    host,
+    port,
+    path: '/readyz',
+    timeout: TIMEOUT_MS,
+    // The request stays on this machine and sends nothing secret.
+    rejectUnauthorized: false,
+  }).end()
   request.on('timeout', () => request.destroy(new Error(`no answer within ${TIMEOUT_MS} ms`)))
-  request.on('error', ({ code, message }: NodeJS.ErrnoException) =>
-    reject(new Error(`not ready: ${code ?? message}`)),
-  )
-  request.end()
-  return promise
+  const [response] = await once(request, 'response').catch(({ code, message }) => {
+    throw new Error(`not ready: ${code ?? message}`)
+  })
+  response.resume()
+  if (response.statusCode !== 200) throw new Error(`not ready: status ${response.statusCode}`)
 }

@@ -21,12 +21,7 @@ import {
   sendPage,
   strictHttp,
 } from '@gatehouse/service-kit'
-import Fastify, {
-  type FastifyBaseLogger,
-  type FastifyInstance,
-  type FastifyReply,
-  type FastifyRequest,
-} from 'fastify'
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { isNavigation } from './check/decide.ts'
 import type { ForwardAuthConfig } from './config/schema.ts'
 import { FWA_ERRORS, STATUS_OF } from './errors.ts'
@@ -186,7 +181,6 @@ function createServer(
   const http = { maxHeaderSize: HEADER_LIMIT }
   return Fastify({
     ...appOptions(log, { docsUrl }),
-    loggerInstance: log as FastifyBaseLogger,
     ...(tls ? { https: { ...httpsOptions(tls), ...http } } : { http }),
     bodyLimit: BODY_LIMIT,
     requestTimeout: REQUEST_TIMEOUT,

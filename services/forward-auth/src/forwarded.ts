@@ -202,15 +202,8 @@ declare module 'fastify' {
 }
 
 export const trust = fp<Pick<ForwardAuthConfig, 'server'>>(
-  async (app: FastifyInstance, { server }) => {
-    let current = createTrust(server.trustedProxies)
-    app.decorate('trust', { getter: () => current })
-    app.onReload<ForwardAuthConfig>((changed) => {
-      const next = createTrust(changed.server.trustedProxies)
-      return () => {
-        current = next
-      }
-    })
+  async (app: FastifyInstance, config) => {
+    await app.decorateReloaded('trust', config, ({ server }) => createTrust(server.trustedProxies))
   },
   { fastify: '5.x', name: 'forward-auth/trust', dependencies: ['service-kit/reload'] },
 )

@@ -119,14 +119,7 @@ type SitesConfig = Parameters<typeof sitesOf>[0]
 
 export const sites = fp<SitesConfig>(
   async (app: FastifyInstance, config) => {
-    let current = createSites(sitesOf(config))
-    app.decorate('sites', { getter: () => current })
-    app.onReload<SitesConfig>((changed) => {
-      const next = createSites(sitesOf(changed))
-      return () => {
-        current = next
-      }
-    })
+    await app.decorateReloaded('sites', config, (changed) => createSites(sitesOf(changed)))
   },
   { fastify: '5.x', name: 'forward-auth/sites', dependencies: ['service-kit/reload'] },
 )

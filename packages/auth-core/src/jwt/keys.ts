@@ -11,11 +11,18 @@ export interface VerificationKey {
 
 const RSA_ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512']
 
+/** By the kind of a key, or by its curve. */
+const ALGORITHMS_OF = new Map([
+  ['rsa', RSA_ALGORITHMS],
+  ['prime256v1', ['ES256']],
+  ['secp384r1', ['ES384']],
+  ['secp521r1', ['ES512']],
+  ['ed25519', ['EdDSA']],
+  ['ed448', ['EdDSA']],
+])
+
 /** The accepted algorithms: those of keys that an issuer publishes. */
-export const ALGORITHMS: readonly string[] = [
-  ...RSA_ALGORITHMS,
-  ...['ES256', 'ES384', 'ES512', 'EdDSA'],
-]
+export const ALGORITHMS: readonly string[] = [...ALGORITHMS_OF.values()].flat()
 
 /**
  * Reads one key of an issuer's set (RFC 7517).
@@ -54,13 +61,8 @@ function checkRsa(key: KeyObject): void {
     throw new TypeError('the RSA key was made by a library whose keys are weak (CVE-2017-15361)')
 }
 
-function algorithmsOf({ asymmetricKeyType: type, asymmetricKeyDetails }: KeyObject): string[] {
-  const { namedCurve } = asymmetricKeyDetails ?? {}
-  if (type === 'rsa') return RSA_ALGORITHMS
-  if (type === 'ec' && namedCurve === 'prime256v1') return ['ES256']
-  if (type === 'ec' && namedCurve === 'secp384r1') return ['ES384']
-  if (type === 'ec' && namedCurve === 'secp521r1') return ['ES512']
-  return type === 'ed25519' || type === 'ed448' ? ['EdDSA'] : []
+function algorithmsOf({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject): string[] {
+  return ALGORITHMS_OF.get(asymmetricKeyDetails?.namedCurve ?? asymmetricKeyType ?? '') ?? []
 }
 
 /** Without the times, which `checkClaims` checks with the clock of the verifier. */

@@ -142,8 +142,8 @@ export class ConfigReader {
       secret ? [key, `${key}File`] : [key],
     )
     for (const [name, entry] of [...entries]) {
-      const meant = suggest(name, known)
-      if (meant === undefined || meant === name) continue
+      const meant = known.includes(name) ? undefined : suggest(name, known)
+      if (meant === undefined) continue
       entries.delete(name)
       this.#fault(below(at, name, entry), `is not a known key, did you mean ${meant}?`)
       if (!entries.has(meant)) entries.set(meant, entry)

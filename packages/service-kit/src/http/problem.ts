@@ -86,7 +86,7 @@ function toProblem(
   return {
     ...(isExposed && error.members),
     type: typeUrl(code, docsUrl),
-    title: titleOf(error, code) ?? STATUS_CODES[status] ?? code,
+    title: String(error.title ?? TITLED[code]?.title ?? STATUS_CODES[status] ?? code),
     status,
     ...(isExposed && { detail: String(error.message) }),
     code,
@@ -95,13 +95,9 @@ function toProblem(
   }
 }
 
-const TITLED = new Map<string, { readonly title: string }>([
-  ...Object.entries(FASTIFY_ERRORS),
-  ['INTERNAL', HTTP_ERRORS.INTERNAL],
-])
-
-function titleOf({ title }: ClientError, code: string): string | undefined {
-  return typeof title === 'string' ? title : TITLED.get(code)?.title
+const TITLED: Readonly<Record<string, { readonly title: string }>> = {
+  ...FASTIFY_ERRORS,
+  INTERNAL: HTTP_ERRORS.INTERNAL,
 }
 
 /** Sends a problem; nothing else writes one. */

@@ -104,17 +104,11 @@ declare module 'fastify' {
 type KeysConfig = Pick<ForwardAuthConfig, 'session' | 'storage'>
 
 export const keys = fp<KeysConfig>(
-  async (app: FastifyInstance, { session, storage }) => {
-    const load = (secrets: KeysConfig['session']['keys']) =>
-      loadKeys({ secrets: secrets?.map(({ secret }) => secret), folder: storage.path })
-    let current = await load(session.keys)
-    app.decorate('keys', { getter: () => current })
-    app.onReload<KeysConfig>(async (changed) => {
-      const next = await load(changed.session.keys)
-      return () => {
-        current = next
-      }
-    })
+  async (app: FastifyInstance, config) => {
+    const { path: folder } = config.storage
+    await app.decorateReloaded('keys', config, ({ session }) =>
+      loadKeys({ secrets: session.keys?.map(({ secret }) => secret), folder }),
+    )
   },
   { fastify: '5.x', name: 'forward-auth/keys', dependencies: ['service-kit/reload'] },
 )
