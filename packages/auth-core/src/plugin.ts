@@ -104,7 +104,6 @@ async function auth(app: FastifyInstance, options: AuthPluginOptions): Promise<v
   app.addHook('onClose', () => authenticator.close())
 }
 
-/** The guard of one route. */
 interface Guard {
   readonly authenticator: Authenticator
   readonly demand: CallerDemand

@@ -14,13 +14,11 @@ export interface AuthOptionsFault {
   readonly message: string
 }
 
-/** An API key. */
 export interface PskKey extends Pick<NamedKeyOptions, 'name' | 'scopes' | 'domains'> {
   /** SHA-256 of the key, in hex. */
   readonly sha256: string
 }
 
-/** An issuer of access tokens. */
 interface IssuerSettings extends IssuerConnection {
   readonly audience: readonly string[]
   readonly requiredScopes: readonly string[]
@@ -184,12 +182,10 @@ function readText(file: string | undefined, path: string, fault: AddFault): stri
   }
 }
 
-/** Names of the members that have a value. */
 function givenIn(options: object): string[] {
   return Object.entries(options).flatMap(([name, value]) => (value === undefined ? [] : [name]))
 }
 
-/** Positions of repeated items. */
 function repeated<T>(items: readonly T[], key: (item: T) => string): number[] {
   const keys = items.map(key)
   return [...keys.keys()].filter((i) => keys.indexOf(keys[i] ?? '') < i)

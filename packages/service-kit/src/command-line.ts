@@ -2,26 +2,20 @@ import { parseArgs } from 'node:util'
 import type { Loaded } from './config/load.ts'
 import { ConfigError } from './errors.ts'
 
-/** Wrong usage of a command line. */
 export class UsageError extends Error {}
 
-/** The command line of a service: words, `--config FILE` and flags. */
-export interface CommandLine {
-  readonly words: readonly string[]
-  readonly config: string | undefined
-  readonly help: boolean
-  readonly version: boolean
-  readonly flags: ReadonlySet<string>
-}
+export type CommandLine = ReturnType<typeof readCommandLine>
 
 /**
+ * Reads the command line of a service: words, `--config FILE` and flags.
+ *
  * @param ownFlags - flags of this service, each with its command
  * @throws UsageError
  */
 export function readCommandLine(
   args: readonly string[],
   ownFlags: Readonly<Record<string, string>> = {},
-): CommandLine {
+) {
   const commandOf = { 'no-secrets': 'check-config', ...ownFlags }
   const options = {
     ...Object.fromEntries(

@@ -44,14 +44,24 @@ export { type HealthReport, health, type Readiness } from './http/health.ts'
 export { openapi } from './http/openapi.ts'
 export {
   errorReference,
+  GATE,
   type Page,
   type PageContent,
+  type PageStyle,
+  pageOf,
   pagesIn,
   prose,
   sendPage,
+  styleOf,
 } from './http/page.ts'
 export { type Problem, ProblemSchema, problems, statusOfError } from './http/problem.ts'
-export { appOptions, forwardedAddresses, strictHttp, trustProxy } from './http/server.ts'
+export {
+  appOptions,
+  forwardedAddresses,
+  hasTwoHosts,
+  strictHttp,
+  trustProxy,
+} from './http/server.ts'
 export { type Commit, reload } from './reload.ts'
 export { listenError, type Running, runApp } from './run-app.ts'
 export {

@@ -106,7 +106,6 @@ export async function runService<Config extends ServiceConfig>(
   }
 }
 
-/** Returns the text to print. */
 async function runCommand<Config extends ServiceConfig>(
   service: ServiceProgram<Config>,
   { help, version, words, config: flag, flags }: CommandLine,

@@ -47,13 +47,11 @@ const BODY_LIMIT = 16 * 1024
 /** Cookies of a session may have 12 kB, and proxies send headers of their own. */
 const HEADER_LIMIT = 48 * 1024
 const REQUEST_TIMEOUT = 30_000
-/** The errors that an answer may have. */
 const ERRORS = [FWA_ERRORS, PROFILE_ERRORS, HTTP_ERRORS, FASTIFY_ERRORS]
 
 /** What the service gets from outside; tests replace it. */
 export interface AppDeps {
   readonly log: Logger
-  /** Default: the system clock. */
   readonly clock?: Clock | undefined
   /** Milliseconds on a clock that is never set. Default: that of the process. */
   readonly monotonic?: (() => number) | undefined
@@ -87,7 +85,6 @@ export async function buildApp(config: ForwardAuthConfig, deps: AppDeps): Promis
   }
 }
 
-/** What every request runs through, and the routes about the service itself. */
 async function registerHttp(
   app: FastifyInstance,
   { server: { basePath }, log }: ForwardAuthConfig,
@@ -124,7 +121,6 @@ function isAlias(url: string, basePath: string): boolean {
   )
 }
 
-/** The parts of the service, each with its decorator. */
 async function registerServices(
   app: FastifyInstance,
   config: ForwardAuthConfig,

@@ -203,7 +203,6 @@ export class FwaError extends CodedError<FwaErrorCode> {
   readonly title: string
   /** Extension members of the problem details (RFC 9457 section 3.2). */
   readonly members?: Readonly<Record<string, unknown>>
-  /** Seconds after which the client may try again. */
   readonly retryAfter?: number
   /** Whether clients see `message` and `members` even with a 5xx status. */
   readonly expose?: boolean

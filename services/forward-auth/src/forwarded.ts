@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { compileNetworks, LOOPBACK_NETWORKS, parseIp } from '@gatehouse/net'
+import { hasTwoHosts } from '@gatehouse/service-kit'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
@@ -19,7 +20,6 @@ export function urlOf({ scheme, authority, target }: ForwardedRequest): string {
   return new URL(`${scheme}://${authority}${target}`).href
 }
 
-/** The request that the proxy sends to forward-auth. */
 export interface ProxyRequest {
   readonly method: string
   readonly url: string
@@ -28,7 +28,6 @@ export interface ProxyRequest {
   readonly rawHeaders: readonly string[]
 }
 
-/** Reads the forwarded request from the headers that one kind of proxy sends. */
 export type ForwardedReader = (request: ProxyRequest, sites: Sites) => ForwardedRequest
 
 /** Headers that change what a check decides, in lower case. */
@@ -74,7 +73,7 @@ export const readOriginal: ForwardedReader = ({ headers }, sites) => {
 
 /** Envoy: the request line, with the path after the route of the policy, and Host. */
 export const readRequestLine: ForwardedReader = ({ method, url, headers, rawHeaders }, sites) => {
-  if (countHeader(rawHeaders, 'host') > 1)
+  if (hasTwoHosts(rawHeaders))
     throw new FwaError('FWA_HEADER_INVALID', 'Host was sent more than once')
   const host = required('Host', headers.host)
   const route = ENVOY_ROUTE.exec(url)
@@ -82,13 +81,6 @@ export const readRequestLine: ForwardedReader = ({ method, url, headers, rawHead
   const forwarded = headers['x-forwarded-proto']
   const scheme = forwarded === undefined ? configuredScheme(sites, host) : String(forwarded)
   return validate(sites, '', { method, scheme, host, target })
-}
-
-function countHeader(rawHeaders: readonly string[], name: string): number {
-  let count = 0
-  for (let i = 0; i < rawHeaders.length; i += 2)
-    if (rawHeaders[i]?.toLowerCase() === name) count += 1
-  return count
 }
 
 function required(name: string, value: string | string[] | undefined): string {
@@ -169,16 +161,10 @@ type Trust = ReturnType<typeof createTrust>
  */
 export function createTrust(trustedProxies: readonly string[] = LOOPBACK_NETWORKS) {
   const isProxy = compileNetworks(trustedProxies)
-  const known = new LRUCache<string, boolean>({ max: MAX_PEERS })
+  const known = new LRUCache<string, boolean>({ max: MAX_PEERS, memoMethod: isProxy })
 
   function trusts({ authorized, remoteAddress = '' }: Peer): boolean {
-    if (authorized === true) return true
-    let isTrusted = known.get(remoteAddress)
-    if (isTrusted === undefined) {
-      isTrusted = isProxy(remoteAddress)
-      known.set(remoteAddress, isTrusted)
-    }
-    return isTrusted
+    return authorized === true || known.memo(remoteAddress)
   }
 
   /**

@@ -8,7 +8,6 @@ const DECISIONS = ['allow', 'preflight', 'sign-in', 'no-session', 'forbidden', '
 interface AuthMetrics {
   /** Counts a check by its decision; `refused` if its request was invalid. */
   check(portal: string, decision: (typeof DECISIONS)[number]): void
-  /** Counts a login that came back from its provider. */
   login(result: (typeof LOGIN_RESULTS)[number]): void
   logout(): void
 }

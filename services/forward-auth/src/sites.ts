@@ -56,7 +56,6 @@ function findHost(all: readonly Site[], hostHeader: string): SiteHost | undefine
   return { site, authority, isAuthHost: all.some((each) => isOnlyForPages(each, host.name)) }
 }
 
-/** Whether the host is the domain or below it. */
 export function isUnder(domain: string, { name, ip }: Host): boolean {
   return name === domain || (!ip && name.endsWith(`.${domain}`))
 }

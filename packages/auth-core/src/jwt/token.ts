@@ -27,22 +27,14 @@ export function decodeToken(token: string) {
     const [header = '', claims = '', signature = ''] = parts
     if (parts.length !== 3) throw new SyntaxError('not three parts')
     decodeBase64url(signature)
-    return { header: readHeader(header), claims: parseObject(claims) }
+    return { header: headers.memo(header), claims: parseObject(claims) }
   } catch (cause) {
     throw new AuthError('AUTH_TOKEN_MALFORMED', { cause })
   }
 }
 
-const headers = new LRUCache<string, Claims>({ max: 100 })
-
 /** Cached, since all tokens of a key have the same header. */
-function readHeader(part: string): Claims {
-  const known = headers.get(part)
-  if (known) return known
-  const header = parseObject(part)
-  headers.set(part, header)
-  return header
-}
+const headers = new LRUCache<string, Claims>({ max: 100, memoMethod: parseObject })
 
 function decodeBase64url(text: string): Buffer {
   const bytes = Buffer.from(text, 'base64url')

@@ -35,7 +35,6 @@ const OUTAGE_MS = 3_600_000
 /** A token without `kid` is tried with every key that fits; each try costs as much as a valid token. */
 const MAX_TRIES = 4
 
-/** A published key that may be used. */
 interface PublishedKey extends Pick<VerificationKey, 'kid' | 'algorithms'> {
   readonly jwk: unknown
   /** What get-jwks has picked for this key id, by algorithm. */
@@ -105,7 +104,6 @@ export class IssuerKeys {
     })
   }
 
-  /** Whether the last try to reach the issuer failed. */
   failing(): boolean {
     return this.#failure !== undefined
   }

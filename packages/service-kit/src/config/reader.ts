@@ -29,7 +29,6 @@ interface Location {
 /** A fault whose position is still an offset in the text. */
 export type RawFault = Fault & Location
 
-/** The members of a mapping by name. */
 type Entries = Map<string, Pair<Scalar, Node>>
 
 /**
@@ -54,7 +53,6 @@ export class ConfigReader {
     this.#folder = folder
   }
 
-  /** The value of the whole document. */
   read(schema: ConfigSchema): unknown {
     return this.#read(schema, this.#doc.contents, { path: '', offset: 0 })
   }

@@ -1,7 +1,6 @@
 import type { TObject } from 'typebox'
 import { type ConfigSchema, expectation } from './schema.ts'
 
-/** The rows of one variant of a union. */
 interface Variant {
   readonly title: string
   readonly rows: readonly string[]

@@ -17,7 +17,8 @@ export interface PageContent {
   readonly main: SafeHtml
 }
 
-const GATE = 'M4 21V11a8 8 0 0 1 16 0v10M9 21v-9a3 3 0 0 1 6 0v9M2 21h20'
+/** The outline of the gate, on a grid of 24 by 24. */
+export const GATE = 'M4 21V11a8 8 0 0 1 16 0v10M9 21v-9a3 3 0 0 1 6 0v9M2 21h20'
 
 const COMMON = `
 :root{color-scheme:light dark;--page:#f4f5f8;--card:#fff;--ink:#15171c;--muted:#585f6d;--line:#d5d9e2;--accent:#4256d0;--on:#fff;--warn:#8a5a00;--bad:#b3261e}
@@ -36,28 +37,45 @@ summary{cursor:pointer}
 :focus-visible{outline:3px solid var(--accent);outline-offset:3px}
 `
 
-/** Creates a function that renders pages with the common style and `css`. */
-export function pagesIn(css: string): (content: PageContent) => Page {
-  const sheet = `${COMMON}${css}`.replaceAll('\n', '')
+/** A style sheet, and the content security policy that allows nothing else. */
+export type PageStyle = ReturnType<typeof styleOf>
+
+export function styleOf(css: string) {
+  const sheet = css.replaceAll('\n', '')
   const digest = createHash('sha256').update(sheet).digest('base64')
   const policy = `default-src 'none'; style-src 'sha256-${digest}'; img-src data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'`
-  return ({ title, bar, main }) => {
-    const page = html`<!doctype html>
+  return { sheet, policy }
+}
+
+/** A whole page. `accent` is the colour of its icon, as `#rgb` or `#rrggbb`. */
+export function pageOf(
+  { title, accent, body }: Record<'title' | 'accent', string> & { readonly body: SafeHtml },
+  { sheet, policy }: PageStyle,
+): Page {
+  const page = html`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width,initial-scale=1">
 <title>${title}</title>
-<link rel="icon" href="data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'><path fill='none' stroke='%234256d0' stroke-width='2.5' d='${GATE}'/></svg>">
+<link rel="icon" href="data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'><path fill='none' stroke='%23${accent.slice(1)}' stroke-width='2.5' d='${GATE}'/></svg>">
 ${html.raw`<style>${sheet}</style>`}
 </head>
 <body>
-<header class="bar"><span class="brand"><svg viewBox="0 0 24 24" aria-hidden="true"><path d="${GATE}"/></svg>Gatehouse</span>${bar}</header>
-<main>${main}</main>
+${body}
 </body>
 </html>
 `
-    return { html: String(page), policy }
+  return { html: String(page), policy }
+}
+
+/** Creates a function that renders pages with the common style and `css`. */
+export function pagesIn(css: string): (content: PageContent) => Page {
+  const style = styleOf(`${COMMON}${css}`)
+  return ({ title, bar, main }) => {
+    const body = html`<header class="bar"><span class="brand"><svg viewBox="0 0 24 24" aria-hidden="true"><path d="${GATE}"/></svg>Gatehouse</span>${bar}</header>
+<main>${main}</main>`
+    return pageOf({ title, accent: '#4256d0', body }, style)
   }
 }
 

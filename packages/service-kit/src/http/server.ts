@@ -87,7 +87,6 @@ function withSuggestions(errors: readonly RawError[], schema: object): RawError[
   })
 }
 
-/** The members of the object whose `additionalProperties` are at that path. */
 function membersAt(schema: object, path: string): string[] {
   const steps = path.split('/').slice(1, -1)
   let at: unknown = schema
@@ -168,7 +167,7 @@ function faultOf(request: FastifyRequest, docsUrl: ProblemOptions['docsUrl']): P
 }
 
 /** `rawHeaders` alternates names and values. Node uses the first Host header, other software the last. */
-function hasTwoHosts(rawHeaders: readonly string[]): boolean {
+export function hasTwoHosts(rawHeaders: readonly string[]): boolean {
   let hosts = 0
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] ?? ''

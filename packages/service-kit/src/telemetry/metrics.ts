@@ -126,7 +126,6 @@ export async function listenMetrics(
   return { url: `${url}/metrics`, close: () => app.close() }
 }
 
-/** Every combination of values of the labels. */
 function combinations(lists: LabelLists = {}): Record<string, string>[] {
   return Object.entries(lists).reduce<Record<string, string>[]>(
     (chosen, [label, values]) =>

@@ -2,12 +2,10 @@ import { type Condition, createConditions, ProfileError } from '@gatehouse/profi
 import { LRUCache } from 'lru-cache'
 import { FwaError } from '../errors.ts'
 
-/** The policy that every portal has. */
 export const ANY_POLICY = 'any'
 const anybody: Condition = () => true
 const MAX_QUERIES = 200
 
-/** A portal by what its routes may name. */
 interface PolicyPortal {
   readonly name: string
   readonly policies: ReadonlyMap<string, Condition>
@@ -22,8 +20,6 @@ export type ConditionReader = (portal: PolicyPortal, query: string) => Condition
 /** Makes a {@link ConditionReader} that keeps what it has read of the last queries, errors too. */
 export function createConditionReader(): ConditionReader {
   const conditions = createConditions({ max: MAX_QUERIES })
-  const queries = new LRUCache<string, (portal: PolicyPortal) => Condition>({ max: MAX_QUERIES })
-
   function readQuery(query: string): (portal: PolicyPortal) => Condition {
     const [parameter, ...others] = new URLSearchParams(query)
     if (others.length > 0)
@@ -36,15 +32,11 @@ export function createConditionReader(): ConditionReader {
     return () => condition
   }
 
-  return (portal, query) => {
-    if (query === '') return undefined
-    let conditionOf = queries.get(query)
-    if (!conditionOf) {
-      conditionOf = orThrow(() => readQuery(query))
-      queries.set(query, conditionOf)
-    }
-    return conditionOf(portal)
-  }
+  const queries = new LRUCache<string, (portal: PolicyPortal) => Condition>({
+    max: MAX_QUERIES,
+    memoMethod: (query) => orThrow(() => readQuery(query)),
+  })
+  return (portal, query) => (query === '' ? undefined : queries.memo(query)(portal))
 }
 
 /** The result of a function, or a function that throws its error again. */

@@ -84,7 +84,6 @@ function refuseAnonymous(
   return kind === 'preflight' && preflight ? undefined : 'no-session'
 }
 
-/** A person who opens a page, a CORS preflight without credentials, or a program. */
 export type RequestKind = 'navigation' | 'preflight' | 'api'
 
 export function kindOf(method: string, headers: IncomingHttpHeaders): RequestKind {

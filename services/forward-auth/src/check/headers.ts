@@ -58,7 +58,6 @@ const PRESET_ROWS: Readonly<Record<Preset, readonly HeaderRow[]>> = {
   ],
 }
 
-/** All headers of the list, with the presets expanded. */
 export function headerRows(headers: HeadersConfig): readonly HeaderRow[] {
   return [headers]
     .flat()

@@ -171,7 +171,6 @@ const PortalSchema = Type.Object({
   alwaysShowProviders: Flag('Shows the list of providers even if there is only one.'),
 })
 
-/** The configuration file of forward-auth. */
 export const ForwardAuthSchema = Type.Object({
   server: ServerSchema,
   metrics: MetricsSchema(9465),

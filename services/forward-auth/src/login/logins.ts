@@ -33,13 +33,11 @@ export interface LoginState {
 }
 
 export interface Callback {
-  /** The provider whose redirect URI was called. */
   readonly provider: string
   readonly state: unknown
   readonly cookieHeader: string | undefined
 }
 
-/** The login that a callback belongs to. */
 export type CallbackLogin =
   /** In progress in this browser until now. */
   | {
@@ -168,7 +166,6 @@ export class Logins {
   }
 }
 
-/** Binds a sealed text to its purpose, portal and origin. */
 function contextOf(purpose: Purpose, { name }: Portal, { authOrigin }: Site): string {
   return `${purpose} ${name} ${authOrigin}`
 }

@@ -1,7 +1,5 @@
-/** The form of a colour in the configuration. */
 export const COLOR_PATTERN = '^#([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$'
 
-/** Accent of portals that configure none. */
 export const DEFAULT_ACCENT = '#4256d0'
 
 /** WCAG 2.2: normal text. */

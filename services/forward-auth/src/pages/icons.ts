@@ -1,10 +1,11 @@
+import { GATE } from '@gatehouse/service-kit'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import type { ProviderIcon } from '../providers/options.ts'
 import { textOn } from './colors.ts'
 
 /** SVG paths on a grid of 24 by 24, drawn with a stroke width of 2. */
 const OUTLINES = {
-  gate: 'M4 21V11a8 8 0 0 1 16 0v10M9 21v-9a3 3 0 0 1 6 0v9M2 21h20',
+  gate: GATE,
   check: 'm5 12.5 4.5 4.5L19 7.5',
   leave: 'M14 4H6v16h8M10 12h10m-4-4 4 4-4 4',
   lock: 'M6 11h12v9H6zM8.5 11V8a3.5 3.5 0 0 1 7 0v3M12 14.5v2',
@@ -12,10 +13,7 @@ const OUTLINES = {
   unplugged: 'M8 3v4m8-4v4M6 7h12v3a6 6 0 0 1-12 0zM12 16v2m0 3v.1',
 } as const
 
-/** A symbol above a heading. */
 export type SymbolName = Exclude<keyof typeof OUTLINES, 'gate'>
-
-export const GATE = OUTLINES.gate
 
 /** A symbol above a heading, in the accent colour. */
 export function symbol(name: SymbolName): SafeHtml {

@@ -12,10 +12,8 @@ import { texts } from './texts.ts'
 const MAX_NAME = 40
 const MAX_TEXT = 150
 
-/** The part of a portal that its pages show. */
 export type PagePortal = Pick<Portal, 'title' | 'accent' | 'providers'>
 
-/** A person at a portal. */
 interface Visit {
   readonly portal: PagePortal
   readonly profile: Profile

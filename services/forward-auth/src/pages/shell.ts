@@ -1,9 +1,8 @@
-import { createHash } from 'node:crypto'
-import type { Page } from '@gatehouse/service-kit'
+import { type Page, type PageStyle, pageOf, styleOf } from '@gatehouse/service-kit'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { LRUCache } from 'lru-cache'
 import { standOut, textOn } from './colors.ts'
-import { GATE, outline } from './icons.ts'
+import { outline } from './icons.ts'
 
 interface Content {
   readonly title: string
@@ -17,40 +16,19 @@ interface Content {
 
 /** A whole page: the layout that all pages share, around the content. */
 export function shell({ title, brand, accent, body, footer }: Content): Page {
-  const { css, policy } = style(accent)
-  const page = html`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width,initial-scale=1">
-<title>${title} · ${brand}</title>
-<link rel="icon" href="data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'><path fill='none' stroke='%23${accent.slice(1)}' stroke-width='2.5' d='${GATE}'/></svg>">
-${html.raw`<style>${css}</style>`}
-</head>
-<body>
-<header>${outline('gate')}${brand}</header>
+  const whole = html`<header>${outline('gate')}${brand}</header>
 <main>${body}</main>
-${footer ? html`<footer>${footer}</footer>` : ''}
-</body>
-</html>
-`
-  return { html: String(page), policy }
+${footer ? html`<footer>${footer}</footer>` : ''}`
+  return pageOf({ title: `${title} · ${brand}`, accent, body: whole }, styles.memo(accent))
 }
 
 const [LIGHT, DARK] = ['#ffffff', '#16191f']
 
-/** Style sheets by accent. Only configured accents occur; the limit is for frequent reloads. */
-const styles = new LRUCache<string, { css: string; policy: string }>({ max: 100 })
-
-function style(accent: string): { css: string; policy: string } {
-  const known = styles.get(accent)
-  if (known) return known
-  const css = sheet(standOut(accent, LIGHT), standOut(accent, DARK))
-  const hash = createHash('sha256').update(css).digest('base64')
-  const policy = `default-src 'none'; style-src 'sha256-${hash}'; img-src data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'`
-  styles.set(accent, { css, policy })
-  return { css, policy }
-}
+/** By accent. Only configured accents occur; the limit is for frequent reloads. */
+const styles = new LRUCache<string, PageStyle>({
+  max: 100,
+  memoMethod: (accent) => styleOf(sheet(standOut(accent, LIGHT), standOut(accent, DARK))),
+})
 
 const sheet = (light: string, dark: string) =>
   `
@@ -82,4 +60,4 @@ a:hover,button:hover{border-color:currentColor}
 .choice svg{width:2.25rem}
 small{display:block;font-weight:400}
 :focus-visible{outline:3px solid var(--accent);outline-offset:3px}
-`.replaceAll('\n', '')
+`

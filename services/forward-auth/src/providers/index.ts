@@ -55,7 +55,6 @@ export function isPublic(config: ProviderConfig): boolean {
   return KINDS[config.type].isPublic?.(config) ?? false
 }
 
-/** The options of any kind that their schema cannot check. */
 interface Checked extends Pick<ProviderConfig, 'name'> {
   readonly issuerUrl?: string
   readonly url?: string

@@ -23,7 +23,6 @@ import type { ClientAssertion } from './options.ts'
 import type { Behaviour, Login, ProviderDeps, RedirectProvider } from './provider.ts'
 import { requestJson } from './request.ts'
 
-/** Algorithms with a public key. */
 const ALGORITHM = /^(RS256|RS384|RS512|PS256|PS384|PS512|ES256|ES384|ES512|EdDSA|Ed25519)$/
 /** The tolerance of openid-client. */
 const CLOCK_SKEW_SECONDS = 30
@@ -71,7 +70,6 @@ export interface OidcKind {
   readonly hasUserInfo?: boolean
   /** Whether it supports `prompt=select_account` without saying so. */
   readonly choosesAccount?: boolean
-  /** Maps the claims of the provider to those of the profile. */
   readonly claimsOf?: (claims: Claims) => Claims
 }
 

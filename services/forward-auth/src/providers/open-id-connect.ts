@@ -39,7 +39,6 @@ const PUBLIC_HOSTS = new Set([
 /** The Microsoft tenant of all personal accounts. */
 export const CONSUMERS = '9188040d-6c67-4c5b-b112-36a304b66dad'
 
-/** Any provider of OpenID Connect. */
 export const openIDConnect: ProviderKind<Static<typeof OpenIdConnectSchema>> = {
   icon: 'openid',
   isPublic: ({ issuerUrl }) =>
@@ -74,7 +73,6 @@ export const PocketIdSchema = Type.Object({
   scopes: Scopes(['openid', 'profile', 'email', 'groups']),
 })
 
-/** An instance of Pocket ID. */
 export const pocketID: ProviderKind<Static<typeof PocketIdSchema>> = {
   title: 'Pocket ID',
   icon: 'pocket-id',
@@ -99,7 +97,6 @@ export const MicrosoftEntraIdSchema = Type.Object({
   trustEmail,
 })
 
-/** One tenant of Microsoft Entra ID. */
 export const microsoftEntraID: ProviderKind<Static<typeof MicrosoftEntraIdSchema>> = {
   title: 'Microsoft',
   icon: 'microsoft',
@@ -134,7 +131,6 @@ export const GitlabSchema = Type.Object({
   scopes: Scopes(['openid', 'profile', 'email']),
 })
 
-/** gitlab.com or another GitLab instance. */
 export const gitlab: ProviderKind<Static<typeof GitlabSchema>> = {
   title: 'GitLab',
   icon: 'gitlab',

@@ -44,7 +44,6 @@ export const commonOptions = {
   }),
 }
 
-/** Options of every provider with a sign-in page. */
 export const clientOptions = {
   ...commonOptions,
   clientId: Type.String({ minLength: 1, description: 'Client ID issued by the provider.' }),

@@ -6,14 +6,12 @@ import type { ProviderIcon } from './options.ts'
 /** An identity provider: people sign in at its site, or it knows the address of a request. */
 export type Provider = RedirectProvider | SeamlessProvider
 
-/** How pages show a provider. */
 interface Appearance {
   /** As configured. Part of URLs, sessions and user headers. */
   readonly name: string
   readonly title: string
   /** Name of a built-in icon. */
   readonly icon: string | undefined
-  /** CSS colour of its button. */
   readonly color: string | undefined
 }
 
@@ -23,7 +21,6 @@ interface AnyProvider extends Appearance {
   close(): Promise<void>
 }
 
-/** OpenID Connect or OAuth 2.0. */
 export interface RedirectProvider extends AnyProvider {
   readonly type: 'redirect'
   /** The URL of the authorization request; with `chooseAccount`, to sign in with another account. */
@@ -37,7 +34,6 @@ export interface RedirectProvider extends AnyProvider {
 /** Identifies people by the address of their request, without a sign-in page (Tailscale). */
 export interface SeamlessProvider extends AnyProvider {
   readonly type: 'seamless'
-  /** The person at an address, or undefined. */
   identify(clientIp: string): Promise<Profile | undefined>
   /** Whether a session of this profile may be used from this address. */
   fits(profile: Profile, clientIp: string): boolean
@@ -76,5 +72,4 @@ export interface ProviderKind<Options> {
   create(options: Options & Pick<Appearance, 'title'>, deps: ProviderDeps): Behaviour<Provider>
 }
 
-/** A provider without its appearance, which comes from the configuration. */
 export type Behaviour<P extends Provider> = P extends Provider ? Omit<P, keyof Appearance> : never

@@ -24,7 +24,6 @@ export async function request(
   throw new Error(`${describe(endpoint)} responded with status ${answer.status}`)
 }
 
-/** Requests JSON of the documented form. */
 export async function requestJson<S extends TSchema>(
   fetch: BoundedFetch,
   url: URL,

@@ -49,7 +49,6 @@ export const callbackRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 }
 
-/** Signs in a person who came back to the redirect URI of a provider. */
 async function receiveCallback(
   portalSite: PortalSite,
   provider: string,

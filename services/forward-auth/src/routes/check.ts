@@ -159,7 +159,6 @@ async function answerCheck(
   }
 }
 
-/** Errors that are decisions, and not faults of the request. */
 const DECISIONS: readonly string[] = ['FWA_NO_SESSION', 'FWA_FORBIDDEN']
 
 export async function decideCheck(dialect: Dialect, request: FastifyRequest): Promise<Check> {

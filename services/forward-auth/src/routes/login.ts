@@ -28,7 +28,6 @@ interface LoginStart {
   /** Validated. */
   readonly returnTo: string
   readonly chooseAccount?: boolean
-  /** Whether it replaces a login that was lost. */
   readonly isRetry?: boolean
 }
 

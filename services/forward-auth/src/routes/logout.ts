@@ -17,24 +17,18 @@ const FORM = 'application/x-www-form-urlencoded'
 const querystring = Type.Object({
   rd: Type.Optional(Type.String({ description: 'Return URL after signing in again.' })),
 })
-const tags = ['sign-in']
+const COMMON = { tags: ['sign-in'], querystring }
+const FORM_PAGE = pageAnswer('The signed-in person, and the form.')
 const CONFIRM_SCHEMA = {
+  ...COMMON,
   summary: 'Confirm signing out',
-  tags,
-  querystring,
-  response: {
-    200: pageAnswer('The signed-in person, and the form.'),
-    ...problemAnswers(403, 404),
-  },
+  response: { 200: FORM_PAGE, ...problemAnswers(403, 404) },
 }
+const SIGNED_OUT_PAGE = pageAnswer('Signed out, with a link to sign out at the provider.')
 const LOGOUT_SCHEMA = {
+  ...COMMON,
   summary: 'Sign out',
-  tags,
-  querystring,
-  response: {
-    200: pageAnswer('Signed out, with a link to sign out at the provider.'),
-    ...problemAnswers(403, 404, 413, 415, 503),
-  },
+  response: { 200: SIGNED_OUT_PAGE, ...problemAnswers(403, 404, 413, 415, 503) },
 }
 
 /** `GET /logout` asks for confirmation, `POST /logout` signs out. */

@@ -6,21 +6,14 @@ import { isNavigation } from '../check/decide.ts'
 import { problemAnswers, TO_SIGN_IN } from './documented.ts'
 import { noSession, pageUrl, portalSiteOf, redirect, visitorOf } from './portal-page.ts'
 
-const tags = ['profile']
-const security = [{ sessionCookie: [] }]
-const OTHERS = { 303: TO_SIGN_IN, ...problemAnswers(401, 403, 404) }
-const TEXT_SCHEMA = {
-  summary: 'Profile of the signed-in person, as text',
-  tags,
-  security,
-  response: { 200: { content: { 'text/plain': { schema: Type.String() } } }, ...OTHERS },
-}
-const JSON_SCHEMA = {
-  summary: 'Profile of the signed-in person, as JSON',
-  tags,
-  security,
-  response: { 200: ProfileJsonSchema, ...OTHERS },
-}
+const schemaOf = (format: string, profile: object) => ({
+  summary: `Profile of the signed-in person, as ${format}`,
+  tags: ['profile'],
+  security: [{ sessionCookie: [] }],
+  response: { 200: profile, 303: TO_SIGN_IN, ...problemAnswers(401, 403, 404) },
+})
+const TEXT_SCHEMA = schemaOf('text', { content: { 'text/plain': { schema: Type.String() } } })
+const JSON_SCHEMA = schemaOf('JSON', ProfileJsonSchema)
 
 /** `GET /profile` as text and `GET /profile.json`. */
 export const profileRoutes: FastifyPluginAsyncTypebox = async (app) => {

@@ -20,7 +20,6 @@ const SCHEMA = {
   },
 }
 
-/** Verifies session tokens for the guard of auth-core. */
 export const bearer: BearerOptions = {
   realm: (request) => portalOf(request).name,
   async verify(token, request) {

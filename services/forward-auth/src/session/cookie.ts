@@ -16,7 +16,6 @@ const MARK_LENGTH = 16
  */
 const FIRST_CHUNK = new RegExp(`^([2-${MAX_CHUNKS}])~([\\w-]{${MARK_LENGTH}})~([\\w.-]+)$`)
 
-/** A portal by its name, which names its cookies. */
 interface Named {
   readonly name: string
 }
@@ -44,7 +43,6 @@ export function findDuplicate(header: string, portal: Named): string | undefined
   })
 }
 
-/** Sets the cookies of a session, and clears the chunks that are left of a longer token. */
 export function setSessionCookies(
   reply: FastifyReply,
   portal: Named,
@@ -124,7 +122,6 @@ export function readCookie(header: string, name: string): string | undefined {
   return end < 0 ? header.slice(start) : header.slice(start, end)
 }
 
-/** The index at which the value of the next cookie of that name starts, or -1. */
 function valueStart(header: string, name: string, from: number): number {
   for (let at = header.indexOf(name, from); at >= 0; at = header.indexOf(name, at + 1)) {
     const end = at + name.length

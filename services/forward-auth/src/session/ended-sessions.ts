@@ -3,7 +3,6 @@ import type { Profile } from '@gatehouse/profile'
 import type { Row } from './revocation-file.ts'
 import type { Session } from './session.ts'
 
-/** Rows of one person before one row replaces them all. */
 const MAX_EACH = 100
 /** From this number of rows on, each person has one; a row takes about 300 bytes. */
 const CROWDED = 200_000
@@ -35,7 +34,6 @@ export class EndedSessions {
     return range ? range.generation + 1 : 0
   }
 
-  /** Adds a row unless it is known. */
   learn(row: Row): void {
     if (row.sid.startsWith('~')) this.#learnRange(row)
     else if (!this.#bySid.has(row.sid)) this.#learnSession(row)
@@ -78,7 +76,6 @@ export class EndedSessions {
     return { range, instead }
   }
 
-  /** Removes the rows whose sessions have all expired. */
   forget(hasExpired: (row: Row) => boolean): void {
     for (const row of this.#bySid.values()) if (hasExpired(row)) this.#remove(row)
     for (const [person, row] of this.#rangeOf) if (hasExpired(row)) this.#rangeOf.delete(person)

@@ -15,7 +15,6 @@ export interface Key {
 }
 
 export interface KeyRing {
-  /** Signs or seals. */
   readonly first: Key
   /** Verify or open; includes the first one. */
   readonly all: readonly Key[]
@@ -27,7 +26,6 @@ export interface Keys {
   readonly login: KeyRing
 }
 
-/** Name of the file in `storage.path` that holds the generated key. */
 export const KEY_FILE = 'session.key'
 const MIN_LENGTH = 32
 

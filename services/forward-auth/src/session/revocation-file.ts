@@ -3,13 +3,11 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { makeFolder } from '@gatehouse/service-kit'
 
-/** Name of the file in `storage.path` that holds the list of ended sessions. */
 export const REVOCATIONS_FILE = 'revocations.db'
 /** Reads block all requests, so they wait no longer than a commit takes, in ms. */
 const BUSY_TIMEOUT = 100
 /** The longest lifetime of a session, in ms: for rows of older versions, which have no running time. */
 const LONGEST_LIFE = 90 * 24 * 3_600_000
-/** Columns that the first version of the table did not have. */
 const LATER_COLUMNS = {
   person: "TEXT NOT NULL DEFAULT ''",
   first: 'INTEGER NOT NULL DEFAULT 0',
@@ -37,10 +35,8 @@ export interface Row {
 /** A row in the file. IDs increase. */
 export type StoredRow = Row & { readonly id: number }
 
-/** The columns of a row. */
 export const COLUMNS = 'sid, person, first, last, generation, until, due'
 
-/** The list of ended sessions on disk, open for reading. */
 export class RevocationFile {
   readonly path: string
   readonly #db: DatabaseSync

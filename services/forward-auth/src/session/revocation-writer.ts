@@ -7,7 +7,6 @@ const BUSY_TIMEOUT = 500
 /** The thread ends after this time without a write, which frees its memory. */
 const IDLE = 60_000
 
-/** The content of one transaction. */
 interface Batch {
   readonly path: string
   readonly insert: readonly Row[]
@@ -17,7 +16,6 @@ interface Batch {
   readonly running: number
   /** Removes the rows that have expired by this time and by `running`; without it, none are. */
   readonly expiredBy?: number | undefined
-  /** ID of the last row that is known here. */
   readonly after: number
 }
 

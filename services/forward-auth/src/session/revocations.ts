@@ -31,7 +31,6 @@ interface RevocationOptions {
  * session back.
  */
 export class Revocations {
-  /** The revocations in memory. */
   readonly ended = new EndedSessions()
   readonly #options: RevocationOptions
   readonly #writer = new RevocationWriter()
@@ -47,7 +46,6 @@ export class Revocations {
   #isClosed = false
   #isPruneDue = true
   #isWriting = false
-  /** The commit in progress or the last one, and the one that follows it. */
   #current: Promise<void> = Promise.resolve()
   #next: Promise<void> | undefined
   #retry: { cancel(): void } | undefined
@@ -90,7 +88,6 @@ export class Revocations {
     return this.ended.nextGeneration(person)
   }
 
-  /** Whether the last read and the last write succeeded. */
   storeIsUp(): boolean {
     return !this.#failing.reading && !this.#failing.writing
   }
@@ -109,7 +106,6 @@ export class Revocations {
     this.#file.close()
   }
 
-  /** How long the list has been in use, in ms. */
   #running(): number {
     return Math.floor(this.#start + this.#monotonic())
   }
@@ -234,7 +230,6 @@ function rowOf({ sid, person, iat, exp, generation }: Session, running: number):
   }
 }
 
-/** Calls `action` at an interval until it is stopped. */
 function repeat(clock: Clock, interval: number, action: () => void): { stop(): void } {
   let timer = clock.setTimer(run, interval)
   function run(): void {

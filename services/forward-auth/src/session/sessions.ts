@@ -75,7 +75,6 @@ class Sessions {
     return visitor?.session.site.domain === site.domain ? visitor : undefined
   }
 
-  /** The session of a token at this portal, of any site. */
   async verify(
     request: FastifyRequest,
     portal: Portal,

@@ -6,7 +6,9 @@ import { decideCheck } from '../../src/routes/check.ts'
 import { portalOf, startApp, yamlOf } from '../app.ts'
 import { SHAPES } from '../shapes.ts'
 
-const ROUNDS = 100_000
+const ROUNDS = 5
+const REQUESTS = 50_000
+/** A leak of 200 bytes per request would be ten times this. */
 const MAX_GROWTH = 1_048_576
 
 t.test('memory stays bounded whatever is requested', async (t) => {
@@ -63,12 +65,13 @@ t.test('memory stays bounded whatever is requested', async (t) => {
   }
 
   const heap: number[] = []
-  for (let i = 0; i < 2 * ROUNDS; i++) {
+  for (let i = 0; i < ROUNDS * REQUESTS; i++) {
     await ask(i)
-    if (i % ROUNDS === ROUNDS - 1) heap.push(usedHeap())
+    if (i % REQUESTS === REQUESTS - 1) heap.push(usedHeap())
   }
-  const [half = 0, whole = 0] = heap
-  t.ok(whole - half < MAX_GROWTH, `grew by ${whole - half} bytes`)
+  const growths = heap.slice(1).map((bytes, i) => bytes - heap[i]!)
+  // A leak shows in every round; what V8 keeps of compiled code, in some of them.
+  t.ok(Math.min(...growths) < MAX_GROWTH, `grew by ${growths.join(', ')} bytes`)
   t.ok(seen.size >= 8, `and was asked in many ways: ${[...seen]}`)
 })
 

@@ -90,7 +90,6 @@ function fail(span: Span, type: string): Span {
   return span.setAttribute('error.type', type).setStatus({ code: SpanStatusCode.ERROR })
 }
 
-/** A message on a diagnostics channel of undici. */
 interface Message {
   readonly request: { readonly origin: string | URL; readonly method: string }
   readonly response?: { readonly statusCode: number }
