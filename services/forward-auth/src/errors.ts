@@ -1,11 +1,5 @@
 import { CodedError } from '@gatehouse/net'
 
-interface ErrorRow {
-  readonly status: number
-  readonly title: string
-  readonly action: string
-}
-
 /** Every error of forward-auth by its code: HTTP status, title, and what to do about it. */
 export const FWA_ERRORS = {
   FWA_CALLBACK_FOREIGN: {
@@ -185,7 +179,7 @@ export const FWA_ERRORS = {
     title: 'Session token missing',
     action: 'Send one `Authorization: Bearer <session token>` header.',
   },
-} as const satisfies Record<`FWA_${string}`, ErrorRow>
+} as const satisfies Record<`FWA_${string}`, { status: number; title: string; action: string }>
 
 /** The HTTP status of each error that clients may see, including those of the profile package. */
 export const STATUS_OF: Readonly<Record<string, number>> = {

@@ -40,10 +40,7 @@ declare module 'fastify' {
 
 export const logLimit = fp(
   async (app: FastifyInstance) => {
-    app.decorate(
-      'limitLog',
-      createLogLimit(() => app.clock.now()),
-    )
+    app.decorate('limitLog', createLogLimit(app.clock.now))
   },
   { fastify: '5.x', name: 'forward-auth/log-limit', dependencies: ['service-kit/clock'] },
 )

@@ -5,10 +5,7 @@ import { readJwk, type VerificationKey } from '../jwt/keys.ts'
 import { type IssuerConnection, JwksClient, type KeyHint } from './jwks-client.ts'
 
 /** What this package logs to; pino's shape. */
-export interface Log {
-  info(fields: object, message: string): void
-  warn(fields: object, message: string): void
-}
+export type Log = Readonly<Record<'info' | 'warn', (fields: object, message: string) => void>>
 
 /** What tests replace. */
 export interface AuthDeps {

@@ -49,11 +49,7 @@ export function FilePath(options: TStringOptions = {}) {
 /** Host and port of a listener; without a default, the port must be given. */
 export function listener(port?: number) {
   return {
-    host: Type.String({
-      minLength: 1,
-      default: '127.0.0.1',
-      description: 'Address to listen on.',
-    }),
+    host: Type.String({ minLength: 1, default: '127.0.0.1', description: 'Address to listen on.' }),
     port: Type.Integer({
       minimum: 0,
       maximum: 65_535,

@@ -41,9 +41,7 @@ export function appOptions(log: Logger, { docsUrl }: Pick<ProblemOptions, 'docsU
     logController: new QuietLogController(),
     // Fastify types this for Ajv alone.
     schemaController: {
-      compilersFactory: {
-        buildValidator: () => strictValidatorCompiler as never,
-      },
+      compilersFactory: { buildValidator: () => strictValidatorCompiler as never },
     },
     frameworkErrors: (error, request, reply) => {
       answerError(error, request, reply, { statusOf: {}, ...(docsUrl && { docsUrl }) })

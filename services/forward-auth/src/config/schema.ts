@@ -102,10 +102,7 @@ const HeadersSchema = Type.Union(
             description: 'Property of the session that the header contains.',
           }),
         }),
-        Type.Object({
-          name: HeaderName,
-          claim: Text('Claim that the header contains.'),
-        }),
+        Type.Object({ name: HeaderName, claim: Text('Claim that the header contains.') }),
       ]),
     ),
   ],

@@ -119,10 +119,7 @@ export const GitlabSchema = Type.Object({
   type: Type.Literal('gitlab'),
   ...clientOptions,
   clientSecret,
-  url: Type.String({
-    default: 'https://gitlab.com',
-    description: 'URL of the GitLab instance.',
-  }),
+  url: Type.String({ default: 'https://gitlab.com', description: 'URL of the GitLab instance.' }),
   groups: Type.Array(Type.String({ minLength: 1 }), {
     default: [],
     description:

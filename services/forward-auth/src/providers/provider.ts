@@ -1,3 +1,4 @@
+import type { Log } from '@gatehouse/auth-core'
 import type { BoundedFetch, FetchOptions } from '@gatehouse/net'
 import type { Profile } from '@gatehouse/profile'
 import type { Clock } from '@gatehouse/service-kit'
@@ -55,10 +56,7 @@ export type Login = LoginSecrets & { readonly redirectUri: string }
 export interface ProviderDeps {
   readonly createFetch: (options: FetchOptions) => BoundedFetch
   readonly clock: Clock
-  readonly log: {
-    info(fields: object, message: string): void
-    warn(fields: object, message: string): void
-  }
+  readonly log: Log
 }
 
 /** One kind of provider, which `type` in the configuration selects. */

@@ -29,12 +29,7 @@ const response = {
   ...problemAnswers(400, 401, 403, 404, 429, 502, 503),
 }
 const SCHEMA = { summary: 'Callback of a provider', tags, response, params }
-const SHARED_SCHEMA = {
-  summary: 'Callback of the only provider',
-  tags,
-  response,
-  deprecated: true,
-}
+const SHARED_SCHEMA = { summary: 'Callback of the only provider', tags, response, deprecated: true }
 
 /** `GET /providers/:provider/callback`: the redirect URI of each provider. */
 export const callbackRoutes: FastifyPluginAsyncTypebox = async (app) => {

@@ -24,9 +24,7 @@ const LoginProblemSchema = Type.Object(
 )
 
 const PAGE = {
-  'text/html': {
-    schema: Type.String({ description: 'A page, for browser navigations.' }),
-  },
+  'text/html': { schema: Type.String({ description: 'A page, for browser navigations.' }) },
 }
 
 export function problemAnswers(...statuses: readonly (keyof typeof PROBLEMS)[]) {

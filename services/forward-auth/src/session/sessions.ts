@@ -200,7 +200,7 @@ function tooLarge(provider: string, length: number): FwaError {
   return new FwaError('FWA_SESSION_TOO_LARGE', message)
 }
 
-export interface SessionsOptions extends Pick<ForwardAuthConfig, 'storage'> {
+interface SessionsOptions extends Pick<ForwardAuthConfig, 'storage'> {
   /** Milliseconds on a clock that is never set. Default: that of the process. */
   readonly monotonic?: (() => number) | undefined
 }
