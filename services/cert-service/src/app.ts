@@ -49,7 +49,6 @@ import { VERSION } from './version.ts'
 
 const BODY_LIMIT = 64 * 1024
 const REQUEST_TIMEOUT = 30_000
-/** All errors that an answer may be about. */
 const ERRORS = [CERT_ERRORS, AUTH_ERRORS, PKI_ERRORS, ACME_ERRORS, HTTP_ERRORS, FASTIFY_ERRORS]
 const ERRORS_PATH = '/errors'
 

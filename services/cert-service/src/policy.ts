@@ -32,12 +32,9 @@ export type Policy = (caller: Caller, right: Right, names: readonly Name[]) => P
 
 type NameTest = (name: Name) => boolean
 
-/** What one right of a caller extends to. */
 interface Access {
   readonly granted: NameTest
-  /** The rule that denies a name, if any. */
   readonly denied: (name: Name) => NameRule | undefined
-  /** Why other names are not granted. */
   readonly reason: string
 }
 
@@ -173,10 +170,7 @@ function actorOf(caller: Caller): string {
     : `jwt:${caller.issuer}#${caller.subject}`
 }
 
-/**
- * Refuses what the caller may not do with one of the names, and records the refusal.
- * @throws CertError `CERT_NAME_NOT_ALLOWED`
- */
+/** Refuses, and audits, what the caller may not do with a name. @throws CertError `CERT_NAME_NOT_ALLOWED` */
 export function authorize(request: FastifyRequest, right: Right, names: readonly Name[]): void {
   const { policy, audit } = request.server
   const decision = policy.current(request.caller, right, names)

@@ -7,7 +7,6 @@ import { MAX_NAMES } from './issuance/request.ts'
 /** Media type of a certificate and its key in one file. */
 export const PEM = 'application/x-pem-file'
 
-/** How callers authenticate. */
 export const SECURITY_SCHEMES = {
   apiKey: { type: 'http', scheme: 'APIKey', description: '`Authorization: APIKey <key>`.' },
   accessToken: {

@@ -74,8 +74,7 @@ export async function rekey({ folder, masterKeyFile }: Stopped): Promise<void> {
 
 /**
  * Gives the account of an issuer another key (RFC 8555 section 7.3.5).
- * @throws CertError CERT_ISSUER_ABSENT, CERT_STORE_MISSING, CERT_STORE_LOCKED, CERT_MASTER_KEY_*;
- * AcmeError
+ * @throws AcmeError; CertError CERT_ISSUER_ABSENT, CERT_STORE_MISSING, CERT_STORE_LOCKED, CERT_MASTER_KEY_*
  */
 export async function rollover({
   folder,

@@ -3,10 +3,7 @@ import { buildApp } from '../app.ts'
 import type { CertServiceConfig } from '../config/schema.ts'
 import { VERSION } from '../version.ts'
 
-/**
- * Runs cert-service until it is closed or stopped.
- * @throws ConfigError, CertError, PkiError, AuthError
- */
+/** Runs cert-service until it is closed or stopped. @throws ConfigError, CertError, PkiError, AuthError */
 export function serve(options: ServeOptions<CertServiceConfig>) {
   return startService(
     {

@@ -90,7 +90,6 @@ export const RuleSchema = Type.Object({
 export type PolicyRule = Static<typeof RuleSchema>
 type AuthConfig = Static<typeof AuthSchema>
 
-/** The sections about callers. */
 interface Access {
   readonly auth: AuthConfig
   readonly rules: readonly PolicyRule[]
@@ -244,7 +243,6 @@ function checkPublicIssuers({ auth, rules }: Access): Fault[] {
   })
 }
 
-/** The configured issuers, with the paths of their URLs. */
 function issuersOf({ jwt, issuerUrl, allow }: AuthConfig) {
   const listed = (jwt?.issuers ?? []).map((issuer, index) => ({
     issuerUrl: issuer.issuerUrl,

@@ -16,7 +16,6 @@ import {
 } from './issuers.ts'
 import type { CertServiceConfig } from './schema.ts'
 
-/** The faults of an issuer, alone and beside the others. */
 export function checkIssuer(
   issuer: IssuerConfig,
   index: number,

@@ -143,7 +143,6 @@ function checkAuthority(
   return [...own, ...key]
 }
 
-/** The files that a DNS provider reads or runs. */
 function checkProvider(provider: DnsProviderConfig): Fault[] {
   if (provider.type === 'azure') return checkTokenFile('/tokenPath', provider.tokenPath)
   if (provider.type === 'acmesh') return checkScript(provider)

@@ -1,13 +1,13 @@
 import { createHmac, randomUUID } from 'node:crypto'
 import { type BoundedFetch, createFetch } from '@gatehouse/net'
-import { type Clock, requireNamedFile } from '@gatehouse/service-kit'
+import { requireNamedFile } from '@gatehouse/service-kit'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { WebhookConfig } from '../config/schema.ts'
 import type { CertEvent, Events } from '../issuance/issue.ts'
 import { backoff, describeTimes, planRenewal, toTime } from '../issuers/issuer.ts'
 import { type Loop, repeat } from '../plugins/loops.ts'
-import type { CertificateRecord, EventRecord, NewEvent, Store } from '../store/store.ts'
+import type { CertificateRecord, EventRecord, NewEvent } from '../store/store.ts'
 import { VERSION } from '../version.ts'
 
 const SECOND = 1_000
@@ -48,12 +48,7 @@ export const events = fp<EventsOptions>(
   { fastify: '5.x', name: 'cert-service/events', dependencies: ['cert-service/store'] },
 )
 
-interface WebhookDeps {
-  readonly store: Pick<
-    Store,
-    'addEvent' | 'listDueEvents' | 'delayEvent' | 'deleteEvent' | 'pruneEvents' | 'listLate'
-  >
-  readonly clock: Clock
+interface WebhookDeps extends Pick<FastifyInstance, 'clock' | 'store'> {
   readonly log: { warn(fields: object, message: string): void }
 }
 
@@ -182,9 +177,7 @@ export function describeEvent(event: CertEvent, id: string, at: number): string 
   })
 }
 
-/**
- * The headers that authenticate a body: an HMAC with SHA-256 over the Unix time, a dot and the body.
- */
+/** Authenticates a body by an HMAC-SHA256 of the Unix time, a dot and the body. */
 export function signatureHeaders(
   body: string,
   secret: string,

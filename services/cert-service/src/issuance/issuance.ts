@@ -264,7 +264,6 @@ export class Issuance {
     result.then(release, release)
   }
 
-  /** The value of a promise, or undefined if it takes longer. */
   async #within<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {
     const { promise: late, resolve } = Promise.withResolvers<undefined>()
     const timer = this.#deps.clock.setTimer(() => resolve(undefined), ms)

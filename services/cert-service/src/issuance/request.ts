@@ -9,7 +9,7 @@ import {
   parseName,
   readKnownCsr,
 } from '@gatehouse/pki'
-import { CertError } from '../errors.ts'
+import { CertError, type CertErrorCode } from '../errors.ts'
 import type { Issuer, Issuers } from '../issuers/issuer.ts'
 import type { OrderRecord, Store } from '../store/store.ts'
 
@@ -101,16 +101,17 @@ export function requestTo(issuer: Issuer, wanted: Wanted): IssuanceRequest | und
  * What two requests for the same certificate have in common: issuer, profile, the type of the key (or
  * the caller's own key) and the set of names.
  */
-export function lineageOf(request: {
+export function lineageOf({
+  issuer: { name, profile = PROFILE },
+  names,
+  keyType,
+  csr,
+}: Pick<IssuanceRequest, 'names' | 'keyType'> & {
   readonly issuer: Pick<Issuer, 'name' | 'profile'>
-  readonly names: readonly Name[]
-  readonly keyType: KeyType
   readonly csr: Pick<Csr, 'spkiSha256'> | null
 }): string {
-  const key = request.csr ? request.csr.spkiSha256 : request.keyType
-  const names = request.names.map((name) => name.text).sort()
-  const { name, profile = PROFILE } = request.issuer
-  return [name, profile, key, names.join(',')].join('|')
+  const sorted = names.map(({ text }) => text).sort()
+  return [name, profile, csr?.spkiSha256 ?? keyType, sorted.join(',')].join('|')
 }
 
 /**
@@ -163,14 +164,18 @@ function notCertified({ name, keyTypes = [] }: Issuer, keyType: KeyType): string
   return `the issuer ${name} certifies no ${keyType} keys, only ${keyTypes.join(', ')}`
 }
 
-type RefusalCode =
-  | 'CERT_KEY_COMPROMISED'
-  | 'CERT_KEY_TYPE_CONFLICT'
-  | 'CERT_KEY_TYPE_REFUSED'
-  | 'CERT_NOT_PERMITTED'
-
-function refuse(pointer: string, code: RefusalCode, detail: string): never {
+function refuse(pointer: string, code: CertErrorCode, detail: string): never {
   throw pointTo(pointer, new CertError(code, detail))
+}
+
+/** Undefined if a text is no name. */
+export function nameOrNone(text: string): Name | undefined {
+  try {
+    return parseName(text)
+  } catch (error) {
+    if (error instanceof PkiError) return undefined
+    throw error
+  }
 }
 
 /** Runs a step whose errors are about one member of the body. */

@@ -45,10 +45,7 @@ export class Authorities {
     this.#deps = deps
   }
 
-  /**
-   * The root of the operator, or the stored one, which is created if there is none; `undefined` if
-   * the operator brought an intermediate without its root.
-   */
+  /** The operator's root or the stored one, made at need; `undefined` for an intermediate without its root. */
   async openRoot(): Promise<StoredAuthority | undefined> {
     const { name, root: own, intermediate } = this.#options
     const now = this.#deps.clock.now()
@@ -68,10 +65,7 @@ export class Authorities {
     return { id, authority: loadAuthority({ certificate: root.certificate, now }) }
   }
 
-  /**
-   * The intermediate of the operator, or the newest stored one that fits, or a new one.
-   * @throws CertError CERT_ROOT_KEY_ABSENT
-   */
+  /** The operator's, or the newest stored one that fits, or a new one. @throws CertError CERT_ROOT_KEY_ABSENT */
   async openIntermediate(root: StoredAuthority | undefined): Promise<StoredAuthority> {
     const { root: ownRoot, intermediate: own } = this.#options
     const now = this.#deps.clock.now()
@@ -234,10 +228,7 @@ export function crlUrlOf(base: string, authority: Authority): string {
   return url.href
 }
 
-/**
- * Loads an operator's authority from PEM. An expired one is refused unless `mayBeOver`.
- * @throws PkiError
- */
+/** Loads an operator's authority from PEM; an expired one only if `mayBeOver`. @throws PkiError */
 export function loadOwnAuthority(
   { certificate, key }: { readonly certificate: string; readonly key?: string | undefined },
   now: number,

@@ -33,7 +33,7 @@ export async function openCa(options: AuthorityOptions, deps: AuthorityDeps): Pr
   const authorities = new Authorities(options, deps)
   const root = await authorities.openRoot()
   const intermediate = await authorities.openIntermediate(root)
-  const ca = new Ca(options, deps, { authorities, root, intermediate })
+  const ca = new Ca(options, deps, authorities, root, intermediate)
   ca.track(await authorities.listIntermediates())
   return ca
 }
@@ -56,18 +56,16 @@ export class Ca implements Issuer {
   constructor(
     options: AuthorityOptions,
     deps: AuthorityDeps,
-    opened: {
-      readonly authorities: Authorities
-      readonly root: StoredAuthority | undefined
-      readonly intermediate: StoredAuthority
-    },
+    authorities: Authorities,
+    root: StoredAuthority | undefined,
+    intermediate: StoredAuthority,
   ) {
     this.#options = options
     this.#deps = deps
-    this.#authorities = opened.authorities
-    this.#root = opened.root
-    this.#current = opened.intermediate
-    this.#signer = this.#signerOf(opened.intermediate)
+    this.#authorities = authorities
+    this.#root = root
+    this.#current = intermediate
+    this.#signer = this.#signerOf(intermediate)
     const { permitted } = options
     this.permits = compileRules(permitted.length > 0 ? permitted : [parseNameRule('*')])
     this.crls = new Crls(deps, (keyId) => this.#byKeyId.get(keyId))
@@ -185,11 +183,7 @@ class Crls {
     this.#find = find
   }
 
-  /**
-   * The CRL of the authority with this key identifier; created if it is a day old or lacks the last
-   * revocation.
-   * @throws CertError `CERT_CRL_UNKNOWN`
-   */
+  /** The CRL of this key identifier, at most a day old and complete. @throws CertError `CERT_CRL_UNKNOWN` */
   async get(keyId: string): Promise<Uint8Array> {
     const stored = this.#find(keyId)
     const record = stored && (await this.#current(stored))

@@ -30,8 +30,7 @@ export interface Issuer {
   /** The solver that would prove a name. Absent if the CA requires no proof. */
   solverFor?(name: Name): Solver | undefined
   /**
-   * Revokes at the CA; `unknown` if the CA does not know the certificate. Absent for the embedded CA,
-   * whose revocations are rows of the store.
+   * Revokes at the CA; `unknown` if that does not know it. Absent if revocations are rows of the store.
    * @throws AcmeError
    */
   revoke?(certificate: Uint8Array, reason: RevocationReason): Promise<'revoked' | 'unknown'>
@@ -81,7 +80,6 @@ export interface Issued extends Validity {
 
 export type Issuers = ReturnType<typeof createIssuers>
 
-/** The configured issuers, and the embedded CA as the last one. */
 export function createIssuers(configured: readonly Issuer[], last: Issuer) {
   const byName = new Map([...configured, last].map((issuer) => [issuer.name, issuer]))
   return {

@@ -39,8 +39,7 @@ export class CallerGate {
   }
 
   /**
-   * Admits a request for a new certificate. Call the returned function once the certificate is stored
-   * or will not come.
+   * Admits a request for a new certificate. Call what it gives once that is stored or will not come.
    * @throws CertError `CERT_CALLER_LIMITED`
    */
   async admit(

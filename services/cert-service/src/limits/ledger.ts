@@ -21,7 +21,6 @@ const KNOWN_MS = 90 * 86_400_000
 /** An order without news for so long will not lead to a certificate. */
 const ABANDONED_MS = 3_600_000
 
-/** What is left of a limit for an order. */
 export interface Budget extends Quota {
   readonly left: number
   /** When the next one comes back, if none is left. */
@@ -79,7 +78,7 @@ export class Ledger {
     if (this.#isExempt(order)) return
     const quotas = this.#quotas('orders', order)
     for (const { key } of quotas) this.#reservations.drop(order, key)
-    this.#save(quotas.map((quota) => this.#taken(quota)))
+    this.#save(quotas.map(this.#taken))
   }
 
   failed(order: LimitedOrder, names: readonly string[]): void {
@@ -88,7 +87,7 @@ export class Ledger {
     for (const name of names) {
       const of = { ...order, names: [name] }
       const quotas = [...this.#quotas('failures', of), ...this.#quotas('failuresInARow', of)]
-      this.#save(quotas.map((quota) => this.#taken(quota)))
+      this.#save(quotas.map(this.#taken))
     }
   }
 
@@ -100,7 +99,7 @@ export class Ledger {
     const exempt = this.#limitsOf(order).renewalsExempt
     this.#save([
       ...inARow.map(({ key }): Row => [key, 0]),
-      ...[...domains, ...this.#quotas('names', order)].map((quota) => this.#taken(quota)),
+      ...[...domains, ...this.#quotas('names', order)].map(this.#taken),
       ...(exempt ? [[issuedKey(order), this.#deps.now() + KNOWN_MS] as const] : []),
     ])
   }
@@ -108,15 +107,12 @@ export class Ledger {
   /** Before an account is registered. @throws CertError `CERT_RATE_LIMITED` */
   admitAccount(account: LimitedAccount): void {
     const quotas = this.#quotas('accounts', { ...account, names: [] })
-    this.#assertLeft(
-      account,
-      quotas.map((quota) => this.#budgetOf(quota)),
-    )
+    this.#assertLeft(account, quotas.map(this.#budgetOf))
   }
 
   registered(account: LimitedAccount): void {
     const quotas = this.#quotas('accounts', { ...account, names: [] })
-    this.#save(quotas.map((quota) => this.#taken(quota)))
+    this.#save(quotas.map(this.#taken))
   }
 
   /** What an order would count against that is no renewal by ARI. */
@@ -133,10 +129,7 @@ export class Ledger {
   #reserve(order: LimitedOrder, kinds: readonly Quota['kind'][]): void {
     if (this.#isExempt(order)) return
     const quotas = kinds.flatMap((kind) => this.#quotas(kind, order))
-    this.#reservations.start(
-      order,
-      quotas.map(({ key }) => key),
-    )
+    this.#reservations.start(order, quotas)
   }
 
   /** @throws CertError `CERT_RATE_LIMITED` for the budget that is free last */
@@ -151,10 +144,10 @@ export class Ledger {
     if (order.renewal) return []
     const kinds: Quota['kind'][] = ['names', 'failures', 'failuresInARow']
     if (!this.#isExempt(order)) kinds.unshift('orders', 'domain')
-    return kinds.flatMap((kind) => this.#quotas(kind, order)).map((quota) => this.#budgetOf(quota))
+    return kinds.flatMap((kind) => this.#quotas(kind, order)).map(this.#budgetOf)
   }
 
-  #budgetOf(quota: Quota): Budget {
+  #budgetOf = (quota: Quota): Budget => {
     const now = this.#deps.now()
     const fullAt = this.#fullAt(quota)
     const reserved = this.#reservations.of(quota.key)
@@ -188,9 +181,10 @@ export class Ledger {
     return latest
   }
 
-  #taken(quota: Quota): Row {
-    return [quota.key, take(this.#fullAt(quota), quota.limit, this.#deps.now())]
-  }
+  #taken = (quota: Quota): Row => [
+    quota.key,
+    take(this.#fullAt(quota), quota.limit, this.#deps.now()),
+  ]
 
   #save(changed: readonly Row[]): void {
     for (const [key, until] of changed) {
@@ -221,9 +215,9 @@ class Reservations {
     this.#now = now
   }
 
-  start(order: LimitedOrder, keys: readonly string[]): void {
-    if (keys.length > 0)
-      this.#underway.set(idOf(order), { keys: new Set(keys), since: this.#now() })
+  start(order: LimitedOrder, quotas: readonly Quota[]): void {
+    const keys = new Set(quotas.map(({ key }) => key))
+    if (keys.size > 0) this.#underway.set(idOf(order), { keys, since: this.#now() })
   }
 
   drop(order: LimitedOrder, key: string): void {

@@ -7,7 +7,6 @@ import { axis, bar, type Moments, type TimeLine, timeLineOf, when, whenFromNow }
 
 const TITLE = 'Certificates'
 
-/** What one page of the inventory shows. */
 export interface Inventory {
   readonly keyName: string
   readonly search: string
@@ -84,7 +83,6 @@ function pager({ isFirst, nextHref, search }: Inventory): SafeHtml | '' {
   return html`<nav class="pages" aria-label="Pages">${isFirst ? '' : html`<a class="button" href="${start}">First page</a>`}${nextHref ? html`<a class="button" href="${nextHref}" rel="next">Next page</a>` : ''}</nav>`
 }
 
-/** What cannot be issued or renewed, why, and what to do. */
 function failures(failed: readonly OrderRecord[], hasMore: boolean, now: number): SafeHtml | '' {
   if (failed.length === 0) return ''
   const items = failed.map((order) => html`<li><b>${order.names[0]}</b>${failure(order, now)}</li>`)
@@ -92,7 +90,6 @@ function failures(failed: readonly OrderRecord[], hasMore: boolean, now: number)
   return html`<section class="card failures"><h2>Needs attention</h2><ul>${items}</ul>${hasMore ? more : ''}</section>`
 }
 
-/** Why the last try failed, what to do, and when the next one is. */
 function failure({ lastError, nextTryAt }: OrderRecord, now: number): SafeHtml {
   const action = actionFor(lastError?.code ?? '') ?? 'The log of the service shows the cause.'
   const isLater = nextTryAt !== null && nextTryAt > now
@@ -102,7 +99,6 @@ function failure({ lastError, nextTryAt }: OrderRecord, now: number): SafeHtml {
   return html`<p class="cause">Last try failed: ${lastError?.detail}</p><p>${prose(action)}</p><p>Next try: ${next}.</p>`
 }
 
-/** A row of the inventory; it opens to the details of the certificate. */
 function certificate({ record, order }: Row, line: TimeLine): SafeHtml {
   const state = stateOf(record, order, line.now)
   const [first, ...others] = record.names

@@ -31,10 +31,8 @@ function createFormats() {
   }
 }
 
-/** The moments of a certificate that a page shows. */
 export type Moments = Pick<CertificateRecord, 'notBefore' | 'notAfter' | 'renewAt'>
 
-/** The period that all bars of a page are drawn on. */
 export type TimeLine = ReturnType<typeof timeLineOf>
 
 /** A time line for these certificates; at most half of it is past. */

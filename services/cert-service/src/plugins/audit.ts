@@ -9,7 +9,6 @@ declare module 'fastify' {
   }
 }
 
-/** The caller that an audit row is about. */
 export interface Requester {
   /** `psk:<key name>`, `jwt:<issuer>#<subject>` or `system`. */
   readonly actor: string
@@ -40,10 +39,7 @@ interface Counted {
   written: Promise<void> | undefined
 }
 
-/**
- * Records what happens too often for a row each, as one row per hour and caller with a count. Its
- * methods never throw.
- */
+/** Writes what happens too often for a row each as a row per hour and caller with a count. Never throws. */
 export class Audit {
   readonly #deps: AuditDeps
   #counted = new Map<string, Counted>()

@@ -31,10 +31,7 @@ export interface IssuersOptions {
   readonly createSolver?: AcmeDeps['createSolver']
 }
 
-/**
- * Opens the embedded CA and the ACME issuers.
- * @throws CertError CERT_ROOT_KEY_ABSENT; PkiError PKI_CA_…
- */
+/** Opens the embedded CA and the ACME issuers. @throws CertError CERT_ROOT_KEY_ABSENT; PkiError PKI_CA_… */
 export const issuers = fp<IssuersOptions>(
   async (app: FastifyInstance, { ca: caConfig, issuers: configs, fallback, createSolver }) => {
     const { store, keyring, clock, log } = app

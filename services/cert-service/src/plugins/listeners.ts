@@ -6,10 +6,7 @@ import { listenForChallenges } from '../issuers/acme/challenges.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /**
-     * Listens on `server.plainHttp` and for the challenges of CAs. To be called before `listen`.
-     * @throws ConfigError `CONFIG_LISTEN_FAILED`
-     */
+    /** For `server.plainHttp` and challenges, before `listen`. @throws ConfigError `CONFIG_LISTEN_FAILED` */
     listenBeside(): Promise<void>
   }
 }

@@ -19,7 +19,6 @@ const MAX_LISTED = 1_000
 interface CertMetrics {
   readonly issued: { inc(labels: { readonly action: 'issue' | 'renew' }): void }
   readonly delivered: { inc(): void }
-  /** Orders placed at CAs. */
   readonly orders: { inc(labels: { readonly issuer: string }): void }
   failed(error: unknown): void
 }

@@ -1,5 +1,5 @@
 import { hostname } from 'node:os'
-import { buildChainPem, generateP256, type Name, PkiError, parseName, toPem } from '@gatehouse/pki'
+import { buildChainPem, generateP256, type Name, PkiError, toPem } from '@gatehouse/pki'
 import {
   applyTls,
   type Logger,
@@ -12,14 +12,14 @@ import {
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { type CertServiceConfig, isPlain } from '../config/schema.ts'
+import { nameOrNone } from '../issuance/request.ts'
 import type { Ca } from '../issuers/ca.ts'
 import { type Issued, planRenewal } from '../issuers/issuer.ts'
 
 type Server = CertServiceConfig['server']
 
 /**
- * Gives the HTTPS server its credentials and keeps them up to date. Without `server.tls` this does
- * nothing.
+ * Gives an HTTPS server its credentials and keeps them up to date.
  * @throws ConfigError `CONFIG_TLS_INVALID`; CertError if the certificate cannot be recorded
  */
 export const ownTls = fp<{ readonly server: Server }>(
@@ -84,17 +84,8 @@ const UNSPECIFIED = ['0.0.0.0', '::']
 
 function ownNames({ host, names }: Server): readonly Name[] {
   const reached = UNSPECIFIED.includes(host) ? [] : [host]
-  const own = ['localhost', '127.0.0.1', '::1', hostname(), ...reached, ...names].flatMap(
-    nameOrNone,
-  )
+  const texts = ['localhost', '127.0.0.1', '::1', hostname(), ...reached, ...names]
+  // The host name of a machine need not be a DNS name.
+  const own = texts.flatMap((text) => nameOrNone(text) ?? [])
   return [...new Map(own.map((name) => [name.text, name])).values()]
-}
-
-/** The host name of a machine need not be a DNS name. */
-function nameOrNone(text: string): Name[] {
-  try {
-    return [parseName(text)]
-  } catch {
-    return []
-  }
 }

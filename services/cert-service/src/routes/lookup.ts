@@ -39,8 +39,7 @@ export async function findPermitted(
 }
 
 /**
- * Finds a certificate that is valid now and that the caller may read: by its first name, or else by
- * any of its names.
+ * Finds a valid certificate that the caller may read, by its first name or else by any.
  * @throws CertError `CERT_NOT_FOUND`
  */
 export async function findReadable(
@@ -79,7 +78,6 @@ async function firstFit(read: ReadPage, isFit: IsFit): Promise<readonly Certific
   return []
 }
 
-/** A listing of the store, and the cursor of each of its records. */
 interface Listing<Cursor> {
   readonly start: Cursor
   list(page: { after: Cursor; limit: number }): Promise<readonly CertificateRecord[]>

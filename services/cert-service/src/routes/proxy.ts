@@ -1,9 +1,10 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { type Name, PkiError, parseName } from '@gatehouse/pki'
+import { parseName } from '@gatehouse/pki'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { CertError } from '../errors.ts'
 import type { Held } from '../issuance/held.ts'
+import { nameOrNone } from '../issuance/request.ts'
 import { requesterOf } from '../policy.ts'
 import { createDocuments } from '../proxy/traefik.ts'
 import { emptyAnswer, guarded, PEM, PemBundleSchema } from '../schemas.ts'
@@ -96,20 +97,11 @@ async function findFor(request: FastifyRequest, serverName: string): Promise<Hel
 
 /** The names of certificates for a server: its own, and the wildcard above it (RFC 9525 section 6.3). */
 export function namesFor(serverName: string): readonly string[] {
+  // Clients may send anything as SNI.
   const name = nameOrNone(serverName)
   if (!name || name.kind === 'wildcard') return []
   const [, ...parent] = name.labels
   return parent.length > 0 ? [name.text, `*.${parent.join('.')}`] : [name.text]
-}
-
-/** Clients may send anything as SNI. */
-function nameOrNone(text: string): Name | undefined {
-  try {
-    return parseName(text)
-  } catch (error) {
-    if (error instanceof PkiError) return undefined
-    throw error
-  }
 }
 
 /** Caddy can send only Basic credentials, those of the URL. */

@@ -9,7 +9,6 @@ import { DomainSchema, emptyAnswer, guarded } from '../schemas.ts'
 import type { AuditEntry, IssuedCertificate } from '../store/store.ts'
 import { readDomain } from './lookup.ts'
 
-/** In one row of the audit trail. */
 const MAX_AUDITED_NAMES = 1_000
 
 /** `POST /api/certificate/revoke` and `DELETE /api/certificate/:domain`. */

@@ -162,10 +162,7 @@ export class Certificates {
       this.#db.prepare(CHECK_SOONER).run(now)
     })
 
-  /**
-   * Makes due the certificates that a clock that was ahead dated more than a minute from now. Gives
-   * their lineages.
-   */
+  /** Makes due what a clock that was ahead dated more than a minute from now. Gives the lineages. */
   makeFutureDue = (now: number): Promise<readonly string[]> =>
     this.#db.write(() =>
       this.#db

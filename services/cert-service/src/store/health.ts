@@ -1,3 +1,4 @@
+import { addAbortListener } from 'node:events'
 import { statSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { Worker } from 'node:worker_threads'
@@ -58,7 +59,6 @@ export class Health {
     }
   }
 
-  /** The last failure that has not been followed by a success. */
   failure = (): CertError | undefined => this.#db.failure()
 
   #refuseWrites(): void {
@@ -96,18 +96,12 @@ type Outcome = { result: string } | { message: string; code: string; errcode?: n
 
 async function quickCheck(file: string, signal: AbortSignal): Promise<void> {
   if (signal.aborted) return
-  const worker = new Worker(QUICK_CHECK, { eval: true, workerData: file, execArgv: [] })
-  const stop = () => void worker.terminate()
-  signal.addEventListener('abort', stop)
-  try {
-    const { promise, resolve, reject } = Promise.withResolvers<Outcome | undefined>()
-    worker.once('message', resolve).once('error', reject)
-    worker.once('exit', () => resolve(undefined))
-    assertSound(file, await promise)
-  } finally {
-    signal.removeEventListener('abort', stop)
-    await worker.terminate()
-  }
+  await using worker = new Worker(QUICK_CHECK, { eval: true, workerData: file, execArgv: [] })
+  using _stop = addAbortListener(signal, () => void worker.terminate())
+  const { promise, resolve, reject } = Promise.withResolvers<Outcome | undefined>()
+  worker.once('message', resolve).once('error', reject)
+  worker.once('exit', () => resolve(undefined))
+  assertSound(file, await promise)
 }
 
 /** @param outcome - undefined if the check was stopped */

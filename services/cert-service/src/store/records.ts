@@ -86,7 +86,6 @@ export interface Checkpoint {
   readonly sealedKey: Uint8Array | null
 }
 
-/** The account at the CA of a directory. */
 export interface AccountRecord {
   /** URL, and after `#` the name of the account if it has one. */
   readonly directory: string

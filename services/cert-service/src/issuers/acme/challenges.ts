@@ -66,19 +66,13 @@ export async function listenForChallenges(
         ? createHttp01Server(challenges)
         : createTlsAlpn01Server(challenges, clock)
       servers.set(key, server)
-      await listen(server, challenge.listen)
+      await once(server.listen({ host, port }), 'listening').catch((error: unknown) => {
+        throw listenError(error, { host, port })
+      })
     }
   } catch (error) {
     close()
     throw error
   }
   return { close }
-}
-
-async function listen(server: Server, at: { host: string; port: number }): Promise<void> {
-  try {
-    await once(server.listen(at), 'listening')
-  } catch (error) {
-    throw listenError(error, at)
-  }
 }
