@@ -41,13 +41,10 @@ export const reload = fp(
       }
     })
     app.decorate('decorateReloaded', async (name, config, make) => {
-      let current = await make(config)
-      app.decorate<unknown>(name, { getter: () => current })
+      app.decorate<unknown>(name, await make(config))
       app.onReload<typeof config>(async (changed) => {
         const next = await make(changed)
-        return () => {
-          current = next
-        }
+        return () => void Object.assign(app, { [name]: next })
       })
     })
   },
