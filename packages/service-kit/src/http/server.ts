@@ -10,6 +10,7 @@ import {
   LogController,
 } from 'fastify'
 import fp from 'fastify-plugin'
+import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
 import { Compile, type XSchema } from 'typebox/schema'
 import { suggest } from '../suggest.ts'
@@ -185,6 +186,10 @@ function readsBody(request: FastifyRequest): boolean {
   return hasBody(request) && mediaType !== undefined && server.hasContentTypeParser(mediaType)
 }
 
+const MAX_PEERS = 1_000
+/** An IPv6 address that ends in an IPv4 address (RFC 4291 section 2.2). */
+const MAX_ADDRESS_LENGTH = 45
+
 /**
  * Fastify's `trustProxy` option for networks in CIDR notation; the default is loopback. Only these
  * peers can set `X-Forwarded-For`, `-Host` and `-Proto`. Register {@link forwardedAddresses} with it.
@@ -192,7 +197,10 @@ function readsBody(request: FastifyRequest): boolean {
 export function trustProxy(
   networks: readonly string[] = LOOPBACK_NETWORKS,
 ): (address: string) => boolean {
-  return compileNetworks(networks)
+  const isTrusted = compileNetworks(networks)
+  // Fastify asks several times per request.
+  const peers = new LRUCache<string, boolean>({ max: MAX_PEERS, memoMethod: isTrusted })
+  return (address) => address.length <= MAX_ADDRESS_LENGTH && peers.memo(address)
 }
 
 /**
