@@ -32,7 +32,7 @@ const MEASUREMENTS: Record<string, (effort: Effort) => Promise<Row[]>> = {
 const STATED: readonly string[] = ['gate', 'auth-request', 'leaf', 'issue', 'acme']
 
 const FULL: Effort = {
-  rounds: 10,
+  rounds: 5,
   slices: 6,
   sliceMs: 700,
   stable: 0.05,

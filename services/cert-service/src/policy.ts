@@ -9,6 +9,7 @@ import {
   parseNameRule,
 } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { LRUCache } from 'lru-cache'
 import { type PolicyRule, RIGHTS, type Right } from './config/auth.ts'
 import { CertError } from './errors.ts'
 import type { Requester } from './plugins/audit.ts'
@@ -181,11 +182,15 @@ export function authorize(request: FastifyRequest, right: Right, names: readonly
   throw new CertError('CERT_NAME_NOT_ALLOWED', detail)
 }
 
+/** Names of certificates in the store, which are read again and again. */
+const storedNames = new LRUCache<string, Name>({ max: 10_000, memoMethod: parseName })
+
 export function mayAll(
   { policy }: FastifyInstance,
   caller: Caller,
   right: Right,
   { names }: { readonly names: readonly string[] },
 ): boolean {
-  return policy.current(caller, right, names.map(parseName)).allowed
+  const parsed = names.map((name) => storedNames.memo(name))
+  return policy.current(caller, right, parsed).allowed
 }
