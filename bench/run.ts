@@ -47,7 +47,8 @@ const QUICK: Effort = {
   sliceMs: 300,
   stable: 0.08,
   maxWarmUpMs: 8_000,
-  certificates: 4_000,
+  // Half of them fill the cache of cert-service.
+  certificates: 10_000,
   comparisons: 'with target',
   noise: 0.08,
 }

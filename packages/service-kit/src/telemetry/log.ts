@@ -63,7 +63,7 @@ const SECRET_TEXT =
 
 /** Matches every line that {@link redactLine} could change by the name of a member. */
 const SUSPECT =
-  /"[^"]*(?:key|psk|jwk|pkcs8|pem|authorization|cookie|secret|password|passphrase|token|credentials?)":|"(?:d|data|0)":/i
+  /(?:key|psk|jwk|pkcs8|pem|authorization|cookie|secret|password|passphrase|token|credentials?|"(?:d|data|0))":/i
 
 /**
  * A log line without secrets: members are redacted by name, at any depth, and texts by shape. pino's
@@ -170,7 +170,7 @@ function createRequestIds(): () => string {
 }
 
 function shortened(fields: Readonly<Record<string, string | undefined>> = {}) {
-  return Object.fromEntries(
-    Object.entries(fields).map(([name, value]) => [name, value?.slice(0, MAX_FIELD)]),
-  )
+  const short: Record<string, string | undefined> = {}
+  for (const name in fields) short[name] = fields[name]?.slice(0, MAX_FIELD)
+  return short
 }
