@@ -36,7 +36,7 @@ const FULL: Effort = {
   slices: 6,
   sliceMs: 700,
   stable: 0.05,
-  maxWarmUpMs: 10_000,
+  maxWarmUpMs: 20_000,
   certificates: 100_000,
   comparisons: 'all',
   noise: 0.04,
@@ -46,7 +46,7 @@ const QUICK: Effort = {
   slices: 5,
   sliceMs: 300,
   stable: 0.08,
-  maxWarmUpMs: 8_000,
+  maxWarmUpMs: 20_000,
   // Half of them fill the cache of cert-service.
   certificates: 10_000,
   comparisons: 'with target',
