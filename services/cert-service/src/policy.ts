@@ -174,7 +174,7 @@ function actorOf(caller: Caller): string {
 /** Refuses, and audits, what the caller may not do with a name. @throws CertError `CERT_NAME_NOT_ALLOWED` */
 export function authorize(request: FastifyRequest, right: Right, names: readonly Name[]): void {
   const { policy, audit } = request.server
-  const decision = policy.current(request.caller, right, names)
+  const decision = policy(request.caller, right, names)
   if (decision.allowed) return
   const { name, reason } = decision
   audit.recordRefusal(requesterOf(request), [name.text], 'CERT_NAME_NOT_ALLOWED')
@@ -192,5 +192,5 @@ export function mayAll(
   { names }: { readonly names: readonly string[] },
 ): boolean {
   const parsed = names.map((name) => storedNames.memo(name))
-  return policy.current(caller, right, parsed).allowed
+  return policy(caller, right, parsed).allowed
 }

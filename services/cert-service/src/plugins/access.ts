@@ -8,7 +8,7 @@ import { createPolicy, isOpenToTokens, type Policy } from '../policy.ts'
 declare module 'fastify' {
   interface FastifyInstance {
     /** That of the configuration in effect. */
-    readonly policy: { current: Policy }
+    readonly policy: Policy
   }
 }
 
@@ -28,16 +28,14 @@ export const access = fp<AccessOptions>(
       ...(elapsed && { elapsed }),
       log: app.log,
     })
-    app.decorate('policy', { current: policyOf(configured) })
+    await app.decorateReloaded('policy', configured, policyOf)
     warnIfOpen(app, configured)
     app.addHealthCheck(() => ({
       degraded: app.callers.status().degraded.map((issuer) => `issuer ${issuer}`),
     }))
     app.onReload<CertServiceConfig>((config) => {
-      const nextPolicy = policyOf(config)
       const commitCallers = app.callers.prepare(pluginOptionsOf(config.auth))
       return () => {
-        app.policy.current = nextPolicy
         commitCallers()
         warnIfOpen(app, config)
       }

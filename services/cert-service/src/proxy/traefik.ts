@@ -34,7 +34,7 @@ export function createDocuments(deps: DocumentDeps, maxDocumentBytes = MAX_DOCUM
 
   return async (caller: Caller, by: Requester): Promise<Buffer> => {
     const { policy, holdings, clock } = deps
-    const basis = [policy.current, holdings.changes(), Math.floor(clock.now() / HOUR)]
+    const basis = [policy, holdings.changes(), Math.floor(clock.now() / HOUR)]
     const known = cached.get(caller)
     if (known && basis.every((each, i) => each === known.basis[i])) return known.document
 
@@ -65,8 +65,7 @@ async function deliverAll(
 }
 
 async function readAll(deps: DocumentDeps, caller: Caller, maxBytes: number): Promise<Held[]> {
-  const { store, holdings, clock } = deps
-  const mayRead = deps.policy.current
+  const { store, holdings, clock, policy: mayRead } = deps
   const held: Held[] = []
   let bytes = 0
   for (let after = 0; ; await setImmediate()) {

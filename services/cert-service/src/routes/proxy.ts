@@ -131,7 +131,7 @@ const NOBODYS = ['invalid', '0.0.0.0', '::'].map(parseName)
 function assertLimited(request: FastifyRequest): void {
   const { caller, server } = request
   const isKeyOfAll = caller.method === 'psk' && !caller.domains
-  const mayRead = server.policy.current
+  const mayRead = server.policy
   if (!isKeyOfAll && !NOBODYS.some((name) => mayRead(caller, 'read', [name]).allowed)) return
   server.audit.recordRefusal(requesterOf(request), [], 'CERT_KEY_UNRESTRICTED')
   throw new CertError('CERT_KEY_UNRESTRICTED', `${caller.subject} is not limited to names`)

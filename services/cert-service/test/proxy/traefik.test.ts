@@ -15,7 +15,7 @@ t.test('documents are cached as long as all of them fit', async (t) => {
   const policy = () => ({ allowed: true })
   const documents = createDocuments({
     clock: { now: () => 0 },
-    policy: { current: policy },
+    policy,
     holdings: { changes: () => 0, of: (record: object) => ({ record, chain: CHAIN, pem: CHAIN }) },
     issuance: { recordDelivery() {} },
     store: { list },
@@ -41,7 +41,7 @@ t.test('a document too large for its proxy is refused whole', async (t) => {
   const handedOut: object[] = []
   const service = {
     clock: { now: () => 0 },
-    policy: { current: () => ({ allowed: true }) },
+    policy: () => ({ allowed: true }),
     holdings: {
       changes: () => 0,
       of: (record: object) => ({ record, chain: '', pem: 'x'.repeat(100) }),
