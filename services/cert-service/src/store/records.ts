@@ -95,7 +95,7 @@ export interface AccountRecord {
   readonly nextKey: Uint8Array | null
   /** `null` until the CA has said. */
   readonly url: string | null
-  /** The e-mail address that the CA was told. */
+  /** The e-mail address that the CA has. */
   readonly contact: string | null
 }
 
@@ -149,7 +149,7 @@ export interface AuditEntry {
   readonly requestId?: string
   /** One plain sentence, or an error code. */
   readonly detail?: string
-  /** How many times, for what is told once an hour. */
+  /** How many times, for rows that are written once an hour. */
   readonly count?: number
   /** Entries of one key are one row: the first one's, whose count grows. */
   readonly key?: string
