@@ -1,9 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import { compileNetworks, LOOPBACK_NETWORKS, parseIp } from '@gatehouse/net'
-import { hasTwoHosts } from '@gatehouse/service-kit'
+import { parseIp } from '@gatehouse/net'
+import { hasTwoHosts, trustProxy } from '@gatehouse/service-kit'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import { LRUCache } from 'lru-cache'
 import type { ForwardAuthConfig } from './config/schema.ts'
 import { FwaError } from './errors.ts'
 import type { SiteHost, Sites } from './sites.ts'
@@ -142,7 +141,6 @@ export function createAliasGuard(
 
 /** More hops than any genuine chain has. */
 const MAX_FORWARDED_FOR = 2_048
-const MAX_PEERS = 1_000
 
 /** The other end of a connection, such as a socket of Node. */
 export interface Peer {
@@ -159,12 +157,11 @@ type Trust = ReturnType<typeof createTrust>
  * @param trustedProxies - networks in CIDR notation; undefined means loopback only, an empty list
  * that only client certificates count
  */
-export function createTrust(trustedProxies: readonly string[] = LOOPBACK_NETWORKS) {
-  const isProxy = compileNetworks(trustedProxies)
-  const known = new LRUCache<string, boolean>({ max: MAX_PEERS, memoMethod: isProxy })
+export function createTrust(trustedProxies?: readonly string[]) {
+  const isProxy = trustProxy(trustedProxies)
 
   function trusts({ authorized, remoteAddress = '' }: Peer): boolean {
-    return authorized === true || known.memo(remoteAddress)
+    return authorized === true || isProxy(remoteAddress)
   }
 
   /**
@@ -174,9 +171,9 @@ export function createTrust(trustedProxies: readonly string[] = LOOPBACK_NETWORK
   function clientIp(peer: Peer, forwardedFor: string | undefined): string | undefined {
     if (!trusts(peer)) return parseIp(peer.remoteAddress ?? '')?.text
     if (forwardedFor === undefined || forwardedFor.length > MAX_FORWARDED_FOR) return undefined
-    const hops = forwardedFor.split(',').map((hop) => parseIp(hop.trim()))
-    const client = hops.findLastIndex((hop) => !isProxy(hop))
-    return hops[Math.max(client, 0)]?.text
+    const hops = forwardedFor.split(',').map((hop) => parseIp(hop.trim())?.text)
+    const client = hops.findLastIndex((hop = '') => !isProxy(hop))
+    return hops[Math.max(client, 0)]
   }
   return { trusts, clientIp }
 }
