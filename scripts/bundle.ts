@@ -4,7 +4,7 @@ import { chmod, copyFile, cp, mkdtemp, readdir, rm, writeFile } from 'node:fs/pr
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { type BuildOptions, build } from 'esbuild'
+import { type BuildOptions, build, type Plugin } from 'esbuild'
 
 const ROOT = join(import.meta.dirname, '..')
 const { resolve } = createRequire(join(ROOT, 'packages/service-kit/package.json'))
@@ -35,6 +35,22 @@ portals: [{ name: main, providers: [{ type: github, name: none, clientId: none, 
 
 export type Program = keyof typeof PROGRAMS
 
+/**
+ * Has node:http loaded by `require`: for an `import`, Node reads every export, and one of them loads
+ * the whole of Node's own undici, which takes as long as a start of Node.
+ */
+const REQUIRED_HTTP: Plugin = {
+  name: 'required-http',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^node:http$/ }, ({ path, kind }) =>
+      kind === 'import-statement' ? { path, namespace: 'required' } : undefined,
+    )
+    onLoad({ filter: /^/, namespace: 'required' }, ({ path }) => ({
+      contents: `module.exports = require('${path}')`,
+    }))
+  },
+}
+
 const OPTIONS: BuildOptions = {
   bundle: true,
   // What is imported dynamically becomes a file of its own, which only those who need it load.
@@ -53,6 +69,7 @@ const OPTIONS: BuildOptions = {
   banner: {
     js: "import { createRequire as requireIn } from 'node:module'; const require = requireIn(import.meta.url); const __dirname = import.meta.dirname;",
   },
+  plugins: [REQUIRED_HTTP],
   logLevel: 'warning',
 }
 

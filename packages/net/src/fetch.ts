@@ -49,16 +49,23 @@ export interface AgentOptions {
 }
 
 export interface FetchOptions extends AgentOptions {
+  /** A Unix socket to connect to, whatever the host of the URL. */
+  socketPath?: string
   /** Carries the requests instead of an agent of its own. */
   dispatcher?: Dispatcher
 }
 
 /** Makes a {@link BoundedFetch} with connections of its own. */
 export function createFetch(options: FetchOptions = {}): BoundedFetch {
-  const { ca, timeoutMs = 5_000, maxBytes = 1_048_576 } = options
+  const { ca, socketPath, timeoutMs = 5_000, maxBytes = 1_048_576 } = options
   let agent: Promise<Dispatcher> | undefined
   const connect = async () =>
-    options.dispatcher ?? openAgent(ca === undefined ? {} : { ca, timeout: timeoutMs })
+    options.dispatcher ??
+    openAgent({
+      timeout: timeoutMs,
+      ...(ca !== undefined && { ca }),
+      ...(socketPath !== undefined && { socketPath }),
+    })
 
   async function boundedFetch(url: URL | string, init: FetchInit = {}): Promise<FetchAnswer> {
     // Before the deadline starts, since loading may take longer than the request.

@@ -1,5 +1,9 @@
 import { type ServerResponse, STATUS_CODES } from 'node:http'
-import type { Socket } from 'node:net'
+import { isIPv4, type Socket } from 'node:net'
+import SerializerSelector, {
+  type RouteDefinition,
+  type SerializerFactory,
+} from '@fastify/fast-json-stringify-compiler'
 import { compileNetworks, LOOPBACK_NETWORKS, parseIp } from '@gatehouse/net'
 import {
   type FastifyBaseLogger,
@@ -42,7 +46,10 @@ export function appOptions(log: Logger, { docsUrl }: Pick<ProblemOptions, 'docsU
     logController: new QuietLogController(),
     // Fastify types this for Ajv alone.
     schemaController: {
-      compilersFactory: { buildValidator: () => strictValidatorCompiler as never },
+      compilersFactory: {
+        buildValidator: () => strictValidatorCompiler as never,
+        buildSerializer: buildSerializer as never,
+      },
     },
     frameworkErrors: (error, request, reply) => {
       answerError(error, request, reply, { statusOf: {}, ...(docsUrl && { docsUrl }) })
@@ -50,6 +57,20 @@ export function appOptions(log: Logger, { docsUrl }: Pick<ProblemOptions, 'docsU
     clientErrorHandler: (error, socket) => refuseConnection(error, socket, docsUrl),
     schemaErrorFormatter: (errors) => new Error(describeErrors(errors as never)),
   } satisfies FastifyServerOptions
+}
+
+const buildDefaultSerializer = SerializerSelector()
+
+/** Fastify's own serializers, but each compiled by the first answer that needs it, like validators. */
+const buildSerializer: SerializerFactory = (schemas, options) => {
+  const compile = buildDefaultSerializer(schemas, options)
+  return (route: RouteDefinition) => {
+    let serialize: ReturnType<typeof compile> | undefined
+    return (answer) => {
+      serialize ??= compile(route)
+      return serialize(answer)
+    }
+  }
 }
 
 /**
@@ -191,14 +212,17 @@ const MAX_PEERS = 1_000
 const MAX_ADDRESS_LENGTH = 45
 
 /**
- * Fastify's `trustProxy` option for networks in CIDR notation; the default is loopback. Only these
- * peers can set `X-Forwarded-For`, `-Host` and `-Proto`. Register {@link forwardedAddresses} with it.
+ * Makes a function that says whether an address is that of a trusted proxy, as Fastify's `trustProxy`
+ * option takes it. Only these peers can set `X-Forwarded-For`, `-Host` and `-Proto`. Register
+ * {@link forwardedAddresses} with it.
+ *
+ * @param networks - in CIDR notation; default: loopback
  */
 export function trustProxy(
   networks: readonly string[] = LOOPBACK_NETWORKS,
 ): (address: string) => boolean {
   const isTrusted = compileNetworks(networks)
-  // Fastify asks several times per request.
+  // Each request asks for the same few addresses, and Fastify asks several times.
   const peers = new LRUCache<string, boolean>({ max: MAX_PEERS, memoMethod: isTrusted })
   return (address) => address.length <= MAX_ADDRESS_LENGTH && peers.memo(address)
 }
@@ -214,7 +238,7 @@ export const forwardedAddresses = fp(
       if (headers['x-forwarded-for'] !== undefined) {
         const [, ...hops] = request.ips ?? []
         const last = hops.at(-1)
-        if (last !== undefined && !parseIp(last))
+        if (last !== undefined && !isIPv4(last) && !parseIp(last))
           headers['x-forwarded-for'] = hops.slice(0, -1).reverse().join(', ')
       }
       done()

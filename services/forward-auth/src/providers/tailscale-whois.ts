@@ -2,7 +2,6 @@ import { type BoundedFetch, type Cidr, cidrContains, parseCidr, parseIp } from '
 import { type Claims, fromClaims } from '@gatehouse/profile'
 import { FilePath } from '@gatehouse/service-kit'
 import { type Static, Type } from 'typebox'
-import { Agent } from 'undici'
 import { isOutage, toFwaError } from './failure.ts'
 import { commonOptions } from './options.ts'
 import type { ProviderKind } from './provider.ts'
@@ -62,8 +61,7 @@ export const tailscaleWhois: ProviderKind<Options> = {
   icon: 'tailscale',
   create(options, deps) {
     const { name, title, socket, timeout } = options
-    const dispatcher = new Agent({ connect: { socketPath: socket } })
-    const fetch = deps.createFetch({ dispatcher, timeoutMs: timeout })
+    const fetch = deps.createFetch({ socketPath: socket, timeoutMs: timeout })
     let isFailing = false
     return {
       type: 'seamless',
