@@ -160,7 +160,6 @@ export function compileReach(rules: readonly NameRule[]): (name: Name) => NameRu
     ),
   )
   const any = byText.get('*')
-  if (rules.length === 0) return () => undefined
 
   return ({ kind, text, labels, ip }) => {
     if (any) return any

@@ -100,6 +100,11 @@ export function hasBegun({ notBefore }: Pick<Validity, 'notBefore'>, now: number
   return notBefore <= now + CLOCK_SKEW
 }
 
+/** Puts what is valid already first and keeps the order otherwise. */
+export function preferBegun<T extends Validity>(records: readonly T[], now: number): readonly T[] {
+  return records.toSorted((a, b) => Number(hasBegun(b, now)) - Number(hasBegun(a, now)))
+}
+
 /**
  * When to renew a certificate: after two thirds of its lifetime, or half if that is under ten days,
  * and up to a twentieth earlier so that certificates issued together are not renewed together.

@@ -4,7 +4,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Right } from '../config/auth.ts'
 import { CertError } from '../errors.ts'
 import { pointingTo } from '../issuance/request.ts'
-import { hasBegun } from '../issuers/issuer.ts'
+import { preferBegun } from '../issuers/issuer.ts'
 import { mayAll } from '../policy.ts'
 import { NAME_PAGE } from '../store/certificates.ts'
 import type { CertificateRecord } from '../store/store.ts'
@@ -48,7 +48,6 @@ export async function findReadable(
 ): Promise<CertificateRecord> {
   const { store, holdings } = request.server
   const record =
-    firstValid(request, holdings.peekByDomain(domain.text) ?? []) ??
     (await findValid(request, (skip) => holdings.findByDomain(domain.text, skip))) ??
     (await findValid(request, (skip) => store.findByName(domain.text, skip)))
   if (record) return record
@@ -58,26 +57,16 @@ export async function findReadable(
 
 /** The first certificate of a listing that fits, is valid now and may be read by the caller. */
 export async function findValid(
-  request: FastifyRequest,
+  { server, caller }: FastifyRequest,
   read: ReadPage,
   isFit: IsFit = () => true,
 ): Promise<CertificateRecord | undefined> {
-  const records = await firstFit(read, (one) => isFit(one) && isValidFor(request, one))
-  return firstValid(request, records)
-}
-
-/** One that is valid now and may be read by the caller: if possible, one whose validity has begun. */
-function firstValid(
-  request: FastifyRequest,
-  records: readonly CertificateRecord[],
-): CertificateRecord | undefined {
-  const now = request.server.clock.now()
-  const valid = records.filter((one) => isValidFor(request, one))
-  return valid.find((one) => hasBegun(one, now)) ?? valid[0]
-}
-
-function isValidFor({ server, caller }: FastifyRequest, record: CertificateRecord): boolean {
-  return record.notAfter > server.clock.now() && mayAll(server, caller, 'read', record)
+  const now = server.clock.now()
+  const records = await firstFit(
+    read,
+    (one) => isFit(one) && one.notAfter > now && mayAll(server, caller, 'read', one),
+  )
+  return preferBegun(records, now)[0]
 }
 
 async function firstFit(read: ReadPage, isFit: IsFit): Promise<readonly CertificateRecord[]> {
