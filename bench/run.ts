@@ -42,7 +42,7 @@ const FULL: Effort = {
   noise: 0.04,
 }
 const QUICK: Effort = {
-  // V8 does not compile each process alike, which makes up to a third of the figure of one.
+  // One process says little: two of the same code can differ by a third.
   rounds: 3,
   slices: 3,
   sliceMs: 300,

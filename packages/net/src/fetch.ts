@@ -62,8 +62,7 @@ export function createFetch(options: FetchOptions = {}): BoundedFetch {
   const connect = async () =>
     options.dispatcher ??
     openAgent({
-      timeout: timeoutMs,
-      ...(ca !== undefined && { ca }),
+      ...(ca !== undefined && { ca, timeout: timeoutMs }),
       ...(socketPath !== undefined && { socketPath }),
     })
 

@@ -1,9 +1,6 @@
 import { type ServerResponse, STATUS_CODES } from 'node:http'
-import { isIPv4, type Socket } from 'node:net'
-import SerializerSelector, {
-  type RouteDefinition,
-  type SerializerFactory,
-} from '@fastify/fast-json-stringify-compiler'
+import type { Socket } from 'node:net'
+import SerializerSelector, { type SerializerFactory } from '@fastify/fast-json-stringify-compiler'
 import { compileNetworks, LOOPBACK_NETWORKS, parseIp } from '@gatehouse/net'
 import {
   type FastifyBaseLogger,
@@ -64,7 +61,7 @@ const buildDefaultSerializer = SerializerSelector()
 /** Fastify's own serializers, but each compiled by the first answer that needs it, like validators. */
 const buildSerializer: SerializerFactory = (schemas, options) => {
   const compile = buildDefaultSerializer(schemas, options)
-  return (route: RouteDefinition) => {
+  return (route) => {
     let serialize: ReturnType<typeof compile> | undefined
     return (answer) => {
       serialize ??= compile(route)
@@ -238,7 +235,7 @@ export const forwardedAddresses = fp(
       if (headers['x-forwarded-for'] !== undefined) {
         const [, ...hops] = request.ips ?? []
         const last = hops.at(-1)
-        if (last !== undefined && !isIPv4(last) && !parseIp(last))
+        if (last !== undefined && !parseIp(last))
           headers['x-forwarded-for'] = hops.slice(0, -1).reverse().join(', ')
       }
       done()
