@@ -5,8 +5,8 @@ export interface Effort {
   readonly sliceMs: number
   /** How far the last turns of a side may lie apart, as a share, for its figure to be stable. */
   readonly stable: number
-  /** How long to wait for that. */
-  readonly maxWarmUpMs: number
+  /** How long to run it before, at least and at most. */
+  readonly warmUpMs: { readonly min: number; readonly max: number }
   /** How many a service issues before its memory is looked at. */
   readonly certificates: number
   /** Whether those are made too that are only stated. */
@@ -69,14 +69,18 @@ async function runRound<Side extends string>(
 /** Turns whose figures have to agree. */
 const AGREEING = 4
 
-/** Runs a side until its figure is stable: V8 takes seconds to compile what a busy server runs. */
+/**
+ * Runs a side until its figure is stable: V8 takes seconds to compile what a busy server runs, and a
+ * figure is stable for a second or two before the last of its compilers takes over.
+ */
 async function warmUp(
   measure: (ms: number) => Promise<number>,
-  { sliceMs, stable, maxWarmUpMs }: Effort,
+  { sliceMs, stable, warmUpMs: { min, max } }: Effort,
 ): Promise<void> {
   const figures: number[] = []
-  for (let ms = 0; ms < maxWarmUpMs; ms += sliceMs) {
+  for (let ms = sliceMs; ms <= max; ms += sliceMs) {
     figures.push(await measure(sliceMs))
+    if (ms < min) continue
     const last = figures.slice(-AGREEING)
     if (last.length === AGREEING && Math.max(...last) <= Math.min(...last) * (1 + stable)) return
   }

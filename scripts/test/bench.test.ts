@@ -6,7 +6,7 @@ const EFFORT: Effort = {
   slices: 2,
   sliceMs: 100,
   stable: 0.05,
-  maxWarmUpMs: 10_000,
+  warmUpMs: { min: 500, max: 10_000 },
   certificates: 0,
   comparisons: 'all',
   noise: 0.04,
@@ -27,6 +27,20 @@ t.test('a side is measured once its figure is stable', async (t) => {
   t.equal(turns, rising.length + EFFORT.slices)
 })
 
+t.test('a side is not measured before its least warm-up', async (t) => {
+  let turns = 0
+  const { value } = await compare(
+    async () => ({
+      // Stable early on, then slower while V8 compiles again.
+      measure: { early: async () => (turns++ < 5 ? 10 : 20) },
+      stop: async () => {},
+    }),
+    { ...EFFORT, warmUpMs: { min: 900, max: 10_000 } },
+  )
+  t.equal(value('early'), 20)
+  t.equal(turns, 9 + EFFORT.slices)
+})
+
 t.test('a side that never becomes stable is measured in the end', async (t) => {
   let turns = 0
   const { value } = await compare(
@@ -37,5 +51,5 @@ t.test('a side that never becomes stable is measured in the end', async (t) => {
     EFFORT,
   )
   t.equal(value('wild'), 2)
-  t.equal(turns, EFFORT.maxWarmUpMs / EFFORT.sliceMs + EFFORT.slices)
+  t.equal(turns, EFFORT.warmUpMs.max / EFFORT.sliceMs + EFFORT.slices)
 })
