@@ -16,6 +16,7 @@ export {
   cidrContains,
   compileNetworks,
   type IpAddress,
+  isIp,
   LOOPBACK_NETWORKS,
   parseCidr,
   parseIp,

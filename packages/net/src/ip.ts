@@ -35,6 +35,11 @@ export function parseIp(text: string): IpAddress | undefined {
   }
 }
 
+/** Whether a text is an address that {@link parseIp} takes. */
+export function isIp(text: string): boolean {
+  return isIPv4(text) || parseIp(text) !== undefined
+}
+
 /** `net.isIPv6` compiles a regular expression at its first call, which takes milliseconds of the start. */
 function isIPv6(address: string): boolean {
   try {

@@ -125,22 +125,28 @@ function parseRuleName(text: string): Name {
  */
 export function compileRules(rules: readonly NameRule[]): (name: Name) => boolean {
   const byText = indexByText(rules)
+  const below = indexBelow(rules)
   const cidrs = rules.flatMap((rule) => (rule.kind === 'cidr' ? rule.cidr : []))
   if (byText.has('*')) return () => true
   return ({ kind, text, ip }) => {
     if (ip) return cidrs.some((cidr) => cidrContains(cidr, ip))
     if (kind === 'wildcard') return byText.has(`=${text}`)
-    return byText.has(text) || belowRule(byText, text) !== undefined
+    return byText.has(text) || ruleAbove(below, text) !== undefined
   }
 }
 
 const indexByText = (rules: readonly NameRule[]): ReadonlyMap<string, NameRule> =>
   new Map(rules.map((rule) => [rule.text, rule]))
 
+/** By `.x` of `*.x`. */
+const indexBelow = (rules: readonly NameRule[]): ReadonlyMap<string, NameRule> =>
+  new Map(rules.flatMap((rule) => (rule.kind === 'below' ? [[rule.text.slice(1), rule]] : [])))
+
 /** In canonical text dots only separate labels, so each slice from a dot is a parent. */
-function belowRule(byText: ReadonlyMap<string, NameRule>, text: string): NameRule | undefined {
+function ruleAbove(below: ReadonlyMap<string, NameRule>, text: string): NameRule | undefined {
+  if (below.size === 0) return undefined
   for (let dot = text.indexOf('.'); dot !== -1; dot = text.indexOf('.', dot + 1)) {
-    const rule = byText.get(`*${text.slice(dot)}`)
+    const rule = below.get(text.slice(dot))
     if (rule) return rule
   }
   return undefined
@@ -153,6 +159,7 @@ function belowRule(byText: ReadonlyMap<string, NameRule>, text: string): NameRul
  */
 export function compileReach(rules: readonly NameRule[]): (name: Name) => NameRule | undefined {
   const byText = indexByText(rules)
+  const below = indexBelow(rules)
   const networks = rules.filter((rule) => rule.kind === 'cidr')
   const exactUnder = new Map(
     rules.flatMap((rule) =>
@@ -167,6 +174,6 @@ export function compileReach(rules: readonly NameRule[]): (name: Name) => NameRu
     // A wildcard matches exactly one label (RFC 9525 section 6.3).
     const covered =
       kind === 'wildcard' ? (byText.get(`=${text}`) ?? exactUnder.get(labels.join('.'))) : undefined
-    return covered ?? byText.get(text) ?? belowRule(byText, text)
+    return covered ?? byText.get(text) ?? ruleAbove(below, text)
   }
 }

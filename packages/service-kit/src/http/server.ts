@@ -1,7 +1,7 @@
 import { type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import SerializerSelector, { type SerializerFactory } from '@fastify/fast-json-stringify-compiler'
-import { compileNetworks, LOOPBACK_NETWORKS, parseIp } from '@gatehouse/net'
+import { compileNetworks, isIp, LOOPBACK_NETWORKS } from '@gatehouse/net'
 import {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -235,7 +235,7 @@ export const forwardedAddresses = fp(
       if (headers['x-forwarded-for'] !== undefined) {
         const [, ...hops] = request.ips ?? []
         const last = hops.at(-1)
-        if (last !== undefined && !parseIp(last))
+        if (last !== undefined && !isIp(last))
           headers['x-forwarded-for'] = hops.slice(0, -1).reverse().join(', ')
       }
       done()
