@@ -5,13 +5,12 @@ import {
   type Name,
   type NameRule,
   PkiError,
-  parseName,
   parseNameRule,
 } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { LRUCache } from 'lru-cache'
 import { type PolicyRule, RIGHTS, type Right } from './config/auth.ts'
 import { CertError } from './errors.ts'
+import { readName } from './issuance/request.ts'
 import type { Requester } from './plugins/audit.ts'
 
 /** The rights of a rule, claim or limited key by default; `revoke` and `delete` must be named. */
@@ -182,15 +181,11 @@ export function authorize(request: FastifyRequest, right: Right, names: readonly
   throw new CertError('CERT_NAME_NOT_ALLOWED', detail)
 }
 
-/** Names of certificates in the store, which are read again and again. */
-const storedNames = new LRUCache<string, Name>({ max: 10_000, memoMethod: parseName })
-
 export function mayAll(
   { policy }: FastifyInstance,
   caller: Caller,
   right: Right,
   { names }: { readonly names: readonly string[] },
 ): boolean {
-  const parsed = names.map((name) => storedNames.memo(name))
-  return policy(caller, right, parsed).allowed
+  return policy(caller, right, names.map(readName)).allowed
 }

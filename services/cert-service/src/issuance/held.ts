@@ -107,10 +107,16 @@ export class Holdings {
     return held
   }
 
+  /** The certificates whose first name is `domain`, if they are cached. */
+  peekByDomain(domain: string): readonly CertificateRecord[] | undefined {
+    const listed = this.#listed.get(domain)
+    return listed?.changes === this.#changes ? listed.records : undefined
+  }
+
   /** A page of the certificates whose first name is `domain`; the first page is cached until a change. */
   async findByDomain(domain: string, skip: number): Promise<readonly CertificateRecord[]> {
-    const listed = skip === 0 ? this.#listed.get(domain) : undefined
-    if (listed?.changes === this.#changes) return listed.records
+    const listed = skip === 0 ? this.peekByDomain(domain) : undefined
+    if (listed) return listed
     const changes = this.#changes
     const records = await this.#deps.store.findByDomain(domain, skip)
     if (skip === 0 && records.length <= MAX_LISTED) this.#listed.set(domain, { changes, records })

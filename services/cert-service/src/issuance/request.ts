@@ -9,6 +9,7 @@ import {
   parseName,
   readKnownCsr,
 } from '@gatehouse/pki'
+import { LRUCache } from 'lru-cache'
 import { CertError, type CertErrorCode } from '../errors.ts'
 import type { Issuer, Issuers } from '../issuers/issuer.ts'
 import type { OrderRecord, Store } from '../store/store.ts'
@@ -47,7 +48,7 @@ export function parseRequest(
 ): IssuanceRequest {
   const pointers = new Map<string, { name: Name; pointer: string }>()
   const add = (text: string, pointer: string) => {
-    const name = pointingTo(pointer, () => parseName(text))
+    const name = pointingTo(pointer, () => readName(text))
     if (!pointers.has(name.text)) pointers.set(name.text, { name, pointer })
   }
   add(domain, '/domain')
@@ -139,7 +140,7 @@ export async function refuseCompromised(
 }
 
 function restore({ names, keyType, csr }: Stored): Wanted {
-  return { names: names.map(parseName), keyType, csr: csr && readKnownCsr(csr) }
+  return { names: names.map(readName), keyType, csr: csr && readKnownCsr(csr) }
 }
 
 function complete(issuer: Issuer, { names, keyType, csr }: Wanted): IssuanceRequest {
@@ -168,10 +169,18 @@ function refuse(pointer: string, code: CertErrorCode, detail: string): never {
   throw pointTo(pointer, new CertError(code, detail))
 }
 
+/** Names that were parsed lately: callers and the store have the same ones again and again. */
+const parsed = new LRUCache<string, Name>({ max: 10_000, memoMethod: parseName })
+
+/** @throws PkiError `PKI_NAME_INVALID` */
+export function readName(text: string): Name {
+  return parsed.memo(text)
+}
+
 /** Undefined if a text is no name. */
 export function nameOrNone(text: string): Name | undefined {
   try {
-    return parseName(text)
+    return readName(text)
   } catch (error) {
     if (error instanceof PkiError) return undefined
     throw error

@@ -1,9 +1,9 @@
 import type { Caller } from '@gatehouse/auth-core'
-import { type Name, parseName } from '@gatehouse/pki'
+import type { Name } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Right } from '../config/auth.ts'
 import { CertError } from '../errors.ts'
-import { pointingTo } from '../issuance/request.ts'
+import { pointingTo, readName } from '../issuance/request.ts'
 import { preferBegun } from '../issuers/issuer.ts'
 import { mayAll } from '../policy.ts'
 import { NAME_PAGE } from '../store/certificates.ts'
@@ -17,7 +17,7 @@ type ReadPage = (skip: number) => Promise<readonly CertificateRecord[]>
 type IsFit = (record: CertificateRecord) => boolean
 
 export function readDomain(text: string): Name {
-  return pointingTo('/domain', () => parseName(text))
+  return pointingTo('/domain', () => readName(text))
 }
 
 /**
@@ -47,7 +47,9 @@ export async function findReadable(
   domain: Name,
 ): Promise<CertificateRecord> {
   const { store, holdings } = request.server
+  const listed = holdings.peekByDomain(domain.text)
   const record =
+    (listed && pickValid(request, listed)) ??
     (await findValid(request, (skip) => holdings.findByDomain(domain.text, skip))) ??
     (await findValid(request, (skip) => store.findByName(domain.text, skip)))
   if (record) return record
@@ -57,16 +59,21 @@ export async function findReadable(
 
 /** The first certificate of a listing that fits, is valid now and may be read by the caller. */
 export async function findValid(
-  { server, caller }: FastifyRequest,
+  request: FastifyRequest,
   read: ReadPage,
   isFit: IsFit = () => true,
 ): Promise<CertificateRecord | undefined> {
-  const now = server.clock.now()
-  const records = await firstFit(
-    read,
-    (one) => isFit(one) && one.notAfter > now && mayAll(server, caller, 'read', one),
-  )
-  return preferBegun(records, now)[0]
+  const records = await firstFit(read, (one) => isFit(one) && isReadable(request, one))
+  return preferBegun(records, request.server.clock.now())[0]
+}
+
+function pickValid(request: FastifyRequest, records: readonly CertificateRecord[]) {
+  const readable = records.filter((one) => isReadable(request, one))
+  return preferBegun(readable, request.server.clock.now())[0]
+}
+
+function isReadable({ server, caller }: FastifyRequest, record: CertificateRecord): boolean {
+  return record.notAfter > server.clock.now() && mayAll(server, caller, 'read', record)
 }
 
 async function firstFit(read: ReadPage, isFit: IsFit): Promise<readonly CertificateRecord[]> {
