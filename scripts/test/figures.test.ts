@@ -114,7 +114,7 @@ t.test('defaults that the guides tell are those of the reference', (t) => {
       'log.checks',
       'refused',
       'docs/operations.md',
-      '`log.checks: all` logs those as well',
+      'are logged with `log.checks: all`',
     ],
   ]
   for (const [service, key, value, file, sentence] of told) {

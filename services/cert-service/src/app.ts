@@ -37,7 +37,7 @@ import { certMetrics } from './plugins/metrics.ts'
 import { ownTls } from './plugins/own-tls.ts'
 import { type StoreOptions, store } from './plugins/store.ts'
 import { upkeep } from './plugins/upkeep.ts'
-import { logFields } from './policy.ts'
+import { isRoutine, logFields } from './policy.ts'
 import { caRoutes, challengeRoute } from './routes/ca.ts'
 import { certificateRoutes } from './routes/certificate.ts'
 import { inventoryProblem, inventoryRoutes } from './routes/inventory.ts'
@@ -164,6 +164,7 @@ async function registerHttp(
     ...(metrics && { metrics }),
     traceRequests,
     fieldsOf: logFields,
+    isRoutine,
   })
   await app.register(problems, {
     statusOf: STATUS_OF,

@@ -7,9 +7,10 @@ import {
   PkiError,
   parseNameRule,
 } from '@gatehouse/pki'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type PolicyRule, RIGHTS, type Right } from './config/auth.ts'
 import { CertError } from './errors.ts'
+import type { Held } from './issuance/held.ts'
 import { readName } from './issuance/request.ts'
 import type { Requester } from './plugins/audit.ts'
 
@@ -157,6 +158,18 @@ const nothing = (): boolean => false
 export function requesterOf({ caller, ip, id }: FastifyRequest): Requester {
   const isOperator = caller.method === 'psk' && !caller.domains
   return { actor: actorOf(caller), remoteAddress: ip, requestId: id, isOperator }
+}
+
+/** Records that a held certificate is delivered. Await it before the answer. */
+export function recordDelivery(request: FastifyRequest, held: Held): Promise<void> | undefined {
+  const written = request.server.issuance.recordDelivery(held, requesterOf(request))
+  request.isRepeated = written === undefined
+  return written
+}
+
+/** Whether a request leaves nothing to log that the audit trail does not have. */
+export function isRoutine({ isRepeated }: FastifyRequest, { statusCode }: FastifyReply): boolean {
+  return isRepeated && statusCode === 200
 }
 
 /** For the log line of a request; undefined if its route has no guard or refused the caller. */

@@ -19,7 +19,7 @@ async function testAudit(t: Test) {
   return { store, clock, log, logged, audit, rows }
 }
 
-t.test('deliveries to one caller are one row per hour with a count', async (t) => {
+t.test('deliveries to one caller at one address are one row per hour with a count', async (t) => {
   const { audit, clock, rows, store, logged } = await testAudit(t)
   const { id } = await store.addCertificate(newCertificate(), newAudit())
   const handedOut = async () =>
@@ -49,9 +49,10 @@ t.test('deliveries to one caller are one row per hour with a count', async (t) =
   await clock.advance(60 * MINUTE)
   again.recordDelivery({ ...certificate, id }, by)
   again.recordDelivery({ ...certificate, id }, { ...by, actor: 'psk:other' })
+  again.recordDelivery({ ...certificate, id }, { ...by, remoteAddress: '192.0.2.2' })
   again.recordDelivery({ ...certificate, id, serialNumber: 'cd' }, by)
   await again.close()
-  t.same(await handedOut(), [1, 1, 1, 7], 'the next hour, another caller, another certificate')
+  t.same(await handedOut(), [1, 1, 1, 1, 7], 'the next hour, caller, address, certificate')
   t.same(logged, [])
 })
 

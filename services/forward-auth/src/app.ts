@@ -33,7 +33,7 @@ import { httpsOptions, ownTls } from './own-tls.ts'
 import { errorPage } from './pages/pages.ts'
 import { portals } from './portals.ts'
 import { callbackRoutes } from './routes/callback.ts'
-import { check, checkRoutes, describeCheck, isNotAllowedCheck } from './routes/check.ts'
+import { check, checkRoutes, describeCheck, isAllowedCheck } from './routes/check.ts'
 import { logoutRoutes } from './routes/logout.ts'
 import { profileRoutes } from './routes/profile.ts'
 import { signInRoutes } from './routes/sign-in.ts'
@@ -95,7 +95,7 @@ async function registerHttp(
     ...(metrics && { metrics }),
     traceRequests,
     fieldsOf: describeCheck,
-    ...(log.checks === 'refused' && { hasLine: isNotAllowedCheck }),
+    ...(log.checks === 'refused' && { isRoutine: isAllowedCheck }),
   })
   await app.register(problems, { statusOf: STATUS_OF, docsUrl, page: problemPage })
   await app.register(strictHttp, { docsUrl })

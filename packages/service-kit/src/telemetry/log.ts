@@ -8,6 +8,8 @@ import type { Metrics } from './metrics.ts'
 const MAX_PATH = 1_024
 const MAX_FIELD = 256
 const METHODS = new Set('GET HEAD POST PUT PATCH DELETE OPTIONS'.split(' '))
+/** Levels at which the lines of routine requests are written. */
+const VERBOSE = new Set(['trace', 'debug'])
 const TRACEPARENT = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
 
 export type { Logger }
@@ -109,13 +111,13 @@ export interface RequestTelemetryOptions {
   readonly traceRequests?: ((app: FastifyInstance) => Promise<void>) | undefined
   /** Further members of the log line of a request, such as its caller. */
   fieldsOf?(request: FastifyRequest): Readonly<Record<string, string | undefined>>
-  /** Whether a request gets a log line; by default every request does. */
-  hasLine?(request: FastifyRequest, reply: FastifyReply): boolean
+  /** Whether the line of a request is logged at the level `debug`, not `info`; by default none is. */
+  isRoutine?(request: FastifyRequest, reply: FastifyReply): boolean
 }
 
 /** Adds request and trace ids, one log line per request, and the histogram of durations. */
 export const requestTelemetry = fp<RequestTelemetryOptions>(
-  async (app: FastifyInstance, { metrics, traceRequests, fieldsOf, hasLine }) => {
+  async (app: FastifyInstance, { metrics, traceRequests, fieldsOf, isRoutine }) => {
     await traceRequests?.(app)
     app.setGenReqId(createRequestIds())
     app.setChildLoggerFactory((logger, bindings, options, { headers }) => {
@@ -123,6 +125,7 @@ export const requestTelemetry = fp<RequestTelemetryOptions>(
       return logger.child(trace_id ? { ...bindings, trace_id } : bindings, options)
     })
     const durations = metrics && createDurations(metrics.registry)
+    const logsRoutine = VERBOSE.has(app.log.level)
     app.addHook('onResponse', async (request, reply) => {
       const { method, url, ip, log, routeOptions } = request
       const { statusCode: status, elapsedTime } = reply
@@ -132,10 +135,11 @@ export const requestTelemetry = fp<RequestTelemetryOptions>(
         status: `${Math.trunc(status / 100)}xx`,
       }
       durations?.observe(labels, elapsedTime / 1_000)
-      if (hasLine?.(request, reply) === false) return
+      const level = isRoutine?.(request, reply) ? 'debug' : 'info'
+      if (level === 'debug' && !logsRoutine) return
       const path = url.split('?', 1)[0]?.slice(0, MAX_PATH)
       const ms = Math.round(elapsedTime * 1_000) / 1_000
-      log.info({ ip, method, path, status, ms, ...shortened(fieldsOf?.(request)) }, 'request')
+      log[level]({ ip, method, path, status, ms, ...shortened(fieldsOf?.(request)) }, 'request')
     })
   },
   { fastify: '5.x', name: 'service-kit/request-telemetry' },

@@ -157,6 +157,27 @@ t.test('requestTelemetry', async (t) => {
     t.notMatch(lines.join(), CANARY)
   })
 
+  t.test('a routine request is logged at the level debug', async (t) => {
+    for (const [level, statuses] of [
+      ['debug', [200, 404]],
+      ['info', [404]],
+    ] as const) {
+      const { lines, log } = capture(level)
+      const app = Fastify(appOptions(log))
+      await app.register(requestTelemetry, {
+        isRoutine: (_request, { statusCode }) => statusCode === 200,
+      })
+      app.get('/', async () => '')
+      await app.inject('/')
+      await app.inject('/nothing')
+      t.strictSame(
+        lines.map((line) => JSON.parse(line)).map(({ status }) => status),
+        statuses,
+        level,
+      )
+    }
+  })
+
   t.test('request ids are generated, unique and on the lines of handlers', async (t) => {
     t.not(first.body, 'mine')
     t.not(first.body, second.body)

@@ -10,6 +10,10 @@ declare module 'fastify' {
     /** That of the configuration in effect. */
     readonly policy: Policy
   }
+  interface FastifyRequest {
+    /** Whether this delivers a certificate again, so that the audit trail has a row of this hour. */
+    isRepeated: boolean
+  }
 }
 
 type Configured = Pick<CertServiceConfig, 'auth' | 'rules'>
@@ -28,6 +32,7 @@ export const access = fp<AccessOptions>(
       ...(elapsed && { elapsed }),
       log: app.log,
     })
+    app.decorateRequest('isRepeated', false)
     await app.decorateReloaded('policy', configured, policyOf)
     warnIfOpen(app, configured)
     app.addHealthCheck(() => ({

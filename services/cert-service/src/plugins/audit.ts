@@ -39,7 +39,10 @@ interface Counted {
   written: Promise<void> | undefined
 }
 
-/** Writes what happens too often for a row each as a row per hour and caller with a count. Never throws. */
+/**
+ * Writes what happens too often for a row each as a row per hour, caller and address with a count.
+ * Never throws.
+ */
 export class Audit {
   readonly #deps: AuditDeps
   #counted = new Map<string, Counted>()
@@ -65,13 +68,9 @@ export class Audit {
   ): Promise<void> | undefined {
     const at = this.#deps.clock.now()
     this.recordUse(id)
-    return this.#count(`${hourOf(at)} hand-out ${serialNumber} ${by.actor}`, () => ({
-      at,
-      action: 'hand-out',
-      names,
-      serialNumber,
-      ...by,
-    }))
+    const { actor, remoteAddress } = by
+    const key = `${hourOf(at)} hand-out ${serialNumber} ${remoteAddress} ${actor}`
+    return this.#count(key, () => ({ at, action: 'hand-out', names, serialNumber, ...by }))
   }
 
   /** Records that a certificate is in use although it was not delivered. */

@@ -9,7 +9,7 @@ import type { Held } from '../issuance/held.ts'
 import type { Outcome } from '../issuance/issuance.ts'
 import { type IssuanceRequest, parseRequest } from '../issuance/request.ts'
 import { isMisdated, planRenewal, toTime } from '../issuers/issuer.ts'
-import { authorize, requesterOf } from '../policy.ts'
+import { authorize, recordDelivery, requesterOf } from '../policy.ts'
 import {
   CertificateRequestSchema,
   certificateAnswer,
@@ -72,6 +72,7 @@ function issue(
   const send = (outcome: Outcome) => sendOutcome(request, reply, domain, outcome, wanted.csr)
   const outcome = request.server.issuance.obtain(wanted, requesterOf(request))
   if (outcome instanceof Promise) return outcome.then(send)
+  request.isRepeated = true
   send(outcome)
   return undefined
 }
@@ -125,7 +126,8 @@ async function read(
     issuance.recordUse(held)
     return reply.code(304).header('cache-control', 'no-store').header('vary', 'accept').send()
   }
-  await issuance.recordDelivery(held, requesterOf(request))
+  const written = recordDelivery(request, held)
+  if (written) await written
   return sendCertificate(request, reply, domain.text, held, true)
 }
 

@@ -5,7 +5,7 @@ import { Type } from 'typebox'
 import { CertError } from '../errors.ts'
 import type { Held } from '../issuance/held.ts'
 import { nameOrNone } from '../issuance/request.ts'
-import { requesterOf } from '../policy.ts'
+import { recordDelivery, requesterOf } from '../policy.ts'
 import { createDocuments } from '../proxy/traefik.ts'
 import { emptyAnswer, guarded, PEM, PemBundleSchema } from '../schemas.ts'
 import { findValid } from './lookup.ts'
@@ -26,7 +26,7 @@ export const proxyRoutes: FastifyPluginAsyncTypebox = async (app) => {
     async (request, reply) => {
       const held = await findFor(request, request.query.server_name ?? '')
       if (!held) return reply.code(204).header('cache-control', 'no-store').send(null)
-      await app.issuance.recordDelivery(held, requesterOf(request))
+      await recordDelivery(request, held)
       return send(reply, PEM, held.pem)
     },
   )

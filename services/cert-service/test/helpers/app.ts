@@ -67,7 +67,6 @@ export interface Running {
   ): Promise<Answer>
 }
 
-/** @public Part of the type of helpers that are exported. */
 export interface Answer {
   readonly status: number
   readonly headers: Readonly<Record<string, unknown>>

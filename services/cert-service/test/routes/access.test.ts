@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { RIGHTS } from '../../src/config/auth.ts'
-import { createIdp, KEY, type Running, reload, start } from '../helpers/app.ts'
+import { type Answer, createIdp, KEY, type Running, reload, start } from '../helpers/app.ts'
 
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` })
 
@@ -270,3 +270,40 @@ t.test('the log line of a request has its caller, or none if it was refused', as
     ],
   )
 })
+
+t.test(
+  'the log has a line of each delivery that is a row of its own in the audit trail',
+  async (t) => {
+    const { call, clock, logged } = await start(t, {
+      server: { trustedProxies: ['127.0.0.1/32'] },
+    })
+    const url = '/api/certificate/a.test'
+    const post = () => call('POST', '/api/certificate', { domain: 'a.test' })
+    const get = (headers: object = {}) => call('GET', url, undefined, headers)
+    const steps: [what: string, level: 'info' | 'debug', step: () => Promise<Answer>][] = [
+      ['it is issued', 'info', post],
+      ['it is delivered for the first time', 'info', post],
+      ['again', 'debug', post],
+      ['again by GET', 'debug', get],
+      ['again as PEM', 'debug', () => get({ accept: 'application/x-pem-file' })],
+      ['to another address', 'info', () => get({ 'x-forwarded-for': '192.0.2.7' })],
+      ['again to that address', 'debug', () => get({ 'x-forwarded-for': '192.0.2.7' })],
+      ['to a caller that is not known', 'info', () => get({ authorization: 'APIKey unknown' })],
+    ]
+    const levels = { 20: 'debug', 30: 'info' } as Readonly<Record<number, string>>
+    const check = async (what: string, level: string, step: () => Promise<Answer>) => {
+      logged.length = 0
+      await step()
+      const lines = logged.map((text) => JSON.parse(text)).filter(({ msg }) => msg === 'request')
+      t.strictSame(
+        lines.map((line) => levels[line.level]),
+        [level],
+        what,
+      )
+    }
+    for (const step of steps) await check(...step)
+    await clock.advance(3_600_000)
+    await check('in the next hour', 'info', get)
+    await check('and again', 'debug', get)
+  },
+)

@@ -300,7 +300,7 @@ export function describeCheck({ check, params, server }: FastifyRequest) {
   }
 }
 
-/** Whether a request is anything but a check that passed; proxies log what they let pass. */
-export function isNotAllowedCheck({ check }: FastifyRequest, reply: FastifyReply): boolean {
-  return check === undefined || reply.statusCode !== 200
+/** Whether a request is a check that passed; proxies log what they let pass. */
+export function isAllowedCheck({ check }: FastifyRequest, { statusCode }: FastifyReply): boolean {
+  return check !== undefined && statusCode === 200
 }
