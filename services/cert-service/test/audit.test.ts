@@ -56,6 +56,29 @@ t.test('deliveries to one caller at one address are one row per hour with a coun
   t.same(logged, [])
 })
 
+t.test('a caller with many addresses has one row for those above 50', async (t) => {
+  const { audit, store } = await testAudit(t)
+  const deliverTo = (actor: string) => {
+    for (let n = 0; n < 60; n++)
+      audit.recordDelivery(certificate, { ...by, actor, remoteAddress: `192.0.2.${n}` })
+  }
+  for (const actor of ['psk:one', 'psk:one', 'psk:two']) deliverTo(actor)
+  await audit.close()
+  const rows = await store.listAudit({ limit: 200 })
+  for (const [caller, times] of [
+    ['psk:one', 2],
+    ['psk:two', 1],
+  ] as const) {
+    const counts = rows
+      .filter(({ actor }) => actor === caller)
+      .map(({ remoteAddress, count }): [string | undefined, number] => [remoteAddress, count])
+    const others = counts.filter(([address]) => address === '*')
+    t.strictSame(others, [['*', 10 * times]], caller)
+    t.equal(counts.length, 51)
+    t.ok(counts.every(([address, count]) => address === '*' || count === times))
+  }
+})
+
 t.test('a delivery that was awaited has its row in the store', async (t) => {
   const { audit, rows } = await testAudit(t)
   const first = audit.recordDelivery(certificate, by)

@@ -1,6 +1,7 @@
 import type { Clock } from '@gatehouse/service-kit'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
+import { LRUCache } from 'lru-cache'
 import type { AuditEntry, CertificateRecord, Store } from '../store/store.ts'
 
 declare module 'fastify' {
@@ -30,6 +31,8 @@ const MAX_COUNTED = 10_000
 /** Kinds of refusal with a row of their own per hour: invented callers and addresses fill no disk. */
 const MAX_REFUSALS = 200
 const MAX_REFUSED_NAMES = 5
+/** Addresses of a caller with rows of their own per hour: moving from one to the next fills no disk. */
+const MAX_ADDRESSES = 50
 
 interface Counted {
   readonly entry: AuditEntry & { readonly key: string }
@@ -49,6 +52,9 @@ export class Audit {
   #fetchedAt = new Map<number, number>()
   #fresh: Counted[] = []
   #writing = Promise.resolve()
+  #addresses = new LRUCache<string, { readonly hour: number; readonly addresses: Set<string> }>({
+    max: MAX_COUNTED,
+  })
   #refusals = { hour: 0, keys: new Set<string>() }
   #timer: { cancel(): void }
 
@@ -68,9 +74,11 @@ export class Audit {
   ): Promise<void> | undefined {
     const at = this.#deps.clock.now()
     this.recordUse(id)
-    const { actor, remoteAddress } = by
-    const key = `${hourOf(at)} hand-out ${serialNumber} ${remoteAddress} ${actor}`
-    return this.#count(key, () => ({ at, action: 'hand-out', names, serialNumber, ...by }))
+    const hour = hourOf(at)
+    const remoteAddress = this.#addressOf(by, hour)
+    const key = `${hour} hand-out ${serialNumber} ${remoteAddress} ${by.actor}`
+    const row = { at, action: 'hand-out' as const, names, serialNumber }
+    return this.#count(key, () => ({ ...row, ...by, remoteAddress }))
   }
 
   /** Records that a certificate is in use although it was not delivered. */
@@ -100,6 +108,18 @@ export class Audit {
   async close(): Promise<void> {
     this.#timer.cancel()
     await Promise.all([this.#writing, this.#flush()])
+  }
+
+  /** The address of a caller, or `*` if it has too many in this hour. */
+  #addressOf({ actor, remoteAddress = '' }: Requester, hour: number): string {
+    let known = this.#addresses.get(actor)
+    if (known?.hour !== hour) {
+      known = { hour, addresses: new Set() }
+      this.#addresses.set(actor, known)
+    }
+    const { addresses } = known
+    if (addresses.size < MAX_ADDRESSES) addresses.add(remoteAddress)
+    return addresses.has(remoteAddress) ? remoteAddress : '*'
   }
 
   /** Writes the first of a key at once, with whatever else this turn of the event loop commits. */
