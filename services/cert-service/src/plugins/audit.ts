@@ -180,10 +180,22 @@ export class Audit {
     }
   }
 
+  /** Rows of this hour stay known, so that what repeats them is only counted. */
+  #keepThisHour(counted: ReadonlyMap<string, Counted>): void {
+    const hour = hourOf(this.#deps.clock.now())
+    for (const [key, each] of counted) {
+      if (hourOf(each.entry.at) !== hour) continue
+      each.count = 0
+      this.#counted.set(key, each)
+    }
+  }
+
   #flushLater(): { cancel(): void } {
     return this.#deps.clock.setTimer(() => {
       this.#timer = this.#flushLater()
+      const counted = this.#counted
       void this.#flush()
+      this.#keepThisHour(counted)
     }, FLUSH_MS)
   }
 }

@@ -302,6 +302,8 @@ t.test(
       )
     }
     for (const step of steps) await check(...step)
+    await clock.advance(600_000)
+    await check('ten minutes later', 'debug', get)
     await clock.advance(3_600_000)
     await check('in the next hour', 'info', get)
     await check('and again', 'debug', get)
