@@ -195,7 +195,7 @@ export function authorize(request: FastifyRequest, right: Right, names: readonly
 }
 
 export function mayAll(
-  { policy }: FastifyInstance,
+  { policy }: Pick<FastifyInstance, 'policy'>,
   caller: Caller,
   right: Right,
   { names }: { readonly names: readonly string[] },

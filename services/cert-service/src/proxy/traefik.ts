@@ -1,12 +1,12 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Caller } from '@gatehouse/auth-core'
-import { parseName } from '@gatehouse/pki'
 import type { FastifyInstance } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import { CertError } from '../errors.ts'
 import type { Held } from '../issuance/held.ts'
 import { hasBegun } from '../issuers/issuer.ts'
 import type { Requester } from '../plugins/audit.ts'
+import { mayAll } from '../policy.ts'
 
 const HOUR = 3_600_000
 /** Certificates that are read before other work gets a turn. */
@@ -65,7 +65,7 @@ async function deliverAll(
 }
 
 async function readAll(deps: DocumentDeps, caller: Caller, maxBytes: number): Promise<Held[]> {
-  const { store, holdings, clock, policy: mayRead } = deps
+  const { store, holdings, clock } = deps
   const held: Held[] = []
   let bytes = 0
   for (let after = 0; ; await setImmediate()) {
@@ -73,7 +73,7 @@ async function readAll(deps: DocumentDeps, caller: Caller, maxBytes: number): Pr
     for (const record of page) {
       after = record.id
       if (!record.sealedKey || record.notAfter <= clock.now()) continue
-      if (!mayRead(caller, 'read', record.names.map(parseName)).allowed) continue
+      if (!mayAll(deps, caller, 'read', record)) continue
       const one = holdings.of(record)
       held.push(one)
       bytes += one.pem.length
