@@ -17,16 +17,25 @@ interface Accepted {
   readonly methods: readonly Method[]
   readonly findKey: (sha256: string) => KeyCaller | undefined
   readonly verify: (token: string, request: FastifyRequest) => TokenCaller | Promise<TokenCaller>
+  /** Whether the claim `iss` names an issuer that is accepted. Nothing is verified. */
+  readonly isForUs: (token: string) => boolean
   /** By what the keys of an issuer depend on. */
   readonly issuers: ReadonlyMap<string, IssuerKeys>
 }
 
-/** Authenticates requests by the options that are in effect. */
+/**
+ * Authenticates requests by the options that are in effect. The plugin has one for its application; a
+ * program that serves several sets of callers makes one for each, and closes it.
+ */
 export class Authenticator {
   readonly #deps: AuthDeps
   readonly #bearer: BearerOptions | undefined
   #accepted: Accepted
 
+  /**
+   * @param bearer - a verifier of the application's own, instead of `jwt` in the options
+   * @throws AuthError AUTH_OPTIONS_INVALID, listing all faults
+   */
   constructor(options: AuthOptions, deps: AuthDeps, bearer?: BearerOptions) {
     this.#deps = deps
     this.#bearer = bearer
@@ -49,6 +58,22 @@ export class Authenticator {
     const caller = findKey(hash('sha256', credentials, 'binary'))
     if (!caller) throw new AuthError('AUTH_KEY_INVALID')
     return caller
+  }
+
+  /**
+   * Whether credentials are meant for these options: an API key if keys are accepted, or a token whose
+   * `iss` names an issuer that is accepted. Nothing is verified. For programs that leave the credentials
+   * of others alone, such as a proxy; a token that cannot be decoded names no issuer.
+   *
+   * @param authorization - the header of the request
+   */
+  accepts(authorization: string | undefined): boolean {
+    if (authorization === undefined) return false
+    const { methods, isForUs } = this.#accepted
+    const { method, credentials } = parseAuthorization(authorization)
+    return (
+      method !== undefined && methods.includes(method) && (method === 'psk' || isForUs(credentials))
+    )
   }
 
   /** The methods that a refusal offers: at least one, as a 401 needs a challenge. */
@@ -114,19 +139,20 @@ export class Authenticator {
   #build(settings: Settings, previous?: Accepted): Accepted {
     const issuers = new Map<string, IssuerKeys>()
     const sources = settings.issuers.map((issuer) => {
-      const { audience, requiredScopes, requireAccessTokenType, ...connection } = issuer
+      const { audience, requiredScopes, requireAccessTokenType, maxTokenLifetime, ...connection } =
+        issuer
       const id = JSON.stringify(connection)
       const keys = previous?.issuers.get(id) ?? new IssuerKeys(connection, this.#deps)
       issuers.set(id, keys)
-      const demands = { audience, requiredScopes, requireAccessTokenType }
+      const demands = { audience, requiredScopes, requireAccessTokenType, maxTokenLifetime }
       return { issuer: issuer.issuerUrl, ...demands, keys }
     })
     const bearer = this.#bearer
     const methods: Method[] = []
     if (settings.keys.length > 0) methods.push('psk')
     if (sources.length > 0 || bearer) methods.push('jwt')
-    const verify = bearer ? ownVerifier(bearer) : createVerifier(sources, this.#deps.now)
-    return { methods, findKey: createComparator(settings.keys), verify, issuers }
+    const tokens = bearer ? ownVerifier(bearer) : createVerifier(sources, this.#deps.now)
+    return { methods, findKey: createComparator(settings.keys), ...tokens, issuers }
   }
 }
 
@@ -160,16 +186,19 @@ function createComparator(keys: readonly PskKey[]): Accepted['findKey'] {
 /** RFC 6750 section 2.1. */
 const BEARER_TOKEN = /^[A-Za-z0-9\-._~+/]+=*$/
 
-function ownVerifier({ verify }: BearerOptions): Accepted['verify'] {
+function ownVerifier({ verify }: BearerOptions): Pick<Accepted, 'verify' | 'isForUs'> {
   const admit = (caller: TokenCaller | undefined) => {
     if (!caller) throw new AuthError('AUTH_TOKEN_INVALID')
     return caller
   }
-  return (token, request) => {
-    if (!BEARER_TOKEN.test(token))
-      throw new AuthError('AUTH_HEADER_INVALID', { detail: 'not one token' })
-    const caller = verify(token, request)
-    return caller instanceof Promise ? caller.then(admit) : admit(caller)
+  return {
+    verify(token, request) {
+      if (!BEARER_TOKEN.test(token))
+        throw new AuthError('AUTH_HEADER_INVALID', { detail: 'not one token' })
+      const caller = verify(token, request)
+      return caller instanceof Promise ? caller.then(admit) : admit(caller)
+    },
+    isForUs: () => true,
   }
 }
 
@@ -191,6 +220,10 @@ function readAuthorization({
   // Node takes the first of several; a proxy in front may have taken another one.
   if (isRepeated(rawHeaders))
     throw new AuthError('AUTH_HEADER_INVALID', { detail: 'more than one Authorization header' })
+  return parseAuthorization(authorization)
+}
+
+function parseAuthorization(authorization: string) {
   const space = authorization.indexOf(' ')
   const scheme = space === -1 ? authorization : authorization.slice(0, space)
   const credentials = space === -1 ? '' : authorization.slice(space).trimStart()

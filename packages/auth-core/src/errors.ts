@@ -112,6 +112,12 @@ export const AUTH_ERRORS = {
     action: 'Get a new token. If it is new, compare the clocks.',
     ...INVALID_TOKEN,
   },
+  AUTH_TOKEN_LIFETIME: {
+    title: 'Access token is valid for too long',
+    action:
+      'Ask the issuer for tokens with less time from `iat` to `exp`, or raise `maxTokenLifetime`; the log has the time.',
+    ...INVALID_TOKEN,
+  },
   AUTH_TOKEN_NOT_YET_VALID: {
     title: 'Access token is not valid yet',
     action: 'Compare the clocks of the issuer and of this machine.',

@@ -1,8 +1,9 @@
-export type { Callers } from './authenticator.ts'
+export { Authenticator, type Callers } from './authenticator.ts'
 export type { Caller, KeyCaller, Method, TokenCaller } from './caller.ts'
+export { type ChallengeOptions, challengesOf } from './challenges.ts'
 export { AUTH_ERRORS, AuthError, type AuthErrorCode } from './errors.ts'
 export { isRocaKey } from './jwt/keys.ts'
-export type { Log } from './oidc/issuer-keys.ts'
+export type { AuthDeps, Log } from './oidc/issuer-keys.ts'
 export type {
   AuthOptions,
   BearerOptions,
@@ -20,4 +21,5 @@ export {
   type GuardedReply,
   type GuardedRequest,
 } from './plugin.ts'
+export { isPublicIssuer } from './public-issuers.ts'
 export { type AuthOptionsFault, checkAuthOptions } from './settings.ts'

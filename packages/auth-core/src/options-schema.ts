@@ -78,6 +78,12 @@ const RequireTypeSchema = (description: string) => Type.Optional(Type.Boolean({ 
 const TYPE_DEMAND =
   'Requires the header `typ: at+jwt` (RFC 9068). Default: `JWT` or no `typ` is accepted too.'
 
+const MaxLifetimeSchema = (description: string) =>
+  Type.Optional(Type.Integer({ minimum: 1, description }))
+
+const MAX_LIFETIME =
+  'Longest time from `iat` to `exp` of a token, in milliseconds; without `iat`, from now to `exp`. Default: any.'
+
 const connection = {
   jwksUrl: Type.Optional(
     Type.String({
@@ -111,6 +117,7 @@ const IssuerSchema = Type.Object(
     audience: AudienceSchema,
     requiredScopes: RequiredScopesSchema,
     requireAccessTokenType: RequireTypeSchema(TYPE_DEMAND),
+    maxTokenLifetime: MaxLifetimeSchema(MAX_LIFETIME),
     ...connection,
   },
   closed,
@@ -122,6 +129,7 @@ const JwtSchema = Type.Object(
     audience: Type.Optional(AudienceSchema),
     requiredScopes: RequiredScopesSchema,
     requireAccessTokenType: RequireTypeSchema(TYPE_DEMAND),
+    maxTokenLifetime: MaxLifetimeSchema(MAX_LIFETIME),
     ...connection,
     issuers: Type.Optional(
       Type.Array(IssuerSchema, {
@@ -151,6 +159,7 @@ export const AuthOptionsSchema = Type.Object(
     ),
     requiredScopes: ScopesSchema('Short for `jwt.requiredScopes`.'),
     requireAccessTokenType: RequireTypeSchema('Short for `jwt.requireAccessTokenType`.'),
+    maxTokenLifetime: MaxLifetimeSchema('Short for `jwt.maxTokenLifetime`.'),
   },
   closed,
 )

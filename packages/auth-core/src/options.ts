@@ -17,6 +17,8 @@ export interface AuthOptions {
   readonly requiredScopes?: readonly string[] | undefined
   /** Short for `jwt.requireAccessTokenType`. */
   readonly requireAccessTokenType?: boolean | undefined
+  /** Short for `jwt.maxTokenLifetime`. */
+  readonly maxTokenLifetime?: number | undefined
 }
 
 /** API keys: a single one, or several with names. */
@@ -51,6 +53,11 @@ interface IssuerConnection {
   readonly requiredScopes?: readonly string[] | undefined
   /** Requires the header `typ: at+jwt` (RFC 9068). Default: `JWT` or no `typ` is accepted too. */
   readonly requireAccessTokenType?: boolean | undefined
+  /**
+   * Longest time from `iat` to `exp` of a token, in milliseconds; without `iat`, from now to `exp`.
+   * Default: any.
+   */
+  readonly maxTokenLifetime?: number | undefined
   /** URL of the key set. Default: the `jwks_uri` of the discovery document. */
   readonly jwksUrl?: string | undefined
   /** PEM certificates to trust for the issuer instead of the system’s. */

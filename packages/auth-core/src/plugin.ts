@@ -2,7 +2,8 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { Authenticator, type Callers } from './authenticator.ts'
 import { type Caller, METHODS, type Method } from './caller.ts'
-import { AUTH_ERRORS, AuthError } from './errors.ts'
+import { challengesOf } from './challenges.ts'
+import { AuthError } from './errors.ts'
 import { demandScopes } from './jwt/token.ts'
 import type { AuthDeps } from './oidc/issuer-keys.ts'
 import type { AuthOptions, BearerOptions } from './options.ts'
@@ -166,7 +167,11 @@ function refuse(error: unknown, guard: Guard, request: GuardedRequest, reply: Gu
   if (!(error instanceof AuthError)) return error as Error
   const { code, detail, retryAfter, statusCode } = error
   try {
-    const [challenge, ...others] = challengesOf(error, guard, request)
+    const { authenticator, demand, realm } = guard
+    const [challenge, ...others] = challengesOf(error, {
+      methods: authenticator.offered(demand.methods),
+      realm: typeof realm === 'string' ? realm : realm(request as FastifyRequest),
+    })
     if (challenge !== undefined)
       reply.header('www-authenticate', others.length > 0 ? [challenge, ...others] : challenge)
   } catch (error) {
@@ -176,35 +181,6 @@ function refuse(error: unknown, guard: Guard, request: GuardedRequest, reply: Gu
   request[kRefused] = true
   request.log[statusCode < 500 ? 'info' : 'warn']({ code, detail }, 'caller refused')
   return error
-}
-
-/**
- * One challenge for each accepted scheme (RFC 9110 section 11.6.1), the Bearer one with the error
- * if the request had credentials (RFC 6750 section 3). None if the client is not at fault.
- */
-function challengesOf(error: AuthError, guard: Guard, request: GuardedRequest): string[] {
-  if (error.statusCode >= 500) return []
-  const { authenticator, demand, realm } = guard
-  const ofRequest = typeof realm === 'string' ? realm : realm(request as FastifyRequest)
-  const bearer = `Bearer realm=${quote(ofRequest)}${bearerError(error)}`
-  return authenticator
-    .offered(demand.methods)
-    .map((method) => (method === 'psk' ? 'APIKey realm="api"' : bearer))
-}
-
-function bearerError({ code, scopes }: AuthError): string {
-  const entry = AUTH_ERRORS[code]
-  if (!('challenge' in entry)) return ''
-  const error = `, error="${entry.challenge}"`
-  // The title of this one would only repeat the error.
-  if (code === 'AUTH_TOKEN_INVALID') return error
-  const scope = scopes ? `, scope="${scopes.join(' ')}"` : ''
-  return `${error}, error_description="${entry.title}"${scope}`
-}
-
-/** A quoted-string (RFC 9110 section 5.6.4). */
-function quote(text: string): string {
-  return `"${text.replace(/["\\]/g, '\\$&')}"`
 }
 
 function checkDemand({ scopes = [], methods }: CallerDemand): void {

@@ -23,6 +23,8 @@ interface IssuerSettings extends IssuerConnection {
   readonly audience: readonly string[]
   readonly requiredScopes: readonly string[]
   readonly requireAccessTokenType: boolean
+  /** In milliseconds. */
+  readonly maxTokenLifetime: number | undefined
 }
 
 /** The options in one layout, with the contents of their files, for the accepted methods only. */
@@ -140,7 +142,12 @@ function readIssuer(
   fault: AddFault,
 ): IssuerSettings[] {
   const { issuerUrl, audience, caFile, ...rest } = options
-  const { requiredScopes = [], requireAccessTokenType = false, ...connection } = rest
+  const {
+    requiredScopes = [],
+    requireAccessTokenType = false,
+    maxTokenLifetime,
+    ...connection
+  } = rest
   const { jwksUrl, allowHttp = false } = connection
   if (issuerUrl === undefined) fault(`${path}/issuerUrl`, 'is missing')
   else checkUrl(issuerUrl, `${path}/issuerUrl`, allowHttp, fault)
@@ -149,8 +156,8 @@ function readIssuer(
   if (audience === undefined) fault(`${path}/audience`, 'is missing')
   const ca = caFile === undefined ? undefined : readCa(caFile, `${path}/caFile`, fault)
   if (issuerUrl === undefined || audience === undefined) return []
-  const demands = { audience: [audience].flat(), requiredScopes, requireAccessTokenType }
-  return [{ ...connection, issuerUrl, ...demands, ca }]
+  const demands = { requiredScopes, requireAccessTokenType, maxTokenLifetime }
+  return [{ ...connection, issuerUrl, audience: [audience].flat(), ...demands, ca }]
 }
 
 function checkUrl(url: string, path: string, allowHttp: boolean, fault: AddFault): void {

@@ -12,6 +12,7 @@ const issuer = {
   audience: ['api'],
   requiredScopes: [],
   requireAccessTokenType: false,
+  maxTokenLifetime: undefined,
   ca: undefined,
 }
 const files = t.testdir({
@@ -102,6 +103,21 @@ const meanings: [what: string, options: AuthOptions, expected: object][] = [
     { issuers: [{ requireAccessTokenType: false }, { requireAccessTokenType: true }] },
   ],
   [
+    'a lifetime of tokens, flat',
+    { ...one, maxTokenLifetime: 60_000 },
+    { issuers: [{ maxTokenLifetime: 60_000 }] },
+  ],
+  [
+    'a lifetime of tokens, nested',
+    { jwt: { ...one, maxTokenLifetime: 60_000 } },
+    { issuers: [{ maxTokenLifetime: 60_000 }] },
+  ],
+  [
+    'a lifetime of tokens, of one of several issuers',
+    { jwt: { issuers: [one, { ...one, issuerUrl: 'https://b.x', maxTokenLifetime: 60_000 }] } },
+    { issuers: [{ maxTokenLifetime: undefined }, { maxTokenLifetime: 60_000 }] },
+  ],
+  [
     'plain http on loopback',
     { jwt: { ...one, issuerUrl: 'http://localhost:9' } },
     { issuers: [{}] },
@@ -125,6 +141,7 @@ const faults: [what: string, options: unknown, paths: string[]][] = [
   ['no object', 'psk', ['']],
   ['an unknown option', { psk: { key }, keys: [] }, ['/keys']],
   ['an unknown nested option', { psk: { key, Key: key } }, ['/psk/Key']],
+  ['no lifetime', { ...one, maxTokenLifetime: 0 }, ['/maxTokenLifetime']],
   ['an unknown method', { method: 'tsnet', psk: { key } }, ['/method']],
   ['a method that is not configured', { method: 'jwt', psk: { key } }, ['/method']],
   ['a short key', { psk: { key: 'x'.repeat(15) } }, ['/psk/key']],

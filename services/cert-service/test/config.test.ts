@@ -1,8 +1,10 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { AuthOptions } from '@gatehouse/auth-core'
 import { ConfigError } from '@gatehouse/service-kit'
 import t, { type Test } from 'tap'
 import { stringify } from 'yaml'
+import { pluginOptionsOf } from '../src/config/auth.ts'
 import { loadCertConfig } from '../src/config/load.ts'
 
 const EXAMPLES = join(import.meta.dirname, '../../../examples/acme')
@@ -29,8 +31,30 @@ t.test('a key is all that has to be written', async (t) => {
   })
 })
 
+t.test('a lifetime of tokens is a duration', async (t) => {
+  const one = { ...issuer('https://a.test'), maxTokenLifetime: '2h' }
+  const layouts: [layout: string, auth: object, of: (auth: AuthOptions) => unknown][] = [
+    ['flat', one, (auth) => auth.maxTokenLifetime],
+    ['nested', { jwt: one }, (auth) => auth.jwt?.maxTokenLifetime],
+    [
+      'one of several',
+      { jwt: { issuers: [one] } },
+      (auth) => auth.jwt?.issuers?.[0]?.maxTokenLifetime,
+    ],
+  ]
+  for (const [layout, auth, of] of layouts) {
+    const { value } = await load(t, { auth })
+    t.equal(of(pluginOptionsOf(value.auth)), 2 * 3_600_000, layout)
+  }
+})
+
 const FAULTS: readonly [why: string, config: object, path: string][] = [
   ['no way to call', {}, '/auth'],
+  [
+    'a lifetime of tokens that is none',
+    { auth: { ...issuer('https://a.test'), maxTokenLifetime: '0s' } },
+    '/auth/maxTokenLifetime',
+  ],
   ['unknown key', { ...psk, sever: {} }, '/sever'],
   [
     'domainsClaim twice',

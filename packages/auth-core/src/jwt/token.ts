@@ -133,6 +133,18 @@ export function checkClaims(
   return { validFrom, expiresAt }
 }
 
+/**
+ * Refuses a token that is valid for longer than `max`, in milliseconds. Without `iat` the time that is
+ * left counts. The claims have passed {@link checkClaims}.
+ *
+ * @throws AuthError AUTH_TOKEN_LIFETIME
+ */
+export function checkLifetime(claims: Claims, max: number, now: number): void {
+  const lifetime = (readTime(claims, 'exp') ?? 0) - (readTime(claims, 'iat') ?? now)
+  if (lifetime > max)
+    throw new AuthError('AUTH_TOKEN_LIFETIME', { detail: `valid for ${lifetime} ms, not ${max}` })
+}
+
 /** ID tokens have `nonce` and the hashes, logout tokens and other event tokens have `events`. */
 const OTHER_PURPOSE = ['nonce', 'at_hash', 'c_hash', 's_hash', 'events']
 /** Marks of ID tokens of Amazon Cognito and Keycloak without these claims. */

@@ -5,6 +5,7 @@ import type { FittingKeys, IssuerKeys } from '../oidc/issuer-keys.ts'
 import { ALGORITHMS } from './keys.ts'
 import {
   checkClaims,
+  checkLifetime,
   checkPurpose,
   type DecodedToken,
   decodeToken,
@@ -23,6 +24,8 @@ export interface TokenSource {
   readonly requiredScopes: readonly string[]
   /** Whether the header `typ` must be `at+jwt` (RFC 9068 section 2.1). */
   readonly requireAccessTokenType: boolean
+  /** Longest time from `iat` to `exp`, in milliseconds. */
+  readonly maxTokenLifetime: number | undefined
   readonly keys: IssuerKeys
 }
 
@@ -45,6 +48,8 @@ const MAX_CHARACTERS = 33_554_432
  * A verified token is cached until it expires or its source has other keys. A token that is refused is
  * never cached. A verification is synchronous if its key is at hand.
  *
+ * `isForUs` says whether a token names a source, or was verified; it verifies nothing.
+ *
  * @param now - milliseconds since the epoch
  * @throws AuthError AUTH_TOKEN_*, AUTH_SCOPE_MISSING, AUTH_ISSUER_*; asynchronous ones as a rejection
  */
@@ -56,7 +61,13 @@ export function createVerifier(sources: readonly TokenSource[], now: () => numbe
     sizeCalculation: (_entry, token) => token.length,
   })
 
-  return function verify(token: string): TokenCaller | Promise<TokenCaller> {
+  return { verify, isForUs }
+
+  function isForUs(token: string): boolean {
+    return cache.has(token) || byIssuer.has(issuerOf(token))
+  }
+
+  function verify(token: string): TokenCaller | Promise<TokenCaller> {
     const known = cache.get(token)
     if (known && isValid(known, now())) return known.caller
     if (known) cache.delete(token)
@@ -72,6 +83,8 @@ export function createVerifier(sources: readonly TokenSource[], now: () => numbe
       if (!keys.some((key) => key.verifies(token))) throw new AuthError('AUTH_TOKEN_SIGNATURE')
       checkPurpose(decoded.claims)
       const times = checkClaims(decoded.claims, source.audience, now())
+      if (source.maxTokenLifetime !== undefined)
+        checkLifetime(decoded.claims, source.maxTokenLifetime, now())
       const caller = readCaller(decoded, source.issuer)
       demandScopes(caller, source.requiredScopes)
       cache.set(token, { caller, ...times, source, keySet: set })
@@ -79,6 +92,14 @@ export function createVerifier(sources: readonly TokenSource[], now: () => numbe
     }
     const found = source.keys.find(header)
     return found instanceof Promise ? found.then(admit) : admit(found)
+  }
+}
+
+function issuerOf(token: string): unknown {
+  try {
+    return decodeToken(token).claims.iss
+  } catch {
+    return undefined
   }
 }
 

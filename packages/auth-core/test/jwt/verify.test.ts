@@ -19,7 +19,14 @@ const MINUTE = 60_000
 const rs = signingKey('RS256', 'key-1')
 const es = signingKey('ES256', 'key-1')
 
-function setup(options: { keys?: unknown[]; issuer?: string; requiredScopes?: string[] } = {}) {
+interface Setup {
+  keys?: unknown[]
+  issuer?: string
+  requiredScopes?: string[]
+  maxTokenLifetime?: number
+}
+
+function setup(options: Setup = {}) {
   const issuer = fakeIssuer({ keys: [rs.jwk], ...options })
   const clock = frozenClock()
   const deps = { dispatcher: issuer.dispatcher, elapsed: clock.elapsed, log: silent }
@@ -30,9 +37,10 @@ function setup(options: { keys?: unknown[]; issuer?: string; requiredScopes?: st
     audience: [AUDIENCE],
     requiredScopes,
     requireAccessTokenType: false,
+    maxTokenLifetime: options.maxTokenLifetime,
     keys,
   }
-  return { issuer, clock, source, verify: createVerifier([source], clock.now) }
+  return { issuer, clock, source, ...createVerifier([source], clock.now) }
 }
 
 t.test('a verified token', async (t) => {
@@ -73,7 +81,7 @@ for (const claim of ['nbf', 'iat'])
 
 t.test('a source may require the type of access tokens', async (t) => {
   const { source, clock } = setup()
-  const verify = createVerifier([{ ...source, requireAccessTokenType: true }], clock.now)
+  const { verify } = createVerifier([{ ...source, requireAccessTokenType: true }], clock.now)
   for (const typ of ['at+jwt', 'AT+JWT', 'application/at+jwt'])
     t.match(await verify(issue(rs, {}, { typ })), { subject: 'machine-1' }, typ)
   for (const typ of ['JWT', 'jwt', undefined, 'application/jwt', ''])
@@ -132,10 +140,54 @@ t.test('a token must grant the scopes that its source requires', async (t) => {
   t.match(await verify(issue(rs, { scope: 'c a' })), { scopes: ['c', 'a'] })
 })
 
+t.test('a token may be valid for so long', async (t) => {
+  const { clock, verify } = setup({ maxTokenLifetime: 10 * MINUTE })
+  const { iat } = goodClaims()
+  const cases: [what: string, claims: object, admitted: boolean][] = [
+    ['shorter', { exp: iat + 599 }, true],
+    ['just that', { exp: iat + 600 }, true],
+    ['longer', { exp: iat + 601 }, false],
+    ['longer, of which little is left', { iat: iat - 600, exp: iat + 60 }, false],
+    ['without iat, by what is left', { iat: undefined, exp: iat + 600 }, true],
+    ['without iat, of which more is left', { iat: undefined, exp: iat + 601 }, false],
+    ['for ever', { exp: 8.64e12 }, false],
+  ]
+  for (const [what, claims, admitted] of cases) {
+    const result = await Promise.resolve(caught(() => verify(issue(rs, claims))))
+    t.match(result, admitted ? undefined : { code: 'AUTH_TOKEN_LIFETIME', statusCode: 401 }, what)
+  }
+  const long = issue(rs, { iat: undefined, exp: iat + 660 })
+  t.match(await caught(() => verify(long)), { detail: 'valid for 660000 ms, not 600000' })
+  clock.pass(MINUTE)
+  t.match(await verify(long), { subject: 'machine-1' }, 'and later less is left')
+})
+
+t.test('whose tokens are for us, unverified', async (t) => {
+  const { issuer, verify, isForUs } = setup()
+  const [header, claims] = issue(rs).split('.')
+  const twice = `{"iss":"${ISSUER}","iss":"${ISSUER}"}`
+  const cases: [what: string, token: string, expected: boolean][] = [
+    ['a good one', issue(rs), true],
+    ['an expired one', issue(rs, { exp: 1 }), true],
+    ['one with another signature', `${header}.${claims}.AAAA`, true],
+    ['one of another issuer', issue(rs, { iss: `${ISSUER}/` }), false],
+    ['one without an issuer', issue(rs, { iss: undefined }), false],
+    ['one that names two issuers', issue(rs, { iss: [ISSUER] }), false],
+    ['one that names its issuer twice', `${header}.${encode(twice)}.AAAA`, false],
+    ['one that is too large', issue(rs, { pad: 'x'.repeat(16_384) }), false],
+    ['an opaque one', 'ya29.a0AfH6SMBx', false],
+    ['none', '', false],
+  ]
+  for (const [what, token, expected] of cases) t.equal(isForUs(token), expected, what)
+  t.equal(issuer.requests.length, 0, 'and nobody is asked')
+  await verify(issue(rs))
+  t.equal(isForUs(issue(rs)), true)
+})
+
 t.test('two issuers with the same subject, key id and audience', async (t) => {
   const a = setup({ keys: [rs.jwk], issuer: 'https://a.example', requiredScopes: ['admin'] })
   const b = setup({ keys: [es.jwk], issuer: 'https://b.example' })
-  const verify = createVerifier([a.source, b.source], a.clock.now)
+  const { verify } = createVerifier([a.source, b.source], a.clock.now)
   const fromA = await verify(issue(rs, { iss: 'https://a.example', scope: 'admin' }))
   const fromB = await verify(issue(es, { iss: 'https://b.example', scope: 'read' }))
   t.match(

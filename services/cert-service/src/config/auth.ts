@@ -1,6 +1,19 @@
-import { type AuthOptions, AuthOptionsSchema, checkAuthOptions } from '@gatehouse/auth-core'
+import {
+  type AuthOptions,
+  AuthOptionsSchema,
+  checkAuthOptions,
+  isPublicIssuer,
+} from '@gatehouse/auth-core'
 import { parseNameRule } from '@gatehouse/pki'
-import { applyRules, applyToEach, type Fault, faultOf, isWhole, Text } from '@gatehouse/service-kit'
+import {
+  applyRules,
+  applyToEach,
+  Duration,
+  type Fault,
+  faultOf,
+  isWhole,
+  Text,
+} from '@gatehouse/service-kit'
 import { type Static, Type } from 'typebox'
 
 export const RIGHTS = ['issue', 'read', 'renew', 'revoke', 'delete'] as const
@@ -15,6 +28,13 @@ const Anyone = (description: string) => Type.Optional(Type.Literal('anyone', { d
 const allow = Anyone('For a public issuer: confirms that anyone with an account there may call.')
 
 const { psk: Psk, jwt: Jwt } = AuthOptionsSchema.properties
+
+const MaxTokenLifetime = (description: string) =>
+  Type.Optional(Duration({ from: '1s', description }))
+
+const maxTokenLifetime = MaxTokenLifetime(
+  'Longest time from `iat` to `exp` of a token; without `iat`, from now to `exp`. Default: any.',
+)
 
 export const AuthSchema = Type.Object(
   {
@@ -42,11 +62,15 @@ export const AuthSchema = Type.Object(
       Type.Object(
         {
           ...Jwt.properties,
+          maxTokenLifetime,
           issuers: Type.Optional(
-            Type.Array(Type.Object({ ...Jwt.properties.issuers.items.properties, allow }), {
-              minItems: 1,
-              description: 'Several issuers instead of one, selected by the `iss` of the token.',
-            }),
+            Type.Array(
+              Type.Object({ ...Jwt.properties.issuers.items.properties, maxTokenLifetime, allow }),
+              {
+                minItems: 1,
+                description: 'Several issuers instead of one, selected by the `iss` of the token.',
+              },
+            ),
           ),
           domainsClaim: Type.Optional(
             Text(
@@ -58,6 +82,7 @@ export const AuthSchema = Type.Object(
         { description: 'Access tokens: `Authorization: Bearer <token>`.' },
       ),
     ),
+    maxTokenLifetime: MaxTokenLifetime('Short form of `jwt.maxTokenLifetime`.'),
     domainsClaim: Type.Optional(Text('Short form of `jwt.domainsClaim`.')),
     allow: Anyone('Short form of `jwt.allow`.'),
   },
@@ -187,32 +212,8 @@ function checkKeyDomains({ auth }: Access): Fault[] {
   ])
 }
 
-/** Issuers that give a token to anyone who creates an account. */
-const PUBLIC_ISSUERS: ReadonlySet<string> = new Set([
-  'https://accounts.google.com',
-  'https://agent.buildkite.com',
-  'https://app.terraform.io',
-  'https://appleid.apple.com',
-  'https://gitlab.com',
-  'https://oauth2.sigstore.dev/auth',
-  'https://oidc.codefresh.io',
-  'https://token.actions.githubusercontent.com',
-  'https://www.facebook.com',
-  'https://www.linkedin.com/oauth',
-])
-
-/** Tenants of Microsoft that are open to all; the last one is that of personal accounts. */
-const MICROSOFT_FOR_ALL =
-  /^https:\/\/login\.microsoftonline\.com\/(common|organizations|consumers|9188040d-6c67-4c5b-b112-36a304b66dad)(\/v2\.0)?$/
-
 /** Claims that are the same in all tokens of an issuer for one audience. */
 const SAME_FOR_ALL: readonly string[] = ['iss', 'aud']
-
-/** Whether anyone can get a token from this issuer. */
-export function isPublicIssuer(issuerUrl: string): boolean {
-  const url = (URL.parse(issuerUrl)?.href ?? issuerUrl).replace(/\/+$/, '')
-  return PUBLIC_ISSUERS.has(url) || MICROSOFT_FOR_ALL.test(url)
-}
 
 const ANYONE = 'or `allow: anyone` at the issuer'
 const SAY_WHO = `gives anyone a token: say with \`rules\` or \`domainsClaim\` who may have which names, ${ANYONE}`

@@ -3,7 +3,6 @@ import { join } from 'node:path'
 import { ConfigError } from '@gatehouse/service-kit'
 import t, { type Test } from 'tap'
 import { stringify } from 'yaml'
-import { isPublicIssuer } from '../../src/config/auth.ts'
 import { loadCertConfig } from '../../src/config/load.ts'
 
 const GITHUB = 'https://token.actions.githubusercontent.com'
@@ -24,28 +23,6 @@ async function faultsOf(t: Test, config: object): Promise<readonly string[]> {
   t.match(error.message, /config\.yaml:\d+:\d+/, 'with its position')
   return error.faults.map(({ path }: { path: string }) => path)
 }
-
-t.test('which issuers give anybody a token', async (t) => {
-  const cases: [issuerUrl: string, isPublic: boolean][] = [
-    [GITHUB, true],
-    [`${GITHUB}/`, true],
-    ['HTTPS://Token.Actions.GitHubUserContent.com', true],
-    [`${GITHUB}/acme`, false],
-    ['https://accounts.google.com', true],
-    ['https://gitlab.com', true],
-    ['https://gitlab.example.com', false],
-    ['https://app.terraform.io', true],
-    ['https://login.microsoftonline.com/common/v2.0', true],
-    ['https://login.microsoftonline.com/organizations/v2.0/', true],
-    ['https://login.microsoftonline.com/consumers', true],
-    ['https://login.microsoftonline.com/9188040d-6c67-4c5b-b112-36a304b66dad/v2.0', true],
-    ['https://login.microsoftonline.com/11111111-2222-3333-4444-555555555555/v2.0', false],
-    ['https://oidc.circleci.com/org/00000000-0000-0000-0000-000000000000', false],
-    ['https://acme.eu.auth0.com/', false],
-    [PRIVATE, false],
-  ]
-  for (const [issuerUrl, isPublic] of cases) t.equal(isPublicIssuer(issuerUrl), isPublic, issuerUrl)
-})
 
 t.test('a public issuer is a fault unless something says whose tokens count', async (t) => {
   const cases: [why: string, config: object, faults: string[]][] = [

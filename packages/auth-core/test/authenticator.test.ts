@@ -1,0 +1,85 @@
+import Fastify from 'fastify'
+import t from 'tap'
+import { AuthError, Authenticator, type AuthOptions, challengesOf } from '../src/index.ts'
+import { AUDIENCE, fakeIssuer, frozenClock, ISSUER, issue, signingKey, silent } from './kit.ts'
+
+const rs = signingKey('RS256', 'rs')
+const key = 'correct-horse-battery-staple'
+const psk = { key }
+const jwt = { issuerUrl: ISSUER, audience: AUDIENCE }
+
+function setup(options: AuthOptions) {
+  const issuer = fakeIssuer({ keys: [rs.jwk] })
+  const clock = frozenClock()
+  const deps = { ...clock, log: silent, dispatcher: issuer.dispatcher }
+  return { issuer, clock, authenticator: new Authenticator(options, deps) }
+}
+
+t.test('whose credentials it accepts', async (t) => {
+  const good = issue(rs)
+  const cases: [header: string | undefined, keys: boolean, tokens: boolean][] = [
+    [undefined, false, false],
+    ['', false, false],
+    [`APIKey ${key}`, true, false],
+    ['apikey wrong', true, false],
+    [`Bearer ${good}`, false, true],
+    [`bearer   ${good}`, false, true],
+    [`Bearer ${issue(rs, { iss: 'https://other.example' })}`, false, false],
+    ['Bearer opaque', false, false],
+    ['Bearer', false, false],
+    ['Basic dTpw', false, false],
+    [`DPoP ${good}`, false, false],
+  ]
+  const [keys, tokens] = [setup({ psk }).authenticator, setup({ jwt }).authenticator]
+  const both = setup({ psk, jwt }).authenticator
+  for (const [header, byKeys, byTokens] of cases) {
+    t.equal(keys.accepts(header), byKeys, `with keys: ${header}`)
+    t.equal(tokens.accepts(header), byTokens, `with an issuer: ${header}`)
+    t.equal(both.accepts(header), byKeys || byTokens, `with both: ${header}`)
+  }
+})
+
+t.test('an application may have one for each set of callers', async (t) => {
+  const [a, b] = [setup({ psk }), setup({ jwt: { ...jwt, maxTokenLifetime: 300_000 } })]
+  t.teardown(() => Promise.all([a.authenticator.close(), b.authenticator.close()]))
+  const app = Fastify()
+  t.teardown(() => app.close())
+  app.get('/:who', async (request, reply) => {
+    const { authenticator } = request.url === '/a' ? a : b
+    try {
+      return await authenticator.authenticate(request)
+    } catch (error) {
+      if (!(error instanceof AuthError)) throw error
+      const methods = authenticator.offered()
+      return reply
+        .code(error.statusCode)
+        .header('www-authenticate', challengesOf(error, { methods, realm: request.url }))
+        .send({ code: error.code })
+    }
+  })
+  const get = (url: string, authorization: string) =>
+    app.inject({ url, headers: { authorization } })
+
+  t.match((await get('/a', `APIKey ${key}`)).json(), { method: 'psk', subject: 'default' })
+  t.match((await get('/b', `Bearer ${issue(rs)}`)).json(), { subject: 'machine-1' })
+  t.match(await get('/b', `APIKey ${key}`), {
+    statusCode: 401,
+    headers: { 'www-authenticate': ['Bearer realm="/b"'] },
+  })
+  const long = issue(rs, { exp: Math.floor(b.clock.now() / 1_000) + 301 })
+  t.match(await get('/b', `Bearer ${long}`), {
+    statusCode: 401,
+    headers: { 'www-authenticate': [/^Bearer realm="\/b", error="invalid_token"/] },
+    body: '{"code":"AUTH_TOKEN_LIFETIME"}',
+  })
+})
+
+t.test('a token that is known costs no promise', async (t) => {
+  const { authenticator, issuer } = setup({ jwt })
+  const authorization = `Bearer ${issue(rs)}`
+  const request = { raw: { headers: { authorization }, rawHeaders: [] } } as never
+  const caller = await authenticator.authenticate(request)
+  t.equal(authenticator.accepts(authorization), true)
+  t.equal(authenticator.authenticate(request), caller)
+  t.equal(issuer.readings(), 1)
+})
