@@ -2,7 +2,8 @@ import { type BoundedFetch, createFetch, type FetchOptions } from '@gatehouse/ne
 import { type Condition, compileAllow, createConditions, type Profile } from '@gatehouse/profile'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import { createHeaders, createUser } from './check/headers.ts'
+import { headerRows } from './check/header-presets.ts'
+import { bodyFor, createHeaders, createUser } from './check/headers.ts'
 import type { ForwardAuthConfig, PortalConfig } from './config/schema.ts'
 import { createAliasGuard, READ_HEADERS } from './forwarded.ts'
 import { DEFAULT_ACCENT } from './pages/colors.ts'
@@ -46,7 +47,7 @@ function createPortal(config: PortalConfig, lifetime: number, make: Make) {
   const conditions = createConditions()
   const policies = Object.entries(config.policies)
   const user = createUser(config.userHeader, config.providers.length > 1)
-  const headers = createHeaders(config.headers, user)
+  const headers = createHeaders(headerRows(config.headers), user, config.headerEncoding)
   const sent = headers.map(({ name }) => name)
   const tokenHeader = config.tokenHeader?.toLowerCase()
   const providers = config.providers.map((provider) => [provider.name, make(provider)] as const)
@@ -61,6 +62,7 @@ function createPortal(config: PortalConfig, lifetime: number, make: Make) {
     admits: createAdmits(config),
     policies: new Map(compiled) as ReadonlyMap<string, Condition>,
     headers,
+    body: bodyFor(config.headerEncoding),
     tokenHeader,
     /** Refuses other spellings of the headers that are read or sent. */
     refuseAliases: createAliasGuard([...READ_HEADERS, ...sent, tokenHeader ?? '']),

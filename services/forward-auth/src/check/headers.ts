@@ -1,79 +1,64 @@
 import { FwaError } from '../errors.ts'
 import type { Session } from '../session/session.ts'
 
-export const PRESETS = ['default', 'remote-*', 'x-auth-request-*'] as const
-export const USER_KINDS = ['subject', 'email'] as const
+export const USER_KINDS = ['subject', 'email', 'username'] as const
+export const ENCODINGS = ['percent', 'utf-8', 'rfc8187'] as const
 
-type Preset = (typeof PRESETS)[number]
-type Property = keyof typeof PROPERTIES
+export type Property = keyof typeof PROPERTIES
 type UserOf = (session: Session) => string
 
-export type HeaderRow =
-  | { readonly name: string; readonly property: Property }
-  | { readonly name: string; readonly claim: string }
-export type HeadersConfig = Preset | readonly (Preset | HeaderRow)[]
+/** A header to send. Apps may expect another encoding of it than that of the portal. */
+export type HeaderRow = { readonly name: string; readonly encoding?: 'rfc2047' } & (
+  | { readonly property: Property }
+  | { readonly claim: string }
+)
+
+/** How a text and a list of texts become the value of a header. */
+interface Encoding {
+  readonly text: (text: string) => string
+  readonly list: (entries: readonly string[]) => string
+}
 
 export interface IdentityHeader {
   /** In lower case. */
   readonly name: string
-  /** Encoded for the wire; '' if there is no value. */
+  /** Encoded for the wire, each character being one byte; '' if there is no value. */
   readonly value: (session: Session) => string
 }
 
 const PROPERTIES = {
-  user: (session, user) => user(session),
-  id: ({ profile }) => encodeText(profile.id),
+  user: (session, { text }, user) => text(user(session)),
+  username: ({ profile }, { text }) => text(username(profile)),
+  id: ({ profile }, { text }) => text(profile.id),
   provider: ({ profile }) => profile.provider,
   portal: ({ portal }) => portal,
-  name: ({ profile }) => encodeText(profile.name?.full ?? ''),
-  email: ({ profile }) => encodeText(verifiedEmail(profile)),
-  groups: ({ profile }) => encodeList(profile.groups ?? []),
-  roles: ({ profile }) => encodeList(profile.roles ?? []),
+  name: ({ profile }, { text }) => text(profile.name?.full ?? ''),
+  email: ({ profile }, { text }) => text(verifiedEmail(profile)),
+  picture: ({ profile }, { text }) => text(profile.picture ?? ''),
+  groups: ({ profile }, { list }) => list(profile.groups ?? []),
+  roles: ({ profile }, { list }) => list(profile.roles ?? []),
   json: ({ profile, portal }) => {
     const { provider, id, name, email, picture, groups } = profile
     const user = { id, name, picture, groups, email: email?.verified ? email : undefined }
     return encodeJson({ provider, portal, user })
   },
-} as const satisfies Record<string, (session: Session, user: UserOf) => string>
+} as const satisfies Record<string, (session: Session, encoding: Encoding, user: UserOf) => string>
 
 export const PROPERTY_NAMES = Object.keys(PROPERTIES) as Property[]
 
-const PRESET_ROWS: Readonly<Record<Preset, readonly HeaderRow[]>> = {
-  default: [
-    { name: 'X-Forwarded-User', property: 'user' },
-    { name: 'X-Forwarded-Displayname', property: 'name' },
-    { name: 'X-Authenticated-User', property: 'json' },
-  ],
-  'remote-*': [
-    { name: 'Remote-User', property: 'user' },
-    { name: 'Remote-Name', property: 'name' },
-    { name: 'Remote-Email', property: 'email' },
-    { name: 'Remote-Groups', property: 'groups' },
-  ],
-  'x-auth-request-*': [
-    { name: 'X-Auth-Request-User', property: 'user' },
-    { name: 'X-Auth-Request-Email', property: 'email' },
-    { name: 'X-Auth-Request-Preferred-Username', claim: 'preferred_username' },
-    { name: 'X-Auth-Request-Groups', property: 'groups' },
-  ],
-}
-
-export function headerRows(headers: HeadersConfig): readonly HeaderRow[] {
-  return [headers]
-    .flat()
-    .flatMap((entry: Preset | HeaderRow) =>
-      typeof entry === 'string' ? PRESET_ROWS[entry] : [entry],
-    )
-}
-
-export function createHeaders(headers: HeadersConfig, user: UserOf): readonly IdentityHeader[] {
-  return headerRows(headers).map((row) => ({
-    name: row.name.toLowerCase(),
-    value:
+export function createHeaders(
+  rows: readonly HeaderRow[],
+  user: UserOf,
+  encoding: (typeof ENCODINGS)[number] = 'percent',
+): readonly IdentityHeader[] {
+  return rows.map((row) => {
+    const encode = ENCODERS[row.encoding ?? encoding]
+    const value = (session: Session) =>
       'claim' in row
-        ? (session) => claimValue(session, row.claim)
-        : (session) => PROPERTIES[row.property](session, user),
-  }))
+        ? claimValue(session, row.claim, encode)
+        : PROPERTIES[row.property](session, encode, user)
+    return { name: row.name.toLowerCase(), value }
+  })
 }
 
 /**
@@ -84,21 +69,27 @@ export function createUser(
   kind: (typeof USER_KINDS)[number] | undefined,
   hasSeveralProviders: boolean,
 ): UserOf {
-  if (kind === 'email') return ({ profile }) => encodeText(verifiedEmail(profile))
+  if (kind === 'email') return ({ profile }) => verifiedEmail(profile)
+  if (kind === 'username') return ({ profile }) => username(profile)
   const isPrefixed = kind === undefined && hasSeveralProviders
-  return ({ profile: { provider, id } }) => encodeText(isPrefixed ? `${provider}:${id}` : id)
+  return ({ profile: { provider, id } }) => (isPrefixed ? `${provider}:${id}` : id)
 }
 
-function claimValue({ profile }: Session, claim: string): string {
-  if (claim === 'email') return encodeText(verifiedEmail(profile))
+function claimValue({ profile }: Session, claim: string, { text, list }: Encoding): string {
+  if (claim === 'email') return text(verifiedEmail(profile))
   const value = profile.claims[claim]
-  if (Array.isArray(value) && value.every(isScalar)) return encodeList(value.map(String))
-  if (isScalar(value)) return encodeText(String(value))
+  if (Array.isArray(value) && value.every(isScalar)) return list(value.map(String))
+  if (isScalar(value)) return text(String(value))
   return value == null ? '' : encodeJson(value)
 }
 
 function isScalar(value: unknown): boolean {
   return ['string', 'number', 'boolean'].includes(typeof value)
+}
+
+function username({ claims }: Session['profile']): string {
+  const { preferred_username: name } = claims
+  return isScalar(name) ? String(name) : ''
 }
 
 /** Providers let people enter any address, so that only a verified one identifies its owner. */
@@ -109,9 +100,18 @@ function verifiedEmail({ email }: Session['profile']): string {
 const MAX_LENGTH = 8_192
 /** A session token may be as long as all cookies of its chunks. */
 const MAX_TOKEN_LENGTH = 16_384
-const SENDABLE = /^[ -~]*$/
+/** Printable ASCII, and the bytes of UTF-8 but those of the control characters from U+0080 on. */
+const SENDABLE = /^(?:[ -~]|\xc2[\xa0-\xbf]|[\xc3-\xf4][\x80-\xbf]{1,3})*$/
 
 export const BODY = 'OK\n'
+
+/**
+ * The body of a 200 with identity headers. Node.js writes headers as UTF-8 together with a body that
+ * is a string, and as the bytes that they are together with a buffer.
+ */
+export function bodyFor(encoding: (typeof ENCODINGS)[number]): string | Buffer {
+  return encoding === 'utf-8' ? Buffer.from(BODY) : BODY
+}
 
 export type CheckHeaders = Readonly<Record<string, string>>
 
@@ -146,6 +146,8 @@ function sendable(name: string, value: () => string, max: number): string {
   const { length } = text
   if (length > max) throw unsendable(name, `would have ${length} characters, more than ${max}`)
   if (!SENDABLE.test(text)) throw unsendable(name, 'would contain a control character')
+  if (/^ | $/.test(text))
+    throw unsendable(name, 'would begin or end with a space, which HTTP removes')
   return text
 }
 
@@ -163,17 +165,66 @@ function unsendable(name: string, problem: string, options?: ErrorOptions): FwaE
 }
 
 /**
- * Encodes a text for a header: `%`, characters that are not ASCII, and a space at either end become
- * UTF-8 in percent-encoding; `decodeURIComponent` restores the text. Control characters are kept,
- * and the header is refused.
+ * How a text, and each entry of a list, is written. No two texts are written alike, so that no name
+ * passes for another one. ASCII control characters stay, and the header is refused.
  */
-export function encodeText(text: string): string {
+const ENCODERS: Readonly<Record<(typeof ENCODINGS)[number] | 'rfc2047', Encoding>> = {
+  percent: encoding(encodePercent, (entry) => encodePercent(entry).replaceAll(',', '%2C')),
+  'utf-8': encoding(encodeUtf8, (entry) =>
+    encodeUtf8(entry.replace(/[%,]|^ | $/g, encodeURIComponent)),
+  ),
+  rfc8187: encoding(
+    (text) => (PLAIN.test(text) ? text : encodeExtended(text)),
+    (entry) => (PLAIN.test(entry) && !entry.includes(',') ? entry : encodeExtended(entry)),
+  ),
+  rfc2047: encoding(encodeWords),
+}
+
+function encoding(text: Encoding['text'], entry = text): Encoding {
+  return { text, list: (entries) => entries.map(entry).join(',') }
+}
+
+/** UTF-8 in percent-encoding: `%`, a space at either end, and what is not ASCII. */
+function encodePercent(text: string): string {
   return text.replace(/[^\0-\x7f]|%|^ | $/gu, encodeURIComponent)
 }
 
-/** Encodes a list for a header: its entries encoded, commas in them too, and joined by commas. */
-export function encodeList(entries: readonly string[]): string {
-  return entries.map((entry) => encodeText(entry).replaceAll(',', '%2C')).join(',')
+/** The bytes of UTF-8. */
+function encodeUtf8(text: string): string {
+  if (!text.isWellFormed()) throw new TypeError('half a character has no UTF-8')
+  return Buffer.from(text).toString('latin1')
+}
+
+/** ASCII that neither is nor may be taken for an extended value, nor loses a space. */
+const PLAIN = /^(?! |utf-8')[ -~]*(?<! )$/i
+
+/** RFC 8187 section 3.2.1. */
+function encodeExtended(text: string): string {
+  const encoded = encodeUtf8(text).replace(
+    /[ "%'()*,/:;<=>?@[\\\]{}\x80-\xff]/g,
+    (byte) => `%${hex(byte)}`,
+  )
+  return `UTF-8''${encoded}`
+}
+
+/** Characters that fit into an encoded word (RFC 2047 section 2). */
+const MAX_WORD = 75 - '=?utf-8?q??='.length
+
+/** Encoded words (RFC 2047 section 4.2), unless the text is plain ASCII. */
+function encodeWords(text: string): string {
+  if (!/[^\0-\x7f]|^ | $|=\?/.test(text)) return text
+  const words = ['']
+  for (const character of text) {
+    const escaped = encodeUtf8(character).replace(/[=?_\x80-\xff]/g, (byte) => `=${hex(byte)}`)
+    const encoded = escaped === ' ' ? '_' : escaped
+    const isFull = `${words.at(-1)}${encoded}`.length > MAX_WORD
+    words.push(isFull ? encoded : `${words.pop()}${encoded}`)
+  }
+  return words.map((word) => `=?utf-8?q?${word}?=`).join(' ')
+}
+
+function hex(byte: string): string {
+  return byte.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')
 }
 
 export function encodeJson(value: unknown): string {

@@ -14,7 +14,7 @@ import {
   type Rule,
 } from '@gatehouse/service-kit'
 import { ANY_POLICY } from '../check/condition.ts'
-import { headerRows } from '../check/headers.ts'
+import { headerRows } from '../check/header-presets.ts'
 import { READ_HEADERS } from '../forwarded.ts'
 import { isPublic, PROVIDER_RULES, type ProviderConfig } from '../providers/index.ts'
 import { isUnder, readSite } from '../sites.ts'
@@ -142,10 +142,10 @@ const RESERVED: ReadonlySet<string> = new Set([
 ])
 
 function checkHeaders({ headers, tokenHeader }: PortalConfig): Fault[] {
-  const all = [headers].flat().flatMap((entry, index) => {
-    const at = Array.isArray(headers) ? `/headers/${index}` : '/headers'
-    const path = typeof entry === 'object' ? `${at}/name` : at
-    return headerRows([entry]).map(({ name }) => ({ name, path }))
+  const all = headerRows(headers).map(({ name, entry }) => {
+    const at = Array.isArray(headers) ? `/headers/${entry}` : '/headers'
+    const isOwn = Array.isArray(headers) && typeof headers[entry] === 'object'
+    return { name, path: isOwn ? `${at}/name` : at }
   })
   if (tokenHeader !== undefined) all.push({ name: tokenHeader, path: '/tokenHeader' })
   const lower = all.map(({ name }) => name.toLowerCase())

@@ -9,7 +9,8 @@ import {
   Text,
 } from '@gatehouse/service-kit'
 import { type Static, Type } from 'typebox'
-import { PRESETS, PROPERTY_NAMES, USER_KINDS } from '../check/headers.ts'
+import { PRESETS } from '../check/header-presets.ts'
+import { ENCODINGS, PROPERTY_NAMES, USER_KINDS } from '../check/headers.ts'
 import { COLOR_PATTERN } from '../pages/colors.ts'
 import { ProviderSchema } from '../providers/index.ts'
 
@@ -108,7 +109,8 @@ const HeadersSchema = Type.Union(
   ],
   {
     default: 'default',
-    description: 'Headers for the app with each 200: a preset, or a list of presets and headers.',
+    description:
+      'Headers for the app with each 200: a preset, or a list of presets and headers. A header of the list replaces the one of that name in a preset.',
   },
 )
 
@@ -140,9 +142,14 @@ const PortalSchema = Type.Object({
   userHeader: Type.Optional(
     Type.Enum([...USER_KINDS], {
       description:
-        'Value of the user headers. Default: the subject, or `<provider>:<subject>` if the portal has several providers.',
+        'Value of the user headers: the subject, the verified e-mail address, or the claim `preferred_username`. The last two are empty if the provider did not send them. Default: the subject, or `<provider>:<subject>` if the portal has several providers.',
     }),
   ),
+  headerEncoding: Type.Enum([...ENCODINGS], {
+    default: 'percent',
+    description:
+      'Encoding of characters in identity headers that are not ASCII: UTF-8 in percent-encoding, the bytes of UTF-8, or extended values of RFC 8187.',
+  }),
   tokenHeader: Type.Optional(
     Text(
       'Header that passes the session token to the app. Every app that receives it can act as the user at all other apps of the domain until the session ends. Set it only if all apps behind the portal trust each other.',

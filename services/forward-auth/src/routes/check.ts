@@ -216,7 +216,7 @@ function conditionQuery({ headers, params, raw }: FastifyRequest): string {
 
 function sendDecision(dialect: Dialect, check: Check, reply: FastifyReply): FastifyReply {
   const { decision, portal, visitor } = check
-  if (decision === 'allow' && visitor) return reply.headers(visitor.headers).send(BODY)
+  if (decision === 'allow' && visitor) return reply.headers(visitor.headers).send(portal.body)
   if (decision === 'preflight') return reply.headers(checkHeaders(portal, undefined)).send(BODY)
   if (decision === 'sign-in') return sendToSignIn(dialect, check, reply)
   if (decision === 'forbidden') return sendForbidden(check, reply)

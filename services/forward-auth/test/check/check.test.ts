@@ -1,17 +1,7 @@
 import { type Condition, fromClaims } from '@gatehouse/profile'
-import fc from 'fast-check'
 import t from 'tap'
 import { createConditionReader } from '../../src/check/condition.ts'
 import { type Decision, decide, kindOf, type RequestKind, Visitor } from '../../src/check/decide.ts'
-import {
-  checkHeaders,
-  createHeaders,
-  createUser,
-  encodeJson,
-  encodeList,
-  encodeText,
-  type HeadersConfig,
-} from '../../src/check/headers.ts'
 import { createLogLimit } from '../../src/log-limit.ts'
 import type { Portal } from '../../src/portals.ts'
 import type { Session } from '../../src/session/session.ts'
@@ -40,6 +30,7 @@ const portal = (rest: Partial<Portal> = {}): Portal => ({
   admits: () => true,
   policies: new Map(),
   headers: [],
+  body: 'OK\n',
   tokenHeader: undefined,
   refuseAliases: () => {},
   preflight: false,
@@ -219,160 +210,6 @@ t.test('caches a bounded number of conditions', async (t) => {
   t.equal(read('if=Group("first")'), first, 'kept while there is room')
   for (let i = 0; i < 250; i++) read(`if=Group("${i}")`)
   t.not(read('if=Group("first")'), first, 'and made anew after others took its place')
-})
-
-t.test('encodes texts and lists for headers', async (t) => {
-  const texts: [string, string][] = [
-    ['Ada Lovelace', 'Ada Lovelace'],
-    ['Zoë', 'Zo%C3%AB'],
-    ['100%', '100%25'],
-    ['%C3%AB', '%25C3%25AB'],
-    [' x ', '%20x%20'],
-    ['😀', '%F0%9F%98%80'],
-    ['', ''],
-  ]
-  for (const [text, wire] of texts) t.equal(encodeText(text), wire, JSON.stringify(text))
-  t.equal(encodeList(['a b', 'c,d', ' admin', 'ü']), 'a b,c%2Cd,%20admin,%C3%BC')
-  t.equal(encodeList([]), '')
-  t.equal(encodeJson({ a: 'ü😀\u2028\x7f' }), '{"a":"\\u00fc\\ud83d\\ude00\\u2028\\u007f"}')
-
-  const plain = fc.string({ unit: 'grapheme' }).filter((text) => !/\p{Cc}/u.test(text))
-  fc.assert(
-    fc.property(fc.array(plain, { minLength: 1 }), (entries) => {
-      const wire = encodeList(entries)
-      t.match(wire, /^[ -~]*$/)
-      t.same(
-        wire.split(',').map((entry) => decodeURIComponent(entry.trim())),
-        entries,
-      )
-    }),
-    { numRuns: 300 },
-  )
-})
-
-t.test('headers of presets and lists', async (t) => {
-  const ada = session({
-    name: 'Ada Lovelace',
-    preferred_username: 'ada.l',
-    email: 'ada@example.com',
-    email_verified: true,
-    groups: ['admin', 'ops'],
-    level: 3,
-    tags: ['a', 'b'],
-    address: { country: 'GB' },
-  })
-  const bare = session()
-  const of = (config: HeadersConfig, who: Session, rest: Partial<Portal> = {}) => {
-    const headers = createHeaders(config, createUser(undefined, false))
-    const sent = checkHeaders(portal({ headers, ...rest }), who)
-    const { 'cache-control': cache, 'content-type': type, ...identity } = sent
-    t.same([cache, type], ['no-store', 'text/plain; charset=utf-8'])
-    return identity
-  }
-  t.strictSame(of('default', ada), {
-    'x-forwarded-user': 'ada',
-    'x-forwarded-displayname': 'Ada Lovelace',
-    'x-authenticated-user': JSON.stringify({
-      provider: 'corp',
-      portal: 'main',
-      user: {
-        id: 'ada',
-        name: { full: 'Ada Lovelace' },
-        groups: ['admin', 'ops'],
-        email: { address: 'ada@example.com', verified: true },
-      },
-    }),
-  })
-  t.strictSame(of('remote-*', ada), {
-    'remote-user': 'ada',
-    'remote-name': 'Ada Lovelace',
-    'remote-email': 'ada@example.com',
-    'remote-groups': 'admin,ops',
-  })
-  t.strictSame(of(['x-auth-request-*'], ada), {
-    'x-auth-request-user': 'ada',
-    'x-auth-request-email': 'ada@example.com',
-    'x-auth-request-preferred-username': 'ada.l',
-    'x-auth-request-groups': 'admin,ops',
-  })
-  const rows: HeadersConfig = [
-    { name: 'X-Level', claim: 'level' },
-    { name: 'X-Tags', claim: 'tags' },
-    { name: 'X-Address', claim: 'address' },
-    { name: 'X-Portal', property: 'portal' },
-    { name: 'X-Provider', property: 'provider' },
-  ]
-  t.strictSame(of(rows, ada, { tokenHeader: 'x-token' }), {
-    'x-level': '3',
-    'x-tags': 'a,b',
-    'x-address': '{"country":"GB"}',
-    'x-portal': 'main',
-    'x-provider': 'corp',
-    'x-token': 'header.payload.signature',
-  })
-  t.strictSame(of([], ada), {}, 'none')
-
-  t.test('sends every configured header, empty without a value', async (t) => {
-    const config: HeadersConfig = [
-      'remote-*',
-      'x-auth-request-*',
-      { name: 'X-Level', claim: 'level' },
-    ]
-    const sent = of(config, bare)
-    t.same(
-      Object.entries(sent).filter(([, value]) => value !== ''),
-      [
-        ['remote-user', 'ada'],
-        ['x-auth-request-user', 'ada'],
-      ],
-    )
-    t.equal(Object.keys(sent).length, 9)
-    const headers = createHeaders(config, createUser(undefined, false))
-    const nobody = checkHeaders(portal({ headers, tokenHeader: 'x-token' }), undefined)
-    t.same(
-      Object.entries(nobody).filter(([, value]) => value === '').length,
-      10,
-      'and all of them empty for a preflight',
-    )
-  })
-
-  t.test('sends no unverified e-mail address', async (t) => {
-    const unverified = session({ email: 'ada@example.com' })
-    const config: HeadersConfig = ['default', 'remote-*', { name: 'X-Mail', claim: 'email' }]
-    t.notMatch(JSON.stringify(of(config, unverified)), 'example.com')
-    const byEmail = createUser('email', false)
-    t.equal(byEmail(unverified), '')
-    t.equal(byEmail(ada), 'ada@example.com')
-  })
-})
-
-t.test('the same subject at two providers is two users', async (t) => {
-  const table = [
-    [createUser(undefined, true), 'one:ada', 'two:ada'],
-    [createUser(undefined, false), 'ada', 'ada'],
-    [createUser('subject', true), 'ada', 'ada'],
-  ] as const
-  for (const [user, one, two] of table)
-    t.same([user(session({}, 'one')), user(session({}, 'two'))], [one, two])
-})
-
-t.test('a value that does not fit into a header is an error and never left out', async (t) => {
-  const portalWith = (claim: string) =>
-    portal({ headers: createHeaders([{ name: 'X-It', claim }], createUser(undefined, false)) })
-  const refused: [why: string, claims: object, message: RegExp][] = [
-    ['CR LF', { it: 'a\r\nX-Admin: 1' }, /x-it would contain a control character/],
-    ['NUL', { it: 'a\0' }, /control character/],
-    ['CR LF in a list', { it: ['a', 'b\n'] }, /control character/],
-    ['too long', { it: '€'.repeat(1_000) }, /x-it would have 9000 characters, more than 8192/],
-    ['not known', { _claim_names: { it: 'elsewhere' } }, /x-it has no known value/],
-    ['half a character', { it: '\ud800' }, /x-it has no known value/],
-  ]
-  for (const [why, claims, message] of refused)
-    t.throws(
-      () => visit(portalWith('it'), session(claims)).headers,
-      { code: 'FWA_IDENTITY_UNSENDABLE', message },
-      why,
-    )
 })
 
 t.test('headers are made once per session, and anew for another portal', async (t) => {

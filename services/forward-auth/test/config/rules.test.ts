@@ -246,9 +246,26 @@ t.test('reports faults of portals', async (t) => {
       '/portals/0/headers/0/name must be a header name',
     ],
     [
-      'header twice',
+      'a header in place of that of a preset',
       portal('headers: [default, { name: x-forwarded-USER, property: id }]'),
-      '/portals/0/headers/1/name duplicates the header x-forwarded-user',
+    ],
+    [
+      'header twice',
+      portal('headers: [{ name: X-It, property: id }, remote-*, { name: x-IT, claim: a }]'),
+      '/portals/0/headers/2/name duplicates the header x-it',
+    ],
+    [
+      'preset twice',
+      portal('headers: [tailscale-*, tailscale-*]'),
+      '/portals/0/headers/1 duplicates the header tailscale-user-login',
+      '/portals/0/headers/1 duplicates the header tailscale-user-name',
+      '/portals/0/headers/1 duplicates the header tailscale-user-profile-pic',
+    ],
+    ['encoding', portal('headerEncoding: utf-8, userHeader: username')],
+    [
+      'no encoding',
+      portal('headerEncoding: latin1'),
+      '/portals/0/headerEncoding must be "percent" or "utf-8" or "rfc8187"',
     ],
     [
       'token in a header that is used',

@@ -42,6 +42,7 @@ export function portalNamed(name: string, providers: readonly string[] = ['corp'
     admits: () => true,
     policies: new Map(),
     headers: [],
+    body: 'OK\n',
     tokenHeader: undefined,
     refuseAliases: () => {},
     preflight: false,
