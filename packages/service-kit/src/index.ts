@@ -63,7 +63,7 @@ export {
   trustProxy,
 } from './http/server.ts'
 export { type Commit, reload } from './reload.ts'
-export { listenError, type Running, runApp } from './run-app.ts'
+export { limitConnections, listenError, type Running, runApp } from './run-app.ts'
 export {
   type BuildDeps,
   healthcheck,

@@ -78,6 +78,8 @@ export async function buildApp(config: ForwardAuthConfig, deps: AppDeps): Promis
     await registerHttp(app, config, deps, docsUrl)
     await registerServices(app, config, deps)
     await registerRoutes(app, basePath)
+    // Loaded only if configured, because the libraries for gRPC are large.
+    if (config.server.grpc) await app.register((await import('./grpc/listener.ts')).grpc, config)
     return app
   } catch (error) {
     await app.close()

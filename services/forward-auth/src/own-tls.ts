@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import type { Server, ServerOptions } from 'node:https'
-import { createSecureContext } from 'node:tls'
+import type { ServerOptions } from 'node:https'
+import { createSecureContext, type Server } from 'node:tls'
 import {
   ConfigError,
   type Logger,
@@ -24,6 +24,13 @@ export function httpsOptions({ clientCaFile }: TlsConfig): ServerOptions {
   return { ...serverTlsOptions(), requestCert, rejectUnauthorized: false }
 }
 
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Gives another server the credentials of `server.tls`, and replaces them with those of HTTPS. */
+    readonly secureServer: (server: Server) => void
+  }
+}
+
 /**
  * Gives the HTTPS server its credentials, and replaces them when their files change. Without
  * `server.tls` this does nothing.
@@ -32,20 +39,25 @@ export const ownTls = fp<{ readonly tls?: TlsConfig | undefined }>(
   async (app: FastifyInstance, { tls }) => {
     if (!tls) return
     const log = app.log as Logger
-    const server = app.server as Server
-    function applyTls(): void {
+    const servers: Server[] = []
+    function secure(server: Server): void {
       const ca = clientCa.current()
       server.setSecureContext({
         ...serverTlsOptions(source.current()),
         ...(ca !== undefined && { ca }),
       })
     }
+    const applyTls = () => servers.forEach(secure)
+    app.decorate('secureServer', (server) => {
+      servers.push(server)
+      secure(server)
+    })
     const clientCa = await openClientCa({
       file: tls.clientCaFile,
       onChange() {
         applyTls()
         // Open connections were verified with the previous CA.
-        server.closeIdleConnections()
+        app.server.closeIdleConnections()
       },
       log,
     })
@@ -53,7 +65,7 @@ export const ownTls = fp<{ readonly tls?: TlsConfig | undefined }>(
     const source = await tlsFromFiles({ ...tls, log, onChange: applyTls })
     app.addHook('onClose', async () => source.close())
     app.onReload(() => clientCa.prepare())
-    applyTls()
+    app.secureServer(app.server as unknown as Server)
   },
   { fastify: '5.x', name: 'forward-auth/own-tls', dependencies: ['service-kit/reload'] },
 )

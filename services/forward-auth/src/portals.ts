@@ -48,8 +48,8 @@ function createPortal(config: PortalConfig, lifetime: number, make: Make) {
   const policies = Object.entries(config.policies)
   const user = createUser(config.userHeader, config.providers.length > 1)
   const headers = createHeaders(headerRows(config.headers), user, config.headerEncoding)
-  const sent = headers.map(({ name }) => name)
   const tokenHeader = config.tokenHeader?.toLowerCase()
+  const sent = [...headers.map(({ name }) => name), ...(tokenHeader ? [tokenHeader] : [])]
   const providers = config.providers.map((provider) => [provider.name, make(provider)] as const)
   const compiled = policies.map(([name, text]) => [name, conditions.compile(text)] as const)
   return {
@@ -64,8 +64,10 @@ function createPortal(config: PortalConfig, lifetime: number, make: Make) {
     headers,
     body: bodyFor(config.headerEncoding),
     tokenHeader,
+    /** Names of all headers for the app, in lower case. */
+    sent,
     /** Refuses other spellings of the headers that are read or sent. */
-    refuseAliases: createAliasGuard([...READ_HEADERS, ...sent, tokenHeader ?? '']),
+    refuseAliases: createAliasGuard([...READ_HEADERS, ...sent]),
     preflight: config.preflight,
     /** In ms, as all times. */
     sessionLifetime: config.sessionLifetime ?? lifetime,

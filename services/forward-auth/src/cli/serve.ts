@@ -18,6 +18,7 @@ export function serve(options: ServeOptions<ForwardAuthConfig>) {
         'server.port',
         'server.basePath',
         'server.tls',
+        'server.grpc',
         'metrics',
         'log',
         'storage',

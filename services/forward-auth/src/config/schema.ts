@@ -42,6 +42,12 @@ const ServerSchema = Type.Object({
       { description: 'Serves HTTPS. Default: plain HTTP, for a proxy on the same machine.' },
     ),
   ),
+  grpc: Type.Optional(
+    Type.Object(listener(4182), {
+      description:
+        "Answers Envoy's `ext_authz` over gRPC. With `server.tls` by TLS, and with `clientCaFile` only for clients with a certificate. Default: off.",
+    }),
+  ),
   trustedProxies: Type.Optional(
     Type.Array(Type.String({ minLength: 1 }), {
       description:

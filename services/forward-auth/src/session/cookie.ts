@@ -81,8 +81,16 @@ function optionsFor({ domain }: Site): CookieSerializeOptions {
   }
 }
 
+const PREFIX = '__Secure-gatehouse.'
+
 function cookieName({ name }: Named): string {
-  return `__Secure-gatehouse.${name}`
+  return `${PREFIX}${name}`
+}
+
+/** A Cookie header without those that look like a session of any portal; '' if none is left. */
+export function withoutSessionCookies(header: string): string {
+  const cookies = header.split(';').map((cookie) => cookie.trim())
+  return cookies.filter((cookie) => cookie !== '' && !cookie.includes(PREFIX)).join('; ')
 }
 
 /** The name of the session cookie and those of its further chunks. No portal's name holds a dot. */

@@ -32,6 +32,7 @@ const portal = (rest: Partial<Portal> = {}): Portal => ({
   headers: [],
   body: 'OK\n',
   tokenHeader: undefined,
+  sent: [],
   refuseAliases: () => {},
   preflight: false,
   sessionLifetime: 1,

@@ -44,6 +44,7 @@ export function portalNamed(name: string, providers: readonly string[] = ['corp'
     headers: [],
     body: 'OK\n',
     tokenHeader: undefined,
+    sent: [],
     refuseAliases: () => {},
     preflight: false,
     sessionLifetime: HOUR,

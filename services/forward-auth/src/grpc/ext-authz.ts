@@ -1,0 +1,134 @@
+import type { OutgoingHttpHeaders } from 'node:http'
+import type { InjectOptions } from 'light-my-request'
+import { READ_HEADERS } from '../forwarded.ts'
+import { withoutSessionCookies } from '../session/cookie.ts'
+import {
+  APPEND_IF_EXISTS_OR_ADD,
+  type CheckRequest,
+  type CheckResponse,
+  OK,
+  OVERWRITE_IF_EXISTS_OR_ADD,
+  PERMISSION_DENIED,
+} from './messages.ts'
+
+/** Headers of the client that a check must not have: those that a proxy sets, and those of a body. */
+const NOT_PASSED_ON: ReadonlySet<string> = new Set([
+  ...READ_HEADERS,
+  'connection',
+  'content-encoding',
+  'content-length',
+  'host',
+  'transfer-encoding',
+])
+
+/** Headers of an answer that Envoy writes itself. */
+const FRAMING: readonly string[] = [
+  'connection',
+  'content-length',
+  'date',
+  'keep-alive',
+  'transfer-encoding',
+]
+
+/** A check as Envoy sends it, and the name of its portal. */
+interface Asked {
+  readonly portal: string
+  readonly request: InjectOptions
+}
+
+/**
+ * The request for the HTTP check that a gRPC check stands for. The context extensions of the filter
+ * name the portal, and are the query of the check; the client has no part in them.
+ *
+ * @param onlyPortal - the portal that need not be named, if there is but one
+ */
+export function toCheck(
+  { attributes }: CheckRequest,
+  { basePath, onlyPortal }: { readonly basePath: string; readonly onlyPortal: string | undefined },
+): Asked {
+  const http = attributes?.request?.http
+  if (!http) throw new Error('the CheckRequest has no HTTP request')
+  // Without either, the problem that Fastify answers with says what is missing.
+  const { portal = onlyPortal ?? 'context_extensions.portal', ...query } =
+    attributes.contextExtensions
+  const passed = Object.entries(http.headers).filter(
+    ([name]) => !name.startsWith(':') && !NOT_PASSED_ON.has(name),
+  )
+  // The address of the connection, whatever Envoy is configured to do with the header.
+  const source = attributes.source?.address?.socketAddress?.address ?? 'unknown'
+  const chain = http.headers['x-forwarded-for']
+  return {
+    portal,
+    request: {
+      method: 'GET',
+      url: `${basePath}/portals/${encodeURIComponent(portal)}?${new URLSearchParams(query)}`,
+      headers: {
+        'user-agent': undefined,
+        ...Object.fromEntries(passed),
+        host: http.host,
+        'x-forwarded-method': http.method,
+        'x-forwarded-proto': http.scheme,
+        'x-forwarded-host': http.host,
+        'x-forwarded-uri': http.path,
+        'x-forwarded-for': chain === undefined ? source : `${chain}, ${source}`,
+      },
+    },
+  }
+}
+
+interface Answer {
+  readonly statusCode: number
+  readonly headers: OutgoingHttpHeaders
+  readonly payload: string
+}
+
+/**
+ * The response to Envoy. A request that may pass loses its session cookies, and every identity header
+ * that it came with.
+ *
+ * @param identity - names of the identity headers of the portal; undefined if there is no portal
+ */
+export function toResponse(
+  { statusCode, headers, payload }: Answer,
+  identity: readonly string[] | undefined,
+  { attributes }: CheckRequest,
+): CheckResponse {
+  if (statusCode !== 200 || !identity) return denied({ statusCode, headers, payload })
+  // A header of Node.js is its bytes, a text of gRPC is encoded in UTF-8.
+  const textOf = (name: string) => Buffer.from(String(headers[name] ?? ''), 'latin1').toString()
+  const forApp = Object.fromEntries(identity.map((name) => [name, textOf(name)]))
+  const cookie = attributes?.request?.http?.headers.cookie
+  if (cookie !== undefined) forApp.cookie = withoutSessionCookies(cookie)
+  const entries = Object.entries(forApp)
+  return {
+    status: { code: OK },
+    okResponse: {
+      headers: entries
+        .filter(([, value]) => value !== '')
+        .map(([key, value]) => ({
+          header: { key, value },
+          appendAction: OVERWRITE_IF_EXISTS_OR_ADD,
+        })),
+      headersToRemove: entries.filter(([, value]) => value === '').map(([key]) => key),
+    },
+  }
+}
+
+/** Envoy takes this for a decision, while an error of gRPC passes under `failure_mode_allow`. */
+export function denied({ statusCode, headers, payload }: Answer): CheckResponse {
+  const sent = Object.entries(headers).filter(([name]) => !FRAMING.includes(name))
+  return {
+    status: { code: PERMISSION_DENIED },
+    deniedResponse: {
+      // An unknown portal has no identity headers, and must not pass by any answer.
+      status: { code: statusCode === 200 ? 403 : statusCode },
+      headers: sent.flatMap(([key, value]) =>
+        [value].flat().map((each, i) => ({
+          header: { key, value: String(each) },
+          appendAction: i === 0 ? OVERWRITE_IF_EXISTS_OR_ADD : APPEND_IF_EXISTS_OR_ADD,
+        })),
+      ),
+      body: payload,
+    },
+  }
+}
