@@ -59,6 +59,7 @@ export const github: ProviderKind<Options> = {
       failing: () => isFailing,
       authorizationUrl: (login) =>
         authorizationRequest(configuration, login, {
+          ...options.authorizationParameters,
           scope: scopes.join(' '),
           ...(login.chooseAccount && { prompt: 'select_account' }),
         }),

@@ -64,7 +64,26 @@ interface Checked extends Pick<ProviderConfig, 'name'> {
   readonly clientSecret?: string
   readonly clientAssertion?: object
   readonly ca?: string
+  readonly authorizationParameters?: Readonly<Record<string, string>>
 }
+
+/** Parameters of the authorization request that Gatehouse sets itself, and what to set instead. */
+const OWN_PARAMETERS: Readonly<Record<string, string>> = {
+  client_id: 'set `clientId`',
+  code_challenge: '',
+  code_challenge_method: '',
+  max_age: 'give a policy `maxAge`',
+  nonce: '',
+  redirect_uri: '',
+  request: '',
+  request_uri: '',
+  response_mode: '',
+  response_type: '',
+  scope: 'set `scopes`',
+  state: '',
+}
+/** The state of a login needs the rest of a URL of 4,096 characters. */
+const MAX_PARAMETERS = 500
 
 /** Rules for the options of a provider that their schema does not express. */
 export const PROVIDER_RULES: readonly Rule<ProviderConfig>[] = [
@@ -87,7 +106,26 @@ export const PROVIDER_RULES: readonly Rule<ProviderConfig>[] = [
     faultIf(tenantId === CONSUMERS, '/tenantId', 'is the tenant of all personal accounts'),
   ({ ca }: Checked) =>
     faultIf(ca !== undefined && !isCertificate(ca), '/ca', 'must be certificates in PEM'),
+  ({ authorizationParameters = {} }: Checked) => checkParameters(authorizationParameters),
 ]
+
+function checkParameters(parameters: Readonly<Record<string, string>>): Fault[] {
+  const at = '/authorizationParameters'
+  const { length } = String(new URLSearchParams(parameters))
+  return [
+    ...Object.keys(parameters)
+      .filter((name) => Object.hasOwn(OWN_PARAMETERS, name))
+      .map((name) => {
+        const instead = OWN_PARAMETERS[name] ? `: ${OWN_PARAMETERS[name]} instead` : ''
+        return { path: `${at}/${name}`, message: `is set by Gatehouse itself${instead}` }
+      }),
+    ...faultIf(
+      length > MAX_PARAMETERS,
+      at,
+      `has ${length} characters in a URL, more than ${MAX_PARAMETERS}`,
+    ),
+  ]
+}
 
 function faultIf(isBroken: boolean, path: string, message: string): Fault[] {
   return isBroken ? [{ path, message }] : []

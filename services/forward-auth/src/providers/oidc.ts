@@ -10,6 +10,7 @@ import {
   type ServerMetadata,
 } from 'openid-client'
 import { Type } from 'typebox'
+import { type ClaimPaths, lacksClaims, mergeClaims } from './claims.ts'
 import { Discovery } from './discovery.ts'
 import { isOutage, toFwaError } from './failure.ts'
 import {
@@ -49,7 +50,7 @@ const ENDPOINTS = [
   'end_session_endpoint',
 ] as const
 
-interface ClientOptions {
+interface ClientOptions extends ClaimPaths {
   readonly name: string
   readonly title: string
   readonly clientId: string
@@ -60,6 +61,7 @@ interface ClientOptions {
   /** Default: `openid`, `profile`, `email`, and `groups` if the provider supports it. */
   readonly scopes?: readonly string[]
   readonly trustEmail?: boolean
+  readonly authorizationParameters?: Readonly<Record<string, string>>
 }
 
 /** What the kinds of OpenID providers differ in. */
@@ -95,6 +97,7 @@ function createProvider(
     async authorizationUrl(login) {
       const { configuration } = await discovery.get()
       return authorizationRequest(configuration, login, {
+        ...options.authorizationParameters,
         scope: scopesOf(configuration, options).join(' '),
         nonce: login.nonce,
         ...(login.chooseAccount && { prompt: promptOf(configuration, kind) }),
@@ -103,7 +106,7 @@ function createProvider(
     async finish(callback, login) {
       try {
         const client = await discovery.get()
-        const sent = await readClaims(client, callback, login, renewKeys, kind)
+        const sent = await readClaims(client, callback, login, renewKeys, { ...options, ...kind })
         const claims = kind.claimsOf?.(sent) ?? sent
         return fromClaims(name, trustEmail ? { ...claims, email_verified: true } : claims)
       } catch (error) {
@@ -145,22 +148,25 @@ function createKeyRenewal({ now }: Clock) {
   }
 }
 
-/** The claims of the ID token and, if it has no groups, of UserInfo. */
+/** The claims of the ID token and, if it lacks groups, of UserInfo. */
 async function readClaims(
   client: Client,
   callback: URL,
   login: Login,
   renewKeys: KeyRenewal,
-  { hasUserInfo = true }: OidcKind,
+  { hasUserInfo = true, ...paths }: Pick<OidcKind, 'hasUserInfo'> & ClaimPaths,
 ): Promise<Claims> {
   const { configuration } = client
   const renew = () => renewKeys(client, configuration)
   const tokens = await redeemCode(configuration, callback, login, login.nonce, renew)
-  const claims = tokens.claims() as Claims
-  checkIdToken(claims, configuration.clientMetadata().client_id)
-  if (!hasUserInfo || 'groups' in claims) return claims
-  if (!configuration.serverMetadata().userinfo_endpoint) return claims
-  return merge(claims, await fetchUserInfo(configuration, tokens.access_token, String(claims.sub)))
+  const idToken = tokens.claims() as Claims
+  checkIdToken(idToken, configuration.clientMetadata().client_id)
+  const isAsked = hasUserInfo && lacksClaims(idToken, paths)
+  const userInfo =
+    isAsked && configuration.serverMetadata().userinfo_endpoint
+      ? await fetchUserInfo(configuration, tokens.access_token, String(idToken.sub))
+      : {}
+  return mergeClaims(idToken, userInfo, paths)
 }
 
 /** The checks of OpenID Connect Core section 3.1.3.7 that openid-client leaves out. */
@@ -170,17 +176,6 @@ function checkIdToken({ azp, iat }: Claims, clientId: string): void {
   // Date.now, since openid-client compares the other times with it.
   if (Number(iat) > Date.now() / 1_000 + CLOCK_SKEW_SECONDS)
     throw new Error('the ID token is from the future (claim "iat"): compare the clocks')
-}
-
-/** Adds the claims of UserInfo. `email` and `email_verified` come from the same source. */
-function merge(idToken: Claims, userInfo: Claims): Claims {
-  return 'email' in idToken
-    ? { ...withoutEmail(userInfo), ...idToken }
-    : { ...userInfo, ...withoutEmail(idToken) }
-}
-
-function withoutEmail({ email, email_verified, verified_email, ...claims }: Claims): Claims {
-  return claims
 }
 
 async function logoutUrl(

@@ -2,6 +2,7 @@ import type { Claims } from '@gatehouse/profile'
 import { type Static, Type } from 'typebox'
 import { oidc } from './oidc.ts'
 import {
+  claimPaths,
   clientOptions,
   clientSecret,
   discoveredScopes,
@@ -22,6 +23,7 @@ export const OpenIdConnectSchema = Type.Object({
     description: 'The issuer, exactly as in the claim `iss`, including a trailing slash.',
   }),
   scopes: discoveredScopes,
+  ...claimPaths,
   trustEmail,
 })
 
@@ -94,6 +96,7 @@ export const MicrosoftEntraIdSchema = Type.Object({
       'URL of the sign-in service of the cloud, such as `https://login.microsoftonline.us`.',
   }),
   scopes: Scopes(['openid', 'profile', 'email']),
+  ...claimPaths,
   trustEmail,
 })
 

@@ -47,11 +47,37 @@ export const commonOptions = {
 export const clientOptions = {
   ...commonOptions,
   clientId: Type.String({ minLength: 1, description: 'Client ID issued by the provider.' }),
+  authorizationParameters: Type.Optional(
+    Type.Record(Type.String({ pattern: '^[A-Za-z0-9_.-]{1,64}$' }), Type.String(), {
+      description:
+        'Additional parameters of the authorization request, such as `prompt`, `login_hint`, `acr_values` or `resource`.',
+    }),
+  ),
   ca: Type.Optional(
     Secret({
       minLength: 1,
       description:
         'CA certificates in PEM to trust for the provider instead of those of the system.',
+    }),
+  ),
+}
+
+/** Of groups and roles, where a provider puts them elsewhere. */
+export const claimPaths = {
+  groupsClaim: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 256,
+      description:
+        'Claim that holds the groups, such as `memberOf`, or a path to it, such as `resource_access.app.groups`. Default: `groups` and `group`.',
+    }),
+  ),
+  rolesClaim: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 256,
+      description:
+        'Claim that holds the roles, or a path to it, such as `realm_access.roles`. Default: `roles` and `role`.',
     }),
   ),
 }

@@ -123,6 +123,30 @@ t.test('reports faults of the options', async (t) => {
       { ...oidc, caFile: 'not-pem' },
       '/provider/ca must be certificates in PEM',
     ],
+    'a parameter that every login has': [
+      { ...oidc, authorizationParameters: { prompt: 'login', state: 'x' } },
+      '/provider/authorizationParameters/state is set by Gatehouse itself',
+    ],
+    'scopes as a parameter': [
+      { ...oidc, authorizationParameters: { scope: 'openid' } },
+      '/provider/authorizationParameters/scope is set by Gatehouse itself: set `scopes` instead',
+    ],
+    'an age that nothing would check': [
+      { type: 'github', name: 'code', ...client, authorizationParameters: { max_age: '0' } },
+      '/provider/authorizationParameters/max_age is set by Gatehouse itself: give a policy `maxAge` instead',
+    ],
+    'a parameter that is a number': [
+      { ...oidc, authorizationParameters: { ui_locales: 3 } },
+      /^\/provider\/authorizationParameters\/ui_locales must be a string/,
+    ],
+    'a parameter with a space': [
+      { ...oidc, authorizationParameters: { 'a b': 'c' } },
+      /^\/provider\/authorizationParameters\/a b is not a known key/,
+    ],
+    'parameters that fill the URL': [
+      { ...oidc, authorizationParameters: { claims: '{"a":"ü"}'.repeat(20) } },
+      '/provider/authorizationParameters has 567 characters in a URL, more than 500',
+    ],
     'an organisation with its team': [
       { type: 'github', name: 'code', ...client, organizations: ['acme/ops'] },
       /^\/provider\/organizations\/0 must match/,

@@ -69,6 +69,8 @@ t.test('microsoftEntraID', async (t) => {
     })
     t.match(claims, { tid: TENANT, wids: ['62e90394-69f5-4237-9190-012177145e10'] })
     for (const name of ['aio', 'rh', 'uti', 'ver']) t.notOk(name in claims, `without ${name}`)
+    const byDirectoryRole = open(t, configure(authority, { rolesClaim: 'wids' }))
+    t.match(await signIn(byDirectoryRole), { roles: ['62e90394-69f5-4237-9190-012177145e10'] })
   })
   await t.test(
     'an e-mail address counts as verified only if Entra ID or trustEmail says so',

@@ -92,6 +92,42 @@ t.test('signing in as somebody else', async (t) => {
   t.equal(await promptOf(), 'select_account', 'where it is offered')
 })
 
+t.test('parameters of the configuration are sent, but never in place of our own', async (t) => {
+  const idp = await startOpenIdProvider(t)
+  const authorizationParameters = {
+    ...{ login_hint: 'bob', acr_values: 'phr mfa', prompt: 'consent' },
+    ...{ resource: 'https://api.example.com/', state: 'forged', scope: 'forged', nonce: 'forged' },
+  }
+  const provider = open(t, { ...idp.options, authorizationParameters })
+  const login = newLogin()
+  const parametersOf = async (rest: object = {}) =>
+    Object.fromEntries((await provider.authorizationUrl({ ...login, ...rest })).searchParams)
+  t.match(await parametersOf(), {
+    ...authorizationParameters,
+    state: login.state,
+    nonce: login.nonce,
+    scope: 'openid profile email groups',
+  })
+  t.match(await parametersOf({ chooseAccount: true }), { prompt: 'login' })
+
+  const hinted = open(t, { ...idp.options, authorizationParameters: { login_hint: 'bob' } })
+  t.equal((await signIn(hinted)).id, 'bob')
+})
+
+t.test('groups and roles come from where the configuration says', async (t) => {
+  const idp = await startOpenIdProvider(t)
+  const options = { ...idp.options, groupsClaim: 'memberOf', rolesClaim: 'realm_access.roles' }
+  const provider = open(t, options)
+  idp.forge({ memberOf: ['ops'], realm_access: { roles: ['admin'] } })
+  t.match(await signIn(provider), { groups: ['ops'], roles: ['admin'] })
+  t.equal(idp.asked.userInfo, undefined, 'the ID token has both')
+  idp.forge({ memberOf: ['ops'] })
+  idp.hostility.userInfo = ({ sub }) => ({ sub, realm_access: { roles: ['viewer'] }, acr: 'mfa' })
+  const { claims, ...profile } = await signIn(provider)
+  t.match(profile, { groups: ['ops'], roles: ['viewer'] })
+  t.notOk('acr' in claims, 'which UserInfo cannot say')
+})
+
 t.test('logout at the provider, by client_id and without an ID token', async (t) => {
   const idp = await startOpenIdProvider(t)
   const [target = ''] = CLIENT.postLogoutRedirectUris ?? []
