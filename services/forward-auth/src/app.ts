@@ -22,6 +22,7 @@ import {
   strictHttp,
 } from '@gatehouse/service-kit'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import { audit } from './audit/audit.ts'
 import { isNavigation } from './check/decide.ts'
 import type { ForwardAuthConfig } from './config/schema.ts'
 import { FWA_ERRORS, STATUS_OF } from './errors.ts'
@@ -137,6 +138,7 @@ async function registerServices(
   // The last one that a reload prepares: it opens connections, which would have to be closed.
   await app.register(portals, { ...config, createFetch })
   await app.register(authMetrics, { metrics })
+  await app.register(audit, config)
   await app.register(check)
 }
 

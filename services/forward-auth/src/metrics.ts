@@ -5,12 +5,15 @@ import fp from 'fastify-plugin'
 const LOGIN_RESULTS = ['finished', 'refused', 'failed'] as const
 const DECISIONS = ['allow', 'preflight', 'sign-in', 'no-session', 'forbidden', 'refused'] as const
 
-interface AuthMetrics {
+export interface AuthMetrics {
   /** Counts a check by its decision; `refused` if its request was invalid. */
   check(portal: string, decision: (typeof DECISIONS)[number]): void
-  login(result: (typeof LOGIN_RESULTS)[number]): void
-  logout(): void
+  login(portal: string, result: (typeof LOGIN_RESULTS)[number]): void
+  logout(portal: string): void
+  sessionEnded(portal: string): void
 }
+
+const UNCOUNTED: AuthMetrics = { check() {}, login() {}, logout() {}, sessionEnded() {} }
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -20,7 +23,7 @@ declare module 'fastify' {
 
 export const authMetrics = fp<{ readonly metrics?: Metrics | undefined }>(
   async (app: FastifyInstance, { metrics }) => {
-    if (!metrics) return void app.decorate('authMetrics', { check() {}, login() {}, logout() {} })
+    if (!metrics) return void app.decorate('authMetrics', UNCOUNTED)
     const known = [...app.portals.keys()]
     const checks = metrics.counter({
       name: 'gatehouse_auth_checks_total',
@@ -29,23 +32,33 @@ export const authMetrics = fp<{ readonly metrics?: Metrics | undefined }>(
     })
     const logins = metrics.counter({
       name: 'gatehouse_auth_logins_total',
-      help: 'Logins that came back from a provider.',
-      labels: { result: LOGIN_RESULTS },
+      help: 'Sign-ins by portal and result.',
+      labels: { portal: known, result: LOGIN_RESULTS },
     })
     const logouts = metrics.counter({
       name: 'gatehouse_auth_logouts_total',
-      help: 'Sessions that people ended.',
+      help: 'Sessions that people ended, by portal.',
+      labels: { portal: known },
+    })
+    const ended = metrics.counter({
+      name: 'gatehouse_auth_sessions_ended_total',
+      help: 'Times that sessions ended early although nobody signed out of them, by portal.',
+      labels: { portal: known },
     })
     app.decorate('authMetrics', {
       check: (portal, decision) => checks.inc({ portal, decision }),
-      login: (result) => logins.inc({ result }),
-      logout: () => logouts.inc(),
+      login: (portal, result) => logins.inc({ portal, result }),
+      logout: (portal) => logouts.inc({ portal }),
+      sessionEnded: (portal) => ended.inc({ portal }),
     })
     app.onReload(() => () => {
       known.splice(0, known.length, ...app.portals.keys())
       // A counter that begins at 1 would show no rate.
-      for (const portal of known)
+      for (const portal of known) {
         for (const decision of DECISIONS) checks.inc({ portal, decision }, 0)
+        for (const result of LOGIN_RESULTS) logins.inc({ portal, result }, 0)
+        for (const counter of [logouts, ended]) counter.inc({ portal }, 0)
+      }
     })
   },
   { fastify: '5.x', name: 'forward-auth/metrics', dependencies: ['forward-auth/portals'] },

@@ -15,6 +15,7 @@ export async function describeApi(): Promise<object> {
       log: { level: 'info', format: 'json', checks: 'refused' },
       session: { lifetime: 1 },
       storage: { path },
+      audit: { retention: 86_400_000 },
       domains: [],
       portals: [],
     },

@@ -1,10 +1,11 @@
 import { createMetrics } from '@gatehouse/service-kit'
 import t from 'tap'
-import { AUTH, MAIN, signIn, signInUrl, start } from './routes/kit.ts'
+import { portalOf, yamlOf } from './app.ts'
+import { AUTH, MAIN, signIn, signInUrl, start, WANTED } from './routes/kit.ts'
 
-t.test('logins that came back are counted by result, and sessions that people end', async (t) => {
+t.test('sign-ins, sign-outs and ended sessions are counted by portal', async (t) => {
   const metrics = createMetrics({ service: 'test', version: '0' })
-  const { corp, visitor } = await start(t, { metrics })
+  const { corp, visitor, reload } = await start(t, { metrics, yaml: yamlOf(portalOf('main')) })
   const ada = visitor()
   await signIn(ada, corp, 'ada')
   await signIn(visitor(), corp, 'bob')
@@ -20,10 +21,28 @@ t.test('logins that came back are counted by result, and sessions that people en
     method: 'POST',
     headers: { origin: AUTH, 'content-type': 'application/x-www-form-urlencoded' },
   })
-  t.strictSame((await metrics.text()).match(/^gatehouse_auth_log.*$/gm), [
-    'gatehouse_auth_logins_total{result="finished"} 2',
-    'gatehouse_auth_logins_total{result="refused"} 1',
-    'gatehouse_auth_logins_total{result="failed"} 1',
-    'gatehouse_auth_logouts_total 1',
+  await signIn(ada, corp, 'ada')
+  await signIn(ada, corp, 'bob', signInUrl({ rd: WANTED, switch: '1' }))
+  const counted = async () => (await metrics.text()).match(/^gatehouse_auth_(log|ses).*$/gm)
+  t.strictSame(await counted(), [
+    'gatehouse_auth_logins_total{portal="main",result="finished"} 4',
+    'gatehouse_auth_logins_total{portal="main",result="refused"} 1',
+    'gatehouse_auth_logins_total{portal="main",result="failed"} 1',
+    'gatehouse_auth_logouts_total{portal="main"} 1',
+    'gatehouse_auth_sessions_ended_total{portal="main"} 1',
   ])
+
+  await reload(yamlOf(portalOf('main') + portalOf('other')))
+  const ofOther = (await counted())?.filter((line) => line.includes('other'))
+  t.strictSame(
+    ofOther,
+    [
+      'gatehouse_auth_logins_total{portal="other",result="finished"} 0',
+      'gatehouse_auth_logins_total{portal="other",result="refused"} 0',
+      'gatehouse_auth_logins_total{portal="other",result="failed"} 0',
+      'gatehouse_auth_logouts_total{portal="other"} 0',
+      'gatehouse_auth_sessions_ended_total{portal="other"} 0',
+    ],
+    'a new portal begins at 0',
+  )
 })

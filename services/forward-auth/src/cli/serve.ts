@@ -22,6 +22,7 @@ export function serve(options: ServeOptions<ForwardAuthConfig>) {
         'metrics',
         'log',
         'storage',
+        'audit',
       ],
       params: ['portal', 'provider'],
       build: buildApp,

@@ -80,7 +80,7 @@ const SessionSchema = Type.Object({
 const StorageSchema = Type.Object({
   path: FilePath({
     default: 'data',
-    description: 'Folder for generated keys and the list of ended sessions.',
+    description: 'Folder for generated keys, the list of ended sessions and the audit trail.',
   }),
 })
 
@@ -193,6 +193,13 @@ export const ForwardAuthSchema = Type.Object({
   }),
   session: SessionSchema,
   storage: StorageSchema,
+  audit: Type.Object({
+    retention: Duration({
+      default: '90d',
+      from: '1d',
+      description: 'How long the audit trail of sign-ins and refusals is kept.',
+    }),
+  }),
   domains: Type.Array(DomainSchema, {
     minItems: 1,
     description: 'Cookie domains and the hosts of their sign-in pages.',

@@ -9,7 +9,7 @@ import type { CallbackLogin, LoginState } from '../login/logins.ts'
 import { CALLBACK_PATH, SHARED_CALLBACK_PATH, soleRedirectProvider } from '../login/redirect-uri.ts'
 import type { RedirectProvider } from '../providers/provider.ts'
 import { bareAnswer, problemAnswers } from './documented.ts'
-import { completeSignIn, refuseDuplicate, startLogin } from './login.ts'
+import { completeSignIn, recordSignIn, refuseDuplicate, startLogin } from './login.ts'
 import {
   type PortalSite,
   pageUrl,
@@ -82,7 +82,9 @@ async function finish(
     profile = await provider.finish(callback, { ...secrets, redirectUri })
   } catch (error) {
     if (!(error instanceof FwaError)) throw error
-    reply.server.authMetrics.login(error.code === 'FWA_LOGIN_REFUSED' ? 'refused' : 'failed')
+    const { code } = error
+    const event = code === 'FWA_LOGIN_REFUSED' ? 'sign-in-refused' : 'sign-in-failed'
+    recordSignIn(event, { portalSite, provider, returnTo, code }, reply.request)
     warnOperator(portalSite, provider, error, reply.request)
     throw withLoginUrl(error, portalSite, returnTo)
   }
@@ -142,7 +144,8 @@ function foreignCallback(
 ): FwaError {
   const portal = portalSite.portal.name
   const code = 'FWA_CALLBACK_FOREIGN'
-  request.server.authMetrics.login('failed')
+  const attempt = { portalSite, provider: { name: provider }, returnTo, code }
+  recordSignIn('sign-in-failed', attempt, request)
   const message = `a login that started at ${begunAt} came back to the redirect URI of ${provider}: refused`
   warnRarely(request, { code, portal, provider, begunAt }, message)
   const text = 'this sign-in started at another provider than the one that answered'

@@ -21,6 +21,7 @@ import { refusedPage } from '../pages/pages.ts'
 import { bareAnswer, problemAnswers, TO_SIGN_IN } from './documented.ts'
 import {
   challenge,
+  clientIpOf,
   noSession,
   type PortalSite,
   pageUrl,
@@ -254,6 +255,13 @@ function signInUrl(check: Check, max: number, query: SignInQuery = {}): string {
 function sendForbidden(check: Check, reply: FastifyReply): FastifyReply {
   const { portal, forwarded, visitor } = check
   const { request } = reply
+  request.server.auditTrail.record(request, {
+    event: 'access-refused',
+    portal: portal.name,
+    profile: visitor?.session.profile,
+    host: forwarded.authority,
+    code: 'FWA_FORBIDDEN',
+  })
   if (!visitor || kindOf(forwarded.method, request.headers) !== 'navigation')
     throw new FwaError('FWA_FORBIDDEN', `this account has no access to the portal ${portal.name}`)
   const page = refusedPage({
@@ -289,13 +297,18 @@ function asDenial(thrown: unknown, { denialStatus = (status) => status }: Dialec
   return Object.assign(hidden, { code: 'INTERNAL', statusCode, expose })
 }
 
-/** Members of the log line of a request: the portal, the host that was asked for, and the person. */
-export function describeCheck({ check, params, server }: FastifyRequest) {
+/**
+ * Members of the log line of a request: the portal, the host that was asked for, the client as the
+ * trusted proxies name it, and the person.
+ */
+export function describeCheck(request: FastifyRequest) {
+  const { check, params, server } = request
   const { portal = '' } = (params ?? {}) as { portal?: string }
   const { provider, id } = check?.visitor?.session.profile ?? {}
   return {
     portal: server.portals.has(portal) ? portal : undefined,
     host: check?.forwarded.authority,
+    clientAddress: clientIpOf(request),
     caller: provider === undefined ? undefined : `${provider}:${id}`,
   }
 }

@@ -1,6 +1,7 @@
 import type { Profile } from '@gatehouse/profile'
 import { sendPage } from '@gatehouse/service-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { AuditEvent } from '../audit/rows.ts'
 import { isNavigation } from '../check/decide.ts'
 import { setHostCookies } from '../cookies.ts'
 import { FwaError } from '../errors.ts'
@@ -46,6 +47,7 @@ export async function startLogin(start: LoginStart, reply: FastifyReply): Promis
   } catch (error) {
     if (!(error instanceof FwaError && error.code === 'FWA_PROVIDER_UNREACHABLE')) throw error
     request.log.warn({ err: error, provider: provider.name }, 'login could not be started')
+    recordSignIn('sign-in-failed', { ...start, code: error.code }, request)
     return sendProviderDown(start, reply)
   }
 }
@@ -70,8 +72,11 @@ async function signInByAddress(
   provider: SeamlessProvider,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const profile = await identify(provider, reply.request)
+  const { request } = reply
+  const profile = await identify(provider, request)
   if (profile) return completeSignIn({ portalSite, profile, returnTo }, reply)
+  const code = 'FWA_LOGIN_REFUSED'
+  recordSignIn('sign-in-refused', { portalSite, provider, returnTo, code }, request)
   throw new FwaError('FWA_LOGIN_REFUSED', `${provider.title} does not know your device`)
 }
 
@@ -90,6 +95,29 @@ function sendProviderDown(
   return sendPage(reply, 503, page)
 }
 
+interface Attempt {
+  readonly portalSite: PortalSite
+  readonly returnTo: string
+  /** Of the person, if it is known. */
+  readonly profile?: Profile
+  readonly provider?: Pick<Provider, 'name'>
+  readonly code?: string
+}
+
+/** Writes an event of a sign-in to the audit trail, with the host where the person wanted to go. */
+export function recordSignIn(
+  event: AuditEvent,
+  { portalSite, returnTo, profile, provider, code }: Attempt,
+  request: FastifyRequest,
+): void {
+  request.server.auditTrail.record(request, {
+    ...{ event, profile, code },
+    portal: portalSite.portal.name,
+    provider: provider?.name,
+    host: new URL(targetOf(portalSite, returnTo)).host,
+  })
+}
+
 interface SignIn {
   readonly portalSite: PortalSite
   readonly profile: Profile
@@ -105,7 +133,7 @@ export async function completeSignIn(signIn: SignIn, reply: FastifyReply): Promi
   const { request, server } = reply
   const { portal, site } = portalSite
   if (portal.admits(profile) !== true) {
-    server.authMetrics.login('refused')
+    recordSignIn('sign-in-refused', { ...signIn, code: 'FWA_FORBIDDEN' }, request)
     const switchHref = pageUrl(portalSite, '/signin', { rd: returnTo, switch: '1' })
     return sendPage(reply, 403, refusedPage({ portal, profile, switchHref, requestId: request.id }))
   }
@@ -114,30 +142,37 @@ export async function completeSignIn(signIn: SignIn, reply: FastifyReply): Promi
   const session = await replaceSession(before, signIn, reply)
   const maxAge = Math.floor(session.exp - server.clock.now() / 1_000)
   setSessionCookies(reply, portal, site, { token: session.token, maxAge })
-  server.authMetrics.login('finished')
+  recordSignIn('sign-in', signIn, request)
   // A person with a session may sign in again, with another account.
   if (before) return redirect(reply, targetOf(portalSite, returnTo))
   return returnToApp(portalSite, returnTo, 'login', reply)
 }
 
-function limitRate({ portalSite, profile, returnTo }: SignIn, { server }: FastifyReply): void {
+function limitRate(signIn: SignIn, { request, server }: FastifyReply): void {
+  const { portalSite, profile, returnTo } = signIn
   const retryAfter = server.signInRate.take(personOf(portalSite.portal.name, profile))
   if (retryAfter === 0) return
-  server.authMetrics.login('refused')
+  const code = 'FWA_SIGN_IN_RATE'
+  recordSignIn('sign-in-refused', { ...signIn, code }, request)
   const text = `This account has signed in too often in a short time. Try again in ${retryAfter} seconds.`
-  throw withLoginUrl(new FwaError('FWA_SIGN_IN_RATE', text, { retryAfter }), portalSite, returnTo)
+  throw withLoginUrl(new FwaError(code, text, { retryAfter }), portalSite, returnTo)
 }
 
 async function replaceSession(
   before: Session | undefined,
-  { portalSite, profile, returnTo }: SignIn,
-  { server: { sessions } }: FastifyReply,
+  signIn: SignIn,
+  { request, server: { sessions } }: FastifyReply,
 ): Promise<Session> {
+  const { portalSite, profile, returnTo } = signIn
   try {
-    if (before && !isSamePerson(before.profile, profile)) await sessions.revoke(before)
+    if (before && !isSamePerson(before.profile, profile)) {
+      recordSignIn('session-ended', { ...signIn, profile: before.profile }, request)
+      await sessions.revoke(before)
+    }
     return sessions.create(portalSite.portal, portalSite.site, profile)
   } catch (error) {
     if (!(error instanceof FwaError)) throw error
+    recordSignIn('sign-in-failed', { ...signIn, code: error.code }, request)
     throw withLoginUrl(withoutFolder(error), portalSite, returnTo)
   }
 }

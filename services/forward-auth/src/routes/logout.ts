@@ -57,8 +57,7 @@ export const logoutRoutes: FastifyPluginAsyncTypebox = async (app) => {
     clearSessionCookies(reply, portal, site)
     setHostCookies(reply, app.logins.clear(portal))
     if (session) {
-      app.authMetrics.logout()
-      const error = await app.sessions.revoke(session).catch((reason: FwaError) => reason)
+      const error = await signOut(session, request).catch((reason: FwaError) => reason)
       if (error) return sendNotSaved(portalSite, session, error, reply)
     }
     const rd = validateReturnUrl(request.query.rd, site)?.href
@@ -66,6 +65,16 @@ export const logoutRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const providerHref = provider && (await logoutUrlAt(provider, portalSite, request))
     return sendPage(reply, 200, signedOut(portalSite, rd, { provider, providerHref }))
   })
+}
+
+async function signOut(session: Session, request: FastifyRequest): Promise<void> {
+  const { auditTrail, sessions } = request.server
+  const { portal, profile, site } = session
+  const { host } = new URL(site.authOrigin)
+  const record = (event: 'sign-out' | 'session-ended') =>
+    auditTrail.record(request, { event, portal, profile, host })
+  record('sign-out')
+  await sessions.revoke(session, () => record('session-ended'))
 }
 
 /** Browsers send Origin with every POST. Without it, or with another one, it is not our form. */

@@ -71,13 +71,15 @@ export class Revocations {
   /**
    * Revokes a session, on this instance at once. The promise resolves when the revocation is on disk.
    * If it rejects, writing is tried again every second while the process runs.
+   *
+   * @param onRange - called if the person has ended so many sessions that all in between end too
    */
-  async add(session: Session): Promise<void> {
+  async add(session: Session, onRange: () => void = () => {}): Promise<void> {
     if (this.ended.size >= MAX_ROWS) throw this.#unavailable(new Error('it is full'))
-    const row = rowOf(session, this.#running())
+    const row = rowOf(session, this.runningTime())
     this.ended.learn(row)
     this.#unsaved.set(row.sid, row)
-    this.#collapse(row.person)
+    if (this.#collapse(row.person)) onRange()
     await this.#commit()
   }
 
@@ -99,14 +101,15 @@ export class Revocations {
     await (this.#next ?? this.#current).catch(() => {})
     await this.#writer.close()
     try {
-      this.#file.keepRunningTime(this.#running())
+      this.#file.keepRunningTime(this.runningTime())
     } catch {
       // The time since it was last written is lost, and rows stay longer.
     }
     this.#file.close()
   }
 
-  #running(): number {
+  /** How long the list has been in use, in ms, by all instances that share its folder. */
+  runningTime(): number {
     return Math.floor(this.#start + this.#monotonic())
   }
 
@@ -170,7 +173,7 @@ export class Revocations {
     try {
       const rows = await this.#writer.write({
         ...{ path: this.#file.path, insert, remove, after: this.#lastId },
-        running: this.#running(),
+        running: this.runningTime(),
         expiredBy: isPruning ? this.#options.clock.now() : undefined,
       })
       for (const row of insert)
@@ -198,20 +201,21 @@ export class Revocations {
   }
 
   #prune(): void {
-    const [now, running] = [this.#options.clock.now(), this.#running()]
+    const [now, running] = [this.#options.clock.now(), this.runningTime()]
     this.ended.forget(({ until, due }) => until <= now && due <= running)
     this.#isPruneDue = true
     this.#commit().catch(() => {})
   }
 
-  #collapse(person: string): void {
+  #collapse(person: string): boolean {
     const collapsed = this.ended.collapse(person)
-    if (!collapsed) return
+    if (!collapsed) return false
     this.#unsaved.set(collapsed.range.sid, collapsed.range)
     for (const { sid } of collapsed.instead) {
       this.#unsaved.delete(sid)
       this.#unremoved.add(sid)
     }
+    return true
   }
 
   #unavailable(cause: unknown): FwaError {

@@ -113,9 +113,16 @@ class Sessions {
   /**
    * Revokes a session, on this instance at once. When the promise resolves, the revocation is
    * permanent and reaches every instance that shares the folder within a second.
+   *
+   * @param onRange - called if the person has ended so many sessions that all in between end too
    */
-  revoke(session: Session): Promise<void> {
-    return this.#revocations.add(session)
+  revoke(session: Session, onRange?: () => void): Promise<void> {
+    return this.#revocations.add(session, onRange)
+  }
+
+  /** How long the service has run on its folder, in ms, whatever its clock was set to. */
+  runningTime(): number {
+    return this.#revocations.runningTime()
   }
 
   clear(): void {

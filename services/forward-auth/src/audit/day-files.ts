@@ -1,0 +1,95 @@
+import { createReadStream } from 'node:fs'
+import { appendFile, open, readdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { makeFolder } from '@gatehouse/service-kit'
+import type { AuditRow } from './rows.ts'
+
+const DAY = 86_400_000
+const DAY_FILE = /^\d{4}-\d{2}-\d{2}\.jsonl$/
+/** Longer than any row. */
+const MAX_ROW = 8_192
+
+/** A row in a file: `ran` is how long the service had run when it was written, in ms. */
+export type StoredRow = AuditRow & { readonly ran: number }
+
+/** The folder of the audit trail, below `storage.path`. */
+export function auditFolder({ path }: { readonly path: string }): string {
+  return join(path, 'audit')
+}
+
+/**
+ * Appends rows to the files of their days (UTC). Each file gets one write, so that several instances
+ * can share the folder.
+ *
+ * @param start - `\n` ends a row that was written in part
+ */
+export async function appendRows(
+  folder: string,
+  rows: readonly StoredRow[],
+  start = '',
+): Promise<void> {
+  makeFolder(folder)
+  for (const [day, ofDay] of Map.groupBy(rows, ({ time }) => time.slice(0, 10))) {
+    const lines = ofDay.map((row) => `${JSON.stringify(row)}\n`).join('')
+    await appendFile(join(folder, `${day}.jsonl`), start + lines, { mode: 0o600 })
+  }
+}
+
+interface Age {
+  /** Milliseconds since the epoch. */
+  readonly now: number
+  /** How long the service has run, in ms. */
+  readonly running: number
+  readonly retention: number
+}
+
+/**
+ * Removes the files of days that are outside of the retention both by the clock and by the time that
+ * the service has run since, so that a clock that was wrong removes nothing too early.
+ */
+export async function pruneDays(folder: string, { now, running, retention }: Age): Promise<void> {
+  for (const file of await dayFiles(folder)) {
+    const begin = Date.parse(file.slice(0, 10))
+    const isCurrent = now - retention < begin + DAY && begin <= now + DAY
+    if (isCurrent || running - (await ranAt(join(folder, file))) < retention) continue
+    await rm(join(folder, file), { force: true })
+  }
+}
+
+async function dayFiles(folder: string): Promise<readonly string[]> {
+  const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return []
+    throw error
+  })
+  return names.filter((name) => DAY_FILE.test(name)).toSorted()
+}
+
+/** How long the service had run at the first row of a file, or 0 if that cannot be read. */
+async function ranAt(path: string): Promise<number> {
+  await using file = await open(path)
+  const { buffer, bytesRead } = await file.read(Buffer.alloc(MAX_ROW))
+  const [line = ''] = buffer.toString('utf8', 0, bytesRead).split('\n', 1)
+  return parseRow(line)?.ran ?? 0
+}
+
+/** The rows since a time in ms, in the order of the files. Lines that are no rows are left out. */
+export async function* readRows(folder: string, since: number): AsyncGenerator<StoredRow> {
+  for (const file of await dayFiles(folder)) {
+    if (Date.parse(file.slice(0, 10)) + DAY <= since) continue
+    const lines = createInterface({ input: createReadStream(join(folder, file), 'utf8') })
+    for await (const line of lines) {
+      const row = parseRow(line)
+      if (row && Date.parse(row.time) >= since) yield row
+    }
+  }
+}
+
+function parseRow(line: string): StoredRow | undefined {
+  try {
+    const row = JSON.parse(line) as StoredRow
+    return typeof row.time === 'string' && typeof row.ran === 'number' ? row : undefined
+  } catch {
+    return undefined
+  }
+}

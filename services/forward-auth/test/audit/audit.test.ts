@@ -1,0 +1,198 @@
+import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import t, { type Test } from 'tap'
+import type {} from '../../src/audit/audit.ts'
+import { portalOf, startApp, yamlOf } from '../app.ts'
+import { AUTH, MAIN, SCRIPT, signIn, signInUrl, start, WANTED } from '../routes/kit.ts'
+import { BROWSER, SHAPES } from '../shapes.ts'
+
+const [HOUR, DAY] = [3_600_000, 86_400_000]
+const FORM = { method: 'POST', headers: { origin: AUTH, 'sec-fetch-mode': 'navigate' } } as const
+const POLICIES = `policies: { admin: 'Group("admin")' }`
+
+/** The service on a folder, with the rows that it has written there. */
+async function startOn(t: Test) {
+  const folder = t.testdir({})
+  const yaml = yamlOf(portalOf('main', POLICIES), `storage: { path: "${folder}" }`)
+  const test = await start(t, { yaml, admits: ({ id }) => id !== 'eve' })
+  const files = () => readdirSync(`${folder}/audit`).toSorted()
+  /** Every row, once all are written. */
+  async function rows(): Promise<Record<string, unknown>[]> {
+    await test.app.auditTrail.flush()
+    return files().flatMap((file) =>
+      readFileSync(`${folder}/audit/${file}`, 'utf8')
+        .split('\n')
+        .filter((line) => line !== '')
+        .map((line) => JSON.parse(line)),
+    )
+  }
+  const told = (msg: string) => test.log.filter((line) => line.msg === msg)
+  return { ...test, folder, files, rows, told }
+}
+
+const CLIENT = { 'x-forwarded-for': '192.0.2.7' }
+
+t.test('a sign-in and a sign-out are a row and a log line each', async (t) => {
+  const { visitor, corp, rows, told, files, folder } = await startOn(t)
+  const ada = visitor()
+  const begun = await ada.open(signInUrl())
+  await ada.open(corp.authorize(begun.headers.location, 'ada'), { headers: CLIENT })
+  await ada.open(`${MAIN}/logout`, { ...FORM, headers: { ...FORM.headers, ...CLIENT } })
+
+  const ofAda = { portal: 'main', provider: 'corp', clientAddress: '192.0.2.7' }
+  const [person, name] = ['corp:ada', 'Name of ada']
+  t.match(await rows(), [
+    { ...ofAda, person, name, event: 'sign-in', host: 'app.example.com', requestId: /./ },
+    { ...ofAda, person, name, event: 'sign-out', host: 'auth.example.com', requestId: /./ },
+  ])
+  t.match((await rows())[0], { time: '2030-01-01T00:00:00.000Z', ran: Number })
+  for (const [i, msg] of ['signed in', 'signed out'].entries()) {
+    const [line, ...others] = told(msg)
+    t.match(line, { ...ofAda, caller: person, level: 30, reqId: (await rows())[i]?.requestId })
+    t.strictSame(others, [])
+  }
+  t.match(told('request').at(-1), { ip: '127.0.0.1', clientAddress: '192.0.2.7' })
+  t.strictSame(files(), ['2030-01-01.jsonl'])
+  t.equal(statSync(`${folder}/audit/2030-01-01.jsonl`).mode & 0o777, 0o600)
+})
+
+t.test('the address of the client is the one that trusted proxies name', async (t) => {
+  const { app, log } = await startOn(t)
+  const lineOf = async (remoteAddress: string, headers: Record<string, string>) => {
+    await app.inject({
+      url: '/portals/main/signin',
+      remoteAddress,
+      headers: { ...SCRIPT, ...headers },
+    })
+    return log.at(-1)?.clientAddress
+  }
+  t.equal(await lineOf('127.0.0.1', { 'x-forwarded-for': '198.51.100.1, 192.0.2.7' }), '192.0.2.7')
+  t.equal(await lineOf('192.0.2.66', CLIENT), '192.0.2.66', 'of a client that calls itself another')
+  t.equal(await lineOf('127.0.0.1', {}), undefined)
+  t.equal(await lineOf('127.0.0.1', { 'x-forwarded-for': 'x'.repeat(5_000) }), undefined)
+})
+
+t.test('sign-ins that do not succeed', async (t) => {
+  const test = await startOn(t)
+  const { visitor, corp } = test
+  const attempt = async (sub: string, failure?: typeof corp.state.failure) => {
+    const person = visitor()
+    const begun = await person.open(signInUrl())
+    corp.state.failure = failure
+    await person.open(corp.authorize(begun.headers.location, sub))
+    corp.state.failure = undefined
+  }
+  await attempt('eve')
+  await attempt('ada', 'FWA_LOGIN_REFUSED')
+  await attempt('ada', 'FWA_PROVIDER_INVALID')
+  corp.state.failure = 'FWA_PROVIDER_UNREACHABLE'
+  await visitor().open(signInUrl())
+  corp.state.failure = undefined
+  for (let i = 0; i < 61; i++) await attempt('often')
+
+  const rows = (await test.rows()).filter(({ event }) => event !== 'sign-in')
+  t.strictSame(
+    rows.map(({ event, person, provider, host, code }) => [event, person, provider, host, code]),
+    [
+      ['sign-in-refused', 'corp:eve', 'corp', 'app.example.com', 'FWA_FORBIDDEN'],
+      ['sign-in-refused', undefined, 'corp', 'app.example.com', 'FWA_LOGIN_REFUSED'],
+      ['sign-in-failed', undefined, 'corp', 'app.example.com', 'FWA_PROVIDER_INVALID'],
+      ['sign-in-failed', undefined, 'corp', 'app.example.com', 'FWA_PROVIDER_UNREACHABLE'],
+      ['sign-in-refused', 'corp:often', 'corp', 'app.example.com', 'FWA_SIGN_IN_RATE'],
+    ],
+  )
+})
+
+t.test('a check that refuses a person has a row per host and hour', async (t) => {
+  const { check, signIn: cookieOf, rows, told, clock } = await startOn(t)
+  const cookie = cookieOf('main')
+  const ask = (host: string, headers: object = {}) =>
+    check(
+      SHAPES[0]!,
+      { ...CLIENT, ...headers, cookie, 'x-forwarded-host': host },
+      { query: '?policy=admin' },
+    )
+  for (const host of ['app', 'app', 'wiki', 'app'])
+    t.equal((await ask(`${host}.example.com`)).statusCode, 403)
+  t.equal((await ask('app.example.com', BROWSER)).statusCode, 403, 'a page')
+  await check(SHAPES[0]!, { ...CLIENT }, { query: '?policy=admin' })
+  await clock.advance(HOUR)
+  await ask('app.example.com')
+
+  const ofAda = { event: 'access-refused', person: 'corp:ada', code: 'FWA_FORBIDDEN' }
+  const expected = ['app', 'wiki', 'app'].map((host) => ({ ...ofAda, host: `${host}.example.com` }))
+  t.match(await rows(), expected)
+  t.equal((await rows()).length, 3)
+  t.equal(told('access refused').length, 3, 'so have the log lines')
+  t.equal(told('request').length, 7, 'beside those of the requests')
+})
+
+t.test('who signs in as somebody else ends the session that was there', async (t) => {
+  const { visitor, corp, rows } = await startOn(t)
+  const ada = visitor()
+  await signIn(ada, corp, 'ada')
+  await signIn(ada, corp, 'bob', signInUrl({ rd: WANTED, switch: '1' }))
+  t.match(
+    (await rows()).map(({ event, person }) => [event, person]),
+    [
+      ['sign-in', 'corp:ada'],
+      ['session-ended', 'corp:ada'],
+      ['sign-in', 'corp:bob'],
+    ],
+  )
+})
+
+t.test('sessions that are ended together with many others', async (t) => {
+  const { visitor, corp, rows, clock } = await startOn(t)
+  for (let i = 0; i < 101; i++) {
+    const ada = visitor()
+    await signIn(ada, corp, 'ada')
+    await ada.open(`${MAIN}/logout`, FORM)
+    await clock.advance(5_000)
+  }
+  const ended = (await rows()).filter(({ event }) => event === 'session-ended')
+  t.match(ended, [{ person: 'corp:ada', portal: 'main' }])
+  t.equal(ended.length, 1)
+})
+
+t.test('a row that cannot be written is told, and the person is signed in', async (t) => {
+  const { visitor, corp, rows, told, folder } = await startOn(t)
+  writeFileSync(`${folder}/audit`, '')
+  t.equal((await signIn(visitor(), corp, 'ada')).headers.location, WANTED)
+  await signIn(visitor(), corp, 'bob')
+  rmSync(`${folder}/audit`)
+  await signIn(visitor(), corp, 'eve')
+  await signIn(visitor(), corp, 'zoe')
+  t.match(told('audit.lost'), [{ level: 50, rows: 1, err: { code: /E(EXIST|NOTDIR)/ } }, {}])
+  t.match(
+    (await rows()).map(({ person }) => person),
+    ['corp:eve', 'corp:zoe'],
+  )
+})
+
+t.test('days outside of the retention are removed at the start and once a day', async (t) => {
+  const folder = t.testdir({ audit: { 'notes.txt': 'kept', '2020-01-01.jsonl': '' } })
+  const rest = `storage: { path: "${folder}" }\naudit: { retention: 2d }`
+  const yaml = yamlOf(portalOf('main'), rest)
+  const files = () => readdirSync(`${folder}/audit`).toSorted()
+  let ran = 0
+  const daily = new Set<() => void>()
+  const clock = {
+    now: () => Date.UTC(2030, 0, 1),
+    setTimer(fn: () => void, ms: number) {
+      if (ms === DAY) daily.add(fn)
+      return { cancel: () => void daily.delete(fn) }
+    },
+  }
+  const startAgain = () => startApp(t, yaml, undefined, { clock, monotonic: () => ran })
+  const { app } = await startAgain()
+  ran = 2 * DAY
+  t.strictSame(files(), ['2020-01-01.jsonl', 'notes.txt'], 'kept at the start')
+  for (const removeOld of daily) removeOld()
+  await app.close()
+  t.strictSame(files(), ['notes.txt'])
+  t.equal(daily.size, 0)
+
+  writeFileSync(`${folder}/audit/2020-01-02.jsonl`, '')
+  await (await startAgain()).app.close()
+  t.strictSame(files(), ['notes.txt'])
+})

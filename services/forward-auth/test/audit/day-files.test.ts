@@ -1,0 +1,78 @@
+import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import t from 'tap'
+import { appendRows, pruneDays, readRows, type StoredRow } from '../../src/audit/day-files.ts'
+
+const DAY = 86_400_000
+const NOON = Date.UTC(2030, 0, 10, 12)
+
+const rowAt = (time: number, ran = 0, requestId = 'a'): StoredRow => ({
+  time: new Date(time).toISOString(),
+  ...{ event: 'sign-in', portal: 'main', person: 'corp:ada', requestId, ran },
+})
+
+async function all(folder: string, since = 0): Promise<StoredRow[]> {
+  const rows: StoredRow[] = []
+  for await (const row of readRows(folder, since)) rows.push(row)
+  return rows
+}
+
+t.test('rows are in the file of their day, and are read in order', async (t) => {
+  const folder = `${t.testdir({})}/audit`
+  t.strictSame(await all(folder), [], 'no folder yet')
+  const rows = [rowAt(NOON), rowAt(NOON + DAY / 2 - 1), rowAt(NOON + DAY / 2), rowAt(NOON + DAY)]
+  await appendRows(folder, rows.slice(0, 3))
+  await appendRows(folder, rows.slice(3))
+  t.strictSame(readdirSync(folder).toSorted(), ['2030-01-10.jsonl', '2030-01-11.jsonl'])
+  t.strictSame(await all(folder), rows)
+  t.strictSame(await all(folder, NOON + 1), rows.slice(1))
+  t.strictSame(await all(folder, NOON + DAY + 1), [])
+})
+
+t.test('several writers share a folder', async (t) => {
+  const folder = t.testdir({})
+  const ids = Array.from({ length: 200 }, (_, i) => String(i))
+  await Promise.all(ids.map((id) => appendRows(folder, [rowAt(NOON, 0, id)])))
+  const read = (await all(folder)).map(({ requestId }) => requestId)
+  t.strictSame(read.toSorted(), ids.toSorted())
+})
+
+t.test('lines that are no rows are left out', async (t) => {
+  const folder = t.testdir({ 'notes.txt': 'x', '2030-01-10.jsonl.bak': 'x' })
+  await appendRows(folder, [rowAt(NOON, 0, 'before')])
+  const half = JSON.stringify(rowAt(NOON)).slice(0, 40)
+  appendFileSync(`${folder}/2030-01-10.jsonl`, `\n{}\nnull\n5\n${half}`)
+  await appendRows(folder, [rowAt(NOON, 0, 'after')], '\n')
+  t.match(await all(folder), [{ requestId: 'before' }, { requestId: 'after' }])
+  t.match(readFileSync(`${folder}/2030-01-10.jsonl`, 'utf8'), half)
+})
+
+t.test('a day is removed by the clock and by the time that the service ran', async (t) => {
+  const retention = 5 * DAY
+  const table: [what: string, days: number, ran: number, isKept: boolean][] = [
+    ['today', 0, 9, true],
+    ['the last day of the retention', -5, 9, true],
+    ['the day before it', -6, 9, false],
+    ['that, but the service has not run for so long', -6, 4, true],
+    ['tomorrow, by the clock of another instance', 1, 9, true],
+    ['a day that was written while the clock was ahead', 400, 9, false],
+    ['that, but lately', 400, 1, true],
+    ['a day that was written while the clock was behind', -9_000, 9, false],
+    ['that, but lately', -9_000, 1, true],
+  ]
+  for (const [i, [what, days, ran, isKept]] of table.entries()) {
+    const folder = t.testdir({})
+    await appendRows(folder, [rowAt(NOON + days * DAY, 20 * DAY)])
+    const running = (20 + ran) * DAY
+    await pruneDays(folder, { now: NOON, running, retention })
+    t.equal((await all(folder)).length, isKept ? 1 : 0, `${i} ${what}`)
+  }
+})
+
+t.test('a day whose first line cannot be read counts as written at the first start', async (t) => {
+  const folder = t.testdir({})
+  writeFileSync(`${folder}/2029-01-01.jsonl`, 'x'.repeat(20_000))
+  await pruneDays(folder, { now: NOON, running: 4 * DAY, retention: 5 * DAY })
+  t.equal(readdirSync(folder).length, 1)
+  await pruneDays(folder, { now: NOON, running: 5 * DAY, retention: 5 * DAY })
+  t.equal(readdirSync(folder).length, 0)
+})
