@@ -1,7 +1,7 @@
 import { generateKeyPairSync, type JsonWebKey, randomBytes } from 'node:crypto'
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
-import { type Configuration, type Interaction, Provider } from 'oidc-provider'
+import { type Configuration, type Interaction, interactionPolicy, Provider } from 'oidc-provider'
 import { memoryAdapter } from './adapter.ts'
 import { errorPage, PAGE_HEADERS, signedOutPage, signInPage, signOutPage } from './pages.ts'
 import { PEOPLE, type Person } from './people.ts'
@@ -28,6 +28,11 @@ export interface DemoIdpOptions {
   readonly signsIn?: (loginHint: string | undefined) => string | undefined
 }
 
+/** How people authenticate, by `acr`: the values of `amr` (RFC 8176). */
+const AUTHENTICATION: Readonly<Record<string, readonly string[]>> = {
+  pwd: ['pwd'],
+  mfa: ['pwd', 'otp'],
+}
 const INTERACTION = /^\/interaction\/[\w-]+$/
 
 /** A complete OpenID provider that does not ask for passwords. */
@@ -44,7 +49,9 @@ export function createDemoIdp(options: DemoIdpOptions): RequestListener {
         ? new URLSearchParams(await text(request)).get('account')
         : signsIn(params.login_hint)
     if (!account) return send(response, 200, signInPage(people))
-    await provider.interactionFinished(request, response, { login: { accountId: account } })
+    const acr = requestedAcr(params.acr_values) ?? 'pwd'
+    const login = { accountId: account, acr, amr: AUTHENTICATION[acr] }
+    await provider.interactionFinished(request, response, { login })
   }
 
   return (request, response) => {
@@ -71,6 +78,7 @@ function configuration({
     groups: ['groups'],
   }
   return {
+    acrValues: Object.keys(AUTHENTICATION),
     adapter: memoryAdapter(),
     claims,
     clients: clients.map((client) => ({
@@ -93,6 +101,7 @@ function configuration({
         ? { accountId, claims: () => ({ sub: accountId, ...people.get(accountId) }) }
         : undefined,
     interactions: {
+      policy: askForAcr(),
       url: (_context: unknown, { uid }: { uid: string }) => `/interaction/${uid}`,
     },
     jwks: { keys },
@@ -119,6 +128,23 @@ function configuration({
   }
 }
 
+/** The first of the requested `acr_values` that people can authenticate by. */
+function requestedAcr(values = ''): string | undefined {
+  return values.split(' ').find((value) => Object.hasOwn(AUTHENTICATION, value))
+}
+
+/** Has people authenticate again whose session is of another `acr` than requested. */
+function askForAcr() {
+  const policy = interactionPolicy.base()
+  const isMissing = ({ oidc: { params, acr } }: Context) =>
+    requestedAcr(params.acr_values) !== undefined &&
+    !params.acr_values?.split(' ').includes(acr ?? '')
+  policy
+    .get('login')
+    ?.checks.add(new interactionPolicy.Check('acr_values', 'Another acr is requested', isMissing))
+  return policy
+}
+
 /** The part of Koa's context that is used here. */
 interface Context {
   body: string
@@ -127,6 +153,9 @@ interface Context {
     readonly provider: Provider
     readonly client: { readonly clientId: string }
     readonly session: { readonly accountId: string }
+    readonly params: { readonly acr_values?: string }
+    /** Of the session. */
+    readonly acr?: string
   }
 }
 

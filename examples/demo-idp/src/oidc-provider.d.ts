@@ -3,7 +3,17 @@ declare module 'oidc-provider' {
   import type { IncomingMessage, ServerResponse } from 'node:http'
 
   interface Interaction {
-    readonly params: { readonly login_hint?: string }
+    readonly params: { readonly login_hint?: string; readonly acr_values?: string }
+  }
+  export const interactionPolicy: {
+    base(): {
+      get(prompt: string): { readonly checks: { add(check: object): void } } | undefined
+    }
+    readonly Check: new (
+      reason: string,
+      description: string,
+      isNeeded: (context: never) => boolean,
+    ) => object
   }
   interface Grant {
     addOIDCScope(scope: string): void

@@ -103,6 +103,29 @@ t.test('signing in and out', async (t) => {
   t.match((await ask(authorizationUrl)).next!.pathname, /^\/interaction\//, 'asked again')
 })
 
+t.test('a session is enough only for the acr that it began with', async (t) => {
+  const { ask, authorizationUrl, redeem } = await start(t)
+  const signIn = async (acrValues?: string) => {
+    if (acrValues !== undefined) authorizationUrl.searchParams.set('acr_values', acrValues)
+    const started = await ask(authorizationUrl)
+    const isAsked = started.next!.pathname.startsWith('/interaction/')
+    const chosen = isAsked ? await ask(started.next!, { account: 'alice' }) : undefined
+    const { next } = chosen ? await ask(chosen.next!) : started
+    const { id_token: token = '' } = await redeem(next!.searchParams.get('code') ?? '')
+    const { acr } = JSON.parse(atob(token.split('.')[1] ?? ''))
+    return { isAsked, acr }
+  }
+  t.match(await signIn(), { isAsked: true, acr: undefined })
+  t.match(await signIn('unknown pwd'), { isAsked: false, acr: 'pwd' })
+  t.match(await signIn('mfa'), { isAsked: true, acr: 'mfa' })
+  t.match(await signIn('mfa pwd'), { isAsked: false, acr: 'mfa' })
+  t.match(
+    await signIn('unknown'),
+    { isAsked: false, acr: 'mfa' },
+    'what nobody can do is not asked',
+  )
+})
+
 t.test('what goes wrong is told as text', async (t) => {
   const { issuer, ask, authorizationUrl } = await start(t)
   authorizationUrl.searchParams.set('redirect_uri', 'https://evil.example/<script>')

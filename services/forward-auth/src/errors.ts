@@ -158,10 +158,21 @@ export const FWA_ERRORS = {
     action:
       'Have the proxy send the Cookie header with each check (Traefik: omit `authRequestHeaders`, or list Cookie in it). If it does, delete the cookies of the domain in the browser, and allow cookies.',
   },
+  FWA_SIGN_IN_POLICY: {
+    status: 400,
+    title: 'No such policy to sign in for',
+    action: 'Open the app again, which leads to the sign-in page by a new link.',
+  },
   FWA_SIGN_IN_RATE: {
     status: 429,
     title: 'Too many sign-ins',
     action: 'Wait as long as `Retry-After` says, then sign in again.',
+  },
+  FWA_STEP_UP_UNMET: {
+    status: 403,
+    title: 'Sign-in does not meet the policy',
+    action:
+      'Sign in again, and confirm who you are with the method that the provider asks for, such as a second factor. If this does not help, have the provider send the claims `acr` and `auth_time`: the log has what it sent and what the policy demands.',
   },
   FWA_STORE_UNAVAILABLE: {
     status: 503,

@@ -10,6 +10,8 @@ export function createFakeProvider(name = 'corp') {
   const state = {
     failure: undefined as FwaErrorCode | undefined,
     logoutUrl: undefined as URL | undefined,
+    /** What the provider says about people besides. */
+    claims: {} as object,
   }
 
   function failIfAsked(): void {
@@ -22,9 +24,10 @@ export function createFakeProvider(name = 'corp') {
     title: name,
     icon: undefined,
     color: undefined,
+    stepsUp: true,
     failing: () => state.failure !== undefined,
     close: async () => {},
-    async authorizationUrl({ redirectUri, chooseAccount, ...secrets }) {
+    async authorizationUrl({ redirectUri, chooseAccount, stepUp, ...secrets }) {
       await setImmediate()
       failIfAsked()
       const query = new URLSearchParams({
@@ -33,19 +36,20 @@ export function createFakeProvider(name = 'corp') {
         code_challenge: hash('sha256', secrets.codeVerifier, 'base64url'),
         redirect_uri: redirectUri,
         ...(chooseAccount && { prompt: 'select_account' }),
+        ...(stepUp && { acr_values: stepUp.acr.join(' '), max_age: `${stepUp.maxAge}` }),
       })
       return new URL(`https://${name}.test/authorize?${query}`)
     },
-    async finish(callback, { state, nonce, codeVerifier }) {
+    async finish(callback, { state: sent, nonce, codeVerifier }) {
       await setImmediate()
       failIfAsked()
       const query = callback.searchParams
       const code = codes.get(query.get('code') ?? '')
       codes.delete(query.get('code') ?? '')
       const challenge = hash('sha256', codeVerifier, 'base64url')
-      if (query.get('state') !== state || code?.nonce !== nonce || code.challenge !== challenge)
+      if (query.get('state') !== sent || code?.nonce !== nonce || code.challenge !== challenge)
         throw new FwaError('FWA_PROVIDER_INVALID', 'the code is of another login')
-      return fromClaims(name, { sub: code.sub, name: `Name of ${code.sub}` })
+      return fromClaims(name, { sub: code.sub, name: `Name of ${code.sub}`, ...state.claims })
     },
     logoutUrl: async (target) => {
       failIfAsked()

@@ -12,6 +12,7 @@ import type { Site } from '../sites.ts'
 import { resetRedirectCount } from './redirect-loop.ts'
 import { seal, unseal } from './seal.ts'
 import { SignInRate } from './sign-in-rate.ts'
+import type { StepUpDemand } from './step-up.ts'
 
 /** Logins in progress per browser. The oldest is dropped. */
 const MAX_LOGINS = 8
@@ -30,6 +31,8 @@ export interface LoginState {
   readonly returnTo: string
   /** Whether the login replaces one that was lost. */
   readonly isRetry: boolean
+  /** What the person must have done at the provider. */
+  readonly stepUp?: StepUpDemand | undefined
 }
 
 export interface Callback {

@@ -7,12 +7,12 @@ import { readCookie } from '../session/cookie.ts'
 const WINDOW = 30_000
 /** URLs counted per browser. The oldest is dropped. */
 const MAX_TARGETS = 4
-/** Browsers follow 20 redirects: a login takes five or six, a bounce two. */
-const MAX_REDIRECTS = { login: 2, bounce: 5 } as const
+/** Browsers follow 20 redirects: a login takes five or six, a bounce two. A step-up follows a login. */
+const MAX_REDIRECTS = { login: 2, 'step-up': 4, bounce: 5 } as const
 
 /**
  * Counts the redirects of a browser to one URL, in a cookie of the sign-in host: after a login
- * (`login`), or from the sign-in page because it has a session already (`bounce`).
+ * (`login`, `step-up`), or from the sign-in page because it has a session already (`bounce`).
  *
  * @param now - in ms
  * @returns whether the browser is in a redirect loop, and the cookie with the new count

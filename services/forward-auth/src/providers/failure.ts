@@ -13,6 +13,8 @@ const OAUTH_ERRORS: Readonly<Partial<Record<FwaErrorCode, readonly string[]>>> =
     'login_required',
     'unverified_user_email',
   ],
+  // OpenID Connect Core Error Code unmet_authentication_requirements 1.0.
+  FWA_STEP_UP_UNMET: ['unmet_authentication_requirements'],
   FWA_CLIENT_REFUSED: ['invalid_client', 'unauthorized_client', 'application_suspended'],
   FWA_REQUEST_REFUSED: [
     'invalid_redirect_uri',
@@ -36,6 +38,7 @@ const SENTENCES: Partial<Record<FwaErrorCode, string>> = {
   FWA_CLIENT_REFUSED: 'rejected the client ID or secret of this site. Contact its administrator.',
   FWA_REQUEST_REFUSED: 'rejected the sign-in request of this site. Contact its administrator.',
   FWA_LOGIN_REFUSED: 'did not sign you in',
+  FWA_STEP_UP_UNMET: 'could not sign you in as this page demands',
   FWA_PROVIDER_UNREACHABLE: 'cannot be reached',
   FWA_PROVIDER_INVALID: 'sent an invalid response',
 }

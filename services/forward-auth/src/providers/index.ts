@@ -48,7 +48,12 @@ export function createProvider(config: ProviderConfig, deps: ProviderDeps): Prov
   const { name, color } = config
   const title = config.title ?? kind.title ?? name
   const behaviour = kind.create({ ...config, title }, deps)
-  return { name, title, icon: config.icon ?? kind.icon, color, ...behaviour }
+  const { stepsUp = false } = kind
+  return { name, title, icon: config.icon ?? kind.icon, color, stepsUp, ...behaviour }
+}
+
+export function stepsUp({ type }: ProviderConfig): boolean {
+  return KINDS[type].stepsUp ?? false
 }
 
 export function isPublic(config: ProviderConfig): boolean {

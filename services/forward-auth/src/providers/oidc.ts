@@ -21,7 +21,13 @@ import {
   secretAuthentication,
 } from './oauth.ts'
 import type { ClientAssertion } from './options.ts'
-import type { Behaviour, Login, ProviderDeps, RedirectProvider } from './provider.ts'
+import type {
+  AuthorizationOptions,
+  Behaviour,
+  Login,
+  ProviderDeps,
+  RedirectProvider,
+} from './provider.ts'
 import { requestJson } from './request.ts'
 
 const ALGORITHM = /^(RS256|RS384|RS512|PS256|PS384|PS512|ES256|ES384|ES512|EdDSA|Ed25519)$/
@@ -100,6 +106,7 @@ function createProvider(
         ...options.authorizationParameters,
         scope: scopesOf(configuration, options).join(' '),
         nonce: login.nonce,
+        ...stepUpParameters(login),
         ...(login.chooseAccount && { prompt: promptOf(configuration, kind) }),
       })
     },
@@ -227,6 +234,15 @@ function scopesOf(configuration: Configuration, { scopes }: ClientOptions): read
   const { scopes_supported: supported } = configuration.serverMetadata()
   const hasGroups = Array.isArray(supported) && supported.includes('groups')
   return ['openid', 'profile', 'email', ...(hasGroups ? ['groups'] : [])]
+}
+
+/** OpenID Connect Core section 3.1.2.1. */
+function stepUpParameters({ stepUp }: AuthorizationOptions) {
+  const { acr = [], maxAge } = stepUp ?? {}
+  return {
+    ...(acr.length > 0 && { acr_values: acr.join(' ') }),
+    ...(maxAge !== undefined && { max_age: String(Math.floor(maxAge / 1_000)) }),
+  }
 }
 
 /** The `prompt` that lets the person use another account (OpenID Connect Core section 3.1.2.1). */

@@ -43,6 +43,7 @@ export const CONSUMERS = '9188040d-6c67-4c5b-b112-36a304b66dad'
 
 export const openIDConnect: ProviderKind<Static<typeof OpenIdConnectSchema>> = {
   icon: 'openid',
+  stepsUp: true,
   isPublic: ({ issuerUrl }) =>
     PUBLIC_HOSTS.has(URL.parse(issuerUrl)?.hostname ?? '') || issuerUrl.includes(CONSUMERS),
   create: oidc(({ issuerUrl: issuer }) => ({ issuer })),
@@ -59,6 +60,7 @@ export const GoogleSchema = Type.Object({
 export const google: ProviderKind<Static<typeof GoogleSchema>> = {
   title: 'Google',
   icon: 'google',
+  stepsUp: true,
   isPublic: () => true,
   create: oidc(() => ({
     issuer: 'https://accounts.google.com',
@@ -78,6 +80,7 @@ export const PocketIdSchema = Type.Object({
 export const pocketID: ProviderKind<Static<typeof PocketIdSchema>> = {
   title: 'Pocket ID',
   icon: 'pocket-id',
+  stepsUp: true,
   create: oidc(({ url }) => ({ issuer: withoutSlash(url) })),
 }
 
@@ -103,6 +106,7 @@ export const MicrosoftEntraIdSchema = Type.Object({
 export const microsoftEntraID: ProviderKind<Static<typeof MicrosoftEntraIdSchema>> = {
   title: 'Microsoft',
   icon: 'microsoft',
+  stepsUp: true,
   create: oidc(({ authority, tenantId }) => ({
     issuer: `${withoutSlash(authority)}/${tenantId}/v2.0`,
     hasUserInfo: false,
@@ -134,6 +138,7 @@ export const GitlabSchema = Type.Object({
 export const gitlab: ProviderKind<Static<typeof GitlabSchema>> = {
   title: 'GitLab',
   icon: 'gitlab',
+  stepsUp: true,
   isPublic: ({ url }) => URL.parse(url)?.hostname === 'gitlab.com',
   create: oidc(({ url, groups }) => ({
     issuer: withoutSlash(url),

@@ -7,16 +7,18 @@ import type { ProviderIcon } from './options.ts'
 /** An identity provider: people sign in at its site, or it knows the address of a request. */
 export type Provider = RedirectProvider | SeamlessProvider
 
-interface Appearance {
+interface Attributes {
   /** As configured. Part of URLs, sessions and user headers. */
   readonly name: string
   readonly title: string
   /** Name of a built-in icon. */
   readonly icon: string | undefined
   readonly color: string | undefined
+  /** Whether it can be asked to authenticate people anew, or in another way (OpenID Connect). */
+  readonly stepsUp: boolean
 }
 
-interface AnyProvider extends Appearance {
+interface AnyProvider extends Attributes {
   /** Whether the last request failed. Sends none. */
   readonly failing: () => boolean
   close(): Promise<void>
@@ -24,8 +26,7 @@ interface AnyProvider extends Appearance {
 
 export interface RedirectProvider extends AnyProvider {
   readonly type: 'redirect'
-  /** The URL of the authorization request; with `chooseAccount`, to sign in with another account. */
-  authorizationUrl(login: Login & { readonly chooseAccount?: boolean }): Promise<URL>
+  authorizationUrl(login: Login & AuthorizationOptions): Promise<URL>
   /** Completes a login with the URL of the callback. Rejects with an FwaError. */
   finish(callback: URL, login: Login): Promise<Profile>
   /** The URL of RP-initiated logout with `client_id`, undefined if the provider does not offer it. */
@@ -53,6 +54,22 @@ export interface LoginSecrets {
 /** The secrets of a login, and the redirect URI that its authorization request names. */
 export type Login = LoginSecrets & { readonly redirectUri: string }
 
+/** How, and how lately, a person must have authenticated. */
+export interface StepUp {
+  /** Authentication context classes, of which one is enough; empty for any. */
+  readonly acr: readonly string[]
+  /** Since the person authenticated at the provider, in ms. */
+  readonly maxAge: number | undefined
+}
+
+/** What an authorization request asks for besides. */
+export interface AuthorizationOptions {
+  /** To sign in with another account. */
+  readonly chooseAccount?: boolean
+  /** To authenticate anew, or in another way. */
+  readonly stepUp?: StepUp | undefined
+}
+
 export interface ProviderDeps {
   readonly createFetch: (options: FetchOptions) => BoundedFetch
   readonly clock: Clock
@@ -65,9 +82,11 @@ export interface ProviderKind<Options> {
   readonly title?: string
   /** Default icon of its providers. */
   readonly icon: ProviderIcon
+  /** See {@link Attributes.stepsUp}. Default: no. */
+  readonly stepsUp?: boolean
   /** Whether anybody can get an account, so that the configuration has to set `allow`. Default: no. */
   isPublic?(options: Options): boolean
-  create(options: Options & Pick<Appearance, 'title'>, deps: ProviderDeps): Behaviour<Provider>
+  create(options: Options & Pick<Attributes, 'title'>, deps: ProviderDeps): Behaviour<Provider>
 }
 
-export type Behaviour<P extends Provider> = P extends Provider ? Omit<P, keyof Appearance> : never
+export type Behaviour<P extends Provider> = P extends Provider ? Omit<P, keyof Attributes> : never

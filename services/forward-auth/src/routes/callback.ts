@@ -7,9 +7,10 @@ import { FWA_ERRORS, FwaError } from '../errors.ts'
 import { warnRarely } from '../log-limit.ts'
 import type { CallbackLogin, LoginState } from '../login/logins.ts'
 import { CALLBACK_PATH, SHARED_CALLBACK_PATH, soleRedirectProvider } from '../login/redirect-uri.ts'
+import { describeUnmet, meetsDemand, type StepUpDemand } from '../login/step-up.ts'
 import type { RedirectProvider } from '../providers/provider.ts'
 import { bareAnswer, problemAnswers } from './documented.ts'
-import { completeSignIn, recordSignIn, refuseDuplicate, startLogin } from './login.ts'
+import { type Attempt, completeSignIn, recordSignIn, refuseDuplicate, startLogin } from './login.ts'
 import {
   type PortalSite,
   pageUrl,
@@ -60,7 +61,8 @@ async function receiveCallback(
   if (found.kind === 'foreign') throw foreignCallback(portalSite, provider, found.login, request)
 
   const isSignedIn = (await visitorOf(request, portalSite)) !== undefined
-  if (isSignedIn || found.kind === 'used')
+  // Somebody who has to step up has a session already.
+  if ((isSignedIn && !login?.stepUp) || found.kind === 'used')
     return redirect(reply, targetOf(portalSite, login?.returnTo))
   return startAgain(portalSite, login, reply)
 }
@@ -83,12 +85,32 @@ async function finish(
   } catch (error) {
     if (!(error instanceof FwaError)) throw error
     const { code } = error
-    const event = code === 'FWA_LOGIN_REFUSED' ? 'sign-in-refused' : 'sign-in-failed'
+    const event = REFUSALS.has(code) ? 'sign-in-refused' : 'sign-in-failed'
     recordSignIn(event, { portalSite, provider, returnTo, code }, reply.request)
     warnOperator(portalSite, provider, error, reply.request)
-    throw withLoginUrl(error, portalSite, returnTo)
+    throw withLoginUrl(error, portalSite, returnTo, login.stepUp?.policy)
   }
-  return completeSignIn({ portalSite, profile, returnTo }, reply)
+  const { stepUp } = login
+  const now = reply.server.clock.now()
+  if (stepUp && !meetsDemand(stepUp, profile, now))
+    throw unmet({ portalSite, provider, profile, returnTo }, stepUp, reply)
+  return completeSignIn({ portalSite, profile, returnTo, stepUp }, reply)
+}
+
+/** The answer of the provider is not what a policy demands: no session is made of it. */
+function unmet(
+  attempt: Attempt & { readonly provider: RedirectProvider; readonly profile: Profile },
+  demand: StepUpDemand,
+  { request, server }: FastifyReply,
+): FwaError {
+  const { portalSite, provider, profile, returnTo } = attempt
+  const [code, portal, { policy }] = ['FWA_STEP_UP_UNMET' as const, portalSite.portal.name, demand]
+  recordSignIn('sign-in-refused', { ...attempt, code }, request)
+  const sent = describeUnmet(demand, profile, server.clock.now())
+  const message = `${provider.name} did not authenticate a person as the policy ${policy} demands`
+  warnRarely(request, { code, portal, provider: provider.name, policy }, message, sent)
+  const text = `${provider.title} did not confirm that you signed in as this page demands. Try again, and confirm with the method that it asks for.`
+  return withLoginUrl(new FwaError(code, text), portalSite, returnTo, policy)
 }
 
 /**
@@ -104,9 +126,12 @@ async function startAgain(
   const provider = login && providerOf(portalSite, login)
   if (!provider || login.isRetry) throw unknownLogin(portalSite, login)
   const returnTo = targetOf(portalSite, login.returnTo)
-  return startLogin({ portalSite, provider, returnTo, isRetry: true }, reply)
+  const { stepUp } = login
+  return startLogin({ portalSite, provider, returnTo, isRetry: true, stepUp }, reply)
 }
 
+/** What the provider refuses to the person, rather than to this site. */
+const REFUSALS = new Set<string>(['FWA_LOGIN_REFUSED', 'FWA_STEP_UP_UNMET'])
 const OPERATOR_CODES = new Set<string>(['FWA_CLIENT_REFUSED', 'FWA_REQUEST_REFUSED'])
 
 /** Logs errors that keep everybody from signing in until the configuration is corrected. */

@@ -6,8 +6,8 @@ import { isNavigation } from '../check/decide.ts'
 import { setHostCookies } from '../cookies.ts'
 import { FwaError } from '../errors.ts'
 import { warnRarely } from '../log-limit.ts'
-import { countRedirect, resetRedirectCount } from '../login/redirect-loop.ts'
 import { redirectUriOf } from '../login/redirect-uri.ts'
+import { canStepUp, type StepUpDemand } from '../login/step-up.ts'
 import { providerDownPage, refusedPage } from '../pages/pages.ts'
 import type { Provider, RedirectProvider, SeamlessProvider } from '../providers/provider.ts'
 import { findDuplicate, setSessionCookies } from '../session/cookie.ts'
@@ -22,6 +22,7 @@ import {
   targetOf,
   withLoginUrl,
 } from './portal-page.ts'
+import { returnToApp } from './return-to-app.ts'
 
 interface LoginStart {
   readonly portalSite: PortalSite
@@ -30,6 +31,7 @@ interface LoginStart {
   readonly returnTo: string
   readonly chooseAccount?: boolean
   readonly isRetry?: boolean
+  readonly stepUp?: StepUpDemand | undefined
 }
 
 /**
@@ -40,6 +42,7 @@ export async function startLogin(start: LoginStart, reply: FastifyReply): Promis
   const { request } = reply
   if (!isNavigation(request.method, request.headers)) throw noSession(start.portalSite)
   const { provider } = start
+  if (start.stepUp && !canStepUp(provider)) throw unableToStepUp(start, start.stepUp)
   try {
     return provider.type === 'redirect'
       ? await sendToProvider(start, provider, reply)
@@ -53,16 +56,16 @@ export async function startLogin(start: LoginStart, reply: FastifyReply): Promis
 }
 
 async function sendToProvider(
-  { portalSite, returnTo, chooseAccount = false, isRetry = false }: LoginStart,
+  { portalSite, returnTo, chooseAccount = false, isRetry = false, stepUp }: LoginStart,
   provider: RedirectProvider,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { portal, site } = portalSite
   const { logins } = reply.server
   const redirectUri = redirectUriOf(site, portal, provider.name)
-  const login = { provider: provider.name, redirectUri, returnTo, isRetry }
+  const login = { provider: provider.name, redirectUri, returnTo, isRetry, stepUp }
   const { secrets, cookies } = logins.begin(portal, site, login, reply.request.headers.cookie)
-  const url = await provider.authorizationUrl({ ...secrets, redirectUri, chooseAccount })
+  const url = await provider.authorizationUrl({ ...secrets, redirectUri, chooseAccount, stepUp })
   setHostCookies(reply, cookies)
   return redirect(reply, url.href)
 }
@@ -81,10 +84,14 @@ async function signInByAddress(
 }
 
 function sendProviderDown(
-  { portalSite, provider, returnTo, chooseAccount }: LoginStart,
+  { portalSite, provider, returnTo, chooseAccount, stepUp }: LoginStart,
   reply: FastifyReply,
 ): FastifyReply {
-  const query = { rd: returnTo, switch: chooseAccount ? '1' : undefined } as const
+  const query = {
+    rd: returnTo,
+    switch: chooseAccount ? '1' : undefined,
+    policy: stepUp?.policy,
+  } as const
   const { portal } = portalSite
   const page = providerDownPage({
     portal,
@@ -95,7 +102,12 @@ function sendProviderDown(
   return sendPage(reply, 503, page)
 }
 
-interface Attempt {
+function unableToStepUp({ portalSite, provider, returnTo }: LoginStart, { policy }: StepUpDemand) {
+  const text = `${provider.title} cannot sign you in as the page demands. Choose another provider.`
+  return withLoginUrl(new FwaError('FWA_STEP_UP_UNMET', text), portalSite, returnTo, policy)
+}
+
+export interface Attempt {
   readonly portalSite: PortalSite
   readonly returnTo: string
   /** Of the person, if it is known. */
@@ -122,6 +134,7 @@ interface SignIn {
   readonly portalSite: PortalSite
   readonly profile: Profile
   readonly returnTo: string
+  readonly stepUp?: StepUpDemand | undefined
 }
 
 /**
@@ -143,6 +156,7 @@ export async function completeSignIn(signIn: SignIn, reply: FastifyReply): Promi
   const maxAge = Math.floor(session.exp - server.clock.now() / 1_000)
   setSessionCookies(reply, portal, site, { token: session.token, maxAge })
   recordSignIn('sign-in', signIn, request)
+  if (signIn.stepUp) return returnToApp(portalSite, returnTo, 'step-up', reply)
   // A person with a session may sign in again, with another account.
   if (before) return redirect(reply, targetOf(portalSite, returnTo))
   return returnToApp(portalSite, returnTo, 'login', reply)
@@ -187,54 +201,6 @@ function withoutFolder(error: FwaError): FwaError {
   if (code !== 'FWA_STORE_UNAVAILABLE') return error
   const text = 'the account that is signed in here cannot be signed out at the moment'
   return new FwaError(code, text, { cause: error, retryAfter })
-}
-
-/** Why a person is redirected to an app: after a login, or because they are signed in already. */
-type Reason = Parameters<typeof countRedirect>[2]
-
-/**
- * Redirects a person to the return URL. If their browser keeps coming back from there, the app does
- * not receive the session, and an error page ends the loop.
- */
-export function returnToApp(
-  portalSite: PortalSite,
-  returnTo: string,
-  reason: Reason,
-  reply: FastifyReply,
-): FastifyReply {
-  const { portal } = portalSite
-  const target = targetOf(portalSite, returnTo)
-  const { method, headers } = reply.request
-  // Programs may repeat a request without a loop.
-  if (!isNavigation(method, headers)) return redirect(reply, target)
-  const now = reply.server.clock.now()
-  const { isLoop, cookie } = countRedirect(portal, target, reason, headers.cookie, now)
-  setHostCookies(reply, [isLoop ? resetRedirectCount(portal) : cookie])
-  if (!isLoop) return redirect(reply, target)
-  throw signInLoop(portalSite, target, reason, reply)
-}
-
-function signInLoop(
-  portalSite: PortalSite,
-  target: string,
-  reason: Reason,
-  { request }: FastifyReply,
-): FwaError {
-  const { portal, site } = portalSite
-  const { host } = new URL(target)
-  const [text, cause] =
-    reason === 'bounce'
-      ? [
-          `Delete the cookies of ${site.domain}, or tell the administrator: ${host} does not receive your session cookie.`,
-          `a signed-in person comes back from ${host} without a session: its proxy does not send Cookie with the check (Traefik: authRequestHeaders without Cookie), or another site sets a cookie with the name of the session cookie`,
-        ]
-      : [
-          `Allow cookies for ${site.domain}, or tell the administrator: your browser does not keep the session cookie.`,
-          `a browser comes back without the session that it was just given: it does not keep cookies for ${site.domain}, or they are removed on the way`,
-        ]
-  const code = 'FWA_SIGN_IN_LOOP'
-  warnRarely(request, { code, portal: portal.name, host, reason }, `sign-in loop: ${cause}`)
-  return withLoginUrl(new FwaError(code, text), portalSite, target)
 }
 
 /**

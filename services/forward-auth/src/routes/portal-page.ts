@@ -93,8 +93,9 @@ export function withLoginUrl(
   { code, message, cause, retryAfter }: FwaError,
   portalSite: PortalSite,
   returnTo: string | undefined,
+  policy?: string,
 ): FwaError {
-  const loginUrl = pageUrl(portalSite, '/signin', { rd: returnTo })
+  const loginUrl = pageUrl(portalSite, '/signin', { rd: returnTo, policy })
   return new FwaError(code, message, {
     cause,
     expose: true,
@@ -116,6 +117,8 @@ export interface SignInQuery {
   readonly rd?: string | undefined
   /** Present to sign in with another account. */
   readonly switch?: '1' | undefined
+  /** The policy that demands to authenticate in its own way. */
+  readonly policy?: string | undefined
 }
 
 /** From this length on, only what RFC 3986 demands is encoded, because proxies limit URLs. */

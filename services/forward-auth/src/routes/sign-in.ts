@@ -3,13 +3,15 @@ import type { Profile } from '@gatehouse/profile'
 import { type Page, sendPage } from '@gatehouse/service-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { isNavigation } from '../check/decide.ts'
+import { isNavigation, type Visitor } from '../check/decide.ts'
 import { FwaError } from '../errors.ts'
 import { validateReturnUrl } from '../login/return-url.ts'
+import { canStepUp, demandOf, meetsDemand, type StepUpDemand } from '../login/step-up.ts'
 import { signedInPage, signInPage } from '../pages/pages.ts'
+import type { Portal } from '../portals.ts'
 import type { Provider } from '../providers/provider.ts'
 import { bareAnswer, pageAnswer, problemAnswers } from './documented.ts'
-import { completeSignIn, refuseDuplicate, returnToApp, startLogin } from './login.ts'
+import { completeSignIn, refuseDuplicate, startLogin } from './login.ts'
 import {
   identify,
   type PortalSite,
@@ -19,10 +21,14 @@ import {
   targetOf,
   visitorOf,
 } from './portal-page.ts'
+import { returnToApp } from './return-to-app.ts'
 
 const querystring = Type.Object({
   rd: Type.Optional(Type.String({ description: 'Return URL.' })),
   switch: Type.Optional(Type.Literal('1', { description: 'Sign in with another account.' })),
+  policy: Type.Optional(
+    Type.String({ description: 'Policy whose `acr` and `maxAge` the sign-in has to meet.' }),
+  ),
 })
 const params = Type.Object({ portal: Type.String(), provider: Type.String() })
 const tags = ['sign-in']
@@ -53,12 +59,15 @@ export const signInRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const portalSite = signInSiteOf(request)
     const { query } = request
     refuseDuplicate(request, portalSite, query.rd)
+    const stepUp = demandOf(portalSite.portal, query.policy)
+    const visitor = query.switch ? undefined : await visitorOf(request, portalSite)
     if (!query.switch) {
-      const answered = await answerSignedIn(portalSite, query, reply)
+      const answered = await answerKnown({ portalSite, query, visitor, stepUp }, reply)
       if (answered) return answered
     }
-    const provider = onlyProvider(portalSite)
-    if (!provider) return sendPage(reply, 200, chooser(portalSite, query))
+    const providers = providersFor(portalSite.portal, stepUp)
+    const provider = soleProvider(portalSite.portal, providers, stepUp && visitor)
+    if (!provider) return sendPage(reply, 200, chooser(portalSite, query, providers))
     return startAt(provider, portalSite, query, reply)
   })
 
@@ -77,20 +86,30 @@ type Query = Static<typeof querystring>
 function startAt(provider: Provider, portalSite: PortalSite, query: Query, reply: FastifyReply) {
   const returnTo = targetOf(portalSite, query.rd)
   const chooseAccount = query.switch === '1'
-  return startLogin({ portalSite, provider, returnTo, chooseAccount }, reply)
+  const stepUp = demandOf(portalSite.portal, query.policy)
+  return startLogin({ portalSite, provider, returnTo, chooseAccount, stepUp }, reply)
 }
 
-/** Answers a person who has a session, or whom a provider identifies by their address. */
-async function answerSignedIn(
-  portalSite: PortalSite,
-  query: Query,
+interface Arrival {
+  readonly portalSite: PortalSite
+  readonly query: Query
+  readonly visitor: Visitor | undefined
+  readonly stepUp: StepUpDemand | undefined
+}
+
+/** Answers a person whose session is enough, or whom a provider identifies by their address. */
+async function answerKnown(
+  { portalSite, query, visitor, stepUp }: Arrival,
   reply: FastifyReply,
 ): Promise<FastifyReply | undefined> {
-  const { request } = reply
+  const { request, server } = reply
   const returnTo = targetOf(portalSite, query.rd)
-  const visitor = await visitorOf(request, portalSite)
-  if (visitor && query.rd !== undefined) return returnToApp(portalSite, returnTo, 'bounce', reply)
-  if (visitor) return sendPage(reply, 200, signedIn(portalSite, visitor.session.profile))
+  const { profile: known } = visitor?.session ?? {}
+  if (known && (!stepUp || meetsDemand(stepUp, known, server.clock.now())))
+    return query.rd === undefined
+      ? sendPage(reply, 200, signedIn(portalSite, known))
+      : returnToApp(portalSite, returnTo, 'bounce', reply)
+  if (stepUp) return undefined
   const profile = await identifyByAddress(portalSite, request)
   return profile && completeSignIn({ portalSite, profile, returnTo }, reply)
 }
@@ -108,14 +127,32 @@ async function identifyByAddress(
   return undefined
 }
 
-function onlyProvider({ portal }: PortalSite): Provider | undefined {
-  const [first, ...others] = portal.providers.values()
-  return others.length > 0 || portal.alwaysShowProviders ? undefined : first
+/** Where people may sign in, given what is demanded of them. */
+function providersFor(
+  { name, providers }: Portal,
+  stepUp: StepUpDemand | undefined,
+): readonly Provider[] {
+  const able = [...providers.values()].filter((provider) => !stepUp || canStepUp(provider))
+  if (able.length > 0) return able
+  const text = `no provider of the portal ${name} can sign people in as the page demands`
+  throw new FwaError('FWA_STEP_UP_UNMET', text)
 }
 
-function chooser(portalSite: PortalSite, query: SignInQuery): Page {
+/** The provider that needs no choice. Who has to step up does so where they signed in. */
+function soleProvider(
+  { alwaysShowProviders }: Portal,
+  providers: readonly Provider[],
+  visitor: Visitor | undefined,
+): Provider | undefined {
+  const own = providers.find(({ name }) => name === visitor?.session.profile.provider)
+  if (own) return own
+  const [first, ...others] = providers
+  return others.length > 0 || alwaysShowProviders ? undefined : first
+}
+
+function chooser(portalSite: PortalSite, query: SignInQuery, providers: readonly Provider[]): Page {
   const { portal, site } = portalSite
-  const choices = [...portal.providers.values()].map(({ name, title, icon, color, failing }) => ({
+  const choices = providers.map(({ name, title, icon, color, failing }) => ({
     title,
     icon,
     color,

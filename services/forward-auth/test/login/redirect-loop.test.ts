@@ -10,7 +10,7 @@ const [ONE, TWO] = ['https://app.example.com/1', 'https://app.example.com/2']
 /** One browser: its cookie, and a clock. */
 function start() {
   const browser = { now: NOW, cookie: '' }
-  const go = (target: string, kind: 'login' | 'bounce') => {
+  const go = (target: string, kind: Parameters<typeof countRedirect>[2]) => {
     const { isLoop, cookie } = countRedirect(MAIN, target, kind, browser.cookie, browser.now)
     browser.cookie = sent(cookie)
     return isLoop
@@ -19,13 +19,14 @@ function start() {
 }
 
 t.test(
-  'the third login and the sixth bounce to one page within half a minute are a loop',
+  'the third login, the fifth step-up and the sixth bounce to one page within half a minute are a loop',
   async (t) => {
-    const rounds = (kind: 'login' | 'bounce') => {
+    const rounds = (kind: Parameters<typeof countRedirect>[2]) => {
       const { go } = start()
       return Array.from({ length: 7 }, () => go(ONE, kind)).indexOf(true) + 1
     }
     t.equal(rounds('login'), 3)
+    t.equal(rounds('step-up'), 5)
     t.equal(rounds('bounce'), 6)
   },
 )

@@ -7,6 +7,7 @@ import {
   PROVIDER_RULES,
   type ProviderConfig,
   ProviderSchema,
+  stepsUp,
 } from '../../src/providers/index.ts'
 import { CONSUMERS } from '../../src/providers/open-id-connect.ts'
 import { startGithub } from '../stand-ins/github.ts'
@@ -155,6 +156,20 @@ t.test('reports faults of the options', async (t) => {
   for (const [what, [provider, expected]] of Object.entries(table))
     await t.test(what, async (t) => t.match(await faults(t, provider), [expected]))
   t.strictSame(await faults(t, oidc), [], 'and without a fault there is none')
+})
+
+t.test('knows which providers can be asked for a step-up', async (t) => {
+  const table: [provider: object, expected: boolean][] = [
+    [oidc, true],
+    [entra, true],
+    [{ type: 'google', name: 'goo', ...client }, true],
+    [{ type: 'gitlab', name: 'code', ...client }, true],
+    [{ type: 'pocketID', name: 'home', ...client, url: 'https://id.example' }, true],
+    [{ type: 'github', name: 'code', ...client }, false],
+    [{ type: 'tailscaleWhois', name: 'net' }, false],
+  ]
+  for (const [provider, expected] of table)
+    t.equal(stepsUp(await load(t, provider)), expected, JSON.stringify(provider))
 })
 
 t.test('knows which providers are open to anybody', async (t) => {

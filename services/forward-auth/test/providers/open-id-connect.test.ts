@@ -1,5 +1,7 @@
 import t from 'tap'
 import type { ProviderConfig } from '../../src/providers/index.ts'
+import type { StepUp } from '../../src/providers/provider.ts'
+import { createBrowser } from '../stand-ins/browser.ts'
 import type { Hostility } from '../stand-ins/hostility.ts'
 import { CLIENT, startOpenIdProvider } from '../stand-ins/openid-provider.ts'
 import { signingKey } from '../stand-ins/tokens.ts'
@@ -112,6 +114,34 @@ t.test('parameters of the configuration are sent, but never in place of our own'
 
   const hinted = open(t, { ...idp.options, authorizationParameters: { login_hint: 'bob' } })
   t.equal((await signIn(hinted)).id, 'bob')
+})
+
+t.test('a step-up asks for an authentication, and the claims say which there was', async (t) => {
+  const idp = await startOpenIdProvider(t)
+  const authorizationParameters = { acr_values: 'pwd', ui_locales: 'de' }
+  const provider = open(t, { ...idp.options, authorizationParameters })
+  t.equal(provider.stepsUp, true)
+  const parametersOf = async (stepUp?: StepUp) =>
+    Object.fromEntries((await provider.authorizationUrl({ ...newLogin(), stepUp })).searchParams)
+  t.match(await parametersOf(), { acr_values: 'pwd', max_age: undefined })
+  t.match(await parametersOf({ acr: ['phr', 'mfa'], maxAge: 90_500 }), {
+    acr_values: 'phr mfa',
+    max_age: '90',
+    ui_locales: 'de',
+  })
+  t.match(await parametersOf({ acr: [], maxAge: 0 }), { acr_values: 'pwd', max_age: '0' })
+
+  const browser = createBrowser()
+  const claimsOf = async (stepUp?: StepUp) => {
+    const login = newLogin()
+    const callback = await browser.signIn(await provider.authorizationUrl({ ...login, stepUp }))
+    return (await provider.finish(callback, login)).claims
+  }
+  t.match(await claimsOf(), { acr: 'pwd', auth_time: undefined })
+  t.match(await claimsOf({ acr: ['mfa'], maxAge: 3_600_000 }), {
+    acr: 'mfa',
+    auth_time: Number,
+  })
 })
 
 t.test('groups and roles come from where the configuration says', async (t) => {
@@ -326,6 +356,10 @@ t.test('callbacks that are refused', async (t) => {
     'the provider does not like the request': [
       ({ searchParams }) => searchParams.set('error', 'invalid_scope'),
       /^FWA_REQUEST_REFUSED: corp .*; invalid_scope/,
+    ],
+    'the provider cannot do what a policy demands': [
+      ({ searchParams }) => searchParams.set('error', 'unmet_authentication_requirements'),
+      /^FWA_STEP_UP_UNMET: corp could not .*; unmet_authentication_requirements/,
     ],
     'the provider does not know the client': [
       ({ searchParams }) => searchParams.set('error', 'unauthorized_client'),

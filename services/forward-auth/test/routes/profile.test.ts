@@ -204,7 +204,8 @@ t.test('verify tells all that the token holds of the person', async (t) => {
 
 t.test('verify takes a session of an address only from there', async (t) => {
   const tailscale: SeamlessProvider = {
-    ...{ name: 'corp', kind: 'tailscaleWhois', title: 'corp', icon: undefined, color: undefined },
+    ...{ name: 'corp', kind: 'tailscaleWhois', title: 'corp' },
+    ...{ icon: undefined, color: undefined, stepsUp: false },
     ...{ type: 'seamless', failing: () => false, close: async () => {} },
     identify: async () => undefined,
     fits: ({ claims }, clientIp) => claims.ip === clientIp,

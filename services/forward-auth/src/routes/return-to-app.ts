@@ -1,0 +1,55 @@
+import type { FastifyReply } from 'fastify'
+import { isNavigation } from '../check/decide.ts'
+import { setHostCookies } from '../cookies.ts'
+import { FwaError } from '../errors.ts'
+import { warnRarely } from '../log-limit.ts'
+import { countRedirect, resetRedirectCount } from '../login/redirect-loop.ts'
+import { type PortalSite, redirect, targetOf, withLoginUrl } from './portal-page.ts'
+
+/** Why a person is redirected to an app: after a login, or because they are signed in already. */
+type Reason = Parameters<typeof countRedirect>[2]
+
+/**
+ * Redirects a person to the return URL. If their browser keeps coming back from there, the app does
+ * not receive the session, and an error page ends the loop.
+ */
+export function returnToApp(
+  portalSite: PortalSite,
+  returnTo: string,
+  reason: Reason,
+  reply: FastifyReply,
+): FastifyReply {
+  const { portal } = portalSite
+  const target = targetOf(portalSite, returnTo)
+  const { method, headers } = reply.request
+  // Programs may repeat a request without a loop.
+  if (!isNavigation(method, headers)) return redirect(reply, target)
+  const now = reply.server.clock.now()
+  const { isLoop, cookie } = countRedirect(portal, target, reason, headers.cookie, now)
+  setHostCookies(reply, [isLoop ? resetRedirectCount(portal) : cookie])
+  if (!isLoop) return redirect(reply, target)
+  throw signInLoop(portalSite, target, reason, reply)
+}
+
+function signInLoop(
+  portalSite: PortalSite,
+  target: string,
+  reason: Reason,
+  { request }: FastifyReply,
+): FwaError {
+  const { portal, site } = portalSite
+  const { host } = new URL(target)
+  const [text, cause] =
+    reason === 'bounce'
+      ? [
+          `Delete the cookies of ${site.domain}, or tell the administrator: ${host} does not receive your session cookie.`,
+          `a signed-in person comes back from ${host} without a session: its proxy does not send Cookie with the check (Traefik: authRequestHeaders without Cookie), or another site sets a cookie with the name of the session cookie`,
+        ]
+      : [
+          `Allow cookies for ${site.domain}, or tell the administrator: your browser does not keep the session cookie.`,
+          `a browser comes back without the session that it was just given: it does not keep cookies for ${site.domain}, or they are removed on the way`,
+        ]
+  const code = 'FWA_SIGN_IN_LOOP'
+  warnRarely(request, { code, portal: portal.name, host, reason }, `sign-in loop: ${cause}`)
+  return withLoginUrl(new FwaError(code, text), portalSite, target)
+}

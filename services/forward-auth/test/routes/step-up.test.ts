@@ -1,0 +1,217 @@
+import { manualClock } from '@gatehouse/service-kit/testing'
+import t, { type Test } from 'tap'
+import { FWA_ERRORS } from '../../src/errors.ts'
+import type { SignInPolicy } from '../../src/login/step-up.ts'
+import type { Portal } from '../../src/portals.ts'
+import type { RedirectProvider } from '../../src/providers/provider.ts'
+import { CORP, portalOf, startApp, yamlOf } from '../app.ts'
+import { createFakeProvider } from '../fake-provider.ts'
+import { createBrowser } from '../stand-ins/browser.ts'
+import { startOpenIdProvider } from '../stand-ins/openid-provider.ts'
+import { createVisitor } from '../visitor.ts'
+import { MAIN, signIn, signInUrl, start, WANTED, whoIs } from './kit.ts'
+
+const SESSION_COOKIE = '__Secure-gatehouse.main'
+const MINUTE = 60_000
+const NOW = Date.UTC(2030, 0, 1) / 1_000
+
+const policy = (name: string, acr: string[] = [], maxAge?: number): [string, SignInPolicy] => [
+  name,
+  { stepUp: { acr, maxAge } },
+]
+const POLICIES = new Map([
+  policy('mfa', ['mfa', 'phr']),
+  policy('recent', [], 15 * MINUTE),
+  policy('both', ['mfa'], 15 * MINUTE),
+  ['staff', { stepUp: undefined }] as const,
+]) as unknown as Portal['policies']
+
+const startHere = (t: Test, settings: Parameters<typeof start>[1] = {}) =>
+  start(t, { policies: POLICIES, ...settings })
+
+const urlFor = (policy: string) => signInUrl({ rd: WANTED, policy })
+
+t.test('a sign-in for a policy asks the provider for what the policy demands', async (t) => {
+  const { visitor } = await startHere(t)
+  const table: [policy: string, expected: object | undefined][] = [
+    ['mfa', { acr_values: 'mfa phr' }],
+    ['recent', { max_age: String(15 * MINUTE) }],
+    ['both', { acr_values: 'mfa', max_age: String(15 * MINUTE) }],
+  ]
+  for (const [policy, expected] of table)
+    for (const url of [urlFor(policy), urlFor(policy).replace('/signin', '/providers/corp')]) {
+      const begun = await visitor().open(url)
+      t.equal(begun.statusCode, 303)
+      t.match(Object.fromEntries(new URL(begun.headers.location ?? '').searchParams), expected)
+    }
+  const plain = await visitor().open(urlFor('staff'))
+  t.notMatch(plain.headers.location, /acr_values|max_age/)
+})
+
+t.test('a signed-in person is sent to their provider, unless the session is enough', async (t) => {
+  const github = createFakeProvider('github')
+  const { corp, visitor } = await startHere(t, { others: [github.provider] })
+  const ada = visitor()
+  corp.state.claims = { acr: 'pwd', auth_time: NOW - 20 * 60 }
+  await signIn(ada, corp, 'ada', `${MAIN}/providers/corp`)
+  const placesOf = async (...policies: string[]) =>
+    Promise.all(policies.map(async (name) => (await ada.open(urlFor(name))).headers.location))
+  const atCorp = /^https:\/\/corp\.test\/authorize/
+  t.match(await placesOf('mfa', 'recent', 'both', 'staff'), [atCorp, atCorp, atCorp, WANTED])
+
+  corp.state.claims = { acr: 'phr', amr: ['hwk'], auth_time: NOW }
+  const session = ada.jar.get(SESSION_COOKIE)
+  const done = await signIn(ada, corp, 'ada', urlFor('mfa'))
+  t.match(done, { statusCode: 303, headers: { location: WANTED } })
+  t.not(ada.jar.get(SESSION_COOKIE), session, 'a session that says so')
+  t.match(await placesOf('mfa', 'recent', 'both'), [WANTED, WANTED, atCorp])
+})
+
+t.test('an answer of the provider that does not meet the demand makes no session', async (t) => {
+  const { corp, visitor, log } = await startHere(t)
+  const elsewhere = { _claim_names: { acr: 'src1' } }
+  const table: [what: string, policy: string, claims: object, isMet: boolean][] = [
+    ['one of several', 'mfa', { acr: 'phr' }, true],
+    ['another one', 'mfa', { acr: 'pwd' }, false],
+    ['one in capitals', 'mfa', { acr: 'MFA' }, false],
+    ['a list', 'mfa', { acr: ['mfa'] }, false],
+    ['all of them in one text', 'mfa', { acr: 'mfa phr' }, false],
+    ['none', 'mfa', {}, false],
+    ['one that is not known', 'mfa', elsewhere, false],
+    ['no time', 'recent', {}, false],
+    ['a time as text', 'recent', { auth_time: String(NOW) }, false],
+    ['now', 'recent', { auth_time: NOW }, true],
+    ['as old as it may be, and half a minute', 'recent', { auth_time: NOW - 930 }, true],
+    ['a second older', 'recent', { auth_time: NOW - 931 }, false],
+    ['the right way, but long ago', 'both', { acr: 'mfa', auth_time: NOW - 3_600 }, false],
+    ['lately, but another way', 'both', { acr: 'pwd', auth_time: NOW }, false],
+    ['both', 'both', { acr: 'mfa', auth_time: NOW }, true],
+  ]
+  for (const [what, policy, claims, isMet] of table) {
+    const ada = visitor()
+    corp.state.claims = claims
+    const done = await signIn(ada, corp, 'ada', urlFor(policy))
+    t.equal(done.statusCode, isMet ? 303 : 403, `${policy}: ${what}`)
+    t.equal(ada.jar.has(SESSION_COOKIE), isMet)
+    if (isMet) continue
+    t.match(done.body, FWA_ERRORS.FWA_STEP_UP_UNMET.title)
+    t.match(done.body, urlFor(policy).replaceAll('&', '&amp;'), 'with a way to try again')
+  }
+  const warnings = log.filter(({ code, level }) => code === 'FWA_STEP_UP_UNMET' && level === 40)
+  t.match(warnings, [
+    { policy: 'mfa', provider: 'corp', acrDemanded: ['mfa', 'phr'], acr: 'pwd' },
+    { policy: 'recent', maxAge: 900, age: 'auth_time missing' },
+    { policy: 'both', acr: 'mfa', age: 3_600 },
+  ])
+})
+
+t.test('a step-up that fails leaves the session as it is', async (t) => {
+  const { corp, visitor } = await startHere(t)
+  const ada = visitor()
+  await signIn(ada, corp, 'ada')
+  const session = ada.jar.get(SESSION_COOKIE)
+  for (const sub of ['ada', 'bob'])
+    t.equal((await signIn(ada, corp, sub, urlFor('mfa'))).statusCode, 403)
+  t.equal(ada.jar.get(SESSION_COOKIE), session)
+  t.equal(await whoIs(ada), 'ada')
+
+  corp.state.claims = { acr: 'mfa' }
+  t.equal((await signIn(ada, corp, 'bob', urlFor('mfa'))).headers.location, WANTED)
+  t.equal(await whoIs(ada), 'bob', 'somebody else may sign in instead')
+})
+
+t.test('a login that is begun anew demands the same', async (t) => {
+  const { corp, visitor, clock } = await startHere(t)
+  const ada = visitor()
+  await signIn(ada, corp, 'ada')
+  const begun = await ada.open(urlFor('mfa'))
+  await clock.advance(11 * MINUTE)
+  const again = await ada.open(corp.authorize(begun.headers.location, 'ada'))
+  t.match(again.headers.location, /acr_values=mfa/, 'though there is a session')
+  const refused = await ada.open(corp.authorize(again.headers.location, 'ada'))
+  t.equal(refused.statusCode, 403)
+
+  const other = visitor()
+  const lost = corp.authorize((await visitor().open(urlFor('mfa'))).headers.location, 'eve')
+  t.match((await other.open(lost)).headers.location, /acr_values=mfa/, 'in another browser')
+})
+
+t.test('a browser that comes back for the same policy again and again is in a loop', async (t) => {
+  const { corp, visitor } = await startHere(t)
+  const ada = visitor()
+  corp.state.claims = { acr: 'mfa' }
+  const places = []
+  for (let i = 0; i < 5; i++) {
+    places.push((await signIn(ada, corp, 'ada', urlFor('mfa'))).statusCode)
+    ada.jar.delete(SESSION_COOKIE)
+  }
+  t.same(places, [303, 303, 303, 303, 400])
+})
+
+t.test('refuses a policy that the portal does not have', async (t) => {
+  const { visitor } = await startHere(t)
+  for (const path of ['signin', 'providers/corp'])
+    for (const name of ['nobody', '', 'any%00', 'x'.repeat(2_000)]) {
+      const answer = await visitor().open(`${MAIN}/${path}?policy=${name}`)
+      t.equal(answer.statusCode, 400, `${path}: ${name.slice(0, 20)}`)
+      t.match(answer.body, FWA_ERRORS.FWA_SIGN_IN_POLICY.title)
+      t.notOk(answer.headers['set-cookie'])
+    }
+})
+
+t.test('only providers that can ask for more are offered', async (t) => {
+  const [plain, other] = [createFakeProvider('github'), createFakeProvider('other')]
+  const unable: RedirectProvider = { ...plain.provider, stepsUp: false }
+  const { visitor } = await startHere(t, { others: [unable, other.provider] })
+  const page = await visitor().open(urlFor('mfa'))
+  t.equal(page.statusCode, 200)
+  for (const name of ['corp', 'other']) {
+    const link = `/providers/${name}?${new URLSearchParams({ rd: WANTED, policy: 'mfa' })}`
+    t.match(page.body, link.replaceAll('&', '&amp;'))
+  }
+  t.notMatch(page.body, 'providers/github')
+  t.match((await visitor().open(urlFor('staff'))).body, 'providers/github', 'for other policies')
+
+  const asked = await visitor().open(urlFor('mfa').replace('/signin', '/providers/github'))
+  t.equal(asked.statusCode, 403)
+  t.match(asked.body, 'github cannot sign you in as the page demands')
+
+  const alone = createFakeProvider()
+  const none = { ...alone, provider: { ...alone.provider, stepsUp: false } }
+  const { visitor: visitorThere } = await startHere(t, { corp: none })
+  const answer = await visitorThere().open(urlFor('mfa'))
+  t.match(answer, { statusCode: 403, body: FWA_ERRORS.FWA_STEP_UP_UNMET.title })
+})
+
+t.test('the whole way with a real OpenID provider', async (t) => {
+  const idp = await startOpenIdProvider(t)
+  const { issuer, options } = idp
+  const provider = `{ type: openIDConnect, name: corp, issuerUrl: "${issuer}", clientId: ${options.clientId}, clientSecret: "${options.clientSecret}" }`
+  const yaml = yamlOf(portalOf('main').replace(CORP, provider))
+  // As late as it is for the provider.
+  const clock = manualClock(Date.now())
+  const { app } = await startApp(
+    t,
+    yaml,
+    ({ portals }) => {
+      const main = portals.get('main')!
+      ;(portals as Map<string, typeof main>).set('main', { ...main, policies: POLICIES })
+    },
+    { clock },
+  )
+  const [alice, browser] = [createVisitor(app), createBrowser()]
+  const goAround = async (url: string) => {
+    const begun = await alice.open(url)
+    return alice.open(await browser.signIn(String(begun.headers.location)))
+  }
+  t.equal((await goAround(signInUrl())).headers.location, WANTED)
+  t.match((await alice.open(urlFor('both'))).headers.location, `${issuer}/auth?`)
+
+  t.equal((await goAround(urlFor('both'))).headers.location, WANTED)
+  t.equal((await alice.open(urlFor('both'))).headers.location, WANTED, 'the session is enough now')
+  t.equal(await whoIs(alice), 'alice')
+
+  idp.forge({ acr: 'pwd' })
+  await clock.advance(16 * MINUTE)
+  t.equal((await goAround(urlFor('both'))).statusCode, 403)
+})
