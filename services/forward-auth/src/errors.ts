@@ -160,8 +160,8 @@ export const FWA_ERRORS = {
   },
   FWA_SIGN_IN_POLICY: {
     status: 400,
-    title: 'No such policy to sign in for',
-    action: 'Open the app again, which leads to the sign-in page by a new link.',
+    title: 'Sign-in link names an unknown policy',
+    action: 'Open the app again: a new link leads to the sign-in page.',
   },
   FWA_SIGN_IN_RATE: {
     status: 429,
@@ -170,9 +170,9 @@ export const FWA_ERRORS = {
   },
   FWA_STEP_UP_UNMET: {
     status: 403,
-    title: 'Sign-in does not meet the policy',
+    title: 'Sign-in does not meet the requirements',
     action:
-      'Sign in again, and confirm who you are with the method that the provider asks for, such as a second factor. If this does not help, have the provider send the claims `acr` and `auth_time`: the log has what it sent and what the policy demands.',
+      'Sign in again, and use the method that the provider asks for, such as a second factor. If this does not help, have the provider send the claims `acr` and `auth_time`: the log has what it sent and what the policy requires.',
   },
   FWA_STORE_UNAVAILABLE: {
     status: 503,

@@ -1,5 +1,4 @@
 import type { Profile } from '@gatehouse/profile'
-import { FwaError } from '../errors.ts'
 import type { Portal } from '../portals.ts'
 import type { Provider, RedirectProvider, StepUp } from '../providers/provider.ts'
 
@@ -18,14 +17,11 @@ export interface StepUpDemand extends StepUp {
 
 /** What a sign-in for a policy demands; undefined if any sign-in will do. */
 export function demandOf(
-  { name, policies }: Pick<Portal, 'name' | 'policies'>,
-  policy: string | undefined,
+  { policies }: Pick<Portal, 'policies'>,
+  policy = '',
 ): StepUpDemand | undefined {
-  if (policy === undefined) return undefined
   const found = policies.get(policy) as unknown as SignInPolicy | undefined
-  if (found) return found.stepUp && { policy, ...found.stepUp }
-  const quoted = JSON.stringify(policy.slice(0, 100))
-  throw new FwaError('FWA_SIGN_IN_POLICY', `the portal ${name} has no policy ${quoted}`)
+  return found?.stepUp && { policy, ...found.stepUp }
 }
 
 export function meetsDemand(demand: StepUpDemand, profile: Profile, now: number): boolean {

@@ -38,7 +38,7 @@ const SENTENCES: Partial<Record<FwaErrorCode, string>> = {
   FWA_CLIENT_REFUSED: 'rejected the client ID or secret of this site. Contact its administrator.',
   FWA_REQUEST_REFUSED: 'rejected the sign-in request of this site. Contact its administrator.',
   FWA_LOGIN_REFUSED: 'did not sign you in',
-  FWA_STEP_UP_UNMET: 'could not sign you in as this page demands',
+  FWA_STEP_UP_UNMET: 'could not sign you in the way this page requires',
   FWA_PROVIDER_UNREACHABLE: 'cannot be reached',
   FWA_PROVIDER_INVALID: 'sent an invalid response',
 }

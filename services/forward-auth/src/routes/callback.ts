@@ -107,9 +107,9 @@ function unmet(
   const [code, portal, { policy }] = ['FWA_STEP_UP_UNMET' as const, portalSite.portal.name, demand]
   recordSignIn('sign-in-refused', { ...attempt, code }, request)
   const sent = describeUnmet(demand, profile, server.clock.now())
-  const message = `${provider.name} did not authenticate a person as the policy ${policy} demands`
+  const message = `${provider.name} did not authenticate a person the way the policy ${policy} requires`
   warnRarely(request, { code, portal, provider: provider.name, policy }, message, sent)
-  const text = `${provider.title} did not confirm that you signed in as this page demands. Try again, and confirm with the method that it asks for.`
+  const text = `${provider.title} did not confirm that you signed in the way this page requires. Try again, or ask the administrator of this site.`
   return withLoginUrl(new FwaError(code, text), portalSite, returnTo, policy)
 }
 

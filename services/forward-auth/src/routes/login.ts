@@ -103,7 +103,7 @@ function sendProviderDown(
 }
 
 function unableToStepUp({ portalSite, provider, returnTo }: LoginStart, { policy }: StepUpDemand) {
-  const text = `${provider.title} cannot sign you in as the page demands. Choose another provider.`
+  const text = `${provider.title} cannot sign you in the way this page requires. Choose another provider.`
   return withLoginUrl(new FwaError('FWA_STEP_UP_UNMET', text), portalSite, returnTo, policy)
 }
 

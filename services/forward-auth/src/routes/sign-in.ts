@@ -20,6 +20,7 @@ import {
   signInSiteOf,
   targetOf,
   visitorOf,
+  withLoginUrl,
 } from './portal-page.ts'
 import { returnToApp } from './return-to-app.ts'
 
@@ -59,7 +60,7 @@ export const signInRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const portalSite = signInSiteOf(request)
     const { query } = request
     refuseDuplicate(request, portalSite, query.rd)
-    const stepUp = demandOf(portalSite.portal, query.policy)
+    const stepUp = stepUpFor(portalSite, query)
     const visitor = query.switch ? undefined : await visitorOf(request, portalSite)
     if (!query.switch) {
       const answered = await answerKnown({ portalSite, query, visitor, stepUp }, reply)
@@ -86,8 +87,16 @@ type Query = Static<typeof querystring>
 function startAt(provider: Provider, portalSite: PortalSite, query: Query, reply: FastifyReply) {
   const returnTo = targetOf(portalSite, query.rd)
   const chooseAccount = query.switch === '1'
-  const stepUp = demandOf(portalSite.portal, query.policy)
+  const stepUp = stepUpFor(portalSite, query)
   return startLogin({ portalSite, provider, returnTo, chooseAccount, stepUp }, reply)
+}
+
+function stepUpFor(portalSite: PortalSite, { rd, policy }: Query): StepUpDemand | undefined {
+  const { portal } = portalSite
+  if (policy === undefined || portal.policies.has(policy)) return demandOf(portal, policy)
+  const quoted = JSON.stringify(policy.slice(0, 100))
+  const text = `the portal ${portal.name} has no policy ${quoted}`
+  throw withLoginUrl(new FwaError('FWA_SIGN_IN_POLICY', text), portalSite, rd)
 }
 
 interface Arrival {
@@ -134,7 +143,7 @@ function providersFor(
 ): readonly Provider[] {
   const able = [...providers.values()].filter((provider) => !stepUp || canStepUp(provider))
   if (able.length > 0) return able
-  const text = `no provider of the portal ${name} can sign people in as the page demands`
+  const text = `no provider of the portal ${name} can sign people in the way this page requires`
   throw new FwaError('FWA_STEP_UP_UNMET', text)
 }
 

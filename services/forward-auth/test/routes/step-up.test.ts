@@ -156,6 +156,7 @@ t.test('refuses a policy that the portal does not have', async (t) => {
       t.equal(answer.statusCode, 400, `${path}: ${name.slice(0, 20)}`)
       t.match(answer.body, FWA_ERRORS.FWA_SIGN_IN_POLICY.title)
       t.notOk(answer.headers['set-cookie'])
+      t.match(answer.body, `href="${MAIN}/signin"`, 'with a way to begin without it')
     }
 })
 
@@ -174,7 +175,7 @@ t.test('only providers that can ask for more are offered', async (t) => {
 
   const asked = await visitor().open(urlFor('mfa').replace('/signin', '/providers/github'))
   t.equal(asked.statusCode, 403)
-  t.match(asked.body, 'github cannot sign you in as the page demands')
+  t.match(asked.body, 'github cannot sign you in the way this page requires')
 
   const alone = createFakeProvider()
   const none = { ...alone, provider: { ...alone.provider, stepsUp: false } }
