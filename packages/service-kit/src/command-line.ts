@@ -6,21 +6,22 @@ export class UsageError extends Error {}
 
 export type CommandLine = ReturnType<typeof readCommandLine>
 
+/** Names of options, each with the commands that it is for. */
+export type OptionsOf = Readonly<Record<string, readonly string[]>>
+
 /**
- * Reads the command line of a service: words, `--config FILE` and flags.
+ * Reads the command line of a service: words, `--config FILE`, flags and options with a value.
  *
- * @param ownFlags - flags of this service, each with its command
  * @throws UsageError
  */
 export function readCommandLine(
   args: readonly string[],
-  ownFlags: Readonly<Record<string, string>> = {},
+  own: { readonly flags?: OptionsOf | undefined; readonly values?: OptionsOf | undefined } = {},
 ) {
-  const commandOf = { 'no-secrets': 'check-config', ...ownFlags }
+  const flagsOf = { 'no-secrets': ['check-config'], ...own.flags }
   const options = {
-    ...Object.fromEntries(
-      Object.keys(commandOf).map((flag) => [flag, { type: 'boolean' } as const]),
-    ),
+    ...allOf(flagsOf, { type: 'boolean' } as const),
+    ...allOf(own.values ?? {}, { type: 'string' } as const),
     config: { type: 'string' },
     help: { type: 'boolean', short: 'h' },
     version: { type: 'boolean' },
@@ -29,10 +30,22 @@ export function readCommandLine(
     parseArgs({ args: [...args], options, allowPositionals: true }),
   )
   const { config, help = false, version = false, ...given } = values
-  for (const [flag, command] of Object.entries(commandOf))
-    if (flag in given && words.join(' ') !== command)
-      throw new UsageError(`--${flag} is for ${command}`)
-  return { words, config, help, version, flags: new Set(Object.keys(given)) }
+  for (const [option, commands] of Object.entries({ ...flagsOf, ...own.values }))
+    if (option in given && !commands.includes(words[0] ?? ''))
+      throw new UsageError(`--${option} is for ${commands.join(' and ')}`)
+  const entries = Object.entries(given)
+  return {
+    ...{ words, config, help, version },
+    flags: new Set(entries.filter(([, value]) => value === true).map(([flag]) => flag)),
+    values: Object.fromEntries(entries.filter(([, value]) => typeof value === 'string')) as Values,
+  }
+}
+
+/** The options with a value that were given. */
+export type Values = Readonly<Record<string, string>>
+
+function allOf<T>(options: OptionsOf, type: T): Record<string, T> {
+  return Object.fromEntries(Object.keys(options).map((option) => [option, type]))
 }
 
 function attempt<T>(parse: () => T): T {

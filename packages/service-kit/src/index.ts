@@ -1,5 +1,5 @@
 export { type Clock, clock, systemClock } from './clock.ts'
-export { describeFailure } from './command-line.ts'
+export { describeFailure, UsageError } from './command-line.ts'
 export {
   checkCertificateFile,
   checkFolder,
@@ -25,6 +25,7 @@ export {
 } from './config/rules.ts'
 export {
   Duration,
+  durationOf,
   FilePath,
   LogSchema,
   listener,
@@ -66,6 +67,7 @@ export { type Commit, reload } from './reload.ts'
 export { limitConnections, listenError, type Running, runApp } from './run-app.ts'
 export {
   type BuildDeps,
+  type CommandCall,
   healthcheck,
   type LoadSettings,
   runService,

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { request as requestHttp } from 'node:http'
 import { request as requestHttps } from 'node:https'
+import { pipeline } from 'node:stream/promises'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import { systemClock } from './clock.ts'
@@ -8,9 +9,11 @@ import {
   type CommandLine,
   describeFailure,
   describeValid,
+  type OptionsOf,
   readCommandLine,
   refuseCommand,
   UsageError,
+  type Values,
 } from './command-line.ts'
 import { type Loaded, locateConfig } from './config/load.ts'
 import { measureReloads, type SettingPath, watchConfig } from './reload.ts'
@@ -43,8 +46,20 @@ export interface BuildDeps {
   readonly flags: ReadonlySet<string>
 }
 
-/** A command that does one thing and ends. Returns the text to print. */
-export type ServiceCommand<Config> = (config: Config, argument: string) => Promise<string>
+/** How a command was called. */
+export interface CommandCall {
+  readonly flags: ReadonlySet<string>
+  readonly values: Values
+  /** Whether the output is for a person at a terminal. */
+  readonly isTerminal: boolean
+}
+
+/** A command that does one thing and ends. Returns the text to print, at once or in parts. */
+export type ServiceCommand<Config> = (
+  config: Config,
+  argument: string,
+  call: CommandCall,
+) => Promise<string | AsyncIterable<string>>
 
 /** Everything that differs between services; see {@link runService}. */
 export interface ServiceDefinition<Config extends ServiceConfig> {
@@ -67,8 +82,9 @@ export interface ServiceProgram<Config extends ServiceConfig> {
   readonly version: string
   /** Text of `--help`. */
   readonly help: string
-  /** Flags of the service, each with the command that it is for. */
-  readonly flags?: Readonly<Record<string, string>>
+  /** Flags of the service, and options with a value. */
+  readonly flags?: OptionsOf
+  readonly values?: OptionsOf
   /** Commands besides `serve`, `check-config` and `healthcheck`, by usage such as `backup FILE`. */
   readonly commands?: Readonly<Record<string, ServiceCommand<Config>>>
   load(file: string, env: NodeJS.ProcessEnv, settings?: LoadSettings): Promise<Loaded<Config>>
@@ -98,9 +114,12 @@ export async function runService<Config extends ServiceConfig>(
   process: NodeJS.Process,
 ): Promise<void> {
   try {
-    const line = readCommandLine(process.argv.slice(2), service.flags)
-    process.stdout.write(await runCommand(service, line, process.env))
+    const line = readCommandLine(process.argv.slice(2), service)
+    const output = await runCommand(service, line, process)
+    await pipeline(output, process.stdout, { end: false })
   } catch (error) {
+    // The reader, such as `head`, has enough.
+    if ((error as NodeJS.ErrnoException).code === 'EPIPE') return
     process.stderr.write(describeFailure(service.program, error as Error))
     process.exitCode = error instanceof UsageError ? 2 : 1
   }
@@ -108,9 +127,9 @@ export async function runService<Config extends ServiceConfig>(
 
 async function runCommand<Config extends ServiceConfig>(
   service: ServiceProgram<Config>,
-  { help, version, words, config: flag, flags }: CommandLine,
-  env: NodeJS.ProcessEnv,
-): Promise<string> {
+  { help, version, words, config: flag, flags, values }: CommandLine,
+  { env, stdout }: NodeJS.Process,
+): Promise<string | AsyncIterable<string>> {
   const { name, program, load, usesTls } = service
   if (help) return service.help
   if (version) return `${program} ${service.version}\n`
@@ -131,7 +150,7 @@ async function runCommand<Config extends ServiceConfig>(
     await healthcheck({ ...loaded.value.server, tls: usesTls(loaded.value) })
     return 'ready\n'
   }
-  return command(loaded.value, argument)
+  return command(loaded.value, argument, { flags, values, isTerminal: stdout.isTTY })
 }
 
 function readCommand<Config extends ServiceConfig>(

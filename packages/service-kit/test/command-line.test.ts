@@ -15,6 +15,7 @@ t.test('readCommandLine', async (t) => {
     help: false,
     version: false,
     flags: new Set(),
+    values: {},
   })
   t.same(readCommandLine(['check-config', '--no-secrets']).flags, new Set(['no-secrets']))
   t.match(readCommandLine(['-h']), { words: [], help: true })
@@ -27,18 +28,36 @@ t.test('readCommandLine', async (t) => {
 })
 
 t.test('a flag of a service is for its command only', async (t) => {
-  const own = { new: 'serve' }
+  const own = { flags: { new: ['serve'] } }
   t.same(readCommandLine(['serve', '--new'], own).flags, new Set(['new']))
   t.same(readCommandLine(['serve'], own).flags, new Set())
-  const wrong: [args: string[], flags?: Record<string, string>][] = [
+  const wrong: [args: string[], own?: typeof own][] = [
     [['rekey', '--new'], own],
     [['serve', '--new']],
   ]
-  for (const [args, flags] of wrong)
+  for (const [args, given] of wrong)
     t.type(
-      thrownBy(() => readCommandLine(args, flags)),
+      thrownBy(() => readCommandLine(args, given)),
       UsageError,
       args.join(' '),
+    )
+})
+
+t.test('an option with a value is for its commands only', async (t) => {
+  const own = { flags: { json: ['audit'] }, values: { portal: ['audit', 'explain'] } }
+  t.match(readCommandLine(['audit', '--portal', 'main', '--json'], own), {
+    flags: new Set(['json']),
+    values: { portal: 'main' },
+  })
+  t.same(readCommandLine(['explain', 'x', '--portal=main'], own).values, { portal: 'main' })
+  for (const [args, message] of [
+    [['serve', '--portal', 'main'], '--portal is for audit and explain'],
+    [['audit', '--portal'], /argument missing/],
+    [['audit', '--json=yes'], /does not take an argument/],
+  ] as const)
+    t.match(
+      thrownBy(() => readCommandLine(args, own)),
+      { message },
     )
 })
 

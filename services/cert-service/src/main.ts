@@ -57,7 +57,7 @@ void runService(
     name: 'cert-service',
     version: VERSION,
     help: HELP,
-    flags: { new: 'serve' },
+    flags: { new: ['serve'] },
     commands: COMMANDS,
     load: loadCertConfig,
     usesTls: ({ server }) => !isPlain(server.tls),

@@ -79,6 +79,11 @@ export const LogSchema = Type.Object({
   }),
 })
 
+/** Milliseconds of a duration such as `24h`; undefined if the text is none. */
+export function durationOf(text: string): number | undefined {
+  return new RegExp(DURATION).test(text) ? durationMs(text) : undefined
+}
+
 /** Milliseconds of a duration that matches the schema. */
 export function durationMs(text: string): number {
   const [, count, unit] = /^(\d+)([a-z]+)$/.exec(text) ?? []

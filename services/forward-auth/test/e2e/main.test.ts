@@ -8,9 +8,10 @@ import { createInterface } from 'node:readline'
 import { Writable } from 'node:stream'
 import { connect, type TLSSocket } from 'node:tls'
 import { fileURLToPath } from 'node:url'
-import { createLogger } from '@gatehouse/service-kit'
+import { createLogger, makeFolder } from '@gatehouse/service-kit'
 import t, { type Test } from 'tap'
 import { programOf } from '../../../../scripts/test/program.ts'
+import { appendRows, auditFolder } from '../../src/audit/day-files.ts'
 import { serve } from '../../src/cli/serve.ts'
 import { loadForwardAuthConfig } from '../../src/config/load.ts'
 import { DOMAINS, portalOf, SESSION_KEY } from '../app.ts'
@@ -77,6 +78,39 @@ t.test('check-config', async (t) => {
 
 t.test('wrong use', async (t) => {
   t.match(await run(t, 'serv'), { code: 2, stderr: 'cannot run "serv"; see --help' })
+})
+
+t.test('audit: lists the rows, and ends early for a reader that has enough', async (t) => {
+  const file = await createHome(t, '{}')
+  const folder = join(dirname(file), 'data')
+  const row = { event: 'sign-in', portal: 'main', requestId: 'a', ran: 0 } as const
+  const rows = Array.from({ length: 20_000 }, (_, i) => ({
+    ...row,
+    time: new Date().toISOString(),
+    person: `corp:${i}`,
+  }))
+  await makeFolder(folder)
+  await appendRows(auditFolder({ path: folder }), rows)
+  const { code, stdout } = await run(t, 'audit', '--config', file)
+  t.equal(code, 0)
+  t.same(
+    stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line)),
+    rows,
+  )
+  const one = await run(t, 'audit', '--config', file, '--person', 'corp:7', '--portal', 'main')
+  t.same(JSON.parse(one.stdout), rows[7])
+
+  const reader = start(t, ['audit', '--config', file])
+  const exited = once(reader, 'exit')
+  const said = textOf(reader.stderr)
+  reader.stdout?.destroy()
+  t.same(await exited, [0, null])
+  t.equal(await said, '')
+  const wrong = await run(t, 'audit', '--config', file, '--since', 'ever')
+  t.match(wrong, { code: 2, stderr: /--since must be a duration/ })
 })
 
 t.test('serve: answers, is healthy, reloads and ends', async (t) => {
