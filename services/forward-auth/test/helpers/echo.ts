@@ -23,8 +23,10 @@ const WEBSOCKET = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11'
  */
 export async function startEcho(t: Test) {
   let count = 0
+  let last: Omit<Echo, 'body'> | undefined
   const server = createServer({ maxHeaderSize: 65_536 }, async (request, response) => {
     count += 1
+    last = describe(request)
     const body = await text(request)
     response.setHeader('content-type', 'application/json')
     response.end(JSON.stringify({ ...describe(request), body } satisfies Echo))
@@ -49,7 +51,7 @@ export async function startEcho(t: Test) {
     server.close()
     server.closeAllConnections()
   })
-  return { port: (server.address() as AddressInfo).port, count: () => count }
+  return { port: (server.address() as AddressInfo).port, count: () => count, last: () => last }
 }
 
 function describe({ method = '', url = '', rawHeaders }: IncomingMessage): Omit<Echo, 'body'> {

@@ -1,4 +1,5 @@
 import type { AddressInfo } from 'node:net'
+import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import { startApp, type TestApp } from '../app.ts'
 
@@ -6,8 +7,9 @@ import { startApp, type TestApp } from '../app.ts'
 export async function startGatehouse(
   t: Test,
   yaml: string,
+  change?: (app: FastifyInstance) => void,
 ): Promise<TestApp & { readonly port: number }> {
-  const gatehouse = await startApp(t, yaml)
+  const gatehouse = await startApp(t, yaml, change)
   await gatehouse.app.listen({ host: '127.0.0.1', port: 0 })
   const { port } = gatehouse.app.server.address() as AddressInfo
   return { ...gatehouse, port }

@@ -1,7 +1,9 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import type { Test } from 'tap'
 import type { Certificate } from './certificates.ts'
+import { createClient } from './client.ts'
 import { startProcess } from './process.ts'
 
 const EXAMPLES = join(import.meta.dirname, '../../../../examples/proxies')
@@ -17,6 +19,8 @@ export interface Surroundings {
   readonly folder: string
   readonly certificate: Certificate
   readonly gatehousePort: number
+  /** Where Gatehouse listens for gRPC, if it does. */
+  readonly grpcPort?: number | undefined
   readonly appPort: number
   /** Instead of example.com. */
   readonly domain?: string
@@ -99,23 +103,88 @@ async function startHaproxy(t: Test, around: Surroundings): Promise<void> {
   await startProcess(t, { command: 'haproxy', args, folder, port })
 }
 
+const envoyAddresses = (around: Surroundings): Changes => [
+  ...certificateFiles(around),
+  ['port_value: 4181', `port_value: ${around.gatehousePort}`],
+  ['port_value: 8080', `port_value: ${around.appPort}`],
+  ['address: 0.0.0.0, port_value: 443', `address: 127.0.0.1, port_value: ${around.port}`],
+]
+
 async function startEnvoy(t: Test, around: Surroundings): Promise<void> {
-  const { folder, port, gatehousePort, appPort } = around
   const file = write(around, 'envoy.yaml', [
-    ...certificateFiles(around),
-    ['http://127.0.0.1:4181', `http://127.0.0.1:${gatehousePort}`],
-    ['port_value: 4181', `port_value: ${gatehousePort}`],
-    ['port_value: 8080', `port_value: ${appPort}`],
-    ['address: 0.0.0.0, port_value: 443', `address: 127.0.0.1, port_value: ${port}`],
+    ['http://127.0.0.1:4181', `http://127.0.0.1:${around.gatehousePort}`],
+    ...envoyAddresses(around),
   ])
+  await runEnvoy(t, file, around)
+}
+
+async function startEnvoyByGrpc(t: Test, around: Surroundings): Promise<void> {
+  const file = write(around, 'envoy-grpc.yaml', [
+    ['port_value: 4182', `port_value: ${around.grpcPort}`],
+    ...envoyAddresses(around),
+  ])
+  await runEnvoy(t, file, around)
+}
+
+async function runEnvoy(t: Test, file: string, { folder, port }: Surroundings): Promise<void> {
   const args = ['-c', file, '--concurrency', '1', '--use-dynamic-base-id', '-l', 'warning']
   await startProcess(t, { command: process.env.ENVOY ?? 'envoy', args, folder, port })
 }
 
-/** Starts each proxy with its example. `ENVOY` names the program of Envoy, which Debian does not have. */
+async function startTraefik(t: Test, around: Surroundings): Promise<void> {
+  const { folder, port } = around
+  const file = write(around, 'traefik.yaml', [
+    ...addresses(around),
+    ...certificateFiles(around),
+    // The version that can be built from the Go module is older than this option.
+    ['        maxResponseBodySize: 65536\n', ''],
+  ])
+  const settings = {
+    global: { checkNewVersion: false, sendAnonymousUsage: false },
+    entryPoints: { https: { address: `127.0.0.1:${port}` } },
+    providers: { file: { filename: file } },
+  }
+  const args = [`--configFile=${join(folder, 'static.yaml')}`]
+  writeFileSync(join(folder, 'static.yaml'), JSON.stringify(settings))
+  await startProcess(t, { command: process.env.TRAEFIK ?? 'traefik', args, folder, port })
+  await waitForRoutes(around)
+}
+
+/** Traefik listens before it has read its routes. */
+async function waitForRoutes({ port, certificate, domain = 'example.com' }: Surroundings) {
+  const ask = createClient(port, certificate.rootPem)
+  for (const start = Date.now(); Date.now() - start < PATIENCE; await setTimeout(PAUSE)) {
+    const answer = await ask({ host: `app.${domain}` }).catch(() => undefined)
+    if (answer && answer.status !== 404) return
+  }
+  throw new Error('Traefik has no routes')
+}
+
+const PATIENCE = 20_000
+const PAUSE = 50
+
+/** Starts each proxy with its example; see {@link missingProgram}. */
 export const PROXIES = {
   nginx: startNginx,
   caddy: startCaddy,
   haproxy: startHaproxy,
+  traefik: startTraefik,
   envoy: startEnvoy,
+  'envoy-grpc': startEnvoyByGrpc,
 } as const
+
+export type ProxyName = keyof typeof PROXIES
+
+/** The programs that Debian does not have, and the variables that name them; `.ci/run` gets both. */
+const VARIABLES: Partial<Record<ProxyName, string>> = {
+  traefik: 'TRAEFIK',
+  envoy: 'ENVOY',
+  'envoy-grpc': 'ENVOY',
+}
+
+/** Why a proxy cannot run here; false if it can. */
+export function missingProgram(proxy: ProxyName): string | false {
+  const variable = VARIABLES[proxy]
+  if (variable === undefined || process.env[variable]) return false
+  return `${variable} does not name the program of ${proxy}`
+}

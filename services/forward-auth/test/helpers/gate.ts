@@ -1,0 +1,73 @@
+import { once } from 'node:events'
+import { text } from 'node:stream/consumers'
+import { connect } from 'node:tls'
+import type { Test } from 'tap'
+import { issueCertificate } from './certificates.ts'
+import { createClient } from './client.ts'
+import { startEcho } from './echo.ts'
+import { startGatehouse } from './gatehouse.ts'
+import { freePort } from './process.ts'
+import { PROXIES, type ProxyName, readExample, type Surroundings } from './proxies.ts'
+
+/** The configuration of the examples, without the file of its secret. */
+export const CONFIG = readExample('forward-auth.yaml', [
+  ['clientSecretFile: /etc/gatehouse/forward-auth/client-secret', 'clientSecret: not-used-here'],
+])
+
+const HOSTS = ['app.example.com', 'admin.example.com', 'auth.example.com']
+
+/** What a proxy makes of the target of a request, as its client sent it. */
+export interface Passage {
+  readonly status: number
+  /** Path and query that the check was asked about; undefined if there was none, or if it was refused. */
+  readonly told: string | undefined
+  /** Path and query that the app received; undefined if it heard nothing. */
+  readonly heard: string | undefined
+}
+
+export interface GateOptions {
+  /** The configuration of Gatehouse, without `server`. Default: that of the examples. */
+  readonly yaml?: string
+  readonly changes?: Surroundings['changes']
+}
+
+/** A proxy with its example between a client and an app, and Gatehouse that it asks. */
+export async function startGate(
+  t: Test,
+  proxy: ProxyName,
+  { yaml = CONFIG, changes }: GateOptions = {},
+) {
+  const folder = t.testdir({})
+  const grpcPort = proxy === 'envoy-grpc' ? await freePort() : undefined
+  const server = grpcPort === undefined ? '' : `\nserver: { grpc: { port: ${grpcPort} } }\n`
+  let told: string | undefined
+  const gatehouse = await startGatehouse(t, yaml + server, (app) => {
+    app.addHook('onResponse', async ({ check }) => {
+      if (check) told = check.forwarded.target
+    })
+  })
+  const echo = await startEcho(t)
+  const certificate = await issueCertificate(folder, HOSTS)
+  const port = await freePort()
+  const ports = { port, gatehousePort: gatehouse.port, grpcPort, appPort: echo.port }
+  await PROXIES[proxy](t, { folder, certificate, ...(changes && { changes }), ...ports })
+
+  /** Sends a target as it is, which HTTP clients would refuse or rewrite. */
+  async function pass(target: string, headers: Readonly<Record<string, string>> = {}) {
+    told = undefined
+    const before = echo.count()
+    const host = 'app.example.com'
+    const socket = connect({ host: '127.0.0.1', port, servername: host, ca: certificate.rootPem })
+    await once(socket, 'secureConnect')
+    const sent = Object.entries({ Host: host, Connection: 'close', ...headers })
+    const lines = [`GET ${target} HTTP/1.1`, ...sent.map((header) => header.join(': '))]
+    socket.write(Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'))
+    const answer = await text(socket)
+    const status = Number(/^HTTP\/1\.1 (\d{3})/.exec(answer)?.[1] ?? 0)
+    const heard = echo.count() > before ? echo.last()?.url : undefined
+    return { status, told, heard } satisfies Passage
+  }
+  return { gatehouse, echo, port, certificate, ask: createClient(port, certificate.rootPem), pass }
+}
+
+export type Gate = Awaited<ReturnType<typeof startGate>>

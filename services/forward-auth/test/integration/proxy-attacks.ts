@@ -1,0 +1,396 @@
+import { admin, type Case, FORGED_REQUEST, navigation, program, signInFor } from './proxy-cases.ts'
+
+/** An attack: how it is tried through a proxy, or the tests that hold where proxies have no part. */
+export interface Attack {
+  readonly cases?: Readonly<Record<string, Case>>
+  /** A test of its own, for what one request does not show. */
+  readonly probe?: 'cookies' | 'down' | 'malformed' | 'ambiguous'
+  /** Names of tests with their files, in `test`. */
+  readonly elsewhere?: readonly `${string}.test.ts: ${string}`[]
+}
+
+const signIn = signInFor('https://app.example.com/')
+
+/** The sign-in page leads somebody who is signed in on to the return URL, if it is valid. */
+const refused = (rd: string): Case => ({
+  host: 'auth.example.com',
+  who: 'ada',
+  headers: navigation,
+  path: `/portals/main/signin?rd=${rd}`,
+  status: 303,
+  location: 'https://auth.example.com/portals/main/signin',
+})
+
+const jwt = (header: object, claims: object, signature = '') =>
+  [header, claims]
+    .map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
+    .concat(signature)
+    .join('.')
+const CLAIMS = {
+  iss: 'https://auth.example.com/portals/main',
+  aud: 'https://auth.example.com/portals/main',
+  sub: 'ada',
+  sid: 'a',
+  exp: 4_000_000_000,
+}
+const session = (token: string, headers: object = program): Case => ({
+  headers: { ...headers, cookie: `__Secure-gatehouse.main=${token}` },
+  status: 401,
+})
+
+const HEALTH_CHECKS = [
+  'kube-probe/1.33',
+  'GoogleHC/1.0',
+  'ELB-HealthChecker/2.0',
+  'Consul Health Check',
+]
+
+/**
+ * The attacks that have been published for sign-in gateways behind a proxy, by what they are;
+ * docs/threats.md says which rule Gatehouse follows.
+ */
+export const ATTACKS: Readonly<Record<string, Attack>> = {
+  'a return URL that begins with /\\ or //': {
+    cases: {
+      'a backslash': refused('/%5Cevil.example/'),
+      'two slashes': refused('//evil.example/'),
+      'two slashes of a URL': refused('https:%5C%5Cevil.example/'),
+      'another host': refused('https://evil.example/'),
+      'for comparison, a valid one': {
+        ...refused('https://app.example.com/a'),
+        location: 'https://app.example.com/a',
+      },
+    },
+  },
+  'a return URL with spaces or control characters, raw or encoded': {
+    cases: {
+      'a tab': refused('https://app.example.com%09.evil.example/'),
+      'a line break': refused('https://app.example.com/%0d%0aLocation:%20https://evil.example/'),
+      'a tab, encoded twice': refused('https://app.example.com/%2509evil'),
+    },
+  },
+  'a redirect that nobody validates': {
+    elsewhere: [
+      'routes/login.test.ts: only the modules that validate a target write a redirect',
+      'routes/login.test.ts: validates the return URL before every redirect',
+    ],
+  },
+  'a host that only ends like the domain': {
+    cases: {
+      'of a return URL': refused('https://badexample.com/'),
+      'of a request': {
+        headers: { ...navigation, Host: 'app.badexample.com' },
+        // Caddy answers with nothing where it has no site.
+        status: { others: 403, caddy: 200, traefik: 404, envoy: 404, 'envoy-grpc': 404 },
+      },
+    },
+    elsewhere: ['login/return-url.test.ts: matches domains at label boundaries, not by suffix'],
+  },
+  'user information in a return URL': {
+    cases: {
+      'of a URL': refused('https://app.example.com@evil.example/'),
+      'of an opaque URL': refused('x:@evil.example'),
+    },
+  },
+  'an open return URL of the logout': {
+    cases: {
+      'of the page': {
+        host: 'auth.example.com',
+        who: 'ada',
+        headers: navigation,
+        path: '/portals/main/logout?rd=https://evil.example/',
+        status: 200,
+        lacks: /(href|action|value)="[^"]*evil/,
+      },
+    },
+    elsewhere: ['routes/logout.test.ts: validates the return URL of a logout like that of a login'],
+  },
+  'a return URL that is swapped in the state of a login': {
+    elsewhere: [
+      'login/logins.test.ts: each login has its own state, nonce and verifier, sealed in URL and cookie',
+      'login/logins.test.ts: a login cannot be finished in another browser',
+    ],
+  },
+  'parameters of a sign-in that are not signed, or are old': {
+    elsewhere: [
+      'login/logins.test.ts: a login expires',
+      'routes/login.test.ts: validates the return URL again when the login ends',
+    ],
+  },
+
+  'a URI that cannot be parsed': { probe: 'malformed' },
+  'a rule that matches the query': {
+    cases: {
+      'names a policy, anonymous': { path: '/?policy=any&if=true', headers: program, status: 401 },
+      'names a policy, not an admin': {
+        ...admin,
+        who: 'ada',
+        path: '/?policy=any&if=true',
+        status: 403,
+      },
+      'names the host of the pages': {
+        path: '/?/portals/main/signin',
+        headers: program,
+        status: 401,
+      },
+    },
+  },
+  'a fragment in the path, raw or encoded': {
+    cases: {
+      raw: {
+        path: '/private#/portals/main/signin',
+        headers: program,
+        status: { others: 400, caddy: 401 },
+      },
+      encoded: { path: '/private%23/portals/main/signin', headers: program, status: 401 },
+    },
+  },
+  'forwarded headers of the client': {
+    cases: {
+      anonymous: { headers: { ...navigation, ...FORGED_REQUEST }, status: 302, location: signIn },
+      'not an admin': {
+        ...admin,
+        who: 'ada',
+        headers: { ...FORGED_REQUEST, 'X-Forwarded-Host': 'app.example.com' },
+        status: 403,
+      },
+      'signed in': { who: 'ada', headers: FORGED_REQUEST, status: 200, user: 'ada' },
+      'a condition in X-Forward-Auth-If, anonymous': {
+        headers: { ...program, 'X-Forward-Auth-If': 'true' },
+        status: 401,
+      },
+      'a condition in X-Forward-Auth-If, not an admin': {
+        ...admin,
+        who: 'ada',
+        headers: { 'X-Forward-Auth-If': 'true' },
+        status: 403,
+      },
+    },
+  },
+  'the User-Agent of a health check': {
+    cases: Object.fromEntries(
+      HEALTH_CHECKS.map((agent) => [agent, { headers: { 'User-Agent': agent }, status: 401 }]),
+    ),
+  },
+  'encoded separators and dot segments': { probe: 'ambiguous' },
+  'another spelling of a host': {
+    cases: {
+      'in capitals': { ...admin, who: 'ada', headers: { Host: 'ADMIN.Example.com' }, status: 403 },
+      'with a dot at the end': {
+        ...admin,
+        who: 'ada',
+        headers: { Host: 'admin.example.com.' },
+        status: { others: 403, caddy: 200, envoy: 404, 'envoy-grpc': 404 },
+      },
+      'with its port': {
+        ...admin,
+        who: 'ada',
+        headers: { Host: 'admin.example.com:443' },
+        status: { others: 403, envoy: 404, 'envoy-grpc': 404 },
+      },
+      'in the target': {
+        who: 'ada',
+        path: 'https://admin.example.com/',
+        status: { others: 403, haproxy: 400 },
+      },
+    },
+  },
+
+  'Connection that takes headers away': {
+    cases: {
+      'of the check, anonymous': {
+        headers: { ...navigation, Connection: 'close, X-Forwarded-Host, X-Forwarded-Uri' },
+        status: { others: 302, haproxy: 400, envoy: 400, 'envoy-grpc': 400 },
+      },
+      'of the check, not an admin': {
+        ...admin,
+        who: 'ada',
+        headers: { Connection: 'close, X-Forwarded-Host, X-Forwarded-Uri' },
+        status: { others: 403, haproxy: 400, envoy: 400, 'envoy-grpc': 400 },
+      },
+      'of the identity': {
+        who: 'ada',
+        headers: { Connection: 'close, X-Forwarded-User', 'X-Forwarded-User': 'eve' },
+        status: { others: 200, caddy: 400, haproxy: 400 },
+        user: 'ada',
+        refusedBy: ['caddy', 'haproxy'],
+      },
+    },
+  },
+  'aliases of identity headers': {
+    cases: {
+      'with underscores': {
+        who: 'ada',
+        headers: { X_Forwarded_User: 'eve', 'X-Authenticated_User': 'eve' },
+        status: { others: 400, nginx: 200, haproxy: 200 },
+        user: 'ada',
+        refusedBy: ['caddy', 'traefik', 'envoy', 'envoy-grpc'],
+      },
+      'with dots': {
+        who: 'ada',
+        headers: { 'X.Forwarded.User': 'eve', 'X-Forwarded.Displayname': 'eve' },
+        status: { others: 400, nginx: 200, haproxy: 200 },
+        user: 'ada',
+        refusedBy: ['caddy', 'traefik', 'envoy', 'envoy-grpc'],
+      },
+    },
+  },
+  'an identity header of the client where the person has no value': {
+    cases: {
+      'no name': {
+        who: 'nameless',
+        headers: { 'X-Forwarded-Displayname': 'eve' },
+        status: 200,
+        user: 'ada',
+      },
+      'twice, and in other letters': {
+        who: 'ada',
+        headers: { 'X-FORWARDED-USER': 'eve', 'x-authenticated-user': 'eve' },
+        status: 200,
+        user: 'ada',
+      },
+    },
+  },
+  'X-Forwarded-Prefix and X-Forwarded-Port of the client': {
+    cases: {
+      anonymous: {
+        headers: { ...navigation, 'X-Forwarded-Prefix': '/evil', 'X-Forwarded-Port': '8443' },
+        status: 302,
+        location: signIn,
+      },
+    },
+  },
+  'X-Forwarded-For of the client': {
+    cases: {
+      'signed in': {
+        who: 'ada',
+        headers: { 'X-Forwarded-For': '192.0.2.66' },
+        status: 200,
+        user: 'ada',
+      },
+    },
+    elsewhere: ['forwarded/trust.test.ts: the client is the first untrusted hop from the right'],
+  },
+  'line breaks in the claims of a person': {
+    cases: { 'in a name': { who: 'control', status: 200, user: 'ada' } },
+    elsewhere: ['routes/check.test.ts: denies an identity that cannot be sent, and logs why'],
+  },
+
+  'logins of several people that are mixed up': {
+    elsewhere: ['routes/login.test.ts: 500 interleaved logins do not mix up people'],
+  },
+  'a login that somebody else began': {
+    elsewhere: [
+      'routes/login.test.ts: a callback is accepted once, and only in the browser that began the login',
+      'routes/login.test.ts: refuses a callback that mixes state, code and provider of several logins',
+    ],
+  },
+  'two session cookies of one name': {
+    cases: {
+      'both of nobody': session('a; __Secure-gatehouse.main=b'),
+    },
+    elsewhere: [
+      'routes/loops.test.ts: a second cookie of the name ends at a page that names it, before the provider',
+    ],
+  },
+  'a cookie for each request of nobody': {
+    cases: {
+      'of a program': { headers: program, status: 401, lacks: /^set-cookie:/m },
+      'of a page': { headers: navigation, status: 302, lacks: /^set-cookie:/m },
+    },
+    elsewhere: ['login/logins.test.ts: the login cookie stays small however many logins begin'],
+  },
+  'logins in several tabs': {
+    elsewhere: ['routes/login.test.ts: each of several tabs returns to the page where it began'],
+  },
+  'an e-mail address with several @': {
+    elsewhere: ['providers/open-id-connect.test.ts: e-mail addresses'],
+  },
+  'an e-mail address that is not verified': {
+    elsewhere: ['check/headers.test.ts: sends no unverified e-mail address'],
+  },
+  'a restriction that cannot be evaluated': {
+    cases: { 'no groups': { ...admin, who: 'nameless', headers: program, status: 403 } },
+    elsewhere: ['routes/check.test.ts: a restriction that cannot be evaluated denies'],
+  },
+  'a code or token for another client': {
+    elsewhere: ['security/routes.test.ts: no route issues codes or tokens to clients'],
+  },
+
+  'a session that outlives its logout': {
+    elsewhere: [
+      'routes/logout.test.ts: after signing out the old cookie counts nowhere, nor after a restart',
+    ],
+  },
+  'a broken cookie, or a gateway that is down': {
+    probe: 'down',
+    cases: {
+      'no token': session('x'),
+      'half a token': session('eyJhbGciOiJIUzI1NiJ9.e30'),
+      'chunks that are missing': session('4~AAAAAAAAAAAAAAAA~abc'),
+      'characters of no cookie': session('"\\"\\u0000;='),
+    },
+    elsewhere: ['security/faults.test.ts: nobody passes while a dependency of the check is broken'],
+  },
+  'the session cookie in the hands of an app': { probe: 'cookies' },
+  'a token of another kind, key or algorithm': {
+    cases: {
+      'no algorithm': session(jwt({ alg: 'none' }, CLAIMS)),
+      'no algorithm, with the type of a session': session(
+        jwt({ alg: 'none', typ: 'gatehouse-session+jwt' }, CLAIMS),
+      ),
+      'a key of the client': session(
+        jwt({ alg: 'HS256', jwk: { kty: 'oct', k: 'AAAA' } }, CLAIMS, 'A'.repeat(43)),
+      ),
+      'a critical header': session(jwt({ alg: 'HS256', crit: ['b64'], b64: false }, CLAIMS, 'A')),
+    },
+    elsewhere: ['session/sessions.test.ts: accepts only session tokens as sessions'],
+  },
+  'a token on a page about the person': {
+    cases: {
+      'the profile': {
+        host: 'auth.example.com',
+        path: '/portals/main/profile',
+        who: 'ada',
+        headers: navigation,
+        status: 200,
+        lacks: /eyJ[\w-]+\.[\w-]+\./,
+      },
+    },
+    elsewhere: ['routes/profile.test.ts: no page and no answer about a person contains a token'],
+  },
+
+  'a lock that one client closes for everybody': {
+    elsewhere: ['routes/check.test.ts: many refused requests do not lock out others'],
+  },
+  'one person under several names': {
+    elsewhere: [
+      'login/sign-in-rate.test.ts: a person may sign in 60 times at once, then once every 5 seconds',
+    ],
+  },
+  'text of a client in the security policy of a page': {
+    cases: {
+      'of the refusal': {
+        ...admin,
+        who: 'ada',
+        path: "/;script-src'unsafe-inline'",
+        headers: navigation,
+        status: 403,
+        lacks: /^content-security-policy:.*unsafe-inline/m,
+      },
+    },
+  },
+  'an answer without a bound': {
+    cases: {
+      'of a long URL': { path: `/${'a'.repeat(7_000)}`, headers: navigation, status: 302 },
+      'of a refusal': {
+        ...admin,
+        who: 'ada',
+        path: `/${'a'.repeat(7_000)}`,
+        headers: navigation,
+        status: 403,
+      },
+    },
+    elsewhere: ['routes/check.test.ts: keeps every answer small'],
+  },
+}

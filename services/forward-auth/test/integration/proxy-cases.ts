@@ -1,0 +1,276 @@
+import type { TestApp } from '../app.ts'
+import type { Ask } from '../helpers/client.ts'
+import type { ProxyName } from '../helpers/proxies.ts'
+
+const SIGN_IN = 'https://auth.example.com/portals/main/signin'
+export const signInFor = (url: string) => `${SIGN_IN}?${new URLSearchParams({ rd: url })}`
+const signIn = signInFor('https://app.example.com/')
+
+export const navigation = { accept: 'text/html,*/*;q=0.8', 'sec-fetch-mode': 'navigate' }
+export const program = { accept: 'application/json' }
+const webSocket = {
+  connection: 'Upgrade',
+  upgrade: 'websocket',
+  'sec-websocket-version': '13',
+  'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==',
+}
+export const preflight = {
+  origin: 'https://other.example.com',
+  'access-control-request-method': 'PUT',
+}
+export const FORGED_REQUEST = {
+  'X-Forwarded-For': '192.0.2.66',
+  'X-Forwarded-Host': 'evil.example',
+  'X-Forwarded-Method': 'OPTIONS',
+  'X-Forwarded-Prefix': '/evil',
+  'X-Forwarded-Proto': 'http',
+  'X-Forwarded-Uri': '/evil',
+  'X-Original-Method': 'OPTIONS',
+  'X-Original-URL': 'https://evil.example/evil',
+}
+
+const CLAIMS = Array.from({ length: 17 }, (_, i) => [`claim${i}`, 'x'.repeat(500)])
+
+/** Those who sign in: `large` has a session of 12 kB, and `admin` meets the policy. */
+const PEOPLE = {
+  ada: { sub: 'ada', name: 'Ada' },
+  admin: { sub: 'grace', name: 'Grace', groups: ['admins'] },
+  large: { sub: 'ada', name: 'Ada', ...Object.fromEntries(CLAIMS) },
+  nameless: { sub: 'ada' },
+  control: { sub: 'ada', name: 'Ada\r\nX-Forwarded-User: mallory' },
+}
+
+/** The cookies of somebody's browser: some of an app before and after those of the session. */
+export function cookiesOf({ signIn }: TestApp, who: Who): string {
+  return `own=1; ${signIn('main', PEOPLE[who])}; too=a,b`
+}
+
+export type Who = keyof typeof PEOPLE
+
+/** Statuses where proxies differ. */
+type StatusByProxy = Partial<Record<ProxyName, number>> & { readonly others: number }
+
+export interface Case extends Ask {
+  readonly who?: Who | undefined
+  readonly status: number | StatusByProxy
+  readonly location?: string
+  /** What the body has to hold. */
+  readonly holds?: string
+  /** Whom the app takes the client for, '' being nobody; absent: it must hear nothing at all. */
+  readonly user?: string
+  /** For proxies that refuse what others clean. */
+  readonly refusedBy?: readonly ProxyName[]
+  /** What neither the headers nor the body of the answer may hold. */
+  readonly lacks?: RegExp
+}
+
+export const admin = { host: 'admin.example.com' }
+
+export const CASES: Readonly<Record<string, Case>> = {
+  'anonymous navigation: to the sign-in page, and back': {
+    path: '/a/b?c=d&e',
+    headers: navigation,
+    status: 302,
+    location: signInFor('https://app.example.com/a/b?c=d&e'),
+  },
+  'anonymous navigation of an old browser': {
+    headers: { accept: 'text/html' },
+    status: 302,
+    location: signIn,
+  },
+  'anonymous HEAD': { method: 'HEAD', headers: navigation, status: 302, location: signIn },
+  'anonymous form': {
+    method: 'POST',
+    headers: navigation,
+    body: 'a=b',
+    status: 303,
+    location: signIn,
+  },
+  'anonymous XHR: 401 with the URL of the sign-in page': {
+    headers: program,
+    status: 401,
+    holds: `"loginUrl":"${SIGN_IN}"`,
+  },
+  'anonymous XHR by its X-Requested-With': {
+    headers: { accept: 'text/html', 'x-requested-with': 'XMLHttpRequest' },
+    status: 401,
+    holds: 'FWA_NO_SESSION',
+  },
+  'anonymous POST of a program': {
+    method: 'POST',
+    headers: program,
+    body: '{}',
+    status: 401,
+    holds: 'FWA_NO_SESSION',
+  },
+  'anonymous WebSocket': { headers: webSocket, status: 401, holds: 'FWA_NO_SESSION' },
+  'anonymous client that asks for a check itself': {
+    host: 'auth.example.com',
+    path: '/portals/main',
+    headers: { ...navigation, ...FORGED_REQUEST, 'X-Forwarded-Host': 'app.example.com' },
+    // Traefik and Envoy remove the URI of the client, so that there is nothing to check.
+    status: { others: 403, traefik: 400, envoy: 400, 'envoy-grpc': 400 },
+  },
+
+  'signed in': { who: 'ada', path: '/a?b', headers: navigation, status: 200, user: 'ada' },
+  'signed in, HEAD': { who: 'ada', method: 'HEAD', status: 200 },
+  'signed in, POST: the body arrives': {
+    who: 'ada',
+    method: 'POST',
+    body: 'hello',
+    status: 200,
+    holds: '"body":"hello"',
+    user: 'ada',
+  },
+  'signed in, PUT of unknown length': {
+    who: 'ada',
+    method: 'PUT',
+    headers: { 'transfer-encoding': 'chunked' },
+    body: 'hello',
+    status: 200,
+    holds: '"body":"hello"',
+    user: 'ada',
+  },
+  'signed in, WebSocket': { who: 'ada', headers: webSocket, status: 101, user: 'ada' },
+  'signed in, with cookies of 12 kB': { who: 'large', status: 200, user: 'ada' },
+  'signed in, and meets the condition': { ...admin, who: 'admin', status: 200, user: 'grace' },
+  'forbidden by the condition: a page that offers another account': {
+    ...admin,
+    who: 'ada',
+    headers: navigation,
+    status: 403,
+    holds: 'Sign in as someone else',
+  },
+  'forbidden by the condition: a program is told': {
+    ...admin,
+    who: 'ada',
+    headers: program,
+    status: 403,
+    holds: 'FWA_FORBIDDEN',
+  },
+  'forbidden by the condition: a WebSocket': {
+    ...admin,
+    who: 'ada',
+    headers: webSocket,
+    status: 403,
+    holds: 'FWA_FORBIDDEN',
+  },
+  'preflight, where they may not pass': { method: 'OPTIONS', headers: preflight, status: 401 },
+
+  'a host that the configuration does not name': {
+    who: 'ada',
+    headers: { Host: 'other.example.com' },
+    // Caddy answers with nothing where it has no site.
+    status: { others: 403, caddy: 200, traefik: 404, envoy: 404, 'envoy-grpc': 404 },
+  },
+  'a condition of the client in the query is the business of the app': {
+    who: 'ada',
+    path: '/?if=true&policy=any',
+    status: 200,
+    holds: '"url":"/?if=true&policy=any"',
+    user: 'ada',
+  },
+}
+
+/** Where preflights may pass. */
+export const PREFLIGHT_CASES: Readonly<Record<string, Case>> = {
+  'preflight, where they may pass': {
+    method: 'OPTIONS',
+    headers: preflight,
+    status: 200,
+    user: '',
+  },
+  'preflight with a forged identity': {
+    method: 'OPTIONS',
+    headers: { ...preflight, 'X-Forwarded-User': 'eve', 'X-Authenticated-User': 'eve' },
+    status: 200,
+    user: '',
+  },
+  'preflight with credentials': {
+    method: 'OPTIONS',
+    headers: { ...preflight, authorization: 'Basic YTpi' },
+    status: 401,
+  },
+  'a GET that calls itself a preflight': {
+    headers: { ...preflight, ...FORGED_REQUEST, ...program },
+    status: 401,
+  },
+}
+
+/** Targets of requests, sent as they are. */
+export const TARGETS = {
+  /** That proxies and apps may read in different ways. */
+  ambiguous: [
+    '/a%2fb',
+    '/a%2f..%2fb',
+    '/a/../b',
+    '/a/%2e%2e/b',
+    '/a/..;/b',
+    '/a/./b',
+    '/a//b',
+    '//evil.example/b',
+    '/\\evil.example/b',
+    '/a\\b',
+    '/a%5cb',
+    '/a/..%5cb',
+    '/a;b=c',
+    '/a%3bb',
+    '/a%252fb',
+    '/a%252e%252e/b',
+    '/a#b',
+    '/a%23b',
+    '/a?b=#c',
+    '/a%3fb',
+    '/a/b/',
+    '/A/B',
+    'https://app.example.com/b',
+    'https://evil.example/b',
+  ],
+  /** That are no paths, or no text when they are decoded. */
+  malformed: [
+    '/ordinary',
+    '/%00',
+    '/%zz',
+    '/a%',
+    '/%c0%ae%c0%ae/b',
+    '/%ff',
+    '/%e4',
+    '/ä',
+    '/a b',
+    '/a\tb',
+    '/a%0d%0aX-Forwarded-User:%20eve',
+    '*',
+    'b',
+    '',
+  ],
+} as const
+
+/** Orders of cookies that a browser sends: `session` are those of Gatehouse, and `own` what of the app's must arrive. */
+export const COOKIE_ORDERS: Readonly<
+  Record<string, { who: Who; order(session: readonly string[]): readonly string[]; own: string }>
+> = {
+  'the session alone': { who: 'ada', order: (session) => session, own: '' },
+  'the session first': { who: 'ada', order: (session) => [...session, 'own=1'], own: 'own=1' },
+  'the session last': { who: 'ada', order: (session) => ['own=1', ...session], own: 'own=1' },
+  'a cookie of another portal before it, and one of the app between them': {
+    who: 'ada',
+    order: (session) => ['__Secure-gatehouse.zz=1', 'own=1', ...session],
+    own: 'own=1',
+  },
+  'a cookie of the app between the chunks of a large session': {
+    who: 'large',
+    order: ([first = '', ...rest]) => ['one=1', first, 'two=2', ...rest],
+    own: 'one=1; two=2',
+  },
+  'a cookie of the app whose name ends like that of the session': {
+    who: 'ada',
+    order: (session) => ['x__Secure-gatehouse.main=1', ...session],
+    own: '',
+  },
+}
+
+/** An app that is hostile can have any number of cookies put between those of the session. */
+export const MANY_PLANTED = Array.from({ length: 12 }, (_, i) => [
+  `__Secure-gatehouse.z${i}=1`,
+  `x${i}=1`,
+])
