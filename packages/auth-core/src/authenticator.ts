@@ -1,11 +1,15 @@
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
+import type { Profile } from '@gatehouse/profile'
 import type { FastifyRequest } from 'fastify'
-import type { Caller, KeyCaller, Method, TokenCaller } from './caller.ts'
+import { type Caller, type KeyCaller, METHODS, type Method, type TokenCaller } from './caller.ts'
 import { AuthError } from './errors.ts'
+import { accessTokensOf } from './jwt/access-token.ts'
 import { createVerifier } from './jwt/verify.ts'
 import { type AuthDeps, IssuerKeys } from './oidc/issuer-keys.ts'
+import type { IssuerConnection } from './oidc/jwks-client.ts'
 import type { AuthOptions, BearerOptions } from './options.ts'
+import { PersonReader } from './person.ts'
 import { type PskKey, readSettings, type Settings } from './settings.ts'
 
 /** The state of authentication, and ways to change its options: `app.callers`. */
@@ -19,6 +23,7 @@ interface Accepted {
   readonly verify: (token: string, request: FastifyRequest) => TokenCaller | Promise<TokenCaller>
   /** Whether the claim `iss` names an issuer that is accepted. Nothing is verified. */
   readonly isForUs: (token: string) => boolean
+  readonly person: PersonReader | undefined
   /** By what the keys of an issuer depend on. */
   readonly issuers: ReadonlyMap<string, IssuerKeys>
 }
@@ -76,8 +81,31 @@ export class Authenticator {
     )
   }
 
+  /**
+   * The person whom the assertion of a request is about. Synchronous unless the key of the portal must
+   * be fetched.
+   *
+   * @param optional - whether a request without an assertion gives undefined; so does every request if no
+   * assertions are configured
+   * @throws AuthError AUTH_ASSERTION_MISSING, AUTH_ASSERTION_INVALID, AUTH_ISSUER_*; asynchronous ones as
+   * a rejection
+   */
+  identify(
+    request: Pick<IncomingMessage, 'headers'>,
+    { optional = false } = {},
+  ): Profile | undefined | Promise<Profile> {
+    const person = this.#accepted.person?.read(request)
+    if (person === undefined && !optional) throw new AuthError('AUTH_ASSERTION_MISSING')
+    return person
+  }
+
+  /** The portal whose assertions are accepted. */
+  portal(): string | undefined {
+    return this.#accepted.person?.issuer
+  }
+
   /** The methods that a refusal offers: at least one, as a 401 needs a challenge. */
-  offered(demanded: readonly Method[] = this.methods()): readonly Method[] {
+  offered(demanded: readonly Method[] = METHODS): readonly Method[] {
     const offered = this.methods().filter((method) => demanded.includes(method))
     return offered.length > 0 ? offered : demanded
   }
@@ -138,21 +166,35 @@ export class Authenticator {
   /** @param previous - what is replaced: the keys of an issuer that has not changed are kept */
   #build(settings: Settings, previous?: Accepted): Accepted {
     const issuers = new Map<string, IssuerKeys>()
+    const keysOf = (connection: IssuerConnection) => {
+      const id = JSON.stringify(connection)
+      const keys =
+        issuers.get(id) ?? previous?.issuers.get(id) ?? new IssuerKeys(connection, this.#deps)
+      issuers.set(id, keys)
+      return keys
+    }
     const sources = settings.issuers.map((issuer) => {
       const { audience, requiredScopes, requireAccessTokenType, maxTokenLifetime, ...connection } =
         issuer
-      const id = JSON.stringify(connection)
-      const keys = previous?.issuers.get(id) ?? new IssuerKeys(connection, this.#deps)
-      issuers.set(id, keys)
       const demands = { audience, requiredScopes, requireAccessTokenType, maxTokenLifetime }
-      return { issuer: issuer.issuerUrl, ...demands, keys }
+      return accessTokensOf(keysOf(connection), demands)
     })
     const bearer = this.#bearer
     const methods: Method[] = []
     if (settings.keys.length > 0) methods.push('psk')
     if (sources.length > 0 || bearer) methods.push('jwt')
     const tokens = bearer ? ownVerifier(bearer) : createVerifier(sources, this.#deps.now)
-    return { methods, findKey: createComparator(settings.keys), ...tokens, issuers }
+    const person = this.#personReader(settings.assertion, keysOf)
+    return { methods, findKey: createComparator(settings.keys), ...tokens, person, issuers }
+  }
+
+  #personReader(
+    settings: Settings['assertion'],
+    keysOf: (connection: IssuerConnection) => IssuerKeys,
+  ): PersonReader | undefined {
+    if (!settings) return undefined
+    const { audience, header, ...connection } = settings
+    return new PersonReader(keysOf(connection), { audience, header }, this.#deps.now)
   }
 }
 

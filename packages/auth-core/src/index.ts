@@ -2,9 +2,11 @@ export { Authenticator, type Callers } from './authenticator.ts'
 export type { Caller, KeyCaller, Method, TokenCaller } from './caller.ts'
 export { type ChallengeOptions, challengesOf } from './challenges.ts'
 export { AUTH_ERRORS, AuthError, type AuthErrorCode } from './errors.ts'
+export type { GuardedReply, GuardedRequest, RouteGuard } from './guard.ts'
 export { isRocaKey } from './jwt/keys.ts'
 export type { AuthDeps, Log } from './oidc/issuer-keys.ts'
 export type {
+  AssertionOptions,
   AuthOptions,
   BearerOptions,
   IssuerOptions,
@@ -16,10 +18,8 @@ export { AuthOptionsSchema } from './options-schema.ts'
 export {
   type AuthPluginOptions,
   type CallerDemand,
-  type CallerGuard,
   default,
-  type GuardedReply,
-  type GuardedRequest,
+  type PersonDemand,
 } from './plugin.ts'
 export { isPublicIssuer } from './public-issuers.ts'
 export { type AuthOptionsFault, checkAuthOptions } from './settings.ts'

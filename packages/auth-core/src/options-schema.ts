@@ -141,6 +141,34 @@ const JwtSchema = Type.Object(
   { ...closed, description: 'Access tokens: `Authorization: Bearer <token>`.' },
 )
 
+const AssertionSchema = Type.Object(
+  {
+    issuerUrl: Type.String({
+      minLength: 1,
+      description:
+        'URL of the portal, exactly as in the claim `iss`: `https://auth.example.com/portals/main`.',
+    }),
+    audience: Type.Union(AudienceSchema.anyOf, {
+      description:
+        'Origin of the application as people open it, `https://app.example.com`, or a list of them.',
+    }),
+    header: Type.Optional(
+      Type.String({
+        pattern: '^[A-Za-z0-9-]+$',
+        description: 'Header that holds the assertion. Default: `X-Gatehouse-Assertion`.',
+      }),
+    ),
+    jwksUrl: connection.jwksUrl,
+    caFile: connection.caFile,
+    allowHttp: connection.allowHttp,
+  },
+  {
+    ...closed,
+    description:
+      'Assertions by which forward-auth tells an application behind it who the person is.',
+  },
+)
+
 /** Schema of the options of the plugin, for programs that have them in a configuration file. */
 export const AuthOptionsSchema = Type.Object(
   {
@@ -151,6 +179,7 @@ export const AuthOptionsSchema = Type.Object(
     ),
     psk: Type.Optional(PskSchema),
     jwt: Type.Optional(JwtSchema),
+    assertion: Type.Optional(AssertionSchema),
     issuerUrl: Type.Optional(
       Type.String({ minLength: 1, description: 'Short for `jwt.issuerUrl`.' }),
     ),

@@ -9,6 +9,8 @@ export interface AuthOptions {
   readonly psk?: KeyOptions | undefined
   /** Access tokens: `Authorization: Bearer <token>`. */
   readonly jwt?: TokenOptions | undefined
+  /** Assertions by which forward-auth tells an application behind it who the person is. */
+  readonly assertion?: AssertionOptions | undefined
   /** Short for `jwt.issuerUrl`. */
   readonly issuerUrl?: string | undefined
   /** Short for `jwt.audience`. */
@@ -84,6 +86,22 @@ export interface TokenOptions extends IssuerConnection {
   readonly audience?: string | readonly string[] | undefined
   /** Several issuers instead of one. The claim `iss` of a token chooses. */
   readonly issuers?: readonly IssuerOptions[] | undefined
+}
+
+/** Assertions of a portal of forward-auth, and how to reach its keys. */
+export interface AssertionOptions {
+  /** URL of the portal, exactly as in the claim `iss`: `https://auth.example.com/portals/main`. */
+  readonly issuerUrl: string
+  /** Origin of the application as people open it, `https://app.example.com`, or a list of them. */
+  readonly audience: string | readonly string[]
+  /** Header that holds the assertion. Default: `X-Gatehouse-Assertion`. */
+  readonly header?: string | undefined
+  /** URL of the key set. Default: the `jwks_uri` of the discovery document. */
+  readonly jwksUrl?: string | undefined
+  /** PEM certificates to trust for the issuer instead of the system’s. */
+  readonly caFile?: string | undefined
+  /** Allows plain http for requests to the issuer. Default: only on this machine. */
+  readonly allowHttp?: boolean | undefined
 }
 
 /**

@@ -4,7 +4,7 @@ import { NetError, parseEndpointUrl } from '@gatehouse/net'
 import { Errors } from 'typebox/schema'
 import { AuthError } from './errors.ts'
 import type { IssuerConnection } from './oidc/jwks-client.ts'
-import type { AuthOptions, NamedKeyOptions, TokenOptions } from './options.ts'
+import type { AssertionOptions, AuthOptions, NamedKeyOptions, TokenOptions } from './options.ts'
 import { AuthOptionsSchema } from './options-schema.ts'
 
 /** A fault in the options. */
@@ -27,10 +27,17 @@ interface IssuerSettings extends IssuerConnection {
   readonly maxTokenLifetime: number | undefined
 }
 
+interface AssertionSettings extends IssuerConnection {
+  readonly audience: readonly string[]
+  /** In lower case. */
+  readonly header: string
+}
+
 /** The options in one layout, with the contents of their files, for the accepted methods only. */
 export interface Settings {
   readonly keys: readonly PskKey[]
   readonly issuers: readonly IssuerSettings[]
+  readonly assertion: AssertionSettings | undefined
 }
 
 type AddFault = (path: string, message: string) => undefined
@@ -60,22 +67,25 @@ function parse(
   hasVerifier = false,
 ): { settings: Settings; faults: AuthOptionsFault[] } {
   const faults = checkShape(options)
-  if (faults.length > 0) return { settings: { keys: [], issuers: [] }, faults }
+  if (faults.length > 0)
+    return { settings: { keys: [], issuers: [], assertion: undefined }, faults }
   const fault: AddFault = (path, message) => void faults.push({ path, message })
 
   const keys = readKeys(options, fault)
   const issuers = readIssuers(options, fault)
+  const assertion = options.assertion && readAssertion(options.assertion, fault)
   const { method } = options
   const configured = { psk: keys.length > 0, jwt: issuers.length > 0 || hasVerifier }
   if (hasVerifier && issuers.length > 0)
     fault('/bearer', 'cannot be given together with jwt: both are for Bearer tokens')
   if (faults.length === 0 && method && !configured[method])
     fault('/method', `names ${method}, which is not configured`)
-  if (faults.length === 0 && !configured.psk && !configured.jwt)
-    fault('', 'configures no method: give psk or jwt')
+  if (faults.length === 0 && !configured.psk && !configured.jwt && !assertion)
+    fault('', 'configures nobody: give psk, jwt or assertion')
   const settings = {
     keys: method === 'jwt' ? [] : keys,
     issuers: method === 'psk' ? [] : issuers,
+    assertion,
   }
   return { settings, faults }
 }
@@ -121,7 +131,7 @@ function readKey(options: NamedKeyOptions, path: string, fault: AddFault): PskKe
 }
 
 function readIssuers({ jwt, ...options }: AuthOptions, fault: AddFault): IssuerSettings[] {
-  const { method: _method, psk: _psk, ...flat } = options
+  const { method: _method, psk: _psk, assertion: _assertion, ...flat } = options
   if (!jwt) return givenIn(flat).length > 0 ? readIssuer(flat, '', fault) : []
 
   const { issuers, ...single } = jwt
@@ -148,16 +158,46 @@ function readIssuer(
     maxTokenLifetime,
     ...connection
   } = rest
-  const { jwksUrl, allowHttp = false } = connection
   if (issuerUrl === undefined) fault(`${path}/issuerUrl`, 'is missing')
-  else checkUrl(issuerUrl, `${path}/issuerUrl`, allowHttp, fault)
-  if (issuerUrl?.includes('?')) fault(`${path}/issuerUrl`, 'must not hold a query')
-  if (jwksUrl !== undefined) checkUrl(jwksUrl, `${path}/jwksUrl`, allowHttp, fault)
+  checkConnection({ issuerUrl, ...connection }, path, fault)
   if (audience === undefined) fault(`${path}/audience`, 'is missing')
   const ca = caFile === undefined ? undefined : readCa(caFile, `${path}/caFile`, fault)
   if (issuerUrl === undefined || audience === undefined) return []
   const demands = { requiredScopes, requireAccessTokenType, maxTokenLifetime }
   return [{ ...connection, issuerUrl, audience: [audience].flat(), ...demands, ca }]
+}
+
+function readAssertion(options: AssertionOptions, fault: AddFault): AssertionSettings {
+  const { audience, header = 'X-Gatehouse-Assertion', caFile, ...connection } = options
+  const origins = [audience].flat()
+  checkConnection(connection, '/assertion', fault)
+  if (connection.issuerUrl.endsWith('/'))
+    fault('/assertion/issuerUrl', 'must not end with a slash: the URL of a portal has none')
+  for (const origin of origins)
+    if (!isOrigin(origin))
+      fault('/assertion/audience', `${JSON.stringify(origin)} is no origin: ${ORIGIN_LIKE}`)
+  const ca = caFile === undefined ? undefined : readCa(caFile, '/assertion/caFile', fault)
+  return { ...connection, audience: origins, header: header.toLowerCase(), ca }
+}
+
+const ORIGIN_LIKE = 'write it as https://app.example.com, without a path or slash'
+
+function isOrigin(text: string): boolean {
+  return /^https?:/.test(text) && URL.parse(text)?.origin === text
+}
+
+function checkConnection(
+  {
+    issuerUrl,
+    jwksUrl,
+    allowHttp = false,
+  }: Pick<TokenOptions, 'issuerUrl' | 'jwksUrl' | 'allowHttp'>,
+  path: string,
+  fault: AddFault,
+): void {
+  if (issuerUrl !== undefined) checkUrl(issuerUrl, `${path}/issuerUrl`, allowHttp, fault)
+  if (issuerUrl?.includes('?')) fault(`${path}/issuerUrl`, 'must not hold a query')
+  if (jwksUrl !== undefined) checkUrl(jwksUrl, `${path}/jwksUrl`, allowHttp, fault)
 }
 
 function checkUrl(url: string, path: string, allowHttp: boolean, fault: AddFault): void {

@@ -8,10 +8,11 @@ import { buildApp as accessToken } from '../examples/access-token.ts'
 import { buildApp as anyOf } from '../examples/any-of.ts'
 import { buildApp as apiKey } from '../examples/api-key.ts'
 import { buildApp as besideFastifyJwt } from '../examples/beside-fastify-jwt.ts'
+import { buildApp as person } from '../examples/person.ts'
 import { AUTH_ERRORS } from '../src/errors.ts'
 import type { AuthOptions } from '../src/options.ts'
 import { AuthOptionsSchema } from '../src/options-schema.ts'
-import { fakeIssuer, issue, signingKey } from './kit.ts'
+import { assertion, fakeIssuer, issue, ORIGIN, signingKey } from './kit.ts'
 
 const root = new URL('..', import.meta.url)
 const readmeFile = new URL('README.md', root)
@@ -94,13 +95,14 @@ function textsOf(file: string, name: string): Record<string, string | undefined>
   return { ...(parent && textsOf(file, parent)), ...Object.fromEntries(own) }
 }
 
-const { psk, jwt } = AuthOptionsSchema.properties
+const { psk, jwt, assertion: ofPeople } = AuthOptionsSchema.properties
 const optionTypes: [name: string, schema: Schema][] = [
   ['AuthOptions', AuthOptionsSchema as unknown as Schema],
   ['KeyOptions', psk as unknown as Schema],
   ['NamedKeyOptions', psk.properties.keys.items as unknown as Schema],
   ['TokenOptions', jwt as unknown as Schema],
   ['IssuerOptions', jwt.properties.issuers.items as unknown as Schema],
+  ['AssertionOptions', ofPeople as unknown as Schema],
 ]
 for (const [name, { properties = {} }] of optionTypes)
   t.test(`the TSDoc of ${name} says the same as the reference`, async (t) => {
@@ -111,7 +113,9 @@ for (const [name, { properties = {} }] of optionTypes)
 t.test('every option of the guard has TSDoc', async (t) => {
   const texts = textsOf('plugin.ts', 'CallerDemand')
   t.strictSame(Object.keys(texts), ['scopes', 'methods', 'optional'])
-  for (const [option, text] of Object.entries(texts)) t.match(text, /^[A-Z].*\.$/s, option)
+  const ofPerson = textsOf('plugin.ts', 'PersonDemand')
+  for (const [option, text] of Object.entries({ ...texts, ...ofPerson }))
+    t.match(text, /^[A-Z].*\.$/s, option)
 })
 
 t.test('options of a configuration file and of code have the same type', async (t) => {
@@ -182,6 +186,22 @@ t.test('the examples run', async (t) => {
     t.equal(await ask(app, 'GET', '/me', { cookie: `session=${session}` }), 200)
     t.equal(await ask(app, 'GET', '/metrics', { cookie: `session=${session}` }), 401)
     t.equal(await ask(app, 'GET', '/metrics', { authorization: `APIKey ${backup}` }), 200)
+  })
+  t.test('person', async (t) => {
+    const key = signingKey('ES256', 'key')
+    const portal = await serveKeys(t, key.jwk)
+    const app = await person(portal, ORIGIN)
+    t.teardown(() => app.close())
+    const now = Math.floor(Date.now() / 1_000)
+    const claims = { iss: portal, iat: now, exp: now + 60, groups: ['admins'] }
+    const headers = { 'x-gatehouse-assertion': assertion(key, claims) }
+    t.equal(await ask(app, 'GET', '/'), 401)
+    t.strictSame((await app.inject({ url: '/', headers })).json(), {
+      hello: 'Ada Lovelace',
+      admin: true,
+    })
+    const elsewhere = assertion(key, { ...claims, aud: 'https://other.example.com' })
+    t.equal(await ask(app, 'GET', '/', { 'x-gatehouse-assertion': elsewhere }), 401)
   })
   t.test('any-of', async (t) => {
     const app = await anyOf({

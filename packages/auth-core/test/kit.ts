@@ -90,6 +90,25 @@ export function issue({ alg, kid, privateKey }: Key, claims: object = {}, header
   )
 }
 
+export const PORTAL = 'https://auth.example.com/portals/main'
+export const ORIGIN = 'https://app.example.com'
+
+export function assertionClaims(now = NOW) {
+  const time = now / 1_000
+  return {
+    ...{ iss: PORTAL, aud: ORIGIN, sub: '42', iat: time, exp: time + 60, sid: 'x1' },
+    ...{ method: 'session', provider: 'corp', name: 'Ada Lovelace', email: 'ada@example.com' },
+    ...{ email_verified: true, groups: ['staff', 'ops'], acr: 'mfa', auth_time: time - 600 },
+  }
+}
+
+/** A good assertion of this key, as the portal makes it; `claims` and `header` change it. */
+export function assertion({ alg, kid, privateKey }: Key, claims: object = {}, header: object = {}) {
+  const type = 'gatehouse-assertion+jwt'
+  const all = { ...assertionClaims(), ...claims }
+  return token({ alg, typ: type, kid, ...header }, all, alg, privateKey)
+}
+
 /** An issuer without a socket: answers as it is set up, and counts. */
 export function fakeIssuer({ issuer = ISSUER, keys = [] as unknown[] } = {}) {
   const jwksUrl = `${issuer.replace(/\/$/, '')}/keys`

@@ -118,6 +118,25 @@ const meanings: [what: string, options: AuthOptions, expected: object][] = [
     { issuers: [{ maxTokenLifetime: undefined }, { maxTokenLifetime: 60_000 }] },
   ],
   [
+    'assertions alone',
+    { assertion: { issuerUrl: `${issuerUrl}/p`, audience: 'https://a.example', header: 'X-Who' } },
+    {
+      keys: [],
+      issuers: [],
+      assertion: { issuerUrl: `${issuerUrl}/p`, audience: ['https://a.example'], header: 'x-who' },
+    },
+  ],
+  [
+    'assertions of a portal on this machine',
+    {
+      assertion: {
+        issuerUrl: 'http://localhost:4180/portals/main',
+        audience: ['http://app.localhost:8080', 'https://[::1]'],
+      },
+    },
+    { assertion: { header: 'x-gatehouse-assertion' } },
+  ],
+  [
     'plain http on loopback',
     { jwt: { ...one, issuerUrl: 'http://localhost:9' } },
     { issuers: [{}] },
@@ -141,6 +160,44 @@ const faults: [what: string, options: unknown, paths: string[]][] = [
   ['no object', 'psk', ['']],
   ['an unknown option', { psk: { key }, keys: [] }, ['/keys']],
   ['an unknown nested option', { psk: { key, Key: key } }, ['/psk/Key']],
+  ['assertions without an audience', { assertion: { issuerUrl } }, ['/assertion']],
+  [
+    'assertions of no URL',
+    { assertion: { issuerUrl: 'auth.example.com', audience: 'https://a.example' } },
+    ['/assertion/issuerUrl'],
+  ],
+  [
+    'assertions of a portal with a slash',
+    { assertion: { issuerUrl: `${issuerUrl}/p/`, audience: 'https://a.example' } },
+    ['/assertion/issuerUrl'],
+  ],
+  [
+    'assertions over plain http',
+    { assertion: { issuerUrl: 'http://i.lan/p', audience: 'https://a.example' } },
+    ['/assertion/issuerUrl'],
+  ],
+  ...[
+    'a.example',
+    'https://a.example/',
+    'https://a.example/x',
+    'HTTPS://a.example',
+    'ftp://a.x',
+    'https://a.example:443',
+  ].map((audience): [string, unknown, string[]] => [
+    `assertions for ${audience}, which is no origin`,
+    { assertion: { issuerUrl, audience: [audience] } },
+    ['/assertion/audience'],
+  ]),
+  [
+    'a header that no proxy passes on',
+    { assertion: { issuerUrl, audience: 'https://a.example', header: 'X_Who' } },
+    ['/assertion/header'],
+  ],
+  [
+    'an assertion with certificates that are none',
+    { assertion: { issuerUrl, audience: 'https://a.example', caFile: `${files}/ca.pem` } },
+    ['/assertion/caFile'],
+  ],
   ['no lifetime', { ...one, maxTokenLifetime: 0 }, ['/maxTokenLifetime']],
   ['an unknown method', { method: 'tsnet', psk: { key } }, ['/method']],
   ['a method that is not configured', { method: 'jwt', psk: { key } }, ['/method']],

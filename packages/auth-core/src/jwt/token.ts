@@ -1,12 +1,11 @@
 import { LRUCache } from 'lru-cache'
-import type { Caller } from '../caller.ts'
 import { AuthError } from '../errors.ts'
 
 /** In characters. */
 const MAX_TOKEN_LENGTH = 16_384
 const MAX_DEPTH = 32
 
-type Claims = Readonly<Record<string, unknown>>
+export type Claims = Readonly<Record<string, unknown>>
 
 /** A decoded JWT. Nothing in it is verified. */
 export type DecodedToken = ReturnType<typeof decodeToken>
@@ -56,8 +55,8 @@ function parseJson(text: string): unknown {
   return value
 }
 
-/** Freezes a parsed value deeply, and counts the members of its objects. */
-function freezeAll(value: unknown, depth = 0): number {
+/** Freezes a value deeply, and counts the members of its objects. */
+export function freezeAll(value: unknown, depth = 0): number {
   if (typeof value !== 'object' || value === null) return 0
   if (depth > MAX_DEPTH) throw new SyntaxError('nested too deeply')
   Object.freeze(value)
@@ -133,102 +132,16 @@ export function checkClaims(
   return { validFrom, expiresAt }
 }
 
-/**
- * Refuses a token that is valid for longer than `max`, in milliseconds. Without `iat` the time that is
- * left counts. The claims have passed {@link checkClaims}.
- *
- * @throws AuthError AUTH_TOKEN_LIFETIME
- */
-export function checkLifetime(claims: Claims, max: number, now: number): void {
-  const lifetime = (readTime(claims, 'exp') ?? 0) - (readTime(claims, 'iat') ?? now)
-  if (lifetime > max)
-    throw new AuthError('AUTH_TOKEN_LIFETIME', { detail: `valid for ${lifetime} ms, not ${max}` })
-}
-
-/** ID tokens have `nonce` and the hashes, logout tokens and other event tokens have `events`. */
-const OTHER_PURPOSE = ['nonce', 'at_hash', 'c_hash', 's_hash', 'events']
-/** Marks of ID tokens of Amazon Cognito and Keycloak without these claims. */
-const ID_TOKEN_MARKS = [
-  ['token_use', 'id'],
-  ['typ', 'ID'],
-] as const
-
-/**
- * Refuses a token that was issued for another purpose than access to an API (RFC 8725 section 3.12).
- * An issuer may sign such tokens with the same key, for the same audience.
- *
- * @throws AuthError AUTH_TOKEN_PURPOSE
- */
-export function checkPurpose(claims: Claims): void {
-  const mark =
-    OTHER_PURPOSE.find((claim) => claim in claims) ??
-    ID_TOKEN_MARKS.find(([claim, value]) => claims[claim] === value)?.join(' ')
-  if (mark !== undefined)
-    throw new AuthError('AUTH_TOKEN_PURPOSE', { detail: `the token has the claim ${mark}` })
-}
-
-/** Prefix of a client's id in place of a missing subject. No `sub` may begin with it. */
-const CLIENT = 'client_id='
-/** Claims that only tokens of a person have. */
-const LOGIN_CLAIMS = ['sid', 'auth_time']
-
-/**
- * Reads the subject: the claim `sub`. Some issuers omit it if a client acts for itself; then it is
- * `client_id=` and the claim `client_id`. A token of a person must have `sub`, since the client's id
- * does not identify the person.
- *
- * @throws AuthError AUTH_TOKEN_CLAIMS
- */
-export function readSubject(claims: Claims): string {
-  const { sub, client_id: clientId } = claims
-  if (sub === undefined && isText(clientId) && !LOGIN_CLAIMS.some((claim) => claim in claims))
-    return CLIENT + clientId
-  if (!isText(sub) || sub.startsWith(CLIENT)) throw wrongClaim('sub')
-  return sub
-}
-
-function isText(value: unknown): value is string {
-  return typeof value === 'string' && value !== ''
-}
-
 const MAX_SECONDS = 8.64e12 // the latest time of a Date
 
 /** Reads a NumericDate (seconds, possibly with a fraction), in milliseconds. */
-function readTime(claims: Claims, claim: string): number | undefined {
+export function readTime(claims: Claims, claim: string): number | undefined {
   const value = claims[claim]
   if (value === undefined) return undefined
   if (typeof value !== 'number' || !(value >= 0 && value <= MAX_SECONDS)) throw wrongClaim(claim)
   return value * 1_000
 }
 
-function wrongClaim(claim: string): AuthError {
+export function wrongClaim(claim: string): AuthError {
   return new AuthError('AUTH_TOKEN_CLAIMS', { detail: `${claim} is missing or not as it must be` })
-}
-
-const SCOPE_CLAIMS = ['scope', 'scp', 'scopes', 'roles', 'permissions']
-const NONE: readonly string[] = Object.freeze([])
-
-/** The scopes that a token grants: each claim is a space-separated string or a list. */
-export function scopesOf(claims: Claims): readonly string[] {
-  if (!SCOPE_CLAIMS.some((claim) => claim in claims)) return NONE
-  const granted = SCOPE_CLAIMS.flatMap((claim) => {
-    const value = claims[claim]
-    return typeof value === 'string' ? value.split(' ') : value
-  })
-  return Object.freeze([...new Set(granted)].filter(isText))
-}
-
-/**
- * Refuses a caller that lacks one of the scopes. An API key without `scopes` has every scope.
- *
- * @throws AuthError AUTH_SCOPE_MISSING
- */
-export function demandScopes(caller: Caller, scopes: readonly string[]): void {
-  const { scopes: granted } = caller
-  if (granted === undefined || scopes.every((scope) => granted.includes(scope))) return
-  const missing = scopes.filter((scope) => !granted.includes(scope))
-  throw new AuthError('AUTH_SCOPE_MISSING', {
-    message: `Scope is missing: ${missing.join(' ')}`,
-    scopes,
-  })
 }

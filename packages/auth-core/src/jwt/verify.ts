@@ -1,40 +1,34 @@
 import { LRUCache } from 'lru-cache'
-import type { TokenCaller } from '../caller.ts'
 import { AuthError } from '../errors.ts'
 import type { FittingKeys, IssuerKeys } from '../oidc/issuer-keys.ts'
-import { ALGORITHMS } from './keys.ts'
-import {
-  checkClaims,
-  checkLifetime,
-  checkPurpose,
-  type DecodedToken,
-  decodeToken,
-  demandScopes,
-  readSubject,
-  scopesOf,
-} from './token.ts'
+import { type Claims, type DecodedToken, decodeToken } from './token.ts'
 
-/** An issuer whose tokens are accepted, and what its tokens must be. */
-export interface TokenSource {
+/** An issuer, what its tokens of one kind must be, and what they stand for. */
+export interface TokenSource<T> {
   /** The claim `iss` equals this. */
   readonly issuer: string
-  /** The claim `aud` contains one of these. */
-  readonly audience: readonly string[]
-  /** Every token must grant these. */
-  readonly requiredScopes: readonly string[]
-  /** Whether the header `typ` must be `at+jwt` (RFC 9068 section 2.1). */
-  readonly requireAccessTokenType: boolean
-  /** Longest time from `iat` to `exp`, in milliseconds. */
-  readonly maxTokenLifetime: number | undefined
   readonly keys: IssuerKeys
+  readonly algorithms: readonly string[]
+  /** Whether the header `typ` is one of this kind of token. */
+  isTyped(typ: unknown): boolean
+  /**
+   * Checks the claims of a token whose signature is verified.
+   *
+   * @param now - milliseconds since the epoch
+   * @throws AuthError
+   */
+  admit(claims: Claims, now: number): Admitted<T>
 }
 
-interface Verified {
-  readonly caller: TokenCaller
-  /** Milliseconds since the epoch. */
+/** What a token stands for, and from when to when, in milliseconds since the epoch. */
+interface Admitted<T> {
+  readonly value: T
   readonly validFrom: number
   readonly expiresAt: number
-  readonly source: TokenSource
+}
+
+interface Verified<T> extends Admitted<T> {
+  readonly source: TokenSource<T>
   readonly keySet: object
 }
 
@@ -53,23 +47,22 @@ const MAX_CHARACTERS = 33_554_432
  * @param now - milliseconds since the epoch
  * @throws AuthError AUTH_TOKEN_*, AUTH_SCOPE_MISSING, AUTH_ISSUER_*; asynchronous ones as a rejection
  */
-export function createVerifier(sources: readonly TokenSource[], now: () => number) {
-  const byIssuer = new Map<unknown, TokenSource>(sources.map((source) => [source.issuer, source]))
-  const cache = new LRUCache<string, Verified>({
+export function createVerifier<T>(sources: readonly TokenSource<T>[], now: () => number) {
+  const byIssuer = new Map<unknown, TokenSource<T>>(sources.map((one) => [one.issuer, one]))
+  const cache = new LRUCache<string, Verified<T>>({
     max: MAX_ENTRIES,
     maxSize: MAX_CHARACTERS,
     sizeCalculation: (_entry, token) => token.length,
   })
-
   return { verify, isForUs }
 
   function isForUs(token: string): boolean {
     return cache.has(token) || byIssuer.has(issuerOf(token))
   }
 
-  function verify(token: string): TokenCaller | Promise<TokenCaller> {
+  function verify(token: string): T | Promise<T> {
     const known = cache.get(token)
-    if (known && isValid(known, now())) return known.caller
+    if (known && isValid(known, now())) return known.value
     if (known) cache.delete(token)
 
     const decoded = decodeToken(token)
@@ -79,16 +72,11 @@ export function createVerifier(sources: readonly TokenSource[], now: () => numbe
       throw new AuthError('AUTH_TOKEN_ISSUER', { detail: `iss is ${JSON.stringify(iss)}` })
     const header = checkHeader(decoded, source)
 
-    const admit = ({ set, keys }: FittingKeys): TokenCaller => {
+    const admit = ({ set, keys }: FittingKeys): T => {
       if (!keys.some((key) => key.verifies(token))) throw new AuthError('AUTH_TOKEN_SIGNATURE')
-      checkPurpose(decoded.claims)
-      const times = checkClaims(decoded.claims, source.audience, now())
-      if (source.maxTokenLifetime !== undefined)
-        checkLifetime(decoded.claims, source.maxTokenLifetime, now())
-      const caller = readCaller(decoded, source.issuer)
-      demandScopes(caller, source.requiredScopes)
-      cache.set(token, { caller, ...times, source, keySet: set })
-      return caller
+      const admitted = source.admit(decoded.claims, now())
+      cache.set(token, { ...admitted, source, keySet: set })
+      return admitted.value
     }
     const found = source.keys.find(header)
     return found instanceof Promise ? found.then(admit) : admit(found)
@@ -104,28 +92,20 @@ function issuerOf(token: string): unknown {
 }
 
 /** Both times, since a clock may be set back. */
-function isValid({ validFrom, expiresAt, source, keySet }: Verified, now: number): boolean {
+function isValid<T>(known: Verified<T>, now: number): boolean {
+  const { validFrom, expiresAt, source, keySet } = known
   return now >= validFrom && now < expiresAt && keySet === source.keys.current()
 }
 
 /** Members that name or hold keys (`jku`, `jwk`, `x5u`, `x5c`) are ignored. */
-function checkHeader({ header }: DecodedToken, source: TokenSource) {
+function checkHeader<T>({ header }: DecodedToken, source: TokenSource<T>) {
   const { alg, kid, typ } = header
   if ('crit' in header) throw new AuthError('AUTH_TOKEN_CRITICAL')
-  if (typeof alg !== 'string' || !ALGORITHMS.includes(alg))
+  if (typeof alg !== 'string' || !source.algorithms.includes(alg))
     throw new AuthError('AUTH_TOKEN_ALGORITHM', { detail: `alg is ${JSON.stringify(alg)}` })
-  const type = typeof typ === 'string' ? typ.toLowerCase().replace(/^application\//, '') : typ
-  if (
-    type !== 'at+jwt' &&
-    (source.requireAccessTokenType || !(type === undefined || type === 'jwt'))
-  )
+  if (!source.isTyped(typ))
     throw new AuthError('AUTH_TOKEN_TYPE', { detail: `typ is ${JSON.stringify(typ)}` })
   if (kid !== undefined && !(typeof kid === 'string' && kid.isWellFormed()))
     throw new AuthError('AUTH_TOKEN_KEY_UNKNOWN', { detail: 'kid is not a well-formed string' })
   return { alg, kid }
-}
-
-function readCaller({ claims }: DecodedToken, issuer: string): TokenCaller {
-  const subject = readSubject(claims)
-  return Object.freeze({ method: 'jwt', issuer, subject, scopes: scopesOf(claims), claims })
 }

@@ -1,6 +1,7 @@
 import t from 'tap'
 import type { TokenCaller } from '../../src/caller.ts'
-import { createVerifier, type TokenSource } from '../../src/jwt/verify.ts'
+import { accessTokensOf } from '../../src/jwt/access-token.ts'
+import { createVerifier } from '../../src/jwt/verify.ts'
 import { IssuerKeys } from '../../src/oidc/issuer-keys.ts'
 import {
   AUDIENCE,
@@ -32,15 +33,14 @@ function setup(options: Setup = {}) {
   const deps = { dispatcher: issuer.dispatcher, elapsed: clock.elapsed, log: silent }
   const keys = new IssuerKeys({ issuerUrl: issuer.issuer }, deps)
   const { requiredScopes = [] } = options
-  const source: TokenSource = {
-    issuer: issuer.issuer,
+  const demands = {
     audience: [AUDIENCE],
     requiredScopes,
     requireAccessTokenType: false,
     maxTokenLifetime: options.maxTokenLifetime,
-    keys,
   }
-  return { issuer, clock, source, ...createVerifier([source], clock.now) }
+  const source = accessTokensOf(keys, demands)
+  return { issuer, clock, keys, demands, source, ...createVerifier([source], clock.now) }
 }
 
 t.test('a verified token', async (t) => {
@@ -80,8 +80,9 @@ for (const claim of ['nbf', 'iat'])
   })
 
 t.test('a source may require the type of access tokens', async (t) => {
-  const { source, clock } = setup()
-  const { verify } = createVerifier([{ ...source, requireAccessTokenType: true }], clock.now)
+  const { keys, demands, clock } = setup()
+  const strict = accessTokensOf(keys, { ...demands, requireAccessTokenType: true })
+  const { verify } = createVerifier([strict], clock.now)
   for (const typ of ['at+jwt', 'AT+JWT', 'application/at+jwt'])
     t.match(await verify(issue(rs, {}, { typ })), { subject: 'machine-1' }, typ)
   for (const typ of ['JWT', 'jwt', undefined, 'application/jwt', ''])
