@@ -51,7 +51,7 @@ const PERSON = { groups: ['staff'] }
 const SCRIPTS: readonly Script[] = [
   {
     title: 'A check of a known session',
-    limit: 12,
+    limit: 15,
     async prepare(stage) {
       const { app, signIn } = await startApp(stage, PORTAL)
       const cookie = await signIn('main', PERSON)
@@ -60,7 +60,7 @@ const SCRIPTS: readonly Script[] = [
   },
   {
     title: 'A check of a session seen for the first time',
-    limit: 20,
+    limit: 22,
     async prepare(stage) {
       const { signIn } = await startApp(stage, PORTAL)
       const cookies: string[] = []

@@ -135,7 +135,7 @@ t.test('each row of the cookbook of conditions lets pass whom it says', async (t
   )
   t.ok(rows.length > 20)
   for (const [wanted = '', code = '', passes] of rows) {
-    const holds = createConditions().compile(code.slice(1, -1))
+    const { holds } = createConditions().compile(code.slice(1, -1))
     const found = Object.keys(people).filter((name) => holds(fromClaims('corp', people[name])))
     t.equal(found.join(', ') || 'nobody', passes, `${wanted}: ${code}`)
   }

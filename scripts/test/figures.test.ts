@@ -108,7 +108,6 @@ t.test('defaults that the guides tell are those of the reference', (t) => {
       'docs/identity-providers.md',
       '`/var/run/tailscale/tailscaled.sock` unless',
     ],
-    ['forward-auth', 'portals[].tokenHeader', '', 'SECURITY.md', 'It is off by default'],
     [
       'forward-auth',
       'log.checks',

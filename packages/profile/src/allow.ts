@@ -12,11 +12,11 @@ type Restriction = (profile: Profile) => boolean
  */
 export function compileAllow(allow: Allow, conditions: Conditions): Restriction {
   if (allow === 'anyone') return () => true
-  if (typeof allow === 'string') return conditions.compile(allow)
+  if (typeof allow === 'string') return restrictionOf(allow, conditions)
 
   const { condition, emailDomains, groups } = allow
   const restrictions = [
-    condition === undefined ? [] : conditions.compile(condition),
+    condition === undefined ? [] : restrictionOf(condition, conditions),
     emailDomains ? hasEmailAt(emailDomains) : [],
     groups ? isInOneOf(groups) : [],
   ].flat()
@@ -24,6 +24,11 @@ export function compileAllow(allow: Allow, conditions: Conditions): Restriction 
   if (restrictions.length === 0)
     throw new ProfileError('PROFILE_ALLOW_INVALID', 'the rule restricts nothing')
   return (profile) => restrictions.every((holds) => holds(profile))
+}
+
+function restrictionOf(source: string, conditions: Conditions): Restriction {
+  const condition = conditions.compile(source)
+  return (profile) => condition.holds(profile)
 }
 
 function hasEmailAt(emailDomains: readonly string[]): Restriction {

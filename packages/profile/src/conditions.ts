@@ -1,10 +1,34 @@
 import { type ASTNode, Environment, type ParseError, type ParseResult } from '@marcbachmann/cel-js'
 import { LRUCache } from 'lru-cache'
 import { ProfileError } from './errors.ts'
-import type { Claims, Profile } from './schema.ts'
+import type { Claims } from './schema.ts'
 
-/** Decides about a person. It never throws: if it fails or its result is not a boolean, it is `false`. */
-export type Condition = (profile: Pick<Profile, 'claims'>) => boolean
+/** Who a condition decides about: a person by their claims, or a program. A profile is a person. */
+export interface Subject {
+  /** Those of a person; a program has none. */
+  readonly claims: Claims
+  /** Default: a person with a session. */
+  readonly caller?: ConditionCaller
+}
+
+/** What conditions see as `caller`. */
+export interface ConditionCaller {
+  /** How the caller authenticates: a person with a `session`, a program with an API key or token. */
+  readonly method: 'session' | 'psk' | 'jwt'
+  readonly scopes: readonly string[]
+  /** The claims of the token of a program; otherwise empty. */
+  readonly claims: Claims
+}
+
+/** A compiled condition. Its methods never throw: what fails, or is not a boolean, does not hold. */
+export interface Condition {
+  readonly source: string
+  holds(subject: Subject): boolean
+  /** The first part, as parts are joined by `&&`, that does not hold; undefined if all do. */
+  refusingClause(subject: Subject): string | undefined
+  /** The scopes with which the condition would hold; empty if no scope can make it hold. */
+  missingScopes(subject: Subject): readonly string[]
+}
 
 export type Conditions = ReturnType<typeof createConditions>
 
@@ -18,44 +42,100 @@ export function createConditions({ max = 200 }: { max?: number } = {}) {
 }
 
 function compileCondition(source: string): Condition {
-  const expression = parseCondition(source)
-  return ({ claims }) => {
-    try {
-      subject = claims
-      return expression({ claims }) === true
-    } catch {
-      return false
-    }
+  const { expression, text } = parseCondition(source)
+  let clauses: readonly Clause[] | undefined
+  return {
+    source,
+    holds: (subject) => evaluate(expression, subject),
+    refusingClause(subject) {
+      clauses ??= clausesOf(expression.ast, text)
+      return clauses.find((clause) => !evaluate(clause.expression, subject))?.source
+    },
+    missingScopes: (subject) => missingScopes(expression, subject),
   }
 }
 
-// A variable, since CEL gives functions only their arguments. Evaluation is synchronous and never nested.
-let subject: Claims
+const PERSON: ConditionCaller = { method: 'session', scopes: [], claims: {} }
 
-const HANDLERS: Readonly<Record<string, (...args: never[]) => boolean>> = {
-  'Group(string): bool': (group: string) => includes(subject.groups, group),
-  'Role(string): bool': (role: string) => includes(subject.roles, role),
-  'ClaimEqual(string, dyn): bool': claimEqual,
-  'Eq(string, dyn): bool': claimEqual,
-  'ClaimContains(string, dyn): bool': claimContains,
-  'Cont(string, dyn): bool': claimContains,
-  'EmailVerified(): bool': () => subject.email !== undefined && subject.email_verified === true,
+// Variables, since CEL gives functions only their arguments. Evaluation is synchronous and never nested.
+let claims: Claims
+let caller: ConditionCaller
+/** While scopes are assumed to be granted: those that the condition asks for. */
+let assumedScopes: Set<string> | undefined
+
+function evaluate(expression: ParseResult, subject: Subject): boolean {
+  try {
+    claims = subject.claims
+    caller = subject.caller ?? PERSON
+    return expression({ claims, caller }) === true
+  } catch {
+    return false
+  }
 }
 
-/** CEL with `claims` and the functions of conditions. */
+function missingScopes(expression: ParseResult, subject: Subject): readonly string[] {
+  assumedScopes = new Set()
+  try {
+    return evaluate(expression, subject) ? [...assumedScopes] : []
+  } finally {
+    assumedScopes = undefined
+  }
+}
+
+function hasScope(scope: string): boolean {
+  if (caller.scopes.includes(scope)) return true
+  assumedScopes?.add(scope)
+  return assumedScopes !== undefined
+}
+
+interface Clause {
+  readonly source: string
+  readonly expression: ParseResult
+}
+
+/** The parts that `&&` joins at the top, each compiled on its own. */
+function clausesOf(node: ASTNode, text: CelText): readonly Clause[] {
+  if (node.op === '&&') return node.args.flatMap((part) => clausesOf(part, text))
+  const cel = text.cel.slice(node.start, node.end)
+  return [{ source: text.sourceOf(node), expression: language.parse(cel) }]
+}
+
+/** About a person: false for a program. */
+const ofPerson =
+  <Args extends unknown[]>(holds: (...args: Args) => boolean) =>
+  (...args: Args): boolean =>
+    caller.method === 'session' && holds(...args)
+
+const HANDLERS: Readonly<Record<string, (...args: never[]) => boolean>> = {
+  'Group(string): bool': ofPerson((group: string) => includes(claims.groups, group)),
+  'Role(string): bool': ofPerson((role: string) => includes(claims.roles, role)),
+  'ClaimEqual(string, dyn): bool': ofPerson(claimEqual),
+  'Eq(string, dyn): bool': ofPerson(claimEqual),
+  'ClaimContains(string, dyn): bool': ofPerson(claimContains),
+  'Cont(string, dyn): bool': ofPerson(claimContains),
+  'EmailVerified(): bool': ofPerson(
+    () => claims.email !== undefined && claims.email_verified === true,
+  ),
+  'Scope(string): bool': hasScope,
+}
+
+const VARIABLES = ['claims', 'caller']
+
+/** CEL with the variables and functions of conditions. */
 const language = new Environment({
   limits: { maxAstNodes: 300, maxDepth: 32, maxListElements: 100, maxCallArguments: 2 },
-}).registerVariable('claims', 'map')
+})
+for (const name of VARIABLES) language.registerVariable(name, 'map')
 for (const [signature, handler] of Object.entries(HANDLERS))
   language.registerFunction(signature, handler as () => boolean, { async: false })
 
 function claimEqual(claim: string, expected: unknown): boolean {
-  return textOf(subject[claim]) === textOf(expected)
+  return textOf(claims[claim]) === textOf(expected)
 }
 
 /** A claim that is not a list is read as words separated by spaces. */
 function claimContains(claim: string, expected: unknown): boolean {
-  const value = subject[claim]
+  const value = claims[claim]
   return includes(Array.isArray(value) ? value : textOf(value).match(/\S+/g), textOf(expected))
 }
 
@@ -79,7 +159,7 @@ const OPERATORS = ['[]', '==', '!=', '<', '<=', '>', '>=', 'in', '&&', '||', '?:
  * Parses a condition: CEL limited to comparison, logic, lists and the functions and methods above.
  * The cost of loops, arithmetic and patterns is not bounded by the length of the condition.
  */
-function parseCondition(source: string): ParseResult {
+function parseCondition(source: string): { expression: ParseResult; text: CelText } {
   if (source.length > MAX_LENGTH)
     throw new ProfileError(
       'PROFILE_CONDITION_TOO_LONG',
@@ -95,7 +175,7 @@ function parseCondition(source: string): ParseResult {
   const { type, error } = expression.check()
   if (error) throw invalid(error.summary, columnOf(error, text), error)
   if (type !== 'bool' && type !== 'dyn') throw invalid(`the result is a ${type}, not a bool`, 1)
-  return expression
+  return { expression, text }
 }
 
 function parse(text: CelText): ParseResult {
@@ -122,7 +202,7 @@ function partsOf(node: ASTNode, text: CelText): readonly ASTNode[] {
     case 'value':
       return []
     case 'id':
-      if (node.args !== 'claims') throw refuse(`the name ${node.args}`)
+      if (!VARIABLES.includes(node.args)) throw refuse(`the name ${node.args}`)
       return []
     case '.':
       return [node.args[0]]
@@ -154,6 +234,8 @@ interface CelText {
   readonly cel: string
   /** The column of the source, counted from 1, of a position in `cel`, counted from 0. */
   columnOf(position: number): number
+  /** The part of the source that a part of `cel` was made of. */
+  sourceOf(part: { readonly start: number; readonly end: number }): string
 }
 
 // Matches comments and strings of CEL, and captures back-quoted strings.
@@ -174,5 +256,10 @@ function toCel(source: string): CelText {
   })
   const growthBefore = (position: number) =>
     growths.reduce((sum, { end, by }) => (position >= end ? sum + by : sum), 0)
-  return { cel, columnOf: (position) => position - growthBefore(position) + 1 }
+  const columnOf = (position: number) => position - growthBefore(position) + 1
+  return {
+    cel,
+    columnOf,
+    sourceOf: ({ start, end }) => source.slice(columnOf(start) - 1, columnOf(end) - 1),
+  }
 }

@@ -1,6 +1,12 @@
 export { compileAllow } from './allow.ts'
 export { type SessionToken, toJson, toText, verifyResult } from './answers.ts'
-export { type Condition, type Conditions, createConditions } from './conditions.ts'
+export {
+  type Condition,
+  type ConditionCaller,
+  type Conditions,
+  createConditions,
+  type Subject,
+} from './conditions.ts'
 export { PROFILE_ERRORS, ProfileError, type ProfileErrorCode } from './errors.ts'
 export { fromClaims } from './from-claims.ts'
 export {

@@ -20,7 +20,7 @@ const ada = fromClaims('corp', {
   address: { country: 'UK', toString: 'x' },
   bio: 'x'.repeat(5_000),
 })
-const decide = (source: string, profile = ada) => conditions.compile(source)(profile)
+const decide = (source: string, profile = ada) => conditions.compile(source).holds(profile)
 
 /** Compiles, or gives the error. */
 function refusal(source: string): ProfileError | undefined {
@@ -266,7 +266,10 @@ t.test('the most recently used conditions stay compiled', async (t) => {
 t.test('evaluations do not affect each other', async (t) => {
   const bob = fromClaims('corp', { sub: 'bob' })
   const condition = conditions.compile('Group("g1") && claims.id == "user1234"')
-  t.strictSame([condition(ada), condition(bob), condition(ada)], [true, false, true])
+  t.strictSame(
+    [condition.holds(ada), condition.holds(bob), condition.holds(ada)],
+    [true, false, true],
+  )
 })
 
 const FRAGMENTS = [
@@ -351,5 +354,92 @@ t.test('!claims.missing denies everybody', async () => {
       return !decide('!claims.missing', profile) && !decide('!(claims.missing == "x")', profile)
     }),
     { numRuns: 300 },
+  )
+})
+
+const programs = {
+  key: { claims: {}, caller: { method: 'psk', scopes: ['deploy'], claims: {} } },
+  token: {
+    claims: {},
+    caller: { method: 'jwt', scopes: ['read'], claims: { repository: 'acme/x', run: 7 } },
+  },
+} as const
+
+t.test('programs: what conditions see of them', async (t) => {
+  const rows: [source: string, key: boolean, token: boolean, person: boolean][] = [
+    ['Scope("deploy")', true, false, false],
+    ['Scope("read") || Scope("deploy")', true, true, false],
+    ['"read" in caller.scopes', false, true, false],
+    ['caller.method == "psk"', true, false, false],
+    ['caller.method == "jwt"', false, true, false],
+    ['caller.method == "session"', false, false, true],
+    ['caller.claims.repository == "acme/x"', false, true, false],
+    ['caller.claims.repository.startsWith("acme/") && caller.claims.run > 6', false, true, false],
+    ['has(caller.claims.repository)', false, true, false],
+    ['Group("g1")', false, false, true],
+    ['Role("r1")', false, false, true],
+    ['EmailVerified()', false, false, true],
+    ['ClaimEqual("nothing", "")', false, false, true],
+    ['Eq("nothing", "")', false, false, true],
+    ['ClaimContains("groups", "g1") || Cont("groups", "g1")', false, false, true],
+    ['claims.id == "user1234"', false, false, true],
+    ['!claims.suspended', false, false, false],
+    ['Group("g1") || Scope("deploy")', true, false, true],
+    ['claims.level == 3 || caller.method == "psk"', true, false, true],
+    ['true', true, true, true],
+  ]
+  for (const [source, ...expected] of rows) {
+    const condition = conditions.compile(source)
+    const held = [programs.key, programs.token, ada].map((who) => condition.holds(who))
+    t.strictSame(held, expected, source)
+  }
+})
+
+t.test('the clause that refuses, as it is written', async (t) => {
+  const rows: [source: string, clause: string | undefined][] = [
+    ['Group("g1")', undefined],
+    ['Group("g9")', 'Group("g9")'],
+    ['Group("g1") && Role("r9") && Group("g9")', 'Role("r9")'],
+    ['(Group("g1") && Role("r9")) && Group("g9")', 'Role("r9")'],
+    ['Group("g1") && (Role("r9") || Group("g9"))', 'Role("r9") || Group("g9")'],
+    ['Group(`g1`) &&\n  Group(`a"b`) && Role("r1")', 'Group(`a"b`)'],
+    ['Group("g1") && claims.missing == "x"', 'claims.missing == "x"'],
+    ['Group("g1") && !Group("g2")', '!Group("g2")'],
+    ['Group("g1") ? false : true', 'Group("g1") ? false : true'],
+  ]
+  for (const [source, clause] of rows)
+    t.equal(conditions.compile(source).refusingClause(ada), clause, source)
+})
+
+t.test('the scopes with which a condition would hold', async (t) => {
+  const rows: [source: string, scopes: string[]][] = [
+    ['Scope("write")', ['write']],
+    ['Scope("read") && Scope("write") && Scope("admin")', ['write', 'admin']],
+    ['Scope("write") || Scope("admin")', ['write']],
+    ['Group("g1") || Scope("write")', ['write']],
+    ['Group("g1") && Scope("write")', []],
+    ['caller.claims.repository == "acme/y" && Scope("write")', []],
+    ['caller.claims.repository == "acme/x" && Scope("write")', ['write']],
+    ['caller.method == "psk"', []],
+  ]
+  for (const [source, scopes] of rows) {
+    const condition = conditions.compile(source)
+    t.notOk(condition.holds(programs.token), source)
+    t.strictSame(condition.missingScopes(programs.token), scopes, source)
+    t.notOk(condition.holds(programs.token), 'asking grants nothing')
+  }
+})
+
+t.test('a condition refuses exactly if a clause does', async (t) => {
+  const atoms = ['Group("g1")', 'Group("g9")', 'Scope("a")', 'claims.x', 'true', '(Role("r1"))']
+  const source = fc.array(fc.constantFrom(...atoms), { minLength: 1, maxLength: 8 })
+  const who = fc.constantFrom(ada, programs.key, programs.token)
+  fc.assert(
+    fc.property(source, who, (parts, subject) => {
+      const condition = conditions.compile(parts.join(' && '))
+      const clause = condition.refusingClause(subject)
+      t.equal(condition.holds(subject), clause === undefined)
+      if (clause !== undefined) t.ok(parts.some((part) => part.includes(clause)))
+    }),
   )
 })

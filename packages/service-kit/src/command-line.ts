@@ -64,9 +64,14 @@ export function refuseCommand(words: readonly string[], help: string): never {
 }
 
 /** The output of `check-config` for a valid file. */
-export function describeValid({ file, absent }: Pick<Loaded<unknown>, 'file' | 'absent'>): string {
-  if (absent === 0) return `${file} is valid\n`
-  return `${file} is valid; skipped secrets and files that do not exist: ${absent}\n`
+export function describeValid({
+  file,
+  absent,
+  warnings,
+}: Pick<Loaded<unknown>, 'file' | 'absent' | 'warnings'>): string {
+  const lines = warnings.map((warning) => `${warning} (warning)\n`).join('')
+  if (absent === 0) return `${lines}${file} is valid\n`
+  return `${lines}${file} is valid; skipped secrets and files that do not exist: ${absent}\n`
 }
 
 /** The output of a program that failed: a line for each fault of a configuration, then a summary. */

@@ -177,6 +177,7 @@ export async function startService<Config extends ServiceConfig>(
 ): Promise<Running & { readonly app: FastifyInstance }> {
   const config = loaded.value
   const opened = new AsyncDisposableStack()
+  logWarnings(loaded, log)
   try {
     const identity = { service: name, version }
     const metrics = createMetrics(identity)
@@ -194,7 +195,11 @@ export async function startService<Config extends ServiceConfig>(
     }
     const watching = watchConfig({
       loaded,
-      load,
+      async load() {
+        const next = await load()
+        logWarnings(next, log)
+        return next
+      },
       prepare: (next) => app.prepareReload(next),
       readOnce,
       onReload: measureReloads(metrics, systemClock.now),
@@ -218,6 +223,10 @@ export async function startService<Config extends ServiceConfig>(
     await opened.disposeAsync()
     throw error
   }
+}
+
+function logWarnings({ warnings }: Loaded<unknown>, log: Logger): void {
+  for (const warning of warnings) log.warn(`configuration: ${warning}`)
 }
 
 const TIMEOUT_MS = 3_000

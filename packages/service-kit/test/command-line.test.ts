@@ -100,10 +100,14 @@ t.test('prints an error as one line with its code, and each fault on its own lin
 })
 
 t.test('reports a valid file, with the number of absent secrets', async (t) => {
-  t.equal(describeValid({ file: '/c.yaml', absent: 0 }), '/c.yaml is valid\n')
+  t.equal(describeValid({ file: '/c.yaml', absent: 0, warnings: [] }), '/c.yaml is valid\n')
   t.match(
-    describeValid({ file: '/c.yaml', absent: 3 }),
+    describeValid({ file: '/c.yaml', absent: 3, warnings: [] }),
     /^\/c\.yaml is valid; .* do not exist: 3\n$/,
+  )
+  t.equal(
+    describeValid({ file: '/c.yaml', absent: 0, warnings: ['/c.yaml:3:1 /a is odd'] }),
+    '/c.yaml:3:1 /a is odd (warning)\n/c.yaml is valid\n',
   )
 })
 

@@ -23,6 +23,7 @@ import {
 } from '@gatehouse/service-kit'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { audit } from './audit/audit.ts'
+import { assertions } from './check/assertion.ts'
 import { isNavigation } from './check/decide.ts'
 import type { ForwardAuthConfig } from './config/schema.ts'
 import { FWA_ERRORS, STATUS_OF } from './errors.ts'
@@ -35,6 +36,7 @@ import { errorPage } from './pages/pages.ts'
 import { portals } from './portals.ts'
 import { callbackRoutes } from './routes/callback.ts'
 import { check, checkRoutes, describeCheck, isAllowedCheck } from './routes/check.ts'
+import { discoveryRoutes, resourceRoutes } from './routes/discovery.ts'
 import { logoutRoutes } from './routes/logout.ts'
 import { profileRoutes } from './routes/profile.ts'
 import { signInRoutes } from './routes/sign-in.ts'
@@ -137,6 +139,7 @@ async function registerServices(
   await app.register(logins)
   // The last one that a reload prepares: it opens connections, which would have to be closed.
   await app.register(portals, { ...config, createFetch })
+  await app.register(assertions)
   await app.register(authMetrics, { metrics })
   await app.register(audit, config)
   await app.register(check)
@@ -145,8 +148,10 @@ async function registerServices(
 async function registerRoutes(app: FastifyInstance, basePath: string): Promise<void> {
   for (const prefix of [`${basePath}/portals/:portal`, `${basePath}/portal/:portal`]) {
     await app.register(checkRoutes, { prefix })
+    await app.register(discoveryRoutes, { prefix })
     await app.register(pageRoutes, { prefix })
   }
+  await app.register(resourceRoutes, { prefix: '/.well-known/oauth-protected-resource' })
   for (const prefix of new Set(['', basePath]))
     await app.register(verifyRoute, { prefix: `${prefix}/api/portals/:portal` })
 }

@@ -147,6 +147,11 @@ export const FWA_ERRORS = {
     action:
       'Register at the provider the redirect URI that `check-config` prints, and allow the client the configured `scopes`. The log has the provider’s error.',
   },
+  FWA_RESOURCE_UNKNOWN: {
+    status: 404,
+    title: 'No such resource',
+    action: 'Compare the URL with `resources` in the configuration, its host and path.',
+  },
   FWA_SESSION_TOO_LARGE: {
     status: 403,
     title: 'Session too large',
@@ -167,6 +172,12 @@ export const FWA_ERRORS = {
     status: 429,
     title: 'Too many sign-ins',
     action: 'Wait as long as `Retry-After` says, then sign in again.',
+  },
+  FWA_STEP_UP_REQUIRED: {
+    status: 401,
+    title: 'Authenticate anew',
+    action:
+      'Open `loginUrl` in a browser and sign in. A program gets a new token with the `acr_values` and `max_age` of the challenge.',
   },
   FWA_STEP_UP_UNMET: {
     status: 403,
@@ -211,7 +222,7 @@ export class FwaError extends CodedError<FwaErrorCode> {
   readonly retryAfter?: number
   /** Whether clients see `message` and `members` even with a 5xx status. */
   readonly expose?: boolean
-  readonly headers?: Readonly<Record<string, string>>
+  readonly headers?: Readonly<Record<string, string | string[]>>
 
   constructor(
     code: FwaErrorCode,

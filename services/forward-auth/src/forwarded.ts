@@ -11,6 +11,8 @@ import type { SiteHost, Sites } from './sites.ts'
 export interface ForwardedRequest extends SiteHost {
   readonly method: string
   readonly scheme: 'http' | 'https'
+  /** Such as `https://app.example.com`. */
+  readonly origin: string
   /** Path and query: printable ASCII, one `/` first, no backslash, no fragment. */
   readonly target: string
 }
@@ -97,9 +99,15 @@ function validate(sites: Sites, source: string, forwarded: Unvalidated): Forward
   if (!METHOD.test(method)) throw invalid(source, 'method')
   if (!ORIGIN_FORM.test(target)) throw invalid(source, 'path')
   const found = sites.find(host)
-  if (found) return { method, scheme, target, ...found }
+  if (found) return { method, scheme, origin: originOf(scheme, found), target, ...found }
   const quoted = JSON.stringify(host.slice(0, 100))
   throw new FwaError('FWA_HOST_UNKNOWN', `${quoted} is on none of the configured domains`)
+}
+
+/** RFC 6454 section 6.2: without the default port. */
+function originOf(scheme: 'http' | 'https', { authority }: SiteHost): string {
+  const port = scheme === 'https' ? ':443' : ':80'
+  return `${scheme}://${authority.endsWith(port) ? authority.slice(0, -port.length) : authority}`
 }
 
 function configuredScheme(sites: Sites, host: string): string {

@@ -3,10 +3,23 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 
 const LOGIN_RESULTS = ['finished', 'refused', 'failed'] as const
-const DECISIONS = ['allow', 'preflight', 'sign-in', 'no-session', 'forbidden', 'refused'] as const
+const DECISIONS = [
+  'allow',
+  'anonymous',
+  'preflight',
+  'sign-in',
+  'no-session',
+  'step-up',
+  'forbidden',
+  'bad-credentials',
+  'refused',
+] as const
 
 export interface AuthMetrics {
-  /** Counts a check by its decision; `refused` if its request was invalid. */
+  /**
+   * Counts a check by its decision; `bad-credentials` if those of a program were not valid, `refused`
+   * if its request was not.
+   */
   check(portal: string, decision: (typeof DECISIONS)[number]): void
   login(portal: string, result: (typeof LOGIN_RESULTS)[number]): void
   logout(portal: string): void

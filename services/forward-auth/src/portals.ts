@@ -1,13 +1,17 @@
+import type { AuthDeps } from '@gatehouse/auth-core'
 import { type BoundedFetch, createFetch, type FetchOptions } from '@gatehouse/net'
-import { type Condition, compileAllow, createConditions, type Profile } from '@gatehouse/profile'
+import { compileAllow, createConditions, type Profile } from '@gatehouse/profile'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { headerRows } from './check/header-presets.ts'
-import { bodyFor, createHeaders, createUser } from './check/headers.ts'
+import { type AssertionSettings, bodyFor, createHeaders, createUser } from './check/headers.ts'
+import { createPolicy, type Policy } from './check/policy.ts'
+import { Programs } from './check/programs.ts'
+import { createRules } from './check/rules.ts'
 import type { ForwardAuthConfig, PortalConfig } from './config/schema.ts'
 import { createAliasGuard, READ_HEADERS } from './forwarded.ts'
 import { DEFAULT_ACCENT } from './pages/colors.ts'
-import { createProvider, type ProviderConfig } from './providers/index.ts'
+import { createProvider } from './providers/index.ts'
 import type { Provider, ProviderDeps } from './providers/provider.ts'
 
 /** How long replaced providers may finish their logins after a reload, in ms. */
@@ -17,53 +21,65 @@ const PROVIDER_GRACE = 30_000
 export type Portal = Readonly<ReturnType<typeof createPortal>>
 export type Portals = ReadonlyMap<string, Portal>
 
-type Make = (config: ProviderConfig) => Provider
+interface Closable {
+  close(): Promise<unknown>
+}
+/** Has what is made closed if another part cannot be made. */
+type Make = <Part extends Closable>(make: (deps: ProviderDeps) => Part) => Part
 
 /**
- * Creates the portals of a valid configuration, by name. If one cannot be created, the providers of
- * the ones before it are closed.
+ * Creates the portals of a valid configuration, by name. If one cannot be created, the parts of the
+ * ones before it are closed.
  */
 async function createPortals(
   { portals, session }: Pick<ForwardAuthConfig, 'portals' | 'session'>,
   deps: ProviderDeps,
 ): Promise<Portals> {
-  const made: Provider[] = []
-  const make: Make = (config) => {
-    const provider = createProvider(config, deps)
-    made.push(provider)
-    return provider
+  const made: Closable[] = []
+  const make: Make = (create) => {
+    const part = create(deps)
+    made.push(part)
+    return part
   }
   try {
     return new Map(
       portals.map((config) => [config.name, createPortal(config, session.lifetime, make)]),
     )
   } catch (error) {
-    await Promise.allSettled(made.map((provider) => provider.close()))
+    await Promise.allSettled(made.map((part) => part.close()))
     throw error
   }
 }
 
 function createPortal(config: PortalConfig, lifetime: number, make: Make) {
-  const conditions = createConditions()
-  const policies = Object.entries(config.policies)
   const user = createUser(config.userHeader, config.providers.length > 1)
   const headers = createHeaders(headerRows(config.headers), user, config.headerEncoding)
-  const tokenHeader = config.tokenHeader?.toLowerCase()
-  const sent = [...headers.map(({ name }) => name), ...(tokenHeader ? [tokenHeader] : [])]
-  const providers = config.providers.map((provider) => [provider.name, make(provider)] as const)
-  const compiled = policies.map(([name, text]) => [name, conditions.compile(text)] as const)
+  const assertion = readAssertion(config.assertion)
+  const sent = [...headers.map(({ name }) => name), ...(assertion ? [assertion.header] : [])]
+  const providers = config.providers.map(
+    (provider) => [provider.name, make((deps) => createProvider(provider, deps))] as const,
+  )
+  const policies = Object.entries(config.policies).map(
+    ([name, policy]) => [name, createPolicy(name, policy)] as const,
+  )
+  const { name, callers, resources, rules } = config
+  const settings = { name, headers, assertion, callers, resources }
+  const byName: ReadonlyMap<string, Policy> = new Map(policies)
   return {
-    name: config.name,
+    name,
     title: config.title ?? config.name,
     accent: config.accent ?? DEFAULT_ACCENT,
     /** By name, in the order of the chooser. */
     providers: new Map(providers) as ReadonlyMap<string, Provider>,
     /** Whether a person has access at all; evaluated at login and at every check. */
     admits: createAdmits(config),
-    policies: new Map(compiled) as ReadonlyMap<string, Condition>,
+    policies: byName,
+    /** What requests must meet; the first one that fits decides. */
+    rules: createRules(rules, byName),
+    programs: make((deps) => new Programs(settings, authDeps(deps))),
     headers,
     body: bodyFor(config.headerEncoding),
-    tokenHeader,
+    assertion,
     /** Names of all headers for the app, in lower case. */
     sent,
     /** Refuses other spellings of the headers that are read or sent. */
@@ -75,6 +91,15 @@ function createPortal(config: PortalConfig, lifetime: number, make: Make) {
     sharedCallback: config.sharedCallback,
     alwaysShowProviders: config.alwaysShowProviders,
   }
+}
+
+function readAssertion(config: PortalConfig['assertion']): AssertionSettings | undefined {
+  if (config === 'off') return undefined
+  return { header: config.header.toLowerCase(), claims: config.claims }
+}
+
+function authDeps({ clock, log }: ProviderDeps): AuthDeps {
+  return { now: clock.now, elapsed: () => performance.now(), log }
 }
 
 /** Both `allow` of the portal and that of the provider must hold; other providers admit nobody. */
@@ -114,7 +139,7 @@ export const portals = fp<PortalsOptions>(
     const replaced = new Set<Portals>()
 
     async function retire(old: Portals): Promise<void> {
-      if (replaced.delete(old)) await closeProviders(old)
+      if (replaced.delete(old)) await closeAll(old)
     }
     app.decorate('portals', current)
     app.addHealthCheck(() => ({ degraded: failingProviders(current) }))
@@ -132,7 +157,7 @@ export const portals = fp<PortalsOptions>(
     })
     app.addHook('onClose', async () => {
       await Promise.all([...replaced].map(retire))
-      await closeProviders(current)
+      await closeAll(current)
     })
   },
   {
@@ -150,7 +175,10 @@ function failingProviders(portals: Portals): string[] {
   )
 }
 
-async function closeProviders(portals: Portals): Promise<void> {
-  const providers = [...portals.values()].flatMap((portal) => [...portal.providers.values()])
-  await Promise.all(providers.map((provider) => provider.close()))
+async function closeAll(portals: Portals): Promise<void> {
+  const parts = [...portals.values()].flatMap(({ providers, programs }) => [
+    ...providers.values(),
+    programs,
+  ])
+  await Promise.all(parts.map((part) => part.close()))
 }

@@ -16,6 +16,7 @@ export interface Site {
 /** A host that a request was sent to, on one of the cookie domains. */
 export interface SiteHost {
   readonly site: Site
+  readonly host: Host
   /** Canonical host, with the port if one was given. */
   readonly authority: string
   /**
@@ -53,7 +54,7 @@ function findHost(all: readonly Site[], hostHeader: string): SiteHost | undefine
   const { host, port } = parsed
   const name = host.ip?.version === 6 ? `[${host.name}]` : host.name
   const authority = port === undefined ? name : `${name}:${port}`
-  return { site, authority, isAuthHost: all.some((each) => isOnlyForPages(each, host.name)) }
+  return { site, host, authority, isAuthHost: all.some((each) => isOnlyForPages(each, host.name)) }
 }
 
 export function isUnder(domain: string, { name, ip }: Host): boolean {

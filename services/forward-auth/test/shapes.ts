@@ -1,4 +1,5 @@
-import { type Dialect, envoyDialect, forwardDialect, nginxDialect } from '../src/routes/check.ts'
+import { envoyDialect, forwardDialect, nginxDialect } from '../src/routes/check.ts'
+import type { Dialect } from '../src/routes/check-answers.ts'
 
 /** What the browser of somebody who opens a page sends; proxies pass it on. */
 export const BROWSER = {

@@ -5,7 +5,7 @@ import type { Static, TObject } from 'typebox'
 import { type Document, LineCounter, parseDocument } from 'yaml'
 import { ConfigError } from '../errors.ts'
 import { ConfigReader, type RawFault } from './reader.ts'
-import { applyRules, type Rule } from './rules.ts'
+import { applyRules, type Fault, type Rule } from './rules.ts'
 import type { ConfigSchema } from './schema.ts'
 
 const MAX_FILE_BYTES = 1_048_576
@@ -30,6 +30,8 @@ export interface Loaded<Config> {
   readonly secretFiles: readonly string[]
   /** How many secrets and files are absent; 0 unless `withoutSecrets`. */
   readonly absent: number
+  /** What is probably not meant, each with its line and column. */
+  readonly warnings: readonly string[]
 }
 
 /**
@@ -52,12 +54,19 @@ export async function loadConfig<S extends TObject>({
   const value = isReadable(doc) ? (reader.read(schema as ConfigSchema) as Static<S>) : undefined
   if (value !== undefined)
     for (const fault of applyRules(value, rules))
-      reader.faults.push({ ...fault, offset: reader.offsetOf(fault.path) })
+      reader.faults.push(withPlace(fault, reader, lines))
 
-  const faults = reader.faults.filter(({ absent }) => !(withoutSecrets && absent))
-  if (value === undefined || faults.length > 0) throw invalid(file, lines, faults)
-  const absent = reader.faults.length
-  return { value, file, secretFiles: [...reader.secretFiles], absent }
+  const warnings = reader.faults.filter(({ isWarning }) => isWarning)
+  const all = reader.faults.filter(({ isWarning }) => !isWarning)
+  const faults = all.filter(({ absent }) => !(withoutSecrets && absent))
+  if (value === undefined || faults.length > 0) throw invalid(locate(file, lines, faults))
+  return {
+    value,
+    file,
+    secretFiles: [...reader.secretFiles],
+    absent: all.length,
+    warnings: locate(file, lines, warnings).map(describe),
+  }
 }
 
 /**
@@ -112,16 +121,31 @@ async function readBounded(file: string): Promise<string> {
   throw new ConfigError('CONFIG_UNREADABLE', `${file} is larger than ${MAX_FILE_BYTES} bytes`)
 }
 
-function invalid(file: string, lines: LineCounter, raw: readonly RawFault[]): ConfigError {
-  const faults = raw
+/** The fault at its offset, with the position of the other key in its message. */
+function withPlace(fault: Fault, reader: ConfigReader, lines: LineCounter): RawFault {
+  const { path, other, message } = fault
+  const offset = reader.offsetOf(path)
+  if (other === undefined) return { ...fault, offset }
+  const { line, col } = lines.linePos(reader.offsetOf(other))
+  return { ...fault, offset, message: `${message} (line ${line}, column ${col})` }
+}
+
+function locate(file: string, lines: LineCounter, raw: readonly RawFault[]) {
+  return raw
     .toSorted((a, b) => a.offset - b.offset || a.path.localeCompare(b.path))
     .slice(0, MAX_FAULTS)
     .map(({ offset, path, message }) => {
       const { line, col } = lines.linePos(offset)
       return { file, line: Math.max(line, 1), column: Math.max(col, 1), path, message }
     })
-  const report = faults.map(
-    ({ line, column, path, message }) => `${file}:${line}:${column} ${path} ${message}`,
-  )
-  return new ConfigError('CONFIG_INVALID', report.join('\n'), { faults })
+}
+
+type LocatedFault = ReturnType<typeof locate>[number]
+
+function describe({ file, line, column, path, message }: LocatedFault): string {
+  return `${file}:${line}:${column} ${path} ${message}`
+}
+
+function invalid(faults: readonly LocatedFault[]): ConfigError {
+  return new ConfigError('CONFIG_INVALID', faults.map(describe).join('\n'), { faults })
 }

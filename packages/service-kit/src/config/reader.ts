@@ -70,7 +70,7 @@ export class ConfigReader {
 
   /** Checks the value itself, without its members. */
   #check(schema: ConfigSchema, value: unknown, at: Location): boolean {
-    const { properties, patternProperties, required, items, anyOf, ...own } = schema
+    const { properties, patternProperties, required, items, anyOf, removed, ...own } = schema
     const [passed, errors] = Errors({ ...own, additionalProperties: true }, value)
     for (const { keyword, message } of errors)
       this.#fault(at, explain(schema, keyword, message, value))
@@ -119,7 +119,7 @@ export class ConfigReader {
     const [pattern] = Object.keys(schema.patternProperties ?? {})
     const hint = pattern ? `: names match ${pattern}` : ''
     for (const [name, entry] of entries)
-      this.#fault(below(at, name, entry), `is not a known key${hint}`)
+      this.#fault(below(at, name, entry), schema.removed?.[name] ?? `is not a known key${hint}`)
     const value = Object.fromEntries(members)
     this.#check(schema, value, at)
     return hideUnknown(value)
@@ -127,7 +127,7 @@ export class ConfigReader {
 
   /** Reports misspelt keys and corrects them, so that the faults below them are found as well. */
   #entriesOf(
-    { properties = {} }: ConfigSchema,
+    { properties = {}, removed = {} }: ConfigSchema,
     { items }: YAMLMap<unknown, Node>,
     at: Location,
   ): Entries {
@@ -140,7 +140,7 @@ export class ConfigReader {
       secret ? [key, `${key}File`] : [key],
     )
     for (const [name, entry] of [...entries]) {
-      const meant = known.includes(name) ? undefined : suggest(name, known)
+      const meant = known.includes(name) || removed[name] ? undefined : suggest(name, known)
       if (meant === undefined) continue
       entries.delete(name)
       this.#fault(below(at, name, entry), `is not a known key, did you mean ${meant}?`)

@@ -8,6 +8,10 @@ export interface Fault {
   readonly message: string
   /** Whether the only fault is that a file or secret is absent on this machine. */
   readonly absent?: boolean
+  /** Whether the value is used all the same. */
+  readonly isWarning?: boolean
+  /** JSON pointer of another key that the message is about; its position is added. */
+  readonly other?: string
 }
 
 /** Returns the faults of a value, with paths that begin at the value. */
@@ -32,7 +36,11 @@ export function hideUnknown<T extends object>(target: T): T {
 export function applyRules<T>(value: T, rules: readonly Rule<T>[], path = ''): Fault[] {
   return rules
     .flatMap((rule) => known(() => rule(value)) ?? [])
-    .map((fault) => ({ ...fault, path: `${path}${fault.path}` }))
+    .map((fault) => ({
+      ...fault,
+      path: `${path}${fault.path}`,
+      ...(fault.other !== undefined && { other: `${path}${fault.other}` }),
+    }))
 }
 
 /** The faults that the rules find in each known item of a list. */

@@ -19,6 +19,8 @@ export interface ConfigSchema {
   readonly from?: string
   readonly to?: string
   readonly filePath?: boolean
+  /** Former keys of a mapping, each with what replaces it. */
+  readonly removed?: Readonly<Record<string, string>>
 }
 
 const UNIT_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }

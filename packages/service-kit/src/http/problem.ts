@@ -54,7 +54,7 @@ interface ClientError {
   /** Whether the client sees message and members; by default with a 4xx only. */
   readonly expose?: unknown
   /** Headers of the answer. */
-  readonly headers?: Readonly<Record<string, string>>
+  readonly headers?: Readonly<Record<string, string | string[]>>
   readonly retryAfter?: unknown
   /** Path of a resource with more details, for callers that may read it. */
   readonly location?: string

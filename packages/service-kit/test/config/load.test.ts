@@ -148,7 +148,7 @@ t.test('loadConfig loads', async (t) => {
     const { folder, file } = write(t, yaml, { k: CANARY })
     const { value, ...loaded } = await loadConfig({ schema: Schema, file, env })
     t.equal(value.server.dataDir, join(folder, '../d'))
-    t.strictSame(loaded, { file, secretFiles: [join(folder, 'k')], absent: 0 })
+    t.strictSame(loaded, { file, secretFiles: [join(folder, 'k')], absent: 0, warnings: [] })
   })
 
   t.test(

@@ -1,87 +1,109 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import type { Condition } from '@gatehouse/profile'
-import type { Portal } from '../portals.ts'
-import type { Provider } from '../providers/provider.ts'
-import type { Session } from '../session/session.ts'
-import { type CheckHeaders, checkHeaders } from './headers.ts'
+import type { Host } from '@gatehouse/net'
+import type { Subject } from '@gatehouse/profile'
+import type { CheckHeaders, Identity } from './headers.ts'
+import { isSteppedUp, type Policy } from './policy.ts'
+import type { Requirement } from './rules.ts'
 
-/**
- * A person with a session at a portal. Sessions and portals do not change, so each result is computed
- * once; an error is not kept.
- */
-export class Visitor {
-  readonly session: Session
-  readonly portal: Portal
-  readonly #provider: Provider
-  #isAdmitted: boolean | undefined
-  #condition: Condition | undefined
-  #isMet = false
-  #headers: CheckHeaders | undefined
-
-  constructor(session: Session, portal: Portal, provider: Provider) {
-    this.session = session
-    this.portal = portal
-    this.#provider = provider
-  }
-
-  /** Whether the session may be used from an address; only some providers bind it to one. */
-  isAllowedAt(clientIp: () => string | undefined): boolean {
-    if (this.#provider.type !== 'seamless') return true
-    const address = clientIp()
-    return address !== undefined && this.#provider.fits(this.session.profile, address)
-  }
-
-  get isAdmitted(): boolean {
-    this.#isAdmitted ??= this.portal.admits(this.session.profile) === true
-    return this.#isAdmitted
-  }
-
-  /** Whether the person meets a condition. The result of the last condition is kept. */
-  meets(condition: Condition): boolean {
-    if (this.#condition !== condition) {
-      this.#isMet = condition(this.session.profile) === true
-      this.#condition = condition
-    }
-    return this.#isMet
-  }
-
-  get headers(): CheckHeaders {
-    this.#headers ??= checkHeaders(this.portal, this.session)
-    return this.#headers
-  }
+/** Who sends a request: a person with a session, or a program. */
+export interface Requester {
+  readonly identity: Identity
+  readonly subject: Subject
+  /** Why the requester has no access at all where these policies are demanded. */
+  refusal(host: Host, policies: readonly Policy[]): Refusal | undefined
+  /** Whether the requester meets the condition of a policy. */
+  meets(policy: Policy): boolean
+  /** The headers of a 200, without the assertion. */
+  readonly headers: CheckHeaders
 }
 
-/** The result of a check. `preflight` passes without an identity. */
-export type Decision = 'allow' | 'preflight' | 'sign-in' | 'no-session' | 'forbidden'
+/** Why a requester may not pass. For the log, never for the answer. */
+export interface Refusal {
+  /** What refuses: `allow`, `hosts`, `policies` or a policy such as `policy admin`. */
+  readonly by: string
+  /** The part of the condition that does not hold. */
+  readonly clause?: string | undefined
+  /** Scopes with which a program would pass. */
+  readonly missingScopes?: readonly string[]
+}
+
+export type Outcome = Decision['outcome']
+
+/** The result of a check. */
+export type Decision =
+  /** Passes with the identity of the requester. */
+  | { readonly outcome: 'allow' }
+  /** Passes without an identity. */
+  | { readonly outcome: 'anonymous' | 'preflight' }
+  /** Nobody is signed in: a person is sent to sign in, a program is answered 401. */
+  | { readonly outcome: 'sign-in' | 'no-session' }
+  | { readonly outcome: 'forbidden'; readonly refusal: Refusal }
+  /** Passes only after authenticating anew, or in another way. */
+  | { readonly outcome: 'step-up'; readonly policy: Policy }
+
+const ALLOW: Decision = { outcome: 'allow' }
+const ANONYMOUS: Decision = { outcome: 'anonymous' }
+const PREFLIGHT: Decision = { outcome: 'preflight' }
+
+/** What a check decides about. */
+interface Question {
+  readonly portal: { readonly preflight: boolean }
+  readonly host: Host
+  /** Undefined if nobody is signed in and no program is known. */
+  readonly requester: Requester | undefined
+  readonly requirement: Requirement
+  /** Whether the check names a policy or condition of its route. */
+  readonly namesPolicy: boolean
+  /** The policy that it names. Called only if the request may pass otherwise: compiling is costly. */
+  routePolicy(): Policy | undefined
+  /** Called only if nobody is signed in. */
+  kind(): RequestKind
+  readonly now: number
+}
 
 /**
- * Decides whether a request may pass: only a person with a session, whom the portal admits and who
- * meets the condition. A preflight passes without a session where the portal allows it.
- *
- * @param visitor - undefined if nobody is signed in
- * @param condition - called only if the request may pass otherwise, because compiling one is costly
- * @param kind - called only if nobody is signed in
+ * Decides whether a request may pass: everybody where a rule says so, otherwise only a person or
+ * program that has access and meets every policy. A preflight passes without a session where the
+ * portal allows it.
  */
-export function decide(
-  portal: { readonly preflight: boolean },
-  visitor: Pick<Visitor, 'isAdmitted' | 'meets'> | undefined,
-  condition: () => Condition | undefined,
-  kind: () => RequestKind,
-): Decision {
-  const refusal = visitor ? undefined : refuseAnonymous(portal, kind())
-  if (refusal) return refusal
+export function decide(question: Question): Decision {
+  const { requester, requirement, namesPolicy } = question
+  const isOpen = requirement.isOpen && !namesPolicy
+  if (!requester) return isOpen ? ANONYMOUS : decideNobody(question)
+  const route = question.routePolicy()
+  const policies = route ? [...requirement.policies, route] : requirement.policies
+  const refusal = requester.refusal(question.host, policies)
+  if (refusal) return isOpen ? ANONYMOUS : { outcome: 'forbidden', refusal }
+  for (const policy of policies) {
+    const refused = judge(requester, policy, question.now)
+    if (refused) return refused
+  }
+  return ALLOW
+}
+
+function decideNobody({ portal, kind, routePolicy }: Question): Decision {
+  const sent = kind()
+  if (sent === 'navigation') return { outcome: 'sign-in' }
+  if (sent !== 'preflight' || !portal.preflight) return { outcome: 'no-session' }
   // A condition that cannot be read denies everybody, preflights too.
-  const required = condition()
-  if (!visitor) return 'preflight'
-  return visitor.isAdmitted && (!required || visitor.meets(required)) ? 'allow' : 'forbidden'
+  routePolicy()
+  return PREFLIGHT
 }
 
-function refuseAnonymous(
-  { preflight }: { readonly preflight: boolean },
-  kind: RequestKind,
-): 'sign-in' | 'no-session' | undefined {
-  if (kind === 'navigation') return 'sign-in'
-  return kind === 'preflight' && preflight ? undefined : 'no-session'
+/** Why the requester does not meet a policy; undefined if they do. */
+function judge(requester: Requester, policy: Policy, now: number): Decision | undefined {
+  const { subject } = requester
+  const { name = '?if=', condition, stepUp } = policy
+  const by = `policy ${name}`
+  if (!requester.meets(policy)) {
+    const clause = condition?.refusingClause(subject)
+    const missingScopes = subject.caller ? condition?.missingScopes(subject) : []
+    return { outcome: 'forbidden', refusal: { by, clause, missingScopes: missingScopes ?? [] } }
+  }
+  if (!stepUp || isSteppedUp(stepUp, subject, now)) return undefined
+  // A key never authenticates anew.
+  if (subject.caller?.method === 'psk') return { outcome: 'forbidden', refusal: { by } }
+  return { outcome: 'step-up', policy }
 }
 
 export type RequestKind = 'navigation' | 'preflight' | 'api'
@@ -113,9 +135,15 @@ function acceptsHtml(accept: string): boolean {
 /** With one of these, some apps take an OPTIONS for a DELETE. */
 const OVERRIDES = ['x-http-method-override', 'x-http-method', 'x-method-override']
 
+/** Whether a header asks the app to take the request for one of another method. */
+export function overridesMethod(headers: IncomingHttpHeaders): boolean {
+  return OVERRIDES.some((name) => name in headers)
+}
+
 /** Fetch Standard: a preflight names the method to come and never carries credentials. */
-function isBarePreflight({ origin, cookie, authorization, ...headers }: IncomingHttpHeaders) {
+function isBarePreflight(headers: IncomingHttpHeaders) {
+  const { origin, cookie, authorization } = headers
   const namesMethod = headers['access-control-request-method'] !== undefined
   const isBare = cookie === undefined && authorization === undefined
-  return origin !== undefined && namesMethod && isBare && !OVERRIDES.some((name) => name in headers)
+  return origin !== undefined && namesMethod && isBare && !overridesMethod(headers)
 }

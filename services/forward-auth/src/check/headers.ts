@@ -1,3 +1,4 @@
+import type { ConditionCaller, Profile } from '@gatehouse/profile'
 import { FwaError } from '../errors.ts'
 import type { Session } from '../session/session.ts'
 
@@ -5,7 +6,19 @@ export const USER_KINDS = ['subject', 'email', 'username'] as const
 export const ENCODINGS = ['percent', 'utf-8', 'rfc8187'] as const
 
 export type Property = keyof typeof PROPERTIES
-type UserOf = (session: Session) => string
+type UserOf = (identity: Identity) => string
+
+/** Whom the app gets to know: a person, or a program as a profile that has an ID only. */
+export interface Identity {
+  readonly method: ConditionCaller['method']
+  /** Name of the portal. */
+  readonly portal: string
+  readonly profile: Profile
+  /** That of a person. */
+  readonly session?: Session
+  /** Those of a program. */
+  readonly scopes?: readonly string[]
+}
 
 /** A header to send. Apps may expect another encoding of it than that of the portal. */
 export type HeaderRow = { readonly name: string; readonly encoding?: 'rfc2047' } & (
@@ -23,11 +36,12 @@ export interface IdentityHeader {
   /** In lower case. */
   readonly name: string
   /** Encoded for the wire, each character being one byte; '' if there is no value. */
-  readonly value: (session: Session) => string
+  readonly value: (identity: Identity) => string
 }
 
 const PROPERTIES = {
-  user: (session, { text }, user) => text(user(session)),
+  user: (identity, { text }, user) => text(user(identity)),
+  method: ({ method }) => method,
   username: ({ profile }, { text }) => text(username(profile)),
   id: ({ profile }, { text }) => text(profile.id),
   provider: ({ profile }) => profile.provider,
@@ -42,7 +56,10 @@ const PROPERTIES = {
     const user = { id, name, picture, groups, email: email?.verified ? email : undefined }
     return encodeJson({ provider, portal, user })
   },
-} as const satisfies Record<string, (session: Session, encoding: Encoding, user: UserOf) => string>
+} as const satisfies Record<
+  string,
+  (identity: Identity, encoding: Encoding, user: UserOf) => string
+>
 
 export const PROPERTY_NAMES = Object.keys(PROPERTIES) as Property[]
 
@@ -53,29 +70,33 @@ export function createHeaders(
 ): readonly IdentityHeader[] {
   return rows.map((row) => {
     const encode = ENCODERS[row.encoding ?? encoding]
-    const value = (session: Session) =>
+    const value = (identity: Identity) =>
       'claim' in row
-        ? claimValue(session, row.claim, encode)
-        : PROPERTIES[row.property](session, encode, user)
+        ? claimValue(identity, row.claim, encode)
+        : PROPERTIES[row.property](identity, encode, user)
     return { name: row.name.toLowerCase(), value }
   })
 }
 
 /**
  * The user name that apps see: the subject, prefixed with its provider if the portal has several,
- * because two providers may use the same subject.
+ * because two providers may use the same subject. That of a program is its ID.
  */
 export function createUser(
   kind: (typeof USER_KINDS)[number] | undefined,
   hasSeveralProviders: boolean,
 ): UserOf {
-  if (kind === 'email') return ({ profile }) => verifiedEmail(profile)
-  if (kind === 'username') return ({ profile }) => username(profile)
   const isPrefixed = kind === undefined && hasSeveralProviders
-  return ({ profile: { provider, id } }) => (isPrefixed ? `${provider}:${id}` : id)
+  return ({ method, profile }) => {
+    const { provider, id } = profile
+    if (method !== 'session') return id
+    if (kind === 'email') return verifiedEmail(profile)
+    if (kind === 'username') return username(profile)
+    return isPrefixed ? `${provider}:${id}` : id
+  }
 }
 
-function claimValue({ profile }: Session, claim: string, { text, list }: Encoding): string {
+function claimValue({ profile }: Identity, claim: string, { text, list }: Encoding): string {
   if (claim === 'email') return text(verifiedEmail(profile))
   const value = profile.claims[claim]
   if (Array.isArray(value) && value.every(isScalar)) return list(value.map(String))
@@ -87,19 +108,17 @@ function isScalar(value: unknown): boolean {
   return ['string', 'number', 'boolean'].includes(typeof value)
 }
 
-function username({ claims }: Session['profile']): string {
+function username({ claims }: Profile): string {
   const { preferred_username: name } = claims
   return isScalar(name) ? String(name) : ''
 }
 
 /** Providers let people enter any address, so that only a verified one identifies its owner. */
-function verifiedEmail({ email }: Session['profile']): string {
+function verifiedEmail({ email }: Profile): string {
   return email?.verified ? email.address : ''
 }
 
 const MAX_LENGTH = 8_192
-/** A session token may be as long as all cookies of its chunks. */
-const MAX_TOKEN_LENGTH = 16_384
 /** Printable ASCII, and the bytes of UTF-8 but those of the control characters from U+0080 on. */
 const SENDABLE = /^(?:[ -~]|\xc2[\xa0-\xbf]|[\xc3-\xf4][\x80-\xbf]{1,3})*$/
 
@@ -115,36 +134,44 @@ export function bodyFor(encoding: (typeof ENCODINGS)[number]): string | Buffer {
 
 export type CheckHeaders = Readonly<Record<string, string>>
 
-interface HeaderSettings {
+export interface HeaderSettings {
   readonly headers: readonly IdentityHeader[]
-  readonly tokenHeader: string | undefined
+  readonly assertion: AssertionSettings | undefined
+}
+
+/** The header of the signed assertion, see `assertion.ts`. */
+export interface AssertionSettings {
+  /** In lower case. */
+  readonly header: string
+  /** Further claims of a person that it has. */
+  readonly claims: readonly string[]
 }
 
 /**
  * The headers of a 200: every configured header, empty if there is no value, so that no header of
- * the client's own reaches the app.
+ * the client's own reaches the app. That of the assertion is empty: its value changes.
  *
- * @param session - undefined for a preflight: all configured headers are empty
+ * @param identity - undefined for a request without one: all configured headers are empty
  */
 export function checkHeaders(
-  { headers, tokenHeader }: HeaderSettings,
-  session: Session | undefined,
+  { headers, assertion }: HeaderSettings,
+  identity: Identity | undefined,
 ): CheckHeaders {
   const made: Record<string, string> = {
     'cache-control': 'no-store',
     'content-type': 'text/plain; charset=utf-8',
   }
   for (const { name, value } of headers)
-    made[name] = session ? sendable(name, () => value(session), MAX_LENGTH) : ''
-  if (tokenHeader !== undefined)
-    made[tokenHeader] = sendable(tokenHeader, () => session?.token ?? '', MAX_TOKEN_LENGTH)
+    made[name] = identity ? sendable(name, () => value(identity)) : ''
+  if (assertion) made[assertion.header] = ''
   return made
 }
 
-function sendable(name: string, value: () => string, max: number): string {
+function sendable(name: string, value: () => string): string {
   const text = read(name, value)
   const { length } = text
-  if (length > max) throw unsendable(name, `would have ${length} characters, more than ${max}`)
+  if (length > MAX_LENGTH)
+    throw unsendable(name, `would have ${length} characters, more than ${MAX_LENGTH}`)
   if (!SENDABLE.test(text)) throw unsendable(name, 'would contain a control character')
   if (/^ | $/.test(text))
     throw unsendable(name, 'would begin or end with a space, which HTTP removes')

@@ -13,11 +13,15 @@ import {
   loadConfig,
   type Rule,
 } from '@gatehouse/service-kit'
-import { ANY_POLICY } from '../check/condition.ts'
 import { headerRows } from '../check/header-presets.ts'
+import { ANY_POLICY, createPolicy } from '../check/policy.ts'
+import { ANYONE } from '../check/rules.ts'
 import { READ_HEADERS } from '../forwarded.ts'
 import { isPublic, PROVIDER_RULES, type ProviderConfig } from '../providers/index.ts'
 import { isUnder, readSite } from '../sites.ts'
+import type { Domains } from './hosts.ts'
+import { checkCallers, checkResources } from './programs.ts'
+import { checkRules } from './rules.ts'
 import { type ForwardAuthConfig, ForwardAuthSchema, type PortalConfig } from './schema.ts'
 import { loadStartRules } from './start-rules.ts'
 
@@ -48,6 +52,9 @@ const RULES: readonly Rule<ForwardAuthConfig>[] = [
   (config) =>
     applyToEach(config.portals, '/portals', [
       ...PORTAL_RULES,
+      (portal) => checkCallers(portal, domainsOf(config)),
+      (portal) => checkResources(portal.resources, domainsOf(config)),
+      (portal) => checkRules(portal, domainsOf(config)),
       (portal) =>
         applyToEach(portal.providers, '/providers', [
           ...PROVIDER_RULES,
@@ -64,7 +71,13 @@ const PORTAL_RULES: readonly Rule<PortalConfig>[] = [
   ({ allow }) => checkAllow(allow),
   checkCallback,
   checkHeaders,
+  checkAssertionClaims,
 ]
+
+/** The canonical names of the cookie domains that are valid. */
+function domainsOf({ domains }: ForwardAuthConfig): Domains {
+  return domains.flatMap((_, i) => known(() => parseHost(domains[i]?.domain ?? '')?.name) ?? [])
+}
 
 function checkAddresses({ server, metrics }: ForwardAuthConfig): Fault[] {
   const own = { path: '/server', at: server }
@@ -109,8 +122,12 @@ function checkWhois({ type }: ProviderConfig, { server }: ForwardAuthConfig): Fa
 
 function policyRule(name: string): Rule<PortalConfig['policies']> {
   const path = `/${name}`
-  if (name === ANY_POLICY) return () => [{ path, message: 'is built in and cannot be redefined' }]
-  return ({ [name]: source = '' }) => faultOf(path, () => createConditions().compile(source))
+  if (name === ANY_POLICY || name === ANYONE)
+    return () => [{ path, message: 'is built in and cannot be redefined' }]
+  return ({ [name]: policy = '' }) => {
+    const at = typeof policy === 'string' ? path : `${path}/condition`
+    return faultOf(at, () => createPolicy(name, policy))
+  }
 }
 
 function checkAllow(allow: PortalConfig['allow']): Fault[] {
@@ -141,13 +158,13 @@ const RESERVED: ReadonlySet<string> = new Set([
   ...['content-length', 'content-type', 'content-encoding', 'content-security-policy'],
 ])
 
-function checkHeaders({ headers, tokenHeader }: PortalConfig): Fault[] {
+function checkHeaders({ headers, assertion }: PortalConfig): Fault[] {
   const all = headerRows(headers).map(({ name, entry }) => {
     const at = Array.isArray(headers) ? `/headers/${entry}` : '/headers'
     const isOwn = Array.isArray(headers) && typeof headers[entry] === 'object'
     return { name, path: isOwn ? `${at}/name` : at }
   })
-  if (tokenHeader !== undefined) all.push({ name: tokenHeader, path: '/tokenHeader' })
+  if (assertion !== 'off') all.push({ name: assertion.header, path: '/assertion/header' })
   const lower = all.map(({ name }) => name.toLowerCase())
   return all.flatMap(({ name, path }, index): Fault[] => {
     const own = name.toLowerCase()
@@ -157,6 +174,20 @@ function checkHeaders({ headers, tokenHeader }: PortalConfig): Fault[] {
     const isTwice = lower.indexOf(own) < index
     return isTwice ? [{ path, message: `duplicates the header ${own}` }] : []
   })
+}
+
+/** Claims that say something about the assertion itself, or that it always has. */
+const ASSERTION_CLAIMS: readonly string[] = [
+  ...['iss', 'aud', 'exp', 'nbf', 'iat', 'jti', 'sub', 'sid', 'method', 'provider', 'scope'],
+  ...['email', 'email_verified', 'groups', 'roles', 'name', '_claim_names'],
+]
+
+function checkAssertionClaims({ assertion }: PortalConfig): Fault[] {
+  if (assertion === 'off') return []
+  return applyToEach(assertion.claims, '/assertion/claims', [
+    (claim) =>
+      ASSERTION_CLAIMS.includes(claim) ? [{ path: '', message: `is part of it: ${claim}` }] : [],
+  ])
 }
 
 function checkUnique(path: string, rows: readonly { readonly name: string }[]): Fault[] {

@@ -13,6 +13,8 @@ import { PRESETS } from '../check/header-presets.ts'
 import { ENCODINGS, PROPERTY_NAMES, USER_KINDS } from '../check/headers.ts'
 import { COLOR_PATTERN } from '../pages/colors.ts'
 import { ProviderSchema } from '../providers/index.ts'
+import { Hosts } from './hosts.ts'
+import { CallersSchema, ResourceSchema } from './programs.ts'
 
 const NAME_PATTERN = '^[a-z][a-z0-9-]{0,31}$'
 
@@ -120,66 +122,167 @@ const HeadersSchema = Type.Union(
   },
 )
 
-const PortalSchema = Type.Object({
-  name: Type.String({
-    pattern: NAME_PATTERN,
-    description: 'Name of the portal. Part of its URLs.',
-  }),
-  title: Type.Optional(
-    Type.String({
-      minLength: 1,
-      maxLength: 60,
-      description: 'Title on its pages. Default: the name.',
+const PolicySchema = Type.Union(
+  [
+    Type.String({ minLength: 1 }),
+    Type.Object({
+      condition: Type.Optional(Text('Condition. Default: everybody who is signed in.')),
+      acr: Type.Optional(
+        Type.Array(Type.String({ minLength: 1, pattern: '^[!-~]+$' }), {
+          minItems: 1,
+          description:
+            'Authentication context classes (`acr`), of which the person must have one. Who has none is sent to sign in with `acr_values`.',
+        }),
+      ),
+      maxAge: Type.Optional(
+        Duration({
+          from: '0s',
+          to: '90d',
+          description:
+            'Time since the person authenticated at the provider. Who did so earlier is sent to sign in with `max_age`.',
+        }),
+      ),
     }),
-  ),
-  accent: Type.Optional(
-    Type.String({ pattern: COLOR_PATTERN, description: 'Colour of its pages, such as `#0b6bcb`.' }),
-  ),
-  providers: Type.Array(ProviderSchema, {
-    minItems: 1,
-    description: 'Identity providers of the portal.',
-  }),
-  allow: Type.Optional(AllowSchema),
-  policies: Type.Record(Type.String({ pattern: NAME_PATTERN }), Type.String({ minLength: 1 }), {
+  ],
+  { description: 'A condition, or an object with demands that must all be met.' },
+)
+
+const AssertionSchema = Type.Union(
+  [
+    Type.Literal('off'),
+    Type.Object({
+      header: Type.String({
+        minLength: 1,
+        default: 'X-Gatehouse-Assertion',
+        description: 'Name of the header.',
+      }),
+      claims: Type.Array(Text('Name of a claim.'), {
+        default: [],
+        description: 'Further claims about the person that it has.',
+      }),
+    }),
+  ],
+  {
     default: {},
-    description: 'Conditions by name. A proxy selects one with `?policy=<name>`.',
-  }),
-  headers: HeadersSchema,
-  userHeader: Type.Optional(
-    Type.Enum([...USER_KINDS], {
-      description:
-        'Value of the user headers: the subject, the verified e-mail address, or the claim `preferred_username`. The last two are empty if the provider did not send them. Default: the subject, or `<provider>:<subject>` if the portal has several providers.',
-    }),
-  ),
-  headerEncoding: Type.Enum([...ENCODINGS], {
-    default: 'percent',
     description:
-      'Encoding of characters in identity headers that are not ASCII: UTF-8 in percent-encoding, the bytes of UTF-8, or extended values of RFC 8187.',
-  }),
-  tokenHeader: Type.Optional(
-    Text(
-      'Header that passes the session token to the app. Every app that receives it can act as the user at all other apps of the domain until the session ends. Set it only if all apps behind the portal trust each other.',
+      'Header for the app with each 200: a JWT that is signed for this app and says who sends the request. `off` sends none.',
+  },
+)
+
+const RuleSchema = Type.Object(
+  {
+    hosts: Hosts(
+      'Hosts: `app.example.com`, or `*.example.com` for all below. Default: every host.',
     ),
-  ),
-  preflight: Flag('Allows CORS preflight requests without credentials.'),
-  sessionLifetime: Type.Optional(
-    Duration({
-      from: '1m',
-      to: '90d',
-      description: 'Lifetime of sessions of this portal. Default: `session.lifetime`.',
+    paths: Type.Optional(
+      Type.Array(Type.String({ minLength: 1 }), {
+        minItems: 1,
+        description:
+          'Paths: `/x` is that path, `/x/*` also all below it, and `*` between slashes any one segment. Default: every path.',
+      }),
+    ),
+    methods: Type.Optional(
+      Type.Array(Type.String({ pattern: '^[A-Z][A-Z-]{0,31}$' }), {
+        minItems: 1,
+        description: 'HTTP methods; `GET` includes HEAD. Default: every method.',
+      }),
+    ),
+    from: Type.Optional(
+      Type.Array(Type.String({ minLength: 1 }), {
+        minItems: 1,
+        description:
+          'Addresses and networks of clients, as `server.trustedProxies` lets proxies report them. Default: every address.',
+      }),
+    ),
+    require: Type.Union(
+      [Type.String({ minLength: 1 }), Type.Array(Type.String({ minLength: 1 }), { minItems: 1 })],
+      {
+        description: '`anyone`, `signedIn`, a policy, or a list of policies that must all be met.',
+      },
+    ),
+  },
+  { description: 'A rule. All of its members must fit.' },
+)
+
+const PortalSchema = Type.Object(
+  {
+    name: Type.String({
+      pattern: NAME_PATTERN,
+      description: 'Name of the portal. Part of its URLs.',
     }),
-  ),
-  loginLifetime: Duration({
-    default: '10m',
-    from: '30s',
-    to: '1h',
-    description: 'Time to complete a sign-in.',
-  }),
-  sharedCallback: Flag(
-    'Uses `/portals/<portal>/oauth2/callback` as the redirect URI, as traefik-forward-auth does. Only for a portal with one provider to sign in at.',
-  ),
-  alwaysShowProviders: Flag('Shows the list of providers even if there is only one.'),
-})
+    title: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 60,
+        description: 'Title on its pages. Default: the name.',
+      }),
+    ),
+    accent: Type.Optional(
+      Type.String({
+        pattern: COLOR_PATTERN,
+        description: 'Colour of its pages, such as `#0b6bcb`.',
+      }),
+    ),
+    providers: Type.Array(ProviderSchema, {
+      minItems: 1,
+      description: 'Identity providers of the portal.',
+    }),
+    allow: Type.Optional(AllowSchema),
+    policies: Type.Record(Type.String({ pattern: NAME_PATTERN }), PolicySchema, {
+      default: {},
+      description:
+        'What routes demand, by name. A proxy selects one with `?policy=<name>`, and a rule with `require`.',
+    }),
+    headers: HeadersSchema,
+    userHeader: Type.Optional(
+      Type.Enum([...USER_KINDS], {
+        description:
+          'Value of the user headers: the subject, the verified e-mail address, or the claim `preferred_username`. The last two are empty if the provider did not send them. Default: the subject, or `<provider>:<subject>` if the portal has several providers.',
+      }),
+    ),
+    headerEncoding: Type.Enum([...ENCODINGS], {
+      default: 'percent',
+      description:
+        'Encoding of characters in identity headers that are not ASCII: UTF-8 in percent-encoding, the bytes of UTF-8, or extended values of RFC 8187.',
+    }),
+    assertion: AssertionSchema,
+    callers: Type.Optional(CallersSchema),
+    resources: Type.Array(ResourceSchema, {
+      default: [],
+      description:
+        'OAuth resources, such as MCP servers: parts of apps that programs reach with a token that was issued for them.',
+    }),
+    rules: Type.Array(RuleSchema, {
+      default: [],
+      description:
+        'What requests must meet, by host, path, method and client address: the first rule that fits decides. If none does: `signedIn`.',
+    }),
+    preflight: Flag('Allows CORS preflight requests without credentials.'),
+    sessionLifetime: Type.Optional(
+      Duration({
+        from: '1m',
+        to: '90d',
+        description: 'Lifetime of sessions of this portal. Default: `session.lifetime`.',
+      }),
+    ),
+    loginLifetime: Duration({
+      default: '10m',
+      from: '30s',
+      to: '1h',
+      description: 'Time to complete a sign-in.',
+    }),
+    sharedCallback: Flag(
+      'Uses `/portals/<portal>/oauth2/callback` as the redirect URI, as traefik-forward-auth does. Only for a portal with one provider to sign in at.',
+    ),
+    alwaysShowProviders: Flag('Shows the list of providers even if there is only one.'),
+  },
+  {
+    removed: {
+      tokenHeader:
+        'was removed: apps get a signed assertion instead of the session, see `assertion`. What can be verified at `/api/portals/<portal>/verify` goes on to work with it',
+    },
+  },
+)
 
 export const ForwardAuthSchema = Type.Object({
   server: ServerSchema,

@@ -12,7 +12,7 @@ import {
   type Rule,
 } from '@gatehouse/service-kit'
 import type { ProviderConfig } from '../providers/index.ts'
-import { assertStoredSecret, KEY_FILE } from '../session/keys.ts'
+import { ASSERTION_KEY_FILE, assertStoredSecret, KEY_FILE } from '../session/keys.ts'
 import { REVOCATIONS_FILE } from '../session/revocation-file.ts'
 import type { ForwardAuthConfig } from './schema.ts'
 
@@ -39,11 +39,8 @@ const START_RULES: readonly Rule<ForwardAuthConfig>[] = [
   ({ server }) => (server.tls ? checkTlsFiles('/server/tls', server.tls) : []),
   ({ server }) => checkCertificateFile('/server/tls/clientCaFile', server.tls?.clientCaFile),
   ({ storage }) => checkFolder('/storage/path', storage.path),
-  ({ storage, session }) => {
-    const file = join(storage.path, KEY_FILE)
-    if (session.keys !== undefined || !existsSync(file)) return []
-    return checkText('/storage/path', file, assertStoredSecret)
-  },
+  ({ storage, session }) => (session.keys ? [] : checkStoredSecret(storage.path, KEY_FILE)),
+  ({ storage }) => checkStoredSecret(storage.path, ASSERTION_KEY_FILE),
   ({ storage }) => {
     const file = join(storage.path, REVOCATIONS_FILE)
     const stats = statSync(file, { throwIfNoEntry: false })
@@ -55,6 +52,11 @@ const START_RULES: readonly Rule<ForwardAuthConfig>[] = [
       ({ providers }) => applyToEach(providers, '/providers', [checkAssertion]),
     ]),
 ]
+
+function checkStoredSecret(folder: string, name: string): readonly Fault[] {
+  const file = join(folder, name)
+  return existsSync(file) ? checkText('/storage/path', file, assertStoredSecret) : []
+}
 
 function checkAssertion(provider: ProviderConfig): Fault[] {
   const assertion = 'clientAssertion' in provider ? provider.clientAssertion : undefined

@@ -2,6 +2,7 @@ import type { Log } from '@gatehouse/auth-core'
 import type { BoundedFetch, FetchOptions } from '@gatehouse/net'
 import type { Profile } from '@gatehouse/profile'
 import type { Clock } from '@gatehouse/service-kit'
+import type { StepUp } from '../check/policy.ts'
 import type { ProviderIcon } from './options.ts'
 
 /** An identity provider: people sign in at its site, or it knows the address of a request. */
@@ -53,14 +54,6 @@ export interface LoginSecrets {
 
 /** The secrets of a login, and the redirect URI that its authorization request names. */
 export type Login = LoginSecrets & { readonly redirectUri: string }
-
-/** How, and how lately, a person must have authenticated. */
-export interface StepUp {
-  /** Authentication context classes, of which one is enough; empty for any. */
-  readonly acr: readonly string[]
-  /** Since the person authenticated at the provider, in ms. */
-  readonly maxAge: number | undefined
-}
 
 /** What an authorization request asks for besides. */
 export interface AuthorizationOptions {

@@ -2,12 +2,13 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Profile } from '@gatehouse/profile'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
+import { isSteppedUp } from '../check/policy.ts'
 import { setHostCookies } from '../cookies.ts'
 import { FWA_ERRORS, FwaError } from '../errors.ts'
 import { warnRarely } from '../log-limit.ts'
 import type { CallbackLogin, LoginState } from '../login/logins.ts'
 import { CALLBACK_PATH, SHARED_CALLBACK_PATH, soleRedirectProvider } from '../login/redirect-uri.ts'
-import { describeUnmet, meetsDemand, type StepUpDemand } from '../login/step-up.ts'
+import { describeUnmet, type StepUpDemand } from '../login/step-up.ts'
 import type { RedirectProvider } from '../providers/provider.ts'
 import { bareAnswer, problemAnswers } from './documented.ts'
 import { type Attempt, completeSignIn, recordSignIn, refuseDuplicate, startLogin } from './login.ts'
@@ -92,7 +93,7 @@ async function finish(
   }
   const { stepUp } = login
   const now = reply.server.clock.now()
-  if (stepUp && !meetsDemand(stepUp, profile, now))
+  if (stepUp && !isSteppedUp(stepUp, profile, now))
     throw unmet({ portalSite, provider, profile, returnTo }, stepUp, reply)
   return completeSignIn({ portalSite, profile, returnTo, stepUp }, reply)
 }

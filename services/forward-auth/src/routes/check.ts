@@ -1,43 +1,25 @@
 import { METHODS } from 'node:http'
-import { sendPage, statusOfError } from '@gatehouse/service-kit'
+import { AuthError } from '@gatehouse/auth-core'
+import { statusOfError } from '@gatehouse/service-kit'
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import fp from 'fastify-plugin'
-import { type ConditionReader, createConditionReader } from '../check/condition.ts'
-import { type Decision, decide, kindOf, type Visitor } from '../check/decide.ts'
-import { BODY, checkHeaders } from '../check/headers.ts'
+import { decide, kindOf, overridesMethod, type Requester } from '../check/decide.ts'
+import { checkHeaders } from '../check/headers.ts'
+import { createPolicyReader, type PolicyReader } from '../check/policy.ts'
+import { type RequestPath, readPath, requirementFor, SESSION_REQUIRED } from '../check/rules.ts'
 import { FwaError, STATUS_OF } from '../errors.ts'
 import {
-  type ForwardedReader,
   type ForwardedRequest,
   type Peer,
   type ProxyRequest,
   readForwarded,
   readOriginal,
   readRequestLine,
-  urlOf,
 } from '../forwarded.ts'
 import { warnRarely } from '../log-limit.ts'
-import { refusedPage } from '../pages/pages.ts'
+import { type Check, type Dialect, refuseCaller, sendDecision } from './check-answers.ts'
 import { bareAnswer, problemAnswers, TO_SIGN_IN } from './documented.ts'
-import {
-  challenge,
-  clientIpOf,
-  noSession,
-  type PortalSite,
-  pageUrl,
-  portalOf,
-  type SignInQuery,
-  visitorOf,
-} from './portal-page.ts'
-
-/** How a proxy sends its checks, and which answers it understands. */
-export interface Dialect {
-  readonly read: ForwardedReader
-  /** Whether the proxy passes a redirect on to the browser. */
-  readonly redirects: boolean
-  /** The status of an error, if the proxy would misread some. */
-  readonly denialStatus?: (status: number) => number
-}
+import { clientIpOf, portalOf, visitorOf } from './portal-page.ts'
 
 /** Traefik, Caddy and HAProxy: every status but 2xx denies, and reaches the client unchanged. */
 export const forwardDialect: Dialect = { read: readForwarded, redirects: true }
@@ -56,16 +38,9 @@ export const envoyDialect: Dialect = {
   denialStatus: (status) => (status >= 500 ? 403 : status),
 }
 
-interface Check extends PortalSite {
-  readonly decision: Decision
-  readonly forwarded: ForwardedRequest
-  /** Present if a person is signed in, so with `allow` and `forbidden`. */
-  readonly visitor: Visitor | undefined
-}
-
 declare module 'fastify' {
   interface FastifyInstance {
-    readonly readCondition: ConditionReader
+    readonly readPolicy: PolicyReader
   }
   interface FastifyRequest {
     /** The check that this request made; undefined before its decision and for other requests. */
@@ -76,12 +51,17 @@ declare module 'fastify' {
 export const check = fp(
   async (app: FastifyInstance) => {
     app.decorateRequest('check', undefined)
-    app.decorate('readCondition', createConditionReader())
+    app.decorate('readPolicy', createPolicyReader())
   },
   {
     fastify: '5.x',
     name: 'forward-auth/check',
-    dependencies: ['forward-auth/portals', 'forward-auth/sessions', 'forward-auth/trust'],
+    dependencies: [
+      'forward-auth/portals',
+      'forward-auth/sessions',
+      'forward-auth/assertions',
+      'forward-auth/trust',
+    ],
   },
 )
 
@@ -147,20 +127,24 @@ async function answerCheck(
   try {
     request.check = await decideCheck(dialect, request)
     const answered = sendDecision(dialect, request.check, reply)
-    authMetrics.check(portal, request.check.decision)
+    authMetrics.check(portal, request.check.decision.outcome)
     return answered
   } catch (error) {
     const { code, message } = Object(error) as FwaError
     const isDecision = DECISIONS.includes(code)
-    authMetrics.check(portal, (isDecision && request.check?.decision) || 'refused')
+    const outcome = error instanceof AuthError ? 'bad-credentials' : 'refused'
+    authMetrics.check(portal, (isDecision && request.check?.decision.outcome) || outcome)
     const peer = request.raw.socket.remoteAddress
     // The operator corrects these errors in the configuration of the proxy.
-    if (!isDecision) warnRarely(request, { code, peer }, `check refused: ${message}`, { portal })
+    if (!isDecision && outcome === 'refused')
+      warnRarely(request, { code, peer }, `check refused: ${message}`, { portal })
     throw error
   }
 }
 
-const DECISIONS: readonly string[] = ['FWA_NO_SESSION', 'FWA_FORBIDDEN']
+const DECISIONS: readonly string[] = [
+  ...['FWA_NO_SESSION', 'FWA_FORBIDDEN', 'FWA_STEP_UP_REQUIRED', 'AUTH_SCOPE_MISSING'],
+]
 
 export async function decideCheck(dialect: Dialect, request: FastifyRequest): Promise<Check> {
   const { server } = request
@@ -170,15 +154,52 @@ export async function decideCheck(dialect: Dialect, request: FastifyRequest): Pr
   portal.refuseAliases(raw.rawHeaders)
   const forwarded = dialect.read(raw, server.sites)
   assertNotOnAuthHost(forwarded, request)
-  const { site } = forwarded
-  const visitor = await visitorOf(request, { portal, site })
-  const decision = decide(
+  const { site, host } = forwarded
+  const { rules, programs } = portal
+  const isRuled = rules.length > 0
+  const hasResources = programs.resources.length > 0
+  const path = isRuled || hasResources ? readPath(forwarded.target) : undefined
+  const resource = hasResources ? programs.resourceAt(forwarded, path) : undefined
+  const requester = await requesterOf(request, { portal, site, resource })
+  const query = policyQuery(request)
+  const decision = decide({
     portal,
-    visitor,
-    () => server.readCondition(portal, conditionQuery(request)),
-    () => kindOf(forwarded.method, raw.headers),
-  )
-  return { decision, portal, site, forwarded, visitor }
+    host,
+    requester,
+    requirement: isRuled
+      ? requirementFor(rules, ruledRequest(request, forwarded, path))
+      : SESSION_REQUIRED,
+    namesPolicy: query !== '',
+    routePolicy: () => server.readPolicy(portal, query),
+    kind: () => kindOf(forwarded.method, raw.headers),
+    now: server.clock.now(),
+  })
+  return { decision, portal, site, forwarded, requester, resource }
+}
+
+/** The program whose credentials are sent, else the person of the session. */
+async function requesterOf(
+  request: FastifyRequest,
+  { portal, site, resource }: Pick<Check, 'portal' | 'site' | 'resource'>,
+): Promise<Requester | undefined> {
+  if (request.headers.authorization !== undefined)
+    try {
+      const program = portal.programs.find(request, resource)
+      if (program) return await program
+    } catch (error) {
+      throw error instanceof AuthError ? refuseCaller(error, { portal, resource }, request) : error
+    }
+  return visitorOf(request, { portal, site })
+}
+
+function ruledRequest(
+  request: FastifyRequest,
+  { method, host }: ForwardedRequest,
+  path: RequestPath | undefined,
+) {
+  const { headers } = request
+  const clientIp = () => clientIpOf(request)
+  return { method, host, path, overridesMethod: overridesMethod(headers), clientIp }
 }
 
 function untrusted({ remoteAddress = 'unknown' }: Peer): FwaError {
@@ -202,7 +223,7 @@ function assertNotOnAuthHost(
 }
 
 /** Envoy appends the query of its client, so that its policy is in the path. */
-function conditionQuery({ headers, params, raw }: FastifyRequest): string {
+function policyQuery({ headers, params, raw }: FastifyRequest): string {
   if (headers['x-forward-auth-if'] !== undefined)
     throw new FwaError(
       'FWA_CONDITION_HEADER',
@@ -215,67 +236,9 @@ function conditionQuery({ headers, params, raw }: FastifyRequest): string {
   return start < 0 ? '' : url.slice(start + 1)
 }
 
-function sendDecision(dialect: Dialect, check: Check, reply: FastifyReply): FastifyReply {
-  const { decision, portal, visitor } = check
-  if (decision === 'allow' && visitor) return reply.headers(visitor.headers).send(portal.body)
-  if (decision === 'preflight') return reply.headers(checkHeaders(portal, undefined)).send(BODY)
-  if (decision === 'sign-in') return sendToSignIn(dialect, check, reply)
-  if (decision === 'forbidden') return sendForbidden(check, reply)
-  throw noSession(check)
-}
-
-/** Characters that proxies accept in a header, and in the request that follows. */
-const MAX_LOCATION = 8_000
-/** Keeps the page of a check under 4 kB. */
-const MAX_LINK = 300
-
-function sendToSignIn({ redirects }: Dialect, check: Check, reply: FastifyReply): FastifyReply {
-  const { portal, forwarded } = check
-  const location = signInUrl(check, MAX_LOCATION)
-  reply
-    .header('location', location)
-    .header('cache-control', 'no-store')
-    .type('text/plain; charset=utf-8')
-  if (redirects) return reply.code(['GET', 'HEAD'].includes(forwarded.method) ? 302 : 303).send('')
-  reply.headers({ 'x-auth-redirect': location, 'www-authenticate': challenge(portal) })
-  return reply.code(401).send('')
-}
-
-/** The sign-in page with a return URL, which loses its query or is left out if it is too long. */
-function signInUrl(check: Check, max: number, query: SignInQuery = {}): string {
-  const wanted = new URL(urlOf(check.forwarded))
-  const urlWith = (rd: string) => pageUrl(check, '/signin', { ...query, rd })
-  const url = urlWith(wanted.href)
-  if (url.length <= max) return url
-  wanted.search = ''
-  const short = urlWith(wanted.href)
-  return short.length <= max ? short : pageUrl(check, '/signin', query)
-}
-
-function sendForbidden(check: Check, reply: FastifyReply): FastifyReply {
-  const { portal, forwarded, visitor } = check
-  const { request } = reply
-  request.server.auditTrail.record(request, {
-    event: 'access-refused',
-    portal: portal.name,
-    profile: visitor?.session.profile,
-    host: forwarded.authority,
-    code: 'FWA_FORBIDDEN',
-  })
-  if (!visitor || kindOf(forwarded.method, request.headers) !== 'navigation')
-    throw new FwaError('FWA_FORBIDDEN', `this account has no access to the portal ${portal.name}`)
-  const page = refusedPage({
-    portal,
-    profile: visitor.session.profile,
-    switchHref: signInUrl(check, MAX_LINK, { switch: '1' }),
-    requestId: request.id,
-  })
-  return sendPage(reply, 403, page)
-}
-
 /** An error may come up when the headers of a 200 are set already. */
 function removeIdentity({ check }: FastifyRequest, reply: FastifyReply): void {
-  if (check?.decision !== 'allow') return
+  if (check?.decision.outcome !== 'allow') return
   try {
     for (const name of Object.keys(checkHeaders(check.portal, undefined))) reply.removeHeader(name)
   } catch {
@@ -299,18 +262,25 @@ function asDenial(thrown: unknown, { denialStatus = (status) => status }: Dialec
 
 /**
  * Members of the log line of a request: the portal, the host that was asked for, the client as the
- * trusted proxies name it, and the person.
+ * trusted proxies name it, and who asked.
  */
 export function describeCheck(request: FastifyRequest) {
   const { check, params, server } = request
   const { portal = '' } = (params ?? {}) as { portal?: string }
-  const { provider, id } = check?.visitor?.session.profile ?? {}
+  const { decision, forwarded, requester } = check ?? {}
+  const refusal = decision?.outcome === 'forbidden' ? decision.refusal : undefined
   return {
     portal: server.portals.has(portal) ? portal : undefined,
-    host: check?.forwarded.authority,
+    host: forwarded?.authority,
     clientAddress: clientIpOf(request),
-    caller: provider === undefined ? undefined : `${provider}:${id}`,
+    caller: requester && callerOf(requester),
+    refusedBy: refusal?.by,
+    clause: refusal?.clause,
   }
+}
+
+function callerOf({ identity: { method, profile } }: Requester): string {
+  return `${method === 'session' ? profile.provider : method}:${profile.id}`
 }
 
 /** Whether a request is a check that passed; proxies log what they let pass. */

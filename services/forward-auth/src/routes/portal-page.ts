@@ -1,7 +1,9 @@
+import { AuthError } from '@gatehouse/auth-core'
 import { parseOrigin } from '@gatehouse/net'
 import type { Profile } from '@gatehouse/profile'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Visitor } from '../check/decide.ts'
+import type { Resource } from '../check/programs.ts'
+import type { Visitor } from '../check/visitor.ts'
 import { FwaError } from '../errors.ts'
 import { validateReturnUrl } from '../login/return-url.ts'
 import type { Portal } from '../portals.ts'
@@ -36,6 +38,11 @@ export function portalSiteOf(request: FastifyRequest): PortalSite {
   const found = request.server.sites.find(host)
   if (!found) throw unknownHost(host)
   return { portal: portalOf(request), site: found.site }
+}
+
+/** The canonical host that the client asked for, with the port if one was given; '' if it is on no domain. */
+export function requestedHost(request: FastifyRequest): string {
+  return request.server.sites.find(hostOf(request))?.authority ?? ''
 }
 
 function hostOf({ raw: { headers, socket }, server }: FastifyRequest): string {
@@ -76,16 +83,21 @@ export async function identify(
 }
 
 /** The error for programs when nobody is signed in; people are redirected to sign in instead. */
-export function noSession({ portal, site }: PortalSite): FwaError {
+export function noSession({ portal, site }: PortalSite, resource?: Resource): FwaError {
   return new FwaError('FWA_NO_SESSION', `nobody is signed in at the portal ${portal.name}`, {
     members: { loginUrl: portalUrl(site, portal, '/signin') },
-    headers: { 'www-authenticate': challenge(portal) },
+    headers: { 'www-authenticate': challenges(portal, resource) },
   })
 }
 
-/** RFC 9110 section 11.6.1: every 401 has a challenge. No browser asks for a password on this one. */
-export function challenge({ name }: Portal): string {
-  return `Cookie realm="${name}"`
+/**
+ * RFC 9110 section 11.6.1: every 401 has a challenge. No browser asks for a password on that of the
+ * cookie.
+ */
+export function challenges(portal: Portal, resource?: Resource): string | string[] {
+  const cookie = `Cookie realm="${portal.name}"`
+  const others = portal.programs.challenges(new AuthError('AUTH_CREDENTIALS_MISSING'), resource)
+  return others.length > 0 ? [...others, cookie] : cookie
 }
 
 /** The same error with the URL where to start again, which people see even with a 5xx. */

@@ -3,10 +3,12 @@ import type { Profile } from '@gatehouse/profile'
 import { type Page, sendPage } from '@gatehouse/service-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { isNavigation, type Visitor } from '../check/decide.ts'
+import { isNavigation } from '../check/decide.ts'
+import { isSteppedUp } from '../check/policy.ts'
+import type { Visitor } from '../check/visitor.ts'
 import { FwaError } from '../errors.ts'
 import { validateReturnUrl } from '../login/return-url.ts'
-import { canStepUp, demandOf, meetsDemand, type StepUpDemand } from '../login/step-up.ts'
+import { canStepUp, demandOf, type StepUpDemand } from '../login/step-up.ts'
 import { signedInPage, signInPage } from '../pages/pages.ts'
 import type { Portal } from '../portals.ts'
 import type { Provider } from '../providers/provider.ts'
@@ -114,7 +116,7 @@ async function answerKnown(
   const { request, server } = reply
   const returnTo = targetOf(portalSite, query.rd)
   const { profile: known } = visitor?.session ?? {}
-  if (known && (!stepUp || meetsDemand(stepUp, known, server.clock.now())))
+  if (known && (!stepUp || isSteppedUp(stepUp, known, server.clock.now())))
     return query.rd === undefined
       ? sendPage(reply, 200, signedIn(portalSite, known))
       : returnToApp(portalSite, returnTo, 'bounce', reply)

@@ -1,16 +1,23 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { AuthError, type BearerOptions } from '@gatehouse/auth-core'
-import { type VerifyResult, VerifyResultSchema, verifyResult } from '@gatehouse/profile'
+import {
+  fromClaims,
+  type Profile,
+  type SessionToken,
+  type VerifyResult,
+  VerifyResultSchema,
+  verifyResult,
+} from '@gatehouse/profile'
 import type { FastifyRequest } from 'fastify'
 import { FwaError } from '../errors.ts'
-import type { Session } from '../session/session.ts'
+import type { Portal } from '../portals.ts'
 import { problemAnswer, problemAnswers } from './documented.ts'
 import { clientIpOf, portalOf } from './portal-page.ts'
 
 const SCHEMA = {
-  summary: 'Verify a session token',
+  summary: 'Verify a session token or an assertion',
   description:
-    'Takes the session token of the portal as `Authorization: Bearer <token>`. A token of a Tailscale login is valid only from the address that it was issued for: send that address as `X-Forwarded-For`, from an address in `server.trustedProxies`.',
+    'Takes the session token of the portal, or an assertion that it has sent to an app, as `Authorization: Bearer <token>`. A session token of a Tailscale login is valid only from the address that it was issued for: send that address as `X-Forwarded-For`, from an address in `server.trustedProxies`.',
   tags: ['verify'],
   security: [{ sessionToken: [] }],
   response: {
@@ -24,37 +31,64 @@ export const bearer: BearerOptions = {
   realm: (request) => portalOf(request).name,
   async verify(token, request) {
     const portal = portalOf(request)
-    const visitor = await request.server.sessions.verify(request, portal, token)
-    // A session may be bound to an address, here as in a check.
-    if (!visitor?.isAllowedAt(() => clientIpOf(request)) || !visitor.isAdmitted) return undefined
-    const { issuer, profile } = visitor.session
-    request.verifiedSession = visitor.session
+    const verified =
+      (await readSession(token, request, portal)) ?? readAssertion(token, request, portal)
+    if (!verified) return undefined
+    request.verifiedToken = verified
+    const { profile, iss: issuer } = verified
     return { method: 'jwt', issuer, subject: profile.id, scopes: [], claims: profile.claims }
   },
 }
 
+interface VerifiedToken extends SessionToken {
+  readonly profile: Profile
+}
+
 declare module 'fastify' {
   interface FastifyRequest {
-    verifiedSession: Session | undefined
+    verifiedToken: VerifiedToken | undefined
   }
 }
 
-/** `GET /api/portals/:portal/verify`: whether a session token is valid at the portal, and its claims. */
+/** A session may be bound to an address, here as in a check. */
+async function readSession(
+  token: string,
+  request: FastifyRequest,
+  portal: Portal,
+): Promise<VerifiedToken | undefined> {
+  const visitor = await request.server.sessions.verify(request, portal, token)
+  if (!visitor?.isAllowedAt(() => clientIpOf(request)) || !visitor.isAdmitted) return undefined
+  const { issuer: iss, site, iat, exp, profile } = visitor.session
+  return { iss, aud: site.domain, iat, nbf: iat, exp, profile }
+}
+
+function readAssertion(
+  token: string,
+  { server }: FastifyRequest,
+  portal: Portal,
+): VerifiedToken | undefined {
+  const claims = server.assertions.verify(token, portal)
+  if (!claims) return undefined
+  const { provider = '', iss, aud, iat, exp, method: _, ...rest } = claims
+  return { iss, aud, iat, nbf: iat, exp, profile: fromClaims(provider, rest) }
+}
+
+/** `GET /api/portals/:portal/verify`: whether a token is valid at the portal, and its claims. */
 export const verifyRoute: FastifyPluginAsyncTypebox = async (app) => {
   app.addHook('onRequest', async (request, reply) => {
     reply.header('cache-control', 'no-store')
     portalOf(request)
   })
-  app.decorateRequest('verifiedSession', undefined)
+  app.decorateRequest('verifiedToken', undefined)
   app.setErrorHandler((error, request) => {
     throw error instanceof AuthError ? refusal(error, request) : error
   })
   app.get(
     '/verify',
     { schema: SCHEMA, onRequest: app.requireCaller() },
-    async ({ verifiedSession }): Promise<VerifyResult> => {
-      const { portal, issuer, site, iat, exp, profile } = verifiedSession as Session
-      return verifyResult(portal, { iss: issuer, aud: site.domain, iat, nbf: iat, exp }, profile)
+    async ({ params, verifiedToken }): Promise<VerifyResult> => {
+      const { profile, ...token } = verifiedToken as VerifiedToken
+      return verifyResult((params as { portal: string }).portal, token, profile)
     },
   )
 }

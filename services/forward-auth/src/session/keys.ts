@@ -7,6 +7,7 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { ForwardAuthConfig } from '../config/schema.ts'
 import { FwaError } from '../errors.ts'
+import { AssertionKeys } from './assertion-keys.ts'
 
 /** 32 bytes for one purpose, and their key ID. */
 export interface Key {
@@ -20,18 +21,20 @@ export interface KeyRing {
   readonly all: readonly Key[]
 }
 
-/** Keys by purpose: a key for one purpose is of no use for the other. */
+/** Keys by purpose: a key for one purpose is of no use for the others. */
 export interface Keys {
   readonly session: KeyRing
   readonly login: KeyRing
+  readonly assertion: AssertionKeys
 }
 
 export const KEY_FILE = 'session.key'
+export const ASSERTION_KEY_FILE = 'assertion.key'
 const MIN_LENGTH = 32
 
 /**
- * Derives the keys from the configured secrets, or from one that is generated at the first start and
- * stored in `folder`.
+ * Derives the keys of sessions from the configured secrets, or from one that is generated at the
+ * first start and stored in `folder`; those of assertions always from such a one.
  */
 export async function loadKeys({
   secrets,
@@ -40,8 +43,9 @@ export async function loadKeys({
   readonly secrets: readonly string[] | undefined
   readonly folder: string
 }): Promise<Keys> {
-  const all = secrets ?? [await storedSecret(folder)]
-  return { session: derive(all, 'session'), login: derive(all, 'login') }
+  const all = secrets ?? [await storedSecret(folder, KEY_FILE)]
+  const assertion = new AssertionKeys(await storedSecret(folder, ASSERTION_KEY_FILE))
+  return { session: derive(all, 'session'), login: derive(all, 'login'), assertion }
 }
 
 export function assertStoredSecret(text: string): void {
@@ -49,7 +53,9 @@ export function assertStoredSecret(text: string): void {
     throw new Error(`holds a key of fewer than ${MIN_LENGTH} characters`)
 }
 
-function derive(secrets: readonly string[], purpose: keyof Keys): KeyRing {
+type Purpose = 'session' | 'login'
+
+function derive(secrets: readonly string[], purpose: Purpose): KeyRing {
   const all = secrets.map((secret) => deriveKey(secret, purpose))
   const [first] = all
   if (!first) throw new FwaError('FWA_KEY_UNUSABLE', 'no secret is given')
@@ -57,22 +63,25 @@ function derive(secrets: readonly string[], purpose: keyof Keys): KeyRing {
 }
 
 /** RFC 5869. Tokens show the key ID, so it is a digest of the derived key, not of the secret. */
-function deriveKey(secret: string, purpose: keyof Keys): Key {
+function deriveKey(secret: string, purpose: Purpose): Key {
   if (secret.length < MIN_LENGTH)
     throw new FwaError('FWA_KEY_UNUSABLE', `a secret has fewer than ${MIN_LENGTH} characters`)
   const key = Buffer.from(hkdfSync('sha256', secret, '', `gatehouse forward-auth ${purpose}`, 32))
   return { kid: hash('sha256', key, 'base64url').slice(0, 16), secret: key }
 }
 
-async function storedSecret(folder: string): Promise<string> {
-  const file = join(folder, KEY_FILE)
+async function storedSecret(folder: string, name: string): Promise<string> {
+  const file = join(folder, name)
   try {
     makeFolder(folder)
     if (!existsSync(file)) await generate(folder, file)
-    return (await readFile(file, 'utf8')).trim()
+    const secret = (await readFile(file, 'utf8')).trim()
+    assertStoredSecret(secret)
+    return secret
   } catch (cause) {
-    const { code } = cause as NodeJS.ErrnoException
-    throw new FwaError('FWA_KEY_UNUSABLE', `${file} cannot be read or made (${code})`, { cause })
+    const { code, message } = cause as NodeJS.ErrnoException
+    const why = code ?? message
+    throw new FwaError('FWA_KEY_UNUSABLE', `${file} cannot be read or made (${why})`, { cause })
   }
 }
 

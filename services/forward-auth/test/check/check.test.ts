@@ -1,7 +1,11 @@
-import { type Condition, fromClaims } from '@gatehouse/profile'
+import { parseHost } from '@gatehouse/net'
+import { createConditions, fromClaims } from '@gatehouse/profile'
 import t from 'tap'
-import { createConditionReader } from '../../src/check/condition.ts'
-import { type Decision, decide, kindOf, type RequestKind, Visitor } from '../../src/check/decide.ts'
+import { decide, kindOf, type Outcome, type RequestKind } from '../../src/check/decide.ts'
+import { createPolicy, createPolicyReader, type Policy } from '../../src/check/policy.ts'
+import { Programs } from '../../src/check/programs.ts'
+import { createRules, type Requirement } from '../../src/check/rules.ts'
+import { Visitor } from '../../src/check/visitor.ts'
 import { createLogLimit } from '../../src/log-limit.ts'
 import type { Portal } from '../../src/portals.ts'
 import type { Session } from '../../src/session/session.ts'
@@ -22,6 +26,10 @@ const session = (claims: object = {}, provider = 'corp'): Session => ({
 const { provider: CORP } = createFakeProvider()
 /** Somebody with a session at a portal. */
 const visit = (at: Portal, who: Session) => new Visitor(who, at, CORP)
+const NO_PROGRAMS = new Programs(
+  { name: 'main', headers: [], assertion: undefined, callers: undefined, resources: [] },
+  { now: () => 0, elapsed: () => 0, log: { info() {}, warn() {} } },
+)
 const portal = (rest: Partial<Portal> = {}): Portal => ({
   name: 'main',
   title: 'main',
@@ -31,8 +39,10 @@ const portal = (rest: Partial<Portal> = {}): Portal => ({
   policies: new Map(),
   headers: [],
   body: 'OK\n',
-  tokenHeader: undefined,
   sent: [],
+  assertion: undefined,
+  rules: createRules([], new Map()),
+  programs: NO_PROGRAMS,
   refuseAliases: () => {},
   preflight: false,
   sessionLifetime: 1,
@@ -41,6 +51,33 @@ const portal = (rest: Partial<Portal> = {}): Portal => ({
   alwaysShowProviders: false,
   ...rest,
 })
+
+/** A policy whose condition is a function. */
+const policyOf = (holds: () => boolean): Policy => ({
+  name: 'test',
+  condition: { ...createConditions().compile('true'), holds },
+  stepUp: undefined,
+})
+const SESSION: Requirement = { isOpen: false, policies: [] }
+const host = parseHost('app.example.com')!
+
+const ask = (
+  at: Portal,
+  requester: Visitor | undefined,
+  policy: Policy | undefined | (() => Policy | undefined),
+  kind: RequestKind,
+  requirement = SESSION,
+): Outcome =>
+  decide({
+    portal: at,
+    host,
+    requester,
+    requirement,
+    namesPolicy: policy !== undefined,
+    routePolicy: typeof policy === 'function' ? policy : () => policy,
+    kind: () => kind,
+    now: 0,
+  }).outcome
 
 t.test('tells navigations, preflights and API requests apart', async (t) => {
   const html = { accept: 'text/html,*/*;q=0.8' }
@@ -78,15 +115,18 @@ t.test('tells navigations, preflights and API requests apart', async (t) => {
 })
 
 t.test('decisions', async (t) => {
-  const yes: Condition = () => true
-  const no: Condition = () => false
+  const yes = policyOf(() => true)
+  const no = policyOf(() => false)
   const ada = session()
+  const open: Requirement = { isOpen: true, policies: [] }
+  const ruled = (...policies: Policy[]): Requirement => ({ isOpen: false, policies })
   const table: [
-    Decision,
+    Outcome,
     Partial<Portal>,
     Session | undefined,
-    Condition | undefined,
+    Policy | undefined,
     RequestKind,
+    Requirement?,
   ][] = [
     ['allow', {}, ada, undefined, 'api'],
     ['allow', {}, ada, yes, 'navigation'],
@@ -100,38 +140,88 @@ t.test('decisions', async (t) => {
     ['no-session', { preflight: true }, undefined, yes, 'api'],
     ['no-session', {}, undefined, undefined, 'preflight'],
     ['preflight', { preflight: true }, undefined, undefined, 'preflight'],
+    ['anonymous', {}, undefined, undefined, 'navigation', open],
+    ['anonymous', {}, undefined, undefined, 'api', open],
+    ['anonymous', { admits: () => false }, ada, undefined, 'api', open],
+    ['allow', {}, ada, undefined, 'api', open],
+    ['allow', {}, ada, yes, 'api', open],
+    ['forbidden', {}, ada, no, 'api', open],
+    ['no-session', {}, undefined, yes, 'api', open],
+    ['sign-in', {}, undefined, yes, 'navigation', open],
+    ['allow', {}, ada, undefined, 'api', ruled(yes)],
+    ['allow', {}, ada, yes, 'api', ruled(yes, yes)],
+    ['forbidden', {}, ada, undefined, 'api', ruled(yes, no)],
+    ['forbidden', {}, ada, yes, 'api', ruled(no)],
+    ['forbidden', {}, ada, no, 'api', ruled(yes)],
+    ['no-session', {}, undefined, undefined, 'api', ruled(yes)],
   ]
-  for (const [decision, rest, who, condition, kind] of table)
+  for (const [outcome, rest, who, policy, kind, requirement] of table)
     t.equal(
-      decide(
-        portal(rest),
-        who && visit(portal(rest), who),
-        () => condition,
-        () => kind,
-      ),
-      decision,
-      `${decision}: ${JSON.stringify(rest)} ${kind}`,
+      ask(portal(rest), who && visit(portal(rest), who), policy, kind, requirement),
+      outcome,
+      `${outcome}: ${JSON.stringify(rest)} ${kind} ${JSON.stringify(requirement)}`,
     )
   const odd = 'yes' as unknown as boolean
   t.equal(
-    decide(
-      portal(),
-      visit(portal({ admits: () => odd }), ada),
-      () => undefined,
-      () => 'api',
-    ),
+    ask(portal(), visit(portal({ admits: () => odd }), ada), undefined, 'api'),
     'forbidden',
+    'only true admits',
   )
-  t.equal(
-    decide(
-      portal(),
-      visit(portal(), ada),
-      () => () => odd,
-      () => 'api',
-    ),
-    'forbidden',
-    'only true passes',
-  )
+})
+
+t.test('a refusal names the policy and the clause', async (t) => {
+  const admin = createPolicy('admin', 'Group("staff") && Group("admin")')
+  const ada = visit(portal(), session({ groups: ['staff'] }))
+  const question = {
+    portal: portal(),
+    host,
+    requester: ada,
+    namesPolicy: true,
+    requirement: SESSION,
+    routePolicy: () => admin,
+    kind: () => 'api' as const,
+    now: 0,
+  }
+  t.match(decide(question), { refusal: { by: 'policy admin', clause: 'Group("admin")' } })
+  const shut = visit(portal({ admits: () => false }), session())
+  t.match(decide({ ...question, requester: shut }), { refusal: { by: 'allow' } })
+})
+
+t.test('a policy may demand how and how lately a person has authenticated', async (t) => {
+  const HOUR = 3_600_000
+  const now = 100 * HOUR
+  const at = (hours: number) => ({ auth_time: hours * 3_600 })
+  const table: [Outcome, claims: object, config: Parameters<typeof createPolicy>[1]][] = [
+    ['step-up', {}, { acr: ['mfa'] }],
+    ['step-up', { acr: 'pwd' }, { acr: ['mfa'] }],
+    ['step-up', { acr: ['mfa'] }, { acr: ['mfa'] }],
+    ['allow', { acr: 'mfa' }, { acr: ['mfa'] }],
+    ['allow', { acr: 'hw' }, { acr: ['mfa', 'hw'] }],
+    ['step-up', {}, { maxAge: HOUR }],
+    ['step-up', { auth_time: '360000' }, { maxAge: HOUR }],
+    ['allow', at(99.5), { maxAge: HOUR }],
+    ['allow', at(99), { maxAge: HOUR }],
+    ['step-up', at(98.98), { maxAge: HOUR }],
+    ['step-up', { acr: 'mfa', ...at(1) }, { acr: ['mfa'], maxAge: HOUR }],
+    ['allow', { acr: 'mfa', ...at(99.9) }, { acr: ['mfa'], maxAge: HOUR }],
+    ['forbidden', {}, { condition: 'Group("admin")', acr: ['mfa'] }],
+    ['step-up', { groups: ['admin'] }, { condition: 'Group("admin")', acr: ['mfa'] }],
+  ]
+  for (const [outcome, claims, config] of table) {
+    const policy = createPolicy('strong', config)
+    const decided = decide({
+      portal: portal(),
+      host,
+      requester: visit(portal(), session(claims)),
+      requirement: { isOpen: false, policies: [policy] },
+      namesPolicy: false,
+      routePolicy: () => undefined,
+      kind: () => 'api',
+      now,
+    })
+    t.equal(decided.outcome, outcome, `${JSON.stringify(claims)} ${JSON.stringify(config)}`)
+    if (decided.outcome === 'step-up') t.equal(decided.policy, policy)
+  }
 })
 
 t.test(
@@ -140,23 +230,19 @@ t.test(
     const broken = () => {
       throw new Error('this condition cannot be read')
     }
-    const nobody = (kind: RequestKind) =>
-      decide(portal({ preflight: true }), undefined, broken, () => kind)
+    const nobody = (kind: RequestKind) => ask(portal({ preflight: true }), undefined, broken, kind)
     t.equal(nobody('navigation'), 'sign-in')
     t.equal(nobody('api'), 'no-session')
     t.throws(() => nobody('preflight'), /cannot be read/)
-    t.throws(
-      () => decide(portal(), visit(portal(), session()), broken, () => 'api'),
-      /cannot be read/,
-    )
+    t.throws(() => ask(portal(), visit(portal(), session()), broken, 'api'), /cannot be read/)
   },
 )
 
 t.test('a condition that cannot be read is compiled once, and refused each time', async (t) => {
-  const readCondition = createConditionReader()
+  const readPolicy = createPolicyReader()
   const [first, again] = [1, 2].map(() => {
     try {
-      return readCondition(portal(), 'if=Group(')
+      return readPolicy(portal(), 'if=Group(')
     } catch (error) {
       return error
     }
@@ -168,18 +254,18 @@ t.test('a condition that cannot be read is compiled once, and refused each time'
 t.test('conditions', async (t) => {
   const admin = session({ groups: ['admin'] }).profile
   const nobody = session().profile
-  const policies = new Map<string, Condition>([['admin', ({ claims }) => 'groups' in claims]])
-  const readCondition = createConditionReader()
-  const read = (query: string) => readCondition(portal({ policies }), query)
+  const policies = new Map([['admin', createPolicy('admin', 'Group("admin")')]])
+  const readPolicy = createPolicyReader()
+  const read = (query: string) => readPolicy(portal({ policies }), query)
   const isAdmin = `if=${encodeURIComponent('Group("admin")')}`
 
   t.equal(read(''), undefined, 'none')
   for (const query of ['policy=admin', isAdmin, 'if=Group(%22admin%22)', 'if=Group("admin")']) {
-    t.equal(read(query)?.(admin), true, query)
-    t.equal(read(query)?.(nobody), false, `${query}, nobody`)
+    t.equal(read(query)?.condition?.holds(admin), true, query)
+    t.equal(read(query)?.condition?.holds(nobody), false, `${query}, nobody`)
     t.equal(read(query), read(query), `${query}, compiled once`)
   }
-  t.equal(read('policy=any')?.(nobody), true, 'any is built in')
+  t.equal(read('policy=any'), undefined, 'any is built in, and demands nothing')
 
   const refused: [query: string, code: string][] = [
     ['policy=nope', 'FWA_POLICY_UNKNOWN'],
@@ -204,8 +290,8 @@ t.test('conditions', async (t) => {
 })
 
 t.test('caches a bounded number of conditions', async (t) => {
-  const readCondition = createConditionReader()
-  const read = (query: string) => readCondition(portal(), query)
+  const readPolicy = createPolicyReader()
+  const read = (query: string) => readPolicy(portal(), query)
   const first = read('if=Group("first")')
   for (let i = 0; i < 150; i++) read(`if=Group("${i}")`)
   t.equal(read('if=Group("first")'), first, 'kept while there is room')
@@ -232,9 +318,9 @@ t.test('a portal and a condition are asked once of a session, and another one an
   const [open, shut] = [true, false].map((verdict) =>
     portal({ admits: says(`portal ${verdict}`, verdict) }),
   ) as [Portal, Portal]
-  const [yes, no] = [says('yes', true), says('no', false)]
+  const [yes, no] = [policyOf(says('yes', true)), policyOf(says('no', false))]
   let ada = visit(open, session())
-  const steps: [Portal, Condition | undefined, Decision, asks: string[]][] = [
+  const steps: [Portal, Policy | undefined, Outcome, asks: string[]][] = [
     [open, undefined, 'allow', ['portal true']],
     [open, yes, 'allow', ['yes']],
     [open, yes, 'allow', []],
@@ -249,15 +335,7 @@ t.test('a portal and a condition are asked once of a session, and another one an
   for (const [at, condition, decision, asks] of steps) {
     // As after a reload.
     if (ada.portal !== at) ada = visit(at, session())
-    t.equal(
-      decide(
-        at,
-        ada,
-        () => condition,
-        () => 'api',
-      ),
-      decision,
-    )
+    t.equal(ask(at, ada, condition, 'api'), decision)
     t.strictSame(asked.splice(0), asks)
   }
 })
@@ -269,17 +347,7 @@ t.test('what a portal or a condition throws is thrown again, never kept', async 
   for (const at of [portal({ admits: fail }), portal()]) {
     const ada = visit(at, session())
     for (const time of ['first', 'second'])
-      t.throws(
-        () =>
-          decide(
-            at,
-            ada,
-            () => fail,
-            () => 'api',
-          ),
-        /broken/,
-        `the ${time} time`,
-      )
+      t.throws(() => ask(at, ada, policyOf(fail), 'api'), /broken/, `the ${time} time`)
   }
 })
 

@@ -8,6 +8,7 @@ import {
   createUser,
   ENCODINGS,
   encodeJson,
+  type Identity,
 } from '../../src/check/headers.ts'
 import type { Session } from '../../src/session/session.ts'
 
@@ -24,20 +25,30 @@ const session = (claims: object = {}, provider = 'corp'): Session => ({
   generation: 0,
 })
 
+const identityOf = (who: Session): Identity => ({
+  method: 'session',
+  portal: 'main',
+  profile: who.profile,
+  session: who,
+})
+
 type Encoding = (typeof ENCODINGS)[number]
 
 /** The identity headers of a 200. */
 function sent(
   config: HeadersConfig,
   who: Session | undefined,
-  { user = createUser(undefined, false), encoding = 'percent' as Encoding, tokenHeader = '' } = {},
+  { user = createUser(undefined, false), encoding = 'percent' as Encoding, assertion = '' } = {},
 ) {
   const headers = createHeaders(headerRows(config), user, encoding)
   const {
     'cache-control': _cache,
     'content-type': _type,
     ...identity
-  } = checkHeaders({ headers, tokenHeader: tokenHeader || undefined }, who)
+  } = checkHeaders(
+    { headers, assertion: assertion === '' ? undefined : { header: assertion, claims: [] } },
+    who && identityOf(who),
+  )
   return identity
 }
 
@@ -157,13 +168,13 @@ t.test('headers of presets and lists', async (t) => {
     { name: 'X-Portal', property: 'portal' },
     { name: 'X-Provider', property: 'provider' },
   ]
-  t.strictSame(sent(rows, ADA, { tokenHeader: 'x-token' }), {
+  t.strictSame(sent(rows, ADA, { assertion: 'x-token' }), {
     'x-level': '3',
     'x-tags': 'a,b',
     'x-address': '{"country":"GB"}',
     'x-portal': 'main',
     'x-provider': 'corp',
-    'x-token': 'header.payload.signature',
+    'x-token': '',
   })
   t.strictSame(sent([], ADA), {}, 'none')
 })
@@ -223,7 +234,7 @@ t.test('sends every configured header, empty without a value', async (t) => {
     ],
   )
   t.equal(Object.keys(bare).length, 12)
-  const nobody = Object.values(sent(config, undefined, { tokenHeader: 'x-token' }))
+  const nobody = Object.values(sent(config, undefined, { assertion: 'x-token' }))
   t.same(nobody, Array(13).fill(''), 'and all of them empty for a preflight')
 })
 
@@ -252,11 +263,12 @@ t.test('the same subject at two providers is two users', async (t) => {
   ]
   for (const [kind, several, one, two] of table) {
     const user = createUser(kind, several)
-    t.same([user(session(claims, 'one')), user(session(claims, 'two'))], [one, two], `${kind}`)
+    const users = ['one', 'two'].map((at) => user(identityOf(session(claims, at))))
+    t.same(users, [one, two], `${kind}`)
   }
   const username = createUser('username', false)
-  t.equal(username(session()), '', 'nobody without the claim')
-  t.equal(username(session({ preferred_username: ['root'] })), '', 'nor with a list')
+  t.equal(username(identityOf(session())), '', 'nobody without the claim')
+  t.equal(username(identityOf(session({ preferred_username: ['root'] }))), '', 'nor with a list')
 })
 
 t.test('a value that does not fit into a header is an error and never left out', async (t) => {

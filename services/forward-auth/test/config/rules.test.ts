@@ -269,8 +269,8 @@ t.test('reports faults of portals', async (t) => {
     ],
     [
       'token in a header that is used',
-      portal('tokenHeader: X-Forwarded-User'),
-      '/portals/0/tokenHeader duplicates the header x-forwarded-user',
+      portal('assertion: { header: X-Forwarded-User }'),
+      '/portals/0/assertion/header duplicates the header x-forwarded-user',
     ],
     [
       'hop by hop',
@@ -280,8 +280,8 @@ t.test('reports faults of portals', async (t) => {
     ],
     [
       'a header that the check reads',
-      portal('tokenHeader: X-Forwarded-Host'),
-      '/portals/0/tokenHeader is reserved: x-forwarded-host',
+      portal('assertion: { header: X-Forwarded-Host }'),
+      '/portals/0/assertion/header is reserved: x-forwarded-host',
     ],
     [
       'lifetimes',

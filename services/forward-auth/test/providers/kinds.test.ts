@@ -39,7 +39,7 @@ t.test('google', async (t) => {
     email: { address: 'alice@acme.example', verified: true },
     picture: 'https://lh3.googleusercontent.com/a/alice',
   })
-  const ofAcme = createConditions().compile('ClaimEqual("hd", "acme.example")')
+  const { holds: ofAcme } = createConditions().compile('ClaimEqual("hd", "acme.example")')
   t.ok(ofAcme(await signInAs('alice')))
   t.notOk(ofAcme(await signInAs('mallory')), 'an address of the domain is no membership')
   const { searchParams } = await provider.authorizationUrl({ ...newLogin(), chooseAccount: true })
@@ -87,8 +87,8 @@ t.test('microsoftEntraID', async (t) => {
     async (t) => {
       const profile = await signIn(provider, 'overage')
       const conditions = createConditions()
-      t.notOk(conditions.compile('Group("ops")')(profile))
-      t.notOk(conditions.compile('!Group("suspended")')(profile))
+      t.notOk(conditions.compile('Group("ops")').holds(profile))
+      t.notOk(conditions.compile('!Group("suspended")').holds(profile))
     },
   )
   await t.test('an ID token without the claim oid is refused', async (t) => {

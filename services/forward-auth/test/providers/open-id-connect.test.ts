@@ -1,6 +1,6 @@
 import t from 'tap'
+import type { StepUp } from '../../src/check/policy.ts'
 import type { ProviderConfig } from '../../src/providers/index.ts'
-import type { StepUp } from '../../src/providers/provider.ts'
 import { createBrowser } from '../stand-ins/browser.ts'
 import type { Hostility } from '../stand-ins/hostility.ts'
 import { CLIENT, startOpenIdProvider } from '../stand-ins/openid-provider.ts'

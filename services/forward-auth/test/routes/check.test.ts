@@ -13,7 +13,7 @@ import { BROWSER, type RequestHeaders, SHAPES, type Shape } from '../shapes.ts'
 const PORTALS =
   portalOf('main', `policies: { admin: 'Group("admin")' }`) +
   portalOf('strict', `allow: { groups: [staff] }`) +
-  portalOf('open', 'preflight: true, headers: remote-*, tokenHeader: X-Token')
+  portalOf('open', 'preflight: true, headers: remote-*, assertion: { header: X-Token }')
 
 const shapeOf = (proxy: string): Shape => {
   const shape = SHAPES.find((each) => each.proxy.startsWith(proxy))
@@ -487,7 +487,8 @@ t.test('replaces identity headers of the client, if need be with empty ones', as
   const Cookie = signIn('open', { sub: 'bob' })
   const { headers } = await check(TRAEFIK, { ...forged, Cookie }, { portal: 'open' })
   t.match(headers, { 'remote-user': 'bob', 'remote-email': '', 'remote-groups': '' })
-  t.ok(Cookie.includes(String(headers['x-token'])), 'the token is the one of the session')
+  t.match(headers['x-token'], /^[\w-]+\.[\w-]+\.[\w-]{86}$/, 'an assertion')
+  t.notOk(Cookie.includes(String(headers['x-token'])), 'and not the session')
 })
 
 t.test('neither needs nor trusts X-Forwarded-Port and X-Forwarded-Prefix', async (t) => {

@@ -1,7 +1,7 @@
 import { manualClock } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
+import { createPolicy } from '../../src/check/policy.ts'
 import { FWA_ERRORS } from '../../src/errors.ts'
-import type { SignInPolicy } from '../../src/login/step-up.ts'
 import type { Portal } from '../../src/portals.ts'
 import type { RedirectProvider } from '../../src/providers/provider.ts'
 import { CORP, portalOf, startApp, yamlOf } from '../app.ts'
@@ -15,16 +15,14 @@ const SESSION_COOKIE = '__Secure-gatehouse.main'
 const MINUTE = 60_000
 const NOW = Date.UTC(2030, 0, 1) / 1_000
 
-const policy = (name: string, acr: string[] = [], maxAge?: number): [string, SignInPolicy] => [
-  name,
-  { stepUp: { acr, maxAge } },
-]
-const POLICIES = new Map([
-  policy('mfa', ['mfa', 'phr']),
-  policy('recent', [], 15 * MINUTE),
-  policy('both', ['mfa'], 15 * MINUTE),
-  ['staff', { stepUp: undefined }] as const,
-]) as unknown as Portal['policies']
+const POLICIES: Portal['policies'] = new Map(
+  [
+    createPolicy('mfa', { acr: ['mfa', 'phr'] }),
+    createPolicy('recent', { maxAge: 15 * MINUTE }),
+    createPolicy('both', { acr: ['mfa'], maxAge: 15 * MINUTE }),
+    createPolicy('staff', 'Group("staff")'),
+  ].map((policy) => [policy.name ?? '', policy]),
+)
 
 const startHere = (t: Test, settings: Parameters<typeof start>[1] = {}) =>
   start(t, { policies: POLICIES, ...settings })

@@ -1,5 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import t from 'tap'
+import type {} from '../../src/check/assertion.ts'
+import { createPolicy, type Policy } from '../../src/check/policy.ts'
 import { FwaError } from '../../src/errors.ts'
 import type { Portal } from '../../src/portals.ts'
 import { portalOf, startApp, type TestApp, yamlOf } from '../app.ts'
@@ -51,6 +53,11 @@ function replacePortals({ portals }: FastifyInstance, change: object): () => voi
   }
 }
 
+function failingPolicy(holds: Fail): Policy {
+  const policy = createPolicy('admin', 'true')
+  return { ...policy, condition: { ...policy.condition!, holds } }
+}
+
 /** Everything that a check relies on, and how it breaks. */
 const POINTS: Readonly<Record<string, Break>> = {
   portals: ({ portals }, fail) => replace(portals, { get: fail }),
@@ -59,7 +66,12 @@ const POINTS: Readonly<Record<string, Break>> = {
   sessions: ({ sessions }, fail) => replace(sessions, { read: fail }),
   'the rule of the portal': (app, fail) => replacePortals(app, { admits: fail }),
   'the policy of the route': (app, fail) =>
-    replacePortals(app, { policies: new Map([['admin', fail]]) }),
+    replacePortals(app, { policies: new Map([['admin', failingPolicy(fail)]]) }),
+  rules: (app, fail) =>
+    replacePortals(app, { rules: [{ fits: fail, requirement: { isOpen: true, policies: [] } }] }),
+  programs: (app, fail) =>
+    replacePortals(app, { programs: { resources: [], resourceAt: fail, challenges: () => [] } }),
+  assertions: ({ assertions }, fail) => replace(assertions, { for: fail }),
   headers: (app, fail) => replacePortals(app, { headers: [{ name: 'x-it', value: fail }] }),
   'the list of headers': (app, fail) =>
     replacePortals(app, Object.defineProperty({}, 'headers', { get: fail })),

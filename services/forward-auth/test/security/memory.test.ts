@@ -56,7 +56,7 @@ t.test('memory stays bounded whatever is requested', async (t) => {
       raw: { value: raw },
     })
     try {
-      seen.add((await decideCheck(shape.dialect, request)).decision)
+      seen.add((await decideCheck(shape.dialect, request)).decision.outcome)
     } catch (error) {
       const { code } = error as { code: string }
       seen.add(code)

@@ -4,6 +4,8 @@ import { portalOf, startApp, yamlOf } from '../app.ts'
 /** Everything that is served of a portal, by the method that is described. */
 const PORTAL = [
   'GET /',
+  'GET /.well-known/jwks.json',
+  'GET /.well-known/openid-configuration',
   'GET /authz/envoy/policy/{policy}',
   'GET /authz/envoy/policy/{policy}/{*}',
   'GET /authz/haproxy',
@@ -17,7 +19,12 @@ const PORTAL = [
   'GET /signin',
   'POST /logout',
 ]
-const OWN = ['GET /api/portals/{portal}/verify', 'GET /healthz', 'GET /readyz']
+const OWN = [
+  'GET /.well-known/oauth-protected-resource',
+  'GET /api/portals/{portal}/verify',
+  'GET /healthz',
+  'GET /readyz',
+]
 
 t.test('no route issues codes or tokens to clients', async (t) => {
   const { app } = await startApp(t, yamlOf(portalOf('main')))
@@ -29,13 +36,7 @@ t.test('no route issues codes or tokens to clients', async (t) => {
     route.replace(' ', ' /portals/{portal}').replace(/\/$/, ''),
   )
   t.strictSame(served.sort(), [...OWN, ...ofPortal].sort())
-  for (const path of [
-    'oauth2/token',
-    'oauth2/authorize',
-    'token',
-    'userinfo',
-    '.well-known/jwks.json',
-  ])
+  for (const path of ['oauth2/token', 'oauth2/authorize', 'token', 'userinfo'])
     for (const method of ['GET', 'POST'] as const)
       t.equal((await app.inject({ method, url: `/portals/main/${path}` })).statusCode, 404, path)
 })

@@ -18,8 +18,11 @@ t.test('derives a different key for each purpose and each secret', async (t) => 
 t.test('a key is made once and kept for its owner alone', async (t) => {
   const folder = `${t.testdir({})}/data`
   const made = await loadKeys({ secrets: undefined, folder })
-  t.strictSame(await loadKeys({ secrets: undefined, folder }), made)
-  t.equal((await stat(`${folder}/session.key`)).mode & 0o777, 0o600)
+  const again = await loadKeys({ secrets: undefined, folder })
+  t.strictSame(again.session, made.session)
+  t.equal(again.assertion.present(0).jwk.kid, made.assertion.present(0).jwk.kid)
+  for (const file of ['session.key', 'assertion.key'])
+    t.equal((await stat(`${folder}/${file}`)).mode & 0o777, 0o600)
   t.equal((await stat(folder)).mode & 0o777, 0o700)
   t.match(await readFile(`${folder}/session.key`, 'utf8'), /^[\w-]{43}\n$/)
   const other = await loadKeys({ secrets: undefined, folder: `${folder}/other` })
@@ -32,7 +35,8 @@ t.test('instances that start at once on one folder take the same key', async (t)
     Array.from({ length: 8 }, () => loadKeys({ secrets: undefined, folder })),
   )
   t.equal(new Set(all.map(({ session }) => session.first.kid)).size, 1)
-  t.strictSame(await readdir(folder), ['session.key'])
+  t.strictSame((await readdir(folder)).sort(), ['assertion.key', 'session.key'])
+  t.equal(new Set(all.map(({ assertion }) => assertion.present(0).jwk.kid)).size, 1)
 })
 
 t.test('what is no key stops the start, and is not told', async (t) => {

@@ -1,9 +1,13 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { fromClaims } from '@gatehouse/profile'
 import { clock as clockPlugin, health, reload } from '@gatehouse/service-kit'
 import { type ManualClock, manualClock } from '@gatehouse/service-kit/testing'
 import Fastify, { type FastifyBaseLogger, type FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Test } from 'tap'
+import { Programs } from '../../src/check/programs.ts'
 import type { Portal } from '../../src/portals.ts'
 import { cookiesOf } from '../../src/session/cookie.ts'
 import { type Keys, loadKeys } from '../../src/session/keys.ts'
@@ -43,8 +47,13 @@ export function portalNamed(name: string, providers: readonly string[] = ['corp'
     policies: new Map(),
     headers: [],
     body: 'OK\n',
-    tokenHeader: undefined,
     sent: [],
+    assertion: undefined,
+    rules: [],
+    programs: new Programs(
+      { name, headers: [], assertion: undefined, callers: undefined, resources: [] },
+      { now: () => 0, elapsed: () => 0, log: { info() {}, warn() {} } },
+    ),
     refuseAliases: () => {},
     preflight: false,
     sessionLifetime: HOUR,
@@ -54,7 +63,14 @@ export function portalNamed(name: string, providers: readonly string[] = ['corp'
   }
 }
 
-export const keysOf = (...secrets: string[]): Promise<Keys> => loadKeys({ secrets, folder: '' })
+export async function keysOf(...secrets: string[]): Promise<Keys> {
+  const folder = await mkdtemp(join(tmpdir(), 'forward-auth-'))
+  try {
+    return await loadKeys({ secrets, folder })
+  } finally {
+    await rm(folder, { recursive: true })
+  }
+}
 
 /** A log that keeps the messages of errors. */
 function logTo(messages: string[]): FastifyBaseLogger {

@@ -1,0 +1,199 @@
+import type { Profile } from '@gatehouse/profile'
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import { LRUCache } from 'lru-cache'
+import { FwaError } from '../errors.ts'
+import type { Portal } from '../portals.ts'
+import type { AssertionKey } from '../session/assertion-keys.ts'
+import { portalUrl, type Site } from '../sites.ts'
+import type { Identity } from './headers.ts'
+
+/** How long an assertion is valid, in seconds. */
+const LIFETIME = 60
+/** How long the same assertion is sent, in ms. */
+const RENEW_AFTER = 30_000
+const CACHE_ENTRIES = 20_000
+const CACHE_CHARACTERS = 16_777_216
+/** Of an assertion, in characters: proxies limit the headers of an answer. */
+const MAX_LENGTH = 4_096
+/** Claims that are left out, in this order, if an assertion would be longer; then the mapped ones. */
+const LONG_CLAIMS = ['groups', 'roles', 'picture']
+/** How far the clocks of instances may differ, in ms. */
+const MAX_SKEW = 30_000
+
+interface Made {
+  readonly token: string
+  /** Milliseconds since the epoch. */
+  readonly at: number
+}
+
+/** The claims of an assertion that `verify` reads; there are those about the person besides. */
+export interface AssertionClaims extends Readonly<Record<string, unknown>> {
+  readonly iss: string
+  readonly aud: string
+  /** NumericDates, in seconds. */
+  readonly iat: number
+  readonly exp: number
+  /** Absent for a program with an API key. */
+  readonly provider?: string
+}
+
+/** What an assertion is made for. */
+interface Receiver {
+  readonly portal: Portal
+  readonly site: Site
+  /** Origin of the app, such as `https://app.example.com`. */
+  readonly origin: string
+}
+
+/**
+ * Makes and verifies the signed assertions that tell apps who sends a request: a JWT (RFC 7519) that
+ * is valid for a minute, at one app.
+ */
+class Assertions {
+  readonly #app: FastifyInstance
+  readonly #made = new LRUCache<string, Made>({
+    max: CACHE_ENTRIES,
+    maxSize: CACHE_CHARACTERS,
+    sizeCalculation: ({ token }) => token.length,
+  })
+  /** Numbers the identities, whose objects are as old as what they say. */
+  readonly #numbers = new WeakMap<Identity, number>()
+  #last = 0
+
+  constructor(app: FastifyInstance) {
+    this.#app = app
+  }
+
+  /** The assertion of an identity for an app; the same one for up to 30 seconds. */
+  for(identity: Identity, receiver: Receiver): string {
+    const now = this.#app.clock.now()
+    const key = `${this.#numberOf(identity)} ${receiver.origin}`
+    const known = this.#made.get(key)
+    if (known && now >= known.at && now < known.at + RENEW_AFTER) return known.token
+    const token = this.#make(identity, receiver, now)
+    this.#made.set(key, { token, at: now })
+    return token
+  }
+
+  /** The claims of an assertion of the portal that is valid now, for whatever app; else undefined. */
+  verify(token: string, portal: Portal): AssertionClaims | undefined {
+    const { keys, sites, clock } = this.#app
+    const now = clock.now()
+    for (const key of keys.assertion.published(now)) {
+      const claims = claimsOf(token, key)
+      if (!claims) continue
+      const { iss, iat, exp } = claims
+      const isOurs = sites.all.some((site) => iss === portalUrl(site, portal, ''))
+      const isCurrent = now >= iat * 1_000 - MAX_SKEW && now < exp * 1_000 + MAX_SKEW
+      return isOurs && isCurrent ? claims : undefined
+    }
+    return undefined
+  }
+
+  #numberOf(identity: Identity): number {
+    const known = this.#numbers.get(identity)
+    if (known !== undefined) return known
+    this.#numbers.set(identity, ++this.#last)
+    return this.#last
+  }
+
+  #make(identity: Identity, { portal, site, origin }: Receiver, now: number): string {
+    const { keys } = this.#app
+    const iat = Math.floor(now / 1_000)
+    const { session } = identity
+    const mapped = portal.assertion?.claims ?? []
+    const claims = {
+      ...claimsAbout(identity, mapped),
+      iss: portalUrl(site, portal, ''),
+      aud: origin,
+      iat,
+      exp: Math.min(iat + LIFETIME, session?.exp ?? Number.POSITIVE_INFINITY),
+      ...(session && { sid: keys.assertion.digest(`${session.sid} ${origin}`) }),
+    }
+    return signBounded(claims, [...LONG_CLAIMS, ...mapped], keys.assertion.present(now))
+  }
+}
+
+/** Signs claims, without some of the optional ones if the token would be too long. */
+function signBounded(
+  claims: Readonly<Record<string, unknown>>,
+  optional: readonly string[],
+  { sign }: AssertionKey,
+): string {
+  let token = sign(claims)
+  const kept = { ...claims }
+  const left: string[] = []
+  for (const name of optional.filter((one) => one in claims)) {
+    if (token.length <= MAX_LENGTH) return token
+    delete kept[name]
+    left.push(name)
+    token = sign({ ...kept, _claim_names: { ...Object(claims._claim_names), ...namesOf(left) } })
+  }
+  if (token.length <= MAX_LENGTH) return token
+  const message = `the assertion would have ${token.length} characters, more than ${MAX_LENGTH}`
+  throw new FwaError('FWA_IDENTITY_UNSENDABLE', message)
+}
+
+function claimsOf(token: string, { verify }: AssertionKey): AssertionClaims | undefined {
+  try {
+    return verify(token) as AssertionClaims
+  } catch {
+    return undefined
+  }
+}
+
+/** Those of OpenID Connect (Core sections 2 and 5.1) that say who somebody is and how they signed in. */
+const PERSONAL = ['name', 'given_name', 'family_name', 'preferred_username', 'picture']
+const AUTHENTICATION = ['auth_time', 'acr', 'amr']
+
+function claimsAbout({ method, profile, scopes }: Identity, mapped: readonly string[]) {
+  const { id, provider, name, email, groups, roles } = profile
+  return {
+    ...pick(profile, [...PERSONAL, ...AUTHENTICATION, ...mapped]),
+    sub: id,
+    method,
+    ...(provider !== '' && { provider }),
+    ...(name?.full !== undefined && { name: name.full }),
+    ...(email && { email: email.address, email_verified: email.verified }),
+    ...(groups && { groups }),
+    ...(roles && { roles }),
+    ...(scopes && { scope: scopes.join(' ') }),
+  }
+}
+
+/** The claims of a profile by their names. Those that are not known are named, and have no value. */
+function pick({ claims }: Profile, names: readonly string[]): Record<string, unknown> {
+  const unknown = Object.keys((claims._claim_names as object | undefined) ?? {})
+  const missing = unknown.filter((name) => names.includes(name) || LONG_CLAIMS.includes(name))
+  return {
+    ...Object.fromEntries(
+      names
+        .filter((name) => Object.hasOwn(claims, name) && !unknown.includes(name))
+        .map((name) => [name, claims[name]]),
+    ),
+    ...(missing.length > 0 && { _claim_names: namesOf(missing) }),
+  }
+}
+
+/** As OpenID Connect Core section 5.6.2 names claims that a token does not hold. */
+function namesOf(names: readonly string[]): Record<string, string> {
+  return Object.fromEntries(names.map((name) => [name, 'unknown']))
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    readonly assertions: Assertions
+  }
+}
+
+export const assertions = fp(
+  async (app: FastifyInstance) => {
+    app.decorate('assertions', new Assertions(app))
+  },
+  {
+    fastify: '5.x',
+    name: 'forward-auth/assertions',
+    dependencies: ['forward-auth/keys', 'forward-auth/sites', 'service-kit/clock'],
+  },
+)

@@ -1,0 +1,30 @@
+import { parseHost } from '@gatehouse/net'
+import { applyToEach, type Fault } from '@gatehouse/service-kit'
+import { Type } from 'typebox'
+import { isUnder } from '../sites.ts'
+
+/** Canonical names of the cookie domains. */
+export type Domains = readonly string[]
+
+/** A list of hosts: `app.example.com`, or `*.example.com` for all hosts below. */
+export const Hosts = (description: string) =>
+  Type.Optional(Type.Array(Type.String({ minLength: 1 }), { minItems: 1, description }))
+
+/** The faults of hosts that no request can have. */
+export function checkHosts(
+  hosts: readonly string[] | undefined,
+  path: string,
+  domains: Domains,
+): Fault[] {
+  return applyToEach(hosts ?? [], path, [
+    (text) => {
+      const host = parseHost(text.startsWith('*.') ? text.slice(2) : text)
+      if (!host || host.name !== text.replace(/^\*\./, ''))
+        return [{ path: '', message: 'is not a host such as app.example.com or *.example.com' }]
+      const isOurs = domains.some((domain) => isUnder(domain, host))
+      return isOurs
+        ? []
+        : [{ path: '', message: `is on none of the domains: ${domains.join(', ')}` }]
+    },
+  ])
+}

@@ -1,0 +1,228 @@
+import {
+  type AuthOptions,
+  AuthOptionsSchema,
+  checkAuthOptions,
+  isPublicIssuer,
+} from '@gatehouse/auth-core'
+import { NetError, parseEndpointUrl } from '@gatehouse/net'
+import { createConditions } from '@gatehouse/profile'
+import {
+  applyToEach,
+  Duration,
+  type Fault,
+  faultOf,
+  isWhole,
+  known,
+  Text,
+} from '@gatehouse/service-kit'
+import { type Static, Type } from 'typebox'
+import { readPath } from '../check/rules.ts'
+import { isUnder } from '../sites.ts'
+import { checkHosts, type Domains, Hosts } from './hosts.ts'
+
+const { domains: _, ...keyRow } = AuthOptionsSchema.properties.psk.properties.keys.items.properties
+const issuerRow = AuthOptionsSchema.properties.jwt.properties.issuers.items.properties
+
+const hosts = Hosts('Hosts that it may reach: `app.example.com`, or `*.example.com` for all below.')
+const policies = Type.Optional(
+  Type.Array(Text('Name of a policy.'), {
+    minItems: 1,
+    description:
+      'Policies of the routes that it may reach. It has to meet their conditions as well. Default: those of its `hosts`.',
+  }),
+)
+
+/** The programs that may pass: the rows of auth-core, and what each may reach. */
+export const CallersSchema = Type.Object(
+  {
+    keys: Type.Array(
+      Type.Object({
+        ...keyRow,
+        name: Text('Name of the program. Apps get it as the user.'),
+        scopes: Type.Optional(
+          Type.Array(Type.String({ pattern: '^[!#-\\[\\]-~]+$' }), {
+            description: 'Scopes that the key has, for `Scope()` in conditions. Default: none.',
+          }),
+        ),
+        hosts,
+        policies,
+      }),
+      { default: [], description: 'API keys: `Authorization: APIKey <key>`.' },
+    ),
+    issuers: Type.Array(
+      Type.Object({
+        name: Type.String({
+          pattern: '^[a-z][a-z0-9-]{0,31}$',
+          description: 'Name of the issuer. Apps get `<name>:<subject>` as the user.',
+        }),
+        ...issuerRow,
+        maxTokenLifetime: Duration({
+          default: '24h',
+          from: '1m',
+          description:
+            'Longest time from `iat` to `exp` of a token; without `iat`, from now to `exp`.',
+        }),
+        allow: Type.Optional(
+          Text(
+            'Condition that a token must meet, such as `caller.claims.repository_owner == "acme"`, or `anyone`. Default: every token for the audience.',
+          ),
+        ),
+        hosts,
+        policies,
+      }),
+      { default: [], description: 'Issuers of access tokens: `Authorization: Bearer <token>`.' },
+    ),
+  },
+  { description: 'Programs that may pass with an API key or an access token.' },
+)
+export type CallersConfig = Static<typeof CallersSchema>
+
+export const ResourceSchema = Type.Object({
+  url: Text(
+    'URL of the resource, such as `https://mcp.example.com/mcp`, as clients use it. Tokens must name it in `aud` (RFC 8707).',
+  ),
+  authorizationServers: Type.Array(Text('Issuer URL of an authorization server.'), {
+    minItems: 1,
+    description:
+      'Who issues its tokens. How to reach one (`jwksUrl`, `caFile`) is said by the row of `callers.issuers` with this `issuerUrl`.',
+  }),
+  scopes: Type.Array(Type.String({ pattern: '^[!#-\\[\\]-~]+$' }), {
+    default: [],
+    description: 'Scopes that clients ask for. Policies demand them, with `Scope()`.',
+  }),
+})
+export type ResourceConfig = Static<typeof ResourceSchema>
+
+/** The options of auth-core for the rows of a portal. */
+export function authOptionsOf({ keys, issuers }: CallersConfig): AuthOptions {
+  return {
+    ...(keys.length > 0 && {
+      psk: {
+        keys: keys.map(({ hosts: _, policies: __, scopes = [], ...key }) => ({ ...key, scopes })),
+      },
+    }),
+    ...(issuers.length > 0 && {
+      jwt: {
+        issuers: issuers.map(
+          ({ name: _, allow: __, hosts: ___, policies: ____, ...issuer }) => issuer,
+        ),
+      },
+    }),
+  }
+}
+
+interface Programs {
+  readonly callers?: CallersConfig
+  readonly policies: Readonly<Record<string, unknown>>
+  readonly providers: readonly { readonly name: string }[]
+}
+
+/** The faults of `callers`. */
+export function checkCallers(
+  { callers, policies, providers }: Programs,
+  domains: Domains,
+): Fault[] {
+  if (!callers) return []
+  const { keys, issuers } = callers
+  const named = known(() => Object.keys(policies)) ?? []
+  const row = [
+    checkReach,
+    ({ policies = [] }: Row) =>
+      applyToEach(policies, '/policies', [
+        (name) => (named.includes(name) ? [] : [{ path: '', message: `is no policy: ${name}` }]),
+      ]),
+    ({ hosts }: Row) => checkHosts(hosts, '/hosts', domains),
+  ]
+  const taken = providers.map((_, i) => known(() => providers[i]?.name))
+  return [
+    ...checkOptions(callers),
+    ...applyToEach(keys, '/callers/keys', row),
+    ...applyToEach(issuers, '/callers/issuers', [
+      ...row,
+      checkAllow,
+      checkPublic,
+      ({ name }) =>
+        taken.includes(name) ? [{ path: '/name', message: `is also a provider: ${name}` }] : [],
+      ({ name }, index) =>
+        issuers.findIndex((one) => known(() => one.name) === name) < index
+          ? [{ path: '/name', message: `is already in use: ${name}` }]
+          : [],
+    ]),
+  ]
+}
+
+type Row = CallersConfig['keys'][number] | CallersConfig['issuers'][number]
+type Issuer = CallersConfig['issuers'][number]
+
+function checkReach({ hosts, policies }: Row): Fault[] {
+  if (hosts || policies) return []
+  return [{ path: '', message: 'may reach nothing: name its `hosts` or `policies`' }]
+}
+
+function checkAllow({ allow }: Issuer): Fault[] {
+  if (allow === undefined || allow === 'anyone') return []
+  return faultOf('/allow', () => createConditions().compile(allow))
+}
+
+function checkPublic({ issuerUrl, allow }: Issuer): Fault[] {
+  if (!isPublicIssuer(issuerUrl) || allow !== undefined) return []
+  const message = 'gives anyone a token: set `allow`, to `anyone` if that is intended'
+  return [{ path: '/issuerUrl', message }]
+}
+
+/** The faults that auth-core finds, at the rows of this configuration. */
+function checkOptions({ keys, issuers }: CallersConfig): Fault[] {
+  const whole = { keys: keys.filter(isWhole), issuers: issuers.filter(isWhole) }
+  if (whole.keys.length < keys.length || whole.issuers.length < issuers.length) return []
+  // Files are checked before a start, see `start-rules.ts`.
+  const readable = issuers.map(({ caFile: _, ...issuer }) => issuer)
+  if (keys.length + issuers.length === 0)
+    return [{ path: '/callers', message: 'names no program: give keys or issuers' }]
+  return checkAuthOptions(authOptionsOf({ keys, issuers: readable })).map(({ path, message }) => ({
+    path: `/callers${path.replace(/^\/(psk|jwt)(?=\/)/, '')}`,
+    message,
+  }))
+}
+
+/** The faults of `resources`. */
+export function checkResources(resources: readonly ResourceConfig[], domains: Domains): Fault[] {
+  const urls = resources.map((_, i) => known(() => URL.parse(resources[i]?.url ?? '')?.href))
+  return applyToEach(resources, '/resources', [
+    ({ url }) => checkResourceUrl(url, domains),
+    (_, index) =>
+      urls[index] !== undefined && urls.indexOf(urls[index]) < index
+        ? [{ path: '/url', message: 'is already a resource' }]
+        : [],
+    ({ authorizationServers }) =>
+      applyToEach(authorizationServers, '/authorizationServers', [
+        (issuer, index) =>
+          authorizationServers.indexOf(issuer) < index
+            ? [{ path: '', message: 'is listed twice' }]
+            : checkEndpoint(issuer),
+      ]),
+  ])
+}
+
+function checkEndpoint(url: string): Fault[] {
+  try {
+    parseEndpointUrl(url)
+    return []
+  } catch (error) {
+    if (!(error instanceof NetError)) throw error
+    return [{ path: '', message: `is no usable URL: ${error.message}` }]
+  }
+}
+
+function checkResourceUrl(text: string, domains: Domains): Fault[] {
+  const path = '/url'
+  const [fault] = checkEndpoint(text)
+  if (fault) return [{ path, message: fault.message }]
+  const url = new URL(text)
+  if (url.protocol !== 'https:' && !url.hostname.endsWith('localhost'))
+    return [{ path, message: 'is no https URL' }]
+  if (url.search !== '') return [{ path, message: 'must not hold a query' }]
+  if (readPath(url.pathname) === undefined || url.href !== new URL(url.pathname, url).href)
+    return [{ path, message: 'has a path that is not normal, such as one with `//` or `%2F`' }]
+  const isOurs = domains.some((domain) => isUnder(domain, { name: url.hostname }))
+  return isOurs ? [] : [{ path, message: `is on none of the domains: ${domains.join(', ')}` }]
+}

@@ -1,0 +1,171 @@
+import { AUTH_ERRORS, AuthError } from '@gatehouse/auth-core'
+import { sendPage } from '@gatehouse/service-kit'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type Decision, kindOf, type Requester } from '../check/decide.ts'
+import { BODY, checkHeaders } from '../check/headers.ts'
+import type { Policy } from '../check/policy.ts'
+import type { Resource } from '../check/programs.ts'
+import { Visitor } from '../check/visitor.ts'
+import { FwaError } from '../errors.ts'
+import { type ForwardedReader, type ForwardedRequest, urlOf } from '../forwarded.ts'
+import { refusedPage } from '../pages/pages.ts'
+import { challenges, noSession, type PortalSite, pageUrl, type SignInQuery } from './portal-page.ts'
+
+/** How a proxy sends its checks, and which answers it understands. */
+export interface Dialect {
+  readonly read: ForwardedReader
+  /** Whether the proxy passes a redirect on to the browser. */
+  readonly redirects: boolean
+  /** The status of an error, if the proxy would misread some. */
+  readonly denialStatus?: (status: number) => number
+}
+
+export interface Check extends PortalSite {
+  readonly decision: Decision
+  readonly forwarded: ForwardedRequest
+  /** Present if a person is signed in, or a program has sent its credentials. */
+  readonly requester: Requester | undefined
+  /** The resource that the request is for. */
+  readonly resource: Resource | undefined
+}
+
+/** Answers a check. Throws for what programs get as a problem. */
+export function sendDecision(dialect: Dialect, check: Check, reply: FastifyReply): FastifyReply {
+  const { decision, portal, resource } = check
+  switch (decision.outcome) {
+    case 'allow':
+      return sendIdentity(check, reply)
+    case 'anonymous':
+    case 'preflight':
+      return reply.headers(checkHeaders(portal, undefined)).send(BODY)
+    case 'sign-in':
+      return sendToSignIn(dialect, check, reply)
+    case 'step-up':
+      return sendToStepUp(dialect, check, decision.policy, reply)
+    case 'forbidden':
+      return sendForbidden(check, decision, reply)
+    default:
+      throw noSession(check, resource)
+  }
+}
+
+function sendIdentity(check: Check, reply: FastifyReply): FastifyReply {
+  const { portal, requester, site, forwarded } = check
+  if (!requester) throw new Error('there is nobody to let pass')
+  reply.headers(requester.headers)
+  if (portal.assertion) {
+    const { assertions } = reply.server
+    const receiver = { portal, site, origin: forwarded.origin }
+    reply.header(portal.assertion.header, assertions.for(requester.identity, receiver))
+  }
+  return reply.send(portal.body)
+}
+
+/** Characters that proxies accept in a header, and in the request that follows. */
+const MAX_LOCATION = 8_000
+/** Keeps the page of a check under 4 kB. */
+const MAX_LINK = 300
+
+function sendToSignIn(
+  { redirects }: Dialect,
+  check: Check,
+  reply: FastifyReply,
+  query?: SignInQuery,
+): FastifyReply {
+  const { portal, forwarded, resource } = check
+  const location = signInUrl(check, MAX_LOCATION, query)
+  reply
+    .header('location', location)
+    .header('cache-control', 'no-store')
+    .type('text/plain; charset=utf-8')
+  if (redirects) return reply.code(['GET', 'HEAD'].includes(forwarded.method) ? 302 : 303).send('')
+  reply.headers({
+    'x-auth-redirect': location,
+    'www-authenticate': challenges(portal, resource),
+  })
+  return reply.code(401).send('')
+}
+
+/** The sign-in page with a return URL, which loses its query or is left out if it is too long. */
+function signInUrl(check: Check, max: number, query: SignInQuery = {}): string {
+  const wanted = new URL(urlOf(check.forwarded))
+  const urlWith = (rd: string) => pageUrl(check, '/signin', { ...query, rd })
+  const url = urlWith(wanted.href)
+  if (url.length <= max) return url
+  wanted.search = ''
+  const short = urlWith(wanted.href)
+  return short.length <= max ? short : pageUrl(check, '/signin', query)
+}
+
+/** RFC 9470: whoever has not authenticated as a policy demands may do so and try again. */
+function sendToStepUp(
+  dialect: Dialect,
+  check: Check,
+  { name, stepUp }: Policy,
+  reply: FastifyReply,
+): FastifyReply {
+  const { portal, forwarded, requester, resource } = check
+  const query = { policy: name }
+  const isPerson = requester instanceof Visitor
+  if (isPerson && kindOf(forwarded.method, reply.request.headers) === 'navigation')
+    return sendToSignIn(dialect, check, reply, query)
+  const { acr = [], maxAge } = stepUp ?? {}
+  const parameters = {
+    error: 'insufficient_user_authentication',
+    error_description: 'The user has to authenticate anew',
+    ...(acr.length > 0 && { acr_values: acr.join(' ') }),
+    ...(maxAge !== undefined && { max_age: String(Math.floor(maxAge / 1_000)) }),
+  }
+  const missing = new AuthError('AUTH_CREDENTIALS_MISSING')
+  throw new FwaError('FWA_STEP_UP_REQUIRED', `the policy ${name} demands to authenticate anew`, {
+    members: { loginUrl: pageUrl(check, '/signin', query) },
+    headers: {
+      'www-authenticate': isPerson
+        ? challenges(portal, resource)
+        : portal.programs.challenges(missing, resource, parameters),
+    },
+  })
+}
+
+function sendForbidden(
+  check: Check,
+  { refusal }: Extract<Decision, { outcome: 'forbidden' }>,
+  reply: FastifyReply,
+): FastifyReply {
+  const { portal, forwarded, requester } = check
+  const { request } = reply
+  const { missingScopes: scopes = [] } = refusal
+  request.server.auditTrail.record(request, {
+    event: 'access-refused',
+    portal: portal.name,
+    profile: requester?.identity.profile,
+    host: forwarded.authority,
+    code: scopes.length > 0 ? 'AUTH_SCOPE_MISSING' : 'FWA_FORBIDDEN',
+  })
+  if (scopes.length > 0)
+    throw refuseCaller(new AuthError('AUTH_SCOPE_MISSING', { scopes }), check, request)
+  if (!(requester instanceof Visitor))
+    throw new FwaError('FWA_FORBIDDEN', `this program has no access at ${forwarded.authority}`)
+  if (kindOf(forwarded.method, request.headers) !== 'navigation')
+    throw new FwaError('FWA_FORBIDDEN', `this account has no access to the portal ${portal.name}`)
+  const page = refusedPage({
+    portal,
+    profile: requester.session.profile,
+    switchHref: signInUrl(check, MAX_LINK, { switch: '1' }),
+    requestId: request.id,
+  })
+  return sendPage(reply, 403, page)
+}
+
+/** The error of a program that is refused, with its challenges. Writes its line of the log. */
+export function refuseCaller(
+  error: AuthError,
+  { portal, resource }: Pick<Check, 'portal' | 'resource'>,
+  { log }: FastifyRequest,
+): AuthError {
+  const { code, detail, statusCode } = error
+  log[statusCode < 500 ? 'info' : 'warn']({ code, detail }, 'caller refused')
+  const { title } = AUTH_ERRORS[code]
+  const headers = { 'www-authenticate': portal.programs.challenges(error, resource) }
+  return Object.assign(error, { title, headers })
+}

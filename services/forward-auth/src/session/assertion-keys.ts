@@ -1,0 +1,121 @@
+import {
+  createECDH,
+  createHmac,
+  createPrivateKey,
+  createPublicKey,
+  hash,
+  hkdfSync,
+} from 'node:crypto'
+import { createSigner, createVerifier } from 'fast-jwt'
+
+/** How long a key signs, in ms. It is published for as long before that. */
+const PERIOD = 30 * 24 * 3_600_000
+/** How long it stays published after that, in ms: longer than an assertion is valid. */
+const OVERLAP = 3_600_000
+const MAX_KEYS = 10
+/** Order of the curve P-256 (SEC 2, section 2.4.2). */
+const ORDER = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n
+/** Header `typ` of assertions: nothing else that is signed passes for one. */
+export const ASSERTION_TYPE = 'gatehouse-assertion+jwt'
+
+/** A public key (RFC 7517). */
+export interface PublicJwk {
+  readonly kty: 'EC'
+  readonly crv: 'P-256'
+  readonly x: string
+  readonly y: string
+  readonly use: 'sig'
+  readonly alg: 'ES256'
+  readonly kid: string
+}
+
+export interface AssertionKey {
+  readonly jwk: PublicJwk
+  sign(claims: object): string
+  /** The claims of a token with this signature, whatever they are. Throws for any other token. */
+  verify(token: string): Readonly<Record<string, unknown>>
+}
+
+/**
+ * The keys that sign assertions, a new one every 30 days. They are derived from a secret and the time,
+ * so that instances with the same secret have the same keys and change them together.
+ */
+export class AssertionKeys {
+  readonly #secret: string
+  readonly #keys = new Map<number, AssertionKey>()
+  #digestKey: Buffer | undefined
+
+  /** @param secret - random; anybody can test a guess of it, because public keys are derived from it */
+  constructor(secret: string) {
+    this.#secret = secret
+  }
+
+  /** The key that signs at a time, in ms since the epoch. */
+  present(now: number): AssertionKey {
+    return this.#key(Math.floor(now / PERIOD))
+  }
+
+  /** The present key and the next one; for an hour also the last one. */
+  published(now: number): readonly AssertionKey[] {
+    const period = Math.floor(now / PERIOD)
+    const last = Math.floor((now - OVERLAP) / PERIOD)
+    const periods = [period, period + 1, ...(last < period ? [last] : [])]
+    return periods.map((one) => this.#key(one))
+  }
+
+  /** A digest that only the holder of the secret can compute, of 128 bits. */
+  digest(text: string): string {
+    this.#digestKey ??= Buffer.from(
+      hkdfSync('sha256', this.#secret, '', 'gatehouse forward-auth assertion digest', 32),
+    )
+    return createHmac('sha256', this.#digestKey).update(text).digest('base64url').slice(0, 22)
+  }
+
+  #key(period: number): AssertionKey {
+    const known = this.#keys.get(period)
+    if (known) return known
+    // Only a clock that is set again and again gets this far.
+    if (this.#keys.size >= MAX_KEYS) this.#keys.clear()
+    const key = deriveKey(this.#secret, period)
+    this.#keys.set(period, key)
+    return key
+  }
+}
+
+function deriveKey(secret: string, period: number): AssertionKey {
+  const scalar = deriveScalar(secret, `gatehouse forward-auth assertion ${period}`)
+  const pair = createECDH('prime256v1')
+  pair.setPrivateKey(scalar)
+  const point = pair.getPublicKey()
+  const x = point.subarray(1, 33).toString('base64url')
+  const y = point.subarray(33).toString('base64url')
+  const curve = { crv: 'P-256', kty: 'EC', x, y } as const
+  // RFC 7638: the members in this order.
+  const kid = hash('sha256', JSON.stringify(curve), 'base64url')
+  const d = scalar.toString('base64url')
+  const privateKey = createPrivateKey({ key: { ...curve, d }, format: 'jwk' })
+  const publicKey = createPublicKey({ key: curve, format: 'jwk' })
+  return {
+    jwk: { ...curve, use: 'sig', alg: 'ES256', kid },
+    sign: createSigner({
+      key: privateKey.export({ type: 'pkcs8', format: 'pem' }),
+      header: { alg: 'ES256', typ: ASSERTION_TYPE },
+      kid,
+    }),
+    // The times are compared with the clock of the service.
+    verify: createVerifier({
+      key: publicKey.export({ type: 'spki', format: 'pem' }),
+      algorithms: ['ES256'],
+      checkTyp: ASSERTION_TYPE,
+      ignoreExpiration: true,
+      ignoreNotBefore: true,
+    }),
+  }
+}
+
+/** A scalar from 1 to the order minus 1, with 64 bits more than it takes (FIPS 186-5, A.2.1). */
+function deriveScalar(secret: string, info: string): Buffer {
+  const bytes = Buffer.from(hkdfSync('sha256', secret, '', info, 40))
+  const scalar = (BigInt(`0x${bytes.toString('hex')}`) % (ORDER - 1n)) + 1n
+  return Buffer.from(scalar.toString(16).padStart(64, '0'), 'hex')
+}
