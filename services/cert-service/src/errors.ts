@@ -83,6 +83,12 @@ export const CERT_ERRORS = {
     title: 'API key is not limited to names',
     action: 'Give the proxy a key of its own with the names that it serves in `domains`.',
   },
+  CERT_KEY_WITHHELD: {
+    status: 403,
+    title: 'Private keys are not for this caller',
+    action:
+      'Add `issue` to the rights of the key, or of the rule: only with it are private keys given.',
+  },
   CERT_MASTER_KEY_EXPOSED: {
     status: 500,
     title: 'Master key is readable by others',

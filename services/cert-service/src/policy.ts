@@ -160,6 +160,11 @@ export function requesterOf({ caller, ip, id }: FastifyRequest): Requester {
   return { actor: actorOf(caller), remoteAddress: ip, requestId: id, isOperator }
 }
 
+/** The certificate as the caller gets it: with its private key only for those who may issue it. */
+export function heldFor({ server, caller }: FastifyRequest, held: Held): Held {
+  return mayAll(server, caller, 'issue', held.record) ? held : held.withoutKey()
+}
+
 /** Records that a held certificate is delivered. Await it before the answer. */
 export function recordDelivery(request: FastifyRequest, held: Held): Promise<void> | undefined {
   const written = request.server.issuance.recordDelivery(held, requesterOf(request))

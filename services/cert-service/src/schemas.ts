@@ -130,7 +130,9 @@ const CertificateSchema = Type.Object({
   ...HeldSchema.properties,
   certificate: Type.String({ description: 'PEM chain, leaf first.' }),
   privateKey: Type.Optional(
-    Type.String({ description: 'PKCS#8 in PEM; absent if the caller holds the key.' }),
+    Type.String({
+      description: 'PKCS#8 in PEM; absent if the caller holds the key, or may not have it.',
+    }),
   ),
   issuerCert: Type.Optional(Type.String({ description: 'Certificate of the issuer in PEM.' })),
   ignored: Type.Optional(
@@ -144,7 +146,8 @@ const CertificateSchema = Type.Object({
 })
 
 export const PemBundleSchema = Type.String({
-  description: 'The chain, leaf first, then the private key if this service holds it.',
+  description:
+    'The chain, leaf first, then the private key if this service holds it and the caller may have it.',
 })
 
 /** The answer of a route that delivers a certificate, or in JSON something else as well. */

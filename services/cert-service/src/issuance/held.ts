@@ -20,6 +20,7 @@ export class Held {
   readonly pem: string
   readonly #members: string
   #usual: string | undefined
+  #bare: Held | undefined
 
   constructor(record: CertificateRecord, key: Uint8Array | undefined) {
     this.record = record
@@ -35,6 +36,13 @@ export class Held {
       ...(key && { privateKey: this.privateKey }),
       issuerCert: issuers[0],
     }).slice(1, -1)
+  }
+
+  /** The same certificate for a caller who does not get its private key. */
+  withoutKey(): Held {
+    if (this.privateKey === '') return this
+    this.#bare ??= new Held(this.record, undefined)
+    return this.#bare
   }
 
   json(domain: string, cached: boolean, ignored: readonly string[] = []): string {

@@ -86,7 +86,9 @@ export class Issuance {
    */
   recordDelivery(held: Held, by: Requester): Promise<void> | undefined {
     if (by === SYSTEM) return undefined
-    const written = this.#deps.audit.recordDelivery(held.record, by)
+    const isWithheld = held.record.sealedKey !== null && held.privateKey === ''
+    const detail = isWithheld ? 'without the private key' : undefined
+    const written = this.#deps.audit.recordDelivery(held.record, by, detail)
     this.#deps.certMetrics?.delivered.inc()
     this.#ensureRenewal(held.record)
     return written

@@ -71,13 +71,14 @@ export class Audit {
   recordDelivery(
     { id, names, serialNumber }: Pick<CertificateRecord, 'id' | 'names' | 'serialNumber'>,
     by: Requester,
+    detail?: string,
   ): Promise<void> | undefined {
     const at = this.#deps.clock.now()
     this.recordUse(id)
     const hour = hourOf(at)
     const remoteAddress = this.#addressOf(by, hour)
-    const key = `${hour} hand-out ${serialNumber} ${remoteAddress} ${by.actor}`
-    const row = { at, action: 'hand-out' as const, names, serialNumber }
+    const key = `${hour} hand-out ${detail ?? ''} ${serialNumber} ${remoteAddress} ${by.actor}`
+    const row = { at, action: 'hand-out' as const, names, serialNumber, ...(detail && { detail }) }
     return this.#count(key, () => ({ ...row, ...by, remoteAddress }))
   }
 

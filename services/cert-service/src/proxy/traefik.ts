@@ -54,7 +54,8 @@ async function deliverAll(
   by: Requester,
   maxBytes: number,
 ): Promise<Buffer> {
-  const held = await readAll(deps, caller, maxBytes)
+  const { held, isWithheld } = await readAll(deps, caller, maxBytes)
+  if (held.length === 0 && isWithheld) throw keysWithheld(caller)
   // Traefik would drop all certificates for an empty list.
   if (held.length === 0)
     throw new CertError('CERT_NOTHING_HELD', 'none is held that this key may read', {
@@ -64,16 +65,26 @@ async function deliverAll(
   return Buffer.from(writeDocument(held))
 }
 
-async function readAll(deps: DocumentDeps, caller: Caller, maxBytes: number): Promise<Held[]> {
+/** For a proxy that may read certificates only, which it has no use for. */
+export function keysWithheld({ subject }: Caller): CertError {
+  return new CertError('CERT_KEY_WITHHELD', `${subject} does not have the right \`issue\``)
+}
+
+async function readAll(deps: DocumentDeps, caller: Caller, maxBytes: number) {
   const { store, holdings, clock } = deps
   const held: Held[] = []
   let bytes = 0
+  let isWithheld = false
   for (let after = 0; ; await setImmediate()) {
     const page = await store.list({ after, limit: PAGE })
     for (const record of page) {
       after = record.id
       if (!record.sealedKey || record.notAfter <= clock.now()) continue
       if (!mayAll(deps, caller, 'read', record)) continue
+      if (!mayAll(deps, caller, 'issue', record)) {
+        isWithheld = true
+        continue
+      }
       const one = holdings.of(record)
       held.push(one)
       bytes += one.pem.length
@@ -81,7 +92,7 @@ async function readAll(deps: DocumentDeps, caller: Caller, maxBytes: number): Pr
     // Traefik would drop all that a partial list lacks.
     if (bytes > maxBytes)
       throw new CertError('CERT_DOCUMENT_TOO_LARGE', `more than ${maxBytes} bytes of certificates`)
-    if (page.length < PAGE) return withoutFuture(held, clock.now())
+    if (page.length < PAGE) return { held: withoutFuture(held, clock.now()), isWithheld }
   }
 }
 

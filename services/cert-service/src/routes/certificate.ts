@@ -9,7 +9,7 @@ import type { Held } from '../issuance/held.ts'
 import type { Outcome } from '../issuance/issuance.ts'
 import { type IssuanceRequest, parseRequest } from '../issuance/request.ts'
 import { isMisdated, planRenewal, toTime } from '../issuers/issuer.ts'
-import { authorize, recordDelivery, requesterOf } from '../policy.ts'
+import { authorize, heldFor, recordDelivery, requesterOf } from '../policy.ts'
 import {
   CertificateRequestSchema,
   certificateAnswer,
@@ -79,7 +79,8 @@ function issue(
 
 const RENEW = guarded([403, 404, 422, 429], {
   summary: 'Renew the newest certificate held for a name',
-  description: 'Once it is due; until then 429 says when that is.',
+  description:
+    'Once it is due; until then 429 says when that is. Only callers with the right `issue` get the private key.',
   body: DomainSchema,
   response: { 200: certificateAnswer(), 202: OrderSchema },
 })
@@ -100,13 +101,14 @@ async function renew(
     throw new CertError('CERT_RENEW_TOO_SOON', `it is due at ${toTime(dueAt)}`, { retryAfter })
   }
   const outcome = await issuance.renew(newest, requesterOf(request))
-  return sendOutcome(request, reply, domain.text, outcome)
+  const own = outcome.held ? { ...outcome, held: heldFor(request, outcome.held) } : outcome
+  return sendOutcome(request, reply, domain.text, own)
 }
 
 const READ = guarded([403, 404], {
   summary: 'The certificate held for a name',
   description:
-    'The newest whose first name it is, one with its key before one for a CSR; otherwise one that has it among others. Never starts an order. Answers 304 if `If-None-Match` matches.',
+    'The newest whose first name it is, one with its key before one for a CSR; otherwise one that has it among others. Only callers with the right `issue` get its private key. Never starts an order. Answers 304 if `If-None-Match` matches.',
   params: DomainSchema,
   response: { 200: certificateAnswer(), 304: emptyAnswer('The caller has it already.') },
 })
@@ -119,8 +121,9 @@ async function read(
   const { holdings, issuance } = request.server
   const domain = readDomain(text)
   authorize(request, 'read', [domain])
-  const held = holdings.of(await findReadable(request, domain))
-  const etag = `"${held.fingerprint256}${wantsPem(request) ? '-pem' : ''}"`
+  const held = heldFor(request, holdings.of(await findReadable(request, domain)))
+  const kind = `${held.privateKey ? '' : '-chain'}${wantsPem(request) ? '-pem' : ''}`
+  const etag = `"${held.fingerprint256}${kind}"`
   reply.header('etag', etag)
   if (hasTag(request, etag)) {
     issuance.recordUse(held)

@@ -5,8 +5,8 @@ import { Type } from 'typebox'
 import { CertError } from '../errors.ts'
 import type { Held } from '../issuance/held.ts'
 import { nameOrNone } from '../issuance/request.ts'
-import { recordDelivery, requesterOf } from '../policy.ts'
-import { createDocuments } from '../proxy/traefik.ts'
+import { mayAll, recordDelivery, requesterOf } from '../policy.ts'
+import { createDocuments, keysWithheld } from '../proxy/traefik.ts'
 import { emptyAnswer, guarded, PEM, PemBundleSchema } from '../schemas.ts'
 import { findValid } from './lookup.ts'
 
@@ -26,6 +26,7 @@ export const proxyRoutes: FastifyPluginAsyncTypebox = async (app) => {
     async (request, reply) => {
       const held = await findFor(request, request.query.server_name ?? '')
       if (!held) return reply.code(204).header('cache-control', 'no-store').send(null)
+      if (!mayAll(app, request.caller, 'issue', held.record)) throw keysWithheld(request.caller)
       await recordDelivery(request, held)
       return send(reply, PEM, held.pem)
     },
@@ -45,7 +46,8 @@ const TraefikDocumentSchema = Type.Object({
 
 const TRAEFIK = guarded([403, 422], {
   summary: 'All certificates held that the caller may read, for Traefik’s HTTP provider',
-  description: 'The same bytes until one of them changes. Needs a key with `domains`.',
+  description:
+    'The same bytes until one of them changes. Needs a key with `domains` and the right `issue`, as the document has private keys.',
   tags: ['proxies'],
   querystring: Type.Object({}),
   response: {
@@ -61,7 +63,8 @@ const ofHandshake = (description: string) =>
 
 const CADDY = guarded([403], {
   summary: 'The certificate held for a server name, for `get_certificate http` of Caddy',
-  description: 'Needs a key with `domains`, which may be the password of Basic authentication.',
+  description:
+    'Needs a key with `domains` and the right `issue`, which may be the password of Basic authentication.',
   tags: ['proxies'],
   querystring: Type.Object({
     server_name: ofHandshake('The name in the SNI of the client.'),

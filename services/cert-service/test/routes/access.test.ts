@@ -158,6 +158,66 @@ t.test('keys revoke and delete only with these rights', async (t) => {
   })
 })
 
+t.test('only who may issue a certificate gets its private key', async (t) => {
+  const domains = ['a.test']
+  const keys = [
+    { name: 'operator', key: KEY },
+    { name: 'limited', key: 'a-key-that-is-limited', domains },
+    { name: 'reader', key: 'a-key-that-may-only-read', rights: ['read'] },
+    { name: 'reads-a', key: 'a-key-that-reads-one', domains, rights: ['read'] },
+    { name: 'renews-a', key: 'a-key-that-renews', domains, rights: ['read', 'renew'] },
+  ]
+  const running = await start(t, { auth: { psk: { keys } } })
+  await running.call('POST', '/api/certificate', { domain: 'a.test' })
+  const get = (key: string, url: string, headers = {}) =>
+    running.app.inject({ url, headers: { authorization: `APIKey ${key}`, ...headers } })
+  const pem = { accept: 'application/x-pem-file' }
+  const cases: [key: string, has: boolean][] = [
+    [KEY, true],
+    ['a-key-that-is-limited', true],
+    ['a-key-that-may-only-read', false],
+    ['a-key-that-reads-one', false],
+    ['a-key-that-renews', false],
+    [KEY, true],
+  ]
+  const tags = new Map<boolean, unknown>()
+  for (const [key, has] of cases) {
+    const json = await get(key, '/api/certificate/a.test')
+    t.equal(json.statusCode, 200, key)
+    t.equal('privateKey' in json.json(), has, `${key}: JSON`)
+    t.match(json.json().certificate, 'BEGIN CERTIFICATE')
+    const bundle = await get(key, '/api/certificate/a.test', pem)
+    t.equal(bundle.payload.includes('PRIVATE KEY'), has, `${key}: PEM`)
+    tags.set(has, json.headers.etag)
+    const again = await get(key, '/api/certificate/a.test', { 'if-none-match': tags.get(has) })
+    t.equal(again.statusCode, 304)
+  }
+  t.not(tags.get(true), tags.get(false), 'and the entity tags differ')
+
+  for (const url of ['/api/proxy/traefik', '/api/proxy/caddy?server_name=a.test']) {
+    t.match((await get('a-key-that-is-limited', url)).payload, 'PRIVATE KEY', url)
+    const refused = await get('a-key-that-reads-one', url)
+    t.match(refused.json(), { status: 403, code: 'CERT_KEY_WITHHELD' }, url)
+  }
+  await running.clock.advance(6 * 86_400_000)
+  const renewed = await running.call(
+    'POST',
+    '/api/certificate/renew',
+    { domain: 'a.test' },
+    { authorization: 'APIKey a-key-that-renews' },
+  )
+  t.equal(renewed.status, 200)
+  t.notOk('privateKey' in (renewed.body as object), 'nor does who renews it')
+
+  await running.service.audit.close()
+  const rows = await running.service.store.listAudit({ limit: 100 })
+  const details = rows
+    .filter(({ action }) => action === 'hand-out')
+    .map(({ actor, detail }) => [actor, detail === 'without the private key'])
+  t.strictSame(new Map(details as [string, boolean][]).get('psk:reader'), true, 'the audit says so')
+  t.strictSame(new Map(details as [string, boolean][]).get('psk:limited'), false)
+})
+
 t.test('a wildcard that covers a denied name is refused on every route', async (t) => {
   const keys = [
     { name: 'operator', key: KEY },
