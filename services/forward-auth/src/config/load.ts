@@ -17,7 +17,7 @@ import { headerRows } from '../check/header-presets.ts'
 import { ANY_POLICY, createPolicy } from '../check/policy.ts'
 import { ANYONE } from '../check/rules.ts'
 import { READ_HEADERS } from '../forwarded.ts'
-import { isPublic, PROVIDER_RULES, type ProviderConfig } from '../providers/index.ts'
+import { isPublic, PROVIDER_RULES, type ProviderConfig, stepsUp } from '../providers/index.ts'
 import { isUnder, readSite } from '../sites.ts'
 import type { Domains } from './hosts.ts'
 import { checkCallers, checkResources } from './programs.ts'
@@ -68,6 +68,7 @@ const RULES: readonly Rule<ForwardAuthConfig>[] = [
 const PORTAL_RULES: readonly Rule<PortalConfig>[] = [
   ({ providers }) => checkUnique('/providers', providers),
   ({ policies }) => applyRules(policies, Object.keys(policies).map(policyRule), '/policies'),
+  checkStepUps,
   ({ allow }) => checkAllow(allow),
   checkCallback,
   checkHeaders,
@@ -128,6 +129,21 @@ function policyRule(name: string): Rule<PortalConfig['policies']> {
     const at = typeof policy === 'string' ? path : `${path}/condition`
     return faultOf(at, () => createPolicy(name, policy))
   }
+}
+
+/** People authenticate anew by OpenID Connect, and programs have tokens of those who did. */
+function checkStepUps({ policies, providers, callers }: PortalConfig): Fault[] {
+  const canMeet = providers.some(stepsUp) || (known(() => callers?.issuers.length) ?? 0) > 0
+  if (canMeet) return []
+  const message =
+    'can be met by nobody: the portal has no provider of OpenID Connect, and no issuer of tokens'
+  return Object.keys(policies).flatMap((name) => {
+    const policy = known(() => policies[name])
+    if (typeof policy !== 'object') return []
+    return (['acr', 'maxAge'] as const)
+      .filter((key) => known(() => policy[key]) !== undefined)
+      .map((key) => ({ path: `/policies/${name}/${key}`, message }))
+  })
 }
 
 function checkAllow(allow: PortalConfig['allow']): Fault[] {

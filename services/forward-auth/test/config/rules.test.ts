@@ -175,6 +175,10 @@ const google = '{ type: google, name: google, clientId: a, clientSecret: b }'
 t.test('reports faults of portals', async (t) => {
   const portal = (rest: string, providers = `[${corp}]`) =>
     `portals: [{ name: main, providers: ${providers}, ${rest} }]`
+  const code = '{ type: github, name: code, clientId: a, clientSecret: b, allow: anyone }'
+  const demands = "{ condition: 'true', acr: [mfa], maxAge: 15m }"
+  const unmeetable =
+    'can be met by nobody: the portal has no provider of OpenID Connect, and no issuer of tokens'
   const table: [why: string, yaml: string, ...faults: string[]][] = [
     ['fine', portal('title: Apps')],
     [
@@ -222,6 +226,23 @@ t.test('reports faults of portals', async (t) => {
       'a policy that is built in',
       portal("policies: { any: 'true' }"),
       '/portals/0/policies/any is built in',
+    ],
+    [
+      'policies of a sign-in, with one provider that can be asked',
+      portal(`policies: { admin: ${demands} }`, `[${code}, ${corp}]`),
+    ],
+    [
+      'policies of a sign-in that no provider can be asked for',
+      portal(`policies: { staff: 'true', admin: ${demands} }`, `[${code}]`),
+      `/portals/0/policies/admin/acr ${unmeetable}`,
+      `/portals/0/policies/admin/maxAge ${unmeetable}`,
+    ],
+    [
+      'policies of a sign-in that programs can meet',
+      portal(
+        `policies: { admin: ${demands} }, callers: { issuers: [{ name: ci, issuerUrl: "https://ci.example.com", audience: a, policies: [admin] }] }`,
+        `[${code}]`,
+      ),
     ],
     [
       'a policy with a bad name',

@@ -6,11 +6,15 @@ import type { Portal } from '../../src/portals.ts'
 import type { RedirectProvider } from '../../src/providers/provider.ts'
 import { CORP, portalOf, startApp, yamlOf } from '../app.ts'
 import { createFakeProvider } from '../fake-provider.ts'
+import { BROWSER, SHAPES } from '../shapes.ts'
 import { createBrowser } from '../stand-ins/browser.ts'
 import { startOpenIdProvider } from '../stand-ins/openid-provider.ts'
 import { createVisitor } from '../visitor.ts'
 import { MAIN, signIn, signInUrl, start, WANTED, whoIs } from './kit.ts'
 
+const [TRAEFIK] = SHAPES as [(typeof SHAPES)[number]]
+/** What it asks about. */
+const CHECKED = 'https://app.example.com/a/b?q=1'
 const SESSION_COOKIE = '__Secure-gatehouse.main'
 const MINUTE = 60_000
 const NOW = Date.UTC(2030, 0, 1) / 1_000
@@ -182,35 +186,46 @@ t.test('only providers that can ask for more are offered', async (t) => {
   t.match(answer, { statusCode: 403, body: FWA_ERRORS.FWA_STEP_UP_UNMET.title })
 })
 
-t.test('the whole way with a real OpenID provider', async (t) => {
+t.test('the whole way with a real OpenID provider, from a check to the next', async (t) => {
   const idp = await startOpenIdProvider(t)
   const { issuer, options } = idp
   const provider = `{ type: openIDConnect, name: corp, issuerUrl: "${issuer}", clientId: ${options.clientId}, clientSecret: "${options.clientSecret}" }`
-  const yaml = yamlOf(portalOf('main').replace(CORP, provider))
+  const policies = 'policies: { admin: { acr: [mfa], maxAge: 15m } }'
+  const yaml = yamlOf(portalOf('main', policies).replace(CORP, provider))
   // As late as it is for the provider.
   const clock = manualClock(Date.now())
-  const { app } = await startApp(
-    t,
-    yaml,
-    ({ portals }) => {
-      const main = portals.get('main')!
-      ;(portals as Map<string, typeof main>).set('main', { ...main, policies: POLICIES })
-    },
-    { clock },
-  )
+  const { app, check } = await startApp(t, yaml, () => {}, { clock })
   const [alice, browser] = [createVisitor(app), createBrowser()]
-  const goAround = async (url: string) => {
-    const begun = await alice.open(url)
-    return alice.open(await browser.signIn(String(begun.headers.location)))
+  const checkAdmin = () =>
+    check(TRAEFIK, { ...BROWSER, cookie: alice.cookies() }, { query: '?policy=admin' })
+  const goAround = async (url: string | undefined) => {
+    const begun = await alice.open(url ?? '')
+    return alice.open(await browser.signIn(begun.headers.location ?? ''))
   }
-  t.equal((await goAround(signInUrl())).headers.location, WANTED)
-  t.match((await alice.open(urlFor('both'))).headers.location, `${issuer}/auth?`)
+  const anonymous = await checkAdmin()
+  t.equal(anonymous.headers.location, signInUrl({ rd: CHECKED }))
+  t.equal((await goAround(anonymous.headers.location)).headers.location, CHECKED)
 
-  t.equal((await goAround(urlFor('both'))).headers.location, WANTED)
-  t.equal((await alice.open(urlFor('both'))).headers.location, WANTED, 'the session is enough now')
+  const weak = await checkAdmin()
+  const stepUp = `${MAIN}/signin?${new URLSearchParams({ policy: 'admin', rd: CHECKED })}`
+  t.equal(weak.headers.location, stepUp)
+  t.equal((await goAround(stepUp)).headers.location, CHECKED)
+  t.equal((await checkAdmin()).statusCode, 200)
+  t.equal((await alice.open(stepUp)).headers.location, CHECKED, 'the session is enough now')
   t.equal(await whoIs(alice), 'alice')
 
-  idp.forge({ acr: 'pwd' })
-  await clock.advance(16 * MINUTE)
-  t.equal((await goAround(urlFor('both'))).statusCode, 403)
+  await clock.advance(15 * MINUTE)
+  t.equal((await checkAdmin()).statusCode, 200, 'half a minute of skew')
+  await clock.advance(MINUTE)
+  t.equal((await checkAdmin()).headers.location, stepUp, 'too long ago')
+  t.equal(
+    (await goAround(stepUp)).statusCode,
+    403,
+    'as the provider, whose clock has not moved, says',
+  )
+  idp.forge({ acr: 'pwd', auth_time: clock.now() / 1_000 })
+  t.equal((await goAround(stepUp)).statusCode, 403)
+  idp.forge({ acr: 'mfa', auth_time: clock.now() / 1_000 })
+  t.equal((await goAround(stepUp)).headers.location, CHECKED)
+  t.equal((await checkAdmin()).statusCode, 200)
 })
