@@ -26,7 +26,9 @@ function checkPath(pattern: string): Fault[] {
     return [{ path: '', message: 'must be written decoded: paths are compared without `%`' }]
   const isPlain = !/[*]/.test(pattern.replaceAll(/(?<=\/)\*(?=\/|$)/g, ''))
   if (!isPlain) return [{ path: '', message: 'has a `*` that is not a whole segment' }]
-  const isNormal = readPath(pattern.replaceAll(/[^!-~]/gu, encodeURIComponent)) !== undefined
+  const isNormal =
+    !pattern.includes('?') &&
+    readPath(pattern.replaceAll(/[^!-~]/gu, encodeURIComponent)) !== undefined
   if (isNormal) return []
   return [
     { path: '', message: 'is not a normal path: it has `//`, a dot segment, `;`, `?` or `#`' },

@@ -125,24 +125,27 @@ const HeadersSchema = Type.Union(
 const PolicySchema = Type.Union(
   [
     Type.String({ minLength: 1 }),
-    Type.Object({
-      condition: Type.Optional(Text('Condition. Default: everybody who is signed in.')),
-      acr: Type.Optional(
-        Type.Array(Type.String({ minLength: 1, pattern: '^[!-~]+$' }), {
-          minItems: 1,
-          description:
-            'Authentication context classes (`acr`), of which the person must have one. Who has none is sent to sign in with `acr_values`.',
-        }),
-      ),
-      maxAge: Type.Optional(
-        Duration({
-          from: '0s',
-          to: '90d',
-          description:
-            'Time since the person authenticated at the provider. Who did so earlier is sent to sign in with `max_age`.',
-        }),
-      ),
-    }),
+    Type.Object(
+      {
+        condition: Type.Optional(Text('Condition. Default: everybody who is signed in.')),
+        acr: Type.Optional(
+          Type.Array(Type.String({ minLength: 1, pattern: '^[!-~]+$' }), {
+            minItems: 1,
+            description:
+              'Authentication context classes (`acr`), of which the person must have one. Who has none is sent to sign in with `acr_values`.',
+          }),
+        ),
+        maxAge: Type.Optional(
+          Duration({
+            from: '0s',
+            to: '90d',
+            description:
+              'Time since the person authenticated at the provider. Who did so earlier is sent to sign in with `max_age`.',
+          }),
+        ),
+      },
+      { minProperties: 1 },
+    ),
   ],
   { description: 'A condition, or an object with demands that must all be met.' },
 )

@@ -166,6 +166,7 @@ export function refuseCaller(
   const { code, detail, statusCode } = error
   log[statusCode < 500 ? 'info' : 'warn']({ code, detail }, 'caller refused')
   const { title } = AUTH_ERRORS[code]
-  const headers = { 'www-authenticate': portal.programs.challenges(error, resource) }
-  return Object.assign(error, { title, headers })
+  const challenges = portal.programs.challenges(error, resource)
+  const headers = challenges.length > 0 && { headers: { 'www-authenticate': challenges } }
+  return Object.assign(error, { title }, headers)
 }

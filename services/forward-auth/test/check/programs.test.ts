@@ -1,0 +1,421 @@
+import fc from 'fast-check'
+import t, { type Test } from 'tap'
+import { portalOf, startApp, type TestApp, yamlOf } from '../app.ts'
+import { BROWSER, SHAPES, type Shape } from '../shapes.ts'
+import { startServer } from '../stand-ins/server.ts'
+import { readToken, type SigningKey, signingKey, signToken } from '../stand-ins/tokens.ts'
+
+const shapeOf = (proxy: string) => SHAPES.find((each) => each.proxy.startsWith(proxy)) as Shape
+const TRAEFIK = shapeOf('traefik')
+const KEY = 'correct-horse-battery-staple'
+const DEPLOY_KEY = 'deploy-horse-battery-staple'
+const AUDIENCE = 'https://apps.example.com'
+const NOW = Date.UTC(2030, 0, 1) / 1_000
+
+/** An issuer of access tokens, on this machine. */
+async function startIssuer(t: Test) {
+  const key = signingKey('k1')
+  const { origin, stop } = await startServer(t, (origin) => ({ url }, response) => {
+    const isKeys = url?.endsWith('/jwks')
+    const body = isKeys ? { keys: [key.publicJwk] } : { issuer: origin, jwks_uri: `${origin}/jwks` }
+    response.setHeader('content-type', 'application/json')
+    response.end(JSON.stringify(body))
+  })
+  const issue = (claims: object = {}, header: Record<string, unknown> = {}, by: SigningKey = key) =>
+    signToken(
+      by,
+      { iss: origin, aud: AUDIENCE, sub: 'robot', iat: NOW - 10, exp: NOW + 600, ...claims },
+      { typ: 'at+jwt', ...header },
+    )
+  return { origin, issue, stop }
+}
+
+const POLICIES = `policies: {
+  staff: 'Group("staff")', deploy: 'Group("ops") || Scope("deploy")',
+  acme: 'caller.claims.owner == "acme"', strong: { acr: [mfa], maxAge: 10m }
+}`
+
+async function startWithPrograms(t: Test) {
+  const issuer = await startIssuer(t)
+  const callers = `callers: {
+    keys: [
+      { name: ci, key: ${KEY}, hosts: [app.example.com, "*.tools.example.com"] },
+      { name: deployer, key: ${DEPLOY_KEY}, scopes: [deploy], policies: [deploy] }
+    ],
+    issuers: [
+      { name: corp-ci, issuerUrl: "${issuer.origin}", audience: "${AUDIENCE}",
+        hosts: [app.example.com], allow: 'caller.claims.blocked != true || !has(caller.claims.blocked)' }
+    ]
+  }`
+  const flat = (text: string) => text.replace(/\s+/g, ' ')
+  const yaml = yamlOf(
+    portalOf(
+      'main',
+      flat(
+        `${callers}, ${POLICIES}, headers: [default, remote-*, { name: X-Method, property: method }]`,
+      ),
+    ) +
+      portalOf('none', flat(POLICIES)) +
+      portalOf(
+        'open',
+        flat(`${callers}, ${POLICIES}, rules: [{ paths: [/open/*], require: anyone }]`),
+      ),
+  )
+  return { issuer, yaml, ...(await startApp(t, yaml)) }
+}
+
+const PROGRAM = { Accept: 'application/json', 'X-Forwarded-Method': 'GET' }
+
+interface Asked {
+  readonly auth?: string | undefined
+  readonly cookie?: string
+  readonly host?: string
+  readonly query?: string
+  readonly portal?: string
+  readonly headers?: Record<string, string>
+}
+
+async function ask({ check }: TestApp, asked: Asked) {
+  const { auth, cookie, host = 'app.example.com', query = '', portal = 'main', headers } = asked
+  const answer = await check(
+    TRAEFIK,
+    {
+      ...PROGRAM,
+      'X-Forwarded-Host': host,
+      ...(auth !== undefined && { Authorization: auth }),
+      ...(cookie !== undefined && { Cookie: cookie }),
+      ...headers,
+    },
+    { portal, query },
+  )
+  return {
+    status: answer.statusCode,
+    code: answer.statusCode === 200 ? undefined : JSON.parse(answer.body).code,
+    user: answer.headers['x-forwarded-user'],
+    headers: answer.headers,
+  }
+}
+
+t.test('programs reach what their row names, and nothing else', async (t) => {
+  const test = await startWithPrograms(t)
+  const { issue } = test.issuer
+  const key = `APIKey ${KEY}`
+  const deploy = `APIKey ${DEPLOY_KEY}`
+  const bearer = (claims: object = {}) => `Bearer ${issue(claims)}`
+  const rows: [why: string, asked: Asked, user: string | undefined, code?: string][] = [
+    ['a key', { auth: key }, 'ci'],
+    ['a key, in another spelling of the scheme', { auth: `apikey ${KEY}` }, 'ci'],
+    ['a key at a host below', { auth: key, host: 'x.tools.example.com' }, 'ci'],
+    ['a key elsewhere', { auth: key, host: 'other.example.com' }, undefined, 'FWA_FORBIDDEN'],
+    ['a key above', { auth: key, host: 'tools.example.com' }, undefined, 'FWA_FORBIDDEN'],
+    ['a wrong key', { auth: 'APIKey wrong-wrong-wrong-wrong' }, undefined, 'AUTH_KEY_INVALID'],
+    ['no key', { auth: 'APIKey' }, undefined, 'AUTH_HEADER_INVALID'],
+    [
+      'a key where people are meant',
+      { auth: key, query: '?policy=staff' },
+      undefined,
+      'FWA_FORBIDDEN',
+    ],
+    [
+      'a key without the scope',
+      { auth: key, query: '?policy=deploy' },
+      undefined,
+      'AUTH_SCOPE_MISSING',
+    ],
+    ['a key for its policy', { auth: deploy, query: '?policy=deploy' }, 'deployer'],
+    [
+      'its policy at any host',
+      { auth: deploy, query: '?policy=deploy', host: 'b.example.com' },
+      'deployer',
+    ],
+    ['a key without its policy', { auth: deploy }, undefined, 'FWA_FORBIDDEN'],
+    ['another policy', { auth: deploy, query: '?policy=acme' }, undefined, 'FWA_FORBIDDEN'],
+    ['a condition of the route', { auth: deploy, query: '?if=true' }, undefined, 'FWA_FORBIDDEN'],
+    ['a condition that holds', { auth: key, query: '?if=caller.method==%22psk%22' }, 'ci'],
+    [
+      'a key never authenticates anew',
+      { auth: key, query: '?policy=strong' },
+      undefined,
+      'FWA_FORBIDDEN',
+    ],
+    ['a token', { auth: bearer() }, 'corp-ci:robot'],
+    [
+      'a token with a scope',
+      { auth: bearer({ scope: 'x deploy' }), query: '?policy=deploy' },
+      'corp-ci:robot',
+    ],
+    [
+      'a token without',
+      { auth: bearer(), query: '?policy=deploy' },
+      undefined,
+      'AUTH_SCOPE_MISSING',
+    ],
+    [
+      'a token with a claim',
+      { auth: bearer({ owner: 'acme' }), query: '?policy=acme' },
+      'corp-ci:robot',
+    ],
+    [
+      'a token with another',
+      { auth: bearer({ owner: 'x' }), query: '?policy=acme' },
+      undefined,
+      'FWA_FORBIDDEN',
+    ],
+    [
+      'groups of a token',
+      { auth: bearer({ groups: ['staff'] }), query: '?policy=staff' },
+      undefined,
+      'FWA_FORBIDDEN',
+    ],
+    [
+      'a token that is not allowed',
+      { auth: bearer({ blocked: true }) },
+      undefined,
+      'FWA_FORBIDDEN',
+    ],
+    ['a token elsewhere', { auth: bearer(), host: 'b.example.com' }, undefined, 'FWA_FORBIDDEN'],
+    [
+      'a token that has expired',
+      { auth: bearer({ exp: NOW - 31 }) },
+      undefined,
+      'AUTH_TOKEN_EXPIRED',
+    ],
+    ['for another audience', { auth: bearer({ aud: 'x' }) }, undefined, 'AUTH_TOKEN_AUDIENCE'],
+    [
+      'valid for too long',
+      { auth: bearer({ exp: NOW + 90_000 }) },
+      undefined,
+      'AUTH_TOKEN_LIFETIME',
+    ],
+    ['an ID token', { auth: bearer({ nonce: 'x' }) }, undefined, 'AUTH_TOKEN_PURPOSE'],
+    [
+      'signed by another key',
+      { auth: `Bearer ${issue({}, {}, signingKey('k1'))}` },
+      undefined,
+      'AUTH_TOKEN_SIGNATURE',
+    ],
+    [
+      'a weak sign-in',
+      { auth: bearer({ acr: 'pwd', auth_time: NOW }), query: '?policy=strong' },
+      undefined,
+      'FWA_STEP_UP_REQUIRED',
+    ],
+    [
+      'a strong one',
+      { auth: bearer({ acr: 'mfa', auth_time: NOW - 60 }), query: '?policy=strong' },
+      'corp-ci:robot',
+    ],
+  ]
+  for (const [why, asked, user, code] of rows) {
+    const answer = await ask(test, asked)
+    t.match([answer.user, answer.code], [user, code], why)
+    t.equal(
+      answer.status,
+      user === undefined
+        ? ({ FWA_FORBIDDEN: 403, AUTH_SCOPE_MISSING: 403, AUTH_HEADER_INVALID: 400 }[code ?? ''] ??
+            401)
+        : 200,
+      why,
+    )
+  }
+})
+
+t.test('credentials of others are the affair of the app: the session counts', async (t) => {
+  const test = await startWithPrograms(t)
+  const { issue } = test.issuer
+  const cookie = test.signIn('main')
+  const foreign = issue({ iss: 'https://other.example' })
+  for (const auth of ['Basic dTpw', `Bearer ${foreign}`, 'Bearer opaque', 'Bearer', 'DPoP x', ''])
+    for (const who of [cookie, undefined]) {
+      const { status, user } = await ask(test, { auth, ...(who && { cookie: who }) })
+      t.match(
+        [status, user],
+        who ? [200, 'ada'] : [401, undefined],
+        `${auth}, ${who && 'a session'}`,
+      )
+    }
+  const here = test.signIn('none')
+  for (const auth of [`APIKey ${KEY}`, `Bearer ${issue()}`]) {
+    t.match(await ask(test, { auth, cookie: here, portal: 'none' }), { status: 200, user: 'ada' })
+    t.match(await ask(test, { auth, portal: 'none' }), { status: 401, code: 'FWA_NO_SESSION' })
+  }
+  t.match(
+    await ask(test, { auth: 'APIKey wrong-wrong-wrong-wrong', cookie }),
+    { status: 401, code: 'AUTH_KEY_INVALID' },
+    'a session does not make up for a wrong key',
+  )
+  t.match(await ask(test, { auth: `APIKey ${KEY}`, cookie }), { user: 'ci' }, 'nor outranks a key')
+})
+
+t.test(
+  'where anyone may pass, a program that may not is nobody, and a wrong key is refused',
+  async (t) => {
+    const test = await startWithPrograms(t)
+    const open = { portal: 'open', headers: { 'X-Forwarded-Uri': '/open/x' } }
+    const rows: [asked: Asked, status: number, user: string | undefined][] = [
+      [{}, 200, ''],
+      [{ auth: `APIKey ${KEY}` }, 200, 'ci'],
+      [{ auth: `APIKey ${KEY}`, host: 'elsewhere.example.com' }, 200, ''],
+      [{ auth: 'Basic dTpw' }, 200, ''],
+      [{ auth: 'APIKey wrong-wrong-wrong-wrong' }, 401, undefined],
+      [{ auth: `Bearer ${test.issuer.issue({ exp: 1 })}` }, 401, undefined],
+    ]
+    for (const [asked, status, user] of rows)
+      t.match(await ask(test, { ...open, ...asked }), { status, user }, JSON.stringify(asked))
+  },
+)
+
+t.test('a program is never redirected, and gets every challenge', async (t) => {
+  const test = await startWithPrograms(t)
+  const { issue } = test.issuer
+  const challenges = async (asked: Asked) =>
+    (await ask(test, asked)).headers['www-authenticate'] as string[]
+  t.strictSame(await challenges({}), [
+    'Bearer realm="main"',
+    'APIKey realm="api"',
+    'Cookie realm="main"',
+  ])
+  t.equal(await challenges({ portal: 'none' }), 'Cookie realm="none"')
+  t.match(await challenges({ auth: `Bearer ${issue({ exp: NOW - 60 })}` }), [
+    /^Bearer realm="main", error="invalid_token", error_description="[^"]+"$/,
+    'APIKey realm="api"',
+  ])
+  t.match(await challenges({ auth: `Bearer ${issue()}`, query: '?policy=deploy' }), [
+    /^Bearer realm="main", error="insufficient_scope", .*scope="deploy"$/,
+    'APIKey realm="api"',
+  ])
+  const strong = { auth: `Bearer ${issue({ acr: 'pwd' })}`, query: '?policy=strong' }
+  t.match(await challenges(strong), [
+    /^Bearer realm="main", error="insufficient_user_authentication", error_description="[^"]+", acr_values="mfa", max_age="600"$/,
+    'APIKey realm="api"',
+  ])
+  for (const shape of SHAPES)
+    for (const auth of ['APIKey wrong-wrong-wrong-wrong', `Bearer ${issue({ exp: 1 })}`]) {
+      const { statusCode, headers } = await test.check(shape, { ...BROWSER, Authorization: auth })
+      t.match(
+        [statusCode, headers.location],
+        [401, undefined],
+        `${shape.proxy}: ${auth.slice(0, 12)}`,
+      )
+      t.ok(headers['www-authenticate'], shape.proxy)
+    }
+})
+
+t.test('apps get to know the program, in headers and the assertion', async (t) => {
+  const test = await startWithPrograms(t)
+  const { issue } = test.issuer
+  const read = async (auth: string) => {
+    const { headers } = await ask(test, { auth })
+    const assertion = readToken(String(headers['x-gatehouse-assertion']))
+    const { iss, aud, iat, exp, ...claims } = assertion
+    t.match(
+      [iss, aud, Number(exp) - Number(iat)],
+      ['https://auth.example.com/portals/main', 'https://app.example.com', 60],
+    )
+    return { headers, claims }
+  }
+  const key = await read(`APIKey ${KEY}`)
+  t.strictSame(key.claims, { sub: 'ci', method: 'psk', scope: '' })
+  t.match(key.headers, {
+    'x-forwarded-user': 'ci',
+    'x-forwarded-displayname': '',
+    'remote-user': 'ci',
+    'remote-email': '',
+    'remote-groups': '',
+    'x-method': 'psk',
+  })
+  const token = await read(
+    `Bearer ${issue({ sub: 'repo:acme/x', scope: 'a b', email: 'x@example.com', groups: ['admin'] })}`,
+  )
+  t.strictSame(token.claims, {
+    sub: 'corp-ci:repo:acme/x',
+    method: 'jwt',
+    provider: 'corp-ci',
+    scope: 'a b',
+  })
+  t.match(token.headers, {
+    'x-forwarded-user': 'corp-ci:repo:acme/x',
+    'remote-email': '',
+    'remote-groups': '',
+    'x-method': 'jwt',
+  })
+  const evil = await ask(test, { auth: `Bearer ${issue({ sub: 'a\r\nX-Admin: 1' })}` })
+  t.match([evil.status, evil.code], [403, 'FWA_IDENTITY_UNSENDABLE'])
+})
+
+t.test('a key or token that is sent again costs no verification', async (t) => {
+  const test = await startWithPrograms(t)
+  const auth = `Bearer ${test.issuer.issue()}`
+  t.equal((await ask(test, { auth })).status, 200)
+  await test.issuer.stop()
+  const portal = test.app.portals.get('main')
+  const request = {
+    headers: { authorization: auth },
+    raw: { headers: { authorization: auth }, rawHeaders: [] },
+  }
+  const [one, two] = [1, 2].map(() => portal?.programs.find(request as never, undefined))
+  t.equal(one, two, 'the same object, without a promise')
+  t.notOk(one instanceof Promise)
+  await test.clock.advance(640_000)
+  t.equal((await ask(test, { auth })).code, 'AUTH_TOKEN_EXPIRED')
+})
+
+t.test('an issuer that cannot be reached denies, for now', async (t) => {
+  const test = await startWithPrograms(t)
+  const auth = `Bearer ${test.issuer.issue()}`
+  await test.issuer.stop()
+  const { status, code, headers } = await ask(test, { auth })
+  t.match([status, code], [503, 'AUTH_ISSUER_UNREACHABLE'])
+  t.equal(headers['www-authenticate'], undefined)
+  const nginx = await test.check(shapeOf('nginx'), { Authorization: auth })
+  t.equal(nginx.statusCode, 403, 'nginx makes a 500 of every other status')
+})
+
+t.test('a reload drops keys that were removed', async (t) => {
+  const test = await startWithPrograms(t)
+  const auth = `APIKey ${KEY}`
+  t.equal((await ask(test, { auth })).status, 200)
+  await test.reload(test.yaml.replaceAll(KEY, 'another-horse-battery-staple'))
+  t.match(await ask(test, { auth }), { status: 401, code: 'AUTH_KEY_INVALID' })
+})
+
+t.test('the log has the program, what refused it, and no credentials', async (t) => {
+  const test = await startWithPrograms(t)
+  const token = test.issuer.issue({ exp: NOW - 60 })
+  await ask(test, { auth: `APIKey ${KEY}`, query: '?policy=staff' })
+  await ask(test, { auth: `Bearer ${token}` })
+  await ask(test, { auth: 'APIKey guess-guess-guess-guess' })
+  t.match(
+    test.log.find(({ refusedBy }) => refusedBy),
+    {
+      caller: 'psk:ci',
+      refusedBy: 'policy staff',
+      clause: 'Group("staff")',
+    },
+  )
+  t.match(
+    test.log.filter(({ msg }) => msg === 'caller refused'),
+    [{ code: 'AUTH_TOKEN_EXPIRED' }, { code: 'AUTH_KEY_INVALID' }],
+  )
+  const text = JSON.stringify(test.log)
+  for (const secret of [KEY, token, 'guess-guess'])
+    t.notOk(text.includes(secret), secret.slice(0, 10))
+})
+
+t.test('nothing but a valid credential makes a program', async (t) => {
+  const test = await startWithPrograms(t)
+  const good = test.issuer.issue()
+  const parts = [KEY, DEPLOY_KEY, good, 'APIKey ', 'Bearer ', 'Basic ', ' ', '.', ',', 'x', '=']
+  const header = fc
+    .array(fc.oneof(fc.constantFrom(...parts), fc.string({ maxLength: 5 })), { maxLength: 5 })
+    .map((all) => all.join('').replace(/[^ -~]/g, ''))
+  const valid = new RegExp(`^(apikey +(${KEY}|${DEPLOY_KEY})|bearer +${good})$`, 'i')
+  await fc.assert(
+    fc.asyncProperty(header, async (auth) => {
+      const { status } = await ask(test, { auth })
+      if (status === 200) t.match(auth.trim(), valid)
+    }),
+    { numRuns: 2_000 },
+  )
+  t.equal((await ask(test, { auth: `Bearer ${good}` })).status, 200)
+})

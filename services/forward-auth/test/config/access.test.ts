@@ -1,0 +1,264 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { ConfigError } from '@gatehouse/service-kit'
+import t from 'tap'
+import { loadForwardAuthConfig } from '../../src/config/load.ts'
+import { portalOf, yamlOf } from '../app.ts'
+
+const FOLDER = mkdtempSync(join(tmpdir(), 'forward-auth-'))
+const FILE = join(FOLDER, 'config.yaml')
+t.teardown(() => rmSync(FOLDER, { recursive: true }))
+
+async function load(options: string) {
+  await writeFile(FILE, yamlOf(portalOf('main', options)))
+  return loadForwardAuthConfig(FILE, {})
+}
+
+async function faultsOf(options: string): Promise<string[]> {
+  try {
+    await load(options)
+    return []
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    return error.faults.map(({ path, message }) => `${path.replace('/portals/0', '')} ${message}`)
+  }
+}
+
+const KEY = 'key: correct-horse-battery-staple'
+const OTHER = 'key: another-horse-battery-staple'
+const keys = (...rows: string[]) => `callers: { keys: [${rows.join(', ')}] }`
+const issuer = (rest: string, url = 'https://ci.example.com') =>
+  `callers: { issuers: [{ name: ci, issuerUrl: "${url}", audience: api${rest && `, ${rest}`} }] }`
+const resource = (url: string, rest = 'authorizationServers: ["https://id.example.com"]') =>
+  `resources: [{ url: "${url}", ${rest} }]`
+const rule = (rest: string) => `rules: [{ ${rest} }]`
+const REACH = 'hosts: [app.example.com]'
+const ADMIN = `policies: { admin: 'Group("admin")' }`
+
+t.test('faults of rules, programs and resources', async (t) => {
+  const table: [why: string, options: string, ...faults: string[]][] = [
+    ['a rule', rule('paths: [/healthz, "/a/*", "/a/*/b"], methods: [GET], require: anyone')],
+    [
+      'all members',
+      `${ADMIN}, ${rule('hosts: ["*.example.com"], from: [10.0.0.0/8], require: [admin]')}`,
+    ],
+    ['no requirement', rule('paths: [/]'), '/rules/0/require is missing'],
+    [
+      'unknown member',
+      rule('path: [/x], require: anyone'),
+      '/rules/0/path is not a known key, did you mean paths?',
+    ],
+    [
+      'unknown policy',
+      rule('require: staff'),
+      '/rules/0/require is neither `anyone`, `signedIn` nor a policy: staff',
+    ],
+    [
+      'policies that are none',
+      `${ADMIN}, ${rule('require: [admin, anyone]')}`,
+      '/rules/0/require/1 is no policy: anyone',
+    ],
+    ['built-in name', `policies: { anyone: 'true' }`, '/policies/anyone is built in'],
+    ['relative path', rule('paths: [x], require: anyone'), '/rules/0/paths/0 must begin with `/`'],
+    [
+      'encoded path',
+      rule('paths: ["/a%20b"], require: anyone'),
+      '/rules/0/paths/0 must be written decoded',
+    ],
+    ['decoded path', rule('paths: ["/a b/ä"], require: anyone')],
+    [
+      'half a wildcard',
+      rule('paths: ["/a*"], require: anyone'),
+      '/rules/0/paths/0 has a `*` that is not a whole segment',
+    ],
+    ...['/a//b', '/../a', '/a;b', '/a?b', '/a#b'].map((path): [string, string, string] => [
+      `not normal: ${path}`,
+      rule(`paths: ["${path}"], require: anyone`),
+      '/rules/0/paths/0 is not a normal path',
+    ]),
+    [
+      'method in lower case',
+      rule('methods: [get], require: anyone'),
+      '/rules/0/methods/0 must match',
+    ],
+    [
+      'no network',
+      rule('from: [10.0.0.1/8], require: anyone'),
+      '/rules/0/from/0 is not an IP address or network',
+    ],
+    [
+      'host elsewhere',
+      rule('hosts: [app.example.org], require: anyone'),
+      '/rules/0/hosts/0 is on none of the domains: example.com',
+    ],
+    [
+      'host with a port',
+      rule('hosts: ["app.example.com:443"], require: anyone'),
+      '/rules/0/hosts/0 is not a host',
+    ],
+    [
+      'host in capitals',
+      rule('hosts: [App.example.com], require: anyone'),
+      '/rules/0/hosts/0 is not a host',
+    ],
+
+    ['a key', keys(`{ name: ci, ${KEY}, ${REACH} }`)],
+    ['a key without reach', keys(`{ name: ci, ${KEY} }`), '/callers/keys/0 may reach nothing'],
+    [
+      'two of one name',
+      keys(`{ name: ci, ${KEY}, ${REACH} }`, `{ name: ci, ${OTHER}, ${REACH} }`),
+      '/callers/keys/1/name is taken',
+    ],
+    [
+      'one key twice',
+      keys(`{ name: a, ${KEY}, ${REACH} }`, `{ name: b, ${KEY}, ${REACH} }`),
+      '/callers/keys/1 repeats a key',
+    ],
+    [
+      'no key',
+      keys(`{ name: ci, ${REACH} }`),
+      '/callers/keys/0 needs exactly one of key, keyFile and keySha256',
+    ],
+    ['a short key', keys(`{ name: ci, key: short, ${REACH} }`), '/callers/keys/0/key '],
+    [
+      'an unknown policy',
+      keys(`{ name: ci, ${KEY}, policies: [nope] }`),
+      '/callers/keys/0/policies/0 is no policy: nope',
+    ],
+    [
+      'a host elsewhere',
+      keys(`{ name: ci, ${KEY}, hosts: ["*.example.org"] }`),
+      '/callers/keys/0/hosts/0 is on none of the domains',
+    ],
+    ['nobody', 'callers: {}', '/callers names no program'],
+    ['an issuer', issuer(REACH)],
+    ['an issuer without reach', issuer(''), '/callers/issuers/0 may reach nothing'],
+    [
+      'named as a provider',
+      issuer(REACH).replace('name: ci', 'name: corp'),
+      '/callers/issuers/0/name is also a provider: corp',
+    ],
+    [
+      'plain http',
+      issuer(REACH, 'http://ci.example.com'),
+      '/callers/issuers/0/issuerUrl is no usable URL',
+    ],
+    [
+      'a broken condition',
+      issuer(`${REACH}, allow: 'Grup("x")'`),
+      '/callers/issuers/0/allow the function Grup is not offered',
+    ],
+    [
+      'a public issuer',
+      issuer(REACH, 'https://token.actions.githubusercontent.com'),
+      '/callers/issuers/0/issuerUrl gives anyone a token',
+    ],
+    [
+      'a public issuer with a condition',
+      issuer(
+        `${REACH}, allow: 'caller.claims.owner == "acme"'`,
+        'https://token.actions.githubusercontent.com',
+      ),
+    ],
+    [
+      'a lifetime',
+      issuer(`${REACH}, maxTokenLifetime: 1s`),
+      '/callers/issuers/0/maxTokenLifetime must be at least 1m',
+    ],
+
+    ['a resource', resource('https://mcp.example.com/mcp')],
+    ['a resource that is a host', resource('https://mcp.example.com')],
+    ['no https', resource('http://mcp.example.com/mcp'), '/resources/0/url is no usable URL'],
+    ['no URL', resource('mcp.example.com/mcp'), '/resources/0/url is no usable URL'],
+    [
+      'a query',
+      resource('https://mcp.example.com/mcp?x=1'),
+      '/resources/0/url must not hold a query',
+    ],
+    ['a fragment', resource('https://mcp.example.com/mcp#x'), '/resources/0/url is no usable URL'],
+    [
+      'another domain',
+      resource('https://mcp.example.org/mcp'),
+      '/resources/0/url is on none of the domains: example.com',
+    ],
+    [
+      'not normal',
+      resource('https://mcp.example.com/a//b'),
+      '/resources/0/url has a path that is not normal',
+    ],
+    [
+      'dot segments',
+      resource('https://mcp.example.com/a/../b'),
+      '/resources/0/url has a path that is not normal',
+    ],
+    [
+      'no issuer',
+      resource('https://mcp.example.com/mcp', 'authorizationServers: []'),
+      '/resources/0/authorizationServers ',
+    ],
+    [
+      'an issuer over http',
+      resource('https://mcp.example.com/mcp', 'authorizationServers: ["http://id.example.com"]'),
+      '/resources/0/authorizationServers/0 is no usable URL',
+    ],
+    [
+      'two for one URL',
+      'resources: [{ url: "https://mcp.example.com/mcp", authorizationServers: ["https://id.example.com"] }, { url: "https://MCP.example.com/mcp", authorizationServers: ["https://id.example.com"] }]',
+      '/resources/1/url is already a resource',
+    ],
+
+    ['step-up', 'policies: { strong: { acr: [mfa], maxAge: 15m } }'],
+    ['a policy that demands nothing', 'policies: { strong: {} }', '/policies/strong '],
+    [
+      'a condition in a policy',
+      `policies: { strong: { condition: 'Grup("x")', acr: [mfa] } }`,
+      '/policies/strong/condition the function Grup',
+    ],
+    ['no assertion', 'assertion: off'],
+    [
+      'claims of it',
+      'assertion: { claims: [sub, department] }',
+      '/assertion/claims/0 is part of it: sub',
+    ],
+    [
+      'a former key',
+      'tokenHeader: X-Token',
+      '/tokenHeader was removed: apps get a signed assertion instead of the session, see `assertion`',
+    ],
+  ]
+  for (const [why, options, ...expected] of table) {
+    const faults = await faultsOf(options)
+    t.equal(faults.length, expected.length, `${why}: ${faults.join('; ')}`)
+    for (const [i, fault] of expected.entries())
+      t.ok(faults[i]?.startsWith(fault), `${why}: ${faults[i]}`)
+  }
+})
+
+t.test('a rule that is never reached is a warning with both lines', async (t) => {
+  const rows =
+    '[\n    { paths: [/a/*], require: anyone },\n    { paths: [/a/b], require: signedIn } ]'
+  const { warnings } = await load(`rules: ${rows}`)
+  const [warning = '', ...others] = warnings
+  t.strictSame(others, [])
+  t.match(
+    warning,
+    /config\.yaml:7:\d+ \/portals\/0\/rules\/1 never decides: .* \(line 6, column \d+\)$/,
+  )
+})
+
+t.test('a policy that nobody can meet is a fault', async (t) => {
+  await writeFile(
+    FILE,
+    `domains: [{ domain: example.com }]
+portals:
+  - name: main
+    providers: [{ type: github, name: gh, clientId: a, clientSecret: b, allow: anyone }]
+    policies: { strong: { acr: [mfa] }, staff: 'Group("staff")' }
+`,
+  )
+  await t.rejects(loadForwardAuthConfig(FILE, {}), {
+    message: /\/portals\/0\/policies\/strong\/acr can be met by nobody/,
+  })
+})
