@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Host } from '@gatehouse/net'
 import type { Subject } from '@gatehouse/profile'
 import type { CheckHeaders, Identity } from './headers.ts'
-import { isSteppedUp, type Policy } from './policy.ts'
+import { combineStepUps, isSteppedUp, type Policy } from './policy.ts'
 import type { Requirement } from './rules.ts'
 
 /** Who sends a request: a person with a session, or a program. */
@@ -76,9 +76,17 @@ export function decide(question: Question): Decision {
   if (refusal) return isOpen ? ANONYMOUS : { outcome: 'forbidden', refusal }
   for (const policy of policies) {
     const refused = judge(requester, policy, question.now)
-    if (refused) return refused
+    if (refused) return refused.outcome === 'step-up' ? decideStepUp(policies) : refused
   }
   return ALLOW
+}
+
+/** One authentication has to meet all policies: the next one would not say what the last one was. */
+function decideStepUp(policies: readonly Policy[]): Decision {
+  const policy = combineStepUps(policies)
+  return policy
+    ? { outcome: 'step-up', policy }
+    : { outcome: 'forbidden', refusal: { by: 'policies that nobody can meet together' } }
 }
 
 function decideNobody({ portal, kind, routePolicy }: Question): Decision {

@@ -47,6 +47,24 @@ export function createPolicy(name: string, config: PolicyConfig): Policy {
   }
 }
 
+/**
+ * One policy for the demands of several on an authentication, its name being theirs with commas
+ * between them. Undefined if there are no demands, or none that can be met together.
+ */
+export function combineStepUps(policies: readonly Policy[]): Policy | undefined {
+  const demanding = [...new Set(policies)].filter(({ stepUp }) => stepUp)
+  if (demanding.length <= 1) return demanding[0]
+  const stepUps = demanding.flatMap(({ stepUp }) => stepUp ?? [])
+  const lists = stepUps.flatMap(({ acr }) => (acr.length > 0 ? [acr] : []))
+  const [first = [], ...others] = lists
+  const acr = first.filter((one) => others.every((list) => list.includes(one)))
+  if (lists.length > 0 && acr.length === 0) return undefined
+  const ages = stepUps.flatMap(({ maxAge }) => maxAge ?? [])
+  const maxAge = ages.length > 0 ? Math.min(...ages) : undefined
+  const name = demanding.map((policy) => policy.name).join(',')
+  return { name, condition: undefined, stepUp: { acr, maxAge } }
+}
+
 /** How far the clocks of a provider and of this machine may differ, in ms. */
 const MAX_SKEW = 30_000
 

@@ -1,20 +1,17 @@
 import type { Profile } from '@gatehouse/profile'
-import type { StepUp } from '../check/policy.ts'
-import type { Portal } from '../portals.ts'
+import { combineStepUps, type Policy, type StepUp } from '../check/policy.ts'
 import type { Provider, RedirectProvider } from '../providers/provider.ts'
 
-/** What a policy demands of the authentication at the provider. A login keeps it in its state. */
+/** What policies demand of the authentication at the provider. A login keeps it in its state. */
 export interface StepUpDemand extends StepUp {
+  /** Their names, with commas between them. */
   readonly policy: string
 }
 
-/** What a sign-in for a policy demands; undefined if any sign-in will do. */
-export function demandOf(
-  { policies }: Pick<Portal, 'policies'>,
-  policy = '',
-): StepUpDemand | undefined {
-  const found = policies.get(policy)
-  return found?.stepUp && { policy, ...found.stepUp }
+/** What a sign-in for some policies demands; undefined if any sign-in will do. */
+export function demandOf(policies: readonly Policy[]): StepUpDemand | undefined {
+  const { name: policy = '', stepUp } = combineStepUps(policies) ?? {}
+  return stepUp && { policy, ...stepUp }
 }
 
 /** Whether the provider has a way to meet demands: `acr_values` and `max_age` of OpenID Connect. */

@@ -129,7 +129,7 @@ export interface SignInQuery {
   readonly rd?: string | undefined
   /** Present to sign in with another account. */
   readonly switch?: '1' | undefined
-  /** The policy that demands to authenticate in its own way. */
+  /** The policies that demand to authenticate in their own way, with commas between them. */
   readonly policy?: string | undefined
 }
 

@@ -30,7 +30,10 @@ const querystring = Type.Object({
   rd: Type.Optional(Type.String({ description: 'Return URL.' })),
   switch: Type.Optional(Type.Literal('1', { description: 'Sign in with another account.' })),
   policy: Type.Optional(
-    Type.String({ description: 'Policy whose `acr` and `maxAge` the sign-in has to meet.' }),
+    Type.String({
+      description:
+        'Policies whose `acr` and `maxAge` the sign-in has to meet, with commas between them.',
+    }),
   ),
 })
 const params = Type.Object({ portal: Type.String(), provider: Type.String() })
@@ -95,8 +98,10 @@ function startAt(provider: Provider, portalSite: PortalSite, query: Query, reply
 
 function stepUpFor(portalSite: PortalSite, { rd, policy }: Query): StepUpDemand | undefined {
   const { portal } = portalSite
-  if (policy === undefined || portal.policies.has(policy)) return demandOf(portal, policy)
-  const quoted = JSON.stringify(policy.slice(0, 100))
+  const names = policy?.split(',') ?? []
+  const policies = names.flatMap((name) => portal.policies.get(name) ?? [])
+  if (policies.length === names.length) return demandOf(policies)
+  const quoted = JSON.stringify(policy?.slice(0, 100))
   const text = `the portal ${portal.name} has no policy ${quoted}`
   throw withLoginUrl(new FwaError('FWA_SIGN_IN_POLICY', text), portalSite, rd)
 }

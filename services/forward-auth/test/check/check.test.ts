@@ -224,6 +224,46 @@ t.test('a policy may demand how and how lately a person has authenticated', asyn
   }
 })
 
+t.test('one authentication has to meet all policies of a request', async (t) => {
+  const MINUTE = 60_000
+  const policies = {
+    staff: createPolicy('staff', {}),
+    mfa: createPolicy('mfa', { acr: ['mfa', 'hw'] }),
+    hw: createPolicy('hw', { acr: ['hw'] }),
+    pwd: createPolicy('pwd', { acr: ['pwd'] }),
+    hour: createPolicy('hour', { maxAge: 60 * MINUTE }),
+    recent: createPolicy('recent', { maxAge: 5 * MINUTE }),
+  }
+  const table: [names: (keyof typeof policies)[], expected: object][] = [
+    [['staff', 'mfa', 'mfa'], { name: 'mfa', stepUp: { acr: ['mfa', 'hw'], maxAge: undefined } }],
+    [
+      ['mfa', 'staff', 'hour'],
+      { name: 'mfa,hour', stepUp: { acr: ['mfa', 'hw'], maxAge: 3_600_000 } },
+    ],
+    [['hour', 'mfa', 'recent'], { name: 'hour,mfa,recent', stepUp: { maxAge: 300_000 } }],
+    [['mfa', 'hw'], { name: 'mfa,hw', stepUp: { acr: ['hw'], maxAge: undefined } }],
+  ]
+  const ask = (names: (keyof typeof policies)[], claims: object) =>
+    decide({
+      portal: portal(),
+      host,
+      requester: visit(portal(), session(claims)),
+      requirement: { isOpen: false, policies: names.map((name) => policies[name]) },
+      namesPolicy: false,
+      routePolicy: () => undefined,
+      kind: () => 'api',
+      now: 3_600_000,
+    })
+  for (const [names, policy] of table)
+    t.match(ask(names, {}), { outcome: 'step-up', policy }, names.join())
+  t.match(
+    ask(['mfa', 'recent'], { acr: 'mfa' }),
+    { outcome: 'step-up', policy: { name: 'mfa,recent', stepUp: { acr: ['mfa', 'hw'] } } },
+    'what the session meets already is asked for again',
+  )
+  t.match(ask(['mfa', 'pwd'], { acr: 'mfa' }), { outcome: 'forbidden' }, 'nobody is sent around')
+})
+
 t.test(
   'a condition is not read for who is not signed in, and one that cannot be read denies',
   async (t) => {

@@ -39,6 +39,8 @@ t.test('a sign-in for a policy asks the provider for what the policy demands', a
     ['mfa', { acr_values: 'mfa phr' }],
     ['recent', { max_age: String(15 * MINUTE) }],
     ['both', { acr_values: 'mfa', max_age: String(15 * MINUTE) }],
+    ['mfa,staff,recent', { acr_values: 'mfa phr', max_age: String(15 * MINUTE) }],
+    ['mfa,both', { acr_values: 'mfa', max_age: String(15 * MINUTE) }],
   ]
   for (const [policy, expected] of table)
     for (const url of [urlFor(policy), urlFor(policy).replace('/signin', '/providers/corp')]) {
@@ -153,7 +155,7 @@ t.test('a browser that comes back for the same policy again and again is in a lo
 t.test('refuses a policy that the portal does not have', async (t) => {
   const { visitor } = await startHere(t)
   for (const path of ['signin', 'providers/corp'])
-    for (const name of ['nobody', '', 'any%00', 'x'.repeat(2_000)]) {
+    for (const name of ['nobody', '', 'any%00', 'mfa,', 'mfa,nobody', 'x'.repeat(2_000)]) {
       const answer = await visitor().open(`${MAIN}/${path}?policy=${name}`)
       t.equal(answer.statusCode, 400, `${path}: ${name.slice(0, 20)}`)
       t.match(answer.body, FWA_ERRORS.FWA_SIGN_IN_POLICY.title)
