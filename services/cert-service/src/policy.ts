@@ -29,7 +29,13 @@ type PolicyDecision =
   | { readonly allowed: true }
   | { readonly allowed: false; readonly name: Name; readonly reason: string }
 
-export type Policy = (caller: Caller, right: Right, names: readonly Name[]) => PolicyDecision
+/** A person at the inventory, from the assertion of forward-auth. */
+export type Person = FastifyRequest['person']
+
+/** Who asks: a program, or a person. */
+export type Requestor = Caller | Person
+
+export type Policy = (caller: Requestor, right: Right, names: readonly Name[]) => PolicyDecision
 
 type NameTest = (name: Name) => boolean
 
@@ -43,13 +49,13 @@ interface Access {
  * Compiles the policy. API keys may have all names, or those in their `domains`. Tokens may have all
  * names while neither a claim nor rules are configured; with either, only what the claim or an allow
  * rule grants. Deny rules take precedence, also over API keys if they have no condition, and apply to
- * wildcards that cover a denied name.
+ * wildcards that cover a denied name. People may have only what a rule with `people` grants.
  */
 export function createPolicy(options: PolicyOptions): Policy {
   const { domainsClaim, rules = [], keyRights } = options
   const compiled = rules.map((rule) => ({ rule, names: rule.names.map(parseNameRule) }))
-  // auth-core has one caller object per key and per cached token.
-  const cached = new WeakMap<Caller, Partial<Record<Right, Access>>>()
+  // auth-core has one object per key, per cached token and per cached assertion.
+  const cached = new WeakMap<Requestor, Partial<Record<Right, Access>>>()
 
   return (caller, right, names) => {
     const known = cached.get(caller) ?? {}
@@ -67,13 +73,17 @@ export function createPolicy(options: PolicyOptions): Policy {
     return { allowed: true }
   }
 
-  function accessOf(caller: Caller, right: Right): Access {
+  function accessOf(caller: Requestor, right: Right): Access {
     const namesOf = (effect: PolicyRule['effect'], byDefault: readonly Right[]) =>
       compiled
         .filter(({ rule }) => rule.effect === effect && (rule.rights ?? byDefault).includes(right))
         .filter(({ rule }) => meetsConditions(caller, rule))
         .flatMap(({ names }) => names)
     const denied = compileReach(namesOf('deny', RIGHTS))
+    if (isPerson(caller)) {
+      const granted = compileRules(namesOf('allow', DEFAULT_RIGHTS))
+      return { granted, denied, reason: 'no rule with `people` grants it' }
+    }
     if (caller.method === 'psk') return { ...grantOfKey(caller, right, keyRights), denied }
     if (isOpenToTokens(options)) return { granted: everything, denied, reason: '' }
 
@@ -88,20 +98,38 @@ export function createPolicy(options: PolicyOptions): Policy {
 
 /** Whether tokens may have all names because nothing limits them. */
 export function isOpenToTokens({ domainsClaim, rules = [] }: PolicyOptions): boolean {
-  return domainsClaim === undefined && rules.length === 0
+  return domainsClaim === undefined && rules.every(({ people }) => people !== undefined)
 }
 
-function meetsConditions(caller: Caller, rule: PolicyRule): boolean {
-  const { issuer, subject, claim, scope } = rule
+function isPerson(caller: Requestor): caller is Person {
+  return 'provider' in caller
+}
+
+function meetsConditions(caller: Requestor, rule: PolicyRule): boolean {
+  const { issuer, subject, claim, scope, people } = rule
+  if (people !== undefined) return isPerson(caller) && isAmong(caller, people)
   if (issuer === undefined && subject === undefined && !claim && scope === undefined)
     return rule.effect === 'deny'
   return (
+    !isPerson(caller) &&
     caller.method === 'jwt' &&
     (issuer === undefined || caller.issuer === issuer) &&
     (subject === undefined || caller.subject === subject) &&
     (claim === undefined || holds(caller.claims[claim.name], claim.value)) &&
     (scope === undefined || caller.scopes.includes(scope))
   )
+}
+
+function isAmong(
+  { groups = [], email }: Person,
+  people: NonNullable<PolicyRule['people']>,
+): boolean {
+  if (people === 'anyone') return true
+  const domain = email?.verified ? email.address.split('@').at(-1)?.toLowerCase() : undefined
+  const isOf = (wanted: readonly string[] | undefined, has: readonly (string | undefined)[]) =>
+    wanted === undefined || wanted.some((one) => has.includes(one))
+  const domains = people.emailDomains?.map((one) => one.toLowerCase())
+  return isOf(people.groups, groups) && isOf(domains, [domain])
 }
 
 function holds(claim: unknown, value: string): boolean {
@@ -154,15 +182,24 @@ function testOf(rules: readonly string[]): NameTest {
 const everything = (): boolean => true
 const nothing = (): boolean => false
 
+/** The program or the person that a guard of the route admitted. */
+export function requestorOf(request: FastifyRequest): Requestor {
+  return request.optionalPerson ?? request.caller
+}
+
 /** The caller as the audit trail writes it. */
-export function requesterOf({ caller, ip, id }: FastifyRequest): Requester {
-  const isOperator = caller.method === 'psk' && !caller.domains
+export function requesterOf(request: FastifyRequest): Requester {
+  const { ip, id } = request
+  const caller = requestorOf(request)
+  const isOperator = !isPerson(caller) && caller.method === 'psk' && !caller.domains
   return { actor: actorOf(caller), remoteAddress: ip, requestId: id, isOperator }
 }
 
 /** The certificate as the caller gets it: with its private key only for those who may issue it. */
-export function heldFor({ server, caller }: FastifyRequest, held: Held): Held {
-  return mayAll(server, caller, 'issue', held.record) ? held : held.withoutKey()
+export function heldFor(request: FastifyRequest, held: Held): Held {
+  return mayAll(request.server, requestorOf(request), 'issue', held.record)
+    ? held
+    : held.withoutKey()
 }
 
 /** Records that a held certificate is delivered. Await it before the answer. */
@@ -178,11 +215,13 @@ export function isRoutine({ isRepeated }: FastifyRequest, { statusCode }: Fastif
 }
 
 /** For the log line of a request; undefined if its route has no guard or refused the caller. */
-export function logFields({ optionalCaller }: FastifyRequest): { caller: string | undefined } {
-  return { caller: optionalCaller ? actorOf(optionalCaller) : undefined }
+export function logFields(request: FastifyRequest): { caller: string | undefined } {
+  const caller = request.optionalPerson ?? request.optionalCaller
+  return { caller: caller ? actorOf(caller) : undefined }
 }
 
-function actorOf(caller: Caller): string {
+function actorOf(caller: Requestor): string {
+  if (isPerson(caller)) return `person:${caller.provider}:${caller.id}`
   return caller.method === 'psk'
     ? `psk:${caller.subject}`
     : `jwt:${caller.issuer}#${caller.subject}`
@@ -191,7 +230,7 @@ function actorOf(caller: Caller): string {
 /** Refuses, and audits, what the caller may not do with a name. @throws CertError `CERT_NAME_NOT_ALLOWED` */
 export function authorize(request: FastifyRequest, right: Right, names: readonly Name[]): void {
   const { policy, audit } = request.server
-  const decision = policy(request.caller, right, names)
+  const decision = policy(requestorOf(request), right, names)
   if (decision.allowed) return
   const { name, reason } = decision
   audit.recordRefusal(requesterOf(request), [name.text], 'CERT_NAME_NOT_ALLOWED')
@@ -201,7 +240,7 @@ export function authorize(request: FastifyRequest, right: Right, names: readonly
 
 export function mayAll(
   { policy }: Pick<FastifyInstance, 'policy'>,
-  caller: Caller,
+  caller: Requestor,
   right: Right,
   { names }: { readonly names: readonly string[] },
 ): boolean {

@@ -71,6 +71,40 @@ const FAULTS: readonly [why: string, config: object, path: string][] = [
     '/auth/psk/keys/0/domains/1',
   ],
   ['faulty rule', { ...psk, rules: [{ names: ['a_'], issuer: 'x' }] }, '/rules/0/names/0'],
+  [
+    'people without assertions',
+    { ...psk, rules: [{ names: ['a.test'], people: 'anyone' }] },
+    '/rules/0/people',
+  ],
+  [
+    'people of an issuer',
+    {
+      auth: {
+        ...psk.auth,
+        assertion: { issuerUrl: 'https://a.test/p', audience: 'https://c.test' },
+      },
+      rules: [{ names: ['a.test'], people: 'anyone', issuer: 'https://a.test' }],
+    },
+    '/rules/0/people',
+  ],
+  [
+    'restrictions that are none',
+    {
+      auth: {
+        ...psk.auth,
+        assertion: { issuerUrl: 'https://a.test/p', audience: 'https://c.test' },
+      },
+      rules: [{ names: ['a.test'], people: {} }],
+    },
+    '/rules/0/people',
+  ],
+  [
+    'assertions for no origin',
+    {
+      auth: { ...psk.auth, assertion: { issuerUrl: 'https://a.test/p', audience: 'c.test' } },
+    },
+    '/auth/assertion/audience',
+  ],
   ['allow without condition', { ...psk, rules: [{ names: ['a.test'] }] }, '/rules/0'],
   [
     'no issuer where there are several',

@@ -2,8 +2,8 @@ import type { Caller } from '@gatehouse/auth-core'
 import { parseName } from '@gatehouse/pki'
 import fc from 'fast-check'
 import t from 'tap'
-import { RIGHTS, type Right } from '../src/config/auth.ts'
-import { createPolicy, type PolicyOptions } from '../src/policy.ts'
+import { type PolicyRule, RIGHTS, type Right } from '../src/config/auth.ts'
+import { createPolicy, type Person, type PolicyOptions, type Requestor } from '../src/policy.ts'
 
 const A = 'https://a.test'
 const B = 'https://b.test'
@@ -30,10 +30,19 @@ const rights = (right: Right, name = 'ops'): PolicyOptions => ({
 })
 const deny = (...names: string[]): PolicyOptions => ({ rules: [{ effect: 'deny', names }] })
 
+const person = (more: object = {}) =>
+  ({ provider: 'corp', id: '42', claims: {}, ...more }) as Person
+const ada = person({
+  groups: ['ops'],
+  email: { address: 'ada@Example.com', verified: true },
+  claims: { groups: ['ops'] },
+})
+const people = (who: PolicyRule['people'], more: object = {}) => allow({ people: who, ...more })
+
 const DECISIONS: readonly [
   why: string,
   options: PolicyOptions,
-  caller: Caller,
+  caller: Requestor,
   right: Right,
   names: string,
   allowed: boolean,
@@ -200,6 +209,75 @@ const DECISIONS: readonly [
   [
     'deny for some callers',
     { rules: [{ effect: 'deny', names: ['*'], issuer: B }] },
+    key(),
+    'read',
+    'a.test',
+    true,
+  ],
+  ['people have nothing while no rule is about them', {}, ada, 'read', 'x.a.test', false],
+  ['not what tokens have', allow({ issuer: A }), ada, 'read', 'x.a.test', false],
+  [
+    'nor by a claim of the same name',
+    claim,
+    person({ claims: { domains: ['*'] } }),
+    'read',
+    'a.test',
+    false,
+  ],
+  [
+    'nor by a rule for a claim of tokens',
+    allow({ claim: { name: 'groups', value: 'ops' } }),
+    ada,
+    'read',
+    'x.a.test',
+    false,
+  ],
+  ['anyone who passes the check', people('anyone'), person(), 'read', 'x.a.test', true],
+  ['within its names', people('anyone'), person(), 'read', 'x.b.test', false],
+  ['who reads and renews', people('anyone'), ada, 'renew', 'x.a.test', true],
+  ['but revokes nothing', people('anyone'), ada, 'revoke', 'x.a.test', false],
+  ['unless it says so', people('anyone', { rights: ['revoke'] }), ada, 'revoke', 'x.a.test', true],
+  ['people of a group', people({ groups: ['dev', 'ops'] }), ada, 'read', 'x.a.test', true],
+  ['not of another', people({ groups: ['dev'] }), ada, 'read', 'x.a.test', false],
+  ['not of none', people({ groups: ['ops'] }), person(), 'read', 'x.a.test', false],
+  ['people of a domain', people({ emailDomains: ['EXAMPLE.com'] }), ada, 'read', 'x.a.test', true],
+  [
+    'not with an address that is not verified',
+    people({ emailDomains: ['example.com'] }),
+    person({ email: { address: 'ada@example.com', verified: false } }),
+    'read',
+    'x.a.test',
+    false,
+  ],
+  [
+    'not of a domain below',
+    people({ emailDomains: ['example.com'] }),
+    person({ email: { address: 'ada@x.example.com', verified: true } }),
+    'read',
+    'x.a.test',
+    false,
+  ],
+  [
+    'who meet all restrictions',
+    people({ groups: ['dev'], emailDomains: ['example.com'] }),
+    ada,
+    'read',
+    'x.a.test',
+    false,
+  ],
+  ['a rule about people is for no token', people('anyone'), token(), 'read', 'x.b.test', true],
+  ['nor for a key', people('anyone'), key(['b.test']), 'read', 'x.a.test', false],
+  [
+    'a deny rule for all is for people too',
+    { rules: [...people('anyone').rules!, { effect: 'deny', names: ['x.a.test'] }] },
+    ada,
+    'read',
+    'x.a.test',
+    false,
+  ],
+  [
+    'one about people is for nobody else',
+    { rules: [{ effect: 'deny', names: ['*'], people: 'anyone' }] },
     key(),
     'read',
     'a.test',

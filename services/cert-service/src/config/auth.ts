@@ -89,6 +89,21 @@ export const AuthSchema = Type.Object(
   { description: 'Authentication of callers.' },
 )
 
+const PeopleSchema = Type.Object(
+  {
+    groups: Type.Optional(
+      Type.Array(Text('Group.'), { minItems: 1, description: 'Groups, of which one is enough.' }),
+    ),
+    emailDomains: Type.Optional(
+      Type.Array(Text('Domain.'), {
+        minItems: 1,
+        description: 'Domains of verified e-mail addresses, without their subdomains.',
+      }),
+    ),
+  },
+  { minProperties: 1 },
+)
+
 export const RuleSchema = Type.Object({
   effect: Type.Enum(['allow', 'deny'], {
     default: 'allow',
@@ -109,6 +124,12 @@ export const RuleSchema = Type.Object({
     }),
   ),
   scope: Type.Optional(Text('Scope of the token.')),
+  people: Type.Optional(
+    Type.Union([Type.Literal('anyone'), PeopleSchema], {
+      description:
+        'People at the inventory, by the assertion of forward-auth: `anyone` who passes its check, or those who meet all of these restrictions.',
+    }),
+  ),
 })
 
 /** Allows or denies names to the callers that meet all of its conditions. */
@@ -121,11 +142,17 @@ interface Access {
 }
 
 /** The options of auth-core, without those that only this service has. */
-export function pluginOptionsOf({ domainsClaim: _, allow: __, psk, jwt, ...rest }: AuthConfig) {
+export function pluginOptionsOf({ domainsClaim: _, allow: __, ...auth }: AuthConfig) {
+  const { psk, jwt, assertion, ...rest } = auth
   const keys = psk?.keys?.map(({ rights: _, ...key }) => key)
   const { domainsClaim: _claim, allow: _allow, ...token } = jwt ?? {}
   const issuers = jwt?.issuers?.map(({ allow: _, ...issuer }) => issuer)
-  return { ...rest, psk: psk && { ...psk, keys }, jwt: jwt && { ...token, issuers } }
+  return {
+    ...rest,
+    psk: psk && { ...psk, keys },
+    jwt: jwt && { ...token, issuers },
+    assertion: assertion && { ...assertion },
+  }
 }
 
 /** The rights of the keys that do not have the default ones, by name of the key. */
@@ -154,7 +181,8 @@ export const AUTH_RULES = [
 function checkWhole({ auth }: Access): Fault[] {
   const options = pluginOptionsOf(auth)
   // Files are checked before a start, see `start-rules.ts`.
-  for (const issuer of [options.jwt, ...(options.jwt?.issuers ?? [])]) delete issuer?.caFile
+  for (const issuer of [options.jwt, ...(options.jwt?.issuers ?? []), options.assertion])
+    delete issuer?.caFile
   return below('', options).map((fault) => ({ ...fault, path: `/auth${fault.path}` }))
 }
 
@@ -228,17 +256,17 @@ function checkPublicIssuers({ auth, rules }: Access): Fault[] {
   const open = issuers.filter(
     ({ issuerUrl, allow }) => isPublicIssuer(issuerUrl) && allow !== 'anyone',
   )
-  if (domainsClaimOf(auth) === undefined && rules.length === 0)
+  if (domainsClaimOf(auth) === undefined && !rules.some(({ people }) => people === undefined))
     return open.map(({ path }) => ({ path, message: SAY_WHO }))
 
   const implied = issuers.length === 1 ? issuers[0]?.issuerUrl : undefined
-  return rules.flatMap(({ effect, issuer = implied, subject, claim, scope }, index) => {
+  return rules.flatMap(({ effect, issuer = implied, subject, claim, scope, people }, index) => {
     const isForAll =
       subject === undefined &&
       scope === undefined &&
       (claim === undefined || SAME_FOR_ALL.includes(claim.name))
     const isOpen = open.some(({ issuerUrl }) => issuerUrl === issuer)
-    if (effect === 'deny' || !isOpen || !isForAll) return []
+    if (effect === 'deny' || people !== undefined || !isOpen || !isForAll) return []
     const message = `is met by anyone with an account at ${issuer}: add a \`subject\`, \`claim\` or \`scope\`, ${ANYONE}`
     return [{ path: `/rules/${index}`, message }]
   })

@@ -55,14 +55,22 @@ const RULES: readonly Rule<CertServiceConfig>[] = [
 function checkAccessRules({ auth, rules }: CertServiceConfig): Fault[] {
   return applyToEach(rules, '/rules', [
     ({ names }) => faultsOf(names, '/names', parseNameRule),
-    ({ effect, issuer, subject, claim, scope }) => {
+    ({ effect, issuer, subject, claim, scope, people }) => {
       const conditional = subject !== undefined || claim !== undefined || scope !== undefined
+      if (people !== undefined) {
+        const message = 'is about people, who have no `issuer`, `subject`, `claim` or `scope`'
+        if (issuer !== undefined || conditional) return [{ path: '/people', message }]
+        if (auth.assertion) return []
+        return [{ path: '/people', message: 'needs `auth.assertion`, which says who they are' }]
+      }
       const several = (auth.jwt?.issuers?.length ?? 0) > 1
       if (issuer !== undefined) return []
       if (several && (conditional || effect === 'allow'))
         return [{ path: '', message: 'needs an `issuer`, as there are several' }]
       if (conditional || effect === 'deny') return []
-      return [{ path: '', message: 'needs an `issuer`, `subject`, `claim` or `scope`' }]
+      return [
+        { path: '', message: 'needs an `issuer`, `subject`, `claim` or `scope`, or `people`' },
+      ]
     },
   ])
 }

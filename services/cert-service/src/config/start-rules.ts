@@ -48,6 +48,7 @@ export const START_RULES: readonly Rule<CertServiceConfig>[] = [
     ]),
   ({ events }) => checkCertificateFile('/events/webhook/caFile', events.webhook?.caFile),
   ({ auth }) => applyRules(auth.jwt ?? {}, KEY_SOURCE_RULES, '/auth/jwt'),
+  ({ auth }) => applyRules(auth.assertion ?? {}, KEY_SOURCE_RULES, '/auth/assertion'),
   ({ auth }) => applyToEach(auth.jwt?.issuers ?? [], '/auth/jwt/issuers', KEY_SOURCE_RULES),
 ]
 

@@ -7,8 +7,29 @@ import { axis, bar, type Moments, type TimeLine, timeLineOf, when, whenFromNow }
 
 const TITLE = 'Certificates'
 
+/** What people may do with a certificate, with what it means for those who use it. */
+const ACTION_TEXTS = {
+  renew: {
+    verb: 'Renew',
+    means: 'A new certificate is issued if this one is due. The old one stays valid until it ends.',
+  },
+  revoke: {
+    verb: 'Revoke',
+    means:
+      'All certificates of this name go on the revocation list, and clients that look there refuse them at once. The next request for the name gets a new certificate and key.',
+  },
+  delete: {
+    verb: 'Delete',
+    means:
+      'Certificates of this name are no longer answered or renewed. Copies stay valid until they end.',
+  },
+}
+export type Action = keyof typeof ACTION_TEXTS
+export const ACTIONS = Object.keys(ACTION_TEXTS) as readonly Action[]
+
 export interface Inventory {
-  readonly keyName: string
+  /** A person, or the name of the key that was entered. */
+  readonly visitor: { readonly person: string } | { readonly key: string }
   readonly search: string
   readonly rows: readonly Row[]
   /** Failed orders, on the first page. */
@@ -24,6 +45,8 @@ export interface Inventory {
 interface Row {
   readonly record: CertificateRecord
   readonly order: OrderRecord | undefined
+  /** What the visitor may do with it. */
+  readonly actions: readonly Action[]
 }
 
 /** The states of a certificate, the worst last, with the path of an icon in a view box of 24 by 24. */
@@ -38,16 +61,22 @@ type State = keyof typeof STATES
 
 /** The certificates that the caller may see, ordered by their next event. */
 export function inventoryPage(shown: Inventory): Page {
-  const { keyName, rows, failed, hasMoreFailed, now } = shown
+  const { visitor, rows, failed, hasMoreFailed, now } = shown
   return page({
     title: tabTitle(TITLE),
-    bar: html`<form class="who" method="post" action="/sign-out"><span class="muted">Key ${keyName}</span><button>Sign out</button></form>`,
+    bar: who(visitor),
     main: html`<div class="head"><h1>${TITLE}</h1>${search(shown)}</div>
 ${failures(failed, hasMoreFailed, now)}
 ${rows.length > 0 ? list(rows, now) : empty(shown)}
 ${pager(shown)}
 <footer>Times are in UTC. The API is described at <a href="/docs">/docs</a>.</footer>`,
   })
+}
+
+/** People sign out at the portal, keys here. */
+function who(visitor: Inventory['visitor']): SafeHtml {
+  if ('person' in visitor) return html`<span class="who muted">${visitor.person}</span>`
+  return html`<form class="who" method="post" action="/sign-out"><span class="muted">Key ${visitor.key}</span><button>Sign out</button></form>`
 }
 
 function search({ search }: Inventory): SafeHtml {
@@ -99,13 +128,33 @@ function failure({ lastError, nextTryAt }: OrderRecord, now: number): SafeHtml {
   return html`<p class="cause">Last try failed: ${lastError?.detail}</p><p>${prose(action)}</p><p>Next try: ${next}.</p>`
 }
 
-function certificate({ record, order }: Row, line: TimeLine): SafeHtml {
+function certificate({ record, order, actions }: Row, line: TimeLine): SafeHtml {
   const state = stateOf(record, order, line.now)
   const [first, ...others] = record.names
   const count = others.length === 1 ? '+ 1 name' : `+ ${others.length} names`
   return html`<li class="${state}"><details><summary class="row"><span class="name"><b>${first}</b>${others.length > 0 ? html`<small>${count}</small>` : ''}</span>${bar(record, line)}<span class="state"><svg viewBox="0 0 24 24" aria-hidden="true"><path d="${STATES[state].icon}"/></svg><span>${outlook(state, record, line.now)}</span></span></summary>
-<div class="facts">${order?.status === 'failed' ? html`<div>${failure(order, line.now)}</div>` : ''}${record.renewAt === null ? html`<p>It has not been fetched for two of its lifetimes and is no longer renewed. The next POST /api/certificate resumes that.</p>` : ''}${facts(record)}</div></details></li>
+<div class="facts">${order?.status === 'failed' ? html`<div>${failure(order, line.now)}</div>` : ''}${record.renewAt === null ? html`<p>It has not been fetched for two of its lifetimes and is no longer renewed. The next POST /api/certificate resumes that.</p>` : ''}${facts(record)}${buttons(actions, first ?? '')}</div></details></li>
 `
+}
+
+function buttons(actions: readonly Action[], domain: string): SafeHtml | '' {
+  if (actions.length === 0) return ''
+  const links = actions.map(
+    (action) =>
+      html`<a class="button" href="/confirm?${`${new URLSearchParams({ action, domain })}`}">${ACTION_TEXTS[action].verb}</a>`,
+  )
+  return html`<p class="pages">${links}</p>`
+}
+
+/** Asks before something is done to the certificates of a name. */
+export function confirmPage(action: Action, domain: string): Page {
+  const { verb, means } = ACTION_TEXTS[action]
+  return card(
+    `${verb} ${domain}?`,
+    html`<p>${means}</p>
+<form method="post" action="/confirm"><input type="hidden" name="action" value="${action}"><input type="hidden" name="domain" value="${domain}"><button class="main">${verb}</button></form>
+<p><a href="/">Back to the certificates</a></p>`,
+  )
 }
 
 function outlook(state: State, { renewAt, notAfter }: Moments, now: number): SafeHtml {

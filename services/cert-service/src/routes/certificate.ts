@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { type Csr, notGranted } from '@gatehouse/pki'
+import { type Csr, type Name, notGranted } from '@gatehouse/pki'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import Negotiator from 'negotiator'
 import { Type } from 'typebox'
@@ -90,8 +90,15 @@ async function renew(
   reply: FastifyReply,
   text: string,
 ): Promise<FastifyReply> {
-  const { clock, issuance } = request.server
   const domain = readDomain(text)
+  const outcome = await renewNewest(request, domain)
+  const own = outcome.held ? { ...outcome, held: heldFor(request, outcome.held) } : outcome
+  return sendOutcome(request, reply, domain.text, own)
+}
+
+/** Renews the newest certificate of a name that is due. */
+export async function renewNewest(request: FastifyRequest, domain: Name): Promise<Outcome> {
+  const { clock, issuance } = request.server
   authorize(request, 'renew', [domain])
   const newest = await findPermitted(request, 'renew', domain)
   const dueAt = newest.renewAt ?? planRenewal(newest, () => 0)
@@ -100,9 +107,7 @@ async function renew(
     const retryAfter = Math.ceil((dueAt - now) / 1000)
     throw new CertError('CERT_RENEW_TOO_SOON', `it is due at ${toTime(dueAt)}`, { retryAfter })
   }
-  const outcome = await issuance.renew(newest, requesterOf(request))
-  const own = outcome.held ? { ...outcome, held: heldFor(request, outcome.held) } : outcome
-  return sendOutcome(request, reply, domain.text, own)
+  return issuance.renew(newest, requesterOf(request))
 }
 
 const READ = guarded([403, 404], {

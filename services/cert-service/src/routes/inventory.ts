@@ -1,22 +1,28 @@
 import cookie from '@fastify/cookie'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { KeyCaller } from '@gatehouse/auth-core'
+import { AuthError, type KeyCaller } from '@gatehouse/auth-core'
 import { isLoopback, parseHost } from '@gatehouse/net'
+import type { Name } from '@gatehouse/pki'
 import { type Problem, sendPage } from '@gatehouse/service-kit'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { actionFor, CertError } from '../errors.ts'
 import {
+  ACTIONS,
+  type Action,
+  confirmPage,
   type Inventory,
   inventoryPage,
   problemPage,
   signInPage,
   tokensOnlyPage,
 } from '../pages/inventory.ts'
-import { mayAll } from '../policy.ts'
+import { authorize, mayAll, type Person } from '../policy.ts'
 import { SignIns } from '../sign-ins.ts'
 import type { CertificateRecord, Upcoming } from '../store/store.ts'
-import { readPermitted } from './lookup.ts'
+import { renewNewest } from './certificate.ts'
+import { readDomain, readPermitted } from './lookup.ts'
+import { remove, revoke } from './withdraw.ts'
 
 const COOKIE = '__Host-gatehouse-certs'
 const COOKIE_SCOPE = { path: '/', httpOnly: true, secure: true, sameSite: 'strict' } as const
@@ -25,11 +31,15 @@ const FORM_LIMIT = 4_096
 const PAGE = 50
 const MAX_FAILED = 10
 const FAILED_LOOKED_AT = 100
-const PATHS = ['/', '/sign-out']
+const PATHS = ['/', '/sign-out', '/confirm']
 
 const QuerySchema = Type.Object({
   q: Type.Optional(Type.String({ maxLength: 253 })),
   after: Type.Optional(Type.String({ pattern: '^[0-9]{1,15}-[0-9]{1,15}$' })),
+})
+const ActionSchema = Type.Object({
+  action: Type.Enum([...ACTIONS]),
+  domain: Type.String({ minLength: 1, maxLength: 254 }),
 })
 const KeySchema = Type.Object({ key: Type.String({ maxLength: 1_024 }) })
 
@@ -46,8 +56,10 @@ export const inventoryRoutes: FastifyPluginAsyncTypebox = async (app) => {
     findKey: (sha256) => app.callers.findKey(sha256),
   })
 
-  app.get('/', { schema: { hide: true, querystring: QuerySchema } }, async (request, reply) => {
-    const caller = signIns.find(request.cookies[COOKIE] ?? '')
+  const onRequest = app.requirePerson({ optional: true })
+  const schema = { hide: true, querystring: QuerySchema }
+  app.get('/', { onRequest, schema }, async (request, reply) => {
+    const caller = request.optionalPerson ?? signIns.find(request.cookies[COOKIE] ?? '')
     if (!caller) return askForKey(request, reply, false)
     return sendPage(reply, 200, inventoryPage(await readInventory(app, caller, request)))
   })
@@ -68,6 +80,39 @@ export const inventoryRoutes: FastifyPluginAsyncTypebox = async (app) => {
     signIns.close(request.cookies[COOKIE] ?? '')
     return reply.clearCookie(COOKIE, COOKIE_SCOPE).redirect('/', 303)
   })
+  addActions(app)
+}
+
+/** What people may do with a certificate: `GET /confirm` asks, `POST /confirm` does it. */
+function addActions(app: FastifyInstance): void {
+  // Only people, who are known by the assertion: a session of an API key looks on.
+  const onRequest = [
+    app.requirePerson({ optional: true }),
+    async ({ optionalPerson }: FastifyRequest) => {
+      if (!optionalPerson) throw new AuthError('AUTH_ASSERTION_MISSING')
+    },
+  ]
+  type Asked = { Querystring: Static<typeof ActionSchema> }
+  const asked = { hide: true, querystring: ActionSchema }
+  app.get<Asked>('/confirm', { onRequest, schema: asked }, async (request, reply) => {
+    const { action, domain } = request.query
+    authorize(request, action, [readDomain(domain)])
+    return sendPage(reply, 200, confirmPage(action, domain))
+  })
+  type Confirmed = { Body: Static<typeof ActionSchema> }
+  const confirmed = { hide: true, body: ActionSchema }
+  app.post<Confirmed>('/confirm', { onRequest, schema: confirmed }, async (request, reply) => {
+    assertOwnOrigin(request)
+    const { action, domain } = request.body
+    await act(request, action, readDomain(domain))
+    return reply.redirect(`/?${new URLSearchParams({ q: domain })}`, 303)
+  })
+}
+
+async function act(request: FastifyRequest, action: Action, domain: Name): Promise<void> {
+  if (action === 'renew') await renewNewest(request, domain)
+  else if (action === 'revoke') await revoke(request, domain, 'unspecified')
+  else await remove(request, domain)
 }
 
 function askForKey(request: FastifyRequest, reply: FastifyReply, isWrong: boolean): FastifyReply {
@@ -89,7 +134,7 @@ export function inventoryProblem(
 
 async function readInventory(
   app: FastifyInstance,
-  caller: KeyCaller,
+  caller: KeyCaller | Person,
   request: FastifyRequest<{ Querystring: Static<typeof QuerySchema> }>,
 ): Promise<Inventory> {
   const { q = '', after } = request.query
@@ -105,10 +150,14 @@ async function readInventory(
   const failed = isFirst ? await readFailed(app, caller, search) : []
   const orderOf = ({ lineage }: CertificateRecord) => app.store.findOrderByLineage(lineage)
   return {
-    keyName: caller.subject,
+    visitor: visitorOf(caller),
     search,
     rows: await Promise.all(
-      shown.map(async (record) => ({ record, order: await orderOf(record) })),
+      shown.map(async (record) => ({
+        record,
+        order: await orderOf(record),
+        actions: actionsFor(app, caller, record),
+      })),
     ),
     failed: failed.slice(0, MAX_FAILED),
     hasMoreFailed: failed.length > MAX_FAILED,
@@ -119,7 +168,23 @@ async function readInventory(
   }
 }
 
-async function readFailed(app: FastifyInstance, caller: KeyCaller, search: string) {
+function visitorOf(caller: KeyCaller | Person): Inventory['visitor'] {
+  return 'provider' in caller
+    ? { person: caller.name?.full ?? caller.email?.address ?? caller.id }
+    : { key: caller.subject }
+}
+
+/** What a visitor may do with a certificate. A key that was entered here looks on. */
+function actionsFor(
+  app: FastifyInstance,
+  caller: KeyCaller | Person,
+  record: CertificateRecord,
+): readonly Action[] {
+  if (!('provider' in caller)) return []
+  return ACTIONS.filter((action) => mayAll(app, caller, action, record))
+}
+
+async function readFailed(app: FastifyInstance, caller: KeyCaller | Person, search: string) {
   const failed = await app.store.listFailedOrders(FAILED_LOOKED_AT)
   return failed.filter(
     (order) =>

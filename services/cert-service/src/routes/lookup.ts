@@ -1,11 +1,10 @@
-import type { Caller } from '@gatehouse/auth-core'
 import type { Name } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Right } from '../config/auth.ts'
 import { CertError } from '../errors.ts'
 import { pointingTo, readName } from '../issuance/request.ts'
 import { preferBegun } from '../issuers/issuer.ts'
-import { mayAll } from '../policy.ts'
+import { mayAll, type Requestor, requestorOf } from '../policy.ts'
 import { NAME_PAGE } from '../store/certificates.ts'
 import type { CertificateRecord } from '../store/store.ts'
 
@@ -26,10 +25,12 @@ export function readDomain(text: string): Name {
  * @throws CertError `CERT_NOT_FOUND`
  */
 export async function findPermitted(
-  { server, caller }: FastifyRequest,
+  request: FastifyRequest,
   right: Right,
   domain: Name,
 ): Promise<CertificateRecord> {
+  const { server } = request
+  const caller = requestorOf(request)
   const [newest] = await firstFit(
     (skip) => server.store.findByDomain(domain.text, skip),
     (record) => mayAll(server, caller, right, record),
@@ -72,7 +73,9 @@ function pickValid(request: FastifyRequest, records: readonly CertificateRecord[
   return preferBegun(readable, request.server.clock.now())[0]
 }
 
-function isReadable({ server, caller }: FastifyRequest, record: CertificateRecord): boolean {
+function isReadable(request: FastifyRequest, record: CertificateRecord): boolean {
+  const { server } = request
+  const caller = requestorOf(request)
   return record.notAfter > server.clock.now() && mayAll(server, caller, 'read', record)
 }
 
@@ -97,7 +100,7 @@ interface Listing<Cursor> {
  */
 export async function readPermitted<Cursor>(
   app: FastifyInstance,
-  caller: Caller,
+  caller: Requestor,
   limit: number,
   { start, list, cursorOf }: Listing<Cursor>,
 ): Promise<{ records: CertificateRecord[]; next?: Cursor }> {

@@ -4,7 +4,7 @@ import { type Name, REVOCATION_REASONS, type RevocationReason } from '@gatehouse
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { CertError, IssueError } from '../errors.ts'
-import { authorize, mayAll, requesterOf } from '../policy.ts'
+import { authorize, mayAll, requesterOf, requestorOf } from '../policy.ts'
 import { DomainSchema, emptyAnswer, guarded } from '../schemas.ts'
 import type { AuditEntry, IssuedCertificate } from '../store/store.ts'
 import { readDomain } from './lookup.ts'
@@ -19,10 +19,7 @@ export const withdrawRoutes: FastifyPluginAsyncTypebox = async (app) => {
     return revoke(request, readDomain(domain), reason)
   })
   app.delete('/api/certificate/:domain', { onRequest, schema: DELETE }, async (request, reply) => {
-    const domain = readDomain(request.params.domain)
-    const { issued, entry } = await findIssued(request, 'delete', domain)
-    await app.store.remove(idsOf(issued), entry)
-    forget(app, issued)
+    await remove(request, readDomain(request.params.domain))
     return reply.code(204).send(null)
   })
 }
@@ -62,7 +59,15 @@ const DELETE = guarded([403, 404], {
   response: { 204: emptyAnswer('Done. Delivered certificates stay valid until they expire.') },
 })
 
-async function revoke(request: FastifyRequest, domain: Name, reason: RevocationReason) {
+/** Stops answering and renewing the certificates of a name. */
+export async function remove(request: FastifyRequest, domain: Name): Promise<void> {
+  const { server } = request
+  const { issued, entry } = await findIssued(request, 'delete', domain)
+  await server.store.remove(idsOf(issued), entry)
+  forget(server, issued)
+}
+
+export async function revoke(request: FastifyRequest, domain: Name, reason: RevocationReason) {
   const { server } = request
   const { issued, entry } = await findIssued(request, 'revoke', domain)
   const unknownAtCa: string[] = []
@@ -81,7 +86,8 @@ async function revoke(request: FastifyRequest, domain: Name, reason: RevocationR
 
 /** The certificates of a name, as far as the caller may do this with them, and the audit row of it. */
 async function findIssued(request: FastifyRequest, action: 'revoke' | 'delete', domain: Name) {
-  const { server, caller } = request
+  const { server } = request
+  const caller = requestorOf(request)
   authorize(request, action, [domain])
   // What is being issued would otherwise come into service right after.
   await server.issuance.settle(domain)

@@ -208,22 +208,32 @@ export async function createIdp(t: Test, now: () => number) {
   t.teardown(() => void server.close())
   const issuerUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
+  const signed = (typ: string, payload: object) => {
+    const text = `${part({ alg: 'ES256', kid: key.jwk.kid, typ })}.${part(payload)}`
+    const signature = sign('sha256', Buffer.from(text), {
+      key: key.privateKey,
+      dsaEncoding: 'ieee-p1363',
+    })
+    return `${text}.${signature.toString('base64url')}`
+  }
   return {
     issuerUrl,
     /** Signs with another key from now on. */
     rotate() {
       key = newSigningKey()
     },
+    /** An assertion of forward-auth about a person, with this provider as its portal. */
+    assertion(claims: object): string {
+      const iat = Math.floor(now() / 1000)
+      const times = { iat, exp: iat + 60 }
+      const about = { sub: '42', provider: 'corp', method: 'session' }
+      return signed('gatehouse-assertion+jwt', { iss: issuerUrl, ...times, ...about, ...claims })
+    },
     /** An access token for `audience` certs. */
     token(claims: object): string {
       const iat = Math.floor(now() / 1000)
       const payload = { iss: issuerUrl, aud: 'certs', iat, exp: iat + 600, ...claims }
-      const text = `${part({ alg: 'ES256', kid: key.jwk.kid, typ: 'at+jwt' })}.${part(payload)}`
-      const signature = sign('sha256', Buffer.from(text), {
-        key: key.privateKey,
-        dsaEncoding: 'ieee-p1363',
-      })
-      return `${text}.${signature.toString('base64url')}`
+      return signed('at+jwt', payload)
     },
   }
 }

@@ -31,9 +31,9 @@ const failed = (overrides: Partial<OrderRecord> = {}) =>
 
 function page(overrides: Partial<Inventory> = {}) {
   return inventoryPage({
-    keyName: 'ops',
+    visitor: { key: 'ops' },
     search: '',
-    rows: [{ record: record(), order: undefined }],
+    rows: [{ record: record(), order: undefined, actions: [] }],
     failed: [],
     hasMoreFailed: false,
     isFirst: true,
@@ -81,7 +81,7 @@ t.test('the state of a certificate is shown', async (t) => {
     ['expires now', { notAfter: NOW }, failed(), 'Ended this minute'],
   ]
   for (const [why, certificate, order, said] of cases) {
-    const { html } = page({ rows: [{ record: record(certificate), order }] })
+    const { html } = page({ rows: [{ record: record(certificate), order, actions: [] }] })
     const state = /<span>([^<]*(?:<time[^>]*>[^<]*<\/time>)?)<\/span><\/span><\/summary>/.exec(html)
     t.equal(state?.[1]?.replace(/<[^>]*>/g, ''), said, why)
   }
@@ -144,13 +144,14 @@ t.test(
 
 const pages = (said: string) => ({
   inventory: page({
-    keyName: said,
+    visitor: { person: said },
     search: said,
     origin: said,
     rows: [
       {
         record: record({ issuer: said, renewAt: null }),
         order: failed({ lastError: { code: said, detail: said } }),
+        actions: ['renew', 'revoke', 'delete'],
       },
     ],
     failed: [failed({ names: [said], lastError: { code: said, detail: said } })],
