@@ -103,7 +103,7 @@ function authDeps({ clock, log }: ProviderDeps): AuthDeps {
 }
 
 /** Both `allow` of the portal and that of the provider must hold; other providers admit nobody. */
-function createAdmits({ allow, providers }: PortalConfig): (profile: Profile) => boolean {
+export function createAdmits({ allow, providers }: PortalConfig): (profile: Profile) => boolean {
   const conditions = createConditions()
   const byPortal = compileAllow(allow ?? 'anyone', conditions)
   const byProvider = new Map(

@@ -41,10 +41,13 @@ export interface RuledRequest {
  */
 export type Fit = 'yes' | 'no' | 'maybe'
 
+type Test = (request: RuledRequest) => Fit
+
 export interface Rule {
   readonly config: RuleConfig
   readonly requirement: Requirement
-  fits(request: RuledRequest): Fit
+  /** The members that the rule has, each with its test. All of them must fit. */
+  readonly tests: readonly (readonly [member: keyof RuleConfig, fits: Test])[]
 }
 
 /** That of a request that no rule fits. */
@@ -58,7 +61,7 @@ export function createRules(
   return configs.map((config) => ({
     config,
     requirement: requirementOf(config, policies),
-    fits: compileRule(config),
+    tests: compileTests(config),
   }))
 }
 
@@ -82,8 +85,9 @@ function requirementOf(
  */
 export function requirementFor(rules: readonly Rule[], request: RuledRequest): Requirement {
   let added: Policy[] | undefined
-  for (const { requirement, fits } of rules) {
-    const fit = fits(request)
+  for (const rule of rules) {
+    const fit = fitOf(rule, request)
+    const { requirement } = rule
     if (fit === 'yes') return added ? join(added, requirement) : requirement
     if (fit === 'maybe' && requirement.policies.length > 0)
       added = [...(added ?? []), ...requirement.policies]
@@ -96,25 +100,27 @@ function join(added: readonly Policy[], { policies }: Requirement): Requirement 
   return { isOpen: false, policies: [...added, ...policies] }
 }
 
-function compileRule({ hosts, paths, methods, from }: RuleConfig): Rule['fits'] {
-  const fits = [
-    hosts && fitHost(hosts),
-    methods && fitMethod(methods),
-    from && fitAddress(from),
-    paths && fitPath(paths),
-  ].filter((fit) => fit !== undefined)
-  return (request) => {
-    let result: Fit = 'yes'
-    for (const fit of fits) {
-      const one = fit(request)
-      if (one === 'no') return 'no'
-      if (one === 'maybe') result = 'maybe'
-    }
-    return result
+/** Whether a rule fits a request: as its worst member does. */
+export function fitOf({ tests }: Rule, request: RuledRequest): Fit {
+  let result: Fit = 'yes'
+  for (const [, fits] of tests) {
+    const fit = fits(request)
+    if (fit === 'no') return 'no'
+    if (fit === 'maybe') result = 'maybe'
   }
+  return result
 }
 
-function fitHost(patterns: readonly string[]): Rule['fits'] {
+function compileTests({ hosts, paths, methods, from }: RuleConfig): Rule['tests'] {
+  return [
+    ...(hosts ? [['hosts', fitHost(hosts)] as const] : []),
+    ...(methods ? [['methods', fitMethod(methods)] as const] : []),
+    ...(from ? [['from', fitAddress(from)] as const] : []),
+    ...(paths ? [['paths', fitPath(paths)] as const] : []),
+  ]
+}
+
+function fitHost(patterns: readonly string[]): Test {
   const contains = compileHosts(patterns)
   return ({ host }) => (contains(host) ? 'yes' : 'no')
 }
@@ -136,7 +142,7 @@ function hostName(text: string): string {
 }
 
 /** Servers answer HEAD as they answer GET. */
-function fitMethod(methods: readonly string[]): Rule['fits'] {
+function fitMethod(methods: readonly string[]): Test {
   const listed = new Set(methods)
   if (listed.has('GET')) listed.add('HEAD')
   return ({ method, overridesMethod }) => {
@@ -146,7 +152,7 @@ function fitMethod(methods: readonly string[]): Rule['fits'] {
   }
 }
 
-function fitAddress(networks: readonly string[]): Rule['fits'] {
+function fitAddress(networks: readonly string[]): Test {
   const contains = compileNetworks(networks)
   return (request) => {
     const address = request.clientIp()
@@ -155,7 +161,7 @@ function fitAddress(networks: readonly string[]): Rule['fits'] {
   }
 }
 
-function fitPath(patterns: readonly string[]): Rule['fits'] {
+function fitPath(patterns: readonly string[]): Test {
   const compiled = patterns.map(compilePath)
   const folded = compiled.map(({ segments, isPrefix }) => ({ segments: fold(segments), isPrefix }))
   return ({ path }) => {

@@ -68,9 +68,11 @@ const POINTS: Readonly<Record<string, Break>> = {
   'the policy of the route': (app, fail) =>
     replacePortals(app, { policies: new Map([['admin', failingPolicy(fail)]]) }),
   rules: (app, fail) =>
-    replacePortals(app, { rules: [{ fits: fail, requirement: { isOpen: true, policies: [] } }] }),
+    replacePortals(app, {
+      rules: [{ tests: [['paths', fail]], requirement: { isOpen: true, policies: [] } }],
+    }),
   programs: (app, fail) =>
-    replacePortals(app, { programs: { resources: [], resourceAt: fail, challenges: () => [] } }),
+    replacePortals(app, { programs: { resources: [{}], resourceAt: fail, challenges: () => [] } }),
   assertions: ({ assertions }, fail) => replace(assertions, { for: fail }),
   headers: (app, fail) => replacePortals(app, { headers: [{ name: 'x-it', value: fail }] }),
   'the list of headers': (app, fail) =>

@@ -1,0 +1,116 @@
+import t, { type Test } from 'tap'
+import { type ExplainOptions, explain } from '../../src/cli/explain.ts'
+import { loadForwardAuthConfig } from '../../src/config/load.ts'
+import { portalOf, yamlOf } from '../app.ts'
+
+const NOW = Date.UTC(2030, 0, 1)
+const PORTAL = portalOf(
+  'main',
+  `allow: { groups: [staff] }, policies: {
+    admin: 'Group("staff") && Group("admin")', strong: { acr: [mfa] } }, rules: [
+    { paths: [/healthz], require: anyone },
+    { hosts: [admin.example.com], require: admin },
+    { from: [10.0.0.0/8], paths: [/lan/*], require: anyone },
+    { paths: [/vault/*], require: strong }]`.replace(/\s+/g, ' '),
+)
+const CLAIMS = {
+  ada: { sub: 'ada', groups: ['staff', 'admin'], acr: 'pwd' },
+  bob: { sub: 'bob', groups: ['staff'] },
+  eve: { sub: 'eve' },
+}
+
+async function ask(t: Test, who: keyof typeof CLAIMS | undefined, asked: Partial<ExplainOptions>) {
+  const folder = t.testdir({
+    'config.yaml': yamlOf(PORTAL),
+    'claims.json': JSON.stringify(who && CLAIMS[who]) ?? '',
+  })
+  const { value } = await loadForwardAuthConfig(`${folder}/config.yaml`, {})
+  const text = await explain(value, {
+    ...{ host: 'app.example.com', path: '/', method: 'GET', now: NOW },
+    ...{ portal: undefined, policy: undefined, condition: undefined, from: undefined },
+    claimsFile: who && `${folder}/claims.json`,
+    provider: undefined,
+    ...asked,
+  })
+  return text.split('\n')
+}
+
+t.test('which rule, policy and clause decides, and why', async (t) => {
+  const table: [
+    who: keyof typeof CLAIMS | undefined,
+    asked: Partial<ExplainOptions>,
+    ...lines: string[],
+  ][] = [
+    [
+      undefined,
+      {},
+      'rules: none fits',
+      'required: a session',
+      'who: nobody is signed in',
+      'decision: a browser is sent to sign in; a program gets 401',
+    ],
+    [
+      undefined,
+      { path: '/healthz?x=1' },
+      'rules[0]: fits, and decides: anyone',
+      'required: nothing: anyone may pass',
+      'decision: passes, without an identity',
+    ],
+    [
+      'bob',
+      { host: 'admin.example.com', path: '/x' },
+      'rules[0]: does not fit (paths: no)',
+      'rules[1]: fits, and decides: admin',
+      'required: a session, admin',
+      'who: corp:bob, groups: staff, roles: none',
+      'decision: 403, refused by policy admin, since this does not hold: Group("admin")',
+    ],
+    ['ada', { host: 'admin.example.com' }, 'decision: passes, with the identity of the person'],
+    ['eve', {}, 'decision: 403, refused by allow'],
+    [
+      'ada',
+      { path: '/vault/x' },
+      'rules[3]: fits, and decides: strong',
+      'decision: sent to sign in anew, for strong: acr or maxAge is not met',
+    ],
+    [
+      undefined,
+      { path: '/lan/x', from: '10.1.2.3' },
+      'rules[2]: fits, and decides: anyone',
+      'decision: passes, without an identity',
+    ],
+    [undefined, { path: '/lan/x' }, 'rules[2]: may fit (from: maybe): adds its policies'],
+    [
+      undefined,
+      { path: '/healthz//x' },
+      'path: not normal, so that no rule with `paths` opens it',
+      'required: a session, strong',
+    ],
+    ['bob', { policy: 'admin' }, 'required: a session, admin'],
+    [
+      'bob',
+      { condition: 'Group("ops")' },
+      'required: a session, ?if=Group("ops")',
+      'decision: 403, refused by policy ?if=, since this does not hold: Group("ops")',
+    ],
+  ]
+  for (const [who, asked, ...lines] of table) {
+    const answer = await ask(t, who, asked)
+    for (const line of lines) t.ok(answer.includes(line), `${line}\n${answer.join('\n')}`)
+  }
+})
+
+t.test('what cannot be asked', async (t) => {
+  const table: [asked: Partial<ExplainOptions>, message: RegExp][] = [
+    [{ host: 'a b' }, /--host is no host/],
+    [{ path: 'x' }, /--path must begin with/],
+    [{ from: '10.0.0.0/8' }, /--from is no IP address/],
+    [{ portal: 'nope' }, /there is no portal nope, only: main/],
+    [{ policy: 'a', condition: 'true' }, /give --policy or --if/],
+    [{ provider: 'nope', claimsFile: '/dev/null' }, /has no provider nope/],
+    [{ claimsFile: '/dev/null' }, /holds no JSON object of claims/],
+  ]
+  for (const [asked, message] of table)
+    await t.rejects(ask(t, undefined, asked), { message }, JSON.stringify(asked))
+  await t.rejects(ask(t, undefined, { policy: 'nope' }), { code: 'FWA_POLICY_UNKNOWN' })
+})
