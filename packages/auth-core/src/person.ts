@@ -32,9 +32,9 @@ export class PersonReader {
    * @throws AuthError AUTH_ASSERTION_INVALID, AUTH_ISSUER_*; asynchronous ones as a rejection
    */
   read({ headers }: Pick<IncomingMessage, 'headers'>): Profile | undefined | Promise<Profile> {
-    // Node joins repeated headers with commas, which no JWT has.
+    // Empty where forward-auth lets anyone pass. Node joins repeated headers with commas, which no JWT has.
     const assertion = headers[this.#header]
-    if (typeof assertion !== 'string') return undefined
+    if (typeof assertion !== 'string' || assertion === '') return undefined
     try {
       const person = this.#verify(assertion)
       return person instanceof Promise ? person.catch(refuse) : person

@@ -143,7 +143,7 @@ function buttons(actions: readonly Action[], domain: string): SafeHtml | '' {
     (action) =>
       html`<a class="button" href="/confirm?${`${new URLSearchParams({ action, domain })}`}">${ACTION_TEXTS[action].verb}</a>`,
   )
-  return html`<p class="pages">${links}</p>`
+  return html`<div class="pages">${links}</div>`
 }
 
 /** Asks before something is done to the certificates of a name. */
