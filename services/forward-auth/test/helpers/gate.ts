@@ -17,10 +17,12 @@ export const CONFIG = readExample('forward-auth.yaml', [
 const HOSTS = ['app.example.com', 'admin.example.com', 'auth.example.com']
 
 /** What a proxy makes of the target of a request, as its client sent it. */
-export interface Passage {
+interface Passage {
   readonly status: number
   /** Path and query that the check was asked about; undefined if there was none, or if it was refused. */
   readonly told: string | undefined
+  /** The credentials that the check got. */
+  readonly authorization: string | undefined
   /** Path and query that the app received; undefined if it heard nothing. */
   readonly heard: string | undefined
 }
@@ -41,9 +43,12 @@ export async function startGate(
   const grpcPort = proxy === 'envoy-grpc' ? await freePort() : undefined
   const server = grpcPort === undefined ? '' : `\nserver: { grpc: { port: ${grpcPort} } }\n`
   let told: string | undefined
+  let authorization: string | undefined
   const gatehouse = await startGatehouse(t, yaml + server, (app) => {
-    app.addHook('onResponse', async ({ check }) => {
-      if (check) told = check.forwarded.target
+    app.addHook('onResponse', async ({ check, headers }) => {
+      if (!check) return
+      told = check.forwarded.target
+      authorization = headers.authorization
     })
   })
   const echo = await startEcho(t)
@@ -54,7 +59,7 @@ export async function startGate(
 
   /** Sends a target as it is, which HTTP clients would refuse or rewrite. */
   async function pass(target: string, headers: Readonly<Record<string, string>> = {}) {
-    told = undefined
+    told = authorization = undefined
     const before = echo.count()
     const host = 'app.example.com'
     const socket = connect({ host: '127.0.0.1', port, servername: host, ca: certificate.rootPem })
@@ -65,7 +70,7 @@ export async function startGate(
     const answer = await text(socket)
     const status = Number(/^HTTP\/1\.1 (\d{3})/.exec(answer)?.[1] ?? 0)
     const heard = echo.count() > before ? echo.last()?.url : undefined
-    return { status, told, heard } satisfies Passage
+    return { status, told, authorization, heard } satisfies Passage
   }
   return { gatehouse, echo, port, certificate, ask: createClient(port, certificate.rootPem), pass }
 }

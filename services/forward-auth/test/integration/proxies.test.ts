@@ -196,6 +196,15 @@ for (const proxy of PROXY_NAMES)
       t.match(await open({ cookie }), { ':status': 200, body: '"HTTP_X_FORWARDED_USER":["ada"]' })
     })
 
+    await t.test('Authorization reaches the check and the app', async (t) => {
+      const authorization = 'Bearer abc'
+      const cookie = cookiesOf(gatehouse, 'ada')
+      const refused = await gate.pass('/', { authorization })
+      t.match(refused, { status: 401, authorization, heard: undefined })
+      t.match(await gate.pass('/', { authorization, cookie }), { authorization, heard: '/' })
+      t.same(gate.echo.last()?.cgi.HTTP_AUTHORIZATION, [authorization])
+    })
+
     const names = Object.keys(ATTACKS)
     const isLast = (name: string) => ATTACKS[name]?.probe === 'down'
     for (const name of names.filter((name) => !isLast(name))) await tryAttack(t, proxy, gate, name)
