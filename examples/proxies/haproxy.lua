@@ -4,7 +4,9 @@
 -- headers for the app. Otherwise sends the response of Gatehouse to the client.
 
 -- The identity headers of the portal (its `headers`).
-local IDENTITY = { 'x-forwarded-user', 'x-forwarded-displayname', 'x-authenticated-user' }
+local IDENTITY = {
+  'x-forwarded-user', 'x-forwarded-displayname', 'x-authenticated-user', 'x-gatehouse-assertion',
+}
 
 -- The headers of the request that Gatehouse needs, besides those for host and path.
 local ASKED = {

@@ -6,6 +6,7 @@ import type { Settings } from './settings.ts'
 /** Every header that the portal sends: `headers` in forward-auth.yaml. */
 const IDENTITY_HEADERS = [
   ...['X-Forwarded-User', 'X-Forwarded-Displayname', 'X-Authenticated-User'],
+  'X-Gatehouse-Assertion',
   ...['Remote-User', 'Remote-Name', 'Remote-Email', 'Remote-Groups'],
 ]
 

@@ -103,6 +103,7 @@ for (const [path, folder] of Object.entries(FOLDERS))
         const { portals } = read(`${folder}/forward-auth.yaml`)
         const sent = [
           ...['X-Forwarded-User', 'X-Forwarded-Displayname', 'X-Authenticated-User'],
+          'X-Gatehouse-Assertion',
           ...(portals[0].headers?.includes('remote-*')
             ? ['Remote-User', 'Remote-Name', 'Remote-Email', 'Remote-Groups']
             : []),

@@ -26,9 +26,9 @@ const PAGE_HEADERS = {
 
 /** Identity headers. */
 const IDENTITY =
-  /^(x-forwarded-(user|displayname)|x-authenticated-user|x-gatehouse-token|remote-(user|name|email|groups))$/
+  /^(x-forwarded-(user|displayname)|x-authenticated-user|x-gatehouse-assertion|remote-(user|name|email|groups))$/
 /** Headers with credentials, whose values are not shown. */
-const SECRET = /^(authorization|cookie|x-gatehouse-token)$/
+const SECRET = /^(authorization|cookie|x-gatehouse-assertion)$/
 
 /**
  * Serves one page that shows who is signed in, and the headers that the proxy sent.

@@ -12,7 +12,7 @@ const ALICE = {
   'x-forwarded-displayname': 'Alice Ard%C3%A9n',
   'remote-email': 'alice@example.com',
   'remote-groups': 'admin,staff',
-  'x-gatehouse-token': 'the-token',
+  'x-gatehouse-assertion': 'the-token',
   cookie: 'the-cookie=1',
   authorization: 'Bearer the-bearer',
 }

@@ -108,7 +108,7 @@ t.test('an app sees who somebody is, and not their session', async (t) => {
     'remote-name': 'Alice Arden',
     'remote-email': 'alice@example.com',
     'remote-groups': 'admin,staff',
-    'x-gatehouse-token': undefined,
+    'x-gatehouse-assertion': 'hidden',
     'x-forwarded-host': new URL(app).host,
     'x-forwarded-for': '127.0.0.1',
     cookie: undefined,

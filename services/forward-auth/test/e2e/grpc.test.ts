@@ -135,7 +135,7 @@ t.test('a check over gRPC', async (t) => {
   await t.test(
     'signed in: identity replaces that of the client, and the session is hidden',
     async (t) => {
-      const forged = { 'x-forwarded-user': 'eve', 'x-forwarded-displayname': 'eve' }
+      const forged = { 'x-forwarded-user': 'eve', 'x-gatehouse-assertion': 'eve' }
       const headers = { ...forged, cookie: `own=1; ${cookie}; too=2` }
       const answer = await check({ headers })
       t.match(answer, { passes: true, replaces: true, status: 200 })
@@ -144,6 +144,7 @@ t.test('a check over gRPC', async (t) => {
         'x-authenticated-user',
         'x-forwarded-displayname',
         'x-forwarded-user',
+        'x-gatehouse-assertion',
       ])
       t.match(answer.headers, {
         'x-forwarded-user': 'ada',

@@ -85,11 +85,27 @@ async function holdIdentity(
   t.same(cgi.HTTP_X_FORWARDED_USER ?? [''], [user], 'the user')
   t.match(cgi.HTTP_X_AUTHENTICATED_USER ?? [''], [user], 'the person')
   t.notMatch(JSON.stringify(cgi), /\beve\b/)
+  holdAssertion(t, cgi.HTTP_X_GATEHOUSE_ASSERTION, { user, host })
   t.same(cgi.HTTP_X_FORWARDED_FOR, ['127.0.0.1'], 'the client')
   t.same(cgi.HTTP_X_FORWARDED_HOST, [host], 'the host')
   t.match(cgi.HTTP_X_FORWARDED_PROTO, [socket ? /^(https|wss)$/ : 'https'], 'the scheme')
   if (!who || passesSessionOn(proxy)) return
   t.match(cgi.HTTP_COOKIE?.join('; '), /^own=1; +too=a,b$/, 'the cookies of the app')
+}
+
+/** One assertion for this app, or an empty header if nobody has asked; its signature has tests of its own. */
+function holdAssertion(
+  t: Test,
+  sent: readonly string[] = [''],
+  { user, host }: { readonly user: string | undefined; readonly host: string },
+): void {
+  t.equal(sent.length, 1, 'one assertion')
+  const [, claims = ''] = (sent[0] ?? '').split('.')
+  if (user === '') t.equal(claims, '', 'no assertion')
+  else {
+    const { aud, sub } = JSON.parse(Buffer.from(claims, 'base64url').toString() || '{}')
+    t.same({ aud, sub }, { aud: `https://${host}`, sub: user }, 'the assertion')
+  }
 }
 
 type Probe = (t: Test, proxy: ProxyName, gate: Gate) => Promise<void>
@@ -266,7 +282,9 @@ t.test('traefik: every check that is asked for is answered, with the headers lis
       t.equal((await ask(navigation)).statusCode, 303, `${name}, ${proxy}, anonymous`)
       const passed = await ask({ cookie })
       t.equal(passed.statusCode, 200, `${name}, ${proxy}, signed in`)
-      const sent = Object.keys(passed.headers).filter((header) => /user|displayname/.test(header))
+      const sent = Object.keys(passed.headers).filter((header) =>
+        /user|displayname|assertion/.test(header),
+      )
       t.same(forwardAuth.authResponseHeaders.map(toLowerCase).sort(), sent.sort())
     }
   }

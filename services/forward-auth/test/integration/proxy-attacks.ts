@@ -157,7 +157,8 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
       'signed in': { who: 'ada', headers: FORGED_REQUEST, status: 200, user: 'ada' },
       'a condition in X-Forward-Auth-If, anonymous': {
         headers: { ...program, 'X-Forward-Auth-If': 'true' },
-        status: 401,
+        // HAProxy and Envoy do not pass it on.
+        status: { others: 403, haproxy: 401, envoy: 401, 'envoy-grpc': 401 },
       },
       'a condition in X-Forward-Auth-If, not an admin': {
         ...admin,
@@ -221,14 +222,14 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
     cases: {
       'with underscores': {
         who: 'ada',
-        headers: { X_Forwarded_User: 'eve', 'X-Authenticated_User': 'eve' },
+        headers: { X_Forwarded_User: 'eve', X_Gatehouse_Assertion: 'eve' },
         status: { others: 400, nginx: 200, haproxy: 200 },
         user: 'ada',
         refusedBy: ['caddy', 'traefik', 'envoy', 'envoy-grpc'],
       },
       'with dots': {
         who: 'ada',
-        headers: { 'X.Forwarded.User': 'eve', 'X-Forwarded.Displayname': 'eve' },
+        headers: { 'X.Forwarded.User': 'eve', 'X-Gatehouse.Assertion': 'eve' },
         status: { others: 400, nginx: 200, haproxy: 200 },
         user: 'ada',
         refusedBy: ['caddy', 'traefik', 'envoy', 'envoy-grpc'],
@@ -245,7 +246,11 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
       },
       'twice, and in other letters': {
         who: 'ada',
-        headers: { 'X-FORWARDED-USER': 'eve', 'x-authenticated-user': 'eve' },
+        headers: {
+          'X-FORWARDED-USER': 'eve',
+          'x-authenticated-user': 'eve',
+          'X-Gatehouse-Assertion': 'eve.eve.eve',
+        },
         status: 200,
         user: 'ada',
       },

@@ -182,7 +182,7 @@ export const PREFLIGHT_CASES: Readonly<Record<string, Case>> = {
   },
   'preflight with a forged identity': {
     method: 'OPTIONS',
-    headers: { ...preflight, 'X-Forwarded-User': 'eve', 'X-Authenticated-User': 'eve' },
+    headers: { ...preflight, 'X-Forwarded-User': 'eve', 'X-Gatehouse-Assertion': 'eve' },
     status: 200,
     user: '',
   },
