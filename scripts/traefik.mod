@@ -3,7 +3,7 @@ module gatehouse/traefik
 
 go 1.26
 
-require github.com/traefik/traefik/v3 v3.6.7
+require github.com/traefik/traefik/v3 v3.6.13
 
 // As in Traefik's own go.mod, whose replacements do not count in another module.
 replace (

@@ -133,12 +133,7 @@ async function runEnvoy(t: Test, file: string, { folder, port }: Surroundings): 
 
 async function startTraefik(t: Test, around: Surroundings): Promise<void> {
   const { folder, port } = around
-  const file = write(around, 'traefik.yaml', [
-    ...addresses(around),
-    ...certificateFiles(around),
-    // The version that can be built from the Go module is older than this option.
-    ['        maxResponseBodySize: 65536\n', ''],
-  ])
+  const file = write(around, 'traefik.yaml', [...addresses(around), ...certificateFiles(around)])
   const settings = {
     global: { checkNewVersion: false, sendAnonymousUsage: false },
     entryPoints: { https: { address: `127.0.0.1:${port}` } },
