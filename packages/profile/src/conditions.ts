@@ -26,8 +26,11 @@ export interface Condition {
   holds(subject: Subject): boolean
   /** The first part, as parts are joined by `&&`, that does not hold; undefined if all do. */
   refusingClause(subject: Subject): string | undefined
-  /** The scopes with which the condition would hold; empty if no scope can make it hold. */
-  missingScopes(subject: Subject): readonly string[]
+  /**
+   * The scopes with which the condition would hold, with those that the subject has; empty if no scope
+   * can make it hold.
+   */
+  wantedScopes(subject: Subject): readonly string[]
 }
 
 export type Conditions = ReturnType<typeof createConditions>
@@ -51,7 +54,7 @@ function compileCondition(source: string): Condition {
       clauses ??= clausesOf(expression.ast, text)
       return clauses.find((clause) => !evaluate(clause.expression, subject))?.source
     },
-    missingScopes: (subject) => missingScopes(expression, subject),
+    wantedScopes: (subject) => wantedScopes(expression, subject),
   }
 }
 
@@ -73,7 +76,7 @@ function evaluate(expression: ParseResult, subject: Subject): boolean {
   }
 }
 
-function missingScopes(expression: ParseResult, subject: Subject): readonly string[] {
+function wantedScopes(expression: ParseResult, subject: Subject): readonly string[] {
   assumedScopes = new Set()
   try {
     return evaluate(expression, subject) ? [...assumedScopes] : []
@@ -83,9 +86,8 @@ function missingScopes(expression: ParseResult, subject: Subject): readonly stri
 }
 
 function hasScope(scope: string): boolean {
-  if (caller.scopes.includes(scope)) return true
   assumedScopes?.add(scope)
-  return assumedScopes !== undefined
+  return assumedScopes !== undefined || caller.scopes.includes(scope)
 }
 
 interface Clause {

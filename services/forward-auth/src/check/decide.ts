@@ -23,8 +23,8 @@ export interface Refusal {
   readonly by: string
   /** The part of the condition that does not hold. */
   readonly clause?: string | undefined
-  /** Scopes with which a program would pass. */
-  readonly missingScopes?: readonly string[]
+  /** Scopes with which a program would pass: all that are demanded (RFC 6750 section 3). */
+  readonly wantedScopes?: readonly string[]
 }
 
 export type Outcome = Decision['outcome']
@@ -75,7 +75,7 @@ export function decide(question: Question): Decision {
   const refusal = requester.refusal(question.host, policies)
   if (refusal) return isOpen ? ANONYMOUS : { outcome: 'forbidden', refusal }
   for (const policy of policies) {
-    const refused = judge(requester, policy, question.now)
+    const refused = judge(requester, policy, policies, question.now)
     if (refused) return refused.outcome === 'step-up' ? decideStepUp(policies) : refused
   }
   return ALLOW
@@ -99,19 +99,38 @@ function decideNobody({ portal, kind, routePolicy }: Question): Decision {
 }
 
 /** Why the requester does not meet a policy; undefined if they do. */
-function judge(requester: Requester, policy: Policy, now: number): Decision | undefined {
+function judge(
+  requester: Requester,
+  policy: Policy,
+  policies: readonly Policy[],
+  now: number,
+): Decision | undefined {
   const { subject } = requester
   const { name = '?if=', condition, stepUp } = policy
   const by = `policy ${name}`
   if (!requester.meets(policy)) {
     const clause = condition?.refusingClause(subject)
-    const missingScopes = subject.caller ? condition?.missingScopes(subject) : []
-    return { outcome: 'forbidden', refusal: { by, clause, missingScopes: missingScopes ?? [] } }
+    const wantedScopes = scopesFor(policy, policies, subject)
+    return { outcome: 'forbidden', refusal: { by, clause, wantedScopes } }
   }
   if (!stepUp || isSteppedUp(stepUp, subject, now)) return undefined
   // A key never authenticates anew.
   if (subject.caller?.method === 'psk') return { outcome: 'forbidden', refusal: { by } }
   return { outcome: 'step-up', policy }
+}
+
+/**
+ * The scopes with which a program would meet the policy that refuses it, and with them those that the
+ * other policies demand: whoever gets another token would lose a scope that it does not ask for again.
+ */
+function scopesFor(
+  refusing: Policy,
+  policies: readonly Policy[],
+  subject: Subject,
+): readonly string[] {
+  const wantedBy = ({ condition }: Policy) => condition?.wantedScopes(subject) ?? []
+  if (!subject.caller || wantedBy(refusing).length === 0) return []
+  return [...new Set(policies.flatMap(wantedBy))]
 }
 
 export type RequestKind = 'navigation' | 'preflight' | 'api'

@@ -90,13 +90,14 @@ export class Programs {
 
   /**
    * The challenges of a refusal (RFC 9110 section 11.6.1), that of Bearer first: some clients read no
-   * more. Empty if the portal takes no credentials of programs.
+   * more. In one value, since proxies reorder or drop further lines of `WWW-Authenticate`. Empty if the
+   * portal takes no credentials of programs.
    */
   challenges(
     error: AuthError,
     resource: Resource | undefined,
     parameters: Readonly<Record<string, string>> = {},
-  ): string[] {
+  ): string {
     const methods = [
       ...(resource || this.#callers?.methods().includes('jwt') ? ['jwt' as const] : []),
       ...(this.#callers?.methods().includes('psk') ? ['psk' as const] : []),
@@ -110,7 +111,7 @@ export class Programs {
         ...(resource && { resource_metadata: resource.metadataUrl }),
         ...parameters,
       },
-    })
+    }).join(', ')
   }
 
   async close(): Promise<void> {

@@ -1,7 +1,7 @@
 import { AUTH_ERRORS, AuthError } from '@gatehouse/auth-core'
 import { sendPage } from '@gatehouse/service-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { type Decision, kindOf, type Requester } from '../check/decide.ts'
+import { type Decision, kindOf, type Refusal, type Requester } from '../check/decide.ts'
 import { BODY, checkHeaders } from '../check/headers.ts'
 import type { Policy } from '../check/policy.ts'
 import type { Resource } from '../check/programs.ts'
@@ -134,7 +134,7 @@ function sendForbidden(
 ): FastifyReply {
   const { portal, forwarded, requester } = check
   const { request } = reply
-  const { missingScopes: scopes = [] } = refusal
+  const scopes = scopesToAskFor(check, refusal)
   request.server.auditTrail.record(request, {
     event: 'access-refused',
     portal: portal.name,
@@ -157,6 +157,17 @@ function sendForbidden(
   return sendPage(reply, 403, page)
 }
 
+/**
+ * The scopes that a program gets another token with. Those that it has of a resource are among them, because
+ * clients ask for what a challenge names and nothing else.
+ */
+function scopesToAskFor({ requester, resource }: Check, { wantedScopes = [] }: Refusal): string[] {
+  if (wantedScopes.length === 0) return []
+  const { scopes = [] } = requester?.identity ?? {}
+  const kept = resource?.scopes.filter((scope) => scopes.includes(scope)) ?? []
+  return [...new Set([...kept, ...wantedScopes])]
+}
+
 /** The error of a program that is refused, with its challenges. Writes its line of the log. */
 export function refuseCaller(
   error: AuthError,
@@ -167,6 +178,6 @@ export function refuseCaller(
   log[statusCode < 500 ? 'info' : 'warn']({ code, detail }, 'caller refused')
   const { title } = AUTH_ERRORS[code]
   const challenges = portal.programs.challenges(error, resource)
-  const headers = challenges.length > 0 && { headers: { 'www-authenticate': challenges } }
+  const headers = challenges !== '' && { headers: { 'www-authenticate': challenges } }
   return Object.assign(error, { title }, headers)
 }

@@ -94,10 +94,10 @@ export function noSession({ portal, site }: PortalSite, resource?: Resource): Fw
  * RFC 9110 section 11.6.1: every 401 has a challenge. No browser asks for a password on that of the
  * cookie.
  */
-export function challenges(portal: Portal, resource?: Resource): string | string[] {
+export function challenges(portal: Portal, resource?: Resource): string {
   const cookie = `Cookie realm="${portal.name}"`
   const others = portal.programs.challenges(new AuthError('AUTH_CREDENTIALS_MISSING'), resource)
-  return others.length > 0 ? [...others, cookie] : cookie
+  return others === '' ? cookie : `${others}, ${cookie}`
 }
 
 /** The same error with the URL where to start again, which people see even with a 5xx. */

@@ -268,14 +268,17 @@ t.test(
 t.test('a program is never redirected, and gets every challenge', async (t) => {
   const test = await startWithPrograms(t)
   const { issue } = test.issuer
-  const challenges = async (asked: Asked) =>
-    (await ask(test, asked)).headers['www-authenticate'] as string[]
+  const challenges = async (asked: Asked) => {
+    const { 'www-authenticate': challenge } = (await ask(test, asked)).headers
+    t.type(challenge, 'string', 'one line, since proxies keep no more, or reorder them')
+    return String(challenge).split(/, (?=Bearer |APIKey |Cookie )/)
+  }
   t.strictSame(await challenges({}), [
     'Bearer realm="main"',
     'APIKey realm="api"',
     'Cookie realm="main"',
   ])
-  t.equal(await challenges({ portal: 'none' }), 'Cookie realm="none"')
+  t.strictSame(await challenges({ portal: 'none' }), ['Cookie realm="none"'])
   t.match(await challenges({ auth: `Bearer ${issue({ exp: NOW - 60 })}` }), [
     /^Bearer realm="main", error="invalid_token", error_description="[^"]+"$/,
     'APIKey realm="api"',

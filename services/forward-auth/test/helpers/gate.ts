@@ -1,6 +1,8 @@
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
 import { connect } from 'node:tls'
+import type { Clock } from '@gatehouse/service-kit'
+import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import { issueCertificate } from './certificates.ts'
 import { createClient } from './client.ts'
@@ -31,30 +33,35 @@ export interface GateOptions {
   /** The configuration of Gatehouse, without `server`. Default: that of the examples. */
   readonly yaml?: string
   readonly changes?: Surroundings['changes']
+  /** Where the app listens. Default: it is one that tells what reached it. */
+  readonly appPort?: number
+  /** The clock of Gatehouse. Default: one that stands still. */
+  readonly clock?: Clock
 }
 
 /** A proxy with its example between a client and an app, and Gatehouse that it asks. */
 export async function startGate(
   t: Test,
   proxy: ProxyName,
-  { yaml = CONFIG, changes }: GateOptions = {},
+  { yaml = CONFIG, changes, appPort, ...deps }: GateOptions = {},
 ) {
   const folder = t.testdir({})
   const grpcPort = proxy === 'envoy-grpc' ? await freePort() : undefined
   const server = grpcPort === undefined ? '' : `\nserver: { grpc: { port: ${grpcPort} } }\n`
   let told: string | undefined
   let authorization: string | undefined
-  const gatehouse = await startGatehouse(t, yaml + server, (app) => {
+  const tell = (app: FastifyInstance) => {
     app.addHook('onResponse', async ({ check, headers }) => {
       if (!check) return
       told = check.forwarded.target
       authorization = headers.authorization
     })
-  })
+  }
+  const gatehouse = await startGatehouse(t, yaml + server, tell, deps)
   const echo = await startEcho(t)
   const certificate = await issueCertificate(folder, HOSTS)
   const port = await freePort()
-  const ports = { port, gatehousePort: gatehouse.port, grpcPort, appPort: echo.port }
+  const ports = { port, gatehousePort: gatehouse.port, grpcPort, appPort: appPort ?? echo.port }
   await PROXIES[proxy](t, { folder, certificate, ...(changes && { changes }), ...ports })
 
   /** Sends a target as it is, which HTTP clients would refuse or rewrite. */

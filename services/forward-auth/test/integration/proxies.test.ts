@@ -291,8 +291,8 @@ t.test('traefik: every check that is asked for is answered, with the headers lis
   const open = Object.entries<Router>(http.routers).filter(([, { middlewares }]) => !middlewares)
   t.same(
     open.map(([name]) => name),
-    ['auth'],
-    'only the sign-in pages are open',
+    ['auth', 'metadata'],
+    'only the sign-in pages and the metadata of resources are open',
   )
 })
 

@@ -1,0 +1,5 @@
+declare module 'oidc-provider' {
+  interface Grant {
+    addResourceScope(resource: string, scope: string): void
+  }
+}
