@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# Makes stand-ins of node:24-bookworm-slim and of Caddy's image where nothing can be pulled: Debian by
-# debootstrap with the Node and npm that are in PATH, and on top of it Debian's own Caddy.
+# Makes stand-ins of node:24-bookworm-slim and of the images of Caddy and Traefik where nothing can be
+# pulled: Debian by debootstrap with the Node and npm that are in PATH, and on top of it Debian's own Caddy,
+# and the Traefik that TRAEFIK names, if it does.
 #
-#   scripts/base-image.sh <name for the Caddy image>
+#   scripts/base-image.sh <name for the Caddy image> <name for the Traefik image>
 #
 # Needs root, debootstrap and a Docker engine.
 set -euo pipefail
 
 caddy_image="${1:?which name shall the image of Caddy have?}"
+traefik_image="${2:?which name shall the image of Traefik have?}"
 npm="$(dirname "$(dirname "$(readlink -f "$(command -v npm)")")")"
 root="$(mktemp -d)"
 trap 'rm -rf "$root"' EXIT
@@ -38,3 +40,13 @@ RUN apt-get update && apt-get install --yes --no-install-recommends caddy && rm 
 ENV XDG_CONFIG_HOME=/config XDG_DATA_HOME=/data
 CMD ["caddy", "run", "--config", "/etc/caddy/Caddyfile", "--adapter", "caddyfile"]
 DOCKERFILE
+
+if [ -n "${TRAEFIK:-}" ]; then
+  context="$root/traefik-image"
+  install -D "$TRAEFIK" "$context/traefik"
+  docker build --tag "$traefik_image" --file - "$context" >&2 <<'DOCKERFILE'
+FROM node:24-bookworm-slim
+COPY traefik /usr/local/bin/
+ENTRYPOINT ["traefik"]
+DOCKERFILE
+fi

@@ -8,11 +8,14 @@ import { type Ask, createClient } from '../../../services/forward-auth/test/help
 import { freePort } from '../../../services/forward-auth/test/helpers/process.ts'
 import { launchChromium } from '../../../services/forward-auth/test/integration/chromium.ts'
 import { readProjectFile } from '../compose-files.ts'
-import { type Docker, findDocker } from './docker.ts'
+import { type ComposeProxy, type Docker, findDocker } from './docker.ts'
 
 const PROJECT = 'gatehouse-test'
-const DEMO = ['docker-compose.yml', 'compose.caddy.yml']
-const COMBINATIONS = [['docker-compose.yml'], DEMO, ['compose.production.yml']]
+const DEMO: Readonly<Record<ComposeProxy, readonly string[]>> = {
+  traefik: ['docker-compose.yml'],
+  caddy: ['docker-compose.yml', 'compose.caddy.yml'],
+}
+const COMBINATIONS = [...Object.values(DEMO), ['compose.production.yml']]
 const NETWORK = '172.30.75'
 const SERVICES = ['proxy', 'forward-auth', 'cert-service', 'demo-idp', 'app', 'admin']
 const { version } = JSON.parse(readProjectFile('package.json'))
@@ -27,18 +30,39 @@ const [app, admin, auth] = ['app', 'admin', 'auth'].map(
   (name) => `${name}.gatehouse.localhost:${port}`,
 ) as [string, string, string]
 
+const FORGED = {
+  'x-forwarded-for': `${NETWORK}.2`,
+  'x-forwarded-host': auth,
+  'x-forwarded-method': 'OPTIONS',
+  'x-forwarded-proto': 'https',
+  'x-forwarded-uri': '/',
+  'x-forwarded-user': 'alice',
+  'remote-user': 'alice',
+  'remote-groups': 'admin',
+}
+
 t.test('docker compose up', async (t) => {
+  const imageOf = (file: string): string => parse(readProjectFile(file)).services.proxy.image
   const found = await findDocker(t, {
     project: PROJECT,
     env: { GATEHOUSE_HTTPS_PORT: String(port), GATEHOUSE_NETWORK: NETWORK },
-    caddyImage: parse(readProjectFile('compose.caddy.yml')).services.proxy.image,
+    images: { traefik: imageOf('docker-compose.yml'), caddy: imageOf('compose.caddy.yml') },
   })
-  if (typeof found === 'string') t.pass(found, { skip: found })
-  else await holdCompose(t, found)
+  if (typeof found === 'string') {
+    t.pass(found, { skip: found })
+    return
+  }
+  const [first = 'caddy', ...others] = found.proxies
+  await t.test(`behind ${first}`, (t) => holdCompose(t, found, DEMO[first]))
+  for (const proxy of others)
+    await t.test(`behind ${proxy}`, async (t) => {
+      const { ask, openContext } = await startDemo(t, found, DEMO[proxy])
+      await holdSignIns(t, ask, await openContext(), await openContext())
+    })
 })
 
-async function holdCompose(t: Test, { docker, compose: composeWith }: Docker): Promise<void> {
-  const compose = (...args: string[]) => composeWith(DEMO, ...args)
+async function startDemo(t: Test, { compose: composeWith }: Docker, files: readonly string[]) {
+  const compose = (...args: string[]) => composeWith(files, ...args)
   t.teardown(() => compose('down', '--volumes', '--timeout', '10'))
   await compose('up', '--detach', '--build')
   const root = await compose(
@@ -50,9 +74,7 @@ async function holdCompose(t: Test, { docker, compose: composeWith }: Docker): P
   )
   // Trusts nothing but this root, so that each answer is one over TLS that is chained to it.
   const ask = createClient(port, root)
-  const readyWith = (degraded: readonly string[]) => waitUntilReady(ask, degraded)
-  await readyWith([])
-
+  await waitUntilReady(ask, [])
   await waitUntilAddressesStand()
   const browser = await launchChromium(t)
   const openContext = async () => {
@@ -60,6 +82,54 @@ async function holdCompose(t: Test, { docker, compose: composeWith }: Docker): P
     context.setDefaultTimeout(20_000)
     return context
   }
+  return { compose, root, ask, openContext }
+}
+
+/** Alice may open both apps, and Bob one; whatever they forge, each is who they are. */
+async function holdSignIns(
+  t: Test,
+  ask: ReturnType<typeof createClient>,
+  alice: Context,
+  bob: Context,
+): Promise<void> {
+  await t.test('who signs in at one app is known at the other', async (t) => {
+    const tab = await alice.newPage()
+    await signIn(tab, 'Alice')
+    t.match(await identityIn(tab), /x-forwarded-useralice(x-|$)/)
+    await tab.goto(`https://${admin}/`)
+    t.equal(tab.url(), `https://${admin}/`)
+    t.match(await identityIn(tab), /x-forwarded-useralice(x-|$)/)
+  })
+
+  await t.test('whom the policy refuses stays out', async (t) => {
+    const tab = await bob.newPage()
+    await signIn(tab, 'Bob')
+    t.equal((await tab.goto(`https://${admin}/`))?.status(), 403)
+  })
+
+  await t.test('forged headers through the proxy', async (t) => {
+    const anonymous = await ask({
+      host: app,
+      path: '/a',
+      headers: { ...FORGED, accept: 'text/html' },
+    })
+    const rd = new URLSearchParams({ rd: `https://${app}/a` })
+    t.match(anonymous, {
+      status: 302,
+      headers: { location: `https://${auth}/portals/main/signin?${rd}` },
+    })
+    const headers = { ...FORGED, cookie: await cookiesOf(bob) }
+    t.equal((await ask({ host: admin, headers })).status, 403)
+    const { status, body } = await ask({ host: app, headers })
+    t.match({ status, body }, { status: 200, body: /<dt>x-forwarded-user<\/dt><dd>bob<\/dd>/ })
+    t.notMatch(body, /<dd>alice<\/dd>/)
+  })
+}
+
+async function holdCompose(t: Test, found: Docker, files: readonly string[]): Promise<void> {
+  const { docker, compose: composeWith } = found
+  const { compose, root, ask, openContext } = await startDemo(t, found, files)
+  const readyWith = (degraded: readonly string[]) => waitUntilReady(ask, degraded)
   const [alice, bob] = [await openContext(), await openContext()]
 
   await t.test('images are small, without root, and say what they are', async (t) => {
@@ -94,53 +164,11 @@ async function holdCompose(t: Test, { docker, compose: composeWith }: Docker): P
     }
   })
 
-  await t.test('who signs in at one app is known at the other', async (t) => {
-    const tab = await alice.newPage()
-    await signIn(tab, 'Alice')
-    t.match(await identityIn(tab), /x-forwarded-useralice\b/)
-    await tab.goto(`https://${admin}/`)
-    t.equal(tab.url(), `https://${admin}/`)
-    t.match(await identityIn(tab), /x-forwarded-useralice\b/)
-  })
-
-  await t.test('whom the policy refuses stays out', async (t) => {
-    const tab = await bob.newPage()
-    await signIn(tab, 'Bob')
-    t.equal((await tab.goto(`https://${admin}/`))?.status(), 403)
-  })
-
-  const cookies = { alice: await cookiesOf(alice), bob: await cookiesOf(bob) }
-  const forged = {
-    'x-forwarded-for': `${NETWORK}.2`,
-    'x-forwarded-host': auth,
-    'x-forwarded-method': 'OPTIONS',
-    'x-forwarded-proto': 'https',
-    'x-forwarded-uri': '/',
-    'x-forwarded-user': 'alice',
-    'remote-user': 'alice',
-    'remote-groups': 'admin',
-  }
-
-  await t.test('forged headers through the proxy', async (t) => {
-    const anonymous = await ask({
-      host: app,
-      path: '/a',
-      headers: { ...forged, accept: 'text/html' },
-    })
-    const rd = new URLSearchParams({ rd: `https://${app}/a` })
-    t.match(anonymous, {
-      status: 302,
-      headers: { location: `https://${auth}/portals/main/signin?${rd}` },
-    })
-    const headers = { ...forged, cookie: cookies.bob }
-    t.equal((await ask({ host: admin, headers })).status, 403)
-    const { status, body } = await ask({ host: app, headers })
-    t.match({ status, body }, { status: 200, body: /<dt>x-forwarded-user<\/dt><dd>bob<\/dd>/ })
-    t.notMatch(body, /<dd>alice<\/dd>/)
-  })
+  await holdSignIns(t, ask, alice, bob)
+  const cookies = { alice: await cookiesOf(alice) }
 
   await t.test('checks that are not asked by the proxy', async (t) => {
-    const headers = { ...forged, 'x-forwarded-host': app, cookie: cookies.alice }
+    const headers = { ...FORGED, 'x-forwarded-host': app, cookie: cookies.alice }
     const id = (await compose('ps', '-q', 'forward-auth')).trim()
     const format = `{{(index .NetworkSettings.Networks "${PROJECT}_front").IPAddress}}`
     const address = (await docker('inspect', '--format', format, id)).trim()

@@ -16,8 +16,12 @@ const MAX_OUTPUT = 64 * 1_048_576
 
 const run = promisify(execFile)
 
+export type ComposeProxy = 'traefik' | 'caddy'
+
 /** A Docker engine, and Compose on this repository's files. */
 export interface Docker {
+  /** The proxies that it has images of. */
+  readonly proxies: readonly ComposeProxy[]
   /** Gives what the command prints. */
   docker(...args: string[]): Promise<string>
   compose(files: readonly string[], ...args: string[]): Promise<string>
@@ -27,28 +31,34 @@ export interface ComposeOptions {
   readonly project: string
   /** What the compose files are to read. */
   readonly env: Readonly<Record<string, string>>
-  /** Name of the image of Caddy, made where it cannot be pulled. */
-  readonly caddyImage: string
+  /** Names of the images of proxies, made where they cannot be pulled. */
+  readonly images: Readonly<Record<ComposeProxy, string>>
 }
 
 /** The engine that runs here, else one that goes with the test; a text says why there is none. */
-export async function findDocker(t: Test, options: ComposeOptions): Promise<Docker | string> {
+export async function findDocker(
+  t: Test,
+  { project, images, env: added }: ComposeOptions,
+): Promise<Docker | string> {
   const { NODE_OPTIONS, ...inherited } = process.env
-  const env = { ...inherited, ...options.env }
-  if (await answers(env)) return dockerOf(env, options.project)
+  const env = { ...inherited, ...added }
+  if (await answers(env)) return { ...(await dockerOf(env, project)), proxies: PROXIES }
   if (process.getuid?.() !== 0) return 'no Docker engine runs here, and only root may start one'
   if (!existsSync(DOCKERD)) return 'no Docker engine is installed here'
   const started = await startEngine(t, env)
   if (typeof started === 'string') return started
   const own = { ...env, DOCKER_HOST: started.host }
-  await run(join(ROOT, 'scripts/base-image.sh'), [options.caddyImage], {
+  await run(join(ROOT, 'scripts/base-image.sh'), [images.caddy, images.traefik], {
     env: own,
     maxBuffer: MAX_OUTPUT,
   })
-  return dockerOf(own, options.project)
+  const proxies = PROXIES.filter((proxy) => proxy !== 'traefik' || env.TRAEFIK)
+  return { ...(await dockerOf(own, project)), proxies }
 }
 
-async function dockerOf(env: NodeJS.ProcessEnv, project: string): Promise<Docker> {
+const PROXIES: readonly ComposeProxy[] = ['traefik', 'caddy']
+
+async function dockerOf(env: NodeJS.ProcessEnv, project: string): Promise<Omit<Docker, 'proxies'>> {
   const ask = async (command: string, args: readonly string[]) =>
     (await run(command, args, { env, maxBuffer: MAX_OUTPUT })).stdout
   const compose = await ask('docker', ['compose', 'version']).then(
