@@ -13,6 +13,7 @@ import { missingProgram, PROXIES, type ProxyName, readExample } from '../helpers
 import { SHAPES } from '../shapes.ts'
 import { ATTACKS, type Attack } from './proxy-attacks.ts'
 import {
+  API_KEY,
   CASES,
   type Case,
   COOKIE_ORDERS,
@@ -20,6 +21,7 @@ import {
   MANY_PLANTED,
   navigation,
   PREFLIGHT_CASES,
+  PROGRAM_CASES,
   preflight,
   signInFor,
   TARGETS,
@@ -27,6 +29,10 @@ import {
 } from './proxy-cases.ts'
 
 const WITH_PREFLIGHT = CONFIG.replace('providers:', 'preflight: true\n    providers:')
+const WITH_PROGRAMS = CONFIG.replace(
+  'providers:',
+  `callers: { keys: [{ name: ci, key: ${API_KEY}, hosts: [app.example.com] }] }\n    providers:`,
+)
 const PROXY_NAMES = Object.keys(PROXIES) as ProxyName[]
 /** The longest body that Traefik takes of a check, as the example configures it. */
 const MAX_BODY = 65_536
@@ -45,7 +51,11 @@ async function hold(t: Test, proxy: ProxyName, { gatehouse, echo, ask }: Gate, e
     'status',
   )
   if (answer.status === 401)
-    t.equal(answer.headers['www-authenticate'], 'Cookie realm="main"', 'one challenge')
+    t.match(
+      answer.headers['www-authenticate'],
+      expected.challenges ?? /^Cookie realm="main"$/,
+      'the challenges, each once',
+    )
   if (location !== undefined) t.equal(answer.headers.location, location, 'location')
   if (holds !== undefined && !refusedBy?.includes(proxy)) t.match(answer.body, holds)
   if (lacks) t.notMatch(textOf(answer), lacks)
@@ -224,6 +234,12 @@ for (const proxy of PROXY_NAMES)
     const names = Object.keys(ATTACKS)
     const isLast = (name: string) => ATTACKS[name]?.probe === 'down'
     for (const name of names.filter((name) => !isLast(name))) await tryAttack(t, proxy, gate, name)
+
+    await t.test('with programs', async (t) => {
+      await gatehouse.reload(WITH_PROGRAMS)
+      for (const [name, expected] of Object.entries(PROGRAM_CASES))
+        await t.test(name, (t) => hold(t, proxy, gate, expected))
+    })
 
     await t.test('with preflight', async (t) => {
       await gatehouse.reload(WITH_PREFLIGHT)

@@ -60,6 +60,8 @@ export interface Case extends Ask {
   readonly user?: string
   /** For proxies that refuse what others clean. */
   readonly refusedBy?: readonly ProxyName[]
+  /** Of a 401; default: that of the session cookie alone. */
+  readonly challenges?: RegExp
   /** What neither the headers nor the body of the answer may hold. */
   readonly lacks?: RegExp
 }
@@ -194,6 +196,53 @@ export const PREFLIGHT_CASES: Readonly<Record<string, Case>> = {
   'a GET that calls itself a preflight': {
     headers: { ...preflight, ...FORGED_REQUEST, ...program },
     status: 401,
+  },
+}
+
+export const API_KEY = 'key-of-the-ci-job-0123456789abcdef'
+
+/** With an API key for app.example.com. */
+export const PROGRAM_CASES: Readonly<Record<string, Case>> = {
+  'a key where it may pass': {
+    headers: { ...program, authorization: `APIKey ${API_KEY}` },
+    status: 200,
+    user: 'ci',
+  },
+  'a key with forged headers': {
+    headers: {
+      authorization: `APIKey ${API_KEY}`,
+      'X-Forwarded-User': 'eve',
+      'X-Gatehouse-Assertion': 'eve',
+    },
+    status: 200,
+    user: 'ci',
+  },
+  'a key where it may not pass': {
+    ...admin,
+    headers: { ...program, authorization: `APIKey ${API_KEY}` },
+    status: 403,
+    holds: 'FWA_FORBIDDEN',
+  },
+  'a key that nobody has': {
+    headers: { ...program, authorization: `APIKey ${API_KEY}x` },
+    status: 401,
+    challenges: /^APIKey realm="api"$/,
+  },
+  'a key that nobody has, in a browser: no redirect': {
+    headers: { ...navigation, authorization: `APIKey ${API_KEY}x` },
+    status: 401,
+    challenges: /^APIKey realm="api"$/,
+  },
+  'a session beside credentials of the app': {
+    who: 'ada',
+    headers: { authorization: 'Basic YTpi' },
+    status: 200,
+    user: 'ada',
+  },
+  'nobody: a program is told of the keys': {
+    headers: program,
+    status: 401,
+    challenges: /APIKey realm="api"/,
   },
 }
 
