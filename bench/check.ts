@@ -1,9 +1,12 @@
 import { compare, type Effort } from './harness/compare.ts'
 import { startServers, type Target } from './harness/http.ts'
+import { startIssuer } from './harness/issuer.ts'
 import { atLeast, compared, type Row } from './harness/rows.ts'
+import { API_KEY } from './harness/service-files.ts'
 import {
   anonymousRequest,
   checkRequest,
+  programRequest,
   verifyRequest,
   visitorCookies,
 } from './harness/visitors.ts'
@@ -12,7 +15,13 @@ const VISITORS = 1_000
 /** More than are remembered, so that none is when it comes again. */
 const STRANGERS = 60_000
 const BARE = { server: 'bare-check', name: 'bare Fastify route' }
+const SIGNING = {
+  server: 'bare-check',
+  args: ['signing'],
+  name: 'bare Fastify route that signs as well',
+}
 const LEAST = { server: 'least-check', name: 'the least that any check does' }
+const FIRST = 'of a session seen for the first time'
 const POLICY = '?policy=staff'
 
 /** The check that proxies make, and verify, against routes that give the same answers to the same requests. */
@@ -27,13 +36,27 @@ export async function check(effort: Effort): Promise<Row[]> {
   const rows = [
     await compareRate('of a session seen before', { requests: plain }, 0.72, effort),
     await compareRate('with metrics, ended sessions and a policy', production, 0.65, effort),
-    await compareRate('of a session seen for the first time', { requests: strange }, 0.35, effort),
+    await compareRate(FIRST, { requests: strange }, 0.35, effort, SIGNING),
     await compareRate('when nobody is signed in', anonymous, 0.5, effort),
     await compareRate('verify of a session token', verifying, 0.55, effort),
   ]
-  if (effort.comparisons === 'with target') return rows
+  const programs = await comparePrograms(plain, effort)
+  if (effort.comparisons === 'with target') return [...rows, ...programs]
   return [
     ...rows,
+    ...programs,
+    await compareRate('with the assertion', { requests: plain }, undefined, effort, {
+      server: 'forward-auth',
+      args: ['without assertion'],
+      name: 'without',
+    }),
+    await compareRate(
+      'with ten rules, of which the last fits',
+      { args: ['with ten rules'], requests: plain },
+      undefined,
+      effort,
+      { server: 'forward-auth', name: 'without rules' },
+    ),
     await compareDelay(production, effort),
     await compareRate('of a session seen before', { requests: plain }, undefined, effort, LEAST),
     await compareRate('with a session of 2 kB', await withTokens(2_000), undefined, effort),
@@ -42,7 +65,33 @@ export async function check(effort: Effort): Promise<Row[]> {
   ]
 }
 
+/** What a check is compared with. */
+interface Baseline {
+  readonly server: string
+  readonly args?: readonly string[]
+  readonly name: string
+  /** Default: those of the check. */
+  readonly requests?: readonly string[]
+}
+
 type Checks = Omit<Target, 'server'>
+
+/** Programs whose credentials were seen before, against people with a session. */
+async function comparePrograms(people: readonly string[], effort: Effort): Promise<Row[]> {
+  const issuer = await startIssuer()
+  const args = ['with programs', issuer.url]
+  const session = { server: 'forward-auth', args, requests: people, name: 'of a session' }
+  const tokens = issuer.tokens('ES256', VISITORS).map((token) => programRequest(`Bearer ${token}`))
+  const key = [programRequest(`APIKey ${API_KEY}`)]
+  try {
+    return [
+      await compareRate('of a token seen before', { args, requests: tokens }, 1, effort, session),
+      await compareRate('of an API key', { args, requests: key }, 1, effort, session),
+    ]
+  } finally {
+    issuer.close()
+  }
+}
 
 async function withTokens(length: number): Promise<Checks> {
   const cookies = await visitorCookies(VISITORS, length)
@@ -54,7 +103,7 @@ async function compareRate(
   checks: Checks,
   target: number | undefined,
   effort: Effort,
-  baseline = BARE,
+  baseline: Baseline = BARE,
 ): Promise<Row> {
   const { value, ratio } = await compareSides(checks, effort, baseline)
   const measured = {
@@ -84,11 +133,11 @@ async function compareDelay(checks: Checks, effort: Effort): Promise<Row> {
   })
 }
 
-function compareSides(checks: Checks, effort: Effort, { server }: typeof BARE) {
+function compareSides(checks: Checks, effort: Effort, { name: _, ...baseline }: Baseline) {
   return compare(
     () =>
       startServers({
-        baseline: { ...checks, server },
+        baseline: { ...checks, args: [], ...baseline },
         check: { ...checks, server: 'forward-auth' },
       }),
     effort,

@@ -20,7 +20,11 @@ limits: { perCaller: { names: 1000000, issuancesPerMinute: 100000, burst: 100000
 `)
 }
 
-export function forwardAuthFiles(logLevel: 'info' | 'error' = 'info'): ServiceFiles {
+/** @param portal - further lines of the portal, in YAML */
+export function forwardAuthFiles(
+  logLevel: 'info' | 'error' = 'info',
+  portal: readonly string[] = [],
+): ServiceFiles {
   return writeConfig(`server: { port: 0, trustedProxies: [127.0.0.0/8, "::1/128", 10.0.0.0/8, 192.168.0.0/16] }
 metrics: { port: 0 }
 log: { level: ${logLevel}, format: json }
@@ -32,7 +36,7 @@ portals:
     policies: { staff: 'Group("staff")' }
     providers:
       - { type: openIDConnect, name: corp, issuerUrl: "http://localhost:1", clientId: bench, clientSecret: bench }
-`)
+${portal.map((line) => `    ${line}\n`).join('')}`)
 }
 
 function writeConfig(text: string): ServiceFiles {

@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { createSigner } from 'fast-jwt'
 import { cookiesOf } from '../../services/forward-auth/src/session/cookie.ts'
 import { loadKeys } from '../../services/forward-auth/src/session/keys.ts'
@@ -17,8 +20,7 @@ const CLAIM_LENGTH = 3_000
 
 /** Cookie headers of as many visitors, each with two cookies of the app and a session of their own. */
 export async function visitorCookies(count: number, tokenLength = 0): Promise<string[]> {
-  const { session } = await loadKeys({ secrets: [SESSION_SECRET], folder: '' })
-  const { kid, secret: key } = session.first
+  const { kid, secret: key } = await sessionKey()
   const header = { alg: 'HS256', typ: SESSION_TYPE } as const
   const sign = createSigner({ algorithm: 'HS256', key, kid, header })
   const iat = Math.floor(Date.now() / 1_000)
@@ -43,6 +45,15 @@ export async function visitorCookies(count: number, tokenLength = 0): Promise<st
     const pairs = cookies.map((cookie) => cookie.join('='))
     return ['theme=dark', ...pairs, `app_session=${id.repeat(6)}`].join('; ')
   })
+}
+
+async function sessionKey() {
+  const folder = mkdtempSync(join(tmpdir(), 'gatehouse-bench-'))
+  try {
+    return (await loadKeys({ secrets: [SESSION_SECRET], folder })).session.first
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
 }
 
 /** Claims of about that many characters. */
@@ -71,6 +82,11 @@ const TRAEFIK = [
 /** The check that Traefik makes before somebody opens a page. */
 export function checkRequest(cookie: string, query = ''): string {
   return get(`/portals/main${query}`, 'auth.example.com', [`Cookie: ${cookie}`, ...TRAEFIK])
+}
+
+/** The check that Traefik makes before a program's request. */
+export function programRequest(authorization: string): string {
+  return get('/portals/main', 'auth.example.com', [`Authorization: ${authorization}`, ...TRAEFIK])
 }
 
 /** The check of a page that somebody opens who is not signed in. */

@@ -1,3 +1,5 @@
+import { generateKeyPairSync } from 'node:crypto'
+import { createSigner } from 'fast-jwt'
 import Fastify from 'fastify'
 import { serve } from '../harness/serve.ts'
 
@@ -18,6 +20,28 @@ const headers = {
     },
   }),
 }
+/** Signs an assertion for each request, as a check does for a session that it sees for the first time. */
+const signs = process.argv.includes('signing')
+const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+const sign = createSigner({
+  key: privateKey.export({ format: 'pem', type: 'pkcs8' }),
+  algorithm: 'ES256',
+  kid: 'bench',
+})
+const claims = {
+  iss: 'https://auth.example.com/portals/main',
+  aud: 'https://app.example.com',
+  sub: '5f0c2c1e-93a4-4f57-b0d8-000000a1b2c3',
+  exp: 2_000_000_000,
+  method: 'session',
+  provider: 'corp',
+  name: 'Ada Lovelace 000000',
+  email: 'ada.000000@example.com',
+  email_verified: true,
+  groups: ['staff', 'engineering'],
+  sid: 'session-of-000000aaaaa',
+}
+const assertion = sign(claims)
 /** What it answers when nobody is signed in. */
 const signIn = {
   'cache-control': 'no-store',
@@ -47,7 +71,8 @@ const verified = {
 const app = Fastify()
 app.get('/portals/main', (request, reply) => {
   if (request.headers.cookie === undefined) return reply.code(302).headers(signIn).send('')
-  return reply.headers(headers).send('OK\n')
+  reply.headers(headers).header('x-gatehouse-assertion', signs ? sign(claims) : assertion)
+  return reply.send('OK\n')
 })
 app.get('/api/portals/main/verify', (_request, reply) =>
   reply.header('cache-control', 'no-store').send(verified),

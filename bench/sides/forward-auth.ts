@@ -3,13 +3,31 @@ import { DatabaseSync } from 'node:sqlite'
 import { createLogger, createMetrics } from '@gatehouse/service-kit'
 import { buildApp } from '../../services/forward-auth/src/app.ts'
 import { loadForwardAuthConfig } from '../../services/forward-auth/src/config/load.ts'
+import { AUDIENCE } from '../harness/issuer.ts'
 import { serve } from '../harness/serve.ts'
-import { forwardAuthFiles } from '../harness/service-files.ts'
+import { API_KEY, forwardAuthFiles } from '../harness/service-files.ts'
 
+const [, , kind, issuerUrl] = process.argv
 /** With metrics and ended sessions, as it runs for people. */
-const isProduction = process.argv.includes('production')
+const isProduction = kind === 'production'
 
-const files = forwardAuthFiles(isProduction ? 'info' : 'error')
+const HOSTS = 'hosts: [app.example.com]'
+/** What the portal has besides. */
+const PORTALS: Readonly<Record<string, readonly string[]>> = {
+  'without assertion': ['assertion: off'],
+  'with programs': [
+    'callers:',
+    `  keys: [{ name: bench, key: ${API_KEY}, ${HOSTS} }]`,
+    `  issuers: [{ name: ci, issuerUrl: "${issuerUrl}", audience: "${AUDIENCE}", ${HOSTS} }]`,
+  ],
+  'with ten rules': [
+    'rules:',
+    ...Array.from({ length: 9 }, (_, i) => `  - { paths: [/api/v${i}/*], require: staff }`),
+    '  - { hosts: ["*.example.com"], require: staff }',
+  ],
+}
+
+const files = forwardAuthFiles(isProduction ? 'info' : 'error', PORTALS[kind ?? ''])
 process.once('exit', files.remove)
 
 const { value: config } = await loadForwardAuthConfig(files.config, {})
