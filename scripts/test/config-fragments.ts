@@ -41,7 +41,7 @@ const SERVICES = {
 } as const
 
 /**
- * Loads a part of a configuration, completed, as the service does.
+ * Loads a part of a configuration, completed, as the service does, and gives its value.
  *
  * @throws ConfigError with every fault of it
  */
@@ -49,7 +49,7 @@ export async function loadFragment(
   t: Pick<Test, 'teardown'>,
   service: keyof typeof SERVICES,
   text: string,
-): Promise<void> {
+): Promise<unknown> {
   const folder = mkdtempSync(join(tmpdir(), 'gh-docs-'))
   t.teardown(() => rmSync(folder, { recursive: true }))
   const files = { secret: join(folder, 'secret'), ca: CA_FILE }
@@ -57,7 +57,7 @@ export async function loadFragment(
   const { load, complete } = SERVICES[service]
   const file = join(folder, 'config.yaml')
   writeFileSync(file, stringify(withFiles(complete(parse(text)), files)))
-  await load(file, {})
+  return (await load(file, {})).value
 }
 
 /** With files that are there in the place of those that are named. */

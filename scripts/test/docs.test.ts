@@ -5,6 +5,7 @@ import { dirname, join, relative } from 'node:path'
 import { createConditions, fromClaims } from '@gatehouse/profile'
 import t from 'tap'
 import { parse, parseAllDocuments } from 'yaml'
+import { explain } from '../../services/forward-auth/src/cli/explain.ts'
 import { loadFragment } from './config-fragments.ts'
 import {
   anchorsOf,
@@ -125,6 +126,18 @@ t.test('every guide is in the index, and the README is short', async (t) => {
   for (const file of globSync('*.md', { cwd: join(ROOT, 'docs') }))
     if (file !== 'README.md') t.ok(linked.includes(file), file)
   t.ok(read('README.md').split('\n').length < 200)
+})
+
+t.test('the rules page shows what explain prints', async (t) => {
+  const { blocks } = readDocument('docs/rules.md')
+  const textOf = (info: string) => blocks.find((block) => block.info === info)?.text ?? ''
+  const [, claims = ''] = /echo '(.*)' >/.exec(textOf('sh')) ?? []
+  const claimsFile = join(t.testdir({ 'bob.json': claims }), 'bob.json')
+  const value = await loadFragment(t, 'forward-auth', textOf('yaml forward-auth'))
+  const asked = { host: 'app.example.com', path: '/payments/7', method: 'GET', claimsFile, now: 0 }
+  const none = { portal: undefined, policy: undefined, condition: undefined, from: undefined }
+  const config = value as Parameters<typeof explain>[0]
+  t.equal(await explain(config, { ...asked, ...none, provider: undefined }), textOf('text'))
 })
 
 t.test('each row of the cookbook of conditions lets pass whom it says', async (t) => {

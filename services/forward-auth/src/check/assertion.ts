@@ -28,7 +28,7 @@ interface Made {
 }
 
 /** The claims of an assertion that `verify` reads; there are those about the person besides. */
-export interface AssertionClaims extends Readonly<Record<string, unknown>> {
+interface AssertionClaims extends Readonly<Record<string, unknown>> {
   readonly iss: string
   readonly aud: string
   /** NumericDates, in seconds. */

@@ -85,7 +85,9 @@ function meets({ acr, maxAge }: StepUp, claims: Claims, now: number): boolean {
   const { acr: level, auth_time: time } = claims
   if (acr.length > 0 && !acr.some((one) => one === level)) return false
   if (maxAge === undefined) return true
-  return typeof time === 'number' && now - time * 1_000 <= maxAge + MAX_SKEW
+  if (typeof time !== 'number') return false
+  const age = now - time * 1_000
+  return age >= -MAX_SKEW && age <= maxAge + MAX_SKEW
 }
 
 interface PolicyPortal {

@@ -138,7 +138,7 @@ function describeRules(rules: readonly Rule[], request: RuledRequest): string[] 
     const fit = fits[index]
     const members = rule.tests
       .map(([member, test]) => [member, test(request)] as const)
-      .filter(([, one]) => one !== 'yes')
+      .filter(([, one]) => one === fit)
       .map(([member, one]) => `${member}: ${one}`)
     if (fit === 'no') return `rules[${index}]: does not fit (${members.join(', ')})`
     if (fit === 'maybe')

@@ -16,10 +16,10 @@ const MAX_KEYS = 10
 /** Order of the curve P-256 (SEC 2, section 2.4.2). */
 const ORDER = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n
 /** Header `typ` of assertions: nothing else that is signed passes for one. */
-export const ASSERTION_TYPE = 'gatehouse-assertion+jwt'
+const ASSERTION_TYPE = 'gatehouse-assertion+jwt'
 
 /** A public key (RFC 7517). */
-export interface PublicJwk {
+interface PublicJwk {
   readonly kty: 'EC'
   readonly crv: 'P-256'
   readonly x: string

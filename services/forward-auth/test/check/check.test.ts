@@ -202,6 +202,8 @@ t.test('a policy may demand how and how lately a person has authenticated', asyn
     ['allow', at(99.5), { maxAge: HOUR }],
     ['allow', at(99), { maxAge: HOUR }],
     ['step-up', at(98.98), { maxAge: HOUR }],
+    ['step-up', at(100.02), { maxAge: HOUR }],
+    ['allow', at(100.005), { maxAge: HOUR }],
     ['step-up', { acr: 'mfa', ...at(1) }, { acr: ['mfa'], maxAge: HOUR }],
     ['allow', { acr: 'mfa', ...at(99.9) }, { acr: ['mfa'], maxAge: HOUR }],
     ['forbidden', {}, { condition: 'Group("admin")', acr: ['mfa'] }],
