@@ -26,6 +26,7 @@ import { audit } from './audit/audit.ts'
 import { assertions } from './check/assertion.ts'
 import { isNavigation } from './check/decide.ts'
 import type { ForwardAuthConfig } from './config/schema.ts'
+import { probes } from './doctor/probes.ts'
 import { FWA_ERRORS, STATUS_OF } from './errors.ts'
 import { trust } from './forwarded.ts'
 import { logLimit } from './log-limit.ts'
@@ -143,6 +144,7 @@ async function registerServices(
   await app.register(authMetrics, { metrics })
   await app.register(audit, config)
   await app.register(check)
+  await app.register(probes)
 }
 
 async function registerRoutes(app: FastifyInstance, basePath: string): Promise<void> {

@@ -7,6 +7,7 @@ import { decide, kindOf, overridesMethod, type Requester } from '../check/decide
 import { checkHeaders } from '../check/headers.ts'
 import { createPolicyReader, type PolicyReader } from '../check/policy.ts'
 import { type RequestPath, readPath, requirementFor, SESSION_REQUIRED } from '../check/rules.ts'
+import { PROBE_MARK } from '../doctor/probes.ts'
 import { FwaError, STATUS_OF } from '../errors.ts'
 import {
   type ForwardedRequest,
@@ -90,6 +91,13 @@ export async function checkRoutes(app: FastifyInstance): Promise<void> {
   for (const method of OTHER_METHODS)
     if (!app.supportedMethods.includes(method)) app.addHttpMethod(method)
 
+  app.addHook('onError', async (request, _reply, error) => {
+    if (isProbe(request)) app.probes.noteError(request, error)
+  })
+  app.addHook('onResponse', async (request, reply) => {
+    if (reply.statusCode !== 200 && isProbe(request)) app.probes.keep(request, reply)
+  })
+
   for (const [dialect, url, summary] of ROUTES) {
     const route: Omit<RouteOptions, 'method'> = {
       url,
@@ -104,6 +112,11 @@ export async function checkRoutes(app: FastifyInstance): Promise<void> {
     app.route({ ...route, method: 'GET', exposeHeadRoute: false, schema })
     app.route({ ...route, method: OTHER_METHODS, schema: { hide: true } })
   }
+}
+
+/** Whether a request says that it is one of `gatehouse-auth doctor`. */
+function isProbe({ raw: { url = '', rawHeaders } }: FastifyRequest): boolean {
+  return url.includes(PROBE_MARK) || rawHeaders.some((text) => text.includes(PROBE_MARK))
 }
 
 /** For the documentation: problems are sent as text, which no schema serializes. */

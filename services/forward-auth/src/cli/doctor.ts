@@ -1,0 +1,183 @@
+import { readFile } from 'node:fs/promises'
+import { isIP } from 'node:net'
+import { parseHostPort } from '@gatehouse/net'
+import { fromClaims, type Profile } from '@gatehouse/profile'
+import { createLogger, UsageError } from '@gatehouse/service-kit'
+import type { FastifyInstance } from 'fastify'
+import { type AppDeps, buildApp } from '../app.ts'
+import type { ForwardAuthConfig } from '../config/schema.ts'
+import { type ClientOptions, createClient } from '../doctor/client.ts'
+import { diagnose, type Examination, type Finding } from '../doctor/diagnose.ts'
+import { examine, type SignedIn } from '../doctor/examine.ts'
+import { PROXIES, type ProxyName, remedyFor } from '../doctor/remedies.ts'
+import type { Portal } from '../portals.ts'
+import { cookiesOf } from '../session/cookie.ts'
+import type { Session } from '../session/session.ts'
+import type { SiteHost } from '../sites.ts'
+
+export interface DoctorOptions {
+  /** URL of an app behind the proxy. */
+  readonly url: string
+  readonly portal?: string | undefined
+  readonly proxy?: string | undefined
+  /** Where to connect to instead of the host of the URL: an address, with a port if need be. */
+  readonly resolve?: string | undefined
+  readonly insecure?: boolean
+  /** Files with CA certificates in PEM, and with the claims of a person. */
+  readonly caFile?: string | undefined
+  readonly claimsFile?: string | undefined
+}
+
+const UNSPECIFIED: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
+
+/**
+ * Asks an app through its proxy, and names what is wrong with the proxy and which line to change.
+ * The service has to run on this machine. Rejects with the report if there is a mistake.
+ *
+ * @throws UsageError
+ */
+export async function doctor(
+  config: ForwardAuthConfig,
+  options: DoctorOptions,
+  deps: Pick<AppDeps, 'clock'> = {},
+): Promise<string> {
+  const url = readUrl(options.url)
+  const proxy = readProxy(options.proxy)
+  const { caFile, claimsFile } = options
+  const ca = caFile === undefined ? undefined : await readFile(caFile, 'utf8')
+  const app = await startAside(config, deps)
+  await using opened = new AsyncDisposableStack()
+  opened.defer(() => app.close())
+  const { site } = findSite(app, url)
+  const portal = findPortal(app, options.portal)
+  const person = claimsFile === undefined ? undefined : await readPerson(claimsFile, portal)
+  const session = person && app.sessions.create(portal, site, person)
+  if (session) opened.defer(() => app.sessions.revoke(session))
+  const seen = await examine({
+    ...{ app: url, site, portal },
+    key: app.keys.session.first,
+    now: app.clock.now,
+    ask: createClient({ address: readAddress(options.resolve), insecure: options.insecure, ca }),
+    // On this machine, as for the health check.
+    askService: createClient({ insecure: true }),
+    service: serviceUrl(config),
+    signedIn: session && (await signInAside(app, url, session)),
+  })
+  return report(url, seen, proxy ?? proxyOf(seen))
+}
+
+/** The service without a listener, on the same folder and keys as the one that runs. */
+function startAside(
+  config: ForwardAuthConfig,
+  deps: Pick<AppDeps, 'clock'>,
+): Promise<FastifyInstance> {
+  const { host, port, basePath } = config.server
+  const server = { host, port, basePath, trustedProxies: ['127.0.0.1'] }
+  const log = createLogger({ name: 'doctor', level: 'silent', format: 'json' })
+  return buildApp({ ...config, server }, { ...deps, log })
+}
+
+function findSite({ sites }: FastifyInstance, { host }: URL): SiteHost {
+  const found = sites.find(host)
+  if (found && !found.isAuthHost) return found
+  throw new UsageError(`${host} is not an app on one of the configured domains`)
+}
+
+function findPortal({ portals }: FastifyInstance, name: string | undefined): Portal {
+  const [first] = portals.values()
+  const portal = name === undefined ? first : portals.get(name)
+  if (portal && (name !== undefined || portals.size === 1)) return portal
+  throw new UsageError(`--portal must be one of ${[...portals.keys()].join(', ')}`)
+}
+
+/** The claims of a person, of the first provider of the portal. */
+async function readPerson(file: string, { providers }: Portal): Promise<Profile> {
+  const [provider = ''] = providers.keys()
+  const claims = JSON.parse(await readFile(file, 'utf8'))
+  return fromClaims(provider, { sub: 'gatehouse-doctor', ...claims })
+}
+
+/** The cookies of a session, and what a check of it answers. */
+async function signInAside(
+  app: FastifyInstance,
+  url: URL,
+  { portal, token }: Session,
+): Promise<SignedIn> {
+  const cookies = cookiesOf(token, { name: portal })
+  const cookie = cookies.map((pair) => pair.join('=')).join('; ')
+  const { statusCode, headers } = await app.inject({
+    url: `${app.sites.all[0]?.basePath}/portals/${portal}`,
+    headers: {
+      ...{ cookie, accept: 'application/json', 'x-forwarded-method': 'GET' },
+      ...{ 'x-forwarded-proto': url.protocol.slice(0, -1), 'x-forwarded-host': url.host },
+      ...{ 'x-forwarded-uri': url.pathname, 'x-forwarded-for': '127.0.0.1' },
+    },
+  })
+  if (statusCode !== 200)
+    throw new UsageError(`the portal ${portal} does not admit the person of --as (${statusCode})`)
+  const names = app.portals.get(portal)?.sent ?? []
+  return {
+    cookie,
+    identity: Object.fromEntries(names.map((name) => [name, String(headers[name] ?? '')])),
+  }
+}
+
+function serviceUrl({ server: { host, port, tls } }: ForwardAuthConfig): URL {
+  const name = UNSPECIFIED[host] ?? host
+  return new URL(`${tls ? 'https' : 'http'}://${isIP(name) === 6 ? `[${name}]` : name}:${port}`)
+}
+
+function readUrl(text: string): URL {
+  const url = URL.parse(text)
+  if (url && /^https?:$/.test(url.protocol)) return url
+  throw new UsageError('the doctor needs the URL of an app, such as https://app.example.com')
+}
+
+function readAddress(text: string | undefined): ClientOptions['address'] {
+  if (text === undefined) return undefined
+  const parsed = parseHostPort(text)
+  if (parsed) return { host: parsed.host.name, port: parsed.port }
+  throw new UsageError('--resolve must be an address, such as 127.0.0.1 or 127.0.0.1:8443')
+}
+
+function readProxy(name: string | undefined): ProxyName | undefined {
+  const proxy = PROXIES.find((known) => known === name)
+  if (name === undefined || proxy) return proxy
+  throw new UsageError(`--proxy must be one of ${PROXIES.join(', ')}`)
+}
+
+/** By the routes of its checks, by a header that only Traefik sends, or by the header Server. */
+function proxyOf({ page, program, auth }: Examination): ProxyName | undefined {
+  const checks = [...page.checks, ...program.checks]
+  const byRoute = PROXIES.find((proxy) => checks.some(({ dialect }) => dialect === proxy))
+  if (byRoute) return byRoute
+  if (checks.some(({ headers }) => headers['x-forwarded-server'] !== undefined)) return 'traefik'
+  const servers = [page, program, auth].map(({ answer }) => answer.headers.server?.toLowerCase())
+  return PROXIES.find((proxy) => servers.some((server) => server?.startsWith(proxy)))
+}
+
+const APP_UNSEEN = `
+Not checked: what the app receives. Let an app answer that tells its headers, such as traefik/whoami,
+and name a file with the claims of a person: --as claims.json
+`
+
+function report(url: URL, seen: Examination, proxy: ProxyName | undefined): string {
+  // Traefik cannot remove one cookie; its guide says so.
+  const findings = diagnose(seen).filter(
+    ({ mistake }) => !(mistake === 'session-shown' && proxy === 'traefik'),
+  )
+  const rest = seen.app ? '' : APP_UNSEEN
+  const behind = proxy ? ` behind ${proxy}` : ''
+  if (findings.length === 0) return `${url.origin}${behind}: no mistake found\n${rest}`
+  const count = findings.length === 1 ? '1 mistake' : `${findings.length} mistakes`
+  const unknown = proxy ? '' : '\nName the proxy to see which line to change: --proxy nginx\n'
+  const lines = findings.map((finding, i) => describeFinding(finding, i + 1, proxy))
+  throw new Error(
+    `${url.origin}${behind}: ${count}\n\n${lines.join('')}${unknown}${rest}`.trimEnd(),
+  )
+}
+
+function describeFinding({ mistake, text }: Finding, number: number, proxy: ProxyName | undefined) {
+  const remedy = remedyFor(mistake, proxy)
+  return `${number}. ${text}\n${remedy === undefined ? '' : `   Look at: ${remedy}\n`}`
+}

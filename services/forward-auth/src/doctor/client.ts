@@ -1,0 +1,60 @@
+import { type ClientRequest, request as requestHttp } from 'node:http'
+import { request as requestHttps } from 'node:https'
+import type { Answer } from './diagnose.ts'
+
+const TIMEOUT = 10_000
+const MAX_BODY = 1_048_576
+
+export interface ClientOptions {
+  /** Where to connect to, instead of the host and port of the URL. */
+  readonly address?: { readonly host: string; readonly port?: number | undefined } | undefined
+  /** CA certificates in PEM. */
+  readonly ca?: string | undefined
+  readonly insecure?: boolean | undefined
+}
+
+interface Ask {
+  readonly method?: string
+  readonly headers: Readonly<Record<string, string>>
+}
+
+export type Client = (url: URL, ask: Ask) => Promise<Answer>
+
+/** A client that sends headers as they are and follows no redirects. Time and size are limited. */
+export function createClient({ address, ca, insecure = false }: ClientOptions = {}): Client {
+  return (url, { method = 'GET', headers }) =>
+    new Promise((resolve, reject) => {
+      const request = url.protocol === 'https:' ? requestHttps : requestHttp
+      const port = address?.port ?? url.port
+      const sent = request({
+        ...{ method, path: `${url.pathname}${url.search}`, agent: false, setHost: false },
+        host: address?.host ?? url.hostname.replace(/^\[|\]$/g, ''),
+        ...(port !== '' && { port }),
+        ...(url.protocol === 'https:' && {
+          servername: url.hostname,
+          rejectUnauthorized: !insecure,
+          ...(ca !== undefined && { ca }),
+        }),
+        headers: { host: url.host, ...headers },
+        signal: AbortSignal.timeout(TIMEOUT),
+      })
+      sent.on('error', reject)
+      readAnswer(sent, resolve)
+      sent.end()
+    })
+}
+
+function readAnswer(sent: ClientRequest, done: (answer: Answer) => void): void {
+  sent.on('response', (response) => {
+    const { statusCode: status = 0 } = response
+    const headers = Object.fromEntries(
+      Object.entries(response.headers).map(([name, value]) => [name, String(value)]),
+    )
+    let body = ''
+    response.setEncoding('utf8').on('data', (text) => {
+      if (body.length < MAX_BODY) body += text
+    })
+    response.on('error', (error) => sent.destroy(error))
+    response.on('end', () => done({ status, headers, body }))
+  })
+}

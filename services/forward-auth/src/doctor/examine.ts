@@ -1,0 +1,131 @@
+import type { Key } from '../session/keys.ts'
+import type { Site } from '../sites.ts'
+import { portalUrl } from '../sites.ts'
+import type { Client } from './client.ts'
+import {
+  type AppExamination,
+  type Examination,
+  type Exchange,
+  FORGED,
+  FORGED_ADDRESS,
+  FORGED_HOST,
+} from './diagnose.ts'
+import { createProbe, PROBE_MARK, type ProbedCheck, REPORT_PATH } from './probes.ts'
+
+/** A person who is signed in for the examination. */
+export interface SignedIn {
+  /** The Cookie header of the session. */
+  readonly cookie: string
+  /** The identity headers that a check answers. */
+  readonly identity: Readonly<Record<string, string>>
+}
+
+export interface ExamineOptions {
+  /** URL of the app. */
+  readonly app: URL
+  readonly site: Site
+  readonly portal: { readonly name: string }
+  readonly key: Key
+  readonly now: () => number
+  /** Asks the proxy. */
+  readonly ask: Client
+  /** Asks the service itself, at its URL. */
+  readonly askService: Client
+  readonly service: URL
+  readonly signedIn?: SignedIn | undefined
+}
+
+const BROWSER = {
+  accept: 'text/html,*/*;q=0.8',
+  'sec-fetch-mode': 'navigate',
+  cookie: 'own=1',
+}
+const PROGRAM = { accept: 'application/json', cookie: 'own=1' }
+const MAX_COOKIE = 3_900
+
+/** Cookies of 12 kB, as those of a large session. */
+const LARGE = [0, 1, 2].map((i) => `gatehouse-doctor${i}=${'x'.repeat(MAX_COOKIE)}`).join('; ')
+/** Makes the answer of a check a redirect of about 7 kB. */
+const LONG = `long=${'x'.repeat(6_000)}`
+
+function forgedRequest(token: string, { protocol }: URL): Record<string, string> {
+  const path = `/${FORGED}/${PROBE_MARK}${token}`
+  return {
+    'x-forwarded-for': FORGED_ADDRESS,
+    'x-forwarded-host': FORGED_HOST,
+    'x-forwarded-proto': protocol === 'https:' ? 'http' : 'https',
+    'x-forwarded-method': 'OPTIONS',
+    'x-forwarded-uri': path,
+    'x-original-method': 'OPTIONS',
+    'x-original-url': `https://${FORGED_HOST}${path}`,
+  }
+}
+
+/** Makes requests through the proxy, and reads from the service which checks it made for them. */
+export async function examine(options: ExamineOptions): Promise<Examination> {
+  const { app, site, portal, signedIn } = options
+  const authUrl = new URL(portalUrl(site, portal, '/profile.json'))
+  const page = await exchange(options, app, { headers: BROWSER, query: 'a=b%2Fc&d' })
+  return {
+    page,
+    program: await exchange(options, app, { headers: PROGRAM, method: 'POST' }),
+    forged: await exchange(options, app, { headers: BROWSER, forge: forgedRequest }),
+    large: await exchange(options, app, { headers: { ...BROWSER, cookie: LARGE } }),
+    long: await exchange(options, app, { headers: BROWSER, query: LONG }),
+    auth: await exchange(options, authUrl, { headers: PROGRAM, isPage: true }),
+    app: signedIn && (await examineApp(options, signedIn)),
+  }
+}
+
+interface Sent {
+  readonly method?: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly query?: string
+  readonly forge?: (token: string, url: URL) => Record<string, string>
+  /** Whether the URL is that of a page, which has its own path. */
+  readonly isPage?: boolean
+}
+
+async function exchange(
+  { key, now, ask, askService, service }: ExamineOptions,
+  base: URL,
+  { method = 'GET', headers, query = '', forge, isPage = false }: Sent,
+): Promise<Exchange> {
+  const token = createProbe(key, now())
+  const url = new URL(base)
+  if (!isPage) url.pathname = `/${PROBE_MARK}${token}`
+  if (query !== '') url.search = query
+  const agent = { 'user-agent': `${PROBE_MARK}${token}` }
+  const all = { ...headers, ...agent, ...forge?.(token, url) }
+  const answer = await ask(url, { method, headers: all })
+  const report = await askService(new URL(REPORT_PATH, service), { headers: agent })
+  if (report.status !== 200) throw new Error(notTheService(service, report.status))
+  return {
+    ...{ method, host: url.host, scheme: url.protocol.slice(0, -1) },
+    target: `${url.pathname}${url.search}`,
+    cookieLength: headers.cookie?.length ?? 0,
+    answer,
+    checks: JSON.parse(report.body) as ProbedCheck[],
+  }
+}
+
+function notTheService({ origin }: URL, status: number): string {
+  return `${origin} answers ${status}: run the doctor with the configuration of the service that runs`
+}
+
+async function examineApp(
+  { app, ask }: ExamineOptions,
+  { cookie, identity }: SignedIn,
+): Promise<AppExamination> {
+  const names = Object.keys(identity)
+  const forged = (spelling: (name: string) => string) =>
+    Object.fromEntries(names.map((name) => [spelling(name), FORGED]))
+  const askWith = (more: Record<string, string>) =>
+    ask(app, { headers: { ...PROGRAM, cookie, ...more } })
+  return {
+    signedIn: await askWith(forged((name) => name)),
+    aliased: await askWith(forged((name) => name.replaceAll('-', '_'))),
+    identity,
+    sessionCookie: cookie.slice(0, cookie.indexOf('=') + 9),
+  }
+}

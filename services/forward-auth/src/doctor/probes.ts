@@ -1,0 +1,164 @@
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import fp from 'fastify-plugin'
+import { LRUCache } from 'lru-cache'
+import { READ_HEADERS } from '../forwarded.ts'
+import { clientIpOf } from '../routes/portal-page.ts'
+import type { Key, KeyRing } from '../session/keys.ts'
+
+/** Precedes the token of a probe, in User-Agent or in the path that was asked for. */
+export const PROBE_MARK = 'gatehouse-doctor/'
+export const REPORT_PATH = '/api/doctor'
+const TOKEN = /^[\w-]{22}\.\d{13,15}\.[\w-]{43}/
+const LIFETIME = 60_000
+const MAX_PROBES = 200
+/** A proxy may ask twice, and each of several proxies once more. */
+const MAX_CHECKS = 8
+const MAX_TEXT = 16_384
+const KEPT = [...READ_HEADERS, 'x-forwarded-server', 'host', 'accept', 'sec-fetch-mode'] as const
+type KeptHeader = (typeof KEPT)[number]
+
+/** What arrived with a check that refused a probe. */
+export interface ProbedCheck {
+  readonly portal: string
+  /** Route of the check, by the name of its proxy; `forward` is for Traefik and Caddy. */
+  readonly dialect: 'forward' | 'nginx' | 'haproxy' | 'envoy'
+  /** Address of the proxy. */
+  readonly peer: string
+  readonly isTrusted: boolean
+  readonly status: number
+  /** Code of the error, if there was one. */
+  readonly code?: string | undefined
+  readonly message?: string | undefined
+  /** The request that the check was about; absent if it could not be read. */
+  readonly asked?:
+    | {
+        readonly method: string
+        readonly scheme: string
+        readonly host: string
+        readonly target: string
+      }
+    | undefined
+  readonly clientAddress?: string | undefined
+  /** Those that say what the check is about, by name in lower case. */
+  readonly headers: Readonly<Partial<Record<KeptHeader, string>>>
+  readonly cookieLength: number
+}
+
+/** Makes the token of a probe: it can only be recorded, and lets nothing pass. */
+export function createProbe({ secret }: Key, now: number): string {
+  const text = `${randomBytes(16).toString('base64url')}.${now + LIFETIME}`
+  return `${text}.${sign(text, secret).toString('base64url')}`
+}
+
+/** A session token is signed by the same key, but never begins with this text. */
+function sign(text: string, secret: Buffer): Buffer {
+  return createHmac('sha256', secret).update(`probe of gatehouse-auth doctor ${text}`).digest()
+}
+
+/** The token of a probe, if it is valid now. */
+function readProbe(text: string, { all }: KeyRing, now: number): string | undefined {
+  const at = text.indexOf(PROBE_MARK)
+  const [token] = (at >= 0 && TOKEN.exec(text.slice(at + PROBE_MARK.length))) || []
+  if (token === undefined) return undefined
+  const end = token.lastIndexOf('.')
+  const signed = token.slice(0, end)
+  const expiresAt = Number(signed.slice(signed.indexOf('.') + 1))
+  if (now >= expiresAt || expiresAt > now + LIFETIME) return undefined
+  const signature = Buffer.from(token.slice(end + 1), 'base64url')
+  return all.some(({ secret }) => timingSafeEqual(signature, sign(signed, secret)))
+    ? token
+    : undefined
+}
+
+/** Where a proxy may pass the token on. */
+function placesOf({ url, headers }: IncomingMessage) {
+  const { 'user-agent': agent, 'x-forwarded-uri': uri, 'x-original-url': original } = headers
+  return [agent, uri, original, url].map((value) => String(value ?? ''))
+}
+
+class Probes {
+  readonly #app: FastifyInstance
+  readonly #checks = new LRUCache<string, ProbedCheck[]>({ max: MAX_PROBES })
+  readonly #errors = new WeakMap<FastifyRequest, { code?: string; message?: string }>()
+
+  constructor(app: FastifyInstance) {
+    this.#app = app
+  }
+
+  find(request: FastifyRequest): string | undefined {
+    const { keys, clock } = this.#app
+    for (const text of placesOf(request.raw)) {
+      const token = readProbe(text, keys.session, clock.now())
+      if (token !== undefined) return token
+    }
+    return undefined
+  }
+
+  noteError(request: FastifyRequest, error: Error): void {
+    this.#errors.set(request, error)
+  }
+
+  /** Keeps what arrived with a check that was refused, if it is a probe. */
+  keep(request: FastifyRequest, { statusCode }: FastifyReply): void {
+    const token = this.find(request)
+    if (token === undefined) return
+    const checks = this.#checks.get(token) ?? []
+    if (checks.length < MAX_CHECKS) checks.push(this.#describe(request, statusCode))
+    this.#checks.set(token, checks)
+  }
+
+  #describe(request: FastifyRequest, status: number): ProbedCheck {
+    const { check, params, raw } = request
+    const { code, message } = this.#errors.get(request) ?? {}
+    const { method, scheme, authority, target } = check?.forwarded ?? {}
+    const [, dialect = 'forward'] = /\/authz\/(\w+)/.exec(request.routeOptions.url ?? '') ?? []
+    return {
+      portal: (params as { portal: string }).portal,
+      dialect: dialect as ProbedCheck['dialect'],
+      peer: raw.socket.remoteAddress ?? '',
+      isTrusted: this.#app.trust.trusts(raw.socket),
+      ...{ status, code, message },
+      asked: check && ({ method, scheme, host: authority, target } as ProbedCheck['asked']),
+      clientAddress: clientIpOf(request),
+      headers: Object.fromEntries(
+        KEPT.filter((name) => raw.headers[name] !== undefined).map((name) => [
+          name,
+          String(raw.headers[name]).slice(0, MAX_TEXT),
+        ]),
+      ),
+      cookieLength: raw.headers.cookie?.length ?? 0,
+    }
+  }
+
+  report(token: string): readonly ProbedCheck[] {
+    return this.#checks.get(token) ?? []
+  }
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    readonly probes: Probes
+  }
+}
+
+/**
+ * Keeps for a minute what arrives with the checks of `gatehouse-auth doctor`, for whoever holds the
+ * token of the probe. A probe has no session, so that checks refuse it like any other request.
+ */
+export const probes = fp(
+  async (app: FastifyInstance) => {
+    app.decorate('probes', new Probes(app))
+    app.get(REPORT_PATH, { schema: { hide: true } }, async (request, reply) => {
+      const token = app.probes.find(request)
+      if (token === undefined) return reply.callNotFound()
+      return reply.header('cache-control', 'no-store').send(app.probes.report(token))
+    })
+  },
+  {
+    fastify: '5.x',
+    name: 'forward-auth/probes',
+    dependencies: ['forward-auth/check', 'forward-auth/keys', 'forward-auth/trust'],
+  },
+)

@@ -1,0 +1,96 @@
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { type DoctorOptions, doctor } from '../../src/cli/doctor.ts'
+import { loadForwardAuthConfig } from '../../src/config/load.ts'
+import { DOMAINS, portalOf, SESSION_KEY, yamlOf } from '../app.ts'
+import { startGatehouse } from '../helpers/gatehouse.ts'
+
+const PORTALS = portalOf('main', `allow: { groups: [staff] }, assertion: off`)
+const APP = 'http://app.example.com'
+
+async function start(t: Test) {
+  const folder = t.testdir({ 'list.json': '[]', 'none.json': '{}' })
+  const gatehouse = await startGatehouse(t, yamlOf(PORTALS))
+  const configOf = async (yaml: string) => {
+    const file = join(folder, 'config.yaml')
+    const server = `server: { port: ${gatehouse.port} }`
+    writeFileSync(file, `${server}\nstorage: { path: "${folder}/data" }\n${yaml}`)
+    return (await loadForwardAuthConfig(file, {})).value
+  }
+  const config = await configOf(yamlOf(PORTALS))
+  const run = (options: Partial<DoctorOptions>, changed = config) =>
+    doctor(changed, { url: APP, ...options }, { clock: gatehouse.clock })
+  return { folder, configOf, run }
+}
+
+/** A proxy that lets everything pass. */
+async function startOpenProxy(t: Test): Promise<string> {
+  const server = createServer((_request, response) => response.end('hello'))
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  return `127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+t.test('what the doctor cannot work with', async (t) => {
+  const { folder, configOf, run } = await start(t)
+  const resolve = await startOpenProxy(t)
+  const table: [options: Partial<DoctorOptions>, message: RegExp][] = [
+    [{ url: 'app.example.com' }, /needs the URL of an app/],
+    [{ url: 'ftp://app.example.com' }, /needs the URL of an app/],
+    [{ url: 'https://elsewhere.test' }, /elsewhere\.test is not an app on one/],
+    [{ url: 'https://auth.example.com' }, /auth\.example\.com is not an app/],
+    [{ proxy: 'apache' }, /--proxy must be one of nginx, caddy/],
+    [{ portal: 'other' }, /--portal must be one of main/],
+    [{ resolve: 'a b' }, /--resolve must be an address/],
+    [
+      { claimsFile: join(folder, 'none.json') },
+      /the portal main does not admit the person of --as/,
+    ],
+    [{ claimsFile: join(folder, 'absent.json') }, /absent\.json/],
+    [{ caFile: join(folder, 'absent.pem') }, /absent\.pem/],
+    [{ resolve: '127.0.0.1:1' }, /ECONNREFUSED/],
+  ]
+  for (const [options, message] of table) await t.rejects(run(options), { message })
+
+  const other = await configOf(
+    yamlOf(PORTALS).replace(SESSION_KEY, SESSION_KEY.replace('0123', '3210')),
+  )
+  await t.rejects(run({ resolve }, other), { message: /answers 404: run the doctor with the/ })
+  const two = await configOf(yamlOf(PORTALS + portalOf('other')))
+  await t.rejects(run({ resolve }, two), { message: '--portal must be one of main, other' })
+})
+
+t.test('the report of an app that no check protects', async (t) => {
+  const { configOf, run } = await start(t)
+  const resolve = await startOpenProxy(t)
+  const yaml = yamlOf(PORTALS)
+  const config = await configOf(
+    yaml.replace(DOMAINS, 'domains: [{ domain: localhost, authHost: "http://auth.localhost" }]'),
+  )
+  const reportOf = (options: Partial<DoctorOptions>) =>
+    run({ url: 'http://app.localhost', resolve, ...options }, config).catch(
+      ({ message }: Error) => message,
+    )
+  t.equal(
+    await reportOf({}),
+    `\
+http://app.localhost: 2 mistakes
+
+1. app.localhost answers 200 without a check.
+2. auth.localhost answers 200, not the sign-in pages.
+
+Name the proxy to see which line to change: --proxy nginx
+
+Not checked: what the app receives. Let an app answer that tells its headers, such as traefik/whoami,
+and name a file with the claims of a person: --as claims.json`,
+  )
+  t.match(
+    await reportOf({ proxy: 'nginx' }),
+    /^http:\/\/app\.localhost behind nginx: 2 mistakes\n\n1\. .*\n {3}Look at: auth_request \/_gatehouse;/,
+  )
+})

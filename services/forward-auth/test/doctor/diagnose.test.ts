@@ -1,0 +1,224 @@
+import t from 'tap'
+import {
+  type Answer,
+  diagnose,
+  type Examination,
+  type Exchange,
+  FORGED,
+  FORGED_ADDRESS,
+  FORGED_HOST,
+} from '../../src/doctor/diagnose.ts'
+import type { ProbedCheck } from '../../src/doctor/probes.ts'
+import { PROXIES, remedyFor } from '../../src/doctor/remedies.ts'
+
+const SIGN_IN = 'https://auth.example.com/portals/main/signin?rd=x'
+const redirected: Answer = { status: 302, headers: { location: SIGN_IN }, body: '' }
+const denied: Answer = {
+  status: 401,
+  headers: { 'www-authenticate': 'Cookie realm="main"' },
+  body: '{"code":"FWA_NO_SESSION"}',
+}
+const CHECK: ProbedCheck = {
+  ...{ portal: 'main', dialect: 'forward', peer: '10.0.0.1', isTrusted: true, status: 302 },
+  asked: { method: 'GET', scheme: 'https', host: 'app.example.com', target: '/a?b' },
+  clientAddress: '198.51.100.7',
+  headers: { accept: 'text/html', 'x-forwarded-for': '198.51.100.7' },
+  cookieLength: 5,
+}
+const PAGE: Exchange = {
+  ...{ method: 'GET', scheme: 'https', host: 'app.example.com', target: '/a?b', cookieLength: 5 },
+  ...{ answer: redirected, checks: [CHECK] },
+}
+const asking = (asked: Partial<NonNullable<ProbedCheck['asked']>>): ProbedCheck => ({
+  ...CHECK,
+  asked: { ...CHECK.asked!, ...asked },
+})
+const GOOD: Examination = {
+  page: PAGE,
+  program: {
+    ...PAGE,
+    method: 'POST',
+    answer: denied,
+    checks: [{ ...asking({ method: 'POST' }), status: 401 }],
+  },
+  forged: PAGE,
+  large: { ...PAGE, cookieLength: 12_000, checks: [{ ...CHECK, cookieLength: 12_000 }] },
+  long: PAGE,
+  auth: { ...PAGE, host: 'auth.example.com', answer: denied, checks: [] },
+}
+const APP = {
+  signedIn: { status: 200, headers: {}, body: 'X-Forwarded-User: ada\nRemote-Name: Ada\n' },
+  aliased: { status: 200, headers: {}, body: 'X-Forwarded-User: ada\nRemote-Name: Ada\n' },
+  identity: { 'x-forwarded-user': 'ada', 'remote-name': 'Ada', 'remote-groups': '' },
+  sessionCookie: '__Secure-gatehouse.main=eyJ',
+}
+
+const page = (checks: Partial<ProbedCheck>, answer = redirected): Partial<Examination> => ({
+  page: { ...PAGE, answer, checks: [{ ...CHECK, ...checks }] },
+})
+const unread = (code: string, message = '', rest: Partial<ProbedCheck> = {}) =>
+  page({ asked: undefined, status: 400, code, message, ...rest }, { ...redirected })
+const forged = (check: Partial<ProbedCheck>): Partial<Examination> => ({
+  forged: { ...PAGE, checks: [{ ...CHECK, ...check }] },
+})
+const silent = (answer: Answer): Partial<Examination> => ({
+  page: { ...PAGE, answer, checks: [] },
+  program: { ...GOOD.program, answer, checks: [] },
+})
+const app = (changes: Partial<typeof APP>): Partial<Examination> => ({
+  app: { ...APP, ...changes },
+})
+const receiving = (body: string, sent = 'signedIn') =>
+  app({ [sent]: { status: 200, headers: {}, body } } as Partial<typeof APP>)
+const ok = { status: 200, headers: {}, body: 'hello' }
+
+const TABLE: readonly [seen: Partial<Examination>, mistakes: readonly string[], said?: RegExp][] = [
+  [{}, []],
+  [app({}), []],
+  [silent(ok), ['unprotected'], /answers 200 without a check/],
+  [silent({ ...ok, status: 502 }), ['unreachable'], /answers 502/],
+  [silent({ ...denied, body: '{"code":"FWA_HEADER_MISSING"}' }), ['target']],
+  [page({ code: 'FWA_PEER_UNTRUSTED', asked: undefined }), ['untrusted'], /at 10\.0\.0\.1/],
+  [
+    page({ asked: { ...CHECK.asked!, host: 'x.example.com' } }),
+    ['host'],
+    /x\.example\.com, not app/,
+  ],
+  [page({ asked: { ...CHECK.asked!, scheme: 'http' } }), ['scheme']],
+  [page({ asked: { ...CHECK.asked!, method: 'HEAD' } }), ['method']],
+  [page({ asked: { ...CHECK.asked!, target: '/a' } }), ['target'], /the path \/a, not \/a\?b/],
+  [page({ cookieLength: 0 }), ['cookie']],
+  [page({ clientAddress: undefined, headers: { accept: 'text/html' } }), ['client']],
+  [page({ headers: { 'x-forwarded-for': 'x' } }), ['navigation']],
+  [unread('FWA_HEADER_MISSING', 'X-Forwarded-Method is missing'), ['method']],
+  [unread('FWA_HEADER_MISSING', 'X-Forwarded-Proto is missing'), ['scheme']],
+  [unread('FWA_HEADER_MISSING', 'X-Forwarded-Host is missing'), ['host']],
+  [unread('FWA_HEADER_MISSING', 'X-Original-URL is missing'), ['target']],
+  [unread('FWA_HEADER_INVALID', 'X-Original-* holds no valid scheme'), ['scheme']],
+  [unread('FWA_HEADER_INVALID', 'X-Original-* holds no valid path'), ['target']],
+  [unread('FWA_HOST_UNKNOWN'), ['host']],
+  [
+    unread('FWA_PORTAL_UNKNOWN', 'there is no portal of this name'),
+    ['other'],
+    /FWA_PORTAL_UNKNOWN/,
+  ],
+  [
+    forged({
+      clientAddress: FORGED_ADDRESS,
+      headers: { ...CHECK.headers, 'x-forwarded-for': FORGED_ADDRESS },
+    }),
+    ['forged'],
+    /forge X-Forwarded-For:/,
+  ],
+  [
+    // The proxy named its client after it: the doctor, on a machine that is trusted.
+    forged({
+      clientAddress: FORGED_ADDRESS,
+      headers: { ...CHECK.headers, 'x-forwarded-for': `${FORGED_ADDRESS}, 127.0.0.1` },
+    }),
+    [],
+  ],
+  [
+    forged({
+      asked: undefined,
+      code: 'FWA_HOST_UNKNOWN',
+      headers: { 'x-forwarded-host': FORGED_HOST },
+    }),
+    ['forged'],
+    /forge X-Forwarded-Host:/,
+  ],
+  [
+    forged({
+      asked: undefined,
+      dialect: 'nginx',
+      code: 'FWA_HOST_UNKNOWN',
+      headers: { 'x-original-url': `https://${FORGED_HOST}/` },
+    }),
+    ['forged'],
+    /forge X-Original-URL:/,
+  ],
+  [
+    forged(asking({ scheme: 'http', method: 'OPTIONS', target: `/${FORGED}` })),
+    ['forged'],
+    /Proto, X-Forwarded-Method, X-Forwarded-Uri/,
+  ],
+  [page({}, { status: 302, headers: {}, body: '' }), ['redirect'], /302 without Location/],
+  [
+    page({}, { status: 302, headers: { location: 'https://elsewhere.test/' }, body: '' }),
+    ['redirect'],
+  ],
+  [{ program: { ...GOOD.program, answer: { ...denied, headers: {} } } }, ['challenge']],
+  [
+    { program: { ...GOOD.program, answer: { ...denied, status: 500 } } },
+    ['status'],
+    /500, where the check answers 401/,
+  ],
+  [
+    { large: { ...GOOD.large, answer: { ...ok, status: 431 }, checks: [] } },
+    ['request-size'],
+    /answers 431/,
+  ],
+  [{ large: { ...GOOD.large, checks: [{ ...CHECK, cookieLength: 4_000 }] } }, ['request-size']],
+  [{ long: { ...PAGE, answer: { ...ok, status: 502 } } }, ['answer-size'], /answers 502/],
+  [{ auth: { ...GOOD.auth, checks: [CHECK] } }, ['auth-protected']],
+  [
+    {
+      auth: { ...GOOD.auth, answer: { ...ok, status: 403, body: '{"code":"FWA_HOST_RESERVED"}' } },
+    },
+    ['auth-protected'],
+  ],
+  [
+    { auth: { ...GOOD.auth, answer: { ...ok, status: 403, body: '{"code":"FWA_HOST_UNKNOWN"}' } } },
+    ['auth-host'],
+  ],
+  [{ auth: { ...GOOD.auth, answer: { ...ok, status: 404 } } }, ['auth-missing'], /answers 404/],
+  [
+    app({ signedIn: { ...ok, status: 403, body: '{"code":"FWA_FORBIDDEN"}' } }),
+    ['signed-in'],
+    /403 \(FWA_FORBIDDEN\)/,
+  ],
+  [
+    receiving(`X-Forwarded-User: ${FORGED}\nRemote-Name: Ada`),
+    ['not-stripped'],
+    /x-forwarded-user/,
+  ],
+  [
+    receiving(`{"remote_groups":["${FORGED}"],"x-forwarded-user":"ada","remote-name":"Ada"}`),
+    ['not-stripped'],
+    /remote-groups/,
+  ],
+  [receiving('HTTP_X_FORWARDED_USER=ada'), ['not-copied'], /does not receive remote-name/],
+  [receiving('X-Forwarded-User: \nRemote-Name: Ada'), ['not-copied'], /x-forwarded-user/],
+  [receiving(`X_Forwarded_User: ${FORGED}`, 'aliased'), ['aliases']],
+  [
+    receiving('Remote-Name: Ada\nX-Forwarded-User: ada\nCookie: __Secure-gatehouse.main=eyJhbGc'),
+    ['session-shown'],
+  ],
+]
+
+t.test('each mistake is named', async (t) => {
+  for (const [seen, mistakes, said] of TABLE) {
+    const findings = diagnose({ ...GOOD, ...seen })
+    const named = findings.map(({ mistake }) => mistake)
+    t.strictSame(named, mistakes, JSON.stringify(findings))
+    if (said) t.match(findings[0]?.text, said)
+  }
+})
+
+t.test('a mistake that several checks show is named once', async (t) => {
+  const checks = [{ ...CHECK, cookieLength: 0 }]
+  const seen = { ...GOOD, page: { ...PAGE, checks: [...checks, ...checks] } }
+  t.match(diagnose(seen), [{ mistake: 'cookie' }])
+  t.equal(diagnose(seen).length, 1)
+})
+
+t.test('every proxy has a line to look at for each mistake that the line can cure', async (t) => {
+  const mistakes = new Set(TABLE.flatMap(([, named]) => named))
+  for (const proxy of PROXIES)
+    for (const mistake of mistakes) {
+      if (mistake === 'other' || mistake === 'signed-in') continue
+      t.ok(remedyFor(mistake as Parameters<typeof remedyFor>[0], proxy), `${proxy}: ${mistake}`)
+    }
+  t.match(remedyFor('untrusted', undefined), 'server.trustedProxies')
+  t.equal(remedyFor('cookie', undefined), undefined)
+})
