@@ -53,7 +53,12 @@ const RULES: readonly Rule<ForwardAuthConfig>[] = [
     applyToEach(config.portals, '/portals', [
       ...PORTAL_RULES,
       (portal) => checkCallers(portal, domainsOf(config)),
-      (portal) => checkResources(portal.resources, domainsOf(config)),
+      ({ resources }, index) => {
+        const earlier = config.portals
+          .slice(0, index)
+          .flatMap((one) => known(() => one.resources) ?? [])
+        return checkResources(resources, earlier, domainsOf(config))
+      },
       (portal) => checkRules(portal, domainsOf(config)),
       (portal) =>
         applyToEach(portal.providers, '/providers', [

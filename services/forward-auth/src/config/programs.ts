@@ -184,15 +184,26 @@ function checkOptions({ keys, issuers }: CallersConfig): Fault[] {
   }))
 }
 
-/** The faults of `resources`. */
-export function checkResources(resources: readonly ResourceConfig[], domains: Domains): Fault[] {
-  const urls = resources.map((_, i) => known(() => URL.parse(resources[i]?.url ?? '')?.href))
+/**
+ * The faults of `resources`.
+ *
+ * @param earlier - those of the portals before: a URL has one document of metadata
+ */
+export function checkResources(
+  resources: readonly ResourceConfig[],
+  earlier: readonly ResourceConfig[],
+  domains: Domains,
+): Fault[] {
+  const urls = [...earlier, ...resources].map((one) =>
+    known(() => URL.parse(one.url)?.href.replace(/\/$/, '')),
+  )
   return applyToEach(resources, '/resources', [
     ({ url }) => checkResourceUrl(url, domains),
-    (_, index) =>
-      urls[index] !== undefined && urls.indexOf(urls[index]) < index
-        ? [{ path: '/url', message: 'is already a resource' }]
-        : [],
+    (_, index) => {
+      const at = earlier.length + index
+      const isTaken = urls[at] !== undefined && urls.indexOf(urls[at]) < at
+      return isTaken ? [{ path: '/url', message: 'is already a resource' }] : []
+    },
     ({ authorizationServers }) =>
       applyToEach(authorizationServers, '/authorizationServers', [
         (issuer, index) =>

@@ -9,7 +9,14 @@ import { Visitor } from '../check/visitor.ts'
 import { FwaError } from '../errors.ts'
 import { type ForwardedReader, type ForwardedRequest, urlOf } from '../forwarded.ts'
 import { refusedPage } from '../pages/pages.ts'
-import { challenges, noSession, type PortalSite, pageUrl, type SignInQuery } from './portal-page.ts'
+import {
+  challengeHeaders,
+  challenges,
+  noSession,
+  type PortalSite,
+  pageUrl,
+  type SignInQuery,
+} from './portal-page.ts'
 
 /** How a proxy sends its checks, and which answers it understands. */
 export interface Dialect {
@@ -117,13 +124,12 @@ function sendToStepUp(
     ...(maxAge !== undefined && { max_age: String(Math.floor(maxAge / 1_000)) }),
   }
   const missing = new AuthError('AUTH_CREDENTIALS_MISSING')
+  const challenge = isPerson
+    ? challenges(portal, resource)
+    : portal.programs.challenges(missing, resource, parameters)
   throw new FwaError('FWA_STEP_UP_REQUIRED', `the policy ${name} demands to authenticate anew`, {
     members: { loginUrl: pageUrl(check, '/signin', query) },
-    headers: {
-      'www-authenticate': isPerson
-        ? challenges(portal, resource)
-        : portal.programs.challenges(missing, resource, parameters),
-    },
+    headers: challengeHeaders(challenge, resource),
   })
 }
 
@@ -177,7 +183,6 @@ export function refuseCaller(
   const { code, detail, statusCode } = error
   log[statusCode < 500 ? 'info' : 'warn']({ code, detail }, 'caller refused')
   const { title } = AUTH_ERRORS[code]
-  const challenges = portal.programs.challenges(error, resource)
-  const headers = challenges !== '' && { headers: { 'www-authenticate': challenges } }
-  return Object.assign(error, { title }, headers)
+  const headers = challengeHeaders(portal.programs.challenges(error, resource), resource)
+  return Object.assign(error, { title, headers })
 }

@@ -3,7 +3,7 @@ import { Type } from 'typebox'
 import { FwaError } from '../errors.ts'
 import { portalUrl } from '../sites.ts'
 import { problemAnswers } from './documented.ts'
-import { portalOf, requestedHost, signInSiteOf } from './portal-page.ts'
+import { isSentTo, portalOf, signInSiteOf } from './portal-page.ts'
 
 const KEYS = '/.well-known/jwks.json'
 /** Seconds. The next key is published 30 days before it signs. */
@@ -85,16 +85,28 @@ export const resourceRoutes: FastifyPluginAsyncTypebox = async (app) => {
     tags: ['resources'],
     response: { 200: ResourceSchema, ...problemAnswers(404) },
   }
-  for (const url of ['/', '/*'])
+  for (const url of ['/', '/*']) {
+    // Clients in browsers send a header `MCP-Protocol-Version`.
+    app.options(url, { schema: { hide: true } }, (_request, reply) =>
+      reply
+        .headers({
+          'access-control-allow-origin': '*',
+          'access-control-allow-methods': 'GET',
+          'access-control-allow-headers': '*',
+          'access-control-max-age': MAX_AGE,
+        })
+        .code(204)
+        .send(),
+    )
     app.get(
       url,
       { schema: url === '/' ? schema : { ...schema, hide: true } },
       async (request, reply) => {
         const [path = ''] = request.url.split('?')
-        const asked = `${requestedHost(request)}${path.replace(/\/$/, '')}`
         const resource = [...app.portals.values()]
           .flatMap(({ programs }) => programs.resources)
-          .find(({ metadataUrl }) => metadataUrl.slice(metadataUrl.indexOf('//') + 2) === asked)
+          .filter(({ origin }) => isSentTo(origin, request))
+          .find(({ metadataUrl, origin }) => metadataUrl === origin + path.replace(/\/$/, ''))
         if (!resource)
           throw new FwaError('FWA_RESOURCE_UNKNOWN', 'there is no resource of this URL')
         const { scopes, authorizationServers } = resource
@@ -110,4 +122,5 @@ export const resourceRoutes: FastifyPluginAsyncTypebox = async (app) => {
         }
       },
     )
+  }
 }

@@ -40,9 +40,9 @@ export function portalSiteOf(request: FastifyRequest): PortalSite {
   return { portal: portalOf(request), site: found.site }
 }
 
-/** The canonical host that the client asked for, with the port if one was given; '' if it is on no domain. */
-export function requestedHost(request: FastifyRequest): string {
-  return request.server.sites.find(hostOf(request))?.authority ?? ''
+/** Whether a request was sent to an origin, whatever it says of the scheme. */
+export function isSentTo(origin: string, request: FastifyRequest): boolean {
+  return isHostOf(origin, hostOf(request))
 }
 
 function hostOf({ raw: { headers, socket }, server }: FastifyRequest): string {
@@ -86,7 +86,7 @@ export async function identify(
 export function noSession({ portal, site }: PortalSite, resource?: Resource): FwaError {
   return new FwaError('FWA_NO_SESSION', `nobody is signed in at the portal ${portal.name}`, {
     members: { loginUrl: portalUrl(site, portal, '/signin') },
-    headers: { 'www-authenticate': challenges(portal, resource) },
+    headers: challengeHeaders(challenges(portal, resource), resource),
   })
 }
 
@@ -99,6 +99,18 @@ export function challenges(portal: Portal, resource?: Resource): string {
   const others = portal.programs.challenges(new AuthError('AUTH_CREDENTIALS_MISSING'), resource)
   return others === '' ? cookie : `${others}, ${cookie}`
 }
+
+/** At a resource, scripts of any origin may read the challenge: its clients run in browsers too. */
+export function challengeHeaders(
+  challenge: string,
+  resource: Resource | undefined,
+): Record<string, string> {
+  if (challenge === '') return {}
+  const open = { 'access-control-allow-origin': '*', 'access-control-expose-headers': CHALLENGE }
+  return { [CHALLENGE]: challenge, ...(resource && open) }
+}
+
+const CHALLENGE = 'www-authenticate'
 
 /** The same error with the URL where to start again, which people see even with a 5xx. */
 export function withLoginUrl(

@@ -2,33 +2,13 @@ import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { portalOf, startApp, type TestApp, yamlOf } from '../app.ts'
 import { BROWSER, SHAPES, type Shape } from '../shapes.ts'
-import { startServer } from '../stand-ins/server.ts'
-import { readToken, type SigningKey, signingKey, signToken } from '../stand-ins/tokens.ts'
+import { AUDIENCE, NOW, startTokenIssuer } from '../stand-ins/token-issuer.ts'
+import { readToken, signingKey } from '../stand-ins/tokens.ts'
 
 const shapeOf = (proxy: string) => SHAPES.find((each) => each.proxy.startsWith(proxy)) as Shape
 const TRAEFIK = shapeOf('traefik')
 const KEY = 'correct-horse-battery-staple'
 const DEPLOY_KEY = 'deploy-horse-battery-staple'
-const AUDIENCE = 'https://apps.example.com'
-const NOW = Date.UTC(2030, 0, 1) / 1_000
-
-/** An issuer of access tokens, on this machine. */
-async function startIssuer(t: Test) {
-  const key = signingKey('k1')
-  const { origin, stop } = await startServer(t, (origin) => ({ url }, response) => {
-    const isKeys = url?.endsWith('/jwks')
-    const body = isKeys ? { keys: [key.publicJwk] } : { issuer: origin, jwks_uri: `${origin}/jwks` }
-    response.setHeader('content-type', 'application/json')
-    response.end(JSON.stringify(body))
-  })
-  const issue = (claims: object = {}, header: Record<string, unknown> = {}, by: SigningKey = key) =>
-    signToken(
-      by,
-      { iss: origin, aud: AUDIENCE, sub: 'robot', iat: NOW - 10, exp: NOW + 600, ...claims },
-      { typ: 'at+jwt', ...header },
-    )
-  return { origin, issue, stop }
-}
 
 const POLICIES = `policies: {
   staff: 'Group("staff")', deploy: 'Group("ops") || Scope("deploy")',
@@ -36,7 +16,7 @@ const POLICIES = `policies: {
 }`
 
 async function startWithPrograms(t: Test) {
-  const issuer = await startIssuer(t)
+  const issuer = await startTokenIssuer(t)
   const callers = `callers: {
     keys: [
       { name: ci, key: ${KEY}, hosts: [app.example.com, "*.tools.example.com"] },

@@ -11,14 +11,14 @@ const FOLDER = mkdtempSync(join(tmpdir(), 'forward-auth-'))
 const FILE = join(FOLDER, 'config.yaml')
 t.teardown(() => rmSync(FOLDER, { recursive: true }))
 
-async function load(options: string) {
-  await writeFile(FILE, yamlOf(portalOf('main', options)))
+async function load(options: string, more = '') {
+  await writeFile(FILE, yamlOf(portalOf('main', options) + more))
   return loadForwardAuthConfig(FILE, {})
 }
 
-async function faultsOf(options: string): Promise<string[]> {
+async function faultsOf(options: string, more?: string): Promise<string[]> {
   try {
-    await load(options)
+    await load(options, more)
     return []
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
@@ -234,6 +234,14 @@ t.test('faults of rules, programs and resources', async (t) => {
     for (const [i, fault] of expected.entries())
       t.ok(faults[i]?.startsWith(fault), `${why}: ${faults[i]}`)
   }
+})
+
+t.test('a resource belongs to one portal', async (t) => {
+  const other = portalOf('other', resource('https://mcp.example.com/mcp/'))
+  t.strictSame(await faultsOf(resource('https://mcp.example.com/mcp'), other), [
+    '/portals/1/resources/0/url is already a resource',
+  ])
+  t.strictSame(await faultsOf(resource('https://mcp.example.com/other'), other), [])
 })
 
 t.test('a rule that is never reached is a warning with both lines', async (t) => {

@@ -85,6 +85,8 @@ for (const proxy of Object.keys(PROXIES) as ProxyName[])
       t.match(challenge, /^Bearer realm="main", error="invalid_token", error_description="[^"]+"/)
       t.match(challenge, `resource_metadata="${METADATA}"`)
       t.notMatch(challenge, /Bearer.*Bearer/)
+      t.equal(answered.get('access-control-allow-origin'), '*', 'scripts may read it')
+      t.equal(answered.get('access-control-expose-headers'), 'www-authenticate')
     })
 
     await t.test('a client gets the scopes that a policy demands', async (t) => {
