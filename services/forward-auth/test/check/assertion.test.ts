@@ -3,7 +3,7 @@ import { fromClaims } from '@gatehouse/profile'
 import fc from 'fast-check'
 import t from 'tap'
 import { portalOf, startApp, type TestApp, yamlOf } from '../app.ts'
-import { SHAPES, type Shape } from '../shapes.ts'
+import { BROWSER, SHAPES, type Shape } from '../shapes.ts'
 import { signingKey, signToken } from '../stand-ins/tokens.ts'
 
 const TRAEFIK = SHAPES.find(({ proxy }) => proxy.startsWith('traefik')) as Shape
@@ -147,6 +147,17 @@ t.test('each proxy gets it, and a preflight or open path an empty one', async (t
   t.match([bare.statusCode, bare.headers['x-who']], [200, ''])
   const open = await check(TRAEFIK, { 'X-Forwarded-Uri': '/open' }, { portal: 'renamed' })
   t.match([open.statusCode, open.headers['x-who'], open.headers['x-forwarded-user']], [200, '', ''])
+  for (const [query, status] of [
+    ['?policy=any', 200],
+    ['?if=true', 303],
+  ] as const) {
+    const answer = await check(
+      TRAEFIK,
+      { ...BROWSER, 'X-Forwarded-Uri': '/open' },
+      { portal: 'renamed', query },
+    )
+    t.equal(answer.statusCode, status, `${query}: any is no policy, and a condition is one`)
+  }
   const known = await check(
     TRAEFIK,
     { 'X-Forwarded-Uri': '/open', Cookie: cookie },
