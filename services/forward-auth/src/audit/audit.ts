@@ -18,6 +18,8 @@ interface Happening {
   /** Of the person, if it is known. */
   readonly profile?: Profile | undefined
   readonly provider?: string | undefined
+  /** Default: the person. */
+  readonly caller?: string | undefined
   readonly host: string
   readonly code?: string | undefined
 }
@@ -88,10 +90,11 @@ class AuditTrail {
   #describe(request: FastifyRequest, happening: Happening): AuditRow {
     const { event, portal, profile, host, code } = happening
     const { provider = happening.provider, id, name } = profile ?? {}
+    const person = id === undefined ? undefined : `${provider}:${id}`
     return {
       time: new Date(this.#app.clock.now()).toISOString(),
       ...{ event, portal, provider },
-      person: id === undefined ? undefined : `${provider}:${id}`.slice(0, MAX_TEXT),
+      person: (happening.caller ?? person)?.slice(0, MAX_TEXT),
       name: name?.full?.slice(0, MAX_TEXT),
       host: host.slice(0, MAX_TEXT),
       clientAddress: clientIpOf(request),

@@ -20,6 +20,11 @@ export interface Identity {
   readonly scopes?: readonly string[]
 }
 
+/** Who it is, for logs: `corp:ada`, or `psk:` and `jwt:` with the ID of a program. */
+export function callerOf({ method, profile }: Identity): string {
+  return `${method === 'session' ? profile.provider : method}:${profile.id}`
+}
+
 /** A header to send. Apps may expect another encoding of it than that of the portal. */
 export type HeaderRow = { readonly name: string; readonly encoding?: 'rfc2047' } & (
   | { readonly property: Property }

@@ -2,7 +2,7 @@ import { AUTH_ERRORS, AuthError } from '@gatehouse/auth-core'
 import { sendPage } from '@gatehouse/service-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Decision, kindOf, type Refusal, type Requester } from '../check/decide.ts'
-import { BODY, checkHeaders } from '../check/headers.ts'
+import { BODY, callerOf, checkHeaders } from '../check/headers.ts'
 import type { Policy } from '../check/policy.ts'
 import type { Resource } from '../check/programs.ts'
 import { Visitor } from '../check/visitor.ts'
@@ -145,6 +145,7 @@ function sendForbidden(
     event: 'access-refused',
     portal: portal.name,
     profile: requester?.identity.profile,
+    caller: requester && callerOf(requester.identity),
     host: forwarded.authority,
     code: scopes.length > 0 ? 'AUTH_SCOPE_MISSING' : 'FWA_FORBIDDEN',
   })

@@ -4,7 +4,7 @@ import { statusOfError } from '@gatehouse/service-kit'
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import fp from 'fastify-plugin'
 import { decide, kindOf, overridesMethod, type Requester } from '../check/decide.ts'
-import { checkHeaders } from '../check/headers.ts'
+import { callerOf, checkHeaders } from '../check/headers.ts'
 import { ANY_POLICY, createPolicyReader, type PolicyReader } from '../check/policy.ts'
 import { type RequestPath, readPath, requirementFor, SESSION_REQUIRED } from '../check/rules.ts'
 import { PROBE_MARK } from '../doctor/probes.ts'
@@ -97,8 +97,9 @@ export async function checkRoutes(app: FastifyInstance): Promise<void> {
   app.addHook('onError', async (request, _reply, error) => {
     if (isProbe(request)) app.probes.noteError(request, error)
   })
-  app.addHook('onResponse', async (request, reply) => {
+  app.addHook('onResponse', (request, reply, done) => {
     if (reply.statusCode !== 200 && isProbe(request)) app.probes.keep(request, reply)
+    done()
   })
 
   for (const [dialect, url, summary] of ROUTES) {
@@ -289,14 +290,10 @@ export function describeCheck(request: FastifyRequest) {
     portal: server.portals.has(portal) ? portal : undefined,
     host: forwarded?.authority,
     clientAddress: clientIpOf(request),
-    caller: requester && callerOf(requester),
+    caller: requester && callerOf(requester.identity),
     refusedBy: refusal?.by,
     clause: refusal?.clause,
   }
-}
-
-function callerOf({ identity: { method, profile } }: Requester): string {
-  return `${method === 'session' ? profile.provider : method}:${profile.id}`
 }
 
 /** Whether a request is a check that passed; proxies log what they let pass. */

@@ -377,6 +377,11 @@ t.test('the log has the program, what refused it, and no credentials', async (t)
     },
   )
   t.match(
+    test.log.find(({ msg }) => msg === 'access refused'),
+    { event: 'access-refused', caller: 'psk:ci', code: 'FWA_FORBIDDEN' },
+    'and the audit trail has it too',
+  )
+  t.match(
     test.log.filter(({ msg }) => msg === 'caller refused'),
     [{ code: 'AUTH_TOKEN_EXPIRED' }, { code: 'AUTH_KEY_INVALID' }],
   )
