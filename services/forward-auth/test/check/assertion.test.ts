@@ -1,6 +1,7 @@
 import { createPublicKey, type JsonWebKey, verify } from 'node:crypto'
 import { fromClaims } from '@gatehouse/profile'
 import fc from 'fast-check'
+import { createLocalJWKSet, jwtVerify } from 'jose'
 import t from 'tap'
 import { portalOf, startApp, type TestApp, yamlOf } from '../app.ts'
 import { BROWSER, SHAPES, type Shape } from '../shapes.ts'
@@ -281,6 +282,25 @@ t.test('libraries find the keys by the URL of the portal', async (t) => {
     })
     t.match([missing.statusCode, missing.json().code], [404, 'FWA_PORTAL_UNKNOWN'])
   }
+})
+
+t.test('jose verifies an assertion by what the portal publishes', async (t) => {
+  const test = await startApp(t, YAML)
+  const token = await assertionOf(test, test.signIn('main', CLAIMS))
+  const jwks = (await test.app.inject('/portals/main/.well-known/jwks.json')).json()
+  const expected = {
+    issuer: MAIN,
+    audience: 'https://app.example.com',
+    typ: 'gatehouse-assertion+jwt',
+    algorithms: ['ES256'],
+    currentDate: new Date(test.clock.now()),
+  }
+  const { payload } = await jwtVerify(token, createLocalJWKSet(jwks), expected)
+  t.match(payload, { sub: 'ada', method: 'session', groups: ['staff', 'ops'] })
+  const elsewhere = { ...expected, audience: 'https://b.example.com' }
+  await t.rejects(jwtVerify(token, createLocalJWKSet(jwks), elsewhere), {
+    code: 'ERR_JWT_CLAIM_VALIDATION_FAILED',
+  })
 })
 
 t.test('verify takes assertions of the portal', async (t) => {
