@@ -125,6 +125,18 @@ t.test('a resource takes tokens that were issued for it, and no others', async (
   t.equal((await ask(test, { auth: notes })).user, `${origin}:robot`)
 })
 
+t.test('a row of callers with the same issuer names it, and says how to reach it', async (t) => {
+  const test = await start(t)
+  const { issue, origin } = test.issuer
+  const row = `{ name: id, issuerUrl: "${origin}", audience: x, maxTokenLifetime: 72h, hosts: [b.example.com] }`
+  await test.reload(test.yaml.replace('callers: {', `callers: { issuers: [${row}],`))
+  const claims = { aud: `${APP}/mcp`, exp: NOW + 172_800 }
+  const auth = `Bearer ${issue(claims)}`
+  t.match(await ask(test, { auth }), { status: 200, user: 'id:robot' })
+  const elsewhere = await ask(test, { auth, at: 'https://b.example.com/mcp' })
+  t.match(elsewhere, { status: 401, code: 'AUTH_TOKEN_AUDIENCE' }, 'each has its own audience')
+})
+
 t.test('a path that an app may see otherwise belongs to no resource', async (t) => {
   const test = await start(t)
   const auth = `Bearer ${test.issuer.issue({ aud: `${APP}/mcp` })}`
