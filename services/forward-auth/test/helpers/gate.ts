@@ -51,7 +51,8 @@ export async function startGate(
   let told: string | undefined
   let authorization: string | undefined
   const tell = (app: FastifyInstance) => {
-    app.addHook('onResponse', async ({ check, headers }) => {
+    // Before the answer is sent, so that nobody has it earlier.
+    app.addHook('onSend', async ({ check, headers }) => {
       if (!check) return
       told = check.forwarded.target
       authorization = headers.authorization
