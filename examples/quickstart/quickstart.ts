@@ -4,7 +4,7 @@ import { loadForwardAuthConfig } from '../../services/forward-auth/src/config/lo
 import { startCertService } from './cert-service.ts'
 import { startGateway } from './gateway.ts'
 import { type Running, startService } from './service.ts'
-import { DOMAIN, makeFolders, type Settings } from './settings.ts'
+import { DOMAIN, freePort, makeFolders, type Settings } from './settings.ts'
 import { startApp, startIdp } from './upstreams.ts'
 
 /**
@@ -13,7 +13,9 @@ import { startApp, startIdp } from './upstreams.ts'
  *
  * @throws the error of the first one that does not start, after the others are closed
  */
-export async function startQuickstart(settings: Settings) {
+export async function startQuickstart(given: Settings) {
+  const GATEHOUSE_AUTH_PORT = String(await freePort())
+  const settings: Settings = { ...given, env: { ...given.env, GATEHOUSE_AUTH_PORT } }
   const running: Running[] = []
   const routes = new Map<string, Route>()
   async function start<Part extends Running>(starting: Promise<Part>): Promise<Part> {
@@ -32,13 +34,13 @@ export async function startQuickstart(settings: Settings) {
     makeFolders(settings)
     const certs = await start(startCertService(settings))
     await start(startGateway(settings, routes, certs.ca))
-    open('certs', certs)
     const idp = await start(startIdp(settings))
     open('idp', idp)
     // forward-auth reaches the provider through the gateway, like browsers.
     const auth = await start(startService('forward-auth', settings, loadForwardAuthConfig, serve))
     open('auth', auth, { isGatehouse: true })
     const check = `${auth.url}/portals/main?policy=`
+    open('certs', certs, { check: `${check}any` })
     open('app', await start(startApp('app', settings)), { check: `${check}any` })
     open('admin', await start(startApp('admin', settings)), { check: `${check}admins` })
     return { idp, close }

@@ -17,7 +17,7 @@ trust root.pem first. Sign in as Alice (groups admin and staff) or Bob (group st
 
 ${bold('Behind them')}
   forward-auth    ${auth}/portal/main/signin   ${dim('also /profile, /profile.json, /logout')}
-  cert-service    ${originOf('certs')}   ${dim(`open it with keys/api.key; API: ${certs}`)}
+  cert-service    ${originOf('certs')}   ${dim(`Alice may revoke; API: ${certs}`)}
   provider        ${originOf('idp')}/.well-known/openid-configuration   ${dim('where Alice and Bob sign in')}
   files           ${folder}   ${dim('secrets in keys/, auth/ and tls/; root.pem')}
 

@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { readFile, writeFile } from 'node:fs/promises'
+import { type AddressInfo, createServer } from 'node:net'
 import { join, resolve } from 'node:path'
 import { makeFolder } from '@gatehouse/service-kit'
 
@@ -25,7 +27,7 @@ export function readSettings(environment: Environment) {
   const authority = `${DOMAIN}:${env.GATEHOUSE_HTTPS_PORT}`
   return {
     /** The variables that the configuration files refer to. */
-    env,
+    env: env as Environment,
     folder,
     keyFile: join(folder, 'keys/api.key'),
     rootFile: join(folder, 'root.pem'),
@@ -37,6 +39,16 @@ export function readSettings(environment: Environment) {
     authority,
     originOf: (name: string) => new URL(`https://${name}.${authority}`).origin,
   }
+}
+
+/** A port of this machine that nothing listens on. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
 }
 
 /** Folders for secrets, which only their owner may read. */

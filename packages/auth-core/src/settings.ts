@@ -1,6 +1,6 @@
 import { hash, X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { NetError, parseEndpointUrl } from '@gatehouse/net'
+import { NetError, parseEndpointUrl, parseOrigin } from '@gatehouse/net'
 import { Errors } from 'typebox/schema'
 import { AuthError } from './errors.ts'
 import type { IssuerConnection } from './oidc/jwks-client.ts'
@@ -169,22 +169,23 @@ function readIssuer(
 
 function readAssertion(options: AssertionOptions, fault: AddFault): AssertionSettings {
   const { audience, header = 'X-Gatehouse-Assertion', caFile, ...connection } = options
-  const origins = [audience].flat()
+  const origins = [audience].flat().map((text) => {
+    const origin = parseOrigin(text)
+    if (!origin)
+      fault('/assertion/audience', `${JSON.stringify(text)} is no origin: ${ORIGIN_LIKE}`)
+    return origin ?? text
+  })
   checkConnection(connection, '/assertion', fault)
   if (connection.issuerUrl.endsWith('/'))
     fault('/assertion/issuerUrl', 'must not end with a slash: the URL of a portal has none')
-  for (const origin of origins)
-    if (!isOrigin(origin))
-      fault('/assertion/audience', `${JSON.stringify(origin)} is no origin: ${ORIGIN_LIKE}`)
   const ca = caFile === undefined ? undefined : readCa(caFile, '/assertion/caFile', fault)
-  return { ...connection, audience: origins, header: header.toLowerCase(), ca }
+  // forward-auth writes URLs without the default port.
+  const { origin, pathname } = URL.parse(connection.issuerUrl) ?? { origin: '', pathname: '' }
+  const issuerUrl = `${origin}${pathname}`
+  return { ...connection, issuerUrl, audience: origins, header: header.toLowerCase(), ca }
 }
 
 const ORIGIN_LIKE = 'write it as https://app.example.com, without a path or slash'
-
-function isOrigin(text: string): boolean {
-  return /^https?:/.test(text) && URL.parse(text)?.origin === text
-}
 
 function checkConnection(
   {

@@ -137,6 +137,11 @@ const meanings: [what: string, options: AuthOptions, expected: object][] = [
     { assertion: { header: 'x-gatehouse-assertion' } },
   ],
   [
+    'assertions, with the default port in the URLs',
+    { assertion: { issuerUrl: 'https://auth.x:443/p', audience: 'https://A.x:443' } },
+    { assertion: { issuerUrl: 'https://auth.x/p', audience: ['https://a.x'] } },
+  ],
+  [
     'plain http on loopback',
     { jwt: { ...one, issuerUrl: 'http://localhost:9' } },
     { issuers: [{}] },
@@ -176,18 +181,13 @@ const faults: [what: string, options: unknown, paths: string[]][] = [
     { assertion: { issuerUrl: 'http://i.lan/p', audience: 'https://a.example' } },
     ['/assertion/issuerUrl'],
   ],
-  ...[
-    'a.example',
-    'https://a.example/',
-    'https://a.example/x',
-    'HTTPS://a.example',
-    'ftp://a.x',
-    'https://a.example:443',
-  ].map((audience): [string, unknown, string[]] => [
-    `assertions for ${audience}, which is no origin`,
-    { assertion: { issuerUrl, audience: [audience] } },
-    ['/assertion/audience'],
-  ]),
+  ...['a.example', 'https://a.example/', 'https://a.example/x', 'ftp://a.x'].map(
+    (audience): [string, unknown, string[]] => [
+      `assertions for ${audience}, which is no origin`,
+      { assertion: { issuerUrl, audience: [audience] } },
+      ['/assertion/audience'],
+    ],
+  ),
   [
     'a header that no proxy passes on',
     { assertion: { issuerUrl, audience: 'https://a.example', header: 'X_Who' } },

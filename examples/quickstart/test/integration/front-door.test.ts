@@ -116,11 +116,17 @@ t.test('an app sees who somebody is, and not their session', async (t) => {
 })
 
 t.test('the page of cert-service is behind the gateway, too', async (t) => {
-  const { page, open } = await visitor()
-  t.match(await open(settings.originOf('certs')), { heading: 'Certificates' })
-  await page.fill('input', (await readFile(settings.keyFile, 'utf8')).trim())
-  await page.press('input', 'Enter')
-  await page.waitForSelector('text=*.gatehouse.localhost')
+  const certs = settings.originOf('certs')
+  const api = await ask(`${certs}/api/certificates`)
+  t.match([api.status, api.body], [401, /AUTH_CREDENTIALS_MISSING/], 'its API has keys of its own')
+  for (const [person, buttons] of [
+    [alice, 3],
+    [bob, 0],
+  ] as const) {
+    await person.open(certs)
+    await person.page.click('text=*.gatehouse.localhost')
+    t.equal(await person.page.locator('li a.button').count(), buttons)
+  }
 })
 
 t.test('what is forged counts for nothing', async (t) => {
