@@ -180,8 +180,10 @@ function readAssertion(options: AssertionOptions, fault: AddFault): AssertionSet
     fault('/assertion/issuerUrl', 'must not end with a slash: the URL of a portal has none')
   const ca = caFile === undefined ? undefined : readCa(caFile, '/assertion/caFile', fault)
   // forward-auth writes URLs without the default port.
-  const { origin, pathname } = URL.parse(connection.issuerUrl) ?? { origin: '', pathname: '' }
-  const issuerUrl = `${origin}${pathname}`
+  const issuerUrl = connection.issuerUrl.replace(
+    /^https?:\/\/[^/]+/i,
+    (text) => parseOrigin(text) ?? text,
+  )
   return { ...connection, issuerUrl, audience: origins, header: header.toLowerCase(), ca }
 }
 

@@ -137,6 +137,11 @@ const meanings: [what: string, options: AuthOptions, expected: object][] = [
     { assertion: { header: 'x-gatehouse-assertion' } },
   ],
   [
+    'assertions of a portal without a path',
+    { assertion: { issuerUrl: 'https://auth.x', audience: 'https://a.x' } },
+    { assertion: { issuerUrl: 'https://auth.x' } },
+  ],
+  [
     'assertions, with the default port in the URLs',
     { assertion: { issuerUrl: 'https://auth.x:443/p', audience: 'https://A.x:443' } },
     { assertion: { issuerUrl: 'https://auth.x/p', audience: ['https://a.x'] } },
