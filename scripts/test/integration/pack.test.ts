@@ -34,7 +34,10 @@ declare const secret: Uint8Array
 declare const token: string
 declare function hasSession(request: FastifyRequest): Promise<void>
 declare const sessions: Map<string, import('@gatehouse/auth-core').TokenCaller>
-void [app, secret, token, hasSession, sessions]
+declare const options: import('@gatehouse/auth-core').AuthOptions
+declare function askTheNextOne(request: FastifyRequest): unknown
+declare function filesOf(caller: import('@gatehouse/auth-core').Caller): unknown
+void [app, secret, token, hasSession, sessions, options, askTheNextOne, filesOf]
 `
 
 t.test('packed packages', async (t) => {
