@@ -275,7 +275,7 @@ const SEEDS: Readonly<Record<string, readonly Seed[]>> = {
       [
         'a check before the sign-in pages',
         'cfg',
-        [['use_backend gatehouse if for-auth', '']],
+        [['if for-auth or for-metadata', 'if for-metadata']],
         /auth.example.com is protected itself/,
       ],
       [
@@ -292,8 +292,8 @@ const SEEDS: Readonly<Record<string, readonly Seed[]>> = {
         'no check',
         [
           [
-            'gatehouse-admins: &off',
-            'gatehouse-any:\n                          "@type": type.googleapis.com/envoy.extensions.filters.http.ext_authz.v3.ExtAuthzPerRoute\n                          disabled: true\n                        gatehouse-admins: &off',
+            'gatehouse-admins: *off\n                    - name: admin',
+            'gatehouse-admins: *off\n                        gatehouse-any: *off\n                    - name: admin',
           ],
         ],
         /answers 200 without a check/,
