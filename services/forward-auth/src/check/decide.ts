@@ -1,21 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Host } from '@gatehouse/net'
 import type { Subject } from '@gatehouse/profile'
-import type { CheckHeaders, Identity } from './headers.ts'
+import { type CheckHeaders, checkHeaders, type HeaderSettings, type Identity } from './headers.ts'
 import { combineStepUps, isSteppedUp, type Policy } from './policy.ts'
 import type { Requirement } from './rules.ts'
-
-/** Who sends a request: a person with a session, or a program. */
-export interface Requester {
-  readonly identity: Identity
-  readonly subject: Subject
-  /** Why the requester has no access at all where these policies are demanded. */
-  refusal(host: Host, policies: readonly Policy[]): Refusal | undefined
-  /** Whether the requester meets the condition of a policy. */
-  meets(policy: Policy): boolean
-  /** The headers of a 200, without the assertion. */
-  readonly headers: CheckHeaders
-}
 
 /** Why a requester may not pass. For the log, never for the answer. */
 export interface Refusal {
@@ -25,6 +13,43 @@ export interface Refusal {
   readonly clause?: string | undefined
   /** Scopes with which a program would pass: all that are demanded (RFC 6750 section 3). */
   readonly wantedScopes?: readonly string[]
+}
+
+/**
+ * Who sends a request: a person with a session, or a program. Neither changes, so each result is
+ * computed once; an error is not kept.
+ */
+export abstract class Requester {
+  readonly identity: Identity
+  readonly subject: Subject
+  readonly #settings: HeaderSettings
+  #policy: Policy | undefined
+  #isMet = false
+  #headers: CheckHeaders | undefined
+
+  constructor(identity: Identity, subject: Subject, settings: HeaderSettings) {
+    this.identity = identity
+    this.subject = subject
+    this.#settings = settings
+  }
+
+  /** Why the requester has no access at all where these policies are demanded. */
+  abstract refusal(host: Host, policies: readonly Policy[]): Refusal | undefined
+
+  /** Whether the requester meets the condition of a policy. The result of the last one is kept. */
+  meets(policy: Policy): boolean {
+    if (this.#policy !== policy) {
+      this.#isMet = policy.condition?.holds(this.subject) !== false
+      this.#policy = policy
+    }
+    return this.#isMet
+  }
+
+  /** The headers of a 200, without the assertion. */
+  get headers(): CheckHeaders {
+    this.#headers ??= checkHeaders(this.#settings, this.identity)
+    return this.#headers
+  }
 }
 
 export type Outcome = Decision['outcome']
@@ -52,9 +77,7 @@ interface Question {
   /** Undefined if nobody is signed in and no program is known. */
   readonly requester: Requester | undefined
   readonly requirement: Requirement
-  /** Whether the check names a policy or condition of its route. */
-  readonly namesPolicy: boolean
-  /** The policy that it names. Called only if the request may pass otherwise: compiling is costly. */
+  /** That of the route. Called only if the request may pass otherwise: compiling is costly. */
   routePolicy(): Policy | undefined
   /** Called only if nobody is signed in. */
   kind(): RequestKind
@@ -67,10 +90,11 @@ interface Question {
  * portal allows it.
  */
 export function decide(question: Question): Decision {
-  const { requester, requirement, namesPolicy } = question
-  const isOpen = requirement.isOpen && !namesPolicy
-  if (!requester) return isOpen ? ANONYMOUS : decideNobody(question)
+  const { requester, requirement } = question
+  if (!requester && !requirement.isOpen) return decideNobody(question)
   const route = question.routePolicy()
+  const isOpen = requirement.isOpen && !route
+  if (!requester) return isOpen ? ANONYMOUS : decideNobody(question)
   const policies = route ? [...requirement.policies, route] : requirement.policies
   const refusal = requester.refusal(question.host, policies)
   if (refusal) return isOpen ? ANONYMOUS : { outcome: 'forbidden', refusal }

@@ -6,11 +6,11 @@ import {
   challengesOf,
 } from '@gatehouse/auth-core'
 import type { Host } from '@gatehouse/net'
-import { type Condition, createConditions, type Subject } from '@gatehouse/profile'
+import { type Condition, createConditions } from '@gatehouse/profile'
 import type { FastifyRequest } from 'fastify'
 import { authOptionsOf, type CallersConfig, type ResourceConfig } from '../config/programs.ts'
-import type { Refusal, Requester } from './decide.ts'
-import { type CheckHeaders, checkHeaders, type HeaderSettings, type Identity } from './headers.ts'
+import { type Refusal, Requester } from './decide.ts'
+import type { HeaderSettings } from './headers.ts'
 import type { Policy } from './policy.ts'
 import { compileHosts, covers, type RequestPath } from './rules.ts'
 
@@ -69,8 +69,7 @@ export class Programs {
     request: FastifyRequest,
     resource: Resource | undefined,
   ): Program | Promise<Program> | undefined {
-    const { authorization } = request.headers
-    if (authorization === undefined) return undefined
+    const { authorization = '' } = request.headers
     const authenticator = this.#authenticatorFor(authorization, resource)
     if (!authenticator) return undefined
     const caller = authenticator.authenticate(request)
@@ -193,26 +192,22 @@ interface ProgramOptions {
   readonly settings: HeaderSettings & { readonly name: string }
 }
 
-/** A program with valid credentials. Its results are kept as those of a visitor are. */
-export class Program implements Requester {
-  readonly identity: Identity
-  readonly subject: Subject
+/** A program with valid credentials. */
+export class Program extends Requester {
   readonly #reach: Reach | undefined
-  readonly #settings: HeaderSettings
   #isAllowed: boolean | undefined
-  #policy: Policy | undefined
-  #isMet = false
-  #headers: CheckHeaders | undefined
 
   constructor({ caller, name, reach, settings }: ProgramOptions) {
     const { method, subject, scopes = [] } = caller
     const claims = method === 'jwt' ? caller.claims : {}
     const id = name === '' ? subject : `${name}:${subject}`
     const profile = { provider: name, id, claims: { sub: id } }
-    this.identity = { method, portal: settings.name, profile, scopes }
-    this.subject = { claims: {}, caller: { method, scopes, claims } }
+    super(
+      { method, portal: settings.name, profile, scopes },
+      { claims: {}, caller: { method, scopes, claims } },
+      settings,
+    )
     this.#reach = reach
-    this.#settings = settings
   }
 
   refusal(host: Host, policies: readonly Policy[]): Refusal | undefined {
@@ -224,18 +219,5 @@ export class Program implements Requester {
     const isNamed = policies.every(({ name }) => named.has(name))
     // Without hosts, the policies of a route are all that says that it is meant.
     return isNamed && (hosts || policies.length > 0) ? undefined : { by: 'policies' }
-  }
-
-  meets(policy: Policy): boolean {
-    if (this.#policy !== policy) {
-      this.#isMet = policy.condition?.holds(this.subject) !== false
-      this.#policy = policy
-    }
-    return this.#isMet
-  }
-
-  get headers(): CheckHeaders {
-    this.#headers ??= checkHeaders(this.#settings, this.identity)
-    return this.#headers
   }
 }

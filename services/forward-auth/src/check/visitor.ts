@@ -1,36 +1,23 @@
-import type { Profile } from '@gatehouse/profile'
 import type { Portal } from '../portals.ts'
 import type { Provider } from '../providers/provider.ts'
 import type { Session } from '../session/session.ts'
-import type { Refusal, Requester } from './decide.ts'
-import { type CheckHeaders, checkHeaders, type Identity } from './headers.ts'
-import type { Policy } from './policy.ts'
+import { type Refusal, Requester } from './decide.ts'
 
 const NOT_ADMITTED: Refusal = { by: 'allow' }
 
-/**
- * A person with a session at a portal. Sessions and portals do not change, so each result is computed
- * once; an error is not kept.
- */
-export class Visitor implements Requester {
+/** A person with a session at a portal. */
+export class Visitor extends Requester {
   readonly session: Session
   readonly portal: Portal
-  readonly identity: Identity
   readonly #provider: Provider
   #isAdmitted: boolean | undefined
-  #policy: Policy | undefined
-  #isMet = false
-  #headers: CheckHeaders | undefined
 
   constructor(session: Session, portal: Portal, provider: Provider) {
+    const { profile } = session
+    super({ method: 'session', portal: portal.name, profile, session }, profile, portal)
     this.session = session
     this.portal = portal
-    this.identity = { method: 'session', portal: portal.name, profile: session.profile, session }
     this.#provider = provider
-  }
-
-  get subject(): Profile {
-    return this.session.profile
   }
 
   /** Whether the session may be used from an address; only some providers bind it to one. */
@@ -47,19 +34,5 @@ export class Visitor implements Requester {
 
   refusal(): Refusal | undefined {
     return this.isAdmitted ? undefined : NOT_ADMITTED
-  }
-
-  /** The result of the last policy is kept. */
-  meets(policy: Policy): boolean {
-    if (this.#policy !== policy) {
-      this.#isMet = policy.condition?.holds(this.session.profile) !== false
-      this.#policy = policy
-    }
-    return this.#isMet
-  }
-
-  get headers(): CheckHeaders {
-    this.#headers ??= checkHeaders(this.portal, this.identity)
-    return this.#headers
   }
 }

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { isIp, parseHost } from '@gatehouse/net'
 import { fromClaims, type Profile } from '@gatehouse/profile'
 import { UsageError } from '@gatehouse/service-kit'
-import { type Decision, decide, type Requester } from '../check/decide.ts'
+import { type Decision, decide, type Refusal, Requester } from '../check/decide.ts'
 import { createPolicy, createPolicyReader, type Policy } from '../check/policy.ts'
 import {
   createRules,
@@ -51,20 +51,18 @@ export async function explain(config: ForwardAuthConfig, options: ExplainOptions
   const rules = createRules(portal.rules, policies)
   const request = requestOf(options)
   const requester = await requesterOf(portal, options)
-  const query = queryOf(options)
+  const route = createPolicyReader()({ name: portal.name, policies }, queryOf(options))
   const requirement = rules.length > 0 ? requirementFor(rules, request) : SESSION_REQUIRED
-  const routePolicy = () => createPolicyReader()({ name: portal.name, policies }, query)
   const decision = decide({
     portal,
     host: request.host,
     requester,
     requirement,
-    namesPolicy: query !== '',
-    routePolicy,
+    routePolicy: () => route,
     kind: () => 'navigation',
     now: options.now,
   })
-  const demanded = [...requirement.policies, ...[routePolicy() ?? []].flat()]
+  const demanded = [...requirement.policies, ...(route ? [route] : [])]
   return `${[
     `${options.method} https://${options.host}${options.path} at the portal ${portal.name}`,
     ...(request.path ? [] : ['path: not normal, so that no rule with `paths` opens it']),
@@ -99,6 +97,21 @@ function queryOf({ policy, condition }: ExplainOptions): string {
   return condition === undefined ? '' : `if=${encodeURIComponent(condition)}`
 }
 
+/** A person without a session, whom the app would not be told about. */
+class Described extends Requester {
+  readonly #isAdmitted: boolean
+
+  constructor(portal: PortalConfig, profile: Profile) {
+    const nothing = { headers: [], assertion: undefined }
+    super({ method: 'session', portal: portal.name, profile }, profile, nothing)
+    this.#isAdmitted = createAdmits(portal)(profile)
+  }
+
+  refusal(): Refusal | undefined {
+    return this.#isAdmitted ? undefined : { by: 'allow' }
+  }
+}
+
 async function requesterOf(
   portal: PortalConfig,
   { claimsFile, provider = portal.providers[0]?.name ?? '' }: ExplainOptions,
@@ -106,15 +119,7 @@ async function requesterOf(
   if (claimsFile === undefined) return undefined
   if (!portal.providers.some(({ name }) => name === provider))
     throw new UsageError(`the portal ${portal.name} has no provider ${provider}`)
-  const profile = fromClaims(provider, await readClaims(claimsFile))
-  const admits = createAdmits(portal)
-  return {
-    identity: { method: 'session', portal: portal.name, profile },
-    subject: profile,
-    refusal: () => (admits(profile) ? undefined : { by: 'allow' }),
-    meets: ({ condition }) => condition?.holds(profile) !== false,
-    headers: {},
-  }
+  return new Described(portal, fromClaims(provider, await readClaims(claimsFile)))
 }
 
 async function readClaims(file: string): Promise<Record<string, unknown>> {

@@ -5,7 +5,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from
 import fp from 'fastify-plugin'
 import { decide, kindOf, overridesMethod, type Requester } from '../check/decide.ts'
 import { callerOf, checkHeaders } from '../check/headers.ts'
-import { ANY_POLICY, createPolicyReader, type PolicyReader } from '../check/policy.ts'
+import { createPolicyReader, type PolicyReader } from '../check/policy.ts'
 import { type RequestPath, readPath, requirementFor, SESSION_REQUIRED } from '../check/rules.ts'
 import { PROBE_MARK } from '../doctor/probes.ts'
 import { FwaError, STATUS_OF } from '../errors.ts'
@@ -79,9 +79,6 @@ const ROUTES: readonly (readonly [dialect: Dialect, url: string, summary: string
   // Trailing slashes are ignored, so that the wildcard does not match the page `/` of an app.
   [envoyDialect, ENVOY, 'Check for Envoy, of the page `/`'],
 ]
-
-/** The query that names no policy: Envoy always sends one. */
-const NO_POLICY = `policy=${ANY_POLICY}`
 
 const OTHER_METHODS = METHODS.filter((method) => method !== 'GET' && method !== 'CONNECT')
 const SCHEMA = { tags: ['check'], security: [{ sessionCookie: [] }] }
@@ -186,7 +183,6 @@ export async function decideCheck(dialect: Dialect, request: FastifyRequest): Pr
     requirement: isRuled
       ? requirementFor(rules, ruledRequest(request, forwarded, path))
       : SESSION_REQUIRED,
-    namesPolicy: query !== '' && query !== NO_POLICY,
     routePolicy: () => server.readPolicy(portal, query),
     kind: () => kindOf(forwarded.method, raw.headers),
     now: server.clock.now(),

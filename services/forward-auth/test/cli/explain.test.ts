@@ -88,6 +88,12 @@ t.test('which rule, policy and clause decides, and why', async (t) => {
     ],
     ['bob', { policy: 'admin' }, 'required: a session, admin'],
     [
+      undefined,
+      { path: '/healthz', policy: 'any' },
+      'required: nothing: anyone may pass',
+      'decision: passes, without an identity',
+    ],
+    [
       'bob',
       { condition: 'Group("ops")' },
       'required: a session, ?if=Group("ops")',
