@@ -232,6 +232,11 @@ function logWarnings({ warnings }: Loaded<unknown>, log: Logger): void {
 const TIMEOUT_MS = 3_000
 const UNSPECIFIED: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
 
+/** Where this machine reaches a service that listens on `host`. */
+export function localHost(host: string): string {
+  return UNSPECIFIED[host] ?? host
+}
+
 /** Resolves if a service on this machine is ready; otherwise rejects with an error of one line. */
 export async function healthcheck(server: {
   /** As configured. */
@@ -240,9 +245,8 @@ export async function healthcheck(server: {
   readonly tls: boolean
 }): Promise<void> {
   const { port, tls } = server
-  const host = UNSPECIFIED[server.host] ?? server.host
   const request = (tls ? requestHttps : requestHttp)({
-    host,
+    host: localHost(server.host),
     port,
     path: '/readyz',
     timeout: TIMEOUT_MS,

@@ -58,6 +58,16 @@ export function applyToEach<T>(
   )
 }
 
+/** The faults of rows whose name an earlier one has. */
+export function checkUnique(path: string, rows: readonly { readonly name: string }[]): Fault[] {
+  const names = rows.map((_, index) => known(() => rows[index]?.name))
+  return names.flatMap((name, index) =>
+    name !== undefined && names.indexOf(name) < index
+      ? [{ path: `${path}/${index}/name`, message: `is already in use: ${name}` }]
+      : [],
+  )
+}
+
 /** Whether every part of a value is known. */
 export function isWhole(value: unknown): boolean {
   return known(() => JSON.stringify(value)) !== undefined

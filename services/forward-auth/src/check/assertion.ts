@@ -5,6 +5,7 @@ import { LRUCache } from 'lru-cache'
 import { FwaError } from '../errors.ts'
 import type { Portal } from '../portals.ts'
 import type { AssertionKey } from '../session/assertion-keys.ts'
+import { MAX_SKEW } from '../session/sessions.ts'
 import { portalUrl, type Site } from '../sites.ts'
 import type { Identity } from './headers.ts'
 
@@ -18,8 +19,6 @@ const CACHE_CHARACTERS = 16_777_216
 const MAX_LENGTH = 4_096
 /** Claims that are left out, in this order, if an assertion would be longer; then the mapped ones. */
 const LONG_CLAIMS = ['groups', 'roles', 'picture']
-/** How far the clocks of instances may differ, in ms. */
-const MAX_SKEW = 30_000
 
 interface Made {
   readonly token: string

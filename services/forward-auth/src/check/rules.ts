@@ -1,4 +1,4 @@
-import { compileNetworks, type Host, parseHost } from '@gatehouse/net'
+import { cidrContains, compileNetworks, type Host, parseCidr, parseHost } from '@gatehouse/net'
 import { isUnder } from '../sites.ts'
 import type { Policy } from './policy.ts'
 
@@ -285,10 +285,9 @@ function coversHost(a: string, b: string): boolean {
 }
 
 function coversNetwork(a: string, b: string): boolean {
-  const [address = '', prefix] = b.split('/')
-  const [, wider] = a.split('/')
-  const bits = address.includes(':') ? 128 : 32
-  return compileNetworks([a])(address) && Number(wider ?? bits) <= Number(prefix ?? bits)
+  const [wide, narrow] = [parseCidr(a), parseCidr(b)]
+  if (!wide || !narrow) return false
+  return cidrContains(wide, narrow.network) && wide.prefix <= narrow.prefix
 }
 
 function coversPath(a: string, b: string): boolean {

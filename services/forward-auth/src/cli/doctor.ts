@@ -1,8 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { isIP } from 'node:net'
 import { parseHostPort } from '@gatehouse/net'
-import { fromClaims, type Profile } from '@gatehouse/profile'
-import { createLogger, UsageError } from '@gatehouse/service-kit'
+import { createLogger, localHost, UsageError } from '@gatehouse/service-kit'
 import type { FastifyInstance } from 'fastify'
 import { type AppDeps, buildApp } from '../app.ts'
 import type { ForwardAuthConfig } from '../config/schema.ts'
@@ -14,6 +13,7 @@ import type { Portal } from '../portals.ts'
 import { cookiesOf } from '../session/cookie.ts'
 import type { Session } from '../session/session.ts'
 import type { SiteHost } from '../sites.ts'
+import { readPerson } from './person.ts'
 
 export interface DoctorOptions {
   /** URL of an app behind the proxy. */
@@ -27,8 +27,6 @@ export interface DoctorOptions {
   readonly caFile?: string | undefined
   readonly claimsFile?: string | undefined
 }
-
-const UNSPECIFIED: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
 
 /**
  * Asks an app through its proxy, and names what is wrong with the proxy and which line to change.
@@ -50,7 +48,11 @@ export async function doctor(
   opened.defer(() => app.close())
   const { site } = findSite(app, url)
   const portal = findPortal(app, options.portal)
-  const person = claimsFile === undefined ? undefined : await readPerson(claimsFile, portal)
+  const [provider = ''] = portal.providers.keys()
+  const person =
+    claimsFile === undefined
+      ? undefined
+      : await readPerson(claimsFile, provider, { sub: 'gatehouse-doctor' })
   const session = person && app.sessions.create(portal, site, person)
   if (session) opened.defer(() => app.sessions.revoke(session))
   const seen = await examine({
@@ -90,13 +92,6 @@ function findPortal({ portals }: FastifyInstance, name: string | undefined): Por
   throw new UsageError(`--portal must be one of ${[...portals.keys()].join(', ')}`)
 }
 
-/** The claims of a person, of the first provider of the portal. */
-async function readPerson(file: string, { providers }: Portal): Promise<Profile> {
-  const [provider = ''] = providers.keys()
-  const claims = JSON.parse(await readFile(file, 'utf8'))
-  return fromClaims(provider, { sub: 'gatehouse-doctor', ...claims })
-}
-
 /** The cookies of a session, and what a check of it answers. */
 async function signInAside(
   app: FastifyInstance,
@@ -123,7 +118,7 @@ async function signInAside(
 }
 
 function serviceUrl({ server: { host, port, tls } }: ForwardAuthConfig): URL {
-  const name = UNSPECIFIED[host] ?? host
+  const name = localHost(host)
   return new URL(`${tls ? 'https' : 'http'}://${isIP(name) === 6 ? `[${name}]` : name}:${port}`)
 }
 

@@ -1,6 +1,5 @@
-import { readFile } from 'node:fs/promises'
 import { isIp, parseHost } from '@gatehouse/net'
-import { fromClaims, type Profile } from '@gatehouse/profile'
+import type { Profile } from '@gatehouse/profile'
 import { UsageError } from '@gatehouse/service-kit'
 import { type Decision, decide, type Refusal, Requester } from '../check/decide.ts'
 import { createPolicy, createPolicyReader, type Policy } from '../check/policy.ts'
@@ -15,6 +14,7 @@ import {
 } from '../check/rules.ts'
 import type { ForwardAuthConfig, PortalConfig } from '../config/schema.ts'
 import { createAdmits } from '../portals.ts'
+import { readPerson } from './person.ts'
 
 /** What is asked: a request, and who sends it. */
 export interface ExplainOptions {
@@ -119,18 +119,7 @@ async function requesterOf(
   if (claimsFile === undefined) return undefined
   if (!portal.providers.some(({ name }) => name === provider))
     throw new UsageError(`the portal ${portal.name} has no provider ${provider}`)
-  return new Described(portal, fromClaims(provider, await readClaims(claimsFile)))
-}
-
-async function readClaims(file: string): Promise<Record<string, unknown>> {
-  const text = await readFile(file, 'utf8')
-  try {
-    const claims = JSON.parse(text)
-    if (typeof claims === 'object' && claims !== null && !Array.isArray(claims)) return claims
-  } catch {
-    // The same fault as a value that is no object.
-  }
-  throw new UsageError(`${file} holds no JSON object of claims`)
+  return new Described(portal, await readPerson(claimsFile, provider))
 }
 
 function describeRules(rules: readonly Rule[], request: RuledRequest): string[] {

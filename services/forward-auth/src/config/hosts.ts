@@ -1,4 +1,4 @@
-import { parseHost } from '@gatehouse/net'
+import { type Host, parseHost } from '@gatehouse/net'
 import { applyToEach, type Fault } from '@gatehouse/service-kit'
 import { Type } from 'typebox'
 import { isUnder } from '../sites.ts'
@@ -21,10 +21,12 @@ export function checkHosts(
       const host = parseHost(text.startsWith('*.') ? text.slice(2) : text)
       if (!host || host.name !== text.replace(/^\*\./, ''))
         return [{ path: '', message: 'is not a host such as app.example.com or *.example.com' }]
-      const isOurs = domains.some((domain) => isUnder(domain, host))
-      return isOurs
-        ? []
-        : [{ path: '', message: `is on none of the domains: ${domains.join(', ')}` }]
+      return checkDomain(host, '', domains)
     },
   ])
+}
+
+export function checkDomain(host: Pick<Host, 'name'>, path: string, domains: Domains): Fault[] {
+  if (domains.some((domain) => isUnder(domain, host))) return []
+  return [{ path, message: `is on none of the domains: ${domains.join(', ')}` }]
 }

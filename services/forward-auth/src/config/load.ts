@@ -5,6 +5,7 @@ import {
   applyToEach,
   checkListeners,
   checkTrustedProxies,
+  checkUnique,
   type Fault,
   faultOf,
   known,
@@ -209,13 +210,4 @@ function checkAssertionClaims({ assertion }: PortalConfig): Fault[] {
     (claim) =>
       ASSERTION_CLAIMS.includes(claim) ? [{ path: '', message: `is part of it: ${claim}` }] : [],
   ])
-}
-
-function checkUnique(path: string, rows: readonly { readonly name: string }[]): Fault[] {
-  const names = rows.map((_, index) => known(() => rows[index]?.name))
-  return names.flatMap((name, index) =>
-    name !== undefined && names.indexOf(name) < index
-      ? [{ path: `${path}/${index}/name`, message: `is already in use: ${name}` }]
-      : [],
-  )
 }

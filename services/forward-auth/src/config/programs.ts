@@ -8,6 +8,7 @@ import { NetError, parseEndpointUrl } from '@gatehouse/net'
 import { createConditions } from '@gatehouse/profile'
 import {
   applyToEach,
+  checkUnique,
   Duration,
   type Fault,
   faultOf,
@@ -17,10 +18,10 @@ import {
 } from '@gatehouse/service-kit'
 import { type Static, Type } from 'typebox'
 import { readPath } from '../check/rules.ts'
-import { isUnder } from '../sites.ts'
-import { checkHosts, type Domains, Hosts } from './hosts.ts'
+import { checkDomain, checkHosts, type Domains, Hosts } from './hosts.ts'
 
 const { domains: _, ...keyRow } = AuthOptionsSchema.properties.psk.properties.keys.items.properties
+const { items: Scope } = keyRow.scopes
 const issuerRow = AuthOptionsSchema.properties.jwt.properties.issuers.items.properties
 
 const hosts = Hosts('Hosts that it may reach: `app.example.com`, or `*.example.com` for all below.')
@@ -40,7 +41,7 @@ export const CallersSchema = Type.Object(
         ...keyRow,
         name: Text('Name of the program. Apps get it as the user.'),
         scopes: Type.Optional(
-          Type.Array(Type.String({ pattern: '^[!#-\\[\\]-~]+$' }), {
+          Type.Array(Scope, {
             description: 'Scopes that the key has, for `Scope()` in conditions. Default: none.',
           }),
         ),
@@ -86,7 +87,7 @@ export const ResourceSchema = Type.Object({
     description:
       'Who issues its tokens. How to reach one (`jwksUrl`, `caFile`) is said by the row of `callers.issuers` with this `issuerUrl`.',
   }),
-  scopes: Type.Array(Type.String({ pattern: '^[!#-\\[\\]-~]+$' }), {
+  scopes: Type.Array(Scope, {
     default: [],
     description: 'Scopes that clients ask for. Policies demand them, with `Scope()`.',
   }),
@@ -137,16 +138,13 @@ export function checkCallers(
   return [
     ...checkOptions(callers),
     ...applyToEach(keys, '/callers/keys', row),
+    ...checkUnique('/callers/issuers', issuers),
     ...applyToEach(issuers, '/callers/issuers', [
       ...row,
       checkAllow,
       checkPublic,
       ({ name }) =>
         taken.includes(name) ? [{ path: '/name', message: `is also a provider: ${name}` }] : [],
-      ({ name }, index) =>
-        issuers.findIndex((one) => known(() => one.name) === name) < index
-          ? [{ path: '/name', message: `is already in use: ${name}` }]
-          : [],
     ]),
   ]
 }
@@ -235,6 +233,5 @@ function checkResourceUrl(text: string, domains: Domains): Fault[] {
   // As it is written: the URL parser removes dot segments.
   if (readPath(text.replace(/^[a-z]+:\/\/[^/]*/i, '')) === undefined)
     return [{ path, message: 'has a path that is not normal, such as one with `//` or `%2F`' }]
-  const isOurs = domains.some((domain) => isUnder(domain, { name: url.hostname }))
-  return isOurs ? [] : [{ path, message: `is on none of the domains: ${domains.join(', ')}` }]
+  return checkDomain({ name: url.hostname }, path, domains)
 }

@@ -66,15 +66,16 @@ export const signInRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const { query } = request
     refuseDuplicate(request, portalSite, query.rd)
     const stepUp = stepUpFor(portalSite, query)
+    const arrival = { portalSite, query, stepUp }
     const visitor = query.switch ? undefined : await visitorOf(request, portalSite)
     if (!query.switch) {
-      const answered = await answerKnown({ portalSite, query, visitor, stepUp }, reply)
+      const answered = await answerKnown(arrival, visitor, reply)
       if (answered) return answered
     }
     const providers = providersFor(portalSite.portal, stepUp)
     const provider = soleProvider(portalSite.portal, providers, stepUp && visitor)
     if (!provider) return sendPage(reply, 200, chooser(portalSite, query, providers))
-    return startAt(provider, portalSite, query, reply)
+    return startAt(provider, arrival, reply)
   })
 
   app.get('/providers/:provider', { schema: START_SCHEMA }, async (request, reply) => {
@@ -83,16 +84,16 @@ export const signInRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const provider = portalSite.portal.providers.get(params.provider)
     if (!provider) throw new FwaError('FWA_PROVIDER_UNKNOWN', 'this portal has no such provider')
     refuseDuplicate(request, portalSite, query.rd)
-    return startAt(provider, portalSite, query, reply)
+    const stepUp = stepUpFor(portalSite, query)
+    return startAt(provider, { portalSite, query, stepUp }, reply)
   })
 }
 
 type Query = Static<typeof querystring>
 
-function startAt(provider: Provider, portalSite: PortalSite, query: Query, reply: FastifyReply) {
+function startAt(provider: Provider, { portalSite, query, stepUp }: Arrival, reply: FastifyReply) {
   const returnTo = targetOf(portalSite, query.rd)
   const chooseAccount = query.switch === '1'
-  const stepUp = stepUpFor(portalSite, query)
   return startLogin({ portalSite, provider, returnTo, chooseAccount, stepUp }, reply)
 }
 
@@ -109,13 +110,13 @@ function stepUpFor(portalSite: PortalSite, { rd, policy }: Query): StepUpDemand 
 interface Arrival {
   readonly portalSite: PortalSite
   readonly query: Query
-  readonly visitor: Visitor | undefined
   readonly stepUp: StepUpDemand | undefined
 }
 
 /** Answers a person whose session is enough, or whom a provider identifies by their address. */
 async function answerKnown(
-  { portalSite, query, visitor, stepUp }: Arrival,
+  { portalSite, query, stepUp }: Arrival,
+  visitor: Visitor | undefined,
   reply: FastifyReply,
 ): Promise<FastifyReply | undefined> {
   const { request, server } = reply

@@ -18,7 +18,7 @@ import type { Session } from './session.ts'
 /** Header `typ` of session tokens: nothing else that is signed passes for one. */
 export const SESSION_TYPE = 'gatehouse-session+jwt'
 /** How far the clocks of instances may differ, in ms. */
-const MAX_SKEW = 30_000
+export const MAX_SKEW = 30_000
 /** A compact JWS (RFC 7515 section 7.1) whose signature has the 256 bits of HS256. */
 const TOKEN = /^[\w-]+\.[\w-]+\.[\w-]{43}$/
 const CACHE_ENTRIES = 50_000

@@ -52,6 +52,7 @@ t.test('what the doctor cannot work with', async (t) => {
       /the portal main does not admit the person of --as/,
     ],
     [{ claimsFile: join(folder, 'absent.json') }, /absent\.json/],
+    [{ claimsFile: import.meta.filename }, /doctor\.test\.ts holds no JSON object of claims/],
     [{ caFile: join(folder, 'absent.pem') }, /absent\.pem/],
     [{ resolve: '127.0.0.1:1' }, /ECONNREFUSED/],
   ]
