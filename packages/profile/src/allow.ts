@@ -14,15 +14,31 @@ export function compileAllow(allow: Allow, conditions: Conditions): Restriction 
   if (allow === 'anyone') return () => true
   if (typeof allow === 'string') return restrictionOf(allow, conditions)
 
-  const { condition, emailDomains, groups } = allow
-  const restrictions = [
-    condition === undefined ? [] : restrictionOf(condition, conditions),
-    emailDomains ? hasEmailAt(emailDomains) : [],
-    groups ? isInOneOf(groups) : [],
-  ].flat()
+  const { condition, ...membership } = allow
+  if (condition === undefined) return compileMembership(membership)
+  return all([restrictionOf(condition, conditions), ...restrictionsOf(membership)])
+}
+
+/** Groups and e-mail domains of an allow rule. */
+export type Membership = Pick<Exclude<Allow, string>, 'emailDomains' | 'groups'>
+
+/**
+ * Compiles an allow rule that has no condition.
+ * @throws ProfileError PROFILE_ALLOW_INVALID
+ */
+export function compileMembership(membership: Membership): Restriction {
+  const restrictions = restrictionsOf(membership)
   // An empty rule is more likely a mistake than meant as `anyone`.
   if (restrictions.length === 0)
     throw new ProfileError('PROFILE_ALLOW_INVALID', 'the rule restricts nothing')
+  return all(restrictions)
+}
+
+function restrictionsOf({ emailDomains, groups }: Membership): Restriction[] {
+  return [emailDomains ? hasEmailAt(emailDomains) : [], groups ? isInOneOf(groups) : []].flat()
+}
+
+function all(restrictions: readonly Restriction[]): Restriction {
   return (profile) => restrictions.every((holds) => holds(profile))
 }
 

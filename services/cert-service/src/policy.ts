@@ -7,6 +7,7 @@ import {
   PkiError,
   parseNameRule,
 } from '@gatehouse/pki'
+import { compileMembership } from '@gatehouse/profile/allow'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type PolicyRule, RIGHTS, type Right } from './config/auth.ts'
 import { CertError } from './errors.ts'
@@ -53,7 +54,11 @@ interface Access {
  */
 export function createPolicy(options: PolicyOptions): Policy {
   const { domainsClaim, rules = [], keyRights } = options
-  const compiled = rules.map((rule) => ({ rule, names: rule.names.map(parseNameRule) }))
+  const compiled = rules.map((rule) => ({
+    rule,
+    names: rule.names.map(parseNameRule),
+    isMeant: compilePeople(rule.people),
+  }))
   // auth-core has one object per key, per cached token and per cached assertion.
   const cached = new WeakMap<Requestor, Partial<Record<Right, Access>>>()
 
@@ -77,7 +82,7 @@ export function createPolicy(options: PolicyOptions): Policy {
     const namesOf = (effect: PolicyRule['effect'], byDefault: readonly Right[]) =>
       compiled
         .filter(({ rule }) => rule.effect === effect && (rule.rights ?? byDefault).includes(right))
-        .filter(({ rule }) => meetsConditions(caller, rule))
+        .filter(({ rule, isMeant }) => meetsConditions(caller, rule, isMeant))
         .flatMap(({ names }) => names)
     const denied = compileReach(namesOf('deny', RIGHTS))
     if (isPerson(caller)) {
@@ -105,9 +110,20 @@ function isPerson(caller: Requestor): caller is Person {
   return 'provider' in caller
 }
 
-function meetsConditions(caller: Requestor, rule: PolicyRule): boolean {
-  const { issuer, subject, claim, scope, people } = rule
-  if (people !== undefined) return isPerson(caller) && isAmong(caller, people)
+/** Whether a rule is about a person. */
+type PersonTest = (person: Person) => boolean
+
+function compilePeople(people: PolicyRule['people']): PersonTest | undefined {
+  return people === 'anyone' ? everything : people && compileMembership(people)
+}
+
+function meetsConditions(
+  caller: Requestor,
+  rule: PolicyRule,
+  isMeant: PersonTest | undefined,
+): boolean {
+  const { issuer, subject, claim, scope } = rule
+  if (isMeant) return isPerson(caller) && isMeant(caller)
   if (issuer === undefined && subject === undefined && !claim && scope === undefined)
     return rule.effect === 'deny'
   return (
@@ -118,18 +134,6 @@ function meetsConditions(caller: Requestor, rule: PolicyRule): boolean {
     (claim === undefined || holds(caller.claims[claim.name], claim.value)) &&
     (scope === undefined || caller.scopes.includes(scope))
   )
-}
-
-function isAmong(
-  { groups = [], email }: Person,
-  people: NonNullable<PolicyRule['people']>,
-): boolean {
-  if (people === 'anyone') return true
-  const domain = email?.verified ? email.address.split('@').at(-1)?.toLowerCase() : undefined
-  const isOf = (wanted: readonly string[] | undefined, has: readonly (string | undefined)[]) =>
-    wanted === undefined || wanted.some((one) => has.includes(one))
-  const domains = people.emailDomains?.map((one) => one.toLowerCase())
-  return isOf(people.groups, groups) && isOf(domains, [domain])
 }
 
 function holds(claim: unknown, value: string): boolean {

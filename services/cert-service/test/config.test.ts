@@ -9,6 +9,9 @@ import { loadCertConfig } from '../src/config/load.ts'
 
 const EXAMPLES = join(import.meta.dirname, '../../../examples/acme')
 const psk = { auth: { psk: { key: 'a-key-of-sixteen-or-more' } } }
+const withPeople = {
+  auth: { ...psk.auth, assertion: { issuerUrl: 'https://a.test/p', audience: 'https://c.test' } },
+}
 const issuer = (issuerUrl: string) => ({ issuerUrl, audience: 'certs' })
 
 async function load(t: Test, config: object) {
@@ -79,23 +82,19 @@ const FAULTS: readonly [why: string, config: object, path: string][] = [
   [
     'people of an issuer',
     {
-      auth: {
-        ...psk.auth,
-        assertion: { issuerUrl: 'https://a.test/p', audience: 'https://c.test' },
-      },
+      ...withPeople,
       rules: [{ names: ['a.test'], people: 'anyone', issuer: 'https://a.test' }],
     },
     '/rules/0/people',
   ],
   [
     'restrictions that are none',
-    {
-      auth: {
-        ...psk.auth,
-        assertion: { issuerUrl: 'https://a.test/p', audience: 'https://c.test' },
-      },
-      rules: [{ names: ['a.test'], people: {} }],
-    },
+    { ...withPeople, rules: [{ names: ['a.test'], people: {} }] },
+    '/rules/0/people',
+  ],
+  [
+    'people of a domain that is none',
+    { ...withPeople, rules: [{ names: ['a.test'], people: { emailDomains: ['@a.test'] } }] },
     '/rules/0/people',
   ],
   [

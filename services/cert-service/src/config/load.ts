@@ -1,6 +1,7 @@
 import { relative } from 'node:path'
 import { isLoopback, parseEndpointUrl, parseHost } from '@gatehouse/net'
 import { compileRules, parseName, parseNameRule } from '@gatehouse/pki'
+import { compileMembership } from '@gatehouse/profile/allow'
 import {
   applyToEach,
   checkListeners,
@@ -60,7 +61,8 @@ function checkAccessRules({ auth, rules }: CertServiceConfig): Fault[] {
       if (people !== undefined) {
         const message = 'is about people, who have no `issuer`, `subject`, `claim` or `scope`'
         if (issuer !== undefined || conditional) return [{ path: '/people', message }]
-        if (auth.assertion) return []
+        if (auth.assertion)
+          return people === 'anyone' ? [] : faultOf('/people', () => compileMembership(people))
         return [{ path: '/people', message: 'needs `auth.assertion`, which says who they are' }]
       }
       const several = (auth.jwt?.issuers?.length ?? 0) > 1
