@@ -1,10 +1,10 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
+import { freePort } from '../services/forward-auth/test/helpers/process.ts'
 import { commandOn, startChild } from './harness/child.ts'
 import { compare, type Effort, type Round } from './harness/compare.ts'
 import type { LoadResult, RequestsId } from './harness/load-generator.ts'
@@ -107,13 +107,4 @@ http {
   }
 }
 `
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }

@@ -6,7 +6,10 @@ import {
   type KeyPairKeyObjectResult,
   sign,
 } from 'node:crypto'
+import Fastify from 'fastify'
+import type { Test } from 'tap'
 import { Dispatcher } from 'undici'
+import auth, { type AuthOptions } from '../src/index.ts'
 
 export const NOW = Date.parse('2030-01-01T00:00:00Z')
 export const ISSUER = 'https://issuer.example'
@@ -166,10 +169,27 @@ export function dispatcherOf(
 }
 
 /** Several issuers behind one dispatcher. */
-export function together(...issuers: ReturnType<typeof fakeIssuer>[]): Dispatcher {
+function together(...issuers: ReturnType<typeof fakeIssuer>[]): Dispatcher {
   return dispatcherOf((url, authorization) =>
     issuers.find(({ issuer }) => url.startsWith(issuer))!.answer(url, authorization),
   )
+}
+
+/** An app with the plugin, whose clock stands still; `lines` are those of its log. */
+export async function startApp(
+  t: Test,
+  options: AuthOptions,
+  ...issuers: ReturnType<typeof fakeIssuer>[]
+) {
+  const clock = frozenClock()
+  const lines: Record<string, unknown>[] = []
+  const app = Fastify({
+    logger: { stream: { write: (line) => void lines.push(JSON.parse(line)) } },
+  })
+  t.teardown(() => app.close())
+  const { now, elapsed } = clock
+  await app.register(auth, { ...options, now, elapsed, dispatcher: together(...issuers) })
+  return { app, clock, lines }
 }
 
 /** What a function throws, or throws later. */

@@ -3,7 +3,7 @@ import { rmSync } from 'node:fs'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import auth, { type AuthOptions } from '../src/index.ts'
-import { AUDIENCE, fakeIssuer, frozenClock, ISSUER, issue, signingKey, together } from './kit.ts'
+import { AUDIENCE, fakeIssuer, ISSUER, issue, signingKey, startApp } from './kit.ts'
 
 const rs = signingKey('RS256', 'rs')
 const es = signingKey('ES256', 'es')
@@ -13,18 +13,7 @@ const jwt = { issuerUrl: ISSUER, audience: AUDIENCE }
 async function setup(t: Test, options: AuthOptions = { psk, jwt }) {
   const issuer = fakeIssuer({ keys: [rs.jwk] })
   const other = fakeIssuer({ issuer: 'https://other.example', keys: [es.jwk] })
-  const clock = frozenClock()
-  const lines: Record<string, unknown>[] = []
-  const app = Fastify({
-    logger: { stream: { write: (line) => void lines.push(JSON.parse(line)) } },
-  })
-  t.teardown(() => app.close())
-  await app.register(auth, {
-    ...options,
-    now: clock.now,
-    elapsed: clock.elapsed,
-    dispatcher: together(issuer, other),
-  })
+  const { app, clock, lines } = await startApp(t, options, issuer, other)
   app.get('/open', (request) => request.caller)
   app.get('/', { onRequest: app.requireCaller() }, (request) => request.caller)
   app.get('/a', { onRequest: app.requireCaller({ scopes: ['a'] }) }, (request) => request.caller)

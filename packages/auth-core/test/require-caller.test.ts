@@ -1,7 +1,7 @@
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import t, { type Test } from 'tap'
-import auth, { type AuthOptions, type CallerDemand, type Method } from '../src/index.ts'
-import { AUDIENCE, fakeIssuer, frozenClock, ISSUER, issue, signingKey } from './kit.ts'
+import type { AuthOptions, CallerDemand, Method } from '../src/index.ts'
+import { AUDIENCE, fakeIssuer, ISSUER, issue, signingKey, startApp } from './kit.ts'
 
 const rs = signingKey('RS256', 'rs')
 const key = 'correct-horse-battery-staple'
@@ -10,15 +10,8 @@ const BEARER = 'Bearer realm="api"'
 const both: AuthOptions = { psk: { key }, jwt: { issuerUrl: ISSUER, audience: AUDIENCE } }
 
 async function setup(t: Test, options: AuthOptions = both) {
-  const app = Fastify()
-  t.teardown(() => app.close())
   const issuer = fakeIssuer({ keys: [rs.jwk] })
-  await app.register(auth, {
-    ...options,
-    now: frozenClock().now,
-    elapsed: () => 0,
-    dispatcher: issuer.dispatcher,
-  })
+  const { app } = await startApp(t, options, issuer)
   return { app, issuer }
 }
 

@@ -1,21 +1,20 @@
 import fc from 'fast-check'
-import Fastify, { type FastifyInstance } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
-import auth, { type AuthOptions } from '../src/index.ts'
+import type { AuthOptions } from '../src/index.ts'
 import {
   AUDIENCE,
   assertion,
   assertionClaims,
   encode,
   fakeIssuer,
-  frozenClock,
   ISSUER,
   issue,
   NOW,
   ORIGIN,
   PORTAL,
   signingKey,
-  together,
+  startApp,
   token,
 } from './kit.ts'
 
@@ -31,18 +30,7 @@ const machines: AuthOptions = {
 async function setup(t: Test, options: AuthOptions = trusted) {
   const portal = fakeIssuer({ issuer: PORTAL, keys: [es.jwk, next.jwk] })
   const issuer = fakeIssuer({ keys: [rs.jwk, es.jwk] })
-  const clock = frozenClock()
-  const lines: Record<string, unknown>[] = []
-  const app = Fastify({
-    logger: { stream: { write: (line) => void lines.push(JSON.parse(line)) } },
-  })
-  t.teardown(() => app.close())
-  await app.register(auth, {
-    ...options,
-    now: clock.now,
-    elapsed: clock.elapsed,
-    dispatcher: together(portal, issuer),
-  })
+  const { app, clock, lines } = await startApp(t, options, portal, issuer)
   app.get('/open', (request) => request.person)
   app.get('/maybe', { onRequest: app.requirePerson({ optional: true }) }, (request) => ({
     person: request.optionalPerson?.id ?? null,

@@ -1,5 +1,5 @@
 import { parseHost } from '@gatehouse/net'
-import { createConditions, fromClaims } from '@gatehouse/profile'
+import { createConditions } from '@gatehouse/profile'
 import t from 'tap'
 import { decide, kindOf, type Outcome, type RequestKind } from '../../src/check/decide.ts'
 import { createPolicy, createPolicyReader, type Policy } from '../../src/check/policy.ts'
@@ -10,19 +10,8 @@ import { createLogLimit } from '../../src/log-limit.ts'
 import type { Portal } from '../../src/portals.ts'
 import type { Session } from '../../src/session/session.ts'
 import { createFakeProvider } from '../fake-provider.ts'
+import { session } from './session.ts'
 
-const session = (claims: object = {}, provider = 'corp'): Session => ({
-  sid: 'sid',
-  portal: 'main',
-  issuer: 'https://auth.example.com/portals/main',
-  site: { domain: 'example.com', authOrigin: 'https://auth.example.com', basePath: '' },
-  profile: fromClaims(provider, { sub: 'ada', ...claims }),
-  person: 'digest',
-  token: 'header.payload.signature',
-  iat: 0,
-  exp: 1,
-  generation: 0,
-})
 const { provider: CORP } = createFakeProvider()
 /** Somebody with a session at a portal. */
 const visit = (at: Portal, who: Session) => new Visitor(who, at, CORP)

@@ -1,4 +1,3 @@
-import { fromClaims } from '@gatehouse/profile'
 import fc from 'fast-check'
 import t from 'tap'
 import { type HeadersConfig, headerRows } from '../../src/check/header-presets.ts'
@@ -11,19 +10,7 @@ import {
   type Identity,
 } from '../../src/check/headers.ts'
 import type { Session } from '../../src/session/session.ts'
-
-const session = (claims: object = {}, provider = 'corp'): Session => ({
-  sid: 'sid',
-  portal: 'main',
-  issuer: 'https://auth.example.com/portals/main',
-  site: { domain: 'example.com', authOrigin: 'https://auth.example.com', basePath: '' },
-  profile: fromClaims(provider, { sub: 'ada', ...claims }),
-  person: 'digest',
-  token: 'header.payload.signature',
-  iat: 0,
-  exp: 1,
-  generation: 0,
-})
+import { session } from './session.ts'
 
 const identityOf = (who: Session): Identity => ({
   method: 'session',

@@ -2,7 +2,6 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { copyFile, readFile, writeFile } from 'node:fs/promises'
 import { type RequestOptions, request } from 'node:https'
-import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { Writable } from 'node:stream'
@@ -15,6 +14,7 @@ import { appendRows, auditFolder } from '../../src/audit/day-files.ts'
 import { serve } from '../../src/cli/serve.ts'
 import { loadForwardAuthConfig } from '../../src/config/load.ts'
 import { DOMAINS, portalOf, SESSION_KEY } from '../app.ts'
+import { freePort } from '../helpers/process.ts'
 import { SHAPES } from '../shapes.ts'
 
 const FIXTURES = fileURLToPath(import.meta.resolve('../fixtures'))
@@ -28,14 +28,6 @@ async function createHome(t: Test, server: string, rest = PORTAL): Promise<strin
   const yaml = `server: ${server}\nmetrics: { enabled: false }\nlog: { format: json }\n${DOMAINS}\n${SESSION_KEY}\n${rest}`
   await writeFile(file, yaml)
   return file
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  return typeof address === 'object' && address ? address.port : 0
 }
 
 function start(t: Test, args: readonly string[]): ChildProcess {
