@@ -21,8 +21,11 @@ interface Accepted {
   readonly methods: readonly Method[]
   readonly findKey: (sha256: string) => KeyCaller | undefined
   readonly verify: (token: string, request: FastifyRequest) => TokenCaller | Promise<TokenCaller>
-  /** Whether the claim `iss` names an issuer that is accepted. Nothing is verified. */
-  readonly isForUs: (token: string) => boolean
+  /** The same, or undefined if the claim `iss` names no issuer that is accepted. */
+  readonly find: (
+    token: string,
+    request: FastifyRequest,
+  ) => TokenCaller | Promise<TokenCaller> | undefined
   readonly person: PersonReader | undefined
   /** By what the keys of an issuer depend on. */
   readonly issuers: ReadonlyMap<string, IssuerKeys>
@@ -54,31 +57,34 @@ export class Authenticator {
    * @throws AuthError of every 4xx and 503 code; asynchronous ones as a rejection
    */
   authenticate(request: FastifyRequest, demanded?: readonly Method[]): Caller | Promise<Caller> {
-    const { methods, findKey, verify } = this.#accepted
-    const { method, credentials } = readAuthorization(request.raw)
+    const { methods, verify } = this.#accepted
+    const { authorization } = request.raw.headers
+    if (authorization === undefined) throw new AuthError('AUTH_CREDENTIALS_MISSING')
+    refuseRepeated(request.raw)
+    const { method, credentials } = parseAuthorization(authorization)
     if (!method || !methods.includes(method) || demanded?.includes(method) === false)
       throw new AuthError('AUTH_SCHEME_UNSUPPORTED')
-    if (credentials === '') throw new AuthError('AUTH_HEADER_INVALID', { detail: 'no credentials' })
-    if (method === 'jwt') return verify(credentials, request)
-    const caller = findKey(hash('sha256', credentials, 'binary'))
-    if (!caller) throw new AuthError('AUTH_KEY_INVALID')
-    return caller
+    refuseEmpty(credentials)
+    return method === 'jwt' ? verify(credentials, request) : this.#callerOfKey(credentials)
   }
 
   /**
-   * Whether credentials are meant for these options: an API key if keys are accepted, or a token whose
-   * `iss` names an issuer that is accepted. Nothing is verified. For programs that leave the credentials
-   * of others alone, such as a proxy; a token that cannot be decoded names no issuer.
+   * Authenticates a request whose credentials may be meant for somebody else: undefined without an API
+   * key although keys are accepted, or a token whose `iss` names an issuer that is accepted. For programs
+   * that leave the credentials of others alone, such as a proxy.
    *
-   * @param authorization - the header of the request
+   * @throws AuthError as {@link authenticate} does
    */
-  accepts(authorization: string | undefined): boolean {
-    if (authorization === undefined) return false
-    const { methods, isForUs } = this.#accepted
+  find(request: FastifyRequest): Caller | Promise<Caller> | undefined {
+    const { methods, find } = this.#accepted
+    const { authorization } = request.raw.headers
+    if (authorization === undefined) return undefined
     const { method, credentials } = parseAuthorization(authorization)
-    return (
-      method !== undefined && methods.includes(method) && (method === 'psk' || isForUs(credentials))
-    )
+    if (!method || !methods.includes(method)) return undefined
+    refuseRepeated(request.raw)
+    if (method === 'jwt') return find(credentials, request)
+    refuseEmpty(credentials)
+    return this.#callerOfKey(credentials)
   }
 
   /**
@@ -163,6 +169,12 @@ export class Authenticator {
     return closeAll(this.#accepted.issuers.values())
   }
 
+  #callerOfKey(key: string): KeyCaller {
+    const caller = this.#accepted.findKey(hash('sha256', key, 'binary'))
+    if (!caller) throw new AuthError('AUTH_KEY_INVALID')
+    return caller
+  }
+
   /** @param previous - what is replaced: the keys of an issuer that has not changed are kept */
   #build(settings: Settings, previous?: Accepted): Accepted {
     const issuers = new Map<string, IssuerKeys>()
@@ -228,41 +240,23 @@ function createComparator(keys: readonly PskKey[]): Accepted['findKey'] {
 /** RFC 6750 section 2.1. */
 const BEARER_TOKEN = /^[A-Za-z0-9\-._~+/]+=*$/
 
-function ownVerifier({ verify }: BearerOptions): Pick<Accepted, 'verify' | 'isForUs'> {
+function ownVerifier(bearer: BearerOptions): Pick<Accepted, 'verify' | 'find'> {
   const admit = (caller: TokenCaller | undefined) => {
     if (!caller) throw new AuthError('AUTH_TOKEN_INVALID')
     return caller
   }
-  return {
-    verify(token, request) {
-      if (!BEARER_TOKEN.test(token))
-        throw new AuthError('AUTH_HEADER_INVALID', { detail: 'not one token' })
-      const caller = verify(token, request)
-      return caller instanceof Promise ? caller.then(admit) : admit(caller)
-    },
-    isForUs: () => true,
+  const verify: Accepted['verify'] = (token, request) => {
+    if (!BEARER_TOKEN.test(token))
+      throw new AuthError('AUTH_HEADER_INVALID', { detail: 'not one token' })
+    const caller = bearer.verify(token, request)
+    return caller instanceof Promise ? caller.then(admit) : admit(caller)
   }
+  return { verify, find: verify }
 }
 
 /** Errors of connections that are closed are of no use to anybody. */
 async function closeAll(issuers: Iterable<IssuerKeys>): Promise<void> {
   await Promise.allSettled(Array.from(issuers, (keys) => keys.close()))
-}
-
-/**
- * Reads the one Authorization header of a request.
- *
- * @throws AuthError AUTH_CREDENTIALS_MISSING, AUTH_HEADER_INVALID
- */
-function readAuthorization({
-  headers: { authorization },
-  rawHeaders,
-}: Pick<IncomingMessage, 'headers' | 'rawHeaders'>) {
-  if (authorization === undefined) throw new AuthError('AUTH_CREDENTIALS_MISSING')
-  // Node takes the first of several; a proxy in front may have taken another one.
-  if (isRepeated(rawHeaders))
-    throw new AuthError('AUTH_HEADER_INVALID', { detail: 'more than one Authorization header' })
-  return parseAuthorization(authorization)
 }
 
 function parseAuthorization(authorization: string) {
@@ -278,11 +272,17 @@ const METHOD_OF = new Map<string, Method>([
   ['bearer', 'jwt'],
 ])
 
-function isRepeated(rawHeaders: readonly string[]): boolean {
+function refuseEmpty(credentials: string): void {
+  if (credentials === '') throw new AuthError('AUTH_HEADER_INVALID', { detail: 'no credentials' })
+}
+
+/** Node takes the first of several Authorization headers; a proxy in front may have taken another one. */
+function refuseRepeated({ rawHeaders }: Pick<IncomingMessage, 'rawHeaders'>): void {
   let count = 0
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] ?? ''
     if (name.length === 13 && name.toLowerCase() === 'authorization') count++
   }
-  return count > 1
+  if (count > 1)
+    throw new AuthError('AUTH_HEADER_INVALID', { detail: 'more than one Authorization header' })
 }

@@ -15,27 +15,44 @@ function setup(options: AuthOptions) {
   return { issuer, clock, authenticator: new Authenticator(options, deps) }
 }
 
-t.test('whose credentials it accepts', async (t) => {
+type Found = object | undefined
+
+t.test('whose credentials it finds', async (t) => {
   const good = issue(rs)
-  const cases: [header: string | undefined, keys: boolean, tokens: boolean][] = [
-    [undefined, false, false],
-    ['', false, false],
-    [`APIKey ${key}`, true, false],
-    ['apikey wrong', true, false],
-    [`Bearer ${good}`, false, true],
-    [`bearer   ${good}`, false, true],
-    [`Bearer ${issue(rs, { iss: 'https://other.example' })}`, false, false],
-    ['Bearer opaque', false, false],
-    ['Bearer', false, false],
-    ['Basic dTpw', false, false],
-    [`DPoP ${good}`, false, false],
+  const [byKey, byToken] = [{ subject: 'default' }, { subject: 'machine-1' }]
+  const cases: [headers: string | string[], keys?: Found, tokens?: Found][] = [
+    [[]],
+    [''],
+    [`APIKey ${key}`, byKey],
+    ['apikey wrong', { code: 'AUTH_KEY_INVALID' }],
+    ['APIKey', { code: 'AUTH_HEADER_INVALID' }],
+    [`Bearer ${good}`, undefined, byToken],
+    [`bearer   ${good}`, undefined, byToken],
+    [`Bearer ${issue(rs, { exp: 1 })}`, undefined, { code: 'AUTH_TOKEN_EXPIRED' }],
+    [[`Bearer ${good}`, 'Basic dTpw'], undefined, { code: 'AUTH_HEADER_INVALID' }],
+    [`Bearer ${issue(rs, { iss: 'https://other.example' })}`],
+    ['Bearer opaque'],
+    ['Bearer'],
+    ['Basic dTpw'],
+    [`DPoP ${good}`],
   ]
   const [keys, tokens] = [setup({ psk }).authenticator, setup({ jwt }).authenticator]
   const both = setup({ psk, jwt }).authenticator
-  for (const [header, byKeys, byTokens] of cases) {
-    t.equal(keys.accepts(header), byKeys, `with keys: ${header}`)
-    t.equal(tokens.accepts(header), byTokens, `with an issuer: ${header}`)
-    t.equal(both.accepts(header), byKeys || byTokens, `with both: ${header}`)
+  for (const [headers, byKeys, byTokens] of cases) {
+    const rawHeaders = [headers].flat().flatMap((value) => ['Authorization', value])
+    const request = { raw: { headers: { authorization: rawHeaders[1] }, rawHeaders } } as never
+    const find = async (at: Authenticator) => {
+      try {
+        return await at.find(request)
+      } catch (error) {
+        return error
+      }
+    }
+    const holds = (found: unknown, expected: Found, what: string) =>
+      expected ? t.match(found, expected, what) : t.equal(found, undefined, what)
+    holds(await find(keys), byKeys, `with keys: ${headers}`)
+    holds(await find(tokens), byTokens, `with an issuer: ${headers}`)
+    holds(await find(both), byKeys ?? byTokens, `with both: ${headers}`)
   }
 })
 
@@ -79,7 +96,7 @@ t.test('a token that is known costs no promise', async (t) => {
   const authorization = `Bearer ${issue(rs)}`
   const request = { raw: { headers: { authorization }, rawHeaders: [] } } as never
   const caller = await authenticator.authenticate(request)
-  t.equal(authenticator.accepts(authorization), true)
+  t.equal(authenticator.find(request), caller)
   t.equal(authenticator.authenticate(request), caller)
   t.equal(issuer.readings(), 1)
 })

@@ -42,7 +42,8 @@ const MAX_CHARACTERS = 33_554_432
  * A verified token is cached until it expires or its source has other keys. A token that is refused is
  * never cached. A verification is synchronous if its key is at hand.
  *
- * `isForUs` says whether a token names a source, or was verified; it verifies nothing.
+ * `find` is `verify` for a token that may be somebody else's: one that cannot be decoded, or names none
+ * of the sources, gives undefined.
  *
  * @param now - milliseconds since the epoch
  * @throws AuthError AUTH_TOKEN_*, AUTH_SCOPE_MISSING, AUTH_ISSUER_*; asynchronous ones as a rejection
@@ -54,24 +55,35 @@ export function createVerifier<T>(sources: readonly TokenSource<T>[], now: () =>
     maxSize: MAX_CHARACTERS,
     sizeCalculation: (_entry, token) => token.length,
   })
-  return { verify, isForUs }
-
-  function isForUs(token: string): boolean {
-    return cache.has(token) || byIssuer.has(issuerOf(token))
-  }
+  return { verify, find }
 
   function verify(token: string): T | Promise<T> {
-    const known = cache.get(token)
-    if (known && isValid(known, now())) return known.value
-    if (known) cache.delete(token)
-
+    const known = recall(token)
+    if (known) return known
     const decoded = decodeToken(token)
     const { iss } = decoded.claims
     const source = byIssuer.get(iss)
-    if (!source)
-      throw new AuthError('AUTH_TOKEN_ISSUER', { detail: `iss is ${JSON.stringify(iss)}` })
-    const header = checkHeader(decoded, source)
+    if (source) return verifyBy(source, token, decoded)
+    throw new AuthError('AUTH_TOKEN_ISSUER', { detail: `iss is ${JSON.stringify(iss)}` })
+  }
 
+  function find(token: string): T | Promise<T> | undefined {
+    const known = recall(token)
+    if (known) return known
+    const decoded = tryDecode(token)
+    const source = decoded && byIssuer.get(decoded.claims.iss)
+    return source && verifyBy(source, token, decoded)
+  }
+
+  function recall(token: string): T | undefined {
+    const known = cache.get(token)
+    if (known && isValid(known, now())) return known.value
+    if (known) cache.delete(token)
+    return undefined
+  }
+
+  function verifyBy(source: TokenSource<T>, token: string, decoded: DecodedToken): T | Promise<T> {
+    const header = checkHeader(decoded, source)
     const admit = ({ set, keys }: FittingKeys): T => {
       if (!keys.some((key) => key.verifies(token))) throw new AuthError('AUTH_TOKEN_SIGNATURE')
       const admitted = source.admit(decoded.claims, now())
@@ -83,9 +95,9 @@ export function createVerifier<T>(sources: readonly TokenSource<T>[], now: () =>
   }
 }
 
-function issuerOf(token: string): unknown {
+function tryDecode(token: string): DecodedToken | undefined {
   try {
-    return decodeToken(token).claims.iss
+    return decodeToken(token)
   } catch {
     return undefined
   }

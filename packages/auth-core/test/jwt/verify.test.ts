@@ -163,26 +163,30 @@ t.test('a token may be valid for so long', async (t) => {
   t.match(await verify(long), { subject: 'machine-1' }, 'and later less is left')
 })
 
-t.test('whose tokens are for us, unverified', async (t) => {
-  const { issuer, verify, isForUs } = setup()
+t.test('which tokens are found, and which are those of somebody else', async (t) => {
+  const { issuer, find } = setup()
   const [header, claims] = issue(rs).split('.')
   const twice = `{"iss":"${ISSUER}","iss":"${ISSUER}"}`
-  const cases: [what: string, token: string, expected: boolean][] = [
-    ['a good one', issue(rs), true],
-    ['an expired one', issue(rs, { exp: 1 }), true],
-    ['one with another signature', `${header}.${claims}.AAAA`, true],
-    ['one of another issuer', issue(rs, { iss: `${ISSUER}/` }), false],
-    ['one without an issuer', issue(rs, { iss: undefined }), false],
-    ['one that names two issuers', issue(rs, { iss: [ISSUER] }), false],
-    ['one that names its issuer twice', `${header}.${encode(twice)}.AAAA`, false],
-    ['one that is too large', issue(rs, { pad: 'x'.repeat(16_384) }), false],
-    ['an opaque one', 'ya29.a0AfH6SMBx', false],
-    ['none', '', false],
+  const theirs: [what: string, token: string][] = [
+    ['one of another issuer', issue(rs, { iss: `${ISSUER}/` })],
+    ['one without an issuer', issue(rs, { iss: undefined })],
+    ['one that names two issuers', issue(rs, { iss: [ISSUER] })],
+    ['one that names its issuer twice', `${header}.${encode(twice)}.AAAA`],
+    ['one that is too large', issue(rs, { pad: 'x'.repeat(16_384) })],
+    ['an opaque one', 'ya29.a0AfH6SMBx'],
+    ['none', ''],
   ]
-  for (const [what, token, expected] of cases) t.equal(isForUs(token), expected, what)
+  for (const [what, token] of theirs) t.equal(find(token), undefined, what)
   t.equal(issuer.requests.length, 0, 'and nobody is asked')
-  await verify(issue(rs))
-  t.equal(isForUs(issue(rs)), true)
+  const refused: [code: string, token: string][] = [
+    ['AUTH_TOKEN_EXPIRED', issue(rs, { exp: 1 })],
+    ['AUTH_TOKEN_SIGNATURE', `${header}.${claims}.AAAA`],
+  ]
+  for (const [code, token] of refused) t.match(await caught(() => find(token)), { code })
+  const good = issue(rs)
+  const first = await find(good)
+  t.match(first, { subject: 'machine-1' })
+  t.equal(find(good), first, 'is known the next time, without a promise')
 })
 
 t.test('two issuers with the same subject, key id and audience', async (t) => {

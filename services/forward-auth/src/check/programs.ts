@@ -15,6 +15,7 @@ import type { Policy } from './policy.ts'
 import { compileHosts, covers, type RequestPath } from './rules.ts'
 
 const WELL_KNOWN = '/.well-known/oauth-protected-resource'
+const BEARER = /^bearer(?: |$)/i
 const DAY = 24 * 3_600_000
 
 interface Asked {
@@ -69,22 +70,13 @@ export class Programs {
     request: FastifyRequest,
     resource: Resource | undefined,
   ): Program | Promise<Program> | undefined {
-    const { authorization = '' } = request.headers
-    const authenticator = this.#authenticatorFor(authorization, resource)
-    if (!authenticator) return undefined
-    const caller = authenticator.authenticate(request)
-    const isOfResource = authenticator === resource?.authenticator
+    const isOfResource = resource !== undefined && BEARER.test(request.headers.authorization ?? '')
+    const caller = isOfResource
+      ? resource.authenticator.authenticate(request)
+      : this.#callers?.find(request)
     return caller instanceof Promise
       ? caller.then((found) => this.#programOf(found, isOfResource))
-      : this.#programOf(caller, isOfResource)
-  }
-
-  #authenticatorFor(
-    authorization: string,
-    resource: Resource | undefined,
-  ): Authenticator | undefined {
-    if (resource && /^bearer(?: |$)/i.test(authorization)) return resource.authenticator
-    return this.#callers?.accepts(authorization) ? this.#callers : undefined
+      : caller && this.#programOf(caller, isOfResource)
   }
 
   /**
