@@ -57,6 +57,7 @@ export async function freePorts(count: number): Promise<number[]> {
   return ports
 }
 
+/** A port of loopback that nobody listens on. */
 export async function freePort(): Promise<number> {
   const [port] = await freePorts(1)
   return port as number

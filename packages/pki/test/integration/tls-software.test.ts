@@ -2,11 +2,12 @@ import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { createServer as createHttpsServer, get } from 'node:https'
-import { type AddressInfo, createServer } from 'node:net'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
 import t from 'tap'
+import { freePort } from '../../../acme/test/integration/processes.ts'
 import { buildChainPem, generateKeyPair, KEY_TYPES, toPem } from '../../src/index.ts'
 import { issue, makeAuthorities } from '../helpers.ts'
 
@@ -35,15 +36,6 @@ for (const [site, host, type] of sites) {
     cert: buildChainPem(der, intermediate.chain),
     key: toPem('PRIVATE KEY', key.pkcs8),
   })
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }
 
 const curl = async (host: string, port: number) => {
