@@ -104,7 +104,13 @@ async function warmUp(out: string, config: string): Promise<void> {
   const file = join(folder, 'config.yaml')
   await writeFile(file, config)
   const args = ['main.js', 'serve', '--config', file]
-  const child = spawn(process.execPath, args, { cwd: out, stdio: ['ignore', 'pipe', 'inherit'] })
+  // A cache that the environment names would be filled instead.
+  const { NODE_COMPILE_CACHE, ...env } = process.env
+  const child = spawn(process.execPath, args, {
+    cwd: out,
+    env,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
   child.stdout.on('data', (lines) => {
     if (String(lines).includes('"ready"')) child.kill('SIGTERM')
   })

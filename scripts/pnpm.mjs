@@ -18,7 +18,9 @@ const quiet = process.env.CI ? '' : '--silent'
 const args = rest.map((arg) => `'${arg.replaceAll("'", `'\\''`)}'`).join(' ')
 // A stale lock file must fail here: pnpm's own automatic install only warns and then runs on any Node.
 // One npx for both, as each takes more than a second.
-const command = `pnpm install --frozen-lockfile ${quiet} && pnpm run ${quiet} ${script} ${args}`
+// Node keeps there what it made of each file, so that not every process strips and compiles it again.
+const cache = 'NODE_COMPILE_CACHE="$PWD/node_modules/.cache/node"'
+const command = `pnpm install --frozen-lockfile ${quiet} && ${cache} pnpm run ${quiet} ${script} ${args}`
 // What npx tells its command in the environment, another npx below it would take for its own.
 const npx = ['-y', '-p', PNPM, '-c', `unset npm_config_call npm_config_package; ${command}`]
 // A process group of its own: npx and pnpm do not pass signals on, so they go to each process of the group.

@@ -2,8 +2,8 @@ import { join } from 'node:path'
 import { ROOT } from './markdown.ts'
 
 /**
- * The arguments with which Node runs a service: its source, or what images hold if `GATEHOUSE_BUNDLES` is
- * set, so that the same tests run against what ships.
+ * The arguments with which Node runs a service: what images hold if `GATEHOUSE_BUNDLES` is set, as
+ * `npm test` does, else its source.
  */
 export function programOf(service: 'cert-service' | 'forward-auth'): readonly string[] {
   return process.env.GATEHOUSE_BUNDLES

@@ -53,6 +53,7 @@ t.test('docker compose up', async (t) => {
     return
   }
   const [first = 'caddy', ...others] = found.proxies
+  await found.compose(DEMO[first], 'build')
   await t.test(`behind ${first}`, (t) => holdCompose(t, found, DEMO[first]))
   for (const proxy of others)
     await t.test(`behind ${proxy}`, async (t) => {
@@ -64,7 +65,7 @@ t.test('docker compose up', async (t) => {
 async function startDemo(t: Test, { compose: composeWith }: Docker, files: readonly string[]) {
   const compose = (...args: string[]) => composeWith(files, ...args)
   t.teardown(() => compose('down', '--volumes', '--timeout', '10'))
-  await compose('up', '--detach', '--build')
+  await compose('up', '--detach')
   const root = await compose(
     'exec',
     '-T',

@@ -11,13 +11,16 @@ import { type LeapClock, leapClock, NOW, type Running, start } from './app.ts'
 /** What callers are made to wait, in the tests. */
 export const WAIT = 60_000
 
-/** Polling pauses pass at once, while longer times wait for the test to advance. */
-export function briskClock(begin = NOW): LeapClock {
+/** The pauses of the loops that look for what is due, which would never rest if they passed at once. */
+const LOOPS = [5_000, 30_000]
+
+/** Polling pauses pass at once, while longer times and those of `held` wait for the test to advance. */
+export function briskClock(begin = NOW, held: readonly number[] = LOOPS): LeapClock {
   const clock = leapClock(begin)
   return {
     ...clock,
     setTimer(fn, ms) {
-      if (ms >= WAIT) return clock.setTimer(fn, ms)
+      if (ms >= WAIT || held.includes(ms)) return clock.setTimer(fn, ms)
       const immediate = setImmediate(fn)
       return { cancel: () => clearImmediate(immediate) }
     },

@@ -12,7 +12,7 @@ import {
 } from '../../../../packages/acme/test/scripted-ca/index.ts'
 import { createHome, obtain, readyUrl, spawnMain, startService } from '../helpers/service.ts'
 
-const KILLS = Number(process.env.GATEHOUSE_KILLS ?? 100)
+const KILLS = Number(process.env.GATEHOUSE_KILLS ?? 54)
 const KINDS: readonly Kind[] = [
   'newAccount',
   'directory',

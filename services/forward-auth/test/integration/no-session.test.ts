@@ -1,6 +1,6 @@
 import t from 'tap'
 import { testNoSession } from '../no-session.ts'
 
-const RUNS = Number(process.env.GATEHOUSE_FUZZ ?? 200_000)
+const RUNS = Number(process.env.GATEHOUSE_FUZZ ?? 100_000)
 
 t.test('invariant: no valid session, no 2xx', (t) => testNoSession(t, RUNS))
