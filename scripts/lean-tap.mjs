@@ -1,4 +1,4 @@
-// What tap does beside running tests took a third of the time of the suite, so it is left out:
+// What tap does beside running tests took a quarter of the time of the suite, so it is left out:
 // - It follows every promise with async hooks, to tell in which test an error was thrown that nobody caught.
 //   Without them such an error ends its file, which fails as well.
 // - It loads itself into every Node process that a test starts, for coverage.

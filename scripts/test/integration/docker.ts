@@ -40,8 +40,7 @@ export async function findDocker(
   t: Test,
   { project, images, env: added }: ComposeOptions,
 ): Promise<Docker | string> {
-  const { NODE_OPTIONS, ...inherited } = process.env
-  const env = { ...inherited, ...added }
+  const env = { ...process.env, ...added }
   if (await answers(env)) return { ...(await dockerOf(env, project)), proxies: PROXIES }
   if (process.getuid?.() !== 0) return 'no Docker engine runs here, and only root may start one'
   if (!existsSync(DOCKERD)) return 'no Docker engine is installed here'

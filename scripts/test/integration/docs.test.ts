@@ -13,7 +13,6 @@ import { type Block, ROOT, readDocuments } from '../markdown.ts'
 const BLOCKS = [...readDocuments('README.md'), ...readDocuments('docs/*.md')].flatMap(
   ({ blocks }) => blocks,
 )
-const { NODE_OPTIONS: _, ...ENVIRONMENT } = process.env
 const MAIN = join(ROOT, 'services/cert-service/src/main.ts')
 const PROGRAM = `#!/bin/sh\nexec '${process.execPath}' --conditions=@gatehouse/source '${MAIN}' "$@"\n`
 
@@ -27,8 +26,8 @@ interface Shell {
 /** Gives what the commands of a block print; the first one that fails is an error. */
 async function run({ text }: Pick<Block, 'text'>, { cwd, ports, env }: Shell): Promise<string> {
   const script = text.replaceAll(/(?<=localhost:)\d+/g, (port) => String(ports[port] ?? port))
-  const path = `${cwd}/bin:${dirname(process.execPath)}:${ENVIRONMENT.PATH}`
-  const options = { cwd, env: { ...ENVIRONMENT, ...env, PATH: path } }
+  const path = `${cwd}/bin:${dirname(process.execPath)}:${process.env.PATH}`
+  const options = { cwd, env: { ...process.env, ...env, PATH: path } }
   const { stdout } = await promisify(execFile)('sh', ['-eu', '-c', script], options)
   return stdout
 }
@@ -93,7 +92,7 @@ t.test('commands that make files', async (t) => runAll(t, 'files', { cwd: t.test
 
 async function serve(t: Test, cwd: string, config: string): Promise<() => Promise<void>> {
   const child = spawn(join(cwd, 'bin/gatehouse-certs'), ['serve'], {
-    env: { ...ENVIRONMENT, GATEHOUSE_CONFIG: config },
+    env: { ...process.env, GATEHOUSE_CONFIG: config },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   t.teardown(() => child.kill('SIGKILL'))

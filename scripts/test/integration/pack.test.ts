@@ -13,9 +13,7 @@ const manifests = globSync('packages/*/package.json', { cwd: root }).map((file) 
 
 function run(cwd: string, command: string, ...args: string[]): string {
   try {
-    // Without the loaders that the test runner puts into whatever is started from here.
-    const clean = ['-u', 'NODE_OPTIONS', command, ...args]
-    return execFileSync('env', clean, { cwd, encoding: 'utf8', stdio: 'pipe' })
+    return execFileSync(command, args, { cwd, encoding: 'utf8', stdio: 'pipe' })
   } catch (error) {
     const { stdout, stderr } = error as { stdout: string; stderr: string }
     throw new Error(`${command} ${args.join(' ')} failed:\n${stdout}${stderr}`)

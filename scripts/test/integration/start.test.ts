@@ -8,7 +8,6 @@ import { settingsFor } from '../../../examples/quickstart/test/program.ts'
 import { ROOT } from '../markdown.ts'
 
 const PATIENCE = 60_000
-const { NODE_OPTIONS: _, ...ENVIRONMENT } = process.env
 
 /** The processes whose environment names that folder. */
 function processesOf(folder: string): string[] {
@@ -35,7 +34,7 @@ async function readyOf(child: ChildProcess): Promise<string> {
 for (const signal of ['SIGTERM', 'SIGINT'] as const)
   t.test(`npm start ended by ${signal} leaves no process`, async (t) => {
     const folder = join(t.testdir(), 'gatehouse')
-    const env = { ...ENVIRONMENT, ...(await settingsFor(folder)) }
+    const env = { ...process.env, ...(await settingsFor(folder)) }
     const child = spawn('npm', ['start'], { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'inherit'] })
     t.teardown(() =>
       processesOf(folder).forEach((pid) => void process.kill(Number(pid), 'SIGKILL')),

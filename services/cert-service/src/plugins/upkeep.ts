@@ -5,8 +5,8 @@ import { checkRenewalWindows, renewDue } from '../issuance/renewals.ts'
 import { type IssuanceRequest, parseRequest } from '../issuance/request.ts'
 
 const SECOND = 1_000
-const CHECK_STORE_EVERY = 5 * SECOND
-const RENEW_EVERY = 30 * SECOND
+export const CHECK_STORE_EVERY = 5 * SECOND
+export const RENEW_EVERY = 30 * SECOND
 const HOUR = 3_600 * SECOND
 const DAY = 24 * HOUR
 

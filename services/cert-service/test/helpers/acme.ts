@@ -6,13 +6,14 @@ import {
   startScriptedCa,
 } from '../../../../packages/acme/test/scripted-ca/index.ts'
 import type { AppDeps } from '../../src/app.ts'
+import { CHECK_STORE_EVERY, RENEW_EVERY } from '../../src/plugins/upkeep.ts'
 import { type LeapClock, leapClock, NOW, type Running, start } from './app.ts'
 
 /** What callers are made to wait, in the tests. */
 export const WAIT = 60_000
 
 /** The pauses of the loops that look for what is due, which would never rest if they passed at once. */
-const LOOPS = [5_000, 30_000]
+const LOOPS = [CHECK_STORE_EVERY, RENEW_EVERY]
 
 /** Polling pauses pass at once, while longer times and those of `held` wait for the test to advance. */
 export function briskClock(begin = NOW, held: readonly number[] = LOOPS): LeapClock {

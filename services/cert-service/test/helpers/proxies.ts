@@ -110,8 +110,7 @@ async function startHaproxy(t: Test, around: Surroundings): Promise<Proxy> {
     ['/etc/haproxy/certificates', certificates],
     ['127.0.0.1:8080', `127.0.0.1:${appPort}`],
   ])
-  const { NODE_OPTIONS: _, ...rest } = process.env
-  const env = { ...rest, NODE_EXTRA_CA_CERTS: `${folder}/root.pem` }
+  const env = { ...process.env, NODE_EXTRA_CA_CERTS: `${folder}/root.pem` }
   const refresh = (...moreNames: string[]) =>
     promisify(execFile)(
       process.execPath,

@@ -4,17 +4,14 @@ import { globSync, writeFileSync } from 'node:fs'
 import { type IncomingMessage, type OutgoingHttpHeaders, request } from 'node:http'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
+import { programOf } from '../../../../scripts/test/program.ts'
 import { DOMAINS, SESSION_KEY } from '../app.ts'
 import { BROWSER, SHAPES } from '../shapes.ts'
 import { deviceOf, startTailscale } from '../stand-ins/tailscale.ts'
 
 /** Of Debian's package `faketime`; undefined where it is not installed. */
 export const FAKETIME: string | undefined = globSync('/usr/lib/*/faketime/libfaketimeMT.so.1')[0]
-/** The program; set, it may be that of a bundle. */
-const { GATEHOUSE_AUTH_MAIN: MAIN = fileURLToPath(import.meta.resolve('../../src/main.ts')) } =
-  process.env
 const AUTH = 'auth.example.com'
 
 /** A person at an address of the tailnet. */
@@ -44,7 +41,7 @@ portals: [{ name: main, providers: [{ type: tailscaleWhois, name: corp, socket: 
 
   /** Starts it, and waits until it is ready; undefined if it ended before. */
   async function start() {
-    const args = ['--conditions=@gatehouse/source', MAIN, 'serve', '--config', config]
+    const args = [...programOf('forward-auth'), 'serve', '--config', config]
     const child = spawn(process.execPath, args, {
       stdio: ['ignore', 'pipe', 'inherit'],
       env: {
