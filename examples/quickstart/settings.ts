@@ -1,7 +1,7 @@
-import { randomBytes } from 'node:crypto'
+import { randomBytes, randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { readFile, writeFile } from 'node:fs/promises'
-import { type AddressInfo, createServer } from 'node:net'
+import { createServer } from 'node:net'
 import { join, resolve } from 'node:path'
 import { makeFolder } from '@gatehouse/service-kit'
 
@@ -43,12 +43,18 @@ export function readSettings(environment: Environment) {
 
 /** A port of this machine that nothing listens on. */
 export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
+  for (;;) {
+    // Below those of outgoing connections, one of which could take it before it is used.
+    const port = randomInt(10_000, 32_000)
+    const server = createServer()
+    try {
+      await once(server.listen(port, '127.0.0.1'), 'listening')
+      await once(server.close(), 'close')
+      return port
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error
+    }
+  }
 }
 
 /** Folders for secrets, which only their owner may read. */

@@ -18,6 +18,17 @@ const FORBIDDEN: readonly [file: string, source: string, message: string][] = [
     'which packages this one may import',
   ],
   ['packages/pki/src/a.ts', "export const x = await import('fastify')\n", 'know Fastify'],
+  ['packages/postgres/src/a.ts', "export const x = await import('fastify')\n", 'know Fastify'],
+  [
+    'packages/postgres/src/b.ts',
+    "export * from '@gatehouse/service-kit'\n",
+    'which packages this one may import',
+  ],
+  [
+    'packages/service-kit/src/b.ts',
+    "export const x = await import('@gatehouse/postgres')\n",
+    'which packages this one may import',
+  ],
   ['packages/profile/src/a.ts', "export * from '../../net/src/ip.ts'\n", 'other packages by name'],
   [
     'services/cert-service/src/a.ts',
@@ -42,6 +53,8 @@ const FORBIDDEN: readonly [file: string, source: string, message: string][] = [
 ]
 
 const ALLOWED: readonly [file: string, source: string][] = [
+  ['packages/postgres/src/ok.ts', "export * from '@gatehouse/net'\nexport * from 'pg'\n"],
+  ['services/forward-auth/src/ok.ts', "export const x = await import('@gatehouse/postgres')\n"],
   ['packages/acme/src/ok.ts', "export * from '@gatehouse/pki'\nexport * from './b.ts'\n"],
   ['packages/auth-core/src/ok.ts', "export * from '@gatehouse/profile/from-claims'\n"],
   ['services/cert-service/src/also-ok.ts', "export * from '@gatehouse/profile/allow'\n"],

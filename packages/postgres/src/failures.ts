@@ -1,0 +1,148 @@
+import type { Connection } from './connection.ts'
+import { PostgresError } from './errors.ts'
+
+/**
+ * What an error of a statement means.
+ *
+ * - `conflict`: with another transaction; nothing was written, and it may be tried again
+ * - `replan`: the schema changed under a prepared statement; a new connection does not know that one
+ * - `lost`: the connection or the server is gone; a write whose COMMIT was sent may have been committed
+ * - `read-only`: nothing was written; if it was a write, the server is not the right one
+ * - `written`: an earlier attempt of this write was committed
+ * - `busy`: the database works but not now, such as with a full disk
+ * - `rejected`: the statement is at fault, or the code around it
+ */
+export type Failure = 'conflict' | 'replan' | 'lost' | 'read-only' | 'written' | 'busy' | 'rejected'
+
+/** An error of pg that has five characters of SQLSTATE came from the server. */
+interface ServerError extends Error {
+  readonly code: string
+  readonly constraint?: string
+  readonly table?: string
+  readonly routine?: string
+}
+
+const RETRY_AFTER = 2
+const PREFIX = 'The database cannot be used: '
+
+const REASONS: Readonly<Record<string, string>> = {
+  '25006': 'it is read-only',
+  '53100': 'its disk is full',
+  '53200': 'it is out of memory',
+  '53300': 'it has no connection left',
+  '55P03': 'a lock was not free in time',
+  '57014': 'a statement took too long',
+  '57P03': 'it starts up or shuts down',
+}
+
+/** Of a connection: nothing changes until somebody configures something. */
+const REFUSALS: Readonly<Record<string, string>> = {
+  '28000': 'pg_hba.conf does not let this user in, or there is no such user',
+  '28P01': 'the password is wrong, or there is no such user',
+  '3D000': 'there is no such database',
+  '42501': 'the user lacks a right',
+}
+
+export function isRefusal(error: unknown): boolean {
+  return isServerError(error) && REFUSALS[error.code] !== undefined
+}
+
+/** Of a connection: the server works, and has no room for one more. */
+export function isFull(error: unknown): boolean {
+  return isServerError(error) && error.code === '53300'
+}
+
+function isServerError(error: unknown): error is ServerError {
+  const { code, severity } = error as { code?: unknown; severity?: unknown }
+  return error instanceof Error && typeof code === 'string' && severity !== undefined
+}
+
+/** An error together with what it means. */
+export class Failed extends Error {
+  readonly failure: Failure
+  readonly error: unknown
+
+  constructor(failure: Failure, error: unknown) {
+    super(failure, { cause: error })
+    this.failure = failure
+    this.error = error
+  }
+}
+
+/** Runs `job`. Whatever it throws is told apart, and a connection that is no longer of use is ended. */
+export async function diagnosed<T>(connection: Connection, job: () => Promise<T>): Promise<T> {
+  try {
+    return await job()
+  } catch (error) {
+    const failure = failureOf(connection, error)
+    if (failure === 'lost') connection.destroy(error as Error)
+    if (failure === 'replan') void connection.close()
+    throw new Failed(failure, failure === 'lost' ? connection.lost : error)
+  }
+}
+
+function failureOf(connection: Connection, error: unknown): Failure {
+  if (!isServerError(error)) return connection.lost ? 'lost' : 'rejected'
+  const { code, routine, table, constraint } = error
+  if (code === '40001' || code === '40P01') return 'conflict'
+  if (code === '0A000' && routine === 'RevalidateCachedQuery') return 'replan'
+  if (code === '23505' && table === 'writes' && constraint === 'writes_pkey') return 'written'
+  if (code === '25006') return 'read-only'
+  // Sessions that were terminated or timed out, and servers that end.
+  if (/^57P|^08|^25P03|^25P04/.test(code)) return 'lost'
+  if (/^53|^58|^57014|^55P03/.test(code)) return 'busy'
+  return 'rejected'
+}
+
+/** The error to report. It holds no value of the statement, unlike the server's. */
+export function toPostgresError({ failure, error }: Failed): unknown {
+  if (error instanceof PostgresError) return error
+  if (failure === 'lost' || failure === 'busy') return unavailable(reasonOf(error))
+  if (isServerError(error) && REFUSALS[error.code])
+    return new PostgresError('POSTGRES_REFUSED', `The database refuses: ${reasonOf(error)}.`)
+  return isServerError(error) ? rejected(error) : error
+}
+
+/** Runs `job` on a connection; throws the error to report. */
+export async function explained<T>(connection: Connection, job: () => Promise<T>): Promise<T> {
+  try {
+    return await diagnosed(connection, job)
+  } catch (failed) {
+    throw toPostgresError(failed as Failed)
+  }
+}
+
+export function unavailable(
+  reason: string,
+  options: ErrorOptions & { maybeWritten?: boolean } = {},
+): PostgresError {
+  const result = options.maybeWritten ? ' Whether the write was committed is not known.' : ''
+  return new PostgresError('POSTGRES_UNAVAILABLE', `${PREFIX}${reason}.${result}`, {
+    ...options,
+    retryAfter: RETRY_AFTER,
+  })
+}
+
+/** In a few words, without user and password. */
+export function reasonOf(error: unknown): string {
+  if (error instanceof PostgresError) return error.message.slice(PREFIX.length, -1)
+  if (isServerError(error))
+    return REASONS[error.code] ?? REFUSALS[error.code] ?? `it answers with SQLSTATE ${error.code}`
+  const { code, message } = error as NodeJS.ErrnoException
+  return code ?? message
+}
+
+function rejected(error: ServerError): PostgresError {
+  const { code, constraint } = error
+  const at = constraint === undefined ? '' : `, constraint ${constraint}`
+  return new PostgresError(
+    'POSTGRES_STATEMENT_FAILED',
+    `The database rejects a statement: ${textOf(error)} (SQLSTATE ${code}${at}).`,
+    { sqlState: code, constraint },
+  )
+}
+
+/** Messages about data quote them. */
+function textOf({ code, message }: ServerError): string {
+  return code.startsWith('22') ? 'a value is not valid' : message
+}

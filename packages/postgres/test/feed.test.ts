@@ -1,0 +1,221 @@
+import t, { type Test } from 'tap'
+import { startPostgres } from '../../../scripts/test/postgres.ts'
+import type { Feed, Postgres } from '../src/index.ts'
+import { failureOf, logged, newSchema, open, until } from './kit.ts'
+import { Relay } from './relay.ts'
+
+const server = await startPostgres(t)
+
+const TABLE = `CREATE TABLE changes (
+  id int PRIMARY KEY, xid xid8 NOT NULL DEFAULT pg_current_xact_id()
+); CREATE INDEX ON changes (xid)`
+
+interface Followed {
+  readonly feed: Feed
+  /** In the order in which they came first. */
+  readonly seen: number[]
+  /** The numbers of rows of full reads. */
+  readonly full: number[]
+}
+
+/** Follows the table, by default without a poll that would hide what notifications do. */
+function follow(db: Postgres, channel: string, pollMs = 600_000): Followed {
+  const [seen, full]: [number[], number[]] = [[], []]
+  const feed = db.follow<{ id: number }>({
+    channel,
+    sql: 'SELECT id FROM changes WHERE xid >= $1::xid8 ORDER BY id',
+    apply(rows, isFull) {
+      if (isFull) full.push(rows.length)
+      for (const { id } of rows) if (!seen.includes(id)) seen.push(id)
+    },
+    pollMs,
+  })
+  return { feed, seen, full }
+}
+
+const add = (id: number) => ({ sql: 'INSERT INTO changes (id) VALUES ($1)', params: [id] })
+const notify = (channel: string) => ({ sql: `SELECT pg_notify($1, '')`, params: [channel] })
+
+/** Two replicas on one schema, of which the second follows. */
+async function replicas(t: Pick<Test, 'teardown'>, options: { url?: string } = {}) {
+  const schema = newSchema()
+  const writer = await open(t, server, { schema, migrations: [TABLE] })
+  const follower = await open(t, server, { schema, migrations: [TABLE], ...options })
+  return { schema, writer, follower }
+}
+
+t.test('a row is known to the others at once', async (t) => {
+  const { schema, writer, follower } = await replicas(t)
+  await writer.write([add(1)])
+  const { feed, seen, full } = follow(follower, schema)
+  t.equal(feed.lag(), Number.POSITIVE_INFINITY)
+  await until(() => seen.length === 1)
+  t.strictSame(full, [1])
+  const began = performance.now()
+  await writer.write([add(2), notify(schema)])
+  await until(() => seen.length === 2)
+  t.ok(performance.now() - began < 1_000)
+  t.ok(feed.lag() < 1_000)
+  t.strictSame(full, [1], 'only the first read is of everything')
+})
+
+t.test('without a notification, the poll finds it', async (t) => {
+  const { schema, writer, follower } = await replicas(t)
+  const { feed, seen } = follow(follower, schema, 20)
+  await feed.read()
+  await writer.write([add(1)])
+  await until(() => seen.length === 1)
+  feed.close()
+  await writer.write([add(2), notify(schema)])
+  await writer.all('SELECT pg_sleep(0.1)')
+  t.match(await failureOf(feed.read()), { code: 'POSTGRES_UNAVAILABLE', message: 'closed' })
+  t.strictSame(seen, [1], 'not after it was closed')
+})
+
+t.test('a transaction that began first and commits last is not missed', async (t) => {
+  const { schema, writer, follower } = await replicas(t)
+  const { feed, seen } = follow(follower, schema)
+  const began = Promise.withResolvers<void>()
+  const finish = Promise.withResolvers<void>()
+  const late = writer.transaction(async (tx) => {
+    await tx.all(add(1).sql, add(1).params)
+    began.resolve()
+    await finish.promise
+  })
+  await began.promise
+  // Reads that come between, whose rows have larger numbers.
+  for (let id = 2; id <= 6; id++) {
+    await writer.write([add(id)])
+    await feed.read()
+  }
+  t.strictSame(seen, [2, 3, 4, 5, 6])
+  finish.resolve()
+  await late
+  await feed.read()
+  t.strictSame(seen, [2, 3, 4, 5, 6, 1])
+  // From here on, what was seen is not read again.
+  let count = 0
+  const counting = follower.follow({
+    channel: schema,
+    sql: 'SELECT id FROM changes WHERE xid >= $1::xid8',
+    apply: (rows) => {
+      count = rows.length
+    },
+  })
+  await counting.read()
+  await counting.read()
+  t.equal(count, 0)
+})
+
+t.test('many writers at once: the follower sees each row', async (t) => {
+  const { schema, writer, follower } = await replicas(t)
+  const { feed, seen } = follow(follower, schema, 5)
+  await Promise.all(
+    Array.from({ length: 200 }, (_, id) =>
+      writer.transaction(async (tx) => {
+        await tx.all(add(id).sql, add(id).params)
+        await tx.all('SELECT pg_sleep($1)', [Math.random() / 100])
+      }),
+    ),
+  )
+  await feed.read()
+  t.equal(seen.length, 200)
+})
+
+t.test('a lost connection is made again, with a full read', async (t) => {
+  const { schema, writer, follower } = await replicas(t)
+  const { feed, seen, full } = follow(follower, schema)
+  await writer.write([add(1)])
+  await feed.read()
+  const killed = await server.sql(
+    `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%"${schema}"%' OR
+      pid IN (SELECT pid FROM pg_stat_activity WHERE query = 'COMMIT' AND application_name = 'gatehouse-test')`,
+  )
+  t.ok(killed.length > 0)
+  await writer.write([add(2)])
+  await until(() => full.length >= 2)
+  await until(() => seen.length === 2)
+  t.equal(full.at(-1), 2)
+  await writer.write([add(3), notify(schema)])
+  await until(() => seen.length === 3)
+})
+
+t.test('while the connection is away, the lag grows and a read fails', async (t) => {
+  const relay = await Relay.start(t, server)
+  const { schema, writer, follower } = await replicas(t, { url: relay.through(server.url) })
+  const { feed, seen } = follow(follower, schema, 10)
+  await feed.read()
+  relay.refuse()
+  relay.reset()
+  await until(() => follower.failure())
+  t.match(await failureOf(feed.read()), { code: 'POSTGRES_UNAVAILABLE' })
+  const lag = feed.lag()
+  await writer.write([add(1)])
+  await writer.all('SELECT pg_sleep(0.05)')
+  t.ok(feed.lag() > lag)
+  t.strictSame(seen, [])
+  relay.refuse(false)
+  await until(() => seen.length === 1)
+})
+
+t.test('rows that could not be applied come again', async (t) => {
+  const { schema, writer, follower } = await replicas(t)
+  let failures = 2
+  const seen: number[] = []
+  const feed = follower.follow<{ id: number }>({
+    channel: schema,
+    sql: 'SELECT id FROM changes WHERE xid >= $1::xid8',
+    apply(rows) {
+      if (rows.length > 0 && failures-- > 0) throw new Error('not now')
+      for (const { id } of rows) seen.push(id)
+    },
+    pollMs: 10,
+  })
+  await feed.read()
+  await writer.write([add(1)])
+  await until(() => seen.length === 1)
+  t.ok(logged.some((line) => line.includes('feed not read') && line.includes('not now')))
+})
+
+t.test(
+  'reads are never two at once, and each caller gets one that began after its call',
+  async (t) => {
+    const { schema, writer, follower } = await replicas(t)
+    let [running, reads] = [0, 0]
+    const seen = new Set<number>()
+    const feed = follower.follow<{ id: number }>({
+      channel: schema,
+      sql: 'SELECT id FROM changes WHERE xid >= $1::xid8',
+      async apply(rows) {
+        running++
+        reads++
+        t.equal(running, 1)
+        await writer.all('SELECT pg_sleep(0.02)')
+        for (const { id } of rows) seen.add(id)
+        running--
+      },
+      pollMs: 600_000,
+    })
+    await feed.read()
+    const first = feed.read()
+    await writer.write([add(1)])
+    const before = reads
+    await Promise.all([first, ...Array.from({ length: 50 }, () => feed.read())])
+    t.ok(seen.has(1))
+    t.ok(reads - before <= 2)
+  },
+)
+
+t.test('rows of a dump from a server that was ahead are corrected', async (t) => {
+  const schema = newSchema()
+  const first = await open(t, server, { schema, migrations: [TABLE] })
+  await first.write([
+    { sql: `INSERT INTO changes (id, xid) VALUES (1, '99999999'), (2, pg_current_xact_id())` },
+  ])
+  const restored = await open(t, server, { schema, migrations: [TABLE], feeds: ['changes'] })
+  const sql = `SELECT count(*) AS ahead FROM changes WHERE xid >= pg_snapshot_xmax(pg_current_snapshot())`
+  t.strictSame(await restored.all(sql), [{ ahead: 0 }])
+  const { feed, seen } = follow(restored, schema)
+  await feed.read()
+  t.strictSame(seen, [1, 2])
+})

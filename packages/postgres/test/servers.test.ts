@@ -1,0 +1,207 @@
+import { chown, stat, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import {
+  buildChainPem,
+  clampValidity,
+  createIntermediate,
+  createLeafSigner,
+  createRoot,
+  createSerial,
+  generateP256,
+  parseName,
+  toPem,
+} from '@gatehouse/pki'
+import t from 'tap'
+import { startPostgres } from '../../../scripts/test/postgres.ts'
+import { failureOf, insert, logged, newSchema, numbers, open, until } from './kit.ts'
+import { Relay } from './relay.ts'
+
+const server = await startPostgres(t)
+await server.stop()
+const standby = await startPostgres(t, { standbyOf: server })
+await server.start()
+
+t.test('a server that is killed is away at once, and back when it is', async (t) => {
+  const db = await open(t, server)
+  await db.write([insert(1)])
+  await db.all('SELECT 1')
+  await server.kill()
+  const failures = await Promise.all([
+    failureOf(db.all('SELECT 1')),
+    failureOf(db.write([insert(2)])),
+    failureOf(db.transaction((tx) => tx.all('SELECT 1'))),
+  ])
+  for (const failure of failures)
+    t.match(failure, { code: 'POSTGRES_UNAVAILABLE', retryAfter: 2, message: 'ECONNREFUSED' })
+  t.match(db.failure(), { code: 'POSTGRES_UNAVAILABLE' })
+  const began = performance.now()
+  for (let i = 0; i < 100; i++) await failureOf(db.all('SELECT 1'))
+  t.ok(performance.now() - began < 500, 'nobody waits')
+  await server.start()
+  await until(() => !db.failure())
+  t.strictSame(await numbers(db), [1])
+  await db.write([insert(2)])
+  t.ok(logged.some((line) => line.startsWith('database lost')))
+  t.ok(logged.some((line) => line.startsWith('database is back')))
+
+  await server.stop()
+  await failureOf(db.all('SELECT 1'))
+  await server.start()
+  await until(() => !db.failure())
+  t.strictSame(await numbers(db), [1, 2])
+})
+
+t.test('connections that are terminated are replaced, and nobody notices', async (t) => {
+  const db = await open(t, server)
+  const add = db.turn<number, void>({
+    statements: (items) => [
+      { sql: 'INSERT INTO numbers (n) SELECT * FROM unnest($1::int[])', params: [items] },
+    ],
+    settle: (_, items) => items.map(() => undefined),
+  })
+  const work: Promise<unknown>[] = []
+  for (let n = 0; n < 300; n++) {
+    work.push(add(n), db.all('SELECT pg_sleep(0.001)'))
+    if (n % 50 === 25)
+      await server.sql(
+        // Not the one that looks whether the server answers.
+        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+          WHERE application_name = 'gatehouse-test' AND backend_start < now() - interval '100 ms'`,
+      )
+    else await new Promise((resolve) => setImmediate(resolve))
+  }
+  const failed = (await Promise.allSettled(work)).filter(({ status }) => status === 'rejected')
+  t.strictSame(failed, [])
+  t.equal((await numbers(db)).length, 300)
+  t.equal(db.failure(), undefined)
+})
+
+t.test('the first host that takes writes is used, whatever the order', async (t) => {
+  const [a, b] = [`127.0.0.1:${standby.port}`, `127.0.0.1:${server.port}`]
+  const db = await open(t, server, { url: server.url.replace(b, `127.0.0.1:1,${a},${b}`) })
+  t.equal(db.host, b)
+  await db.write([insert(1)])
+  t.match(await failureOf(open(t, standby)), {
+    code: 'POSTGRES_UNAVAILABLE',
+    message: 'it is a standby',
+  })
+  await server.kill()
+  t.match(await failureOf(db.all('SELECT 1')), {
+    message: `127.0.0.1:1: ECONNREFUSED; ${a}: it is a standby; ${b}: ECONNREFUSED`,
+  })
+  await standby.sql('SELECT pg_promote(wait => true)')
+  await until(() => !db.failure())
+  t.equal(db.host, a)
+  // It is a copy from before.
+  t.match(await failureOf(db.all('SELECT * FROM numbers')), { sqlState: '42P01' })
+  await server.start()
+})
+
+t.test('a server that turns read-only is left for another one', async (t) => {
+  const relay = await Relay.start(t, server)
+  const schema = newSchema()
+  await open(t, standby, { schema })
+  const url = relay.through(server.url).replace(/(:\d+)\//, `$1,127.0.0.1:${standby.port}/`)
+  const db = await open(t, server, { schema, url })
+  await db.write([insert(1)])
+  t.strictSame(await numbers(db), [1])
+  // Like a pooler before a primary that is none any more: statements fail, and the connections stay.
+  await server.sql(`CREATE FUNCTION demoted() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN RAISE EXCEPTION 'read-only' USING ERRCODE = '25006'; END $$;
+    CREATE TRIGGER demoted BEFORE INSERT ON ${schema}.numbers FOR EACH ROW EXECUTE FUNCTION demoted()`)
+  relay.refuse()
+  await db.write([insert(2)])
+  t.equal(db.host, `127.0.0.1:${standby.port}`)
+  t.strictSame(await numbers(db), [2])
+})
+
+t.test('a server that does not answer is given up after five seconds', async (t) => {
+  const relay = await Relay.start(t, server)
+  const db = await open(t, server, { url: relay.through(server.url) })
+  await db.write([insert(1)])
+  await db.all('SELECT 1')
+  relay.mute()
+  const [read, write] = await Promise.allSettled([db.all('SELECT 1 AS n'), db.write([insert(2)])])
+  // The read is not repeated; the write is looked up on a new connection.
+  t.match(read, { reason: { code: 'POSTGRES_UNAVAILABLE', message: 'no answer in 5 seconds' } })
+  t.match(write, { status: 'fulfilled' })
+  t.strictSame(await numbers(db), [1, 2])
+})
+
+t.test('a host that accepts connections and says nothing is passed over', async (t) => {
+  const silent = createServer(() => {}).listen(0, '127.0.0.1')
+  t.teardown(() => silent.close())
+  await new Promise((resolve) => silent.once('listening', resolve))
+  const { port } = silent.address() as { port: number }
+  const own = `127.0.0.1:${server.port}`
+  const db = await open(t, server, { url: server.url.replace(own, `127.0.0.1:${port},${own}`) })
+  t.equal(db.host, own)
+})
+
+t.test('a server without a free connection is not available, and says why', async (t) => {
+  await server.sql('ALTER ROLE gatehouse CONNECTION LIMIT 8')
+  t.teardown(() => server.sql('ALTER ROLE gatehouse CONNECTION LIMIT -1'))
+  const db = await open(t, server, { poolSize: 20 })
+  const reads = () =>
+    Promise.allSettled(Array.from({ length: 20 }, () => db.all('SELECT pg_sleep(0.2)')))
+  const failures = (await reads()).flatMap((result) =>
+    result.status === 'rejected' ? [result.reason] : [],
+  )
+  t.ok(failures.length > 0 && failures.length < 20)
+  for (const failure of failures)
+    t.match(failure, { code: 'POSTGRES_UNAVAILABLE', message: 'no connection left' })
+  // Whoever has a connection goes on.
+  t.equal(db.failure(), undefined)
+  t.strictSame(await db.all('SELECT 1 AS n'), [{ n: 1 }])
+  t.match(await failureOf(open(t, server)), {
+    code: 'POSTGRES_UNAVAILABLE',
+    message: 'no connection left',
+  })
+  t.strictSame(await db.all('SELECT 1 AS n'), [{ n: 1 }])
+})
+
+t.test('a connection is encrypted, and the server verified by name and authority', async (t) => {
+  const url = `${server.url}?sslmode=verify-full`
+  const unavailable = (message: string) => ({ code: 'POSTGRES_UNAVAILABLE', message })
+  t.match(await failureOf(open(t, server, { url })), unavailable('does not support SSL'))
+
+  const ca = await encrypt(server.folder)
+  await server.sql('ALTER SYSTEM SET ssl TO on')
+  await server.sql('SELECT pg_reload_conf()')
+  await until(() => server.sql('SHOW ssl').then(([row]) => row?.ssl === 'on'))
+  const db = await open(t, server, { url, ca })
+  const sql = 'SELECT ssl, version FROM pg_stat_ssl WHERE pid = pg_backend_pid()'
+  t.strictSame(await db.all(sql), [{ ssl: true, version: 'TLSv1.3' }])
+  await db.write([insert(1)])
+  t.strictSame(await numbers(db), [1])
+
+  t.match(await failureOf(open(t, server, { url })), unavailable('UNABLE_TO_GET_ISSUER'))
+  const named = url.replace('127.0.0.1', 'localhost')
+  t.match(await failureOf(open(t, server, { url: named, ca })), unavailable('ALTNAME_INVALID'))
+})
+
+/** Gives a server a certificate for 127.0.0.1. Gives that of the authority. */
+async function encrypt(folder: string): Promise<string> {
+  const now = Date.now()
+  const root = await createRoot({ commonName: 'Test Root', now })
+  const issuer = await createIntermediate({ root, commonName: 'Test', now, permitted: [] })
+  const key = generateP256()
+  const der = createLeafSigner(issuer, {}).sign({
+    spki: key.spki,
+    keyType: key.type,
+    names: [parseName('127.0.0.1')],
+    serial: createSerial(now),
+    ...clampValidity(issuer, { notBefore: now - 60_000, notAfter: now + 3_600_000 }),
+  })
+  const { uid, gid } = await stat(folder)
+  const files = {
+    'server.crt': buildChainPem(der, issuer.chain),
+    'server.key': toPem('PRIVATE KEY', key.pkcs8),
+  }
+  for (const [name, content] of Object.entries(files)) {
+    await writeFile(join(folder, name), content, { mode: 0o600 })
+    await chown(join(folder, name), uid, gid)
+  }
+  return toPem('CERTIFICATE', root.certificate)
+}

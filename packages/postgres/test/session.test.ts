@@ -1,0 +1,68 @@
+import t from 'tap'
+import { startPostgres } from '../../../scripts/test/postgres.ts'
+import { newSchema, open, until } from './kit.ts'
+import { Relay } from './relay.ts'
+
+const server = await startPostgres(t)
+
+t.test('one leads, until it resigns', async (t) => {
+  const schema = newSchema()
+  const [a, b] = [await open(t, server, { schema }), await open(t, server, { schema })]
+  t.equal(a.leads('crl'), false)
+  t.strictSame(await Promise.all([a.tryLead('crl'), a.tryLead('crl')]), [true, true])
+  t.equal(await b.tryLead('crl'), false)
+  t.equal(await b.tryLead('other'), true, 'of another thing')
+  t.strictSame([a.leads('crl'), b.leads('crl')], [true, false])
+  await a.resign('crl')
+  await a.resign('crl')
+  t.equal(a.leads('crl'), false)
+  t.equal(await b.tryLead('crl'), true)
+  const elsewhere = await open(t, server)
+  t.equal(await elsewhere.tryLead('crl'), true, 'of another schema')
+  await b.close()
+  t.equal(await a.tryLead('crl'), true)
+})
+
+t.test('whoever loses the connection leads no longer, and is told', async (t) => {
+  const schema = newSchema()
+  const relay = await Relay.start(t, server)
+  const a = await open(t, server, { schema, url: relay.through(server.url) })
+  const b = await open(t, server, { schema })
+  let losses = 0
+  t.equal(await a.tryLead('crl', () => losses++), true)
+  relay.refuse()
+  relay.reset()
+  await until(() => losses === 1)
+  t.equal(a.leads('crl'), false)
+  t.equal(await a.tryLead('crl'), false, 'not without a connection')
+  await until(() => b.tryLead('crl'))
+  relay.refuse(false)
+  await until(() => !a.failure())
+  t.equal(await a.tryLead('crl'), false)
+  t.equal(losses, 1)
+})
+
+t.test('a server that no longer answers takes the leadership away', async (t) => {
+  const relay = await Relay.start(t, server)
+  const a = await open(t, server, { url: relay.through(server.url) })
+  let losses = 0
+  await a.tryLead('crl', () => losses++)
+  relay.mute()
+  await until(() => losses === 1)
+  t.equal(a.leads('crl'), false)
+})
+
+t.test('the clock is that of the database, whatever the own one says', async (t) => {
+  const db = await open(t, server)
+  const { now } = Date
+  t.teardown(() => {
+    Date.now = now
+  })
+  Date.now = () => 0
+  const own = db.clock.now()
+  const [row] = await db.all<{ now: number }>(
+    'SELECT (extract(epoch FROM clock_timestamp()) * 1000)::int8 AS now',
+  )
+  t.ok(Math.abs(own - (row?.now ?? 0)) < 1_000)
+  t.ok(Number.isInteger(own))
+})
