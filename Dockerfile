@@ -9,17 +9,17 @@ RUN install -d -o node -g node /build
 WORKDIR /build
 USER node
 COPY --chown=node:node package.json pnpm-lock.yaml pnpm-workspace.yaml ./
-RUN npx -y pnpm@12.21.0 fetch
+RUN npx -y pnpm@12.21.0 fetch --prod
 COPY --chown=node:node . .
 # By this image's own Node: the compile cache is only for the same version and user.
-RUN npx -y pnpm@12.21.0 install --frozen-lockfile --offline \
+RUN npx -y pnpm@12.21.0 install --frozen-lockfile --offline --prod \
  && node --conditions=@gatehouse/source scripts/bundle.ts
 
 FROM ${BASE} AS runtime
 # A new volume gets the owner of the folder that it is mounted on.
 RUN install -d -o node -g node -m 0700 /var/lib/gatehouse \
  && cd /var/lib/gatehouse \
- && install -d -o node -g node -m 0700 data keys proxy login \
+ && install -d -o node -g node -m 0700 data keys proxy login session database \
  && install -d -o node -g node trust
 WORKDIR /opt/gatehouse
 USER node

@@ -69,7 +69,8 @@ const OPTIONS: BuildOptions = {
   banner: {
     js: "import { createRequire as requireIn } from 'node:module'; const require = requireIn(import.meta.url); const __dirname = import.meta.dirname;",
   },
-  plugins: [REQUIRED_HTTP],
+  // Of packages for other apps, Fastify is a peer, which an installation for production leaves out there.
+  nodePaths: [join(ROOT, 'services/cert-service/node_modules')],
   logLevel: 'warning',
 }
 
@@ -78,11 +79,24 @@ const OPTIONS: BuildOptions = {
  * service also the files of its documentation page and Node's compile cache. Returns the file to run.
  */
 export async function bundle(name: Program): Promise<string> {
-  const { entry, config } = PROGRAMS[name]
+  const { config } = PROGRAMS[name]
   const out = join(ROOT, 'dist', name)
   await rm(out, { recursive: true, force: true })
+  const main = await bundleInto(out, name)
+  if (config !== undefined) await warmUp(out, config)
+  return main
+}
+
+/** Makes the same in another folder and without the cache, of sources that plugins may change. */
+export async function bundleInto(
+  out: string,
+  name: Program,
+  plugins: readonly Plugin[] = [],
+): Promise<string> {
+  const { entry, config } = PROGRAMS[name]
   await build({
     ...OPTIONS,
+    plugins: [REQUIRED_HTTP, ...plugins],
     entryPoints: [{ in: join(ROOT, entry), out: 'main' }],
     outdir: join(out, 'lib'),
     // oidc-provider uses the names of its classes.
@@ -90,11 +104,8 @@ export async function bundle(name: Program): Promise<string> {
   })
   await copyFile(join(ROOT, 'scripts/launch.cjs'), join(out, 'main.js'))
   await writeFile(join(out, 'package.json'), '{ "type": "commonjs" }\n')
-  if (config !== undefined) {
-    // @fastify/swagger-ui finds them beside its own folder, which is lib here.
-    await cp(SWAGGER_UI_FILES, join(out, 'static'), { recursive: true })
-    await warmUp(out, config)
-  }
+  // @fastify/swagger-ui finds them beside its own folder, which is lib here.
+  if (config !== undefined) await cp(SWAGGER_UI_FILES, join(out, 'static'), { recursive: true })
   return join(out, 'main.js')
 }
 

@@ -5,6 +5,7 @@ import { ACME_ERRORS } from '@gatehouse/acme'
 import { AUTH_ERRORS } from '@gatehouse/auth-core'
 import { NET_ERRORS } from '@gatehouse/net'
 import { PKI_ERRORS } from '@gatehouse/pki'
+import { POSTGRES_ERRORS } from '@gatehouse/postgres'
 import { PROFILE_ERRORS } from '@gatehouse/profile'
 import { CONFIG_ERRORS, FASTIFY_ERRORS, HTTP_ERRORS, renderReference } from '@gatehouse/service-kit'
 import { CertServiceSchema } from '../services/cert-service/src/config/schema.ts'
@@ -32,6 +33,7 @@ const ERRORS: readonly [heading: string, table: Readonly<Record<string, ErrorRow
   ['Profiles and conditions (profile)', PROFILE_ERRORS],
   ['Configuration', CONFIG_ERRORS],
   ['HTTP', { ...HTTP_ERRORS, ...FASTIFY_ERRORS }],
+  ['PostgreSQL', POSTGRES_ERRORS],
   ['Network', NET_ERRORS],
 ]
 

@@ -81,7 +81,7 @@ const SCRIPTS: readonly Script[] = [
   },
   {
     title: 'A new certificate',
-    limit: 26,
+    limit: 28,
     async prepare(stage) {
       const { call } = await start(stage as Parameters<typeof start>[0])
       return (time) =>

@@ -26,12 +26,33 @@ interface ComposeFile {
 const read = (path: string) => parse(readProjectFile(path), { merge: true })
 const ROOT = join(import.meta.dirname, '../..')
 const DEMO = 'docker-compose.yml'
+const REPLICAS = 'compose.replicas.yml'
 const PRODUCTION = 'compose.production.yml'
-/** Where each of them has its configuration. */
-const FOLDERS = { [DEMO]: 'docker', [PRODUCTION]: 'docker/production' }
+
+/** How the files differ. */
+const FILES = {
+  [DEMO]: { folder: 'docker', sealed: ['certificates', 'keys'], check: 'http://forward-auth:4181' },
+  [REPLICAS]: {
+    folder: 'docker/replicas',
+    sealed: ['shared-keys'],
+    check: 'http://127.0.0.1:4181',
+    // Its own route to the replicas.
+    hops: ['127.0.0.1'],
+  },
+  [PRODUCTION]: {
+    folder: 'docker/production',
+    sealed: ['certificates', 'keys'],
+    check: 'http://forward-auth:4181',
+  },
+}
 const NETWORK = `\${GATEHOUSE_NETWORK:-172.30.74}`
 
-for (const [path, folder] of Object.entries(FOLDERS))
+/** The replicas of a service: `cert-service-2` is one of `cert-service`. */
+function isOf(service: string, name: string): boolean {
+  return name === service || new RegExp(`^${service}-\\d$`).test(name)
+}
+
+for (const [path, { folder, check, sealed, hops = [] }] of Object.entries<FileFacts>(FILES))
   t.test(path, async (t) => {
     const { services, volumes, networks }: ComposeFile = read(path)
 
@@ -51,13 +72,16 @@ for (const [path, folder] of Object.entries(FOLDERS))
         ['proxy'],
       )
       for (const port of services.proxy?.ports ?? [])
-        if (path === DEMO) t.match(port, /^127\.0\.0\.1:/, 'the demo knows no passwords')
+        if (path !== PRODUCTION) t.match(port, /^127\.0\.0\.1:/, 'the demo knows no passwords')
     })
 
     t.test('forward-auth believes one address, that of the proxy', async (t) => {
       const { server } = read(`${folder}/forward-auth.yaml`)
-      t.strictSame(server.trustedProxies, [`\${GATEHOUSE_PROXY}`])
-      t.equal(services['forward-auth']?.environment?.GATEHOUSE_PROXY, `${NETWORK}.2`)
+      t.strictSame(server.trustedProxies, [`\${GATEHOUSE_PROXY}`, ...hops])
+      const checking = Object.keys(services).filter((name) => isOf('forward-auth', name))
+      t.equal(checking.length, path === REPLICAS ? 3 : 1)
+      for (const name of checking)
+        t.equal(services[name]?.environment?.GATEHOUSE_PROXY, `${NETWORK}.2`)
       t.match(services.proxy?.networks, { front: { ipv4_address: `${NETWORK}.2` } })
       const [{ subnet, ip_range: others }] = networks.front.ipam.config
       t.equal(subnet, `${NETWORK}.0/24`)
@@ -79,11 +103,11 @@ for (const [path, folder] of Object.entries(FOLDERS))
         Object.entries(services)
           .filter(([, { volumes = [] }]) => volumes.some((mount) => mount.startsWith(`${volume}:`)))
           .map(([name]) => name)
-      t.strictSame(holders('certificates'), ['cert-service'])
-      t.strictSame(
-        holders('keys').filter((name) => name !== 'make-secrets'),
-        ['cert-service'],
-      )
+      for (const volume of sealed) {
+        const running = holders(volume).filter((name) => name !== 'make-secrets')
+        t.not(running.length, 0)
+        for (const name of running) t.ok(isOf('cert-service', name), `${volume} at ${name}`)
+      }
     })
 
     t.test('images: pinned, or made here', async (t) => {
@@ -93,7 +117,8 @@ for (const [path, folder] of Object.entries(FOLDERS))
           const target = build?.target ?? image.slice('gatehouse/'.length)
           t.match(dockerfile, new RegExp(`^FROM \\w+ AS ${target}$`, 'm'), name)
           t.equal(image, `gatehouse/${target}`, name)
-        } else t.match(image, /:v?\d+\.\d+\.\d+$/, name)
+        } else if (name === 'database') t.match(image, /^postgres:\d+-bookworm$/, 'of one format')
+        else t.match(image, /:v?\d+\.\d+\.\d+$/, name)
     })
 
     t.test(
@@ -108,19 +133,24 @@ for (const [path, folder] of Object.entries(FOLDERS))
             ? ['Remote-User', 'Remote-Name', 'Remote-Email', 'Remote-Groups']
             : []),
         ]
-        for (const [name, { forwardAuth }] of Object.entries<Middleware>(http.middlewares)) {
-          t.strictSame(forwardAuth.authResponseHeaders, sent, name)
-          t.match(
-            forwardAuth.address,
-            /^http:\/\/forward-auth:4181\/portals\/main\?policy=\w+$/,
-            name,
-          )
+        const checks = Object.entries<Middleware>(http.middlewares).flatMap(
+          ([name, { forwardAuth }]) => (forwardAuth ? [{ name, ...forwardAuth }] : []),
+        )
+        t.not(checks.length, 0)
+        for (const { name, authResponseHeaders, address } of checks) {
+          t.strictSame(authResponseHeaders, sent, name)
+          const [origin, policy] = address.split('/portals/main?policy=')
+          t.equal(origin, check, name)
+          t.match(policy, /^\w+$/, name)
         }
         const own = ['forward-auth', 'demo-idp', 'cert-service']
         for (const [name, { service, middlewares }] of Object.entries<Router>(http.routers)) {
           t.ok(service in http.services, name)
           if (!own.includes(service))
-            t.ok((middlewares?.[0] ?? '') in http.middlewares, `${name} is checked`)
+            t.ok(
+              checks.some((check) => check.name === middlewares?.[0]),
+              `${name} is checked`,
+            )
         }
       },
     )
@@ -146,17 +176,71 @@ t.test('production: the challenges of CAs reach what answers them', async (t) =>
   t.equal(http.routers.challenges.rule, 'PathPrefix(`/.well-known/acme-challenge/`)')
 })
 
+t.test('replicas: alike, watched, and asked by the proxy only over loopback', async (t) => {
+  const { services }: ComposeFile = read(REPLICAS)
+  const { http } = read('docker/replicas/routes.yaml')
+  const { entryPoints } = read('docker/replicas/traefik.yaml')
+  for (const [service, port] of [
+    ['forward-auth', 'http:4181'],
+    ['cert-service', 'https:7401'],
+  ] as const) {
+    const names = Object.keys(services).filter((name) => isOf(service, name))
+    t.equal(names.length, 3)
+    for (const name of names) t.same(services[name], services[names[0] ?? ''], name)
+    const { servers, healthCheck } = http.services[service].loadBalancer
+    t.strictSame(
+      servers.map(({ url }: { url: string }) => url),
+      names.map((name) => port.replace(':', `://${name}:`)),
+    )
+    t.equal(healthCheck.path, '/readyz')
+  }
+  const { checks, https } = entryPoints
+  t.match(checks, { address: '127.0.0.1:4181', forwardedHeaders: { trustedIPs: ['127.0.0.1'] } })
+  t.equal(https.asDefault, true, 'so that no other route is at the entry point of checks')
+  t.notOk(https.forwardedHeaders, 'and what clients say about their request is dropped')
+  const inside = Object.entries<Router>(http.routers).filter(([, route]) => route.entryPoints)
+  t.strictSame(
+    inside.map(([name, { entryPoints }]) => [name, ...(entryPoints ?? [])]),
+    [['checks', 'checks']],
+  )
+})
+
+t.test('replicas: configured as the demo but for what they share', async (t) => {
+  for (const [service, keys] of [
+    ['cert-service', ['storage']],
+    ['forward-auth', ['storage', 'session', 'server']],
+  ] as const) {
+    const [alone, shared] = ['docker', 'docker/replicas'].map((folder) => {
+      const config = read(`${folder}/${service}.yaml`)
+      for (const key of keys) delete config[key]
+      return config
+    })
+    t.same(shared, alone, service)
+  }
+})
+
 t.test('compose.caddy.yml changes the proxy and what fills in its configuration', async (t) => {
   const { services }: ComposeFile = read('compose.caddy.yml')
   t.strictSame(Object.keys(services), ['proxy', 'hand-over'])
   t.match(services.proxy?.image, /^caddy:\d+\.\d+\.\d+$/)
 })
 
+interface FileFacts {
+  readonly folder: string
+  /** Volumes that only cert-service may see. */
+  readonly sealed: readonly string[]
+  /** Where the proxy asks. */
+  readonly check: string
+  /** Addresses that the proxy adds to the chain. */
+  readonly hops?: readonly string[]
+}
+
 interface Middleware {
-  readonly forwardAuth: { readonly address: string; readonly authResponseHeaders: string[] }
+  readonly forwardAuth?: { readonly address: string; readonly authResponseHeaders: string[] }
 }
 
 interface Router {
   readonly service: string
   readonly middlewares?: readonly string[]
+  readonly entryPoints?: readonly string[]
 }

@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { stripTypeScriptTypes } from 'node:module'
 import { dirname, join, relative } from 'node:path'
+import { openPostgres, parsePostgresUrl } from '@gatehouse/postgres'
 import { createConditions, fromClaims } from '@gatehouse/profile'
 import t from 'tap'
 import { parse, parseAllDocuments } from 'yaml'
@@ -18,6 +19,7 @@ import {
   readDocuments,
   tableRows,
 } from './markdown.ts'
+import { startPostgres } from './postgres.ts'
 
 const read = (file: string) => readFileSync(join(ROOT, file), 'utf8')
 const GUIDES = readDocuments('{*,docs/*}.md')
@@ -38,6 +40,7 @@ const KINDS: Readonly<Record<string, (block: Block) => unknown>> = {
   'sh stopped': parseShell,
   'sh files': parseShell,
   sh: parseShell,
+  'sql postgres': runSql,
   // Strips the types, which fails where the syntax is wrong.
   ts: ({ text }) => stripTypeScriptTypes(text),
   text: () => undefined,
@@ -63,6 +66,33 @@ function parseShell({ text }: Block): void {
   const { status, stderr } = spawnSync('sh', ['-n'], { input: text, encoding: 'utf8' })
   demand(status === 0, stderr)
 }
+
+/** As whoever sets a database up; afterwards each service can use its own schema, and not the other one. */
+async function runSql({ text }: Block): Promise<void> {
+  const server = await startPostgres(t)
+  await server.sql(text)
+  const users = [...text.matchAll(/CREATE ROLE (\w+) LOGIN PASSWORD '([^']+)'/g)]
+  demand(users.length === 2, 'does not create the two users')
+  for (const [, user = '', password = ''] of users) {
+    const url = new URL(server.url)
+    Object.assign(url, { username: user, password })
+    const open = async (schema: string) => {
+      const db = await openPostgres({
+        ...{ url: parsePostgresUrl(url.href), schema, name: 'docs', log: SILENT },
+        migrations: ['CREATE TABLE example (id int)'],
+      })
+      await db.close()
+    }
+    await open(user)
+    const other = users.find(([, name]) => name !== user)?.[1] ?? ''
+    await open(other).then(
+      () => demand(false, `lets ${user} use ${other}`),
+      () => {},
+    )
+  }
+}
+
+const SILENT = { info() {}, warn() {} }
 
 function isPartOf(text: string, whole: string): void {
   demand(`\n${whole}`.includes(`\n${text}`), 'is not what the file says')
@@ -164,20 +194,24 @@ function mentions(pattern: RegExp): [where: string, name: string][] {
 t.test('what the guides name exists', async (t) => {
   t.test('error codes', async (t) => {
     const known = read('docs/reference/errors.md')
-    const prefixes = 'CERT|FWA|AUTH|PKI|ACME|PROFILE|CONFIG|NET'
+    const prefixes = 'CERT|FWA|AUTH|PKI|ACME|PROFILE|CONFIG|NET|POSTGRES'
     for (const [file, code] of mentions(new RegExp(`(?<=\`)(${prefixes})_[A-Z_]+(?=\`)`, 'g')))
       t.ok(known.includes(`\`${code}\``), `${file}: ${code}`)
   })
 
   t.test('metrics and lines of the log', async (t) => {
-    const known = globSync('{services/*,packages/service-kit}/src/**/*.ts', { cwd: ROOT })
+    const known = globSync('{services/*,packages/{service-kit,postgres}}/src/**/*.ts', {
+      cwd: ROOT,
+    })
       .map(read)
       .join('')
     for (const [file, name] of mentions(/\b(gatehouse_(certs|auth|build)|http_request)_[a-z_]+/g))
       t.ok(known.includes(`'${name.replace(/_(count|bucket)$/, '')}'`), `${file}: ${name}`)
     // A line of the log is some words in lower case.
-    const { prose } = readDocument('docs/operations.md')
-    const lines = codeOf(prose.join('\n')).filter((code) => /^[a-z]+( [A-Za-z,]+)+$/.test(code))
+    const prose = ['operations', 'replicas'].map((name) => readDocument(`docs/${name}.md`).prose)
+    const lines = codeOf(prose.flat().join('\n')).filter((code) =>
+      /^[a-z]+( [A-Za-z,]+)+$/.test(code),
+    )
     t.ok(lines.length > 10)
     for (const line of lines) t.ok(known.includes(line), line)
   })

@@ -4,6 +4,9 @@ import { ConfigError } from './errors.ts'
 
 export class UsageError extends Error {}
 
+/** A start that failed in another process, which has described it already. */
+export class DescribedError extends Error {}
+
 export type CommandLine = ReturnType<typeof readCommandLine>
 
 /** Names of options, each with the commands that it is for. */
@@ -76,6 +79,7 @@ export function describeValid({
 
 /** The output of a program that failed: a line for each fault of a configuration, then a summary. */
 export function describeFailure(name: string, error: Error): string {
+  if (error instanceof DescribedError) return error.message
   if (error instanceof UsageError) return `${name}: ${error.message}\n`
   const code = (error as { code?: unknown }).code
   const end = typeof code === 'string' ? ` [${code}]\n` : '\n'

@@ -33,6 +33,7 @@ export {
   MetricsSchema,
   Secret,
   Text,
+  WorkersSchema,
 } from './config/schema.ts'
 export {
   CONFIG_ERRORS,
@@ -42,6 +43,7 @@ export {
   HTTP_ERRORS,
 } from './errors.ts'
 export { makeFolder, watchFiles } from './files.ts'
+export { healthcheck, localHost } from './healthcheck.ts'
 export { type HealthReport, health, type Readiness } from './http/health.ts'
 export { openapi } from './http/openapi.ts'
 export {
@@ -69,9 +71,7 @@ export { limitConnections, listenError, type Running, runApp } from './run-app.t
 export {
   type BuildDeps,
   type CommandCall,
-  healthcheck,
   type LoadSettings,
-  localHost,
   runService,
   type ServeOptions,
   type ServiceCommand,
@@ -89,3 +89,4 @@ export {
   tlsFromFiles,
   tlsSelfRenewed,
 } from './tls.ts'
+export { type Workers, workers } from './workers/worker.ts'

@@ -26,6 +26,8 @@ export interface RunOptions {
   onReload?(): Promise<void>
   /** Called after the app has closed. */
   onClose?(): Promise<void>
+  /** Whether a supervisor ends this process, so that only the first signal counts. */
+  isSupervised?: boolean
 }
 
 /** An app that listens until it is closed. */
@@ -34,13 +36,21 @@ export interface Running {
   close(): Promise<void>
 }
 
+/** An app that does on request what signals have it do. */
+export interface RunningApp extends Running {
+  /** As SIGHUP does. Returns whether the configuration was taken up. */
+  reload(): Promise<boolean>
+  /** As SIGTERM does: ends the process. */
+  stop(): void
+}
+
 /**
  * Listens, and stops on SIGTERM, SIGINT or an unexpected error: pending requests are answered and idle
  * connections are closed. A second signal, or the end of the grace period, exits with code 1.
  *
  * @throws ConfigError CONFIG_LISTEN_FAILED
  */
-export async function runApp(options: RunOptions): Promise<Running> {
+export async function runApp(options: RunOptions): Promise<RunningApp> {
   const { app, port, log, graceMs = GRACE_MS, onReload, onClose } = options
   // For `localhost`, Fastify opens a second listener, which would not get renewed certificates.
   const host = options.host === 'localhost' ? '127.0.0.1' : options.host
@@ -50,37 +60,67 @@ export async function runApp(options: RunOptions): Promise<Running> {
     throw listenError(error, { host, port })
   })
 
-  async function stop(): Promise<void> {
+  async function close(): Promise<void> {
     process.off('SIGHUP', reload)
     // A connection becomes idle after its last answer and would then be kept open.
     const sweep = setInterval(() => app.server.closeIdleConnections(), SWEEP_MS)
     await app.close().finally(() => clearInterval(sweep))
     await onClose?.()
   }
+  const reload = () => reloadWith(options)
+  if (onReload) process.on('SIGHUP', reload)
+  const signals = closeOnSignal({ ...options, graceMs }, close)
+  return {
+    url,
+    reload,
+    stop: signals.stop,
+    async close() {
+      signals.uninstall()
+      await close()
+    },
+  }
+}
+
+/** Closes and ends the process on a signal, an unexpected error, or when `stop` is called. */
+function closeOnSignal(
+  { log, graceMs, onReload, isSupervised = false }: RunOptions & { readonly graceMs: number },
+  close: () => Promise<void>,
+): { stop(): void; uninstall(): void } {
+  let isStopping = false
   const signals = closeWithGrace(
-    { delay: graceMs, logger: log, ...(onReload && { skip: ['SIGHUP'] }) },
+    {
+      delay: graceMs,
+      logger: log,
+      ...(onReload && { skip: ['SIGHUP'] }),
+      ...(isSupervised && { onSecondSignal() {} }),
+    },
     async ({ signal, err }) => {
+      isStopping = true
       if (err) log.fatal({ err }, 'unexpected error, stopping')
       else log.info({ signal }, 'stopping')
-      const stopped = stop()
+      const stopped = close()
       stopping.push(stopped)
       await stopped
       log.info('stopped')
       await Promise.all(stopping)
     },
   )
-  const reload = () =>
-    onReload?.().then(
-      () => log.info('configuration reloaded'),
-      (error) => log.error({ err: error }, 'configuration not reloaded, the old one stays'),
-    )
-  if (onReload) process.on('SIGHUP', reload)
   return {
-    url,
-    async close() {
-      signals.uninstall()
-      await stop()
+    stop() {
+      if (!isStopping) void signals.close()
     },
+    uninstall: signals.uninstall,
+  }
+}
+
+async function reloadWith({ log, onReload }: RunOptions): Promise<boolean> {
+  try {
+    await onReload?.()
+    log.info('configuration reloaded')
+    return true
+  } catch (error) {
+    log.error({ err: error }, 'configuration not reloaded, the old one stays')
+    return false
   }
 }
 
@@ -115,6 +155,8 @@ export function limitConnections(
   const keptFree = Math.max(KEPT_FREE, Math.ceil(openFiles / 10))
   const maxConnections = Math.max(1, openFiles - keptFree)
   server.maxConnections = maxConnections
+  // Among workers, a connection that is not dropped would go round until one of them has room.
+  Object.assign(server, { dropMaxConnection: true })
   let refused = 0
   let reportedAt = Number.NEGATIVE_INFINITY
   server.on('drop', () => {

@@ -1,6 +1,5 @@
-import { once } from 'node:events'
-import { request as requestHttp } from 'node:http'
-import { request as requestHttps } from 'node:https'
+import cluster from 'node:cluster'
+import { availableParallelism } from 'node:os'
 import { pipeline } from 'node:stream/promises'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
@@ -16,16 +15,23 @@ import {
   type Values,
 } from './command-line.ts'
 import { type Loaded, locateConfig } from './config/load.ts'
+import { healthcheck } from './healthcheck.ts'
 import { measureReloads, type SettingPath, watchConfig } from './reload.ts'
 import { type Running, runApp } from './run-app.ts'
 import { createLogger, type LogOptions } from './telemetry/log.ts'
 import { createMetrics, listenMetrics, type Metrics } from './telemetry/metrics.ts'
 import { startOpenTelemetry } from './telemetry/open-telemetry.ts'
 import type { OpenTelemetry } from './telemetry/otel/sdk.ts'
+import { ALONE, isWorker, reportFailure, WorkerProcess, type Workers } from './workers/worker.ts'
 
 /** The settings that every service has. */
 export interface ServiceConfig {
-  readonly server: { readonly host: string; readonly port: number }
+  readonly server: {
+    readonly host: string
+    readonly port: number
+    /** Processes that share the port; `auto` is one for each core. */
+    readonly workers: number | 'auto'
+  }
   readonly metrics: { readonly enabled: boolean; readonly host: string; readonly port: number }
   readonly log: Pick<LogOptions, 'level' | 'format'>
 }
@@ -42,6 +48,8 @@ export interface BuildDeps {
   readonly log: Logger
   readonly metrics: Metrics
   readonly traceRequests: OpenTelemetry['traceRequests'] | undefined
+  /** The other processes of the service. */
+  readonly workers: Workers
   /** The flags of the service that were given. */
   readonly flags: ReadonlySet<string>
 }
@@ -101,6 +109,8 @@ export interface ServeOptions<Config> {
   /** Its `OTEL_*` variables turn OpenTelemetry on. */
   readonly env?: NodeJS.ProcessEnv
   readonly flags?: ReadonlySet<string>
+  /** This process, if it is one of several. */
+  readonly worker?: WorkerProcess | undefined
   /** Reads the configuration again, on SIGHUP and when the file of a secret changes. */
   load(): Promise<Loaded<Config>>
 }
@@ -120,7 +130,9 @@ export async function runService<Config extends ServiceConfig>(
   } catch (error) {
     // The reader, such as `head`, has enough.
     if ((error as NodeJS.ErrnoException).code === 'EPIPE') return
-    process.stderr.write(describeFailure(service.program, error as Error))
+    const text = describeFailure(service.program, error as Error)
+    if (isWorker(process.env)) return reportFailure(text)
+    process.stderr.write(text)
     process.exitCode = error instanceof UsageError ? 2 : 1
   }
 }
@@ -140,10 +152,11 @@ async function runCommand<Config extends ServiceConfig>(
     const checked = await load(file, env, { beforeStart: true, withoutSecrets })
     return `${describeValid(checked)}${service.describe?.(checked.value) ?? ''}`
   }
-  const loaded = await load(file, env, { beforeStart: command === 'serve' })
+  // The supervisor of a worker has checked what a start needs.
+  const beforeStart = command === 'serve' && !isWorker(env)
+  const loaded = await load(file, env, { beforeStart })
   if (command === 'serve') {
-    const log = createLogger({ ...loaded.value.log, name })
-    await service.serve({ loaded, log, env, flags, load: () => load(file, env) })
+    await serve(service, { loaded, env, flags, load: () => load(file, env) })
     return ''
   }
   if (command === 'healthcheck') {
@@ -151,6 +164,26 @@ async function runCommand<Config extends ServiceConfig>(
     return 'ready\n'
   }
   return command(loaded.value, argument, { flags, values, isTerminal: stdout.isTTY })
+}
+
+/** Runs the service in this process, or in several that this one supervises. */
+async function serve<Config extends ServiceConfig>(
+  service: ServiceProgram<Config>,
+  options: Omit<ServeOptions<Config>, 'log'> & { readonly env: NodeJS.ProcessEnv },
+): Promise<void> {
+  const { loaded, env } = options
+  const { server, log: logged } = loaded.value
+  const count = server.workers === 'auto' ? availableParallelism() : server.workers
+  const worker = isWorker(env) ? new WorkerProcess(env) : undefined
+  const isSeveral = worker !== undefined || (count > 1 && cluster.isPrimary)
+  const log = createLogger({ ...logged, name: service.name, withPid: isSeveral })
+  if (worker || !isSeveral) {
+    await service.serve({ ...options, log, worker })
+    return
+  }
+  logWarnings(loaded, log)
+  const { supervise } = await import('./workers/supervisor.ts')
+  await supervise({ ...service, count, metrics: loaded.value.metrics, log })
 }
 
 function readCommand<Config extends ServiceConfig>(
@@ -173,33 +206,30 @@ function readCommand<Config extends ServiceConfig>(
  */
 export async function startService<Config extends ServiceConfig>(
   { name, version, readOnce, params = [], build }: ServiceDefinition<Config>,
-  { loaded, log, env = {}, flags = new Set(), load }: ServeOptions<Config>,
+  { loaded, log, env = {}, flags = new Set(), worker, load }: ServeOptions<Config>,
 ): Promise<Running & { readonly app: FastifyInstance }> {
   const config = loaded.value
   const opened = new AsyncDisposableStack()
-  logWarnings(loaded, log)
+  // The supervisor of a worker has logged them.
+  if (!worker) logWarnings(loaded, log)
   try {
     const identity = { service: name, version }
     const metrics = createMetrics(identity)
     const telemetry = await startOpenTelemetry({ ...identity, env, metrics, log, params })
     const app = await build(config, {
-      log,
-      metrics,
+      ...{ log, metrics, flags },
       traceRequests: telemetry?.traceRequests,
-      flags,
+      workers: worker ?? ALONE,
     })
     opened.defer(() => app.close())
-    if (config.metrics.enabled) {
+    // The supervisor of a worker serves those of all workers.
+    if (config.metrics.enabled && !worker) {
       const listener = await listenMetrics(metrics, config.metrics)
       opened.defer(() => listener.close())
     }
     const watching = watchConfig({
       loaded,
-      async load() {
-        const next = await load()
-        logWarnings(next, log)
-        return next
-      },
+      load: async () => logWarnings(await load(), log),
       prepare: (next) => app.prepareReload(next),
       readOnce,
       onReload: measureReloads(metrics, systemClock.now),
@@ -208,8 +238,7 @@ export async function startService<Config extends ServiceConfig>(
     opened.defer(watching.close)
     const running = await runApp({
       ...config.server,
-      app,
-      log,
+      ...{ app, log, isSupervised: worker !== undefined },
       onReload: watching.reload,
       async onClose() {
         await opened.disposeAsync()
@@ -217,7 +246,8 @@ export async function startService<Config extends ServiceConfig>(
         await telemetry?.close()
       },
     })
-    log.info({ url: running.url }, 'ready')
+    if (worker) worker.start({ ...running, metrics: () => metrics.registry.getMetricsAsJSON() })
+    else log.info({ url: running.url }, 'ready')
     return { app, ...running }
   } catch (error) {
     await opened.disposeAsync()
@@ -225,38 +255,7 @@ export async function startService<Config extends ServiceConfig>(
   }
 }
 
-function logWarnings({ warnings }: Loaded<unknown>, log: Logger): void {
-  for (const warning of warnings) log.warn(`configuration: ${warning}`)
-}
-
-const TIMEOUT_MS = 3_000
-const UNSPECIFIED: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
-
-/** Where this machine reaches a service that listens on `host`. */
-export function localHost(host: string): string {
-  return UNSPECIFIED[host] ?? host
-}
-
-/** Resolves if a service on this machine is ready; otherwise rejects with an error of one line. */
-export async function healthcheck(server: {
-  /** As configured. */
-  readonly host: string
-  readonly port: number
-  readonly tls: boolean
-}): Promise<void> {
-  const { port, tls } = server
-  const request = (tls ? requestHttps : requestHttp)({
-    host: localHost(server.host),
-    port,
-    path: '/readyz',
-    timeout: TIMEOUT_MS,
-    // The request stays on this machine and sends nothing secret.
-    rejectUnauthorized: false,
-  }).end()
-  request.on('timeout', () => request.destroy(new Error(`no answer within ${TIMEOUT_MS} ms`)))
-  const [response] = await once(request, 'response').catch(({ code, message }) => {
-    throw new Error(`not ready: ${code ?? message}`)
-  })
-  response.resume()
-  if (response.statusCode !== 200) throw new Error(`not ready: status ${response.statusCode}`)
+function logWarnings<Config>(loaded: Loaded<Config>, log: Logger): Loaded<Config> {
+  for (const warning of loaded.warnings) log.warn(`configuration: ${warning}`)
+  return loaded
 }

@@ -31,8 +31,13 @@ interface Alerting {
 }
 
 const gauge = (series: string, value: number): Series => ({ series, values: `${value}x120` })
-const ratio = (value: number): Series =>
-  gauge('gatehouse_certs_remaining_ratio{domain="a.test",issuer="ca"}', value)
+const replica = (instance: string, value: number): Series =>
+  gauge(`up{job="cert-service",instance="${instance}"}`, value)
+const ratio = (value: number, instance = 'a'): Series =>
+  gauge(
+    `gatehouse_certs_remaining_ratio{domain="a.test",issuer="ca",instance="${instance}"}`,
+    value,
+  )
 const slow = (route: string): readonly Series[] =>
   ['0.1', '0.5', '+Inf'].map((le) => ({
     series: `http_request_duration_seconds_bucket{route="${route}",le="${le}"}`,
@@ -55,6 +60,39 @@ const CASES: Readonly<Record<string, Alerting>> = {
     alert: 'CertServiceDown',
     fires: false,
   },
+  'two replicas of three are up': {
+    series: [replica('a', 0), replica('b', 1), replica('c', 1)],
+    alert: 'CertServiceDown',
+    fires: false,
+  },
+  'one replica of three is down': {
+    series: [replica('a', 0), replica('b', 1), replica('c', 1)],
+    alert: 'CertServiceReplicaDown',
+    fires: true,
+  },
+  'all replicas are down': {
+    series: [replica('a', 0), replica('b', 0)],
+    alert: 'CertServiceReplicaDown',
+    fires: false,
+  },
+  'cert-service without its database': {
+    series: [gauge('gatehouse_degraded{job="cert-service",part="store"}', 1)],
+    alert: 'CertServiceStoreAway',
+    fires: true,
+  },
+  'cert-service without an issuer': {
+    series: [
+      gauge('gatehouse_degraded{job="cert-service",part="issuer:public"}', 1),
+      gauge('gatehouse_ready{job="cert-service"}', 1),
+    ],
+    alert: 'CertServiceStoreAway',
+    fires: false,
+  },
+  'forward-auth cut off from its database for long': {
+    series: [gauge('gatehouse_ready{job="forward-auth"}', 0)],
+    alert: 'ForwardAuthStoreAway',
+    fires: true,
+  },
   'forward-auth is not measured at all': {
     series: [gauge('up{job="other"}', 1)],
     alert: 'ForwardAuthDown',
@@ -65,8 +103,8 @@ const CASES: Readonly<Record<string, Alerting>> = {
     alert: 'CertificateEndsSoon',
     fires: false,
   },
-  'a certificate that was not renewed': {
-    series: [ratio(0.15)],
+  'a certificate that was not renewed, told by two replicas': {
+    series: [ratio(0.15, 'a'), ratio(0.15, 'b')],
     alert: 'CertificateEndsSoon',
     fires: true,
   },

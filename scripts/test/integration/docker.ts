@@ -31,8 +31,8 @@ export interface ComposeOptions {
   readonly project: string
   /** What the compose files are to read. */
   readonly env: Readonly<Record<string, string>>
-  /** Names of the images of proxies, made where they cannot be pulled. */
-  readonly images: Readonly<Record<ComposeProxy, string>>
+  /** Names of the images of others, made where they cannot be pulled. */
+  readonly images: Readonly<Record<ComposeProxy | 'postgres', string>>
 }
 
 /** The engine that runs here, else one that goes with the test; a text says why there is none. */
@@ -47,10 +47,8 @@ export async function findDocker(
   const started = await startEngine(t, env)
   if (typeof started === 'string') return started
   const own = { ...env, DOCKER_HOST: started.host }
-  await run(join(ROOT, 'scripts/base-image.sh'), [images.caddy, images.traefik], {
-    env: own,
-    maxBuffer: MAX_OUTPUT,
-  })
+  const names = [images.caddy, images.postgres, images.traefik]
+  await run(join(ROOT, 'scripts/base-image.sh'), names, { env: own, maxBuffer: MAX_OUTPUT })
   const proxies = PROXIES.filter((proxy) => proxy !== 'traefik' || env.TRAEFIK)
   return { ...(await dockerOf(own, project)), proxies }
 }

@@ -21,6 +21,8 @@ import {
   strictHttp,
   systemClock,
   trustProxy,
+  type Workers,
+  workers,
 } from '@gatehouse/service-kit'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify'
 import { type CertServiceConfig, isPlain } from './config/schema.ts'
@@ -58,6 +60,8 @@ export interface AppDeps {
   readonly clock?: Clock
   readonly metrics?: Metrics
   readonly traceRequests?: OpenTelemetry['traceRequests'] | undefined
+  /** The other processes of the service. Default: there are none. */
+  readonly workers?: Workers | undefined
   readonly random?: () => number
   /** Milliseconds from a clock that cannot be set; default: the run time of the process. */
   readonly elapsed?: () => number
@@ -80,7 +84,10 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
   try {
     await registerHttp(app, deps)
 
-    await app.register(store, { storage, isNew, elapsed, open: deps.openStore })
+    const followsClock = deps.clock === undefined
+    await app.register(store, {
+      ...{ storage, server, isNew, followsClock, elapsed, open: deps.openStore },
+    })
     await app.register(audit)
     await app.register(certMetrics, { metrics, issuers: config.issuers.map(({ name }) => name) })
     await app.register(issuers, {
@@ -91,7 +98,7 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
     })
     await app.register(events, { webhook: config.events.webhook, events: deps.events })
     await app.register(loops)
-    await app.register(issuance, { limits, wait: config.issuance.wait, random })
+    await app.register(issuance, { storage, limits, wait: config.issuance.wait, random })
     await app.register(upkeep, { certificates, storage, audit: config.audit, random })
     await app.register(ownTls, { server })
     await app.register(listeners, {
@@ -155,10 +162,11 @@ function createServer(
 /** What every service of Gatehouse has. */
 async function registerHttp(
   app: FastifyInstance,
-  { clock: time = systemClock, metrics, traceRequests }: AppDeps,
+  { clock: time = systemClock, metrics, traceRequests, workers: others }: AppDeps,
 ): Promise<void> {
   await app.register(clock, { clock: time })
   await app.register(reload)
+  await app.register(workers, { workers: others })
   await app.register(forwardedAddresses)
   await app.register(requestTelemetry, {
     ...(metrics && { metrics }),

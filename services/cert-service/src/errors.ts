@@ -2,6 +2,9 @@ import { ACME_ERRORS, type AcmeErrorCode } from '@gatehouse/acme'
 import { CodedError } from '@gatehouse/net'
 import { PKI_ERRORS } from '@gatehouse/pki'
 
+/** Seconds. */
+const RETRY_AFTER = 5
+
 interface ErrorRow {
   readonly status: number
   readonly title: string
@@ -88,6 +91,11 @@ export const CERT_ERRORS = {
     title: 'Private keys are not for this caller',
     action:
       'Add `issue` to the rights of the key, or of the rule: only with it are private keys given.',
+  },
+  CERT_LEASE_LOST: {
+    status: 503,
+    title: 'Another replica took over',
+    action: 'Try again: the other replica issues the certificate.',
   },
   CERT_MASTER_KEY_EXPOSED: {
     status: 500,
@@ -180,8 +188,9 @@ export const CERT_ERRORS = {
   },
   CERT_STORE_LOCKED: {
     status: 503,
-    title: 'Data folder is in use',
-    action: 'Stop the other service first, or give this one a data folder of its own.',
+    title: 'Store is in use',
+    action:
+      'Stop the other service first, or all replicas of a database. Each service needs a data folder of its own.',
   },
   CERT_STORE_LOST: {
     status: 500,
@@ -201,14 +210,31 @@ export const CERT_ERRORS = {
   },
   CERT_STORE_NOT_EMPTY: {
     status: 500,
-    title: 'Data folder is not empty',
-    action: 'Restore into a folder that is empty or does not exist.',
+    title: 'Target is not empty',
+    action:
+      'Name a folder that is empty or does not exist, or a database whose schema holds nothing.',
+  },
+  CERT_STORE_OLDER: {
+    status: 500,
+    title: 'Store is absent or was written by an older version',
+    action: 'Start this version of the service on the store once, then stop it and try again.',
+  },
+  CERT_STORE_SHARED: {
+    status: 500,
+    title: 'Command is for a store in a folder',
+    action: 'Use the tools of PostgreSQL for a database: see the guide about several replicas.',
   },
   CERT_STORE_UNAVAILABLE: {
     status: 503,
     title: 'Store is unavailable',
     action:
       'No data was lost. Check the disk and the permissions of the data folder, then try again.',
+  },
+  CERT_STORE_UNFINISHED: {
+    status: 500,
+    title: 'Store was not moved completely',
+    action:
+      'Run the same `move` again: it goes on where it was. Or drop the schema, and go on with the store that was to be moved.',
   },
   CERT_TERMS_NOT_AGREED: {
     status: 503,
@@ -269,6 +295,12 @@ export class CertError extends CodedError<CertErrorCode> {
     if (options.retryAfter !== undefined) this.retryAfter = options.retryAfter
     if (options.members !== undefined) this.members = options.members
   }
+}
+
+/** The store cannot be used for a while; a client may try again in a few seconds. */
+export function storeUnavailable(reason: string, cause?: unknown): CertError {
+  const message = `The store cannot be used: ${reason}.`
+  return new CertError('CERT_STORE_UNAVAILABLE', message, { cause, retryAfter: RETRY_AFTER })
 }
 
 /** A failure to issue or revoke, mostly at a CA: it has the code of its cause and an action. */

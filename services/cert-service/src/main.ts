@@ -2,6 +2,7 @@
 import { runService, type ServiceCommand } from '@gatehouse/service-kit'
 import { loadCertConfig } from './config/load.ts'
 import { type CertServiceConfig, isPlain } from './config/schema.ts'
+import { CertError } from './errors.ts'
 import { VERSION } from './version.ts'
 
 const HELP = `gatehouse-certs: TLS certificates over HTTP, from an embedded private CA and from ACME CAs
@@ -11,12 +12,14 @@ const HELP = `gatehouse-certs: TLS certificates over HTTP, from an embedded priv
   gatehouse-certs healthcheck           ask the running service whether it is ready
   gatehouse-certs backup FILE           copy the store, also while the service runs
   gatehouse-certs restore FILE          put a backup into an empty data folder
+  gatehouse-certs move                  copy the store from its folder to a database, or back
   gatehouse-certs rekey                 replace the master key
   gatehouse-certs ca detach-root FILE   move the private key of the root into FILE, to be kept offline
   gatehouse-certs acme rollover ISSUER  give the ACME account of an issuer another key
 
   --config FILE   configuration (else $GATEHOUSE_CONFIG, config.yaml,
                   /etc/gatehouse/cert-service/config.yaml)
+  --to TARGET     for move: the URL of the database, or a file with it; or a folder for the store
   --new           for serve: create a new store and CA for a master key that exists
   --no-secrets    for check-config: skip secrets and files that do not exist here, as in CI
   --help          show this text
@@ -26,29 +29,40 @@ const HELP = `gatehouse-certs: TLS certificates over HTTP, from an embedded priv
 const COMMANDS: Readonly<Record<string, ServiceCommand<CertServiceConfig>>> = {
   'backup FILE': async ({ storage }, file) => {
     const { backup } = await import('./cli/backup.ts')
-    await backup({ folder: storage.path, file })
+    await backup({ folder: folderOf(storage), file })
     return `${file} holds a copy of the store; keep ${storage.masterKeyFile} in another place\n`
   },
-  'restore FILE': async ({ storage: { path: folder } }, file) => {
+  'restore FILE': async ({ storage }, file) => {
     const { restore } = await import('./cli/backup.ts')
-    await restore({ folder, file })
-    return `${folder} now holds the store of ${file}\n`
+    await restore({ folder: folderOf(storage), file })
+    return `${storage.path} now holds the store of ${file}\n`
   },
-  rekey: async ({ storage: { path: folder, masterKeyFile } }) => {
+  async move({ storage }, _argument, { values }) {
+    const { move } = await import('./cli/move.ts')
+    return move(storage, values.to)
+  },
+  rekey: async ({ storage }) => {
     const { rekey } = await import('./cli/keys.ts')
-    await rekey({ folder, masterKeyFile })
-    return `${masterKeyFile} is a new key; the old one no longer opens the store\n`
+    await rekey({ folder: storage.path, ...storage })
+    const copies =
+      storage.url === undefined ? '' : '; copy it to each replica before its next start'
+    return `${storage.masterKeyFile} is a new key; the old one no longer opens the store${copies}\n`
   },
-  'ca detach-root FILE': async ({ storage: { path: folder, masterKeyFile } }, file) => {
+  'ca detach-root FILE': async ({ storage }, file) => {
     const { detachRoot } = await import('./cli/keys.ts')
-    await detachRoot({ folder, masterKeyFile, file })
+    await detachRoot({ folder: storage.path, ...storage, file })
     return `${file} now holds the private key of the root; the store no longer does\n`
   },
-  'acme rollover ISSUER': async ({ storage: { path: folder, masterKeyFile }, issuers }, name) => {
+  'acme rollover ISSUER': async ({ storage, issuers }, name) => {
     const { rollover } = await import('./cli/keys.ts')
-    await rollover({ folder, masterKeyFile, issuers, name })
+    await rollover({ folder: storage.path, ...storage, issuers, name })
     return `the account of ${name} has a new key; the CA no longer accepts the old one\n`
   },
+}
+
+function folderOf({ url, path }: CertServiceConfig['storage']): string {
+  if (url === undefined) return path
+  throw new CertError('CERT_STORE_SHARED', 'The store is a database: use pg_dump and pg_restore.')
 }
 
 void runService(
@@ -58,6 +72,7 @@ void runService(
     version: VERSION,
     help: HELP,
     flags: { new: ['serve'] },
+    values: { to: ['move'] },
     commands: COMMANDS,
     load: loadCertConfig,
     usesTls: ({ server }) => !isPlain(server.tls),

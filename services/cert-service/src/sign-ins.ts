@@ -4,32 +4,27 @@ import { parseIp } from '@gatehouse/net'
 import { LRUCache } from 'lru-cache'
 import { CertError } from './errors.ts'
 import { hasBegun } from './issuers/issuer.ts'
+import type { SignInRecord, Store } from './store/store.ts'
 
 const MINUTE = 60_000
 const IDLE = 15 * MINUTE
 const ABSOLUTE = 60 * MINUTE
-const MAX_SESSIONS = 1_000
+/** How exactly the store knows when a session was used. */
+const USED_EVERY = MINUTE
 /** Invalid keys from one network in a minute. */
 const MAX_WRONG = 10
 const MAX_NETWORKS = 1_000
 
-interface Session {
-  readonly keySha256: Uint8Array
-  readonly openedAt: number
-  usedAt: number
-}
-
 interface SignInDeps {
+  readonly store: Pick<Store, 'saveSignIn' | 'findSignIn' | 'deleteSignIn'>
   now(): number
   /** The caller whose key has this SHA-256 now. */
   findKey(sha256: Uint8Array): KeyCaller | undefined
 }
 
-/** The short sessions of people at the inventory, in memory only. */
+/** The short sessions of people at the inventory, which any replica knows. */
 export class SignIns {
   readonly #deps: SignInDeps
-  /** By the hash of their ids, so that neither memory nor the time of a look-up reveals an id. */
-  readonly #sessions = new LRUCache<string, Session>({ max: MAX_SESSIONS })
   readonly #wrong = new LRUCache<string, { count: number; until: number }>({ max: MAX_NETWORKS })
 
   constructor(deps: SignInDeps) {
@@ -37,11 +32,11 @@ export class SignIns {
   }
 
   /**
-   * Opens a session with an API key and returns its random id; undefined if the key is not valid. A
+   * Opens a session with an API key and gives its random id; undefined if the key is not valid. A
    * valid key is never refused, however many invalid ones came from its address.
    * @throws CertError `CERT_SIGN_IN_LIMITED` after too many invalid keys from a network
    */
-  open(key: string, address: string): string | undefined {
+  async open(key: string, address: string): Promise<string | undefined> {
     const keySha256 = hash('sha256', key, 'buffer')
     if (!this.#deps.findKey(keySha256)) {
       this.#countWrong(networkOf(address))
@@ -49,24 +44,25 @@ export class SignIns {
     }
     const id = randomBytes(32).toString('base64url')
     const at = this.#deps.now()
-    this.#sessions.set(hash('sha256', id), { keySha256, openedAt: at, usedAt: at })
+    await this.#deps.store.saveSignIn({ id: rowOf(id), keySha256, openedAt: at, usedAt: at })
     return id
   }
 
   /** The caller that signed in; undefined if the session has expired or the key is no longer valid. */
-  find(id: string): KeyCaller | undefined {
-    const name = hash('sha256', id)
-    const session = this.#sessions.get(name)
+  async find(id: string): Promise<KeyCaller | undefined> {
+    if (id === '') return undefined
+    const { store, now, findKey } = this.#deps
+    const session = await store.findSignIn(rowOf(id))
     if (!session) return undefined
-    const now = this.#deps.now()
-    const caller = isLive(session, now) ? this.#deps.findKey(session.keySha256) : undefined
-    if (caller) session.usedAt = now
-    else this.#sessions.delete(name)
+    const at = now()
+    const caller = isLive(session, at) ? findKey(session.keySha256) : undefined
+    if (!caller) await store.deleteSignIn(session.id)
+    else if (at - session.usedAt > USED_EVERY) await store.saveSignIn({ ...session, usedAt: at })
     return caller
   }
 
-  close(id: string): void {
-    this.#sessions.delete(hash('sha256', id))
+  async close(id: string): Promise<void> {
+    if (id !== '') await this.#deps.store.deleteSignIn(rowOf(id))
   }
 
   #countWrong(network: string): void {
@@ -84,9 +80,14 @@ export class SignIns {
 }
 
 /** A session that a clock ahead of time opened has no known age, so it ends. */
-function isLive({ openedAt, usedAt }: Session, now: number): boolean {
+function isLive({ openedAt, usedAt }: SignInRecord, now: number): boolean {
   const isFromFuture = !hasBegun({ notBefore: usedAt }, now)
   return !isFromFuture && now < Math.min(openedAt + ABSOLUTE, usedAt + IDLE)
+}
+
+/** The store does not have the ids that browsers send. */
+function rowOf(id: string): string {
+  return hash('sha256', id)
 }
 
 /** An IPv4 address, or the /64 of an IPv6 address, all of which belongs to one network. */

@@ -20,6 +20,8 @@ import {
   requestTelemetry,
   sendPage,
   strictHttp,
+  type Workers,
+  workers,
 } from '@gatehouse/service-kit'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { audit } from './audit/audit.ts'
@@ -45,6 +47,7 @@ import { bearer, verifyRoute } from './routes/verify.ts'
 import { keys } from './session/keys.ts'
 import { sessions } from './session/sessions.ts'
 import { sites } from './sites.ts'
+import { store } from './store/open.ts'
 import { VERSION } from './version.ts'
 
 const BODY_LIMIT = 16 * 1024
@@ -63,12 +66,14 @@ export interface AppDeps {
   readonly createFetch?: ((options: FetchOptions) => BoundedFetch) | undefined
   readonly metrics?: Metrics | undefined
   readonly traceRequests?: OpenTelemetry['traceRequests'] | undefined
+  /** The other processes of the service. Default: there are none. */
+  readonly workers?: Workers | undefined
 }
 
 /**
  * Builds the service. It does not listen, and hooks may still be added.
  *
- * @throws FwaError FWA_STORE_…, FWA_KEY_UNUSABLE; ConfigError CONFIG_TLS_INVALID
+ * @throws FwaError FWA_STORE_…, FWA_KEY_UNUSABLE; PostgresError; ConfigError CONFIG_TLS_INVALID
  */
 export async function buildApp(config: ForwardAuthConfig, deps: AppDeps): Promise<FastifyInstance> {
   const { basePath } = config.server
@@ -76,8 +81,11 @@ export async function buildApp(config: ForwardAuthConfig, deps: AppDeps): Promis
   const docsUrl = () => `${app.sites.all[0]?.authOrigin ?? ''}${basePath}/errors`
   const app = createServer(config, deps, docsUrl)
   try {
-    await app.register(clock, deps.clock ? { clock: deps.clock } : {})
+    const { storage } = config
+    await app.register(store, { storage, clock: deps.clock, monotonic: deps.monotonic })
+    await app.register(clock, { clock: app.authStore.clock })
     await app.register(reload)
+    await app.register(workers, { workers: deps.workers })
     await app.register(ownTls, config.server)
     await registerHttp(app, config, deps, docsUrl)
     await registerServices(app, config, deps)
@@ -130,13 +138,13 @@ function isAlias(url: string, basePath: string): boolean {
 async function registerServices(
   app: FastifyInstance,
   config: ForwardAuthConfig,
-  { metrics, createFetch, monotonic }: AppDeps,
+  { metrics, createFetch }: AppDeps,
 ): Promise<void> {
   await app.register(logLimit)
   await app.register(keys, config)
   await app.register(sites, config)
   await app.register(trust, config)
-  await app.register(sessions, { storage: config.storage, monotonic })
+  await app.register(sessions)
   await app.register(logins)
   // The last one that a reload prepares: it opens connections, which would have to be closed.
   await app.register(portals, { ...config, createFetch })

@@ -82,7 +82,7 @@ export const FWA_ERRORS = {
     status: 500,
     title: 'Session keys cannot be used',
     action:
-      'Give each secret of `session.keys` at least 32 random characters, or make `storage.path` readable and writable for the service.',
+      'Give each secret of `session.keys` at least 32 random characters, or make `storage.path` readable and writable for the service. If a secret in the database cannot be opened, add the key of `session.keys` that was removed last.',
   },
   FWA_LOGIN_REFUSED: {
     status: 403,
@@ -185,11 +185,17 @@ export const FWA_ERRORS = {
     action:
       'Sign in again, and use the method that the provider asks for, such as a second factor. If this does not help, have the provider send the claims `acr` and `auth_time`: the log has what it sent and what the policy requires.',
   },
+  FWA_STORE_STALE: {
+    status: 503,
+    title: 'Sessions cannot be checked',
+    action:
+      'Try again. This instance has not reached the database for longer than `storage.revocationStaleness`, so that it does not know who has signed out elsewhere. Check the database of `storage.url`; the instance goes on by itself.',
+  },
   FWA_STORE_UNAVAILABLE: {
     status: 503,
-    title: 'List of ended sessions unavailable',
+    title: 'Store unavailable',
     action:
-      'Try again. If the error persists, check the disk and the permissions of `storage.path`.',
+      'Try again. If the error persists, check the disk and the permissions of `storage.path`, or the database of `storage.url`.',
   },
   FWA_TOKEN_INVALID: {
     status: 401,

@@ -41,11 +41,11 @@ const HELP = `gatehouse-auth: single sign-on for what a reverse proxy serves
 const COMMANDS: Readonly<Record<string, ServiceCommand<ForwardAuthConfig>>> = {
   async audit({ storage }, _argument, { flags, values, isTerminal }) {
     const { listAudit, readSince } = await import('./cli/audit.ts')
-    const { auditFolder } = await import('./audit/day-files.ts')
+    const { readAudit } = await import('./store/open.ts')
     const { since = '24h', portal, person } = values
     const asJson = flags.has('json') || !isTerminal
     const start = readSince(since, systemClock.now())
-    return listAudit({ folder: auditFolder(storage), since: start, portal, person, asJson })
+    return listAudit({ rows: readAudit(storage, start), portal, person, asJson })
   },
   async explain(config, _argument, { values }) {
     const { explain } = await import('./cli/explain.ts')

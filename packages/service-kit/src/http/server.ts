@@ -39,6 +39,8 @@ export function appOptions(log: Logger, { docsUrl }: Pick<ProblemOptions, 'docsU
   return {
     // `strictHttp` answers 503 with a problem.
     return503OnClosing: false,
+    // A database may have to be waited for at the start.
+    pluginTimeout: 60_000,
     loggerInstance: log as FastifyBaseLogger,
     logController: new QuietLogController(),
     // Fastify types this for Ajv alone.

@@ -23,15 +23,17 @@ export interface LogOptions {
   stream?: DestinationStream
   /** Name of the service, on every line. */
   name: string
+  /** Whether every line has the id of the process, because several write to the same output. */
+  withPid?: boolean
 }
 
 /** Creates the logger of a service. It redacts secrets, see {@link redactLine}. */
-export function createLogger({ level, format, stream, name }: LogOptions): Logger {
+export function createLogger({ level, format, stream, name, withPid = false }: LogOptions): Logger {
   const isPretty = format === 'pretty' || (format === 'auto' && process.stdout.isTTY)
   return pino(
     {
       level,
-      base: { name },
+      base: { name, ...(withPid && { pid: process.pid }) },
       hooks: { streamWrite: redactLine },
       serializers: { req: serializeRequest, res: serializeReply, err: serializeError },
     },
@@ -95,7 +97,7 @@ function prettyStream(): DestinationStream {
   process.once('exit', flushRaw)
   const start = async () => {
     const { default: pretty } = await import('pino-pretty')
-    const ignore = 'pid,hostname,name'
+    const ignore = 'hostname,name'
     const stream = pretty({ sync: true, ignore, translateTime: 'SYS:HH:MM:ss.l' })
     process.off('exit', flushRaw)
     write = (line) => stream.write(line)

@@ -13,16 +13,19 @@ export interface MetricOptions<L extends LabelLists> {
   readonly labels?: L
 }
 
+/** How the values of several workers become one; counters and histograms are always added up. */
+export type Aggregator = 'sum' | 'min' | 'max' | 'first'
+
 /** The metrics of one service. Labels only have values from their lists. */
 export class Metrics {
   readonly registry = new Registry()
 
   constructor(options: { readonly service: string; readonly version: string }) {
-    collectDefaultMetrics({ register: this.registry })
     this.gauge({
       name: 'gatehouse_build_info',
       help: 'Which service and version this is; always 1.',
       labels: { service: [options.service], version: [options.version] },
+      aggregator: 'first',
     }).set(1, options)
   }
 
@@ -38,12 +41,14 @@ export class Metrics {
   /** With `collect`, the value is read at each scrape. */
   gauge<const L extends LabelLists = Record<never, never>>({
     collect,
+    aggregator,
     ...options
-  }: MetricOptions<L> & { collect?(): number }): {
+  }: MetricOptions<L> & { readonly aggregator: Aggregator; collect?(): number }): {
     set(value: number, labels?: LabelsOf<L>): void
   } {
     const gauge = new Gauge({
       ...this.configure(options),
+      aggregator,
       ...(collect && {
         collect() {
           this.set(collect())
@@ -64,6 +69,7 @@ export class Metrics {
     readonly help: string
     readonly labels: readonly L[]
     readonly max: number
+    readonly aggregator: Aggregator
     collect(): Promise<readonly { readonly labels: Record<L, string>; readonly value: number }[]>
   }): void {
     new Gauge({
@@ -103,7 +109,9 @@ export class Metrics {
 
 /** Creates the metrics of a service, with those of its process and `gatehouse_build_info`. */
 export function createMetrics(options: { service: string; version: string }): Metrics {
-  return new Metrics(options)
+  const metrics = new Metrics(options)
+  collectDefaultMetrics({ register: metrics.registry })
+  return metrics
 }
 
 /**
@@ -112,7 +120,7 @@ export function createMetrics(options: { service: string; version: string }): Me
  * @throws ConfigError CONFIG_LISTEN_FAILED
  */
 export async function listenMetrics(
-  metrics: Metrics,
+  metrics: { text(): Promise<string> },
   address: { host: string; port: number },
 ): Promise<Running> {
   const app = Fastify({ requestTimeout: 5_000, forceCloseConnections: true })

@@ -225,7 +225,7 @@ t.test('exports the metrics of /metrics with the resource of the service', async
     durations.observe({ method: 'GET', route: '/', status: '2xx' }, seconds)
   durations.observe({ method: 'POST', route: '/', status: '5xx' }, 1)
   metrics.counter({ name: 'c_total', help: 'of c', labels: { kind: ['a'] } }).inc({ kind: 'a' }, 3)
-  metrics.gauge({ name: 'g', help: 'h', collect: () => 7 })
+  metrics.gauge({ name: 'g', help: 'h', aggregator: 'sum', collect: () => 7 })
   metrics.histogram({ name: 'h', help: 'h', buckets: [1, 2] }).observe(1.5)
   await close()
 

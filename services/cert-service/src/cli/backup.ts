@@ -1,21 +1,19 @@
-import { open, readdir, rename, rm } from 'node:fs/promises'
-import { basename } from 'node:path'
+import { open, rename, rm } from 'node:fs/promises'
 import { backup as copy, DatabaseSync } from 'node:sqlite'
 import { pipeline } from 'node:stream/promises'
 import { CertError } from '../errors.ts'
 import { createPrivateFile, fileError, syncFolder } from '../files.ts'
-import { storeFailure } from '../store/database.ts'
+import { storeFailure } from '../store/sqlite/database.ts'
 import {
   assertStore,
   checkIntegrity,
   connect,
   emptyDraft,
   lockFolder,
+  requireEmpty,
   requireStore,
   storeFile,
-} from '../store/open.ts'
-
-const NOT_DATA = ['lock.db', 'lost+found']
+} from '../store/sqlite/open.ts'
 
 interface Places {
   readonly folder: string
@@ -65,13 +63,6 @@ export async function restore({ folder, file }: Places): Promise<void> {
   verify(file, draft)
   await rename(draft, storeFile(folder))
   await syncFolder(folder)
-}
-
-async function requireEmpty(folder: string, draft: string): Promise<void> {
-  const known = [...NOT_DATA, basename(draft)]
-  const found = (await readdir(folder)).find((name) => !known.includes(name))
-  if (found === undefined) return
-  throw new CertError('CERT_STORE_NOT_EMPTY', `${folder} holds ${found} already.`)
 }
 
 async function copyInto(draft: string, file: string): Promise<void> {

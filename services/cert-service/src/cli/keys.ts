@@ -3,11 +3,12 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { toPem } from '@gatehouse/pki'
 import { systemClock } from '@gatehouse/service-kit'
 import type { IssuerConfig } from '../config/issuers.ts'
+import type { CertServiceConfig } from '../config/schema.ts'
 import { CertError } from '../errors.ts'
 import { createPrivateFile } from '../files.ts'
 import { openAcmeServer } from '../issuers/acme/server.ts'
 import { Ledger } from '../limits/ledger.ts'
-import { dataKeyLabel } from '../sealing/keyring.ts'
+import { dataKeyLabel, type Keyring } from '../sealing/keyring.ts'
 import {
   adoptNextMasterKey,
   createMasterKey,
@@ -15,12 +16,27 @@ import {
   nextFile,
   openKeyring,
 } from '../sealing/master-key.ts'
-import { openStore, requireStore } from '../store/open.ts'
+import { openStore } from '../store/open.ts'
+import { requireStore } from '../store/sqlite/open.ts'
+import type { Store } from '../store/store.ts'
 
-/** The store of a service that is stopped, and the file of its master key. */
-interface Stopped {
+/** The store of a service that is stopped, or a database; and its master key. */
+interface Stopped extends Partial<Omit<CertServiceConfig['storage'], 'path' | 'masterKeyFile'>> {
   readonly folder: string
   readonly masterKeyFile: string
+}
+
+async function openStopped(stopped: Stopped): Promise<Store> {
+  const { folder, url, caFile, schema = '' } = stopped
+  if (url === undefined) requireStore(folder)
+  const storage = { path: folder, ...(url && { url }), ...(caFile && { caFile }), schema }
+  return openStore({ storage, name: 'gatehouse-certs', log: { info() {}, warn() {} } })
+}
+
+/** Its keyring. */
+function open(stopped: Stopped, store: Store): Promise<Keyring> {
+  const { url, folder, masterKey, masterKeyFile } = stopped
+  return openKeyring({ ...(url === undefined && { folder }), masterKey, masterKeyFile, store })
 }
 
 /**
@@ -29,16 +45,14 @@ interface Stopped {
  * CERT_FILE_EXISTS, CERT_FILE_FAILED
  */
 export async function detachRoot({
-  folder,
-  masterKeyFile,
   file,
+  ...stopped
 }: Stopped & { readonly file: string }): Promise<void> {
-  requireStore(folder)
-  await using store = await openStore({ folder })
+  await using store = await openStopped(stopped)
   const root = (await store.listAuthorities()).find(({ role }) => role === 'root')
   if (!root?.sealedKey)
     throw new CertError('CERT_ROOT_KEY_ABSENT', 'The store holds no private key of the root.')
-  const keyring = await openKeyring({ folder, masterKeyFile, store })
+  const keyring = await open(stopped, store)
   const pkcs8 = keyring.open(root.sealedKey, root.certificate)
   await createPrivateFile(file, async (draft) => {
     await writeFile(draft, toPem('PRIVATE KEY', pkcs8), { flush: true })
@@ -55,20 +69,24 @@ export async function detachRoot({
  * point, the store opens with the one key or the other, and the next start tidies up.
  * @throws CertError CERT_STORE_MISSING, CERT_STORE_LOCKED, CERT_MASTER_KEY_*, CERT_FILE_FAILED
  */
-export async function rekey({ folder, masterKeyFile }: Stopped): Promise<void> {
-  requireStore(folder)
-  await using store = await openStore({ folder })
+export async function rekey({ masterKey, ...stopped }: Stopped): Promise<void> {
+  const { masterKeyFile } = stopped
+  if (masterKey !== undefined)
+    throw new CertError(
+      'CERT_FILE_FAILED',
+      'A key in `storage.masterKey` cannot be replaced here: name a `masterKeyFile`.',
+    )
+  await using store = await openStopped(stopped)
   const keyring = await store.loadKeyring()
-  if (!keyring) throw new CertError('CERT_STORE_MISSING', `The store in ${folder} has no keys yet.`)
+  if (!keyring) throw new CertError('CERT_STORE_MISSING', 'The store has no keys yet.')
   const old = await matchMasterKey(masterKeyFile, keyring.check)
   const next = await createMasterKey(nextFile(masterKeyFile))
-  await store.saveKeyring({
-    check: next.check,
-    dataKeys: keyring.dataKeys.map((record) => {
-      const dataKey = old.unwrap(record.wrapped, dataKeyLabel(record))
-      return { ...record, wrapped: next.wrap(dataKey, dataKeyLabel(record)) }
-    }),
+  const dataKeys = keyring.dataKeys.map((record) => {
+    const dataKey = old.unwrap(record.wrapped, dataKeyLabel(record))
+    return { ...record, wrapped: next.wrap(dataKey, dataKeyLabel(record)) }
   })
+  if (!(await store.replaceKeyring({ check: next.check, dataKeys }, old.check)))
+    throw new CertError('CERT_MASTER_KEY_WRONG', 'The master key was replaced meanwhile.')
   await adoptNextMasterKey(masterKeyFile)
 }
 
@@ -77,16 +95,14 @@ export async function rekey({ folder, masterKeyFile }: Stopped): Promise<void> {
  * @throws AcmeError; CertError CERT_ISSUER_ABSENT, CERT_STORE_MISSING, CERT_STORE_LOCKED, CERT_MASTER_KEY_*
  */
 export async function rollover({
-  folder,
-  masterKeyFile,
   issuers,
   name,
+  ...stopped
 }: Stopped & { readonly issuers: readonly IssuerConfig[]; readonly name: string }): Promise<void> {
   const config = issuers.find((issuer) => issuer.name === name)
   if (!config) throw new CertError('CERT_ISSUER_ABSENT', `no issuer is called ${name}`)
-  requireStore(folder)
-  await using store = await openStore({ folder })
-  const keyring = await openKeyring({ folder, masterKeyFile, store })
+  await using store = await openStopped(stopped)
+  const keyring = await open(stopped, store)
   const limits = await Ledger.open({ issuers, store, now: systemClock.now, log: console })
   const log = { info() {} }
   const server = await openAcmeServer(config, { store, keyring, clock: systemClock, limits, log })

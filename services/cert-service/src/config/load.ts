@@ -1,6 +1,7 @@
 import { relative } from 'node:path'
 import { isLoopback, parseEndpointUrl, parseHost } from '@gatehouse/net'
 import { compileRules, parseName, parseNameRule } from '@gatehouse/pki'
+import { parsePostgresUrl } from '@gatehouse/postgres'
 import { compileMembership } from '@gatehouse/profile/allow'
 import {
   applyToEach,
@@ -51,6 +52,7 @@ const RULES: readonly Rule<CertServiceConfig>[] = [
   checkPlainHttp,
   (config) => checkListeners(listenersOf(config)),
   checkStorage,
+  checkWorkers,
 ]
 
 function checkAccessRules({ auth, rules }: CertServiceConfig): Fault[] {
@@ -153,9 +155,20 @@ export function checkEvents({ events: { webhook } }: CertServiceConfig): readonl
 }
 
 function checkStorage({ storage }: CertServiceConfig): Fault[] {
+  const { url, cachePath, masterKey } = storage
+  if (url !== undefined) return faultOf('/storage/url', () => parsePostgresUrl(url))
+  if (cachePath !== undefined) return [{ path: '/storage/cachePath', message: 'needs a `url`' }]
+  if (masterKey !== undefined) return []
   const inside = relative(storage.path, storage.masterKeyFile)
   if (inside.startsWith('..') || inside.startsWith('/')) return []
   return [{ path: '/storage/masterKeyFile', message: 'must lie outside of storage.path' }]
+}
+
+/** A folder is for one process at a time. */
+function checkWorkers({ server, storage }: CertServiceConfig): Fault[] {
+  if (server.workers === 1 || 'url' in storage) return []
+  const message = 'must be 1 unless `storage.url` names a database: a folder is for one process'
+  return [{ path: '/server/workers', message }]
 }
 
 function permittedName(text: string, permitted: readonly string[]): void {

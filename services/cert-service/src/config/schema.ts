@@ -7,6 +7,7 @@ import {
   MetricsSchema,
   Secret,
   Text,
+  WorkersSchema,
 } from '@gatehouse/service-kit'
 import { type Static, Type } from 'typebox'
 import { AuthSchema, RuleSchema } from './auth.ts'
@@ -17,6 +18,7 @@ const Names = (description: string) =>
 
 const ServerSchema = Type.Object({
   ...listener(7401),
+  workers: WorkersSchema('More than one needs `storage.url`.'),
   names: Names('Additional names for the certificate of this server.'),
   tls: Type.Union(
     [
@@ -50,13 +52,42 @@ const ServerSchema = Type.Object({
 const StorageSchema = Type.Object({
   path: FilePath({
     default: 'data',
-    description: 'Folder of the store, for one process at a time.',
+    description: 'Folder of the store, for one process at a time. Not used with `url`.',
   }),
+  url: Type.Optional(
+    Secret({
+      description:
+        'PostgreSQL for any number of equal replicas, in place of a folder: `postgres://user:password@host:5432/database`. Several hosts are separated by commas: the one that takes writes is used. The connection is verified TLS, unless the host is loopback or `?sslmode=disable` stands there.',
+    }),
+  ),
+  caFile: Type.Optional(
+    FilePath({
+      description:
+        'CA certificates of the database in PEM, if it has a private CA. Without `url`: of the one that `move` copies to.',
+    }),
+  ),
+  schema: Type.String({
+    pattern: '^[a-z_][a-z0-9_]{0,62}$',
+    default: 'gatehouse_certs',
+    description: 'Schema in the database, which is created at the first start.',
+  }),
+  cachePath: Type.Optional(
+    FilePath({
+      description:
+        'Folder for a sealed copy of the certificates that this replica delivered in the last day, which are answered while the database cannot be reached.',
+    }),
+  ),
   masterKeyFile: FilePath({
     default: 'master.key',
     description:
-      'Key that seals all others, outside of the data folder. Created at the first start; not part of backups.',
+      'Key that seals all others, outside of the data folder. Created at the first start, unless `url` is set: then it has to be the same on each replica. Not part of backups.',
   }),
+  masterKey: Type.Optional(
+    Type.String({
+      pattern: '^[A-Za-z0-9+/]{43}=$',
+      description: 'The key itself in place of the file, from the environment: 32 bytes in base64.',
+    }),
+  ),
   retention: Duration({
     default: '30d',
     from: '1h',

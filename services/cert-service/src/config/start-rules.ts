@@ -18,7 +18,7 @@ import {
 } from '@gatehouse/service-kit'
 import { loadOwnAuthority } from '../issuers/authorities.ts'
 import { assertMasterKey, nextFile, refuseBeside } from '../sealing/master-key.ts'
-import { APPLICATION_ID, hasMasterKey, storeFile } from '../store/open.ts'
+import { APPLICATION_ID, hasMasterKey, storeFile } from '../store/sqlite/open.ts'
 import type { CertServiceConfig } from './schema.ts'
 
 /**
@@ -27,14 +27,15 @@ import type { CertServiceConfig } from './schema.ts'
  */
 export const START_RULES: readonly Rule<CertServiceConfig>[] = [
   ({ server }) => (typeof server.tls === 'object' ? checkTlsFiles('/server/tls', server.tls) : []),
-  ({ storage }) => checkFolder('/storage/path', storage.path),
-  ({ storage }) => checkStore(storage.path),
+  ({ storage }) => (storage.url === undefined ? checkFolder('/storage/path', storage.path) : []),
+  ({ storage }) => (storage.url === undefined ? checkStore(storage.path) : []),
+  ({ storage }) => checkCertificateFile('/storage/caFile', storage.caFile),
+  ({ storage: { cachePath } }) =>
+    cachePath === undefined ? [] : checkFolder('/storage/cachePath', cachePath),
   checkMasterKey,
   checkRoot,
   ({ ca: { intermediate }, storage }) =>
-    intermediate
-      ? checkAuthority('/ca/intermediate', intermediate, existsSync(storeFile(storage.path)))
-      : [],
+    intermediate ? checkAuthority('/ca/intermediate', intermediate, !isFirst(storage)) : [],
   ({ issuers }) =>
     applyToEach(issuers, '/issuers', [
       checkCaFile,
@@ -89,15 +90,16 @@ function readStart(file: string): Buffer {
 
 function checkMasterKey({ storage }: CertServiceConfig): Fault[] {
   const path = '/storage/masterKeyFile'
-  const { path: folder, masterKeyFile: file } = storage
-  const beside = faultOf(path, () => refuseBeside(file, folder))
+  const { path: folder, masterKeyFile: file, masterKey, url } = storage
+  if (masterKey !== undefined) return []
+  const beside = url === undefined ? faultOf(path, () => refuseBeside(file, folder)) : []
   if (beside.length > 0) return beside
   if (existsSync(file))
     return checkText(path, file, (text) =>
       assertMasterKey(file, { mode: statSync(file).mode, text }),
     )
   if (existsSync(nextFile(file))) return []
-  if (!needsKey(folder)) return checkFolder(path, dirname(file))
+  if (url === undefined && !needsKey(folder)) return checkFolder(path, dirname(file))
   const message = `names no file, and the store needs its key: ${file}`
   return [{ path, message, absent: true }]
 }
@@ -112,11 +114,16 @@ function needsKey(folder: string): boolean {
   }
 }
 
+/** Whether nothing was ever stored here. What is in a database is not known before the start. */
+function isFirst({ path, url }: CertServiceConfig['storage']): boolean {
+  return url === undefined && !existsSync(storeFile(path))
+}
+
 /** The key of a root is only read to sign an intermediate: with a store it may be offline. */
 function checkRoot({ ca: { root, intermediate }, storage }: CertServiceConfig): Fault[] {
   if (!root) return []
   const { certFile, keyFile } = root
-  const isFirstStart = !existsSync(storeFile(storage.path))
+  const isFirstStart = isFirst(storage)
   if (keyFile === undefined && isFirstStart && !intermediate)
     return [
       { path: '/ca/root', message: 'needs a keyFile at the first start, to sign an intermediate' },

@@ -20,6 +20,8 @@ const GIVE_UP_AFTER = 7 * DAY
 /** What 7 days take: tries after 1, 10 and 100 minutes, then daily. A clock that jumps takes no try away. */
 const GIVE_UP_TRIES = 10
 const BATCH = 100
+/** For how long an event is left to the replica that posts it. */
+const CLAIMED = 60 * SECOND
 const MAX_LATE = 1_000
 const DELIVERED = [200, 201, 202, 203, 204, 205, 206]
 
@@ -107,8 +109,10 @@ export class Webhook implements Events {
   /** Posts the due events one at a time, up to the first that fails. */
   async #deliver(): Promise<void> {
     const { store, clock } = this.#deps
-    for (const event of await store.listDueEvents(clock.now(), BATCH)) {
-      if (this.#closing.signal.aborted) return
+    for (let posted = 0; posted < BATCH; posted += 1) {
+      const now = clock.now()
+      const [event] = await store.claimDueEvents(now, 1, now + CLAIMED)
+      if (!event || this.#closing.signal.aborted) return
       if (await this.#post(event)) await store.deleteEvent(event.id)
       else return this.#delay(event)
     }

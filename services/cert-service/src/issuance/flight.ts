@@ -3,7 +3,7 @@ import { PkiError } from '@gatehouse/pki'
 import { CertError, type CertErrorCode, IssueError } from '../errors.ts'
 import { backoff, DAY } from '../issuers/issuer.ts'
 import type { Requester } from '../plugins/audit.ts'
-import type { CertificateRecord, Checkpoint, OrderRecord } from '../store/store.ts'
+import type { CertificateRecord, Checkpoint, Lease, OrderRecord, Work } from '../store/store.ts'
 import type { Held } from './held.ts'
 import type { IssuanceRequest } from './request.ts'
 
@@ -20,12 +20,18 @@ export interface Flight {
   step: string
   /** What its issuer keeps in the order. */
   checkpoint: Checkpoint | undefined
+  /** While this replica is the one that does the work. */
+  lease: Lease | undefined
+  /** Whether its certificate was issued here, so that the audit row of that covers who asked first. */
+  isIssued: boolean
   readonly result: Promise<Held>
-  filed?: Promise<void>
+  /** The write of its order, which gives the id of the order. */
+  filed?: Promise<string>
 }
 
 /** The last step: what is left is one commit. */
 export const STORING = 'storing'
+export const ELSEWHERE = 'another replica is issuing it'
 
 /** Longest wait after a failure: one try a day does the CA no harm, and a certificate may be expiring. */
 const LONGEST_WAIT = DAY
@@ -49,6 +55,18 @@ export function orderOf(flight: Flight): OrderRecord {
     nextTryAt: null,
     ...(flight.checkpoint && { checkpoint: flight.checkpoint }),
     ...(flight.askedBy !== undefined && { askedBy: flight.askedBy }),
+  }
+}
+
+export function workOf({ request, askedBy }: Flight): Work {
+  const { lineage, names, csr } = request
+  const [domain] = names
+  return {
+    lineage,
+    domain: domain?.text ?? '',
+    names: names.length,
+    isHeld: csr === null,
+    askedBy,
   }
 }
 

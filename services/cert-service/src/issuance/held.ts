@@ -1,9 +1,12 @@
 import { hash } from 'node:crypto'
+import { EventEmitter, once } from 'node:events'
 import { toPem } from '@gatehouse/pki'
 import type { FastifyInstance } from 'fastify'
 import { LRUCache } from 'lru-cache'
+import { CertError } from '../errors.ts'
 import { describeRenewal, hasBegun } from '../issuers/issuer.ts'
-import type { CertificateRecord } from '../store/store.ts'
+import type { CertificateRecord, Change } from '../store/store.ts'
+import type { HandedOut } from './handed-out.ts'
 
 /** About 6 kB each. */
 const MAX_CACHED = 4096
@@ -80,7 +83,10 @@ function issuerPem(der: Uint8Array): string {
   return pem
 }
 
-type HoldingsDeps = Pick<FastifyInstance, 'clock' | 'keyring' | 'store'>
+interface HoldingsDeps extends Pick<FastifyInstance, 'clock' | 'keyring' | 'store'> {
+  /** What was delivered, for when the store cannot be reached. */
+  readonly handedOut?: HandedOut | undefined
+}
 
 /** The certificates that are held; those asked for lately are cached with their answers. */
 export class Holdings {
@@ -93,9 +99,12 @@ export class Holdings {
   >({ max: MAX_CACHED })
   /** Keeps a slow read from bringing back what was changed meanwhile. */
   #changes = 0
+  /** Emits the lineage of each change. */
+  readonly #emitter = new EventEmitter().setMaxListeners(0)
 
   constructor(deps: HoldingsDeps) {
     this.#deps = deps
+    deps.store.onChange(({ lineages }) => this.#forgetAll(lineages))
   }
 
   /** The certificate of a lineage if it is cached and valid now. */
@@ -108,9 +117,9 @@ export class Holdings {
   /** The certificate of a lineage unless it has expired; its validity may begin in the future. */
   async find(lineage: string): Promise<Held | undefined> {
     const before = this.#changes
-    const record = await this.#deps.store.findCurrent(lineage)
+    const record = await this.#read(lineage)
     if (!record || record.notAfter <= this.#deps.clock.now()) return undefined
-    const held = new Held(record, this.#keyOf(record))
+    const held = await this.#open(record)
     if (before === this.#changes) this.#cached.set(lineage, held)
     return held
   }
@@ -131,6 +140,33 @@ export class Holdings {
     return records
   }
 
+  /** Certificates with this first name as they are remembered, if the error is that a shared store is away. */
+  remembered(domain: string, error: unknown): readonly CertificateRecord[] {
+    if (!this.#isAway(error)) return []
+    const cached = [...this.#cached.values()].map(({ record }) => record)
+    const known = cached.filter(({ names }) => names[0] === domain)
+    const ids = new Set(known.map(({ id }) => id))
+    const copies = this.#deps.handedOut?.findByDomain(domain) ?? []
+    return [...known, ...copies.filter(({ id }) => !ids.has(id))]
+  }
+
+  /** To be called with each certificate that is delivered. */
+  recordDelivery({ record }: Held): void {
+    this.#deps.handedOut?.save(record)
+  }
+
+  /** Resolves at the next change of a lineage, or after so many milliseconds. */
+  async nextChange(lineage: string, ms: number): Promise<void> {
+    const stop = new AbortController()
+    const { promise: late, resolve } = Promise.withResolvers<void>()
+    const timer = this.#deps.clock.setTimer(resolve, ms)
+    const changed = once(this.#emitter, lineage, { signal: stop.signal })
+    await Promise.race([late, changed])
+    timer.cancel()
+    changed.catch(() => {})
+    stop.abort()
+  }
+
   /** The answers of a certificate that was just read from the store. */
   of(record: CertificateRecord): Held {
     const held = this.#cached.get(record.lineage)
@@ -149,11 +185,48 @@ export class Holdings {
   forget(lineage: string): void {
     this.#changes += 1
     this.#cached.delete(lineage)
+    this.#deps.handedOut?.forget([lineage])
   }
 
   /** Grows with each change: what was read at an equal count is still up to date. */
   changes(): number {
     return this.#changes
+  }
+
+  async #read(lineage: string): Promise<CertificateRecord | undefined> {
+    try {
+      return await this.#deps.store.findCurrent(lineage)
+    } catch (error) {
+      const copy = this.#isAway(error) ? this.#deps.handedOut?.find(lineage) : undefined
+      if (copy) return copy
+      throw error
+    }
+  }
+
+  /** Whether an error says that a shared store cannot be reached. */
+  #isAway(error: unknown): boolean {
+    const isUnavailable = error instanceof CertError && error.code === 'CERT_STORE_UNAVAILABLE'
+    return isUnavailable && this.#deps.store.isShared
+  }
+
+  async #open(record: CertificateRecord): Promise<Held> {
+    const { sealedKey, certificate } = record
+    const key = sealedKey ? await this.#deps.keyring.openAny(sealedKey, certificate) : undefined
+    return new Held(record, key)
+  }
+
+  #forgetAll(lineages: Change['lineages']): void {
+    this.#changes += 1
+    this.#deps.handedOut?.forget(lineages)
+    if (lineages === 'all') {
+      this.#cached.clear()
+      for (const lineage of this.#emitter.eventNames()) this.#emitter.emit(lineage)
+      return
+    }
+    for (const lineage of lineages) {
+      this.#cached.delete(lineage)
+      this.#emitter.emit(lineage)
+    }
   }
 
   #keyOf({ sealedKey, certificate }: CertificateRecord): Uint8Array | undefined {

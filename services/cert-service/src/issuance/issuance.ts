@@ -22,6 +22,7 @@ export type Outcome =
 const MAX_FLIGHTS = 10_000
 /** Time for flights to end when the service closes. */
 const CLOSING_MS = 3_000
+const LOOK_EVERY = 100
 const noop = () => {}
 
 /** Answers certificates that are held and issues all others, at most once at a time per lineage. */
@@ -90,6 +91,7 @@ export class Issuance {
     const detail = isWithheld ? 'without the private key' : undefined
     const written = this.#deps.audit.recordDelivery(held.record, by, detail)
     this.#deps.certMetrics?.delivered.inc()
+    this.#deps.holdings.recordDelivery(held)
     this.#ensureRenewal(held.record)
     return written
   }
@@ -106,7 +108,17 @@ export class Issuance {
       ({ request }) => request.names[0]?.text === domain.text,
     )
     const settled = Promise.allSettled(underway.map(({ result }) => result))
-    await this.#within(settled, this.#deps.wait)
+    await this.#within(
+      settled.then(() => this.#settledElsewhere(domain)),
+      this.#deps.wait,
+    )
+  }
+
+  async #settledElsewhere(domain: Name): Promise<void> {
+    const { store, clock, wait } = this.#deps
+    const deadline = clock.now() + wait
+    while (clock.now() < deadline && (await store.isBusyElsewhere(domain.text)))
+      await this.#within(new Promise(noop), LOOK_EVERY)
   }
 
   /** Resumes the orders that nobody works on, as after a restart. */
@@ -123,7 +135,7 @@ export class Issuance {
   /** Stores the orders of work under way and gives it a moment to end. */
   async close(): Promise<void> {
     const underway = [...this.#flights.values()]
-    const waiting = underway.filter(({ step }) => step !== STORING)
+    const waiting = underway.filter(({ step, lease }) => step !== STORING && lease)
     await Promise.allSettled(waiting.map((flight) => this.#file(flight)))
     this.#closing.abort()
     await Promise.allSettled(underway.map(({ result }) => this.#within(result, CLOSING_MS)))
@@ -204,15 +216,20 @@ export class Issuance {
     replaces?: CertificateRecord,
   ): Promise<Outcome> {
     const { lineage } = request
-    const isFree = by === SYSTEM || this.#flights.has(lineage)
-    const release = isFree
-      ? noop
-      : await this.#deps.callers.admit(request, by, replaces !== undefined)
     const joined = this.#flights.get(lineage)
     const askedBy = replaces ? undefined : by.actor
     const since = this.#deps.clock.now()
-    const flight = joined ?? this.#start({ request, by, replaces, since, askedBy }, release)
-    flight.result.then(release, release)
+    const flight = joined ?? this.#start({ request, by, replaces, since, askedBy })
+    try {
+      return await this.#outcomeOf(flight, by, joined !== undefined)
+    } catch (error) {
+      // The limits of the caller that it waited for are not its own.
+      if (joined && isLimitOfCaller(error)) return this.#join(request, by, replaces)
+      throw error
+    }
+  }
+
+  async #outcomeOf(flight: Flight, by: Requester, hasJoined: boolean): Promise<Outcome> {
     const early = await this.#within(flight.result, this.#deps.wait).catch((error) => {
       // The next start resumes it.
       if (!this.#closing.signal.aborted) throw error
@@ -220,21 +237,22 @@ export class Issuance {
     if (!early && flight.step !== STORING) return { order: await this.#file(flight) }
     const held = early ?? (await flight.result)
     // The audit row of the issuance covers the caller that started it.
-    if (joined) await this.recordDelivery(held, by)
+    if (hasJoined || !flight.isIssued) await this.recordDelivery(held, by)
     return { held, cached: false }
   }
 
-  #start(
-    begin: Pick<Flight, 'request' | 'by' | 'replaces' | 'since' | 'askedBy'>,
-    release = noop,
-  ): Flight {
-    if (this.#flights.size >= MAX_FLIGHTS) {
-      release()
+  #start(begin: Pick<Flight, 'request' | 'by' | 'replaces' | 'since' | 'askedBy'>): Flight {
+    if (this.#flights.size >= MAX_FLIGHTS)
       throw new CertError('CERT_BUSY', 'too many certificates are being issued', { retryAfter: 5 })
-    }
     const { promise: result, resolve } = Promise.withResolvers<Held>()
-    const state = { id: randomUUID(), failures: 0, step: 'starting', checkpoint: undefined }
-    const flight: Flight = { ...begin, ...state, result }
+    const state = {
+      failures: 0,
+      step: 'starting',
+      checkpoint: undefined,
+      lease: undefined,
+      isIssued: false,
+    }
+    const flight: Flight = { ...begin, id: randomUUID(), ...state, result }
     const { lineage } = begin.request
     this.#flights.set(lineage, flight)
     const issued = issue(flight, this.#deps, this.#closing.signal)
@@ -244,9 +262,13 @@ export class Issuance {
     return flight
   }
 
+  /** The order of a flight, or of the replica that does its work. */
   async #file(flight: Flight): Promise<OrderRecord> {
-    flight.filed ??= this.#deps.store.saveOrder(orderOf(flight))
-    await flight.filed
+    const { store } = this.#deps
+    if (!flight.lease) return store.fileOrder(orderOf(flight))
+    flight.filed ??= store.saveOrder(orderOf(flight), flight.lease)
+    // A replica that waits for this one may have filed it under an id of its own.
+    flight.id = await flight.filed
     return orderOf(flight)
   }
 
@@ -257,13 +279,18 @@ export class Issuance {
     if (request?.lineage !== order.lineage) {
       const { checkpoint: _, ...rest } = order
       const lastError = { code: 'CERT_NOT_PERMITTED', detail: 'its issuer no longer signs it' }
-      return store.saveOrder({ ...rest, status: 'failed', lastError, nextTryAt: clock.now() })
+      const failed = { status: 'failed', lastError, nextTryAt: clock.now() } as const
+      return void (await store.saveOrder({ ...rest, ...failed }))
     }
     const replaces = await store.findCurrent(order.lineage)
     const { since, askedBy } = order
-    const { result } = this.#start({ request, by: SYSTEM, replaces, since, askedBy })
-    const release = askedBy === undefined ? noop : callers.resume(request, askedBy)
-    result.then(release, release)
+    // Another replica had it, and ended it just before this order was filed.
+    if (store.isShared && (replaces?.madeAt ?? 0) >= since) {
+      const { checkpoint: _, ...rest } = order
+      return void (await store.saveOrder({ ...rest, status: 'done' }))
+    }
+    if (askedBy !== undefined) await callers.resumed(askedBy)
+    this.#start({ request, by: SYSTEM, replaces, since, askedBy })
   }
 
   async #within<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {
@@ -271,4 +298,8 @@ export class Issuance {
     const timer = this.#deps.clock.setTimer(() => resolve(undefined), ms)
     return Promise.race([promise, late]).finally(() => timer.cancel())
   }
+}
+
+function isLimitOfCaller(error: unknown): boolean {
+  return error instanceof CertError && error.code === 'CERT_CALLER_LIMITED'
 }

@@ -9,18 +9,26 @@ import {
 } from '@gatehouse/pki'
 import type { FastifyInstance } from 'fastify'
 import { CertError } from '../errors.ts'
-import { type Issued, type IssuerIo, planRenewal, soonestRenewal } from '../issuers/issuer.ts'
+import {
+  type Issued,
+  type IssuerIo,
+  isMisdated,
+  planRenewal,
+  soonestRenewal,
+} from '../issuers/issuer.ts'
 import type { CallerGate } from '../limits/callers.ts'
 import type { Requester } from '../plugins/audit.ts'
 import type { Keyring } from '../sealing/keyring.ts'
-import type { CertificateRecord, NewCertificate, OrderRecord } from '../store/store.ts'
+import type { CertificateRecord, Lease, NewCertificate, OrderRecord } from '../store/store.ts'
 import {
   assertRetryDue,
+  ELSEWHERE,
   type Flight,
   failedOrder,
   issueFailed,
   orderOf,
   STORING,
+  workOf,
 } from './flight.ts'
 import type { Held } from './held.ts'
 import { refuseCompromised } from './request.ts'
@@ -52,39 +60,110 @@ export const SYSTEM: Requester = { actor: 'system' }
 /** When to look again whether the certificate of a fallback is still needed. */
 const FALLBACK_CHECK_MS = 60_000
 
+/** How often to look whether another replica has come to an end, in ms: it usually tells. */
+const LOOK_EVERY = 1_000
+
 /**
- * Has the certificate of a flight signed and stores it, or stores the failure. Once `closing` is
- * aborted, the order stays as it is for the next start.
+ * Has the certificate of a flight signed and stores it, or stores the failure. While another replica
+ * works on the lineage, waits for what comes of it. Once `closing` is aborted, the order stays as it
+ * is for the next start.
  */
 export async function issue(
   flight: Flight,
   deps: IssuanceDeps,
   closing: AbortSignal,
 ): Promise<Held> {
+  for (;;) {
+    flight.lease = await deps.store.takeLease(workOf(flight))
+    try {
+      const held = flight.lease
+        ? await issueWith(flight.lease, flight, deps, closing)
+        : await heldElsewhere(flight, deps, closing)
+      if (held) return held
+    } finally {
+      const { lease } = flight
+      flight.lease = undefined
+      // Until it ends by itself, other replicas wait.
+      if (lease) deps.store.releaseLease(lease).catch(noop)
+    }
+  }
+}
+
+const noop = () => {}
+
+/** Undefined if another replica has taken the lineage over. */
+async function issueWith(
+  lease: Lease,
+  flight: Flight,
+  deps: IssuanceDeps,
+  closing: AbortSignal,
+): Promise<Held | undefined> {
   const { request, by, replaces } = flight
+  const { currentId } = lease
+  if (currentId !== null && currentId !== replaces?.id) {
+    const held = await usable(flight, deps)
+    if (held) return held
+  }
   const order = await deps.store.findOrderByLineage(request.lineage)
   if (order) {
     assertRetryDue(order, deps.clock.now())
     Object.assign(flight, { id: order.id, failures: order.failures, checkpoint: order.checkpoint })
   }
+  if (by !== SYSTEM) await deps.callers.admit(request, by, replaces !== undefined, lease)
+  const signal = AbortSignal.any([closing, lease.lost])
   try {
-    // The key may have been revoked since this was first asked for.
-    if (replaces || by === SYSTEM) await refuseCompromised(request, deps.store)
-    const key = request.csr ? null : await keyFor(flight, deps.keyring)
-    const issued = await sign(flight, key, deps, closing)
-    flight.step = STORING
-    return await save(flight, key, issued, deps)
+    return await signAndSave(flight, deps, signal)
   } catch (error) {
-    throw closing.aborted ? error : await saveFailure(flight, error, deps)
+    if (closing.aborted) throw error
+    if (lease.lost.aborted || isLeaseLost(error)) return undefined
+    const failure = await saveFailure(flight, error, deps).catch((failed) => {
+      if (!isLeaseLost(failed)) throw failed
+    })
+    if (failure === undefined) return undefined
+    throw failure
   }
 }
 
-function keyFor({ checkpoint, request }: Flight, keyring: Keyring): KeyPair | Promise<KeyPair> {
+function isLeaseLost(error: unknown): boolean {
+  return error instanceof CertError && error.code === 'CERT_LEASE_LOST'
+}
+
+async function signAndSave(flight: Flight, deps: IssuanceDeps, signal: AbortSignal): Promise<Held> {
+  const { request, by, replaces } = flight
+  // The key may have been revoked since this was first asked for.
+  if (replaces || by === SYSTEM) await refuseCompromised(request, deps.store)
+  const key = request.csr ? null : await keyFor(flight, deps.keyring)
+  const issued = await sign(flight, key, deps, signal)
+  flight.step = STORING
+  return save(flight, key, issued, deps)
+}
+
+/** The certificate that another replica has issued since this one looked. */
+async function heldElsewhere(
+  flight: Flight,
+  { holdings, clock }: Pick<IssuanceDeps, 'holdings' | 'clock'>,
+  closing: AbortSignal,
+): Promise<Held | undefined> {
+  flight.step = ELSEWHERE
+  await holdings.nextChange(flight.request.lineage, LOOK_EVERY)
+  closing.throwIfAborted()
+  const held = await usable(flight, { holdings, clock })
+  return held?.record.id === flight.replaces?.id ? undefined : held
+}
+
+async function usable(
+  { request }: Flight,
+  { holdings, clock }: Pick<IssuanceDeps, 'holdings' | 'clock'>,
+): Promise<Held | undefined> {
+  const held = await holdings.find(request.lineage)
+  return held && !isMisdated(held.record, clock.now()) ? held : undefined
+}
+
+async function keyFor({ checkpoint, request }: Flight, keyring: Keyring): Promise<KeyPair> {
   const { keyType, lineage } = request
   if (!checkpoint?.sealedKey) return keyType === 'p256' ? generateP256() : generateKeyPair(keyType)
-  return keyPairFromPem(
-    toPem('PRIVATE KEY', keyring.open(checkpoint.sealedKey, Buffer.from(lineage))),
-  )
+  const key = await keyring.openAny(checkpoint.sealedKey, Buffer.from(lineage))
+  return keyPairFromPem(toPem('PRIVATE KEY', key))
 }
 
 async function sign(
@@ -118,8 +197,8 @@ function ioOf(
       const sealedKey = flight.checkpoint?.sealedKey
       flight.checkpoint =
         state === undefined ? undefined : { state, sealedKey: sealedKey ?? seal() }
-      flight.filed = store.saveOrder(orderOf(flight))
-      await flight.filed
+      flight.filed = store.saveOrder(orderOf(flight), flight.lease)
+      flight.id = await flight.filed
     },
     signal,
     since: flight.since,
@@ -134,7 +213,7 @@ async function save(
   issued: Issued,
   deps: IssuanceDeps,
 ): Promise<Held> {
-  const { request, by, replaces } = flight
+  const { request, by, replaces, lease } = flight
   const { store, keyring, holdings } = deps
   const at = deps.clock.now()
   const names = request.names.map((name) => name.text)
@@ -155,8 +234,9 @@ async function save(
       ...(await planOf(flight, issued, deps)),
     },
     { at, action, ...by, names, serialNumber },
-    deps.callers.limits.perName.certificates,
+    { perName: deps.callers.limits.perName.certificates, ...(lease && { lease }) },
   )
+  flight.isIssued = true
   for (const lineage of record.pushedOut ?? []) holdings.forget(lineage)
   deps.certMetrics?.issued.inc({ action })
   deps.events?.emit({ type: replaces ? 'renewed' : 'issued', certificate: record })
@@ -193,7 +273,7 @@ async function saveFailure(flight: Flight, error: unknown, deps: IssuanceDeps): 
   await settleFiling(flight)
   const detail = lastError?.code ?? ''
   await Promise.all([
-    store.saveOrder(order),
+    store.saveOrder(order, flight.lease),
     store.addAudit([{ at, action: 'fail', ...flight.by, names, detail }]),
   ])
   return issueFailed(order, at, error)

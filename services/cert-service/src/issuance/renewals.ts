@@ -14,6 +14,8 @@ const BATCH = 16
 const RETRY = HOUR
 /** Wait while a renewal takes longer than callers would wait. */
 const PENDING = MINUTE
+/** For how long the others leave a certificate to the replica that asks its CA. */
+const CLAIMED = 10 * MINUTE
 /** A CA without renewal information today may have some later. */
 const ASK_AGAIN = 12 * HOUR
 
@@ -39,7 +41,7 @@ export async function renewDue(
     await Promise.all(configured.slice(at, at + BATCH).map((one) => ensure(one, deps)))
   const lineages = new Set(configured.map(({ lineage }) => lineage))
   while (!signal.aborted) {
-    const due = await deps.store.listDue(deps.clock.now(), BATCH)
+    const due = await deps.store.claimDue(deps.clock.now(), BATCH)
     await Promise.all(due.map((record) => renewOne(record, lineages.has(record.lineage), deps)))
     if (due.length < BATCH) return
   }
@@ -101,7 +103,8 @@ function waitOf(error: unknown): number | undefined {
 /** Asks the CAs of certificates when to renew them (RFC 9773), as far as that is due. */
 export async function checkRenewalWindows(deps: WindowDeps, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
-    const due = await deps.store.listUnchecked(deps.clock.now(), BATCH)
+    const now = deps.clock.now()
+    const due = await deps.store.claimUnchecked(now, BATCH, now + CLAIMED)
     await Promise.all(due.map((record) => checkOne(record, deps, signal)))
     if (due.length < BATCH) return
   }

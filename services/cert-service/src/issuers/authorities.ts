@@ -1,4 +1,4 @@
-import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
+import { createPrivateKey, hash, type KeyObject, X509Certificate } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import {
   type Authority,
@@ -26,6 +26,8 @@ export interface AuthorityOptions extends Omit<CertServiceConfig['ca'], 'permitt
 }
 
 export type AuthorityDeps = Pick<FastifyInstance, 'clock' | 'keyring' | 'log' | 'store'>
+
+type NextCrl = Parameters<typeof createCrl>[0]
 
 export interface StoredAuthority {
   readonly id: number
@@ -60,7 +62,9 @@ export class Authorities {
       return chosen
     }
     const root = await createRoot({ commonName: `${name} Root CA`, now })
-    const id = await this.#save('root', root)
+    const id = await this.#save('root', root, rows)
+    // Another replica was faster: its root is the one.
+    if (id === undefined) return this.openRoot()
     // Without the key: from here on it is only opened to be used.
     return { id, authority: loadAuthority({ certificate: root.certificate, now }) }
   }
@@ -86,9 +90,7 @@ export class Authorities {
 
   /** The intermediates whose keys are stored, newest first, valid or not. */
   async listIntermediates(): Promise<readonly StoredAuthority[]> {
-    return (await this.#deps.store.listAuthorities())
-      .filter(({ role, sealedKey }) => role === 'intermediate' && sealedKey)
-      .map((row) => restore(row, this.#openKey(row)))
+    return this.#intermediatesOf(await this.#deps.store.listAuthorities())
   }
 
   /** The newest intermediate that is valid, lasts, and fits root and name constraints. */
@@ -114,7 +116,7 @@ export class Authorities {
     if (!hasBegun(root.authority.info, clock.now())) return
     const signer = await this.#withKey(root)
     const { notAfter } = intermediate.info
-    if (signer) await createNextCrl(signer, clock.now(), notAfter, [], store)
+    if (signer) await replaceRootCrl(signer, clock.now(), notAfter, store)
   }
 
   /** A new intermediate; none while the root is invalid and there are others. */
@@ -136,6 +138,10 @@ export class Authorities {
     if (!signer) return undefined
     const { name, permitted, crlUrl } = this.#options
     const now = this.#deps.clock.now()
+    const before = await this.#deps.store.listAuthorities()
+    // Another replica may have stored one since this one looked for it.
+    const other = this.choose(await this.#intermediatesOf(before), root)
+    if (other) return other
     const authority = await createIntermediate({
       root: signer.authority,
       commonName: `${name} Intermediate CA`,
@@ -144,8 +150,15 @@ export class Authorities {
       ...(crlUrl && { crlUrl: crlUrlOf(crlUrl, signer.authority) }),
     })
     // The CRL of the root is created while its key is open, and lasts as long as the intermediate.
-    await createNextCrl(signer, now, authority.info.notAfter, [], this.#deps.store)
-    return { id: await this.#save('intermediate', authority), authority }
+    await replaceRootCrl(signer, now, authority.info.notAfter, this.#deps.store)
+    const id = await this.#save('intermediate', authority, before)
+    // Another replica was faster: its intermediate is the one.
+    return id === undefined ? this.choose(await this.listIntermediates(), root) : { id, authority }
+  }
+
+  async #intermediatesOf(rows: readonly AuthorityRecord[]): Promise<readonly StoredAuthority[]> {
+    const kept = rows.filter(({ role, sealedKey }) => role === 'intermediate' && sealedKey)
+    return Promise.all(kept.map(async (row) => restore(row, await this.#openKey(row))))
   }
 
   /** The root with its key from the operator's file or the store; `undefined` while it is offline. */
@@ -156,13 +169,13 @@ export class Authorities {
         ? { id, authority: readAuthority('ca.root', own, this.#deps.clock.now()) }
         : undefined
     const record = (await this.#deps.store.listAuthorities()).find((row) => row.id === id)
-    const key = record && this.#openKey(record)
+    const key = record && (await this.#openKey(record))
     return key && restore(record, key)
   }
 
-  #openKey({ sealedKey, certificate }: AuthorityRecord): KeyObject | undefined {
+  async #openKey({ sealedKey, certificate }: AuthorityRecord): Promise<KeyObject | undefined> {
     if (!sealedKey) return undefined
-    const key = this.#deps.keyring.open(sealedKey, certificate)
+    const key = await this.#deps.keyring.openAny(sealedKey, certificate)
     return createPrivateKey({ key, format: 'der', type: 'pkcs8' })
   }
 
@@ -170,23 +183,26 @@ export class Authorities {
   async #adopt(role: AuthorityRecord['role'], authority: Authority): Promise<StoredAuthority> {
     const { store } = this.#deps
     const { certificate, info } = authority
-    const known = (await store.listAuthorities()).find(
-      (row) => row.role === role && certificate.equals(row.certificate),
-    )
     const record = { role, certificate, sealedKey: null, notAfter: info.notAfter }
-    const { id } = known ?? (await store.addAuthority(record))
-    return { id, authority }
+    for (;;) {
+      const rows = await store.listAuthorities()
+      const known = rows.find((row) => row.role === role && certificate.equals(row.certificate))
+      const { id } = known ?? (await store.addAuthority(record, newestOf(role, rows))) ?? {}
+      if (id !== undefined) return { id, authority }
+    }
   }
 
+  /** Stores an authority that follows those of `before`. Gives its id unless another replica was faster. */
   async #save(
     role: AuthorityRecord['role'],
     { certificate, info, key }: Authority,
-  ): Promise<number> {
+    before: readonly AuthorityRecord[],
+  ): Promise<number | undefined> {
     const { store, keyring } = this.#deps
     const pkcs8 = (key as KeyObject).export({ format: 'der', type: 'pkcs8' })
     const sealedKey = keyring.seal(role, pkcs8, certificate)
-    const { notAfter } = info
-    return (await store.addAuthority({ role, certificate, sealedKey, notAfter })).id
+    const record = { role, certificate, sealedKey, notAfter: info.notAfter }
+    return (await store.addAuthority(record, newestOf(role, before)))?.id
   }
 
   #warnOfFuture(stored: readonly StoredAuthority[], chosen: StoredAuthority): void {
@@ -201,19 +217,37 @@ export class Authorities {
   }
 }
 
-/** Creates the CRL of an authority that follows the stored one, and stores it. */
-export async function createNextCrl(
+/** The CRL of an authority that follows the stored one. */
+export function nextCrl(
   { id, authority }: StoredAuthority,
+  stored: CrlRecord | undefined,
+  { thisUpdate, nextUpdate, revoked }: Pick<NextCrl, 'thisUpdate' | 'nextUpdate' | 'revoked'>,
+): CrlRecord {
+  const number = (stored?.number ?? 0n) + 1n
+  const crl = createCrl({ authority, number, revoked, thisUpdate, nextUpdate })
+  return { authorityId: id, number, crl, thisUpdate, nextUpdate, entries: digestOf(revoked) }
+}
+
+/** Tells one list of revoked certificates from another. */
+export function digestOf(revoked: NextCrl['revoked']): string {
+  return hash('sha256', revoked.map(({ serialNumber }) => serialNumber).join())
+}
+
+/** No intermediate is ever revoked by its root: it is replaced. */
+async function replaceRootCrl(
+  root: StoredAuthority,
   thisUpdate: number,
   nextUpdate: number,
-  revoked: Parameters<typeof createCrl>[0]['revoked'],
   store: AuthorityDeps['store'],
-): Promise<CrlRecord> {
-  const number = ((await store.findCrl(id))?.number ?? 0n) + 1n
-  const crl = createCrl({ authority, number, revoked, thisUpdate, nextUpdate })
-  const record = { authorityId: id, number, crl, thisUpdate, nextUpdate }
-  await store.saveCrl(record)
-  return record
+): Promise<void> {
+  const { id, authority } = root
+  await store.replaceCrl({ id, certificate: authority.certificate }, thisUpdate, (stored) =>
+    nextCrl(root, stored, { thisUpdate, nextUpdate, revoked: [] }),
+  )
+}
+
+function newestOf(role: AuthorityRecord['role'], rows: readonly AuthorityRecord[]): number | null {
+  return rows.find((row) => row.role === role)?.id ?? null
 }
 
 /** Whether an authority is due for replacement: 30 days or two leaf lifetimes before it expires. */

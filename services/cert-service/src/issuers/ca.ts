@@ -14,14 +14,16 @@ import {
   Authorities,
   type AuthorityDeps,
   type AuthorityOptions,
-  createNextCrl,
   crlUrlOf,
+  digestOf,
   isEnding,
+  nextCrl,
   type StoredAuthority,
 } from './authorities.ts'
 import { hasBegun, type Issued, type Issuer, type IssuerRequest } from './issuer.ts'
 
 const BACKDATE_MS = 60_000
+const SECOND = 1_000
 const DAY = 86_400_000
 const CRL_LIFETIME = 7 * DAY
 const CRL_REBUILD_AFTER = DAY
@@ -52,6 +54,7 @@ export class Ca implements Issuer {
   #intermediates: readonly StoredAuthority[] = []
   #current: StoredAuthority
   #signer: LeafSigner
+  #trackedAt = 0
 
   constructor(
     options: AuthorityOptions,
@@ -68,7 +71,7 @@ export class Ca implements Issuer {
     this.#signer = this.#signerOf(intermediate)
     const { permitted } = options
     this.permits = compileRules(permitted.length > 0 ? permitted : [parseNameRule('*')])
-    this.crls = new Crls(deps, (keyId) => this.#byKeyId.get(keyId))
+    this.crls = new Crls(deps, (keyId) => this.#authorityOf(keyId))
     this.#warnOfExpiry()
   }
 
@@ -124,6 +127,16 @@ export class Ca implements Issuer {
       if (one) this.#byKeyId.set(one.authority.info.skid ?? '', one)
   }
 
+  /** Another replica may have created the one that is not known here. */
+  async #authorityOf(keyId: string): Promise<StoredAuthority | undefined> {
+    const known = this.#byKeyId.get(keyId)
+    const { store, clock } = this.#deps
+    if (known || !store.isShared || clock.now() < this.#trackedAt + SECOND) return known
+    this.#trackedAt = clock.now()
+    this.track(await this.#authorities.listIntermediates())
+    return this.#byKeyId.get(keyId)
+  }
+
   /** Passes over an intermediate that was created by a clock that was ahead, once that is known. */
   #skipFuture(): void {
     if (this.#options.intermediate) return
@@ -168,16 +181,16 @@ export class Ca implements Issuer {
 }
 
 class Crls {
-  readonly #deps: Pick<AuthorityDeps, 'clock' | 'store'>
-  readonly #find: (keyId: string) => StoredAuthority | undefined
-  /** Created by this process, each with the revocation count it includes. Earlier ones are not trusted. */
-  readonly #created = new Map<number, { record: CrlRecord; revocation: number }>()
-  readonly #creating = new Map<number, Promise<CrlRecord>>()
+  readonly #deps: Pick<AuthorityDeps, 'clock' | 'log' | 'store'>
+  readonly #find: (keyId: string) => Promise<StoredAuthority | undefined>
+  /** Those that were complete at that count of revocations. */
+  readonly #known = new Map<number, { record: CrlRecord; revocation: number }>()
+  readonly #replacing = new Map<number, Promise<CrlRecord>>()
   #revocation = 0
 
   constructor(
-    deps: Pick<AuthorityDeps, 'clock' | 'store'>,
-    find: (keyId: string) => StoredAuthority | undefined,
+    deps: Pick<AuthorityDeps, 'clock' | 'log' | 'store'>,
+    find: (keyId: string) => Promise<StoredAuthority | undefined>,
   ) {
     this.#deps = deps
     this.#find = find
@@ -185,13 +198,13 @@ class Crls {
 
   /** The CRL of this key identifier, at most a day old and complete. @throws CertError `CERT_CRL_UNKNOWN` */
   async get(keyId: string): Promise<Uint8Array> {
-    const stored = this.#find(keyId)
+    const stored = await this.#find(keyId)
     const record = stored && (await this.#current(stored))
     if (!record) throw new CertError('CERT_CRL_UNKNOWN', 'this service has no list of that issuer')
     return record.crl
   }
 
-  /** To be called after each revocation. */
+  /** To be called after each revocation, also of another replica. */
   outdate(): void {
     this.#revocation += 1
   }
@@ -199,14 +212,14 @@ class Crls {
   async #current(stored: StoredAuthority): Promise<CrlRecord | undefined> {
     // The CRL of the root is created with each intermediate, while the key of the root is open.
     if (!stored.authority.key) return this.#deps.store.findCrl(stored.id)
-    const last = this.#created.get(stored.id)
+    const last = this.#known.get(stored.id)
     if (last?.revocation === this.#revocation && !this.#isOld(last.record)) return last.record
-    let creating = this.#creating.get(stored.id)
-    if (!creating) {
-      creating = this.#create(stored).finally(() => this.#creating.delete(stored.id))
-      this.#creating.set(stored.id, creating)
+    let replacing = this.#replacing.get(stored.id)
+    if (!replacing) {
+      replacing = this.#replace(stored).finally(() => this.#replacing.delete(stored.id))
+      this.#replacing.set(stored.id, replacing)
     }
-    return creating
+    return replacing
   }
 
   /** A day old, or created by a clock that was ahead. */
@@ -216,16 +229,35 @@ class Crls {
     return thisUpdate + CRL_REBUILD_AFTER <= now || !hasBegun({ notBefore: thisUpdate }, now)
   }
 
-  async #create(stored: StoredAuthority): Promise<CrlRecord> {
+  /** Keeps the stored CRL if it is complete and new: another replica may have created it. */
+  async #replace(authority: StoredAuthority): Promise<CrlRecord> {
     const revocation = this.#revocation
     const now = this.#deps.clock.now()
-    const rows = await this.#deps.store.listRevoked(stored.authority.certificate, now)
-    const revoked = rows.map(({ serialNumber, revokedAt, reason }) => {
-      // A clock that was ahead may have dated a revocation in the future.
-      return { serialNumber, at: Math.min(revokedAt, now), reason }
+    const { id } = authority
+    const { certificate } = authority.authority
+    const record = await this.#deps.store.replaceCrl({ id, certificate }, now, (stored, rows) => {
+      const revoked = rows.map(({ serialNumber, revokedAt, reason }) => {
+        // A clock that was ahead may have dated a revocation in the future.
+        return { serialNumber, at: Math.min(revokedAt, now), reason }
+      })
+      const last = this.#newerOf(stored, this.#known.get(id)?.record)
+      if (stored && last === stored && stored.entries === digestOf(revoked) && !this.#isOld(stored))
+        return stored
+      return nextCrl(authority, last, {
+        thisUpdate: now,
+        nextUpdate: now + CRL_LIFETIME,
+        revoked,
+      })
     })
-    const record = await createNextCrl(stored, now, now + CRL_LIFETIME, revoked, this.#deps.store)
-    this.#created.set(stored.id, { record, revocation })
+    this.#known.set(id, { record, revocation })
     return record
+  }
+
+  /** A store that was restored, or whose standby took over, may be behind what clients have seen. */
+  #newerOf(stored: CrlRecord | undefined, known: CrlRecord | undefined): CrlRecord | undefined {
+    if (!known || (stored && stored.number >= known.number)) return stored
+    const numbers = { stored: String(stored?.number ?? 0), known: String(known.number) }
+    this.#deps.log.warn(numbers, 'the store went back in time: what was written last is lost')
+    return known
   }
 }

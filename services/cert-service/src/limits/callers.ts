@@ -1,34 +1,30 @@
 import type { Clock } from '@gatehouse/service-kit'
-import { LRUCache } from 'lru-cache'
 import type { CallerLimits } from '../config/schema.ts'
 import { CertError } from '../errors.ts'
 import type { IssuanceRequest } from '../issuance/request.ts'
 import type { Requester } from '../plugins/audit.ts'
-import type { Store } from '../store/store.ts'
+import type { Counted, Lease, Store } from '../store/store.ts'
+import type { Usage } from '../store/usage.ts'
 import { emptyAt, freeAt, left, take } from './bucket.ts'
 
-/** Callers that are remembered; any other has a full bucket. */
-const MAX_CALLERS = 10_000
+/** How often to count again, and after how many milliseconds. */
+const MAX_COUNTS = 20
+const COUNT_AGAIN = 50
 const MINUTE = 60_000
 const DAY = 86_400_000
 
 interface GateDeps {
-  readonly store: Pick<Store, 'countNames' | 'countKeysHeld'>
-  readonly clock: Pick<Clock, 'now'>
+  readonly store: Pick<Store, 'countNames' | 'countKeysHeld' | 'changeUsage'>
+  readonly clock: Clock
 }
 
 interface OwnLimits extends Readonly<CallerLimits['perCaller']> {
   readonly path: 'perCaller' | 'perOperator'
 }
 
-/** Limits how many certificates callers have and how fast they get new ones. */
+/** Limits how many certificates callers have and how fast they get new ones, whichever replica they ask. */
 export class CallerGate {
   readonly #deps: GateDeps
-  readonly #buckets = new LRUCache<string, number>({ max: MAX_CALLERS })
-  /** Upper bounds of the names in use: the last count, and all that was admitted since. */
-  readonly #names = new LRUCache<string, { names: number; at: number }>({ max: MAX_CALLERS })
-  /** Of requests that are admitted and not stored yet, by caller and by first name. */
-  readonly #reserved = { names: new Map<string, number>(), held: new Map<string, number>() }
 
   /** Replaced when the configuration changes. */
   limits: CallerLimits
@@ -39,94 +35,145 @@ export class CallerGate {
   }
 
   /**
-   * Admits a request for a new certificate. Call what it gives once that is stored or will not come.
+   * Admits a request for a new certificate whose lease is taken: what is counted includes the lease, so
+   * that requests at the same time see each other.
    * @throws CertError `CERT_CALLER_LIMITED`
    */
   async admit(
     { names, csr }: IssuanceRequest,
     { actor, isOperator = false }: Requester,
     isRenewal: boolean,
-  ): Promise<() => void> {
+    lease?: Lease,
+  ): Promise<void> {
     const own = ownLimits(this.limits, isOperator)
-    if (isRenewal) {
-      if (own) this.#takeOne(actor, own)
-      return () => {}
-    }
-    const domain = names[0]?.text ?? ''
-    // Before anything is counted, so that requests at the same time see each other.
-    const release = this.#reserve(actor, domain, names.length, csr === null)
-    try {
-      await this.#checkName(domain, csr === null)
-      if (own) {
-        await this.#checkNames(actor, names.length, own)
-        this.#takeOne(actor, own)
-      }
-      return release
-    } catch (error) {
-      release()
-      throw error
-    }
+    if (!isRenewal) await this.#checkName(names[0]?.text ?? '', csr === null, lease)
+    if (own) await this.#admitOwn(actor, isRenewal ? 0 : names.length, own, lease)
   }
 
-  /** Counts a request that was admitted before a restart; returns a function as `admit` does. */
-  resume({ names, csr }: IssuanceRequest, askedBy: string): () => void {
-    this.#names.delete(askedBy)
-    return this.#reserve(askedBy, names[0]?.text ?? '', names.length, csr === null)
-  }
-
-  #reserve(actor: string, domain: string, names: number, isHeld: boolean): () => void {
-    const { names: byCaller, held } = this.#reserved
-    add(byCaller, actor, names)
-    add(held, domain, Number(isHeld))
-    return () => {
-      add(byCaller, actor, -names)
-      add(held, domain, -Number(isHeld))
-    }
+  /** To be called when a request goes on that was admitted before a restart: it may not be counted. */
+  async resumed(askedBy: string): Promise<void> {
+    const keys = keysOf(askedBy)
+    await this.#deps.store.changeUsage([keys.names], (usage) => usage.set(keys.names, UNKNOWN))
   }
 
   /** Demands room for one more certificate; for a CSR, it may replace another one for a CSR. */
-  async #checkName(domain: string, isHeld: boolean): Promise<void> {
+  async #checkName(domain: string, isHeld: boolean, lease?: Lease): Promise<void> {
     const { certificates } = this.limits.perName
-    const stored = await this.#deps.store.countKeysHeld(domain, this.#deps.clock.now())
-    const reserved = this.#reserved.held.get(domain) ?? 0
-    if (stored.certificates + reserved - Number(isHeld) < certificates) return
+    const { store, clock } = this.#deps
+    const most = certificates - 1 + Number(isHeld)
+    const { count, until } = await this.#count(most, lease, (upTo) =>
+      store.countKeysHeld(domain, clock.now(), upTo),
+    )
+    if (count <= most) return
     const why = `${certificates} certificates are live whose first name is ${domain}`
-    throw limited('perName.certificates', why, this.#waitUntil(stored.until))
+    throw limited('perName.certificates', why, this.#waitUntil(until))
   }
 
-  /** A count reads all rows of the caller, so it is made only near the limit. */
-  async #checkNames(actor: string, wanted: number, { path, names: allowed }: OwnLimits) {
+  async #admitOwn(actor: string, wanted: number, own: OwnLimits, lease?: Lease): Promise<void> {
     const at = this.#deps.clock.now()
-    const before = this.#names.get(actor)
-    // After the clock was set back, expired certificates count again.
-    if (before && before.at <= at && before.names + wanted <= allowed) {
-      this.#names.set(actor, { names: before.names + wanted, at })
-      return
+    const keys = keysOf(actor)
+    const admit = (count: (usage: Usage) => boolean) =>
+      this.#deps.store.changeUsage(Object.values(keys), (usage) =>
+        count(usage) ? takeOne(usage, keys.bucket, own, at) : usage,
+      )
+    let wait = await admit((usage) => addNames(usage, keys, { at, wanted, own }))
+    // A count reads all rows of the caller, so it is made only near the limit.
+    while (typeof wait !== 'number') {
+      const kept = wait.until(keys.names)
+      const names = await this.#recount(actor, wanted, own, lease)
+      wait = await admit((usage) => replaceNames(usage, keys, { kept, names, at }))
     }
-    const stored = await this.#deps.store.countNames(actor, at)
-    const names = stored.names + (this.#reserved.names.get(actor) ?? 0)
-    if (names > allowed) {
-      const why = `${stored.names} of ${allowed} names are in use, and this takes ${wanted}`
-      throw limited(`${path}.names`, why, this.#waitUntil(stored.until))
+    if (wait === 0) return
+    throw limited(`${own.path}.issuancesPerMinute`, 'too many certificates at once', wait)
+  }
+
+  async #recount(
+    actor: string,
+    wanted: number,
+    { path, names: allowed }: OwnLimits,
+    lease?: Lease,
+  ): Promise<number> {
+    const { store, clock } = this.#deps
+    const { count, until } = await this.#count(allowed, lease, (upTo) =>
+      store.countNames(actor, clock.now(), upTo),
+    )
+    if (count <= allowed) return count
+    const why = `${count - wanted} of ${allowed} names are in use, and this takes ${wanted}`
+    throw limited(`${path}.names`, why, this.#waitUntil(until))
+  }
+
+  /**
+   * Counts until it is clear who is admitted: of requests at the same time that are too many together,
+   * those with the later leases are refused, and then the others are not too many.
+   */
+  async #count(
+    most: number,
+    lease: Lease | undefined,
+    count: (upTo?: Lease) => Promise<Counted>,
+  ): Promise<Counted> {
+    for (let tries = 1; ; tries += 1) {
+      const all = await count()
+      if (all.count <= most || !lease || tries === MAX_COUNTS) return all
+      const withoutLater = await count(lease)
+      if (withoutLater.count > most) return withoutLater
+      await new Promise<void>((resolve) => this.#deps.clock.setTimer(resolve, COUNT_AGAIN))
     }
-    this.#names.set(actor, { names, at })
   }
 
   #waitUntil(until: number | null): number {
     return Math.min(DAY, Math.max(MINUTE, (until ?? 0) - this.#deps.clock.now()))
   }
+}
 
-  #takeOne(actor: string, { path, issuancesPerMinute, burst }: OwnLimits): void {
-    const limit = { count: burst, per: (burst / issuancesPerMinute) * MINUTE }
-    const at = this.#deps.clock.now()
-    // After the clock was set back, the bucket is empty at worst.
-    const fullAt = Math.min(this.#buckets.get(actor) ?? 0, emptyAt(limit, at))
-    const isEmpty = left(fullAt, limit, at) < 1
-    this.#buckets.set(actor, isEmpty ? fullAt : take(fullAt, limit, at))
-    if (!isEmpty) return
-    const wait = freeAt(fullAt, limit, 1) - at
-    throw limited(`${path}.issuancesPerMinute`, 'too many certificates at once', wait)
+/** A count of names is kept as one more than it is. */
+const UNKNOWN = 0
+
+/** The rows of a caller: its bucket, an upper bound of the names in use, and when those were counted. */
+function keysOf(actor: string) {
+  return {
+    bucket: `caller ${actor}`,
+    names: `caller names ${actor}`,
+    at: `caller counted ${actor}`,
   }
+}
+
+type Keys = ReturnType<typeof keysOf>
+
+/** Adds names to the last count and all that was admitted since; false if that may be too many. */
+function addNames(
+  usage: Usage,
+  keys: Keys,
+  { at, wanted, own }: { readonly at: number; readonly wanted: number; readonly own: OwnLimits },
+): boolean {
+  if (wanted === 0) return true
+  const kept = usage.until(keys.names)
+  const names = kept - 1 + wanted
+  // After the clock was set back, expired certificates count again.
+  if (kept === UNKNOWN || usage.until(keys.at) > at || names > own.names) return false
+  usage.set(keys.names, names + 1)
+  return true
+}
+
+/** Takes up a count, unless others were admitted since it was begun. */
+function replaceNames(
+  usage: Usage,
+  keys: Keys,
+  { kept, names, at }: { readonly kept: number; readonly names: number; readonly at: number },
+): boolean {
+  if (usage.until(keys.names) !== kept) return false
+  usage.set(keys.names, names + 1)
+  usage.set(keys.at, at)
+  return true
+}
+
+/** Takes one from the bucket of a caller; otherwise gives how long to wait for the next, in milliseconds. */
+function takeOne(usage: Usage, key: string, { issuancesPerMinute, burst }: OwnLimits, at: number) {
+  const limit = { count: burst, per: (burst / issuancesPerMinute) * MINUTE }
+  // After the clock was set back, the bucket is empty at worst.
+  const fullAt = usage.untilAtMost(key, emptyAt(limit, at))
+  if (left(fullAt, limit, at) < 1) return freeAt(fullAt, limit, 1) - at
+  usage.set(key, take(fullAt, limit, at))
+  return 0
 }
 
 function ownLimits(limits: CallerLimits, isOperator: boolean): OwnLimits | undefined {
@@ -137,10 +184,4 @@ function ownLimits(limits: CallerLimits, isOperator: boolean): OwnLimits | undef
 function limited(limit: string, why: string, waitMs: number): CertError {
   const retryAfter = Math.max(1, Math.ceil(waitMs / 1_000))
   return new CertError('CERT_CALLER_LIMITED', why, { retryAfter, members: { limit } })
-}
-
-function add(counts: Map<string, number>, key: string, count: number): void {
-  const sum = (counts.get(key) ?? 0) + count
-  if (sum > 0) counts.set(key, sum)
-  else counts.delete(key)
 }

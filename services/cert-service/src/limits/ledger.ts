@@ -2,6 +2,7 @@ import { directoryOf, type IssuerConfig } from '../config/issuers.ts'
 import { CertError } from '../errors.ts'
 import { toTime } from '../issuers/issuer.ts'
 import type { Store } from '../store/store.ts'
+import type { Usage } from '../store/usage.ts'
 import { emptyAt, freeAt, left, take } from './bucket.ts'
 import {
   type CaLimits,
@@ -15,7 +16,6 @@ import {
   setOf,
 } from './ca-limits.ts'
 
-const MAX_ROWS = 100_000
 /** How long a CA knows for certain that names had a certificate. */
 const KNOWN_MS = 90 * 86_400_000
 /** An order without news for so long will not lead to a certificate. */
@@ -29,128 +29,157 @@ export interface Budget extends Quota {
 
 interface LedgerDeps {
   readonly issuers: readonly IssuerConfig[]
-  readonly store: Pick<Store, 'listUsage' | 'saveUsage' | 'pruneUsage'>
+  readonly store: Pick<Store, 'changeUsage' | 'pruneUsage'>
   now(): number
   readonly log: { warn(fields: object, message: string): void }
   readonly orders?: { inc(labels: { readonly issuer: string }): void } | undefined
 }
 
-/** A row of the store: when a bucket is full again, or until when a fact holds. */
-type Row = readonly [key: string, until: number]
-
 type LimitedAccount = Pick<LimitedOrder, 'issuer' | 'directory'>
 
-/** Keeps account of the limits of CAs, so that no order runs into them. Changes are written behind. */
+const KINDS: readonly Quota['kind'][] = ['orders', 'domain', 'names', 'failures', 'failuresInARow']
+
+/** Keeps account of the limits of CAs, so that no order of any replica runs into them. */
 export class Ledger {
   readonly #deps: LedgerDeps
   readonly #registeredDomain: RegisteredDomain
   readonly #limits: ReadonlyMap<string, CaLimits>
-  readonly #rows: Map<string, number>
-  readonly #reservations: Reservations
 
   static async open(deps: LedgerDeps): Promise<Ledger> {
-    const rows = await deps.store.listUsage(MAX_ROWS)
     const registeredDomain = deps.issuers.length > 0 ? await loadRegisteredDomain() : String
-    return new Ledger(deps, rows, registeredDomain)
+    return new Ledger(deps, registeredDomain)
   }
 
-  private constructor(deps: LedgerDeps, rows: readonly Row[], registeredDomain: RegisteredDomain) {
+  private constructor(deps: LedgerDeps, registeredDomain: RegisteredDomain) {
     this.#deps = deps
     this.#registeredDomain = registeredDomain
     this.#limits = new Map(deps.issuers.map((config) => [config.name, caLimitsOf(config)]))
-    this.#rows = new Map(rows.toReversed())
-    this.#reservations = new Reservations(deps.now)
   }
 
-  /** Before an order is placed. @throws CertError `CERT_RATE_LIMITED` */
-  admit(order: LimitedOrder): void {
-    this.#reservations.end(order)
-    this.#assertLeft(order, this.#budgetsOf(order))
-    this.#reserve(order, ['orders', 'domain'])
+  /** Before an order is placed: reserves what it is going to use. @throws CertError `CERT_RATE_LIMITED` */
+  async admit(order: LimitedOrder): Promise<void> {
+    const refusal = await this.#change(order, (usage) => {
+      usage.end(idOf(order))
+      const refusal = this.#refusalOf(order, this.#budgetsOf(order, usage))
+      if (!refusal) this.#reserve(order, usage, ['orders', 'domain'])
+      return refusal
+    })
+    if (refusal) throw refusal
   }
 
-  resumed(order: LimitedOrder): void {
-    this.#reserve(order, ['domain'])
+  resumed(order: LimitedOrder): Promise<void> {
+    return this.#change(order, (usage) => this.#reserve(order, usage, ['domain']))
   }
 
-  ordered(order: LimitedOrder): void {
+  ordered(order: LimitedOrder): Promise<void> {
     this.#deps.orders?.inc({ issuer: order.issuer })
-    if (this.#isExempt(order)) return
-    const quotas = this.#quotas('orders', order)
-    for (const { key } of quotas) this.#reservations.drop(order, key)
-    this.#save(quotas.map(this.#taken))
+    return this.#count(order, (usage) => {
+      if (this.#isExempt(order, usage)) return
+      this.#take(usage, this.#quotas('orders', order))
+      this.#reserve(order, usage, ['domain'])
+    })
   }
 
-  failed(order: LimitedOrder, names: readonly string[]): void {
-    this.#reservations.end(order)
-    // A name and its wildcard are two authorizations and share a bucket.
-    for (const name of names) {
-      const of = { ...order, names: [name] }
-      const quotas = [...this.#quotas('failures', of), ...this.#quotas('failuresInARow', of)]
-      this.#save(quotas.map(this.#taken))
-    }
+  failed(order: LimitedOrder, names: readonly string[]): Promise<void> {
+    // A CA may report names in another form than the order has.
+    const all = { ...order, names: [...order.names, ...names] }
+    return this.#count(all, (usage) => {
+      usage.end(idOf(order))
+      // A name and its wildcard are two authorizations and share a bucket.
+      for (const name of names) {
+        const of = { ...order, names: [name] }
+        this.#take(usage, this.#quotas('failures', of))
+        this.#take(usage, this.#quotas('failuresInARow', of))
+      }
+    })
   }
 
   /** CAs count renewals as well, though they let them pass: they use up what other orders need. */
-  issued(order: LimitedOrder): void {
-    this.#reservations.end(order)
-    const domains = this.#isExempt(order) ? [] : this.#quotas('domain', order)
-    const inARow = this.#quotas('failuresInARow', order).filter(({ key }) => this.#rows.has(key))
-    const exempt = this.#limitsOf(order).renewalsExempt
-    this.#save([
-      ...inARow.map(({ key }): Row => [key, 0]),
-      ...[...domains, ...this.#quotas('names', order)].map(this.#taken),
-      ...(exempt ? [[issuedKey(order), this.#deps.now() + KNOWN_MS] as const] : []),
-    ])
+  issued(order: LimitedOrder): Promise<void> {
+    return this.#count(order, (usage) => {
+      usage.end(idOf(order))
+      for (const { key } of this.#quotas('failuresInARow', order))
+        if (usage.until(key) > 0) usage.set(key, 0)
+      if (!this.#isExempt(order, usage)) this.#take(usage, this.#quotas('domain', order))
+      this.#take(usage, this.#quotas('names', order))
+      if (this.#limitsOf(order).renewalsExempt)
+        usage.set(issuedKey(order), this.#deps.now() + KNOWN_MS)
+    })
   }
 
   /** Before an account is registered. @throws CertError `CERT_RATE_LIMITED` */
-  admitAccount(account: LimitedAccount): void {
+  async admitAccount(account: LimitedAccount): Promise<void> {
     const quotas = this.#quotas('accounts', { ...account, names: [] })
-    this.#assertLeft(account, quotas.map(this.#budgetOf))
+    const refusal = await this.#deps.store.changeUsage(keysOf(quotas), (usage) =>
+      this.#refusalOf(
+        account,
+        quotas.map((quota) => this.#budgetOf(quota, usage)),
+      ),
+    )
+    if (refusal) throw refusal
   }
 
-  registered(account: LimitedAccount): void {
+  async registered(account: LimitedAccount): Promise<void> {
     const quotas = this.#quotas('accounts', { ...account, names: [] })
-    this.#save(quotas.map(this.#taken))
+    await this.#deps.store
+      .changeUsage(keysOf(quotas), (usage) => this.#take(usage, quotas))
+      .catch(this.#warn)
   }
 
   /** What an order would count against that is no renewal by ARI. */
-  budgets(issuer: string, names: readonly string[]): readonly Budget[] {
+  budgets(issuer: string, names: readonly string[]): Promise<readonly Budget[]> {
     const config = this.#deps.issuers.find(({ name }) => name === issuer)
     const directory = config ? directoryOf(config.directory) : ''
-    return this.#budgetsOf({ issuer, directory, names, renewal: false })
+    const order = { issuer, directory, names, renewal: false }
+    return this.#change(order, (usage) => this.#budgetsOf(order, usage))
   }
 
-  async prune(): Promise<void> {
-    for (const key of await this.#deps.store.pruneUsage(this.#deps.now())) this.#rows.delete(key)
+  prune(): Promise<void> {
+    return this.#deps.store.pruneUsage(this.#deps.now())
   }
 
-  #reserve(order: LimitedOrder, kinds: readonly Quota['kind'][]): void {
-    if (this.#isExempt(order)) return
-    const quotas = kinds.flatMap((kind) => this.#quotas(kind, order))
-    this.#reservations.start(order, quotas)
+  /** One transaction over all that an order counts against. */
+  #change<T>(order: LimitedOrder, change: (usage: Usage) => T): Promise<T> {
+    const quotas = KINDS.flatMap((kind) => this.#quotas(kind, order))
+    return this.#deps.store.changeUsage([...keysOf(quotas), issuedKey(order)], change)
   }
 
-  /** @throws CertError `CERT_RATE_LIMITED` for the budget that is free last */
-  #assertLeft({ issuer }: LimitedAccount, budgets: readonly Budget[]): void {
+  /** What has happened at the CA is a fact: an order does not fail because it cannot be counted. */
+  async #count(order: LimitedOrder, change: (usage: Usage) => void): Promise<void> {
+    await this.#change(order, change).catch(this.#warn)
+  }
+
+  #warn = (error: unknown): void => {
+    this.#deps.log.warn({ err: error }, 'the use of a limit could not be stored')
+  }
+
+  #reserve(order: LimitedOrder, usage: Usage, kinds: readonly Quota['kind'][]): void {
+    const isExempt = this.#isExempt(order, usage)
+    const quotas = isExempt ? [] : kinds.flatMap((kind) => this.#quotas(kind, order))
+    usage.reserve(idOf(order), keysOf(quotas), this.#deps.now())
+  }
+
+  /** For the budget that is free last. Returned, not thrown, so that what else was changed is stored. */
+  #refusalOf({ issuer }: LimitedAccount, budgets: readonly Budget[]): CertError | undefined {
     const [worst] = budgets
       .filter((budget) => budget.left === 0)
       .toSorted((a, b) => Number(b.freeAt) - Number(a.freeAt))
-    if (worst) throw rateLimited(issuer, worst, this.#deps.now())
+    return worst && rateLimited(issuer, worst, this.#deps.now())
   }
 
-  #budgetsOf(order: LimitedOrder): readonly Budget[] {
+  #budgetsOf(order: LimitedOrder, usage: Usage): readonly Budget[] {
     if (order.renewal) return []
     const kinds: Quota['kind'][] = ['names', 'failures', 'failuresInARow']
-    if (!this.#isExempt(order)) kinds.unshift('orders', 'domain')
-    return kinds.flatMap((kind) => this.#quotas(kind, order)).map(this.#budgetOf)
+    if (!this.#isExempt(order, usage)) kinds.unshift('orders', 'domain')
+    return kinds
+      .flatMap((kind) => this.#quotas(kind, order))
+      .map((quota) => this.#budgetOf(quota, usage))
   }
 
-  #budgetOf = (quota: Quota): Budget => {
+  #budgetOf(quota: Quota, usage: Usage): Budget {
     const now = this.#deps.now()
-    const fullAt = this.#fullAt(quota)
-    const reserved = this.#reservations.of(quota.key)
+    const fullAt = this.#fullAt(quota, usage)
+    const reserved = reservedOf(usage, quota.key, now)
     const unused = left(fullAt, quota.limit, now)
     const budget = { ...quota, left: Math.max(0, unused - reserved.count) }
     if (budget.left > 0) return { ...budget, freeAt: null }
@@ -162,9 +191,9 @@ export class Ledger {
     return quotasOf(kind, order, this.#limitsOf(order), this.#registeredDomain)
   }
 
-  #isExempt(order: LimitedOrder): boolean {
+  #isExempt(order: LimitedOrder, usage: Usage): boolean {
     if (order.renewal) return true
-    const knownUntil = this.#rows.get(issuedKey(order)) ?? 0
+    const knownUntil = usage.until(issuedKey(order))
     return !!this.#limitsOf(order).renewalsExempt && knownUntil > this.#deps.now()
   }
 
@@ -173,80 +202,32 @@ export class Ledger {
   }
 
   /** When a bucket is full again; a clock that was ahead must not empty it below its depth. */
-  #fullAt({ key, limit }: Quota): number {
-    const latest = emptyAt(limit, this.#deps.now())
-    const fullAt = this.#rows.get(key) ?? 0
-    if (fullAt <= latest) return fullAt
-    this.#rows.set(key, latest)
-    return latest
+  #fullAt({ key, limit }: Quota, usage: Usage): number {
+    return usage.untilAtMost(key, emptyAt(limit, this.#deps.now()))
   }
 
-  #taken = (quota: Quota): Row => [
-    quota.key,
-    take(this.#fullAt(quota), quota.limit, this.#deps.now()),
-  ]
-
-  #save(changed: readonly Row[]): void {
-    for (const [key, until] of changed) {
-      this.#rows.delete(key)
-      this.#rows.set(key, until)
-    }
-    for (const key of this.#rows.keys()) {
-      if (this.#rows.size <= MAX_ROWS) break
-      this.#rows.delete(key)
-    }
-    if (changed.length === 0) return
-    const { store, log } = this.#deps
-    store
-      .saveUsage(changed)
-      .catch((error) => log.warn({ err: error }, 'the use of a limit could not be stored'))
+  #take(usage: Usage, quotas: readonly Quota[]): void {
+    for (const quota of quotas)
+      usage.set(quota.key, take(this.#fullAt(quota, usage), quota.limit, this.#deps.now()))
   }
 }
 
-/**
- * What the orders under way are going to use. There is one order at a time for a set of names: a new
- * try replaces the last one.
- */
-class Reservations {
-  readonly #now: () => number
-  readonly #underway = new Map<string, { readonly keys: Set<string>; since: number }>()
-
-  constructor(now: () => number) {
-    this.#now = now
-  }
-
-  start(order: LimitedOrder, quotas: readonly Quota[]): void {
-    const keys = new Set(quotas.map(({ key }) => key))
-    if (keys.size > 0) this.#underway.set(idOf(order), { keys, since: this.#now() })
-  }
-
-  drop(order: LimitedOrder, key: string): void {
-    this.#underway.get(idOf(order))?.keys.delete(key)
-  }
-
-  end(order: LimitedOrder): void {
-    this.#underway.delete(idOf(order))
-  }
-
-  /** How many orders may use a key, and until when at most the first of them may. */
-  of(key: string): { readonly count: number; readonly until: number } {
-    const now = this.#now()
-    let count = 0
-    let until = Number.POSITIVE_INFINITY
-    for (const [id, reservation] of this.#underway) {
-      // If a clock was ahead, the time counts from when it is right.
-      reservation.since = Math.min(reservation.since, now)
-      const end = reservation.since + ABANDONED_MS
-      if (end <= now) this.#underway.delete(id)
-      else if (reservation.keys.has(key)) {
-        count += 1
-        until = Math.min(until, end)
-      }
-    }
-    return { count, until }
-  }
+function keysOf(quotas: readonly Quota[]): string[] {
+  return quotas.map(({ key }) => key)
 }
 
+/** How many orders under way may use a key, and until when at most the first of them may. */
+function reservedOf(
+  usage: Usage,
+  key: string,
+  now: number,
+): { readonly count: number; readonly until: number } {
+  const open = usage.reservations(key, now, ABANDONED_MS)
+  const ends = open.map(({ since }) => since + ABANDONED_MS)
+  return { count: open.length, until: Math.min(Number.POSITIVE_INFINITY, ...ends) }
+}
+
+/** There is one order at a time for a set of names: a new try replaces the last one. */
 function idOf({ directory, names }: LimitedOrder): string {
   return `${directory} ${setOf(names)}`
 }

@@ -1,9 +1,13 @@
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { CertServiceConfig } from '../config/schema.ts'
+import { HandedOut } from '../issuance/handed-out.ts'
 import { Holdings } from '../issuance/held.ts'
 import { Issuance } from '../issuance/issuance.ts'
 import { CallerGate } from '../limits/callers.ts'
+
+/** How often the local copy is pruned, and compared with the store until that has succeeded. */
+const COMPARE_EVERY = 60_000
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -12,7 +16,7 @@ declare module 'fastify' {
   }
 }
 
-export interface IssuanceOptions {
+export interface IssuanceOptions extends Pick<CertServiceConfig, 'storage'> {
   readonly limits: CertServiceConfig['limits']
   /** How long a caller waits at most, in milliseconds. */
   readonly wait: number
@@ -21,13 +25,23 @@ export interface IssuanceOptions {
 
 /** Issues certificates within the limits of callers, and answers those that are held. */
 export const issuance = fp<IssuanceOptions>(
-  async (app: FastifyInstance, { limits, wait, random }) => {
+  async (app: FastifyInstance, { limits, wait, random, storage: { url, cachePath } }) => {
     const { store, keyring, issuers, audit, events, clock, log, certMetrics } = app
-    const holdings = new Holdings(app)
+    const isCopied = url !== undefined && cachePath !== undefined
+    const { slot } = app.workers
+    const handedOut = isCopied ? new HandedOut({ folder: cachePath, slot, clock }) : undefined
+    const holdings = new Holdings({ store, keyring, clock, handedOut })
     const callers = new CallerGate(limits, app)
     const parts = { store, keyring, issuers, audit, events, clock, log, certMetrics }
+    // Revocations by other replicas are among the changes.
+    store.onChange(() => app.ca.crls.outdate())
     const issuance = new Issuance({ ...parts, holdings, callers, wait, random })
-    app.addHook('onClose', async () => issuance.close())
+    app.addHook('onClose', async () => {
+      await issuance.close()
+      handedOut?.close()
+    })
+    if (handedOut)
+      app.loops.add(COMPARE_EVERY, () => handedOut.verify(store), 'the local copy was not compared')
     app.onReload<CertServiceConfig>((config) => () => {
       callers.limits = config.limits
     })
@@ -43,6 +57,7 @@ export const issuance = fp<IssuanceOptions>(
       'cert-service/events',
       'cert-service/loops',
       'service-kit/reload',
+      'service-kit/workers',
     ],
   },
 )

@@ -66,11 +66,13 @@ function measureCurrent(metrics: Metrics, { flights, intermediateEnds, backlog }
   metrics.gauge({
     name: 'gatehouse_certs_under_way',
     help: 'Certificates that are being issued.',
+    aggregator: 'sum',
     collect: flights,
   })
   metrics.gauge({
     name: 'gatehouse_certs_intermediate_end_seconds',
     help: 'When the intermediate that signs now expires, as a Unix time.',
+    aggregator: 'min',
     collect: () => intermediateEnds() / 1000,
   })
   metrics.gauges({
@@ -78,6 +80,8 @@ function measureCurrent(metrics: Metrics, { flights, intermediateEnds, backlog }
     help: 'Events that the webhook has not taken yet.',
     labels: [],
     max: 1,
+    // Each worker reads the same store.
+    aggregator: 'max',
     collect: async () => [{ labels: {}, value: await backlog() }],
   })
 }
@@ -89,6 +93,7 @@ function measureEndings(metrics: Metrics, { now, endings }: Current): void {
       help: `${help}, for the ${MAX_LISTED} renewed certificates that expire first.`,
       labels: ['domain', 'issuer'],
       max: MAX_LISTED,
+      aggregator: 'min',
       async collect() {
         const { soonest } = await endings(MAX_LISTED)
         // Of several with the same labels the last value counts: that of the first to expire.
@@ -113,6 +118,7 @@ function measureEndings(metrics: Metrics, { now, endings }: Current): void {
     help: 'Renewed certificates without a gauge of their own, as they expire later.',
     labels: [],
     max: 1,
+    aggregator: 'max',
     async collect() {
       const { total } = await endings(0)
       return [{ labels: {}, value: Math.max(0, total - MAX_LISTED) }]

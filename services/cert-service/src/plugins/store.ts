@@ -1,12 +1,17 @@
 import { existsSync } from 'node:fs'
+import { hostname } from 'node:os'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { CertServiceConfig } from '../config/schema.ts'
 import { CertError } from '../errors.ts'
 import type { Keyring } from '../sealing/keyring.ts'
 import { openKeyring } from '../sealing/master-key.ts'
-import { openStore, storeFile } from '../store/open.ts'
+import { openStore } from '../store/open.ts'
+import { storeFile } from '../store/sqlite/open.ts'
 import type { Store } from '../store/store.ts'
+
+/** A database that starts, or whose standby takes over, is waited for. Less than the timeout of plugins. */
+const PATIENCE = 30_000
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -16,27 +21,39 @@ declare module 'fastify' {
   }
 }
 
-export interface StoreOptions {
-  readonly storage: CertServiceConfig['storage']
+export interface StoreOptions extends Pick<CertServiceConfig, 'storage'> {
+  readonly server: Pick<CertServiceConfig['server'], 'port'>
   /** Whether a store may be made for a master key that exists. */
   readonly isNew?: boolean | undefined
+  /** Whether the clock of a shared store takes the place of that of the system. */
+  readonly followsClock: boolean
   /** Milliseconds from a clock that cannot be set; default: the run time of the process. */
   readonly elapsed?: (() => number) | undefined
-  /** Default: SQLite in `storage.path`. */
+  /** Default: by `storage`. */
   readonly open?: typeof openStore | undefined
 }
 
 /** Opens the store and its keyring. @throws CertError CERT_STORE_…, CERT_MASTER_KEY_… */
 export const store = fp<StoreOptions>(
-  async (app: FastifyInstance, { storage, isNew, elapsed, open = openStore }) => {
-    const { path: folder, masterKeyFile } = storage
-    if (!isNew) refuseLostStore(storage)
-    const store = await open({ folder, elapsed })
+  async (app: FastifyInstance, options) => {
+    const { storage, server, isNew, followsClock, elapsed, open = openStore } = options
+    const { url, path, masterKeyFile, masterKey } = storage
+    if (!isNew && url === undefined) refuseLostStore(storage)
+    const { slot } = app.workers
+    // A worker that takes the place of another one is the same replica.
+    const name = `${hostname()}:${server.port}${slot > 0 ? `/${slot}` : ''}`
+    const store = await open({ storage, name, elapsed, patience: PATIENCE, log: app.log })
     app.addHook('onClose', async () => store.close())
+    if (store.now && followsClock) Object.assign(app.clock, { now: store.now })
+    const folder = url === undefined ? path : undefined
     app.decorate('store', store)
-    app.decorate('keyring', await openKeyring({ masterKeyFile, folder, store }))
+    app.decorate('keyring', await openKeyring({ masterKeyFile, masterKey, folder, store }))
   },
-  { fastify: '5.x', name: 'cert-service/store' },
+  {
+    fastify: '5.x',
+    name: 'cert-service/store',
+    dependencies: ['service-kit/clock', 'service-kit/workers'],
+  },
 )
 
 /** A master key without a store means that the store is lost; a new CA would only hide that. */

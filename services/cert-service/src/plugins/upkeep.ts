@@ -27,10 +27,15 @@ export const upkeep = fp<UpkeepOptions>(
       }
     })
     const state: State = { isStoreUp: true, hasFuture: false }
-    app.addHealthCheck(() => ({
-      degraded: degradedParts(app, state),
-      unready: state.isStoreUp && !app.store.failure() ? undefined : 'store',
-    }))
+    app.addHealthCheck(() => {
+      const isUp = state.isStoreUp && !app.store.failure()
+      const degraded = degradedParts(app, state)
+      if (isUp) return { degraded }
+      // Other replicas could do no more than this one: certificates in memory are answered.
+      return app.store.isShared
+        ? { degraded: [...degraded, 'store'] }
+        : { degraded, unready: 'store' }
+    })
 
     const { loops, store, holdings, issuance, issuers, clock, log } = app
     const deps = { store, holdings, issuance, issuers, clock, log, random: options.random }
@@ -38,6 +43,7 @@ export const upkeep = fp<UpkeepOptions>(
       await followClock(app, state).catch((err: unknown) =>
         log.error({ err }, 'the clock could not be followed'),
       )
+      if (store.isShared) await app.keyring.refresh()
       await issuance.resume()
       await renewDue(configured, deps, signal)
     }
@@ -99,6 +105,7 @@ async function prune(
   { storage: { retention }, audit }: UpkeepOptions,
 ): Promise<void> {
   const now = () => clock.now()
+  if (!store.isLeader()) return
   await store.bringForward(now())
   for (const name of ca.degraded())
     log.warn({ degraded: name }, 'the CA needs its operator: see the guide of the embedded CA')

@@ -55,7 +55,7 @@ async function describe(
   const order = latest?.status === 'done' ? undefined : latest
   const accountUrl = await issuer.accountUrl?.()
   const proofs = await proofsOf(request)
-  const budgets = ledger.budgets(issuer.name, names)
+  const budgets = await ledger.budgets(issuer.name, names)
   return {
     domain,
     names,

@@ -52,32 +52,34 @@ export const inventoryRoutes: FastifyPluginAsyncTypebox = async (app) => {
     (_request, body, done) => done(null, Object.fromEntries(new URLSearchParams(body as string))),
   )
   const signIns = new SignIns({
-    now: app.clock.now,
+    store: app.store,
+    now: () => app.clock.now(),
     findKey: (sha256) => app.callers.findKey(sha256),
   })
 
   const onRequest = app.requirePerson({ optional: true })
   const schema = { hide: true, querystring: QuerySchema }
   app.get('/', { onRequest, schema }, async (request, reply) => {
-    const caller = request.optionalPerson ?? signIns.find(request.cookies[COOKIE] ?? '')
+    const caller = request.optionalPerson ?? (await signIns.find(request.cookies[COOKIE] ?? ''))
     if (!caller) return askForKey(request, reply, false)
     return sendPage(reply, 200, inventoryPage(await readInventory(app, caller, request)))
   })
 
   app.post('/', { schema: { hide: true, body: KeySchema } }, async (request, reply) => {
     assertOwnOrigin(request)
-    const id = signIns.open(request.body.key.trim(), request.ip)
+    const id = await signIns.open(request.body.key.trim(), request.ip)
     if (id === undefined) {
       request.log.info({ code: 'AUTH_KEY_INVALID' }, 'caller refused')
       return askForKey(request, reply, true)
     }
-    request.log.info({ actor: `psk:${signIns.find(id)?.subject}` }, 'signed in at the inventory')
+    const caller = await signIns.find(id)
+    request.log.info({ actor: `psk:${caller?.subject}` }, 'signed in at the inventory')
     return reply.setCookie(COOKIE, id, COOKIE_SCOPE).redirect('/', 303)
   })
 
   app.post('/sign-out', { schema: { hide: true } }, async (request, reply) => {
     assertOwnOrigin(request)
-    signIns.close(request.cookies[COOKIE] ?? '')
+    await signIns.close(request.cookies[COOKIE] ?? '')
     return reply.clearCookie(COOKIE, COOKIE_SCOPE).redirect('/', 303)
   })
   addActions(app)

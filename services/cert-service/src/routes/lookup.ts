@@ -5,8 +5,7 @@ import { CertError } from '../errors.ts'
 import { pointingTo, readName } from '../issuance/request.ts'
 import { preferBegun } from '../issuers/issuer.ts'
 import { mayAll, type Requestor, requestorOf } from '../policy.ts'
-import { NAME_PAGE } from '../store/certificates.ts'
-import type { CertificateRecord } from '../store/store.ts'
+import { type CertificateRecord, NAME_PAGE } from '../store/store.ts'
 
 /** Pages that a request reads at most, however little its caller may see. */
 const MAX_PAGES = 20
@@ -47,10 +46,23 @@ export async function findReadable(
   request: FastifyRequest,
   domain: Name,
 ): Promise<CertificateRecord> {
-  const { store, holdings } = request.server
+  const { holdings } = request.server
   const listed = holdings.peekByDomain(domain.text)
+  const known = listed && pickValid(request, listed)
+  if (known) return known
+  try {
+    return await findStored(request, domain)
+  } catch (error) {
+    const remembered = pickValid(request, holdings.remembered(domain.text, error))
+    if (!remembered) throw error
+    request.log.warn({ err: error }, 'answered from memory: the store cannot be read')
+    return remembered
+  }
+}
+
+async function findStored(request: FastifyRequest, domain: Name): Promise<CertificateRecord> {
+  const { store, holdings } = request.server
   const record =
-    (listed && pickValid(request, listed)) ??
     (await findValid(request, (skip) => holdings.findByDomain(domain.text, skip))) ??
     (await findValid(request, (skip) => store.findByName(domain.text, skip)))
   if (record) return record

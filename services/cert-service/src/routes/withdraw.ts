@@ -19,10 +19,15 @@ export const withdrawRoutes: FastifyPluginAsyncTypebox = async (app) => {
     return revoke(request, readDomain(domain), reason)
   })
   app.delete('/api/certificate/:domain', { onRequest, schema: DELETE }, async (request, reply) => {
-    await remove(request, readDomain(request.params.domain))
-    return reply.code(204).send(null)
+    const unconfirmed = await remove(request, readDomain(request.params.domain))
+    return unconfirmed.length > 0 ? { unconfirmed: [...unconfirmed] } : reply.code(204).send(null)
   })
 }
+
+const UnconfirmedSchema = Type.Array(Type.String(), {
+  description:
+    'Replicas that did not confirm within two seconds, and may answer the certificates until they reach the database; `*` if the database could not be asked. Absent if there are none.',
+})
 
 const REVOKE = guarded([403, 404, 409, 422], {
   summary: 'Revoke the certificates of a name',
@@ -49,6 +54,7 @@ const REVOKE = guarded([403, 404, 409, 422], {
             'Those that the CA does not know (any more), which are revoked here only. Absent if there are none.',
         }),
       ),
+      unconfirmed: Type.Optional(UnconfirmedSchema),
     }),
   },
 })
@@ -56,15 +62,27 @@ const REVOKE = guarded([403, 404, 409, 422], {
 const DELETE = guarded([403, 404], {
   summary: 'Stop answering and renewing the certificates of a name',
   params: DomainSchema,
-  response: { 204: emptyAnswer('Done. Delivered certificates stay valid until they expire.') },
+  response: {
+    200: Type.Object({ unconfirmed: UnconfirmedSchema }),
+    204: emptyAnswer('Done. Delivered certificates stay valid until they expire.'),
+  },
 })
 
-/** Stops answering and renewing the certificates of a name. */
-export async function remove(request: FastifyRequest, domain: Name): Promise<void> {
+/** Stops answering and renewing the certificates of a name. Gives the replicas that have not confirmed it. */
+export async function remove(request: FastifyRequest, domain: Name): Promise<readonly string[]> {
   const { server } = request
   const { issued, entry } = await findIssued(request, 'delete', domain)
   await server.store.remove(idsOf(issued), entry)
   forget(server, issued)
+  return confirmed(request)
+}
+
+/** Waits until no live replica answers what was taken out of service. */
+async function confirmed({ server, log }: FastifyRequest): Promise<readonly string[]> {
+  const unconfirmed = await server.store.awaitReplicas()
+  if (unconfirmed.length > 0)
+    log.warn({ unconfirmed }, 'replicas that may still answer what was taken out of service')
+  return unconfirmed
 }
 
 export async function revoke(request: FastifyRequest, domain: Name, reason: RevocationReason) {
@@ -76,11 +94,13 @@ export async function revoke(request: FastifyRequest, domain: Name, reason: Revo
   const serialNumbers = await server.store.revoke(idsOf(issued), entry.at, reason, audited)
   forget(server, issued)
   server.ca.crls.outdate()
+  const unconfirmed = await confirmed(request)
   return {
     domain: domain.text,
     reason,
     serialNumbers: [...serialNumbers],
     ...(unknownAtCa.length > 0 && { unknownAtCa }),
+    ...(unconfirmed.length > 0 && { unconfirmed: [...unconfirmed] }),
   }
 }
 

@@ -7,8 +7,7 @@ import {
   type KeyObject,
   randomBytes,
 } from 'node:crypto'
-import { CertError } from '../errors.ts'
-import { unavailable } from '../store/database.ts'
+import { CertError, storeUnavailable } from '../errors.ts'
 import type { DataKeyRecord, KeyringRecord, Store } from '../store/store.ts'
 
 /** Each has data keys of its own. */
@@ -16,7 +15,7 @@ export const PURPOSES = ['leaf', 'account', 'intermediate', 'root'] as const
 export type Purpose = (typeof PURPOSES)[number]
 
 export interface DataKeysOptions {
-  readonly store: Pick<Store, 'saveKeyring'>
+  readonly store: Pick<Store, 'loadKeyring' | 'addDataKey' | 'countSeals'>
   readonly stored: KeyringRecord | undefined
   readonly master: MasterKey
 }
@@ -31,6 +30,8 @@ const TAG_BYTES = 16
 export const KEY_BYTES = 32
 /** Seals are counted in the store in advance, this many at a time. */
 const LEASE = 2 ** 16
+/** Replicas that add data keys at the same time: each try adds one of them. */
+const MAX_TRIES = 100
 /** Random bytes are drawn for this many nonces at a time. */
 const NONCE_POOL = 256
 
@@ -93,6 +94,19 @@ export class Keyring {
     }
   }
 
+  /** The same for what another replica may have sealed, with a data key that is not known here yet. */
+  async openAny(sealed: Uint8Array, context: Uint8Array): Promise<Buffer> {
+    const header = Buffer.from(sealed.subarray(0, HEADER_BYTES))
+    const isKnown = header.length < HEADER_BYTES || this.#dataKeys.knows(header.readUInt32BE(1))
+    if (!isKnown) await this.refresh()
+    return this.open(sealed, context)
+  }
+
+  /** Learns the data keys that other replicas have added, to open what they have sealed. */
+  refresh(): Promise<void> {
+    return this.#dataKeys.refresh()
+  }
+
   #nextNonce(): Buffer {
     if (this.#nonces.length === 0) this.#nonces = randomBytes(NONCE_BYTES * NONCE_POOL)
     const nonce = this.#nonces.subarray(0, NONCE_BYTES)
@@ -107,44 +121,75 @@ export async function openDataKeys(options: DataKeysOptions): Promise<DataKeys> 
   return dataKeys
 }
 
+interface DataKeyLease {
+  readonly id: number
+  left: number
+  extending: boolean
+  /** What takes its place when none is left. */
+  readonly next?: DataKeyLease
+}
+
 /** The keys that seal, stored wrapped by the master key. */
 class DataKeys {
   readonly #options: DataKeysOptions
   readonly #records: Map<number, DataKeyRecord>
   readonly #opened = new Map<number, KeyObject>()
-  readonly #leases = new Map<Purpose, { readonly id: number; left: number; extending: boolean }>()
-  #nextId: number
+  readonly #leases = new Map<Purpose, DataKeyLease>()
 
   constructor(options: DataKeysOptions) {
     this.#options = options
     this.#records = new Map(options.stored?.dataKeys.map((record) => [record.id, record]))
-    this.#nextId = Math.max(0, ...this.#records.keys()) + 1
   }
 
   /** Counts the next seals of each purpose in the store. */
   async lease(purposes: readonly Purpose[]): Promise<void> {
-    const leased = purposes.map((purpose) => ({ purpose, record: this.#extend(purpose) }))
-    const dataKeys = leased.map(({ record }) => record)
-    await this.#options.store.saveKeyring({ check: this.#options.master.check, dataKeys })
-    for (const { purpose, record } of leased) {
-      const old = this.#leases.get(purpose)
-      const left = LEASE + (old?.id === record.id ? old.left : 0)
-      this.#records.set(record.id, record)
-      this.#leases.set(purpose, { id: record.id, left, extending: false })
-    }
+    await Promise.all(
+      purposes.map(async (purpose) => {
+        const record = await this.#extend(purpose)
+        this.#records.set(record.id, record)
+        const old = this.#leases.get(purpose)
+        const left = LEASE + (old?.id === record.id ? old.left : 0)
+        const next = { id: record.id, left, extending: false }
+        // Meanwhile the other replicas learn of a new data key.
+        if (old && old.left > 0 && old.id !== next.id)
+          Object.assign(old, { next, extending: false })
+        else this.#leases.set(purpose, next)
+      }),
+    )
+  }
+
+  /**
+   * Learns the data keys that other replicas have added, and adds those again that are gone: a failover may
+   * have lost what was written last, while keys that they have sealed are in the store.
+   */
+  async refresh(): Promise<void> {
+    const { store, master } = this.#options
+    const stored = await store.loadKeyring()
+    if (!stored) return
+    const ids = new Set(stored.dataKeys.map(({ id }) => id))
+    const lost = [...this.#records.values()].filter(({ id }) => !ids.has(id))
+    for (const record of stored.dataKeys)
+      if (!this.#records.has(record.id)) this.#records.set(record.id, record)
+    await Promise.all(lost.map((record) => store.addDataKey(record, master.check)))
+  }
+
+  knows(id: number): boolean {
+    return this.#records.has(id)
   }
 
   /** The id of the data key for one more seal. @throws CertError CERT_STORE_UNAVAILABLE */
   take(purpose: Purpose): number {
-    const current = this.#leases.get(purpose)
-    if (!current) throw unavailable('seals cannot be counted')
-    if (current.left <= LEASE / 2 && !current.extending) {
+    const last = this.#leases.get(purpose)
+    const current = last?.left === 0 && last.next ? last.next : last
+    if (!current) throw storeUnavailable('seals cannot be counted')
+    this.#leases.set(purpose, current)
+    if (current.left <= LEASE / 2 && !current.extending && !current.next) {
       current.extending = true
       this.lease([purpose]).catch(() => {
         current.extending = false
       })
     }
-    if (current.left === 0) throw unavailable('seals cannot be counted')
+    if (current.left === 0) throw storeUnavailable('seals cannot be counted')
     current.left--
     return current.id
   }
@@ -164,13 +209,30 @@ class DataKeys {
   }
 
   /** The newest data key of a purpose with its next seals counted, or a new one if it is used up. */
-  #extend(purpose: Purpose): DataKeyRecord {
-    const newest = [...this.#records.values()].findLast((record) => record.purpose === purpose)
-    if (newest && newest.seals + LEASE <= MAX_SEALS)
-      return { ...newest, seals: newest.seals + LEASE }
-    const id = this.#nextId++
-    const wrapped = this.#options.master.wrap(randomBytes(KEY_BYTES), dataKeyLabel({ id, purpose }))
-    return { id, purpose, wrapped, seals: LEASE }
+  async #extend(purpose: Purpose): Promise<DataKeyRecord> {
+    const { store, master } = this.#options
+    for (let tries = 0; tries < MAX_TRIES; tries += 1) {
+      const newest = [...this.#records.values()].findLast((record) => record.purpose === purpose)
+      if (newest && newest.seals + LEASE <= MAX_SEALS) {
+        const seals = await store.countSeals(newest.id, LEASE)
+        if (seals <= MAX_SEALS) return { ...newest, seals }
+        this.#records.set(newest.id, { ...newest, seals })
+      }
+      const id = this.#nextId(purpose, newest)
+      const wrapped = master.wrap(randomBytes(KEY_BYTES), dataKeyLabel({ id, purpose }))
+      const added = { id, purpose, wrapped, seals: LEASE }
+      if (await store.addDataKey(added, master.check)) return added
+      // Another replica was faster: its data key is the one.
+      await this.refresh()
+    }
+    throw storeUnavailable('no data key can be added, so the master key may have been replaced')
+  }
+
+  /** The same at all replicas, so that they have one new data key for a purpose. */
+  #nextId(purpose: Purpose, newest: DataKeyRecord | undefined): number {
+    let id = newest ? newest.id + PURPOSES.length : PURPOSES.indexOf(purpose) + 1
+    while (this.#records.has(id)) id += PURPOSES.length
+    return id
   }
 }
 

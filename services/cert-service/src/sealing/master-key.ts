@@ -10,9 +10,11 @@ import { KEY_BYTES, Keyring, MasterKey, openDataKeys } from './keyring.ts'
 
 interface KeyringOptions {
   readonly masterKeyFile: string
-  /** The data folder, which must not contain the master key. */
-  readonly folder: string
-  readonly store: Pick<Store, 'loadKeyring' | 'saveKeyring'>
+  /** The key itself, in base64, in place of the file. */
+  readonly masterKey?: string | undefined
+  /** The data folder, which must not contain the master key. A shared store has none. */
+  readonly folder?: string | undefined
+  readonly store: Pick<Store, 'loadKeyring' | 'createKeyring' | 'addDataKey' | 'countSeals'>
 }
 
 const TEXT = /^[A-Za-z0-9+/]{43}=$/
@@ -20,21 +22,31 @@ const OTHERS_OR_GROUP_WRITE = 0o027
 
 /**
  * Opens the keyring of a store. A store without one gets a new keyring, and a master key if the file
- * does not exist; a store that has one never gets a new master key here.
+ * does not exist and the store is not shared; a store that has one never gets a new master key here.
  * @throws CertError CERT_MASTER_KEY_MISPLACED, CERT_MASTER_KEY_MISSING, CERT_MASTER_KEY_WRONG,
  * CERT_MASTER_KEY_INVALID, CERT_MASTER_KEY_EXPOSED
  */
-export async function openKeyring({
-  masterKeyFile: file,
-  folder,
-  store,
-}: KeyringOptions): Promise<Keyring> {
-  refuseBeside(file, folder)
+export async function openKeyring(options: KeyringOptions): Promise<Keyring> {
+  const { masterKeyFile: file, masterKey, folder, store } = options
+  if (masterKey === undefined && folder !== undefined) refuseBeside(file, folder)
   const stored = await store.loadKeyring()
+  const given =
+    masterKey === undefined ? undefined : new MasterKey(Buffer.from(masterKey, 'base64'))
   const master = stored
-    ? await matchMasterKey(file, stored.check)
-    : ((await readMasterKey(file)) ?? (await createMasterKey(file)))
+    ? await matchMasterKey(file, stored.check, given)
+    : (given ?? (await readMasterKey(file)) ?? (await firstMasterKey(options)))
+  // Another replica may have begun the keyring meanwhile: then its key is what counts.
+  if (!stored && !(await store.createKeyring(master.check))) return openKeyring(options)
   return new Keyring(await openDataKeys({ store, stored, master }))
+}
+
+/** A key that one replica creates would not be known to the others. */
+async function firstMasterKey({ masterKeyFile: file, folder }: KeyringOptions): Promise<MasterKey> {
+  if (folder !== undefined) return createMasterKey(file)
+  throw new CertError(
+    'CERT_MASTER_KEY_MISSING',
+    `${file} does not exist. Create it once, with \`openssl rand -base64 32\`, and give each replica a copy.`,
+  )
 }
 
 async function readMasterKey(file: string): Promise<MasterKey | undefined> {
@@ -69,11 +81,21 @@ export async function createMasterKey(file: string): Promise<MasterKey> {
 }
 
 /**
- * The key that a store was sealed with. Also completes an interrupted rotation: `<file>.next` takes
+ * The key that a store was sealed with, which is `given` or in the file. Also completes an interrupted rotation: `<file>.next` takes
  * the place of `file` if the store is already wrapped by it, and is deleted otherwise.
  * @throws CertError CERT_MASTER_KEY_MISSING, CERT_MASTER_KEY_WRONG, CERT_MASTER_KEY_INVALID, CERT_MASTER_KEY_EXPOSED
  */
-export async function matchMasterKey(file: string, check: Uint8Array): Promise<MasterKey> {
+export async function matchMasterKey(
+  file: string,
+  check: Uint8Array,
+  given?: MasterKey,
+): Promise<MasterKey> {
+  if (given && timingSafeEqual(given.check, check)) return given
+  if (given)
+    throw new CertError(
+      'CERT_MASTER_KEY_WRONG',
+      '`storage.masterKey` is not the key of this store.',
+    )
   const key = await readMasterKey(file)
   if (key && timingSafeEqual(key.check, check)) {
     await rm(nextFile(file), { force: true })

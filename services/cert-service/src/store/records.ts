@@ -58,6 +58,57 @@ export interface RevokedCertificate {
   readonly reason: RevocationReason
 }
 
+/** Work on a lineage, and what it takes of quotas while it lasts. */
+export interface Work {
+  readonly lineage: string
+  /** The first name. */
+  readonly domain: string
+  readonly names: number
+  /** Whether its key is stored. */
+  readonly isHeld: boolean
+  /** Whom it counts for; absent for a renewal. */
+  readonly askedBy?: string | undefined
+}
+
+/** The right of one replica to work on a lineage. */
+export interface Lease {
+  readonly lineage: string
+  /** Grows from lease to lease, so that the store refuses what an earlier holder writes late. */
+  readonly token: number
+  /** The current certificate of the lineage when the lease was taken. */
+  readonly currentId: number | null
+  /** Aborted if another replica has taken the lease over. */
+  readonly lost: AbortSignal
+}
+
+/** How much there is of what a quota bounds, and when the first of it expires. */
+export interface Counted {
+  readonly count: number
+  readonly until: number | null
+}
+
+/** What changed in the store: what is remembered of these lineages, or of all, is out of date. */
+export interface Change {
+  readonly lineages: readonly string[] | 'all'
+}
+
+/** How long to keep what has ended, in milliseconds. */
+export interface Retention {
+  readonly audit: number
+  readonly certificates: number
+  readonly orders: number
+  readonly challenges: number
+}
+
+/** The session of a person at the inventory. */
+export interface SignInRecord {
+  /** SHA-256 of the id that the browser has, in hex. */
+  readonly id: string
+  readonly keySha256: Uint8Array
+  readonly openedAt: number
+  readonly usedAt: number
+}
+
 /** Work on a lineage that outlives a request: under way, or failed and waiting for its next try. */
 export interface OrderRecord {
   readonly id: string
@@ -136,6 +187,8 @@ export interface CrlRecord {
   /** `null` in a store of an older version. */
   readonly thisUpdate: number | null
   readonly nextUpdate: number
+  /** SHA-256 of what is revoked in it, in hex; `null` in a store of an older version. */
+  readonly entries: string | null
 }
 
 export interface AuditEntry {

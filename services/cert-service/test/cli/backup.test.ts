@@ -15,7 +15,7 @@ import { backup, restore } from '../../src/cli/backup.ts'
 import { detachRoot, rekey, rollover } from '../../src/cli/keys.ts'
 import type { IssuerConfig } from '../../src/config/issuers.ts'
 import { openKeyring } from '../../src/sealing/master-key.ts'
-import { openStore } from '../../src/store/open.ts'
+import { openStore } from '../../src/store/sqlite/open.ts'
 import type { AuditEntry } from '../../src/store/store.ts'
 import { newAudit, newCertificate } from '../helpers/store.ts'
 

@@ -5,7 +5,7 @@ import { createRoot } from '@gatehouse/pki'
 import t, { type Test } from 'tap'
 import { detachRoot } from '../../src/cli/keys.ts'
 import { openKeyring } from '../../src/sealing/master-key.ts'
-import { openStore } from '../../src/store/open.ts'
+import { openStore } from '../../src/store/sqlite/open.ts'
 import { NOW } from '../helpers/store.ts'
 
 async function storeWithRoot(t: Test, { otherKey = false } = {}) {
@@ -20,7 +20,8 @@ async function storeWithRoot(t: Test, { otherKey = false } = {}) {
   const pkcs8 = (otherKey ? other : root).key!.export({ format: 'der', type: 'pkcs8' })
   const { certificate, info } = root
   const sealedKey = keyring.seal('root', pkcs8, certificate)
-  await store.addAuthority({ role: 'root', certificate, sealedKey, notAfter: info.notAfter })
+  const record = { role: 'root', certificate, sealedKey, notAfter: info.notAfter } as const
+  await store.addAuthority(record, null)
   await store.close()
   const holdsKey = async () => {
     const store = await openStore(options)

@@ -12,7 +12,7 @@ import { backup, restore } from '../../src/cli/backup.ts'
 import { rekey } from '../../src/cli/keys.ts'
 import { PURPOSES } from '../../src/sealing/keyring.ts'
 import { createMasterKey, openKeyring } from '../../src/sealing/master-key.ts'
-import { openStore } from '../../src/store/open.ts'
+import { openStore } from '../../src/store/sqlite/open.ts'
 
 const secret = Buffer.from('a private key')
 const context = Buffer.from('its certificate')

@@ -1,7 +1,7 @@
 import { systemClock } from '@gatehouse/service-kit'
 import t, { type Test } from 'tap'
 import { rollover } from '../../src/cli/keys.ts'
-import { openStore } from '../../src/store/open.ts'
+import { openStore } from '../../src/store/sqlite/open.ts'
 import type { Store } from '../../src/store/store.ts'
 import { briskClock, post, startAcme } from '../helpers/acme.ts'
 

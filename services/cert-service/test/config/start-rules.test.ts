@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { stringify } from 'yaml'
 import { loadCertConfig } from '../../src/config/load.ts'
 import { openKeyring } from '../../src/sealing/master-key.ts'
-import { openStore } from '../../src/store/open.ts'
+import { openStore } from '../../src/store/sqlite/open.ts'
 
 const KEY = `${'A'.repeat(43)}=\n`
 const DAY = 86_400_000

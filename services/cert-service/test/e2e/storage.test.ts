@@ -2,7 +2,7 @@ import { copyFileSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import t, { type Test } from 'tap'
-import { checkIntegrity, connect, storeFile } from '../../src/store/open.ts'
+import { checkIntegrity, connect, storeFile } from '../../src/store/sqlite/open.ts'
 import { createHome, runMain, startService } from '../helpers/service.ts'
 
 const home = (t: Test) => createHome(join(t.testdir(), 'service'))

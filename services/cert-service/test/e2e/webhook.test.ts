@@ -90,7 +90,7 @@ t.test('a receiver that fails is tried again, over a restart, for seven days', a
   t.match(logged.join(''), 'was answered 500')
   t.notMatch(logged.join(''), SECRET)
   t.notMatch(logged.join(''), 'path-with-a-token')
-  t.strictSame(await service.store.listDueEvents(clock.now() + 99 * DAY, 9), [])
+  t.strictSame(await service.store.claimDueEvents(clock.now() + 99 * DAY, 9, clock.now()), [])
 })
 
 t.test('a receiver that never answers holds up nothing', async (t) => {
@@ -150,7 +150,7 @@ t.test('a failure is told when it begins and once a day', async (t) => {
     await clock.advance(6 * HOUR)
     await settle()
     for (const known = receiver.posts.length; receiver.posts.length === known; ) {
-      if ((await service.store.listDueEvents(clock.now(), 1)).length === 0) break
+      if ((await service.store.claimDueEvents(clock.now(), 1, clock.now())).length === 0) break
       await clock.advance(1_000)
       await receiver.until(known + 1)
     }

@@ -96,19 +96,21 @@ t.test('the queue of events', async (t) => {
     const { store } = await testStore(t)
     await store.addEvent({ body: 'later', at: NOW + 1 })
     await store.addEvent({ body: 'now', at: NOW })
-    const [first] = await store.listDueEvents(NOW, 9)
-    t.strictSame(await store.listDueEvents(NOW, 9), [{ id: 2, body: 'now', at: NOW, tries: 0 }])
+    const [first] = await store.claimDueEvents(NOW, 9, NOW)
+    t.strictSame(await store.claimDueEvents(NOW, 9, NOW), [
+      { id: 2, body: 'now', at: NOW, tries: 0 },
+    ])
     await store.delayEvent(first!.id, NOW + 5)
     t.strictSame(
-      (await store.listDueEvents(NOW + 5, 9)).map(({ body, tries }) => [body, tries]),
+      (await store.claimDueEvents(NOW + 5, 9, NOW + 5)).map(({ body, tries }) => [body, tries]),
       [
         ['later', 0],
         ['now', 1],
       ],
     )
-    t.equal((await store.listDueEvents(NOW + 5, 1)).length, 1)
+    t.equal((await store.claimDueEvents(NOW + 5, 1, NOW + 5)).length, 1)
     await store.deleteEvent(first!.id)
-    t.equal((await store.listDueEvents(NOW + 5, 9)).length, 1)
+    t.equal((await store.claimDueEvents(NOW + 5, 9, NOW + 5)).length, 1)
   })
 
   await t.test('keeps the newest of too many', async (t) => {
@@ -117,7 +119,7 @@ t.test('the queue of events', async (t) => {
       await Promise.all(
         Array.from({ length: 2_501 }, () => store.addEvent({ body: `${n}`, at: NOW })),
       )
-    const kept = await store.listDueEvents(NOW, 20_000)
+    const kept = await store.claimDueEvents(NOW, 20_000, NOW)
     t.equal(kept.length, 10_000)
     t.equal(kept.filter(({ body }) => body === '0').length, 2_501 - 4)
   })
@@ -126,7 +128,7 @@ t.test('the queue of events', async (t) => {
     const { store } = await testStore(t)
     const add = (at: number, always = false) =>
       store.addEvent({ body: 'x', at, once: { key: 'k', until: at + DAY, always } })
-    const count = async () => (await store.listDueEvents(NOW + 9 * DAY, 99)).length
+    const count = async () => (await store.claimDueEvents(NOW + 9 * DAY, 99, NOW + 9 * DAY)).length
     await add(NOW)
     await add(NOW + DAY - 1)
     t.equal(await count(), 1)

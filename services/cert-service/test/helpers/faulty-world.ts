@@ -143,10 +143,14 @@ export async function runProcess(world: World, since: number): Promise<End> {
   const transport = createTransport({ directoryUrl: ca.directoryUrl, fetch, clock: own })
   const store = {
     findAccount: async () => world.account,
+    addAccount: (account: AccountRecord) => point(() => (world.account ??= account)),
     saveAccount: (account: AccountRecord) => point(() => void Object.assign(world, { account })),
     findOrderByUrl: async (): Promise<OrderRecord | undefined> => undefined,
   }
-  const keyring = { seal: (_: string, key: Uint8Array) => key, open: (key: Uint8Array) => key }
+  const keyring = {
+    seal: (_: string, key: Uint8Array) => key,
+    openAny: async (key: Uint8Array) => key,
+  }
   const config = {
     name: 'acme',
     directory: DIRECTORY,
@@ -216,13 +220,13 @@ const KINDS = [
 ] as const
 
 const LIMITS = {
-  admitAccount() {},
-  registered() {},
-  admit() {},
-  resumed() {},
-  ordered() {},
-  failed() {},
-  issued() {},
+  async admitAccount() {},
+  async registered() {},
+  async admit() {},
+  async resumed() {},
+  async ordered() {},
+  async failed() {},
+  async issued() {},
 }
 
 function typeOf({ body }: Exclude<Reply, string>): string | undefined {

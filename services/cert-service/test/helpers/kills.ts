@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { openKeyring } from '../../src/sealing/master-key.ts'
-import { checkIntegrity, connect, openStore, storeFile } from '../../src/store/open.ts'
+import { checkIntegrity, connect, openStore, storeFile } from '../../src/store/sqlite/open.ts'
 import type { AuditRecord, CertificateRecord, Store } from '../../src/store/store.ts'
 import { withClock } from './clock.ts'
 import {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Test } from 'tap'
-import { openStore } from '../../src/store/open.ts'
+import { openStore } from '../../src/store/sqlite/open.ts'
 import type { AuditEntry, NewCertificate, OrderRecord, Store } from '../../src/store/store.ts'
 
 /** When the tests take place. */

@@ -3,7 +3,7 @@ import { mkdtempSync, rmdirSync, rmSync, statfsSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
-import { checkIntegrity, connect, storeFile } from '../../src/store/open.ts'
+import { checkIntegrity, connect, storeFile } from '../../src/store/sqlite/open.ts'
 import { createHome, startService } from '../helpers/service.ts'
 
 const skip = process.getuid?.() === 0 ? false : 'only root may mount a small disk'

@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import axe from 'axe-core'
 import type { BrowserContextOptions, Page as Tab } from 'playwright-core'
 import t, { type Test } from 'tap'
@@ -11,8 +12,12 @@ const WIDTHS = [320, 1280]
 const browser = await launchChromium(t)
 
 /** The service over HTTPS, with the certificate of its own CA. */
-async function listen(t: Test, fill?: (running: Running) => Promise<void>): Promise<string> {
-  const running = await start(t, {}, { tls: true })
+async function listen(
+  t: Test,
+  fill?: (running: Running) => Promise<void>,
+  folder: string = t.testdir(),
+): Promise<string> {
+  const running = await start(t, {}, { tls: true, folder })
   await fill?.(running)
   const address = await running.app.listen({ host: '127.0.0.1', port: 0 })
   return address.replace('127.0.0.1', 'localhost')
@@ -74,7 +79,9 @@ async function holdSound(t: Test, tab: Tab, width: number, name: string) {
 }
 
 t.test('every page is sound in both schemes at every width', async (t) => {
-  const [empty, full] = [await listen(t), await listen(t, fill)]
+  const folder = t.testdir({ empty: {}, full: {} })
+  const empty = await listen(t, async () => {}, join(folder, 'empty'))
+  const full = await listen(t, fill, join(folder, 'full'))
   for (const colorScheme of SCHEMES)
     for (const width of WIDTHS) {
       const { context, tab, said } = await open({ colorScheme, viewport: { width, height: 900 } })

@@ -82,9 +82,22 @@ t.test('revocation lists: fresh after a revocation, else once a day, numbers gro
   t.equal(list?.number, 3n)
   t.equal(list!.nextUpdate - running.clock.now(), 7 * DAY, 'valid for a week')
   await running.close()
+
   const again = await start(t, {}, { folder, clock: running.clock })
-  await again.service.ca.crls.get(skid)
-  t.equal((await again.service.store.findCrl(row!.id))?.number, 4n)
+  t.same(await again.service.ca.crls.get(skid), other, 'kept by a restart')
+  await again.call('POST', '/api/certificate', { domain: 'b.test' })
+  const [current] = await again.service.store.findByDomain('b.test')
+  const revocation = { at: NOW, action: 'revoke', actor: 'test', names: ['b.test'] } as const
+  await again.service.store.revoke([current!.id], NOW, 'superseded', revocation)
+  await again.close()
+  const third = await start(t, {}, { folder, clock: running.clock })
+  const numberNow = async () => {
+    await third.service.ca.crls.get(skid)
+    return (await third.service.store.findCrl(row!.id))?.number
+  }
+  t.equal(await numberNow(), 4n, 'but not if a revocation came between the list and the end')
+  await third.clock.advance(DAY)
+  t.equal(await numberNow(), 5n, 'nor for longer than a day')
 })
 
 t.test('after a restore the number of the revocation list goes back', async (t) => {
@@ -112,6 +125,9 @@ t.test('after a restore the number of the revocation list goes back', async (t) 
   await restore({ folder: join(after, 'data'), file })
   await cp(join(before, 'keys'), join(after, 'keys'), { recursive: true })
   const restored = await start(t, {}, { folder: after, clock: running.clock })
+  t.equal(await numberOf(restored), 1n, 'that of the backup, as it is complete and new')
+  await restored.call('POST', '/api/certificate', { domain: 'c.test' })
+  await restored.call('POST', '/api/certificate/revoke', { domain: 'c.test' })
   t.equal(await numberOf(restored), 2n, 'the one after that of the backup')
 })
 

@@ -1,7 +1,8 @@
+import { DatabaseSync } from 'node:sqlite'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import type { IssuerConfig } from '../../src/config/issuers.ts'
-import { CertError } from '../../src/errors.ts'
+import { CertError, storeUnavailable } from '../../src/errors.ts'
 import { emptyAt, freeAt, left, take } from '../../src/limits/bucket.ts'
 import {
   type CaLimits,
@@ -10,6 +11,8 @@ import {
   loadRegisteredDomain,
 } from '../../src/limits/ca-limits.ts'
 import { Ledger } from '../../src/limits/ledger.ts'
+import { openStore, storeFile } from '../../src/store/sqlite/open.ts'
+import { memoryStore } from '../helpers/memory-store.ts'
 import { NOW, testStore } from '../helpers/store.ts'
 import { type AllLimits, createLimitedCa } from './ca.ts'
 
@@ -17,12 +20,6 @@ const MINUTE = 60_000
 const HOUR = 60 * MINUTE
 const DAY = 24 * HOUR
 type LedgerStore = Parameters<typeof Ledger.open>[0]['store']
-
-const NO_STORE: LedgerStore = {
-  listUsage: async () => [],
-  saveUsage: async () => {},
-  pruneUsage: async () => [],
-}
 
 const DIRECTORY = 'https://ca.test/directory'
 
@@ -101,7 +98,7 @@ const refused = [
   {
     limit: 'orders of the domain that are under way',
     names: (n: number) => [`app${n}.example.test`],
-    after: () => {},
+    after: async () => {},
     count: 50,
     detail: '50 certificates in 7d for example.test',
     retryAfter: 3600,
@@ -138,56 +135,59 @@ for (const { limit, names, after, count, detail, retryAfter, ...rest } of refuse
     const { ledger, clock } = await open(t, 'limits' in rest ? rest.limits : {})
     for (let n = 0; n < count; n += 1) {
       const order = orderOf(names(n))
-      ledger.admit(order)
-      after(ledger, order)
+      await ledger.admit(order)
+      await after(ledger, order)
     }
-    const error = refusalOf(ledger, orderOf(names(count)))
+    const error = await refusalOf(ledger, orderOf(names(count)))
     t.match(error.message, detail)
     t.equal(error.code, 'CERT_RATE_LIMITED')
     t.equal(error.retryAfter, retryAfter)
-    t.doesNotThrow(() => ledger.admit(orderOf(['quite.other.example'], limit === 'orders')))
+    await t.resolves(ledger.admit(orderOf(['quite.other.example'], limit === 'orders')))
 
     clock.at += retryAfter * 1000 - 1000
-    t.equal(refusalOf(ledger, orderOf(names(count))).retryAfter, 1)
+    t.equal((await refusalOf(ledger, orderOf(names(count)))).retryAfter, 1)
     clock.at += 1000
-    t.doesNotThrow(() => ledger.admit(orderOf(names(count))))
+    await t.resolves(ledger.admit(orderOf(names(count))))
   })
 
 t.test('a certificate resets only the failures in a row of its names', async (t) => {
   const inARow = { count: 2, per: 2 * DAY }
   const { ledger } = await open(t, { failures: undefined, failuresInARow: inARow })
   const order = orderOf(['a.test', 'b.test'])
-  for (const name of ['a.test', 'c.test']) ledger.failed(order, [name])
-  issue(ledger, order)
-  for (const name of ['a.test', 'c.test']) ledger.failed(order, [name])
-  const leftOf = (name: string) =>
-    ledger.budgets('acme', [name]).find(({ kind }) => kind === 'failuresInARow')?.left
-  t.strictSame(['a.test', 'b.test', 'c.test'].map(leftOf), [1, 2, 0])
+  const fail = async () => {
+    for (const name of ['a.test', 'c.test']) await ledger.failed(order, [name])
+  }
+  await fail()
+  await issue(ledger, order)
+  await fail()
+  const leftOf = async (name: string) =>
+    (await ledger.budgets('acme', [name])).find(({ kind }) => kind === 'failuresInARow')?.left
+  t.strictSame(await Promise.all(['a.test', 'b.test', 'c.test'].map(leftOf)), [1, 2, 0])
 })
 
 t.test('accounts', async (t) => {
   const { ledger, clock } = await open(t)
   const account = { issuer: 'acme', directory: DIRECTORY }
   for (let n = 0; n < 10; n += 1) {
-    ledger.admitAccount(account)
-    ledger.registered(account)
+    await ledger.admitAccount(account)
+    await ledger.registered(account)
   }
-  const refusal = () => catchRefusal(() => ledger.admitAccount(account))
-  t.match(refusal().message, '10 new accounts in 3h for the address of this host')
-  t.equal(refusal().retryAfter, (3 * HOUR) / 10 / 1000)
-  t.doesNotThrow(() => ledger.admitAccount({ ...account, directory: 'https://other.test/' }))
-  t.doesNotThrow(() => ledger.admit(orderOf(['a.test'])), 'orders are of accounts that are there')
+  const refusal = () => catchRefusal(ledger.admitAccount(account))
+  t.match((await refusal()).message, '10 new accounts in 3h for the address of this host')
+  t.equal((await refusal()).retryAfter, (3 * HOUR) / 10 / 1000)
+  await t.resolves(ledger.admitAccount({ ...account, directory: 'https://other.test/' }))
+  await t.resolves(ledger.admit(orderOf(['a.test'])), 'orders are of accounts that are there')
   clock.at += (3 * HOUR) / 10
-  t.doesNotThrow(() => ledger.admitAccount(account))
+  await t.resolves(ledger.admitAccount(account))
 })
 
 t.test('an order from before a restart keeps its share of the domain', async (t) => {
   const { ledger } = await open(t, { domain: { count: 1, per: DAY }, orders: undefined })
   const order = orderOf(['a.example.test'])
-  ledger.resumed(order)
-  t.equal(refusalOf(ledger, orderOf(['b.example.test'])).retryAfter, HOUR / 1000)
-  ledger.failed(order, [])
-  t.doesNotThrow(() => ledger.admit(orderOf(['b.example.test'])))
+  await ledger.resumed(order)
+  t.equal((await refusalOf(ledger, orderOf(['b.example.test']))).retryAfter, HOUR / 1000)
+  await ledger.failed(order, [])
+  await t.resolves(ledger.admit(orderOf(['b.example.test'])))
 })
 
 t.test('renewals', async (t) => {
@@ -195,22 +195,23 @@ t.test('renewals', async (t) => {
     const { ledger } = await open(t)
     const ari = orderOf(['a.test'], true)
     for (let n = 0; n < 400; n += 1) {
-      ledger.admit(ari)
-      ledger.ordered(ari)
-      if (n % 2) ledger.issued(ari)
-      else ledger.failed(ari, ['a.test'])
+      await ledger.admit(ari)
+      await ledger.ordered(ari)
+      if (n % 2) await ledger.issued(ari)
+      else await ledger.failed(ari, ['a.test'])
     }
-    t.doesNotThrow(() => ledger.admit(ari))
-    t.match(refusalOf(ledger, orderOf(['a.test'])).message, /of acme is used up/)
+    await t.resolves(ledger.admit(ari))
+    t.match((await refusalOf(ledger, orderOf(['a.test']))).message, /of acme is used up/)
   })
 
   await t.test('the same names again are exempt from orders and domain', async (t) => {
     const { ledger, clock } = await open(t)
-    for (let n = 0; n < 50; n += 1) issue(ledger, orderOf([`app${n}.example.test`]))
-    refusalOf(ledger, orderOf(['app50.example.test']))
-    t.doesNotThrow(() => ledger.admit(orderOf(['app1.example.test'])))
+    for (let n = 0; n < 50; n += 1) await issue(ledger, orderOf([`app${n}.example.test`]))
+    await refusalOf(ledger, orderOf(['app50.example.test']))
+    await t.resolves(ledger.admit(orderOf(['app1.example.test'])))
+    const budgets = () => ledger.budgets('acme', ['app1.example.test'])
     t.strictSame(
-      ledger.budgets('acme', ['app1.example.test']).map(({ kind, left }) => [kind, left]),
+      (await budgets()).map(({ kind, left }) => [kind, left]),
       [
         ['names', 4],
         ['failures', 5],
@@ -218,93 +219,115 @@ t.test('renewals', async (t) => {
       ],
     )
     clock.at += 91 * DAY
-    t.equal(ledger.budgets('acme', ['app1.example.test']).length, 5, 'nobody knows for certain')
+    t.equal((await budgets()).length, 5, 'nobody knows for certain')
   })
 
   await t.test('but not where the CA does not exempt them', async (t) => {
     const { ledger } = await open(t, { renewalsExempt: false, domain: { count: 1, per: DAY } })
-    issue(ledger, orderOf(['a.test']))
-    t.match(refusalOf(ledger, orderOf(['a.test'])).message, '1 certificates in 1d for a.test')
+    await issue(ledger, orderOf(['a.test']))
+    const refusal = await refusalOf(ledger, orderOf(['a.test']))
+    t.match(refusal.message, '1 certificates in 1d for a.test')
   })
 })
 
 t.test('the ledger survives a restart and forgets what came back', async (t) => {
-  const { store, pass } = await testStore(t)
+  const { folder, store } = await testStore(t)
   const clock = { at: NOW }
   const first = await open(t, {}, { store, clock })
-  for (let n = 0; n < 5; n += 1) issue(first.ledger, orderOf(['a.test']))
-  await new Promise(setImmediate)
-  const again = await open(t, {}, { store, clock })
-  t.match(refusalOf(again.ledger, orderOf(['a.test'])).message, 'exactly these names')
+  for (let n = 0; n < 5; n += 1) await issue(first.ledger, orderOf(['a.test']))
+  await store.close()
+  let ran = 0
+  await using reopened = await openStore({ folder, elapsed: () => ran })
+  const again = await open(t, {}, { store: reopened, clock })
+  t.match((await refusalOf(again.ledger, orderOf(['a.test']))).message, 'exactly these names')
 
-  t.equal((await store.listUsage(100)).length, 4, 'orders, domain, names, issued')
+  t.equal(countUsage(folder), 4, 'orders, domain, names, issued')
   clock.at += 91 * DAY
   await again.ledger.prune()
-  t.equal((await store.listUsage(100)).length, 4, 'not by the clock alone')
-  pass(7 * DAY)
+  t.equal(countUsage(folder), 4, 'not by the clock alone')
+  ran += 7 * DAY
   await again.ledger.prune()
-  t.strictSame(await store.listUsage(100), [])
+  t.equal(countUsage(folder), 0)
 })
 
 t.test('nothing is forgotten while a clock is ahead', async (t) => {
-  const { store, pass } = await testStore(t)
+  const { folder, store, pass } = await testStore(t)
   const clock = { at: NOW }
   const { ledger } = await open(t, {}, { store, clock })
-  for (let n = 0; n < 5; n += 1) issue(ledger, orderOf(['a.test']))
-  await new Promise(setImmediate)
+  for (let n = 0; n < 5; n += 1) await issue(ledger, orderOf(['a.test']))
   clock.at += 340 * DAY
   await ledger.prune()
   pass(DAY)
   await ledger.prune()
   clock.at = NOW
-  t.match(refusalOf(ledger, orderOf(['a.test'])).message, 'exactly these names')
+  t.match((await refusalOf(ledger, orderOf(['a.test']))).message, 'exactly these names')
   await ledger.prune()
   pass(30 * DAY)
   await ledger.prune()
-  t.equal((await store.listUsage(100)).length, 4, 'nor later')
+  t.equal(countUsage(folder), 4, 'nor later')
 })
 
 t.test('after a clock was ahead, a bucket is empty at worst', async (t) => {
   const { ledger, clock } = await open(t)
   clock.at += 1000 * DAY
-  for (let n = 0; n < 5; n += 1) ledger.failed(orderOf(['a.test']), ['a.test'])
+  for (let n = 0; n < 5; n += 1) await ledger.failed(orderOf(['a.test']), ['a.test'])
   clock.at = NOW
-  t.equal(refusalOf(ledger, orderOf(['a.test'])).retryAfter, 720)
+  t.equal((await refusalOf(ledger, orderOf(['a.test']))).retryAfter, 720)
   clock.at += 720_000
-  t.doesNotThrow(() => ledger.admit(orderOf(['a.test'])))
+  await t.resolves(ledger.admit(orderOf(['a.test'])))
 })
 
 t.test('an order of a clock that was ahead is counted for an hour, and no longer', async (t) => {
   const { ledger, clock } = await open(t, { orders: { count: 1, per: 3 * HOUR } })
   clock.at += 340 * DAY
-  ledger.admit(orderOf(['a.test']))
+  await ledger.admit(orderOf(['a.test']))
   clock.at = NOW
-  t.equal(refusalOf(ledger, orderOf(['b.test'])).retryAfter, 3600, 'it may be under way still')
+  const refusal = await refusalOf(ledger, orderOf(['b.test']))
+  t.equal(refusal.retryAfter, 3600, 'it may be under way still')
   clock.at += HOUR
-  t.doesNotThrow(() => ledger.admit(orderOf(['b.test'])))
+  await t.resolves(ledger.admit(orderOf(['b.test'])))
 })
 
-t.test('unknown issuers have no limits, and a failing store refuses no order', async (t) => {
+t.test('unknown issuers have no limits', async (t) => {
   const { ledger } = await open(t)
   const order = { ...orderOf(['a.test']), issuer: 'other' }
-  for (let n = 0; n < 400; n += 1) issue(ledger, order)
-  t.strictSame(ledger.budgets('other', ['a.test']), [])
+  for (let n = 0; n < 400; n += 1) await issue(ledger, order)
+  t.strictSame(await ledger.budgets('other', ['a.test']), [])
+})
 
+t.test('while the disk is full, use is counted in memory and no order is refused', async (t) => {
+  const { store } = await testStore(t)
+  const { ledger } = await open(t, {}, { store })
+  await store.close()
+  for (let n = 0; n < 5; n += 1) await issue(ledger, orderOf(['a.test']))
+  t.match((await refusalOf(ledger, orderOf(['a.test']))).message, 'exactly these names')
+})
+
+t.test('while the store is away no order begins, and what has happened is warned of', async (t) => {
   const warned: string[] = []
-  const broken = await Ledger.open({
+  const away = () => Promise.reject(storeUnavailable('it is away'))
+  const ledger = await Ledger.open({
     issuers: [issuerConfig({})],
-    store: {
-      listUsage: async () => [],
-      saveUsage: () => Promise.reject(new Error('disk full')),
-      pruneUsage: async () => [],
-    },
+    store: { changeUsage: away, pruneUsage: away },
     now: () => NOW,
     log: { warn: (_, message) => void warned.push(message) },
   })
-  for (let n = 0; n < 5; n += 1) issue(broken, orderOf(['a.test']))
-  refusalOf(broken, orderOf(['a.test']))
-  await new Promise(setImmediate)
-  t.ok(warned.length > 0)
+  const order = orderOf(['a.test'])
+  const account = { issuer: 'acme', directory: DIRECTORY }
+  const unavailable = { code: 'CERT_STORE_UNAVAILABLE' }
+  await t.rejects(ledger.admit(order), unavailable)
+  await t.rejects(ledger.resumed(order), unavailable)
+  await t.rejects(ledger.admitAccount(account), unavailable)
+  await t.rejects(ledger.budgets('acme', ['a.test']), unavailable)
+  t.strictSame(warned, [])
+  for (const fact of [
+    ledger.ordered(order),
+    ledger.failed(order, ['a.test']),
+    ledger.issued(order),
+    ledger.registered(account),
+  ])
+    await t.resolves(fact)
+  t.equal(warned.length, 4)
 })
 
 const NAMES = [
@@ -339,7 +362,7 @@ t.test('the CA accepts whatever the ledger admits', async (t) => {
   await fc.assert(
     fc.asyncProperty(fc.array(act, { maxLength: 80 }), async (acts) => {
       const clock = { at: NOW }
-      const { ledger } = await open(t, limits, { store: NO_STORE, clock })
+      const { ledger } = await open(t, limits, { clock })
       const ca = createLimitedCa(limits, () => clock.at)
       let underway: { order: LimitedOrder; id: string }[] = []
 
@@ -353,9 +376,9 @@ t.test('the CA accepts whatever the ledger admits', async (t) => {
           // The issuer takes the orders of a set of names in turn.
           if (underway.some((other) => other.id === id)) continue
           const order = orderOf(names, one.ari)
-          if (!isAdmitted(ledger, order)) continue
+          if (!(await isAdmitted(ledger, order))) continue
           if (!ca.order(names, one.ari)) return false
-          ledger.ordered(order)
+          await ledger.ordered(order)
           underway.push({ order, id })
         } else if (underway.length > 0) {
           const [ended] = underway.splice(one.end % underway.length, 1)
@@ -363,8 +386,8 @@ t.test('the CA accepts whatever the ledger admits', async (t) => {
           const { order } = ended
           if (one.how === 'issued' && !ca.issue(order.names, order.renewal)) return false
           if (one.how === 'failed') ca.fail(order.names)
-          if (one.how === 'issued') ledger.issued(order)
-          if (one.how === 'failed') ledger.failed(order, order.names)
+          if (one.how === 'issued') await ledger.issued(order)
+          if (one.how === 'failed') await ledger.failed(order, order.names)
         }
       }
       return true
@@ -381,7 +404,10 @@ interface Opened {
 async function open(
   t: Test,
   limits: CaLimits = {},
-  { store = NO_STORE, clock = { at: NOW } }: { store?: LedgerStore; clock?: { at: number } } = {},
+  {
+    store = memoryStore(),
+    clock = { at: NOW },
+  }: { store?: LedgerStore; clock?: { at: number } } = {},
 ): Promise<Opened> {
   const log = { warn: (_: object, message: string) => t.fail(message) }
   const issuers = [issuerConfig(limits)]
@@ -398,31 +424,38 @@ function orderOf(names: readonly string[], renewal = false): LimitedOrder {
   return { issuer: 'acme', directory: DIRECTORY, names, renewal }
 }
 
-function issue(ledger: Ledger, order: LimitedOrder): void {
-  ledger.admit(order)
-  ledger.ordered(order)
-  ledger.issued(order)
+async function issue(ledger: Ledger, order: LimitedOrder): Promise<void> {
+  await ledger.admit(order)
+  await ledger.ordered(order)
+  await ledger.issued(order)
 }
 
-function refusalOf(ledger: Ledger, order: LimitedOrder): CertError {
-  return catchRefusal(() => ledger.admit(order))
+function refusalOf(ledger: Ledger, order: LimitedOrder): Promise<CertError> {
+  return catchRefusal(ledger.admit(order))
 }
 
-function catchRefusal(admit: () => void): CertError {
+async function catchRefusal(admission: Promise<void>): Promise<CertError> {
   try {
-    admit()
+    await admission
   } catch (error) {
-    if (error instanceof CertError) return error
+    if (error instanceof CertError && error.code === 'CERT_RATE_LIMITED') return error
     throw error
   }
   throw new Error('it was admitted')
 }
 
-function isAdmitted(ledger: Ledger, order: LimitedOrder): boolean {
+async function isAdmitted(ledger: Ledger, order: LimitedOrder): Promise<boolean> {
   try {
-    ledger.admit(order)
+    await ledger.admit(order)
     return true
-  } catch {
-    return false
+  } catch (error) {
+    if (error instanceof CertError && error.code === 'CERT_RATE_LIMITED') return false
+    throw error
   }
+}
+
+/** How many rows of usage are in the file of a store. */
+function countUsage(folder: string): number {
+  using sqlite = new DatabaseSync(storeFile(folder), { readOnly: true })
+  return Number(sqlite.prepare('SELECT count(*) AS total FROM usage').get()?.total)
 }

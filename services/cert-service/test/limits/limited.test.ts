@@ -85,9 +85,9 @@ t.test('issuers of one CA have one ledger, also with accounts of their own', asy
   for (const account of [undefined, 'own']) {
     const { service, close } = await startWith(one, one, account)
     const order = { directory: 'https://ca.test/directory', names: ['x.test'], renewal: false }
-    service.ledger.ordered({ ...order, issuer: 'x' })
-    t.match(service.ledger.budgets('y', ['y.test']), [{ kind: 'orders', left: 0 }])
-    t.strictSame(service.ledger.budgets('ca', ['z.test']), [])
+    await service.ledger.ordered({ ...order, issuer: 'x' })
+    t.match(await service.ledger.budgets('y', ['y.test']), [{ kind: 'orders', left: 0 }])
+    t.strictSame(await service.ledger.budgets('ca', ['z.test']), [])
     await close()
   }
 })

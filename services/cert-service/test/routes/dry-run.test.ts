@@ -117,9 +117,9 @@ t.test('the budgets of an order', async (t) => {
     names: ['a.example.com'],
     renewal: false,
   }
-  service.ledger.ordered(order)
-  service.ledger.issued(order)
-  for (let n = 0; n < 5; n += 1) service.ledger.failed(order, ['b.example.com'])
+  await service.ledger.ordered(order)
+  await service.ledger.issued(order)
+  for (let n = 0; n < 5; n += 1) await service.ledger.failed(order, ['b.example.com'])
   const { body } = await call('POST', DRY, { domain: 'b.example.com' })
   t.strictSame(body.budgets, [
     { limit: 'orders', subject: 'the account', left: 299, count: 300, per: '3h' },

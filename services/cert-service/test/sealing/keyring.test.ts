@@ -12,9 +12,10 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import t, { type Test } from 'tap'
 import { createMasterKey, openKeyring } from '../../src/sealing/master-key.ts'
-import { openStore } from '../../src/store/open.ts'
+import { openStore, storeFile } from '../../src/store/sqlite/open.ts'
 
 const secret = Buffer.from('a private key')
 const context = Buffer.from('its certificate')
@@ -56,11 +57,11 @@ t.test('a sealed key that was changed or moved does not open', async (t) => {
 })
 
 t.test('a data key cannot take the place of another', async (t) => {
-  const { keyring, store, options } = await testKeyring(t)
+  const { keyring, folder, options } = await testKeyring(t)
   const sealed = keyring.seal('root', secret, context)
-  const { check, dataKeys } = (await store.loadKeyring())!
-  const root = dataKeys.find(({ purpose }) => purpose === 'root')!
-  await store.saveKeyring({ check, dataKeys: [{ ...root, purpose: 'leaf' }] })
+  const db = new DatabaseSync(storeFile(folder))
+  db.exec("UPDATE data_keys SET purpose = 'leaf' WHERE purpose = 'root'")
+  db.close()
   const swapped = await openKeyring(options)
   t.throws(() => swapped.open(sealed, context), { code: 'CERT_SEAL_BROKEN' })
 })

@@ -4,12 +4,14 @@ import fp from 'fastify-plugin'
 import type { ForwardAuthConfig } from '../config/schema.ts'
 import type { AuthMetrics } from '../metrics.ts'
 import { clientIpOf } from '../routes/portal-page.ts'
-import { appendRows, auditFolder, pruneDays, type StoredRow } from './day-files.ts'
+import type { StoredAuditRow } from '../store/store.ts'
 import { type AuditEvent, type AuditRow, RefusalLimit } from './rows.ts'
 
 const DAY = 86_400_000
-/** Rows that wait for the disk; further ones are lost. */
+/** Rows that wait for the store; further ones are lost. */
 const MAX_WAITING = 10_000
+/** Pause before rows are tried again, in ms. */
+const RETRY = 1_000
 const MAX_TEXT = 256
 
 interface Happening {
@@ -64,16 +66,14 @@ const KINDS: Readonly<Record<AuditEvent, Kind>> = {
 /** Records who signed in and out, and who was refused: a log line, a row and a counter. Never throws. */
 class AuditTrail {
   readonly #app: FastifyInstance
-  readonly #folder: string
   readonly #limit = new RefusalLimit()
-  #waiting: StoredRow[] = []
+  #waiting: StoredAuditRow[] = []
   #writing: Promise<void> | undefined
-  /** Ends a row that a write which failed has left in part. */
-  #start = ''
+  #retry: { cancel(): void } | undefined
+  #isClosing = false
 
-  constructor(app: FastifyInstance, folder: string) {
+  constructor(app: FastifyInstance) {
     this.#app = app
-    this.#folder = folder
   }
 
   record(request: FastifyRequest, happening: Happening): void {
@@ -102,45 +102,65 @@ class AuditTrail {
     }
   }
 
-  /** One write is in progress at most, and the next one takes all rows that came meanwhile. */
   #write(row: AuditRow): void {
     if (this.#waiting.length < MAX_WAITING)
-      this.#waiting.push({ ...row, ran: this.#app.sessions.runningTime() })
-    else this.#lose(new Error('too many rows wait for the disk'), 1)
-    this.#writing ??= this.#writeAll()
+      this.#waiting.push({ ...row, ran: this.#app.authStore.runningTime() })
+    else this.#lose(new Error('too many rows wait'), 1)
+    if (!this.#retry) this.#writing ??= this.#writeAll()
   }
 
+  /** One write is in progress at most, and the next one takes all rows that came meanwhile. */
   async #writeAll(): Promise<void> {
-    while (this.#waiting.length > 0) {
+    while (this.#waiting.length > 0 && !this.#retry) {
       const rows = this.#waiting
       this.#waiting = []
       try {
-        await appendRows(this.#folder, rows, this.#start)
-        this.#start = ''
+        await this.#app.authStore.audit.append(rows)
       } catch (error) {
-        this.#start = '\n'
-        this.#lose(error, rows.length)
+        if (this.#isClosing || Object(error).code !== 'FWA_STORE_UNAVAILABLE')
+          this.#lose(error, rows.length)
+        else this.#retrySoon(rows)
       }
     }
     this.#writing = undefined
+  }
+
+  /** A database that is away comes back. */
+  #retrySoon(rows: readonly StoredAuditRow[]): void {
+    const all = [...rows, ...this.#waiting]
+    this.#waiting = all.slice(0, MAX_WAITING)
+    const lost = all.length - this.#waiting.length
+    if (lost > 0) this.#lose(new Error('too many rows wait'), lost)
+    this.#retry = this.#app.clock.setTimer(() => {
+      this.#retry = undefined
+      this.#writing ??= this.#writeAll()
+    }, RETRY)
   }
 
   #lose(error: unknown, rows: number): void {
     this.#app.log.error({ err: error, rows }, 'audit.lost')
   }
 
-  /** Resolves when every row is written. */
+  /** Resolves when every row is written that can be. */
   async flush(): Promise<void> {
     await this.#writing
   }
 
+  /** Tries once more to write what waits. */
+  async close(): Promise<void> {
+    this.#isClosing = true
+    this.#retry?.cancel()
+    this.#retry = undefined
+    await this.#writing
+    await this.#writeAll()
+  }
+
   async prune(retention: number): Promise<void> {
-    const { clock, log, sessions } = this.#app
+    const { authStore: store, log } = this.#app
     try {
-      const age = { now: clock.now(), running: sessions.runningTime(), retention }
-      await pruneDays(this.#folder, age)
+      await store.audit.prune(retention)
     } catch (error) {
-      log.error({ err: error }, 'old days of the audit trail could not be removed')
+      log.error({ err: error }, 'old rows of the audit trail could not be removed')
     }
   }
 }
@@ -151,10 +171,10 @@ declare module 'fastify' {
   }
 }
 
-/** The audit trail, in files below `storage.path`. Old days are removed at the start and once a day. */
-export const audit = fp<Pick<ForwardAuthConfig, 'audit' | 'storage'>>(
-  async (app: FastifyInstance, { audit: { retention }, storage }) => {
-    const trail = new AuditTrail(app, auditFolder(storage))
+/** The audit trail, in the store. Old rows are removed at the start and once a day. */
+export const audit = fp<Pick<ForwardAuthConfig, 'audit'>>(
+  async (app: FastifyInstance, { audit: { retention } }) => {
+    const trail = new AuditTrail(app)
     let timer: { cancel(): void } | undefined
     let pruning = Promise.resolve()
     function prune(): void {
@@ -164,13 +184,13 @@ export const audit = fp<Pick<ForwardAuthConfig, 'audit' | 'storage'>>(
     prune()
     app.addHook('onClose', async () => {
       timer?.cancel()
-      await Promise.all([pruning, trail.flush()])
+      await Promise.all([pruning, trail.close()])
     })
     app.decorate('auditTrail', trail)
   },
   {
     fastify: '5.x',
     name: 'forward-auth/audit',
-    dependencies: ['forward-auth/metrics', 'forward-auth/sessions', 'forward-auth/trust'],
+    dependencies: ['forward-auth/metrics', 'forward-auth/store', 'forward-auth/trust'],
   },
 )

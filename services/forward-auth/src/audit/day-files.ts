@@ -3,19 +3,47 @@ import { appendFile, open, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { makeFolder } from '@gatehouse/service-kit'
-import type { AuditRow } from './rows.ts'
+import type { AuditStore, StoredAuditRow } from '../store/store.ts'
 
 const DAY = 86_400_000
 const DAY_FILE = /^\d{4}-\d{2}-\d{2}\.jsonl$/
 /** Longer than any row. */
 const MAX_ROW = 8_192
 
-/** A row in a file: `ran` is how long the service had run when it was written, in ms. */
-export type StoredRow = AuditRow & { readonly ran: number }
-
 /** The folder of the audit trail, below `storage.path`. */
 export function auditFolder({ path }: { readonly path: string }): string {
   return join(path, 'audit')
+}
+
+/** The audit trail in files, one for each day. */
+export class DayFiles implements AuditStore {
+  readonly #folder: string
+  readonly #age: () => Omit<Age, 'retention'>
+  /** Ends a row that a write which failed has left in part. */
+  #start = ''
+
+  constructor(folder: string, age: () => Omit<Age, 'retention'>) {
+    this.#folder = folder
+    this.#age = age
+  }
+
+  async append(rows: readonly StoredAuditRow[]): Promise<void> {
+    try {
+      await appendRows(this.#folder, rows, this.#start)
+      this.#start = ''
+    } catch (error) {
+      this.#start = '\n'
+      throw error
+    }
+  }
+
+  prune(retention: number): Promise<void> {
+    return pruneDays(this.#folder, { ...this.#age(), retention })
+  }
+
+  rows(since: number): AsyncIterable<StoredAuditRow> {
+    return readRows(this.#folder, since)
+  }
 }
 
 /**
@@ -26,7 +54,7 @@ export function auditFolder({ path }: { readonly path: string }): string {
  */
 export async function appendRows(
   folder: string,
-  rows: readonly StoredRow[],
+  rows: readonly StoredAuditRow[],
   start = '',
 ): Promise<void> {
   makeFolder(folder)
@@ -74,7 +102,7 @@ async function ranAt(path: string): Promise<number> {
 }
 
 /** The rows since a time in ms, in the order of the files. Lines that are no rows are left out. */
-export async function* readRows(folder: string, since: number): AsyncGenerator<StoredRow> {
+export async function* readRows(folder: string, since: number): AsyncGenerator<StoredAuditRow> {
   for (const file of await dayFiles(folder)) {
     if (Date.parse(file.slice(0, 10)) + DAY <= since) continue
     const lines = createInterface({ input: createReadStream(join(folder, file), 'utf8') })
@@ -85,9 +113,9 @@ export async function* readRows(folder: string, since: number): AsyncGenerator<S
   }
 }
 
-function parseRow(line: string): StoredRow | undefined {
+function parseRow(line: string): StoredAuditRow | undefined {
   try {
-    const row = JSON.parse(line) as StoredRow
+    const row = JSON.parse(line) as StoredAuditRow
     return typeof row.time === 'string' && typeof row.ran === 'number' ? row : undefined
   } catch {
     return undefined

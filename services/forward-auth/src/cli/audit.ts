@@ -1,22 +1,19 @@
 import { durationOf, UsageError } from '@gatehouse/service-kit'
-import { readRows } from '../audit/day-files.ts'
 import type { AuditRow } from '../audit/rows.ts'
 
 interface AuditQuery {
-  readonly folder: string
-  /** Milliseconds since the epoch. */
-  readonly since: number
+  readonly rows: AsyncIterable<AuditRow>
   readonly portal?: string | undefined
   /** `<provider>:<identifier>`, or the identifier alone. */
   readonly person?: string | undefined
   readonly asJson: boolean
 }
 
-/** The rows of the audit trail that a query selects, as lines. The service may run meanwhile. */
+/** The rows of the audit trail that a query selects, as lines. */
 export async function* listAudit(query: AuditQuery): AsyncGenerator<string> {
-  const { folder, since, portal, person, asJson } = query
+  const { rows, portal, person, asJson } = query
   if (!asJson) yield lineOf(TITLES)
-  for await (const row of readRows(folder, since)) {
+  for await (const row of rows) {
     if (portal !== undefined && row.portal !== portal) continue
     if (person !== undefined && !isOf(person, row)) continue
     yield asJson ? `${JSON.stringify(row)}\n` : lineOf(row)

@@ -16,6 +16,7 @@ export function serve(options: ServeOptions<ForwardAuthConfig>) {
       readOnce: [
         'server.host',
         'server.port',
+        'server.workers',
         'server.basePath',
         'server.tls',
         'server.grpc',

@@ -1,4 +1,5 @@
 import { parseHost } from '@gatehouse/net'
+import { parsePostgresUrl } from '@gatehouse/postgres'
 import { compileAllow, createConditions } from '@gatehouse/profile'
 import {
   applyRules,
@@ -50,6 +51,7 @@ const RULES: readonly Rule<ForwardAuthConfig>[] = [
   checkSites,
   checkOverlaps,
   ({ portals }) => checkUnique('/portals', portals),
+  checkStorage,
   (config) =>
     applyToEach(config.portals, '/portals', [
       ...PORTAL_RULES,
@@ -99,6 +101,19 @@ function checkSites({ domains, server }: ForwardAuthConfig): Fault[] {
       return 'message' in site ? [{ path: `/${site.key}`, message: site.message }] : []
     },
   ])
+}
+
+/** What is in a database cannot protect what is sealed there. */
+function checkStorage({ storage, session }: ForwardAuthConfig): Fault[] {
+  if (!('url' in storage)) return []
+  const { url } = storage
+  const message =
+    'is missing: with storage.url, all instances need the same keys. Make one with `openssl rand -hex 32`, and give it to each of them'
+  const isKeyless = known(() => session.keys === undefined) ?? false
+  return [
+    ...faultOf('/storage/url', () => parsePostgresUrl(url)),
+    ...(isKeyless ? [{ path: '/session/keys', message }] : []),
+  ]
 }
 
 function checkOverlaps({ domains }: ForwardAuthConfig): Fault[] {

@@ -7,6 +7,7 @@ import {
   MetricsSchema,
   Secret,
   Text,
+  WorkersSchema,
 } from '@gatehouse/service-kit'
 import { type Static, Type } from 'typebox'
 import { PRESETS } from '../check/header-presets.ts'
@@ -22,6 +23,7 @@ const Flag = (description: string) => Type.Boolean({ default: false, description
 
 const ServerSchema = Type.Object({
   ...listener(4181),
+  workers: WorkersSchema(),
   basePath: Type.String({
     pattern: '^(/[A-Za-z0-9._~-]+)*$',
     default: '',
@@ -67,7 +69,7 @@ const SessionSchema = Type.Object({
       {
         minItems: 1,
         description:
-          'The first key signs, all keys verify. To rotate, put the new key first and remove the old one after `session.lifetime`. With several instances, first append the new key on all of them, then move it to the front. Default: a key that is generated at the first start and stored in `storage.path`.',
+          'The first key signs, all keys verify. To rotate, put the new key first and remove the old one after `session.lifetime`. With several instances, first append the new key on all of them, then move it to the front. Default: a key that is generated at the first start and stored in `storage.path`. Required with `storage.url`.',
       },
     ),
   ),
@@ -79,11 +81,61 @@ const SessionSchema = Type.Object({
   }),
 })
 
-const StorageSchema = Type.Object({
-  path: FilePath({
-    default: 'data',
-    description: 'Folder for generated keys, the list of ended sessions and the audit trail.',
-  }),
+const NOT_WITH_PATH = 'is for PostgreSQL, and needs `url` in place of `path`'
+
+const FolderSchema = Type.Object(
+  {
+    path: FilePath({
+      default: 'data',
+      description: 'Folder for generated keys, the list of ended sessions and the audit trail.',
+    }),
+  },
+  {
+    removed: {
+      urlFile: 'is given together with path: keep one of the two',
+      ...Object.fromEntries(
+        ['caFile', 'schema', 'revocationStaleness', 'whenStale'].map((key) => [key, NOT_WITH_PATH]),
+      ),
+    },
+  },
+)
+
+const PostgresSchema = Type.Object(
+  {
+    url: Secret({
+      description:
+        'PostgreSQL in place of a folder, for instances on several machines: `postgres://user:password@host:5432/database`. Of several hosts, separated by commas, the first that accepts writes is used. TLS with a verified certificate is required; `?sslmode=disable` does without, as for loopback hosts. Needs `session.keys`.',
+    }),
+    caFile: Type.Optional(
+      FilePath({
+        description: 'CA certificates of the database in PEM. Default: those of the system.',
+      }),
+    ),
+    schema: Type.String({
+      pattern: '^[a-z_][a-z0-9_]{0,47}$',
+      default: 'gatehouse_auth',
+      description: 'Schema of the tables, which is created if necessary.',
+    }),
+    revocationStaleness: Duration({
+      default: '60s',
+      from: '5s',
+      to: '24h',
+      description:
+        'How long an instance that cannot reach the database goes on with the sign-outs that it knows.',
+    }),
+    whenStale: Type.Enum(['refuse', 'allow'], {
+      default: 'refuse',
+      description:
+        'What follows then: `refuse` answers 503 to every check of a session, until the database is back; `allow` goes on, so that a session that was signed out at another instance is still accepted.',
+    }),
+  },
+  { removed: { path: 'is given together with url: keep one of the two' } },
+)
+
+// This order: `url` decides which of the two is meant.
+const StorageSchema = Type.Union([PostgresSchema, FolderSchema], {
+  default: {},
+  description: 'Where the service keeps what outlives a restart.',
 })
 
 const DomainSchema = Type.Object({

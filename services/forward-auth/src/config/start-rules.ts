@@ -9,11 +9,13 @@ import {
   checkTlsFiles,
   checkTokenFile,
   type Fault,
+  known,
   type Rule,
 } from '@gatehouse/service-kit'
 import type { ProviderConfig } from '../providers/index.ts'
-import { ASSERTION_KEY_FILE, assertStoredSecret, KEY_FILE } from '../session/keys.ts'
-import { REVOCATIONS_FILE } from '../session/revocation-file.ts'
+import { assertStoredSecret, SECRET_FILES } from '../store/sqlite/secret-file.ts'
+import { STATE_FILE } from '../store/sqlite/state-file.ts'
+import type { SecretName } from '../store/store.ts'
 import type { ForwardAuthConfig } from './schema.ts'
 
 /**
@@ -38,23 +40,33 @@ export async function loadStartRules(): Promise<readonly Rule<ForwardAuthConfig>
 const START_RULES: readonly Rule<ForwardAuthConfig>[] = [
   ({ server }) => (server.tls ? checkTlsFiles('/server/tls', server.tls) : []),
   ({ server }) => checkCertificateFile('/server/tls/clientCaFile', server.tls?.clientCaFile),
-  ({ storage }) => checkFolder('/storage/path', storage.path),
-  ({ storage, session }) => (session.keys ? [] : checkStoredSecret(storage.path, KEY_FILE)),
-  ({ storage }) => checkStoredSecret(storage.path, ASSERTION_KEY_FILE),
-  ({ storage }) => {
-    const file = join(storage.path, REVOCATIONS_FILE)
-    const stats = statSync(file, { throwIfNoEntry: false })
-    if (!stats || stats.isFile()) return []
-    return [{ path: '/storage/path', message: `contains something other than a file: ${file}` }]
-  },
+  checkStorage,
   ({ portals }) =>
     applyToEach(portals, '/portals', [
       ({ providers }) => applyToEach(providers, '/providers', [checkAssertion]),
     ]),
 ]
 
-function checkStoredSecret(folder: string, name: string): readonly Fault[] {
-  const file = join(folder, name)
+function checkStorage({ storage, session }: ForwardAuthConfig): readonly Fault[] {
+  if ('url' in storage) return checkCertificateFile('/storage/caFile', storage.caFile)
+  const { path } = storage
+  return [
+    ...checkFolder('/storage/path', path),
+    ...(known(() => session.keys) ? [] : checkStoredSecret(path, 'session')),
+    ...checkStoredSecret(path, 'assertion'),
+    ...checkStateFile(path),
+  ]
+}
+
+function checkStateFile(folder: string): readonly Fault[] {
+  const file = join(folder, STATE_FILE)
+  const stats = statSync(file, { throwIfNoEntry: false })
+  if (!stats || stats.isFile()) return []
+  return [{ path: '/storage/path', message: `contains something other than a file: ${file}` }]
+}
+
+function checkStoredSecret(folder: string, name: SecretName): readonly Fault[] {
+  const file = join(folder, SECRET_FILES[name])
   return existsSync(file) ? checkText('/storage/path', file, assertStoredSecret) : []
 }
 

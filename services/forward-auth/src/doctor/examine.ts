@@ -1,4 +1,4 @@
-import type { Key } from '../session/keys.ts'
+import type { Key } from '../session/key-ring.ts'
 import type { Site } from '../sites.ts'
 import { portalUrl } from '../sites.ts'
 import type { Client } from './client.ts'

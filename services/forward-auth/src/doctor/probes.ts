@@ -5,7 +5,7 @@ import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
 import { READ_HEADERS } from '../forwarded.ts'
 import { clientIpOf } from '../routes/portal-page.ts'
-import type { Key, KeyRing } from '../session/keys.ts'
+import type { Key, KeyRing } from '../session/key-ring.ts'
 
 /** Precedes the token of a probe, in User-Agent or in the path that was asked for. */
 export const PROBE_MARK = 'gatehouse-doctor/'
@@ -78,6 +78,13 @@ function placesOf({ url, headers }: IncomingMessage) {
   return [agent, uri, original, url].map((value) => String(value ?? ''))
 }
 
+/** What a worker keeps of a probe, and tells the others. */
+interface Kept {
+  readonly token: string
+  readonly check: ProbedCheck
+}
+const TOPIC = 'probe'
+
 class Probes {
   readonly #app: FastifyInstance
   readonly #checks = new LRUCache<string, ProbedCheck[]>({ max: MAX_PROBES })
@@ -104,8 +111,15 @@ class Probes {
   keep(request: FastifyRequest, { statusCode }: FastifyReply): void {
     const token = this.find(request)
     if (token === undefined) return
+    const kept: Kept = { token, check: this.#describe(request, statusCode) }
+    this.learn(kept)
+    void this.#app.workers.broadcast(TOPIC, kept)
+  }
+
+  /** Keeps what arrived here or at another worker. */
+  learn({ token, check }: Kept): void {
     const checks = this.#checks.get(token) ?? []
-    if (checks.length < MAX_CHECKS) checks.push(this.#describe(request, statusCode))
+    if (checks.length < MAX_CHECKS) checks.push(check)
     this.#checks.set(token, checks)
   }
 
@@ -150,15 +164,23 @@ declare module 'fastify' {
 export const probes = fp(
   async (app: FastifyInstance) => {
     app.decorate('probes', new Probes(app))
+    app.workers.onBroadcast<Kept | undefined>(TOPIC, (kept) => kept && app.probes.learn(kept))
     app.get(REPORT_PATH, { schema: { hide: true } }, async (request, reply) => {
       const token = app.probes.find(request)
       if (token === undefined) return reply.callNotFound()
+      // When the others have answered, what they kept before has arrived here.
+      await app.workers.broadcast(TOPIC)
       return reply.header('cache-control', 'no-store').send(app.probes.report(token))
     })
   },
   {
     fastify: '5.x',
     name: 'forward-auth/probes',
-    dependencies: ['forward-auth/check', 'forward-auth/keys', 'forward-auth/trust'],
+    dependencies: [
+      'forward-auth/check',
+      'forward-auth/keys',
+      'forward-auth/trust',
+      'service-kit/workers',
+    ],
   },
 )

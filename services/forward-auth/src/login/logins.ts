@@ -9,6 +9,7 @@ import type { LoginSecrets } from '../providers/provider.ts'
 import { readCookie } from '../session/cookie.ts'
 import type { Keys } from '../session/keys.ts'
 import type { Site } from '../sites.ts'
+import type { AuthStore } from '../store/store.ts'
 import { resetRedirectCount } from './redirect-loop.ts'
 import { seal, unseal } from './seal.ts'
 import { SignInRate } from './sign-in-rate.ts'
@@ -16,7 +17,7 @@ import type { StepUpDemand } from './step-up.ts'
 
 /** Logins in progress per browser. The oldest is dropped. */
 const MAX_LOGINS = 8
-const MAX_COMPLETED = 10_000
+const MAX_TRIED = 10_000
 /** The authorization request must fit into a URL of 4,096 characters (Keycloak). */
 const MAX_STATE = 3_000
 /** Browsers keep 4,096 characters of the name and value of a cookie. */
@@ -48,6 +49,11 @@ export type CallbackLogin =
       readonly login: LoginState
       readonly secrets: LoginSecrets
       readonly cookie: HostCookie
+      /**
+       * Completes the login for good. Resolves with false if it has completed meanwhile, at another
+       * instance. Rejects with FwaError FWA_STORE_UNAVAILABLE.
+       */
+      confirm(): Promise<boolean>
     }
   /**
    * `used`: completed before. `lost`: not in the cookie of this browser, because it started in
@@ -70,16 +76,27 @@ type SealedState = LoginState & Pick<Entry, 'id' | 'expiresAt'>
 type Target = Pick<SealedState, 'id' | 'returnTo'>
 type Purpose = 'state' | 'cookie' | 'target'
 
+/** The logins that have completed, at any instance. */
+type CompletedLogins = Pick<AuthStore, 'hasCompleted' | 'completeLogin'>
+
+interface LoginsOptions {
+  readonly keys: () => Keys
+  readonly clock: Clock
+  readonly store: CompletedLogins
+}
+
 /** The logins in progress. The browser that started them keeps their secrets, in a sealed cookie. */
 export class Logins {
   readonly #keys: () => Keys
   readonly #clock: Clock
-  /** Logins that completed here, in case an earlier copy of their cookie is sent. */
-  readonly #completed = new LRUCache<string, true>({ max: MAX_COMPLETED })
+  readonly #store: CompletedLogins
+  /** Logins that were tried here: their codes were sent to the provider, which takes each once. */
+  readonly #tried = new LRUCache<string, true>({ max: MAX_TRIED })
 
-  constructor({ keys, clock }: { readonly keys: () => Keys; readonly clock: Clock }) {
+  constructor({ keys, clock, store }: LoginsOptions) {
     this.#keys = keys
     this.#clock = clock
+    this.#store = store
   }
 
   begin(portal: Portal, site: Site, login: LoginState, cookieHeader: string | undefined) {
@@ -93,10 +110,12 @@ export class Logins {
   }
 
   /**
-   * Completes the login that a callback belongs to. A login completes once, and only at the redirect
-   * URI of the provider where it started, so that no other provider receives its code.
+   * Finds the login that a callback belongs to. A login completes once, at whatever instance, and only
+   * at the redirect URI of the provider where it started, so that no other provider receives its code.
+   *
+   * @throws FwaError FWA_STORE_UNAVAILABLE, and the callback may be tried again
    */
-  complete(portal: Portal, site: Site, callback: Callback): CallbackLogin {
+  async complete(portal: Portal, site: Site, callback: Callback): Promise<CallbackLogin> {
     const { provider, state, cookieHeader } = callback
     const sealed = this.#unseal('state', portal, site, state) as SealedState | undefined
     if (!sealed) return { kind: 'unknown' }
@@ -106,14 +125,28 @@ export class Logins {
     if (!this.#isCurrent(sealed)) return { kind: 'expired', login }
     const entries = this.#readEntries(portal, site, cookieHeader)
     const entry = entries.find((each) => each.id === id)
-    if (this.#completed.has(id)) return { kind: 'used', login }
+    if (this.#tried.has(id)) return { kind: 'used', login }
     if (!entry) return { kind: 'lost', login }
     if (!entry.secrets) return { kind: 'used', login }
+    if (!(await this.#take(id))) return { kind: 'used', login }
 
-    this.#completed.set(id, true)
     const secrets = { ...entry.secrets, state: String(state) }
     const remaining = entries.map((each) => (each === entry ? { id, expiresAt } : each))
-    return { kind: 'valid', login, secrets, cookie: this.#sealEntries(portal, site, remaining) }
+    const cookie = this.#sealEntries(portal, site, remaining)
+    // Stored only when the provider has named a person, so that nobody else can fill the store.
+    const confirm = () => this.#store.completeLogin(id, expiresAt)
+    return { kind: 'valid', login, secrets, cookie, confirm }
+  }
+
+  /** Whether nobody has tried the login before: here from now on, at other instances it completed. */
+  async #take(id: string): Promise<boolean> {
+    this.#tried.set(id, true)
+    try {
+      return !(await this.#store.hasCompleted(id))
+    } catch (error) {
+      this.#tried.delete(id)
+      throw error
+    }
   }
 
   clear(portal: Portal): HostCookie[] {
@@ -209,12 +242,13 @@ declare module 'fastify' {
 
 export const logins = fp(
   async (app: FastifyInstance) => {
-    app.decorate('logins', new Logins({ keys: () => app.keys, clock: app.clock }))
+    const { clock, authStore: store } = app
+    app.decorate('logins', new Logins({ keys: () => app.keys, clock, store }))
     app.decorate('signInRate', new SignInRate(() => app.clock.now()))
   },
   {
     fastify: '5.x',
     name: 'forward-auth/logins',
-    dependencies: ['forward-auth/keys', 'service-kit/clock'],
+    dependencies: ['forward-auth/keys', 'forward-auth/store', 'service-kit/clock'],
   },
 )

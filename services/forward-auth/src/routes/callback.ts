@@ -11,7 +11,14 @@ import { CALLBACK_PATH, SHARED_CALLBACK_PATH, soleRedirectProvider } from '../lo
 import { describeUnmet, type StepUpDemand } from '../login/step-up.ts'
 import type { RedirectProvider } from '../providers/provider.ts'
 import { bareAnswer, problemAnswers } from './documented.ts'
-import { type Attempt, completeSignIn, recordSignIn, refuseDuplicate, startLogin } from './login.ts'
+import {
+  type Attempt,
+  completeSignIn,
+  recordSignIn,
+  refuseDuplicate,
+  startLogin,
+  withoutPlace,
+} from './login.ts'
 import {
   type PortalSite,
   pageUrl,
@@ -55,7 +62,7 @@ async function receiveCallback(
   const { state } = request.query as { state?: unknown }
   const cookieHeader = request.headers.cookie
   const { portal, site } = portalSite
-  const found = server.logins.complete(portal, site, { provider, state, cookieHeader })
+  const found = await server.logins.complete(portal, site, { provider, state, cookieHeader })
   const login = found.kind === 'unknown' ? undefined : found.login
   refuseDuplicate(request, portalSite, login?.returnTo)
   if (found.kind === 'valid') return finish(portalSite, found, reply)
@@ -70,7 +77,7 @@ async function receiveCallback(
 
 async function finish(
   portalSite: PortalSite,
-  { login, secrets, cookie }: ValidLogin,
+  { login, secrets, cookie, confirm }: ValidLogin,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   setHostCookies(reply, [cookie])
@@ -83,8 +90,11 @@ async function finish(
   let profile: Profile
   try {
     profile = await provider.finish(callback, { ...secrets, redirectUri })
-  } catch (error) {
-    if (!(error instanceof FwaError)) throw error
+    // Another instance was faster with a copy of the login.
+    if (!(await confirm())) return redirect(reply, targetOf(portalSite, returnTo))
+  } catch (thrown) {
+    if (!(thrown instanceof FwaError)) throw thrown
+    const error = withoutPlace(thrown, 'the sign-in cannot be completed at the moment')
     const { code } = error
     const event = REFUSALS.has(code) ? 'sign-in-refused' : 'sign-in-failed'
     recordSignIn(event, { portalSite, provider, returnTo, code }, reply.request)

@@ -127,6 +127,7 @@ function answersIn({ redirects, denialStatus = (status) => status }: Dialect) {
     ...(redirects && { 302: TO_SIGN_IN, 303: TO_SIGN_IN }),
     ...problemAnswers(400, 401, 403),
     ...(denialStatus(404) === 404 && problemAnswers(404)),
+    ...(denialStatus(503) === 503 && problemAnswers(503)),
   }
 }
 

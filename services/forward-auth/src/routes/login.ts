@@ -183,11 +183,13 @@ async function replaceSession(
       recordSignIn('session-ended', { ...signIn, profile: before.profile }, request)
       await sessions.revoke(before)
     }
+    await sessions.catchUp()
     return sessions.create(portalSite.portal, portalSite.site, profile)
   } catch (error) {
     if (!(error instanceof FwaError)) throw error
     recordSignIn('sign-in-failed', { ...signIn, code: error.code }, request)
-    throw withLoginUrl(withoutFolder(error), portalSite, returnTo)
+    const text = 'the account that is signed in here cannot be signed out at the moment'
+    throw withLoginUrl(withoutPlace(error, text), portalSite, returnTo)
   }
 }
 
@@ -195,11 +197,10 @@ function isSamePerson(one: Profile, other: Profile): boolean {
   return one.provider === other.provider && one.id === other.id
 }
 
-/** Errors of the store name its folder, which only the log may show. */
-function withoutFolder(error: FwaError): FwaError {
+/** Errors of the store name its folder or host, which only the log may show. */
+export function withoutPlace(error: FwaError, text: string): FwaError {
   const { code, retryAfter = 0 } = error
   if (code !== 'FWA_STORE_UNAVAILABLE') return error
-  const text = 'the account that is signed in here cannot be signed out at the moment'
   return new FwaError(code, text, { cause: error, retryAfter })
 }
 

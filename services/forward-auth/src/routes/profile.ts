@@ -10,7 +10,7 @@ const schemaOf = (format: string, profile: object) => ({
   summary: `Profile of the signed-in person, as ${format}`,
   tags: ['profile'],
   security: [{ sessionCookie: [] }],
-  response: { 200: profile, 303: TO_SIGN_IN, ...problemAnswers(401, 403, 404) },
+  response: { 200: profile, 303: TO_SIGN_IN, ...problemAnswers(401, 403, 404, 503) },
 })
 const TEXT_SCHEMA = schemaOf('text', { content: { 'text/plain': { schema: Type.String() } } })
 const JSON_SCHEMA = schemaOf('JSON', ProfileJsonSchema)

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import type { Profile } from '@gatehouse/profile'
-import type { Row } from './revocation-file.ts'
+import type { Revocation } from '../store/store.ts'
 import type { Session } from './session.ts'
 
 const MAX_EACH = 100
@@ -14,9 +14,9 @@ export function personOf(portal: string, { provider, id }: Profile): string {
 
 /** The revoked sessions in memory. The number of rows per person is limited. */
 export class EndedSessions {
-  readonly #bySid = new Map<string, Row>()
+  readonly #bySid = new Map<string, Revocation>()
   readonly #sidsOf = new Map<string, Set<string>>()
-  readonly #rangeOf = new Map<string, Row>()
+  readonly #rangeOf = new Map<string, Revocation>()
 
   get size(): number {
     return this.#bySid.size + this.#rangeOf.size
@@ -34,12 +34,12 @@ export class EndedSessions {
     return range ? range.generation + 1 : 0
   }
 
-  learn(row: Row): void {
+  learn(row: Revocation): void {
     if (row.sid.startsWith('~')) this.#learnRange(row)
     else if (!this.#bySid.has(row.sid)) this.#learnSession(row)
   }
 
-  #learnSession(row: Row): void {
+  #learnSession(row: Revocation): void {
     this.#bySid.set(row.sid, row)
     if (row.person === '') return
     const sids = this.#sidsOf.get(row.person)
@@ -47,7 +47,7 @@ export class EndedSessions {
     else this.#sidsOf.set(row.person, new Set([row.sid]))
   }
 
-  #learnRange(row: Row): void {
+  #learnRange(row: Revocation): void {
     const before = this.#rangeOf.get(row.person)
     const range = before ? joined(row, before) : row
     this.#rangeOf.set(row.person, range)
@@ -55,11 +55,11 @@ export class EndedSessions {
       if (covers(range, { ...known, iat: known.first })) this.#remove(known)
   }
 
-  #rowsOf(person: string): Row[] {
+  #rowsOf(person: string): Revocation[] {
     return [...(this.#sidsOf.get(person) ?? [])].flatMap((sid) => this.#bySid.get(sid) ?? [])
   }
 
-  #remove({ sid, person }: Row): void {
+  #remove({ sid, person }: Revocation): void {
     this.#bySid.delete(sid)
     const sids = this.#sidsOf.get(person)
     sids?.delete(sid)
@@ -67,7 +67,9 @@ export class EndedSessions {
   }
 
   /** Replaces the rows of a person by one range, if there are too many. Returns both. */
-  collapse(person: string): { readonly range: Row; readonly instead: readonly Row[] } | undefined {
+  collapse(
+    person: string,
+  ): { readonly range: Revocation; readonly instead: readonly Revocation[] } | undefined {
     const instead = this.#rowsOf(person)
     if (instead.length <= (this.#bySid.size >= CROWDED ? 1 : MAX_EACH)) return undefined
     const before = this.#rangeOf.get(person) ?? []
@@ -76,23 +78,26 @@ export class EndedSessions {
     return { range, instead }
   }
 
-  forget(hasExpired: (row: Row) => boolean): void {
+  forget(hasExpired: (row: Revocation) => boolean): void {
     for (const row of this.#bySid.values()) if (hasExpired(row)) this.#remove(row)
     for (const [person, row] of this.#rangeOf) if (hasExpired(row)) this.#rangeOf.delete(person)
   }
 
-  *rows(): Iterable<Row> {
+  *rows(): Iterable<Revocation> {
     yield* this.#bySid.values()
     yield* this.#rangeOf.values()
   }
 }
 
 /** Compares the generation too, because a wrong clock may have made a range that ends in the future. */
-function covers(range: Row, { iat, generation }: Pick<Session, 'iat' | 'generation'>): boolean {
+function covers(
+  range: Revocation,
+  { iat, generation }: Pick<Session, 'iat' | 'generation'>,
+): boolean {
   return range.first <= iat && iat <= range.last && generation <= range.generation
 }
 
-function joined(row: Row, other: Row): Row {
+function joined(row: Revocation, other: Revocation): Revocation {
   return {
     ...row,
     first: Math.min(row.first, other.first),

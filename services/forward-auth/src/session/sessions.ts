@@ -5,10 +5,10 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
 import { Visitor } from '../check/visitor.ts'
-import type { ForwardAuthConfig } from '../config/schema.ts'
 import { FwaError } from '../errors.ts'
 import type { Portal } from '../portals.ts'
 import { portalUrl, type Site } from '../sites.ts'
+import type { Revocation } from '../store/store.ts'
 import { MAX_TOKEN_LENGTH, readSessionCookie } from './cookie.ts'
 import { personOf } from './ended-sessions.ts'
 import type { Keys } from './keys.ts'
@@ -67,27 +67,57 @@ class Sessions {
   /**
    * The session in the cookies of a request: of this portal and site, not expired, not revoked, and
    * of a provider that the portal has. A token that was seen before costs a lookup.
+   *
+   * @throws FwaError FWA_STORE_STALE if there is one, and nobody knows whether it was revoked
    */
   async read(request: FastifyRequest, portal: Portal, site: Site): Promise<Visitor | undefined> {
+    const visitor = await this.readEvenStale(request, portal, site)
+    if (visitor) this.#assertFresh()
+    return visitor
+  }
+
+  /** As `read`, for what may be done with a session that another instance may have revoked. */
+  async readEvenStale(
+    request: FastifyRequest,
+    portal: Portal,
+    site: Site,
+  ): Promise<Visitor | undefined> {
     const token = readSessionCookie(request.headers.cookie, portal)
     if (token === undefined) return undefined
-    const visitor = await this.verify(request, portal, token)
+    const visitor = await this.#findCurrent(request, portal, token)
     return visitor?.session.site.domain === site.domain ? visitor : undefined
   }
 
+  /** Throws FwaError FWA_STORE_STALE as `read` does. */
   async verify(
     request: FastifyRequest,
     portal: Portal,
     token: string,
   ): Promise<Visitor | undefined> {
+    const visitor = await this.#findCurrent(request, portal, token)
+    if (visitor) this.#assertFresh()
+    return visitor
+  }
+
+  async #findCurrent(request: FastifyRequest, portal: Portal, token: string) {
     const visitor = await this.#find(request, portal, token)
     return visitor && this.#isCurrent(visitor.session) ? visitor : undefined
+  }
+
+  #assertFresh(): void {
+    const error = this.#app.authStore.staleness?.()
+    if (error) throw error
+  }
+
+  /** Learns what other instances have ended until now. A range must not include what is created next. */
+  catchUp(): Promise<void> {
+    return this.#app.authStore.catchUp()
   }
 
   create(portal: Portal, site: Site, profile: Profile): Session {
     const { kid, secret: key } = this.#app.keys.session.first
     const iat = Math.floor(this.#app.clock.now() / 1_000)
-    const generation = this.#revocations.nextGeneration(personOf(portal.name, profile))
+    const generation = this.#revocations.ended.nextGeneration(personOf(portal.name, profile))
     const claims = {
       ...profile.claims,
       iss: portalUrl(site, portal, ''),
@@ -112,17 +142,12 @@ class Sessions {
 
   /**
    * Revokes a session, on this instance at once. When the promise resolves, the revocation is
-   * permanent and reaches every instance that shares the folder within a second.
+   * permanent and known to all workers, and reaches every instance on the same store within a second.
    *
    * @param onRange - called if the person has ended so many sessions that all in between end too
    */
   revoke(session: Session, onRange?: () => void): Promise<void> {
     return this.#revocations.add(session, onRange)
-  }
-
-  /** How long the service has run on its folder, in ms, whatever its clock was set to. */
-  runningTime(): number {
-    return this.#revocations.runningTime()
   }
 
   clear(): void {
@@ -207,13 +232,8 @@ function tooLarge(provider: string, length: number): FwaError {
   return new FwaError('FWA_SESSION_TOO_LARGE', message)
 }
 
-interface SessionsOptions extends Pick<ForwardAuthConfig, 'storage'> {
-  /** Milliseconds on a clock that is never set. Default: that of the process. */
-  readonly monotonic?: (() => number) | undefined
-}
-
-export const sessions = fp<SessionsOptions>(
-  async (app: FastifyInstance, { storage, monotonic }) => {
+export const sessions = fp(
+  async (app: FastifyInstance) => {
     await app.register(jwt, {
       namespace: 'session',
       decoratorName: 'sessionClaims',
@@ -233,17 +253,27 @@ export const sessions = fp<SessionsOptions>(
     })
     app.decorateRequest('sessionToken', undefined)
     const jwts = app.jwt as unknown as Record<'session', JWT>
-    const { clock, log } = app
-    const revocations = new Revocations({ folder: storage.path, clock, monotonic, log })
+    const { workers } = app
+    const share = (rows: readonly Revocation[]) => workers.broadcast('revoked', rows)
+    const revocations = new Revocations(app.authStore, share)
+    // Before the store is read, so that none is missed.
+    workers.onBroadcast<readonly Revocation[]>('revoked', (rows) => revocations.learn(rows))
+    await revocations.open()
     app.addHook('onClose', () => revocations.close())
-    app.addHealthCheck(() => ({ unready: revocations.storeIsUp() ? undefined : 'store' }))
+    app.addHealthCheck(() => app.authStore.health())
     app.decorate('sessions', new Sessions(app, jwts.session, revocations))
     app.onReload(() => () => app.sessions.clear())
   },
   {
     fastify: '5.x',
     name: 'forward-auth/sessions',
-    dependencies: ['forward-auth/keys', 'forward-auth/sites', 'service-kit/health'],
+    dependencies: [
+      'forward-auth/keys',
+      'forward-auth/sites',
+      'forward-auth/store',
+      'service-kit/health',
+      'service-kit/workers',
+    ],
   },
 )
 

@@ -1,17 +1,18 @@
 import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import t from 'tap'
-import { appendRows, pruneDays, readRows, type StoredRow } from '../../src/audit/day-files.ts'
+import { appendRows, pruneDays, readRows } from '../../src/audit/day-files.ts'
+import type { StoredAuditRow } from '../../src/store/store.ts'
 
 const DAY = 86_400_000
 const NOON = Date.UTC(2030, 0, 10, 12)
 
-const rowAt = (time: number, ran = 0, requestId = 'a'): StoredRow => ({
+const rowAt = (time: number, ran = 0, requestId = 'a'): StoredAuditRow => ({
   time: new Date(time).toISOString(),
   ...{ event: 'sign-in', portal: 'main', person: 'corp:ada', requestId, ran },
 })
 
-async function all(folder: string, since = 0): Promise<StoredRow[]> {
-  const rows: StoredRow[] = []
+async function all(folder: string, since = 0): Promise<StoredAuditRow[]> {
+  const rows: StoredAuditRow[] = []
   for await (const row of readRows(folder, since)) rows.push(row)
   return rows
 }

@@ -1,11 +1,12 @@
 import t from 'tap'
-import { appendRows, type StoredRow } from '../../src/audit/day-files.ts'
+import { appendRows, readRows } from '../../src/audit/day-files.ts'
 import { listAudit, readSince } from '../../src/cli/audit.ts'
+import type { StoredAuditRow } from '../../src/store/store.ts'
 
 const NOON = Date.UTC(2030, 0, 10, 12)
 const HOUR = 3_600_000
 
-const rowAt = (hours: number, row: Partial<StoredRow>): StoredRow => ({
+const rowAt = (hours: number, row: Partial<StoredAuditRow>): StoredAuditRow => ({
   time: new Date(NOON + hours * HOUR).toISOString(),
   ...{ event: 'sign-in', portal: 'main', provider: 'corp', requestId: 'a-0', ran: 0 },
   ...{ host: 'app.example.com', clientAddress: '192.0.2.7' },
@@ -17,14 +18,14 @@ const ROWS = [
   rowAt(-1, { event: 'sign-in-failed', code: 'FWA_PROVIDER_UNREACHABLE' }),
   rowAt(0, { person: 'google:ada', provider: 'google', portal: 'other', event: 'sign-out' }),
 ]
-type Query = Partial<Parameters<typeof listAudit>[0]>
+type Query = Partial<Parameters<typeof listAudit>[0]> & { since?: number }
 
 t.test('the rows that a query selects', async (t) => {
   const folder = t.testdir({})
   await appendRows(folder, ROWS)
-  const list = async (query: Query) => {
-    const lines: StoredRow[] = []
-    for await (const line of listAudit({ folder, since: 0, asJson: true, ...query }))
+  const list = async ({ since = 0, ...query }: Query) => {
+    const lines: StoredAuditRow[] = []
+    for await (const line of listAudit({ rows: readRows(folder, since), asJson: true, ...query }))
       lines.push(JSON.parse(line))
     return lines
   }
@@ -47,7 +48,7 @@ t.test('a table for people', async (t) => {
   const odd = rowAt(1, { person: 'corp:\u001b[2J\u202e\nx', host: 'h'.repeat(40) })
   await appendRows(folder, [...ROWS.slice(1), odd])
   let text = ''
-  for await (const line of listAudit({ folder, since: 0, asJson: false })) text += line
+  for await (const line of listAudit({ rows: readRows(folder, 0), asJson: false })) text += line
   t.equal(
     text,
     `\

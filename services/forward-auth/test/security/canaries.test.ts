@@ -8,7 +8,7 @@ import type { LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
 import { buildApp } from '../../src/app.ts'
 import { loadForwardAuthConfig } from '../../src/config/load.ts'
-import { loadKeys } from '../../src/session/keys.ts'
+import { deriveKeys } from '../../src/session/key-ring.ts'
 import { DOMAINS } from '../app.ts'
 import { AUTH, MAIN, SCRIPT, signInUrl } from '../routes/kit.ts'
 import { SHAPES } from '../shapes.ts'
@@ -70,10 +70,9 @@ async function startListening(t: Test, provider: OpenIdProvider, secrets: Set<st
   const yaml = `${DOMAINS}\nportals: ${JSON.stringify([portal])}\nsession: { keys: [{ secret: ${SESSION_SECRET} }] }`
   await writeFile(file, yaml)
   const { value: config } = await loadForwardAuthConfig(file, {})
-  const keys = await loadKeys({ secrets: [SESSION_SECRET], folder })
-  for (const { first } of [keys.session, keys.login])
+  for (const purpose of ['session', 'login', 'store'] as const)
     for (const encoding of ['hex', 'base64', 'base64url'] as const)
-      secrets.add(first.secret.toString(encoding))
+      secrets.add(deriveKeys([SESSION_SECRET], purpose).first.secret.toString(encoding))
 
   const log: string[] = []
   const stream = new Writable({

@@ -1,12 +1,12 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { EndedSessions } from '../../src/session/ended-sessions.ts'
-import type { Row } from '../../src/session/revocation-file.ts'
+import type { Revocation } from '../../src/store/store.ts'
 
 const PEOPLE = ['ada', 'bob']
 const NUMBERS = Array.from({ length: 250 }, (_, n) => n)
 
-const rowOf = (n: number, person: string): Row => ({
+const rowOf = (n: number, person: string): Revocation => ({
   ...{ sid: `${person} ${n}`, person, generation: 0 },
   ...{ first: n, last: n, until: 1_000, due: 1_000 },
 })

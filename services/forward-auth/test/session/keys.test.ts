@@ -1,7 +1,12 @@
 import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import t from 'tap'
 import { loadKeys } from '../../src/session/keys.ts'
+import { storedSecret } from '../../src/store/sqlite/secret-file.ts'
 import { keysOf, NEW_SECRET, OLD_SECRET } from './kit.ts'
+
+const storeOn = (folder: string) => ({
+  secret: (name: 'session' | 'assertion') => storedSecret(folder, name),
+})
 
 t.test('derives a different key for each purpose and each secret', async (t) => {
   const { session, login } = await keysOf(OLD_SECRET, NEW_SECRET)
@@ -17,22 +22,22 @@ t.test('derives a different key for each purpose and each secret', async (t) => 
 
 t.test('a key is made once and kept for its owner alone', async (t) => {
   const folder = `${t.testdir({})}/data`
-  const made = await loadKeys({ secrets: undefined, folder })
-  const again = await loadKeys({ secrets: undefined, folder })
+  const made = await loadKeys(undefined, storeOn(folder))
+  const again = await loadKeys(undefined, storeOn(folder))
   t.strictSame(again.session, made.session)
   t.equal(again.assertion.present(0).jwk.kid, made.assertion.present(0).jwk.kid)
   for (const file of ['session.key', 'assertion.key'])
     t.equal((await stat(`${folder}/${file}`)).mode & 0o777, 0o600)
   t.equal((await stat(folder)).mode & 0o777, 0o700)
   t.match(await readFile(`${folder}/session.key`, 'utf8'), /^[\w-]{43}\n$/)
-  const other = await loadKeys({ secrets: undefined, folder: `${folder}/other` })
+  const other = await loadKeys(undefined, storeOn(`${folder}/other`))
   t.not(other.session.first.kid, made.session.first.kid)
 })
 
 t.test('instances that start at once on one folder take the same key', async (t) => {
   const folder = t.testdir({})
   const all = await Promise.all(
-    Array.from({ length: 8 }, () => loadKeys({ secrets: undefined, folder })),
+    Array.from({ length: 8 }, () => loadKeys(undefined, storeOn(folder))),
   )
   t.equal(new Set(all.map(({ session }) => session.first.kid)).size, 1)
   t.strictSame((await readdir(folder)).sort(), ['assertion.key', 'session.key'])
@@ -41,12 +46,15 @@ t.test('instances that start at once on one folder take the same key', async (t)
 
 t.test('what is no key stops the start, and is not told', async (t) => {
   const folder = t.testdir({})
-  const fails = (options: Parameters<typeof loadKeys>[0]) =>
-    t.rejects(loadKeys(options), { code: 'FWA_KEY_UNUSABLE', message: /^(?!.*hunter2)/ })
-  await fails({ secrets: ['hunter2'], folder })
-  await fails({ secrets: [], folder })
+  const fails = (secrets?: string[], at = folder) =>
+    t.rejects(loadKeys(secrets, storeOn(at)), {
+      code: 'FWA_KEY_UNUSABLE',
+      message: /^(?!.*hunter2)/,
+    })
+  await fails(['hunter2'])
+  await fails([])
   await writeFile(`${folder}/session.key`, 'hunter2\n')
-  await fails({ secrets: undefined, folder })
+  await fails()
   await mkdir(`${folder}/other/session.key`, { recursive: true })
-  await fails({ secrets: undefined, folder: `${folder}/other` })
+  await fails(undefined, `${folder}/other`)
 })

@@ -1,8 +1,5 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { fromClaims } from '@gatehouse/profile'
-import { clock as clockPlugin, health, reload } from '@gatehouse/service-kit'
+import { clock as clockPlugin, health, reload, workers } from '@gatehouse/service-kit'
 import { type ManualClock, manualClock } from '@gatehouse/service-kit/testing'
 import Fastify, { type FastifyBaseLogger, type FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
@@ -13,6 +10,7 @@ import { cookiesOf } from '../../src/session/cookie.ts'
 import { type Keys, loadKeys } from '../../src/session/keys.ts'
 import { sessions as sessionsPlugin } from '../../src/session/sessions.ts'
 import type { Site } from '../../src/sites.ts'
+import { store as storePlugin } from '../../src/store/open.ts'
 import { createFakeProvider } from '../fake-provider.ts'
 
 export const SITE: Site = {
@@ -64,12 +62,7 @@ export function portalNamed(name: string, providers: readonly string[] = ['corp'
 }
 
 export async function keysOf(...secrets: string[]): Promise<Keys> {
-  const folder = await mkdtemp(join(tmpdir(), 'forward-auth-'))
-  try {
-    return await loadKeys({ secrets, folder })
-  } finally {
-    await rm(folder, { recursive: true })
-  }
+  return loadKeys(secrets, { secret: async (name) => `the secret called ${name}` })
 }
 
 /** A log that keeps the messages of errors. */
@@ -110,10 +103,12 @@ export async function startInstance(
   }
   await app.register(clockPlugin, { clock })
   await app.register(reload)
+  await app.register(workers)
   await app.register(health)
   await app.register(standIn('forward-auth/keys', 'keys', () => now.keys))
   await app.register(standIn('forward-auth/sites', 'sites', () => ({ all: [SITE, OTHER_SITE] })))
-  await app.register(sessionsPlugin, { storage: { path: folder }, monotonic })
+  await app.register(storePlugin, { storage: { path: folder }, clock, monotonic })
+  await app.register(sessionsPlugin)
   const requestWith = await captureRequest(app)
 
   const { sessions } = app
@@ -131,6 +126,7 @@ export async function startInstance(
     verify: async (at: Portal, token: string) =>
       (await sessions.verify(requestWith({}), at, token))?.session,
     revoke: sessions.revoke.bind(sessions),
+    catchUp: sessions.catchUp.bind(sessions),
     storeIsUp: () => app.readiness().ready,
   }
 }

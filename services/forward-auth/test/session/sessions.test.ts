@@ -166,7 +166,7 @@ t.test('a session that no cookies hold is refused at login', async (t) => {
 })
 
 t.test('accepts only session tokens as sessions', async (t) => {
-  const { create, verify, portal, clock, now } = await startInstance(t)
+  const { app, create, verify, portal, clock, now } = await startInstance(t)
   const { session } = create()
   const [head = '', body = '', signature = ''] = session.token.split('.')
   const header = JSON.parse(String(Buffer.from(head, 'base64url')))
@@ -182,7 +182,7 @@ t.test('accepts only session tokens as sessions', async (t) => {
   t.ok(await verify(portal(), forge({})), 'the forge works')
 
   const bare = Buffer.from(hkdfSync('sha256', OLD_SECRET, '', '', 32))
-  const logins = new Logins({ keys: () => now.keys, clock })
+  const logins = new Logins({ keys: () => now.keys, clock, store: app.authStore })
   const state = { provider: 'corp', returnTo: 'https://app.example.com/', isRetry: false }
   const begun = logins.begin(portal(), SITE, state, undefined)
   const seconds = clock.now() / SECOND

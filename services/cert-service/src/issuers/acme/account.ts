@@ -19,7 +19,7 @@ interface AccountOptions
   /** URL. */
   readonly directory: string
   readonly transport: Transport
-  readonly store: Pick<Store, 'findAccount' | 'saveAccount'>
+  readonly store: Pick<Store, 'findAccount' | 'addAccount' | 'saveAccount'>
   readonly keyring: Keyring
   readonly limits: Pick<Ledger, 'admitAccount' | 'registered'>
   readonly log: { info(fields: object, message: string): void }
@@ -53,11 +53,16 @@ export class AcmeAccount {
     return (await this.#find())?.url ?? undefined
   }
 
-  /** To be called when the CA does not know the account: the next {@link get} registers it again. */
+  /**
+   * To be called when the CA does not know the account: the next {@link get} registers it again, unless
+   * another replica has given it another key meanwhile.
+   */
   async renounce(): Promise<void> {
+    const opened = await this.#opened?.catch(() => undefined)
     this.#opened = undefined
     const record = await this.#find()
-    if (record) await this.#options.store.saveAccount({ ...record, url: null })
+    if (!record || (opened && !(await this.#openKey(record.sealedKey)).equals(opened.key))) return
+    await this.#options.store.saveAccount({ ...record, url: null })
   }
 
   /** Gives the account another key (RFC 8555, section 7.3.5). @throws AcmeError */
@@ -67,7 +72,8 @@ export class AcmeAccount {
     const record = (await this.#find()) ?? (await this.#create())
     const nextKey = this.#sealNewKey()
     await store.saveAccount({ ...record, nextKey })
-    await transport.send(changeKey(accountUrl, key, this.#openKey(nextKey)), { accountUrl, key })
+    const change = changeKey(accountUrl, key, await this.#openKey(nextKey))
+    await transport.send(change, { accountUrl, key })
     await store.saveAccount({ ...record, sealedKey: nextKey, nextKey: null })
     this.#opened = undefined
   }
@@ -76,7 +82,7 @@ export class AcmeAccount {
     const { name, email, transport, store, log } = this.#options
     const stored = (await this.#find()) ?? (await this.#create())
     const record = await this.#settleRollover(stored)
-    const key = this.#openKey(record.sealedKey)
+    const key = await this.#openKey(record.sealedKey)
     if (record.url === null) return { accountUrl: await this.#register(record, key, signal), key }
     const account = { accountUrl: record.url, key }
     log.info({ issuer: name, accountUrl: record.url }, 'the account at the CA')
@@ -104,9 +110,9 @@ export class AcmeAccount {
       ...(externalAccount && { externalAccount }),
     }
     const limited = { issuer: name, directory }
-    limits.admitAccount(limited)
+    await limits.admitAccount(limited)
     const { url } = await transport.send(newAccount(key, request), { key }, signal)
-    limits.registered(limited)
+    await limits.registered(limited)
     log.info({ issuer: name, accountUrl: url }, 'the account at the CA was registered')
     await store.saveAccount({ ...record, url, contact: email ?? null })
     return url
@@ -122,7 +128,7 @@ export class AcmeAccount {
   }
 
   async #isRegistered(sealedKey: Uint8Array): Promise<boolean> {
-    const key = this.#openKey(sealedKey)
+    const key = await this.#openKey(sealedKey)
     try {
       await this.#options.transport.send(newAccount(key, { onlyReturnExisting: true }), { key })
       return true
@@ -140,16 +146,16 @@ export class AcmeAccount {
     const { id: directory, email, store } = this.#options
     const sealedKey = this.#sealNewKey()
     const record = { directory, sealedKey, nextKey: null, url: null, contact: email ?? null }
-    await store.saveAccount(record)
-    return record
+    // Of replicas that start at the same time, one makes the account.
+    return store.addAccount(record)
   }
 
   #sealNewKey(): Buffer {
     return this.#options.keyring.seal('account', generateP256().pkcs8, this.#context)
   }
 
-  #openKey(sealed: Uint8Array): KeyObject {
-    const key = this.#options.keyring.open(sealed, this.#context)
+  async #openKey(sealed: Uint8Array): Promise<KeyObject> {
+    const key = await this.#options.keyring.openAny(sealed, this.#context)
     return createPrivateKey({ key, type: 'pkcs8', format: 'der' })
   }
 }

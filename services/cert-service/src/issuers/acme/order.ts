@@ -88,7 +88,7 @@ class OrderRun {
 
   async complete(): Promise<string> {
     const saved = this.#io.checkpoint as OrderState | undefined
-    if (saved && saved.step !== 'created') this.#deps.limits.resumed(this.#limited(saved))
+    if (saved && saved.step !== 'created') await this.#deps.limits.resumed(this.#limited(saved))
     const end = await this.#run(saved ?? (await this.#create()))
     // An order that expired while nobody worked on it is no failure: it is placed anew.
     if (saved && hasExpired(end))
@@ -144,15 +144,15 @@ class OrderRun {
   async #takeStep(state: OrderState, orderIo: OrderIo): Promise<OrderState> {
     const { limits, store } = this.#deps
     const limited = this.#limited(state)
-    if (state.step === 'created') limits.admit(limited)
+    if (state.step === 'created') await limits.admit(limited)
     const next = await step(state, orderIo)
     if (state.step === 'created' && next.step === 'ordered') {
       if (await store.findOrderByUrl(next.orderUrl)) throw sharedOrder(this.names)
-      limits.ordered(limited)
+      await limits.ordered(limited)
     }
     if (state.step === 'authorizing' && next.step === 'failed')
-      limits.failed(limited, failedNames(next, this.names))
-    if (next.step === 'downloaded') limits.issued(limited)
+      await limits.failed(limited, failedNames(next, this.names))
+    if (next.step === 'downloaded') await limits.issued(limited)
     return next
   }
 

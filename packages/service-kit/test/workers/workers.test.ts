@@ -1,0 +1,287 @@
+import { once } from 'node:events'
+import { writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t, { type Test } from 'tap'
+import { ask, connections, startRunning } from '../../../../scripts/test/running.ts'
+import { freePort } from '../../../acme/test/integration/processes.ts'
+
+const FIXTURE = fileURLToPath(new URL('../fixtures/crew.ts', import.meta.url))
+
+/** Far longer than any answer takes. */
+const HANGS_MS = 10_000
+
+interface Settings {
+  readonly workers?: number | 'auto'
+  readonly port?: number
+  /** Further lines. */
+  readonly rest?: string
+  readonly metrics?: string
+}
+
+async function start(t: Test, settings: Settings = {}) {
+  const file = join(t.testdir({}), 'config.yaml')
+  const configure = ({
+    workers = 2,
+    port = 0,
+    rest = '',
+    metrics = '{ enabled: false }',
+  }: Settings) =>
+    writeFile(
+      file,
+      `server: { port: ${port}, workers: ${workers} }\nmetrics: ${metrics}\n${rest}\n`,
+    )
+  await configure(settings)
+  const args = ['--conditions=@gatehouse/source', FIXTURE, 'serve', '--config', file]
+  const running = startRunning(t, args)
+  return {
+    ...running,
+    configure: (changed: Settings) => configure({ ...settings, ...changed }),
+    async ready() {
+      const { url, workers = [] } = await running.said('ready')
+      return { url: url as string, workers: workers as readonly number[] }
+    },
+  }
+}
+
+/** What each worker answers, by its process. */
+async function askEach(url: string, count: number): Promise<ReadonlyMap<number, string>> {
+  const answers = new Map<number, string>()
+  // They take new connections in turns, but not strictly.
+  for (let tries = 0; answers.size < count && tries < 1_000; tries++) {
+    const [pid = '', ...rest] = (await ask(url)).body.split(' ')
+    answers.set(Number(pid), rest.join(' '))
+  }
+  return answers
+}
+
+const sorted = (pids: Iterable<number>) => [...pids].toSorted((a, b) => a - b)
+
+t.test('each worker answers, and their counters are added up', async (t) => {
+  const port = await freePort()
+  const { ready, child, lines } = await start(t, { workers: 3, metrics: `{ port: ${port} }` })
+  const { url, workers } = await ready()
+  t.equal(workers.length, 3)
+  t.notOk(workers.includes(child.pid ?? 0))
+
+  const counts = new Map<number, number>()
+  for (let n = 0; n < 60; n++) {
+    const pid = Number((await ask(url)).body.split(' ')[0])
+    counts.set(pid, (counts.get(pid) ?? 0) + 1)
+  }
+  t.strictSame(sorted(counts.keys()), sorted(workers))
+  t.ok(Math.min(...counts.values()) >= 10, 'none is left out')
+  const lined = lines.filter(({ msg, path }) => msg === 'request' && path === '/')
+  t.strictSame(sorted(new Set(lined.map(({ pid }) => pid as number))), sorted(workers))
+  t.equal(lines.filter(({ msg }) => msg === 'ready').length, 1)
+
+  const metrics = (await ask(`http://127.0.0.1:${port}/metrics`)).body
+  for (const line of [
+    'asked_total 60',
+    'http_request_duration_seconds_count{method="GET",route="/",status="2xx"} 60',
+    'gatehouse_build_info{service="crew",version="1"} 1',
+    'gatehouse_ready 1',
+    'gatehouse_workers 3',
+    'gatehouse_config_reload_success 1',
+  ])
+    t.ok(metrics.includes(`\n${line}\n`), line)
+  const [, loadedAt] = /^gatehouse_config_loaded_seconds (\d+)$/m.exec(metrics) ?? []
+  const [, startedAt] = /^process_start_time_seconds (\d+)$/m.exec(metrics) ?? []
+  for (const time of [loadedAt, startedAt])
+    t.ok(Math.abs(Number(time) - Date.now() / 1_000) < 60, 'a time, not a sum of times')
+})
+
+t.test('one worker is the process itself', async (t) => {
+  const { ready, child, lines } = await start(t, { workers: 1 })
+  const { url, workers } = await ready()
+  t.strictSame(workers, [])
+  t.strictSame([...(await askEach(url, 1)).keys()], [child.pid])
+  t.strictSame(
+    lines.filter((line) => 'pid' in line),
+    [],
+  )
+  t.equal((await ask(`${url}/tell/nobody`)).body, 'told')
+})
+
+t.test('what one worker says, all others have handled before it goes on', async (t) => {
+  const { ready, lines, said } = await start(t, { workers: 3 })
+  const { url } = await ready()
+  const agents = connections(t, 9)
+  for (let n = 0; n < 30; n++) {
+    const [first, ...others] = [...agents.slice(n % 9), ...agents.slice(0, n % 9)]
+    const teller = Number((await ask(url, { agent: first! })).body.split(' ')[0])
+    t.equal((await ask(`${url}/tell/${n}`, { agent: first! })).body, 'told')
+    const answers = await Promise.all(others.map((agent) => ask(url, { agent })))
+    const heard = new Map(
+      answers.map(({ body }) => [Number(body.split(' ')[0]), body.split(' ')[2]]),
+    )
+    heard.delete(teller)
+    t.strictSame([...heard.values()], [String(n), String(n)])
+  }
+  t.strictSame(
+    lines.filter(({ level }) => Number(level) > 30),
+    [],
+  )
+  t.equal((await ask(`${url}/tell/fail`)).body, 'told', 'one that fails ends nothing')
+  t.match(await said('a worker could not be told'), {
+    topic: 'heard',
+    err: { message: 'it cannot be handled' },
+  })
+})
+
+t.test('a worker that is stuck is waited for a second', async (t) => {
+  const { ready, said } = await start(t)
+  const { url } = await ready()
+  t.equal((await ask(`${url}/block`)).body, 'told')
+  t.match(await said('a worker could not be told'), { topic: 'block' })
+  t.equal((await askEach(url, 2)).size, 2, 'and takes part again')
+})
+
+t.test('SIGHUP: all workers reload, and the log says whether they did', async (t) => {
+  const { ready, child, said, configure } = await start(t, { workers: 3, rest: 'greeting: one' })
+  const { url } = await ready()
+  const greetings = async () => [...(await askEach(url, 3)).values()].map((text) => text.trim())
+  t.strictSame(await greetings(), ['one', 'one', 'one'])
+
+  await configure({ rest: 'greeting: two' })
+  child.kill('SIGHUP')
+  t.match(await said('all workers reloaded'), { workers: 3 })
+  t.strictSame(await greetings(), ['two', 'two', 'two'])
+
+  await configure({ rest: 'greeting: [no, text]' })
+  child.kill('SIGHUP')
+  const { failed } = await said('not every worker reloaded')
+  t.equal((failed as unknown[]).length, 3)
+  t.match(await said('configuration not reloaded, the old one stays', 3), {
+    err: { message: /greeting must be a string/ },
+  })
+  t.strictSame(await greetings(), ['two', 'two', 'two'])
+})
+
+for (const signal of ['SIGTERM', 'SIGINT'] as const)
+  t.test(`${signal}: requests in flight are answered, and all end`, async (t) => {
+    const { ready, child, said, ended } = await start(t)
+    const { url } = await ready()
+    const answers = Promise.all([ask(`${url}/slow`), ask(`${url}/slow`)])
+    const pids = [await said('in flight'), await said('in flight', 2)].map(({ pid }) => pid)
+    t.equal(new Set(pids).size, 2, 'one at each worker')
+    child.kill(signal)
+    t.strictSame(
+      (await answers).map(({ body }) => body),
+      ['finished', 'finished'],
+    )
+    t.match(await ended, { code: 0, stderr: '' })
+    await t.rejects(ask(url), { code: 'ECONNREFUSED' })
+  })
+
+t.test('a signal to all processes at once, as systemd and terminals send it', async (t) => {
+  const { ready, child, said, ended } = await start(t)
+  const { url, workers } = await ready()
+  const answer = ask(`${url}/slow`)
+  await said('in flight')
+  for (const pid of [child.pid ?? 0, ...workers]) process.kill(pid, 'SIGINT')
+  t.equal((await answer).body, 'finished')
+  t.match(await ended, { code: 0 })
+})
+
+t.test('a worker is killed: the port stays open, another takes its place', async (t) => {
+  const port = await freePort()
+  const { ready, said, child } = await start(t, { workers: 2, metrics: `{ port: ${port} }` })
+  const { url, workers } = await ready()
+  const counted = async () => {
+    const { body } = await ask(`http://127.0.0.1:${port}/metrics`)
+    return Number(/^asked_total (\d+)$/m.exec(body)?.[1])
+  }
+  await askEach(url, 2)
+  const before = await counted()
+
+  const failures: unknown[] = []
+  let answered = 0
+  let isOver = false
+  const asking = (async () => {
+    while (!isOver)
+      await ask(url, { signal: AbortSignal.timeout(HANGS_MS) }).then(
+        () => answered++,
+        // The killed worker may have had a connection.
+        ({ code }) => code !== 'ECONNRESET' && failures.push(code),
+      )
+  })()
+  process.kill(workers[0]!, 'SIGKILL')
+  t.match(await said('a worker ended'), { worker: workers[0], outcome: 'SIGKILL', pid: child.pid })
+  const { worker } = await said('a worker is ready')
+  isOver = true
+  await asking
+  t.strictSame(failures, [], 'no connection is refused, and none waits for ever')
+  t.ok(answered > 0)
+  t.strictSame(sorted((await askEach(url, 2)).keys()), sorted([workers[1]!, worker as number]))
+  t.ok((await counted()) >= before, 'what it had counted stays counted')
+})
+
+t.test('an unexpected error ends one worker, which is replaced', async (t) => {
+  const { ready, said } = await start(t)
+  const { url } = await ready()
+  await ask(`${url}/crash`).catch(() => {})
+  const { pid } = await said('unexpected error, stopping')
+  t.match(await said('a worker ended'), { worker: pid, outcome: 'code 1' })
+  await said('a worker is ready')
+  t.equal((await askEach(url, 2)).size, 2)
+})
+
+t.test('a worker that is told to end drains, and is replaced', async (t) => {
+  const { ready, said } = await start(t)
+  const { url } = await ready()
+  const answer = ask(`${url}/slow`)
+  const { pid } = await said('in flight')
+  process.kill(pid as number, 'SIGTERM')
+  t.equal((await answer).body, 'finished')
+  t.match(await said('a worker ended'), { worker: pid, outcome: 'code 0' })
+  await said('a worker is ready')
+})
+
+t.test('the supervisor is killed: no worker outlives it', async (t) => {
+  const { ready, child, ended } = await start(t, { workers: 3 })
+  const { url } = await ready()
+  child.kill('SIGKILL')
+  t.match(await ended, { signal: 'SIGKILL' })
+  await t.rejects(ask(url), { code: 'ECONNREFUSED' })
+})
+
+t.test('a start that fails ends as one of a single process does', async (t) => {
+  const taken = createServer().listen(0, '127.0.0.1')
+  t.teardown(() => void taken.close())
+  await once(taken, 'listening')
+  const { port } = taken.address() as { port: number }
+  const cases: [what: string, settings: Settings][] = [
+    ['a port in use', { port }],
+    ['a port of the metrics in use', { metrics: `{ port: ${port} }` }],
+    ['a configuration with faults', { rest: 'greeting: []\natStart: sometimes' }],
+    ['an error of the service', { rest: 'atStart: throws' }],
+  ]
+  for (const [what, settings] of cases)
+    t.test(what, async (t) => {
+      const outcomes = []
+      for (const workers of [1, 3]) {
+        const { ended, lines } = await start(t, { ...settings, workers })
+        const { code, stderr } = await ended
+        outcomes.push({ code, stderr })
+        t.notOk(lines.some(({ msg }) => msg === 'ready'))
+      }
+      t.match(outcomes[0], { code: 1, stderr: /\[[A-Z_]+\]\n$/ })
+      t.strictSame(outcomes[1], outcomes[0])
+    })
+  t.test('a process that is killed at once', async (t) => {
+    const { ended } = await start(t, { rest: 'atStart: dies' })
+    t.match(await ended, { code: 1, stderr: 'crew: a worker ended at its start (SIGKILL)\n' })
+  })
+})
+
+t.test('gives up when no worker is left and none can be started', async (t) => {
+  const { ready, said, configure, ended } = await start(t)
+  const { workers } = await ready()
+  await configure({ rest: 'greeting: []' })
+  for (const pid of workers) process.kill(pid, 'SIGKILL')
+  t.match(await said('a worker could not start'), { reason: /greeting must be a string/ })
+  await said('no worker can be started')
+  t.match(await ended, { code: 1 })
+})

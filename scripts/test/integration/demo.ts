@@ -1,0 +1,163 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { setTimeout } from 'node:timers/promises'
+import type { Test } from 'tap'
+import { parse } from 'yaml'
+import { type Ask, createClient } from '../../../services/forward-auth/test/helpers/client.ts'
+import { freePort } from '../../../services/forward-auth/test/helpers/process.ts'
+import { launchChromium } from '../../../services/forward-auth/test/integration/chromium.ts'
+import { readProjectFile } from '../compose-files.ts'
+import type { ComposeOptions, Docker } from './docker.ts'
+
+export const PROJECT = 'gatehouse-test'
+export const NETWORK = '172.30.75'
+const PATIENCE = 60_000
+/** IFA_F_TENTATIVE of linux/if_addr.h. */
+const TENTATIVE = 0x40
+
+export const port: number = await freePort()
+export const [app, admin, auth, certs] = ['app', 'admin', 'auth', 'certs'].map(
+  (name) => `${name}.gatehouse.localhost:${port}`,
+) as [string, string, string, string]
+
+const imageOf = (file: string, service: string): string =>
+  parse(readProjectFile(file), { merge: true }).services[service].image
+
+/** The engine that every test of a compose file shares. */
+export const COMPOSE: ComposeOptions = {
+  project: PROJECT,
+  env: { GATEHOUSE_HTTPS_PORT: String(port), GATEHOUSE_NETWORK: NETWORK },
+  images: {
+    traefik: imageOf('docker-compose.yml', 'proxy'),
+    caddy: imageOf('compose.caddy.yml', 'proxy'),
+    postgres: imageOf('compose.replicas.yml', 'database'),
+  },
+}
+
+/** What a client writes that wants to be taken for the proxy, and for Alice. */
+export const FORGED = {
+  'x-forwarded-for': `${NETWORK}.2`,
+  'x-forwarded-host': auth,
+  'x-forwarded-method': 'OPTIONS',
+  'x-forwarded-proto': 'https',
+  'x-forwarded-uri': '/',
+  'x-forwarded-user': 'alice',
+  'remote-user': 'alice',
+  'remote-groups': 'admin',
+}
+
+/** Starts a demo that goes with the test. */
+export async function startDemo(
+  t: Test,
+  { compose: composeWith }: Docker,
+  files: readonly string[],
+  forwardAuth = 'forward-auth',
+) {
+  const compose = (...args: string[]) => composeWith(files, ...args)
+  t.teardown(() => compose('down', '--volumes', '--timeout', '10'))
+  await compose('up', '--detach')
+  const root = await compose('exec', '-T', forwardAuth, 'cat', '/var/lib/gatehouse/trust/root.pem')
+  // Trusts nothing but this root, so that each answer is one over TLS that is chained to it.
+  const ask = createClient(port, root)
+  await waitUntilReady(ask, [])
+  await waitUntilAddressesStand()
+  const browser = await launchChromium(t)
+  const openContext = async () => {
+    const context = await browser.newContext({ ignoreHTTPSErrors: true })
+    context.setDefaultTimeout(20_000)
+    return context
+  }
+  return { compose, root, ask, openContext }
+}
+
+/** Alice may open both apps, and Bob one; whatever they forge, each is who they are. */
+export async function holdSignIns(
+  t: Test,
+  ask: ReturnType<typeof createClient>,
+  alice: Context,
+  bob: Context,
+): Promise<void> {
+  await t.test('who signs in at one app is known at the other', async (t) => {
+    const tab = await alice.newPage()
+    await signIn(tab, 'Alice')
+    t.match(await identityIn(tab), /x-forwarded-useralice(x-|$)/)
+    await tab.goto(`https://${admin}/`)
+    t.equal(tab.url(), `https://${admin}/`)
+    t.match(await identityIn(tab), /x-forwarded-useralice(x-|$)/)
+  })
+
+  await t.test('whom the policy refuses stays out', async (t) => {
+    const tab = await bob.newPage()
+    await signIn(tab, 'Bob')
+    t.equal((await tab.goto(`https://${admin}/`))?.status(), 403)
+  })
+
+  await t.test('forged headers through the proxy', async (t) => {
+    const anonymous = await ask({
+      host: app,
+      path: '/a',
+      headers: { ...FORGED, accept: 'text/html' },
+    })
+    const rd = new URLSearchParams({ rd: `https://${app}/a` })
+    t.match(anonymous, {
+      status: 302,
+      headers: { location: `https://${auth}/portals/main/signin?${rd}` },
+    })
+    const headers = { ...FORGED, cookie: await cookiesOf(bob) }
+    t.equal((await ask({ host: admin, headers })).status, 403)
+    const { status, body } = await ask({ host: app, headers })
+    t.match({ status, body }, { status: 200, body: /<dt>x-forwarded-user<\/dt><dd>bob<\/dd>/ })
+    t.notMatch(body, /<dd>alice<\/dd>/)
+  })
+}
+
+export type Context = Awaited<ReturnType<Awaited<ReturnType<typeof launchChromium>>['newContext']>>
+type Page = Awaited<ReturnType<Context['newPage']>>
+export type AskGatehouse = (question: Ask) => Promise<{ status: number; body: string }>
+
+/** Until forward-auth is ready with exactly these troubles. */
+export async function waitUntilReady(
+  ask: AskGatehouse,
+  degraded: readonly string[],
+): Promise<void> {
+  let said = ''
+  for (const start = Date.now(); Date.now() - start < PATIENCE; await setTimeout(250)) {
+    const { status, body } = await ask({ host: auth, path: '/readyz' }).catch(
+      ({ message }: Error) => ({ status: 0, body: message }),
+    )
+    said = body
+    if (status !== 200) continue
+    if (JSON.stringify(JSON.parse(body).degraded) === JSON.stringify(degraded)) return
+  }
+  throw new Error(`not ready with ${JSON.stringify(degraded)}: ${said}`)
+}
+
+/**
+ * Until the kernel has checked the addresses of the containers' interfaces (RFC 4862, section 5.4):
+ * Chromium gives up every request that is under way when an address appears (ERR_NETWORK_CHANGED).
+ */
+async function waitUntilAddressesStand(): Promise<void> {
+  for (const start = Date.now(); isAnyAddressTentative(); await setTimeout(100))
+    if (Date.now() - start > PATIENCE) throw new Error('addresses of interfaces stay tentative')
+}
+
+function isAnyAddressTentative(): boolean {
+  const table = '/proc/net/if_inet6'
+  if (!existsSync(table)) return false
+  const flags = [...readFileSync(table, 'utf8').matchAll(/^(?:\S+ +){4}(\S+)/gm)]
+  return flags.some(([, hex = '']) => (Number.parseInt(hex, 16) & TENTATIVE) !== 0)
+}
+
+export async function signIn(tab: Page, name: string): Promise<void> {
+  await tab.goto(`https://${app}/`)
+  await tab.getByRole('button', { name }).click()
+  await tab.waitForURL(`https://${app}/`)
+}
+
+export async function identityIn(tab: Page): Promise<string> {
+  return (await tab.locator('dl.identity').textContent()) ?? ''
+}
+
+export async function cookiesOf(context: Context): Promise<string> {
+  const cookies = await context.cookies(`https://${app}`)
+  return cookies.map(({ name, value }) => `${name}=${value}`).join('; ')
+}

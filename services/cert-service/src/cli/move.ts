@@ -1,0 +1,58 @@
+import { requireNamedFile, UsageError } from '@gatehouse/service-kit'
+import type { CertServiceConfig } from '../config/schema.ts'
+import { copyStore } from '../store/move/copy.ts'
+import { openPostgresSource, openPostgresTarget } from '../store/move/postgres.ts'
+import { openSqliteSource, openSqliteTarget } from '../store/move/sqlite.ts'
+
+type Storage = Pick<CertServiceConfig['storage'], 'path' | 'url' | 'caFile' | 'schema'>
+
+/** Rows that are copied at once. */
+const BATCH = 500
+const URL = /^postgres(ql)?:/
+
+/**
+ * Moves the store that is configured, which nobody uses, to the other engine: from a folder to the database
+ * whose URL is `to` or in the file `to`, or from a database to the folder `to`. The store itself stays as it
+ * is. Cut short at any point, the same command completes it. Gives a line for each table, and what is to be
+ * done afterwards.
+ * @throws UsageError; CertError CERT_STORE_…; PostgresError POSTGRES_URL_INVALID
+ */
+export async function* move(storage: Storage, to: string | undefined): AsyncGenerator<string> {
+  if (to === undefined)
+    throw new UsageError('move needs --to, the URL of a database or a folder for the store')
+  await using opened = new AsyncDisposableStack()
+  const source = opened.use(await openSource(storage))
+  const target = opened.use(await openTarget(storage, to))
+  for await (const { table, rows, isComplete } of copyStore(source, target, BATCH))
+    if (isComplete) yield `${table}: ${rows}\n`
+  yield nextSteps(storage, to)
+}
+
+function openSource({ url, path, ...storage }: Storage) {
+  return url === undefined ? openSqliteSource(path) : openPostgresSource(placeOf(url, storage))
+}
+
+function openTarget({ url, ...storage }: Storage, to: string) {
+  if (url === undefined) return openPostgresTarget(placeOf(urlOf(to), storage))
+  if (!URL.test(to)) return openSqliteTarget(to)
+  throw new UsageError('the store is in a database, so --to names a folder')
+}
+
+function placeOf(url: string, { caFile, schema }: Pick<Storage, 'caFile' | 'schema'>) {
+  const ca = caFile === undefined ? undefined : requireNamedFile('storage.caFile', caFile)
+  return { url, ca, schema }
+}
+
+/** A URL has a password, which others see in a command line. */
+function urlOf(to: string): string {
+  return URL.test(to) ? to : requireNamedFile('--to', to).trim()
+}
+
+function nextSteps({ url, schema }: Storage, to: string): string {
+  const kept = 'The old store is unchanged; never start a service on it again.'
+  return url === undefined
+    ? `The store is now in the schema ${schema}. Configure storage.url or storage.urlFile in place of storage.path, and give
+each replica the same master key. ${kept}\n`
+    : `The store is now in ${to}. Configure it as storage.path in place of storage.url, and start one process with the
+same master key. ${kept}\n`
+}

@@ -1,0 +1,208 @@
+import type { Row, Statement } from '@gatehouse/postgres'
+import type { AddedCertificate, AuditEntry, Lease, NewCertificate } from '../store.ts'
+import { AUDIT_COLUMNS } from './audit.ts'
+import { noteChange } from './changes.ts'
+import { leaseLost } from './leases.ts'
+import { chainId } from './records.ts'
+import { bytesArray, digestOf, ifLong, indexable, itemsOf, searchable, textArray } from './text.ts'
+
+/** A certificate to be stored, with all that this brings about. */
+export interface Addition {
+  readonly certificate: NewCertificate
+  readonly entry: AuditEntry
+  readonly perName: number
+  readonly lease: Lease | undefined
+}
+
+const CHAINS = itemsOf<readonly Uint8Array[]>({
+  id: ['bytea', chainId],
+  issuer: ['bytea', (chain) => issuerDigest(chain[0] ?? '')],
+  certificates: ['text', bytesArray],
+})
+const ADD_CHAINS = `
+  INSERT INTO chains (id, issuer, certificates)
+  SELECT id, issuer, certificates::bytea[] FROM ${CHAINS.sql}
+  WHERE NOT EXISTS (SELECT FROM chains WHERE chains.id = item.id) ORDER BY id
+  ON CONFLICT (id) DO NOTHING`
+
+const of = <T>(member: (certificate: NewCertificate) => T) => {
+  return ({ certificate }: Addition): T => member(certificate)
+}
+const NEW = itemsOf<Addition>({
+  lineage: ['text', of(({ lineage }) => indexable(lineage))],
+  long_lineage: ['text', of(({ lineage }) => ifLong(lineage))],
+  issuer: ['text', of(({ issuer }) => issuer)],
+  domain: ['text', of(({ names }) => names[0] ?? '')],
+  names: ['text', of(({ names }) => textArray(names))],
+  name_count: ['bigint', of(({ names }) => names.length)],
+  searched: ['text', of(({ names }) => searchable(names))],
+  key_type: ['text', of(({ keyType }) => keyType)],
+  serial_number: ['text', of(({ serialNumber }) => serialNumber)],
+  certificate: ['bytea', of(({ certificate }) => certificate)],
+  chain: ['bytea', of(({ chain }) => chainId(chain))],
+  sealed_key: ['bytea', of(({ sealedKey }) => sealedKey)],
+  csr: ['bytea', of(({ csr }) => csr)],
+  not_before: ['bigint', of(({ notBefore }) => notBefore)],
+  not_after: ['bigint', of(({ notAfter }) => notAfter)],
+  renew_at: ['bigint', of(({ renewAt }) => renewAt)],
+  fetched_at: ['bigint', of(({ fetchedAt }) => fetchedAt)],
+  check_at: ['bigint', of(({ checkAt }) => checkAt)],
+  asked_by: ['text', of(({ askedBy }) => askedBy && indexable(askedBy))],
+  token: ['bigint', ({ lease }) => lease?.token],
+  current_id: ['bigint', ({ lease }) => lease?.currentId],
+  at: ['bigint', ({ entry }) => entry.at],
+  action: ['text', ({ entry }) => entry.action],
+  actor: ['text', ({ entry }) => entry.actor],
+  audit_names: ['text', ({ entry }) => textArray(entry.names)],
+  audit_serial: ['text', ({ entry }) => entry.serialNumber],
+  remote_address: ['text', ({ entry }) => entry.remoteAddress],
+  request_id: ['text', ({ entry }) => entry.requestId],
+  detail: ['text', ({ entry }) => entry.detail],
+  count: ['bigint', ({ entry }) => entry.count ?? 1],
+})
+const [REPLICA, RAN] = [`${NEW.next(1)}::uuid`, `${NEW.next(2)}::bigint`]
+const COPIED = `lineage, long_lineage, issuer, domain, name_count, searched, key_type, serial_number, certificate,
+  chain, sealed_key, csr, not_before, not_after, renew_at, check_at`
+/**
+ * A lease is in force as long as its row is there, also after its time: whoever takes it over replaces the
+ * token. The row is locked until the commit. Parts find each other by arrays, since a join of rows that
+ * the planner cannot count would compare each with each.
+ */
+const ADD = `
+  WITH held AS (
+    SELECT lineage, token FROM leases
+    WHERE holder = ${REPLICA} AND lineage = ANY ($1::text[]) ORDER BY lineage FOR UPDATE
+  ), accepted AS (
+    SELECT item.*, replaced.id AS replaced, replaced.fetched_at AS fetched_before,
+      replaced.fetched_ran AS ran_before, replaced.asked_by AS asked_before
+    FROM ${NEW.sql}
+    LEFT JOIN certificates replaced ON replaced.lineage = item.lineage AND replaced.is_current
+    WHERE item.token IS NULL OR (replaced.id IS NULL OR replaced.id = item.current_id) AND EXISTS (
+      SELECT FROM held WHERE held.lineage = item.lineage AND held.token = item.token)
+  ), retired AS (
+    UPDATE certificates SET is_current = false, sealed_key = NULL, asked_by = NULL
+    FROM accepted WHERE certificates.id = accepted.replaced AND certificates.is_current
+    RETURNING certificates.id
+  ), added AS (
+    INSERT INTO certificates (${COPIED}, names, is_current, fetched_at, fetched_ran, asked_by,
+      made_at, made_ran)
+    SELECT ${COPIED}, names::text[], true, fetched_at,
+      CASE WHEN replaced = ANY (ids) AND fetched_at = fetched_before THEN ran_before ELSE ${RAN} END,
+      coalesce(asked_by, CASE WHEN replaced = ANY (ids) THEN asked_before END), at, ${RAN}
+    FROM accepted CROSS JOIN (SELECT array_agg(id) AS ids FROM retired) AS all_retired ORDER BY n
+    RETURNING id, lineage, fetched_ran
+  ), ended AS (
+    UPDATE orders SET status = 'done', failures = 0, last_error = NULL, next_try_at = NULL,
+      state = NULL, url = NULL, sealed_key = NULL
+    WHERE lineage = ANY (ARRAY (SELECT lineage FROM accepted))
+  ), audited AS (
+    INSERT INTO audit (${AUDIT_COLUMNS}, ran)
+    SELECT at, action, actor, audit_names::text[], audit_serial, remote_address, request_id, detail,
+      count, ${RAN} FROM accepted ORDER BY n
+  ), released AS (
+    DELETE FROM leases WHERE holder = ${REPLICA}
+      AND lineage = ANY (ARRAY (SELECT lineage FROM accepted WHERE token IS NOT NULL))
+  ), noted AS (${noteChange('accepted', REPLICA)}), kept AS (
+    SELECT id, lineage, fetched_ran AS "fetchedRan" FROM added
+  ) SELECT * FROM kept`
+
+interface Room {
+  readonly domain: string
+  readonly perName: number
+  readonly at: number
+}
+
+const ROOM = itemsOf<Room>({
+  domain: ['text', ({ domain }) => domain],
+  per_name: ['bigint', ({ perName }) => perName],
+  at: ['bigint', ({ at }) => at],
+})
+const PUSHED_OUT = 'limits.perName.certificates: a newer one took its place'
+/** Takes the oldest certificates for CSRs out of service until as many are left as may be live. */
+const MAKE_ROOM = `
+  WITH full_name AS (
+    SELECT item.domain, item.at, count(*) - per_name AS excess, max(id) AS newest
+    FROM ${ROOM.sql} JOIN certificates
+      ON certificates.domain = item.domain AND is_current AND not_after > item.at
+    GROUP BY item.domain, item.at, per_name HAVING count(*) > per_name
+  ), oldest AS (
+    SELECT id, at, full_name.domain FROM full_name CROSS JOIN LATERAL (
+      SELECT id FROM certificates
+      WHERE is_current AND domain = full_name.domain AND sealed_key IS NULL
+        AND not_after > full_name.at AND id <> newest
+      ORDER BY id LIMIT excess) AS one
+  ), retired AS (
+    UPDATE certificates SET is_current = false FROM oldest
+    WHERE certificates.id = oldest.id AND is_current
+    RETURNING oldest.domain, oldest.at, names, serial_number, lineage, long_lineage
+  ), audited AS (
+    INSERT INTO audit (${AUDIT_COLUMNS}, ran)
+    SELECT at, 'delete', 'system', names, serial_number, NULL, NULL, '${PUSHED_OUT}', 1, ${ROOM.next(2)}::bigint
+    FROM retired
+  ), noted AS (${noteChange('retired', ROOM.next(1))}), kept AS (
+    SELECT domain, coalesce(long_lineage, lineage) AS lineage FROM retired
+  ) SELECT * FROM kept`
+
+/** The statements that store certificates, each with all that this brings about, by this replica. */
+export function additionOf(
+  additions: readonly Addition[],
+  { replica, ran }: { readonly replica: string; readonly ran: number },
+): readonly Statement[] {
+  const chains = new Map(
+    additions.map(({ certificate: { chain } }) => [chainId(chain).toString('latin1'), chain]),
+  )
+  const rooms = roomsOf(additions)
+  const add = { sql: ADD, params: [...NEW.params(additions), replica, ran], keep: true }
+  const makeRoom = { sql: MAKE_ROOM, params: [...ROOM.params(rooms), replica, ran], keep: true }
+  return [
+    { sql: ADD_CHAINS, params: CHAINS.params([...chains.values()]) },
+    ...(rooms.length > 0 ? [add, makeRoom] : [add]),
+  ]
+}
+
+/** What came of each, from the rows of the statements. */
+export function addedOf(
+  [, added = [], pushedOut = []]: readonly (readonly Row[])[],
+  additions: readonly Addition[],
+): (AddedCertificate | Error)[] {
+  const byLineage = new Map(added.map((row) => [row.lineage, row]))
+  const results = additions.map(({ certificate: { askedBy: _, ...certificate }, entry }) => {
+    const row = byLineage.get(indexable(certificate.lineage))
+    if (!row) return leaseLost(certificate.lineage)
+    const { id, fetchedRan } = row as { id: number; fetchedRan: number }
+    return { ...certificate, id, madeAt: entry.at, fetchedRan }
+  })
+  // The last one of a name tells what went out of service for all of them.
+  const gone = Map.groupBy(pushedOut, ({ domain }) => domain)
+  return results
+    .toReversed()
+    .map((result) => {
+      if (result instanceof Error) return result
+      const rows = gone.get(result.names[0])
+      if (!rows) return result
+      gone.delete(result.names[0])
+      return { ...result, pushedOut: rows.map(({ lineage }) => lineage as string) }
+    })
+    .toReversed()
+}
+
+/** How chains refer to their direct issuer. */
+export function issuerDigest(der: Uint8Array | string): Buffer {
+  return digestOf(der)
+}
+
+function roomsOf(additions: readonly Addition[]): readonly Room[] {
+  const limited = additions.filter(({ perName }) => perName < Number.MAX_SAFE_INTEGER)
+  const byDomain = new Map(
+    limited.map(
+      ({
+        certificate: {
+          names: [domain = ''],
+        },
+        perName,
+        entry: { at },
+      }) => [domain, { domain, perName, at }],
+    ),
+  )
+  return [...byDomain.values()].sort((a, b) => (a.domain < b.domain ? -1 : 1))
+}

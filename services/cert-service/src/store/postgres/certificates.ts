@@ -1,0 +1,93 @@
+import {
+  type CertificateRecord,
+  type Expiry,
+  type IssuedCertificate,
+  NAME_PAGE,
+  type Upcoming,
+} from '../store.ts'
+import type { Database } from './database.ts'
+import { isLive, LINEAGE, type Records, SELECT, SELECT_ALL } from './records.ts'
+import { columns, indexable } from './text.ts'
+
+/** How many certificates of a name one request can take out of service. */
+const MAX_ISSUED = 10_000
+
+const BY_LINEAGE = `${SELECT} certificates.lineage = $1`
+const PAGE_OF_NAME = `ORDER BY sealed_key IS NULL, id DESC LIMIT ${NAME_PAGE} OFFSET $2`
+const BY_DOMAIN = `${SELECT} domain = $1 ${PAGE_OF_NAME}`
+const BY_NAME = `${SELECT_ALL} id IN (
+    SELECT id FROM certificates WHERE is_current AND domain = $1
+    UNION ALL
+    SELECT id FROM certificates WHERE is_current AND name_count > 1 AND names @> ARRAY[$1::text])
+  ${PAGE_OF_NAME}`
+const ISSUED_FOR = `
+  SELECT ${LINEAGE}, ${columns('id, issuer, names, serialNumber')} FROM certificates
+  WHERE domain = $1 AND (is_current OR $2 AND asked_by IS NOT NULL AND ${isLive('$3', '$4')})
+    AND revoked_at IS NULL
+  ORDER BY id DESC LIMIT ${MAX_ISSUED}`
+const AFTER_ID = `${SELECT} id > $1 ORDER BY id LIMIT $2`
+const BY_NEXT = 'ORDER BY next_at, id LIMIT $3'
+const ALL_UPCOMING = `${SELECT} (next_at, id) > ($1::bigint, $2::bigint) ${BY_NEXT}`
+const UPCOMING_IDS = (filter: string) => `(
+    SELECT id FROM certificates
+    WHERE is_current AND (next_at, id) > ($1::bigint, $2::bigint) AND ${filter} ${BY_NEXT})`
+// The first of these reads nothing but an index.
+const FOUND_UPCOMING = `${SELECT_ALL} id IN (
+    ${UPCOMING_IDS('strpos(searched, $4) > 0')} UNION
+    ${UPCOMING_IDS(`searched IS NULL AND strpos(array_to_string(names, ' '), $4) > 0`)} UNION
+    ${UPCOMING_IDS('serial_number = $4')})
+  ${BY_NEXT}`
+const LATE = `${SELECT} renew_at IS NOT NULL
+  AND not_after - $1::bigint < (not_after - not_before) / 3 ORDER BY not_after LIMIT $2`
+const UNEXPIRED = `${SELECT_ALL}
+  domain = $1 AND certificates.lineage = $2 AND revoked_at IS NULL AND ${isLive('$3', '$4')}`
+const RENEWED = 'FROM certificates WHERE is_current AND renew_at IS NOT NULL'
+const ENDING = `
+  SELECT ${columns('domain, issuer, notBefore, notAfter')} ${RENEWED} ORDER BY not_after LIMIT $1`
+
+/** Finds certificates. */
+export class Certificates {
+  readonly #db: Database
+  readonly #records: Records
+
+  constructor(db: Database, records: Records) {
+    this.#db = db
+    this.#records = records
+  }
+
+  findCurrent = async (lineage: string) =>
+    (await this.#records.list(BY_LINEAGE, indexable(lineage)))[0]
+
+  findByDomain = (domain: string, skip = 0) => this.#records.list(BY_DOMAIN, domain, skip)
+
+  findByName = (name: string, skip = 0) => this.#records.list(BY_NAME, name, skip)
+
+  listIssued = (
+    domain: string,
+    { now, isOut }: { readonly now: number; readonly isOut: boolean },
+  ): Promise<readonly IssuedCertificate[]> =>
+    this.#db.all<IssuedCertificate>(ISSUED_FOR, domain, isOut, now, this.#db.runTime())
+
+  list = ({ after, limit }: { after: number; limit: number }) =>
+    this.#records.list(AFTER_ID, after, limit)
+
+  listUpcoming = ({ text, after, limit }: { text: string; after: Upcoming; limit: number }) =>
+    text === ''
+      ? this.#records.list(ALL_UPCOMING, after.at, after.id, limit)
+      : this.#records.list(FOUND_UPCOMING, after.at, after.id, limit, text)
+
+  listLate = (now: number, limit: number) => this.#records.list(LATE, now, limit)
+
+  listEnding = async (limit: number) => {
+    const [soonest, counted] = await Promise.all([
+      this.#db.all<Expiry>(ENDING, limit),
+      this.#db.get<{ total: number }>(`SELECT count(*) AS total ${RENEWED}`),
+    ])
+    return { soonest, total: counted?.total ?? 0 }
+  }
+
+  listUnexpired = (
+    { names: [domain = ''], lineage }: Pick<CertificateRecord, 'names' | 'lineage'>,
+    now: number,
+  ) => this.#records.list(UNEXPIRED, domain, indexable(lineage), now, this.#db.runTime())
+}

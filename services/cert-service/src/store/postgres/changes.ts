@@ -1,0 +1,198 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Feed, Statement, Transaction } from '@gatehouse/postgres'
+import type { Change } from '../store.ts'
+import type { Database } from './database.ts'
+
+/** How long changes are kept. A replica that has not read for longer has missed some. */
+const KEPT_MS = 3_600_000
+/** Rows that are deleted at once. */
+const MAX_DELETED = 10_000
+/** Lineages that one change lists. More of them are all. */
+const MAX_LISTED = 1_000
+/** Milliseconds to wait for the confirmations of other replicas. */
+const CONFIRMED_WITHIN = 2_000
+/** Milliseconds between two looks at them. */
+const LOOK_EVERY = 10
+
+const CONFIRM = `INSERT INTO confirmations (change, replica)
+  SELECT change, $2::uuid FROM unnest($1::bigint[]) AS change ON CONFLICT DO NOTHING`
+const UNCONFIRMED = `
+  SELECT name, seen_at > clock_timestamp() - interval '5 seconds' AS "isLive" FROM replicas
+  WHERE id <> $1::uuid AND seen_at > clock_timestamp() - interval '1 day' AND EXISTS (
+    SELECT FROM unnest($2::bigint[]) AS urgent (change) WHERE NOT EXISTS (
+      SELECT FROM confirmations
+      WHERE confirmations.change = urgent.change AND confirmations.replica = replicas.id))
+  ORDER BY name`
+
+// The oldest have the lowest ids.
+const DELETE_OLD = `
+  WITH gone AS (
+    DELETE FROM changes WHERE id IN (
+      SELECT id FROM (SELECT id, at FROM changes ORDER BY id LIMIT ${MAX_DELETED}) AS first
+      WHERE at < clock_timestamp() - interval '${KEPT_MS} ms')
+    RETURNING 1)
+  SELECT count(*) AS total FROM gone`
+const DELETE_CONFIRMED = `
+  DELETE FROM confirmations
+  WHERE change < coalesce((SELECT min(id) FROM changes), ${Number.MAX_SAFE_INTEGER})`
+
+interface ChangeRow {
+  readonly id: number
+  readonly lineages: readonly string[] | null
+  readonly isUrgent: boolean
+}
+
+/** SQL that notes a change of the lineages in the rows of a CTE, if it has any; `replica` is a parameter. */
+export function noteChange(cte: string, replica: string): string {
+  const all = `array_agg(coalesce(long_lineage, lineage))`
+  return `INSERT INTO changes (origin, lineages, is_urgent)
+    SELECT ${replica}::uuid, CASE WHEN count(*) <= ${MAX_LISTED} THEN ${all} END, false
+    FROM ${cte} HAVING count(*) > 0`
+}
+
+const NOTE_URGENT = `INSERT INTO changes (origin, lineages, is_urgent) VALUES ($1, $2, true)
+  RETURNING id`
+
+/** What replicas change, told to all others. */
+export class Changes {
+  readonly #db: Database
+  readonly #channel: string
+  readonly #listeners: ((change: Change) => void)[] = []
+  /** Own urgent changes that {@link awaitReplicas} has not waited for yet. */
+  readonly #urgent = new Set<number>()
+  readonly #feed: Feed
+  /** The changes of the last read, some of which come again in the next one. */
+  #seen: ReadonlySet<number> = new Set()
+  /** On the monotonic clock of the process. */
+  #readAt = Number.POSITIVE_INFINITY
+  #hasListeners = true
+  #notifying: Promise<unknown> | undefined
+  #isNotifyQueued = false
+
+  constructor(db: Database, schema: string) {
+    this.#db = db
+    this.#channel = `${schema}_changes`
+    // A full read follows on a lost connection: all that is remembered is dropped, whatever changed. What
+    // is urgent is confirmed as well.
+    const sql = `
+      SELECT id, lineages, is_urgent AS "isUrgent" FROM changes
+      WHERE xid >= $1::xid8 AND origin <> '${db.replica}' AND (
+        $1::xid8 > '0'::xid8 OR is_urgent AND at > clock_timestamp() - interval '1 minute')
+      ORDER BY id`
+    const apply = (rows: readonly ChangeRow[], full: boolean) => this.#apply(rows, full)
+    this.#feed = db.postgres.follow<ChangeRow>({ channel: this.#channel, sql, apply })
+  }
+
+  onChange = (listener: (change: Change) => void): void => {
+    this.#listeners.push(listener)
+  }
+
+  awaitReplicas = async (): Promise<readonly string[]> => {
+    const urgent = [...this.#urgent]
+    if (urgent.length === 0) return []
+    const deadline = performance.now() + CONFIRMED_WITHIN
+    try {
+      for (;;) {
+        const missing = await this.#unconfirmed(urgent)
+        const isOver = performance.now() > deadline
+        if (isOver || !missing.some(({ isLive }) => isLive)) return missing.map(({ name }) => name)
+        await pause(LOOK_EVERY)
+      }
+    } catch {
+      // What they are to confirm is committed, whatever happened to the database since.
+      return ['*']
+    } finally {
+      for (const id of urgent) this.#urgent.delete(id)
+    }
+  }
+
+  /** Whether there are other replicas, as far as is known: a new one looks each second anyway. */
+  expectListeners(areThere: boolean): void {
+    this.#hasListeners = areThere
+  }
+
+  async deleteOld(): Promise<void> {
+    for (let total = MAX_DELETED; total === MAX_DELETED; ) {
+      const statements = [{ sql: DELETE_OLD }, { sql: DELETE_CONFIRMED }]
+      const [rows] = await this.#db.write(statements, { durable: false })
+      total = Number(rows?.[0]?.total)
+    }
+  }
+
+  /** Resolves once all that was committed by now is known here. */
+  read(): Promise<void> {
+    return this.#feed.read()
+  }
+
+  /**
+   * Tells the others that there is something to read; without it, they look each second. Not part of the
+   * write itself, since all commits with notifications wait for each other.
+   */
+  notify(): void {
+    if (!this.#hasListeners) return
+    if (this.#notifying) {
+      this.#isNotifyQueued = true
+      return
+    }
+    this.#notifying = this.#db
+      .all('SELECT pg_notify($1, $2)', this.#channel, '')
+      .catch(() => {})
+      .finally(() => {
+        this.#notifying = undefined
+        const isQueued = this.#isNotifyQueued
+        this.#isNotifyQueued = false
+        if (isQueued) this.notify()
+      })
+  }
+
+  /** Part of a write: tells the others at once. */
+  notification(): Statement {
+    return { sql: 'SELECT pg_notify($1, $2)', params: [this.#channel, ''] }
+  }
+
+  /** Part of a write: a change that each replica is to confirm. Gives its number for {@link expect}. */
+  async noteUrgent(tx: Transaction, lineages: readonly string[]): Promise<number> {
+    const listed = lineages.length <= MAX_LISTED ? lineages : null
+    const [row] = await tx.all<{ id: number }>(NOTE_URGENT, [this.#db.replica, listed])
+    const { sql, params } = this.notification()
+    await tx.all(sql, params)
+    return row?.id as number
+  }
+
+  /** Of a change that is committed. */
+  expect(id: number): void {
+    this.#urgent.add(id)
+  }
+
+  async #apply(rows: readonly ChangeRow[], full: boolean): Promise<void> {
+    const unseen = full ? rows : rows.filter(({ id }) => !this.#seen.has(id))
+    const isFirst = this.#readAt === Number.POSITIVE_INFINITY
+    const isLate = performance.now() - this.#readAt > KEPT_MS
+    this.#readAt = performance.now()
+    if ((full && !isFirst) || isLate) this.#tell({ lineages: 'all' })
+    else if (!full && unseen.length > 0) this.#tell({ lineages: lineagesOf(unseen) })
+    const urgent = unseen.filter(({ isUrgent }) => isUrgent).map(({ id }) => id)
+    if (urgent.length > 0) {
+      const confirm = { sql: CONFIRM, params: [urgent, this.#db.replica] }
+      await this.#db.write([confirm], { durable: false })
+    }
+    this.#seen = new Set(rows.map(({ id }) => id))
+  }
+
+  #tell(change: Change): void {
+    for (const listener of this.#listeners) listener(change)
+  }
+
+  #unconfirmed(urgent: readonly number[]) {
+    return this.#db.all<{ name: string; isLive: boolean }>(UNCONFIRMED, this.#db.replica, urgent)
+  }
+}
+
+function lineagesOf(rows: readonly ChangeRow[]): Change['lineages'] {
+  const lineages = new Set<string>()
+  for (const row of rows) {
+    if (row.lineages === null) return 'all'
+    for (const lineage of row.lineages) lineages.add(lineage)
+  }
+  return [...lineages]
+}

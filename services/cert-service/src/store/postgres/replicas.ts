@@ -1,0 +1,92 @@
+import type { Changes } from './changes.ts'
+import type { Database } from './database.ts'
+import type { Leases } from './leases.ts'
+
+const SECOND = 1_000
+const RENEW_EVERY = 5 * SECOND
+const TIDY_EVERY = 60 * SECOND
+/** Writes that the database forgets at once. */
+const FORGOTTEN = 10_000
+const LEADER = 'upkeep'
+
+const BEAT = `
+  INSERT INTO replicas (id, name, seen_at) VALUES ($1, $2, clock_timestamp())
+  ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at
+  RETURNING EXISTS (
+    SELECT FROM replicas WHERE id <> $1::uuid AND seen_at > clock_timestamp() - interval '1 minute'
+  ) AS "hasOthers"`
+/** One of the same name that has not ended in order is this one, before it was started again. */
+const REPLACE = 'DELETE FROM replicas WHERE name = $1 AND id <> $2::uuid'
+const LEAVE = 'DELETE FROM replicas WHERE id = $1::uuid'
+const DELETE_DEAD = `DELETE FROM replicas WHERE seen_at < clock_timestamp() - interval '1 day'`
+
+interface Parts {
+  readonly name: string
+  readonly changes: Changes
+  readonly leases: Leases
+}
+
+/** This replica among the others: shows that it lives, and deletes what all have done with. */
+export class Membership {
+  readonly #db: Database
+  readonly #name: string
+  readonly #changes: Changes
+  readonly #leases: Leases
+  readonly #timers: NodeJS.Timeout[] = []
+
+  constructor(db: Database, { name, changes, leases }: Parts) {
+    this.#db = db
+    this.#name = name
+    this.#changes = changes
+    this.#leases = leases
+  }
+
+  isLeader = (): boolean => this.#db.postgres.leads(LEADER)
+
+  async join(): Promise<void> {
+    const { replica } = this.#db
+    await this.#db.write([
+      { sql: REPLACE, params: [this.#name, replica] },
+      { sql: BEAT, params: [replica, this.#name] },
+    ])
+    await this.#db.postgres.tryLead(LEADER)
+    this.#every(SECOND, () => this.#beat())
+    this.#every(RENEW_EVERY, () => this.#leases.renew())
+    this.#every(TIDY_EVERY, async () => {
+      if (this.isLeader()) await this.tidy()
+    })
+  }
+
+  async leave(): Promise<void> {
+    for (const timer of this.#timers) clearInterval(timer)
+    await this.#leases.releaseAll()
+    await this.#db.run(LEAVE, this.#db.replica)
+  }
+
+  /** Deletes what replicas left behind, and no data. */
+  async tidy(): Promise<void> {
+    await this.#changes.deleteOld()
+    await this.#leases.deleteExpired()
+    await this.#db.write([{ sql: DELETE_DEAD }], { durable: false })
+    while ((await this.#db.postgres.prune()) === FORGOTTEN);
+  }
+
+  async #beat(): Promise<void> {
+    const beat = { sql: BEAT, params: [this.#db.replica, this.#name] }
+    const [rows] = await this.#db.write([beat], { durable: false })
+    this.#changes.expectListeners(rows?.[0]?.hasOthers !== false)
+    if (!this.isLeader()) await this.#db.postgres.tryLead(LEADER)
+  }
+
+  /** Runs `work` so often, and never twice at once. It fails only while the database is away. */
+  #every(ms: number, work: () => Promise<void>): void {
+    let isUnderWay = false
+    const run = async () => {
+      if (isUnderWay) return
+      isUnderWay = true
+      await work().catch(() => {})
+      isUnderWay = false
+    }
+    this.#timers.push(setInterval(run, ms).unref())
+  }
+}

@@ -1,0 +1,44 @@
+import type { Statement } from '@gatehouse/postgres'
+import type { SignInRecord } from '../store.ts'
+import type { Database } from './database.ts'
+import { columns } from './text.ts'
+
+const HOUR = 3_600_000
+const MAX_SESSIONS = 1_000
+
+const FIND = `SELECT ${columns('id, keySha256, openedAt, usedAt')} FROM sign_ins WHERE id = $1`
+const SAVE = `
+  INSERT INTO sign_ins (id, key_sha256, opened_at, used_at) VALUES ($1, $2, $3, $4)
+  ON CONFLICT (id) DO UPDATE SET key_sha256 = excluded.key_sha256, opened_at = excluded.opened_at,
+    used_at = excluded.used_at`
+const DELETE_EXCESS = `
+  DELETE FROM sign_ins WHERE id IN (
+    SELECT id FROM sign_ins ORDER BY used_at DESC OFFSET ${MAX_SESSIONS})`
+const DELETE_OLD = `
+  WITH gone AS (
+    DELETE FROM sign_ins WHERE used_at < $1::bigint - ${HOUR} OR used_at > $1::bigint + ${HOUR}
+    RETURNING 1)
+  SELECT count(*) AS total FROM gone`
+
+/** The sessions of people at the inventory. */
+export class SignIns {
+  readonly #db: Database
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  saveSignIn = async ({ id, keySha256, openedAt, usedAt }: SignInRecord): Promise<void> => {
+    const save = { sql: SAVE, params: [id, keySha256, openedAt, usedAt] }
+    await this.#db.write([save, { sql: DELETE_EXCESS }])
+  }
+
+  findSignIn = (id: string) => this.#db.get<SignInRecord>(FIND, id)
+
+  deleteSignIn = (id: string) => this.#db.run('DELETE FROM sign_ins WHERE id = $1', id)
+
+  /** Part of a write: deletes what nobody can use any more, or a clock that was ahead has written. */
+  prune(now: number): Statement {
+    return { sql: DELETE_OLD, params: [now] }
+  }
+}

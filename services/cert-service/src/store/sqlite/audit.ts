@@ -1,0 +1,56 @@
+import type { AuditEntry, AuditRecord } from '../store.ts'
+import { type Age, columns, type Database, isOld } from './database.ts'
+
+const INSERT = `
+  INSERT INTO audit (at, action, actor, names, serial_number, remote_address, request_id, detail,
+    count, key, ran)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+  ON CONFLICT (key) WHERE key IS NOT NULL DO UPDATE SET count = count + excluded.count`
+const BEFORE = `
+  SELECT ${columns('id, at, action, actor, names, serialNumber, remoteAddress, requestId, detail, count')}
+  FROM audit WHERE id < ? ORDER BY id DESC LIMIT ?`
+// Rows are in the order of time, so the oldest have the lowest ids and need no index.
+const DELETE_OLD = `
+  DELETE FROM audit WHERE ${isOld('at', 'ran')}
+    AND id IN (SELECT id FROM audit ORDER BY id LIMIT :limit)`
+
+export class AuditLog {
+  readonly #db: Database
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  addAudit = (entries: readonly AuditEntry[]): Promise<void> =>
+    this.#db.write(() => {
+      for (const entry of entries) this.add(entry)
+    })
+
+  listAudit = async ({
+    before = Number.MAX_SAFE_INTEGER,
+    limit,
+  }: {
+    before?: number
+    limit: number
+  }): Promise<readonly AuditRecord[]> => {
+    const rows = await this.#db.all<Record<string, unknown>>(BEFORE, before, limit)
+    return rows.map(({ names, ...rest }) => {
+      const present = Object.entries(rest).filter(([, value]) => value !== null)
+      return { ...Object.fromEntries(present), names: JSON.parse(names as string) } as AuditRecord
+    })
+  }
+
+  /** Part of a write. */
+  add(entry: AuditEntry): void {
+    const { at, action, actor, names, serialNumber, remoteAddress, requestId, detail } = entry
+    const { count = 1, key = null } = entry
+    const optional = [serialNumber, remoteAddress, requestId, detail].map((value) => value ?? null)
+    this.#db
+      .prepare(INSERT)
+      .run(at, action, actor, JSON.stringify(names), ...optional, count, key, this.#db.runTime())
+  }
+
+  prune(age: Age): number {
+    return Number(this.#db.prepare(DELETE_OLD).run({ ...age }).changes)
+  }
+}

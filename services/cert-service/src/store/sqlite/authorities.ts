@@ -1,0 +1,59 @@
+import type { AuthorityRecord, CrlRecord, RevokedCertificate } from '../store.ts'
+import { columns, type Database } from './database.ts'
+import { listRevoked } from './lifecycle.ts'
+
+const AUTHORITIES = `
+  SELECT ${columns('id, role, certificate, sealedKey, notAfter')} FROM authorities ORDER BY id DESC`
+const NEWEST = 'SELECT max(id) AS id FROM authorities WHERE role = ?'
+const CRL = `
+  SELECT ${columns('authorityId, number, crl, thisUpdate, nextUpdate, entries')} FROM crls
+  WHERE authority_id = ?`
+
+type CrlRow = Omit<CrlRecord, 'number'> & { readonly number: string }
+
+/** The embedded CA with its revocation lists. */
+export class Authorities {
+  readonly #db: Database
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  addAuthority = (
+    authority: Omit<AuthorityRecord, 'id'>,
+    previous: number | null,
+  ): Promise<AuthorityRecord | undefined> =>
+    this.#db.write(() => {
+      const { role, certificate, sealedKey, notAfter } = authority
+      if (this.#db.prepare(NEWEST).get(role)?.id !== previous) return undefined
+      const id = this.#db.insert('authorities', { role, certificate, sealedKey, notAfter })
+      return { ...authority, id }
+    })
+
+  listAuthorities = () => this.#db.all<AuthorityRecord>(AUTHORITIES)
+
+  dropAuthorityKey = (id: number) =>
+    this.#db.run('UPDATE authorities SET sealed_key = NULL WHERE id = ?', id)
+
+  findCrl = (authorityId: number) => this.#db.read(() => this.#crlOf(authorityId))
+
+  replaceCrl = (
+    { id, certificate }: Pick<AuthorityRecord, 'id' | 'certificate'>,
+    now: number,
+    next: (stored: CrlRecord | undefined, revoked: readonly RevokedCertificate[]) => CrlRecord,
+  ): Promise<CrlRecord> =>
+    this.#db.write(() => {
+      const stored = this.#crlOf(id)
+      const record = next(stored, listRevoked(this.#db, certificate, now))
+      if (record === stored) return record
+      const { number, crl, thisUpdate, nextUpdate, entries } = record
+      const row = { number: String(number), crl, thisUpdate, nextUpdate, entries }
+      this.#db.insert('crls', { authorityId: id, ...row }, 'REPLACE')
+      return record
+    })
+
+  #crlOf(authorityId: number): CrlRecord | undefined {
+    const row = this.#db.prepare(CRL).get(authorityId) as CrlRow | undefined
+    return row && { ...row, number: BigInt(row.number) }
+  }
+}

@@ -1,0 +1,217 @@
+import { hash } from 'node:crypto'
+import type { SQLInputValue } from 'node:sqlite'
+import { LRUCache } from 'lru-cache'
+import {
+  type CertificateRecord,
+  type Expiry,
+  type IssuedCertificate,
+  NAME_PAGE,
+  type RenewalWindow,
+  type Upcoming,
+} from '../store.ts'
+import { columns, type Database, type Parameters } from './database.ts'
+
+const MINUTE = 60_000
+const DAY = 86_400_000
+/** How many certificates of a name one request can take out of service. */
+const MAX_ISSUED = 10_000
+/** There is one chain for each issuing certificate. */
+const MAX_CHAINS = 1_000
+
+const SELECT_ALL = `
+  SELECT ${columns(
+    'id, lineage, issuer, names, keyType, serialNumber, certificate, chain, sealedKey, csr, notBefore, notAfter, renewAt, fetchedAt, checkAt, windowStart, windowEnd, explanationUrl, madeAt, fetchedRan',
+  )} FROM certificates WHERE`
+const SELECT = `${SELECT_ALL} current = 1 AND`
+/** The longer of the lifetimes by the certificate and by the clock: one of the two clocks was right. */
+export const LIFETIME = '(not_after - min(not_before, coalesce(made_at, not_before)))'
+/** Not expired by the clock, or not by the run time since it was stored. */
+export const IS_LIVE = `(not_after >= :now OR made_ran + ${LIFETIME} > :ran)`
+
+const BY_LINEAGE = `${SELECT} lineage = ?`
+const BY_DOMAIN = `${SELECT} domain = ?
+  ORDER BY sealed_key IS NULL, id DESC LIMIT ${NAME_PAGE} OFFSET ?`
+const BY_NAME = `${SELECT}
+  (domain = ?1 OR id IN (SELECT certificate FROM certificate_names WHERE name = ?1))
+  ORDER BY sealed_key IS NULL, id DESC LIMIT ${NAME_PAGE} OFFSET ?2`
+const ISSUED_FOR = `
+  SELECT ${columns('id, lineage, issuer, names, serialNumber')} FROM certificates
+  WHERE domain = :domain AND (current = 1 OR :isOut AND asked_by IS NOT NULL AND ${IS_LIVE})
+    AND revoked_at IS NULL
+  ORDER BY id DESC LIMIT ${MAX_ISSUED}`
+const AFTER_ID = `${SELECT} id > ? ORDER BY id LIMIT ?`
+const UPCOMING = `${SELECT} (instr(names, ?1) OR serial_number = ?1)
+  AND coalesce(renew_at, not_after) >= ?2 AND (coalesce(renew_at, not_after) > ?2 OR id > ?3)
+  ORDER BY coalesce(renew_at, not_after), id LIMIT ?4`
+const DUE = `${SELECT} renew_at <= ? ORDER BY renew_at LIMIT ?`
+const UNCHECKED = `${SELECT} check_at <= ? AND renew_at IS NOT NULL ORDER BY check_at LIMIT ?`
+const LATE = `${SELECT} renew_at IS NOT NULL
+  AND not_after - ? < (not_after - not_before) / 3 ORDER BY not_after LIMIT ?`
+const UNEXPIRED = `${SELECT_ALL}
+  domain = :domain AND lineage = :lineage AND revoked_at IS NULL AND ${IS_LIVE}`
+const RENEWED = 'FROM certificates WHERE current = 1 AND renew_at IS NOT NULL'
+const ENDING = `
+  SELECT ${columns('domain, issuer, notBefore, notAfter')} ${RENEWED} ORDER BY not_after LIMIT ?`
+const SET_WINDOW = `
+  UPDATE certificates
+  SET check_at = ?, window_start = ?, window_end = ?, explanation_url = ?, renew_at = ?
+  WHERE id = ? AND renew_at IS NOT NULL`
+// Renewals are planned within the window or at two thirds of the lifetime, plus a day at most.
+const RENEW_SOONER = `
+  UPDATE certificates SET renew_at = ?1
+  WHERE current = 1 AND renew_at > ?1 + ${DAY}
+    AND renew_at > coalesce(window_end, not_before + (not_after - not_before) * 2 / 3)`
+const CHECK_SOONER = `
+  UPDATE certificates SET check_at = ?1 WHERE current = 1 AND check_at > ?1 + ${DAY}`
+// Excludes what a CA keeps dating in the future, and retries after a failure, which keep their time.
+const MAKE_DUE = `
+  UPDATE certificates SET renew_at = ?1
+  WHERE current = 1 AND renew_at IS NOT NULL AND not_before > ?1 + ${MINUTE}
+    AND (renew_at > not_before OR renew_at > ?1 + ${DAY}) AND (
+      coalesce(made_at, not_before) > ?1 + ${MINUTE}
+      OR made_at + min((not_after - not_before) / 10, ${DAY}) <= ?1)
+  RETURNING lineage`
+const FUTURE = `
+  SELECT 1 FROM certificates
+  WHERE current = 1 AND renew_at IS NOT NULL AND not_before > ?1 + ${MINUTE} LIMIT 1`
+
+type Row = Omit<CertificateRecord, 'names' | 'chain' | 'madeAt' | keyof RenewalWindow> &
+  RenewalWindow & { names: string; chain: number; madeAt: number | null }
+
+/** Finds certificates, and keeps when they are to be renewed. */
+export class Certificates {
+  readonly #db: Database
+  readonly #chains: Chains
+
+  constructor(db: Database, chains: Chains) {
+    this.#db = db
+    this.#chains = chains
+  }
+
+  findCurrent = async (lineage: string) => (await this.#list(BY_LINEAGE, lineage))[0]
+
+  findByDomain = (domain: string, skip = 0) => this.#list(BY_DOMAIN, domain, skip)
+
+  findByName = (name: string, skip = 0) => this.#list(BY_NAME, name, skip)
+
+  listIssued = async (
+    domain: string,
+    { now, isOut }: { readonly now: number; readonly isOut: boolean },
+  ): Promise<readonly IssuedCertificate[]> => {
+    const of = { domain, isOut: Number(isOut), now, ran: this.#db.runTime() }
+    const rows = await this.#db.all<IssuedCertificate & { names: string }>(ISSUED_FOR, of)
+    return rows.map((row) => ({ ...row, names: JSON.parse(row.names) }))
+  }
+
+  list = ({ after, limit }: { after: number; limit: number }) => this.#list(AFTER_ID, after, limit)
+
+  listUpcoming = ({ text, after, limit }: { text: string; after: Upcoming; limit: number }) =>
+    this.#list(UPCOMING, text, after.at, after.id, limit)
+
+  claimDue = (now: number, limit: number) => this.#list(DUE, now, limit)
+
+  nextDue = async (): Promise<number | undefined> => {
+    const sql = `SELECT min(renew_at) AS at ${RENEWED}`
+    return (await this.#db.get<{ at: number | null }>(sql))?.at ?? undefined
+  }
+
+  claimUnchecked = (now: number, limit: number) => this.#list(UNCHECKED, now, limit)
+
+  listLate = (now: number, limit: number) => this.#list(LATE, now, limit)
+
+  listEnding = async (limit: number) => {
+    const soonest = await this.#db.all<Expiry>(ENDING, limit)
+    const counted = await this.#db.get<{ total: number }>(`SELECT count(*) AS total ${RENEWED}`)
+    return { soonest, total: counted?.total ?? 0 }
+  }
+
+  listUnexpired = async (
+    { names: [domain = ''], lineage }: Pick<CertificateRecord, 'names' | 'lineage'>,
+    now: number,
+  ) => this.#list(UNEXPIRED, { domain, lineage, now, ran: this.#db.runTime() })
+
+  setRenewAt = (id: number, renewAt: number | null) =>
+    this.#db.run('UPDATE certificates SET renew_at = ? WHERE id = ?', renewAt, id)
+
+  setRenewalWindow = (id: number, window: RenewalWindow & { readonly renewAt: number }) => {
+    const { checkAt, windowStart, windowEnd, explanationUrl, renewAt } = window
+    return this.#db.run(SET_WINDOW, checkAt, windowStart, windowEnd, explanationUrl, renewAt, id)
+  }
+
+  bringForward = (now: number): Promise<void> =>
+    this.#db.write(() => {
+      this.#db.prepare(RENEW_SOONER).run(now)
+      this.#db.prepare(CHECK_SOONER).run(now)
+    })
+
+  makeFutureDue = (now: number): Promise<readonly string[]> =>
+    this.#db.write(() =>
+      this.#db
+        .prepare(MAKE_DUE)
+        .all(now)
+        .map(({ lineage }) => lineage as string),
+    )
+
+  hasFuture = async (now: number) => (await this.#db.get(FUTURE, now)) !== undefined
+
+  setFetchedAt = (fetched: ReadonlyMap<number, number>): Promise<void> =>
+    this.#db.write(() => {
+      const update = this.#db.prepare(
+        'UPDATE certificates SET fetched_at = ?, fetched_ran = ? WHERE id = ?',
+      )
+      for (const [id, at] of fetched) update.run(at, this.#db.runTime(), id)
+    })
+
+  #list(sql: string, ...parameters: Parameters) {
+    return this.#db.read((): readonly CertificateRecord[] =>
+      this.#db
+        .prepare(sql)
+        .all(...(parameters as SQLInputValue[]))
+        .map((row) => this.#toRecord(row)),
+    )
+  }
+
+  #toRecord(row: unknown): CertificateRecord {
+    const { names, chain, checkAt, windowStart, windowEnd, explanationUrl, madeAt, ...rest } =
+      row as Row
+    return {
+      ...rest,
+      names: JSON.parse(names),
+      chain: this.#chains.get(chain),
+      ...(checkAt !== null && { checkAt, windowStart, windowEnd, explanationUrl }),
+      ...(madeAt !== null && { madeAt }),
+    }
+  }
+}
+
+export class Chains {
+  readonly #db: Database
+  readonly #loaded = new LRUCache<number, readonly Uint8Array[]>({ max: MAX_CHAINS })
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  /** Part of a write: the id of this chain, which is added if it is new. */
+  save(chain: readonly Uint8Array[]): number {
+    const text = JSON.stringify(chain.map((der) => Buffer.from(der).toString('base64')))
+    const known = this.#db.prepare('SELECT id FROM chains WHERE certificates = ?').get(text)
+    if (known) return known.id as number
+    return this.#db.insert('chains', { issuer: issuerDigest(chain[0] ?? ''), certificates: text })
+  }
+
+  get(id: number): readonly Uint8Array[] {
+    const known = this.#loaded.get(id)
+    if (known) return known
+    const row = this.#db.prepare('SELECT certificates FROM chains WHERE id = ?').get(id)
+    const texts: string[] = JSON.parse(row?.certificates as string)
+    const chain = texts.map((text) => Buffer.from(text, 'base64'))
+    this.#loaded.set(id, chain)
+    return chain
+  }
+}
+
+/** How chains refer to their direct issuer. */
+export function issuerDigest(der: Uint8Array | string): string {
+  return hash('sha256', der)
+}

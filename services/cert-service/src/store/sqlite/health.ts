@@ -1,0 +1,113 @@
+import { addAbortListener } from 'node:events'
+import { statSync } from 'node:fs'
+import { stat } from 'node:fs/promises'
+import { Worker } from 'node:worker_threads'
+import { CertError, storeUnavailable as unavailable } from '../../errors.ts'
+import { type Database, storeFailure } from './database.ts'
+import { schemaVersion } from './migrations.ts'
+
+/** Finds out whether a store can be used, and stops writing to one that is damaged or gone. */
+export class Health {
+  readonly #db: Database
+  readonly #file: string
+  readonly #version: number
+  /** Device and inode of the store and, once it is there, of its log. */
+  readonly #files = new Map<string, string>()
+  #damage: CertError | undefined
+  #isGone = false
+
+  constructor(db: Database, file: string) {
+    this.#db = db
+    this.#file = file
+    this.#version = schemaVersion(db)
+    for (const path of [file, `${file}-wal`]) {
+      const stats = statSync(path, { throwIfNoEntry: false })
+      if (stats) this.#files.set(path, idOf(stats))
+    }
+  }
+
+  /**
+   * Resolves if the store is still in its files, can be written, and each failed read works again.
+   * @throws CertError CERT_STORE_UNAVAILABLE, CERT_STORE_CORRUPT
+   */
+  check = async (): Promise<void> => {
+    this.#isGone = !(await this.#areFilesInPlace())
+    this.#refuseWrites()
+    this.#db.retryReads()
+    await this.#db.write(() => {
+      // Writing the same version again touches the disk and changes nothing.
+      this.#db.prepare(`PRAGMA user_version = ${this.#version}`).run()
+      this.#db.saveRunTime()
+    })
+    const failure = this.#db.failure()
+    if (failure) throw failure
+  }
+
+  /**
+   * Reads the whole store in a worker thread. If it is damaged, nothing more is written.
+   * @throws CertError CERT_STORE_CORRUPT, CERT_STORE_UNAVAILABLE
+   */
+  inspect = async (signal: AbortSignal): Promise<void> => {
+    try {
+      await quickCheck(this.#file, signal)
+      this.#damage = undefined
+    } catch (error) {
+      if (error instanceof CertError && error.code === 'CERT_STORE_CORRUPT') this.#damage = error
+      throw error
+    } finally {
+      this.#refuseWrites()
+    }
+  }
+
+  failure = (): CertError | undefined => this.#db.failure()
+
+  #refuseWrites(): void {
+    const gone = this.#isGone ? unavailable(`${this.#file} was removed or replaced`) : undefined
+    this.#db.refuseWrites(this.#damage ?? gone)
+  }
+
+  async #areFilesInPlace(): Promise<boolean> {
+    for (const [path, id] of this.#files) {
+      const stats = await stat(path).catch(() => undefined)
+      if (!stats || idOf(stats) !== id) return false
+    }
+    return true
+  }
+}
+
+const idOf = ({ dev, ino }: { dev: number; ino: number }): string => `${dev} ${ino}`
+
+/** A string, so that the bundle needs no second file. SQLite errors lose their codes when they are posted. */
+const QUICK_CHECK = `
+const { parentPort, workerData } = require('node:worker_threads')
+const { DatabaseSync } = require('node:sqlite')
+let sqlite
+try {
+  sqlite = new DatabaseSync(workerData, { readOnly: true, timeout: 5000 })
+  const [row] = sqlite.prepare('PRAGMA quick_check(1)').all()
+  parentPort.postMessage({ result: row.quick_check })
+} catch ({ message, code, errcode }) {
+  parentPort.postMessage({ message, code, errcode })
+} finally {
+  sqlite?.close()
+}`
+
+type Outcome = { result: string } | { message: string; code: string; errcode?: number }
+
+async function quickCheck(file: string, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return
+  await using worker = new Worker(QUICK_CHECK, { eval: true, workerData: file, execArgv: [] })
+  using _stop = addAbortListener(signal, () => void worker.terminate())
+  const { promise, resolve, reject } = Promise.withResolvers<Outcome | undefined>()
+  worker.once('message', resolve).once('error', reject)
+  worker.once('exit', () => resolve(undefined))
+  assertSound(file, await promise)
+}
+
+/** @param outcome - undefined if the check was stopped */
+function assertSound(file: string, outcome: Outcome | undefined): void {
+  if (!outcome) return
+  if (!('result' in outcome)) throw storeFailure(outcome) ?? new Error(outcome.message)
+  if (outcome.result === 'ok') return
+  throw new CertError('CERT_STORE_CORRUPT', `${file} is damaged: ${outcome.result}`)
+}

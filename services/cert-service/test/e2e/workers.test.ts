@@ -1,0 +1,72 @@
+import { randomBytes, X509Certificate } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import type { Agent } from 'node:http'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { freePort } from '../../../../packages/acme/test/integration/processes.ts'
+import { type PostgresServer, startPostgres } from '../../../../scripts/test/postgres.ts'
+import { programOf } from '../../../../scripts/test/program.ts'
+import { ask, connections, startRunning } from '../../../../scripts/test/running.ts'
+
+const WORKERS = 3
+const KEY = 'a-key-of-sixteen-or-more'
+const HEADERS = { authorization: `APIKey ${KEY}`, 'content-type': 'application/json' }
+
+async function start(t: Test, { url }: PostgresServer, plainPort: number) {
+  const file = join(t.testdir({}), 'config.yaml')
+  const yaml = `server: { port: 0, workers: ${WORKERS}, tls: off, plainHttp: { port: ${plainPort} } }
+metrics: { enabled: false }
+storage: { url: "${url}", masterKey: "${randomBytes(32).toString('base64')}", cachePath: copies }
+auth: { psk: { key: ${KEY} } }
+`
+  await writeFile(file, yaml)
+  const running = startRunning(t, [...programOf('cert-service'), 'serve', '--config', file])
+  const { url: at, workers } = await running.said('ready')
+  return { ...running, url: String(at), workers: workers as readonly number[] }
+}
+
+t.test('several workers on one database are one service', { timeout: 120_000 }, async (t) => {
+  const server = await startPostgres(t)
+  const plainPort = await freePort()
+  const running = await start(t, server, plainPort)
+  const { url, said, workers } = running
+  const agents = connections(t, 2 * WORKERS)
+  const issue = async (agent: Agent, domain: string) => {
+    const body = JSON.stringify({ domain })
+    const options = { method: 'POST', headers: HEADERS, agent, body }
+    const answer = await ask(`${url}/api/certificate`, options)
+    t.equal(answer.status, 200)
+    return new X509Certificate(JSON.parse(answer.body).certificate).serialNumber
+  }
+
+  const serials = new Set<string>()
+  for (let n = 0; n < 10; n++) {
+    const domain = `n${n}.example.com`
+    const given = new Set(await Promise.all(agents.map((agent) => issue(agent, domain))))
+    t.equal(given.size, 1, 'who asks at once gets one certificate, at whichever worker')
+    for (const serial of given) serials.add(serial)
+  }
+  t.equal(serials.size, 10)
+
+  const pidsOf = (path: string) =>
+    new Set(running.lines.filter((line) => line.path === path).map(({ pid }) => pid))
+  t.strictSame(pidsOf('/api/certificate'), new Set(workers))
+  for (const agent of connections(t, 2 * WORKERS))
+    t.equal((await ask(`http://127.0.0.1:${plainPort}/ca/root.pem`, { agent })).status, 200)
+  await said('request', 2 * WORKERS, '/ca/root.pem')
+  t.strictSame(pidsOf('/ca/root.pem'), new Set(workers), 'they share the second listener, too')
+
+  const names = async () =>
+    (
+      await server.sql<{ name: string }>('SELECT name FROM gatehouse_certs.replicas ORDER BY name')
+    ).map(({ name }) => name.slice(name.lastIndexOf('/')))
+  t.strictSame(await names(), ['/1', '/2', '/3'])
+  process.kill(workers[1]!, 'SIGKILL')
+  await said('a worker is ready')
+  t.strictSame(await names(), ['/1', '/2', '/3'], 'whoever takes its place is the same replica')
+  for (const agent of connections(t, 2 * WORKERS))
+    t.ok(serials.has(await issue(agent, 'n0.example.com')), 'what was issued before is held')
+
+  running.child.kill('SIGTERM')
+  t.match(await running.ended, { code: 0, stderr: '' })
+})

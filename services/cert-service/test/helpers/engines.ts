@@ -1,0 +1,78 @@
+import { randomUUID } from 'node:crypto'
+import type { Test } from 'tap'
+import t from 'tap'
+import { type PostgresServer, startPostgres } from '../../../../scripts/test/postgres.ts'
+import { openPostgresStore } from '../../src/store/postgres/open.ts'
+import type { Store } from '../../src/store/store.ts'
+import { testStore } from './store.ts'
+
+/** An empty store of one of the engines. */
+export interface Opened {
+  readonly store: Store
+  /** Lets the service run for so many milliseconds. */
+  pass(ms: number): void
+}
+
+let starting: Promise<PostgresServer> | undefined
+
+/** The server of a test file, started when it is first needed. */
+export function testServer(): Promise<PostgresServer> {
+  starting ??= startPostgres(t)
+  return starting
+}
+
+/** The name of a schema that does not exist yet. */
+export function newSchema(): string {
+  return `certs_${randomUUID().replaceAll('-', '').slice(0, 12)}`
+}
+
+export interface ReplicaOptions {
+  readonly schema: string
+  readonly name?: string
+  readonly url?: string
+  readonly elapsed?: () => number
+}
+
+/** A replica of a store in PostgreSQL, closed after the test. */
+export async function openReplica(
+  t: Pick<Test, 'teardown'>,
+  options: ReplicaOptions,
+): Promise<Store> {
+  const { url = (await testServer()).url, name = 'test', ...rest } = options
+  const store = await openPostgresStore({ url, name, log: { info() {}, warn() {} }, ...rest })
+  t.teardown(() => store.close())
+  return store
+}
+
+/** A store in a schema of its own. */
+async function testPostgresStore(t: Test): Promise<Opened> {
+  let passed = 0
+  const schema = newSchema()
+  const store = await openReplica(t, { schema, elapsed: () => passed })
+  return {
+    store,
+    pass(ms) {
+      passed += ms
+    },
+  }
+}
+
+/** A test that holds for the stores of both engines. */
+export function onBothEngines(
+  name: string,
+  test: (t: Test, opened: Opened) => Promise<void>,
+): void {
+  t.test(`${name}: SQLite`, async (t) => test(t, await testStore(t)))
+  t.test(`${name}: PostgreSQL`, async (t) => test(t, await testPostgresStore(t)))
+}
+
+/** Resolves as soon as `check` gives something true. Fails after ten seconds. */
+export async function until<T>(check: () => T | Promise<T>): Promise<T> {
+  const end = performance.now() + 10_000
+  for (;;) {
+    const result = await check()
+    if (result) return result
+    if (performance.now() > end) throw new Error(`In vain: ${check}`)
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+}

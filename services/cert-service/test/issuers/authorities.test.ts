@@ -1,0 +1,36 @@
+import { randomBytes } from 'node:crypto'
+import t from 'tap'
+import { Authorities } from '../../src/issuers/authorities.ts'
+import { openKeyring } from '../../src/sealing/master-key.ts'
+import type { Store } from '../../src/store/store.ts'
+import { DAY, NOW } from '../helpers/app.ts'
+import { testStore } from '../helpers/store.ts'
+
+t.test('of two replicas that start at once, one makes the intermediate', async (t) => {
+  const { store } = await testStore(t)
+  const masterKey = randomBytes(32).toString('base64')
+  const keyring = await openKeyring({ masterKeyFile: '', masterKey, store })
+  const replica = (listAuthorities: Store['listAuthorities']) => {
+    const log = { info() {}, warn() {} }
+    const deps = { clock: { now: () => NOW }, keyring, log, store: { ...store, listAuthorities } }
+    const options = { name: 'Test', permitted: [], leafLifetime: 7 * DAY }
+    return new Authorities(options, deps as unknown as ConstructorParameters<typeof Authorities>[1])
+  }
+  const fast = replica(() => store.listAuthorities())
+  const root = await fast.openRoot()
+
+  // Whichever look at the store comes right after the other replica has stored its own.
+  for (const look of [1, 2, 3]) {
+    let looks = 0
+    const slow = replica(async () => {
+      looks += 1
+      if (looks === look) await fast.openIntermediate(root)
+      return store.listAuthorities()
+    })
+    const chosen = await slow.openIntermediate(root)
+    const stored = await fast.listIntermediates()
+    t.equal(stored.length, 1, `look ${look}`)
+    t.equal(chosen.id, stored[0]?.id)
+    for (const { id } of stored) await store.dropAuthorityKey(id)
+  }
+})

@@ -1,0 +1,242 @@
+import { hash, randomBytes, X509Certificate } from 'node:crypto'
+import { createRoot } from '@gatehouse/pki'
+import type { CertificateRecord } from '../../src/store/store.ts'
+import { onBothEngines } from '../helpers/engines.ts'
+import { CHAIN, NOW, newAudit, newCertificate, newOrder } from '../helpers/store.ts'
+
+const DAY = 86_400_000
+const domains = (records: readonly CertificateRecord[]) => records.map(({ names }) => names[0])
+
+onBothEngines('what is out of service', async (t, { store, pass }) => {
+  const add = (domain: string, notAfter = NOW + DAY) =>
+    store.addCertificate(newCertificate({ names: [domain], notAfter }), newAudit())
+  const [kept, revoked, expired, removed] = [
+    await add('kept.example'),
+    await add('revoked.example'),
+    await add('expired.example', NOW - 1),
+    await add('removed.example'),
+  ]
+  const entry = newAudit({ action: 'revoke' })
+  pass(DAY)
+  await store.revoke([revoked.id, expired.id], NOW, 'keyCompromise', entry)
+  await store.revoke([revoked.id], NOW + 1, 'superseded', entry)
+  await store.remove([removed.id], newAudit({ action: 'delete' }))
+
+  t.same(domains(await store.list({ after: 0, limit: 10 })), [kept.names[0]])
+  t.equal(await store.findCurrent(revoked.lineage), undefined)
+  t.same(await store.findByDomain('removed.example'), [])
+  t.same(
+    await store.listRevoked(CHAIN[0]!, NOW),
+    [{ serialNumber: revoked.serialNumber, revokedAt: NOW, reason: 'keyCompromise' }],
+    'a revocation stands as it was first made, until the certificate expires',
+  )
+  t.same(await store.listRevoked(randomBytes(9), NOW), [], 'each issuer has its own')
+  const again = await add('revoked.example')
+  t.equal((await store.findCurrent(again.lineage))?.id, again.id, 'a lineage may begin anew')
+})
+
+onBothEngines(
+  'revoking takes back what was replaced as well, as far as it has not expired',
+  async (t, { store, pass }) => {
+    const add = (domain: string, notAfter = NOW + DAY) =>
+      store.addCertificate(newCertificate({ names: [domain], notAfter }), newAudit())
+    await add('a.example', NOW - 1)
+    pass(DAY)
+    const replaced = await add('a.example')
+    const current = await add('a.example')
+    const other = await add('b.example')
+    const serialNumbers = [replaced.serialNumber, current.serialNumber]
+
+    const revoked = await store.revoke([current.id], NOW, 'keyCompromise', newAudit())
+    t.same([...revoked].sort(), [...serialNumbers].sort())
+    const list = await store.listRevoked(CHAIN[0]!, NOW)
+    t.same(list.map((row) => row.serialNumber).sort(), [...serialNumbers].sort())
+    t.equal((await store.findCurrent(other.lineage))?.id, other.id, 'other names are not touched')
+  },
+)
+
+onBothEngines('a certificate is added with a lease, which ends with it', async (t, { store }) => {
+  const work = {
+    lineage: 'a',
+    domain: 'app.example.com',
+    names: 2,
+    isHeld: true,
+    askedBy: 'psk:web',
+  }
+  const lease = (await store.takeLease(work))!
+  t.match(lease, { lineage: 'a', currentId: null, lost: { aborted: false } })
+  const certificate = newCertificate({ lineage: 'a' })
+  const added = await store.addCertificate(certificate, newAudit(), { lease })
+  t.equal((await store.findCurrent('a'))?.id, added.id)
+  const lost = { code: 'CERT_LEASE_LOST' }
+  const late = newCertificate({ lineage: 'a' })
+  await t.rejects(store.addCertificate(late, newAudit(), { lease }), lost, 'it stores once')
+  await t.rejects(store.saveOrder(newOrder({ lineage: 'a' }), lease), lost)
+  t.equal((await store.findCurrent('a'))?.id, added.id)
+  t.equal((await store.listAudit({ limit: 9 })).length, 1, 'no trace of what was refused')
+
+  const next = (await store.takeLease(work))!
+  t.equal(next.currentId, added.id)
+  t.ok(next.token > lease.token)
+  await store.releaseLease(next)
+  await store.releaseLease(next)
+  await t.rejects(store.addCertificate(late, newAudit(), { lease: next }), lost, 'nor released')
+  t.equal(await store.isBusyElsewhere('app.example.com'), false)
+})
+
+onBothEngines(
+  'a lease stores nothing over a certificate that it does not know',
+  async (t, { store }) => {
+    const work = { lineage: 'a', domain: 'app.example.com', names: 1, isHeld: true }
+    const first = await store.addCertificate(newCertificate({ lineage: 'a' }), newAudit())
+    const lease = (await store.takeLease(work))!
+    t.equal(lease.currentId, first.id)
+    const other = await store.addCertificate(newCertificate({ lineage: 'a' }), newAudit())
+    const late = store.addCertificate(newCertificate({ lineage: 'a' }), newAudit(), { lease })
+    await t.rejects(late, { code: 'CERT_LEASE_LOST' })
+    t.equal((await store.findCurrent('a'))?.id, other.id)
+    await store.remove([other.id], newAudit())
+    const added = await store.addCertificate(newCertificate({ lineage: 'a' }), newAudit(), {
+      lease,
+    })
+    t.equal((await store.findCurrent('a'))?.id, added.id, 'what was deleted is no obstacle')
+  },
+)
+
+onBothEngines('what counts for a caller, and under a name', async (t, { store }) => {
+  const askedBy = 'psk:web'
+  const add = (names: string[], overrides = {}) =>
+    store.addCertificate(newCertificate({ names, ...overrides }), newAudit())
+  t.same(await store.countNames(askedBy, NOW), { count: 0, until: null })
+  const first = await add(['a.example', 'b.example'], { askedBy, notAfter: NOW + DAY })
+  await add(['c.example'], { askedBy, notAfter: NOW + 2 * DAY })
+  await add(['d.example'], { askedBy: 'psk:other' })
+  t.same(await store.countNames(askedBy, NOW), { count: 3, until: NOW + DAY })
+  t.same(await store.countNames(askedBy, NOW + DAY), { count: 1, until: NOW + 2 * DAY })
+  t.same(await store.countKeysHeld('a.example', NOW), { count: 1, until: NOW + DAY })
+
+  const renewed = await add(['a.example', 'b.example'], { notAfter: NOW + 3 * DAY })
+  const counted = { count: 3, until: NOW + 2 * DAY }
+  t.same(await store.countNames(askedBy, NOW), counted, 'a renewal takes its place')
+  await store.remove([renewed.id], newAudit())
+  t.same(await store.countNames(askedBy, NOW), counted, 'deleting does not free names')
+  t.same(await store.countKeysHeld('a.example', NOW), { count: 0, until: null })
+  t.equal(first.names.length, 2)
+
+  const work = { lineage: 'x', domain: 'x.example', names: 5, isHeld: true, askedBy }
+  const leases = [
+    await store.takeLease(work),
+    await store.takeLease({ ...work, lineage: 'csr', isHeld: false }),
+    await store.takeLease({ ...work, lineage: 'renewal', askedBy: undefined }),
+  ]
+  t.same(await store.countNames(askedBy, NOW), { count: 13, until: NOW + 2 * DAY }, 'and leases')
+  t.same(await store.countKeysHeld('x.example', NOW), { count: 1, until: null })
+  const [earliest] = leases
+  t.same(await store.countNames(askedBy, NOW, earliest), { count: 8, until: NOW + 2 * DAY })
+  t.same(await store.countKeysHeld('x.example', NOW, earliest), { count: 1, until: null })
+  for (const lease of leases) await store.releaseLease(lease!)
+  t.same(await store.countNames(askedBy, NOW), counted)
+  t.same(await store.countKeysHeld('x.example', NOW), { count: 0, until: null })
+})
+
+onBothEngines('the oldest certificates for CSRs make room for new ones', async (t, { store }) => {
+  const add = (n: number, perName: number, overrides = {}) => {
+    const csr = { sealedKey: null, csr: randomBytes(9) }
+    const certificate = newCertificate({ lineage: `l${n}`, ...csr, ...overrides })
+    return store.addCertificate(certificate, newAudit(), { perName })
+  }
+  const held = { sealedKey: randomBytes(9), csr: null }
+  await add(0, 3, held)
+  const first = await add(1, 3)
+  t.same((await add(2, 3)).pushedOut, undefined)
+  t.same((await add(3, 3)).pushedOut, ['l1'])
+  t.same((await add(4, 2)).pushedOut, ['l2', 'l3'])
+  t.same((await add(5, 1, held)).pushedOut, ['l4'])
+  t.same((await add(6, 1)).pushedOut, undefined, 'not those with a stored key, nor the new one')
+  const domains = await store.findByDomain('app.example.com')
+  t.same(
+    domains.map(({ lineage }) => lineage),
+    ['l5', 'l0', 'l6'],
+  )
+  const gone = (await store.listAudit({ limit: 99 })).filter(({ action }) => action === 'delete')
+  t.equal(gone.length, 4)
+  t.match(gone.at(-1), { actor: 'system', serialNumber: first.serialNumber, detail: /perName/ })
+})
+
+onBothEngines('many at once: each has its own outcome', async (t, { store }) => {
+  const csr = { sealedKey: null, csr: randomBytes(9) }
+  const add = (n: number, overrides = {}) =>
+    store.addCertificate(
+      newCertificate({ lineage: `l${n}`, names: [`${n % 2}.example`], ...csr, ...overrides }),
+      newAudit({ requestId: String(n) }),
+      { perName: 3 },
+    )
+  const serialNumber = 'beef'
+  await add(0, { serialNumber })
+  const outcomes = await Promise.allSettled(
+    [1, 2, 3, 4, 5, 6, 7, 8].map((n) => add(n, n === 5 ? { serialNumber } : {})),
+  )
+  t.same(
+    outcomes.map(({ status }) => status === 'fulfilled'),
+    [true, true, true, true, false, true, true, true],
+  )
+  const current = await store.list({ after: 0, limit: 99 })
+  t.same(current.map(({ lineage }) => lineage).sort(), ['l1', 'l3', 'l4', 'l6', 'l7', 'l8'])
+  const pushedOut = outcomes.flatMap((one) =>
+    one.status === 'fulfilled' ? one.value.pushedOut : [],
+  )
+  t.same(pushedOut.filter(Boolean).sort(), ['l0', 'l2'])
+  const issued = (await store.listAudit({ limit: 99 })).filter(({ action }) => action === 'issue')
+  t.same(issued.map(({ requestId }) => requestId).sort(), ['0', '1', '2', '3', '4', '6', '7', '8'])
+})
+
+onBothEngines('the time of delivery goes over to what replaces it', async (t, { store, pass }) => {
+  pass(500)
+  const first = await store.addCertificate(newCertificate(), newAudit())
+  t.equal(first.fetchedRan, 500)
+  pass(500)
+  await store.setFetchedAt(new Map([[first.id, NOW + 7]]))
+  t.match(await store.findCurrent(first.lineage), { fetchedAt: NOW + 7, fetchedRan: 1000 })
+  pass(500)
+  const renewed = await store.addCertificate(newCertificate({ fetchedAt: NOW + 7 }), newAudit())
+  t.equal(renewed.fetchedRan, 1000, 'if it was not delivered meanwhile')
+  const asked = await store.addCertificate(newCertificate({ fetchedAt: NOW + 8 }), newAudit())
+  t.equal(asked.fetchedRan, 1500)
+  await store.setFetchedAt(new Map())
+})
+
+onBothEngines(
+  'keys that were revoked as compromised, and what may still be revoked',
+  async (t, { store }) => {
+    const certificate = Buffer.from('MIIBtDCCAVqgAwIBAgIUFakeForNothing', 'base64')
+    t.equal(await store.isCompromised('00'), false)
+    const root = await createRoot({ commonName: 'Test', now: NOW })
+    const { id, lineage } = await store.addCertificate(
+      newCertificate({ certificate: root.certificate, askedBy: 'psk:web' }),
+      newAudit(),
+    )
+    const unreadable = await store.addCertificate(
+      newCertificate({ lineage: 'x', names: ['x.example'], certificate }),
+      newAudit(),
+    )
+    const spki = new X509Certificate(root.certificate).publicKey.export({
+      type: 'spki',
+      format: 'der',
+    })
+    t.same(await store.listIssued('app.example.com', { now: NOW, isOut: false }), [
+      {
+        id,
+        lineage,
+        issuer: 'ca',
+        names: ['app.example.com'],
+        serialNumber: (await store.findCurrent(lineage))?.serialNumber,
+      },
+    ])
+    await store.remove([id], newAudit())
+    t.same(await store.listIssued('app.example.com', { now: NOW, isOut: false }), [])
+    t.match(await store.listIssued('app.example.com', { now: NOW, isOut: true }), [{ id }])
+    await store.revoke([id, unreadable.id], NOW, 'keyCompromise', newAudit())
+    t.equal(await store.isCompromised(hash('sha256', spki)), true)
+    t.same(await store.listIssued('app.example.com', { now: NOW, isOut: true }), [])
+  },
+)

@@ -1,0 +1,14 @@
+import t from 'tap'
+import { openStore } from '../../../src/store/sqlite/open.ts'
+
+t.test('the run time goes on at the next start', async (t) => {
+  const folder = t.testdir()
+  for (const before of [0, 5_000, 10_000]) {
+    let passed = 77_000
+    const store = await openStore({ folder, elapsed: () => passed })
+    t.equal(store.runTime(), before)
+    passed += 5_000
+    t.equal(store.runTime(), before + 5_000)
+    await store.close()
+  }
+})

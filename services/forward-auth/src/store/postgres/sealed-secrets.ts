@@ -1,0 +1,72 @@
+import { randomBytes } from 'node:crypto'
+import type { Postgres } from '@gatehouse/postgres'
+import { FwaError } from '../../errors.ts'
+import { seal, unseal } from '../../login/seal.ts'
+import type { KeyRing } from '../../session/key-ring.ts'
+import type { SecretName } from '../store.ts'
+import { unavailable } from './unavailable.ts'
+
+interface Known {
+  readonly secret: string
+  /** ID of the key that seals it. */
+  readonly kid: string
+}
+
+/** The secrets of all instances, sealed: whoever reads the database learns none of them. */
+export class SealedSecrets {
+  readonly #db: Postgres
+  readonly #known = new Map<SecretName, Known>()
+
+  constructor(db: Postgres) {
+    this.#db = db
+  }
+
+  /**
+   * Opens a secret with one of the keys, or makes it. It is sealed anew if it was not sealed with the
+   * first key, so that the others may go. The database is asked only if the first key is another one.
+   *
+   * @throws FwaError FWA_KEY_UNUSABLE, FWA_STORE_UNAVAILABLE
+   */
+  async open(name: SecretName, sealing: KeyRing): Promise<string> {
+    const { first } = sealing
+    const known = this.#known.get(name)
+    if (known?.kid === first.kid) return known.secret
+    try {
+      const sealed = (await this.#read(name)) ?? (await this.#make(name, sealing))
+      const purpose = `secret ${name}`
+      const current = unseal(sealed, { first, all: [first] }, purpose)
+      const secret = current ?? unseal(sealed, sealing, purpose) ?? known?.secret
+      if (secret === undefined) throw sealedOtherwise(name)
+      if (current === undefined) await this.#replace(name, sealed, seal(secret, sealing, purpose))
+      this.#known.set(name, { secret, kid: first.kid })
+      return secret
+    } catch (error) {
+      throw unavailable(error)
+    }
+  }
+
+  async #read(name: SecretName): Promise<string | undefined> {
+    const sql = 'SELECT sealed FROM secrets WHERE name = $1'
+    const [row] = await this.#db.all<{ sealed: string }>(sql, [name])
+    return row?.sealed
+  }
+
+  /** Of several instances that start at once, the first one makes it. */
+  async #make(name: SecretName, sealing: KeyRing): Promise<string> {
+    const secret = randomBytes(32).toString('base64url')
+    const sealed = seal(secret, sealing, `secret ${name}`)
+    const sql = 'INSERT INTO secrets (name, sealed) VALUES ($1, $2) ON CONFLICT DO NOTHING'
+    await this.#db.write([{ sql, params: [name, sealed] }])
+    return (await this.#read(name)) ?? sealed
+  }
+
+  async #replace(name: SecretName, before: string, sealed: string): Promise<void> {
+    const sql = 'UPDATE secrets SET sealed = $3 WHERE name = $1 AND sealed = $2'
+    await this.#db.write([{ sql, params: [name, before, sealed] }])
+  }
+}
+
+function sealedOtherwise(name: SecretName): FwaError {
+  const message = `the secret ${name} in the database is sealed with a key that session.keys does not have: append the key of before to session.keys, or delete the row of the table secrets, and a new one is made`
+  return new FwaError('FWA_KEY_UNUSABLE', message)
+}

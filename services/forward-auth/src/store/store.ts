@@ -1,0 +1,117 @@
+import type { Clock, HealthReport } from '@gatehouse/service-kit'
+import type { AuditRow } from '../audit/rows.ts'
+import type { KeyRing } from '../session/key-ring.ts'
+
+/** A session that ended early, or all sessions of a person in a range of time. */
+export interface Revocation {
+  /** ID of the session, or `~` and the person for a range. */
+  readonly sid: string
+  /** Digest of the person; '' in rows of older versions. */
+  readonly person: string
+  /** When the first and the last of these sessions were created, in seconds. */
+  readonly first: number
+  readonly last: number
+  /** The highest generation of these sessions; one of a higher generation is not revoked. */
+  readonly generation: number
+  /** When all of them have expired, by the clock and by the running time of the store, in ms. */
+  readonly until: number
+  readonly due: number
+}
+
+export interface RevocationChange {
+  /** Of two rows of one ID, the wider one remains. */
+  readonly add: readonly Revocation[]
+  /** IDs of sessions whose row was replaced by another one. */
+  readonly remove: readonly string[]
+}
+
+/** What keeps the revocations of all instances in memory. */
+export interface RevocationFollower {
+  /** Called with the rows of all instances. A row may come again. */
+  learn(rows: readonly Revocation[]): void
+  /** Every row in memory. */
+  rows(): Iterable<Revocation>
+  /** Has rows written that the store has lost. */
+  write(rows: readonly Revocation[]): void
+}
+
+/** A login that completes. */
+export interface CompletedLogin {
+  readonly login: string
+  /** When it has expired, by the clock and by the running time, in ms. */
+  readonly until: number
+  readonly due: number
+}
+
+/** A row of the audit trail: `ran` is how long the service had run when it was written, in ms. */
+export type StoredAuditRow = AuditRow & { readonly ran: number }
+
+export interface AuditStore {
+  /** Adds rows. If it rejects with FWA_STORE_UNAVAILABLE, they may be tried again. */
+  append(rows: readonly StoredAuditRow[]): Promise<void>
+  /**
+   * Removes rows that are outside of the retention both by the clock and by the time that the service
+   * has run since, so that a clock that was wrong removes nothing too early.
+   *
+   * @param retention - in ms
+   */
+  prune(retention: number): Promise<void>
+  /** The rows of all instances since a time in ms, oldest first. */
+  rows(since: number): AsyncIterable<StoredAuditRow>
+}
+
+/** The names of the secrets that a store can make. */
+export type SecretName = 'session' | 'assertion'
+
+/**
+ * What instances have in common beside their configuration. Every change is durable when its promise
+ * resolves. Whatever cannot be done rejects with FWA_STORE_UNAVAILABLE.
+ */
+export interface AuthStore {
+  /** The clock that all instances go by. */
+  readonly clock: Clock
+  readonly audit: AuditStore
+  /** How long the service has run on this store in ms, whatever clocks were set to. */
+  runningTime(): number
+  /** Learns every revocation there is, before it resolves, and later those that any instance adds. */
+  follow(follower: RevocationFollower): Promise<void>
+  /** Learns what other instances have revoked until now. Resolves in any case. */
+  catchUp(): Promise<void>
+  revoke(change: RevocationChange): Promise<void>
+  /** Whether the login has completed, at any instance. */
+  hasCompleted(login: string): Promise<boolean>
+  /**
+   * Completes a login. Resolves with false if it was completed before, at any instance.
+   *
+   * @param expiresAt - until when the login could be completed, in ms since the epoch
+   */
+  completeLogin(login: string, expiresAt: number): Promise<boolean>
+  /** Removes what has expired by the clock and by the running time. */
+  prune(): Promise<void>
+  /**
+   * A random secret, which is made once: all instances get the same one.
+   *
+   * @param sealing - keys that seal it, where others than this service may read the store
+   * @throws FwaError FWA_KEY_UNUSABLE
+   */
+  secret(name: SecretName, sealing?: KeyRing): Promise<string>
+  /**
+   * Why sessions must not be accepted now; undefined if they may. Absent in a store whose instances
+   * are never cut off from each other.
+   */
+  readonly staleness?: (() => Error | undefined) | undefined
+  health(): HealthReport
+  close(): Promise<void>
+}
+
+/** What a store gets from outside. */
+export interface StoreOptions {
+  /** Default: that of the database, or else that of the system. */
+  readonly clock?: Clock | undefined
+  /** Milliseconds on a clock that is never set. Default: that of the process. */
+  readonly monotonic?: (() => number) | undefined
+  readonly log: Record<'error' | 'warn' | 'info', (fields: object, message: string) => void>
+}
+
+/** How long something outlives its end, in ms, for instances whose clock is behind. */
+export const MARGIN = 3_600_000

@@ -1,0 +1,88 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { promisify } from 'node:util'
+import { systemClock } from '@gatehouse/service-kit'
+import t, { type Test } from 'tap'
+import { startPostgres } from '../../../../scripts/test/postgres.ts'
+import { programOf } from '../../../../scripts/test/program.ts'
+import { portalOf, startApp, yamlOf } from '../app.ts'
+import { SHAPES } from '../shapes.ts'
+import { until } from '../store/kit.ts'
+
+const run = promisify(execFile)
+
+/** Starts an instance, and waits until it is ready. */
+async function start(t: Test, config: string): Promise<{ child: ChildProcess; url: string }> {
+  const args = [...programOf('forward-auth'), 'serve', '--config', config]
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
+  t.teardown(() => child.kill('SIGKILL'))
+  for await (const line of createInterface({ input: child.stdout as NodeJS.ReadableStream })) {
+    const { msg, url } = JSON.parse(line)
+    if (msg !== 'ready') continue
+    child.stdout?.resume()
+    return { child, url }
+  }
+  throw new Error('the instance ended before it was ready')
+}
+
+const { Host: _, ...CHECK } = SHAPES[0]?.headers ?? {}
+
+async function statusAt(url: string, cookie: string): Promise<number> {
+  const headers = { ...CHECK, accept: 'application/json', cookie }
+  return (await fetch(`${url}/portals/main`, { headers })).status
+}
+
+async function signOut(url: string, cookie: string): Promise<number> {
+  const answer = await fetch(`${url}/portals/main/logout`, {
+    method: 'POST',
+    headers: {
+      origin: 'https://auth.example.com',
+      'x-forwarded-host': 'auth.example.com',
+      'content-type': 'application/x-www-form-urlencoded',
+      cookie,
+    },
+  })
+  return answer.status
+}
+
+t.test('an instance that is killed takes no logout with it', { timeout: 60_000 }, async (t) => {
+  const server = await startPostgres(t)
+  const folder = t.testdir({})
+  const config = join(folder, 'config.yaml')
+  const rest = `server: { port: 0 }\nmetrics: { enabled: false }\nlog: { format: json }
+storage: { url: "${server.url}" }`
+  writeFileSync(config, yamlOf(portalOf('main'), rest))
+  const [one, two] = await Promise.all([start(t, config), start(t, config)])
+  // An instance with the same keys makes the sessions.
+  const { signIn } = await startApp(t, yamlOf(portalOf('main')), undefined, { clock: systemClock })
+  const cookies = Array.from({ length: 20 }, (_, i) => signIn('main', { sub: `person${i}` }))
+  const statuses = (url: string) => Promise.all(cookies.map((cookie) => statusAt(url, cookie)))
+  const all = (status: number) => cookies.map(() => status)
+  t.strictSame(await statuses(one.url), all(200))
+  t.strictSame(await statuses(two.url), all(200))
+
+  const leaving = cookies.map((cookie) => signOut(one.url, cookie))
+  t.strictSame(await Promise.all(leaving), all(200))
+  one.child.kill('SIGKILL')
+  await once(one.child, 'exit')
+  await until(async () => (await statuses(two.url)).every((status) => status === 401))
+  const again = await start(t, config)
+  t.strictSame(await statuses(again.url), all(401), 'after a restart')
+  again.child.kill('SIGTERM')
+  t.strictSame(await once(again.child, 'exit'), [0, null], 'it ends in order')
+
+  // The rows of the audit trail are written behind the answers.
+  const [command = '', ...args] = [...programOf('forward-auth'), 'audit', '--config', config]
+  const { stdout } = await run(process.execPath, [command, ...args])
+  const people = stdout
+    .trim()
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line))
+  t.ok(people.length > 0)
+  for (const { event, portal } of people)
+    t.match({ event, portal }, { event: 'sign-out', portal: 'main' })
+})
