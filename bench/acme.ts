@@ -88,7 +88,7 @@ async function startService(context: { teardown(close: () => unknown): void }) {
   }
 }
 
-const WRITES = /^(add|delete|keep|put|remove|revoke|save|set|touch)/
+const WRITES = /^(add|change|create|delete|drop|file|put|remove|replace|revoke|save|set)|countSeals/
 
 function countWrites(store: Store, onWrite: () => void): Store {
   return new Proxy(store, {

@@ -12,6 +12,7 @@ import { csr, issue } from './issue.ts'
 import { leaf } from './leaf.ts'
 import { logouts } from './logouts.ts'
 import { memory } from './memory.ts'
+import { replicas } from './replicas.ts'
 import { start } from './start.ts'
 
 const MEASUREMENTS: Record<string, (effort: Effort) => Promise<Row[]>> = {
@@ -26,6 +27,7 @@ const MEASUREMENTS: Record<string, (effort: Effort) => Promise<Row[]>> = {
   acme,
   start,
   memory,
+  replicas,
 }
 
 /** Those that have no target. */

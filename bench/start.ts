@@ -48,8 +48,8 @@ async function startOf(service: keyof typeof SERVICES, effort: Effort): Promise<
   })
 }
 
-/** Each program says when it is ready. */
-async function startMs(args: readonly string[]): Promise<number> {
+/** Milliseconds until a program says that it is ready. */
+export async function startMs(args: readonly string[]): Promise<number> {
   const [command, ...pinned] = nodeCommand(0)
   const started = performance.now()
   const child = spawn(command, [...pinned, ...args], { stdio: ['ignore', 'pipe', 'inherit'] })

@@ -5,31 +5,45 @@ import { join } from 'node:path'
 export const API_KEY = 'correct-horse-battery-staple'
 export const SESSION_SECRET = 'a secret of the bench, 32 characters and more'
 
+/** The `storage` of replicas that share a schema of a database. */
+export function databaseStorage(url: string, schema: string, masterKey?: string): string {
+  const key = masterKey === undefined ? '' : `, masterKey: "${masterKey}"`
+  return `{ url: "${url}", schema: ${schema}${key} }`
+}
+
 /** A folder with the configuration of a service, and room for its data and keys. */
 export interface ServiceFiles {
   readonly config: string
   remove(): void
 }
 
-export function certServiceFiles(tls: 'own' | 'off' = 'own'): ServiceFiles {
+/** @param storage - YAML; default: SQLite in a folder of its own */
+export function certServiceFiles(
+  tls: 'own' | 'off' = 'own',
+  storage = '{ path: data, masterKeyFile: keys/master.key }',
+): ServiceFiles {
   return writeConfig(`server: { port: 0, tls: ${tls} }
 metrics: { port: 0 }
-storage: { path: data, masterKeyFile: keys/master.key }
+storage: ${storage}
 auth: { psk: { keys: [{ name: bench, key: ${API_KEY}, domains: ['*.example.com'] }] } }
 limits: { perCaller: { names: 1000000, issuancesPerMinute: 100000, burst: 100000 } }
 `)
 }
 
-/** @param portal - further lines of the portal, in YAML */
+/**
+ * @param portal - further lines of the portal, in YAML
+ * @param storage - YAML; default: SQLite in a folder of its own
+ */
 export function forwardAuthFiles(
   logLevel: 'info' | 'error' = 'info',
   portal: readonly string[] = [],
+  storage = '{ path: data }',
 ): ServiceFiles {
   return writeConfig(`server: { port: 0, trustedProxies: [127.0.0.0/8, "::1/128", 10.0.0.0/8, 192.168.0.0/16] }
 metrics: { port: 0 }
 log: { level: ${logLevel}, format: json }
 session: { keys: [{ secret: "${SESSION_SECRET}" }] }
-storage: { path: data }
+storage: ${storage}
 domains: [{ domain: example.com, authHost: auth.example.com }]
 portals:
   - name: main

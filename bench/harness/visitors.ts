@@ -1,9 +1,6 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { createSigner } from 'fast-jwt'
 import { cookiesOf } from '../../services/forward-auth/src/session/cookie.ts'
-import { loadKeys } from '../../services/forward-auth/src/session/keys.ts'
+import { deriveKeys } from '../../services/forward-auth/src/session/key-ring.ts'
 import { SESSION_TYPE } from '../../services/forward-auth/src/session/sessions.ts'
 import { portalUrl, type Site } from '../../services/forward-auth/src/sites.ts'
 import { SESSION_SECRET } from './service-files.ts'
@@ -20,7 +17,7 @@ const CLAIM_LENGTH = 3_000
 
 /** Cookie headers of as many visitors, each with two cookies of the app and a session of their own. */
 export async function visitorCookies(count: number, tokenLength = 0): Promise<string[]> {
-  const { kid, secret: key } = await sessionKey()
+  const { kid, secret: key } = deriveKeys([SESSION_SECRET], 'session').first
   const header = { alg: 'HS256', typ: SESSION_TYPE } as const
   const sign = createSigner({ algorithm: 'HS256', key, kid, header })
   const iat = Math.floor(Date.now() / 1_000)
@@ -45,15 +42,6 @@ export async function visitorCookies(count: number, tokenLength = 0): Promise<st
     const pairs = cookies.map((cookie) => cookie.join('='))
     return ['theme=dark', ...pairs, `app_session=${id.repeat(6)}`].join('; ')
   })
-}
-
-async function sessionKey() {
-  const folder = mkdtempSync(join(tmpdir(), 'gatehouse-bench-'))
-  try {
-    return (await loadKeys({ secrets: [SESSION_SECRET], folder })).session.first
-  } finally {
-    rmSync(folder, { recursive: true })
-  }
 }
 
 /** Claims of about that many characters. */

@@ -7,7 +7,8 @@ import { API_KEY, certServiceFiles } from '../harness/service-files.ts'
 import { createNoStore } from './no-store.ts'
 
 const options = process.argv.slice(2)
-const files = certServiceFiles(options.includes('tls') ? 'own' : 'off')
+const storage = options.find((option) => option.startsWith('{'))
+const files = certServiceFiles(options.includes('tls') ? 'own' : 'off', storage)
 process.once('exit', files.remove)
 
 const { value: config } = await loadCertConfig(files.config, {})

@@ -27,7 +27,8 @@ const PORTALS: Readonly<Record<string, readonly string[]>> = {
   ],
 }
 
-const files = forwardAuthFiles(isProduction ? 'info' : 'error', PORTALS[kind ?? ''])
+const storage = kind?.startsWith('{') ? kind : undefined
+const files = forwardAuthFiles(isProduction ? 'info' : 'error', PORTALS[kind ?? ''], storage)
 process.once('exit', files.remove)
 
 const { value: config } = await loadForwardAuthConfig(files.config, {})
@@ -39,6 +40,7 @@ await serve(app)
 
 /** As another instance on the same folder would, all at once. */
 function endSessions(count: number): void {
+  if ('url' in config.storage) throw new Error('the bench runs on a folder')
   const db = new DatabaseSync(join(config.storage.path, 'revocations.db'))
   db.exec(`INSERT INTO revoked (sid, until)
     WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ${count})

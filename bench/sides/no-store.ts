@@ -3,6 +3,9 @@ import type {
   KeyringRecord,
   Store,
 } from '../../services/cert-service/src/store/store.ts'
+import { Usage } from '../../services/cert-service/src/store/usage.ts'
+
+const NEVER = new AbortController().signal
 
 /** What the store costs is measured against this one, which keeps its own CA and forgets every certificate. */
 export function createNoStore(): Store {
@@ -15,12 +18,12 @@ export function createNoStore(): Store {
     findByDomain: async () => [],
     findByName: async () => [],
     listIssued: async () => [],
-    countNames: async () => ({ names: 0, until: null }),
-    countKeysHeld: async () => ({ certificates: 0, until: null }),
+    countNames: async () => ({ count: 0, until: null }),
+    countKeysHeld: async () => ({ count: 0, until: null }),
     isCompromised: async () => false,
     list: async () => [],
     listUpcoming: async () => [],
-    listDue: async () => [],
+    claimDue: async () => [],
     nextDue: async () => undefined,
     addCertificate: async (certificate) => ({ ...certificate, id: ++issued }),
     setRenewAt: async () => {},
@@ -31,26 +34,30 @@ export function createNoStore(): Store {
     revoke: async () => [],
     remove: async () => {},
     listRevoked: async () => [],
-    saveOrder: async () => {},
+    takeLease: async ({ lineage }) => ({ lineage, token: 1, currentId: null, lost: NEVER }),
+    releaseLease: async () => {},
+    isBusyElsewhere: async () => false,
+    saveOrder: async ({ id }) => id,
+    fileOrder: async (order) => order,
     findOrder: async () => undefined,
     findOrderByLineage: async () => undefined,
     listFailedOrders: async () => [],
     listPendingOrders: async () => [],
     listResumableOrders: async () => [],
     findOrderByUrl: async () => undefined,
-    listUnchecked: async () => [],
+    claimUnchecked: async () => [],
     setRenewalWindow: async () => {},
     listUnexpired: async () => [],
     findAccount: async () => undefined,
+    addAccount: async (account) => account,
     saveAccount: async () => {},
     putChallenge: async () => {},
     findChallenge: async () => undefined,
     deleteChallenge: async () => {},
-    listUsage: async () => [],
-    saveUsage: async () => {},
-    pruneUsage: async () => [],
+    changeUsage: async (_, change) => change(new Usage([], [])),
+    pruneUsage: async () => {},
     addEvent: async () => {},
-    listDueEvents: async () => [],
+    claimDueEvents: async () => [],
     countEvents: async () => 0,
     delayEvent: async () => {},
     deleteEvent: async () => {},
@@ -65,13 +72,28 @@ export function createNoStore(): Store {
     listAuthorities: async () => authorities,
     dropAuthorityKey: async () => {},
     findCrl: async () => undefined,
-    saveCrl: async () => {},
+    replaceCrl: async (_authority, _now, next) => next(undefined, []),
     addAudit: async () => {},
     listAudit: async () => [],
+    saveSignIn: async () => {},
+    findSignIn: async () => undefined,
+    deleteSignIn: async () => {},
     loadKeyring: async () => keyring,
-    saveKeyring: async (record) => {
-      keyring = record
+    createKeyring: async (check) => {
+      keyring = { check, dataKeys: [] }
+      return true
     },
+    addDataKey: async (key) => {
+      if (!keyring) return false
+      keyring = { ...keyring, dataKeys: [...keyring.dataKeys, key] }
+      return true
+    },
+    countSeals: async (_, seals) => seals,
+    replaceKeyring: async () => false,
+    isShared: false,
+    isLeader: () => true,
+    onChange() {},
+    awaitReplicas: async () => [],
     prune: async () => 0,
     runTime: () => 0,
     check: async () => {},

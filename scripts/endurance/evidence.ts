@@ -1,0 +1,95 @@
+// What is there at the end: at the ACME CA, in the database, and in the audit trails.
+import { hash } from 'node:crypto'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { type AcmeCa, type CaCertificate, plainSerial } from './acme-ca.ts'
+import type { Cluster } from './cluster.ts'
+import { type Replica, readSignInAudit } from './replicas.ts'
+
+export interface StoredCertificate {
+  readonly id: number
+  readonly issuer: string
+  readonly name: string
+  readonly serial: string
+  readonly fingerprint: string
+  /** By the clock of the machine, ms. */
+  readonly notBefore: number
+  readonly notAfter: number
+  readonly renewAt: number | null
+  readonly revokedAt: number | null
+}
+
+interface AuditRow {
+  readonly action: string
+  readonly names: readonly string[]
+  readonly serial: string | null
+}
+
+interface SignInRow {
+  readonly event: string
+  /** `demo:<person>`. */
+  readonly person?: string
+}
+
+export interface Evidence {
+  readonly atCa: readonly CaCertificate[]
+  readonly stored: readonly StoredCertificate[]
+  readonly audit: readonly AuditRow[]
+  readonly signIns: readonly SignInRow[]
+  /** What the clock of the machine showed when the monotonic one was 0. */
+  readonly timeOrigin: number
+}
+
+/** Rows of a query. */
+type Query = <Row>(sql: string) => Promise<readonly Row[]>
+
+interface RawCertificate extends Omit<StoredCertificate, 'fingerprint'> {
+  /** DER, hexadecimal. */
+  readonly der: string
+}
+
+interface RawAudit extends Omit<AuditRow, 'names'> {
+  readonly names: string | readonly string[]
+}
+
+const certificates = (table: string, hex: string) => `
+  SELECT id, issuer, domain AS name, serial_number AS serial, ${hex} AS der,
+    not_before AS "notBefore", not_after AS "notAfter", renew_at AS "renewAt", revoked_at AS "revokedAt"
+  FROM ${table} ORDER BY id`
+const auditRows = (table: string) =>
+  `SELECT action, names, serial_number AS serial FROM ${table} ORDER BY id`
+
+/** Reads everything. The cert-service of a folder must have ended. */
+export async function gather(
+  acmeCa: AcmeCa,
+  cluster: Cluster | undefined,
+  certReplica: Replica,
+  authReplica: Replica,
+): Promise<Evidence> {
+  const sqlite = cluster
+    ? undefined
+    : new DatabaseSync(join(certReplica.folder, 'data/store.db'), { readOnly: true })
+  const query: Query = cluster
+    ? (sql) => cluster.rows(sql)
+    : async <Row>(sql: string) => sqlite?.prepare(sql).all() as Row[]
+  const schema = cluster ? 'gatehouse_certs.' : ''
+  const hex = cluster ? `encode(certificate, 'hex')` : 'hex(certificate)'
+  const raw = await query<RawCertificate>(certificates(`${schema}certificates`, hex))
+  const audit = await query<RawAudit>(auditRows(`${schema}audit`))
+  sqlite?.close()
+  return {
+    atCa: await acmeCa.issued(),
+    stored: raw.map(({ der, serial, ...rest }) => ({
+      ...rest,
+      serial: plainSerial(serial),
+      fingerprint: hash('sha256', Buffer.from(der, 'hex')),
+    })),
+    audit: audit.map(({ names, serial, action }) => ({
+      action,
+      names: typeof names === 'string' ? JSON.parse(names) : names,
+      serial: serial === null ? null : plainSerial(serial),
+    })),
+    signIns: await readSignInAudit<SignInRow>(authReplica),
+    timeOrigin: performance.timeOrigin,
+  }
+}
