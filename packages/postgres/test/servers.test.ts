@@ -22,6 +22,9 @@ await server.stop()
 const standby = await startPostgres(t, { standbyOf: server })
 await server.start()
 
+/** A connection that is made while a server dies is reset, and each later one refused. */
+const KILLED = 'ECONN(RESET|REFUSED)\\.'
+
 t.test('a server that is killed is away at once, and back when it is', async (t) => {
   const db = await open(t, server)
   await db.write([insert(1)])
@@ -32,8 +35,9 @@ t.test('a server that is killed is away at once, and back when it is', async (t)
     failureOf(db.write([insert(2)])),
     failureOf(db.transaction((tx) => tx.all('SELECT 1'))),
   ])
+  const message = new RegExp(`${server.port}: ${KILLED}`)
   for (const failure of failures)
-    t.match(failure, { code: 'POSTGRES_UNAVAILABLE', retryAfter: 2, message: 'ECONNREFUSED' })
+    t.match(failure, { code: 'POSTGRES_UNAVAILABLE', retryAfter: 2, message })
   t.match(db.failure(), { code: 'POSTGRES_UNAVAILABLE' })
   const began = performance.now()
   for (let i = 0; i < 100; i++) await failureOf(db.all('SELECT 1'))
@@ -88,7 +92,7 @@ t.test('the first host that takes writes is used, whatever the order', async (t)
   })
   await server.kill()
   t.match(await failureOf(db.all('SELECT 1')), {
-    message: `127.0.0.1:1: ECONNREFUSED; ${a}: it is a standby; ${b}: ECONNREFUSED`,
+    message: new RegExp(`127.0.0.1:1: ECONNREFUSED; ${a}: it is a standby; ${b}: ${KILLED}`),
   })
   await standby.sql('SELECT pg_promote(wait => true)')
   await until(() => !db.failure())
