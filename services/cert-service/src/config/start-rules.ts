@@ -27,8 +27,8 @@ import type { CertServiceConfig } from './schema.ts'
  */
 export const START_RULES: readonly Rule<CertServiceConfig>[] = [
   ({ server }) => (typeof server.tls === 'object' ? checkTlsFiles('/server/tls', server.tls) : []),
-  ({ storage }) => (storage.url === undefined ? checkFolder('/storage/path', storage.path) : []),
-  ({ storage }) => (storage.url === undefined ? checkStore(storage.path) : []),
+  ({ storage: { url, path } }) =>
+    url === undefined ? [...checkFolder('/storage/path', path), ...checkStore(path)] : [],
   ({ storage }) => checkCertificateFile('/storage/caFile', storage.caFile),
   ({ storage: { cachePath } }) =>
     cachePath === undefined ? [] : checkFolder('/storage/cachePath', cachePath),

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { EventEmitter, once } from 'node:events'
+import { EventEmitter } from 'node:events'
 import { toPem } from '@gatehouse/pki'
 import type { FastifyInstance } from 'fastify'
 import { LRUCache } from 'lru-cache'
@@ -104,7 +104,7 @@ export class Holdings {
 
   constructor(deps: HoldingsDeps) {
     this.#deps = deps
-    deps.store.onChange(({ lineages }) => this.#forgetAll(lineages))
+    deps.store.onChange(({ lineages }) => this.forget(lineages))
   }
 
   /** The certificate of a lineage if it is cached and valid now. */
@@ -157,14 +157,12 @@ export class Holdings {
 
   /** Resolves at the next change of a lineage, or after so many milliseconds. */
   async nextChange(lineage: string, ms: number): Promise<void> {
-    const stop = new AbortController()
-    const { promise: late, resolve } = Promise.withResolvers<void>()
+    const { promise, resolve } = Promise.withResolvers<void>()
     const timer = this.#deps.clock.setTimer(resolve, ms)
-    const changed = once(this.#emitter, lineage, { signal: stop.signal })
-    await Promise.race([late, changed])
+    this.#emitter.once(lineage, resolve)
+    await promise
     timer.cancel()
-    changed.catch(() => {})
-    stop.abort()
+    this.#emitter.off(lineage, resolve)
   }
 
   /** The answers of a certificate that was just read from the store. */
@@ -181,11 +179,15 @@ export class Holdings {
     return held
   }
 
-  /** To be called after each change that takes the certificate of a lineage out of service. */
-  forget(lineage: string): void {
+  /** To be called after each change that takes the certificates of these lineages out of service. */
+  forget(lineages: Change['lineages']): void {
+    if (lineages.length === 0) return
     this.#changes += 1
-    this.#cached.delete(lineage)
-    this.#deps.handedOut?.forget([lineage])
+    this.#deps.handedOut?.forget(lineages)
+    if (lineages === 'all') this.#cached.clear()
+    else for (const lineage of lineages) this.#cached.delete(lineage)
+    for (const lineage of lineages === 'all' ? this.#emitter.eventNames() : lineages)
+      this.#emitter.emit(lineage)
   }
 
   /** Grows with each change: what was read at an equal count is still up to date. */
@@ -213,20 +215,6 @@ export class Holdings {
     const { sealedKey, certificate } = record
     const key = sealedKey ? await this.#deps.keyring.openAny(sealedKey, certificate) : undefined
     return new Held(record, key)
-  }
-
-  #forgetAll(lineages: Change['lineages']): void {
-    this.#changes += 1
-    this.#deps.handedOut?.forget(lineages)
-    if (lineages === 'all') {
-      this.#cached.clear()
-      for (const lineage of this.#emitter.eventNames()) this.#emitter.emit(lineage)
-      return
-    }
-    for (const lineage of lineages) {
-      this.#cached.delete(lineage)
-      this.#emitter.emit(lineage)
-    }
   }
 
   #keyOf({ sealedKey, certificate }: CertificateRecord): Uint8Array | undefined {

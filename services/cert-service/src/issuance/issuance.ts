@@ -182,7 +182,7 @@ export class Issuance {
       const held = await holdings.find(today.lineage)
       const outcome = held ? { held, cached: true } : await this.#join(today, by)
       if (outcome.held) await store.setRenewAt(record.id, null)
-      holdings.forget(record.lineage)
+      holdings.forget([record.lineage])
       return outcome
     } catch (error) {
       if (planRenewal(record, () => 0) > clock.now()) throw error
@@ -204,7 +204,7 @@ export class Issuance {
     const renewAt = isMisdated(record, now) ? now : Math.max(now, planRenewal(record, random))
     holdings.put({ ...record, renewAt })
     store.setRenewAt(record.id, renewAt).catch((error) => {
-      holdings.forget(record.lineage)
+      holdings.forget([record.lineage])
       log.warn({ err: error, names: record.names }, 'renewal could not be planned again')
     })
   }

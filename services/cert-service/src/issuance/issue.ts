@@ -237,7 +237,7 @@ async function save(
     { perName: deps.callers.limits.perName.certificates, ...(lease && { lease }) },
   )
   flight.isIssued = true
-  for (const lineage of record.pushedOut ?? []) holdings.forget(lineage)
+  holdings.forget(record.pushedOut ?? [])
   deps.certMetrics?.issued.inc({ action })
   deps.events?.emit({ type: replaces ? 'renewed' : 'issued', certificate: record })
   return holdings.put(record, key?.pkcs8)

@@ -65,7 +65,7 @@ async function renewOne(
   const { id, lineage, names } = record
   const setRenewAt = async (at: number | null) => {
     await store.setRenewAt(id, at)
-    holdings.forget(lineage)
+    holdings.forget([lineage])
   }
   const times = { now: clock.now(), ran: store.runTime() }
   if (!isConfigured && isAbandoned(record, times)) return setRenewAt(null)
@@ -120,7 +120,7 @@ async function checkOne(
   if (signal.aborted) return
   await deps.store.setRenewalWindow(id, next)
   if (next.renewAt !== renewAt || next.explanationUrl !== explanationUrl)
-    deps.holdings.forget(lineage)
+    deps.holdings.forget([lineage])
 }
 
 type Plan = RenewalWindow & { readonly renewAt: number }

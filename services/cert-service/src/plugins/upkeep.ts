@@ -96,7 +96,7 @@ async function checkStore({ store, log }: FastifyInstance, state: State): Promis
 async function followClock(app: FastifyInstance, state: State): Promise<void> {
   const { ca, store, holdings, clock } = app
   await ca.upkeep()
-  for (const lineage of await store.makeFutureDue(clock.now())) holdings.forget(lineage)
+  holdings.forget(await store.makeFutureDue(clock.now()))
   state.hasFuture = await store.hasFuture(clock.now())
 }
 

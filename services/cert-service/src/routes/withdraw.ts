@@ -73,12 +73,15 @@ export async function remove(request: FastifyRequest, domain: Name): Promise<rea
   const { server } = request
   const { issued, entry } = await findIssued(request, 'delete', domain)
   await server.store.remove(idsOf(issued), entry)
-  forget(server, issued)
-  return confirmed(request)
+  return answerNoMore(request, issued)
 }
 
-/** Waits until no live replica answers what was taken out of service. */
-async function confirmed({ server, log }: FastifyRequest): Promise<readonly string[]> {
+/** Waits until no live replica answers what was taken out of service. Gives those that have not confirmed it. */
+async function answerNoMore(
+  { server, log }: FastifyRequest,
+  issued: readonly IssuedCertificate[],
+): Promise<readonly string[]> {
+  server.holdings.forget(issued.map(({ lineage }) => lineage))
   const unconfirmed = await server.store.awaitReplicas()
   if (unconfirmed.length > 0)
     log.warn({ unconfirmed }, 'replicas that may still answer what was taken out of service')
@@ -92,9 +95,8 @@ export async function revoke(request: FastifyRequest, domain: Name, reason: Revo
   for (const one of issued) unknownAtCa.push(...(await revokeAtCa(server, one, reason)))
   const audited = { ...entry, detail: reason }
   const serialNumbers = await server.store.revoke(idsOf(issued), entry.at, reason, audited)
-  forget(server, issued)
   server.ca.crls.outdate()
-  const unconfirmed = await confirmed(request)
+  const unconfirmed = await answerNoMore(request, issued)
   return {
     domain: domain.text,
     reason,
@@ -125,10 +127,6 @@ async function findIssued(request: FastifyRequest, action: 'revoke' | 'delete', 
 
 function idsOf(issued: readonly IssuedCertificate[]): number[] {
   return issued.map(({ id }) => id)
-}
-
-function forget({ holdings }: FastifyInstance, issued: readonly IssuedCertificate[]): void {
-  for (const { lineage } of issued) holdings.forget(lineage)
 }
 
 /**

@@ -147,7 +147,7 @@ t.test('orders by rfc2136 at a Pebble that refuses nonces and has alternate chai
     const { store, holdings } = example.service
     for (const { id, lineage } of await store.findByDomain('app.example.com')) {
       await store.setRenewAt(id, Date.now())
-      holdings.forget(lineage)
+      holdings.forget([lineage])
     }
     const { status, json } = await renew()
     t.equal(status, 200)
