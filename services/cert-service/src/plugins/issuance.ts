@@ -34,7 +34,9 @@ export const issuance = fp<IssuanceOptions>(
     const callers = new CallerGate(limits, app)
     const parts = { store, keyring, issuers, audit, events, clock, log, certMetrics }
     // Revocations by other replicas are among the changes.
-    store.onChange(() => app.ca.crls.outdate())
+    store.onChange(({ isUrgent }) => {
+      if (isUrgent) app.ca.crls.outdate()
+    })
     const issuance = new Issuance({ ...parts, holdings, callers, wait, random })
     app.addHook('onClose', async () => {
       await issuance.close()

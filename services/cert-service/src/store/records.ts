@@ -90,6 +90,8 @@ export interface Counted {
 /** What changed in the store: what is remembered of these lineages, or of all, is out of date. */
 export interface Change {
   readonly lineages: readonly string[] | 'all'
+  /** Whether certificates were revoked or deleted. */
+  readonly isUrgent: boolean
 }
 
 /** How long to keep what has ended, in milliseconds. */

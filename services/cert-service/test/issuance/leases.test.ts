@@ -104,7 +104,7 @@ t.test('while another replica has the lease, its certificate is waited for', asy
       await at.clock.advance(1_000)
       await settle(() => at.rival.leases === 2)
       const serialNumber = await issueElsewhere(at.running, at.lineage)
-      if (how === 'told') at.rival.tell({ lineages: [at.lineage] })
+      if (how === 'told') at.rival.tell({ lineages: [at.lineage], isUrgent: false })
       else await at.clock.advance(1_000)
       const { status, body } = await at.answer
       t.strictSame([status, body.serialNumber, body.cached], [200, serialNumber, false])

@@ -169,9 +169,10 @@ export class Changes {
     const isFirst = this.#readAt === Number.POSITIVE_INFINITY
     const isLate = performance.now() - this.#readAt > KEPT_MS
     this.#readAt = performance.now()
-    if ((full && !isFirst) || isLate) this.#tell({ lineages: 'all' })
-    else if (!full && unseen.length > 0) this.#tell({ lineages: lineagesOf(unseen) })
     const urgent = unseen.filter(({ isUrgent }) => isUrgent).map(({ id }) => id)
+    if ((full && !isFirst) || isLate) this.#tell({ lineages: 'all', isUrgent: true })
+    else if (!full && unseen.length > 0)
+      this.#tell({ lineages: lineagesOf(unseen), isUrgent: urgent.length > 0 })
     if (urgent.length > 0) {
       const confirm = { sql: CONFIRM, params: [urgent, this.#db.replica] }
       await this.#db.write([confirm], { durable: false })

@@ -115,14 +115,17 @@ t.test('a revocation is confirmed by all', async (t) => {
   const c = await openReplica(t, { schema, name: 'c' })
   const heard: string[] = []
   for (const [name, store] of Object.entries({ b, c }))
-    store.onChange(({ lineages }) => heard.push(`${name} ${lineages}`))
+    store.onChange(({ lineages, isUrgent }) =>
+      heard.push(`${name} ${isUrgent ? 'urgent ' : ''}${lineages}`),
+    )
   const { id } = await a.addCertificate(newCertificate({ lineage: 'x' }), newAudit())
   await until(() => heard.length === 2)
+  t.same(heard.sort(), ['b x', 'c x'])
   t.same(await a.awaitReplicas(), [], 'of what is not urgent, nothing')
   heard.length = 0
   await a.revoke([id], NOW, 'superseded', newAudit())
   t.same(await a.awaitReplicas(), [])
-  t.same(heard.sort(), ['b x', 'c x'], 'they know it by then')
+  t.same(heard.sort(), ['b urgent x', 'c urgent x'], 'they know it by then')
   const other = await b.addCertificate(newCertificate({ lineage: 'y' }), newAudit())
   await b.remove([other.id], newAudit())
   t.same(await b.awaitReplicas(), [])
