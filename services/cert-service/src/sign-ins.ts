@@ -22,6 +22,11 @@ interface SignInDeps {
   findKey(sha256: Uint8Array): KeyCaller | undefined
 }
 
+interface OpenedSession {
+  readonly id: string
+  readonly caller: KeyCaller
+}
+
 /** The short sessions of people at the inventory, which any replica knows. */
 export class SignIns {
   readonly #deps: SignInDeps
@@ -32,20 +37,21 @@ export class SignIns {
   }
 
   /**
-   * Opens a session with an API key and gives its random id; undefined if the key is not valid. A
-   * valid key is never refused, however many invalid ones came from its address.
+   * Opens a session with an API key and gives its random id and the caller; undefined if the key is not
+   * valid. A valid key is never refused, however many invalid ones came from its address.
    * @throws CertError `CERT_SIGN_IN_LIMITED` after too many invalid keys from a network
    */
-  async open(key: string, address: string): Promise<string | undefined> {
+  async open(key: string, address: string): Promise<OpenedSession | undefined> {
     const keySha256 = hash('sha256', key, 'buffer')
-    if (!this.#deps.findKey(keySha256)) {
+    const caller = this.#deps.findKey(keySha256)
+    if (!caller) {
       this.#countWrong(networkOf(address))
       return undefined
     }
     const id = randomBytes(32).toString('base64url')
     const at = this.#deps.now()
     await this.#deps.store.saveSignIn({ id: rowOf(id), keySha256, openedAt: at, usedAt: at })
-    return id
+    return { id, caller }
   }
 
   /** The caller that signed in; undefined if the session has expired or the key is no longer valid. */

@@ -17,7 +17,7 @@ function setup() {
   }
   const newReplica = () => new SignIns({ store, now: () => now, findKey })
   const signIns = newReplica()
-  const open = (key: string, address = HERE) => signIns.open(key, address)
+  const open = async (key: string, address = HERE) => (await signIns.open(key, address))?.id
   const pass = (ms: number) => {
     now += ms
   }
@@ -99,7 +99,7 @@ t.test('each replica knows the sessions of all, and the store no id of any', asy
   t.ok(await store.findSignIn(hash('sha256', id)))
   await other.close(id)
   t.equal(await find(id), undefined)
-  const another = (await other.open('key of bob', HERE))!
+  const { id: another } = (await other.open('key of bob', HERE))!
   await close(another)
   t.equal(await other.find(another), undefined)
 })

@@ -276,19 +276,17 @@ export class Issuance {
     const { store, issuers, callers, clock } = this.#deps
     if (this.#flights.has(order.lineage)) return
     const request = restoreRequest(order, issuers)
+    const { checkpoint: _, ...ended } = order
     if (request?.lineage !== order.lineage) {
-      const { checkpoint: _, ...rest } = order
       const lastError = { code: 'CERT_NOT_PERMITTED', detail: 'its issuer no longer signs it' }
       const failed = { status: 'failed', lastError, nextTryAt: clock.now() } as const
-      return void (await store.saveOrder({ ...rest, ...failed }))
+      return void (await store.saveOrder({ ...ended, ...failed }))
     }
     const replaces = await store.findCurrent(order.lineage)
     const { since, askedBy } = order
     // Another replica had it, and ended it just before this order was filed.
-    if (store.isShared && (replaces?.madeAt ?? 0) >= since) {
-      const { checkpoint: _, ...rest } = order
-      return void (await store.saveOrder({ ...rest, status: 'done' }))
-    }
+    if (store.isShared && (replaces?.madeAt ?? 0) >= since)
+      return void (await store.saveOrder({ ...ended, status: 'done' }))
     if (askedBy !== undefined) await callers.resumed(askedBy)
     this.#start({ request, by: SYSTEM, replaces, since, askedBy })
   }

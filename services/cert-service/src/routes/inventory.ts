@@ -67,13 +67,13 @@ export const inventoryRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   app.post('/', { schema: { hide: true, body: KeySchema } }, async (request, reply) => {
     assertOwnOrigin(request)
-    const id = await signIns.open(request.body.key.trim(), request.ip)
-    if (id === undefined) {
+    const session = await signIns.open(request.body.key.trim(), request.ip)
+    if (!session) {
       request.log.info({ code: 'AUTH_KEY_INVALID' }, 'caller refused')
       return askForKey(request, reply, true)
     }
-    const caller = await signIns.find(id)
-    request.log.info({ actor: `psk:${caller?.subject}` }, 'signed in at the inventory')
+    const { id, caller } = session
+    request.log.info({ actor: `psk:${caller.subject}` }, 'signed in at the inventory')
     return reply.setCookie(COOKIE, id, COOKIE_SCOPE).redirect('/', 303)
   })
 
