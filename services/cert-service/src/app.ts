@@ -84,10 +84,8 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
   try {
     await registerHttp(app, deps)
 
-    const followsClock = deps.clock === undefined
-    await app.register(store, {
-      ...{ storage, server, isNew, followsClock, elapsed, open: deps.openStore },
-    })
+    const stored = { storage, server, isNew, elapsed, open: deps.openStore }
+    await app.register(store, { ...stored, followsClock: deps.clock === undefined })
     await app.register(audit)
     await app.register(certMetrics, { metrics, issuers: config.issuers.map(({ name }) => name) })
     await app.register(issuers, {
