@@ -19,7 +19,6 @@ import {
   requestTelemetry,
   serverTlsOptions,
   strictHttp,
-  systemClock,
   trustProxy,
   type Workers,
   workers,
@@ -37,7 +36,7 @@ import { listeners } from './plugins/listeners.ts'
 import { loops } from './plugins/loops.ts'
 import { certMetrics } from './plugins/metrics.ts'
 import { ownTls } from './plugins/own-tls.ts'
-import { type StoreOptions, store } from './plugins/store.ts'
+import { clockOf, type StoreOptions, store } from './plugins/store.ts'
 import { upkeep } from './plugins/upkeep.ts'
 import { isRoutine, logFields } from './policy.ts'
 import { caRoutes, challengeRoute } from './routes/ca.ts'
@@ -84,8 +83,8 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
   try {
     await registerHttp(app, deps)
 
-    const stored = { storage, server, isNew, elapsed, open: deps.openStore }
-    await app.register(store, { ...stored, followsClock: deps.clock === undefined })
+    await app.register(store, { storage, server, isNew, elapsed, open: deps.openStore })
+    await app.register(clock, { clock: deps.clock ?? clockOf(app.store) })
     await app.register(audit)
     await app.register(certMetrics, { metrics, issuers: config.issuers.map(({ name }) => name) })
     await app.register(issuers, {
@@ -118,6 +117,7 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
 export async function buildApi(options: AccessOptions, deps: AppDeps): Promise<FastifyInstance> {
   const app = createServer(deps, { tls: 'off' })
   await registerHttp(app, deps)
+  await app.register(clock, {})
   await registerApi(app, options)
   return app
 }
@@ -160,9 +160,8 @@ function createServer(
 /** What every service of Gatehouse has. */
 async function registerHttp(
   app: FastifyInstance,
-  { clock: time = systemClock, metrics, traceRequests, workers: others }: AppDeps,
+  { metrics, traceRequests, workers: others }: AppDeps,
 ): Promise<void> {
-  await app.register(clock, { clock: time })
   await app.register(reload)
   await app.register(workers, { workers: others })
   await app.register(forwardedAddresses)

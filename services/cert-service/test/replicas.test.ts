@@ -2,7 +2,7 @@ import { createPrivateKey, randomBytes } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { createLogger } from '@gatehouse/service-kit'
+import { createLogger, systemClock } from '@gatehouse/service-kit'
 import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import { type PostgresServer, startPostgres } from '../../../scripts/test/postgres.ts'
@@ -64,6 +64,11 @@ t.test('replicas on one database', async (t) => {
   const server = await startPostgres(t)
   const { apps } = await startReplicas(t, server, 3)
   const [a, b, c] = apps as [FastifyInstance, FastifyInstance, FastifyInstance]
+
+  await t.test('follow the clock of the database, each on its own', async (t) => {
+    for (const { clock, store } of apps) t.equal(clock.now, store.now)
+    t.equal(new Set([systemClock, ...apps.map(({ clock }) => clock)].map(({ now }) => now)).size, 4)
+  })
 
   await t.test('issue one certificate for a name, however many ask for it at once', async (t) => {
     for (let n = 0; n < 5; n += 1) {

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs'
 import { hostname } from 'node:os'
+import { type Clock, systemClock } from '@gatehouse/service-kit'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { CertServiceConfig } from '../config/schema.ts'
@@ -25,8 +26,6 @@ export interface StoreOptions extends Pick<CertServiceConfig, 'storage'> {
   readonly server: Pick<CertServiceConfig['server'], 'port'>
   /** Whether a store may be made for a master key that exists. */
   readonly isNew?: boolean | undefined
-  /** Whether the clock of a shared store takes the place of that of the system. */
-  readonly followsClock: boolean
   /** Milliseconds from a clock that cannot be set; default: the run time of the process. */
   readonly elapsed?: (() => number) | undefined
   /** Default: by `storage`. */
@@ -36,7 +35,7 @@ export interface StoreOptions extends Pick<CertServiceConfig, 'storage'> {
 /** Opens the store and its keyring. @throws CertError CERT_STORE_…, CERT_MASTER_KEY_… */
 export const store = fp<StoreOptions>(
   async (app: FastifyInstance, options) => {
-    const { storage, server, isNew, followsClock, elapsed, open = openStore } = options
+    const { storage, server, isNew, elapsed, open = openStore } = options
     const { url, path, masterKeyFile, masterKey } = storage
     if (!isNew && url === undefined) refuseLostStore(storage)
     const { slot } = app.workers
@@ -44,7 +43,6 @@ export const store = fp<StoreOptions>(
     const name = `${hostname()}:${server.port}${slot > 0 ? `/${slot}` : ''}`
     const store = await open({ storage, name, elapsed, patience: PATIENCE, log: app.log })
     app.addHook('onClose', async () => store.close())
-    if (store.now && followsClock) Object.assign(app.clock, { now: store.now })
     const folder = url === undefined ? path : undefined
     app.decorate('store', store)
     app.decorate('keyring', await openKeyring({ masterKeyFile, masterKey, folder, store }))
@@ -52,9 +50,14 @@ export const store = fp<StoreOptions>(
   {
     fastify: '5.x',
     name: 'cert-service/store',
-    dependencies: ['service-kit/clock', 'service-kit/workers'],
+    dependencies: ['service-kit/workers'],
   },
 )
+
+/** The clock of a shared store, so that replicas agree; otherwise that of the system. */
+export function clockOf({ now = systemClock.now }: Pick<Store, 'now'>): Clock {
+  return { ...systemClock, now }
+}
 
 /** A master key without a store means that the store is lost; a new CA would only hide that. */
 function refuseLostStore({ path, masterKeyFile }: CertServiceConfig['storage']): void {
