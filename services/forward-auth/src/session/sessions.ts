@@ -84,8 +84,9 @@ class Sessions {
   ): Promise<Visitor | undefined> {
     const token = readSessionCookie(request.headers.cookie, portal)
     if (token === undefined) return undefined
-    const visitor = await this.#findCurrent(request, portal, token)
-    return visitor?.session.site.domain === site.domain ? visitor : undefined
+    const visitor = await this.#find(request, portal, token)
+    if (!visitor || !this.#isCurrent(visitor.session)) return undefined
+    return visitor.session.site.domain === site.domain ? visitor : undefined
   }
 
   /** Throws FwaError FWA_STORE_STALE as `read` does. */
@@ -94,14 +95,10 @@ class Sessions {
     portal: Portal,
     token: string,
   ): Promise<Visitor | undefined> {
-    const visitor = await this.#findCurrent(request, portal, token)
-    if (visitor) this.#assertFresh()
-    return visitor
-  }
-
-  async #findCurrent(request: FastifyRequest, portal: Portal, token: string) {
     const visitor = await this.#find(request, portal, token)
-    return visitor && this.#isCurrent(visitor.session) ? visitor : undefined
+    if (!visitor || !this.#isCurrent(visitor.session)) return undefined
+    this.#assertFresh()
+    return visitor
   }
 
   #assertFresh(): void {
