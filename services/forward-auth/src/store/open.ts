@@ -28,13 +28,8 @@ export async function* readAudit(
     yield* readRows(auditFolder(storage), since)
     return
   }
-  const ignore = () => {}
-  const store = await openStore(storage, { log: { error: ignore, warn: ignore, info: ignore } })
-  try {
-    yield* store.audit.rows(since)
-  } finally {
-    await store.close()
-  }
+  const { readAuditTable } = await import('./postgres/postgres-store.ts')
+  yield* readAuditTable(storage, since)
 }
 
 declare module 'fastify' {

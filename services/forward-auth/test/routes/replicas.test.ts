@@ -133,11 +133,18 @@ t.test('several instances on one database', async (t) => {
       ...{ url: server.url, schema: 'trail', revocationStaleness: 60_000 },
       whenStale: 'refuse' as const,
     }
+    const written = () =>
+      server.sql('SELECT id, ms::int FROM trail.writes, trail.running ORDER BY 1')
+    const before = await written()
     for await (const { event, person } of readAudit(storage, 0)) events.push([event, person])
     t.strictSame(
       events,
       people.flatMap((sub) => ['sign-in', 'sign-out'].map((event) => [event, `corp:${sub}`])),
     )
+    t.strictSame(await written(), before, 'reading it writes nothing')
+    const absent = readAudit({ ...storage, schema: 'absent' }, 0)
+    await t.rejects(absent.next(), { code: 'POSTGRES_SCHEMA_OLDER' })
+    t.strictSame(await server.sql(`SELECT 1 FROM pg_namespace WHERE nspname = 'absent'`), [])
   })
 })
 

@@ -83,16 +83,8 @@ export class AuditTable implements AuditStore {
     }
   }
 
-  async *rows(since: number): AsyncGenerator<StoredAuditRow> {
-    const { db } = this.#options
-    let after: [time: string, seq: number] = [isoOf(since), 0]
-    for (;;) {
-      const page = await db.all<StoredAuditRow & { seq: number }>(SELECT, after)
-      for (const { seq: _, ...row } of page) yield withoutNulls(row)
-      const last = page.at(-1)
-      if (!last || page.length < PAGE) return
-      after = [last.time, last.seq]
-    }
+  rows(since: number): AsyncIterable<StoredAuditRow> {
+    return readRows(this.#options.db, since)
   }
 
   #recordOf(row: StoredAuditRow): object {
@@ -101,6 +93,21 @@ export class AuditTable implements AuditStore {
     const { time: at, clientAddress, requestId, ...rest } = row
     const record = { ...rest, id, at, client_address: clientAddress, request_id: requestId }
     return Object.fromEntries(Object.entries(record).map(([key, value]) => [key, storable(value)]))
+  }
+}
+
+/** The rows since a time in ms, oldest first. */
+export async function* readRows(
+  db: Pick<Postgres, 'all'>,
+  since: number,
+): AsyncGenerator<StoredAuditRow> {
+  let after: [time: string, seq: number] = [isoOf(since), 0]
+  for (;;) {
+    const page = await db.all<StoredAuditRow & { seq: number }>(SELECT, after)
+    for (const { seq: _, ...row } of page) yield withoutNulls(row)
+    const last = page.at(-1)
+    if (!last || page.length < PAGE) return
+    after = [last.time, last.seq]
   }
 }
 

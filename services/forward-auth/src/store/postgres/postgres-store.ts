@@ -1,4 +1,10 @@
-import { type Feed, openPostgres, type Postgres, parsePostgresUrl } from '@gatehouse/postgres'
+import {
+  type Feed,
+  openPostgres,
+  type Postgres,
+  type PostgresOptions,
+  parsePostgresUrl,
+} from '@gatehouse/postgres'
 import {
   type Clock,
   type HealthReport,
@@ -17,9 +23,10 @@ import {
   type RevocationChange,
   type RevocationFollower,
   type SecretName,
+  type StoredAuditRow,
   type StoreOptions,
 } from '../store.ts'
-import { AuditTable } from './audit-table.ts'
+import { AuditTable, readRows } from './audit-table.ts'
 import { MIGRATIONS } from './migrations.ts'
 import { SealedSecrets } from './sealed-secrets.ts'
 import { completions, PRUNE, READ, revocations } from './statements.ts'
@@ -39,17 +46,7 @@ export async function openPostgresStore(
   config: PostgresConfig,
   options: StoreOptions,
 ): Promise<AuthStore> {
-  const { url, caFile, schema } = config
-  const db = await openPostgres({
-    url: parsePostgresUrl(url),
-    ca: caFile === undefined ? undefined : requireNamedFile('storage.caFile', caFile),
-    schema,
-    name: 'gatehouse-auth',
-    migrations: MIGRATIONS,
-    feeds: ['revoked'],
-    log: options.log,
-    patience: PATIENCE,
-  })
+  const db = await connect(config, { feeds: ['revoked'], log: options.log })
   try {
     const [row] = await db.all<{ ms: number }>('SELECT ms FROM running')
     return new PostgresStore(db, config, options, row?.ms ?? 0)
@@ -57,6 +54,35 @@ export async function openPostgresStore(
     await db.close()
     throw unavailable(error)
   }
+}
+
+/** Reads the audit trail of a schema that exists, in which nothing changes. Throws PostgresError. */
+export async function* readAuditTable(
+  config: PostgresConfig,
+  since: number,
+): AsyncGenerator<StoredAuditRow> {
+  const log = { info() {}, warn() {} }
+  const db = await connect(config, { existing: true, log })
+  try {
+    yield* readRows(db, since)
+  } finally {
+    await db.close()
+  }
+}
+
+function connect(
+  { url, caFile, schema }: PostgresConfig,
+  options: Pick<PostgresOptions, 'existing' | 'feeds' | 'log'>,
+): Promise<Postgres> {
+  return openPostgres({
+    url: parsePostgresUrl(url),
+    ca: caFile === undefined ? undefined : requireNamedFile('storage.caFile', caFile),
+    schema,
+    name: 'gatehouse-auth',
+    migrations: MIGRATIONS,
+    patience: PATIENCE,
+    ...options,
+  })
 }
 
 class PostgresStore implements AuthStore {
