@@ -17,6 +17,9 @@ interface Handed {
 /**
  * Notes the connection that each listener is handing to a worker. node:cluster forgets it if the worker
  * dies before it has acknowledged it, and the client would wait for ever. Returns what closes them.
+ *
+ * Node has no public way to learn of this. Without its round robin (`SCHED_NONE`) nothing is handed over,
+ * but the connections that proxies keep open gather at a few workers.
  */
 export function noteHandoffs(worker: ChildProcess): () => void {
   const handed = new Map<string, Handed>()
