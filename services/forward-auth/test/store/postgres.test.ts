@@ -109,13 +109,15 @@ t.test('with one server', async (t) => {
 t.test('a database that is away', async (t) => {
   const server = await startPostgres(t)
   const open = onPostgres(t, server)
-  const refusing = await open({ revocationStaleness: 2 * SECOND })
-  const allowing = await open({ revocationStaleness: 2 * SECOND, whenStale: 'allow' })
+  const refusing = await open({ revocationStaleness: 3 * SECOND })
+  const allowing = await open({ revocationStaleness: 3 * SECOND, whenStale: 'allow' })
   const { store } = refusing
   await store.revoke({ add: [revocation('before')], remove: [] })
   await allowing.store.catchUp()
   t.strictSame(store.health(), { degraded: [] })
   t.equal(store.staleness?.(), undefined)
+  // The time until it is stale begins here, also where the kill takes long.
+  await store.catchUp()
   await server.kill()
 
   const failed = Promise.all([
