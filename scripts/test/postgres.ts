@@ -284,7 +284,7 @@ async function initialise(bin: string, folder: string): Promise<void> {
     '--no-sync',
     '--wal-segsize=1',
   ]
-  await run(join(bin, 'initdb'), [...args, ...flags, '--no-instructions'], as)
+  await run(join(bin, 'initdb'), [...args, ...flags], as)
   const single = spawn(join(bin, 'postgres'), ['--single', '-D', data, 'template1'], {
     ...as,
     stdio: ['pipe', 'ignore', 'ignore'],
