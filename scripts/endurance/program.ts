@@ -12,7 +12,7 @@ const PAUSE = 1_000
 export interface ProgramOptions {
   readonly host: Host
   readonly command: readonly string[]
-  readonly env?: Readonly<Record<string, string>>
+  readonly env?: NodeJS.ProcessEnv
   /** Default: root. */
   readonly user?: string
   /** What it prints is appended there. */

@@ -1,7 +1,8 @@
 // Both services, as many equal replicas of each as the store allows.
 import { randomBytes } from 'node:crypto'
-import { globSync, mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { withClock } from '../../services/cert-service/test/helpers/clock.ts'
 import { programOf } from '../test/program.ts'
 import { command } from './commands.ts'
 import { AUTH_HOST, CLIENT } from './identity.ts'
@@ -16,9 +17,6 @@ export const API_KEY = 'key-of-the-endurance-run-0123456789'
 export const ACME_ZONE = 'acme.example'
 /** How long a replica that is cut off from the database may believe sessions, in ms. */
 export const STALENESS = 5_000
-
-/** Debian's package `faketime`; the variant for programs with threads. */
-const [FAKETIME] = globSync('/usr/lib/*/faketime/libfaketimeMT.so.1')
 
 export type ServiceName = 'cert-service' | 'forward-auth'
 
@@ -94,17 +92,11 @@ async function startReplica(
     host,
     logFile: join(options.folder, `${name}.log`),
     command: [process.execPath, ...programOf(service), 'serve', '--config', configFile],
-    ...(clock !== undefined && { env: movedClock(clock) }),
+    ...(clock !== undefined && { env: withClock(clock) }),
   })
   program.start()
   const port = service === 'cert-service' ? CERT_PORT : AUTH_PORT
   return { name, service, address: host.address, port, clock, configFile, folder, program }
-}
-
-function movedClock(offset: string): Readonly<Record<string, string>> {
-  if (FAKETIME === undefined) throw new Error('the package faketime is not installed')
-  const monotonic = { FAKETIME_DONT_FAKE_MONOTONIC: '1', DONT_FAKE_MONOTONIC: '1' }
-  return { LD_PRELOAD: FAKETIME, FAKETIME: offset, ...monotonic }
 }
 
 const COMMON = { metrics: { enabled: false }, log: { format: 'json' } }

@@ -1,5 +1,6 @@
-import { accessSync, constants, globSync } from 'node:fs'
+import { accessSync, constants } from 'node:fs'
 import { join } from 'node:path'
+import { canMoveClocks } from '../../services/cert-service/test/helpers/clock.ts'
 import { POSTGRES_BIN } from './cluster.ts'
 import { PATH } from './commands.ts'
 
@@ -18,7 +19,7 @@ export function missing(storage: 'postgres' | 'sqlite'): string | undefined {
   )
   if (storage === 'postgres') {
     if (POSTGRES_BIN === '') packages.add('postgresql')
-    if (globSync('/usr/lib/*/faketime/libfaketimeMT.so.1').length === 0) packages.add('faketime')
+    if (!canMoveClocks) packages.add('faketime')
   }
   if (packages.size === 0) return undefined
   return `apt-get install --no-install-recommends ${[...packages].join(' ')}`
