@@ -20,7 +20,6 @@ interface Node {
   readonly host: Host
   readonly folder: string
   readonly patroni: Program
-  kills: number
 }
 
 export interface Cluster {
@@ -91,7 +90,6 @@ class PatroniCluster implements Cluster {
   async killLeader(): Promise<boolean> {
     const [leader, candidate] = await Promise.all([this.leader(), this.standby()])
     if (!leader || !candidate) return false
-    leader.kills += 1
     await leader.patroni.end()
     await killHost(leader.host)
     await sleep(NODE_DOWN)
@@ -103,7 +101,6 @@ class PatroniCluster implements Cluster {
     try {
       const [pid] = readFileSync(join(node.folder, 'data/postmaster.pid'), 'utf8').split('\n')
       process.kill(Number(pid), 'SIGKILL')
-      node.kills += 1
       return true
     } catch {
       // It is being started or rewound.
@@ -183,7 +180,7 @@ function startNode(host: Host, network: Network, etcd: Host, base: string): Node
     logFile: join(base, `${host.name}.log`),
   })
   patroni.start()
-  return { host, folder, patroni, kills: 0 }
+  return { host, folder, patroni }
 }
 
 function idsOf(user: string): readonly [uid: number, gid: number] {

@@ -16,7 +16,6 @@ export interface StoredCertificate {
   readonly notBefore: number
   readonly notAfter: number
   readonly renewAt: number | null
-  readonly revokedAt: number | null
 }
 
 interface AuditRow {
@@ -54,7 +53,7 @@ interface RawAudit extends Omit<AuditRow, 'names'> {
 
 const certificates = (table: string, hex: string) => `
   SELECT id, issuer, domain AS name, serial_number AS serial, ${hex} AS der,
-    not_before AS "notBefore", not_after AS "notAfter", renew_at AS "renewAt", revoked_at AS "revokedAt"
+    not_before AS "notBefore", not_after AS "notAfter", renew_at AS "renewAt"
   FROM ${table} ORDER BY id`
 const auditRows = (table: string) =>
   `SELECT action, names, serial_number AS serial FROM ${table} ORDER BY id`

@@ -23,8 +23,7 @@ export interface ProgramOptions {
 /** A program on a host of its own, which is started again whenever it ends. */
 export class Program {
   readonly host: Host
-  /** How often it was killed, and how often it ended by itself. */
-  kills = 0
+  /** How often it ended by itself. */
   crashes = 0
   readonly #options: ProgramOptions
   #child: ChildProcess | undefined
@@ -66,13 +65,8 @@ export class Program {
     child.on('exit', () => void this.#revive(child))
   }
 
-  get pid(): number | undefined {
-    return this.#child?.exitCode === null ? this.#child.pid : undefined
-  }
-
   /** SIGKILL; it is started again at once, or after that many ms. */
   async kill(downMs = 0): Promise<void> {
-    this.kills += 1
     await this.end()
     await sleep(downMs)
     this.start()

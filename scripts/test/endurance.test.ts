@@ -83,7 +83,7 @@ function made(...ones: readonly [serial: string, at: number][]) {
   const atCa = ones.map(([serial, at]): CaCertificate => ({ serial, name: 'a.example', at }))
   const stored = ones.map(([serial, at], id): StoredCertificate => {
     const notBefore = ORIGIN + at
-    const validity = { notBefore, notAfter: notBefore + LIFETIME, renewAt: null, revokedAt: null }
+    const validity = { notBefore, notAfter: notBefore + LIFETIME, renewAt: null }
     return {
       id,
       issuer: 'pebble',
