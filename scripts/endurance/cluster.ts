@@ -1,5 +1,5 @@
 // PostgreSQL in two places with automatic failover: etcd, and a patroni beside each server.
-import { chownSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { command, until } from './commands.ts'
@@ -44,7 +44,7 @@ export interface Cluster {
 export async function startCluster(network: Network, folder: string): Promise<Cluster> {
   const etcd = await startEtcd(network, folder)
   const hosts = [await network.add('db-1'), await network.add('db-2')]
-  const nodes = hosts.map((host) => startNode(host, network, etcd.host, folder))
+  const nodes = await Promise.all(hosts.map((host) => startNode(host, network, etcd.host, folder)))
   const cluster = new PatroniCluster(nodes, etcd)
   await until('a database that takes writes', () => cluster.leader(), 120_000)
   await cluster.prepare()
@@ -165,13 +165,12 @@ async function startEtcd(network: Network, base: string): Promise<Program> {
   return etcd
 }
 
-function startNode(host: Host, network: Network, etcd: Host, base: string): Node {
+async function startNode(host: Host, network: Network, etcd: Host, base: string): Promise<Node> {
   const folder = join(base, host.name)
   const file = join(folder, 'patroni.json')
   mkdirSync(folder, { mode: 0o755 })
   writeFileSync(file, JSON.stringify(settings(host, network, etcd, folder)))
-  const [uid, gid] = idsOf(USER)
-  chownSync(folder, uid, gid)
+  await command('chown', [`${USER}:`, folder])
   const patroni = new Program({
     host,
     user: USER,
@@ -181,14 +180,6 @@ function startNode(host: Host, network: Network, etcd: Host, base: string): Node
   })
   patroni.start()
   return { host, folder, patroni }
-}
-
-function idsOf(user: string): readonly [uid: number, gid: number] {
-  const line = readFileSync('/etc/passwd', 'utf8')
-    .split('\n')
-    .find((line) => line.startsWith(`${user}:`))
-  const [, , uid, gid] = line?.split(':') ?? []
-  return [Number(uid), Number(gid)]
 }
 
 function settings(host: Host, { range }: Network, etcd: Host, folder: string): object {
