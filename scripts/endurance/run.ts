@@ -93,12 +93,15 @@ class Run {
     const over = new AbortController()
     const signal = AbortSignal.any([over.signal, this.#stopping.signal])
     const chaos = new Chaos(world, this.journal, this.#random.fork('chaos'), signal)
-    const watching = this.#watch(world, certificates, signal)
-    const lines = this.#progress(world, load, chaos, signal)
-    const causing = chaos.run()
-    await load.run(requests, durationMs, this.#stopping.signal)
-    over.abort()
-    await Promise.all([causing, watching, lines])
+    const loading = load
+      .run(requests, durationMs, this.#stopping.signal)
+      .finally(() => over.abort())
+    await Promise.all([
+      loading,
+      chaos.run(),
+      this.#watch(world, certificates, signal),
+      this.#progress(world, load, chaos, signal),
+    ])
     this.#stopping.signal.throwIfAborted()
     return chaos.counts
   }
