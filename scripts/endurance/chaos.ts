@@ -13,6 +13,8 @@ const FAILOVER_EVERY = 60_000
 const FIRST_FAILOVER = 30_000
 const PARTITION_EVERY = 35_000
 const PARTITION_MS = 10_000
+/** For the database to be as it was, on a machine that has much to do. */
+const PATIENCE = 120_000
 const LOOK_EVERY = 250
 
 /** Does something at random times with that mean, until the end. */
@@ -82,7 +84,7 @@ export class Chaos {
   /** By turns: handed over in order, and taken by the other one because the power is off. */
   async #failOver(cluster: Cluster): Promise<void> {
     const isHandedOver = ((this.counts.get('failovers') ?? 0) + this.#random.seed) % 2 === 0
-    await until('a standby that can take over', async () => cluster.standby(), FAILOVER_EVERY)
+    await until('a standby that can take over', () => cluster.standby(), PATIENCE)
     const before = await cluster.leader()
     const end = this.#journal.begin('database')
     try {
@@ -97,7 +99,7 @@ export class Chaos {
   }
 
   async #untilWritable(cluster: Cluster): Promise<void> {
-    await until('a primary', () => cluster.leader(), 120_000)
+    await until('a primary', () => cluster.leader(), PATIENCE)
   }
 
   async #partition(cluster: Cluster): Promise<void> {

@@ -1,6 +1,6 @@
 import type { Entry, Journal, Kind } from './journal.ts'
 import type { SessionVerdicts } from './oracle/sessions.ts'
-import type { Verdict } from './oracle/verdict.ts'
+import { isHeld, type Verdict } from './oracle/verdict.ts'
 import type { Availability } from './watch.ts'
 import type { World } from './world.ts'
 
@@ -61,9 +61,11 @@ function requestLine(kind: Kind, entries: readonly Entry[]): string {
   return `${[...cells, ...latencies].join(' ')}   ${statuses.join(', ')}`
 }
 
-function printVerdict({ promise, held, excused, broken }: Verdict): void {
+function printVerdict(verdict: Verdict): void {
+  const { promise, held, excused, broken } = verdict
+  const outcome = isHeld(verdict) ? 'ok' : broken.length > 0 ? 'BROKEN' : 'UNTRIED'
   const counts = `held ${held}, broken ${broken.length}${excused > 0 ? `, excused ${excused}` : ''}`
-  print(`${broken.length === 0 ? 'ok    ' : 'BROKEN'}  ${promise}: ${counts}`)
+  print(`${outcome.padEnd(7)}  ${promise}: ${counts}`)
   for (const one of broken.slice(0, SHOWN)) print(`        ${one}`)
   if (broken.length > SHOWN) print(`        and ${broken.length - SHOWN} more`)
 }

@@ -10,6 +10,7 @@ import { Journal } from './journal.ts'
 import { Load } from './load.ts'
 import { type Options, readOptions } from './options.ts'
 import { judge } from './oracle/judge.ts'
+import { isHeld } from './oracle/verdict.ts'
 import { createRandom, type Random } from './random.ts'
 import { API_KEY, isReady, STALENESS } from './replicas.ts'
 import { printReport, progressLine } from './report.ts'
@@ -57,9 +58,9 @@ class Run {
       const evidence = await this.#gather(world)
       const result = judge(this.journal, evidence, endAt, { staleness: STALENESS })
       printReport(world, this.journal, counts, this.availability, result)
-      const isHeld = result.verdicts.every(({ broken }) => broken.length === 0)
-      if (!isHeld || this.#options.keep) this.#keep(folder)
-      return isHeld
+      const areHeld = result.verdicts.every(isHeld)
+      if (!areHeld || this.#options.keep) this.#keep(folder)
+      return areHeld
     } catch (error) {
       if (!this.#stopping.signal.aborted) this.#keep(folder)
       throw error

@@ -8,6 +8,7 @@ import type { Evidence, StoredCertificate } from '../endurance/evidence.ts'
 import { type Entry, Journal } from '../endurance/journal.ts'
 import { readOptions } from '../endurance/options.ts'
 import { judge } from '../endurance/oracle/judge.ts'
+import { isHeld } from '../endurance/oracle/verdict.ts'
 import { createRandom } from '../endurance/random.ts'
 
 const STALENESS = 5_000
@@ -387,6 +388,15 @@ for (const one of CASES)
     )
     t.ok(broken.length > 0 || one.excused || verdicts.some(({ held }) => held > 0), 'it looked')
   })
+
+t.test('a run in which nothing was answered holds no promise', async (t) => {
+  const journal = new Journal()
+  journal.add(session('check', 0, 503))
+  journal.add({ kind: 'issue', name: 'a.example', ...exchange(0, 503), told: undefined })
+  const evidence = evidenceFor({ what: '', entries: [] })
+  const { verdicts } = judge(journal, evidence, END, { staleness: STALENESS })
+  t.notOk(verdicts.some(isHeld))
+})
 
 t.test('a revocation list is read', async (t) => {
   const now = ORIGIN

@@ -16,6 +16,9 @@ export const verdictOf = (promise: string): Verdict => ({
   broken: [],
 })
 
+/** A promise that nothing put to the test is as bad as one that was broken: nobody knows. */
+export const isHeld = ({ held, broken }: Verdict): boolean => held > 0 && broken.length === 0
+
 /** Counts a case: `fault` says what is wrong, if anything is. */
 export function count(verdict: Verdict, fault: string | undefined): void {
   if (fault === undefined) verdict.held += 1

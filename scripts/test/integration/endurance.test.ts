@@ -31,6 +31,7 @@ t.test(
     ])
     t.comment(printed)
     t.equal(code, 0, errors)
-    t.match(printed, '== Promises')
+    for (const done of ['killed: ', 'cut off: ', 'failovers ', '== Promises'])
+      t.ok(printed.includes(`\n${done}`), done)
   },
 )
