@@ -143,6 +143,17 @@ t.test('a host that accepts connections and says nothing is passed over', async 
   t.equal(db.host, own)
 })
 
+t.test('a start waits for a server, but not for longer than it is told to', async (t) => {
+  await server.stop()
+  for (const patience of [0, 10])
+    t.match(await failureOf(open(t, server, { patience })), { code: 'POSTGRES_UNAVAILABLE' })
+  const before = logged.length
+  const opening = open(t, server, { patience: 60_000 })
+  await until(() => logged.slice(before).some((line) => /^waiting for the database/.test(line)))
+  await server.start()
+  await (await opening).write([insert(1)])
+})
+
 t.test('a server without a free connection is not available, and says why', async (t) => {
   await server.sql('ALTER ROLE gatehouse CONNECTION LIMIT 8')
   t.teardown(() => server.sql('ALTER ROLE gatehouse CONNECTION LIMIT -1'))
