@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { CertificateClient } from './certificate-client.ts'
 import type { Target } from './client.ts'
 import type { Journal } from './journal.ts'
-import { KNOWN_AFTER } from './oracle/sessions.ts'
+import { USUALLY_KNOWN_AFTER } from './oracle/sessions.ts'
 import type { Random } from './random.ts'
 import { ACME_ZONE } from './replicas.ts'
 import type { Session, SessionClient } from './session-client.ts'
@@ -160,7 +160,7 @@ export class Load {
     const { sessions, authTargets } = this.#options
     const { status } = await sessions.signOut(session)
     if (status !== 200 && status !== 303) return
-    for (const pause of [KNOWN_AFTER, LATER]) {
+    for (const pause of [USUALLY_KNOWN_AFTER, LATER]) {
       await sleep(pause)
       await Promise.all(authTargets.map((target) => sessions.check(session, target)))
     }
