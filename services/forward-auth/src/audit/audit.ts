@@ -70,6 +70,7 @@ class AuditTrail {
   #waiting: StoredAuditRow[] = []
   #writing: Promise<void> | undefined
   #retry: { cancel(): void } | undefined
+  #isDelayed = false
   #isClosing = false
 
   constructor(app: FastifyInstance) {
@@ -116,17 +117,20 @@ class AuditTrail {
       this.#waiting = []
       try {
         await this.#app.authStore.audit.append(rows)
+        this.#isDelayed = false
       } catch (error) {
         if (this.#isClosing || Object(error).code !== 'FWA_STORE_UNAVAILABLE')
           this.#lose(error, rows.length)
-        else this.#retrySoon(rows)
+        else this.#retrySoon(rows, error)
       }
     }
     this.#writing = undefined
   }
 
   /** A database that is away comes back. */
-  #retrySoon(rows: readonly StoredAuditRow[]): void {
+  #retrySoon(rows: readonly StoredAuditRow[], error: unknown): void {
+    if (!this.#isDelayed) this.#app.log.warn({ err: error }, 'audit rows wait for the store')
+    this.#isDelayed = true
     const all = [...rows, ...this.#waiting]
     this.#waiting = all.slice(0, MAX_WAITING)
     const lost = all.length - this.#waiting.length
