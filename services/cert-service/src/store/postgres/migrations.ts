@@ -33,6 +33,7 @@ export const MIGRATIONS: readonly string[] = [
     not_after bigint NOT NULL,
     renew_at bigint,
     next_at bigint GENERATED ALWAYS AS (coalesce(renew_at, not_after)) STORED,
+    late_at bigint GENERATED ALWAYS AS (not_after - (not_after - not_before) / 3) STORED,
     fetched_at bigint NOT NULL,
     fetched_ran bigint NOT NULL,
     check_at bigint,
@@ -60,6 +61,8 @@ export const MIGRATIONS: readonly string[] = [
   CREATE INDEX certificates_unsearched ON certificates (next_at, id)
     WHERE is_current AND searched IS NULL;
   CREATE INDEX certificates_ending ON certificates (not_after)
+    WHERE is_current AND renew_at IS NOT NULL;
+  CREATE INDEX certificates_late ON certificates (late_at)
     WHERE is_current AND renew_at IS NOT NULL;
   CREATE INDEX certificates_begin ON certificates (not_before)
     WHERE is_current AND renew_at IS NOT NULL;

@@ -199,6 +199,8 @@ export const MIGRATIONS: readonly string[] = [
     opened_at INTEGER NOT NULL,
     used_at INTEGER NOT NULL
   ) STRICT, WITHOUT ROWID;
+  CREATE INDEX certificates_late ON certificates (not_after - (not_after - not_before) / 3)
+    WHERE current = 1 AND renew_at IS NOT NULL;
   `,
 ]
 
