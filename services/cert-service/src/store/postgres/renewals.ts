@@ -142,8 +142,11 @@ export class Renewals {
   }
 
   bringForward = async (now: number): Promise<void> => {
-    await this.#move(RENEW_SOONER, now, this.#db.replica)
-    await this.#db.run(CHECK_SOONER, now)
+    await this.#db.write([
+      { sql: RENEW_SOONER, params: [now, this.#db.replica] },
+      { sql: CHECK_SOONER, params: [now] },
+    ])
+    this.#changes.notify()
   }
 
   makeFutureDue = async (now: number): Promise<readonly string[]> => {
