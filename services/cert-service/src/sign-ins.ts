@@ -16,7 +16,7 @@ const MAX_WRONG = 10
 const MAX_NETWORKS = 1_000
 
 interface SignInDeps {
-  readonly store: Pick<Store, 'saveSignIn' | 'findSignIn' | 'deleteSignIn'>
+  readonly store: Pick<Store, 'addSignIn' | 'touchSignIn' | 'findSignIn' | 'deleteSignIn'>
   now(): number
   /** The caller whose key has this SHA-256 now. */
   findKey(sha256: Uint8Array): KeyCaller | undefined
@@ -50,7 +50,7 @@ export class SignIns {
     }
     const id = randomBytes(32).toString('base64url')
     const at = this.#deps.now()
-    await this.#deps.store.saveSignIn({ id: rowOf(id), keySha256, openedAt: at, usedAt: at })
+    await this.#deps.store.addSignIn({ id: rowOf(id), keySha256, openedAt: at, usedAt: at })
     return { id, caller }
   }
 
@@ -63,7 +63,7 @@ export class SignIns {
     const at = now()
     const caller = isLive(session, at) ? findKey(session.keySha256) : undefined
     if (!caller) await store.deleteSignIn(session.id)
-    else if (at - session.usedAt > USED_EVERY) await store.saveSignIn({ ...session, usedAt: at })
+    else if (at - session.usedAt > USED_EVERY) await store.touchSignIn(session.id, at)
     return caller
   }
 

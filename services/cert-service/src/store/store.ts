@@ -51,7 +51,9 @@ export interface Store
     AuditLog,
     Replicas,
     AsyncDisposable {
-  saveSignIn(session: SignInRecord): Promise<void>
+  addSignIn(session: SignInRecord): Promise<void>
+  /** Moves when a session was last used. One that was deleted stays deleted. */
+  touchSignIn(id: string, usedAt: number): Promise<void>
   findSignIn(id: string): Promise<SignInRecord | undefined>
   deleteSignIn(id: string): Promise<void>
 

@@ -28,7 +28,7 @@ export async function fill(store: Store): Promise<void> {
   await store.delayEvent(first?.id ?? 0, NOW + HOUR)
   // The last one is gone: its id is not given again.
   await store.deleteEvent(4)
-  await store.saveSignIn({ id: 'session', keySha256: randomBytes(32), openedAt: NOW, usedAt: NOW })
+  await store.addSignIn({ id: 'session', keySha256: randomBytes(32), openedAt: NOW, usedAt: NOW })
 }
 
 async function addAuthorities(store: Store): Promise<void> {

@@ -228,15 +228,16 @@ onBothEngines('a hundred at once count exactly', async (t, { store }) => {
 onBothEngines('sessions at the inventory, until nobody can use them', async (t, { store }) => {
   const session = { id: 'a', keySha256: randomBytes(32), openedAt: NOW, usedAt: NOW }
   t.equal(await store.findSignIn('a'), undefined)
-  await store.saveSignIn(session)
-  await store.saveSignIn({ ...session, usedAt: NOW + 5 })
-  await store.saveSignIn({ ...session, id: 'b' })
+  await store.addSignIn(session)
+  await store.touchSignIn('a', NOW + 5)
+  await store.addSignIn({ ...session, id: 'b' })
   t.same(await store.findSignIn('a'), { ...session, usedAt: NOW + 5 })
   const keptFor = { audit: DAY, certificates: DAY, orders: DAY, challenges: DAY }
   t.equal(await store.prune(NOW + HOUR + 1, keptFor), 1)
   t.equal(await store.findSignIn('b'), undefined)
   await store.deleteSignIn('a')
-  t.equal(await store.findSignIn('a'), undefined)
+  await store.touchSignIn('a', NOW + HOUR)
+  t.equal(await store.findSignIn('a'), undefined, 'one that was signed out stays so')
 })
 
 onBothEngines('a store that works says so', async (t, { store }) => {

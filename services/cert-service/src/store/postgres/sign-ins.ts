@@ -7,10 +7,7 @@ const HOUR = 3_600_000
 const MAX_SESSIONS = 1_000
 
 const FIND = `SELECT ${columns('id, keySha256, openedAt, usedAt')} FROM sign_ins WHERE id = $1`
-const SAVE = `
-  INSERT INTO sign_ins (id, key_sha256, opened_at, used_at) VALUES ($1, $2, $3, $4)
-  ON CONFLICT (id) DO UPDATE SET key_sha256 = excluded.key_sha256, opened_at = excluded.opened_at,
-    used_at = excluded.used_at`
+const ADD = 'INSERT INTO sign_ins (id, key_sha256, opened_at, used_at) VALUES ($1, $2, $3, $4)'
 const DELETE_EXCESS = `
   DELETE FROM sign_ins WHERE id IN (
     SELECT id FROM sign_ins ORDER BY used_at DESC OFFSET ${MAX_SESSIONS})`
@@ -28,10 +25,13 @@ export class SignIns {
     this.#db = db
   }
 
-  saveSignIn = async ({ id, keySha256, openedAt, usedAt }: SignInRecord): Promise<void> => {
-    const save = { sql: SAVE, params: [id, keySha256, openedAt, usedAt] }
-    await this.#db.write([save, { sql: DELETE_EXCESS }])
+  addSignIn = async ({ id, keySha256, openedAt, usedAt }: SignInRecord): Promise<void> => {
+    const add = { sql: ADD, params: [id, keySha256, openedAt, usedAt] }
+    await this.#db.write([add, { sql: DELETE_EXCESS }])
   }
+
+  touchSignIn = (id: string, usedAt: number) =>
+    this.#db.run('UPDATE sign_ins SET used_at = $2 WHERE id = $1', id, usedAt)
 
   findSignIn = (id: string) => this.#db.get<SignInRecord>(FIND, id)
 

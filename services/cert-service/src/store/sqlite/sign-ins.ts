@@ -17,11 +17,14 @@ export class SignIns {
     this.#db = db
   }
 
-  saveSignIn = ({ id, keySha256, openedAt, usedAt }: SignInRecord): Promise<void> =>
+  addSignIn = ({ id, keySha256, openedAt, usedAt }: SignInRecord): Promise<void> =>
     this.#db.write(() => {
-      this.#db.insert('sign_ins', { id, keySha256, openedAt, usedAt }, 'REPLACE')
+      this.#db.insert('sign_ins', { id, keySha256, openedAt, usedAt })
       this.#db.prepare(DELETE_EXCESS).run()
     })
+
+  touchSignIn = (id: string, usedAt: number) =>
+    this.#db.run('UPDATE sign_ins SET used_at = ? WHERE id = ?', usedAt, id)
 
   findSignIn = (id: string) => this.#db.get<SignInRecord>(FIND, id)
 
