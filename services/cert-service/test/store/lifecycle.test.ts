@@ -103,6 +103,29 @@ onBothEngines(
   },
 )
 
+onBothEngines(
+  'of two leases of a lineage at once, the one in force stores',
+  async (t, { store }) => {
+    const work = { lineage: 'a', domain: 'app.example.com', names: 1, isHeld: true }
+    const leases = [(await store.takeLease(work))!, (await store.takeLease(work))!]
+    const saved = await Promise.allSettled(
+      leases.map((lease, n) => store.saveOrder(newOrder({ lineage: 'a', step: `${n}` }), lease)),
+    )
+    const added = await Promise.allSettled(
+      leases.map((lease) =>
+        store.addCertificate(newCertificate({ lineage: 'a' }), newAudit(), { lease }),
+      ),
+    )
+    for (const [late, inForce] of [saved, added]) {
+      t.match(late, { status: 'rejected', reason: { code: 'CERT_LEASE_LOST' } })
+      t.match(inForce, { status: 'fulfilled' })
+    }
+    t.equal(store.failure(), undefined)
+    t.match(await store.findOrderByLineage('a'), { step: '1' })
+    t.equal((await store.listAudit({ limit: 9 })).length, 1)
+  },
+)
+
 onBothEngines('what counts for a caller, and under a name', async (t, { store }) => {
   const askedBy = 'psk:web'
   const add = (names: string[], overrides = {}) =>

@@ -4,7 +4,16 @@ import { AUDIT_COLUMNS } from './audit.ts'
 import { noteChange } from './changes.ts'
 import { leaseLost } from './leases.ts'
 import { chainId } from './records.ts'
-import { bytesArray, digestOf, ifLong, indexable, itemsOf, searchable, textArray } from './text.ts'
+import {
+  bytesArray,
+  columns,
+  digestOf,
+  ifLong,
+  indexable,
+  itemsOf,
+  searchable,
+  textArray,
+} from './text.ts'
 
 /** A certificate to be stored, with all that this brings about. */
 export interface Addition {
@@ -90,7 +99,7 @@ const ADD = `
       CASE WHEN replaced = ANY (ids) AND fetched_at = fetched_before THEN ran_before ELSE ${RAN} END,
       coalesce(asked_by, CASE WHEN replaced = ANY (ids) THEN asked_before END), at, ${RAN}
     FROM accepted CROSS JOIN (SELECT array_agg(id) AS ids FROM retired) AS all_retired ORDER BY n
-    RETURNING id, lineage, fetched_ran
+    RETURNING id, lineage, serial_number, fetched_ran
   ), ended AS (
     UPDATE orders SET status = 'done', failures = 0, last_error = NULL, next_try_at = NULL,
       state = NULL, url = NULL, sealed_key = NULL
@@ -103,7 +112,7 @@ const ADD = `
     DELETE FROM leases WHERE holder = ${REPLICA}
       AND lineage = ANY (ARRAY (SELECT lineage FROM accepted WHERE token IS NOT NULL))
   ), noted AS (${noteChange('accepted', REPLICA)}), kept AS (
-    SELECT id, lineage, fetched_ran AS "fetchedRan" FROM added
+    SELECT ${columns('id, lineage, serialNumber, fetchedRan')} FROM added
   ) SELECT * FROM kept`
 
 interface Room {
@@ -165,10 +174,12 @@ export function addedOf(
   [, added = [], pushedOut = []]: readonly (readonly Row[])[],
   additions: readonly Addition[],
 ): (AddedCertificate | Error)[] {
-  const byLineage = new Map(added.map((row) => [row.lineage, row]))
+  // One lineage may be in here twice, once with a lease that is lost.
+  const byKey = new Map(added.map((row) => [`${row.lineage} ${row.serialNumber}`, row]))
   const results = additions.map(({ certificate: { askedBy: _, ...certificate }, entry }) => {
-    const row = byLineage.get(indexable(certificate.lineage))
-    if (!row) return leaseLost(certificate.lineage)
+    const { lineage, serialNumber } = certificate
+    const row = byKey.get(`${indexable(lineage)} ${serialNumber}`)
+    if (!row) return leaseLost(lineage)
     const { id, fetchedRan } = row as { id: number; fetchedRan: number }
     return { ...certificate, id, madeAt: entry.at, fetchedRan }
   })

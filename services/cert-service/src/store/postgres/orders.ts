@@ -58,10 +58,12 @@ const SAVE = `
   WITH held AS (
     SELECT lineage, token FROM leases
     WHERE holder = ${SAVED.next(2)}::uuid AND lineage = ANY ($2::text[]) ORDER BY lineage FOR UPDATE
-  ), kept AS (${INSERT(`
+  ), saved AS (${INSERT(`
     WHERE token IS NULL OR EXISTS (
       SELECT FROM held WHERE held.lineage = item.lineage AND held.token = item.token)`)}
     RETURNING lineage, id
+  ), kept AS (
+    SELECT lineage, id, token FROM saved LEFT JOIN held USING (lineage)
   ) SELECT * FROM kept`
 const FILE = `${INSERT('')} WHERE orders.status = 'done'`
 const OLD = `
@@ -95,10 +97,12 @@ export class Orders {
         return [{ sql: SAVE, params, keep: true }]
       },
       settle: ([saved = []], items) => {
-        const ids = new Map(saved.map(({ lineage, id }) => [lineage, id as string]))
-        return items.map(
-          ({ order: { lineage } }) => ids.get(indexable(lineage)) ?? leaseLost(lineage),
-        )
+        const rows = new Map(saved.map((row) => [row.lineage, row]))
+        return items.map(({ order: { lineage }, lease }) => {
+          const row = rows.get(indexable(lineage))
+          const isSaved = row && (!lease || row.token === lease.token)
+          return isSaved ? (row.id as string) : leaseLost(lineage)
+        })
       },
     })
   }

@@ -178,7 +178,8 @@ export class Database {
       })
     } catch (error) {
       if (this.#sqlite.isOpen && this.#sqlite.isTransaction) this.#sqlite.exec('ROLLBACK')
-      const failure = storeFailure(error)
+      // What a job refuses by itself says nothing about the store.
+      const failure = error instanceof CertError ? undefined : storeFailure(error)
       if (failure) this.#failedWrite = failure
       // The store is fine, so one job is at fault: run alone, only that one fails.
       if (failure === undefined && jobs.length > 1) for (const job of jobs) this.#runTogether([job])
