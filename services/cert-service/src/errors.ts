@@ -303,6 +303,10 @@ export function storeUnavailable(reason: string, cause?: unknown): CertError {
   return new CertError('CERT_STORE_UNAVAILABLE', message, { cause, retryAfter: RETRY_AFTER })
 }
 
+export function leaseLost(lineage: string): CertError {
+  return new CertError('CERT_LEASE_LOST', `The work on ${lineage} was taken over.`)
+}
+
 /** A failure to issue or revoke, mostly at a CA: it has the code of its cause and an action. */
 export class IssueError extends CodedError<AcmeErrorCode | CertErrorCode> {
   override readonly name = 'IssueError'

@@ -1,19 +1,12 @@
 import type { Row, Statement } from '@gatehouse/postgres'
+import { leaseLost } from '../../errors.ts'
+import { PUSHED_OUT } from '../bounds.ts'
+import { columns } from '../rows.ts'
 import type { AddedCertificate, AuditEntry, Lease, NewCertificate } from '../store.ts'
 import { AUDIT_COLUMNS } from './audit.ts'
 import { noteChange } from './changes.ts'
-import { leaseLost } from './leases.ts'
 import { chainId } from './records.ts'
-import {
-  bytesArray,
-  columns,
-  digestOf,
-  ifLong,
-  indexable,
-  itemsOf,
-  searchable,
-  textArray,
-} from './text.ts'
+import { bytesArray, digestOf, ifLong, indexable, itemsOf, searchable, textArray } from './text.ts'
 
 /** A certificate to be stored, with all that this brings about. */
 export interface Addition {
@@ -126,7 +119,6 @@ const ROOM = itemsOf<Room>({
   per_name: ['bigint', ({ perName }) => perName],
   at: ['bigint', ({ at }) => at],
 })
-const PUSHED_OUT = 'limits.perName.certificates: a newer one took its place'
 /** Takes the oldest certificates for CSRs out of service until as many are left as may be live. */
 const MAKE_ROOM = `
   WITH full_name AS (

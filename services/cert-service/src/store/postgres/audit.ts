@@ -1,6 +1,8 @@
+import type { Age } from '../bounds.ts'
+import { columns, toAudit } from '../rows.ts'
 import type { AuditEntry, AuditRecord } from '../store.ts'
-import { type Age, type Database, deleteOld, isOld } from './database.ts'
-import { columns, indexable, itemsOf, textArray } from './text.ts'
+import { type Database, deleteOld, isOld } from './database.ts'
+import { indexable, itemsOf, textArray } from './text.ts'
 
 export const AUDIT_COLUMNS =
   'at, action, actor, names, serial_number, remote_address, request_id, detail, count'
@@ -70,10 +72,7 @@ export class AuditLog {
     limit: number
   }): Promise<readonly AuditRecord[]> => {
     const rows = await this.#db.all<AuditRecord>(BEFORE, before, limit)
-    return rows.map((row) => {
-      const present = Object.entries(row).filter(([, value]) => value !== null)
-      return Object.fromEntries(present) as unknown as AuditRecord
-    })
+    return rows.map(toAudit)
   }
 
   /** Part of a write. */

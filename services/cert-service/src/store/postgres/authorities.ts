@@ -1,7 +1,7 @@
+import { type CrlRow, columns, toCrl } from '../rows.ts'
 import type { AuthorityRecord, CrlRecord, RevokedCertificate } from '../store.ts'
 import type { Database } from './database.ts'
 import { listRevoked } from './lifecycle.ts'
-import { columns } from './text.ts'
 
 const AUTHORITIES = `
   SELECT ${columns('id, role, certificate, sealedKey, notAfter')} FROM authorities ORDER BY id DESC`
@@ -20,8 +20,6 @@ const SAVE_CRL = `
   ON CONFLICT (authority_id) DO UPDATE SET number = excluded.number, crl = excluded.crl,
     this_update = excluded.this_update, next_update = excluded.next_update,
     entries = excluded.entries`
-
-type CrlRow = Omit<CrlRecord, 'number'> & { readonly number: string }
 
 /** The embedded CA with its revocation lists. */
 export class Authorities {
@@ -46,7 +44,7 @@ export class Authorities {
   dropAuthorityKey = (id: number) =>
     this.#db.run('UPDATE authorities SET sealed_key = NULL WHERE id = $1', id)
 
-  findCrl = async (authorityId: number) => crlOf(await this.#db.all<CrlRow>(CRL, authorityId))
+  findCrl = async (authorityId: number) => toCrl(await this.#db.get<CrlRow>(CRL, authorityId))
 
   replaceCrl = (
     { id, certificate }: Pick<AuthorityRecord, 'id' | 'certificate'>,
@@ -55,7 +53,8 @@ export class Authorities {
   ): Promise<CrlRecord> =>
     this.#db.transaction(async (tx) => {
       await tx.all(LOCK, [id])
-      const stored = crlOf(await tx.all<CrlRow>(CRL, [id]))
+      const [row] = await tx.all<CrlRow>(CRL, [id])
+      const stored = toCrl(row)
       const of = { now, ran: this.#db.runTime() }
       const record = next(stored, await listRevoked(tx.all, certificate, of))
       if (record === stored) return record
@@ -63,8 +62,4 @@ export class Authorities {
       await tx.all(SAVE_CRL, [id, String(number), crl, thisUpdate, nextUpdate, entries])
       return record
     })
-}
-
-function crlOf([row]: readonly CrlRow[]): CrlRecord | undefined {
-  return row && { ...row, number: BigInt(row.number) }
 }

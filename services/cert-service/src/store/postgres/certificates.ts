@@ -1,3 +1,5 @@
+import { MAX_ISSUED } from '../bounds.ts'
+import { columns } from '../rows.ts'
 import {
   type CertificateRecord,
   type Expiry,
@@ -7,10 +9,7 @@ import {
 } from '../store.ts'
 import type { Database } from './database.ts'
 import { isLive, LINEAGE, type Records, SELECT, SELECT_ALL } from './records.ts'
-import { columns, indexable } from './text.ts'
-
-/** How many certificates of a name one request can take out of service. */
-const MAX_ISSUED = 10_000
+import { indexable } from './text.ts'
 
 const BY_LINEAGE = `${SELECT} certificates.lineage = $1`
 const PAGE_OF_NAME = `ORDER BY sealed_key IS NULL, id DESC LIMIT ${NAME_PAGE} OFFSET $2`

@@ -10,14 +10,7 @@ import {
   type WriteOptions,
 } from '@gatehouse/postgres'
 import { CertError, storeUnavailable } from '../../errors.ts'
-
-/** Bounds for pruning: what is older than `before` by the clock and `ranBefore` by the run time goes. */
-export interface Age {
-  readonly now: number
-  readonly before: number
-  readonly ranBefore: number
-  readonly limit: number
-}
+import type { Age } from '../bounds.ts'
 
 const DAY = 86_400_000
 

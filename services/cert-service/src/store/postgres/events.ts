@@ -1,10 +1,9 @@
+import { MAX_EVENTS } from '../bounds.ts'
 import type { EventRecord, NewEvent } from '../store.ts'
 import type { Database } from './database.ts'
 import { indexable } from './text.ts'
 
 const DAY = 86_400_000
-/** When more events than this wait, the oldest are dropped. */
-const MAX_EVENTS = 10_000
 
 // What a clock that was ahead wrote neither delays nor suppresses an event.
 const ADD_ONCE = `

@@ -144,10 +144,6 @@ function lineagesOf(all: readonly { readonly lineage: string }[]): readonly stri
   return all.map(({ lineage }) => indexable(lineage))
 }
 
-export function leaseLost(lineage: string): CertError {
-  return new CertError('CERT_LEASE_LOST', `The work on ${lineage} was taken over.`)
-}
-
 function isLeaseLost(error: unknown): boolean {
   return error instanceof CertError && error.code === 'CERT_LEASE_LOST'
 }

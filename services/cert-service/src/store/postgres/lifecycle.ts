@@ -1,6 +1,8 @@
-import { hash, X509Certificate } from 'node:crypto'
 import type { RevocationReason } from '@gatehouse/pki'
 import { PostgresError, type Transaction } from '@gatehouse/postgres'
+import type { Age } from '../bounds.ts'
+import { spkiSha256sOf } from '../compromised.ts'
+import { columns } from '../rows.ts'
 import type {
   AddedCertificate,
   AuditEntry,
@@ -12,10 +14,10 @@ import type {
 import { type Addition, addedOf, additionOf, issuerDigest } from './additions.ts'
 import { ADD_AUDIT, auditParams } from './audit.ts'
 import type { Changes } from './changes.ts'
-import { type Age, type Database, deleteOld } from './database.ts'
+import { type Database, deleteOld } from './database.ts'
 import type { Leases } from './leases.ts'
 import { isLive, LIFETIME, LINEAGE } from './records.ts'
-import { columns, indexable } from './text.ts'
+import { indexable } from './text.ts'
 
 /** Of writers without a lease one may be faster between the lines of another. */
 const MAX_TRIES = 5
@@ -187,18 +189,8 @@ async function addCompromisedKeys(
   at: number,
 ): Promise<void> {
   const rows = await tx.all<{ certificate: Buffer }>(KEYS, [ids])
-  const keys = new Set(rows.flatMap(({ certificate }) => spkiSha256Of(certificate) ?? []))
+  const keys = spkiSha256sOf(rows.map(({ certificate }) => certificate))
   await tx.all(ADD_COMPROMISED, [[...keys], at])
-}
-
-/** In hex, of the SubjectPublicKeyInfo as OpenSSL writes it. An unreadable certificate is revoked all the same. */
-function spkiSha256Of(certificate: Uint8Array): string | undefined {
-  try {
-    const { publicKey } = new X509Certificate(certificate)
-    return hash('sha256', publicKey.export({ type: 'spki', format: 'der' }))
-  } catch {
-    return undefined
-  }
 }
 
 /** The unexpired revoked certificates that `issuer`, the DER of their direct issuer, signed. */

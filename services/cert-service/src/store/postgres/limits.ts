@@ -1,12 +1,10 @@
 import type { Transaction } from '@gatehouse/postgres'
 import { storeUnavailable } from '../../errors.ts'
+import { RESERVATION_KEPT_MS, USAGE_KEPT_MS } from '../bounds.ts'
 import { type Reservation, Usage } from '../usage.ts'
 import type { Database } from './database.ts'
 import { indexable } from './text.ts'
 
-const DAY = 86_400_000
-/** Expired usage is kept this long by the run time, as the clock may be wrong. */
-const USAGE_KEPT_MS = 7 * DAY
 /** Changes of one transaction. */
 const MAX_TOGETHER = 256
 const MAX_WAITING = 4_096
@@ -35,7 +33,7 @@ const PRUNE = [
   'UPDATE usage SET ended_ran = $2 WHERE ended_ran IS NULL AND until <= $1',
 ]
 const DELETE_ENDED = 'DELETE FROM usage WHERE ended_ran <= $1'
-const DELETE_ABANDONED = `DELETE FROM reservations WHERE since <= $1::bigint - ${DAY}`
+const DELETE_ABANDONED = `DELETE FROM reservations WHERE since <= $1::bigint - ${RESERVATION_KEPT_MS}`
 
 /** A change that waits for its transaction. */
 interface Waiting {

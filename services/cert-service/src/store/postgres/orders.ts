@@ -1,7 +1,9 @@
+import { leaseLost } from '../../errors.ts'
+import type { Age } from '../bounds.ts'
+import { columns, type OrderRow, toOrder } from '../rows.ts'
 import type { AccountRecord, Lease, OrderRecord } from '../store.ts'
-import { type Age, type Database, deleteOld, isOld } from './database.ts'
-import { leaseLost } from './leases.ts'
-import { columns, ifLong, indexable, itemsOf, textArray } from './text.ts'
+import { type Database, deleteOld, isOld } from './database.ts'
+import { ifLong, indexable, itemsOf, textArray } from './text.ts'
 
 const DAY = 86_400_000
 
@@ -160,7 +162,7 @@ export class Orders {
     sql: string,
     ...params: readonly (string | number)[]
   ): Promise<readonly OrderRecord[]> {
-    return (await this.#db.all<Row>(sql, ...params)).map(toOrder)
+    return (await this.#db.all<OrderRow>(sql, ...params)).map(toOrder)
   }
 }
 
@@ -177,20 +179,4 @@ export function urlOf(state: unknown): string | undefined {
 
 function membersOf({ directory, sealedKey, nextKey, url, contact }: AccountRecord) {
   return [directory, sealedKey, nextKey, url, contact]
-}
-
-type Row = Omit<OrderRecord, 'lastError' | 'checkpoint' | 'askedBy'> & {
-  readonly lastError: string | null
-  readonly state: string | null
-  readonly sealedKey: Uint8Array | null
-  readonly askedBy: string | null
-}
-
-function toOrder({ lastError, state, sealedKey, askedBy, ...rest }: Row): OrderRecord {
-  return {
-    ...rest,
-    lastError: lastError && JSON.parse(lastError),
-    ...(state !== null && { checkpoint: { state: JSON.parse(state), sealedKey } }),
-    ...(askedBy !== null && { askedBy }),
-  }
 }

@@ -1,11 +1,10 @@
 import { LRUCache } from 'lru-cache'
 import { CertError } from '../../errors.ts'
+import { MAX_CHAINS } from '../bounds.ts'
+import { columns } from '../rows.ts'
 import type { CertificateRecord, RenewalWindow } from '../store.ts'
 import type { Database } from './database.ts'
-import { columns, digestOf } from './text.ts'
-
-/** There is one chain for each issuing certificate. */
-const MAX_CHAINS = 1_000
+import { digestOf } from './text.ts'
 
 export const LINEAGE = 'coalesce(long_lineage, lineage) AS lineage'
 export const SELECT_ALL = `

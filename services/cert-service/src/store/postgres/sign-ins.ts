@@ -1,19 +1,17 @@
 import type { Statement } from '@gatehouse/postgres'
+import { MAX_SIGN_INS, SIGN_IN_KEPT_MS } from '../bounds.ts'
+import { columns } from '../rows.ts'
 import type { SignInRecord } from '../store.ts'
 import type { Database } from './database.ts'
-import { columns } from './text.ts'
-
-const HOUR = 3_600_000
-const MAX_SESSIONS = 1_000
 
 const FIND = `SELECT ${columns('id, keySha256, openedAt, usedAt')} FROM sign_ins WHERE id = $1`
 const ADD = 'INSERT INTO sign_ins (id, key_sha256, opened_at, used_at) VALUES ($1, $2, $3, $4)'
 const DELETE_EXCESS = `
   DELETE FROM sign_ins WHERE id IN (
-    SELECT id FROM sign_ins ORDER BY used_at DESC OFFSET ${MAX_SESSIONS})`
+    SELECT id FROM sign_ins ORDER BY used_at DESC OFFSET ${MAX_SIGN_INS})`
 const DELETE_OLD = `
   WITH gone AS (
-    DELETE FROM sign_ins WHERE used_at < $1::bigint - ${HOUR} OR used_at > $1::bigint + ${HOUR}
+    DELETE FROM sign_ins WHERE used_at < $1::bigint - ${SIGN_IN_KEPT_MS} OR used_at > $1::bigint + ${SIGN_IN_KEPT_MS}
     RETURNING 1)
   SELECT count(*) AS total FROM gone`
 

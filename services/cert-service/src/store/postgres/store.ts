@@ -1,3 +1,4 @@
+import { agesAt } from '../bounds.ts'
 import type { Store } from '../store.ts'
 import { AuditLog } from './audit.ts'
 import { Authorities } from './authorities.ts'
@@ -15,8 +16,6 @@ import { Records } from './records.ts'
 import { Renewals } from './renewals.ts'
 import { Membership } from './replicas.ts'
 import { SignIns } from './sign-ins.ts'
-
-const PRUNE_LIMIT = 1000
 
 export interface StoreDeps {
   readonly schema: string
@@ -73,10 +72,7 @@ function pruning(
   { lifecycle, orders, audit, signIns, membership }: Pruned,
 ): Store['prune'] {
   return async (now, retention) => {
-    const ran = db.runTime()
-    const ageOf = (ms: number) => {
-      return { now, before: now - ms, ranBefore: ran - ms, limit: PRUNE_LIMIT }
-    }
+    const ageOf = agesAt(now, db.runTime())
     const pruned = await db.write([
       audit.prune(ageOf(retention.audit)),
       lifecycle.prune(ageOf(retention.certificates)),

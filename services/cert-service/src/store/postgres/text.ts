@@ -24,15 +24,6 @@ function isLong(text: string): boolean {
   return text.length > MAX_INDEXED || Buffer.byteLength(text) > MAX_INDEXED
 }
 
-/** `keyType` becomes `key_type AS "keyType"`, for each of the members that are listed. */
-export function columns(members: string): string {
-  return members.replace(/\w+/g, (member) => `${columnOf(member)} AS "${member}"`)
-}
-
-function columnOf(member: string): string {
-  return member.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
-}
-
 /** The type of a column, and what an item has in it. */
 export type Column<Item> = readonly [type: string, of: (item: Item) => ArrayElement | undefined]
 

@@ -1,5 +1,7 @@
+import type { Age } from '../bounds.ts'
+import { columns, toAudit } from '../rows.ts'
 import type { AuditEntry, AuditRecord } from '../store.ts'
-import { type Age, columns, type Database, isOld } from './database.ts'
+import { type Database, isOld } from './database.ts'
 
 const INSERT = `
   INSERT INTO audit (at, action, actor, names, serial_number, remote_address, request_id, detail,
@@ -33,11 +35,8 @@ export class AuditLog {
     before?: number
     limit: number
   }): Promise<readonly AuditRecord[]> => {
-    const rows = await this.#db.all<Record<string, unknown>>(BEFORE, before, limit)
-    return rows.map(({ names, ...rest }) => {
-      const present = Object.entries(rest).filter(([, value]) => value !== null)
-      return { ...Object.fromEntries(present), names: JSON.parse(names as string) } as AuditRecord
-    })
+    const rows = await this.#db.all<{ names: string }>(BEFORE, before, limit)
+    return rows.map((row) => toAudit({ ...row, names: JSON.parse(row.names) }))
   }
 
   /** Part of a write. */

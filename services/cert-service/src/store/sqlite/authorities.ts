@@ -1,5 +1,6 @@
+import { type CrlRow, columns, toCrl } from '../rows.ts'
 import type { AuthorityRecord, CrlRecord, RevokedCertificate } from '../store.ts'
-import { columns, type Database } from './database.ts'
+import type { Database } from './database.ts'
 import { listRevoked } from './lifecycle.ts'
 
 const AUTHORITIES = `
@@ -8,8 +9,6 @@ const NEWEST = 'SELECT max(id) AS id FROM authorities WHERE role = ?'
 const CRL = `
   SELECT ${columns('authorityId, number, crl, thisUpdate, nextUpdate, entries')} FROM crls
   WHERE authority_id = ?`
-
-type CrlRow = Omit<CrlRecord, 'number'> & { readonly number: string }
 
 /** The embedded CA with its revocation lists. */
 export class Authorities {
@@ -53,7 +52,6 @@ export class Authorities {
     })
 
   #crlOf(authorityId: number): CrlRecord | undefined {
-    const row = this.#db.prepare(CRL).get(authorityId) as CrlRow | undefined
-    return row && { ...row, number: BigInt(row.number) }
+    return toCrl(this.#db.prepare(CRL).get(authorityId) as CrlRow | undefined)
   }
 }

@@ -1,6 +1,8 @@
 import { hash } from 'node:crypto'
 import type { SQLInputValue } from 'node:sqlite'
 import { LRUCache } from 'lru-cache'
+import { MAX_CHAINS, MAX_ISSUED } from '../bounds.ts'
+import { columns } from '../rows.ts'
 import {
   type CertificateRecord,
   type Expiry,
@@ -9,14 +11,10 @@ import {
   type RenewalWindow,
   type Upcoming,
 } from '../store.ts'
-import { columns, type Database, type Parameters } from './database.ts'
+import type { Database, Parameters } from './database.ts'
 
 const MINUTE = 60_000
 const DAY = 86_400_000
-/** How many certificates of a name one request can take out of service. */
-const MAX_ISSUED = 10_000
-/** There is one chain for each issuing certificate. */
-const MAX_CHAINS = 1_000
 
 const SELECT_ALL = `
   SELECT ${columns(

@@ -1,18 +1,11 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
 import { CertError, storeUnavailable as unavailable } from '../../errors.ts'
+import type { Age } from '../bounds.ts'
 
 interface Job {
   run(): unknown
   resolve(result: unknown): void
   reject(error: unknown): void
-}
-
-/** Bounds for pruning: what is older than `before` by the clock and `ranBefore` by the run time goes. */
-export interface Age {
-  readonly now: number
-  readonly before: number
-  readonly ranBefore: number
-  readonly limit: number
 }
 
 const DAY = 86_400_000
@@ -186,11 +179,6 @@ export class Database {
       else for (const job of jobs) job.reject(failure ?? error)
     }
   }
-}
-
-/** `keyType` becomes `key_type AS keyType`, for each of the members that are listed. */
-export function columns(members: string): string {
-  return members.replace(/\w+/g, (member) => `${columnOf(member)} AS ${member}`)
 }
 
 function columnOf(member: string): string {

@@ -1,9 +1,8 @@
+import { MAX_EVENTS } from '../bounds.ts'
 import type { EventRecord, NewEvent } from '../store.ts'
 import type { Database } from './database.ts'
 
 const DAY = 86_400_000
-/** When more events than this wait, the oldest are dropped. */
-const MAX_EVENTS = 10_000
 
 // What a clock that was ahead wrote neither delays nor suppresses an event.
 const WAS_SENT = `SELECT 1 FROM told WHERE key = ?1 AND until > ?2 AND at <= ?2 + ${DAY}`

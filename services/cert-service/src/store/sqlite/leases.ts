@@ -1,4 +1,4 @@
-import { CertError } from '../../errors.ts'
+import { leaseLost } from '../../errors.ts'
 import type { Lease, Work } from '../store.ts'
 import type { Database } from './database.ts'
 
@@ -32,7 +32,7 @@ export class Leases {
     const isInForce = this.#works.get(lineage)?.token === token
     const current = this.#currentId(lineage)
     if (isInForce && (current === null || current === currentId)) return
-    throw new CertError('CERT_LEASE_LOST', `The work on ${lineage} was taken over.`)
+    throw leaseLost(lineage)
   }
 
   end({ lineage, token }: Lease): void {

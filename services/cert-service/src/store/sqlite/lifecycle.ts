@@ -1,5 +1,7 @@
-import { hash, X509Certificate } from 'node:crypto'
 import type { RevocationReason } from '@gatehouse/pki'
+import { type Age, PUSHED_OUT } from '../bounds.ts'
+import { spkiSha256sOf } from '../compromised.ts'
+import { columns } from '../rows.ts'
 import type {
   AddedCertificate,
   AuditEntry,
@@ -10,7 +12,7 @@ import type {
 } from '../store.ts'
 import type { AuditLog } from './audit.ts'
 import { type Chains, IS_LIVE, issuerDigest, LIFETIME } from './certificates.ts'
-import { type Age, columns, type Database } from './database.ts'
+import type { Database } from './database.ts'
 import type { Leases } from './leases.ts'
 import type { Orders } from './orders.ts'
 
@@ -190,7 +192,7 @@ export class Lifecycle {
         actor: 'system',
         names: JSON.parse(names ?? '[]'),
         serialNumber: serialNumber ?? '',
-        detail: 'limits.perName.certificates: a newer one took its place',
+        detail: PUSHED_OUT,
       })
       return lineage ?? ''
     })
@@ -206,20 +208,9 @@ export class Lifecycle {
   /** The keys of these certificates and of those that they replaced. */
   #addCompromisedKeys(ids: readonly number[], at: number): void {
     const ofLineages = this.#db.prepare(`SELECT certificate FROM certificates WHERE ${OF_LINEAGES}`)
-    for (const { certificate } of ofLineages.all({ ids: JSON.stringify(ids) })) {
-      const spkiSha256 = spkiSha256Of(certificate as Uint8Array)
-      if (spkiSha256) this.#db.insert('compromised_keys', { spkiSha256, at }, 'IGNORE')
-    }
-  }
-}
-
-/** In hex, of the SubjectPublicKeyInfo as OpenSSL writes it. An unreadable certificate is revoked all the same. */
-function spkiSha256Of(certificate: Uint8Array): string | undefined {
-  try {
-    const { publicKey } = new X509Certificate(certificate)
-    return hash('sha256', publicKey.export({ type: 'spki', format: 'der' }))
-  } catch {
-    return undefined
+    const rows = ofLineages.all({ ids: JSON.stringify(ids) })
+    for (const spkiSha256 of spkiSha256sOf(rows.map((row) => row.certificate as Uint8Array)))
+      this.#db.insert('compromised_keys', { spkiSha256, at }, 'IGNORE')
   }
 }
 

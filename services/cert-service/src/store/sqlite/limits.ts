@@ -1,11 +1,9 @@
+import { RESERVATION_KEPT_MS, USAGE_KEPT_MS } from '../bounds.ts'
 import type { Reservation } from '../usage.ts'
 import { Usage } from '../usage.ts'
 import type { Database } from './database.ts'
 
-const DAY = 86_400_000
 const MAX_ROWS = 100_000
-/** Expired usage is kept this long by the run time, as the clock may be wrong. */
-const USAGE_KEPT_MS = 7 * DAY
 
 /** The used share of limits: in memory, and written behind. Reservations end with the process. */
 export class Limits {
@@ -38,7 +36,7 @@ export class Limits {
   }
 
   pruneUsage = async (now: number): Promise<void> => {
-    this.#reservations = this.#reservations.filter(({ since }) => since > now - DAY)
+    this.#reservations = this.#reservations.filter(({ since }) => since > now - RESERVATION_KEPT_MS)
     const deleted = await this.#db.write(() => {
       const ran = this.#db.runTime()
       this.#db

@@ -1,5 +1,7 @@
+import type { Age } from '../bounds.ts'
+import { columns, type OrderRow, toOrder } from '../rows.ts'
 import type { AccountRecord, Lease, OrderRecord } from '../store.ts'
-import { type Age, columns, type Database, isOld, type Parameters } from './database.ts'
+import { type Database, isOld, type Parameters } from './database.ts'
 import type { Leases } from './leases.ts'
 
 const DAY = 86_400_000
@@ -53,7 +55,7 @@ export class Orders {
   fileOrder = (order: OrderRecord): Promise<OrderRecord> =>
     this.#db.write(() => {
       const row = this.#db.prepare(BY_LINEAGE).get(order.lineage) as unknown as Row | undefined
-      return row && row.status !== 'done' ? toOrder(row) : { ...order, id: this.#save(order) }
+      return row && row.status !== 'done' ? orderOf(row) : { ...order, id: this.#save(order) }
     })
 
   findOrder = async (id: string) => (await this.#list(BY_ID, id))[0]
@@ -129,24 +131,12 @@ export class Orders {
   }
 
   async #list(sql: string, ...parameters: Parameters): Promise<readonly OrderRecord[]> {
-    return (await this.#db.all<Row>(sql, ...parameters)).map(toOrder)
+    return (await this.#db.all<Row>(sql, ...parameters)).map(orderOf)
   }
 }
 
-type Row = Omit<OrderRecord, 'names' | 'lastError' | 'checkpoint' | 'askedBy'> & {
-  names: string
-  lastError: string | null
-  state: string | null
-  sealedKey: Uint8Array | null
-  askedBy: string | null
-}
+type Row = Omit<OrderRow, 'names'> & { readonly names: string }
 
-function toOrder({ names, lastError, state, sealedKey, askedBy, ...rest }: Row): OrderRecord {
-  return {
-    ...rest,
-    names: JSON.parse(names),
-    lastError: lastError && JSON.parse(lastError),
-    ...(state !== null && { checkpoint: { state: JSON.parse(state), sealedKey } }),
-    ...(askedBy !== null && { askedBy }),
-  }
+function orderOf(row: Row): OrderRecord {
+  return toOrder({ ...row, names: JSON.parse(row.names) })
 }

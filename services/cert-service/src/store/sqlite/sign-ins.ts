@@ -1,13 +1,12 @@
+import { MAX_SIGN_INS, SIGN_IN_KEPT_MS } from '../bounds.ts'
+import { columns } from '../rows.ts'
 import type { SignInRecord } from '../store.ts'
-import { columns, type Database } from './database.ts'
-
-const HOUR = 3_600_000
-const MAX_SESSIONS = 1_000
+import type { Database } from './database.ts'
 
 const FIND = `SELECT ${columns('id, keySha256, openedAt, usedAt')} FROM sign_ins WHERE id = ?`
 const DELETE_EXCESS = `
   DELETE FROM sign_ins WHERE id IN (
-    SELECT id FROM sign_ins ORDER BY used_at DESC LIMIT -1 OFFSET ${MAX_SESSIONS})`
+    SELECT id FROM sign_ins ORDER BY used_at DESC LIMIT -1 OFFSET ${MAX_SIGN_INS})`
 
 /** The sessions of people at the inventory. */
 export class SignIns {
@@ -33,6 +32,6 @@ export class SignIns {
   /** Part of a write: deletes what nobody can use any more, or a clock that was ahead has written. */
   prune(now: number): number {
     const old = 'DELETE FROM sign_ins WHERE used_at < ? OR used_at > ?'
-    return Number(this.#db.prepare(old).run(now - HOUR, now + HOUR).changes)
+    return Number(this.#db.prepare(old).run(now - SIGN_IN_KEPT_MS, now + SIGN_IN_KEPT_MS).changes)
   }
 }

@@ -1,4 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite'
+import { agesAt } from '../bounds.ts'
 import type { Store } from '../store.ts'
 import { AuditLog } from './audit.ts'
 import { Authorities } from './authorities.ts'
@@ -12,8 +13,6 @@ import { Lifecycle } from './lifecycle.ts'
 import { Limits } from './limits.ts'
 import { Orders } from './orders.ts'
 import { SignIns } from './sign-ins.ts'
-
-const PRUNE_LIMIT = 1000
 
 export interface StoreDeps {
   readonly file: string
@@ -49,10 +48,7 @@ export function createStore(sqlite: DatabaseSync, { file, elapsed, closed }: Sto
     ...new Health(db, file),
     ...ALONE,
     prune(now, retention) {
-      const ran = db.runTime()
-      const ageOf = (ms: number) => {
-        return { now, before: now - ms, ranBefore: ran - ms, limit: PRUNE_LIMIT }
-      }
+      const ageOf = agesAt(now, db.runTime())
       return db.write(
         () =>
           audit.prune(ageOf(retention.audit)) +
