@@ -37,25 +37,7 @@ export class AuditLog {
   constructor(db: Database) {
     this.#db = db
     this.#add = db.turn<readonly AuditEntry[], void>({
-      statements: (items) => {
-        const entries = combined(items.flat())
-        return [
-          {
-            sql: ADD_AUDIT,
-            params: auditParams(
-              entries.filter((entry) => !entry.key),
-              db,
-            ),
-          },
-          {
-            sql: ADD_AUDIT,
-            params: auditParams(
-              entries.filter((entry) => entry.key),
-              db,
-            ),
-          },
-        ].filter(({ params: [at] }) => at && (at as readonly unknown[]).length > 0)
-      },
+      statements: (items) => [{ sql: ADD_AUDIT, params: auditParams(combined(items.flat()), db) }],
       settle: (_, items) => items.map(() => undefined),
     })
   }
