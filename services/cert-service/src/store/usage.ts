@@ -14,7 +14,6 @@ export class Usage {
   readonly changed = new Map<string, number>()
   readonly ended = new Set<string>()
   readonly #until: ReadonlyMap<string, number>
-  readonly #started = new Map<string, Reservation>()
   #reservations: readonly Reservation[]
 
   constructor(
@@ -25,9 +24,9 @@ export class Usage {
     this.#reservations = reservations
   }
 
-  /** To be saved after all of `ended` is gone. Each takes the place of one with its key and order. */
-  get started(): readonly Reservation[] {
-    return [...this.#started.values()]
+  /** All that is reserved after what was changed. What `ended` names is not among it but where it began anew. */
+  get reserved(): readonly Reservation[] {
+    return this.#reservations
   }
 
   /** 0 for a key that has no row. */
@@ -78,12 +77,10 @@ export class Usage {
   #start(reservation: Reservation): void {
     const { key, order } = reservation
     this.#drop((one) => one.key === key && one.order === order)
-    this.#started.set(`${order}\n${key}`, reservation)
     this.#reservations = [...this.#reservations, reservation]
   }
 
   #drop(isOver: (one: Reservation) => boolean): void {
     this.#reservations = this.#reservations.filter((one) => !isOver(one))
-    for (const [id, one] of this.#started) if (isOver(one)) this.#started.delete(id)
   }
 }

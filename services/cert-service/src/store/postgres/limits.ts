@@ -28,10 +28,8 @@ const RESERVE = `
   INSERT INTO reservations (order_id, key, since)
   SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[]) ORDER BY 1, 2
   ON CONFLICT (order_id, key) DO UPDATE SET since = excluded.since`
-const PRUNE = [
-  'UPDATE usage SET ended_ran = NULL WHERE ended_ran IS NOT NULL AND until > $1',
-  'UPDATE usage SET ended_ran = $2 WHERE ended_ran IS NULL AND until <= $1',
-]
+const UNMARK_ENDED = 'UPDATE usage SET ended_ran = NULL WHERE ended_ran IS NOT NULL AND until > $1'
+const MARK_ENDED = 'UPDATE usage SET ended_ran = $2 WHERE ended_ran IS NULL AND until <= $1'
 const DELETE_ENDED = 'DELETE FROM usage WHERE ended_ran <= $1'
 const DELETE_ABANDONED = `DELETE FROM reservations WHERE since <= $1::bigint - ${RESERVATION_KEPT_MS}`
 
@@ -65,8 +63,8 @@ export class Limits {
   pruneUsage = async (now: number): Promise<void> => {
     const ran = this.#db.runTime()
     await this.#db.write([
-      { sql: PRUNE[0] as string, params: [now] },
-      { sql: PRUNE[1] as string, params: [now, ran] },
+      { sql: UNMARK_ENDED, params: [now] },
+      { sql: MARK_ENDED, params: [now, ran] },
       { sql: DELETE_ENDED, params: [ran - USAGE_KEPT_MS] },
       { sql: DELETE_ABANDONED, params: [now] },
     ])
@@ -134,16 +132,17 @@ class UsageChanges {
 /** Usage as it is in the middle of a transaction. */
 class UsageState {
   readonly #until: Map<string, number>
+  readonly #stored: ReadonlySet<Reservation>
   #reservations: readonly Reservation[]
   readonly #changed = new Map<string, number>()
   readonly #ended = new Set<string>()
-  #started: readonly Reservation[] = []
 
   constructor(
     rows: readonly { readonly key: string; readonly until: number }[],
     reservations: readonly Reservation[],
   ) {
     this.#until = new Map(rows.map(({ key, until }) => [key, until]))
+    this.#stored = new Set(reservations)
     this.#reservations = reservations
   }
 
@@ -165,10 +164,7 @@ class UsageState {
       this.#changed.set(key, until)
     }
     for (const order of usage.ended) this.#ended.add(order)
-    const { ended, started } = usage
-    const stays = (one: Reservation) => !ended.has(one.order) && !isAmong(started, one)
-    this.#reservations = [...this.#reservations.filter(stays), ...started]
-    this.#started = [...this.#started.filter(stays), ...started]
+    this.#reservations = usage.reserved
     return { result }
   }
 
@@ -176,15 +172,12 @@ class UsageState {
     const keys = [...this.#changed.keys()].map(indexable)
     if (keys.length > 0) await tx.all(SAVE, [keys, [...this.#changed.values()]])
     if (this.#ended.size > 0) await tx.all(END, [[...this.#ended].sort().map(indexable)])
-    if (this.#started.length > 0)
+    const started = this.#reservations.filter((one) => !this.#stored.has(one))
+    if (started.length > 0)
       await tx.all(RESERVE, [
-        this.#started.map(({ order }) => indexable(order)),
-        this.#started.map(({ key }) => indexable(key)),
-        this.#started.map(({ since }) => since),
+        started.map(({ order }) => indexable(order)),
+        started.map(({ key }) => indexable(key)),
+        started.map(({ since }) => since),
       ])
   }
-}
-
-function isAmong(reservations: readonly Reservation[], { key, order }: Reservation): boolean {
-  return reservations.some((one) => one.key === key && one.order === order)
 }

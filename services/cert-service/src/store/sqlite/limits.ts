@@ -1,6 +1,5 @@
 import { RESERVATION_KEPT_MS, USAGE_KEPT_MS } from '../bounds.ts'
-import type { Reservation } from '../usage.ts'
-import { Usage } from '../usage.ts'
+import { type Reservation, Usage } from '../usage.ts'
 import type { Database } from './database.ts'
 
 const MAX_ROWS = 100_000
@@ -25,12 +24,7 @@ export class Limits {
     })
     const usage = new Usage(rows, this.#reservations)
     const result = change(usage)
-    const { ended, started } = usage
-    if (ended.size > 0 || started.length > 0)
-      this.#reservations = [
-        ...this.#reservations.filter((one) => !ended.has(one.order) && !isAmong(started, one)),
-        ...started,
-      ]
+    this.#reservations = usage.reserved
     this.#save(usage.changed)
     return result
   }
@@ -68,8 +62,4 @@ export class Limits {
     // A write that fails shows in the health of the store, and memory has what it is about.
     this.#db.write(write).catch(() => {})
   }
-}
-
-function isAmong(reservations: readonly Reservation[], { key, order }: Reservation): boolean {
-  return reservations.some((one) => one.key === key && one.order === order)
 }
