@@ -18,8 +18,6 @@ export interface PostgresStoreOptions {
   readonly elapsed?: (() => number) | undefined
   /** How long to wait for a database that answers, in milliseconds. */
   readonly patience?: number | undefined
-  /** Connections for reads and rare writes. */
-  readonly poolSize?: number | undefined
 }
 
 /**
@@ -34,7 +32,6 @@ export async function openPostgresStore({
   log,
   elapsed,
   patience,
-  poolSize,
 }: PostgresStoreOptions): Promise<Store> {
   try {
     const postgres = await openPostgres({
@@ -46,7 +43,6 @@ export async function openPostgresStore({
       feeds: ['changes'],
       log,
       patience,
-      ...(poolSize !== undefined && { poolSize }),
     })
     try {
       await refuseUnfinished(postgres)
