@@ -1,10 +1,11 @@
-import type { ArrayElement, Postgres, Row as RawRow } from '@gatehouse/postgres'
+import type { ArrayElement, Row as RawRow } from '@gatehouse/postgres'
+import type { Database } from '../postgres/database.ts'
 import { type Items, itemsOf } from '../postgres/text.ts'
 import type { Row, Table } from './tables.ts'
 
 /** Reads the rows after a key; `last` is that of the page before. */
 export function readAfter(
-  db: Postgres,
+  db: Database,
   { name, key, columns }: Table,
   {
     select,
@@ -16,7 +17,7 @@ export function readAfter(
   // No key is as small.
   const least = { bigint: -1, text: '', bytea: Buffer.alloc(0), boolean: false }[type]
   const sql = `SELECT ${select} FROM ${name} WHERE ${key} > $1::${type} ORDER BY ${key} LIMIT $2`
-  return db.all(sql, [(last ?? least) as ArrayElement, limit])
+  return db.all(sql, (last ?? least) as ArrayElement, limit)
 }
 
 /** The columns of a table, to be selected. */

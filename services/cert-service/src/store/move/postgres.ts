@@ -1,14 +1,12 @@
 import {
   type ArrayElement,
   openPostgres,
-  type Postgres,
   PostgresError,
   parsePostgresUrl,
   type Row as RawRow,
-  type Statement,
 } from '@gatehouse/postgres'
 import { CertError } from '../../errors.ts'
-import { storeFailure } from '../postgres/database.ts'
+import { Database, mapped, storeFailure } from '../postgres/database.ts'
 import { MIGRATIONS } from '../postgres/migrations.ts'
 import { isUnfinished, refuseUnfinished, UNFINISHED } from '../postgres/unfinished.ts'
 import { insertionOf, readAfter, rowOf, selected } from './postgres-rows.ts'
@@ -32,7 +30,7 @@ const WRITTEN = 'SELECT EXISTS (SELECT FROM writes WHERE at > $1::timestamptz) A
 const LEADER = 'move'
 
 interface Opened {
-  readonly db: Postgres
+  readonly db: Database
   readonly schema: string
 }
 
@@ -40,7 +38,7 @@ interface Opened {
 export function openPostgresSource(place: Place): Promise<Source> {
   return open({ ...place, existing: true }, async (opened) => {
     const { db, schema } = opened
-    await refuseUnfinished(db)
+    await refuseUnfinished(db.postgres)
     const [row] = await db.all<{ check: Buffer }>(CHECK)
     if (!row) throw new CertError('CERT_STORE_MISSING', `The schema ${schema} holds no keys yet.`)
     const [{ now } = { now: '' }] = await db.all<{ now: string }>(
@@ -61,21 +59,21 @@ async function open<Side>(
   { url, ca, schema, existing }: Place & { readonly existing: boolean },
   use: (opened: Opened) => Promise<Side>,
 ): Promise<Side> {
-  return mapped(async () => {
-    const db = await openPostgres({
+  const postgres = await mapped(
+    openPostgres({
       ...{ url: parsePostgresUrl(url), ca, schema, existing, name: 'gatehouse-certs move' },
       ...{ migrations: MIGRATIONS, log: { info() {}, warn() {} } },
-    })
-    try {
-      const opened = { db, schema }
-      await refuseReplicas(opened)
-      if (await db.tryLead(LEADER)) return await use(opened)
-      throw new CertError('CERT_STORE_LOCKED', `Another move uses the schema ${schema}.`)
-    } catch (error) {
-      await db.close()
-      throw error
-    }
-  })
+    }),
+  )
+  try {
+    const opened = { db: new Database(postgres), schema }
+    await refuseReplicas(opened)
+    if (await postgres.tryLead(LEADER)) return await use(opened)
+    throw new CertError('CERT_STORE_LOCKED', `Another move uses the schema ${schema}.`)
+  } catch (error) {
+    await postgres.close()
+    throw storeFailure(error) ?? error
+  }
 }
 
 async function refuseReplicas({ db, schema }: Opened): Promise<void> {
@@ -89,7 +87,7 @@ async function refuseReplicas({ db, schema }: Opened): Promise<void> {
 }
 
 async function findStore({ db, schema }: Opened): Promise<Found | undefined> {
-  if (await isUnfinished(db)) {
+  if (await isUnfinished(db.postgres)) {
     const [row] = await db.all<{ check: Buffer }>(`SELECT source AS "check" FROM ${UNFINISHED}`)
     return { check: row?.check ?? Buffer.alloc(0), isFinished: false }
   }
@@ -123,43 +121,39 @@ class PostgresSource implements Source {
     limit: number,
   ): Promise<Page<unknown>> {
     const of = { select: selected(table), last: after?.last, limit }
-    const rows = await mapped(() => readAfter(this.#opened.db, table, of))
+    const rows = await readAfter(this.#opened.db, table, of)
     const converted = rows.map((row) => rowOf(table, row))
     return { rows: converted, last: converted.at(-1)?.[table.key] }
   }
 
-  counters(): Promise<Counters> {
+  async counters(): Promise<Counters> {
     const { db } = this.#opened
-    return mapped(async () => {
-      const [row] = await db.all<{ ms: number }>('SELECT ms FROM run_time')
-      const lastIds = new Map<string, number>()
-      for (const { name, hasSequence } of TABLES) {
-        if (!hasSequence) continue
-        const sql = `SELECT CASE WHEN is_called THEN last_value ELSE 0 END AS last FROM ${name}_id_seq`
-        lastIds.set(name, (await db.all<{ last: number }>(sql))[0]?.last ?? 0)
-      }
-      return { runTime: row?.ms ?? 0, lastIds }
-    })
+    const row = await db.get<{ ms: number }>('SELECT ms FROM run_time')
+    const lastIds = new Map<string, number>()
+    for (const { name, hasSequence } of TABLES) {
+      if (!hasSequence) continue
+      const sql = `SELECT CASE WHEN is_called THEN last_value ELSE 0 END AS last FROM ${name}_id_seq`
+      lastIds.set(name, (await db.get<{ last: number }>(sql))?.last ?? 0)
+    }
+    return { runTime: row?.ms ?? 0, lastIds }
   }
 
-  assertUnused(): Promise<void> {
-    return mapped(async () => {
-      await refuseReplicas(this.#opened)
-      const { db, schema } = this.#opened
-      const [row] = await db.all<{ isWritten: boolean }>(WRITTEN, [this.#since])
-      if (row?.isWritten)
-        throw new CertError('CERT_STORE_LOCKED', `The schema ${schema} was used meanwhile.`)
-    })
+  async assertUnused(): Promise<void> {
+    await refuseReplicas(this.#opened)
+    const { db, schema } = this.#opened
+    const row = await db.get<{ isWritten: boolean }>(WRITTEN, this.#since)
+    if (row?.isWritten)
+      throw new CertError('CERT_STORE_LOCKED', `The schema ${schema} was used meanwhile.`)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#opened.db.close()
+    await this.#opened.db.postgres.close()
   }
 }
 
 class PostgresTarget implements Target {
   readonly found: Found | undefined
-  readonly #db: Postgres
+  readonly #db: Database
 
   constructor({ db }: Opened, found: Found | undefined) {
     this.#db = db
@@ -171,7 +165,7 @@ class PostgresTarget implements Target {
       { sql: `TRUNCATE ${TABLES.map(({ name }) => name)}` },
       { sql: `DROP TABLE ${UNFINISHED}` },
     ]
-    await this.#write([
+    await this.#db.write([
       ...(this.found ? clear : []),
       { sql: `CREATE TABLE ${UNFINISHED} (source bytea NOT NULL)` },
       { sql: `INSERT INTO ${UNFINISHED} VALUES ($1)`, params: [check] },
@@ -183,7 +177,7 @@ class PostgresTarget implements Target {
     const { type = 'text' } = columns[key] ?? {}
     const sql = `SELECT ${selected(table)} FROM ${name} WHERE ${key} = ANY ($1::${type}[])`
     const keys = rows.map((row) => row[key] as ArrayElement)
-    const found = await mapped(() => this.#db.all(sql, [keys]))
+    const found = await this.#db.all(sql, keys)
     return found.map((row) => rowOf(table, row))
   }
 
@@ -193,7 +187,7 @@ class PostgresTarget implements Target {
     let last: unknown
     do {
       const of = { select: `${table.key} AS key`, last, limit: MANY }
-      keys = await mapped(() => readAfter(this.#db, table, of))
+      keys = await readAfter(this.#db, table, of)
       last = keys.at(-1)?.key
       total += keys.length
     } while (keys.length === MANY)
@@ -203,7 +197,7 @@ class PostgresTarget implements Target {
   async insert(table: Table, rows: readonly Row[]): Promise<boolean> {
     const { sql, items } = insertionOf(table)
     try {
-      await this.#write([{ sql, params: items.params(rows) }])
+      await this.#db.write([{ sql, params: items.params(rows) }])
       return true
     } catch (error) {
       if (error instanceof PostgresError && error.constraint !== undefined) return false
@@ -217,22 +211,10 @@ class PostgresTarget implements Target {
       params: [last],
     }))
     const ran = { sql: 'UPDATE run_time SET ms = $1', params: [runTime] }
-    await this.#write([...sequences, ran, { sql: `DROP TABLE ${UNFINISHED}` }])
+    await this.#db.write([...sequences, ran, { sql: `DROP TABLE ${UNFINISHED}` }])
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#db.close()
-  }
-
-  async #write(statements: readonly Statement[]): Promise<void> {
-    await mapped(() => this.#db.write(statements))
-  }
-}
-
-async function mapped<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work()
-  } catch (error) {
-    throw storeFailure(error) ?? error
+    await this.#db.postgres.close()
   }
 }

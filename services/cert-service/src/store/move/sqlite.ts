@@ -3,6 +3,7 @@ import { rename } from 'node:fs/promises'
 import { DatabaseSync } from 'node:sqlite'
 import { CertError } from '../../errors.ts'
 import { syncFolder } from '../../files.ts'
+import { UNFINISHED } from '../postgres/unfinished.ts'
 import { storeFailure } from '../sqlite/database.ts'
 import { MIGRATIONS, schemaVersion } from '../sqlite/migrations.ts'
 import {
@@ -20,7 +21,6 @@ import type { Counters, Found, Page, Source, Target } from './side.ts'
 import { Rows } from './sqlite-rows.ts'
 import { type Row, TABLES, type Table } from './tables.ts'
 
-const UNFINISHED = 'unfinished_move'
 const CHECK = 'SELECT check_value AS "check" FROM master_key'
 const LAST_EVENT = `SELECT seq AS last FROM sqlite_sequence WHERE name = 'events'`
 const SQLITE_CONSTRAINT = 19

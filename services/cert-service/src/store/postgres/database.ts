@@ -112,7 +112,8 @@ export function deleteOld(
   }
 }
 
-async function mapped<T>(work: Promise<T>): Promise<T> {
+/** Gives failures of the database as those of the store. */
+export async function mapped<T>(work: Promise<T>): Promise<T> {
   try {
     return await work
   } catch (error) {
