@@ -13,7 +13,7 @@ import { indexable } from '../../src/store/postgres/text.ts'
 import { openStore, requireStore } from '../../src/store/sqlite/open.ts'
 import type { Store } from '../../src/store/store.ts'
 import { configure, DAY, leapClock, NOW, type Running, start } from '../helpers/app.ts'
-import { newSchema, openReplica, testServer } from '../helpers/engines.ts'
+import { newSchema, openReplica, testServer, until } from '../helpers/engines.ts'
 import { fill } from '../helpers/filled-store.ts'
 import { createHome, spawnMain } from '../helpers/service.ts'
 import { newAudit, newCertificate } from '../helpers/store.ts'
@@ -253,6 +253,20 @@ async function revocations({ service: { ca, store } }: Running) {
   return { number: list?.number, serials: revoked.map(({ serialNumber }) => serialNumber) }
 }
 
+/** Keeps moves from their end, at a table of the schema that comes late. Gives what lets them go on. */
+async function hold(table: string, mode: string): Promise<() => Promise<void>> {
+  const held = server
+    .sql(`BEGIN; LOCK TABLE ${table} IN ${mode} MODE; SELECT pg_sleep(600)`)
+    .catch(() => {})
+  const pids = (isGranted: boolean) =>
+    `SELECT pid FROM pg_locks WHERE relation = '${table}'::regclass AND granted >= ${isGranted}`
+  await until(async () => (await server.sql(pids(true))).length > 0)
+  return async () => {
+    await server.sql(`SELECT pg_terminate_backend(pid) FROM (${pids(false)}) AS all_pids`)
+    await held
+  }
+}
+
 t.test('a move that is killed is completed by the next one', { timeout: 120_000 }, async (t) => {
   const home = createHome(join(t.testdir(), 'service'))
   const schema = newSchema()
@@ -266,15 +280,19 @@ t.test('a move that is killed is completed by the next one', { timeout: 120_000 
   }
   const before = dumpFolder(home.folder)
   const rest = `server: { port: 0, tls: off }\nauth: { psk: { key: ${'k'.repeat(30)} } }\n`
-  const places: [storage: object, to: string, name: string][] = [
-    [{ path: 'data' }, server.url, `in the schema ${schema}`],
-    [{ url: server.url }, join(home.base, 'back'), 'in '],
-  ]
-  for (const [storage, to, end] of places) {
+  await (await openPostgresTarget({ url: server.url, schema }))[Symbol.asyncDispose]()
+  const places: [storage: object, to: string, name: string, held: [table: string, mode: string]][] =
+    [
+      [{ path: 'data' }, server.url, `in the schema ${schema}`, ['master_key', 'SHARE']],
+      [{ url: server.url }, join(home.base, 'back'), 'in ', ['sign_ins', 'ACCESS EXCLUSIVE']],
+    ]
+  for (const [storage, to, end, [table, mode]] of places) {
     const config = { masterKeyFile: 'keys/master.key', schema, ...storage }
     writeFileSync(join(home.base, 'config.yaml'), `${rest}storage: ${JSON.stringify(config)}\n`)
+    const release = await hold(`${schema}.${table}`, mode)
     // Before it begins, in the midst of the certificates, of the audit trail, and in the end.
     for (const last of ['', 'chains: 1\n', 'crls: 0\n', undefined]) {
+      if (last === undefined) await release()
       const child = spawnMain(t, home, ['move', '--to', to])
       const exited = once(child, 'exit')
       let output = ''

@@ -62,7 +62,7 @@ t.test('each change is told to the other replicas, and only to them', async (t) 
   await add('late', { renewAt: NOW + 90 * DAY })
   t.same(await atB(), ['late'])
   await a.bringForward(NOW)
-  t.same(await atB(), ['future', 'late'].slice(1))
+  t.same(await atB(), ['late'])
 
   await b.addCertificate(newCertificate({ lineage: 'by b' }), newAudit())
   t.same(await atA(), ['by b'], 'and nothing of its own')
@@ -169,7 +169,7 @@ t.test('what all have done with is deleted', async (t) => {
   await sql(`
     UPDATE @changes SET at = at - interval '2 hours';
     UPDATE @writes SET at = at - interval '2 hours';
-    UPDATE @leases SET until = now() - interval '2 minutes'`)
+    UPDATE @leases SET until = now() - interval '2 minutes', holder = gen_random_uuid()`)
   await a.prune(NOW, { audit: DAY, certificates: DAY, orders: DAY, challenges: DAY })
   const counted = await sql(`
     SELECT (SELECT count(*) FROM @changes)::int AS changes,
