@@ -24,7 +24,6 @@ export function createNoStore(): Store {
     list: async () => [],
     listUpcoming: async () => [],
     claimDue: async () => [],
-    nextDue: async () => undefined,
     addCertificate: async (certificate) => ({ ...certificate, id: ++issued }),
     setRenewAt: async () => {},
     bringForward: async () => {},

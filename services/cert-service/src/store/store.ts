@@ -105,8 +105,6 @@ interface Certificates {
   }): Promise<readonly CertificateRecord[]>
   /** Claims certificates whose renewal is due: no other replica gets them while this one works on them. */
   claimDue(now: number, limit: number): Promise<readonly CertificateRecord[]>
-  /** When the next current certificate is due; `undefined` if none is ever renewed. */
-  nextDue(): Promise<number | undefined>
   /** Claims certificates whose CA is to be asked about their renewal: for other replicas they are due again at `until`. */
   claimUnchecked(now: number, limit: number, until: number): Promise<readonly CertificateRecord[]>
   /** Those with less than a third of their lifetime left, the first to expire first. */

@@ -76,7 +76,8 @@ onBothEngines('what comes next, searched and page by page', async (t, { store })
 })
 
 onBothEngines('finding, listing and what is due', async (t, { store }) => {
-  t.equal(await store.nextDue(), undefined, 'nothing is due in an empty store')
+  const nextDue = async () => (await store.claimDue(NOW + 9 * DAY, 1))[0]?.renewAt
+  t.equal(await nextDue(), undefined, 'nothing is due in an empty store')
   t.equal(await store.findCurrent('nothing'), undefined)
   const add = (overrides: Parameters<typeof newCertificate>[0]) =>
     store.addCertificate(newCertificate(overrides), newAudit())
@@ -95,7 +96,7 @@ onBothEngines('finding, listing and what is due', async (t, { store }) => {
   t.same(domains(page), ['a.example', 'a.example'])
   t.same(domains(await store.list({ after: page[1]!.id, limit: 2 })), ['b.example'])
 
-  t.equal(await store.nextDue(), NOW + DAY)
+  t.equal(await nextDue(), NOW + DAY)
   t.same(await store.claimDue(NOW, 10), [])
   t.same(
     (await store.claimDue(NOW + 2 * DAY, 10)).map(({ names }) => names.length),
@@ -104,7 +105,7 @@ onBothEngines('finding, listing and what is due', async (t, { store }) => {
   t.equal((await store.claimDue(NOW + 2 * DAY, 1)).length, 1)
 
   await store.setRenewAt(page[1]!.id, null)
-  t.equal(await store.nextDue(), NOW + 2 * DAY, 'a stopped renewal is not due')
+  t.equal(await nextDue(), NOW + 2 * DAY, 'a stopped renewal is not due')
   await store.setFetchedAt(new Map([[page[0]!.id, NOW + 5]]))
   t.equal((await store.findCurrent(page[0]!.lineage))?.fetchedAt, NOW + 5)
 })

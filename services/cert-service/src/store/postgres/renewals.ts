@@ -43,8 +43,6 @@ const CLAIM_UNCHECKED = `
   ), kept AS (
     SELECT id, check_at AS "checkAt" FROM due ORDER BY check_at
   ) SELECT * FROM kept`
-const NEXT_DUE = `
-  SELECT min(renew_at) AS at FROM certificates WHERE is_current AND renew_at IS NOT NULL`
 const MOVED = 'RETURNING certificates.lineage, certificates.long_lineage'
 /** A claim ends when its renewal is moved, and work on it does not. */
 const SET_RENEW_AT = `
@@ -118,9 +116,6 @@ export class Renewals {
         return this.#listClaimed(claimed.map(({ id }) => ({ id })))
     }
   }
-
-  nextDue = async (): Promise<number | undefined> =>
-    (await this.#db.get<{ at: number | null }>(NEXT_DUE))?.at ?? undefined
 
   claimUnchecked = async (now: number, limit: number, until: number) =>
     this.#listClaimed(

@@ -109,11 +109,6 @@ export class Certificates {
 
   claimDue = (now: number, limit: number) => this.#list(DUE, now, limit)
 
-  nextDue = async (): Promise<number | undefined> => {
-    const sql = `SELECT min(renew_at) AS at ${RENEWED}`
-    return (await this.#db.get<{ at: number | null }>(sql))?.at ?? undefined
-  }
-
   claimUnchecked = (now: number, limit: number) => this.#list(UNCHECKED, now, limit)
 
   listLate = (now: number, limit: number) => this.#list(LATE, now, limit)
