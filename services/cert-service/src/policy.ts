@@ -225,6 +225,11 @@ export function logFields(request: FastifyRequest): { caller: string | undefined
 }
 
 function actorOf(caller: Requestor): string {
+  // PostgreSQL has no text with NUL in it. What a provider says about a person may have one.
+  return nameOf(caller).replaceAll('\0', '\u{fffd}')
+}
+
+function nameOf(caller: Requestor): string {
   if (isPerson(caller)) return `person:${caller.provider}:${caller.id}`
   return caller.method === 'psk'
     ? `psk:${caller.subject}`

@@ -77,6 +77,13 @@ t.test('tokens: claim, rules, two issuers', async (t) => {
       [],
       [200, 200, 429, 403, 403],
     ],
+    [
+      'a subject that no database stores',
+      bearer(one.token({ sub: 'n\0', domains: ['d.test'] })),
+      'd.test',
+      [],
+      [200, 200, 429, 403, 403],
+    ],
     ['no claim', bearer(one.token({ sub: 'x' })), 'c.test', [], [403, 403, 403, 403, 403]],
     [
       'ill-typed claim',
@@ -94,6 +101,7 @@ t.test('tokens: claim, rules, two issuers', async (t) => {
 
   await running.service.audit.close()
   const rows = await running.service.store.listAudit({ limit: 100 })
+  t.ok(rows.some(({ actor }) => actor === `jwt:${one.issuerUrl}#n\u{fffd}`))
   const refused = rows.filter(({ action }) => action === 'refuse')
   t.ok(
     refused.some(({ actor }) => actor === `jwt:${two.issuerUrl}#svc`),
