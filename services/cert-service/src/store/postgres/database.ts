@@ -121,16 +121,17 @@ export async function mapped<T>(work: Promise<T>): Promise<T> {
   }
 }
 
-/** The error to report for one of the database; `undefined` if a statement itself is at fault. */
+/**
+ * The error to report for one of the database; `undefined` if a statement itself is at fault. It is no cause
+ * of it, because logs add the messages of causes.
+ */
 export function storeFailure(error: unknown): CertError | undefined {
   if (error instanceof CertError) return error
   if (!(error instanceof PostgresError)) return undefined
-  const { code, message, retryAfter = 5 } = error
+  const { code, message, cause, retryAfter = 5 } = error
   if (code === 'POSTGRES_UNAVAILABLE' || code === 'POSTGRES_REFUSED')
-    return new CertError('CERT_STORE_UNAVAILABLE', message, { cause: error, retryAfter })
-  if (code === 'POSTGRES_SCHEMA_NEWER')
-    return new CertError('CERT_STORE_NEWER', message, { cause: error })
-  if (code === 'POSTGRES_SCHEMA_OLDER')
-    return new CertError('CERT_STORE_OLDER', message, { cause: error })
+    return new CertError('CERT_STORE_UNAVAILABLE', message, { cause, retryAfter })
+  if (code === 'POSTGRES_SCHEMA_NEWER') return new CertError('CERT_STORE_NEWER', message, { cause })
+  if (code === 'POSTGRES_SCHEMA_OLDER') return new CertError('CERT_STORE_OLDER', message, { cause })
   return undefined
 }

@@ -3,11 +3,14 @@ import { FwaError } from '../../errors.ts'
 
 const RETRY_AFTER = 5
 
-/** What the database could not do, as an error of the service. */
-export function unavailable(cause: unknown): FwaError {
-  if (cause instanceof FwaError) return cause
-  const { message } = cause as Error
-  const { retryAfter = RETRY_AFTER } = cause instanceof PostgresError ? cause : {}
-  const why = `the database cannot be used: ${message}`
-  return new FwaError('FWA_STORE_UNAVAILABLE', why, { cause, retryAfter })
+/** What the database could not do, as an error of the service. Logs add the messages of causes. */
+export function unavailable(error: unknown): FwaError {
+  if (error instanceof FwaError) return error
+  if (!(error instanceof PostgresError))
+    return new FwaError('FWA_STORE_UNAVAILABLE', 'the database cannot be used', {
+      cause: error,
+      retryAfter: RETRY_AFTER,
+    })
+  const { message, cause, retryAfter = RETRY_AFTER } = error
+  return new FwaError('FWA_STORE_UNAVAILABLE', message, { cause, retryAfter })
 }
