@@ -107,22 +107,14 @@ export interface Postgres {
  * @throws PostgresError `POSTGRES_UNAVAILABLE`, `POSTGRES_REFUSED`, `POSTGRES_SCHEMA_NEWER` or `POSTGRES_SCHEMA_OLDER`
  */
 export async function openPostgres(options: PostgresOptions): Promise<Postgres> {
-  const { schema, migrations, feeds = [], existing, log, patience = 0 } = options
+  const { schema, feeds = [] } = options
   if (![schema, ...feeds].every((name) => NAME.test(name))) throw new TypeError('Not a name')
-  const servers = new Servers(options, log)
+  const database = new Database(options)
   try {
-    await servers.start(patience)
-    const connection = await servers.connect()
-    const prepare = existing ? requireMigrated : migrate
-    await explained(connection, () => prepare(connection, schema, migrations))
-    await connection.close()
-    const session = new Session(servers, log)
-    const database = new Database(options, servers, session)
-    await session.start()
-    await database.correct(feeds)
+    await database.start(options)
     return database
   } catch (error) {
-    await servers.close()
+    await database.close()
     throw error
   }
 }
@@ -140,22 +132,30 @@ class Database implements Postgres {
   readonly #fast: Turns
   readonly #feeds = new Set<Feed>()
 
-  constructor(
-    { schema, log, poolSize = POOL }: PostgresOptions,
-    servers: Servers,
-    session: Session,
-  ) {
+  constructor(options: PostgresOptions) {
+    const { schema, log, poolSize = POOL } = options
+    const servers = new Servers(options, log)
     const connect = () => servers.connect()
     this.#servers = servers
-    this.#session = session
+    this.#session = new Session(servers, log)
     this.#log = log
-    this.clock = new DatabaseClock(session)
-    this.#leadership = new Leadership(session, schema)
+    this.clock = new DatabaseClock(this.#session)
+    this.#leadership = new Leadership(this.#session, schema)
     this.#reads = new Pool(poolSize, connect)
     this.#interactive = new Writes(this.#reads, servers)
     this.#writes = new Writes(new Pool(WRITERS, connect), servers)
     this.#durable = new Turns(this.#writes, true)
     this.#fast = new Turns(this.#writes, false)
+  }
+
+  async start({ schema, migrations, feeds = [], existing, patience = 0 }: PostgresOptions) {
+    await this.#servers.start(patience)
+    const connection = await this.#servers.connect()
+    const prepare = existing ? requireMigrated : migrate
+    await explained(connection, () => prepare(connection, schema, migrations))
+    await connection.close()
+    await this.#session.start()
+    await this.#correct(feeds)
   }
 
   get host(): string {
@@ -205,12 +205,6 @@ class Database implements Postgres {
     return rows?.[0]?.pruned as number
   }
 
-  /** A dump may come from a server that was ahead: its rows would be read again and again, until this one is. */
-  async correct(tables: readonly string[]): Promise<void> {
-    if (tables.length > 0)
-      await this.#writes.pipeline(tables.map((table) => ({ sql: `UPDATE ${table} ${CORRECT}` })))
-  }
-
   async close(): Promise<void> {
     await Promise.all([this.#durable.idle(), this.#fast.idle()])
     this.clock.close()
@@ -218,5 +212,11 @@ class Database implements Postgres {
     const ended = this.#session.close()
     await this.#servers.close()
     await ended
+  }
+
+  /** A dump may come from a server that was ahead: its rows would be read again and again, until this one is. */
+  async #correct(tables: readonly string[]): Promise<void> {
+    if (tables.length > 0)
+      await this.#writes.pipeline(tables.map((table) => ({ sql: `UPDATE ${table} ${CORRECT}` })))
   }
 }

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { startPostgres } from '../../../scripts/test/postgres.ts'
 import { PostgresError } from '../src/index.ts'
-import { failureOf, insert, newSchema, numbers, open } from './kit.ts'
+import { failureOf, insert, logged, newSchema, numbers, open } from './kit.ts'
 
 const server = await startPostgres(t)
 
@@ -211,4 +211,15 @@ t.test('after close nothing works, and nothing is left', async (t) => {
   t.strictSame(await server.sql(`SELECT n FROM ${schema}.numbers ORDER BY n`), [{ n: 1 }, { n: 2 }])
   const open_ = `SELECT count(*)::int AS count FROM pg_stat_activity WHERE application_name = 'to-be-closed'`
   t.strictSame(await server.sql(open_), [{ count: 0 }])
+})
+
+t.test('what could not be opened does not go on trying', async (t) => {
+  const before = logged.length
+  t.match(await failureOf(open(t, server, { feeds: ['absent'], name: 'not-opened' })), {
+    code: 'POSTGRES_STATEMENT_FAILED',
+    message: 'absent',
+  })
+  const left = `SELECT count(*)::int AS count FROM pg_stat_activity WHERE application_name = 'not-opened'`
+  t.strictSame(await server.sql(left), [{ count: 0 }])
+  t.strictSame(logged.slice(before), [], 'no connection is missed')
 })
