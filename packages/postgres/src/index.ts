@@ -10,6 +10,7 @@ export {
   openPostgres,
   type Postgres,
   type PostgresOptions,
+  SCHEMA_PATTERN,
   type Transaction,
   type WriteOptions,
 } from './postgres.ts'

@@ -13,7 +13,10 @@ import { type Turn, Turns } from './turns.ts'
 import type { PostgresUrl } from './url.ts'
 import { Writes } from './writes.ts'
 
-const NAME = /^[a-z_][a-z0-9_]{0,47}$/
+/** Which names a schema may have. Channels, whose names have at most 63 characters, can begin with them. */
+export const SCHEMA_PATTERN = '^[a-z_][a-z0-9_]{0,47}$'
+
+const NAME = new RegExp(SCHEMA_PATTERN)
 const POOL = 4
 /** Connections for writes: one whose statements wait for a lock does not hold up the others. */
 const WRITERS = 2
@@ -29,7 +32,7 @@ export interface PostgresOptions {
   readonly url: PostgresUrl
   /** PEM certificates of a private CA, which replace those of the system. */
   readonly ca?: string | undefined
-  /** The schema, which is created if it is absent. Lower-case letters, digits and underscores. */
+  /** The schema, which is created if it is absent. Fits {@link SCHEMA_PATTERN}. */
   readonly schema: string
   /** Shown by the database as `application_name`. */
   readonly name: string

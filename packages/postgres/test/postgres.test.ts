@@ -192,6 +192,8 @@ t.test('names of schemas and tables are plain', async (t) => {
   for (const schema of ['', 'A', 'a-b', '1a', 'a"; DROP', 'a'.repeat(49)])
     await t.rejects(open(t, server, { schema }), TypeError)
   await t.rejects(open(t, server, { feeds: ['a b'] }), TypeError)
+  const longest = await open(t, server, { schema: 'a'.repeat(48) })
+  await longest.write([insert(1)])
 })
 
 t.test('after close nothing works, and nothing is left', async (t) => {

@@ -1,4 +1,5 @@
 import { KEY_TYPES } from '@gatehouse/pki'
+import { SCHEMA_PATTERN } from '@gatehouse/postgres'
 import {
   Duration,
   FilePath,
@@ -67,7 +68,7 @@ const StorageSchema = Type.Object({
     }),
   ),
   schema: Type.String({
-    pattern: '^[a-z_][a-z0-9_]{0,62}$',
+    pattern: SCHEMA_PATTERN,
     default: 'gatehouse_certs',
     description: 'Schema in the database, which is created at the first start.',
   }),

@@ -59,6 +59,10 @@ const BREAKS: Readonly<Record<string, Break>> = {
   '/storage/masterKeyFile': ({ storage }) => {
     storage.masterKeyFile = 'data/master.key'
   },
+  // One more than the database package takes.
+  '/storage/schema': ({ storage }) => {
+    storage.schema = 'a'.repeat(49)
+  },
   '/storage/retention': ({ storage }) => {
     storage.retention = 'long'
   },

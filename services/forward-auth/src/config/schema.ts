@@ -1,3 +1,4 @@
+import { SCHEMA_PATTERN } from '@gatehouse/postgres'
 import { AllowSchema } from '@gatehouse/profile'
 import {
   Duration,
@@ -112,7 +113,7 @@ const PostgresSchema = Type.Object(
       }),
     ),
     schema: Type.String({
-      pattern: '^[a-z_][a-z0-9_]{0,47}$',
+      pattern: SCHEMA_PATTERN,
       default: 'gatehouse_auth',
       description: 'Schema of the tables, which is created if necessary.',
     }),

@@ -54,6 +54,7 @@ t.test('faults of the storage', async (t) => {
     ['{ paht: data }', '/storage/paht is not a known key, did you mean path?'],
     [`{ url: "${URL}", schema: Auth }`, '/storage/schema must match'],
     [`{ url: "${URL}", schema: "a;b" }`, '/storage/schema must match'],
+    [`{ url: "${URL}", schema: ${'a'.repeat(49)} }`, '/storage/schema must match'],
     [`{ url: "${URL}", whenStale: ignore }`, '/storage/whenStale must be'],
     [`{ url: "${URL}", revocationStaleness: 1s }`, '/storage/revocationStaleness must be from 5s'],
     ['{ path: data, whenStale: allow }', '/storage/whenStale is for PostgreSQL, and needs `url`'],
