@@ -34,30 +34,21 @@ export const POSTGRES_ERRORS = {
 
 export type PostgresErrorCode = keyof typeof POSTGRES_ERRORS
 
-export interface PostgresErrorOptions extends ErrorOptions {
-  readonly retryAfter?: number
-  readonly maybeWritten?: boolean
-  readonly sqlState?: string | undefined
-  readonly constraint?: string | undefined
-}
-
 /** An error of this package. Its message names hosts and ports, never a user, a password or a stored value. */
 export class PostgresError extends CodedError<PostgresErrorCode> {
   override readonly name = 'PostgresError'
   /** Seconds until the next attempt makes sense, of `POSTGRES_UNAVAILABLE`. */
   readonly retryAfter: number | undefined
-  /** Of a write: it may have been committed, and the database could not be asked in time. */
-  readonly maybeWritten: boolean
-  /** Five characters, if the database said why. */
-  readonly sqlState: string | undefined
   /** The name of the constraint that a write violated. */
   readonly constraint: string | undefined
 
-  constructor(code: PostgresErrorCode, message: string, options: PostgresErrorOptions = {}) {
-    super(code, message, options)
-    this.retryAfter = options.retryAfter
-    this.maybeWritten = options.maybeWritten ?? false
-    this.sqlState = options.sqlState
-    this.constraint = options.constraint
+  constructor(
+    code: PostgresErrorCode,
+    message: string,
+    { retryAfter, constraint }: Partial<Pick<PostgresError, 'retryAfter' | 'constraint'>> = {},
+  ) {
+    super(code, message)
+    this.retryAfter = retryAfter
+    this.constraint = constraint
   }
 }

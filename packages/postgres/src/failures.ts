@@ -112,13 +112,10 @@ export async function explained<T>(connection: Connection, job: () => Promise<T>
   }
 }
 
-export function unavailable(
-  reason: string,
-  options: ErrorOptions & { maybeWritten?: boolean } = {},
-): PostgresError {
-  const result = options.maybeWritten ? ' Whether the write was committed is not known.' : ''
+/** @param maybeWritten - of a write: it may have been committed, and the database could not be asked in time */
+export function unavailable(reason: string, maybeWritten = false): PostgresError {
+  const result = maybeWritten ? ' Whether the write was committed is not known.' : ''
   return new PostgresError('POSTGRES_UNAVAILABLE', `${PREFIX}${reason}.${result}`, {
-    ...options,
     retryAfter: RETRY_AFTER,
   })
 }
@@ -138,7 +135,7 @@ function rejected(error: ServerError): PostgresError {
   return new PostgresError(
     'POSTGRES_STATEMENT_FAILED',
     `The database rejects a statement: ${textOf(error)} (SQLSTATE ${code}${at}).`,
-    { sqlState: code, constraint },
+    { constraint },
   )
 }
 

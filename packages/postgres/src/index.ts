@@ -1,9 +1,4 @@
-export {
-  POSTGRES_ERRORS,
-  PostgresError,
-  type PostgresErrorCode,
-  type PostgresErrorOptions,
-} from './errors.ts'
+export { POSTGRES_ERRORS, PostgresError, type PostgresErrorCode } from './errors.ts'
 export type { Feed, FeedOptions } from './feed.ts'
 export type { PostgresLog } from './log.ts'
 export {

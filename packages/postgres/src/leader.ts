@@ -1,13 +1,12 @@
 import type { Resident, Session } from './session.ts'
 
 const TRY = 'SELECT pg_try_advisory_lock(hashtextextended($1, 0)) AS leads'
-const RESIGN = 'SELECT pg_advisory_unlock(hashtextextended($1, 0))'
 
 /** Advisory locks on the connection of the session: whoever has one leads, until the connection breaks. */
 export class Leadership implements Resident {
   readonly #session: Session
   readonly #schema: string
-  readonly #held = new Map<string, (() => void) | undefined>()
+  readonly #held = new Set<string>()
   readonly #trying = new Map<string, Promise<boolean>>()
 
   constructor(session: Session, schema: string) {
@@ -20,35 +19,23 @@ export class Leadership implements Resident {
     return this.#held.has(key)
   }
 
-  async tryLead(key: string, lost: (() => void) | undefined): Promise<boolean> {
+  async tryLead(key: string): Promise<boolean> {
     if (this.#held.has(key)) return true
     // The lock would be taken twice.
-    const trying = this.#trying.get(key) ?? this.#take(key, lost)
+    const trying = this.#trying.get(key) ?? this.#take(key)
     this.#trying.set(key, trying)
     return await trying.finally(() => this.#trying.delete(key))
   }
 
-  async resign(key: string): Promise<void> {
-    if (!this.#held.delete(key)) return
-    const { connection } = this.#session
-    await connection?.all(RESIGN, [this.#nameOf(key)]).catch((error) => connection.destroy(error))
-  }
-
   leave(): void {
-    const losses = [...this.#held.values()]
     this.#held.clear()
-    for (const lost of losses) lost?.()
   }
 
-  async #take(key: string, lost: (() => void) | undefined): Promise<boolean> {
+  async #take(key: string): Promise<boolean> {
     const { connection } = this.#session
-    const rows = await connection?.all(TRY, [this.#nameOf(key)]).catch(() => [])
+    const rows = await connection?.all(TRY, [`${this.#schema}/${key}`]).catch(() => [])
     if (!rows?.[0]?.leads || connection?.lost) return false
-    this.#held.set(key, lost)
+    this.#held.add(key)
     return true
-  }
-
-  #nameOf(key: string): string {
-    return `${this.#schema}/${key}`
   }
 }

@@ -63,7 +63,7 @@ export interface Transaction {
  * One database, with connections that are made again by themselves.
  *
  * Every method may reject with `POSTGRES_UNAVAILABLE`: at once while the database is known to be away. A
- * statement that the database rejects gives `POSTGRES_STATEMENT_FAILED` with `sqlState` and `constraint`.
+ * statement that the database rejects gives `POSTGRES_STATEMENT_FAILED` with its SQLSTATE in the message.
  * Each write happens once, whatever fails: conflicts are tried again, and after a lost connection
  * the database is asked whether it committed.
  */
@@ -85,20 +85,16 @@ export interface Postgres {
   /** Follows rows that any replica adds. */
   follow<T = Row>(options: FeedOptions<T>): Feed
   /**
-   * Tries to become the one leader for `key` among all that use this schema. It lasts as long as the connection: `lost` is called
-   * when that breaks, and the server may then choose another. What it protects needs a fencing token.
+   * Tries to become the one leader for `key` among all that use this schema. It lasts as long as the connection: when that
+   * breaks, the server may choose another. What it protects needs a fencing token.
    */
-  tryLead(key: string, lost?: () => void): Promise<boolean>
+  tryLead(key: string): Promise<boolean>
   /** Whether this process leads, as far as it knows. */
   leads(key: string): boolean
-  /** Gives the leadership up, without calling `lost`. */
-  resign(key: string): Promise<void>
   /** Why the database cannot be used; undefined while it answers. */
   failure(): Error | undefined
   /** The database's clock, which is the same for all replicas: epoch milliseconds, a whole number. */
   readonly clock: { now(): number }
-  /** The server in use, as `host:port`. */
-  readonly host: string
   /** Forgets which writes were made more than an hour ago; call it every few minutes. Gives their number. */
   prune(): Promise<number>
   /** Commits what waits, then closes all connections. */
@@ -161,10 +157,6 @@ class Database implements Postgres {
     await this.#correct(feeds)
   }
 
-  get host(): string {
-    return this.#servers.host
-  }
-
   failure(): Error | undefined {
     return this.#servers.failure()
   }
@@ -191,16 +183,12 @@ class Database implements Postgres {
     return feed
   }
 
-  tryLead(key: string, lost?: () => void): Promise<boolean> {
-    return this.#leadership.tryLead(key, lost)
+  tryLead(key: string): Promise<boolean> {
+    return this.#leadership.tryLead(key)
   }
 
   leads(key: string): boolean {
     return this.#leadership.leads(key)
-  }
-
-  resign(key: string): Promise<void> {
-    return this.#leadership.resign(key)
   }
 
   async prune(): Promise<number> {

@@ -29,11 +29,6 @@ export class Servers {
     this.#current = access.url.hosts[0] as PostgresHost
   }
 
-  /** As `host:port`. */
-  get host(): string {
-    return textOf(this.#current)
-  }
-
   /** Why there is no server; undefined while one answers, and until the first round of a search failed. */
   failure(): PostgresError | undefined {
     return this.#failure
@@ -117,7 +112,8 @@ export class Servers {
       const failure = await this.#tryAll()
       if (this.#closed.signal.aborted) break
       if (failure && !this.#failure) this.#log.warn({ reason: failure.message }, 'database lost')
-      if (!failure && this.#failure) this.#log.info({ host: this.host }, 'database is back')
+      if (!failure && this.#failure)
+        this.#log.info({ host: textOf(this.#current) }, 'database is back')
       this.#failure = failure
       firstRoundEnded()
       if (!failure) return
@@ -147,7 +143,7 @@ export class Servers {
   #use(host: PostgresHost): void {
     if (host === this.#current) return
     this.#current = host
-    this.#log.info({ host: this.host }, 'another server of the database takes writes')
+    this.#log.info({ host: textOf(host) }, 'another server of the database takes writes')
     const moved = new Error('another server takes the writes')
     for (const connection of this.#open) connection.destroy(moved)
   }

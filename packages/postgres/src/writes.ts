@@ -125,8 +125,7 @@ export class Writes {
     if (failure === 'rejected') throw toPostgresError(failed)
     if (failure === 'read-only') this.#servers.drop(new Error('it is read-only'))
     if (error instanceof PostgresError && !maybeWritten) throw error
-    if (failure === 'busy' || until === undefined)
-      throw unavailable(reasonOf(error), { maybeWritten })
+    if (failure === 'busy' || until === undefined) throw unavailable(reasonOf(error), maybeWritten)
     if (failure === 'lost') await this.#servers.recovered(until - performance.now())
   }
 }

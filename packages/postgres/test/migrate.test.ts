@@ -57,7 +57,7 @@ t.test('a migration that fails leaves those before it, and none of itself', asyn
   ]
   t.match(await failureOf(open(t, server, { schema, migrations: bad })), {
     code: 'POSTGRES_STATEMENT_FAILED',
-    sqlState: '42703',
+    message: 'SQLSTATE 42703',
   })
   t.strictSame(await stepsOf(schema), [{ step: 1 }, { step: 2 }])
   await open(t, server, { schema, migrations: steps })

@@ -14,6 +14,7 @@ import {
 } from '@gatehouse/pki'
 import t from 'tap'
 import { startPostgres } from '../../../scripts/test/postgres.ts'
+import type { Postgres } from '../src/index.ts'
 import { failureOf, insert, logged, newSchema, numbers, open, until } from './kit.ts'
 import { Relay } from './relay.ts'
 
@@ -21,6 +22,12 @@ const server = await startPostgres(t)
 await server.stop()
 const standby = await startPostgres(t, { standbyOf: server })
 await server.start()
+
+/** The port of the server that answers. */
+async function portOf(db: Postgres): Promise<unknown> {
+  const [row] = await db.all('SELECT inet_server_port() AS port')
+  return row?.port
+}
 
 /** A connection that is made while a server dies is reset, and each later one refused. */
 const KILLED = 'ECONN(RESET|REFUSED)\\.'
@@ -84,7 +91,7 @@ t.test('connections that are terminated are replaced, and nobody notices', async
 t.test('the first host that takes writes is used, whatever the order', async (t) => {
   const [a, b] = [`127.0.0.1:${standby.port}`, `127.0.0.1:${server.port}`]
   const db = await open(t, server, { url: server.url.replace(b, `127.0.0.1:1,${a},${b}`) })
-  t.equal(db.host, b)
+  t.equal(await portOf(db), server.port)
   await db.write([insert(1)])
   t.match(await failureOf(open(t, standby)), {
     code: 'POSTGRES_UNAVAILABLE',
@@ -96,9 +103,9 @@ t.test('the first host that takes writes is used, whatever the order', async (t)
   })
   await standby.sql('SELECT pg_promote(wait => true)')
   await until(() => !db.failure())
-  t.equal(db.host, a)
+  t.equal(await portOf(db), standby.port)
   // It is a copy from before.
-  t.match(await failureOf(db.all('SELECT * FROM numbers')), { sqlState: '42P01' })
+  t.match(await failureOf(db.all('SELECT * FROM numbers')), { message: 'SQLSTATE 42P01' })
   await server.start()
 })
 
@@ -116,7 +123,7 @@ t.test('a server that turns read-only is left for another one', async (t) => {
     CREATE TRIGGER demoted BEFORE INSERT ON ${schema}.numbers FOR EACH ROW EXECUTE FUNCTION demoted()`)
   relay.refuse()
   await db.write([insert(2)])
-  t.equal(db.host, `127.0.0.1:${standby.port}`)
+  t.equal(await portOf(db), standby.port)
   t.strictSame(await numbers(db), [2])
 })
 
@@ -140,7 +147,7 @@ t.test('a host that accepts connections and says nothing is passed over', async 
   const { port } = silent.address() as { port: number }
   const own = `127.0.0.1:${server.port}`
   const db = await open(t, server, { url: server.url.replace(own, `127.0.0.1:${port},${own}`) })
-  t.equal(db.host, own)
+  t.equal(await portOf(db), server.port)
 })
 
 t.test('a start waits for a server, but not for longer than it is told to', async (t) => {

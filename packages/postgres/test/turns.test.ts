@@ -65,8 +65,7 @@ t.test('more than 4096 are refused', async (t) => {
   const all = Array.from({ length: 4097 }, (_, i) => add(i))
   t.match(await failureOf(all[4096] as Promise<number>), {
     code: 'POSTGRES_UNAVAILABLE',
-    message: 'too many writes wait',
-    maybeWritten: false,
+    message: /too many writes wait\.$/,
   })
   await Promise.all(all.slice(0, 4096))
   t.equal(await add(5000), 5000)
