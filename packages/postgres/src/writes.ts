@@ -72,8 +72,7 @@ export class Writes {
     let result: T
     return this.#once({
       async attempt({ connection, id, committing }) {
-        fulfilled(await connection.pipeline([BEGIN, remember(id)]))
-        result = await statementsOf(connection, job)
+        result = await uncommitted(connection, id, job)
         committing()
         committed(await connection.pipeline([COMMIT]))
         return result
@@ -130,8 +129,10 @@ export class Writes {
   }
 }
 
-async function statementsOf<T>(
+/** Begins the transaction and runs `job`. If one of both fails, it is rolled back. */
+async function uncommitted<T>(
   connection: Connection,
+  id: string,
   job: (all: Connection['all']) => Promise<T>,
 ): Promise<T> {
   let isOpen = true
@@ -146,6 +147,7 @@ async function statementsOf<T>(
     }
   }
   try {
+    fulfilled(await connection.pipeline([BEGIN, remember(id)]))
     return await job(all)
   } catch (error) {
     if (!connection.lost) await connection.pipeline([{ sql: 'ROLLBACK' }])
