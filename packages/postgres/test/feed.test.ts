@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { startPostgres } from '../../../scripts/test/postgres.ts'
 import type { Feed, Postgres } from '../src/index.ts'
-import { failureOf, logged, newSchema, open, until } from './kit.ts'
+import { failureOf, logged, newSchema, type OpenOptions, open, until } from './kit.ts'
 import { Relay } from './relay.ts'
 
 const server = await startPostgres(t)
@@ -37,7 +37,7 @@ const add = (id: number) => ({ sql: 'INSERT INTO changes (id) VALUES ($1)', para
 const notify = (channel: string) => ({ sql: `SELECT pg_notify($1, '')`, params: [channel] })
 
 /** Two replicas on one schema, of which the second follows. */
-async function replicas(t: Pick<Test, 'teardown'>, options: { url?: string } = {}) {
+async function replicas(t: Pick<Test, 'teardown'>, options: OpenOptions = {}) {
   const schema = newSchema()
   const writer = await open(t, server, { schema, migrations: [TABLE] })
   const follower = await open(t, server, { schema, migrations: [TABLE], ...options })
@@ -54,8 +54,7 @@ t.test('a row is known to the others at once', async (t) => {
   const began = performance.now()
   await writer.write([add(2), notify(schema)])
   await until(() => seen.length === 2)
-  t.ok(performance.now() - began < 1_000)
-  t.ok(feed.lag() < 1_000)
+  t.ok(feed.lag() <= performance.now() - began, 'since a read that began later')
   t.strictSame(full, [1], 'only the first read is of everything')
 })
 
@@ -123,13 +122,12 @@ t.test('many writers at once: the follower sees each row', async (t) => {
 })
 
 t.test('a lost connection is made again, with a full read', async (t) => {
-  const { schema, writer, follower } = await replicas(t)
+  const { schema, writer, follower } = await replicas(t, { name: 'to-be-cut' })
   const { feed, seen, full } = follow(follower, schema)
   await writer.write([add(1)])
   await feed.read()
   const killed = await server.sql(
-    `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%"${schema}"%' OR
-      pid IN (SELECT pid FROM pg_stat_activity WHERE query = 'COMMIT' AND application_name = 'gatehouse-test')`,
+    `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'to-be-cut'`,
   )
   t.ok(killed.length > 0)
   await writer.write([add(2)])

@@ -46,9 +46,10 @@ t.test('a server that is killed is away at once, and back when it is', async (t)
   for (const failure of failures)
     t.match(failure, { code: 'POSTGRES_UNAVAILABLE', retryAfter: 2, message })
   t.match(db.failure(), { code: 'POSTGRES_UNAVAILABLE' })
-  const began = performance.now()
+  let turns = 0
+  setImmediate(() => turns++)
   for (let i = 0; i < 100; i++) await failureOf(db.all('SELECT 1'))
-  t.ok(performance.now() - began < 500, 'nobody waits')
+  t.equal(turns, 0, 'nobody waits')
   await server.start()
   await until(() => !db.failure())
   t.strictSame(await numbers(db), [1])
@@ -76,9 +77,10 @@ t.test('connections that are terminated are replaced, and nobody notices', async
     work.push(add(n), db.all('SELECT pg_sleep(0.001)'))
     if (n % 50 === 25)
       await server.sql(
-        // Not the one that looks whether the server answers.
+        // Not the one that looks whether the server answers: it runs nothing but what each begins with.
         `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-          WHERE application_name = 'gatehouse-test' AND backend_start < now() - interval '100 ms'`,
+          WHERE application_name = 'gatehouse-test' AND backend_start < now() - interval '100 ms'
+            AND query <> '' AND query NOT LIKE 'SET search_path%'`,
       )
     else await new Promise((resolve) => setImmediate(resolve))
   }
