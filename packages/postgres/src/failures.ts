@@ -122,7 +122,7 @@ export function unavailable(reason: string, maybeWritten = false): PostgresError
 
 /** In a few words, without user and password. */
 export function reasonOf(error: unknown): string {
-  if (error instanceof PostgresError) return error.message.slice(PREFIX.length, -1)
+  if (error instanceof PostgresError) return error.message.replace(PREFIX, '').replace(/\.$/, '')
   if (isServerError(error))
     return REASONS[error.code] ?? REFUSALS[error.code] ?? `it answers with SQLSTATE ${error.code}`
   const { code, message } = error as NodeJS.ErrnoException
