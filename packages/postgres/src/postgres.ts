@@ -162,7 +162,7 @@ class Database implements Postgres {
   }
 
   async all<T>(sql: string, params?: readonly Parameter[]): Promise<readonly T[]> {
-    return (await read(this.#reads, this.#servers, sql, params)) as readonly T[]
+    return (await read(this.#reads, sql, params)) as readonly T[]
   }
 
   write(statements: readonly Statement[], { durable }: WriteOptions = {}) {

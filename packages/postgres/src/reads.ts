@@ -1,6 +1,6 @@
+import { PostgresError } from './errors.ts'
 import { diagnosed, Failed, toPostgresError } from './failures.ts'
 import type { Pool } from './pool.ts'
-import type { Servers } from './servers.ts'
 import type { Parameter, Row } from './statement.ts'
 
 /** Milliseconds after which a read is not tried again. */
@@ -11,7 +11,6 @@ const AGAIN = new Set(['lost', 'replan', 'conflict'])
 /** Rows of a read. If its connection breaks while the database answers, it runs again. */
 export async function read(
   pool: Pool,
-  servers: Servers,
   sql: string,
   params?: readonly Parameter[],
 ): Promise<readonly Row[]> {
@@ -22,10 +21,10 @@ export async function read(
         diagnosed(connection, () => connection.all(sql, params)),
       )
     } catch (thrown) {
+      // There is no connection, and no use in asking for one again.
+      if (thrown instanceof PostgresError) throw thrown
       // Nothing but making a connection throws anything else.
       const failed = thrown instanceof Failed ? thrown : new Failed('lost', thrown)
-      const isAway = failed.failure === 'lost' && servers.failure()
-      if (isAway) throw isAway
       const isLast = attempts === MAX_ATTEMPTS || performance.now() > until
       if (isLast || !AGAIN.has(failed.failure)) throw toPostgresError(failed)
     }
