@@ -125,7 +125,8 @@ export class Servers {
   /** Takes the first host that accepts writes. Gives what is wrong with each if none does. */
   async #tryAll(): Promise<PostgresError | undefined> {
     const failures: [PostgresHost, unknown][] = []
-    for (const host of this.#access.url.hosts)
+    for (const host of this.#access.url.hosts) {
+      if (this.#closed.signal.aborted) break
       try {
         const connection = await Connection.open(this.#access, host)
         await connection.close()
@@ -135,6 +136,7 @@ export class Servers {
         if (host === this.#current && this.#open.size > 0 && isFull(error)) return undefined
         failures.push([host, error])
       }
+    }
     const reasons = failures.map(([host, error]) => `${textOf(host)}: ${reasonOf(error)}`)
     if (!failures.some(([, error]) => isRefusal(error))) return unavailable(reasons.join('; '))
     return new PostgresError('POSTGRES_REFUSED', `No server accepts us: ${reasons.join('; ')}.`)
