@@ -18,7 +18,7 @@ const BEGIN = 'BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE'
 
 /**
  * Creates the schema if it is absent, and runs the migrations that it lacks, each in a transaction of its
- * own. Of several replicas that start at once, one does it and the others wait, as long as the connection lasts.
+ * own. Of several replicas that start at once, one does it and the others wait, a minute at most.
  * @throws PostgresError `POSTGRES_SCHEMA_NEWER`
  */
 export async function migrate(
