@@ -1,10 +1,11 @@
 import type { Route } from '@gatehouse/gateway'
+import { freePort } from '../../scripts/free-ports.ts'
 import { serve } from '../../services/forward-auth/src/cli/serve.ts'
 import { loadForwardAuthConfig } from '../../services/forward-auth/src/config/load.ts'
 import { startCertService } from './cert-service.ts'
 import { startGateway } from './gateway.ts'
 import { type Running, startService } from './service.ts'
-import { DOMAIN, freePort, makeFolders, type Settings } from './settings.ts'
+import { DOMAIN, makeFolders, type Settings } from './settings.ts'
 import { startApp, startIdp } from './upstreams.ts'
 
 /**

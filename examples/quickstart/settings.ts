@@ -1,7 +1,5 @@
-import { randomBytes, randomInt } from 'node:crypto'
-import { once } from 'node:events'
+import { randomBytes } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { join, resolve } from 'node:path'
 import { makeFolder } from '@gatehouse/service-kit'
 
@@ -38,22 +36,6 @@ export function readSettings(environment: Environment) {
     /** Host and port that every name behind the gateway ends in. */
     authority,
     originOf: (name: string) => new URL(`https://${name}.${authority}`).origin,
-  }
-}
-
-/** A port of this machine that nothing listens on. */
-export async function freePort(): Promise<number> {
-  for (;;) {
-    // Below those of outgoing connections, one of which could take it before it is used.
-    const port = randomInt(10_000, 32_000)
-    const server = createServer()
-    try {
-      await once(server.listen(port, '127.0.0.1'), 'listening')
-      await once(server.close(), 'close')
-      return port
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error
-    }
   }
 }
 

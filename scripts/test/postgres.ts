@@ -20,7 +20,7 @@ import type { Writable } from 'node:stream'
 import { setTimeout as pause } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import type { Test } from 'tap'
-import { freePort } from '../../packages/acme/test/integration/processes.ts'
+import { freePort } from '../free-ports.ts'
 import { ROOT } from './markdown.ts'
 
 const run = promisify(execFile)

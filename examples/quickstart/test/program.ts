@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import type { Test } from 'tap'
+import { freePorts } from '../../../scripts/free-ports.ts'
 
 const ARGV = ['--conditions=@gatehouse/source', join(import.meta.dirname, '../start.ts')]
 
@@ -12,15 +12,7 @@ export type Settings = Readonly<Record<string, string>>
 
 /** Two ports that are free now, and a folder. */
 export async function settingsFor(folder: string): Promise<Settings> {
-  const servers = [0, 1].map(() => createServer().listen(0, '127.0.0.1'))
-  const ports = await Promise.all(
-    servers.map(async (server) => {
-      await once(server, 'listening')
-      return String((server.address() as AddressInfo).port)
-    }),
-  )
-  for (const server of servers) server.close()
-  const [https = '', certs = ''] = ports
+  const [https = '', certs = ''] = (await freePorts(2)).map(String)
   return { GATEHOUSE_HTTPS_PORT: https, GATEHOUSE_PORT: certs, GATEHOUSE_DIR: folder }
 }
 

@@ -4,7 +4,7 @@ import { connect } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import type { Test } from 'tap'
 
-export { freePort } from '../../../../packages/acme/test/integration/processes.ts'
+export { freePort } from '../../../../scripts/free-ports.ts'
 
 const PATIENCE = 20_000
 const PAUSE = 25
