@@ -3,10 +3,10 @@ import { X509Certificate } from 'node:crypto'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createFetch } from '@gatehouse/net'
+import type { TestCa } from '../test/certificates.ts'
 import { until } from './commands.ts'
 import type { Network } from './network.ts'
 import { Program } from './program.ts'
-import type { ServerCa } from './tls.ts'
 
 const ISSUED = /Issued certificate serial ([0-9a-f]+) for order (\S+)/
 /** Percent of good nonces that are refused. */
@@ -35,7 +35,7 @@ export interface AcmeCa {
 interface CaOptions {
   readonly network: Network
   readonly folder: string
-  readonly serverCa: ServerCa
+  readonly serverCa: TestCa
   /** Address of the balancer: every name is there. */
   readonly target: string
   readonly validitySeconds: number

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { createDemoIdp, type Person } from '../../examples/demo-idp/src/index.ts'
-import type { ServerCa } from './tls.ts'
+import type { TestCa } from '../test/certificates.ts'
 
 export const CLIENT = { clientId: 'gatehouse', clientSecret: 'secret-of-the-endurance-run' }
 export const AUTH_HOST = 'auth.example.com'
@@ -15,7 +15,7 @@ export interface Identity {
 /** The OpenID provider of the run; everybody in `people` can sign in without a password. */
 export async function startIdentity(
   address: string,
-  serverCa: ServerCa,
+  serverCa: TestCa,
   people: readonly string[],
 ): Promise<Identity> {
   const server = createServer(serverCa.certificateFor(address)).listen(0, address)

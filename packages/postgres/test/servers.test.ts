@@ -1,18 +1,8 @@
 import { chown, stat, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
-import {
-  buildChainPem,
-  clampValidity,
-  createIntermediate,
-  createLeafSigner,
-  createRoot,
-  createSerial,
-  generateP256,
-  parseName,
-  toPem,
-} from '@gatehouse/pki'
 import t from 'tap'
+import { createTestCa } from '../../../scripts/test/certificates.ts'
 import { startPostgres } from '../../../scripts/test/postgres.ts'
 import type { Postgres } from '../src/index.ts'
 import { failureOf, insert, logged, newSchema, numbers, open, until } from './kit.ts'
@@ -207,25 +197,13 @@ t.test('a connection is encrypted, and the server verified by name and authority
 
 /** Gives a server a certificate for 127.0.0.1. Gives that of the authority. */
 async function encrypt(folder: string): Promise<string> {
-  const now = Date.now()
-  const root = await createRoot({ commonName: 'Test Root', now })
-  const issuer = await createIntermediate({ root, commonName: 'Test', now, permitted: [] })
-  const key = generateP256()
-  const der = createLeafSigner(issuer, {}).sign({
-    spki: key.spki,
-    keyType: key.type,
-    names: [parseName('127.0.0.1')],
-    serial: createSerial(now),
-    ...clampValidity(issuer, { notBefore: now - 60_000, notAfter: now + 3_600_000 }),
-  })
+  const ca = await createTestCa()
+  const { cert, key } = ca.certificateFor('127.0.0.1')
   const { uid, gid } = await stat(folder)
-  const files = {
-    'server.crt': buildChainPem(der, issuer.chain),
-    'server.key': toPem('PRIVATE KEY', key.pkcs8),
-  }
+  const files = { 'server.crt': cert, 'server.key': key }
   for (const [name, content] of Object.entries(files)) {
     await writeFile(join(folder, name), content, { mode: 0o600 })
     await chown(join(folder, name), uid, gid)
   }
-  return toPem('CERTIFICATE', root.certificate)
+  return ca.root
 }

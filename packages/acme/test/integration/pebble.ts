@@ -2,16 +2,7 @@ import { hash } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type BoundedFetch, createFetch } from '@gatehouse/net'
-import {
-  buildChainPem,
-  createIntermediate,
-  createLeafSigner,
-  createRoot,
-  createSerial,
-  generateP256,
-  parseName,
-  toPem,
-} from '@gatehouse/pki'
+import { createTestCa } from '../../../../scripts/test/certificates.ts'
 import type { Solver } from '../../src/index.ts'
 import { type Context, freePorts, makeFolder, run, untilAnswered } from './processes.ts'
 
@@ -134,19 +125,9 @@ const post = (body: object) => ({ method: 'POST', body: JSON.stringify(body) }) 
 
 /** For Pebble's own listener; gives the root to trust. */
 async function writeServerCertificate(folder: string): Promise<string> {
-  const now = Date.now()
-  const root = await createRoot({ commonName: 'Pebble listener', now })
-  const authority = await createIntermediate({ root, commonName: 'Pebble listener R1', now })
-  const key = generateP256()
-  const leaf = createLeafSigner(authority).sign({
-    spki: key.spki,
-    keyType: key.type,
-    names: [parseName('127.0.0.1')],
-    serial: createSerial(now),
-    notBefore: now - 60_000,
-    notAfter: now + 3_600_000,
-  })
-  writeFileSync(join(folder, 'cert.pem'), buildChainPem(leaf, authority.chain))
-  writeFileSync(join(folder, 'key.pem'), toPem('PRIVATE KEY', key.pkcs8))
-  return toPem('CERTIFICATE', root.certificate)
+  const ca = await createTestCa()
+  const { cert, key } = ca.certificateFor('127.0.0.1')
+  writeFileSync(join(folder, 'cert.pem'), cert)
+  writeFileSync(join(folder, 'key.pem'), key)
+  return ca.root
 }
