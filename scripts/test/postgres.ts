@@ -133,7 +133,7 @@ class Server implements PostgresServer {
     child.stderr?.on('data', (chunk) => lines.push(String(chunk)))
     while (!(await this.#answers())) {
       await pause(20)
-      if (child.exitCode === null) continue
+      if (child.exitCode === null && child.signalCode === null) continue
       const reason = lines.join('')
       // Of processes that were killed and are not gone yet.
       if (reason.includes('shared memory')) return this.start()
