@@ -5,8 +5,6 @@ import type { Leases } from './leases.ts'
 const SECOND = 1_000
 const RENEW_EVERY = 5 * SECOND
 const TIDY_EVERY = 60 * SECOND
-/** Writes that the database forgets at once. */
-const FORGOTTEN = 10_000
 const LEADER = 'upkeep'
 
 const BEAT = `
@@ -68,7 +66,7 @@ export class Membership {
     await this.#changes.deleteOld()
     await this.#leases.deleteExpired()
     await this.#db.write([{ sql: DELETE_DEAD }], { durable: false })
-    while ((await this.#db.postgres.prune()) === FORGOTTEN);
+    await this.#db.postgres.prune()
   }
 
   async #beat(): Promise<void> {
