@@ -10,6 +10,7 @@ import {
   type Reply,
   startScriptedCa,
 } from '../../../../packages/acme/test/scripted-ca/index.ts'
+import { freePort } from '../../../../scripts/free-ports.ts'
 import { createHome, obtain, readyUrl, spawnMain, startService } from '../helpers/service.ts'
 
 const KILLS = Number(process.env.GATEHOUSE_KILLS ?? 54)
@@ -115,12 +116,6 @@ t.test('stopped by SIGTERM while the CA validates: one order, one certificate', 
   t.equal(ca.count('newOrder'), 1)
   t.equal(ca.count('finalize'), 1)
 })
-
-async function freePort(): Promise<number> {
-  const ca = await startScriptedCa()
-  await ca.close()
-  return Number(ca.directoryUrl.port)
-}
 
 function configOf(directoryUrl: URL, port = 0): string {
   return `issuers:

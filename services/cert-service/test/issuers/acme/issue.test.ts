@@ -2,12 +2,8 @@ import { generateKeyPairSync, X509Certificate } from 'node:crypto'
 import { request } from 'node:http'
 import { buildCsr, generateKeyPair, parseName, toPem } from '@gatehouse/pki'
 import t from 'tap'
-import {
-  type Exchange,
-  type Kind,
-  type Reply,
-  startScriptedCa,
-} from '../../../../../packages/acme/test/scripted-ca/index.ts'
+import type { Exchange, Kind, Reply } from '../../../../../packages/acme/test/scripted-ca/index.ts'
+import { freePort } from '../../../../../scripts/free-ports.ts'
 import { buildPlainApp } from '../../../src/app.ts'
 import { listenForChallenges } from '../../../src/issuers/acme/challenges.ts'
 import {
@@ -204,7 +200,7 @@ t.test(
     const { service } = running
     const plain = await buildPlainApp(running.app, { log: running.app.log as never })
     t.teardown(() => plain.close())
-    const { port } = await freePort()
+    const port = await freePort()
     const listener = await listenForChallenges(
       [{ challenges: [{ type: 'http-01', listen: { host: '127.0.0.1', port } }] }],
       service.challenges,
@@ -312,10 +308,3 @@ for (const kind of [
       t.ok(ca.count('newOrder') <= 4)
     },
   )
-
-async function freePort() {
-  const ca = await startScriptedCa()
-  const { port } = ca.directoryUrl
-  await ca.close()
-  return { port: Number(port) }
-}
