@@ -1,4 +1,3 @@
-import { setTimeout as pause } from 'node:timers/promises'
 import type { Test } from 'tap'
 import type { PostgresServer } from '../../../scripts/test/postgres.ts'
 import {
@@ -49,16 +48,7 @@ export async function open(
   return db
 }
 
-/** Resolves as soon as `check` gives something true. Fails after ten seconds. */
-export async function until<T>(check: () => T | Promise<T>): Promise<T> {
-  const end = performance.now() + 10_000
-  for (;;) {
-    const result = await check()
-    if (result) return result
-    if (performance.now() > end) throw new Error(`In vain: ${check}`)
-    await pause(5)
-  }
-}
+export { until } from '../../../scripts/test/until.ts'
 
 /** The statement that adds a row. */
 export const insert = (n: number, text: string | null = null) => ({

@@ -1,11 +1,11 @@
 import { createPrivateKey, randomBytes } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { setTimeout as pause } from 'node:timers/promises'
 import { createLogger, systemClock } from '@gatehouse/service-kit'
 import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import { type PostgresServer, startPostgres } from '../../../scripts/test/postgres.ts'
+import { until } from '../../../scripts/test/until.ts'
 import { buildApp } from '../src/app.ts'
 import { CertError } from '../src/errors.ts'
 import type {} from '../src/plugins/issuance.ts'
@@ -44,11 +44,6 @@ const obtain = (app: FastifyInstance, name = domain) =>
   post(app, '/api/certificate', { domain: name })
 const read = (app: FastifyInstance, name = domain) =>
   app.inject({ url: `/api/certificate/${name}`, headers })
-
-async function until(holds: () => Promise<boolean> | boolean, within = 15_000): Promise<void> {
-  for (const end = Date.now() + within; !(await holds()); await pause(20))
-    if (Date.now() > end) throw new Error('it did not come to hold')
-}
 
 t.test('replicas that start at once for the first time have one CA', async (t) => {
   const { apps } = await startReplicas(t, await startPostgres(t), 5)

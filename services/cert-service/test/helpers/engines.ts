@@ -66,13 +66,4 @@ export function onBothEngines(
   t.test(`${name}: PostgreSQL`, async (t) => test(t, await testPostgresStore(t)))
 }
 
-/** Resolves as soon as `check` gives something true. Fails after ten seconds. */
-export async function until<T>(check: () => T | Promise<T>): Promise<T> {
-  const end = performance.now() + 10_000
-  for (;;) {
-    const result = await check()
-    if (result) return result
-    if (performance.now() > end) throw new Error(`In vain: ${check}`)
-    await new Promise((resolve) => setTimeout(resolve, 5))
-  }
-}
+export { until } from '../../../../scripts/test/until.ts'

@@ -96,7 +96,4 @@ export const revocation = (sid: string, changes: Partial<Revocation> = {}): Revo
   ...{ until: systemClock.now() + HOUR, due: HOUR, ...changes },
 })
 
-/** Waits until something is so. The test fails by its own timeout. */
-export async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await isSo())) await new Promise((resolve) => setTimeout(resolve, 5))
-}
+export { until } from '../../../../scripts/test/until.ts'
