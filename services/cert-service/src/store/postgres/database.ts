@@ -128,10 +128,10 @@ export async function mapped<T>(work: Promise<T>): Promise<T> {
 export function storeFailure(error: unknown): CertError | undefined {
   if (error instanceof CertError) return error
   if (!(error instanceof PostgresError)) return undefined
-  const { code, message, cause, retryAfter = 5 } = error
+  const { code, message, retryAfter = 5 } = error
   if (code === 'POSTGRES_UNAVAILABLE' || code === 'POSTGRES_REFUSED')
-    return new CertError('CERT_STORE_UNAVAILABLE', message, { cause, retryAfter })
-  if (code === 'POSTGRES_SCHEMA_NEWER') return new CertError('CERT_STORE_NEWER', message, { cause })
-  if (code === 'POSTGRES_SCHEMA_OLDER') return new CertError('CERT_STORE_OLDER', message, { cause })
+    return new CertError('CERT_STORE_UNAVAILABLE', message, { retryAfter })
+  if (code === 'POSTGRES_SCHEMA_NEWER') return new CertError('CERT_STORE_NEWER', message)
+  if (code === 'POSTGRES_SCHEMA_OLDER') return new CertError('CERT_STORE_OLDER', message)
   return undefined
 }

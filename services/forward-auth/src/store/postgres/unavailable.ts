@@ -11,6 +11,6 @@ export function unavailable(error: unknown): FwaError {
       cause: error,
       retryAfter: RETRY_AFTER,
     })
-  const { message, cause, retryAfter = RETRY_AFTER } = error
-  return new FwaError('FWA_STORE_UNAVAILABLE', message, { cause, retryAfter })
+  const { message, retryAfter = RETRY_AFTER } = error
+  return new FwaError('FWA_STORE_UNAVAILABLE', message, { retryAfter })
 }
