@@ -88,18 +88,20 @@ const slowly: [way: string, write: (db: Postgres) => Promise<unknown>][] = [
   ['a transaction', (db) => db.transaction((tx) => tx.all(once.sql, once.params))],
 ]
 
-for (const [way, write] of slowly)
-  t.test(`${way} whose commit is under way when its connection breaks is waited for`, async (t) => {
-    const relay = await Relay.start(t, server)
-    const options = { url: relay.through(server.url), migrations: [SLOW], poolSize: 1 }
-    const db = await open(t, server, options)
-    await db.write([{ sql: 'SELECT 1' }])
-    relay.cut('during')
-    t.strictSame(await write(db), [{ n: 1, text: 'once' }])
-    // The first attempt committed, and the second one found that out. Sequences do not roll back.
-    t.strictSame(await db.all('SELECT last_value AS runs FROM runs'), [{ runs: 1 }])
-    t.strictSame(await numbers(db), [1])
-  })
+t.test('a commit that is still under way when its connection breaks is waited for', async (t) => {
+  for (const [way, write] of slowly)
+    await t.test(way, async (t) => {
+      const relay = await Relay.start(t, server)
+      const options = { url: relay.through(server.url), migrations: [SLOW], poolSize: 1 }
+      const db = await open(t, server, options)
+      await db.write([{ sql: 'SELECT 1' }])
+      relay.cut('during')
+      t.strictSame(await write(db), [{ n: 1, text: 'once' }])
+      // The first attempt committed, and the second one found that out. Sequences do not roll back.
+      t.strictSame(await db.all('SELECT last_value AS runs FROM runs'), [{ runs: 1 }])
+      t.strictSame(await numbers(db), [1])
+    })
+})
 
 t.test('a write whose outcome cannot be found out says so', async (t) => {
   const relay = await Relay.start(t, server)
