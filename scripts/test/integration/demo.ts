@@ -150,7 +150,10 @@ function isAnyAddressTentative(): boolean {
 export async function signIn(tab: Page, name: string): Promise<void> {
   await tab.goto(`https://${app}/`)
   await tab.getByRole('button', { name }).click()
-  await tab.waitForURL(`https://${app}/`)
+  await tab.waitForURL(`https://${app}/`).catch(async (error) => {
+    const page = await tab.locator('body').textContent()
+    throw new Error(`${name} is at ${tab.url()}, which says:\n${page}`, { cause: error })
+  })
 }
 
 export async function identityIn(tab: Page): Promise<string> {

@@ -75,7 +75,10 @@ async function startReplicas(t: Test, found: Docker) {
       ...{ method: 'POST', host: certs, path: '/api/certificate', headers },
       body: JSON.stringify({ domain }),
     })
-  return { ...demo, ...found, compose: demo.compose, headers, askInside, order }
+  const replicas = { ...demo, ...found, compose: demo.compose, headers, askInside, order }
+  // Each of them looks for the identity provider by itself, and refuses sign-ins until it has found it.
+  await untilReady(t, replicas, [])
+  return replicas
 }
 
 /** Asks what it is given as an argument, and prints the answers. */
@@ -245,7 +248,11 @@ async function holdWithoutDatabase(t: Test, demo: Demo, cookie: string): Promise
 }
 
 /** Until each replica is ready, with exactly these troubles. */
-async function untilReady(t: Test, { askInside }: Demo, degraded: readonly string[]) {
+async function untilReady(
+  t: Test,
+  { askInside }: Pick<Demo, 'askInside'>,
+  degraded: readonly string[],
+): Promise<void> {
   const questions = [...certUrls('/readyz'), ...authUrls('/readyz')].map((url) => ({ url }))
   await eventually(t, async () => {
     const answers = await askInside(questions)
