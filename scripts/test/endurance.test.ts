@@ -145,6 +145,9 @@ function evidenceFor({ entries, evidence }: Case): Evidence {
 const partition = (replica: string, from: number, to: number) => (journal: Journal) =>
   void journal.faults.push({ what: 'partition', replica, from, to })
 
+const outage = (from: number, to: number) => (journal: Journal) =>
+  void journal.faults.push({ what: 'database', replica: undefined, from, to })
+
 const ofOurs = (serial: string): Partial<Evidence> => {
   const { stored } = made([serial, 0])
   return {
@@ -270,6 +273,28 @@ const CASES: readonly Case[] = [
     ],
     evidence: made(['a', 0]),
     during: partition('cert-2', 4_000, 14_500),
+    broken: ['withdrawn'],
+  },
+  {
+    what: 'what was revoked just before the database was away',
+    entries: [
+      issue(0, 'a'),
+      revoke(5_000, ['a'], { unconfirmed: ['*'] }),
+      read(14_000, 'a', 'cert-2'),
+    ],
+    evidence: made(['a', 0]),
+    during: outage(4_990, 14_500),
+    excused: 1,
+  },
+  {
+    what: 'what was revoked just before the database was away, when it is back',
+    entries: [
+      issue(0, 'a'),
+      revoke(5_000, ['a'], { unconfirmed: ['*'] }),
+      read(30_000, 'a', 'cert-2'),
+    ],
+    evidence: made(['a', 0]),
+    during: outage(4_990, 14_500),
     broken: ['withdrawn'],
   },
   {

@@ -83,13 +83,18 @@ export function judgeWithdrawn(journal: Journal): Verdict {
   return verdict
 }
 
-/** Whether a revocation's answer named that replica, which could not hear of it until it was asked. */
+/**
+ * Whether a revocation's answer named that replica, which could not hear of it until it was asked. `*` names
+ * all: the database could not be asked who has heard.
+ */
 function isExcused(
   journal: Journal,
   { unconfirmed, answered }: WithdrawalEntry,
   { replica, sent }: Exchange,
 ): boolean {
-  const isNamed = unconfirmed.some((one) => replica === ANY_REPLICA || one.includes(replica))
+  const isNamed = unconfirmed.some(
+    (one) => one === '*' || replica === ANY_REPLICA || one.includes(replica),
+  )
   return isNamed && (sent - answered < GRACE || journal.wasCutOff(replica, sent, sent, GRACE))
 }
 
