@@ -112,6 +112,15 @@ export async function explained<T>(connection: Connection, job: () => Promise<T>
   }
 }
 
+/** Waits for a connection; throws the error to report if none could be made. */
+export async function connected<T>(connecting: Promise<T>): Promise<T> {
+  try {
+    return await connecting
+  } catch (error) {
+    throw toPostgresError(new Failed('lost', error))
+  }
+}
+
 /** @param maybeWritten - of a write: it may have been committed, and the database could not be asked in time */
 export function unavailable(reason: string, maybeWritten = false): PostgresError {
   const result = maybeWritten ? ' Whether the write was committed is not known.' : ''

@@ -1,12 +1,14 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import { DatabaseClock } from './clock.ts'
-import { explained } from './failures.ts'
+import { PostgresError } from './errors.ts'
+import { connected, explained } from './failures.ts'
 import { type Feed, type FeedOptions, Follower } from './feed.ts'
 import { Leadership } from './leader.ts'
 import type { PostgresLog } from './log.ts'
 import { migrate, requireMigrated } from './migrate.ts'
 import { Pool } from './pool.ts'
 import { read } from './reads.ts'
-import { Servers } from './servers.ts'
+import { PROBE_INTERVAL, Servers } from './servers.ts'
 import { Session } from './session.ts'
 import type { Parameter, Row, Statement } from './statement.ts'
 import { type Turn, Turns } from './turns.ts'
@@ -108,15 +110,22 @@ export interface Postgres {
  * @throws PostgresError `POSTGRES_UNAVAILABLE`, `POSTGRES_REFUSED`, `POSTGRES_SCHEMA_NEWER` or `POSTGRES_SCHEMA_OLDER`
  */
 export async function openPostgres(options: PostgresOptions): Promise<Postgres> {
-  const { schema, feeds = [] } = options
+  const { schema, feeds = [], patience = 0, log } = options
   if (![schema, ...feeds].every((name) => NAME.test(name))) throw new TypeError('Not a name')
-  const database = new Database(options)
-  try {
-    await database.start(options)
-    return database
-  } catch (error) {
-    await database.close()
-    throw error
+  const deadline = performance.now() + patience
+  for (let tries = 1; ; tries++) {
+    const database = new Database(options)
+    try {
+      await database.start(options)
+      return database
+    } catch (error) {
+      await database.close()
+      // Waiting does not help against a wrong password.
+      const isAway = error instanceof PostgresError && error.code === 'POSTGRES_UNAVAILABLE'
+      if (!isAway || performance.now() >= deadline) throw error
+      if (tries === 1) log.warn({ reason: error.message }, 'waiting for the database')
+      await pause(PROBE_INTERVAL)
+    }
   }
 }
 
@@ -149,13 +158,13 @@ class Database implements Postgres {
     this.#fast = new Turns(this.#writes, false)
   }
 
-  async start({ schema, migrations, feeds = [], existing, patience = 0 }: PostgresOptions) {
-    await this.#servers.start(patience)
-    const connection = await this.#servers.connect()
+  async start({ schema, migrations, feeds = [], existing }: PostgresOptions) {
+    await this.#servers.start()
+    const connection = await connected(this.#servers.connect())
     const prepare = existing ? requireMigrated : migrate
     await explained(connection, () => prepare(connection, schema, migrations))
     await connection.close()
-    await this.#session.start()
+    await connected(this.#session.start())
     await this.#correct(feeds)
   }
 

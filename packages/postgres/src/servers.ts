@@ -6,7 +6,7 @@ import type { PostgresLog } from './log.ts'
 import type { PostgresHost } from './url.ts'
 
 /** Milliseconds between two tries while no server answers. */
-const PROBE_INTERVAL = 1_000
+export const PROBE_INTERVAL = 1_000
 
 /**
  * The servers of the database. Knows which one takes writes, and whether it answers. While it does not,
@@ -34,17 +34,10 @@ export class Servers {
     return this.#failure
   }
 
-  /** Finds the server. Throws what is wrong with each if there is none for so many milliseconds. */
-  async start(patience: number): Promise<void> {
-    const deadline = performance.now() + patience
-    for (let tries = 1; ; tries++) {
-      const failure = await this.#tryAll()
-      if (!failure) return
-      // Waiting does not help against a wrong password.
-      if (failure.code !== 'POSTGRES_UNAVAILABLE' || performance.now() >= deadline) throw failure
-      if (tries === 1) this.#log.warn({ reason: failure.message }, 'waiting for the database')
-      await pause(PROBE_INTERVAL)
-    }
+  /** Finds the server. Throws what is wrong with each if there is none. */
+  async start(): Promise<void> {
+    const failure = await this.#tryAll()
+    if (failure) throw failure
   }
 
   /** A connection to the server in use. Waits for the first round of a search. */

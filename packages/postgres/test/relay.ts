@@ -18,7 +18,8 @@ export class Relay {
   readonly #target: number
   readonly #sockets = new Set<Socket>()
   #cuts: Cut[] = []
-  #isRefusing = false
+  /** How many more connections are accepted. */
+  #accepted = Number.POSITIVE_INFINITY
 
   private constructor(server: Server, target: number) {
     this.#server = server
@@ -57,7 +58,12 @@ export class Relay {
 
   /** Ends new connections at once. Those that are open stay. */
   refuse(isRefusing = true): void {
-    this.#isRefusing = isRefusing
+    this.#accepted = isRefusing ? 0 : Number.POSITIVE_INFINITY
+  }
+
+  /** Ends new connections after so many. */
+  refuseAfter(connections: number): void {
+    this.#accepted = connections
   }
 
   /** Ends all connections. */
@@ -71,7 +77,7 @@ export class Relay {
   }
 
   #accept(client: Socket): void {
-    if (this.#isRefusing) return void client.destroy()
+    if (--this.#accepted < 0) return void client.destroy()
     const server = connect(this.#target, '127.0.0.1')
     const end = () => {
       client.destroy()

@@ -153,6 +153,24 @@ t.test('a start waits for a server, but not for longer than it is told to', asyn
   await (await opening).write([insert(1)])
 })
 
+t.test('a start also waits for a server that is gone when it was just found', async (t) => {
+  const relay = await Relay.start(t, server)
+  const url = relay.through(server.url)
+  // The first one finds the server, and the second one migrates.
+  for (const connections of [1, 2]) {
+    relay.refuseAfter(connections)
+    t.match(await failureOf(open(t, server, { url })), { code: 'POSTGRES_UNAVAILABLE' })
+    relay.refuseAfter(connections)
+    const before = logged.length
+    const opening = open(t, server, { url, patience: 60_000 })
+    await until(() => logged.slice(before).some((line) => /^waiting for the database/.test(line)))
+    relay.refuse(false)
+    const db = await opening
+    await db.write([insert(1)])
+    t.strictSame(await numbers(db), [1])
+  }
+})
+
 t.test('a server without a free connection is not available, and says why', async (t) => {
   await server.sql('ALTER ROLE gatehouse CONNECTION LIMIT 8')
   t.teardown(() => server.sql('ALTER ROLE gatehouse CONNECTION LIMIT -1'))
