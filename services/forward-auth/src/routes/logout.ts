@@ -40,7 +40,7 @@ export const logoutRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const portalSite = signInSiteOf(request)
     const { portal, site } = portalSite
     const rd = validateReturnUrl(request.query.rd, site)?.href
-    const visitor = await app.sessions.readEvenStale(request, portal, site)
+    const visitor = await app.sessions.readToRevoke(request, portal, site)
     if (!visitor) return sendPage(reply, 200, signedOut(portalSite, rd))
     const { profile } = visitor.session
     const action = pageUrl(portalSite, '/logout', { rd })
@@ -52,7 +52,7 @@ export const logoutRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const portalSite = signInSiteOf(request)
     assertOwnOrigin(portalSite, request)
     const { portal, site } = portalSite
-    const session = (await app.sessions.readEvenStale(request, portal, site))?.session
+    const session = (await app.sessions.readToRevoke(request, portal, site))?.session
     // Before anything can fail: the browser loses its session in any case.
     clearSessionCookies(reply, portal, site)
     setHostCookies(reply, app.logins.clear(portal))

@@ -12,6 +12,11 @@ export function personOf(portal: string, { provider, id }: Profile): string {
   return hash('sha256', JSON.stringify([portal, provider, id]), 'base64url').slice(0, 22)
 }
 
+/** In the place of a session's ID, for all sessions of a person in between. */
+export function rangeId(person: string): string {
+  return `~${person}`
+}
+
 /** The revoked sessions in memory. The number of rows per person is limited. */
 export class EndedSessions {
   readonly #bySid = new Map<string, Revocation>()
@@ -73,7 +78,7 @@ export class EndedSessions {
     const instead = this.#rowsOf(person)
     if (instead.length <= (this.#bySid.size >= CROWDED ? 1 : MAX_EACH)) return undefined
     const before = this.#rangeOf.get(person) ?? []
-    const range = { ...instead.concat(before).reduce(joined), sid: `~${person}` }
+    const range = { ...instead.concat(before).reduce(joined), sid: rangeId(person) }
     this.#learnRange(range)
     return { range, instead }
   }

@@ -1,6 +1,6 @@
 import { FwaError } from '../errors.ts'
 import { type AuthStore, MARGIN, type Revocation, type RevocationFollower } from '../store/store.ts'
-import { EndedSessions } from './ended-sessions.ts'
+import { EndedSessions, rangeId } from './ended-sessions.ts'
 import type { Session } from './session.ts'
 
 const SECOND = 1_000
@@ -66,6 +66,12 @@ export class Revocations implements RevocationFollower {
     if (range) onRange()
     await this.#commit()
     await this.#share([range ?? row])
+  }
+
+  /** Whether a session is revoked, and that is stored. */
+  isStored(session: Session): boolean {
+    const { sid, person } = session
+    return this.ended.has(session) && ![sid, rangeId(person)].some((id) => this.#unsaved.has(id))
   }
 
   /** Stops what it repeats. What was added is written, if that is possible. */

@@ -71,22 +71,24 @@ class Sessions {
    * @throws FwaError FWA_STORE_STALE if there is one, and nobody knows whether it was revoked
    */
   async read(request: FastifyRequest, portal: Portal, site: Site): Promise<Visitor | undefined> {
-    const visitor = await this.readEvenStale(request, portal, site)
-    if (visitor) this.#assertFresh()
+    const visitor = await this.#inCookies(request, portal, site)
+    if (!visitor || !this.#isCurrent(visitor.session)) return undefined
+    this.#assertFresh()
     return visitor
   }
 
-  /** As `read`, for what may be done with a session that another instance may have revoked. */
-  async readEvenStale(
+  /**
+   * The session to sign out: as `read`, but also one that another instance may have revoked, and one whose
+   * revocation here is not stored yet, so that nobody is told that it is.
+   */
+  async readToRevoke(
     request: FastifyRequest,
     portal: Portal,
     site: Site,
   ): Promise<Visitor | undefined> {
-    const token = readSessionCookie(request.headers.cookie, portal)
-    if (token === undefined) return undefined
-    const visitor = await this.#find(request, portal, token)
-    if (!visitor || !this.#isCurrent(visitor.session)) return undefined
-    return visitor.session.site.domain === site.domain ? visitor : undefined
+    const visitor = await this.#inCookies(request, portal, site)
+    if (!visitor || !this.#isInTime(visitor.session)) return undefined
+    return this.#revocations.isStored(visitor.session) ? undefined : visitor
   }
 
   /** Throws FwaError FWA_STORE_STALE as `read` does. */
@@ -151,6 +153,17 @@ class Sessions {
     this.#visitors.clear()
   }
 
+  async #inCookies(
+    request: FastifyRequest,
+    portal: Portal,
+    site: Site,
+  ): Promise<Visitor | undefined> {
+    const token = readSessionCookie(request.headers.cookie, portal)
+    if (token === undefined) return undefined
+    const visitor = await this.#find(request, portal, token)
+    return visitor?.session.site.domain === site.domain ? visitor : undefined
+  }
+
   #find(request: FastifyRequest, portal: Portal, token: string) {
     const known = this.#visitors.get(token)
     // A reload replaces the portals.
@@ -194,11 +207,14 @@ class Sessions {
     return visitor
   }
 
-  /** By the clock as it is now, which may have been set since the token was verified. */
   #isCurrent(session: Session): boolean {
+    return this.#isInTime(session) && !this.#revocations.ended.has(session)
+  }
+
+  /** By the clock as it is now, which may have been set since the token was verified. */
+  #isInTime({ iat, exp }: Session): boolean {
     const now = this.#app.clock.now()
-    if (now < session.iat * 1_000 - MAX_SKEW || now >= session.exp * 1_000) return false
-    return !this.#revocations.ended.has(session)
+    return now >= iat * 1_000 - MAX_SKEW && now < exp * 1_000
   }
 }
 

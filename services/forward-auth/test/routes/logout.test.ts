@@ -154,7 +154,14 @@ t.test('a logout that cannot be written down takes the session away all the same
   t.strictSame([...bob.jar], [])
   for (const { body } of [page, problem]) t.notMatch(body, folder)
 
+  const withCopy = { ...FORM, headers: { ...FORM.headers, cookie } }
+  const asked = await visitor().open(`${MAIN}/logout`, withCopy)
+  t.equal(asked.statusCode, 503, 'a second try does not say that it is written')
+  t.match((await visitor().open(`${MAIN}/logout`, { headers: { cookie } })).body, 'ada')
+
   blocker.close()
+  t.equal((await visitor().open(`${MAIN}/logout`, withCopy)).statusCode, 200)
+  t.notMatch((await visitor().open(`${MAIN}/logout`, { headers: { cookie } })).body, 'ada')
   await signIn(ada, corp, 'ada', signInUrl())
   t.equal((await ada.open(`${MAIN}/logout`, FORM)).statusCode, 200)
   t.ok(app.readiness().ready)
