@@ -68,7 +68,8 @@ const COPIED = `lineage, long_lineage, issuer, domain, name_count, searched, key
 /**
  * A lease is in force as long as its row is there, also after its time: whoever takes it over replaces the
  * token. The row is locked until the commit. Parts find each other by arrays, since a join of rows that
- * the planner cannot count would compare each with each.
+ * the planner cannot count would compare each with each; and certificates are found by LATERAL, since a
+ * join that was planned while they were few would go on to read all of them.
  */
 const ADD = `
   WITH held AS (
@@ -78,7 +79,9 @@ const ADD = `
     SELECT item.*, replaced.id AS replaced, replaced.fetched_at AS fetched_before,
       replaced.fetched_ran AS ran_before, replaced.asked_by AS asked_before
     FROM ${NEW.sql}
-    LEFT JOIN certificates replaced ON replaced.lineage = item.lineage AND replaced.is_current
+    LEFT JOIN LATERAL (
+      SELECT * FROM certificates WHERE lineage = item.lineage AND is_current LIMIT 1
+    ) AS replaced ON true
     WHERE item.token IS NULL OR (replaced.id IS NULL OR replaced.id = item.current_id) AND EXISTS (
       SELECT FROM held WHERE held.lineage = item.lineage AND held.token = item.token)
   ), retired AS (
@@ -122,10 +125,11 @@ const ROOM = itemsOf<Room>({
 /** Takes the oldest certificates for CSRs out of service until as many are left as may be live. */
 const MAKE_ROOM = `
   WITH full_name AS (
-    SELECT item.domain, item.at, count(*) - per_name AS excess, max(id) AS newest
-    FROM ${ROOM.sql} JOIN certificates
-      ON certificates.domain = item.domain AND is_current AND not_after > item.at
-    GROUP BY item.domain, item.at, per_name HAVING count(*) > per_name
+    SELECT item.domain, item.at, live.count - per_name AS excess, newest
+    FROM ${ROOM.sql}, LATERAL (
+      SELECT count(*), max(id) AS newest FROM certificates
+      WHERE is_current AND domain = item.domain AND not_after > item.at) AS live
+    WHERE live.count > per_name
   ), oldest AS (
     SELECT id, at, full_name.domain FROM full_name CROSS JOIN LATERAL (
       SELECT id FROM certificates

@@ -49,7 +49,7 @@ export const MIGRATIONS: readonly string[] = [
   ) WITH (fillfactor = 90);
   CREATE UNIQUE INDEX certificates_current ON certificates (lineage) WHERE is_current;
   CREATE UNIQUE INDEX certificates_serial ON certificates (serial_number, chain);
-  CREATE INDEX certificates_domain ON certificates (domain);
+  CREATE INDEX certificates_domain ON certificates (domain, not_after);
   CREATE INDEX certificates_names ON certificates USING gin (names)
     WHERE is_current AND name_count > 1;
   CREATE INDEX certificates_due ON certificates (renew_at)
