@@ -61,6 +61,8 @@ export interface WriteOptions {
 /** The statements of an interactive transaction. */
 export interface Transaction {
   all<T = Row>(sql: string, params?: readonly Parameter[]): Promise<readonly T[]>
+  /** Runs the statements in one round trip; gives the rows of each. */
+  pipeline(statements: readonly Statement[]): Promise<readonly (readonly Row[])[]>
 }
 
 /**
@@ -83,8 +85,8 @@ export interface Postgres {
    * A READ COMMITTED transaction with JavaScript between its statements, for rare writes. `job` runs
    * again after a conflict or a lost connection, so it changes nothing else.
    */
-  transaction<T>(job: (tx: Transaction) => Promise<T>): Promise<T>
-  /** Registers a kind of writes that share transactions. Gives the function that adds one item. */
+  transaction<T>(job: (tx: Transaction) => Promise<T>, options?: WriteOptions): Promise<T>
+  /** Registers a kind of writes, or reads, that share round trips. Gives the function that adds one item. */
   turn<Item, Result>(kind: Turn<Item, Result>): (item: Item) => Promise<Result>
   /** Follows rows that any replica adds. */
   follow<T = Row>(options: FeedOptions<T>): Feed
@@ -140,6 +142,7 @@ class Database implements Postgres {
   readonly #interactive: Writes
   readonly #durable: Turns
   readonly #fast: Turns
+  readonly #reading: Turns
   readonly #feeds = new Set<Feed>()
 
   constructor(options: PostgresOptions) {
@@ -154,8 +157,9 @@ class Database implements Postgres {
     this.#reads = new Pool(poolSize, connect)
     this.#interactive = new Writes(this.#reads, servers)
     this.#writes = new Writes(new Pool(WRITERS, connect), servers)
-    this.#durable = new Turns(this.#writes, true)
-    this.#fast = new Turns(this.#writes, false)
+    this.#durable = new Turns((statements) => this.#writes.pipeline(statements, true))
+    this.#fast = new Turns((statements) => this.#writes.pipeline(statements, false))
+    this.#reading = new Turns((statements) => read(this.#reads, statements))
   }
 
   async start({ schema, migrations, feeds = [], existing }: PostgresOptions) {
@@ -173,19 +177,26 @@ class Database implements Postgres {
   }
 
   async all<T>(sql: string, params?: readonly Parameter[]): Promise<readonly T[]> {
-    return (await read(this.#reads, sql, params)) as readonly T[]
+    const [rows = []] = await read(this.#reads, [{ sql, ...(params && { params }) }])
+    return rows as readonly T[]
   }
 
   write(statements: readonly Statement[], { durable }: WriteOptions = {}) {
     return this.#writes.pipeline(statements, durable)
   }
 
-  transaction<T>(job: (tx: Transaction) => Promise<T>): Promise<T> {
-    return this.#interactive.interactive((all) => job({ all: all as Transaction['all'] }))
+  transaction<T>(job: (tx: Transaction) => Promise<T>, { durable }: WriteOptions = {}): Promise<T> {
+    return this.#interactive.interactive((pipeline) => {
+      const all = async (sql: string, params: readonly Parameter[] = []) =>
+        (await pipeline([{ sql, params }]))[0]
+      return job({ all: all as Transaction['all'], pipeline })
+    }, durable)
   }
 
   turn<Item, Result>(kind: Turn<Item, Result>): (item: Item) => Promise<Result> {
-    return (kind.durable === false ? this.#fast : this.#durable).register(kind)
+    const { durable = true, readOnly = false } = kind
+    if (readOnly) return this.#reading.register(kind)
+    return (durable ? this.#durable : this.#fast).register(kind)
   }
 
   follow<T>(options: FeedOptions<T>): Feed {
@@ -212,7 +223,7 @@ class Database implements Postgres {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#durable.idle(), this.#fast.idle()])
+    await Promise.all([this.#durable, this.#fast, this.#reading].map((turns) => turns.idle()))
     this.clock.close()
     for (const feed of this.#feeds) feed.close()
     const ended = this.#session.close()

@@ -1,19 +1,21 @@
 import { PostgresError } from './errors.ts'
 import { unavailable } from './failures.ts'
 import type { Row, Statement } from './statement.ts'
-import type { Writes } from './writes.ts'
 
 /**
- * A kind of writes that share transactions: what is added in one turn of the event loop, and all that
- * comes while a write is under way, is committed together, with the items of all other kinds.
+ * A kind of writes, or reads, that share round trips: what is added in one turn of the event loop, and all
+ * that comes while one is under way, is sent together, with the items of all other kinds. Writes share a
+ * transaction as well.
  */
 export interface Turn<Item, Result> {
-  /** The statements that write all items, such as an INSERT from `unnest($1::text[])`. Sort by key, against deadlocks. */
+  /** The statements for all items, such as an INSERT from `unnest($1::text[])`. Sort by key, against deadlocks. */
   statements(items: readonly Item[]): readonly Statement[]
   /** The result of each item, in order, from the rows of each statement. An Error rejects that item. */
   settle(rows: readonly (readonly Row[])[], items: readonly Item[]): readonly (Result | Error)[]
   /** `false`: may be lost if the database's machine crashes within a second. Default: true. */
   readonly durable?: boolean
+  /** The statements only read. They may run twice. Default: false. */
+  readonly readOnly?: boolean
 }
 
 interface Entry {
@@ -23,7 +25,7 @@ interface Entry {
   reject(error: unknown): void
 }
 
-/** The items of one kind, and what writes them. */
+/** The items of one kind, and their statements. */
 interface Group {
   readonly kind: Turn<unknown, unknown>
   readonly entries: readonly Entry[]
@@ -32,20 +34,21 @@ interface Group {
 }
 
 const MAX_WAITING = 4096
-/** Items of one transaction. More only make the first of them wait longer. */
+/** Items of one round trip. More only make the first of them wait longer. */
 const MAX_TOGETHER = 1024
 
-/** Collects items of all kinds, and writes them one transaction after the other. */
+type Run = (statements: readonly Statement[]) => Promise<readonly (readonly Row[])[]>
+
+/** Collects items of all kinds, and runs their statements in one round trip after the other. */
 export class Turns {
-  readonly #writes: Writes
-  readonly #durable: boolean
+  readonly #run: Run
   readonly #kinds = new Set<Turn<unknown, unknown>>()
   #waiting: Entry[] = []
   #work: Promise<void> | undefined
 
-  constructor(writes: Writes, durable: boolean) {
-    this.#writes = writes
-    this.#durable = durable
+  /** @param run - gives the rows of each statement, or rejects for all of them */
+  constructor(run: Run) {
+    this.#run = run
   }
 
   register<Item, Result>(kind: Turn<Item, Result>): (item: Item) => Promise<Result> {
@@ -53,9 +56,9 @@ export class Turns {
     this.#kinds.add(known)
     return (item) =>
       new Promise<Result>((resolve, reject) => {
-        if (this.#waiting.length >= MAX_WAITING) throw unavailable('too many writes wait')
+        if (this.#waiting.length >= MAX_WAITING) throw unavailable('too much waits for it')
         this.#waiting.push({ kind: known, item, resolve: resolve as Entry['resolve'], reject })
-        this.#work ??= this.#writeAll()
+        this.#work ??= this.#settleAll()
       })
   }
 
@@ -64,33 +67,30 @@ export class Turns {
     await this.#work
   }
 
-  async #writeAll(): Promise<void> {
+  async #settleAll(): Promise<void> {
     await new Promise((resolve) => setImmediate(resolve))
     while (this.#waiting.length > 0) {
       const entries = this.#waiting.slice(0, MAX_TOGETHER)
       this.#waiting = this.#waiting.slice(MAX_TOGETHER)
-      await this.#write(entries)
+      await this.#settle(entries)
     }
     this.#work = undefined
   }
 
-  /** If the write is rejected, an item is at fault: it is written by halves, until only that one fails. */
-  async #write(entries: readonly Entry[]): Promise<void> {
+  /** If it is rejected, an item is at fault: it is tried by halves, until only that one fails. */
+  async #settle(entries: readonly Entry[]): Promise<void> {
     let groups: readonly Group[]
     let rows: readonly (readonly Row[])[]
     try {
       groups = this.#group(entries)
-      rows = await this.#writes.pipeline(
-        groups.flatMap(({ statements }) => statements),
-        this.#durable,
-      )
+      rows = await this.#run(groups.flatMap(({ statements }) => statements))
     } catch (error) {
       if (entries.length === 1 || isUnavailable(error))
         for (const { reject } of entries) reject(error)
       else {
         const half = Math.ceil(entries.length / 2)
-        await this.#write(entries.slice(0, half))
-        await this.#write(entries.slice(half))
+        await this.#settle(entries.slice(0, half))
+        await this.#settle(entries.slice(half))
       }
       return
     }
@@ -126,7 +126,7 @@ function settle({ kind, entries, items }: Group, rows: readonly (readonly Row[])
       else resolve(result)
     })
   } catch (error) {
-    // It is written.
+    // What it wrote stays.
     for (const { reject } of entries) reject(error)
   }
 }

@@ -5,7 +5,7 @@ import { PostgresError } from './errors.ts'
 import { diagnosed, Failed, reasonOf, toPostgresError, unavailable } from './failures.ts'
 import type { Pool } from './pool.ts'
 import type { Servers } from './servers.ts'
-import type { Parameter, Row, Statement } from './statement.ts'
+import type { Row, Statement } from './statement.ts'
 
 /** What an attempt of a write is given. */
 interface Attempt {
@@ -25,6 +25,8 @@ interface Write<T> {
 
 type Kept = Readonly<Record<string, readonly Row[]>>
 
+type Pipeline = (statements: readonly Statement[]) => Promise<readonly (readonly Row[])[]>
+
 /** Milliseconds after which a write is not tried again, and for which it then still asks for its outcome. */
 const DEADLINE = 5_000
 const GRACE = 3_000
@@ -38,10 +40,11 @@ const COMMIT = { sql: 'COMMIT' }
 const NOT_DURABLE = { sql: 'SET LOCAL synchronous_commit TO off' }
 const LOOK_UP = 'SELECT result FROM writes WHERE id = $1::uuid'
 
-const remember = (id: string): Statement => ({
-  sql: 'INSERT INTO writes (id) VALUES ($1::uuid)',
-  params: [id],
-})
+/** The statements that a write begins with. */
+function beginning(id: string, durable: boolean): readonly Statement[] {
+  const remember = { sql: 'INSERT INTO writes (id) VALUES ($1::uuid)', params: [id] }
+  return durable ? [BEGIN, remember] : [BEGIN, remember, NOT_DURABLE]
+}
 
 /** Writes of which each happens once, over a few connections. */
 export class Writes {
@@ -57,7 +60,7 @@ export class Writes {
   pipeline(statements: readonly Statement[], durable = true): Promise<readonly (readonly Row[])[]> {
     return this.#once({
       async attempt({ connection, id, committing }) {
-        const head = durable ? [BEGIN, remember(id)] : [BEGIN, remember(id), NOT_DURABLE]
+        const head = beginning(id, durable)
         const kept = statements.map((statement, i) => keeping(statement, id, i))
         committing()
         const answers = committed(await connection.pipeline([...head, ...kept, COMMIT]))
@@ -68,11 +71,11 @@ export class Writes {
   }
 
   /** Runs `job` within one transaction. */
-  interactive<T>(job: (all: Connection['all']) => Promise<T>): Promise<T> {
+  interactive<T>(job: (pipeline: Pipeline) => Promise<T>, durable = true): Promise<T> {
     let result: T
     return this.#once({
       async attempt({ connection, id, committing }) {
-        result = await uncommitted(connection, id, job)
+        result = await uncommitted(connection, beginning(id, durable), job)
         committing()
         committed(await connection.pipeline([COMMIT]))
         return result
@@ -129,26 +132,31 @@ export class Writes {
   }
 }
 
-/** Begins the transaction and runs `job`. If one of both fails, it is rolled back. */
+/** Runs `job`; the transaction begins with its first statements. If it fails, all is rolled back. */
 async function uncommitted<T>(
   connection: Connection,
-  id: string,
-  job: (all: Connection['all']) => Promise<T>,
+  begin: readonly Statement[],
+  job: (pipeline: Pipeline) => Promise<T>,
 ): Promise<T> {
   let isOpen = true
+  let head = begin
   let firstFailure: unknown
-  const all = async (sql: string, params?: readonly Parameter[]) => {
+  const pipeline = async (statements: readonly Statement[]) => {
     if (!isOpen) throw new Error('The transaction is over')
+    const all = [...head, ...statements]
+    head = []
     try {
-      return await diagnosed(connection, () => connection.all(sql, params))
+      const answers = await diagnosed(connection, async () =>
+        fulfilled(await connection.pipeline(all)),
+      )
+      return answers.slice(all.length - statements.length).map(({ rows }) => rows)
     } catch (failed) {
       firstFailure ??= (failed as Failed).error
       throw toPostgresError(failed as Failed)
     }
   }
   try {
-    fulfilled(await connection.pipeline([BEGIN, remember(id)]))
-    return await job(all)
+    return await job(pipeline)
   } catch (error) {
     if (!connection.lost) await connection.pipeline([{ sql: 'ROLLBACK' }])
     throw firstFailure ?? error

@@ -65,7 +65,7 @@ t.test('more than 4096 are refused', async (t) => {
   const all = Array.from({ length: 4097 }, (_, i) => add(i))
   t.match(await failureOf(all[4096] as Promise<number>), {
     code: 'POSTGRES_UNAVAILABLE',
-    message: /too many writes wait\.$/,
+    message: /too much waits for it\.$/,
   })
   await Promise.all(all.slice(0, 4096))
   t.equal(await add(5000), 5000)
@@ -127,4 +127,27 @@ t.test('kinds that need not be durable have transactions of their own', async (t
   }
   const [durable, fast] = [db.turn(ask), db.turn({ ...ask, durable: false })]
   t.strictSame(await Promise.all([durable(1), fast(1), durable(2)]), ['on', 'off', 'on'])
+})
+
+t.test('reads share round trips, and are no writes', async (t) => {
+  const db = await open(t, server)
+  await db.write([1, 2, 3].map((n) => insert(n)))
+  const together: number[][] = []
+  const find = db.turn<number, boolean>({
+    readOnly: true,
+    statements(items) {
+      together.push([...items])
+      return [{ sql: 'SELECT n FROM numbers WHERE n = ANY ($1::int[])', params: [items] }]
+    },
+    settle: ([rows], items) => items.map((item) => rows?.some(({ n }) => n === item) ?? false),
+  })
+  const first = find(1)
+  await new Promise((resolve) => setImmediate(() => setImmediate(resolve)))
+  const others = [find(2), find(4), find(3)]
+  t.strictSame(await Promise.all([first, ...others]), [true, true, false, true])
+  t.strictSame(together, [[1], [2, 4, 3]])
+  t.match(await failureOf(find(1e10)), { message: /a value is not valid/ })
+  const [beside] = await Promise.allSettled([find(3), find(1e10)])
+  t.strictSame(beside, { status: 'fulfilled', value: true }, 'only the item at fault fails')
+  t.strictSame(await db.all('SELECT count(*) AS count FROM writes'), [{ count: 1 }])
 })

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { startPostgres } from '../../../scripts/test/postgres.ts'
-import type { Postgres } from '../src/index.ts'
+import type { Postgres, Transaction } from '../src/index.ts'
 import { failureOf, insert, newSchema, numbers, open, until } from './kit.ts'
 import { type Cut, Relay } from './relay.ts'
 
@@ -212,6 +212,18 @@ t.test('a write that need not be durable says so to the database', async (t) => 
   const fast = await db.write([ask], { durable: false })
   t.strictSame([...durable, ...fast], [[{ value: 'on' }], [{ value: 'off' }]])
   t.strictSame(await db.write([ask]), durable, 'only this write')
+  const job = (tx: Transaction) => tx.pipeline([ask])
+  t.strictSame(await db.transaction(job), durable)
+  t.strictSame(await db.transaction(job, { durable: false }), fast)
+})
+
+t.test('a transaction takes several statements in one round trip', async (t) => {
+  const db = await open(t, server)
+  const rows = await db.transaction((tx) => tx.pipeline([insert(1), insert(2), insert(3)]))
+  t.match(rows, [[{ n: 1 }], [{ n: 2 }], [{ n: 3 }]])
+  const failing = (tx: Transaction) => tx.pipeline([insert(4), insert(2), insert(5)])
+  t.match(await failureOf(db.transaction(failing)), { constraint: 'numbers_pkey' })
+  t.strictSame(await numbers(db), [1, 2, 3])
 })
 
 t.test('a long wait for a lock is ended by the server, and other writes go on', async (t) => {

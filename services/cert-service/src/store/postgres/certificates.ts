@@ -8,10 +8,17 @@ import {
   type Upcoming,
 } from '../store.ts'
 import type { Database } from './database.ts'
-import { isLive, LINEAGE, type Records, SELECT, SELECT_ALL } from './records.ts'
-import { indexable } from './text.ts'
+import {
+  type CertificateRow,
+  isLive,
+  LINEAGE,
+  type Records,
+  SELECT,
+  SELECT_ALL,
+} from './records.ts'
+import { indexable, rowOfLineage } from './text.ts'
 
-const BY_LINEAGE = `${SELECT} certificates.lineage = $1`
+const BY_LINEAGE = `${SELECT} certificates.lineage = ANY ($1::text[])`
 const PAGE_OF_NAME = `ORDER BY sealed_key IS NULL, id DESC LIMIT ${NAME_PAGE} OFFSET $2`
 const BY_DOMAIN = `${SELECT} domain = $1 ${PAGE_OF_NAME}`
 const BY_NAME = `${SELECT_ALL} id IN (
@@ -49,14 +56,18 @@ const ENDING = `
 export class Certificates {
   readonly #db: Database
   readonly #records: Records
+  readonly #findCurrent: (lineage: string) => Promise<CertificateRow | undefined>
 
   constructor(db: Database, records: Records) {
     this.#db = db
     this.#records = records
+    this.#findCurrent = db.turn(rowOfLineage<CertificateRow>(BY_LINEAGE))
   }
 
-  findCurrent = async (lineage: string) =>
-    (await this.#records.list(BY_LINEAGE, indexable(lineage)))[0]
+  findCurrent = async (lineage: string) => {
+    const row = await this.#findCurrent(lineage)
+    return row && (await this.#records.withChains([row]))[0]
+  }
 
   findByDomain = (domain: string, skip = 0) => this.#records.list(BY_DOMAIN, domain, skip)
 

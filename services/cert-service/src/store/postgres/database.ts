@@ -56,8 +56,8 @@ export class Database {
     return mapped(this.postgres.write(statements, options))
   }
 
-  transaction<T>(job: (tx: Transaction) => Promise<T>): Promise<T> {
-    return mapped(this.postgres.transaction(job))
+  transaction<T>(job: (tx: Transaction) => Promise<T>, options?: WriteOptions): Promise<T> {
+    return mapped(this.postgres.transaction(job, options))
   }
 
   turn<Item, Result>(kind: Turn<Item, Result>): (item: Item) => Promise<Result> {

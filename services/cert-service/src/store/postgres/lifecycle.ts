@@ -17,7 +17,7 @@ import type { Changes } from './changes.ts'
 import { type Database, deleteOld } from './database.ts'
 import type { Leases } from './leases.ts'
 import { isLive, LIFETIME, LINEAGE } from './records.ts'
-import { indexable } from './text.ts'
+import { indexable, itemsOf } from './text.ts'
 
 /** Of writers without a lease one may be faster between the lines of another. */
 const MAX_TRIES = 5
@@ -58,21 +58,33 @@ const COUNT_NAMES = `
   FROM (
     SELECT coalesce(sum(name_count), 0)::bigint AS count, min(not_after) AS until
     FROM certificates WHERE asked_by = $1 AND not_after > $2) AS held`
+const KEYS_HELD = itemsOf<KeysHeld>({
+  domain: ['text', ({ domain }) => domain],
+  at: ['bigint', ({ now }) => now],
+  up_to: ['bigint', ({ upTo }) => upTo?.token],
+})
 const COUNT_KEYS_HELD = `
   SELECT held.count + (
     SELECT count(*) FROM leases
-    WHERE domain = $1 AND is_held AND asked_by IS NOT NULL AND until > clock_timestamp()
-      AND ($3::bigint IS NULL OR token <= $3)
+    WHERE domain = item.domain AND is_held AND asked_by IS NOT NULL AND until > clock_timestamp()
+      AND (up_to IS NULL OR token <= up_to)
   ) AS count, held.until
-  FROM (
+  FROM ${KEYS_HELD.sql}, LATERAL (
     SELECT count(*) AS count, min(not_after) AS until FROM certificates
-    WHERE is_current AND domain = $1 AND sealed_key IS NOT NULL AND not_after > $2) AS held`
+    WHERE is_current AND domain = item.domain AND sealed_key IS NOT NULL AND not_after > at) AS held
+  ORDER BY n`
 // The newest row stays, as it does in SQLite.
 const EXPIRED = `
   SELECT id FROM certificates
   WHERE $1::bigint IS NOT NULL AND not_after < $2 AND made_ran + ${LIFETIME} <= $3
     AND id < (SELECT max(id) FROM certificates)
   ORDER BY not_after LIMIT $4`
+
+interface KeysHeld {
+  readonly domain: string
+  readonly now: number
+  readonly upTo: Lease | undefined
+}
 
 interface Parts {
   readonly changes: Changes
@@ -85,6 +97,7 @@ export class Lifecycle {
   readonly #changes: Changes
   readonly #leases: Leases
   readonly #add: (addition: Addition) => Promise<AddedCertificate>
+  readonly #countKeysHeld: (of: KeysHeld) => Promise<Counted>
 
   constructor(db: Database, { changes, leases }: Parts) {
     this.#db = db
@@ -93,6 +106,11 @@ export class Lifecycle {
     this.#add = db.turn<Addition, AddedCertificate>({
       statements: (items) => additionOf(items, { replica: db.replica, ran: db.runTime() }),
       settle: addedOf,
+    })
+    this.#countKeysHeld = db.turn<KeysHeld, Counted>({
+      readOnly: true,
+      statements: (items) => [{ sql: COUNT_KEYS_HELD, params: KEYS_HELD.params(items) }],
+      settle: ([rows]) => rows as unknown as Counted[],
     })
   }
 
@@ -132,16 +150,13 @@ export class Lifecycle {
   isCompromised = async (spkiSha256: string) =>
     (await this.#db.get(IS_COMPROMISED, spkiSha256)) !== undefined
 
-  countNames = (askedBy: string, now: number, upTo?: Lease) =>
-    this.#count(COUNT_NAMES, indexable(askedBy), now, upTo)
+  countNames = async (askedBy: string, now: number, upTo?: Lease): Promise<Counted> => {
+    const params = [indexable(askedBy), now, upTo?.token ?? null]
+    return (await this.#db.get<Counted>(COUNT_NAMES, ...params)) as Counted
+  }
 
   countKeysHeld = (domain: string, now: number, upTo?: Lease) =>
-    this.#count(COUNT_KEYS_HELD, domain, now, upTo)
-
-  async #count(sql: string, of: string, now: number, upTo?: Lease): Promise<Counted> {
-    const row = await this.#db.get<Counted>(sql, of, now, upTo?.token ?? null)
-    return row ?? { count: 0, until: null }
-  }
+    this.#countKeysHeld({ domain, now, upTo })
 
   /** Part of a write. */
   prune(age: Age) {

@@ -1,4 +1,4 @@
-import type { Transaction } from '@gatehouse/postgres'
+import type { Statement, Transaction } from '@gatehouse/postgres'
 import { storeUnavailable } from '../../errors.ts'
 import { RESERVATION_KEPT_MS, USAGE_KEPT_MS } from '../bounds.ts'
 import { type Reservation, Usage } from '../usage.ts'
@@ -15,7 +15,6 @@ const OF_CALLERS = 'caller '
 const LOCK = `
   SELECT pg_advisory_xact_lock(1734440041, lock) FROM (
     SELECT DISTINCT hashtext(key) AS lock FROM unnest($1::text[]) AS key ORDER BY lock) AS locks`
-const NOT_DURABLE = `SELECT set_config('synchronous_commit', 'off', true)`
 const ROWS = 'SELECT key, until FROM usage WHERE key = ANY ($1::text[])'
 const RESERVATIONS = `
   SELECT key, order_id AS "order", since FROM reservations WHERE key = ANY ($1::text[])`
@@ -100,7 +99,9 @@ class UsageChanges {
 
   async #run(together: readonly Waiting[]): Promise<void> {
     try {
-      const outcomes = await this.#db.transaction((tx) => this.#change(tx, together))
+      const outcomes = await this.#db.transaction((tx) => this.#change(tx, together), {
+        durable: this.#isDurable,
+      })
       together.forEach(({ resolve, reject }, i) => {
         const outcome = outcomes[i] as Outcome
         if ('error' in outcome) reject(outcome.error)
@@ -118,15 +119,22 @@ class UsageChanges {
     const keyOf = <Row extends { readonly key: string }>(row: Row): Row => {
       return { ...row, key: byIndexed.get(row.key) ?? row.key }
     }
-    if (!this.#isDurable) await tx.all(NOT_DURABLE)
-    await tx.all(LOCK, [keys])
-    const rows = await tx.all<{ key: string; until: number }>(ROWS, [keys])
-    const reserved = await tx.all<Reservation>(RESERVATIONS, [keys])
+    const statements = [LOCK, ROWS, RESERVATIONS].map((sql) => ({ sql, params: [keys] }))
+    const [, rows, reserved] = (await tx.pipeline(statements)) as [
+      unknown,
+      UsageRow[],
+      Reservation[],
+    ]
     const state = new UsageState(rows.map(keyOf), reserved.map(keyOf))
     const outcomes = together.map((one) => state.apply(one))
-    await state.save(tx)
+    await tx.pipeline(state.changes())
     return outcomes
   }
+}
+
+interface UsageRow {
+  readonly key: string
+  readonly until: number
 }
 
 /** Usage as it is in the middle of a transaction. */
@@ -137,10 +145,7 @@ class UsageState {
   readonly #changed = new Map<string, number>()
   readonly #ended = new Set<string>()
 
-  constructor(
-    rows: readonly { readonly key: string; readonly until: number }[],
-    reservations: readonly Reservation[],
-  ) {
+  constructor(rows: readonly UsageRow[], reservations: readonly Reservation[]) {
     this.#until = new Map(rows.map(({ key, until }) => [key, until]))
     this.#stored = new Set(reservations)
     this.#reservations = reservations
@@ -168,16 +173,20 @@ class UsageState {
     return { result }
   }
 
-  async save(tx: Transaction): Promise<void> {
+  /** The statements that store what has changed. */
+  changes(): readonly Statement[] {
     const keys = [...this.#changed.keys()].map(indexable)
-    if (keys.length > 0) await tx.all(SAVE, [keys, [...this.#changed.values()]])
-    if (this.#ended.size > 0) await tx.all(END, [[...this.#ended].sort().map(indexable)])
+    const ended = [...this.#ended].sort().map(indexable)
     const started = this.#reservations.filter((one) => !this.#stored.has(one))
-    if (started.length > 0)
-      await tx.all(RESERVE, [
-        started.map(({ order }) => indexable(order)),
-        started.map(({ key }) => indexable(key)),
-        started.map(({ since }) => since),
-      ])
+    const reserved = [
+      started.map(({ order }) => indexable(order)),
+      started.map(({ key }) => indexable(key)),
+      started.map(({ since }) => since),
+    ]
+    return [
+      ...(keys.length > 0 ? [{ sql: SAVE, params: [keys, [...this.#changed.values()]] }] : []),
+      ...(ended.length > 0 ? [{ sql: END, params: [ended] }] : []),
+      ...(started.length > 0 ? [{ sql: RESERVE, params: reserved }] : []),
+    ]
   }
 }

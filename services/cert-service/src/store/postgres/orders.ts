@@ -3,7 +3,7 @@ import type { Age } from '../bounds.ts'
 import { columns, type OrderRow, toOrder } from '../rows.ts'
 import type { AccountRecord, Lease, OrderRecord } from '../store.ts'
 import { type Database, deleteOld, isOld } from './database.ts'
-import { ifLong, indexable, itemsOf, textArray } from './text.ts'
+import { ifLong, indexable, itemsOf, rowOfLineage, textArray } from './text.ts'
 
 const DAY = 86_400_000
 
@@ -12,7 +12,7 @@ const SELECT = `
     'id, issuer, names, keyType, csr, status, step, since, failures, lastError, nextTryAt, state, sealedKey, askedBy',
   )} FROM orders WHERE`
 const BY_ID = `${SELECT} id = $1`
-const BY_LINEAGE = `${SELECT} orders.lineage = $1`
+const BY_LINEAGE = `${SELECT} orders.lineage = ANY ($1::text[])`
 const BY_URL = `${SELECT} url = $1`
 const IS_FREE = `NOT EXISTS (
   SELECT FROM leases
@@ -89,9 +89,11 @@ const OLD_CHALLENGES = `SELECT key FROM challenges WHERE ${isOld('at', 'ran')} L
 export class Orders {
   readonly #db: Database
   readonly #save: (saved: Saved) => Promise<string>
+  readonly #findByLineage: (lineage: string) => Promise<OrderRow | undefined>
 
   constructor(db: Database) {
     this.#db = db
+    this.#findByLineage = db.turn(rowOfLineage<OrderRow>(BY_LINEAGE))
     this.#save = db.turn<Saved, string>({
       statements: (items) => {
         const latest = [...new Map(items.map((item) => [keyOf(item), item])).values()]
@@ -118,8 +120,10 @@ export class Orders {
 
   findOrder = async (id: string) => (await this.#list(BY_ID, id))[0]
 
-  findOrderByLineage = async (lineage: string) =>
-    (await this.#list(BY_LINEAGE, indexable(lineage)))[0]
+  findOrderByLineage = async (lineage: string) => {
+    const row = await this.#findByLineage(lineage)
+    return row && toOrder(row)
+  }
 
   findOrderByUrl = async (url: string) => (await this.#list(BY_URL, url))[0]
 

@@ -19,7 +19,7 @@ export function isLive(now: string, ran: string): string {
   return `(not_after >= ${now} OR made_ran + ${LIFETIME} > ${ran})`
 }
 
-type CertificateRow = Omit<CertificateRecord, 'chain' | keyof RenewalWindow> &
+export type CertificateRow = Omit<CertificateRecord, 'chain' | keyof RenewalWindow> &
   RenewalWindow & { readonly chain: Buffer }
 
 /** Reads certificates with their chains. */
@@ -37,7 +37,10 @@ export class Records {
     sql: string,
     ...params: readonly (number | string | readonly number[])[]
   ): Promise<readonly CertificateRecord[]> {
-    const rows = await this.#db.all<CertificateRow>(sql, ...params)
+    return this.withChains(await this.#db.all<CertificateRow>(sql, ...params))
+  }
+
+  async withChains(rows: readonly CertificateRow[]): Promise<readonly CertificateRecord[]> {
     const chains = await this.#chains.load(rows.map(({ chain }) => chain))
     return rows.map((row, i) => toRecord(row, chains[i] as readonly Uint8Array[]))
   }

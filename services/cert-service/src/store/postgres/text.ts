@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import type { ArrayElement, Parameter } from '@gatehouse/postgres'
+import type { ArrayElement, Parameter, Turn } from '@gatehouse/postgres'
 
 /** Bytes. A row of an index has room for 2,704. */
 const MAX_INDEXED = 1_000
@@ -45,6 +45,20 @@ export function itemsOf<Item>(columns: Readonly<Record<string, Column<Item>>>): 
     next: (position) => `$${arrays.length + position}`,
     params: (items) =>
       Object.values(columns).map(([, of]) => items.map((item) => of(item) ?? null)),
+  }
+}
+
+/** The row of a lineage; those of several are read together. In the SQL, `$1::text[]` are the lineages. */
+export function rowOfLineage<R extends { readonly lineage: string }>(
+  sql: string,
+): Turn<string, R | undefined> {
+  return {
+    readOnly: true,
+    statements: (lineages) => [{ sql, params: [lineages.map(indexable)] }],
+    settle: ([rows], lineages) => {
+      const found = new Map((rows as unknown as R[]).map((row) => [row.lineage, row]))
+      return lineages.map((lineage) => found.get(lineage))
+    },
   }
 }
 
