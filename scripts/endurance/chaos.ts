@@ -15,6 +15,8 @@ const PARTITION_EVERY = 35_000
 const PARTITION_MS = 10_000
 /** For the database to be as it was, on a machine that has much to do. */
 const PATIENCE = 120_000
+/** Within that time a server that was killed is usually a standby again. */
+const STANDBY_BACK = 40_000
 const LOOK_EVERY = 250
 
 /** Does something at random times with that mean, until the end. */
@@ -81,10 +83,22 @@ export class Chaos {
     end()
   }
 
+  /** A server that was killed in its start may have written what its leader never had. */
+  async #untilStandby(cluster: Cluster): Promise<void> {
+    const what = 'a standby that can take over'
+    try {
+      await until(what, () => cluster.standby(), STANDBY_BACK)
+    } catch {
+      this.#count('standbys made anew')
+      await cluster.remakeStandby()
+      await until(what, () => cluster.standby(), PATIENCE)
+    }
+  }
+
   /** By turns: handed over in order, and taken by the other one because the power is off. */
   async #failOver(cluster: Cluster): Promise<void> {
     const isHandedOver = ((this.counts.get('failovers') ?? 0) + this.#random.seed) % 2 === 0
-    await until('a standby that can take over', () => cluster.standby(), PATIENCE)
+    await this.#untilStandby(cluster)
     const before = await cluster.leader()
     const end = this.#journal.begin('database')
     try {

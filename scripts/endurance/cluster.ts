@@ -29,6 +29,8 @@ export interface Cluster {
   leader(): Promise<Node | undefined>
   /** The one that has everything that was acknowledged, so that it may take over. */
   standby(): Promise<Node | undefined>
+  /** Makes the one that does not lead anew from the leader, as its operator does when it cannot follow. */
+  remakeStandby(): Promise<void>
   /** Hands over to the other one in order; false if that one is not ready. */
   switchOver(): Promise<boolean>
   /** Takes the power off the leader until the other one has taken over; false if that one is not ready. */
@@ -77,6 +79,14 @@ class PatroniCluster implements Cluster {
   async leader(): Promise<Node | undefined> {
     const isLeader = await Promise.all(this.nodes.map((node) => answers(node, '/primary')))
     return this.nodes.find((_, n) => isLeader[n])
+  }
+
+  async remakeStandby(): Promise<void> {
+    const leader = await this.leader()
+    if (!leader) return
+    const body = JSON.stringify({ force: true })
+    for (const { host } of this.nodes.filter((node) => node !== leader))
+      await fetch(`${restUrl(host)}/reinitialize`, { method: 'POST', body })
   }
 
   async switchOver(): Promise<boolean> {
