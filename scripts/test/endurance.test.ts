@@ -389,6 +389,26 @@ const CASES: readonly Case[] = [
     broken: ['audit'],
   },
   {
+    what: 'no row of a hand-out while the database was away',
+    entries: [issue(0, 'a'), read(6_000, 'a', 'cert-2')],
+    evidence: {
+      ...made(['a', 0]),
+      audit: [{ action: 'issue', names: ['a.example'], serial: 'a' }],
+    },
+    during: outage(4_000, 14_500),
+    excused: 1,
+  },
+  {
+    what: 'no row of an issuance before the database was away',
+    entries: [issue(0, 'a'), read(30_000, 'a', 'cert-2')],
+    evidence: {
+      ...made(['a', 0]),
+      audit: [{ action: 'hand-out', names: ['a.example'], serial: 'a' }],
+    },
+    during: outage(4_000, 14_500),
+    broken: ['audit'],
+  },
+  {
     what: 'one row of two revocations',
     entries: [revoke(0, []), revoke(100, [])],
     evidence: { audit: [{ action: 'revoke', names: ['a.example'], serial: null }] },
