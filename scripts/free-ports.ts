@@ -1,22 +1,24 @@
 import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
-import { createServer } from 'node:net'
+import { createServer, type Server } from 'node:net'
 
 /**
  * Different ports of loopback that nobody listens on, below those of outgoing connections: one of these
- * could take a port before it is used.
+ * could take a port before it is used. This process listens on the port after each until it ends, so that
+ * no other process that asks is given the same one, as long as a server takes to start or to start again.
  */
 export async function freePorts(count: number): Promise<number[]> {
   const ports = new Set<number>()
   while (ports.size < count) {
-    const port = randomInt(10_000, 32_000)
-    const server = createServer()
-    try {
-      await once(server.listen(port, '127.0.0.1'), 'listening')
+    const port = 2 * randomInt(5_000, 16_000)
+    const mark = await listen(port + 1)
+    if (mark === undefined) continue
+    mark.unref()
+    const server = await listen(port)
+    if (server === undefined) mark.close()
+    else {
       await once(server.close(), 'close')
       ports.add(port)
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error
     }
   }
   return [...ports]
@@ -26,4 +28,16 @@ export async function freePorts(count: number): Promise<number[]> {
 export async function freePort(): Promise<number> {
   const [port] = await freePorts(1)
   return port as number
+}
+
+/** Gives nothing if the port is in use. */
+async function listen(port: number): Promise<Server | undefined> {
+  const server = createServer((socket) => void socket.destroy())
+  try {
+    await once(server.listen(port, '127.0.0.1'), 'listening')
+    return server
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error
+    return undefined
+  }
 }
