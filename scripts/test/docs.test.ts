@@ -22,7 +22,7 @@ import {
 import { startPostgres } from './postgres.ts'
 
 const read = (file: string) => readFileSync(join(ROOT, file), 'utf8')
-const GUIDES = readDocuments('{*,docs/*}.md')
+const GUIDES = readDocuments('{*,docs/*,docs/providers/*}.md')
 const BLOCKS = GUIDES.flatMap(({ blocks }) => blocks)
 
 /** What is demanded of a block, by what its fence says. A block of another kind fails. */
@@ -40,6 +40,12 @@ const KINDS: Readonly<Record<string, (block: Block) => unknown>> = {
   'sh stopped': parseShell,
   'sh files': parseShell,
   sh: parseShell,
+  // The next five are followed by provider-guides.test.ts.
+  'sh secret': parseShell,
+  'sh check': parseShell,
+  'yaml config.yaml': ({ text }) => loadFragment(t, 'forward-auth', text),
+  'text redirect-uri': ({ text }) => new URL(text.trim()),
+  'text profile': () => undefined,
   'sql postgres': runSql,
   // Strips the types, which fails where the syntax is wrong.
   ts: ({ text }) => stripTypeScriptTypes(text),
@@ -250,7 +256,7 @@ t.test('what the guides name exists', async (t) => {
           parts.every((part, i) => part.startsWith('{') || part === given[i] || given[i] === '*')
         )
       })
-    const pattern = /\/(portals?|api|ca)\/[\w/:.*<>…-]+|\/(healthz|readyz)\b/g
+    const pattern = /(?<!\/\/id\.example\.com)\/(portals?|api|ca)\/[\w/:.*<>…-]+|\/(healthz|readyz)\b/g
     const found = mentions(pattern)
     t.ok(found.length > 60)
     for (const [file, path] of found)
