@@ -40,6 +40,11 @@ const KINDS: Readonly<Record<string, (block: Block) => unknown>> = {
   'sh stopped': parseShell,
   'sh files': parseShell,
   sh: parseShell,
+  // The next four are followed by integration/docs.test.ts.
+  'sh server': parseShell,
+  'sh caller': parseShell,
+  'js server.mjs': ({ text }) => stripTypeScriptTypes(text),
+  'ts server.ts': ({ text }) => stripTypeScriptTypes(text),
   // The next five are followed by provider-guides.test.ts.
   'sh secret': parseShell,
   'sh check': parseShell,
@@ -256,7 +261,8 @@ t.test('what the guides name exists', async (t) => {
           parts.every((part, i) => part.startsWith('{') || part === given[i] || given[i] === '*')
         )
       })
-    const pattern = /(?<!\/\/id\.example\.com)\/(portals?|api|ca)\/[\w/:.*<>…-]+|\/(healthz|readyz)\b/g
+    const pattern =
+      /(?<!\/\/id\.example\.com)\/(portals?|api|ca)\/[\w/:.*<>…-]+|\/(healthz|readyz)\b/g
     const found = mentions(pattern)
     t.ok(found.length > 60)
     for (const [file, path] of found)
@@ -288,7 +294,7 @@ t.test('what the guides name exists', async (t) => {
     // Hosts and a line of the log look alike.
     const keys = codeOf(told.join('\n'))
       .flatMap((code) => pattern.exec(code)?.[0] ?? [])
-      .filter((key) => !/\.(com|localhost|lost|key)$/.test(key))
+      .filter((key) => !/\.(com|localhost|lost|key|mjs)$/.test(key))
     t.ok(keys.length > 50)
     for (const key of keys) t.ok(known.has(key) || known.has(key.replace(/\[\]$/, '')), key)
   })
