@@ -1,6 +1,8 @@
+import { readFileSync } from 'node:fs'
+import { stripTypeScriptTypes } from 'node:module'
 import t from 'tap'
 import type { EventBody } from '../../src/events/event.ts'
-import { ntfyMessage, slackMessage } from '../../src/events/receiver.ts'
+import { ntfyMessage, signatureHeaders, slackMessage } from '../../src/events/receiver.ts'
 
 const failing = {
   id: 'id-1',
@@ -77,4 +79,20 @@ t.test('no part for Slack is longer than it takes', async (t) => {
   const fields = details?.fields ?? []
   t.ok(fields.length > 2 && fields.length <= 10)
   for (const { text } of fields) t.ok(text.length <= 2_000, `${text.length}`)
+})
+
+t.test('the check of the guide accepts what is signed and recent, and nothing else', async (t) => {
+  const guide = readFileSync(new URL('../../../../docs/monitoring.md', import.meta.url), 'utf8')
+  const [, code = ''] = /```ts\n(.+?)```/s.exec(guide) ?? []
+  const module = `${stripTypeScriptTypes(code)}\nexport { isGenuine }`
+  const { isGenuine } = await import(`data:text/javascript,${encodeURIComponent(module)}`)
+  const secret = 'a-secret-of-sixteen'
+  const now = Date.UTC(2030, 0, 1)
+  const headers = signatureHeaders('{}', secret, now)
+  t.ok(isGenuine(headers, '{}', secret, now))
+  t.ok(isGenuine(headers, '{}', secret, now + 299_000))
+  t.notOk(isGenuine(headers, '{}', secret, now + 301_000), 'old')
+  t.notOk(isGenuine(headers, '{ }', secret, now), 'another body')
+  t.notOk(isGenuine(headers, '{}', 'another-secret-16', now), 'another secret')
+  t.notOk(isGenuine({}, '{}', secret, now), 'no signature')
 })
