@@ -57,7 +57,7 @@ export function createNoStore(): Store {
     pruneUsage: async () => {},
     addEvent: async () => {},
     claimDueEvents: async () => [],
-    countEvents: async () => 0,
+    countEvents: async () => ({}),
     delayEvent: async () => {},
     deleteEvent: async () => {},
     pruneEvents: async () => {},

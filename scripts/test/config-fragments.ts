@@ -52,8 +52,14 @@ export async function loadFragment(
 ): Promise<unknown> {
   const folder = mkdtempSync(join(tmpdir(), 'gh-docs-'))
   t.teardown(() => rmSync(folder, { recursive: true }))
-  const files = { secret: join(folder, 'secret'), database: join(folder, 'database'), ca: CA_FILE }
+  const files = {
+    secret: join(folder, 'secret'),
+    database: join(folder, 'database'),
+    hook: join(folder, 'hook'),
+    ca: CA_FILE,
+  }
   writeFileSync(files.secret, 's'.repeat(64))
+  writeFileSync(files.hook, 'https://hooks.example.com/services/secret')
   writeFileSync(files.database, 'postgres://gatehouse:secret@db.example.com/gatehouse')
   const { load, complete } = SERVICES[service]
   const file = join(folder, 'config.yaml')
@@ -64,14 +70,14 @@ export async function loadFragment(
 /** With files that are there in the place of those that are named. */
 function withFiles(
   value: unknown,
-  files: { readonly secret: string; readonly database: string; readonly ca: string },
+  files: Readonly<Record<'secret' | 'database' | 'hook' | 'ca', string>>,
 ): unknown {
   if (Array.isArray(value)) return value.map((item) => withFiles(item, files))
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(
     Object.entries(value).map(([key, item]) => {
       if (key === 'caFile') return [key, files.ca]
-      if (key === 'urlFile') return [key, files.database]
+      if (key === 'urlFile') return [key, 'type' in value ? files.hook : files.database]
       const isSecret = key.endsWith('File') && key !== 'masterKeyFile'
       return [key, isSecret ? files.secret : withFiles(item, files)]
     }),

@@ -17,7 +17,7 @@ const namesIn = (pattern: string) =>
 t.test('the table of metrics has every metric of both services, and no other', (t) => {
   const shared = namesIn('packages/service-kit/src/**/*.ts')
   const measured = [...shared, ...namesIn('services/*/src/{,plugins/}metrics.ts')]
-  const rows = tableRows(readDocument('docs/operations.md').prose)
+  const rows = tableRows(readDocument('docs/monitoring.md').prose)
     .map(([name = '', text = '']) => [codeOf(name)[0] ?? '', text] as const)
     .filter(([name]) => /^(gatehouse|http)_/.test(name))
   t.strictSame(rows.map(([name]) => name).sort(), [...new Set(measured)].sort())
@@ -112,7 +112,7 @@ t.test('defaults that the guides tell are those of the reference', (t) => {
       'forward-auth',
       'log.checks',
       'refused',
-      'docs/operations.md',
+      'docs/monitoring.md',
       'are logged with `log.checks: all`',
     ],
   ]

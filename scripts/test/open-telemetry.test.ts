@@ -108,7 +108,7 @@ for (const service of SERVICES) {
     t.strictSame(collector.received, [])
   })
 
-  t.test(`${service.name}: a trace and the metrics`, async (t) => {
+  t.test(`${service.name}: a trace, the metrics and the log`, async (t) => {
     const collector = await startCollector(t)
     const loaded = await runOnce(t, service, {
       OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
@@ -121,6 +121,12 @@ for (const service of SERVICES) {
     t.strictSame(others, [], 'health and documentation have none')
     t.match(valuesOf(span?.attributes ?? []), service.attributes)
     t.ok(collector.metrics().some(({ name }) => name === 'gatehouse_build_info'))
+    const lines = collector.logs()
+    const bodies = lines.map(({ body }) => body.stringValue)
+    for (const body of ['ready', 'request', 'stopping']) t.ok(bodies.includes(body), body)
+    const request = lines.find(({ body }) => body.stringValue === 'request')
+    t.match(request, { traceId: TRACE, spanId: span?.spanId, severityText: 'INFO' })
+    t.match(valuesOf(request?.attributes ?? []), { status: String(service.status) })
     for (const resource of collector.resources())
       t.match(resource, { 'service.name': service.name, 'deployment.environment.name': 'test' })
     t.notMatch(collector.received.map(({ text }) => text).join(), 'canary')

@@ -25,8 +25,15 @@ export interface Running {
 }
 
 /** Starts Node with these arguments; its standard output is a log in JSON. */
-export function startRunning(t: Test, args: readonly string[]): Running {
-  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] })
+export function startRunning(
+  t: Test,
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Running {
+  const child = spawn(process.execPath, args, {
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
   const lines: LogLine[] = []
   const waiting = new Set<() => void>()
   const notify = () => {

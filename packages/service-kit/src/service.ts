@@ -18,7 +18,7 @@ import { measureReloads, type SettingPath, watchConfig } from './reload.ts'
 import { type Running, runApp } from './run-app.ts'
 import { createLogger, type LogOptions } from './telemetry/log.ts'
 import { createMetrics, listenMetrics, type Metrics } from './telemetry/metrics.ts'
-import { startOpenTelemetry } from './telemetry/open-telemetry.ts'
+import { readSignals, startOpenTelemetry } from './telemetry/open-telemetry.ts'
 import type { OpenTelemetry } from './telemetry/otel/sdk.ts'
 import { ALONE, isWorker, reportFailure, WorkerProcess, type Workers } from './workers/worker.ts'
 
@@ -254,9 +254,14 @@ async function serve<Config extends ServiceConfig>(
     await service.serve({ ...options, log, worker })
     return
   }
-  logWarnings(loaded, log)
   const { supervise } = await import('./workers/supervisor.ts')
-  await supervise({ ...service, count, metrics: loaded.value.metrics, log })
+  const telemetry = await startOpenTelemetry(
+    { service: service.name, version: service.version, env, log },
+    // The workers export the rest.
+    { traces: [], metrics: [], logs: readSignals(env).logs },
+  )
+  logWarnings(loaded, log)
+  await supervise({ ...service, count, metrics: loaded.value.metrics, log, telemetry })
 }
 
 /**
@@ -271,12 +276,12 @@ export async function startService<Config extends ServiceConfig>(
 ): Promise<Running & { readonly app: FastifyInstance }> {
   const config = loaded.value
   const opened = new AsyncDisposableStack()
-  // The supervisor of a worker has logged them.
-  if (!worker) logWarnings(loaded, log)
   try {
     const identity = { service: name, version }
     const metrics = createMetrics(identity)
     const telemetry = await startOpenTelemetry({ ...identity, env, metrics, log, params })
+    // The supervisor of a worker has logged them.
+    if (!worker) logWarnings(loaded, log)
     const app = await build(config, {
       ...{ log, metrics, flags },
       traceRequests: telemetry?.traceRequests,

@@ -24,9 +24,10 @@ import {
   workers,
 } from '@gatehouse/service-kit'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify'
+import { receiversOf } from './config/events.ts'
 import { type CertServiceConfig, isPlain } from './config/schema.ts'
 import { CERT_ERRORS, STATUS_OF } from './errors.ts'
-import { events } from './events/webhook.ts'
+import { events } from './events/outbox.ts'
 import type { Events } from './issuance/issue.ts'
 import { type AccessOptions, access } from './plugins/access.ts'
 import { audit } from './plugins/audit.ts'
@@ -79,6 +80,7 @@ export interface AppDeps {
 export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promise<FastifyInstance> {
   const { server, storage, auth, rules, limits, certificates } = config
   const { elapsed, isNew, metrics, random = Math.random } = deps
+  const receivers = receiversOf(config.events)
   const app = createServer(deps, server)
   try {
     await registerHttp(app, deps)
@@ -86,14 +88,18 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
     await app.register(store, { storage, server, isNew, elapsed, open: deps.openStore })
     await app.register(clock, { clock: deps.clock ?? clockOf(app.store) })
     await app.register(audit)
-    await app.register(certMetrics, { metrics, issuers: config.issuers.map(({ name }) => name) })
+    await app.register(certMetrics, {
+      metrics,
+      issuers: config.issuers.map(({ name }) => name),
+      receivers: receivers.map(({ name }) => name),
+    })
     await app.register(issuers, {
       ca: config.ca,
       issuers: config.issuers,
       fallback: deps.issuer,
       createSolver: deps.createSolver,
     })
-    await app.register(events, { webhook: config.events.webhook, events: deps.events })
+    await app.register(events, { receivers, events: deps.events })
     await app.register(loops)
     await app.register(issuance, { storage, limits, wait: config.issuance.wait, random })
     await app.register(upkeep, { certificates, storage, audit: config.audit, random })

@@ -20,7 +20,8 @@ t.test('the example alerts use only existing metrics', async (t) => {
     now: () => 0,
     flights: () => 0,
     intermediateEnds: () => 0,
-    backlog: async () => 0,
+    receivers: [],
+    waiting: async () => ({}),
     endings: async () => ({ soonest: [], total: 0 }),
   })
   const measured = new Set((await metrics.text()).match(/(?<=^# TYPE )gatehouse_certs_\w+/gm))
@@ -98,16 +99,22 @@ t.test('failures are counted by class', (t) => {
   t.end()
 })
 
-t.test('the backlog of the webhook is measured', async (t) => {
+t.test('events that wait are measured for each receiver', async (t) => {
   const metrics = createMetrics({ service: 'test', version: '0' })
-  const { service } = await start(t, {}, { metrics })
-  const backlog = async () => /^gatehouse_certs_webhook_backlog (.+)$/m.exec(await metrics.text())
-  t.match(await backlog(), { 1: '0' })
-  await service.store.addEvent({ body: 'one', at: 0 })
-  await service.store.addEvent({ body: 'two', at: 0 })
-  t.match(await backlog(), { 1: '2' })
+  const webhook = { url: 'http://127.0.0.1:1/', secret: 'a-secret-of-sixteen' }
+  const phone = { ...webhook, name: 'phone', type: 'webhook' }
+  const { service } = await start(t, { events: { webhook, receivers: [phone] } }, { metrics })
+  const waiting = async (receiver: string) =>
+    new RegExp(`^gatehouse_certs_events_waiting\\{receiver="${receiver}"\\} (.+)$`, 'm').exec(
+      await metrics.text(),
+    )?.[1]
+  t.equal(await waiting('webhook'), '0')
+  await service.store.addEvent({ body: 'one', at: 0, receivers: ['webhook'] })
+  await service.store.addEvent({ body: 'two', at: 0, receivers: ['webhook', 'phone'] })
+  t.equal(await waiting('webhook'), '2')
+  t.equal(await waiting('phone'), '1')
   Object.assign(service.store, { countEvents: () => Promise.reject(new Error('no store')) })
-  t.match(await backlog(), { 1: '0' })
+  t.equal(await waiting('webhook'), '0')
 })
 
 t.test('deliveries and the end of the intermediate are measured', async (t) => {

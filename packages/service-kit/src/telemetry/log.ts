@@ -10,7 +10,7 @@ const MAX_FIELD = 256
 const METHODS = new Set('GET HEAD POST PUT PATCH DELETE OPTIONS'.split(' '))
 /** Levels at which the lines of routine requests are written. */
 const VERBOSE = new Set(['trace', 'debug'])
-const TRACEPARENT = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
+const TRACEPARENT = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}$/
 
 export type { Logger }
 
@@ -27,18 +27,44 @@ export interface LogOptions {
   withPid?: boolean
 }
 
+type LineSink = (line: string) => void
+
+/** Who gets the lines of a logger besides its output. */
+const COPIES = new WeakMap<Logger, Set<LineSink>>()
+
 /** Creates the logger of a service. It redacts secrets, see {@link redactLine}. */
 export function createLogger({ level, format, stream, name, withPid = false }: LogOptions): Logger {
   const isPretty = format === 'pretty' || (format === 'auto' && process.stdout.isTTY)
-  return pino(
+  const copies = new Set<LineSink>()
+  const log = pino(
     {
       level,
       base: { name, ...(withPid && { pid: process.pid }) },
-      hooks: { streamWrite: redactLine },
+      hooks: {
+        streamWrite(line) {
+          const redacted = redactLine(line)
+          for (const copy of copies) copy(redacted)
+          return redacted
+        },
+      },
       serializers: { req: serializeRequest, res: serializeReply, err: serializeError },
     },
     stream ?? (isPretty ? prettyStream() : destination({ fd: 1, sync: true })),
   )
+  COPIES.set(log, copies)
+  return log
+}
+
+/**
+ * Hands each line of a logger and its children to `sink`, as JSON and without secrets. Call the returned
+ * function to stop.
+ *
+ * @param log - from {@link createLogger}; of another one there are no lines
+ */
+export function copyLines(log: Logger, sink: LineSink): () => void {
+  const copies = COPIES.get(log)
+  copies?.add(sink)
+  return () => void copies?.delete(sink)
 }
 
 /** Leaves out headers and the query, which carry secrets. */
@@ -60,10 +86,10 @@ const REDACTED = '[redacted]'
 const SECRET_NAME =
   /^(?:key|psk|jwk|pkcs8|pem|authorization|proxy-?authorization|d)$|(?:cookie|secret|password|passphrase|token|credentials?|(?:private|api|master|data|signing)[-_]?key)$/i
 
-// A private key to the end of its string; a JWT or JWS; what follows an authorization scheme.
+// A private key to the end of its string, over escaped quotes; a JWT or JWS; what follows an authorization scheme.
 // Each can begin only at the start of a word, so that no input makes the search quadratic.
 const SECRET_TEXT =
-  /-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[^"]*|(?:(?<![\w-])|(?<=\\[nrt]))(?:eyJ[\w-]{5,}\.[\w-]+(?:\.[\w-]*)*|(?:APIKey|Bearer|Basic) +[^\s"\\,]{8,})/gi
+  /-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:[^"\\]|\\.)*|(?:(?<![\w-])|(?<=\\[nrt]))(?:eyJ[\w-]{5,}\.[\w-]+(?:\.[\w-]*)*|(?:APIKey|Bearer|Basic) +[^\s"\\,]{8,})/gi
 
 /** Matches every line that {@link redactLine} could change by the name of a member. */
 const SUSPECT =
@@ -123,8 +149,9 @@ export const requestTelemetry = fp<RequestTelemetryOptions>(
     await traceRequests?.(app)
     app.setGenReqId(createRequestIds())
     app.setChildLoggerFactory((logger, bindings, options, { headers }) => {
-      const trace_id = traceIdOf(headers.traceparent)
-      return logger.child(trace_id ? { ...bindings, trace_id } : bindings, options)
+      // A request that is traced gets those of its span.
+      const ids = traceRequests ? undefined : traceIdsOf(headers.traceparent)
+      return logger.child(ids ? { ...bindings, ...ids } : bindings, options)
     })
     const durations = metrics && createDurations(metrics.registry)
     const logsRoutine = VERBOSE.has(app.log.level)
@@ -163,9 +190,16 @@ export function methodOf(method: string): string {
   return METHODS.has(method) ? method : 'OTHER'
 }
 
-/** The trace id of a `traceparent` header (W3C Trace Context); undefined if it is not valid. */
-export function traceIdOf(header: string | string[] | undefined): string | undefined {
-  return typeof header === 'string' ? TRACEPARENT.exec(header)?.[1] : undefined
+/** The trace and span of the caller, as its `traceparent` header names them (W3C Trace Context). */
+export interface TraceIds {
+  readonly trace_id: string
+  readonly span_id: string
+}
+
+/** Those of a `traceparent` header; undefined if it is not valid. */
+export function traceIdsOf(header: string | string[] | undefined): TraceIds | undefined {
+  const [, trace_id, span_id] = (typeof header === 'string' && TRACEPARENT.exec(header)) || []
+  return trace_id !== undefined && span_id !== undefined ? { trace_id, span_id } : undefined
 }
 
 /** Creates ids that clients cannot choose: a counter after a random start, unique across restarts. */

@@ -3,6 +3,7 @@ import type { Logger } from 'pino'
 import { DescribedError } from '../command-line.ts'
 import { GRACE_MS } from '../run-app.ts'
 import { listenMetrics } from '../telemetry/metrics.ts'
+import type { OpenTelemetry } from '../telemetry/otel/sdk.ts'
 import { Crew, StartFailure } from './crew.ts'
 import { CrewMetrics } from './metrics.ts'
 
@@ -19,6 +20,7 @@ interface SupervisorOptions {
   readonly count: number
   readonly metrics: { readonly enabled: boolean; readonly host: string; readonly port: number }
   readonly log: Logger
+  readonly telemetry?: OpenTelemetry | undefined
 }
 
 /**
@@ -38,6 +40,7 @@ export async function supervise(options: SupervisorOptions): Promise<void> {
   async function close(): Promise<void> {
     const isClean = await crew.stop(STOP_MS)
     await listener?.close()
+    await options.telemetry?.close()
     if (!isClean) throw new Error('not every worker ended in order')
   }
   function onLost(): void {

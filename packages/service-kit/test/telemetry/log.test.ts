@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import Fastify from 'fastify'
 import t from 'tap'
 import { appOptions, createLogger, createMetrics, requestTelemetry } from '../../src/index.ts'
-import { redactLine, traceIdOf } from '../../src/telemetry/log.ts'
+import { redactLine, traceIdsOf } from '../../src/telemetry/log.ts'
 
 const CANARY = 'canary5b8e2d'
 const PEM = readFileSync(new URL('../fixtures/first.key.pem', import.meta.url), 'utf8')
@@ -64,6 +64,7 @@ t.test('a secret by its name is never logged', async (t) => {
 const TEXTS: [what: string, text: string][] = [
   ['a PEM key', PEM.replace(/^M.{10}/m, CANARY)],
   ['a PEM key in one line', PEM.replaceAll('\n', '').replace('EY-----', `EY-----${CANARY}`)],
+  ['a PEM key with quotes in it', `"-----BEGIN PRIVATE KEY-----\n${CANARY}"${CANARY}\\"${CANARY}`],
   ['an RSA key', `x -----BEGIN RSA PRIVATE KEY-----\n${CANARY}`],
   ['a JWT', JWT],
   ['a JWT in a URL', `https://a.example/?id_token=${JWT}&x=1`],
@@ -188,11 +189,14 @@ t.test('requestTelemetry', async (t) => {
     t.equal(records.find(({ msg }) => msg === 'inside').reqId, first.body)
   })
 
-  t.test('the trace id is on every line of its request', async (t) => {
+  t.test('the trace of the caller is on every line of its request', async (t) => {
     const traced = records.filter(({ trace_id }) => trace_id === trace)
     t.strictSame(
-      traced.map(({ msg }) => msg),
-      ['inside', 'request'],
+      traced.map(({ msg, span_id }) => [msg, span_id]),
+      [
+        ['inside', '00f067aa0ba902b7'],
+        ['request', '00f067aa0ba902b7'],
+      ],
     )
   })
 
@@ -219,7 +223,7 @@ const traceparents: [what: string, header: string | string[] | undefined][] = [
 ]
 
 t.test('a traceparent that is not valid is not followed', async (t) => {
-  for (const [what, header] of traceparents) t.equal(traceIdOf(header), undefined, what)
+  for (const [what, header] of traceparents) t.equal(traceIdsOf(header), undefined, what)
 })
 
 t.test('logs the name of an error, since bundles rename classes', async (t) => {

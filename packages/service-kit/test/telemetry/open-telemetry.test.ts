@@ -35,29 +35,36 @@ async function start(env: Record<string, string>, rest: Partial<OpenTelemetryOpt
   })
   process.env = before
   const close = async () => telemetry?.close()
-  return { telemetry, metrics, logged, close }
+  return { telemetry, metrics, log, logged, close }
 }
 
 t.test('the variables choose the exporters of each signal', async (t) => {
   const endpoint = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:4318' }
   const otlp = ['otlp']
-  const cases: [env: Record<string, string>, traces: string[], metrics: string[]][] = [
-    [{}, [], []],
-    [{ OTEL_SERVICE_NAME: 'x', OTEL_TRACES_SAMPLER: 'always_on' }, [], []],
-    [{ OTEL_EXPORTER_OTLP_ENDPOINT: ' ', OTEL_TRACES_EXPORTER: '' }, [], []],
-    [endpoint, otlp, otlp],
-    [{ ...endpoint, OTEL_SDK_DISABLED: 'True' }, [], []],
-    [{ ...endpoint, OTEL_SDK_DISABLED: 'no' }, otlp, otlp],
-    [{ ...endpoint, OTEL_METRICS_EXPORTER: 'none' }, otlp, []],
-    [{ ...endpoint, OTEL_TRACES_EXPORTER: 'otlp,none' }, [], otlp],
-    [{ ...endpoint, OTEL_METRICS_EXPORTER: 'prometheus' }, otlp, []],
-    [{ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'http://127.0.0.1:4318/x' }, otlp, []],
-    [{ OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: 'http://127.0.0.1:4318/x' }, [], otlp],
-    [{ OTEL_TRACES_EXPORTER: 'otlp' }, otlp, []],
-    [{ OTEL_TRACES_EXPORTER: 'console, otlp,otlp' }, ['console', 'otlp'], []],
+  const none: string[] = []
+  const cases: [
+    env: Record<string, string>,
+    exporters: [traces: string[], metrics: string[], logs: string[]],
+  ][] = [
+    [{}, [none, none, none]],
+    [{ OTEL_SERVICE_NAME: 'x', OTEL_TRACES_SAMPLER: 'always_on' }, [none, none, none]],
+    [{ OTEL_EXPORTER_OTLP_ENDPOINT: ' ', OTEL_TRACES_EXPORTER: '' }, [none, none, none]],
+    [endpoint, [otlp, otlp, otlp]],
+    [{ ...endpoint, OTEL_SDK_DISABLED: 'True' }, [none, none, none]],
+    [{ ...endpoint, OTEL_SDK_DISABLED: 'no' }, [otlp, otlp, otlp]],
+    [{ ...endpoint, OTEL_METRICS_EXPORTER: 'none' }, [otlp, none, otlp]],
+    [{ ...endpoint, OTEL_TRACES_EXPORTER: 'otlp,none' }, [none, otlp, otlp]],
+    [{ ...endpoint, OTEL_LOGS_EXPORTER: 'none' }, [otlp, otlp, none]],
+    [{ ...endpoint, OTEL_METRICS_EXPORTER: 'prometheus' }, [otlp, none, otlp]],
+    [{ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'http://127.0.0.1:4318/x' }, [otlp, none, none]],
+    [{ OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: 'http://127.0.0.1:4318/x' }, [none, otlp, none]],
+    [{ OTEL_EXPORTER_OTLP_LOGS_ENDPOINT: 'http://127.0.0.1:4318/x' }, [none, none, otlp]],
+    [{ OTEL_TRACES_EXPORTER: 'otlp' }, [otlp, none, none]],
+    [{ OTEL_LOGS_EXPORTER: 'otlp' }, [none, none, otlp]],
+    [{ OTEL_TRACES_EXPORTER: 'console, otlp,otlp' }, [['console', 'otlp'], none, none]],
   ]
-  for (const [env, traces, metrics] of cases)
-    t.strictSame(readSignals(env), { traces, metrics }, JSON.stringify(env))
+  for (const [env, [traces, metrics, logs]] of cases)
+    t.strictSame(readSignals(env), { traces, metrics, logs }, JSON.stringify(env))
 })
 
 t.test('creates a span for each request, without secrets', async (t) => {
@@ -274,6 +281,7 @@ t.test('exports the metrics of /metrics with the resource of the service', async
 t.test('logs unusable values and uses the defaults', async (t) => {
   const collector = await startCollector(t)
   const { telemetry, logged, close } = await start({
+    OTEL_LOGS_EXPORTER: 'canary',
     OTEL_TRACES_EXPORTER: 'zipkin,otlp',
     OTEL_METRICS_EXPORTER: 'canary,otlp',
     OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: collector.url,
@@ -296,12 +304,13 @@ t.test('logs unusable values and uses the defaults', async (t) => {
     /^OTEL_BSP_MAX_QUEUE_SIZE is not a whole number from 1 to 2147483647/,
     /^OTEL_EXPORTER_OTLP_ENDPOINT is not a URL/,
     /^OTEL_EXPORTER_OTLP_PROTOCOL is not one of http\/protobuf, http\/json/,
+    /^OTEL_LOGS_EXPORTER takes otlp, console and none/,
     /^OTEL_METRICS_EXPORTER takes otlp, console and none/,
     /^OTEL_METRIC_EXPORT_INTERVAL is not a whole number/,
     /^OTEL_TRACES_EXPORTER takes otlp, console and none/,
     /^OTEL_TRACES_SAMPLER_ARG is not a number from 0 to 1/,
   ])
-  t.equal(lines.length, 7)
+  t.equal(lines.length, 8)
   t.notMatch(lines.join(), 'canary')
 })
 
@@ -395,4 +404,110 @@ t.test('the sampler decides whether a request is traced', async (t) => {
       `${sampler} ${argument}`,
     )
   }
+})
+
+t.test('exports the lines of the log, as they are written', async (t) => {
+  const collector = await startCollector(t)
+  const { log, logged, close } = await start({
+    OTEL_EXPORTER_OTLP_LOGS_ENDPOINT: `${collector.url}/v1/logs`,
+  })
+  const cause = Object.assign(new TypeError('odd'), { code: 'E_ODD', token: 'canary' })
+  log.fatal('stopping')
+  log.error({ err: cause }, 'failed')
+  log.child({ reqId: 'r-1', trace_id: TRACE, span_id: PARENT }).warn({ list: ['a', { b: 1 }] })
+  log.info(
+    { authorization: 'canary', none: null, deep: { cookie: 'canary' } },
+    'Bearer canary-16-chars',
+  )
+  log.child({ trace_id: 'no trace', span_id: PARENT }).info({ err: 'a text' }, 'child')
+  log.debug('is not written')
+  await close()
+  log.info('after the end')
+
+  const records = collector.logs()
+  const common = { traceId: undefined, spanId: undefined }
+  t.match(records, [
+    { ...common, severityNumber: 21, severityText: 'FATAL', body: { stringValue: 'stopping' } },
+    { ...common, severityNumber: 17, severityText: 'ERROR', body: { stringValue: 'failed' } },
+    { severityNumber: 13, severityText: 'WARN', traceId: TRACE, spanId: PARENT },
+    { ...common, severityNumber: 9, body: { stringValue: '[redacted]' } },
+    { ...common, severityNumber: 9, body: { stringValue: 'child' } },
+  ])
+  t.equal(records.length, 5)
+  const attributes = records.map((record) => valuesOf(record.attributes))
+  t.strictSame(attributes[0], {})
+  t.match(attributes[1], {
+    'exception.type': 'TypeError',
+    'exception.message': 'odd',
+    'exception.stacktrace': /^TypeError: odd\n +at /,
+  })
+  t.match(JSON.stringify(attributes[1]?.err), /E_ODD.*\[redacted\]/)
+  t.match(attributes[2], { reqId: 'r-1', list: { values: [{ stringValue: 'a' }, {}] } })
+  t.match(attributes[3], { authorization: '[redacted]' })
+  t.match(attributes[4], { err: 'a text' })
+  const written = logged.map(({ time }) => `${time}000000`).slice(0, 5)
+  t.strictSame(
+    records.map(({ timeUnixNano }) => timeUnixNano),
+    written,
+  )
+  t.match(collector.resources()[0], { 'service.name': 'test', 'service.version': '1.2.3' })
+  t.notMatch(collector.received.map(({ text }) => text).join(), 'canary')
+})
+
+t.test('a line of a request has the ids of its span', async (t) => {
+  const collector = await startCollector(t)
+  const { telemetry, log, logged, close } = await start({
+    OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+    OTEL_METRICS_EXPORTER: 'none',
+  })
+  const app = Fastify({ loggerInstance: log, disableRequestLogging: true })
+  await app.register(requestTelemetry, { traceRequests: telemetry?.traceRequests })
+  app.get('/', async ({ log }, reply) => {
+    log.info('inside')
+    reply.log.info('reply')
+  })
+  await app.inject({ url: '/', headers: { traceparent: `00-${TRACE}-${PARENT}-01` } })
+  await app.inject('/')
+  await app.close()
+  await close()
+  const [called, alone] = collector.spans()
+  const ids = [called, called, called, alone, alone, alone].map((span) => [
+    span?.traceId,
+    span?.spanId,
+  ])
+  t.strictSame(ids[0]?.[0], TRACE)
+  t.strictSame(
+    collector.logs().map(({ traceId, spanId }) => [traceId, spanId]),
+    ids,
+  )
+  t.strictSame(
+    logged.map(({ trace_id, span_id }) => [trace_id, span_id]),
+    ids,
+  )
+})
+
+t.test('a collector that is away stops no line, and what waits is bounded', async (t) => {
+  const { log, logged, close } = await start({
+    OTEL_EXPORTER_OTLP_LOGS_ENDPOINT: 'http://127.0.0.1:1',
+    OTEL_BLRP_MAX_QUEUE_SIZE: '8',
+    OTEL_BLRP_MAX_EXPORT_BATCH_SIZE: '2',
+    OTEL_EXPORTER_OTLP_TIMEOUT: '50',
+  })
+  for (let n = 0; n < 1_000; n += 1) log.info({ n }, 'line')
+  await close()
+  t.equal(logged.filter(({ msg }) => msg === 'line').length, 1_000)
+  t.match(logged.slice(1_000), [
+    { msg: 'telemetry cannot be exported', signal: 'logs', reason: 'ECONNREFUSED' },
+  ])
+  t.equal(logged.length, 1_001)
+
+  const slow = await startCollector(t)
+  const bounded = await start({
+    OTEL_EXPORTER_OTLP_LOGS_ENDPOINT: `${slow.url}/v1/logs`,
+    OTEL_BLRP_MAX_QUEUE_SIZE: '8',
+    OTEL_BLRP_MAX_EXPORT_BATCH_SIZE: '8',
+  })
+  for (let n = 0; n < 1_000; n += 1) bounded.log.info({ n }, 'line')
+  await bounded.close()
+  t.equal(slow.logs().length, 16, 'a batch under way, and as many that wait')
 })

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { ask, connections, startRunning } from '../../../../scripts/test/running.ts'
 import { freePort } from '../../../acme/test/integration/processes.ts'
+import { startCollector, valuesOf } from '../telemetry/collector.ts'
 
 const FIXTURE = fileURLToPath(new URL('../fixtures/crew.ts', import.meta.url))
 
@@ -18,6 +19,7 @@ interface Settings {
   /** Further lines. */
   readonly rest?: string
   readonly metrics?: string
+  readonly env?: Readonly<Record<string, string>>
 }
 
 async function start(t: Test, settings: Settings = {}) {
@@ -34,7 +36,7 @@ async function start(t: Test, settings: Settings = {}) {
     )
   await configure(settings)
   const args = ['--conditions=@gatehouse/source', FIXTURE, 'serve', '--config', file]
-  const running = startRunning(t, args)
+  const running = startRunning(t, args, settings.env)
   return {
     ...running,
     configure: (changed: Settings) => configure({ ...settings, ...changed }),
@@ -57,6 +59,27 @@ async function askEach(url: string, count: number): Promise<ReadonlyMap<number, 
 }
 
 const sorted = (pids: Iterable<number>) => [...pids].toSorted((a, b) => a - b)
+
+t.test('the lines of the supervisor and of each worker are exported', async (t) => {
+  const collector = await startCollector(t)
+  const { ready, child } = await start(t, {
+    env: {
+      OTEL_EXPORTER_OTLP_LOGS_ENDPOINT: `${collector.url}/v1/logs`,
+      OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json',
+    },
+  })
+  const { url, workers } = await ready()
+  await askEach(url, workers.length)
+  child.kill('SIGTERM')
+  await once(child, 'exit')
+  const sent = collector.logs().map(({ body, attributes }) => {
+    return [body.stringValue, Number(valuesOf(attributes).pid)] as const
+  })
+  const sentBy = (line: string) =>
+    new Set(sent.filter(([body]) => body === line).map(([, pid]) => pid))
+  t.strictSame(sorted(sentBy('request')), sorted(workers))
+  t.strictSame([...sentBy('stopping all workers')], [child.pid])
+})
 
 t.test('each worker answers, and their counters are added up', async (t) => {
   const port = await freePort()

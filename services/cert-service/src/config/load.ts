@@ -1,5 +1,5 @@
 import { relative } from 'node:path'
-import { isLoopback, parseEndpointUrl, parseHost } from '@gatehouse/net'
+import { isLoopback, parseHost } from '@gatehouse/net'
 import { compileRules, parseName, parseNameRule } from '@gatehouse/pki'
 import { parsePostgresUrl } from '@gatehouse/postgres'
 import { compileMembership } from '@gatehouse/profile/allow'
@@ -18,6 +18,7 @@ import {
 } from '@gatehouse/service-kit'
 import { AUTH_RULES } from './auth.ts'
 import { checkIssuer, checkKeyType, issuerFor, nameRulesOf, provableName } from './check-issuers.ts'
+import { checkEvents } from './events.ts'
 import { type CertServiceConfig, CertServiceSchema } from './schema.ts'
 import { START_RULES } from './start-rules.ts'
 
@@ -146,12 +147,6 @@ function challengeListeners({ issuers }: CertServiceConfig, index: number): List
 
 function atOf(path: string, at: Listener['at'] | undefined, kind?: string): Listener[] {
   return at ? [{ path, at, ...(kind !== undefined && { kind }) }] : []
-}
-
-export function checkEvents({ events: { webhook } }: CertServiceConfig): readonly Fault[] {
-  if (!webhook) return []
-  const { url, allowHttp } = webhook
-  return faultOf('/events/webhook/url', () => parseEndpointUrl(url, { allowHttp }))
 }
 
 function checkStorage({ storage }: CertServiceConfig): Fault[] {

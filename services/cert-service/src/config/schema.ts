@@ -12,6 +12,7 @@ import {
 } from '@gatehouse/service-kit'
 import { type Static, Type } from 'typebox'
 import { AuthSchema, RuleSchema } from './auth.ts'
+import { EventsSchema } from './events.ts'
 import { IssuerSchema } from './issuers.ts'
 
 const Names = (description: string) =>
@@ -179,36 +180,6 @@ const CallerLimitsSchema = Type.Object({
   ),
 })
 
-const EVENT_TYPES = ['issued', 'renewed', 'failing', 'expiring'] as const
-
-const WebhookSchema = Type.Object(
-  {
-    url: Text('URL that events are posted to: https; http on loopback or with `allowHttp`.'),
-    secret: Secret({
-      minLength: 16,
-      description: 'Key of the HMAC in `X-Gatehouse-Signature`, at least 16 characters.',
-    }),
-    events: Type.Array(Type.Enum([...EVENT_TYPES]), {
-      minItems: 1,
-      default: [...EVENT_TYPES],
-      description: `Events to post: ${EVENT_TYPES.join(', ')}.`,
-    }),
-    caFile: Type.Optional(
-      FilePath({
-        description: 'CA certificates in PEM, for a receiver with a private CA.',
-      }),
-    ),
-    allowHttp: Type.Boolean({
-      default: false,
-      description: 'Whether plain http is allowed in `url`.',
-    }),
-  },
-  {
-    description:
-      'Receives events about certificates as POST requests, each at least once. Delivery is retried for 7 days.',
-  },
-)
-
 /** The configuration file of cert-service. */
 export const CertServiceSchema = Type.Object({
   server: ServerSchema,
@@ -240,7 +211,7 @@ export const CertServiceSchema = Type.Object({
         'How long a request waits for a new certificate before it is answered with an order.',
     }),
   }),
-  events: Type.Object({ webhook: Type.Optional(WebhookSchema) }),
+  events: EventsSchema,
   audit: Type.Object({
     retention: Duration({
       default: '90d',
@@ -253,7 +224,6 @@ export const CertServiceSchema = Type.Object({
 export type CertServiceConfig = Static<typeof CertServiceSchema>
 
 export type CallerLimits = Static<typeof CallerLimitsSchema>
-export type WebhookConfig = Static<typeof WebhookSchema>
 
 export function isPlain(tls: CertServiceConfig['server']['tls']): tls is 'off' | 'insecure' {
   return tls === 'off' || tls === 'insecure'

@@ -19,6 +19,7 @@ import {
 import { loadOwnAuthority } from '../issuers/authorities.ts'
 import { assertMasterKey, nextFile, refuseBeside } from '../sealing/master-key.ts'
 import { APPLICATION_ID, hasMasterKey, storeFile } from '../store/sqlite/open.ts'
+import { checkEventFiles } from './events.ts'
 import type { CertServiceConfig } from './schema.ts'
 
 /**
@@ -47,7 +48,7 @@ export const START_RULES: readonly Rule<CertServiceConfig>[] = [
               : [],
         ]),
     ]),
-  ({ events }) => checkCertificateFile('/events/webhook/caFile', events.webhook?.caFile),
+  checkEventFiles,
   ({ auth }) => applyRules(auth.jwt ?? {}, KEY_SOURCE_RULES, '/auth/jwt'),
   ({ auth }) => applyRules(auth.assertion ?? {}, KEY_SOURCE_RULES, '/auth/assertion'),
   ({ auth }) => applyToEach(auth.jwt?.issuers ?? [], '/auth/jwt/issuers', KEY_SOURCE_RULES),

@@ -30,8 +30,10 @@ interface Current {
   now(): number
   flights(): number
   intermediateEnds(): number
-  /** Events that the webhook has not taken yet. */
-  backlog(): Promise<number>
+  /** Names of the receivers of events. */
+  readonly receivers: readonly string[]
+  /** Events that a receiver has not accepted yet, by its name. */
+  waiting(): Promise<Readonly<Record<string, number>>>
   endings(limit: number): Promise<{ readonly soonest: readonly Expiry[]; readonly total: number }>
 }
 
@@ -62,7 +64,8 @@ export function createCertMetrics(metrics: Metrics, current: Current): CertMetri
   }
 }
 
-function measureCurrent(metrics: Metrics, { flights, intermediateEnds, backlog }: Current): void {
+function measureCurrent(metrics: Metrics, current: Current): void {
+  const { flights, intermediateEnds, receivers, waiting } = current
   metrics.gauge({
     name: 'gatehouse_certs_under_way',
     help: 'Certificates that are being issued.',
@@ -76,13 +79,16 @@ function measureCurrent(metrics: Metrics, { flights, intermediateEnds, backlog }
     collect: () => intermediateEnds() / 1000,
   })
   metrics.gauges({
-    name: 'gatehouse_certs_webhook_backlog',
-    help: 'Events that the webhook has not taken yet.',
-    labels: [],
-    max: 1,
+    name: 'gatehouse_certs_events_waiting',
+    help: 'Events that a receiver has not accepted yet.',
+    labels: ['receiver'],
+    max: receivers.length,
     // Each worker reads the same store.
     aggregator: 'max',
-    collect: async () => [{ labels: {}, value: await backlog() }],
+    async collect() {
+      const counts = await waiting()
+      return receivers.map((receiver) => ({ labels: { receiver }, value: counts[receiver] ?? 0 }))
+    },
   })
 }
 
@@ -170,18 +176,19 @@ export function failureClass(error: unknown): FailureClass {
 interface MetricsOptions {
   readonly metrics: Metrics | undefined
   readonly issuers: Current['issuers']
+  readonly receivers: Current['receivers']
 }
 
 /** Counts certificates, and measures those that are held. */
 export const certMetrics = fp<MetricsOptions>(
-  async (app: FastifyInstance, { metrics, issuers }) => {
+  async (app: FastifyInstance, { metrics, issuers, receivers }) => {
     const current: Current = {
-      issuers,
+      ...{ issuers, receivers },
       now: () => app.clock.now(),
       flights: () => app.issuance.flights.size,
       // The other metrics matter most while the store fails.
       endings: (limit) => app.store.listEnding(limit).catch(() => ({ soonest: [], total: 0 })),
-      backlog: () => app.store.countEvents().catch(() => 0),
+      waiting: () => app.store.countEvents().catch(() => ({})),
       intermediateEnds: () => app.ca.intermediate().info.notAfter,
     }
     app.decorate('certMetrics', metrics && createCertMetrics(metrics, current))

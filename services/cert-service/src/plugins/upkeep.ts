@@ -101,7 +101,7 @@ async function followClock(app: FastifyInstance, state: State): Promise<void> {
 }
 
 async function prune(
-  { store, ca, log, clock, ledger, webhook }: FastifyInstance,
+  { store, ca, log, clock, ledger, outbox }: FastifyInstance,
   { storage: { retention }, audit }: UpkeepOptions,
 ): Promise<void> {
   const now = () => clock.now()
@@ -116,5 +116,5 @@ async function prune(
     challenges: HOUR,
   }
   while ((await store.prune(now(), keptFor)) > 0);
-  await Promise.all([ledger.prune(), webhook?.prune()])
+  await Promise.all([ledger.prune(), outbox?.prune()])
 }

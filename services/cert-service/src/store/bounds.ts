@@ -5,7 +5,7 @@ const DAY = 24 * HOUR
 export const MAX_ISSUED = 10_000
 /** Chains that are kept in memory: there is one for each issuing certificate. */
 export const MAX_CHAINS = 1_000
-/** When more events than this wait, the oldest are dropped. */
+/** When more events than this wait for a receiver, the oldest are dropped. */
 export const MAX_EVENTS = 10_000
 /** Sessions at the inventory. */
 export const MAX_SIGN_INS = 1_000

@@ -163,6 +163,8 @@ export interface NewEvent {
   /** JSON. */
   readonly body: string
   readonly at: number
+  /** Whom it is sent to, by name: each is sent it by itself. */
+  readonly receivers: readonly string[]
   /** Not sent again with this key before `until`, unless `always`. */
   readonly once?: { readonly key: string; readonly until: number; readonly always?: boolean }
 }

@@ -215,19 +215,28 @@ interface Orders {
   deleteChallenge(key: string): Promise<void>
 }
 
-/** The outbox of the webhook. */
+/** The outbox: what receivers have not accepted yet. */
 interface Events {
   addEvent(event: NewEvent): Promise<void>
-  countEvents(): Promise<number>
+  /** How many wait, by the name of the receiver. */
+  countEvents(): Promise<Readonly<Record<string, number>>>
   /**
-   * Claims events whose next try is due, the one that waits longest first: for other replicas they are
+   * Claims events of a receiver whose next try is due, the one that waits longest first: for other replicas they are
    * due again at `until`.
    */
-  claimDueEvents(now: number, limit: number, until: number): Promise<readonly EventRecord[]>
+  claimDueEvents(
+    receiver: string,
+    now: number,
+    limit: number,
+    until: number,
+  ): Promise<readonly EventRecord[]>
   delayEvent(id: number, nextAt: number): Promise<void>
   deleteEvent(id: number): Promise<void>
-  /** Forgets which events were sent where they may be sent again. */
-  pruneEvents(now: number): Promise<void>
+  /** Forgets which events were sent where they may be sent again, and old ones for nobody of `receivers`. */
+  pruneEvents(
+    now: number,
+    orphans: { readonly receivers: readonly string[]; readonly before: number },
+  ): Promise<void>
 }
 
 /** The used share of limits. */

@@ -30,7 +30,19 @@ const base = () => ({
   provider: { type: 'cloudflare', apiToken: 'some-token' } as Section,
   propagation: {} as Section,
   certificate: { names: ['a.test'] } as Section,
-  events: { webhook: { url: 'https://hook.test', secret: 'secret-of-sixteen' } },
+  events: {
+    webhook: { url: 'https://hook.test', secret: 'secret-of-sixteen' } as Section,
+    receivers: [
+      { name: 'phone', type: 'ntfy', url: 'https://ntfy.test/topic' } as Section,
+      {
+        name: 'mail',
+        type: 'email',
+        host: 'h.test',
+        from: 'a@a.test',
+        to: ['a@a.test'],
+      } as Section,
+    ] as const,
+  },
   audit: {} as Section,
 })
 
@@ -121,6 +133,15 @@ const BREAKS: Readonly<Record<string, Break>> = {
   },
   '/events/webhook/secret': ({ events }) => {
     events.webhook.secret = 'short'
+  },
+  '/events/receivers/0/url': ({ events }) => {
+    events.receivers[0].url = 'https://ntfy.test/'
+  },
+  '/events/receivers/1/host': ({ events }) => {
+    events.receivers[1].host = 'h..test'
+  },
+  '/events/receivers/1/to/0': ({ events }) => {
+    events.receivers[1].to = ['nobody']
   },
   '/audit/retention': ({ audit }) => {
     audit.retention = 90

@@ -11,6 +11,7 @@ const MINUTE = 60_000
 const HOUR = 60 * MINUTE
 
 interface Post {
+  readonly path: string | undefined
   readonly headers: IncomingHttpHeaders
   readonly body: string
   // biome-ignore lint/suspicious/noExplicitAny: tests look at whatever came.
@@ -90,7 +91,44 @@ t.test('a receiver that fails is tried again, over a restart, for seven days', a
   t.match(logged.join(''), 'was answered 500')
   t.notMatch(logged.join(''), SECRET)
   t.notMatch(logged.join(''), 'path-with-a-token')
-  t.strictSame(await service.store.claimDueEvents(clock.now() + 99 * DAY, 9, clock.now()), [])
+  t.strictSame(
+    await service.store.claimDueEvents('webhook', clock.now() + 99 * DAY, 9, clock.now()),
+    [],
+  )
+})
+
+t.test('each receiver is told in its own format, whatever happens to the others', async (t) => {
+  const [down, phone, chat] = await Promise.all([receive(t), receive(t), receive(t)])
+  down.status = 500
+  const receivers = [
+    { name: 'phone', type: 'ntfy', url: phone.url, token: SECRET },
+    { name: 'chat', type: 'slack', url: chat.url, events: ['renewed'] },
+  ]
+  const events = { ...configOf(down.url).events, receivers }
+  const { call, service, clock, logged } = await start(t, { events })
+  service.start()
+  await call('POST', '/api/certificate', { domain: 'a.test' })
+  await settle()
+  await clock.advance(1_000)
+  await Promise.all([down.until(1), phone.until(1)])
+  await clock.advance(4 * DAY)
+  await settle()
+  await clock.advance(1_000)
+  await Promise.all([phone.until(2), chat.until(1)])
+  await settle()
+
+  const titles = phone.posts.map(({ event }) => event.title)
+  t.strictSame(titles, ['New certificate for a.test', 'Renewed certificate for a.test'])
+  for (const { path, headers, event } of phone.posts) {
+    t.equal(path, '/', 'the topic is in the body')
+    t.match(event, { topic: 'path-with-a-token', tags: ['white_check_mark'] })
+    t.equal(headers.authorization, `Bearer ${SECRET}`)
+  }
+  t.match(chat.posts, [{ path: '/path-with-a-token', event: { text: /^Renewed certificate/ } }])
+  t.equal(chat.posts.length, 1, 'only of what it asked for')
+  t.match(await service.store.countEvents(), { webhook: 2, phone: undefined, chat: undefined })
+  t.match(logged.join(''), '"receiver":"webhook"')
+  t.notMatch(logged.join(''), /path-with-a-token|a-secret-for/)
 })
 
 t.test('a receiver that never answers holds up nothing', async (t) => {
@@ -150,7 +188,8 @@ t.test('a failure is told when it begins and once a day', async (t) => {
     await clock.advance(6 * HOUR)
     await settle()
     for (const known = receiver.posts.length; receiver.posts.length === known; ) {
-      if ((await service.store.claimDueEvents(clock.now(), 1, clock.now())).length === 0) break
+      if ((await service.store.claimDueEvents('webhook', clock.now(), 1, clock.now())).length === 0)
+        break
       await clock.advance(1_000)
       await receiver.until(known + 1)
     }
@@ -190,7 +229,7 @@ async function receive(t: Test) {
     request.on('data', (chunk) => chunks.push(chunk))
     request.on('end', () => {
       const body = Buffer.concat(chunks).toString()
-      posts.push({ headers: request.headers, body, event: JSON.parse(body) })
+      posts.push({ path: request.url, headers: request.headers, body, event: JSON.parse(body) })
       if (receiver.status > 0) response.writeHead(receiver.status).end()
     })
   })

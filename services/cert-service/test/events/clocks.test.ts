@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
-import { Webhook } from '../../src/events/webhook.ts'
+import { Outbox } from '../../src/events/outbox.ts'
 import type { CertificateRecord, Store } from '../../src/store/store.ts'
 import { DAY, leapClock, settle } from '../helpers/app.ts'
 import { NOW, newCertificate, newOrder, testStore } from '../helpers/store.ts'
@@ -11,7 +11,8 @@ const MINUTE = 60_000
 const HOUR = 60 * MINUTE
 
 /** What is due, which stays due. */
-const peek = (store: Store, now: number, limit: number) => store.claimDueEvents(now, limit, now)
+const peek = (store: Store, now: number, limit: number) =>
+  store.claimDueEvents('webhook', now, limit, now)
 
 /** A webhook with a receiver that answers `status`, and a clock that stands still. */
 async function setup(t: Test) {
@@ -29,18 +30,25 @@ async function setup(t: Test) {
   await once(server.listen(0, '127.0.0.1'), 'listening')
   const { store } = await testStore(t)
   const clock = leapClock(NOW)
-  const webhook = new Webhook(
-    {
-      url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
-      secret: 'a-secret-for-the-webhook',
-      events: ['issued', 'renewed', 'failing', 'expiring'],
-    } as ConstructorParameters<typeof Webhook>[0],
+  const webhook = new Outbox(
+    [
+      {
+        name: 'webhook',
+        type: 'webhook',
+        allowHttp: false,
+        url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+        secret: 'a-secret-for-the-webhook',
+        events: ['issued', 'renewed', 'failing', 'expiring'],
+      },
+    ],
     { store, clock, log: { warn() {} } },
   )
   t.teardown(() => webhook.close())
   t.teardown(() => server.close())
   webhook.start()
   await settle()
+
+  const waiting = async () => (await store.countEvents()).webhook ?? 0
 
   /** Lets it try what is due: gives how many events are kept after that. */
   async function turn(): Promise<number> {
@@ -49,9 +57,9 @@ async function setup(t: Test) {
     await clock.advance(1_000)
     if (due > 0) await settle(() => receiver.tries > tries)
     await settle()
-    for (let kept = await store.countEvents(); ; ) {
+    for (let kept = await waiting(); ; ) {
       await settle()
-      const now = await store.countEvents()
+      const now = await waiting()
       if (now === kept) return now
       kept = now
     }
@@ -82,7 +90,7 @@ t.test('a clock that jumps ahead while a receiver is down gives no event up', as
 
 t.test('what a clock ahead put off is tried at once, or within a day', async (t) => {
   const { store } = await testStore(t)
-  await store.addEvent({ body: 'x', at: NOW })
+  await store.addEvent({ body: 'x', at: NOW, receivers: ['webhook'] })
   const [event] = await peek(store, NOW, 1)
   for (const [nextAt, due] of [
     [NOW + 340 * DAY, 1],

@@ -1,12 +1,14 @@
 import { createHmac } from 'node:crypto'
 import t from 'tap'
-import { checkEvents } from '../../src/config/load.ts'
+import { checkEvents } from '../../src/config/events.ts'
 import type { CertServiceConfig } from '../../src/config/schema.ts'
-import { describeEvent, lateness, signatureHeaders } from '../../src/events/webhook.ts'
+import { describeEvent, lateness } from '../../src/events/event.ts'
+import { signatureHeaders } from '../../src/events/receiver.ts'
 import { NOW, newCertificate, newOrder, testStore } from '../helpers/store.ts'
 
 const HOUR = 3_600_000
 const DAY = 24 * HOUR
+const receivers = ['webhook']
 
 t.test('a certificate is late by thirds of the time between renewal and end', (t) => {
   for (const [lifetime, passed, expected] of [
@@ -30,7 +32,7 @@ t.test('a certificate is late by thirds of the time between renewal and end', (t
 
 t.test('an event says what happened, and holds no key material', (t) => {
   const certificate = { ...newCertificate({ serialNumber: 'ab01' }), id: 1 }
-  t.strictSame(JSON.parse(describeEvent({ type: 'renewed', certificate }, 'id-1', NOW)), {
+  t.strictSame(describeEvent({ type: 'renewed', certificate }, 'id-1', NOW), {
     id: 'id-1',
     type: 'renewed',
     at: '2030-01-01T00:00:00Z',
@@ -48,7 +50,7 @@ t.test('an event says what happened, and holds no key material', (t) => {
     nextTryAt: NOW + 60_000,
     checkpoint: { state: { csr: 'secret' }, sealedKey: Buffer.from('secret') },
   })
-  t.strictSame(JSON.parse(describeEvent({ type: 'failing', order }, 'id-2', NOW)), {
+  t.strictSame(describeEvent({ type: 'failing', order }, 'id-2', NOW), {
     id: 'id-2',
     type: 'failing',
     at: '2030-01-01T00:00:00Z',
@@ -81,7 +83,9 @@ t.test('the URL of the webhook', (t) => {
     ['ftp://hooks.example.com/', true, false],
     ['hooks', true, false],
   ] as const) {
-    const faults = checkEvents({ events: { webhook: { url, allowHttp } } } as CertServiceConfig)
+    const faults = checkEvents({
+      events: { webhook: { url, allowHttp }, receivers: [] },
+    } as unknown as CertServiceConfig)
     t.strictSame(
       faults.map(({ path }) => path),
       isFine ? [] : ['/events/webhook/url'],
@@ -94,32 +98,37 @@ t.test('the URL of the webhook', (t) => {
 t.test('the queue of events', async (t) => {
   await t.test('gives what is due, the longest waiting first', async (t) => {
     const { store } = await testStore(t)
-    await store.addEvent({ body: 'later', at: NOW + 1 })
-    await store.addEvent({ body: 'now', at: NOW })
-    const [first] = await store.claimDueEvents(NOW, 9, NOW)
-    t.strictSame(await store.claimDueEvents(NOW, 9, NOW), [
+    await store.addEvent({ body: 'later', at: NOW + 1, receivers })
+    await store.addEvent({ body: 'now', at: NOW, receivers })
+    const [first] = await store.claimDueEvents('webhook', NOW, 9, NOW)
+    t.strictSame(await store.claimDueEvents('webhook', NOW, 9, NOW), [
       { id: 2, body: 'now', at: NOW, tries: 0 },
     ])
     await store.delayEvent(first!.id, NOW + 5)
     t.strictSame(
-      (await store.claimDueEvents(NOW + 5, 9, NOW + 5)).map(({ body, tries }) => [body, tries]),
+      (await store.claimDueEvents('webhook', NOW + 5, 9, NOW + 5)).map(({ body, tries }) => [
+        body,
+        tries,
+      ]),
       [
         ['later', 0],
         ['now', 1],
       ],
     )
-    t.equal((await store.claimDueEvents(NOW + 5, 1, NOW + 5)).length, 1)
+    t.equal((await store.claimDueEvents('webhook', NOW + 5, 1, NOW + 5)).length, 1)
     await store.deleteEvent(first!.id)
-    t.equal((await store.claimDueEvents(NOW + 5, 9, NOW + 5)).length, 1)
+    t.equal((await store.claimDueEvents('webhook', NOW + 5, 9, NOW + 5)).length, 1)
   })
 
   await t.test('keeps the newest of too many', async (t) => {
     const { store } = await testStore(t)
     for (let n = 0; n < 4; n += 1)
       await Promise.all(
-        Array.from({ length: 2_501 }, () => store.addEvent({ body: `${n}`, at: NOW })),
+        Array.from({ length: 2_501 }, () => store.addEvent({ body: `${n}`, at: NOW, receivers })),
       )
-    const kept = await store.claimDueEvents(NOW, 20_000, NOW)
+    await store.addEvent({ body: 'x', at: NOW, receivers: ['phone'] })
+    t.strictSame(await store.countEvents(), { webhook: 10_000, phone: 1 })
+    const kept = await store.claimDueEvents('webhook', NOW, 20_000, NOW)
     t.equal(kept.length, 10_000)
     t.equal(kept.filter(({ body }) => body === '0').length, 2_501 - 4)
   })
@@ -127,8 +136,9 @@ t.test('the queue of events', async (t) => {
   await t.test('tells once what is to be told once', async (t) => {
     const { store } = await testStore(t)
     const add = (at: number, always = false) =>
-      store.addEvent({ body: 'x', at, once: { key: 'k', until: at + DAY, always } })
-    const count = async () => (await store.claimDueEvents(NOW + 9 * DAY, 99, NOW + 9 * DAY)).length
+      store.addEvent({ body: 'x', at, receivers, once: { key: 'k', until: at + DAY, always } })
+    const count = async () =>
+      (await store.claimDueEvents('webhook', NOW + 9 * DAY, 99, NOW + 9 * DAY)).length
     await add(NOW)
     await add(NOW + DAY - 1)
     t.equal(await count(), 1)
@@ -136,7 +146,7 @@ t.test('the queue of events', async (t) => {
     t.equal(await count(), 2)
     await add(NOW + DAY + 1, true)
     t.equal(await count(), 3)
-    await store.pruneEvents(NOW + 3 * DAY)
+    await store.pruneEvents(NOW + 3 * DAY, { receivers, before: NOW })
     await add(NOW + DAY + 2)
     t.equal(await count(), 4, 'it was forgotten')
   })

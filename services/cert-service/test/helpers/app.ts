@@ -10,7 +10,7 @@ import { stringify } from 'yaml'
 import { type AppDeps, buildApp } from '../../src/app.ts'
 import { loadCertConfig } from '../../src/config/load.ts'
 import type { CertServiceConfig } from '../../src/config/schema.ts'
-import type {} from '../../src/events/webhook.ts'
+import type {} from '../../src/events/outbox.ts'
 import type {} from '../../src/plugins/issuance.ts'
 import type {} from '../../src/plugins/loops.ts'
 import { isDocumented } from './documented.ts'
@@ -44,7 +44,7 @@ export function serviceOf(app: FastifyInstance): Service {
     ...{ store, audit, holdings, issuance, issuers, ca, challenges, ledger, clock, policy },
     start() {
       app.loops.start()
-      app.webhook?.start()
+      app.outbox?.start()
     },
   }
 }

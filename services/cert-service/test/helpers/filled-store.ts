@@ -22,9 +22,14 @@ export async function fill(store: Store): Promise<void> {
   await store.pruneUsage(NOW)
   for (let n = 0; n < 4; n++) {
     const once = n > 1 ? { key: n > 2 ? long : 'once', until: NOW + HOUR } : undefined
-    await store.addEvent({ body: JSON.stringify({ n }), at: NOW, ...(once && { once }) })
+    await store.addEvent({
+      body: JSON.stringify({ n }),
+      at: NOW,
+      receivers: [n > 2 ? 'phone' : 'webhook'],
+      ...(once && { once }),
+    })
   }
-  const [first] = await store.claimDueEvents(NOW, 1, NOW + HOUR)
+  const [first] = await store.claimDueEvents('webhook', NOW, 1, NOW + HOUR)
   await store.delayEvent(first?.id ?? 0, NOW + HOUR)
   // The last one is gone: its id is not given again.
   await store.deleteEvent(4)

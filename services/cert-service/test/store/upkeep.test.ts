@@ -123,10 +123,11 @@ onBothEngines('rows of one key that are written at once are one row', async (t, 
 
 onBothEngines('events wait for their turn, and are told once', async (t, { store }) => {
   const event = (body: string, at: number, once?: NewEvent['once']) =>
-    store.addEvent({ body, at, ...(once && { once }) })
-  const claim = (now: number, limit = 9) => store.claimDueEvents(now, limit, now)
+    store.addEvent({ body, at, receivers: ['phone'], ...(once && { once }) })
+  const claim = (now: number, limit = 9) => store.claimDueEvents('phone', now, limit, now)
   const bodies = async (now: number, limit?: number) =>
     (await claim(now, limit)).map(({ body }) => body)
+  const waiting = async () => (await store.countEvents()).phone ?? 0
   await event('later', NOW + 1)
   await event('earlier', NOW)
   const both = await claim(NOW + 1)
@@ -141,7 +142,7 @@ onBothEngines('events wait for their turn, and are told once', async (t, { store
   const once = { key: 'k', until: NOW + DAY }
   await event('once', NOW + 2, once)
   await event('again', NOW + 3, once)
-  t.equal(await store.countEvents(), 3)
+  t.equal(await waiting(), 3)
   t.same(await bodies(NOW - 1), [])
   t.same(await bodies(NOW, 1), ['first'])
   t.same(await bodies(NOW + 2), ['first', 'second', 'once'])
@@ -151,14 +152,36 @@ onBothEngines('events wait for their turn, and are told once', async (t, { store
   t.same(await bodies(NOW + DAY / 2 - 1), ['second', 'once'])
   t.match(await claim(NOW + DAY / 2), new Set([{ body: 'first', tries: 1 }]))
   await store.deleteEvent(due!.id)
-  t.equal(await store.countEvents(), 2)
+  t.equal(await waiting(), 2)
   await event('always', NOW + 3, { ...once, always: true })
-  t.equal(await store.countEvents(), 3)
+  t.equal(await waiting(), 3)
   await event('later', NOW + DAY, once)
-  t.equal(await store.countEvents(), 4, 'its time is over')
-  await store.pruneEvents(NOW + DAY)
+  t.equal(await waiting(), 4, 'its time is over')
+  await store.pruneEvents(NOW + DAY, { receivers: ['phone'], before: NOW + DAY })
   await event('anew', NOW, { key: 'k', until: NOW + 1 })
-  t.equal(await store.countEvents(), 5)
+  t.equal(await waiting(), 5)
+})
+
+onBothEngines('each receiver has events of its own', async (t, { store }) => {
+  const due = async (receiver: string) =>
+    (await store.claimDueEvents(receiver, NOW + DAY, 9, NOW + DAY)).map(({ body }) => body)
+  const once = { key: 'k', until: NOW + DAY }
+  await store.addEvent({ body: 'both', at: NOW, receivers: ['mail', 'phone'], once })
+  await store.addEvent({ body: 'again', at: NOW, receivers: ['mail', 'phone'], once })
+  await store.addEvent({ body: 'one', at: NOW + 1, receivers: ['phone'] })
+  t.same(await store.countEvents(), { mail: 1, phone: 2 })
+  t.same(await due('mail'), ['both'])
+  t.same(await due('phone'), ['both', 'one'])
+  t.same(await due('webhook'), [])
+  const [mail] = await store.claimDueEvents('mail', NOW + DAY, 1, NOW + DAY)
+  await store.deleteEvent(mail!.id)
+  t.same(await store.countEvents(), { phone: 2 }, 'what one accepted waits for the other')
+
+  await store.addEvent({ body: 'kept', at: NOW, receivers: ['mail'] })
+  await store.pruneEvents(NOW, { receivers: ['mail'], before: NOW })
+  t.same(await store.countEvents(), { mail: 1, phone: 1 }, 'for nobody, and old')
+  await store.pruneEvents(NOW, { receivers: [], before: NOW + 1 })
+  t.same(await store.countEvents(), {})
 })
 
 onBothEngines('the use of limits, with what orders have reserved', async (t, { store, pass }) => {

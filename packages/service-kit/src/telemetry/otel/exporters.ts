@@ -1,8 +1,11 @@
 import { type ExportResult, ExportResultCode } from '@opentelemetry/core'
+import { OTLPLogExporter as JsonLogExporter } from '@opentelemetry/exporter-logs-otlp-http'
+import { OTLPLogExporter } from '@opentelemetry/exporter-logs-otlp-proto'
 import { OTLPMetricExporter as JsonMetricExporter } from '@opentelemetry/exporter-metrics-otlp-http'
 import { OTLPMetricExporter } from '@opentelemetry/exporter-metrics-otlp-proto'
 import { OTLPTraceExporter as JsonSpanExporter } from '@opentelemetry/exporter-trace-otlp-http'
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto'
+import { ConsoleLogRecordExporter, type LogRecordExporter } from '@opentelemetry/sdk-logs'
 import { ConsoleMetricExporter, type PushMetricExporter } from '@opentelemetry/sdk-metrics'
 import { ConsoleSpanExporter, type SpanExporter } from '@opentelemetry/sdk-trace'
 import type { Logger } from 'pino'
@@ -23,9 +26,17 @@ export const METRIC_EXPORTERS: ExporterKinds<PushMetricExporter> = {
   console: () => new ConsoleMetricExporter(),
 }
 
+export const LOG_EXPORTERS: ExporterKinds<LogRecordExporter> = {
+  'http/protobuf': () => new OTLPLogExporter(),
+  'http/json': () => new JsonLogExporter(),
+  console: () => new ConsoleLogRecordExporter(),
+}
+
+type Exporter = SpanExporter | PushMetricExporter | LogRecordExporter
+
 /** Creates the named exporters. An unknown name is logged and left out. */
-export function createExporters<E extends SpanExporter | PushMetricExporter>(
-  signal: 'traces' | 'metrics',
+export function createExporters<E extends Exporter>(
+  signal: 'traces' | 'metrics' | 'logs',
   names: readonly string[],
   { console, ...otlp }: ExporterKinds<E>,
   variables: Variables,
@@ -47,11 +58,7 @@ export function createExporters<E extends SpanExporter | PushMetricExporter>(
 }
 
 /** Logs when exporting begins to fail, and when it works again. */
-function logFailures<E extends SpanExporter | PushMetricExporter>(
-  exporter: E,
-  signal: string,
-  log: Logger,
-): E {
+function logFailures<E extends Exporter>(exporter: E, signal: string, log: Logger): E {
   const send = exporter.export.bind(exporter) as SpanExporter['export']
   let isFailing = false
   exporter.export = (items: never, done: (result: ExportResult) => void) =>

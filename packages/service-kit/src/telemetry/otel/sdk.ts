@@ -10,12 +10,14 @@ import {
   serviceInstanceIdDetector,
   serviceNameEnvDetector,
 } from '@opentelemetry/resources'
+import { BatchLogRecordProcessor, LoggerProvider } from '@opentelemetry/sdk-logs'
 import { PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics'
 import { BatchSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { Metrics } from '../metrics.ts'
-import { createExporters, METRIC_EXPORTERS, SPAN_EXPORTERS } from './exporters.ts'
+import { createExporters, LOG_EXPORTERS, METRIC_EXPORTERS, SPAN_EXPORTERS } from './exporters.ts'
+import { sendLines } from './logs.ts'
 import { producerOf } from './metrics.ts'
 import { traceFetches, traceRequests } from './spans.ts'
 import { Variables } from './variables.ts'
@@ -26,14 +28,15 @@ export interface OpenTelemetryOptions {
   /** `service.name`, unless a variable sets another one. */
   readonly service: string
   readonly version: string
-  readonly metrics: Metrics
+  readonly metrics?: Metrics
+  /** The log of the service, whose lines are exported and which tells of failures to export. */
   readonly log: Logger
   /** Route parameters that become attributes of spans, as `gatehouse.<name>`. */
   readonly params?: readonly string[]
 }
 
 /** The exporters of each signal, by their names in the specification: `otlp`, `console`. */
-export type Signals = Readonly<Record<'traces' | 'metrics', readonly string[]>>
+export type Signals = Readonly<Record<'traces' | 'metrics' | 'logs', readonly string[]>>
 
 export type OpenTelemetry = ReturnType<typeof start>
 
@@ -47,8 +50,12 @@ export function start(signals: Signals, options: OpenTelemetryOptions) {
   const resource = describeService(service, version)
   const provider = createTracerProvider(signals.traces, resource, variables)
   const readers = createMetricReaders(signals.metrics, variables)
-  for (const reader of readers)
-    reader.setMetricProducer(producerOf(metrics.registry, resource, { name: SCOPE, version }))
+  const scope = { name: SCOPE, version }
+  if (metrics)
+    for (const reader of readers)
+      reader.setMetricProducer(producerOf(metrics.registry, resource, scope))
+  const logs = createLoggerProvider(signals.logs, resource, variables)
+  const stopLines = logs && sendLines(log, logs, scope)
 
   const tracer = provider?.getTracer(SCOPE, version)
   if (tracer) context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable())
@@ -59,7 +66,8 @@ export function start(signals: Signals, options: OpenTelemetryOptions) {
     /** Sends pending telemetry, for at most 2.5 seconds. */
     async close(): Promise<void> {
       stopFetches?.()
-      const sent = [provider, ...readers].map((part) => part?.shutdown())
+      stopLines?.()
+      const sent = [provider, logs, ...readers].map((part) => part?.shutdown())
       await callWithTimeout(Promise.allSettled(sent), FLUSH_MS).catch(() =>
         log.warn('stopped before all telemetry was sent'),
       )
@@ -92,6 +100,21 @@ function createTracerProvider(names: readonly string[], resource: Resource, vari
     resource,
     sampler: variables.sampler(),
     spanProcessors: exporters.map((exporter) => new BatchSpanProcessor({ ...sizes, exporter })),
+  })
+}
+
+function createLoggerProvider(names: readonly string[], resource: Resource, variables: Variables) {
+  const exporters = createExporters('logs', names, LOG_EXPORTERS, variables)
+  if (exporters.length === 0) return undefined
+  const sizes = variables.numbers({
+    maxQueueSize: 'OTEL_BLRP_MAX_QUEUE_SIZE',
+    maxExportBatchSize: 'OTEL_BLRP_MAX_EXPORT_BATCH_SIZE',
+    scheduledDelayMillis: 'OTEL_BLRP_SCHEDULE_DELAY',
+    exportTimeoutMillis: 'OTEL_BLRP_EXPORT_TIMEOUT',
+  })
+  return new LoggerProvider({
+    resource,
+    processors: exporters.map((exporter) => new BatchLogRecordProcessor({ ...sizes, exporter })),
   })
 }
 

@@ -13,7 +13,7 @@ import {
 } from '@opentelemetry/api'
 import { W3CTraceContextPropagator } from '@opentelemetry/core'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { methodOf } from '../log.ts'
+import { methodOf, type TraceIds } from '../log.ts'
 
 /**
  * Traces requests with @fastify/otel: one server span for each, a child of the span in `traceparent`.
@@ -39,6 +39,7 @@ export async function traceRequests(
   app.addHook('onRequest', (request, reply, done) => {
     const { span } = request.opentelemetry()
     if (span) describeRequest(span, request, params)
+    if (span) request.log = reply.log = request.log.child(traceIdsOf(span))
     if (span) reply.raw.once('close', () => endAborted(span, reply))
     done()
   })
@@ -53,6 +54,11 @@ export async function traceRequests(
     const { span } = request.opentelemetry()
     if (span) setStatus(span, reply)
   })
+}
+
+function traceIdsOf(span: Span): TraceIds {
+  const { traceId, spanId } = span.spanContext()
+  return { trace_id: traceId, span_id: spanId }
 }
 
 function describeRequest(span: Span, request: FastifyRequest, params: readonly string[]): void {

@@ -143,7 +143,9 @@ export const TABLES: readonly Table[] = [
   {
     name: 'events',
     key: 'id',
-    columns: { id: INTEGER, body: TEXT, at: INTEGER, tries: INTEGER, next_at: INTEGER },
+    columns: {
+      ...{ id: INTEGER, receiver: TEXT, body: TEXT, at: INTEGER, tries: INTEGER, next_at: INTEGER },
+    },
     hasSequence: true,
   },
   { name: 'told', key: 'key', columns: { key: INDEXED, until: INTEGER, at: INTEGER } },

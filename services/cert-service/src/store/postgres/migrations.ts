@@ -226,4 +226,10 @@ export const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (change, replica)
   );
   `,
+  `
+  ALTER TABLE events ADD COLUMN receiver text NOT NULL DEFAULT 'webhook'; -- by name
+  DROP INDEX events_due;
+  CREATE INDEX events_due ON events (receiver, next_at);
+  CREATE INDEX events_order ON events (receiver, id);
+  `,
 ]

@@ -202,6 +202,12 @@ export const MIGRATIONS: readonly string[] = [
   CREATE INDEX certificates_late ON certificates (not_after - (not_after - not_before) / 3)
     WHERE current = 1 AND renew_at IS NOT NULL;
   `,
+  `
+  ALTER TABLE events ADD COLUMN receiver TEXT NOT NULL DEFAULT 'webhook'; -- by name
+  DROP INDEX events_due;
+  CREATE INDEX events_due ON events (receiver, next_at);
+  CREATE INDEX events_order ON events (receiver, id);
+  `,
 ]
 
 /** Brings a store to today's schema: each step whole or not at all. @throws CertError CERT_STORE_NEWER */

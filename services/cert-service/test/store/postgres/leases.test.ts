@@ -145,13 +145,13 @@ t.test('what is claimed once is not claimed elsewhere', async (t) => {
   for (let n = 0; n < 20; n += 1) {
     const certificate = newCertificate({ names: [`${n}.example`], checkAt: NOW })
     await a.addCertificate(certificate, newAudit())
-    await a.addEvent({ body: `${n}`, at: NOW })
+    await a.addEvent({ body: `${n}`, at: NOW, receivers: ['webhook'] })
   }
   const unchecked = await Promise.all(
     [a, b, a, b, a, b].map((store) => store.claimUnchecked(NOW, 8, NOW + DAY / 2)),
   )
   const events = await Promise.all(
-    [a, b, a, b, a, b].map((store) => store.claimDueEvents(NOW, 8, NOW + DAY / 2)),
+    [a, b, a, b, a, b].map((store) => store.claimDueEvents('webhook', NOW, 8, NOW + DAY / 2)),
   )
   for (const claimed of [unchecked, events]) {
     const ids = claimed.flat().map(({ id }) => id)
@@ -159,9 +159,9 @@ t.test('what is claimed once is not claimed elsewhere', async (t) => {
     t.ok(ids.length >= 8)
   }
   const later = NOW + DAY / 2
-  t.same(await b.claimDueEvents(later - 1, 99, later), [], 'for as long as was said')
+  t.same(await b.claimDueEvents('webhook', later - 1, 99, later), [], 'for as long as was said')
   t.same(await a.claimUnchecked(later - 1, 99, later), [])
-  t.equal((await b.claimDueEvents(later, 99, NOW + DAY)).length, 20)
+  t.equal((await b.claimDueEvents('webhook', later, 99, NOW + DAY)).length, 20)
   t.equal((await a.claimUnchecked(later, 99, NOW + DAY)).length, 20)
 })
 

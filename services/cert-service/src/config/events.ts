@@ -1,0 +1,201 @@
+import { isIP } from 'node:net'
+import { isLoopback, parseEndpointUrl, parseHost } from '@gatehouse/net'
+import {
+  applyRules,
+  applyToEach,
+  checkCertificateFile,
+  checkUnique,
+  type Fault,
+  FilePath,
+  faultOf,
+  type Rule,
+  Secret,
+  Text,
+} from '@gatehouse/service-kit'
+import { type Static, Type } from 'typebox'
+
+const EVENT_TYPES = ['issued', 'renewed', 'failing', 'expiring'] as const
+const ADDRESS = '^[^@\\s,?<>"]+@[^@\\s,?<>"]+$'
+/** The name of the receiver that `events.webhook` configures. */
+const WEBHOOK = 'webhook'
+
+const common = {
+  events: Type.Array(Type.Enum([...EVENT_TYPES]), {
+    minItems: 1,
+    default: [...EVENT_TYPES],
+    description: `Events to send: ${EVENT_TYPES.join(', ')}.`,
+  }),
+  caFile: Type.Optional(
+    FilePath({ description: 'CA certificates in PEM, for a receiver with a private CA.' }),
+  ),
+}
+
+const allowHttp = Type.Boolean({
+  default: false,
+  description: 'Whether plain http is allowed in `url`.',
+})
+
+const webhook = {
+  url: Text('URL that events are posted to: https; http on loopback or with `allowHttp`.'),
+  secret: Secret({
+    minLength: 16,
+    description: 'Key of the HMAC in `X-Gatehouse-Signature`, at least 16 characters.',
+  }),
+  ...common,
+  allowHttp,
+}
+
+const name = Type.String({
+  pattern: '^[a-z][a-z0-9-]{0,31}$',
+  description: 'Name in log lines and metrics. Events that wait belong to this name.',
+})
+
+const ReceiverSchema = Type.Union([
+  Type.Object({
+    name,
+    type: Type.Literal(WEBHOOK, { description: 'A program of your own: signed JSON.' }),
+    ...webhook,
+  }),
+  Type.Object({
+    name,
+    type: Type.Literal('ntfy', { description: 'A topic of ntfy.' }),
+    url: Secret({
+      description: 'URL of the topic, such as `https://ntfy.sh/my-certificates-8f3k`.',
+    }),
+    token: Type.Optional(
+      Secret({
+        minLength: 1,
+        pattern: '^[\\x21-\\x7e]+$',
+        description: 'Access token, for a topic that needs one.',
+      }),
+    ),
+    ...common,
+    allowHttp,
+  }),
+  Type.Object({
+    name,
+    type: Type.Literal('slack', {
+      description: 'An incoming webhook of Slack, or of Mattermost or another with its format.',
+    }),
+    url: Secret({ description: 'URL of the incoming webhook.' }),
+    ...common,
+    allowHttp,
+  }),
+  Type.Object({
+    name,
+    type: Type.Literal('email', { description: 'E-mail, through an SMTP server.' }),
+    host: Text('SMTP server.'),
+    port: Type.Integer({
+      minimum: 1,
+      maximum: 65_535,
+      default: 465,
+      description: 'Its port: 465 for `implicit`, usually 587 for `starttls`.',
+    }),
+    tls: Type.Optional(
+      Type.Enum(['implicit', 'starttls', 'off'], {
+        description:
+          'TLS from the start, TLS after `STARTTLS`, or none. Default: `implicit` on port 465, `starttls` on others.',
+      }),
+    ),
+    user: Type.Optional(Text('User name, if the server asks for one.')),
+    password: Type.Optional(Secret({ minLength: 1, description: 'Its password.' })),
+    from: Type.String({ pattern: ADDRESS, description: 'Address of the sender.' }),
+    to: Type.Array(Type.String({ pattern: ADDRESS }), {
+      minItems: 1,
+      maxItems: 20,
+      description: 'Addresses of the recipients.',
+    }),
+    ...common,
+  }),
+])
+
+export const EventsSchema = Type.Object({
+  webhook: Type.Optional(
+    Type.Object(webhook, {
+      description: `A single receiver with \`type: webhook\`, whose name is \`${WEBHOOK}\`.`,
+    }),
+  ),
+  receivers: Type.Array(ReceiverSchema, {
+    default: [],
+    maxItems: 10,
+    description:
+      'Each receives events about certificates, each event at least once. Delivery is retried for 7 days.',
+  }),
+})
+
+type EventsConfig = Static<typeof EventsSchema>
+
+export type ReceiverConfig = Static<typeof ReceiverSchema>
+export type ReceiverOf<Type extends ReceiverConfig['type']> = ReceiverConfig & { type: Type }
+
+/** Every receiver that is configured. */
+export function receiversOf({ webhook, receivers }: EventsConfig): readonly ReceiverConfig[] {
+  return webhook ? [{ name: WEBHOOK, type: WEBHOOK, ...webhook }, ...receivers] : receivers
+}
+
+/** How an SMTP server is spoken to. */
+export function smtpTlsOf({ tls, port }: Pick<ReceiverOf<'email'>, 'tls' | 'port'>) {
+  return tls ?? (port === 465 ? 'implicit' : 'starttls')
+}
+
+/**
+ * The topic of ntfy that a URL names, and the URL of its server.
+ *
+ * @throws Error that says what is wrong with the URL, without the URL
+ */
+export function ntfyTopic(url: string): { readonly server: string; readonly topic: string } {
+  const [, server, topic] = /^([^?#]*\/)([-\w]{1,64})$/.exec(url) ?? []
+  if (server === undefined || topic === undefined || /^https?:\/\/$/i.test(server))
+    throw new Error('must end with the name of a topic, such as https://ntfy.sh/my-certificates')
+  return { server, topic }
+}
+
+/** The rules for the section `events`, beyond its schema. */
+export function checkEvents({ events }: { readonly events: EventsConfig }): readonly Fault[] {
+  const { receivers } = events
+  return [
+    ...applyRules(events, [({ webhook }) => (webhook ? checkUrl(webhook, '/webhook') : [])]),
+    ...checkUnique('/receivers', receivers),
+    ...applyToEach(receivers, '/receivers', RECEIVER_RULES),
+    ...applyToEach(receivers, '/receivers', [
+      ({ name }) =>
+        events.webhook && name === WEBHOOK
+          ? [{ path: '/name', message: 'is the name of `events.webhook`: choose another one' }]
+          : [],
+    ]),
+  ].map((fault) => ({
+    ...fault,
+    path: `/events${fault.path}`,
+    ...(fault.other !== undefined && { other: `/events${fault.other}` }),
+  }))
+}
+
+const RECEIVER_RULES: readonly Rule<ReceiverConfig>[] = [
+  (receiver) => (receiver.type === 'email' ? [] : checkUrl(receiver, '')),
+  (receiver) => (receiver.type === 'ntfy' ? faultOf('/url', () => ntfyTopic(receiver.url)) : []),
+  (receiver) => (receiver.type === 'email' ? checkServer(receiver) : []),
+]
+
+function checkUrl({ url, allowHttp }: { url: string; allowHttp: boolean }, path: string): Fault[] {
+  return faultOf(`${path}/url`, () => parseEndpointUrl(url, { allowHttp }))
+}
+
+function checkServer(receiver: ReceiverOf<'email'>): Fault[] {
+  const { host, user, password } = receiver
+  const parsed = isIP(host) > 0 || !host.startsWith('[') ? parseHost(host) : undefined
+  if (!parsed) return [{ path: '/host', message: 'is not an IP address or host name' }]
+  if ((user === undefined) !== (password === undefined))
+    return [{ path: '/user', message: 'needs a `password`, and a `password` needs a `user`' }]
+  if (user === undefined || smtpTlsOf(receiver) !== 'off' || isLoopback(parsed)) return []
+  const message = '`off` would send the password in plain text: only a loopback `host` may have it'
+  return [{ path: '/tls', message }]
+}
+
+/** The rules for the files that receivers name. */
+export function checkEventFiles({ events }: { readonly events: EventsConfig }): readonly Fault[] {
+  const rule = ({ caFile }: { readonly caFile?: string }) => checkCertificateFile('/caFile', caFile)
+  return [
+    ...applyRules(events.webhook ?? {}, [rule], '/events/webhook'),
+    ...applyToEach(events.receivers, '/events/receivers', [rule]),
+  ]
+}

@@ -1,0 +1,71 @@
+import type { CertEvent } from '../issuance/issue.ts'
+import { describeTimes, planRenewal, toTime } from '../issuers/issuer.ts'
+import type { CertificateRecord, NewEvent } from '../store/store.ts'
+
+const DAY = 86_400_000
+const YEAR = 366 * DAY
+
+interface EventHead {
+  readonly id: string
+  /** RFC 3339, as all times. */
+  readonly at: string
+  readonly names: readonly string[]
+  readonly issuer: string
+}
+
+/** What receivers are told. It never contains key material. */
+export type EventBody = EventHead &
+  (
+    | {
+        readonly type: 'issued' | 'renewed' | 'expiring'
+        readonly serialNumber: string
+        readonly notBefore: string
+        readonly notAfter: string
+        /** Absent if it is not renewed. */
+        readonly renewAt?: string
+      }
+    | {
+        readonly type: 'failing'
+        readonly failures: number
+        readonly error?: { readonly code: string; readonly detail: string }
+        readonly nextTryAt?: string
+      }
+  )
+
+export function describeEvent(event: CertEvent, id: string, at: number): EventBody {
+  const head = { id, at: toTime(at) }
+  if (event.type === 'failing') {
+    const { names, issuer, failures, lastError, nextTryAt } = event.order
+    return {
+      ...head,
+      ...{ type: event.type, names, issuer, failures },
+      ...(lastError && { error: lastError }),
+      ...(nextTryAt !== null && { nextTryAt: toTime(nextTryAt) }),
+    }
+  }
+  const { names, issuer, serialNumber } = event.certificate
+  const times = describeTimes(event.certificate)
+  return { ...head, type: event.type, names, issuer, serialNumber, ...times }
+}
+
+/**
+ * How many thirds of the time between planned renewal and expiry have passed: 0 is on time, 1 and 2
+ * call for a warning, 3 is expired.
+ */
+export function lateness(certificate: CertificateRecord, now: number): 0 | 1 | 2 | 3 {
+  const { notAfter } = certificate
+  const margin = notAfter - planRenewal(certificate, () => 0)
+  const thirds = Math.floor((3 * (now - (notAfter - margin))) / margin)
+  return Math.min(3, Math.max(0, thirds)) as 0 | 1 | 2 | 3
+}
+
+/** Failures are reported when they begin and then daily, late renewals once per third. */
+export function onceOf(event: CertEvent, at: number): NewEvent['once'] {
+  if (event.type === 'failing') {
+    const { lineage, failures } = event.order
+    return { key: `failing ${lineage}`, until: at + DAY, always: failures === 1 }
+  }
+  if (event.type !== 'expiring') return undefined
+  const { id, notAfter } = event.certificate
+  return { key: `expiring ${id} ${lateness(event.certificate, at)}`, until: notAfter + YEAR }
+}

@@ -1,0 +1,172 @@
+import { createHmac } from 'node:crypto'
+import { type BoundedFetch, createFetch } from '@gatehouse/net'
+import { requireNamedFile } from '@gatehouse/service-kit'
+import { ntfyTopic, type ReceiverConfig, type ReceiverOf } from '../config/events.ts'
+import { VERSION } from '../version.ts'
+import type { EventBody } from './event.ts'
+import { type EventText, paragraphsOf, textOf } from './text.ts'
+
+const TIMEOUT = 10_000
+const DELIVERED = [200, 201, 202, 203, 204, 205, 206]
+
+/** Where events go. */
+export interface Receiver {
+  readonly name: string
+  readonly events: readonly string[]
+  /**
+   * Delivers an event.
+   *
+   * @param body - the event as JSON
+   * @throws Error if it was not accepted; its message holds no secret
+   */
+  send(body: string, options: { readonly now: number; readonly signal: AbortSignal }): Promise<void>
+  close(): Promise<void>
+}
+
+/** @throws ConfigError CONFIG_FILE_UNUSABLE */
+export function createReceiver(config: ReceiverConfig): Receiver {
+  const { name, events, caFile } = config
+  const ca =
+    caFile === undefined ? undefined : requireNamedFile(`events receiver ${name}: caFile`, caFile)
+  if (config.type !== 'email') return new HttpReceiver(config, ca)
+  return {
+    ...{ name, events },
+    async send(body, { signal }) {
+      // Few have one, and it takes a while to load.
+      const { sendEmail } = await import('./email.ts')
+      await sendEmail(JSON.parse(body), { ...config, ca }, signal)
+    },
+    async close() {},
+  }
+}
+
+interface HttpMessage {
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+}
+
+type HttpConfig = Exclude<ReceiverConfig, { readonly type: 'email' }>
+
+class HttpReceiver implements Receiver {
+  readonly name: string
+  readonly events: readonly string[]
+  readonly #config: HttpConfig
+  readonly #fetch: BoundedFetch
+
+  constructor(config: HttpConfig, ca: string | undefined) {
+    this.name = config.name
+    this.events = config.events
+    this.#config = config
+    this.#fetch = createFetch({ ca, timeoutMs: TIMEOUT })
+  }
+
+  async send(body: string, { now, signal }: { now: number; signal: AbortSignal }): Promise<void> {
+    const message = messageOf(this.#config, body, now)
+    const headers = {
+      'content-type': 'application/json',
+      'user-agent': `gatehouse-cert-service/${VERSION}`,
+      ...message.headers,
+    }
+    const { url } = message
+    const request = { headers, body: message.body, status: DELIVERED, signal }
+    try {
+      await this.#fetch(url, { method: 'POST', ...request })
+    } catch (error) {
+      // The path of a webhook often holds a secret.
+      const { origin, pathname } = new URL(url)
+      throw new Error((error as Error).message.replace(origin + pathname, origin))
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#fetch.close()
+  }
+}
+
+function messageOf(config: HttpConfig, body: string, now: number): HttpMessage {
+  if (config.type === 'webhook')
+    return { url: config.url, headers: signatureHeaders(body, config.secret, now), body }
+  const event: EventBody = JSON.parse(body)
+  if (config.type === 'ntfy') return ntfyMessage(event, config)
+  return { url: config.url, headers: {}, body: JSON.stringify(slackMessage(event)) }
+}
+
+/** Authenticates a body by an HMAC-SHA256 of the Unix time, a dot and the body. */
+export function signatureHeaders(
+  body: string,
+  secret: string,
+  now: number,
+): Record<'x-gatehouse-timestamp' | 'x-gatehouse-signature', string> {
+  const timestamp = String(Math.floor(now / 1000))
+  const signature = createHmac('sha256', secret).update(`${timestamp}.${body}`).digest('hex')
+  return { 'x-gatehouse-timestamp': timestamp, 'x-gatehouse-signature': `sha256=${signature}` }
+}
+
+/** Of ntfy: 1 is silent, 3 is usual, 5 does not stop until it is read. Tags become emojis. */
+const NTFY: Readonly<Record<EventText['severity'], readonly [priority: number, tag: string]>> = {
+  info: [2, 'white_check_mark'],
+  warning: [4, 'warning'],
+  critical: [5, 'rotating_light'],
+}
+
+/** As JSON to the root of the server, since headers hold no other characters than those of ASCII. */
+export function ntfyMessage(
+  event: EventBody,
+  { url, token }: Pick<ReceiverOf<'ntfy'>, 'url' | 'token'>,
+): HttpMessage {
+  const { server, topic } = ntfyTopic(url)
+  const text = textOf(event)
+  const [priority, tag] = NTFY[text.severity]
+  const message = { topic, title: text.title, message: paragraphsOf(text).join('\n\n') }
+  return {
+    url: server,
+    headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
+    body: JSON.stringify({ ...message, priority, tags: [tag] }),
+  }
+}
+
+const SLACK_HEADER = 150
+const SLACK_EMOJI: Readonly<Record<EventText['severity'], string>> = {
+  info: ':white_check_mark:',
+  warning: ':warning:',
+  critical: ':rotating_light:',
+}
+
+/** `text` is for notifications, `blocks` for the channel. */
+export function slackMessage(event: EventBody) {
+  const text = textOf(event)
+  const { title, what, action, severity } = text
+  // Code, since names may begin with an asterisk and values may have characters of the markup.
+  const fields = text.details.map(([name, value]) =>
+    mrkdwn(`*${name}*\n\`${escapeSlack(value.replaceAll('`', "'"))}\``),
+  )
+  const header = `${SLACK_EMOJI[severity]} ${title}`
+  return {
+    text: escapeSlack(`${title}: ${what}`),
+    blocks: [
+      {
+        type: 'header',
+        text: { type: 'plain_text', text: shorten(header, SLACK_HEADER), emoji: true },
+      },
+      {
+        type: 'section',
+        text: mrkdwn(`${escapeSlack(what)}\n*What to do:* ${escapeSlack(action)}`),
+      },
+      { type: 'section', fields },
+    ],
+  }
+}
+
+function mrkdwn(text: string) {
+  return { type: 'mrkdwn', text, verbatim: true }
+}
+
+/** The three characters that Slack gives a meaning: a CA could mention a whole channel otherwise. */
+function escapeSlack(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
+}
+
+function shorten(text: string, max: number): string {
+  return text.length > max ? `${text.slice(0, max - 1)}…` : text
+}

@@ -1,0 +1,140 @@
+import { actionFor } from '../errors.ts'
+import type { EventBody } from './event.ts'
+
+/** How much a text has of what may be long. */
+interface TextLimits {
+  readonly names: number
+  /** Characters of a cause. */
+  readonly cause: number
+}
+
+/** For messages whose length is limited: the parts of Slack to 2,000 characters, those of ntfy to 4,096 bytes. */
+const BRIEF: TextLimits = { names: 5, cause: 350 }
+
+/** An event for people. */
+export interface EventText {
+  readonly title: string
+  /** What happened, and what to do about it, as whole sentences. */
+  readonly what: string
+  readonly action: string
+  /** Which certificate, by the name of each detail. */
+  readonly details: readonly (readonly [name: string, value: string])[]
+  readonly severity: 'info' | 'warning' | 'critical'
+}
+
+const INVENTORY =
+  'The inventory of cert-service shows the cause. Correct it, then renew the certificate there.'
+
+export function textOf(event: EventBody, limits = BRIEF): EventText {
+  const [first = ''] = event.names
+  const others = event.names.length - 1
+  const of = others > 0 ? `${first} and ${count(others, 'more name')}` : first
+  const details: EventText['details'] = [
+    ['Names', listed(event.names, limits.names)],
+    ['Issuer', event.issuer],
+  ]
+  if (event.type === 'failing') return describeFailure(event, of, details, limits)
+  const text = describeCertificate(event, of)
+  return {
+    ...text,
+    details: [
+      ...details,
+      ['Serial number', event.serialNumber],
+      ['Valid until', dated(event.notAfter)],
+    ],
+  }
+}
+
+type Failing = EventBody & { readonly type: 'failing' }
+type Held = Exclude<EventBody, Failing>
+
+function describeFailure(
+  { failures, error, nextTryAt }: Failing,
+  of: string,
+  details: EventText['details'],
+  limits: TextLimits,
+): EventText {
+  const times = failures > 1 ? ` ${failures} attempts in a row have failed.` : ''
+  const cause = error && `${error.code}: ${tidy(error.detail, limits.cause)}`
+  return {
+    title: `No certificate for ${of}`,
+    what: `The certificate could not be issued.${times} If there is an older one, it is served until it expires.`,
+    action: (error && actionFor(error.code)) ?? 'The log of cert-service has the cause.',
+    details: [
+      ...details,
+      ...(cause === undefined ? [] : [['Cause', cause] as const]),
+      ...(nextTryAt === undefined ? [] : [['Next attempt', dated(nextTryAt)] as const]),
+    ],
+    severity: 'warning',
+  }
+}
+
+function describeCertificate(
+  { type, at, notAfter, renewAt }: Held,
+  of: string,
+): Omit<EventText, 'details'> {
+  if (type === 'expiring' && notAfter <= at)
+    return {
+      title: `The certificate for ${of} has expired`,
+      what: 'The certificate was not renewed and has expired. Clients refuse it.',
+      action: INVENTORY,
+      severity: 'critical',
+    }
+  if (type === 'expiring')
+    return {
+      title: `The certificate for ${of} expires soon`,
+      what: `The certificate is due for renewal, but it was not renewed. It expires on ${dated(notAfter)}.`,
+      action: INVENTORY,
+      severity: 'warning',
+    }
+  const isRenewed = type === 'renewed'
+  return {
+    title: `${isRenewed ? 'Renewed' : 'New'} certificate for ${of}`,
+    what: isRenewed ? 'The certificate was renewed.' : 'A new certificate was issued.',
+    action: describeNext(renewAt, isRenewed),
+    severity: 'info',
+  }
+}
+
+function describeNext(renewAt: string | undefined, isRenewed: boolean): string {
+  if (renewAt === undefined)
+    return 'It is not renewed automatically: request a new one before it expires.'
+  const next = `cert-service renews it on ${dated(renewAt)}.`
+  if (!isRenewed) return `Nothing. ${next}`
+  return `Nothing, if the servers fetch it by themselves. If you copied it by hand, copy it again. ${next}`
+}
+
+/** The parts of a text below its title, as paragraphs of plain text. */
+export function paragraphsOf({ what, action, details }: EventText): readonly string[] {
+  return [
+    what,
+    `What to do: ${action}`,
+    details.map(([name, value]) => `${name}: ${value}`).join('\n'),
+  ]
+}
+
+const DATE = new Intl.DateTimeFormat('en-GB', {
+  dateStyle: 'long',
+  timeStyle: 'short',
+  timeZone: 'UTC',
+})
+
+function dated(time: string): string {
+  return `${DATE.format(new Date(time))} UTC`
+}
+
+function listed(names: readonly string[], max: number): string {
+  const rest = names.length - max
+  const shown = names.slice(0, max).join(', ')
+  return rest > 0 ? `${shown} and ${count(rest, 'more name')}` : shown
+}
+
+function count(n: number, what: string): string {
+  return n === 1 ? `1 ${what}` : `${n} ${what}s`
+}
+
+/** A detail may come from a CA. */
+function tidy(detail: string, max: number): string {
+  const text = detail.replaceAll(/[\s\p{Cc}]+/gu, ' ').trim()
+  return text.length > max ? `${text.slice(0, max - 1)}…` : text
+}

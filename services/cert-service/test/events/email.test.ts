@@ -1,0 +1,158 @@
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
+import { text } from 'node:stream/consumers'
+import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
+import t, { type Test } from 'tap'
+import { createTestCa } from '../../../../scripts/test/certificates.ts'
+import { sendEmail } from '../../src/events/email.ts'
+import type { EventBody } from '../../src/events/event.ts'
+
+const PASSWORD = 'canary-of-the-password'
+const ca = await createTestCa()
+const certificate = ca.certificateFor('localhost', '127.0.0.1')
+
+const event: EventBody = {
+  id: '6f1c2d3e-0000-4000-8000-000000000000',
+  at: '2030-01-01T00:00:00Z',
+  type: 'failing',
+  names: Array.from({ length: 100 }, (_, n) => `${n}.example.com`),
+  issuer: 'ca',
+  failures: 1,
+  error: { code: 'ACME_CAA', detail: `.\r\nBcc: x@x.test\r\n${'long '.repeat(400)}ñ 漢` },
+}
+
+interface Mail {
+  readonly from: string
+  readonly to: readonly string[]
+  readonly user: string | undefined
+  readonly secure: boolean
+  readonly raw: string
+}
+
+/** A real SMTP server on loopback that keeps what it takes. */
+async function startServer(t: Test, options: SMTPServerOptions = {}) {
+  const mails: Mail[] = []
+  const server = new SMTPServer({
+    ...certificate,
+    authOptional: true,
+    onAuth({ username, password }, _session, done) {
+      if (username === 'gatehouse' && password === PASSWORD) done(null, { user: username })
+      else done(new Error(`not your password: ${password}`))
+    },
+    async onData(stream, { envelope, user, secure }, done) {
+      const raw = await text(stream)
+      const from = envelope.mailFrom ? envelope.mailFrom.address : ''
+      const to = envelope.rcptTo.map(({ address }) => address)
+      mails.push({ from, to, user: user as string | undefined, secure, raw })
+      done()
+    },
+    ...options,
+  })
+  server.on('error', () => {})
+  const listener = server.listen(0, '127.0.0.1')
+  await once(listener, 'listening')
+  t.teardown(() => new Promise<void>((resolve) => server.close(() => resolve())))
+  const { port } = listener.address() as AddressInfo
+  const config = {
+    ...{ name: 'ops', type: 'email' as const, events: [], host: 'localhost', port, ca: ca.root },
+    ...{ from: 'certs@example.com', to: ['a@example.org', 'b@example.org'] },
+  }
+  return { mails, config }
+}
+
+const open = new AbortController().signal
+const login = { user: 'gatehouse', password: PASSWORD }
+
+t.test('an event is an e-mail in plain text', async (t) => {
+  const { mails, config } = await startServer(t, { secure: true })
+  await sendEmail(event, { ...config, ...login, tls: 'implicit' }, open)
+  const [mail] = mails
+  t.match(mail, { from: 'certs@example.com', to: config.to, user: 'gatehouse', secure: true })
+  const [head = '', body = ''] = mail?.raw.split('\r\n\r\n', 2) ?? []
+  for (const line of [
+    'To: a@example.org, b@example.org',
+    'Subject: No certificate for 0.example.com and 99 more names',
+    'Message-ID: <6f1c2d3e-0000-4000-8000-000000000000@example.com>',
+    'Date: Tue, 01 Jan 2030 00:00:00 +0000',
+    'Auto-Submitted: auto-generated',
+  ])
+    t.ok(head.includes(line), line)
+  t.match(head, /^From: "?Gatehouse cert-service"? <certs@example\.com>\r$/m)
+  t.match(head, /^Content-Type: text\/plain; charset=utf-8/m)
+  t.notMatch(head, /^Bcc/im)
+  const isQuoted = /^Content-Transfer-Encoding: quoted-printable/im.test(head)
+  const rest = mail?.raw.slice(head.length + 4) ?? ''
+  const plain = isQuoted ? unquote(rest) : Buffer.from(body, 'base64').toString()
+  t.match(plain, 'What to do: Add this CA to the CAA records of the domain')
+  t.match(plain, '99.example.com')
+  t.match(plain, 'ñ 漢')
+})
+
+t.test('the connection is protected as it is configured', async (t) => {
+  const starttls = await startServer(t)
+  await sendEmail(event, { ...starttls.config, ...login }, open)
+  t.match(starttls.mails, [{ secure: true, user: 'gatehouse' }])
+
+  const plain = await startServer(t, { disabledCommands: ['STARTTLS'] })
+  await t.rejects(sendEmail(event, plain.config, open), 'it does not fall back to plain text')
+  t.strictSame(plain.mails, [])
+  await sendEmail(event, { ...plain.config, tls: 'off' }, open)
+  t.match(plain.mails, [{ secure: false }])
+
+  const foreign = await createTestCa()
+  for (const change of [{ ca: foreign.root }, { ca: undefined }])
+    await t.rejects(sendEmail(event, { ...starttls.config, ...change }, open), /ETLS|ESOCKET/)
+  const implicit = await startServer(t, { secure: true })
+  for (const server of [implicit, starttls]) {
+    const named = { ...server.config, host: '127.0.0.1' }
+    const tls = server === implicit ? 'implicit' : 'starttls'
+    await sendEmail(event, { ...named, tls }, open)
+    const other = { ...certificate, ...ca.certificateFor('other.test') }
+    const impostor = await startServer(t, { ...other, secure: server === implicit })
+    await t.rejects(sendEmail(event, { ...impostor.config, ...login, tls }, open))
+    t.strictSame(impostor.mails, [], 'a certificate for another name')
+  }
+})
+
+t.test('a refusal is an error without what the server says', async (t) => {
+  const { config } = await startServer(t, { secure: true })
+  const sent = { ...config, tls: 'implicit' } as const
+  const wrong = { user: 'gatehouse', password: `${PASSWORD}-wrong` }
+  const refused = await sendEmail(event, { ...sent, ...wrong }, open).catch((error) => error)
+  t.match(refused.message, /^SMTP localhost:\d+: AUTH PLAIN was answered 535$/)
+  t.notMatch(`${refused.stack} ${JSON.stringify(refused)}`, PASSWORD)
+
+  const full = await startServer(t, {
+    secure: true,
+    onRcptTo: (_address, _session, done) =>
+      done(Object.assign(new Error('no such user'), { responseCode: 550 })),
+  })
+  const answer = sendEmail(event, { ...full.config, tls: 'implicit' }, open)
+  await t.rejects(answer, { message: /RCPT TO was answered 550$/ })
+  await t.rejects(sendEmail(event, { ...sent, host: '127.0.0.1', port: 1 }, open), {
+    message: 'SMTP 127.0.0.1:1: ECONNREFUSED',
+  })
+})
+
+t.test('a server that says nothing is not waited for when the service stops', async (t) => {
+  const silent = createServer()
+  await once(silent.listen(0, '127.0.0.1'), 'listening')
+  t.teardown(() => silent.close())
+  const { config } = await startServer(t)
+  for (const tls of ['implicit', 'starttls', 'off'] as const) {
+    const closing = new AbortController()
+    const { port } = silent.address() as AddressInfo
+    const sending = sendEmail(event, { ...config, port, tls }, closing.signal)
+    const [socket] = await once(silent, 'connection')
+    closing.abort()
+    await t.rejects(sending, /^SMTP/)
+    socket.destroy()
+  }
+})
+
+function unquote(body: string): string {
+  const bytes = body
+    .replaceAll('=\r\n', '')
+    .replaceAll(/=([0-9A-F]{2})/g, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)))
+  return Buffer.from(bytes, 'latin1').toString()
+}
