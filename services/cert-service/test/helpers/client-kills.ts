@@ -3,14 +3,14 @@ import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } fr
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import type { Test } from 'tap'
+import { bundleScript } from '../../../../scripts/test/bundle-script.ts'
 import { getOnce } from '../../src/client/get.ts'
 import { DAY, KEY, type Running, start } from './app.ts'
 import { clientOf, listAll, lookAt } from './client.ts'
 import type { KilledClient } from './killed-client.ts'
 
-const PROGRAM = join(import.meta.dirname, 'killed-client.ts')
 /** Milliseconds in which a client starts, asks and writes. */
-const RUN_MS = 300
+const RUN_MS = 200
 
 /** What a client is doing when it is killed. */
 const SCENARIOS = {
@@ -27,9 +27,11 @@ const SCENARIOS = {
  */
 export async function killClients(t: Test, stride: number, random: number): Promise<number> {
   let killed = 0
+  const program = join(t.testdir(), 'client.mjs')
+  await bundleScript(join(import.meta.dirname, 'killed-client.ts'), program)
   for (const [title, scenario] of Object.entries(SCENARIOS))
     await t.test(title, async (t) => {
-      const stage = await prepare(t, scenario)
+      const stage = await prepare(t, program, scenario)
       const steps = Number((await stage.run(0)).stdout)
       t.ok(steps > 30, `${steps} calls`)
       const moments = Array.from({ length: Math.ceil(steps / stride) }, (_, i) => 1 + i * stride)
@@ -47,7 +49,11 @@ export async function killClients(t: Test, stride: number, random: number): Prom
   return killed
 }
 
-async function prepare(t: Test, { csr, isRenewal, reloads }: (typeof SCENARIOS)['a renewal']) {
+async function prepare(
+  t: Test,
+  program: string,
+  { csr, isRenewal, reloads }: (typeof SCENARIOS)['a renewal'],
+) {
   const running = await start(t)
   await running.app.listen({ port: 0, host: '127.0.0.1' })
   const { port } = running.app.server.address() as AddressInfo
@@ -73,7 +79,7 @@ async function prepare(t: Test, { csr, isRenewal, reloads }: (typeof SCENARIOS)[
       reload,
       killAt,
     }
-    const { stdout, signal } = await spawnKilled(told, afterMs)
+    const { stdout, signal } = await spawnKilled(program, told, afterMs)
     const faults = [
       ...faultsAfterKill(dir, oldSerial),
       ...(await faultsAfterNextRun(running, { dir, csr, reload, served })),
@@ -96,9 +102,9 @@ async function fetchFirst(running: Running, dir: string, csr: boolean): Promise<
   return lookAt(dir, 'a.test').serialNumber
 }
 
-function spawnKilled(told: KilledClient, afterMs: number | undefined) {
+function spawnKilled(program: string, told: KilledClient, afterMs: number | undefined) {
   return new Promise<{ stdout: string; signal: string | undefined }>((resolve) => {
-    const args = ['--conditions=@gatehouse/source', PROGRAM, JSON.stringify(told)]
+    const args = [program, JSON.stringify(told)]
     const child = execFile(process.execPath, args, (error, stdout, stderr) => {
       clearTimeout(timer)
       resolve({ stdout: stdout + stderr, signal: error?.signal ?? undefined })
