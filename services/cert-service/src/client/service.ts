@@ -35,7 +35,7 @@ const Issued = Type.Object({
 const Shown = Type.Object({
   ...Described,
   certificate: Type.String(),
-  cached: Type.Boolean(),
+  privateKey: Type.Optional(Type.String()),
 })
 const Listed = Type.Object({
   ...Described,
@@ -66,8 +66,8 @@ const Problem = Type.Object({
 })
 
 export type IssuedAnswer = Static<typeof Issued>
-export type ShownCertificate = Static<typeof Shown>
-export type ListedCertificate = Static<typeof Listed>
+type ShownCertificate = Omit<Static<typeof Shown>, 'privateKey'>
+type ListedCertificate = Static<typeof Listed>
 export type OrderAnswer = Static<typeof Order>
 
 /** A certificate, or the order for it and after how many milliseconds to ask for that. */
@@ -123,8 +123,11 @@ export function connect(options: ConnectOptions) {
       if (answer.status === 304) return 'unchanged'
       return answer.status === 404 ? undefined : read(answer, Issued)
     },
+    /** Without the private key, which the service sends to callers that may have it. */
     async show(domain: string): Promise<ShownCertificate> {
-      return read(await call(pathOf(domain), { expect: [200] }), Shown)
+      const answer = await call(pathOf(domain), { expect: [200] })
+      const { privateKey: _, ...shown } = read(answer, Shown)
+      return shown
     },
     async *list(): AsyncGenerator<ListedCertificate> {
       let after = '0'
