@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { runService, type ServiceCommand } from '@gatehouse/service-kit'
+import { clientCommand, runClient } from './cli/client/run.ts'
 import { loadCertConfig } from './config/load.ts'
 import { type CertServiceConfig, isPlain } from './config/schema.ts'
 import { CertError } from './errors.ts'
@@ -65,18 +66,21 @@ function folderOf({ url, path }: CertServiceConfig['storage']): string {
   throw new CertError('CERT_STORE_SHARED', 'The store is a database: use pg_dump and pg_restore.')
 }
 
-void runService(
-  {
-    program: 'gatehouse-certs',
-    name: 'cert-service',
-    version: VERSION,
-    help: HELP,
-    flags: { new: ['serve'] },
-    values: { to: ['move'] },
-    commands: COMMANDS,
-    load: loadCertConfig,
-    usesTls: ({ server }) => !isPlain(server.tls),
-    serve: async (options) => (await import('./cli/serve.ts')).serve(options),
-  },
-  process,
-)
+const client = clientCommand(process.argv.slice(2))
+if (client) void runClient(client, process)
+else
+  void runService(
+    {
+      program: 'gatehouse-certs',
+      name: 'cert-service',
+      version: VERSION,
+      help: HELP,
+      flags: { new: ['serve'] },
+      values: { to: ['move'] },
+      commands: COMMANDS,
+      load: loadCertConfig,
+      usesTls: ({ server }) => !isPlain(server.tls),
+      serve: async (options) => (await import('./cli/serve.ts')).serve(options),
+    },
+    process,
+  )

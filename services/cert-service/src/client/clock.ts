@@ -12,3 +12,12 @@ export async function pause(ms: number, clock: Clock, signal?: AbortSignal): Pro
     signal?.removeEventListener('abort', stop)
   })
 }
+
+/** The system clock. Unlike those of a service, its timers keep the process alive: nothing else does. */
+export const clientClock: Clock = {
+  now: Date.now,
+  setTimer(fn, ms) {
+    const timer = setTimeout(fn, ms)
+    return { cancel: () => clearTimeout(timer) }
+  },
+}

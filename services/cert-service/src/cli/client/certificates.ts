@@ -1,5 +1,6 @@
 import { REVOCATION_REASONS } from '@gatehouse/pki'
-import { systemClock, UsageError } from '@gatehouse/service-kit'
+import { UsageError } from '@gatehouse/service-kit'
+import { clientClock } from '../../client/clock.ts'
 import { printable } from '../../client/errors.ts'
 import { awaitOrder } from '../../client/get.ts'
 import { openService } from '../../client/open.ts'
@@ -30,7 +31,7 @@ async function ask<T>(
   const warn = (fields: object, message: string) =>
     stderr.write(`warning: ${Object.values(fields).join(' ')}: ${message}\n`)
   await using service = openService(readConnection(options, env), {
-    clock: systemClock,
+    clock: clientClock,
     log: { warn },
   })
   return await step(service)
@@ -175,5 +176,5 @@ function follow(
   const log = { info, warn: info }
   const { signal } = new AbortController()
   const patienceMs = Number.POSITIVE_INFINITY
-  return awaitOrder({ service, clock: systemClock, log, signal, patienceMs }, waiting)
+  return awaitOrder({ service, clock: clientClock, log, signal, patienceMs }, waiting)
 }

@@ -1,5 +1,6 @@
 import { createFetch, parseEndpointUrl } from '@gatehouse/net'
-import { createLogger, durationOf, systemClock, UsageError } from '@gatehouse/service-kit'
+import { createLogger, durationOf, UsageError } from '@gatehouse/service-kit'
+import { clientClock } from '../../client/clock.ts'
 import { type Get, getOnce, keepGetting } from '../../client/get.ts'
 import { openService } from '../../client/open.ts'
 import { openFolder, type Place } from '../../client/place.ts'
@@ -48,7 +49,7 @@ export async function get(
   const wanted = { names: readNames(names), keyType: readKeyType(options.keyType) }
   const log = createLogger({ level: 'info', format: 'auto', name: 'gatehouse-certs' })
   using stop = stopSignal(process)
-  const deps = { clock: systemClock, log, signal: stop.signal }
+  const deps = { clock: clientClock, log, signal: stop.signal }
   const [domain] = wanted.names
   if (!domain) throw new UsageError('get needs a name')
   await using opened = new AsyncDisposableStack()
