@@ -8,6 +8,7 @@ import { PKI_ERRORS } from '@gatehouse/pki'
 import { POSTGRES_ERRORS } from '@gatehouse/postgres'
 import { PROFILE_ERRORS } from '@gatehouse/profile'
 import { CONFIG_ERRORS, FASTIFY_ERRORS, HTTP_ERRORS, renderReference } from '@gatehouse/service-kit'
+import { CLIENT_ERRORS } from '../services/cert-service/src/client/errors.ts'
 import { CertServiceSchema } from '../services/cert-service/src/config/schema.ts'
 import { CERT_ERRORS } from '../services/cert-service/src/errors.ts'
 import { describeApi as describeCertApi } from '../services/cert-service/src/openapi.ts'
@@ -26,6 +27,7 @@ interface ErrorRow {
 
 const ERRORS: readonly [heading: string, table: Readonly<Record<string, ErrorRow>>][] = [
   ['Certificates (cert-service)', CERT_ERRORS],
+  ['The client of cert-service', CLIENT_ERRORS],
   ['Logins (forward-auth)', FWA_ERRORS],
   ['Authentication (auth-core)', AUTH_ERRORS],
   ['Names, keys and X.509 (pki)', PKI_ERRORS],

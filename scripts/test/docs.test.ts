@@ -47,7 +47,8 @@ const KINDS: Readonly<Record<string, (block: Block) => unknown>> = {
 }
 
 /** `<language> <path>`: the block is part of that file, which has tests of its own. */
-const PART = /^(yaml|nginx|caddyfile|haproxy|apache|ini|ts|json) ((?:examples|packages|docker)\/\S+)$/
+const PART =
+  /^(yaml|nginx|caddyfile|haproxy|apache|ini|ts|json) ((?:examples|packages|docker)\/\S+)$/
 
 async function checkBlock(block: Block): Promise<void> {
   const [, , path] = PART.exec(block.info) ?? []
@@ -218,7 +219,9 @@ t.test('what the guides name exists', async (t) => {
 
   t.test('commands', async (t) => {
     const pattern = /gatehouse-(certs|auth) (ca )?[a-z][a-z-]+/g
-    const mains = globSync('services/*/src/main.ts', { cwd: ROOT }).map(read).join('')
+    const mains = globSync('services/*/src/{main,cli/client/commands}.ts', { cwd: ROOT })
+      .map(read)
+      .join('')
     const known = [...mains.matchAll(pattern)].map(([command]) => command)
     for (const [file, command] of mentions(pattern))
       t.ok(known.includes(command), `${file}: ${command}`)

@@ -18,6 +18,14 @@ const HELP = `gatehouse-certs: TLS certificates over HTTP, from an embedded priv
   gatehouse-certs ca detach-root FILE   move the private key of the root into FILE, to be kept offline
   gatehouse-certs acme rollover ISSUER  give the ACME account of an issuer another key
 
+  gatehouse-certs get NAME...           fetch a certificate into files and keep it up to date
+  gatehouse-certs list                  list certificates of a service
+  gatehouse-certs show NAME             show one
+  gatehouse-certs renew NAME            renew it, if it is due
+  gatehouse-certs revoke NAME           revoke the certificates of a name
+  gatehouse-certs delete NAME           stop answering and renewing them
+  gatehouse-certs order ID              show the progress of an order
+
   --config FILE   configuration (else $GATEHOUSE_CONFIG, config.yaml,
                   /etc/gatehouse/cert-service/config.yaml)
   --to TARGET     for move: the URL of the database, or a file with it; or a folder for the store

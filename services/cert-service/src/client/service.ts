@@ -256,10 +256,7 @@ export function orderFailure({ id, lastError, nextTryAt }: OrderAnswer, now: num
 }
 
 /** `Retry-After` in milliseconds: seconds, or a date (RFC 9110 section 10.2.3). */
-export function retryAfterOf(
-  { headers }: Pick<FetchAnswer, 'headers'>,
-  now: number,
-): number | undefined {
+function retryAfterOf({ headers }: Pick<FetchAnswer, 'headers'>, now: number): number | undefined {
   const text = headers['retry-after'] ?? ''
   if (/^\d{1,9}$/.test(text)) return Number(text) * 1_000
   const at = Date.parse(text)
