@@ -180,7 +180,10 @@ export class CertificateFolder {
       if (target === undefined) return
       for (const name of [KEY, CHAIN, COMBINED, STATE]) {
         const file = join(dir, target, name)
-        const { mode: old, uid, gid } = statSync(file)
+        const stats = statSync(file, { throwIfNoEntry: false })
+        // Whatever is missing is fetched anew.
+        if (!stats) continue
+        const { mode: old, uid, gid } = stats
         if (
           owner &&
           ((owner.uid >= 0 && owner.uid !== uid) || (owner.gid >= 0 && owner.gid !== gid))
@@ -188,7 +191,7 @@ export class CertificateFolder {
           chownSync(file, owner.uid, owner.gid)
         if ((old & 0o7777) !== mode) chmodSync(file, mode)
       }
-      this.#admit(join(dir, target))
+      if (existsSync(join(dir, target))) this.#admit(join(dir, target))
     })
   }
 

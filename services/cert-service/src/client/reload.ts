@@ -5,6 +5,11 @@ import { ClientError } from './errors.ts'
 /** How long a command may take to end when it is asked to, in ms. */
 const GRACE_MS = 5_000
 
+const SECRETS = [
+  ...['GATEHOUSE_KEY', 'GATEHOUSE_TOKEN', 'GATEHOUSE_CLIENT_SECRET'],
+  'ACTIONS_ID_TOKEN_REQUEST_TOKEN',
+]
+
 export interface Reload {
   /** For `/bin/sh -c`. */
   readonly command: string
@@ -23,7 +28,11 @@ export async function runReload(
   signal?.throwIfAborted()
   const deadline = AbortSignal.timeout(timeoutMs)
   // A process group of its own, so that whatever it has started ends with it.
-  const child = spawn('/bin/sh', ['-c', command], { stdio: ['ignore', 2, 2], detached: true })
+  const child = spawn('/bin/sh', ['-c', command], {
+    stdio: ['ignore', 2, 2],
+    detached: true,
+    env: withoutSecrets(process.env),
+  })
   const stop = () => end(child)
   const signals = signal ? [signal, deadline] : [deadline]
   for (const one of signals) one.addEventListener('abort', stop, { once: true })
@@ -39,6 +48,11 @@ export async function runReload(
   } finally {
     for (const one of signals) one.removeEventListener('abort', stop)
   }
+}
+
+/** The command has no use for what the client authenticates with. */
+function withoutSecrets(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !SECRETS.includes(name)))
 }
 
 function end({ pid }: ChildProcess): void {

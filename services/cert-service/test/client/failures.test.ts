@@ -52,23 +52,21 @@ function hasty(start = NOW): LeapClock & { readonly pauses: number[] } {
   }
 }
 
+/** The service that issued what is in place; the clients ask another one. */
+const issuing = await start(t)
+
 /** A certificate in place, a service that can be asked for more, and a clock of the client. */
 async function stage(t: Test, fetch: BoundedFetch, { at = NOW } = {}) {
-  const running = await start(t)
-  const { get, dir } = clientOf(running)
-  await getOnce(get)
-  const before = lookAt(dir, 'a.test')
+  const folder = { dir: t.testdir() }
+  await getOnce(clientOf(issuing, { folder }).get)
+  const before = lookAt(folder.dir, 'a.test')
   const clock = hasty(at)
-  const client = clientOf({ ...running, clock }, { fetch })
-  return { ...client, clock, dir, before, running }
+  const client = clientOf({ ...issuing, clock }, { fetch, folder })
+  return { ...client, clock, before }
 }
 
 t.test('whatever the service says, the old files stay', async (t) => {
-  const { body: other } = await (await start(t, {}, { folder: t.testdir() })).call(
-    'POST',
-    '/api/certificate',
-    { domain: 'b.test' },
-  )
+  const { body: other } = await issuing.call('POST', '/api/certificate', { domain: 'b.test' })
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const anotherKey = privateKey.export({ format: 'pem', type: 'pkcs8' })
   const cases: readonly [title: string, answer: Canned | NetError, code: string, wait?: true][] = [
@@ -115,9 +113,9 @@ t.test('whatever the service says, the old files stay', async (t) => {
 
 t.test('an expired certificate or one of the future is not put in place', async (t) => {
   for (const days of [-400, 400]) {
-    const running = await start(t, {}, { folder: t.testdir() })
     const clock = hasty(NOW + days * DAY)
-    const { get, dir } = clientOf({ ...running, clock }, { fetch: injected(running) })
+    const options = { fetch: injected(issuing), folder: { dir: t.testdir() } }
+    const { get, dir } = clientOf({ ...issuing, clock }, options)
     const why = days > 0 ? /it expired at 2030-01-08T00:00:00Z/ : /not valid before 2029-12-31/
     await t.rejects(getOnce(get), { code: 'CERT_CLIENT_CERTIFICATE_INVALID', message: why })
     t.same(listAll(dir), [])

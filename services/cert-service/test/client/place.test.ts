@@ -63,6 +63,21 @@ t.test('a reload that fails is told, and tried again until it works', async (t) 
   t.notOk(existsSync(join(dir, 'a.test/reload-pending')))
 })
 
+t.test('a reload command does not get the secrets of the client', async (t) => {
+  const file = join(t.testdir(), 'env')
+  t.intercept(process, 'env', {
+    value: {
+      PATH: process.env.PATH,
+      GATEHOUSE_KEY: 'secret-1',
+      GATEHOUSE_TOKEN: 'secret-2',
+      OTHER: 'x',
+    },
+  })
+  await runReload({ command: `env > ${file}`, timeoutMs: 9_000 })
+  t.match(readFileSync(file, 'utf8'), /^OTHER=x$/m)
+  t.notMatch(readFileSync(file, 'utf8'), /secret/)
+})
+
 t.test('a reload that hangs is ended with all that it started', async (t) => {
   const pids = join(t.testdir(), 'pids')
   const command = `sleep 60 & echo $! > ${pids}; wait`

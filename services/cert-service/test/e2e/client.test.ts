@@ -63,7 +63,7 @@ t.test('get writes files, runs the command, and is quiet if nothing is due', asy
     { code: 0, out: /is not due/ },
     'the service is away',
   )
-  const other = ['get', 'b.test', '--out', dir, '--timeout', '2s']
+  const other = ['get', 'b.test', '--out', dir, '--timeout', '600ms']
   t.match(await run(other, 'http://127.0.0.1:1'), { code: 1, err: /CERT_CLIENT_UNREACHABLE/ })
   for (const wrong of [
     ['get'],
