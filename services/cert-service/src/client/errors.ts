@@ -83,7 +83,6 @@ export class ClientError extends CodedError<string> {
 
 /** Text of another machine, to be shown on a terminal: short, and without control characters. */
 export function printable(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is taken out
-  const plain = text.replace(/[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]+/g, ' ')
+  const plain = text.replace(/[\p{Cc}\p{Bidi_Control}\u2028\u2029]+/gu, ' ')
   return plain.length > 500 ? `${plain.slice(0, 500)}…` : plain
 }
