@@ -21,6 +21,8 @@ export interface ClientCredentials {
   readonly tokenUrl?: string | undefined
   readonly scope?: string | undefined
   readonly audience?: string | undefined
+  /** RFC 8707, instead of an audience. */
+  readonly resource?: string | undefined
 }
 
 /** A token, and when it ends in epoch milliseconds. */
@@ -46,12 +48,13 @@ export async function requestToken(
   secret: string,
   { fetch, now }: Deps,
 ): Promise<Token> {
-  const { scope, audience } = client
+  const { scope, audience, resource } = client
   try {
     const configuration = await configure(client, secret, toFetch(fetch))
     const { access_token, expires_in } = await clientCredentialsGrant(configuration, {
       ...(scope !== undefined && { scope }),
       ...(audience !== undefined && { audience }),
+      ...(resource !== undefined && { resource }),
     })
     return {
       text: access_token,

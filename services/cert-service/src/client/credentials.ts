@@ -8,6 +8,10 @@ const MAX_BYTES = 65_536
 const MARGIN = 60_000
 /** For how long a token is used that does not say when it ends. */
 const UNKNOWN_LIFETIME = 60_000
+/** What goes into a header as it is. */
+const TOKEN = /^[\x21-\x7e]+$/
+/** What is encoded before it is sent. */
+const SECRET = /^\P{Cc}+$/u
 
 /** Where the credentials of a client come from; see {@link openCredentials}. */
 export type Source =
@@ -49,7 +53,7 @@ export function openCredentials(source: Source, { fetch, now }: Deps): Credentia
     case 'client':
       return cached(async () => {
         const { requestToken } = await import('./client-credentials.ts')
-        return requestToken(source, readSecret(source.clientSecret), { fetch, now })
+        return requestToken(source, readSecret(source.clientSecret, SECRET), { fetch, now })
       }, now)
   }
 }
@@ -78,24 +82,23 @@ function cached(request: () => Promise<Token>, now: () => number): Credentials {
  * The text of a secret without the white space around it.
  * @throws ClientError CERT_CLIENT_CREDENTIALS
  */
-export function readSecret(secret: Secret): string {
-  if ('text' in secret) return checked(secret.text, 'the environment variable')
+export function readSecret(secret: Secret, form: RegExp = TOKEN): string {
+  if ('text' in secret) return checked(secret.text, 'the environment variable', form)
   const { file } = secret
   try {
     if (statSync(file).size > MAX_BYTES) throw refused(`${file} is too large for a key or token`)
-    return checked(readFileSync(file, 'utf8'), file)
+    return checked(readFileSync(file, 'utf8'), file, form)
   } catch (error) {
     if (error instanceof ClientError) throw error
     throw refused(`${file} cannot be read (${(error as NodeJS.ErrnoException).code})`, error)
   }
 }
 
-/** What goes into a header: visible ASCII characters. */
-function checked(text: string, where: string): string {
+function checked(text: string, where: string, form = TOKEN): string {
   const trimmed = text.trim()
   if (trimmed === '') throw refused(`${where} is empty`)
-  if (!/^[\x21-\x7e]+$/.test(trimmed))
-    throw refused(`${where} holds something else than one key or token`)
+  if (!form.test(trimmed))
+    throw refused(`${where} holds something else than one key, token or secret`)
   return trimmed
 }
 

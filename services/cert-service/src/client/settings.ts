@@ -22,6 +22,7 @@ export interface ConnectionOptions {
   readonly tokenUrl?: string | undefined
   readonly scope?: string | undefined
   readonly audience?: string | undefined
+  readonly resource?: string | undefined
 }
 
 export interface Connection {
@@ -128,6 +129,7 @@ function readClient(options: ConnectionOptions, env: NodeJS.ProcessEnv): Source 
     tokenUrl: tokenUrl && readUrl('--token-url', tokenUrl).href,
     scope: options.scope ?? (env.GATEHOUSE_SCOPE || undefined),
     audience: options.audience ?? (env.GATEHOUSE_AUDIENCE || undefined),
+    resource: options.resource ?? (env.GATEHOUSE_RESOURCE || undefined),
   }
 }
 

@@ -1,14 +1,16 @@
+import { generateKeyPairSync } from 'node:crypto'
 import { chmodSync, writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { createFetch } from '@gatehouse/net'
+import { Provider } from 'oidc-provider'
 import t, { type Test } from 'tap'
 import { isExposed, openCredentials, type Source } from '../../src/client/credentials.ts'
 import { getOnce } from '../../src/client/get.ts'
 import { connect } from '../../src/client/service.ts'
-import { createIdp, NOW, start } from '../helpers/app.ts'
+import { createIdp, leapClock, NOW, start } from '../helpers/app.ts'
 import { clientOf, injected, lookAt } from '../helpers/client.ts'
 
 /** A server on loopback; gives its URL and what it was asked. */
@@ -58,7 +60,7 @@ t.test('a file that holds no secret is refused, without its content', async (t) 
   })
   for (const [name, why] of [
     ['empty', /empty is empty/],
-    ['two', /two holds something else than one key or token$/],
+    ['two', /two holds something else than one key, token or secret$/],
     ['large', /large is too large/],
     ['folder', /folder cannot be read \(EISDIR\)/],
     ['absent', /absent cannot be read \(ENOENT\)/],
@@ -208,4 +210,74 @@ t.test('the service takes the tokens', async (t) => {
   t.ok(lookAt(dir, 'a.test'))
   writeFileSync(file, idp.token({ sub: 'other' }))
   await t.rejects(getOnce({ ...get, service }), { code: 'CERT_NAME_NOT_ALLOWED' })
+})
+
+/** A real authorization server, whose client `web` may get tokens for cert-service. */
+async function startIssuer(t: Test): Promise<string> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => void server.close())
+  const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  const key = { ...privateKey.export({ format: 'jwk' }), kid: 'one', alg: 'ES256', use: 'sig' }
+  const provider = new Provider(issuer, {
+    jwks: { keys: [key] },
+    clients: [
+      {
+        ...{ client_id: 'web', client_secret: 'the/secret of web', redirect_uris: [] },
+        ...{ grant_types: ['client_credentials'], response_types: [] },
+        id_token_signed_response_alg: 'ES256',
+      },
+    ],
+    scopes: ['certs:issue'],
+    ttl: { ClientCredentials: 300 },
+    features: {
+      devInteractions: { enabled: false },
+      clientCredentials: { enabled: true },
+      resourceIndicators: {
+        enabled: true,
+        getResourceServerInfo: (_context: unknown, audience: string) => ({
+          ...{ scope: 'certs:issue', audience, accessTokenFormat: 'jwt' },
+          jwt: { sign: { alg: 'ES256' } },
+        }),
+      },
+    },
+  })
+  server.on('request', provider.callback())
+  return issuer
+}
+
+t.test('client credentials of a real issuer get a certificate', async (t) => {
+  const issuer = await startIssuer(t)
+  const running = await start(
+    t,
+    {
+      auth: {
+        jwt: { issuerUrl: issuer, audience: 'urn:certs', requiredScopes: ['certs:issue'] },
+      },
+      rules: [{ subject: 'web', names: ['a.test'] }],
+    },
+    { clock: leapClock(Date.now()) },
+  )
+  const { get, dir } = clientOf(running)
+  const fetch = injected(running)
+  const serviceFor = (more: object) => {
+    const client = { clientId: 'web', clientSecret: { text: 'the/secret of web' }, issuer, ...more }
+    const credentials = open(t, { kind: 'client', ...client }, Date.now)
+    return connect({ url: new URL('http://certs.test/'), credentials, fetch, now: Date.now })
+  }
+  const asked = { resource: 'urn:certs', scope: 'certs:issue' }
+  await getOnce({ ...get, service: serviceFor(asked) })
+  t.ok(lookAt(dir, 'a.test'))
+  const refused = async (more: object, error: { code: string; message?: string }) =>
+    t.rejects(serviceFor({ ...asked, ...more }).order('7'), error)
+  await refused({ resource: 'urn:other' }, { code: 'AUTH_TOKEN_AUDIENCE' })
+  await refused({ scope: undefined }, { code: 'AUTH_SCOPE_MISSING' })
+  await refused(
+    { clientSecret: { text: 'wrong' } },
+    {
+      code: 'CERT_CLIENT_CREDENTIALS',
+      message: 'the issuer gives no token: invalid_client',
+    },
+  )
 })

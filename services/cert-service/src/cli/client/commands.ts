@@ -28,6 +28,7 @@ const CONNECTION = {
   '--token-url URL': 'token endpoint, if the issuer has no discovery ($GATEHOUSE_TOKEN_URL)',
   '--scope SCOPE': 'scope to ask for ($GATEHOUSE_SCOPE)',
   '--audience AUDIENCE': 'audience to ask for ($GATEHOUSE_AUDIENCE)',
+  '--resource URI': 'resource to ask for, where RFC 8707 is used ($GATEHOUSE_RESOURCE)',
 }
 const JSON_OPTION = { '--json': 'print JSON, as when the output is no terminal' }
 const WAIT = { '--wait': 'wait until the order is done' }
