@@ -52,10 +52,7 @@ export function list(options: CommandOptions, io: Io): Promise<string> {
         lastFailure?.code ?? '',
       ],
     )
-    return table(
-      ['NAME', 'MORE NAMES', 'ISSUER', 'KEY', 'EXPIRES', 'RENEWED', 'LAST FAILURE'],
-      rows,
-    )
+    return table(['NAME', 'MORE NAMES', 'ISSUER', 'KEY', 'EXPIRES', 'RENEWS', 'LAST FAILURE'], rows)
   })
 }
 
@@ -88,7 +85,7 @@ export function show(
       'SHA-256': fingerprint256,
       'valid from': notBefore,
       'valid until': notAfter,
-      'renewed at': renewAt ?? 'no longer',
+      'renews at': renewAt ?? 'never',
     })
   })
 }
