@@ -7,11 +7,20 @@ import { NET_ERRORS } from '@gatehouse/net'
 import { PKI_ERRORS } from '@gatehouse/pki'
 import { POSTGRES_ERRORS } from '@gatehouse/postgres'
 import { PROFILE_ERRORS } from '@gatehouse/profile'
-import { CONFIG_ERRORS, FASTIFY_ERRORS, HTTP_ERRORS, renderReference } from '@gatehouse/service-kit'
+import {
+  CONFIG_ERRORS,
+  FASTIFY_ERRORS,
+  HTTP_ERRORS,
+  programSyntax,
+  renderCommands,
+  renderReference,
+} from '@gatehouse/service-kit'
+import { PROGRAM as CERTS } from '../services/cert-service/src/cli/program.ts'
 import { CLIENT_ERRORS } from '../services/cert-service/src/client/errors.ts'
 import { CertServiceSchema } from '../services/cert-service/src/config/schema.ts'
 import { CERT_ERRORS } from '../services/cert-service/src/errors.ts'
 import { describeApi as describeCertApi } from '../services/cert-service/src/openapi.ts'
+import { PROGRAM as AUTH } from '../services/forward-auth/src/cli/program.ts'
 import { ForwardAuthSchema } from '../services/forward-auth/src/config/schema.ts'
 import { FWA_ERRORS } from '../services/forward-auth/src/errors.ts'
 import { describeApi as describeAuthApi } from '../services/forward-auth/src/openapi.ts'
@@ -42,6 +51,7 @@ const ERRORS: readonly [heading: string, table: Readonly<Record<string, ErrorRow
 /** Every generated file of docs/reference, by its path from the root. */
 export async function referenceFiles(): Promise<ReadonlyMap<string, string>> {
   return new Map([
+    ['docs/reference/command-line.md', commandLinePage()],
     ['docs/reference/errors.md', errorsPage()],
     ['docs/reference/cert-service.md', configurationPage('cert-service', CertServiceSchema)],
     ['docs/reference/cert-service.openapi.json', toJson(await describeCertApi())],
@@ -52,6 +62,11 @@ export async function referenceFiles(): Promise<ReadonlyMap<string, string>> {
 
 function configurationPage(service: string, schema: Parameters<typeof renderReference>[0]): string {
   return renderReference(schema, { title: `${service}: configuration` })
+}
+
+function commandLinePage(): string {
+  const programs = [renderCommands(programSyntax(CERTS)), renderCommands(programSyntax(AUTH))]
+  return `# Command line\n\n${programs.join('\n')}`
 }
 
 function toJson(document: object): string {

@@ -22,7 +22,7 @@ import {
 import { startPostgres } from './postgres.ts'
 
 const read = (file: string) => readFileSync(join(ROOT, file), 'utf8')
-const GUIDES = readDocuments('{*,docs/*}.md')
+const GUIDES = readDocuments('{*,docs/*,docs/providers/*}.md')
 const BLOCKS = GUIDES.flatMap(({ blocks }) => blocks)
 
 /** What is demanded of a block, by what its fence says. A block of another kind fails. */
@@ -40,6 +40,17 @@ const KINDS: Readonly<Record<string, (block: Block) => unknown>> = {
   'sh stopped': parseShell,
   'sh files': parseShell,
   sh: parseShell,
+  // The next four are followed by integration/docs.test.ts.
+  'sh server': parseShell,
+  'sh caller': parseShell,
+  'js server.mjs': ({ text }) => stripTypeScriptTypes(text),
+  'ts server.ts': ({ text }) => stripTypeScriptTypes(text),
+  // The next five are followed by provider-guides.test.ts.
+  'sh secret': parseShell,
+  'sh check': parseShell,
+  'yaml config.yaml': ({ text }) => loadFragment(t, 'forward-auth', text),
+  'text redirect-uri': ({ text }) => new URL(text.trim()),
+  'text profile': () => undefined,
   'sql postgres': runSql,
   // Strips the types, which fails where the syntax is wrong.
   ts: ({ text }) => stripTypeScriptTypes(text),
@@ -219,10 +230,12 @@ t.test('what the guides name exists', async (t) => {
 
   t.test('commands', async (t) => {
     const pattern = /gatehouse-(certs|auth) (ca )?[a-z][a-z-]+/g
-    const mains = globSync('services/*/src/{main,cli/client/commands}.ts', { cwd: ROOT })
-      .map(read)
-      .join('')
-    const known = [...mains.matchAll(pattern)].map(([command]) => command)
+    const known = ['gatehouse-certs help', 'gatehouse-auth help'].concat(
+      Array.from(
+        read('docs/reference/command-line.md').matchAll(/^### (\S+ (?:(?:ca|acme) )?\S+)/gm),
+        ([, command = '']) => command.replace(' acme rollover', ' acme'),
+      ),
+    )
     for (const [file, command] of mentions(pattern))
       t.ok(known.includes(command), `${file}: ${command}`)
 
@@ -253,7 +266,8 @@ t.test('what the guides name exists', async (t) => {
           parts.every((part, i) => part.startsWith('{') || part === given[i] || given[i] === '*')
         )
       })
-    const pattern = /\/(portals?|api|ca)\/[\w/:.*<>…-]+|\/(healthz|readyz)\b/g
+    const pattern =
+      /(?<!\/\/id\.example\.com)\/(portals?|api|ca)\/[\w/:.*<>…-]+|\/(healthz|readyz)\b/g
     const found = mentions(pattern)
     t.ok(found.length > 60)
     for (const [file, path] of found)
@@ -285,7 +299,7 @@ t.test('what the guides name exists', async (t) => {
     // Hosts and a line of the log look alike.
     const keys = codeOf(told.join('\n'))
       .flatMap((code) => pattern.exec(code)?.[0] ?? [])
-      .filter((key) => !/\.(com|localhost|lost|key)$/.test(key))
+      .filter((key) => !/\.(com|localhost|lost|key|mjs)$/.test(key))
     t.ok(keys.length > 50)
     for (const key of keys) t.ok(known.has(key) || known.has(key.replace(/\[\]$/, '')), key)
   })

@@ -1,4 +1,4 @@
-import { parseArgs } from 'node:util'
+import { Command, CommanderError, Option } from 'commander'
 import type { Loaded } from './config/load.ts'
 import { ConfigError } from './errors.ts'
 
@@ -7,63 +7,131 @@ export class UsageError extends Error {}
 /** A start that failed in another process, which has described it already. */
 export class DescribedError extends Error {}
 
-export type CommandLine = ReturnType<typeof readCommandLine>
+/** What a command line says: a text to print, or a command to run. */
+export type CommandLine<C> =
+  | { readonly text: string }
+  | {
+      readonly command: C
+      readonly words: readonly string[]
+      /** By their names in camel case. */
+      readonly options: Readonly<Record<string, unknown>>
+    }
 
-/** Names of options, each with the commands that it is for. */
-export type OptionsOf = Readonly<Record<string, readonly string[]>>
+/** How a command is written, and what it does. */
+export interface CommandSyntax {
+  /** Such as `ca detach-root FILE`, `get NAME...` or `init [FILE]`. */
+  readonly usage: string
+  /** Heading in the list of commands. */
+  readonly group: string
+  /** One line, without a full stop. */
+  readonly summary: string
+  /** `--flag` or `--option VALUE`, with what it means. */
+  readonly options?: Readonly<Record<string, string>>
+  readonly examples: readonly string[]
+}
+
+/** A program with commands. */
+export interface ProgramSyntax<C extends CommandSyntax> {
+  readonly program: string
+  readonly version: string
+  /** One line, without a full stop. */
+  readonly summary: string
+  readonly commands: readonly C[]
+}
 
 /**
- * Reads the command line of a service: words, `--config FILE`, flags and options with a value.
- *
- * @throws UsageError
+ * Reads the arguments of a program. Help and version are texts.
+ * @throws UsageError that names the wrong word, and the help to read
  */
-export function readCommandLine(
+export function readCommandLine<C extends CommandSyntax>(
   args: readonly string[],
-  own: { readonly flags?: OptionsOf | undefined; readonly values?: OptionsOf | undefined } = {},
-) {
-  const flagsOf = { 'no-secrets': ['check-config'], ...own.flags }
-  const options = {
-    ...allOf(flagsOf, { type: 'boolean' } as const),
-    ...allOf(own.values ?? {}, { type: 'string' } as const),
-    config: { type: 'string' },
-    help: { type: 'boolean', short: 'h' },
-    version: { type: 'boolean' },
-  } as const
-  const { values, positionals: words } = attempt(() =>
-    parseArgs({ args: [...args], options, allowPositionals: true }),
-  )
-  const { config, help = false, version = false, ...given } = values
-  for (const [option, commands] of Object.entries({ ...flagsOf, ...own.values }))
-    if (option in given && !commands.includes(words[0] ?? ''))
-      throw new UsageError(`--${option} is for ${commands.join(' and ')}`)
-  const entries = Object.entries(given)
-  return {
-    ...{ words, config, help, version },
-    flags: new Set(entries.filter(([, value]) => value === true).map(([flag]) => flag)),
-    values: Object.fromEntries(entries.filter(([, value]) => typeof value === 'string')) as Values,
+  syntax: ProgramSyntax<C>,
+): CommandLine<C> {
+  const { program, version, summary, commands } = syntax
+  let text = ''
+  let line: CommandLine<C> | undefined
+  const root = new Command(program)
+    .description(summary)
+    .version(`${program} ${version}`, '--version', 'show the version')
+    .helpOption('-h, --help', 'show help')
+    .helpCommand('help [COMMAND]', 'show the help of a command')
+    .configureHelp({ showGlobalOptions: false, sortOptions: false })
+    .configureOutput({ writeOut: (part) => (text += part), writeErr() {} })
+    .exitOverride()
+  for (const command of commands) {
+    const added = addCommand(root, command, program)
+    added.action(() => {
+      line = { command, words: added.args, options: added.opts() }
+    })
   }
-}
-
-/** The options with a value that were given. */
-export type Values = Readonly<Record<string, string>>
-
-function allOf<T>(options: OptionsOf, type: T): Record<string, T> {
-  return Object.fromEntries(Object.keys(options).map((option) => [option, type]))
-}
-
-function attempt<T>(parse: () => T): T {
   try {
-    return parse()
+    root.parse(args, { from: 'user' })
   } catch (error) {
-    throw new UsageError((error as Error).message)
+    if (!(error instanceof CommanderError)) throw error
+    if (error.exitCode === 0) return { text }
+    throw usageError(error, { root, args })
   }
+  return line ?? { text }
 }
 
-/** @throws UsageError about the unknown command, or with the help if none was given */
-export function refuseCommand(words: readonly string[], help: string): never {
-  throw new UsageError(
-    words.length === 0 ? `no command\n\n${help}` : `cannot run "${words.join(' ')}"; see --help`,
+/** Adds a command below the words before it, such as `ca` of `ca detach-root`. */
+function addCommand(
+  root: Command,
+  { usage, group, summary, options = {}, examples }: CommandSyntax,
+  program: string,
+): Command {
+  const parts = usage.split(' ')
+  const words = parts.filter((part) => /^[a-z]/.test(part))
+  let parent = root
+  for (const word of words.slice(0, -1))
+    parent =
+      parent.commands.find((each) => each.name() === word) ??
+      parent
+        .command(word)
+        .helpGroup(group)
+        .summary(`has commands of its own: ${program} ${word} --help`)
+  const added = parent
+    .command(words.at(-1) ?? '')
+    .helpGroup(group)
+    .summary(summary)
+    .description(`${summary.charAt(0).toUpperCase()}${summary.slice(1)}.`)
+  for (const part of parts.slice(words.length))
+    added.argument(part.startsWith('[') ? part : `<${part}>`)
+  for (const [flags, help] of Object.entries(options)) added.addOption(optionOf(flags, help))
+  return added.addHelpText(
+    'after',
+    `\nExamples:\n${examples.map((example) => `  ${example}`).join('\n')}`,
   )
+}
+
+function optionOf(flags: string, help: string): Option {
+  const [flag = '', value] = flags.split(' ')
+  const option = new Option(value === undefined ? flag : `${flag} <${value}>`, help)
+  // `--no-secrets` is a flag of its own, not the opposite of `--secrets`.
+  option.negate = false
+  option.attributeName = () =>
+    flag.slice(2).replace(/-[a-z]/g, (part) => part.slice(1).toUpperCase())
+  return option
+}
+
+function usageError(
+  { message, code }: CommanderError,
+  { root, args }: { readonly root: Command; readonly args: readonly string[] },
+): UsageError {
+  if (code === 'commander.help') return new UsageError(`no command\n\n${root.helpInformation()}`)
+  let command = root
+  for (const arg of args) {
+    const next = command.commands.find((each) => each.name() === arg)
+    if (!next) break
+    command = next
+  }
+  const path = [command.name()]
+  for (let parent = command.parent; parent; parent = parent.parent) path.unshift(parent.name())
+  const what = message
+    .replace(/^error: /, '')
+    .replace(/\.$/, '')
+    .replaceAll('\n', ' ')
+  return new UsageError(`${what}; see ${path.join(' ')} --help`)
 }
 
 /** The output of `check-config` for a valid file. */
@@ -77,12 +145,16 @@ export function describeValid({
   return `${lines}${file} is valid; skipped secrets and files that do not exist: ${absent}\n`
 }
 
-/** The output of a program that failed: a line for each fault of a configuration, then a summary. */
+/**
+ * The output of a program that failed: a line for each fault of a configuration, then a summary. If the error has
+ * an `action`, the last line says what to do.
+ */
 export function describeFailure(name: string, error: Error): string {
   if (error instanceof DescribedError) return error.message
   if (error instanceof UsageError) return `${name}: ${error.message}\n`
-  const code = (error as { code?: unknown }).code
-  const end = typeof code === 'string' ? ` [${code}]\n` : '\n'
+  const { code, action } = error as { code?: unknown; action?: unknown }
+  const advice = typeof action === 'string' ? `${action}\n` : ''
+  const end = `${typeof code === 'string' ? ` [${code}]` : ''}\n${advice}`
   if (!(error instanceof ConfigError) || error.faults.length === 0)
     return `${name}: ${messageOf(error)}${end}`
   const file = error.faults[0]?.file
@@ -104,4 +176,18 @@ const REASONS: Readonly<Record<string, string>> = {
   EISDIR: 'it is a folder',
   EROFS: 'it is on a read-only file system',
   ENOSPC: 'the disk is full',
+}
+
+/** A page about a program: what it does, and each command with its options and examples. */
+export function renderCommands<C extends CommandSyntax>(syntax: ProgramSyntax<C>): string {
+  const { program, summary, commands } = syntax
+  const sections = commands.map(({ usage, summary, options = {}, examples }) => {
+    const rows = Object.entries(options).map(
+      ([flags, help]) => `| \`${flags}\` | ${help.replaceAll('|', '\\|')} |\n`,
+    )
+    const table = rows.length === 0 ? '' : `\n| Option | Meaning |\n| --- | --- |\n${rows.join('')}`
+    const text = `${summary.charAt(0).toUpperCase()}${summary.slice(1)}.`
+    return `### ${program} ${usage}\n\n${text}\n${table}\n\`\`\`sh\n${examples.join('\n')}\n\`\`\`\n`
+  })
+  return `## ${program}\n\n${summary.charAt(0).toUpperCase()}${summary.slice(1)}.\n\n${sections.join('\n')}`
 }

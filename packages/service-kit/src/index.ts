@@ -1,5 +1,5 @@
 export { type Clock, clock, systemClock } from './clock.ts'
-export { describeFailure, UsageError } from './command-line.ts'
+export { describeFailure, renderCommands, UsageError } from './command-line.ts'
 export {
   checkCertificateFile,
   checkFolder,
@@ -66,15 +66,18 @@ export {
   strictHttp,
   trustProxy,
 } from './http/server.ts'
+export { writeNewFiles } from './new-files.ts'
 export { type Commit, reload } from './reload.ts'
 export { limitConnections, listenError, type Running, runApp } from './run-app.ts'
 export {
   type BuildDeps,
   type CommandCall,
   type LoadSettings,
+  programSyntax,
   runService,
   type ServeOptions,
   type ServiceCommand,
+  type ServiceProgram,
   startService,
 } from './service.ts'
 export { createLogger, type Logger, type LogOptions, requestTelemetry } from './telemetry/log.ts'

@@ -5,14 +5,12 @@ import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import { systemClock } from './clock.ts'
 import {
-  type CommandLine,
+  type CommandSyntax,
   describeFailure,
   describeValid,
-  type OptionsOf,
+  type ProgramSyntax,
   readCommandLine,
-  refuseCommand,
   UsageError,
-  type Values,
 } from './command-line.ts'
 import { type Loaded, locateConfig } from './config/load.ts'
 import { healthcheck } from './healthcheck.ts'
@@ -55,19 +53,24 @@ export interface BuildDeps {
 }
 
 /** How a command was called. */
-export interface CommandCall {
-  readonly flags: ReadonlySet<string>
-  readonly values: Values
-  /** Whether the output is for a person at a terminal. */
-  readonly isTerminal: boolean
+export interface CommandCall<Config> {
+  /** The arguments after the words of the command. */
+  readonly words: readonly string[]
+  /** Texts and flags, by their names in camel case. */
+  // biome-ignore lint/suspicious/noExplicitAny: which ones there are, the command says
+  readonly options: any
+  readonly process: NodeJS.Process
+  /** Reads the configuration of the service. */
+  config(settings?: LoadSettings): Promise<Loaded<Config>>
 }
 
-/** A command that does one thing and ends. Returns the text to print, at once or in parts. */
-export type ServiceCommand<Config> = (
-  config: Config,
-  argument: string,
-  call: CommandCall,
-) => Promise<string | AsyncIterable<string>>
+/** A command of a program. */
+export interface ServiceCommand<Config> extends CommandSyntax {
+  /** Whether it reads the configuration, so that it takes `--config FILE`. */
+  readonly readsConfig?: boolean
+  /** Returns the text to print, at once or in parts. */
+  run(call: CommandCall<Config>): Promise<string | AsyncIterable<string>>
+}
 
 /** Everything that differs between services; see {@link runService}. */
 export interface ServiceDefinition<Config extends ServiceConfig> {
@@ -88,13 +91,12 @@ export interface ServiceProgram<Config extends ServiceConfig> {
   readonly program: string
   readonly name: string
   readonly version: string
-  /** Text of `--help`. */
-  readonly help: string
-  /** Flags of the service, and options with a value. */
-  readonly flags?: OptionsOf
-  readonly values?: OptionsOf
-  /** Commands besides `serve`, `check-config` and `healthcheck`, by usage such as `backup FILE`. */
-  readonly commands?: Readonly<Record<string, ServiceCommand<Config>>>
+  /** What the program is for, in one line. */
+  readonly summary: string
+  /** Options of `serve`. */
+  readonly serveOptions?: Readonly<Record<string, string>>
+  /** Commands besides those that every service has. */
+  readonly commands: readonly ServiceCommand<Config>[]
   load(file: string, env: NodeJS.ProcessEnv, settings?: LoadSettings): Promise<Loaded<Config>>
   usesTls(config: Config): boolean
   /** Further lines of `check-config` about a valid configuration. */
@@ -124,8 +126,7 @@ export async function runService<Config extends ServiceConfig>(
   process: NodeJS.Process,
 ): Promise<void> {
   try {
-    const line = readCommandLine(process.argv.slice(2), service)
-    const output = await runCommand(service, line, process)
+    const output = await runCommand(service, process)
     await pipeline(output, process.stdout, { end: false })
   } catch (error) {
     // The reader, such as `head`, has enough.
@@ -139,31 +140,103 @@ export async function runService<Config extends ServiceConfig>(
 
 async function runCommand<Config extends ServiceConfig>(
   service: ServiceProgram<Config>,
-  { help, version, words, config: flag, flags, values }: CommandLine,
-  { env, stdout }: NodeJS.Process,
+  process: NodeJS.Process,
 ): Promise<string | AsyncIterable<string>> {
-  const { name, program, load, usesTls } = service
-  if (help) return service.help
-  if (version) return `${program} ${service.version}\n`
-  const [command, argument] = readCommand(words, service)
-  const file = await locateConfig({ env, name, ...(flag !== undefined && { flag }) })
-  if (command === 'check-config') {
-    const withoutSecrets = flags.has('no-secrets')
-    const checked = await load(file, env, { beforeStart: true, withoutSecrets })
-    return `${describeValid(checked)}${service.describe?.(checked.value) ?? ''}`
+  const line = readCommandLine(process.argv.slice(2), programSyntax(service))
+  if ('text' in line) return line.text
+  const { env } = process
+  const { words, options } = line
+  const flag = options.config as string | undefined
+  const config = async (settings?: LoadSettings) => {
+    const file = await locateConfig({
+      env,
+      name: service.name,
+      ...(flag !== undefined && { flag }),
+    })
+    return service.load(file, env, settings)
   }
-  // The supervisor of a worker has checked what a start needs.
-  const beforeStart = command === 'serve' && !isWorker(env)
-  const loaded = await load(file, env, { beforeStart })
-  if (command === 'serve') {
-    await serve(service, { loaded, env, flags, load: () => load(file, env) })
-    return ''
+  return line.command.run({ words, options, process, config })
+}
+
+/** All commands of a service, those that every service has too. */
+export function programSyntax<Config extends ServiceConfig>(
+  service: ServiceProgram<Config>,
+): ProgramSyntax<ServiceCommand<Config>> {
+  const { program, version, summary } = service
+  const commands = [...commonCommands(service), ...service.commands].map((command) =>
+    command.readsConfig
+      ? { ...command, options: { ...command.options, '--config FILE': CONFIG_OPTION } }
+      : command,
+  )
+  return { program, version, summary, commands }
+}
+
+const CONFIG_OPTION =
+  'configuration; else $GATEHOUSE_CONFIG, config.yaml, or that in /etc/gatehouse'
+
+function commonCommands<Config extends ServiceConfig>(
+  service: ServiceProgram<Config>,
+): readonly ServiceCommand<Config>[] {
+  const { program } = service
+  return [
+    {
+      usage: 'serve',
+      group: 'Run:',
+      summary: 'run the service',
+      readsConfig: true,
+      ...(service.serveOptions && { options: service.serveOptions }),
+      examples: [`${program} serve --config config.yaml`],
+      async run({ config, options, process: { env } }) {
+        const flags = new Set(Object.keys(options).filter((name) => options[name] === true))
+        // The supervisor of a worker has checked what a start needs.
+        const loaded = await config({ beforeStart: !isWorker(env) })
+        await serve(service, { loaded, env, flags, load: () => config() })
+        return ''
+      },
+    },
+    {
+      usage: 'healthcheck',
+      group: 'Run:',
+      summary: 'ask the running service whether it is ready',
+      readsConfig: true,
+      examples: [`${program} healthcheck`],
+      async run({ config }) {
+        const { value } = await config()
+        await healthcheck({ ...value.server, tls: service.usesTls(value) })
+        return 'ready\n'
+      },
+    },
+    {
+      usage: 'check-config',
+      group: 'Configure:',
+      summary: 'check the configuration and report all errors',
+      readsConfig: true,
+      options: { '--no-secrets': 'skip secrets and files that do not exist here, as in CI' },
+      examples: [`${program} check-config --config config.yaml`],
+      async run({ config, options }) {
+        const withoutSecrets = options.noSecrets === true
+        const checked = await config({ beforeStart: true, withoutSecrets })
+        return `${describeValid(checked)}${service.describe?.(checked.value) ?? ''}`
+      },
+    },
+    completion(service),
+  ]
+}
+
+function completion<Config extends ServiceConfig>(
+  service: ServiceProgram<Config>,
+): ServiceCommand<Config> {
+  const { program } = service
+  return {
+    usage: 'completion SHELL',
+    group: 'Configure:',
+    summary: 'print a script that completes commands in bash, zsh or fish',
+    examples: [`${program} completion bash > /etc/bash_completion.d/${program}`],
+    async run({ words: [shell = ''] }) {
+      const { completionScript } = await import('./completion.ts')
+      return completionScript(shell, programSyntax(service))
+    },
   }
-  if (command === 'healthcheck') {
-    await healthcheck({ ...loaded.value.server, tls: usesTls(loaded.value) })
-    return 'ready\n'
-  }
-  return command(loaded.value, argument, { flags, values, isTerminal: stdout.isTTY })
 }
 
 /** Runs the service in this process, or in several that this one supervises. */
@@ -184,18 +257,6 @@ async function serve<Config extends ServiceConfig>(
   logWarnings(loaded, log)
   const { supervise } = await import('./workers/supervisor.ts')
   await supervise({ ...service, count, metrics: loaded.value.metrics, log })
-}
-
-function readCommand<Config extends ServiceConfig>(
-  words: readonly string[],
-  { commands = {}, help }: ServiceProgram<Config>,
-): ['serve' | 'check-config' | 'healthcheck' | ServiceCommand<Config>, argument: string] {
-  const text = words.join(' ')
-  if (text === 'serve' || text === 'check-config' || text === 'healthcheck') return [text, '']
-  const last = words.at(-1) ?? ''
-  for (const [usage, command] of Object.entries(commands))
-    if (usage.replace(/[A-Z]+$/, () => last) === text) return [command, last]
-  return refuseCommand(words, help)
 }
 
 /**

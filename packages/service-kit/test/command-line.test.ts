@@ -1,71 +1,91 @@
 import t from 'tap'
-import {
-  describeFailure,
-  describeValid,
-  readCommandLine,
-  refuseCommand,
-  UsageError,
-} from '../src/command-line.ts'
+import { describeFailure, describeValid, readCommandLine, UsageError } from '../src/command-line.ts'
 import { ConfigError } from '../src/index.ts'
 
-t.test('readCommandLine', async (t) => {
-  t.strictSame(readCommandLine(['backup', 'a file', '--config', 'c.yaml']), {
-    words: ['backup', 'a file'],
-    config: 'c.yaml',
-    help: false,
-    version: false,
-    flags: new Set(),
-    values: {},
-  })
-  t.same(readCommandLine(['check-config', '--no-secrets']).flags, new Set(['no-secrets']))
-  t.match(readCommandLine(['-h']), { words: [], help: true })
-  for (const args of [['--port', '1'], ['--config'], ['--help=yes'], ['serve', '--no-secrets']])
-    t.type(
-      thrownBy(() => readCommandLine(args)),
-      UsageError,
-      args.join(' '),
-    )
-})
+const SYNTAX = {
+  program: 'p',
+  version: '1.2.3',
+  summary: 'does things',
+  commands: [
+    { usage: 'backup FILE', group: 'A:', summary: 'copy', examples: ['p backup x'] },
+    {
+      usage: 'get NAME...',
+      group: 'A:',
+      summary: 'fetch',
+      options: { '--out DIR': 'where', '--key-file FILE': 'key', '--watch': 'go on' },
+      examples: ['p get a --out b'],
+    },
+    { usage: 'init [FILE]', group: 'B:', summary: 'begin', examples: ['p init'] },
+    {
+      usage: 'check-config',
+      group: 'B:',
+      summary: 'check',
+      options: { '--no-secrets': 'skip' },
+      examples: ['p check-config'],
+    },
+    {
+      usage: 'ca detach-root FILE',
+      group: 'B:',
+      summary: 'move',
+      examples: ['p ca detach-root x'],
+    },
+    { usage: 'ca show', group: 'B:', summary: 'show', examples: ['p ca show'] },
+  ],
+}
 
-t.test('a flag of a service is for its command only', async (t) => {
-  const own = { flags: { new: ['serve'] } }
-  t.same(readCommandLine(['serve', '--new'], own).flags, new Set(['new']))
-  t.same(readCommandLine(['serve'], own).flags, new Set())
-  const wrong: [args: string[], own?: typeof own][] = [
-    [['rekey', '--new'], own],
-    [['serve', '--new']],
+t.test('readCommandLine finds the command, its words and its options', async (t) => {
+  const table: [line: string, usage: string, words: string[], options?: object][] = [
+    ['backup a', 'backup FILE', ['a']],
+    ['get a b --out=c', 'get NAME...', ['a', 'b'], { out: 'c' }],
+    ['get --watch a --key-file k', 'get NAME...', ['a'], { watch: true, keyFile: 'k' }],
+    ['get a -- --out', 'get NAME...', ['a', '--out']],
+    ['init', 'init [FILE]', []],
+    ['check-config', 'check-config', []],
+    ['check-config --no-secrets', 'check-config', [], { noSecrets: true }],
+    ['ca detach-root x', 'ca detach-root FILE', ['x']],
+    ['ca show', 'ca show', []],
   ]
-  for (const [args, given] of wrong)
-    t.type(
-      thrownBy(() => readCommandLine(args, given)),
-      UsageError,
-      args.join(' '),
-    )
+  for (const [line, usage, words, options = {}] of table) {
+    const read = readCommandLine(line.split(' '), SYNTAX)
+    t.match(read, { command: { usage }, words }, line)
+    t.same('options' in read && read.options, options, line)
+  }
 })
 
-t.test('an option with a value is for its commands only', async (t) => {
-  const own = { flags: { json: ['audit'] }, values: { portal: ['audit', 'explain'] } }
-  t.match(readCommandLine(['audit', '--portal', 'main', '--json'], own), {
-    flags: new Set(['json']),
-    values: { portal: 'main' },
-  })
-  t.same(readCommandLine(['explain', 'x', '--portal=main'], own).values, { portal: 'main' })
-  for (const [args, message] of [
-    [['serve', '--portal', 'main'], '--portal is for audit and explain'],
-    [['audit', '--portal'], /argument missing/],
-    [['audit', '--json=yes'], /does not take an argument/],
-  ] as const)
-    t.match(
-      thrownBy(() => readCommandLine(args, own)),
-      { message },
-    )
+t.test('help and version are texts', async (t) => {
+  const table: [line: string, text: RegExp][] = [
+    ['--version', /^p 1\.2\.3\n$/],
+    ['--help', /Does things|does things[\s\S]+A:\n +backup[\s\S]+B:\n +init/],
+    ['-h', /^Usage: p /],
+    ['help get', /^Usage: p get \[options\] <NAME\.\.\.>\n\nFetch\.[\s\S]+--out <DIR> +where/],
+    ['get --help', /\nExamples:\n {2}p get a --out b\n$/],
+    ['ca --help', /detach-root[\s\S]+show/],
+  ]
+  for (const [line, text] of table)
+    t.match(readCommandLine(line.split(' '), SYNTAX), { text }, line)
 })
 
-t.test('refuseCommand', async (t) => {
-  t.throws(() => refuseCommand(['frobnicate', 'x'], 'HELP'), {
-    message: 'cannot run "frobnicate x"; see --help',
-  })
-  t.throws(() => refuseCommand([], 'HELP'), { message: 'no command\n\nHELP' })
+t.test('wrong usage names the word that is wrong, and the help to read', async (t) => {
+  const table: [line: string, message: string | RegExp][] = [
+    ['bakcup', "unknown command 'bakcup' (Did you mean backup?); see p --help"],
+    ['backup', "missing required argument 'FILE'; see p backup --help"],
+    ['backup a b', /^too many arguments for 'backup'.+; see p backup --help$/],
+    ['get a --uot b', "unknown option '--uot' (Did you mean --out?); see p get --help"],
+    ['get a --out', "option '--out <DIR>' argument missing; see p get --help"],
+    ['init --watch', "unknown option '--watch'; see p init --help"],
+    ['check-config --no-secrets=1', /--no-secrets=1.*; see p check-config --help$/],
+    ['ca frob', "unknown command 'frob'; see p ca --help"],
+    ['ca', /^no command\n\nUsage: p/],
+  ]
+  for (const [line, message] of table) {
+    const error = thrownBy(() => readCommandLine(line.split(' '), SYNTAX))
+    t.type(error, UsageError, line)
+    t.match(error, { message }, line)
+  }
+  t.match(
+    thrownBy(() => readCommandLine([], SYNTAX)),
+    { message: /^no command\n\nUsage: p/ },
+  )
 })
 
 t.test('prints an error as one line with its code, and each fault on its own line', async (t) => {
@@ -93,6 +113,10 @@ t.test('prints an error as one line with its code, and each fault on its own lin
     [
       new ConfigError('CONFIG_INVALID', 'one', { faults: faults.slice(1) }),
       'one\np: 1 fault in /c.yaml [CONFIG_INVALID]\n',
+    ],
+    [
+      Object.assign(new Error('no'), { code: 'A_B', action: 'Do this.' }),
+      'p: no [A_B]\nDo this.\n',
     ],
     [missing, 'p: /x/y cannot be used: it does not exist [ENOENT]\n'],
   ]

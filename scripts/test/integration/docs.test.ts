@@ -1,14 +1,14 @@
 // Runs the commands of the guides, with curl and openssl, against services of their own.
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, writeFileSync } from 'node:fs'
+import { chmodSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { settingsFor, start } from '../../../examples/quickstart/test/program.ts'
 import { freePort } from '../../../services/forward-auth/test/helpers/process.ts'
-import { type Block, ROOT, readDocuments } from '../markdown.ts'
+import { type Block, ROOT, readDocument, readDocuments } from '../markdown.ts'
 
 const BLOCKS = [...readDocuments('README.md'), ...readDocuments('docs/*.md')].flatMap(
   ({ blocks }) => blocks,
@@ -89,6 +89,44 @@ https://localhost:7401/api/certificate/kept.example.com`,
 })
 
 t.test('commands that make files', async (t) => runAll(t, 'files', { cwd: t.testdir(), ports: {} }))
+
+t.test('auth-core in an app of its own', async (t) => {
+  const { blocks } = readDocument('docs/auth-core.md')
+  const files = blocks.filter(({ info }) => /^(js|ts) server\./.test(info))
+  const servers = blocks.filter(({ info }) => info === 'sh server')
+  const callers = blocks.filter(({ info }) => info === 'sh caller')
+  const expected = [
+    '{"hello":"everybody"}{"readBy":"default"}',
+    '{"jobs":["nightly"]}{"deletedBy":"backup"}',
+  ]
+  t.strictSame([files.length, servers.length, callers.length], [2, 2, 2])
+  for (const [i, file] of files.entries()) {
+    const port = await freePort()
+    const cwd = t.testdir({ node_modules: { '@gatehouse': {}, '@fastify': {} } })
+    const modules = join(ROOT, 'packages/auth-core/node_modules')
+    for (const name of ['fastify', '@fastify/auth'])
+      symlinkSync(join(modules, name), join(cwd, 'node_modules', name))
+    symlinkSync(join(ROOT, 'packages/auth-core'), join(cwd, 'node_modules/@gatehouse/auth-core'))
+    const name = file.info.split(' ')[1] ?? ''
+    writeFileSync(join(cwd, name), file.text.replace('port: 3000', `port: ${port}`))
+    const server = spawn('sh', ['-eu', '-c', servers[i]?.text ?? ''], {
+      cwd,
+      env: {
+        ...process.env,
+        NODE_OPTIONS: '--conditions=@gatehouse/source',
+        PATH: `${dirname(process.execPath)}:${process.env.PATH}`,
+      },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    t.teardown(() => server.kill('SIGKILL'))
+    for await (const line of createInterface(server.stdout))
+      if (JSON.parse(line).msg.startsWith('Server listening')) break
+    server.stdout.resume()
+    t.equal(await run(callers[i] as Block, { cwd, ports: { 3000: port } }), expected[i], name)
+    server.kill('SIGKILL')
+    await once(server, 'exit')
+  }
+})
 
 async function serve(t: Test, cwd: string, config: string): Promise<() => Promise<void>> {
   const child = spawn(join(cwd, 'bin/gatehouse-certs'), ['serve'], {

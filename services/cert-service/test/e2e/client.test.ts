@@ -135,5 +135,5 @@ t.test('list, show, renew, revoke, delete, order', async (t) => {
   t.match(await run(['delete', 'b.test']), { code: 0, out: /no longer answered/ })
   t.match(await run(['show', 'b.test']), { code: 1, err: /CERT_NOT_FOUND/ })
   t.match(await run(['order', '7']), { code: 1, err: /CERT_ORDER_NOT_FOUND/ })
-  t.match(await run(['get', '--help']), { code: 0, out: /--reload CMD[\s\S]*Examples:/ })
+  t.match(await run(['get', '--help']), { code: 0, out: /--reload <CMD>[\s\S]*Examples:/ })
 })

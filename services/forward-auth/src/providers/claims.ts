@@ -43,14 +43,29 @@ function withoutEmail({ email, email_verified, verified_email, ...claims }: Clai
 }
 
 function find(sources: readonly Claims[], path: string): unknown {
-  return sources.map((claims) => take(claims, path)).find((taken) => taken)?.value
+  return asList(sources.map((claims) => take(claims, path)).find((taken) => taken)?.value)
+}
+
+/**
+ * ZITADEL has an object for each role, under the name of the role, with the organizations that grant it.
+ * Other objects stay what they are, since `{"admin": false}` may mean the opposite of a role.
+ */
+function asList(value: unknown): unknown {
+  const isRole = (role: unknown) => isMapping(role) && Object.values(role).every(isText)
+  return isMapping(value) && Object.values(value).every(isRole) ? Object.keys(value) : value
+}
+
+const isText = (value: unknown) => typeof value === 'string'
+
+function isMapping(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** Leaves out the lists that become groups and roles, so that a session does not hold them twice. */
 function withoutList(claims: Claims, { groupsClaim, rolesClaim }: ClaimPaths): Claims {
   return [groupsClaim, rolesClaim].reduce<Claims>((rest, path) => {
     const taken = path === undefined ? undefined : take(rest, path)
-    return taken && Array.isArray(taken.value) ? taken.rest : rest
+    return taken && Array.isArray(asList(taken.value)) ? taken.rest : rest
   }, claims)
 }
 
@@ -62,7 +77,7 @@ function take(
   claims: unknown,
   path: string,
 ): { readonly value: unknown; readonly rest: Claims } | undefined {
-  if (typeof claims !== 'object' || claims === null || Array.isArray(claims)) return undefined
+  if (!isMapping(claims)) return undefined
   for (let end = path.length; end > 0; end = path.lastIndexOf('.', end - 1)) {
     const name = path.slice(0, end)
     const { [name]: member, ...others } = claims as Claims

@@ -69,7 +69,10 @@ t.test('check-config', async (t) => {
 })
 
 t.test('wrong use', async (t) => {
-  t.match(await run(t, 'serv'), { code: 2, stderr: 'cannot run "serv"; see --help' })
+  t.match(await run(t, 'serv'), {
+    code: 2,
+    stderr: "unknown command 'serv' (Did you mean serve?); see gatehouse-auth --help",
+  })
 })
 
 t.test('audit: lists the rows, and ends early for a reader that has enough', async (t) => {

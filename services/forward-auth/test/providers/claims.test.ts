@@ -42,6 +42,18 @@ t.test('reads groups and roles where a provider puts them', async (t) => {
       { 'cognito:groups': ['staff'], 'cognito:roles': ['arn:aws:iam::1:role/a'] },
       { groups: ['staff'], roles: ['arn:aws:iam::1:role/a'] },
     ],
+    [
+      'ZITADEL: an object for each role',
+      { rolesClaim: 'urn:zitadel:iam:org:project:roles' },
+      { 'urn:zitadel:iam:org:project:roles': { admin: { 7: 'a.example' }, staff: {} } },
+      { roles: ['admin', 'staff'] },
+    ],
+    [
+      'roles that an object says yes or no to',
+      { rolesClaim: 'roles' },
+      { roles: { admin: false } },
+      { roles: 'PROFILE_CLAIM_UNKNOWN' },
+    ],
     ['LDAP', { groupsClaim: 'memberOf' }, { memberOf: [DN] }, { groups: [DN] }],
     ['LDAP, one group', { groupsClaim: 'memberOf' }, { memberOf: DN }, { groups: [DN] }],
     [

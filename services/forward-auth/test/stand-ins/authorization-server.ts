@@ -1,13 +1,23 @@
 import { createHash, randomUUID } from 'node:crypto'
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
-import { CLIENT, REDIRECT_URI } from './openid-provider.ts'
+import { CLIENT as CORP, REDIRECT_URI } from './openid-provider.ts'
 
 type Claims = Readonly<Record<string, unknown>>
 type Answer = { readonly status?: number; readonly json: unknown } | { readonly location: URL }
 
+/** A client that is registered there. */
+export interface RegisteredClient {
+  readonly clientId: string
+  readonly clientSecret: string
+  readonly redirectUri: string
+}
+
+const CLIENT: RegisteredClient = { ...CORP, redirectUri: REDIRECT_URI }
+
 /** Paths and habits of one product. */
 export interface Product {
+  readonly client?: RegisteredClient
   readonly paths: { readonly authorize: string; readonly token: string }
   /** Whether callbacks name the issuer (RFC 9207). */
   readonly issuerInCallback?: string
@@ -38,13 +48,14 @@ export interface Grant {
 export function authorizationServer(product: Product): RequestListener {
   const codes = new Map<string, Grant>()
   const tokens = new Map<string, Grant>()
+  const client = product.client ?? CLIENT
   const refusal = product.refusal ?? { status: 400, error: 'invalid_grant' }
   const refused: Answer = { status: refusal.status, json: { error: refusal.error } }
 
   function authorize({ searchParams }: URL): Answer {
     const get = (name: string) => searchParams.get(name)
     const isRegistered =
-      get('client_id') === CLIENT.clientId && get('redirect_uri') === REDIRECT_URI
+      get('client_id') === client.clientId && get('redirect_uri') === client.redirectUri
     if (!isRegistered || product.checkAuthorization?.(searchParams) === false)
       return { status: 400, json: { error: 'invalid_request' } }
     const code = randomUUID()
@@ -54,7 +65,7 @@ export function authorizationServer(product: Product): RequestListener {
       scopes: get('scope')?.split(' ') ?? [],
       challenge: get('code_challenge_method') === 'S256' ? get('code_challenge') : null,
     })
-    const location = new URL(REDIRECT_URI)
+    const location = new URL(client.redirectUri)
     location.searchParams.set('code', code)
     location.searchParams.set('state', get('state') ?? '')
     if (product.issuerInCallback) location.searchParams.set('iss', product.issuerInCallback)
@@ -72,7 +83,7 @@ export function authorizationServer(product: Product): RequestListener {
       .digest('base64url')
     const isGood =
       form.get('grant_type') === 'authorization_code' &&
-      form.get('redirect_uri') === REDIRECT_URI &&
+      form.get('redirect_uri') === client.redirectUri &&
       grant?.challenge === verifier
     if (!isGood) return refused
     const token = randomUUID()
@@ -101,19 +112,19 @@ export function authorizationServer(product: Product): RequestListener {
 function authenticates(
   form: URLSearchParams,
   authorization: string | undefined,
-  { authentication, assertion }: Product,
+  { authentication, assertion, client = CLIENT }: Product,
 ): boolean {
   const isWay = {
     basic: () => {
       const decoded = Buffer.from(authorization?.replace('Basic ', '') ?? '', 'base64').toString()
       const [id, secret] = decoded.split(':').map((part) => new URLSearchParams(`=${part}`).get(''))
-      return id === CLIENT.clientId && secret === CLIENT.clientSecret
+      return id === client.clientId && secret === client.clientSecret
     },
     post: () =>
-      form.get('client_id') === CLIENT.clientId &&
-      form.get('client_secret') === CLIENT.clientSecret,
+      form.get('client_id') === client.clientId &&
+      form.get('client_secret') === client.clientSecret,
     assertion: () =>
-      form.get('client_id') === CLIENT.clientId &&
+      form.get('client_id') === client.clientId &&
       form.get('client_assertion_type') ===
         'urn:ietf:params:oauth:client-assertion-type:jwt-bearer' &&
       form.get('client_assertion') === assertion,
@@ -130,9 +141,14 @@ function send(response: ServerResponse, answer: Answer): void {
 }
 
 /** Claims that every ID token has. */
-export function tokenClaims(issuer: string, subject: string, nonce: string | undefined): Claims {
+export function tokenClaims(
+  issuer: string,
+  subject: string,
+  nonce: string | undefined,
+  client = CLIENT,
+): Claims {
   const now = Math.floor(Date.now() / 1_000)
-  return { iss: issuer, aud: CLIENT.clientId, sub: subject, iat: now, exp: now + 300, nonce }
+  return { iss: issuer, aud: client.clientId, sub: subject, iat: now, exp: now + 300, nonce }
 }
 
 /** A resource for whom the bearer token belongs to. */

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { Test } from 'tap'
-import { authorizationServer, type Grant } from './authorization-server.ts'
+import { authorizationServer, type Grant, type RegisteredClient } from './authorization-server.ts'
 import { startServer } from './server.ts'
 
 const people: Readonly<Record<string, { id: number; login: string; name: string | null }>> = {
@@ -22,7 +22,7 @@ function pad<T>(make: (index: number) => T): T[] {
 }
 
 /** GitHub as an enterprise server: `url`, with the API below `/api/v3`. */
-export async function startGithub(t: Test) {
+export async function startGithub(t: Test, client?: RegisteredClient) {
   const emails = [
     { email: 'old@acme.example', primary: false, verified: true, visibility: null },
     { email: 'alice@acme.example', primary: true, verified: true, visibility: 'private' },
@@ -48,6 +48,7 @@ export async function startGithub(t: Test) {
 
   const { origin, stop, restart } = await startServer(t, () =>
     authorizationServer({
+      ...(client && { client }),
       paths: { authorize: '/login/oauth/authorize', token: '/login/oauth/access_token' },
       authentication: ['post'],
       refusal: { status: 200, error: 'bad_verification_code' },

@@ -1,21 +1,6 @@
-import type { GetOptions } from './get.ts'
+import type { ServiceCommand } from '@gatehouse/service-kit'
 
-/** A command of the client: it needs no configuration of the service. */
-export interface ClientCommand {
-  /** Such as `get NAME...`. */
-  readonly usage: string
-  readonly summary: string
-  /** `--flag` or `--option VALUE`, with what it means. */
-  readonly options: Readonly<Record<string, string>>
-  readonly examples: readonly string[]
-  /** Gives the text to print. */
-  run(words: readonly string[], options: Options, process: NodeJS.Process): Promise<string>
-}
-
-/** The options that were given, by their names in camel case. */
-// biome-ignore lint/suspicious/noExplicitAny: which ones there are, the command says
-type Options = any
-
+const GROUP = { group: 'As a client of a service:' } as const
 const CONNECTION = {
   '--url URL': 'where cert-service is ($GATEHOUSE_URL; default https://localhost:7401)',
   '--ca FILE': 'root that its certificate leads to ($GATEHOUSE_CA; default: those of the system)',
@@ -34,8 +19,10 @@ const JSON_OPTION = { '--json': 'print JSON, as when the output is no terminal' 
 const WAIT = { '--wait': 'wait until the order is done' }
 const certificates = () => import('./certificates.ts')
 
-export const CLIENT_COMMANDS: readonly ClientCommand[] = [
+/** The commands of the client, which need no configuration of the service. */
+export const CLIENT_COMMANDS: readonly ServiceCommand<unknown>[] = [
   {
+    ...GROUP,
     usage: 'get NAME...',
     summary: 'fetch a certificate into files, or into a Secret, and keep it up to date',
     options: {
@@ -56,36 +43,40 @@ export const CLIENT_COMMANDS: readonly ClientCommand[] = [
       'gatehouse-certs get app.example.com www.example.com --out /etc/tls --csr --watch',
       'gatehouse-certs get shop.example.com --secret shop/web-tls',
     ],
-    async run(words, options: GetOptions, process) {
+    async run({ words, options, process }) {
       const { get } = await import('./get.ts')
       await get(words, options, process)
       return ''
     },
   },
   {
+    ...GROUP,
     usage: 'list',
     summary: 'list the certificates that you may see',
     options: { ...JSON_OPTION, ...CONNECTION },
     examples: ['gatehouse-certs list --url https://certs.example.com:7401 --key-file me.key'],
-    run: async (_words, options, process) => (await certificates()).list(options, process),
+    run: async ({ options, process }) => (await certificates()).list(options, process),
   },
   {
+    ...GROUP,
     usage: 'show NAME',
     summary: 'show the newest certificate of a name',
     options: { '--pem': 'print its chain', ...JSON_OPTION, ...CONNECTION },
     examples: ['gatehouse-certs show app.example.com --pem'],
-    run: async ([name = ''], options, process) =>
+    run: async ({ words: [name = ''], options, process }) =>
       (await certificates()).show(name, options, process),
   },
   {
+    ...GROUP,
     usage: 'renew NAME',
     summary: 'renew a certificate that is due',
     options: { ...WAIT, ...CONNECTION },
     examples: ['gatehouse-certs renew app.example.com --wait'],
-    run: async ([name = ''], options, process) =>
+    run: async ({ words: [name = ''], options, process }) =>
       (await certificates()).renew(name, options, process),
   },
   {
+    ...GROUP,
     usage: 'revoke NAME',
     summary: 'revoke the certificates of a name',
     options: {
@@ -94,22 +85,25 @@ export const CLIENT_COMMANDS: readonly ClientCommand[] = [
       ...CONNECTION,
     },
     examples: ['gatehouse-certs revoke app.example.com --reason keyCompromise'],
-    run: async ([name = ''], options, process) =>
+    run: async ({ words: [name = ''], options, process }) =>
       (await certificates()).revoke(name, options, process),
   },
   {
+    ...GROUP,
     usage: 'delete NAME',
     summary: 'stop answering and renewing the certificates of a name',
     options: CONNECTION,
     examples: ['gatehouse-certs delete app.example.com'],
-    run: async ([name = ''], options, process) =>
+    run: async ({ words: [name = ''], options, process }) =>
       (await certificates()).remove(name, options, process),
   },
   {
+    ...GROUP,
     usage: 'order ID',
     summary: 'show the progress of an order',
     options: { ...WAIT, ...JSON_OPTION, ...CONNECTION },
     examples: ['gatehouse-certs order 6b1f5c1e-7a52-4d0c-9f0e-0c6a2f0f8d11 --wait'],
-    run: async ([id = ''], options, process) => (await certificates()).order(id, options, process),
+    run: async ({ words: [id = ''], options, process }) =>
+      (await certificates()).order(id, options, process),
   },
 ]

@@ -1,0 +1,46 @@
+import { access, mkdir, rm, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { UsageError } from './command-line.ts'
+
+/** A file to write: its text, and its mode. */
+export interface NewFile {
+  readonly text: string
+  readonly mode: number
+}
+
+/**
+ * Writes `file` and others beside it, by their paths from its folder; `.` is the file itself. Nothing that
+ * exists is replaced, and if one cannot be written, none of them stays.
+ * @returns their paths, in order
+ * @throws UsageError if one of them exists
+ */
+export async function writeNewFiles(
+  file: string,
+  files: Readonly<Record<string, NewFile>>,
+): Promise<string[]> {
+  const paths = Object.keys(files).map((name) => (name === '.' ? file : join(dirname(file), name)))
+  for (const path of paths) if (await exists(path)) throw alreadyThere(path)
+  const written: string[] = []
+  try {
+    for (const [index, { text, mode }] of Object.values(files).entries()) {
+      const path = paths[index] ?? ''
+      await mkdir(dirname(path), { recursive: true })
+      await writeFile(path, text, { mode, flag: 'wx' })
+      written.push(path)
+    }
+  } catch (error) {
+    for (const path of written) await rm(path)
+    throw error
+  }
+  return paths
+}
+
+const alreadyThere = (path: string) =>
+  new UsageError(`${path} exists and is not replaced; name another file, or remove it`)
+
+function exists(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  )
+}

@@ -1,0 +1,26 @@
+import { existsSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { writeNewFiles } from '../src/new-files.ts'
+
+const FILES = {
+  '.': { text: 'a: 1\n', mode: 0o644 },
+  'keys/a.key': { text: 'secret\n', mode: 0o600 },
+}
+
+t.test('writes files with their modes, and gives their paths', async (t) => {
+  const file = join(t.testdir({}), 'new/config.yaml')
+  const [config = '', key = ''] = await writeNewFiles(file, FILES)
+  t.equal(readFileSync(config, 'utf8'), 'a: 1\n')
+  t.equal(key, join(file, '../keys/a.key'))
+  t.equal(statSync(key).mode & 0o777, 0o600)
+})
+
+t.test('replaces nothing, and leaves nothing half done', async (t) => {
+  const folder = t.testdir({ keys: { 'a.key': 'mine' }, file: '' })
+  const write = async (file: string) => writeNewFiles(join(folder, file), FILES)
+  await t.rejects(write('config.yaml'), { message: /a\.key exists and is not replaced/ })
+  t.notOk(existsSync(join(folder, 'config.yaml')))
+  t.equal(readFileSync(join(folder, 'keys/a.key'), 'utf8'), 'mine')
+  await t.rejects(write('file/config.yaml'), { code: 'EEXIST' })
+})

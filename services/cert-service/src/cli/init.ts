@@ -1,0 +1,53 @@
+import { randomBytes } from 'node:crypto'
+import { writeNewFiles } from '@gatehouse/service-kit'
+
+const CONFIG = `# The configuration of cert-service. All settings are in docs/reference/cert-service.md.
+# \`gatehouse-certs check-config\` reports all errors. Most changes take effect on SIGHUP.
+
+server:
+  host: 127.0.0.1          # 0.0.0.0 serves other machines too; then add the name that they use:
+  # names: [certs.example.com]
+
+storage:
+  path: data               # certificates, and the CA of your own that the first start makes
+  masterKeyFile: keys/master.key   # made at the first start; keep a copy, but never beside backups
+
+auth:
+  psk:
+    keys:
+      - name: admin
+        keyFile: keys/admin.key    # may have every certificate
+      # A key for each machine, with its own names (openssl rand -hex 32 > keys/web.key):
+      # - name: web
+      #   keyFile: keys/web.key
+      #   domains: [app.example.com, "*.app.example.com"]
+
+# Certificates that are issued at the start and always renewed:
+# certificates:
+#   - names: [app.example.com]
+`
+
+/**
+ * Writes a configuration and an API key beside it. Nothing that exists is replaced.
+ * @returns what to do next
+ * @throws UsageError if one of the files exists
+ */
+export async function init(file = 'config.yaml'): Promise<string> {
+  const [config, key] = await writeNewFiles(file, {
+    '.': { text: CONFIG, mode: 0o644 },
+    'keys/admin.key': { text: `${randomBytes(32).toString('hex')}\n`, mode: 0o600 },
+  })
+  return `${config} is a configuration with comments, and ${key} a new API key.
+
+Start the service:
+
+  gatehouse-certs serve --config ${config}
+
+Then, in another terminal, ask for a certificate:
+
+  curl -sSk https://localhost:7401/ca/root.pem -o root.pem
+  curl -sS --cacert root.pem -H "Authorization: APIKey $(cat ${key})" \\
+    -H 'Content-Type: application/json' -d '{"domain":"app.example.com"}' \\
+    https://localhost:7401/api/certificate
+`
+}

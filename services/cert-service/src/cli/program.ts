@@ -1,0 +1,126 @@
+import type { ServiceCommand, ServiceProgram } from '@gatehouse/service-kit'
+import { loadCertConfig } from '../config/load.ts'
+import { type CertServiceConfig, isPlain } from '../config/schema.ts'
+import { CertError } from '../errors.ts'
+import { VERSION } from '../version.ts'
+import { CLIENT_COMMANDS } from './client/commands.ts'
+
+type Command = ServiceCommand<CertServiceConfig>
+
+const UPKEEP = { group: 'Upkeep, while the service is stopped:', readsConfig: true } as const
+
+const init: Command = {
+  usage: 'init [FILE]',
+  group: 'Configure:',
+  summary: 'write a small configuration with comments, and an API key',
+  examples: [
+    'gatehouse-certs init',
+    'gatehouse-certs init /etc/gatehouse/cert-service/config.yaml',
+  ],
+  async run({ words: [file] }) {
+    const { init } = await import('./init.ts')
+    return init(file)
+  },
+}
+
+const backup: Command = {
+  usage: 'backup FILE',
+  group: 'Upkeep, also while the service runs:',
+  readsConfig: true,
+  summary: 'copy the store into a new file',
+  examples: ['gatehouse-certs backup /backups/certs.db'],
+  async run({ config, words: [file = ''] }) {
+    const { storage } = (await config()).value
+    const { backup } = await import('./backup.ts')
+    await backup({ folder: folderOf(storage), file })
+    return `${file} holds a copy of the store; keep ${storage.masterKeyFile} in another place\n`
+  },
+}
+
+const restore: Command = {
+  ...UPKEEP,
+  usage: 'restore FILE',
+  summary: 'put a backup into an empty data folder',
+  examples: ['gatehouse-certs restore /backups/certs.db'],
+  async run({ config, words: [file = ''] }) {
+    const { storage } = (await config()).value
+    const { restore } = await import('./backup.ts')
+    await restore({ folder: folderOf(storage), file })
+    return `${storage.path} now holds the store of ${file}\n`
+  },
+}
+
+const move: Command = {
+  ...UPKEEP,
+  usage: 'move',
+  summary: 'copy the store from its folder to a database, or back',
+  options: { '--to TARGET': 'URL of the database, or a file with it; or a folder for the store' },
+  examples: [
+    'gatehouse-certs move --to /run/secrets/database-url',
+    'gatehouse-certs move --to /var/lib/gatehouse/data',
+  ],
+  async run({ config, options }) {
+    const { storage } = (await config()).value
+    const { move } = await import('./move.ts')
+    return move(storage, options.to)
+  },
+}
+
+const rekey: Command = {
+  ...UPKEEP,
+  usage: 'rekey',
+  summary: 'replace the master key',
+  examples: ['gatehouse-certs rekey'],
+  async run({ config }) {
+    const { storage } = (await config()).value
+    const { rekey } = await import('./keys.ts')
+    await rekey({ folder: storage.path, ...storage })
+    const copies =
+      storage.url === undefined ? '' : '; copy it to each replica before its next start'
+    return `${storage.masterKeyFile} is a new key; the old one no longer opens the store${copies}\n`
+  },
+}
+
+const detachRoot: Command = {
+  ...UPKEEP,
+  usage: 'ca detach-root FILE',
+  summary: 'move the private key of the root into a file, to be kept offline',
+  examples: ['gatehouse-certs ca detach-root /media/usb/root.key'],
+  async run({ config, words: [file = ''] }) {
+    const { storage } = (await config()).value
+    const { detachRoot } = await import('./keys.ts')
+    await detachRoot({ folder: storage.path, ...storage, file })
+    return `${file} now holds the private key of the root; the store no longer does\n`
+  },
+}
+
+const rollover: Command = {
+  ...UPKEEP,
+  usage: 'acme rollover ISSUER',
+  summary: 'give the ACME account of an issuer another key',
+  examples: ['gatehouse-certs acme rollover letsencrypt'],
+  async run({ config, words: [name = ''] }) {
+    const { storage, issuers } = (await config()).value
+    const { rollover } = await import('./keys.ts')
+    await rollover({ folder: storage.path, ...storage, issuers, name })
+    return `the account of ${name} has a new key; the CA no longer accepts the old one\n`
+  },
+}
+
+function folderOf({ url, path }: CertServiceConfig['storage']): string {
+  if (url === undefined) return path
+  throw new CertError('CERT_STORE_SHARED', 'The store is a database: use pg_dump and pg_restore.')
+}
+
+/** The program `gatehouse-certs`. What a command runs is imported with it. */
+export const PROGRAM: ServiceProgram<CertServiceConfig> = {
+  program: 'gatehouse-certs',
+  name: 'cert-service',
+  version: VERSION,
+  summary: 'TLS certificates over HTTP, from an embedded private CA and from ACME CAs',
+  serveOptions: { '--new': 'create a new store and CA for a master key that exists' },
+  commands: [init, ...CLIENT_COMMANDS, backup, restore, move, rekey, detachRoot, rollover],
+  load: loadCertConfig,
+  usesTls: ({ server }) => !isPlain(server.tls),
+  serve: async (options) => (await import('./serve.ts')).serve(options),
+}

@@ -1,0 +1,57 @@
+import { writeNewFiles } from '@gatehouse/service-kit'
+
+const configOf = (
+  domain: string,
+) => `# The configuration of forward-auth. All settings are in docs/reference/forward-auth.md.
+# \`gatehouse-auth check-config\` reports all errors. Most changes take effect on SIGHUP.
+
+server:
+  host: 127.0.0.1
+  # The addresses of your proxy. Without this line only a proxy on this machine may ask.
+  # trustedProxies: [10.0.0.2]
+
+domains:
+  - domain: ${domain}            # a session is valid for this domain and every host below it
+    authHost: auth.${domain}     # the host of the sign-in pages
+
+portals:
+  - name: main
+    providers:
+      # Replace these four with those of your identity provider; docs/identity-providers.md has a page
+      # for each. Until then nobody can sign in.
+      - type: openIDConnect
+        name: corp
+        issuerUrl: https://id.${domain}
+        clientId: gatehouse
+        clientSecretFile: client-secret
+    # Only these may use the portal at all:
+    # allow:
+    #   groups: [staff]
+    # For routes that only some may open (?policy=admins):
+    # policies:
+    #   admins: Group("admins")
+`
+
+/**
+ * Writes a configuration, and a file for the client secret beside it. Nothing that exists is replaced.
+ * @returns what to do next
+ * @throws UsageError if one of the files exists
+ */
+export async function init(file = 'config.yaml', domain = 'example.com'): Promise<string> {
+  const [config, secret] = await writeNewFiles(file, {
+    '.': { text: configOf(domain), mode: 0o644 },
+    'client-secret': { text: 'replace-this-with-the-client-secret\n', mode: 0o600 },
+  })
+  return `${config} is a configuration with comments.
+
+1. Register a client at your identity provider. Its redirect URI is
+   https://auth.${domain}/portals/main/providers/corp/callback
+2. Write the provider into ${config}, and the client secret into ${secret}.
+3. Check it, and start the service:
+
+   gatehouse-auth check-config --config ${config}
+   gatehouse-auth serve --config ${config}
+
+4. Have your proxy ask http://127.0.0.1:4181/portals/main; docs/ has a page for each.
+`
+}

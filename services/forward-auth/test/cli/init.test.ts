@@ -1,0 +1,26 @@
+import { readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { init } from '../../src/cli/init.ts'
+import { loadForwardAuthConfig } from '../../src/config/load.ts'
+
+t.test('init writes a configuration that is valid as it is', async (t) => {
+  const folder = t.testdir({})
+  const file = join(folder, 'config.yaml')
+  t.match(await init(file, 'acme.com'), `--config ${file}`)
+  const { value, warnings, absent } = await loadForwardAuthConfig(file, {}, { beforeStart: true })
+  t.match(value, {
+    domains: [{ domain: 'acme.com', authHost: 'auth.acme.com' }],
+    portals: [{ name: 'main' }],
+  })
+  t.strictSame([warnings, absent], [[], 0])
+  const secret = join(folder, 'client-secret')
+  t.equal(statSync(secret).mode & 0o777, 0o600)
+  t.notMatch(readFileSync(file, 'utf8'), readFileSync(secret, 'utf8').trim())
+})
+
+t.test('init replaces nothing', async (t) => {
+  const file = join(t.testdir({ 'config.yaml': 'mine' }), 'config.yaml')
+  await t.rejects(init(file, 'acme.com'), { message: /exists and is not replaced/ })
+  t.equal(readFileSync(file, 'utf8'), 'mine')
+})
