@@ -16,6 +16,7 @@ import {
   renderReference,
 } from '@gatehouse/service-kit'
 import { PROGRAM as CERTS } from '../services/cert-service/src/cli/program.ts'
+import { CLIENT_ERRORS } from '../services/cert-service/src/client/errors.ts'
 import { CertServiceSchema } from '../services/cert-service/src/config/schema.ts'
 import { CERT_ERRORS } from '../services/cert-service/src/errors.ts'
 import { describeApi as describeCertApi } from '../services/cert-service/src/openapi.ts'
@@ -35,6 +36,7 @@ interface ErrorRow {
 
 const ERRORS: readonly [heading: string, table: Readonly<Record<string, ErrorRow>>][] = [
   ['Certificates (cert-service)', CERT_ERRORS],
+  ['The client of cert-service', CLIENT_ERRORS],
   ['Logins (forward-auth)', FWA_ERRORS],
   ['Authentication (auth-core)', AUTH_ERRORS],
   ['Names, keys and X.509 (pki)', PKI_ERRORS],

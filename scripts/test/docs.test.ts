@@ -58,7 +58,8 @@ const KINDS: Readonly<Record<string, (block: Block) => unknown>> = {
 }
 
 /** `<language> <path>`: the block is part of that file, which has tests of its own. */
-const PART = /^(yaml|nginx|caddyfile|haproxy|ts|json) ((?:examples|packages|docker)\/\S+)$/
+const PART =
+  /^(yaml|nginx|caddyfile|haproxy|apache|ini|ts|json) ((?:examples|packages|docker)\/\S+)$/
 
 async function checkBlock(block: Block): Promise<void> {
   const [, , path] = PART.exec(block.info) ?? []

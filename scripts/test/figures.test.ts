@@ -105,8 +105,8 @@ t.test('defaults that the guides tell are those of the reference', (t) => {
       'forward-auth',
       'portals[].providers[].socket',
       '/var/run/tailscale/tailscaled.sock',
-      'docs/identity-providers.md',
-      '`/var/run/tailscale/tailscaled.sock` unless',
+      'docs/providers/tailscale.md',
+      'socket: /var/run/tailscale/tailscaled.sock',
     ],
     [
       'forward-auth',

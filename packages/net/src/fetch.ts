@@ -7,7 +7,7 @@ import { isLoopback, parseHost } from './host.ts'
 
 /** A request, its limits and the answers that it accepts. */
 export interface FetchInit {
-  method?: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'DELETE'
+  method?: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   headers?: Record<string, string>
   body?: string | Uint8Array
   signal?: AbortSignal

@@ -145,12 +145,16 @@ export function describeValid({
   return `${lines}${file} is valid; skipped secrets and files that do not exist: ${absent}\n`
 }
 
-/** The output of a program that failed: a line for each fault of a configuration, then a summary. */
+/**
+ * The output of a program that failed: a line for each fault of a configuration, then a summary. If the error has
+ * an `action`, the last line says what to do.
+ */
 export function describeFailure(name: string, error: Error): string {
   if (error instanceof DescribedError) return error.message
   if (error instanceof UsageError) return `${name}: ${error.message}\n`
-  const code = (error as { code?: unknown }).code
-  const end = typeof code === 'string' ? ` [${code}]\n` : '\n'
+  const { code, action } = error as { code?: unknown; action?: unknown }
+  const advice = typeof action === 'string' ? `${action}\n` : ''
+  const end = `${typeof code === 'string' ? ` [${code}]` : ''}\n${advice}`
   if (!(error instanceof ConfigError) || error.faults.length === 0)
     return `${name}: ${messageOf(error)}${end}`
   const file = error.faults[0]?.file

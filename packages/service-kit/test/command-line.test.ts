@@ -114,6 +114,10 @@ t.test('prints an error as one line with its code, and each fault on its own lin
       new ConfigError('CONFIG_INVALID', 'one', { faults: faults.slice(1) }),
       'one\np: 1 fault in /c.yaml [CONFIG_INVALID]\n',
     ],
+    [
+      Object.assign(new Error('no'), { code: 'A_B', action: 'Do this.' }),
+      'p: no [A_B]\nDo this.\n',
+    ],
     [missing, 'p: /x/y cannot be used: it does not exist [ENOENT]\n'],
   ]
   for (const [error, text] of table) t.equal(describeFailure('p', error), text)

@@ -3,6 +3,7 @@ import { loadCertConfig } from '../config/load.ts'
 import { type CertServiceConfig, isPlain } from '../config/schema.ts'
 import { CertError } from '../errors.ts'
 import { VERSION } from '../version.ts'
+import { CLIENT_COMMANDS } from './client/commands.ts'
 
 type Command = ServiceCommand<CertServiceConfig>
 
@@ -118,7 +119,7 @@ export const PROGRAM: ServiceProgram<CertServiceConfig> = {
   version: VERSION,
   summary: 'TLS certificates over HTTP, from an embedded private CA and from ACME CAs',
   serveOptions: { '--new': 'create a new store and CA for a master key that exists' },
-  commands: [init, backup, restore, move, rekey, detachRoot, rollover],
+  commands: [init, ...CLIENT_COMMANDS, backup, restore, move, rekey, detachRoot, rollover],
   load: loadCertConfig,
   usesTls: ({ server }) => !isPlain(server.tls),
   serve: async (options) => (await import('./serve.ts')).serve(options),

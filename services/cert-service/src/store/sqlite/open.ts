@@ -1,4 +1,4 @@
-import { closeSync, existsSync, openSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { readdir, rename, rm } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -6,6 +6,7 @@ import { pathToFileURL } from 'node:url'
 import { makeFolder } from '@gatehouse/service-kit'
 import { CertError, storeUnavailable as unavailable } from '../../errors.ts'
 import { syncFolder } from '../../files.ts'
+import { createEmpty, lockFile } from '../../lock.ts'
 import type { Store } from '../store.ts'
 import { storeFailure } from './database.ts'
 import { migrate } from './migrations.ts'
@@ -15,7 +16,6 @@ import { createStore } from './store.ts'
 export const APPLICATION_ID = 0x47486373
 /** How long a statement waits for another program's lock; the event loop waits with it. */
 const BUSY_TIMEOUT_MS = 100
-const SQLITE_BUSY = 5
 const NOT_DATA = ['lock.db', 'lost+found']
 
 export interface StoreOptions {
@@ -82,17 +82,17 @@ export function requireStore(folder: string): void {
 
 /** Takes the folder for this process, by a file lock that the system frees when it ends; gives what frees it. */
 export async function lockFolder(folder: string): Promise<() => void> {
+  const unlock = attemptLock(folder)
+  if (unlock) return unlock
+  throw new CertError('CERT_STORE_LOCKED', `Another process is using ${folder}.`)
+}
+
+function attemptLock(folder: string): (() => void) | undefined {
   try {
     makeFolder(folder)
-    const file = join(folder, 'lock.db')
-    createEmpty(file)
-    const lock = new DatabaseSync(file, { timeout: 0 })
-    lock.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE')
-    return () => lock.close()
+    return lockFile(join(folder, 'lock.db'))
   } catch (error) {
-    const { code, errcode } = error as { code: string; errcode?: number }
-    if (errcode === SQLITE_BUSY)
-      throw new CertError('CERT_STORE_LOCKED', `Another process is using ${folder}.`)
+    const { code } = error as NodeJS.ErrnoException
     throw storeFailure(error) ?? unavailable(`${folder} cannot be written (${code})`, error)
   }
 }
@@ -146,9 +146,4 @@ export function initialise(file: string): void {
   using sqlite = new DatabaseSync(file)
   sqlite.exec(`PRAGMA application_id = ${APPLICATION_ID}`)
   migrate(sqlite)
-}
-
-/** SQLite gives its side files the mode of the main one. Never reopens: closing would drop SQLite's locks on it. */
-function createEmpty(file: string): void {
-  if (!existsSync(file)) closeSync(openSync(file, 'a', 0o600))
 }

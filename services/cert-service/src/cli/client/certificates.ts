@@ -1,0 +1,177 @@
+import { REVOCATION_REASONS } from '@gatehouse/pki'
+import { UsageError } from '@gatehouse/service-kit'
+import { clientClock } from '../../client/clock.ts'
+import { printable } from '../../client/errors.ts'
+import { awaitOrder } from '../../client/get.ts'
+import { openService } from '../../client/open.ts'
+import type { CertService, OrderAnswer } from '../../client/service.ts'
+import { type ConnectionOptions, readConnection, readName } from '../../client/settings.ts'
+import { labelled, table } from './table.ts'
+
+export interface CommandOptions extends ConnectionOptions {
+  readonly json?: boolean | undefined
+}
+
+interface Io {
+  readonly env: NodeJS.ProcessEnv
+  readonly stdout: { readonly isTTY?: boolean }
+  readonly stderr: { write(text: string): unknown }
+}
+
+/** Prints JSON unless a person reads it. */
+function isJson({ json }: CommandOptions, { stdout }: Io): boolean {
+  return json === true || stdout.isTTY !== true
+}
+
+async function ask<T>(
+  options: CommandOptions,
+  { env, stderr }: Io,
+  step: (service: CertService) => Promise<T>,
+): Promise<T> {
+  const warn = (fields: object, message: string) =>
+    stderr.write(`warning: ${Object.values(fields).join(' ')}: ${message}\n`)
+  await using service = openService(readConnection(options, env), {
+    clock: clientClock,
+    log: { warn },
+  })
+  return await step(service)
+}
+
+const toJson = (value: unknown) => `${JSON.stringify(value, null, 2)}\n`
+
+/** The certificates that the caller may see. @throws UsageError, ClientError */
+export function list(options: CommandOptions, io: Io): Promise<string> {
+  return ask(options, io, async (service) => {
+    const certificates = []
+    for await (const one of service.list()) certificates.push(one)
+    if (isJson(options, io)) return toJson(certificates)
+    if (certificates.length === 0) return 'There is no certificate that you may see.\n'
+    const rows = certificates.map(
+      ({ domain, names, issuer, keyType, notAfter, renewAt, lastFailure }) => [
+        ...[domain, others(names), issuer, keyType, shortTime(notAfter), shortTime(renewAt)],
+        lastFailure?.code ?? '',
+      ],
+    )
+    return table(['NAME', 'MORE NAMES', 'ISSUER', 'KEY', 'EXPIRES', 'RENEWS', 'LAST FAILURE'], rows)
+  })
+}
+
+function others(names: readonly string[]): string {
+  const [, first, ...more] = names
+  if (first === undefined) return ''
+  return more.length === 0 ? first : `${first} and ${more.length} more`
+}
+
+/** To the minute, in UTC. */
+function shortTime(time = ''): string {
+  return time.replace(/^(\d{4}-\d\d-\d\d)T(\d\d:\d\d).*$/, '$1 $2')
+}
+
+/** One certificate, without its private key. @throws UsageError, ClientError */
+export function show(
+  name: string,
+  options: CommandOptions & { readonly pem?: boolean | undefined },
+  io: Io,
+): Promise<string> {
+  return ask(options, io, async (service) => {
+    const { certificate, ...shown } = await service.show(readName(name).text)
+    if (options.pem) return certificate
+    if (isJson(options, io)) return toJson({ ...shown, certificate })
+    const { names, issuer, serialNumber, fingerprint256, notBefore, notAfter, renewAt } = shown
+    return labelled({
+      names: names.join(', '),
+      issuer,
+      'serial number': serialNumber,
+      'SHA-256': fingerprint256,
+      'valid from': notBefore,
+      'valid until': notAfter,
+      'renews at': renewAt ?? 'never',
+    })
+  })
+}
+
+export interface WaitOptions extends CommandOptions {
+  readonly wait?: boolean | undefined
+}
+
+/** Renews a certificate that is due. @throws UsageError, ClientError */
+export function renew(name: string, options: WaitOptions, io: Io): Promise<string> {
+  const domain = readName(name).text
+  return ask(options, io, async (service) => {
+    const { order, ...rest } = await service.renew(domain)
+    if (!order) return `${domain} has a new certificate\n`
+    if (!options.wait)
+      return `the order ${order.id} is under way: gatehouse-certs order ${order.id} --wait\n`
+    await follow(service, { order, ...rest }, io)
+    return `${domain} has a new certificate\n`
+  })
+}
+
+/** Revokes the certificates of a name. @throws UsageError, ClientError */
+export function revoke(
+  name: string,
+  options: CommandOptions & { readonly reason?: string | undefined },
+  io: Io,
+): Promise<string> {
+  const domain = readName(name).text
+  const { reason } = options
+  if (reason !== undefined && !Object.hasOwn(REVOCATION_REASONS, reason))
+    throw new UsageError(`--reason is one of ${Object.keys(REVOCATION_REASONS).join(', ')}`)
+  return ask(options, io, async (service) => {
+    const revoked = await service.revoke(domain, reason)
+    if (isJson(options, io)) return toJson(revoked)
+    const { serialNumbers, unknownAtCa = [], unconfirmed = [] } = revoked
+    return [
+      ...serialNumbers.map((serial) => `${domain} ${serial} is revoked\n`),
+      ...unknownAtCa.map((serial) => `the CA does not know ${serial}: it is revoked here only\n`),
+      stillAnswering(unconfirmed),
+    ].join('')
+  })
+}
+
+/** Stops answering and renewing the certificates of a name. @throws UsageError, ClientError */
+export function remove(name: string, options: CommandOptions, io: Io): Promise<string> {
+  const domain = readName(name).text
+  return ask(options, io, async (service) => {
+    const { unconfirmed = [] } = await service.remove(domain)
+    const done = `${domain} is no longer answered or renewed; what was delivered stays valid until it expires\n`
+    return done + stillAnswering(unconfirmed)
+  })
+}
+
+function stillAnswering(replicas: readonly string[]): string {
+  if (replicas.length === 0) return ''
+  return `these replicas did not confirm it yet: ${replicas.map(printable).join(', ')}\n`
+}
+
+/** The progress of an order. @throws ClientError */
+export function order(id: string, options: WaitOptions, io: Io): Promise<string> {
+  return ask(options, io, async (service) => {
+    const found = await service.order(id)
+    const seen = options.wait ? await follow(service, { order: found }, io) : found
+    if (isJson(options, io)) return toJson(seen)
+    const { names, status, step, since, lastError, nextTryAt } = seen
+    return labelled({
+      names: names.join(', '),
+      status,
+      step,
+      since,
+      ...(lastError && { 'last error': `${lastError.detail} [${lastError.code}]` }),
+      ...(lastError?.action !== undefined && { 'what to do': lastError.action }),
+      ...(nextTryAt !== undefined && { 'next try': nextTryAt }),
+    })
+  })
+}
+
+/** Waits until an order is done, and tells its steps meanwhile. */
+function follow(
+  service: CertService,
+  waiting: { readonly order: OrderAnswer; readonly retryAfterMs?: number | undefined },
+  { stderr }: Io,
+): Promise<OrderAnswer> {
+  const info = (fields: object) => stderr.write(`${Object(fields).step}\n`)
+  const log = { info, warn: info }
+  const { signal } = new AbortController()
+  const patienceMs = Number.POSITIVE_INFINITY
+  return awaitOrder({ service, clock: clientClock, log, signal, patienceMs }, waiting)
+}

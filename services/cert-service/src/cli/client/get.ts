@@ -1,0 +1,120 @@
+import { createFetch, parseEndpointUrl } from '@gatehouse/net'
+import { createLogger, durationOf, UsageError } from '@gatehouse/service-kit'
+import { clientClock } from '../../client/clock.ts'
+import { type Get, getOnce, keepGetting } from '../../client/get.ts'
+import { openService } from '../../client/open.ts'
+import { openFolder, type Place } from '../../client/place.ts'
+import { clusterRoot, openSecret, SERVICE_ACCOUNT } from '../../client/secret.ts'
+import {
+  type ConnectionOptions,
+  readConnection,
+  readKeyType,
+  readMode,
+  readNames,
+  readOwner,
+  readSecretName,
+} from '../../client/settings.ts'
+
+/** The options of `get`. Durations are texts such as `5m`. */
+export interface GetOptions extends ConnectionOptions {
+  readonly out?: string | undefined
+  readonly secret?: string | undefined
+  readonly keyType?: string | undefined
+  readonly csr?: boolean | undefined
+  readonly mode?: string | undefined
+  readonly owner?: string | undefined
+  readonly reload?: string | undefined
+  readonly reloadTimeout?: string | undefined
+  readonly timeout?: string | undefined
+  readonly watch?: boolean | undefined
+}
+
+const DAY = 86_400_000
+const DEFAULT_MODE = '600'
+const DEFAULT_RELOAD_TIMEOUT = '1m'
+const DEFAULT_TIMEOUT = '5m'
+/** What only makes sense with files. */
+const OF_FILES = ['csr', 'mode', 'owner', 'reload', 'reloadTimeout'] as const
+
+/**
+ * Gets a certificate once, or keeps it up to date until a signal ends it.
+ * @throws UsageError, ClientError
+ */
+export async function get(
+  names: readonly string[],
+  options: GetOptions,
+  process: NodeJS.Process,
+): Promise<void> {
+  const connection = readConnection(options, process.env)
+  const wanted = { names: readNames(names), keyType: readKeyType(options.keyType) }
+  const log = createLogger({ level: 'info', format: 'auto', name: 'gatehouse-certs' })
+  using stop = stopSignal(process)
+  const deps = { clock: clientClock, log, signal: stop.signal }
+  const [domain] = wanted.names
+  if (!domain) throw new UsageError('get needs a name')
+  await using opened = new AsyncDisposableStack()
+  const place = await openPlace(domain.text, options, { ...deps, env: process.env, opened })
+  const service = opened.use(openService(connection, deps))
+  const run: Get = {
+    ...{ ...deps, wanted, place, service, random: Math.random },
+    isOwnKey: options.csr === true,
+    patienceMs: options.watch
+      ? Number.POSITIVE_INFINITY
+      : readDuration('--timeout', options.timeout, DEFAULT_TIMEOUT),
+  }
+  await (options.watch ? keepGetting(run) : getOnce(run))
+}
+
+interface PlaceDeps extends Pick<Get, 'clock' | 'log' | 'signal'> {
+  readonly env: NodeJS.ProcessEnv
+  readonly opened: AsyncDisposableStack
+}
+
+async function openPlace(domain: string, options: GetOptions, deps: PlaceDeps): Promise<Place> {
+  const { out, secret, mode = DEFAULT_MODE, owner, reload, reloadTimeout } = options
+  if ((out === undefined) === (secret === undefined))
+    throw new UsageError('get needs --out, the folder for the files, or --secret')
+  if (secret !== undefined) return secretOf(secret, options, deps)
+  const timeoutMs = readDuration('--reload-timeout', reloadTimeout, DEFAULT_RELOAD_TIMEOUT)
+  return openFolder({
+    ...{ ...deps, dir: out ?? '', domain, mode: readMode(mode), isOwnKey: options.csr === true },
+    owner: owner === undefined ? undefined : await readOwner(owner),
+    reload: reload === undefined ? undefined : { command: reload, timeoutMs },
+  })
+}
+
+function secretOf(text: string, options: GetOptions, { env, log, opened }: PlaceDeps): Place {
+  const wrong = OF_FILES.find((option) => options[option] !== undefined)
+  if (wrong) throw new UsageError(`--${kebab(wrong)} is for --out, not for --secret`)
+  const name = readSecretName(text)
+  const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port = '443' } = env
+  if (!host) throw new UsageError('--secret works in a pod of Kubernetes only')
+  const url = parseEndpointUrl(`https://${host.includes(':') ? `[${host}]` : host}:${port}`)
+  const fetch = createFetch({ ca: clusterRoot(SERVICE_ACCOUNT) })
+  opened.defer(fetch.close)
+  return openSecret({ ...name, url, fetch, account: SERVICE_ACCOUNT, log })
+}
+
+function readDuration(option: string, text: string | undefined, usual: string): number {
+  const ms = durationOf(text ?? usual)
+  if (ms !== undefined && ms > 0 && ms <= DAY) return ms
+  throw new UsageError(`${option} is a duration such as 30s or 5m, and at most 1d`)
+}
+
+function kebab(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
+}
+
+/** Aborted by the signals that end a program. A client that is ended by them leaves whole files behind. */
+function stopSignal(process: NodeJS.Process): { readonly signal: AbortSignal } & Disposable {
+  const controller = new AbortController()
+  const stop = (name: string) => controller.abort(new Error(`ended by ${name}`))
+  const names = ['SIGINT', 'SIGTERM'] as const
+  for (const name of names) process.once(name, stop)
+  return {
+    signal: controller.signal,
+    [Symbol.dispose]() {
+      for (const name of names) process.off(name, stop)
+    },
+  }
+}

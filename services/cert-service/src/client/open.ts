@@ -1,0 +1,53 @@
+import { readFileSync } from 'node:fs'
+import { type BoundedFetch, type Clock, createFetch } from '@gatehouse/net'
+import { isExposed, openCredentials, type Source } from './credentials.ts'
+import { ClientError } from './errors.ts'
+import { type CertService, connect } from './service.ts'
+import type { Connection } from './settings.ts'
+
+interface Deps {
+  readonly clock: Pick<Clock, 'now'>
+  readonly log: { warn(fields: object, message: string): void }
+  readonly signal?: AbortSignal
+}
+
+/** The API of a service, with connections that are closed at the end. */
+export function openService(
+  { url, caFile, source }: Connection,
+  { clock, log, signal }: Deps,
+): CertService & AsyncDisposable {
+  for (const file of filesOf(source))
+    if (isExposed(file))
+      log.warn({ file }, 'every user of this machine may read this file: chmod 600')
+  const fetch = createFetch(caFile === undefined ? {} : { ca: readRoots(caFile) })
+  // Issuers of tokens have certificates of their own, which the roots of this service say nothing about.
+  const others = createFetch()
+  const credentials = openCredentials(source, { fetch: others, now: clock.now })
+  const service = connect({ url, credentials, fetch, now: clock.now, signal })
+  return Object.assign(service, { [Symbol.asyncDispose]: () => close(fetch, others) })
+}
+
+async function close(...fetches: readonly BoundedFetch[]): Promise<void> {
+  await Promise.all(fetches.map((fetch) => fetch.close()))
+}
+
+/** Files of keys. Those of tokens are not asked about: Kubernetes makes them readable within the pod. */
+function filesOf(source: Source): readonly string[] {
+  const secrets = [
+    source.kind === 'key' && source.key,
+    source.kind === 'client' && source.clientSecret,
+  ]
+  return secrets.flatMap((secret) => (secret && 'file' in secret ? secret.file : []))
+}
+
+function readRoots(file: string): string {
+  try {
+    const pem = readFileSync(file, 'utf8')
+    if (pem.includes('-----BEGIN CERTIFICATE-----')) return pem
+    throw new ClientError('CERT_CLIENT_UNTRUSTED', `${file} holds no PEM certificate`)
+  } catch (error) {
+    if (error instanceof ClientError) throw error
+    const { code } = error as NodeJS.ErrnoException
+    throw new ClientError('CERT_CLIENT_UNTRUSTED', `${file} cannot be read (${code})`)
+  }
+}

@@ -1,0 +1,209 @@
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import t from 'tap'
+import { folderName } from '../../src/client/folder.ts'
+import { getOnce } from '../../src/client/get.ts'
+import { runReload } from '../../src/client/reload.ts'
+import { DAY, start } from '../helpers/app.ts'
+import { clientOf, listAll, lookAt } from '../helpers/client.ts'
+
+function setTimer(fn: () => void, ms: number) {
+  const timer = setTimeout(fn, ms)
+  return { cancel: () => clearTimeout(timer) }
+}
+
+t.test('the reload command runs after a change only, and finds the new files', async (t) => {
+  const running = await start(t)
+  const out = join(running.folder, 'reloads')
+  const reload = `cat ${running.folder}/out/a.test/fullchain.pem >> ${out}; echo >> ${out}`
+  const { get, dir } = clientOf(running, { reload })
+  const chains = [lookAtChain()]
+  function lookAtChain() {
+    return existsSync(join(dir, 'a.test'))
+      ? readFileSync(join(dir, 'a.test/fullchain.pem'), 'utf8')
+      : ''
+  }
+  for (const later of [0, 0, 5 * DAY, 0]) {
+    await running.clock.advance(later)
+    await getOnce(get)
+    chains.push(lookAtChain())
+  }
+  t.equal(readFileSync(out, 'utf8'), `${chains[1]}\n${chains[3]}\n`)
+  t.not(chains[1], chains[3])
+})
+
+t.test('a reload that fails is told, and tried again until it works', async (t) => {
+  const running = await start(t)
+  const works = join(running.folder, 'works')
+  const { get, dir, logged } = clientOf(running, { reload: `test -e ${works}` })
+  for (const _ of [1, 2]) {
+    await t.rejects(getOnce(get), { code: 'CERT_CLIENT_RELOAD_FAILED', message: /exit code 1/ })
+    t.ok(lookAt(dir, 'a.test'), 'the files are in place')
+  }
+  await running.clock.advance(5 * DAY)
+  await t.rejects(getOnce(get), { code: 'CERT_CLIENT_RELOAD_FAILED' })
+  t.match(
+    logged.at(-2),
+    { level: 'warn', code: 'CERT_CLIENT_RELOAD_FAILED' },
+    'it renews all the same',
+  )
+  t.equal(listAll(dir).length, 4, 'the files before stay, too')
+  writeFileSync(works, '')
+  await getOnce(get)
+  t.equal(listAll(dir).length, 3)
+  t.notOk(existsSync(join(dir, 'a.test/reload-pending')))
+})
+
+t.test('a reload command does not get the secrets of the client', async (t) => {
+  const file = join(t.testdir(), 'env')
+  t.intercept(process, 'env', {
+    value: {
+      PATH: process.env.PATH,
+      GATEHOUSE_KEY: 'secret-1',
+      GATEHOUSE_TOKEN: 'secret-2',
+      OTHER: 'x',
+    },
+  })
+  await runReload({ command: `env > ${file}`, timeoutMs: 9_000 })
+  t.match(readFileSync(file, 'utf8'), /^OTHER=x$/m)
+  t.notMatch(readFileSync(file, 'utf8'), /secret/)
+})
+
+t.test('a reload that hangs is ended with all that it started', async (t) => {
+  const pids = join(t.testdir(), 'pids')
+  const command = `sleep 60 & echo $! > ${pids}; wait`
+  await t.rejects(runReload({ command, timeoutMs: 300 }), { message: /took longer than 0.3 s/ })
+  const isAlive = () => {
+    try {
+      return (
+        readFileSync(`/proc/${readFileSync(pids, 'utf8').trim()}/stat`, 'utf8').split(' ')[2] !==
+        'Z'
+      )
+    } catch {
+      return false
+    }
+  }
+  while (isAlive()) await new Promise(setImmediate)
+
+  const stop = new AbortController()
+  const running = runReload({ command: 'kill -9 $$', timeoutMs: 9_000 }, stop.signal)
+  await t.rejects(running, { message: /ended by SIGKILL/ })
+  const ended = runReload({ command: 'sleep 60', timeoutMs: 90_000 }, stop.signal)
+  setImmediate(() => stop.abort())
+  await t.rejects(ended, { name: 'AbortError' })
+  await t.rejects(runReload({ command: 'true', timeoutMs: 9 }, stop.signal), { name: 'AbortError' })
+})
+
+t.test('two clients at once do not hurt one another', async (t) => {
+  const running = await start(t)
+  const reloads = join(running.folder, 'reloads')
+  for (const csr of [false, true]) {
+    // They wait for each other in real time.
+    const clock = { ...running.clock, setTimer }
+    const clients = Array.from({ length: 6 }, () =>
+      clientOf({ ...running, clock }, { csr, reload: `echo >> ${reloads}` }),
+    )
+    await Promise.all(clients.map(({ get }) => getOnce(get)))
+    const { dir } = clients[0]!
+    t.ok(lookAt(dir, 'a.test'))
+    t.equal(listAll(dir).length, 3)
+  }
+  t.equal(readFileSync(reloads, 'utf8'), '\n\n', 'and reload once for each certificate')
+  const records = await running.service.store.list({ after: 0, limit: 9 })
+  t.equal(records.length, 2, 'with one key of their own between them')
+})
+
+t.test('certificates in one folder do not touch each other', async (t) => {
+  const running = await start(t)
+  const names = ['a.test', 'a.test.example', '*.a.test', 'test']
+  for (const _ of [1, 2]) {
+    for (const name of names) await getOnce(clientOf(running, { names: [name] }).get)
+    await running.clock.advance(5 * DAY)
+  }
+  const dir = join(running.folder, 'out')
+  for (const name of names) t.ok(lookAt(dir, folderName(name)))
+  t.equal(listAll(dir).length, 3 * names.length)
+})
+
+t.test('files have the mode and owner that are asked for, also later', async (t) => {
+  const running = await start(t)
+  const gid = process.getgid?.() ?? 0
+  const isRoot = process.getuid?.() === 0
+  const seen = (dir: string) => {
+    const modes = ['privkey.pem', 'fullchain.pem', 'combined.pem', '.'].map(
+      (file) => statSync(join(dir, 'a.test', file)).mode & 0o777,
+    )
+    return modes.map((mode) => mode.toString(8)).join()
+  }
+  const run = async (mode: number, owner?: { uid: number; gid: number }) => {
+    const { get, dir } = clientOf(running, { folder: { mode, owner } })
+    await getOnce(get)
+    return dir
+  }
+  t.equal(seen(await run(0o600)), '600,600,600,700')
+  const dir = await run(0o640, { uid: -1, gid: isRoot ? 65534 : gid })
+  t.equal(seen(dir), '640,640,640,750')
+  t.equal(statSync(join(dir, 'a.test/privkey.pem')).gid, isRoot ? 65534 : gid)
+  chmodSync(join(dir, 'a.test/privkey.pem'), 0o644)
+  t.equal(seen(await run(0o640)), '640,640,640,750')
+  await running.clock.advance(5 * DAY)
+  t.equal(seen(await run(0o440, { uid: process.getuid?.() ?? 0, gid })), '440,440,440,750')
+})
+
+t.test('what is in the way stays as it is', async (t) => {
+  const running = await start(t)
+  const dir = join(running.folder, 'out')
+  mkdirSync(join(dir, 'a.test'), { recursive: true })
+  writeFileSync(join(dir, 'b.test'), 'mine')
+  symlinkSync('/etc', join(dir, 'c.test'))
+  symlinkSync('.c.test@x/../..', join(dir, 'd.test'))
+  writeFileSync(join(running.folder, 'file'), '')
+  const before = listAll(dir)
+  for (const name of ['a.test', 'b.test', 'c.test', 'd.test'])
+    t.throws(() => clientOf(running, { names: [name] }), {
+      code: 'CERT_CLIENT_FILES',
+      message: new RegExp(`out/${name} is in the way`),
+    })
+  t.throws(() => clientOf(running, { folder: { dir: join(running.folder, 'file/out') } }), {
+    code: 'CERT_CLIENT_FILES',
+    message: /ENOTDIR/,
+  })
+  t.same(listAll(dir), before)
+})
+
+t.test('a disk that cannot be written to leaves the old files', async (t) => {
+  const running = await start(t)
+  const { get, dir } = clientOf(running)
+  await getOnce(get)
+  const old = lookAt(dir, 'a.test')
+  await running.clock.advance(5 * DAY)
+  // Nobody may give files away to a user that does not exist in a user namespace, and root may not use a bad id.
+  const { get: failing } = clientOf(running, { folder: { owner: { uid: 2 ** 32, gid: -1 } } })
+  await t.rejects(getOnce(failing), { code: 'CERT_CLIENT_FILES' })
+  t.same(lookAt(dir, 'a.test'), old)
+})
+
+t.test('a folder name is one path segment, and tells its name', (t) => {
+  const label = fc.stringMatching(/^[a-z0-9]([a-z0-9-]{0,9}[a-z0-9])?$/)
+  const domain = fc
+    .tuple(fc.constantFrom('', '*.'), fc.array(label, { minLength: 1, maxLength: 4 }))
+    .map(([star, labels]) => star + labels.join('.'))
+  const name = fc.oneof(domain, fc.ipV4(), fc.ipV6())
+  fc.assert(
+    fc.property(name, name, (one, other) => {
+      const folder = folderName(one)
+      t.match(folder, /^[a-z0-9_][a-zA-Z0-9._-]*$/)
+      if (one !== other) t.not(folder, folderName(other))
+    }),
+  )
+  t.end()
+})

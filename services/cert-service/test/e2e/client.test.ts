@@ -1,0 +1,139 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import t, { type Test } from 'tap'
+import { freePort } from '../../../../scripts/free-ports.ts'
+import { programOf } from '../../../../scripts/test/program.ts'
+import { until } from '../../../../scripts/test/until.ts'
+import { lookAt } from '../helpers/client.ts'
+import { createHome, KEY, revoke, startService } from '../helpers/service.ts'
+
+/** The program as a client of a service; `url` may change, as when the service starts again. */
+async function stage(t: Test) {
+  const home = createHome(join(t.testdir(), 'service'))
+  const service = await startService(t, home)
+  const keyFile = join(home.base, 'client.key')
+  writeFileSync(keyFile, KEY, { mode: 0o600 })
+  const start = (args: readonly string[], url = service.url): ChildProcess => {
+    const env = { PATH: process.env.PATH, GATEHOUSE_URL: url, GATEHOUSE_KEY_FILE: keyFile }
+    const child = spawn(process.execPath, [...programOf('cert-service'), ...args], { env })
+    t.teardown(() => child.kill('SIGKILL'))
+    return child
+  }
+  const run = async (args: readonly string[], url?: string) => {
+    const child = start(args, url)
+    const [out, err, [code]] = await Promise.all([
+      text(child.stdout!),
+      text(child.stderr!),
+      once(child, 'exit'),
+    ])
+    return { code, out, err }
+  }
+  return { service, run, start, dir: join(home.base, 'tls') }
+}
+
+t.test('get writes files, runs the command, and is quiet if nothing is due', async (t) => {
+  const { run, dir, service } = await stage(t)
+  const reload = 'echo reloaded'
+  const get = ['get', 'a.test', '*.a.test', '--out', dir, '--reload', reload, '--mode', '640']
+  const first = await run(get)
+  t.match(first, { code: 0, err: 'reloaded\n' })
+  t.match(
+    first.out
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line)),
+    [{ msg: 'a new certificate is in place' }, { msg: 'the reload command succeeded' }],
+  )
+  t.same(lookAt(dir, 'a.test').names, ['*.a.test', 'a.test'])
+  t.same(await run(get), { code: 0, out: '', err: '' })
+
+  t.ok(await revoke(service.url, 'a.test'))
+  const failing = [...get, '--reload', 'exit 3']
+  t.match(await run(failing), {
+    code: 1,
+    err: /exit code 3.*CERT_CLIENT_RELOAD_FAILED.*\n.*by hand/,
+  })
+  t.match(await run(get), { code: 0, err: 'reloaded\n' }, 'the next run reloads')
+
+  t.match(
+    await run(get, 'http://127.0.0.1:1'),
+    { code: 0, out: /is not due/ },
+    'the service is away',
+  )
+  const other = ['get', 'b.test', '--out', dir, '--timeout', '600ms']
+  t.match(await run(other, 'http://127.0.0.1:1'), { code: 1, err: /CERT_CLIENT_UNREACHABLE/ })
+  for (const wrong of [
+    ['get'],
+    ['get', 'a b', '--out', dir],
+    ['get', 'a.test'],
+    ['get', 'a.test', '--nope'],
+  ])
+    t.match(await run(wrong), { code: 2, err: /^gatehouse-certs: / })
+  t.match(await run(['get', 'a.test', '--out', dir, '--mode', '644']), {
+    code: 2,
+    err: /every user/,
+  })
+})
+
+t.test('with --watch it waits for the service, and SIGTERM ends it', async (t) => {
+  const { start, run, dir, service } = await stage(t)
+  const child = start(['get', 'a.test', '--out', dir, '--watch', '--csr'])
+  const exited = once(child, 'exit')
+  await until(() => existsSync(join(dir, 'a.test')))
+  child.kill('SIGTERM')
+  t.same(await exited, [0, null])
+
+  const port = await freePort()
+  const waiting = start(['get', 'b.test', '--out', dir, '--watch'], `http://127.0.0.1:${port}`)
+  let out = ''
+  waiting.stdout?.on('data', (chunk) => (out += chunk))
+  await until(() => out.includes('CERT_CLIENT_UNREACHABLE'))
+  waiting.kill('SIGTERM')
+  t.same(await once(waiting, 'exit'), [0, null])
+
+  // While a command runs.
+  const mark = join(dir, '../mark')
+  const reloading = start([
+    'get',
+    'c.test',
+    '--out',
+    dir,
+    '--watch',
+    '--reload',
+    `touch ${mark}; sleep 60`,
+  ])
+  await until(() => existsSync(mark))
+  reloading.kill('SIGTERM')
+  t.same(await once(reloading, 'exit'), [0, null])
+  rmSync(mark)
+  const { code } = await run(['get', 'c.test', '--out', dir, '--reload', `touch ${mark}`])
+  t.equal(code, 0)
+  t.ok(existsSync(mark), 'and the next run reloads')
+  await service.stop()
+})
+
+t.test('list, show, renew, revoke, delete, order', async (t) => {
+  const { run, service } = await stage(t)
+  t.same(JSON.parse((await run(['list'])).out), [])
+  const { body } = await service.obtain('a.test')
+  t.match(JSON.parse((await run(['list'])).out), [{ domain: 'a.test', keyType: 'p256' }])
+  const { out } = await run(['show', 'a.test'])
+  t.match(JSON.parse(out), { serialNumber: body.serialNumber, certificate: body.certificate })
+  t.notMatch(out, /PRIVATE KEY/)
+  t.equal((await run(['show', 'a.test', '--pem'])).out, body.certificate)
+  t.match(await run(['renew', 'a.test']), {
+    code: 1,
+    err: /it is due at .*CERT_RENEW_TOO_SOON.*\nTry again/,
+  })
+  const revoked = await run(['revoke', 'a.test', '--reason', 'superseded'])
+  t.same(JSON.parse(revoked.out).serialNumbers, [body.serialNumber])
+  t.match(await run(['revoke', 'a.test', '--reason', 'x']), { code: 2, err: /keyCompromise/ })
+  await service.obtain('b.test')
+  t.match(await run(['delete', 'b.test']), { code: 0, out: /no longer answered/ })
+  t.match(await run(['show', 'b.test']), { code: 1, err: /CERT_NOT_FOUND/ })
+  t.match(await run(['order', '7']), { code: 1, err: /CERT_ORDER_NOT_FOUND/ })
+  t.match(await run(['get', '--help']), { code: 0, out: /--reload <CMD>[\s\S]*Examples:/ })
+})
