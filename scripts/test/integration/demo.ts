@@ -1,5 +1,5 @@
-import { existsSync, readFileSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
+import { inspect } from 'node:util'
 import type { Test } from 'tap'
 import { parse } from 'yaml'
 import { type Ask, createClient } from '../../../services/forward-auth/test/helpers/client.ts'
@@ -11,8 +11,6 @@ import type { ComposeOptions, Docker } from './docker.ts'
 export const PROJECT = 'gatehouse-test'
 export const NETWORK = '172.30.75'
 const PATIENCE = 60_000
-/** IFA_F_TENTATIVE of linux/if_addr.h. */
-const TENTATIVE = 0x40
 
 export const port: number = await freePort()
 export const [app, admin, auth, certs] = ['app', 'admin', 'auth', 'certs'].map(
@@ -59,7 +57,6 @@ export async function startDemo(
   // Trusts nothing but this root, so that each answer is one over TLS that is chained to it.
   const ask = createClient(port, root)
   await waitUntilReady(ask, [])
-  await waitUntilAddressesStand()
   const browser = await launchChromium(t)
   const openContext = async () => {
     const context = await browser.newContext({ ignoreHTTPSErrors: true })
@@ -80,7 +77,7 @@ export async function holdSignIns(
     const tab = await alice.newPage()
     await signIn(tab, 'Alice')
     t.match(await identityIn(tab), /x-forwarded-useralice(x-|$)/)
-    await tab.goto(`https://${admin}/`)
+    await visit(tab, `https://${admin}/`)
     t.equal(tab.url(), `https://${admin}/`)
     t.match(await identityIn(tab), /x-forwarded-useralice(x-|$)/)
   })
@@ -88,7 +85,7 @@ export async function holdSignIns(
   await t.test('whom the policy refuses stays out', async (t) => {
     const tab = await bob.newPage()
     await signIn(tab, 'Bob')
-    t.equal((await tab.goto(`https://${admin}/`))?.status(), 403)
+    t.equal((await visit(tab, `https://${admin}/`))?.status(), 403)
   })
 
   await t.test('forged headers through the proxy', async (t) => {
@@ -132,28 +129,36 @@ export async function waitUntilReady(
 }
 
 /**
- * Until the kernel has checked the addresses of the containers' interfaces (RFC 4862, section 5.4):
- * Chromium gives up every request that is under way when an address appears (ERR_NETWORK_CHANGED).
+ * Opens an address. Chromium gives up every request that is under way when an interface of a container
+ * comes or goes (ERR_NETWORK_CHANGED), and tries again only for a person.
  */
-async function waitUntilAddressesStand(): Promise<void> {
-  for (const start = Date.now(); isAnyAddressTentative(); await setTimeout(100))
-    if (Date.now() - start > PATIENCE) throw new Error('addresses of interfaces stay tentative')
-}
-
-function isAnyAddressTentative(): boolean {
-  const table = '/proc/net/if_inet6'
-  if (!existsSync(table)) return false
-  const flags = [...readFileSync(table, 'utf8').matchAll(/^(?:\S+ +){4}(\S+)/gm)]
-  return flags.some(([, hex = '']) => (Number.parseInt(hex, 16) & TENTATIVE) !== 0)
+async function visit(tab: Page, url: string): Promise<Awaited<ReturnType<Page['goto']>>> {
+  return despiteNetworkChanges(() => tab.goto(url))
 }
 
 export async function signIn(tab: Page, name: string): Promise<void> {
-  await tab.goto(`https://${app}/`)
-  await tab.getByRole('button', { name }).click()
-  await tab.waitForURL(`https://${app}/`).catch(async (error) => {
-    const page = await tab.locator('body').textContent()
-    throw new Error(`${name} is at ${tab.url()}, which says:\n${page}`, { cause: error })
+  const url = `https://${app}/`
+  await despiteNetworkChanges(async () => {
+    await tab.goto(url)
+    // The try before may have come as far as the provider's session.
+    if (tab.url() === url) return
+    await tab.getByRole('button', { name }).click()
+    await tab.waitForURL(url).catch(async (error) => {
+      const page = await tab.locator('body').textContent()
+      throw new Error(`${name} is at ${tab.url()}, which says:\n${page}`, { cause: error })
+    })
   })
+}
+
+async function despiteNetworkChanges<T>(act: () => Promise<T>): Promise<T> {
+  for (const start = Date.now(); ; await setTimeout(250)) {
+    try {
+      return await act()
+    } catch (error) {
+      const isNetworkChange = inspect(error).includes('ERR_NETWORK_CHANGED')
+      if (!isNetworkChange || Date.now() - start > PATIENCE) throw error
+    }
+  }
 }
 
 export async function identityIn(tab: Page): Promise<string> {
