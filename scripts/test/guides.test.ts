@@ -1,0 +1,74 @@
+// The guides for people with one thing to do: what they have at the end, numbered steps, what to do when it fails.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { ROOT, readDocuments } from './markdown.ts'
+
+const PROXIES = ['traefik', 'nginx', 'caddy', 'haproxy', 'envoy']
+const LAST = 'When it does not work'
+/** In italics, and not from the doctor. */
+const PROXY_SAYS = new Set(['Request Header Or Cookie Too Large'])
+const FIRST_STEP = '1. Configure forward-auth'
+
+const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8')
+const sectionsOf = (text: string): string[] => text.split(/^## /m).slice(1)
+const titleOf = (section: string): string => section.split('\n', 1)[0] ?? ''
+
+const CODES = new Set(read('docs/reference/errors.md').match(/(?<=^\| `)[A-Z_]+(?=`)/gm))
+/** Sentences of the doctor, in the parts between what differs from case to case. */
+const SENTENCES = [
+  ...read('services/forward-auth/src/doctor/diagnose.ts').matchAll(
+    /\btext(?:: | = )[`'](.+)\.[`']/g,
+  ),
+].map(([, sentence = '']) => sentence.split(/\$\{(?:[^{}]|\{[^}]*\})*\}/))
+
+const isFrom = (sentence: string, [start = '', ...parts]: readonly string[]): boolean =>
+  sentence.startsWith(start) && parts.every((part) => sentence.includes(part))
+
+const guides = [...PROXIES.map((name) => `docs/${name}.md`), 'docs/providers/*.md'].flatMap(
+  (pattern) => [...readDocuments(pattern)],
+)
+
+for (const { file } of guides)
+  t.test(file, async (t) => {
+    const text = read(file)
+    const sections = sectionsOf(text)
+    t.match(text, /^# .+\n\nAt the end, /, 'says first what one has at the end')
+    const numbers = sections.flatMap((section) => /^(\d+)\. /.exec(section)?.[1] ?? [])
+    t.ok(numbers.length >= 3, 'has steps')
+    t.strictSame(
+      numbers.map(Number),
+      numbers.map((_, n) => n + 1),
+      'numbers them in order',
+    )
+    const last = sections.at(-1) ?? ''
+    t.equal(titleOf(last), LAST)
+    const rows = last.split('\n').filter((line) => /^\| (?!---|You see)/.test(line))
+    t.ok(rows.length >= 3, 'knows what goes wrong')
+    const unknown = (last.match(/\b(?:FWA|CERT)_[A-Z_]+/g) ?? []).filter((code) => !CODES.has(code))
+    t.strictSame(unknown, [], 'names codes that exist')
+  })
+
+for (const name of PROXIES)
+  t.test(`the guide of ${name}`, async (t) => {
+    const text = read(`docs/${name}.md`)
+    const [first = '', ...others] = sectionsOf(text)
+    t.equal(titleOf(first), FIRST_STEP)
+    t.ok(
+      others.some((section) =>
+        section.includes(`gatehouse-auth doctor https://app.example.com --proxy ${name} `),
+      ),
+      'ends its steps with the doctor',
+    )
+    // An ellipsis stands for what differs from case to case.
+    const quoted = [
+      ...(others.at(-1) ?? '').matchAll(/(?<=^\|.*?)\*([^*|]+)\*(?=.*\|.*\|$)/gm),
+    ].map(([, sentence = '']) => sentence)
+    const ofDoctor = quoted.filter((sentence) => !PROXY_SAYS.has(sentence))
+    t.ok(ofDoctor.length >= 3, 'says what the findings of the doctor mean')
+    for (const sentence of ofDoctor)
+      t.ok(
+        SENTENCES.some((parts) => isFrom(sentence, parts)),
+        sentence,
+      )
+  })
