@@ -33,3 +33,23 @@ export function manualClock(start = Date.UTC(2030, 0, 1)): ManualClock {
     },
   }
 }
+
+/** What a folder of a test holds: the text of each file, and folders in turn. */
+export interface FolderContent {
+  [name: string]: string | Buffer | FolderContent
+}
+
+/** The parts of a tap test that {@link testFolder} uses. */
+interface FolderOwner {
+  teardown(fn: () => unknown): unknown
+  testdir(content: FolderContent): string
+}
+
+/**
+ * Makes a folder that lasts as long as the test and gives its path. tap removes the folder before the teardowns run when
+ * no teardown was there before it, and a service that still writes would then make it fail, so this registers one first.
+ */
+export function testFolder(t: FolderOwner, content: FolderContent = {}): string {
+  t.teardown(() => undefined)
+  return t.testdir(content)
+}

@@ -3,6 +3,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createIntermediate, createRoot, toPem } from '@gatehouse/pki'
 import type { Logger } from '@gatehouse/service-kit'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import type { AppDeps } from '../src/app.ts'
 import type { Ca } from '../src/issuers/ca.ts'
@@ -102,7 +103,7 @@ t.test('a certificate from the future is not answered where another one holds', 
 })
 
 t.test('a start 45 days ahead deletes nothing, and the revocation list stays whole', async (t) => {
-  const folder = t.testdir()
+  const folder = testFolder(t)
   const storage = { path: 'data', masterKeyFile: 'keys/master.key', retention: '1h' }
   const first = await start(t, { storage, audit: { retention: '1d' } }, { folder })
   await post(first, 'held.test')
@@ -127,7 +128,7 @@ t.test('a start 45 days ahead deletes nothing, and the revocation list stays who
 })
 
 t.test('a start 340 days ahead leaves a CA that works when the clock is right', async (t) => {
-  const folder = t.testdir()
+  const folder = testFolder(t)
   const first = await start(t, {}, { folder })
   const old = first.service.ca.intermediate().certificate
   const leaf = await post(first, 'a.test')
@@ -173,7 +174,7 @@ t.test('while running, an intermediate from the future is passed over at once', 
 })
 
 t.test('a clock 2 hours behind ends no start, and what it makes is valid by both', async (t) => {
-  const folder = t.testdir()
+  const folder = testFolder(t)
   const first = await start(t, {}, { folder })
   const held = await post(first, 'held.test')
   await first.close()
@@ -197,7 +198,7 @@ t.test('a clock 2 hours behind ends no start, and what it makes is valid by both
 t.test(
   'a clock years behind ends no start either, and nothing is made that is never valid',
   async (t) => {
-    const folder = t.testdir()
+    const folder = testFolder(t)
     const first = await start(t, {}, { folder })
     const held = await post(first, 'held.test')
     await first.close()
@@ -211,7 +212,7 @@ t.test(
 t.test(
   'a clock beyond the end of the CA ends no start, and what is held is answered',
   async (t) => {
-    const folder = t.testdir()
+    const folder = testFolder(t)
     const clock = leapClock(NOW)
     const write = async (name: string, { chain, key }: Awaited<ReturnType<typeof createRoot>>) => {
       const files = { certFile: join(folder, `${name}.pem`), keyFile: join(folder, `${name}.key`) }

@@ -2,6 +2,7 @@ import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { AuthOptions } from '@gatehouse/auth-core'
 import { ConfigError } from '@gatehouse/service-kit'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { stringify } from 'yaml'
 import { pluginOptionsOf } from '../src/config/auth.ts'
@@ -15,7 +16,7 @@ const withPeople = {
 const issuer = (issuerUrl: string) => ({ issuerUrl, audience: 'certs' })
 
 async function load(t: Test, config: object) {
-  const file = join(t.testdir(), 'config.yaml')
+  const file = join(testFolder(t), 'config.yaml')
   await writeFile(file, stringify(config))
   return loadCertConfig(file, {})
 }
@@ -225,7 +226,7 @@ t.test('plain HTTP is for loopback, or has to be called insecure', async (t) => 
 
 t.test('the examples are whole, but for their secrets', async (t) => {
   for (const name of await readdir(EXAMPLES)) {
-    const folder = t.testdir({ secret: 's'.repeat(64) })
+    const folder = testFolder(t, { secret: 's'.repeat(64) })
     const text = await readFile(join(EXAMPLES, name), 'utf8')
     const file = join(folder, name)
     await writeFile(file, text.replace(/(?<!masterKeyFile: )\/etc\S+$/gm, join(folder, 'secret')))

@@ -1,5 +1,7 @@
 // Failures that users of comparable services report. docs/threats.md lists them.
+
 import { readFile } from 'node:fs/promises'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import type { CertEvent } from '../src/issuance/issue.ts'
 import { briskClock, post, problem, startAcme } from './helpers/acme.ts'
@@ -147,7 +149,7 @@ t.test('orders and polls by API alone, with a key for each client', async (t) =>
 })
 
 t.test('renews certificates that expired while the service was down', async (t) => {
-  const folder = t.testdir()
+  const folder = testFolder(t)
   const { ca, running, clock } = await startAcme(t, {}, { folder })
   await post(running)
   await running.close()
@@ -226,7 +228,7 @@ t.test('finalizes once for 20 callers while the CA is still processing', async (
 })
 
 async function withOrderUnderWay(t: Test) {
-  const folder = t.testdir()
+  const folder = testFolder(t)
   const started = await startAcme(t, {}, { folder, clock: briskClock() })
   started.ca.answer('challenge', 'hang')
   post(started.running).catch(() => {})

@@ -1,13 +1,14 @@
 import { X509Certificate } from 'node:crypto'
 import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { settle, start } from './helpers/app.ts'
 
 t.test(
   'a store that vanished: 503 at readyz within seconds, and no new CA in its place',
   async (t) => {
-    const folder = t.testdir()
+    const folder = testFolder(t)
     const running = await start(t, {}, { folder })
     running.service.start()
     await settle()

@@ -1,3 +1,4 @@
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import type { CertServiceConfig } from '../src/config/schema.ts'
 import { configure, createIdp, KEY, NOW, type Running, reload, start } from './helpers/app.ts'
@@ -78,7 +79,7 @@ t.test('after a refused reload, tokens of its new issuer are refused', async (t)
     auth: { jwt: { issuers: [issuer(old)] } },
     server: { tls: 'off' },
   })
-  const changed = await configure(t.testdir(), {
+  const changed = await configure(testFolder(t), {
     ca: { permitted: ['*.example.com', '*.new.test'] },
     auth: { jwt: { issuers: [issuer(old), issuer(fresh)] } },
     rules: [{ issuer: old.issuerUrl, subject: 'ci', names: ['*.example.com'] }],

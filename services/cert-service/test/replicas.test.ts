@@ -2,6 +2,7 @@ import { createPrivateKey, randomBytes } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createLogger, systemClock } from '@gatehouse/service-kit'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import { type PostgresServer, startPostgres } from '../../../scripts/test/postgres.ts'
@@ -19,7 +20,7 @@ const domain = 'app.example.com'
 
 /** Replicas on one schema, by the system's clock. */
 async function startReplicas(t: Test, server: PostgresServer, count: number, storage: object = {}) {
-  const folder = t.testdir(Object.fromEntries(Array.from({ length: count }, (_, n) => [n, {}])))
+  const folder = testFolder(t, Object.fromEntries(Array.from({ length: count }, (_, n) => [n, {}])))
   const schema = newSchema()
   const logged: string[] = []
   const start = async (n: number): Promise<FastifyInstance> => {

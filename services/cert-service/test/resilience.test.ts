@@ -1,8 +1,10 @@
 // Mistakes of comparable services that must not happen here. docs/threats.md lists them.
+
 import { createPrivateKey } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { request } from 'node:http'
 import { join } from 'node:path'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { openOwnTls } from '../src/plugins/own-tls.ts'
 import { briskClock, issuerAt, post, problem, startAcme, startCa, WAIT } from './helpers/acme.ts'
@@ -76,7 +78,7 @@ t.test('certificates of every lifetime are reused until a share of it has passed
 })
 
 t.test('a failed order is not repeated at once, and not at all when nobody asks', async (t) => {
-  const folder = t.testdir()
+  const folder = testFolder(t)
   const { ca, running, clock } = await startAcme(t, {}, { folder })
   ca.answer('newOrder', ...times(9, refusal))
   for (let n = 0; n < 20; n++) t.equal((await post(running)).status, 422)
@@ -95,7 +97,7 @@ t.test('a failed order is not repeated at once, and not at all when nobody asks'
 t.test('a certificate of the staging CA is not served for the production CA', async (t) => {
   const clock = briskClock()
   const [staging, production] = [await startCa(t, clock), await startCa(t, clock)]
-  const folder = t.testdir()
+  const folder = testFolder(t)
   const first = await startAcme(t, {}, { folder, clock, ca: staging })
   const { serialNumber } = (await post(first.running)).body
   await first.running.close()
@@ -173,7 +175,7 @@ t.test('the service renews its own certificate while it runs', async (t) => {
 })
 
 t.test('a stop during an order is quick, and the next start resumes the order', async (t) => {
-  const folder = t.testdir()
+  const folder = testFolder(t)
   const { ca, running, clock } = await startAcme(t, {}, { folder })
   ca.answer('challenge', 'hang')
   const caller = post(running)

@@ -2,6 +2,7 @@ import { copyFile, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { createLogger } from '@gatehouse/service-kit'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { openClientCa } from '../src/own-tls.ts'
 
@@ -9,7 +10,7 @@ const FIXTURES = fileURLToPath(import.meta.resolve('./fixtures'))
 const log = createLogger({ name: 'test', level: 'silent', format: 'json' })
 
 t.test('a reload reads the client CA, and takes it up only when all else is ready', async (t) => {
-  const file = join(t.testdir({}), 'clients.pem')
+  const file = join(testFolder(t), 'clients.pem')
   const [first, second] = ['client-ca', 'stranger'].map((name) => `${FIXTURES}/${name}.cert.pem`)
   await copyFile(first!, file)
   let changes = 0

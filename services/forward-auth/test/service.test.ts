@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { type BoundedFetch, createFetch } from '@gatehouse/net'
 import { createLogger } from '@gatehouse/service-kit'
-import { manualClock } from '@gatehouse/service-kit/testing'
+import { manualClock, testFolder } from '@gatehouse/service-kit/testing'
 import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import { buildApp } from '../src/app.ts'
@@ -14,7 +14,7 @@ const SILENT = createLogger({ name: 'test', level: 'silent', format: 'json' })
 
 /** A service whose connections to providers are counted. */
 async function startCounted(t: Test) {
-  const folder = t.testdir({ 'config.yaml': yamlOf(portalOf('main') + portalOf('other')) })
+  const folder = testFolder(t, { 'config.yaml': yamlOf(portalOf('main') + portalOf('other')) })
   const { value: config } = await loadForwardAuthConfig(`${folder}/config.yaml`, {})
   const open = new Set<BoundedFetch>()
   const state = { made: 0, failAt: 0 }

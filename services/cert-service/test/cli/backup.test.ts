@@ -10,6 +10,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { backup, restore } from '../../src/cli/backup.ts'
 import { detachRoot, rekey, rollover } from '../../src/cli/keys.ts'
@@ -23,7 +24,7 @@ const ISSUER = { name: 'acme' } as IssuerConfig
 
 /** A running service's store and keyring, and where a copy would go. */
 async function running(t: Test) {
-  const base = t.testdir()
+  const base = testFolder(t)
   const folder = join(base, 'data')
   const masterKeyFile = join(base, 'master.key')
   const store = await openStore({ folder })
@@ -116,7 +117,7 @@ const foreign: [what: string, make: (store: string) => void][] = [
 ]
 for (const [what, make] of foreign)
   t.test(`a store file that ${what} gives no backup, and every command fails`, async (t) => {
-    const base = t.testdir({ data: {} })
+    const base = testFolder(t, { data: {} })
     const [folder, file] = [join(base, 'data'), join(base, 'copy.db')]
     make(join(folder, 'store.db'))
     const before = readFileSync(join(folder, 'store.db'))

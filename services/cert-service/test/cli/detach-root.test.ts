@@ -2,6 +2,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createRoot } from '@gatehouse/pki'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { detachRoot } from '../../src/cli/keys.ts'
 import { openKeyring } from '../../src/sealing/master-key.ts'
@@ -9,7 +10,7 @@ import { openStore } from '../../src/store/sqlite/open.ts'
 import { NOW } from '../helpers/store.ts'
 
 async function storeWithRoot(t: Test, { otherKey = false } = {}) {
-  const base = t.testdir()
+  const base = testFolder(t)
   const options = { folder: join(base, 'data'), masterKeyFile: join(base, 'master.key') }
   const store = await openStore(options)
   const keyring = await openKeyring({ ...options, store })

@@ -1,11 +1,12 @@
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { init } from '../../src/cli/init.ts'
 import { loadCertConfig } from '../../src/config/load.ts'
 
 t.test('init writes a configuration that is valid as it is', async (t) => {
-  const folder = t.testdir({})
+  const folder = testFolder(t)
   const file = join(folder, 'config.yaml')
   t.match(await init(file), `--config ${file}`)
   const { value, warnings, absent } = await loadCertConfig(file, {}, { beforeStart: true })
@@ -17,7 +18,7 @@ t.test('init writes a configuration that is valid as it is', async (t) => {
 })
 
 t.test('init replaces nothing', async (t) => {
-  const file = join(t.testdir({ 'config.yaml': 'mine' }), 'config.yaml')
+  const file = join(testFolder(t, { 'config.yaml': 'mine' }), 'config.yaml')
   await t.rejects(init(file), { message: /exists and is not replaced/ })
   t.equal(readFileSync(file, 'utf8'), 'mine')
 })

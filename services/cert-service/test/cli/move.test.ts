@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { move } from '../../src/cli/move.ts'
 import { copyStore } from '../../src/store/move/copy.ts'
@@ -41,7 +42,7 @@ interface Places {
 }
 
 function placesOf(t: Test): Places {
-  const base = t.testdir()
+  const base = testFolder(t)
   return { folder: join(base, 'data'), back: join(base, 'back'), schema: newSchema() }
 }
 
@@ -268,7 +269,7 @@ async function hold(table: string, mode: string): Promise<() => Promise<void>> {
 }
 
 t.test('a move that is killed is completed by the next one', { timeout: 120_000 }, async (t) => {
-  const home = createHome(join(t.testdir(), 'service'))
+  const home = createHome(join(testFolder(t), 'service'))
   const schema = newSchema()
   {
     await using store = await openStore({ folder: home.folder })

@@ -7,6 +7,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { backup, restore } from '../../src/cli/backup.ts'
 import { rekey } from '../../src/cli/keys.ts'
@@ -18,7 +19,7 @@ const secret = Buffer.from('a private key')
 const context = Buffer.from('its certificate')
 
 async function sealedStore(t: Test) {
-  const base = t.testdir()
+  const base = testFolder(t)
   const folder = join(base, 'data')
   const masterKeyFile = join(base, 'keys', 'master.key')
   /** What the service does at its start, and what it then reads. */

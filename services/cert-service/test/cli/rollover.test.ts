@@ -1,4 +1,5 @@
 import { systemClock } from '@gatehouse/service-kit'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { rollover } from '../../src/cli/keys.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
@@ -6,7 +7,7 @@ import type { Store } from '../../src/store/store.ts'
 import { briskClock, post, startAcme } from '../helpers/acme.ts'
 
 async function withAccount(t: Test) {
-  const folder = t.testdir()
+  const folder = testFolder(t)
   const clock = briskClock(systemClock.now())
   const { ca, running } = await startAcme(t, {}, { folder, clock })
   t.equal((await post(running, 'a.test')).status, 200)

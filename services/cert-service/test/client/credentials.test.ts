@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { createFetch } from '@gatehouse/net'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import { Provider } from 'oidc-provider'
 import t, { type Test } from 'tap'
 import { isExposed, openCredentials, type Source } from '../../src/client/credentials.ts'
@@ -41,7 +42,7 @@ function open(t: Test, source: Source, now = () => NOW) {
 }
 
 t.test('a key or token file is read for each request', async (t) => {
-  const file = join(t.testdir(), 'token')
+  const file = join(testFolder(t), 'token')
   const token = open(t, { kind: 'token', token: { file } })
   const key = open(t, { kind: 'key', key: { file } })
   for (const value of ['one', 'two']) {
@@ -52,7 +53,7 @@ t.test('a key or token file is read for each request', async (t) => {
 })
 
 t.test('a file that holds no secret is refused, without its content', async (t) => {
-  const dir = t.testdir({
+  const dir = testFolder(t, {
     empty: ' \n',
     two: 'one\ntwo-secret',
     large: 'x'.repeat(70_000),

@@ -1,5 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto'
 import { type BoundedFetch, type FetchInit, NetError } from '@gatehouse/net'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { getOnce, keepGetting, untilNextLook, waitAfter } from '../../src/client/get.ts'
 import { DAY, type LeapClock, leapClock, NOW, start } from '../helpers/app.ts'
@@ -57,7 +58,7 @@ const issuing = await start(t)
 
 /** A certificate in place, a service that can be asked for more, and a clock of the client. */
 async function stage(t: Test, fetch: BoundedFetch, { at = NOW } = {}) {
-  const folder = { dir: t.testdir() }
+  const folder = { dir: testFolder(t) }
   await getOnce(clientOf(issuing, { folder }).get)
   const before = lookAt(folder.dir, 'a.test')
   const clock = hasty(at)
@@ -114,7 +115,7 @@ t.test('whatever the service says, the old files stay', async (t) => {
 t.test('an expired certificate or one of the future is not put in place', async (t) => {
   for (const days of [-400, 400]) {
     const clock = hasty(NOW + days * DAY)
-    const options = { fetch: injected(issuing), folder: { dir: t.testdir() } }
+    const options = { fetch: injected(issuing), folder: { dir: testFolder(t) } }
     const { get, dir } = clientOf({ ...issuing, clock }, options)
     const why = days > 0 ? /it expired at 2030-01-08T00:00:00Z/ : /not valid before 2029-12-31/
     await t.rejects(getOnce(get), { code: 'CERT_CLIENT_CERTIFICATE_INVALID', message: why })
@@ -220,19 +221,19 @@ t.test('an order is followed until it is done', async (t) => {
     const lastError = { code: 'ACME_CAA', detail: 'CAA forbids it', action: 'Change the record.' }
     const clock = hasty()
     const fetch = scripted(accepted, { body: order('failed', 'x', { lastError }) })
-    const folder = { dir: t.testdir() }
+    const folder = { dir: testFolder(t) }
     const { get } = clientOf({ ...running, clock }, { fetch, folder })
     await t.rejects(getOnce(get), { ...lastError, detail: undefined, message: 'CAA forbids it' })
   })
   await t.test('not done in time', async (t) => {
     const clock = hasty()
     const fetch = scripted(accepted, { body: order('pending', 'x') })
-    const { get } = clientOf({ ...running, clock }, { fetch, folder: { dir: t.testdir() } })
+    const { get } = clientOf({ ...running, clock }, { fetch, folder: { dir: testFolder(t) } })
     await t.rejects(getOnce(get), { code: 'CERT_CLIENT_ORDER_PENDING' })
   })
   await t.test('an id that would lead elsewhere', async (t) => {
     const evil = { status: 202, body: { ...order('pending', 'x'), id: '../../ca/root.pem' } }
-    const { get } = clientOf(running, { fetch: scripted(evil), folder: { dir: t.testdir() } })
+    const { get } = clientOf(running, { fetch: scripted(evil), folder: { dir: testFolder(t) } })
     await t.rejects(getOnce(get), { code: 'CERT_CLIENT_ANSWER_INVALID' })
   })
 })

@@ -1,5 +1,6 @@
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { getOnce } from '../../src/client/get.ts'
 import { DAY, start } from '../helpers/app.ts'
@@ -36,7 +37,7 @@ t.test('while nothing is due, a run asks once and says nothing', async (t) => {
 
 t.test('a certificate that is due is renewed, and the old files go', async (t) => {
   for (const csr of [false, true]) {
-    const running = await start(t, {}, { folder: t.testdir() })
+    const running = await start(t, {}, { folder: testFolder(t) })
     const { get, dir } = clientOf(running, { csr })
     await getOnce(get)
     const old = lookAt(dir, 'a.test')

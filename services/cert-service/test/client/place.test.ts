@@ -8,6 +8,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import fc from 'fast-check'
 import t from 'tap'
 import { folderName } from '../../src/client/folder.ts'
@@ -64,7 +65,7 @@ t.test('a reload that fails is told, and tried again until it works', async (t) 
 })
 
 t.test('a reload command does not get the secrets of the client', async (t) => {
-  const file = join(t.testdir(), 'env')
+  const file = join(testFolder(t), 'env')
   t.intercept(process, 'env', {
     value: {
       PATH: process.env.PATH,
@@ -79,7 +80,7 @@ t.test('a reload command does not get the secrets of the client', async (t) => {
 })
 
 t.test('a reload that hangs is ended with all that it started', async (t) => {
-  const pids = join(t.testdir(), 'pids')
+  const pids = join(testFolder(t), 'pids')
   const command = `sleep 60 & echo $! > ${pids}; wait`
   await t.rejects(runReload({ command, timeoutMs: 300 }), { message: /took longer than 0.3 s/ })
   const isAlive = () => {

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { createFetch } from '@gatehouse/net'
 import { toPem } from '@gatehouse/pki'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { getOnce } from '../../src/client/get.ts'
 import { clusterRoot, openSecret } from '../../src/client/secret.ts'
@@ -113,6 +114,6 @@ t.test('a Secret is created, kept while nothing is due, and renewed', async (t) 
 })
 
 t.test('outside of a pod there is no root of the cluster', (t) => {
-  t.throws(() => clusterRoot(t.testdir()), { code: 'CERT_CLIENT_SECRET_FAILED' })
+  t.throws(() => clusterRoot(testFolder(t)), { code: 'CERT_CLIENT_SECRET_FAILED' })
   t.end()
 })

@@ -1,6 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { ConfigError } from '@gatehouse/service-kit'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { stringify } from 'yaml'
 import { loadCertConfig } from '../../src/config/load.ts'
@@ -10,7 +11,7 @@ const http = { type: 'http-01', listen: { port: 80 } }
 const le = { name: 'le', type: 'acme', directory: 'letsencrypt', challenges: [dns] }
 
 async function load(t: Test, config: object) {
-  const file = join(t.testdir(), 'config.yaml')
+  const file = join(testFolder(t), 'config.yaml')
   await writeFile(
     file,
     stringify({ auth: { psk: { key: 'a-key-of-sixteen-or-more' } }, ...config }),

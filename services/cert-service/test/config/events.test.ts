@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ConfigError } from '@gatehouse/service-kit'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { stringify } from 'yaml'
 import { receiversOf, smtpTlsOf } from '../../src/config/events.ts'
@@ -49,7 +50,7 @@ t.test('receivers of events', async (t) => {
   for (const [what, receivers, expected] of CASES) {
     const named = receivers.map((receiver, n) => ({ name: `r${n}`, ...receiver }))
     const other = { webhook: { url: 'https://hook.test/', secret: 's'.repeat(16) } }
-    const file = join(t.testdir(), 'config.yaml')
+    const file = join(testFolder(t), 'config.yaml')
     writeFileSync(
       file,
       stringify({
@@ -71,7 +72,7 @@ t.test('receivers of events', async (t) => {
 })
 
 t.test('the older form is a receiver, too', async (t) => {
-  const file = join(t.testdir({ token: 'tk_from_a_file\n' }), 'config.yaml')
+  const file = join(testFolder(t, { token: 'tk_from_a_file\n' }), 'config.yaml')
   const events = {
     webhook: { url: 'https://hook.test/', secret: 's'.repeat(16) },
     receivers: [{ name: 'phone', ...ntfy, tokenFile: 'token' }],

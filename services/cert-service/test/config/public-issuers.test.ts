@@ -1,6 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { ConfigError } from '@gatehouse/service-kit'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { stringify } from 'yaml'
 import { loadCertConfig } from '../../src/config/load.ts'
@@ -12,7 +13,7 @@ const jwt = (issuerUrl: string, more: object = {}) => ({ issuerUrl, audience: 'c
 const rule = (more: object) => ({ names: ['*.a.test'], ...more })
 
 async function faultsOf(t: Test, config: object): Promise<readonly string[]> {
-  const file = join(t.testdir(), 'config.yaml')
+  const file = join(testFolder(t), 'config.yaml')
   await writeFile(file, stringify(config))
   const error = await loadCertConfig(file, {}).then(
     () => undefined,

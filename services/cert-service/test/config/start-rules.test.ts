@@ -2,6 +2,7 @@ import { chmodSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node
 import { join } from 'node:path'
 import { createIntermediate, createRoot, toPem } from '@gatehouse/pki'
 import type { ConfigError } from '@gatehouse/service-kit'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { stringify } from 'yaml'
 import { loadCertConfig } from '../../src/config/load.ts'
@@ -41,7 +42,7 @@ interface Home {
 }
 
 function home(t: Test, config: object): Home {
-  const folder = t.testdir({ ...FILES, folder: {} })
+  const folder = testFolder(t, { ...FILES, folder: {} })
   const file = join(folder, 'config.yaml')
   const base = { auth: { psk: { key: 'a-key-of-sixteen-or-more' } }, server: { tls: 'own' } }
   writeFileSync(file, stringify({ ...base, ...config }))

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { existsSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { freePort } from '../../../../scripts/free-ports.ts'
 import { programOf } from '../../../../scripts/test/program.ts'
@@ -12,7 +13,7 @@ import { createHome, KEY, revoke, startService } from '../helpers/service.ts'
 
 /** The program as a client of a service; `url` may change, as when the service starts again. */
 async function stage(t: Test) {
-  const home = createHome(join(t.testdir(), 'service'))
+  const home = createHome(join(testFolder(t), 'service'))
   const service = await startService(t, home)
   const keyFile = join(home.base, 'client.key')
   writeFileSync(keyFile, KEY, { mode: 0o600 })

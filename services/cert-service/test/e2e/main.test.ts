@@ -5,6 +5,7 @@ import { get } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { createLogger, healthcheck } from '@gatehouse/service-kit'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { stringify } from 'yaml'
 import { programOf } from '../../../../scripts/test/program.ts'
@@ -31,7 +32,7 @@ function run(...args: string[]): Promise<Ended> {
 }
 
 async function write(t: Test, config: object): Promise<string> {
-  const file = join(t.testdir(), 'config.yaml')
+  const file = join(testFolder(t), 'config.yaml')
   const base = {
     server: { port: 0 },
     metrics: { enabled: false },

@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { createRoot, toPem } from '@gatehouse/pki'
 import { createLogger, describeFailure } from '@gatehouse/service-kit'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { stringify } from 'yaml'
 import { serve } from '../../src/cli/serve.ts'
@@ -38,7 +39,7 @@ async function start(t: Test, folder: string, config: object) {
 }
 
 async function said(t: Test, config: object): Promise<string> {
-  const starting = start(t, t.testdir(FILES), config)
+  const starting = start(t, testFolder(t, FILES), config)
   return starting.then(
     () => 'it started',
     (error: Error) => describeFailure('p', error),
@@ -94,7 +95,7 @@ t.test('a port that is taken is named, whoever wants it', async (t) => {
 })
 
 t.test('after the first start the key of the own root may be taken away', async (t) => {
-  const folder = t.testdir(FILES)
+  const folder = testFolder(t, FILES)
   const own = (keyFile: string) => ({ ca: { root: { certFile: 'root.pem', keyFile } } })
   const first = await start(t, folder, own('root.key'))
   const before = first.app.ca.intermediate().info.serialNumber

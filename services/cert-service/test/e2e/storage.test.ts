@@ -1,11 +1,12 @@
 import { copyFileSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { checkIntegrity, connect, storeFile } from '../../src/store/sqlite/open.ts'
 import { createHome, runMain, startService } from '../helpers/service.ts'
 
-const home = (t: Test) => createHome(join(t.testdir(), 'service'))
+const home = (t: Test) => createHome(join(testFolder(t), 'service'))
 
 t.test('a running service and others at its store', async (t) => {
   const place = home(t)

@@ -1,5 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import type { Plugin } from 'esbuild'
 import t, { type Test } from 'tap'
 import { bundleInto } from '../../../../scripts/bundle.ts'
@@ -71,7 +72,7 @@ async function renew({ url }: Replica, domain: string): Promise<number> {
 }
 
 t.test('a version and the next one serve from one schema', { timeout: 120_000 }, async (t) => {
-  const bundling = bundleInto(t.testdir(), 'cert-service', [NEXT])
+  const bundling = bundleInto(testFolder(t), 'cert-service', [NEXT])
   const server = await startPostgres(t)
   const startOld = await replicaOf(t, 'old', server.url)
   const startNew = await replicaOf(t, 'new', server.url)

@@ -1,6 +1,7 @@
 import { createHmac } from 'node:crypto'
 import { createServer, type IncomingHttpHeaders } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import type { Ca } from '../../src/issuers/ca.ts'
 import type { Issuer } from '../../src/issuers/issuer.ts'
@@ -48,7 +49,7 @@ t.test('events are posted, signed, and tell no secret', async (t) => {
 t.test('a receiver that fails is tried again, over a restart, for seven days', async (t) => {
   const receiver = await receive(t)
   receiver.status = 500
-  const folder = t.testdir()
+  const folder = testFolder(t)
   const clock = leapClock(NOW)
   const first = await start(t, configOf(receiver.url), { folder, clock })
   first.service.start()

@@ -2,6 +2,7 @@ import { randomBytes, X509Certificate } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import type { Agent } from 'node:http'
 import { join } from 'node:path'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { freePort } from '../../../../packages/acme/test/integration/processes.ts'
 import { type PostgresServer, startPostgres } from '../../../../scripts/test/postgres.ts'
@@ -13,7 +14,7 @@ const KEY = 'a-key-of-sixteen-or-more'
 const HEADERS = { authorization: `APIKey ${KEY}`, 'content-type': 'application/json' }
 
 async function start(t: Test, { url }: PostgresServer, plainPort: number) {
-  const file = join(t.testdir({}), 'config.yaml')
+  const file = join(testFolder(t), 'config.yaml')
   const yaml = `server: { port: 0, workers: ${WORKERS}, tls: off, plainHttp: { port: ${plainPort} } }
 metrics: { enabled: false }
 storage: { url: "${url}", masterKey: "${randomBytes(32).toString('base64')}", cachePath: copies }

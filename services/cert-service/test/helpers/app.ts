@@ -4,6 +4,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { type Clock, createLogger } from '@gatehouse/service-kit'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import { stringify } from 'yaml'
@@ -121,7 +122,7 @@ export async function start(
   changes: object = {},
   deps: Partial<AppDeps> & { folder?: string; clock?: LeapClock; tls?: boolean } = {},
 ): Promise<Running> {
-  const folder = deps.folder ?? t.testdir()
+  const folder = deps.folder ?? testFolder(t)
   const config = await configure(folder, changes)
   const clock = deps.clock ?? leapClock(NOW)
   const logged: string[] = []

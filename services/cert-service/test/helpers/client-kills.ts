@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import type { Test } from 'tap'
 import { bundleScript } from '../../../../scripts/test/bundle-script.ts'
 import { getOnce } from '../../src/client/get.ts'
@@ -27,7 +28,7 @@ const SCENARIOS = {
  */
 export async function killClients(t: Test, stride: number, random: number): Promise<number> {
   let killed = 0
-  const program = join(t.testdir(), 'client.mjs')
+  const program = join(testFolder(t), 'client.mjs')
   await bundleScript(join(import.meta.dirname, 'killed-client.ts'), program)
   for (const [title, scenario] of Object.entries(SCENARIOS))
     await t.test(title, async (t) => {

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import type { Test } from 'tap'
 import { openKeyring } from '../../src/sealing/master-key.ts'
 import { checkIntegrity, connect, openStore, storeFile } from '../../src/store/sqlite/open.ts'
@@ -44,7 +45,7 @@ export async function killAndLook(
   kills: number,
   { clocks = false }: { clocks?: boolean } = {},
 ): Promise<void> {
-  const home = createHome(join(t.testdir(), 'service'))
+  const home = createHome(join(testFolder(t), 'service'))
   const fresh = createHome(join(t.testdirName, 'fresh'))
   const seen: Seen = { received: new Map(), revoked: new Map(), revived: new Set() }
   for (let i = 0; i < kills; i++) {

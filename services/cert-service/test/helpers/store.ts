@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import type { Test } from 'tap'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import type { AuditEntry, NewCertificate, OrderRecord, Store } from '../../src/store/store.ts'
@@ -13,7 +14,7 @@ export async function testStore(t: Test): Promise<{
   /** Lets the service run for so many milliseconds. */
   pass(ms: number): void
 }> {
-  const folder = t.testdir()
+  const folder = testFolder(t)
   let passed = 0
   const store = await openStore({ folder, elapsed: () => passed })
   t.teardown(() => store.close().catch(() => {}))

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { appendFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseCsr } from '@gatehouse/pki'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import {
   type Exchange,
@@ -32,7 +33,7 @@ t.test(
   async (t) => {
     const ca = await startScriptedCa({ reuseOrders: true })
     t.teardown(() => ca.close())
-    const home = createHome(join(t.testdir(), 'service'))
+    const home = createHome(join(testFolder(t), 'service'))
     appendFileSync(join(home.base, 'config.yaml'), configOf(ca.directoryUrl))
     const hit = new Set<Kind>()
     let next: Kind | undefined
@@ -94,7 +95,7 @@ t.test('stopped by SIGTERM while the CA validates: one order, one certificate', 
     },
   })
   t.teardown(() => ca.close())
-  const home = createHome(join(t.testdir(), 'terminated'))
+  const home = createHome(join(testFolder(t), 'terminated'))
   appendFileSync(join(home.base, 'config.yaml'), configOf(ca.directoryUrl, port))
 
   const child = spawnMain(t, home, ['serve'])

@@ -2,6 +2,7 @@ import { X509Certificate } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { canMoveClocks, withClock, withClockIn } from '../helpers/clock.ts'
 import {
@@ -66,7 +67,7 @@ t.test(
   'a clock 5 days ahead for a while: all is valid soon after it is right',
   { skip },
   async (t) => {
-    const home = createHome(join(t.testdir(), 'service'))
+    const home = createHome(join(testFolder(t), 'service'))
     const clock = join(home.base, 'clock')
     writeFileSync(clock, '+0')
     const service = await startService(t, home, [], withClockIn(clock))
@@ -107,7 +108,7 @@ for (const offset of ['+5d', '+45d', '+340d', '-2h'])
     `a start at ${offset} loses, withholds and revives nothing`,
     { skip, timeout: 300_000 },
     async (t) => {
-      const home = createHome(join(t.testdir(), 'service'))
+      const home = createHome(join(testFolder(t), 'service'))
       const { revoked, intermediate, root } = await prepare(t, home)
 
       const wrong = await startService(t, home, [], withClock(offset))

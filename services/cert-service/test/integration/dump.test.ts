@@ -1,6 +1,7 @@
 import { createPrivateKey } from 'node:crypto'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { dump, formsOf, restore, useDumpPrograms } from '../../../../scripts/test/dump.ts'
 import { type PostgresServer, startPostgres } from '../../../../scripts/test/postgres.ts'
@@ -65,7 +66,7 @@ async function contentsOf({ app: { store, keyring } }: Running) {
 const TITLE = 'a dump of a schema in use restores all of it on another server, and tells no key'
 t.test(TITLE, { skip, timeout: 120_000 }, async (t) => {
   const server = await startPostgres(t)
-  t.testdir()
+  testFolder(t)
   const first = await startReplica(t, server, 'replica-1')
   const held = new Map<string, Answer['body']>()
   for (const domain of ['a.example', 'b.example', 'c.example'])

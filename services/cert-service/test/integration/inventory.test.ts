@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import axe from 'axe-core'
 import type { BrowserContextOptions, Page as Tab } from 'playwright-core'
 import t, { type Test } from 'tap'
@@ -15,7 +16,7 @@ const browser = await launchChromium(t)
 async function listen(
   t: Test,
   fill?: (running: Running) => Promise<void>,
-  folder: string = t.testdir(),
+  folder: string = testFolder(t),
 ): Promise<string> {
   const running = await start(t, {}, { tls: true, folder })
   await fill?.(running)
@@ -79,7 +80,7 @@ async function holdSound(t: Test, tab: Tab, width: number, name: string) {
 }
 
 t.test('every page is sound in both schemes at every width', async (t) => {
-  const folder = t.testdir({ empty: {}, full: {} })
+  const folder = testFolder(t, { empty: {}, full: {} })
   const empty = await listen(t, async () => {}, join(folder, 'empty'))
   const full = await listen(t, fill, join(folder, 'full'))
   for (const colorScheme of SCHEMES)

@@ -1,6 +1,7 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { createDns01, createDnsProviders, createHttp01, createTlsAlpn01 } from '@gatehouse/acme'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import fc from 'fast-check'
 import t from 'tap'
 import { standIn } from '../../../../packages/acme/test/dns/providers/stand-in.ts'
@@ -81,7 +82,7 @@ t.test('property: a dry run sees an obstacle exactly where the order fails', asy
     return createDns01({ providers, propagation: challenge.propagation, clock, ask: world.ask })
   }
   const outcomes = { issued: 0, refused: 0 }
-  const base = t.testdir()
+  const base = testFolder(t)
 
   await fc.assert(
     fc.asyncProperty(weather, challenges, names, async (weather, challenges, names) => {

@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { HandedOut } from '../../src/issuance/handed-out.ts'
 import type { CertificateRecord } from '../../src/store/store.ts'
@@ -9,7 +10,7 @@ const HOUR = 3_600_000
 const EMPTY = { findCurrent: async () => undefined }
 
 /** A local copy, and the records that the store would have. */
-async function setup(t: Test, folder = t.testdir()) {
+async function setup(t: Test, folder = testFolder(t)) {
   const clock = { at: NOW, now: () => clock.at }
   const current = new Map<string, CertificateRecord>()
   const store = { findCurrent: async (lineage: string) => current.get(lineage) }
@@ -77,7 +78,7 @@ t.test('after a restart nothing is answered before it is compared with the store
 })
 
 t.test('a broken file is begun anew', async (t) => {
-  const folder = t.testdir()
+  const folder = testFolder(t)
   writeFileSync(join(folder, 'handed-out.db'), 'this is no database, but long enough'.repeat(200))
   const copy = new HandedOut({ folder, clock: { now: () => NOW } })
   t.teardown(() => copy.close())

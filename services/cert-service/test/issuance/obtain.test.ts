@@ -3,6 +3,7 @@ import { request } from 'node:http'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { fromPem, type Name, PkiError, parseName } from '@gatehouse/pki'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { CertError } from '../../src/errors.ts'
 import type { Ca } from '../../src/issuers/ca.ts'
@@ -116,7 +117,7 @@ t.test('issuing that outlasts the wait gives an order, and then the certificate'
 
 t.test('an order outlives the process', async (t) => {
   const first = slowIssuer()
-  const folder = t.testdir()
+  const folder = testFolder(t)
   const running = await start(t, {}, { ...first.deps, folder })
   const answer = post(running)
   await settle(() => first.asked.length > 0)
@@ -158,7 +159,7 @@ t.test('a caller that hangs up loses nothing', async (t) => {
 
 t.test('a failure is stored across restarts and answered with Retry-After', async (t) => {
   const { asked, deps } = slowIssuer()
-  const folder = t.testdir()
+  const folder = testFolder(t)
   const running = await start(t, {}, { ...deps, folder })
   const answer = post(running)
   await settle(() => asked.length > 0)

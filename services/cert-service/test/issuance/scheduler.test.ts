@@ -1,3 +1,4 @@
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import type { Ca } from '../../src/issuers/ca.ts'
 import { DAY, type Running, start } from '../helpers/app.ts'
@@ -81,7 +82,7 @@ t.test('configured certificates are issued at start and renewed, fetched or not'
 })
 
 t.test('certificates that expired while the service was down are renewed at start', async (t) => {
-  const folder = t.testdir()
+  const folder = testFolder(t)
   const first = await start(t, {}, { folder })
   await first.call('POST', '/api/certificate', { domain: 'a.test' })
   await first.close()

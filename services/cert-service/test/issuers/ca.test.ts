@@ -2,6 +2,7 @@ import { X509Certificate } from 'node:crypto'
 import { cp, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createIntermediate, createRoot, toPem } from '@gatehouse/pki'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { backup, restore } from '../../src/cli/backup.ts'
 import { detachRoot } from '../../src/cli/keys.ts'
@@ -29,7 +30,7 @@ async function writeAuthority(
 }
 
 t.test('made at first start, and kept', async (t) => {
-  const folder = t.testdir()
+  const folder = testFolder(t)
   const first = await start(t, { ca: { name: 'Ada' } }, { folder })
   t.equal(rootOf(first).subject, 'CN=Ada Root CA')
   t.equal(intermediateOf(first).subject, 'CN=Ada Intermediate CA')
@@ -61,7 +62,7 @@ t.test('a new intermediate in time; the old one keeps its revocation list', asyn
 })
 
 t.test('revocation lists: fresh after a revocation, else once a day, numbers grow', async (t) => {
-  const folder = t.testdir()
+  const folder = testFolder(t)
   const running = await start(t, {}, { folder })
   const { crls, intermediate } = running.service.ca
   const { skid = '' } = intermediate().info
@@ -101,7 +102,7 @@ t.test('revocation lists: fresh after a revocation, else once a day, numbers gro
 })
 
 t.test('after a restore the number of the revocation list goes back', async (t) => {
-  const folder = t.testdir({ before: {}, after: {} })
+  const folder = testFolder(t, { before: {}, after: {} })
   const [before, after] = [join(folder, 'before'), join(folder, 'after')]
   const numberOf = async ({ service }: Running) => {
     await service.ca.crls.get(service.ca.intermediate().info.skid!)
@@ -153,7 +154,7 @@ t.test('a leaf ends no later than what signed it', async (t) => {
 })
 
 t.test('a changed ca.permitted makes a new intermediate', async (t) => {
-  const folder = t.testdir()
+  const folder = testFolder(t)
   const limited = { ca: { permitted: ['*.a.test'] }, server: { tls: 'off' } }
   const first = await start(t, {}, { folder })
   await first.close()
@@ -165,7 +166,7 @@ t.test('a changed ca.permitted makes a new intermediate', async (t) => {
 })
 
 t.test('a root of one’s own', async (t) => {
-  const folder = t.testdir()
+  const folder = testFolder(t)
   const root = await writeAuthority(
     folder,
     'root',
@@ -181,7 +182,7 @@ t.test('a root of one’s own', async (t) => {
 })
 
 t.test('an intermediate of one’s own', async (t) => {
-  const folder = t.testdir()
+  const folder = testFolder(t)
   const root = await createRoot({ commonName: 'Mine', now: NOW })
   const made = await createIntermediate({ root, commonName: 'Ours', now: NOW })
   const intermediate = await writeAuthority(folder, 'intermediate', made)
@@ -210,7 +211,7 @@ t.test('an intermediate of one’s own', async (t) => {
 })
 
 t.test('without the root’s key nothing breaks until an intermediate is due', async (t) => {
-  const folder = t.testdir()
+  const folder = testFolder(t)
   const first = await start(t, {}, { folder })
   const rootSkid = new X509Certificate(first.service.ca.root()!)
   await first.close()

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { parseName } from '@gatehouse/pki'
 import { systemClock } from '@gatehouse/service-kit'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import fc from 'fast-check'
 import t from 'tap'
 import type { AppDeps } from '../../src/app.ts'
@@ -129,7 +130,7 @@ t.test('an order that a restart interrupts still counts for its caller', async (
     cleanUp: async () => {},
   })
   const config = { auth, limits: { perCaller: { names: 1 } } }
-  const folder = t.testdir()
+  const folder = testFolder(t)
   const { ca, clock, running: first } = await startAcme(t, {}, { folder, config, createSolver })
   const answer = post(first, 'x.a.test')
   await settle(() => slow.size === 1)

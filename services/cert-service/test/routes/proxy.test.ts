@@ -1,4 +1,5 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { createIdp, DAY, KEY, NOW, type Running, reload, start } from '../helpers/app.ts'
 import { makeCsr } from '../helpers/csr.ts'
@@ -298,7 +299,7 @@ t.test('tokens are accepted if something limits them', async (t) => {
     authorization: `Bearer ${idp.token({ sub: 'p', ...claims })}`,
   })
   const jwt = { issuerUrl: idp.issuerUrl, audience: 'certs' }
-  const open = await start(t, { auth: { jwt } }, { folder: t.testdir({ open: {} }) })
+  const open = await start(t, { auth: { jwt } }, { folder: testFolder(t, { open: {} }) })
   t.equal((await poll(open, token({}))).body.code, 'CERT_KEY_UNRESTRICTED')
   await open.close()
 

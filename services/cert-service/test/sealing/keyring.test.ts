@@ -13,6 +13,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { createMasterKey, openKeyring } from '../../src/sealing/master-key.ts'
 import { openStore, storeFile } from '../../src/store/sqlite/open.ts'
@@ -22,7 +23,7 @@ const context = Buffer.from('its certificate')
 const purposes = ['leaf', 'intermediate', 'root'] as const
 
 async function testKeyring(t: Test) {
-  const base = t.testdir()
+  const base = testFolder(t)
   const folder = join(base, 'data')
   const store = await openStore({ folder })
   t.teardown(() => store.close())
@@ -82,7 +83,7 @@ t.test('the master key is made at first, for its owner alone, and kept', async (
 })
 
 t.test('a first start that was killed while it wrote the key begins anew', async (t) => {
-  const folder = join(t.testdir({ 'master.key.draft': 'AAA' }), 'data')
+  const folder = join(testFolder(t, { 'master.key.draft': 'AAA' }), 'data')
   const store = await openStore({ folder })
   await openKeyring({ masterKeyFile: join(folder, '..', 'master.key'), folder, store })
   await store.close()
@@ -90,7 +91,7 @@ t.test('a first start that was killed while it wrote the key begins anew', async
 })
 
 t.test('a store without keyring takes the key that lies there', async (t) => {
-  const base = t.testdir()
+  const base = testFolder(t)
   const masterKeyFile = join(base, 'master.key')
   await createMasterKey(masterKeyFile)
   const text = readFileSync(masterKeyFile)

@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import type {} from '../../src/audit/audit.ts'
 import { portalOf, startApp, yamlOf } from '../app.ts'
@@ -11,7 +12,7 @@ const POLICIES = `policies: { admin: 'Group("admin")' }`
 
 /** The service on a folder, with the rows that it has written there. */
 async function startOn(t: Test) {
-  const folder = t.testdir({})
+  const folder = testFolder(t)
   const yaml = yamlOf(portalOf('main', POLICIES), `storage: { path: "${folder}" }`)
   const test = await start(t, { yaml, admits: ({ id }) => id !== 'eve' })
   const files = () => readdirSync(`${folder}/audit`).toSorted()
@@ -170,7 +171,7 @@ t.test('a row that cannot be written is told, and the person is signed in', asyn
 })
 
 t.test('days outside of the retention are removed at the start and once a day', async (t) => {
-  const folder = t.testdir({ audit: { 'notes.txt': 'kept', '2020-01-01.jsonl': '' } })
+  const folder = testFolder(t, { audit: { 'notes.txt': 'kept', '2020-01-01.jsonl': '' } })
   const rest = `storage: { path: "${folder}" }\naudit: { retention: 2d }`
   const yaml = yamlOf(portalOf('main'), rest)
   const files = () => readdirSync(`${folder}/audit`).toSorted()

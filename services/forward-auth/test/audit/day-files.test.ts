@@ -1,4 +1,5 @@
 import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { appendRows, pruneDays, readRows } from '../../src/audit/day-files.ts'
 import type { StoredAuditRow } from '../../src/store/store.ts'
@@ -18,7 +19,7 @@ async function all(folder: string, since = 0): Promise<StoredAuditRow[]> {
 }
 
 t.test('rows are in the file of their day, and are read in order', async (t) => {
-  const folder = `${t.testdir({})}/audit`
+  const folder = `${testFolder(t)}/audit`
   t.strictSame(await all(folder), [], 'no folder yet')
   const rows = [rowAt(NOON), rowAt(NOON + DAY / 2 - 1), rowAt(NOON + DAY / 2), rowAt(NOON + DAY)]
   await appendRows(folder, rows.slice(0, 3))
@@ -30,7 +31,7 @@ t.test('rows are in the file of their day, and are read in order', async (t) => 
 })
 
 t.test('several writers share a folder', async (t) => {
-  const folder = t.testdir({})
+  const folder = testFolder(t)
   const ids = Array.from({ length: 200 }, (_, i) => String(i))
   await Promise.all(ids.map((id) => appendRows(folder, [rowAt(NOON, 0, id)])))
   const read = (await all(folder)).map(({ requestId }) => requestId)
@@ -38,7 +39,7 @@ t.test('several writers share a folder', async (t) => {
 })
 
 t.test('lines that are no rows are left out', async (t) => {
-  const folder = t.testdir({ 'notes.txt': 'x', '2030-01-10.jsonl.bak': 'x' })
+  const folder = testFolder(t, { 'notes.txt': 'x', '2030-01-10.jsonl.bak': 'x' })
   await appendRows(folder, [rowAt(NOON, 0, 'before')])
   const half = JSON.stringify(rowAt(NOON)).slice(0, 40)
   appendFileSync(`${folder}/2030-01-10.jsonl`, `\n{}\nnull\n5\n${half}`)
@@ -61,7 +62,7 @@ t.test('a day is removed by the clock and by the time that the service ran', asy
     ['that, but lately', -9_000, 1, true],
   ]
   for (const [i, [what, days, ran, isKept]] of table.entries()) {
-    const folder = t.testdir({})
+    const folder = testFolder(t)
     await appendRows(folder, [rowAt(NOON + days * DAY, 20 * DAY)])
     const running = (20 + ran) * DAY
     await pruneDays(folder, { now: NOON, running, retention })
@@ -70,7 +71,7 @@ t.test('a day is removed by the clock and by the time that the service ran', asy
 })
 
 t.test('a day whose first line cannot be read counts as written at the first start', async (t) => {
-  const folder = t.testdir({})
+  const folder = testFolder(t)
   writeFileSync(`${folder}/2029-01-01.jsonl`, 'x'.repeat(20_000))
   await pruneDays(folder, { now: NOON, running: 4 * DAY, retention: 5 * DAY })
   t.equal(readdirSync(folder).length, 1)

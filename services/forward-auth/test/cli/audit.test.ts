@@ -1,3 +1,4 @@
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { appendRows, readRows } from '../../src/audit/day-files.ts'
 import { listAudit, readSince } from '../../src/cli/audit.ts'
@@ -21,7 +22,7 @@ const ROWS = [
 type Query = Partial<Parameters<typeof listAudit>[0]> & { since?: number }
 
 t.test('the rows that a query selects', async (t) => {
-  const folder = t.testdir({})
+  const folder = testFolder(t)
   await appendRows(folder, ROWS)
   const list = async ({ since = 0, ...query }: Query) => {
     const lines: StoredAuditRow[] = []
@@ -44,7 +45,7 @@ t.test('the rows that a query selects', async (t) => {
 })
 
 t.test('a table for people', async (t) => {
-  const folder = t.testdir({})
+  const folder = testFolder(t)
   const odd = rowAt(1, { person: 'corp:\u001b[2J\u202e\nx', host: 'h'.repeat(40) })
   await appendRows(folder, [...ROWS.slice(1), odd])
   let text = ''

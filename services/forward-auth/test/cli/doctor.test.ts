@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { type DoctorOptions, doctor } from '../../src/cli/doctor.ts'
 import { loadForwardAuthConfig } from '../../src/config/load.ts'
@@ -13,7 +14,7 @@ const PORTALS = portalOf('main', `allow: { groups: [staff] }, assertion: off`)
 const APP = 'http://app.example.com'
 
 async function start(t: Test) {
-  const folder = t.testdir({ 'list.json': '[]', 'none.json': '{}' })
+  const folder = testFolder(t, { 'list.json': '[]', 'none.json': '{}' })
   const gatehouse = await startGatehouse(t, yamlOf(PORTALS))
   const configOf = async (yaml: string) => {
     const file = join(folder, 'config.yaml')

@@ -1,3 +1,4 @@
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { type ExplainOptions, explain } from '../../src/cli/explain.ts'
 import { loadForwardAuthConfig } from '../../src/config/load.ts'
@@ -20,7 +21,7 @@ const CLAIMS = {
 }
 
 async function ask(t: Test, who: keyof typeof CLAIMS | undefined, asked: Partial<ExplainOptions>) {
-  const folder = t.testdir({
+  const folder = testFolder(t, {
     'config.yaml': yamlOf(PORTAL),
     'claims.json': JSON.stringify(who && CLAIMS[who]) ?? '',
   })

@@ -1,5 +1,6 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { loadForwardAuthConfig } from '../../src/config/load.ts'
 import { describeRedirectUris, redirectUris } from '../../src/config/redirect-uris.ts'
@@ -14,7 +15,7 @@ async function load(yaml: string) {
   await writeFile(file, yaml)
   return (await loadForwardAuthConfig(file, {})).value
 }
-t.testdir({})
+testFolder(t)
 
 t.test('lists one redirect URI per provider and site', async (t) => {
   const config = await load(`

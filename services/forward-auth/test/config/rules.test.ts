@@ -1,6 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { ConfigError } from '@gatehouse/service-kit'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { loadForwardAuthConfig } from '../../src/config/load.ts'
 
@@ -17,7 +18,7 @@ portals:
         clientId: gatehouse
         clientSecret: not-so-secret
 `
-const FOLDER = t.testdir({})
+const FOLDER = testFolder(t)
 
 async function load(yaml: string, env: Record<string, string> = {}) {
   const file = join(FOLDER, 'config.yaml')

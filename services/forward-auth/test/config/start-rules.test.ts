@@ -1,6 +1,7 @@
 import { copyFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ConfigError } from '@gatehouse/service-kit'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { stringify } from 'yaml'
 import { loadForwardAuthConfig } from '../../src/config/load.ts'
@@ -34,7 +35,7 @@ interface Home {
 }
 
 function home(t: Test, config: object): Home {
-  const folder = t.testdir({ empty: '', garbage: 'nothing of use\n', folder: {}, data: {} })
+  const folder = testFolder(t, { empty: '', garbage: 'nothing of use\n', folder: {}, data: {} })
   for (const name of NAMES) copyFileSync(join(FIXTURES, name), join(folder, name))
   const file = join(folder, 'config.yaml')
   writeFileSync(file, stringify({ domains: [{ domain: 'example.com' }], portals, ...config }))

@@ -1,11 +1,12 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { ConfigError } from '@gatehouse/service-kit'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { loadForwardAuthConfig } from '../../src/config/load.ts'
 import { portalOf, SESSION_KEY } from '../app.ts'
 
-const FOLDER = t.testdir({ garbage: 'nothing of use\n', empty: '' })
+const FOLDER = testFolder(t, { garbage: 'nothing of use\n', empty: '' })
 const URL = 'postgres://gatehouse:hunter2@db.example.com/gatehouse'
 const KEYLESS = `domains: [{ domain: example.com }]\nportals:\n${portalOf('main')}`
 const KEYED = `${SESSION_KEY}\n${KEYLESS}`

@@ -8,6 +8,7 @@ import { Writable } from 'node:stream'
 import { connect, type TLSSocket } from 'node:tls'
 import { fileURLToPath } from 'node:url'
 import { createLogger, makeFolder } from '@gatehouse/service-kit'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { programOf } from '../../../../scripts/test/program.ts'
 import { appendRows, auditFolder } from '../../src/audit/day-files.ts'
@@ -24,7 +25,7 @@ const CHECK = { ...TRAEFIK, accept: 'application/json' }
 
 /** A configuration file in a folder of its own. */
 async function createHome(t: Test, server: string, rest = PORTAL): Promise<string> {
-  const file = join(t.testdir({}), 'config.yaml')
+  const file = join(testFolder(t), 'config.yaml')
   const yaml = `server: ${server}\nmetrics: { enabled: false }\nlog: { format: json }\n${DOMAINS}\n${SESSION_KEY}\n${rest}`
   await writeFile(file, yaml)
   return file
@@ -198,7 +199,7 @@ t.test('client certificates', async (t) => {
 
 t.test('the CA of client certificates is read again when its file changes', async (t) => {
   const port = await freePort()
-  const clientCa = join(t.testdir({}), 'clients.pem')
+  const clientCa = join(testFolder(t), 'clients.pem')
   await copyFile(join(FIXTURES, 'client-ca.cert.pem'), clientCa)
   const tls = `certFile: ${FIXTURES}/server.cert.pem, keyFile: ${FIXTURES}/server.key.pem, clientCaFile: ${clientCa}`
   const file = join(t.testdirName, 'config.yaml')

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import { systemClock } from '@gatehouse/service-kit'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { startPostgres } from '../../../../scripts/test/postgres.ts'
 import { programOf } from '../../../../scripts/test/program.ts'
@@ -50,7 +51,7 @@ async function signOut(url: string, cookie: string): Promise<number> {
 
 t.test('an instance that is killed takes no logout with it', { timeout: 60_000 }, async (t) => {
   const server = await startPostgres(t)
-  const folder = t.testdir({})
+  const folder = testFolder(t)
   const config = join(folder, 'config.yaml')
   const rest = `server: { port: 0 }\nmetrics: { enabled: false }\nlog: { format: json }
 storage: { url: "${server.url}" }`

@@ -2,6 +2,7 @@ import { writeFile } from 'node:fs/promises'
 import type { Agent } from 'node:http'
 import { join } from 'node:path'
 import { systemClock } from '@gatehouse/service-kit'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import { Client, credentials } from '@grpc/grpc-js'
 import { fromJSON } from '@grpc/proto-loader'
 import t, { type Test } from 'tap'
@@ -25,7 +26,7 @@ const FORM = {
 }
 
 async function start(t: Test, server = '') {
-  const file = join(t.testdir({}), 'config.yaml')
+  const file = join(testFolder(t), 'config.yaml')
   const rest = `server: { port: 0, workers: ${WORKERS}${server} }
 metrics: { enabled: false }
 log: { checks: all }

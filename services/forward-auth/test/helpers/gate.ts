@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
 import { connect } from 'node:tls'
 import type { Clock } from '@gatehouse/service-kit'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import { issueCertificate } from './certificates.ts'
@@ -45,7 +46,7 @@ export async function startGate(
   proxy: ProxyName,
   { yaml = CONFIG, changes, appPort, ...deps }: GateOptions = {},
 ) {
-  const folder = t.testdir({})
+  const folder = testFolder(t)
   const grpcPort = proxy === 'envoy-grpc' ? await freePort() : undefined
   const server = grpcPort === undefined ? '' : `\nserver: { grpc: { port: ${grpcPort} } }\n`
   let told: string | undefined

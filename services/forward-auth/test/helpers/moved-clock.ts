@@ -4,6 +4,7 @@ import { globSync, writeFileSync } from 'node:fs'
 import { type IncomingMessage, type OutgoingHttpHeaders, request } from 'node:http'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import type { Test } from 'tap'
 import { programOf } from '../../../../scripts/test/program.ts'
 import { DOMAINS, SESSION_KEY } from '../app.ts'
@@ -22,7 +23,7 @@ export interface Person {
 
 /** forward-auth in processes of its own, by a clock that the test sets: `+2d`, `-2h`, `+0`. */
 export async function createMovedClock(t: Test) {
-  const folder = t.testdir({})
+  const folder = testFolder(t)
   const config = join(folder, 'config.yaml')
   const time = join(folder, 'time')
   const tailscale = await startTailscale(t)

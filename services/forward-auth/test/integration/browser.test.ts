@@ -1,4 +1,5 @@
 import { startDemoIdp } from '@gatehouse/demo-idp'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import type { BrowserContext, Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { issueCertificate } from '../helpers/certificates.ts'
@@ -13,7 +14,7 @@ import { launchChromium } from './chromium.ts'
 const HOUR = 3_600_000
 const DOMAIN = 'gatehouse.localhost'
 
-const folder = t.testdir({})
+const folder = testFolder(t)
 const port = await freePort()
 const [app, admin, auth] = ['app', 'admin', 'auth'].map(
   (host) => `https://${host}.${DOMAIN}:${port}`,

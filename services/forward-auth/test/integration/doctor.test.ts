@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { doctor } from '../../src/cli/doctor.ts'
 import { loadForwardAuthConfig } from '../../src/config/load.ts'
@@ -453,7 +454,7 @@ function changed(headers: string): readonly (readonly [string, string])[] {
 }
 
 async function startWorld(t: Test) {
-  const folder = t.testdir({})
+  const folder = testFolder(t)
   const [gatehouse, echo] = [await startGatehouse(t, CONFIG), await startEcho(t)]
   const certificate = await issueCertificate(folder, HOSTS)
   const [caFile, claimsFile, file] = ['ca.pem', 'claims.json', 'config.yaml'].map((name) =>
@@ -471,7 +472,7 @@ async function startWorld(t: Test) {
   /** What the doctor says of a proxy with these changes. */
   async function examine(t: Test, proxy: ProxyName, changes: Surroundings['changes'] = {}) {
     const port = await freePort()
-    const around = { folder: t.testdir({}), certificate, changes, port }
+    const around = { folder: testFolder(t), certificate, changes, port }
     await PROXIES[proxy](t, { ...around, gatehousePort: gatehouse.port, appPort: echo.port })
     const options = {
       url: 'https://app.example.com',

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { systemClock } from '@gatehouse/service-kit'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { dump, formsOf, restore, useDumpPrograms } from '../../../../scripts/test/dump.ts'
 import { startPostgres } from '../../../../scripts/test/postgres.ts'
@@ -20,7 +21,7 @@ t.test('a dump restores what ended, and tells no key', { skip, timeout: 120_000 
   )
   await first.store.revoke({ add: [revocation('before')], remove: [] })
   t.equal(await first.store.completeLogin('login', systemClock.now() + HOUR), true)
-  const file = join(t.testdir(), 'gatehouse.dump')
+  const file = join(testFolder(t), 'gatehouse.dump')
   const text = await dump(server, SCHEMA, file)
   const holds = (text: string, secret: string) =>
     [secret, ...formsOf(Buffer.from(secret))].some((form) => text.includes(form))

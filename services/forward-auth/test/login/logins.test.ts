@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { manualClock } from '@gatehouse/service-kit/testing'
+import { manualClock, testFolder } from '@gatehouse/service-kit/testing'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { Logins } from '../../src/login/logins.ts'
@@ -15,7 +15,7 @@ const OTHER = portalNamed('other')
 const LOGIN = { provider: 'corp', returnTo: 'https://app.example.com/a', isRetry: false }
 
 /** One instance. Several with the same keys stand for each other. */
-async function start(t: Test, folder = t.testdir({})) {
+async function start(t: Test, folder = testFolder(t)) {
   const now = { keys: await keysOf(OLD_SECRET) }
   const clock = manualClock()
   const store = new SqliteStore(folder, { clock, log: console as never })

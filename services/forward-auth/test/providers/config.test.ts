@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { applyRules, ConfigError, loadConfig } from '@gatehouse/service-kit'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { Type } from 'typebox'
 import {
@@ -18,7 +19,7 @@ const schema = Type.Object({ provider: ProviderSchema })
 
 /** Reads `provider` of a configuration file; its secrets are in files beside it. */
 async function load(t: Test, provider: object): Promise<ProviderConfig> {
-  const folder = t.testdir({
+  const folder = testFolder(t, {
     'config.yaml': JSON.stringify({ provider }),
     secret: `${CLIENT.clientSecret}\n`,
     'not-pem': 'none',

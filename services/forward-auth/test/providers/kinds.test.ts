@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type BoundedFetch, createFetch, type FetchInit, type FetchOptions } from '@gatehouse/net'
 import { compileAllow, createConditions } from '@gatehouse/profile'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import type { ProviderConfig } from '../../src/providers/index.ts'
 import type { RedirectProvider, SeamlessProvider } from '../../src/providers/provider.ts'
@@ -110,7 +111,7 @@ t.test('microsoftEntraID', async (t) => {
   })
 
   await t.test('workload identity instead of a secret', async (t) => {
-    const file = join(t.testdir({ token: `${ASSERTION}\n` }), 'token')
+    const file = join(testFolder(t, { token: `${ASSERTION}\n` }), 'token')
     const withAssertion = (
       clientAssertion: object,
       createFetchOf: (options: FetchOptions) => BoundedFetch = createFetch,
@@ -132,7 +133,7 @@ t.test('microsoftEntraID', async (t) => {
     })
     for (const [what, path] of [
       ['missing', `${file}.missing`],
-      ['empty', join(t.testdir({ empty: '\n' }), 'empty')],
+      ['empty', join(testFolder(t, { empty: '\n' }), 'empty')],
     ] as const)
       await t.test(`a file that is ${what}`, async (t) => {
         const provider = withAssertion({ type: 'file', file: path })

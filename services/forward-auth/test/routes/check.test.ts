@@ -1,6 +1,6 @@
 import { fromClaims } from '@gatehouse/profile'
 import { createLogger, createMetrics } from '@gatehouse/service-kit'
-import { manualClock } from '@gatehouse/service-kit/testing'
+import { manualClock, testFolder } from '@gatehouse/service-kit/testing'
 import type { FastifyInstance } from 'fastify'
 import t from 'tap'
 import { buildApp } from '../../src/app.ts'
@@ -141,7 +141,7 @@ t.test(
 
 t.test('checks are counted by portal and decision', async (t) => {
   const metrics = createMetrics({ service: 'test', version: '0' })
-  const folder = t.testdir({
+  const folder = testFolder(t, {
     'config.yaml': yamlOf(PORTALS),
     'changed.yaml': yamlOf(PORTALS + portalOf('added')),
   })

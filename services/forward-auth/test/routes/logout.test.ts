@@ -1,4 +1,5 @@
 import { DatabaseSync } from 'node:sqlite'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { texts } from '../../src/pages/texts.ts'
 import { portalOf, yamlOf } from '../app.ts'
@@ -14,7 +15,7 @@ const FORM = {
 const PLACES = ['check', 'profile', 'profile.json', 'verify'] as const
 
 t.test('after signing out the old cookie counts nowhere, nor after a restart', async (t) => {
-  const folder = t.testdir({})
+  const folder = testFolder(t)
   const yaml = yamlOf(portalOf('main'), `storage: { path: "${folder}" }`)
   const test = await start(t, { yaml })
   const ada = test.visitor()
@@ -126,7 +127,7 @@ t.test('who is not signed in is signed out, left-over chunks included', async (t
 })
 
 t.test('a logout that cannot be written down takes the session away all the same', async (t) => {
-  const folder = t.testdir({})
+  const folder = testFolder(t)
   const yaml = yamlOf(portalOf('main'), `storage: { path: "${folder}" }`)
   const test = await start(t, { yaml })
   const { visitor, corp, app, log } = test

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { Writable } from 'node:stream'
 import { createFetch, type FetchAnswer, type FetchOptions } from '@gatehouse/net'
 import { createLogger, createMetrics } from '@gatehouse/service-kit'
-import { manualClock } from '@gatehouse/service-kit/testing'
+import { manualClock, testFolder } from '@gatehouse/service-kit/testing'
 import type { LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
 import { buildApp } from '../../src/app.ts'
@@ -64,7 +64,7 @@ interface Run {
 
 /** The whole service, at the most talkative level of its log. */
 async function startListening(t: Test, provider: OpenIdProvider, secrets: Set<string>) {
-  const folder = t.testdir({})
+  const folder = testFolder(t)
   const file = join(folder, 'config.yaml')
   const portal = { name: 'main', providers: [{ ...provider.options, timeout: '2s' }] }
   const yaml = `${DOMAINS}\nportals: ${JSON.stringify([portal])}\nsession: { keys: [{ secret: ${SESSION_SECRET} }] }`

@@ -1,4 +1,5 @@
 import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { loadKeys } from '../../src/session/keys.ts'
 import { storedSecret } from '../../src/store/sqlite/secret-file.ts'
@@ -21,7 +22,7 @@ t.test('derives a different key for each purpose and each secret', async (t) => 
 })
 
 t.test('a key is made once and kept for its owner alone', async (t) => {
-  const folder = `${t.testdir({})}/data`
+  const folder = `${testFolder(t)}/data`
   const made = await loadKeys(undefined, storeOn(folder))
   const again = await loadKeys(undefined, storeOn(folder))
   t.strictSame(again.session, made.session)
@@ -35,7 +36,7 @@ t.test('a key is made once and kept for its owner alone', async (t) => {
 })
 
 t.test('instances that start at once on one folder take the same key', async (t) => {
-  const folder = t.testdir({})
+  const folder = testFolder(t)
   const all = await Promise.all(
     Array.from({ length: 8 }, () => loadKeys(undefined, storeOn(folder))),
   )
@@ -45,7 +46,7 @@ t.test('instances that start at once on one folder take the same key', async (t)
 })
 
 t.test('what is no key stops the start, and is not told', async (t) => {
-  const folder = t.testdir({})
+  const folder = testFolder(t)
   const fails = (secrets?: string[], at = folder) =>
     t.rejects(loadKeys(secrets, storeOn(at)), {
       code: 'FWA_KEY_UNUSABLE',

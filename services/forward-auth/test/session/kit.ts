@@ -1,6 +1,6 @@
 import { fromClaims } from '@gatehouse/profile'
 import { clock as clockPlugin, health, reload, workers } from '@gatehouse/service-kit'
-import { type ManualClock, manualClock } from '@gatehouse/service-kit/testing'
+import { type ManualClock, manualClock, testFolder } from '@gatehouse/service-kit/testing'
 import Fastify, { type FastifyBaseLogger, type FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Test } from 'tap'
@@ -81,7 +81,7 @@ const standIn = (name: string, key: string, value: () => unknown) =>
 export async function startInstance(
   t: Test,
   {
-    folder = t.testdir({}),
+    folder = testFolder(t),
     clock = manualClock(),
     monotonic = clock.now,
   }: { folder?: string; clock?: ManualClock; monotonic?: () => number } = {},

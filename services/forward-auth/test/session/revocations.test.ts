@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readlinkSync, rmSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { fromClaims } from '@gatehouse/profile'
-import { type ManualClock, manualClock } from '@gatehouse/service-kit/testing'
+import { type ManualClock, manualClock, testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import type { Session } from '../../src/session/session.ts'
 import { cookieHeader, portalNamed, SITE, startInstance } from './kit.ts'
@@ -44,7 +44,7 @@ function settableClock() {
 }
 
 t.test('a session that was signed out stays revoked', async (t) => {
-  const folder = t.testdir({})
+  const folder = testFolder(t)
   const [here, there] = (await Promise.all([1, 2].map(() => startInstance(t, { folder })))) as [
     Instance,
     Instance,
@@ -124,7 +124,7 @@ t.test('what was signed out is removed when it has ended by the clock and by tim
 })
 
 t.test('the time that a list has been in use is counted over restarts', async (t) => {
-  const folder = t.testdir({})
+  const folder = testFolder(t)
   const { time, clock, monotonic } = settableClock()
   const first = await startInstance(t, { folder, clock, monotonic })
   const { session } = signIn(first)
@@ -229,7 +229,7 @@ t.test('a list that somebody removed is written anew', async (t) => {
 })
 
 t.test('one person cannot fill the list, and loses only sessions of their own', async (t) => {
-  const folder = t.testdir({})
+  const folder = testFolder(t)
   const here = await startInstance(t, { folder })
   const there = await startInstance(t, { folder })
   const bob = signIn(here, 'bob')
@@ -266,7 +266,7 @@ for (const ahead of [0, 40, (2 * DAY) / SECOND]) {
   t.test(
     `150 logouts by a clock ${ahead} s ahead neither come back nor keep anybody out`,
     async (t) => {
-      const folder = t.testdir({})
+      const folder = testFolder(t)
       const { time, clock, monotonic } = settableClock()
       const here = await startInstance(t, { folder, clock, monotonic })
       const there = await startInstance(t, { folder, clock: settableClock().clock })
@@ -321,7 +321,7 @@ t.test('no claim of a provider passes for the generation of a session', async (t
 })
 
 t.test('a list of an older version is read, and its rows are kept', async (t) => {
-  const base = t.testdir({ old: {}, fresh: {} })
+  const base = testFolder(t, { old: {}, fresh: {} })
   const folder = `${base}/old`
   const first = await startInstance(t, { folder: `${base}/fresh` })
   const { session, cookie } = signIn(first)

@@ -3,7 +3,7 @@ import { chmod } from 'node:fs/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { fromClaims } from '@gatehouse/profile'
-import { type ManualClock, manualClock } from '@gatehouse/service-kit/testing'
+import { type ManualClock, manualClock, testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { Logins } from '../../src/login/logins.ts'
 import {
@@ -129,7 +129,7 @@ t.test('removing a portal, provider or key from the configuration ends its sessi
 type Instance = Awaited<ReturnType<typeof startInstance>>
 
 t.test('keys rotate on three instances, one at a time, and nobody is signed out', async (t) => {
-  const folder = t.testdir({})
+  const folder = testFolder(t)
   const instances = await Promise.all([1, 2, 3].map(() => startInstance(t, { folder })))
   const cookies = instances.map(({ create }) => cookieHeader(create().cookies))
   async function everywhere() {
@@ -153,7 +153,7 @@ t.test('keys rotate on three instances, one at a time, and nobody is signed out'
 })
 
 t.test('a list that cannot be opened stops the start', async (t) => {
-  const folder = t.testdir({ 'revocations.db': 'this is no database' })
+  const folder = testFolder(t, { 'revocations.db': 'this is no database' })
   await t.rejects(startInstance(t, { folder }), { code: 'FWA_STORE_UNAVAILABLE' })
   await chmod(folder, 0o700)
 })

@@ -1,4 +1,5 @@
 import { systemClock } from '@gatehouse/service-kit'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import type { Test } from 'tap'
 import { type PostgresServer, startPostgres } from '../../../../scripts/test/postgres.ts'
 import { deriveKeys } from '../../src/session/key-ring.ts'
@@ -81,7 +82,7 @@ export function onPostgres(
 /** Each engine: prepares what gives new stores, and for each of them what opens another instance. */
 export const ENGINES: Readonly<Record<string, (t: Test) => Promise<(t: Test) => Open>>> = {
   'a folder': async () => (t) => {
-    const folder = t.testdir({})
+    const folder = testFolder(t)
     return (changes = {}) => follow(t, async (options) => new SqliteStore(folder, options), changes)
   },
   async PostgreSQL(t) {

@@ -1,3 +1,4 @@
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import type {
   Kind,
@@ -262,7 +263,7 @@ t.test('an account that cannot be registered again at once keeps its order', asy
 })
 
 t.test('an order of a changed or removed issuer is given up', async (t) => {
-  const folder = t.testdir()
+  const folder = testFolder(t)
   const { ca, running, clock } = await startAcme(t, {}, { folder })
   ca.always('certificate', problem(500, 'serverInternal'))
   await post(running)

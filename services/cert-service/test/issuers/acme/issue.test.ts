@@ -1,6 +1,7 @@
 import { generateKeyPairSync, X509Certificate } from 'node:crypto'
 import { request } from 'node:http'
 import { buildCsr, generateKeyPair, parseName, toPem } from '@gatehouse/pki'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import type { Exchange, Kind, Reply } from '../../../../../packages/acme/test/scripted-ca/index.ts'
 import { freePort } from '../../../../../scripts/free-ports.ts'
@@ -226,7 +227,7 @@ t.test(
 )
 
 t.test('the account', async (t) => {
-  const { running, ca, clock } = await startAcme(t, {}, { folder: t.testdir() })
+  const { running, ca, clock } = await startAcme(t, {}, { folder: testFolder(t) })
   t.equal((await post(running, 'a.example.com')).status, 200)
   const { folder } = running
   await running.close()
@@ -243,7 +244,7 @@ t.test('the account', async (t) => {
 })
 
 t.test('the account URL is in the log, and in the dry run once it is registered', async (t) => {
-  const folder = t.testdir()
+  const folder = testFolder(t)
   const { running, ca, clock } = await startAcme(t, {}, { folder })
   const lookAhead = async ({ call }: typeof running) =>
     (await call('POST', '/api/certificate?dryRun=true', { domain: 'b.example.com' })).body

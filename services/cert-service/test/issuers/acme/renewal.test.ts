@@ -1,5 +1,6 @@
 import { X509Certificate } from 'node:crypto'
 import { renewalId } from '@gatehouse/acme'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import type { Exchange } from '../../../../../packages/acme/test/scripted-ca/index.ts'
 import type { AppDeps } from '../../../src/app.ts'
@@ -225,7 +226,7 @@ t.test('thousands of renewals are spread, though all were issued at once', async
 })
 
 t.test('a certificate follows its names to another issuer when it is renewed', async (t) => {
-  const folder = t.testdir()
+  const folder = testFolder(t)
   const { ca, running, clock } = await startAcme(t, {}, { folder, config: { issuers: [] } })
   t.match((await post(running)).body, { issuer: 'ca' })
   await running.close()
@@ -294,7 +295,7 @@ t.test('what the CA does not know any more is revoked here, and the answer says 
 })
 
 t.test('what a removed issuer issued cannot be revoked here, only deleted', async (t) => {
-  const folder = t.testdir()
+  const folder = testFolder(t)
   const { ca, running, clock } = await startAcme(t, {}, { folder })
   await post(running)
   await running.close()

@@ -1,9 +1,10 @@
 import { DatabaseSync } from 'node:sqlite'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { Database } from '../../../src/store/sqlite/database.ts'
 
 function testDatabase(t: Test) {
-  const file = `${t.testdir()}/test.db`
+  const file = `${testFolder(t)}/test.db`
   const sqlite = new DatabaseSync(file, { timeout: 0 })
   sqlite.exec('PRAGMA journal_mode = WAL; CREATE TABLE numbers (n INTEGER UNIQUE) STRICT')
   const db = new Database(sqlite)

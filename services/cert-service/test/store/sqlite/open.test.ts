@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { readdirSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { MIGRATIONS, migrate, schemaVersion } from '../../../src/store/sqlite/migrations.ts'
 import { connect, openStore, storeFile } from '../../../src/store/sqlite/open.ts'
@@ -24,7 +25,7 @@ t.test('what was committed is there after the next start', async (t) => {
 })
 
 t.test('the folder and its files are for their owner alone', async (t) => {
-  const folder = join(t.testdir(), 'deep', 'data')
+  const folder = join(testFolder(t), 'deep', 'data')
   const store = await openStore({ folder })
   t.equal(statSync(folder).mode & 0o777, 0o700)
   for (const file of ['store.db', 'store.db-wal', 'store.db-shm', 'lock.db']) {
@@ -73,12 +74,12 @@ for (const [what, code, harm] of damage) {
 }
 
 t.test('a log without its store is refused, not taken for a new store', async (t) => {
-  const folder = t.testdir({ 'store.db-wal': 'frames' })
+  const folder = testFolder(t, { 'store.db-wal': 'frames' })
   await t.rejects(openStore({ folder }), { code: 'CERT_STORE_CORRUPT' })
 })
 
 t.test('what a start that was killed left of a store is not built upon', async (t) => {
-  const folder = t.testdir({ 'store.db.new': 'half', 'store.db.new-journal': 'undo' })
+  const folder = testFolder(t, { 'store.db.new': 'half', 'store.db.new-journal': 'undo' })
   const store = await openStore({ folder })
   await store.check()
   await store.close()
@@ -86,7 +87,7 @@ t.test('what a start that was killed left of a store is not built upon', async (
 })
 
 t.test('a folder that cannot be made is told in one line', async (t) => {
-  const folder = join(t.testdir({ file: '' }), 'file', 'data')
+  const folder = join(testFolder(t, { file: '' }), 'file', 'data')
   await t.rejects(openStore({ folder }), {
     code: 'CERT_STORE_UNAVAILABLE',
     message: /cannot be written \(ENOTDIR\)/,
@@ -131,7 +132,7 @@ t.test('a store of before finds its certificates by name, and what is current al
 })
 
 t.test('the oldest store is brought to today’s schema with all that it holds', async (t) => {
-  const folder = t.testdir()
+  const folder = testFolder(t)
   const sqlite = new DatabaseSync(storeFile(folder))
   migrate(sqlite, MIGRATIONS.slice(0, 1))
   sqlite.exec(`
@@ -173,7 +174,7 @@ t.test('a migration', async (t) => {
   }
 
   t.test('killed halfway is undone, then done whole at the next start', async (t) => {
-    const file = join(t.testdir(), 'm.db')
+    const file = join(testFolder(t), 'm.db')
     const child = spawn(process.execPath, [
       ...process.execArgv,
       '--input-type=module-typescript',
@@ -197,7 +198,7 @@ t.test('a migration', async (t) => {
   })
 
   t.test('that fails changes nothing', async (t) => {
-    const file = join(t.testdir(), 'm.db')
+    const file = join(testFolder(t), 'm.db')
     const failing = open(file, () => {
       throw new Error('no')
     })

@@ -1,8 +1,9 @@
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { openStore } from '../../../src/store/sqlite/open.ts'
 
 t.test('the run time goes on at the next start', async (t) => {
-  const folder = t.testdir()
+  const folder = testFolder(t)
   for (const before of [0, 5_000, 10_000]) {
     let passed = 77_000
     const store = await openStore({ folder, elapsed: () => passed })
