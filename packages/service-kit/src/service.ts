@@ -14,6 +14,7 @@ import {
 } from './command-line.ts'
 import { type Loaded, locateConfig } from './config/load.ts'
 import { healthcheck } from './healthcheck.ts'
+import { Progress } from './progress.ts'
 import { measureReloads, type SettingPath, watchConfig } from './reload.ts'
 import { type Running, runApp } from './run-app.ts'
 import { createLogger, type LogOptions } from './telemetry/log.ts'
@@ -60,6 +61,7 @@ export interface CommandCall<Config> {
   // biome-ignore lint/suspicious/noExplicitAny: which ones there are, the command says
   readonly options: any
   readonly process: NodeJS.Process
+  readonly progress: Pick<Progress, 'say'>
   /** Reads the configuration of the service. */
   config(settings?: LoadSettings): Promise<Loaded<Config>>
 }
@@ -126,7 +128,8 @@ export async function runService<Config extends ServiceConfig>(
   process: NodeJS.Process,
 ): Promise<void> {
   try {
-    const output = await runCommand(service, process)
+    using progress = new Progress(process.stderr)
+    const output = await runCommand(service, process, progress)
     await pipeline(output, process.stdout, { end: false })
   } catch (error) {
     // The reader, such as `head`, has enough.
@@ -141,6 +144,7 @@ export async function runService<Config extends ServiceConfig>(
 async function runCommand<Config extends ServiceConfig>(
   service: ServiceProgram<Config>,
   process: NodeJS.Process,
+  progress: Progress,
 ): Promise<string | AsyncIterable<string>> {
   const line = readCommandLine(process.argv.slice(2), programSyntax(service))
   if ('text' in line) return line.text
@@ -155,7 +159,7 @@ async function runCommand<Config extends ServiceConfig>(
     })
     return service.load(file, env, settings)
   }
-  return line.command.run({ words, options, process, config })
+  return line.command.run({ words, options, process, progress, config })
 }
 
 /** All commands of a service, those that every service has too. */

@@ -15,9 +15,17 @@ import {
   storeFile,
 } from '../store/sqlite/open.ts'
 
+/** Pages of the file that are copied, as `node:sqlite` tells it. */
+interface BackupProgress {
+  readonly totalPages: number
+  readonly remainingPages: number
+}
+
 interface Places {
   readonly folder: string
   readonly file: string
+  /** Told what is being done. */
+  readonly say?: (text: string) => void
 }
 
 /**
@@ -25,14 +33,15 @@ interface Places {
  * The keys in it are sealed: without the master key, which is not in it, they stay closed.
  * @throws CertError CERT_STORE_MISSING, CERT_FILE_EXISTS, CERT_FILE_FAILED, CERT_STORE_CORRUPT
  */
-export async function backup({ folder, file }: Places): Promise<void> {
+export async function backup({ folder, file, say = () => {} }: Places): Promise<void> {
   requireStore(folder)
   await createPrivateFile(file, async (draft) => {
     try {
-      await copyStore(storeFile(folder), draft)
+      await copyStore(storeFile(folder), draft, say)
       using sqlite = new DatabaseSync(draft)
       // One file, without a log beside it.
       sqlite.exec('PRAGMA journal_mode = DELETE')
+      say('checking the copy')
       checkIntegrity(sqlite)
     } catch (error) {
       throw storeFailure(error) ?? error
@@ -40,12 +49,17 @@ export async function backup({ folder, file }: Places): Promise<void> {
   })
 }
 
-async function copyStore(from: string, to: string): Promise<void> {
+async function copyStore(from: string, to: string, say: (text: string) => void): Promise<void> {
+  say('copying the store')
   using source = new DatabaseSync(from, { readOnly: true })
   assertStore(source, from)
   // Held open, so that a busy service does not make the copy begin anew.
   source.exec('BEGIN; SELECT count(*) FROM sqlite_schema')
-  await copy(source, to)
+  const progress = ({ totalPages, remainingPages }: BackupProgress) => {
+    const percent = Math.floor(100 * (1 - remainingPages / totalPages))
+    say(`copying the store: ${percent} %`)
+  }
+  await copy(source, to, { progress })
 }
 
 /**
@@ -53,13 +67,15 @@ async function copyStore(from: string, to: string): Promise<void> {
  * made under has to be put in its place by hand.
  * @throws CertError CERT_STORE_LOCKED, CERT_STORE_NOT_EMPTY, CERT_BACKUP_INVALID, CERT_STORE_NEWER, CERT_FILE_FAILED
  */
-export async function restore({ folder, file }: Places): Promise<void> {
+export async function restore({ folder, file, say = () => {} }: Places): Promise<void> {
   await using opened = new AsyncDisposableStack()
   opened.defer(await lockFolder(folder))
   const draft = await emptyDraft(folder)
   opened.defer(() => rm(draft, { force: true }))
   await requireEmpty(folder, draft)
+  say('copying the backup')
   await copyInto(draft, file)
+  say('checking the copy')
   verify(file, draft)
   await rename(draft, storeFile(folder))
   await syncFolder(folder)

@@ -43,9 +43,14 @@ Start the service:
 
   gatehouse-certs serve --config ${config}
 
-Then, in another terminal, ask for a certificate:
+Then, in another terminal, fetch the root of the new CA, and a certificate into ./tls:
 
   curl -sSk https://localhost:7401/ca/root.pem -o root.pem
+  gatehouse-certs get app.example.com --out tls --ca root.pem --key-file ${key}
+
+The same command keeps it up to date, from cron or with --watch, and reloads your server: docs/client.md.
+Programs can ask by HTTP instead:
+
   curl -sS --cacert root.pem -H "Authorization: APIKey $(cat ${key})" \\
     -H 'Content-Type: application/json' -d '{"domain":"app.example.com"}' \\
     https://localhost:7401/api/certificate

@@ -17,14 +17,21 @@ const URL = /^postgres(ql)?:/
  * done afterwards.
  * @throws UsageError; CertError CERT_STORE_…; PostgresError POSTGRES_URL_INVALID
  */
-export async function* move(storage: Storage, to: string | undefined): AsyncGenerator<string> {
+export async function* move(
+  storage: Storage,
+  to: string | undefined,
+  say: (text: string) => void = () => {},
+): AsyncGenerator<string> {
   if (to === undefined)
     throw new UsageError('move needs --to, the URL of a database or a folder for the store')
   await using opened = new AsyncDisposableStack()
   const source = opened.use(await openSource(storage))
   const target = opened.use(await openTarget(storage, to))
-  for await (const { table, rows, isComplete } of copyStore(source, target, BATCH))
+  say('copying the store')
+  for await (const { table, rows, isComplete } of copyStore(source, target, BATCH)) {
+    say(`copying ${table}: ${rows}`)
     if (isComplete) yield `${table}: ${rows}\n`
+  }
   yield nextSteps(storage, to)
 }
 

@@ -29,10 +29,10 @@ const backup: Command = {
   readsConfig: true,
   summary: 'copy the store into a new file',
   examples: ['gatehouse-certs backup /backups/certs.db'],
-  async run({ config, words: [file = ''] }) {
+  async run({ config, progress, words: [file = ''] }) {
     const { storage } = (await config()).value
     const { backup } = await import('./backup.ts')
-    await backup({ folder: folderOf(storage), file })
+    await backup({ folder: folderOf(storage), file, say: progress.say })
     return `${file} holds a copy of the store; keep ${storage.masterKeyFile} in another place\n`
   },
 }
@@ -42,10 +42,10 @@ const restore: Command = {
   usage: 'restore FILE',
   summary: 'put a backup into an empty data folder',
   examples: ['gatehouse-certs restore /backups/certs.db'],
-  async run({ config, words: [file = ''] }) {
+  async run({ config, progress, words: [file = ''] }) {
     const { storage } = (await config()).value
     const { restore } = await import('./backup.ts')
-    await restore({ folder: folderOf(storage), file })
+    await restore({ folder: folderOf(storage), file, say: progress.say })
     return `${storage.path} now holds the store of ${file}\n`
   },
 }
@@ -59,10 +59,10 @@ const move: Command = {
     'gatehouse-certs move --to /run/secrets/database-url',
     'gatehouse-certs move --to /var/lib/gatehouse/data',
   ],
-  async run({ config, options }) {
+  async run({ config, progress, options }) {
     const { storage } = (await config()).value
     const { move } = await import('./move.ts')
-    return move(storage, options.to)
+    return move(storage, options.to, progress.say)
   },
 }
 
@@ -71,8 +71,9 @@ const rekey: Command = {
   usage: 'rekey',
   summary: 'replace the master key',
   examples: ['gatehouse-certs rekey'],
-  async run({ config }) {
+  async run({ config, progress }) {
     const { storage } = (await config()).value
+    progress.say('wrapping the keys of the store anew')
     const { rekey } = await import('./keys.ts')
     await rekey({ folder: storage.path, ...storage })
     const copies =
@@ -86,8 +87,9 @@ const detachRoot: Command = {
   usage: 'ca detach-root FILE',
   summary: 'move the private key of the root into a file, to be kept offline',
   examples: ['gatehouse-certs ca detach-root /media/usb/root.key'],
-  async run({ config, words: [file = ''] }) {
+  async run({ config, progress, words: [file = ''] }) {
     const { storage } = (await config()).value
+    progress.say('opening the store')
     const { detachRoot } = await import('./keys.ts')
     await detachRoot({ folder: storage.path, ...storage, file })
     return `${file} now holds the private key of the root; the store no longer does\n`
@@ -99,8 +101,9 @@ const rollover: Command = {
   usage: 'acme rollover ISSUER',
   summary: 'give the ACME account of an issuer another key',
   examples: ['gatehouse-certs acme rollover letsencrypt'],
-  async run({ config, words: [name = ''] }) {
+  async run({ config, progress, words: [name = ''] }) {
     const { storage, issuers } = (await config()).value
+    progress.say(`waiting for the CA of ${name}`)
     const { rollover } = await import('./keys.ts')
     await rollover({ folder: storage.path, ...storage, issuers, name })
     return `the account of ${name} has a new key; the CA no longer accepts the old one\n`

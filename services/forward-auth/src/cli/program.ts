@@ -36,11 +36,12 @@ const audit: Command = {
     '--json': 'JSON lines, as when the output is not a terminal',
   },
   examples: ['gatehouse-auth audit --since 7d --person corp:ada'],
-  async run({ config, options, process: { stdout } }) {
+  async run({ config, options, progress, process: { stdout } }) {
     const { since = '24h', portal, person } = options
     const { storage } = (await config()).value
     const { listAudit, readSince } = await import('./audit.ts')
     const { readAudit } = await import('../store/open.ts')
+    progress.say('reading the audit trail')
     const asJson = options.json === true || !stdout.isTTY
     const start = readSince(since, systemClock.now())
     return listAudit({ rows: readAudit(storage, start), portal, person, asJson })
@@ -89,8 +90,9 @@ const doctor: Command = {
     '--as FILE': 'sign in with these claims, at an app that answers with the headers that it gets',
   },
   examples: ['gatehouse-auth doctor https://app.example.com'],
-  async run({ config, words: [url = ''], options }) {
+  async run({ config, progress, words: [url = ''], options }) {
     const { ca: caFile, as: claimsFile, insecure = false, config: _config, ...rest } = options
+    progress.say(`asking ${url}`)
     const { doctor } = await import('./doctor.ts')
     return doctor((await config()).value, { url, ...rest, caFile, claimsFile, insecure })
   },

@@ -1,4 +1,4 @@
-import type { ServiceCommand } from '@gatehouse/service-kit'
+import type { CommandCall, ServiceCommand } from '@gatehouse/service-kit'
 
 const GROUP = { group: 'As a client of a service:' } as const
 const CONNECTION = {
@@ -17,7 +17,12 @@ const CONNECTION = {
 }
 const JSON_OPTION = { '--json': 'print JSON, as when the output is no terminal' }
 const WAIT = { '--wait': 'wait until the order is done' }
-const certificates = () => import('./certificates.ts')
+
+/** Imports the commands that ask the service, and says that its answer is waited for. */
+function certificates({ progress }: Pick<CommandCall<unknown>, 'progress'>) {
+  progress.say('waiting for cert-service')
+  return import('./certificates.ts')
+}
 
 /** The commands of the client, which need no configuration of the service. */
 export const CLIENT_COMMANDS: readonly ServiceCommand<unknown>[] = [
@@ -55,7 +60,8 @@ export const CLIENT_COMMANDS: readonly ServiceCommand<unknown>[] = [
     summary: 'list the certificates that you may see',
     options: { ...JSON_OPTION, ...CONNECTION },
     examples: ['gatehouse-certs list --url https://certs.example.com:7401 --key-file me.key'],
-    run: async ({ options, process }) => (await certificates()).list(options, process),
+    run: async ({ options, process, progress }) =>
+      (await certificates({ progress })).list(options, process),
   },
   {
     ...GROUP,
@@ -63,8 +69,8 @@ export const CLIENT_COMMANDS: readonly ServiceCommand<unknown>[] = [
     summary: 'show the newest certificate of a name',
     options: { '--pem': 'print its chain', ...JSON_OPTION, ...CONNECTION },
     examples: ['gatehouse-certs show app.example.com --pem'],
-    run: async ({ words: [name = ''], options, process }) =>
-      (await certificates()).show(name, options, process),
+    run: async ({ words: [name = ''], options, process, progress }) =>
+      (await certificates({ progress })).show(name, options, process),
   },
   {
     ...GROUP,
@@ -72,8 +78,8 @@ export const CLIENT_COMMANDS: readonly ServiceCommand<unknown>[] = [
     summary: 'renew a certificate that is due',
     options: { ...WAIT, ...CONNECTION },
     examples: ['gatehouse-certs renew app.example.com --wait'],
-    run: async ({ words: [name = ''], options, process }) =>
-      (await certificates()).renew(name, options, process),
+    run: async ({ words: [name = ''], options, process, progress }) =>
+      (await certificates({ progress })).renew(name, options, process),
   },
   {
     ...GROUP,
@@ -85,8 +91,8 @@ export const CLIENT_COMMANDS: readonly ServiceCommand<unknown>[] = [
       ...CONNECTION,
     },
     examples: ['gatehouse-certs revoke app.example.com --reason keyCompromise'],
-    run: async ({ words: [name = ''], options, process }) =>
-      (await certificates()).revoke(name, options, process),
+    run: async ({ words: [name = ''], options, process, progress }) =>
+      (await certificates({ progress })).revoke(name, options, process),
   },
   {
     ...GROUP,
@@ -94,8 +100,8 @@ export const CLIENT_COMMANDS: readonly ServiceCommand<unknown>[] = [
     summary: 'stop answering and renewing the certificates of a name',
     options: CONNECTION,
     examples: ['gatehouse-certs delete app.example.com'],
-    run: async ({ words: [name = ''], options, process }) =>
-      (await certificates()).remove(name, options, process),
+    run: async ({ words: [name = ''], options, process, progress }) =>
+      (await certificates({ progress })).remove(name, options, process),
   },
   {
     ...GROUP,
@@ -103,7 +109,7 @@ export const CLIENT_COMMANDS: readonly ServiceCommand<unknown>[] = [
     summary: 'show the progress of an order',
     options: { ...WAIT, ...JSON_OPTION, ...CONNECTION },
     examples: ['gatehouse-certs order 6b1f5c1e-7a52-4d0c-9f0e-0c6a2f0f8d11 --wait'],
-    run: async ({ words: [id = ''], options, process }) =>
-      (await certificates()).order(id, options, process),
+    run: async ({ words: [id = ''], options, process, progress }) =>
+      (await certificates({ progress })).order(id, options, process),
   },
 ]
