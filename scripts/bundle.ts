@@ -103,6 +103,7 @@ export async function bundleInto(
     keepNames: config === undefined,
   })
   await copyFile(join(ROOT, 'scripts/launch.cjs'), join(out, 'main.js'))
+  await copyFile(join(ROOT, 'scripts/load.cjs'), join(out, 'lib/load.cjs'))
   await writeFile(join(out, 'package.json'), '{ "type": "commonjs" }\n')
   // @fastify/swagger-ui finds them beside its own folder, which is lib here.
   if (config !== undefined) await cp(SWAGGER_UI_FILES, join(out, 'static'), { recursive: true })

