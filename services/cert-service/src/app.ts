@@ -14,21 +14,24 @@ import {
   type Metrics,
   type OpenTelemetry,
   openapi,
+  type Problem,
   problems,
   reload,
   requestTelemetry,
+  sendPage,
   serverTlsOptions,
   strictHttp,
   trustProxy,
   type Workers,
   workers,
 } from '@gatehouse/service-kit'
-import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify'
+import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply } from 'fastify'
 import { receiversOf } from './config/events.ts'
 import { type CertServiceConfig, isPlain } from './config/schema.ts'
-import { CERT_ERRORS, STATUS_OF } from './errors.ts'
+import { actionFor, CERT_ERRORS, STATUS_OF } from './errors.ts'
 import { events } from './events/outbox.ts'
 import type { Events } from './issuance/issue.ts'
+import { problemPage } from './pages/cards.ts'
 import { type AccessOptions, access } from './plugins/access.ts'
 import { audit } from './plugins/audit.ts'
 import { issuance } from './plugins/issuance.ts'
@@ -42,7 +45,8 @@ import { upkeep } from './plugins/upkeep.ts'
 import { isRoutine, logFields } from './policy.ts'
 import { caRoutes, challengeRoute } from './routes/ca.ts'
 import { certificateRoutes } from './routes/certificate.ts'
-import { inventoryProblem, inventoryRoutes } from './routes/inventory.ts'
+import { dryRuns } from './routes/dry-run.ts'
+import { pageRoutes } from './routes/pages.ts'
 import { proxyRoutes } from './routes/proxy.ts'
 import { statusRoutes } from './routes/status.ts'
 import { withdrawRoutes } from './routes/withdraw.ts'
@@ -180,7 +184,7 @@ async function registerHttp(
   await app.register(problems, {
     statusOf: STATUS_OF,
     docsUrl: ERRORS_PATH,
-    page: inventoryProblem,
+    page: sendProblemPage,
   })
   await app.register(strictHttp, { docsUrl: ERRORS_PATH })
   await app.register(errorReference, { path: ERRORS_PATH, tables: ERRORS })
@@ -193,12 +197,18 @@ async function registerHttp(
   await app.register(health, { metrics, docsUrl: ERRORS_PATH })
 }
 
+/** People get a page instead of problem+json. */
+function sendProblemPage(problem: Problem, _request: unknown, reply: FastifyReply): FastifyReply {
+  return sendPage(reply, problem.status, problemPage(problem, actionFor(problem.code)))
+}
+
 async function registerApi(app: FastifyInstance, options: AccessOptions): Promise<void> {
   await app.register(access, options)
+  await app.register(dryRuns)
   await app.register(certificateRoutes)
   await app.register(withdrawRoutes)
   await app.register(statusRoutes)
   await app.register(proxyRoutes)
   await app.register(caRoutes)
-  await app.register(inventoryRoutes)
+  await app.register(pageRoutes)
 }

@@ -26,7 +26,6 @@ import {
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { audit } from './audit/audit.ts'
 import { assertions } from './check/assertion.ts'
-import { isNavigation } from './check/decide.ts'
 import type { ForwardAuthConfig } from './config/schema.ts'
 import { probes } from './doctor/probes.ts'
 import { FWA_ERRORS, STATUS_OF } from './errors.ts'
@@ -204,12 +203,7 @@ function createServer(
 }
 
 /** People get a page instead of problem+json. */
-function problemPage(
-  problem: Problem,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): FastifyReply | undefined {
-  if (!isNavigation(request.method, request.headers)) return undefined
+function problemPage(problem: Problem, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const { portal: name = '' } = (request.params ?? {}) as { portal?: string }
   const portal = request.server.portals.get(name)
   const { status, title, detail: text = '', loginUrl } = problem as Problem & { loginUrl?: string }

@@ -4,7 +4,15 @@ import fp from 'fastify-plugin'
 import createRouter from 'find-my-way'
 import { type Static, Type } from 'typebox'
 import { FASTIFY_ERRORS, HTTP_ERRORS } from '../errors.ts'
+import { prefersPage } from './navigation.ts'
 import { describeMediaType, fieldErrors } from './validation.ts'
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Whether a route is for people, whatever their browser says: its problems are pages. */
+    readonly isPage?: boolean
+  }
+}
 
 /** Body of every error answer (RFC 9457), sent as `application/problem+json`. */
 export const ProblemSchema = Type.Object(
@@ -40,8 +48,8 @@ export interface ProblemOptions {
   readonly statusOf: Readonly<Record<string, number>>
   /** Page of the error reference; `type` is this URL with the code as fragment. */
   readonly docsUrl?: string | (() => string)
-  /** Answers in another form, as with a page for people; undefined: as problem+json. */
-  page?(problem: Problem, request: FastifyRequest, reply: FastifyReply): FastifyReply | undefined
+  /** Answers people with a page, where a browser shows the answer. Default: they get problem+json too. */
+  page?(problem: Problem, request: FastifyRequest, reply: FastifyReply): FastifyReply
 }
 
 /** What an error may carry for its answer. */
@@ -154,8 +162,8 @@ function answer(
   { page }: ProblemOptions,
 ): FastifyReply {
   try {
-    const answered = page?.(problem, request, reply)
-    if (answered) return answered
+    const isForPeople = request.routeOptions.config.isPage || prefersPage(request)
+    if (page && isForPeople) return page(problem, request, reply)
   } catch (error) {
     request.log.error({ err: error }, 'the page of a problem could not be made')
   }

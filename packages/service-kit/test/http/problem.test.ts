@@ -1,6 +1,8 @@
+import type { IncomingHttpHeaders } from 'node:http'
 import Fastify, { type FastifyInstance, type InjectOptions } from 'fastify'
 import t from 'tap'
 import { Type } from 'typebox'
+import { prefersPage } from '../../src/http/navigation.ts'
 import { appOptions, createLogger, FASTIFY_ERRORS, problems } from '../../src/index.ts'
 
 class CodedError extends Error {
@@ -129,14 +131,14 @@ t.test('answers people with a page', async (t) => {
   const app = Fastify(appOptions(createLogger({ level: 'silent', format: 'json', name: 'test' })))
   await app.register(problems, {
     statusOf: { CERT_NOT_ALLOWED: 403 },
-    page({ status, detail }, { headers }, reply) {
-      if (headers.accept !== 'text/html') return undefined
-      return reply.code(status).type('text/html').send(`<p>${detail}`)
-    },
+    page: ({ status, detail }, _request, reply) =>
+      reply.code(status).type('text/html').send(`<p>${detail}`),
   })
-  app.get('/throw', async () => {
-    throw thrown.told
-  })
+  const config = { isPage: true }
+  for (const [url, options] of Object.entries({ '/throw': {}, '/for-people': { config } }))
+    app.get(url, options, async () => {
+      throw thrown.told
+    })
   const ask = (url: string, accept: string) => app.inject({ url, headers: { accept } })
   t.match(await ask('/throw', 'text/html'), {
     statusCode: 403,
@@ -145,6 +147,46 @@ t.test('answers people with a page', async (t) => {
   t.match(await ask('/nothing', 'text/html'), { statusCode: 404, body: '<p>There is nothing' })
   t.match((await ask('/throw', '*/*')).json(), { status: 403, code: 'CERT_NOT_ALLOWED' })
   t.match((await ask('/nothing', '*/*')).json(), { status: 404, code: 'NOT_FOUND' })
+  t.match((await ask('/for-people', '*/*')).body, '<p>you may not', 'a route for people')
+  const posted = await app.inject({
+    ...{ method: 'POST', url: '/throw' },
+    headers: { 'sec-fetch-mode': 'navigate', accept: 'text/html' },
+  })
+  t.match(posted, { statusCode: 405, headers: { allow: 'GET, HEAD' } }, 'another method')
+  t.match(posted.body, '<p>This path answers GET')
+})
+
+t.test('a page is for those who see it in a browser and prefer it to JSON', async (t) => {
+  const firefox = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8'
+  const navigate = { 'sec-fetch-mode': 'navigate' }
+  const table: [who: string, method: 'GET' | 'HEAD' | 'POST', headers: object, isPage: boolean][] =
+    [
+      ['a browser', 'GET', { ...navigate, accept: firefox }, true],
+      ['a browser that sends a form', 'POST', { ...navigate, accept: firefox }, true],
+      ['an old browser', 'GET', { accept: firefox }, true],
+      ['an old browser, HEAD', 'HEAD', { accept: firefox }, true],
+      ['an old browser that sends a form', 'POST', { accept: firefox }, false],
+      ['a browser that says nothing else', 'GET', navigate, true],
+      ['fetch', 'GET', { 'sec-fetch-mode': 'cors', accept: '*/*' }, false],
+      ['fetch that asks for HTML', 'GET', { 'sec-fetch-mode': 'cors', accept: 'text/html' }, false],
+      ['XMLHttpRequest', 'GET', { 'x-requested-with': 'XMLHttpRequest', accept: firefox }, false],
+      ['a web socket', 'GET', { ...navigate, upgrade: 'websocket', accept: firefox }, false],
+      ['curl', 'GET', { accept: '*/*' }, false],
+      ['a program without Accept', 'GET', {}, false],
+      ['a program', 'GET', { accept: 'application/json' }, false],
+      ['JSON before HTML', 'GET', { accept: 'application/json, text/html;q=0.9' }, false],
+      [
+        'problem+json before HTML',
+        'GET',
+        { accept: 'text/html;q=0.5, application/problem+json' },
+        false,
+      ],
+      ['HTML before JSON', 'GET', { accept: 'text/html, application/json;q=0.9' }, true],
+      ['anything but HTML', 'GET', { accept: 'text/html;q=0, */*' }, false],
+      ['a navigation for JSON', 'GET', { ...navigate, accept: 'application/json' }, false],
+    ]
+  for (const [who, method, headers, isPage] of table)
+    t.equal(prefersPage({ method, headers: headers as IncomingHttpHeaders }), isPage, who)
 })
 
 t.test('answers with the problem if the page fails', async (t) => {
@@ -163,7 +205,7 @@ t.test('answers with the problem if the page fails', async (t) => {
       ['/throw', 500],
       ['/nothing', 404],
     ] as const) {
-      const answer = await app.inject(url)
+      const answer = await app.inject({ url, headers: { accept: 'text/html' } })
       t.match(answer.json(), { status }, `${url}: ${fault}`)
       t.equal(answer.statusCode, status)
       t.notMatch(answer.body, SECRET)

@@ -1,35 +1,16 @@
-import { type Page, type Problem, prose } from '@gatehouse/service-kit'
+import type { Page } from '@gatehouse/service-kit'
 import { html, type SafeHtml } from '@remix-run/html-template'
-import { actionFor } from '../errors.ts'
 import type { CertificateRecord, OrderRecord } from '../store/store.ts'
+import { tabTitle, type VisitorName, who } from './cards.ts'
+import { failure } from './failure.ts'
+import { certificateHref, orderHref } from './links.ts'
 import { page } from './style.ts'
 import { axis, bar, type Moments, type TimeLine, timeLineOf, when, whenFromNow } from './time.ts'
 
 const TITLE = 'Certificates'
 
-/** What people may do with a certificate, with what it means for those who use it. */
-const ACTION_TEXTS = {
-  renew: {
-    verb: 'Renew',
-    means: 'A new certificate is issued if this one is due. The old one stays valid until it ends.',
-  },
-  revoke: {
-    verb: 'Revoke',
-    means:
-      'All certificates of this name go on the revocation list, and clients that look there refuse them at once. The next request for the name gets a new certificate and key.',
-  },
-  delete: {
-    verb: 'Delete',
-    means:
-      'Certificates of this name are no longer answered or renewed. Copies stay valid until they end.',
-  },
-}
-export type Action = keyof typeof ACTION_TEXTS
-export const ACTIONS = Object.keys(ACTION_TEXTS) as readonly Action[]
-
 export interface Inventory {
-  /** A person, or the name of the key that was entered. */
-  readonly visitor: { readonly person: string } | { readonly key: string }
+  readonly visitor: VisitorName
   readonly search: string
   readonly rows: readonly Row[]
   /** Failed orders, on the first page. */
@@ -45,8 +26,6 @@ export interface Inventory {
 interface Row {
   readonly record: CertificateRecord
   readonly order: OrderRecord | undefined
-  /** What the visitor may do with it. */
-  readonly actions: readonly Action[]
 }
 
 /** The states of a certificate, the worst last, with the path of an icon in a view box of 24 by 24. */
@@ -71,12 +50,6 @@ ${rows.length > 0 ? list(rows, now) : empty(shown)}
 ${pager(shown)}
 <footer>Times are in UTC. The API is described at <a href="/docs">/docs</a>.</footer>`,
   })
-}
-
-/** People sign out at the portal, keys here. */
-function who(visitor: Inventory['visitor']): SafeHtml {
-  if ('person' in visitor) return html`<span class="who muted">${visitor.person}</span>`
-  return html`<form class="who" method="post" action="/sign-out"><span class="muted">Key ${visitor.key}</span><button>Sign out</button></form>`
 }
 
 function search({ search }: Inventory): SafeHtml {
@@ -114,47 +87,21 @@ function pager({ isFirst, nextHref, search }: Inventory): SafeHtml | '' {
 
 function failures(failed: readonly OrderRecord[], hasMore: boolean, now: number): SafeHtml | '' {
   if (failed.length === 0) return ''
-  const items = failed.map((order) => html`<li><b>${order.names[0]}</b>${failure(order, now)}</li>`)
+  const items = failed.map(
+    (order) =>
+      html`<li><a href="${orderHref(order)}"><b>${order.names[0]}</b></a>${failure(order, now)}</li>`,
+  )
   const more = html`<p>There are more failures. Search for a name to see them.</p>`
   return html`<section class="card failures"><h2>Needs attention</h2><ul>${items}</ul>${hasMore ? more : ''}</section>`
 }
 
-function failure({ lastError, nextTryAt }: OrderRecord, now: number): SafeHtml {
-  const action = actionFor(lastError?.code ?? '') ?? 'The log of the service shows the cause.'
-  const isLater = nextTryAt !== null && nextTryAt > now
-  const next = isLater
-    ? html`${whenFromNow(nextTryAt, now)} at the earliest`
-    : 'with the next request for it'
-  return html`<p class="cause">Last try failed: ${lastError?.detail}</p><p>${prose(action)}</p><p>Next try: ${next}.</p>`
-}
-
-function certificate({ record, order, actions }: Row, line: TimeLine): SafeHtml {
+function certificate({ record, order }: Row, line: TimeLine): SafeHtml {
   const state = stateOf(record, order, line.now)
   const [first, ...others] = record.names
   const count = others.length === 1 ? '+ 1 name' : `+ ${others.length} names`
   return html`<li class="${state}"><details><summary class="row"><span class="name"><b>${first}</b>${others.length > 0 ? html`<small>${count}</small>` : ''}</span>${bar(record, line)}<span class="state"><svg viewBox="0 0 24 24" aria-hidden="true"><path d="${STATES[state].icon}"/></svg><span>${outlook(state, record, line.now)}</span></span></summary>
-<div class="facts">${order?.status === 'failed' ? html`<div>${failure(order, line.now)}</div>` : ''}${record.renewAt === null ? html`<p>It has not been fetched for two of its lifetimes and is no longer renewed. The next POST /api/certificate resumes that.</p>` : ''}${facts(record)}${buttons(actions, first ?? '')}</div></details></li>
+<div class="facts">${order?.status === 'failed' ? html`<div>${failure(order, line.now)}</div>` : ''}${record.renewAt === null ? html`<p>It has not been fetched for two of its lifetimes and is no longer renewed. The next POST /api/certificate resumes that.</p>` : ''}${facts(record)}<p><a class="button" href="${certificateHref(record)}">Details</a></p></div></details></li>
 `
-}
-
-function buttons(actions: readonly Action[], domain: string): SafeHtml | '' {
-  if (actions.length === 0) return ''
-  const links = actions.map(
-    (action) =>
-      html`<a class="button" href="/confirm?${`${new URLSearchParams({ action, domain })}`}">${ACTION_TEXTS[action].verb}</a>`,
-  )
-  return html`<div class="pages">${links}</div>`
-}
-
-/** Asks before something is done to the certificates of a name. */
-export function confirmPage(action: Action, domain: string): Page {
-  const { verb, means } = ACTION_TEXTS[action]
-  return card(
-    `${verb} ${domain}?`,
-    html`<p>${means}</p>
-<form method="post" action="/confirm"><input type="hidden" name="action" value="${action}"><input type="hidden" name="domain" value="${domain}"><button class="main">${verb}</button></form>
-<p><a href="/">Back to the certificates</a></p>`,
-  )
 }
 
 function outlook(state: State, { renewAt, notAfter }: Moments, now: number): SafeHtml {
@@ -187,44 +134,4 @@ export function stateOf(
   if (order?.status === 'failed') return 'failing'
   if (renewAt === null) return 'unrenewed'
   return renewAt <= now ? 'due' : 'renews'
-}
-
-export function signInPage({ isWrong }: { readonly isWrong: boolean }): Page {
-  const note = isWrong
-    ? html`<p class="wrong" id="wrong" role="alert">That API key is not valid.</p>`
-    : ''
-  const described = isWrong ? html` aria-invalid="true" aria-describedby="wrong"` : ''
-  return card(
-    TITLE,
-    html`<p>Enter an API key to see the certificates that it may read. Nothing can be changed here.</p>
-<form method="post" action="/"><label for="key">API key</label>
-<input id="key" name="key" type="password" autocomplete="current-password" spellcheck="false" maxlength="1024" required autofocus${described}>${note}
-<button class="main">Show certificates</button></form>`,
-  )
-}
-
-/** The page of a service without API keys. */
-export function tokensOnlyPage(origin: string): Page {
-  const command = `curl -H "Authorization: Bearer $TOKEN" ${origin}/api/certificates`
-  return card(
-    TITLE,
-    html`<p>This service accepts access tokens only, which cannot be entered here. Use one on the command line:</p><pre><code>${command}</code></pre>`,
-  )
-}
-
-export function problemPage({ title, detail, requestId }: Problem, action?: string): Page {
-  return card(
-    title,
-    html`${detail ? html`<p>${detail}</p>` : ''}${action ? html`<p>${prose(action)}</p>` : ''}${requestId ? html`<p><code>${requestId}</code></p>` : ''}
-<p><a href="/">Back to the certificates</a></p>`,
-  )
-}
-
-function card(title: string, body: SafeHtml): Page {
-  const main = html`<div class="card small"><h1>${title}</h1>${body}</div>`
-  return page({ title: tabTitle(title), main })
-}
-
-function tabTitle(title: string): string {
-  return `${title} · Gatehouse`
 }

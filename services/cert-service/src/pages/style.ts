@@ -1,4 +1,5 @@
 import { pagesIn } from '@gatehouse/service-kit'
+import { DETAILS } from './details-style.ts'
 
 /** Creates a page in the style of this service. */
 export const page = pagesIn(`
@@ -68,4 +69,4 @@ dd span{display:inline-block;margin-inline-end:.75rem}
 .pages{display:flex;gap:.75rem}
 @media(max-width:44rem){.legend,.row{grid-template-columns:minmax(0,1fr);padding-inline:1rem}.row .line{order:3}.state{order:2}.facts{padding-inline:1rem}.card.empty,.failures{padding:1.25rem 1rem}.search{flex:1 1 100%}}
 @media(forced-colors:active){.past{fill:GrayText}.left{fill:CanvasText}line,circle{stroke:CanvasText}}
-`)
+${DETAILS}`)

@@ -20,7 +20,8 @@ import {
   OrderSchema,
   PEM,
 } from '../schemas.ts'
-import { DryRuns } from './dry-run.ts'
+import type { CertificateRecord } from '../store/store.ts'
+import type {} from './dry-run.ts'
 import { findPermitted, findReadable, readDomain } from './lookup.ts'
 import { describeOrder } from './status.ts'
 
@@ -31,13 +32,12 @@ const JSON_TYPE = 'application/json'
 /** `POST /api/certificate`, `POST /api/certificate/renew` and `GET /api/certificate/:domain`. */
 export const certificateRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const onRequest = app.requireCaller()
-  const dryRuns = new DryRuns(app)
   app.post('/api/certificate', { onRequest, schema: ISSUE }, (request, reply) => {
     const { body, query } = request
     const wanted = parseRequest(body, app.issuers, (names) => authorize(request, 'issue', names))
     if (query.dryRun !== 'true') return issue(request, reply, wanted)
     reply.header('cache-control', 'no-store')
-    return dryRuns.run(wanted)
+    return app.dryRuns.run(wanted)
   })
   app.post('/api/certificate/renew', { onRequest, schema: RENEW }, (request, reply) =>
     renew(request, reply, request.body.domain),
@@ -101,13 +101,18 @@ export async function renewNewest(request: FastifyRequest, domain: Name): Promis
   const { clock, issuance } = request.server
   authorize(request, 'renew', [domain])
   const newest = await findPermitted(request, 'renew', domain)
-  const dueAt = newest.renewAt ?? planRenewal(newest, () => 0)
   const now = clock.now()
-  if (dueAt > now && !isMisdated(newest, now)) {
+  const dueAt = renewalOf(newest, now)
+  if (dueAt > now) {
     const retryAfter = Math.ceil((dueAt - now) / 1000)
     throw new CertError('CERT_RENEW_TOO_SOON', `it is due at ${toTime(dueAt)}`, { retryAfter })
   }
   return issuance.renew(newest, requesterOf(request))
+}
+
+/** When a certificate may be renewed. One that a wrong clock dated may be at once. */
+export function renewalOf(record: CertificateRecord, now: number): number {
+  return isMisdated(record, now) ? now : (record.renewAt ?? planRenewal(record, () => 0))
 }
 
 const READ = guarded([403, 404], {

@@ -1,6 +1,7 @@
 import { AcmeError, type Solver } from '@gatehouse/acme'
 import type { Name } from '@gatehouse/pki'
 import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
 import type { Static } from 'typebox'
 import { CertError } from '../errors.ts'
 import { orderOf } from '../issuance/flight.ts'
@@ -20,8 +21,14 @@ type Service = Pick<FastifyInstance, 'issuance' | 'store' | 'ledger' | 'clock'>
 type DryRun = Static<typeof DryRunSchema>
 type Proof = DryRun['proofs'][number]
 
+declare module 'fastify' {
+  interface FastifyInstance {
+    readonly dryRuns: DryRuns
+  }
+}
+
 /** Checks what requests would lead to, without ordering or writing anything. */
-export class DryRuns {
+class DryRuns {
   readonly #service: Service
   #running = 0
 
@@ -41,6 +48,12 @@ export class DryRuns {
     }
   }
 }
+
+/** One bound on dry runs for programs and people. */
+export const dryRuns = fp(
+  async (app: FastifyInstance) => void app.decorate('dryRuns', new DryRuns(app)),
+  { fastify: '5.x', name: 'cert-service/dry-runs' },
+)
 
 async function describe(
   request: IssuanceRequest,

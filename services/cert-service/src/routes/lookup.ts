@@ -91,6 +91,20 @@ function isReadable(request: FastifyRequest, record: CertificateRecord): boolean
   return record.notAfter > server.clock.now() && mayAll(server, caller, 'read', record)
 }
 
+/**
+ * Finds the newest certificate of a name for a visitor, ended or not: one whose first name it is before
+ * one that has it among others.
+ */
+export async function findReadableByName(
+  app: FastifyInstance,
+  visitor: Requestor,
+  { text }: Name,
+): Promise<CertificateRecord | undefined> {
+  const isReadable = (record: CertificateRecord) => mayAll(app, visitor, 'read', record)
+  const [found] = await firstFit((skip) => app.store.findByDomain(text, skip), isReadable)
+  return found ?? (await firstFit((skip) => app.store.findByName(text, skip), isReadable))[0]
+}
+
 async function firstFit(read: ReadPage, isFit: IsFit): Promise<readonly CertificateRecord[]> {
   for (let page = 0; page < MAX_PAGES; page += 1) {
     const records = await read(page * NAME_PAGE)

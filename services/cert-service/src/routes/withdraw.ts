@@ -109,20 +109,36 @@ export async function revoke(request: FastifyRequest, domain: Name, reason: Revo
 /** The certificates of a name, as far as the caller may do this with them, and the audit row of it. */
 async function findIssued(request: FastifyRequest, action: 'revoke' | 'delete', domain: Name) {
   const { server } = request
-  const caller = requestorOf(request)
   authorize(request, action, [domain])
   // What is being issued would otherwise come into service right after.
   await server.issuance.settle(domain)
+  const issued = await listAffected(request, action, domain)
   const at = server.clock.now()
-  // Deleted certificates may have been copied, so they can still be revoked.
-  const all = await server.store.listIssued(domain.text, { now: at, isOut: action === 'revoke' })
-  const issued = all.filter((one) => mayAll(server, caller, action, one))
   const [first, ...others] = issued
-  if (!first) throw new CertError('CERT_NOT_FOUND', `no certificate for ${domain.text} is held`)
   const names = [...new Set(issued.flatMap((one) => one.names))].slice(0, MAX_AUDITED_NAMES)
-  const only = others.length === 0 ? { serialNumber: first.serialNumber } : {}
+  const only = first && others.length === 0 ? { serialNumber: first.serialNumber } : {}
   const entry: AuditEntry = { at, action, ...requesterOf(request), names, ...only }
   return { issued, entry }
+}
+
+/**
+ * The certificates that this would take out of service.
+ * @throws CertError `CERT_NAME_NOT_ALLOWED`; `CERT_NOT_FOUND` if there are none
+ */
+export async function listAffected(
+  request: FastifyRequest,
+  action: 'revoke' | 'delete',
+  domain: Name,
+): Promise<readonly IssuedCertificate[]> {
+  const { server } = request
+  const caller = requestorOf(request)
+  authorize(request, action, [domain])
+  // Deleted certificates may have been copied, so they can still be revoked.
+  const of = { now: server.clock.now(), isOut: action === 'revoke' }
+  const all = await server.store.listIssued(domain.text, of)
+  const issued = all.filter((one) => mayAll(server, caller, action, one))
+  if (issued.length > 0) return issued
+  throw new CertError('CERT_NOT_FOUND', `no certificate for ${domain.text} is held`)
 }
 
 function idsOf(issued: readonly IssuedCertificate[]): number[] {

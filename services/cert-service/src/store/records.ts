@@ -44,6 +44,29 @@ export interface CertificateRecord extends Omit<NewCertificate, 'askedBy'>, Part
   readonly fetchedRan?: number
 }
 
+/** Whether a certificate is in service, or was revoked. */
+export interface InService {
+  readonly isCurrent: boolean
+  readonly revokedAt: number | null
+  readonly revocationReason: RevocationReason | null
+}
+
+/** A certificate in the history of its first name. */
+export interface PastCertificate
+  extends InService,
+    Pick<
+      CertificateRecord,
+      | 'id'
+      | 'lineage'
+      | 'issuer'
+      | 'names'
+      | 'keyType'
+      | 'serialNumber'
+      | 'notBefore'
+      | 'notAfter'
+      | 'madeAt'
+    > {}
+
 /** When a CA would have a certificate renewed; `null` while it has not said. */
 export interface RenewalWindow {
   readonly checkAt: number | null

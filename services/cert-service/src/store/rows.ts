@@ -1,5 +1,9 @@
 import type { AuditRecord, CrlRecord, OrderRecord } from './records.ts'
 
+/** Of a certificate in a history, but for its lineage and whether it is in service. */
+export const HISTORY_COLUMNS =
+  'id, issuer, names, keyType, serialNumber, notBefore, notAfter, madeAt, revokedAt, revocationReason'
+
 /** Selects columns: `keyType` becomes `key_type AS "keyType"`, for each of the members that are listed. */
 export function columns(members: string): string {
   const columnOf = (member: string) =>

@@ -12,12 +12,14 @@ import type {
   DataKeyRecord,
   EventRecord,
   Expiry,
+  InService,
   IssuedCertificate,
   KeyringRecord,
   Lease,
   NewCertificate,
   NewEvent,
   OrderRecord,
+  PastCertificate,
   RenewalWindow,
   Retention,
   RevokedCertificate,
@@ -31,6 +33,8 @@ export type * from './records.ts'
 
 /** Certificates of a name per page. */
 export const NAME_PAGE = 100
+/** Entries of the audit trail that are searched for a name: it has no index for that. */
+export const AUDIT_LOOKED_AT = 5_000
 
 /**
  * What cert-service stores, in SQLite for one process or in PostgreSQL for any number of equal replicas.
@@ -92,6 +96,16 @@ interface Certificates {
     domain: string,
     of: { readonly now: number; readonly isOut: boolean },
   ): Promise<readonly IssuedCertificate[]>
+  /**
+   * The newest {@link NAME_PAGE} certificates whose first name is `domain`, in service or not, newest
+   * first.
+   */
+  listHistory(domain: string): Promise<readonly PastCertificate[]>
+  /** One of all the certificates whose first name is `domain`, in service or not. */
+  findBySerial(
+    domain: string,
+    serialNumber: string,
+  ): Promise<(CertificateRecord & InService) | undefined>
   /** All current certificates by id. */
   list(page: { after: number; limit: number }): Promise<readonly CertificateRecord[]>
   /**
@@ -293,6 +307,8 @@ interface AuditLog {
   addAudit(entries: readonly AuditEntry[]): Promise<void>
   /** Newest first. */
   listAudit(page: { before?: number; limit: number }): Promise<readonly AuditRecord[]>
+  /** Entries about a name among the newest ones of all, which are {@link AUDIT_LOOKED_AT}; newest first. */
+  listAuditOf(name: string, limit: number): Promise<readonly AuditRecord[]>
 }
 
 /** What replicas on one store know of each other. A store of one process has none of it. */

@@ -2,14 +2,8 @@ import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { type DefaultTreeAdapterTypes, parse } from 'parse5'
 import t from 'tap'
-import {
-  type Inventory,
-  inventoryPage,
-  problemPage,
-  signInPage,
-  stateOf,
-  tokensOnlyPage,
-} from '../../src/pages/inventory.ts'
+import { problemPage, signInPage, tokensOnlyPage } from '../../src/pages/cards.ts'
+import { type Inventory, inventoryPage, stateOf } from '../../src/pages/inventory.ts'
 import { bar, fromNow, timeLineOf } from '../../src/pages/time.ts'
 import type { CertificateRecord, OrderRecord } from '../../src/store/store.ts'
 import { NOW, newCertificate, newOrder } from '../helpers/store.ts'
@@ -33,7 +27,7 @@ function page(overrides: Partial<Inventory> = {}) {
   return inventoryPage({
     visitor: { key: 'ops' },
     search: '',
-    rows: [{ record: record(), order: undefined, actions: [] }],
+    rows: [{ record: record(), order: undefined }],
     failed: [],
     hasMoreFailed: false,
     isFirst: true,
@@ -81,7 +75,7 @@ t.test('the state of a certificate is shown', async (t) => {
     ['expires now', { notAfter: NOW }, failed(), 'Ended this minute'],
   ]
   for (const [why, certificate, order, said] of cases) {
-    const { html } = page({ rows: [{ record: record(certificate), order, actions: [] }] })
+    const { html } = page({ rows: [{ record: record(certificate), order }] })
     const state = /<span>([^<]*(?:<time[^>]*>[^<]*<\/time>)?)<\/span><\/span><\/summary>/.exec(html)
     t.equal(state?.[1]?.replace(/<[^>]*>/g, ''), said, why)
   }
@@ -95,7 +89,7 @@ t.test('a failure says why, what to do, and when the next try is', async (t) => 
       .replace(/\s+/g, ' ')
   t.match(
     said(failed()),
-    'app.example.com Last try failed: the intermediate ends first Renew the certificate of the authority. Next try: in 60 minutes at the earliest.',
+    'app.example.com Last try failed: the intermediate ends first Renew the certificate of the authority. PKI_CA_EXPIRING Next try: in 60 minutes at the earliest.',
   )
   t.match(said(failed({ nextTryAt: NOW - 1 })), 'Next try: with the next request for it.')
   const internal = failed({ lastError: { code: 'INTERNAL', detail: 'an internal error' } })
@@ -151,7 +145,6 @@ const pages = (said: string) => ({
       {
         record: record({ issuer: said, renewAt: null }),
         order: failed({ lastError: { code: said, detail: said } }),
-        actions: ['renew', 'revoke', 'delete'],
       },
     ],
     failed: [failed({ names: [said], lastError: { code: said, detail: said } })],
@@ -177,7 +170,7 @@ t.test(
           /^(script|img|iframe|object)| (on\w+|style)( |$)/,
           `${name}: ${element}`,
         )
-      t.equal(elements.filter((element) => element === 'h1').length, 1, name)
+      t.equal(elements.filter((element) => /^h1( |$)/.test(element)).length, 1, name)
       const [, style = ''] = /<style>(.*)<\/style>/.exec(html) ?? []
       const digest = createHash('sha256').update(style).digest('base64')
       t.equal(

@@ -1,9 +1,8 @@
 import t, { type Test } from 'tap'
-import { createIdp, DAY, KEY, NOW, type Running, start } from '../helpers/app.ts'
+import { DAY, KEY, NOW, type Running } from '../helpers/app.ts'
+import { behindPortal, HOST, ORIGIN, browse as open, type Sent } from '../helpers/browse.ts'
 import { newAudit, newCertificate } from '../helpers/store.ts'
 
-const HOST = 'certs.example.com'
-const ORIGIN = `https://${HOST}`
 const RULES = [
   { people: 'anyone', names: ['*.a.test'], rights: ['read'] },
   { people: { groups: ['ops'] }, names: ['*'], rights: ['read', 'renew', 'revoke', 'delete'] },
@@ -12,41 +11,19 @@ const RULES = [
 
 /** The service behind a portal, with certificates for three names. */
 async function setup(t: Test, { rules = RULES as readonly object[] } = {}) {
-  const portal = await createIdp(t, () => NOW)
-  const assertion = { issuerUrl: portal.issuerUrl, audience: ORIGIN }
-  const running = await start(t, { auth: { psk: { key: KEY }, assertion }, rules })
+  const { running, person } = await behindPortal(t, { rules })
   for (const domain of ['x.a.test', 'secret.a.test', 'y.b.test'])
     await running.call('POST', '/api/certificate', { domain })
-  const person = (claims: object = {}) => portal.assertion({ aud: ORIGIN, ...claims })
   return { running, person }
 }
 
-interface Sent {
-  readonly assertion?: string | undefined
-  readonly body?: Record<string, string>
-  readonly origin?: string | undefined
-}
-
-async function browse({ app }: Running, url: string, sent: Sent) {
-  const { assertion, body } = sent
-  const origin = 'origin' in sent ? sent.origin : ORIGIN
-  const answer = await app.inject({
-    method: body ? 'POST' : 'GET',
-    url,
-    headers: {
-      host: HOST,
-      ...(assertion !== undefined && { 'x-gatehouse-assertion': assertion }),
-      ...(body && { 'content-type': 'application/x-www-form-urlencoded' }),
-      ...(body && origin !== undefined && { origin }),
-    },
-    ...(body && { payload: `${new URLSearchParams(body)}` }),
-  })
+async function browse(running: Running, url: string, sent: Sent) {
+  const seen = await open(running, url, sent)
+  const all = (pattern: RegExp) => [...seen.text.matchAll(pattern)].map(([, found]) => found)
   return {
-    status: answer.statusCode,
-    text: answer.payload,
-    location: answer.headers.location,
-    names: [...answer.payload.matchAll(/<b>([^<]+)<\/b>/g)].map(([, name]) => name).toSorted(),
-    actions: [...answer.payload.matchAll(/action=(\w+)/g)].map(([, action]) => action),
+    ...seen,
+    names: all(/<b>([^<]+)<\/b>/g).toSorted(),
+    actions: all(/href="\/certificates\/[^/"]+\/(renew|revoke|delete|dry-run)"/g),
   }
 }
 
@@ -56,18 +33,15 @@ t.test('people see at the inventory what rules grant to them', async (t) => {
   const { running, person } = await setup(t)
   const cases: [who: string, claims: object, names: string[], actions: string[]][] = [
     ['anyone', {}, ['x.a.test'], []],
-    [
-      'a group',
-      ops,
-      ['x.a.test', 'y.b.test'],
-      ['renew', 'revoke', 'delete', 'renew', 'revoke', 'delete'],
-    ],
+    ['a group', ops, ['x.a.test', 'y.b.test'], ['renew', 'revoke', 'delete']],
   ]
   for (const [who, claims, names, actions] of cases) {
     const seen = await browse(running, '/', { assertion: person(claims) })
     t.equal(seen.status, 200, who)
     t.strictSame(seen.names, names, who)
-    t.strictSame(seen.actions, actions, who)
+    const details = await browse(running, '/certificates/x.a.test', { assertion: person(claims) })
+    t.equal(details.status, 200, who)
+    t.strictSame(details.actions, actions, who)
     t.notMatch(seen.text, 'Sign out', 'the portal has that')
   }
   t.match((await browse(running, '/', { assertion: person(ops) })).text, 'Ada Lovelace')
@@ -98,35 +72,25 @@ t.test('without an assertion the page asks for a key, and a wrong one is refused
 t.test('who may, acts, and the audit trail has the name', async (t) => {
   const { running, person } = await setup(t)
   const assertion = person(ops)
-  const asked = await browse(running, '/confirm?action=revoke&domain=x.a.test', { assertion })
+  const asked = await browse(running, '/certificates/x.a.test/revoke', { assertion })
   t.equal(asked.status, 200)
   t.match(asked.text, 'Revoke x.a.test?')
-  t.match(asked.text, '<input type="hidden" name="domain" value="x.a.test">')
+  t.match(asked.text, '<form method="post" action="/certificates/x.a.test/revoke">')
 
-  const domain = 'x.a.test'
-  const revoked = await browse(running, '/confirm', {
+  const revoked = await browse(running, '/certificates/x.a.test/revoke', {
     assertion,
-    body: { action: 'revoke', domain },
+    body: { reason: 'superseded' },
   })
-  t.match(revoked, { status: 303, location: '/?q=x.a.test' })
+  t.match(revoked, { status: 303, location: '/certificates/x.a.test' })
   t.strictSame((await browse(running, '/', { assertion })).names, ['y.b.test'])
 
   const due = newCertificate({ names: ['due.b.test'], renewAt: NOW - DAY })
   await running.service.store.addCertificate(due, newAudit())
-  const renewed = await browse(running, '/confirm', {
-    assertion,
-    body: { action: 'renew', domain: 'due.b.test' },
-  })
+  const renewed = await browse(running, '/certificates/due.b.test/renew', { assertion, body: {} })
   t.equal(renewed.status, 303)
-  const early = await browse(running, '/confirm', {
-    assertion,
-    body: { action: 'renew', domain: 'y.b.test' },
-  })
+  const early = await browse(running, '/certificates/y.b.test/renew', { assertion, body: {} })
   t.match(early, { status: 429, text: /not due for renewal/ }, 'not before it is due')
-  const deleted = await browse(running, '/confirm', {
-    assertion,
-    body: { action: 'delete', domain: 'y.b.test' },
-  })
+  const deleted = await browse(running, '/certificates/y.b.test/delete', { assertion, body: {} })
   t.equal(deleted.status, 303)
 
   const rows = await running.service.store.listAudit({ limit: 100 })
@@ -138,22 +102,24 @@ t.test('who may, acts, and the audit trail has the name', async (t) => {
 
 t.test('who may not, does not act', async (t) => {
   const { running, person } = await setup(t)
-  const body = { action: 'revoke', domain: 'x.a.test' }
+  const body = { reason: 'unspecified' }
   const assertion = person(ops)
-  const cases: [what: string, sent: Sent, status: number][] = [
-    ['nobody', { body }, 401],
-    ['somebody who may only see', { body, assertion: person() }, 403],
-    ['a form of another site', { body, assertion, origin: 'https://evil.test' }, 403],
-    ['a form without an origin', { body, assertion, origin: undefined }, 403],
-    ['a denied name', { body: { ...body, domain: 'secret.a.test' }, assertion }, 403],
-    ['another action', { body: { ...body, action: 'issue' }, assertion }, 400],
-    ['no name', { body: { ...body, domain: '' }, assertion }, 400],
+  const url = '/certificates/x.a.test/revoke'
+  const cases: [what: string, url: string, sent: Sent, status: number][] = [
+    ['nobody', url, { body }, 401],
+    ['somebody who may only see', url, { body, assertion: person() }, 403],
+    ['a form of another site', url, { body, assertion, origin: 'https://evil.test' }, 403],
+    ['a form without an origin', url, { body, assertion, origin: undefined }, 403],
+    ['a denied name', '/certificates/secret.a.test/revoke', { body, assertion }, 403],
+    ['an unknown name', '/certificates/none.b.test/revoke', { body, assertion }, 404],
+    ['another action', '/certificates/x.a.test/issue', { body, assertion }, 405],
+    ['no reason of RFC 5280', url, { body: { reason: 'boredom' }, assertion }, 400],
+    ['another member', url, { body: { domain: 'y.b.test' }, assertion }, 400],
+    ['no name', '/certificates/not%20a%20name/revoke', { body, assertion }, 400],
   ]
-  for (const [what, sent, status] of cases)
-    t.equal((await browse(running, '/confirm', sent)).status, status, what)
-  const asked = await browse(running, '/confirm?action=revoke&domain=x.a.test', {
-    assertion: person(),
-  })
+  for (const [what, url, sent, status] of cases)
+    t.equal((await browse(running, url, sent)).status, status, what)
+  const asked = await browse(running, url, { assertion: person() })
   t.equal(asked.status, 403, 'nor is asked')
   t.equal((await browse(running, '/', { assertion })).names.length, 2)
 
@@ -166,7 +132,7 @@ t.test('who may not, does not act', async (t) => {
   const cookie = String(entered.headers['set-cookie']).split(';', 1)[0] ?? ''
   const byKey = await running.app.inject({
     method: 'POST',
-    url: '/confirm',
+    url,
     headers: {
       ...{ host: HOST, origin: ORIGIN, cookie },
       'content-type': 'application/x-www-form-urlencoded',

@@ -75,6 +75,77 @@ onBothEngines('what comes next, searched and page by page', async (t, { store })
     }
 })
 
+onBothEngines('the history of a name, in service or not', async (t, { store }) => {
+  const add = (overrides: Parameters<typeof newCertificate>[0]) =>
+    store.addCertificate(newCertificate({ names: ['a.example'], ...overrides }), newAudit())
+  const replaced = await add({ serialNumber: 'aa' })
+  const revoked = await add({ lineage: 'another', serialNumber: 'bb' })
+  const deleted = await add({ lineage: 'deleted', serialNumber: 'cc' })
+  const current = await add({ serialNumber: 'dd' })
+  await add({ names: ['b.example', 'a.example'], serialNumber: 'ee' })
+  await store.revoke([revoked.id], NOW + DAY, 'superseded', newAudit({ action: 'revoke' }))
+  await store.remove([deleted.id], newAudit({ action: 'delete' }))
+
+  const history = await store.listHistory('a.example')
+  t.strictSame(
+    history.map(({ id, isCurrent, revokedAt, revocationReason }) => [
+      ...[id, isCurrent, revokedAt, revocationReason],
+    ]),
+    [
+      [current.id, true, null, null],
+      [deleted.id, false, null, null],
+      [revoked.id, false, NOW + DAY, 'superseded'],
+      [replaced.id, false, null, null],
+    ],
+    'the newest first, and none of another first name',
+  )
+  const [newest] = history
+  const { lineage, issuer, names, keyType, serialNumber, notBefore, notAfter } = current
+  const members = { lineage, issuer, names, keyType, serialNumber, notBefore, notAfter }
+  t.match(newest, { ...members, madeAt: NOW })
+  t.strictSame(await store.listHistory('none.example'), [])
+
+  const cases: [why: string, domain: string, serial: string, found: object | undefined][] = [
+    ['in service', 'a.example', 'dd', { ...current, isCurrent: true, revokedAt: null }],
+    ['revoked', 'a.example', 'bb', { id: revoked.id, isCurrent: false, revokedAt: NOW + DAY }],
+    ['replaced', 'a.example', 'aa', { id: replaced.id, isCurrent: false, sealedKey: null }],
+    ['of another name', 'b.example', 'dd', undefined],
+    ['part of a serial number', 'a.example', 'd', undefined],
+  ]
+  for (const [why, domain, serial, found] of cases) {
+    const record = await store.findBySerial(domain, serial)
+    if (found) t.match(record, found, why)
+    else t.equal(record, undefined, why)
+  }
+})
+
+onBothEngines('a history ends with its hundred newest', async (t, { store }) => {
+  for (let n = 0; n < 105; n += 1) await store.addCertificate(newCertificate(), newAudit())
+  const history = await store.listHistory('app.example.com')
+  t.equal(history.length, 100)
+  t.equal(history[0]?.isCurrent, true)
+  t.ok(history.every(({ id }, at) => at === 0 || id < history[at - 1]!.id))
+})
+
+onBothEngines('what happened to a name lately', async (t, { store }) => {
+  const names = ['a.example', '*.a.example']
+  await store.addAudit([
+    newAudit({ names, at: NOW }),
+    newAudit({ names: ['b.example'], at: NOW + 1 }),
+    newAudit({ names: ['xa.example', 'a.example.com'], at: NOW + 2 }),
+    newAudit({ names: ['b.example', 'a.example'], at: NOW + 3, action: 'revoke', detail: 'why' }),
+  ])
+  const of = async (name: string, limit = 10) =>
+    (await store.listAuditOf(name, limit)).map(({ at }) => at - NOW)
+  t.strictSame(await of('a.example'), [3, 0])
+  t.strictSame(await of('a.example', 1), [3])
+  t.strictSame(await of('*.a.example'), [0])
+  t.strictSame(await of('example'), [], 'no part of a name')
+  t.match(await store.listAuditOf('a.example', 1), [
+    { action: 'revoke', detail: 'why', names: ['b.example', 'a.example'] },
+  ])
+})
+
 onBothEngines('finding, listing and what is due', async (t, { store }) => {
   const nextDue = async () => (await store.claimDue(NOW + 9 * DAY, 1))[0]?.renewAt
   t.equal(await nextDue(), undefined, 'nothing is due in an empty store')

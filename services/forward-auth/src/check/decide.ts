@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Host } from '@gatehouse/net'
 import type { Subject } from '@gatehouse/profile'
+import { isNavigation } from '@gatehouse/service-kit'
 import { type CheckHeaders, checkHeaders, type HeaderSettings, type Identity } from './headers.ts'
 import { combineStepUps, isSteppedUp, type Policy } from './policy.ts'
 import type { Requirement } from './rules.ts'
@@ -162,25 +163,6 @@ export type RequestKind = 'navigation' | 'preflight' | 'api'
 export function kindOf(method: string, headers: IncomingHttpHeaders): RequestKind {
   if (method === 'OPTIONS') return isBarePreflight(headers) ? 'preflight' : 'api'
   return isNavigation(method, headers) ? 'navigation' : 'api'
-}
-
-/** Whether a browser shows the answer as a page. */
-export function isNavigation(method: string, headers: IncomingHttpHeaders): boolean {
-  if (headers.upgrade !== undefined) return false
-  const mode = headers['sec-fetch-mode']
-  if (mode !== undefined) return mode === 'navigate'
-  const isRead = method === 'GET' || method === 'HEAD'
-  if (!isRead || headers['x-requested-with'] !== undefined) return false
-  return acceptsHtml(headers.accept?.toLowerCase() ?? '')
-}
-
-/** RFC 9110 section 12.5.1: a media range with the weight 0 is not acceptable. */
-function acceptsHtml(accept: string): boolean {
-  if (!accept.includes('text/html')) return false
-  return accept.split(',').some((range) => {
-    const [type, ...parameters] = range.split(';').map((part) => part.trim())
-    return type === 'text/html' && !parameters.some((one) => /^q=0(?:\.0*)?$/.test(one))
-  })
 }
 
 /** With one of these, some apps take an OPTIONS for a DELETE. */

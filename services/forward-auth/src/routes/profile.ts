@@ -1,8 +1,8 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Profile, ProfileJsonSchema, toJson, toText } from '@gatehouse/profile'
+import { isNavigation } from '@gatehouse/service-kit'
 import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
-import { isNavigation } from '../check/decide.ts'
 import { problemAnswers, TO_SIGN_IN } from './documented.ts'
 import { noSession, pageUrl, portalSiteOf, redirect, visitorOf } from './portal-page.ts'
 

@@ -1,5 +1,5 @@
+import { isNavigation } from '@gatehouse/service-kit'
 import type { FastifyReply } from 'fastify'
-import { isNavigation } from '../check/decide.ts'
 import { setHostCookies } from '../cookies.ts'
 import { FwaError } from '../errors.ts'
 import { warnRarely } from '../log-limit.ts'

@@ -1,6 +1,6 @@
 import type { Age } from '../bounds.ts'
 import { columns, toAudit } from '../rows.ts'
-import type { AuditEntry, AuditRecord } from '../store.ts'
+import { AUDIT_LOOKED_AT, type AuditEntry, type AuditRecord } from '../store.ts'
 import { type Database, deleteOld, isOld } from './database.ts'
 import { indexable, itemsOf, textArray } from './text.ts'
 
@@ -23,9 +23,14 @@ export const ADD_AUDIT = `
   INSERT INTO audit (${AUDIT_COLUMNS}, key, ran)
   SELECT ${AUDIT_COLUMNS.replace('names', 'names::text[]')}, key, ${ENTRIES.next(1)} FROM ${ENTRIES.sql} ORDER BY n
   ON CONFLICT (key) WHERE key IS NOT NULL DO UPDATE SET count = audit.count + excluded.count`
+const COLUMNS = columns(
+  'id, at, action, actor, names, serialNumber, remoteAddress, requestId, detail, count',
+)
 const BEFORE = `
-  SELECT ${columns('id, at, action, actor, names, serialNumber, remoteAddress, requestId, detail, count')}
-  FROM audit WHERE id < $1 ORDER BY id DESC LIMIT $2`
+  SELECT ${COLUMNS} FROM audit WHERE id < $1 ORDER BY id DESC LIMIT $2`
+const OF_NAME = `
+  SELECT ${COLUMNS} FROM (SELECT * FROM audit ORDER BY id DESC LIMIT ${AUDIT_LOOKED_AT}) AS newest
+  WHERE $1 = ANY (names) ORDER BY id DESC LIMIT $2`
 // Rows are about in the order of time, so the oldest have the lowest ids and need no index.
 const OLD = `
   SELECT id FROM (SELECT * FROM audit ORDER BY id LIMIT $4) AS first WHERE ${isOld('at', 'ran')}`
@@ -56,6 +61,9 @@ export class AuditLog {
     const rows = await this.#db.all<AuditRecord>(BEFORE, before, limit)
     return rows.map(toAudit)
   }
+
+  listAuditOf = async (name: string, limit: number): Promise<readonly AuditRecord[]> =>
+    (await this.#db.all<AuditRecord>(OF_NAME, name, limit)).map(toAudit)
 
   /** Part of a write. */
   prune(age: Age) {

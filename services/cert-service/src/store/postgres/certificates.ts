@@ -1,15 +1,18 @@
 import { MAX_ISSUED } from '../bounds.ts'
-import { columns } from '../rows.ts'
+import { columns, HISTORY_COLUMNS } from '../rows.ts'
 import {
   type CertificateRecord,
   type Expiry,
+  type InService,
   type IssuedCertificate,
   NAME_PAGE,
+  type PastCertificate,
   type Upcoming,
 } from '../store.ts'
 import type { Database } from './database.ts'
 import {
   type CertificateRow,
+  COLUMNS,
   isLive,
   LINEAGE,
   type Records,
@@ -31,6 +34,14 @@ const ISSUED_FOR = `
   WHERE domain = $1 AND (is_current OR $2 AND asked_by IS NOT NULL AND ${isLive('$3', '$4')})
     AND revoked_at IS NULL
   ORDER BY id DESC LIMIT ${MAX_ISSUED}`
+// The sum keeps the planner from reading all certificates backwards until it finds those of the name.
+const NEWEST = 'ORDER BY id + 0 DESC LIMIT'
+const HISTORY = `
+  SELECT ${LINEAGE}, ${columns(HISTORY_COLUMNS)}, ${columns('isCurrent')} FROM certificates
+  WHERE domain = $1 ${NEWEST} ${NAME_PAGE}`
+const BY_SERIAL = `
+  SELECT ${COLUMNS}, ${columns('isCurrent, revokedAt, revocationReason')} FROM certificates
+  WHERE domain = $1 AND serial_number = $2 ${NEWEST} 1`
 const AFTER_ID = `${SELECT} id > $1 ORDER BY id LIMIT $2`
 const BY_NEXT = 'ORDER BY next_at, id LIMIT $3'
 const ALL_UPCOMING = `${SELECT} (next_at, id) > ($1::bigint, $2::bigint) ${BY_NEXT}`
@@ -78,6 +89,17 @@ export class Certificates {
     { now, isOut }: { readonly now: number; readonly isOut: boolean },
   ): Promise<readonly IssuedCertificate[]> =>
     this.#db.all<IssuedCertificate>(ISSUED_FOR, domain, isOut, now, this.#db.runTime())
+
+  listHistory = (domain: string): Promise<readonly PastCertificate[]> =>
+    this.#db.all<PastCertificate>(HISTORY, domain)
+
+  findBySerial = async (domain: string, serialNumber: string) => {
+    const row = await this.#db.get<CertificateRow & InService>(BY_SERIAL, domain, serialNumber)
+    if (!row) return undefined
+    const { isCurrent, revokedAt, revocationReason, ...rest } = row
+    const [record] = await this.#records.withChains([rest])
+    return record && { ...record, isCurrent, revokedAt, revocationReason }
+  }
 
   list = ({ after, limit }: { after: number; limit: number }) =>
     this.#records.list(AFTER_ID, after, limit)

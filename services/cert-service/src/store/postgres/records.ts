@@ -7,10 +7,10 @@ import type { Database } from './database.ts'
 import { digestOf } from './text.ts'
 
 export const LINEAGE = 'coalesce(long_lineage, lineage) AS lineage'
-export const SELECT_ALL = `
-  SELECT ${LINEAGE}, ${columns(
-    'id, issuer, names, keyType, serialNumber, certificate, chain, sealedKey, csr, notBefore, notAfter, renewAt, fetchedAt, checkAt, windowStart, windowEnd, explanationUrl, madeAt, fetchedRan',
-  )} FROM certificates WHERE`
+export const COLUMNS = `${LINEAGE}, ${columns(
+  'id, issuer, names, keyType, serialNumber, certificate, chain, sealedKey, csr, notBefore, notAfter, renewAt, fetchedAt, checkAt, windowStart, windowEnd, explanationUrl, madeAt, fetchedRan',
+)}`
+export const SELECT_ALL = `SELECT ${COLUMNS} FROM certificates WHERE`
 export const SELECT = `${SELECT_ALL} is_current AND`
 /** The longer of the lifetimes by the certificate and by the clock: one of the two clocks was right. */
 export const LIFETIME = '(not_after - least(not_before, made_at))'

@@ -1,6 +1,6 @@
 import type { Age } from '../bounds.ts'
 import { columns, toAudit } from '../rows.ts'
-import type { AuditEntry, AuditRecord } from '../store.ts'
+import { AUDIT_LOOKED_AT, type AuditEntry, type AuditRecord } from '../store.ts'
 import { type Database, isOld } from './database.ts'
 
 const INSERT = `
@@ -8,13 +8,22 @@ const INSERT = `
     count, key, ran)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
   ON CONFLICT (key) WHERE key IS NOT NULL DO UPDATE SET count = count + excluded.count`
+const COLUMNS = columns(
+  'id, at, action, actor, names, serialNumber, remoteAddress, requestId, detail, count',
+)
 const BEFORE = `
-  SELECT ${columns('id, at, action, actor, names, serialNumber, remoteAddress, requestId, detail, count')}
-  FROM audit WHERE id < ? ORDER BY id DESC LIMIT ?`
+  SELECT ${COLUMNS} FROM audit WHERE id < ? ORDER BY id DESC LIMIT ?`
+const OF_NAME = `
+  SELECT ${COLUMNS} FROM (SELECT * FROM audit ORDER BY id DESC LIMIT ${AUDIT_LOOKED_AT})
+  WHERE instr(names, ?) ORDER BY id DESC LIMIT ?`
 // Rows are in the order of time, so the oldest have the lowest ids and need no index.
 const DELETE_OLD = `
   DELETE FROM audit WHERE ${isOld('at', 'ran')}
     AND id IN (SELECT id FROM audit ORDER BY id LIMIT :limit)`
+
+interface Row {
+  readonly names: string
+}
 
 export class AuditLog {
   readonly #db: Database
@@ -35,9 +44,11 @@ export class AuditLog {
     before?: number
     limit: number
   }): Promise<readonly AuditRecord[]> => {
-    const rows = await this.#db.all<{ names: string }>(BEFORE, before, limit)
-    return rows.map((row) => toAudit({ ...row, names: JSON.parse(row.names) }))
+    return toAll(await this.#db.all<Row>(BEFORE, before, limit))
   }
+
+  listAuditOf = async (name: string, limit: number): Promise<readonly AuditRecord[]> =>
+    toAll(await this.#db.all<Row>(OF_NAME, JSON.stringify(name), limit))
 
   /** Part of a write. */
   add(entry: AuditEntry): void {
@@ -52,4 +63,8 @@ export class AuditLog {
   prune(age: Age): number {
     return Number(this.#db.prepare(DELETE_OLD).run({ ...age }).changes)
   }
+}
+
+function toAll(rows: readonly Row[]): readonly AuditRecord[] {
+  return rows.map((row) => toAudit({ ...row, names: JSON.parse(row.names) }))
 }

@@ -2,12 +2,14 @@ import { hash } from 'node:crypto'
 import type { SQLInputValue } from 'node:sqlite'
 import { LRUCache } from 'lru-cache'
 import { MAX_CHAINS, MAX_ISSUED } from '../bounds.ts'
-import { columns } from '../rows.ts'
+import { columns, HISTORY_COLUMNS } from '../rows.ts'
 import {
   type CertificateRecord,
   type Expiry,
+  type InService,
   type IssuedCertificate,
   NAME_PAGE,
+  type PastCertificate,
   type RenewalWindow,
   type Upcoming,
 } from '../store.ts'
@@ -16,10 +18,10 @@ import type { Database, Parameters } from './database.ts'
 const MINUTE = 60_000
 const DAY = 86_400_000
 
-const SELECT_ALL = `
-  SELECT ${columns(
-    'id, lineage, issuer, names, keyType, serialNumber, certificate, chain, sealedKey, csr, notBefore, notAfter, renewAt, fetchedAt, checkAt, windowStart, windowEnd, explanationUrl, madeAt, fetchedRan',
-  )} FROM certificates WHERE`
+const COLUMNS = columns(
+  'id, lineage, issuer, names, keyType, serialNumber, certificate, chain, sealedKey, csr, notBefore, notAfter, renewAt, fetchedAt, checkAt, windowStart, windowEnd, explanationUrl, madeAt, fetchedRan',
+)
+const SELECT_ALL = `SELECT ${COLUMNS} FROM certificates WHERE`
 const SELECT = `${SELECT_ALL} current = 1 AND`
 /** The longer of the lifetimes by the certificate and by the clock: one of the two clocks was right. */
 export const LIFETIME = '(not_after - min(not_before, coalesce(made_at, not_before)))'
@@ -37,6 +39,12 @@ const ISSUED_FOR = `
   WHERE domain = :domain AND (current = 1 OR :isOut AND asked_by IS NOT NULL AND ${IS_LIVE})
     AND revoked_at IS NULL
   ORDER BY id DESC LIMIT ${MAX_ISSUED}`
+const HISTORY = `
+  SELECT ${columns(HISTORY_COLUMNS)}, lineage, current AS isCurrent FROM certificates
+  WHERE domain = ? ORDER BY id DESC LIMIT ${NAME_PAGE}`
+const BY_SERIAL = `
+  SELECT ${COLUMNS}, ${columns('revokedAt, revocationReason')}, current AS isCurrent
+  FROM certificates WHERE domain = ? AND serial_number = ? ORDER BY id DESC LIMIT 1`
 const AFTER_ID = `${SELECT} id > ? ORDER BY id LIMIT ?`
 const UPCOMING = `${SELECT} (instr(names, ?1) OR serial_number = ?1)
   AND coalesce(renew_at, not_after) >= ?2 AND (coalesce(renew_at, not_after) > ?2 OR id > ?3)
@@ -77,6 +85,13 @@ const FUTURE = `
 type Row = Omit<CertificateRecord, 'names' | 'chain' | 'madeAt' | keyof RenewalWindow> &
   RenewalWindow & { names: string; chain: number; madeAt: number | null }
 
+/** SQLite has numbers for what is true or false. */
+type Numbered<T> = Omit<T, 'isCurrent'> & { isCurrent: number }
+type HistoryRow = Numbered<Omit<PastCertificate, 'names' | 'madeAt'>> & {
+  names: string
+  madeAt: number | null
+}
+
 /** Finds certificates, and keeps when they are to be renewed. */
 export class Certificates {
   readonly #db: Database
@@ -100,6 +115,21 @@ export class Certificates {
     const of = { domain, isOut: Number(isOut), now, ran: this.#db.runTime() }
     const rows = await this.#db.all<IssuedCertificate & { names: string }>(ISSUED_FOR, of)
     return rows.map((row) => ({ ...row, names: JSON.parse(row.names) }))
+  }
+
+  listHistory = async (domain: string): Promise<readonly PastCertificate[]> =>
+    (await this.#db.all<HistoryRow>(HISTORY, domain)).map(({ madeAt, ...row }) => ({
+      ...row,
+      names: JSON.parse(row.names),
+      isCurrent: row.isCurrent === 1,
+      ...(madeAt !== null && { madeAt }),
+    }))
+
+  findBySerial = async (domain: string, serialNumber: string) => {
+    const row = await this.#db.get<Row & Numbered<InService>>(BY_SERIAL, domain, serialNumber)
+    if (!row) return undefined
+    const { isCurrent, revokedAt, revocationReason, ...rest } = row
+    return { ...this.#toRecord(rest), isCurrent: isCurrent === 1, revokedAt, revocationReason }
   }
 
   list = ({ after, limit }: { after: number; limit: number }) => this.#list(AFTER_ID, after, limit)

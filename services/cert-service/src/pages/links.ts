@@ -1,0 +1,20 @@
+import type { CertificateRecord, OrderRecord } from '../store/store.ts'
+
+/** The page of the newest certificate of a name. It stays the same through renewals. */
+export function nameHref(domain: string): string {
+  return `/certificates/${encodeURIComponent(domain)}`
+}
+
+/** The page of exactly this certificate, in service or not. */
+export function certificateHref(
+  of: Pick<CertificateRecord, 'names' | 'serialNumber'>,
+  file?: 'leaf.pem' | 'chain.pem',
+): string {
+  const page = `${nameHref(of.names[0] ?? '')}/${encodeURIComponent(of.serialNumber)}`
+  return file ? `${page}/${file}` : page
+}
+
+/** The page of an order, also of one that never led to a certificate. */
+export function orderHref({ id }: Pick<OrderRecord, 'id'>): string {
+  return `/orders/${encodeURIComponent(id)}`
+}

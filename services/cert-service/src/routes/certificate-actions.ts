@@ -1,0 +1,131 @@
+import { AuthError } from '@gatehouse/auth-core'
+import { type Name, REVOCATION_REASONS, type RevocationReason } from '@gatehouse/pki'
+import { sendPage } from '@gatehouse/service-kit'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import { CertError } from '../errors.ts'
+import { type IssuanceRequest, parseRequest, rerouteRequest } from '../issuance/request.ts'
+import { ACTIONS, type Action, confirmPage, type Done, dryRunPage } from '../pages/actions.ts'
+import { nameHref } from '../pages/links.ts'
+import { authorize, mayAll, requestorOf } from '../policy.ts'
+import { renewalOf, renewNewest } from './certificate.ts'
+import { keepDone } from './done.ts'
+import type {} from './dry-run.ts'
+import { findPermitted, readDomain } from './lookup.ts'
+import { assertOwnOrigin } from './visitors.ts'
+import { listAffected, remove, revoke } from './withdraw.ts'
+
+const ParamsSchema = Type.Object({ domain: Type.String({ minLength: 1, maxLength: 254 }) })
+const OrderProperty = { order: Type.Optional(Type.String({ maxLength: 64 })) }
+const AskedSchema = Type.Object(OrderProperty)
+const BodySchema = Type.Object({
+  ...OrderProperty,
+  reason: Type.Optional(Type.Enum(Object.keys(REVOCATION_REASONS) as RevocationReason[])),
+})
+interface Route {
+  Params: Static<typeof ParamsSchema>
+  Querystring: Static<typeof AskedSchema>
+  Body: Static<typeof BodySchema>
+}
+
+/**
+ * What people may do with the certificates of a name: `GET /certificates/:domain/renew`, `/revoke`,
+ * `/delete` and `/dry-run` ask, `POST` does it.
+ */
+export async function certificateActionRoutes(app: FastifyInstance): Promise<void> {
+  // Only people, who are known by the assertion: a session of an API key looks on.
+  const onRequest = [
+    app.requirePerson({ optional: true }),
+    async ({ optionalPerson }: FastifyRequest) => {
+      if (!optionalPerson) throw new AuthError('AUTH_ASSERTION_MISSING')
+    },
+  ]
+  const schema = { hide: true, params: ParamsSchema }
+  for (const action of ACTIONS) {
+    const url = `/certificates/:domain/${action}`
+    const asked = { ...schema, querystring: AskedSchema }
+    app.get<Route>(url, { onRequest, schema: asked }, async (request, reply) => {
+      const name = readDomain(request.params.domain)
+      return sendPage(reply, 200, await ask(request, action, name))
+    })
+    const confirmed = { ...schema, body: BodySchema }
+    app.post<Route>(url, { onRequest, schema: confirmed }, async (request, reply) => {
+      assertOwnOrigin(request)
+      const name = readDomain(request.params.domain)
+      if (action === 'dry-run') return tryOut(request, reply, name)
+      keepDone(reply, await act(request, action, name))
+      return reply.redirect(nameHref(name.text), 303)
+    })
+  }
+}
+
+async function ask(request: FastifyRequest<Route>, action: Action, name: Name) {
+  const now = request.server.clock.now()
+  const { order } = request.query
+  const question = { domain: name.text, now, ...(order !== undefined && { order }) }
+  if (action === 'revoke' || action === 'delete')
+    return confirmPage(action, { ...question, affected: await listAffected(request, action, name) })
+  if (action === 'dry-run') {
+    authorize(request, 'issue', [name])
+    return confirmPage(action, question)
+  }
+  authorize(request, action, [name])
+  const dueAt = renewalOf(await findPermitted(request, action, name), now)
+  return confirmPage(action, { ...question, ...(dueAt > now && { dueAt }) })
+}
+
+async function act(
+  request: FastifyRequest<Route>,
+  action: Exclude<Action, 'dry-run'>,
+  name: Name,
+): Promise<Done> {
+  const done = { action, domain: name.text }
+  if (action === 'renew') {
+    const { order } = { order: undefined, ...(await renewNewest(request, name)) }
+    return { ...done, ...(order && { order: order.id }) }
+  }
+  if (action === 'delete') return { ...done, unconfirmed: (await remove(request, name)).length }
+  const { reason = 'unspecified' } = request.body
+  const { serialNumbers, unknownAtCa, unconfirmed } = await revoke(request, name, reason)
+  return {
+    ...{ ...done, reason },
+    count: serialNumbers.length,
+    unknownAtCa: unknownAtCa?.length ?? 0,
+    unconfirmed: unconfirmed?.length ?? 0,
+  }
+}
+
+async function tryOut(
+  request: FastifyRequest<Route>,
+  reply: FastifyReply,
+  name: Name,
+): Promise<FastifyReply> {
+  authorize(request, 'issue', [name])
+  const wanted = await wantedFor(request, name)
+  authorize(request, 'issue', wanted.names)
+  return sendPage(reply, 200, dryRunPage(await request.server.dryRuns.run(wanted)))
+}
+
+/** The request that the newest certificate of a name, or else an order, would be made for today. */
+async function wantedFor(request: FastifyRequest<Route>, name: Name): Promise<IssuanceRequest> {
+  const { server, body } = request
+  const stored =
+    body.order === undefined
+      ? await findPermitted(request, 'issue', name).catch(noneIfNotFound)
+      : await server.store.findOrder(body.order)
+  if (!stored)
+    return parseRequest({ domain: name.text }, server.issuers, (names) =>
+      authorize(request, 'issue', names),
+    )
+  const isOfName = stored.names[0] === name.text
+  if (!isOfName || !mayAll(server, requestorOf(request), 'issue', stored))
+    throw new CertError('CERT_ORDER_NOT_FOUND', 'there is no order of this name with this id')
+  const wanted = rerouteRequest(stored, server.issuers)
+  if (wanted) return wanted
+  throw new CertError('CERT_NOT_PERMITTED', 'no issuer signs all names of this certificate today')
+}
+
+function noneIfNotFound(error: unknown): undefined {
+  if (error instanceof CertError && error.code === 'CERT_NOT_FOUND') return undefined
+  throw error
+}

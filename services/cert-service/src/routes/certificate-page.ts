@@ -1,0 +1,258 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { type Name, parseCertificate, toPem } from '@gatehouse/pki'
+import { sendPage } from '@gatehouse/service-kit'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import { CertError } from '../errors.ts'
+import { nameOrNone } from '../issuance/request.ts'
+import { ACTIONS, type Action, donePage } from '../pages/actions.ts'
+import { certificatePage, nameWithoutCertificatePage, orderPage } from '../pages/certificate.ts'
+import { nameHref, orderHref } from '../pages/links.ts'
+import { mayAll } from '../policy.ts'
+import type { CertificateRecord, InService, OrderRecord } from '../store/store.ts'
+import { takeDone } from './done.ts'
+import { findReadableByName } from './lookup.ts'
+import { askForKey, findVisitor, isPerson, nameOf, originOf, type Visitor } from './visitors.ts'
+
+const MAX_ENTRIES = 20
+const FAILED_LOOKED_AT = 100
+const PEM = 'application/x-pem-file'
+
+const NameSchema = Type.Object({ domain: Type.String({ maxLength: 254 }) })
+const SerialSchema = Type.Object({
+  ...NameSchema.properties,
+  serialNumber: Type.String({ pattern: '^[0-9a-f]{1,128}$' }),
+})
+const FileSchema = Type.Object({
+  ...SerialSchema.properties,
+  file: Type.Enum(['leaf.pem', 'chain.pem']),
+})
+const OrderSchema = Type.Object({ id: Type.String({ maxLength: 64 }) })
+
+/**
+ * `GET /certificates/:domain`, `/certificates/:domain/:serialNumber` with its PEM files, and
+ * `/orders/:id`. What a visitor may not see looks as if it did not exist.
+ */
+export const certificatePageRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  const onRequest = app.requirePerson({ optional: true })
+  const schema = { hide: true }
+  app.get(
+    '/certificates/:domain',
+    { onRequest, schema: { ...schema, params: NameSchema } },
+    async (request, reply) => {
+      const visitor = await findVisitor(request)
+      if (!visitor) return askForKey(request, reply, { isWrong: false })
+      return showName(request, reply, visitor, readNameOf(request.params.domain))
+    },
+  )
+  app.get(
+    '/certificates/:domain/:serialNumber',
+    { onRequest, schema: { ...schema, params: SerialSchema } },
+    async (request, reply) => {
+      const visitor = await findVisitor(request)
+      if (!visitor) return askForKey(request, reply, { isWrong: false })
+      const record = await findExactly(app, visitor, request.params)
+      return showCertificate(request, reply, visitor, record)
+    },
+  )
+  app.get(
+    '/certificates/:domain/:serialNumber/:file',
+    { onRequest, schema: { ...schema, params: FileSchema } },
+    async (request, reply) => {
+      const visitor = await findVisitor(request)
+      if (!visitor) return askForKey(request, reply, { isWrong: false })
+      const record = await findExactly(app, visitor, request.params)
+      return sendPem(reply, record, request.params.file)
+    },
+  )
+  app.get(
+    '/orders/:id',
+    { onRequest, schema: { ...schema, params: OrderSchema } },
+    async (request, reply) => {
+      const visitor = await findVisitor(request)
+      if (!visitor) return askForKey(request, reply, { isWrong: false })
+      return showOrder(request, reply, visitor, request.params.id)
+    },
+  )
+}
+
+async function showName(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  visitor: Visitor,
+  name: Name,
+): Promise<FastifyReply> {
+  const { server } = request
+  const record = await findReadableByName(server, visitor, name)
+  const [domain = ''] = record?.names ?? []
+  if (record && domain !== name.text) return reply.redirect(nameHref(domain))
+  if (record)
+    return showCertificate(request, reply, visitor, {
+      ...record,
+      ...{ isCurrent: true, revokedAt: null, revocationReason: null },
+    })
+  return showNameWithout(request, reply, visitor, name)
+}
+
+async function showNameWithout(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  visitor: Visitor,
+  name: Name,
+): Promise<FastifyReply> {
+  const { server } = request
+  const domain = name.text
+  const history = await readHistory(server, visitor, domain)
+  const done = takeDone(request, reply, domain)
+  if (history.length > 0) {
+    const own = { names: [domain] }
+    const page = nameWithoutCertificatePage({
+      ...{ visitor: nameOf(visitor), domain, history, done },
+      activity: await readActivity(server, visitor, own),
+      actions: actionsOf(server, visitor, own, ['revoke', 'dry-run']),
+    })
+    return sendPage(reply, 200, page)
+  }
+  const failed = await server.store.listFailedOrders(FAILED_LOOKED_AT)
+  const order = failed.find(
+    (one) => one.names[0] === domain && mayAll(server, visitor, 'read', one),
+  )
+  if (order) return reply.redirect(orderHref(order))
+  if (done) return sendPage(reply, 200, donePage(done))
+  throw notFound()
+}
+
+async function showCertificate(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  visitor: Visitor,
+  record: CertificateRecord & InService,
+): Promise<FastifyReply> {
+  const { server } = request
+  const [domain = ''] = record.names
+  const [history, order, activity] = await Promise.all([
+    readHistory(server, visitor, domain),
+    findOrder(server, record.lineage),
+    readActivity(server, visitor, record),
+  ])
+  const page = certificatePage({
+    visitor: nameOf(visitor),
+    ...{ record, order, history, activity },
+    actions: actionsOf(server, visitor, record, record.isCurrent ? ACTIONS : []),
+    root: rootOf(server, record),
+    done: takeDone(request, reply, domain),
+    origin: originOf(request),
+    now: server.clock.now(),
+  })
+  return sendPage(reply, 200, page)
+}
+
+async function showOrder(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  visitor: Visitor,
+  id: string,
+): Promise<FastifyReply> {
+  const { server } = request
+  const stored = await server.store.findOrder(id)
+  if (!stored || !mayAll(server, visitor, 'read', stored))
+    throw new CertError('CERT_ORDER_NOT_FOUND', 'there is no order with this id')
+  const page = orderPage({
+    visitor: nameOf(visitor),
+    order: withStep(server, stored),
+    actions: actionsOf(server, visitor, stored, ['dry-run']),
+    now: server.clock.now(),
+  })
+  return sendPage(reply, 200, page)
+}
+
+function sendPem(
+  reply: FastifyReply,
+  { certificate, chain, names: [domain = ''] }: CertificateRecord,
+  file: 'leaf.pem' | 'chain.pem',
+): FastifyReply {
+  const ders = file === 'leaf.pem' ? [certificate] : [certificate, ...chain]
+  const name = domain.replace(/[^\w.-]/g, '_')
+  return reply
+    .type(PEM)
+    .header('cache-control', 'no-store')
+    .header('x-content-type-options', 'nosniff')
+    .header('content-disposition', `attachment; filename="${name}-${file}"`)
+    .send(ders.map((der) => toPem('CERTIFICATE', der)).join(''))
+}
+
+/** Unlike at the API, a text that is no name finds nothing. */
+function readNameOf(text: string): Name {
+  const name = nameOrNone(text)
+  if (!name) throw notFound()
+  return name
+}
+
+async function findExactly(
+  app: FastifyInstance,
+  visitor: Visitor,
+  { domain, serialNumber }: { readonly domain: string; readonly serialNumber: string },
+): Promise<CertificateRecord & InService> {
+  const record = await app.store.findBySerial(readNameOf(domain).text, serialNumber)
+  if (!record || !mayAll(app, visitor, 'read', record)) throw notFound()
+  return record
+}
+
+/** The same for what does not exist and for what the visitor may not see. */
+function notFound(): CertError {
+  return new CertError('CERT_NOT_FOUND', 'no certificate that you may see is at this address')
+}
+
+async function readHistory(app: FastifyInstance, visitor: Visitor, domain: string) {
+  const all = await app.store.listHistory(domain)
+  return all.filter((one) => mayAll(app, visitor, 'read', one))
+}
+
+/** For those who may revoke the certificate: they have to know who uses it. */
+async function readActivity(
+  app: FastifyInstance,
+  visitor: Visitor,
+  of: Pick<CertificateRecord, 'names'>,
+) {
+  if (!mayAll(app, visitor, 'revoke', of)) return undefined
+  const entries = await app.store.listAuditOf(of.names[0] ?? '', MAX_ENTRIES)
+  return entries.filter((entry) => mayAll(app, visitor, 'read', entry))
+}
+
+async function findOrder(app: FastifyInstance, lineage: string): Promise<OrderRecord | undefined> {
+  const order = await app.store.findOrderByLineage(lineage)
+  return order && withStep(app, order)
+}
+
+/** An order that this replica works on has a newer step than the stored one. */
+function withStep(app: FastifyInstance, order: OrderRecord): OrderRecord {
+  const flight = app.issuance.flights.get(order.lineage)
+  return flight?.id === order.id ? { ...order, step: flight.step } : order
+}
+
+/** A dry run is for those who may request the certificate. */
+function actionsOf(
+  app: FastifyInstance,
+  visitor: Visitor,
+  of: Pick<CertificateRecord, 'names'>,
+  offered: readonly Action[],
+): readonly Action[] {
+  if (!isPerson(visitor)) return []
+  const rightOf = (action: Action) => (action === 'dry-run' ? 'issue' : action)
+  return offered.filter((action) => mayAll(app, visitor, rightOf(action), of))
+}
+
+/** The root of the embedded CA, if the chain of a certificate leads to it. */
+function rootOf(
+  { ca }: FastifyInstance,
+  { issuer, chain }: CertificateRecord,
+): Uint8Array | undefined {
+  const root = ca.root()
+  const last = chain.at(-1)
+  if (issuer !== 'ca' || !root || !last) return undefined
+  try {
+    return parseCertificate(last).akid === parseCertificate(root).skid ? root : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,15 @@
+import type { FastifyInstance } from 'fastify'
+import { certificateActionRoutes } from './certificate-actions.ts'
+import { certificatePageRoutes } from './certificate-page.ts'
+import { inventoryRoutes } from './inventory.ts'
+import { visitors } from './visitors.ts'
+
+/** The pages for people. Cookies and forms are read here only. */
+export async function pageRoutes(app: FastifyInstance): Promise<void> {
+  app.addHook('onRoute', (route) => {
+    route.config = { ...route.config, isPage: true }
+  })
+  await app.register(visitors)
+  for (const routes of [inventoryRoutes, certificatePageRoutes, certificateActionRoutes])
+    await app.register(routes)
+}

@@ -1,0 +1,86 @@
+import cookie from '@fastify/cookie'
+import type { KeyCaller } from '@gatehouse/auth-core'
+import { isLoopback, parseHost } from '@gatehouse/net'
+import { sendPage } from '@gatehouse/service-kit'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import fp from 'fastify-plugin'
+import { CertError } from '../errors.ts'
+import { signInPage, tokensOnlyPage, type VisitorName } from '../pages/cards.ts'
+import type { Person } from '../policy.ts'
+import { SignIns } from '../sign-ins.ts'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    readonly signIns: SignIns
+  }
+}
+
+export const COOKIE = '__Host-gatehouse-certs'
+export const COOKIE_SCOPE = { path: '/', httpOnly: true, secure: true, sameSite: 'strict' } as const
+/** Pages to go back to after signing in. */
+export const PAGE_PATH = '^/(certificates|orders)/[\\w.*:%/-]{1,700}$'
+const IS_PAGE_PATH = new RegExp(PAGE_PATH)
+const FORM = 'application/x-www-form-urlencoded'
+const FORM_LIMIT = 4_096
+
+/** Who looks at a page: a person known by assertion, or the key that was entered. */
+export type Visitor = KeyCaller | Person
+
+/** What all pages need: cookies, forms, and the sessions of keys that were entered. */
+export const visitors = fp(
+  async (app: FastifyInstance) => {
+    await app.register(cookie)
+    app.addContentTypeParser(
+      FORM,
+      { parseAs: 'string', bodyLimit: FORM_LIMIT },
+      (_request, body, done) => done(null, Object.fromEntries(new URLSearchParams(body as string))),
+    )
+    const signIns = new SignIns({
+      store: app.store,
+      now: () => app.clock.now(),
+      findKey: (sha256) => app.callers.findKey(sha256),
+    })
+    app.decorate('signIns', signIns)
+  },
+  { fastify: '5.x', name: 'cert-service/visitors', dependencies: ['cert-service/access'] },
+)
+
+/** Undefined if nobody has signed in. The route needs the guard `app.requirePerson({ optional: true })`. */
+export async function findVisitor(request: FastifyRequest): Promise<Visitor | undefined> {
+  return request.optionalPerson ?? request.server.signIns.find(request.cookies[COOKIE] ?? '')
+}
+
+export function isPerson(visitor: Visitor): visitor is Person {
+  return 'provider' in visitor
+}
+
+export function nameOf(visitor: Visitor): VisitorName {
+  return isPerson(visitor)
+    ? { person: visitor.name?.full ?? visitor.email?.address ?? visitor.id }
+    : { key: visitor.subject }
+}
+
+/** @param to - the page to show after signing in */
+export function askForKey(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { isWrong, to = request.url.split('?', 1)[0] ?? '/' }: { isWrong: boolean; to?: string },
+): FastifyReply {
+  if (!request.server.callers.methods().includes('psk'))
+    return sendPage(reply, 403, tokensOnlyPage(originOf(request)))
+  reply.header('www-authenticate', 'APIKey realm="api"')
+  return sendPage(reply, 401, signInPage({ isWrong, to: IS_PAGE_PATH.test(to) ? to : undefined }))
+}
+
+export function originOf({ protocol, host }: FastifyRequest): string {
+  return `${protocol}://${host}`
+}
+
+/** Browsers send Origin with every POST. Over plain HTTP they do not keep the cookie either. */
+export function assertOwnOrigin({ headers, host }: FastifyRequest): void {
+  const origin = URL.parse(headers.origin ?? '')
+  const name = origin && parseHost(origin.hostname)
+  const isSecure = origin?.protocol === 'https:' || (name && isLoopback(name))
+  if (origin?.host === host && isSecure) return
+  throw new CertError('CERT_ORIGIN_FOREIGN', `Origin is not https://${host}`)
+}
