@@ -45,6 +45,21 @@ t.test(
   },
 )
 
+t.test(
+  'the Helm chart has the version of package.json, and the alerts of the examples',
+  async (t) => {
+    const { version } = JSON.parse(read('package.json'))
+    t.match(
+      read('deploy/helm/gatehouse/Chart.yaml'),
+      `version: ${version}\nappVersion: ${version}\n`,
+    )
+    for (const file of globSync('examples/monitoring/*.rules.yaml', { cwd: root })) {
+      const copy = file.replace('examples/monitoring', 'deploy/helm/gatehouse/rules')
+      t.equal(read(copy), read(file), `cp ${file} ${copy}`)
+    }
+  },
+)
+
 t.test('images are labelled with the version of package.json', async (t) => {
   t.match(read('Dockerfile'), `ARG VERSION=${JSON.parse(read('package.json')).version}\n`)
 })
