@@ -14,6 +14,7 @@ import {
   programSyntax,
   renderCommands,
   renderReference,
+  renderSettings,
 } from '@gatehouse/service-kit'
 import { PROGRAM as CERTS } from '../services/cert-service/src/cli/program.ts'
 import { CLIENT_ERRORS } from '../services/cert-service/src/client/errors.ts'
@@ -23,9 +24,10 @@ import { describeApi as describeCertApi } from '../services/cert-service/src/ope
 import { PROGRAM as AUTH } from '../services/forward-auth/src/cli/program.ts'
 import { ForwardAuthSchema } from '../services/forward-auth/src/config/schema.ts'
 import { FWA_ERRORS } from '../services/forward-auth/src/errors.ts'
+import { FOREIGN } from '../services/forward-auth/src/migrate/migrate.ts'
 import { describeApi as describeAuthApi } from '../services/forward-auth/src/openapi.ts'
 
-/** Writes docs/reference from the code that it describes; `--check` only compares. */
+/** Writes docs/reference, and tables of guides, from the code that they describe; `--check` only compares. */
 const root = join(import.meta.dirname, '..')
 
 interface ErrorRow {
@@ -48,7 +50,7 @@ const ERRORS: readonly [heading: string, table: Readonly<Record<string, ErrorRow
   ['Network', NET_ERRORS],
 ]
 
-/** Every generated file of docs/reference, by its path from the root. */
+/** Every generated file, and every guide with a generated table, by its path from the root. */
 export async function referenceFiles(): Promise<ReadonlyMap<string, string>> {
   return new Map([
     ['docs/reference/command-line.md', commandLinePage()],
@@ -57,7 +59,18 @@ export async function referenceFiles(): Promise<ReadonlyMap<string, string>> {
     ['docs/reference/cert-service.openapi.json', toJson(await describeCertApi())],
     ['docs/reference/forward-auth.md', configurationPage('forward-auth', ForwardAuthSchema)],
     ['docs/reference/forward-auth.openapi.json', toJson(await describeAuthApi())],
+    ...Object.entries(FOREIGN).map(([name, { table }]) =>
+      withTable(`docs/moving-from-${name}.md`, renderSettings(table, name)),
+    ),
   ])
+}
+
+/** A guide with its table, which stands between two comments. */
+function withTable(file: string, table: string): [file: string, text: string] {
+  const text = readFileSync(join(root, file), 'utf8')
+  const place = /(?<=<!-- settings: [^>]+-->\n\n)[\s\S]*?(?=\n<!-- end -->)/
+  if (!place.test(text)) throw new Error(`${file} has no place for its table`)
+  return [file, text.replace(place, () => table)]
 }
 
 function configurationPage(service: string, schema: Parameters<typeof renderReference>[0]): string {

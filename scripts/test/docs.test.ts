@@ -51,6 +51,9 @@ const KINDS: Readonly<Record<string, (block: Block) => unknown>> = {
   'yaml config.yaml': ({ text }) => loadFragment(t, 'forward-auth', text),
   'text redirect-uri': ({ text }) => new URL(text.trim()),
   'text profile': () => undefined,
+  // The next two are followed by moving-guides.test.ts.
+  'toml oauth2-proxy.cfg': () => undefined,
+  'sh migrate': parseShell,
   'sql postgres': runSql,
   // Strips the types, which fails where the syntax is wrong.
   ts: ({ text }) => stripTypeScriptTypes(text),

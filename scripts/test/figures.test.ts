@@ -78,7 +78,7 @@ t.test('defaults that the guides tell are those of the reference', (t) => {
       'session.lifetime',
       '8h',
       'docs/moving-from-oauth2-proxy.md',
-      '`session.lifetime` | default 8h',
+      '168h there, 8h here',
     ],
     [
       'forward-auth',

@@ -25,9 +25,11 @@ const SENTENCES = [
 const isFrom = (sentence: string, [start = '', ...parts]: readonly string[]): boolean =>
   sentence.startsWith(start) && parts.every((part) => sentence.includes(part))
 
-const guides = [...PROXIES.map((name) => `docs/${name}.md`), 'docs/providers/*.md'].flatMap(
-  (pattern) => [...readDocuments(pattern)],
-)
+const guides = [
+  ...PROXIES.map((name) => `docs/${name}.md`),
+  'docs/providers/*.md',
+  'docs/moving-from-oauth2-proxy.md',
+].flatMap((pattern) => [...readDocuments(pattern)])
 
 for (const { file } of guides)
   t.test(file, async (t) => {

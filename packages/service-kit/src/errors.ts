@@ -14,6 +14,14 @@ export const CONFIG_ERRORS = {
     title: 'Configuration is not valid',
     action: 'Correct each line of the report; the reference lists every key.',
   },
+  CONFIG_FOREIGN: {
+    title: 'Configuration of another program',
+    action: 'Run the command that the message names: it prints the configuration that you need.',
+  },
+  CONFIG_NOT_THEIRS: {
+    title: 'Not a configuration of the program to move from',
+    action: 'Name the configuration file of that program; its guide says in which forms it may be.',
+  },
   CONFIG_FILE_UNUSABLE: {
     title: 'A configured file cannot be used',
     action: 'Check that it exists and that the user of the service may read it.',

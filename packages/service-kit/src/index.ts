@@ -67,6 +67,22 @@ export {
   strictHttp,
   trustProxy,
 } from './http/server.ts'
+export { Draft, type Path, printMigrated } from './migrate/draft.ts'
+export {
+  durationText,
+  Given,
+  type GivenSetting,
+  goDurationMs,
+  notTheirs,
+  readYamlSettings,
+} from './migrate/given.ts'
+export {
+  remarkOnRest,
+  renderSettings,
+  rowOf,
+  type SettingRow,
+  type SettingTable,
+} from './migrate/table.ts'
 export { writeNewFiles } from './new-files.ts'
 export { type Commit, reload } from './reload.ts'
 export { limitConnections, listenError, type Running, runApp } from './run-app.ts'

@@ -12,7 +12,9 @@ import {
   readCommandLine,
   UsageError,
 } from './command-line.ts'
+import { readNamedFile } from './config/files.ts'
 import { type Loaded, locateConfig } from './config/load.ts'
+import { ConfigError } from './errors.ts'
 import { healthcheck } from './healthcheck.ts'
 import { Progress } from './progress.ts'
 import { measureReloads, type SettingPath, watchConfig } from './reload.ts'
@@ -103,6 +105,8 @@ export interface ServiceProgram<Config extends ServiceConfig> {
   usesTls(config: Config): boolean
   /** Further lines of `check-config` about a valid configuration. */
   describe?(config: Config): string
+  /** The name of the program whose configuration this is, if `migrate` can translate it. */
+  recognise?(text: string, file: string): Promise<string | undefined>
   /** Runs the service; imported only for `serve`. */
   serve(options: ServeOptions<Config>): Promise<unknown>
 }
@@ -157,9 +161,27 @@ async function runCommand<Config extends ServiceConfig>(
       name: service.name,
       ...(flag !== undefined && { flag }),
     })
-    return service.load(file, env, settings)
+    try {
+      return await service.load(file, env, settings)
+    } catch (error) {
+      throw await foreignError(service, file, error)
+    }
   }
   return line.command.run({ words, options, process, progress, config })
+}
+
+/** For a file of another program, an error that names the command to run in place of its many faults. */
+async function foreignError<Config extends ServiceConfig>(
+  { program, recognise }: ServiceProgram<Config>,
+  file: string,
+  error: unknown,
+): Promise<unknown> {
+  if (!(error instanceof ConfigError && error.code === 'CONFIG_INVALID')) return error
+  const read = readNamedFile(file)
+  const name = 'text' in read ? await recognise?.(read.text, file) : undefined
+  if (name === undefined) return error
+  const message = `${file} is a configuration of ${name}; run ${program} migrate ${name} ${file}`
+  return new ConfigError('CONFIG_FOREIGN', message, { cause: error })
 }
 
 /** All commands of a service, those that every service has too. */

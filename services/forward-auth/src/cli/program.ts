@@ -1,4 +1,5 @@
 import {
+  printMigrated,
   type ServiceCommand,
   type ServiceProgram,
   systemClock,
@@ -24,6 +25,17 @@ const init: Command = {
     return init(file, options.domain)
   },
 }
+
+const migrateFrom = (name: 'oauth2-proxy', file: string): Command => ({
+  usage: `migrate ${name} FILE`,
+  group: 'Configure:',
+  summary: `print the configuration for that of ${name}`,
+  examples: [`gatehouse-auth migrate ${name} ${file} > config.yaml`],
+  async run({ words: [file = ''], process }) {
+    const { migrate } = await import('./migrate.ts')
+    return printMigrated(await migrate(name, file), process)
+  },
+})
 
 const audit: Command = {
   ...LOOK,
@@ -104,9 +116,10 @@ export const PROGRAM: ServiceProgram<ForwardAuthConfig> = {
   name: 'forward-auth',
   version: VERSION,
   summary: 'single sign-on for what a reverse proxy serves',
-  commands: [init, audit, explain, doctor],
+  commands: [init, migrateFrom('oauth2-proxy', 'oauth2-proxy.cfg'), audit, explain, doctor],
   load: loadForwardAuthConfig,
   usesTls: ({ server }) => server.tls !== undefined,
   describe: describeRedirectUris,
+  recognise: async (text, file) => (await import('../migrate/migrate.ts')).recognise(text, file),
   serve: async (options) => (await import('./serve.ts')).serve(options),
 }

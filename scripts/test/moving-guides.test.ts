@@ -1,0 +1,133 @@
+// Follows the guides for people who move from another program: their file, our commands, and who comes in.
+import { type ExecFileOptions, execFile } from 'node:child_process'
+import { chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import type { FastifyInstance } from 'fastify'
+import t, { type Test } from 'tap'
+import { startApp } from '../../services/forward-auth/test/app.ts'
+import { createBrowser } from '../../services/forward-auth/test/stand-ins/browser.ts'
+import { startOpenIdProvider } from '../../services/forward-auth/test/stand-ins/openid-provider.ts'
+import { createVisitor } from '../../services/forward-auth/test/visitor.ts'
+import { type Document, ROOT, readDocument } from './markdown.ts'
+
+const ISSUER = 'https://id.example.com'
+
+const only = ({ file, blocks }: Document, info: string): string => {
+  const found = blocks.filter((block) => block.info === info)
+  if (found.length !== 1) throw new Error(`${file} has ${found.length} blocks "${info}"`)
+  return found[0]?.text ?? ''
+}
+
+/** A folder with the program of a service in `bin`. */
+function folderWith(t: Test, program: string, service: string): string {
+  const main = join(ROOT, 'services', service, 'src/main.ts')
+  const script = `#!/bin/sh\nexec '${process.execPath}' --conditions=@gatehouse/source '${main}' "$@"\n`
+  const cwd = t.testdir({ bin: { [program]: script } })
+  chmodSync(join(cwd, 'bin', program), 0o755)
+  return cwd
+}
+
+/** Runs a command of a guide as a person does, who may be asked for a secret. */
+function run(
+  command: string,
+  cwd: string,
+  input = '',
+): Promise<{ code: number; out: string; err: string }> {
+  const env = {
+    ...process.env,
+    PATH: `${cwd}/bin:${dirname(process.execPath)}:${process.env.PATH}`,
+  }
+  const options: ExecFileOptions = { cwd, env }
+  return new Promise((resolve) => {
+    const child = execFile('sh', ['-eu', '-c', command], options, (error, out, err) =>
+      resolve({ code: Number(error?.code ?? 0), out: String(out), err: String(err) }),
+    )
+    child.stdin?.end(input)
+  })
+}
+
+const person = (given: string, email: string, groups: string[], email_verified = true) => ({
+  ...{ name: given, given_name: given, family_name: given, email, email_verified, groups },
+})
+const PEOPLE = new Map(
+  Object.entries({
+    ada: person('Ada', 'ada@example.com', ['staff']),
+    guest: person('Guest', 'guest@other.example', ['staff']),
+    intern: person('Intern', 'intern@example.com', ['interns']),
+    unverified: person('Unverified', 'unverified@example.com', ['staff'], false),
+  }),
+)
+
+interface Move {
+  /** Kind of the block with their configuration, and the file that it is. */
+  readonly theirs: string
+  readonly file: string
+  readonly secret: string
+}
+
+/** Follows a guide up to a running service, with a real provider in place of the one of the example. */
+async function follow(t: Test, guide: Document, { theirs, file, secret }: Move) {
+  const cwd = folderWith(t, 'gatehouse-auth', 'forward-auth')
+  const text = only(guide, theirs)
+  const [, clientId = ''] = /^\s*"?client.?id"?\s*[:=]\s*"?([\w.-]+)"?$/im.exec(text) ?? []
+  const redirectUri = only(guide, 'text redirect-uri').trim()
+  const client = { clientId, clientSecret: secret, redirectUris: [redirectUri] }
+  const provider = await startOpenIdProvider(t, { clients: [client], people: PEOPLE })
+  writeFileSync(join(cwd, file), text.replace(ISSUER, provider.issuer))
+
+  const before = await run(`gatehouse-auth check-config --config ${file}`, cwd)
+  t.match(before, { code: 1, err: '[CONFIG_FOREIGN]' }, 'check-config knows whose file it is')
+  const [command = ''] = only(guide, 'sh migrate').split(` ${file} > `)
+  t.match(before.err, `run ${command} `, 'and points to the command')
+  t.match(await run(only(guide, 'sh migrate'), cwd), { code: 0, err: '' })
+  const printed = readFileSync(join(cwd, 'config.yaml'), 'utf8')
+  t.notMatch(printed, secret)
+  await run(only(guide, 'sh secret'), cwd, `${secret}\n`)
+  t.equal(statSync(join(cwd, 'client-secret')).mode & 0o777, 0o600)
+  const checked = await run(only(guide, 'sh check'), cwd)
+  t.match(checked, { code: 0, err: '' })
+  t.match(checked.out, `: ${redirectUri}\n`, 'the redirect URI to register')
+  const yaml = printed.replace('File: client-secret', `File: ${cwd}/client-secret`)
+  return { app: (await startApp(t, yaml)).app, redirectUri, printed }
+}
+
+/** Signs somebody in, who opens a page of an app. Gives the status of the same page afterwards. */
+async function signIn(app: FastifyInstance, url: string, who: string, redirectUri: string) {
+  const visitor = createVisitor(app)
+  const { pathname, host, search } = new URL(url)
+  const forwarded = {
+    'x-forwarded-proto': 'https',
+    'x-forwarded-host': host,
+    'x-forwarded-uri': `${pathname}${search}`,
+    'x-forwarded-method': 'GET',
+    'x-forwarded-for': '203.0.113.7',
+  }
+  const check = () => visitor.open('https://auth.example.com/portals/main', { headers: forwarded })
+  const first = await check()
+  let { location } = first.headers
+  while (String(location).startsWith('https://auth.example.com/'))
+    location = (await visitor.open(String(location))).headers.location
+  if (location === undefined)
+    return { before: first.statusCode, after: first.statusCode, headers: {} }
+  const callback = await createBrowser().signIn(String(location), who)
+  if (callback.origin + callback.pathname !== redirectUri) throw new Error(callback.href)
+  await visitor.open(callback)
+  const { statusCode: after, headers } = await check()
+  return { before: first.statusCode, after, headers }
+}
+
+t.test('docs/moving-from-oauth2-proxy.md', async (t) => {
+  const guide = readDocument('docs/moving-from-oauth2-proxy.md')
+  const { app, redirectUri, printed } = await follow(t, guide, {
+    ...{ theirs: 'toml oauth2-proxy.cfg', file: 'oauth2-proxy.cfg' },
+    secret: 'the-secret-of-the-client',
+  })
+  t.notMatch(printed, 'c29tZS1yYW5kb20', 'nor the secret of cookies')
+  const page = 'https://app.example.com/a'
+  const ada = await signIn(app, page, 'ada', redirectUri)
+  t.match(ada, { before: 302, after: 200, headers: { 'x-auth-request-email': 'ada@example.com' } })
+  for (const who of ['guest', 'intern', 'unverified'])
+    t.not((await signIn(app, page, who, redirectUri)).after, 200, `${who} is still refused`)
+  const open = await signIn(app, 'https://app.example.com/healthz', 'ada', redirectUri)
+  t.match(open, { before: 200 }, 'what needed no session needs none')
+})

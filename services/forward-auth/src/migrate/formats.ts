@@ -1,0 +1,78 @@
+import { parseEnv } from 'node:util'
+import { notTheirs } from '@gatehouse/service-kit'
+import type { AST } from 'toml-eslint-parser'
+
+/** A setting as a file has it, before it is known which one it is. */
+export interface Written {
+  readonly written: string
+  readonly values: readonly string[]
+  /** From 1. */
+  readonly line: number
+}
+
+// One flag in a line, also as in a list of YAML, in quotes, or continued by a backslash.
+const FLAG = /^\s*(?:-\s+)?["']?--?([a-z][\w.-]*)(?:(?:=|\s+)(.*?))?["']?\s*\\?$/
+const VARIABLE = /^\s*(?:-\s+)?(?:export\s+)?([A-Z][A-Z0-9_]*)\s*=/
+const COMMENT = /^\s*([#;].*)?$/
+
+const linesOf = (text: string) => text.split(/\r?\n/)
+
+/** Whether each line is a flag, as on a command line: `--name=value`. */
+export function isFlags(text: string): boolean {
+  const lines = linesOf(text).filter((line) => !COMMENT.test(line))
+  return lines.length > 0 && lines.every((line) => FLAG.test(line))
+}
+
+/** Whether the lines are environment variables: `NAME=value`. */
+export function isVariables(text: string): boolean {
+  const lines = linesOf(text).filter((line) => !COMMENT.test(line))
+  return lines.length > 0 && lines.filter((line) => VARIABLE.test(line)).length > lines.length / 2
+}
+
+/** Flags, one in each line. Of flags that are given several times, all values count. */
+export function readFlags(text: string): Written[] {
+  return linesOf(text).flatMap((line, index) => {
+    const [, name, value = 'true'] = FLAG.exec(line) ?? []
+    const text = value.replace(/^(["'])(.*)\1$/, '$2')
+    return name === undefined ? [] : [{ written: name, values: [text], line: index + 1 }]
+  })
+}
+
+/** Environment variables. */
+export function readVariables(text: string): Written[] {
+  const lines = linesOf(text)
+  // Items of a list of YAML.
+  const plain = lines.map((line) => line.replace(/^\s*-\s+/, '')).join('\n')
+  return Object.entries(parseEnv(plain)).map(([written, value = '']) => ({
+    written,
+    values: [value],
+    line: lines.findLastIndex((line) => VARIABLE.exec(line)?.[1] === written) + 1,
+  }))
+}
+
+/**
+ * Keys at the top of a TOML file.
+ * @throws ConfigError CONFIG_NOT_THEIRS; nothing of the file is quoted
+ */
+export async function readToml(text: string, file: string): Promise<Written[]> {
+  const { getStaticTOMLValue, parseTOML } = await import('toml-eslint-parser')
+  let program: AST.TOMLProgram
+  try {
+    program = parseTOML(text)
+  } catch (error) {
+    const { lineNumber = 1 } = error as { lineNumber?: number }
+    throw notTheirs(file, lineNumber, 'is not valid TOML')
+  }
+  return program.body[0].body.flatMap((node) => {
+    const [key] = node.key.keys
+    const written = node.key.keys.map(nameOf).join('.')
+    if (node.type !== 'TOMLKeyValue' || !key) return [{ written, values: [], line: lineOf(node) }]
+    const values = [getStaticTOMLValue(node.value)].flat().map(String)
+    return [{ written, values, line: lineOf(node) }]
+  })
+}
+
+const nameOf = (key: AST.TOMLBare | AST.TOMLQuoted) =>
+  key.type === 'TOMLBare' ? key.name : key.value
+
+const lineOf = ({ loc }: AST.TOMLNode) => loc.start.line

@@ -1,0 +1,209 @@
+import type { Draft, Given, GivenSetting } from '@gatehouse/service-kit'
+import { PORTAL, PROVIDER } from './access.ts'
+import { readAccess, setOpenRules } from './oauth2-proxy-access.ts'
+import {
+  boundedDuration,
+  isOn,
+  plainUrl,
+  readAddress,
+  redirectStep,
+  refuseAll,
+  setAllow,
+  setClientSecret,
+  setDomains,
+  type Translate,
+} from './translation.ts'
+
+/** Our kind of provider for theirs. The others have no counterpart. */
+const TYPES: Readonly<Record<string, string>> = {
+  oidc: 'openIDConnect',
+  adfs: 'openIDConnect',
+  keycloak: 'openIDConnect',
+  'keycloak-oidc': 'openIDConnect',
+  azure: 'microsoftEntraID',
+  'entra-id': 'microsoftEntraID',
+  google: 'google',
+  github: 'github',
+  gitlab: 'gitlab',
+}
+const ENTRA = /^(https:\/\/[^/]+)\/([0-9a-f-]{36})\/v2\.0\/?$/i
+
+/** Translates the settings of oauth2-proxy. */
+export const translateOauth2Proxy: Translate = (given, draft, { readFile }) => {
+  const provider = given.take('provider')
+  const theirs = provider?.values[0] ?? 'google'
+  const type = TYPES[theirs]
+  setServer(given, draft)
+  setSession(given, draft)
+  const authHost = setHosts(given, draft)
+  draft.set([...PORTAL, 'name'], 'main')
+  setProvider(given, draft, theirs, provider)
+  const found = readAccess(given, draft, theirs, readFile)
+  if (typeof found === 'string') refuseAll(draft, found)
+  else setAllow(draft, found.access, found.sources)
+  setHeaders(given, draft, theirs)
+  setOpenRules(given, draft)
+  if (given.isOn('skip-auth-preflight'))
+    draft.set([...PORTAL, 'preflight'], true, given.take('skip-auth-preflight'))
+  const name = nameOf(theirs)
+  return {
+    steps: [
+      ...(type === undefined ? [`Find an OpenID Connect provider in place of ${theirs}.`] : []),
+      redirectStep(authHost, name),
+      'Save this file, and check it: gatehouse-auth check-config --config config.yaml',
+      'Have your proxy ask /portals/main, or /portals/main/authz/nginx from nginx, in place of /oauth2/auth.',
+    ],
+  }
+}
+
+const nameOf = (theirs: string) =>
+  theirs.replaceAll(/[^a-z0-9-]/g, '-').replace(/^[^a-z]+/, '') || 'corp'
+
+function setServer(given: Given, draft: Draft): void {
+  const [cert, key] = [given.take('tls-cert-file'), given.take('tls-key-file')]
+  const [plain, tls] = [given.take('http-address'), given.take('https-address')]
+  // With a certificate it only listens on the second address.
+  const address = cert ? tls : plain
+  const at = address ? readAddress(address.values[0] ?? '') : undefined
+  draft.set(['server', 'host'], at?.host ?? (cert ? '0.0.0.0' : '127.0.0.1'), at && address)
+  draft.set(['server', 'port'], at?.port ?? (cert ? 443 : 4180), at && address)
+  if (address && !at) draft.remark(address, 'is no address of TCP; the default is set')
+  if (cert) {
+    draft.set(['server', 'tls', 'certFile'], cert.values[0], cert)
+    draft.set(['server', 'tls', 'keyFile'], key?.values[0], key)
+  }
+  setTrustedProxies(given, draft)
+  const metrics = given.take('metrics-address')
+  const metricsAt = metrics && readAddress(metrics.values[0] ?? '')
+  if (metricsAt) {
+    draft.set(['metrics', 'host'], metricsAt.host, metrics)
+    draft.set(['metrics', 'port'], metricsAt.port, metrics)
+  }
+}
+
+function setTrustedProxies(given: Given, draft: Draft): void {
+  const proxies = given.take('trusted-proxy-ip')
+  // Everybody cannot be trusted.
+  const narrow = proxies?.values.filter((text) => !/\/[0-6]$/.test(text)) ?? []
+  if (narrow.length > 0) draft.set(['server', 'trustedProxies'], narrow, proxies)
+  else
+    draft.comment(
+      ['server'],
+      'Only a proxy on this machine may ask. Otherwise list its addresses: trustedProxies: [10.0.0.2]',
+    )
+  if (proxies && narrow.length < proxies.values.length)
+    draft.remark(
+      proxies,
+      'trusts nearly everybody, which is left out; list the addresses of the proxy',
+    )
+}
+
+function setSession(given: Given, draft: Draft): void {
+  const expire = given.take('cookie-expire')
+  const lifetime = boundedDuration(expire?.values[0] ?? '168h')
+  draft.set(['session', 'lifetime'], lifetime, expire)
+  if (expire && lifetime === undefined)
+    draft.remark(expire, 'is no duration of a session here; it lasts 8h, or session.lifetime')
+}
+
+/** @returns the host of the sign-in pages */
+function setHosts(given: Given, draft: Draft): string | undefined {
+  const redirect = given.take('redirect-url')
+  const url = redirect && URL.parse(redirect.values[0] ?? '')
+  const domains = given.list('cookie-domain')
+  const allowed = given.list('whitelist-domain').map((domain) => domain.replace(/:[\d*]+$/, ''))
+  const host = url?.host || undefined
+  const own = host === undefined ? [] : [host.replace(/:\d+$/, '')]
+  const found = [domains, allowed, own].find((list) => list.length > 0) ?? []
+  setDomains(draft, found, host)
+  for (const domain of found.length === 0 ? [] : allowed)
+    if (!found.some((one) => isOn(domain.replace(/^\*?\./, ''), one.replace(/^\*?\./, ''))))
+      draft.comment(['domains'], `People are not sent back to ${domain}: add it if it has apps.`)
+  return host
+}
+
+function setProvider(given: Given, draft: Draft, theirs: string, from?: GivenSetting): void {
+  const type = TYPES[theirs] ?? 'openIDConnect'
+  const at = (key: string) => [...PROVIDER, key]
+  draft.set(at('type'), type, from)
+  draft.set(at('name'), nameOf(theirs))
+  const title = given.take('provider-display-name')
+  draft.set(at('title'), title?.values[0]?.slice(0, 60), title)
+  setIssuer(given, draft, theirs)
+  const client = given.take('client-id')
+  draft.set(at('clientId'), client?.values[0], client)
+  const token = given.take('entra-id-federated-token-auth')
+  if (given.isOn('entra-id-federated-token-auth'))
+    draft.set(at('clientAssertion'), { type: 'azureWorkloadIdentity' }, token)
+  else setClientSecret(given, draft, PROVIDER, ['client-secret', 'client-secret-file'])
+  setParameters(given, draft, type)
+  if (type !== 'openIDConnect' && type !== 'microsoftEntraID') return
+  const groups = given.take('oidc-groups-claim')
+  if (groups?.values[0] !== 'groups') draft.set(at('groupsClaim'), groups?.values[0], groups)
+  const trust = given.take('insecure-oidc-allow-unverified-email')
+  if (given.isOn('insecure-oidc-allow-unverified-email')) draft.set(at('trustEmail'), true, trust)
+}
+
+function setParameters(given: Given, draft: Draft, type: string): void {
+  const scope = given.take('scope')
+  if (scope && type === 'github') draft.remark(scope, 'GitHub needs none here')
+  else draft.set([...PROVIDER, 'scopes'], scope?.values[0]?.split(/\s+/).filter(Boolean), scope)
+  for (const name of ['prompt', 'acr-values', 'resource']) {
+    const parameter = given.take(name)
+    const at = [...PROVIDER, 'authorizationParameters', name.replace('-', '_')]
+    draft.set(at, parameter?.values[0], parameter)
+  }
+  const ca = given.take('provider-ca-file')
+  if (ca && ca.values.length > 1) draft.remark(ca, 'join the files into one, and set caFile to it')
+  else draft.set([...PROVIDER, 'caFile'], ca?.values[0], ca)
+}
+
+function setIssuer(given: Given, draft: Draft, theirs: string): void {
+  const type = TYPES[theirs]
+  const issuer = given.take('oidc-issuer-url')
+  const url = plainUrl(issuer?.values[0] ?? '')
+  if (type === 'microsoftEntraID') {
+    setTenant(given, draft, url, issuer)
+    return
+  }
+  if (type === 'google' || type === 'github') return
+  if (type === 'gitlab') {
+    draft.set([...PROVIDER, 'url'], url, issuer)
+    return
+  }
+  const login = given.take('login-url')
+  const realm = /^(https?:\/\/.+\/realms\/[^/]+)\/protocol\/openid-connect\/auth$/.exec(
+    login?.values[0] ?? '',
+  )?.[1]
+  if (url === undefined && realm !== undefined)
+    draft.set([...PROVIDER, 'issuerUrl'], plainUrl(realm), login)
+  else draft.set([...PROVIDER, 'issuerUrl'], url, issuer)
+  if (!draft.has([...PROVIDER, 'issuerUrl']))
+    draft.todo(
+      [...PROVIDER, 'type'],
+      `issuerUrl is missing: give the issuer of an OpenID Connect provider in place of ${theirs}.`,
+    )
+}
+
+function setTenant(given: Given, draft: Draft, url?: string, issuer?: GivenSetting): void {
+  const tenant = given.take('azure-tenant')
+  const [, authority, id] = ENTRA.exec(url ?? '') ?? []
+  const own = id ?? tenant?.values[0]
+  draft.set([...PROVIDER, 'tenantId'], own?.toLowerCase(), id === undefined ? tenant : issuer)
+  if (authority !== undefined && authority !== 'https://login.microsoftonline.com')
+    draft.set([...PROVIDER, 'authority'], authority, issuer)
+  if (own === undefined)
+    draft.todo(
+      [...PROVIDER, 'type'],
+      'tenantId is missing: a provider is for one tenant, by its ID.',
+    )
+}
+
+/** What apps get. Their user is the login name for GitHub, and the subject for the others. */
+function setHeaders(given: Given, draft: Draft, theirs: string): void {
+  const xauth = given.take('set-xauthrequest')
+  if (given.isOn('set-xauthrequest')) draft.set([...PORTAL, 'headers'], 'x-auth-request-*', xauth)
+  const prefer = given.take('prefer-email-to-user')
+  if (given.isOn('prefer-email-to-user')) draft.set([...PORTAL, 'userHeader'], 'email', prefer)
+  else if (theirs === 'github') draft.set([...PORTAL, 'userHeader'], 'username')
+}

@@ -1,0 +1,117 @@
+import { parseHost } from '@gatehouse/net'
+import {
+  type Draft,
+  durationText,
+  type Given,
+  goDurationMs,
+  type Path,
+} from '@gatehouse/service-kit'
+import type { Access } from './access.ts'
+import { allowOf, faultOfCondition, PORTAL } from './access.ts'
+
+/** What a translation leaves to say. */
+interface Translated {
+  /** Steps for the operator, each a sentence. */
+  readonly steps: readonly string[]
+}
+
+/** Translates the settings of a program into a draft. */
+export type Translate = (given: Given, draft: Draft, deps: TranslateDeps) => Translated
+
+export interface TranslateDeps {
+  /** Reads a file that the settings name; undefined if it cannot be read. */
+  readonly readFile: (file: string) => string | undefined
+}
+
+/** Nobody comes in before a person has decided: `allow: {}` is refused. */
+export function refuseAll(draft: Draft, why: string): void {
+  draft.set([...PORTAL, 'allow'], {})
+  draft.todo([...PORTAL, 'allow'], why)
+}
+
+/** Sets who may come in. Lists that are too long for a condition let nobody in. */
+export function setAllow(draft: Draft, access: Access, sources: string): void {
+  const fault = access.condition === undefined ? undefined : faultOfCondition(access.condition)
+  if (fault === undefined) {
+    draft.set([...PORTAL, 'allow'], allowOf(access))
+    draft.comment([...PORTAL, 'allow'], `Who may come in, from ${sources}.`)
+  } else
+    refuseAll(
+      draft,
+      `${sources} cannot be written as a condition (${fault}): give these people a group at the provider, and allow that.`,
+    )
+}
+
+const MINUTE = 60_000
+const LONGEST = 90 * 86_400_000
+
+/** The duration of a Go program, within the bounds of ours. */
+export function boundedDuration(
+  text: string,
+  shortest = MINUTE,
+  longest = LONGEST,
+): string | undefined {
+  const ms = goDurationMs(text)
+  return ms === undefined || ms <= 0 ? undefined : durationText(clamp(ms, shortest, longest))
+}
+
+const clamp = (value: number, least: number, most: number) => Math.min(Math.max(value, least), most)
+
+/** Host and port of an address such as `:4180` or `http://[::1]:4180`; undefined for a socket. */
+export function readAddress(text: string): { host: string; port: number } | undefined {
+  const [, host = '', port = ''] = /^(?:https?:\/\/)?(.*):(\d{1,5})$/i.exec(text) ?? []
+  if (port === '' || Number(port) > 65_535) return undefined
+  return { host: host.replace(/^\[(.*)\]$/, '$1') || '0.0.0.0', port: Number(port) }
+}
+
+/** Cookie domains without the dot in front, and without those that another one covers. */
+function cookieDomains(texts: readonly string[]): string[] {
+  const names = texts.flatMap((text) => parseHost(text.replace(/^(\*?\.)+/, ''))?.name ?? [])
+  return [...new Set(names)].filter(
+    (name) => !names.some((other) => other !== name && name.endsWith(`.${other}`)),
+  )
+}
+
+/** Sets `domains`; without one, the place is marked. */
+export function setDomains(draft: Draft, texts: readonly string[], authHost?: string): void {
+  const rows = cookieDomains(texts).map((domain) => {
+    const isHere = authHost !== undefined && isOn(authHost.replace(/:\d+$/, ''), domain)
+    return { domain, ...(isHere && authHost !== domain && { authHost }) }
+  })
+  draft.set(['domains'], rows)
+  if (rows.length > 0) return
+  draft.todo(
+    ['domains'],
+    'name the domain of your apps and the host of the sign-in pages: [{ domain: example.com, authHost: auth.example.com }].',
+  )
+}
+
+export const isOn = (host: string, domain: string) => host === domain || host.endsWith(`.${domain}`)
+
+/** The text of a URL without user name, password and query; undefined if it has them or is none. */
+export function plainUrl(text: string): string | undefined {
+  const url = URL.parse(text)
+  return url && url.username === '' && url.password === '' && url.search === '' ? text : undefined
+}
+
+/** Sets the secret of a provider, as a file. */
+export function setClientSecret(
+  given: Given,
+  draft: Draft,
+  provider: Path,
+  [inline, named]: readonly [inline: string, named?: string],
+  file = 'client-secret',
+): void {
+  const secret = given.take(inline)
+  const path = [...provider, 'clientSecretFile']
+  const from = named === undefined ? undefined : given.take(named)
+  if (secret) draft.secret(path, file, secret)
+  else draft.set(path, from?.values[0], from)
+}
+
+/** What to do about the redirect URI, if its host is known. */
+export function redirectStep(authHost: string | undefined, provider: string): string {
+  const step = 'Register the redirect URI at the provider, next to the old one'
+  if (authHost === undefined) return `${step}; check-config prints it.`
+  return `${step}: https://${authHost}/portals/main/providers/${provider}/callback`
+}

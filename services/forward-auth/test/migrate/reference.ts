@@ -1,0 +1,40 @@
+/** The names of all settings in the references of other programs, without anything else of them. */
+const words = (text: string) => text.trim().split(/\s+/)
+
+/** Flags of oauth2-proxy 7.15: its page of options, the pages of its providers, and older spellings it reads. */
+export const OAUTH2_PROXY_FLAGS = words(`
+  config config-test version alpha-config convert-config-to-alpha
+  acr-values allowed-group approval-prompt backend-logout-url client-id client-secret-file client-secret
+  code-challenge-method insecure-oidc-allow-unverified-email insecure-oidc-skip-issuer-verification
+  insecure-oidc-skip-nonce jwt-key-file jwt-key login-url auth-request-response-mode oidc-audience-claim
+  oidc-email-claim oidc-extra-audience oidc-groups-claim oidc-issuer-url oidc-jwks-url oidc-public-key-file
+  oidc-enabled-signing-alg profile-url prompt provider-ca-file provider-display-name provider pubjwk-url
+  redeem-url scope skip-claims-from-profile-url skip-oidc-discovery use-system-trust-store validate-url
+  cookie-csrf-expire cookie-csrf-per-request cookie-csrf-per-request-limit cookie-csrf-samesite cookie-domain
+  cookie-expire cookie-httponly cookie-name cookie-path cookie-refresh cookie-samesite cookie-secret
+  cookie-secret-file cookie-secure
+  basic-auth-password set-xauthrequest set-authorization-header set-basic-auth skip-auth-strip-headers
+  pass-access-token pass-authorization-header pass-basic-auth prefer-email-to-user pass-user-headers
+  auth-logging-format auth-logging errors-to-info-log exclude-logging-path logging-compress logging-filename
+  logging-local-time logging-max-age logging-max-backups logging-max-size request-id-header
+  request-logging-format request-logging silence-ping-logging standard-logging-format standard-logging
+  banner custom-sign-in-logo custom-templates-dir display-htpasswd-form footer show-debug-on-error
+  ping-path ping-user-agent ready-path gcp-healthchecks
+  allow-query-semicolons api-route authenticated-emails-file bearer-token-login-fallback email-domain
+  encode-state extra-jwt-issuers force-https force-json-errors htpasswd-file htpasswd-user-group proxy-prefix
+  real-client-ip-header redirect-url relative-redirect-url reverse-proxy trusted-proxy-ip signature-key
+  skip-auth-preflight skip-auth-regex skip-auth-route skip-jwt-bearer-tokens skip-provider-button
+  ssl-insecure-skip-verify trusted-ip whitelist-domain
+  http-address https-address metrics-address metrics-secure-address metrics-tls-cert-file
+  metrics-tls-key-file tls-cert-file tls-key-file tls-cipher-suite tls-min-version
+  session-cookie-minimal session-store-type redis-cluster-connection-urls redis-connection-url redis-ca-path
+  redis-insecure-skip-tls-verify redis-password redis-sentinel-password redis-sentinel-master-name
+  redis-sentinel-connection-urls redis-use-cluster redis-use-sentinel redis-connection-idle-timeout
+  flush-interval pass-host-header proxy-websockets ssl-upstream-insecure-skip-verify disable-keep-alives
+  upstream-timeout upstream
+  keycloak-group azure-tenant azure-graph-group-field entra-id-allowed-tenant entra-id-federated-token-auth
+  bitbucket-team bitbucket-repository github-org github-team github-repo github-token github-user
+  gitlab-group gitlab-project google-group google-admin-email google-service-account-json
+  google-use-application-default-credentials google-target-principal google-use-organization-id
+  google-admin-api-user-scope resource user-id-claim allowed-role force-code-challenge-method
+`)
