@@ -28,10 +28,10 @@ import {
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply } from 'fastify'
 import { receiversOf } from './config/events.ts'
 import { type CertServiceConfig, isPlain } from './config/schema.ts'
-import { actionFor, CERT_ERRORS, STATUS_OF } from './errors.ts'
+import { CERT_ERRORS, STATUS_OF } from './errors.ts'
 import { events } from './events/outbox.ts'
 import type { Events } from './issuance/issue.ts'
-import { problemPage } from './pages/cards.ts'
+import { problemPage } from './pages/problem.ts'
 import { type AccessOptions, access } from './plugins/access.ts'
 import { audit } from './plugins/audit.ts'
 import { issuance } from './plugins/issuance.ts'
@@ -57,6 +57,8 @@ const BODY_LIMIT = 64 * 1024
 const REQUEST_TIMEOUT = 30_000
 const ERRORS = [CERT_ERRORS, AUTH_ERRORS, PKI_ERRORS, ACME_ERRORS, HTTP_ERRORS, FASTIFY_ERRORS]
 const ERRORS_PATH = '/errors'
+/** People get a page instead of problem+json. */
+const PROBLEMS = { docsUrl: ERRORS_PATH, page: sendProblemPage }
 
 /** What is not configured; tests replace it. */
 export interface AppDeps {
@@ -137,7 +139,7 @@ export async function buildPlainApp(
   app: FastifyInstance,
   { log }: AppDeps,
 ): Promise<FastifyInstance> {
-  const plain = createServer({ log }, { tls: 'off', trustedProxies: [] }, null)
+  const plain = createServer({ log }, { tls: 'off', trustedProxies: [] }, {})
   await plain.register(requestTelemetry, {})
   await plain.register(problems, { statusOf: STATUS_OF })
   await plain.register(strictHttp, {})
@@ -151,10 +153,10 @@ export async function buildPlainApp(
 function createServer(
   { log }: AppDeps,
   { tls, trustedProxies }: Pick<CertServiceConfig['server'], 'tls' | 'trustedProxies'>,
-  docsUrl: string | null = ERRORS_PATH,
+  problems: Partial<typeof PROBLEMS> = PROBLEMS,
 ): FastifyInstance {
   const app = Fastify({
-    ...appOptions(log, { ...(docsUrl !== null && { docsUrl }) }),
+    ...appOptions(log, problems),
     loggerInstance: log as FastifyBaseLogger,
     // The plugin of its own TLS provides the credentials.
     ...(!isPlain(tls) && { https: serverTlsOptions() }),
@@ -181,11 +183,7 @@ async function registerHttp(
     fieldsOf: logFields,
     isRoutine,
   })
-  await app.register(problems, {
-    statusOf: STATUS_OF,
-    docsUrl: ERRORS_PATH,
-    page: sendProblemPage,
-  })
+  await app.register(problems, { statusOf: STATUS_OF, ...PROBLEMS })
   await app.register(strictHttp, { docsUrl: ERRORS_PATH })
   await app.register(errorReference, { path: ERRORS_PATH, tables: ERRORS })
   await app.register(openapi, {
@@ -197,9 +195,8 @@ async function registerHttp(
   await app.register(health, { metrics, docsUrl: ERRORS_PATH })
 }
 
-/** People get a page instead of problem+json. */
 function sendProblemPage(problem: Problem, _request: unknown, reply: FastifyReply): FastifyReply {
-  return sendPage(reply, problem.status, problemPage(problem, actionFor(problem.code)))
+  return sendPage(reply, problem.status, problemPage(problem))
 }
 
 async function registerApi(app: FastifyInstance, options: AccessOptions): Promise<void> {

@@ -3,6 +3,7 @@ import { createMetrics } from '@gatehouse/service-kit'
 import t from 'tap'
 import { CertError } from '../src/errors.ts'
 import { createIdp, DAY, KEY, start } from './helpers/app.ts'
+import { browse } from './helpers/browse.ts'
 import { makeCsr } from './helpers/csr.ts'
 
 t.test('no secret reaches the log, an error, a metric, the audit trail or a page', async (t) => {
@@ -35,6 +36,14 @@ t.test('no secret reaches the log, an error, a metric, the audit trail or a page
     const { body } = await post('/api/certificate', { domain: 'a.test', keyType })
     const [der] = fromPem(body.privateKey)
     secrets.push(body.privateKey.split('\n')[1], der!.toString('hex'), der!.toString('base64'))
+  }
+  const { body: held } = await call('GET', '/api/certificate/a.test')
+  const { cookie } = await browse(running, '/', { body: { key: KEY } })
+  const page = `/certificates/a.test/${held.serialNumber}`
+  for (const url of ['/', '/certificates/a.test', page, `${page}/leaf.pem`, `${page}/chain.pem`]) {
+    const { status, text } = await browse(running, url, { cookie })
+    t.equal(status, 200, url)
+    answers.push(text)
   }
   await post('/api/certificate', { domain: 'a.test' }, `Bearer ${secrets[2]}`)
   await post('/api/certificate', { domain: 'a.test' }, `Bearer ${secrets[3]}`)

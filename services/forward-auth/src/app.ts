@@ -194,7 +194,7 @@ function createServer(
 ): FastifyInstance {
   const http = { maxHeaderSize: HEADER_LIMIT }
   return Fastify({
-    ...appOptions(log, { docsUrl }),
+    ...appOptions(log, { docsUrl, page: problemPage }),
     ...(tls ? { https: { ...httpsOptions(tls), ...http } } : { http }),
     bodyLimit: BODY_LIMIT,
     requestTimeout: REQUEST_TIMEOUT,

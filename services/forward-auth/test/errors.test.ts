@@ -70,6 +70,32 @@ t.test('the type of every problem links to its row of the error page', async (t)
   }
 })
 
+t.test('in a browser an unknown path is a page, and programs get problem+json', async (t) => {
+  const { app } = await startApp(t, yamlOf(portalOf('main')))
+  const html = 'text/html,application/xhtml+xml,*/*;q=0.8'
+  const table: [who: string, headers: Record<string, string>, type: RegExp][] = [
+    ['a browser', { 'sec-fetch-mode': 'navigate', accept: html }, /^text\/html/],
+    ['an old browser', { accept: html }, /^text\/html/],
+    ['curl', { accept: '*/*' }, /^application\/problem\+json/],
+    ['fetch', { 'sec-fetch-mode': 'cors', accept: html }, /^application\/problem\+json/],
+    [
+      'JSON before HTML',
+      { accept: 'application/json, text/html;q=0.9' },
+      /^application\/problem\+json/,
+    ],
+  ]
+  for (const [who, headers, type] of table)
+    for (const [url, status] of [
+      ['/nothing', 404],
+      ['/portals/main/nothing', 404],
+      ['/%zz', 400],
+    ] as const) {
+      const answer = await app.inject({ url, headers })
+      t.equal(answer.statusCode, status, `${who}: ${url}`)
+      t.match(answer.headers['content-type'], type, `${who}: ${url}`)
+    }
+})
+
 interface Schema {
   readonly description?: string
   readonly const?: unknown

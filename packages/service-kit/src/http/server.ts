@@ -32,10 +32,10 @@ class QuietLogController extends LogController {
 }
 
 /**
- * Options for `Fastify()`: the logger, strict validation, and problem+json also for errors before a
- * route is found.
+ * Options for `Fastify()`: the logger, strict validation, and problems also for errors before a route
+ * is found.
  */
-export function appOptions(log: Logger, { docsUrl }: Pick<ProblemOptions, 'docsUrl'> = {}) {
+export function appOptions(log: Logger, options: Omit<ProblemOptions, 'statusOf'> = {}) {
   return {
     // `strictHttp` answers 503 with a problem.
     return503OnClosing: false,
@@ -51,9 +51,9 @@ export function appOptions(log: Logger, { docsUrl }: Pick<ProblemOptions, 'docsU
       },
     },
     frameworkErrors: (error, request, reply) => {
-      answerError(error, request, reply, { statusOf: {}, ...(docsUrl && { docsUrl }) })
+      answerError(error, request, reply, { statusOf: {}, ...options })
     },
-    clientErrorHandler: (error, socket) => refuseConnection(error, socket, docsUrl),
+    clientErrorHandler: (error, socket) => refuseConnection(error, socket, options.docsUrl),
     schemaErrorFormatter: (errors) => new Error(describeErrors(errors as never)),
   } satisfies FastifyServerOptions
 }

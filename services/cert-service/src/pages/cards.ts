@@ -1,4 +1,4 @@
-import { type Page, type Problem, prose } from '@gatehouse/service-kit'
+import type { Page } from '@gatehouse/service-kit'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { icon, type Tone } from './notice.ts'
 import { page } from './style.ts'
@@ -51,23 +51,5 @@ export function tokensOnlyPage(origin: string): Page {
   return card(
     'Certificates',
     html`<p>This service accepts access tokens only, which cannot be entered here. Use one on the command line:</p><pre><code>${command}</code></pre>`,
-  )
-}
-
-/** What went wrong, and what to do about it. */
-export function problemPage(
-  { title, detail, code, status, errors = [], requestId }: Problem,
-  action?: string,
-): Page {
-  const members = errors
-    .filter((one) => one.detail !== detail)
-    .map((one) => html`<li><code>${one.pointer}</code> ${one.detail}</li>`)
-  const fallback = status === 404 ? 'Check the address, or look for the name in the list.' : ''
-  return card(
-    title,
-    html`${detail ? html`<p>${detail}</p>` : ''}${members.length > 0 ? html`<ul>${members}</ul>` : ''}<p>${prose(action ?? fallback)}</p>
-<p class="muted"><a href="/errors#${code}"><code>${code}</code></a>${requestId ? html` · request <code>${requestId}</code>` : ''}</p>
-${toInventory}`,
-    status >= 500 || status === 429 ? 'warn' : 'bad',
   )
 }

@@ -47,7 +47,7 @@ export function certificatePage(view: CertificateView): Page {
     bar: who(visitor),
     main: html`${heading(domain)}
 ${done ? doneNotice(done) : ''}${statusNotice(record, view)}${orderNotice(view)}
-<section class="card facts-card"><h2>Certificate</h2>${validity(record, now)}${facts(record)}${actionLinks(actions, domain)}${'key' in visitor ? html`<p>An API key that is entered here only looks on. People act behind a <a href="/docs">portal</a>, programs by the API.</p>` : ''}</section>
+<section class="card facts-card"><h2>Certificate</h2>${validity(record, now)}${facts(record)}${actionLinks(actions, domain)}${'key' in visitor ? html`<p>An API key that is entered here only looks on. People act behind the portal, programs by the API.</p>` : ''}</section>
 <section class="card facts-card"><h2>Fingerprint</h2>${fingerprints(record)}</section>
 <section class="card facts-card"><h2>Chain</h2>${chain(view)}</section>
 ${record.isCurrent ? html`<section class="card facts-card"><h2>Use it</h2>${commands(view)}</section>` : ''}
@@ -106,11 +106,11 @@ function heading(domain: string, title = domain): SafeHtml {
 
 function orderNotice({ order, record, now }: CertificateView): SafeHtml | '' {
   if (!order || order.status === 'done' || !record.isCurrent) return ''
-  return orderState(order, now)
+  const link = html`<p><a href="${orderHref(order)}">The order</a></p>`
+  return orderState(order, now, link)
 }
 
-function orderState(order: OrderRecord, now: number): SafeHtml {
-  const link = html`<p><a href="${orderHref(order)}">The order</a></p>`
+function orderState(order: OrderRecord, now: number, link: SafeHtml | '' = ''): SafeHtml {
   if (order.status === 'failed')
     return notice('bad', 'The last order failed.', html`${failure(order, now)}${link}`)
   if (order.status === 'pending')

@@ -2,6 +2,7 @@ import { prose } from '@gatehouse/service-kit'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { actionFor } from '../errors.ts'
 import type { OrderRecord } from '../store/store.ts'
+import { errorHref } from './links.ts'
 import { whenFromNow } from './time.ts'
 
 /** Why the last try of an order failed, what to do, and when the next try is. */
@@ -12,5 +13,5 @@ export function failure({ lastError, nextTryAt }: OrderRecord, now: number): Saf
   const next = isLater
     ? html`${whenFromNow(nextTryAt, now)} at the earliest`
     : 'with the next request for it'
-  return html`<p class="cause">Last try failed: ${detail}</p><p>${prose(action)} <a href="/errors#${code}"><code>${code}</code></a></p><p>Next try: ${next}.</p>`
+  return html`<p class="cause">Last try failed: ${detail}</p><p>${prose(action)} <a href="${errorHref(code)}"><code>${code}</code></a></p><p>Next try: ${next}.</p>`
 }

@@ -18,3 +18,8 @@ export function certificateHref(
 export function orderHref({ id }: Pick<OrderRecord, 'id'>): string {
   return `/orders/${encodeURIComponent(id)}`
 }
+
+/** The row of the page that says what an error means. */
+export function errorHref(code: string): string {
+  return `/errors#${encodeURIComponent(code)}`
+}

@@ -1,0 +1,184 @@
+import t, { type Test } from 'tap'
+import { createIdp, DAY, KEY, NOW, type Running, start } from '../helpers/app.ts'
+import { newAudit, newCertificate, newOrder } from '../helpers/store.ts'
+import { inEveryLook, openTab } from './tabs.ts'
+
+const LONG = 'donaudampfschifffahrtselektrizitaetenhauptbetriebswerkbau'
+const AUDIENCE = 'https://certs.example.com'
+const RULES = [
+  { people: 'anyone', names: ['*'], rights: ['issue', 'read', 'renew', 'revoke', 'delete'] },
+]
+
+/** The service behind a portal, over HTTPS: a browser sends the header that the proxy would add. */
+async function listen(t: Test) {
+  const portal = await createIdp(t, () => NOW)
+  const auth = {
+    psk: { key: KEY },
+    assertion: { issuerUrl: portal.issuerUrl, audience: AUDIENCE },
+  }
+  const running = await start(t, { auth, rules: RULES }, { tls: true })
+  await fill(running)
+  const address = await running.app.listen({ host: '127.0.0.1', port: 0 })
+  const claims = { aud: AUDIENCE, name: 'Ada Lovelace', groups: ['ops'] }
+  return {
+    running,
+    origin: address.replace('127.0.0.1', 'localhost'),
+    person: { extraHTTPHeaders: { 'x-gatehouse-assertion': portal.assertion(claims) } },
+  }
+}
+
+async function fill({ call, service: { store } }: Running): Promise<void> {
+  for (const domain of ['app.example.com', 'withdrawn.example.com', `${LONG}.${LONG}.example.com`])
+    await call('POST', '/api/certificate', { domain, names: [`www.${domain}`] })
+  const add = (domain: string, moments: object = {}) =>
+    store.addCertificate(newCertificate({ names: [domain], ...moments }), newAudit())
+  for (const lineage of ['replaced', 'replaced', 'revoked', 'deleted']) {
+    const { id } = await add('old.example.com', {
+      lineage,
+      serialNumber: `abc${lineage.length}${Math.random().toString(16).slice(2)}`,
+    })
+    if (lineage === 'revoked')
+      await store.revoke([id], NOW, 'keyCompromise', newAudit({ action: 'revoke' }))
+    if (lineage === 'deleted') await store.remove([id], newAudit({ action: 'delete' }))
+  }
+  const gone = await add('gone.example.com')
+  await store.remove([gone.id], newAudit({ action: 'delete' }))
+  await add('ended.example.com', { notBefore: NOW - 8 * DAY, notAfter: NOW - DAY, renewAt: null })
+  await add('unrenewed.example.com', { notAfter: NOW + DAY, renewAt: null })
+  const { lineage, names } = await add('failing.example.com', { renewAt: NOW + 60_000 })
+  const lastError = { code: 'ACME_CAA', detail: `CAA records of ${LONG}.${LONG} forbid it` }
+  const failed = { status: 'failed', lastError, nextTryAt: NOW + 3_600_000, failures: 3 } as const
+  await store.saveOrder(newOrder({ id: 'failing', lineage, names, ...failed }))
+  await store.saveOrder(
+    newOrder({
+      id: 'never',
+      lineage: `ca|server|p256|never.${LONG}.example.com`,
+      names: [`never.${LONG}.example.com`],
+      ...failed,
+    }),
+  )
+}
+
+const PENDING = newOrder({
+  id: 'pending',
+  lineage: 'p',
+  names: ['pending.example.com'],
+  step: 'waiting for the CA',
+})
+
+/** What people see, by the address and what must be on it. */
+const PAGES: readonly [name: string, path: string, sees: string][] = [
+  ['details', '/certificates/app.example.com', 'In service.'],
+  ['long names', `/certificates/${LONG}.${LONG}.example.com`, 'In service.'],
+  ['history', '/certificates/old.example.com', 'Replaced by a newer one'],
+  [
+    'nothing in service',
+    '/certificates/gone.example.com',
+    'No certificate of this name is in service.',
+  ],
+  ['ended', '/certificates/ended.example.com', 'Clients refuse it.'],
+  ['unrenewed', '/certificates/unrenewed.example.com', 'no longer renewed'],
+  ['failing', '/certificates/failing.example.com', 'could not be renewed'],
+  ['failed order', '/orders/never', 'The last order failed.'],
+  ['pending order', '/orders/pending', 'An order is under way.'],
+  ['confirm renew', '/certificates/ended.example.com/renew', 'Renew ended.example.com?'],
+  ['not due', '/certificates/app.example.com/renew', 'is not due yet'],
+  ['confirm revoke', '/certificates/app.example.com/revoke', 'Why?'],
+  ['confirm delete', `/certificates/${LONG}.${LONG}.example.com/delete`, 'Delete'],
+  ['confirm dry run', '/certificates/app.example.com/dry-run', 'Nothing is ordered or changed'],
+  ['hidden or absent', '/certificates/none.example.com', 'Certificate not found'],
+  ['no order', '/orders/none', 'Order not found'],
+  ['no path', '/nothing/here', 'Not found'],
+  ['no method', '/sign-out', 'Method not allowed'],
+  ['API', '/api/certificates', 'Credentials'],
+  ['errors', '/errors', 'CERT_NOT_FOUND'],
+]
+
+t.test('every page is sound in both schemes at every width', async (t) => {
+  const { running, origin, person } = await listen(t)
+  await inEveryLook(
+    t,
+    async ({ tab, said, scheme, hold }) => {
+      // By then the service has taken up all orders that were under way when it started.
+      await tab.goto(`${origin}/`)
+      await running.service.store.saveOrder(PENDING)
+      for (const [name, path, sees] of PAGES) {
+        await tab.goto(`${origin}${path}`)
+        await tab.getByText(sees).first().waitFor()
+        await hold(name)
+      }
+      await tab.goto(`${origin}/certificates/app.example.com`)
+      await tab.getByText('Chain as text').click()
+      await hold('chain as text')
+      await tab.goto(`${origin}/certificates/app.example.com/dry-run`)
+      await tab.getByRole('button', { name: 'Dry run' }).click()
+      await tab.getByText('Nothing that is known stands in the way.').waitFor()
+      await hold('free dry run')
+      await tab.goto(`${origin}/orders/never`)
+      await tab.getByRole('link', { name: 'Dry run' }).click()
+      await tab.getByRole('button', { name: 'Dry run' }).click()
+      await tab.getByText('It would fail').waitFor()
+      await hold('failing dry run')
+      t.strictSame(said, [], `${scheme}: the console is empty`)
+    },
+    person,
+  )
+})
+
+t.test('without script: look, revoke with a reason, read what was done', async (t) => {
+  const { origin, person } = await listen(t)
+  const { context, tab } = await openTab({ ...person, javaScriptEnabled: false })
+  await tab.goto(`${origin}/`)
+  await tab.locator('summary', { hasText: 'withdrawn.example.com' }).click()
+  await tab.goto(`${origin}/certificates/withdrawn.example.com`)
+  const [download] = await Promise.all([
+    tab.waitForEvent('download'),
+    tab.getByRole('link', { name: 'Chain (PEM)' }).click(),
+  ])
+  t.equal(download.suggestedFilename(), 'withdrawn.example.com-chain.pem')
+  await tab.getByRole('link', { name: 'Revoke' }).click()
+  await tab.getByText('cessationOfOperation').click()
+  await tab.getByRole('button', { name: 'Revoke' }).click()
+  await tab.getByRole('status').waitFor()
+  t.match(
+    await tab.getByRole('status').textContent(),
+    'revoked one certificate (cessationOfOperation)',
+  )
+  t.ok(await tab.getByText('No certificate of this name is in service.').isVisible())
+  await tab.reload()
+  t.equal(await tab.getByRole('status').count(), 0, 'said once')
+  await context.close()
+})
+
+t.test(
+  'the keyboard is enough: the fingerprint is copied, and a certificate is deleted',
+  async (t) => {
+    const { origin, person } = await listen(t)
+    const { context, tab } = await openTab(person)
+    await tab.goto(`${origin}/certificates/old.example.com`)
+    const reached: string[] = []
+    for (let n = 0; n < 7; n += 1) {
+      await tab.keyboard.press('Tab')
+      const [name, outline] = (await tab.evaluate(`[
+      document.activeElement.labels?.[0].innerText ?? document.activeElement.innerText,
+      getComputedStyle(document.activeElement).outlineWidth,
+    ]`)) as string[]
+      reached.push(name!)
+      t.equal(outline, '3px', `${name}: in focus`)
+    }
+    t.strictSame(reached, [
+      ...['Certificates', 'Renew', 'Revoke', 'Delete', 'Dry run'],
+      ...['SHA-256, to copy', 'Serial number, to copy'],
+    ])
+    const selected = await tab.evaluate('getSelection().toString()')
+    t.match(selected, /^abc8[0-9a-f]+$/, 'a field is selected as a whole when it is entered')
+    for (let n = 0; n < 3; n += 1) await tab.keyboard.press('Shift+Tab')
+    await tab.keyboard.press('Enter')
+    await tab.getByRole('heading', { name: 'Delete old.example.com?' }).waitFor()
+    await tab.keyboard.press('Tab')
+    await tab.keyboard.press('Enter')
+    await tab.getByRole('status').waitFor()
+    t.match(await tab.getByRole('status').textContent(), 'old.example.com: deleted')
+    await context.close()
+  },
+)
