@@ -15,6 +15,7 @@ import {
   renderCommands,
   renderReference,
   renderSettings,
+  type SettingTable,
 } from '@gatehouse/service-kit'
 import { PROGRAM as CERTS } from '../services/cert-service/src/cli/program.ts'
 import { CLIENT_ERRORS } from '../services/cert-service/src/client/errors.ts'
@@ -59,18 +60,26 @@ export async function referenceFiles(): Promise<ReadonlyMap<string, string>> {
     ['docs/reference/cert-service.openapi.json', toJson(await describeCertApi())],
     ['docs/reference/forward-auth.md', configurationPage('forward-auth', ForwardAuthSchema)],
     ['docs/reference/forward-auth.openapi.json', toJson(await describeAuthApi())],
-    ...Object.entries(FOREIGN).map(([name, { table }]) =>
-      withTable(`docs/moving-from-${name}.md`, renderSettings(table, name)),
+    ...Object.entries(FOREIGN).map(([name, { tables }]) =>
+      withTables(`docs/moving-from-${name}.md`, tables),
     ),
   ])
 }
 
-/** A guide with its table, which stands between two comments. */
-function withTable(file: string, table: string): [file: string, text: string] {
-  const text = readFileSync(join(root, file), 'utf8')
-  const place = /(?<=<!-- settings: [^>]+-->\n\n)[\s\S]*?(?=\n<!-- end -->)/
-  if (!place.test(text)) throw new Error(`${file} has no place for its table`)
-  return [file, text.replace(place, () => table)]
+/** A guide with its tables of settings, each between two comments. */
+function withTables(
+  file: string,
+  tables: Readonly<Record<string, SettingTable>>,
+): [file: string, text: string] {
+  let text = readFileSync(join(root, file), 'utf8')
+  for (const [program, table] of Object.entries(tables)) {
+    const start = `<!-- settings: ${program} -->\n\n`
+    const from = text.indexOf(start) + start.length
+    const to = text.indexOf('\n<!-- end -->', from)
+    if (from < start.length || to < 0) throw new Error(`${file} has no place for ${program}`)
+    text = text.slice(0, from) + renderSettings(table, program) + text.slice(to)
+  }
+  return [file, text]
 }
 
 function configurationPage(service: string, schema: Parameters<typeof renderReference>[0]): string {

@@ -29,7 +29,7 @@ const BLOCKS = GUIDES.flatMap(({ blocks }) => blocks)
 const KINDS: Readonly<Record<string, (block: Block) => unknown>> = {
   'yaml cert-service': ({ text }) => loadFragment(t, 'cert-service', text),
   'yaml forward-auth': ({ text }) => loadFragment(t, 'forward-auth', text),
-  yaml: ({ text }) => parseYaml(text),
+  yaml: parseYaml,
   json: ({ text }) => JSON.parse(text),
   'json people': ({ text }) => JSON.parse(text),
   ini: ({ text }) => demand(/^(\[\w+\]\n|\w+=.+\n|\n)+$/.test(text), 'is not sections and keys'),
@@ -51,7 +51,9 @@ const KINDS: Readonly<Record<string, (block: Block) => unknown>> = {
   'yaml config.yaml': ({ text }) => loadFragment(t, 'forward-auth', text),
   'text redirect-uri': ({ text }) => new URL(text.trim()),
   'text profile': () => undefined,
-  // The next two are followed by moving-guides.test.ts.
+  // The next four are followed by moving-guides.test.ts.
+  'yaml traefik-forward-auth.yaml': parseYaml,
+  'ini traefik-forward-auth.ini': () => undefined,
   'toml oauth2-proxy.cfg': () => undefined,
   'sh migrate': parseShell,
   'sql postgres': runSql,
@@ -71,7 +73,7 @@ async function checkBlock(block: Block): Promise<void> {
   await check(block)
 }
 
-function parseYaml(text: string): void {
+function parseYaml({ text }: Pick<Block, 'text'>): void {
   const documents = parseAllDocuments(text, { version: '1.1', merge: true })
   for (const { errors, warnings } of documents)
     for (const error of [...errors, ...warnings]) throw error

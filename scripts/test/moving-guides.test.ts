@@ -62,72 +62,116 @@ interface Move {
   /** Kind of the block with their configuration, and the file that it is. */
   readonly theirs: string
   readonly file: string
-  readonly secret: string
+  /** The command that translates it. */
+  readonly migrate: string
 }
 
+const SECRET = 'the-secret-of-the-client'
+
 /** Follows a guide up to a running service, with a real provider in place of the one of the example. */
-async function follow(t: Test, guide: Document, { theirs, file, secret }: Move) {
+async function follow(t: Test, guide: Document, { theirs, file, migrate }: Move) {
   const cwd = folderWith(t, 'gatehouse-auth', 'forward-auth')
   const text = only(guide, theirs)
-  const [, clientId = ''] = /^\s*"?client.?id"?\s*[:=]\s*"?([\w.-]+)"?$/im.exec(text) ?? []
-  const redirectUri = only(guide, 'text redirect-uri').trim()
-  const client = { clientId, clientSecret: secret, redirectUris: [redirectUri] }
+  const [, clientId = ''] = /\bclient.?id"?\s*[:=]\s*"?([\w.-]+)"?$/im.exec(text) ?? []
+  const client = { clientId, clientSecret: SECRET, redirectUris: [] as string[] }
   const provider = await startOpenIdProvider(t, { clients: [client], people: PEOPLE })
   writeFileSync(join(cwd, file), text.replace(ISSUER, provider.issuer))
 
   const before = await run(`gatehouse-auth check-config --config ${file}`, cwd)
   t.match(before, { code: 1, err: '[CONFIG_FOREIGN]' }, 'check-config knows whose file it is')
-  const [command = ''] = only(guide, 'sh migrate').split(` ${file} > `)
+  const [command = ''] = migrate.split(` ${file} > `)
   t.match(before.err, `run ${command} `, 'and points to the command')
-  t.match(await run(only(guide, 'sh migrate'), cwd), { code: 0, err: '' })
+  t.match(await run(migrate, cwd), { code: 0, err: '' })
   const printed = readFileSync(join(cwd, 'config.yaml'), 'utf8')
-  t.notMatch(printed, secret)
-  await run(only(guide, 'sh secret'), cwd, `${secret}\n`)
+  for (const secret of [SECRET, 'c29tZS1yYW5kb20t']) t.notMatch(printed, secret)
+  await run(only(guide, 'sh secret'), cwd, `${SECRET}\n`)
   t.equal(statSync(join(cwd, 'client-secret')).mode & 0o777, 0o600)
   const checked = await run(only(guide, 'sh check'), cwd)
   t.match(checked, { code: 0, err: '' })
-  t.match(checked.out, `: ${redirectUri}\n`, 'the redirect URI to register')
+  const [redirectUri = ''] = /(?<=: )https:.*(?=\n$)/.exec(checked.out) ?? []
+  client.redirectUris.push(redirectUri)
+  // The provider reads its clients anew.
+  provider.rotate('second')
   const yaml = printed.replace('File: client-secret', `File: ${cwd}/client-secret`)
-  return { app: (await startApp(t, yaml)).app, redirectUri, printed }
+  return { app: (await startApp(t, yaml)).app, redirectUri }
 }
 
-/** Signs somebody in, who opens a page of an app. Gives the status of the same page afterwards. */
-async function signIn(app: FastifyInstance, url: string, who: string, redirectUri: string) {
+/** Asks as a proxy does, for somebody who opens a page of an app and signs in if need be. */
+async function open(
+  { app, redirectUri }: { readonly app: FastifyInstance; readonly redirectUri: string },
+  page: string,
+  who: string,
+  query = '',
+) {
   const visitor = createVisitor(app)
-  const { pathname, host, search } = new URL(url)
-  const forwarded = {
+  const { pathname, host, search } = new URL(page)
+  const headers = {
     'x-forwarded-proto': 'https',
     'x-forwarded-host': host,
     'x-forwarded-uri': `${pathname}${search}`,
     'x-forwarded-method': 'GET',
     'x-forwarded-for': '203.0.113.7',
   }
-  const check = () => visitor.open('https://auth.example.com/portals/main', { headers: forwarded })
+  const check = () => visitor.open(`https://auth.example.com/portals/main${query}`, { headers })
   const first = await check()
   let { location } = first.headers
   while (String(location).startsWith('https://auth.example.com/'))
     location = (await visitor.open(String(location))).headers.location
-  if (location === undefined)
-    return { before: first.statusCode, after: first.statusCode, headers: {} }
+  if (location === undefined) return { before: first.statusCode, after: first.statusCode }
   const callback = await createBrowser().signIn(String(location), who)
   if (callback.origin + callback.pathname !== redirectUri) throw new Error(callback.href)
   await visitor.open(callback)
-  const { statusCode: after, headers } = await check()
-  return { before: first.statusCode, after, headers }
+  const { statusCode: after, headers: sent } = await check()
+  return { before: first.statusCode, after, sent }
 }
+
+const APP = 'https://app.example.com/a'
 
 t.test('docs/moving-from-oauth2-proxy.md', async (t) => {
   const guide = readDocument('docs/moving-from-oauth2-proxy.md')
-  const { app, redirectUri, printed } = await follow(t, guide, {
+  const gate = await follow(t, guide, {
     ...{ theirs: 'toml oauth2-proxy.cfg', file: 'oauth2-proxy.cfg' },
-    secret: 'the-secret-of-the-client',
+    migrate: only(guide, 'sh migrate'),
   })
-  t.notMatch(printed, 'c29tZS1yYW5kb20', 'nor the secret of cookies')
-  const page = 'https://app.example.com/a'
-  const ada = await signIn(app, page, 'ada', redirectUri)
-  t.match(ada, { before: 302, after: 200, headers: { 'x-auth-request-email': 'ada@example.com' } })
+  t.equal(gate.redirectUri, only(guide, 'text redirect-uri').trim())
+  const sent = { 'x-auth-request-email': 'ada@example.com' }
+  t.match(await open(gate, APP, 'ada'), { before: 302, after: 200, sent })
   for (const who of ['guest', 'intern', 'unverified'])
-    t.not((await signIn(app, page, who, redirectUri)).after, 200, `${who} is still refused`)
-  const open = await signIn(app, 'https://app.example.com/healthz', 'ada', redirectUri)
-  t.match(open, { before: 200 }, 'what needed no session needs none')
+    t.not((await open(gate, APP, who)).after, 200, `${who} is still refused`)
+  const health = await open(gate, 'https://app.example.com/healthz', 'ada')
+  t.equal(health.before, 200, 'what needed no session needs none')
+})
+
+t.test('docs/moving-from-traefik-forward-auth.md', async (t) => {
+  const guide = readDocument('docs/moving-from-traefik-forward-auth.md')
+  const gate = await follow(t, guide, {
+    ...{ theirs: 'yaml traefik-forward-auth.yaml', file: 'traefik-forward-auth.yaml' },
+    migrate: only(guide, 'sh migrate'),
+  })
+  t.equal(gate.redirectUri, only(guide, 'text redirect-uri').trim(), 'it is the old one')
+  const [address = ''] = /(?<=address: ).*/.exec(only(guide, 'yaml')) ?? []
+  const { search } = new URL(address)
+  const sent = { 'x-forwarded-user': 'ada', 'x-forwarded-email': 'ada@example.com' }
+  t.match(await open(gate, APP, 'ada', search), { before: 302, after: 200, sent })
+  t.match(await open(gate, APP, 'guest', search), { after: 200 })
+  t.match(await open(gate, APP, 'intern', search), { after: 403 }, 'by the condition of the router')
+  t.match(await open(gate, APP, 'intern'), { after: 200 }, 'that another router does not have')
+})
+
+t.test('docs/moving-from-traefik-forward-auth.md, of thomseddon', async (t) => {
+  const guide = readDocument('docs/moving-from-traefik-forward-auth.md')
+  const file = 'traefik-forward-auth.ini'
+  const gate = await follow(t, guide, {
+    ...{ theirs: `ini ${file}`, file },
+    migrate: `gatehouse-auth migrate traefik-forward-auth ${file} > config.yaml`,
+  })
+  const sent = { 'x-forwarded-user': 'ada@example.com' }
+  t.match(await open(gate, APP, 'ada'), { before: 302, after: 200, sent })
+  t.match(await open(gate, APP, 'intern'), { after: 200 }, 'is of the domain')
+  for (const who of ['guest', 'unverified'])
+    t.not((await open(gate, APP, who)).after, 200, `${who} is still refused`)
+  const admin = 'https://admin.example.com/'
+  t.match(await open(gate, admin, 'ada'), { after: 200 })
+  t.match(await open(gate, admin, 'intern'), { after: 403 }, 'is for one person')
+  t.match(await open(gate, 'https://app.example.com/healthz', 'ada'), { before: 200 })
 })

@@ -8,6 +8,7 @@ import {
 import { loadForwardAuthConfig } from '../config/load.ts'
 import { describeRedirectUris } from '../config/redirect-uris.ts'
 import type { ForwardAuthConfig } from '../config/schema.ts'
+import type { ForeignName } from '../migrate/migrate.ts'
 import { VERSION } from '../version.ts'
 
 type Command = ServiceCommand<ForwardAuthConfig>
@@ -26,7 +27,7 @@ const init: Command = {
   },
 }
 
-const migrateFrom = (name: 'oauth2-proxy', file: string): Command => ({
+const migrateFrom = (name: ForeignName, file: string): Command => ({
   usage: `migrate ${name} FILE`,
   group: 'Configure:',
   summary: `print the configuration for that of ${name}`,
@@ -116,7 +117,14 @@ export const PROGRAM: ServiceProgram<ForwardAuthConfig> = {
   name: 'forward-auth',
   version: VERSION,
   summary: 'single sign-on for what a reverse proxy serves',
-  commands: [init, migrateFrom('oauth2-proxy', 'oauth2-proxy.cfg'), audit, explain, doctor],
+  commands: [
+    init,
+    migrateFrom('traefik-forward-auth', 'traefik-forward-auth.yaml'),
+    migrateFrom('oauth2-proxy', 'oauth2-proxy.cfg'),
+    audit,
+    explain,
+    doctor,
+  ],
   load: loadForwardAuthConfig,
   usesTls: ({ server }) => server.tls !== undefined,
   describe: describeRedirectUris,

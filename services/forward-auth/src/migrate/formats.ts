@@ -50,6 +50,26 @@ export function readVariables(text: string): Written[] {
   }))
 }
 
+/** Assignments as in INI files: `name = value`, or `name value`. Sections have no meaning. */
+export function readAssignments(text: string, file: string): Written[] {
+  return linesOf(text).flatMap((line, index) => {
+    if (COMMENT.test(line) || /^\s*\[.*\]\s*$/.test(line)) return []
+    const [, written, value = ''] = /^\s*([\w.-]+)(?:\s*=\s*|\s+)(.*?)\s*$/.exec(line) ?? []
+    if (written === undefined)
+      throw notTheirs(file, index + 1, 'is neither a comment nor `name = value`')
+    return [{ written, values: [unquote(value)], line: index + 1 }]
+  })
+}
+
+function unquote(text: string): string {
+  if (!/^".*"$/.test(text)) return text
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text.slice(1, -1)
+  }
+}
+
 /**
  * Keys at the top of a TOML file.
  * @throws ConfigError CONFIG_NOT_THEIRS; nothing of the file is quoted

@@ -11,11 +11,18 @@ import {
 import { translateOauth2Proxy } from './oauth2-proxy.ts'
 import { readOauth2Proxy } from './oauth2-proxy-read.ts'
 import { OAUTH2_PROXY } from './oauth2-proxy-settings.ts'
+import {
+  isOnlyTraefikForwardAuth,
+  readTraefikForwardAuth,
+  translateTraefikForwardAuth,
+} from './traefik-forward-auth.ts'
+import { VERSION_2, VERSION_4 } from './traefik-forward-auth-settings.ts'
 import { refuseAll, type Translate, type TranslateDeps } from './translation.ts'
 
 /** A program that people move from. */
 export interface Foreign {
-  readonly table: SettingTable
+  /** Its settings, by the version whose reference they are from. */
+  readonly tables: Readonly<Record<string, SettingTable>>
   /** @throws ConfigError CONFIG_NOT_THEIRS */
   readonly read: (text: string, file: string) => Promise<readonly GivenSetting[]>
   readonly translate: Translate
@@ -26,10 +33,19 @@ export interface Foreign {
 /** The programs that people move from, by name. */
 export const FOREIGN = {
   'oauth2-proxy': {
-    table: OAUTH2_PROXY,
+    tables: { 'oauth2-proxy 7.15': OAUTH2_PROXY },
     read: readOauth2Proxy,
     translate: translateOauth2Proxy,
     isOnlyTheirs: () => true,
+  },
+  'traefik-forward-auth': {
+    tables: {
+      'traefik-forward-auth 4': VERSION_4,
+      'thomseddon/traefik-forward-auth 2': VERSION_2,
+    },
+    read: readTraefikForwardAuth,
+    translate: translateTraefikForwardAuth,
+    isOnlyTheirs: isOnlyTraefikForwardAuth,
   },
 } as const satisfies Readonly<Record<string, Foreign>>
 
@@ -57,7 +73,8 @@ export async function migrate(
   { text, file }: { readonly text: string; readonly file: string },
   { check, ...deps }: MigrateDeps,
 ): Promise<Migrated> {
-  const { table, read, translate }: Foreign = FOREIGN[name]
+  const { tables, read, translate }: Foreign = FOREIGN[name]
+  const table = Object.values(tables).flat()
   const all = await read(text, file)
   if (!all.some((setting) => rowOf(table, setting.name)))
     throw notTheirs(file, 1, `has no setting of ${name}`)
@@ -75,7 +92,9 @@ export async function migrate(
       .split('/')
       .slice(1)
       .map((part) => (/^\d+$/.test(part) ? Number(part) : part))
-    if (!draft.isMarked(at)) draft.todo(at, `${at.at(-1) ?? 'the file'} ${message}.`)
+    const last = at.at(-1) ?? 'the file'
+    const what = typeof last === 'number' ? `item ${last + 1}` : last
+    if (!draft.isMarked(at)) draft.todo(at, `${what} ${message}.`)
   }
   return { yaml: draft.print(texts), todos: draft.todos }
 }
@@ -87,7 +106,8 @@ function lostText(lost: readonly GivenSetting[]): string {
 
 /** The program whose configuration a file is: at least two settings, and half of all, are its own. */
 export async function recognise(text: string, file: string): Promise<ForeignName | undefined> {
-  for (const [name, { table, read, isOnlyTheirs }] of Object.entries<Foreign>(FOREIGN)) {
+  for (const [name, { tables, read, isOnlyTheirs }] of Object.entries<Foreign>(FOREIGN)) {
+    const table = Object.values(tables).flat()
     const settings = await read(text, file).catch(() => [])
     const known = settings.filter((setting) => rowOf(table, setting.name))
     if (known.length * 2 >= settings.length && known.filter(isOnlyTheirs).length > 1)

@@ -23,10 +23,12 @@ export interface TranslateDeps {
   readonly readFile: (file: string) => string | undefined
 }
 
-/** Nobody comes in before a person has decided: `allow: {}` is refused. */
+/** Nobody comes in before a person has decided: `allow: {}` is refused, in each portal. */
 export function refuseAll(draft: Draft, why: string): void {
-  draft.set([...PORTAL, 'allow'], {})
-  draft.todo([...PORTAL, 'allow'], why)
+  for (let portal = 0; portal === 0 || draft.has(['portals', portal]); portal++) {
+    draft.set(['portals', portal, 'allow'], {})
+    draft.todo(['portals', portal, 'allow'], why)
+  }
 }
 
 /** Sets who may come in. Lists that are too long for a condition let nobody in. */
@@ -53,6 +55,11 @@ export function boundedDuration(
 ): string | undefined {
   const ms = goDurationMs(text)
   return ms === undefined || ms <= 0 ? undefined : durationText(clamp(ms, shortest, longest))
+}
+
+/** A number of seconds, as a duration. */
+export function secondsText(text: string): string | undefined {
+  return /^\d+$/.test(text) ? boundedDuration(`${text}s`) : undefined
 }
 
 const clamp = (value: number, least: number, most: number) => Math.min(Math.max(value, least), most)

@@ -16,9 +16,9 @@ redirect_url = "https://auth.example.com/oauth2/callback"
 const OPEN = `${BASE}email_domains = ["*"]\n`
 
 t.test('the table has every setting of their reference, and no other', async (t) => {
-  const covered = FOREIGN['oauth2-proxy'].table.flatMap(({ names }) => names)
+  const covered = FOREIGN['oauth2-proxy'].tables['oauth2-proxy 7.15'].flatMap(({ names }) => names)
   t.strictSame(covered.toSorted(), OAUTH2_PROXY_FLAGS.toSorted())
-  for (const { names, becomes, note } of FOREIGN['oauth2-proxy'].table)
+  for (const { names, becomes, note } of FOREIGN['oauth2-proxy'].tables['oauth2-proxy 7.15'])
     t.ok(becomes ?? note, names.join(', '))
 })
 

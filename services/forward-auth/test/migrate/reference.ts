@@ -38,3 +38,47 @@ export const OAUTH2_PROXY_FLAGS = words(`
   google-use-application-default-credentials google-target-principal google-use-organization-id
   google-admin-api-user-scope resource user-id-claim allowed-role force-code-challenge-method
 `)
+
+const kinds = {
+  github: 'clientID clientSecret clientSecretFile requestTimeout',
+  google: 'clientID clientSecret clientSecretFile requestTimeout scopes',
+  microsoftEntraID: `tenantID clientID clientSecret clientSecretFile clientAssertion azureFederatedIdentity
+    requestTimeout scopes`,
+  openIDConnect: `clientID clientSecret clientSecretFile tokenIssuer clientAssertion requestTimeout scopes
+    enablePKCE tlsInsecureSkipVerify tlsCACertificatePEM tlsCACertificatePath`,
+  pocketID: `endpoint clientID clientSecret clientSecretFile requestTimeout scopes enablePKCE
+    clientAssertion tlsInsecureSkipVerify tlsCACertificatePEM tlsCACertificatePath`,
+  tailscaleWhois: 'allowedTailnet requestTimeout capabilityNames',
+}
+
+/** Keys of ItalyPaleAle/traefik-forward-auth 4, with those of older versions that it reads. */
+export const VERSION_4_KEYS = [
+  ...words(`
+    server.domains.$.domain server.domains.$.authHost server.port server.bind server.basePath server.tlsPath
+    server.tlsCertPEM server.tlsKeyPEM server.tlsCAPEM server.tlsClientAuth server.trustedRequestIdHeader
+    server.favicon server.hostname cookies.domain cookies.namePrefix cookies.insecure tokens.sessionLifetime
+    tokens.signingKey tokens.signingKeyFile tokens.sessionTokenAudience logs.level logs.omitHealthChecks
+    logs.json defaultPortal
+    portals.$.name portals.$.displayName portals.$.alwaysShowProvidersPage portals.$.authenticationTimeout
+    portals.$.sessionLifetime portals.$.backgroundMedium portals.$.backgroundLarge portals.$.headers
+    portals.$.headers.$.name portals.$.headers.$.claim portals.$.headers.$.property
+  `),
+  ...Object.entries(kinds).flatMap(([kind, keys]) =>
+    words(`name displayName icon color ${keys}`).map(
+      (key) => `portals.$.providers.$.${kind}.${key}`,
+    ),
+  ),
+]
+
+/** Flags of thomseddon/traefik-forward-auth 2, with the deprecated ones. */
+export const VERSION_2_FLAGS = words(`
+  log-level log-format auth-host config cookie-domain insecure-cookie cookie-name csrf-cookie-name
+  default-action default-provider domain lifetime logout-redirect match-whitelist-or-domain url-path secret
+  whitelist port rule.x.action rule.x.rule rule.x.provider rule.x.whitelist rule.x.domains
+  providers.google.client-id providers.google.client-secret providers.google.prompt
+  providers.oidc.issuer-url providers.oidc.client-id providers.oidc.client-secret providers.oidc.resource
+  providers.generic-oauth.auth-url providers.generic-oauth.token-url providers.generic-oauth.user-url
+  providers.generic-oauth.client-id providers.generic-oauth.client-secret providers.generic-oauth.scope
+  providers.generic-oauth.token-style providers.generic-oauth.resource
+  cookie-domains cookie-secret cookie-secure client-id client-secret prompt
+`)

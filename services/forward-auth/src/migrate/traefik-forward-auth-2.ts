@@ -1,0 +1,228 @@
+import type { Draft, Given, GivenSetting } from '@gatehouse/service-kit'
+import {
+  type Access,
+  accessByEmail,
+  allowOf,
+  faultOfCondition,
+  PORTAL,
+  PROVIDER,
+} from './access.ts'
+import { readMatchers } from './matchers.ts'
+import {
+  isOn,
+  plainUrl,
+  redirectStep,
+  refuseAll,
+  secondsText,
+  setClientSecret,
+  setDomains,
+  type Translate,
+} from './translation.ts'
+
+/** Translates the settings of thomseddon/traefik-forward-auth 2. */
+export const translateVersion2: Translate = (given, draft) => {
+  const port = given.take('port')
+  draft.set(['server', 'host'], '0.0.0.0')
+  draft.set(['server', 'port'], Number(port?.values[0] ?? 4181), port)
+  draft.comment(
+    ['server'],
+    'Only a proxy on this machine may ask. Otherwise list its addresses: trustedProxies: [10.0.0.2]',
+  )
+  const lifetime = given.take('lifetime')
+  draft.set(['session', 'lifetime'], secondsText(lifetime?.values[0] ?? '43200'), lifetime)
+  setLog(given, draft)
+  const host = given.text('auth-host')
+  const domains = [...given.list('cookie-domain'), ...given.list('cookie-domains')]
+  setDomains(draft, domains, host)
+  draft.set([...PORTAL, 'name'], 'main')
+  const theirs = given.text('default-provider') ?? 'google'
+  setProvider(given, draft, theirs)
+  draft.set([...PORTAL, 'userHeader'], 'email')
+  const rules = rulesOf(given)
+  const others = rules.filter(
+    ({ action, provider }) => action !== 'allow' && provider !== undefined && provider !== theirs,
+  )
+  setAccess(given, draft, rules)
+  if (others.length > 0)
+    refuseAll(
+      draft,
+      `rules sign in at another provider than ${theirs}: make a portal for each, and have Traefik ask it.`,
+    )
+  const isHere =
+    host !== undefined && domains.some((domain) => isOn(host, domain.replace(/^\./, '')))
+  return {
+    steps: [
+      redirectStep(isHere ? host : undefined, slug(theirs)),
+      'Save this file, and check it: gatehouse-auth check-config --config config.yaml',
+      'In Traefik, have the middleware ask /portals/main, set trustForwardHeader: true, and route the host of the sign-in pages to Gatehouse.',
+    ],
+  }
+}
+
+const slug = (text: string) =>
+  text
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9-]/g, '-')
+    .slice(0, 24)
+
+const LEVELS: Readonly<Record<string, string>> = { panic: 'fatal' }
+
+function setLog(given: Given, draft: Draft): void {
+  const [level, format] = ['log-level', 'log-format'].map((name) => given.take(name))
+  const own = level?.values[0]?.toLowerCase() ?? 'warn'
+  draft.set(['log', 'level'], LEVELS[own] ?? own, level)
+  if (format) draft.set(['log', 'format'], format.values[0] === 'json' ? 'json' : 'pretty', format)
+}
+
+function setProvider(given: Given, draft: Draft, theirs: string): void {
+  const at = (key: string) => [...PROVIDER, key]
+  const isGoogle = theirs === 'google'
+  draft.set(at('type'), isGoogle ? 'google' : 'openIDConnect', given.take('default-provider'))
+  draft.set(at('name'), slug(theirs) || 'corp')
+  const issuer = given.take('providers.oidc.issuer-url')
+  if (theirs === 'oidc') draft.set(at('issuerUrl'), plainUrl(issuer?.values[0] ?? ''), issuer)
+  const old = isGoogle && !given.has('providers.google.client-id') ? '' : `providers.${theirs}.`
+  const client = given.take(`${old}client-id`)
+  draft.set(at('clientId'), client?.values[0], client)
+  setClientSecret(given, draft, PROVIDER, [`${old}client-secret`])
+  const prompt = isGoogle
+    ? (given.take('providers.google.prompt') ?? given.take('prompt'))
+    : undefined
+  draft.set([...PROVIDER, 'authorizationParameters', 'prompt'], prompt?.values[0], prompt)
+  const resource = theirs === 'oidc' ? given.take('providers.oidc.resource') : undefined
+  draft.set([...PROVIDER, 'authorizationParameters', 'resource'], resource?.values[0], resource)
+  if (!isGoogle && !draft.has(at('issuerUrl')))
+    draft.todo(
+      at('type'),
+      `issuerUrl is missing: give the issuer of an OpenID Connect provider in place of ${theirs}.`,
+    )
+}
+
+interface TheirRule {
+  readonly name: string
+  readonly action: string
+  readonly provider: string | undefined
+  readonly matcher: GivenSetting | undefined
+  /** Lists of its own, which replace those for all. */
+  readonly lists: Lists | undefined
+}
+
+interface Lists {
+  readonly addresses: readonly string[]
+  readonly domains: readonly string[]
+}
+
+function rulesOf(given: Given): TheirRule[] {
+  const names = given.all.flatMap(({ name }) => /^rule\.([^.]+)\./.exec(name)?.[1] ?? [])
+  return [...new Set(names)].map((name) => {
+    const [action, provider] = ['action', 'provider'].map((key) =>
+      given.text(`rule.${name}.${key}`),
+    )
+    const addresses = given.list(`rule.${name}.whitelist`)
+    const domains = given.list(`rule.${name}.domains`)
+    const lists = addresses.length + domains.length > 0 ? { addresses, domains } : undefined
+    return {
+      name,
+      action: action ?? 'auth',
+      provider,
+      matcher: given.take(`rule.${name}.rule`),
+      lists,
+    }
+  })
+}
+
+/** Whom lists let in: everybody if they are empty. Without the switch, domains count only if nobody is listed. */
+function accessOf({ addresses, domains }: Lists, isEither: boolean): Access | undefined {
+  if (addresses.length + domains.length === 0) return undefined
+  const counted = addresses.length === 0 || isEither ? domains : []
+  // A star or a dot has no meaning there, and must not get one here.
+  return accessByEmail({ addresses, domains: counted.filter((domain) => /^\w/.test(domain)) })
+}
+
+function setAccess(given: Given, draft: Draft, rules: readonly TheirRule[]): void {
+  const isEither = given.isOn('match-whitelist-or-domain')
+  const global = accessOf(
+    { addresses: given.list('whitelist'), domains: given.list('domain') },
+    isEither,
+  )
+  const isOpen = given.text('default-action') === 'allow'
+  const own = rules.filter(({ action, lists }) => action !== 'allow' && lists)
+  const byRule = new Map(own.map(({ name, lists }) => [name, lists && accessOf(lists, isEither)]))
+  const signedIn = rules.filter(({ action }) => action !== 'allow')
+  const isUsed = !isOpen || signedIn.length === 0 || signedIn.some(({ lists }) => !lists)
+  const all = [...(isUsed ? [global] : []), ...byRule.values()]
+  const allow = all.some((access) => access === undefined) ? undefined : anyOf(all as Access[])
+  setChecked(draft, [...PORTAL, 'allow'], allow && allowOf(allow))
+  const printed = rulesFor(rules, draft, {
+    isOpen,
+    hasOwn: own.length > 0,
+    hasGlobal: global !== undefined,
+  })
+  if (own.length > 0) {
+    for (const [name, access] of byRule)
+      setChecked(draft, [...PORTAL, 'policies', policyOf(name)], access && conditionOf(access))
+    setChecked(draft, [...PORTAL, 'policies', OTHERS], global && conditionOf(global))
+  }
+  if (printed.length > 0) draft.set([...PORTAL, 'rules'], printed)
+}
+
+const OTHERS = 'others'
+const policyOf = (name: string) => `rule-${slug(name)}`
+
+interface Defaults {
+  readonly isOpen: boolean
+  readonly hasOwn: boolean
+  readonly hasGlobal: boolean
+}
+
+/** The stricter rules come first. Those of theirs have no order. */
+function rulesFor(
+  rules: readonly TheirRule[],
+  draft: Draft,
+  { isOpen, hasOwn, hasGlobal }: Defaults,
+) {
+  const forOthers = hasOwn && hasGlobal ? OTHERS : 'signedIn'
+  const needed = rules.filter(
+    ({ action, lists }) => action === 'allow' || isOpen || lists || hasOwn,
+  )
+  const printed = needed
+    .toSorted((a, b) => Number(a.action === 'allow') - Number(b.action === 'allow'))
+    .flatMap(({ name, action, matcher, lists }) => {
+      const isAllow = action === 'allow'
+      const require = isAllow ? 'anyone' : lists ? policyOf(name) : forOthers
+      const matchers = readMatchers(matcher?.values[0] ?? '', isAllow)
+      if (matchers) return matchers.map((one) => ({ ...one, require }))
+      if (matcher && isAllow)
+        draft.remark(matcher, 'is no rule here, so a session is needed; write one in rules')
+      else
+        refuseAll(
+          draft,
+          `rule ${name} cannot be translated: write it in rules, and say who may come in.`,
+        )
+      return []
+    })
+  const last = isOpen ? 'anyone' : forOthers
+  return last === 'signedIn' ? printed : [...printed, { require: last }]
+}
+
+const conditionOf = ({ condition, emailDomains = [] }: Access): string =>
+  condition ??
+  `EmailVerified() && (${emailDomains.map((domain) => `claims.email.endsWith(${JSON.stringify(`@${domain}`)})`).join(' || ')})`
+
+function anyOf(all: readonly Access[]): Access {
+  const [one] = all
+  if (one && all.length === 1) return one
+  return { condition: all.map((access) => `(${conditionOf(access)})`).join(' || ') }
+}
+
+/** Sets a value that may be a condition; one that is too long lets nobody in. */
+function setChecked(draft: Draft, path: readonly (string | number)[], value: unknown): void {
+  const condition = typeof value === 'string' ? value : undefined
+  const fault = condition === undefined ? undefined : faultOfCondition(condition)
+  if (fault === undefined) draft.set(path, value)
+  else
+    refuseAll(
+      draft,
+      `the lists of addresses cannot be written as a condition (${fault}): give these people a group at the provider, and allow that.`,
+    )
+}

@@ -1,0 +1,62 @@
+import { type GivenSetting, readYamlSettings } from '@gatehouse/service-kit'
+import {
+  isFlags,
+  isVariables,
+  readAssignments,
+  readFlags,
+  readVariables,
+  type Written,
+} from './formats.ts'
+import { translateVersion2 } from './traefik-forward-auth-2.ts'
+import { translateVersion4 } from './traefik-forward-auth-4.ts'
+import { VERSION_2 } from './traefik-forward-auth-settings.ts'
+import type { Translate } from './translation.ts'
+
+const FLAGS = VERSION_2.flatMap(({ names }) => names)
+const BY_VARIABLE = new Map(
+  FLAGS.map((flag) => [flag.toUpperCase().replaceAll(/[.-]/g, '_'), flag]),
+)
+/** Flags with several values, separated by commas or given several times. */
+const LISTS = /^(cookie-domains?|domain|whitelist|rule\.[^.]+\.(whitelist|domains))$/
+
+/**
+ * The settings of traefik-forward-auth: the YAML file of version 4 by ItalyPaleAle, or the INI file,
+ * environment variables or flags of version 2 by thomseddon.
+ * @throws ConfigError CONFIG_NOT_THEIRS
+ */
+export async function readTraefikForwardAuth(text: string, file: string): Promise<GivenSetting[]> {
+  if (isFlags(text)) return joined(readFlags(text).map((one) => ({ ...one, name: one.written })))
+  // Other variables than its own have nothing to do with it.
+  if (isVariables(text))
+    return joined(
+      readVariables(text).flatMap((one) => {
+        const name = BY_VARIABLE.get(one.written)
+        return name === undefined ? [] : [{ ...one, name }]
+      }),
+    )
+  if (/^[\w.]+:/m.test(text) && !/^[\w.-]+\s*=/m.test(text)) return readYamlSettings(text, file)
+  return joined(readAssignments(text, file).map((one) => ({ ...one, name: one.written })))
+}
+
+function joined(settings: readonly (Written & { readonly name: string })[]): GivenSetting[] {
+  return [...Map.groupBy(settings, ({ name }) => name)].flatMap(([name, all]) => {
+    const last = all.at(-1)
+    if (!last) return []
+    const values = LISTS.test(name)
+      ? all.flatMap((one) => one.values.flatMap((value) => value.split(',')))
+      : last.values
+    return [{ ...last, values: values.map((value) => value.trim()) }]
+  })
+}
+
+export const translateTraefikForwardAuth: Translate = (given, draft, deps) => {
+  const isNew = ['portals', 'server', 'tokens', 'cookies', 'logs'].some((name) => given.has(name))
+  return (isNew ? translateVersion4 : translateVersion2)(given, draft, deps)
+}
+
+// biome-ignore format: one
+const ONLY_THEIRS = /^(tokens|cookies)\.|^server\.(domains|bind|hostname|tls[A-Z])|^portals\.\d+\.providers\.\d+\.(github|google|microsoftEntraID|openIDConnect|pocketID|tailscaleWhois)\./
+
+/** Whether a setting is one that no configuration of ours has. */
+export const isOnlyTraefikForwardAuth = ({ name }: GivenSetting) =>
+  ONLY_THEIRS.test(name) || FLAGS.includes(name) || name.startsWith('rule.')
