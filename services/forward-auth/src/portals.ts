@@ -3,6 +3,7 @@ import { type BoundedFetch, createFetch, type FetchOptions } from '@gatehouse/ne
 import { compileAllow, createConditions, type Profile } from '@gatehouse/profile'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
+import { createApps } from './check/apps.ts'
 import { headerRows } from './check/header-presets.ts'
 import { type AssertionSettings, bodyFor, createHeaders, createUser } from './check/headers.ts'
 import { createPolicy, type Policy } from './check/policy.ts'
@@ -76,6 +77,8 @@ function createPortal(config: PortalConfig, lifetime: number, make: Make) {
     policies: byName,
     /** What requests must meet; the first one that fits decides. */
     rules: createRules(rules, byName),
+    /** Undefined if the configuration lists none. */
+    apps: createApps(config.apps, byName),
     programs: make((deps) => new Programs(settings, authDeps(deps))),
     headers,
     body: bodyFor(config.headerEncoding),

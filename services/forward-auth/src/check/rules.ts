@@ -133,6 +133,11 @@ export function compileHosts(patterns: readonly string[]): (host: Host) => boole
     exact.has(host.name) || parents.some((one) => one !== host.name && isUnder(one, host))
 }
 
+/** The hosts that a rule names, without those below a wildcard. */
+export function exactHosts({ hosts = [] }: RuleConfig): string[] {
+  return hosts.filter((pattern) => !isWildcard(pattern)).map(hostName)
+}
+
 function isWildcard(pattern: string): boolean {
   return pattern.startsWith('*.')
 }

@@ -20,7 +20,8 @@ import { ANY_POLICY, createPolicy } from '../check/policy.ts'
 import { ANYONE } from '../check/rules.ts'
 import { READ_HEADERS } from '../forwarded.ts'
 import { isPublic, PROVIDER_RULES, type ProviderConfig, stepsUp } from '../providers/index.ts'
-import { isUnder, readSite } from '../sites.ts'
+import { isUnder, readSite, type Site } from '../sites.ts'
+import { checkApps } from './apps.ts'
 import type { Domains } from './hosts.ts'
 import { checkCallers, checkResources } from './programs.ts'
 import { checkRules } from './rules.ts'
@@ -63,6 +64,7 @@ const RULES: readonly Rule<ForwardAuthConfig>[] = [
         return checkResources(resources, earlier, domainsOf(config))
       },
       (portal) => checkRules(portal, domainsOf(config)),
+      (portal) => checkApps(portal, validSitesOf(config)),
       (portal) =>
         applyToEach(portal.providers, '/providers', [
           ...PROVIDER_RULES,
@@ -86,6 +88,13 @@ const PORTAL_RULES: readonly Rule<PortalConfig>[] = [
 /** The canonical names of the cookie domains that are valid. */
 function domainsOf({ domains }: ForwardAuthConfig): Domains {
   return domains.flatMap((_, i) => known(() => parseHost(domains[i]?.domain ?? '')?.name) ?? [])
+}
+
+function validSitesOf({ domains }: ForwardAuthConfig): Site[] {
+  return domains.flatMap((_, i) => {
+    const site = known(() => readSite(domains[i] ?? { domain: '' }, ''))
+    return site && 'authOrigin' in site ? [site] : []
+  })
 }
 
 function checkAddresses({ server, metrics }: ForwardAuthConfig): Fault[] {

@@ -15,6 +15,7 @@ import { PRESETS } from '../check/header-presets.ts'
 import { ENCODINGS, PROPERTY_NAMES, USER_KINDS } from '../check/headers.ts'
 import { COLOR_PATTERN } from '../pages/colors.ts'
 import { ProviderSchema } from '../providers/index.ts'
+import { AppsSchema } from './apps.ts'
 import { Hosts } from './hosts.ts'
 import { CallersSchema, ResourceSchema } from './programs.ts'
 
@@ -313,6 +314,7 @@ const PortalSchema = Type.Object(
       description:
         'What requests must meet, by host, path, method and client address: the first rule that fits decides. If none does: `signedIn`.',
     }),
+    apps: Type.Optional(AppsSchema),
     preflight: Flag('Allows CORS preflight requests without credentials.'),
     sessionLifetime: Type.Optional(
       Duration({

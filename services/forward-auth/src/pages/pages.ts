@@ -34,18 +34,55 @@ export function signInPage(of: {
   return page(of, {
     title,
     text: of.returnTo && text(of.returnTo.host),
+    hasList: true,
     actions: html`<nav aria-label="${choices}">${of.choices.map(choice)}</nav>`,
   })
 }
 
-/** The page after a sign-in without a return URL. */
-export function signedInPage(of: Visit & Record<'logoutHref' | 'profileHref', string>): Page {
-  const { title, profile, signOut } = texts.signedIn
+/** An app that the person may open. */
+interface ShownApp {
+  readonly name: string
+  readonly url: URL
+}
+
+/**
+ * Who is signed in, their apps, and where they came from. `apps` is undefined where no app is known.
+ */
+export function signedInPage(
+  of: Visit &
+    Record<'logoutHref' | 'profileHref', string> & {
+      readonly apps?: readonly ShownApp[] | undefined
+      /** Validated. */
+      readonly cameFrom?: URL | undefined
+    },
+): Page {
+  const { title, back, profile, signOut } = texts.signedIn
+  const { cameFrom } = of
   return page(of, {
     title,
     symbol: 'check',
-    actions: actions(mainLink(of.profileHref, profile), link(of.logoutHref, signOut)),
+    hasList: true,
+    actions: html`${of.apps && appList(of.apps)}${actions(
+      cameFrom && mainLink(cameFrom.href, back(cameFrom.host)),
+      link(of.profileHref, profile),
+      link(of.logoutHref, signOut),
+    )}`,
   })
+}
+
+function appList(apps: readonly ShownApp[]): SafeHtml {
+  const { apps: title, noApps } = texts.signedIn
+  if (apps.length === 0) return html`<p class="actions">${noApps}</p>`
+  return html`<nav aria-labelledby="apps"><h2 id="apps">${title}</h2>${apps.map(appLink)}</nav>`
+}
+
+function appLink({ name, url }: ShownApp): SafeHtml {
+  const host = name === url.host ? '' : html`<small>${url.host}</small>`
+  return html`<a class="choice" href="${url.href}"><span class="initial" aria-hidden="true">${initialOf(name)}</span><span><bdi>${name}</bdi>${host}</span></a>`
+}
+
+function initialOf(name: string): string {
+  return /[\p{L}\p{N}]/u.exec(name)?.[0].toUpperCase() ?? '?'
 }
 
 /**
@@ -133,12 +170,13 @@ interface Card {
   readonly text?: string | undefined
   readonly symbol?: SymbolName
   readonly actions?: SafeHtml | '' | undefined
+  readonly hasList?: boolean
   readonly requestId?: string
 }
 
 function page(
   { portal, profile }: { readonly [key in keyof Visit]?: Visit[key] | undefined },
-  { title, text, requestId, ...card }: Card,
+  { title, text, hasList = false, requestId, ...card }: Card,
 ): Page {
   return shell({
     title,
@@ -149,6 +187,7 @@ function page(
 ${text && html`<p>${text}</p>`}
 ${profile && person(portal, profile)}
 ${card.actions}`,
+    hasList,
     footer: requestId && `${texts.requestId} ${requestId}`,
   })
 }
@@ -156,11 +195,10 @@ ${card.actions}`,
 /** The name and address of the person. `<bdi>` isolates names that are written right to left. */
 function person(portal: PagePortal | undefined, { provider, id, name, email }: Profile): SafeHtml {
   const who = name?.full ?? email?.address ?? id
-  const initial = /[\p{L}\p{N}]/u.exec(who)?.[0].toUpperCase() ?? '?'
   const address =
     email && email.address !== who ? html`<bdi>${clip(email.address, MAX_NAME)}</bdi> · ` : ''
   const via = portal?.providers.get(provider)?.title ?? provider
-  return html`<div class="person"><span aria-hidden="true">${initial}</span><p><b><bdi>${clip(who, MAX_NAME)}</bdi></b>${address}${via}</p></div>`
+  return html`<div class="person"><span class="initial" aria-hidden="true">${initialOf(who)}</span><p><b><bdi>${clip(who, MAX_NAME)}</bdi></b>${address}${via}</p></div>`
 }
 
 function clip(text: string, max: number): string {

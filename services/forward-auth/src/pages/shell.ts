@@ -11,24 +11,42 @@ interface Content {
   /** `#rgb` or `#rrggbb`. */
   readonly accent: string
   readonly body: SafeHtml
+  /** Whether the body has a list of links, which needs further styles. */
+  readonly hasList?: boolean
   readonly footer?: string | undefined
 }
 
 /** A whole page: the layout that all pages share, around the content. */
-export function shell({ title, brand, accent, body, footer }: Content): Page {
+export function shell({ title, brand, accent, body, hasList, footer }: Content): Page {
   const whole = html`<header>${outline('gate')}${brand}</header>
 <main>${body}</main>
 ${footer ? html`<footer>${footer}</footer>` : ''}`
-  return pageOf({ title: `${title} · ${brand}`, accent, body: whole }, styles.memo(accent))
+  return pageOf(
+    { title: `${title} · ${brand}`, accent, body: whole },
+    (hasList ? listStyles : styles).memo(accent),
+  )
 }
 
 const [LIGHT, DARK] = ['#ffffff', '#16191f']
 
 /** By accent. Only configured accents occur; the limit is for frequent reloads. */
-const styles = new LRUCache<string, PageStyle>({
-  max: 100,
-  memoMethod: (accent) => styleOf(sheet(standOut(accent, LIGHT), standOut(accent, DARK))),
-})
+const styles = createStyles('')
+/** Apart, to keep the pages of a check small. */
+const listStyles = createStyles(`
+h2{font-size:1rem}
+nav .initial{border-radius:.6rem;background:color-mix(in srgb,var(--accent) 14%,transparent);color:inherit}
+.choice{justify-content:start;padding:.5rem;text-align:start}
+.choice svg{width:2.25rem}
+small{display:block;font-weight:400}
+`)
+
+function createStyles(more: string) {
+  return new LRUCache<string, PageStyle>({
+    max: 100,
+    memoMethod: (accent) =>
+      styleOf(`${sheet(standOut(accent, LIGHT), standOut(accent, DARK))}${more}`),
+  })
+}
 
 const sheet = (light: string, dark: string) =>
   `
@@ -38,7 +56,7 @@ const sheet = (light: string, dark: string) =>
 *{box-sizing:border-box;margin:0}
 body{min-height:100vh;padding:2rem 1rem 10vh;display:flex;flex-direction:column;align-items:center;justify-content:center;gap:1.5rem;background:radial-gradient(50rem 26rem at 50% 0,color-mix(in srgb,var(--accent) 16%,transparent),transparent) var(--page);color:var(--ink);font:1rem/1.5 system-ui,sans-serif;overflow-wrap:anywhere}
 header,.person,a,button{display:flex;align-items:center;gap:.75rem}
-header,b,a,button,.person span{font-weight:600}
+header,b,a,button,.initial{font-weight:600}
 main{width:min(100%,26rem);padding:2rem 1.75rem;border:1px solid var(--line);border-radius:1.25rem;background:var(--card);box-shadow:0 1.5rem 3rem -1.5rem #0003}
 footer{font-size:.8rem}
 h1{font-size:1.5rem;line-height:1.25;letter-spacing:-.015em;text-wrap:balance}
@@ -48,16 +66,13 @@ h1+p::first-letter{text-transform:uppercase}
 svg{flex:none;width:1.5rem;fill:none;stroke:currentColor;stroke-width:2;stroke-linecap:round;stroke-linejoin:round}
 header svg,.symbol{color:var(--accent)}
 .symbol{display:inline-flex;padding:.85rem;margin-bottom:1.25rem;border-radius:50%;background:color-mix(in srgb,currentColor 12%,transparent)}
-.person{margin-top:1.5rem}
-.person span{flex:none;width:2.75rem;border-radius:50%;background:var(--accent);color:var(--on);line-height:2.75rem;text-align:center}
+.initial{flex:none;width:2.75rem;border-radius:50%;background:var(--accent);color:var(--on);line-height:2.75rem;text-align:center}
 .person p{font-size:.9rem}
 b{display:block;color:var(--ink);font-size:1rem}
-nav,.actions{display:grid;gap:.75rem;margin-top:1.75rem}
+nav,.actions,.person{margin-top:1.5rem}
+nav,.actions{display:grid;gap:.75rem}
 a,button{width:100%;min-height:3.25rem;padding:.6rem 1rem;justify-content:center;border:1px solid var(--line);border-radius:.75rem;background:none;color:inherit;font-family:inherit;font-size:1rem;line-height:1.3;text-align:center;text-decoration:none;cursor:pointer}
 a:hover,button:hover{border-color:currentColor}
 .main{background:var(--accent);border-color:transparent;color:var(--on)}
-.choice{justify-content:start;padding:.5rem;text-align:start}
-.choice svg{width:2.25rem}
-small{display:block;font-weight:400}
 :focus-visible{outline:3px solid var(--accent);outline-offset:3px}
 `

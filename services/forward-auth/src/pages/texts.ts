@@ -10,6 +10,9 @@ export const texts = {
   },
   signedIn: {
     title: 'You are signed in',
+    back: (host: string) => `Continue to ${host}`,
+    apps: 'Your apps',
+    noApps: 'There is no app here yet that this account may open.',
     profile: 'Show my profile',
     signOut: 'Sign out',
   },

@@ -128,8 +128,10 @@ export function withLoginUrl(
   })
 }
 
+/** Without a referrer, which would be the page of the provider after a sign-in. */
 export function redirect(reply: FastifyReply, url: string): FastifyReply {
-  return reply.header('cache-control', 'no-store').redirect(url, 303)
+  const headers = { 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' }
+  return reply.headers(headers).redirect(url, 303)
 }
 
 /** The validated return URL, or else the page of the portal. */
@@ -139,6 +141,8 @@ export function targetOf({ portal, site }: PortalSite, wanted: string | undefine
 
 export interface SignInQuery {
   readonly rd?: string | undefined
+  /** Where the person came from. */
+  readonly from?: string | undefined
   /** Present to sign in with another account. */
   readonly switch?: '1' | undefined
   /** The policies that demand to authenticate in their own way, with commas between them. */

@@ -3,6 +3,7 @@ import type { Profile } from '@gatehouse/profile'
 import { isNavigation, type Page, sendPage } from '@gatehouse/service-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
+import { mayOpenPage, openableApps } from '../check/openable-apps.ts'
 import { isSteppedUp } from '../check/policy.ts'
 import type { Visitor } from '../check/visitor.ts'
 import { FwaError } from '../errors.ts'
@@ -14,6 +15,7 @@ import type { Provider } from '../providers/provider.ts'
 import { bareAnswer, pageAnswer, problemAnswers } from './documented.ts'
 import { completeSignIn, refuseDuplicate, startLogin } from './login.ts'
 import {
+  clientIpOf,
   identify,
   type PortalSite,
   pageUrl,
@@ -27,6 +29,12 @@ import { returnToApp } from './return-to-app.ts'
 
 const querystring = Type.Object({
   rd: Type.Optional(Type.String({ description: 'Return URL.' })),
+  from: Type.Optional(
+    Type.String({
+      description:
+        'Where the person comes from, which the page of a signed-in person leads back to. Default: the page with the link.',
+    }),
+  ),
   switch: Type.Optional(Type.Literal('1', { description: 'Sign in with another account.' })),
   policy: Type.Optional(
     Type.String({
@@ -91,7 +99,10 @@ export const signInRoutes: FastifyPluginAsyncTypebox = async (app) => {
 type Query = Static<typeof querystring>
 
 function startAt(provider: Provider, { portalSite, query, stepUp }: Arrival, reply: FastifyReply) {
-  const returnTo = targetOf(portalSite, query.rd)
+  const returnTo =
+    query.rd === undefined
+      ? pageUrl(portalSite, '/signin', { from: originOf(portalSite, query, reply.request)?.href })
+      : targetOf(portalSite, query.rd)
   const chooseAccount = query.switch === '1'
   return startLogin({ portalSite, provider, returnTo, chooseAccount, stepUp }, reply)
 }
@@ -120,10 +131,9 @@ async function answerKnown(
 ): Promise<FastifyReply | undefined> {
   const { request, server } = reply
   const returnTo = targetOf(portalSite, query.rd)
-  const { profile: known } = visitor?.session ?? {}
-  if (known && (!stepUp || isSteppedUp(stepUp, known, server.clock.now())))
+  if (visitor && (!stepUp || isSteppedUp(stepUp, visitor.session.profile, server.clock.now())))
     return query.rd === undefined
-      ? sendPage(reply, 200, signedIn(portalSite, known))
+      ? sendPage(reply, 200, signedIn(portalSite, query, visitor, request))
       : returnToApp(portalSite, returnTo, 'bounce', reply)
   if (stepUp) return undefined
   const profile = await identifyByAddress(portalSite, request)
@@ -178,10 +188,32 @@ function chooser(portalSite: PortalSite, query: SignInQuery, providers: readonly
   return signInPage({ portal, choices, returnTo: validateReturnUrl(query.rd, site) })
 }
 
-function signedIn(portalSite: PortalSite, profile: Profile): Page {
+/** Where a person was before, if that is on the domain: the page that led here. */
+function originOf(
+  { site }: PortalSite,
+  { from }: Query,
+  { headers }: FastifyRequest,
+): URL | undefined {
+  const url = validateReturnUrl(from ?? headers.referer, site)
+  return url?.origin === site.authOrigin ? undefined : url
+}
+
+function signedIn(
+  portalSite: PortalSite,
+  query: Query,
+  visitor: Visitor,
+  request: FastifyRequest,
+): Page {
+  const { portal } = portalSite
+  const { sites, clock } = request.server
+  const asked = { sites, clientIp: () => clientIpOf(request), now: clock.now() }
+  const apps = openableApps(visitor, asked)
+  const cameFrom = originOf(portalSite, query, request)
   return signedInPage({
-    portal: portalSite.portal,
-    profile,
+    portal,
+    profile: visitor.session.profile,
+    apps: portal.apps || apps.length > 0 ? apps : undefined,
+    cameFrom: cameFrom && mayOpenPage(visitor, cameFrom, asked) ? cameFrom : undefined,
     logoutHref: pageUrl(portalSite, '/logout'),
     profileHref: pageUrl(portalSite, '/profile'),
   })

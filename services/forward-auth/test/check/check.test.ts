@@ -31,6 +31,7 @@ const portal = (rest: Partial<Portal> = {}): Portal => ({
   sent: [],
   assertion: undefined,
   rules: createRules([], new Map()),
+  apps: undefined,
   programs: NO_PROGRAMS,
   refuseAliases: () => {},
   preflight: false,

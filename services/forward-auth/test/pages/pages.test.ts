@@ -1,47 +1,16 @@
 import { createHash } from 'node:crypto'
 import type { Profile } from '@gatehouse/profile'
-import { type DefaultTreeAdapterTypes, html as namespaces, parse } from 'parse5'
+import { html as namespaces } from 'parse5'
 import t from 'tap'
 import { textOn } from '../../src/pages/colors.ts'
 import { errorPage, refusedPage, signedInPage, signInPage } from '../../src/pages/pages.ts'
 import { texts } from '../../src/pages/texts.ts'
 import { PROVIDER_ICONS } from '../../src/providers/options.ts'
+import { attribute, below, elements, named, text } from './read.ts'
 import { ada, choices, portal, samples } from './samples.ts'
 
-type Node = DefaultTreeAdapterTypes.Node
-type Element = DefaultTreeAdapterTypes.Element
-
-/** The elements of a document; what HTML calls a parse error throws. */
-function elements(html: string): Element[] {
-  const onParseError = ({ code, startLine, startCol }: { code: string } & Position) => {
-    throw new Error(`${code} at ${startLine}:${startCol}`)
-  }
-  return below(parse(html, { onParseError }))
-}
-
-interface Position {
-  readonly startLine: number
-  readonly startCol: number
-}
-
-function below(node: Node): Element[] {
-  if (!('childNodes' in node)) return []
-  return node.childNodes.flatMap((child) =>
-    'tagName' in child ? [child, ...below(child)] : below(child),
-  )
-}
-
-const attribute = ({ attrs }: Element, name: string) =>
-  attrs.find((each) => each.name === name)?.value
-const named = (html: string, name: string) =>
-  elements(html).filter(({ tagName }) => tagName === name)
 const shape = (html: string) =>
   elements(html).map(({ tagName, attrs }) => [tagName, ...attrs.map(({ name }) => name)].join(' '))
-
-function text(node: Node): string {
-  if ('value' in node) return node.value
-  return 'childNodes' in node ? node.childNodes.map(text).join('') : ''
-}
 
 t.test('every page is valid HTML with one main part and one heading, without script', async (t) => {
   for (const [name, { html }] of Object.entries(samples())) {

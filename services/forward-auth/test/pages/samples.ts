@@ -59,7 +59,16 @@ export function samples({
   return {
     'sign-in': signInPage({ portal: door, choices: renamed, returnTo }),
     'sign-in-one': signInPage({ portal: door, choices: [{ ...provider, href, failing: false }] }),
-    'signed-in': signedInPage({ portal: door, profile, logoutHref: href, profileHref: href }),
+    'signed-in': signedInPage({
+      ...{ portal: door, profile, logoutHref: href, profileHref: href, cameFrom: returnTo },
+      apps: [
+        { name: title, url: new URL('https://wiki.example.com/start') },
+        { name: 'grafana.example.com', url: new URL('https://grafana.example.com/') },
+      ],
+    }),
+    'signed-in-without-apps': signedInPage({
+      ...{ portal: door, profile, logoutHref: href, profileHref: href, apps: [] },
+    }),
     'sign-out': logoutPage({ portal: door, profile, action: '/logout', stayHref: href }),
     'signed-out': signedOutPage({ portal: door, signInHref: href, provider, providerHref: href }),
     'signed-out-here': signedOutPage({

@@ -48,6 +48,7 @@ export function portalNamed(name: string, providers: readonly string[] = ['corp'
     sent: [],
     assertion: undefined,
     rules: [],
+    apps: undefined,
     programs: new Programs(
       { name, headers: [], assertion: undefined, callers: undefined, resources: [] },
       { now: () => 0, elapsed: () => 0, log: { info() {}, warn() {} } },

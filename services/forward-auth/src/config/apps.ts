@@ -1,0 +1,60 @@
+import { parseEndpointUrl, parseHostPort } from '@gatehouse/net'
+import { applyToEach, checkUnique, type Fault, known, Text } from '@gatehouse/service-kit'
+import { type Static, Type } from 'typebox'
+import { MAX_APPS } from '../check/apps.ts'
+import { ANY_POLICY } from '../check/policy.ts'
+import type { Site } from '../sites.ts'
+import { isUnder } from '../sites.ts'
+
+export const AppsSchema = Type.Array(
+  Type.Object({
+    name: Type.String({ minLength: 1, maxLength: 60, description: 'Name of the app.' }),
+    url: Text('Its address: `https://` and a host on one of the `domains`.'),
+    policy: Type.Optional(
+      Text('The policy that the proxy names for this app, if it names one in its checks.'),
+    ),
+  }),
+  {
+    maxItems: MAX_APPS,
+    description:
+      'Apps on the page of people who are signed in. Each person sees those that they may open. Default: the hosts that `rules` name, without wildcards.',
+  },
+)
+
+interface AppsPortal {
+  readonly apps?: Static<typeof AppsSchema>
+  readonly policies: Readonly<Record<string, unknown>>
+}
+
+/** The faults of `apps`: each must be where a check of the portal can let people pass. */
+export function checkApps({ apps = [], policies }: AppsPortal, sites: readonly Site[]): Fault[] {
+  const named = known(() => Object.keys(policies)) ?? []
+  return [
+    ...checkUnique('/apps', apps),
+    ...applyToEach(apps, '/apps', [
+      ({ url }) => checkUrl(url, sites),
+      ({ policy }) =>
+        policy === undefined || policy === ANY_POLICY || named.includes(policy)
+          ? []
+          : [{ path: '/policy', message: `is no policy: ${policy}` }],
+    ]),
+  ]
+}
+
+function checkUrl(text: string, sites: readonly Site[]): Fault[] {
+  const fault = (message: string) => [{ path: '/url', message }]
+  let url: URL
+  try {
+    url = parseEndpointUrl(text)
+  } catch {
+    return fault(
+      'is not an https URL without user name and fragment, such as https://app.example.com/',
+    )
+  }
+  const host = parseHostPort(url.host)?.host
+  const site = host && sites.find(({ domain }) => isUnder(domain, host))
+  if (!site)
+    return fault(`is on none of the domains: ${sites.map(({ domain }) => domain).join(', ')}`)
+  const isForPages = host.name !== site.domain && new URL(site.authOrigin).hostname === url.hostname
+  return isForPages ? fault('is at the host of the sign-in pages, where no app can be') : []
+}
