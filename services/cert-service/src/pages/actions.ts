@@ -122,7 +122,7 @@ function reasons(): SafeHtml {
 
 /** What was done to the certificates of a name. */
 export interface Done {
-  readonly action: 'renew' | 'revoke' | 'delete'
+  readonly action: 'request' | 'renew' | 'revoke' | 'delete'
   readonly domain: string
   /** How many were revoked. */
   readonly count?: number
@@ -148,6 +148,7 @@ export function doneNotice(done: Done): SafeHtml {
 }
 
 function said({ action, count = 0, reason = 'unspecified', order }: Done): string {
+  if (action === 'request') return 'issued.'
   if (action === 'delete') return 'deleted. It is no longer answered or renewed.'
   if (action === 'revoke')
     return `revoked ${count === 1 ? 'one certificate' : `${count} certificates`} (${reason}).`
@@ -165,8 +166,11 @@ export function donePage(done: Done): Page {
   return card('Done', html`${doneNotice(done)}${toInventory}`)
 }
 
-/** What a request would lead to. */
-export function dryRunPage({ domain, names, issuer, held, order, ...run }: DryRun): Page {
+/** What a request would lead to. @param confirm - the form that makes the request, if nothing is held yet */
+export function dryRunPage(
+  { domain, names, issuer, held, order, ...run }: DryRun,
+  confirm?: SafeHtml,
+): Page {
   const isFree = run.obstacles.length === 0
   const obstacles = html`<ul>${run.obstacles.map((one) => html`<li>${one}</li>`)}</ul>`
   const verdict = isFree
@@ -180,7 +184,7 @@ export function dryRunPage({ domain, names, issuer, held, order, ...run }: DryRu
     html`${verdict}${answer}
 <dl><div><dt>Issuer</dt><dd>${issuerText(issuer)}</dd></div><div><dt>Names</dt><dd>${names.join(', ')}</dd></div>${order ? html`<div><dt>Order</dt><dd><a href="${orderHref(order)}">${order.status}</a></dd></div>` : ''}</dl>
 ${proofs(run.proofs)}${budgets(run.budgets)}
-<p>Nothing was ordered or changed.</p><p><a href="${nameHref(domain)}">Back to ${domain}</a></p>`,
+<p>Nothing was ordered or changed.</p>${held ? '' : (confirm ?? '')}${confirm && !held ? toInventory : html`<p><a href="${nameHref(domain)}">Back to ${domain}</a></p>`}`,
   )
 }
 

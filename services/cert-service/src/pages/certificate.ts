@@ -15,6 +15,7 @@ import { failure } from './failure.ts'
 import { activity, history } from './history.ts'
 import { certificateHref, nameHref, orderHref } from './links.ts'
 import { notice } from './notice.ts'
+import { requestAgainHref } from './request.ts'
 import { statusNotice } from './status.ts'
 import { page } from './style.ts'
 import { axis, bar, timeLineOf, when, whenFromNow } from './time.ts'
@@ -85,8 +86,9 @@ export function orderPage(view: {
 }): Page {
   const { visitor, order, actions, now } = view
   const [domain = ''] = order.names
+  const again = order.status === 'failed' ? requestAgainHref(order) : undefined
   const dryRun = actions.includes('dry-run')
-    ? html`<div class="pages"><a class="button" href="${nameHref(domain)}/dry-run?order=${encodeURIComponent(order.id)}">Dry run</a></div>`
+    ? html`<div class="pages"><a class="button" href="${nameHref(domain)}/dry-run?order=${encodeURIComponent(order.id)}">Dry run</a>${again ? html`<a class="button" href="${again}">Request it again</a>` : ''}</div>`
     : ''
   return page({
     title: tabTitle(`Order for ${domain}`),

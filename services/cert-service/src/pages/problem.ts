@@ -36,7 +36,7 @@ export function problemPage({
   const members = errors
     .filter((one) => one.detail !== detail)
     .map((one) => html`<li><code>${one.pointer}</code> ${one.detail}</li>`)
-  const action = ACTIONS.get(code) ?? actionFor(code)
+  const action = adviceFor(code)
   return card(
     title,
     html`${detail ? html`<p>${sentence(detail)}</p>` : ''}${members.length > 0 ? html`<ul class="plain">${members}</ul>` : ''}${action ? html`<p>${prose(action)}</p>` : ''}
@@ -44,6 +44,11 @@ export function problemPage({
 ${toInventory}`,
     status >= 500 || status === 429 ? 'warn' : 'bad',
   )
+}
+
+/** What a person does about an error; undefined for codes of other software. */
+export function adviceFor(code: string): string | undefined {
+  return ACTIONS.get(code) ?? actionFor(code)
 }
 
 /** A detail is the end of a sentence to a program. A name that it begins with stays as it is. */

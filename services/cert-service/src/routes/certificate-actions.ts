@@ -1,4 +1,3 @@
-import { AuthError } from '@gatehouse/auth-core'
 import { type Name, REVOCATION_REASONS, type RevocationReason } from '@gatehouse/pki'
 import { sendPage } from '@gatehouse/service-kit'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -12,7 +11,7 @@ import { renewalOf, renewNewest } from './certificate.ts'
 import { keepDone } from './done.ts'
 import type {} from './dry-run.ts'
 import { findPermitted, readDomain } from './lookup.ts'
-import { assertOwnOrigin } from './visitors.ts'
+import { assertOwnOrigin, requirePersonOnly, toFailedOrder } from './visitors.ts'
 import { listAffected, remove, revoke } from './withdraw.ts'
 
 const ParamsSchema = Type.Object({ domain: Type.String({ minLength: 1, maxLength: 254 }) })
@@ -33,13 +32,7 @@ interface Route {
  * `/delete` and `/dry-run` ask, `POST` does it.
  */
 export async function certificateActionRoutes(app: FastifyInstance): Promise<void> {
-  // Only people, who are known by the assertion: a session of an API key looks on.
-  const onRequest = [
-    app.requirePerson({ optional: true }),
-    async ({ optionalPerson }: FastifyRequest) => {
-      if (!optionalPerson) throw new AuthError('AUTH_ASSERTION_MISSING')
-    },
-  ]
+  const onRequest = requirePersonOnly(app)
   const schema = { hide: true, params: ParamsSchema }
   for (const action of ACTIONS) {
     const url = `/certificates/:domain/${action}`
@@ -53,8 +46,12 @@ export async function certificateActionRoutes(app: FastifyInstance): Promise<voi
       assertOwnOrigin(request)
       const name = readDomain(request.params.domain)
       if (action === 'dry-run') return tryOut(request, reply, name)
-      keepDone(reply, await act(request, action, name))
-      return reply.redirect(nameHref(name.text), 303)
+      try {
+        keepDone(reply, await act(request, action, name))
+        return reply.redirect(nameHref(name.text), 303)
+      } catch (error) {
+        return toFailedOrder(error, reply)
+      }
     })
   }
 }

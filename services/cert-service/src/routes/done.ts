@@ -11,7 +11,7 @@ const MAX_AGE = 60
 
 const Count = Type.Optional(Type.Integer({ minimum: 0 }))
 const DoneSchema = Type.Object({
-  action: Type.Enum(['renew', 'revoke', 'delete']),
+  action: Type.Enum(['request', 'renew', 'revoke', 'delete']),
   domain: Type.String({ maxLength: 254 }),
   count: Count,
   reason: Type.Optional(Type.Enum(Object.keys(REVOCATION_REASONS) as RevocationReason[])),

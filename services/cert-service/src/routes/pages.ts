@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import { certificateActionRoutes } from './certificate-actions.ts'
 import { certificatePageRoutes } from './certificate-page.ts'
 import { inventoryRoutes } from './inventory.ts'
+import { requestPageRoutes } from './request-page.ts'
 import { visitors } from './visitors.ts'
 
 /** The pages for people. Cookies and forms are read here only. */
@@ -10,6 +11,8 @@ export async function pageRoutes(app: FastifyInstance): Promise<void> {
     route.config = { ...route.config, isPage: true }
   })
   await app.register(visitors)
-  for (const routes of [inventoryRoutes, certificatePageRoutes, certificateActionRoutes])
-    await app.register(routes)
+  await app.register(inventoryRoutes)
+  await app.register(certificatePageRoutes)
+  await app.register(certificateActionRoutes)
+  await app.register(requestPageRoutes)
 }

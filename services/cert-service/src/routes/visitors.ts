@@ -1,11 +1,12 @@
 import cookie from '@fastify/cookie'
-import type { KeyCaller } from '@gatehouse/auth-core'
+import { AuthError, type KeyCaller } from '@gatehouse/auth-core'
 import { isLoopback, parseHost } from '@gatehouse/net'
 import { sendPage } from '@gatehouse/service-kit'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import { CertError } from '../errors.ts'
+import { CertError, IssueError } from '../errors.ts'
 import { signInPage, tokensOnlyPage, type VisitorName } from '../pages/cards.ts'
+import { orderHref } from '../pages/links.ts'
 import type { Person } from '../policy.ts'
 import { SignIns } from '../sign-ins.ts'
 
@@ -48,6 +49,26 @@ export const visitors = fp(
 /** Undefined if nobody has signed in. The route needs the guard `app.requirePerson({ optional: true })`. */
 export async function findVisitor(request: FastifyRequest): Promise<Visitor | undefined> {
   return request.optionalPerson ?? request.server.signIns.find(request.cookies[COOKIE] ?? '')
+}
+
+/** The guard of what only people do, who are known by the assertion: a session of an API key looks on. */
+export function requirePersonOnly(app: FastifyInstance) {
+  return [
+    app.requirePerson({ optional: true }),
+    async ({ optionalPerson }: FastifyRequest) => {
+      if (!optionalPerson) throw new AuthError('AUTH_ASSERTION_MISSING')
+    },
+  ]
+}
+
+/**
+ * Sends a person to the page of the order that failed, which says why and what to do; other errors go on.
+ * @throws the error, if it has no order
+ */
+export function toFailedOrder(error: unknown, reply: FastifyReply): FastifyReply {
+  const { location } = error instanceof IssueError ? error : {}
+  if (location === undefined) throw error
+  return reply.redirect(orderHref({ id: location.slice(location.lastIndexOf('/') + 1) }), 303)
 }
 
 export function isPerson(visitor: Visitor): visitor is Person {

@@ -86,6 +86,7 @@ const PAGES: readonly [name: string, path: string, sees: string][] = [
   ['confirm revoke', '/certificates/app.example.com/revoke', 'Why?'],
   ['confirm delete', `/certificates/${LONG}.${LONG}.example.com/delete`, 'Delete'],
   ['confirm dry run', '/certificates/app.example.com/dry-run', 'Nothing is ordered or changed'],
+  ['request', '/request', 'Request a certificate'],
   ['hidden or absent', '/certificates/none.example.com', 'Certificate not found'],
   ['no order', '/orders/none', 'Order not found'],
   ['no path', '/nothing/here', 'Not found'],
@@ -119,6 +120,15 @@ t.test('every page is sound in both schemes at every width', async (t) => {
       await tab.getByRole('button', { name: 'Dry run' }).click()
       await tab.getByText('It would fail').waitFor()
       await hold('failing dry run')
+      await tab.goto(`${origin}/request`)
+      await tab.getByLabel('Name', { exact: true }).fill('not a name')
+      await tab.getByRole('button', { name: 'Show what would happen' }).click()
+      await tab.getByRole('alert').waitFor()
+      await hold('refused request')
+      await tab.getByLabel('Name', { exact: true }).fill(`new.${LONG}.example.com`)
+      await tab.getByRole('button', { name: 'Show what would happen' }).click()
+      await tab.getByRole('button', { name: 'Request it' }).waitFor()
+      await hold('request to confirm')
       t.strictSame(said, [], `${scheme}: the console is empty`)
     },
     person,
@@ -147,6 +157,13 @@ t.test('without script: look, revoke with a reason, read what was done', async (
   t.ok(await tab.getByText('No certificate of this name is in service.').isVisible())
   await tab.reload()
   t.equal(await tab.getByRole('status').count(), 0, 'said once')
+
+  await tab.goto(`${origin}/request`)
+  await tab.getByLabel('Name', { exact: true }).fill('wanted.example.com')
+  await tab.getByLabel('Key').selectOption('ed25519')
+  await tab.getByRole('button', { name: 'Show what would happen' }).click()
+  await tab.getByRole('button', { name: 'Request it' }).click()
+  t.match(await tab.getByRole('status').textContent(), 'wanted.example.com: issued.')
   await context.close()
 })
 

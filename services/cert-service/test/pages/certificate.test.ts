@@ -11,6 +11,7 @@ import {
   orderPage,
 } from '../../src/pages/certificate.ts'
 import { problemPage } from '../../src/pages/problem.ts'
+import { confirmRequest, requestPage } from '../../src/pages/request.ts'
 import type { AuditRecord, PastCertificate } from '../../src/store/store.ts'
 import { shapeOf } from '../helpers/html.ts'
 import { NOW, newAudit, newCertificate, newOrder } from '../helpers/store.ts'
@@ -118,6 +119,14 @@ const pages = (said: string): Record<string, Page> => {
       proofs: [{ name: said, challenge: 'dns-01', status: 'failed', detail: said }],
       budgets: [{ limit: 'names', subject: said, left: 1, count: 2, per: said }],
     }),
+    request: requestPage(
+      { domain: said, names: said, keyType: 'p384' },
+      { detail: said, isAboutNames: true, action: said },
+    ),
+    'dry run of a request': dryRunPage(
+      { domain: said, names, issuer: said, obstacles: [], proofs: [], budgets: [] },
+      confirmRequest({ domain: said, names: said }),
+    ),
     ...Object.fromEntries(
       ACTIONS.map((action) => [
         action,
@@ -180,7 +189,7 @@ t.test('links stay within this service, whatever the names are', async (t) => {
     for (const [name, { html }] of Object.entries(pages(said))) {
       const links = [...html.matchAll(/ (?:href|action)="([^"]*)"/g)].map(([, href]) => href!)
       for (const href of links.filter((one) => !one.startsWith('data:image')))
-        t.match(href, /^\/(?!\/)[\w%.*#/?=!'()~-]*$/, `${name}: ${href}`)
+        t.match(href, /^\/(?!\/)[\w%.*#/?=&;!'()~-]*$/, `${name}: ${href}`)
     }
 })
 
