@@ -83,7 +83,7 @@ export {
   type SettingRow,
   type SettingTable,
 } from './migrate/table.ts'
-export { writeNewFiles } from './new-files.ts'
+export { isOfSystem, statePrefix, writeNewFiles } from './new-files.ts'
 export { type Commit, reload } from './reload.ts'
 export { limitConnections, listenError, type Running, runApp } from './run-app.ts'
 export {

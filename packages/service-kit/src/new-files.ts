@@ -1,5 +1,5 @@
 import { access, mkdir, rm, writeFile } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { UsageError } from './command-line.ts'
 
 /** A file to write: its text, and its mode. */
@@ -33,6 +33,16 @@ export async function writeNewFiles(
     throw error
   }
   return paths
+}
+
+/** Whether a configuration is one of the system, so that a unit of systemd runs the service. */
+export function isOfSystem(file: string): boolean {
+  return resolve(file).startsWith('/etc/')
+}
+
+/** What to put before the paths of a service's own files: they lie beside its configuration, but never in `/etc`. */
+export function statePrefix(file: string, name: string): string {
+  return isOfSystem(file) ? `/var/lib/gatehouse/${name}/` : ''
 }
 
 const alreadyThere = (path: string) =>

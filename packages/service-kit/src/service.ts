@@ -17,6 +17,7 @@ import { type Loaded, locateConfig } from './config/load.ts'
 import { ConfigError } from './errors.ts'
 import { healthcheck } from './healthcheck.ts'
 import { Progress } from './progress.ts'
+import { announceReady } from './ready.ts'
 import { measureReloads, type SettingPath, watchConfig } from './reload.ts'
 import { type Running, runApp } from './run-app.ts'
 import { createLogger, type LogOptions } from './telemetry/log.ts'
@@ -287,7 +288,7 @@ async function serve<Config extends ServiceConfig>(
     { traces: [], metrics: [], logs: readSignals(env).logs },
   )
   logWarnings(loaded, log)
-  await supervise({ ...service, count, metrics: loaded.value.metrics, log, telemetry })
+  await supervise({ ...service, count, metrics: loaded.value.metrics, log, telemetry, env })
 }
 
 /**
@@ -339,7 +340,7 @@ export async function startService<Config extends ServiceConfig>(
       },
     })
     if (worker) worker.start({ ...running, metrics: () => metrics.registry.getMetricsAsJSON() })
-    else log.info({ url: running.url }, 'ready')
+    else announceReady({ url: running.url }, { log, env })
     return { app, ...running }
   } catch (error) {
     await opened.disposeAsync()

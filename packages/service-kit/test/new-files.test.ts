@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { writeNewFiles } from '../src/new-files.ts'
+import { isOfSystem, statePrefix, writeNewFiles } from '../src/new-files.ts'
 
 const FILES = {
   '.': { text: 'a: 1\n', mode: 0o644 },
@@ -23,4 +23,15 @@ t.test('replaces nothing, and leaves nothing half done', async (t) => {
   t.notOk(existsSync(join(folder, 'config.yaml')))
   t.equal(readFileSync(join(folder, 'keys/a.key'), 'utf8'), 'mine')
   await t.rejects(write('file/config.yaml'), { code: 'EEXIST' })
+})
+
+t.test('keeps the data of a service of the system out of /etc', async (t) => {
+  const rows: [file: string, isOfSystem: boolean, prefix: string][] = [
+    ['/etc/gatehouse/svc/config.yaml', true, '/var/lib/gatehouse/svc/'],
+    ['/home/ada/../../etc/config.yaml', true, '/var/lib/gatehouse/svc/'],
+    ['config.yaml', false, ''],
+    ['/etcetera/config.yaml', false, ''],
+  ]
+  for (const [file, ofSystem, prefix] of rows)
+    t.strictSame([isOfSystem(file), statePrefix(file, 'svc')], [ofSystem, prefix], file)
 })

@@ -1,6 +1,7 @@
 import closeWithGrace from 'close-with-grace'
 import type { Logger } from 'pino'
 import { DescribedError } from '../command-line.ts'
+import { announceReady } from '../ready.ts'
 import { GRACE_MS } from '../run-app.ts'
 import { listenMetrics } from '../telemetry/metrics.ts'
 import type { OpenTelemetry } from '../telemetry/otel/sdk.ts'
@@ -21,6 +22,7 @@ interface SupervisorOptions {
   readonly metrics: { readonly enabled: boolean; readonly host: string; readonly port: number }
   readonly log: Logger
   readonly telemetry?: OpenTelemetry | undefined
+  readonly env: NodeJS.ProcessEnv
 }
 
 /**
@@ -51,7 +53,7 @@ export async function supervise(options: SupervisorOptions): Promise<void> {
     await close().catch(() => {})
     throw error instanceof StartFailure ? described(error, program) : error
   })
-  log.info({ url, workers: crew.ready.map(({ pid }) => pid) }, 'ready')
+  announceReady({ url, workers: crew.ready.map(({ pid }) => pid) }, options)
   process.on('SIGHUP', () => void reload(crew, log))
   closeWithGrace({ delay: LAST_MS, logger: log, skip: ['SIGHUP'] }, async ({ signal, err }) => {
     if (err) log.fatal({ err }, 'unexpected error, stopping')

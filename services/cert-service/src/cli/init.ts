@@ -1,7 +1,12 @@
 import { randomBytes } from 'node:crypto'
-import { writeNewFiles } from '@gatehouse/service-kit'
+import { isOfSystem, statePrefix, writeNewFiles } from '@gatehouse/service-kit'
 
-const CONFIG = `# The configuration of cert-service. All settings are in docs/reference/cert-service.md.
+const START_UNIT = `systemd-tmpfiles --create gatehouse-cert-service.conf
+  systemctl enable --now gatehouse-cert-service`
+
+const configOf = (
+  state: string,
+) => `# The configuration of cert-service. All settings are in docs/reference/cert-service.md.
 # \`gatehouse-certs check-config\` reports all errors. Most changes take effect on SIGHUP.
 
 server:
@@ -9,8 +14,8 @@ server:
   # names: [certs.example.com]
 
 storage:
-  path: data               # certificates, and the CA of your own that the first start makes
-  masterKeyFile: keys/master.key   # made at the first start; keep a copy, but never beside backups
+  path: ${state}data               # certificates, and the CA of your own that the first start makes
+  masterKeyFile: ${state}keys/master.key   # made at the first start; keep a copy, but never beside backups
 
 auth:
   psk:
@@ -33,15 +38,15 @@ auth:
  * @throws UsageError if one of the files exists
  */
 export async function init(file = 'config.yaml'): Promise<string> {
-  const [config, key] = await writeNewFiles(file, {
-    '.': { text: CONFIG, mode: 0o644 },
+  const [config = '', key] = await writeNewFiles(file, {
+    '.': { text: configOf(statePrefix(file, 'cert-service')), mode: 0o644 },
     'keys/admin.key': { text: `${randomBytes(32).toString('hex')}\n`, mode: 0o600 },
   })
   return `${config} is a configuration with comments, and ${key} a new API key.
 
 Start the service:
 
-  gatehouse-certs serve --config ${config}
+  ${isOfSystem(file) ? START_UNIT : `gatehouse-certs serve --config ${config}`}
 
 Then, in another terminal, fetch the root of the new CA, and a certificate into ./tls:
 

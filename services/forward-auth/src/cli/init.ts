@@ -1,7 +1,11 @@
-import { writeNewFiles } from '@gatehouse/service-kit'
+import { isOfSystem, statePrefix, writeNewFiles } from '@gatehouse/service-kit'
+
+const START_UNIT = `systemd-tmpfiles --create gatehouse-forward-auth.conf
+   systemctl enable --now gatehouse-forward-auth`
 
 const configOf = (
   domain: string,
+  state: string,
 ) => `# The configuration of forward-auth. All settings are in docs/reference/forward-auth.md.
 # \`gatehouse-auth check-config\` reports all errors. Most changes take effect on SIGHUP.
 
@@ -9,6 +13,9 @@ server:
   host: 127.0.0.1
   # The addresses of your proxy. Without this line only a proxy on this machine may ask.
   # trustedProxies: [10.0.0.2]
+
+storage:
+  path: ${state}data               # keys that the first start makes, sign-outs, and the audit trail
 
 domains:
   - domain: ${domain}            # a session is valid for this domain and every host below it
@@ -39,7 +46,7 @@ portals:
  */
 export async function init(file = 'config.yaml', domain = 'example.com'): Promise<string> {
   const [config, secret] = await writeNewFiles(file, {
-    '.': { text: configOf(domain), mode: 0o644 },
+    '.': { text: configOf(domain, statePrefix(file, 'forward-auth')), mode: 0o644 },
     'client-secret': { text: 'replace-this-with-the-client-secret\n', mode: 0o600 },
   })
   return `${config} is a configuration with comments.
@@ -50,7 +57,7 @@ export async function init(file = 'config.yaml', domain = 'example.com'): Promis
 3. Check it, and start the service:
 
    gatehouse-auth check-config --config ${config}
-   gatehouse-auth serve --config ${config}
+   ${isOfSystem(file) ? START_UNIT : `gatehouse-auth serve --config ${config}`}
 
 4. Have your proxy ask http://127.0.0.1:4181/portals/main; docs/ has a page for each.
 `
