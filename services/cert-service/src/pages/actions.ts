@@ -178,7 +178,7 @@ export function dryRunPage(
     : notice('bad', 'It would fail:', obstacles)
   const answer = held
     ? html`<p>A request is answered with the certificate that is held, <code>${held.serialNumber}</code>, valid until ${held.notAfter}.</p>`
-    : html`<p>A request orders a new certificate.</p>`
+    : html`<p>A request would order a new certificate.</p>`
   return card(
     `Dry run for ${domain}`,
     html`${verdict}${answer}

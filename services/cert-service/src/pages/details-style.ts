@@ -32,6 +32,8 @@ legend{padding:0 .4rem;font-weight:600}
 .copied input,textarea{width:100%;font:.9em ui-monospace,monospace;color:var(--ink)}
 textarea{padding:.6rem .9rem;border:1px solid var(--muted);border-radius:.75rem;background:var(--card);resize:vertical;field-sizing:content;overflow-wrap:anywhere}
 select{min-height:2.75rem;padding:.4rem .9rem;border:1px solid var(--muted);border-radius:.75rem;background:var(--card);color:inherit;font:inherit}
+textarea{min-height:2.75rem}
+.small textarea{field-sizing:fixed}
 details .copied{margin-top:.75rem}
 .copy{user-select:all}
 .chain{display:grid;gap:1rem;padding:0;list-style:none}

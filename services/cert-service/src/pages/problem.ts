@@ -52,7 +52,7 @@ export function adviceFor(code: string): string | undefined {
 }
 
 /** A detail is the end of a sentence to a program. A name that it begins with stays as it is. */
-function sentence(detail: string): string {
+export function sentence(detail: string): string {
   const text = /^[a-z]+ /.test(detail) ? `${detail[0]?.toUpperCase()}${detail.slice(1)}` : detail
   return /[.!?]$/.test(text) ? text : `${text}.`
 }

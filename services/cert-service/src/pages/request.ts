@@ -1,9 +1,10 @@
 import { KEY_TYPES, type KeyType } from '@gatehouse/pki'
-import type { Page } from '@gatehouse/service-kit'
+import { type Page, prose } from '@gatehouse/service-kit'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import type { OrderRecord } from '../store/store.ts'
 import { card, toInventory } from './cards.ts'
 import { notice } from './notice.ts'
+import { sentence } from './problem.ts'
 
 export const REQUEST_PATH = '/request'
 
@@ -26,7 +27,7 @@ export interface Objection {
 /** Asks which certificate is to be requested. */
 export function requestPage(wanted: Wanted, objection?: Objection): Page {
   const wrong = objection
-    ? html`<div role="alert" id="wrong">${notice('bad', objection.detail, objection.action ? html`<p>${objection.action}</p>` : '')}</div>`
+    ? html`<div role="alert" id="wrong">${notice('bad', sentence(objection.detail), objection.action ? html`<p>${prose(objection.action)}</p>` : '')}</div>`
     : ''
   const invalid = html` aria-invalid="true" aria-describedby="wrong"`
   const [first, others] = objection?.isAboutNames ? ['', invalid] : [objection ? invalid : '', '']

@@ -135,7 +135,7 @@ t.test('a dry run shows what would happen, and changes nothing', async (t) => {
   t.match(held.text, '<div class="notice good">')
   t.match(held.said, /answered with the certificate that is held/)
   const free = await see('/certificates/new.a.test/dry-run', { body: {} })
-  t.match(free.said, 'A request orders a new certificate.')
+  t.match(free.said, 'A request would order a new certificate.')
 
   const lastError = { code: 'ACME_CAA', detail: 'CAA forbids it' }
   const names = ['f.a.test', 'g.a.test']

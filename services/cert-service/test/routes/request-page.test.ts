@@ -32,7 +32,10 @@ t.test('a request is shown first, then made, and its certificate is shown', asyn
     keyType: 'p384',
   }
   const tried = await send(wanted)
-  t.match(tried.said, /Nothing that is known stands in the way.*A request orders a new certificate/)
+  t.match(
+    tried.said,
+    /Nothing that is known stands in the way.*A request would order a new certificate/,
+  )
   t.strictSame(await store.list({ after: 0, limit: 9 }), [], 'nothing is ordered yet')
 
   const fields = [...tried.text.matchAll(/type="hidden" name="(\w+)" value="([^"]*)"/g)]
@@ -70,14 +73,14 @@ t.test('what cannot be requested is said at the form, which keeps what was typed
       'a name of others',
       { domain: 'x.b.test' },
       403,
-      /issue is not granted for x\.b\.test/,
+      /Issue is not granted for x\.b\.test/,
       'domain',
     ],
     [
       'too many',
       { domain: 'x.a.test', names: 'y.a.test '.repeat(100) },
       400,
-      /more than 100 names/,
+      /More than 100 names/,
       'domain',
     ],
   ]
