@@ -25,7 +25,7 @@ export function createNoStore(): Store {
     countKeysHeld: async () => ({ count: 0, until: null }),
     isCompromised: async () => false,
     list: async () => [],
-    listUpcoming: async () => [],
+    listCertificates: async () => [],
     claimDue: async () => [],
     addCertificate: async (certificate) => ({ ...certificate, id: ++issued }),
     setRenewAt: async () => {},

@@ -87,6 +87,7 @@ export function createIssuers(configured: readonly Issuer[], last: Issuer) {
     choose: (names: readonly Name[]): Issuer =>
       configured.find((issuer) => names.every((name) => issuer.permits(name))) ?? last,
     find: (name: string) => byName.get(name),
+    names: (): readonly string[] => [...byName.keys()],
     /** Apart from the embedded CA. */
     degraded: () => configured.flatMap((issuer) => issuer.degraded?.() ?? []),
   }

@@ -1,23 +1,27 @@
 import type { Page } from '@gatehouse/service-kit'
 import { html, type SafeHtml } from '@remix-run/html-template'
-import type { CertificateRecord, OrderRecord } from '../store/store.ts'
+import type { CertificateRecord, CertificateState, OrderRecord } from '../store/store.ts'
+import { issuerText } from './actions.ts'
 import { tabTitle, type VisitorName, who } from './cards.ts'
+import { filters, type Neighbours, pager, searchForm } from './controls.ts'
 import { failure } from './failure.ts'
 import { certificateHref, orderHref } from './links.ts'
 import { page } from './style.ts'
 import { axis, bar, type Moments, type TimeLine, timeLineOf, when, whenFromNow } from './time.ts'
+import type { View } from './view.ts'
 
 const TITLE = 'Certificates'
 
 export interface Inventory {
   readonly visitor: VisitorName
-  readonly search: string
+  readonly view: View
   readonly rows: readonly Row[]
   /** Failed orders, on the first page. */
   readonly failed: readonly OrderRecord[]
   readonly hasMoreFailed: boolean
-  readonly isFirst: boolean
-  readonly nextHref?: string | undefined
+  readonly neighbours: Neighbours
+  /** By name. */
+  readonly issuers: readonly string[]
   readonly origin: string
   readonly now: number
 }
@@ -29,33 +33,30 @@ interface Row {
 }
 
 /** The states of a certificate, the worst last, with the path of an icon in a view box of 24 by 24. */
-const STATES = {
+const STATES: Readonly<Record<CertificateState, Readonly<Record<'text' | 'icon', string>>>> = {
   renews: { text: 'Renews', icon: 'm5 12.5 4.5 4.5L19 7.5' },
   due: { text: 'Being renewed', icon: 'M19.5 12a7.5 7.5 0 1 1-2.2-5.3M20 3v4.5h-4.5' },
-  unrenewed: { text: 'Ends', icon: 'M12 4a8 8 0 1 1 0 16 8 8 0 0 1 0-16M12 8v4.5l3 2' },
-  failing: { text: 'Not renewed, ends', icon: 'M12 4 2.5 20h19zM12 10v4.5M12 17.2v.1' },
+  unrenewed: {
+    text: 'Not renewed, ends',
+    icon: 'M12 4a8 8 0 1 1 0 16 8 8 0 0 1 0-16M12 8v4.5l3 2',
+  },
+  failing: { text: 'Failing, ends', icon: 'M12 4 2.5 20h19zM12 10v4.5M12 17.2v.1' },
   ended: { text: 'Ended', icon: 'm6 6 12 12M18 6 6 18' },
 }
-type State = keyof typeof STATES
 
-/** The certificates that the caller may see, ordered by their next event. */
+/** The certificates that the caller may see. */
 export function inventoryPage(shown: Inventory): Page {
-  const { visitor, rows, failed, hasMoreFailed, now } = shown
+  const { visitor, view, neighbours, issuers, rows, failed, hasMoreFailed, now } = shown
   return page({
     title: tabTitle(TITLE),
     bar: who(visitor),
-    main: html`<div class="head"><h1>${TITLE}</h1>${search(shown)}</div>
+    main: html`<div class="head"><h1>${TITLE}</h1>${searchForm(view)}</div>
 ${failures(failed, hasMoreFailed, now)}
+${filters(view, issuers)}
 ${rows.length > 0 ? list(rows, now) : empty(shown)}
-${pager(shown)}
+${pager(view, neighbours)}
 <footer>Times are in UTC. The API is described at <a href="/docs">/docs</a>.</footer>`,
   })
-}
-
-function search({ search }: Inventory): SafeHtml {
-  const label = 'Name or serial number'
-  const reset = search ? html`<a class="button" href="/">Show all</a>` : ''
-  return html`<form class="search" role="search" action="/"><input type="search" name="q" value="${search}" maxlength="253" aria-label="${label}" placeholder="${label}"><button>Find</button>${reset}</form>`
 }
 
 function list(rows: readonly Row[], now: number): SafeHtml {
@@ -70,19 +71,15 @@ function list(rows: readonly Row[], now: number): SafeHtml {
 <ul>${rows.map((row) => certificate(row, line))}</ul></div>`
 }
 
-function empty({ search, nextHref, isFirst, origin }: Inventory): SafeHtml {
-  if (nextHref)
-    return html`<div class="card empty"><p>Nothing on this page is visible to you. Try the next page.</p></div>`
-  if (search || !isFirst)
-    return html`<div class="card empty"><p>No results for “${search}”.</p></div>`
+function empty({ view, neighbours, origin }: Inventory): SafeHtml {
+  const { search, state, issuer } = view
+  if (neighbours.next || neighbours.previous)
+    return html`<div class="card empty"><p>Nothing on this page is visible to you. Try the next or the previous page.</p></div>`
+  if (search) return html`<div class="card empty"><p>No results for “${search}”.</p></div>`
+  if (state || issuer !== undefined)
+    return html`<div class="card empty"><p>No certificate is like this.</p></div>`
   const command = `curl --cacert root.pem ${origin}/api/certificate -H "Authorization: APIKey $KEY" --json '{"domain": "app.example.com"}'`
   return html`<div class="card empty"><h2>No certificates yet</h2><p>The first one is issued with the first request:</p><pre><code>${command}</code></pre></div>`
-}
-
-function pager({ isFirst, nextHref, search }: Inventory): SafeHtml | '' {
-  if (isFirst && !nextHref) return ''
-  const start = search ? `/?${new URLSearchParams({ q: search })}` : '/'
-  return html`<nav class="pages" aria-label="Pages">${isFirst ? '' : html`<a class="button" href="${start}">First page</a>`}${nextHref ? html`<a class="button" href="${nextHref}" rel="next">Next page</a>` : ''}</nav>`
 }
 
 function failures(failed: readonly OrderRecord[], hasMore: boolean, now: number): SafeHtml | '' {
@@ -104,7 +101,7 @@ function certificate({ record, order }: Row, line: TimeLine): SafeHtml {
 `
 }
 
-function outlook(state: State, { renewAt, notAfter }: Moments, now: number): SafeHtml {
+function outlook(state: CertificateState, { renewAt, notAfter }: Moments, now: number): SafeHtml {
   const { text } = STATES[state]
   if (state === 'due') return html`${text}`
   const at = state === 'renews' && renewAt !== null ? renewAt : notAfter
@@ -116,7 +113,7 @@ function facts(record: Row['record']): SafeHtml {
   return html`<dl>
 <div class="wide"><dt>Names</dt><dd>${names.map((name) => html`<span>${name}</span> `)}</dd></div>
 ${fact('Valid from', when(notBefore))}${fact('Valid until', when(notAfter))}${fact('Renewal', renewAt === null ? 'none planned' : when(renewAt))}
-${fact('Last fetched', when(record.fetchedAt))}${fact('Issuer', issuer === 'ca' ? 'the embedded CA' : issuer)}${fact('Key', csr ? `${keyType}, held by the caller` : keyType)}
+${fact('Last fetched', when(record.fetchedAt))}${fact('Issuer', issuerText(issuer))}${fact('Key', csr ? `${keyType}, held by the caller` : keyType)}
 <div class="wide"><dt>Serial number</dt><dd><code>${serialNumber}</code></dd></div>
 </dl>`
 }
@@ -129,7 +126,7 @@ export function stateOf(
   { notAfter, renewAt }: Moments,
   order: Pick<OrderRecord, 'status'> | undefined,
   now: number,
-): State {
+): CertificateState {
   if (notAfter <= now) return 'ended'
   if (order?.status === 'failed') return 'failing'
   if (renewAt === null) return 'unrenewed'

@@ -66,7 +66,14 @@ dl{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,14rem),1f
 dl .wide{grid-column:1/-1}
 dd code{display:block}
 dd span{display:inline-block;margin-inline-end:.75rem}
-.pages{display:flex;gap:.75rem}
+.pages{display:flex;flex-wrap:wrap;gap:.75rem}
+.filters{display:grid;gap:.25rem}
+.choices{display:flex;align-items:baseline;gap:0 .75rem;font-size:.9rem}
+.choices>b{flex:none;width:3.5rem;color:var(--muted);font-weight:600}
+.choices ul{display:flex;flex-wrap:wrap;gap:.25rem;min-width:0}
+.choices a{display:block;padding:.2rem .6rem;border-radius:.6rem;color:inherit;text-decoration:none}
+.choices a:hover{text-decoration:underline}
+.choices [aria-current]{background:color-mix(in srgb,var(--accent) 16%,transparent);font-weight:600}
 @media(max-width:44rem){.legend,.row{grid-template-columns:minmax(0,1fr);padding-inline:1rem}.row .line{order:3}.state{order:2}.facts{padding-inline:1rem}.card.empty,.failures{padding:1.25rem 1rem}.search{flex:1 1 100%}}
-@media(forced-colors:active){.past{fill:GrayText}.left{fill:CanvasText}line,circle{stroke:CanvasText}}
+@media(forced-colors:active){.choices [aria-current]{outline:2px solid Highlight}.past{fill:GrayText}.left{fill:CanvasText}line,circle{stroke:CanvasText}}
 ${DETAILS}`)

@@ -3,9 +3,9 @@ import { sendPage } from '@gatehouse/service-kit'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { type Inventory, inventoryPage } from '../pages/inventory.ts'
-import { mayAll } from '../policy.ts'
-import type { CertificateRecord, Upcoming } from '../store/store.ts'
-import { readPermitted } from './lookup.ts'
+import { readView, ViewSchema } from '../pages/view.ts'
+import type { CertificateRecord } from '../store/store.ts'
+import { readFailed, readListed } from './listing.ts'
 import {
   askForKey,
   assertOwnOrigin,
@@ -18,14 +18,8 @@ import {
   type Visitor,
 } from './visitors.ts'
 
-const PAGE = 50
 const MAX_FAILED = 10
-const FAILED_LOOKED_AT = 100
 
-const QuerySchema = Type.Object({
-  q: Type.Optional(Type.String({ maxLength: 253 })),
-  after: Type.Optional(Type.String({ pattern: '^[0-9]{1,15}-[0-9]{1,15}$' })),
-})
 const KeySchema = Type.Object({
   key: Type.String({ maxLength: 1_024 }),
   to: Type.Optional(Type.String({ pattern: PAGE_PATH })),
@@ -34,7 +28,7 @@ const KeySchema = Type.Object({
 /** The inventory for people: `GET /`, `POST /` with an API key to sign in, and `POST /sign-out`. */
 export const inventoryRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const onRequest = app.requirePerson({ optional: true })
-  const schema = { hide: true, querystring: QuerySchema }
+  const schema = { hide: true, querystring: ViewSchema }
   app.get('/', { onRequest, schema }, async (request, reply) => {
     const caller = await findVisitor(request)
     if (!caller) return askForKey(request, reply, { isWrong: false })
@@ -64,23 +58,15 @@ export const inventoryRoutes: FastifyPluginAsyncTypebox = async (app) => {
 async function readInventory(
   app: FastifyInstance,
   caller: Visitor,
-  request: FastifyRequest<{ Querystring: Static<typeof QuerySchema> }>,
+  request: FastifyRequest<{ Querystring: Static<typeof ViewSchema> }>,
 ): Promise<Inventory> {
-  const { q = '', after } = request.query
-  const search = q.trim().toLowerCase()
-  const { records, next } = await readPermitted(app, caller, PAGE + 1, {
-    start: readCursor(after),
-    list: (page) => app.store.listUpcoming({ text: search, ...page }),
-    cursorOf,
-  })
-  const shown = records.slice(0, PAGE)
-  const last = records.length > PAGE ? shown.at(-1) : undefined
-  const isFirst = after === undefined
-  const failed = isFirst ? await readFailed(app, caller, search) : []
+  const view = readView(request.query)
+  const { shown, ...neighbours } = await readListed(app, caller, view)
+  const failed = await readFailed(app, caller, view)
   const orderOf = ({ lineage }: CertificateRecord) => app.store.findOrderByLineage(lineage)
   return {
     visitor: nameOf(caller),
-    search,
+    view,
     rows: await Promise.all(
       shown.map(async (record) => ({
         record,
@@ -89,32 +75,9 @@ async function readInventory(
     ),
     failed: failed.slice(0, MAX_FAILED),
     hasMoreFailed: failed.length > MAX_FAILED,
-    isFirst,
-    nextHref: hrefOf(search, last ? cursorOf(last) : next),
+    neighbours,
+    issuers: app.issuers.names(),
     origin: originOf(request),
     now: app.clock.now(),
   }
-}
-
-async function readFailed(app: FastifyInstance, caller: Visitor, search: string) {
-  const failed = await app.store.listFailedOrders(FAILED_LOOKED_AT)
-  return failed.filter(
-    (order) =>
-      order.names.some((name) => name.includes(search)) && mayAll(app, caller, 'read', order),
-  )
-}
-
-function cursorOf({ id, renewAt, notAfter }: CertificateRecord): Upcoming {
-  return { at: renewAt ?? notAfter, id }
-}
-
-function readCursor(text = '0-0'): Upcoming {
-  const [at = 0, id = 0] = text.split('-').map(Number)
-  return { at, id }
-}
-
-function hrefOf(search: string, cursor: Upcoming | undefined): string | undefined {
-  if (!cursor) return undefined
-  const query = { ...(search && { q: search }), after: `${cursor.at}-${cursor.id}` }
-  return `/?${new URLSearchParams(query)}`
 }

@@ -254,8 +254,39 @@ export interface DataKeyRecord {
   readonly seals: number
 }
 
-/** A position in the order of the next event: renewal, or else expiry. */
-export interface Upcoming {
-  readonly at: number
+/** What is to become of a certificate: see `stateOf` of the page. */
+export type CertificateState = 'renews' | 'due' | 'unrenewed' | 'failing' | 'ended'
+
+/** By the next event, renewal or else end; by the end; by the first name; the newest first. */
+export type ListOrder = 'next' | 'expiry' | 'name' | 'newest'
+
+/** Which current certificates are listed, and in which order. */
+export interface Listing {
+  readonly order: ListOrder
+  readonly state?: CertificateState | undefined
+  /** The name of an issuer. */
+  readonly issuer?: string | undefined
+  readonly search?: Search | undefined
+  readonly now: number
+}
+
+/** What is searched: a certificate is found by any of these. */
+export interface Search {
+  /** In one of the names. */
+  readonly part?: string
+  /** Lower-case hexadecimal. */
+  readonly serialNumber?: string
+}
+
+/** Where a certificate stands in an order: by what it is ordered, and its id. */
+export interface Position {
+  readonly key: number | string
   readonly id: number
+}
+
+/** At most `limit` certificates after a position or, backwards, before it. */
+export interface ListPage {
+  readonly from?: Position | undefined
+  readonly isBackwards?: boolean | undefined
+  readonly limit: number
 }

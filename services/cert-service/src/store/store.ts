@@ -16,6 +16,8 @@ import type {
   IssuedCertificate,
   KeyringRecord,
   Lease,
+  Listing,
+  ListPage,
   NewCertificate,
   NewEvent,
   OrderRecord,
@@ -24,7 +26,6 @@ import type {
   Retention,
   RevokedCertificate,
   SignInRecord,
-  Upcoming,
   Work,
 } from './records.ts'
 import type { Usage } from './usage.ts'
@@ -108,15 +109,8 @@ interface Certificates {
   ): Promise<(CertificateRecord & InService) | undefined>
   /** All current certificates by id. */
   list(page: { after: number; limit: number }): Promise<readonly CertificateRecord[]>
-  /**
-   * Current certificates with `text` in one of their names or as their serial number, ordered by
-   * their next event, renewal or else expiry; after `after`.
-   */
-  listUpcoming(of: {
-    text: string
-    after: Upcoming
-    limit: number
-  }): Promise<readonly CertificateRecord[]>
+  /** A page of a listing. Backwards, the certificate that is nearest to the position comes first. */
+  listCertificates(listing: Listing, page: ListPage): Promise<readonly CertificateRecord[]>
   /** Claims certificates whose renewal is due: no other replica gets them while this one works on them. */
   claimDue(now: number, limit: number): Promise<readonly CertificateRecord[]>
   /** Claims certificates whose CA is to be asked about their renewal: for other replicas they are due again at `until`. */

@@ -27,11 +27,12 @@ const failed = (overrides: Partial<OrderRecord> = {}) =>
 function page(overrides: Partial<Inventory> = {}) {
   return inventoryPage({
     visitor: { key: 'ops' },
-    search: '',
+    view: { search: '', order: 'next' },
     rows: [{ record: record(), order: undefined }],
     failed: [],
     hasMoreFailed: false,
-    isFirst: true,
+    neighbours: {},
+    issuers: ['ca'],
     origin: 'https://certs.example.com',
     now: NOW,
     ...overrides,
@@ -48,8 +49,13 @@ t.test('the state of a certificate is shown', async (t) => {
     ['renewal ahead', {}, undefined, 'Renews in 3 days'],
     ['renewal soon', { renewAt: NOW + 90_000 }, undefined, 'Renews in 1 minute'],
     ['due', { renewAt: NOW }, undefined, 'Being renewed'],
-    ['abandoned', { renewAt: null, notAfter: NOW + 5 * HOUR }, undefined, 'Ends in 5 hours'],
-    ['failing', {}, failed(), 'Not renewed, ends in 7 days'],
+    [
+      'abandoned',
+      { renewAt: null, notAfter: NOW + 5 * HOUR },
+      undefined,
+      'Not renewed, ends in 5 hours',
+    ],
+    ['failing', {}, failed(), 'Failing, ends in 7 days'],
     ['renewed after a failure', {}, newOrder({ status: 'done' }), 'Renews in 3 days'],
     ['expired', { notAfter: NOW - 3 * DAY }, undefined, 'Ended 3 days ago'],
     ['expires now', { notAfter: NOW }, failed(), 'Ended this minute'],
@@ -119,7 +125,14 @@ t.test(
 const pages = (said: string) => ({
   inventory: page({
     visitor: { person: said },
-    search: said,
+    view: {
+      search: said,
+      order: 'name',
+      state: 'failing',
+      issuer: said,
+      place: { position: { key: said, id: 1 }, isBackwards: false },
+    },
+    issuers: ['ca', said],
     origin: said,
     rows: [
       {
@@ -129,11 +142,10 @@ const pages = (said: string) => ({
     ],
     failed: [failed({ names: [said], lastError: { code: said, detail: said } })],
     hasMoreFailed: true,
-    isFirst: false,
-    nextHref: '/?after=1-1',
+    neighbours: { previous: { key: said, id: 1 }, next: { key: said, id: 2 } },
   }),
   empty: page({ rows: [], origin: said }),
-  nothing: page({ rows: [], search: said }),
+  nothing: page({ rows: [], view: { search: said, order: 'next' } }),
   'sign-in': signInPage({ isWrong: true }),
   tokens: tokensOnlyPage(said),
   problem: problemPage({ type: '', title: said, status: 400, code: said, detail: said }),

@@ -233,6 +233,35 @@ t.test('pages, searched or not, show each certificate once', async (t) => {
   }
 })
 
+t.test('forth and back, in every order, state and issuer', async (t) => {
+  const running = await start(t)
+  for (let n = 0; n < 120; n += 1) await add(running, [`app${n}.test`], (n * 7) % 11)
+  const { cookie } = await enter(running, KEY)
+  const follow = async (url: string, rel: 'prev' | 'next') => {
+    const { names, text } = await browse(running, 'GET', url, { cookie })
+    const href = new RegExp(`href="([^"]+)" rel="${rel}"`).exec(text)?.[1]
+    return { names: names.join(), href: href?.replaceAll('&amp;', '&'), url }
+  }
+  for (const query of ['?', '?order=name', '?order=expiry', '?order=newest&state=renews&q=test']) {
+    const forth = [await follow(`/${query}`, 'next')]
+    for (let at = forth[0]?.href; at; at = forth.at(-1)?.href) forth.push(await follow(at, 'next'))
+    t.equal(forth.length, 3, query)
+    const back = [await follow(forth[2]!.url, 'prev')]
+    for (let at = back[0]?.href; at; at = back.at(-1)?.href) back.push(await follow(at, 'prev'))
+    const names = (pages: typeof back) => pages.map((page) => page.names)
+    t.same(names(back.toReversed()), names(forth), `${query}: the same pages`)
+    for (const { url } of [...forth, ...back].slice(1))
+      for (const [key, value] of new URLSearchParams(query)) t.match(url, `${key}=${value}`)
+  }
+  const first = await follow('/', 'next')
+  await add(running, ['new.test'], 0)
+  const second = await follow(first.href!, 'prev')
+  const full = await browse(running, 'GET', second.href!, { cookie })
+  t.equal(full.names.length, 50, 'the first page is full, also if it begins anew')
+  t.equal((await browse(running, 'GET', '/?state=ended', { cookie })).names.length, 0)
+  t.equal((await browse(running, 'GET', '/?issuer=other', { cookie })).names.length, 0)
+})
+
 t.test('if only tokens are accepted, the page explains the alternative', async (t) => {
   const { issuerUrl } = await createIdp(t, () => NOW)
   const running = await start(t, { auth: { jwt: { issuerUrl, audience: 'certs' } } })
@@ -247,7 +276,7 @@ t.test('errors are pages here and problems elsewhere', async (t) => {
   const running = await start(t)
   const { cookie } = await enter(running, KEY)
   Object.assign(running.service.store, {
-    listUpcoming: async () => {
+    listCertificates: async () => {
       throw new CertError('CERT_STORE_UNAVAILABLE', 'the disk, in detail')
     },
   })

@@ -39,42 +39,6 @@ onBothEngines('the newest certificate of a lineage is the current one', async (t
   )
 })
 
-onBothEngines('what comes next, searched and page by page', async (t, { store }) => {
-  const add = (overrides: Parameters<typeof newCertificate>[0]) =>
-    store.addCertificate(newCertificate(overrides), newAudit())
-  await add({ names: ['late.example'], renewAt: NOW + 9 * DAY })
-  await add({ names: ['a.example', 'alias.example'], renewAt: NOW + DAY })
-  await add({ names: ['b.example'], renewAt: NOW + DAY })
-  await add({ names: ['never.example'], renewAt: null, notAfter: NOW + 5 * DAY })
-  await add({ names: ['gone.example'], renewAt: NOW, serialNumber: 'beef' })
-  await add({ names: ['gone.example'], renewAt: NOW + 2 * DAY, serialNumber: 'cafe' })
-
-  const cases: [why: string, text: string, found: string[]][] = [
-    [
-      'by renewal, else by end',
-      '',
-      ['a.example', 'b.example', 'gone.example', 'never.example', 'late.example'],
-    ],
-    ['part of any name', 'alias', ['a.example']],
-    ['a serial number', 'cafe', ['gone.example']],
-    ['not part of one', 'caf', []],
-    ['not what was replaced', 'beef', []],
-    ['no pattern', '%', []],
-  ]
-  for (const [why, text, found] of cases)
-    for (const limit of [1, 2, 10]) {
-      const read: CertificateRecord[] = []
-      for (let after = { at: 0, id: 0 }; ; ) {
-        const page = await store.listUpcoming({ text, after, limit })
-        read.push(...page)
-        const last = page.at(-1)
-        if (!last) break
-        after = { at: last.renewAt ?? last.notAfter, id: last.id }
-      }
-      t.same(domains(read), found, `${why}, ${limit} at a time`)
-    }
-})
-
 onBothEngines('the history of a name, in service or not', async (t, { store }) => {
   const add = (overrides: Parameters<typeof newCertificate>[0]) =>
     store.addCertificate(newCertificate({ names: ['a.example'], ...overrides }), newAudit())

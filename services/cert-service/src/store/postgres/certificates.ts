@@ -7,7 +7,6 @@ import {
   type IssuedCertificate,
   NAME_PAGE,
   type PastCertificate,
-  type Upcoming,
 } from '../store.ts'
 import type { Database } from './database.ts'
 import {
@@ -43,17 +42,6 @@ const BY_SERIAL = `
   SELECT ${COLUMNS}, ${columns('isCurrent, revokedAt, revocationReason')} FROM certificates
   WHERE domain = $1 AND serial_number = $2 ${NEWEST} 1`
 const AFTER_ID = `${SELECT} id > $1 ORDER BY id LIMIT $2`
-const BY_NEXT = 'ORDER BY next_at, id LIMIT $3'
-const ALL_UPCOMING = `${SELECT} (next_at, id) > ($1::bigint, $2::bigint) ${BY_NEXT}`
-const UPCOMING_IDS = (filter: string) => `(
-    SELECT id FROM certificates
-    WHERE is_current AND (next_at, id) > ($1::bigint, $2::bigint) AND ${filter} ${BY_NEXT})`
-// The first of these reads nothing but an index.
-const FOUND_UPCOMING = `${SELECT_ALL} id IN (
-    ${UPCOMING_IDS('strpos(searched, $4) > 0')} UNION
-    ${UPCOMING_IDS(`searched IS NULL AND strpos(array_to_string(names, ' '), $4) > 0`)} UNION
-    ${UPCOMING_IDS('serial_number = $4')})
-  ${BY_NEXT}`
 // Few are late, and an index finds those. That of the next expiry would lead through all the others.
 const LATE = `${SELECT} renew_at IS NOT NULL
   AND late_at < $1 ORDER BY not_after + 0 LIMIT $2`
@@ -103,11 +91,6 @@ export class Certificates {
 
   list = ({ after, limit }: { after: number; limit: number }) =>
     this.#records.list(AFTER_ID, after, limit)
-
-  listUpcoming = ({ text, after, limit }: { text: string; after: Upcoming; limit: number }) =>
-    text === ''
-      ? this.#records.list(ALL_UPCOMING, after.at, after.id, limit)
-      : this.#records.list(FOUND_UPCOMING, after.at, after.id, limit, text)
 
   listLate = (now: number, limit: number) => this.#records.list(LATE, now, limit)
 

@@ -232,4 +232,17 @@ export const MIGRATIONS: readonly string[] = [
   CREATE INDEX events_due ON events (receiver, next_at);
   CREATE INDEX events_order ON events (receiver, id);
   `,
+  `
+  -- Each order of the inventory, with all that is filtered by: rows are large.
+  DROP INDEX certificates_upcoming;
+  DROP INDEX certificates_ending;
+  CREATE INDEX certificates_upcoming
+    ON certificates (next_at, id) INCLUDE (not_after, renew_at, issuer, searched) WHERE is_current;
+  CREATE INDEX certificates_by_expiry ON certificates (not_after, id) INCLUDE (renew_at, issuer)
+    WHERE is_current;
+  CREATE INDEX certificates_by_name
+    ON certificates (domain COLLATE "C", id) INCLUDE (not_after, renew_at, issuer) WHERE is_current;
+  CREATE INDEX certificates_unrenewed ON certificates (not_after, id)
+    WHERE is_current AND renew_at IS NULL;
+  `,
 ]

@@ -11,6 +11,7 @@ import { Keys } from './keys.ts'
 import { Leases } from './leases.ts'
 import { Lifecycle } from './lifecycle.ts'
 import { Limits } from './limits.ts'
+import { Listings } from './listings.ts'
 import { Orders } from './orders.ts'
 import { Records } from './records.ts'
 import { Renewals } from './renewals.ts'
@@ -38,6 +39,7 @@ export async function createStore(db: Database, { schema, name }: StoreDeps): Pr
   await Promise.all([membership.join(), changes.read()])
   return {
     ...new Certificates(db, records),
+    ...new Listings(records),
     ...new Renewals(db, records, changes),
     ...lifecycle,
     ...leases,

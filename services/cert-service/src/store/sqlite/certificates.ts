@@ -11,7 +11,6 @@ import {
   NAME_PAGE,
   type PastCertificate,
   type RenewalWindow,
-  type Upcoming,
 } from '../store.ts'
 import type { Database, Parameters } from './database.ts'
 
@@ -21,7 +20,7 @@ const DAY = 86_400_000
 const COLUMNS = columns(
   'id, lineage, issuer, names, keyType, serialNumber, certificate, chain, sealedKey, csr, notBefore, notAfter, renewAt, fetchedAt, checkAt, windowStart, windowEnd, explanationUrl, madeAt, fetchedRan',
 )
-const SELECT_ALL = `SELECT ${COLUMNS} FROM certificates WHERE`
+export const SELECT_ALL = `SELECT ${COLUMNS} FROM certificates WHERE`
 const SELECT = `${SELECT_ALL} current = 1 AND`
 /** The longer of the lifetimes by the certificate and by the clock: one of the two clocks was right. */
 export const LIFETIME = '(not_after - min(not_before, coalesce(made_at, not_before)))'
@@ -46,9 +45,6 @@ const BY_SERIAL = `
   SELECT ${COLUMNS}, ${columns('revokedAt, revocationReason')}, current AS isCurrent
   FROM certificates WHERE domain = ? AND serial_number = ? ORDER BY id DESC LIMIT 1`
 const AFTER_ID = `${SELECT} id > ? ORDER BY id LIMIT ?`
-const UPCOMING = `${SELECT} (instr(names, ?1) OR serial_number = ?1)
-  AND coalesce(renew_at, not_after) >= ?2 AND (coalesce(renew_at, not_after) > ?2 OR id > ?3)
-  ORDER BY coalesce(renew_at, not_after), id LIMIT ?4`
 const DUE = `${SELECT} renew_at <= ? ORDER BY renew_at LIMIT ?`
 const UNCHECKED = `${SELECT} check_at <= ? AND renew_at IS NOT NULL ORDER BY check_at LIMIT ?`
 // Few are late, and an index finds those. That of the next expiry would lead through all the others.
@@ -102,11 +98,11 @@ export class Certificates {
     this.#chains = chains
   }
 
-  findCurrent = async (lineage: string) => (await this.#list(BY_LINEAGE, lineage))[0]
+  findCurrent = async (lineage: string) => (await this.select(BY_LINEAGE, lineage))[0]
 
-  findByDomain = (domain: string, skip = 0) => this.#list(BY_DOMAIN, domain, skip)
+  findByDomain = (domain: string, skip = 0) => this.select(BY_DOMAIN, domain, skip)
 
-  findByName = (name: string, skip = 0) => this.#list(BY_NAME, name, skip)
+  findByName = (name: string, skip = 0) => this.select(BY_NAME, name, skip)
 
   listIssued = async (
     domain: string,
@@ -132,16 +128,13 @@ export class Certificates {
     return { ...this.#toRecord(rest), isCurrent: isCurrent === 1, revokedAt, revocationReason }
   }
 
-  list = ({ after, limit }: { after: number; limit: number }) => this.#list(AFTER_ID, after, limit)
+  list = ({ after, limit }: { after: number; limit: number }) => this.select(AFTER_ID, after, limit)
 
-  listUpcoming = ({ text, after, limit }: { text: string; after: Upcoming; limit: number }) =>
-    this.#list(UPCOMING, text, after.at, after.id, limit)
+  claimDue = (now: number, limit: number) => this.select(DUE, now, limit)
 
-  claimDue = (now: number, limit: number) => this.#list(DUE, now, limit)
+  claimUnchecked = (now: number, limit: number) => this.select(UNCHECKED, now, limit)
 
-  claimUnchecked = (now: number, limit: number) => this.#list(UNCHECKED, now, limit)
-
-  listLate = (now: number, limit: number) => this.#list(LATE, now, limit)
+  listLate = (now: number, limit: number) => this.select(LATE, now, limit)
 
   listEnding = async (limit: number) => {
     const soonest = await this.#db.all<Expiry>(ENDING, limit)
@@ -152,7 +145,7 @@ export class Certificates {
   listUnexpired = async (
     { names: [domain = ''], lineage }: Pick<CertificateRecord, 'names' | 'lineage'>,
     now: number,
-  ) => this.#list(UNEXPIRED, { domain, lineage, now, ran: this.#db.runTime() })
+  ) => this.select(UNEXPIRED, { domain, lineage, now, ran: this.#db.runTime() })
 
   setRenewAt = (id: number, renewAt: number | null) =>
     this.#db.run('UPDATE certificates SET renew_at = ? WHERE id = ?', renewAt, id)
@@ -186,7 +179,8 @@ export class Certificates {
       for (const [id, at] of fetched) update.run(at, this.#db.runTime(), id)
     })
 
-  #list(sql: string, ...parameters: Parameters) {
+  /** @param sql - begins with {@link SELECT_ALL} */
+  select(sql: string, ...parameters: Parameters) {
     return this.#db.read((): readonly CertificateRecord[] =>
       this.#db
         .prepare(sql)

@@ -208,6 +208,21 @@ export const MIGRATIONS: readonly string[] = [
   CREATE INDEX events_due ON events (receiver, next_at);
   CREATE INDEX events_order ON events (receiver, id);
   `,
+  `
+  -- Each order of the inventory, with all that is filtered by: rows are large.
+  DROP INDEX certificates_upcoming;
+  DROP INDEX certificates_ending;
+  CREATE INDEX certificates_upcoming
+    ON certificates (coalesce(renew_at, not_after), id, not_after, renew_at, issuer, domain, names)
+    WHERE current = 1;
+  CREATE INDEX certificates_by_expiry ON certificates (not_after, id, renew_at, issuer)
+    WHERE current = 1;
+  CREATE INDEX certificates_by_name ON certificates (domain, id, not_after, renew_at, issuer)
+    WHERE current = 1;
+  CREATE INDEX certificates_unrenewed ON certificates (not_after, id)
+    WHERE current = 1 AND renew_at IS NULL;
+  CREATE INDEX orders_failed ON orders (next_try_at, lineage) WHERE status = 'failed';
+  `,
 ]
 
 /** Brings a store to today's schema: each step whole or not at all. @throws CertError CERT_STORE_NEWER */

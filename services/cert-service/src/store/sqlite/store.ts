@@ -11,6 +11,7 @@ import { Keys } from './keys.ts'
 import { Leases } from './leases.ts'
 import { Lifecycle } from './lifecycle.ts'
 import { Limits } from './limits.ts'
+import { Listings } from './listings.ts'
 import { Orders } from './orders.ts'
 import { SignIns } from './sign-ins.ts'
 
@@ -27,6 +28,7 @@ export function createStore(sqlite: DatabaseSync, { file, elapsed, closed }: Sto
   const leases = new Leases(db)
   const orders = new Orders(db, leases)
   const chains = new Chains(db)
+  const certificates = new Certificates(db, chains)
   const lifecycle = new Lifecycle(db, { chains, orders, audit, leases })
   const signIns = new SignIns(db)
   const close = async (): Promise<void> => {
@@ -35,7 +37,8 @@ export function createStore(sqlite: DatabaseSync, { file, elapsed, closed }: Sto
     closed()
   }
   return {
-    ...new Certificates(db, chains),
+    ...certificates,
+    ...new Listings(certificates),
     ...lifecycle,
     ...leases,
     ...orders,

@@ -1,5 +1,6 @@
 import t from 'tap'
-import type { Store } from '../../../src/store/store.ts'
+import type { PostgresServer } from '../../../../../scripts/test/postgres.ts'
+import type { CertificateState, ListOrder, Store } from '../../../src/store/store.ts'
 import { newSchema, openReplica, testServer, until } from '../../helpers/engines.ts'
 import { NOW, newAudit, newCertificate } from '../../helpers/store.ts'
 
@@ -31,32 +32,65 @@ t.test(
     const store = await openReplica(t, { schema, name: schema })
     // The database plans its statements while there are few.
     for (let n = 0; n < 30; n += 1) await issueOne(store, `early-${n}.example.com`)
-    const columns = `long_lineage, is_current, issuer, name_count, key_type, certificate, chain, sealed_key,
-    not_before, not_after, renew_at, fetched_at, fetched_ran, made_at, made_ran`
-    await server.sql(`
-    INSERT INTO ${schema}.certificates (lineage, domain, names, searched, serial_number, ${columns})
-    SELECT lineage || n, n || domain, ARRAY[n || domain], n || domain, md5(n::text), ${columns}
-    FROM ${schema}.certificates, generate_series(1, ${MANY}) AS n
-    WHERE domain = 'early-0.example.com'`)
+    await addMany(server, schema)
     for (let n = 0; n < 30; n += 1) {
       await issueOne(store, `late-${n}.example.com`)
       await showOne(store, `late-${n}.example.com`)
       await showOne(store, 'early-1.example.com')
     }
 
-    // Connections tell what they have read when they end.
     await store.close()
-    await until(async () => {
-      const left = await server.sql(
-        `SELECT FROM pg_stat_activity WHERE application_name LIKE '%${schema}%'`,
-      )
-      return left.length === 0
-    })
-    const read = await server.sql(`
+    for (const { by, rows } of await readSoFar(server, schema))
+      t.ok(Number(rows) < MANY / 2, `${rows} rows by ${by}`)
+  },
+)
+
+t.test('a page of the inventory does not make the database read the others', async (t) => {
+  const server = await testServer()
+  const schema = newSchema()
+  const store = await openReplica(t, { schema, name: schema })
+  for (let n = 0; n < 30; n += 1) await issueOne(store, `early-${n}.example.com`)
+  await addMany(server, schema)
+  await server.sql(`VACUUM ANALYZE ${schema}.certificates`)
+  await store.close()
+  const before = await readSoFar(server, schema)
+  const reader = await openReplica(t, { schema, name: schema })
+  const orders: readonly ListOrder[] = ['next', 'expiry', 'name', 'newest']
+  const states: readonly (CertificateState | undefined)[] = [undefined, 'due', 'failing', 'ended']
+  for (const order of orders)
+    for (const state of states)
+      for (const isBackwards of [false, true])
+        await reader.listCertificates({ order, state, now: NOW }, { isBackwards, limit: 50 })
+  await reader.close()
+  const after = await readSoFar(server, schema)
+  for (const [i, { by, rows }] of after.entries()) {
+    const read = Number(rows) - Number(before[i]?.rows)
+    t.ok(read < MANY / 2, `${read} rows by ${by}`)
+  }
+})
+
+async function addMany(server: PostgresServer, schema: string): Promise<void> {
+  const columns = `long_lineage, is_current, issuer, name_count, key_type, certificate, chain, sealed_key,
+    not_before, not_after, renew_at, fetched_at, fetched_ran, made_at, made_ran`
+  await server.sql(`
+    INSERT INTO ${schema}.certificates (lineage, domain, names, searched, serial_number, ${columns})
+    SELECT lineage || n, n || domain, ARRAY[n || domain], n || domain, md5(n::text), ${columns}
+    FROM ${schema}.certificates, generate_series(1, ${MANY}) AS n
+    WHERE domain = 'early-0.example.com'`)
+}
+
+/** How many rows were read by tables and by indexes, once all connections that told so have ended. */
+async function readSoFar(server: PostgresServer, schema: string) {
+  // Connections tell what they have read when they end.
+  await until(async () => {
+    const left = await server.sql(
+      `SELECT FROM pg_stat_activity WHERE application_name LIKE '%${schema}%'`,
+    )
+    return left.length === 0
+  })
+  return server.sql(`
     SELECT 'table' AS by, sum(seq_tup_read)::int AS rows FROM pg_stat_user_tables
     WHERE schemaname = '${schema}'
     UNION ALL
     SELECT 'index', sum(idx_tup_read)::int FROM pg_stat_user_indexes WHERE schemaname = '${schema}'`)
-    for (const { by, rows } of read) t.ok(Number(rows) < MANY / 2, `${rows} rows by ${by}`)
-  },
-)
+}

@@ -1,0 +1,65 @@
+import { html, type SafeHtml } from '@remix-run/html-template'
+import type { Position } from '../store/store.ts'
+import { issuerText } from './actions.ts'
+import { hrefOf, ORDERS, STATE_NAMES, type View } from './view.ts'
+
+/** The pages before and after this one, as far as there are any. */
+export interface Neighbours {
+  readonly previous?: Position | undefined
+  readonly next?: Position | undefined
+}
+
+export function searchForm({ search, order, state, issuer }: View): SafeHtml {
+  const label = 'Name or serial number'
+  const kept = Object.entries({ order, state, issuer }).map(([name, value]) =>
+    value === undefined || value === 'next'
+      ? ''
+      : html`<input type="hidden" name="${name}" value="${value}">`,
+  )
+  const reset = search
+    ? html`<a class="button" href="${hrefOf({ search: '', order, state, issuer })}">Show all</a>`
+    : ''
+  return html`<form class="search" role="search" action="/"><input type="search" name="q" value="${search}" maxlength="253" aria-label="${label}" placeholder="${label}">${kept}<button>Find</button>${reset}</form>`
+}
+
+/** Links that filter and order. Each keeps what the others say, and begins with the first page. */
+export function filters(view: View, issuers: readonly string[]): SafeHtml {
+  const { state, issuer, order } = view
+  const at = (changes: Partial<View>) => hrefOf({ ...view, place: undefined, ...changes })
+  const byState = choices('State', state, { '': 'All', ...STATE_NAMES }, (chosen) =>
+    at({ state: chosen }),
+  )
+  const known = Object.fromEntries(issuers.map((name) => [name, issuerText(name)]))
+  const byIssuer =
+    issuers.length > 1 || issuer !== undefined
+      ? choices('Issuer', issuer, { '': 'All', ...known }, (chosen) => at({ issuer: chosen }))
+      : ''
+  const orders = choices('Order', order, ORDERS, (chosen = 'next') => at({ order: chosen }))
+  return html`<div class="filters">${byState}${byIssuer}${orders}</div>`
+}
+
+/** @param names - what each choice is called; with an empty text, what stands for none of the others */
+function choices<T extends string>(
+  label: string,
+  chosen: T | undefined,
+  names: Readonly<Partial<Record<T | '', string>>>,
+  href: (choice: T | undefined) => string,
+): SafeHtml {
+  const links = (Object.entries(names) as [T | '', string][]).map(([choice, name]) => {
+    const isChosen = choice === (chosen ?? '')
+    const current = isChosen ? html` aria-current="true"` : ''
+    return html`<li><a href="${href(choice === '' ? undefined : choice)}"${current}>${name}</a></li>`
+  })
+  return html`<nav class="choices" aria-label="${label}"><b aria-hidden="true">${label}</b><ul>${links}</ul></nav>`
+}
+
+export function pager(view: View, { previous, next }: Neighbours): SafeHtml | '' {
+  if (!previous && !next) return ''
+  const at = (position: Position, isBackwards: boolean) =>
+    hrefOf({ ...view, place: { position, isBackwards } })
+  const back = previous
+    ? html`<a class="button" href="${hrefOf({ ...view, place: undefined })}">First page</a><a class="button" href="${at(previous, true)}" rel="prev">Previous page</a>`
+    : ''
+  const on = next ? html`<a class="button" href="${at(next, false)}" rel="next">Next page</a>` : ''
+  return html`<nav class="pages" aria-label="Pages">${back}${on}</nav>`
+}

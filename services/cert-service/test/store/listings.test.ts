@@ -1,0 +1,169 @@
+import fc from 'fast-check'
+import type { Test } from 'tap'
+import { stateOf } from '../../src/pages/inventory.ts'
+import { positionOf } from '../../src/store/listing.ts'
+import type {
+  CertificateRecord,
+  CertificateState,
+  Listing,
+  ListOrder,
+  Position,
+  Search,
+  Store,
+} from '../../src/store/store.ts'
+import { onBothEngines } from '../helpers/engines.ts'
+import { NOW, newAudit, newCertificate, newOrder } from '../helpers/store.ts'
+
+const DAY = 86_400_000
+const domains = (records: readonly CertificateRecord[]) => records.map(({ names }) => names[0])
+
+async function add(store: Store, overrides: Parameters<typeof newCertificate>[0]) {
+  return store.addCertificate(newCertificate(overrides), newAudit())
+}
+
+async function fail(store: Store, name: string) {
+  const lineage = `ca|server|p256|${name}`
+  await store.saveOrder(newOrder({ id: name, lineage, names: [name], status: 'failed' }))
+}
+
+/** All pages of a listing, one after the other. */
+async function readAll(store: Store, listing: Listing, limit: number, isBackwards = false) {
+  const read: CertificateRecord[] = []
+  for (let from: Position | undefined; ; ) {
+    const page = await store.listCertificates(listing, { from, isBackwards, limit })
+    read.push(...page)
+    const last = page.at(-1)
+    if (!last) return read
+    from = positionOf(last, listing.order)
+  }
+}
+
+/** Certificates in every state, and some that stand in the same place of an order. */
+async function fill(store: Store) {
+  await add(store, { names: ['late.example'], renewAt: NOW + 6 * DAY, issuer: 'other' })
+  await add(store, { names: ['a.example', 'alias.example'], renewAt: NOW + DAY })
+  await add(store, { names: ['b.example'], renewAt: NOW + DAY, lineage: 'b of a' })
+  await add(store, { names: ['b.example'], renewAt: NOW + 2 * DAY, lineage: 'b of b' })
+  await add(store, { names: ['never.example'], renewAt: null, notAfter: NOW + 5 * DAY })
+  await add(store, { names: ['due.example'], renewAt: NOW })
+  await add(store, { names: ['failing.example'], renewAt: NOW - DAY, issuer: 'other' })
+  await add(store, { names: ['failing-late.example'], renewAt: null, notAfter: NOW + 8 * DAY })
+  await add(store, { names: ['ended.example'], renewAt: null, notAfter: NOW })
+  await add(store, { names: ['failed.example'], renewAt: NOW - 2 * DAY, notAfter: NOW - DAY })
+  await add(store, { names: ['gone.example'], renewAt: NOW, serialNumber: 'beef' })
+  await add(store, { names: ['gone.example'], renewAt: NOW + 2 * DAY, serialNumber: 'cafe' })
+  for (const name of ['failing.example', 'failing-late.example', 'failed.example'])
+    await fail(store, name)
+}
+
+async function holdPages(t: Test, store: Store, listing: Listing, found: string[], why: string) {
+  for (const limit of [1, 2, 20]) {
+    const onwards = await readAll(store, listing, limit)
+    t.same(domains(onwards), found, `${why}, ${limit} at a time`)
+    const backwards = await readAll(store, listing, limit, true)
+    t.same(domains(backwards.toReversed()), found, `${why}, ${limit} at a time, backwards`)
+  }
+}
+
+onBothEngines('every order, page by page in both directions', async (t, { store }) => {
+  await fill(store)
+  const cases: [order: ListOrder, found: string][] = [
+    ['next', 'failed failing due ended a b b gone never late failing-late'],
+    ['expiry', 'failed ended never late a b b due failing gone failing-late'],
+    ['name', 'a b b due ended failed failing-late failing gone late never'],
+    ['newest', 'gone failed ended failing-late failing due never b b a late'],
+  ]
+  for (const [order, found] of cases) {
+    const names = found.split(' ').map((name) => `${name}.example`)
+    await holdPages(t, store, { order, now: NOW }, names, order)
+  }
+})
+
+onBothEngines('every state, as the page has it', async (t, { store }) => {
+  await fill(store)
+  const cases: [state: CertificateState, found: string][] = [
+    ['renews', 'a b b gone late'],
+    ['due', 'due'],
+    ['unrenewed', 'never'],
+    ['failing', 'failing-late failing'],
+    ['ended', 'ended failed'],
+  ]
+  const seen = await readAll(store, { order: 'name', now: NOW }, 20)
+  for (const [state, found] of cases) {
+    const names = found.split(' ').map((name) => `${name}.example`)
+    await holdPages(t, store, { order: 'name', state, now: NOW }, names, state)
+    for (const order of ['next', 'expiry', 'newest'] as const) {
+      const listed = await readAll(store, { order, state, now: NOW }, 20)
+      t.same(domains(listed).toSorted(), names.toSorted(), `${state} by ${order}`)
+    }
+    const said: CertificateRecord[] = []
+    for (const record of seen) {
+      const order = await store.findOrderByLineage(record.lineage)
+      if (stateOf(record, order, NOW) === state) said.push(record)
+    }
+    t.same(domains(said), names, `${state}: what is said of it`)
+  }
+  const failing = { order: 'next', state: 'failing', issuer: 'other', now: NOW } as const
+  await holdPages(t, store, failing, ['failing.example'], 'with its issuer')
+  const other = { order: 'newest', issuer: 'other', now: NOW } as const
+  await holdPages(t, store, other, ['failing.example', 'late.example'], 'an issuer')
+  await holdPages(t, store, { ...other, issuer: 'none' }, [], 'an issuer without certificates')
+})
+
+onBothEngines('what is searched', async (t, { store }) => {
+  await fill(store)
+  const many = Array.from({ length: 100 }, (_, n) => `host-${n}.a-department.example.com`)
+  await add(store, { names: many, renewAt: NOW + 6.5 * DAY })
+  const cases: [why: string, search: Search, found: string[]][] = [
+    ['part of any name', { part: 'alias' }, ['a.example']],
+    ['part of several', { part: 'b.ex' }, ['b.example', 'b.example']],
+    [
+      'part of one of too many for an index',
+      { part: 'host-99.' },
+      ['host-0.a-department.example.com'],
+    ],
+    ['a serial number', { serialNumber: 'cafe' }, ['gone.example']],
+    ['not part of one', { serialNumber: 'caf' }, []],
+    ['not what was replaced', { serialNumber: 'beef' }, []],
+    ['either', { part: 'alias', serialNumber: 'cafe' }, ['a.example', 'gone.example']],
+    ['no pattern', { part: '%' }, []],
+  ]
+  for (const [why, search, found] of cases)
+    await holdPages(t, store, { order: 'next', search, now: NOW }, found, why)
+  const search = { part: 'failing' }
+  const both = { order: 'expiry', search, state: 'failing', issuer: 'other', now: NOW } as const
+  await holdPages(t, store, both, ['failing.example'], 'with a state and an issuer')
+})
+
+onBothEngines('any certificates come in any order once each', async (t, { store }) => {
+  const moments = fc.record({
+    name: fc.constantFrom('a', 'a-b', 'a.b', 'b', '*.b', '10.0.0.1', 'xn--bcher-kva'),
+    renewAt: fc.option(fc.integer({ min: -2, max: 2 })),
+    notAfter: fc.integer({ min: -1, max: 2 }),
+  })
+  let n = 0
+  for (const { name, renewAt, notAfter } of fc.sample(moments, 40)) {
+    n += 1
+    await add(store, {
+      lineage: `l${n}`,
+      names: [name],
+      renewAt: renewAt === null ? null : NOW + renewAt * DAY,
+      notAfter: NOW + notAfter * DAY,
+    })
+  }
+  const all = await store.list({ after: 0, limit: 99 })
+  for (const order of ['next', 'expiry', 'name', 'newest'] as const) {
+    const sorted = all.toSorted((a, b) => {
+      const [one, other] = [positionOf(a, order), positionOf(b, order)]
+      const isBefore = one.key === other.key ? one.id < other.id : one.key < other.key
+      return (isBefore ? -1 : 1) * (order === 'newest' ? -1 : 1)
+    })
+    const ids = sorted.map(({ id }) => id)
+    const read = await readAll(store, { order, now: NOW }, 7)
+    t.same(
+      read.map(({ id }) => id),
+      ids,
+      order,
+    )
+  }
+})
