@@ -48,7 +48,7 @@ export function certificatePage(view: CertificateView): Page {
     bar: who(visitor),
     main: html`${heading(domain)}
 ${done ? doneNotice(done) : ''}${statusNotice(record, view)}${orderNotice(view)}
-<section class="card facts-card"><h2>Certificate</h2>${validity(record, now)}${facts(record)}${actionLinks(actions, domain)}${'key' in visitor ? html`<p>An API key that is entered here only looks on. People act behind the portal, programs by the API.</p>` : ''}</section>
+<section class="card facts-card"><h2>Certificate</h2>${validity(record, now)}${facts(view)}${actionLinks(actions, domain)}${'key' in visitor ? html`<p>An API key that is entered here only looks on. People act behind the portal, programs by the API.</p>` : ''}</section>
 <section class="card facts-card"><h2>Fingerprint</h2>${fingerprints(record)}</section>
 <section class="card facts-card"><h2>Chain</h2>${chain(view)}</section>
 ${record.isCurrent ? html`<section class="card facts-card"><h2>Use it</h2>${commands(view)}</section>` : ''}
@@ -133,15 +133,19 @@ function validity(record: CertificateRecord, now: number): SafeHtml {
   return html`<div class="validity">${axis(line)}${bar(record, line)}</div>`
 }
 
-function facts(record: CertificateRecord & InService): SafeHtml {
+function facts({ record, activity = [] }: CertificateView): SafeHtml {
   const { names, issuer, keyType, csr, notBefore, notAfter, renewAt, explanationUrl } = record
   const renewal =
     renewAt === null || !record.isCurrent
       ? 'none planned'
       : html`${when(renewAt)}${explanationUrl ? html` · the CA explains it at <code>${explanationUrl}</code>` : ''}`
+  const fetched = activity.find(
+    (entry) => entry.action === 'hand-out' && entry.serialNumber === record.serialNumber,
+  )
+  const by = fetched ? html` by <code>${fetched.actor}</code>` : ''
   return html`<dl>${namesFact(names)}
 ${fact('Valid from', when(notBefore))}${fact('Valid until', when(notAfter))}${fact('Next renewal', renewal)}
-${fact('Last fetched', when(record.fetchedAt))}${fact('Issuer', issuerText(issuer))}${fact('Key', csr ? `${keyType}, held by the caller` : keyType)}</dl>`
+${fact('Last fetched', html`${when(record.fetchedAt)}${by}`)}${fact('Issuer', issuerText(issuer))}${fact('Key', csr ? `${keyType}, held by the caller` : keyType)}</dl>`
 }
 
 function namesFact(names: readonly string[]): SafeHtml {

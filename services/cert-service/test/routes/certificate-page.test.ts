@@ -169,6 +169,7 @@ t.test('who did what is for those who may revoke', async (t) => {
     said,
     /What happened lately .*Fetched by psk:default from 127\.0\.0\.1 .*Issued by psk:default/,
   )
+  t.match(said, /Last fetched 1 Jan 2030, 00:00 by psk:default/)
   t.notMatch((await see('/certificates/app.a.test', {})).text, /psk:default|What happened/)
 })
 

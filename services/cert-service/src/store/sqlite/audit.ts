@@ -14,8 +14,9 @@ const COLUMNS = columns(
 const BEFORE = `
   SELECT ${COLUMNS} FROM audit WHERE id < ? ORDER BY id DESC LIMIT ?`
 const OF_NAME = `
-  SELECT ${COLUMNS} FROM (SELECT * FROM audit ORDER BY id DESC LIMIT ${AUDIT_LOOKED_AT})
-  WHERE instr(names, ?) ORDER BY id DESC LIMIT ?`
+  SELECT ${COLUMNS} FROM audit
+  WHERE id > (SELECT max(id) FROM audit) - ${AUDIT_LOOKED_AT} AND instr(names, ?)
+  ORDER BY id DESC LIMIT ?`
 // Rows are in the order of time, so the oldest have the lowest ids and need no index.
 const DELETE_OLD = `
   DELETE FROM audit WHERE ${isOld('at', 'ran')}
