@@ -21,11 +21,12 @@ import { PROGRAM as CERTS } from '../services/cert-service/src/cli/program.ts'
 import { CLIENT_ERRORS } from '../services/cert-service/src/client/errors.ts'
 import { CertServiceSchema } from '../services/cert-service/src/config/schema.ts'
 import { CERT_ERRORS } from '../services/cert-service/src/errors.ts'
+import { PROGRAMS as CERT_PROGRAMS } from '../services/cert-service/src/migrate/programs.ts'
 import { describeApi as describeCertApi } from '../services/cert-service/src/openapi.ts'
 import { PROGRAM as AUTH } from '../services/forward-auth/src/cli/program.ts'
 import { ForwardAuthSchema } from '../services/forward-auth/src/config/schema.ts'
 import { FWA_ERRORS } from '../services/forward-auth/src/errors.ts'
-import { FOREIGN } from '../services/forward-auth/src/migrate/migrate.ts'
+import { PROGRAMS as AUTH_PROGRAMS } from '../services/forward-auth/src/migrate/programs.ts'
 import { describeApi as describeAuthApi } from '../services/forward-auth/src/openapi.ts'
 
 /** Writes docs/reference, and tables of guides, from the code that they describe; `--check` only compares. */
@@ -60,7 +61,7 @@ export async function referenceFiles(): Promise<ReadonlyMap<string, string>> {
     ['docs/reference/cert-service.openapi.json', toJson(await describeCertApi())],
     ['docs/reference/forward-auth.md', configurationPage('forward-auth', ForwardAuthSchema)],
     ['docs/reference/forward-auth.openapi.json', toJson(await describeAuthApi())],
-    ...Object.entries(FOREIGN).map(([name, { tables }]) =>
+    ...Object.entries({ ...AUTH_PROGRAMS, ...CERT_PROGRAMS }).map(([name, { tables }]) =>
       withTables(`docs/moving-from-${name}.md`, tables),
     ),
   ])

@@ -51,7 +51,9 @@ const KINDS: Readonly<Record<string, (block: Block) => unknown>> = {
   'yaml config.yaml': ({ text }) => loadFragment(t, 'forward-auth', text),
   'text redirect-uri': ({ text }) => new URL(text.trim()),
   'text profile': () => undefined,
-  // The next four are followed by moving-guides.test.ts.
+  // The next six are followed by moving-guides.test.ts.
+  'yaml le-cert-server.yaml': parseYaml,
+  'sh request': parseShell,
   'yaml traefik-forward-auth.yaml': parseYaml,
   'ini traefik-forward-auth.ini': () => undefined,
   'toml oauth2-proxy.cfg': () => undefined,

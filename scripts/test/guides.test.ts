@@ -28,7 +28,7 @@ const isFrom = (sentence: string, [start = '', ...parts]: readonly string[]): bo
 const guides = [
   ...PROXIES.map((name) => `docs/${name}.md`),
   'docs/providers/*.md',
-  'docs/moving-from-{oauth2-proxy,traefik-forward-auth}.md',
+  'docs/moving-*.md',
 ].flatMap((pattern) => [...readDocuments(pattern)])
 
 for (const { file } of guides)

@@ -2,8 +2,14 @@
 import { type ExecFileOptions, execFile } from 'node:child_process'
 import { chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { createDns01, createDnsProviders } from '@gatehouse/acme'
 import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
+import { parse } from 'yaml'
+import { standIn } from '../../packages/acme/test/dns/providers/stand-in.ts'
+import { briskClock, startCa } from '../../services/cert-service/test/helpers/acme.ts'
+import { NOW, start } from '../../services/cert-service/test/helpers/app.ts'
+import { createDnsWorld } from '../../services/cert-service/test/helpers/dns-world.ts'
 import { startApp } from '../../services/forward-auth/test/app.ts'
 import { createBrowser } from '../../services/forward-auth/test/stand-ins/browser.ts'
 import { startOpenIdProvider } from '../../services/forward-auth/test/stand-ins/openid-provider.ts'
@@ -174,4 +180,57 @@ t.test('docs/moving-from-traefik-forward-auth.md, of thomseddon', async (t) => {
   t.match(await open(gate, admin, 'ada'), { after: 200 })
   t.match(await open(gate, admin, 'intern'), { after: 403 }, 'is for one person')
   t.match(await open(gate, 'https://app.example.com/healthz', 'ada'), { before: 200 })
+})
+
+t.test('docs/moving-from-le-cert-server.md', async (t) => {
+  const guide = readDocument('docs/moving-from-le-cert-server.md')
+  const file = 'le-cert-server.yaml'
+  const cwd = folderWith(t, 'gatehouse-certs', 'cert-service')
+  const theirs = only(guide, `yaml ${file}`)
+  writeFileSync(join(cwd, file), theirs)
+  const before = await run(`gatehouse-certs check-config --config ${file}`, cwd)
+  t.match(before, { code: 1, err: 'run gatehouse-certs migrate le-cert-server ' })
+  t.match(await run(only(guide, 'sh migrate'), cwd), { code: 0, err: '' })
+  const printed = readFileSync(join(cwd, 'config.yaml'), 'utf8')
+  const { letsEncrypt, auth } = parse(theirs)
+  const token = letsEncrypt.dnsCredentials.CF_DNS_API_TOKEN
+  for (const secret of [token, auth.psk.key]) t.notMatch(printed, secret)
+  await run(only(guide, 'sh secret'), cwd, `${token}\n`)
+  t.match(await run(only(guide, 'sh check'), cwd), { code: 0, err: '' })
+
+  // The CA and Cloudflare are elsewhere; the rest is as printed.
+  const world = createDnsWorld({
+    ...{ zones: 'shown', resolver: 'answers', nameServer: 'answers', alias: 'none' },
+  })
+  const cloudflare = await standIn(t, (request) => world.api(request))
+  const clock = briskClock(NOW, [])
+  const ca = await startCa(t, clock, {
+    validate: async (challenge) => (world.shows(challenge) ? undefined : 'unauthorized'),
+  })
+  // Shorter times pass at once.
+  const config = { issuance: { wait: '60s' }, ...parse(printed) }
+  const [issuer] = config.issuers
+  issuer.directory = ca.directoryUrl.href
+  issuer.challenges[0].providers[0].endpoint = `${cloudflare.url}/open`
+  const running = await start(t, config, {
+    ...{ folder: cwd, clock },
+    createSolver(challenge) {
+      if (challenge.type !== 'dns-01') throw new Error(`there is ${challenge.type}`)
+      const providers = createDnsProviders(challenge.providers, cloudflare.deps)
+      return createDns01({ providers, propagation: challenge.propagation, clock, ask: world.ask })
+    },
+  })
+  const request = only(guide, 'sh request')
+  const [, authorization = ''] = /-H "Authorization: (.+?)"/.exec(request) ?? []
+  const [, body = ''] = /-d '(.+)'/.exec(request) ?? []
+  t.equal(authorization, `APIKey ${auth.psk.key}`, 'the key that clients have')
+  const ask = (headers: object) =>
+    running.call('POST', '/api/certificate', JSON.parse(body), headers)
+  const answer = await ask({ authorization })
+  t.match(answer, { status: 200, body: { domain: 'app.example.com', cached: false } })
+  for (const member of ['certificate', 'privateKey', 'issuerCert', 'notBefore', 'notAfter'])
+    t.type(answer.body[member], 'string', member)
+  t.match(await ask({ authorization }), { status: 200, body: { cached: true } })
+  t.match(await ask({ authorization: 'APIKey another-key-0123456789' }), { status: 401 })
+  t.equal(cloudflare.requests[0]?.headers.authorization, `Bearer ${token}`)
 })

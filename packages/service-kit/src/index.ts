@@ -67,22 +67,26 @@ export {
   strictHttp,
   trustProxy,
 } from './http/server.ts'
-export { Draft, type Path, printMigrated } from './migrate/draft.ts'
+export { Draft, type Path } from './migrate/draft.ts'
 export {
   durationText,
   Given,
   type GivenSetting,
   goDurationMs,
   notTheirs,
+  plainUrl,
   readYamlSettings,
 } from './migrate/given.ts'
 export {
-  remarkOnRest,
-  renderSettings,
-  rowOf,
-  type SettingRow,
-  type SettingTable,
-} from './migrate/table.ts'
+  type Foreign,
+  type Migrated,
+  migrate,
+  printMigrated,
+  recognise,
+  type Translate,
+  type TranslateDeps,
+} from './migrate/migrate.ts'
+export { renderSettings, rowOf, type SettingTable } from './migrate/table.ts'
 export { isOfSystem, statePrefix, writeNewFiles } from './new-files.ts'
 export { type Commit, reload } from './reload.ts'
 export { limitConnections, listenError, type Running, runApp } from './run-app.ts'

@@ -101,11 +101,16 @@ export class Draft {
     return `${top}\n${doc.toString({ lineWidth: 0, flowCollectionPadding: false })}${without}`
   }
 
+  /** A comment stands before a key: that of the value, of the first one of an item, or of what is around. */
   #nearest(path: Path): Path {
-    // A comment stands before a key.
-    for (let end = path.length; end > 0; end--)
-      if (typeof path[end - 1] === 'string' && this.#doc.hasIn(path.slice(0, end)))
-        return path.slice(0, end)
+    for (let end = path.length; end > 0; end--) {
+      const start = path.slice(0, end)
+      if (!this.#doc.hasIn(start)) continue
+      if (typeof start.at(-1) === 'string') return start
+      const item = this.#doc.getIn(start, true)
+      const [first] = isMap<Scalar<string>>(item) ? item.items : []
+      if (first) return [...start, first.key.value]
+    }
     return []
   }
 }
@@ -153,20 +158,4 @@ function commentLines(text: string, indent: string): string {
     else lines.push(lines.length === 0 ? word : `${indent}${word}`)
   }
   return lines.map((line) => `# ${line}\n`).join('')
-}
-
-/** Exit code of `migrate` when a person has to decide about marked places. */
-const TO_DECIDE = 3
-
-/** The output of `migrate`. If places are marked, stderr says so, and the exit code is 3. */
-export function printMigrated(
-  { yaml, todos }: { readonly yaml: string; readonly todos: number },
-  process: Pick<NodeJS.Process, 'stderr' | 'exitCode'>,
-): string {
-  if (todos > 0) {
-    process.exitCode = TO_DECIDE
-    const places = todos === 1 ? '1 place is' : `${todos} places are`
-    process.stderr.write(`${places} marked TODO; check-config refuses the file until you decide\n`)
-  }
-  return yaml
 }

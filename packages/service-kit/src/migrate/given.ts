@@ -95,6 +95,12 @@ export function notTheirs(file: string, line: number, fault: string): ConfigErro
   return new ConfigError('CONFIG_NOT_THEIRS', `${file}:${line} ${fault}`)
 }
 
+/** The text of a URL without user name, password and query; undefined if it has them or is none. */
+export function plainUrl(text: string): string | undefined {
+  const url = URL.parse(text)
+  return url && url.username === '' && url.password === '' && url.search === '' ? text : undefined
+}
+
 const UNIT_MS = { ns: 1e-6, us: 1e-3, µs: 1e-3, ms: 1, s: 1_000, m: 60_000, h: 3_600_000 }
 const LARGEST_FIRST = [
   ['d', 86_400_000],

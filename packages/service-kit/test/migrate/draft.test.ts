@@ -1,7 +1,8 @@
 import t from 'tap'
 import { parse } from 'yaml'
-import { Draft, printMigrated } from '../../src/migrate/draft.ts'
+import { Draft } from '../../src/migrate/draft.ts'
 import { durationText, Given, goDurationMs, readYamlSettings } from '../../src/migrate/given.ts'
+import { printMigrated } from '../../src/migrate/migrate.ts'
 import { remarkOnRest, renderSettings, rowOf } from '../../src/migrate/table.ts'
 
 const TEXTS = { title: 'The configuration, made of x', steps: ['Start it.'] }

@@ -1,4 +1,9 @@
-import type { ServiceCommand, ServiceProgram } from '@gatehouse/service-kit'
+import {
+  printMigrated,
+  recognise,
+  type ServiceCommand,
+  type ServiceProgram,
+} from '@gatehouse/service-kit'
 import { loadCertConfig } from '../config/load.ts'
 import { type CertServiceConfig, isPlain } from '../config/schema.ts'
 import { CertError } from '../errors.ts'
@@ -20,6 +25,17 @@ const init: Command = {
   async run({ words: [file] }) {
     const { init } = await import('./init.ts')
     return init(file)
+  },
+}
+
+const migrate: Command = {
+  usage: 'migrate le-cert-server FILE',
+  group: 'Configure:',
+  summary: 'print the configuration for that of le-cert-server',
+  examples: ['gatehouse-certs migrate le-cert-server le-cert-server.yaml > config.yaml'],
+  async run({ words: [file = ''], process }) {
+    const { migrate } = await import('./migrate.ts')
+    return printMigrated(await migrate('le-cert-server', file), process)
   },
 }
 
@@ -122,8 +138,12 @@ export const PROGRAM: ServiceProgram<CertServiceConfig> = {
   version: VERSION,
   summary: 'TLS certificates over HTTP, from an embedded private CA and from ACME CAs',
   serveOptions: { '--new': 'create a new store and CA for a master key that exists' },
-  commands: [init, ...CLIENT_COMMANDS, backup, restore, move, rekey, detachRoot, rollover],
+  commands: [init, migrate, ...CLIENT_COMMANDS, backup, restore, move, rekey, detachRoot, rollover],
   load: loadCertConfig,
   usesTls: ({ server }) => !isPlain(server.tls),
+  async recognise(text, file) {
+    const { PROGRAMS } = await import('../migrate/programs.ts')
+    return recognise(PROGRAMS, text, file)
+  },
   serve: async (options) => (await import('./serve.ts')).serve(options),
 }

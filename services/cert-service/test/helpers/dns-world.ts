@@ -8,7 +8,7 @@ import {
 import type { Received, Reply } from '../../../../packages/acme/test/dns/providers/stand-in.ts'
 import type { ValidatedChallenge } from '../../../../packages/acme/test/scripted-ca/index.ts'
 
-const ZONES = ['example.test', 'elsewhere.test']
+const ZONES = ['example.test', 'elsewhere.test', 'example.com']
 const NAME_SERVER = '192.0.2.1'
 const SERVFAIL = 2
 

@@ -1,5 +1,6 @@
 import {
   printMigrated,
+  recognise,
   type ServiceCommand,
   type ServiceProgram,
   systemClock,
@@ -8,7 +9,7 @@ import {
 import { loadForwardAuthConfig } from '../config/load.ts'
 import { describeRedirectUris } from '../config/redirect-uris.ts'
 import type { ForwardAuthConfig } from '../config/schema.ts'
-import type { ForeignName } from '../migrate/migrate.ts'
+import type { ProgramName } from '../migrate/programs.ts'
 import { VERSION } from '../version.ts'
 
 type Command = ServiceCommand<ForwardAuthConfig>
@@ -27,7 +28,7 @@ const init: Command = {
   },
 }
 
-const migrateFrom = (name: ForeignName, file: string): Command => ({
+const migrateFrom = (name: ProgramName, file: string): Command => ({
   usage: `migrate ${name} FILE`,
   group: 'Configure:',
   summary: `print the configuration for that of ${name}`,
@@ -128,6 +129,9 @@ export const PROGRAM: ServiceProgram<ForwardAuthConfig> = {
   load: loadForwardAuthConfig,
   usesTls: ({ server }) => server.tls !== undefined,
   describe: describeRedirectUris,
-  recognise: async (text, file) => (await import('../migrate/migrate.ts')).recognise(text, file),
+  async recognise(text, file) {
+    const { PROGRAMS } = await import('../migrate/programs.ts')
+    return recognise(PROGRAMS, text, file)
+  },
   serve: async (options) => (await import('./serve.ts')).serve(options),
 }

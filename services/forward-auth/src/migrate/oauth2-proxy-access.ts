@@ -1,5 +1,5 @@
 import { parseCidr } from '@gatehouse/net'
-import type { Draft, Given, GivenSetting } from '@gatehouse/service-kit'
+import type { Draft, Given, GivenSetting, TranslateDeps } from '@gatehouse/service-kit'
 import {
   type Access,
   accessByEmail,
@@ -9,7 +9,6 @@ import {
   PORTAL,
   PROVIDER,
 } from './access.ts'
-import type { TranslateDeps } from './translation.ts'
 
 type ReadFile = TranslateDeps['readFile']
 

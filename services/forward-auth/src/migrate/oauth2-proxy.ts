@@ -1,17 +1,21 @@
-import type { Draft, Given, GivenSetting } from '@gatehouse/service-kit'
+import {
+  type Draft,
+  type Given,
+  type GivenSetting,
+  plainUrl,
+  type Translate,
+} from '@gatehouse/service-kit'
 import { PORTAL, PROVIDER } from './access.ts'
 import { readAccess, setOpenRules } from './oauth2-proxy-access.ts'
 import {
   boundedDuration,
   isOn,
-  plainUrl,
   readAddress,
   redirectStep,
   refuseAll,
   setAllow,
   setClientSecret,
   setDomains,
-  type Translate,
 } from './translation.ts'
 
 /** Our kind of provider for theirs. The others have no counterpart. */

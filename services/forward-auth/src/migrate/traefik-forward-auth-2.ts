@@ -1,4 +1,10 @@
-import type { Draft, Given, GivenSetting } from '@gatehouse/service-kit'
+import {
+  type Draft,
+  type Given,
+  type GivenSetting,
+  plainUrl,
+  type Translate,
+} from '@gatehouse/service-kit'
 import {
   type Access,
   accessByEmail,
@@ -10,13 +16,11 @@ import {
 import { readMatchers } from './matchers.ts'
 import {
   isOn,
-  plainUrl,
   redirectStep,
   refuseAll,
   secondsText,
   setClientSecret,
   setDomains,
-  type Translate,
 } from './translation.ts'
 
 /** Translates the settings of thomseddon/traefik-forward-auth 2. */

@@ -1,5 +1,5 @@
-import type { Draft, Given, Path } from '@gatehouse/service-kit'
-import { boundedDuration, plainUrl, setClientSecret, type Translate } from './translation.ts'
+import { type Draft, type Given, type Path, plainUrl, type Translate } from '@gatehouse/service-kit'
+import { boundedDuration, setClientSecret } from './translation.ts'
 
 const KINDS: Readonly<Record<string, string>> = {
   github: 'github',

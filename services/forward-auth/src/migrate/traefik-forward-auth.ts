@@ -1,4 +1,4 @@
-import { type GivenSetting, readYamlSettings } from '@gatehouse/service-kit'
+import { type GivenSetting, readYamlSettings, type Translate } from '@gatehouse/service-kit'
 import {
   isFlags,
   isVariables,
@@ -10,7 +10,6 @@ import {
 import { translateVersion2 } from './traefik-forward-auth-2.ts'
 import { translateVersion4 } from './traefik-forward-auth-4.ts'
 import { VERSION_2 } from './traefik-forward-auth-settings.ts'
-import type { Translate } from './translation.ts'
 
 const FLAGS = VERSION_2.flatMap(({ names }) => names)
 const BY_VARIABLE = new Map(

@@ -9,20 +9,6 @@ import {
 import type { Access } from './access.ts'
 import { allowOf, faultOfCondition, PORTAL } from './access.ts'
 
-/** What a translation leaves to say. */
-interface Translated {
-  /** Steps for the operator, each a sentence. */
-  readonly steps: readonly string[]
-}
-
-/** Translates the settings of a program into a draft. */
-export type Translate = (given: Given, draft: Draft, deps: TranslateDeps) => Translated
-
-export interface TranslateDeps {
-  /** Reads a file that the settings name; undefined if it cannot be read. */
-  readonly readFile: (file: string) => string | undefined
-}
-
 /** Nobody comes in before a person has decided: `allow: {}` is refused, in each portal. */
 export function refuseAll(draft: Draft, why: string): void {
   for (let portal = 0; portal === 0 || draft.has(['portals', portal]); portal++) {
@@ -94,12 +80,6 @@ export function setDomains(draft: Draft, texts: readonly string[], authHost?: st
 }
 
 export const isOn = (host: string, domain: string) => host === domain || host.endsWith(`.${domain}`)
-
-/** The text of a URL without user name, password and query; undefined if it has them or is none. */
-export function plainUrl(text: string): string | undefined {
-  const url = URL.parse(text)
-  return url && url.username === '' && url.password === '' && url.search === '' ? text : undefined
-}
 
 /** Sets the secret of a provider, as a file. */
 export function setClientSecret(

@@ -7,7 +7,7 @@ import { parse } from 'yaml'
 import { migrate } from '../../src/cli/migrate.ts'
 import { loadForwardAuthConfig } from '../../src/config/load.ts'
 import type { ForwardAuthConfig } from '../../src/config/schema.ts'
-import type { ForeignName } from '../../src/migrate/migrate.ts'
+import type { ProgramName } from '../../src/migrate/programs.ts'
 
 export interface Outcome {
   readonly yaml: string
@@ -22,7 +22,7 @@ export interface Outcome {
 }
 
 /** Migrates files of other programs by the command, and has `check-config` read what it prints. */
-export function migration(t: Test, name: ForeignName) {
+export function migration(t: Test, name: ProgramName) {
   const folder = testFolder(t)
   return async (text: string, beside: Readonly<Record<string, string>> = {}): Promise<Outcome> => {
     for (const [file, content] of Object.entries(beside)) writeFileSync(join(folder, file), content)

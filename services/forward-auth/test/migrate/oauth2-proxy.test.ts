@@ -1,7 +1,7 @@
 import { fromClaims } from '@gatehouse/profile'
 import fc from 'fast-check'
 import t from 'tap'
-import { FOREIGN } from '../../src/migrate/migrate.ts'
+import { PROGRAMS } from '../../src/migrate/programs.ts'
 import { createAdmits } from '../../src/portals.ts'
 import { areMarked, migration } from './kit.ts'
 import { OAUTH2_PROXY_FLAGS } from './reference.ts'
@@ -16,9 +16,9 @@ redirect_url = "https://auth.example.com/oauth2/callback"
 const OPEN = `${BASE}email_domains = ["*"]\n`
 
 t.test('the table has every setting of their reference, and no other', async (t) => {
-  const covered = FOREIGN['oauth2-proxy'].tables['oauth2-proxy 7.15'].flatMap(({ names }) => names)
+  const covered = PROGRAMS['oauth2-proxy'].tables['oauth2-proxy 7.15'].flatMap(({ names }) => names)
   t.strictSame(covered.toSorted(), OAUTH2_PROXY_FLAGS.toSorted())
-  for (const { names, becomes, note } of FOREIGN['oauth2-proxy'].tables['oauth2-proxy 7.15'])
+  for (const { names, becomes, note } of PROGRAMS['oauth2-proxy'].tables['oauth2-proxy 7.15'])
     t.ok(becomes ?? note, names.join(', '))
 })
 

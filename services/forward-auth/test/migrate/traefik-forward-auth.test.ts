@@ -1,15 +1,15 @@
 import { fromClaims } from '@gatehouse/profile'
-import { rowOf, type SettingTable } from '@gatehouse/service-kit'
+import { recognise, rowOf, type SettingTable } from '@gatehouse/service-kit'
 import fc from 'fast-check'
 import t from 'tap'
 import { stringify } from 'yaml'
-import { FOREIGN, recognise } from '../../src/migrate/migrate.ts'
+import { PROGRAMS } from '../../src/migrate/programs.ts'
 import { createAdmits } from '../../src/portals.ts'
 import { startApp } from '../app.ts'
 import { areMarked, migration } from './kit.ts'
 import { VERSION_2_FLAGS, VERSION_4_KEYS } from './reference.ts'
 
-const TABLES = FOREIGN['traefik-forward-auth'].tables
+const TABLES = PROGRAMS['traefik-forward-auth'].tables
 
 const NEW = {
   server: { domains: [{ domain: 'example.com', authHost: 'auth.example.com' }] },
@@ -350,7 +350,7 @@ portals: [{ name: main, sessionLifetime: 2h, headers: [{ name: X, claim: a }], p
     ['a: b: c', undefined],
     ['key = "x"\nother = 1\n', undefined],
   ]
-  for (const [text, name] of table) t.equal(await recognise(text, 'f'), name, text)
+  for (const [text, name] of table) t.equal(await recognise(PROGRAMS, text, 'f'), name, text)
 })
 
 t.test('a person of version 4 comes in as before', async (t) => {
