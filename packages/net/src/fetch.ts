@@ -60,11 +60,12 @@ export function createFetch(options: FetchOptions = {}): BoundedFetch {
   const { ca, socketPath, timeoutMs = 5_000, maxBytes = 1_048_576 } = options
   let agent: Promise<Dispatcher> | undefined
   const connect = async () =>
-    options.dispatcher ??
-    openAgent({
-      ...(ca !== undefined && { ca, timeout: timeoutMs }),
-      ...(socketPath !== undefined && { socketPath }),
-    })
+    options.dispatcher
+      ? intercept(options.dispatcher)
+      : openAgent({
+          ...(ca !== undefined && { ca, timeout: timeoutMs }),
+          ...(socketPath !== undefined && { socketPath }),
+        })
 
   async function boundedFetch(url: URL | string, init: FetchInit = {}): Promise<FetchAnswer> {
     // Before the deadline starts, since loading may take longer than the request.
@@ -100,6 +101,27 @@ export async function createAgent(options: AgentOptions = {}): Promise<Dispatche
     { maxResponseSize: maxBytes, headersTimeout: timeoutMs, bodyTimeout: timeoutMs },
   )
   return agent.compose(totalTimeout(timeoutMs))
+}
+
+/**
+ * Makes an undici dispatcher that passes requests through interceptors to another one. Handlers of
+ * requests come in two forms: Node's own fetch has that of the undici in it, which differs from Node
+ * to Node. This dispatcher takes both, and the other one gets the form that undici 7 and 8 share.
+ */
+export async function intercept(
+  dispatcher: Dispatcher,
+  ...interceptors: Dispatcher.DispatcherComposeInterceptor[]
+): Promise<Dispatcher> {
+  const { Dispatcher } = await loadUndici()
+  const entry: Pick<Dispatcher, 'dispatch' | 'destroy'> = {
+    // undici 7 passes on which dispatcher it was given, and undici 8 refuses that.
+    dispatch: (
+      { dispatcher: _, ...options }: Dispatcher.DispatchOptions & { dispatcher?: unknown },
+      handler,
+    ) => dispatcher.dispatch(options, handler),
+    destroy: () => dispatcher.destroy(),
+  }
+  return Object.assign(new Dispatcher(), entry).compose((dispatch) => dispatch, ...interceptors)
 }
 
 async function openAgent(

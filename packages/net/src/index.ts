@@ -9,6 +9,7 @@ export {
   type FetchAnswer,
   type FetchInit,
   type FetchOptions,
+  intercept,
 } from './fetch.ts'
 export { type Host, isLoopback, parseHost, parseHostPort } from './host.ts'
 export {

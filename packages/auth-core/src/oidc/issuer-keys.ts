@@ -14,7 +14,7 @@ export interface AuthDeps {
   /** Milliseconds on a clock that is never set: what ages and pauses are measured in. */
   readonly elapsed: () => number
   readonly log: Log
-  /** Carries the requests to issuers instead of agents of its own; an undici dispatcher. */
+  /** Carries the requests to issuers instead of agents of its own; a dispatcher of undici 7 or 8. */
   readonly dispatcher?: Dispatcher | undefined
 }
 

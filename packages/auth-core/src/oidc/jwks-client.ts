@@ -3,6 +3,7 @@ import {
   type BoundedFetch,
   createAgent,
   createFetch,
+  intercept,
   NetError,
   parseAdvertisedUrl,
 } from '@gatehouse/net'
@@ -116,13 +117,10 @@ export class JwksClient {
 
   async #clientFor(url: URL, agent: Dispatcher): Promise<GetJwks> {
     if (this.#jwks && url.href === this.#url?.href) return this.#jwks
-    // Imported here, since they take long to load and the start does not need them.
-    const [{ default: buildGetJwks }, { default: undici }] = await Promise.all([
-      import('get-jwks'),
-      import('undici'),
-    ])
+    // Imported here, since it takes long to load and the start does not need it.
+    const { default: buildGetJwks } = await import('get-jwks')
     this.#url = url
-    const dispatcher = new undici.Dispatcher1Wrapper(agent.compose(this.#kept.intercept))
+    const dispatcher = await intercept(agent, this.#kept.intercept)
     const fetchOptions: object = { dispatcher, redirect: 'error', headers: this.#headers }
     // With the dot, since get-jwks takes the path `/` for none.
     return buildGetJwks({ jwksPath: `.${url.pathname}${url.search}`, fetchOptions })
@@ -176,6 +174,7 @@ const CONTROLLER: Dispatcher.DispatchController = {
   aborted: false,
   paused: false,
   reason: null,
+  rawHeaders: [],
   abort() {},
   pause() {},
   resume() {},
