@@ -44,7 +44,7 @@ LABEL org.opencontainers.image.title="Gatehouse cert-service" \
 EXPOSE 7401
 # The files belong to root, so that a compromised service cannot change them.
 # The compile cache differs with each build, so it has its own layer.
-COPY --chown=root:root --from=build /build/dist/cert-service/*.js /build/dist/cert-service/*.json ./
+COPY --chown=root:root --from=build /build/dist/cert-service/*.js /build/dist/cert-service/*.json /build/dist/cert-service/*.txt /build/dist/cert-service/LICENSE ./
 COPY --chown=root:root --from=build /build/dist/cert-service/lib lib
 COPY --chown=root:root --from=build /build/dist/cert-service/static static
 COPY --chown=root:root --from=build /build/dist/cert-service/cache cache
@@ -53,7 +53,7 @@ FROM service AS forward-auth
 LABEL org.opencontainers.image.title="Gatehouse forward-auth" \
       org.opencontainers.image.description="Single sign-on for what a reverse proxy serves"
 EXPOSE 4181
-COPY --chown=root:root --from=build /build/dist/forward-auth/*.js /build/dist/forward-auth/*.json ./
+COPY --chown=root:root --from=build /build/dist/forward-auth/*.js /build/dist/forward-auth/*.json /build/dist/forward-auth/*.txt /build/dist/forward-auth/LICENSE ./
 COPY --chown=root:root --from=build /build/dist/forward-auth/lib lib
 COPY --chown=root:root --from=build /build/dist/forward-auth/static static
 COPY --chown=root:root --from=build /build/dist/forward-auth/cache cache

@@ -1,10 +1,12 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmod, copyFile, cp, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { chmod, copyFile, cp, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { type BuildOptions, build, type Plugin } from 'esbuild'
+import { inventory } from './release/inventory.ts'
+import type { Vendored } from './release/sbom.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 const { resolve } = createRequire(join(ROOT, 'packages/service-kit/package.json'))
@@ -75,19 +77,37 @@ const OPTIONS: BuildOptions = {
 }
 
 /**
- * Makes dist/<name>: main.js, the program as modules in lib that need nothing but Node, and of a
- * service also the files of its documentation page and Node's compile cache. Returns the file to run.
+ * Makes dist/<name>: main.js, the program as modules in lib that need nothing but Node, what they
+ * contain, and of a service also the files of its documentation page and Node's compile cache.
+ * Returns the file to run.
  */
 export async function bundle(name: Program): Promise<string> {
   const { config } = PROGRAMS[name]
   const out = join(ROOT, 'dist', name)
   await rm(out, { recursive: true, force: true })
-  const main = await bundleInto(out, name)
+  const main = await bundleToShip(out, name)
   if (config !== undefined) await warmUp(out, config)
   return main
 }
 
-/** Makes the same in another folder and without the cache, of sources that plugins may change. */
+/** Makes the same in another folder and without the cache, which is of one version of Node. */
+export async function bundleToShip(out: string, name: Program): Promise<string> {
+  const vendored = PROGRAMS[name].config === undefined ? [] : [await swaggerUi()]
+  const main = await bundleInto(out, name, inventory(out, vendored))
+  await copyFile(join(ROOT, 'LICENSE'), join(out, 'LICENSE'))
+  return main
+}
+
+/** What @fastify/swagger-ui has in its folder static. */
+async function swaggerUi(): Promise<Vendored> {
+  const script = await readFile(join(SWAGGER_UI_FILES, 'swagger-ui-bundle.js'), 'utf8')
+  const version = /PACKAGE_VERSION:"([\d.]+)"/.exec(script)?.[1]
+  if (version === undefined) throw new Error('swagger-ui-bundle.js does not say its version')
+  const copyright = 'Copyright 2020-2021 SmartBear Software Inc.'
+  return { name: 'swagger-ui-dist', version, licence: 'Apache-2.0', copyright }
+}
+
+/** Makes the program alone, of sources that plugins may change. */
 export async function bundleInto(
   out: string,
   name: Program,
@@ -96,6 +116,8 @@ export async function bundleInto(
   const { entry, config } = PROGRAMS[name]
   await build({
     ...OPTIONS,
+    // The package that what was bundled is said to be of.
+    absWorkingDir: join(ROOT, entry, '../..'),
     plugins: [REQUIRED_HTTP, ...plugins],
     entryPoints: [{ in: join(ROOT, entry), out: 'main' }],
     outdir: join(out, 'lib'),

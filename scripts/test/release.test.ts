@@ -1,0 +1,131 @@
+import { cpSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import t, { type Test } from 'tap'
+import { imageArguments } from '../release/image.ts'
+import { releaseNotes, sectionsOf } from '../release/notes.ts'
+import { faultsOf, setVersion } from '../release/version.ts'
+import { ROOT } from './markdown.ts'
+
+const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+const SOURCE = 'https://github.com/example/gatehouse'
+const BASE = `node:24-bookworm-slim@sha256:${'0a'.repeat(32)}`
+
+/** A copy of the files that hold the version. */
+function copyOfFiles(t: Test): string {
+  const folder = t.testdir()
+  const files = globSync(
+    [
+      '{package,{packages,services,examples}/*/package}.json',
+      'services/*/src/version.ts',
+      'deploy/helm/*/Chart.yaml',
+      'Dockerfile',
+      'CHANGELOG.md',
+    ],
+    { cwd: ROOT, exclude: ['**/node_modules/**'] },
+  )
+  for (const file of files) {
+    mkdirSync(dirname(join(folder, file)), { recursive: true })
+    cpSync(join(ROOT, file), join(folder, file))
+  }
+  return folder
+}
+
+t.test('everything has the same version', async (t) => {
+  t.strictSame(
+    faultsOf(`v${version}`).filter((fault) => !fault.startsWith('CHANGELOG.md')),
+    [],
+  )
+  const files = faultsOf('v9.9.9').map((fault) => fault.split(' ')[0])
+  for (const file of [
+    'package.json',
+    'packages/net/package.json',
+    'services/cert-service/package.json',
+    'services/cert-service/src/version.ts',
+    'services/forward-auth/src/version.ts',
+    'examples/apps/package.json',
+    'Dockerfile',
+    'CHANGELOG.md',
+  ])
+    t.ok(files.includes(file), `${file} is compared`)
+})
+
+t.test('a version is set everywhere, and is then ready to be tagged', async (t) => {
+  const folder = copyOfFiles(t)
+  setVersion('7.8.9-rc.1', '2030-01-02', folder)
+  t.strictSame(faultsOf('v7.8.9-rc.1', folder), [])
+  const changelog = readFileSync(join(folder, 'CHANGELOG.md'), 'utf8')
+  t.match(changelog, '## Unreleased\n\n## 7.8.9-rc.1 (2030-01-02)\n\n### ')
+  t.throws(() => setVersion('next', '2030-01-02', folder), /next is no version/)
+})
+
+t.test('what disagrees is named, with what to do', async (t) => {
+  const folder = copyOfFiles(t)
+  setVersion('7.8.9', '2030-01-02', folder)
+  const change = (file: string, from: string, to: string) => {
+    const before =
+      readFileSync(join(ROOT, file), 'utf8') && readFileSync(join(folder, file), 'utf8')
+    writeFileSync(join(folder, file), before.replace(from, to))
+    const faults = faultsOf('v7.8.9', folder)
+    writeFileSync(join(folder, file), before)
+    return faults
+  }
+  for (const file of [
+    'packages/pki/package.json',
+    'Dockerfile',
+    'services/forward-auth/src/version.ts',
+  ])
+    t.strictSame(change(file, '7.8.9', '7.8.8'), [
+      `${file} has version 7.8.8, not 7.8.9: scripts/release/version.ts set 7.8.9 writes it.`,
+    ])
+  t.match(change('CHANGELOG.md', '## 7.8.9 ', '## 7.8.8 '), [/no section "## 7\.8\.9 \(date\)"/])
+  t.match(change('CHANGELOG.md', '## Unreleased\n', '## Unreleased\n\n- new\n'), [
+    /has entries under "Unreleased": move them to "7\.8\.9"/,
+  ])
+  for (const tag of ['7.8.9', 'v7.8', 'vnext', 'v7.8.9; rm -rf'])
+    t.match(faultsOf(tag, folder), [/is no version: it should look like v1\.2\.3/], tag)
+})
+
+t.test('notes are the section of the changelog, with links that work anywhere', async (t) => {
+  const changelog = `# Changelog
+
+## Unreleased
+
+## 0.2.0 (2030-01-02)
+
+- [guide](docs/a.md#b), [page](https://example.com/x), [below](#fixed)
+
+## 0.1.0
+
+- old
+`
+  t.strictSame(
+    sectionsOf(changelog).map(({ name }) => name),
+    ['Unreleased', '0.2.0', '0.1.0'],
+  )
+  const images = [`ghcr.io/example/gatehouse/cert-service:0.2.0@sha256:${'1'.repeat(64)}`]
+  const release = { version: '0.2.0', source: SOURCE, base: BASE, images }
+  t.equal(
+    releaseNotes(changelog, release),
+    `- [guide](${SOURCE}/blob/v0.2.0/docs/a.md#b), [page](https://example.com/x), [below](#fixed)
+
+### Images
+
+- \`${images[0]}\`
+
+Made from \`${BASE}\`. [How to install and verify](${SOURCE}/blob/v0.2.0/docs/install.md).
+`,
+  )
+  for (const missing of ['0.3.0', 'Unreleased'])
+    t.throws(() => releaseNotes(changelog, { ...release, version: missing }), {
+      message: `CHANGELOG.md says nothing of ${missing}: it needs entries below "## ${missing} (date)".`,
+    })
+})
+
+t.test('an image is made from a base image with a digest only', async (t) => {
+  const options = { target: 'demo', version, revision: 'abc', source: SOURCE }
+  for (const base of ['', 'node:24', `node@sha256:${'0'.repeat(64)}`, 'node:24@sha256:12'])
+    t.throws(() => imageArguments({ ...options, base }), /has to be name:tag@sha256/, base)
+  const args = imageArguments({ ...options, base: BASE })
+  t.ok(args.includes(`BASE=${BASE}`))
+  t.ok(args.includes(`org.opencontainers.image.base.digest=${BASE.split('@')[1]}`))
+})
