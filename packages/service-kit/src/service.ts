@@ -181,7 +181,8 @@ async function foreignError<Config extends ServiceConfig>(
   const read = readNamedFile(file)
   const name = 'text' in read ? await recognise?.(read.text, file) : undefined
   if (name === undefined) return error
-  const message = `${file} is a configuration of ${name}; run ${program} migrate ${name} ${file}`
+  const quoted = /^[\w./-]+$/.test(file) ? file : `'${file.replaceAll("'", `'\\''`)}'`
+  const message = `${file} is a configuration of ${name}; run ${program} migrate ${name} ${quoted}`
   return new ConfigError('CONFIG_FOREIGN', message, { cause: error })
 }
 

@@ -12,7 +12,8 @@ export interface Written {
 
 // One flag in a line, also as in a list of YAML, in quotes, or continued by a backslash.
 const FLAG = /^\s*(?:-\s+)?["']?--?([a-z][\w.-]*)(?:(?:=|\s+)(.*?))?["']?\s*\\?$/
-const VARIABLE = /^\s*(?:-\s+)?(?:export\s+)?([A-Z][A-Z0-9_]*)\s*=/
+// Also as in a list or a mapping of YAML.
+const VARIABLE = /^\s*(?:-\s+)?(?:export\s+)?([A-Z][A-Z0-9_]*)\s*(?:=|:(?=\s|$))/
 const COMMENT = /^\s*([#;].*)?$/
 
 const linesOf = (text: string) => text.split(/\r?\n/)
@@ -23,7 +24,7 @@ export function isFlags(text: string): boolean {
   return lines.length > 0 && lines.every((line) => FLAG.test(line))
 }
 
-/** Whether the lines are environment variables: `NAME=value`. */
+/** Whether the lines are environment variables: `NAME=value`, or `NAME: value` of a mapping. */
 export function isVariables(text: string): boolean {
   const lines = linesOf(text).filter((line) => !COMMENT.test(line))
   return lines.length > 0 && lines.filter((line) => VARIABLE.test(line)).length > lines.length / 2
@@ -41,8 +42,7 @@ export function readFlags(text: string): Written[] {
 /** Environment variables. */
 export function readVariables(text: string): Written[] {
   const lines = linesOf(text)
-  // Items of a list of YAML.
-  const plain = lines.map((line) => line.replace(/^\s*-\s+/, '')).join('\n')
+  const plain = lines.map((line) => line.replace(VARIABLE, '$1=')).join('\n')
   return Object.entries(parseEnv(plain)).map(([written, value = '']) => ({
     written,
     values: [value],

@@ -12,13 +12,21 @@ import {
 
 type ReadFile = TranslateDeps['readFile']
 
-/** Who may come in, with the settings that say so; a text says why it cannot be known. */
+interface Found {
+  readonly access: Access
+  /** Whether everybody with an account at the provider may come in. */
+  readonly isForAll: boolean
+  /** The settings that say so. */
+  readonly sources: string
+}
+
+/** Who may come in; a text says why it cannot be known. */
 export function readAccess(
   given: Given,
   draft: Draft,
   type: string,
   readFile: ReadFile,
-): { readonly access: Access; readonly sources: string } | string {
+): Found | string {
   const emails = readEmails(given, readFile)
   if (typeof emails === 'string') return emails
   const membership = readMembership(given, draft, type)
@@ -26,6 +34,7 @@ export function readAccess(
   const sources = [...emails.sources, ...(membership?.sources ?? [])]
   return {
     access: allOf([emails.access, membership?.access]),
+    isForAll: emails.isForAll && membership?.access === undefined,
     sources: sources.map(({ written, line }) => `${written} (line ${line})`).join(' and '),
   }
 }
@@ -48,6 +57,7 @@ function readEmails(given: Given, readFile: ReadFile) {
   const own = given.text('oidc-email-claim') ?? given.text('user-id-claim')
   return {
     sources,
+    isForAll: domains?.values.includes('*') ?? false,
     access: accessByEmail({
       domains: domains?.values.filter((value) => value !== '') ?? [],
       addresses: listed,
@@ -125,7 +135,7 @@ interface OpenRule {
   readonly paths?: readonly string[]
   readonly methods?: readonly string[]
   readonly from?: readonly string[]
-  readonly require: 'anyone'
+  readonly require: 'anyone' | 'signedIn'
 }
 
 /** Sets the rules for whoever needs no session. What is not certain to open the same keeps asking for one. */
@@ -139,8 +149,8 @@ export function setOpenRules(given: Given, draft: Draft): void {
   for (const name of ['skip-auth-route', 'skip-auth-regex']) {
     const routes = given.take(name)
     for (const route of routes?.values ?? []) {
-      const rule = name === 'skip-auth-regex' ? readRoute(`=${route}`) : readRoute(route)
-      if (rule) rules.push(rule)
+      const found = readRoute(name === 'skip-auth-regex' ? `=${route}` : route)
+      if (found) rules.push(...found)
       else if (routes)
         draft.remark(routes, `${route} is no rule here, so a session is needed; write one in rules`)
     }
@@ -154,11 +164,15 @@ export function setOpenRules(given: Given, draft: Draft): void {
 }
 
 /** `METHOD=regex` or `regex`, as far as the expression says the same as a pattern of paths. */
-function readRoute(route: string): OpenRule | undefined {
+function readRoute(route: string): OpenRule[] | undefined {
   const [, method = '', regex = ''] = /^(?:([A-Z]*)=)?(\^.*)$/.exec(route) ?? []
-  const paths = readPattern(regex)
-  if (!paths) return undefined
-  return { paths: [paths], ...(method !== '' && { methods: [method] }), require: 'anyone' }
+  const path = readPattern(regex)
+  if (path === undefined) return undefined
+  const methods = method === '' ? {} : { methods: [method] }
+  const open: OpenRule = { paths: [path], ...methods, require: 'anyone' }
+  // What is behind the slash must be there, but `/x/*` is also `/x`.
+  const isBelow = /\.\+\$?$/.test(regex)
+  return isBelow ? [{ ...open, paths: [path.slice(0, -2)], require: 'signedIn' }, open] : [open]
 }
 
 /** `^/x$`, and whatever begins with `^/x/`. An expression without an end also opens `/x-admin`: refused. */

@@ -44,7 +44,11 @@ export const translateOauth2Proxy: Translate = (given, draft, { readFile }) => {
   setProvider(given, draft, theirs, provider)
   const found = readAccess(given, draft, theirs, readFile)
   if (typeof found === 'string') refuseAll(draft, found)
-  else setAllow(draft, found.access, found.sources)
+  else {
+    setAllow(draft, found.access, found.sources)
+    if (found.isForAll)
+      draft.comment([...PORTAL, 'allow'], 'Everybody with an account at the provider, as before.')
+  }
   setHeaders(given, draft, theirs)
   setOpenRules(given, draft)
   if (given.isOn('skip-auth-preflight'))
@@ -110,18 +114,20 @@ function setSession(given: Given, draft: Draft): void {
     draft.remark(expire, 'is no duration of a session here; it lasts 8h, or session.lifetime')
 }
 
+const bare = (domain: string) => domain.replace(/^\*?\./, '').replace(/:[\d*]+$/, '')
+
 /** @returns the host of the sign-in pages */
 function setHosts(given: Given, draft: Draft): string | undefined {
-  const redirect = given.take('redirect-url')
-  const url = redirect && URL.parse(redirect.values[0] ?? '')
-  const domains = given.list('cookie-domain')
-  const allowed = given.list('whitelist-domain').map((domain) => domain.replace(/:[\d*]+$/, ''))
+  const url = URL.parse(given.text('redirect-url') ?? '')
+  const domains = given.list('cookie-domain').map(bare)
+  const allowed = given.list('whitelist-domain').map(bare)
   const host = url?.host || undefined
-  const own = host === undefined ? [] : [host.replace(/:\d+$/, '')]
-  const found = [domains, allowed, own].find((list) => list.length > 0) ?? []
+  const own = url?.hostname ? [url.hostname] : []
+  const around = allowed.filter((domain) => own.every((one) => isOn(one, domain)))
+  const found = [domains, around, own].find((list) => list.length > 0) ?? []
   setDomains(draft, found, host)
   for (const domain of found.length === 0 ? [] : allowed)
-    if (!found.some((one) => isOn(domain.replace(/^\*?\./, ''), one.replace(/^\*?\./, ''))))
+    if (!found.some((one) => isOn(domain, one)))
       draft.comment(['domains'], `People are not sent back to ${domain}: add it if it has apps.`)
   return host
 }

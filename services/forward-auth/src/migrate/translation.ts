@@ -72,6 +72,8 @@ export function setDomains(draft: Draft, texts: readonly string[], authHost?: st
     return { domain, ...(isHere && authHost !== domain && { authHost }) }
   })
   draft.set(['domains'], rows)
+  if (rows.length > 1)
+    draft.comment(['domains'], 'Without authHost, people sign in at the domain itself.')
   if (rows.length > 0) return
   draft.todo(
     ['domains'],

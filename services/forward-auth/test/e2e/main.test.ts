@@ -69,6 +69,21 @@ t.test('check-config', async (t) => {
   })
 })
 
+t.test('migrate: prints what it can, and says what is to be decided', async (t) => {
+  const file = join(testFolder(t), 'proxy.cfg')
+  await writeFile(file, 'provider = "google"\nclient_id = "a"\nclient_secret = "CANARY"\n')
+  const { code, stdout, stderr } = await run(t, 'migrate', 'oauth2-proxy', file)
+  t.equal(code, 3)
+  t.match(stdout, /clientSecretFile: client-secret # client_secret, line 3\n[\s\S]*TODO: /)
+  t.match(stderr, /^2 places are marked TODO/)
+  t.notMatch(stdout + stderr, 'CANARY')
+  const checked = await run(t, 'check-config', '--config', file)
+  const said = `${file} is a configuration of oauth2-proxy; run gatehouse-auth migrate oauth2-proxy`
+  t.match(checked, { code: 1, stderr: said })
+  const absent = await run(t, 'migrate', 'oauth2-proxy', `${file}.absent`)
+  t.match(absent, { code: 1, stderr: '[CONFIG_UNREADABLE]' })
+})
+
 t.test('wrong use', async (t) => {
   t.match(await run(t, 'serv'), {
     code: 2,

@@ -32,6 +32,9 @@ t.test('what the settings become', async (t) => {
     [OPEN, { server: { host: '127.0.0.1', port: 4180 }, session: { lifetime: '7d' } }],
     [OPEN, provider({ type: 'openIDConnect', name: 'oidc', clientSecretFile: '/run/secrets/client' })],
     [OPEN, portal({ name: 'main', allow: 'EmailVerified()' })],
+    [OPEN.replace(/cookie_domains.*\n/, 'whitelist_domains = [".other.example", "*.example.com:*"]\n'), { domains: [{ domain: 'example.com', authHost: 'auth.example.com' }] }],
+    [OPEN.replace(/cookie_domains.*\n/, ''), { domains: [{ domain: 'auth.example.com' }] }],
+    [OPEN.replace('.example.com"]', 'example.com", "b.example", "app.example.com"]'), { domains: [{ domain: 'example.com', authHost: 'auth.example.com' }, { domain: 'b.example' }] }],
     [`${OPEN}cookie_expire = "36h"\n`, { session: { lifetime: '36h' } }],
     [`${OPEN}cookie_expire = "90m30s"\n`, { session: { lifetime: '5430s' } }],
     [`${OPEN}cookie_expire = "9999h"\n`, { session: { lifetime: '90d' } }],
@@ -59,6 +62,7 @@ t.test('what the settings become', async (t) => {
     [OPEN.replace('"oidc"', '"entra-id"').replace('https://id.example.com', 'https://login.microsoftonline.com/6f0c2c1e-1111-4222-8333-444455556666/v2.0'), provider({ type: 'microsoftEntraID', tenantId: '6f0c2c1e-1111-4222-8333-444455556666' })],
     [`${OPEN}trusted_ips = ["192.168.1.0/24"]\n`, portal({ rules: [{ from: ['192.168.1.0/24'], require: 'anyone' }] })],
     [`${OPEN}skip_auth_routes = ["GET=^/healthz$", "^/public/", "^/a/.*$"]\n`, portal({ rules: [{ paths: ['/healthz'], methods: ['GET'] }, { paths: ['/public/*'] }, { paths: ['/a/*'] }] })],
+    [`${OPEN}skip_auth_routes = ["GET=^/users/.+$"]\n`, portal({ rules: [{ paths: ['/users'], methods: ['GET'], require: 'signedIn' }, { paths: ['/users/*'], methods: ['GET'], require: 'anyone' }] })],
     [`${OPEN}skip_auth_regex = ["^/well-known\\\\.txt$"]\n`, portal({ rules: [{ paths: ['/well-known.txt'] }] })],
   ]
   for (const [settings, printed] of table) {
@@ -140,7 +144,9 @@ OAUTH2_PROXY_EMAIL_DOMAINS=example.com,a.example
   - --redirect-url=https://auth.example.com/oauth2/callback
   - --email-domain=example.com,a.example
 `
-  for (const text of [variables, flags]) t.strictSame((await migrated(text)).printed, expected)
+  const mapping = variables.replace('export ', '').replaceAll(/^(\w+)=/gm, '  $1: ')
+  for (const text of [variables, mapping, flags])
+    t.strictSame((await migrated(text)).printed, expected)
   const several = flags.replace(',a.example', '\n  - --email-domain=a.example')
   t.strictSame((await migrated(several)).printed, expected, 'a flag that is given twice')
   const alpha = `providers:
