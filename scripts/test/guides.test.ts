@@ -29,6 +29,8 @@ const guides = [
   ...PROXIES.map((name) => `docs/${name}.md`),
   'docs/providers/*.md',
   'docs/moving-*.md',
+  'docs/auth-core.md',
+  'docs/kubernetes.md',
 ].flatMap((pattern) => [...readDocuments(pattern)])
 
 for (const { file } of guides)
