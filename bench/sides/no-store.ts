@@ -26,6 +26,7 @@ export function createNoStore(): Store {
     isCompromised: async () => false,
     list: async () => [],
     listCertificates: async () => [],
+    findByFingerprint: async () => undefined,
     claimDue: async () => [],
     addCertificate: async (certificate) => ({ ...certificate, id: ++issued }),
     setRenewAt: async () => {},

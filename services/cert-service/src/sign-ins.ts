@@ -54,8 +54,11 @@ export class SignIns {
     return { id, caller }
   }
 
-  /** The caller that signed in; undefined if the session has expired or the key is no longer valid. */
-  async find(id: string): Promise<KeyCaller | undefined> {
+  /**
+   * The caller that signed in; undefined if the session has expired or the key is no longer valid. With
+   * `isUsed` false, as for a page that refreshes itself, the session goes on to be idle.
+   */
+  async find(id: string, isUsed = true): Promise<KeyCaller | undefined> {
     if (id === '') return undefined
     const { store, now, findKey } = this.#deps
     const session = await store.findSignIn(rowOf(id))
@@ -63,7 +66,7 @@ export class SignIns {
     const at = now()
     const caller = isLive(session, at) ? findKey(session.keySha256) : undefined
     if (!caller) await store.deleteSignIn(session.id)
-    else if (at - session.usedAt > USED_EVERY) await store.touchSignIn(session.id, at)
+    else if (isUsed && at - session.usedAt > USED_EVERY) await store.touchSignIn(session.id, at)
     return caller
   }
 

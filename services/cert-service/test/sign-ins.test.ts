@@ -21,7 +21,7 @@ function setup() {
   const pass = (ms: number) => {
     now += ms
   }
-  const find = (id: string) => signIns.find(id)
+  const find = (id: string, isUsed?: boolean) => signIns.find(id, isUsed)
   const close = (id: string) => signIns.close(id)
   return { keys, open, find, close, pass, store, newReplica }
 }
@@ -39,6 +39,16 @@ t.test('a session lasts as long as it is used, and never beyond an hour', async 
   t.equal(await find(idle), undefined, 'not one that nobody used for a quarter of an hour')
   pass(4 * MINUTE)
   t.equal(await find(used), undefined, 'not after 60 minutes')
+})
+
+t.test('a page that refreshes itself does not keep a session', async (t) => {
+  const { open, find, pass } = setup()
+  const id = (await open('key of ada'))!
+  for (let minutes = 0; minutes < 15; minutes += 1) {
+    t.match(await find(id, false), { subject: 'key of ada' }, `after ${minutes} minutes`)
+    pass(MINUTE)
+  }
+  t.equal(await find(id, false), undefined)
 })
 
 t.test('a session of a clock that was ahead ends when the clock is right', async (t) => {

@@ -1,7 +1,8 @@
 import { html, type SafeHtml } from '@remix-run/html-template'
 import type { Position } from '../store/store.ts'
 import { issuerText } from './actions.ts'
-import { hrefOf, ORDERS, STATE_NAMES, type View } from './view.ts'
+import { clock } from './time.ts'
+import { hrefOf, isRefreshed, MAX_SEARCH, ORDERS, STATE_NAMES, type View } from './view.ts'
 
 /** The pages before and after this one, as far as there are any. */
 export interface Neighbours {
@@ -9,17 +10,37 @@ export interface Neighbours {
   readonly next?: Position | undefined
 }
 
-export function searchForm({ search, order, state, issuer }: View): SafeHtml {
-  const label = 'Name or serial number'
-  const kept = Object.entries({ order, state, issuer }).map(([name, value]) =>
-    value === undefined || value === 'next'
-      ? ''
-      : html`<input type="hidden" name="${name}" value="${value}">`,
+const LABEL = 'Name, address, serial number or fingerprint'
+
+/**
+ * The search. On a page that refreshes itself it is a link to one that does not, where somebody can type
+ * in peace.
+ */
+export function searchForm(view: View): SafeHtml {
+  const { search = '', order, state, issuer, isStill } = view
+  if (isRefreshed(view)) {
+    const href = hrefOf({ ...view, search: '', place: undefined })
+    return html`<search class="search"><a class="field" href="${href}"><strong>Search</strong> ${LABEL}</a></search>`
+  }
+  const kept = Object.entries({ order, state, issuer, refresh: isStill && 'off' }).map(
+    ([name, value]) =>
+      !value || value === 'next' ? '' : html`<input type="hidden" name="${name}" value="${value}">`,
   )
-  const reset = search
-    ? html`<a class="button" href="${hrefOf({ search: '', order, state, issuer })}">Show all</a>`
-    : ''
-  return html`<form class="search" role="search" action="/"><input type="search" name="q" value="${search}" maxlength="253" aria-label="${label}" placeholder="${label}">${kept}<button>Find</button>${reset}</form>`
+  const focus = view.search === '' ? html` autofocus` : ''
+  const all = hrefOf({ ...view, search: undefined, place: undefined })
+  const reset = view.search === undefined ? '' : html`<a class="button" href="${all}">Show all</a>`
+  return html`<form class="search" role="search" action="/"><input type="search" name="q" value="${search}" maxlength="${MAX_SEARCH}" aria-label="${LABEL}" placeholder="${LABEL}"${focus}>${kept}<button>Find</button>${reset}</form>`
+}
+
+/** When the page was made, and whether it stays so. */
+export function freshness(view: View, now: number): SafeHtml {
+  const made = html`As of ${clock(now)}`
+  if (view.search !== undefined) return html`<p class="fresh">${made}</p>`
+  const change = (isStill: boolean, text: string) =>
+    html`<a href="${hrefOf({ ...view, isStill })}">${text}</a>`
+  return isRefreshed(view)
+    ? html`<p class="fresh">${made}. Refreshes every minute. ${change(true, 'Stop refreshing')}</p>`
+    : html`<p class="fresh">${made}. ${change(false, 'Refresh every minute')}</p>`
 }
 
 /** Links that filter and order. Each keeps what the others say, and begins with the first page. */

@@ -1,13 +1,15 @@
 import type { Page } from '@gatehouse/service-kit'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import type { CertificateRecord, CertificateState, OrderRecord } from '../store/store.ts'
-import { issuerText } from './actions.ts'
 import { tabTitle, type VisitorName, who } from './cards.ts'
-import { filters, type Neighbours, pager, searchForm } from './controls.ts'
+import { filters, freshness, type Neighbours, pager, searchForm } from './controls.ts'
 import { failure } from './failure.ts'
 import { certificateHref, orderHref } from './links.ts'
+import { notice } from './notice.ts'
+import { REQUEST_PATH } from './request.ts'
+import type { Question } from './search.ts'
 import { page } from './style.ts'
-import { axis, bar, type Moments, type TimeLine, timeLineOf, when, whenFromNow } from './time.ts'
+import { axis, bar, type Moments, type TimeLine, timeLineOf, whenFromNow } from './time.ts'
 import type { View } from './view.ts'
 
 const TITLE = 'Certificates'
@@ -15,6 +17,8 @@ const TITLE = 'Certificates'
 export interface Inventory {
   readonly visitor: VisitorName
   readonly view: View
+  /** What was searched. */
+  readonly answer?: Answer | undefined
   readonly rows: readonly Row[]
   /** Failed orders, on the first page. */
   readonly failed: readonly OrderRecord[]
@@ -24,6 +28,12 @@ export interface Inventory {
   readonly issuers: readonly string[]
   readonly origin: string
   readonly now: number
+}
+
+interface Answer {
+  readonly question: Question
+  /** The certificate that is valid for the whole name that was asked for. */
+  readonly covering?: CertificateRecord | undefined
 }
 
 /** A certificate, and the latest order of its lineage. */
@@ -53,13 +63,15 @@ export function inventoryPage(shown: Inventory): Page {
     main: html`<div class="head"><h1>${TITLE}</h1>${searchForm(view)}</div>
 ${failures(failed, hasMoreFailed, now)}
 ${filters(view, issuers)}
-${rows.length > 0 ? list(rows, now) : empty(shown)}
+${freshness(view, now)}
+${answered(shown)}
+${rows.length > 0 ? list(shown) : empty(shown)}
 ${pager(view, neighbours)}
 <footer>Times are in UTC. The API is described at <a href="/docs">/docs</a>.</footer>`,
   })
 }
 
-function list(rows: readonly Row[], now: number): SafeHtml {
+function list({ rows, answer, now }: Inventory): SafeHtml {
   const line = timeLineOf(
     rows.map(({ record }) => record),
     now,
@@ -68,18 +80,56 @@ function list(rows: readonly Row[], now: number): SafeHtml {
     html`<span><svg viewBox="0 0 16 12" aria-hidden="true">${picture}</svg>${text}</span>`
   const key = html`<span class="key">${swatch(html`<rect class="past" y="3" width="16" height="6" rx="3"/>`, 'used up')}${swatch(html`<rect class="left" y="3" width="16" height="6" rx="3"/>`, 'still valid')}${swatch(html`<circle cx="8" cy="6" r="4"/>`, 'renewal')}</span>`
   return html`<div class="card list"><div class="legend muted">${key}${axis(line)}</div>
-<ul>${rows.map((row) => certificate(row, line))}</ul></div>`
+<ul>${rows.map((row) => certificate(row, line, answer?.question))}</ul></div>`
 }
 
-function empty({ view, neighbours, origin }: Inventory): SafeHtml {
+/** Says whether a whole name that was asked for has a certificate, and what to do if not. */
+function answered({ answer, origin, now }: Inventory): SafeHtml | '' {
+  const name = answer?.question.name?.text
+  if (name === undefined) return ''
+  const { covering } = answer ?? {}
+  if (!covering) {
+    const form = `${REQUEST_PATH}?${new URLSearchParams({ domain: name })}`
+    const more = html`<p><a href="${form}">Request one</a>, or use the API:</p>${requestByApi(origin, name)}`
+    return notice(
+      'warn',
+      html`You can see no certificate that is valid for <strong>${name}</strong> now.`,
+      more,
+    )
+  }
+  const by = covering.names.includes(name) ? '' : html` by a wildcard`
+  return notice(
+    'good',
+    html`<a href="${certificateHref(covering)}">A certificate</a> is valid for <strong>${name}</strong>${by}. It ends ${whenFromNow(covering.notAfter, now)}.`,
+  )
+}
+
+function empty({ view, answer, neighbours, origin }: Inventory): SafeHtml | '' {
   const { search, state, issuer } = view
   if (neighbours.next || neighbours.previous)
     return html`<div class="card empty"><p>Nothing on this page is visible to you. Try the next or the previous page.</p></div>`
-  if (search) return html`<div class="card empty"><p>No results for “${search}”.</p></div>`
+  if (answer?.question.name && !answer.covering) return ''
+  if (search) return html`<div class="card empty"><p>${nothingFound(search, answer)}</p></div>`
   if (state || issuer !== undefined)
     return html`<div class="card empty"><p>No certificate is like this.</p></div>`
-  const command = `curl --cacert root.pem ${origin}/api/certificate -H "Authorization: APIKey $KEY" --json '{"domain": "app.example.com"}'`
-  return html`<div class="card empty"><h2>No certificates yet</h2><p>The first one is issued with the first request:</p><pre><code>${command}</code></pre></div>`
+  return html`<div class="card empty"><h2>No certificates yet</h2><p>The first one is issued with the first request:</p>${requestByApi(origin, 'app.example.com')}</div>`
+}
+
+function nothingFound(search: string, answer: Inventory['answer']): SafeHtml {
+  const { fingerprint, name, search: { serialNumber, part } = {} } = answer?.question ?? {}
+  if (fingerprint) return html`No certificate in use has the SHA-256 fingerprint ${fingerprint}.`
+  if (name) return html`No name contains “${name.text}”.`
+  if (!serialNumber) return html`No name contains “${part ?? search}”.`
+  const hint =
+    serialNumber.length === 40 ? ' If this is a SHA-1 fingerprint, enter that of SHA-256.' : ''
+  return part
+    ? html`No name contains “${part}”, and no certificate in use has the serial number ${serialNumber}.${hint}`
+    : html`No certificate in use has the serial number ${serialNumber}.${hint}`
+}
+
+function requestByApi(origin: string, name: string): SafeHtml {
+  const command = `curl --cacert root.pem ${origin}/api/certificate -H "Authorization: APIKey $KEY" --json '{"domain": "${name}"}'`
+  return html`<pre><code>${command}</code></pre>`
 }
 
 function failures(failed: readonly OrderRecord[], hasMore: boolean, now: number): SafeHtml | '' {
@@ -92,13 +142,21 @@ function failures(failed: readonly OrderRecord[], hasMore: boolean, now: number)
   return html`<section class="card failures"><h2>Needs attention</h2><ul>${items}</ul>${hasMore ? more : ''}</section>`
 }
 
-function certificate({ record, order }: Row, line: TimeLine): SafeHtml {
+function certificate({ record, order }: Row, line: TimeLine, question?: Question): SafeHtml {
   const state = stateOf(record, order, line.now)
   const [first, ...others] = record.names
   const count = others.length === 1 ? '+ 1 name' : `+ ${others.length} names`
-  return html`<li class="${state}"><details><summary class="row"><span class="name"><b>${first}</b>${others.length > 0 ? html`<small>${count}</small>` : ''}</span>${bar(record, line)}<span class="state"><svg viewBox="0 0 24 24" aria-hidden="true"><path d="${STATES[state].icon}"/></svg><span>${outlook(state, record, line.now)}</span></span></summary>
-<div class="facts">${order?.status === 'failed' ? html`<div>${failure(order, line.now)}</div>` : ''}${record.renewAt === null ? html`<p>It has not been fetched for two of its lifetimes and is no longer renewed. The next POST /api/certificate resumes that.</p>` : ''}${facts(record)}<p><a class="button" href="${certificateHref(record)}">Details</a></p></div></details></li>
+  const more = [
+    ...(others.length > 0 ? [count] : []),
+    ...(question?.name && isByWildcard(record, question) ? [`covers ${question.name.text}`] : []),
+  ]
+  return html`<li class="${state}"><a class="row" href="${certificateHref(record)}"><span class="name"><b>${first}</b>${more.length > 0 ? html`<small>${more.join(', ')}</small>` : ''}</span>${bar(record, line)}<span class="state"><svg viewBox="0 0 24 24" aria-hidden="true"><path d="${STATES[state].icon}"/></svg><span>${outlook(state, record, line.now)}</span></span></a></li>
 `
+}
+
+function isByWildcard({ names }: CertificateRecord, { name, search }: Question): boolean {
+  const { wildcard } = search
+  return wildcard !== undefined && names.includes(wildcard) && !names.includes(name?.text ?? '')
 }
 
 function outlook(state: CertificateState, { renewAt, notAfter }: Moments, now: number): SafeHtml {
@@ -106,20 +164,6 @@ function outlook(state: CertificateState, { renewAt, notAfter }: Moments, now: n
   if (state === 'due') return html`${text}`
   const at = state === 'renews' && renewAt !== null ? renewAt : notAfter
   return html`${text} ${whenFromNow(at, now)}`
-}
-
-function facts(record: Row['record']): SafeHtml {
-  const { names, issuer, serialNumber, keyType, csr, notBefore, notAfter, renewAt } = record
-  return html`<dl>
-<div class="wide"><dt>Names</dt><dd>${names.map((name) => html`<span>${name}</span> `)}</dd></div>
-${fact('Valid from', when(notBefore))}${fact('Valid until', when(notAfter))}${fact('Renewal', renewAt === null ? 'none planned' : when(renewAt))}
-${fact('Last fetched', when(record.fetchedAt))}${fact('Issuer', issuerText(issuer))}${fact('Key', csr ? `${keyType}, held by the caller` : keyType)}
-<div class="wide"><dt>Serial number</dt><dd><code>${serialNumber}</code></dd></div>
-</dl>`
-}
-
-function fact(label: string, value: SafeHtml | string): SafeHtml {
-  return html`<div><dt>${label}</dt><dd>${value}</dd></div>`
 }
 
 export function stateOf(

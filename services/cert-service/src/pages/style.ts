@@ -19,12 +19,15 @@ button:hover,.button:hover{border-color:currentColor}
 .head{display:flex;flex-wrap:wrap;align-items:end;justify-content:space-between;gap:1rem}
 .search{flex:0 1 26rem;flex-wrap:wrap}
 .search input{flex:1 1 10rem}
+.field{display:flex;align-items:center;gap:.5rem;min-height:2.75rem;padding:.4rem .9rem;border:1px solid var(--muted);border-radius:.75rem;background:var(--card);color:var(--muted);font-size:.9rem;text-decoration:none}
+.field strong{color:var(--ink)}
+.fresh{font-size:.85rem}
 .card{padding:1.5rem;border:1px solid var(--line);border-radius:1rem;background:var(--card)}
 .small{display:grid;gap:1rem;width:min(100%,26rem);margin:8vh auto 0;padding:2rem 1.75rem}
 .small h1{font-size:1.5rem}
 .small form{display:grid}
 .small form button{margin-top:.5rem}
-.small pre,.empty pre{padding:.75rem 1rem;border-radius:.75rem;background:var(--page);white-space:pre-wrap}
+.small pre,.empty pre,.notice pre{padding:.75rem 1rem;border-radius:.75rem;background:var(--page);white-space:pre-wrap}
 .wrong{color:var(--bad)}
 .empty{display:grid;gap:.75rem;padding:3rem 1.5rem;text-align:center;justify-items:center}
 .empty pre{text-align:start}
@@ -40,10 +43,9 @@ ul{list-style:none;padding:0}
 .key span{display:inline-flex;align-items:center;gap:.35rem}
 .key svg{width:1rem;height:.75rem}
 .list li{border-top:1px solid var(--line)}
-.row{list-style:none}
-.row::-webkit-details-marker{display:none}
+.row{color:inherit;text-decoration:none}
 .row:hover{background:color-mix(in srgb,var(--accent) 6%,transparent)}
-.list li:last-child details:not([open]) .row:hover{border-radius:0 0 1rem 1rem}
+.list li:last-child .row{border-radius:0 0 1rem 1rem}
 .name{min-width:0}
 .name b{display:block;font-weight:600;white-space:nowrap;overflow:hidden;text-overflow:ellipsis}
 .name small{display:block;line-height:1.2}

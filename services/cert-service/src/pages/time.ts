@@ -27,6 +27,7 @@ function createFormats() {
   return {
     relative: new Intl.RelativeTimeFormat('en', { numeric: 'auto' }),
     minute: new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'short', timeZone }),
+    clock: new Intl.DateTimeFormat('en-GB', { timeStyle: 'short', timeZone }),
     day: new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', timeZone }),
   }
 }
@@ -103,4 +104,9 @@ export function whenFromNow(at: number, now: number): SafeHtml {
 
 export function when(at: number): SafeHtml {
   return html`<time datetime="${toTime(at)}">${format().minute.format(at)}</time>`
+}
+
+/** The time of day: `12:03 UTC`. */
+export function clock(at: number): SafeHtml {
+  return html`<time datetime="${toTime(at)}">${format().clock.format(at)} UTC</time>`
 }

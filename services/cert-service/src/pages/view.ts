@@ -21,25 +21,33 @@ const keys = <T extends object>(of: T) => Object.keys(of) as (keyof T)[]
 /** An id, and by what its certificate is ordered: a time or a name. */
 const Place = Type.String({ pattern: '^[0-9]{1,15}-[a-z0-9.*:-]{1,254}$' })
 
+/** `every minute`, as the page says. */
+const REFRESH_SECONDS = 60
+/** Characters. A pasted URL is longer than a name. */
+export const MAX_SEARCH = 2_048
+
 /** The query of the inventory. */
 export const ViewSchema = Type.Object({
-  q: Type.Optional(Type.String({ maxLength: 253 })),
+  q: Type.Optional(Type.String({ maxLength: MAX_SEARCH })),
   order: Type.Optional(Type.Enum(keys(ORDERS))),
   state: Type.Optional(Type.Enum(keys(STATE_NAMES))),
   issuer: Type.Optional(Type.String({ maxLength: 100, pattern: '^[\\w.-]+$' })),
   after: Type.Optional(Place),
   before: Type.Optional(Place),
+  refresh: Type.Optional(Type.Enum(['off', 'auto'])),
 })
 
 /** Which certificates the inventory shows, and how: what its links keep. */
 export interface View {
-  /** As it was entered. */
-  readonly search: string
+  /** As it was entered; undefined while nothing is searched. */
+  readonly search?: string | undefined
   readonly order: ListOrder
   readonly state?: CertificateState | undefined
   readonly issuer?: string | undefined
   /** Where the page begins or, backwards, ends; the beginning by default. */
   readonly place?: Place | undefined
+  /** Whether the page was told not to refresh itself. */
+  readonly isStill?: boolean
 }
 
 interface Place {
@@ -48,22 +56,34 @@ interface Place {
 }
 
 export function readView(query: Static<typeof ViewSchema>): View {
-  const { q = '', order = 'next', state, issuer, after, before } = query
+  const { q, order = 'next', state, issuer, after, before, refresh } = query
   const position = readPosition(after ?? before, order)
   const place = position && { position, isBackwards: after === undefined }
-  return { search: q.trim(), order, state, issuer, place }
+  return { search: q?.trim(), order, state, issuer, place, isStill: refresh === 'off' }
 }
 
 /** The link to a view, with what it does not say left out. */
-export function hrefOf({ search, order, state, issuer, place }: View): string {
+export function hrefOf({ search, order, state, issuer, place, isStill }: View): string {
   const query = new URLSearchParams({
-    ...(search && { q: search }),
+    ...(search !== undefined && { q: search }),
     ...(order !== 'next' && { order }),
     ...(state && { state }),
     ...(issuer !== undefined && { issuer }),
     ...(place && { [place.isBackwards ? 'before' : 'after']: textOf(place.position) }),
+    ...(isStill && { refresh: 'off' }),
   })
   return query.size > 0 ? `/?${query}` : '/'
+}
+
+/** Whether the page refreshes itself. One on which somebody may be typing would lose that. */
+export function isRefreshed({ search, isStill }: View): boolean {
+  return search === undefined && !isStill
+}
+
+/** The header that makes a browser load the view again. Such a load is no use of a session. */
+export function refreshOf(view: View): string {
+  const href = hrefOf(view)
+  return `${REFRESH_SECONDS}; url=${href}${href.includes('?') ? '&' : '?'}refresh=auto`
 }
 
 function textOf({ key, id }: Position): string {

@@ -1,11 +1,12 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { sendPage } from '@gatehouse/service-kit'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { type Static, Type } from 'typebox'
+import type { FastifyInstance } from 'fastify'
+import { Type } from 'typebox'
 import { type Inventory, inventoryPage } from '../pages/inventory.ts'
-import { readView, ViewSchema } from '../pages/view.ts'
+import { parseSearch } from '../pages/search.ts'
+import { isRefreshed, readView, refreshOf, type View, ViewSchema } from '../pages/view.ts'
 import type { CertificateRecord } from '../store/store.ts'
-import { readFailed, readListed } from './listing.ts'
+import { findCovering, readFailed, readListed } from './listing.ts'
 import {
   askForKey,
   assertOwnOrigin,
@@ -30,9 +31,15 @@ export const inventoryRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const onRequest = app.requirePerson({ optional: true })
   const schema = { hide: true, querystring: ViewSchema }
   app.get('/', { onRequest, schema }, async (request, reply) => {
-    const caller = await findVisitor(request)
+    const caller = await findVisitor(request, request.query.refresh !== 'auto')
     if (!caller) return askForKey(request, reply, { isWrong: false })
-    return sendPage(reply, 200, inventoryPage(await readInventory(app, caller, request)))
+    const view = readView(request.query)
+    if (isRefreshed(view)) reply.header('refresh', refreshOf(view))
+    return sendPage(
+      reply,
+      200,
+      inventoryPage(await readInventory(app, caller, view, originOf(request))),
+    )
   })
 
   app.post('/', { schema: { hide: true, body: KeySchema } }, async (request, reply) => {
@@ -58,15 +65,18 @@ export const inventoryRoutes: FastifyPluginAsyncTypebox = async (app) => {
 async function readInventory(
   app: FastifyInstance,
   caller: Visitor,
-  request: FastifyRequest<{ Querystring: Static<typeof ViewSchema> }>,
+  view: View,
+  origin: string,
 ): Promise<Inventory> {
-  const view = readView(request.query)
-  const { shown, ...neighbours } = await readListed(app, caller, view)
-  const failed = await readFailed(app, caller, view)
+  const question = parseSearch(view.search ?? '')
+  const { shown, ...neighbours } = await readListed(app, caller, view, question)
+  const failed = await readFailed(app, caller, view, question)
+  const name = question?.name
   const orderOf = ({ lineage }: CertificateRecord) => app.store.findOrderByLineage(lineage)
   return {
     visitor: nameOf(caller),
     view,
+    answer: question && { question, covering: name && (await findCovering(app, caller, question)) },
     rows: await Promise.all(
       shown.map(async (record) => ({
         record,
@@ -77,7 +87,7 @@ async function readInventory(
     hasMoreFailed: failed.length > MAX_FAILED,
     neighbours,
     issuers: app.issuers.names(),
-    origin: originOf(request),
+    origin,
     now: app.clock.now(),
   }
 }

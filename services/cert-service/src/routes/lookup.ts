@@ -105,7 +105,10 @@ export async function findReadableByName(
   return found ?? (await firstFit((skip) => app.store.findByName(text, skip), isReadable))[0]
 }
 
-async function firstFit(read: ReadPage, isFit: IsFit): Promise<readonly CertificateRecord[]> {
+export async function firstFit(
+  read: ReadPage,
+  isFit: IsFit,
+): Promise<readonly CertificateRecord[]> {
   for (let page = 0; page < MAX_PAGES; page += 1) {
     const records = await read(page * NAME_PAGE)
     const fitting = records.filter(isFit)

@@ -47,8 +47,11 @@ export const visitors = fp(
 )
 
 /** Undefined if nobody has signed in. The route needs the guard `app.requirePerson({ optional: true })`. */
-export async function findVisitor(request: FastifyRequest): Promise<Visitor | undefined> {
-  return request.optionalPerson ?? request.server.signIns.find(request.cookies[COOKIE] ?? '')
+export async function findVisitor(
+  { server, cookies, optionalPerson }: FastifyRequest,
+  isUsed = true,
+): Promise<Visitor | undefined> {
+  return optionalPerson ?? server.signIns.find(cookies[COOKIE] ?? '', isUsed)
 }
 
 /** The guard of what only people do, who are known by the assertion: a session of an API key looks on. */

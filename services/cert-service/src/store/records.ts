@@ -274,6 +274,8 @@ export interface Listing {
 export interface Search {
   /** In one of the names. */
   readonly part?: string
+  /** One of the names. */
+  readonly wildcard?: string
   /** Lower-case hexadecimal. */
   readonly serialNumber?: string
 }

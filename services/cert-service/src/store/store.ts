@@ -107,6 +107,8 @@ interface Certificates {
     domain: string,
     serialNumber: string,
   ): Promise<(CertificateRecord & InService) | undefined>
+  /** The current certificate with this SHA-256, in hexadecimal. */
+  findByFingerprint(sha256: string): Promise<CertificateRecord | undefined>
   /** All current certificates by id. */
   list(page: { after: number; limit: number }): Promise<readonly CertificateRecord[]>
   /** A page of a listing. Backwards, the certificate that is nearest to the position comes first. */

@@ -139,7 +139,8 @@ t.test('without script: look, revoke with a reason, read what was done', async (
   const { origin, person } = await listen(t)
   const { context, tab } = await openTab({ ...person, javaScriptEnabled: false })
   await tab.goto(`${origin}/`)
-  await tab.locator('summary', { hasText: 'withdrawn.example.com' }).click()
+  await tab.locator('.list a', { hasText: 'withdrawn.example.com' }).click()
+  await tab.getByRole('heading', { name: 'Certificate', exact: true }).waitFor()
   await tab.goto(`${origin}/certificates/withdrawn.example.com`)
   const [download] = await Promise.all([
     tab.waitForEvent('download'),

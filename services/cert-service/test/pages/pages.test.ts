@@ -27,7 +27,7 @@ const failed = (overrides: Partial<OrderRecord> = {}) =>
 function page(overrides: Partial<Inventory> = {}) {
   return inventoryPage({
     visitor: { key: 'ops' },
-    view: { search: '', order: 'next' },
+    view: { order: 'next' },
     rows: [{ record: record(), order: undefined }],
     failed: [],
     hasMoreFailed: false,
@@ -62,7 +62,7 @@ t.test('the state of a certificate is shown', async (t) => {
   ]
   for (const [why, certificate, order, said] of cases) {
     const { html } = page({ rows: [{ record: record(certificate), order }] })
-    const state = /<span>([^<]*(?:<time[^>]*>[^<]*<\/time>)?)<\/span><\/span><\/summary>/.exec(html)
+    const state = /<span>([^<]*(?:<time[^>]*>[^<]*<\/time>)?)<\/span><\/span><\/a>/.exec(html)
     t.equal(state?.[1]?.replace(/<[^>]*>/g, ''), said, why)
   }
   t.equal(stateOf({ notBefore: 0, notAfter: 2, renewAt: null }, undefined, 1), 'unrenewed')
@@ -133,6 +133,7 @@ const pages = (said: string) => ({
       place: { position: { key: said, id: 1 }, isBackwards: false },
     },
     issuers: ['ca', said],
+    answer: { question: { search: { part: said }, name: { text: said, kind: 'dns', labels: [] } } },
     origin: said,
     rows: [
       {
@@ -145,7 +146,22 @@ const pages = (said: string) => ({
     neighbours: { previous: { key: said, id: 1 }, next: { key: said, id: 2 } },
   }),
   empty: page({ rows: [], origin: said }),
-  nothing: page({ rows: [], view: { search: said, order: 'next' } }),
+  still: page({ view: { order: 'next', isStill: true } }),
+  covered: page({
+    view: { search: said, order: 'next' },
+    answer: {
+      question: {
+        search: { part: said, wildcard: 'app.example.com' },
+        name: { text: said, kind: 'dns', labels: [] },
+      },
+      covering: record(),
+    },
+  }),
+  nothing: page({
+    rows: [],
+    view: { search: said, order: 'next' },
+    answer: { question: { search: { part: said, serialNumber: said } } },
+  }),
   'sign-in': signInPage({ isWrong: true }),
   tokens: tokensOnlyPage(said),
   problem: problemPage({ type: '', title: said, status: 400, code: said, detail: said }),

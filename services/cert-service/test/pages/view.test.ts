@@ -3,8 +3,10 @@ import t from 'tap'
 import { Check } from 'typebox/schema'
 import {
   hrefOf,
+  isRefreshed,
   ORDERS,
   readView,
+  refreshOf,
   STATE_NAMES,
   type View,
   ViewSchema,
@@ -15,12 +17,13 @@ const queryOf = (href: string) => Object.fromEntries(new URL(href, 'https://x').
 
 t.test('a link says no more than it has to', async (t) => {
   const cases: [view: View, href: string][] = [
-    [{ search: '', order: 'next' }, '/'],
+    [{ order: 'next' }, '/'],
+    [{ search: '', order: 'next' }, '/?q='],
+    [{ order: 'next', isStill: true }, '/?refresh=off'],
     [{ search: 'a b', order: 'name' }, '/?q=a+b&order=name'],
-    [{ search: '', order: 'next', state: 'due', issuer: 'ca' }, '/?state=due&issuer=ca'],
+    [{ order: 'next', state: 'due', issuer: 'ca' }, '/?state=due&issuer=ca'],
     [
       {
-        search: '',
         order: 'name',
         place: { position: { key: '*.a-b.c', id: 7 }, isBackwards: true },
       },
@@ -52,7 +55,11 @@ t.test('a link leads to the view that it was made for', async () => {
   const name = fc.stringMatching(/^[a-z0-9.*:-]{1,60}$/)
   const views = fc
     .record({
-      search: fc.string({ maxLength: 40 }).map((text) => text.trim()),
+      search: fc.option(
+        fc.string({ maxLength: 40 }).map((text) => text.trim()),
+        { nil: undefined },
+      ),
+      isStill: fc.boolean(),
       order: fc.constantFrom(...(Object.keys(ORDERS) as ListOrder[])),
       state: fc.option(fc.constantFrom(...(Object.keys(STATE_NAMES) as CertificateState[])), {
         nil: undefined,
@@ -75,3 +82,19 @@ t.test('a link leads to the view that it was made for', async () => {
     }),
   )
 })
+
+t.test(
+  'a page refreshes itself with all that it shows, unless somebody may be typing',
+  async (t) => {
+    const cases: [view: View, header: string | undefined][] = [
+      [{ order: 'next' }, '60; url=/?refresh=auto'],
+      [{ order: 'name', state: 'due' }, '60; url=/?order=name&state=due&refresh=auto'],
+      [{ order: 'next', isStill: true }, undefined],
+      [{ order: 'next', search: '' }, undefined],
+      [{ order: 'next', search: 'app' }, undefined],
+    ]
+    for (const [view, header] of cases)
+      t.equal(isRefreshed(view) ? refreshOf(view) : undefined, header, JSON.stringify(view))
+    t.equal(hrefOf(readView({ refresh: 'auto' })), '/', 'its links are those of before')
+  },
+)

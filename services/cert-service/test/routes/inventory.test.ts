@@ -1,3 +1,5 @@
+import { hash } from 'node:crypto'
+import fc from 'fast-check'
 import t from 'tap'
 import { CertError } from '../../src/errors.ts'
 import { createIdp, DAY, KEY, NOW, type Running, start } from '../helpers/app.ts'
@@ -260,6 +262,93 @@ t.test('forth and back, in every order, state and issuer', async (t) => {
   t.equal(full.names.length, 50, 'the first page is full, also if it begins anew')
   t.equal((await browse(running, 'GET', '/?state=ended', { cookie })).names.length, 0)
   t.equal((await browse(running, 'GET', '/?issuer=other', { cookie })).names.length, 0)
+})
+
+t.test('a search answers what was asked', async (t) => {
+  const running = await start(t, { auth: { psk: { keys } } })
+  await add(running, ['*.a.test'], 1)
+  await add(running, ['x.a.test.example.com'], 2)
+  const certificate = newCertificate({ names: ['b.test', '10.0.0.5'], serialNumber: '0abc' })
+  await running.service.store.addCertificate(certificate, newAudit())
+  await add(running, ['xn--bcher-kva.test'], 4)
+  const sha256 = hash('sha256', certificate.certificate)
+    .toUpperCase()
+    .replace(/..(?=.)/g, '$&:')
+  const wildcard = [/valid for <strong>x.a.test<\/strong> by a wildcard/, /covers x.a.test/]
+  const cases: [q: string, found: string[], said: RegExp[]][] = [
+    ['https://X.a.test/y', ['*.a.test', 'x.a.test.example.com'], wildcard],
+    [
+      'y.x.a.test',
+      [],
+      [/no certificate that is valid for <strong>y.x.a.test/, /&quot;y.x.a.test&quot;/],
+    ],
+    ['bücher.test', ['xn--bcher-kva.test'], [/valid for <strong>xn--bcher-kva.test<\/strong>\./]],
+    ['10.0.0.5', ['b.test'], [/valid for <strong>10.0.0.5<\/strong>\./]],
+    ['00:0A:BC', ['b.test'], []],
+    [`SHA256 Fingerprint=${sha256}`, ['b.test'], []],
+    ['ab'.repeat(32), [], [/No certificate in use has the SHA-256 fingerprint abab/]],
+    ['ab'.repeat(20), [], [/has the serial number abab.*enter that of SHA-256/]],
+    ['none', [], [/No name contains “none”/]],
+  ]
+  const { cookie } = await enter(running, KEY)
+  const listed = (text: string) =>
+    [...text.matchAll(/class="name"><b>([^<]+)/g)].map(([, name]) => name)
+  for (const [q, found, said] of cases) {
+    const { text } = await browse(running, 'GET', `/?${new URLSearchParams({ q })}`, { cookie })
+    t.same(listed(text), found, q)
+    for (const what of said) t.match(text, what, q)
+  }
+  const team = await enter(running, LIMITED)
+  for (const q of ['b.test', sha256, '0abc', '10.0.0.5']) {
+    const url = `/?${new URLSearchParams({ q })}`
+    const { text } = await browse(running, 'GET', url, { cookie: team.cookie })
+    t.same(listed(text), [], `${q}: not for those who may not read it`)
+    t.notMatch(text, /class="notice good"/, q)
+  }
+})
+
+t.test('the inventory refreshes itself, and that is no use of a session', async (t) => {
+  const running = await start(t)
+  const { cookie } = await enter(running, KEY)
+  const seen = await browse(running, 'GET', '/?order=name', { cookie })
+  t.equal(seen.headers.refresh, '60; url=/?order=name&refresh=auto')
+  t.match(seen.text, 'href="/?order=name&amp;refresh=off">Stop refreshing</a>')
+  for (const url of ['/?refresh=off', '/?q=', '/?q=app']) {
+    const { status, headers } = await browse(running, 'GET', url, { cookie })
+    t.match([status, headers.refresh], [200, undefined], url)
+  }
+  for (let minute = 0; minute < 14; minute += 1) {
+    await running.clock.advance(60_000)
+    const { status, headers } = await browse(running, 'GET', '/?refresh=auto', { cookie })
+    t.match([status, headers.refresh], [200, '60; url=/?refresh=auto'], `minute ${minute}`)
+  }
+  await running.clock.advance(60_000)
+  const ended = await browse(running, 'GET', '/?refresh=auto', { cookie })
+  t.match([ended.status, ended.headers.refresh], [401, undefined])
+})
+
+t.test('no query does harm', async (t) => {
+  const running = await start(t)
+  await add(running, ['app.test'], 1)
+  const { cookie } = await enter(running, KEY)
+  const texts = fc.oneof(
+    fc.string({ unit: 'binary', maxLength: 60 }),
+    fc.constantFrom('<script>', '"><img src=x>', '\0', '1-1', '1-a', '9'.repeat(400), "'; DROP"),
+    fc.constantFrom('next', 'name', 'due', 'ca', 'auto', '__proto__'),
+  )
+  const members = fc.constantFrom('q', 'order', 'state', 'issuer', 'after', 'before', 'refresh')
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.tuple(members, texts), { maxLength: 4 }), async (pairs) => {
+      const url = `/?${new URLSearchParams(pairs)}`
+      const { status, text, headers } = await browse(running, 'GET', url, { cookie })
+      return (
+        [200, 400].includes(status) &&
+        !/<script|<img/.test(text) &&
+        /^[\x20-\x7e]*$/.test(String(headers.refresh ?? ''))
+      )
+    }),
+    { numRuns: 300 },
+  )
 })
 
 t.test('if only tokens are accepted, the page explains the alternative', async (t) => {

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import fc from 'fast-check'
 import type { Test } from 'tap'
 import { stateOf } from '../../src/pages/inventory.ts'
@@ -126,6 +127,14 @@ onBothEngines('what is searched', async (t, { store }) => {
     ['not part of one', { serialNumber: 'caf' }, []],
     ['not what was replaced', { serialNumber: 'beef' }, []],
     ['either', { part: 'alias', serialNumber: 'cafe' }, ['a.example', 'gone.example']],
+    ['a whole name', { wildcard: 'alias.example' }, ['a.example']],
+    ['a first name', { wildcard: 'late.example' }, ['late.example']],
+    ['not part of one', { wildcard: 'example' }, []],
+    [
+      'one of too many for an index',
+      { wildcard: 'host-7.a-department.example.com' },
+      ['host-0.a-department.example.com'],
+    ],
     ['no pattern', { part: '%' }, []],
   ]
   for (const [why, search, found] of cases)
@@ -166,4 +175,14 @@ onBothEngines('any certificates come in any order once each', async (t, { store 
       order,
     )
   }
+})
+
+onBothEngines('a fingerprint finds what is current', async (t, { store }) => {
+  const replaced = await add(store, { names: ['a.example'] })
+  const current = await add(store, { names: ['a.example'] })
+  for (let n = 0; n < 3; n += 1) await add(store, { names: [`${n}.example`] })
+  const find = (certificate: Uint8Array) => store.findByFingerprint(hash('sha256', certificate))
+  t.same(await find(current.certificate), current)
+  t.equal(await find(replaced.certificate), undefined)
+  t.equal(await store.findByFingerprint('ab'.repeat(32)), undefined)
 })

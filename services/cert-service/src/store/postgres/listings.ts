@@ -1,6 +1,6 @@
 import { type ListingDialect, pageQuery } from '../listing.ts'
 import type { Listing, ListPage } from '../store.ts'
-import { type Records, SELECT_ALL } from './records.ts'
+import { type Records, SELECT, SELECT_ALL } from './records.ts'
 
 const DIALECT: ListingDialect = {
   isCurrent: 'is_current',
@@ -10,7 +10,7 @@ const DIALECT: ListingDialect = {
   param: (number) => `$${number}`,
   // The planner has statistics.
   few: (condition) => condition,
-  matches({ part, serialNumber }, add) {
+  matches({ part, wildcard, serialNumber }, add) {
     const text = part === undefined ? undefined : add(part)
     return [
       // The first of these reads nothing but an index.
@@ -20,9 +20,16 @@ const DIALECT: ListingDialect = {
             `searched IS NULL AND strpos(array_to_string(names, ' '), ${text}) > 0`,
           ]
         : []),
+      ...(wildcard === undefined ? [] : byName(add(wildcard))),
       ...(serialNumber === undefined ? [] : [`serial_number = ${add(serialNumber)}`]),
     ]
   },
+}
+
+const BY_FINGERPRINT = `${SELECT} sha256(certificate) = decode($1, 'hex') LIMIT 1`
+
+function byName(name: string): readonly string[] {
+  return [`domain = ${name}`, `name_count > 1 AND names @> ARRAY[${name}::text]`]
 }
 
 /** Lists certificates for people. */
@@ -32,6 +39,9 @@ export class Listings {
   constructor(records: Records) {
     this.#records = records
   }
+
+  findByFingerprint = async (sha256: string) =>
+    (await this.#records.list(BY_FINGERPRINT, sha256))[0]
 
   listCertificates = (listing: Listing, page: ListPage) => {
     const { where, params } = pageQuery(DIALECT, listing, page)

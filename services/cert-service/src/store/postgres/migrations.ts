@@ -245,4 +245,7 @@ export const MIGRATIONS: readonly string[] = [
   CREATE INDEX certificates_unrenewed ON certificates (not_after, id)
     WHERE is_current AND renew_at IS NULL;
   `,
+  `
+  CREATE INDEX certificates_fingerprint ON certificates (sha256(certificate)) WHERE is_current;
+  `,
 ]

@@ -1,7 +1,10 @@
+import { hash } from 'node:crypto'
+import { setImmediate } from 'node:timers/promises'
 import { type ListingDialect, pageQuery } from '../listing.ts'
 import type { Listing, ListPage } from '../store.ts'
 import { type Certificates, SELECT_ALL } from './certificates.ts'
 
+const READ_AT_ONCE = 500
 const IS_CURRENT = 'current = 1'
 
 const DIALECT: ListingDialect = {
@@ -12,11 +15,13 @@ const DIALECT: ListingDialect = {
   searched: 'certificates INDEXED BY certificates_upcoming',
   param: (number) => `?${number}`,
   few: (condition) => `id IN (SELECT id FROM certificates WHERE ${IS_CURRENT} AND ${condition})`,
-  matches({ part, serialNumber }, add) {
+  matches({ part, wildcard, serialNumber }, add) {
     const bySerial = (serial: string) => `id IN (
       SELECT id FROM certificates WHERE chain IN (SELECT id FROM chains) AND serial_number = ${serial})`
     const conditions = [
       ...(part === undefined ? [] : [`instr(names, ${add(part)})`]),
+      // Names are a JSON array.
+      ...(wildcard === undefined ? [] : [`instr(names, ${add(JSON.stringify(wildcard))})`]),
       ...(serialNumber === undefined ? [] : [bySerial(add(serialNumber))]),
     ]
     return [`(${conditions.join(' OR ')})`]
@@ -29,6 +34,18 @@ export class Listings {
 
   constructor(certificates: Certificates) {
     this.#certificates = certificates
+  }
+
+  /** SQLite cannot compute a digest, so this reads all certificates, a few in each turn of the event loop. */
+  findByFingerprint = async (sha256: string) => {
+    for (let after = 0; ; ) {
+      const records = await this.#certificates.list({ after, limit: READ_AT_ONCE })
+      const found = records.find(({ certificate }) => hash('sha256', certificate) === sha256)
+      const last = records.at(-1)
+      if (found || !last) return found
+      after = last.id
+      await setImmediate()
+    }
   }
 
   listCertificates = (listing: Listing, page: ListPage) => {
