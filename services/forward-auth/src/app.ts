@@ -40,6 +40,7 @@ import { callbackRoutes } from './routes/callback.ts'
 import { check, checkRoutes, describeCheck, isAllowedCheck } from './routes/check.ts'
 import { discoveryRoutes, resourceRoutes } from './routes/discovery.ts'
 import { logoutRoutes } from './routes/logout.ts'
+import { languageOf } from './routes/portal-page.ts'
 import { profileRoutes } from './routes/profile.ts'
 import { signInRoutes } from './routes/sign-in.ts'
 import { bearer, verifyRoute } from './routes/verify.ts'
@@ -202,12 +203,17 @@ function createServer(
   }) as unknown as FastifyInstance
 }
 
+/** With the members that errors of sign-ins have. */
+type PersonProblem = Problem & { loginUrl?: string; providerSays?: string }
+
 /** People get a page instead of problem+json. */
 function problemPage(problem: Problem, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const { portal: name = '' } = (request.params ?? {}) as { portal?: string }
   const portal = request.server.portals.get(name)
-  const { status, title, detail: text = '', loginUrl } = problem as Problem & { loginUrl?: string }
+  const { status, code, loginUrl: retryHref, providerSays } = problem as PersonProblem
+  const language = languageOf(request)
   const { id: requestId } = request
-  const page = errorPage({ portal, status, title, text, retryHref: loginUrl, requestId })
+  const said = { code, problem, providerSays }
+  const page = errorPage({ portal, language, status, ...said, retryHref, requestId })
   return sendPage(reply, status, page)
 }

@@ -7,6 +7,8 @@ import fp from 'fastify-plugin'
 export interface Page {
   readonly html: string
   readonly policy: string
+  /** Its language (RFC 5646), if it was chosen for the reader. */
+  readonly language?: string | undefined
 }
 
 /** The content of one page. */
@@ -47,13 +49,22 @@ export function styleOf(css: string) {
   return { sheet, policy }
 }
 
-/** A whole page. `accent` is the colour of its icon, as `#rgb` or `#rrggbb`. */
+interface Document {
+  readonly title: string
+  /** Colour of its icon, as `#rgb` or `#rrggbb`. */
+  readonly accent: string
+  readonly body: SafeHtml
+  /** Default: English, for every reader. */
+  readonly language?: string | undefined
+}
+
+/** A whole page. */
 export function pageOf(
-  { title, accent, body }: Record<'title' | 'accent', string> & { readonly body: SafeHtml },
+  { title, accent, body, language }: Document,
   { sheet, policy }: PageStyle,
 ): Page {
   const page = html`<!doctype html>
-<html lang="en">
+<html lang="${language ?? 'en'}">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width,initial-scale=1">
@@ -66,7 +77,7 @@ ${body}
 </body>
 </html>
 `
-  return { html: String(page), policy }
+  return { html: String(page), policy, language }
 }
 
 /** Creates a function that renders pages with the common style and `css`. */
@@ -88,13 +99,14 @@ export function prose(text: string): SafeHtml {
 export function sendPage(
   reply: FastifyReply,
   status: number,
-  { html, policy }: Page,
+  { html, policy, language }: Page,
 ): FastifyReply {
   return reply
     .code(status)
     .headers({
       'content-type': 'text/html; charset=utf-8',
       'content-security-policy': policy,
+      ...(language !== undefined && { 'content-language': language, vary: 'accept-language' }),
       'x-content-type-options': 'nosniff',
       'cache-control': 'no-store',
       'x-robots-tag': 'noindex',

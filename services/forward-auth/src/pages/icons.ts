@@ -15,9 +15,12 @@ const OUTLINES = {
 
 export type SymbolName = Exclude<keyof typeof OUTLINES, 'gate'>
 
-/** A symbol above a heading, in the accent colour. */
-export function symbol(name: SymbolName): SafeHtml {
-  return html`<div class="symbol">${outline(name)}</div>`
+/** What a page tells: success, a problem, or a refusal. Each has its colour and symbols. */
+export type Tone = 'good' | 'warn' | 'bad'
+
+/** A symbol above a heading, in the colour of the tone, or else in the accent colour. */
+export function symbol(name: SymbolName, tone: Tone | undefined): SafeHtml {
+  return html`<div class="symbol ${tone}">${outline(name)}</div>`
 }
 
 /** An outline in the colour of the surrounding text. */

@@ -4,18 +4,23 @@ import { html, type SafeHtml } from '@remix-run/html-template'
 import type { Portal } from '../portals.ts'
 import type { Provider } from '../providers/provider.ts'
 import { DEFAULT_ACCENT } from './colors.ts'
-import { type SymbolName, symbol, tile } from './icons.ts'
+import { type SymbolName, symbol, type Tone, tile } from './icons.ts'
+import { fill, type Language, textsIn, writeTime } from './languages/index.ts'
 import { shell } from './shell.ts'
-import { texts } from './texts.ts'
 
-/** Longer names and texts of providers and errors are cut to this many characters. */
-const MAX_NAME = 40
-const MAX_TEXT = 150
+/** Names of people, and texts of providers and errors, are cut to these many bytes of HTML. */
+const MAX_NAME = 120
+const MAX_TEXT = 240
 
 export type PagePortal = Pick<Portal, 'title' | 'accent' | 'providers'>
 
-interface Visit {
+/** Whom a page is for, and at which portal. */
+interface Reader {
   readonly portal: PagePortal
+  readonly language: Language
+}
+
+interface Visit extends Reader {
   readonly profile: Profile
 }
 
@@ -25,17 +30,15 @@ export interface Choice extends Pick<Provider, 'title' | 'icon' | 'color'> {
 }
 
 /** The list of providers. It shows the host of `returnTo`, the validated return URL. */
-export function signInPage(of: {
-  readonly portal: PagePortal
-  readonly choices: readonly Choice[]
-  readonly returnTo?: URL | undefined
-}): Page {
-  const { title, text, choices } = texts.signIn
+export function signInPage(
+  of: Reader & { readonly choices: readonly Choice[]; readonly returnTo?: URL | undefined },
+): Page {
+  const { title, text, choices, failing } = textsIn(of.language).signIn
   return page(of, {
     title,
-    text: of.returnTo && text(of.returnTo.host),
+    text: of.returnTo && fill(text, { host: of.returnTo.host }),
     hasList: true,
-    actions: html`<nav aria-label="${choices}">${of.choices.map(choice)}</nav>`,
+    actions: html`<nav aria-label="${choices}">${of.choices.map((one) => choice(one, failing))}</nav>`,
   })
 }
 
@@ -56,22 +59,23 @@ export function signedInPage(
       readonly cameFrom?: URL | undefined
     },
 ): Page {
-  const { title, back, profile, signOut } = texts.signedIn
+  const { title, back, profile, signOut } = textsIn(of.language).signedIn
   const { cameFrom } = of
   return page(of, {
     title,
     symbol: 'check',
+    tone: 'good',
     hasList: true,
-    actions: html`${of.apps && appList(of.apps)}${actions(
-      cameFrom && mainLink(cameFrom.href, back(cameFrom.host)),
+    actions: html`${of.apps && appList(of.apps, of.language)}${actions(
+      cameFrom && mainLink(cameFrom.href, fill(back, { host: cameFrom.host })),
       link(of.profileHref, profile),
       link(of.logoutHref, signOut),
     )}`,
   })
 }
 
-function appList(apps: readonly ShownApp[]): SafeHtml {
-  const { apps: title, noApps } = texts.signedIn
+function appList(apps: readonly ShownApp[], language: Language): SafeHtml {
+  const { apps: title, noApps } = textsIn(language).signedIn
   if (apps.length === 0) return html`<p class="actions">${noApps}</p>`
   return html`<nav aria-labelledby="apps"><h2 id="apps">${title}</h2>${apps.map(appLink)}</nav>`
 }
@@ -90,7 +94,7 @@ function initialOf(name: string): string {
  * `action`; the policy requires our own origin, for redirects too.
  */
 export function logoutPage(of: Visit & Record<'action' | 'stayHref', string>): Page {
-  const { title, text, confirm, stay } = texts.signOut
+  const { title, text, confirm, stay } = textsIn(of.language).signOut
   const button = html`<button class="main">${confirm}</button>`
   const form = html`<form method="post" action="${of.action}">${button}</form>`
   return page(of, { title, text, symbol: 'leave', actions: actions(form, link(of.stayHref, stay)) })
@@ -100,95 +104,145 @@ export function logoutPage(of: Visit & Record<'action' | 'stayHref', string>): P
  * The page after signing out. `providerHref` also signs out at the provider. `mayStayValidUntil` is
  * set if the end of the session could not be stored: a copy may be valid until then, in ms.
  */
-export function signedOutPage(of: {
-  readonly portal: PagePortal
-  readonly signInHref: string
-  readonly provider?: Pick<Provider, 'title'> | undefined
-  readonly providerHref?: string | undefined
-  readonly mayStayValidUntil?: number
-}): Page {
-  const { title, text, notStored, provider, signIn } = texts.signedOut
+export function signedOutPage(
+  of: Reader & {
+    readonly signInHref: string
+    readonly provider?: Pick<Provider, 'title'> | undefined
+    readonly providerHref?: string | undefined
+    readonly mayStayValidUntil?: number
+  },
+): Page {
+  const { title, text, notStored, provider, signIn } = textsIn(of.language).signedOut
   const { mayStayValidUntil: end } = of
   const atProvider =
-    of.provider && of.providerHref && link(of.providerHref, provider(of.provider.title))
+    of.provider &&
+    of.providerHref &&
+    link(of.providerHref, fill(provider, { provider: of.provider.title }))
+  const isDone = end === undefined
   return page(of, {
     title,
-    text: end === undefined ? text : notStored(new Date(end).toUTCString()),
-    symbol: end === undefined ? 'check' : 'alert',
+    text: isDone ? text : fill(notStored, { end: writeTime(of.language, end) }),
+    ...(isDone ? ({ symbol: 'check', tone: 'good' } as const) : WARNING),
     actions: actions(atProvider, link(of.signInHref, signIn)),
   })
 }
 
+const WARNING = { symbol: 'alert', tone: 'warn' } as const
+const REFUSAL = { symbol: 'lock', tone: 'bad' } as const
+
 /** Signed in without access. Under 4 kB with a short link, since checks respond with it. */
 export function refusedPage(of: Visit & Record<'switchHref' | 'requestId', string>): Page {
-  const { title, text, other } = texts.refused
+  const { title, text, other } = textsIn(of.language).refused
   const { requestId } = of
   return page(of, {
-    ...{ title, text, symbol: 'lock', requestId },
+    ...{ title, text, requestId, ...REFUSAL },
     actions: actions(mainLink(of.switchHref, other)),
   })
 }
 
+interface ErrorProblem {
+  readonly title: string
+  readonly detail?: string | undefined
+}
+
+/** What happened and what to do next. Under 4 kB, too. */
 export function errorPage(of: {
   readonly portal?: PagePortal | undefined
+  readonly language: Language
   readonly status: number
-  readonly title: string
-  readonly text: string
+  readonly code: string
+  /** The problem in English, for the administrator: its title, and what exactly was wrong. */
+  readonly problem?: ErrorProblem | undefined
+  /** What the provider says. */
+  readonly providerSays?: string | undefined
   readonly retryHref?: string | undefined
   readonly requestId: string
 }): Page {
+  const texts = textsIn(of.language)
+  const kind = errorTextFor(of.code, of.status)
+  const { title, happened, next } = texts.errors[kind]
+  const { problem, providerSays: said } = of
+  // The title of the page says less than that of the problem.
+  const detail = kind === of.code ? problem?.detail : describe(problem)
   return page(of, {
-    title: of.title,
-    text: clip(of.text, MAX_TEXT),
-    symbol: 'alert',
+    title,
+    text: happened,
+    more: html`<p>${next}</p>${said && html`<p>${texts.providerSays} <q><bdi>${clip(said, MAX_TEXT)}</bdi></q></p>`}`,
+    ...(of.status === 403 ? REFUSAL : WARNING),
     actions: of.retryHref && actions(mainLink(of.retryHref, texts.retry)),
-    requestId: `${of.requestId} · ${of.status}`,
+    detail,
+    requestId: `${of.requestId} · ${of.status} ${of.code}`,
   })
 }
 
+function describe(problem: ErrorProblem | undefined) {
+  return problem && [problem.title, problem.detail].filter(Boolean).join(': ')
+}
+
+type ErrorText = keyof ReturnType<typeof textsIn>['errors']
+
+/** Errors that only an administrator can do something about share a text. */
+function errorTextFor(code: string, status: number): ErrorText {
+  if (Object.hasOwn(textsIn('en').errors, code)) return code as ErrorText
+  if (code.startsWith('FWA_') || code.startsWith('PROFILE_')) return 'SETUP'
+  return status < 500 ? 'REQUEST' : 'INTERNAL'
+}
+
 /** The chosen provider is down. `otherHref` is the list of providers, if there are several. */
-export function providerDownPage(of: {
-  readonly portal: PagePortal
-  readonly provider: Pick<Provider, 'title'>
-  readonly retryHref: string
-  readonly otherHref?: string | undefined
-}): Page {
-  const { title, text, other } = texts.providerDown
+export function providerDownPage(
+  of: Reader & {
+    readonly provider: Pick<Provider, 'title'>
+    readonly retryHref: string
+    readonly otherHref?: string | undefined
+  },
+): Page {
+  const { providerDown, retry } = textsIn(of.language)
+  const { title, text, other } = providerDown
   return page(of, {
-    title: title(of.provider.title),
+    title: fill(title, { provider: of.provider.title }),
     text,
     symbol: 'unplugged',
-    actions: actions(
-      mainLink(of.retryHref, texts.retry),
-      of.otherHref && link(of.otherHref, other),
-    ),
+    tone: 'warn',
+    actions: actions(mainLink(of.retryHref, retry), of.otherHref && link(of.otherHref, other)),
   })
 }
 
 interface Card {
   readonly title: string
   readonly text?: string | undefined
+  /** Below the text. */
+  readonly more?: SafeHtml
   readonly symbol?: SymbolName
+  readonly tone?: Tone
   readonly actions?: SafeHtml | '' | undefined
   readonly hasList?: boolean
+  readonly detail?: string | undefined
   readonly requestId?: string
 }
 
 function page(
-  { portal, profile }: { readonly [key in keyof Visit]?: Visit[key] | undefined },
-  { title, text, hasList = false, requestId, ...card }: Card,
+  {
+    portal,
+    profile,
+    language,
+  }: Pick<Reader, 'language'> & { readonly [key in 'portal' | 'profile']?: Visit[key] | undefined },
+  { title, text, more, tone, hasList = false, detail, requestId, ...card }: Card,
 ): Page {
+  const texts = textsIn(language)
   return shell({
     title,
+    language,
     brand: portal?.title ?? texts.brand,
     accent: portal?.accent ?? DEFAULT_ACCENT,
-    body: html`${card.symbol && symbol(card.symbol)}
+    body: html`${card.symbol && symbol(card.symbol, tone)}
 <h1>${title}</h1>
-${text && html`<p>${text}</p>`}
+${text && html`<p>${text}</p>`}${more}
 ${profile && person(portal, profile)}
 ${card.actions}`,
     hasList,
-    footer: requestId && `${texts.requestId} ${requestId}`,
+    footer:
+      requestId &&
+      html`${detail && html`<p>${texts.details}: <bdi lang="en">${clip(detail, MAX_TEXT)}</bdi></p>`}${texts.requestId} ${requestId}`,
   })
 }
 
@@ -201,13 +255,23 @@ function person(portal: PagePortal | undefined, { provider, id, name, email }: P
   return html`<div class="person"><span class="initial" aria-hidden="true">${initialOf(who)}</span><p><b><bdi>${clip(who, MAX_NAME)}</bdi></b>${address}${via}</p></div>`
 }
 
+/** Cuts a text at so many bytes of HTML. */
 function clip(text: string, max: number): string {
-  const characters = Array.from(text)
-  return characters.length > max ? `${characters.slice(0, max - 1).join('')}…` : text
+  let bytes = 0
+  let length = 0
+  for (const character of text) {
+    bytes += ESCAPED[character] ?? Buffer.byteLength(character)
+    if (bytes > max) return `${text.slice(0, length)}…`
+    length += character.length
+  }
+  return text
 }
 
-function choice({ title, icon, color, href, failing }: Choice): SafeHtml {
-  const note = failing ? html`<small>${texts.signIn.failing}</small>` : ''
+/** Bytes of the characters that HTML escapes. */
+const ESCAPED: Readonly<Record<string, number>> = { '&': 5, '<': 4, '>': 4, '"': 6, "'": 5 }
+
+function choice({ title, icon, color, href, failing }: Choice, failingNote: string): SafeHtml {
+  const note = failing ? html`<small>${failingNote}</small>` : ''
   return html`<a class="choice" href="${href}">${tile(icon, color)}<span>${title}${note}</span></a>`
 }
 

@@ -3,9 +3,11 @@ import { html, type SafeHtml } from '@remix-run/html-template'
 import { LRUCache } from 'lru-cache'
 import { standOut, textOn } from './colors.ts'
 import { outline } from './icons.ts'
+import type { Language } from './languages/index.ts'
 
 interface Content {
   readonly title: string
+  readonly language: Language
   /** Title of the portal, above the card. */
   readonly brand: string
   /** `#rgb` or `#rrggbb`. */
@@ -13,16 +15,16 @@ interface Content {
   readonly body: SafeHtml
   /** Whether the body has a list of links, which needs further styles. */
   readonly hasList?: boolean
-  readonly footer?: string | undefined
+  readonly footer?: SafeHtml | '' | undefined
 }
 
 /** A whole page: the layout that all pages share, around the content. */
-export function shell({ title, brand, accent, body, hasList, footer }: Content): Page {
+export function shell({ title, language, brand, accent, body, hasList, footer }: Content): Page {
   const whole = html`<header>${outline('gate')}${brand}</header>
 <main>${body}</main>
 ${footer ? html`<footer>${footer}</footer>` : ''}`
   return pageOf(
-    { title: `${title} · ${brand}`, accent, body: whole },
+    { title: `${title} · ${brand}`, language, accent, body: whole },
     (hasList ? listStyles : styles).memo(accent),
   )
 }
@@ -50,22 +52,23 @@ function createStyles(more: string) {
 
 const sheet = (light: string, dark: string) =>
   `
-:root{color-scheme:light dark;--page:#f4f5f8;--card:${LIGHT};--ink:#15171c;--muted:#585f6d;--line:#d5d9e2;--accent:${light};--on:${textOn(light)}}
-@media(prefers-color-scheme:dark){:root{--page:#0c0e12;--card:${DARK};--ink:#f1f3f6;--muted:#a4abb9;--line:#323843;--accent:${dark};--on:${textOn(dark)}}}
+:root{color-scheme:light dark;--page:#f4f5f8;--card:${LIGHT};--ink:#15171c;--muted:#585f6d;--line:#d5d9e2;--accent:${light};--on:${textOn(light)};--good:#17692f;--warn:#8a5a00;--bad:#b3261e}
+@media(prefers-color-scheme:dark){:root{--page:#0c0e12;--card:${DARK};--ink:#f1f3f6;--muted:#a4abb9;--line:#323843;--accent:${dark};--on:${textOn(dark)};--good:#56c271;--warn:#f2b84b;--bad:#ff8a80}}
 @media(prefers-contrast:more){:root{--muted:var(--ink);--line:var(--ink)}}
 *{box-sizing:border-box;margin:0}
 body{min-height:100vh;padding:2rem 1rem 10vh;display:flex;flex-direction:column;align-items:center;justify-content:center;gap:1.5rem;background:radial-gradient(50rem 26rem at 50% 0,color-mix(in srgb,var(--accent) 16%,transparent),transparent) var(--page);color:var(--ink);font:1rem/1.5 system-ui,sans-serif;overflow-wrap:anywhere}
 header,.person,a,button{display:flex;align-items:center;gap:.75rem}
 header,b,a,button,.initial{font-weight:600}
 main{width:min(100%,26rem);padding:2rem 1.75rem;border:1px solid var(--line);border-radius:1.25rem;background:var(--card);box-shadow:0 1.5rem 3rem -1.5rem #0003}
-footer{font-size:.8rem}
+footer{font-size:.8rem;max-width:26rem}
 h1{font-size:1.5rem;line-height:1.25;letter-spacing:-.015em;text-wrap:balance}
 p,small,footer{color:var(--muted)}
-h1+p{margin-top:.5rem}
+h1~p{margin-top:.5rem}
 h1+p::first-letter{text-transform:uppercase}
 svg{flex:none;width:1.5rem;fill:none;stroke:currentColor;stroke-width:2;stroke-linecap:round;stroke-linejoin:round}
 header svg,.symbol{color:var(--accent)}
 .symbol{display:inline-flex;padding:.85rem;margin-bottom:1.25rem;border-radius:50%;background:color-mix(in srgb,currentColor 12%,transparent)}
+.good{--accent:var(--good)}.warn{--accent:var(--warn)}.bad{--accent:var(--bad)}
 .initial{flex:none;width:2.75rem;border-radius:50%;background:var(--accent);color:var(--on);line-height:2.75rem;text-align:center}
 .person p{font-size:.9rem}
 b{display:block;color:var(--ink);font-size:1rem}

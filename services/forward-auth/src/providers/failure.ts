@@ -53,7 +53,25 @@ export function toFwaError(title: string, error: unknown): FwaError {
   if (known) return known
   const code = codeOf(chain)
   const detail = [...new Set(chain.map(describe))].join(': ')
-  return new FwaError(code, `${title} ${SENTENCES[code]}`, { cause: new Error(detail) })
+  const providerSays = wordsOf(chain)
+  return new FwaError(code, `${title} ${SENTENCES[code]}`, {
+    cause: new Error(detail),
+    ...(providerSays && { members: { providerSays } }),
+  })
+}
+
+const MAX_WORDS = 200
+/** What could end a line or turn the direction of the text around it. */
+const INVISIBLE = /[\s\p{C}\p{Z}]+/gu
+
+/**
+ * The description that the provider sent through the browser, for the person. Those of its other answers
+ * are for the log: they tell about the client.
+ */
+function wordsOf(chain: readonly Error[]): string | undefined {
+  const answer = chain.find((cause) => cause instanceof AuthorizationResponseError)
+  const words = answer?.error_description?.replace(INVISIBLE, ' ').trim() ?? ''
+  return Array.from(words).slice(0, MAX_WORDS).join('') || undefined
 }
 
 /** Whether a request to the provider failed. Errors in a callback do not count: anybody can send one. */

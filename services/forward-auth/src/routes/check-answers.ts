@@ -12,6 +12,7 @@ import { refusedPage } from '../pages/pages.ts'
 import {
   challengeHeaders,
   challenges,
+  languageOf,
   noSession,
   type PortalSite,
   pageUrl,
@@ -157,6 +158,7 @@ function sendForbidden(
     throw new FwaError('FWA_FORBIDDEN', `this account has no access to the portal ${portal.name}`)
   const page = refusedPage({
     portal,
+    language: languageOf(request),
     profile: requester.session.profile,
     switchHref: signInUrl(check, MAX_LINK, { switch: '1' }),
     requestId: request.id,

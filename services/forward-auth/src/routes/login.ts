@@ -14,6 +14,7 @@ import { personOf } from '../session/ended-sessions.ts'
 import type { Session } from '../session/session.ts'
 import {
   identify,
+  languageOf,
   noSession,
   type PortalSite,
   pageUrl,
@@ -94,6 +95,7 @@ function sendProviderDown(
   const { portal } = portalSite
   const page = providerDownPage({
     portal,
+    language: languageOf(reply.request),
     provider,
     retryHref: pageUrl(portalSite, `/providers/${provider.name}`, query),
     otherHref: portal.providers.size > 1 ? pageUrl(portalSite, '/signin', query) : undefined,
@@ -147,7 +149,9 @@ export async function completeSignIn(signIn: SignIn, reply: FastifyReply): Promi
   if (portal.admits(profile) !== true) {
     recordSignIn('sign-in-refused', { ...signIn, code: 'FWA_FORBIDDEN' }, request)
     const switchHref = pageUrl(portalSite, '/signin', { rd: returnTo, switch: '1' })
-    return sendPage(reply, 403, refusedPage({ portal, profile, switchHref, requestId: request.id }))
+    const language = languageOf(request)
+    const page = refusedPage({ portal, language, profile, switchHref, requestId: request.id })
+    return sendPage(reply, 403, page)
   }
   limitRate(signIn, reply)
   const before = (await server.sessions.read(request, portal, site))?.session

@@ -5,12 +5,13 @@ import { Type } from 'typebox'
 import { setHostCookies } from '../cookies.ts'
 import { FwaError } from '../errors.ts'
 import { validateReturnUrl } from '../login/return-url.ts'
+import type { Language } from '../pages/languages/index.ts'
 import { logoutPage, signedOutPage } from '../pages/pages.ts'
 import type { Provider } from '../providers/provider.ts'
 import { clearSessionCookies } from '../session/cookie.ts'
 import type { Session } from '../session/session.ts'
 import { pageAnswer, problemAnswers } from './documented.ts'
-import { type PortalSite, pageUrl, signInSiteOf } from './portal-page.ts'
+import { languageOf, type PortalSite, pageUrl, signInSiteOf } from './portal-page.ts'
 
 const FORM = 'application/x-www-form-urlencoded'
 const querystring = Type.Object({
@@ -40,11 +41,15 @@ export const logoutRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const { portal, site } = portalSite
     const rd = validateReturnUrl(request.query.rd, site)?.href
     const visitor = await app.sessions.readToRevoke(request, portal, site)
-    if (!visitor) return sendPage(reply, 200, signedOut(portalSite, rd))
+    if (!visitor) return sendPage(reply, 200, signedOut(portalSite, rd, languageOf(request)))
     const { profile } = visitor.session
     const action = pageUrl(portalSite, '/logout', { rd })
     const stayHref = rd ?? pageUrl(portalSite, '/signin')
-    return sendPage(reply, 200, logoutPage({ portal, profile, action, stayHref }))
+    return sendPage(
+      reply,
+      200,
+      logoutPage({ portal, language: languageOf(request), profile, action, stayHref }),
+    )
   })
 
   app.post('/logout', { schema: LOGOUT_SCHEMA }, async (request, reply) => {
@@ -62,7 +67,11 @@ export const logoutRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const rd = validateReturnUrl(request.query.rd, site)?.href
     const provider = session && portal.providers.get(session.profile.provider)
     const providerHref = provider && (await logoutUrlAt(provider, portalSite, request))
-    return sendPage(reply, 200, signedOut(portalSite, rd, { provider, providerHref }))
+    return sendPage(
+      reply,
+      200,
+      signedOut(portalSite, rd, languageOf(request), { provider, providerHref }),
+    )
   })
 }
 
@@ -96,7 +105,12 @@ function sendNotSaved(
   reply.header('retry-after', error.retryAfter ?? 0)
   const { portal } = portalSite
   const signInHref = pageUrl(portalSite, '/signin')
-  const page = signedOutPage({ portal, signInHref, mayStayValidUntil: exp * 1_000 })
+  const page = signedOutPage({
+    portal,
+    language: languageOf(request),
+    signInHref,
+    mayStayValidUntil: exp * 1_000,
+  })
   return sendPage(reply, 503, page)
 }
 
@@ -118,8 +132,9 @@ async function logoutUrlAt(
 function signedOut(
   portalSite: PortalSite,
   rd: string | undefined,
+  language: Language,
   atProvider: { provider?: Provider | undefined; providerHref?: string | undefined } = {},
 ): Page {
   const signInHref = pageUrl(portalSite, '/signin', { rd })
-  return signedOutPage({ portal: portalSite.portal, signInHref, ...atProvider })
+  return signedOutPage({ portal: portalSite.portal, language, signInHref, ...atProvider })
 }

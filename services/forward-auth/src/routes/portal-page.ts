@@ -6,6 +6,7 @@ import type { Resource } from '../check/programs.ts'
 import type { Visitor } from '../check/visitor.ts'
 import { FwaError } from '../errors.ts'
 import { validateReturnUrl } from '../login/return-url.ts'
+import { chooseLanguage, type Language } from '../pages/languages/index.ts'
 import type { Portal } from '../portals.ts'
 import type { SeamlessProvider } from '../providers/provider.ts'
 import { portalUrl, type Site } from '../sites.ts'
@@ -43,6 +44,11 @@ export function portalSiteOf(request: FastifyRequest): PortalSite {
 /** Whether a request was sent to an origin, whatever it says of the scheme. */
 export function isSentTo(origin: string, request: FastifyRequest): boolean {
   return isHostOf(origin, hostOf(request))
+}
+
+/** The language in which a person gets a page. */
+export function languageOf({ headers }: FastifyRequest): Language {
+  return chooseLanguage(headers['accept-language'])
 }
 
 function hostOf({ raw: { headers, socket }, server }: FastifyRequest): string {
@@ -114,7 +120,7 @@ const CHALLENGE = 'www-authenticate'
 
 /** The same error with the URL where to start again, which people see even with a 5xx. */
 export function withLoginUrl(
-  { code, message, cause, retryAfter }: FwaError,
+  { code, message, cause, retryAfter, members }: FwaError,
   portalSite: PortalSite,
   returnTo: string | undefined,
   policy?: string,
@@ -123,7 +129,7 @@ export function withLoginUrl(
   return new FwaError(code, message, {
     cause,
     expose: true,
-    members: { loginUrl },
+    members: { ...members, loginUrl },
     ...(retryAfter !== undefined && { retryAfter }),
   })
 }

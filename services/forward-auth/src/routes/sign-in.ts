@@ -9,6 +9,7 @@ import type { Visitor } from '../check/visitor.ts'
 import { FwaError } from '../errors.ts'
 import { validateReturnUrl } from '../login/return-url.ts'
 import { canStepUp, demandOf, type StepUpDemand } from '../login/step-up.ts'
+import type { Language } from '../pages/languages/index.ts'
 import { signedInPage, signInPage } from '../pages/pages.ts'
 import type { Portal } from '../portals.ts'
 import type { Provider } from '../providers/provider.ts'
@@ -17,6 +18,7 @@ import { completeSignIn, refuseDuplicate, startLogin } from './login.ts'
 import {
   clientIpOf,
   identify,
+  languageOf,
   type PortalSite,
   pageUrl,
   type SignInQuery,
@@ -81,7 +83,8 @@ export const signInRoutes: FastifyPluginAsyncTypebox = async (app) => {
     }
     const providers = providersFor(portalSite.portal, stepUp)
     const provider = soleProvider(portalSite.portal, providers, stepUp && visitor)
-    if (!provider) return sendPage(reply, 200, chooser(portalSite, query, providers))
+    if (!provider)
+      return sendPage(reply, 200, chooser(portalSite, query, providers, languageOf(request)))
     return startAt(provider, arrival, reply)
   })
 
@@ -176,7 +179,12 @@ function soleProvider(
   return others.length > 0 || alwaysShowProviders ? undefined : first
 }
 
-function chooser(portalSite: PortalSite, query: SignInQuery, providers: readonly Provider[]): Page {
+function chooser(
+  portalSite: PortalSite,
+  query: SignInQuery,
+  providers: readonly Provider[],
+  language: Language,
+): Page {
   const { portal, site } = portalSite
   const choices = providers.map(({ name, title, icon, color, failing }) => ({
     title,
@@ -185,7 +193,7 @@ function chooser(portalSite: PortalSite, query: SignInQuery, providers: readonly
     href: pageUrl(portalSite, `/providers/${name}`, query),
     failing: failing(),
   }))
-  return signInPage({ portal, choices, returnTo: validateReturnUrl(query.rd, site) })
+  return signInPage({ portal, language, choices, returnTo: validateReturnUrl(query.rd, site) })
 }
 
 /** Where a person was before, if that is on the domain: the page that led here. */
@@ -211,6 +219,7 @@ function signedIn(
   const cameFrom = originOf(portalSite, query, request)
   return signedInPage({
     portal,
+    language: languageOf(request),
     profile: visitor.session.profile,
     apps: portal.apps || apps.length > 0 ? apps : undefined,
     cameFrom: cameFrom && mayOpenPage(visitor, cameFrom, asked) ? cameFrom : undefined,

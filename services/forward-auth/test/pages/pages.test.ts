@@ -2,21 +2,32 @@ import { createHash } from 'node:crypto'
 import type { Profile } from '@gatehouse/profile'
 import { html as namespaces } from 'parse5'
 import t from 'tap'
+import { FWA_ERRORS } from '../../src/errors.ts'
 import { textOn } from '../../src/pages/colors.ts'
+import { en as texts } from '../../src/pages/languages/en.ts'
+import { LANGUAGES, type Language, textsIn, writeTime } from '../../src/pages/languages/index.ts'
 import { errorPage, refusedPage, signedInPage, signInPage } from '../../src/pages/pages.ts'
-import { texts } from '../../src/pages/texts.ts'
 import { PROVIDER_ICONS } from '../../src/providers/options.ts'
 import { attribute, below, elements, named, text } from './read.ts'
 import { ada, choices, portal, samples } from './samples.ts'
 
+const TAGS = Object.keys(LANGUAGES) as Language[]
 const shape = (html: string) =>
   elements(html).map(({ tagName, attrs }) => [tagName, ...attrs.map(({ name }) => name)].join(' '))
 
+/** Every page in every language. */
+const everyPage = TAGS.flatMap((language) =>
+  Object.entries(samples({ language })).map(
+    ([name, page]) => [`${language}/${name}`, page, language] as const,
+  ),
+)
+
 t.test('every page is valid HTML with one main part and one heading, without script', async (t) => {
-  for (const [name, { html }] of Object.entries(samples())) {
+  for (const [name, { html, language: sent }, language] of everyPage) {
+    t.equal(sent, language, `${name}: content language`)
     const found = elements(html)
     const count = (tag: string) => found.filter(({ tagName }) => tagName === tag).length
-    t.equal(attribute(found[0]!, 'lang'), 'en', `${name}: language`)
+    t.equal(attribute(found[0]!, 'lang'), language, `${name}: language`)
     for (const tag of ['title', 'header', 'main', 'h1']) t.equal(count(tag), 1, `${name}: ${tag}`)
     for (const tag of ['script', 'img', 'iframe', 'object', 'base'])
       t.equal(count(tag), 0, `${name}: no ${tag}`)
@@ -87,7 +98,13 @@ t.test('texts of people and providers never become markup or policy', async (t) 
 t.test('names of people are isolated from the direction of the text around them', async (t) => {
   const name = '\u202eecalevoL adA'
   const profile: Profile = { ...ada, name: { full: name } }
-  const { html } = signedInPage({ portal, profile, logoutHref: '/', profileHref: '/' })
+  const { html } = signedInPage({
+    portal,
+    language: 'en',
+    profile,
+    logoutHref: '/',
+    profileHref: '/',
+  })
   t.strictSame(named(html, 'bdi').map(text), [name, 'ada@example.com'])
 })
 
@@ -103,10 +120,11 @@ t.test('shows the name, else the address, else the ID of a person', async (t) =>
     ['title of the provider', { ...unknown, provider: 'corp' }, '55f0c2c1eThe Corporation'],
     ['no letter', { ...unknown, id: '(:' }, '?(:Example Corp'],
     ['not Latin', { ...unknown, name: { full: 'юлия' } }, 'ЮюлияExample Corp'],
-    ['long', { ...unknown, id: '😀'.repeat(60) }, `?${'😀'.repeat(39)}…Example Corp`],
+    ['long', { ...unknown, id: '😀'.repeat(60) }, `?${'😀'.repeat(30)}…Example Corp`],
   ]
   for (const [why, profile, shown] of cases) {
     const page = signedInPage({
+      language: 'en',
       portal: { ...portal, providers },
       profile,
       logoutHref: '',
@@ -118,51 +136,108 @@ t.test('shows the name, else the address, else the ID of a person', async (t) =>
 })
 
 t.test('pages that the check answers with stay under 4 kB', async (t) => {
-  const long = '"'.repeat(10_000)
-  const profile: Profile = {
+  const profile = (long: string): Profile => ({
     ...ada,
     name: { full: long },
     email: { address: long, verified: true },
-  }
+  })
   const requestId = 'f'.repeat(36)
   const href = `https://auth.example.com/portals/main/signin?switch=1&rd=${'x'.repeat(100)}`
-  const pages = {
-    refused: refusedPage({ portal, profile, switchHref: href, requestId }),
-    error: errorPage({ portal, status: 400, title: 'Bad Request', text: long, requestId }),
+  const codes = [...Object.keys(FWA_ERRORS), 'NOT_FOUND', 'INTERNAL', 'FST_ERR_BAD_URL']
+  for (const language of TAGS) {
+    const said = { portal, language, requestId }
+    let [largest, size] = ['', 0]
+    const measure = (name: string, { html }: { html: string }) => {
+      const bytes = Buffer.byteLength(html)
+      if (bytes > size) [largest, size] = [name, bytes]
+    }
+    for (const long of ['"', '😀', 'x'].map((one) => one.repeat(10_000))) {
+      measure('refused', refusedPage({ ...said, profile: profile(long), switchHref: href }))
+      for (const code of codes)
+        measure(
+          code,
+          errorPage({ ...said, status: 403, code, problem: { title: code, detail: long } }),
+        )
+    }
+    t.ok(size > 3_000 && size <= 4_096, `${language}: ${size} bytes at most, ${largest}`)
   }
-  for (const [name, { html }] of Object.entries(pages))
-    t.ok(Buffer.byteLength(html) <= 4_096, `${name}: ${Buffer.byteLength(html)} bytes`)
+})
+
+t.test('every error page says what happened, what to do next, and its code', async (t) => {
+  for (const language of TAGS) {
+    const { errors } = textsIn(language)
+    const known = Object.values(errors)
+    for (const [code, { status }] of Object.entries(FWA_ERRORS)) {
+      const { html } = errorPage({ portal, language, status, code, requestId: 'abc' })
+      const [title = '', happened = '', next = ''] = [
+        ...named(html, 'h1').map(text),
+        ...named(html, 'p').map(text),
+      ]
+      t.ok(
+        known.some((one) => one.title === title && one.happened === happened && one.next === next),
+        `${language}: ${code}`,
+      )
+      t.match(text(named(html, 'footer')[0]!), `${status} ${code}`)
+    }
+  }
+})
+
+t.test('success, warning and refusal differ by symbol, colour and words', async (t) => {
+  const toneOf = (page: string) => {
+    const symbol = elements(page).find((each) => attribute(each, 'class')?.startsWith('symbol'))
+    const [, tone] = attribute(symbol!, 'class')?.split(' ') ?? []
+    const [, path] = below(symbol!)
+    return [tone, attribute(path!, 'd')]
+  }
+  const pages = samples()
+  const of = (name: string) => toneOf(pages[name]!.html)
+  const tones = {
+    good: ['signed-in', 'signed-out'],
+    warn: ['error', 'signed-out-here'],
+    bad: ['refused', 'error-refused'],
+  }
+  const paths = new Set<string | undefined>()
+  for (const [tone, names] of Object.entries(tones)) {
+    const found = names.map(of)
+    for (const [i, [shown]] of found.entries()) t.equal(shown, tone, names[i] ?? '')
+    t.strictSame(found[0], found[1], `${tone}: the same symbol`)
+    paths.add(found[0]?.[1])
+    t.match(pages[names[0]!]!.html, `.${tone}{--accent:var(--${tone})}`)
+  }
+  t.equal(paths.size, 3)
+  t.equal(of('provider-down')[0], 'warn')
 })
 
 t.test('uses every text on a page', async (t) => {
   const { name: _name, ...unnamed } = ada
-  const shown = Object.values(samples({ profile: unnamed }))
-    .flatMap(({ html }) => elements(html))
-    .flatMap((element) => [text(element), attribute(element, 'aria-label') ?? ''])
-    .join('\n')
-  const flat = Object.values(texts).flatMap((each) =>
-    typeof each === 'string' ? [each] : Object.values<string | ((name: string) => string)>(each),
-  )
-  t.ok(flat.length > 20)
-  for (const each of flat) {
-    const said =
-      typeof each === 'string'
-        ? [each]
-        : [
-            each('app.example.com'),
-            each('Example Corp'),
-            each(new Date(Date.UTC(2030, 0, 1)).toUTCString()),
-          ]
-    t.ok(
-      said.some((one) => shown.includes(one)),
-      said[0]!,
+  for (const language of TAGS) {
+    const { errors, ...others } = textsIn(language)
+    const shown = Object.values(samples({ profile: unnamed, language }))
+      .flatMap(({ html }) => elements(html))
+      .flatMap((element) => [text(element), attribute(element, 'aria-label') ?? ''])
+      .join('\n')
+    const flat = Object.values(others).flatMap((each) =>
+      typeof each === 'string' ? [each] : Object.values<string>(each),
     )
+    t.ok(flat.length > 20)
+    for (const each of flat) {
+      const end = writeTime(language, Date.UTC(2030, 0, 1))
+      const said = ['app.example.com', 'Example Corp', end].map((value) =>
+        each.replace(/\{\w+\}/, value),
+      )
+      t.ok(
+        said.some((one) => shown.includes(one)),
+        `${language}: ${each}`,
+      )
+    }
+    t.ok(errors)
   }
 })
 
 t.test('the sign-in page lists the providers', async (t) => {
   const page = signInPage({
     portal,
+    language: 'en',
     choices,
     returnTo: new URL('https://app.example.com:8443/x?y'),
   })
@@ -176,12 +251,15 @@ t.test('the sign-in page lists the providers', async (t) => {
     'has a link for each provider in their order, and says which is failing',
   )
   t.equal(text(named(page.html, 'p')[0]!), 'Continue to app.example.com:8443', 'says where to')
-  t.equal(named(signInPage({ portal, choices }).html, 'p').length, 0, 'if anywhere')
+  t.equal(named(signInPage({ portal, language: 'en', choices }).html, 'p').length, 0, 'if anywhere')
 })
 
 t.test('every provider has an icon that contrasts with its tile', async (t) => {
   const draw = (icon: string | undefined, color?: string) =>
-    named(signInPage({ portal, choices: [{ ...choices[0]!, icon, color }] }).html, 'svg')[1]!
+    named(
+      signInPage({ portal, language: 'en', choices: [{ ...choices[0]!, icon, color }] }).html,
+      'svg',
+    )[1]!
   const paths = (icon: string | undefined) => attribute(below(draw(icon))[1]!, 'd')
   const drawings = [...PROVIDER_ICONS, undefined].map(paths)
   t.equal(

@@ -1,5 +1,6 @@
 import type { Profile } from '@gatehouse/profile'
 import type { Page } from '@gatehouse/service-kit'
+import type { Language } from '../../src/pages/languages/index.ts'
 import {
   type Choice,
   errorPage,
@@ -46,6 +47,7 @@ export const choices: readonly Choice[] = PROVIDERS.map(([title, icon]) => ({
 export function samples({
   portal: door = portal,
   profile = ada,
+  language = 'en' as Language,
   title = 'Example Corp',
   text = 'The login took too long, or was begun in another browser.',
   requestId = '01JD3Z9R6WJ8N0Q5',
@@ -57,28 +59,81 @@ export function samples({
     choice.icon === 'openid' ? { ...choice, title } : choice,
   )
   return {
-    'sign-in': signInPage({ portal: door, choices: renamed, returnTo }),
-    'sign-in-one': signInPage({ portal: door, choices: [{ ...provider, href, failing: false }] }),
+    'sign-in': signInPage({ portal: door, language, choices: renamed, returnTo }),
+    'sign-in-one': signInPage({
+      portal: door,
+      language,
+      choices: [{ ...provider, href, failing: false }],
+    }),
     'signed-in': signedInPage({
-      ...{ portal: door, profile, logoutHref: href, profileHref: href, cameFrom: returnTo },
+      ...{
+        portal: door,
+        language,
+        profile,
+        logoutHref: href,
+        profileHref: href,
+        cameFrom: returnTo,
+      },
       apps: [
         { name: title, url: new URL('https://wiki.example.com/start') },
         { name: 'grafana.example.com', url: new URL('https://grafana.example.com/') },
       ],
     }),
     'signed-in-without-apps': signedInPage({
-      ...{ portal: door, profile, logoutHref: href, profileHref: href, apps: [] },
+      ...{ portal: door, language, profile, logoutHref: href, profileHref: href, apps: [] },
     }),
-    'sign-out': logoutPage({ portal: door, profile, action: '/logout', stayHref: href }),
-    'signed-out': signedOutPage({ portal: door, signInHref: href, provider, providerHref: href }),
+    'sign-out': logoutPage({ portal: door, language, profile, action: '/logout', stayHref: href }),
+    'signed-out': signedOutPage({
+      portal: door,
+      language,
+      signInHref: href,
+      provider,
+      providerHref: href,
+    }),
     'signed-out-here': signedOutPage({
       portal: door,
+      language,
       signInHref: href,
       mayStayValidUntil: Date.UTC(2030, 0, 1),
     }),
-    refused: refusedPage({ portal: door, profile, switchHref: href, requestId }),
-    error: errorPage({ portal: door, status: 400, title, text, retryHref: href, requestId }),
-    'error-bare': errorPage({ status: 404, title: 'There is no such page', text, requestId }),
-    'provider-down': providerDownPage({ portal: door, provider, retryHref: href, otherHref: href }),
+    refused: refusedPage({ portal: door, language, profile, switchHref: href, requestId }),
+    error: errorPage({
+      ...{
+        portal: door,
+        language,
+        status: 400,
+        code: 'FWA_LOGIN_UNKNOWN',
+        problem: { title, detail: text },
+      },
+      ...{ providerSays: title, retryHref: href, requestId },
+    }),
+    'error-refused': errorPage({
+      ...{ portal: door, language, status: 403, code: 'FWA_LOGIN_REFUSED', requestId },
+      ...{ providerSays: text, retryHref: href },
+    }),
+    'error-setup': errorPage({
+      ...{
+        portal: door,
+        language,
+        status: 403,
+        code: 'FWA_PEER_UNTRUSTED',
+        problem: { title, detail: text },
+        requestId,
+      },
+    }),
+    'error-bare': errorPage({
+      language,
+      status: 404,
+      code: 'NOT_FOUND',
+      problem: { title, detail: text },
+      requestId,
+    }),
+    'provider-down': providerDownPage({
+      portal: door,
+      language,
+      provider,
+      retryHref: href,
+      otherHref: href,
+    }),
   }
 }

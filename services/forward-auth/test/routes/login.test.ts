@@ -2,7 +2,8 @@ import { globSync, readFileSync } from 'node:fs'
 import { fromClaims } from '@gatehouse/profile'
 import t from 'tap'
 import { FWA_ERRORS } from '../../src/errors.ts'
-import { texts } from '../../src/pages/texts.ts'
+import { en as texts } from '../../src/pages/languages/en.ts'
+import { fill } from '../../src/pages/languages/index.ts'
 import type { SeamlessProvider } from '../../src/providers/provider.ts'
 import { CORP, DOMAINS, portalOf, SESSION_KEY, startApp, yamlOf } from '../app.ts'
 import { createFakeProvider } from '../fake-provider.ts'
@@ -334,7 +335,7 @@ t.test('the page to choose', async (t) => {
   t.equal(ada.jar.size, 0)
 
   const down = await ada.open(`${MAIN}/providers/github?rd=${encodeURIComponent(WANTED)}`)
-  t.match(down, { statusCode: 503, body: texts.providerDown.title('github') })
+  t.match(down, { statusCode: 503, body: fill(texts.providerDown.title, { provider: 'github' }) })
   t.match(down.body, `${MAIN}/signin?rd=`, 'with a way to the others')
   t.equal((await ada.open(`${MAIN}/providers/nobody`)).statusCode, 404)
 
@@ -360,13 +361,17 @@ t.test(
   'no text of a request reaches the content security policy or leaves its place in the markup',
   async (t) => {
     const { visitor } = await start(t, { others: [createFakeProvider('github').provider] })
-    const plain = await visitor().open(`${MAIN}/signin`)
-    for (const path of [
-      `signin?rd=${encodeURIComponent("https://app.example.com/';script-src*'<script>alert(1)</script>")}`,
-      `logout?rd=${encodeURIComponent('https://app.example.com/"><script>alert(1)</script>')}`,
-      'providers/corp/callback?state="><script>alert(1)</script>',
-    ]) {
-      const page = await visitor().open(`${MAIN}/${path}`)
+    const rows: [path: string, query: string][] = [
+      [
+        'signin',
+        `rd=${encodeURIComponent("https://app.example.com/';script-src*'<script>alert(1)</script>")}`,
+      ],
+      ['logout', `rd=${encodeURIComponent('https://app.example.com/"><script>alert(1)</script>')}`],
+      ['providers/corp/callback', 'state="><script>alert(1)</script>'],
+    ]
+    for (const [path, query] of rows) {
+      const plain = await visitor().open(`${MAIN}/${path}`)
+      const page = await visitor().open(`${MAIN}/${path}?${query}`)
       t.equal(
         page.headers['content-security-policy'],
         plain.headers['content-security-policy'],

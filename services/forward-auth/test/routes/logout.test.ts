@@ -1,7 +1,8 @@
 import { DatabaseSync } from 'node:sqlite'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
-import { texts } from '../../src/pages/texts.ts'
+import { en as texts } from '../../src/pages/languages/en.ts'
+import { writeTime } from '../../src/pages/languages/index.ts'
 import { portalOf, yamlOf } from '../app.ts'
 import { SHAPES } from '../shapes.ts'
 import { AUTH, MAIN, SCRIPT, signIn, signInUrl, start, WANTED, whoIs } from './kit.ts'
@@ -141,7 +142,7 @@ t.test('a logout that cannot be written down takes the session away all the same
 
   const page = await ada.open(`${MAIN}/logout`, FORM)
   t.match(page, { statusCode: 503, headers: { 'retry-after': '5', 'content-type': /^text\/html/ } })
-  const end = new Date(app.clock.now() + 8 * 3_600_000).toUTCString()
+  const end = writeTime('en', app.clock.now() + 8 * 3_600_000)
   t.match(page.body, `the copy may stay valid until ${end}`)
   t.strictSame([...ada.jar], [], 'the cookies are taken away')
   t.strictSame(await statuses(test, cookie, token), [401, 401, 401, 401], 'it is refused here')

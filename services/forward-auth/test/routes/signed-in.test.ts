@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { texts } from '../../src/pages/texts.ts'
+import { en as texts } from '../../src/pages/languages/en.ts'
+import { fill } from '../../src/pages/languages/index.ts'
 import { portalOf, startApp, yamlOf } from '../app.ts'
 import { hrefsIn } from '../pages/read.ts'
 import { BROWSER, SHAPES } from '../shapes.ts'
@@ -160,7 +161,7 @@ t.test('the page leads back to where the person came from', async (t) => {
   const { corp, visitor } = await start(t, { yaml })
   const ada = visitor()
   await signIn(ada, corp, 'ada')
-  const back = (host: string) => texts.signedIn.back(host)
+  const back = (host: string) => fill(texts.signedIn.back, { host })
   const arrive = async (headers: Record<string, string>, query = '') =>
     (await ada.open(`${MAIN}/signin${query}`, { headers })).body
 
@@ -197,7 +198,7 @@ t.test(
     const { searchParams } = new URL(done.headers.location ?? '')
     t.equal(searchParams.get('from'), 'https://app.example.com/')
     const page = await ada.open(done.headers.location ?? '')
-    t.match(page, { statusCode: 200, body: texts.signedIn.back('app.example.com') })
+    t.match(page, { statusCode: 200, body: fill(texts.signedIn.back, { host: 'app.example.com' }) })
     t.equal(await whoIs(ada), 'ada')
     t.ok(hrefsIn(page.body).includes(`${AUTH}/portals/main/logout`))
   },

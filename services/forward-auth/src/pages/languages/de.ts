@@ -1,0 +1,152 @@
+import type { Texts } from './en.ts'
+
+export const de: Texts = {
+  brand: 'Gatehouse',
+  retry: 'Noch einmal versuchen',
+  requestId: 'Anfrage',
+  details: 'Einzelheiten',
+  signIn: {
+    title: 'Anmelden',
+    text: 'Weiter zu {host}',
+    choices: 'Anmelden mit',
+    failing: 'Antwortet zurzeit nicht',
+  },
+  signedIn: {
+    title: 'Sie sind angemeldet',
+    back: 'Weiter zu {host}',
+    apps: 'Ihre Apps',
+    noApps: 'Hier gibt es noch keine App, die dieses Konto öffnen darf.',
+    profile: 'Mein Profil anzeigen',
+    signOut: 'Abmelden',
+  },
+  signOut: {
+    title: 'Abmelden?',
+    text: 'Danach müssen Sie sich bei allen Apps, die diese Anmeldung verwenden, neu anmelden.',
+    confirm: 'Abmelden',
+    stay: 'Angemeldet bleiben',
+  },
+  signedOut: {
+    title: 'Sie sind abgemeldet',
+    text: 'Sie können diese Seite schließen.',
+    notStored:
+      'Ihre Sitzung wurde aus diesem Browser entfernt, aber der Server konnte nicht festhalten, dass sie beendet ist. Falls jemand sie kopiert hat, kann die Kopie bis {end} gültig bleiben. Bitte informieren Sie die Administration dieser Website.',
+    provider: 'Auch bei {provider} abmelden',
+    signIn: 'Wieder anmelden',
+  },
+  refused: {
+    title: 'Kein Zugriff mit diesem Konto',
+    text: 'Sie sind angemeldet, aber dieses Konto hat keinen Zugriff auf diese Seite. Wenn es ihn haben sollte, wenden Sie sich an die Administration.',
+    other: 'Mit anderem Konto anmelden',
+  },
+  providerDown: {
+    title: '{provider} antwortet nicht',
+    text: 'Dort ist die Anmeldung zurzeit nicht möglich. Mit Ihrem Konto ist alles in Ordnung.',
+    other: 'Anders anmelden',
+  },
+  providerSays: 'Der Anmeldedienst sagt dazu:',
+  errors: {
+    FWA_CALLBACK_FOREIGN: {
+      title: 'Antwort von einem anderen Anmeldedienst',
+      happened:
+        'Sie kommen von einem anderen Anmeldedienst zurück als dem, bei dem Sie begonnen haben.',
+      next: 'Beginnen Sie die Anmeldung von vorn. Passiert das wieder, informieren Sie die Administration.',
+    },
+    FWA_COOKIE_DUPLICATE: {
+      title: 'Sitzungs-Cookie doppelt gesendet',
+      happened:
+        'Eine andere Website hat ein zweites Sitzungs-Cookie gesetzt. Deshalb gilt keines der beiden.',
+      next: 'Löschen Sie die Cookies dieser Website im Browser, und versuchen Sie es noch einmal.',
+    },
+    FWA_FORBIDDEN: {
+      title: 'Kein Zugriff für dieses Konto',
+      happened: 'Dieses Konto hat keinen Zugriff auf diese Seite.',
+      next: 'Melden Sie sich mit einem anderen Konto an, oder bitten Sie die Administration um Zugriff.',
+    },
+    FWA_LOGIN_REFUSED: {
+      title: 'Anmeldung abgelehnt',
+      happened: 'Der Anmeldedienst hat Sie nicht angemeldet.',
+      next: 'Versuchen Sie es noch einmal, oder melden Sie sich mit einem anderen Konto an.',
+    },
+    FWA_LOGIN_UNKNOWN: {
+      title: 'Anmeldung abgelaufen oder in einem anderen Browser begonnen',
+      happened: 'Die Anmeldung hat zu lange gedauert oder in einem anderen Browser begonnen.',
+      next: 'Versuchen Sie es noch einmal, und erlauben Sie Cookies für diese Website.',
+    },
+    FWA_ORIGIN_FOREIGN: {
+      title: 'Anfrage von einer anderen Website',
+      happened: 'Eine andere Website wollte Sie abmelden. Sie sind noch angemeldet.',
+      next: 'Wenn Sie sich abmelden möchten, öffnen Sie die Abmeldeseite dieser Website.',
+    },
+    FWA_PORTAL_UNKNOWN: {
+      title: 'Dieses Portal gibt es nicht',
+      happened: 'Unter dieser Adresse gibt es keine Anmeldeseite.',
+      next: 'Prüfen Sie die Adresse, oder öffnen Sie die App noch einmal.',
+    },
+    FWA_PROVIDER_UNKNOWN: {
+      title: 'Diesen Anmeldedienst gibt es nicht',
+      happened: 'Diese Anmeldeseite hat keinen Anmeldedienst mit diesem Namen.',
+      next: 'Öffnen Sie die App noch einmal, und wählen Sie einen Dienst aus der Liste.',
+    },
+    FWA_PROVIDER_UNREACHABLE: {
+      title: 'Anmeldedienst nicht erreichbar',
+      happened: 'Der Anmeldedienst antwortet nicht.',
+      next: 'Versuchen Sie es gleich noch einmal, oder melden Sie sich anders an.',
+    },
+    FWA_SESSION_TOO_LARGE: {
+      title: 'Sitzung zu groß',
+      happened: 'Der Anmeldedienst sendet mehr Angaben über Sie, als in ein Cookie passen.',
+      next: 'Informieren Sie die Administration. Ihr Konto muss in weniger Gruppen sein.',
+    },
+    FWA_SIGN_IN_LOOP: {
+      title: 'Endlose Weiterleitung',
+      happened: 'Sie sind angemeldet, aber die App erfährt nichts davon.',
+      next: 'Löschen Sie die Cookies dieser Website, und erlauben Sie Cookies. Hilft das nicht, informieren Sie die Administration.',
+    },
+    FWA_SIGN_IN_POLICY: {
+      title: 'Link zur Anmeldung ungültig',
+      happened: 'Der Link, der Sie hierher geführt hat, gilt nicht mehr.',
+      next: 'Öffnen Sie die App noch einmal: Ein neuer Link führt zur Anmeldung.',
+    },
+    FWA_SIGN_IN_RATE: {
+      title: 'Zu viele Anmeldungen',
+      happened: 'Dieses Konto hat sich in kurzer Zeit zu oft angemeldet.',
+      next: 'Warten Sie eine Minute, und versuchen Sie es dann noch einmal.',
+    },
+    FWA_STEP_UP_UNMET: {
+      title: 'Anmeldung genügt nicht',
+      happened: 'Diese Seite verlangt eine andere Anmeldung, etwa mit einem zweiten Faktor.',
+      next: 'Versuchen Sie es noch einmal auf die verlangte Weise. Hilft das nicht, informieren Sie die Administration.',
+    },
+    FWA_STORE_STALE: {
+      title: 'Sitzungen können nicht geprüft werden',
+      happened: 'Diese Website kann zurzeit nicht prüfen, wer angemeldet ist.',
+      next: 'Versuchen Sie es in ein paar Minuten noch einmal.',
+    },
+    FWA_STORE_UNAVAILABLE: {
+      title: 'Speicher nicht verfügbar',
+      happened: 'Diese Website kann zurzeit nichts speichern.',
+      next: 'Versuchen Sie es in ein paar Minuten noch einmal.',
+    },
+    NOT_FOUND: {
+      title: 'Nicht gefunden',
+      happened: 'Unter dieser Adresse gibt es nichts.',
+      next: 'Prüfen Sie die Adresse, oder öffnen Sie die App noch einmal.',
+    },
+    SETUP: {
+      title: 'Diese Website ist nicht richtig eingerichtet',
+      happened:
+        'Sie haben nichts falsch gemacht: An der Einrichtung dieser Website ist etwas zu berichtigen.',
+      next: 'Geben Sie an die Administration weiter, was unten steht.',
+    },
+    INTERNAL: {
+      title: 'Etwas ist schiefgegangen',
+      happened: 'Auf dieser Website gab es einen Fehler. Er wurde protokolliert.',
+      next: 'Versuchen Sie es noch einmal. Passiert es wieder, geben Sie weiter, was unten steht.',
+    },
+    REQUEST: {
+      title: 'Anfrage nicht verstanden',
+      happened: 'Was Ihr Browser gesendet hat, ergibt für diese Website keinen Sinn.',
+      next: 'Gehen Sie zurück und versuchen Sie es noch einmal, oder öffnen Sie die App neu.',
+    },
+  },
+}

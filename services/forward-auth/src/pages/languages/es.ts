@@ -1,0 +1,150 @@
+import type { Texts } from './en.ts'
+
+export const es: Texts = {
+  brand: 'Gatehouse',
+  retry: 'Volver a intentarlo',
+  requestId: 'Solicitud',
+  details: 'Detalles',
+  signIn: {
+    title: 'Iniciar sesión',
+    text: 'Para continuar a {host}',
+    choices: 'Iniciar sesión con',
+    failing: 'No responde en este momento',
+  },
+  signedIn: {
+    title: 'Ha iniciado sesión',
+    back: 'Continuar a {host}',
+    apps: 'Sus aplicaciones',
+    noApps: 'Aquí todavía no hay ninguna aplicación que esta cuenta pueda abrir.',
+    profile: 'Ver mi perfil',
+    signOut: 'Cerrar sesión',
+  },
+  signOut: {
+    title: '¿Cerrar sesión?',
+    text: 'Tendrá que volver a iniciar sesión en todas las aplicaciones que usan este acceso.',
+    confirm: 'Cerrar sesión',
+    stay: 'Seguir con la sesión abierta',
+  },
+  signedOut: {
+    title: 'Ha cerrado la sesión',
+    text: 'Puede cerrar esta página.',
+    notStored:
+      'Su sesión se ha eliminado de este navegador, pero el servidor no ha podido registrar que ha terminado. Si alguien la ha copiado, la copia puede seguir siendo válida hasta el {end}. Avise al administrador de este sitio.',
+    provider: 'Cerrar sesión también en {provider}',
+    signIn: 'Volver a iniciar sesión',
+  },
+  refused: {
+    title: 'Esta cuenta no tiene acceso',
+    text: 'Ha iniciado sesión, pero esta cuenta no tiene acceso a esta página. Si debería tenerlo, consulte al administrador de este sitio.',
+    other: 'Usar otra cuenta',
+  },
+  providerDown: {
+    title: '{provider} no responde',
+    text: 'En este momento no se puede iniciar sesión allí. Su cuenta no tiene ningún problema.',
+    other: 'Iniciar sesión de otra manera',
+  },
+  providerSays: 'El proveedor de identidad indica:',
+  errors: {
+    FWA_CALLBACK_FOREIGN: {
+      title: 'Respuesta de otro proveedor',
+      happened: 'Ha vuelto de un proveedor de identidad distinto de aquel en el que empezó.',
+      next: 'Inicie sesión de nuevo desde el principio. Si vuelve a ocurrir, avise al administrador.',
+    },
+    FWA_COOKIE_DUPLICATE: {
+      title: 'Cookie de sesión enviada dos veces',
+      happened: 'Otro sitio ha creado una segunda cookie de sesión, y por eso no vale ninguna.',
+      next: 'Borre las cookies de este sitio en su navegador y vuelva a intentarlo.',
+    },
+    FWA_FORBIDDEN: {
+      title: 'Acceso denegado a esta cuenta',
+      happened: 'Esta cuenta no tiene acceso a esta página.',
+      next: 'Use otra cuenta o pida acceso al administrador de este sitio.',
+    },
+    FWA_LOGIN_REFUSED: {
+      title: 'Inicio de sesión rechazado',
+      happened: 'El proveedor de identidad no ha iniciado su sesión.',
+      next: 'Vuelva a intentarlo o use otra cuenta.',
+    },
+    FWA_LOGIN_UNKNOWN: {
+      title: 'Inicio de sesión caducado o empezado en otro navegador',
+      happened: 'El inicio de sesión ha tardado demasiado o empezó en otro navegador.',
+      next: 'Vuelva a intentarlo y permita las cookies de este sitio.',
+    },
+    FWA_ORIGIN_FOREIGN: {
+      title: 'Solicitud de otro sitio',
+      happened: 'Otro sitio ha intentado cerrar su sesión. Su sesión sigue abierta.',
+      next: 'Si quiere cerrarla, abra la página para ello en este sitio.',
+    },
+    FWA_PORTAL_UNKNOWN: {
+      title: 'Portal desconocido',
+      happened: 'En esta dirección no hay ninguna página de inicio de sesión.',
+      next: 'Compruebe la dirección o vuelva a abrir la aplicación.',
+    },
+    FWA_PROVIDER_UNKNOWN: {
+      title: 'Proveedor desconocido',
+      happened: 'Esta página no tiene ningún proveedor de identidad con ese nombre.',
+      next: 'Vuelva a abrir la aplicación y elija uno de la lista.',
+    },
+    FWA_PROVIDER_UNREACHABLE: {
+      title: 'No se puede contactar con el proveedor',
+      happened: 'El proveedor de identidad no responde.',
+      next: 'Vuelva a intentarlo en un momento o inicie sesión de otra manera.',
+    },
+    FWA_SESSION_TOO_LARGE: {
+      title: 'Sesión demasiado grande',
+      happened:
+        'El proveedor de identidad envía más datos sobre usted de los que caben en una cookie.',
+      next: 'Avise al administrador. Su cuenta debe pertenecer a menos grupos.',
+    },
+    FWA_SIGN_IN_LOOP: {
+      title: 'Redirección sin fin',
+      happened: 'Ha iniciado sesión, pero la aplicación no lo sabe.',
+      next: 'Borre las cookies de este sitio y permítalas. Si no basta, avise al administrador.',
+    },
+    FWA_SIGN_IN_POLICY: {
+      title: 'Enlace de inicio de sesión no válido',
+      happened: 'El enlace que le ha traído aquí ya no es válido.',
+      next: 'Vuelva a abrir la aplicación: un enlace nuevo lleva al inicio de sesión.',
+    },
+    FWA_SIGN_IN_RATE: {
+      title: 'Demasiados inicios de sesión',
+      happened: 'Esta cuenta ha iniciado sesión demasiadas veces en poco tiempo.',
+      next: 'Espere un minuto y vuelva a intentarlo.',
+    },
+    FWA_STEP_UP_UNMET: {
+      title: 'El inicio de sesión no es suficiente',
+      happened: 'Esta página pide otra forma de iniciar sesión, como un segundo factor.',
+      next: 'Vuelva a intentarlo con el método que se le pide. Si no basta, avise al administrador.',
+    },
+    FWA_STORE_STALE: {
+      title: 'No se pueden comprobar las sesiones',
+      happened: 'Este sitio no puede comprobar en este momento quién ha iniciado sesión.',
+      next: 'Vuelva a intentarlo en unos minutos.',
+    },
+    FWA_STORE_UNAVAILABLE: {
+      title: 'Almacenamiento no disponible',
+      happened: 'Este sitio no puede guardar nada en este momento.',
+      next: 'Vuelva a intentarlo en unos minutos.',
+    },
+    NOT_FOUND: {
+      title: 'Página no encontrada',
+      happened: 'No hay nada en esta dirección.',
+      next: 'Compruebe la dirección o vuelva a abrir la aplicación.',
+    },
+    SETUP: {
+      title: 'Este sitio no está bien configurado',
+      happened: 'No ha hecho nada mal: hay que corregir algo en la configuración de este sitio.',
+      next: 'Comunique a su administrador lo que aparece abajo.',
+    },
+    INTERNAL: {
+      title: 'Algo ha salido mal',
+      happened: 'Ha habido un error en este sitio y ha quedado registrado.',
+      next: 'Vuelva a intentarlo. Si se repite, comunique al administrador lo que aparece abajo.',
+    },
+    REQUEST: {
+      title: 'Solicitud no comprendida',
+      happened: 'Este sitio no ha entendido lo que ha enviado su navegador.',
+      next: 'Vuelva atrás e inténtelo de nuevo, o abra otra vez la aplicación.',
+    },
+  },
+}

@@ -1,0 +1,150 @@
+import type { Texts } from './en.ts'
+
+export const fr: Texts = {
+  brand: 'Gatehouse',
+  retry: 'Réessayer',
+  requestId: 'Requête',
+  details: 'Détails',
+  signIn: {
+    title: 'Connexion',
+    text: 'Pour continuer vers {host}',
+    choices: 'Se connecter avec',
+    failing: 'Ne répond pas pour le moment',
+  },
+  signedIn: {
+    title: 'Vous êtes connecté',
+    back: 'Continuer vers {host}',
+    apps: 'Vos applications',
+    noApps: 'Ce compte ne peut encore ouvrir aucune application ici.',
+    profile: 'Afficher mon profil',
+    signOut: 'Se déconnecter',
+  },
+  signOut: {
+    title: 'Se déconnecter ?',
+    text: 'Il faudra vous reconnecter à toutes les applications qui utilisent cette connexion.',
+    confirm: 'Se déconnecter',
+    stay: 'Rester connecté',
+  },
+  signedOut: {
+    title: 'Vous êtes déconnecté',
+    text: 'Vous pouvez fermer cette page.',
+    notStored:
+      'Votre session a été supprimée de ce navigateur, mais le serveur n’a pas pu enregistrer qu’elle est terminée. Si quelqu’un l’a copiée, la copie peut rester valable jusqu’au {end}. Merci de prévenir l’administrateur de ce site.',
+    provider: 'Se déconnecter aussi de {provider}',
+    signIn: 'Se reconnecter',
+  },
+  refused: {
+    title: 'Ce compte n’a pas accès',
+    text: 'Vous êtes connecté, mais ce compte n’a pas accès à cette page. S’il devrait l’avoir, adressez-vous à l’administrateur de ce site.',
+    other: 'Utiliser un autre compte',
+  },
+  providerDown: {
+    title: '{provider} ne répond pas',
+    text: 'Il n’est pas possible de s’y connecter pour le moment. Votre compte n’est pas en cause.',
+    other: 'Se connecter autrement',
+  },
+  providerSays: 'Le fournisseur d’identité indique :',
+  errors: {
+    FWA_CALLBACK_FOREIGN: {
+      title: 'Réponse d’un autre fournisseur',
+      happened: 'Vous revenez d’un autre fournisseur d’identité que celui où vous avez commencé.',
+      next: 'Reprenez la connexion depuis le début. Si cela se reproduit, prévenez l’administrateur.',
+    },
+    FWA_COOKIE_DUPLICATE: {
+      title: 'Cookie de session envoyé deux fois',
+      happened:
+        'Un autre site a créé un second cookie de session : aucun des deux n’est donc valable.',
+      next: 'Supprimez les cookies de ce site dans votre navigateur, puis réessayez.',
+    },
+    FWA_FORBIDDEN: {
+      title: 'Accès refusé à ce compte',
+      happened: 'Ce compte n’a pas accès à cette page.',
+      next: 'Utilisez un autre compte, ou demandez l’accès à l’administrateur de ce site.',
+    },
+    FWA_LOGIN_REFUSED: {
+      title: 'Connexion refusée',
+      happened: 'Le fournisseur d’identité ne vous a pas connecté.',
+      next: 'Réessayez, ou utilisez un autre compte.',
+    },
+    FWA_LOGIN_UNKNOWN: {
+      title: 'Connexion expirée ou commencée dans un autre navigateur',
+      happened: 'La connexion a pris trop de temps, ou a commencé dans un autre navigateur.',
+      next: 'Réessayez, et autorisez les cookies pour ce site.',
+    },
+    FWA_ORIGIN_FOREIGN: {
+      title: 'Demande venue d’un autre site',
+      happened: 'Un autre site a voulu vous déconnecter. Vous êtes toujours connecté.',
+      next: 'Pour vous déconnecter, ouvrez la page de déconnexion de ce site.',
+    },
+    FWA_PORTAL_UNKNOWN: {
+      title: 'Portail inconnu',
+      happened: 'Il n’y a pas de page de connexion à cette adresse.',
+      next: 'Vérifiez l’adresse, ou ouvrez de nouveau l’application.',
+    },
+    FWA_PROVIDER_UNKNOWN: {
+      title: 'Fournisseur inconnu',
+      happened: 'Cette page de connexion n’a pas de fournisseur d’identité de ce nom.',
+      next: 'Ouvrez de nouveau l’application, et choisissez un fournisseur de la liste.',
+    },
+    FWA_PROVIDER_UNREACHABLE: {
+      title: 'Fournisseur injoignable',
+      happened: 'Le fournisseur d’identité ne répond pas.',
+      next: 'Réessayez dans un instant, ou connectez-vous autrement.',
+    },
+    FWA_SESSION_TOO_LARGE: {
+      title: 'Session trop volumineuse',
+      happened: 'Le fournisseur d’identité en dit plus sur vous qu’un cookie ne peut contenir.',
+      next: 'Prévenez l’administrateur. Votre compte doit appartenir à moins de groupes.',
+    },
+    FWA_SIGN_IN_LOOP: {
+      title: 'Redirection sans fin',
+      happened: 'Vous êtes connecté, mais l’application n’en est pas informée.',
+      next: 'Supprimez les cookies de ce site et autorisez-les. Sans succès, prévenez l’administrateur.',
+    },
+    FWA_SIGN_IN_POLICY: {
+      title: 'Lien de connexion non valable',
+      happened: 'Le lien qui vous a mené ici n’est plus valable.',
+      next: 'Ouvrez de nouveau l’application : un nouveau lien mène à la connexion.',
+    },
+    FWA_SIGN_IN_RATE: {
+      title: 'Trop de connexions',
+      happened: 'Ce compte s’est connecté trop souvent en peu de temps.',
+      next: 'Attendez une minute, puis réessayez.',
+    },
+    FWA_STEP_UP_UNMET: {
+      title: 'Connexion insuffisante',
+      happened: 'Cette page demande une autre façon de se connecter, comme un second facteur.',
+      next: 'Réessayez avec la méthode demandée. Sans succès, prévenez l’administrateur.',
+    },
+    FWA_STORE_STALE: {
+      title: 'Sessions impossibles à vérifier',
+      happened: 'Ce site ne peut pas vérifier pour le moment qui est connecté.',
+      next: 'Réessayez dans quelques minutes.',
+    },
+    FWA_STORE_UNAVAILABLE: {
+      title: 'Stockage indisponible',
+      happened: 'Ce site ne peut rien enregistrer pour le moment.',
+      next: 'Réessayez dans quelques minutes.',
+    },
+    NOT_FOUND: {
+      title: 'Page introuvable',
+      happened: 'Il n’y a rien à cette adresse.',
+      next: 'Vérifiez l’adresse, ou ouvrez de nouveau l’application.',
+    },
+    SETUP: {
+      title: 'Ce site n’est pas bien configuré',
+      happened: 'Vous n’y êtes pour rien : la configuration de ce site doit être corrigée.',
+      next: 'Transmettez à son administrateur ce qui figure ci-dessous.',
+    },
+    INTERNAL: {
+      title: 'Une erreur est survenue',
+      happened: 'Une erreur s’est produite sur ce site. Elle a été consignée.',
+      next: 'Réessayez. Si elle se reproduit, transmettez à l’administrateur ce qui figure ci-dessous.',
+    },
+    REQUEST: {
+      title: 'Demande incomprise',
+      happened: 'Ce site n’a pas compris ce que votre navigateur a envoyé.',
+      next: 'Revenez en arrière et réessayez, ou ouvrez de nouveau l’application.',
+    },
+  },
+}

@@ -1,0 +1,77 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { FWA_ERRORS } from '../../src/errors.ts'
+import { en } from '../../src/pages/languages/en.ts'
+import { chooseLanguage, fill, LANGUAGES, writeTime } from '../../src/pages/languages/index.ts'
+
+/** Each text by its path. */
+function flatten(texts: object, path = ''): [path: string, text: string][] {
+  return Object.entries(texts).flatMap(([key, value]) =>
+    typeof value === 'string'
+      ? [[`${path}/${key}`, value] as [string, string]]
+      : flatten(value as object, `${path}/${key}`),
+  )
+}
+
+const bracesIn = (text: string) => [...text.matchAll(/\{\w+\}/g)].map(String).toSorted()
+
+t.test('every language has every text, with the same braces', async (t) => {
+  const english = new Map(flatten(en))
+  for (const [tag, texts] of Object.entries(LANGUAGES)) {
+    const found = flatten(texts)
+    t.strictSame(
+      found.map(([path]) => path).toSorted(),
+      [...english.keys()].toSorted(),
+      `${tag}: the same keys`,
+    )
+    for (const [path, text] of found) {
+      t.strictSame(bracesIn(text), bracesIn(english.get(path) ?? ''), `${tag}${path}`)
+      t.match(text, /^\S(.*\S)?$/, `${tag}${path}: not empty`)
+      const isTranslated = tag === 'en' || path === '/brand' || text !== english.get(path)
+      t.ok(isTranslated, `${tag}${path}: translated`)
+    }
+    t.strictSame(Intl.getCanonicalLocales(tag), [tag], `${tag} is a language tag`)
+  }
+})
+
+t.test('the English titles are those of the problems', async (t) => {
+  for (const [code, { title }] of Object.entries(FWA_ERRORS))
+    if (code in en.errors) t.equal(en.errors[code as keyof typeof en.errors].title, title, code)
+})
+
+t.test('Accept-Language chooses, and English is for everybody else', async (t) => {
+  const table: [header: string | undefined, language: string][] = [
+    [undefined, 'en'],
+    ['', 'en'],
+    ['*', 'en'],
+    ['de', 'de'],
+    ['DE-at', 'de'],
+    ['de-AT,de;q=0.9,en;q=0.8', 'de'],
+    ['en-GB,en;q=0.9,de;q=0.8', 'en'],
+    ['nl, fr;q=0.5, de;q=0.4', 'fr'],
+    ['es-419', 'es'],
+    ['en;q=0.1, es;q=0.2', 'es'],
+    ['de;q=0, fr;q=0.1', 'fr'],
+    ['de;q=0', 'en'],
+    ['nl-BE, ja', 'en'],
+    ['constructor, __proto__', 'en'],
+    [`${'x-y,'.repeat(5_000)}de`, 'en'],
+  ]
+  for (const [header, language] of table)
+    t.equal(chooseLanguage(header), language, header ?? 'none')
+  fc.assert(fc.property(fc.string(), (header) => Object.hasOwn(LANGUAGES, chooseLanguage(header))))
+})
+
+t.test('fills in what is in braces, as it is', async (t) => {
+  t.equal(fill('a {host} b {host}', { host: '$& {end}' }), 'a $& {end} b $& {end}')
+  t.equal(fill('a {toString}', {}), 'a ')
+})
+
+t.test('times are written as in the language', async (t) => {
+  const time = Date.UTC(2030, 0, 2, 3, 4)
+  const written = Object.keys(LANGUAGES).map((tag) => writeTime(tag as 'en', time))
+  t.match(written[0], /^January 2, 2030 at 03:04\sAM UTC$/)
+  t.match(written[1], '2. Januar 2030 um 03:04 UTC')
+  t.match(written[2], '2 janvier 2030 à 03:04 UTC')
+  t.match(written[3], '2 de enero de 2030 a las 03:04 UTC')
+})
