@@ -39,6 +39,8 @@ const KINDS: Readonly<Record<string, (block: Block) => unknown>> = {
   'sh running': parseShell,
   'sh stopped': parseShell,
   'sh files': parseShell,
+  // Run by integration/systemd.test.ts, in this order.
+  'sh systemd': parseShell,
   sh: parseShell,
   // The next four are followed by integration/docs.test.ts.
   'sh server': parseShell,
@@ -66,7 +68,7 @@ const KINDS: Readonly<Record<string, (block: Block) => unknown>> = {
 
 /** `<language> <path>`: the block is part of that file, which has tests of its own. */
 const PART =
-  /^(yaml|nginx|caddyfile|haproxy|apache|ini|ts|json) ((?:examples|packages|docker)\/\S+)$/
+  /^(yaml|nginx|caddyfile|haproxy|apache|ini|ts|json) ((?:examples|packages|docker|deploy)\/\S+)$/
 
 async function checkBlock(block: Block): Promise<void> {
   const [, , path] = PART.exec(block.info) ?? []

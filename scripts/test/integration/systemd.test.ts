@@ -1,11 +1,12 @@
 // The units, as systemd reads them, and as it runs them on a machine that is booted for this test.
 import { execFile, execFileSync } from 'node:child_process'
-import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { globSync, readFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
-import { ROOT } from '../markdown.ts'
-import { programOf } from '../program.ts'
+import { makeArchive, type Service } from '../../release/archive.ts'
+import { parseDocument, ROOT } from '../markdown.ts'
+import { until } from '../until.ts'
 import { bootMachine, cannotBoot, type Machine } from './machine.ts'
 
 const run = promisify(execFile)
@@ -80,97 +81,152 @@ t.test('users and folders', { skip: process.getuid?.() !== 0 && 'only root may' 
   )
 })
 
-const SERVICES = {
-  'cert-service': { program: 'gatehouse-certs', user: 'gatehouse-certs' },
-  'forward-auth': { program: 'gatehouse-auth', user: 'gatehouse-auth' },
-} as const
+const VERSION: string = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).version
+const USERS = { 'cert-service': 'gatehouse-certs', 'forward-auth': 'gatehouse-auth' } as const
 
-t.test('on a machine with systemd', { skip: cannotBoot() ?? false }, async (t) => {
-  const shared = t.testdir()
-  for (const [service, { program }] of Object.entries(SERVICES)) {
-    const args = programOf(service as keyof typeof SERVICES).join("' '")
-    mkdirSync(join(shared, service))
-    const script = `#!/bin/sh\nexec '${process.execPath}' '${args}' "$@"\n`
-    writeFileSync(join(shared, service, program), script, { mode: 0o755 })
+/** The commands of the guide, by the step that they are in. */
+function readSteps(): Map<string, string[]> {
+  const steps = new Map<string, string[]>()
+  for (const section of readFileSync(join(ROOT, 'docs/systemd.md'), 'utf8')
+    .split(/^## /m)
+    .slice(1)) {
+    const { blocks } = parseDocument('docs/systemd.md', section)
+    const commands = blocks.filter(({ info }) => info === 'sh systemd').map(({ text }) => text)
+    if (commands.length > 0) steps.set(section.split('\n', 1)[0] ?? '', commands)
   }
-  const { run } = await bootMachine(t, shared)
-  await run(`
-mkdir -p /usr/local/lib/systemd/system /usr/local/lib/sysusers.d /usr/local/lib/tmpfiles.d
-cp ${FOLDER}/*.service /usr/local/lib/systemd/system
-cp ${FOLDER}/sysusers.d/* /usr/local/lib/sysusers.d
-cp ${FOLDER}/tmpfiles.d/* /usr/local/lib/tmpfiles.d
-for service in cert-service forward-auth; do
-  mkdir -p /opt/gatehouse/$service
-  cp -r /mnt/$service /opt/gatehouse/$service/bin
-  ln -s /opt/gatehouse/$service/bin/* /usr/local/bin
-done
-systemctl daemon-reload
-systemd-sysusers
-gatehouse-certs init /etc/gatehouse/cert-service/config.yaml
-gatehouse-auth init --domain example.com /etc/gatehouse/forward-auth/config.yaml
-systemd-tmpfiles --create gatehouse-cert-service.conf gatehouse-forward-auth.conf`)
+  return steps
+}
 
-  for (const [service, { user }] of Object.entries(SERVICES))
-    await t.test(service, async (t) => {
-      const unit = `gatehouse-${service}`
-      await run(`systemctl enable --now ${unit} || { journalctl -o cat -u ${unit}; false; }`)
-      t.equal(await run(`systemctl is-active ${unit}`), 'active\n')
-      t.match(await run(`journalctl -o cat -u ${unit}`), '"msg":"ready"', 'starts when it is ready')
-      const pid = (await run(`systemctl show -P MainPID ${unit}`)).trim()
-      const status = await run(`cat /proc/${pid}/status`)
-      t.match(status, /^Seccomp:\t2$/m, 'its system calls are filtered')
-      t.match(status, /^CapBnd:\t0+$/m)
-      t.equal(
-        await run(`stat -c %U /proc/${pid} /var/lib/gatehouse/${service}`),
-        `${user}\n${user}\n`,
-      )
+t.test('the guide, with the archives, on a machine', { skip: cannotBoot() ?? false }, async (t) => {
+  const shared = t.testdir()
+  const architecture = process.arch === 'arm64' ? 'arm64' : 'x64'
+  const made: string[] = []
+  for (const version of [VERSION, '0.2.0'])
+    for (const service of Object.keys(USERS) as Service[])
+      made.push(await makeArchive(service, architecture, shared, version))
+  await t.test('archives', async (t) => {
+    const again = await makeArchive('cert-service', architecture, t.testdir(), VERSION)
+    t.ok(readFileSync(again).equals(readFileSync(made[0] ?? '')), 'are made the same again')
+    const { stdout } = await run('tar', ['-tvzf', again])
+    const lines = stdout.trim().split('\n')
+    t.strictSame(
+      lines.filter(
+        (line) => !/^[-dl]r[w-][x-]r-[x-]r-[x-] root\/root /.test(line.replace('lrwx', 'lr-x')),
+      ),
+      [],
+      'hold files of root that only root may change',
+    )
+    for (const path of ['LICENSE', 'node/LICENSE', 'THIRD-PARTY-LICENSES.txt', 'sbom.cdx.json'])
+      t.ok(stdout.includes(` cert-service-${VERSION}/${path}\n`), path)
+  })
+  const files = made.map((file) => basename(file))
+  await run('sh', ['-c', `cd "$0" && sha256sum ${files.join(' ')} > SHA256SUMS`, shared])
 
-      await run(`systemctl reload ${unit}`)
-      await run(`echo 'sever: {}' >> /etc/gatehouse/${service}/config.yaml`)
-      await t.rejects(run(`systemctl reload ${unit}`), 'an invalid file is refused')
-      t.match(await run(`journalctl -o cat -u ${unit}`), /config\.yaml:\d+:\d+ \/sever/)
-      t.equal((await run(`systemctl show -P MainPID ${unit}`)).trim(), pid)
-      t.equal(await run(`systemctl is-active ${unit}`), 'active\n', 'and the service goes on')
-      await run(`systemctl stop ${unit}`)
-      t.equal(await run(`systemctl show -P Result ${unit}`), 'success\n', 'ends in time')
-      await t.rejects(run(`systemctl start ${unit}`), 'does not start with an invalid file')
-      await run(`sed -i '$d' /etc/gatehouse/${service}/config.yaml; systemctl stop ${unit}`)
+  const machine = await bootMachine(t, shared)
+  const steps = readSteps()
+  /** Does what a step says, and gives what its commands print. */
+  async function follow(step: string): Promise<string> {
+    const commands = steps.get(step)
+    if (!commands) throw new Error(`the guide has no step "${step}"`)
+    steps.delete(step)
+    let output = ''
+    for (const command of commands) {
+      const here = command.replace(/^version=0\.1\.0 arch=x64/m, `version=${VERSION} arch=x64`)
+      output += await machine.run(`cd /mnt\n${here.replace('arch=x64', `arch=${architecture}`)}`)
+    }
+    return output
+  }
 
-      await run(`systemctl start ${unit}`)
-      const fresh = (await run(`systemctl show -P MainPID ${unit}`)).trim()
-      await run(`kill -KILL ${fresh}
-while [ "$(systemctl show -P MainPID ${unit})" = ${fresh} ]; do sleep 0.1; done
-systemctl start ${unit}`)
-      t.equal(
-        await run(`systemctl show -P NRestarts ${unit}`),
-        '1\n',
-        'is started again if it dies',
-      )
-    })
+  t.match(await follow('1. Download and check'), `${files[0]}: OK`)
+  t.match(await follow('2. Unpack'), VERSION)
+  await t.rejects(machine.run('node --version'), 'the machine has no other Node')
+  await follow('3. Configure')
+  t.match(await follow('4. Start'), 'config.yaml is valid')
+  const [issue = ''] = steps.get('5. The first certificate') ?? []
+  const answer = await follow('5. The first certificate')
+  const [first = ''] = /^\{.*\}$/m.exec(answer) ?? []
+  t.match(JSON.parse(first), { domain: 'app.example.com', cached: false })
+  t.equal(await follow('6. The first login'), '302\n')
+  await t.test('client', async (t) => client(t, machine))
+  for (const [service, user] of Object.entries(USERS))
+    await t.test(service, async (t) =>
+      lifecycle(t, machine, { unit: `gatehouse-${service}`, service, user }),
+    )
+  t.match(await follow('7. Look and change'), /active \(running\)[\s\S]*ready/)
+  await t.test('a low port', async (t) => lowPort(t, machine))
 
-  await t.test('certificates', async (t) => certificates(t, run))
+  await follow('8. Upgrade')
+  const [pid] = (await machine.run('systemctl show -P MainPID gatehouse-cert-service')).split('\n')
+  t.match(await machine.run(`readlink /proc/${pid}/exe`), 'cert-service-0.2.0/node/node')
+  const ask = /^curl .*\\\n.*\/api\/certificate$/m.exec(issue)?.[0] ?? ''
+  const kept = JSON.parse(await machine.run(ask))
+  const { privateKey } = JSON.parse(first)
+  t.match(kept, { cached: true, privateKey }, 'nothing was lost')
+  await follow('Remove it')
+  t.equal(await machine.run("find /usr/local /opt /etc /var/lib -name '*gatehouse*'"), '')
+  t.strictSame([...steps.keys()], [], 'every step was followed')
 })
 
-/** Some work of the service and the client, so that a system call that the filter lacks is found. */
-async function certificates(t: Test, run: Machine['run']): Promise<void> {
-  await run(`
-curl -fsSk https://localhost:7401/ca/root.pem -o /etc/gatehouse/root.pem
-cat > /etc/gatehouse/client.env <<END
-GATEHOUSE_URL=https://localhost:7401
-GATEHOUSE_CA=/etc/gatehouse/root.pem
-GATEHOUSE_KEY_FILE=/etc/gatehouse/cert-service/keys/admin.key
-END
-cat > /etc/gatehouse/client-app.example.com.env <<END
+interface Unit {
+  readonly unit: string
+  readonly service: string
+  readonly user: string
+}
+
+/** How a service is started, changed and stopped, and what it may do. */
+async function lifecycle(t: Test, { run }: Machine, { unit, service, user }: Unit): Promise<void> {
+  const show = async (property: string) =>
+    (await run(`systemctl show -P ${property} ${unit}`)).trim()
+  const config = `/etc/gatehouse/${service}/config.yaml`
+  t.match(await run(`journalctl -o cat -u ${unit}`), '"msg":"ready"', 'starts when it is ready')
+  const pid = await show('MainPID')
+  const status = await run(`cat /proc/${pid}/status`)
+  t.match(status, /^Seccomp:\t2$/m, 'its system calls are filtered')
+  t.match(status, /^CapBnd:\t0+$/m, 'it has no capability')
+  t.equal(await run(`stat -c %U /proc/${pid} /var/lib/gatehouse/${service}`), `${user}\n${user}\n`)
+  await run(`systemctl reload ${unit}; echo 'sever: {}' >> ${config}`)
+  await t.rejects(run(`systemctl reload ${unit}`), 'an invalid file is refused')
+  t.match(await run(`journalctl -o cat -u ${unit}`), /config\.yaml:\d+:\d+ \/sever/)
+  t.strictSame([await show('MainPID'), await show('ActiveState')], [pid, 'active'], 'it goes on')
+  await run(`systemctl stop ${unit}`)
+  t.equal(await show('Result'), 'success', 'ends in time')
+  await t.rejects(run(`systemctl start ${unit}`), 'does not start with an invalid file')
+  await run(`sed -i '$d' ${config}; systemctl stop ${unit}; systemctl start ${unit}`)
+  const fresh = await show('MainPID')
+  await run(`kill -KILL ${fresh}`)
+  await until(async () => ![fresh, '0'].includes(await show('MainPID')))
+  await run(`systemctl start ${unit}`)
+  t.equal(await show('NRestarts'), '1', 'is started again if it dies')
+}
+
+async function client(t: Test, { run }: Machine): Promise<void> {
+  await run(`cat > /etc/gatehouse/client-app.example.com.env <<END
 OPTIONS=www.example.com --owner daemon:daemon --reload 'systemctl is-active basic.target > /var/reloaded'
 END
-systemctl enable --now gatehouse-client@app.example.com`)
+systemctl restart gatehouse-client@app.example.com`)
   const files = '/var/lib/gatehouse/tls/app.example.com'
-  await run(`for i in $(seq 300); do [ -s /var/reloaded ] && break; sleep 0.1; done
-openssl verify -CAfile /etc/gatehouse/root.pem -untrusted ${files}/fullchain.pem ${files}/fullchain.pem`)
+  await until(async () => (await run('cat /var/reloaded 2>/dev/null || true')) === 'active\n')
   t.match(
     await run(`openssl x509 -in ${files}/fullchain.pem -noout -ext subjectAltName`),
     'www.exa',
   )
+  t.match(
+    await run(
+      `openssl verify -CAfile /etc/gatehouse/root.pem -untrusted ${files}/fullchain.pem ${files}/fullchain.pem`,
+    ),
+    'OK',
+  )
   t.equal(await run(`stat -c %U:%a ${files}/privkey.pem`), 'daemon:600\n')
-  t.equal(await run('cat /var/reloaded'), 'active\n')
+}
+
+async function lowPort(t: Test, { run }: Machine): Promise<void> {
+  const config = '/etc/gatehouse/cert-service/config.yaml'
+  const unit = 'gatehouse-cert-service'
+  await run(`sed -i 's/^server:/server:\\n  port: 443/' ${config}; systemctl restart ${unit}`)
+  t.match(await run('curl -fsSk https://localhost/readyz'), 'ready')
+  await run(`mv /etc/systemd/system/${unit}.service.d /var/allowed; systemctl daemon-reload`)
+  await t.rejects(run(`systemctl restart ${unit}`), 'needs to be allowed')
+  t.match(await run(`journalctl -o cat -u ${unit}`), 'this user may not use that port')
+  await run(`mv /var/allowed /etc/systemd/system/${unit}.service.d; sed -i '/port: 443/d' ${config}
+systemctl daemon-reload; systemctl restart ${unit}`)
 }
