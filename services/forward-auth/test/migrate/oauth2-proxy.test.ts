@@ -3,6 +3,8 @@ import fc from 'fast-check'
 import t from 'tap'
 import { PROGRAMS } from '../../src/migrate/programs.ts'
 import { createAdmits } from '../../src/portals.ts'
+import { forwardDialect } from '../../src/routes/check.ts'
+import { startApp } from '../app.ts'
 import { areMarked, migration } from './kit.ts'
 import { OAUTH2_PROXY_FLAGS } from './reference.ts'
 
@@ -277,4 +279,76 @@ t.test('whom they refuse, Gatehouse refuses; whom they let in, it lets in', asyn
     }),
     { numRuns: 60 },
   )
+})
+
+t.test('what their routes do not open, Gatehouse does not open', async (t) => {
+  const migrated = migration(t, 'oauth2-proxy')
+  const segment = fc.constantFrom('a', 'b', 'a-b', 'a\\.b', '.', '..', 'x*', '[ab]')
+  const end = fc.constantFrom('', '$', '/', '/$', '/.*', '/.+', '/.*$', '/.+$', '.*', '/?$')
+  const route = fc
+    .tuple(fc.constantFrom('', 'GET=', 'POST='), fc.array(segment, { maxLength: 2 }), end)
+    .map(([method, segments, rest]) => `${method}^/${segments.join('/')}${rest}`)
+  const paths = [
+    '/',
+    '/a',
+    '/a/',
+    '/b',
+    '/a-b',
+    '/a.b',
+    '/a/b',
+    '/a/b/',
+    '/a/b/c',
+    '/ab',
+    '/x',
+    '/a/a.b',
+  ]
+  let opened = 0
+  await fc.assert(
+    fc.asyncProperty(fc.array(route, { minLength: 1, maxLength: 3 }), async (routes) => {
+      const flags = OPEN.replaceAll(/^(\w+) = "(.*)"$/gm, '--$1=$2')
+        .split('\n')
+        .slice(0, 4)
+      const own = ['--cookie-domain=example.com', '--email-domain=*']
+      const given = [...flags, ...own, ...routes.map((one) => `--skip-auth-route=${one}`)].join(
+        '\n',
+      )
+      const { yaml, todos } = await migrated(
+        given.replaceAll(/--\w+/g, (flag) => flag.replaceAll('_', '-')),
+      )
+      t.equal(todos, 0)
+      const { app, check } = await startApp(
+        t,
+        yaml.replace(/clientSecretFile: .*/, 'clientSecret: a'),
+      )
+      for (const path of paths) {
+        const opens = (one: string) =>
+          routes.some((text) => {
+            const [, method, regex = ''] = /^(?:(\w+)=)?(\^.*)$/.exec(text) ?? []
+            return (method === undefined || method === 'GET') && new RegExp(regex).test(one)
+          })
+        const headers = {
+          ...{ Host: 'example.com', 'X-Forwarded-Method': 'GET', 'X-Forwarded-Proto': 'https' },
+          ...{ 'X-Forwarded-Host': 'app.example.com', 'X-Forwarded-Uri': path },
+          'X-Forwarded-For': '203.0.113.7',
+        }
+        const shape = {
+          proxy: '',
+          dialect: forwardDialect,
+          method: 'GET',
+          path: '',
+          headers,
+          needs: [],
+        }
+        const { statusCode } = await check(shape)
+        const twin = path.endsWith('/') ? path.slice(0, -1) : `${path}/`
+        // A slash at the end makes no difference here.
+        if (statusCode !== 200) continue
+        opened += 1
+        t.ok(opens(path) || opens(twin), `${path}: ${routes}\n${yaml}`)
+      }
+      await app.close()
+    }),
+    { numRuns: 30 },
+  )
+  t.ok(opened > 20, `${opened} checks were open`)
 })
