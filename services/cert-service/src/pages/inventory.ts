@@ -67,7 +67,7 @@ ${freshness(view, now)}
 ${answered(shown)}
 ${rows.length > 0 ? list(shown) : empty(shown)}
 ${pager(view, neighbours)}
-<footer>Times are in UTC. The API is described at <a href="/docs">/docs</a>.</footer>`,
+<footer>${'person' in visitor ? html`<a href="${REQUEST_PATH}">Request a certificate</a>. ` : ''}Times are in UTC. The API is described at <a href="/docs">/docs</a>.</footer>`,
   })
 }
 
