@@ -76,6 +76,9 @@ export function guarded<const Schema extends FastifySchema>(
   }
 }
 
+/** Of an order. PostgreSQL refuses texts with NUL in them. */
+export const OrderIdSchema = Type.String({ maxLength: 64, pattern: '^[\\w-]+$' })
+
 /** Up to 253 characters and a trailing dot. */
 const NAME = { minLength: 1, maxLength: 254 }
 

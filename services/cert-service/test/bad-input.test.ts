@@ -212,6 +212,7 @@ const BAD: readonly Bad[] = [
   method('DELETE', '/api/certificates'),
   method('POST', '/ca/root.pem'),
   method('POST', '/healthz'),
+  { ...path('/api/orders/a%00'), status: 400, code: 'FST_ERR_VALIDATION', pointer: '/id' },
   path('/api'),
   path('/api/certificate/a.test/key'),
   { ...path('/api/certificate/'), status: 400, code: 'FST_ERR_VALIDATION', pointer: '/domain' },

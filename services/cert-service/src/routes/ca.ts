@@ -43,7 +43,9 @@ export const caRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
 /** `GET /.well-known/acme-challenge/:token` for CAs (RFC 8555 section 8.3), without authentication. */
 export const challengeRoute: FastifyPluginAsyncTypebox = async (app) => {
-  const schema = { params: Type.Object({ token: Type.String({ maxLength: 256 }) }) }
+  const schema = {
+    params: Type.Object({ token: Type.String({ maxLength: 256, pattern: '^[^\\0]*$' }) }),
+  }
   app.get('/.well-known/acme-challenge/:token', { schema }, async (request, reply) => {
     const answer = await answerHttp01(app.challenges, request.params.token)
     if (answer === undefined)

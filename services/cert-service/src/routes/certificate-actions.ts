@@ -7,6 +7,7 @@ import { type IssuanceRequest, parseRequest, rerouteRequest } from '../issuance/
 import { ACTIONS, type Action, confirmPage, type Done, dryRunPage } from '../pages/actions.ts'
 import { nameHref } from '../pages/links.ts'
 import { authorize, mayAll, requestorOf } from '../policy.ts'
+import { OrderIdSchema } from '../schemas.ts'
 import { renewalOf, renewNewest } from './certificate.ts'
 import { keepDone } from './done.ts'
 import type {} from './dry-run.ts'
@@ -15,7 +16,7 @@ import { assertOwnOrigin, requirePersonOnly, toFailedOrder } from './visitors.ts
 import { listAffected, remove, revoke } from './withdraw.ts'
 
 const ParamsSchema = Type.Object({ domain: Type.String({ minLength: 1, maxLength: 254 }) })
-const OrderProperty = { order: Type.Optional(Type.String({ maxLength: 64 })) }
+const OrderProperty = { order: Type.Optional(OrderIdSchema) }
 const AskedSchema = Type.Object(OrderProperty)
 const BodySchema = Type.Object({
   ...OrderProperty,

@@ -9,6 +9,7 @@ import { ACTIONS, type Action, donePage } from '../pages/actions.ts'
 import { certificatePage, nameWithoutCertificatePage, orderPage } from '../pages/certificate.ts'
 import { nameHref, orderHref } from '../pages/links.ts'
 import { mayAll } from '../policy.ts'
+import { OrderIdSchema } from '../schemas.ts'
 import type { CertificateRecord, InService, OrderRecord } from '../store/store.ts'
 import { takeDone } from './done.ts'
 import { findReadableByName } from './lookup.ts'
@@ -17,17 +18,13 @@ import { askForKey, findVisitor, isPerson, nameOf, originOf, type Visitor } from
 const MAX_ENTRIES = 20
 const FAILED_LOOKED_AT = 100
 const PEM = 'application/x-pem-file'
+const HEX = /^[0-9a-f]+$/i
 
 const NameSchema = Type.Object({ domain: Type.String({ maxLength: 254 }) })
 const SerialSchema = Type.Object({
   ...NameSchema.properties,
-  serialNumber: Type.String({ pattern: '^[0-9a-f]{1,128}$' }),
+  serialNumber: Type.String({ maxLength: 128 }),
 })
-const FileSchema = Type.Object({
-  ...SerialSchema.properties,
-  file: Type.Enum(['leaf.pem', 'chain.pem']),
-})
-const OrderSchema = Type.Object({ id: Type.String({ maxLength: 64 }) })
 
 /**
  * `GET /certificates/:domain`, `/certificates/:domain/:serialNumber` with its PEM files, and
@@ -36,6 +33,8 @@ const OrderSchema = Type.Object({ id: Type.String({ maxLength: 64 }) })
 export const certificatePageRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const onRequest = app.requirePerson({ optional: true })
   const schema = { hide: true }
+  for (const url of ['/certificates', '/orders'])
+    app.get(url, { schema }, async (_request, reply) => reply.redirect('/'))
   app.get(
     '/certificates/:domain',
     { onRequest, schema: { ...schema, params: NameSchema } },
@@ -55,19 +54,19 @@ export const certificatePageRoutes: FastifyPluginAsyncTypebox = async (app) => {
       return showCertificate(request, reply, visitor, record)
     },
   )
-  app.get(
-    '/certificates/:domain/:serialNumber/:file',
-    { onRequest, schema: { ...schema, params: FileSchema } },
-    async (request, reply) => {
-      const visitor = await findVisitor(request)
-      if (!visitor) return askForKey(request, reply, { isWrong: false })
-      const record = await findExactly(app, visitor, request.params)
-      return sendPem(reply, record, request.params.file)
-    },
-  )
+  for (const file of ['leaf.pem', 'chain.pem'] as const)
+    app.get(
+      `/certificates/:domain/:serialNumber/${file}`,
+      { onRequest, schema: { ...schema, params: SerialSchema } },
+      async (request, reply) => {
+        const visitor = await findVisitor(request)
+        if (!visitor) return askForKey(request, reply, { isWrong: false })
+        return sendPem(reply, await findExactly(app, visitor, request.params), file)
+      },
+    )
   app.get(
     '/orders/:id',
-    { onRequest, schema: { ...schema, params: OrderSchema } },
+    { onRequest, schema: { ...schema, params: Type.Object({ id: OrderIdSchema }) } },
     async (request, reply) => {
       const visitor = await findVisitor(request)
       if (!visitor) return askForKey(request, reply, { isWrong: false })
@@ -193,7 +192,9 @@ async function findExactly(
   visitor: Visitor,
   { domain, serialNumber }: { readonly domain: string; readonly serialNumber: string },
 ): Promise<CertificateRecord & InService> {
-  const record = await app.store.findBySerial(readNameOf(domain).text, serialNumber)
+  const name = readNameOf(domain)
+  if (!HEX.test(serialNumber)) throw notFound()
+  const record = await app.store.findBySerial(name.text, serialNumber.toLowerCase())
   if (!record || !mayAll(app, visitor, 'read', record)) throw notFound()
   return record
 }

@@ -3,6 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { Check } from 'typebox/schema'
 import type { Done } from '../pages/actions.ts'
+import { OrderIdSchema } from '../schemas.ts'
 import { COOKIE_SCOPE } from './visitors.ts'
 
 const DONE = '__Host-gatehouse-certs-done'
@@ -17,7 +18,7 @@ const DoneSchema = Type.Object({
   reason: Type.Optional(Type.Enum(Object.keys(REVOCATION_REASONS) as RevocationReason[])),
   unknownAtCa: Count,
   unconfirmed: Count,
-  order: Type.Optional(Type.String({ maxLength: 64 })),
+  order: Type.Optional(OrderIdSchema),
 })
 
 /** Keeps what was done for the page that the browser is redirected to. */

@@ -5,7 +5,7 @@ import { actionFor, CertError } from '../errors.ts'
 import { describeCertificate } from '../issuance/held.ts'
 import { toTime } from '../issuers/issuer.ts'
 import { mayAll } from '../policy.ts'
-import { FailureSchema, guarded, HeldSchema, OrderSchema } from '../schemas.ts'
+import { FailureSchema, guarded, HeldSchema, OrderIdSchema, OrderSchema } from '../schemas.ts'
 import type { CertificateRecord, OrderRecord, Store } from '../store/store.ts'
 import { readPermitted } from './lookup.ts'
 
@@ -37,7 +37,7 @@ const LIST = guarded([], {
 
 const ORDER = guarded([404], {
   summary: 'The progress of an order',
-  params: Type.Object({ id: Type.String({ maxLength: 64 }) }),
+  params: Type.Object({ id: OrderIdSchema }),
   response: { 200: OrderSchema },
 })
 

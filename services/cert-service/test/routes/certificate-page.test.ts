@@ -67,7 +67,9 @@ t.test('its files are certificates alone', async (t) => {
     leaf.text,
     `${certificate.split('-----END CERTIFICATE-----\n', 1)[0]}-----END CERTIFICATE-----\n`,
   )
-  t.equal((await see(`${base}/key.pem`)).status, 400)
+  t.equal((await see(`${base}/key.pem`)).status, 404)
+  t.equal((await see(`/certificates/%2A.a.test/${serialNumber.toUpperCase()}`)).status, 200)
+  t.match(await see('/certificates'), { status: 302, location: '/' }, 'the list of all')
 })
 
 t.test('the history has what was replaced, revoked and deleted', async (t) => {
@@ -150,6 +152,8 @@ t.test('what one may not see looks as if it did not exist', async (t) => {
     ['/certificates/x.b.test/ab', '/certificates/none.b.test/ab'],
     ['/certificates/y.a.test/cd', '/certificates/y.a.test/ce'],
     ['/certificates/x.b.test/ab/chain.pem', '/certificates/none.b.test/ab/chain.pem'],
+    ['/certificates/x.b.test/ab', '/certificates/x.b.test/%00'],
+    ['/certificates/x.b.test/ab', '/certificates/x.b.test/grant'],
     ['/orders/hidden', '/orders/none'],
   ]
   for (const [hidden, absent] of pairs) {
