@@ -28,7 +28,7 @@ export const MAX_SEARCH = 2_048
 
 /** The query of the inventory. */
 export const ViewSchema = Type.Object({
-  q: Type.Optional(Type.String({ maxLength: MAX_SEARCH })),
+  q: Type.Optional(Type.String({ maxLength: MAX_SEARCH, pattern: '^[^\\0]*$' })),
   order: Type.Optional(Type.Enum(keys(ORDERS))),
   state: Type.Optional(Type.Enum(keys(STATE_NAMES))),
   issuer: Type.Optional(Type.String({ maxLength: 100, pattern: '^[\\w.-]+$' })),
