@@ -1,9 +1,9 @@
 // The manifests that the guide for Kubernetes shows: by the schemas, and beside the chart.
 import { globSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { parse } from 'yaml'
-import { ROOT } from '../../markdown.ts'
+import { ROOT, readDocument } from '../../markdown.ts'
 import { hasPort } from './consistency.ts'
 import {
   EXAMPLES,
@@ -58,26 +58,70 @@ t.test('the manifests of the guide fit the schemas and the chart', { skip: MISSI
         t.ok(listeners.some(({ name }: Manifest) => name === sectionName))
 })
 
-t.test('the client of the guide may do what it does', { skip: MISSING }, async (t) => {
-  const manifests = manifestsOf(readFileSync(join(EXAMPLES, 'client.yaml'), 'utf8'))
+t.test('the commands of the guide name what the chart makes', { skip: MISSING }, async (t) => {
+  const chart = render(['values.yaml'])
+  const commands = readDocument('docs/kubernetes.md')
+    .blocks.filter(({ info }) => info === 'sh')
+    .map(({ text }) => text.replaceAll('\\\n', ' '))
+    .join('')
+  const mentioned = [...commands.matchAll(/\b(deployment|service)\/([\w-]+)/g)]
+  t.ok(mentioned.length > 4)
+  for (const [text, kind = '', name] of mentioned)
+    t.ok(
+      chart.some((one) => one.kind.toLowerCase() === kind && one.metadata.name === name),
+      text,
+    )
+  const made = [...commands.matchAll(/create secret generic (\S+) (.+)/g)].flatMap(
+    ([, name, options = '']) =>
+      [...options.matchAll(/--from-(?:file|literal)=([\w-]+)/g)].map(([, key]) => `${name} ${key}`),
+  )
+  const read = ofKind(chart, 'Deployment').flatMap(({ spec }) =>
+    spec.template.spec.volumes
+      .flatMap(({ projected }: Manifest) => projected?.sources ?? [])
+      .map(({ secret }: Manifest) => `${secret.name} ${secret.items[0].key}`),
+  )
+  t.strictSame(made.toSorted(), read.toSorted(), 'the Secrets of step 1')
+})
+
+/** Who asks cert-service in these manifests: the pod, by the service account. */
+function checkClient(t: Test, pod: Manifest, namespace: string, container: Manifest): void {
   const config = parse(
     named(render(['values.yaml']), 'ConfigMap', 'gatehouse-cert-service').data['config.yaml'],
   )
-  const { spec, metadata } = named(manifests, 'CronJob', 'gatehouse-client')
-  const pod = spec.jobTemplate.spec.template.spec
-  const [{ args, env, image }] = pod.containers
-  const [get, ...names] = args.slice(0, args.indexOf('--secret'))
-  const [namespace, secret] = args.at(-1).split('/')
+  const { args, env, image } = container
+  const [get, ...names] = args.slice(
+    0,
+    args.findIndex((arg: string) => arg.startsWith('--')),
+  )
   t.equal(get, 'get')
-  t.equal(namespace, metadata.namespace)
-  t.match(config.rules, [
-    { subject: `system:serviceaccount:${namespace}:${pod.serviceAccountName}`, names },
-  ])
+  const subject = `system:serviceaccount:${namespace}:${pod.serviceAccountName}`
+  t.strictSame(
+    config.rules.filter((rule: Manifest) => rule.subject === subject),
+    [{ subject, names }],
+  )
   const url = new URL(env.find(({ name }: Manifest) => name === 'GATEHOUSE_URL').value)
   t.ok(config.server.names.includes(url.hostname))
   t.equal(url.port, '7401')
+  for (const { name, value } of env)
+    if (name !== 'GATEHOUSE_URL')
+      t.ok(
+        container.volumeMounts.some(({ mountPath }: Manifest) => value.startsWith(`${mountPath}/`)),
+        value,
+      )
   const token = pod.volumes.find(({ name }: Manifest) => name === 'token')
   t.equal(token.projected.sources[0].serviceAccountToken.audience, config.auth.jwt.audience)
+  const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+  t.ok(image.endsWith(`/cert-service:${version}`))
+}
+
+t.test('the client of the gateway may do what it does', { skip: MISSING }, async (t) => {
+  const manifests = manifestsOf(readFileSync(join(EXAMPLES, 'client.yaml'), 'utf8'))
+  const { spec, metadata } = named(manifests, 'CronJob', 'gatehouse-client')
+  const pod = spec.jobTemplate.spec.template.spec
+  const [container] = pod.containers
+  checkClient(t, pod, metadata.namespace, container)
+  const [namespace, secret] = container.args.at(-1).split('/')
+  t.equal(namespace, metadata.namespace)
   const { rules } = named(manifests, 'Role', pod.serviceAccountName)
   t.strictSame(rules[0].resourceNames, [secret])
   const gateway = manifestsOf(readFileSync(join(EXAMPLES, 'gateway.yaml'), 'utf8'))
@@ -85,6 +129,14 @@ t.test('the client of the guide may do what it does', { skip: MISSING }, async (
     named(gateway, 'Gateway', 'gateway').spec.listeners[1].tls.certificateRefs[0].name,
     secret,
   )
-  const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
-  t.ok(image.endsWith(`/cert-service:${version}`))
+})
+
+t.test('the sidecar may do what it does', { skip: MISSING }, async (t) => {
+  const manifests = manifestsOf(readFileSync(join(EXAMPLES, 'sidecar.yaml'), 'utf8'))
+  const { spec, metadata } = named(manifests, 'Deployment', 'web')
+  const pod = spec.template.spec
+  const [sidecar] = pod.initContainers
+  checkClient(t, pod, metadata.namespace, sidecar)
+  const [name] = sidecar.args.slice(1)
+  t.strictSame(sidecar.startupProbe.exec.command.at(-1), `/tls/${name}/fullchain.pem`)
 })
