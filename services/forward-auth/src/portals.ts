@@ -68,8 +68,7 @@ function createPortal(config: PortalConfig, lifetime: number, make: Make) {
   const byName: ReadonlyMap<string, Policy> = new Map(policies)
   return {
     name,
-    title: config.title ?? config.name,
-    accent: config.accent ?? DEFAULT_ACCENT,
+    ...lookOf(config),
     /** By name, in the order of the chooser. */
     providers: new Map(providers) as ReadonlyMap<string, Provider>,
     /** Whether a person has access at all; evaluated at login and at every check. */
@@ -94,6 +93,17 @@ function createPortal(config: PortalConfig, lifetime: number, make: Make) {
     sharedCallback: config.sharedCallback,
     alwaysShowProviders: config.alwaysShowProviders,
   }
+}
+
+/** What its pages show. */
+function lookOf({
+  name,
+  title = name,
+  accent = DEFAULT_ACCENT,
+  texts = {},
+  contact,
+}: PortalConfig) {
+  return { title, accent, texts, contact }
 }
 
 function readAssertion(config: PortalConfig['assertion']): AssertionSettings | undefined {

@@ -12,7 +12,7 @@ import { shell } from './shell.ts'
 const MAX_NAME = 120
 const MAX_TEXT = 240
 
-export type PagePortal = Pick<Portal, 'title' | 'accent' | 'providers'>
+export type PagePortal = Pick<Portal, 'title' | 'accent' | 'providers' | 'texts' | 'contact'>
 
 /** Whom a page is for, and at which portal. */
 interface Reader {
@@ -34,9 +34,11 @@ export function signInPage(
   of: Reader & { readonly choices: readonly Choice[]; readonly returnTo?: URL | undefined },
 ): Page {
   const { title, text, choices, failing } = textsIn(of.language).signIn
+  const { texts } = of.portal
   return page(of, {
-    title,
+    title: texts.title ? ownText(texts.title, of.language).text : title,
     text: of.returnTo && fill(text, { host: of.returnTo.host }),
+    more: texts.intro && own(texts.intro, of.language),
     hasList: true,
     actions: html`<nav aria-label="${choices}">${of.choices.map((one) => choice(one, failing))}</nav>`,
   })
@@ -168,7 +170,7 @@ export function errorPage(of: {
     title,
     text: happened,
     more: html`<p>${next}</p>${said && html`<p>${texts.providerSays} <q><bdi>${clip(said, MAX_TEXT)}</bdi></q></p>`}`,
-    ...(of.status === 403 ? REFUSAL : WARNING),
+    ...(of.status === 403 && kind !== 'SETUP' ? REFUSAL : WARNING),
     actions: of.retryHref && actions(mainLink(of.retryHref, texts.retry)),
     detail,
     requestId: `${of.requestId} · ${of.status} ${of.code}`,
@@ -211,7 +213,7 @@ interface Card {
   readonly title: string
   readonly text?: string | undefined
   /** Below the text. */
-  readonly more?: SafeHtml
+  readonly more?: SafeHtml | '' | undefined
   readonly symbol?: SymbolName
   readonly tone?: Tone
   readonly actions?: SafeHtml | '' | undefined
@@ -229,6 +231,8 @@ function page(
   { title, text, more, tone, hasList = false, detail, requestId, ...card }: Card,
 ): Page {
   const texts = textsIn(language)
+  const needsHelp = tone === 'warn' || tone === 'bad'
+  const ownFooter = portal?.texts.footer
   return shell({
     title,
     language,
@@ -238,12 +242,36 @@ function page(
 <h1>${title}</h1>
 ${text && html`<p>${text}</p>`}${more}
 ${profile && person(portal, profile)}
-${card.actions}`,
+${card.actions}${needsHelp && portal?.contact && contact(texts.contact, portal.contact)}`,
     hasList,
-    footer:
-      requestId &&
-      html`${detail && html`<p>${texts.details}: <bdi lang="en">${clip(detail, MAX_TEXT)}</bdi></p>`}${texts.requestId} ${requestId}`,
+    footer: requestId
+      ? html`${detail && html`<p>${texts.details}: <bdi lang="en">${clip(detail, MAX_TEXT)}</bdi></p>`}${texts.requestId} ${requestId}`
+      : ownFooter && own(ownFooter, language),
   })
+}
+
+/** An own text of a portal. Where it lacks the language of the page, it says which one it has. */
+function own(texts: OwnText, language: Language): SafeHtml {
+  const { text, tag } = ownText(texts, language)
+  return tag === undefined || tag === language
+    ? html`<p>${text}</p>`
+    : html`<p lang="${tag}">${text}</p>`
+}
+
+type OwnText = string | Readonly<Record<string, string | undefined>>
+
+function ownText(texts: OwnText, language: Language): { text: string; tag?: string } {
+  if (typeof texts === 'string') return { text: texts }
+  const tag = [language, 'en', ...Object.keys(texts)].find((one) => texts[one] !== undefined) ?? ''
+  return { text: texts[tag] ?? '', tag }
+}
+
+/** Whom people may ask. The configuration was checked: it has no other scheme. */
+function contact(question: string, where: string): SafeHtml {
+  const isLink = /^(mailto:|https:\/\/)/.test(where)
+  const shown = where.replace(/^mailto:|^https:\/\//, '')
+  const text = isLink ? html`<a class="inline" href="${where}">${shown}</a>` : where
+  return html`<p class="actions">${question} ${text}</p>`
 }
 
 /** The name and address of the person. `<bdi>` isolates names that are written right to left. */

@@ -75,6 +75,7 @@ b{display:block;color:var(--ink);font-size:1rem}
 nav,.actions,.person{margin-top:1.5rem}
 nav,.actions{display:grid;gap:.75rem}
 a,button{width:100%;min-height:3.25rem;padding:.6rem 1rem;justify-content:center;border:1px solid var(--line);border-radius:.75rem;background:none;color:inherit;font-family:inherit;font-size:1rem;line-height:1.3;text-align:center;text-decoration:none;cursor:pointer}
+a.inline{display:inline;border:0;padding:0;text-decoration:underline}
 a:hover,button:hover{border-color:currentColor}
 .main{background:var(--accent);border-color:transparent;color:var(--on)}
 :focus-visible{outline:3px solid var(--accent);outline-offset:3px}

@@ -23,6 +23,8 @@ const portal = (rest: Partial<Portal> = {}): Portal => ({
   name: 'main',
   title: 'main',
   accent: '#123456',
+  texts: {},
+  contact: undefined,
   providers: new Map(),
   admits: () => true,
   policies: new Map(),

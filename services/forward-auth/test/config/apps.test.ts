@@ -21,6 +21,27 @@ async function faultsOf(apps: string): Promise<string[]> {
   }
 }
 
+t.test('a contact is an address that people can open, or a text', async (t) => {
+  const contacts: [contact: string, fault?: string][] = [
+    ['mailto:help@example.com'],
+    ['https://help.example.com/'],
+    ['Phone: 4711'],
+    ['help@example.com'],
+    ['javascript:alert(1)', 'is neither `mailto:` with an address, an https URL nor a text'],
+    ['mailto:help', 'is neither'],
+    ['http://help.example.com/', 'is neither'],
+    ['https://user@example.com/', 'the URL must not hold a user name'],
+    ['<b>me</b>', 'must match'],
+  ]
+  for (const [contact, fault] of contacts) {
+    const faults = await faultsOf(`[], contact: "${contact}"`)
+    if (fault === undefined) t.strictSame(faults, [], contact)
+    else t.match(faults, [`/portals/0/contact ${fault}`], contact)
+  }
+  const [unknown] = await faultsOf('[], texts: { intro: { xx: Hello } }')
+  t.match(unknown, '/portals/0/texts/intro')
+})
+
 t.test('apps are where a check can let people pass', async (t) => {
   const NO_URL = 'is not an https URL without user name and fragment'
   const table: [why: string, app: string, fault: string | undefined][] = [

@@ -14,7 +14,13 @@ import {
 } from '../../src/pages/pages.ts'
 
 /** A portal as pages see it. */
-export const portal: PagePortal = { title: 'Example', accent: '#4256d0', providers: new Map() }
+export const portal: PagePortal = {
+  title: 'Example',
+  accent: '#4256d0',
+  providers: new Map(),
+  texts: { intro: 'For people who work at Example.', footer: { en: 'Imprint', de: 'Impressum' } },
+  contact: 'mailto:help@example.com',
+}
 
 export const ada: Profile = {
   provider: 'Example Corp',

@@ -40,6 +40,8 @@ export function portalNamed(name: string, providers: readonly string[] = ['corp'
     name,
     title: name,
     accent: '#000',
+    texts: {},
+    contact: undefined,
     providers: new Map(providers.map((each) => [each, createFakeProvider(each).provider])),
     admits: () => true,
     policies: new Map(),

@@ -5,6 +5,7 @@ export const de: Texts = {
   retry: 'Noch einmal versuchen',
   requestId: 'Anfrage',
   details: 'Einzelheiten',
+  contact: 'Brauchen Sie Hilfe?',
   signIn: {
     title: 'Anmelden',
     text: 'Weiter zu {host}',

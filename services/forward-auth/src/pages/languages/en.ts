@@ -7,6 +7,7 @@ export const en = {
   retry: 'Try again',
   requestId: 'Request',
   details: 'Details',
+  contact: 'Need help?',
   signIn: {
     title: 'Sign in',
     text: 'Continue to {host}',

@@ -5,6 +5,7 @@ export const es: Texts = {
   retry: 'Volver a intentarlo',
   requestId: 'Solicitud',
   details: 'Detalles',
+  contact: '¿Necesita ayuda?',
   signIn: {
     title: 'Iniciar sesión',
     text: 'Para continuar a {host}',

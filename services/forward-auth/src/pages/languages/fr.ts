@@ -5,6 +5,7 @@ export const fr: Texts = {
   retry: 'Réessayer',
   requestId: 'Requête',
   details: 'Détails',
+  contact: 'Besoin d’aide ?',
   signIn: {
     title: 'Connexion',
     text: 'Pour continuer vers {host}',

@@ -1,0 +1,53 @@
+import { parseEndpointUrl } from '@gatehouse/net'
+import { type Fault, faultOf } from '@gatehouse/service-kit'
+import { Type } from 'typebox'
+import { LANGUAGES } from '../pages/languages/index.ts'
+
+const Written = (description?: string) =>
+  Type.String({ minLength: 1, maxLength: 300, ...(description && { description }) })
+
+/** A text, or one for each language. */
+const Localized = (description: string) =>
+  Type.Union(
+    [
+      Written(),
+      Type.Object(
+        Object.fromEntries(
+          Object.keys(LANGUAGES).map((tag) => [
+            tag,
+            Type.Optional(Written(`The text in \`${tag}\`.`)),
+          ]),
+        ),
+        { minProperties: 1 },
+      ),
+    ],
+    { description },
+  )
+
+export const PageTextsSchema = Type.Object(
+  {
+    title: Type.Optional(Localized('Heading of the sign-in page.')),
+    intro: Type.Optional(Localized('Below that heading.')),
+    footer: Type.Optional(Localized('Below the pages for signing in and out.')),
+  },
+  {
+    description:
+      'Own texts on the pages: each a text, or texts by language. A language that is missing gets the English one, or else the first.',
+  },
+)
+
+export const ContactSchema = Type.String({
+  pattern: '^[^<>"&\\p{C}]{1,80}$',
+  description:
+    'Whom people may ask, on the pages of errors and refusals: `mailto:help@example.com`, an `https://` address, or a text.',
+})
+
+/** The faults of `contact`: what looks like an address is one that people can open. */
+export function checkContact({ contact }: { readonly contact?: string }): Fault[] {
+  if (contact === undefined || !/^[a-z][a-z0-9+.-]*:\S/i.test(contact)) return []
+  if (/^mailto:[^\s@?]+@[^\s@?]+$/.test(contact)) return []
+  if (contact.startsWith('https://')) return faultOf('/contact', () => parseEndpointUrl(contact))
+  return [
+    { path: '/contact', message: 'is neither `mailto:` with an address, an https URL nor a text' },
+  ]
+}
