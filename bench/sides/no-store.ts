@@ -26,6 +26,11 @@ export function createNoStore(): Store {
     isCompromised: async () => false,
     list: async () => [],
     listCertificates: async () => [],
+    tally: async () => ({
+      counts: { renews: 0, due: 0, unrenewed: 0, failing: 0, ended: 0 },
+      renewals: [],
+      ends: [],
+    }),
     findByFingerprint: async () => undefined,
     claimDue: async () => [],
     addCertificate: async (certificate) => ({ ...certificate, id: ++issued }),

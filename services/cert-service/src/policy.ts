@@ -36,7 +36,11 @@ export type Person = FastifyRequest['person']
 /** Who asks: a program, or a person. */
 export type Requestor = Caller | Person
 
-export type Policy = (caller: Requestor, right: Right, names: readonly Name[]) => PolicyDecision
+export interface Policy {
+  (caller: Requestor, right: Right, names: readonly Name[]): PolicyDecision
+  /** Whether it allows whatever the names are. */
+  grantsAll(caller: Requestor, right: Right): boolean
+}
 
 type NameTest = (name: Name) => boolean
 
@@ -44,6 +48,8 @@ interface Access {
   readonly granted: NameTest
   readonly denied: (name: Name) => NameRule | undefined
   readonly reason: string
+  /** Whether every name is granted, and none denied. */
+  readonly isAll: boolean
 }
 
 /**
@@ -59,16 +65,9 @@ export function createPolicy(options: PolicyOptions): Policy {
     names: rule.names.map(parseNameRule),
     isMeant: compilePeople(rule.people),
   }))
-  // auth-core has one object per key, per cached token and per cached assertion.
-  const cached = new WeakMap<Requestor, Partial<Record<Right, Access>>>()
-
-  return (caller, right, names) => {
-    const known = cached.get(caller) ?? {}
-    if (!known[right]) {
-      known[right] = accessOf(caller, right)
-      cached.set(caller, known)
-    }
-    const { granted, denied, reason } = known[right]
+  const find = remembering(accessOf)
+  const decide = (caller: Requestor, right: Right, names: readonly Name[]): PolicyDecision => {
+    const { granted, denied, reason } = find(caller, right)
     for (const name of names) {
       // Checked first, so that deny rules are revealed only for names that are granted.
       if (!granted(name)) return { allowed: false, name, reason }
@@ -77,27 +76,49 @@ export function createPolicy(options: PolicyOptions): Policy {
     }
     return { allowed: true }
   }
+  return Object.assign(decide, {
+    grantsAll: (caller: Requestor, right: Right) => find(caller, right).isAll,
+  })
 
-  function accessOf(caller: Requestor, right: Right): Access {
+  function accessOf(caller: Requestor, right: Right) {
     const namesOf = (effect: PolicyRule['effect'], byDefault: readonly Right[]) =>
       compiled
         .filter(({ rule }) => rule.effect === effect && (rule.rights ?? byDefault).includes(right))
         .filter(({ rule, isMeant }) => meetsConditions(caller, rule, isMeant))
         .flatMap(({ names }) => names)
-    const denied = compileReach(namesOf('deny', RIGHTS))
+    const deniedNames = namesOf('deny', RIGHTS)
+    const [denied, isFree] = [compileReach(deniedNames), deniedNames.length === 0]
     if (isPerson(caller)) {
-      const granted = compileRules(namesOf('allow', DEFAULT_RIGHTS))
-      return { granted, denied, reason: 'no rule with `people` grants it' }
+      const granted = testOfRules(namesOf('allow', DEFAULT_RIGHTS))
+      return { granted, denied, isFree, reason: 'no rule with `people` grants it' }
     }
-    if (caller.method === 'psk') return { ...grantOfKey(caller, right, keyRights), denied }
-    if (isOpenToTokens(options)) return { granted: everything, denied, reason: '' }
+    if (caller.method === 'psk') return { ...grantOfKey(caller, right, keyRights), denied, isFree }
+    if (isOpenToTokens(options)) return { granted: everything, denied, isFree, reason: '' }
 
     const claim = readClaim(caller.claims, domainsClaim)
     const byRule = compileRules(namesOf('allow', DEFAULT_RIGHTS))
     const granted: NameTest = DEFAULT_RIGHTS.includes(right)
       ? (name) => byRule(name) || claim.granted(name)
       : byRule
-    return { ...claim, granted, denied }
+    return { ...claim, granted, denied, isFree }
+  }
+}
+
+type AccessOf<Found> = (caller: Requestor, right: Right) => Found
+
+function remembering(
+  accessOf: AccessOf<Omit<Access, 'isAll'> & { readonly isFree: boolean }>,
+): AccessOf<Access> {
+  // auth-core has one object per key, per cached token and per cached assertion.
+  const cached = new WeakMap<Requestor, Partial<Record<Right, Access>>>()
+  return (caller, right) => {
+    const known = cached.get(caller) ?? {}
+    if (!known[right]) {
+      const { isFree, ...access } = accessOf(caller, right)
+      known[right] = { ...access, isAll: isFree && access.granted === everything }
+      cached.set(caller, known)
+    }
+    return known[right]
   }
 }
 
@@ -179,8 +200,13 @@ function denialOf({ text }: NameRule, name: Name): string {
   return `${isHeld ? 'it is' : 'it covers a name that is'} in the deny rule \`${text}\``
 }
 
+/** The same test for all names, by which that is known. */
+function testOfRules(rules: readonly NameRule[]): NameTest {
+  return rules.some(({ kind }) => kind === 'any') ? everything : compileRules(rules)
+}
+
 function testOf(rules: readonly string[]): NameTest {
-  return compileRules(rules.map(parseNameRule))
+  return testOfRules(rules.map(parseNameRule))
 }
 
 const everything = (): boolean => true

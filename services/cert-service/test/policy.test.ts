@@ -389,3 +389,26 @@ t.test(
     )
   },
 )
+
+t.test('who may have every name is known without a name', async (t) => {
+  const person = { provider: 'corp', id: '42', groups: ['ops'] } as unknown as Requestor
+  const everything: PolicyRule = {
+    effect: 'allow',
+    people: 'anyone',
+    names: ['*'],
+    rights: ['read'],
+  }
+  const deny: PolicyRule = { effect: 'deny', names: ['secret.test'] }
+  const cases: [why: string, rules: readonly PolicyRule[], caller: Requestor, isAll: boolean][] = [
+    ['a key', [], key(), true],
+    ['a key with a deny rule', [deny], key(), false],
+    ['a limited key', [], key(['*.a.test']), false],
+    ['a key with all domains', [], key(['*']), true],
+    ['a person with a rule', [everything], person, true],
+    ['a person with a deny rule', [everything, deny], person, false],
+    ['a person with less', [{ ...everything, names: ['*.a.test'] }], person, false],
+    ['a person without a rule', [], person, false],
+  ]
+  for (const [why, rules, caller, isAll] of cases)
+    t.equal(createPolicy({ rules }).grantsAll(caller, 'read'), isAll, why)
+})

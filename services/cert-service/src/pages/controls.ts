@@ -1,6 +1,7 @@
 import { html, type SafeHtml } from '@remix-run/html-template'
-import type { Position } from '../store/store.ts'
+import type { CertificateState, Position } from '../store/store.ts'
 import { issuerText } from './actions.ts'
+import { countOf, type Summary } from './chart.ts'
 import { clock } from './time.ts'
 import { hrefOf, isRefreshed, MAX_SEARCH, ORDERS, STATE_NAMES, type View } from './view.ts'
 
@@ -44,10 +45,14 @@ export function freshness(view: View, now: number): SafeHtml {
 }
 
 /** Links that filter and order. Each keeps what the others say, and begins with the first page. */
-export function filters(view: View, issuers: readonly string[]): SafeHtml {
+export function filters(view: View, issuers: readonly string[], summary?: Summary): SafeHtml {
   const { state, issuer, order } = view
   const at = (changes: Partial<View>) => hrefOf({ ...view, place: undefined, ...changes })
-  const byState = choices('State', state, { '': 'All', ...STATE_NAMES }, (chosen) =>
+  const states = Object.entries({ '': 'All', ...STATE_NAMES }).map(([name, text]) => {
+    const count = summary && countOf(summary, (name || undefined) as CertificateState | undefined)
+    return [name, count === undefined ? text : `${text} ${count}`]
+  })
+  const byState = choices<CertificateState>('State', state, Object.fromEntries(states), (chosen) =>
     at({ state: chosen }),
   )
   const known = Object.fromEntries(issuers.map((name) => [name, issuerText(name)]))

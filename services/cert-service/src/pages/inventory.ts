@@ -2,6 +2,7 @@ import type { Page } from '@gatehouse/service-kit'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import type { CertificateRecord, CertificateState, OrderRecord } from '../store/store.ts'
 import { tabTitle, type VisitorName, who } from './cards.ts'
+import { chart, type Summary } from './chart.ts'
 import { filters, freshness, type Neighbours, pager, searchForm } from './controls.ts'
 import { failure } from './failure.ts'
 import { certificateHref, orderHref } from './links.ts'
@@ -17,6 +18,8 @@ const TITLE = 'Certificates'
 export interface Inventory {
   readonly visitor: VisitorName
   readonly view: View
+  /** On the first page of all. */
+  readonly summary?: Summary | undefined
   /** What was searched. */
   readonly answer?: Answer | undefined
   readonly rows: readonly Row[]
@@ -56,13 +59,14 @@ const STATES: Readonly<Record<CertificateState, Readonly<Record<'text' | 'icon',
 
 /** The certificates that the caller may see. */
 export function inventoryPage(shown: Inventory): Page {
-  const { visitor, view, neighbours, issuers, rows, failed, hasMoreFailed, now } = shown
+  const { visitor, view, neighbours, issuers, summary, rows, failed, hasMoreFailed, now } = shown
   return page({
     title: tabTitle(TITLE),
     bar: who(visitor),
     main: html`<div class="head"><h1>${TITLE}</h1>${searchForm(view)}</div>
 ${failures(failed, hasMoreFailed, now)}
-${filters(view, issuers)}
+${summary ? chart(summary) : ''}
+${filters(view, issuers, summary)}
 ${freshness(view, now)}
 ${answered(shown)}
 ${rows.length > 0 ? list(shown) : empty(shown)}

@@ -22,6 +22,14 @@ button:hover,.button:hover{border-color:currentColor}
 .field{display:flex;align-items:center;gap:.5rem;min-height:2.75rem;padding:.4rem .9rem;border:1px solid var(--muted);border-radius:.75rem;background:var(--card);color:var(--muted);font-size:.9rem;text-decoration:none}
 .field strong{color:var(--ink)}
 .fresh{font-size:.85rem}
+.field strong{flex:none}
+.ahead{display:grid;gap:.5rem}
+.ahead .key{display:flex;flex-wrap:wrap;gap:0 .9rem;font-size:.85rem}
+.bars{width:100%;height:7rem;border-bottom:1px solid var(--muted)}
+.renewals{fill:var(--accent)}
+.ends{fill:var(--warn)}
+.edges{display:flex;justify-content:space-between;font-size:.8rem}
+.ahead table{border-spacing:1rem .1rem;text-align:end}
 .card{padding:1.5rem;border:1px solid var(--line);border-radius:1rem;background:var(--card)}
 .small{display:grid;gap:1rem;width:min(100%,26rem);margin:8vh auto 0;padding:2rem 1.75rem}
 .small h1{font-size:1.5rem}
@@ -77,5 +85,5 @@ dd span{display:inline-block;margin-inline-end:.75rem}
 .choices a:hover{text-decoration:underline}
 .choices [aria-current]{background:color-mix(in srgb,var(--accent) 16%,transparent);font-weight:600}
 @media(max-width:44rem){.legend,.row{grid-template-columns:minmax(0,1fr);padding-inline:1rem}.row .line{order:3}.state{order:2}.facts{padding-inline:1rem}.card.empty,.failures{padding:1.25rem 1rem}.search{flex:1 1 100%}}
-@media(forced-colors:active){.choices [aria-current]{outline:2px solid Highlight}.past{fill:GrayText}.left{fill:CanvasText}line,circle{stroke:CanvasText}}
+@media(forced-colors:active){.renewals{fill:CanvasText}.ends{fill:Highlight}.choices [aria-current]{outline:2px solid Highlight}.past{fill:GrayText}.left{fill:CanvasText}line,circle{stroke:CanvasText}}
 ${DETAILS}`)

@@ -110,3 +110,8 @@ export function when(at: number): SafeHtml {
 export function clock(at: number): SafeHtml {
   return html`<time datetime="${toTime(at)}">${format().clock.format(at)} UTC</time>`
 }
+
+/** The day in UTC: `3 Feb`. */
+export function dayOf(at: number): string {
+  return format().day.format(at)
+}

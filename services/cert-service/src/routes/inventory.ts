@@ -7,6 +7,7 @@ import { parseSearch } from '../pages/search.ts'
 import { isRefreshed, readView, refreshOf, type View, ViewSchema } from '../pages/view.ts'
 import type { CertificateRecord } from '../store/store.ts'
 import { findCovering, readFailed, readListed } from './listing.ts'
+import { readSummary } from './summary.ts'
 import {
   askForKey,
   assertOwnOrigin,
@@ -72,10 +73,12 @@ async function readInventory(
   const { shown, ...neighbours } = await readListed(app, caller, view, question)
   const failed = await readFailed(app, caller, view, question)
   const name = question?.name
+  const isOverview = view.search === undefined && !view.place && view.issuer === undefined
   const orderOf = ({ lineage }: CertificateRecord) => app.store.findOrderByLineage(lineage)
   return {
     visitor: nameOf(caller),
     view,
+    summary: isOverview ? await readSummary(app, caller) : undefined,
     answer: question && { question, covering: name && (await findCovering(app, caller, question)) },
     rows: await Promise.all(
       shown.map(async (record) => ({

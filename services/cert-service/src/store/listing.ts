@@ -6,6 +6,7 @@ import type {
   ListPage,
   Position,
   Search,
+  Tally,
 } from './records.ts'
 
 /** What the engines write differently in the SQL of a listing. */
@@ -105,4 +106,80 @@ function conditionsOf(
 function failingIds({ isCurrent }: Pick<ListingDialect, 'isCurrent'>): string {
   return `SELECT held.id FROM orders JOIN certificates AS held
     ON held.lineage = orders.lineage AND held.${isCurrent} WHERE orders.status = 'failed'`
+}
+
+interface Failing {
+  readonly renewAt: number | null
+  readonly notAfter: number
+}
+
+/** How an engine runs a statement. */
+type Run = <Row>(sql: string, ...params: Value[]) => Promise<readonly Row[]>
+
+/** Failing certificates that a tally looks at; if there are more, it takes the others for renewed ones. */
+const MAX_FAILING = 10_000
+const NEVER = Number.MAX_SAFE_INTEGER
+
+/** Counts by ranges of indexes. The few that fail are counted as what they are afterwards. */
+export async function tally(
+  dialect: ListingDialect,
+  run: Run,
+  now: number,
+  starts: readonly number[],
+): Promise<Tally> {
+  const { isCurrent, nextAt } = dialect
+  const [one, two, three] = [1, 2, 3].map((number) => dialect.param(number))
+  const count = async (condition: string, ...params: Value[]) => {
+    const sql = `SELECT count(*) AS total FROM certificates WHERE ${isCurrent} AND ${condition}`
+    return (await run<{ total: number }>(sql, ...params))[0]?.total ?? 0
+  }
+  const renewed = (from: number, to: number) => {
+    const range = `${nextAt} > ${one} AND ${nextAt} <= ${two}`
+    return count(`${range} AND renew_at IS NOT NULL AND not_after > ${three}`, from, to, now)
+  }
+  const ending = (from: number, to: number) =>
+    count(`not_after > ${one} AND not_after <= ${two} AND renew_at IS NULL`, from, to)
+  const spans = starts.map((start, i) => [start, starts[i + 1] ?? NEVER] as const)
+  const [ended, due, renewals, ends, failing] = await Promise.all([
+    count(`not_after <= ${one}`, now),
+    renewed(0, now),
+    Promise.all(spans.map(([from, to]) => renewed(from, to))),
+    Promise.all(spans.map(([from, to]) => ending(from, to))),
+    run<Failing>(
+      `SELECT renew_at AS "renewAt", not_after AS "notAfter" FROM certificates
+      WHERE not_after > ${one} AND id IN (${failingIds(dialect)}) LIMIT ${MAX_FAILING}`,
+      now,
+    ),
+  ])
+  return withFailing({ ended, due, renewals, ends }, failing, spans, now)
+}
+
+function withFailing(
+  { ended, due, renewals, ends }: Pick<Tally, 'renewals' | 'ends'> & { ended: number; due: number },
+  failing: readonly Failing[],
+  spans: readonly (readonly [number, number])[],
+  now: number,
+): Tally {
+  const within = (of: (one: Failing) => number | null, [from, to]: readonly [number, number]) =>
+    failing.filter((one) => {
+      const at = of(one)
+      return at !== null && at > from && at <= to
+    }).length
+  const sum = (counts: readonly number[]) => counts.reduce((all, each) => all + each, 0)
+  const unrenewed = sum(ends) - failing.filter(({ renewAt }) => renewAt === null).length
+  const renewing = renewals.map(
+    (all, i) => all - within(({ renewAt }) => renewAt, spans[i] ?? [0, 0]),
+  )
+  const isToEnd = ({ renewAt, notAfter }: Failing) => (renewAt === null ? null : notAfter)
+  return {
+    counts: {
+      renews: sum(renewing),
+      due: due - within(({ renewAt }) => renewAt, [0, now]),
+      unrenewed,
+      failing: failing.length,
+      ended,
+    },
+    renewals: renewing,
+    ends: ends.map((all, i) => all + within(isToEnd, spans[i] ?? [0, 0])),
+  }
 }

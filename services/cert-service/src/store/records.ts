@@ -270,6 +270,15 @@ export interface Listing {
   readonly now: number
 }
 
+/** How many current certificates there are in each state, and what is ahead in each of some spans of time. */
+export interface Tally {
+  readonly counts: Readonly<Record<CertificateState, number>>
+  /** Certificates to be renewed. */
+  readonly renewals: readonly number[]
+  /** Those that end without: not renewed, or failing. */
+  readonly ends: readonly number[]
+}
+
 /** What is searched: a certificate is found by any of these. */
 export interface Search {
   /** In one of the names. */

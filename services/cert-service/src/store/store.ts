@@ -26,6 +26,7 @@ import type {
   Retention,
   RevokedCertificate,
   SignInRecord,
+  Tally,
   Work,
 } from './records.ts'
 import type { Usage } from './usage.ts'
@@ -107,6 +108,8 @@ interface Certificates {
     domain: string,
     serialNumber: string,
   ): Promise<(CertificateRecord & InService) | undefined>
+  /** Counts all current certificates. Of the spans ahead, which begin at `starts` with `now`, the last has no end. */
+  tally(now: number, starts: readonly number[]): Promise<Tally>
   /** The current certificate with this SHA-256, in hexadecimal. */
   findByFingerprint(sha256: string): Promise<CertificateRecord | undefined>
   /** All current certificates by id. */

@@ -152,8 +152,17 @@ t.test('the keyboard is enough', async (t) => {
   t.match(reached, [
     ...['Sign out', 'Search', /^never\./, 'PKI_CA_EXPIRING'],
     ...['failing.example.com', 'PKI_CA_EXPIRING'],
-    ...['All', 'Renews', 'Being renewed', 'Not renewed', 'Failing', 'Ended'],
-    ...['Next event', 'Expiry', 'Name', 'Newest', 'Stop refreshing', 'gone.example.com'],
+    ...['As a table', 'All 200', 'Renews 197', 'Being renewed 0', 'Not renewed 1'],
+    ...[
+      'Failing 1',
+      'Ended 1',
+      'Next event',
+      'Expiry',
+      'Name',
+      'Newest',
+      'Stop refreshing',
+      'gone.example.com',
+    ],
   ])
   await tab.keyboard.press('Enter')
   await tab.getByText('Serial number').first().waitFor()

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import t from 'tap'
 import { signInPage, tokensOnlyPage } from '../../src/pages/cards.ts'
+import { spansUntil } from '../../src/pages/chart.ts'
 import { type Inventory, inventoryPage, stateOf } from '../../src/pages/inventory.ts'
 import { problemPage } from '../../src/pages/problem.ts'
 import { bar, fromNow, timeLineOf } from '../../src/pages/time.ts'
@@ -146,6 +147,15 @@ const pages = (said: string) => ({
     neighbours: { previous: { key: said, id: 1 }, next: { key: said, id: 2 } },
   }),
   empty: page({ rows: [], origin: said }),
+  overview: page({
+    summary: {
+      counts: { renews: 7, due: 0, unrenewed: 1, failing: 2, ended: 0 },
+      renewals: Array.from({ length: 14 }, (_, i) => i % 3),
+      ends: Array.from({ length: 14 }, (_, i) => i % 2),
+      spans: spansUntil(NOW, NOW),
+      isPartial: true,
+    },
+  }),
   still: page({ view: { order: 'next', isStill: true } }),
   covered: page({
     view: { search: said, order: 'next' },
@@ -200,4 +210,22 @@ t.test('names of keys, issuers and errors never become markup', async (t) => {
   ])
     for (const [name, { html }] of Object.entries(pages(said)))
       t.same(shape(html), shape(usual[name as keyof typeof usual].html), `${name}: ${said}`)
+})
+
+t.test('bars reach to the furthest event, in the smallest unit that does', async (t) => {
+  const cases: [days: number, unit: string][] = [
+    [0, 'day'],
+    [14, 'day'],
+    [15, 'week'],
+    [98, 'week'],
+    [99, '30 days'],
+    [9_999, '30 days'],
+  ]
+  for (const [days, unit] of cases) {
+    const spans = spansUntil(NOW + days * DAY, NOW)
+    t.equal(spans.unit, unit, `${days} days`)
+    t.equal(spans.starts[0], NOW)
+  }
+  const { html } = page()
+  t.notMatch(html, 'class="bars"', 'no chart where nothing was counted')
 })

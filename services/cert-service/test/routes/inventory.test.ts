@@ -351,6 +351,55 @@ t.test('no query does harm', async (t) => {
   )
 })
 
+t.test('counts are of what a visitor may read', async (t) => {
+  const running = await start(t, { auth: { psk: { keys } } })
+  const { store } = running.service
+  for (let n = 0; n < 3; n += 1) await add(running, [`app${n}.a.test`], n + 1)
+  const cases: [name: string, changes: object][] = [
+    ['due.a.test', { renewAt: NOW }],
+    ['ends.b.test', { renewAt: null }],
+    ['ended.b.test', { renewAt: null, notAfter: NOW }],
+  ]
+  for (const [name, changes] of cases)
+    await store.addCertificate(newCertificate({ names: [name], ...changes }), newAudit())
+  const expected: [key: string, counts: string[], table: string[]][] = [
+    [
+      KEY,
+      ['All 6', 'Renews 3', 'Being renewed 1', 'Not renewed 1', 'Failing 0', 'Ended 1'],
+      ['1', '0', '1', '0', '1', '0'],
+    ],
+    [
+      LIMITED,
+      ['All 4', 'Renews 3', 'Being renewed 1', 'Not renewed 0', 'Failing 0', 'Ended 0'],
+      ['1', '0', '1', '0', '1', '0'],
+    ],
+  ]
+  for (const [key, counts, table] of expected) {
+    const { cookie } = await enter(running, key)
+    const { text } = await browse(running, 'GET', '/', { cookie })
+    const links = [...text.matchAll(/<li><a href="[^"]*"[^>]*>([^<]+)<\/a>/g)].map(
+      ([, said]) => said,
+    )
+    t.same(links.slice(0, 6), counts, key)
+    t.match(text, 'What is ahead, by day', key)
+    const cells = [...text.matchAll(/<td>(\d+)<\/td>/g)].map(([, count]) => count)
+    t.same(cells.slice(0, 6), table, key)
+    const searched = await browse(running, 'GET', '/?q=app', { cookie })
+    t.notMatch(searched.text, 'What is ahead', 'not on a page of a search')
+  }
+})
+
+t.test('counts of a visitor who may not read all are bounded, and say so', async (t) => {
+  const running = await start(t, { auth: { psk: { keys } } })
+  for (let n = 0; n < 501; n += 1) await add(running, [`app${n}.a.test`], 1)
+  const { cookie } = await enter(running, LIMITED)
+  const { text } = await browse(running, 'GET', '/', { cookie })
+  t.match(text, 'All at least 500')
+  t.match(text, 'Not all certificates were counted.')
+  const all = await enter(running, KEY)
+  t.match((await browse(running, 'GET', '/', { cookie: all.cookie })).text, 'All 501')
+})
+
 t.test('if only tokens are accepted, the page explains the alternative', async (t) => {
   const { issuerUrl } = await createIdp(t, () => NOW)
   const running = await start(t, { auth: { jwt: { issuerUrl, audience: 'certs' } } })

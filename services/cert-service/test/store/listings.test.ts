@@ -186,3 +186,24 @@ onBothEngines('a fingerprint finds what is current', async (t, { store }) => {
   t.equal(await find(replaced.certificate), undefined)
   t.equal(await store.findByFingerprint('ab'.repeat(32)), undefined)
 })
+
+onBothEngines('what there is in each state, and what is ahead', async (t, { store }) => {
+  const starts = [NOW, NOW + DAY, NOW + 3 * DAY, NOW + 5 * DAY]
+  t.strictSame(await store.tally(NOW, starts), {
+    counts: { renews: 0, due: 0, unrenewed: 0, failing: 0, ended: 0 },
+    renewals: [0, 0, 0, 0],
+    ends: [0, 0, 0, 0],
+  })
+  await fill(store)
+  const counted = await store.tally(NOW, starts)
+  t.strictSame(counted, {
+    counts: { renews: 5, due: 1, unrenewed: 1, failing: 2, ended: 2 },
+    // A moment on the edge of two spans is in the first one.
+    renewals: [2, 2, 0, 1],
+    ends: [0, 0, 1, 2],
+  })
+  for (const [state, count] of Object.entries(counted.counts)) {
+    const listing = { order: 'next', state: state as CertificateState, now: NOW } as const
+    t.equal((await readAll(store, listing, 20)).length, count, `${state}: as it is listed`)
+  }
+})

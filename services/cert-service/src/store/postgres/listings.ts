@@ -1,5 +1,6 @@
-import { type ListingDialect, pageQuery } from '../listing.ts'
+import { type ListingDialect, pageQuery, tally } from '../listing.ts'
 import type { Listing, ListPage } from '../store.ts'
+import type { Database } from './database.ts'
 import { type Records, SELECT, SELECT_ALL } from './records.ts'
 
 const DIALECT: ListingDialect = {
@@ -34,11 +35,16 @@ function byName(name: string): readonly string[] {
 
 /** Lists certificates for people. */
 export class Listings {
+  readonly #db: Database
   readonly #records: Records
 
-  constructor(records: Records) {
+  constructor(db: Database, records: Records) {
+    this.#db = db
     this.#records = records
   }
+
+  tally = (now: number, starts: readonly number[]) =>
+    tally(DIALECT, (sql, ...params) => this.#db.all(sql, ...params), now, starts)
 
   findByFingerprint = async (sha256: string) =>
     (await this.#records.list(BY_FINGERPRINT, sha256))[0]

@@ -39,7 +39,7 @@ export async function createStore(db: Database, { schema, name }: StoreDeps): Pr
   await Promise.all([membership.join(), changes.read()])
   return {
     ...new Certificates(db, records),
-    ...new Listings(records),
+    ...new Listings(db, records),
     ...new Renewals(db, records, changes),
     ...lifecycle,
     ...leases,

@@ -1,8 +1,9 @@
 import { hash } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
-import { type ListingDialect, pageQuery } from '../listing.ts'
+import { type ListingDialect, pageQuery, tally } from '../listing.ts'
 import type { Listing, ListPage } from '../store.ts'
 import { type Certificates, SELECT_ALL } from './certificates.ts'
+import type { Database } from './database.ts'
 
 const READ_AT_ONCE = 500
 const IS_CURRENT = 'current = 1'
@@ -30,11 +31,16 @@ const DIALECT: ListingDialect = {
 
 /** Lists certificates for people. */
 export class Listings {
+  readonly #db: Database
   readonly #certificates: Certificates
 
-  constructor(certificates: Certificates) {
+  constructor(db: Database, certificates: Certificates) {
+    this.#db = db
     this.#certificates = certificates
   }
+
+  tally = (now: number, starts: readonly number[]) =>
+    tally(DIALECT, (sql, ...params) => this.#db.all(sql, ...params), now, starts)
 
   /** SQLite cannot compute a digest, so this reads all certificates, a few in each turn of the event loop. */
   findByFingerprint = async (sha256: string) => {

@@ -38,7 +38,7 @@ export function createStore(sqlite: DatabaseSync, { file, elapsed, closed }: Sto
   }
   return {
     ...certificates,
-    ...new Listings(certificates),
+    ...new Listings(db, certificates),
     ...lifecycle,
     ...leases,
     ...orders,

@@ -1,0 +1,67 @@
+import type { FastifyInstance } from 'fastify'
+import { type Spans, type Summary, spansUntil } from '../pages/chart.ts'
+import { mayAll } from '../policy.ts'
+import { positionOf } from '../store/listing.ts'
+import type { CertificateRecord, CertificateState, Position } from '../store/store.ts'
+import type { Visitor } from './visitors.ts'
+
+const STATES: readonly CertificateState[] = ['renews', 'due', 'unrenewed', 'failing', 'ended']
+const PAGE = 100
+/** Certificates of each state that are looked at for a visitor who may not read all. */
+const MAX_READ = 500
+
+/** Counts what a visitor may read: in the store for those who may read everything, else one by one. */
+export async function readSummary(app: FastifyInstance, visitor: Visitor): Promise<Summary> {
+  const now = app.clock.now()
+  if (!app.policy.grantsAll(visitor, 'read')) return countReadable(app, visitor, now)
+  const listing = { order: 'next', now } as const
+  const [last] = await app.store.listCertificates(listing, { isBackwards: true, limit: 1 })
+  const spans = spansUntil(last ? (last.renewAt ?? last.notAfter) : now, now)
+  return { ...(await app.store.tally(now, spans.starts)), spans, isPartial: false }
+}
+
+async function countReadable(
+  app: FastifyInstance,
+  visitor: Visitor,
+  now: number,
+): Promise<Summary> {
+  const read = await Promise.all(STATES.map((state) => readState(app, visitor, state, now)))
+  const counts = Object.fromEntries(STATES.map((state, i) => [state, read[i]?.records.length ?? 0]))
+  const [renews = [], , unrenewed = [], failing = []] = read.map(({ records }) => records)
+  const renewalsAt = renews.map(({ renewAt }) => renewAt ?? now)
+  const endsAt = [...unrenewed, ...failing].map(({ notAfter }) => notAfter)
+  const spans = spansUntil(Math.max(now, ...renewalsAt, ...endsAt), now)
+  return {
+    counts: counts as Summary['counts'],
+    renewals: countBySpan(renewalsAt, spans),
+    ends: countBySpan(endsAt, spans),
+    spans,
+    isPartial: read.some(({ isCut }) => isCut),
+  }
+}
+
+async function readState(
+  app: FastifyInstance,
+  visitor: Visitor,
+  state: CertificateState,
+  now: number,
+) {
+  const records: CertificateRecord[] = []
+  let from: Position | undefined
+  for (let looked = 0; looked < MAX_READ; looked += PAGE) {
+    const page = { from, limit: PAGE }
+    const listed = await app.store.listCertificates({ order: 'next', state, now }, page)
+    records.push(...listed.filter((record) => mayAll(app, visitor, 'read', record)))
+    const last = listed.at(-1)
+    if (!last || listed.length < PAGE) return { records, isCut: false }
+    from = positionOf(last, 'next')
+  }
+  return { records, isCut: true }
+}
+
+function countBySpan(moments: readonly number[], { starts }: Spans): number[] {
+  return starts.map((start, i) => {
+    const end = starts[i + 1] ?? Number.POSITIVE_INFINITY
+    return moments.filter((at) => at > start && at <= end).length
+  })
+}
