@@ -1,14 +1,13 @@
-// Makes the files of a release in a folder: npm packages, lists of packages, archives, and SHA256SUMS of all.
+// Adds npm packages and lists of packages to a folder, where archive.ts may have put archives, and SHA256SUMS of all.
 //   node --conditions=@gatehouse/source scripts/release/make.ts dist/release https://github.com/owner/name
 import { createHash } from 'node:crypto'
-import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { LIBRARIES, listLibrary, packLibrary, packService, SERVICES } from './npm.ts'
 
 const CHECKSUMS = 'SHA256SUMS'
 
 export async function makeRelease(out: string, source: string): Promise<void> {
-  await rm(out, { recursive: true, force: true })
   await mkdir(out, { recursive: true })
   for (const library of LIBRARIES) {
     await packLibrary(library, out, source)
@@ -22,6 +21,7 @@ export async function makeRelease(out: string, source: string): Promise<void> {
 async function checksumsOf(folder: string): Promise<string> {
   const lines: string[] = []
   for (const name of (await readdir(folder)).sort()) {
+    if (name === CHECKSUMS) continue
     const hash = createHash('sha256').update(await readFile(join(folder, name)))
     lines.push(`${hash.digest('hex')}  ${name}\n`)
   }

@@ -1,8 +1,10 @@
 import { cpSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
+import { parse } from 'yaml'
 import { imageArguments } from '../release/image.ts'
 import { releaseNotes, sectionsOf } from '../release/notes.ts'
+import { LIBRARIES, SERVICES } from '../release/npm.ts'
 import { faultsOf, setVersion } from '../release/version.ts'
 import { ROOT } from './markdown.ts'
 
@@ -129,3 +131,62 @@ t.test('an image is made from a base image with a digest only', async (t) => {
   t.ok(args.includes(`BASE=${BASE}`))
   t.ok(args.includes(`org.opencontainers.image.base.digest=${BASE.split('@')[1]}`))
 })
+
+t.test('the workflows', async (t) => {
+  const workflows = globSync('.github/workflows/*.yml', { cwd: ROOT }).map((file) => ({
+    file,
+    text: readFileSync(join(ROOT, file), 'utf8'),
+  }))
+  t.test('pin what they use by commit, and have no right that no step needs', async (t) => {
+    for (const { file, text } of workflows) {
+      const { permissions, jobs } = parse(text)
+      t.strictSame(permissions, {}, file)
+      for (const [name, job] of Object.entries<Job>(jobs)) {
+        t.ok(job.permissions, `${file}: ${name}`)
+        for (const { uses } of [job, ...(job.steps ?? [])])
+          if (uses) t.match(uses, /^(\.\/\.github\/workflows\/|[\w-]+\/[\w-]+@[0-9a-f]{40}$)/)
+      }
+    }
+    const { jobs } = parse(readFileSync(join(ROOT, '.github/workflows/release.yml'), 'utf8'))
+    const rights = Object.entries<Job>(jobs).map(([name, { permissions }]) => [
+      name,
+      Object.keys(permissions).filter((right) => permissions[right] === 'write'),
+    ])
+    t.strictSame(Object.fromEntries(rights), {
+      check: [],
+      test: [],
+      files: [],
+      images: ['packages'],
+      manifests: ['packages'],
+      npm: ['id-token'],
+      github: ['contents', 'id-token', 'attestations'],
+    })
+  })
+
+  t.test('publish each package after those that it needs, and each image', async (t) => {
+    const text = readFileSync(join(ROOT, '.github/workflows/release.yml'), 'utf8')
+    t.match(text, `for name in ${[...LIBRARIES, ...SERVICES].join(' ')}; do`)
+    const { jobs } = parse(text)
+    const { matrix } = jobs.images.strategy
+    t.strictSame(matrix.architecture, ['amd64', 'arm64'])
+    t.match(text, `for target in ${matrix.target.join(' ')}; do`)
+    const stages = readFileSync(join(ROOT, 'Dockerfile'), 'utf8').matchAll(
+      /^LABEL .*title="Gatehouse ([^"]+)"/gm,
+    )
+    t.strictSame(
+      Array.from(stages, ([, stage]) => stage),
+      matrix.target,
+    )
+    for (const name of ['images', 'manifests', 'npm', 'github'])
+      t.ok(
+        ['test', 'images', 'manifests'].some((before) => jobs[name].needs.includes(before)),
+        name,
+      )
+  })
+})
+
+interface Job {
+  readonly uses?: string
+  readonly permissions: Readonly<Record<string, string>>
+  readonly steps?: readonly { readonly uses?: string }[]
+}

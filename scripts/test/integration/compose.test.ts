@@ -2,7 +2,6 @@ import { X509Certificate } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { readProjectFile } from '../compose-files.ts'
 import {
   admin,
   app,
@@ -17,6 +16,7 @@ import {
   waitUntilReady,
 } from './demo.ts'
 import { type ComposeProxy, type Docker, findDocker } from './docker.ts'
+import { holdImages } from './images.ts'
 import { holdReplicas, REPLICAS } from './replicas.ts'
 
 const DEMO: Readonly<Record<ComposeProxy, readonly string[]>> = {
@@ -25,9 +25,6 @@ const DEMO: Readonly<Record<ComposeProxy, readonly string[]>> = {
 }
 const COMBINATIONS = [...Object.values(DEMO), [REPLICAS], ['compose.production.yml']]
 const SERVICES = ['proxy', 'forward-auth', 'cert-service', 'demo-idp', 'app', 'admin']
-const { version } = JSON.parse(readProjectFile('package.json'))
-const IMAGES = ['cert-service', 'forward-auth', 'demo']
-const MAX_IMAGE = 250e6
 
 t.test('docker compose up', async (t) => {
   const found = await findDocker(t, COMPOSE)
@@ -37,6 +34,7 @@ t.test('docker compose up', async (t) => {
   }
   const [first = 'caddy', ...others] = found.proxies
   await found.compose(DEMO[first], 'build')
+  await t.test('the images of a release', (t) => holdImages(t, found))
   await t.test(`behind ${first}`, (t) => holdCompose(t, found, DEMO[first]))
   for (const proxy of others)
     await t.test(`behind ${proxy}`, async (t) => {
@@ -52,38 +50,6 @@ async function holdCompose(t: Test, found: Docker, files: readonly string[]): Pr
   const { compose, root, ask, openContext } = await startDemo(t, found, files)
   const readyWith = (degraded: readonly string[]) => waitUntilReady(ask, degraded)
   const [alice, bob] = [await openContext(), await openContext()]
-
-  await t.test('images are small, without root, and say what they are', async (t) => {
-    for (const name of IMAGES) {
-      const [image] = JSON.parse(await docker('image', 'inspect', `gatehouse/${name}`))
-      t.ok(image.Size < MAX_IMAGE, `${name} has ${Math.round(image.Size / 1e6)} MB`)
-      t.match(image.Config, {
-        User: 'node',
-        Labels: {
-          'org.opencontainers.image.title': `Gatehouse ${name}`,
-          'org.opencontainers.image.version': version,
-        },
-      })
-    }
-  })
-
-  await t.test('a service cannot change its own program', async (t) => {
-    const list = `const { readdirSync, statSync } = require('node:fs')
-      console.log(JSON.stringify(readdirSync('/opt/gatehouse', { recursive: true }).map((file) => {
-        const { uid, mode } = statSync('/opt/gatehouse/' + file)
-        return [file, uid, mode & 0o022]
-      })))`
-    for (const name of IMAGES) {
-      const run = ['run', '--rm', '--entrypoint', 'node', `gatehouse/${name}`, '-e', list]
-      const files: [string, number, number][] = JSON.parse(await docker(...run))
-      t.ok(files.length > 3, name)
-      t.same(
-        files.filter(([, uid, writable]) => uid !== 0 || writable !== 0),
-        [],
-        name,
-      )
-    }
-  })
 
   await holdSignIns(t, ask, alice, bob)
   const cookies = { alice: await cookiesOf(alice) }

@@ -1,7 +1,7 @@
 // What a release gives to users, made and used as they do, and published as far as that goes without publishing.
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { globSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { Spec, Validation } from '@cyclonedx/cyclonedx-library'
@@ -206,4 +206,15 @@ t.test('a package is the same when it is made once more', async (t) => {
   ]
   for (const file of packed)
     t.ok(readFileSync(file).equals(readFileSync(join(out, basename(file)))), basename(file))
+})
+
+t.test('actionlint finds nothing in the workflows', async (t) => {
+  const actionlint = 'github.com/rhysd/actionlint/cmd/actionlint@v1.7.12'
+  if (spawnSync('go', ['version']).status !== 0) {
+    t.pass('no Go', { skip: 'there is no Go to build actionlint' })
+    return
+  }
+  const workflows = globSync('.github/workflows/*.yml', { cwd: ROOT })
+  const { status, stdout, stderr } = run(ROOT, 'go', ['run', actionlint, '-no-color', ...workflows])
+  t.equal(status, 0, stdout + stderr)
 })
