@@ -1,13 +1,16 @@
 // The Helm chart: rendered, and checked against the schemas of Kubernetes and of its extensions.
 import { spawnSync } from 'node:child_process'
-import { globSync } from 'node:fs'
+import { cpSync, globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { parse } from 'yaml'
+import { ROOT } from '../../markdown.ts'
 import { checkFiles, checkPods, checkReferences } from './consistency.ts'
 import {
   CHART,
   EXAMPLES,
   helm,
+  type Manifest,
   MISSING,
   manifestsOf,
   named,
@@ -259,4 +262,28 @@ t.test('helm packages the chart, with everything that it needs', { skip: MISSING
     },
   )
   t.strictSame(manifestsOf(unpacked.stdout), render(['values.yaml']))
+})
+
+t.test('the chart of a release names the images of the release', { skip: MISSING }, async (t) => {
+  const cwd = t.testdir()
+  cpSync(CHART, join(cwd, 'deploy/helm/gatehouse'), { recursive: true })
+  const workflow = parse(readFileSync(join(ROOT, '.github/workflows/chart.yml'), 'utf8'))
+  const { run } = workflow.jobs.chart.steps.find(({ name }: Manifest) => name === 'Package')
+  const env = { ...process.env, TAG: 'v1.2.3', GITHUB_REPOSITORY: 'Acme/gatehouse' }
+  const packaging = `helm() { "$HELM" "$@"; }\n${run}`
+  const { status, stderr } = spawnSync('bash', ['-euc', packaging], { cwd, env, encoding: 'utf8' })
+  t.equal(status, 0, stderr)
+  const archive = join(cwd, 'gatehouse-1.2.3.tgz')
+  const args = ['show', 'values', archive]
+  const shown = spawnSync(process.env.HELM as string, args, { encoding: 'utf8' })
+  // The values of the example name a registry of their own.
+  const values = { 'image.registry': parse(shown.stdout).image.registry }
+  const chart = render(['values.yaml'], values, archive)
+  const images = ofKind(chart, 'Deployment').map(
+    ({ spec }) => spec.template.spec.containers[0].image,
+  )
+  t.strictSame(images.toSorted(), [
+    'ghcr.io/acme/gatehouse/cert-service:1.2.3',
+    'ghcr.io/acme/gatehouse/forward-auth:1.2.3',
+  ])
 })
