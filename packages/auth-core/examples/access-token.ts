@@ -19,7 +19,7 @@ export async function buildApp(issuerUrl: string) {
   return app
 }
 
-if (import.meta.main) {
+if (process.argv[1] === import.meta.filename) {
   const app = await buildApp(process.env.ISSUER_URL ?? '')
   await app.listen({ port: 3000 })
 }

@@ -23,7 +23,7 @@ export async function buildApp(secrets: { apiKey: string; sessionSecret: string 
   return app
 }
 
-if (import.meta.main) {
+if (process.argv[1] === import.meta.filename) {
   const { API_KEY: apiKey = '', SESSION_SECRET: sessionSecret = '' } = process.env
   const app = await buildApp({ apiKey, sessionSecret })
   await app.listen({ port: 3000 })

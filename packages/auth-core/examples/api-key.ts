@@ -20,7 +20,7 @@ export async function buildApp(keys: { backup: string; monitor: string }) {
   return app
 }
 
-if (import.meta.main) {
+if (process.argv[1] === import.meta.filename) {
   const { BACKUP_KEY: backup = '', MONITOR_KEY: monitor = '' } = process.env
   const app = await buildApp({ backup, monitor })
   await app.listen({ port: 3000 })

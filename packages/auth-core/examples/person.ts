@@ -13,7 +13,7 @@ export async function buildApp(portal: string, origin: string) {
   return app
 }
 
-if (import.meta.main) {
+if (process.argv[1] === import.meta.filename) {
   const { PORTAL: portal = '', ORIGIN: origin = '' } = process.env
   const app = await buildApp(portal, origin)
   await app.listen({ port: 3000 })
