@@ -39,6 +39,7 @@ import { portals } from './portals.ts'
 import { callbackRoutes } from './routes/callback.ts'
 import { check, checkRoutes, describeCheck, isAllowedCheck } from './routes/check.ts'
 import { discoveryRoutes, resourceRoutes } from './routes/discovery.ts'
+import { faviconRoute } from './routes/favicon.ts'
 import { logoutRoutes } from './routes/logout.ts'
 import { languageOf } from './routes/portal-page.ts'
 import { profileRoutes } from './routes/profile.ts'
@@ -161,6 +162,7 @@ async function registerRoutes(app: FastifyInstance, basePath: string): Promise<v
     await app.register(discoveryRoutes, { prefix })
     await app.register(pageRoutes, { prefix })
   }
+  await app.register(faviconRoute)
   await app.register(resourceRoutes, { prefix: '/.well-known/oauth-protected-resource' })
   for (const prefix of new Set(['', basePath]))
     await app.register(verifyRoute, { prefix: `${prefix}/api/portals/:portal` })
