@@ -25,11 +25,13 @@ const TEXTS = [
   ),
 ]
 
-/** Every `forwardAuth` below a value. */
+/** Every middleware `forwardAuth` below a value; the chart has values of this name without an address. */
 function middlewaresIn(value: unknown): ForwardAuth[] {
   if (typeof value !== 'object' || value === null) return []
   return Object.entries(value).flatMap(([key, member]) =>
-    key === 'forwardAuth' ? [member as ForwardAuth] : middlewaresIn(member),
+    key === 'forwardAuth' && Object.hasOwn(Object(member), 'address')
+      ? [member as ForwardAuth]
+      : middlewaresIn(member),
   )
 }
 

@@ -34,7 +34,7 @@ button:hover,.button:hover{border-color:currentColor}
 .small{display:grid;gap:1rem;width:min(100%,26rem);margin:8vh auto 0;padding:2rem 1.75rem}
 .small h1{font-size:1.5rem}
 .small form{display:grid}
-.small form button{margin-top:.5rem}
+.small form button,.small input+label,.small textarea+label{margin-top:.5rem}
 .small pre,.empty pre,.notice pre{padding:.75rem 1rem;border-radius:.75rem;background:var(--page);white-space:pre-wrap}
 .wrong{color:var(--bad)}
 .empty{display:grid;gap:.75rem;padding:3rem 1.5rem;text-align:center;justify-items:center}

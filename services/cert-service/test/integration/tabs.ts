@@ -55,6 +55,11 @@ async function holdSound(t: Test, tab: Tab, width: number, name: string): Promis
     await tab.screenshot({ path: `${folder}/${name.replace(/\W+/g, '-')}.png`, fullPage: true })
   const scrolled = (await tab.evaluate('document.documentElement.scrollWidth')) as number
   t.ok(scrolled <= width, `${name} has nothing to scroll sideways`)
+  t.notMatch(
+    await tab.content(),
+    />\s*(false|true|null|undefined|NaN|\[object)\b/,
+    `${name}: no bare value`,
+  )
   await tab.evaluate(axe.source)
   const found = await tab.evaluate(`axe.run().then(({ violations }) =>
     violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => id + ': ' + html)))`)

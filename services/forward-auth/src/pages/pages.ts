@@ -231,7 +231,7 @@ function page(
   { title, text, more, tone, hasList = false, detail, requestId, ...card }: Card,
 ): Page {
   const texts = textsIn(language)
-  const needsHelp = tone === 'warn' || tone === 'bad'
+  const helper = tone === 'warn' || tone === 'bad' ? portal?.contact : undefined
   const ownFooter = portal?.texts.footer
   return shell({
     title,
@@ -242,7 +242,7 @@ function page(
 <h1>${title}</h1>
 ${text && html`<p>${text}</p>`}${more}
 ${profile && person(portal, profile)}
-${card.actions}${needsHelp && portal?.contact && contact(texts.contact, portal.contact)}`,
+${card.actions}${helper && contact(texts.contact, helper)}`,
     hasList,
     footer: requestId
       ? html`${detail && html`<p>${texts.details}: <bdi lang="en">${clip(detail, MAX_TEXT)}</bdi></p>`}${texts.requestId} ${requestId}`

@@ -29,6 +29,7 @@ t.test('every page is valid HTML with one main part and one heading, without scr
     const count = (tag: string) => found.filter(({ tagName }) => tagName === tag).length
     t.equal(attribute(found[0]!, 'lang'), language, `${name}: language`)
     for (const tag of ['title', 'header', 'main', 'h1']) t.equal(count(tag), 1, `${name}: ${tag}`)
+    t.notMatch(html, />\s*(false|true|null|undefined|NaN|\[object)\b/, `${name}: no bare value`)
     for (const tag of ['script', 'img', 'iframe', 'object', 'base'])
       t.equal(count(tag), 0, `${name}: no ${tag}`)
     for (const element of found)
