@@ -124,8 +124,10 @@ t.test('the page of cert-service is behind the gateway, too', async (t) => {
     [bob, 0],
   ] as const) {
     await person.open(certs)
-    await person.page.click('text=*.gatehouse.localhost')
-    t.equal(await person.page.locator('li a.button').count(), buttons)
+    await person.page.getByRole('link', { name: /^\*\.gatehouse\.localhost/ }).click()
+    await person.page.getByText('In service.').first().waitFor()
+    const actions = person.page.getByRole('link', { name: /^(Renew|Revoke|Delete)$/ })
+    t.equal(await actions.count(), buttons)
   }
 })
 
