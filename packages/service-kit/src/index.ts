@@ -6,6 +6,7 @@ export {
   checkText,
   checkTlsFiles,
   checkTokenFile,
+  readNamedBytes,
   readNamedFile,
   requireNamedFile,
 } from './config/files.ts'

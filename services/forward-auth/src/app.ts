@@ -40,8 +40,9 @@ import { callbackRoutes } from './routes/callback.ts'
 import { check, checkRoutes, describeCheck, isAllowedCheck } from './routes/check.ts'
 import { discoveryRoutes, resourceRoutes } from './routes/discovery.ts'
 import { faviconRoute } from './routes/favicon.ts'
+import { imageRoutes } from './routes/images.ts'
 import { logoutRoutes } from './routes/logout.ts'
-import { languageOf } from './routes/portal-page.ts'
+import { imagesUrlFor, languageOf } from './routes/portal-page.ts'
 import { profileRoutes } from './routes/profile.ts'
 import { signInRoutes } from './routes/sign-in.ts'
 import { bearer, verifyRoute } from './routes/verify.ts'
@@ -160,6 +161,7 @@ async function registerRoutes(app: FastifyInstance, basePath: string): Promise<v
   for (const prefix of [`${basePath}/portals/:portal`, `${basePath}/portal/:portal`]) {
     await app.register(checkRoutes, { prefix })
     await app.register(discoveryRoutes, { prefix })
+    await app.register(imageRoutes, { prefix })
     await app.register(pageRoutes, { prefix })
   }
   await app.register(faviconRoute)
@@ -216,6 +218,7 @@ function problemPage(problem: Problem, request: FastifyRequest, reply: FastifyRe
   const language = languageOf(request)
   const { id: requestId } = request
   const said = { code, problem, providerSays }
-  const page = errorPage({ portal, language, status, ...said, retryHref, requestId })
+  const imagesUrl = portal && imagesUrlFor(request, portal)
+  const page = errorPage({ portal, language, imagesUrl, status, ...said, retryHref, requestId })
   return sendPage(reply, status, page)
 }

@@ -1,6 +1,7 @@
 import type { AuthDeps } from '@gatehouse/auth-core'
 import { type BoundedFetch, createFetch, type FetchOptions } from '@gatehouse/net'
 import { compileAllow, createConditions, type Profile } from '@gatehouse/profile'
+import { ConfigError } from '@gatehouse/service-kit'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { createApps } from './check/apps.ts'
@@ -12,6 +13,7 @@ import { createRules } from './check/rules.ts'
 import type { ForwardAuthConfig, PortalConfig } from './config/schema.ts'
 import { createAliasGuard, READ_HEADERS } from './forwarded.ts'
 import { DEFAULT_ACCENT } from './pages/colors.ts'
+import { type Image, type ImageKind, readImage } from './pages/images.ts'
 import { createProvider } from './providers/index.ts'
 import type { Provider, ProviderDeps } from './providers/provider.ts'
 
@@ -68,7 +70,7 @@ function createPortal(config: PortalConfig, lifetime: number, make: Make) {
   const byName: ReadonlyMap<string, Policy> = new Map(policies)
   return {
     name,
-    ...lookOf(config),
+    ...lookOf(config, byName),
     /** By name, in the order of the chooser. */
     providers: new Map(providers) as ReadonlyMap<string, Provider>,
     /** Whether a person has access at all; evaluated at login and at every check. */
@@ -76,8 +78,6 @@ function createPortal(config: PortalConfig, lifetime: number, make: Make) {
     policies: byName,
     /** What requests must meet; the first one that fits decides. */
     rules: createRules(rules, byName),
-    /** Undefined if the configuration lists none. */
-    apps: createApps(config.apps, byName),
     programs: make((deps) => new Programs(settings, authDeps(deps))),
     headers,
     body: bodyFor(config.headerEncoding),
@@ -96,14 +96,35 @@ function createPortal(config: PortalConfig, lifetime: number, make: Make) {
 }
 
 /** What its pages show. */
-function lookOf({
-  name,
-  title = name,
-  accent = DEFAULT_ACCENT,
-  texts = {},
-  contact,
-}: PortalConfig) {
-  return { title, accent, texts, contact }
+function lookOf(
+  { name, title = name, accent = DEFAULT_ACCENT, texts = {}, contact, ...config }: PortalConfig,
+  policies: ReadonlyMap<string, Policy>,
+) {
+  const images = new Map<string, Image>()
+  const image = (kind: ImageKind, file: string | undefined, key: string = kind) => {
+    if (file === undefined) return undefined
+    const read = requireImage(kind, file, `portals.${name}.${key}`)
+    images.set(read.name, read)
+    return read
+  }
+  const readIcon = (file: string | undefined, app: number) =>
+    image('icon', file, `apps.${app}.icon`)
+  return {
+    ...{ title, accent, texts, contact },
+    logo: image('logo', config.logo),
+    favicon: image('favicon', config.favicon),
+    /** Undefined if the configuration lists none. */
+    apps: createApps(config.apps, policies, readIcon),
+    /** All of them, by name. */
+    images: images as ReadonlyMap<string, Image>,
+  }
+}
+
+/** @throws ConfigError CONFIG_FILE_UNUSABLE if the file has changed since it was checked */
+function requireImage(kind: ImageKind, file: string, key: string): Image {
+  const read = readImage(kind, file)
+  if ('image' in read) return read.image
+  throw new ConfigError('CONFIG_FILE_UNUSABLE', `${key} ${read.fault}: ${file}`)
 }
 
 function readAssertion(config: PortalConfig['assertion']): AssertionSettings | undefined {

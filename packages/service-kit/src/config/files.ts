@@ -17,15 +17,31 @@ const REASONS: Readonly<Record<string, string>> = {
 /** The codes on a machine that does not have the secrets. */
 const ABSENT = ['ENOENT', 'ENOTDIR', 'EACCES', 'EPERM']
 
-/** The text of a file, or its fault as the end of a sentence that begins with the key. */
-type NamedFile = { readonly text: string } | { readonly fault: string; readonly absent: boolean }
+/** The fault of a file, as the end of a sentence that begins with the key. */
+interface FileFault {
+  readonly fault: string
+  readonly absent: boolean
+}
+
+/** Reads the text of a file that the configuration names. */
+export function readNamedFile(
+  file: string,
+  maxBytes: number = MAX_BYTES,
+): { readonly text: string } | FileFault {
+  const read = readNamedBytes(file, maxBytes)
+  return 'fault' in read ? read : { text: read.bytes.toString('utf8') }
+}
 
 /** Reads a file that the configuration names. */
-export function readNamedFile(file: string, maxBytes: number = MAX_BYTES): NamedFile {
+export function readNamedBytes(
+  file: string,
+  maxBytes: number,
+): { readonly bytes: Buffer } | FileFault {
   try {
-    if (statSync(file).size > maxBytes)
-      return { fault: `names a file of over ${maxBytes} bytes`, absent: false }
-    return { text: readFileSync(file, 'utf8') }
+    const { size } = statSync(file)
+    if (size > maxBytes)
+      return { fault: `names a file of ${size} bytes, with a limit of ${maxBytes}`, absent: false }
+    return { bytes: readFileSync(file) }
   } catch (error) {
     const { code = '' } = error as NodeJS.ErrnoException
     const reason = REASONS[code] ?? 'that cannot be read'

@@ -39,20 +39,28 @@ summary{cursor:pointer}
 :focus-visible{outline:3px solid var(--accent);outline-offset:3px}
 `
 
-/** A style sheet, and the content security policy that allows nothing else. */
+/** A style sheet, and its source for the content security policy. */
 export type PageStyle = ReturnType<typeof styleOf>
 
 export function styleOf(css: string) {
   const sheet = css.replaceAll('\n', '')
   const digest = createHash('sha256').update(sheet).digest('base64')
-  const policy = `default-src 'none'; style-src 'sha256-${digest}'; img-src data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'`
-  return { sheet, policy }
+  return { sheet, source: `'sha256-${digest}'` }
+}
+
+/** The policy that allows one style sheet and these sources of images, and nothing else. */
+function policyOf(style: string, images: readonly string[]): string {
+  return `default-src 'none'; style-src ${style}; img-src ${images.join(' ')}; form-action 'self'; frame-ancestors 'none'; base-uri 'none'`
 }
 
 interface Document {
   readonly title: string
   /** Colour of its icon, as `#rgb` or `#rrggbb`. */
   readonly accent: string
+  /** URL of an icon in place of the gate. */
+  readonly icon?: string | undefined
+  /** Where its images are, as a source of the content security policy. Default: it has none. */
+  readonly images?: string | undefined
   readonly body: SafeHtml
   /** Default: English, for every reader. */
   readonly language?: string | undefined
@@ -60,8 +68,8 @@ interface Document {
 
 /** A whole page. */
 export function pageOf(
-  { title, accent, body, language }: Document,
-  { sheet, policy }: PageStyle,
+  { title, accent, icon, images, body, language }: Document,
+  { sheet, source }: PageStyle,
 ): Page {
   const page = html`<!doctype html>
 <html lang="${language ?? 'en'}">
@@ -69,7 +77,7 @@ export function pageOf(
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width,initial-scale=1">
 <title>${title}</title>
-<link rel="icon" href="data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'><path fill='none' stroke='%23${accent.slice(1)}' stroke-width='2.5' d='${GATE}'/></svg>">
+<link rel="icon" href="${icon ?? gateIcon(accent)}">
 ${html.raw`<style>${sheet}</style>`}
 </head>
 <body>
@@ -77,7 +85,12 @@ ${body}
 </body>
 </html>
 `
-  return { html: String(page), policy, language }
+  const sources = [icon === undefined ? 'data:' : [], images ?? []].flat()
+  return { html: String(page), policy: policyOf(source, sources), language }
+}
+
+function gateIcon(accent: string): SafeHtml {
+  return html`data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'><path fill='none' stroke='%23${accent.slice(1)}' stroke-width='2.5' d='${GATE}'/></svg>`
 }
 
 /** Creates a function that renders pages with the common style and `css`. */

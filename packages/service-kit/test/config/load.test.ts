@@ -293,7 +293,7 @@ const faulty: [what: string, yaml: string, faults: string[], files?: Record<stri
   [
     'a secret file that is large',
     'auth: {keyFile: k}',
-    ['1:8 /auth/keyFile names a file of over 65536 bytes'],
+    ['1:8 /auth/keyFile names a file of 65537 bytes, with a limit of 65536'],
     { k: 'x'.repeat(65_537) },
   ],
   [

@@ -1,3 +1,4 @@
+import type { Image } from '../pages/images.ts'
 import type { Policy } from './policy.ts'
 
 /** An app that a portal offers to people. */
@@ -6,12 +7,14 @@ export interface App {
   readonly url: URL
   /** What the route of the app demands, beside the rules. */
   readonly policy: Policy | undefined
+  readonly icon?: Image | undefined
 }
 
 interface AppConfig {
   readonly name: string
   readonly url: string
   readonly policy?: string
+  readonly icon?: string
 }
 
 /** More of them are no list that anybody reads. */
@@ -21,10 +24,12 @@ export const MAX_APPS = 100
 export function createApps(
   configs: readonly AppConfig[] | undefined,
   policies: ReadonlyMap<string, Policy>,
+  readIcon: (file: string | undefined, app: number) => Image | undefined,
 ): readonly App[] | undefined {
-  return configs?.map(({ name, url, policy }) => ({
+  return configs?.map(({ name, url, policy, icon }, index) => ({
     name,
     url: new URL(url),
     policy: policies.get(policy ?? ''),
+    icon: readIcon(icon, index),
   }))
 }

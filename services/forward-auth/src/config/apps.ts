@@ -1,10 +1,11 @@
 import { parseEndpointUrl, parseHostPort } from '@gatehouse/net'
-import { applyToEach, checkUnique, type Fault, known, Text } from '@gatehouse/service-kit'
+import { applyToEach, checkUnique, type Fault, FilePath, known, Text } from '@gatehouse/service-kit'
 import { type Static, Type } from 'typebox'
 import { MAX_APPS } from '../check/apps.ts'
 import { ANY_POLICY } from '../check/policy.ts'
 import type { Site } from '../sites.ts'
 import { isUnder } from '../sites.ts'
+import { checkImage } from './look.ts'
 
 export const AppsSchema = Type.Array(
   Type.Object({
@@ -12,6 +13,12 @@ export const AppsSchema = Type.Array(
     url: Text('Its address: `https://` and a host on one of the `domains`.'),
     policy: Type.Optional(
       Text('The policy that the proxy names for this app, if it names one in its checks.'),
+    ),
+    icon: Type.Optional(
+      FilePath({
+        description:
+          'Image beside its name: PNG, SVG, WebP or JPEG of at most 64 KiB. Default: the first letter of the name.',
+      }),
     ),
   }),
   {
@@ -33,6 +40,7 @@ export function checkApps({ apps = [], policies }: AppsPortal, sites: readonly S
     ...checkUnique('/apps', apps),
     ...applyToEach(apps, '/apps', [
       ({ url }) => checkUrl(url, sites),
+      checkImage('icon'),
       ({ policy }) =>
         policy === undefined || policy === ANY_POLICY || named.includes(policy)
           ? []

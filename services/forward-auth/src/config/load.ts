@@ -23,7 +23,7 @@ import { isPublic, PROVIDER_RULES, type ProviderConfig, stepsUp } from '../provi
 import { isUnder, readSite, type Site } from '../sites.ts'
 import { checkApps } from './apps.ts'
 import type { Domains } from './hosts.ts'
-import { checkContact } from './look.ts'
+import { checkContact, checkImage } from './look.ts'
 import { checkCallers, checkResources } from './programs.ts'
 import { checkRules } from './rules.ts'
 import { type ForwardAuthConfig, ForwardAuthSchema, type PortalConfig } from './schema.ts'
@@ -81,6 +81,8 @@ const PORTAL_RULES: readonly Rule<PortalConfig>[] = [
   ({ policies }) => applyRules(policies, Object.keys(policies).map(policyRule), '/policies'),
   checkStepUps,
   checkContact,
+  checkImage('logo'),
+  checkImage('favicon'),
   ({ allow }) => checkAllow(allow),
   checkCallback,
   checkHeaders,

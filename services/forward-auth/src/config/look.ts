@@ -1,6 +1,7 @@
 import { parseEndpointUrl } from '@gatehouse/net'
-import { type Fault, faultOf } from '@gatehouse/service-kit'
+import { type Fault, FilePath, faultOf } from '@gatehouse/service-kit'
 import { Type } from 'typebox'
+import { type ImageKind, readImage } from '../pages/images.ts'
 import { LANGUAGES } from '../pages/languages/index.ts'
 
 const Written = (description?: string) =>
@@ -41,6 +42,26 @@ export const ContactSchema = Type.String({
   description:
     'Whom people may ask, on the pages of errors and refusals: `mailto:help@example.com`, an `https://` address, or a text.',
 })
+
+export const LogoSchema = FilePath({
+  description:
+    'Image on its pages in place of the gate and the title: PNG, SVG, WebP or JPEG of at most 256 KiB. Read at the start and at each reload.',
+})
+
+export const FaviconSchema = FilePath({
+  description:
+    'Icon of its pages in tabs: PNG, SVG or ICO of at most 64 KiB. Read at the start and at each reload.',
+})
+
+/** The faults of an image whose key is its kind. */
+export function checkImage<Kind extends ImageKind>(kind: Kind) {
+  return ({ [kind]: file }: { readonly [key in Kind]?: string }): Fault[] => {
+    if (file === undefined) return []
+    const read = readImage(kind, file)
+    if (!('fault' in read)) return []
+    return [{ path: `/${kind}`, message: `${read.fault}: ${file}`, absent: read.absent }]
+  }
+}
 
 /** The faults of `contact`: what looks like an address is one that people can open. */
 export function checkContact({ contact }: { readonly contact?: string }): Fault[] {

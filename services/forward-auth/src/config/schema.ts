@@ -17,7 +17,7 @@ import { COLOR_PATTERN } from '../pages/colors.ts'
 import { ProviderSchema } from '../providers/index.ts'
 import { AppsSchema } from './apps.ts'
 import { Hosts } from './hosts.ts'
-import { ContactSchema, PageTextsSchema } from './look.ts'
+import { ContactSchema, FaviconSchema, LogoSchema, PageTextsSchema } from './look.ts'
 import { CallersSchema, ResourceSchema } from './programs.ts'
 
 const NAME_PATTERN = '^[a-z][a-z0-9-]{0,31}$'
@@ -281,6 +281,8 @@ const PortalSchema = Type.Object(
         description: 'Colour of its pages, such as `#0b6bcb`.',
       }),
     ),
+    logo: Type.Optional(LogoSchema),
+    favicon: Type.Optional(FaviconSchema),
     texts: Type.Optional(PageTextsSchema),
     contact: Type.Optional(ContactSchema),
     providers: Type.Array(ProviderSchema, {

@@ -5,19 +5,25 @@ import type { Portal } from '../portals.ts'
 import type { Provider } from '../providers/provider.ts'
 import { DEFAULT_ACCENT } from './colors.ts'
 import { type SymbolName, symbol, type Tone, tile } from './icons.ts'
+import type { Image } from './images.ts'
 import { fill, type Language, textsIn, writeTime } from './languages/index.ts'
 import { shell } from './shell.ts'
 
 /** Names of people, and texts of providers and errors, are cut to these many bytes of HTML. */
-const MAX_NAME = 120
+const MAX_NAME = 90
 const MAX_TEXT = 240
 
-export type PagePortal = Pick<Portal, 'title' | 'accent' | 'providers' | 'texts' | 'contact'>
+export type PagePortal = Pick<
+  Portal,
+  'title' | 'accent' | 'providers' | 'texts' | 'contact' | 'logo' | 'favicon'
+>
 
 /** Whom a page is for, and at which portal. */
-interface Reader {
+export interface Reader {
   readonly portal: PagePortal
   readonly language: Language
+  /** Absolute URL of the folder of the images, since apps show some of the pages at their hosts. */
+  readonly imagesUrl: string
 }
 
 interface Visit extends Reader {
@@ -48,6 +54,7 @@ export function signInPage(
 interface ShownApp {
   readonly name: string
   readonly url: URL
+  readonly icon?: Image | undefined
 }
 
 /**
@@ -68,7 +75,8 @@ export function signedInPage(
     symbol: 'check',
     tone: 'good',
     hasList: true,
-    actions: html`${of.apps && appList(of.apps, of.language)}${actions(
+    hasImages: of.apps?.some(({ icon }) => icon),
+    actions: html`${of.apps && appList(of.apps, of)}${actions(
       cameFrom && mainLink(cameFrom.href, fill(back, { host: cameFrom.host })),
       link(of.profileHref, profile),
       link(of.logoutHref, signOut),
@@ -76,15 +84,18 @@ export function signedInPage(
   })
 }
 
-function appList(apps: readonly ShownApp[], language: Language): SafeHtml {
+function appList(apps: readonly ShownApp[], { language, imagesUrl }: Reader): SafeHtml {
   const { apps: title, noApps } = textsIn(language).signedIn
   if (apps.length === 0) return html`<p class="actions">${noApps}</p>`
-  return html`<nav aria-labelledby="apps"><h2 id="apps">${title}</h2>${apps.map(appLink)}</nav>`
+  return html`<nav aria-labelledby="apps"><h2 id="apps">${title}</h2>${apps.map((app) => appLink(app, imagesUrl))}</nav>`
 }
 
-function appLink({ name, url }: ShownApp): SafeHtml {
+function appLink({ name, url, icon }: ShownApp, imagesUrl: string): SafeHtml {
+  const picture = icon
+    ? html`<img src="${imagesUrl}${icon.name}" alt="">`
+    : html`<span class="initial" aria-hidden="true">${initialOf(name)}</span>`
   const host = name === url.host ? '' : html`<small>${url.host}</small>`
-  return html`<a class="choice" href="${url.href}"><span class="initial" aria-hidden="true">${initialOf(name)}</span><span><bdi>${name}</bdi>${host}</span></a>`
+  return html`<a class="choice" href="${url.href}">${picture}<span><bdi>${name}</bdi>${host}</span></a>`
 }
 
 function initialOf(name: string): string {
@@ -151,6 +162,8 @@ interface ErrorProblem {
 export function errorPage(of: {
   readonly portal?: PagePortal | undefined
   readonly language: Language
+  /** Undefined where the request does not tell which sign-in host its page belongs to. */
+  readonly imagesUrl?: string | undefined
   readonly status: number
   readonly code: string
   /** The problem in English, for the administrator: its title, and what exactly was wrong. */
@@ -218,6 +231,7 @@ interface Card {
   readonly tone?: Tone
   readonly actions?: SafeHtml | '' | undefined
   readonly hasList?: boolean
+  readonly hasImages?: boolean | undefined
   readonly detail?: string | undefined
   readonly requestId?: string
 }
@@ -227,12 +241,17 @@ function page(
     portal,
     profile,
     language,
-  }: Pick<Reader, 'language'> & { readonly [key in 'portal' | 'profile']?: Visit[key] | undefined },
-  { title, text, more, tone, hasList = false, detail, requestId, ...card }: Card,
+    imagesUrl,
+  }: Pick<Reader, 'language'> & {
+    readonly [key in 'portal' | 'profile' | 'imagesUrl']?: Visit[key] | undefined
+  },
+  { title, text, more, tone, hasList = false, hasImages, detail, requestId, ...card }: Card,
 ): Page {
   const texts = textsIn(language)
   const helper = tone === 'warn' || tone === 'bad' ? portal?.contact : undefined
   const ownFooter = portal?.texts.footer
+  const { logo, favicon } = portal ?? {}
+  const urlOf = (image: Image | undefined) => image && imagesUrl && `${imagesUrl}${image.name}`
   return shell({
     title,
     language,
@@ -244,6 +263,9 @@ ${text && html`<p>${text}</p>`}${more}
 ${profile && person(portal, profile)}
 ${card.actions}${helper && contact(texts.contact, helper)}`,
     hasList,
+    logo: urlOf(logo),
+    icon: urlOf(favicon),
+    images: logo || favicon || hasImages ? imagesUrl : undefined,
     footer: requestId
       ? html`${detail && html`<p>${texts.details}: <bdi lang="en">${clip(detail, MAX_TEXT)}</bdi></p>`}${texts.requestId} ${requestId}`
       : ownFooter && own(ownFooter, language),

@@ -16,15 +16,22 @@ interface Content {
   /** Whether the body has a list of links, which needs further styles. */
   readonly hasList?: boolean
   readonly footer?: SafeHtml | '' | undefined
+  /** URLs of images that take the place of the gate. */
+  readonly logo?: string | undefined
+  readonly icon?: string | undefined
+  /** Where its images are; undefined if it has none. */
+  readonly images?: string | undefined
 }
 
 /** A whole page: the layout that all pages share, around the content. */
-export function shell({ title, language, brand, accent, body, hasList, footer }: Content): Page {
-  const whole = html`<header>${outline('gate')}${brand}</header>
+export function shell({ title, language, brand, accent, body, ...content }: Content): Page {
+  const { hasList, footer, logo, icon, images } = content
+  const header = logo ? html`<img src="${logo}" alt="${brand}">` : html`${outline('gate')}${brand}`
+  const whole = html`<header>${header}</header>
 <main>${body}</main>
 ${footer ? html`<footer>${footer}</footer>` : ''}`
   return pageOf(
-    { title: `${title} · ${brand}`, language, accent, body: whole },
+    { title: `${title} · ${brand}`, language, accent, icon, images, body: whole },
     (hasList ? listStyles : styles).memo(accent),
   )
 }
@@ -39,6 +46,7 @@ h2{font-size:1rem}
 nav .initial{border-radius:.6rem;background:color-mix(in srgb,var(--accent) 14%,transparent);color:inherit}
 .choice{justify-content:start;padding:.5rem;text-align:start}
 .choice svg{width:2.25rem}
+.choice img{flex:none;width:2.75rem;height:2.75rem}
 small{display:block;font-weight:400}
 `)
 
@@ -67,6 +75,7 @@ h1~p{margin-top:.5rem}
 h1+p::first-letter{text-transform:uppercase}
 svg{flex:none;width:1.5rem;fill:none;stroke:currentColor;stroke-width:2;stroke-linecap:round;stroke-linejoin:round}
 header svg,.symbol{color:var(--accent)}
+img{height:3rem;max-width:100%;object-fit:contain}
 .symbol{display:inline-flex;padding:.85rem;margin-bottom:1.25rem;border-radius:50%;background:color-mix(in srgb,currentColor 12%,transparent)}
 .good{--accent:var(--good)}.warn{--accent:var(--warn)}.bad{--accent:var(--bad)}
 .initial{flex:none;width:2.75rem;border-radius:50%;background:var(--accent);color:var(--on);line-height:2.75rem;text-align:center}

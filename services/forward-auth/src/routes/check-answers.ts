@@ -12,10 +12,10 @@ import { refusedPage } from '../pages/pages.ts'
 import {
   challengeHeaders,
   challenges,
-  languageOf,
   noSession,
   type PortalSite,
   pageUrl,
+  readerOf,
   type SignInQuery,
 } from './portal-page.ts'
 
@@ -157,8 +157,7 @@ function sendForbidden(
   if (kindOf(forwarded.method, request.headers) !== 'navigation')
     throw new FwaError('FWA_FORBIDDEN', `this account has no access to the portal ${portal.name}`)
   const page = refusedPage({
-    portal,
-    language: languageOf(request),
+    ...readerOf(request, check),
     profile: requester.session.profile,
     switchHref: signInUrl(check, MAX_LINK, { switch: '1' }),
     requestId: request.id,

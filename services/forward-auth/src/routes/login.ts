@@ -14,10 +14,10 @@ import { personOf } from '../session/ended-sessions.ts'
 import type { Session } from '../session/session.ts'
 import {
   identify,
-  languageOf,
   noSession,
   type PortalSite,
   pageUrl,
+  readerOf,
   redirect,
   targetOf,
   withLoginUrl,
@@ -94,8 +94,7 @@ function sendProviderDown(
   } as const
   const { portal } = portalSite
   const page = providerDownPage({
-    portal,
-    language: languageOf(reply.request),
+    ...readerOf(reply.request, portalSite),
     provider,
     retryHref: pageUrl(portalSite, `/providers/${provider.name}`, query),
     otherHref: portal.providers.size > 1 ? pageUrl(portalSite, '/signin', query) : undefined,
@@ -149,8 +148,8 @@ export async function completeSignIn(signIn: SignIn, reply: FastifyReply): Promi
   if (portal.admits(profile) !== true) {
     recordSignIn('sign-in-refused', { ...signIn, code: 'FWA_FORBIDDEN' }, request)
     const switchHref = pageUrl(portalSite, '/signin', { rd: returnTo, switch: '1' })
-    const language = languageOf(request)
-    const page = refusedPage({ portal, language, profile, switchHref, requestId: request.id })
+    const reader = readerOf(request, portalSite)
+    const page = refusedPage({ ...reader, profile, switchHref, requestId: request.id })
     return sendPage(reply, 403, page)
   }
   limitRate(signIn, reply)

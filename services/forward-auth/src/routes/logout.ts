@@ -5,13 +5,12 @@ import { Type } from 'typebox'
 import { setHostCookies } from '../cookies.ts'
 import { FwaError } from '../errors.ts'
 import { validateReturnUrl } from '../login/return-url.ts'
-import type { Language } from '../pages/languages/index.ts'
-import { logoutPage, signedOutPage } from '../pages/pages.ts'
+import { logoutPage, type Reader, signedOutPage } from '../pages/pages.ts'
 import type { Provider } from '../providers/provider.ts'
 import { clearSessionCookies } from '../session/cookie.ts'
 import type { Session } from '../session/session.ts'
 import { pageAnswer, problemAnswers } from './documented.ts'
-import { languageOf, type PortalSite, pageUrl, signInSiteOf } from './portal-page.ts'
+import { type PortalSite, pageUrl, readerOf, signInSiteOf } from './portal-page.ts'
 
 const FORM = 'application/x-www-form-urlencoded'
 const querystring = Type.Object({
@@ -40,16 +39,13 @@ export const logoutRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const portalSite = signInSiteOf(request)
     const { portal, site } = portalSite
     const rd = validateReturnUrl(request.query.rd, site)?.href
+    const reader = readerOf(request, portalSite)
     const visitor = await app.sessions.readToRevoke(request, portal, site)
-    if (!visitor) return sendPage(reply, 200, signedOut(portalSite, rd, languageOf(request)))
+    if (!visitor) return sendPage(reply, 200, signedOut(portalSite, rd, reader))
     const { profile } = visitor.session
     const action = pageUrl(portalSite, '/logout', { rd })
     const stayHref = rd ?? pageUrl(portalSite, '/signin')
-    return sendPage(
-      reply,
-      200,
-      logoutPage({ portal, language: languageOf(request), profile, action, stayHref }),
-    )
+    return sendPage(reply, 200, logoutPage({ ...reader, profile, action, stayHref }))
   })
 
   app.post('/logout', { schema: LOGOUT_SCHEMA }, async (request, reply) => {
@@ -70,7 +66,7 @@ export const logoutRoutes: FastifyPluginAsyncTypebox = async (app) => {
     return sendPage(
       reply,
       200,
-      signedOut(portalSite, rd, languageOf(request), { provider, providerHref }),
+      signedOut(portalSite, rd, readerOf(request, portalSite), { provider, providerHref }),
     )
   })
 }
@@ -103,11 +99,9 @@ function sendNotSaved(
   if (!isNavigation('GET', request.headers)) throw error
   request.log.warn({ err: error }, 'a logout could not be written to the list of ended sessions')
   reply.header('retry-after', error.retryAfter ?? 0)
-  const { portal } = portalSite
   const signInHref = pageUrl(portalSite, '/signin')
   const page = signedOutPage({
-    portal,
-    language: languageOf(request),
+    ...readerOf(request, portalSite),
     signInHref,
     mayStayValidUntil: exp * 1_000,
   })
@@ -132,9 +126,9 @@ async function logoutUrlAt(
 function signedOut(
   portalSite: PortalSite,
   rd: string | undefined,
-  language: Language,
+  reader: Reader,
   atProvider: { provider?: Provider | undefined; providerHref?: string | undefined } = {},
 ): Page {
   const signInHref = pageUrl(portalSite, '/signin', { rd })
-  return signedOutPage({ portal: portalSite.portal, language, signInHref, ...atProvider })
+  return signedOutPage({ ...reader, signInHref, ...atProvider })
 }

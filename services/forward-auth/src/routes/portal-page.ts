@@ -7,6 +7,7 @@ import type { Visitor } from '../check/visitor.ts'
 import { FwaError } from '../errors.ts'
 import { validateReturnUrl } from '../login/return-url.ts'
 import { chooseLanguage, type Language } from '../pages/languages/index.ts'
+import type { Reader } from '../pages/pages.ts'
 import type { Portal } from '../portals.ts'
 import type { SeamlessProvider } from '../providers/provider.ts'
 import { portalUrl, type Site } from '../sites.ts'
@@ -49,6 +50,21 @@ export function isSentTo(origin: string, request: FastifyRequest): boolean {
 /** The language in which a person gets a page. */
 export function languageOf({ headers }: FastifyRequest): Language {
   return chooseLanguage(headers['accept-language'])
+}
+
+/** Whom a page is for, and at which portal. */
+export function readerOf(request: FastifyRequest, { portal, site }: PortalSite): Reader {
+  return { portal, language: languageOf(request), imagesUrl: imagesUrl(site, portal) }
+}
+
+/** The images of a portal as an error page names them; undefined if its host is on no domain. */
+export function imagesUrlFor(request: FastifyRequest, portal: Portal): string | undefined {
+  const found = request.server.sites.find(hostOf(request))
+  return found && imagesUrl(found.site, portal)
+}
+
+function imagesUrl(site: Site, portal: Portal): string {
+  return portalUrl(site, portal, '/images/')
 }
 
 function hostOf({ raw: { headers, socket }, server }: FastifyRequest): string {

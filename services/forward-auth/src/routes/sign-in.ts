@@ -9,8 +9,7 @@ import type { Visitor } from '../check/visitor.ts'
 import { FwaError } from '../errors.ts'
 import { validateReturnUrl } from '../login/return-url.ts'
 import { canStepUp, demandOf, type StepUpDemand } from '../login/step-up.ts'
-import type { Language } from '../pages/languages/index.ts'
-import { signedInPage, signInPage } from '../pages/pages.ts'
+import { type Reader, signedInPage, signInPage } from '../pages/pages.ts'
 import type { Portal } from '../portals.ts'
 import type { Provider } from '../providers/provider.ts'
 import { bareAnswer, pageAnswer, problemAnswers } from './documented.ts'
@@ -18,9 +17,9 @@ import { completeSignIn, refuseDuplicate, startLogin } from './login.ts'
 import {
   clientIpOf,
   identify,
-  languageOf,
   type PortalSite,
   pageUrl,
+  readerOf,
   type SignInQuery,
   signInSiteOf,
   targetOf,
@@ -84,7 +83,11 @@ export const signInRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const providers = providersFor(portalSite.portal, stepUp)
     const provider = soleProvider(portalSite.portal, providers, stepUp && visitor)
     if (!provider)
-      return sendPage(reply, 200, chooser(portalSite, query, providers, languageOf(request)))
+      return sendPage(
+        reply,
+        200,
+        chooser(portalSite, query, providers, readerOf(request, portalSite)),
+      )
     return startAt(provider, arrival, reply)
   })
 
@@ -183,9 +186,9 @@ function chooser(
   portalSite: PortalSite,
   query: SignInQuery,
   providers: readonly Provider[],
-  language: Language,
+  reader: Reader,
 ): Page {
-  const { portal, site } = portalSite
+  const { site } = portalSite
   const choices = providers.map(({ name, title, icon, color, failing }) => ({
     title,
     icon,
@@ -193,7 +196,7 @@ function chooser(
     href: pageUrl(portalSite, `/providers/${name}`, query),
     failing: failing(),
   }))
-  return signInPage({ portal, language, choices, returnTo: validateReturnUrl(query.rd, site) })
+  return signInPage({ ...reader, choices, returnTo: validateReturnUrl(query.rd, site) })
 }
 
 /** Where a person was before, if that is on the domain: the page that led here. */
@@ -218,8 +221,7 @@ function signedIn(
   const apps = openableApps(visitor, asked)
   const cameFrom = originOf(portalSite, query, request)
   return signedInPage({
-    portal,
-    language: languageOf(request),
+    ...readerOf(request, portalSite),
     profile: visitor.session.profile,
     apps: portal.apps || apps.length > 0 ? apps : undefined,
     cameFrom: cameFrom && mayOpenPage(visitor, cameFrom, asked) ? cameFrom : undefined,

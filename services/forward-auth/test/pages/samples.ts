@@ -13,6 +13,8 @@ import {
   signInPage,
 } from '../../src/pages/pages.ts'
 
+export const IMAGES = 'https://auth.example.com/portals/main/images/'
+
 /** A portal as pages see it. */
 export const portal: PagePortal = {
   title: 'Example',
@@ -20,6 +22,8 @@ export const portal: PagePortal = {
   providers: new Map(),
   texts: { intro: 'For people who work at Example.', footer: { en: 'Imprint', de: 'Impressum' } },
   contact: 'mailto:help@example.com',
+  logo: undefined,
+  favicon: undefined,
 }
 
 export const ada: Profile = {
@@ -59,54 +63,45 @@ export function samples({
   requestId = '01JD3Z9R6WJ8N0Q5',
   href = '/portals/main/signin?switch=1&rd=https%3A%2F%2Fapp.example.com%2Freports%2F2026',
 } = {}): Readonly<Record<string, Page>> {
+  const reader = { portal: door, language, imagesUrl: IMAGES }
   const provider = { title, icon: undefined, color: undefined }
   const returnTo = new URL('https://app.example.com/reports')
   const renamed = choices.map((choice) =>
     choice.icon === 'openid' ? { ...choice, title } : choice,
   )
   return {
-    'sign-in': signInPage({ portal: door, language, choices: renamed, returnTo }),
+    'sign-in': signInPage({ ...reader, choices: renamed, returnTo }),
     'sign-in-one': signInPage({
-      portal: door,
-      language,
+      ...reader,
       choices: [{ ...provider, href, failing: false }],
     }),
     'signed-in': signedInPage({
-      ...{
-        portal: door,
-        language,
-        profile,
-        logoutHref: href,
-        profileHref: href,
-        cameFrom: returnTo,
-      },
+      ...{ ...reader, profile, logoutHref: href, profileHref: href, cameFrom: returnTo },
       apps: [
         { name: title, url: new URL('https://wiki.example.com/start') },
         { name: 'grafana.example.com', url: new URL('https://grafana.example.com/') },
       ],
     }),
     'signed-in-without-apps': signedInPage({
-      ...{ portal: door, language, profile, logoutHref: href, profileHref: href, apps: [] },
+      ...reader,
+      ...{ profile, logoutHref: href, profileHref: href, apps: [] },
     }),
-    'sign-out': logoutPage({ portal: door, language, profile, action: '/logout', stayHref: href }),
+    'sign-out': logoutPage({ ...reader, profile, action: '/logout', stayHref: href }),
     'signed-out': signedOutPage({
-      portal: door,
-      language,
+      ...reader,
       signInHref: href,
       provider,
       providerHref: href,
     }),
     'signed-out-here': signedOutPage({
-      portal: door,
-      language,
+      ...reader,
       signInHref: href,
       mayStayValidUntil: Date.UTC(2030, 0, 1),
     }),
-    refused: refusedPage({ portal: door, language, profile, switchHref: href, requestId }),
+    refused: refusedPage({ ...reader, profile, switchHref: href, requestId }),
     error: errorPage({
       ...{
-        portal: door,
-        language,
+        ...reader,
         status: 400,
         code: 'FWA_LOGIN_UNKNOWN',
         problem: { title, detail: text },
@@ -114,13 +109,12 @@ export function samples({
       ...{ providerSays: title, retryHref: href, requestId },
     }),
     'error-refused': errorPage({
-      ...{ portal: door, language, status: 403, code: 'FWA_LOGIN_REFUSED', requestId },
+      ...{ ...reader, status: 403, code: 'FWA_LOGIN_REFUSED', requestId },
       ...{ providerSays: text, retryHref: href },
     }),
     'error-setup': errorPage({
       ...{
-        portal: door,
-        language,
+        ...reader,
         status: 403,
         code: 'FWA_PEER_UNTRUSTED',
         problem: { title, detail: text },
@@ -135,8 +129,7 @@ export function samples({
       requestId,
     }),
     'provider-down': providerDownPage({
-      portal: door,
-      language,
+      ...reader,
       provider,
       retryHref: href,
       otherHref: href,
