@@ -3,10 +3,22 @@ import { join } from 'node:path'
 import { type Component, fullName, isOurs, type Sbom, type Vendored } from './sbom.ts'
 
 const RULE = '-'.repeat(80)
-const MIT = readFileSync(join(import.meta.dirname, '../../LICENSE'), 'utf8').replace(
-  /^[\s\S]*?(?=Permission)/,
-  '',
-)
+/** What licences always say below the line with the copyright, by their SPDX identifiers. */
+const STANDARD_TEXTS: Readonly<Record<string, string>> = {
+  MIT: readFileSync(join(import.meta.dirname, '../../LICENSE'), 'utf8').replace(
+    /^[\s\S]*?(?=Permission)/,
+    '',
+  ),
+  ISC: `Permission to use, copy, modify, and/or distribute this software for any purpose with or without fee is hereby
+granted, provided that the above copyright notice and this permission notice appear in all copies.
+
+THE SOFTWARE IS PROVIDED "AS IS" AND THE AUTHOR DISCLAIMS ALL WARRANTIES WITH REGARD TO THIS SOFTWARE INCLUDING ALL
+IMPLIED WARRANTIES OF MERCHANTABILITY AND FITNESS. IN NO EVENT SHALL THE AUTHOR BE LIABLE FOR ANY SPECIAL, DIRECT,
+INDIRECT, OR CONSEQUENTIAL DAMAGES OR ANY DAMAGES WHATSOEVER RESULTING FROM LOSS OF USE, DATA OR PROFITS, WHETHER IN AN
+ACTION OF CONTRACT, NEGLIGENCE OR OTHER TORTIOUS ACTION, ARISING OUT OF OR IN CONNECTION WITH THE USE OR PERFORMANCE OF
+THIS SOFTWARE.
+`,
+}
 
 /** The folder of each package that has one of the files, by name and version. */
 export function packageFolders(files: readonly string[], from: string): Map<string, string> {
@@ -71,8 +83,9 @@ function statedIn(folder: string, licence: string): string {
   const section = tidy(/^#+ *licen[sc]e\s([\s\S]*?)(?=^#|$(?![\s\S]))/im.exec(text)?.[1] ?? '')
   if (section.includes('Permission is hereby granted')) return section
   const { author } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
-  if (licence !== 'MIT') throw new Error(`${folder} has no text of its licence, ${licence}.`)
-  return tidy(`Copyright (c) ${author?.name ?? author ?? 'its authors'}\n\n${MIT}`)
+  const standard = STANDARD_TEXTS[licence]
+  if (standard === undefined) throw new Error(`${folder} has no text of its licence, ${licence}.`)
+  return tidy(`Copyright (c) ${author?.name ?? author ?? 'its authors'}\n\n${standard}`)
 }
 
 const tidy = (text: string): string => text.replaceAll('\r\n', '\n').trim()
