@@ -1,5 +1,3 @@
-import { basename } from 'node:path'
-
 /** A package in the document. */
 export interface Component {
   readonly name: string
@@ -79,12 +77,13 @@ function withSource(component: Component, locked: Locked): Component {
   const { version = '', externalReferences = [] } = component
   const [algorithm, hash = ''] = locked[`${name}@${version}`]?.resolution.integrity.split('-') ?? []
   if (algorithm !== 'sha512') throw new Error(`The lock file has no SHA-512 of ${name}@${version}.`)
+  const source = lean(component)
   const distribution = {
     type: 'distribution',
-    url: `https://registry.npmjs.org/${name}/-/${basename(name)}-${version}.tgz`,
+    url: source.purl,
     hashes: [{ alg: 'SHA-512', content: Buffer.from(hash, 'base64').toString('hex') }],
   }
-  return { ...lean(component), externalReferences: [...externalReferences, distribution] }
+  return { ...source, externalReferences: [...externalReferences, distribution] }
 }
 
 const asComponent = ({ name, version, licence, copyright }: Vendored) => ({
