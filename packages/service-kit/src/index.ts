@@ -45,6 +45,7 @@ export {
 } from './errors.ts'
 export { makeFolder, watchFiles } from './files.ts'
 export { healthcheck, localHost } from './healthcheck.ts'
+export { hasTag } from './http/conditional.ts'
 export { type HealthReport, health, type Readiness } from './http/health.ts'
 export { isNavigation } from './http/navigation.ts'
 export { openapi } from './http/openapi.ts'

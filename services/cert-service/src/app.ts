@@ -31,6 +31,7 @@ import { type CertServiceConfig, isPlain } from './config/schema.ts'
 import { CERT_ERRORS, STATUS_OF } from './errors.ts'
 import { events } from './events/outbox.ts'
 import type { Events } from './issuance/issue.ts'
+import { ERRORS_PATH } from './pages/links.ts'
 import { problemPage } from './pages/problem.ts'
 import { type AccessOptions, access } from './plugins/access.ts'
 import { audit } from './plugins/audit.ts'
@@ -56,7 +57,6 @@ import { VERSION } from './version.ts'
 const BODY_LIMIT = 64 * 1024
 const REQUEST_TIMEOUT = 30_000
 const ERRORS = [CERT_ERRORS, AUTH_ERRORS, PKI_ERRORS, ACME_ERRORS, HTTP_ERRORS, FASTIFY_ERRORS]
-const ERRORS_PATH = '/errors'
 /** People get a page instead of problem+json. */
 const PROBLEMS = { docsUrl: ERRORS_PATH, page: sendProblemPage }
 

@@ -162,8 +162,8 @@ function answer(
   { page }: ProblemOptions,
 ): FastifyReply {
   try {
-    const isForPeople = request.routeOptions.config.isPage || prefersPage(request)
-    if (page && isForPeople) return page(problem, request, reply)
+    if (page && (request.routeOptions.config.isPage || prefersPage(request)))
+      return page(problem, request, reply)
   } catch (error) {
     request.log.error({ err: error }, 'the page of a problem could not be made')
   }

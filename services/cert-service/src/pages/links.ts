@@ -19,7 +19,10 @@ export function orderHref({ id }: Pick<OrderRecord, 'id'>): string {
   return `/orders/${encodeURIComponent(id)}`
 }
 
-/** The row of the page that says what an error means. */
+/** The page that says what the errors mean. */
+export const ERRORS_PATH = '/errors'
+
+/** The row of an error there. */
 export function errorHref(code: string): string {
-  return `/errors#${encodeURIComponent(code)}`
+  return `${ERRORS_PATH}#${encodeURIComponent(code)}`
 }

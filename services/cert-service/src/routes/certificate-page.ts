@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Name, parseCertificate, toPem } from '@gatehouse/pki'
 import { sendPage } from '@gatehouse/service-kit'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { CertError } from '../errors.ts'
 import { nameOrNone } from '../issuance/request.ts'
 import { ACTIONS, type Action, donePage } from '../pages/actions.ts'
@@ -12,11 +12,11 @@ import { mayAll } from '../policy.ts'
 import { OrderIdSchema } from '../schemas.ts'
 import type { CertificateRecord, InService, OrderRecord } from '../store/store.ts'
 import { takeDone } from './done.ts'
-import { findReadableByName } from './lookup.ts'
-import { askForKey, findVisitor, isPerson, nameOf, originOf, type Visitor } from './visitors.ts'
+import { FAILED_LOOKED_AT } from './listing.ts'
+import { findOrder, findReadableByName, withStep } from './lookup.ts'
+import { isPerson, nameOf, originOf, requireVisitor, type Visitor } from './visitors.ts'
 
 const MAX_ENTRIES = 20
-const FAILED_LOOKED_AT = 100
 const PEM = 'application/x-pem-file'
 const HEX = /^[0-9a-f]+$/i
 
@@ -31,75 +31,54 @@ const SerialSchema = Type.Object({
  * `/orders/:id`. What a visitor may not see looks as if it did not exist.
  */
 export const certificatePageRoutes: FastifyPluginAsyncTypebox = async (app) => {
-  const onRequest = app.requirePerson({ optional: true })
+  const guards = requireVisitor(app)
   const schema = { hide: true }
   for (const url of ['/certificates', '/orders'])
     app.get(url, { schema }, async (_request, reply) => reply.redirect('/'))
   app.get(
     '/certificates/:domain',
-    { onRequest, schema: { ...schema, params: NameSchema } },
-    async (request, reply) => {
-      const visitor = await findVisitor(request)
-      if (!visitor) return askForKey(request, reply, { isWrong: false })
-      return showName(request, reply, visitor, readNameOf(request.params.domain))
-    },
+    { ...guards, schema: { ...schema, params: NameSchema } },
+    async (request, reply) => showName(request, reply, readNameOf(request.params.domain)),
   )
-  app.get(
-    '/certificates/:domain/:serialNumber',
-    { onRequest, schema: { ...schema, params: SerialSchema } },
-    async (request, reply) => {
-      const visitor = await findVisitor(request)
-      if (!visitor) return askForKey(request, reply, { isWrong: false })
-      const record = await findExactly(app, visitor, request.params)
-      return showCertificate(request, reply, visitor, record)
-    },
+  const ofOne = { ...guards, schema: { ...schema, params: SerialSchema } }
+  app.get('/certificates/:domain/:serialNumber', ofOne, async (request, reply) =>
+    showCertificate(request, reply, await findExactly(request)),
   )
   for (const file of ['leaf.pem', 'chain.pem'] as const)
-    app.get(
-      `/certificates/:domain/:serialNumber/${file}`,
-      { onRequest, schema: { ...schema, params: SerialSchema } },
-      async (request, reply) => {
-        const visitor = await findVisitor(request)
-        if (!visitor) return askForKey(request, reply, { isWrong: false })
-        return sendPem(reply, await findExactly(app, visitor, request.params), file)
-      },
+    app.get(`/certificates/:domain/:serialNumber/${file}`, ofOne, async (request, reply) =>
+      sendPem(reply, await findExactly(request), file),
     )
   app.get(
     '/orders/:id',
-    { onRequest, schema: { ...schema, params: Type.Object({ id: OrderIdSchema }) } },
-    async (request, reply) => {
-      const visitor = await findVisitor(request)
-      if (!visitor) return askForKey(request, reply, { isWrong: false })
-      return showOrder(request, reply, visitor, request.params.id)
-    },
+    { ...guards, schema: { ...schema, params: Type.Object({ id: OrderIdSchema }) } },
+    async (request, reply) =>
+      showOrder(request, reply, await findOrder(app, request.visitor, request.params.id)),
   )
 }
 
 async function showName(
   request: FastifyRequest,
   reply: FastifyReply,
-  visitor: Visitor,
   name: Name,
 ): Promise<FastifyReply> {
-  const { server } = request
+  const { server, visitor } = request
   const record = await findReadableByName(server, visitor, name)
   const [domain = ''] = record?.names ?? []
   if (record && domain !== name.text) return reply.redirect(nameHref(domain))
   if (record)
-    return showCertificate(request, reply, visitor, {
+    return showCertificate(request, reply, {
       ...record,
       ...{ isCurrent: true, revokedAt: null, revocationReason: null },
     })
-  return showNameWithout(request, reply, visitor, name)
+  return showNameWithout(request, reply, name)
 }
 
 async function showNameWithout(
   request: FastifyRequest,
   reply: FastifyReply,
-  visitor: Visitor,
   name: Name,
 ): Promise<FastifyReply> {
-  const { server } = request
+  const { server, visitor } = request
   const domain = name.text
   const history = await readHistory(server, visitor, domain)
   const done = takeDone(request, reply, domain)
@@ -124,14 +103,13 @@ async function showNameWithout(
 async function showCertificate(
   request: FastifyRequest,
   reply: FastifyReply,
-  visitor: Visitor,
   record: CertificateRecord & InService,
 ): Promise<FastifyReply> {
-  const { server } = request
+  const { server, visitor } = request
   const [domain = ''] = record.names
   const [history, order, activity] = await Promise.all([
     readHistory(server, visitor, domain),
-    findOrder(server, record.lineage),
+    findOrderOf(server, record.lineage),
     readActivity(server, visitor, record),
   ])
   const page = certificatePage({
@@ -146,20 +124,12 @@ async function showCertificate(
   return sendPage(reply, 200, page)
 }
 
-async function showOrder(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  visitor: Visitor,
-  id: string,
-): Promise<FastifyReply> {
-  const { server } = request
-  const stored = await server.store.findOrder(id)
-  if (!stored || !mayAll(server, visitor, 'read', stored))
-    throw new CertError('CERT_ORDER_NOT_FOUND', 'there is no order with this id')
+function showOrder(request: FastifyRequest, reply: FastifyReply, order: OrderRecord): FastifyReply {
+  const { server, visitor } = request
   const page = orderPage({
     visitor: nameOf(visitor),
-    order: withStep(server, stored),
-    actions: actionsOf(server, visitor, stored, ['dry-run']),
+    order,
+    actions: actionsOf(server, visitor, order, ['dry-run']),
     now: server.clock.now(),
   })
   return sendPage(reply, 200, page)
@@ -187,15 +157,16 @@ function readNameOf(text: string): Name {
   return name
 }
 
-async function findExactly(
-  app: FastifyInstance,
-  visitor: Visitor,
-  { domain, serialNumber }: { readonly domain: string; readonly serialNumber: string },
-): Promise<CertificateRecord & InService> {
+async function findExactly({
+  server,
+  visitor,
+  params,
+}: FastifyRequest): Promise<CertificateRecord & InService> {
+  const { domain, serialNumber } = params as Static<typeof SerialSchema>
   const name = readNameOf(domain)
   if (!HEX.test(serialNumber)) throw notFound()
-  const record = await app.store.findBySerial(name.text, serialNumber.toLowerCase())
-  if (!record || !mayAll(app, visitor, 'read', record)) throw notFound()
+  const record = await server.store.findBySerial(name.text, serialNumber.toLowerCase())
+  if (!record || !mayAll(server, visitor, 'read', record)) throw notFound()
   return record
 }
 
@@ -220,15 +191,9 @@ async function readActivity(
   return entries.filter((entry) => mayAll(app, visitor, 'read', entry))
 }
 
-async function findOrder(app: FastifyInstance, lineage: string): Promise<OrderRecord | undefined> {
+async function findOrderOf(app: FastifyInstance, lineage: string) {
   const order = await app.store.findOrderByLineage(lineage)
   return order && withStep(app, order)
-}
-
-/** An order that this replica works on has a newer step than the stored one. */
-function withStep(app: FastifyInstance, order: OrderRecord): OrderRecord {
-  const flight = app.issuance.flights.get(order.lineage)
-  return flight?.id === order.id ? { ...order, step: flight.step } : order
 }
 
 /** A dry run is for those who may request the certificate. */

@@ -1,5 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Csr, type Name, notGranted } from '@gatehouse/pki'
+import { hasTag } from '@gatehouse/service-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import Negotiator from 'negotiator'
 import { Type } from 'typebox'
@@ -177,14 +178,6 @@ function sendCertificate(
   return wantsPem(request)
     ? reply.type(PEM).send(held.pem)
     : reply.type('application/json; charset=utf-8').send(held.json(domain, cached, ignored))
-}
-
-/** Whether `If-None-Match` holds this tag (RFC 9110 section 13.1.2). */
-function hasTag(request: FastifyRequest, etag: string): boolean {
-  const known = request.headers['if-none-match']
-  if (known === undefined) return false
-  const tags = known.split(',').map((tag) => tag.trim().replace(/^W\//, ''))
-  return tags.includes(etag) || tags.includes('*')
 }
 
 function wantsPem(request: FastifyRequest): boolean {

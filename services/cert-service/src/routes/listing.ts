@@ -9,7 +9,8 @@ import { firstFit, readPermitted } from './lookup.ts'
 import type { Visitor } from './visitors.ts'
 
 const PAGE = 50
-const FAILED_LOOKED_AT = 100
+/** Failed orders that are looked at, the newest ones. */
+export const FAILED_LOOKED_AT = 100
 
 /** Certificates that a visitor may read, and where the pages before and after them begin. */
 export interface ListedPage {

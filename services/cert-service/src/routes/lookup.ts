@@ -5,7 +5,7 @@ import { CertError } from '../errors.ts'
 import { pointingTo, readName } from '../issuance/request.ts'
 import { preferBegun } from '../issuers/issuer.ts'
 import { mayAll, type Requestor, requestorOf } from '../policy.ts'
-import { type CertificateRecord, NAME_PAGE } from '../store/store.ts'
+import { type CertificateRecord, NAME_PAGE, type OrderRecord } from '../store/store.ts'
 
 /** Pages that a request reads at most, however little its caller may see. */
 const MAX_PAGES = 20
@@ -145,4 +145,24 @@ export async function readPermitted<Cursor>(
     if (listed.length < PAGE) return { records }
   }
   return { records, next: after }
+}
+
+/**
+ * Finds an order that the requestor may read.
+ * @throws CertError `CERT_ORDER_NOT_FOUND`
+ */
+export async function findOrder(
+  app: FastifyInstance,
+  requestor: Requestor,
+  id: string,
+): Promise<OrderRecord> {
+  const order = await app.store.findOrder(id)
+  if (order && mayAll(app, requestor, 'read', order)) return withStep(app, order)
+  throw new CertError('CERT_ORDER_NOT_FOUND', 'there is no order with this id')
+}
+
+/** An order that this replica works on has a newer step than the stored one. */
+export function withStep({ issuance }: FastifyInstance, order: OrderRecord): OrderRecord {
+  const flight = issuance.flights.get(order.lineage)
+  return flight?.id === order.id ? { ...order, step: flight.step } : order
 }

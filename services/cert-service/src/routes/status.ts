@@ -1,13 +1,12 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { KEY_TYPES } from '@gatehouse/pki'
 import { type Static, Type } from 'typebox'
-import { actionFor, CertError } from '../errors.ts'
+import { actionFor } from '../errors.ts'
 import { describeCertificate } from '../issuance/held.ts'
 import { toTime } from '../issuers/issuer.ts'
-import { mayAll } from '../policy.ts'
 import { FailureSchema, guarded, HeldSchema, OrderIdSchema, OrderSchema } from '../schemas.ts'
 import type { CertificateRecord, OrderRecord, Store } from '../store/store.ts'
-import { readPermitted } from './lookup.ts'
+import { findOrder, readPermitted } from './lookup.ts'
 
 const LIST = guarded([], {
   summary: 'The certificates that the caller may read, page by page',
@@ -56,13 +55,8 @@ export const statusRoutes: FastifyPluginAsyncTypebox = async (app) => {
     return { certificates, ...(next !== undefined && { next: String(next) }) }
   })
   app.get('/api/orders/:id', { onRequest, schema: ORDER }, async (request, reply) => {
-    const { id } = request.params
-    const order = await app.store.findOrder(id)
-    if (!order || !mayAll(app, request.caller, 'read', order))
-      throw new CertError('CERT_ORDER_NOT_FOUND', 'there is no order with this id')
-    const flight = app.issuance.flights.get(order.lineage)
-    const step = flight?.id === id ? flight.step : order.step
-    return reply.header('cache-control', 'no-store').send(describeOrder({ ...order, step }))
+    const order = await findOrder(app, request.caller, request.params.id)
+    return reply.header('cache-control', 'no-store').send(describeOrder(order))
   })
 }
 

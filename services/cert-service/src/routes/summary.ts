@@ -1,11 +1,12 @@
 import type { FastifyInstance } from 'fastify'
 import { type Spans, type Summary, spansUntil } from '../pages/chart.ts'
+import { STATE_NAMES } from '../pages/view.ts'
 import { mayAll } from '../policy.ts'
 import { positionOf } from '../store/listing.ts'
 import type { CertificateRecord, CertificateState, Position } from '../store/store.ts'
 import type { Visitor } from './visitors.ts'
 
-const STATES: readonly CertificateState[] = ['renews', 'due', 'unrenewed', 'failing', 'ended']
+const STATES = Object.keys(STATE_NAMES) as readonly CertificateState[]
 const PAGE = 100
 /** Certificates of each state that are looked at for a visitor who may not read all. */
 const MAX_READ = 500
@@ -25,18 +26,22 @@ async function countReadable(
   visitor: Visitor,
   now: number,
 ): Promise<Summary> {
-  const read = await Promise.all(STATES.map((state) => readState(app, visitor, state, now)))
-  const counts = Object.fromEntries(STATES.map((state, i) => [state, read[i]?.records.length ?? 0]))
-  const [renews = [], , unrenewed = [], failing = []] = read.map(({ records }) => records)
-  const renewalsAt = renews.map(({ renewAt }) => renewAt ?? now)
-  const endsAt = [...unrenewed, ...failing].map(({ notAfter }) => notAfter)
+  const read = Object.fromEntries(
+    await Promise.all(
+      STATES.map(async (state) => [state, await readState(app, visitor, state, now)] as const),
+    ),
+  ) as Record<CertificateState, Awaited<ReturnType<typeof readState>>>
+  const counts = Object.fromEntries(STATES.map((state) => [state, read[state].records.length]))
+  const renewalsAt = read.renews.records.map(({ renewAt }) => renewAt ?? now)
+  const ends = [...read.unrenewed.records, ...read.failing.records]
+  const endsAt = ends.map(({ notAfter }) => notAfter)
   const spans = spansUntil(Math.max(now, ...renewalsAt, ...endsAt), now)
   return {
     counts: counts as Summary['counts'],
     renewals: countBySpan(renewalsAt, spans),
     ends: countBySpan(endsAt, spans),
     spans,
-    isPartial: read.some(({ isCut }) => isCut),
+    isPartial: STATES.some((state) => read[state].isCut),
   }
 }
 

@@ -14,6 +14,10 @@ declare module 'fastify' {
   interface FastifyInstance {
     readonly signIns: SignIns
   }
+  interface FastifyRequest {
+    /** Who looks at the page, on routes with the guards of `requireVisitor()`. */
+    visitor: Visitor
+  }
 }
 
 export const COOKIE = '__Host-gatehouse-certs'
@@ -42,6 +46,7 @@ export const visitors = fp(
       findKey: (sha256) => app.callers.findKey(sha256),
     })
     app.decorate('signIns', signIns)
+    app.decorateRequest('visitor', null as never)
   },
   { fastify: '5.x', name: 'cert-service/visitors', dependencies: ['cert-service/access'] },
 )
@@ -52,6 +57,18 @@ export async function findVisitor(
   isUsed = true,
 ): Promise<Visitor | undefined> {
   return optionalPerson ?? server.signIns.find(cookies[COOKIE] ?? '', isUsed)
+}
+
+/** The guards of a page: somebody has to look at it, and others are asked for a key. */
+export function requireVisitor(app: FastifyInstance) {
+  return {
+    onRequest: app.requirePerson({ optional: true }),
+    async preHandler(request: FastifyRequest, reply: FastifyReply) {
+      const visitor = await findVisitor(request)
+      if (!visitor) return askForKey(request, reply, { isWrong: false })
+      request.visitor = visitor
+    },
+  }
 }
 
 /** The guard of what only people do, who are known by the assertion: a session of an API key looks on. */

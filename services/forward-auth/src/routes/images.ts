@@ -1,3 +1,4 @@
+import { hasTag } from '@gatehouse/service-kit'
 import type { FastifyInstance } from 'fastify'
 import { portalOf } from './portal-page.ts'
 
@@ -19,8 +20,7 @@ export async function imageRoutes(app: FastifyInstance): Promise<void> {
         'content-security-policy': POLICY,
         'x-content-type-options': 'nosniff',
       })
-      const known = request.headers['if-none-match']?.split(',').map((each) => each.trim())
-      if (known?.includes(tag) || known?.includes(`W/${tag}`)) return reply.code(304).send()
+      if (hasTag(request, tag)) return reply.code(304).send()
       return reply.type(image.type).send(image.bytes)
     },
   )
