@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Host } from '@gatehouse/net'
 import type { Subject } from '@gatehouse/profile'
 import { isNavigation } from '@gatehouse/service-kit'
+import { readOverrides } from '../header-names.ts'
 import { type CheckHeaders, checkHeaders, type HeaderSettings, type Identity } from './headers.ts'
 import { combineStepUps, isSteppedUp, type Policy } from './policy.ts'
 import type { Requirement } from './rules.ts'
@@ -165,18 +166,10 @@ export function kindOf(method: string, headers: IncomingHttpHeaders): RequestKin
   return isNavigation(method, headers) ? 'navigation' : 'api'
 }
 
-/** With one of these, some apps take an OPTIONS for a DELETE. */
-const OVERRIDES = ['x-http-method-override', 'x-http-method', 'x-method-override']
-
-/** Whether a header asks the app to take the request for one of another method. */
-export function overridesMethod(headers: IncomingHttpHeaders): boolean {
-  return OVERRIDES.some((name) => name in headers)
-}
-
 /** Fetch Standard: a preflight names the method to come and never carries credentials. */
 function isBarePreflight(headers: IncomingHttpHeaders) {
   const { origin, cookie, authorization } = headers
   const namesMethod = headers['access-control-request-method'] !== undefined
   const isBare = cookie === undefined && authorization === undefined
-  return origin !== undefined && namesMethod && isBare && !overridesMethod(headers)
+  return origin !== undefined && namesMethod && isBare && !readOverrides(headers).method
 }

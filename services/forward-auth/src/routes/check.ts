@@ -3,7 +3,7 @@ import { AuthError } from '@gatehouse/auth-core'
 import { statusOfError } from '@gatehouse/service-kit'
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import fp from 'fastify-plugin'
-import { decide, kindOf, overridesMethod, type Requester } from '../check/decide.ts'
+import { decide, kindOf, type Requester } from '../check/decide.ts'
 import { callerOf, checkHeaders } from '../check/headers.ts'
 import { createPolicyReader, type PolicyReader } from '../check/policy.ts'
 import { type RequestPath, readPath, requirementFor, SESSION_REQUIRED } from '../check/rules.ts'
@@ -17,6 +17,7 @@ import {
   readOriginal,
   readRequestLine,
 } from '../forwarded.ts'
+import { type Overrides, readOverrides } from '../header-names.ts'
 import { warnRarely } from '../log-limit.ts'
 import { type Check, type Dialect, refuseCaller, sendDecision } from './check-answers.ts'
 import { bareAnswer, problemAnswers, TO_SIGN_IN } from './documented.ts'
@@ -173,6 +174,7 @@ export async function decideCheck(dialect: Dialect, request: FastifyRequest): Pr
   const { rules, programs } = portal
   const isRuled = rules.length > 0
   const hasResources = programs.resources.length > 0
+  const overrides = readOverrides(raw.headers)
   const path = isRuled || hasResources ? readPath(forwarded.target) : undefined
   const resource = hasResources ? programs.resourceAt(forwarded, path) : undefined
   const requester = await requesterOf(request, { portal, site, resource })
@@ -182,7 +184,7 @@ export async function decideCheck(dialect: Dialect, request: FastifyRequest): Pr
     host,
     requester,
     requirement: isRuled
-      ? requirementFor(rules, ruledRequest(request, forwarded, path))
+      ? requirementFor(rules, ruledRequest(request, forwarded, { path, overrides }))
       : SESSION_REQUIRED,
     routePolicy: () => server.readPolicy(portal, query),
     kind: () => kindOf(forwarded.method, raw.headers),
@@ -209,11 +211,10 @@ async function requesterOf(
 function ruledRequest(
   request: FastifyRequest,
   { method, host }: ForwardedRequest,
-  path: RequestPath | undefined,
+  { path, overrides }: { readonly path: RequestPath | undefined; readonly overrides: Overrides },
 ) {
-  const { headers } = request
   const clientIp = () => clientIpOf(request)
-  return { method, host, path, overridesMethod: overridesMethod(headers), clientIp }
+  return { method, host, path, overridesMethod: overrides.method, clientIp }
 }
 
 function untrusted({ remoteAddress = 'unknown' }: Peer): FwaError {
