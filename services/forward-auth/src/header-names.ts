@@ -46,8 +46,10 @@ export interface Overrides {
   readonly path: boolean
 }
 
-export function readOverrides(headers: IncomingHttpHeaders): Overrides {
-  const names = Object.keys(headers).map(foldName)
+/** @param own - a header that the proxy sets for the check, in lower case */
+export function readOverrides(headers: IncomingHttpHeaders, own?: string): Overrides {
+  const others = Object.keys(headers).filter((name) => name !== own)
+  const names = others.map(foldName)
   return {
     method: METHOD_OVERRIDES.some((name) => names.includes(name)),
     path: PATH_OVERRIDES.some((name) => names.includes(name)),

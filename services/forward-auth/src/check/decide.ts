@@ -5,7 +5,7 @@ import { isNavigation } from '@gatehouse/service-kit'
 import { readOverrides } from '../header-names.ts'
 import { type CheckHeaders, checkHeaders, type HeaderSettings, type Identity } from './headers.ts'
 import { combineStepUps, isSteppedUp, type Policy } from './policy.ts'
-import type { Requirement } from './rules.ts'
+import { type Admission, ANYONE } from './rules.ts'
 
 /** Why a requester may not pass. For the log, never for the answer. */
 export interface Refusal {
@@ -35,8 +35,12 @@ export abstract class Requester {
     this.#settings = settings
   }
 
-  /** Why the requester has no access at all where these policies are demanded. */
-  abstract refusal(host: Host, policies: readonly Policy[]): Refusal | undefined
+  /**
+   * Why the requester is not admitted at all.
+   *
+   * @param purpose - the policies that the route is known to be for; undefined if that is not known
+   */
+  abstract refusal(host: Host, purpose: readonly Policy[] | undefined): Refusal | undefined
 
   /** Whether the requester meets the condition of a policy. The result of the last one is kept. */
   meets(policy: Policy): boolean {
@@ -78,7 +82,8 @@ interface Question {
   readonly host: Host
   /** Undefined if nobody is signed in and no program is known. */
   readonly requester: Requester | undefined
-  readonly requirement: Requirement
+  /** What the rules say. */
+  readonly admission: Admission
   /** That of the route. Called only if the request may pass otherwise: compiling is costly. */
   routePolicy(): Policy | undefined
   /** Called only if nobody is signed in. */
@@ -87,24 +92,31 @@ interface Question {
 }
 
 /**
- * Decides whether a request may pass: everybody where a rule says so, otherwise only a person or
- * program that has access and meets every policy. A preflight passes without a session where the
- * portal allows it.
+ * Decides whether a request may pass: anyone if that is what the route is known to be for, otherwise
+ * only a person or program that is admitted and meets every policy that is demanded. A preflight passes
+ * without a session where the portal allows it.
  */
 export function decide(question: Question): Decision {
-  const { requester, requirement } = question
-  if (!requester && !requirement.isOpen) return decideNobody(question)
-  const route = question.routePolicy()
-  const isOpen = requirement.isOpen && !route
+  const { requester, admission } = question
+  if (!requester && admission.purpose !== ANYONE) return decideNobody(question)
+  const { demanded: policies, purpose } = withRoute(admission, question.routePolicy())
+  const isOpen = purpose === ANYONE
   if (!requester) return isOpen ? ANONYMOUS : decideNobody(question)
-  const policies = route ? [...requirement.policies, route] : requirement.policies
-  const refusal = requester.refusal(question.host, policies)
+  const refusal = requester.refusal(question.host, isOpen ? [] : purpose)
   if (refusal) return isOpen ? ANONYMOUS : { outcome: 'forbidden', refusal }
   for (const policy of policies) {
     const refused = judge(requester, policy, policies, question.now)
     if (refused) return refused.outcome === 'step-up' ? decideStepUp(policies) : refused
   }
   return ALLOW
+}
+
+/** What the rules say, with the policy that the proxy names. */
+export function withRoute(admission: Admission, route: Policy | undefined): Admission {
+  if (!route) return admission
+  const { demanded, purpose } = admission
+  const named = purpose === ANYONE ? [] : purpose
+  return { demanded: [...demanded, route], purpose: named && [...named, route] }
 }
 
 /** One authentication has to meet all policies: the next one would not say what the last one was. */

@@ -4,7 +4,8 @@ import type { Portal } from '../portals.ts'
 import type { Site, Sites } from '../sites.ts'
 import { type App, MAX_APPS } from './apps.ts'
 import { decide } from './decide.ts'
-import { exactHosts, readPath, requirementFor } from './rules.ts'
+import { readPath } from './paths.ts'
+import { admissionFor, exactHosts } from './rules.ts'
 import type { Visitor } from './visitor.ts'
 
 interface Asked {
@@ -39,13 +40,13 @@ function mayOpen(
   const { portal } = visitor
   const { host } = found
   const path = readPath(`${url.pathname}${url.search}`)
-  const request = { method: 'GET', host, path, overridesMethod: false, clientIp }
+  const request = { method: 'GET', host, path, clientIp }
   try {
     const { outcome } = decide({
       portal,
       host,
       requester: visitor,
-      requirement: requirementFor(portal.rules, request),
+      admission: admissionFor(portal.rules, request),
       routePolicy: () => policy,
       kind: () => 'navigation',
       now,

@@ -11,8 +11,9 @@ import type { FastifyRequest } from 'fastify'
 import { authOptionsOf, type CallersConfig, type ResourceConfig } from '../config/programs.ts'
 import { type Refusal, Requester } from './decide.ts'
 import type { HeaderSettings } from './headers.ts'
+import { compilePath, fitPath, type PathPattern, type RequestPath } from './paths.ts'
 import type { Policy } from './policy.ts'
-import { compileHosts, covers, type RequestPath } from './rules.ts'
+import { compileHosts } from './rules.ts'
 
 const WELL_KNOWN = '/.well-known/oauth-protected-resource'
 const BEARER = /^bearer(?: |$)/i
@@ -53,11 +54,9 @@ export class Programs {
     this.#names = new Map(issuers.map(({ issuerUrl, name }) => [issuerUrl, name]))
   }
 
-  /** The resource that a request is for: the one with the longest URL. */
-  resourceAt({ origin }: Asked, path: RequestPath | undefined): Resource | undefined {
-    if (!path) return undefined
-    const found = this.resources.filter((one) => one.origin === origin && one.isAbove(path))
-    return found.toSorted((a, b) => b.url.length - a.url.length)[0]
+  /** The resource that a request is for. */
+  resourceAt({ origin }: Asked, path: RequestPath): Resource | undefined {
+    return resourceAt(this.resources, origin, path)
   }
 
   /**
@@ -124,6 +123,42 @@ export class Programs {
   }
 }
 
+/** Where a resource is. */
+interface Place {
+  readonly url: string
+  readonly origin: string
+  /** Without a slash at its end. */
+  readonly pathname: string
+  /** The paths at and below it. */
+  readonly paths: PathPattern
+}
+
+export function placeOf({ url }: Pick<ResourceConfig, 'url'>): Place {
+  const { origin, pathname } = new URL(url)
+  const path = pathname.replace(/\/$/, '')
+  return { url, origin, pathname: path, paths: compilePath(`${decodeURIComponent(path)}/*`) }
+}
+
+/**
+ * The resource that a path belongs to: the one with the longest URL. Undefined if it may belong to a
+ * longer one.
+ */
+export function resourceAt<R extends Omit<Place, 'pathname'>>(
+  resources: readonly R[],
+  origin: string,
+  path: RequestPath,
+): R | undefined {
+  let found: R | undefined
+  let open = 0
+  for (const resource of resources) {
+    const fit = resource.origin === origin ? fitPath(resource.paths, path) : 'no'
+    const { length } = resource.url
+    if (fit === 'maybe') open = Math.max(open, length)
+    if (fit === 'yes' && length > (found?.url.length ?? 0)) found = resource
+  }
+  return found && found.url.length >= open ? found : undefined
+}
+
 /** A protected resource (RFC 9728): a part of an app that takes tokens which were issued for it. */
 export class Resource {
   readonly url: string
@@ -132,20 +167,20 @@ export class Resource {
   readonly authorizationServers: readonly string[]
   readonly scopes: readonly string[]
   readonly authenticator: Authenticator
-  readonly isAbove: (path: RequestPath) => boolean
+  /** Those at and below its URL. */
+  readonly paths: PathPattern
 
   constructor(config: ResourceConfig, callers: CallersConfig | undefined, deps: AuthDeps) {
-    const { url, authorizationServers, scopes } = config
-    const { origin, pathname } = new URL(url)
-    const path = pathname.replace(/\/$/, '')
+    const { authorizationServers, scopes } = config
+    const { url, origin, pathname, paths } = placeOf(config)
     this.url = url
     this.origin = origin
-    this.metadataUrl = `${origin}${WELL_KNOWN}${path}`
+    this.paths = paths
+    this.metadataUrl = `${origin}${WELL_KNOWN}${pathname}`
     this.authorizationServers = authorizationServers
     this.scopes = scopes
-    this.isAbove = covers(`${path}/*`)
     // The two spellings of a URL without a path.
-    const audience = path === '' ? [origin, `${origin}/`] : [url]
+    const audience = pathname === '' ? [origin, `${origin}/`] : [url]
     const issuers = authorizationServers.map((issuerUrl) => {
       const row = callers?.issuers.find((one) => one.issuerUrl === issuerUrl)
       const { jwksUrl, caFile, tokenFile, allowHttp, maxTokenLifetime = DAY } = row ?? {}
@@ -163,10 +198,11 @@ interface Reach {
 }
 
 const EVERYTHING: Reach = {}
+const NOTHING: Reach = { hosts: () => false }
 
 type Row = CallersConfig['keys'][number] | CallersConfig['issuers'][number]
 
-function createReach(row: Row): Reach {
+export function createReach(row: Row): Reach {
   const { hosts, policies } = row
   const allow = 'allow' in row ? row.allow : undefined
   return {
@@ -174,6 +210,18 @@ function createReach(row: Row): Reach {
     ...(policies && { policies: new Set(policies) }),
     ...(allow !== undefined && allow !== 'anyone' && { allow: createConditions().compile(allow) }),
   }
+}
+
+/** Why a row does not admit a program at a host to a route with that purpose. */
+export function refusalOf(
+  { hosts, policies }: Reach,
+  host: Host,
+  purpose: readonly Policy[] | undefined,
+): Refusal | undefined {
+  if (hosts && !hosts(host)) return { by: 'hosts' }
+  if (!policies) return undefined
+  const isNamed = purpose?.every(({ name }) => policies.has(name)) && purpose.length > 0
+  return isNamed ? undefined : { by: 'policies' }
 }
 
 interface ProgramOptions {
@@ -202,14 +250,11 @@ export class Program extends Requester {
     this.#reach = reach
   }
 
-  refusal(host: Host, policies: readonly Policy[]): Refusal | undefined {
-    const { hosts, policies: named, allow } = this.#reach ?? { hosts: () => false }
+  refusal(host: Host, purpose: readonly Policy[] | undefined): Refusal | undefined {
+    const reach = this.#reach ?? NOTHING
+    const { allow } = reach
     this.#isAllowed ??= allow === undefined || allow.holds(this.subject)
     if (!this.#isAllowed) return { by: 'allow', clause: allow?.refusingClause(this.subject) }
-    if (hosts && !hosts(host)) return { by: 'hosts' }
-    if (!named) return undefined
-    const isNamed = policies.every(({ name }) => named.has(name))
-    // Without hosts, the policies of a route are all that says that it is meant.
-    return isNamed && (hosts || policies.length > 0) ? undefined : { by: 'policies' }
+    return refusalOf(reach, host, purpose)
   }
 }

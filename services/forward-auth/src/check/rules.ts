@@ -1,5 +1,6 @@
 import { cidrContains, compileNetworks, type Host, parseCidr, parseHost } from '@gatehouse/net'
 import { isUnder } from '../sites.ts'
+import { compilePath, coversPath, type Fit, fitPath, type RequestPath } from './paths.ts'
 import type { Policy } from './policy.ts'
 
 /** A rule as configured. A member that is absent fits everything. */
@@ -15,44 +16,43 @@ export interface RuleConfig {
 export const ANYONE = 'anyone'
 export const SIGNED_IN = 'signedIn'
 
-/** What a request has to meet. */
-export interface Requirement {
-  /** Whether nobody needs to be signed in. */
-  readonly isOpen: boolean
-  /** Policies that must all be met. */
-  readonly policies: readonly Policy[]
+/** What a route is for: anyone, or people and programs with these policies, of which there may be none. */
+export type Purpose = typeof ANYONE | readonly Policy[]
+
+/** What rules say about a request. What is demanded has to be met; the purpose is what admits. */
+export interface Admission {
+  /** The policies of all rules that fit or may fit, up to the first one that fits. */
+  readonly demanded: readonly Policy[]
+  /**
+   * That of the first rule that fits. Undefined if it is not known: if a rule before it that may fit is
+   * for something else.
+   */
+  readonly purpose: Purpose | undefined
 }
 
-/** What rules look at. */
+/** What rules look at. The host is always known. */
 export interface RuledRequest {
-  readonly method: string
   readonly host: Host
-  /** Undefined if the app may see another path, see {@link readPath}. */
-  readonly path: RequestPath | undefined
-  /** Whether a header asks the app to take the request for one of another method. */
-  readonly overridesMethod: boolean
+  readonly path: RequestPath
+  /** Undefined if a header asks the app to take the request for one of another method. */
+  readonly method: string | undefined
   /** The address of the client; undefined if it is not known. */
   clientIp(): string | undefined
 }
-
-/**
- * Whether a rule fits a request. `maybe` is for what the app may see in another way: a path that is
- * not normal, a method that a header overrides, or an address that is not known.
- */
-export type Fit = 'yes' | 'no' | 'maybe'
 
 type Test = (request: RuledRequest) => Fit
 
 export interface Rule {
   readonly config: RuleConfig
-  readonly requirement: Requirement
+  /** What it says about a request that it fits. */
+  readonly admission: Admission
   /** The members that the rule has, each with its test. All of them must fit. */
   readonly tests: readonly (readonly [member: keyof RuleConfig, fits: Test])[]
 }
 
-/** That of a request that no rule fits. */
-export const SESSION_REQUIRED: Requirement = { isOpen: false, policies: [] }
-const OPEN: Requirement = { isOpen: true, policies: [] }
+/** Of a request that no rule fits. */
+export const SESSION_REQUIRED: Admission = { demanded: [], purpose: [] }
+const OPEN: Admission = { demanded: [], purpose: ANYONE }
 
 export function createRules(
   configs: readonly RuleConfig[],
@@ -60,44 +60,42 @@ export function createRules(
 ): readonly Rule[] {
   return configs.map((config) => ({
     config,
-    requirement: requirementOf(config, policies),
+    admission: admissionOf(config, policies),
     tests: compileTests(config),
   }))
 }
 
-function requirementOf(
-  { require }: RuleConfig,
-  policies: ReadonlyMap<string, Policy>,
-): Requirement {
+function admissionOf({ require }: RuleConfig, policies: ReadonlyMap<string, Policy>): Admission {
   if (require === ANYONE) return OPEN
   if (require === SIGNED_IN) return SESSION_REQUIRED
-  const required = [require].flat().map((name) => {
+  const demanded = [require].flat().map((name) => {
     const policy = policies.get(name)
     if (!policy) throw new Error(`there is no policy ${name}`)
     return policy
   })
-  return { isOpen: false, policies: required }
+  return { demanded, purpose: demanded }
 }
 
-/**
- * What a request has to meet: the requirement of the first rule that fits, and a session if none
- * does. A rule that may fit never opens anything: its policies are added, and the next rules count too.
- */
-export function requirementFor(rules: readonly Rule[], request: RuledRequest): Requirement {
-  let added: Policy[] | undefined
+/** Reads the rules in order, up to the first one that fits. If none does, a session is required. */
+export function admissionFor(rules: readonly Rule[], request: RuledRequest): Admission {
+  let before: Admission[] | undefined
   for (const rule of rules) {
     const fit = fitOf(rule, request)
-    const { requirement } = rule
-    if (fit === 'yes') return added ? join(added, requirement) : requirement
-    if (fit === 'maybe' && requirement.policies.length > 0)
-      added = [...(added ?? []), ...requirement.policies]
+    if (fit === 'yes') return before ? join(before, rule.admission) : rule.admission
+    if (fit === 'maybe') before = [...(before ?? []), rule.admission]
   }
-  return added ? { isOpen: false, policies: added } : SESSION_REQUIRED
+  return before ? join(before, SESSION_REQUIRED) : SESSION_REQUIRED
 }
 
-/** An open rule behind one that may fit does not open the request. */
-function join(added: readonly Policy[], { policies }: Requirement): Requirement {
-  return { isOpen: false, policies: [...added, ...policies] }
+function join(before: readonly Admission[], last: Admission): Admission {
+  const all = [...before, last].flatMap(({ demanded }) => demanded)
+  const isKnown = before.every(({ purpose }) => isSame(purpose, last.purpose))
+  return { demanded: [...new Set(all)], purpose: isKnown ? last.purpose : undefined }
+}
+
+function isSame(one: Purpose | undefined, other: Purpose | undefined): boolean {
+  if (!Array.isArray(one) || !Array.isArray(other)) return one === other
+  return one.length === other.length && one.every((policy) => other.includes(policy))
 }
 
 /** Whether a rule fits a request: as its worst member does. */
@@ -116,7 +114,7 @@ function compileTests({ hosts, paths, methods, from }: RuleConfig): Rule['tests'
     ...(hosts ? [['hosts', fitHost(hosts)] as const] : []),
     ...(methods ? [['methods', fitMethod(methods)] as const] : []),
     ...(from ? [['from', fitAddress(from)] as const] : []),
-    ...(paths ? [['paths', fitPath(paths)] as const] : []),
+    ...(paths ? [['paths', fitPaths(paths)] as const] : []),
   ]
 }
 
@@ -150,8 +148,8 @@ function hostName(text: string): string {
 function fitMethod(methods: readonly string[]): Test {
   const listed = new Set(methods)
   if (listed.has('GET')) listed.add('HEAD')
-  return ({ method, overridesMethod }) => {
-    if (overridesMethod) return 'maybe'
+  return ({ method }) => {
+    if (method === undefined) return 'maybe'
     if (listed.has(method)) return 'yes'
     return listed.has(method.toUpperCase()) ? 'maybe' : 'no'
   }
@@ -166,90 +164,16 @@ function fitAddress(networks: readonly string[]): Test {
   }
 }
 
-function fitPath(patterns: readonly string[]): Test {
+function fitPaths(patterns: readonly string[]): Test {
   const compiled = patterns.map(compilePath)
-  const folded = compiled.map(({ segments, isPrefix }) => ({ segments: fold(segments), isPrefix }))
   return ({ path }) => {
-    if (!path) return 'maybe'
-    if (compiled.some((pattern) => matches(pattern, path.segments))) return 'yes'
-    // Some apps take `/Admin` for `/admin`.
-    return folded.some((pattern) => matches(pattern, path.folded)) ? 'maybe' : 'no'
-  }
-}
-
-interface PathPattern {
-  readonly segments: readonly string[]
-  /** Whether it fits every path below as well. */
-  readonly isPrefix: boolean
-}
-
-/** `/x` is that path, with or without a slash at its end; `/x/*` also every path below it. */
-function compilePath(pattern: string): PathPattern {
-  const segments = segmentsOf(pattern)
-  const isPrefix = segments.at(-1) === '*'
-  return { segments: isPrefix ? segments.slice(0, -1) : segments, isPrefix }
-}
-
-function fold(segments: readonly string[]): readonly string[] {
-  return segments.map((segment) => segment.toLowerCase())
-}
-
-/** Whether a pattern is of a path. */
-export function covers(pattern: string): (path: RequestPath) => boolean {
-  const compiled = compilePath(pattern)
-  return ({ segments }) => matches(compiled, segments)
-}
-
-/** `*` is any one segment. */
-function matches({ segments, isPrefix }: PathPattern, path: readonly string[]): boolean {
-  if (isPrefix ? path.length < segments.length : path.length !== segments.length) return false
-  return segments.every((segment, i) => segment === '*' || segment === path[i])
-}
-
-/** The segments of a path, without the empty one of a slash at its end. */
-function segmentsOf(path: string): string[] {
-  const [, ...segments] = path.split('/')
-  if (segments.at(-1) === '') segments.pop()
-  return segments
-}
-
-/** The path of a request, percent-decoded once. */
-export interface RequestPath {
-  readonly segments: readonly string[]
-  /** In lower case. */
-  readonly folded: readonly string[]
-}
-
-/**
- * Reads the path of a target. Undefined if the app may see another one, because proxies and apps
- * differ in what they make of it: of an empty or dot segment, an encoded slash, percent sign or
- * control character, `;`, `\\`, `?` or `#`, an encoding that is not valid UTF-8, and characters that
- * some apps replace by others (Unicode NFKC).
- */
-export function readPath(target: string): RequestPath | undefined {
-  const query = target.indexOf('?')
-  const segments = segmentsOf(query < 0 ? target : target.slice(0, query))
-  for (let i = 0; i < segments.length; i++) {
-    const segment = decodeSegment(segments[i] ?? '')
-    if (segment === undefined) return undefined
-    segments[i] = segment
-  }
-  return { segments, folded: fold(segments) }
-}
-
-const PLAIN = /^[\w.~!$&'()*+,=:@-]+$/
-const DOTS = /^\s*\.*\s*$/
-const AMBIGUOUS = /[/\\;?#%\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u
-
-function decodeSegment(written: string): string | undefined {
-  if (DOTS.test(written)) return undefined
-  if (PLAIN.test(written)) return written
-  try {
-    const segment = decodeURIComponent(written)
-    const isAmbiguous = DOTS.test(segment) || AMBIGUOUS.test(segment)
-    return isAmbiguous || segment !== segment.normalize('NFKC') ? undefined : segment
-  } catch {
-    return undefined
+    let result: Fit = 'no'
+    for (const pattern of compiled) {
+      const fit = fitPath(pattern, path)
+      if (fit === 'yes') return 'yes'
+      if (fit === 'maybe') result = 'maybe'
+    }
+    return result
   }
 }
 
@@ -269,7 +193,7 @@ function coversRule(earlier: RuleConfig, rule: RuleConfig): boolean {
     coversAll(earlier.hosts, rule.hosts, coversHost) &&
     coversAll(earlier.methods, rule.methods, (a, b) => a === b || (a === 'GET' && b === 'HEAD')) &&
     coversAll(earlier.from, rule.from, coversNetwork) &&
-    coversAll(earlier.paths, rule.paths, coversPath)
+    coversAll(earlier.paths, rule.paths, (a, b) => coversPath(compilePath(a), compilePath(b)))
   )
 }
 
@@ -293,10 +217,4 @@ function coversNetwork(a: string, b: string): boolean {
   const [wide, narrow] = [parseCidr(a), parseCidr(b)]
   if (!wide || !narrow) return false
   return cidrContains(wide, narrow.network) && wide.prefix <= narrow.prefix
-}
-
-function coversPath(a: string, b: string): boolean {
-  const [wide, narrow] = [compilePath(a), compilePath(b)]
-  if (narrow.isPrefix && !wide.isPrefix) return false
-  return matches(wide, narrow.segments)
 }

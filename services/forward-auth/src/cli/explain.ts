@@ -1,16 +1,19 @@
 import { isIp, parseHost } from '@gatehouse/net'
 import type { Profile } from '@gatehouse/profile'
 import { UsageError } from '@gatehouse/service-kit'
-import { type Decision, decide, type Refusal, Requester } from '../check/decide.ts'
+import { type Decision, decide, type Refusal, Requester, withRoute } from '../check/decide.ts'
+import { type RequestPath, readPath } from '../check/paths.ts'
 import { createPolicy, createPolicyReader, type Policy } from '../check/policy.ts'
+import { createReach, placeOf, refusalOf, resourceAt } from '../check/programs.ts'
 import {
+  type Admission,
+  ANYONE,
+  admissionFor,
   createRules,
   fitOf,
   type Rule,
   type RuledRequest,
-  readPath,
-  requirementFor,
-  SESSION_REQUIRED,
+  SIGNED_IN,
 } from '../check/rules.ts'
 import type { ForwardAuthConfig, PortalConfig } from '../config/schema.ts'
 import { createAdmits } from '../portals.ts'
@@ -52,22 +55,22 @@ export async function explain(config: ForwardAuthConfig, options: ExplainOptions
   const request = requestOf(options)
   const requester = await requesterOf(portal, options)
   const route = createPolicyReader()({ name: portal.name, policies }, queryOf(options))
-  const requirement = rules.length > 0 ? requirementFor(rules, request) : SESSION_REQUIRED
+  const admission = admissionFor(rules, request)
   const decision = decide({
     portal,
     host: request.host,
     requester,
-    requirement,
+    admission,
     routePolicy: () => route,
     kind: () => 'navigation',
     now: options.now,
   })
-  const demanded = [...requirement.policies, ...(route ? [route] : [])]
   return `${[
     `${options.method} https://${options.host}${options.path} at the portal ${portal.name}`,
-    ...(request.path ? [] : ['path: not normal, so that no rule with `paths` opens it']),
+    ...describePath(request.path),
     ...describeRules(rules, request),
-    `required: ${describeRequirement(requirement.isOpen, demanded)}`,
+    ...describeAdmission(withRoute(admission, route)),
+    `admitted: ${describeAdmitted(portal, request, withRoute(admission, route))}`,
     `who: ${requester ? describePerson(requester.identity.profile) : 'nobody is signed in'}`,
     ...describeDecision(decision),
   ].join('\n')}\n`
@@ -87,7 +90,9 @@ function requestOf({ host: text, path, method, from }: ExplainOptions): RuledReq
   if (!host) throw new UsageError(`--host is no host: ${text}`)
   if (!path.startsWith('/')) throw new UsageError('--path must begin with /')
   if (from !== undefined && !isIp(from)) throw new UsageError(`--from is no IP address: ${from}`)
-  return { host, path: readPath(path), method, overridesMethod: false, clientIp: () => from }
+  // As clients send it.
+  const sent = path.replaceAll(/[^!-~]/gu, encodeURIComponent)
+  return { host, path: readPath(sent), method, clientIp: () => from }
 }
 
 function queryOf({ policy, condition }: ExplainOptions): string {
@@ -122,31 +127,55 @@ async function requesterOf(
   return new Described(portal, await readPerson(claimsFile, provider))
 }
 
+function describePath({ known, next }: RequestPath): string[] {
+  if (next === undefined) return []
+  const start = ['', ...known, next].join('/')
+  return [`path: known up to ${start}, as apps do not agree about the rest`]
+}
+
 function describeRules(rules: readonly Rule[], request: RuledRequest): string[] {
   if (rules.length === 0) return ['rules: none']
   const fits = rules.map((rule) => fitOf(rule, request))
   const first = fits.indexOf('yes')
   const looked = first < 0 ? rules : rules.slice(0, first + 1)
-  const lines = looked.map((rule, index) => {
-    const { require } = rule.config
+  const lines = looked.map(({ config, tests }, index) => {
     const fit = fits[index]
-    const members = rule.tests
-      .map(([member, test]) => [member, test(request)] as const)
-      .filter(([, one]) => one === fit)
-      .map(([member, one]) => `${member}: ${one}`)
+    const members = tests.filter(([, test]) => test(request) === fit).map(([member]) => member)
+    const required = [config.require].flat().join(', ')
     if (fit === 'no') return `rules[${index}]: does not fit (${members.join(', ')})`
-    if (fit === 'maybe')
-      return `rules[${index}]: may fit (${members.join(', ')}): adds its policies`
-    return `rules[${index}]: fits, and decides: ${[require].flat().join(', ')}`
+    if (fit === 'yes') return `rules[${index}]: fits: ${required}`
+    return `rules[${index}]: may fit (${members.join(', ')}): ${required}`
   })
   return first < 0 ? [...lines, 'rules: none fits'] : lines
 }
 
-function describeRequirement(isOpen: boolean, policies: readonly Policy[]): string {
-  const names = policies.map(({ name, condition }) => name ?? `?if=${condition?.source}`)
-  return isOpen && names.length === 0
-    ? 'nothing: anyone may pass'
-    : ['a session', ...names].join(', ')
+function describeAdmission({ demanded, purpose }: Admission): string[] {
+  const listOf = (policies: readonly Policy[]) =>
+    policies.map(({ name, condition }) => name ?? `?if=${condition?.source}`)
+  const isOpen = purpose === ANYONE
+  const known = isOpen ? ANYONE : purpose && (listOf(purpose).join(', ') || SIGNED_IN)
+  return [
+    `demanded: ${isOpen ? 'nothing' : ['a session or a program', ...listOf(demanded)].join(', ')}`,
+    `purpose: ${known ?? 'not known, since an earlier rule may fit'}`,
+  ]
+}
+
+/** Whom a request is not refused from the start; they have to meet what is demanded as well. */
+function describeAdmitted(
+  { callers, resources }: PortalConfig,
+  { host, path }: RuledRequest,
+  { purpose }: Admission,
+): string {
+  if (purpose === ANYONE) return ANYONE
+  const programs = [...(callers?.keys ?? []), ...(callers?.issuers ?? [])]
+    .filter((row) => refusalOf(createReach(row), host, purpose) === undefined)
+    .map(({ name }) => name)
+  const resource = resourceAt(resources.map(placeOf), `https://${host.name}`, path)
+  return [
+    'people whom the portal allows',
+    ...(programs.length > 0 ? [`programs: ${programs.join(', ')}`] : []),
+    ...(resource ? [`tokens for ${resource.url}`] : []),
+  ].join('; ')
 }
 
 function describePerson({ provider, id, groups = [], roles = [] }: Profile): string {

@@ -17,7 +17,7 @@ import {
   Text,
 } from '@gatehouse/service-kit'
 import { type Static, Type } from 'typebox'
-import { readPath } from '../check/rules.ts'
+import { isNormalPath } from '../check/paths.ts'
 import { checkDomain, checkHosts, type Domains, Hosts } from './hosts.ts'
 
 const { domains: _, ...keyRow } = AuthOptionsSchema.properties.psk.properties.keys.items.properties
@@ -231,7 +231,7 @@ function checkResourceUrl(text: string, domains: Domains): Fault[] {
     return [{ path, message: 'is no https URL' }]
   if (url.search !== '') return [{ path, message: 'must not hold a query' }]
   // As it is written: the URL parser removes dot segments.
-  if (readPath(text.replace(/^[a-z]+:\/\/[^/]*/i, '')) === undefined)
+  if (!isNormalPath(text.replace(/^[a-z]+:\/\/[^/]*/i, '')))
     return [{ path, message: 'has a path that is not normal, such as one with `//` or `%2F`' }]
   return checkDomain({ name: url.hostname }, path, domains)
 }

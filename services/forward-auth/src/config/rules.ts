@@ -1,6 +1,7 @@
 import { parseCidr } from '@gatehouse/net'
 import { applyToEach, type Fault, isWhole, known } from '@gatehouse/service-kit'
-import { ANYONE, type RuleConfig, readPath, SIGNED_IN, shadowedRules } from '../check/rules.ts'
+import { isNormalPath } from '../check/paths.ts'
+import { ANYONE, type RuleConfig, SIGNED_IN, shadowedRules } from '../check/rules.ts'
 import { checkHosts, type Domains } from './hosts.ts'
 import type { PortalConfig } from './schema.ts'
 
@@ -26,13 +27,10 @@ function checkPath(pattern: string): Fault[] {
     return [{ path: '', message: 'must be written decoded: paths are compared without `%`' }]
   const isPlain = !/[*]/.test(pattern.replaceAll(/(?<=\/)\*(?=\/|$)/g, ''))
   if (!isPlain) return [{ path: '', message: 'has a `*` that is not a whole segment' }]
-  const isNormal =
-    !pattern.includes('?') &&
-    readPath(pattern.replaceAll(/[^!-~]/gu, encodeURIComponent)) !== undefined
-  if (isNormal) return []
-  return [
-    { path: '', message: 'is not a normal path: it has `//`, a dot segment, `;`, `?` or `#`' },
-  ]
+  if (!pattern.includes('?') && isNormalPath(pattern)) return []
+  const message =
+    'is not a normal path: it has `//`, a dot segment, a dot at an end, `;`, `?` or `#`'
+  return [{ path: '', message }]
 }
 
 function checkNetwork(text: string): Fault[] {

@@ -22,6 +22,8 @@ import {
 /** How a proxy sends its checks, and which answers it understands. */
 export interface Dialect {
   readonly read: ForwardedReader
+  /** A header that names the URL to the check, and would name another one to an app. */
+  readonly urlHeader?: string
   /** Whether the proxy passes a redirect on to the browser. */
   readonly redirects: boolean
   /** The status of an error, if the proxy would misread some. */

@@ -5,8 +5,9 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from
 import fp from 'fastify-plugin'
 import { decide, kindOf, type Requester } from '../check/decide.ts'
 import { callerOf, checkHeaders } from '../check/headers.ts'
+import { readPath, UNKNOWN_PATH } from '../check/paths.ts'
 import { createPolicyReader, type PolicyReader } from '../check/policy.ts'
-import { type RequestPath, readPath, requirementFor, SESSION_REQUIRED } from '../check/rules.ts'
+import { admissionFor, type RuledRequest, SESSION_REQUIRED } from '../check/rules.ts'
 import { PROBE_MARK } from '../doctor/probes.ts'
 import { FwaError, STATUS_OF } from '../errors.ts'
 import {
@@ -17,7 +18,7 @@ import {
   readOriginal,
   readRequestLine,
 } from '../forwarded.ts'
-import { type Overrides, readOverrides } from '../header-names.ts'
+import { readOverrides } from '../header-names.ts'
 import { warnRarely } from '../log-limit.ts'
 import { type Check, type Dialect, refuseCaller, sendDecision } from './check-answers.ts'
 import { bareAnswer, problemAnswers, TO_SIGN_IN } from './documented.ts'
@@ -29,6 +30,7 @@ export const forwardDialect: Dialect = { read: readForwarded, redirects: true }
 /** nginx `auth_request`: 401 and 403 deny, everything else becomes its own 500. */
 export const nginxDialect: Dialect = {
   read: readOriginal,
+  urlHeader: 'x-original-url',
   redirects: false,
   denialStatus: (status) => (status === 401 ? 401 : 403),
 }
@@ -172,20 +174,18 @@ export async function decideCheck(dialect: Dialect, request: FastifyRequest): Pr
   assertNotOnAuthHost(forwarded, request)
   const { site, host } = forwarded
   const { rules, programs } = portal
-  const isRuled = rules.length > 0
-  const hasResources = programs.resources.length > 0
-  const overrides = readOverrides(raw.headers)
-  const path = isRuled || hasResources ? readPath(forwarded.target) : undefined
-  const resource = hasResources ? programs.resourceAt(forwarded, path) : undefined
+  const asked =
+    rules.length + programs.resources.length > 0
+      ? readAsked(dialect, request, forwarded)
+      : undefined
+  const resource = asked && programs.resourceAt(forwarded, asked.path)
   const requester = await requesterOf(request, { portal, site, resource })
   const query = policyQuery(request)
   const decision = decide({
     portal,
     host,
     requester,
-    requirement: isRuled
-      ? requirementFor(rules, ruledRequest(request, forwarded, { path, overrides }))
-      : SESSION_REQUIRED,
+    admission: asked ? admissionFor(rules, asked) : SESSION_REQUIRED,
     routePolicy: () => server.readPolicy(portal, query),
     kind: () => kindOf(forwarded.method, raw.headers),
     now: server.clock.now(),
@@ -208,13 +208,21 @@ async function requesterOf(
   return visitorOf(request, { portal, site })
 }
 
-function ruledRequest(
+/** What is known of a request: nothing of what a header replaces, or of a path that has lost its prefix. */
+function readAsked(
+  { urlHeader }: Dialect,
   request: FastifyRequest,
-  { method, host }: ForwardedRequest,
-  { path, overrides }: { readonly path: RequestPath | undefined; readonly overrides: Overrides },
-) {
-  const clientIp = () => clientIpOf(request)
-  return { method, host, path, overridesMethod: overrides.method, clientIp }
+  { method, host, target }: ForwardedRequest,
+): RuledRequest {
+  const { headers } = request.raw
+  const overrides = readOverrides(headers, urlHeader)
+  const isElsewhere = overrides.path || headers['x-forwarded-prefix'] !== undefined
+  return {
+    host,
+    path: isElsewhere ? UNKNOWN_PATH : readPath(target),
+    method: overrides.method ? undefined : method,
+    clientIp: () => clientIpOf(request),
+  }
 }
 
 function untrusted({ remoteAddress = 'unknown' }: Peer): FwaError {

@@ -4,7 +4,7 @@ import t from 'tap'
 import { decide, kindOf, type Outcome, type RequestKind } from '../../src/check/decide.ts'
 import { createPolicy, createPolicyReader, type Policy } from '../../src/check/policy.ts'
 import { Programs } from '../../src/check/programs.ts'
-import { createRules, type Requirement } from '../../src/check/rules.ts'
+import { type Admission, createRules } from '../../src/check/rules.ts'
 import { Visitor } from '../../src/check/visitor.ts'
 import { createLogLimit } from '../../src/log-limit.ts'
 import type { Portal } from '../../src/portals.ts'
@@ -53,7 +53,7 @@ const policyOf = (holds: () => boolean): Policy => ({
   condition: { ...createConditions().compile('true'), holds },
   stepUp: undefined,
 })
-const SESSION: Requirement = { isOpen: false, policies: [] }
+const SESSION: Admission = { demanded: [], purpose: [] }
 const host = parseHost('app.example.com')!
 
 const ask = (
@@ -61,13 +61,13 @@ const ask = (
   requester: Visitor | undefined,
   policy: Policy | undefined | (() => Policy | undefined),
   kind: RequestKind,
-  requirement = SESSION,
+  admission = SESSION,
 ): Outcome =>
   decide({
     portal: at,
     host,
     requester,
-    requirement,
+    admission,
     routePolicy: typeof policy === 'function' ? policy : () => policy,
     kind: () => kind,
     now: 0,
@@ -112,15 +112,15 @@ t.test('decisions', async (t) => {
   const yes = policyOf(() => true)
   const no = policyOf(() => false)
   const ada = session()
-  const open: Requirement = { isOpen: true, policies: [] }
-  const ruled = (...policies: Policy[]): Requirement => ({ isOpen: false, policies })
+  const open: Admission = { demanded: [], purpose: 'anyone' }
+  const ruled = (...demanded: Policy[]): Admission => ({ demanded, purpose: demanded })
   const table: [
     Outcome,
     Partial<Portal>,
     Session | undefined,
     Policy | undefined,
     RequestKind,
-    Requirement?,
+    Admission?,
   ][] = [
     ['allow', {}, ada, undefined, 'api'],
     ['allow', {}, ada, yes, 'navigation'],
@@ -149,11 +149,11 @@ t.test('decisions', async (t) => {
     ['forbidden', {}, ada, no, 'api', ruled(yes)],
     ['no-session', {}, undefined, undefined, 'api', ruled(yes)],
   ]
-  for (const [outcome, rest, who, policy, kind, requirement] of table)
+  for (const [outcome, rest, who, policy, kind, admission] of table)
     t.equal(
-      ask(portal(rest), who && visit(portal(rest), who), policy, kind, requirement),
+      ask(portal(rest), who && visit(portal(rest), who), policy, kind, admission),
       outcome,
-      `${outcome}: ${JSON.stringify(rest)} ${kind} ${JSON.stringify(requirement)}`,
+      `${outcome}: ${JSON.stringify(rest)} ${kind} ${JSON.stringify(admission)}`,
     )
   const odd = 'yes' as unknown as boolean
   t.equal(
@@ -170,7 +170,7 @@ t.test('a refusal names the policy and the clause', async (t) => {
     portal: portal(),
     host,
     requester: ada,
-    requirement: SESSION,
+    admission: SESSION,
     routePolicy: () => admin,
     kind: () => 'api' as const,
     now: 0,
@@ -208,7 +208,7 @@ t.test('a policy may demand how and how lately a person has authenticated', asyn
       portal: portal(),
       host,
       requester: visit(portal(), session(claims)),
-      requirement: { isOpen: false, policies: [policy] },
+      admission: { demanded: [policy], purpose: [policy] },
       routePolicy: () => undefined,
       kind: () => 'api',
       now,
@@ -242,7 +242,7 @@ t.test('one authentication has to meet all policies of a request', async (t) => 
       portal: portal(),
       host,
       requester: visit(portal(), session(claims)),
-      requirement: { isOpen: false, policies: names.map((name) => policies[name]) },
+      admission: { demanded: names.map((name) => policies[name]), purpose: [] },
       routePolicy: () => undefined,
       kind: () => 'api',
       now: 3_600_000,

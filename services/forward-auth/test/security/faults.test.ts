@@ -69,7 +69,7 @@ const POINTS: Readonly<Record<string, Break>> = {
     replacePortals(app, { policies: new Map([['admin', failingPolicy(fail)]]) }),
   rules: (app, fail) =>
     replacePortals(app, {
-      rules: [{ tests: [['paths', fail]], requirement: { isOpen: true, policies: [] } }],
+      rules: [{ tests: [['paths', fail]], admission: { demanded: [], purpose: 'anyone' } }],
     }),
   programs: (app, fail) =>
     replacePortals(app, { programs: { resources: [{}], resourceAt: fail, challenges: () => [] } }),

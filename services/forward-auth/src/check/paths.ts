@@ -1,0 +1,175 @@
+/**
+ * Whether something fits, whatever is unknown of a request: `maybe` if it does for some of what the
+ * unknown may be.
+ */
+export type Fit = 'yes' | 'no' | 'maybe'
+
+/** The path of a request, as far as all apps agree about it. */
+export interface RequestPath {
+  /** Segments, percent-decoded once. */
+  readonly known: readonly string[]
+  /** The same, see {@link fold}. */
+  readonly folded: readonly string[]
+  /** What the segment after them begins with, folded; undefined if there is none. */
+  readonly next: string | undefined
+}
+
+/** A path of which nothing is known. */
+export const UNKNOWN_PATH: RequestPath = { known: [], folded: [], next: '' }
+
+export interface PathPattern {
+  readonly segments: readonly string[]
+  readonly folded: readonly string[]
+  /** Whether it fits every path below as well. */
+  readonly isPrefix: boolean
+}
+
+/** `/x` is that path, with or without a slash at its end; `/x/*` also every path below it. */
+export function compilePath(pattern: string): PathPattern {
+  const all = segmentsOf(pattern)
+  const isPrefix = all.at(-1) === '*'
+  const segments = isPrefix ? all.slice(0, -1) : all
+  return { segments, folded: segments.map(fold), isPrefix }
+}
+
+/** Whether a pattern fits a path. `*` is any one segment. */
+export function fitPath({ segments, folded, isPrefix }: PathPattern, path: RequestPath): Fit {
+  const { known, next } = path
+  let fit: Fit = 'yes'
+  for (let i = 0; i < segments.length; i++) {
+    const wanted = segments[i]
+    if (i === known.length) {
+      if (next === undefined) return 'no'
+      return wanted === '*' || folded[i]?.startsWith(next) ? 'maybe' : 'no'
+    }
+    if (wanted === '*' || wanted === known[i]) continue
+    if (folded[i] !== path.folded[i]) return 'no'
+    fit = 'maybe'
+  }
+  if (isPrefix) return fit
+  if (known.length > segments.length || (next !== undefined && next !== '')) return 'no'
+  return next === undefined ? fit : 'maybe'
+}
+
+/** Whether a pattern fits every path that another one fits. */
+export function coversPath(wide: PathPattern, narrow: PathPattern): boolean {
+  if (narrow.isPrefix && !wide.isPrefix) return false
+  const { segments: known, folded } = narrow
+  return fitPath(wide, { known, folded, next: undefined }) === 'yes'
+}
+
+/** More than the pattern of a rule may have. */
+export const MAX_SEGMENTS = 64
+/** Segments of these characters, and not of dots and `+` alone, are the same to every app. */
+const PLAIN = /^(?:\/(?:[.+]*[\w~!$&'()*,=:@-])+[.+]*)*\/?$/
+
+/**
+ * Reads the path of a target up to its first odd segment: an empty one, or one with an encoded slash or
+ * percent sign, `;`, `\`, `?`, `#`, a character that is not shown, or one that Unicode takes for another
+ * (NFKC). Of that segment, what stands before the odd character is known. Nothing is known if the path
+ * may climb by a segment of dots, or if its encoding is not valid UTF-8.
+ */
+export function readPath(target: string): RequestPath {
+  const query = target.indexOf('?')
+  const path = query < 0 ? target : target.slice(0, query)
+  const segments = segmentsOf(path)
+  if (PLAIN.test(path) && segments.length <= MAX_SEGMENTS) return pathOf(segments, undefined)
+  if (mayClimb(path.replace(/[\x80-\xff]/g, encodeByte))) return UNKNOWN_PATH
+  const known: string[] = []
+  for (const written of segments) {
+    const { text, odd } = readSegment(written)
+    if (odd !== undefined || known.length === MAX_SEGMENTS) return pathOf(known, odd ?? '')
+    known.push(text)
+  }
+  return pathOf(known, undefined)
+}
+
+/** Whether a path as it is configured, percent-encoded or not, is the same to every app. */
+export function isNormalPath(path: string): boolean {
+  const { known, next } = readPath(path.replaceAll(/[^!-~]/gu, encodeURIComponent))
+  return next === undefined && !known.some((segment) => /^\s|[.\s]$/.test(segment))
+}
+
+function pathOf(known: readonly string[], next: string | undefined): RequestPath {
+  return { known, folded: known.map(fold), next }
+}
+
+/** The segments of a path, without the empty one of a slash at its end. */
+function segmentsOf(path: string): string[] {
+  const [, ...segments] = path.split('/')
+  if (segments.at(-1) === '') segments.pop()
+  return segments
+}
+
+const ODD = /[/\\;?#%\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Cf}\p{DI}]/u
+const HIDDEN = /[\p{Cf}\p{DI}]/gu
+
+/** A segment as text and, if it is odd, what it begins with for every app. */
+function readSegment(written: string): { text: string; odd?: string } {
+  // Some apps read bytes that are not encoded in another way.
+  if (/[^\0-\x7f]/.test(written)) return { text: '', odd: '' }
+  const text = decodeURIComponent(written)
+  const shown = text.replace(HIDDEN, '').normalize('NFKC')
+  const at = text.search(ODD)
+  if (at < 0 && shown === text && fold(text) !== '') return { text }
+  const start = at < 0 ? text : text.slice(0, at)
+  return { text, odd: shown.startsWith(start) ? fold(start) : '' }
+}
+
+const FOLDED = /^(?:\.*[a-z0-9_~-])+$/
+
+/**
+ * A segment in the same form for all that some app takes for it: in upper or lower case, `+` as a space,
+ * and without spaces around it and dots at its end.
+ */
+function fold(segment: string): string {
+  if (FOLDED.test(segment)) return segment
+  const text = segment.normalize('NFKD').toUpperCase().toLowerCase().replaceAll('+', ' ').trim()
+  let end = text.length
+  while (end > 0 && /[.\s]/.test(text.charAt(end - 1))) end--
+  return text.slice(0, end)
+}
+
+/** More often than anybody encodes a path. */
+const MAX_DECODINGS = 4
+/** Between separators, dots and what apps drop. A character is in one of the classes, so that this is linear. */
+const DOTS =
+  /(?:^|[/\\;?#\p{Cc}\p{Zl}\p{Zp}])[\p{Zs}\p{Cf}\p{DI}%+]*\.[\p{Zs}\p{Cf}\p{DI}%+.]*(?=$|[/\\;?#\p{Cc}\p{Zl}\p{Zp}])/u
+
+/** Whether some app may find a segment of dots in a path, however often it decodes it. */
+function mayClimb(path: string): boolean {
+  let text = decode(path)
+  for (let times = 1; text !== undefined && times <= MAX_DECODINGS; times++) {
+    const shown = text.normalize('NFKC')
+    if (DOTS.test(shown)) return true
+    if (!shown.includes('%')) return false
+    // An app may decode before or after it replaces characters, which need not give the same.
+    if (shown !== text) return true
+    const decoded = decodeAgain(text)
+    if (decoded === text) return false
+    text = decoded
+  }
+  return true
+}
+
+function decode(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** Undefined for what is not UTF-8, and for `%u002e`, which some servers decode. */
+function decodeAgain(text: string): string | undefined {
+  if (/%u[0-9a-f]{4}/i.test(text)) return undefined
+  try {
+    return text.replace(/(?:%[0-9a-f]{2})+/gi, decodeURIComponent)
+  } catch {
+    return undefined
+  }
+}
+
+function encodeByte(byte: string): string {
+  return `%${byte.charCodeAt(0).toString(16)}`
+}
