@@ -15,13 +15,13 @@ const ALONE = 10
 const ORDERS_PER_ROUND = 30
 
 /** Certificates of a public CA: Pebble that never sleeps, BIND, rfc2136 and SQLite on one machine. */
-export async function acme({ rounds }: Effort): Promise<Row[]> {
+export async function* acme({ rounds }: Effort): AsyncGenerator<Row> {
   const env = { PATH: `${process.env.PATH}:/usr/sbin` }
   const missing = ['pebble', 'named'].find((program) => spawnSync(program, ['-v'], { env }).error)
-  if (missing) return [notMeasured('acme', `there is no ${missing}`)]
+  if (missing) return yield notMeasured('acme', `there is no ${missing}`)
   const closing: (() => unknown)[] = []
   try {
-    return await measure(rounds, { teardown: (close) => void closing.push(close) })
+    yield* await measure(rounds, { teardown: (close) => void closing.push(close) })
   } finally {
     for (const close of closing.reverse()) await close()
   }

@@ -17,14 +17,12 @@ const PATIENCE_MS = 5_000
 const US_PER_MS = 1_000
 
 /** A static file of 1 kB behind nginx with `auth_request`, against the same file without. */
-export async function authRequest(effort: Effort): Promise<Row[]> {
-  if (spawnSync('nginx', ['-v']).error) return [notMeasured(NAME, 'there is no nginx')]
+export async function* authRequest(effort: Effort): AsyncGenerator<Row> {
+  if (spawnSync('nginx', ['-v']).error) return yield notMeasured(NAME, 'there is no nginx')
   const cookies = await visitorCookies(1_000)
   const { value, difference } = await compare(() => startRound(cookies), effort)
-  return [
-    stated('auth-request: nginx without it, p50', value('open') * US_PER_MS, 'µs'),
-    stated(NAME, difference('guarded', 'open') * US_PER_MS, 'µs'),
-  ]
+  yield stated('auth-request: nginx without it, p50', value('open') * US_PER_MS, 'µs')
+  yield stated(NAME, difference('guarded', 'open') * US_PER_MS, 'µs')
 }
 
 /** Measures the median delay (ms) of one request after the other. */

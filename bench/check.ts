@@ -20,50 +20,55 @@ const SIGNING = {
   args: ['signing'],
   name: 'bare Fastify route that signs as well',
 }
+/** Answers what the check answers when nobody is signed in, or a program's token is refused. */
+const REDIRECTING = { ...BARE, args: ['redirecting'] }
+const REFUSING = { ...BARE, args: ['refusing'] }
 const LEAST = { server: 'least-check', name: 'the least that any check does' }
+const PLAIN = { server: 'forward-auth', args: [] }
 const FIRST = 'of a session seen for the first time'
 const POLICY = '?policy=staff'
 
 /** The check that proxies make, and verify, against routes that give the same answers to the same requests. */
-export async function check(effort: Effort): Promise<Row[]> {
+export async function* check(effort: Effort): AsyncGenerator<Row> {
   const cookies = await visitorCookies(VISITORS)
-  const plain = cookies.map((cookie) => checkRequest(cookie))
+  const plain = { requests: cookies.map((cookie) => checkRequest(cookie)) }
   const withPolicy = cookies.map((cookie) => checkRequest(cookie, POLICY))
   const strange = (await visitorCookies(STRANGERS)).map((cookie) => checkRequest(cookie))
+  const forged = cookies.map((cookie) => checkRequest(forge(cookie)))
   const production = { args: ['production'], requests: withPolicy }
-  const anonymous = { requests: [anonymousRequest()] }
-  const verifying = { requests: cookies.map(verifyRequest) }
-  const rows = [
-    await compareRate('of a session seen before', { requests: plain }, 0.72, effort),
-    await compareRate('with metrics, ended sessions and a policy', production, 0.65, effort),
-    await compareRate(FIRST, { requests: strange }, 0.35, effort, SIGNING),
-    await compareRate('when nobody is signed in', anonymous, 0.5, effort),
-    await compareRate('verify of a session token', verifying, 0.55, effort),
+  const asserting = { args: ['with assertion'] }
+  const signedOut = { requests: [anonymousRequest()], status: 302 }
+  const rates: readonly Rate[] = [
+    ['of a session seen before', plain, 0.72],
+    ['with metrics, ended sessions and a policy', production, 0.65],
+    [FIRST, { requests: strange }, 0.35],
+    [FIRST, { ...asserting, requests: strange }, 0.35, SIGNING],
+    ['of a forged session', { requests: forged, status: 302 }, 0.2, REDIRECTING],
+    ['when nobody is signed in', signedOut, 0.5, REDIRECTING],
+    ['verify of a session token', { requests: cookies.map(verifyRequest) }, 0.55],
   ]
-  const programs = await comparePrograms(plain, effort)
-  if (effort.comparisons === 'with target') return [...rows, ...programs]
-  return [
-    ...rows,
-    ...programs,
-    await compareRate('with the assertion', { requests: plain }, undefined, effort, {
-      server: 'forward-auth',
-      args: ['without assertion'],
-      name: 'without',
-    }),
-    await compareRate(
+  yield* compareRates(rates, effort)
+  yield* comparePrograms(plain.requests, effort)
+  if (effort.comparisons === 'with target') return
+  const others: readonly Rate[] = [
+    ['with the assertion', { ...plain, ...asserting }, undefined, { ...PLAIN, name: 'without' }],
+    [
       'with ten rules, of which the last fits',
-      { args: ['with ten rules'], requests: plain },
+      { ...plain, args: ['with ten rules'] },
       undefined,
-      effort,
-      { server: 'forward-auth', name: 'without rules' },
-    ),
-    await compareDelay(production, effort),
-    await compareRate('of a session seen before', { requests: plain }, undefined, effort, LEAST),
-    await compareRate('with a session of 2 kB', await withTokens(2_000), undefined, effort),
-    await compareRate('with a session of 12 kB', await withTokens(12_000), undefined, effort),
-    await compareTwo(production, effort),
+      { ...PLAIN, name: 'without rules' },
+    ],
+    ['of a session seen before', plain, undefined, LEAST],
+    ['with a session of 2 kB', await withTokens(2_000), undefined],
+    ['with a session of 12 kB', await withTokens(12_000), undefined],
   ]
+  yield* compareRates(others, effort)
+  if (effort.wants(DELAY)) yield await compareDelay(production, effort)
+  if (effort.wants(TWO)) yield await compareTwo(production, effort)
 }
+
+const DELAY = 'check: p99 at half of the highest rate / of a bare Fastify route'
+const TWO = 'check: two instances on two cores / one'
 
 /** What a check is compared with. */
 interface Baseline {
@@ -76,21 +81,33 @@ interface Baseline {
 
 type Checks = Omit<Target, 'server'>
 
-/** Programs whose credentials were seen before, against people with a session. */
-async function comparePrograms(people: readonly string[], effort: Effort): Promise<Row[]> {
+/** The floor of a row is its least ratio. The baseline is the bare route unless it is given. */
+type Rate = readonly [what: string, checks: Checks, floor: number | undefined, baseline?: Baseline]
+
+/** Programs whose credentials were seen before, against people with a session, and forged ones. */
+async function* comparePrograms(people: readonly string[], effort: Effort): AsyncGenerator<Row> {
   const issuer = await startIssuer()
   const args = ['with programs', issuer.url]
   const session = { server: 'forward-auth', args, requests: people, name: 'of a session' }
-  const tokens = issuer.tokens('ES256', VISITORS).map((token) => programRequest(`Bearer ${token}`))
+  const tokens = issuer.tokens('ES256', VISITORS)
+  const seen = tokens.map((token) => programRequest(`Bearer ${token}`))
+  const forged = tokens.map((token) => programRequest(`Bearer ${forge(token)}`))
   const key = [programRequest(`APIKey ${API_KEY}`)]
+  const rates: readonly Rate[] = [
+    ['of a token seen before', { args, requests: seen }, 1, session],
+    ['of an API key', { args, requests: key }, 1, session],
+    ['of a forged token', { args, requests: forged, status: 401 }, undefined, REFUSING],
+  ]
   try {
-    return [
-      await compareRate('of a token seen before', { args, requests: tokens }, 1, effort, session),
-      await compareRate('of an API key', { args, requests: key }, 1, effort, session),
-    ]
+    yield* compareRates(rates, effort)
   } finally {
     issuer.close()
   }
+}
+
+/** A token, or the cookie with one, whose signature is of another. */
+function forge(text: string): string {
+  return text.replace(/(?<=[\w-]\.)[\w-]{8}(?=[\w-]{35,}(?:;|$))/, 'AAAAAAAA')
 }
 
 async function withTokens(length: number): Promise<Checks> {
@@ -98,24 +115,22 @@ async function withTokens(length: number): Promise<Checks> {
   return { requests: cookies.map((cookie) => checkRequest(cookie)) }
 }
 
-async function compareRate(
-  what: string,
-  checks: Checks,
-  target: number | undefined,
-  effort: Effort,
-  baseline: Baseline = BARE,
-): Promise<Row> {
-  const { value, ratio } = await compareSides(checks, effort, baseline)
-  const measured = {
-    name: `check: ${what} / ${baseline.name}`,
-    value: value('check'),
-    unit: 'req/s',
-    baseline: value('baseline'),
-    ratio: ratio('check', 'baseline'),
+async function* compareRates(rates: readonly Rate[], effort: Effort): AsyncGenerator<Row> {
+  for (const [what, checks, floor, baseline = BARE] of rates) {
+    const name = `check: ${what} / ${baseline.name}`
+    if (!effort.wants(name)) continue
+    const { value, ratio } = await compareSides(checks, effort, baseline)
+    const measured = {
+      name,
+      value: value('check'),
+      unit: 'req/s',
+      baseline: value('baseline'),
+      ratio: ratio('check', 'baseline'),
+    }
+    yield floor === undefined
+      ? compared(measured)
+      : atLeast({ ...measured, target: floor, noise: effort.noise })
   }
-  return target === undefined
-    ? compared(measured)
-    : atLeast({ ...measured, target, noise: effort.noise })
 }
 
 async function compareDelay(checks: Checks, effort: Effort): Promise<Row> {
@@ -125,7 +140,7 @@ async function compareDelay(checks: Checks, effort: Effort): Promise<Row> {
     BARE,
   )
   return compared({
-    name: 'check: p99 at half of the highest rate / of a bare Fastify route',
+    name: DELAY,
     value: value('check'),
     unit: 'ms',
     baseline: value('baseline'),
@@ -137,8 +152,8 @@ function compareSides(checks: Checks, effort: Effort, { name: _, ...baseline }: 
   return compare(
     () =>
       startServers({
-        baseline: { ...checks, args: [], ...baseline },
-        check: { ...checks, server: 'forward-auth' },
+        baseline: { status: 200, ...checks, args: [], ...baseline },
+        check: { status: 200, ...checks, server: 'forward-auth' },
       }),
     effort,
   )
@@ -165,7 +180,7 @@ async function compareTwo(checks: Checks, effort: Effort): Promise<Row> {
     }
   }, effort)
   return compared({
-    name: 'check: two instances on two cores / one',
+    name: TWO,
     value: value('two'),
     unit: 'req/s',
     baseline: value('one'),

@@ -7,7 +7,7 @@ import { startLeafSides } from './leaf.ts'
 const FLOOR = 'raw key pair and signature'
 
 /** A new certificate for every request: key, leaf, sealed, audited and on the disk before the answer. */
-export async function issue(effort: Effort): Promise<Row[]> {
+export async function* issue(effort: Effort): AsyncGenerator<Row> {
   const { value, ratio } = await compare(async () => {
     const servers = await startServers({ durable: issuing(), 'no store': issuing('no-store') })
     const floor = await startLeafSides([FLOOR])
@@ -20,25 +20,23 @@ export async function issue(effort: Effort): Promise<Row[]> {
   }, effort)
 
   const common = { value: value('durable'), unit: '/s' }
-  return [
-    compared({
-      ...common,
-      name: 'issue: new certificates over HTTP, durable / raw key pair and signature',
-      baseline: value(FLOOR),
-      ratio: ratio('durable', FLOOR),
-    }),
-    compared({
-      ...common,
-      name: 'issue: new certificates over HTTP, durable / the same without a store',
-      baseline: value('no store'),
-      ratio: ratio('durable', 'no store'),
-    }),
-    await overTls(effort),
-  ]
+  yield compared({
+    ...common,
+    name: 'issue: new certificates over HTTP, durable / raw key pair and signature',
+    baseline: value(FLOOR),
+    ratio: ratio('durable', FLOOR),
+  })
+  yield compared({
+    ...common,
+    name: 'issue: new certificates over HTTP, durable / the same without a store',
+    baseline: value('no store'),
+    ratio: ratio('durable', 'no store'),
+  })
+  yield await overTls(effort)
 }
 
 /** What a signature of the caller's costs that is verified, against a key that is made here. */
-export async function csr(effort: Effort): Promise<Row[]> {
+export async function* csr(effort: Effort): AsyncGenerator<Row> {
   const request = toPem('CERTIFICATE REQUEST', buildCsr(generateP256(), []))
   const target = (measured: Target['measured'], pem?: string): Target => ({
     server: 'cert-service',
@@ -55,24 +53,22 @@ export async function csr(effort: Effort): Promise<Row[]> {
       }),
     effort,
   )
-  return [
-    atMost({
-      name: 'csr: a certificate for a CSR / a key and certificate, p50',
-      value: value('csr'),
-      unit: 'ms',
-      baseline: value('own key'),
-      ratio: ratio('csr', 'own key'),
-      target: 1.3,
-      noise: effort.noise,
-    }),
-    compared({
-      name: 'csr: CPU time of a certificate for a CSR / of a key and certificate',
-      value: 1000 / value('csr, CPU'),
-      unit: 'ms',
-      baseline: 1000 / value('own key, CPU'),
-      ratio: ratio('own key, CPU', 'csr, CPU'),
-    }),
-  ]
+  yield atMost({
+    name: 'csr: a certificate for a CSR / a key and certificate, p50',
+    value: value('csr'),
+    unit: 'ms',
+    baseline: value('own key'),
+    ratio: ratio('csr', 'own key'),
+    target: 1.3,
+    noise: effort.noise,
+  })
+  yield compared({
+    name: 'csr: CPU time of a certificate for a CSR / of a key and certificate',
+    value: 1000 / value('csr, CPU'),
+    unit: 'ms',
+    baseline: 1000 / value('own key, CPU'),
+    ratio: ratio('own key, CPU', 'csr, CPU'),
+  })
 }
 
 async function overTls(effort: Effort): Promise<Row> {

@@ -4,7 +4,7 @@ import { compared, type Row } from './harness/rows.ts'
 import type { LeafSide } from './sides/leaf.ts'
 
 /** Certificates made and signed in process, against the cryptography that they cannot do without. */
-export async function leaf(effort: Effort): Promise<Row[]> {
+export async function* leaf(effort: Effort): AsyncGenerator<Row> {
   const { value, ratio } = await compare(
     () =>
       startLeafSides([
@@ -23,14 +23,12 @@ export async function leaf(effort: Effort): Promise<Row[]> {
       baseline: value(baseline),
       ratio: ratio(side, baseline),
     })
-  return [
-    row('leaf: P-256 leaf built and signed / bare signature', 'leaf', 'bare signature'),
-    row(
-      'leaf: key pair, leaf and both PEMs / raw key pair and signature',
-      'key pair, leaf and PEMs',
-      'raw key pair and signature',
-    ),
-  ]
+  yield row('leaf: P-256 leaf built and signed / bare signature', 'leaf', 'bare signature')
+  yield row(
+    'leaf: key pair, leaf and both PEMs / raw key pair and signature',
+    'key pair, leaf and PEMs',
+    'raw key pair and signature',
+  )
 }
 
 /** The wanted sides of one fresh process. */

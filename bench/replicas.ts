@@ -21,7 +21,7 @@ const DURABLE = { fsync: 'on', full_page_writes: 'on', shared_buffers: '128MB' }
 type StorageOf = (service: 'certs' | 'auth') => string
 
 /** The same load on SQLite and on PostgreSQL, with one and with three replicas. */
-export async function replicas(effort: Effort): Promise<Row[]> {
+export async function* replicas(effort: Effort): AsyncGenerator<Row> {
   const closing: (() => unknown)[] = []
   const server = await startPostgres(
     { teardown: (close) => closing.push(close) },
@@ -31,12 +31,10 @@ export async function replicas(effort: Effort): Promise<Row[]> {
   )
   try {
     const storage = storageIn(server)
-    return [
-      ...(await fromMemory(effort, storage)),
-      ...(await issued(effort, storage)),
-      ...(await several(effort, storage)),
-      ...(await large(effort, server)),
-    ]
+    yield* await fromMemory(effort, storage)
+    yield* await issued(effort, storage)
+    yield* await several(effort, storage)
+    yield* await large(effort, server)
   } finally {
     for (const close of closing.toReversed()) await close()
   }

@@ -1,4 +1,4 @@
-/** `npm run bench [-- --quick] [--json FILE] [--only NAME] [--write]`: see README.md. */
+/** `npm run bench [-- --quick] [--json FILE] [--only NAME] [--row TEXT] [--write]`: see README.md. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { acme } from './acme.ts'
@@ -15,7 +15,7 @@ import { memory } from './memory.ts'
 import { replicas } from './replicas.ts'
 import { start } from './start.ts'
 
-const MEASUREMENTS: Record<string, (effort: Effort) => Promise<Row[]>> = {
+const MEASUREMENTS: Record<string, (effort: Effort) => AsyncIterable<Row>> = {
   gate,
   held,
   check,
@@ -37,6 +37,17 @@ const STATED: readonly string[] = ['gate', 'auth-request', 'leaf', 'issue', 'acm
 const ROUNDS = 3
 const WARM_UP_MS = { min: 6_000, max: 10_000 }
 
+const { values: options } = parseArgs({
+  options: {
+    quick: { type: 'boolean', default: false },
+    json: { type: 'string' },
+    only: { type: 'string' },
+    row: { type: 'string', default: '' },
+    write: { type: 'boolean', default: false },
+  },
+})
+const wants = (name: string) => name.includes(options.row)
+
 const FULL: Effort = {
   rounds: ROUNDS,
   slices: 6,
@@ -45,6 +56,7 @@ const FULL: Effort = {
   warmUpMs: WARM_UP_MS,
   certificates: 100_000,
   comparisons: 'all',
+  wants,
   noise: 0.04,
 }
 const QUICK: Effort = {
@@ -56,17 +68,9 @@ const QUICK: Effort = {
   // Half of them fill the cache of cert-service.
   certificates: 10_000,
   comparisons: 'with target',
+  wants,
   noise: 0.08,
 }
-
-const { values: options } = parseArgs({
-  options: {
-    quick: { type: 'boolean', default: false },
-    json: { type: 'string' },
-    only: { type: 'string' },
-    write: { type: 'boolean', default: false },
-  },
-})
 
 const chosen = Object.entries(MEASUREMENTS).filter(([name]) =>
   options.only === undefined ? !(options.quick && STATED.includes(name)) : name === options.only,
@@ -79,14 +83,20 @@ if (chosen.length === 0) {
 const rows: Row[] = []
 for (const [name, measure] of chosen) {
   process.stderr.write(`${name} ...\n`)
-  rows.push(...(await measure(options.quick ? QUICK : FULL)))
+  for await (const row of measure(options.quick ? QUICK : FULL)) {
+    rows.push(row)
+    report(row)
+  }
 }
-
-const table = toMarkdown(rows)
-console.log(table)
-if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(rows, null, 2)}\n`)
-if (options.write) writeTable(table)
+if (options.write) writeTable(toMarkdown(rows))
 if (!rows.every((row) => row.ok)) process.exitCode = 1
+
+/** At once, so that nothing is lost when a run is stopped. */
+function report(row: Row): void {
+  const lines = toMarkdown([row]).split('\n')
+  console.log((rows.length === 1 ? lines : lines.slice(2)).join('\n'))
+  if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(rows, null, 2)}\n`)
+}
 
 function writeTable(table: string): void {
   const file = new URL('README.md', import.meta.url)

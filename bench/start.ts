@@ -14,11 +14,9 @@ const SERVICES = { 'cert-service': certServiceFiles, 'forward-auth': forwardAuth
 const MAX_RATIO = 5
 
 /** From the start of the process to listening, on one core, with a data folder that is there already. */
-export async function start(effort: Effort): Promise<Row[]> {
-  const rows: Row[] = []
+export async function* start(effort: Effort): AsyncGenerator<Row> {
   for (const service of Object.keys(SERVICES) as (keyof typeof SERVICES)[])
-    rows.push(await startOf(service, effort))
-  return rows
+    yield await startOf(service, effort)
 }
 
 async function startOf(service: keyof typeof SERVICES, effort: Effort): Promise<Row> {

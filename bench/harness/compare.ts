@@ -11,6 +11,8 @@ export interface Effort {
   readonly certificates: number
   /** Whether those are made too that are only stated. */
   readonly comparisons: 'all' | 'with target'
+  /** Whether a row with this name is asked for. */
+  readonly wants: (name: string) => boolean
   /** How far a ratio may miss its target and still be taken as equal. */
   readonly noise: number
 }

@@ -9,6 +9,8 @@ export interface Target {
   readonly server: string
   readonly args?: readonly string[]
   readonly requests: readonly string[]
+  /** What every answer must have; default: one of 200 to 399. */
+  readonly status?: number
   /**
    * What is measured: answers per second of the server's CPU time, which a busy neighbour does not
    * change; or per second of the clock, where waiting for the disk is part of the price; or how long
@@ -36,7 +38,8 @@ export async function startServers<Side extends string>(
     measure[side] = (ms) =>
       figureOf(target, child, (rate) => {
         const connections = target.measured === 'p50 alone' ? 1 : 64
-        const load: Load = { ...child.ready, connections, ms, rate, requests }
+        const { status } = target
+        const load: Load = { ...child.ready, connections, ms, rate, requests, status }
         return generator.call<LoadResult>(load)
       })
   }

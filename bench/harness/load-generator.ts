@@ -15,6 +15,8 @@ export interface Load {
   /** Requests per second, sent when they are due; absent: as many as are answered. */
   readonly rate?: number | undefined
   readonly requests: RequestsId
+  /** What every answer must have; default: one of 200 to 399. */
+  readonly status?: number | undefined
   /** Driven at the same time. */
   readonly beside?: Load
 }
@@ -74,7 +76,7 @@ async function runOne(load: Load): Promise<LoadResult> {
   await Promise.all(
     connections.map((socket, n) => {
       const due = started + (interval * n) / connections.length
-      return drive(socket, nextRequest, { due, interval, deadline }, onAnswer)
+      return drive(socket, nextRequest, { due, interval, deadline, status: load.status }, onAnswer)
     }),
   )
 
@@ -113,7 +115,7 @@ function requestSource(requests: Requests): () => string | Buffer {
 }
 
 /** When a connection sends, in ms: the first time, how long after that again, and until when. */
-interface Pace {
+interface Pace extends Pick<Load, 'status'> {
   readonly due: number
   /** 0: as soon as it has its answer. */
   readonly interval: number
@@ -124,7 +126,7 @@ interface Pace {
 function drive(
   socket: Socket,
   nextRequest: () => string | Buffer,
-  { due, interval, deadline }: Pace,
+  { due, interval, deadline, status }: Pace,
   onAnswer: (ms: number) => void,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -154,7 +156,10 @@ function drive(
         head = end === -1 ? bytes : undefined
         if (end === -1) return
         missing =
-          end + HEAD_END.length + bodyLength(bytes.toString('latin1', 0, end)) - bytes.length
+          end +
+          HEAD_END.length +
+          bodyLength(bytes.toString('latin1', 0, end), status) -
+          bytes.length
       }
       if (missing === 0) onComplete()
     })
@@ -164,7 +169,9 @@ function drive(
   })
 }
 
-function bodyLength(head: string): number {
-  if (!/^HTTP\/1\.1 [23]/.test(head)) throw new Error(`unexpected answer: ${head}`)
+function bodyLength(head: string, status: number | undefined): number {
+  const found = Number(head.slice('HTTP/1.1 '.length).slice(0, 3))
+  if (status === undefined ? found < 200 || found > 399 : found !== status)
+    throw new Error(`unexpected answer: ${head}`)
   return Number(/content-length: (\d+)/i.exec(head)?.[1] ?? 0)
 }

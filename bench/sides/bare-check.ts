@@ -20,8 +20,11 @@ const headers = {
     },
   }),
 }
-/** Signs an assertion for each request, as a check does for a session that it sees for the first time. */
-const signs = process.argv.includes('signing')
+/**
+ * `signing` also signs an assertion for each request, as a check does for a session that it sees for the
+ * first time. `redirecting` and `refusing` answer as a check without a valid session or token.
+ */
+const [, , kind] = process.argv
 const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
 const sign = createSigner({
   key: privateKey.export({ format: 'pem', type: 'pkcs8' }),
@@ -41,7 +44,6 @@ const claims = {
   groups: ['staff', 'engineering'],
   sid: 'session-of-000000aaaaa',
 }
-const assertion = sign(claims)
 /** What it answers when nobody is signed in. */
 const signIn = {
   'cache-control': 'no-store',
@@ -49,6 +51,16 @@ const signIn = {
   location:
     'https://auth.example.com/portals/main/signin?rd=https%3A%2F%2Fapp.example.com%2Freports%2F2026%3Fpage%3D2',
 }
+/** And when the token of a program is refused. */
+const refused = JSON.stringify({
+  type: 'about:blank',
+  title: 'Access token has a wrong signature',
+  status: 401,
+  detail: 'Access token has a wrong signature',
+  code: 'AUTH_TOKEN_SIGNATURE',
+})
+const challenge =
+  'Bearer realm="main", error="invalid_token", error_description="Access token has a wrong signature"'
 /** And what verify answers for a session. */
 const verified = {
   valid: true,
@@ -69,9 +81,16 @@ const verified = {
 }
 
 const app = Fastify()
-app.get('/portals/main', (request, reply) => {
-  if (request.headers.cookie === undefined) return reply.code(302).headers(signIn).send('')
-  reply.headers(headers).header('x-gatehouse-assertion', signs ? sign(claims) : assertion)
+app.get('/portals/main', (_request, reply) => {
+  if (kind === 'redirecting') return reply.code(302).headers(signIn).send('')
+  if (kind === 'refusing')
+    return reply
+      .code(401)
+      .headers({ 'cache-control': 'no-store', 'www-authenticate': challenge })
+      .type('application/problem+json')
+      .send(refused)
+  reply.headers(headers)
+  if (kind === 'signing') reply.header('x-gatehouse-assertion', sign(claims))
   return reply.send('OK\n')
 })
 app.get('/api/portals/main/verify', (_request, reply) =>

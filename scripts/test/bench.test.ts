@@ -9,6 +9,7 @@ const EFFORT: Effort = {
   warmUpMs: { min: 500, max: 10_000 },
   certificates: 0,
   comparisons: 'all',
+  wants: () => true,
   noise: 0.04,
 }
 
