@@ -91,7 +91,7 @@ export {
 export { renderSettings, rowOf, type SettingTable } from './migrate/table.ts'
 export { isOfSystem, statePrefix, writeNewFiles } from './new-files.ts'
 export { type Commit, reload } from './reload.ts'
-export { limitConnections, listenError, type Running, runApp } from './run-app.ts'
+export { draining, limitConnections, listenError, type Running, runApp } from './run-app.ts'
 export {
   type BuildDeps,
   type CommandCall,

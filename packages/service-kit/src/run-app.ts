@@ -1,7 +1,9 @@
 import { readFileSync } from 'node:fs'
 import type { Server } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
 import closeWithGrace from 'close-with-grace'
 import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
 import type { Logger } from 'pino'
 import { ConfigError } from './errors.ts'
 
@@ -11,6 +13,8 @@ const REPORT_EVERY_MS = 60_000
 const KEPT_FREE = 64
 /** Docker kills after 10 s, and the store must be closed by then. */
 export const GRACE_MS = 8_000
+/** How long SIGTERM leaves balancers to see that the service is not ready. It ends within a second. */
+const DRAIN_MS = 800
 
 /** The apps of this process that are stopping: the first one to finish must not end the process. */
 const stopping: Promise<void>[] = []
@@ -22,6 +26,8 @@ export interface RunOptions {
   log: Logger
   /** Milliseconds after which stopping is given up; default {@link GRACE_MS}. */
   graceMs?: number
+  /** Milliseconds for which an app with `draining` goes on after SIGTERM; default: most of a second. */
+  drainMs?: number
   /** Called on SIGHUP. Its errors are logged, and the app continues unchanged. */
   onReload?(): Promise<void>
   /** Called after the app has closed. */
@@ -46,12 +52,13 @@ export interface RunningApp extends Running {
 
 /**
  * Listens, and stops on SIGTERM, SIGINT or an unexpected error: pending requests are answered and idle
- * connections are closed. A second signal, or the end of the grace period, exits with code 1.
+ * connections are closed. After SIGTERM new requests are answered for a moment, too, if the app has the
+ * plugin `draining`. A second signal, or the end of the grace period, exits with code 1.
  *
  * @throws ConfigError CONFIG_LISTEN_FAILED
  */
 export async function runApp(options: RunOptions): Promise<RunningApp> {
-  const { app, port, log, graceMs = GRACE_MS, onReload, onClose } = options
+  const { app, port, log, graceMs = GRACE_MS, drainMs = DRAIN_MS, onReload, onClose } = options
   // For `localhost`, Fastify opens a second listener, which would not get renewed certificates.
   const host = options.host === 'localhost' ? '127.0.0.1' : options.host
   await app.ready()
@@ -60,10 +67,13 @@ export async function runApp(options: RunOptions): Promise<RunningApp> {
     throw listenError(error, { host, port })
   })
 
-  async function close(): Promise<void> {
+  async function close(isDraining = false): Promise<void> {
     process.off('SIGHUP', reload)
-    // A connection becomes idle after its last answer and would then be kept open.
-    const sweep = setInterval(() => app.server.closeIdleConnections(), SWEEP_MS)
+    if (isDraining && app.hasDecorator('drain')) app.drain.ms = drainMs
+    const sweep = setInterval(() => {
+      // A connection becomes idle after its last answer and would then be kept open.
+      if (!app.server.listening) app.server.closeIdleConnections()
+    }, SWEEP_MS)
     await app.close().finally(() => clearInterval(sweep))
     await onClose?.()
   }
@@ -81,10 +91,32 @@ export async function runApp(options: RunOptions): Promise<RunningApp> {
   }
 }
 
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** How long to go on answering, in ms, when the service stops. */
+    readonly drain: { ms: number }
+  }
+}
+
+/**
+ * Goes on listening for a moment when the service stops and is not ready any more, so that balancers send
+ * nothing to a closed port. Fastify closes each connection with its next answer. Register it after whatever
+ * ends something that requests wait for.
+ */
+export const draining = fp(
+  async (app: FastifyInstance) => {
+    app.decorate('drain', { ms: 0 })
+    app.addHook('preClose', async () => {
+      if (app.drain.ms > 0) await pause(app.drain.ms)
+    })
+  },
+  { fastify: '5.x', name: 'service-kit/draining', dependencies: ['service-kit/health'] },
+)
+
 /** Closes and ends the process on a signal, an unexpected error, or when `stop` is called. */
 function closeOnSignal(
   { log, graceMs, onReload, isSupervised = false }: RunOptions & { readonly graceMs: number },
-  close: () => Promise<void>,
+  close: (isDraining: boolean) => Promise<void>,
 ): { stop(): void; uninstall(): void } {
   let isStopping = false
   const signals = closeWithGrace(
@@ -94,11 +126,12 @@ function closeOnSignal(
       ...(onReload && { skip: ['SIGHUP'] }),
       ...(isSupervised && { onSecondSignal() {} }),
     },
-    async ({ signal, err }) => {
+    async ({ signal, err, manual }) => {
       isStopping = true
       if (err) log.fatal({ err }, 'unexpected error, stopping')
       else log.info({ signal }, 'stopping')
-      const stopped = close()
+      // Who presses Ctrl-C has no balancer to wait for.
+      const stopped = close(manual || signal === 'SIGTERM')
       stopping.push(stopped)
       await stopped
       log.info('stopped')

@@ -5,6 +5,7 @@ import { text } from 'node:stream/consumers'
 import Fastify from 'fastify'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
+import { ask as answer, connections } from '../../../scripts/test/running.ts'
 import { runApp, systemClock } from '../src/index.ts'
 import { GRACE_MS } from '../src/run-app.ts'
 
@@ -18,9 +19,9 @@ function ask(url: string): Promise<string> {
   })
 }
 
-async function start(t: Test, graceMs = 10_000) {
+async function start(t: Test, { graceMs = 10_000, drainMs = 0 } = {}) {
   const file = new URL('fixtures/service.ts', import.meta.url)
-  const child = fork(file, [String(graceMs)], { stdio: 'pipe' })
+  const child = fork(file, [String(graceMs), String(drainMs)], { stdio: 'pipe' })
   t.teardown(() => child.kill('SIGKILL'))
   const output = text(child.stdout!)
   const exit = once(child, 'exit').then(async ([code]) => ({ code, output: await output }))
@@ -52,6 +53,31 @@ t.test('SIGTERM: pending requests are answered, then the process exits', async (
   t.match(await exit, { code: 0, output: /"msg":"stopping"[\s\S]*"msg":"stopped"/ })
 })
 
+t.test('SIGTERM: unready, it goes on answering for a moment', async (t) => {
+  const { child, url } = await start(t, { graceMs: 120_000, drainMs: 100_000 })
+  const agents = connections(t, 9)
+  for (const agent of agents) await answer(url, { agent })
+  child.kill('SIGTERM')
+  while ((await answer(`${url}/readyz`)).status === 200);
+  const answers = await Promise.all(agents.map((agent) => answer(url, { agent })))
+  for (const { status, headers } of [...answers, await answer(url)])
+    t.match({ status, ...headers }, { status: 200, connection: 'close' })
+  t.match(JSON.parse((await answer(`${url}/readyz`)).body), { code: 'NOT_READY', status: 503 })
+})
+
+t.test('SIGTERM: it stops at the end of that moment; SIGINT: without one', async (t) => {
+  for (const [signal, drainMs] of [
+    ['SIGTERM', 50],
+    ['SIGINT', 100_000],
+  ] as const) {
+    const { child, exit, url } = await start(t, { graceMs: 120_000, drainMs })
+    const [agent] = connections(t, 1)
+    t.equal((await answer(url, { agent: agent! })).status, 200)
+    child.kill(signal)
+    t.match(await exit, { code: 0 }, 'though a connection is kept')
+  }
+})
+
 t.test('a second signal exits at once', async (t) => {
   const { child, exit, url } = await start(t)
   const answer = ask(`${url}/slow`).catch(() => 'cut')
@@ -64,7 +90,7 @@ t.test('a second signal exits at once', async (t) => {
 })
 
 t.test('exits at the end of the grace period, also after an unexpected error', async (t) => {
-  const { child, exit, url } = await start(t, 50)
+  const { child, exit, url } = await start(t, { graceMs: 50 })
   ask(`${url}/slow`).catch(() => {})
   await message(child)
   await ask(`${url}/crash`)

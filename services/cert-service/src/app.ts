@@ -5,6 +5,7 @@ import {
   appOptions,
   type Clock,
   clock,
+  draining,
   errorReference,
   FASTIFY_ERRORS,
   forwardedAddresses,
@@ -117,6 +118,7 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
     })
 
     await registerApi(app, { auth, rules, elapsed })
+    await app.register(draining)
     await app.ready()
     return app
   } catch (error) {

@@ -6,6 +6,7 @@ import {
   appOptions,
   type Clock,
   clock,
+  draining,
   errorReference,
   FASTIFY_ERRORS,
   HTTP_ERRORS,
@@ -92,6 +93,7 @@ export async function buildApp(config: ForwardAuthConfig, deps: AppDeps): Promis
     await registerHttp(app, config, deps, docsUrl)
     await registerServices(app, config, deps)
     await registerRoutes(app, basePath)
+    await app.register(draining)
     // Loaded only if configured, because the libraries for gRPC are large.
     if (config.server.grpc) await app.register((await import('./grpc/listener.ts')).grpc, config)
     return app

@@ -37,7 +37,7 @@ class QuietLogController extends LogController {
  */
 export function appOptions(log: Logger, options: Omit<ProblemOptions, 'statusOf'> = {}) {
   return {
-    // `strictHttp` answers 503 with a problem.
+    // What still arrives while the service stops is answered, on a connection that then closes.
     return503OnClosing: false,
     // A database may have to be waited for at the start.
     pluginTimeout: 60_000,
@@ -143,18 +143,12 @@ function refuseConnection(
 
 /**
  * Refuses requests that a proxy may interpret differently: those with two Host headers, and those
- * with an encoded body. Answers 503 to new requests while the service stops, and sets
- * `X-Content-Type-Options: nosniff` on every answer.
+ * with an encoded body. Sets `X-Content-Type-Options: nosniff` on every answer.
  */
 export const strictHttp = fp<Pick<ProblemOptions, 'docsUrl'>>(
   async (app: FastifyInstance, { docsUrl }) => {
-    let isStopping = false
-    app.addHook('preClose', async () => {
-      isStopping = true
-    })
     app.addHook('onRequest', (request, reply, done) => {
       reply.header('x-content-type-options', 'nosniff')
-      if (isStopping) return sendProblem(reply.header('retry-after', 1), stopping(docsUrl))
       const problem = faultOf(request, docsUrl)
       if (problem) return sendProblem(reply.header('connection', 'close'), problem)
       // Some clients send a content type without a body.
@@ -164,10 +158,6 @@ export const strictHttp = fp<Pick<ProblemOptions, 'docsUrl'>>(
   },
   { fastify: '5.x', name: 'service-kit/strict-http' },
 )
-
-function stopping(docsUrl: ProblemOptions['docsUrl']): Problem {
-  return ownProblem('NOT_READY', 503, 'The service is stopping.', docsUrl)
-}
 
 function faultOf(request: FastifyRequest, docsUrl: ProblemOptions['docsUrl']): Problem | undefined {
   const { headers, raw } = request

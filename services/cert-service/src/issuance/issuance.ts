@@ -22,6 +22,8 @@ export type Outcome =
 const MAX_FLIGHTS = 10_000
 /** Time for flights to end when the service closes. */
 const CLOSING_MS = 3_000
+/** How long callers wait once the service is stopping: for a CA of its own, and not for an order. */
+const LAST_WAIT_MS = 500
 const LOOK_EVERY = 100
 const noop = () => {}
 
@@ -30,9 +32,14 @@ export class Issuance {
   readonly #deps: IssuanceDeps
   readonly #flights = new Map<string, Flight>()
   readonly #closing = new AbortController()
+  /** Ends the waiting of each caller. */
+  readonly #waiting = new Set<() => void>()
+  /** How long a caller waits at most, in milliseconds. */
+  #patience: number
 
   constructor(deps: IssuanceDeps) {
     this.#deps = deps
+    this.#patience = deps.wait
   }
 
   get flights(): ReadonlyMap<string, Flight> {
@@ -110,13 +117,13 @@ export class Issuance {
     const settled = Promise.allSettled(underway.map(({ result }) => result))
     await this.#within(
       settled.then(() => this.#settledElsewhere(domain)),
-      this.#deps.wait,
+      this.#patience,
     )
   }
 
   async #settledElsewhere(domain: Name): Promise<void> {
-    const { store, clock, wait } = this.#deps
-    const deadline = clock.now() + wait
+    const { store, clock } = this.#deps
+    const deadline = clock.now() + this.#patience
     while (clock.now() < deadline && (await store.isBusyElsewhere(domain.text)))
       await this.#within(new Promise(noop), LOOK_EVERY)
   }
@@ -130,6 +137,12 @@ export class Issuance {
       await this.#resumeOne(order).catch((error) =>
         log.warn({ err: error, names: order.names }, 'an unfinished order could not be resumed'),
       )
+  }
+
+  /** Ends the waiting of callers, and not what they wait for: they are told where to ask for it. */
+  stopWaiting(): void {
+    this.#patience = Math.min(this.#patience, LAST_WAIT_MS)
+    for (const stop of this.#waiting) stop()
   }
 
   /** Stores the orders of work under way and gives it a moment to end. */
@@ -230,7 +243,7 @@ export class Issuance {
   }
 
   async #outcomeOf(flight: Flight, by: Requester, hasJoined: boolean): Promise<Outcome> {
-    const early = await this.#within(flight.result, this.#deps.wait).catch((error) => {
+    const early = await this.#within(flight.result, this.#patience).catch((error) => {
       // The next start resumes it.
       if (!this.#closing.signal.aborted) throw error
     })
@@ -293,8 +306,13 @@ export class Issuance {
 
   async #within<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {
     const { promise: late, resolve } = Promise.withResolvers<undefined>()
-    const timer = this.#deps.clock.setTimer(() => resolve(undefined), ms)
-    return Promise.race([promise, late]).finally(() => timer.cancel())
+    const stop = () => resolve(undefined)
+    const timer = this.#deps.clock.setTimer(stop, ms)
+    this.#waiting.add(stop)
+    return Promise.race([promise, late]).finally(() => {
+      timer.cancel()
+      this.#waiting.delete(stop)
+    })
   }
 }
 

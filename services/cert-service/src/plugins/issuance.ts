@@ -38,6 +38,7 @@ export const issuance = fp<IssuanceOptions>(
       if (isUrgent) app.ca.crls.outdate()
     })
     const issuance = new Issuance({ ...parts, holdings, callers, wait, random })
+    app.addHook('preClose', async () => issuance.stopWaiting())
     app.addHook('onClose', async () => {
       await issuance.close()
       handedOut?.close()

@@ -139,6 +139,30 @@ t.test('an order outlives the process', async (t) => {
   t.match((await post(again)).body, { cached: true })
 })
 
+t.test('a service that stops ends the waiting, and not the orders', async (t) => {
+  const { asked, deps } = slowIssuer()
+  const running = await start(t, {}, deps)
+  const waiting = [post(running), post(running), post(running, { domain: 'b.test' })]
+  await settle(() => asked.length === 2)
+  running.service.issuance.stopWaiting()
+  for (const { status, headers } of await Promise.all(waiting)) {
+    t.equal(status, 202)
+    t.match((await running.call('GET', String(headers.location))).body, { status: 'pending' })
+  }
+
+  const brief = post(running, { domain: 'c.test' })
+  await settle(() => asked.length === 3)
+  asked[2]!.end()
+  t.equal((await brief).status, 200, 'what takes a moment is waited for')
+  const long = post(running)
+  await settle()
+  await running.clock.advance(500)
+  t.equal((await long).status, 202, 'and no longer')
+  for (const { end } of asked) end()
+  await settle()
+  t.match((await post(running)).body, { cached: true }, 'the work went on')
+})
+
 t.test('a caller that hangs up loses nothing', async (t) => {
   const { asked, deps } = slowIssuer()
   const running = await start(t, {}, deps)

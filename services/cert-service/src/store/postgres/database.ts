@@ -17,15 +17,20 @@ const DAY = 86_400_000
 /** The database as this replica uses it: its failures are those of the store. */
 export class Database {
   /** Identifies this replica until its process ends. */
-  readonly replica = randomUUID()
+  readonly replica: string
   readonly postgres: Postgres
   readonly #elapsed: () => number
   #earlierRunTime = 0
   #since: number
 
   /** @param elapsed - milliseconds on a monotonic clock; default: since this process started */
-  constructor(postgres: Postgres, elapsed: () => number = () => performance.now()) {
+  constructor(
+    postgres: Postgres,
+    elapsed: () => number = () => performance.now(),
+    replica: string = randomUUID(),
+  ) {
     this.postgres = postgres
+    this.replica = replica
     this.#elapsed = elapsed
     this.#since = elapsed()
   }

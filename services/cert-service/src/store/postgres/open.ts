@@ -1,7 +1,9 @@
+import { randomUUID } from 'node:crypto'
 import { openPostgres, type PostgresLog, parsePostgresUrl } from '@gatehouse/postgres'
 import type { Store } from '../store.ts'
 import { Database, storeFailure } from './database.ts'
 import { MIGRATIONS } from './migrations.ts'
+import { sessionsOf } from './replicas.ts'
 import { createStore } from './store.ts'
 import { refuseUnfinished } from './unfinished.ts'
 
@@ -33,12 +35,13 @@ export async function openPostgresStore({
   elapsed,
   patience,
 }: PostgresStoreOptions): Promise<Store> {
+  const replica = randomUUID()
   try {
     const postgres = await openPostgres({
       url: parsePostgresUrl(url),
       ca,
       schema,
-      name: `gatehouse-certs ${name}`,
+      name: `${sessionsOf(replica)} ${name}`,
       migrations: MIGRATIONS,
       feeds: ['changes'],
       log,
@@ -46,7 +49,7 @@ export async function openPostgresStore({
     })
     try {
       await refuseUnfinished(postgres)
-      return await createStore(new Database(postgres, elapsed), { schema, name })
+      return await createStore(new Database(postgres, elapsed, replica), { schema, name })
     } catch (error) {
       await postgres.close()
       throw error
