@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
+import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { testFolder } from '@gatehouse/service-kit/testing'
@@ -108,3 +109,48 @@ for (const [engine, open] of Object.entries(ENGINES))
     again.child.kill('SIGINT')
     t.match(await again.ended, { code: 0 })
   })
+
+t.test('PostgreSQL: a replica that stands still is named, whoever has its name', async (t) => {
+  const server = await startPostgres(t)
+  const storage = `{ url: "${server.url}", masterKey: "${randomBytes(32).toString('base64')}" }`
+  const file = join(testFolder(t), 'config.yaml')
+  // All three have the same host and port.
+  writeFileSync(
+    file,
+    `server: { port: 0, tls: off }
+metrics: { enabled: false }
+storage: ${storage}
+auth: { psk: { key: ${KEY} } }
+`,
+  )
+  const start = async () => {
+    const running = startRunning(t, [...programOf('cert-service'), 'serve', '--config', file])
+    return { ...running, url: String((await running.said('ready')).url) }
+  }
+  const ids = async () =>
+    (await server.sql<{ id: string }>('SELECT id FROM gatehouse_certs.replicas')).map(
+      ({ id }) => id,
+    )
+  const b = await start()
+  const [idOfB] = await ids()
+  const a = await start()
+  for (const { url } of [a, b]) t.equal((await obtain(url, 'app.example.com')).status, 200)
+  const idOfA = (await ids()).find((id) => id !== idOfB)
+
+  b.child.kill('SIGSTOP')
+  a.child.kill('SIGKILL')
+  await a.ended
+  const again = await start()
+  await until(async () => !(await ids()).includes(String(idOfA)))
+  const revoked = await ask(`${again.url}/api/certificate/revoke`, {
+    method: 'POST',
+    headers: HEADERS,
+    body: JSON.stringify({ domain: 'app.example.com' }),
+  })
+  t.match(JSON.parse(revoked.body), { unconfirmed: [`${hostname()}:0`] })
+  b.child.kill('SIGCONT')
+  await until(async () => {
+    const path = `${b.url}/api/certificate/app.example.com`
+    return (await ask(path, { headers: HEADERS })).status === 404
+  })
+})

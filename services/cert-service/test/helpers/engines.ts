@@ -31,6 +31,8 @@ export interface ReplicaOptions {
   readonly name?: string
   readonly url?: string
   readonly elapsed?: () => number
+  /** Its id. */
+  readonly replica?: string
 }
 
 /** A replica of a store in PostgreSQL, closed after the test. */

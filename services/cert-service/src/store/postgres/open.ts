@@ -15,6 +15,8 @@ export interface PostgresStoreOptions {
   readonly schema: string
   /** Of this replica, to tell it from the others. */
   readonly name: string
+  /** Its id. Default: a new one, for as long as this process runs. */
+  readonly replica?: string | undefined
   readonly log: PostgresLog
   /** Milliseconds from a clock that nobody can set; default: how long this process has been running. */
   readonly elapsed?: (() => number) | undefined
@@ -34,8 +36,8 @@ export async function openPostgresStore({
   log,
   elapsed,
   patience,
+  replica = randomUUID(),
 }: PostgresStoreOptions): Promise<Store> {
-  const replica = randomUUID()
   try {
     const postgres = await openPostgres({
       url: parsePostgresUrl(url),

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
 import t from 'tap'
 import { Relay } from '../../../../../packages/postgres/test/relay.ts'
 import { startPostgres } from '../../../../../scripts/test/postgres.ts'
@@ -227,6 +227,55 @@ t.test('the next one leads when the leader ends', async (t) => {
   t.same([a.isLeader(), b.isLeader()], [true, false])
   await a.close()
   await until(() => b.isLeader())
+})
+
+t.test('a replica replaces the row that it left when it was killed, and no other', async (t) => {
+  const schema = newSchema()
+  const server = await testServer()
+  await (await openReplica(t, { schema })).close()
+  const [killed, paused, elsewhere] = range(3).map(() => randomUUID()) as [string, string, string]
+  const rows = [
+    [killed, 'twin', '1 minute'],
+    [paused, 'twin', '1 minute'],
+    [elsewhere, 'other', '1 minute'],
+  ].map(([id, name, ago]) => `('${id}', '${name}', clock_timestamp() - interval '${ago}')`)
+  await server.sql(`INSERT INTO ${schema}.replicas (id, name, seen_at) VALUES ${rows.join()}`)
+  // One that stands still keeps its connections.
+  await openReplica(t, { schema: newSchema(), name: 'held', replica: paused })
+
+  const store = await openReplica(t, { schema, name: 'twin' })
+  const there = async () => {
+    const rows = await server.sql<{ id: string }>(`SELECT id FROM ${schema}.replicas`)
+    return rows.map(({ id }) => id)
+  }
+  await until(async () => !(await there()).includes(killed))
+  const left = await there()
+  t.equal(left.length, 3)
+  t.ok(left.includes(paused) && left.includes(elsewhere))
+  await store.close()
+  t.same((await there()).sort(), [paused, elsewhere].sort(), 'in order it leaves none')
+})
+
+t.test('a beat under way leaves no row behind', async (t) => {
+  const schema = newSchema()
+  const server = await testServer()
+  const relay = await Relay.start(t, server)
+  const store = await openReplica(t, { schema, url: relay.through(server.url) })
+  const beats = async () =>
+    (await server.sql(`SELECT seen_at FROM ${schema}.replicas`)).map(String).join()
+  const first = await beats()
+  // Held up, it comes after whatever does not wait for it.
+  await server.sql(`CREATE FUNCTION ${schema}.slow() RETURNS trigger LANGUAGE plpgsql
+    AS 'BEGIN PERFORM pg_sleep(0.3); RETURN new; END';
+    CREATE TRIGGER slow BEFORE UPDATE ON ${schema}.replicas FOR EACH ROW EXECUTE FUNCTION ${schema}.slow()`)
+  await until(async () => {
+    const [row] = await server.sql<{ count: number }>(
+      `SELECT count(*)::int FROM pg_stat_activity WHERE wait_event = 'PgSleep'`,
+    )
+    return row!.count > 0
+  })
+  await store.close()
+  t.equal(await beats(), '', first)
 })
 
 t.test('the run time goes on, and replicas at the same time count once', async (t) => {
