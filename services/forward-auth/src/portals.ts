@@ -20,6 +20,8 @@ import type { Provider, ProviderDeps } from './providers/provider.ts'
 
 /** How long replaced providers may finish their logins after a reload, in ms. */
 const PROVIDER_GRACE = 30_000
+/** How long providers may take once the service stops, in ms: less than a service may take for that. */
+const LAST_WAIT = 5_000
 
 /** A named set of providers, rules and headers that protects apps. */
 export type Portal = Readonly<ReturnType<typeof createPortal>>
@@ -190,9 +192,17 @@ export const portals = fp<PortalsOptions>(
         }, PROVIDER_GRACE)
       }
     })
-    app.addHook('onClose', async () => {
+    const close = async () => {
       await Promise.all([...replaced].map(retire))
       await closeAll(current)
+    }
+    let last: { cancel(): void } | undefined
+    app.addHook('preClose', async () => {
+      last = clock.setTimer(() => void close().catch(() => {}), LAST_WAIT)
+    })
+    app.addHook('onClose', async () => {
+      last?.cancel()
+      await close()
     })
   },
   {

@@ -259,15 +259,11 @@ t.test('a replica replaces the row that it left when it was killed, and no other
 t.test('a beat under way leaves no row behind', async (t) => {
   const schema = newSchema()
   const server = await testServer()
-  const relay = await Relay.start(t, server)
-  const store = await openReplica(t, { schema, url: relay.through(server.url) })
-  const beats = async () =>
-    (await server.sql(`SELECT seen_at FROM ${schema}.replicas`)).map(String).join()
-  const first = await beats()
+  const store = await openReplica(t, { schema })
   // Held up, it comes after whatever does not wait for it.
   await server.sql(`CREATE FUNCTION ${schema}.slow() RETURNS trigger LANGUAGE plpgsql
     AS 'BEGIN PERFORM pg_sleep(0.3); RETURN new; END';
-    CREATE TRIGGER slow BEFORE UPDATE ON ${schema}.replicas FOR EACH ROW EXECUTE FUNCTION ${schema}.slow()`)
+    CREATE TRIGGER slow BEFORE INSERT ON ${schema}.replicas FOR EACH ROW EXECUTE FUNCTION ${schema}.slow()`)
   await until(async () => {
     const [row] = await server.sql<{ count: number }>(
       `SELECT count(*)::int FROM pg_stat_activity WHERE wait_event = 'PgSleep'`,
@@ -275,7 +271,7 @@ t.test('a beat under way leaves no row behind', async (t) => {
     return row!.count > 0
   })
   await store.close()
-  t.equal(await beats(), '', first)
+  t.strictSame(await server.sql(`SELECT id FROM ${schema}.replicas`), [])
 })
 
 t.test('the run time goes on, and replicas at the same time count once', async (t) => {
