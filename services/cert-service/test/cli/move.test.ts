@@ -112,7 +112,15 @@ t.test('from a folder to a database and back: the same rows', async (t) => {
   const { folder, back, schema } = placesOf(t)
   await filledFolder(folder)
   const before = dumpFolder(folder)
-  for (const [table, rows] of Object.entries(before)) t.ok(rows.length > 0, `${table} has rows`)
+  for (const [table, rows] of Object.entries(before)) {
+    const [row = {}] = rows
+    t.ok(rows.length > 0, `${table} has rows`)
+    for (const column of Object.keys(Object(row)))
+      t.ok(
+        rows.some((one) => ![null, 0].includes(Object(one)[column])),
+        `${table}.${column} has a value that could be lost`,
+      )
+  }
 
   const there = await moved(inFolder(folder, schema), server.url)
   t.match(

@@ -123,6 +123,25 @@ t.test('an expired certificate or one of the future is not put in place', async 
   }
 })
 
+t.test('nor does one take the place of a certificate that is valid', async (t) => {
+  for (const days of [-400, 400]) {
+    const other = await start(t, {}, { clock: leapClock(NOW + days * DAY) })
+    const { body } = await other.call('POST', '/api/certificate', { domain: 'a.test' })
+    const issued = { body }
+    const refused = problem(422, 'ACME_CAA')
+    for (const [way, answers, at, code] of [
+      ['the newest', [issued, refused], NOW, 'ACME_CAA'],
+      ['renewed', [{ status: 304 }, issued], NOW + 5 * DAY],
+      ['requested', [{ status: 404, body: {} }, issued], NOW, 'CERT_CLIENT_CERTIFICATE_INVALID'],
+    ] as const) {
+      const { get, dir, before } = await stage(t, scripted(...answers), { at })
+      if (code) await t.rejects(getOnce(get), { code }, way)
+      else await getOnce(get)
+      t.same(lookAt(dir, 'a.test'), before, `${way}, of ${days} days from now`)
+    }
+  }
+})
+
 t.test('text of the service cannot rule the terminal', async (t) => {
   const detail = `no\u001b[2J\u0007\r\nway\u202e${'x'.repeat(1_000)}`
   const { get } = await stage(t, scripted(problem(403, 'CERT_NAME_NOT_ALLOWED', { detail })))

@@ -1,4 +1,4 @@
-import {
+import fs, {
   chmodSync,
   existsSync,
   mkdirSync,
@@ -7,15 +7,18 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
 import { join } from 'node:path'
+import { type BoundedFetch, type FetchInit, NetError } from '@gatehouse/net'
+import { parseCsr } from '@gatehouse/pki'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import fc from 'fast-check'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { folderName } from '../../src/client/folder.ts'
 import { getOnce } from '../../src/client/get.ts'
 import { runReload } from '../../src/client/reload.ts'
 import { DAY, start } from '../helpers/app.ts'
-import { clientOf, listAll, lookAt } from '../helpers/client.ts'
+import { clientOf, injected, listAll, lookAt } from '../helpers/client.ts'
 
 function setTimer(fn: () => void, ms: number) {
   const timer = setTimeout(fn, ms)
@@ -166,7 +169,7 @@ t.test('what is in the way stays as it is', async (t) => {
   mkdirSync(join(dir, 'a.test'), { recursive: true })
   writeFileSync(join(dir, 'b.test'), 'mine')
   symlinkSync('/etc', join(dir, 'c.test'))
-  symlinkSync('.c.test@x/../..', join(dir, 'd.test'))
+  symlinkSync('.d.test@x/../..', join(dir, 'd.test'))
   writeFileSync(join(running.folder, 'file'), '')
   const before = listAll(dir)
   for (const name of ['a.test', 'b.test', 'c.test', 'd.test'])
@@ -191,6 +194,84 @@ t.test('a disk that cannot be written to leaves the old files', async (t) => {
   const { get: failing } = clientOf(running, { folder: { owner: { uid: 2 ** 32, gid: -1 } } })
   await t.rejects(getOnce(failing), { code: 'CERT_CLIENT_FILES' })
   t.same(lookAt(dir, 'a.test'), old)
+})
+
+/** Has the call of this number among those that change files fail, from 1 on. Gives how many there were. */
+function failAt(t: Test, failing: number): () => number {
+  const names = ['openSync', 'writeFileSync', 'fsyncSync', 'fchmodSync', 'chmodSync'] as const
+  const links = ['mkdtempSync', 'symlinkSync', 'renameSync'] as const
+  let calls = 0
+  const originals = [...names, ...links].map((name) => [name, fs[name]] as const)
+  for (const [name, original] of originals)
+    Object.assign(fs, {
+      [name](...args: readonly unknown[]) {
+        calls += 1
+        if (calls === failing) throw Object.assign(new Error(name), { code: 'EIO', syscall: name })
+        return Reflect.apply(original, fs, args)
+      },
+    })
+  syncBuiltinESMExports()
+  const restore = () => {
+    Object.assign(fs, Object.fromEntries(originals))
+    syncBuiltinESMExports()
+  }
+  t.teardown(restore)
+  return () => {
+    restore()
+    return calls
+  }
+}
+
+t.test(
+  'whichever step of a replacement fails, the old files or the new ones are whole',
+  async (t) => {
+    const running = await start(t)
+    const { get, dir, place } = clientOf(running)
+    await getOnce(get)
+    const folder = { dir: join(running.folder, 'other') }
+    const { get: next, place: other } = clientOf(running, { keyType: 'p384', folder })
+    await getOnce(next)
+    const [old, renewed] = [await place.read(), await other.read()]
+    if (!old || !renewed) throw new Error('no certificate')
+    const left = new Set<string>()
+    for (let failing = 1, isFailed = true; isFailed; failing += 1) {
+      const before = await place.read()
+      const pair = before?.serialNumber === old.serialNumber ? renewed : old
+      const stop = failAt(t, failing)
+      const error = await place.put(pair, before).catch((thrown) => thrown)
+      isFailed = failing <= stop()
+      const { serialNumber } = lookAt(dir, 'a.test')
+      if (isFailed) {
+        t.match(error, { code: 'CERT_CLIENT_FILES', message: /EIO/ })
+        left.add(serialNumber === pair.serialNumber ? 'new' : 'old')
+      } else t.equal(serialNumber, pair.serialNumber)
+      await place.settle()
+      t.equal(listAll(dir).length, 3, 'and the next run tidies up')
+    }
+    t.same([...left], ['old', 'new'], 'the last steps fail when the new ones are there')
+  },
+)
+
+t.test('a private key waits for its certificate, however often that fails', async (t) => {
+  const running = await start(t)
+  const real = injected(running)
+  const keys = new Set<string>()
+  let failures = 3
+  const fetch: BoundedFetch = Object.assign(
+    async (url: URL | string, init: FetchInit = {}) => {
+      if (init.method !== 'POST') return real(url, init)
+      keys.add(parseCsr(JSON.parse(`${init.body}`).csr).spkiSha256)
+      if (failures-- > 0) throw new NetError('NET_FETCH_STATUS', 'refused')
+      return real(url, init)
+    },
+    { close: async () => {} },
+  )
+  const { get, dir } = clientOf(running, { csr: true, fetch })
+  while (failures > 0) await t.rejects(getOnce(get), { name: 'ClientError' })
+  t.equal(statSync(join(dir, '.a.test@key')).mode & 0o777, 0o600)
+  await getOnce(get)
+  t.ok(lookAt(dir, 'a.test'))
+  t.equal(keys.size, 1)
 })
 
 t.test('a folder name is one path segment, and tells its name', (t) => {

@@ -51,7 +51,13 @@ async function addAuthorities(store: Store): Promise<void> {
     await store.replaceCrl(added, NOW, () => {
       const number = 2n ** 150n + BigInt(added.id)
       const times = { thisUpdate: added.id === 1 ? null : NOW, nextUpdate: NOW }
-      return { authorityId: added.id, number, crl: randomBytes(99), entries: null, ...times }
+      return {
+        authorityId: added.id,
+        number,
+        crl: randomBytes(99),
+        entries: times.thisUpdate === null ? null : 'a digest',
+        ...times,
+      }
     })
   }
 }
@@ -95,6 +101,8 @@ async function addOrders(store: Store): Promise<void> {
   await store.saveOrder(newOrder({ id: 'order-3', lineage: 'x', status: 'done' }))
   const account = { directory: 'https://ca.example/d', url: null, contact: 'mailto:a@b.example' }
   await store.saveAccount({ ...account, sealedKey: randomBytes(90), nextKey: randomBytes(91) })
+  const known = { directory: 'https://other.example/d', url: 'https://other.example/a/1' }
+  await store.saveAccount({ ...account, ...known, sealedKey: randomBytes(90), nextKey: null })
   await store.putChallenge('http-01 token', 'a response', NOW)
 }
 
