@@ -16,6 +16,9 @@ export interface SettingRow {
 /** All settings of another program. */
 export type SettingTable = readonly SettingRow[]
 
+/** As a shell, a compose file or Kubernetes replaces it. */
+const VARIABLE = /\$[{(]\w/
+
 /** The row of a setting; undefined if the program does not have it. */
 export function rowOf(table: SettingTable, name: string): SettingRow | undefined {
   return table.find(({ names }) => names.some((pattern) => patternOf(pattern).test(name)))
@@ -48,6 +51,8 @@ export function remarkOnRest(
   table: SettingTable,
 ): readonly GivenSetting[] {
   return given.all.filter((setting) => {
+    if (setting.values.some((value) => VARIABLE.test(value)))
+      draft.remark(setting, 'holds a variable, which is not replaced: write its value in its place')
     const row = rowOf(table, setting.name)
     if (!row) {
       const known = table.flatMap(({ names }) => names)

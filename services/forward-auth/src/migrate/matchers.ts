@@ -40,7 +40,14 @@ function readOne(text: string, isOpen: boolean): Fits | undefined {
   // `/x` is the start of `/x-other` too, which `/x/*` does not fit.
   const isExact = values.every((path) => path.endsWith('/'))
   if (!isExact && !isOpen) return undefined
-  return values.includes('/') ? {} : { paths: values.map((path) => `${plain(path)}/*`) }
+  if (values.includes('/')) return {}
+  return {
+    paths: values.map((path) => (isOpen && path.endsWith('/') ? below : within)(plain(path))),
+  }
 }
+
+const within = (path: string) => `${path}/*`
+/** The pattern of what is below a path, but not of itself. */
+export const below = (path: string) => `${path}/*/*`
 
 const plain = (path: string) => (path === '/' ? path : path.replace(/\/$/, ''))

@@ -9,6 +9,7 @@ import {
   PORTAL,
   PROVIDER,
 } from './access.ts'
+import { below } from './matchers.ts'
 
 type ReadFile = TranslateDeps['readFile']
 
@@ -135,7 +136,7 @@ interface OpenRule {
   readonly paths?: readonly string[]
   readonly methods?: readonly string[]
   readonly from?: readonly string[]
-  readonly require: 'anyone' | 'signedIn'
+  readonly require: 'anyone'
 }
 
 /** Sets the rules for whoever needs no session. What is not certain to open the same keeps asking for one. */
@@ -150,7 +151,7 @@ export function setOpenRules(given: Given, draft: Draft): void {
     const routes = given.take(name)
     for (const route of routes?.values ?? []) {
       const found = readRoute(name === 'skip-auth-regex' ? `=${route}` : route)
-      if (found) rules.push(...found)
+      if (found) rules.push(found)
       else if (routes)
         draft.remark(routes, `${route} is no rule here, so a session is needed; write one in rules`)
     }
@@ -159,29 +160,26 @@ export function setOpenRules(given: Given, draft: Draft): void {
   draft.set([...PORTAL, 'rules'], rules)
   draft.comment(
     [...PORTAL, 'rules'],
-    'For these requests nobody has to sign in. /x is that path, with or without a slash at its end; /x/* also all below it.',
+    'For these requests nobody has to sign in. /x is that path, with or without a slash at its end; /x/*/* only what is below it.',
   )
 }
 
 /** `METHOD=regex` or `regex`, as far as the expression says the same as a pattern of paths. */
-function readRoute(route: string): OpenRule[] | undefined {
+function readRoute(route: string): OpenRule | undefined {
   const [, method = '', regex = ''] = /^(?:([A-Z]*)=)?(\^.*)$/.exec(route) ?? []
   const path = readPattern(regex)
   if (path === undefined) return undefined
   const methods = method === '' ? {} : { methods: [method] }
-  const open: OpenRule = { paths: [path], ...methods, require: 'anyone' }
-  // What is behind the slash must be there, but `/x/*` is also `/x`.
-  const isBelow = /\.\+\$?$/.test(regex)
-  return isBelow ? [{ ...open, paths: [path.slice(0, -2)], require: 'signedIn' }, open] : [open]
+  return { paths: [path], ...methods, require: 'anyone' }
 }
 
 /** `^/x$`, and whatever begins with `^/x/`. An expression without an end also opens `/x-admin`: refused. */
 function readPattern(regex: string): string | undefined {
-  const [, path, below, end] =
+  const [, path, rest, end] =
     /^\^((?:\/(?:[\w~-]|\\[./-])+)+)(\/(?:\.[*+])?)?(\$)?$/.exec(regex) ?? []
   if (path === undefined) return regex === '^/$' ? '/' : undefined
   const plain = path.replaceAll('\\', '')
   if (/\/\.{1,2}(\/|$)|\/\//.test(plain)) return undefined
-  if (below === undefined) return end ? plain : undefined
-  return below === '/' && end ? plain : `${plain}/*`
+  if (rest === undefined) return end ? plain : undefined
+  return rest === '/' && end ? plain : below(plain)
 }

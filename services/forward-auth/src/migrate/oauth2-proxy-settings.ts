@@ -63,12 +63,12 @@ export const OAUTH2_PROXY: SettingTable = [
   {
     names: ['insecure-oidc-allow-unverified-email'],
     becomes: '`trustEmail`',
-    note: 'OpenID Connect and Entra ID',
+    note: 'OpenID Connect and Entra ID; without it, addresses count unless the provider says that they are not verified',
   },
   {
     names: ['email-domain', 'authenticated-emails-file'],
     becomes: '`allow`',
-    note: 'verified addresses only; the file is read, and its addresses become a condition',
+    note: 'see `trustEmail`; the file is read, and its addresses become a condition',
   },
   {
     names: ['allowed-group', 'keycloak-group', 'gitlab-group', 'allowed-role'],
@@ -136,7 +136,7 @@ export const OAUTH2_PROXY: SettingTable = [
   {
     names: ['skip-auth-route', 'skip-auth-regex'],
     becomes: '`rules` with `paths`, `methods` and `require: anyone`',
-    note: 'only expressions such as `^/x$`, `^/x/` and `GET=^/x/.*$`; the others keep asking for a session',
+    note: 'only expressions such as `^/x$`, which also opens `/x/`, and `^/x/` or `GET=^/x/.*$`, which open what is below `/x/`; the others keep asking for a session',
   },
   { names: ['skip-auth-preflight'], becomes: '`preflight`', note: 'real CORS preflights only' },
   {

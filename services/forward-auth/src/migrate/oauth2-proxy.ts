@@ -1,3 +1,4 @@
+import { parseHost } from '@gatehouse/net'
 import {
   type Draft,
   type Given,
@@ -16,6 +17,7 @@ import {
   setAllow,
   setClientSecret,
   setDomains,
+  trustSilence,
 } from './translation.ts'
 
 /** Our kind of provider for theirs. The others have no counterpart. */
@@ -114,11 +116,22 @@ function setSession(given: Given, draft: Draft): void {
     draft.remark(expire, 'is no duration of a session here; it lasts 8h, or session.lifetime')
 }
 
+/** The setting with a host of the sign-in pages that can be one. A path is completed by the request. */
+function readRedirectHost(given: Given, draft: Draft): URL | undefined {
+  const setting = given.take('redirect-url')
+  const text = setting?.values[0] ?? ''
+  const url = URL.parse(text)
+  if (url && parseHost(url.hostname)) return url
+  if (setting && !text.startsWith('/'))
+    draft.remark(setting, 'names no host; give that of the sign-in pages as authHost of its domain')
+  return undefined
+}
+
 const bare = (domain: string) => domain.replace(/^\*?\./, '').replace(/:[\d*]+$/, '')
 
 /** @returns the host of the sign-in pages */
 function setHosts(given: Given, draft: Draft): string | undefined {
-  const url = URL.parse(given.text('redirect-url') ?? '')
+  const url = readRedirectHost(given, draft)
   const domains = given.list('cookie-domain').map(bare)
   const allowed = given.list('whitelist-domain').map(bare)
   const host = url?.host || undefined
@@ -152,6 +165,8 @@ function setProvider(given: Given, draft: Draft, theirs: string, from?: GivenSet
   if (groups?.values[0] !== 'groups') draft.set(at('groupsClaim'), groups?.values[0], groups)
   const trust = given.take('insecure-oidc-allow-unverified-email')
   if (given.isOn('insecure-oidc-allow-unverified-email')) draft.set(at('trustEmail'), true, trust)
+  // Entra ID never says whether an address is verified.
+  else trustSilence(draft, type === 'microsoftEntraID' ? true : 'unlessFalse')
 }
 
 function setParameters(given: Given, draft: Draft, type: string): void {

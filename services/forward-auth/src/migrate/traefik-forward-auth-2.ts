@@ -21,6 +21,7 @@ import {
   secondsText,
   setClientSecret,
   setDomains,
+  trustSilence,
 } from './translation.ts'
 
 /** Translates the settings of thomseddon/traefik-forward-auth 2. */
@@ -95,6 +96,7 @@ function setProvider(given: Given, draft: Draft, theirs: string): void {
   draft.set([...PROVIDER, 'authorizationParameters', 'prompt'], prompt?.values[0], prompt)
   const resource = theirs === 'oidc' ? given.take('providers.oidc.resource') : undefined
   draft.set([...PROVIDER, 'authorizationParameters', 'resource'], resource?.values[0], resource)
+  if (!isGoogle) trustSilence(draft, 'unlessFalse')
   if (!isGoogle && !draft.has(at('issuerUrl')))
     draft.todo(
       at('type'),

@@ -132,7 +132,7 @@ export const VERSION_2: SettingTable = [
   {
     names: ['whitelist', 'domain', 'match-whitelist-or-domain'],
     becomes: '`allow`',
-    note: 'verified addresses only',
+    note: 'without addresses that the provider says are not verified',
   },
   { names: ['default-action'], becomes: '`rules`', note: '`allow` becomes a last rule' },
   {

@@ -7,7 +7,7 @@ import {
   type Path,
 } from '@gatehouse/service-kit'
 import type { Access } from './access.ts'
-import { allowOf, faultOfCondition, PORTAL } from './access.ts'
+import { allowOf, faultOfCondition, PORTAL, PROVIDER } from './access.ts'
 
 /** Nobody comes in before a person has decided: `allow: {}` is refused, in each portal. */
 export function refuseAll(draft: Draft, why: string): void {
@@ -96,6 +96,15 @@ export function setClientSecret(
   const from = named === undefined ? undefined : given.take(named)
   if (secret) draft.secret(path, file, secret)
   else draft.set(path, from?.values[0], from)
+}
+
+/** Other programs refuse an address only if the provider says that it is not verified. */
+export function trustSilence(draft: Draft, trustEmail: true | 'unlessFalse'): void {
+  draft.set([...PROVIDER, 'trustEmail'], trustEmail)
+  draft.comment(
+    [...PROVIDER, 'trustEmail'],
+    'An address counts if the provider does not say whether it is verified, as before. Remove this if people can choose their address themselves.',
+  )
 }
 
 /** What to do about the redirect URI, if its host is known. */

@@ -66,7 +66,7 @@ interface ClientOptions extends ClaimPaths {
   readonly timeout: number
   /** Default: `openid`, `profile`, `email`, and `groups` if the provider supports it. */
   readonly scopes?: readonly string[]
-  readonly trustEmail?: boolean
+  readonly trustEmail?: boolean | 'unlessFalse'
   readonly authorizationParameters?: Readonly<Record<string, string>>
 }
 
@@ -115,7 +115,7 @@ function createProvider(
         const client = await discovery.get()
         const sent = await readClaims(client, callback, login, renewKeys, { ...options, ...kind })
         const claims = kind.claimsOf?.(sent) ?? sent
-        return fromClaims(name, trustEmail ? { ...claims, email_verified: true } : claims)
+        return fromClaims(name, withTrust(claims, trustEmail))
       } catch (error) {
         const failure = toFwaError(title, error)
         if (isOutage(error)) discovery.reportFailure(failure)
@@ -128,6 +128,13 @@ function createProvider(
       await fetch.close()
     },
   }
+}
+
+/** The claims with an address that is verified if the configuration trusts it. */
+export function withTrust(claims: Claims, trustEmail: ClientOptions['trustEmail']): Claims {
+  const isSilent = (claims.email_verified ?? claims.verified_email) == null
+  const isTrusted = trustEmail === 'unlessFalse' ? isSilent : trustEmail
+  return isTrusted ? { ...claims, email_verified: true } : claims
 }
 
 /** The configuration of openid-client, which caches the keys, and a function that makes a fresh one. */

@@ -9,6 +9,7 @@ import {
   Scopes,
   secretOrAssertion,
   trustEmail,
+  trustEmailOrUnlessFalse,
 } from './options.ts'
 import type { ProviderKind } from './provider.ts'
 
@@ -24,7 +25,7 @@ export const OpenIdConnectSchema = Type.Object({
   }),
   scopes: discoveredScopes,
   ...claimPaths,
-  trustEmail,
+  trustEmail: trustEmailOrUnlessFalse,
 })
 
 /** Known issuers where anybody can get an account. */

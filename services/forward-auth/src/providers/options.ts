@@ -130,6 +130,13 @@ export const trustEmail = Type.Boolean({
     'Treats every e-mail address as verified. Only for providers where people cannot choose their address, such as a company directory.',
 })
 
+/** How far a provider is believed that does not say whether addresses are verified. */
+export const trustEmailOrUnlessFalse = Type.Union([trustEmail, Type.Literal('unlessFalse')], {
+  default: false,
+  description:
+    '`true` treats every e-mail address as verified, `unlessFalse` all but those that the provider says are not. Only for providers where people cannot choose their address, such as a company directory.',
+})
+
 const Scope = Type.String({ pattern: '^[!#-\\[\\]-~]+$' })
 
 export const Scopes = (defaults: string[]) =>

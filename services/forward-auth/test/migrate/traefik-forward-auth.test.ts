@@ -145,6 +145,8 @@ t.test('what the settings of version 2 become', async (t) => {
     [OLD, { domains: [{ domain: 'example.com', authHost: 'auth.example.com' }], session: { lifetime: '12h' }, log: { level: 'warn' } }],
     [OLD, portal({ name: 'main', userHeader: 'email', providers: [{ type: 'openIDConnect', name: 'oidc', clientId: 'gate', clientSecretFile: 'client-secret' }] })],
     [`[Application Options]\n${OLD}lifetime = 3600\nport = 80\nlog-level = panic\nlog-format = json\n`, { session: { lifetime: '1h' }, server: { port: 80 }, log: { level: 'fatal', format: 'json' } }],
+    [OLD, portal({ providers: [{ trustEmail: 'unlessFalse' }] })],
+    [`${OLD}rule.a.action = allow\nrule.a.rule = PathPrefix(\`/x/\`)\n`, portal({ rules: [{ paths: ['/x/*/*'], require: 'anyone' }] })],
     [`${OLD}domain = example.com,b.example\n`, portal({ allow: { emailDomains: ['example.com', 'b.example'] } })],
     [`${OLD}domain = example.com\nwhitelist = ada@x.example\n`, portal({ allow: 'EmailVerified() && claims.email in ["ada@x.example"]' })],
     [`${OLD}domain = example.com\nwhitelist = ada@x.example\nmatch-whitelist-or-domain = true\n`, portal({ allow: 'EmailVerified() && (claims.email.endsWith("@example.com") || claims.email in ["ada@x.example"])' })],

@@ -739,3 +739,20 @@ t.test('no secret is in what is logged or told', async (t) => {
 function timeoutFor(hostility: Hostility): number {
   return hostility === 'silent' ? 300 : 20_000
 }
+
+t.test('an address is trusted unless the provider says that it is not verified', async (t) => {
+  const idp = await startOpenIdProvider(t)
+  const email = 'alice@example.com'
+  const table: [claims: object, isVerified: boolean][] = [
+    [{}, true],
+    [{ email_verified: true }, true],
+    [{ email_verified: false }, false],
+    [{ email_verified: 'false' }, false],
+    [{ verified_email: false }, false],
+  ]
+  for (const [claims, isVerified] of table) {
+    idp.forge({ groups: [], email, ...claims })
+    const provider = open(t, { ...idp.options, trustEmail: 'unlessFalse' })
+    t.match(await signIn(provider), { email: { verified: isVerified } }, JSON.stringify(claims))
+  }
+})
