@@ -3,6 +3,11 @@ import type { Identifier } from './identifier.ts'
 
 /** The errors of this package, each with a title and what to do about it. */
 export const ACME_ERRORS = {
+  ACME_ACCOUNT_CLOSED: {
+    title: 'Account was deactivated',
+    action:
+      'Give the issuer another name as `account`: it registers a new account at the CA. One that was deactivated or revoked stays so.',
+  },
   ACME_ACCOUNT_DOES_NOT_EXIST: {
     title: 'CA does not know the account',
     action: 'Register the account key again, and check the directory URL.',

@@ -51,7 +51,14 @@ const SubproblemSchema = Type.Object({
 const URN = 'urn:ietf:params:acme:error:'
 const MAX_DETAIL = 1000
 const MAX_SUBPROBLEMS = 100
+/** In the words of CAs: RFC 8555 has no type for it. */
+const CLOSED = /\baccount\b.{0,120}\b(deactivated|revoked|not valid)\b|\bnot a valid account\b/i
 const UNPAUSE_URL = /https:\/\/\S*unpause\S*/i
+
+interface ProblemContext extends Pick<Problem, 'status'>, Omit<AcmeErrorOptions, 'problem'> {
+  /** The Link header with the terms to agree to (RFC 8555 section 7.3.3). */
+  readonly terms?: readonly string[]
+}
 
 /**
  * Converts a problem document to an error; anything else counts as a problem document without a
@@ -59,7 +66,7 @@ const UNPAUSE_URL = /https:\/\/\S*unpause\S*/i
  */
 export function toError(
   document: unknown,
-  { status, ...context }: Pick<Problem, 'status'> & Omit<AcmeErrorOptions, 'problem'> = {},
+  { status, terms = [], ...context }: ProblemContext = {},
 ): AcmeError {
   const given: Static<typeof ProblemSchema> = Check(ProblemSchema, document) ? document : {}
   const problem: Problem = {
@@ -68,7 +75,8 @@ export function toError(
     subproblems: (given.subproblems ?? []).slice(0, MAX_SUBPROBLEMS).flatMap(readSubproblem),
   }
   const code = codeOf(problem)
-  const where = code === 'ACME_USER_ACTION_REQUIRED' && given.instance
+  const pages = code === 'ACME_USER_ACTION_REQUIRED' ? [given.instance, ...terms] : []
+  const where = [...new Set(pages.filter(Boolean))].join(', ')
   const message = describe(problem) + (where ? ` (${clean(where)})` : '')
   return new AcmeError(code, message, { ...context, problem })
 }
@@ -88,6 +96,9 @@ function readTexts({ type = '', detail = '' }: { type?: string; detail?: string 
 function codeOf({ type, detail, status = 0, subproblems }: Problem): AcmeErrorCode {
   const code = CODES.get(type === 'compound' ? (subproblems[0]?.type ?? '') : type)
   if (code === 'ACME_RATE_LIMITED' && UNPAUSE_URL.test(detail)) return 'ACME_PAUSED'
+  // RFC 8555 section 7.3.6
+  if (code === 'ACME_UNAUTHORIZED' && (status === 401 || CLOSED.test(detail)))
+    return 'ACME_ACCOUNT_CLOSED'
   if (code) return code
   if (status === 429) return 'ACME_RATE_LIMITED'
   return status >= 500 ? 'ACME_SERVER_INTERNAL' : 'ACME_PROBLEM'

@@ -7,6 +7,7 @@ import { toError } from './problem.ts'
 import {
   type AcmeRequest,
   type AcmeResponse,
+  linksOf,
   parseJson,
   type Resource,
   readJson,
@@ -187,8 +188,19 @@ class HttpTransport {
   }
 }
 
-const errorOf = ({ status, body, retryAfterMs }: AcmeResponse, isDecision?: boolean): AcmeError =>
-  toError(parseJson(body), { status, retryAfterMs, isDecision })
+function errorOf(response: AcmeResponse, isDecision?: boolean): AcmeError {
+  const { status, body, retryAfterMs } = response
+  return toError(parseJson(body), { status, retryAfterMs, isDecision, terms: termsOf(response) })
+}
+
+/** A link that cannot be read must not hide the problem. */
+function termsOf(response: AcmeResponse): readonly string[] {
+  try {
+    return linksOf(response, 'terms-of-service').map(String)
+  } catch {
+    return []
+  }
+}
 
 /** The Replay-Nonce header, if it is base64url (RFC 8555 section 6.5.1). */
 function nonceOf({ headers }: AcmeResponse): string | undefined {

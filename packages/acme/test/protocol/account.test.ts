@@ -35,11 +35,11 @@ t.test('creates, updates, rolls over and deactivates an account', async (t) => {
   }
   const gone = await transport.send(deactivation, rolled)
   t.equal(gone.status, 'deactivated')
-  await t.rejects(transport.send(updateAccount(account.url, {}), rolled), {
-    code: 'ACME_UNAUTHORIZED',
-  })
+  const closed = { code: 'ACME_ACCOUNT_CLOSED' }
+  await t.rejects(transport.send(updateAccount(account.url, {}), rolled), closed)
+  await t.rejects(transport.send(newAccount(next, {}), { key: next }), closed)
   const kinds = ca.exchanges.map(({ header }) => (header.kid ? 'kid' : header.jwk ? 'jwk' : ''))
-  t.equal(kinds.filter((kind) => kind === 'jwk').length, 5, 'a key speaks for itself only there')
+  t.equal(kinds.filter((kind) => kind === 'jwk').length, 6, 'a key speaks for itself only there')
 })
 
 t.test('sends what a CA demands of a new account', async (t) => {

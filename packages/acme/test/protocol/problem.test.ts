@@ -19,6 +19,17 @@ t.test('a problem document is a coded error', async (t) => {
       'ACME_USER_ACTION_REQUIRED',
       'the CA says: terms (https://ca.example/tos)',
     ],
+    ...[
+      'Account is not valid, has status "deactivated"',
+      'The account https://ca.example/a/1 was revoked by its owner',
+      'not a valid account',
+    ].map((detail): [document: unknown, status: number, code: string, message: string] => [
+      { type: urn('unauthorized'), detail },
+      403,
+      'ACME_ACCOUNT_CLOSED',
+      `the CA says: ${detail}`,
+    ]),
+    [{ type: urn('unauthorized') }, 401, 'ACME_ACCOUNT_CLOSED', 'the CA says: unauthorized'],
     [{ type: urn('brandNew'), detail: 'x' }, 400, 'ACME_PROBLEM', 'the CA says: x'],
     [{ type: 'about:blank' }, 500, 'ACME_SERVER_INTERNAL', 'the CA says: about:blank'],
     ['<html>', 503, 'ACME_SERVER_INTERNAL', 'the CA says: status 503'],

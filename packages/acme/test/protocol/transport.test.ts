@@ -177,3 +177,22 @@ t.test('reads the directory of the CA', async (t) => {
   const { transport } = await connect(t, meta)
   t.match((await transport.directory()).meta, { ...meta, externalAccountRequired: false })
 })
+
+t.test('names the pages that a person has to see (RFC 8555 section 7.3.3)', async (t) => {
+  const instance = 'https://ca.example/agree'
+  const rows: [link: string | undefined, shown: string][] = [
+    ['</terms/7>;rel="terms-of-service"', `(${instance}, ORIGIN/terms/7)`],
+    ['</terms/7>;rel="index", <https://ca.example/agree>;rel="terms-of-service"', `(${instance})`],
+    ['<javascript:x>;rel="terms-of-service"', `(${instance})`],
+    [undefined, `(${instance})`],
+  ]
+  for (const [link, shown] of rows) {
+    const { ca, transport } = await connect(t)
+    const reply = problem(403, 'userActionRequired', link === undefined ? {} : { link })
+    ca.answer('newAccount', { ...Object(reply), body: { ...Object(Object(reply).body), instance } })
+    const who = signer()
+    const error = await transport.send(register(who), who).catch((thrown) => thrown)
+    t.equal(error.code, 'ACME_USER_ACTION_REQUIRED')
+    t.ok(error.message.endsWith(shown.replace('ORIGIN', ca.directoryUrl.origin)), error.message)
+  }
+})

@@ -123,6 +123,18 @@ const RFC2136: DnsKind = {
   },
 }
 
+const AZURE: DnsKind = {
+  type: 'azure',
+  keys: {
+    subscriptionId: 'subscriptionid',
+    resourceGroup: 'resourcegroup',
+    tenantId: 'tenantid',
+    clientId: 'clientid',
+    clientSecretFile: 'clientsecret',
+  },
+}
+const ACME_DNS: DnsKind = { type: 'acme-dns', keys: { endpoint: 'apibase' } }
+
 /** The DNS providers that Gatehouse has itself, by the names of lego. */
 const DNS_KINDS: Readonly<Record<string, DnsKind>> = {
   cloudflare: { type: 'cloudflare', keys: { apiTokenFile: 'dnsapitoken', endpoint: 'baseurl' } },
@@ -135,16 +147,10 @@ const DNS_KINDS: Readonly<Record<string, DnsKind>> = {
       region: 'region',
     },
   },
-  azuredns: {
-    type: 'azure',
-    keys: {
-      subscriptionId: 'subscriptionid',
-      resourceGroup: 'resourcegroup',
-      tenantId: 'tenantid',
-      clientId: 'clientid',
-      clientSecretFile: 'clientsecret',
-    },
-  },
+  azure: AZURE,
+  azuredns: AZURE,
+  'acme-dns': ACME_DNS,
+  acmedns: ACME_DNS,
   gcloud: { type: 'google', keys: { project: 'project', serviceAccountFile: 'serviceaccount' } },
   rfc2136: RFC2136,
   dnsupdate: RFC2136,
@@ -171,6 +177,11 @@ function setDnsProvider(given: Given, draft: Draft): void {
       )
       given.take(setting.name)
     }
+  if (kind === ACME_DNS)
+    draft.todo(
+      [...DNS, 'type'],
+      'accounts are missing: list subdomain and username of each account that the storage file of lego has, and write its password to a passwordFile.',
+    )
   if (kind) return
   const script = `dns_${theirs.replaceAll(/[^a-z0-9_]/g, '_')}`
   draft.set([...DNS, 'script'], script)

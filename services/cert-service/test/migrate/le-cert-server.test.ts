@@ -94,6 +94,7 @@ t.test('what the settings become', async (t) => {
     [withDns('route53', { AWS_ACCESS_KEY_ID: 'id', secretAccessKey: 'CANARY', AWS_REGION: 'eu-west-1', hostedZoneID: 'Z1' }), dns({ type: 'route53', accessKeyId: 'id', secretAccessKeyFile: 'dns-secretaccesskey', region: 'eu-west-1', hostedZoneId: 'Z1' })],
     [withDns('rfc2136', { nameserver: 'ns.example.com', tsigKey: 'k', tsigSecret: 'CANARY', tsigAlgorithm: 'hmac-sha512.' }), dns({ type: 'rfc2136', server: 'ns.example.com', keyName: 'k', keySecretFile: 'dns-keysecret', algorithm: 'hmac-sha512' })],
     [withDns('httpreq', { HTTPREQ_ENDPOINT: 'https://dns.example.com', HTTPREQ_USERNAME: 'u', HTTPREQ_PASSWORD: 'CANARY', HTTPREQ_MODE: 'RAW' }), dns({ type: 'httpreq', endpoint: 'https://dns.example.com', username: 'u', passwordFile: 'dns-password', mode: 'raw' })],
+    [withDns('azure', { subscriptionId: 's', resourceGroup: 'g', tenantId: 't', clientId: 'c', clientSecret: 'CANARY' }), dns({ type: 'azure', subscriptionId: 's', resourceGroup: 'g', tenantId: 't', clientId: 'c', clientSecretFile: 'dns-clientsecret' })],
     [withDns('azuredns', { AZURE_SUBSCRIPTION_ID: 's', AZURE_RESOURCE_GROUP: 'g', AZURE_TENANT_ID: 't', AZURE_CLIENT_ID: 'c', AZURE_CLIENT_SECRET: 'CANARY' }), dns({ type: 'azure', subscriptionId: 's', resourceGroup: 'g', tenantId: 't', clientId: 'c', clientSecretFile: 'dns-clientsecret' })],
     [withDns('gcloud', { GCE_PROJECT: 'p', GCE_SERVICE_ACCOUNT_FILE: '/sa.json' }), dns({ type: 'google', project: 'p', serviceAccountFile: '/sa.json' })],
   ]
@@ -125,6 +126,11 @@ t.test('what a person has to decide about is marked', async (t) => {
       '/issuers/0/challenges/0/providers/0/path',
       /dns_hetzner is its script/,
     ],
+    ...['acme-dns', 'acmedns'].map((name): [object, string, RegExp] => [
+      withDns(name, { ACME_DNS_API_BASE: 'https://a.example', ACME_DNS_STORAGE_PATH: '/CANARY' }),
+      '/issuers/0/challenges/0/providers/0/accounts',
+      /accounts are missing: list subdomain(.|\n)*endpoint: https:\/\/a\.example/,
+    ]),
     [
       withDns('cloudflare', { CF_API_KEY: 'CANARY', CF_API_EMAIL: 'a@b.c' }),
       '/issuers/0/challenges/0/providers/0/apiToken',

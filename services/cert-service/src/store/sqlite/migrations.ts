@@ -1,5 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { CertError } from '../../errors.ts'
+import { spkiSha256sOf } from '../compromised.ts'
 
 /** The steps from an empty file to today's schema. A step that was released is never changed: add one. */
 export const MIGRATIONS: readonly string[] = [
@@ -223,6 +224,12 @@ export const MIGRATIONS: readonly string[] = [
     WHERE current = 1 AND renew_at IS NULL;
   CREATE INDEX orders_failed ON orders (next_try_at, lineage) WHERE status = 'failed';
   `,
+  `
+  -- What was revoked before the list was kept. Databases are younger than the list.
+  INSERT OR IGNORE INTO compromised_keys
+    SELECT spki_sha256(certificate), revoked_at FROM certificates
+    WHERE revocation_reason = 'keyCompromise';
+  `,
 ]
 
 /** Brings a store to today's schema: each step whole or not at all. @throws CertError CERT_STORE_NEWER */
@@ -234,6 +241,7 @@ export function migrate(sqlite: DatabaseSync, migrations = MIGRATIONS): void {
       `The store has schema ${version}, this version knows up to ${migrations.length}.`,
     )
   }
+  sqlite.function('spki_sha256', (der) => [...spkiSha256sOf([der as Uint8Array])][0] ?? null)
   for (const [step, sql] of migrations.entries()) {
     if (step < version) continue
     sqlite.exec(`BEGIN IMMEDIATE; ${sql}; PRAGMA user_version = ${step + 1}; COMMIT`)

@@ -1,8 +1,10 @@
 import { spawn } from 'node:child_process'
+import { hash } from 'node:crypto'
 import { once } from 'node:events'
 import { readdirSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { createRoot, generateKeyPair } from '@gatehouse/pki'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { MIGRATIONS, migrate, schemaVersion } from '../../../src/store/sqlite/migrations.ts'
@@ -157,6 +159,35 @@ t.test('the oldest store is brought to today’s schema with all that it holds',
   t.same(await store.listResumableOrders(NOW + 99), [])
   await store.addCertificate(newCertificate({ lineage: 'b', names: ['c.test'] }), newAudit())
   t.match(await store.findOrder('one'), { status: 'done', failures: 0 })
+})
+
+t.test('a key that was compromised before there was a list of them is in it', async (t) => {
+  const folder = testFolder(t)
+  const sqlite = new DatabaseSync(storeFile(folder))
+  migrate(sqlite, MIGRATIONS.slice(0, 1))
+  sqlite.exec(`PRAGMA application_id = 0x47486373; INSERT INTO chains VALUES (1, 'i', '["AQID"]')`)
+  const add = async (serial: string, reason: string, der?: Uint8Array) => {
+    const pair = await generateKeyPair('p256')
+    const { certificate } = await createRoot({ commonName: serial, now: NOW, key: pair })
+    sqlite
+      .prepare(
+        `INSERT INTO certificates VALUES (NULL, ?, 1, 'ca', 'a.test', '["a.test"]', 'p256', ?,
+         ?, 1, NULL, NULL, 1, 2, NULL, 1, ${NOW}, ?)`,
+      )
+      .run(serial, serial, der ?? certificate, reason)
+    return hash('sha256', pair.spki, 'hex')
+  }
+  const compromised = await add('01', 'keyCompromise')
+  const superseded = await add('02', 'superseded')
+  const unreadable = await add('03', 'keyCompromise', Buffer.of(1))
+  sqlite.close()
+
+  const store = await openStore({ folder })
+  t.teardown(() => store.close())
+  t.strictSame(
+    await Promise.all([compromised, superseded, unreadable].map((key) => store.isCompromised(key))),
+    [true, false, false],
+  )
 })
 
 t.test('a migration', async (t) => {
