@@ -22,7 +22,7 @@ export function createNoStore(): Store {
     findBySerial: async () => undefined,
     listAuditOf: async () => [],
     countNames: async () => ({ count: 0, until: null }),
-    countKeysHeld: async () => ({ count: 0, until: null }),
+    countInUse: async () => ({ count: 0, until: null }),
     isCompromised: async () => false,
     list: async () => [],
     listCertificates: async () => [],

@@ -158,7 +158,7 @@ export const CERT_ERRORS = {
     status: 429,
     title: 'Rate limit of the CA is used up',
     action:
-      'Wait: the certificate is ordered automatically at the given time. One certificate for several names, or a wildcard, uses less of the limit.',
+      'Wait: the certificate is ordered automatically at the given time. One certificate for several names, or a wildcard, uses less of the limit. Machines that share a name can share its certificate: get it without `--csr`.',
   },
   CERT_RENEW_TOO_SOON: {
     status: 429,

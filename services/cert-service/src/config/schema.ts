@@ -153,7 +153,7 @@ const Count = (fallback: number, maximum: number, description: string) =>
   Type.Integer({ minimum: 1, maximum, default: fallback, description })
 
 const callerLimits = {
-  names: Count(1_000, 1_000_000, 'Names in all unexpired certificates that the caller requested.'),
+  names: Count(5_000, 1_000_000, 'Names in all unexpired certificates that the caller requested.'),
   issuancesPerMinute: Count(
     60,
     100_000,
@@ -165,9 +165,9 @@ const callerLimits = {
 const CallerLimitsSchema = Type.Object({
   perName: Type.Object({
     certificates: Count(
-      8,
-      100,
-      'Live certificates with the same first name. Beyond that, the oldest one for a CSR is no longer answered or renewed.',
+      500,
+      2_000,
+      'Certificates in use with the same first name, such as one for each machine of a fleet. Beyond that, another one is refused.',
     ),
   }),
   perCaller: Type.Object(callerLimits, {

@@ -59,13 +59,12 @@ export function orderOf(flight: Flight): OrderRecord {
 }
 
 export function workOf({ request, askedBy }: Flight): Work {
-  const { lineage, names, csr } = request
+  const { lineage, names } = request
   const [domain] = names
   return {
     lineage,
     domain: domain?.text ?? '',
     names: names.length,
-    isHeld: csr === null,
     askedBy,
   }
 }

@@ -234,10 +234,9 @@ async function save(
       ...(await planOf(flight, issued, deps)),
     },
     { at, action, ...by, names, serialNumber },
-    { perName: deps.callers.limits.perName.certificates, ...(lease && { lease }) },
+    { lease },
   )
   flight.isIssued = true
-  holdings.forget(record.pushedOut ?? [])
   deps.certMetrics?.issued.inc({ action })
   deps.events?.emit({ type: replaces ? 'renewed' : 'issued', certificate: record })
   return holdings.put(record, key?.pkcs8)

@@ -1,4 +1,5 @@
 import type { Clock } from '@gatehouse/service-kit'
+import { LRUCache } from 'lru-cache'
 import type { CallerLimits } from '../config/schema.ts'
 import { CertError } from '../errors.ts'
 import type { IssuanceRequest } from '../issuance/request.ts'
@@ -10,12 +11,18 @@ import { emptyAt, freeAt, left, take } from './bucket.ts'
 /** How often to count again, and after how many milliseconds. */
 const MAX_COUNTS = 20
 const COUNT_AGAIN = 50
+/** The share of what may have one first name from which on the log warns. */
+const NEARLY = 0.8
+/** Names that were warned of in this hour. */
+const MAX_WARNED = 1_000
 const MINUTE = 60_000
+const HOUR = 60 * MINUTE
 const DAY = 86_400_000
 
 interface GateDeps {
-  readonly store: Pick<Store, 'countNames' | 'countKeysHeld' | 'changeUsage'>
+  readonly store: Pick<Store, 'countNames' | 'countInUse' | 'changeUsage'>
   readonly clock: Clock
+  readonly log: { warn(fields: object, message: string): void }
 }
 
 interface OwnLimits extends Readonly<CallerLimits['perCaller']> {
@@ -25,6 +32,7 @@ interface OwnLimits extends Readonly<CallerLimits['perCaller']> {
 /** Limits how many certificates callers have and how fast they get new ones, whichever replica they ask. */
 export class CallerGate {
   readonly #deps: GateDeps
+  readonly #warned = new LRUCache<string, true>({ max: MAX_WARNED, ttl: HOUR })
 
   /** Replaced when the configuration changes. */
   limits: CallerLimits
@@ -40,13 +48,13 @@ export class CallerGate {
    * @throws CertError `CERT_CALLER_LIMITED`
    */
   async admit(
-    { names, csr }: IssuanceRequest,
+    { names }: Pick<IssuanceRequest, 'names'>,
     { actor, isOperator = false }: Requester,
     isRenewal: boolean,
     lease?: Lease,
   ): Promise<void> {
     const own = ownLimits(this.limits, isOperator)
-    if (!isRenewal) await this.#checkName(names[0]?.text ?? '', csr === null, lease)
+    if (!isRenewal) await this.#checkName(names[0]?.text ?? '', lease)
     if (own) await this.#admitOwn(actor, isRenewal ? 0 : names.length, own, lease)
   }
 
@@ -56,17 +64,28 @@ export class CallerGate {
     await this.#deps.store.changeUsage([keys.names], (usage) => usage.set(keys.names, UNKNOWN))
   }
 
-  /** Demands room for one more certificate; for a CSR, it may replace another one for a CSR. */
-  async #checkName(domain: string, isHeld: boolean, lease?: Lease): Promise<void> {
+  /** Demands room for one more certificate. None that is in use makes room for it. */
+  async #checkName(domain: string, lease?: Lease): Promise<void> {
     const { certificates } = this.limits.perName
     const { store, clock } = this.#deps
-    const most = certificates - 1 + Number(isHeld)
-    const { count, until } = await this.#count(most, lease, (upTo) =>
-      store.countKeysHeld(domain, clock.now(), upTo),
+    const { count, until } = await this.#count(certificates, lease, (upTo) =>
+      store.countInUse(domain, clock.now(), upTo),
     )
-    if (count <= most) return
-    const why = `${certificates} certificates are live whose first name is ${domain}`
+    if (count >= certificates * NEARLY) this.#warn(domain, count)
+    if (count <= certificates) return
+    const why = `${certificates} certificates are in use whose first name is ${domain}`
     throw limited('perName.certificates', why, this.#waitUntil(until))
+  }
+
+  #warn(domain: string, count: number): void {
+    if (this.#warned.has(domain)) return
+    this.#warned.set(domain, true)
+    const fields = {
+      domain,
+      count,
+      'limits.perName.certificates': this.limits.perName.certificates,
+    }
+    this.#deps.log.warn(fields, 'nearly as many certificates have this first name as may have it')
   }
 
   async #admitOwn(actor: string, wanted: number, own: OwnLimits, lease?: Lease): Promise<void> {
@@ -183,5 +202,6 @@ function ownLimits(limits: CallerLimits, isOperator: boolean): OwnLimits | undef
 
 function limited(limit: string, why: string, waitMs: number): CertError {
   const retryAfter = Math.max(1, Math.ceil(waitMs / 1_000))
-  return new CertError('CERT_CALLER_LIMITED', why, { retryAfter, members: { limit } })
+  const detail = `${why}; an operator can raise \`limits.${limit}\``
+  return new CertError('CERT_CALLER_LIMITED', detail, { retryAfter, members: { limit } })
 }

@@ -14,8 +14,6 @@ export const SIGN_IN_KEPT_MS = HOUR
 /** Expired usage is kept this long by the run time, as the clock may be wrong. */
 export const USAGE_KEPT_MS = 7 * DAY
 export const RESERVATION_KEPT_MS = DAY
-/** How the audit trail explains that a certificate went out of service for a newer one of its name. */
-export const PUSHED_OUT = 'limits.perName.certificates: a newer one took its place'
 
 /** Rows of a table that are deleted at once. */
 const PRUNE_LIMIT = 1_000

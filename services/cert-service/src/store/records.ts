@@ -26,10 +26,6 @@ export interface NewCertificate {
   readonly askedBy?: string
 }
 
-export interface AddedCertificate extends CertificateRecord {
-  readonly pushedOut?: readonly string[]
-}
-
 /** What has to be known of a certificate to take it out of service. */
 export type IssuedCertificate = Pick<
   CertificateRecord,
@@ -87,8 +83,6 @@ export interface Work {
   /** The first name. */
   readonly domain: string
   readonly names: number
-  /** Whether its key is stored. */
-  readonly isHeld: boolean
   /** Whom it counts for; absent for a renewal. */
   readonly askedBy?: string | undefined
 }

@@ -1,7 +1,6 @@
 import type { RevocationReason } from '@gatehouse/pki'
 import type {
   AccountRecord,
-  AddedCertificate,
   AuditEntry,
   AuditRecord,
   AuthorityRecord,
@@ -148,16 +147,15 @@ interface Certificates {
 interface Lifecycle {
   /**
    * Stores an issued certificate as the current one of its lineage, ends the order of the lineage and
-   * its lease, and audits it. If more than `perName` certificates are then live under its first name,
-   * the oldest of those for CSRs go out of service; those with a stored key never do.
+   * its lease, and audits it.
    * @throws CertError CERT_LEASE_LOST if `lease` is not in force, or another certificate than the one
    * that it names is current
    */
   addCertificate(
     certificate: NewCertificate,
     entry: AuditEntry,
-    options?: { readonly perName?: number; readonly lease?: Lease },
-  ): Promise<AddedCertificate>
+    options?: { readonly lease?: Lease | undefined },
+  ): Promise<CertificateRecord>
   /**
    * Revokes certificates and, as clients may still have them, the unexpired ones that they replaced:
    * they are no longer current and stay in the CRL until they expire. With the reason `keyCompromise`
@@ -183,10 +181,11 @@ interface Lifecycle {
    */
   countNames(askedBy: string, now: number, upTo?: Lease): Promise<Counted>
   /**
-   * How many certificates with a stored key are live under a first name or are being issued, and the
-   * first expiry. With `upTo`, what is being issued under later leases does not count.
+   * How many certificates are in use under a first name or are being issued, and the first expiry. One
+   * for a CSR is in use while it was last fetched within its lifetime: it is renewed for longer, but
+   * its machine may be gone. With `upTo`, what is being issued under later leases does not count.
    */
-  countKeysHeld(domain: string, now: number, upTo?: Lease): Promise<Counted>
+  countInUse(domain: string, now: number, upTo?: Lease): Promise<Counted>
 }
 
 /** Work on a lineage: one piece at a time, whichever replica does it. */

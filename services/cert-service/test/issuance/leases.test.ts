@@ -38,7 +38,7 @@ async function withRival(t: Test) {
 
   /** Takes the lineage over, and issues. */
   const takeOver = async () => {
-    const work = { lineage, domain, names: 1, isHeld: true }
+    const work = { lineage, domain, names: 1 }
     const lease = (await service.store.takeLease(work))!
     return () => issueElsewhere(running, lineage, { lease })
   }

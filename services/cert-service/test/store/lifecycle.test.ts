@@ -60,7 +60,7 @@ onBothEngines('a certificate is added with a lease, which ends with it', async (
     lineage: 'a',
     domain: 'app.example.com',
     names: 2,
-    isHeld: true,
+
     askedBy: 'psk:web',
   }
   const lease = (await store.takeLease(work))!
@@ -87,7 +87,7 @@ onBothEngines('a certificate is added with a lease, which ends with it', async (
 onBothEngines(
   'a lease stores nothing over a certificate that it does not know',
   async (t, { store }) => {
-    const work = { lineage: 'a', domain: 'app.example.com', names: 1, isHeld: true }
+    const work = { lineage: 'a', domain: 'app.example.com', names: 1 }
     const first = await store.addCertificate(newCertificate({ lineage: 'a' }), newAudit())
     const lease = (await store.takeLease(work))!
     t.equal(lease.currentId, first.id)
@@ -106,7 +106,7 @@ onBothEngines(
 onBothEngines(
   'of two leases of a lineage at once, the one in force stores',
   async (t, { store }) => {
-    const work = { lineage: 'a', domain: 'app.example.com', names: 1, isHeld: true }
+    const work = { lineage: 'a', domain: 'app.example.com', names: 1 }
     const leases = [(await store.takeLease(work))!, (await store.takeLease(work))!]
     const saved = await Promise.allSettled(
       leases.map((lease, n) => store.saveOrder(newOrder({ lineage: 'a', step: `${n}` }), lease)),
@@ -136,54 +136,55 @@ onBothEngines('what counts for a caller, and under a name', async (t, { store })
   await add(['d.example'], { askedBy: 'psk:other' })
   t.same(await store.countNames(askedBy, NOW), { count: 3, until: NOW + DAY })
   t.same(await store.countNames(askedBy, NOW + DAY), { count: 1, until: NOW + 2 * DAY })
-  t.same(await store.countKeysHeld('a.example', NOW), { count: 1, until: NOW + DAY })
+  t.same(await store.countInUse('a.example', NOW), { count: 1, until: NOW + DAY })
 
   const renewed = await add(['a.example', 'b.example'], { notAfter: NOW + 3 * DAY })
   const counted = { count: 3, until: NOW + 2 * DAY }
   t.same(await store.countNames(askedBy, NOW), counted, 'a renewal takes its place')
   await store.remove([renewed.id], newAudit())
   t.same(await store.countNames(askedBy, NOW), counted, 'deleting does not free names')
-  t.same(await store.countKeysHeld('a.example', NOW), { count: 0, until: null })
+  t.same(await store.countInUse('a.example', NOW), { count: 0, until: null })
   t.equal(first.names.length, 2)
 
-  const work = { lineage: 'x', domain: 'x.example', names: 5, isHeld: true, askedBy }
+  const work = { lineage: 'x', domain: 'x.example', names: 5, askedBy }
   const leases = [
     await store.takeLease(work),
-    await store.takeLease({ ...work, lineage: 'csr', isHeld: false }),
+    await store.takeLease({ ...work, lineage: 'csr' }),
     await store.takeLease({ ...work, lineage: 'renewal', askedBy: undefined }),
   ]
   t.same(await store.countNames(askedBy, NOW), { count: 13, until: NOW + 2 * DAY }, 'and leases')
-  t.same(await store.countKeysHeld('x.example', NOW), { count: 1, until: null })
+  t.same(await store.countInUse('x.example', NOW), { count: 2, until: null })
   const [earliest] = leases
   t.same(await store.countNames(askedBy, NOW, earliest), { count: 8, until: NOW + 2 * DAY })
-  t.same(await store.countKeysHeld('x.example', NOW, earliest), { count: 1, until: null })
+  t.same(await store.countInUse('x.example', NOW, earliest), { count: 1, until: null })
   for (const lease of leases) await store.releaseLease(lease!)
   t.same(await store.countNames(askedBy, NOW), counted)
-  t.same(await store.countKeysHeld('x.example', NOW), { count: 0, until: null })
+  t.same(await store.countInUse('x.example', NOW), { count: 0, until: null })
 })
 
-onBothEngines('the oldest certificates for CSRs make room for new ones', async (t, { store }) => {
-  const add = (n: number, perName: number, overrides = {}) => {
-    const csr = { sealedKey: null, csr: randomBytes(9) }
-    const certificate = newCertificate({ lineage: `l${n}`, ...csr, ...overrides })
-    return store.addCertificate(certificate, newAudit(), { perName })
-  }
-  const held = { sealedKey: randomBytes(9), csr: null }
-  await add(0, 3, held)
-  const first = await add(1, 3)
-  t.same((await add(2, 3)).pushedOut, undefined)
-  t.same((await add(3, 3)).pushedOut, ['l1'])
-  t.same((await add(4, 2)).pushedOut, ['l2', 'l3'])
-  t.same((await add(5, 1, held)).pushedOut, ['l4'])
-  t.same((await add(6, 1)).pushedOut, undefined, 'not those with a stored key, nor the new one')
-  const domains = await store.findByDomain('app.example.com')
-  t.same(
-    domains.map(({ lineage }) => lineage),
-    ['l5', 'l0', 'l6'],
-  )
-  const gone = (await store.listAudit({ limit: 99 })).filter(({ action }) => action === 'delete')
-  t.equal(gone.length, 4)
-  t.match(gone.at(-1), { actor: 'system', serialNumber: first.serialNumber, detail: /perName/ })
+onBothEngines('what is in use under a name', async (t, { store }) => {
+  const csr = { sealedKey: null, csr: randomBytes(9) }
+  const life = { notBefore: NOW, notAfter: NOW + 7 * DAY }
+  const add = (n: number, overrides = {}) =>
+    store.addCertificate(newCertificate({ lineage: `l${n}`, ...life, ...overrides }), newAudit())
+  const at = async (days: number) =>
+    (await store.countInUse('app.example.com', NOW + days * DAY)).count
+  await add(0)
+  await add(1, csr)
+  const { id } = await add(2, csr)
+  t.equal(await at(0), 3)
+  // As the service renews them, whoever still fetches them.
+  const renewed = { notBefore: NOW + 4 * DAY, notAfter: NOW + 11 * DAY }
+  await add(0, renewed)
+  await add(1, { ...csr, ...renewed })
+  await add(2, { ...csr, ...renewed })
+  t.equal(await at(6), 3)
+  t.equal(await at(7), 1, 'nobody has fetched those for CSRs within a lifetime')
+  await store.setFetchedAt(new Map([[id + 3, NOW + 6 * DAY]]))
+  t.equal(await at(7), 2)
+  await add(3, csr)
+  t.equal((await store.findByDomain('app.example.com')).length, 4, 'none makes room for another')
+  t.equal(await at(11), 0)
 })
 
 onBothEngines('many at once: each has its own outcome', async (t, { store }) => {
@@ -192,7 +193,6 @@ onBothEngines('many at once: each has its own outcome', async (t, { store }) => 
     store.addCertificate(
       newCertificate({ lineage: `l${n}`, names: [`${n % 2}.example`], ...csr, ...overrides }),
       newAudit({ requestId: String(n) }),
-      { perName: 3 },
     )
   const serialNumber = 'beef'
   await add(0, { serialNumber })
@@ -204,11 +204,16 @@ onBothEngines('many at once: each has its own outcome', async (t, { store }) => 
     [true, true, true, true, false, true, true, true],
   )
   const current = await store.list({ after: 0, limit: 99 })
-  t.same(current.map(({ lineage }) => lineage).sort(), ['l1', 'l3', 'l4', 'l6', 'l7', 'l8'])
-  const pushedOut = outcomes.flatMap((one) =>
-    one.status === 'fulfilled' ? one.value.pushedOut : [],
-  )
-  t.same(pushedOut.filter(Boolean).sort(), ['l0', 'l2'])
+  t.same(current.map(({ lineage }) => lineage).sort(), [
+    'l0',
+    'l1',
+    'l2',
+    'l3',
+    'l4',
+    'l6',
+    'l7',
+    'l8',
+  ])
   const issued = (await store.listAudit({ limit: 99 })).filter(({ action }) => action === 'issue')
   t.same(issued.map(({ requestId }) => requestId).sort(), ['0', '1', '2', '3', '4', '6', '7', '8'])
 })

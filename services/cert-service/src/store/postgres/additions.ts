@@ -1,8 +1,7 @@
 import type { Row, Statement } from '@gatehouse/postgres'
 import { leaseLost } from '../../errors.ts'
-import { PUSHED_OUT } from '../bounds.ts'
 import { columns } from '../rows.ts'
-import type { AddedCertificate, AuditEntry, Lease, NewCertificate } from '../store.ts'
+import type { AuditEntry, CertificateRecord, Lease, NewCertificate } from '../store.ts'
 import { AUDIT_COLUMNS } from './audit.ts'
 import { noteChange } from './changes.ts'
 import { chainId } from './records.ts'
@@ -12,7 +11,6 @@ import { bytesArray, digestOf, ifLong, indexable, itemsOf, searchable, textArray
 export interface Addition {
   readonly certificate: NewCertificate
   readonly entry: AuditEntry
-  readonly perName: number
   readonly lease: Lease | undefined
 }
 
@@ -111,43 +109,6 @@ const ADD = `
     SELECT ${columns('id, lineage, serialNumber, fetchedRan')} FROM added
   ) SELECT * FROM kept`
 
-interface Room {
-  readonly domain: string
-  readonly perName: number
-  readonly at: number
-}
-
-const ROOM = itemsOf<Room>({
-  domain: ['text', ({ domain }) => domain],
-  per_name: ['bigint', ({ perName }) => perName],
-  at: ['bigint', ({ at }) => at],
-})
-/** Takes the oldest certificates for CSRs out of service until as many are left as may be live. */
-const MAKE_ROOM = `
-  WITH full_name AS (
-    SELECT item.domain, item.at, live.count - per_name AS excess, newest
-    FROM ${ROOM.sql}, LATERAL (
-      SELECT count(*), max(id) AS newest FROM certificates
-      WHERE is_current AND domain = item.domain AND not_after > item.at) AS live
-    WHERE live.count > per_name
-  ), oldest AS (
-    SELECT id, at, full_name.domain FROM full_name CROSS JOIN LATERAL (
-      SELECT id FROM certificates
-      WHERE is_current AND domain = full_name.domain AND sealed_key IS NULL
-        AND not_after > full_name.at AND id <> newest
-      ORDER BY id LIMIT excess) AS one
-  ), retired AS (
-    UPDATE certificates SET is_current = false FROM oldest
-    WHERE certificates.id = oldest.id AND is_current
-    RETURNING oldest.domain, oldest.at, names, serial_number, lineage, long_lineage
-  ), audited AS (
-    INSERT INTO audit (${AUDIT_COLUMNS}, ran)
-    SELECT at, 'delete', 'system', names, serial_number, NULL, NULL, '${PUSHED_OUT}', 1, ${ROOM.next(2)}::bigint
-    FROM retired
-  ), noted AS (${noteChange('retired', ROOM.next(1))}), kept AS (
-    SELECT domain, coalesce(long_lineage, lineage) AS lineage FROM retired
-  ) SELECT * FROM kept`
-
 /** The statements that store certificates, each with all that this brings about, by this replica. */
 export function additionOf(
   additions: readonly Addition[],
@@ -156,60 +117,29 @@ export function additionOf(
   const chains = new Map(
     additions.map(({ certificate: { chain } }) => [chainId(chain).toString('latin1'), chain]),
   )
-  const rooms = roomsOf(additions)
-  const add = { sql: ADD, params: [...NEW.params(additions), replica, ran], keep: true }
-  const makeRoom = { sql: MAKE_ROOM, params: [...ROOM.params(rooms), replica, ran], keep: true }
   return [
     { sql: ADD_CHAINS, params: CHAINS.params([...chains.values()]) },
-    ...(rooms.length > 0 ? [add, makeRoom] : [add]),
+    { sql: ADD, params: [...NEW.params(additions), replica, ran], keep: true },
   ]
 }
 
 /** What came of each, from the rows of the statements. */
 export function addedOf(
-  [, added = [], pushedOut = []]: readonly (readonly Row[])[],
+  [, added = []]: readonly (readonly Row[])[],
   additions: readonly Addition[],
-): (AddedCertificate | Error)[] {
+): (CertificateRecord | Error)[] {
   // One lineage may be in here twice, once with a lease that is lost.
   const byKey = new Map(added.map((row) => [`${row.lineage} ${row.serialNumber}`, row]))
-  const results = additions.map(({ certificate: { askedBy: _, ...certificate }, entry }) => {
+  return additions.map(({ certificate: { askedBy: _, ...certificate }, entry }) => {
     const { lineage, serialNumber } = certificate
     const row = byKey.get(`${indexable(lineage)} ${serialNumber}`)
     if (!row) return leaseLost(lineage)
     const { id, fetchedRan } = row as { id: number; fetchedRan: number }
     return { ...certificate, id, madeAt: entry.at, fetchedRan }
   })
-  // The last one of a name tells what went out of service for all of them.
-  const gone = Map.groupBy(pushedOut, ({ domain }) => domain)
-  return results
-    .toReversed()
-    .map((result) => {
-      if (result instanceof Error) return result
-      const rows = gone.get(result.names[0])
-      if (!rows) return result
-      gone.delete(result.names[0])
-      return { ...result, pushedOut: rows.map(({ lineage }) => lineage as string) }
-    })
-    .toReversed()
 }
 
 /** How chains refer to their direct issuer. */
 export function issuerDigest(der: Uint8Array | string): Buffer {
   return digestOf(der)
-}
-
-function roomsOf(additions: readonly Addition[]): readonly Room[] {
-  const limited = additions.filter(({ perName }) => perName < Number.MAX_SAFE_INTEGER)
-  const byDomain = new Map(
-    limited.map(
-      ({
-        certificate: {
-          names: [domain = ''],
-        },
-        perName,
-        entry: { at },
-      }) => [domain, { domain, perName, at }],
-    ),
-  )
-  return [...byDomain.values()].sort((a, b) => (a.domain < b.domain ? -1 : 1))
 }

@@ -11,7 +11,6 @@ const TAKEN = itemsOf<Work>({
   asked_by: ['text', ({ askedBy }) => askedBy && indexable(askedBy)],
   domain: ['text', ({ domain }) => domain],
   names: ['bigint', ({ names }) => names],
-  is_held: ['boolean', ({ isHeld }) => isHeld],
 })
 /**
  * Until the commit nobody else takes a lease that counts for a quota: so tokens grow in the order in which
@@ -19,14 +18,13 @@ const TAKEN = itemsOf<Work>({
  */
 const IN_ORDER = `SELECT pg_advisory_xact_lock(1734440042, hashtext(current_schema()))`
 const TAKE = `
-  INSERT INTO leases (lineage, holder, token, until, asked_by, domain, names, is_held)
+  INSERT INTO leases (lineage, holder, token, until, asked_by, domain, names)
   SELECT lineage, ${TAKEN.next(1)}::uuid, nextval('lease_tokens'), clock_timestamp() + ${LEASE},
-    asked_by, domain, names, is_held
+    asked_by, domain, names
   FROM ${TAKEN.sql} ORDER BY lineage
   ON CONFLICT (lineage) DO UPDATE SET
     holder = excluded.holder, token = excluded.token, until = excluded.until,
-    asked_by = excluded.asked_by, domain = excluded.domain, names = excluded.names,
-    is_held = excluded.is_held
+    asked_by = excluded.asked_by, domain = excluded.domain, names = excluded.names
   WHERE leases.holder = excluded.holder OR leases.until <= clock_timestamp()
   RETURNING lineage, token`
 // After the lease is taken, so that it sees what the last holder stored.

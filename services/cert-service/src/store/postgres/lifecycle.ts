@@ -4,8 +4,8 @@ import type { Age } from '../bounds.ts'
 import { spkiSha256sOf } from '../compromised.ts'
 import { columns } from '../rows.ts'
 import type {
-  AddedCertificate,
   AuditEntry,
+  CertificateRecord,
   Counted,
   Lease,
   NewCertificate,
@@ -58,20 +58,21 @@ const COUNT_NAMES = `
   FROM (
     SELECT coalesce(sum(name_count), 0)::bigint AS count, min(not_after) AS until
     FROM certificates WHERE asked_by = $1 AND not_after > $2) AS held`
-const KEYS_HELD = itemsOf<KeysHeld>({
+const OF_NAME = itemsOf<OfName>({
   domain: ['text', ({ domain }) => domain],
   at: ['bigint', ({ now }) => now],
   up_to: ['bigint', ({ upTo }) => upTo?.token],
 })
-const COUNT_KEYS_HELD = `
+const COUNT_IN_USE = `
   SELECT held.count + (
     SELECT count(*) FROM leases
-    WHERE domain = item.domain AND is_held AND asked_by IS NOT NULL AND until > clock_timestamp()
+    WHERE domain = item.domain AND asked_by IS NOT NULL AND until > clock_timestamp()
       AND (up_to IS NULL OR token <= up_to)
   ) AS count, held.until
-  FROM ${KEYS_HELD.sql}, LATERAL (
+  FROM ${OF_NAME.sql}, LATERAL (
     SELECT count(*) AS count, min(not_after) AS until FROM certificates
-    WHERE is_current AND domain = item.domain AND sealed_key IS NOT NULL AND not_after > at) AS held
+    WHERE is_current AND domain = item.domain AND not_after > at
+      AND (sealed_key IS NOT NULL OR fetched_at + not_after - not_before > at)) AS held
   ORDER BY n`
 // The newest row stays, as it does in SQLite.
 const EXPIRED = `
@@ -80,7 +81,7 @@ const EXPIRED = `
     AND id < (SELECT max(id) FROM certificates)
   ORDER BY not_after LIMIT $4`
 
-interface KeysHeld {
+interface OfName {
   readonly domain: string
   readonly now: number
   readonly upTo: Lease | undefined
@@ -96,20 +97,20 @@ export class Lifecycle {
   readonly #db: Database
   readonly #changes: Changes
   readonly #leases: Leases
-  readonly #add: (addition: Addition) => Promise<AddedCertificate>
-  readonly #countKeysHeld: (of: KeysHeld) => Promise<Counted>
+  readonly #add: (addition: Addition) => Promise<CertificateRecord>
+  readonly #countInUse: (of: OfName) => Promise<Counted>
 
   constructor(db: Database, { changes, leases }: Parts) {
     this.#db = db
     this.#changes = changes
     this.#leases = leases
-    this.#add = db.turn<Addition, AddedCertificate>({
+    this.#add = db.turn<Addition, CertificateRecord>({
       statements: (items) => additionOf(items, { replica: db.replica, ran: db.runTime() }),
       settle: addedOf,
     })
-    this.#countKeysHeld = db.turn<KeysHeld, Counted>({
+    this.#countInUse = db.turn<OfName, Counted>({
       readOnly: true,
-      statements: (items) => [{ sql: COUNT_KEYS_HELD, params: KEYS_HELD.params(items) }],
+      statements: (items) => [{ sql: COUNT_IN_USE, params: OF_NAME.params(items) }],
       settle: ([rows]) => rows as unknown as Counted[],
     })
   }
@@ -117,9 +118,9 @@ export class Lifecycle {
   addCertificate = async (
     certificate: NewCertificate,
     entry: AuditEntry,
-    { perName = Number.MAX_SAFE_INTEGER, lease }: { perName?: number; lease?: Lease } = {},
-  ): Promise<AddedCertificate> => {
-    const addition = { certificate, entry, perName, lease }
+    { lease }: { readonly lease?: Lease | undefined } = {},
+  ): Promise<CertificateRecord> => {
+    const addition = { certificate, entry, lease }
     const added = await this.#leases.ending(lease, () => this.#addOne(addition))
     this.#changes.notify()
     return added
@@ -155,15 +156,15 @@ export class Lifecycle {
     return (await this.#db.get<Counted>(COUNT_NAMES, ...params)) as Counted
   }
 
-  countKeysHeld = (domain: string, now: number, upTo?: Lease) =>
-    this.#countKeysHeld({ domain, now, upTo })
+  countInUse = (domain: string, now: number, upTo?: Lease) =>
+    this.#countInUse({ domain, now, upTo })
 
   /** Part of a write. */
   prune(age: Age) {
     return deleteOld('certificates', 'id', EXPIRED, age)
   }
 
-  async #addOne(addition: Addition): Promise<AddedCertificate> {
+  async #addOne(addition: Addition): Promise<CertificateRecord> {
     for (let tries = 1; ; tries++)
       try {
         return await this.#add(addition)

@@ -249,4 +249,8 @@ export const MIGRATIONS: readonly string[] = [
   -- Without a condition, or it would be read whole for what is current, while there is little.
   CREATE INDEX certificates_fingerprint ON certificates (sha256(certificate));
   `,
+  `
+  -- Read no more. It stays for replicas of the last version beside this one.
+  ALTER TABLE leases ALTER COLUMN is_held SET DEFAULT false;
+  `,
 ]

@@ -21,12 +21,12 @@ const CLAIM_DUE = `
     SELECT lineage FROM leases
     WHERE lineage IN (SELECT lineage FROM due) AND holder = $3::uuid AND until > clock_timestamp()
   ), claimed AS (
-    INSERT INTO leases (lineage, holder, token, until, domain, names, is_held)
-    SELECT lineage, $3::uuid, 0, clock_timestamp() + ${LEASE}, domain, 0, false FROM due
+    INSERT INTO leases (lineage, holder, token, until, domain, names)
+    SELECT lineage, $3::uuid, 0, clock_timestamp() + ${LEASE}, domain, 0 FROM due
     WHERE lineage NOT IN (SELECT lineage FROM own) ORDER BY lineage
     ON CONFLICT (lineage) DO UPDATE SET
       holder = excluded.holder, token = 0, until = excluded.until, asked_by = NULL,
-      domain = excluded.domain, names = 0, is_held = false
+      domain = excluded.domain, names = 0
     WHERE leases.until <= clock_timestamp()
     RETURNING lineage
   ), kept AS (

@@ -44,13 +44,9 @@ export class Leases {
     return this.#sum((work) => (work.askedBy === askedBy ? work.names : 0), upTo)
   }
 
-  /** Certificates with a stored key that are being issued under a first name. */
-  keysFor(domain: string, upTo?: Lease): number {
-    return this.#sum(
-      ({ isHeld, domain: first, askedBy }) =>
-        Number(isHeld && first === domain && askedBy !== undefined),
-      upTo,
-    )
+  /** Certificates that are being issued under a first name, but for renewals. */
+  worksFor(domain: string, upTo?: Lease): number {
+    return this.#sum((work) => Number(work.domain === domain && work.askedBy !== undefined), upTo)
   }
 
   #sum(count: (work: Work) => number, upTo?: Lease): number {

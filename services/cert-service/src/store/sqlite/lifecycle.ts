@@ -1,10 +1,10 @@
 import type { RevocationReason } from '@gatehouse/pki'
-import { type Age, PUSHED_OUT } from '../bounds.ts'
+import type { Age } from '../bounds.ts'
 import { spkiSha256sOf } from '../compromised.ts'
 import { columns } from '../rows.ts'
 import type {
-  AddedCertificate,
   AuditEntry,
+  CertificateRecord,
   Counted,
   Lease,
   NewCertificate,
@@ -42,17 +42,10 @@ const IS_COMPROMISED = 'SELECT 1 FROM compromised_keys WHERE spki_sha256 = ?'
 const COUNT_NAMES = `
   SELECT coalesce(sum(json_array_length(names)), 0) AS count, min(not_after) AS until
   FROM certificates WHERE asked_by = ? AND not_after > ?`
-const COUNT_KEYS_HELD = `
+const COUNT_IN_USE = `
   SELECT count(*) AS count, min(not_after) AS until FROM certificates
-  WHERE current = 1 AND domain = ? AND sealed_key IS NOT NULL AND not_after > ?`
-const COUNT_LIVE =
-  'SELECT count(*) AS total FROM certificates WHERE current = 1 AND domain = ? AND not_after > ?'
-const RETIRE_OLDEST = `
-  UPDATE certificates SET current = 0 WHERE id IN (
-    SELECT id FROM certificates
-    WHERE current = 1 AND domain = ?1 AND sealed_key IS NULL AND not_after > ?2 AND id <> ?3
-    ORDER BY id LIMIT ?4)
-  RETURNING lineage, names, serial_number AS serialNumber`
+  WHERE current = 1 AND domain = ?1 AND not_after > ?2
+    AND (sealed_key IS NOT NULL OR fetched_at + not_after - not_before > ?2)`
 // The newest row stays, so that ids are never reused.
 const DELETE_EXPIRED = `
   DELETE FROM certificates WHERE id IN (
@@ -87,11 +80,11 @@ export class Lifecycle {
   addCertificate = async (
     certificate: NewCertificate,
     entry: AuditEntry,
-    { perName = Number.MAX_SAFE_INTEGER, lease }: { perName?: number; lease?: Lease } = {},
-  ): Promise<AddedCertificate> => {
+    { lease }: { readonly lease?: Lease | undefined } = {},
+  ): Promise<CertificateRecord> => {
     const added = await this.#db.write(() => {
       if (lease) this.#leases.assertInForce(lease)
-      return this.#add(certificate, entry, perName)
+      return this.#add(certificate, entry)
     })
     if (lease) this.#leases.end(lease)
     return added
@@ -128,8 +121,8 @@ export class Lifecycle {
   countNames = (askedBy: string, now: number, upTo?: Lease) =>
     this.#count(COUNT_NAMES, askedBy, now, this.#leases.namesFor(askedBy, upTo))
 
-  countKeysHeld = (domain: string, now: number, upTo?: Lease) =>
-    this.#count(COUNT_KEYS_HELD, domain, now, this.#leases.keysFor(domain, upTo))
+  countInUse = (domain: string, now: number, upTo?: Lease) =>
+    this.#count(COUNT_IN_USE, domain, now, this.#leases.worksFor(domain, upTo))
 
   async #count(sql: string, of: string, now: number, underWay: number): Promise<Counted> {
     const { count = 0, until = null } = (await this.#db.get<Counted>(sql, of, now)) ?? {}
@@ -140,11 +133,7 @@ export class Lifecycle {
     return Number(this.#db.prepare(DELETE_EXPIRED).run({ before, ranBefore, limit }).changes)
   }
 
-  #add(
-    { askedBy, ...certificate }: NewCertificate,
-    entry: AuditEntry,
-    perName: number,
-  ): AddedCertificate {
+  #add({ askedBy, ...certificate }: NewCertificate, entry: AuditEntry): CertificateRecord {
     const { lineage, names, fetchedAt, checkAt = null } = certificate
     const [domain = ''] = names
     const askedBefore = this.#release(lineage)
@@ -166,9 +155,7 @@ export class Lifecycle {
       madeRan: ran,
       askedBy: askedBy ?? askedBefore,
     })
-    const pushedOut = this.#makeRoom(id, domain, perName, entry.at)
-    const added = { ...certificate, id, ...made }
-    return pushedOut.length > 0 ? { ...added, pushedOut } : added
+    return { ...certificate, id, ...made }
   }
 
   /** The certificate about to be replaced stops counting for its caller. Gives who that is. */
@@ -177,25 +164,6 @@ export class Lifecycle {
     if (typeof row?.askedBy !== 'string') return null
     this.#db.prepare('UPDATE certificates SET asked_by = NULL WHERE id = ?').run(row.id as number)
     return row.askedBy
-  }
-
-  /** Takes the oldest certificates for CSRs out of service until `perName` are left. Gives their lineages. */
-  #makeRoom(id: number, domain: string, perName: number, at: number): string[] {
-    const excess = Number(this.#db.prepare(COUNT_LIVE).get(domain, at)?.total) - perName
-    if (excess <= 0) return []
-    const retired = this.#db.prepare(RETIRE_OLDEST).all(domain, at, id, excess)
-    return retired.map((row) => {
-      const { lineage, names, serialNumber } = row as Record<string, string>
-      this.#audit.add({
-        at,
-        action: 'delete',
-        actor: 'system',
-        names: JSON.parse(names ?? '[]'),
-        serialNumber: serialNumber ?? '',
-        detail: PUSHED_OUT,
-      })
-      return lineage ?? ''
-    })
   }
 
   #retire(ids: readonly number[]): void {

@@ -7,7 +7,7 @@ const DAY = 86_400_000
 const lost = { code: 'CERT_LEASE_LOST' }
 const domain = 'app.example.com'
 const work = (overrides: Partial<Work> = {}): Work => {
-  return { lineage: 'x', domain, names: 1, isHeld: true, askedBy: 'psk:a', ...overrides }
+  return { lineage: 'x', domain, names: 1, askedBy: 'psk:a', ...overrides }
 }
 
 /** Two replicas on one store. */
@@ -193,7 +193,7 @@ t.test('of those who ask at once as many are admitted as there is room for', asy
       const store = stores[n % 2]!
       const lease = (await store.takeLease(work({ lineage: `l${n}` })))!
       const names = await store.countNames('psk:a', NOW, lease)
-      const keys = await store.countKeysHeld(domain, NOW, lease)
+      const keys = await store.countInUse(domain, NOW, lease)
       return names.count <= 10 && keys.count <= 10
     }),
   )
@@ -204,7 +204,7 @@ t.test('what is under way elsewhere counts for quotas', async (t) => {
   const { a, b, expired } = await pair(t)
   t.ok(await a.takeLease(work({ names: 3 })))
   t.same(await b.countNames('psk:a', NOW), { count: 3, until: null })
-  t.same(await b.countKeysHeld(domain, NOW), { count: 1, until: null })
+  t.same(await b.countInUse(domain, NOW), { count: 1, until: null })
   const counted = await expired(async () => {
     const counted = await b.countNames('psk:a', NOW)
     return counted.count === 0 ? counted : undefined

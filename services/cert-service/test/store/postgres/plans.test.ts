@@ -11,11 +11,11 @@ async function issueOne(store: Store, domain: string): Promise<void> {
   const certificate = newCertificate({ names: [domain] })
   const { lineage } = certificate
   await store.findCurrent(lineage)
-  const work = { lineage, domain, names: 1, isHeld: true, askedBy: 'psk:a' }
+  const work = { lineage, domain, names: 1, askedBy: 'psk:a' }
   const lease = (await store.takeLease(work))!
   await store.findOrderByLineage(lineage)
-  await store.countKeysHeld(domain, NOW)
-  await store.addCertificate(certificate, newAudit(), { perName: 10, lease })
+  await store.countInUse(domain, NOW)
+  await store.addCertificate(certificate, newAudit(), { lease })
 }
 
 /** What the page of a certificate asks of the store. */

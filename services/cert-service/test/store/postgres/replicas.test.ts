@@ -116,7 +116,7 @@ t.test('writers on one lineage: one certificate is current', async (t) => {
   t.equal((await stores[0]!.listAudit({ limit: 99 })).length, 10)
 
   let issued = 0
-  const work = { lineage: 'y', domain: 'y.example', names: 1, isHeld: true }
+  const work = { lineage: 'y', domain: 'y.example', names: 1 }
   const write = async (store: Store) => {
     const lease = await store.takeLease(work)
     if (!lease) return
@@ -141,15 +141,12 @@ t.test('two hundred at once share few commits', async (t) => {
   }
   const before = await commits()
   const leases = await Promise.all(
-    range(200).map((n) =>
-      store.takeLease({ lineage: `l${n}`, domain: `${n}.example`, names: 1, isHeld: true }),
-    ),
+    range(200).map((n) => store.takeLease({ lineage: `l${n}`, domain: `${n}.example`, names: 1 })),
   )
   await Promise.all(
     leases.map((lease) =>
       store.addCertificate(newCertificate({ lineage: lease!.lineage }), newAudit(), {
         lease: lease!,
-        perName: 999,
       }),
     ),
   )
@@ -165,11 +162,11 @@ t.test('a commit whose outcome is unknown happens once', async (t) => {
   const store = await openReplica(t, { schema, url: relay.through(server.url) })
   const write = async (n: number) => {
     const lineage = `l${n}`
-    const work = { lineage, domain: 'app.example.com', names: 1, isHeld: true }
+    const work = { lineage, domain: 'app.example.com', names: 1 }
     const lease = (await store.takeLease(work))!
     const entry = newAudit({ requestId: lineage })
     const certificate = newCertificate({ lineage })
-    const { id } = await store.addCertificate(certificate, entry, { lease, perName: 9999 })
+    const { id } = await store.addCertificate(certificate, entry, { lease })
     t.equal((await store.findCurrent(lineage))?.id, id)
     t.equal(await store.saveOrder(newOrder({ id: lineage, lineage })), lineage)
     t.equal(await store.changeUsage(['orders a'], take), n + 1)
@@ -206,7 +203,7 @@ t.test('while the database is away', async (t) => {
   )
   await until(() => store.failure())
   t.match(store.failure(), away)
-  await t.rejects(store.takeLease({ lineage, domain: '', names: 1, isHeld: true }), away)
+  await t.rejects(store.takeLease({ lineage, domain: '', names: 1 }), away)
   await t.rejects(openReplica(t, options), away)
   await server.start()
   await until(() =>

@@ -10,7 +10,7 @@ async function setup(t: Test) {
   const certificate = newCertificate()
   const { lineage } = certificate
   const take = async (changes: Partial<Work> = {}) => {
-    const work = { lineage, domain: 'app.example.com', names: 2, isHeld: true, ...changes }
+    const work = { lineage, domain: 'app.example.com', names: 2, ...changes }
     return (await store.takeLease(work))!
   }
   const add = (changes: Partial<NewCertificate>, lease: Awaited<ReturnType<typeof take>>) =>
@@ -81,16 +81,16 @@ t.test('the work of leases counts against quotas until it ends', async (t) => {
   const { store, take, add } = await setup(t)
   const counts = async () => [
     (await store.countNames('psk:a', NOW)).count,
-    (await store.countKeysHeld('app.example.com', NOW)).count,
+    (await store.countInUse('app.example.com', NOW)).count,
   ]
   const lease = await take({ askedBy: 'psk:a' })
   t.strictSame(await counts(), [2, 1])
   const others = [
-    await take({ lineage: 'csr', isHeld: false, askedBy: 'psk:a' }),
+    await take({ lineage: 'csr', askedBy: 'psk:a' }),
     await take({ lineage: 'renewal' }),
     await take({ lineage: 'elsewhere', domain: 'other.example.com', askedBy: 'psk:b' }),
   ]
-  t.strictSame(await counts(), [4, 1], 'a renewal takes nothing')
+  t.strictSame(await counts(), [4, 2], 'a renewal takes nothing')
   for (const other of others) await store.releaseLease(other)
   t.strictSame(await counts(), [2, 1])
   await add({ askedBy: 'psk:a' }, lease)
