@@ -1,13 +1,14 @@
 import { KeyObject, type X509Certificate } from 'node:crypto'
 import { isSelfSigned, parseCertificate, readFields, readX509 } from './certificate.ts'
-import { encode, fromPem } from './der.ts'
+import { type Der, encode, fromPem } from './der.ts'
 import { PkiError } from './errors.ts'
 import {
   authorityKeyId,
   caConstraint,
   caKeyUsage,
   criticalExtension,
-  crlDistributionPoint,
+  distributionPoints,
+  extension,
   keyIdentifier,
   nameConstraint,
   OID,
@@ -28,8 +29,8 @@ import {
 } from './signer.ts'
 
 const YEAR = 365 * 86_400_000
-/** Lets clients whose clocks are slightly behind accept a new certificate. */
-const BACKDATE = 60_000
+/** How long before its making a certificate begins, in ms: for clients whose clocks are behind. */
+export const BACKDATE = 5 * 60_000
 
 /**
  * Creates a root: a P-384 key unless one is given, and 10 years by default. Times are epoch
@@ -54,7 +55,7 @@ export async function createRoot(options: {
     notAfter: now + lifetimeMs,
     extensions: [caConstraint(), caKeyUsage(), subjectKeyId(keyId)],
   })
-  return authorityOf(certificate, [], privateKey)
+  return authorityOf([certificate], privateKey)
 }
 
 /**
@@ -74,11 +75,11 @@ export async function createIntermediate(options: {
   /** URL of the CRL of the root. */
   readonly crlUrl?: string
 }): Promise<Authority> {
-  const { root, commonName, now, lifetimeMs = YEAR, permitted = [], crlUrl } = options
+  const { root, commonName, now, lifetimeMs = YEAR } = options
   if (root.info.pathLength === 0)
     throw new PkiError('PKI_CA_PATH_LENGTH', `${root.info.subject} may sign leaves only`)
   const signer = signerOf(root)
-  const constraint = nameConstraint(permitted)
+  const { constraint, list } = configuredExtensions(options)
   const { spki, privateKey } = await generateKeyPair('p256')
   const certificate = signCertificate(signer, {
     serial: createSerial(now),
@@ -92,23 +93,47 @@ export async function createIntermediate(options: {
       subjectKeyId(keyIdentifier(spki)),
       authorityKeyId(signer.keyId),
       ...(constraint ? [criticalExtension(OID.nameConstraints, constraint)] : []),
-      ...(crlUrl ? [crlDistributionPoint(crlUrl)] : []),
+      ...(list ? [extension(OID.crlDistributionPoints, list)] : []),
     ],
   })
-  const above = isSelfSigned(readX509(root.certificate)) ? [] : root.chain
-  return authorityOf(certificate, above, privateKey)
+  return placeBelow(root, authorityOf([certificate], privateKey))
 }
 
-const authorityOf = (
-  certificate: Buffer,
-  above: readonly Buffer[],
-  key?: KeyObject,
-): Authority => ({
-  certificate,
-  chain: [certificate, ...above],
-  info: parseCertificate(certificate),
-  ...(key && { key }),
+/** What the configuration decides about an intermediate. */
+type IntermediateOptions = Pick<Parameters<typeof createIntermediate>[0], 'permitted' | 'crlUrl'>
+
+const configuredExtensions = ({ permitted = [], crlUrl }: IntermediateOptions) => ({
+  constraint: nameConstraint(permitted),
+  list: crlUrl === undefined ? undefined : distributionPoints(crlUrl),
 })
+
+/** Completes an authority that another one signed by what is known of that one. */
+export function placeBelow(upper: Authority, authority: Authority): Authority {
+  const { certificate, info } = authority
+  return {
+    ...authority,
+    chain: [certificate, ...upper.chain.filter((der) => !upper.anchor?.equals(der))],
+    ends: Math.min(info.notAfter, upper.ends),
+    ...(upper.anchor && { anchor: upper.anchor }),
+  }
+}
+
+/** An authority of its certificate and those above it. */
+function authorityOf(
+  [certificate, ...above]: readonly [Buffer, ...Buffer[]],
+  key?: KeyObject,
+): Authority {
+  const all = [certificate, ...above]
+  const anchor = all.find((der) => isSelfSigned(readX509(der)))
+  return {
+    certificate,
+    chain: [certificate, ...above.filter((der) => !isSelfSigned(readX509(der)))],
+    info: parseCertificate(certificate),
+    ends: Math.min(...all.map((der) => parseCertificate(der).notAfter)),
+    ...(anchor && { anchor }),
+    ...(key && { key }),
+  }
+}
 
 function authorityName(commonName: string): Buffer {
   // X.520 limits a common name to 64 characters.
@@ -146,12 +171,7 @@ export function loadAuthority(options: {
   const key = options.key === undefined ? undefined : privateKeyOf(options.key)
   if (key && !own.checkPrivateKey(key))
     throw new PkiError('PKI_CA_KEY_MISMATCH', `the private key is not that of ${own.subject}`)
-  const above = chain.slice(1).filter((x509) => !isSelfSigned(x509))
-  return authorityOf(
-    own.raw,
-    above.map(({ raw }) => raw),
-    key,
-  )
+  return authorityOf([own.raw, ...chain.slice(1).map(({ raw }) => raw)], key)
 }
 
 function privateKeyOf(key: string | KeyPair | KeyObject): KeyObject {
@@ -193,15 +213,16 @@ function checkSignature(x509: X509Certificate, issuer: X509Certificate | undefin
 }
 
 /**
- * Whether a CA certificate has exactly the name constraint that `createIntermediate` derives from the
- * rules.
+ * Whether an intermediate has exactly the name constraints and CRL that `createIntermediate` gives it
+ * today.
  * @throws PkiError `PKI_CERTIFICATE_INVALID`
  */
-export function carriesConstraints(
-  certificate: Uint8Array,
-  permitted: readonly NameRule[],
-): boolean {
-  const present = readFields(readX509(certificate)).extension(OID.nameConstraints)
-  const wanted = nameConstraint(permitted)
-  return present && wanted ? present.raw.equals(encode(wanted)) : !present && !wanted
+export function isAsConfigured(certificate: Uint8Array, options: IntermediateOptions): boolean {
+  const fields = readFields(readX509(certificate))
+  const { constraint, list } = configuredExtensions(options)
+  const isSame = (id: Buffer, wanted: Der | undefined) => {
+    const present = fields.extension(id)
+    return present && wanted ? present.raw.equals(encode(wanted)) : !present && !wanted
+  }
+  return isSame(OID.nameConstraints, constraint) && isSame(OID.crlDistributionPoints, list)
 }

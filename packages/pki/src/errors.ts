@@ -63,8 +63,9 @@ export const PKI_ERRORS = {
     action: 'Renew the certificate of the authority, or correct the clock.',
   },
   PKI_CA_EXPIRING: {
-    title: 'Authority expires too soon to sign',
-    action: 'Renew the certificate of the authority.',
+    title: 'Authority ends too soon to sign, or has not begun',
+    action:
+      'Replace the root or intermediate that ends, or set the clock: see the guide of the embedded CA.',
   },
   PKI_CA_KEY_MISSING: {
     title: 'Authority has no private key',

@@ -62,10 +62,12 @@ export const subjectKeyId = (id: Der) => extension(OID.subjectKeyIdentifier, oct
 export const authorityKeyId = (id: Der) =>
   extension(OID.authorityKeyIdentifier, sequence(contextPrimitive(0, id)))
 
-export const crlDistributionPoint = (url: string) => {
+export const distributionPoints = (url: string): Der => {
   const fullName = context(0, contextPrimitive(6, new URL(url).href))
-  return extension(OID.crlDistributionPoints, sequence(sequence(context(0, fullName))))
+  return sequence(sequence(context(0, fullName)))
 }
+export const crlDistributionPoint = (url: string) =>
+  extension(OID.crlDistributionPoints, distributionPoints(url))
 
 /** Must be critical if the subject is empty (RFC 5280 section 4.2.1.6). */
 export const subjectAltName = (names: readonly Name[], critical: boolean) =>
@@ -103,7 +105,9 @@ function fail(what: string): never {
 export function nameConstraint(permitted: readonly NameRule[]): Der | undefined {
   if (permitted.length === 0 || permitted.some(({ kind }) => kind === 'any')) return undefined
   const domains = permitted.flatMap((rule) => ('labels' in rule ? rule.labels.join('.') : []))
-  const cidrs = permitted.flatMap((rule) => (rule.kind === 'cidr' ? rule.cidr : []))
+  const cidrs = permitted
+    .flatMap((rule) => (rule.kind === 'cidr' ? rule.cidr : []))
+    .sort((a, b) => (a.text < b.text ? -1 : 1))
 
   const allowed = [
     ...[...new Set(domains)].sort().map(dnsSubtree),

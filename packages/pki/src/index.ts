@@ -1,4 +1,11 @@
-export { carriesConstraints, createIntermediate, createRoot, loadAuthority } from './authority.ts'
+export {
+  BACKDATE,
+  createIntermediate,
+  createRoot,
+  isAsConfigured,
+  loadAuthority,
+  placeBelow,
+} from './authority.ts'
 export { type CertificateInfo, parseCertificate } from './certificate.ts'
 export { createCrl, REVOCATION_REASONS, type Revocation, type RevocationReason } from './crl.ts'
 export { buildCsr, type Csr, parseCsr, readKnownCsr } from './csr.ts'

@@ -35,6 +35,10 @@ export interface Authority {
   /** DER, its own certificate first. A root is included only as the first one. */
   readonly chain: readonly Buffer[]
   readonly info: CertificateInfo
+  /** When the first of it and those above it ends, as far as they are known; epoch milliseconds. */
+  readonly ends: number
+  /** DER of the self-signed root above it, or of itself, if that is known. */
+  readonly anchor?: Buffer
   /** Absent if the key is stored elsewhere; such an authority cannot sign. */
   readonly key?: KeyObject
 }
@@ -145,15 +149,14 @@ const HOUR = 3_600_000
  * @throws PkiError `PKI_CA_EXPIRING`
  */
 export function clampValidity(
-  { info }: Authority,
+  { info, ends }: Authority,
   asked: { readonly notBefore: number; readonly notAfter: number },
 ): { notBefore: number; notAfter: number } {
   const notBefore = wholeSeconds(Math.max(asked.notBefore, info.notBefore))
-  const notAfter = wholeSeconds(Math.min(asked.notAfter, info.notAfter))
+  const notAfter = wholeSeconds(Math.min(asked.notAfter, ends))
   const refuse = (verb: string, at: number) =>
     new PkiError('PKI_CA_EXPIRING', `${info.subject} ${verb} at ${new Date(at).toISOString()}`)
-  if (asked.notAfter > info.notAfter && notAfter - notBefore < HOUR)
-    throw refuse('ends', info.notAfter)
+  if (asked.notAfter > ends && notAfter - notBefore < HOUR) throw refuse('ends', ends)
   if (notBefore >= notAfter) throw refuse('begins only', info.notBefore)
   return { notBefore, notAfter }
 }

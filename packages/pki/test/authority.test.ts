@@ -2,16 +2,17 @@ import { X509Certificate } from 'node:crypto'
 import t from 'tap'
 import { children, readAll } from '../src/der.ts'
 import {
-  carriesConstraints,
   clampValidity,
   createIntermediate,
   createRoot,
   generateKeyPair,
+  isAsConfigured,
   loadAuthority,
   parseCertificate,
   parseNameRule,
+  placeBelow,
 } from '../src/index.ts'
-import { DAY, issue, makeAuthorities, NOW, x509 } from './helpers.ts'
+import { DAY, issue, makeAuthorities, makeUpper, NOW, x509 } from './helpers.ts'
 
 const { root, intermediate } = await makeAuthorities({ crlUrl: 'http://ca.example/root.der' })
 const read = (der: Uint8Array) => new x509.X509Certificate(new Uint8Array(der))
@@ -28,7 +29,7 @@ t.test('a root', async (t) => {
     pathLength: undefined,
     names: [],
   })
-  t.strictSame([root.info.notBefore, root.info.notAfter], [NOW - 60_000, NOW + 3650 * DAY])
+  t.strictSame([root.info.notBefore, root.info.notAfter], [NOW - 300_000, NOW + 3650 * DAY])
   t.equal(certificate.publicKey.asymmetricKeyDetails?.namedCurve, 'secp384r1')
   t.strictSame(root.chain, [root.certificate])
   t.strictSame(extensions(root.certificate), [
@@ -50,7 +51,7 @@ t.test('an intermediate', async (t) => {
   t.match(intermediate.info, { subject: 'CN=Test Intermediate', isCa: true, pathLength: 0 })
   t.strictSame(
     [intermediate.info.notBefore, intermediate.info.notAfter],
-    [NOW - 60_000, NOW + 365 * DAY],
+    [NOW - 300_000, NOW + 365 * DAY],
   )
   t.strictSame(intermediate.chain, [intermediate.certificate], 'its chain leaves the root out')
   t.strictSame(extensions(intermediate.certificate), [
@@ -148,12 +149,38 @@ t.test('name constraints', async (t) => {
       permitted: rules,
     })
     t.strictSame(subtrees(certificate), expected, what)
-    t.ok(carriesConstraints(certificate, rules), `${what}: recognised`)
+    t.ok(isAsConfigured(certificate, { permitted: rules }), `${what}: recognised`)
     t.notOk(
-      carriesConstraints(certificate, [parseNameRule('other.example')]),
+      isAsConfigured(certificate, { permitted: [parseNameRule('other.example')] }),
       `${what}: told from others`,
     )
   }
+})
+
+t.test('what is below an authority ends with the first of all that are above it', async (t) => {
+  const key = await generateKeyPair('p384')
+  const long = { commonName: 'Long', now: NOW, key }
+  const short = await createRoot({ ...long, lifetimeMs: 90 * DAY })
+  const middle = makeUpper(await createRoot(long), 200 * DAY)
+  const file = [middle.certificate, short.certificate]
+  const upper = loadAuthority({ certificate: file, key: middle.key!, now: NOW })
+  const below = await createIntermediate({ root: upper, commonName: 'Below', now: NOW })
+  const chain = [below.certificate, middle.certificate]
+  t.strictSame(below.chain, chain, 'all that are above it, without the root')
+  t.match([upper.info.notAfter, upper.ends], [NOW + 200 * DAY, NOW + 90 * DAY])
+  t.match([below.info.notAfter, below.ends], [NOW + 90 * DAY, NOW + 90 * DAY])
+  t.ok(below.anchor?.equals(short.certificate) && upper.anchor?.equals(short.certificate))
+  t.equal(issue(upper, ['a.b'], { now: NOW + 88 * DAY }).x509.validToDate.getTime(), upper.ends)
+
+  const stored = loadAuthority({ certificate: below.certificate, now: NOW })
+  t.strictSame([stored.chain, stored.anchor], [[below.certificate], undefined])
+  t.strictSame(placeBelow(upper, stored), {
+    ...stored,
+    chain,
+    ends: below.ends,
+    anchor: below.anchor,
+  })
+  t.strictSame(root.anchor, root.certificate)
 })
 
 t.test('certificates that are not readable', async (t) => {

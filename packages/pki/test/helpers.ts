@@ -1,4 +1,6 @@
 import { X509Certificate } from 'node:crypto'
+import { encode } from '../src/der.ts'
+import { caConstraint, caKeyUsage, keyIdentifier, subjectKeyId } from '../src/extensions.ts'
 import {
   type Authority,
   clampValidity,
@@ -8,9 +10,11 @@ import {
   createSerial,
   generateP256,
   type KeyPair,
+  loadAuthority,
   parseName,
   parseNameRule,
 } from '../src/index.ts'
+import { distinguishedName, signCertificate, signerOf } from '../src/signer.ts'
 import 'reflect-metadata'
 import * as x509 from '@peculiar/x509'
 
@@ -33,6 +37,21 @@ export async function makeAuthorities(
     ...(crlUrl && { crlUrl }),
   })
   return { root, intermediate }
+}
+
+/** An authority below a root that may sign intermediates. */
+export function makeUpper(root: Authority, lifetimeMs: number): Authority {
+  const { spki, privateKey } = generateP256()
+  const subject = encode(distinguishedName('Upper'))
+  const certificate = signCertificate(signerOf(root), {
+    serial: createSerial(NOW),
+    subject,
+    spki,
+    notBefore: NOW,
+    notAfter: NOW + lifetimeMs,
+    extensions: [caConstraint(), caKeyUsage(), subjectKeyId(keyIdentifier(spki))],
+  })
+  return loadAuthority({ certificate, key: privateKey, now: NOW })
 }
 
 /** A leaf for 7 days, with a key of its own unless one is given. */

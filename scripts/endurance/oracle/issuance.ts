@@ -3,7 +3,7 @@ import type { Journal } from '../journal.ts'
 import { count, groupBy, seconds, type Verdict, verdictOf } from './verdict.ts'
 
 /** The embedded CA dates certificates so much back. */
-const BACKDATED = 60_000
+const BACKDATED = 5 * 60_000
 /** Certificates are dated to the second. */
 const ROUNDING = 1_500
 /** The earliest that a certificate is renewed, of its lifetime. */

@@ -62,6 +62,7 @@ const failed = (kind: string, count: number) =>
 /** When an intermediate ends, for tests that begin at the Unix time 0. */
 const intermediate = (days: number) =>
   gauge('gatehouse_certs_intermediate_end_seconds', days * 86_400)
+const root = (days: number) => gauge('gatehouse_certs_root_end_seconds', days * 86_400)
 
 type Cases = Readonly<Record<string, readonly Series[]>>
 
@@ -101,6 +102,11 @@ const common = (
       'a part is away for a moment': [
         { series: `gatehouse_degraded{job="${job}",part="x"}`, values: `_x121 1x3` },
       ],
+      ...(job === 'cert-service' && {
+        'the root ends within a year': [
+          gauge(`gatehouse_degraded{job="${job}",part="ca-root"}`, 1),
+        ],
+      }),
     },
   ],
   [`${name}ConfigurationRefused`]: [
@@ -172,9 +178,13 @@ const CASES: Readonly<Record<string, [fires: Cases, quiet: Cases]>> = {
     },
   ],
   IntermediateEndsSoon: [
-    { 'in 20 days': [intermediate(20)] },
-    { 'in 30 days': [intermediate(30)] },
+    {
+      'in 20 days': [intermediate(20)],
+      'long before its root': [intermediate(20), root(400)],
+    },
+    { 'in 30 days': [intermediate(30)], 'with its root': [intermediate(20), root(20)] },
   ],
+  RootEndsSoon: [{ 'in 364 days': [root(364)] }, { 'in 366 days': [root(366)] }],
   EventsNotAccepted: [
     { 'a receiver is away': [gauge('gatehouse_certs_events_waiting{receiver="phone"}', 3)] },
     {

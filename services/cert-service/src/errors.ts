@@ -259,6 +259,7 @@ export const STATUS_OF: Readonly<Record<string, number>> = {
   ...Object.fromEntries(REFUSED.map((code) => [code, 422])),
   ACME_BAD_REVOCATION_REASON: 400,
   ...Object.fromEntries(Object.entries(CERT_ERRORS).map(([code, { status }]) => [code, status])),
+  PKI_CA_EXPIRING: 503,
   PKI_NAME_INVALID: 400,
   PKI_CSR_INVALID: 400,
   PKI_CSR_SIGNATURE: 400,
@@ -308,7 +309,7 @@ export function leaseLost(lineage: string): CertError {
 }
 
 /** A failure to issue or revoke, mostly at a CA: it has the code of its cause and an action. */
-export class IssueError extends CodedError<AcmeErrorCode | CertErrorCode> {
+export class IssueError extends CodedError<AcmeErrorCode | CertErrorCode | 'PKI_CA_EXPIRING'> {
   override readonly name = 'IssueError'
   readonly title: string
   readonly expose = true
@@ -321,7 +322,7 @@ export class IssueError extends CodedError<AcmeErrorCode | CertErrorCode> {
   readonly members: { readonly action?: string; readonly orderUrl?: string }
 
   constructor(
-    code: AcmeErrorCode | CertErrorCode,
+    code: IssueError['code'],
     message: string,
     options: ErrorOptions & { wait?: number; location?: string },
   ) {

@@ -204,7 +204,7 @@ t.test(
     await first.close()
     const clock = leapClock(NOW - 3000 * DAY)
     const behind = await start(t, { server: { tls: 'off' } }, { folder, clock })
-    t.match((await post(behind, 'new.test')).code, 'CERT_ISSUE_FAILED')
+    t.match((await post(behind, 'new.test')).code, 'PKI_CA_EXPIRING')
     t.equal((await post(behind, 'held.test')).serialNumber, held.serialNumber, 'held is answered')
   },
 )
@@ -254,14 +254,19 @@ t.test(
         t.ok(own.validToDate.getTime() <= info.notAfter)
         tls.close()
         t.match(await post(wrong, 'new.test'), {
-          code: 'CERT_ISSUE_FAILED',
+          code: 'PKI_CA_EXPIRING',
           detail: /Intermed|Ours/,
         })
         const { body } = await wrong.call('GET', '/api/certificate/held.test')
         t.equal(body.serialNumber, held.serialNumber, `${what}: ${shift / DAY} days`)
         if (shift > 0) {
-          t.match((await wrong.call('GET', '/readyz')).body.degraded, ['ca-intermediate'])
-          t.ok(wrong.logged.some((line) => /this CA has ended.*replace the files/.test(line)))
+          const ended =
+            what === 'intermediate' ? ['ca-intermediate'] : ['ca-root', 'ca-intermediate']
+          t.strictSame((await wrong.call('GET', '/readyz')).body.degraded, ended)
+          const isSaid = () => wrong.logged.some((line) => /its operator: set the clock/.test(line))
+          wrong.service.start()
+          await settle(isSaid)
+          t.ok(isSaid(), 'and the log says what to do')
         }
         await wrong.service.ca.upkeep()
         await wrong.close()

@@ -20,6 +20,7 @@ t.test('the example alerts use only existing metrics', async (t) => {
     now: () => 0,
     flights: () => 0,
     intermediateEnds: () => 0,
+    rootEnds: () => 0,
     receivers: [],
     waiting: async () => ({}),
     endings: async () => ({ soonest: [], total: 0 }),

@@ -98,6 +98,9 @@ export function issueFailed(order: OrderRecord, now: number, cause?: unknown): I
   })
 }
 
+/** The embedded CA has less than an hour left. With another one the same request succeeds. */
+const CA_ENDS = 'PKI_CA_EXPIRING'
+
 /** Codes of ours that callers see. All others are faults of this service: `CERT_ISSUE_FAILED`. */
 const PUBLIC: readonly CertErrorCode[] = [
   'CERT_BUSY',
@@ -107,7 +110,8 @@ const PUBLIC: readonly CertErrorCode[] = [
   'CERT_TERMS_NOT_AGREED',
 ]
 
-function publicCode(code = ''): AcmeErrorCode | CertErrorCode {
+function publicCode(code = ''): IssueError['code'] {
+  if (code === CA_ENDS) return code
   if (Object.hasOwn(ACME_ERRORS, code)) return code as AcmeErrorCode
   return PUBLIC.find((one) => one === code) ?? 'CERT_ISSUE_FAILED'
 }
@@ -130,6 +134,7 @@ function countFailures({ failures, checkpoint }: Flight, error: unknown): number
 
 function isTransient(error: unknown): boolean {
   if (error instanceof AcmeError) return outcomeOf(error) !== 'final'
+  if (error instanceof PkiError) return error.code === CA_ENDS
   return error instanceof CertError && TRANSIENT.includes(error.code)
 }
 

@@ -2,14 +2,15 @@ import { createPrivateKey, hash, type KeyObject, X509Certificate } from 'node:cr
 import { existsSync } from 'node:fs'
 import {
   type Authority,
-  carriesConstraints,
   createCrl,
   createIntermediate,
   createRoot,
   fromPem,
+  isAsConfigured,
   loadAuthority,
   type NameRule,
   parseCertificate,
+  placeBelow,
 } from '@gatehouse/pki'
 import { requireNamedFile } from '@gatehouse/service-kit'
 import type { FastifyInstance } from 'fastify'
@@ -20,6 +21,7 @@ import { hasBegun } from './issuer.ts'
 
 const HOUR = 3_600_000
 const DAY = 24 * HOUR
+export const YEAR = 365 * DAY
 
 export interface AuthorityOptions extends Omit<CertServiceConfig['ca'], 'permitted'> {
   readonly permitted: readonly NameRule[]
@@ -41,6 +43,7 @@ export interface StoredAuthority {
 export class Authorities {
   readonly #options: AuthorityOptions
   readonly #deps: AuthorityDeps
+  #root: StoredAuthority | undefined
 
   constructor(options: AuthorityOptions, deps: AuthorityDeps) {
     this.#options = options
@@ -49,6 +52,11 @@ export class Authorities {
 
   /** The operator's root or the stored one, made at need; `undefined` for an intermediate without its root. */
   async openRoot(): Promise<StoredAuthority | undefined> {
+    this.#root = await this.#openRoot()
+    return this.#root
+  }
+
+  async #openRoot(): Promise<StoredAuthority | undefined> {
     const { name, root: own, intermediate } = this.#options
     const now = this.#deps.clock.now()
     // The key is not read here: it may be offline until an intermediate has to be signed.
@@ -64,20 +72,20 @@ export class Authorities {
     const root = await createRoot({ commonName: `${name} Root CA`, now })
     const id = await this.#save('root', root, rows)
     // Another replica was faster: its root is the one.
-    if (id === undefined) return this.openRoot()
+    if (id === undefined) return this.#openRoot()
     // Without the key: from here on it is only opened to be used.
     return { id, authority: loadAuthority({ certificate: root.certificate, now }) }
   }
 
   /** The operator's, or the newest stored one that fits, or a new one. @throws CertError CERT_ROOT_KEY_ABSENT */
-  async openIntermediate(root: StoredAuthority | undefined): Promise<StoredAuthority> {
+  async openIntermediate(): Promise<StoredAuthority> {
     const { root: ownRoot, intermediate: own } = this.#options
     const now = this.#deps.clock.now()
     if (own) return this.#adopt('intermediate', readAuthority('ca.intermediate', own, now))
     const stored = await this.listIntermediates()
     const chosen =
-      this.choose(stored, root) ??
-      (await this.#createUnlessRootIsInvalid(stored, root)) ??
+      this.choose(stored) ??
+      (await this.#createUnlessRootIsInvalid(stored)) ??
       leastUnfit(stored, now)
     if (!chosen)
       throw new CertError(
@@ -93,19 +101,31 @@ export class Authorities {
     return this.#intermediatesOf(await this.#deps.store.listAuthorities())
   }
 
-  /** The newest intermediate that is valid, lasts, and fits root and name constraints. */
-  choose(
-    stored: readonly StoredAuthority[],
-    root: StoredAuthority | undefined,
-  ): StoredAuthority | undefined {
+  /** The newest intermediate that is valid and than which a new one would be no better. */
+  choose(stored: readonly StoredAuthority[]): StoredAuthority | undefined {
     const now = this.#deps.clock.now()
-    return stored.find(
-      ({ authority }) =>
-        isValid(authority, now) &&
-        !isEnding(authority, this.#options.leafLifetime, now) &&
-        carriesConstraints(authority.certificate, this.#options.permitted) &&
-        (!root || isSignedBy(authority.certificate, root.authority.certificate)),
+    return stored.find(({ authority }) => isValid(authority, now) && !this.isReplaceable(authority))
+  }
+
+  /**
+   * Whether a new intermediate would be better: it would live longer, or be as the configuration says.
+   * One that ends with its root is as good as it gets.
+   */
+  isReplaceable(authority: Authority): boolean {
+    const root = this.#root?.authority
+    if (!root) return false
+    const now = this.#deps.clock.now()
+    const gain = Math.min(now + YEAR, root.ends) - authority.ends
+    return (
+      (isEnding(authority, this.#options.leafLifetime, now) && gain >= DAY) ||
+      !isAsConfigured(authority.certificate, this.#configuredBelow(root)) ||
+      !isSignedBy(authority.certificate, root.certificate)
     )
+  }
+
+  #configuredBelow(root: Authority) {
+    const { permitted, crlUrl } = this.#options
+    return { permitted, ...(crlUrl !== undefined && { crlUrl: crlUrlOf(crlUrl, root) }) }
   }
 
   /** Recreates the CRL of the root if a clock that was ahead dated it and the root's key is available. */
@@ -115,50 +135,53 @@ export class Authorities {
     if (!list || hasBegun({ notBefore: list.thisUpdate ?? 0 }, clock.now())) return
     if (!hasBegun(root.authority.info, clock.now())) return
     const signer = await this.#withKey(root)
-    const { notAfter } = intermediate.info
-    if (signer) await replaceRootCrl(signer, clock.now(), notAfter, store)
+    if (signer) await replaceRootCrl(signer, clock.now(), intermediate.ends, store)
   }
 
   /** A new intermediate; none while the root is invalid and there are others. */
   async #createUnlessRootIsInvalid(
     stored: readonly StoredAuthority[],
-    root: StoredAuthority | undefined,
   ): Promise<StoredAuthority | undefined> {
+    const root = this.#root?.authority
     const now = this.#deps.clock.now()
-    const isInvalid =
-      root && !(hasBegun(root.authority.info, now) && root.authority.info.notAfter > now + HOUR)
-    return isInvalid && stored.length > 0 ? undefined : this.#createIntermediate(root)
+    const isInvalid = root && !(hasBegun(root.info, now) && root.ends > now + HOUR)
+    return isInvalid && stored.length > 0 ? undefined : this.#createIntermediate()
   }
 
   /** A new intermediate, or `undefined` while the key of the root is offline. */
-  async #createIntermediate(
-    root: StoredAuthority | undefined,
-  ): Promise<StoredAuthority | undefined> {
-    const signer = root && (await this.#withKey(root))
+  async #createIntermediate(): Promise<StoredAuthority | undefined> {
+    const signer = this.#root && (await this.#withKey(this.#root))
     if (!signer) return undefined
-    const { name, permitted, crlUrl } = this.#options
+    const { name } = this.#options
     const now = this.#deps.clock.now()
     const before = await this.#deps.store.listAuthorities()
     // Another replica may have stored one since this one looked for it.
-    const other = this.choose(await this.#intermediatesOf(before), root)
+    const other = this.choose(await this.#intermediatesOf(before))
     if (other) return other
     const authority = await createIntermediate({
       root: signer.authority,
       commonName: `${name} Intermediate CA`,
       now,
-      ...(permitted.length > 0 && { permitted }),
-      ...(crlUrl && { crlUrl: crlUrlOf(crlUrl, signer.authority) }),
+      lifetimeMs: YEAR,
+      ...this.#configuredBelow(signer.authority),
     })
     // The CRL of the root is created while its key is open, and lasts as long as the intermediate.
-    await replaceRootCrl(signer, now, authority.info.notAfter, this.#deps.store)
+    await replaceRootCrl(signer, now, authority.ends, this.#deps.store)
     const id = await this.#save('intermediate', authority, before)
     // Another replica was faster: its intermediate is the one.
-    return id === undefined ? this.choose(await this.listIntermediates(), root) : { id, authority }
+    return id === undefined ? this.choose(await this.listIntermediates()) : { id, authority }
   }
 
   async #intermediatesOf(rows: readonly AuthorityRecord[]): Promise<readonly StoredAuthority[]> {
     const kept = rows.filter(({ role, sealedKey }) => role === 'intermediate' && sealedKey)
-    return Promise.all(kept.map(async (row) => restore(row, await this.#openKey(row))))
+    return Promise.all(
+      kept.map(async (row) => {
+        const { id, authority } = restore(row, await this.#openKey(row))
+        const root = this.#root?.authority
+        const isOfRoot = root && isSignedBy(row.certificate, root.certificate)
+        return { id, authority: isOfRoot ? placeBelow(root, authority) : authority }
+      }),
+    )
   }
 
   /** The root with its key from the operator's file or the store; `undefined` while it is offline. */
@@ -250,9 +273,9 @@ function newestOf(role: AuthorityRecord['role'], rows: readonly AuthorityRecord[
   return rows.find((row) => row.role === role)?.id ?? null
 }
 
-/** Whether an authority is due for replacement: 30 days or two leaf lifetimes before it expires. */
-export function isEnding(authority: Authority, leafLifetime: number, now: number): boolean {
-  return authority.info.notAfter - now < Math.max(30 * DAY, 2 * leafLifetime)
+/** Whether an authority is due for replacement: 30 days before it ends, or before leaves get shorter. */
+export function isEnding({ ends }: Authority, leafLifetime: number, now: number): boolean {
+  return ends - now < Math.max(30 * DAY, leafLifetime + 15 * DAY)
 }
 
 /** The CRL distribution point of an authority; several authorities share one path. */
@@ -290,8 +313,8 @@ function leastUnfit(stored: readonly StoredAuthority[], now: number): StoredAuth
   )
 }
 
-function isValid({ info }: Authority, now: number): boolean {
-  return hasBegun(info, now) && info.notAfter > now
+function isValid({ info, ends }: Authority, now: number): boolean {
+  return hasBegun(info, now) && ends > now
 }
 
 /** Loads the authority of a row, valid or not. */

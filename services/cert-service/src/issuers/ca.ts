@@ -1,11 +1,13 @@
 import {
   type Authority,
+  BACKDATE,
   clampValidity,
   compileRules,
   createLeafSigner,
   createSerial,
   type LeafSigner,
   type Name,
+  parseCertificate,
   parseNameRule,
 } from '@gatehouse/pki'
 import { CertError } from '../errors.ts'
@@ -19,10 +21,10 @@ import {
   isEnding,
   nextCrl,
   type StoredAuthority,
+  YEAR,
 } from './authorities.ts'
 import { hasBegun, type Issued, type Issuer, type IssuerRequest } from './issuer.ts'
 
-const BACKDATE_MS = 60_000
 const SECOND = 1_000
 const DAY = 86_400_000
 const CRL_LIFETIME = 7 * DAY
@@ -34,7 +36,7 @@ type LeafRequest = Pick<IssuerRequest, 'names' | 'keyType' | 'spki'>
 export async function openCa(options: AuthorityOptions, deps: AuthorityDeps): Promise<Ca> {
   const authorities = new Authorities(options, deps)
   const root = await authorities.openRoot()
-  const intermediate = await authorities.openIntermediate(root)
+  const intermediate = await authorities.openIntermediate()
   const ca = new Ca(options, deps, authorities, root, intermediate)
   ca.track(await authorities.listIntermediates())
   return ca
@@ -72,7 +74,6 @@ export class Ca implements Issuer {
     const { permitted } = options
     this.permits = compileRules(permitted.length > 0 ? permitted : [parseNameRule('*')])
     this.crls = new Crls(deps, (keyId) => this.#authorityOf(keyId))
-    this.#warnOfExpiry()
   }
 
   issue = (request: LeafRequest): Issued => {
@@ -82,37 +83,50 @@ export class Ca implements Issuer {
 
   /** Issues within the validity of the CA, as near to now as possible: for a CA that has expired. */
   issueNearest = (request: LeafRequest): Issued => {
-    const { notBefore, notAfter } = this.#current.authority.info
-    const latest = notAfter - this.#options.leafLifetime
-    return this.#sign(request, Math.max(notBefore, Math.min(latest, this.#deps.clock.now())))
+    const { info, ends } = this.#current.authority
+    const latest = ends - this.#options.leafLifetime
+    return this.#sign(request, Math.max(info.notBefore, Math.min(latest, this.#deps.clock.now())))
   }
 
   /** The trust anchor, DER; `undefined` if the operator brought an intermediate without its root. */
-  root = (): Uint8Array | undefined => this.#root?.authority.certificate
+  root = (): Uint8Array | undefined =>
+    this.#current.authority.anchor ?? this.#root?.authority.certificate
+
+  /** When that ends. */
+  rootEnds = (): number | undefined => {
+    const root = this.root()
+    return this.#root?.authority.ends ?? (root && parseCertificate(root).notAfter)
+  }
 
   intermediate = (): Authority => this.#current.authority
 
   /**
-   * What an operator has to attend to: `ca-intermediate` expires and cannot be replaced from here;
-   * `clock` is behind the CA, or was ahead when the CA was created.
+   * What an operator has to attend to: `ca-root` ends within a year; `ca-intermediate` is to be
+   * replaced, but not from here; `clock` is behind the CA, or was ahead when the CA was created.
    */
   degraded = (): readonly string[] => {
     const now = this.#deps.clock.now()
     const root = this.#root?.authority
     const current = this.#current.authority
     const isBehind = [current, root].some((one) => one && !hasBegun(one.info, now))
-    const isRootOver = root && root.info.notAfter <= now
-    const isOver = isRootOver || isEnding(current, this.#options.leafLifetime, now)
-    return [...(isOver ? ['ca-intermediate'] : []), ...(isBehind ? ['clock'] : [])]
+    const isRootEnding = (this.rootEnds() ?? Infinity) - now < YEAR
+    const isDue = this.#options.intermediate
+      ? isEnding(current, this.#options.leafLifetime, now)
+      : this.#authorities.isReplaceable(current)
+    return [
+      ...(isRootEnding ? ['ca-root'] : []),
+      ...(isDue ? ['ca-intermediate'] : []),
+      ...(isBehind ? ['clock'] : []),
+    ]
   }
 
   /** Replaces the intermediate when it is time, and keeps the CRLs current. */
   upkeep = async (): Promise<void> => {
     this.#skipFuture()
     const { authority } = this.#current
-    const now = this.#deps.clock.now()
-    if (isEnding(authority, this.#options.leafLifetime, now) || !hasBegun(authority.info, now)) {
-      this.#use(await this.#authorities.openIntermediate(this.#root))
+    const hasCome = hasBegun(authority.info, this.#deps.clock.now())
+    if (!hasCome || this.#authorities.isReplaceable(authority)) {
+      this.#use(await this.#authorities.openIntermediate())
       this.track(await this.#authorities.listIntermediates())
     }
     for (const [keyId, { authority }] of this.#byKeyId)
@@ -141,7 +155,7 @@ export class Ca implements Issuer {
   #skipFuture(): void {
     if (this.#options.intermediate) return
     if (hasBegun(this.#current.authority.info, this.#deps.clock.now())) return
-    const other = this.#authorities.choose(this.#intermediates, this.#root)
+    const other = this.#authorities.choose(this.#intermediates)
     if (other) this.#use(other)
   }
 
@@ -158,25 +172,13 @@ export class Ca implements Issuer {
   #sign({ names, keyType, spki }: LeafRequest, now: number): Issued {
     const { authority } = this.#current
     const validity = clampValidity(authority, {
-      notBefore: now - BACKDATE_MS,
+      notBefore: now - BACKDATE,
       notAfter: now + this.#options.leafLifetime,
     })
     const serial = createSerial(this.#deps.clock.now())
     const certificate = this.#signer.sign({ spki, keyType, names, serial, ...validity })
     const serialNumber = Buffer.from(serial).toString('hex')
     return { certificate, chain: authority.chain, serialNumber, ...validity }
-  }
-
-  /** Only the operator can replace an expired CA. What is stored is answered meanwhile. */
-  #warnOfExpiry(): void {
-    for (const one of new Set([this.#root, this.#current])) {
-      if (!one || one.authority.info.notAfter > this.#deps.clock.now()) continue
-      const { subject, notAfter } = one.authority.info
-      this.#deps.log.warn(
-        { ca: subject, notAfter: new Date(notAfter).toISOString() },
-        'this CA has ended and nothing is issued: set the clock, or replace the files of ca.root or ca.intermediate and restart',
-      )
-    }
   }
 }
 

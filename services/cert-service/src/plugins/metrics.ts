@@ -30,6 +30,7 @@ interface Current {
   now(): number
   flights(): number
   intermediateEnds(): number
+  rootEnds(): number
   /** Names of the receivers of events. */
   readonly receivers: readonly string[]
   /** Events that a receiver has not accepted yet, by its name. */
@@ -65,7 +66,7 @@ export function createCertMetrics(metrics: Metrics, current: Current): CertMetri
 }
 
 function measureCurrent(metrics: Metrics, current: Current): void {
-  const { flights, intermediateEnds, receivers, waiting } = current
+  const { flights, intermediateEnds, rootEnds, receivers, waiting } = current
   metrics.gauge({
     name: 'gatehouse_certs_under_way',
     help: 'Certificates that are being issued.',
@@ -77,6 +78,12 @@ function measureCurrent(metrics: Metrics, current: Current): void {
     help: 'When the intermediate that signs now expires, as a Unix time.',
     aggregator: 'min',
     collect: () => intermediateEnds() / 1000,
+  })
+  metrics.gauge({
+    name: 'gatehouse_certs_root_end_seconds',
+    help: 'When the root of the embedded CA expires, as a Unix time; NaN if it is not known.',
+    aggregator: 'min',
+    collect: () => rootEnds() / 1000,
   })
   metrics.gauges({
     name: 'gatehouse_certs_events_waiting',
@@ -189,7 +196,8 @@ export const certMetrics = fp<MetricsOptions>(
       // The other metrics matter most while the store fails.
       endings: (limit) => app.store.listEnding(limit).catch(() => ({ soonest: [], total: 0 })),
       waiting: () => app.store.countEvents().catch(() => ({})),
-      intermediateEnds: () => app.ca.intermediate().info.notAfter,
+      intermediateEnds: () => app.ca.intermediate().ends,
+      rootEnds: () => app.ca.rootEnds() ?? Number.NaN,
     }
     app.decorate('certMetrics', metrics && createCertMetrics(metrics, current))
   },

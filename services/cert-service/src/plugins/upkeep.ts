@@ -9,6 +9,8 @@ export const CHECK_STORE_EVERY = 5 * SECOND
 export const RENEW_EVERY = 30 * SECOND
 const HOUR = 3_600 * SECOND
 const DAY = 24 * HOUR
+const NEEDS_OPERATOR =
+  'the CA needs its operator: set the clock if it is wrong, or see the guide of the embedded CA'
 
 type Configured = Pick<CertServiceConfig, 'certificates'>
 
@@ -56,6 +58,7 @@ export const upkeep = fp<UpkeepOptions>(
     )
     loops.add(HOUR, () => prune(app, options), 'upkeep failed')
     loops.add(DAY, (signal) => store.inspect(signal), 'the store was not found sound')
+    loops.add(DAY, async () => warnOfCa(app), 'the CA could not be looked at')
   },
   {
     fastify: '5.x',
@@ -100,15 +103,20 @@ async function followClock(app: FastifyInstance, state: State): Promise<void> {
   state.hasFuture = await store.hasFuture(clock.now())
 }
 
+function warnOfCa({ store, ca, log }: FastifyInstance): void {
+  if (!store.isLeader()) return
+  const [rootEnds, intermediateEnds] = [ca.rootEnds(), ca.intermediate().ends]
+  for (const degraded of ca.degraded())
+    log.warn({ degraded, rootEnds, intermediateEnds }, NEEDS_OPERATOR)
+}
+
 async function prune(
-  { store, ca, log, clock, ledger, outbox }: FastifyInstance,
+  { store, clock, ledger, outbox }: FastifyInstance,
   { storage: { retention }, audit }: UpkeepOptions,
 ): Promise<void> {
   const now = () => clock.now()
   if (!store.isLeader()) return
   await store.bringForward(now())
-  for (const name of ca.degraded())
-    log.warn({ degraded: name }, 'the CA needs its operator: see the guide of the embedded CA')
   const keptFor = {
     audit: audit.retention,
     certificates: retention,

@@ -1,12 +1,13 @@
 import { X509Certificate } from 'node:crypto'
-import { cp, readFile, writeFile } from 'node:fs/promises'
+import { cp, readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createIntermediate, createRoot, toPem } from '@gatehouse/pki'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { backup, restore } from '../../src/cli/backup.ts'
 import { detachRoot } from '../../src/cli/keys.ts'
-import { DAY, NOW, type Running, settle, start } from '../helpers/app.ts'
+import { DAY, leapClock, NOW, type Running, settle, start } from '../helpers/app.ts'
+import { writeAuthority } from '../helpers/ca-walk.ts'
 
 const intermediateOf = ({ service }: Running) =>
   new X509Certificate(service.ca.intermediate().certificate)
@@ -15,18 +16,6 @@ const chainOf = async ({ call }: Running, domain = 'a.test') => {
   const { body } = await call('POST', '/api/certificate', { domain })
   const [leaf, intermediate] = body.certificate.split(/(?<=-----END CERTIFICATE-----\n)/)
   return { leaf: new X509Certificate(leaf), intermediate: new X509Certificate(intermediate) }
-}
-
-/** PEM files of an authority, named in a configuration. */
-async function writeAuthority(
-  folder: string,
-  name: string,
-  { chain, key }: Awaited<ReturnType<typeof createRoot>>,
-) {
-  const files = { certFile: join(folder, `${name}.pem`), keyFile: join(folder, `${name}.key`) }
-  await writeFile(files.certFile, chain.map((der) => toPem('CERTIFICATE', der)).join(''))
-  await writeFile(files.keyFile, key!.export({ format: 'pem', type: 'pkcs8' }))
-  return files
 }
 
 t.test('made at first start, and kept', async (t) => {
@@ -153,17 +142,56 @@ t.test('a leaf ends no later than what signed it', async (t) => {
   t.equal(leaf.validToDate.getTime(), intermediate.validToDate.getTime())
 })
 
-t.test('a changed ca.permitted makes a new intermediate', async (t) => {
+t.test('an intermediate is what the configuration says of one that is made now', async (t) => {
   const folder = testFolder(t)
-  const limited = { ca: { permitted: ['*.a.test'] }, server: { tls: 'off' } }
-  const first = await start(t, {}, { folder })
-  await first.close()
-  const second = await start(t, limited, { folder, clock: first.clock })
-  t.notOk(intermediateOf(second).raw.equals(intermediateOf(first).raw))
-  await second.close()
-  const third = await start(t, limited, { folder, clock: first.clock })
-  t.ok(intermediateOf(third).raw.equals(intermediateOf(second).raw))
+  const url = 'http://ca.test/ca/crl.der'
+  const steps: [what: string, ca: object, isNew: boolean][] = [
+    ['at first', {}, true],
+    ['nothing changed', {}, false],
+    ['permitted added', { permitted: ['*.a.test', '10.0.0.0/8', '9.0.0.0/8'] }, true],
+    ['in another order', { permitted: ['9.0.0.0/8', '10.0.0.0/8', '*.a.test'] }, false],
+    ['crlUrl added', { permitted: ['*.a.test'], crlUrl: url }, true],
+    ['the same', { permitted: ['*.a.test'], crlUrl: url }, false],
+    ['crlUrl changed', { permitted: ['*.a.test'], crlUrl: `${url}/other` }, true],
+    ['crlUrl removed', { permitted: ['*.a.test'] }, true],
+    ['as it was once: that one is still there', {}, false],
+    ['only the lifetime of leaves', { leafLifetime: '30d' }, false],
+  ]
+  const clock = leapClock(NOW)
+  const made: string[] = []
+  for (const [what, ca, isNew] of steps) {
+    const running = await start(t, { ca, server: { tls: 'off' } }, { folder, clock })
+    const { fingerprint } = intermediateOf(running)
+    t.equal(!made.includes(fingerprint), isNew, what)
+    const { crlUrl = 'none' } = ca as { crlUrl?: string }
+    t.equal(intermediateOf(running).raw.includes(crlUrl), crlUrl !== 'none', what)
+    await running.service.ca.upkeep()
+    t.equal(intermediateOf(running).fingerprint, fingerprint, 'and it stays')
+    t.strictSame(running.service.ca.degraded(), [])
+    made.push(fingerprint)
+    await running.close()
+  }
 })
+
+t.test(
+  'without the key of the root, an intermediate that is not as configured is reported',
+  async (t) => {
+    const folder = testFolder(t)
+    const mine = await createRoot({ commonName: 'Mine', now: NOW })
+    const { certFile, keyFile } = await writeAuthority(folder, 'root', mine)
+    const first = await start(t, { ca: { root: { certFile, keyFile } } }, { folder })
+    await first.close()
+    await rename(keyFile, `${keyFile}.away`)
+    const ca = { root: { certFile, keyFile }, crlUrl: 'http://ca.test/ca/crl.der' }
+    const { service } = await start(t, { ca }, { folder, clock: first.clock })
+    await service.ca.upkeep()
+    t.strictSame(service.ca.degraded(), ['ca-intermediate'])
+    await rename(`${keyFile}.away`, keyFile)
+    await service.ca.upkeep()
+    t.strictSame(service.ca.degraded(), [], 'made as soon as the key is there')
+    t.equal((await service.store.listAuthorities()).length, 3)
+  },
+)
 
 t.test('a root of one’s own', async (t) => {
   const folder = testFolder(t)
