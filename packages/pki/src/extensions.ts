@@ -16,7 +16,7 @@ import {
   TRUE,
 } from './der.ts'
 import { PkiError } from './errors.ts'
-import { type Name, type NameRule, parseName } from './names.ts'
+import { type Name, type NameRule, parseName, parseNameRule } from './names.ts'
 
 export const OID = {
   subjectKeyIdentifier: oid('2.5.29.14'),
@@ -104,24 +104,31 @@ function fail(what: string): never {
  */
 export function nameConstraint(permitted: readonly NameRule[]): Der | undefined {
   if (permitted.length === 0 || permitted.some(({ kind }) => kind === 'any')) return undefined
-  const domains = permitted.flatMap((rule) => ('labels' in rule ? rule.labels.join('.') : []))
-  const cidrs = permitted
+  // A constraint applies only to the kinds of names in it, so each absent kind has to be in it as well.
+  const kinds = new Set(permitted.map(kindOf))
+  const isOfDomains = kinds.size === 1 && kinds.has('dns')
+  const nobody = isOfDomains ? [] : NOBODY.filter((rule) => !kinds.has(kindOf(rule)))
+  const rules = [...permitted, ...nobody]
+  const domains = rules.flatMap((rule) => ('labels' in rule ? rule.labels.join('.') : []))
+  const cidrs = rules
     .flatMap((rule) => (rule.kind === 'cidr' ? rule.cidr : []))
     .sort((a, b) => (a.text < b.text ? -1 : 1))
-
   const allowed = [
     ...[...new Set(domains)].sort().map(dnsSubtree),
     ...cidrs.map((cidr) => ipSubtree(ipRange(cidr))),
   ]
-  // A constraint applies only to the kinds of names in it, so each absent kind is excluded as a whole.
-  const excluded = [
-    ...(domains.length > 0 ? [] : [dnsSubtree('')]),
-    ...(cidrs.some(({ network }) => network.version === 4) ? [] : [ipSubtree(Buffer.alloc(8))]),
-    ...(cidrs.some(({ network }) => network.version === 6) ? [] : [ipSubtree(Buffer.alloc(32))]),
-  ]
-  const exclusion = excluded.length > 0 ? [context(1, ...excluded)] : []
-  return sequence(context(0, ...allowed), ...exclusion)
+  const noAddress = context(1, ipSubtree(Buffer.alloc(8)), ipSubtree(Buffer.alloc(32)))
+  return sequence(context(0, ...allowed), ...(isOfDomains ? [noAddress] : []))
 }
+
+/**
+ * One name of each kind that nobody has. To permit it is as good as to exclude the kind, which ends in
+ * an exception of Java 17 beside networks of the other kind (JDK-8267617), and for the empty domain. Java
+ * compares the start of an IPv6 address with an IPv4 network, so that 0.0.0.0 would permit ::1.
+ */
+const NOBODY = ['invalid', '255.255.255.255', '100::1'].map(parseNameRule)
+
+const kindOf = (rule: NameRule) => (rule.kind === 'cidr' ? rule.cidr.network.version : 'dns')
 
 const dnsSubtree = (domain: string) => sequence(element(DNS_NAME, domain))
 const ipSubtree = (range: Uint8Array) => sequence(element(IP_ADDRESS, range))

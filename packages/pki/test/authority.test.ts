@@ -124,16 +124,17 @@ function subtrees(certificate: Uint8Array): string[] | undefined {
 }
 
 t.test('name constraints', async (t) => {
-  const noDns = '-'
-  const noIpv4 = `-${'00'.repeat(8)}`
-  const noIpv6 = `-${'00'.repeat(32)}`
+  const noAddress = [`-${'00'.repeat(8)}`, `-${'00'.repeat(32)}`]
+  const [nobody, nobody4] = ['+invalid', `+${'ff'.repeat(8)}`]
+  const nobody6 = `+0100${'00'.repeat(13)}01${'ff'.repeat(16)}`
   const table: [what: string, permitted: string[], subtrees: string[] | undefined][] = [
     ['nothing', [], undefined],
     ['everything', ['a.b', '*'], undefined],
-    ['domains only', ['c.d', 'a.b'], ['+a.b', '+c.d', noIpv4, noIpv6]],
-    ['each spelling is the domain, once', ['a.b', '*.a.b', '=*.a.b'], ['+a.b', noIpv4, noIpv6]],
-    ['IPv4 only', ['10.0.0.0/8'], ['+0a000000ff000000', noDns, noIpv6]],
-    ['IPv6 only', ['::1'], [`+${'00'.repeat(15)}01${'ff'.repeat(16)}`, noDns, noIpv4]],
+    ['domains only', ['c.d', 'a.b'], ['+a.b', '+c.d', ...noAddress]],
+    ['each spelling is the domain, once', ['a.b', '*.a.b', '=*.a.b'], ['+a.b', ...noAddress]],
+    ['IPv4 only', ['10.0.0.0/8'], [nobody, '+0a000000ff000000', nobody6]],
+    ['IPv6 only', ['::1'], [nobody, nobody4, `+${'00'.repeat(15)}01${'ff'.repeat(16)}`]],
+    ['a domain and IPv4', ['a.b', '10.0.0.0/8'], ['+a.b', '+0a000000ff000000', nobody6]],
     [
       'all',
       ['a.b', '10.0.0.0/9', '::/1'],
