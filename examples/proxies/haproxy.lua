@@ -8,11 +8,14 @@ local IDENTITY = {
   'x-forwarded-user', 'x-forwarded-displayname', 'x-authenticated-user', 'x-gatehouse-assertion',
 }
 
--- The headers of the request that Gatehouse needs, besides those for host and path.
+-- The headers of the request that Gatehouse needs, besides those for host and path. The last two lines
+-- replace method and path for some apps.
 local ASKED = {
-  'accept', 'access-control-request-method', 'authorization', 'cookie', 'origin',
+  'accept', 'accept-language', 'access-control-request-method', 'authorization', 'cookie', 'origin',
   'sec-fetch-mode', 'upgrade', 'user-agent', 'x-requested-with',
   'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto',
+  'x-http-method', 'x-http-method-override', 'x-method-override',
+  'destination', 'x-rewrite-url',
 }
 
 -- Headers that HAProxy writes itself.

@@ -61,6 +61,10 @@ const KINDS: Readonly<Record<string, (block: Block) => unknown>> = {
   'toml oauth2-proxy.cfg': () => undefined,
   'sh migrate': parseShell,
   'sql postgres': runSql,
+  // The next three are run by the proxies, in services/forward-auth/test/integration/proxies.test.ts.
+  'yaml prefix': parseYaml,
+  'caddyfile site': () => undefined,
+  'yaml server-snippet': parseYaml,
   // Strips the types, which fails where the syntax is wrong.
   ts: ({ text }) => stripTypeScriptTypes(text),
   text: () => undefined,

@@ -38,6 +38,7 @@ export const READ_HEADERS = [
   'x-forwarded-host',
   'x-forwarded-uri',
   'x-forwarded-for',
+  'x-forwarded-prefix',
   'x-original-method',
   'x-original-url',
   'x-forward-auth-if',

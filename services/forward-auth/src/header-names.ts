@@ -2,9 +2,12 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { FwaError } from './errors.ts'
 
 /** Headers with which a client asks an app to take the request for one of another method. */
-const METHOD_OVERRIDES = ['x-http-method-override', 'x-http-method', 'x-method-override']
+export const METHOD_OVERRIDES = ['x-http-method-override', 'x-http-method', 'x-method-override']
 /** Headers that some apps read in place of the path of the request. */
-const PATH_OVERRIDES = ['x-original-url', 'x-rewrite-url', 'destination']
+export const PATH_OVERRIDES = ['x-original-url', 'x-rewrite-url', 'destination']
+
+/** Headers that only a proxy may set, and that apps believe; a check reads others (READ_HEADERS). */
+export const BELIEVED_HEADERS = ['forwarded', 'x-forwarded-port', 'x-real-ip']
 
 /**
  * A header name as apps behind CGI, FastCGI and WSGI see it: they keep letters and digits, and fold

@@ -12,7 +12,7 @@ import { Programs } from './check/programs.ts'
 import { createRules } from './check/rules.ts'
 import type { ForwardAuthConfig, PortalConfig } from './config/schema.ts'
 import { READ_HEADERS } from './forwarded.ts'
-import { createAliasGuard } from './header-names.ts'
+import { BELIEVED_HEADERS, createAliasGuard } from './header-names.ts'
 import { DEFAULT_ACCENT } from './pages/colors.ts'
 import { type Image, type ImageKind, readImage } from './pages/images.ts'
 import { createProvider } from './providers/index.ts'
@@ -88,7 +88,7 @@ function createPortal(config: PortalConfig, lifetime: number, make: Make) {
     /** Names of all headers for the app, in lower case. */
     sent,
     /** Refuses other spellings of the headers that are read or sent. */
-    refuseAliases: createAliasGuard([...READ_HEADERS, ...sent]),
+    refuseAliases: createAliasGuard([...READ_HEADERS, ...BELIEVED_HEADERS, ...sent]),
     preflight: config.preflight,
     /** In ms, as all times. */
     sessionLifetime: config.sessionLifetime ?? lifetime,

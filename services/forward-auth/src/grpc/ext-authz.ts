@@ -11,9 +11,12 @@ import {
   PERMISSION_DENIED,
 } from './messages.ts'
 
-/** Headers of the client that a check must not have: those that a proxy sets, and those of a body. */
+/**
+ * Headers of the client that a check must not have: those that a proxy sets, and those of a body.
+ * `X-Original-URL` says there that an app may read another path.
+ */
 const NOT_PASSED_ON: ReadonlySet<string> = new Set([
-  ...READ_HEADERS,
+  ...READ_HEADERS.filter((name) => name !== 'x-original-url'),
   'connection',
   'content-encoding',
   'content-length',
@@ -54,9 +57,8 @@ export function toCheck(
   const passed = Object.entries(http.headers).filter(
     ([name]) => !name.startsWith(':') && !NOT_PASSED_ON.has(name),
   )
-  // The address of the connection, whatever Envoy is configured to do with the header.
+  // What Envoy says of its client, alone: what stands in the header may be from the client.
   const source = attributes.source?.address?.socketAddress?.address ?? 'unknown'
-  const chain = http.headers['x-forwarded-for']
   return {
     portal,
     request: {
@@ -70,7 +72,7 @@ export function toCheck(
         'x-forwarded-proto': http.scheme,
         'x-forwarded-host': http.host,
         'x-forwarded-uri': http.path,
-        'x-forwarded-for': chain === undefined ? source : `${chain}, ${source}`,
+        'x-forwarded-for': source,
       },
     },
   }

@@ -205,6 +205,27 @@ t.test('a check over gRPC', async (t) => {
     t.match(await check({ headers: alias }), { passes: false, status: 400 })
   })
 
+  await t.test(
+    'the client has the address that Envoy states, whatever it says itself',
+    async (t) => {
+      const from = portalOf('main', 'rules: [{ from: [10.0.0.0/8], require: anyone }]')
+      const { check } = await start(t, { portals: from })
+      const source = (address: string) => ({ address: { socketAddress: { address } } })
+      const rows: readonly (readonly [source: object | null, chain: string, passes: boolean])[] = [
+        [source('10.1.2.3'), '203.0.113.7', true],
+        [source('203.0.113.7'), '10.1.2.3', false],
+        // A proxy of ours, and so the first to believe a header of.
+        [source('127.0.0.1'), '10.1.2.3', false],
+        [null, '10.1.2.3', false],
+        [{}, '10.1.2.3', false],
+      ]
+      for (const [source, chain, passes] of rows) {
+        const headers = { ...program, 'x-forwarded-for': chain }
+        t.equal((await check({ source, headers })).passes, passes, JSON.stringify(source))
+      }
+    },
+  )
+
   await t.test('paths arrive as they were sent', async (t) => {
     for (const path of ['/a/../b', '/a%2f..%2fb', '/portals/main/../x']) {
       const { headers } = await check({ headers: navigation, http: { path } })

@@ -1,4 +1,4 @@
-import type { IncomingHttpHeaders } from 'node:http'
+import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http'
 import { request } from 'node:https'
 import type { Duplex } from 'node:stream'
 import { text } from 'node:stream/consumers'
@@ -8,7 +8,7 @@ export interface Ask {
   readonly method?: string
   readonly host?: string
   readonly path?: string
-  readonly headers?: Readonly<Record<string, string | undefined>>
+  readonly headers?: Readonly<Record<string, string | readonly string[] | undefined>>
   readonly body?: string
 }
 
@@ -35,7 +35,7 @@ export function createClient(port: number, ca: string) {
         path,
         setHost: false,
         timeout: 20_000,
-        headers: { Host: host, ...(Object.fromEntries(given) as Record<string, string>) },
+        headers: { Host: host, ...(Object.fromEntries(given) as OutgoingHttpHeaders) },
       })
       sent.on('timeout', () => sent.destroy(new Error(`${method} ${path}: no answer`)))
       sent.on('error', reject)

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage } from 'node:http'
+import { performServerHandshake } from 'node:http2'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import type { Test } from 'tap'
@@ -18,8 +19,8 @@ export interface Echo {
 const WEBSOCKET = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11'
 
 /**
- * An app that tells what reached it, and counts how often something did. Of upgraded
- * connections it tells in `X-Echo`, and sends their bytes back.
+ * An app that tells what reached it, and counts how often something did. It takes every upgrade that
+ * it is asked for: to HTTP/2 as Hypercorn does, else it tells in `X-Echo` and sends the bytes back.
  */
 export async function startEcho(t: Test) {
   let count = 0
@@ -33,17 +34,29 @@ export async function startEcho(t: Test) {
   })
   server.on('upgrade', (request, socket) => {
     count += 1
-    const key = request.headers['sec-websocket-key']
+    last = describe(request)
+    const { 'sec-websocket-key': key, upgrade = '' } = request.headers
+    const toHttp2 = /h2c/i.test(upgrade)
     const accept = createHash('sha1').update(`${key}${WEBSOCKET}`).digest('base64')
     const lines = [
       'HTTP/1.1 101 Switching Protocols',
       'Connection: Upgrade',
-      'Upgrade: websocket',
+      `Upgrade: ${toHttp2 ? 'h2c' : upgrade}`,
       `Sec-WebSocket-Accept: ${accept}`,
-      `X-Echo: ${JSON.stringify(describe(request))}`,
+      `X-Echo: ${JSON.stringify(last)}`,
     ]
+    socket.on('error', () => {})
     socket.write(`${lines.join('\r\n')}\r\n\r\n`)
-    socket.pipe(socket)
+    if (!toHttp2) return socket.pipe(socket)
+    performServerHandshake(socket)
+      .on('error', () => {})
+      .on('stream', (stream, { ':method': method = '', ':path': url = '', ...headers }) => {
+        count += 1
+        const rawHeaders = Object.entries(headers).flatMap(([name, value]) => [name, String(value)])
+        last = describe({ method, url, rawHeaders })
+        stream.respond({ ':status': 200 })
+        stream.end(JSON.stringify(last))
+      })
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -54,7 +67,9 @@ export async function startEcho(t: Test) {
   return { port: (server.address() as AddressInfo).port, count: () => count, last: () => last }
 }
 
-function describe({ method = '', url = '', rawHeaders }: IncomingMessage): Omit<Echo, 'body'> {
+type Received = Pick<IncomingMessage, 'method' | 'url' | 'rawHeaders'>
+
+function describe({ method = '', url = '', rawHeaders }: Received): Omit<Echo, 'body'> {
   const cgi: Record<string, string[]> = {}
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = `HTTP_${rawHeaders[i]?.toUpperCase().replaceAll(/[^A-Z0-9]/g, '_')}`

@@ -1,5 +1,7 @@
 import { once } from 'node:events'
-import { text } from 'node:stream/consumers'
+import type { IncomingHttpHeaders } from 'node:http'
+import { connect as connectTcp } from 'node:net'
+import type { Duplex } from 'node:stream'
 import { connect } from 'node:tls'
 import type { Clock } from '@gatehouse/service-kit'
 import { testFolder } from '@gatehouse/service-kit/testing'
@@ -24,8 +26,8 @@ interface Passage {
   readonly status: number
   /** Path and query that the check was asked about; undefined if there was none, or if it was refused. */
   readonly told: string | undefined
-  /** The credentials that the check got. */
-  readonly authorization: string | undefined
+  /** The headers of the last check, if there was one. */
+  readonly asked: IncomingHttpHeaders | undefined
   /** Path and query that the app received; undefined if it heard nothing. */
   readonly heard: string | undefined
 }
@@ -33,6 +35,8 @@ interface Passage {
 export interface GateOptions {
   /** The configuration of Gatehouse, without `server`. Default: that of the examples. */
   readonly yaml?: string
+  /** Members of `server`. Default: proxies on loopback are trusted. */
+  readonly server?: object
   readonly changes?: Surroundings['changes']
   /** Where the app listens. Default: it is one that tells what reached it. */
   readonly appPort?: number
@@ -44,22 +48,26 @@ export interface GateOptions {
 export async function startGate(
   t: Test,
   proxy: ProxyName,
-  { yaml = CONFIG, changes, appPort, ...deps }: GateOptions = {},
+  { yaml = CONFIG, server = {}, changes, appPort, ...deps }: GateOptions = {},
 ) {
   const folder = testFolder(t)
   const grpcPort = proxy === 'envoy-grpc' ? await freePort() : undefined
-  const server = grpcPort === undefined ? '' : `\nserver: { grpc: { port: ${grpcPort} } }\n`
+  const own = { ...server, ...(grpcPort !== undefined && { grpc: { port: grpcPort } }) }
   let told: string | undefined
-  let authorization: string | undefined
+  let asked: IncomingHttpHeaders | undefined
   const tell = (app: FastifyInstance) => {
     // Before the answer is sent, so that nobody has it earlier.
     app.addHook('onSend', async ({ check, headers }) => {
       if (!check) return
       told = check.forwarded.target
-      authorization = headers.authorization
+      asked = headers
+    })
+    // Also of checks that are refused before anything is decided.
+    app.addHook('onRequest', async ({ headers, routeOptions: { url = '' } }) => {
+      if (/^\/portals?\/:portal(\/authz\/.*)?\/?$/.test(url)) asked = headers
     })
   }
-  const gatehouse = await startGatehouse(t, yaml + server, tell, deps)
+  const gatehouse = await startGatehouse(t, `${yaml}\nserver: ${JSON.stringify(own)}\n`, tell, deps)
   const echo = await startEcho(t)
   const certificate = await issueCertificate(folder, HOSTS)
   const port = await freePort()
@@ -67,21 +75,40 @@ export async function startGate(
   await PROXIES[proxy](t, { folder, certificate, ...(changes && { changes }), ...ports })
 
   /** Sends a target as it is, which HTTP clients would refuse or rewrite. */
-  async function pass(target: string, headers: Readonly<Record<string, string>> = {}) {
-    told = authorization = undefined
+  async function pass(
+    target: string,
+    headers: Readonly<Record<string, string>> = {},
+    /** What precedes TLS, from a balancer. */
+    preface = '',
+  ) {
+    told = asked = undefined
     const before = echo.count()
     const host = 'app.example.com'
-    const socket = connect({ host: '127.0.0.1', port, servername: host, ca: certificate.rootPem })
+    const plain = connectTcp(port, '127.0.0.1')
+    plain.write(preface)
+    const socket = connect({ socket: plain, servername: host, ca: certificate.rootPem })
     await once(socket, 'secureConnect')
     const sent = Object.entries({ Host: host, Connection: 'close', ...headers })
     const lines = [`GET ${target} HTTP/1.1`, ...sent.map((header) => header.join(': '))]
     socket.write(Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'))
-    const answer = await text(socket)
+    const answer = await readAnswer(socket)
     const status = Number(/^HTTP\/1\.1 (\d{3})/.exec(answer)?.[1] ?? 0)
     const heard = echo.count() > before ? echo.last()?.url : undefined
-    return { status, told, authorization, heard } satisfies Passage
+    return { status, told, asked, heard } satisfies Passage
   }
   return { gatehouse, echo, port, certificate, ask: createClient(port, certificate.rootPem), pass }
+}
+
+/** A whole answer, without waiting for the proxy to close: Envoy does that a second after it has refused. */
+async function readAnswer(socket: Duplex): Promise<string> {
+  let answer = ''
+  for await (const chunk of socket.setEncoding('latin1')) {
+    answer += chunk
+    const [head, body] = answer.split(/\r\n\r\n(.*)/s)
+    const length = /^content-length: (\d+)/im.exec(head ?? '')?.[1]
+    if (length !== undefined && body?.length === Number(length)) break
+  }
+  return answer
 }
 
 export type Gate = Awaited<ReturnType<typeof startGate>>

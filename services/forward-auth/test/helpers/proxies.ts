@@ -41,7 +41,7 @@ export function readExample(name: string, changes: Changes): string {
 
 function write({ folder, changes, domain }: Surroundings, name: string, own: Changes): string {
   const file = join(folder, name)
-  const text = readExample(name, [...own, ...(changes?.[name] ?? [])])
+  const text = readExample(name, [...(changes?.[name] ?? []), ...own])
   writeFileSync(file, domain ? text.replaceAll('example.com', domain) : text)
   return file
 }

@@ -1,14 +1,25 @@
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { connect } from 'node:http2'
+import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
+import type { Duplex } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
+import { readDocument } from '../../../../scripts/test/markdown.ts'
+import { READ_HEADERS } from '../../src/forwarded.ts'
+import {
+  BELIEVED_HEADERS,
+  foldName,
+  METHOD_OVERRIDES,
+  PATH_OVERRIDES,
+} from '../../src/header-names.ts'
 import type { Answered } from '../helpers/client.ts'
 import type { Echo } from '../helpers/echo.ts'
 import { CONFIG, type Gate, startGate } from '../helpers/gate.ts'
 import { startGatehouse } from '../helpers/gatehouse.ts'
+import { startLighttpd } from '../helpers/lighttpd.ts'
 import { missingProgram, PROXIES, type ProxyName, readExample } from '../helpers/proxies.ts'
 import { SHAPES } from '../shapes.ts'
 import { ATTACKS, type Attack } from './proxy-attacks.ts'
@@ -23,8 +34,10 @@ import {
   PREFLIGHT_CASES,
   PROGRAM_CASES,
   preflight,
+  program,
   signInFor,
   TARGETS,
+  UPGRADES,
   type Who,
 } from './proxy-cases.ts'
 
@@ -145,6 +158,54 @@ const PROBES: Readonly<Record<NonNullable<Attack['probe']>, Probe>> = {
   ambiguous: holdTargets(TARGETS.ambiguous),
   malformed: holdTargets(TARGETS.malformed),
 
+  async upgrades(t, _proxy, gate) {
+    const { gatehouse, echo, ask } = gate
+    const cookie = cookiesOf(gatehouse, 'ada')
+    for (const [name, headers] of Object.entries(UPGRADES))
+      await t.test(name, async (t) => {
+        const { socket } = await ask({ headers: { ...headers, cookie } })
+        const asked = socket ? echo.last()?.cgi.HTTP_UPGRADE?.join() : undefined
+        t.notOk(asked && !/^websocket$/i.test(asked), 'no other protocol begins')
+        if (socket && /h2c/i.test(asked ?? '')) await goAround(t, socket)
+        socket?.destroy()
+      })
+    // RFC 8441: the same over HTTP/2.
+    const session = await openHttp2(t, gate)
+    const { count } = echo
+    const before = count()
+    const stream = session.request({
+      ...{ ':method': 'CONNECT', ':protocol': 'h2c', ':scheme': 'https', ':path': '/' },
+      ...{ ':authority': 'app.example.com', cookie },
+    })
+    stream.on('error', () => {})
+    stream.on('response', () => stream.destroy())
+    await new Promise((resolve) => stream.on('close', resolve))
+    const isSeen = count() > before && echo.last()?.cgi.HTTP_UPGRADE
+    t.notOk(isSeen, 'nor in an extended CONNECT')
+  },
+
+  async overrides(t, _proxy, gate) {
+    const cookie = cookiesOf(gate.gatehouse, 'ada')
+    for (const name of [...METHOD_OVERRIDES, ...PATH_OVERRIDES])
+      for (const spelling of spellingsOf(name)) {
+        const { heard, asked } = await gate.pass('/', { [spelling]: 'eve', cookie })
+        const isPassed = heard !== undefined && asCgi(name) in (gate.echo.last()?.cgi ?? {})
+        const isSeen = Object.keys(asked ?? {}).some((one) => foldName(one) === name)
+        t.ok(isSeen || !isPassed, `${spelling}: the check sees what the app gets`)
+      }
+  },
+
+  async forwarded(t, _proxy, gate) {
+    const cookie = cookiesOf(gate.gatehouse, 'ada')
+    const ownByProxy = (name: string) => !['x-forward-auth-if'].includes(name)
+    for (const name of [...READ_HEADERS, ...BELIEVED_HEADERS].filter(ownByProxy))
+      for (const spelling of spellingsOf(name)) {
+        const { heard } = await gate.pass('/', { [spelling]: 'eve', cookie })
+        const received = heard === undefined ? [] : gate.echo.last()?.cgi[asCgi(name)]
+        t.notMatch(received?.join(), /eve/, `${spelling}: only the proxy sets it`)
+      }
+  },
+
   async down(t, proxy, gate) {
     const cookie = cookiesOf(gate.gatehouse, 'admin')
     await gate.gatehouse.app.close()
@@ -152,6 +213,31 @@ const PROBES: Readonly<Record<NonNullable<Attack['probe']>, Probe>> = {
     for (const headers of [{}, { cookie }, { ...preflight }])
       await hold(t, proxy, gate, { headers, status })
   },
+}
+
+/** A name as servers behind CGI read it too, from lighttpd on. */
+const spellingsOf = (name: string) => ['-', '_', '.', '~'].map((mark) => name.replaceAll('-', mark))
+const asCgi = (name: string) => `HTTP_${foldName(name).toUpperCase().replaceAll('-', '_')}`
+
+/** Asks an app through a tunnel for what no check lets pass. */
+async function goAround(t: Test, socket: Duplex): Promise<void> {
+  const session = connect('http://app.example.com', { createConnection: () => socket })
+  session.on('error', () => {})
+  const headers = { ':path': '/admin', 'x-forwarded-user': 'root' }
+  const answer = await text(session.request(headers)).catch(String)
+  t.notMatch(answer, /"root"/, 'nobody goes around the check')
+  session.destroy()
+}
+
+async function openHttp2(t: Test, { port, certificate }: Gate) {
+  const session = connect(`https://app.example.com:${port}`, {
+    ca: certificate.rootPem,
+    servername: 'app.example.com',
+    lookup: (_host, _options, done) => done(null, [{ address: '127.0.0.1', family: 4 }]),
+  })
+  t.teardown(() => session.close())
+  await once(session, 'remoteSettings')
+  return session
 }
 
 /** The app receives what the check was asked about, byte by byte. */
@@ -199,13 +285,7 @@ for (const proxy of PROXY_NAMES)
       await t.test(name, (t) => hold(t, proxy, gate, expected))
 
     await t.test('HTTP/2', async (t) => {
-      const { port, certificate } = gate
-      const session = connect(`https://app.example.com:${port}`, {
-        ca: certificate.rootPem,
-        servername: 'app.example.com',
-        lookup: (_host, _options, done) => done(null, [{ address: '127.0.0.1', family: 4 }]),
-      })
-      t.teardown(() => session.close())
+      const session = await openHttp2(t, gate)
       const open = async (headers: object) => {
         const stream = session.request({
           ':path': '/a?b',
@@ -226,8 +306,11 @@ for (const proxy of PROXY_NAMES)
       const authorization = 'Bearer abc'
       const cookie = cookiesOf(gatehouse, 'ada')
       const refused = await gate.pass('/', { authorization })
-      t.match(refused, { status: 401, authorization, heard: undefined })
-      t.match(await gate.pass('/', { authorization, cookie }), { authorization, heard: '/' })
+      t.match(refused, { status: 401, asked: { authorization }, heard: undefined })
+      t.match(await gate.pass('/', { authorization, cookie }), {
+        asked: { authorization },
+        heard: '/',
+      })
       t.same(gate.echo.last()?.cgi.HTTP_AUTHORIZATION, [authorization])
     })
 
@@ -286,11 +369,142 @@ t.test('haproxy: nobody passes while Gatehouse does not answer', async (t) => {
   await hold(t, 'haproxy', gate, { who: 'ada', status: 504 })
 })
 
+/** A block of a guide, by what its fence says. */
+const blockOf = (file: string, info: string) =>
+  readDocument(file).blocks.find((block) => block.info === info)?.text ?? ''
+
+/** An app that expects requests without the prefix that they have in the browser. */
+const BELOW_A_PATH: Readonly<Record<string, Readonly<Record<string, readonly [string, string]>>>> =
+  {
+    traefik: {
+      'traefik.yaml': [
+        '  routers:\n',
+        `    ${blockOf('docs/traefik.md', 'yaml prefix').split('middlewares:\n    ')[1]}`,
+      ],
+    },
+    caddy: {
+      Caddyfile: [
+        '\t# The metadata',
+        `${blockOf('docs/caddy.md', 'caddyfile site')}\n\t# The metadata`,
+      ],
+    },
+  }
+
+for (const [name, files] of Object.entries(BELOW_A_PATH)) {
+  const proxy = name as ProxyName
+  t.test(`${proxy}: an app below a path`, { skip: missingProgram(proxy) }, async (t) => {
+    const changes = Object.fromEntries(
+      Object.entries(files).map(([file, change]) => [file, [change]]),
+    )
+    const { pass, gatehouse } = await startGate(t, proxy, { changes })
+    const cookie = cookiesOf(gatehouse, 'ada')
+    const target = '/grafana/d/1?a=b'
+    t.match(await pass(target, { ...program, cookie }), { told: target, heard: '/d/1?a=b' })
+    t.match(await pass('/other', { ...program, cookie }), { told: '/other', heard: '/other' })
+    t.equal((await pass(target, program)).heard, undefined, 'nobody passes without a session')
+  })
+}
+
+t.test('nginx for Ingress: no upgrade but to WebSockets', async (t) => {
+  const { data } = parse(blockOf('docs/kubernetes.md', 'yaml server-snippet'))
+  const changes: readonly (readonly [string, string])[] = [
+    // As ingress-nginx writes it.
+    ['proxy_set_header Upgrade $upgrade;', 'proxy_set_header Upgrade $http_upgrade;'],
+    [
+      'map $upgrade $upgrade_connection {',
+      'map $http_upgrade $upgrade_connection { default upgrade;',
+    ],
+    ['server_name app.example.com', `${data['server-snippet']}\nserver_name app.example.com`],
+  ]
+  const gate = await startGate(t, 'nginx', { changes: { 'nginx.conf': changes } })
+  await PROBES.upgrades(t, 'nginx', gate)
+  const signedIn = CASES['signed in, WebSocket'] as Case
+  await hold(t, 'nginx', gate, signedIn)
+})
+
+t.test('lighttpd reads tildes as hyphens', async (t) => {
+  const app = await startLighttpd(t)
+  const direct = await fetch(`http://127.0.0.1:${app.port}/`, {
+    headers: { 'X~Forwarded~User': 'eve' },
+  })
+  t.match(await direct.text(), /^HTTP_X_FORWARDED_USER=eve$/m, 'as it is')
+  for (const proxy of PROXY_NAMES)
+    await t.test(proxy, { skip: missingProgram(proxy) }, async (t) => {
+      const { ask, gatehouse } = await startGate(t, proxy, { appPort: app.port })
+      const cookie = cookiesOf(gatehouse, 'ada')
+      const { status, body } = await ask({ headers: { cookie } })
+      t.match({ status, body }, { status: 200, body: /^HTTP_X_FORWARDED_USER=ada$/m })
+      for (const name of [
+        'X~Forwarded~User',
+        "X'Forwarded!User",
+        'X_Forwarded~User',
+        'X.Forwarded.User',
+      ]) {
+        const { body } = await ask({ headers: { cookie, [name]: 'eve' } })
+        t.notMatch(body, /eve/, name)
+      }
+    })
+})
+
+const FROM = CONFIG.replace(
+  'providers:',
+  'rules: [{ from: [10.0.0.0/8], require: anyone }]\n    providers:',
+)
+const OF_CLIENT = 'DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT'
+const OF_CONNECTION = 'DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT'
+const PROXY_PROTOCOL = [
+  'filter_chains:',
+  `listener_filters:
+        - name: envoy.filters.listener.proxy_protocol
+          typed_config:
+            "@type": type.googleapis.com/envoy.extensions.filters.listener.proxy_protocol.v3.ProxyProtocol
+      filter_chains:`,
+] as const
+const HOPS = [
+  'use_remote_address: true',
+  'use_remote_address: true\n                xff_num_trusted_hops: 1',
+] as const
+
+for (const proxy of PROXY_NAMES)
+  t.test(`${proxy}: a rule about addresses`, { skip: missingProgram(proxy) }, async (t) => {
+    // As in clusters where clients come from addresses of proxies: Envoy names this machine by either.
+    const addresses = Object.values(networkInterfaces()).flatMap((one = []) => one)
+    const own = addresses.filter(({ family }) => family === 'IPv4').map(({ address }) => address)
+    const server = { trustedProxies: ['127.0.0.1', ...own] }
+    const { pass } = await startGate(t, proxy, { yaml: FROM, server })
+    for (const chain of ['10.1.2.3', '10.1.2.3, 127.0.0.1', '10.1.2.3, 10.1.2.4'])
+      t.match(await pass('/', { ...program, 'X-Forwarded-For': chain }), { status: 401 }, chain)
+  })
+
+t.test('envoy behind another balancer', { skip: missingProgram('envoy') }, async (t) => {
+  const rows: readonly [ProxyName, readonly (readonly [string, string])[], ByBalancer, number][] = [
+    ['envoy', [PROXY_PROTOCOL, [OF_CONNECTION, OF_CLIENT]], 'line', 200],
+    ['envoy', [HOPS, [OF_CONNECTION, OF_CLIENT]], 'header', 200],
+    ['envoy-grpc', [PROXY_PROTOCOL, [OF_CONNECTION, OF_CLIENT]], 'line', 200],
+    ['envoy-grpc', [HOPS, [OF_CONNECTION, OF_CLIENT]], 'header', 401],
+  ]
+  for (const [proxy, changes, by, status] of rows)
+    await t.test(`${proxy}, address in a ${by}`, async (t) => {
+      const file = { [`${proxy}.yaml`]: changes }
+      const { pass } = await startGate(t, proxy, { yaml: FROM, changes: file })
+      const told =
+        by === 'line'
+          ? await pass('/', program, 'PROXY TCP4 10.1.2.3 127.0.0.1 4000 443\r\n')
+          : await pass('/', { ...program, 'X-Forwarded-For': '192.0.2.1, 10.1.2.3' })
+      t.equal(told.status, status)
+    })
+})
+
+/** How a balancer names its client: in a line of the PROXY protocol, or in X-Forwarded-For. */
+type ByBalancer = 'line' | 'header'
+
 t.test('traefik: every check that is asked for is answered, with the headers listed', async (t) => {
   const { app, ...gatehouse } = await startGatehouse(t, CONFIG)
   const { http } = parse(readExample('traefik.yaml', []))
   const cookie = cookiesOf({ app, ...gatehouse }, 'admin')
-  for (const [name, { forwardAuth }] of Object.entries<Middleware>(http.middlewares)) {
+  const middlewares: Readonly<Record<string, Middleware>> = http.middlewares
+  for (const [name, { forwardAuth }] of Object.entries(middlewares)) {
+    if (!forwardAuth) continue
     const { pathname, search } = new URL(forwardAuth.address)
     for (const { proxy, headers } of SHAPES.filter(({ proxy }) => proxy.startsWith('traefik'))) {
       const ask = (more: object) =>
@@ -304,16 +518,18 @@ t.test('traefik: every check that is asked for is answered, with the headers lis
       t.same(forwardAuth.authResponseHeaders.map(toLowerCase).sort(), sent.sort())
     }
   }
-  const open = Object.entries<Router>(http.routers).filter(([, { middlewares }]) => !middlewares)
+  const open = Object.entries<Router>(http.routers).filter(
+    ([, { middlewares: names = [] }]) => !names.some((name) => middlewares[name]?.forwardAuth),
+  )
   t.same(
     open.map(([name]) => name),
-    ['auth', 'metadata'],
-    'only the sign-in pages and the metadata of resources are open',
+    ['upgrades', 'auth', 'metadata'],
+    'only the sign-in pages and the metadata of resources are open, and what is refused',
   )
 })
 
 interface Middleware {
-  readonly forwardAuth: { readonly address: string; readonly authResponseHeaders: string[] }
+  readonly forwardAuth?: { readonly address: string; readonly authResponseHeaders: string[] }
 }
 interface Router {
   readonly middlewares?: readonly string[]

@@ -110,8 +110,8 @@ export const CASES: Readonly<Record<string, Case>> = {
     host: 'auth.example.com',
     path: '/portals/main',
     headers: { ...navigation, ...FORGED_REQUEST, 'X-Forwarded-Host': 'app.example.com' },
-    // Traefik and Envoy remove the URI of the client, so that there is nothing to check.
-    status: { others: 403, traefik: 400, envoy: 400, 'envoy-grpc': 400 },
+    // Traefik, HAProxy and Envoy remove the URI of the client, so that there is nothing to check.
+    status: { others: 403, haproxy: 400, traefik: 400, envoy: 400, 'envoy-grpc': 400 },
   },
 
   'signed in': { who: 'ada', path: '/a?b', headers: navigation, status: 200, user: 'ada' },
@@ -188,6 +188,23 @@ export const PREFLIGHT_CASES: Readonly<Record<string, Case>> = {
     status: 200,
     user: '',
   },
+  ...Object.fromEntries(
+    ['X-HTTP-Method-Override', 'X-HTTP-Method', 'X-Method-Override', 'X.HTTP~Method.Override'].map(
+      (name) => [
+        `preflight that ${name} makes a DELETE`,
+        // nginx and HAProxy drop names with other characters.
+        /[.~]/.test(name)
+          ? {
+              method: 'OPTIONS',
+              headers: { ...preflight, [name]: 'DELETE' },
+              status: { others: 401, nginx: 200, haproxy: 200 },
+              user: '',
+              refusedBy: ['caddy', 'traefik', 'envoy', 'envoy-grpc'],
+            }
+          : { method: 'OPTIONS', headers: { ...preflight, [name]: 'DELETE' }, status: 401 },
+      ],
+    ),
+  ),
   'preflight with credentials': {
     method: 'OPTIONS',
     headers: { ...preflight, authorization: 'Basic YTpi' },
@@ -245,6 +262,26 @@ export const PROGRAM_CASES: Readonly<Record<string, Case>> = {
     challenges: /APIKey realm="api"/,
   },
 }
+
+const upgradeTo = (upgrade: string | readonly string[]) => ({
+  ...webSocket,
+  connection: 'Upgrade, HTTP2-Settings',
+  'http2-settings': 'AAMAAABkAARAAAAAAAIAAAAA',
+  upgrade,
+})
+
+/** Requests for another protocol, which no check sees once it has begun. */
+export const UPGRADES = {
+  'to HTTP/2': upgradeTo('h2c'),
+  'to HTTP/2, in capitals': upgradeTo('H2C'),
+  'to HTTP/2, or else a WebSocket': upgradeTo('h2c, websocket'),
+  'to a WebSocket, or else HTTP/2': upgradeTo('websocket, h2c'),
+  'to HTTP/2, and to a WebSocket on a line of its own': upgradeTo(['h2c', 'websocket']),
+  'to a WebSocket, and to HTTP/2 on a line of its own': upgradeTo(['websocket', 'h2c']),
+  'to what begins like a WebSocket': upgradeTo('websocket/h2c'),
+  'to a part of it': upgradeTo('web'),
+  'to anything else': upgradeTo('TLS/1.0'),
+} as const
 
 /** Targets of requests, sent as they are. */
 export const TARGETS = {

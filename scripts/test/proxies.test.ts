@@ -1,0 +1,221 @@
+import { globSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { parseAllDocuments } from 'yaml'
+import { READ_HEADERS } from '../../services/forward-auth/src/forwarded.ts'
+import {
+  BELIEVED_HEADERS,
+  METHOD_OVERRIDES,
+  PATH_OVERRIDES,
+} from '../../services/forward-auth/src/header-names.ts'
+import { portalOf, startApp, yamlOf } from '../../services/forward-auth/test/app.ts'
+import { SHAPES } from '../../services/forward-auth/test/shapes.ts'
+import { codeOf, ROOT, readDocument, tableRows } from './markdown.ts'
+
+const read = (file: string) => readFileSync(join(ROOT, file), 'utf8')
+const example = (name: string) => read(`examples/proxies/${name}`)
+const sorted = (names: Iterable<string>) =>
+  [...new Set(names)].map((name) => name.toLowerCase()).sort()
+const without = (names: readonly string[], ...others: readonly string[]) =>
+  names.filter((name) => !others.includes(name))
+
+/** The names in a row of the one list, docs/proxies.md. */
+const LIST = new Map(
+  tableRows(readDocument('docs/proxies.md').prose).map(([what = '', names = '']) => [
+    what,
+    sorted(codeOf(names).filter((name) => /^[A-Z]/.test(name))),
+  ]),
+)
+const listed = (what: string) => LIST.get(what) ?? []
+
+const READ = listed('Read by the check')
+const IDENTITY = listed('Identity')
+const OVERRIDES = [...METHOD_OVERRIDES, ...PATH_OVERRIDES]
+/** What the examples remove, so that neither check nor app get it from a client. */
+const FORGEABLE = without(
+  [...READ_HEADERS, ...BELIEVED_HEADERS],
+  ...['x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'x-forward-auth-if'],
+)
+
+t.test('the one list has the names of the code', async (t) => {
+  t.same(listed('Only by a proxy, read by the check'), sorted(READ_HEADERS))
+  t.same(listed('Only by a proxy'), sorted(BELIEVED_HEADERS))
+  t.same(listed('Another method'), sorted(METHOD_OVERRIDES))
+  t.same(listed('Another path'), sorted(PATH_OVERRIDES))
+})
+
+t.test('a check reads the headers of the list, and no others of its client', async (t) => {
+  const portals = portalOf(
+    'main',
+    `preflight: true, policies: { admins: 'Group("a")' }, rules: [{ from: [10.0.0.0/8], require: anyone }]`,
+  )
+  const seen = new Set<string>()
+  const { check, signIn } = await startApp(t, yamlOf(portals), (app) => {
+    app.addHook('onRequest', async ({ raw }) => {
+      const headers = new Proxy(raw.headers, {
+        get: (target, name) => {
+          if (typeof name === 'string') seen.add(name)
+          return Reflect.get(target, name)
+        },
+      })
+      Object.defineProperty(raw, 'headers', { value: headers })
+    })
+  })
+  const session = { cookie: signIn('main') }
+  const preflight = {
+    ...{ origin: 'https://a.example.com', 'access-control-request-method': 'PUT' },
+    ...{ 'x-forwarded-method': 'OPTIONS', 'x-original-method': 'OPTIONS' },
+  }
+  const page = { 'sec-fetch-mode': 'navigate', accept: 'text/html' }
+  for (const shape of SHAPES)
+    for (const headers of [{}, session, { authorization: 'Bearer x' }, preflight, page])
+      await check(shape, headers)
+  // A page that refuses is in the language of the visitor.
+  for (const shape of SHAPES)
+    await check(shape, { ...session, ...page }, { query: '?policy=admins' })
+  // Fastify looks for bodies and for a request that it knows.
+  const ofFastify = ['content-type', 'content-length', 'transfer-encoding', 'request-id']
+  const ofLog = ['user-agent']
+  const ofProxy = [...READ_HEADERS, 'host', 'x-request-id', 'traceparent']
+  t.same(sorted(without([...seen], ...ofFastify, ...ofLog, ...ofProxy)), READ)
+})
+
+t.test('nginx sets or removes each of them', async (t) => {
+  const [, app = ''] = /location \/ \{(.*?)\n {4}\}/s.exec(example('nginx.conf')) ?? []
+  const set = sorted([...app.matchAll(/proxy_set_header (\S+) /g)].map(([, name = '']) => name))
+  for (const name of [...FORGEABLE, ...IDENTITY, 'cookie', 'upgrade'])
+    t.ok(set.includes(name), name)
+})
+
+t.test('Caddy', async (t) => {
+  for (const file of ['examples/proxies/Caddyfile', 'docker/Caddyfile']) {
+    const text = read(file)
+    const removed = [...text.matchAll(/request_header -(\S+)/g)].map(([, name = '']) => name)
+    const ofOriginal = FORGEABLE.filter((name) => name.startsWith('x-original-'))
+    t.same(sorted(removed), sorted([...without(FORGEABLE, ...ofOriginal), 'x-original-*']), file)
+    for (const [, names = ''] of text.matchAll(/copy_headers (.*)/g))
+      for (const name of IDENTITY) t.ok(sorted(names.split(' ')).includes(name), `${file}: ${name}`)
+    const sites = text.split(/\n(?=\S)/).filter((site) => site.includes('forward_auth'))
+    for (const site of sites)
+      t.match(site, /^\timport guard$/m, `${file}: the guard of each site with a check`)
+  }
+})
+
+t.test('HAProxy', async (t) => {
+  const lua = example('haproxy.lua')
+  const listOf = (name: string) =>
+    sorted(
+      [
+        ...(new RegExp(`${name} = \\{(.*?)\\n?\\}`, 's').exec(lua)?.[1] ?? '').matchAll(/'(.+?)'/g),
+      ].map(([, one = '']) => one),
+    )
+  t.same(listOf('IDENTITY'), IDENTITY)
+  const ofProxy = ['x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto']
+  const asked = [...READ, ...without(OVERRIDES, 'x-original-url'), ...ofProxy, 'user-agent']
+  t.same(listOf('ASKED'), sorted(asked))
+  const removed = [...example('haproxy.cfg').matchAll(/del-header (\S+) -m reg/g)].map(
+    ([, one = '']) => new RegExp(one),
+  )
+  for (const name of [...FORGEABLE, 'x_forwarded_user', 'x~forwarded~user', "x'a"])
+    t.ok(
+      removed.some((one) => one.test(name)),
+      name,
+    )
+  for (const name of [...READ, ...METHOD_OVERRIDES, 'x-rewrite-url'])
+    t.notOk(
+      removed.some((one) => one.test(name)),
+      name,
+    )
+})
+
+/** Every value of a member, at any depth. */
+function findAll(value: unknown, key: string): unknown[] {
+  if (typeof value !== 'object' || value === null) return []
+  return Object.entries(value).flatMap(([name, member]) => [
+    ...(name === key ? [member] : []),
+    ...findAll(member, key),
+  ])
+}
+const documentsOf = (text: string) =>
+  parseAllDocuments(text, { version: '1.1', merge: true }).map((document) => document.toJS())
+
+t.test('Envoy', async (t) => {
+  for (const file of ['envoy.yaml', 'envoy-grpc.yaml']) {
+    const all = documentsOf(example(file))
+    const [removed] = findAll(all, 'request_headers_to_remove') as string[][]
+    t.same(sorted(removed ?? []), sorted([...FORGEABLE, 'x-forward-auth-if']), file)
+    t.same(findAll(all, 'upgrade_configs'), [[{ upgrade_type: 'websocket' }]], file)
+  }
+  const all = documentsOf(example('envoy.yaml'))
+  const [seen] = findAll(all, 'allowed_headers') as {
+    patterns: { exact?: string; safe_regex?: { regex: string } }[]
+  }[]
+  const exact = seen?.patterns.flatMap(({ exact = [] }) => exact) ?? []
+  // Envoy passes on Authorization by itself.
+  t.same(
+    sorted(exact),
+    sorted([...without(READ, 'authorization'), ...without(OVERRIDES, 'x-original-url')]),
+  )
+  const [regex = ''] = seen?.patterns.flatMap(({ safe_regex: one }) => one?.regex ?? []) ?? []
+  for (const name of ['x.forwarded.user', 'x~forwarded~user', 'x_real_ip', 'x-http~method'])
+    t.match(name, new RegExp(`^${regex}$`))
+  for (const name of [':path', ':authority', 'x-forwarded-user'])
+    t.notMatch(name, new RegExp(`^${regex}$`))
+  const answered = findAll(all, 'allowed_upstream_headers') as { patterns: { exact: string }[] }[]
+  for (const { patterns } of answered) t.same(sorted(patterns.map(({ exact }) => exact)), IDENTITY)
+})
+
+const OF_TRAEFIK = globSync(
+  '{examples/{proxies,kubernetes}/traefik,docker/routes,docker/*/routes}.yaml',
+  { cwd: ROOT },
+)
+
+/** The values of Upgrade that each configuration of Traefik refuses, in files and guides. */
+const REFUSED = [...OF_TRAEFIK, 'docs/traefik.md'].flatMap((file) =>
+  // Compose writes $ as $$.
+  [
+    ...read(file)
+      .replaceAll('$$', '$')
+      .matchAll(/HeaderRegexp\(`Upgrade`,\s+`\(\?i\)(.+)`\)/g),
+  ].map(([, expression = '']) => ({ file, expression: new RegExp(expression, 'i') })),
+)
+
+t.test('Traefik refuses each upgrade but to WebSockets', async (t) => {
+  t.equal(REFUSED.length, OF_TRAEFIK.length + 2)
+  const others = ['', 'h2c', 'H2C', 'websocket, h2c', 'h2c, websocket', 'websockets', 'TLS/1.0']
+  const alike = [...'websocket'].flatMap((_letter, i) => [
+    'websocket'.slice(0, i),
+    `${'websocket'.slice(0, i)}x${'websocket'.slice(i + 1)}`,
+  ])
+  for (const { file, expression } of REFUSED) {
+    for (const upgrade of ['websocket', 'WebSocket']) t.notMatch(upgrade, expression, file)
+    for (const upgrade of [...others, ...alike]) t.match(upgrade, expression, `${file}: ${upgrade}`)
+  }
+})
+
+t.test('Traefik removes what its entry point leaves', async (t) => {
+  const left = ['Forwarded', 'X-Original-Method', 'X-Original-URL']
+  t.equal(OF_TRAEFIK.length, 5)
+  for (const file of OF_TRAEFIK) {
+    const all = documentsOf(read(file))
+    const [byMiddleware = {}] = findAll(all, 'customRequestHeaders') as Record<string, string>[]
+    const [byRoute = []] = findAll(all, 'remove') as string[][]
+    t.same([...Object.keys(byMiddleware), ...byRoute], left, file)
+    const listed = findAll(all, 'authResponseHeaders') as string[][]
+    for (const names of listed)
+      for (const name of IDENTITY) t.ok(sorted(names).includes(name), `${file}: ${name}`)
+    const ofRouters = findAll(all, 'middlewares').filter(Array.isArray) as string[][]
+    for (const names of ofRouters.filter(([first]) => first !== 'next-replica'))
+      t.equal(names[0], 'without-forged', `${file}: ${names}`)
+  }
+})
+
+t.test('other implementations of Gateway API remove them in the route', async (t) => {
+  for (const file of ['app.yaml', 'external-auth.yaml']) {
+    const [removed = []] = findAll(
+      documentsOf(read(`examples/kubernetes/${file}`)),
+      'remove',
+    ) as string[][]
+    t.same(sorted(removed), sorted(FORGEABLE), file)
+  }
+})
