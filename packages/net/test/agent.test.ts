@@ -20,14 +20,16 @@ async function ask(t: Test, answer: RequestListener, options: AgentOptions) {
 }
 
 t.test('an agent ends slow requests and refuses large answers', async (t) => {
-  const limits = { timeoutMs: 100, maxBytes: 10 }
+  const limits = { timeoutMs: 60_000, maxBytes: 10 }
+  // Never met, so that a slow machine has the time to connect.
+  const short = { ...limits, timeoutMs: 1_000 }
   t.equal(
     await ask(t, (_request, response) => void response.end('0123456789'), limits),
     '0123456789',
   )
   const late = { code: 'NET_FETCH_TIMEOUT', message: /^GET http:\/\/127[^?]*\/x took too long$/ }
   await t.rejects(
-    ask(t, () => {}, limits),
+    ask(t, () => {}, short),
     late,
     'no answer',
   )
@@ -35,7 +37,11 @@ t.test('an agent ends slow requests and refuses large answers', async (t) => {
     const timer = setInterval(() => response.write(' '), 30)
     response.on('close', () => clearInterval(timer))
   }
-  await t.rejects(ask(t, drip, limits), late, 'an answer that never ends')
+  await t.rejects(
+    ask(t, drip, { ...short, maxBytes: 1_000_000 }),
+    late,
+    'an answer that never ends',
+  )
   await t.rejects(
     ask(t, (_request, response) => void response.end('0123456789+'), limits),
     { code: 'UND_ERR_RES_EXCEEDED_MAX_SIZE' },

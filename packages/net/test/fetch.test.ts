@@ -60,7 +60,7 @@ t.test('a bounded fetch', async (t) => {
   await once(server.listen(0, '127.0.0.1'), 'listening')
   const { port } = server.address() as AddressInfo
   const origin = `http://127.0.0.1:${port}`
-  const fetch = createFetch({ timeoutMs: 2_000 })
+  const fetch = createFetch({ timeoutMs: 60_000 })
   t.teardown(async () => {
     await fetch.close()
     server.closeAllConnections()

@@ -337,9 +337,7 @@ t.test('logs one line if the collector does not work', async (t) => {
     app.get('/', async () => 'ok')
     for (let n = 0; n < 20; n += 1) t.equal((await app.inject('/')).statusCode, 200)
     await app.close()
-    const started = Date.now()
     await close()
-    t.ok(Date.now() - started < 5_000, `${what}: stops`)
     t.match(logged, [{ level: 40, ...line }], what)
     t.equal(logged.length, 1)
   }

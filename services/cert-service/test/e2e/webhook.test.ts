@@ -133,6 +133,12 @@ t.test('each receiver is told in its own format, whatever happens to the others'
 })
 
 t.test('a receiver that never answers holds up nothing', async (t) => {
+  // Whatever waits for it then waits for ever.
+  const { timeout } = AbortSignal
+  AbortSignal.timeout = () => new AbortController().signal
+  t.teardown(() => {
+    AbortSignal.timeout = timeout
+  })
   const receiver = await receive(t)
   receiver.status = 0
   const { call, clock, service, close } = await start(t, configOf(receiver.url))
@@ -142,9 +148,7 @@ t.test('a receiver that never answers holds up nothing', async (t) => {
   await clock.advance(1_000)
   await receiver.until(1)
   t.equal((await call('POST', '/api/certificate', { domain: 'b.test' })).status, 200)
-  const begin = performance.now()
   await close()
-  t.ok(performance.now() - begin < 5_000, 'it is not waited for')
 })
 
 t.test('a failure is told when it begins and once a day', async (t) => {
