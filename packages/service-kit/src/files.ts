@@ -50,19 +50,19 @@ function fingerprint(paths: readonly string[]): string {
 }
 
 /**
- * Creates a folder and its parents with mode 0700. An existing folder stays as it is. The `recursive`
+ * Creates a folder and its parents, unless said with mode 0700. An existing folder stays as it is. The `recursive`
  * option of `mkdirSync` never returns where no folder can be created, as below `/proc`.
  *
  * @throws NodeJS.ErrnoException
  */
-export function makeFolder(path: string): void {
+export function makeFolder(path: string, mode = 0o700): void {
   try {
-    mkdirSync(path, { mode: 0o700 })
+    mkdirSync(path, { mode })
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     if (code === 'EEXIST' && statSync(path, { throwIfNoEntry: false })?.isDirectory()) return
     if (code !== 'ENOENT' || existsSync(dirname(path))) throw error
-    makeFolder(dirname(path))
-    makeFolder(path)
+    makeFolder(dirname(path), mode)
+    makeFolder(path, mode)
   }
 }

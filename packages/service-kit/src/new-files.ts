@@ -1,6 +1,7 @@
-import { access, mkdir, rm, writeFile } from 'node:fs/promises'
+import { access, rm, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { UsageError } from './command-line.ts'
+import { makeFolder } from './files.ts'
 
 /** A file to write: its text, and its mode. */
 export interface NewFile {
@@ -24,7 +25,7 @@ export async function writeNewFiles(
   try {
     for (const [index, { text, mode }] of Object.values(files).entries()) {
       const path = paths[index] ?? ''
-      await mkdir(dirname(path), { recursive: true })
+      makeFolder(dirname(path), 0o777)
       await writeFile(path, text, { mode, flag: 'wx' })
       written.push(path)
     }

@@ -88,6 +88,8 @@ export function readSite(
 ): Site | { readonly key: 'domain' | 'authHost'; readonly message: string } {
   const parsed = parseHost(domain)
   if (!parsed) return { key: 'domain', message: 'is not a host name' }
+  if (parsed.ip)
+    return { key: 'domain', message: 'is an IP address, and cookies are for names: use one' }
   const key = authHost === undefined ? 'domain' : 'authHost'
   const written = authHost ?? domain
   const authOrigin = parseOrigin(written.includes('://') ? written : `https://${written}`)

@@ -1,5 +1,5 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
-import { accessSync, constants, readFileSync, statSync } from 'node:fs'
+import { accessSync, constants, readFileSync, statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { createSecureContext } from 'node:tls'
 import { ConfigError } from '../errors.ts'
@@ -114,12 +114,17 @@ export function checkTokenFile(path: string, file: string | undefined): Fault[] 
   })
 }
 
+/** The magic numbers of proc, sysfs, cgroup2, cgroup, debugfs and devpts, whose folders only the kernel makes. */
+const NOT_ON_DISK = [0x9fa0, 0x62656572, 0x63677270, 0x27e0eb, 0x64626720, 0x1cd1]
+
 /** The faults of a folder that the service writes to, and creates if it does not exist. */
 export function checkFolder(path: string, folder: string): Fault[] {
   try {
     if (!statSync(folder).isDirectory())
       return [{ path, message: `needs a folder, and this is none: ${folder}` }]
     accessSync(folder, constants.R_OK | constants.W_OK | constants.X_OK)
+    if (NOT_ON_DISK.includes(statfsSync(folder).type))
+      return [{ path, message: `needs a folder on a disk, not a view of the kernel: ${folder}` }]
     return []
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException

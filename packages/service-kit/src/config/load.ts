@@ -48,9 +48,11 @@ export async function loadConfig<S extends TObject>({
 }: LoadOptions<S>): Promise<Loaded<Static<S>>> {
   const file = resolve(options.file)
   const lines = new LineCounter()
-  const doc = parseDocument(await readBounded(file), { lineCounter: lines, prettyErrors: false })
+  const bytes = await readBounded(file)
+  const text = bytes.toString()
+  const doc = parseDocument(text, { lineCounter: lines, prettyErrors: false })
   const reader = new ConfigReader(doc, env, dirname(file))
-  reader.faults.push(...yamlFaults(doc))
+  reader.faults.push(...utf8Faults(bytes, text), ...yamlFaults(doc))
   const value = isReadable(doc) ? (reader.read(schema as ConfigSchema) as Static<S>) : undefined
   if (value !== undefined)
     for (const fault of applyRules(value, rules))
@@ -108,10 +110,19 @@ function isReadable({ errors }: Document): boolean {
   return errors.every(({ code }) => code === 'DUPLICATE_KEY' || code === 'MULTIPLE_DOCS')
 }
 
-async function readBounded(file: string): Promise<string> {
+/** The first byte that was replaced, since the text would be another than was meant. */
+function utf8Faults(bytes: Buffer, text: string): RawFault[] {
+  const read = Buffer.from(text)
+  const first = bytes.findIndex((byte, at) => byte !== read[at])
+  if (first < 0) return []
+  const offset = bytes.subarray(0, first).toString().length
+  return [{ offset, path: '', message: 'is not valid UTF-8' }]
+}
+
+async function readBounded(file: string): Promise<Buffer> {
   try {
     const { size } = await stat(file)
-    if (size <= MAX_FILE_BYTES) return await readFile(file, 'utf8')
+    if (size <= MAX_FILE_BYTES) return await readFile(file)
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     throw code === 'ENOENT'

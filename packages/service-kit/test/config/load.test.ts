@@ -442,6 +442,20 @@ t.test('bounds', async (t) => {
     const { file } = write(t, `#${'x'.repeat(1_048_576)}`)
     t.match(await faultsOf(file), { code: 'CONFIG_UNREADABLE', message: /larger than/ })
   })
+  t.test('bytes: UTF-8 alone, with the place of the first other one', async (t) => {
+    const rows: [bytes: Buffer, place: string][] = [
+      [Buffer.from('names: a # \xfc\n', 'latin1'), '1:12'],
+      [Buffer.concat([Buffer.from('log: info\nnames: "ü'), Buffer.of(0xc3, 0x22)]), '2:10'],
+      [Buffer.concat([Buffer.from('names: "'), Buffer.of(0xed, 0xa0, 0x80, 0x22)]), '1:9'],
+    ]
+    const { file } = write(t, '')
+    for (const [bytes, place] of rows) {
+      writeFileSync(file, bytes)
+      t.match((await faultsOf(file)).message, `${file}:${place}  is not valid UTF-8`)
+    }
+    writeFileSync(file, '\ufeffnames: "\ufffd ü"\n')
+    t.match(await loadConfig({ schema: Schema, file, env: {} }), { value: { names: '\ufffd ü' } })
+  })
   t.test('faults: a hundred and no more', async (t) => {
     const { file } = write(t, Array.from({ length: 500 }, (_, i) => `k${i}: 1`).join('\n'))
     t.equal((await faultsOf(file)).faults.length, 100)

@@ -7,7 +7,6 @@ import {
   fchownSync,
   fsyncSync,
   lstatSync,
-  mkdirSync,
   mkdtempSync,
   openSync,
   readdirSync,
@@ -21,6 +20,7 @@ import {
 } from 'node:fs'
 import { basename, join } from 'node:path'
 import type { Clock } from '@gatehouse/net'
+import { makeFolder } from '@gatehouse/service-kit'
 import { lockFile } from '../lock.ts'
 import { type Held, readPair, toTime } from './certificate.ts'
 import { pause } from './clock.ts'
@@ -84,7 +84,7 @@ export class CertificateFolder {
   prepare(): void {
     const { dir } = this.#options
     attempt(dir, () => {
-      mkdirSync(dir, { recursive: true })
+      makeFolder(dir, 0o777)
       this.#target()
     })
   }
@@ -167,29 +167,28 @@ export class CertificateFolder {
 
   /** Lets whoever may read the files enter their folder. */
   #admit(version: string): void {
-    const { mode, owner } = this.#options
-    if (owner) chownSync(version, owner.uid, owner.gid)
-    chmodSync(version, 0o700 | mode | ((mode & 0o444) >> 2))
+    const { mode } = this.#options
+    this.#correct(version, 0o700 | mode | ((mode & 0o444) >> 2))
+  }
+
+  /** Changes what is not as it is asked for, and nothing else: the disk may be read-only by now. */
+  #correct(path: string, mode: number): void {
+    const { uid, gid } = this.#options.owner ?? { uid: -1, gid: -1 }
+    const old = statSync(path)
+    if ((uid >= 0 && uid !== old.uid) || (gid >= 0 && gid !== old.gid)) chownSync(path, uid, gid)
+    if ((old.mode & 0o7777) !== mode) chmodSync(path, mode)
   }
 
   /** Gives files that are in place the mode and owner that are asked for now. */
   adjust(): void {
-    const { mode, owner, dir } = this.#options
+    const { mode, dir } = this.#options
     attempt(this.path, () => {
       const target = this.#target()
       if (target === undefined) return
       for (const name of [KEY, CHAIN, COMBINED, STATE]) {
         const file = join(dir, target, name)
-        const stats = statSync(file, { throwIfNoEntry: false })
         // Whatever is missing is fetched anew.
-        if (!stats) continue
-        const { mode: old, uid, gid } = stats
-        if (
-          owner &&
-          ((owner.uid >= 0 && owner.uid !== uid) || (owner.gid >= 0 && owner.gid !== gid))
-        )
-          chownSync(file, owner.uid, owner.gid)
-        if ((old & 0o7777) !== mode) chmodSync(file, mode)
+        if (existsSync(file)) this.#correct(file, mode)
       }
       if (existsSync(join(dir, target))) this.#admit(join(dir, target))
     })

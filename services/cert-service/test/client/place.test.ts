@@ -182,6 +182,23 @@ t.test('what is in the way stays as it is', async (t) => {
     message: /ENOTDIR/,
   })
   t.same(listAll(dir), before)
+  for (const out of ['/proc/x', '/proc/x/y', '/proc/self/fd'])
+    await t.rejects(async () => getOnce(clientOf(running, { folder: { dir: out } }).get), {
+      code: 'CERT_CLIENT_FILES',
+      message: /proc/,
+    })
+})
+
+t.test('a disk that is read-only by now does no harm while nothing is due', async (t) => {
+  const running = await start(t)
+  const owner = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
+  for (const folder of [{}, { owner }, { mode: 0o640 }]) {
+    await getOnce(clientOf(running, { folder }).get)
+    const { get } = clientOf(running, { folder })
+    const stop = failAt(t, 'all')
+    await getOnce(get)
+    t.equal(stop(), 0, 'nothing is written')
+  }
 })
 
 t.test('a disk that cannot be written to leaves the old files', async (t) => {
@@ -197,8 +214,15 @@ t.test('a disk that cannot be written to leaves the old files', async (t) => {
 })
 
 /** Has the call of this number among those that change files fail, from 1 on. Gives how many there were. */
-function failAt(t: Test, failing: number): () => number {
-  const names = ['openSync', 'writeFileSync', 'fsyncSync', 'fchmodSync', 'chmodSync'] as const
+function failAt(t: Test, failing: number | 'all'): () => number {
+  const names = [
+    'openSync',
+    'writeFileSync',
+    'fsyncSync',
+    'fchmodSync',
+    'chmodSync',
+    'chownSync',
+  ] as const
   const links = ['mkdtempSync', 'symlinkSync', 'renameSync'] as const
   let calls = 0
   const originals = [...names, ...links].map((name) => [name, fs[name]] as const)
@@ -206,7 +230,8 @@ function failAt(t: Test, failing: number): () => number {
     Object.assign(fs, {
       [name](...args: readonly unknown[]) {
         calls += 1
-        if (calls === failing) throw Object.assign(new Error(name), { code: 'EIO', syscall: name })
+        if (failing === 'all' || calls === failing)
+          throw Object.assign(new Error(name), { code: 'EIO', syscall: name })
         return Reflect.apply(original, fs, args)
       },
     })

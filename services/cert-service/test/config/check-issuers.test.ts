@@ -8,7 +8,8 @@ import { loadCertConfig } from '../../src/config/load.ts'
 
 const dns = { type: 'dns-01', providers: [{ type: 'httpreq', endpoint: 'https://dns.test' }] }
 const http = { type: 'http-01', listen: { port: 80 } }
-const le = { name: 'le', type: 'acme', directory: 'letsencrypt', challenges: [dns] }
+const directory = { directory: 'letsencrypt', agreeToTerms: true }
+const le = { name: 'le', type: 'acme', ...directory, challenges: [dns] }
 
 async function load(t: Test, config: object) {
   const file = join(testFolder(t), 'config.yaml')
@@ -19,12 +20,12 @@ async function load(t: Test, config: object) {
   return loadCertConfig(file, {})
 }
 
-t.test('a name of a CA and a provider are all that has to be written', async (t) => {
+t.test('a name of a CA, its terms and a provider are all that has to be written', async (t) => {
   const { value } = await load(t, { issuers: [le] })
   t.match(value.issuers, [
     {
       names: ['*'],
-      agreeToTerms: false,
+      agreeToTerms: true,
       challenges: [{ propagation: { check: 'authoritative', timeout: 120_000, wait: 0 } }],
     },
   ])
@@ -33,6 +34,13 @@ t.test('a name of a CA and a provider are all that has to be written', async (t)
 t.test('a fault is told where it stands', async (t) => {
   const rows: [why: string, config: object, path: string][] = [
     ['the name of the embedded CA', { issuers: [{ ...le, name: 'ca' }] }, '/issuers/0/name'],
+    ...['letsencrypt', 'https://acme-v02.api.letsencrypt.org/directory', 'google'].map(
+      (directory): [string, object, string] => [
+        `the terms of ${directory}`,
+        { issuers: [{ ...le, directory, agreeToTerms: false }] },
+        '/issuers/0/agreeToTerms',
+      ],
+    ),
     ['a name twice', { issuers: [le, le] }, '/issuers/1/name'],
     ['no directory', { issuers: [{ ...le, directory: 'lets' }] }, '/issuers/0/directory'],
     [

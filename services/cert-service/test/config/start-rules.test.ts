@@ -277,6 +277,12 @@ t.test('the master key and the store', async (t) => {
       /^\/storage\/path needs a folder, and this is none: .*\/garbage$/,
       { storage: { path: 'garbage', masterKeyFile: 'keys/master.key' } },
     ],
+    ...['/proc/x/data', '/sys/fs'].map((path): (typeof table)[number] => [
+      `not on a disk: ${path}`,
+      () => {},
+      /^\/storage\/path needs a folder (on a disk|that this user may write to)/,
+      { storage: { path, masterKeyFile: 'keys/master.key' } },
+    ]),
     [
       'another file in the place of the store',
       (folder) => writeFileSync(join(folder, 'folder/store.db'), 'x'.repeat(200)),
