@@ -45,6 +45,7 @@ import { imageRoutes } from './routes/images.ts'
 import { logoutRoutes } from './routes/logout.ts'
 import { imagesUrlFor, languageOf } from './routes/portal-page.ts'
 import { profileRoutes } from './routes/profile.ts'
+import { returnRoute } from './routes/return-to-app.ts'
 import { signInRoutes } from './routes/sign-in.ts'
 import { bearer, verifyRoute } from './routes/verify.ts'
 import { keys } from './session/keys.ts'
@@ -175,7 +176,7 @@ async function registerRoutes(app: FastifyInstance, basePath: string): Promise<v
 /** The pages of a portal. Cookies are parsed and written here only; checks read their own. */
 async function pageRoutes(app: FastifyInstance): Promise<void> {
   await app.register(cookie)
-  for (const routes of [signInRoutes, callbackRoutes, logoutRoutes, profileRoutes])
+  for (const routes of [signInRoutes, callbackRoutes, returnRoute, logoutRoutes, profileRoutes])
     await app.register(routes)
 }
 

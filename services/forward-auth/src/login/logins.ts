@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { createHmac, hash, randomBytes } from 'node:crypto'
 import type { Clock } from '@gatehouse/service-kit'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
@@ -8,20 +8,26 @@ import type { Portal } from '../portals.ts'
 import type { LoginSecrets } from '../providers/provider.ts'
 import { readCookie } from '../session/cookie.ts'
 import type { Keys } from '../session/keys.ts'
-import type { Site } from '../sites.ts'
+import { portalUrl, type Site } from '../sites.ts'
 import type { AuthStore } from '../store/store.ts'
 import { resetRedirectCount } from './redirect-loop.ts'
 import { seal, unseal } from './seal.ts'
 import { SignInRate } from './sign-in-rate.ts'
 import type { StepUpDemand } from './step-up.ts'
 
-/** Logins in progress per browser. The oldest is dropped. */
-const MAX_LOGINS = 8
 const MAX_TRIED = 10_000
 /** The authorization request must fit into a URL of 4,096 characters (Keycloak). */
 const MAX_STATE = 3_000
 /** Browsers keep 4,096 characters of the name and value of a cookie. */
 const MAX_COOKIE = 3_900
+/** Cookies that one answer removes at most, because proxies limit the headers of answers. */
+const MAX_REMOVED = 16
+
+/** Where a login leads whose return URL is too long for its state: a cookie of this path holds it. */
+export const RETURN_PATH = '/return/:login'
+const TARGET_COOKIE = '__Secure-gatehouse-target'
+/** Longer than a login may take, in ms, because a login that expired starts again. */
+const TARGET_LIFETIME = 86_400_000
 
 /** What a login is for. It travels in the parameter `state` (RFC 6749 section 4.1.1), sealed. */
 export interface LoginState {
@@ -30,8 +36,8 @@ export interface LoginState {
   readonly redirectUri?: string
   /** Validated. */
   readonly returnTo: string
-  /** Whether the login replaces one that was lost. */
-  readonly isRetry: boolean
+  /** How many logins before it were lost or expired, so that this one replaces them. */
+  readonly restarts?: number
   /** What the person must have done at the provider. */
   readonly stepUp?: StepUpDemand | undefined
 }
@@ -48,7 +54,6 @@ export type CallbackLogin =
       readonly kind: 'valid'
       readonly login: LoginState
       readonly secrets: LoginSecrets
-      readonly cookie: HostCookie
       /**
        * Completes the login for good. Resolves with false if it has completed meanwhile, at another
        * instance. Rejects with FwaError FWA_STORE_UNAVAILABLE.
@@ -56,25 +61,22 @@ export type CallbackLogin =
       confirm(): Promise<boolean>
     }
   /**
-   * `used`: completed before. `lost`: not in the cookie of this browser, because it started in
-   * another one or at the same time as another login. `expired`: took too long. `foreign`: started
-   * at another provider than the one whose redirect URI was called (RFC 9700 section 4.4).
+   * `used`: completed before. `lost`: this browser has no cookie of it, because it started in
+   * another one or the cookies were deleted. `expired`: took too long. `foreign`: started at another
+   * provider than the one whose redirect URI was called (RFC 9700 section 4.4).
    */
   | { readonly kind: 'used' | 'lost' | 'expired' | 'foreign'; readonly login: LoginState }
   /** The state was not made by this service, or for another portal or site. */
   | { readonly kind: 'unknown' }
 
-/** A login in the cookie. Without secrets it has completed. */
-interface Entry {
+interface SealedState extends LoginState {
   readonly id: string
   readonly expiresAt: number
-  readonly secrets?: Omit<LoginSecrets, 'state'>
+  /** The browser that started it, as {@link browserOf} names it. */
+  readonly browser: string
 }
 
-type SealedState = LoginState & Pick<Entry, 'id' | 'expiresAt'>
-/** A return URL that is too long for the state, in a cookie of its own. */
-type Target = Pick<SealedState, 'id' | 'returnTo'>
-type Purpose = 'state' | 'cookie' | 'target'
+type Purpose = 'state' | 'target'
 
 /** The logins that have completed, at any instance. */
 type CompletedLogins = Pick<AuthStore, 'hasCompleted' | 'completeLogin'>
@@ -85,7 +87,12 @@ interface LoginsOptions {
   readonly store: CompletedLogins
 }
 
-/** The logins in progress. The browser that started them keeps their secrets, in a sealed cookie. */
+/**
+ * The logins in progress. The sealed state of each names the browser that started it. A browser is known
+ * by a secret in a cookie, which all its logins share: further answers set the same cookie with the same
+ * value, and answers that pass each other before the browser has one each set a cookie of their own.
+ * So no answer overwrites what another login needs.
+ */
 export class Logins {
   readonly #keys: () => Keys
   readonly #clock: Clock
@@ -100,13 +107,14 @@ export class Logins {
   }
 
   begin(portal: Portal, site: Site, login: LoginState, cookieHeader: string | undefined) {
-    const [id, nonce, codeVerifier] = [randomId(16), randomId(16), randomId(32)]
+    const [secret = randomText(32)] = readSecrets(portal, cookieHeader)
+    const [id, browser] = [randomText(16), browserOf(secret)]
     const expiresAt = this.#clock.now() + portal.loginLifetime
-    const { state, cookies } = this.#sealState(portal, site, { ...login, id, expiresAt })
-    const secrets = { nonce, codeVerifier }
-    const entries = withoutOldest(this.#readEntries(portal, site, cookieHeader))
-    const cookie = this.#sealEntries(portal, site, [...entries, { id, expiresAt, secrets }])
-    return { secrets: { ...secrets, state }, cookies: [cookie, ...cookies] }
+    const begun = { ...login, id, browser, expiresAt }
+    const { state, cookies } = this.#sealState(portal, site, begun)
+    const name = `${cookiePrefix(portal)}${browser.slice(0, 8)}`
+    const cookie: HostCookie = { name, value: secret, maxAge: portal.loginLifetime }
+    return { secrets: secretsOf(state, id, secret), cookies: [cookie, ...cookies] }
   }
 
   /**
@@ -119,23 +127,17 @@ export class Logins {
     const { provider, state, cookieHeader } = callback
     const sealed = this.#unseal('state', portal, site, state) as SealedState | undefined
     if (!sealed) return { kind: 'unknown' }
-    const { id, expiresAt, ...rest } = sealed
-    const login = { ...rest, returnTo: this.#returnUrl(portal, site, sealed, cookieHeader) }
+    const { id, expiresAt, browser, ...login } = sealed
     if (login.provider !== provider) return { kind: 'foreign', login }
-    if (!this.#isCurrent(sealed)) return { kind: 'expired', login }
-    const entries = this.#readEntries(portal, site, cookieHeader)
-    const entry = entries.find((each) => each.id === id)
+    if (this.#clock.now() >= expiresAt) return { kind: 'expired', login }
     if (this.#tried.has(id)) return { kind: 'used', login }
-    if (!entry) return { kind: 'lost', login }
-    if (!entry.secrets) return { kind: 'used', login }
+    const secret = readSecrets(portal, cookieHeader).find((each) => browserOf(each) === browser)
+    if (secret === undefined) return { kind: 'lost', login }
     if (!(await this.#take(id))) return { kind: 'used', login }
 
-    const secrets = { ...entry.secrets, state: String(state) }
-    const remaining = entries.map((each) => (each === entry ? { id, expiresAt } : each))
-    const cookie = this.#sealEntries(portal, site, remaining)
     // Stored only when the provider has named a person, so that nobody else can fill the store.
     const confirm = () => this.#store.completeLogin(id, expiresAt)
-    return { kind: 'valid', login, secrets, cookie, confirm }
+    return { kind: 'valid', login, secrets: secretsOf(String(state), id, secret), confirm }
   }
 
   /** Whether nobody has tried the login before: here from now on, at other instances it completed. */
@@ -149,46 +151,37 @@ export class Logins {
     }
   }
 
-  clear(portal: Portal): HostCookie[] {
-    const names = [cookieName(portal), targetName(portal)]
-    return [...names.map((name) => ({ name, value: '', maxAge: 0 })), resetRedirectCount(portal)]
-  }
-
-  #isCurrent({ expiresAt }: Pick<Entry, 'expiresAt'>): boolean {
-    return this.#clock.now() < expiresAt
-  }
-
-  #readEntries(portal: Portal, site: Site, cookieHeader = ''): readonly Entry[] {
-    const sealed = readCookie(cookieHeader, cookieName(portal))
-    const entries = this.#unseal('cookie', portal, site, sealed) as Entry[] | undefined
-    return entries?.filter((entry) => this.#isCurrent(entry)) ?? []
-  }
-
-  #sealEntries(portal: Portal, site: Site, entries: readonly Entry[]): HostCookie {
-    const value = this.#seal('cookie', portal, site, entries)
-    return { name: cookieName(portal), value, maxAge: portal.loginLifetime }
+  /** Removes the logins of a browser. */
+  clear(portal: Portal, cookieHeader: string | undefined): HostCookie[] {
+    const names = readCookies(portal, cookieHeader).map(([name]) => name)
+    const removed = names.slice(0, MAX_REMOVED).map((name) => ({ name, value: '', maxAge: 0 }))
+    return [...removed, resetRedirectCount(portal)]
   }
 
   /**
-   * Seals the state of a login. A return URL that is too long for it goes into a cookie, which holds
-   * one at a time; the state keeps the URL without its query in case another tab replaces the cookie.
+   * Seals the state of a login. A return URL that is too long for it goes into a cookie that is sent to
+   * one page only, where the login leads then: such cookies never add up to a header that is too long.
+   * The URL without its query remains in case the browser has lost the cookie.
    */
   #sealState(portal: Portal, site: Site, login: SealedState) {
     const state = this.#seal('state', portal, site, login)
     if (state.length <= MAX_STATE) return { state, cookies: [] }
     const { id, returnTo } = login
     const value = this.#seal('target', portal, site, { id, returnTo })
-    const cookie = { name: targetName(portal), value, maxAge: portal.loginLifetime }
-    return {
-      state: this.#seal('state', portal, site, { ...login, returnTo: withoutQuery(returnTo) }),
-      cookies: value.length <= MAX_COOKIE ? [cookie] : [],
-    }
+    const isKept = value.length <= MAX_COOKIE
+    const page = new URL(portalUrl(site, portal, RETURN_PATH.replace(':login', id)))
+    const { pathname: path } = page
+    page.searchParams.set('rd', withoutQuery(returnTo))
+    const short = { ...login, returnTo: isKept ? page.href : withoutQuery(returnTo) }
+    const cookie: HostCookie = { name: TARGET_COOKIE, value, maxAge: TARGET_LIFETIME, path }
+    return { state: this.#seal('state', portal, site, short), cookies: isKept ? [cookie] : [] }
   }
 
-  #returnUrl(portal: Portal, site: Site, login: SealedState, cookieHeader = ''): string {
-    const sealed = readCookie(cookieHeader, targetName(portal))
-    const target = this.#unseal('target', portal, site, sealed) as Target | undefined
-    return target?.id === login.id ? target.returnTo : login.returnTo
+  /** The return URL of a login that was too long for its state, if this browser still has it. */
+  longReturnUrl(portal: Portal, site: Site, id: string, cookieHeader = ''): string | undefined {
+    const sealed = readCookie(cookieHeader, TARGET_COOKIE)
+    const target = this.#unseal('target', portal, site, sealed) as SealedState | undefined
+    return target?.id === id ? target.returnTo : undefined
   }
 
   #seal(purpose: Purpose, portal: Portal, site: Site, value: object): string {
@@ -206,12 +199,36 @@ function contextOf(purpose: Purpose, { name }: Portal, { authOrigin }: Site): st
   return `${purpose} ${name} ${authOrigin}`
 }
 
-function cookieName({ name }: Portal): string {
-  return `__Host-gatehouse-login.${name}`
+/** With the prefix `__Host-` no other host can set or replace them. */
+function cookiePrefix({ name }: Portal): string {
+  return `__Host-gatehouse-login.${name}.`
 }
 
-function targetName({ name }: Portal): string {
-  return `__Host-gatehouse-target.${name}`
+const COOKIE = /^([\w.-]+)=([\w-]*)$/
+
+function readCookies(portal: Portal, cookieHeader = ''): [name: string, value: string][] {
+  const prefix = cookiePrefix(portal)
+  return cookieHeader.split(';').flatMap((text): [string, string][] => {
+    const [, name = '', value = ''] = COOKIE.exec(text.trim()) ?? []
+    return name.startsWith(prefix) ? [[name, value]] : []
+  })
+}
+
+function readSecrets(portal: Portal, cookieHeader: string | undefined): string[] {
+  const values = readCookies(portal, cookieHeader).map(([, value]) => value)
+  return values.filter((value) => value.length === SECRET_LENGTH)
+}
+
+/** Names a browser in states without telling its secret. */
+function browserOf(secret: string): string {
+  return hash('sha256', secret, 'base64url').slice(0, 22)
+}
+
+/** What a login is bound by; those of other logins of the same browser tell nothing about it. */
+function secretsOf(state: string, id: string, secret: string): LoginSecrets {
+  const derive = (purpose: string) =>
+    createHmac('sha256', secret).update(`${purpose} ${id}`).digest('base64url')
+  return { state, nonce: derive('nonce'), codeVerifier: derive('verifier') }
 }
 
 /** The URL without its query, or '' if it is still too long. */
@@ -222,15 +239,11 @@ function withoutQuery(returnTo: string): string {
   return url.href.length <= MAX_STATE / 2 ? url.href : ''
 }
 
-function randomId(bytes: number): string {
-  return randomBytes(bytes).toString('base64url')
-}
+/** Characters of 32 bytes in base64url. */
+const SECRET_LENGTH = 43
 
-/** Makes room for one more login. Completed logins are dropped first. */
-function withoutOldest(entries: readonly Entry[]): readonly Entry[] {
-  if (entries.length < MAX_LOGINS) return entries
-  const oldest = entries.find(({ secrets }) => !secrets) ?? entries[0]
-  return entries.filter((entry) => entry !== oldest)
+function randomText(bytes: number): string {
+  return randomBytes(bytes).toString('base64url')
 }
 
 declare module 'fastify' {

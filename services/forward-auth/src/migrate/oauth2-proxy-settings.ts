@@ -159,7 +159,7 @@ export const OAUTH2_PROXY: SettingTable = [
       'cookie-csrf-samesite',
       'encode-state',
     ],
-    note: 'sign-ins in several tabs work, and their number is limited; `loginLifetime` limits their time',
+    note: 'sign-ins in any number of tabs work; `loginLifetime` limits their time',
   },
   {
     names: ['session-store-type', 'session-cookie-minimal'],

@@ -42,7 +42,7 @@ export interface SeamlessProvider extends AnyProvider {
   fits(profile: Profile, clientIp: string): boolean
 }
 
-/** What binds the steps of one login together. Only the login cookie of the browser holds it. */
+/** What binds the steps of one login together. Only the browser that started it leads to it. */
 export interface LoginSecrets {
   /** RFC 6749 section 10.12. */
   readonly state: string

@@ -3,7 +3,6 @@ import type { Profile } from '@gatehouse/profile'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { isSteppedUp } from '../check/policy.ts'
-import { setHostCookies } from '../cookies.ts'
 import { FWA_ERRORS, FwaError } from '../errors.ts'
 import { warnRarely } from '../log-limit.ts'
 import type { CallbackLogin, LoginState } from '../login/logins.ts'
@@ -14,6 +13,7 @@ import { bareAnswer, problemAnswers } from './documented.ts'
 import {
   type Attempt,
   completeSignIn,
+  isEnough,
   recordSignIn,
   refuseDuplicate,
   startLogin,
@@ -68,19 +68,15 @@ async function receiveCallback(
   if (found.kind === 'valid') return finish(portalSite, found, reply)
   if (found.kind === 'foreign') throw foreignCallback(portalSite, provider, found.login, request)
 
-  const isSignedIn = (await visitorOf(request, portalSite)) !== undefined
-  // Somebody who has to step up has a session already.
-  if ((isSignedIn && !login?.stepUp) || found.kind === 'used')
-    return redirect(reply, targetOf(portalSite, login?.returnTo))
-  return startAgain(portalSite, login, reply)
+  if (found.kind === 'used') return redirect(reply, targetOf(portalSite, login?.returnTo))
+  return goOn(portalSite, login, MAX_RESTARTS, reply)
 }
 
 async function finish(
   portalSite: PortalSite,
-  { login, secrets, cookie, confirm }: ValidLogin,
+  { login, secrets, confirm }: ValidLogin,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  setHostCookies(reply, [cookie])
   const provider = providerOf(portalSite, login)
   if (!provider) throw unknownLogin(portalSite, login)
   const { redirectUri = pageUrl(portalSite, SHARED_CALLBACK_PATH), returnTo } = login
@@ -95,17 +91,30 @@ async function finish(
   } catch (thrown) {
     if (!(thrown instanceof FwaError)) throw thrown
     const error = withoutPlace(thrown, 'the sign-in cannot be completed at the moment')
-    const { code } = error
-    const event = REFUSALS.has(code) ? 'sign-in-refused' : 'sign-in-failed'
-    recordSignIn(event, { portalSite, provider, returnTo, code }, reply.request)
-    warnOperator(portalSite, provider, error, reply.request)
-    throw withLoginUrl(error, portalSite, returnTo, login.stepUp?.policy)
+    const giveUp = () => failed({ portalSite, provider, returnTo }, login, error, reply.request)
+    if (!isOvertaken(callback, error)) throw giveUp()
+    return goOn(portalSite, login, 1, reply, giveUp)
   }
   const { stepUp } = login
   const now = reply.server.clock.now()
   if (stepUp && !isSteppedUp(stepUp, profile, now))
     throw unmet({ portalSite, provider, profile, returnTo }, stepUp, reply)
   return completeSignIn({ portalSite, profile, returnTo, stepUp }, reply)
+}
+
+/** Tells everybody of a login that the provider did not complete. */
+function failed(
+  attempt: Attempt & { readonly provider: RedirectProvider },
+  { stepUp }: LoginState,
+  error: FwaError,
+  request: FastifyRequest,
+): FwaError {
+  const { portalSite, provider, returnTo } = attempt
+  const { code } = error
+  const event = REFUSALS.has(code) ? 'sign-in-refused' : 'sign-in-failed'
+  recordSignIn(event, { ...attempt, code }, request)
+  warnOperator(portalSite, provider, error, request)
+  return withLoginUrl(error, portalSite, returnTo, stepUp?.policy)
 }
 
 /** The answer of the provider is not what a policy demands: no session is made of it. */
@@ -125,20 +134,38 @@ function unmet(
 }
 
 /**
- * Starts a login again, once, if it expired or this browser does not know it: if several tabs start
- * at the same time, the cookie of the last one remains, and a code that another browser may have
- * obtained is not used.
+ * What becomes of a tab whose login is of no use. If another tab has signed in meanwhile, it goes to its
+ * page. Otherwise it starts again: a code that another browser may have obtained is not redeemed. A
+ * browser that keeps no cookies gets an error page in the end.
  */
-async function startAgain(
+async function goOn(
   portalSite: PortalSite,
   login: LoginState | undefined,
+  maxRestarts: number,
   reply: FastifyReply,
+  giveUp: () => FwaError = () => unknownLogin(portalSite, login),
 ): Promise<FastifyReply> {
+  const { request, server } = reply
+  const stepUp = login?.stepUp
+  const returnTo = targetOf(portalSite, login?.returnTo)
+  if (isEnough(await visitorOf(request, portalSite), stepUp, server.clock.now()))
+    return redirect(reply, returnTo)
   const provider = login && providerOf(portalSite, login)
-  if (!provider || login.isRetry) throw unknownLogin(portalSite, login)
-  const returnTo = targetOf(portalSite, login.returnTo)
-  const { stepUp } = login
-  return startLogin({ portalSite, provider, returnTo, isRetry: true, stepUp }, reply)
+  const restarts = (login?.restarts ?? 0) + 1
+  if (!provider || restarts > maxRestarts) throw giveUp()
+  return startLogin({ portalSite, provider, returnTo, restarts, stepUp }, reply)
+}
+
+/** Browsers follow 20 redirects, and a login takes up to five. */
+const MAX_RESTARTS = 3
+
+/**
+ * Whether the provider gave up a login, rather than refused it, as it does when another tab was faster:
+ * it does not take its own code, or says what Keycloak says then.
+ */
+function isOvertaken({ searchParams }: URL, { code }: FwaError): boolean {
+  const error = searchParams.get('error')
+  return error === 'temporarily_unavailable' || (error === null && code === 'FWA_LOGIN_REFUSED')
 }
 
 /** What the provider refuses to the person, rather than to this site. */

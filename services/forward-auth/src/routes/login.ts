@@ -2,6 +2,8 @@ import type { Profile } from '@gatehouse/profile'
 import { isNavigation, sendPage } from '@gatehouse/service-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { AuditEvent } from '../audit/rows.ts'
+import { isSteppedUp } from '../check/policy.ts'
+import type { Visitor } from '../check/visitor.ts'
 import { setHostCookies } from '../cookies.ts'
 import { FwaError } from '../errors.ts'
 import { warnRarely } from '../log-limit.ts'
@@ -22,7 +24,7 @@ import {
   targetOf,
   withLoginUrl,
 } from './portal-page.ts'
-import { returnToApp } from './return-to-app.ts'
+import { destinationOf, returnToApp } from './return-to-app.ts'
 
 interface LoginStart {
   readonly portalSite: PortalSite
@@ -30,13 +32,13 @@ interface LoginStart {
   /** Validated. */
   readonly returnTo: string
   readonly chooseAccount?: boolean
-  readonly isRetry?: boolean
+  readonly restarts?: number
   readonly stepUp?: StepUpDemand | undefined
 }
 
 /**
- * Sends a person to sign in. Only a navigation starts a login, so that background requests do not
- * fill the login cookie.
+ * Sends a person to sign in. Only a navigation starts a login, so that background requests set no
+ * cookies.
  */
 export async function startLogin(start: LoginStart, reply: FastifyReply): Promise<FastifyReply> {
   const { request } = reply
@@ -56,14 +58,14 @@ export async function startLogin(start: LoginStart, reply: FastifyReply): Promis
 }
 
 async function sendToProvider(
-  { portalSite, returnTo, chooseAccount = false, isRetry = false, stepUp }: LoginStart,
+  { portalSite, returnTo, chooseAccount = false, restarts = 0, stepUp }: LoginStart,
   provider: RedirectProvider,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { portal, site } = portalSite
   const { logins } = reply.server
   const redirectUri = redirectUriOf(site, portal, provider.name)
-  const login = { provider: provider.name, redirectUri, returnTo, isRetry, stepUp }
+  const login = { provider: provider.name, redirectUri, returnTo, restarts, stepUp }
   const { secrets, cookies } = logins.begin(portal, site, login, reply.request.headers.cookie)
   const url = await provider.authorizationUrl({ ...secrets, redirectUri, chooseAccount, stepUp })
   setHostCookies(reply, cookies)
@@ -126,8 +128,17 @@ export function recordSignIn(
     ...{ event, profile, code },
     portal: portalSite.portal.name,
     provider: provider?.name,
-    host: new URL(targetOf(portalSite, returnTo)).host,
+    host: destinationOf(portalSite, returnTo).host,
   })
+}
+
+/** Whether a session is as good as a sign-in would be. */
+export function isEnough(
+  visitor: Visitor | undefined,
+  stepUp: StepUpDemand | undefined,
+  now: number,
+): visitor is Visitor {
+  return visitor !== undefined && (!stepUp || isSteppedUp(stepUp, visitor.session.profile, now))
 }
 
 interface SignIn {

@@ -55,7 +55,7 @@ export const logoutRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const session = (await app.sessions.readToRevoke(request, portal, site))?.session
     // Before anything can fail: the browser loses its session in any case.
     clearSessionCookies(reply, portal, site)
-    setHostCookies(reply, app.logins.clear(portal))
+    setHostCookies(reply, app.logins.clear(portal, request.headers.cookie))
     if (session) {
       const error = await signOut(session, request).catch((reason: FwaError) => reason)
       if (error) return sendNotSaved(portalSite, session, error, reply)

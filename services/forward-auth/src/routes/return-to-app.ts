@@ -1,10 +1,21 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { isNavigation } from '@gatehouse/service-kit'
 import type { FastifyReply } from 'fastify'
+import { Type } from 'typebox'
 import { setHostCookies } from '../cookies.ts'
 import { FwaError } from '../errors.ts'
 import { warnRarely } from '../log-limit.ts'
+import { RETURN_PATH } from '../login/logins.ts'
 import { countRedirect, resetRedirectCount } from '../login/redirect-loop.ts'
-import { type PortalSite, redirect, targetOf, withLoginUrl } from './portal-page.ts'
+import { bareAnswer, problemAnswers } from './documented.ts'
+import {
+  type PortalSite,
+  pageUrl,
+  redirect,
+  signInSiteOf,
+  targetOf,
+  withLoginUrl,
+} from './portal-page.ts'
 
 /** Why a person is redirected to an app: after a login, or because they are signed in already. */
 type Reason = Parameters<typeof countRedirect>[2]
@@ -25,10 +36,41 @@ export function returnToApp(
   // Programs may repeat a request without a loop.
   if (!isNavigation(method, headers)) return redirect(reply, target)
   const now = reply.server.clock.now()
-  const { isLoop, cookie } = countRedirect(portal, target, reason, headers.cookie, now)
+  const { href } = destinationOf(portalSite, returnTo)
+  const { isLoop, cookie } = countRedirect(portal, href, reason, headers.cookie, now)
   setHostCookies(reply, [isLoop ? resetRedirectCount(portal) : cookie])
   if (!isLoop) return redirect(reply, target)
   throw signInLoop(portalSite, target, reason, reply)
+}
+
+/** Where a return URL leads in the end: a long one to the page below, which names it without its query. */
+export function destinationOf(portalSite: PortalSite, returnTo: string): URL {
+  const target = new URL(targetOf(portalSite, returnTo))
+  const isPage = target.href.startsWith(pageUrl(portalSite, RETURN_PATH.replace(':login', '')))
+  return isPage ? new URL(targetOf(portalSite, target.searchParams.get('rd') ?? '')) : target
+}
+
+const SCHEMA = {
+  summary: 'Go on to a long return URL after signing in',
+  tags: ['sign-in'],
+  params: Type.Object({ portal: Type.String(), login: Type.String() }),
+  querystring: Type.Object({
+    rd: Type.Optional(
+      Type.String({ description: 'Return URL if the browser has lost the cookie.' }),
+    ),
+  }),
+  response: { 303: bareAnswer('Redirect to the return URL.'), ...problemAnswers(403, 404) },
+}
+
+/** `GET /return/:login`: where logins lead whose return URL is in a cookie. */
+export const returnRoute: FastifyPluginAsyncTypebox = async (app) => {
+  app.get(RETURN_PATH, { schema: SCHEMA }, async (request, reply) => {
+    const portalSite = signInSiteOf(request)
+    const { portal, site } = portalSite
+    const { params, query, headers } = request
+    const long = app.logins.longReturnUrl(portal, site, params.login, headers.cookie)
+    return redirect(reply, targetOf(portalSite, long ?? query.rd))
+  })
 }
 
 function signInLoop(

@@ -4,7 +4,6 @@ import { isNavigation, type Page, sendPage } from '@gatehouse/service-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { mayOpenPage, openableApps } from '../check/openable-apps.ts'
-import { isSteppedUp } from '../check/policy.ts'
 import type { Visitor } from '../check/visitor.ts'
 import { FwaError } from '../errors.ts'
 import { validateReturnUrl } from '../login/return-url.ts'
@@ -13,7 +12,7 @@ import { type Reader, signedInPage, signInPage } from '../pages/pages.ts'
 import type { Portal } from '../portals.ts'
 import type { Provider } from '../providers/provider.ts'
 import { bareAnswer, pageAnswer, problemAnswers } from './documented.ts'
-import { completeSignIn, refuseDuplicate, startLogin } from './login.ts'
+import { completeSignIn, isEnough, refuseDuplicate, startLogin } from './login.ts'
 import {
   clientIpOf,
   identify,
@@ -137,7 +136,7 @@ async function answerKnown(
 ): Promise<FastifyReply | undefined> {
   const { request, server } = reply
   const returnTo = targetOf(portalSite, query.rd)
-  if (visitor && (!stepUp || isSteppedUp(stepUp, visitor.session.profile, server.clock.now())))
+  if (isEnough(visitor, stepUp, server.clock.now()))
     return query.rd === undefined
       ? sendPage(reply, 200, signedIn(portalSite, query, visitor, request))
       : returnToApp(portalSite, returnTo, 'bounce', reply)

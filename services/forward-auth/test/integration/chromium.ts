@@ -12,8 +12,9 @@ const ARGUMENTS = [
 ]
 
 /** Debian's Chromium without a window; it ends with the test. */
-export async function launchChromium(t: Test): Promise<Browser> {
-  const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ARGUMENTS })
+export async function launchChromium(t: Test, ...further: string[]): Promise<Browser> {
+  const args = [...ARGUMENTS, ...further]
+  const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args })
   t.teardown(() => browser.close())
   return browser
 }

@@ -12,7 +12,7 @@ import { headersOf, sent } from './kit.ts'
 const MINUTE = 60_000
 const MAIN = portalNamed('main')
 const OTHER = portalNamed('other')
-const LOGIN = { provider: 'corp', returnTo: 'https://app.example.com/a', isRetry: false }
+const LOGIN = { provider: 'corp', returnTo: 'https://app.example.com/a' }
 
 /** One instance. Several with the same keys stand for each other. */
 async function start(t: Test, folder = testFolder(t)) {
@@ -33,40 +33,43 @@ async function start(t: Test, folder = testFolder(t)) {
     const [cookie, ...further] = cookies
     return { secrets, setCookie: cookie!, further }
   }
-  return { begin, complete, clear: (portal: Portal) => logins.clear(portal), clock, now }
+  return { begin, complete, logins, clock, now }
 }
 
 t.test('a login completes once, in the browser that started it', async (t) => {
-  const { begin, complete } = await start(t)
+  const folder = testFolder(t)
+  const { begin, complete } = await start(t, folder)
   const { secrets, setCookie } = begin(MAIN, SITE, LOGIN, undefined)
   const cookie = sent(setCookie)
   const found = await complete(MAIN, SITE, secrets.state, cookie)
   t.match(found, { kind: 'valid', login: LOGIN, secrets })
 
-  const after = found.kind === 'valid' ? sent(found.cookie) : ''
   const used = { kind: 'used', login: LOGIN }
-  t.strictSame(await complete(MAIN, SITE, secrets.state, after), used, 'again')
-  t.strictSame(await complete(MAIN, SITE, secrets.state, cookie), used, 'with the cookie of before')
+  t.strictSame(await complete(MAIN, SITE, secrets.state, cookie), used, 'again')
   t.strictSame(await complete(MAIN, SITE, secrets.state, undefined), used, 'without a cookie')
-  const another = await start(t)
-  t.strictSame(
-    await another.complete(MAIN, SITE, secrets.state, after),
-    used,
-    'on another instance',
-  )
+  t.equal(found.kind === 'valid' && (await found.confirm()), true)
+  const restarted = await start(t, folder)
+  t.strictSame(await restarted.complete(MAIN, SITE, secrets.state, cookie), used, 'after a restart')
 })
 
-t.test('each login has its own state, nonce and verifier, sealed in URL and cookie', async (t) => {
-  const { begin } = await start(t)
-  const all = Array.from({ length: 100 }, () => begin(MAIN, SITE, LOGIN, undefined))
-  for (const name of ['state', 'nonce', 'codeVerifier'] as const)
-    t.equal(new Set(all.map(({ secrets }) => secrets[name])).size, 100, name)
-  const [{ secrets, setCookie }] = all as [(typeof all)[number]]
-  t.match(secrets, { nonce: /^[\w-]{22}$/, codeVerifier: /^[\w-]{43}$/ })
-  const opened = Buffer.from(secrets.state + sent(setCookie), 'base64url').toString('latin1')
-  for (const secret of [secrets.nonce, secrets.codeVerifier, 'app.example.com', 'corp'])
-    t.notOk((opened + secrets.state + sent(setCookie)).includes(secret), 'sealed')
-})
+t.test(
+  'each login has its own state, nonce and verifier, and neither URL nor cookie tells them',
+  async (t) => {
+    const { begin } = await start(t)
+    const first = begin(MAIN, SITE, LOGIN, undefined)
+    const cookie = sent(first.setCookie)
+    const others = Array.from({ length: 50 }, () => begin(MAIN, SITE, LOGIN, cookie))
+    const strangers = Array.from({ length: 49 }, () => begin(MAIN, SITE, LOGIN, undefined))
+    const all = [first, ...others, ...strangers]
+    for (const name of ['state', 'nonce', 'codeVerifier'] as const)
+      t.equal(new Set(all.map(({ secrets }) => secrets[name])).size, 100, name)
+    const { secrets, setCookie } = first
+    t.match(secrets, { nonce: /^[\w-]{43}$/, codeVerifier: /^[\w-]{43}$/ })
+    const opened = Buffer.from(secrets.state + sent(setCookie), 'base64url').toString('latin1')
+    for (const secret of [secrets.nonce, secrets.codeVerifier, 'app.example.com', 'corp'])
+      t.notOk((opened + secrets.state + sent(setCookie)).includes(secret), 'not told')
+  },
+)
 
 t.test('a login cannot be finished in another browser', async (t) => {
   const { begin, complete } = await start(t)
@@ -83,17 +86,28 @@ t.test('a login cannot be finished at another portal or site', async (t) => {
   const { begin, complete } = await start(t)
   const { secrets, setCookie } = begin(MAIN, SITE, LOGIN, undefined)
   const cookie = sent(setCookie)
-  const cookies = `${cookie}; ${cookie.replace('.main=', '.other=')}`
+  const cookies = `${cookie}; ${cookie.replace('.main.', '.other.')}`
   t.strictSame(await complete(OTHER, SITE, secrets.state, cookies), { kind: 'unknown' })
   t.strictSame(await complete(MAIN, OTHER_SITE, secrets.state, cookies), { kind: 'unknown' })
   t.match(await complete(MAIN, SITE, secrets.state, cookies), { kind: 'valid' })
 })
 
-t.test('ignores a login cookie that is sent twice', async (t) => {
+t.test('a cookie of another host counts for no login', async (t) => {
   const { begin, complete } = await start(t)
-  const { secrets, setCookie } = begin(MAIN, SITE, LOGIN, undefined)
-  const cookie = sent(setCookie)
-  t.match(await complete(MAIN, SITE, secrets.state, `${cookie}; ${cookie}`), { kind: 'lost' })
+  const [ada, eve] = [1, 2].map(() => begin(MAIN, SITE, LOGIN, undefined)) as [Begun, Begun]
+  // Another host can neither set a name with this prefix nor write what a state is bound to under another.
+  const [, secret] = sent(eve.setCookie).split('=')
+  const planted = sent(eve.setCookie).replace('__Host-', '__Secure-')
+  const named = sent(ada.setCookie)
+  for (const [header, kind] of [
+    [planted, 'lost'],
+    [`x=${secret}; __Host-gatehouse-login.other.${eve.setCookie.name.slice(-8)}=${secret}`, 'lost'],
+    [`${planted}; ${named}; x="__Host-gatehouse-login.main.a=${secret}"`, 'lost'],
+  ] as const)
+    t.match(await complete(MAIN, SITE, eve.secrets.state, header), { kind }, header)
+  t.match(await complete(MAIN, SITE, ada.secrets.state, `${planted}; ${named}; ${named}`), {
+    kind: 'valid',
+  })
 })
 
 t.test('a login expires', async (t) => {
@@ -133,50 +147,51 @@ t.test('a login completes only at the redirect URI of the provider where it star
   )
 })
 
-t.test('eight tabs can log in at the same time', async (t) => {
-  const { begin, complete } = await start(t)
-  let cookie = ''
-  const states = Array.from({ length: 9 }, (_, i) => {
-    const login = { ...LOGIN, returnTo: `https://app.example.com/${i}` }
-    const { secrets, setCookie } = begin(MAIN, SITE, login, cookie)
-    cookie = sent(setCookie)
-    return secrets.state
-  })
-  const [oldest, ...others] = states
-  t.match(
-    await complete(MAIN, SITE, oldest, cookie),
-    { kind: 'lost' },
-    'of nine the oldest is gone',
-  )
-  for (const [i, state] of others.toReversed().entries()) {
-    const found = await complete(MAIN, SITE, state, cookie)
-    t.match(found, { kind: 'valid', login: { returnTo: `https://app.example.com/${8 - i}` } })
-    if (found.kind === 'valid') cookie = sent(found.cookie)
+/** What a browser sends after answers, in the order in which they arrived. */
+function jarOf(...answers: Begun[]): string {
+  const jar = new Map(answers.map(({ setCookie: { name, value } }) => [name, value]))
+  return [...jar].map(([name, value]) => `${name}=${value}`).join('; ')
+}
+
+const TABS = [1, 2, 3, 5, 8, 12, 50, 100]
+
+t.test('any number of tabs can log in at the same time, and finish in any order', async (t) => {
+  const shuffle = <T>(all: readonly T[]) => all.toSorted(() => (randomBytes(1)[0]! & 1) - 0.5)
+  for (const count of TABS) {
+    const { begin, complete } = await start(t)
+    const returnTo = (i: number) => `https://app.example.com/${i}`
+    const beginAt = (i: number, cookie?: string) =>
+      begin(MAIN, SITE, { ...LOGIN, returnTo: returnTo(i) }, cookie)
+    for (const way of ['all at once', 'half at once', 'one after another']) {
+      const alone = { 'all at once': count, 'half at once': Math.ceil(count / 2) }[way] ?? 1
+      const begun: Begun[] = []
+      for (let i = 0; i < count; i++)
+        begun.push(beginAt(i, i < alone ? undefined : jarOf(...begun.slice(0, alone))))
+      const jar = jarOf(...shuffle(begun))
+      t.ok(jar.split('; ').length <= alone, `${count} ${way}: ${jar.split('; ').length} cookies`)
+      t.ok(jar.length <= alone * 85, `${count} ${way}: ${jar.length} bytes`)
+      const results = await Promise.all(
+        shuffle([...begun.keys()]).map(async (i) => {
+          const found = await complete(MAIN, SITE, begun[i]!.secrets.state, jar)
+          return found.kind === 'valid' && found.login.returnTo === returnTo(i)
+        }),
+      )
+      t.ok(results.every(Boolean), `${count} ${way}`)
+    }
   }
 })
 
-t.test('the login cookie stays small however many logins begin', async (t) => {
-  const { begin, complete } = await start(t)
-  let cookie = ''
-  let last = ''
-  for (let i = 0; i < 200; i++) {
-    const login = { ...LOGIN, returnTo: `https://app.example.com/${i}/`.padEnd(2_048, 'a') }
-    const { secrets, setCookie } = begin(MAIN, SITE, login, cookie)
-    cookie = sent(setCookie)
-    last = secrets.state
-    if (cookie.length > 2_500) t.fail(`${cookie.length} characters`)
-  }
-  t.match(await complete(MAIN, SITE, last, cookie), { kind: 'valid' })
-})
-
-t.test('drops completed logins before those in progress', async (t) => {
+t.test('a browser has one login cookie however many logins begin', async (t) => {
   const { begin, complete } = await start(t)
   const first = begin(MAIN, SITE, LOGIN, undefined)
-  const second = begin(MAIN, SITE, LOGIN, sent(first.setCookie))
-  const back = await complete(MAIN, SITE, second.secrets.state, sent(second.setCookie))
-  let cookie = back.kind === 'valid' ? sent(back.cookie) : ''
-  for (let i = 0; i < 7; i++) cookie = sent(begin(MAIN, SITE, LOGIN, cookie).setCookie)
-  t.match(await complete(MAIN, SITE, first.secrets.state, cookie), { kind: 'valid' })
+  const [begun, cookie] = [[first], sent(first.setCookie)]
+  for (let i = 0; i < 200; i++) {
+    const login = { ...LOGIN, returnTo: `https://app.example.com/${i}/`.padEnd(2_048, 'a') }
+    begun.push(begin(MAIN, SITE, login, cookie))
+  }
+  t.ok(begun.every(({ setCookie }) => sent(setCookie) === cookie))
+  for (const { secrets } of begun)
+    t.match(await complete(MAIN, SITE, secrets.state, cookie), { kind: 'valid' })
 })
 
 t.test('a login that started before a rotation of keys completes after it', async (t) => {
@@ -188,13 +203,18 @@ t.test('a login that started before a rotation of keys completes after it', asyn
   t.match(await complete(MAIN, SITE, secrets.state, sent(setCookie)), { kind: 'valid' })
 })
 
-t.test('signing out removes all logins of the browser', async (t) => {
-  const { clear } = await start(t)
-  t.strictSame(await headersOf(...clear(MAIN)), [
-    '__Host-gatehouse-login.main=; Max-Age=0; Path=/; HttpOnly; Secure; SameSite=Lax',
-    '__Host-gatehouse-target.main=; Max-Age=0; Path=/; HttpOnly; Secure; SameSite=Lax',
-    '__Host-gatehouse-rounds.main=; Max-Age=0; Path=/; HttpOnly; Secure; SameSite=Lax',
+t.test('signing out removes the logins of the browser at that portal', async (t) => {
+  const { begin, logins } = await start(t)
+  const begun = [1, 2].map(() => begin(MAIN, SITE, LOGIN, undefined))
+  const other = begin(OTHER, SITE, LOGIN, undefined)
+  const gone = 'Max-Age=0; Path=/; HttpOnly; Secure; SameSite=Lax'
+  t.strictSame(await headersOf(...logins.clear(MAIN, `a=b; ${jarOf(other, ...begun)}; c`)), [
+    ...begun.map(({ setCookie }) => `${setCookie.name}=; ${gone}`),
+    `__Host-gatehouse-rounds.main=; ${gone}`,
   ])
+  const many = jarOf(...Array.from({ length: 100 }, () => begin(MAIN, SITE, LOGIN, undefined)))
+  const length = String(await headersOf(...logins.clear(MAIN, many))).length
+  t.ok(length < 2_500, `the answer stays small: ${length} bytes`)
 })
 
 t.test('a forged state or login cookie is unknown and never an error', async (t) => {
@@ -206,7 +226,7 @@ t.test('a forged state or login cookie is unknown and never an error', async (t)
   const alias = secrets.state.replace(/.$/, (last) => `!${last}`)
   for (const state of [`${secrets.state}=`, `${secrets.state}!`, ` ${secrets.state}`, alias])
     t.strictSame(await complete(MAIN, SITE, state, cookie), { kind: 'unknown' }, 'the same bytes')
-  const swapped = `__Host-gatehouse-login.main=${secrets.state}`
+  const swapped = `${setCookie.name}=${secrets.state}`
   t.match(
     await complete(MAIN, SITE, secrets.state, swapped),
     { kind: 'lost' },
@@ -244,16 +264,27 @@ function randomLink(length: number): string {
   return `https://app.example.com/saml?request=${text}`.slice(0, length)
 }
 
+/** Where logins lead whose return URL is in a cookie, and which it is. */
+function followLong({ logins }: Started, { further: [cookie] }: Begun, returnTo: string) {
+  const { pathname, searchParams } = new URL(returnTo)
+  const id = /^\/portals\/main\/return\/([\w-]{22})$/.exec(pathname)?.[1] ?? ''
+  const read = (portal = MAIN) => logins.longReturnUrl(portal, SITE, id, cookie && sent(cookie))
+  return { pathname, id, read, without: searchParams.get('rd') }
+}
+type Started = Awaited<ReturnType<typeof start>>
+
 t.test('keeps return URLs of any allowed length', async (t) => {
-  const { begin, complete } = await start(t)
-  const cookiesOf = ({ setCookie, further }: Begun) => [setCookie, ...further].map(sent).join('; ')
+  const test = await start(t)
+  const { begin, complete } = test
   const links = [1_000, 2_048, 4_096, 6_000, 8_192].map((length) => dashboardLink(length))
   for (const returnTo of [...links, randomLink(2_500), randomLink(3_700)]) {
     const begun = begin(MAIN, SITE, { ...LOGIN, returnTo }, undefined)
     t.ok(begun.secrets.state.length <= 3_000, `${returnTo.length}: ${begun.secrets.state.length}`)
     for (const cookie of begun.further) t.ok(sent(cookie).length <= 4_096)
-    const found = await complete(MAIN, SITE, begun.secrets.state, cookiesOf(begun))
-    t.match(found, { kind: 'valid', login: { returnTo } }, `${returnTo.length} characters`)
+    const found = await complete(MAIN, SITE, begun.secrets.state, sent(begun.setCookie))
+    const reached = found.kind === 'valid' ? found.login.returnTo : ''
+    const kept = begun.further.length > 0 ? followLong(test, begun, reached).read() : reached
+    t.equal(kept, returnTo, `${returnTo.length} characters`)
   }
   t.equal(begin(MAIN, SITE, { ...LOGIN, returnTo: links[3]! }, undefined).further.length, 0)
 })
@@ -273,18 +304,26 @@ t.test('drops the query of a return URL that fits nowhere', async (t) => {
   })
 })
 
-t.test('keeps the return URLs of several tabs apart', async (t) => {
-  const { begin, complete } = await start(t)
-  const links = [1, 2].map(() => randomLink(3_500))
-  const first = begin(MAIN, SITE, { ...LOGIN, returnTo: links[0]! }, undefined)
-  const second = begin(MAIN, SITE, { ...LOGIN, returnTo: links[1]! }, sent(first.setCookie))
-  const cookies = [second.setCookie, ...second.further].map(sent).join('; ')
-  t.match(await complete(MAIN, SITE, first.secrets.state, cookies), {
-    kind: 'valid',
-    login: { returnTo: 'https://app.example.com/saml' },
-  })
-  t.match(await complete(MAIN, SITE, second.secrets.state, cookies), {
-    login: { returnTo: links[1] },
-  })
-  t.match(await complete(OTHER, SITE, second.secrets.state, cookies), { kind: 'unknown' })
+t.test('long return URLs of several tabs are in cookies of their own paths', async (t) => {
+  const test = await start(t)
+  const tabs = await Promise.all(
+    Array.from({ length: 12 }, async () => {
+      const returnTo = randomLink(3_500)
+      const begun = test.begin(MAIN, SITE, { ...LOGIN, returnTo }, undefined)
+      const found = await test.complete(MAIN, SITE, begun.secrets.state, sent(begun.setCookie))
+      const reached = found.kind === 'valid' ? found.login.returnTo : ''
+      return { begun, returnTo, ...followLong(test, begun, reached) }
+    }),
+  )
+  const paths = tabs.map(({ begun }) => begun.further[0]?.path)
+  t.equal(new Set(paths).size, 12, 'so that no request carries two of them')
+  for (const { begun, returnTo, pathname, read, without } of tabs) {
+    t.equal(begun.further[0]?.path, pathname)
+    t.equal(read(), returnTo)
+    t.equal(without, 'https://app.example.com/saml', 'if the cookie is lost')
+    t.equal(read(OTHER), undefined)
+  }
+  const [one, two] = tabs as [(typeof tabs)[number], (typeof tabs)[number]]
+  const planted = sent(two.begun.further[0]!)
+  t.equal(test.logins.longReturnUrl(MAIN, SITE, one.id, planted), undefined, 'of another login')
 })

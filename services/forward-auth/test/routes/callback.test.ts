@@ -1,8 +1,9 @@
+import { randomBytes } from 'node:crypto'
 import { fromClaims } from '@gatehouse/profile'
 import t, { type Test } from 'tap'
-import { FWA_ERRORS, FwaError } from '../../src/errors.ts'
-import { startApp, yamlOf } from '../app.ts'
-import { createFakeProvider } from '../fake-provider.ts'
+import { FWA_ERRORS, FwaError, type FwaErrorCode } from '../../src/errors.ts'
+import { portalOf, startApp, yamlOf } from '../app.ts'
+import { createFakeProvider, type FakeProvider } from '../fake-provider.ts'
 import { sent as hostCookie } from '../login/kit.ts'
 import { createBrowser } from '../stand-ins/browser.ts'
 import { CLIENT, type OpenIdProvider, startOpenIdProvider } from '../stand-ins/openid-provider.ts'
@@ -70,7 +71,7 @@ t.test('at each of two providers people sign in by a redirect URI of its own', a
 t.test('a login that started before providers had their own redirect URI completes', async (t) => {
   const { corp, visitor, app } = await start(t)
   const [portal, site] = [app.portals.get('main')!, app.sites.all[0]!]
-  const state = { provider: 'corp', returnTo: WANTED, isRetry: false }
+  const state = { provider: 'corp', returnTo: WANTED }
   const { secrets, cookies } = app.logins.begin(portal, site, state, undefined)
   let sent: string | undefined
   const { finish } = corp.provider
@@ -118,19 +119,168 @@ t.test('a sign-in page that was left open goes on to where the person wanted', a
   t.equal(done.headers.location, WANTED)
 
   const bob = visitor()
-  const first = await bob.open(signInUrl())
+  let { location } = (await bob.open(signInUrl())).headers
+  for (const left of ['once', 'twice', 'three times']) {
+    await clock.advance(11 * MINUTE)
+    const next = await bob.open(corp.authorize(location, 'bob'))
+    t.match(next, { statusCode: 303, headers: { location: /^https:\/\/corp\.test\// } }, left)
+    location = next.headers.location
+  }
   await clock.advance(11 * MINUTE)
-  const second = await bob.open(corp.authorize(first.headers.location, 'bob'))
-  await clock.advance(11 * MINUTE)
-  const end = await bob.open(corp.authorize(second.headers.location, 'bob'))
-  t.equal(end.statusCode, 400, 'begun anew once only')
+  const end = await bob.open(corp.authorize(location, 'bob'))
+  t.equal(end.statusCode, 400)
   t.match(end.body, signInUrl().replaceAll('&', '&amp;'), 'and Try again leads there still')
 })
+
+const AT_PROVIDER = /^https:\/\/corp\.test\/authorize/
+const WEEK = 7 * 24 * 60 * MINUTE
+
+/** Where a tab gets when it comes back from the provider. */
+const RETURNS: readonly {
+  readonly name: string
+  /** Minutes since the login began. */
+  readonly after?: number
+  readonly isSignedIn?: boolean
+  readonly hasCookies?: boolean
+  readonly policy?: string
+  /** Seconds since the session authenticated, for the policy. */
+  readonly age?: number
+  /** What the provider says: of its own code, or in place of one. */
+  readonly failure?: FwaErrorCode
+  readonly error?: string
+  readonly leadsTo: string | RegExp
+  readonly redeems?: true
+}[] = [
+  { name: 'in time', leadsTo: WANTED, redeems: true },
+  { name: 'in time, another tab was faster', isSignedIn: true, leadsTo: WANTED, redeems: true },
+  { name: 'without its cookie', hasCookies: false, leadsTo: AT_PROVIDER },
+  {
+    name: 'without its cookie, another tab was faster',
+    ...{ hasCookies: false, isSignedIn: true },
+    leadsTo: WANTED,
+  },
+  { name: 'late', after: 11, leadsTo: AT_PROVIDER },
+  { name: 'late, another tab was faster', after: 11, isSignedIn: true, leadsTo: WANTED },
+  { name: 'after a week', after: WEEK / MINUTE, hasCookies: false, leadsTo: AT_PROVIDER },
+  {
+    name: 'after a week, another tab was faster',
+    ...{ after: WEEK / MINUTE, hasCookies: false, isSignedIn: true },
+    leadsTo: WANTED,
+  },
+  {
+    name: 'late to a step-up, with a session from before it',
+    ...{ after: 11, isSignedIn: true, policy: 'fresh', age: 3_600 },
+    leadsTo: AT_PROVIDER,
+  },
+  {
+    name: 'late to a step-up that another tab has made',
+    ...{ after: 11, isSignedIn: true, policy: 'fresh', age: 5 },
+    leadsTo: WANTED,
+  },
+  {
+    name: 'with a code that the provider gave up',
+    failure: 'FWA_LOGIN_REFUSED',
+    leadsTo: AT_PROVIDER,
+  },
+  {
+    name: 'with a code that the provider gave up, another tab was faster',
+    ...{ failure: 'FWA_LOGIN_REFUSED', isSignedIn: true },
+    leadsTo: WANTED,
+  },
+  {
+    name: 'with what Keycloak says if another tab was faster',
+    ...{ failure: 'FWA_PROVIDER_UNREACHABLE', error: 'temporarily_unavailable' },
+    leadsTo: AT_PROVIDER,
+  },
+  {
+    name: 'with what Keycloak says, and a session',
+    ...{ failure: 'FWA_PROVIDER_UNREACHABLE', error: 'temporarily_unavailable', isSignedIn: true },
+    leadsTo: WANTED,
+  },
+]
+
+/** Fails once with a code, if there is one. */
+function finishOnce({ provider: { finish } }: FakeProvider, code: FwaErrorCode | undefined) {
+  let failure = code
+  return (...login: Parameters<typeof finish>) => {
+    const error = failure && new FwaError(failure, 'gave up', { cause: new Error('once') })
+    failure = undefined
+    return error ? Promise.reject(error) : finish(...login)
+  }
+}
+
+t.test(
+  'whatever became of its login, a tab gets to its page, if need be once more by the provider',
+  async (t) => {
+    const yaml = yamlOf(portalOf('main', 'policies: { fresh: { maxAge: 5m } }'))
+    for (const row of RETURNS) {
+      const { name, after = 0, isSignedIn, hasCookies = true, policy, age = 0 } = row
+      const { corp, visitor, clock, signIn: cookieOf } = await start(t, { yaml })
+      const tab = visitor()
+      const url = signInUrl({ rd: WANTED, ...(policy && { policy }) })
+      const begun = await tab.open(url)
+      await clock.advance(after * MINUTE)
+      if (!hasCookies) tab.jar.clear()
+      const now = Math.floor(clock.now() / 1_000)
+      corp.state.claims = { auth_time: now }
+      const session = isSignedIn ? cookieOf('main', { auth_time: now - age }).split('=') : []
+      const [cookieName, value = ''] = session
+      if (cookieName) tab.jar.set(cookieName, value)
+      const callback = corp.authorize(begun.headers.location, 'ada')
+      if (row.error) callback.searchParams.set('error', row.error)
+      Object.assign(corp.provider, { finish: finishOnce(corp, row.failure) })
+      const back = await tab.open(callback)
+      t.match(back, { statusCode: 303, headers: { location: row.leadsTo } }, name)
+      const redeemed = [back.headers['set-cookie']]
+        .flat()
+        .some((line) => line?.includes(SESSION_COOKIE))
+      t.equal(redeemed, row.redeems ?? false, `${name}: whether the code is redeemed`)
+      if (row.leadsTo === WANTED) continue
+      const end = await tab.open(corp.authorize(back.headers.location, 'ada'))
+      t.match(end, { statusCode: 303, headers: { location: WANTED } }, `${name}, in the end`)
+    }
+  },
+)
+
+t.test(
+  'a long return URL is reached by a page of its own, also late and beside others',
+  async (t) => {
+    const { corp, visitor, clock } = await start(t)
+    const longOf = () =>
+      `https://app.example.com/saml?r=${randomBytes(4_000).toString('base64url')}`.slice(0, 3_600)
+    const [one, two] = [longOf(), longOf()]
+    for (const after of [0, 11]) {
+      const tab = visitor()
+      const begun = await Promise.all([one, two].map((rd) => tab.open(signInUrl({ rd }))))
+      // The jar knows no paths.
+      tab.jar.delete('__Secure-gatehouse-target')
+      await clock.advance(after * MINUTE)
+      for (const [i, rd] of [one, two].entries()) {
+        let back = await tab.open(corp.authorize(begun[i]!.headers.location, 'ada'))
+        if (AT_PROVIDER.test(back.headers.location ?? ''))
+          back = await tab.open(corp.authorize(back.headers.location, 'ada'))
+        const page = back.headers.location ?? ''
+        t.match(page, `${MAIN}/return/`)
+        const cookies = begun.flatMap(({ headers }) => [headers['set-cookie'] ?? []].flat())
+        const own = cookies.find((line) => line.includes(`Path=${new URL(page).pathname};`))
+        const headers = { cookie: own?.split(';')[0] ?? '' }
+        const end = await tab.open(page, { headers })
+        t.match(end, { statusCode: 303, headers: { location: rd } }, `after ${after} minutes`)
+        const lost = await tab.open(page)
+        t.equal(lost.headers.location, 'https://app.example.com/saml', 'without its cookie')
+      }
+    }
+    for (const rd of ['https://evil.test/', '//evil.test', ''])
+      t.match(await visitor().open(`${MAIN}/return/x?${new URLSearchParams({ rd })}`), {
+        headers: { location: `${MAIN}/signin` },
+      })
+  },
+)
 
 t.test('what an old login was for is read again before anybody goes there', async (t) => {
   const { visitor, app, clock, signIn: cookieOf } = await start(t)
   const [portal, site] = [app.portals.get('main')!, app.sites.all[0]!]
-  const state = { provider: 'corp', returnTo: 'https://removed.test/', isRetry: true }
+  const state = { provider: 'corp', returnTo: 'https://removed.test/', restarts: 3 }
   const { secrets } = app.logins.begin(portal, site, state, undefined)
   await clock.advance(11 * MINUTE)
   const url = `${callbackOf('corp')}?state=${secrets.state}&code=x`

@@ -26,14 +26,17 @@ t.test('a person signs in and comes back to where they wanted to go', async (t) 
   t.match(begun.headers, { 'cache-control': 'no-store', location: /^https:\/\/corp\.test\// })
   t.match(
     String(begun.headers['set-cookie']),
-    /^__Host-gatehouse-login\.main=[\w-]+; Max-Age=600; Path=\/; HttpOnly; Secure; SameSite=Lax$/,
+    /^__Host-gatehouse-login\.main\.[\w-]{8}=[\w-]{43}; Max-Age=600; Path=\/; HttpOnly; Secure; SameSite=Lax$/,
   )
   t.equal(await whoIs(ada), 401)
 
   const done = await ada.open(corp.authorize(begun.headers.location, 'ada'))
   t.match(done, { statusCode: 303, headers: { location: WANTED, 'cache-control': 'no-store' } })
   const setCookies = [done.headers['set-cookie'] ?? []].flat()
-  t.ok(setCookies.some((line) => /^__Host-gatehouse-login\.main=[\w-]+; /.test(line)))
+  t.notOk(
+    setCookies.some((line) => line.includes('gatehouse-login')),
+    'other tabs may need it',
+  )
   t.match(
     setCookies.find((line) => line.startsWith('__Secure-gatehouse.main=')),
     /^__Secure-gatehouse\.main=[\w.-]+; Max-Age=28800; Domain=example\.com; Path=\/; HttpOnly; Secure; SameSite=Lax$/,
@@ -102,11 +105,18 @@ t.test('a callback is accepted once, and only in the browser that began the logi
   const lured = await ada.open(callback)
   t.match(lured, { statusCode: 303, headers: { location: /^https:\/\/corp\.test\/authorize/ } })
   t.equal(await whoIs(ada), 401, 'nobody becomes somebody else')
-  const third = visitor()
-  const again = await third.open(corp.authorize(lured.headers.location, 'eve'))
-  t.equal(again.statusCode, 400, 'begun anew once only')
-  t.match(again.body, FWA_ERRORS.FWA_LOGIN_UNKNOWN.title)
-  t.equal(await whoIs(third), 401)
+  let { location } = lured.headers
+  for (const begunAnew of [2, 3]) {
+    const other = await visitor().open(corp.authorize(location, 'eve'))
+    t.match(other, { statusCode: 303, headers: { location: /^https:\/\/corp\.test\// } })
+    location = other.headers.location
+    t.ok(location, `begun anew ${begunAnew} times`)
+  }
+  const last = visitor()
+  const end = await last.open(corp.authorize(location, 'eve'))
+  t.equal(end.statusCode, 400, 'a browser that keeps no cookies is in no endless loop')
+  t.match(end.body, FWA_ERRORS.FWA_LOGIN_UNKNOWN.title)
+  t.equal(await whoIs(last), 401)
 
   t.equal((await eve.open(callback)).headers.location, WANTED)
   t.equal(await whoIs(eve), 'eve')
@@ -211,7 +221,6 @@ t.test('validates the return URL again when the login ends', async (t) => {
     provider: 'corp',
     redirectUri: CALLBACK,
     returnTo: 'https://removed.test/',
-    isRetry: false,
   }
   const { secrets, cookies } = app.logins.begin(portal, site, state, undefined)
   const redirectUri = CALLBACK
@@ -247,6 +256,7 @@ t.test('a failed login neither ends nor creates a session', async (t) => {
     const begun = await ada.open(signInUrl())
     corp.state.failure = failure
     const callback = corp.authorize(begun.headers.location, 'ada')
+    if (status === 403) callback.searchParams.set('error', 'access_denied')
     const failed = await ada.open(callback)
     corp.state.failure = undefined
     t.equal(failed.statusCode, status, failure)

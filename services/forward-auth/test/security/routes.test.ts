@@ -16,6 +16,7 @@ const PORTAL = [
   'GET /profile.json',
   'GET /providers/{provider}',
   'GET /providers/{provider}/callback',
+  'GET /return/{login}',
   'GET /signin',
   'POST /logout',
 ]

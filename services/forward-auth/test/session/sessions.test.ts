@@ -183,7 +183,7 @@ t.test('accepts only session tokens as sessions', async (t) => {
 
   const bare = Buffer.from(hkdfSync('sha256', OLD_SECRET, '', '', 32))
   const logins = new Logins({ keys: () => now.keys, clock, store: app.authStore })
-  const state = { provider: 'corp', returnTo: 'https://app.example.com/', isRetry: false }
+  const state = { provider: 'corp', returnTo: 'https://app.example.com/' }
   const begun = logins.begin(portal(), SITE, state, undefined)
   const seconds = clock.now() / SECOND
   const forgeries: [what: string, token: string][] = [
