@@ -3,6 +3,7 @@ import { parseIp } from '@gatehouse/net'
 import { hasTwoHosts, trustProxy } from '@gatehouse/service-kit'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
+import { encodeBytes } from './check/paths.ts'
 import type { ForwardAuthConfig } from './config/schema.ts'
 import { FwaError } from './errors.ts'
 import type { SiteHost, Sites } from './sites.ts'
@@ -13,12 +14,17 @@ export interface ForwardedRequest extends SiteHost {
   readonly scheme: 'http' | 'https'
   /** Such as `https://app.example.com`. */
   readonly origin: string
-  /** Path and query: printable ASCII, one `/` first, no backslash, no fragment. */
+  /**
+   * Path and query as they are sent: printable ASCII and other bytes, a `/` first, a backslash only in the
+   * query, no fragment.
+   */
   readonly target: string
 }
 
+/** The URL in ASCII, without a backslash. */
 export function urlOf({ scheme, authority, target }: ForwardedRequest): string {
-  return new URL(`${scheme}://${authority}${target}`).href
+  const sent = encodeBytes(target).replaceAll('\\', '%5C')
+  return new URL(`${scheme}://${authority}${sent}`).href
 }
 
 export interface ProxyRequest {
@@ -51,8 +57,8 @@ const SCHEMES: ReadonlyMap<string, 'http' | 'https'> = new Map([
   ['wss', 'https'],
 ])
 const METHOD = /^[A-Za-z][A-Za-z-]{0,31}$/
-// RFC 9112 section 3.2.1, and all that browsers send; `//` begins an authority, `\` is `/` to some.
-const ORIGIN_FORM = /^\/(?!\/)[!"$-[\]-~]*$/
+// RFC 9112 section 3.2.1, and all that clients send; in a path, `\` is `/` to some.
+const ORIGIN_FORM = /^\/[!"$->@-[\]-~\x80-\xff]*(?:\?[!"$-~\x80-\xff]*)?$/
 const ABSOLUTE_URL = /^([a-z]{2,5}):\/\/([^/?#\\]+)(.*)$/
 const ENVOY_ROUTE = /\/authz\/envoy\/policy\/[^/?]+/
 
@@ -96,9 +102,9 @@ type Unvalidated = Readonly<Record<'method' | 'scheme' | 'host' | 'target', stri
 function validate(sites: Sites, source: string, forwarded: Unvalidated): ForwardedRequest {
   const { method, host, target } = forwarded
   const scheme = SCHEMES.get(forwarded.scheme)
-  if (!scheme) throw invalid(source, 'scheme')
-  if (!METHOD.test(method)) throw invalid(source, 'method')
-  if (!ORIGIN_FORM.test(target)) throw invalid(source, 'path')
+  if (!scheme) throw invalid(source, 'scheme', forwarded)
+  if (!METHOD.test(method)) throw invalid(source, 'method', forwarded)
+  if (!ORIGIN_FORM.test(target)) throw invalid(source, 'path', forwarded)
   const found = sites.find(host)
   if (found) return { method, scheme, origin: originOf(scheme, found), target, ...found }
   const quoted = JSON.stringify(host.slice(0, 100))
@@ -116,9 +122,13 @@ function configuredScheme(sites: Sites, host: string): string {
   return origin.slice(0, origin.indexOf(':'))
 }
 
-function invalid(source: string, what: string): FwaError {
+/** For the log, which has to say what the proxy sent. */
+const MAX_QUOTED = 200
+
+function invalid(source: string, what: string, { scheme, host, target }: Unvalidated): FwaError {
   const where = source === '' ? 'the request' : `${source}*`
-  return new FwaError('FWA_HEADER_INVALID', `${where} holds no valid ${what}`)
+  const url = JSON.stringify(`${scheme}://${host}${target}`.slice(0, MAX_QUOTED))
+  return new FwaError('FWA_HEADER_INVALID', `${where} holds no valid ${what}: ${encodeBytes(url)}`)
 }
 
 /** More hops than any genuine chain has. */

@@ -59,7 +59,7 @@ export function coversPath(wide: PathPattern, narrow: PathPattern): boolean {
 }
 
 /** More than the pattern of a rule may have. */
-export const MAX_SEGMENTS = 64
+const MAX_SEGMENTS = 64
 /** Segments of these characters, and not of dots and `+` alone, are the same to every app. */
 const PLAIN = /^(?:\/(?:[.+]*[\w~!$&'()*,=:@-])+[.+]*)*\/?$/
 
@@ -74,7 +74,7 @@ export function readPath(target: string): RequestPath {
   const path = query < 0 ? target : target.slice(0, query)
   const segments = segmentsOf(path)
   if (PLAIN.test(path) && segments.length <= MAX_SEGMENTS) return pathOf(segments, undefined)
-  if (mayClimb(path.replace(/[\x80-\xff]/g, encodeByte))) return UNKNOWN_PATH
+  if (mayClimb(encodeBytes(path))) return UNKNOWN_PATH
   const known: string[] = []
   for (const written of segments) {
     const { text, odd } = readSegment(written)
@@ -170,6 +170,7 @@ function decodeAgain(text: string): string | undefined {
   }
 }
 
-function encodeByte(byte: string): string {
-  return `%${byte.charCodeAt(0).toString(16)}`
+/** Percent-encodes the bytes of a target that are not ASCII. */
+export function encodeBytes(target: string): string {
+  return target.replace(/[\x80-\xff]/g, (byte) => `%${byte.charCodeAt(0).toString(16)}`)
 }

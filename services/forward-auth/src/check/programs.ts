@@ -114,8 +114,9 @@ export class Programs {
     if (known) return known
     const issuer = caller.method === 'jwt' ? caller.issuer : undefined
     const row = issuer === undefined ? `psk ${caller.subject}` : `jwt ${issuer}`
-    // A token for a resource reaches that resource, whatever its issuer may reach besides.
-    const reach = isOfResource ? EVERYTHING : this.#reaches.get(row)
+    const found = this.#reaches.get(row)
+    // A token for a resource reaches that resource, whatever else its issuer may reach.
+    const reach = isOfResource ? { allow: found?.allow } : found
     const name = issuer === undefined ? '' : (this.#names.get(issuer) ?? issuer)
     const program = new Program({ caller, name, reach, settings: this.#settings })
     this.#programs.set(caller, program)
@@ -182,9 +183,9 @@ export class Resource {
     // The two spellings of a URL without a path.
     const audience = pathname === '' ? [origin, `${origin}/`] : [url]
     const issuers = authorizationServers.map((issuerUrl) => {
-      const row = callers?.issuers.find((one) => one.issuerUrl === issuerUrl)
-      const { jwksUrl, caFile, tokenFile, allowHttp, maxTokenLifetime = DAY } = row ?? {}
-      return { issuerUrl, audience, jwksUrl, caFile, tokenFile, allowHttp, maxTokenLifetime }
+      const row = callers?.issuers.filter((one) => one.issuerUrl === issuerUrl) ?? []
+      const [limits] = authOptionsOf({ keys: [], issuers: row }).jwt?.issuers ?? []
+      return { maxTokenLifetime: DAY, ...limits, issuerUrl, audience }
     })
     this.authenticator = new Authenticator({ jwt: { issuers } }, deps)
   }
@@ -194,10 +195,9 @@ export class Resource {
 interface Reach {
   readonly hosts?: (host: Host) => boolean
   readonly policies?: ReadonlySet<string | undefined>
-  readonly allow?: Condition
+  readonly allow?: Condition | undefined
 }
 
-const EVERYTHING: Reach = {}
 const NOTHING: Reach = { hosts: () => false }
 
 type Row = CallersConfig['keys'][number] | CallersConfig['issuers'][number]

@@ -17,7 +17,7 @@ export const ANYONE = 'anyone'
 export const SIGNED_IN = 'signedIn'
 
 /** What a route is for: anyone, or people and programs with these policies, of which there may be none. */
-export type Purpose = typeof ANYONE | readonly Policy[]
+type Purpose = typeof ANYONE | readonly Policy[]
 
 /** What rules say about a request. What is demanded has to be met; the purpose is what admits. */
 export interface Admission {

@@ -58,11 +58,11 @@ const RULES: readonly Rule<ForwardAuthConfig>[] = [
     applyToEach(config.portals, '/portals', [
       ...PORTAL_RULES,
       (portal) => checkCallers(portal, domainsOf(config)),
-      ({ resources }, index) => {
+      (portal, index) => {
         const earlier = config.portals
           .slice(0, index)
           .flatMap((one) => known(() => one.resources) ?? [])
-        return checkResources(resources, earlier, domainsOf(config))
+        return checkResources(portal, earlier, domainsOf(config))
       },
       (portal) => checkRules(portal, domainsOf(config)),
       (portal) => checkApps(portal, validSitesOf(config)),

@@ -85,7 +85,7 @@ export const ResourceSchema = Type.Object({
   authorizationServers: Type.Array(Text('Issuer URL of an authorization server.'), {
     minItems: 1,
     description:
-      'Who issues its tokens. How to reach one (`jwksUrl`, `caFile`) is said by the row of `callers.issuers` with this `issuerUrl`.',
+      'Who issues its tokens. The row of `callers.issuers` with this `issuerUrl` says how to reach one (`jwksUrl`, `caFile`) and limits its tokens (`allow`, `requiredScopes`, `requireAccessTokenType`).',
   }),
   scopes: Type.Array(Scope, {
     default: [],
@@ -162,10 +162,11 @@ function checkAllow({ allow }: Issuer): Fault[] {
   return faultOf('/allow', () => createConditions().compile(allow))
 }
 
+const FOR_ANYONE = 'gives anyone a token: set `allow`, to `anyone` if that is intended'
+
 function checkPublic({ issuerUrl, allow }: Issuer): Fault[] {
   if (!isPublicIssuer(issuerUrl) || allow !== undefined) return []
-  const message = 'gives anyone a token: set `allow`, to `anyone` if that is intended'
-  return [{ path: '/issuerUrl', message }]
+  return [{ path: '/issuerUrl', message: FOR_ANYONE }]
 }
 
 /** The faults that auth-core finds, at the rows of this configuration. */
@@ -188,10 +189,11 @@ function checkOptions({ keys, issuers }: CallersConfig): Fault[] {
  * @param earlier - those of the portals before: a URL has one document of metadata
  */
 export function checkResources(
-  resources: readonly ResourceConfig[],
+  { resources, callers }: Pick<Programs, 'callers'> & { resources: readonly ResourceConfig[] },
   earlier: readonly ResourceConfig[],
   domains: Domains,
 ): Fault[] {
+  const limited = known(() => callers?.issuers.filter(({ allow }) => allow !== undefined)) ?? []
   const urls = [...earlier, ...resources].map((one) =>
     known(() => URL.parse(one.url)?.href.replace(/\/$/, '')),
   )
@@ -208,6 +210,10 @@ export function checkResources(
           authorizationServers.indexOf(issuer) < index
             ? [{ path: '', message: 'is listed twice' }]
             : checkEndpoint(issuer),
+        (issuer) =>
+          !isPublicIssuer(issuer) || limited.some(({ issuerUrl }) => issuerUrl === issuer)
+            ? []
+            : [{ path: '', message: `${FOR_ANYONE}, in a row of \`callers.issuers\`` }],
       ]),
   ])
 }

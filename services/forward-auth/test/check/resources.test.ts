@@ -137,6 +137,49 @@ t.test('a row of callers with the same issuer names it, and says how to reach it
   t.match(elsewhere, { status: 401, code: 'AUTH_TOKEN_AUDIENCE' }, 'each has its own audience')
 })
 
+t.test('a row of callers with the same issuer limits its tokens', async (t) => {
+  const test = await start(t)
+  const { issue, origin } = test.issuer
+  const limit = (limits: string) =>
+    test.reload(
+      test.yaml.replace(
+        'callers: {',
+        `callers: { issuers: [{ name: id, issuerUrl: "${origin}", audience: x, hosts: [b.example.com], ${limits} }],`,
+      ),
+    )
+  const code = async (claims: object, header: Record<string, unknown> = {}) =>
+    (await ask(test, { auth: `Bearer ${issue({ aud: `${APP}/mcp`, ...claims }, header)}` })).code
+  await limit(`allow: 'caller.claims.tenant == "acme"'`)
+  t.equal(await code({ tenant: 'acme' }), undefined)
+  t.equal(await code({ tenant: 'evil' }), 'FWA_FORBIDDEN', 'allow')
+  await limit('requiredScopes: [read]')
+  t.equal(await code({ scope: 'read' }), undefined)
+  t.equal(await code({ scope: 'write' }), 'AUTH_SCOPE_MISSING', 'requiredScopes')
+  await limit('requireAccessTokenType: true')
+  t.equal(await code({}, { typ: 'at+jwt' }), undefined)
+  t.equal(await code({}, { typ: 'JWT' }), 'AUTH_TOKEN_TYPE', 'requireAccessTokenType')
+})
+
+t.test('a token opens no path that may belong to a longer resource', async (t) => {
+  const test = await start(t)
+  const auth = `Bearer ${test.issuer.issue({ aud: `${APP}/mcp` })}`
+  for (const path of [
+    '/mcp/Admin',
+    '/mcp/ADMIN/x',
+    '/mcp/admin.',
+    '/mcp/adm%69n%2Fx',
+    '/mcp//admin',
+  ])
+    t.equal((await ask(test, { auth, at: `${APP}${path}` })).code, 'FWA_NO_SESSION', path)
+  const below = ['/mcp/x%2Fy', '/mcp/adminx%2Fy', '/mcp/users', '/mcp/x;y']
+  for (const path of below)
+    t.equal((await ask(test, { auth, at: `${APP}${path}` })).code, undefined, path)
+  const moved = { auth, headers: { 'X-Forwarded-Prefix': '/mcp' } }
+  t.equal((await ask(test, moved)).code, 'FWA_NO_SESSION', 'a prefix is gone')
+  const root = `Bearer ${test.issuer.issue({ aud: ROOT, scope: 'read write' })}`
+  t.equal((await ask(test, { auth: root, at: `${ROOT}/a/../b` })).code, undefined, 'a whole host')
+})
+
 t.test('a path that an app may see otherwise belongs to no resource', async (t) => {
   const test = await start(t)
   const auth = `Bearer ${test.issuer.issue({ aud: `${APP}/mcp` })}`

@@ -34,6 +34,7 @@ const issuer = (rest: string, url = 'https://ci.example.com') =>
 const resource = (url: string, rest = 'authorizationServers: ["https://id.example.com"]') =>
   `resources: [{ url: "${url}", ${rest} }]`
 const rule = (rest: string) => `rules: [{ ${rest} }]`
+const COMMON = 'https://login.microsoftonline.com/common'
 const REACH = 'hosts: [app.example.com]'
 const ADMIN = `policies: { admin: 'Group("admin")' }`
 
@@ -202,6 +203,21 @@ t.test('faults of rules, programs and resources', async (t) => {
       'an issuer over http',
       resource('https://mcp.example.com/mcp', 'authorizationServers: ["http://id.example.com"]'),
       '/resources/0/authorizationServers/0 is no usable URL',
+    ],
+    [
+      'a public issuer',
+      resource('https://mcp.example.com/mcp', 'authorizationServers: ["https://gitlab.com"]'),
+      '/resources/0/authorizationServers/0 gives anyone a token: set `allow`',
+    ],
+    [
+      'a public issuer without a condition',
+      `${resource('https://mcp.example.com/mcp', `authorizationServers: ["${COMMON}"]`)}, ${issuer(REACH, COMMON)}`,
+      '/resources/0/authorizationServers/0 gives anyone a token',
+      '/callers/issuers/0/issuerUrl gives anyone a token',
+    ],
+    [
+      'a public issuer with a condition',
+      `${resource('https://mcp.example.com/mcp', `authorizationServers: ["${COMMON}"]`)}, ${issuer(`${REACH}, allow: 'caller.claims.tid == "x"'`, COMMON)}`,
     ],
     [
       'two for one URL',
