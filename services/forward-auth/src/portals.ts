@@ -8,7 +8,7 @@ import { createApps } from './check/apps.ts'
 import { headerRows } from './check/header-presets.ts'
 import { type AssertionSettings, bodyFor, createHeaders, createUser } from './check/headers.ts'
 import { createPolicy, type Policy } from './check/policy.ts'
-import { Programs } from './check/programs.ts'
+import { Programs, prefixesOf } from './check/programs.ts'
 import { createRules } from './check/rules.ts'
 import type { ForwardAuthConfig, PortalConfig } from './config/schema.ts'
 import { READ_HEADERS } from './forwarded.ts'
@@ -58,7 +58,7 @@ async function createPortals(
 }
 
 function createPortal(config: PortalConfig, lifetime: number, make: Make) {
-  const user = createUser(config.userHeader, config.providers.length > 1)
+  const user = createUser(config.userHeader, config.providers.length > 1, prefixesOf(config))
   const headers = createHeaders(headerRows(config.headers), user, config.headerEncoding)
   const assertion = readAssertion(config.assertion)
   const sent = [...headers.map(({ name }) => name), ...(assertion ? [assertion.header] : [])]

@@ -75,8 +75,8 @@ class Assertions {
     return token
   }
 
-  /** The claims of an assertion of the portal that is valid now, for whatever app; else undefined. */
-  verify(token: string, portal: Portal): AssertionClaims | undefined {
+  /** The claims of an assertion of the portal that is valid now, for an app; else undefined. */
+  verify(token: string, portal: Portal, audience: unknown): AssertionClaims | undefined {
     const { keys, sites, clock } = this.#app
     const now = clock.now()
     for (const key of keys.assertion.published(now)) {
@@ -85,9 +85,14 @@ class Assertions {
       const { iss, iat, exp } = claims
       const isOurs = sites.all.some((site) => iss === portalUrl(site, portal, ''))
       const isCurrent = now >= iat * 1_000 - MAX_SKEW && now < exp * 1_000 + MAX_SKEW
-      return isOurs && isCurrent ? claims : undefined
+      return isOurs && isCurrent && claims.aud === audience ? claims : undefined
     }
     return undefined
+  }
+
+  /** Whether an assertion for an app was made of a session with this ID. */
+  isOf({ sid, aud }: AssertionClaims, session: string): boolean {
+    return sid === this.#app.keys.assertion.digest(`${session} ${aud}`)
   }
 
   #numberOf(identity: Identity): number {

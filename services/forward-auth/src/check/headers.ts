@@ -20,9 +20,10 @@ export interface Identity {
   readonly scopes?: readonly string[]
 }
 
-/** Who it is, for logs: `corp:ada`, or `psk:` and `jwt:` with the ID of a program. */
-export function callerOf({ method, profile }: Identity): string {
-  return `${method === 'session' ? profile.provider : method}:${profile.id}`
+/** Who it is, for logs: `corp:ada`, `psk:ci` for an API key, `jwt:<issuer>:<subject>` for a token. */
+export function callerOf({ method, profile: { provider, id } }: Identity): string {
+  if (method === 'psk') return id
+  return `${method === 'session' ? provider : method}:${id}`
 }
 
 /** A header to send. Apps may expect another encoding of it than that of the portal. */
@@ -86,18 +87,26 @@ export function createHeaders(
 /**
  * The user name that apps see: the subject, prefixed with its provider if the portal has several,
  * because two providers may use the same subject. That of a program is its ID.
+ *
+ * @param ofPrograms - what the IDs of programs begin with
  */
 export function createUser(
   kind: (typeof USER_KINDS)[number] | undefined,
   hasSeveralProviders: boolean,
+  ofPrograms: readonly string[] = [],
 ): UserOf {
   const isPrefixed = kind === undefined && hasSeveralProviders
-  return ({ method, profile }) => {
-    const { provider, id } = profile
-    if (method !== 'session') return id
+  const nameOf = ({ provider, id, ...profile }: Profile) => {
     if (kind === 'email') return verifiedEmail(profile)
     if (kind === 'username') return username(profile)
     return isPrefixed ? `${provider}:${id}` : id
+  }
+  return ({ method, profile }) => {
+    if (method !== 'session') return profile.id
+    const name = nameOf(profile)
+    if (ofPrograms.some((prefix) => name.startsWith(prefix)))
+      throw new TypeError('this is the name of a program')
+    return name
   }
 }
 
@@ -113,13 +122,13 @@ function isScalar(value: unknown): boolean {
   return ['string', 'number', 'boolean'].includes(typeof value)
 }
 
-function username({ claims }: Profile): string {
+function username({ claims }: Pick<Profile, 'claims'>): string {
   const { preferred_username: name } = claims
   return isScalar(name) ? String(name) : ''
 }
 
 /** Providers let people enter any address, so that only a verified one identifies its owner. */
-function verifiedEmail({ email }: Profile): string {
+function verifiedEmail({ email }: Pick<Profile, 'email'>): string {
   return email?.verified ? email.address : ''
 }
 

@@ -8,7 +8,7 @@ import {
 import type { Host } from '@gatehouse/net'
 import { type Condition, createConditions } from '@gatehouse/profile'
 import type { FastifyRequest } from 'fastify'
-import { authOptionsOf, type CallersConfig, type ResourceConfig } from '../config/programs.ts'
+import { authOptionsOf, type CallersConfig, KEYS, type ResourceConfig } from '../config/programs.ts'
 import { type Refusal, Requester } from './decide.ts'
 import type { HeaderSettings } from './headers.ts'
 import { compilePath, fitPath, type PathPattern, type RequestPath } from './paths.ts'
@@ -18,6 +18,16 @@ import { compileHosts } from './rules.ts'
 const WELL_KNOWN = '/.well-known/oauth-protected-resource'
 const BEARER = /^bearer(?: |$)/i
 const DAY = 24 * 3_600_000
+
+/** What the IDs of the programs of a portal begin with. */
+export function prefixesOf({
+  callers,
+  resources,
+}: Pick<ProgramSettings, 'resources'> & Partial<Pick<ProgramSettings, 'callers'>>): string[] {
+  const servers = resources.flatMap(({ authorizationServers }) => authorizationServers)
+  const issuers = callers?.issuers.map(({ name }) => name) ?? []
+  return [...(callers ? [KEYS] : []), ...issuers, ...servers].map((name) => `${name}:`)
+}
 
 interface Asked {
   /** Such as `https://app.example.com`. */
@@ -240,7 +250,7 @@ export class Program extends Requester {
   constructor({ caller, name, reach, settings }: ProgramOptions) {
     const { method, subject, scopes = [] } = caller
     const claims = method === 'jwt' ? caller.claims : {}
-    const id = name === '' ? subject : `${name}:${subject}`
+    const id = `${name || KEYS}:${subject}`
     const profile = { provider: name, id, claims: { sub: id } }
     super(
       { method, portal: settings.name, profile, scopes },

@@ -94,6 +94,9 @@ export const ResourceSchema = Type.Object({
 })
 export type ResourceConfig = Static<typeof ResourceSchema>
 
+/** What the names of API keys begin with for apps, as those of tokens with their issuer. */
+export const KEYS = 'psk'
+
 /** The options of auth-core for the rows of a portal. */
 export function authOptionsOf({ keys, issuers }: CallersConfig): AuthOptions {
   return {
@@ -135,7 +138,11 @@ export function checkCallers(
     ({ hosts }: Row) => checkHosts(hosts, '/hosts', domains),
   ]
   const taken = providers.map((_, i) => known(() => providers[i]?.name))
+  const isForKeys = [
+    { path: '/name', message: `is what the names of API keys begin with: ${KEYS}` },
+  ]
   return [
+    ...applyToEach(providers, '/providers', [({ name }) => (name === KEYS ? isForKeys : [])]),
     ...checkOptions(callers),
     ...applyToEach(keys, '/callers/keys', row),
     ...checkUnique('/callers/issuers', issuers),
@@ -143,6 +150,7 @@ export function checkCallers(
       ...row,
       checkAllow,
       checkPublic,
+      ({ name }) => (name === KEYS ? isForKeys : []),
       ({ name }) =>
         taken.includes(name) ? [{ path: '/name', message: `is also a provider: ${name}` }] : [],
     ]),

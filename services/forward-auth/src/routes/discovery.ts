@@ -1,5 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
+import type { Resource } from '../check/programs.ts'
 import { FwaError } from '../errors.ts'
 import { portalUrl } from '../sites.ts'
 import { problemAnswers } from './documented.ts'
@@ -102,11 +104,7 @@ export const resourceRoutes: FastifyPluginAsyncTypebox = async (app) => {
       url,
       { schema: url === '/' ? schema : { ...schema, hide: true } },
       async (request, reply) => {
-        const [path = ''] = request.url.split('?')
-        const resource = [...app.portals.values()]
-          .flatMap(({ programs }) => programs.resources)
-          .filter(({ origin }) => isSentTo(origin, request))
-          .find(({ metadataUrl, origin }) => metadataUrl === origin + path.replace(/\/$/, ''))
+        const resource = resourceOf(request)
         if (!resource)
           throw new FwaError('FWA_RESOURCE_UNKNOWN', 'there is no resource of this URL')
         const { scopes, authorizationServers } = resource
@@ -123,4 +121,16 @@ export const resourceRoutes: FastifyPluginAsyncTypebox = async (app) => {
       },
     )
   }
+}
+
+/** The resource whose metadata is asked for. Clients that find none at a path ask for that of the host. */
+function resourceOf(request: FastifyRequest): Resource | undefined {
+  const here = [...request.server.portals.values()]
+    .flatMap(({ programs }) => programs.resources)
+    .filter(({ origin }) => isSentTo(origin, request))
+  const [path = ''] = request.url.split('?')
+  const wanted = path.replace(/\/$/, '')
+  const found = here.find(({ metadataUrl, origin }) => metadataUrl === origin + wanted)
+  const isOfHost = Object(request.params)['*'] === undefined
+  return found ?? (isOfHost && here.length === 1 ? here[0] : undefined)
 }

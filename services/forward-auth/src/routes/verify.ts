@@ -9,17 +9,27 @@ import {
   verifyResult,
 } from '@gatehouse/profile'
 import type { FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
 import { FwaError } from '../errors.ts'
 import type { Portal } from '../portals.ts'
+import { personOf } from '../session/ended-sessions.ts'
 import { problemAnswer, problemAnswers } from './documented.ts'
 import { clientIpOf, portalOf } from './portal-page.ts'
 
 const SCHEMA = {
   summary: 'Verify a session token or an assertion',
   description:
-    'Takes the session token of the portal, or an assertion that it has sent to an app, as `Authorization: Bearer <token>`. A session token of a Tailscale login is valid only from the address that it was issued for: send that address as `X-Forwarded-For`, from an address in `server.trustedProxies`.',
+    'Takes the session token of the portal, or an assertion that it has sent to the app `aud`, as `Authorization: Bearer <token>`. A session token of a Tailscale login is valid only from the address that it was issued for: send that address as `X-Forwarded-For`, from an address in `server.trustedProxies`.',
   tags: ['verify'],
   security: [{ sessionToken: [] }],
+  querystring: Type.Object({
+    aud: Type.Optional(
+      Type.String({
+        description:
+          'Of an assertion: the origin of the app that asks, such as `https://app.example.com`.',
+      }),
+    ),
+  }),
   response: {
     200: VerifyResultSchema,
     401: problemAnswer('No token, or none that is valid at this portal.'),
@@ -62,15 +72,19 @@ async function readSession(
   return { iss, aud: site.domain, iat, nbf: iat, exp, profile }
 }
 
+/** Only for the app that it was made for, and until its session ends. */
 function readAssertion(
   token: string,
-  { server }: FastifyRequest,
+  { server, query }: FastifyRequest,
   portal: Portal,
 ): VerifiedToken | undefined {
-  const claims = server.assertions.verify(token, portal)
+  const claims = server.assertions.verify(token, portal, Object(query).aud)
   if (!claims) return undefined
-  const { provider = '', iss, aud, iat, exp, method: _, ...rest } = claims
-  return { iss, aud, iat, nbf: iat, exp, profile: fromClaims(provider, rest) }
+  const { provider = '', iss, aud, iat, exp, ...rest } = claims
+  const profile = fromClaims(provider, rest)
+  const isOfSession = (sid: string) => server.assertions.isOf(claims, sid)
+  if (server.sessions.hasEnded(personOf(portal.name, profile), isOfSession)) return undefined
+  return { iss, aud, iat, nbf: iat, exp, profile }
 }
 
 /** `GET /api/portals/:portal/verify`: whether a token is valid at the portal, and its claims. */
@@ -96,7 +110,8 @@ export const verifyRoute: FastifyPluginAsyncTypebox = async (app) => {
 function refusal({ code }: AuthError, request: FastifyRequest): FwaError {
   const { name: portal } = portalOf(request)
   const isInvalid = code === 'AUTH_TOKEN_INVALID'
-  const message = isInvalid ? `the token is not valid at the portal ${portal}` : 'no token was sent'
+  const invalid = `the token is not valid at the portal ${portal}, or is an assertion for another \`aud\``
+  const message = isInvalid ? invalid : 'no token was sent'
   // RFC 6750 section 3.1: no error code without a token.
   const challenge = `Bearer realm="${portal}"${isInvalid ? ', error="invalid_token"' : ''}`
   return new FwaError(isInvalid ? 'FWA_TOKEN_INVALID' : 'FWA_TOKEN_MISSING', message, {

@@ -33,6 +33,14 @@ export class EndedSessions {
     return range !== undefined && covers(range, session)
   }
 
+  /**
+   * Whether a session of a person has ended, of which only a digest is known. With a range of ended
+   * sessions that cannot be told, so that it has.
+   */
+  hasAny(person: string, isMeant: (sid: string) => boolean): boolean {
+    return this.#rangeOf.has(person) || this.#rowsOf(person).some(({ sid }) => isMeant(sid))
+  }
+
   /** The generation of a new session of the person, above that of all revoked ranges. */
   nextGeneration(person: string): number {
     const range = this.#rangeOf.get(person)

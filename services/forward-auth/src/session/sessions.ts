@@ -103,6 +103,13 @@ class Sessions {
     return visitor
   }
 
+  /** As {@link EndedSessions.hasAny}. Throws FwaError FWA_STORE_STALE as `read` does. */
+  hasEnded(person: string, isMeant: (sid: string) => boolean): boolean {
+    const hasEnded = this.#revocations.ended.hasAny(person, isMeant)
+    if (!hasEnded) this.#assertFresh()
+    return hasEnded
+  }
+
   #assertFresh(): void {
     const error = this.#app.authStore.staleness?.()
     if (error) throw error

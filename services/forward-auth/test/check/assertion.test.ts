@@ -305,8 +305,9 @@ t.test('jose verifies an assertion by what the portal publishes', async (t) => {
 
 t.test('verify takes assertions of the portal', async (t) => {
   const test = await startApp(t, YAML)
-  const verifyAt = async (token: string, portal = 'main') => {
-    const url = `/api/portals/${portal}/verify`
+  const APP = 'https://app.example.com'
+  const verifyAt = async (token: string, portal = 'main', query = `?aud=${APP}`) => {
+    const url = `/api/portals/${portal}/verify${query}`
     const answer = await test.app.inject({ url, headers: { authorization: `Bearer ${token}` } })
     return { status: answer.statusCode, ...answer.json() }
   }
@@ -319,7 +320,16 @@ t.test('verify takes assertions of the portal', async (t) => {
     provider: 'corp',
     claims: { sub: 'ada', iss: MAIN, aud: ['https://app.example.com'], groups: ['staff', 'ops'] },
   })
-  t.equal(valid.claims.method, undefined, 'nothing of internal use')
+  t.equal(valid.claims.method, 'session')
+  const queries = [
+    '',
+    '?aud=',
+    '?aud=https://b.example.com',
+    `?aud=${APP}/`,
+    `?aud=${APP}&aud=${APP}`,
+  ]
+  for (const query of queries)
+    t.match((await verifyAt(token, 'main', query)).status, /^40[01]$/, `for another app: ${query}`)
   t.match(await verifyAt(token, 'other'), { status: 401, code: 'FWA_TOKEN_INVALID' })
   const forged = signToken(signingKey('x'), decode(token).claims, {
     typ: 'gatehouse-assertion+jwt',
@@ -330,6 +340,29 @@ t.test('verify takes assertions of the portal', async (t) => {
   t.equal((await verifyAt(token)).status, 200, 'within the difference of clocks')
   await test.clock.advance(2_000)
   t.equal((await verifyAt(token)).status, 401)
+})
+
+t.test('verify refuses an assertion whose session has ended', async (t) => {
+  const test = await startApp(t, YAML)
+  const portal = test.app.portals.get('main')
+  const visitor = async (cookie: string) => {
+    const token = cookie.slice(cookie.indexOf('=') + 1)
+    return portal && test.app.sessions.verify({} as never, portal, token)
+  }
+  const status = async (token: string) => {
+    const url = '/api/portals/main/verify?aud=https://app.example.com'
+    const answer = await test.app.inject({ url, headers: { authorization: `Bearer ${token}` } })
+    return answer.statusCode
+  }
+  const [first, second] = [test.signIn('main', CLAIMS), test.signIn('main', CLAIMS)]
+  const [ended, going] = [await assertionOf(test, first), await assertionOf(test, second)]
+  t.equal(await status(ended), 200)
+  await test.app.sessions.revoke((await visitor(first))!.session)
+  t.equal(await status(ended), 401, 'signed out')
+  t.equal(await status(going), 200, 'another session of the person')
+  for (let i = 0; i < 101; i++)
+    await test.app.sessions.revoke((await visitor(test.signIn('main', CLAIMS)))!.session)
+  t.equal(await status(going), 401, 'so many have ended that nobody can tell')
 })
 
 t.test('no replay of an assertion is a session', async (t) => {

@@ -83,9 +83,9 @@ t.test('programs reach what their row names, and nothing else', async (t) => {
   const deploy = `APIKey ${DEPLOY_KEY}`
   const bearer = (claims: object = {}) => `Bearer ${issue(claims)}`
   const rows: [why: string, asked: Asked, user: string | undefined, code?: string][] = [
-    ['a key', { auth: key }, 'ci'],
-    ['a key, in another spelling of the scheme', { auth: `apikey ${KEY}` }, 'ci'],
-    ['a key at a host below', { auth: key, host: 'x.tools.example.com' }, 'ci'],
+    ['a key', { auth: key }, 'psk:ci'],
+    ['a key, in another spelling of the scheme', { auth: `apikey ${KEY}` }, 'psk:ci'],
+    ['a key at a host below', { auth: key, host: 'x.tools.example.com' }, 'psk:ci'],
     ['a key elsewhere', { auth: key, host: 'other.example.com' }, undefined, 'FWA_FORBIDDEN'],
     ['a key above', { auth: key, host: 'tools.example.com' }, undefined, 'FWA_FORBIDDEN'],
     ['a wrong key', { auth: 'APIKey wrong-wrong-wrong-wrong' }, undefined, 'AUTH_KEY_INVALID'],
@@ -102,16 +102,16 @@ t.test('programs reach what their row names, and nothing else', async (t) => {
       undefined,
       'AUTH_SCOPE_MISSING',
     ],
-    ['a key for its policy', { auth: deploy, query: '?policy=deploy' }, 'deployer'],
+    ['a key for its policy', { auth: deploy, query: '?policy=deploy' }, 'psk:deployer'],
     [
       'its policy at any host',
       { auth: deploy, query: '?policy=deploy', host: 'b.example.com' },
-      'deployer',
+      'psk:deployer',
     ],
     ['a key without its policy', { auth: deploy }, undefined, 'FWA_FORBIDDEN'],
     ['another policy', { auth: deploy, query: '?policy=acme' }, undefined, 'FWA_FORBIDDEN'],
     ['a condition of the route', { auth: deploy, query: '?if=true' }, undefined, 'FWA_FORBIDDEN'],
-    ['a condition that holds', { auth: key, query: '?if=caller.method==%22psk%22' }, 'ci'],
+    ['a condition that holds', { auth: key, query: '?if=caller.method==%22psk%22' }, 'psk:ci'],
     [
       'a key never authenticates anew',
       { auth: key, query: '?policy=strong' },
@@ -224,7 +224,11 @@ t.test('credentials of others are the affair of the app: the session counts', as
     { status: 401, code: 'AUTH_KEY_INVALID' },
     'a session does not make up for a wrong key',
   )
-  t.match(await ask(test, { auth: `APIKey ${KEY}`, cookie }), { user: 'ci' }, 'nor outranks a key')
+  t.match(
+    await ask(test, { auth: `APIKey ${KEY}`, cookie }),
+    { user: 'psk:ci' },
+    'nor outranks a key',
+  )
 })
 
 t.test(
@@ -234,7 +238,7 @@ t.test(
     const open = { portal: 'open', headers: { 'X-Forwarded-Uri': '/open/x' } }
     const rows: [asked: Asked, status: number, user: string | undefined][] = [
       [{}, 200, ''],
-      [{ auth: `APIKey ${KEY}` }, 200, 'ci'],
+      [{ auth: `APIKey ${KEY}` }, 200, 'psk:ci'],
       [{ auth: `APIKey ${KEY}`, host: 'elsewhere.example.com' }, 200, ''],
       [{ auth: 'Basic dTpw' }, 200, ''],
       [{ auth: 'APIKey wrong-wrong-wrong-wrong' }, 401, undefined],
@@ -298,11 +302,11 @@ t.test('apps get to know the program, in headers and the assertion', async (t) =
     return { headers, claims }
   }
   const key = await read(`APIKey ${KEY}`)
-  t.strictSame(key.claims, { sub: 'ci', method: 'psk', scope: '' })
+  t.strictSame(key.claims, { sub: 'psk:ci', method: 'psk', scope: '' })
   t.match(key.headers, {
-    'x-forwarded-user': 'ci',
+    'x-forwarded-user': 'psk:ci',
     'x-forwarded-displayname': '',
-    'remote-user': 'ci',
+    'remote-user': 'psk:ci',
     'remote-email': '',
     'remote-groups': '',
     'x-method': 'psk',
@@ -324,6 +328,21 @@ t.test('apps get to know the program, in headers and the assertion', async (t) =
   })
   const evil = await ask(test, { auth: `Bearer ${issue({ sub: 'a\r\nX-Admin: 1' })}` })
   t.match([evil.status, evil.code], [403, 'FWA_IDENTITY_UNSENDABLE'])
+})
+
+t.test('no person passes for a program', async (t) => {
+  const test = await startWithPrograms(t)
+  await test.reload(test.yaml.replace('name: main, ', 'name: main, userHeader: username, '))
+  const userOf = async (name: string) => {
+    const cookie = test.signIn('main', { preferred_username: name })
+    const { status, user } = await ask(test, { cookie })
+    return status === 200 ? user : status
+  }
+  t.equal((await ask(test, { auth: `APIKey ${KEY}` })).user, 'psk:ci')
+  t.equal(await userOf('ci'), 'ci', 'the name of a key')
+  t.equal(await userOf('psk:ci'), 403)
+  t.equal(await userOf('corp-ci:robot'), 403)
+  t.equal(await userOf('other:robot'), 'other:robot')
 })
 
 t.test('a key or token that is sent again costs no verification', async (t) => {

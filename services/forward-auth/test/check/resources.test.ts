@@ -18,7 +18,7 @@ async function start(t: Test) {
     resources: [
       { url: "${APP}/mcp", ${servers}, scopes: [read] },
       { url: "${APP}/mcp/admin", ${servers}, scopes: [read, admin] },
-      { url: "${ROOT}", ${servers} }
+      { url: "${ROOT}", ${servers} }, { url: "https://only.example.com/mcp", ${servers} }
     ],
     callers: { keys: [{ name: ci, key: ${KEY}, hosts: [app.example.com] }] },
     policies: {
@@ -303,6 +303,9 @@ t.test('each resource has metadata on its host', async (t) => {
     ['root.example.com', '', metadata(ROOT)],
     ['root.example.com', '/', metadata(ROOT)],
     ['app.example.com', '', undefined],
+    ['only.example.com', '', metadata('https://only.example.com/mcp')],
+    ['only.example.com', '/', metadata('https://only.example.com/mcp')],
+    ['only.example.com', '/other', undefined],
     ['app.example.com', '/MCP', undefined],
     ['app.example.com', '/mcp/other', undefined],
     ['root.example.com', '/mcp', undefined],

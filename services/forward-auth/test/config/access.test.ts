@@ -169,6 +169,12 @@ t.test('faults of rules, programs and resources', async (t) => {
       '/callers/issuers/0/maxTokenLifetime must be at least 1m',
     ],
 
+    [
+      'an issuer with the name of keys',
+      `callers: { issuers: [{ name: psk, issuerUrl: "https://id.example.com", audience: x, ${REACH} }] }`,
+      '/callers/issuers/0/name is what the names of API keys begin with: psk',
+    ],
+
     ['a resource', resource('https://mcp.example.com/mcp')],
     ['a resource that is a host', resource('https://mcp.example.com')],
     ['no https', resource('http://mcp.example.com/mcp'), '/resources/0/url is no usable URL'],
