@@ -1,9 +1,13 @@
-import { emailDomain, isEmailDomain } from './claims.ts'
+import { emailDomain, isEmailDomain, isUnknown } from './claims.ts'
 import type { Conditions } from './conditions.ts'
 import { ProfileError } from './errors.ts'
 import type { Allow, Profile } from './schema.ts'
 
+export { isUnknown } from './claims.ts'
+
 type Restriction = (profile: Profile) => boolean
+/** Undefined if it is not known. */
+type MembershipTest = (profile: Profile) => boolean | undefined
 
 /**
  * Compiles an allow rule. All restrictions of an object must hold; only a verified e-mail address
@@ -15,31 +19,37 @@ export function compileAllow(allow: Allow, conditions: Conditions): Restriction 
   if (typeof allow === 'string') return restrictionOf(allow, conditions)
 
   const { condition, ...membership } = allow
-  if (condition === undefined) return compileMembership(membership)
-  return all([restrictionOf(condition, conditions), ...restrictionsOf(membership)])
+  const tests: MembershipTest[] = testsOf(membership)
+  if (condition !== undefined) tests.unshift(restrictionOf(condition, conditions))
+  const holds = all(tests)
+  return (profile) => holds(profile) === true
 }
 
 /** Groups and e-mail domains of an allow rule. */
 export type Membership = Pick<Exclude<Allow, string>, 'emailDomains' | 'groups'>
 
 /**
- * Compiles an allow rule that has no condition.
+ * Compiles groups and e-mail domains, which must all hold. The test gives undefined if that is not known:
+ * for somebody whose groups are elsewhere or were cut, or who has no address that is verified. Only true
+ * allows; a denial stands unless it is false.
  * @throws ProfileError PROFILE_ALLOW_INVALID
  */
-export function compileMembership(membership: Membership): Restriction {
-  const restrictions = restrictionsOf(membership)
-  // An empty rule is more likely a mistake than meant as `anyone`.
-  if (restrictions.length === 0)
-    throw new ProfileError('PROFILE_ALLOW_INVALID', 'the rule restricts nothing')
-  return all(restrictions)
+export function compileMembership(membership: Membership): MembershipTest {
+  return all(testsOf(membership))
 }
 
-function restrictionsOf({ emailDomains, groups }: Membership): Restriction[] {
+function testsOf({ emailDomains, groups }: Membership): MembershipTest[] {
   return [emailDomains ? hasEmailAt(emailDomains) : [], groups ? isInOneOf(groups) : []].flat()
 }
 
-function all(restrictions: readonly Restriction[]): Restriction {
-  return (profile) => restrictions.every((holds) => holds(profile))
+function all(tests: readonly MembershipTest[]): MembershipTest {
+  // An empty rule is more likely a mistake than meant as `anyone`.
+  if (tests.length === 0)
+    throw new ProfileError('PROFILE_ALLOW_INVALID', 'the rule restricts nothing')
+  return (profile) => {
+    const results = tests.map((holds) => holds(profile))
+    return results.includes(false) ? false : results.includes(undefined) ? undefined : true
+  }
 }
 
 function restrictionOf(source: string, conditions: Conditions): Restriction {
@@ -47,7 +57,7 @@ function restrictionOf(source: string, conditions: Conditions): Restriction {
   return (profile) => condition.holds(profile)
 }
 
-function hasEmailAt(emailDomains: readonly string[]): Restriction {
+function hasEmailAt(emailDomains: readonly string[]): MembershipTest {
   for (const domain of emailDomains)
     if (!isEmailDomain(domain))
       throw new ProfileError(
@@ -55,10 +65,11 @@ function hasEmailAt(emailDomains: readonly string[]): Restriction {
         `${JSON.stringify(domain)} is not a domain in ASCII, such as example.com`,
       )
   const allowed = new Set(emailDomains.map((domain) => domain.toLowerCase()))
-  return ({ email }) => email?.verified === true && allowed.has(emailDomain(email.address))
+  return ({ email }) => (email?.verified ? allowed.has(emailDomain(email.address)) : undefined)
 }
 
-function isInOneOf(groups: readonly string[]): Restriction {
-  const allowed = new Set(groups)
-  return (profile) => profile.groups?.some((group) => allowed.has(group)) === true
+function isInOneOf(wanted: readonly string[]): MembershipTest {
+  const allowed = new Set(wanted)
+  return ({ groups = [], claims }) =>
+    isUnknown(claims, 'groups') ? undefined : groups.some((group) => allowed.has(group))
 }

@@ -54,9 +54,25 @@ export function keepClaims(sent: Sent): Claims {
     if (kept === UNKNOWN) unknown.push(name)
     else claims[name] = kept
   }
-  for (const name of unknown) Object.defineProperty(claims, name, { get: () => refuse(name) })
+  refuseUnknown(claims, unknown)
   if (unknown.length > 0)
     claims._claim_names = Object.fromEntries(unknown.map((name) => [name, 'unknown']))
+  return claims
+}
+
+/** Whether somebody has a claim whose value was not sent, or that a token for them leaves out. */
+export function isUnknown({ _claim_names: names }: Sent, name: string): boolean {
+  return typeof names === 'object' && names !== null && Object.hasOwn(names, name)
+}
+
+/** The claims of a token, of which those that it leaves out are unknown, not missing. */
+export function withUnknown(claims: Sent): Claims {
+  const names = Object.keys(elsewhere(claims)).filter((name) => !hasValue(claims, name))
+  return names.length === 0 ? claims : refuseUnknown({ ...claims }, names)
+}
+
+function refuseUnknown(claims: Record<string, unknown>, names: readonly string[]): Claims {
+  for (const name of names) Object.defineProperty(claims, name, { get: () => refuse(name) })
   return claims
 }
 

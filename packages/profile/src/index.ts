@@ -1,5 +1,6 @@
 export { compileAllow } from './allow.ts'
 export { type SessionToken, toJson, toText, verifyResult } from './answers.ts'
+export { withUnknown } from './claims.ts'
 export {
   type Condition,
   type ConditionCaller,

@@ -1,6 +1,13 @@
 import t from 'tap'
 import { Compile } from 'typebox/compile'
-import { AllowSchema, compileAllow, createConditions, fromClaims } from '../src/index.ts'
+import { compileMembership } from '../src/allow.ts'
+import {
+  AllowSchema,
+  compileAllow,
+  createConditions,
+  fromClaims,
+  withUnknown,
+} from '../src/index.ts'
 
 const conditions = createConditions()
 const person = (claims: object) => fromClaims('corp', { sub: '1', ...claims })
@@ -58,6 +65,49 @@ t.test('an allow rule decides about a profile', async (t) => {
   ]
   for (const [why, rule, who, expected] of rows)
     t.equal(compileAllow(rule, conditions)(who as ReturnType<typeof person>), expected, why)
+})
+
+t.test('membership is true, false or not known', async (t) => {
+  const cut = { _claim_names: { groups: 'unknown' } }
+  const both = { emailDomains: ['example.com'], groups: ['ops'] }
+  const address = { email: 'a@example.com', email_verified: true }
+  const elsewhere = { email: 'a@example.org', email_verified: true }
+  const rows: [membership: object, who: object, expected: boolean | undefined][] = [
+    [{ groups: ['ops'] }, { groups: ['ops'] }, true],
+    [{ groups: ['ops'] }, { groups: ['dev'] }, false],
+    [{ groups: ['ops'] }, {}, false],
+    [{ groups: ['ops'] }, cut, undefined],
+    [{ groups: ['ops'] }, { groups: Array.from({ length: 2_000 }, (_, i) => `g${i}`) }, undefined],
+    [{ emailDomains: ['example.com'] }, address, true],
+    [{ emailDomains: ['example.com'] }, elsewhere, false],
+    [{ emailDomains: ['example.com'] }, { email: 'a@example.com' }, undefined],
+    [{ emailDomains: ['example.com'] }, { email: 'a@example.org' }, undefined],
+    [{ emailDomains: ['example.com'] }, {}, undefined],
+    [both, { ...address, groups: ['ops'] }, true],
+    [both, { ...elsewhere, ...cut }, false],
+    [both, { ...address, ...cut }, undefined],
+    [both, { groups: ['dev'] }, false],
+  ]
+  for (const [membership, who, expected] of rows)
+    t.equal(compileMembership(membership)(person(who)), expected, JSON.stringify([membership, who]))
+})
+
+t.test('what a token leaves out is not missing', async (t) => {
+  const claims = withUnknown({ tenant: 'a', _claim_names: { groups: 'src1', tenant: 'src1' } })
+  t.equal(claims.tenant, 'a')
+  const subject = { claims: {}, caller: { method: 'jwt' as const, scopes: [], claims } }
+  const decide = (source: string) => conditions.compile(source).holds(subject)
+  t.equal(decide('caller.claims.tenant == "a"'), true)
+  for (const source of [
+    'has(caller.claims.groups)',
+    '"blocked" in caller.claims.groups',
+    'has(caller.claims.groups) && "blocked" in caller.claims.groups',
+  ]) {
+    t.equal(decide(source), false, source)
+    t.equal(decide(`!(${source})`), false, `!(${source})`)
+  }
+  const whole = { tenant: 'a' }
+  t.equal(withUnknown(whole), whole)
 })
 
 t.test('invalid allow rules are refused', async (t) => {

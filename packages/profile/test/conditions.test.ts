@@ -156,6 +156,11 @@ t.test('unknown groups deny in every condition about them', async (t) => {
     'Role("x")',
     'Cont("groups", "g1")',
     '"g1" in claims.groups',
+    'has(claims.groups)',
+    'has(claims.groups) && "g1" in claims.groups',
+    'Eq("groups", "")',
+    'claims.groups == ["g1"]',
+    'claims.groups.size() == 0',
   ]) {
     t.equal(decide(source, profile), false, source)
     t.equal(decide(`!(${source})`, profile), false, `!(${source})`)

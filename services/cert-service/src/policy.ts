@@ -1,4 +1,4 @@
-import type { Caller, KeyCaller } from '@gatehouse/auth-core'
+import type { Caller, KeyCaller, TokenCaller } from '@gatehouse/auth-core'
 import {
   compileReach,
   compileRules,
@@ -7,7 +7,7 @@ import {
   PkiError,
   parseNameRule,
 } from '@gatehouse/pki'
-import { compileMembership } from '@gatehouse/profile/allow'
+import { compileMembership, isUnknown } from '@gatehouse/profile/allow'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type PolicyRule, RIGHTS, type Right } from './config/auth.ts'
 import { CertError } from './errors.ts'
@@ -131,8 +131,8 @@ function isPerson(caller: Requestor): caller is Person {
   return 'provider' in caller
 }
 
-/** Whether a rule is about a person. */
-type PersonTest = (person: Person) => boolean
+/** Whether a rule is about a person; undefined if that is not known. */
+type PersonTest = (person: Person) => boolean | undefined
 
 function compilePeople(people: PolicyRule['people']): PersonTest | undefined {
   return people === 'anyone' ? everything : people && compileMembership(people)
@@ -144,23 +144,28 @@ function meetsConditions(
   isMeant: PersonTest | undefined,
 ): boolean {
   const { issuer, subject, claim, scope } = rule
-  if (isMeant) return isPerson(caller) && isMeant(caller)
+  // What is not known allows nothing, and a denial stands.
+  const isDenial = rule.effect === 'deny'
+  if (isMeant) return isPerson(caller) && (isMeant(caller) ?? isDenial)
   if (issuer === undefined && subject === undefined && !claim && scope === undefined)
-    return rule.effect === 'deny'
+    return isDenial
   return (
     !isPerson(caller) &&
     caller.method === 'jwt' &&
     (issuer === undefined || caller.issuer === issuer) &&
     (subject === undefined || caller.subject === subject) &&
-    (claim === undefined || holds(caller.claims[claim.name], claim.value)) &&
+    (claim === undefined || (holds(caller.claims, claim) ?? isDenial)) &&
     (scope === undefined || caller.scopes.includes(scope))
   )
 }
 
-function holds(claim: unknown, value: string): boolean {
+function holds(claims: TokenCaller['claims'], { name, value }: Claim): boolean | undefined {
+  const claim = claims[name]
+  if (claim === undefined && isUnknown(claims, name)) return undefined
   return Array.isArray(claim) ? claim.includes(value) : claim === value
 }
 
+type Claim = NonNullable<PolicyRule['claim']>
 type Grant = Pick<Access, 'granted' | 'reason'>
 
 function readClaim(claims: Readonly<Record<string, unknown>>, name: string | undefined): Grant {

@@ -283,6 +283,33 @@ const DECISIONS: readonly [
     'a.test',
     true,
   ],
+  ...(['groups', 'emailDomains'] as const).flatMap((kind): (typeof DECISIONS)[number][] => {
+    const who = { [kind]: kind === 'groups' ? ['ops'] : ['example.com'] }
+    const rules = [
+      ...people('anyone').rules!,
+      { effect: 'deny' as const, names: ['*'], people: who },
+    ]
+    const cut = kind === 'groups' ? { claims: { _claim_names: { groups: 'unknown' } } } : {}
+    const other = { groups: ['dev'], email: { address: 'a@b.test', verified: true } }
+    return [
+      [`a deny rule by ${kind}`, { rules }, ada, 'read', 'x.a.test', false],
+      [`stands if ${kind} are not known`, { rules }, person(cut), 'read', 'x.a.test', false],
+      [`and not for others than ${kind}`, { rules }, person(other), 'read', 'x.a.test', true],
+      [`an allow rule by ${kind}`, people(who), person(cut), 'read', 'x.a.test', false],
+    ]
+  }),
+  ...(
+    [
+      ['a deny rule by a claim', { groups: ['ops'] }, false],
+      ['stands if the token leaves the claim out', { _claim_names: { groups: 'src1' } }, false],
+      ['and not for others', { groups: ['dev'] }, true],
+      ['nor for tokens without it', {}, true],
+    ] as const
+  ).map(([why, claims, allowed]): (typeof DECISIONS)[number] => {
+    const claim = { name: 'groups', value: 'ops' }
+    const rules = [...bySubject.rules!, { effect: 'deny' as const, names: ['*'], claim }]
+    return [why, { rules }, token(claims), 'read', 'x.a.test', allowed]
+  }),
   [
     'deny of one right',
     { rules: [{ effect: 'deny', names: ['*'], rights: ['delete'] }] },

@@ -16,7 +16,7 @@ import {
   loadConfig,
   type Rule,
 } from '@gatehouse/service-kit'
-import { AUTH_RULES } from './auth.ts'
+import { AUTH_RULES, type PolicyRule } from './auth.ts'
 import { checkIssuer, checkKeyType, issuerFor, nameRulesOf, provableName } from './check-issuers.ts'
 import { checkEvents } from './events.ts'
 import { type CertServiceConfig, CertServiceSchema } from './schema.ts'
@@ -64,8 +64,7 @@ function checkAccessRules({ auth, rules }: CertServiceConfig): Fault[] {
       if (people !== undefined) {
         const message = 'is about people, who have no `issuer`, `subject`, `claim` or `scope`'
         if (issuer !== undefined || conditional) return [{ path: '/people', message }]
-        if (auth.assertion)
-          return people === 'anyone' ? [] : faultOf('/people', () => compileMembership(people))
+        if (auth.assertion) return checkPeople(people, effect)
         return [{ path: '/people', message: 'needs `auth.assertion`, which says who they are' }]
       }
       const several = (auth.jwt?.issuers?.length ?? 0) > 1
@@ -78,6 +77,20 @@ function checkAccessRules({ auth, rules }: CertServiceConfig): Fault[] {
       ]
     },
   ])
+}
+
+function checkPeople(
+  people: NonNullable<PolicyRule['people']>,
+  effect: PolicyRule['effect'],
+): Fault[] {
+  if (people === 'anyone') return []
+  const message =
+    'also denies people without a verified address, whom some providers send: whether they are of the domain is not known'
+  const isBroad = effect === 'deny' && people.emailDomains !== undefined
+  return [
+    ...faultOf('/people', () => compileMembership(people)),
+    ...(isBroad ? [{ path: '/people/emailDomains', message, isWarning: true }] : []),
+  ]
 }
 
 function checkCertificates(config: CertServiceConfig): Fault[] {

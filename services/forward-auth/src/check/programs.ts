@@ -6,7 +6,7 @@ import {
   challengesOf,
 } from '@gatehouse/auth-core'
 import type { Host } from '@gatehouse/net'
-import { type Condition, createConditions } from '@gatehouse/profile'
+import { type Condition, createConditions, withUnknown } from '@gatehouse/profile'
 import type { FastifyRequest } from 'fastify'
 import { authOptionsOf, type CallersConfig, KEYS, type ResourceConfig } from '../config/programs.ts'
 import { type Refusal, Requester } from './decide.ts'
@@ -249,7 +249,7 @@ export class Program extends Requester {
 
   constructor({ caller, name, reach, settings }: ProgramOptions) {
     const { method, subject, scopes = [] } = caller
-    const claims = method === 'jwt' ? caller.claims : {}
+    const claims = method === 'jwt' ? withUnknown(caller.claims) : {}
     const id = `${name || KEYS}:${subject}`
     const profile = { provider: name, id, claims: { sub: id } }
     super(
