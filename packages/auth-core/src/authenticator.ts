@@ -110,6 +110,11 @@ export class Authenticator {
     return this.#accepted.person?.issuer
   }
 
+  /** The issuers whose tokens or assertions are accepted. */
+  issuers(): readonly string[] {
+    return [...this.#accepted.issuers.values()].map(({ issuer }) => issuer)
+  }
+
   /** The methods that a refusal offers: at least one, as a 401 needs a challenge. */
   offered(demanded: readonly Method[] = METHODS): readonly Method[] {
     const offered = this.methods().filter((method) => demanded.includes(method))

@@ -10,6 +10,7 @@ import { demandScopes } from './jwt/access-token.ts'
 import type { AuthDeps } from './oidc/issuer-keys.ts'
 import type { AuthOptions, BearerOptions } from './options.ts'
 import { SCOPE_PATTERN } from './options-schema.ts'
+import { isPublicIssuer } from './public-issuers.ts'
 
 /** What a route demands of its caller. */
 export interface CallerDemand {
@@ -37,6 +38,11 @@ export interface PersonDemand {
 export interface AuthPluginOptions extends AuthOptions, Partial<AuthDeps> {
   /** Verifies Bearer tokens that the application signs itself. Not together with `jwt`. */
   readonly bearer?: BearerOptions | undefined
+  /**
+   * Says that the application limits whose tokens of public issuers count, so that they are not warned
+   * of. Default: false.
+   */
+  readonly limitsPublicIssuers?: boolean | undefined
 }
 
 declare module 'fastify' {
@@ -73,9 +79,16 @@ async function auth(app: FastifyInstance, options: AuthPluginOptions): Promise<v
     log = app.log,
     dispatcher,
     bearer,
+    limitsPublicIssuers = false,
     ...rest
   } = options
   const authenticator = new Authenticator(rest, { now, elapsed, log, dispatcher }, bearer)
+  const issuers = limitsPublicIssuers ? [] : authenticator.issuers().filter(isPublicIssuer)
+  for (const issuer of issuers)
+    log.warn(
+      { issuer },
+      'anyone with an account at this issuer is a caller: limit whose tokens count',
+    )
 
   app.decorateRequest(kRefused, false)
   decorateFound(app, kCaller, 'caller', 'optionalCaller')

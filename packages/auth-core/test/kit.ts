@@ -9,7 +9,7 @@ import {
 import Fastify from 'fastify'
 import type { Test } from 'tap'
 import { Dispatcher } from 'undici'
-import auth, { type AuthOptions } from '../src/index.ts'
+import auth, { type AuthPluginOptions } from '../src/index.ts'
 
 export const NOW = Date.parse('2030-01-01T00:00:00Z')
 export const ISSUER = 'https://issuer.example'
@@ -178,7 +178,7 @@ function together(...issuers: ReturnType<typeof fakeIssuer>[]): Dispatcher {
 /** An app with the plugin, whose clock stands still; `lines` are those of its log. */
 export async function startApp(
   t: Test,
-  options: AuthOptions,
+  options: AuthPluginOptions,
   ...issuers: ReturnType<typeof fakeIssuer>[]
 ) {
   const clock = frozenClock()

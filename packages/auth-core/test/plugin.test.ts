@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { rmSync } from 'node:fs'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
-import auth, { type AuthOptions } from '../src/index.ts'
+import auth, { type AuthOptions, type AuthPluginOptions } from '../src/index.ts'
 import { AUDIENCE, fakeIssuer, ISSUER, issue, signingKey, startApp } from './kit.ts'
 
 const rs = signingKey('RS256', 'rs')
@@ -10,7 +10,7 @@ const es = signingKey('ES256', 'es')
 const psk = { key: 'correct-horse-battery-staple' }
 const jwt = { issuerUrl: ISSUER, audience: AUDIENCE }
 
-async function setup(t: Test, options: AuthOptions = { psk, jwt }) {
+async function setup(t: Test, options: AuthPluginOptions = { psk, jwt }) {
   const issuer = fakeIssuer({ keys: [rs.jwk] })
   const other = fakeIssuer({ issuer: 'https://other.example', keys: [es.jwk] })
   const { app, clock, lines } = await startApp(t, options, issuer, other)
@@ -82,6 +82,24 @@ t.test('a method that is not configured is neither accepted nor offered', async 
   const refusedKey = await get(tokensOnly.app, `APIKey ${psk.key}`)
   t.equal(refusedKey.json().code, 'AUTH_SCHEME_UNSUPPORTED')
   t.strictSame(refusedKey.headers['www-authenticate'], 'Bearer realm="api"')
+})
+
+t.test('a public issuer is warned of at the start, unless the application limits it', async (t) => {
+  const open = { jwt: { ...jwt, issuerUrl: 'https://login.microsoftonline.com/common' } }
+  const rows: [options: Parameters<typeof setup>[1], warned: boolean][] = [
+    [open, true],
+    [{ jwt: { issuers: [jwt, { ...jwt, issuerUrl: 'https://gitlab.com' }] } }, true],
+    [{ ...open, limitsPublicIssuers: true }, false],
+    [{ jwt }, false],
+    [{ method: 'psk', psk, ...open }, false],
+  ]
+  for (const [options, warned] of rows) {
+    const { lines } = await setup(t, options)
+    const found = lines.filter(
+      ({ level, msg }) => level === 40 && /anyone with an account/.test(String(msg)),
+    )
+    t.equal(found.length, warned ? 1 : 0, JSON.stringify(options))
+  }
 })
 
 t.test('faulty options stop the start', async (t) => {

@@ -35,6 +35,21 @@ t.test('a key is all that has to be written', async (t) => {
   })
 })
 
+t.test('a denial by e-mail domain is a warning', async (t) => {
+  const rule = (effect: string, people: object) => ({ names: ['a.test'], effect, people })
+  const emailDomains = ['b.test']
+  const rules = [
+    rule('allow', { emailDomains }),
+    rule('deny', { groups: ['x'] }),
+    rule('deny', { emailDomains }),
+  ]
+  const { warnings } = await load(t, { ...withPeople, rules })
+  t.match(warnings, [
+    /rules\/2\/people\/emailDomains also denies people without a verified address/,
+  ])
+  t.equal(warnings.length, 1)
+})
+
 t.test('a lifetime of tokens is a duration', async (t) => {
   const one = { ...issuer('https://a.test'), maxTokenLifetime: '2h' }
   const layouts: [layout: string, auth: object, of: (auth: AuthOptions) => unknown][] = [

@@ -28,6 +28,7 @@ export const access = fp<AccessOptions>(
   async (app: FastifyInstance, { elapsed, ...configured }) => {
     await app.register(auth, {
       ...pluginOptionsOf(configured.auth),
+      limitsPublicIssuers: true,
       now: app.clock.now,
       ...(elapsed && { elapsed }),
       log: app.log,

@@ -12,11 +12,12 @@ import {
   known,
   type Rule,
 } from '@gatehouse/service-kit'
+import { ANYONE, SIGNED_IN } from '../check/rules.ts'
 import type { ProviderConfig } from '../providers/index.ts'
 import { assertStoredSecret, SECRET_FILES } from '../store/sqlite/secret-file.ts'
 import { STATE_FILE } from '../store/sqlite/state-file.ts'
 import type { SecretName } from '../store/store.ts'
-import type { ForwardAuthConfig } from './schema.ts'
+import type { ForwardAuthConfig, PortalConfig } from './schema.ts'
 
 /**
  * Rules for the files and folders that a start needs, and the rule that needs the public suffix
@@ -44,8 +45,24 @@ const START_RULES: readonly Rule<ForwardAuthConfig>[] = [
   ({ portals }) =>
     applyToEach(portals, '/portals', [
       ({ providers }) => applyToEach(providers, '/providers', [checkAssertion]),
+      checkRuleHosts,
     ]),
 ]
+
+/** Such a rule is demanded at every host of a path of which nothing is known. */
+function checkRuleHosts({ rules, apps = [] }: PortalConfig): Fault[] {
+  const named = rules.flatMap(({ hosts = [] }) => hosts)
+  const hosts = new Set([...named, ...apps.map(({ url }) => URL.parse(url)?.hostname)])
+  if (hosts.size <= 1 && !named.some((host) => host.startsWith('*.'))) return []
+  const message =
+    'is also demanded at all other hosts, of paths that apps read in several ways: name its `hosts`'
+  return applyToEach(rules, '/rules', [
+    ({ hosts, paths, require }) =>
+      hosts || !paths || require === ANYONE || require === SIGNED_IN
+        ? []
+        : [{ path: '/paths', message, isWarning: true }],
+  ])
+}
 
 function checkStorage({ storage, session }: ForwardAuthConfig): readonly Fault[] {
   if ('url' in storage) return checkCertificateFile('/storage/caFile', storage.caFile)

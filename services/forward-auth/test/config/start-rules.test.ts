@@ -49,6 +49,34 @@ async function faultsOf({ file }: Home, withoutSecrets = false): Promise<string[
   )
 }
 
+t.test('a path rule without hosts is a warning where a portal has several', async (t) => {
+  const policies = { staff: 'Group("staff")' }
+  const rule = { paths: ['/payments/*'], require: 'staff' }
+  const host = (name: string) => ({ hosts: [name], require: 'signedIn' })
+  const rows: [portal: object, isWarned: boolean][] = [
+    [{ rules: [rule] }, false],
+    [{ rules: [rule, host('a.example.com')] }, false],
+    [{ rules: [rule, host('a.example.com'), host('b.example.com')] }, true],
+    [{ rules: [rule, host('*.example.com')] }, true],
+    [
+      {
+        rules: [rule, host('a.example.com')],
+        apps: [{ name: 'b', url: 'https://b.example.com' }],
+      },
+      true,
+    ],
+    [{ rules: [{ ...rule, hosts: ['a.example.com'] }, host('b.example.com')] }, false],
+    [{ rules: [{ ...rule, require: 'anyone' }, host('*.example.com')] }, false],
+    [{ rules: [{ methods: ['PUT'], require: 'staff' }, host('*.example.com')] }, false],
+  ]
+  for (const [portal, isWarned] of rows) {
+    const { file } = home(t, { portals: [{ ...portals[0], policies, ...portal }] })
+    const { warnings } = await loadForwardAuthConfig(file, {}, { beforeStart: true })
+    t.match(warnings, isWarned ? [/rules\/0\/paths is also demanded at all other hosts/] : [])
+    t.equal(warnings.length, isWarned ? 1 : 0, JSON.stringify(portal))
+  }
+})
+
 const tls = (change: object) => ({ server: { tls: { ...FIT, ...change } } })
 
 t.test('reports TLS files that cannot be used at their keys', async (t) => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { isAdminToSome, target } from '../check/paths.ts'
+import { DAILY_URLS, isAdminToSome, target } from '../check/paths.ts'
 import { CONFIG, startGate } from '../helpers/gate.ts'
 import { missingProgram, PROXIES, type ProxyName } from '../helpers/proxies.ts'
 
@@ -25,9 +25,26 @@ const YAML = CONFIG.replace(
     providers:`,
 )
 
-t.test('nobody reaches an app by a path that it may take for a guarded one', async (t) => {
-  for (const proxy of Object.keys(PROXIES) as ProxyName[])
-    await t.test(proxy, { skip: missingProgram(proxy) }, async (t) => {
+const KEY = 'correct-horse-battery-staple'
+/** A key that may read one page, and an app that is open but for a part of it. */
+const WITH_KEY = CONFIG.replace('policies:', 'policies:\n      metrics: Scope("metrics")').replace(
+  'providers:',
+  `callers: { keys: [{ name: monitor, key: ${KEY}, scopes: [metrics], policies: [metrics] }] }
+    rules:
+      - { paths: [/metrics], require: metrics }
+      - { paths: [/payments/*], require: admins }
+    providers:`,
+)
+
+/** Spellings of paths that the key must not reach, whatever a proxy makes of them. */
+const SPELLINGS = [
+  ...['/admin//users', '/./secret', '/secret;x', '/%2e/secret', '/x%2fy', '/admin/users', '/'],
+  ...['//metrics/x', '/metrics%2f..%2fadmin', '/METRICS/x', '/x/..;/metrics', '/metrics;/x'],
+]
+
+for (const proxy of Object.keys(PROXIES) as ProxyName[])
+  t.test(proxy, { skip: missingProgram(proxy) }, async (t) => {
+    await t.test('nobody reaches a path that the app may take for a guarded one', async (t) => {
       const { pass } = await startGate(t, proxy, { yaml: YAML })
       const seen = { open: 0, guarded: 0 }
       await fc.assert(
@@ -39,5 +56,22 @@ t.test('nobody reaches an app by a path that it may take for a guarded one', asy
         { numRuns: 200 },
       )
       t.ok(seen.open > 10 && seen.guarded > 30, JSON.stringify(seen))
+      for (const [app, url] of DAILY_URLS) t.ok((await pass(url)).heard, `${app}: ${url}`)
+      for (const [app, url] of [
+        ['a slash too many', '/public//x'],
+        ['a backslash in a query', '/public/x?path=C:\\Users'],
+        ['bytes in a query', '/public/x?q=\xc3\xa4'],
+      ] as const)
+        t.equal((await pass(url)).status, 200, `${app}: ${url}`)
     })
-})
+
+    await t.test('a key for one policy reaches no other path by its spelling', async (t) => {
+      const { pass } = await startGate(t, proxy, { yaml: WITH_KEY })
+      const headers = { Authorization: `APIKey ${KEY}` }
+      t.equal((await pass('/metrics', headers)).status, 200)
+      for (const spelling of SPELLINGS) {
+        const { heard, status } = await pass(spelling, headers)
+        t.match([heard, status >= 300], [undefined, true], `${spelling}: ${status}`)
+      }
+    })
+  })
