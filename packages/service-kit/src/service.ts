@@ -24,6 +24,7 @@ import { createLogger, type LogOptions } from './telemetry/log.ts'
 import { createMetrics, listenMetrics, type Metrics } from './telemetry/metrics.ts'
 import { readSignals, startOpenTelemetry } from './telemetry/open-telemetry.ts'
 import type { OpenTelemetry } from './telemetry/otel/sdk.ts'
+import { printed } from './terminal.ts'
 import { ALONE, isWorker, reportFailure, WorkerProcess, type Workers } from './workers/worker.ts'
 
 /** The settings that every service has. */
@@ -135,13 +136,13 @@ export async function runService<Config extends ServiceConfig>(
   try {
     using progress = new Progress(process.stderr)
     const output = await runCommand(service, process, progress)
-    await pipeline(output, process.stdout, { end: false })
+    await pipeline(printed(output, process.stdout), process.stdout, { end: false })
   } catch (error) {
     // The reader, such as `head`, has enough.
     if ((error as NodeJS.ErrnoException).code === 'EPIPE') return
     const text = describeFailure(service.program, error as Error)
     if (isWorker(process.env)) return reportFailure(text)
-    process.stderr.write(text)
+    for await (const safe of printed(text, process.stderr)) process.stderr.write(safe)
     process.exitCode = error instanceof UsageError ? 2 : 1
   }
 }

@@ -1,6 +1,5 @@
 import type { KeyObject } from 'node:crypto'
 import { type Static, Type } from 'typebox'
-import { AcmeError } from '../errors.ts'
 import { bindExternalAccount, type ExternalAccount, publicJwk, signRequest } from './jws.ts'
 import { type AcmeRequest, type AcmeResponse, locationOf, readJson } from './request.ts'
 
@@ -36,11 +35,7 @@ export function newAccount(key: KeyObject, request: NewAccount): AcmeRequest<Acm
         externalAccountBinding: bindExternalAccount(externalAccount, key, url),
       }),
     }),
-    process(response) {
-      const account = readAccount(response, locationOf(response).href)
-      if (account.status === 'valid') return account
-      throw new AcmeError('ACME_ACCOUNT_CLOSED', `the CA says that it is ${account.status}`)
-    },
+    process: (response) => readAccount(response, locationOf(response).href),
   }
 }
 

@@ -53,11 +53,12 @@ const MAX_DETAIL = 1000
 const MAX_SUBPROBLEMS = 100
 /** In the words of CAs: RFC 8555 has no type for it. */
 const CLOSED = /\baccount\b.{0,120}\b(deactivated|revoked|not valid)\b|\bnot a valid account\b/i
+/** The terms to agree to, in a Link header (RFC 8555 section 7.3.3). */
+const TERMS = /<(https:[^<>]+)>[^<>]*\brel="?terms-of-service\b/i
 const UNPAUSE_URL = /https:\/\/\S*unpause\S*/i
 
 interface ProblemContext extends Pick<Problem, 'status'>, Omit<AcmeErrorOptions, 'problem'> {
-  /** The Link header with the terms to agree to (RFC 8555 section 7.3.3). */
-  readonly terms?: readonly string[]
+  readonly link?: string
 }
 
 /**
@@ -66,7 +67,7 @@ interface ProblemContext extends Pick<Problem, 'status'>, Omit<AcmeErrorOptions,
  */
 export function toError(
   document: unknown,
-  { status, terms = [], ...context }: ProblemContext = {},
+  { status, link = '', ...context }: ProblemContext = {},
 ): AcmeError {
   const given: Static<typeof ProblemSchema> = Check(ProblemSchema, document) ? document : {}
   const problem: Problem = {
@@ -75,8 +76,8 @@ export function toError(
     subproblems: (given.subproblems ?? []).slice(0, MAX_SUBPROBLEMS).flatMap(readSubproblem),
   }
   const code = codeOf(problem)
-  const pages = code === 'ACME_USER_ACTION_REQUIRED' ? [given.instance, ...terms] : []
-  const where = [...new Set(pages.filter(Boolean))].join(', ')
+  const pages = code === 'ACME_USER_ACTION_REQUIRED' && [given.instance, TERMS.exec(link)?.[1]]
+  const where = pages && [...new Set(pages.filter(Boolean))].join(', ')
   const message = describe(problem) + (where ? ` (${clean(where)})` : '')
   return new AcmeError(code, message, { ...context, problem })
 }

@@ -7,7 +7,6 @@ import { toError } from './problem.ts'
 import {
   type AcmeRequest,
   type AcmeResponse,
-  linksOf,
   parseJson,
   type Resource,
   readJson,
@@ -189,17 +188,8 @@ class HttpTransport {
 }
 
 function errorOf(response: AcmeResponse, isDecision?: boolean): AcmeError {
-  const { status, body, retryAfterMs } = response
-  return toError(parseJson(body), { status, retryAfterMs, isDecision, terms: termsOf(response) })
-}
-
-/** A link that cannot be read must not hide the problem. */
-function termsOf(response: AcmeResponse): readonly string[] {
-  try {
-    return linksOf(response, 'terms-of-service').map(String)
-  } catch {
-    return []
-  }
+  const { status, body, headers, retryAfterMs } = response
+  return toError(parseJson(body), { status, retryAfterMs, isDecision, link: `${headers.link}` })
 }
 
 /** The Replay-Nonce header, if it is base64url (RFC 8555 section 6.5.1). */

@@ -181,8 +181,11 @@ t.test('reads the directory of the CA', async (t) => {
 t.test('names the pages that a person has to see (RFC 8555 section 7.3.3)', async (t) => {
   const instance = 'https://ca.example/agree'
   const rows: [link: string | undefined, shown: string][] = [
-    ['</terms/7>;rel="terms-of-service"', `(${instance}, ORIGIN/terms/7)`],
-    ['</terms/7>;rel="index", <https://ca.example/agree>;rel="terms-of-service"', `(${instance})`],
+    ['<https://ca.example/7>;rel="terms-of-service"', `(${instance}, https://ca.example/7)`],
+    [
+      '<https://ca.example/d>;rel="index", <https://ca.example/agree>;rel="terms-of-service"',
+      `(${instance})`,
+    ],
     ['<javascript:x>;rel="terms-of-service"', `(${instance})`],
     [undefined, `(${instance})`],
   ]
@@ -193,6 +196,6 @@ t.test('names the pages that a person has to see (RFC 8555 section 7.3.3)', asyn
     const who = signer()
     const error = await transport.send(register(who), who).catch((thrown) => thrown)
     t.equal(error.code, 'ACME_USER_ACTION_REQUIRED')
-    t.ok(error.message.endsWith(shown.replace('ORIGIN', ca.directoryUrl.origin)), error.message)
+    t.ok(error.message.endsWith(shown), error.message)
   }
 })

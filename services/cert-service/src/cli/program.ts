@@ -53,6 +53,24 @@ const backup: Command = {
   },
 }
 
+const audit: Command = {
+  usage: 'audit',
+  group: 'Upkeep, also while the service runs:',
+  readsConfig: true,
+  summary: 'list who got, renewed, revoked and was refused what',
+  options: {
+    '--since SPAN': 'how far to look back; 24h if it is left out',
+    '--json': 'JSON lines, as when the output is not a terminal',
+  },
+  examples: ['gatehouse-certs audit --since 7d'],
+  async run({ config, options, progress, process: { stdout } }) {
+    const { storage } = (await config()).value
+    const { listAudit } = await import('./audit.ts')
+    progress.say('reading the audit trail')
+    return listAudit(storage, { ...options, asJson: options.json === true || !stdout.isTTY })
+  },
+}
+
 const restore: Command = {
   ...UPKEEP,
   usage: 'restore FILE',
@@ -94,7 +112,7 @@ const rekey: Command = {
     await rekey({ folder: storage.path, ...storage })
     const copies =
       storage.url === undefined ? '' : '; copy it to each replica before its next start'
-    return `${storage.masterKeyFile} is a new key; the old one no longer opens the store${copies}\n`
+    return `${storage.masterKeyFile} is a new key${copies}; older backups still need the old one\n`
   },
 }
 
@@ -138,7 +156,18 @@ export const PROGRAM: ServiceProgram<CertServiceConfig> = {
   version: VERSION,
   summary: 'TLS certificates over HTTP, from an embedded private CA and from ACME CAs',
   serveOptions: { '--new': 'create a new store and CA for a master key that exists' },
-  commands: [init, migrate, ...CLIENT_COMMANDS, backup, restore, move, rekey, detachRoot, rollover],
+  commands: [
+    init,
+    migrate,
+    ...CLIENT_COMMANDS,
+    backup,
+    audit,
+    restore,
+    move,
+    rekey,
+    detachRoot,
+    rollover,
+  ],
   load: loadCertConfig,
   usesTls: ({ server }) => !isPlain(server.tls),
   async recognise(text, file) {

@@ -18,6 +18,9 @@ const NOT_MINE = ['CERT_RENEW_TOO_SOON', 'CERT_NAME_NOT_ALLOWED', 'CERT_NOT_FOUN
 const UNFIT_KEY = ['CERT_KEY_COMPROMISED', 'PKI_KEY_WEAK']
 /** The service renews what is due twice a minute. */
 const RENEWED_WITHIN = 30 * SECOND
+/** Two clients that want different certificates would replace each other's for ever. */
+const OTHER =
+  'another certificate than is wanted was here; if another command keeps it here, give one of them another folder'
 const LONGEST_BACKOFF = 5 * MINUTE
 const LONGEST_WAIT = 24 * HOUR
 
@@ -101,6 +104,7 @@ async function update(get: Get): Promise<Held> {
   if (failure instanceof ClientError) log.warn(describe(failure), 'something is still to be done')
   const found = await findNewer(get, held)
   if (found) {
+    if (seen && !isWanted(seen, get)) log.warn({ path: place.path, names: seen.names }, OTHER)
     await place.put(found, seen)
     await place.settle()
     return found
@@ -115,9 +119,12 @@ async function current(get: Get): Promise<Placed | undefined> {
   return seen && isGood(seen, get) ? seen : undefined
 }
 
-function isGood(placed: Placed, { wanted, isOwnKey, clock }: Get): boolean {
-  const isValid = placed.notAfter > clock.now()
-  return isValid && placed.isOwnKey === isOwnKey && fits(placed, wanted)
+function isGood(placed: Placed, get: Get): boolean {
+  return placed.notAfter > get.clock.now() && isWanted(placed, get)
+}
+
+function isWanted(placed: Placed, { wanted, isOwnKey }: Get): boolean {
+  return placed.isOwnKey === isOwnKey && fits(placed, wanted)
 }
 
 /** The certificate of the service, unless it is the one that is held. */

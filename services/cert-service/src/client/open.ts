@@ -40,7 +40,8 @@ function filesOf(source: Source): readonly string[] {
   return secrets.flatMap((secret) => (secret && 'file' in secret ? secret.file : []))
 }
 
-function readRoots(file: string): string {
+/** @throws ClientError CERT_CLIENT_UNTRUSTED */
+export function readRoots(file: string): string {
   try {
     const pem = readFileSync(file, 'utf8')
     if (pem.includes('-----BEGIN CERTIFICATE-----')) return pem

@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { BoundedFetch, FetchAnswer, FetchInit } from '@gatehouse/net'
@@ -13,6 +14,7 @@ import type { Place } from './place.ts'
 export const SERVICE_ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount'
 const FIELD_MANAGER = 'gatehouse-certs'
 const RENEW_AT = 'gatehouse-certs/renew-at'
+const PEM = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
 const STATUSES = [200, 201, 400, 401, 403, 404, 409, 415, 422, 429, 500, 503, 504]
 const TRANSIENT = [409, 429, 500, 503, 504]
 
@@ -32,6 +34,8 @@ export interface SecretOptions {
   readonly fetch: BoundedFetch
   /** The folder of the service account. */
   readonly account: string
+  /** PEM; the one that a chain leads to is put beside it. */
+  readonly roots?: string | undefined
   readonly log: { info(fields: object, message: string): void }
 }
 
@@ -45,7 +49,8 @@ export function clusterRoot(account: string): string {
 }
 
 /** Keeps a certificate in a Secret of type `kubernetes.io/tls` by server-side apply. */
-export function openSecret({ namespace, name, url, fetch, account, log }: SecretOptions): Place {
+export function openSecret(options: SecretOptions): Place {
+  const { namespace, name, url, fetch, account, log } = options
   const path = `${namespace}/${name}`
   const address = new URL(`/api/v1/namespaces/${namespace}/secrets/${name}`, url)
   const call = async (query: string, init: FetchInit, expect: readonly number[]) => {
@@ -71,7 +76,7 @@ export function openSecret({ namespace, name, url, fetch, account, log }: Secret
     async put(pair) {
       const headers = { 'content-type': 'application/apply-patch+yaml' }
       // JSON is YAML.
-      const body = JSON.stringify(manifest(pair, namespace, name))
+      const body = JSON.stringify(manifest(pair, options))
       const query = `?fieldManager=${FIELD_MANAGER}&force=true`
       await call(query, { method: 'PATCH', headers, body }, [200, 201])
       const { names, serialNumber } = pair
@@ -83,17 +88,28 @@ export function openSecret({ namespace, name, url, fetch, account, log }: Secret
 
 function manifest(
   { fullChain, privateKey, renewAt }: Placed,
-  namespace: string,
-  name: string,
+  { namespace, name, roots = '' }: SecretOptions,
 ): object {
+  const root = rootOf(fullChain, roots)
   const annotations = renewAt === undefined ? {} : { [RENEW_AT]: toTime(renewAt) }
   return {
     apiVersion: 'v1',
     kind: 'Secret',
     metadata: { name, namespace, annotations },
     type: 'kubernetes.io/tls',
-    data: { 'tls.crt': toBase64(fullChain), 'tls.key': toBase64(privateKey) },
+    data: {
+      ...{ 'tls.crt': toBase64(fullChain), 'tls.key': toBase64(privateKey) },
+      ...(root && { 'ca.crt': toBase64(root.toString()) }),
+    },
   }
+}
+
+const certificatesIn = (pem: string) =>
+  (pem.match(PEM) ?? []).map((one) => new X509Certificate(one))
+
+function rootOf(fullChain: string, roots: string): X509Certificate | undefined {
+  const top = certificatesIn(fullChain).at(-1)
+  return certificatesIn(roots).find((root) => top?.checkIssued(root) && top.verify(root.publicKey))
 }
 
 function toBase64(text: string): string {

@@ -1,6 +1,7 @@
 import { type BoundedFetch, type FetchAnswer, type FetchInit, NetError } from '@gatehouse/net'
 import { type Static, type TSchema, Type } from 'typebox'
 import { Check } from 'typebox/schema'
+import { toTime } from './certificate.ts'
 import type { Credentials } from './credentials.ts'
 import { ClientError, printable } from './errors.ts'
 
@@ -185,7 +186,7 @@ function caller({ url, credentials, fetch, now, signal }: ConnectOptions) {
       return await fetch(new URL(path, base), init)
     } catch (error) {
       signal?.throwIfAborted()
-      throw unreachable(error)
+      throw unreachable(error, now())
     }
   }
   return async (path: string, request: Call): Promise<FetchAnswer> => {
@@ -266,7 +267,10 @@ function retryAfterOf({ headers }: Pick<FetchAnswer, 'headers'>, now: number): n
 const UNTRUSTED =
   /^(CERT_|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT|UNABLE_TO_|ERR_TLS_CERT|INVALID_CA|HOSTNAME_MISMATCH)/
 
-function unreachable(error: unknown): unknown {
+/** The root is not to blame for these. */
+const OUT_OF_TIME = { CERT_NOT_YET_VALID: 'is not valid yet', CERT_HAS_EXPIRED: 'has expired' }
+
+function unreachable(error: unknown, now: number): unknown {
   if (!(error instanceof NetError)) return error
   const { message, cause } = error
   if (error.code === 'NET_FETCH_STATUS')
@@ -274,8 +278,12 @@ function unreachable(error: unknown): unknown {
       cause: error,
     })
   const reason = codeOf(cause)
+  const how = Object(OUT_OF_TIME)[reason]
+  const action =
+    how &&
+    `By the clock of this machine, ${toTime(now)}, the certificate of the service ${how}. Set the clock; if it is right, look at the service.`
   if (UNTRUSTED.test(reason))
-    return new ClientError('CERT_CLIENT_UNTRUSTED', `${message}`, { cause: error })
+    return new ClientError('CERT_CLIENT_UNTRUSTED', message, { cause: error, action })
   return new ClientError('CERT_CLIENT_UNREACHABLE', message, { cause: error, isTransient: true })
 }
 

@@ -11,6 +11,7 @@ import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { backup, restore } from '../../src/cli/backup.ts'
 import { rekey } from '../../src/cli/keys.ts'
+import { PROGRAM } from '../../src/cli/program.ts'
 import { PURPOSES } from '../../src/sealing/keyring.ts'
 import { createMasterKey, openKeyring } from '../../src/sealing/master-key.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
@@ -121,4 +122,12 @@ t.test('refusals leave everything as it was', async (t) => {
   await t.rejects(absent, { code: 'CERT_MASTER_KEY_MISSING' })
   t.same(readdirSync(join(base, 'keys')), ['master.key'])
   t.same(await start(), secret)
+})
+
+t.test('the command says what older backups need', async (t) => {
+  const { folder: path, masterKeyFile } = await sealedStore(t)
+  const rekeying = PROGRAM.commands.find(({ usage }) => usage === 'rekey')
+  const config = async () => ({ value: { storage: { path, masterKeyFile } } })
+  const call = { words: [], options: {}, process, progress: { say() {} }, config }
+  t.match(await rekeying?.run(call as never), /older backups still need the old one\n$/)
 })

@@ -157,3 +157,24 @@ t.test('wildcards and addresses have folders that shells and proxies take', asyn
     t.ok(lookAt(dir, folder))
   }
 })
+
+t.test('two commands that want different certificates in one folder are told', async (t) => {
+  const running = await start(t)
+  const wants = [{}, { names: ['a.test', 'b.test'] }, { keyType: 'p384' as const }, { csr: true }]
+  const warned: boolean[] = []
+  for (const options of [...wants, ...wants]) {
+    const { get, logged } = clientOf(running, options)
+    await getOnce(get)
+    await getOnce(get)
+    const told = logged.filter(({ message }) => message.includes('give one of them another folder'))
+    warned.push(told.length === 1 && told[0]?.level === 'warn')
+  }
+  t.same(warned, [false, ...Array(7).fill(true)], 'at each turn, but the first')
+  await running.clock.advance(5 * DAY)
+  const { get, messages } = clientOf(running, { csr: true })
+  await getOnce(get)
+  t.notOk(
+    messages().some((text) => text.includes('another folder')),
+    'not when it is renewed',
+  )
+})

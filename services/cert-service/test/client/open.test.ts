@@ -6,12 +6,13 @@ import { systemClock } from '@gatehouse/service-kit'
 import t, { type Test } from 'tap'
 import { openService } from '../../src/client/open.ts'
 import { type ConnectionOptions, readConnection } from '../../src/client/settings.ts'
-import { KEY, start } from '../helpers/app.ts'
+import { DAY, KEY, start } from '../helpers/app.ts'
 
 /** A service behind TLS, whose clock is that of the machine, as a client finds it. */
-async function serve(t: Test) {
+async function serve(t: Test, behind = 0) {
   const clock = {
     ...systemClock,
+    now: () => Date.now() + behind,
     advance: async () => {},
     shift() {},
     elapsed: () => performance.now(),
@@ -27,7 +28,7 @@ async function serve(t: Test) {
   const log = { warn: (fields: object) => void warned.push(fields) }
   const open = (options: ConnectionOptions) => {
     const connection = readConnection({ url: `https://localhost:${port}`, keyFile, ...options }, {})
-    const opened = openService(connection, { clock, log })
+    const opened = openService(connection, { clock: systemClock, log })
     t.teardown(() => opened[Symbol.asyncDispose]())
     return opened
   }
@@ -82,4 +83,20 @@ t.test('what the commands ask for', async (t) => {
     await t.rejects(service.show(gone), { code: 'CERT_NOT_FOUND' })
   await t.rejects(service.order('7'), { code: 'CERT_ORDER_NOT_FOUND' })
   await t.rejects(service.revoke('n9.test', 'boredom'), { name: 'ClientError' })
+})
+
+t.test('a clock that is wrong is named, and not the root', async (t) => {
+  for (const [behind, how] of [
+    [40 * DAY, 'is not valid yet'],
+    [-40 * DAY, 'has expired'],
+  ] as const) {
+    const { open, ca } = await serve(t, behind)
+    const error = await open({ ca })
+      .order('7')
+      .catch((thrown) => thrown)
+    const year = new Date().getFullYear()
+    t.equal(error.code, 'CERT_CLIENT_UNTRUSTED')
+    t.match(error.action, new RegExp(`^By the clock of this machine, ${year}-.*Z, .* ${how}\\.`))
+    t.notMatch(error.action, /--ca/)
+  }
 })

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { createFetch } from '@gatehouse/net'
-import { toPem } from '@gatehouse/pki'
+import { createRoot, toPem } from '@gatehouse/pki'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { getOnce } from '../../src/client/get.ts'
@@ -67,8 +67,12 @@ t.test('a Secret is created, kept while nothing is due, and renewed', async (t) 
   const fetch = createFetch({ ca: clusterRoot(account) })
   t.teardown(fetch.close)
   const { get: base } = clientOf(running)
+  const foreign = await createRoot({ commonName: 'Another', now: clock.now() })
+  const other = toPem('CERTIFICATE', foreign.certificate)
+  const root = toPem('CERTIFICATE', running.service.ca.root() as Uint8Array)
   const place = openSecret({
     ...{ namespace: 'shop', name: 'web-tls', account, fetch, log: base.log },
+    roots: `${other}# ours\n${root}${other}`,
     url: new URL(`https://127.0.0.1:${port}`),
   })
   const get = { ...base, place }
@@ -86,6 +90,7 @@ t.test('a Secret is created, kept while nothing is due, and renewed', async (t) 
   const leaf = new X509Certificate(Buffer.from(first.data['tls.crt'] ?? '', 'base64'))
   t.equal(leaf.checkHost('a.test'), 'a.test')
   t.ok(await place.read(), 'key and chain belong together')
+  t.equal(Buffer.from(first.data['ca.crt'] ?? '', 'base64').toString(), root)
   t.equal(asked.at(-2), `PATCH ${PATH}?fieldManager=gatehouse-certs&force=true Bearer pod-1`)
 
   asked.length = 0

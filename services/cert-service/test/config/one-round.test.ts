@@ -25,6 +25,7 @@ const base = () => ({
     name: 'le',
     type: 'acme',
     directory: 'letsencrypt-staging',
+    agreeToTerms: true,
     names: ['le.test'],
   } as Section,
   provider: { type: 'cloudflare', apiToken: 'some-token' } as Section,

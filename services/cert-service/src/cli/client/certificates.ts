@@ -99,11 +99,10 @@ export function renew(name: string, options: WaitOptions, io: Io): Promise<strin
   const domain = readName(name).text
   return ask(options, io, async (service) => {
     const { order, ...rest } = await service.renew(domain)
-    if (!order) return `${domain} has a new certificate\n`
-    if (!options.wait)
-      return `the order ${order.id} is under way: gatehouse-certs order ${order.id} --wait\n`
-    await follow(service, { order, ...rest }, io)
-    return `${domain} has a new certificate\n`
+    const seen = order && options.wait ? await follow(service, { order, ...rest }, io) : order
+    if (isJson(options, io)) return toJson(seen ?? { domain, status: 'done' })
+    if (seen?.status !== 'pending') return `${domain} has a new certificate\n`
+    return `the order ${seen.id} is under way: gatehouse-certs order ${seen.id} --wait\n`
   })
 }
 
@@ -134,6 +133,7 @@ export function remove(name: string, options: CommandOptions, io: Io): Promise<s
   const domain = readName(name).text
   return ask(options, io, async (service) => {
     const { unconfirmed = [] } = await service.remove(domain)
+    if (isJson(options, io)) return toJson({ domain, unconfirmed })
     const done = `${domain} is no longer answered or renewed; what was delivered stays valid until it expires\n`
     return done + stillAnswering(unconfirmed)
   })
@@ -169,7 +169,7 @@ function follow(
   waiting: { readonly order: OrderAnswer; readonly retryAfterMs?: number | undefined },
   { stderr }: Io,
 ): Promise<OrderAnswer> {
-  const info = (fields: object) => stderr.write(`${Object(fields).step}\n`)
+  const info = (fields: object) => stderr.write(`${printable(Object(fields).step)}\n`)
   const log = { info, warn: info }
   const { signal } = new AbortController()
   const patienceMs = Number.POSITIVE_INFINITY

@@ -76,7 +76,7 @@ export const CLIENT_COMMANDS: readonly ServiceCommand<unknown>[] = [
     ...GROUP,
     usage: 'renew NAME',
     summary: 'renew a certificate that is due',
-    options: { ...WAIT, ...CONNECTION },
+    options: { ...WAIT, ...JSON_OPTION, ...CONNECTION },
     examples: ['gatehouse-certs renew app.example.com --wait'],
     run: async ({ words: [name = ''], options, process, progress }) =>
       (await certificates({ progress })).renew(name, options, process),
@@ -98,7 +98,7 @@ export const CLIENT_COMMANDS: readonly ServiceCommand<unknown>[] = [
     ...GROUP,
     usage: 'delete NAME',
     summary: 'stop answering and renewing the certificates of a name',
-    options: CONNECTION,
+    options: { ...JSON_OPTION, ...CONNECTION },
     examples: ['gatehouse-certs delete app.example.com'],
     run: async ({ words: [name = ''], options, process, progress }) =>
       (await certificates({ progress })).remove(name, options, process),

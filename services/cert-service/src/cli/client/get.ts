@@ -2,7 +2,7 @@ import { createFetch, parseEndpointUrl } from '@gatehouse/net'
 import { createLogger, durationOf, UsageError } from '@gatehouse/service-kit'
 import { clientClock } from '../../client/clock.ts'
 import { type Get, getOnce, keepGetting } from '../../client/get.ts'
-import { openService } from '../../client/open.ts'
+import { openService, readRoots } from '../../client/open.ts'
 import { openFolder, type Place } from '../../client/place.ts'
 import { clusterRoot, openSecret, SERVICE_ACCOUNT } from '../../client/secret.ts'
 import {
@@ -53,7 +53,8 @@ export async function get(
   const [domain] = wanted.names
   if (!domain) throw new UsageError('get needs a name')
   await using opened = new AsyncDisposableStack()
-  const place = await openPlace(domain.text, options, { ...deps, env: process.env, opened })
+  const { caFile } = connection
+  const place = await openPlace(domain.text, options, { ...deps, env: process.env, opened, caFile })
   const service = opened.use(openService(connection, deps))
   const run: Get = {
     ...{ ...deps, wanted, place, service, random: Math.random },
@@ -68,6 +69,7 @@ export async function get(
 interface PlaceDeps extends Pick<Get, 'clock' | 'log' | 'signal'> {
   readonly env: NodeJS.ProcessEnv
   readonly opened: AsyncDisposableStack
+  readonly caFile: string | undefined
 }
 
 async function openPlace(domain: string, options: GetOptions, deps: PlaceDeps): Promise<Place> {
@@ -83,7 +85,11 @@ async function openPlace(domain: string, options: GetOptions, deps: PlaceDeps): 
   })
 }
 
-function secretOf(text: string, options: GetOptions, { env, log, opened }: PlaceDeps): Place {
+function secretOf(
+  text: string,
+  options: GetOptions,
+  { env, log, opened, caFile }: PlaceDeps,
+): Place {
   const wrong = OF_FILES.find((option) => options[option] !== undefined)
   if (wrong) throw new UsageError(`--${kebab(wrong)} is for --out, not for --secret`)
   const name = readSecretName(text)
@@ -92,7 +98,8 @@ function secretOf(text: string, options: GetOptions, { env, log, opened }: Place
   const url = parseEndpointUrl(`https://${host.includes(':') ? `[${host}]` : host}:${port}`)
   const fetch = createFetch({ ca: clusterRoot(SERVICE_ACCOUNT) })
   opened.defer(fetch.close)
-  return openSecret({ ...name, url, fetch, account: SERVICE_ACCOUNT, log })
+  const roots = caFile === undefined ? undefined : readRoots(caFile)
+  return openSecret({ ...name, url, fetch, account: SERVICE_ACCOUNT, roots, log })
 }
 
 function readDuration(option: string, text: string | undefined, usual: string): number {

@@ -1,0 +1,45 @@
+import { testFolder } from '@gatehouse/service-kit/testing'
+import t from 'tap'
+import { listAudit } from '../../src/cli/audit.ts'
+import type { CertServiceConfig } from '../../src/config/schema.ts'
+import { openStore } from '../../src/store/open.ts'
+import { newSchema, testServer } from '../helpers/engines.ts'
+import { newAudit } from '../helpers/store.ts'
+
+const MINUTE = 60_000
+
+async function linesOf(...query: Parameters<typeof listAudit>): Promise<string[]> {
+  const lines: string[] = []
+  for await (const line of listAudit(...query)) lines.push(line)
+  return lines
+}
+
+t.test('the audit trail is listed while the service runs', async (t) => {
+  const { url } = await testServer()
+  const now = Date.now()
+  for (const where of [{ path: testFolder(t) }, { path: 'unused', url, schema: newSchema() }]) {
+    const storage = { schema: 'none', ...where } as CertServiceConfig['storage']
+    const log = { info() {}, warn() {} }
+    await using store = await openStore({ storage, name: 'test', log })
+    const old = Array.from({ length: 700 }, (_, i) => newAudit({ at: now - 600 * MINUTE + i }))
+    await store.addAudit(old)
+    const row = { at: now - MINUTE, action: 'refuse', actor: 'psk:\u001b[2J', names: ['a.test'] }
+    const more = { remoteAddress: '192.0.2.1', detail: 'CERT_NAME_NOT_ALLOWED' } as const
+    await store.addAudit([newAudit({ ...row, ...more } as object)])
+    const list = (since: string | undefined, asJson: boolean) =>
+      linesOf(storage, { ...(since && { since }), asJson })
+    const time = new Date(row.at).toISOString()
+    const [text, ...others] = await list('5m', false)
+    t.equal(text, `${time}  refuse  psk: [2J  a.test  192.0.2.1  1x  CERT_NAME_NOT_ALLOWED\n`)
+    t.same(others, [])
+    const all = (await list(undefined, true)).map((line) => JSON.parse(line))
+    t.match(all[0], { time, actor: row.actor, names: ['a.test'], count: 1, ...more })
+    t.equal(all.length, 701, 'of a day, by pages')
+    t.equal(new Set(all.slice(1).map((one) => one.time)).size, 700)
+    await t.rejects(list('yesterday', true), { message: /--since is a duration/ })
+  }
+  const storage = { path: testFolder(t), schema: 'none' } as CertServiceConfig['storage']
+  await t.rejects(linesOf(storage, { asJson: true }), {
+    code: 'CERT_STORE_MISSING',
+  })
+})
