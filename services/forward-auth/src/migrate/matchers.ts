@@ -41,13 +41,9 @@ function readOne(text: string, isOpen: boolean): Fits | undefined {
   const isExact = values.every((path) => path.endsWith('/'))
   if (!isExact && !isOpen) return undefined
   if (values.includes('/')) return {}
-  return {
-    paths: values.map((path) => (isOpen && path.endsWith('/') ? below : within)(plain(path))),
-  }
+  // What is below `/x/` is not `/x`.
+  const end = (path: string) => (isOpen && path.endsWith('/') ? '/*/*' : '/*')
+  return { paths: values.map((path) => plain(path) + end(path)) }
 }
-
-const within = (path: string) => `${path}/*`
-/** The pattern of what is below a path, but not of itself. */
-export const below = (path: string) => `${path}/*/*`
 
 const plain = (path: string) => (path === '/' ? path : path.replace(/\/$/, ''))

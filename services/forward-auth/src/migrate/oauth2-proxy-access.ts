@@ -9,7 +9,6 @@ import {
   PORTAL,
   PROVIDER,
 } from './access.ts'
-import { below } from './matchers.ts'
 
 type ReadFile = TranslateDeps['readFile']
 
@@ -181,5 +180,5 @@ function readPattern(regex: string): string | undefined {
   const plain = path.replaceAll('\\', '')
   if (/\/\.{1,2}(\/|$)|\/\//.test(plain)) return undefined
   if (rest === undefined) return end ? plain : undefined
-  return rest === '/' && end ? plain : below(plain)
+  return rest === '/' && end ? plain : `${plain}/*/*`
 }

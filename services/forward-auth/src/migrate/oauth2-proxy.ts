@@ -165,8 +165,7 @@ function setProvider(given: Given, draft: Draft, theirs: string, from?: GivenSet
   if (groups?.values[0] !== 'groups') draft.set(at('groupsClaim'), groups?.values[0], groups)
   const trust = given.take('insecure-oidc-allow-unverified-email')
   if (given.isOn('insecure-oidc-allow-unverified-email')) draft.set(at('trustEmail'), true, trust)
-  // Entra ID never says whether an address is verified.
-  else trustSilence(draft, type === 'microsoftEntraID' ? true : 'unlessFalse')
+  else trustSilence(draft)
 }
 
 function setParameters(given: Given, draft: Draft, type: string): void {

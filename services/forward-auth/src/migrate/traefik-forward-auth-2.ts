@@ -21,6 +21,7 @@ import {
   secondsText,
   setClientSecret,
   setDomains,
+  slug,
   trustSilence,
 } from './translation.ts'
 
@@ -57,18 +58,12 @@ export const translateVersion2: Translate = (given, draft) => {
     host !== undefined && domains.some((domain) => isOn(host, domain.replace(/^\./, '')))
   return {
     steps: [
-      redirectStep(isHere ? host : undefined, slug(theirs)),
+      redirectStep(isHere ? host : undefined, slug(theirs, 24)),
       'Save this file, and check it: gatehouse-auth check-config --config config.yaml',
       'In Traefik, have the middleware ask /portals/main, set trustForwardHeader: true, and route the host of the sign-in pages to Gatehouse.',
     ],
   }
 }
-
-const slug = (text: string) =>
-  text
-    .toLowerCase()
-    .replaceAll(/[^a-z0-9-]/g, '-')
-    .slice(0, 24)
 
 const LEVELS: Readonly<Record<string, string>> = { panic: 'fatal' }
 
@@ -83,7 +78,7 @@ function setProvider(given: Given, draft: Draft, theirs: string): void {
   const at = (key: string) => [...PROVIDER, key]
   const isGoogle = theirs === 'google'
   draft.set(at('type'), isGoogle ? 'google' : 'openIDConnect', given.take('default-provider'))
-  draft.set(at('name'), slug(theirs) || 'corp')
+  draft.set(at('name'), slug(theirs, 24) || 'corp')
   const issuer = given.take('providers.oidc.issuer-url')
   if (theirs === 'oidc') draft.set(at('issuerUrl'), plainUrl(issuer?.values[0] ?? ''), issuer)
   const old = isGoogle && !given.has('providers.google.client-id') ? '' : `providers.${theirs}.`
@@ -96,7 +91,7 @@ function setProvider(given: Given, draft: Draft, theirs: string): void {
   draft.set([...PROVIDER, 'authorizationParameters', 'prompt'], prompt?.values[0], prompt)
   const resource = theirs === 'oidc' ? given.take('providers.oidc.resource') : undefined
   draft.set([...PROVIDER, 'authorizationParameters', 'resource'], resource?.values[0], resource)
-  if (!isGoogle) trustSilence(draft, 'unlessFalse')
+  if (!isGoogle) trustSilence(draft)
   if (!isGoogle && !draft.has(at('issuerUrl')))
     draft.todo(
       at('type'),
@@ -173,7 +168,7 @@ function setAccess(given: Given, draft: Draft, rules: readonly TheirRule[]): voi
 }
 
 const OTHERS = 'others'
-const policyOf = (name: string) => `rule-${slug(name)}`
+const policyOf = (name: string) => `rule-${slug(name, 24)}`
 
 interface Defaults {
   readonly isOpen: boolean

@@ -1,5 +1,5 @@
 import { type Draft, type Given, type Path, plainUrl, type Translate } from '@gatehouse/service-kit'
-import { boundedDuration, setClientSecret } from './translation.ts'
+import { askForDomains, boundedDuration, setClientSecret, slug } from './translation.ts'
 
 const KINDS: Readonly<Record<string, string>> = {
   github: 'github',
@@ -86,24 +86,15 @@ function setDomains(given: Given, draft: Draft): void {
   }
   if (draft.has(['domains'])) return
   draft.set(['domains'], [])
-  draft.todo(
-    ['domains'],
-    'name the domain of your apps and the host of the sign-in pages: [{ domain: example.com, authHost: auth.example.com }].',
-  )
+  askForDomains(draft)
 }
-
-const slug = (text: string) =>
-  text
-    .toLowerCase()
-    .replaceAll(/[^a-z0-9-]/g, '-')
-    .slice(0, 32)
 
 function setPortal(given: Given, draft: Draft, number: number, index: number): void {
   const start = `portals.${number}`
   const from = (key: string) => given.take(`${start}.${key}`)
   const at = (key: string): Path => ['portals', index, key]
   const name = from('name')
-  const ours = slug(name?.values[0] ?? '')
+  const ours = slug(name?.values[0] ?? '', 32)
   draft.set(at('name'), ours, name)
   if (ours !== name?.values[0]?.toLowerCase())
     draft.comment(
@@ -173,7 +164,7 @@ function setProvider(given: Given, draft: Draft, item: string, at: Path): string
   const kind = first?.name.slice(item.length + 1).split('.')[0] ?? ''
   const start = `${item}.${kind}`
   draft.set([...at, 'type'], KINDS[kind] ?? kind)
-  draft.set([...at, 'name'], slug(given.text(`${start}.name`) ?? kind))
+  draft.set([...at, 'name'], slug(given.text(`${start}.name`) ?? kind, 32))
   for (const [theirs, ours, change] of COPIED) {
     const setting = given.take(`${start}.${theirs}`)
     if (!setting) continue

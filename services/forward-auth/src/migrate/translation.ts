@@ -30,6 +30,13 @@ export function setAllow(draft: Draft, access: Access, sources: string): void {
     )
 }
 
+/** A name as ours may be, of so many characters. */
+export const slug = (text: string, length: number) =>
+  text
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9-]/g, '-')
+    .slice(0, length)
+
 const MINUTE = 60_000
 const LONGEST = 90 * 86_400_000
 
@@ -74,7 +81,10 @@ export function setDomains(draft: Draft, texts: readonly string[], authHost?: st
   draft.set(['domains'], rows)
   if (rows.length > 1)
     draft.comment(['domains'], 'Without authHost, people sign in at the domain itself.')
-  if (rows.length > 0) return
+  if (rows.length === 0) askForDomains(draft)
+}
+
+export function askForDomains(draft: Draft): void {
   draft.todo(
     ['domains'],
     'name the domain of your apps and the host of the sign-in pages: [{ domain: example.com, authHost: auth.example.com }].',
@@ -99,8 +109,8 @@ export function setClientSecret(
 }
 
 /** Other programs refuse an address only if the provider says that it is not verified. */
-export function trustSilence(draft: Draft, trustEmail: true | 'unlessFalse'): void {
-  draft.set([...PROVIDER, 'trustEmail'], trustEmail)
+export function trustSilence(draft: Draft): void {
+  draft.set([...PROVIDER, 'trustEmail'], 'unlessFalse')
   draft.comment(
     [...PROVIDER, 'trustEmail'],
     'An address counts if the provider does not say whether it is verified, as before. Remove this if people can choose their address themselves.',

@@ -9,7 +9,6 @@ import {
   Scopes,
   secretOrAssertion,
   trustEmail,
-  trustEmailOrUnlessFalse,
 } from './options.ts'
 import type { ProviderKind } from './provider.ts'
 
@@ -25,7 +24,7 @@ export const OpenIdConnectSchema = Type.Object({
   }),
   scopes: discoveredScopes,
   ...claimPaths,
-  trustEmail: trustEmailOrUnlessFalse,
+  trustEmail,
 })
 
 /** Known issuers where anybody can get an account. */
@@ -119,8 +118,8 @@ export const microsoftEntraID: ProviderKind<Static<typeof MicrosoftEntraIdSchema
 /** Uses `oid`, the ID of the person in the tenant, as the subject. `sub` differs in each application. */
 function readMicrosoftClaims({ aio, rh, uti, ver, xms_edov, ...claims }: Claims): Claims {
   if (typeof claims.oid !== 'string') throw new Error('the ID token has no claim "oid"')
-  // An administrator or the tenant of a guest may enter any address. `xms_edov` says that it is verified.
-  return { ...claims, sub: claims.oid, email_verified: xms_edov === true }
+  // An administrator or the tenant of a guest may enter any address. `xms_edov` alone says that it is verified.
+  return { ...claims, sub: claims.oid, email_verified: xms_edov === true || undefined }
 }
 
 export const GitlabSchema = Type.Object({

@@ -124,14 +124,7 @@ export const secretOrAssertion = {
   clientAssertion: Type.Optional(ClientAssertionSchema),
 }
 
-export const trustEmail = Type.Boolean({
-  default: false,
-  description:
-    'Treats every e-mail address as verified. Only for providers where people cannot choose their address, such as a company directory.',
-})
-
-/** How far a provider is believed that does not say whether addresses are verified. */
-export const trustEmailOrUnlessFalse = Type.Union([trustEmail, Type.Literal('unlessFalse')], {
+export const trustEmail = Type.Union([Type.Boolean(), Type.Literal('unlessFalse')], {
   default: false,
   description:
     '`true` treats every e-mail address as verified, `unlessFalse` all but those that the provider says are not. Only for providers where people cannot choose their address, such as a company directory.',

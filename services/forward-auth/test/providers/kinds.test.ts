@@ -81,6 +81,7 @@ t.test('microsoftEntraID', async (t) => {
       t.equal(await verified('alice'), false)
       t.equal(await verified('verified'), true, 'xms_edov')
       t.equal(await verified('alice', { trustEmail: true }), true)
+      t.equal(await verified('alice', { trustEmail: 'unlessFalse' }), true)
     },
   )
   await t.test(

@@ -40,7 +40,7 @@ async function ask<T>(
 const toJson = (value: unknown) => `${JSON.stringify(value, null, 2)}\n`
 
 /** The certificates that the caller may see. @throws UsageError, ClientError */
-export function list(options: CommandOptions, io: Io): Promise<string> {
+export function list(_: string, options: CommandOptions, io: Io): Promise<string> {
   return ask(options, io, async (service) => {
     const certificates = []
     for await (const one of service.list()) certificates.push(one)

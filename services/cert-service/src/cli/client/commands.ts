@@ -1,4 +1,4 @@
-import type { CommandCall, ServiceCommand } from '@gatehouse/service-kit'
+import type { ServiceCommand } from '@gatehouse/service-kit'
 
 const GROUP = { group: 'As a client of a service:' } as const
 const CONNECTION = {
@@ -18,10 +18,18 @@ const CONNECTION = {
 const JSON_OPTION = { '--json': 'print JSON, as when the output is no terminal' }
 const WAIT = { '--wait': 'wait until the order is done' }
 
-/** Imports the commands that ask the service, and says that its answer is waited for. */
-function certificates({ progress }: Pick<CommandCall<unknown>, 'progress'>) {
-  progress.say('waiting for cert-service')
-  return import('./certificates.ts')
+/** A command that asks the service, about what its argument names, and waits for the answer. */
+function asking(
+  name: 'list' | 'show' | 'renew' | 'revoke' | 'remove' | 'order',
+  { options, ...syntax }: Omit<ServiceCommand<unknown>, 'group' | 'run'>,
+): ServiceCommand<unknown> {
+  return {
+    ...{ ...GROUP, ...syntax, options: { ...options, ...JSON_OPTION, ...CONNECTION } },
+    async run({ words: [about = ''], options, process, progress }) {
+      progress.say('waiting for cert-service')
+      return (await import('./certificates.ts'))[name](about, options, process)
+    },
+  }
 }
 
 /** The commands of the client, which need no configuration of the service. */
@@ -54,62 +62,38 @@ export const CLIENT_COMMANDS: readonly ServiceCommand<unknown>[] = [
       return ''
     },
   },
-  {
-    ...GROUP,
+  asking('list', {
     usage: 'list',
     summary: 'list the certificates that you may see',
-    options: { ...JSON_OPTION, ...CONNECTION },
     examples: ['gatehouse-certs list --url https://certs.example.com:7401 --key-file me.key'],
-    run: async ({ options, process, progress }) =>
-      (await certificates({ progress })).list(options, process),
-  },
-  {
-    ...GROUP,
+  }),
+  asking('show', {
     usage: 'show NAME',
     summary: 'show the newest certificate of a name',
-    options: { '--pem': 'print its chain', ...JSON_OPTION, ...CONNECTION },
+    options: { '--pem': 'print its chain' },
     examples: ['gatehouse-certs show app.example.com --pem'],
-    run: async ({ words: [name = ''], options, process, progress }) =>
-      (await certificates({ progress })).show(name, options, process),
-  },
-  {
-    ...GROUP,
+  }),
+  asking('renew', {
     usage: 'renew NAME',
     summary: 'renew a certificate that is due',
-    options: { ...WAIT, ...JSON_OPTION, ...CONNECTION },
+    options: WAIT,
     examples: ['gatehouse-certs renew app.example.com --wait'],
-    run: async ({ words: [name = ''], options, process, progress }) =>
-      (await certificates({ progress })).renew(name, options, process),
-  },
-  {
-    ...GROUP,
+  }),
+  asking('revoke', {
     usage: 'revoke NAME',
     summary: 'revoke the certificates of a name',
-    options: {
-      '--reason REASON': 'such as keyCompromise or superseded (default unspecified)',
-      ...JSON_OPTION,
-      ...CONNECTION,
-    },
+    options: { '--reason REASON': 'such as keyCompromise or superseded (default unspecified)' },
     examples: ['gatehouse-certs revoke app.example.com --reason keyCompromise'],
-    run: async ({ words: [name = ''], options, process, progress }) =>
-      (await certificates({ progress })).revoke(name, options, process),
-  },
-  {
-    ...GROUP,
+  }),
+  asking('remove', {
     usage: 'delete NAME',
     summary: 'stop answering and renewing the certificates of a name',
-    options: { ...JSON_OPTION, ...CONNECTION },
     examples: ['gatehouse-certs delete app.example.com'],
-    run: async ({ words: [name = ''], options, process, progress }) =>
-      (await certificates({ progress })).remove(name, options, process),
-  },
-  {
-    ...GROUP,
+  }),
+  asking('order', {
     usage: 'order ID',
     summary: 'show the progress of an order',
-    options: { ...WAIT, ...JSON_OPTION, ...CONNECTION },
+    options: WAIT,
     examples: ['gatehouse-certs order 6b1f5c1e-7a52-4d0c-9f0e-0c6a2f0f8d11 --wait'],
-    run: async ({ words: [id = ''], options, process, progress }) =>
-      (await certificates({ progress })).order(id, options, process),
-  },
+  }),
 ]
