@@ -17,7 +17,7 @@ import {
   setAllow,
   setClientSecret,
   setDomains,
-  trustSilence,
+  trustEmail,
 } from './translation.ts'
 
 /** Our kind of provider for theirs. The others have no counterpart. */
@@ -32,6 +32,8 @@ const TYPES: Readonly<Record<string, string>> = {
   github: 'github',
   gitlab: 'gitlab',
 }
+/** Providers that take the user principal name of people without an address. */
+const BY_UPN = ['adfs', 'azure']
 const ENTRA = /^(https:\/\/[^/]+)\/([0-9a-f-]{36})\/v2\.0\/?$/i
 
 /** Translates the settings of oauth2-proxy. */
@@ -48,6 +50,11 @@ export const translateOauth2Proxy: Translate = (given, draft, { readFile }) => {
   if (typeof found === 'string') refuseAll(draft, found)
   else {
     setAllow(draft, found.access, found.sources)
+    if (BY_UPN.includes(theirs))
+      draft.comment(
+        [...PORTAL, 'allow'],
+        'For people without a claim email, upn counted before: send email, or read claims["upn"] in a condition.',
+      )
     if (found.isForAll)
       draft.comment([...PORTAL, 'allow'], 'Everybody with an account at the provider, as before.')
   }
@@ -165,7 +172,8 @@ function setProvider(given: Given, draft: Draft, theirs: string, from?: GivenSet
   if (groups?.values[0] !== 'groups') draft.set(at('groupsClaim'), groups?.values[0], groups)
   const trust = given.take('insecure-oidc-allow-unverified-email')
   if (given.isOn('insecure-oidc-allow-unverified-email')) draft.set(at('trustEmail'), true, trust)
-  else trustSilence(draft)
+  // Their older provider for Keycloak does not ask.
+  else trustEmail(draft, theirs === 'keycloak' ? true : 'unlessFalse')
 }
 
 function setParameters(given: Given, draft: Draft, type: string): void {

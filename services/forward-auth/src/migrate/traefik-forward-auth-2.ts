@@ -22,7 +22,7 @@ import {
   setClientSecret,
   setDomains,
   slug,
-  trustSilence,
+  trustEmail,
 } from './translation.ts'
 
 /** Translates the settings of thomseddon/traefik-forward-auth 2. */
@@ -91,7 +91,7 @@ function setProvider(given: Given, draft: Draft, theirs: string): void {
   draft.set([...PROVIDER, 'authorizationParameters', 'prompt'], prompt?.values[0], prompt)
   const resource = theirs === 'oidc' ? given.take('providers.oidc.resource') : undefined
   draft.set([...PROVIDER, 'authorizationParameters', 'resource'], resource?.values[0], resource)
-  if (!isGoogle) trustSilence(draft)
+  if (!isGoogle) trustEmail(draft, 'unlessFalse')
   if (!isGoogle && !draft.has(at('issuerUrl')))
     draft.todo(
       at('type'),

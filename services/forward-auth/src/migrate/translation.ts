@@ -108,12 +108,13 @@ export function setClientSecret(
   else draft.set(path, from?.values[0], from)
 }
 
-/** Other programs refuse an address only if the provider says that it is not verified. */
-export function trustSilence(draft: Draft): void {
-  draft.set([...PROVIDER, 'trustEmail'], 'unlessFalse')
+/** Other programs refuse an address only if the provider says that it is not verified, or never. */
+export function trustEmail(draft: Draft, trusted: true | 'unlessFalse'): void {
+  draft.set([...PROVIDER, 'trustEmail'], trusted)
+  const unless = trusted === true ? '' : ' unless the provider says that it is not verified'
   draft.comment(
     [...PROVIDER, 'trustEmail'],
-    'An address counts if the provider does not say whether it is verified, as before. Remove this if people can choose their address themselves.',
+    `An address counts${unless}, as before. Remove this if people can choose their address themselves.`,
   )
 }
 

@@ -63,6 +63,7 @@ t.test('what the settings become', async (t) => {
     [`${OPEN.replace('"oidc"', '"github"')}github_org = "acme"\ngithub_team = "ops,dev"\ngithub_users = ["ada"]\n`, portal({ allow: 'EmailVerified() && (Group("acme/ops") || Group("acme/dev") || claims.preferred_username in ["ada"])' })],
     [`${OPEN.replace('"oidc"', '"gitlab"')}gitlab_groups = ["acme", "acme/ops"]\n`, portal({ providers: [{ type: 'gitlab', url: 'https://id.example.com', groups: ['acme'] }], allow: { groups: ['acme', 'acme/ops'] } })],
     [OPEN, provider({ trustEmail: 'unlessFalse' })],
+    [OPEN.replace('"oidc"', '"keycloak"'), provider({ trustEmail: true })],
     [OPEN.replace('"oidc"', '"azure"').replace(/oidc_issuer.*\n/, 'azure_tenant = "6F0C2C1E-1111-4222-8333-444455556666"\n'), provider({ type: 'microsoftEntraID', trustEmail: 'unlessFalse' })],
     [OPEN.replace('"oidc"', '"entra-id"').replace('https://id.example.com', 'https://login.microsoftonline.com/6f0c2c1e-1111-4222-8333-444455556666/v2.0'), provider({ type: 'microsoftEntraID', tenantId: '6f0c2c1e-1111-4222-8333-444455556666' })],
     [`${OPEN}trusted_ips = ["192.168.1.0/24"]\n`, portal({ rules: [{ from: ['192.168.1.0/24'], require: 'anyone' }] })],
@@ -94,6 +95,14 @@ t.test('a variable that another program replaces is pointed out', async (t) => {
   }
   const { yaml } = await migrated(OPEN.replace('https://auth.example.com', ''))
   t.notMatch(yaml, 'names no host', 'a path is completed by the request')
+})
+
+t.test('whom they knew by another claim than email is pointed out', async (t) => {
+  const migrated = migration(t, 'oauth2-proxy')
+  for (const [type, isByUpn] of Object.entries({ adfs: true, azure: true, oidc: false })) {
+    const { yaml } = await migrated(OPEN.replace('"oidc"', `"${type}"`))
+    t.equal(yaml.includes('without a claim email, upn counted before'), isByUpn, type)
+  }
 })
 
 t.test('other routes keep asking for a session', async (t) => {
