@@ -50,6 +50,7 @@ export function createNoStore(): Store {
     findOrder: async () => undefined,
     findOrderByLineage: async () => undefined,
     listFailedOrders: async () => [],
+    countFailedOrders: async () => ({}),
     listPendingOrders: async () => [],
     listResumableOrders: async () => [],
     findOrderByUrl: async () => undefined,

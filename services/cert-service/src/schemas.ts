@@ -184,6 +184,14 @@ export const OrderSchema = Type.Object(
   { description: 'Once it is `done`, POST /api/certificate answers with the certificate.' },
 )
 
+export const FailingOrderSchema = Type.Object({
+  ...OrderSchema.properties,
+  issuer: Type.String({ description: 'The issuer that is to sign.' }),
+  notAfter: Type.Optional(
+    TimeSchema('End of the certificate that is to be replaced; absent if there is none.'),
+  ),
+})
+
 const ProofSchema = Type.Object({
   name: Type.String(),
   challenge: Type.Enum(['dns-01', 'http-01', 'tls-alpn-01']),

@@ -219,7 +219,6 @@ const BAD: readonly Bad[] = [
   path('/ca/../etc/passwd'),
   path('/ca/root.key'),
   path('/API/certificates'),
-  path('/api/orders'),
   { ...path('/api/certificate/%'), status: 400, code: 'FST_ERR_BAD_URL' },
   {
     ...path('/api/certificate/a_.test'),
@@ -233,6 +232,13 @@ const BAD: readonly Bad[] = [
     code: 'FST_ERR_MAX_PARAM_LENGTH',
   },
   { ...path('/api/orders/1'), code: 'CERT_ORDER_NOT_FOUND' },
+  { ...path('/api/orders?name=a_'), status: 400, code: 'PKI_NAME_INVALID', pointer: '/name' },
+  ...['limit=0', 'after=7', 'after=_7', 'after=7_', 'state=done', 'page=2'].map((query) => ({
+    ...path(`/api/orders?${query}`),
+    status: 400,
+    code: 'FST_ERR_VALIDATION',
+    pointer: `/${query.split('=', 1)[0]}`,
+  })),
   { ...path('/ca/crl.der?issuer=zz'), status: 400, code: 'FST_ERR_VALIDATION', pointer: '/issuer' },
   ...['limit=0', 'limit=101', 'limit=1e1', 'limit=', 'after=-1', 'after=x', 'page=2'].map(
     (query) => ({

@@ -6,6 +6,7 @@ import t, { type Test } from 'tap'
 import type { CertEvent } from '../src/issuance/issue.ts'
 import { briskClock, post, problem, startAcme } from './helpers/acme.ts'
 import { DAY, KEY, type Running, settle } from './helpers/app.ts'
+import { failedOrders } from './helpers/store.ts'
 
 const HOUR = DAY / 24
 const idle = (running: Running) => settle(() => running.service.issuance.flights.size === 0)
@@ -68,7 +69,7 @@ t.test('continues with an order that the CA returns a second time', async (t) =>
   ca.always('order', problem(404, 'malformed'))
   t.equal((await post(running)).status, 503)
   ca.always('order')
-  const [order] = await running.service.store.listFailedOrders(1)
+  const [order] = await failedOrders(running.service.store)
   // As after a crash before the answer of the CA was kept.
   const { wanted } = order!.checkpoint!.state as { wanted: object }
   const created = { step: 'created', wanted }
@@ -101,7 +102,7 @@ t.test('removes failed orders and challenge answers after a while', async (t) =>
   running.service.start()
   for (let n = 0; n < 10; n++) await settle()
   t.equal(await store.findChallenge('http-01:left'), undefined)
-  t.same(await store.listFailedOrders(9), [])
+  t.same(await failedOrders(store), [])
 })
 
 t.test('lists certificates with their issuer, validity and next renewal', async (t) => {

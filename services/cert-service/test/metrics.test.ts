@@ -23,6 +23,7 @@ t.test('the example alerts use only existing metrics', async (t) => {
     rootEnds: () => 0,
     receivers: [],
     waiting: async () => ({}),
+    failing: async () => ({}),
     endings: async () => ({ soonest: [], total: 0 }),
   })
   const measured = new Set((await metrics.text()).match(/(?<=^# TYPE )gatehouse_certs_\w+/gm))

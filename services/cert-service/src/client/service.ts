@@ -53,6 +53,15 @@ const Order = Type.Object({
   lastError: Type.Optional(Failure),
   nextTryAt: Type.Optional(Type.String()),
 })
+const FailingOrder = Type.Object({
+  ...Order.properties,
+  issuer: Type.String(),
+  notAfter: Type.Optional(Type.String()),
+})
+const FailingPage = Type.Object({
+  orders: Type.Array(FailingOrder),
+  next: Type.Optional(Type.String()),
+})
 const Revoked = Type.Object({
   serialNumbers: Type.Array(Type.String()),
   unknownAtCa: Type.Optional(Type.Array(Type.String())),
@@ -70,6 +79,7 @@ export type IssuedAnswer = Static<typeof Issued>
 type ShownCertificate = Omit<Static<typeof Shown>, 'privateKey'>
 type ListedCertificate = Static<typeof Listed>
 export type OrderAnswer = Static<typeof Order>
+type FailingAnswer = Static<typeof FailingOrder>
 
 /** A certificate, or the order for it and after how many milliseconds to ask for that. */
 export type Outcome =
@@ -131,16 +141,13 @@ export function connect(options: ConnectOptions) {
       return shown
     },
     async *list(): AsyncGenerator<ListedCertificate> {
-      let after = '0'
-      for (let page = 0; page < MAX_PAGES; page += 1) {
-        const answer = await call(`api/certificates?after=${encodeURIComponent(after)}`, {
-          expect: [200],
-        })
-        const { certificates, next } = read(answer, Page)
+      for await (const { certificates } of pages(call, 'api/certificates', Page))
         yield* certificates
-        if (next === undefined || next === after) return
-        after = next
-      }
+    },
+    /** The orders that fail, the most urgent first. */
+    async *failing(about: { readonly name?: string } = {}): AsyncGenerator<FailingAnswer> {
+      const query = { state: 'failing', ...about }
+      for await (const { orders } of pages(call, 'api/orders', FailingPage, query)) yield* orders
     },
     async order(id: string): Promise<OrderAnswer> {
       return read(await call(`api/orders/${encodeURIComponent(id)}`, { expect: [200] }), Order)
@@ -156,6 +163,25 @@ export function connect(options: ConnectOptions) {
       const answer = await call(pathOf(domain), { method: 'DELETE', expect: [200, 204] })
       return answer.status === 204 ? {} : read(answer, Deleted)
     },
+  }
+}
+
+/** All pages of a listing. */
+async function* pages<S extends TSchema>(
+  call: ReturnType<typeof caller>,
+  path: string,
+  schema: S,
+  about: Readonly<Record<string, string>> = {},
+): AsyncGenerator<Static<S>> {
+  for (let page = 0, query = about; page < MAX_PAGES; page += 1) {
+    const found = read(
+      await call(`${path}?${new URLSearchParams(query)}`, { expect: [200] }),
+      schema,
+    )
+    yield found
+    const { next } = found as { readonly next?: string }
+    if (next === undefined || next === query.after) return
+    query = { ...about, after: next }
   }
 }
 

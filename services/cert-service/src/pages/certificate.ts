@@ -60,16 +60,17 @@ ${view.activity ? html`<section class="card facts-card"><h2>What happened lately
 
 /** The page of a name whose certificates are all out of service, or which never had one. */
 export function nameWithoutCertificatePage(
-  view: Pick<CertificateView, 'visitor' | 'history' | 'activity' | 'actions' | 'done'> & {
-    readonly domain: string
-  },
+  view: Pick<
+    CertificateView,
+    'visitor' | 'order' | 'history' | 'activity' | 'actions' | 'done' | 'now'
+  > & { readonly domain: string },
 ): Page {
-  const { domain, visitor, history: past, actions, done } = view
+  const { domain, visitor, history: past, actions, done, order, now } = view
   return page({
     title: tabTitle(domain),
     bar: who(visitor),
     main: html`${heading(domain)}
-${done ? doneNotice(done) : ''}${notice('past', 'No certificate of this name is in service.', html`<p>The next request for it gets a new one.</p>`)}
+${done ? doneNotice(done) : ''}${notice('past', 'No certificate of this name is in service.', order ? '' : html`<p>The next request for it gets a new one.</p>`)}${order ? orderState(order, now, orderLink(order)) : ''}
 ${actionLinks(actions, domain)}
 <section class="card facts-card"><h2>History of ${domain}</h2>${history(past)}</section>
 ${view.activity ? html`<section class="card facts-card"><h2>What happened lately</h2>${activity(view.activity)}</section>` : ''}
@@ -108,8 +109,11 @@ function heading(domain: string, title = domain): SafeHtml {
 
 function orderNotice({ order, record, now }: CertificateView): SafeHtml | '' {
   if (!order || order.status === 'done' || !record.isCurrent) return ''
-  const link = html`<p><a href="${orderHref(order)}">The order</a></p>`
-  return orderState(order, now, link)
+  return orderState(order, now, orderLink(order))
+}
+
+function orderLink(order: OrderRecord): SafeHtml {
+  return html`<p><a href="${orderHref(order)}">The order</a></p>`
 }
 
 function orderState(order: OrderRecord, now: number, link: SafeHtml | '' = ''): SafeHtml {

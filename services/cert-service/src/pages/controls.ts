@@ -53,7 +53,8 @@ export function filters(view: View, issuers: readonly string[], summary?: Summar
     return [name, count === undefined ? text : `${text} ${count}`]
   })
   const byState = choices<CertificateState>('State', state, Object.fromEntries(states), (chosen) =>
-    at({ state: chosen }),
+    // The most urgent first.
+    at({ state: chosen, ...(chosen === 'failing' && { order: 'expiry' }) }),
   )
   const known = Object.fromEntries(issuers.map((name) => [name, issuerText(name)]))
   const byIssuer =

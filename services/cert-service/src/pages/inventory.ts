@@ -11,7 +11,7 @@ import { REQUEST_PATH } from './request.ts'
 import type { Question } from './search.ts'
 import { page } from './style.ts'
 import { axis, bar, type Moments, type TimeLine, timeLineOf, whenFromNow } from './time.ts'
-import type { View } from './view.ts'
+import { hrefOf, type View } from './view.ts'
 
 const TITLE = 'Certificates'
 
@@ -39,9 +39,9 @@ interface Answer {
   readonly covering?: CertificateRecord | undefined
 }
 
-/** A certificate, and the latest order of its lineage. */
+/** A certificate with the latest order of its lineage, or a failed order that has none. */
 interface Row {
-  readonly record: CertificateRecord
+  readonly record?: CertificateRecord | undefined
   readonly order: OrderRecord | undefined
 }
 
@@ -53,7 +53,7 @@ const STATES: Readonly<Record<CertificateState, Readonly<Record<'text' | 'icon',
     text: 'Not renewed, ends',
     icon: 'M12 4a8 8 0 1 1 0 16 8 8 0 0 1 0-16M12 8v4.5l3 2',
   },
-  failing: { text: 'Failing, ends', icon: 'M12 4 2.5 20h19zM12 10v4.5M12 17.2v.1' },
+  failing: { text: 'Failing', icon: 'M12 4 2.5 20h19zM12 10v4.5M12 17.2v.1' },
   ended: { text: 'Ended', icon: 'm6 6 12 12M18 6 6 18' },
 }
 
@@ -76,15 +76,14 @@ ${pager(view, neighbours)}
 }
 
 function list({ rows, answer, now }: Inventory): SafeHtml {
-  const line = timeLineOf(
-    rows.map(({ record }) => record),
-    now,
-  )
+  const records = rows.flatMap(({ record }) => record ?? [])
+  const line = timeLineOf(records, now)
   const swatch = (picture: SafeHtml, text: string) =>
     html`<span><svg viewBox="0 0 16 12" aria-hidden="true">${picture}</svg>${text}</span>`
   const key = html`<span class="key">${swatch(html`<rect class="past" y="3" width="16" height="6" rx="3"/>`, 'used up')}${swatch(html`<rect class="left" y="3" width="16" height="6" rx="3"/>`, 'still valid')}${swatch(html`<circle cx="8" cy="6" r="4"/>`, 'renewal')}</span>`
-  return html`<div class="card list"><div class="legend muted">${key}${axis(line)}</div>
-<ul>${rows.map((row) => certificate(row, line, answer?.question))}</ul></div>`
+  const legend = records.length > 0 ? html`<div class="legend muted">${key}${axis(line)}</div>` : ''
+  return html`<div class="card list">${legend}
+<ul>${rows.map((row) => listed(row, line, answer?.question))}</ul></div>`
 }
 
 /** Says whether a whole name that was asked for has a certificate, and what to do if not. */
@@ -142,19 +141,28 @@ function failures(failed: readonly OrderRecord[], hasMore: boolean, now: number)
     (order) =>
       html`<li><a href="${orderHref(order)}"><b>${order.names[0]}</b></a>${failure(order, now)}</li>`,
   )
-  const more = html`<p>There are more failures. Search for a name to see them.</p>`
+  const all = hrefOf({ order: 'expiry', state: 'failing' })
+  const more = html`<p><a href="${all}">All that fail</a>, the most urgent first</p>`
   return html`<section class="card failures"><h2>Needs attention</h2><ul>${items}</ul>${hasMore ? more : ''}</section>`
 }
 
-function certificate({ record, order }: Row, line: TimeLine, question?: Question): SafeHtml {
-  const state = stateOf(record, order, line.now)
-  const [first, ...others] = record.names
+function listed({ record, order }: Row, line: TimeLine, question?: Question): SafeHtml {
+  const state = record ? stateOf(record, order, line.now) : 'failing'
+  const [first, ...others] = (record ?? order)?.names ?? []
   const count = others.length === 1 ? '+ 1 name' : `+ ${others.length} names`
   const more = [
     ...(others.length > 0 ? [count] : []),
-    ...(question?.name && isByWildcard(record, question) ? [`covers ${question.name.text}`] : []),
+    ...(record && question?.name && isByWildcard(record, question)
+      ? [`covers ${question.name.text}`]
+      : []),
   ]
-  return html`<li class="${state}"><a class="row" href="${certificateHref(record)}"><span class="name"><b>${first}</b>${more.length > 0 ? html`<small>${more.join(', ')}</small>` : ''}</span>${bar(record, line)}<span class="state"><svg viewBox="0 0 24 24" aria-hidden="true"><path d="${STATES[state].icon}"/></svg><span>${outlook(state, record, line.now)}</span></span></a></li>
+  const cause = order?.lastError?.detail
+  if (record && state === 'failing' && cause) more.push(cause)
+  const href = record ? certificateHref(record) : order ? orderHref(order) : ''
+  const picture = record
+    ? bar(record, line)
+    : html`<span class="cause">No certificate: ${cause}</span>`
+  return html`<li class="${state}"><a class="row" href="${href}"><span class="name"><b>${first}</b>${more.length > 0 ? html`<small>${more.join(', ')}</small>` : ''}</span>${picture}<span class="state"><svg viewBox="0 0 24 24" aria-hidden="true"><path d="${STATES[state].icon}"/></svg><span>${record ? outlook(state, record, line.now) : nextTry(order?.nextTryAt, line.now)}</span></span></a></li>
 `
 }
 
@@ -166,8 +174,15 @@ function isByWildcard({ names }: CertificateRecord, { name, search }: Question):
 function outlook(state: CertificateState, { renewAt, notAfter }: Moments, now: number): SafeHtml {
   const { text } = STATES[state]
   if (state === 'due') return html`${text}`
+  if (state === 'failing')
+    return html`${text}, ${notAfter <= now ? 'ended' : 'ends'} ${whenFromNow(notAfter, now)}`
   const at = state === 'renews' && renewAt !== null ? renewAt : notAfter
   return html`${text} ${whenFromNow(at, now)}`
+}
+
+function nextTry(at: number | null | undefined, now: number): SafeHtml {
+  const isLater = at && at > now
+  return html`${STATES.failing.text}, next try ${isLater ? whenFromNow(at, now) : 'with the next request'}`
 }
 
 export function stateOf(
@@ -175,8 +190,8 @@ export function stateOf(
   order: Pick<OrderRecord, 'status'> | undefined,
   now: number,
 ): CertificateState {
-  if (notAfter <= now) return 'ended'
   if (order?.status === 'failed') return 'failing'
+  if (notAfter <= now) return 'ended'
   if (renewAt === null) return 'unrenewed'
   return renewAt <= now ? 'due' : 'renews'
 }

@@ -1,5 +1,5 @@
 import { type Name, PkiError, parseName } from '@gatehouse/pki'
-import type { OrderRecord, Search } from '../store/store.ts'
+import type { Search } from '../store/store.ts'
 
 /** `SHA256 Fingerprint=…` and `serial=…`, as OpenSSL prints them. */
 const LABEL = /^(?:sha-?256 fingerprint|fingerprint|serial(?: number)?) *[=:] */i
@@ -40,12 +40,6 @@ export function parseSearch(text: string): Question | undefined {
     search: { part, ...(wildcard && { wildcard }), ...serial },
     name: isWhole ? name : undefined,
   }
-}
-
-/** Whether an order is about what is searched. */
-export function isAbout({ names }: Pick<OrderRecord, 'names'>, { search }: Question): boolean {
-  const { part, wildcard } = search
-  return names.some((name) => name === wildcard || (part !== undefined && name.includes(part)))
 }
 
 /** The wildcard that a certificate is valid for a name by: it stands for one label (RFC 9525, section 6.3). */

@@ -18,8 +18,8 @@ export const STATE_NAMES: Readonly<Record<CertificateState, string>> = {
 }
 
 const keys = <T extends object>(of: T) => Object.keys(of) as (keyof T)[]
-/** An id, and by what its certificate is ordered: a time or a name. */
-const Place = Type.String({ pattern: '^[0-9]{1,15}-[a-z0-9.*:-]{1,254}$' })
+/** The id of a certificate or of an order, and by what it is sorted: a time or a name. */
+export const Place = Type.String({ pattern: '^[A-Za-z0-9-]{1,64}_[a-z0-9.*:-]{1,254}$' })
 
 /** `every minute`, as the page says. */
 const REFRESH_SECONDS = 60
@@ -86,15 +86,15 @@ export function refreshOf(view: View): string {
   return `${REFRESH_SECONDS}; url=${href}${href.includes('?') ? '&' : '?'}refresh=auto`
 }
 
-function textOf({ key, id }: Position): string {
-  return `${id}-${key}`
+export function textOf({ key, id }: Position): string {
+  return `${id}_${key}`
 }
 
 /** A place in another order is none. */
-function readPosition(text: string | undefined, order: ListOrder): Position | undefined {
+export function readPosition(text: string | undefined, order: ListOrder): Position | undefined {
   if (text === undefined) return undefined
-  const dash = text.indexOf('-')
-  const [id, key] = [Number(text.slice(0, dash)), text.slice(dash + 1)]
+  const [of = '', key = ''] = text.split('_')
+  const id = /^\d{1,15}$/.test(of) ? Number(of) : of
   if (order === 'name') return { key, id }
   return /^\d{1,15}$/.test(key) ? { key: Number(key), id } : undefined
 }

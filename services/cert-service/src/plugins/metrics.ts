@@ -35,6 +35,8 @@ interface Current {
   readonly receivers: readonly string[]
   /** Events that a receiver has not accepted yet, by its name. */
   waiting(): Promise<Readonly<Record<string, number>>>
+  /** Orders that have failed, by their issuer. */
+  failing(): Promise<Readonly<Record<string, number>>>
   endings(limit: number): Promise<{ readonly soonest: readonly Expiry[]; readonly total: number }>
 }
 
@@ -66,7 +68,7 @@ export function createCertMetrics(metrics: Metrics, current: Current): CertMetri
 }
 
 function measureCurrent(metrics: Metrics, current: Current): void {
-  const { flights, intermediateEnds, rootEnds, receivers, waiting } = current
+  const { flights, intermediateEnds, rootEnds, issuers, receivers, failing, waiting } = current
   metrics.gauge({
     name: 'gatehouse_certs_under_way',
     help: 'Certificates that are being issued.',
@@ -85,18 +87,26 @@ function measureCurrent(metrics: Metrics, current: Current): void {
     aggregator: 'min',
     collect: () => rootEnds() / 1000,
   })
-  metrics.gauges({
-    name: 'gatehouse_certs_events_waiting',
-    help: 'Events that a receiver has not accepted yet.',
-    labels: ['receiver'],
-    max: receivers.length,
-    // Each worker reads the same store.
-    aggregator: 'max',
-    async collect() {
-      const counts = await waiting()
-      return receivers.map((receiver) => ({ labels: { receiver }, value: counts[receiver] ?? 0 }))
-    },
-  })
+  const count = (
+    name: string,
+    help: string,
+    label: string,
+    values: readonly string[],
+    counted: typeof waiting,
+  ) =>
+    metrics.gauges({
+      ...{ name, help, labels: [label], max: values.length },
+      // Each worker reads the same store.
+      aggregator: 'max',
+      async collect() {
+        const counts = await counted()
+        return values.map((value) => ({ labels: { [label]: value }, value: counts[value] ?? 0 }))
+      },
+    })
+  const waits = 'Events that a receiver has not accepted yet.'
+  count('gatehouse_certs_events_waiting', waits, 'receiver', receivers, waiting)
+  const fails = 'Names whose last order failed, with a certificate or without.'
+  count('gatehouse_certs_failing', fails, 'issuer', ['ca', ...issuers], failing)
 }
 
 function measureEndings(metrics: Metrics, { now, endings }: Current): void {
@@ -196,6 +206,7 @@ export const certMetrics = fp<MetricsOptions>(
       // The other metrics matter most while the store fails.
       endings: (limit) => app.store.listEnding(limit).catch(() => ({ soonest: [], total: 0 })),
       waiting: () => app.store.countEvents().catch(() => ({})),
+      failing: () => app.store.countFailedOrders().catch(() => ({})),
       intermediateEnds: () => app.ca.intermediate().ends,
       rootEnds: () => app.ca.rootEnds() ?? Number.NaN,
     }

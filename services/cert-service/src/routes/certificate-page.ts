@@ -12,7 +12,7 @@ import { mayAll } from '../policy.ts'
 import { OrderIdSchema } from '../schemas.ts'
 import type { CertificateRecord, InService, OrderRecord } from '../store/store.ts'
 import { takeDone } from './done.ts'
-import { FAILED_LOOKED_AT } from './listing.ts'
+import { readFailing } from './listing.ts'
 import { findOrder, findReadableByName, withStep } from './lookup.ts'
 import { isPerson, nameOf, originOf, requireVisitor, type Visitor } from './visitors.ts'
 
@@ -82,19 +82,17 @@ async function showNameWithout(
   const domain = name.text
   const history = await readHistory(server, visitor, domain)
   const done = takeDone(request, reply, domain)
+  const { failing } = await readFailing(server, visitor, 1, { search: { wildcard: domain } })
+  const order = failing[0]?.order
   if (history.length > 0) {
     const own = { names: [domain] }
     const page = nameWithoutCertificatePage({
-      ...{ visitor: nameOf(visitor), domain, history, done },
+      ...{ visitor: nameOf(visitor), domain, history, done, order, now: server.clock.now() },
       activity: await readActivity(server, visitor, own),
       actions: actionsOf(server, visitor, own, ['revoke', 'dry-run']),
     })
     return sendPage(reply, 200, page)
   }
-  const failed = await server.store.listFailedOrders(FAILED_LOOKED_AT)
-  const order = failed.find(
-    (one) => one.names[0] === domain && mayAll(server, visitor, 'read', one),
-  )
   if (order) return reply.redirect(orderHref(order))
   if (done) return sendPage(reply, 200, donePage(done))
   throw notFound()

@@ -5,8 +5,7 @@ import { Type } from 'typebox'
 import { type Inventory, inventoryPage } from '../pages/inventory.ts'
 import { parseSearch } from '../pages/search.ts'
 import { isRefreshed, readView, refreshOf, type View, ViewSchema } from '../pages/view.ts'
-import type { CertificateRecord } from '../store/store.ts'
-import { findCovering, readFailed, readListed } from './listing.ts'
+import { findCovering, readFailing, readListed, withOrder } from './listing.ts'
 import { readSummary } from './summary.ts'
 import {
   askForKey,
@@ -71,23 +70,21 @@ async function readInventory(
 ): Promise<Inventory> {
   const question = parseSearch(view.search ?? '')
   const { shown, ...neighbours } = await readListed(app, caller, view, question)
-  const failed = await readFailed(app, caller, view, question)
   const name = question?.name
-  const isOverview = view.search === undefined && !view.place && view.issuer === undefined
-  const orderOf = ({ lineage }: CertificateRecord) => app.store.findOrderByLineage(lineage)
+  const isFirst = view.search === undefined && !view.place
+  const isOverview = isFirst && view.issuer === undefined
+  const { failing, next } =
+    isFirst && view.state === undefined
+      ? await readFailing(app, caller, MAX_FAILED, { issuer: view.issuer })
+      : { failing: [] }
   return {
     visitor: nameOf(caller),
     view,
     summary: isOverview ? await readSummary(app, caller) : undefined,
     answer: question && { question, covering: name && (await findCovering(app, caller, question)) },
-    rows: await Promise.all(
-      shown.map(async (record) => ({
-        record,
-        order: await orderOf(record),
-      })),
-    ),
-    failed: failed.slice(0, MAX_FAILED),
-    hasMoreFailed: failed.length > MAX_FAILED,
+    rows: await Promise.all(shown.map((listed) => withOrder(app, listed))),
+    failed: failing.map(({ order }) => order),
+    hasMoreFailed: next !== undefined,
     neighbours,
     issuers: app.issuers.names(),
     origin,

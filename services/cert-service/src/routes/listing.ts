@@ -1,20 +1,18 @@
 import type { FastifyInstance } from 'fastify'
 import { preferBegun } from '../issuers/issuer.ts'
-import { isAbout, type Question } from '../pages/search.ts'
+import type { Question } from '../pages/search.ts'
 import type { View } from '../pages/view.ts'
-import { mayAll } from '../policy.ts'
-import { positionOf } from '../store/listing.ts'
-import type { CertificateRecord, OrderRecord, Position } from '../store/store.ts'
+import { mayAll, type Requestor } from '../policy.ts'
+import { isOrder, listAll, positionOf } from '../store/listing.ts'
+import type { CertificateRecord, Listed, Listing, OrderRecord, Position } from '../store/store.ts'
 import { firstFit, readPermitted } from './lookup.ts'
 import type { Visitor } from './visitors.ts'
 
 const PAGE = 50
-/** Failed orders that are looked at, the newest ones. */
-export const FAILED_LOOKED_AT = 100
 
-/** Certificates that a visitor may read, and where the pages before and after them begin. */
+/** What a visitor may read, and where the pages before and after it begin. */
 export interface ListedPage {
-  readonly shown: readonly CertificateRecord[]
+  readonly shown: readonly Listed[]
   readonly previous?: Position | undefined
   readonly next?: Position | undefined
 }
@@ -28,14 +26,19 @@ export async function readListed(
   if (question?.fingerprint) return readByFingerprint(app, visitor, question.fingerprint)
   const { order, state, issuer, place } = view
   const listing = { order, state, issuer, search: question?.search, now: app.clock.now() }
-  const at = (record: CertificateRecord) => positionOf(record, order)
+  const at = (listed: Listed) => positionOf(listed, order)
   const read = async (start: Position | undefined, isBackwards: boolean) => {
-    const { records, next } = await readPermitted<Position | undefined>(app, visitor, PAGE + 1, {
-      start,
-      list: ({ after, limit }) =>
-        app.store.listCertificates(listing, { from: after, isBackwards, limit }),
-      cursorOf: at,
-    })
+    const { records, next } = await readPermitted<Position | undefined, Listed>(
+      app,
+      visitor,
+      PAGE + 1,
+      {
+        start,
+        list: ({ after, limit }) =>
+          listAll(app.store, listing, { from: after, isBackwards, limit }),
+        cursorOf: at,
+      },
+    )
     const shown = records.slice(0, PAGE)
     return { shown, beyond: records.length > PAGE ? shown.map(at).at(-1) : next }
   }
@@ -76,19 +79,36 @@ export async function findCovering(
   return undefined
 }
 
-/** Failed orders that the view is about, on its first page. */
-export async function readFailed(
+/** A failed order, with the certificate of its lineage if there is one. */
+export interface Failing {
+  readonly order: OrderRecord
+  readonly record?: CertificateRecord | undefined
+}
+
+/** What fails, the most urgent first: what ends soonest, then without a certificate what is tried soonest. */
+export async function readFailing(
   app: FastifyInstance,
-  visitor: Visitor,
-  { state, issuer, place }: View,
-  question: Question | undefined,
-): Promise<readonly OrderRecord[]> {
-  if (place || (state !== undefined && state !== 'failing')) return []
-  const failed = await app.store.listFailedOrders(FAILED_LOOKED_AT)
-  return failed.filter(
-    (order) =>
-      (!question || isAbout(order, question)) &&
-      (issuer === undefined || order.issuer === issuer) &&
-      mayAll(app, visitor, 'read', order),
-  )
+  caller: Requestor,
+  limit: number,
+  {
+    start,
+    ...about
+  }: Pick<Listing, 'issuer' | 'search'> & { readonly start?: Position | undefined },
+): Promise<{ readonly failing: readonly Failing[]; readonly next?: Position | undefined }> {
+  const listing = { ...about, order: 'expiry', state: 'failing', now: app.clock.now() } as const
+  const { records, next } = await readPermitted<Position | undefined, Listed>(app, caller, limit, {
+    start,
+    list: ({ after, limit }) => listAll(app.store, listing, { from: after, limit }),
+    cursorOf: (listed) => positionOf(listed, 'expiry'),
+  })
+  const all = await Promise.all(records.map((listed) => withOrder(app, listed)))
+  // One may have been issued meanwhile.
+  const failing = all.flatMap(({ record, order }) => (order ? [{ record, order }] : []))
+  return { failing, next }
+}
+
+/** The latest order of what is listed, with its certificate if there is one. */
+export async function withOrder({ store }: Pick<FastifyInstance, 'store'>, listed: Listed) {
+  if (isOrder(listed)) return { order: listed }
+  return { record: listed, order: await store.findOrderByLineage(listed.lineage) }
 }

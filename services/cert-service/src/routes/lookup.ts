@@ -5,7 +5,7 @@ import { CertError } from '../errors.ts'
 import { pointingTo, readName } from '../issuance/request.ts'
 import { preferBegun } from '../issuers/issuer.ts'
 import { mayAll, type Requestor, requestorOf } from '../policy.ts'
-import { type CertificateRecord, NAME_PAGE, type OrderRecord } from '../store/store.ts'
+import { type CertificateRecord, type Listed, NAME_PAGE, type OrderRecord } from '../store/store.ts'
 
 /** Pages that a request reads at most, however little its caller may see. */
 const MAX_PAGES = 20
@@ -117,23 +117,23 @@ export async function firstFit(
   return []
 }
 
-interface Listing<Cursor> {
+interface Listing<Cursor, Row> {
   readonly start: Cursor
-  list(page: { after: Cursor; limit: number }): Promise<readonly CertificateRecord[]>
-  cursorOf(record: CertificateRecord): Cursor
+  list(page: { after: Cursor; limit: number }): Promise<readonly Row[]>
+  cursorOf(record: Row): Cursor
 }
 
 /**
  * Reads a listing until `limit` certificates are found that the caller may read. If `next` is present,
  * there may be more after it, even if fewer were found.
  */
-export async function readPermitted<Cursor>(
+export async function readPermitted<Cursor, Row extends Pick<Listed, 'names'>>(
   app: FastifyInstance,
   caller: Requestor,
   limit: number,
-  { start, list, cursorOf }: Listing<Cursor>,
-): Promise<{ records: CertificateRecord[]; next?: Cursor }> {
-  const records: CertificateRecord[] = []
+  { start, list, cursorOf }: Listing<Cursor, Row>,
+): Promise<{ records: Row[]; next?: Cursor }> {
+  const records: Row[] = []
   let after = start
   for (let page = 0; page < MAX_PAGES; page += 1) {
     const listed = await list({ after, limit: PAGE })

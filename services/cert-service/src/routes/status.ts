@@ -3,10 +3,25 @@ import { KEY_TYPES } from '@gatehouse/pki'
 import { type Static, Type } from 'typebox'
 import { actionFor } from '../errors.ts'
 import { describeCertificate } from '../issuance/held.ts'
+import { pointingTo, readName } from '../issuance/request.ts'
 import { toTime } from '../issuers/issuer.ts'
-import { FailureSchema, guarded, HeldSchema, OrderIdSchema, OrderSchema } from '../schemas.ts'
+import { Place, readPosition, textOf } from '../pages/view.ts'
+import {
+  FailingOrderSchema,
+  FailureSchema,
+  guarded,
+  HeldSchema,
+  OrderIdSchema,
+  OrderSchema,
+} from '../schemas.ts'
 import type { CertificateRecord, OrderRecord, Store } from '../store/store.ts'
+import { readFailing } from './listing.ts'
 import { findOrder, readPermitted } from './lookup.ts'
+
+const Limit = Type.Optional(
+  Type.String({ pattern: '^([1-9]|[1-9][0-9]|100)$', description: '1 to 100; default 100.' }),
+)
+const Next = Type.Optional(Type.String({ description: 'Send it as `after` to get the next page.' }))
 
 const LIST = guarded([], {
   summary: 'The certificates that the caller may read, page by page',
@@ -16,9 +31,7 @@ const LIST = guarded([], {
     after: Type.Optional(
       Type.String({ pattern: '^[0-9]{1,15}$', description: '`next` of the previous page.' }),
     ),
-    limit: Type.Optional(
-      Type.String({ pattern: '^([1-9]|[1-9][0-9]|100)$', description: '1 to 100; default 100.' }),
-    ),
+    limit: Limit,
   }),
   response: {
     200: Type.Object({
@@ -29,9 +42,22 @@ const LIST = guarded([], {
           lastFailure: Type.Optional(FailureSchema),
         }),
       ),
-      next: Type.Optional(Type.String({ description: 'Send it as `after` to get the next page.' })),
+      next: Next,
     }),
   },
+})
+
+const FAILING = guarded([], {
+  summary: 'The orders that fail, the most urgent first, page by page',
+  description:
+    'Those with a certificate in service come first, by its end; then the others, by their next try. A page may hold fewer than `limit` orders; there are more while it has `next`.',
+  querystring: Type.Object({
+    state: Type.Optional(Type.Enum(['failing'], { description: 'Default: `failing`.' })),
+    name: Type.Optional(Type.String({ maxLength: 254, description: 'Only those for this name.' })),
+    after: Type.Optional(Place),
+    limit: Limit,
+  }),
+  response: { 200: Type.Object({ orders: Type.Array(FailingOrderSchema), next: Next }) },
 })
 
 const ORDER = guarded([404], {
@@ -40,7 +66,7 @@ const ORDER = guarded([404], {
   response: { 200: OrderSchema },
 })
 
-/** `GET /api/certificates` and `GET /api/orders/:id`. */
+/** `GET /api/certificates`, `GET /api/orders` and `GET /api/orders/:id`. */
 export const statusRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const onRequest = app.requireCaller()
   app.get('/api/certificates', { onRequest, schema: LIST }, async (request, reply) => {
@@ -53,6 +79,23 @@ export const statusRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const certificates = await Promise.all(records.map((record) => describe(app.store, record)))
     reply.header('cache-control', 'no-store')
     return { certificates, ...(next !== undefined && { next: String(next) }) }
+  })
+  app.get('/api/orders', { onRequest, schema: FAILING }, async (request, reply) => {
+    const { name, after, limit = '100' } = request.query
+    const { failing, next } = await readFailing(app, request.caller, Number(limit), {
+      start: readPosition(after, 'expiry'),
+      search:
+        name === undefined
+          ? undefined
+          : { wildcard: pointingTo('/name', () => readName(name)).text },
+    })
+    const orders = failing.map(({ order, record }) => ({
+      ...describeOrder(order),
+      issuer: order.issuer,
+      ...(record && { notAfter: toTime(record.notAfter) }),
+    }))
+    reply.header('cache-control', 'no-store')
+    return { orders, ...(next && { next: textOf(next) }) }
   })
   app.get('/api/orders/:id', { onRequest, schema: ORDER }, async (request, reply) => {
     const order = await findOrder(app, request.caller, request.params.id)

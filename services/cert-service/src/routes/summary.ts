@@ -2,8 +2,8 @@ import type { FastifyInstance } from 'fastify'
 import { type Spans, type Summary, spansUntil } from '../pages/chart.ts'
 import { STATE_NAMES } from '../pages/view.ts'
 import { mayAll } from '../policy.ts'
-import { positionOf } from '../store/listing.ts'
-import type { CertificateRecord, CertificateState, Position } from '../store/store.ts'
+import { isOrder, listAll, positionOf } from '../store/listing.ts'
+import type { CertificateState, Listed, Position } from '../store/store.ts'
 import type { Visitor } from './visitors.ts'
 
 const STATES = Object.keys(STATE_NAMES) as readonly CertificateState[]
@@ -32,8 +32,10 @@ async function countReadable(
     ),
   ) as Record<CertificateState, Awaited<ReturnType<typeof readState>>>
   const counts = Object.fromEntries(STATES.map((state) => [state, read[state].records.length]))
-  const renewalsAt = read.renews.records.map(({ renewAt }) => renewAt ?? now)
-  const ends = [...read.unrenewed.records, ...read.failing.records]
+  const certificates = (state: CertificateState) =>
+    read[state].records.flatMap((listed) => (isOrder(listed) ? [] : listed))
+  const renewalsAt = certificates('renews').map(({ renewAt }) => renewAt ?? now)
+  const ends = [...certificates('unrenewed'), ...certificates('failing')]
   const endsAt = ends.map(({ notAfter }) => notAfter)
   const spans = spansUntil(Math.max(now, ...renewalsAt, ...endsAt), now)
   return {
@@ -51,11 +53,11 @@ async function readState(
   state: CertificateState,
   now: number,
 ) {
-  const records: CertificateRecord[] = []
+  const records: Listed[] = []
   let from: Position | undefined
   for (let looked = 0; looked < MAX_READ; looked += PAGE) {
     const page = { from, limit: PAGE }
-    const listed = await app.store.listCertificates({ order: 'next', state, now }, page)
+    const listed = await listAll(app.store, { order: 'next', state, now }, page)
     records.push(...listed.filter((record) => mayAll(app, visitor, 'read', record)))
     const last = listed.at(-1)
     if (!last || listed.length < PAGE) return { records, isCut: false }

@@ -1,19 +1,23 @@
 import type {
-  CertificateRecord,
   CertificateState,
+  Listed,
   Listing,
   ListOrder,
   ListPage,
+  OrderRecord,
   Position,
   Search,
   Tally,
 } from './records.ts'
+import type { Store } from './store.ts'
 
 /** What the engines write differently in the SQL of a listing. */
 export interface ListingDialect {
   readonly isCurrent: string
   readonly nextAt: string
   readonly name: string
+  /** The first name of an order. */
+  readonly orderName: string
   /** The table of certificates with the index that a search reads. */
   readonly searched: string
   /** A parameter, by its number from 1. */
@@ -22,6 +26,8 @@ export interface ListingDialect {
   few(condition: string): string
   /** Conditions of which one has to hold. `add` gives the parameter of a value. */
   matches(search: Search, add: (value: string) => string): readonly string[]
+  /** The same for an order. */
+  matchesOrder(search: Search, add: (value: string) => string): readonly string[]
 }
 
 type Value = number | string
@@ -32,73 +38,135 @@ export interface ListingQuery {
   readonly params: readonly Value[]
 }
 
-/** Where a certificate stands in an order. */
-export function positionOf(
-  { id, names: [name = ''], renewAt, notAfter }: CertificateRecord,
-  order: ListOrder,
-): Position {
-  const keys = { next: renewAt ?? notAfter, expiry: notAfter, name, newest: id }
-  return { key: keys[order], id }
+/** What has no certificate comes after all that ends, by its next try: this is added to that. */
+const NO_END = 1e14
+
+export function isOrder(listed: Listed): listed is OrderRecord {
+  return 'status' in listed
+}
+
+/** Where a certificate or an order stands in a listing. */
+export function positionOf(listed: Listed, by: ListOrder): Position {
+  const {
+    id,
+    names: [name = ''],
+  } = listed
+  if (!isOrder(listed)) {
+    const { renewAt, notAfter } = listed
+    return { key: { next: renewAt ?? notAfter, expiry: notAfter, name, newest: id }[by], id }
+  }
+  const next = listed.nextTryAt ?? listed.since
+  return { key: { next, expiry: next + NO_END, name, newest: listed.since }[by], id }
+}
+
+/** A page of a listing, of certificates and of failed orders that have none. */
+export async function listAll(
+  store: Pick<Store, 'listCertificates' | 'listFailedOrders'>,
+  listing: Listing,
+  page: ListPage,
+): Promise<readonly Listed[]> {
+  const { order, state = 'failing' } = listing
+  const [certificates, orders] = await Promise.all([
+    store.listCertificates(listing, page),
+    state === 'failing' ? store.listFailedOrders(listing, page) : [],
+  ])
+  const sign = isDescending(order, page) ? -1 : 1
+  const compare = (a: Listed, b: Listed) => {
+    const [one, other] = [positionOf(a, order).key, positionOf(b, order).key]
+    if (one !== other) return one < other ? -sign : sign
+    return sign * (Number(isOrder(a)) - Number(isOrder(b)))
+  }
+  return [...certificates, ...orders].toSorted(compare).slice(0, page.limit)
 }
 
 /**
  * The SQL of a page. Its ids are found first, by an index alone as far as there is one, because a row is
  * large. Backwards, it begins with the certificate that is nearest to the position.
  */
-export function pageQuery(
-  dialect: ListingDialect,
-  { order, state, issuer, search, now }: Listing,
-  { from, isBackwards = false, limit }: ListPage,
-): ListingQuery {
-  const params: Value[] = []
-  const add = (value: Value) => dialect.param(params.push(value))
-  const key = keysOf(dialect)[order]
-  const isDescending = (order === 'newest') !== isBackwards
-  const sorted = sortedBy(key, isDescending)
-  const conditions = [
-    dialect.isCurrent,
-    ...(state ? conditionsOf(dialect, state, add(now)) : []),
-    ...(issuer === undefined ? [] : [`issuer = ${add(issuer)}`]),
-    ...(from ? [beyond(key, isDescending ? '<' : '>', add(from.key), add(from.id))] : []),
-  ]
-  const most = add(limit)
+export function pageQuery(dialect: ListingDialect, listing: Listing, page: ListPage): ListingQuery {
+  const { isCurrent, nextAt: next, name } = dialect
+  const { order, state, search, now } = listing
+  const key = { next, expiry: 'not_after', name, newest: 'id' }[order]
+  const { params, add, about, end } = pageOf(dialect, listing, page, { key, isOrder: false })
+  const inState = state ? conditionsOf(dialect, state, () => add(now)) : []
   const table = search ? dialect.searched : 'certificates'
   const ids = (match: string) => `
-    SELECT id FROM ${table} WHERE ${[...conditions, match].join(' AND ')} ${sorted} LIMIT ${most}`
+    SELECT id FROM ${table} WHERE ${[isCurrent, ...inState, ...about, match].join(' AND ')} ${end}`
   const matches = search ? dialect.matches(search, add) : ['true']
   const found = matches.map((match) => `SELECT id FROM (${ids(match)}) AS matching`)
-  return { where: `id IN (${found.join(' UNION ')}) ${sorted} LIMIT ${most}`, params }
+  return { where: `id IN (${found.join(' UNION ')}) ${end}`, params }
 }
 
-function keysOf({ nextAt, name }: ListingDialect): Readonly<Record<ListOrder, string>> {
-  return { next: nextAt, expiry: 'not_after', name, newest: 'id' }
+/** The SQL of a page of failed orders without a certificate. */
+export function orderQuery(
+  dialect: ListingDialect,
+  listing: Listing,
+  page: ListPage,
+): ListingQuery {
+  const { orderName: name } = dialect
+  const next = 'coalesce(next_try_at, since)'
+  const key = { next, expiry: `${next} + ${NO_END}`, name, newest: 'since' }[listing.order]
+  const { params, add, about, end } = pageOf(dialect, listing, page, { key, isOrder: true })
+  const matches = listing.search ? dialect.matchesOrder(listing.search, add) : ['true']
+  const match = `(${['false', ...matches].join(' OR ')})`
+  return { where: `${[isWithout(dialect), ...about, match].join(' AND ')} ${end}`, params }
 }
 
-function sortedBy(key: string, isDescending: boolean): string {
-  const direction = isDescending ? ' DESC' : ''
-  return `ORDER BY ${key}${direction}, id${direction}`
+/** What pages of certificates and of orders have in common. */
+function pageOf(
+  { param }: ListingDialect,
+  { order, issuer }: Listing,
+  page: ListPage,
+  of: { readonly key: string; readonly isOrder: boolean },
+) {
+  const params: Value[] = []
+  const add = (value: Value) => param(params.push(value))
+  const down = isDescending(order, page)
+  const about = [
+    ...(issuer === undefined ? [] : [`issuer = ${add(issuer)}`]),
+    ...(page.from ? [beyond(page.from, { ...of, down }, add)] : []),
+  ]
+  const direction = down ? ' DESC' : ''
+  const end = `ORDER BY ${of.key}${direction}, id${direction} LIMIT ${add(page.limit)}`
+  return { params, add, about, end }
 }
 
-function beyond(key: string, than: '<' | '>', at: string, id: string): string {
-  return `${key} ${than}= ${at} AND (${key} ${than} ${at} OR id ${than} ${id})`
+function isDescending(order: ListOrder, { isBackwards = false }: ListPage): boolean {
+  return (order === 'newest') !== isBackwards
+}
+
+/** What comes after a position. With the same key, certificates come before orders. */
+function beyond(
+  from: Position,
+  {
+    key,
+    isOrder,
+    down,
+  }: { readonly key: string; readonly isOrder: boolean; readonly down: boolean },
+  add: (value: Value) => string,
+): string {
+  const [than, at] = [down ? '<' : '>', add(from.key)]
+  if ((typeof from.id === 'string') === isOrder)
+    return `${key} ${than}= ${at} AND (${key} ${than} ${at} OR id ${than} ${add(from.id)})`
+  return isOrder === down ? `${key} ${than} ${at}` : `${key} ${than}= ${at}`
 }
 
 /** The same as `stateOf` of the page says of a record and its order. */
 function conditionsOf(
   dialect: ListingDialect,
   state: CertificateState,
-  now: string,
+  addNow: () => string,
 ): readonly string[] {
   const { few } = dialect
+  if (state === 'failing') return [`id IN (${failingIds(dialect)})`]
+  const now = addNow()
   const lives = `not_after > ${now}`
-  const isFailing = `id IN (${failingIds(dialect)})`
   const isFine = `id NOT IN (${failingIds(dialect)})`
   return {
     renews: [lives, `renew_at > ${now}`, isFine],
     due: [lives, few(`renew_at <= ${now}`), isFine],
     unrenewed: [lives, few('renew_at IS NULL'), isFine],
-    failing: [lives, isFailing],
-    ended: [few(`not_after <= ${now}`)],
+    ended: [few(`not_after <= ${now}`), isFine],
   }[state]
 }
 
@@ -106,6 +174,12 @@ function conditionsOf(
 function failingIds({ isCurrent }: Pick<ListingDialect, 'isCurrent'>): string {
   return `SELECT held.id FROM orders JOIN certificates AS held
     ON held.lineage = orders.lineage AND held.${isCurrent} WHERE orders.status = 'failed'`
+}
+
+/** A failed order of a lineage that has no current certificate. */
+function isWithout({ isCurrent }: Pick<ListingDialect, 'isCurrent'>): string {
+  return `status = 'failed' AND NOT EXISTS (SELECT 1 FROM certificates AS held
+    WHERE held.lineage = orders.lineage AND held.${isCurrent})`
 }
 
 interface Failing {
@@ -140,26 +214,28 @@ export async function tally(
   const ending = (from: number, to: number) =>
     count(`not_after > ${one} AND not_after <= ${two} AND renew_at IS NULL`, from, to)
   const spans = starts.map((start, i) => [start, starts[i + 1] ?? NEVER] as const)
-  const [ended, due, renewals, ends, failing] = await Promise.all([
+  const [ended, due, renewals, ends, failing, without] = await Promise.all([
     count(`not_after <= ${one}`, now),
     renewed(0, now),
     Promise.all(spans.map(([from, to]) => renewed(from, to))),
     Promise.all(spans.map(([from, to]) => ending(from, to))),
     run<Failing>(
       `SELECT renew_at AS "renewAt", not_after AS "notAfter" FROM certificates
-      WHERE not_after > ${one} AND id IN (${failingIds(dialect)}) LIMIT ${MAX_FAILING}`,
-      now,
+      WHERE id IN (${failingIds(dialect)}) LIMIT ${MAX_FAILING}`,
     ),
+    run<{ total: number }>(`SELECT count(*) AS total FROM orders WHERE ${isWithout(dialect)}`),
   ])
-  return withFailing({ ended, due, renewals, ends }, failing, spans, now)
+  const { counts, ...ahead } = withFailing({ ended, due, renewals, ends }, failing, spans, now)
+  return { counts: { ...counts, failing: counts.failing + (without[0]?.total ?? 0) }, ...ahead }
 }
 
 function withFailing(
   { ended, due, renewals, ends }: Pick<Tally, 'renewals' | 'ends'> & { ended: number; due: number },
-  failing: readonly Failing[],
+  all: readonly Failing[],
   spans: readonly (readonly [number, number])[],
   now: number,
 ): Tally {
+  const failing = all.filter(({ notAfter }) => notAfter > now)
   const within = (of: (one: Failing) => number | null, [from, to]: readonly [number, number]) =>
     failing.filter((one) => {
       const at = of(one)
@@ -176,8 +252,8 @@ function withFailing(
       renews: sum(renewing),
       due: due - within(({ renewAt }) => renewAt, [0, now]),
       unrenewed,
-      failing: failing.length,
-      ended,
+      failing: all.length,
+      ended: ended - (all.length - failing.length),
     },
     renewals: renewing,
     ends: ends.map((all, i) => all + within(isToEnd, spans[i] ?? [0, 0])),

@@ -251,10 +251,13 @@ export interface DataKeyRecord {
 /** What is to become of a certificate: see `stateOf` of the page. */
 export type CertificateState = 'renews' | 'due' | 'unrenewed' | 'failing' | 'ended'
 
-/** By the next event, renewal or else end; by the end; by the first name; the newest first. */
+/** By the next event, renewal, try or else end; by the end; by the first name; the newest first. */
 export type ListOrder = 'next' | 'expiry' | 'name' | 'newest'
 
-/** Which current certificates are listed, and in which order. */
+/** What a listing has: a current certificate, or a failed order of a lineage that has none. */
+export type Listed = CertificateRecord | OrderRecord
+
+/** What is listed, and in which order. */
 export interface Listing {
   readonly order: ListOrder
   readonly state?: CertificateState | undefined
@@ -264,7 +267,7 @@ export interface Listing {
   readonly now: number
 }
 
-/** How many current certificates there are in each state, and what is ahead in each of some spans of time. */
+/** How many there are in each state, and what is ahead in each of some spans of time. */
 export interface Tally {
   readonly counts: Readonly<Record<CertificateState, number>>
   /** Certificates to be renewed. */
@@ -283,13 +286,14 @@ export interface Search {
   readonly serialNumber?: string
 }
 
-/** Where a certificate stands in an order: by what it is ordered, and its id. */
+/** Where a certificate or an order stands in a listing: by what it is sorted, and its id. */
 export interface Position {
   readonly key: number | string
-  readonly id: number
+  /** A number for a certificate, a text for an order. */
+  readonly id: number | string
 }
 
-/** At most `limit` certificates after a position or, backwards, before it. */
+/** At most `limit` after a position or, backwards, before it. */
 export interface ListPage {
   readonly from?: Position | undefined
   readonly isBackwards?: boolean | undefined

@@ -107,13 +107,13 @@ interface Certificates {
     domain: string,
     serialNumber: string,
   ): Promise<(CertificateRecord & InService) | undefined>
-  /** Counts all current certificates. Of the spans ahead, which begin at `starts` with `now`, the last has no end. */
+  /** Counts all that is listed. Of the spans ahead, which begin at `starts` with `now`, the last has no end. */
   tally(now: number, starts: readonly number[]): Promise<Tally>
   /** The current certificate with this SHA-256, in hexadecimal. */
   findByFingerprint(sha256: string): Promise<CertificateRecord | undefined>
   /** All current certificates by id. */
   list(page: { after: number; limit: number }): Promise<readonly CertificateRecord[]>
-  /** A page of a listing. Backwards, the certificate that is nearest to the position comes first. */
+  /** A page of the certificates of a listing. Backwards, what is nearest to the position comes first. */
   listCertificates(listing: Listing, page: ListPage): Promise<readonly CertificateRecord[]>
   /** Claims certificates whose renewal is due: no other replica gets them while this one works on them. */
   claimDue(now: number, limit: number): Promise<readonly CertificateRecord[]>
@@ -213,7 +213,10 @@ interface Orders {
   findOrderByLineage(lineage: string): Promise<OrderRecord | undefined>
   /** By the URL of the order at the CA. */
   findOrderByUrl(url: string): Promise<OrderRecord | undefined>
-  listFailedOrders(limit: number): Promise<readonly OrderRecord[]>
+  /** A page of the failed orders of a listing whose lineage has no current certificate: see `listAll`. */
+  listFailedOrders(listing: Listing, page: ListPage): Promise<readonly OrderRecord[]>
+  /** How many orders have failed, by their issuer. */
+  countFailedOrders(): Promise<Readonly<Record<string, number>>>
   /** Orders that were in progress when their process ended: no other replica works on them. */
   listPendingOrders(): Promise<readonly OrderRecord[]>
   /** Failed orders that an issuer can take up again, whose next try is due. */

@@ -70,6 +70,7 @@ t.test('whatever a server answers, it is an answer or an error with a code', asy
         service.find('a.test', '"x"'),
         service.order('7'),
         service.list().next(),
+        service.failing().next(),
       ]
       for (const result of await Promise.allSettled(asked)) {
         if (result.status === 'fulfilled') continue

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import type { Test } from 'tap'
+import { isOrder, listAll } from '../../src/store/listing.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import type { AuditEntry, NewCertificate, OrderRecord, Store } from '../../src/store/store.ts'
 
@@ -72,3 +73,12 @@ export function newAudit(overrides: Partial<AuditEntry> = {}): AuditEntry {
 
 /** The intermediate that signs {@link newCertificate}. */
 export const CHAIN: readonly Buffer[] = [randomBytes(450)]
+
+/** Those of names with a certificate and of names without, the most urgent first. */
+export async function failedOrders(store: Store): Promise<readonly OrderRecord[]> {
+  const listing = { order: 'expiry', state: 'failing', now: NOW } as const
+  const all = (await listAll(store, listing, { limit: 100 })).map((listed) =>
+    isOrder(listed) ? listed : store.findOrderByLineage(listed.lineage),
+  )
+  return (await Promise.all(all)).flatMap((order) => order ?? [])
+}

@@ -21,7 +21,9 @@ async function listen(
 }
 
 /** As many certificates as fill pages, among them long, failing, ending and ended ones. */
-async function fill({ service: { store } }: Running) {
+const fill = (running: Running) => fillWith(running, [])
+
+async function fillWith({ service: { store } }: Running, failing: readonly string[]) {
   const add = (names: string[], moments: object = {}) =>
     store.addCertificate(newCertificate({ names, ...moments }), newAudit())
   await add(['gone.example.com'], { notBefore: NOW - 8 * DAY, notAfter: NOW - DAY, renewAt: null })
@@ -33,7 +35,7 @@ async function fill({ service: { store } }: Running) {
   for (let n = 0; n < 196; n += 1)
     await add([`app${n}.example.com`], { renewAt: NOW + (n + 1) * 3_600_000 })
   const lastError = { code: 'PKI_CA_EXPIRING', detail: 'the intermediate ends too soon' }
-  for (const name of ['failing.example.com', `never.${long}.${long}.example.com`])
+  for (const name of ['failing.example.com', `never.${long}.${long}.example.com`, ...failing])
     await store.saveOrder(
       newOrder({
         id: name,
@@ -46,15 +48,24 @@ async function fill({ service: { store } }: Running) {
     )
 }
 
+/** The same, and forty names that never had a certificate. */
+function fillFailing(running: Running) {
+  return fillWith(
+    running,
+    Array.from({ length: 40 }, (_, n) => `never${n}.example.com`),
+  )
+}
+
 async function enter(tab: Tab, key: string) {
   await tab.getByLabel('API key').fill(key)
   await tab.getByRole('button', { name: 'Show certificates' }).click()
 }
 
 t.test('every page is sound in both schemes at every width', async (t) => {
-  const folder = testFolder(t, { empty: {}, full: {} })
+  const folder = testFolder(t, { empty: {}, full: {}, failing: {} })
   const empty = await listen(t, async () => {}, join(folder, 'empty'))
   const full = await listen(t, fill, join(folder, 'full'))
+  const failing = await listen(t, fillFailing, join(folder, 'failing'))
   await inEveryLook(t, async ({ tab, said, scheme, hold }) => {
     await tab.goto(`${empty}/`)
     await hold('sign-in')
@@ -77,6 +88,12 @@ t.test('every page is sound in both schemes at every width', async (t) => {
     await enter(tab, KEY)
     await tab.getByText('Needs attention').waitFor()
     await hold('inventory')
+    await tab.goto(`${failing}/`)
+    await enter(tab, KEY)
+    await hold('more fails than is shown first')
+    await tab.getByText('All that fail').click()
+    await tab.getByText('never7.example.com').waitFor()
+    await hold('what fails')
     await tab.goto(`${full}/?q=nothing-of-that-name`)
     await hold('nothing found')
     t.strictSame(said, [], `${scheme}: the console is empty`)
@@ -104,11 +121,12 @@ t.test('without script: in, search, look closer, next page, out', async (t) => {
   t.equal(await rows.count(), 50)
   t.match(await rows.allInnerTexts(), [
     /^gone.example.com\s+Ended 24 hours ago$/,
-    /^failing.example.com\s+Failing, ends in 7 days$/,
+    /^failing.example.com\s+the intermediate ends too soon\s+Failing, ends in 7 days$/,
+    /^never\..*\s+No certificate: the intermediate ends too soon\s+Failing, next try/,
   ])
 
   await tab.getByRole('link', { name: 'Next page' }).click()
-  t.match(await rows.first().textContent(), 'app46.example.com')
+  t.match(await rows.first().textContent(), 'app45.example.com')
   t.equal(await tab.getByText('Needs attention').count(), 0, 'failures stand on the first page')
 
   await tab.getByRole('link', { name: 'Search' }).click()
@@ -150,11 +168,11 @@ t.test('the keyboard is enough', async (t) => {
     t.equal(outline, '3px', `${name}: in focus`)
   }
   t.match(reached, [
-    ...['Sign out', 'Search', /^never\./, 'PKI_CA_EXPIRING'],
-    ...['failing.example.com', 'PKI_CA_EXPIRING'],
-    ...['As a table', 'All 200', 'Renews 197', 'Being renewed 0', 'Not renewed 1'],
+    ...['Sign out', 'Search', 'failing.example.com', 'PKI_CA_EXPIRING'],
+    ...[/^never\./, 'PKI_CA_EXPIRING'],
+    ...['As a table', 'All 201', 'Renews 197', 'Being renewed 0', 'Not renewed 1'],
     ...[
-      'Failing 1',
+      'Failing 2',
       'Ended 1',
       'Next event',
       'Expiry',

@@ -5,7 +5,7 @@ import type { Issuer, IssuerRequest } from '../../src/issuers/issuer.ts'
 import { openStore } from '../../src/store/open.ts'
 import type { Change, Lease } from '../../src/store/store.ts'
 import { DAY, NOW, type Running, settle, start } from '../helpers/app.ts'
-import { newAudit, newOrder } from '../helpers/store.ts'
+import { failedOrders, newAudit, newOrder } from '../helpers/store.ts'
 
 const domain = 'a.test'
 
@@ -160,7 +160,7 @@ t.test('a failure under a lost lease is not stored: the other replica issues', a
   const serialNumber = await issue()
   asked[0]!.fail(new PkiError('PKI_KEY_INVALID', 'no'))
   t.match(await answer, { status: 200, body: { serialNumber } })
-  t.equal((await service.store.listFailedOrders(9)).length, 0)
+  t.equal((await failedOrders(service.store)).length, 0)
 })
 
 t.test('an expired certificate does not stand in the way of the next one', async (t) => {

@@ -97,7 +97,9 @@ const pages = (said: string): Record<string, Page> => {
       view({ ...common, record: record({ ...of, ...window }), order: failed(said) }),
     ),
     'by a key': certificatePage(view({ ...common, visitor: { key: said } })),
-    nothing: nameWithoutCertificatePage({ ...common, domain: said }),
+    nothing: nameWithoutCertificatePage({
+      ...{ ...common, domain: said, order: failed(said), now: NOW },
+    }),
     order: orderPage({
       visitor: { person: said },
       order: failed(said),

@@ -59,7 +59,8 @@ t.test('the state of a certificate is shown', async (t) => {
     ['failing', {}, failed(), 'Failing, ends in 7 days'],
     ['renewed after a failure', {}, newOrder({ status: 'done' }), 'Renews in 3 days'],
     ['expired', { notAfter: NOW - 3 * DAY }, undefined, 'Ended 3 days ago'],
-    ['expires now', { notAfter: NOW }, failed(), 'Ended this minute'],
+    ['expires now', { notAfter: NOW }, undefined, 'Ended this minute'],
+    ['expired and failing', { notAfter: NOW - DAY }, failed(), 'Failing, ended 24 hours ago'],
   ]
   for (const [why, certificate, order, said] of cases) {
     const { html } = page({ rows: [{ record: record(certificate), order }] })

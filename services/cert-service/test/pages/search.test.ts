@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { isAbout, parseSearch } from '../../src/pages/search.ts'
+import { parseSearch } from '../../src/pages/search.ts'
 import type { Search } from '../../src/store/store.ts'
 
 const SHA256 = 'ab'.repeat(32)
@@ -88,15 +88,15 @@ t.test('whatever is entered, nothing is searched that no store can hold', async 
   )
 })
 
-t.test('a name finds itself, and the orders that are about it', async () => {
+t.test('a name finds itself, and the wildcard that covers it', async () => {
   fc.assert(
     fc.property(fc.domain(), (domain) => {
-      const name = parseSearch(`https://${domain}/`)?.name?.text
+      const { name, search } = parseSearch(`https://${domain}/`) ?? {}
+      const [, ...rest] = domain.toLowerCase().split('.')
       return (
-        name === domain.toLowerCase() &&
-        [domain, `*.${domain.slice(domain.indexOf('.') + 1)}`].every((one) =>
-          isAbout({ names: ['other.test', one.toLowerCase()] }, parseSearch(domain)!),
-        )
+        name?.text === domain.toLowerCase() &&
+        search?.part === name.text &&
+        search.wildcard === `*.${rest.join('.')}`
       )
     }),
   )

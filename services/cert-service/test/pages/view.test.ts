@@ -13,6 +13,7 @@ import {
 } from '../../src/pages/view.ts'
 import type { CertificateState, ListOrder } from '../../src/store/store.ts'
 
+const ORDER = '6b1f5c1e-7a52-4d0c-9f0e-0c6a2f0f8d11'
 const queryOf = (href: string) => Object.fromEntries(new URL(href, 'https://x').searchParams)
 
 t.test('a link says no more than it has to', async (t) => {
@@ -27,7 +28,7 @@ t.test('a link says no more than it has to', async (t) => {
         order: 'name',
         place: { position: { key: '*.a-b.c', id: 7 }, isBackwards: true },
       },
-      '/?order=name&before=7-*.a-b.c',
+      '/?order=name&before=7_*.a-b.c',
     ],
   ]
   for (const [view, href] of cases) t.equal(hrefOf(view), href)
@@ -35,17 +36,21 @@ t.test('a link says no more than it has to', async (t) => {
 
 t.test('a place in another order is the beginning', async (t) => {
   const cases: [query: object, place: View['place']][] = [
-    [{ after: '7-12' }, { position: { key: 12, id: 7 }, isBackwards: false }],
+    [{ after: '7_12' }, { position: { key: 12, id: 7 }, isBackwards: false }],
     [
-      { after: '7-12', before: '8-13' },
+      { after: '7_12', before: '8_13' },
       { position: { key: 12, id: 7 }, isBackwards: false },
     ],
     [
-      { order: 'name', before: '7-12' },
+      { order: 'name', before: '7_12' },
       { position: { key: '12', id: 7 }, isBackwards: true },
     ],
-    [{ order: 'next', before: '7-a.b' }, undefined],
-    [{ order: 'expiry', after: '7-9999999999999999' }, undefined],
+    [
+      { order: 'expiry', after: `${ORDER}_12` },
+      { position: { key: 12, id: ORDER }, isBackwards: false },
+    ],
+    [{ order: 'next', before: '7_a.b' }, undefined],
+    [{ order: 'expiry', after: '7_9999999999999999' }, undefined],
   ]
   for (const [query, place] of cases) t.same(readView(query).place, place, JSON.stringify(query))
 })
@@ -65,7 +70,10 @@ t.test('a link leads to the view that it was made for', async () => {
         nil: undefined,
       }),
       issuer: fc.option(fc.stringMatching(/^[\w.-]{1,20}$/), { nil: undefined }),
-      place: fc.option(fc.record({ id: fc.nat(), isBackwards: fc.boolean() }), { nil: undefined }),
+      place: fc.option(
+        fc.record({ id: fc.oneof(fc.nat(), fc.uuid()), isBackwards: fc.boolean() }),
+        { nil: undefined },
+      ),
     })
     .chain(({ place, ...view }) =>
       (view.order === 'name' ? name : key).map((key: number | string): View => {

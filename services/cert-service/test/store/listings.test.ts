@@ -1,37 +1,39 @@
-import { hash } from 'node:crypto'
+import { hash, randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import type { Test } from 'tap'
 import { stateOf } from '../../src/pages/inventory.ts'
-import { positionOf } from '../../src/store/listing.ts'
+import { isOrder, listAll, positionOf } from '../../src/store/listing.ts'
 import type {
-  CertificateRecord,
   CertificateState,
+  Listed,
   Listing,
   ListOrder,
+  OrderRecord,
   Position,
   Search,
   Store,
 } from '../../src/store/store.ts'
 import { onBothEngines } from '../helpers/engines.ts'
-import { NOW, newAudit, newCertificate, newOrder } from '../helpers/store.ts'
+import { failedOrders, NOW, newAudit, newCertificate, newOrder } from '../helpers/store.ts'
 
 const DAY = 86_400_000
-const domains = (records: readonly CertificateRecord[]) => records.map(({ names }) => names[0])
+const domains = (all: readonly Listed[]) => all.map(({ names }) => names[0])
 
 async function add(store: Store, overrides: Parameters<typeof newCertificate>[0]) {
   return store.addCertificate(newCertificate(overrides), newAudit())
 }
 
-async function fail(store: Store, name: string) {
+async function fail(store: Store, name: string, overrides: Partial<OrderRecord> = {}) {
   const lineage = `ca|server|p256|${name}`
-  await store.saveOrder(newOrder({ id: name, lineage, names: [name], status: 'failed' }))
+  const order = { id: name, lineage, names: [name], status: 'failed' } as const
+  await store.saveOrder(newOrder({ ...order, ...overrides }))
 }
 
 /** All pages of a listing, one after the other. */
 async function readAll(store: Store, listing: Listing, limit: number, isBackwards = false) {
-  const read: CertificateRecord[] = []
+  const read: Listed[] = []
   for (let from: Position | undefined; ; ) {
-    const page = await store.listCertificates(listing, { from, isBackwards, limit })
+    const page = await listAll(store, listing, { from, isBackwards, limit })
     read.push(...page)
     const last = page.at(-1)
     if (!last) return read
@@ -39,7 +41,7 @@ async function readAll(store: Store, listing: Listing, limit: number, isBackward
   }
 }
 
-/** Certificates in every state, and some that stand in the same place of an order. */
+/** Certificates in every state, orders without one, and some that stand in the same place. */
 async function fill(store: Store) {
   await add(store, { names: ['late.example'], renewAt: NOW + 6 * DAY, issuer: 'other' })
   await add(store, { names: ['a.example', 'alias.example'], renewAt: NOW + DAY })
@@ -55,6 +57,9 @@ async function fill(store: Store) {
   await add(store, { names: ['gone.example'], renewAt: NOW + 2 * DAY, serialNumber: 'cafe' })
   for (const name of ['failing.example', 'failing-late.example', 'failed.example'])
     await fail(store, name)
+  await fail(store, 'none-x.example', { nextTryAt: NOW + DAY })
+  await fail(store, 'none-y.example', { nextTryAt: NOW + DAY / 2, issuer: 'other', since: NOW + 1 })
+  await store.saveOrder(newOrder({ id: 'under way', lineage: 'under way' }))
 }
 
 async function holdPages(t: Test, store: Store, listing: Listing, found: string[], why: string) {
@@ -69,10 +74,10 @@ async function holdPages(t: Test, store: Store, listing: Listing, found: string[
 onBothEngines('every order, page by page in both directions', async (t, { store }) => {
   await fill(store)
   const cases: [order: ListOrder, found: string][] = [
-    ['next', 'failed failing due ended a b b gone never late failing-late'],
-    ['expiry', 'failed ended never late a b b due failing gone failing-late'],
-    ['name', 'a b b due ended failed failing-late failing gone late never'],
-    ['newest', 'gone failed ended failing-late failing due never b b a late'],
+    ['next', 'failed failing due ended none-y a b none-x b gone never late failing-late'],
+    ['expiry', 'failed ended never late a b b due failing gone failing-late none-y none-x'],
+    ['name', 'a b b due ended failed failing-late failing gone late never none-x none-y'],
+    ['newest', 'none-y none-x gone failed ended failing-late failing due never b b a late'],
   ]
   for (const [order, found] of cases) {
     const names = found.split(' ').map((name) => `${name}.example`)
@@ -86,8 +91,8 @@ onBothEngines('every state, as the page has it', async (t, { store }) => {
     ['renews', 'a b b gone late'],
     ['due', 'due'],
     ['unrenewed', 'never'],
-    ['failing', 'failing-late failing'],
-    ['ended', 'ended failed'],
+    ['failing', 'failed failing-late failing none-x none-y'],
+    ['ended', 'ended'],
   ]
   const seen = await readAll(store, { order: 'name', now: NOW }, 20)
   for (const [state, found] of cases) {
@@ -97,17 +102,18 @@ onBothEngines('every state, as the page has it', async (t, { store }) => {
       const listed = await readAll(store, { order, state, now: NOW }, 20)
       t.same(domains(listed).toSorted(), names.toSorted(), `${state} by ${order}`)
     }
-    const said: CertificateRecord[] = []
-    for (const record of seen) {
-      const order = await store.findOrderByLineage(record.lineage)
-      if (stateOf(record, order, NOW) === state) said.push(record)
+    const said: Listed[] = []
+    for (const one of seen) {
+      const order = await store.findOrderByLineage(one.lineage)
+      if ((isOrder(one) ? 'failing' : stateOf(one, order, NOW)) === state) said.push(one)
     }
     t.same(domains(said), names, `${state}: what is said of it`)
   }
   const failing = { order: 'next', state: 'failing', issuer: 'other', now: NOW } as const
-  await holdPages(t, store, failing, ['failing.example'], 'with its issuer')
+  await holdPages(t, store, failing, ['failing.example', 'none-y.example'], 'with its issuer')
   const other = { order: 'newest', issuer: 'other', now: NOW } as const
-  await holdPages(t, store, other, ['failing.example', 'late.example'], 'an issuer')
+  const ofOther = ['none-y.example', 'failing.example', 'late.example']
+  await holdPages(t, store, other, ofOther, 'an issuer')
   await holdPages(t, store, { ...other, issuer: 'none' }, [], 'an issuer without certificates')
 })
 
@@ -135,6 +141,8 @@ onBothEngines('what is searched', async (t, { store }) => {
       { wildcard: 'host-7.a-department.example.com' },
       ['host-0.a-department.example.com'],
     ],
+    ['a name that never had one', { part: 'none-' }, ['none-y.example', 'none-x.example']],
+    ['all of its name', { wildcard: 'none-x.example' }, ['none-x.example']],
     ['no pattern', { part: '%' }, []],
   ]
   for (const [why, search, found] of cases)
@@ -144,7 +152,7 @@ onBothEngines('what is searched', async (t, { store }) => {
   await holdPages(t, store, both, ['failing.example'], 'with a state and an issuer')
 })
 
-onBothEngines('any certificates come in any order once each', async (t, { store }) => {
+onBothEngines('any certificates and orders come in any order once each', async (t, { store }) => {
   const moments = fc.record({
     name: fc.constantFrom('a', 'a-b', 'a.b', 'b', '*.b', '10.0.0.1', 'xn--bcher-kva'),
     renewAt: fc.option(fc.integer({ min: -2, max: 2 })),
@@ -153,6 +161,11 @@ onBothEngines('any certificates come in any order once each', async (t, { store 
   let n = 0
   for (const { name, renewAt, notAfter } of fc.sample(moments, 40)) {
     n += 1
+    const next = NOW + (renewAt ?? 0) * DAY
+    if (n % 3 === 0) {
+      await fail(store, name, { id: randomUUID(), lineage: `l${n}`, nextTryAt: next, since: next })
+      continue
+    }
     await add(store, {
       lineage: `l${n}`,
       names: [name],
@@ -160,11 +173,15 @@ onBothEngines('any certificates come in any order once each', async (t, { store 
       notAfter: NOW + notAfter * DAY,
     })
   }
-  const all = await store.list({ after: 0, limit: 99 })
+  const orders = await failedOrders(store)
+  const all = [...(await store.list({ after: 0, limit: 99 })), ...orders]
+  t.equal(all.length, 40)
   for (const order of ['next', 'expiry', 'name', 'newest'] as const) {
     const sorted = all.toSorted((a, b) => {
       const [one, other] = [positionOf(a, order), positionOf(b, order)]
-      const isBefore = one.key === other.key ? one.id < other.id : one.key < other.key
+      const isSame = typeof one.id === typeof other.id
+      const isFirst = isSame ? one.id < other.id : typeof one.id === 'number'
+      const isBefore = one.key === other.key ? isFirst : one.key < other.key
       return (isBefore ? -1 : 1) * (order === 'newest' ? -1 : 1)
     })
     const ids = sorted.map(({ id }) => id)
@@ -197,7 +214,7 @@ onBothEngines('what there is in each state, and what is ahead', async (t, { stor
   await fill(store)
   const counted = await store.tally(NOW, starts)
   t.strictSame(counted, {
-    counts: { renews: 5, due: 1, unrenewed: 1, failing: 2, ended: 2 },
+    counts: { renews: 5, due: 1, unrenewed: 1, failing: 5, ended: 1 },
     // A moment on the edge of two spans is in the first one.
     renewals: [2, 2, 0, 1],
     ends: [0, 0, 1, 2],

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { OrderRecord } from '../../src/store/store.ts'
 import { onBothEngines } from '../helpers/engines.ts'
-import { NOW, newAudit, newCertificate, newOrder } from '../helpers/store.ts'
+import { failedOrders, NOW, newAudit, newCertificate, newOrder } from '../helpers/store.ts'
 
 const checkpoint = {
   state: { step: 'ordered', orderUrl: 'https://ca.test/order/1' },
@@ -11,14 +11,19 @@ const checkpoint = {
 onBothEngines('orders that failed, until they come to an end', async (t, { store }) => {
   const order = (id: string, overrides: Partial<OrderRecord> = {}) =>
     store.saveOrder(newOrder({ id, lineage: id, status: 'failed', nextTryAt: NOW, ...overrides }))
+  t.same(await store.countFailedOrders(), {})
+  await order('last', { nextTryAt: NOW + 1, issuer: 'other' })
   await order('first')
-  await order('last', { nextTryAt: NOW + 1 })
   await order('pending', { status: 'pending' })
   await order('done')
   await store.addCertificate(newCertificate({ lineage: 'done' }), newAudit())
-  const ids = async (limit: number) => (await store.listFailedOrders(limit)).map(({ id }) => id)
-  t.same(await ids(10), ['last', 'first'])
-  t.same(await ids(1), ['last'])
+  await store.addCertificate(newCertificate({ lineage: 'held' }), newAudit())
+  await order('held', { nextTryAt: NOW + 2 })
+  t.same(
+    (await failedOrders(store)).map(({ id }) => id),
+    ['held', 'first', 'last'],
+  )
+  t.same(await store.countFailedOrders(), { ca: 2, other: 1 })
 })
 
 onBothEngines('orders: one per lineage, ended by its certificate', async (t, { store }) => {

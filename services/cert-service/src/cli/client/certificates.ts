@@ -1,10 +1,10 @@
 import { REVOCATION_REASONS } from '@gatehouse/pki'
 import { UsageError } from '@gatehouse/service-kit'
 import { clientClock } from '../../client/clock.ts'
-import { printable } from '../../client/errors.ts'
+import { ClientError, printable } from '../../client/errors.ts'
 import { awaitOrder } from '../../client/get.ts'
 import { openService } from '../../client/open.ts'
-import type { CertService, OrderAnswer } from '../../client/service.ts'
+import { type CertService, type OrderAnswer, orderFailure } from '../../client/service.ts'
 import { type ConnectionOptions, readConnection, readName } from '../../client/settings.ts'
 import { labelled, table } from './table.ts'
 
@@ -39,9 +39,14 @@ async function ask<T>(
 
 const toJson = (value: unknown) => `${JSON.stringify(value, null, 2)}\n`
 
-/** The certificates that the caller may see. @throws UsageError, ClientError */
-export function list(_: string, options: CommandOptions, io: Io): Promise<string> {
+/** The certificates that the caller may see, or what fails. @throws UsageError, ClientError */
+export function list(
+  _: string,
+  options: CommandOptions & { readonly failing?: boolean | undefined },
+  io: Io,
+): Promise<string> {
   return ask(options, io, async (service) => {
+    if (options.failing) return listFailing(service, isJson(options, io))
     const certificates = []
     for await (const one of service.list()) certificates.push(one)
     if (isJson(options, io)) return toJson(certificates)
@@ -54,6 +59,23 @@ export function list(_: string, options: CommandOptions, io: Io): Promise<string
     )
     return table(['NAME', 'MORE NAMES', 'ISSUER', 'KEY', 'EXPIRES', 'RENEWS', 'LAST FAILURE'], rows)
   })
+}
+
+async function listFailing(service: CertService, isJson: boolean): Promise<string> {
+  const orders = []
+  for await (const one of service.failing()) orders.push(one)
+  if (isJson) return toJson(orders)
+  if (orders.length === 0) return 'Nothing fails that you may see.\n'
+  const rows = orders.map(
+    ({ id, names, issuer, notAfter = 'never issued', nextTryAt, lastError }) => [
+      ...[names[0] ?? '', others(names), issuer, shortTime(notAfter), shortTime(nextTryAt)],
+      ...[lastError?.code ?? '', id],
+    ],
+  )
+  return table(
+    ['NAME', 'MORE NAMES', 'ISSUER', 'EXPIRES', 'NEXT TRY', 'LAST FAILURE', 'ORDER'],
+    rows,
+  )
 }
 
 function others(names: readonly string[]): string {
@@ -74,7 +96,10 @@ export function show(
   io: Io,
 ): Promise<string> {
   return ask(options, io, async (service) => {
-    const { certificate, ...shown } = await service.show(readName(name).text)
+    const domain = readName(name).text
+    const { certificate, ...shown } = await service
+      .show(domain)
+      .catch(async (error) => Promise.reject(await whyNone(service, domain, error)))
     if (options.pem) return certificate
     if (isJson(options, io)) return toJson({ ...shown, certificate })
     const { names, issuer, serialNumber, fingerprint256, notBefore, notAfter, renewAt } = shown
@@ -88,6 +113,20 @@ export function show(
       'renews at': renewAt ?? 'never',
     })
   })
+}
+
+/** Why a name has no certificate: its order fails, or else what the service says. */
+async function whyNone(service: CertService, domain: string, error: unknown): Promise<unknown> {
+  if (!(error instanceof ClientError && error.code === 'CERT_NOT_FOUND')) return error
+  // A service of an older version has no list of orders.
+  const { value: order } = await service
+    .failing({ name: domain })
+    .next()
+    .catch(() => ({ value: undefined }))
+  if (!order) return error
+  const failure = orderFailure(order, clientClock.now())
+  const message = `${domain} has no certificate; the order ${order.id} fails: ${failure.message}`
+  return new ClientError(failure.code, message, failure)
 }
 
 export interface WaitOptions extends CommandOptions {

@@ -65,6 +65,9 @@ export const CLIENT_COMMANDS: readonly ServiceCommand<unknown>[] = [
   asking('list', {
     usage: 'list',
     summary: 'list the certificates that you may see',
+    options: {
+      '--failing': 'list what fails instead, with a certificate or without, the most urgent first',
+    },
     examples: ['gatehouse-certs list --url https://certs.example.com:7401 --key-file me.key'],
   }),
   asking('show', {

@@ -3,14 +3,19 @@ import type { Listing, ListPage } from '../store.ts'
 import type { Database } from './database.ts'
 import { type Records, SELECT, SELECT_ALL } from './records.ts'
 
-const DIALECT: ListingDialect = {
+export const DIALECT: ListingDialect = {
   isCurrent: 'is_current',
   nextAt: 'next_at',
   name: 'domain COLLATE "C"',
+  orderName: 'names[1] COLLATE "C"',
   searched: 'certificates',
   param: (number) => `$${number}`,
   // The planner has statistics.
   few: (condition) => condition,
+  matchesOrder: ({ part, wildcard }, add) => [
+    ...(part === undefined ? [] : [`strpos(array_to_string(names, ' '), ${add(part)}) > 0`]),
+    ...(wildcard === undefined ? [] : [`names @> ARRAY[${add(wildcard)}::text]`]),
+  ],
   matches({ part, wildcard, serialNumber }, add) {
     const text = part === undefined ? undefined : add(part)
     return [

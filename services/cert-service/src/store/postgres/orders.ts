@@ -1,8 +1,10 @@
 import { leaseLost } from '../../errors.ts'
 import type { Age } from '../bounds.ts'
+import { orderQuery } from '../listing.ts'
 import { columns, type OrderRow, toOrder } from '../rows.ts'
-import type { AccountRecord, Lease, OrderRecord } from '../store.ts'
+import type { AccountRecord, Lease, Listing, ListPage, OrderRecord } from '../store.ts'
 import { type Database, deleteOld, isOld } from './database.ts'
+import { DIALECT } from './listings.ts'
 import { ifLong, indexable, itemsOf, rowOfLineage, textArray } from './text.ts'
 
 const DAY = 86_400_000
@@ -18,7 +20,8 @@ const IS_FREE = `NOT EXISTS (
   SELECT FROM leases
   WHERE leases.lineage = orders.lineage AND holder <> $1::uuid AND until > clock_timestamp())`
 const PENDING = `${SELECT} status = 'pending' AND ${IS_FREE} ORDER BY since, id`
-const FAILED = `${SELECT} status = 'failed' ORDER BY next_try_at DESC LIMIT $1`
+const COUNT_FAILED = `
+  SELECT issuer, count(*) AS total FROM orders WHERE status = 'failed' GROUP BY issuer`
 const RESUMABLE = `${SELECT} status = 'failed' AND state IS NOT NULL
   AND (next_try_at <= $2 OR next_try_at > $2::bigint + ${DAY}) AND ${IS_FREE}
   ORDER BY next_try_at, id`
@@ -127,7 +130,15 @@ export class Orders {
 
   findOrderByUrl = async (url: string) => (await this.#list(BY_URL, url))[0]
 
-  listFailedOrders = (limit: number) => this.#list(FAILED, limit)
+  listFailedOrders = (listing: Listing, page: ListPage) => {
+    const { where, params } = orderQuery(DIALECT, listing, page)
+    return this.#list(`${SELECT} ${where}`, ...params)
+  }
+
+  countFailedOrders = async () => {
+    const rows = await this.#db.all<{ issuer: string; total: number }>(COUNT_FAILED)
+    return Object.fromEntries(rows.map(({ issuer, total }) => [issuer, total]))
+  }
 
   listPendingOrders = () => this.#list(PENDING, this.#db.replica)
 

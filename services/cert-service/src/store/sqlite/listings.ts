@@ -1,32 +1,40 @@
 import { hash } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import { type ListingDialect, pageQuery, tally } from '../listing.ts'
-import type { Listing, ListPage } from '../store.ts'
+import type { Listing, ListPage, Search } from '../store.ts'
 import { type Certificates, SELECT_ALL } from './certificates.ts'
 import type { Database } from './database.ts'
 
 const READ_AT_ONCE = 500
 const IS_CURRENT = 'current = 1'
 
-const DIALECT: ListingDialect = {
+export const DIALECT: ListingDialect = {
   isCurrent: IS_CURRENT,
   nextAt: 'coalesce(renew_at, not_after)',
   name: 'domain',
+  orderName: "json_extract(names, '$[0]')",
   // The only index with the names. Those of the other orders would lead to every row.
   searched: 'certificates INDEXED BY certificates_upcoming',
   param: (number) => `?${number}`,
   few: (condition) => `id IN (SELECT id FROM certificates WHERE ${IS_CURRENT} AND ${condition})`,
-  matches({ part, wildcard, serialNumber }, add) {
+  matchesOrder: byNames,
+  matches({ serialNumber, ...search }, add) {
     const bySerial = (serial: string) => `id IN (
       SELECT id FROM certificates WHERE chain IN (SELECT id FROM chains) AND serial_number = ${serial})`
     const conditions = [
-      ...(part === undefined ? [] : [`instr(names, ${add(part)})`]),
-      // Names are a JSON array.
-      ...(wildcard === undefined ? [] : [`instr(names, ${add(JSON.stringify(wildcard))})`]),
+      ...byNames(search, add),
       ...(serialNumber === undefined ? [] : [bySerial(add(serialNumber))]),
     ]
     return [`(${conditions.join(' OR ')})`]
   },
+}
+
+function byNames({ part, wildcard }: Search, add: (value: string) => string): readonly string[] {
+  return [
+    ...(part === undefined ? [] : [`instr(names, ${add(part)})`]),
+    // Names are a JSON array.
+    ...(wildcard === undefined ? [] : [`instr(names, ${add(JSON.stringify(wildcard))})`]),
+  ]
 }
 
 /** Lists certificates for people. */

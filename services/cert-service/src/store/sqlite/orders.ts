@@ -1,8 +1,10 @@
 import type { Age } from '../bounds.ts'
+import { orderQuery } from '../listing.ts'
 import { columns, type OrderRow, toOrder } from '../rows.ts'
-import type { AccountRecord, Lease, OrderRecord } from '../store.ts'
+import type { AccountRecord, Lease, Listing, ListPage, OrderRecord } from '../store.ts'
 import { type Database, isOld, type Parameters } from './database.ts'
 import type { Leases } from './leases.ts'
+import { DIALECT } from './listings.ts'
 
 const DAY = 86_400_000
 
@@ -14,7 +16,8 @@ const BY_ID = `${SELECT} id = ?`
 const BY_LINEAGE = `${SELECT} lineage = ?`
 const BY_URL = `${SELECT} state IS NOT NULL AND json_extract(state, '$.orderUrl') = ?`
 const PENDING = `${SELECT} status = 'pending'`
-const FAILED = `${SELECT} status = 'failed' ORDER BY next_try_at DESC LIMIT ?`
+const COUNT_FAILED = `
+  SELECT issuer, count(*) AS total FROM orders WHERE status = 'failed' GROUP BY issuer`
 const RESUMABLE = `${SELECT} status = 'failed' AND state IS NOT NULL
   AND (next_try_at <= ?1 OR next_try_at > ?1 + ${DAY})`
 const END = `
@@ -64,7 +67,15 @@ export class Orders {
 
   findOrderByUrl = async (url: string) => (await this.#list(BY_URL, url))[0]
 
-  listFailedOrders = (limit: number) => this.#list(FAILED, limit)
+  listFailedOrders = (listing: Listing, page: ListPage) => {
+    const { where, params } = orderQuery(DIALECT, listing, page)
+    return this.#list(`${SELECT} ${where}`, ...params)
+  }
+
+  countFailedOrders = async () => {
+    const rows = await this.#db.all<{ issuer: string; total: number }>(COUNT_FAILED)
+    return Object.fromEntries(rows.map(({ issuer, total }) => [issuer, total]))
+  }
 
   listPendingOrders = () => this.#list(PENDING)
 

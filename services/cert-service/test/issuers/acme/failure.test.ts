@@ -7,10 +7,11 @@ import type {
 } from '../../../../../packages/acme/test/scripted-ca/index.ts'
 import { briskClock, issuerAt, post, problem, startAcme, startCa } from '../../helpers/acme.ts'
 import { DAY, type Running, settle } from '../../helpers/app.ts'
+import { failedOrders } from '../../helpers/store.ts'
 
 const MINUTE = 60_000
 
-const failureOf = async ({ service }: Running) => (await service.store.listFailedOrders(1))[0]
+const failureOf = async ({ service }: Running) => (await failedOrders(service.store))[0]
 
 type Row = [what: string, kind: Kind, reply: Reply, code: string, minutes: number, words: RegExp]
 

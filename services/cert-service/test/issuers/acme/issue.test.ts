@@ -18,6 +18,7 @@ import {
 } from '../../helpers/acme.ts'
 import { settle } from '../../helpers/app.ts'
 import { makeCsr } from '../../helpers/csr.ts'
+import { failedOrders } from '../../helpers/store.ts'
 
 const payloads = (ca: { exchanges: readonly Exchange[] }, kind: Kind) =>
   ca.exchanges.filter((exchange) => exchange.kind === kind).map(({ payload }) => payload)
@@ -168,7 +169,7 @@ t.test('terms of service are agreed to by the operator, not by us', async (t) =>
   t.match(await post(running), { status: 503, body: { code: 'CERT_TERMS_NOT_AGREED' } })
   t.equal(ca.count('newAccount'), 0)
   const order = await running.service.store.findOrderByLineage(
-    (await running.service.store.listFailedOrders(1))[0]!.lineage,
+    (await failedOrders(running.service.store))[0]!.lineage,
   )
   t.match(order?.lastError, { code: 'CERT_TERMS_NOT_AGREED', detail: /https:\/\/ca.test\/terms/ })
 })
