@@ -107,6 +107,9 @@ function configuration({
     jwks: { keys },
     // Consent is not asked for: everything is granted.
     loadExistingGrant: async ({ oidc: { provider, client, session } }: Context) => {
+      // Another grant would end what other tabs of the browser have just got.
+      const before = await provider.Grant.find(session.grantIdFor(client.clientId) ?? '')
+      if (before) return before
       const grant = new provider.Grant({
         clientId: client.clientId,
         accountId: session.accountId,
@@ -152,7 +155,10 @@ interface Context {
   readonly oidc: {
     readonly provider: Provider
     readonly client: { readonly clientId: string }
-    readonly session: { readonly accountId: string }
+    readonly session: {
+      readonly accountId: string
+      grantIdFor(clientId: string): string | undefined
+    }
     readonly params: { readonly acr_values?: string }
     /** Of the session. */
     readonly acr?: string

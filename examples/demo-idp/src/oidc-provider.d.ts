@@ -21,7 +21,10 @@ declare module 'oidc-provider' {
   }
   interface Provider {
     proxy: boolean
-    readonly Grant: new (of: { clientId: string; accountId: string }) => Grant
+    readonly Grant: {
+      new (of: { clientId: string; accountId: string }): Grant
+      find(id: string): Promise<Grant | undefined>
+    }
     interactionDetails(request: IncomingMessage, response: ServerResponse): Promise<Interaction>
     interactionFinished(
       request: IncomingMessage,

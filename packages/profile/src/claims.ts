@@ -30,10 +30,16 @@ const NOTHING = Object.freeze(Object.create(null))
 /** Claims with rules of their own. */
 const KEEPERS = new Map<string, (value: unknown) => unknown>([
   ['email', (value) => (isEmailAddress(value) ? value : UNKNOWN)],
-  ['email_verified', (value) => (typeof value === 'boolean' ? value : UNKNOWN)],
+  ['email_verified', keepFlag],
   ['groups', keepList],
   ['roles', keepList],
 ])
+
+/** Some providers write it as a text (Cognito, JumpCloud). */
+function keepFlag(value: unknown): unknown {
+  if (value === 'true' || value === 'false') return value === 'true'
+  return typeof value === 'boolean' ? value : UNKNOWN
+}
 
 /**
  * Copies the claims that can be kept; README.md has the rules in a table.

@@ -31,9 +31,15 @@ t.test('an allow rule decides about a profile', async (t) => {
     ['domain in other letters', domains, verified('ada@EXAMPLE.Com'), true],
     ['address not verified', domains, person({ email: 'ada@example.com' }), false],
     [
-      'address verified in words',
+      'address verified in words, as JumpCloud does',
       domains,
       person({ email: 'a@example.com', email_verified: 'true' }),
+      true,
+    ],
+    [
+      'address not verified in words',
+      domains,
+      person({ email: 'a@example.com', email_verified: 'false' }),
       false,
     ],
     ['no address', domains, person({ email_verified: true }), false],

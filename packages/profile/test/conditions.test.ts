@@ -83,7 +83,9 @@ t.test('EmailVerified() holds for a verified address only', async (t) => {
     [{ email: '', email_verified: true }, false, true],
     [{ email_verified: true }, false, true],
     [{ email: 'a@b@c', email_verified: true }, false, false],
-    [{ email: 'a@b', email_verified: 'true' }, false, false],
+    [{ email: 'a@b', email_verified: 'true' }, true, false],
+    [{ email: 'a@b', email_verified: 'false' }, false, true],
+    [{ email: 'a@b', email_verified: 'yes' }, false, false],
   ]
   for (const [claims, verified, not] of rows) {
     const profile = fromClaims('corp', { sub: '1', ...claims })

@@ -91,7 +91,9 @@ t.test('only a plain e-mail address is kept', async (t) => {
     [{ email_verified: null, verified_email: true }, true],
     [{ email_verified: false }, false],
     [{}, false],
-    [{ email_verified: 'true' }, false],
+    [{ email_verified: 'true' }, true],
+    [{ email_verified: 'false' }, false],
+    [{ email_verified: 'TRUE' }, false],
     [{ email_verified: 1 }, false],
   ]
   for (const [claims, expected] of verified)
@@ -184,7 +186,7 @@ t.test('a claim that is not kept is unknown, not missing', async (t) => {
     ['groups', { _claim_names: { groups: 'src1' }, _claim_sources: { src1: {} } }],
     ['groups', { _claim_names: { group: 'src1' } }],
     ['email', { email: 'a@b@c' }],
-    ['email_verified', { email_verified: 'true' }],
+    ['email_verified', { email_verified: 'yes' }],
   ]
   for (const [name, sent] of unknown) {
     const { claims } = read(sent)

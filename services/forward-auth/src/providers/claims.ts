@@ -6,10 +6,18 @@ export interface ClaimPaths {
   readonly rolesClaim?: string
 }
 
-/** Whether groups or roles that the ID token lacks may be in UserInfo. */
-export function lacksClaims(idToken: Claims, { groupsClaim, rolesClaim }: ClaimPaths): boolean {
-  const paths = [groupsClaim ?? 'groups', rolesClaim]
-  return paths.some((path) => path !== undefined && !take(idToken, path))
+/** Whether an ID token lacks what is wanted of a person, so that it may be in UserInfo. */
+export function lacksClaims(
+  idToken: Claims,
+  { groupsClaim = 'groups', rolesClaim }: ClaimPaths,
+  scopes: readonly string[],
+): boolean {
+  const wanted = [
+    ...[groupsClaim, rolesClaim],
+    ...(scopes.includes('email') ? ['email', 'email_verified'] : []),
+    ...(scopes.includes('profile') ? ['name'] : []),
+  ]
+  return wanted.some((path) => path !== undefined && !take(idToken, path))
 }
 
 /**
@@ -29,13 +37,13 @@ export function mergeClaims(idToken: Claims, userInfo: Claims, paths: ClaimPaths
 }
 
 /**
- * `email` and `email_verified` come from the same source. Only the ID token says how and when the
- * person signed in.
+ * `email` and `email_verified` come from the same source, or both name the same address. Only the ID token
+ * says how and when the person signed in.
  */
 function merge(idToken: Claims, { acr, amr, auth_time, ...userInfo }: Claims): Claims {
-  return 'email' in idToken
-    ? { ...withoutEmail(userInfo), ...idToken }
-    : { ...userInfo, ...withoutEmail(idToken) }
+  if (!('email' in idToken)) return { ...userInfo, ...withoutEmail(idToken) }
+  const isSame = idToken.email === userInfo.email
+  return { ...(isSame ? userInfo : withoutEmail(userInfo)), ...idToken }
 }
 
 function withoutEmail({ email, email_verified, verified_email, ...claims }: Claims): Claims {

@@ -162,25 +162,25 @@ function createKeyRenewal({ now }: Clock) {
   }
 }
 
-/** The claims of the ID token and, if it lacks groups, of UserInfo. */
+/** The claims of the ID token and, if it lacks some that are wanted, of UserInfo. */
 async function readClaims(
   client: Client,
   callback: URL,
   login: Login,
   renewKeys: KeyRenewal,
-  { hasUserInfo = true, ...paths }: Pick<OidcKind, 'hasUserInfo'> & ClaimPaths,
+  { hasUserInfo = true, ...options }: Pick<OidcKind, 'hasUserInfo'> & ClientOptions,
 ): Promise<Claims> {
   const { configuration } = client
   const renew = () => renewKeys(client, configuration)
   const tokens = await redeemCode(configuration, callback, login, login.nonce, renew)
   const idToken = tokens.claims() as Claims
   checkIdToken(idToken, configuration.clientMetadata().client_id)
-  const isAsked = hasUserInfo && lacksClaims(idToken, paths)
+  const isAsked = hasUserInfo && lacksClaims(idToken, options, scopesOf(configuration, options))
   const userInfo =
     isAsked && configuration.serverMetadata().userinfo_endpoint
       ? await fetchUserInfo(configuration, tokens.access_token, String(idToken.sub))
       : {}
-  return mergeClaims(idToken, userInfo, paths)
+  return mergeClaims(idToken, userInfo, options)
 }
 
 /** The checks of OpenID Connect Core section 3.1.3.7 that openid-client leaves out. */

@@ -75,10 +75,7 @@ export const signInRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const stepUp = stepUpFor(portalSite, query)
     const arrival = { portalSite, query, stepUp }
     const visitor = query.switch ? undefined : await visitorOf(request, portalSite)
-    if (!query.switch) {
-      const answered = await answerKnown(arrival, visitor, reply)
-      if (answered) return answered
-    }
+    if (!query.switch && (await answerKnown(arrival, visitor, reply))) return reply
     const providers = providersFor(portalSite.portal, stepUp)
     const provider = soleProvider(portalSite.portal, providers, stepUp && visitor)
     if (!provider)
@@ -128,21 +125,25 @@ interface Arrival {
   readonly stepUp: StepUpDemand | undefined
 }
 
-/** Answers a person whose session is enough, or whom a provider identifies by their address. */
+/**
+ * Answers a person whose session is enough, or whom a provider identifies by their address. Resolves with
+ * whether it has, since a reply that an async function returns is awaited until it is sent, and lost.
+ */
 async function answerKnown(
   { portalSite, query, stepUp }: Arrival,
   visitor: Visitor | undefined,
   reply: FastifyReply,
-): Promise<FastifyReply | undefined> {
+): Promise<boolean> {
   const { request, server } = reply
   const returnTo = targetOf(portalSite, query.rd)
-  if (isEnough(visitor, stepUp, server.clock.now()))
-    return query.rd === undefined
-      ? sendPage(reply, 200, signedIn(portalSite, query, visitor, request))
-      : returnToApp(portalSite, returnTo, 'bounce', reply)
-  if (stepUp) return undefined
-  const profile = await identifyByAddress(portalSite, request)
-  return profile && completeSignIn({ portalSite, profile, returnTo }, reply)
+  if (isEnough(visitor, stepUp, server.clock.now())) {
+    if (query.rd !== undefined) returnToApp(portalSite, returnTo, 'bounce', reply)
+    else sendPage(reply, 200, signedIn(portalSite, query, visitor, request))
+    return true
+  }
+  const profile = stepUp ? undefined : await identifyByAddress(portalSite, request)
+  if (profile) await completeSignIn({ portalSite, profile, returnTo }, reply)
+  return profile !== undefined
 }
 
 async function identifyByAddress(

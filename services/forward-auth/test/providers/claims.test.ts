@@ -132,7 +132,7 @@ t.test('a list that becomes groups or roles is in the session once', async (t) =
 })
 
 t.test('UserInfo is asked for what the ID token lacks', async (t) => {
-  const table: [paths: ClaimPaths, idToken: Claims, expected: boolean][] = [
+  const table: [paths: ClaimPaths, idToken: Claims, expected: boolean, ...scopes: string[]][] = [
     [{}, { groups: [] }, false],
     [{}, {}, true],
     [{}, { groups: null }, true],
@@ -140,9 +140,15 @@ t.test('UserInfo is asked for what the ID token lacks', async (t) => {
     [{ groupsClaim: 'memberOf' }, { memberOf: [] }, false],
     [{ rolesClaim: 'a.b' }, { groups: ['a'] }, true],
     [{ rolesClaim: 'a.b' }, { groups: ['a'], a: { b: ['c'] } }, false],
+    [{}, { groups: [] }, true, 'email'],
+    [{}, { groups: [], email: 'a@b.example' }, true, 'email'],
+    [{}, { groups: [], email: 'a@b.example', email_verified: false }, false, 'email'],
+    [{}, { groups: [] }, true, 'profile'],
+    [{}, { groups: [], name: 'Ada' }, false, 'profile'],
+    [{}, { groups: [], name: 'Ada' }, true, 'profile', 'email'],
   ]
-  for (const [paths, idToken, expected] of table)
-    t.equal(lacksClaims(idToken, paths), expected, JSON.stringify([paths, idToken]))
+  for (const [paths, idToken, expected, ...scopes] of table)
+    t.equal(lacksClaims(idToken, paths, scopes), expected, JSON.stringify([paths, idToken, scopes]))
 
   const paths = { groupsClaim: 'resource_access.app.roles' }
   const idToken = { resource_access: { account: { roles: ['view-profile'] } } }

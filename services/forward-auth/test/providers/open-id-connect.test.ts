@@ -148,7 +148,8 @@ t.test('groups and roles come from where the configuration says', async (t) => {
   const idp = await startOpenIdProvider(t)
   const options = { ...idp.options, groupsClaim: 'memberOf', rolesClaim: 'realm_access.roles' }
   const provider = open(t, options)
-  idp.forge({ memberOf: ['ops'], realm_access: { roles: ['admin'] } })
+  const person = { name: 'Alice', email: 'alice@example.com', email_verified: true }
+  idp.forge({ ...person, memberOf: ['ops'], realm_access: { roles: ['admin'] } })
   t.match(await signIn(provider), { groups: ['ops'], roles: ['admin'] })
   t.equal(idp.asked.userInfo, undefined, 'the ID token has both')
   idp.forge({ memberOf: ['ops'] })
@@ -410,6 +411,25 @@ t.test('UserInfo adds the claims that the ID token leaves out', async (t) => {
       { email: 'mallory@b.example', email_verified: true },
       { email: { address: 'victim@b.example', verified: false } },
     ],
+    'email_verified of UserInfo verifies the same address, as with the thin ID token of Okta': [
+      { email: 'a@b.example' },
+      { email: 'a@b.example', email_verified: true },
+      { email: { address: 'a@b.example', verified: true } },
+    ],
+    'but not against the ID token': [
+      { email: 'a@b.example', email_verified: false },
+      { email: 'a@b.example', email_verified: true, groups: ['admin'] },
+      { email: { address: 'a@b.example', verified: false } },
+    ],
+    'an address and a name beside groups of the ID token': [
+      { groups: ['ops'] },
+      { email: 'a@b.example', email_verified: 'true', name: 'Ada' },
+      {
+        groups: ['ops'],
+        email: { address: 'a@b.example', verified: true },
+        name: { full: 'Ada' },
+      },
+    ],
     'email_verified of the ID token does not verify the address of UserInfo': [
       { email_verified: true },
       { email: 'victim@b.example' },
@@ -423,8 +443,8 @@ t.test('UserInfo adds the claims that the ID token leaves out', async (t) => {
       t.match(await signIn(provider), expected)
     })
 
-  await t.test('it is not asked when the ID token has groups', async (t) => {
-    idp.forge({ groups: ['ops'] })
+  await t.test('it is not asked when the ID token has all that is wanted', async (t) => {
+    idp.forge({ groups: ['ops'], name: 'Ada', email: 'a@b.example', email_verified: true })
     const { userInfo } = idp.asked
     t.strictSame((await signIn(provider)).groups, ['ops'])
     t.equal(idp.asked.userInfo, userInfo)
@@ -450,7 +470,8 @@ t.test('e-mail addresses', async (t) => {
     idp.forge({ groups: [], ...claims })
     return (await signIn(open(t, { ...idp.options, trustEmail }))).email
   }
-  const address = 'alice@example.com'
+  // Not the one that UserInfo verifies.
+  const address = 'ada@example.com'
   const table: Record<string, [claims: object, expected: unknown, trustEmail?: boolean]> = {
     'an address with two @ is dropped': [
       { email: 'alice@evil.example@example.com', email_verified: true },
@@ -460,8 +481,12 @@ t.test('e-mail addresses', async (t) => {
       { email: address },
       { address, verified: false },
     ],
-    'the text "true" does not verify an address': [
+    'verified by the text "true"': [
       { email: address, email_verified: 'true' },
+      { address, verified: true },
+    ],
+    'not by another text': [
+      { email: address, email_verified: 'yes' },
       { address, verified: false },
     ],
     verified: [
