@@ -5,9 +5,19 @@ import type { Allow, Profile } from './schema.ts'
 
 export { isUnknown } from './claims.ts'
 
-type Restriction = (profile: Profile) => boolean
+interface Restriction {
+  (profile: Profile): boolean
+  /** The part that does not hold, and what is missing; undefined if all hold. */
+  refusingClause(profile: Profile): string | undefined
+}
 /** Undefined if it is not known. */
 type MembershipTest = (profile: Profile) => boolean | undefined
+
+/** A part of a rule, and how it is told to whom it refuses. */
+interface Part {
+  readonly holds: MembershipTest
+  readonly clauseFor: (profile: Profile) => string | undefined
+}
 
 /**
  * Compiles an allow rule. All restrictions of an object must hold; only a verified e-mail address
@@ -15,14 +25,19 @@ type MembershipTest = (profile: Profile) => boolean | undefined
  * @throws ProfileError PROFILE_ALLOW_INVALID, PROFILE_CONDITION_INVALID, PROFILE_CONDITION_TOO_LONG
  */
 export function compileAllow(allow: Allow, conditions: Conditions): Restriction {
-  if (allow === 'anyone') return () => true
-  if (typeof allow === 'string') return restrictionOf(allow, conditions)
-
+  if (allow === 'anyone') return restriction([])
+  if (typeof allow === 'string') return restriction([partOf(allow, conditions)])
   const { condition, ...membership } = allow
-  const tests: MembershipTest[] = testsOf(membership)
-  if (condition !== undefined) tests.unshift(restrictionOf(condition, conditions))
-  const holds = all(tests)
-  return (profile) => holds(profile) === true
+  const parts = partsOf(membership)
+  if (condition !== undefined) parts.unshift(partOf(condition, conditions))
+  return restriction(assertSome(parts))
+}
+
+function restriction(parts: readonly Part[]): Restriction {
+  const refusing = (profile: Profile) => parts.find(({ holds }) => holds(profile) !== true)
+  return Object.assign((profile: Profile) => refusing(profile) === undefined, {
+    refusingClause: (profile: Profile) => refusing(profile)?.clauseFor(profile),
+  })
 }
 
 /** Groups and e-mail domains of an allow rule. */
@@ -35,29 +50,32 @@ export type Membership = Pick<Exclude<Allow, string>, 'emailDomains' | 'groups'>
  * @throws ProfileError PROFILE_ALLOW_INVALID
  */
 export function compileMembership(membership: Membership): MembershipTest {
-  return all(testsOf(membership))
-}
-
-function testsOf({ emailDomains, groups }: Membership): MembershipTest[] {
-  return [emailDomains ? hasEmailAt(emailDomains) : [], groups ? isInOneOf(groups) : []].flat()
-}
-
-function all(tests: readonly MembershipTest[]): MembershipTest {
-  // An empty rule is more likely a mistake than meant as `anyone`.
-  if (tests.length === 0)
-    throw new ProfileError('PROFILE_ALLOW_INVALID', 'the rule restricts nothing')
+  const parts = assertSome(partsOf(membership))
   return (profile) => {
-    const results = tests.map((holds) => holds(profile))
+    const results = parts.map(({ holds }) => holds(profile))
     return results.includes(false) ? false : results.includes(undefined) ? undefined : true
   }
 }
 
-function restrictionOf(source: string, conditions: Conditions): Restriction {
-  const condition = conditions.compile(source)
-  return (profile) => condition.holds(profile)
+function partsOf({ emailDomains, groups }: Membership): Part[] {
+  return [emailDomains ? hasEmailAt(emailDomains) : [], groups ? isInOneOf(groups) : []].flat()
 }
 
-function hasEmailAt(emailDomains: readonly string[]): MembershipTest {
+/** An empty rule is more likely a mistake than meant as `anyone`. */
+function assertSome(parts: readonly Part[]): readonly Part[] {
+  if (parts.length > 0) return parts
+  throw new ProfileError('PROFILE_ALLOW_INVALID', 'the rule restricts nothing')
+}
+
+function partOf(source: string, conditions: Conditions): Part {
+  const condition = conditions.compile(source)
+  return {
+    holds: (profile) => condition.holds(profile),
+    clauseFor: (profile) => condition.refusingClause(profile),
+  }
+}
+
+function hasEmailAt(emailDomains: readonly string[]): Part {
   for (const domain of emailDomains)
     if (!isEmailDomain(domain))
       throw new ProfileError(
@@ -65,11 +83,25 @@ function hasEmailAt(emailDomains: readonly string[]): MembershipTest {
         `${JSON.stringify(domain)} is not a domain in ASCII, such as example.com`,
       )
   const allowed = new Set(emailDomains.map((domain) => domain.toLowerCase()))
-  return ({ email }) => (email?.verified ? allowed.has(emailDomain(email.address)) : undefined)
+  const list = `emailDomains: ${emailDomains.join(', ')}`
+  return {
+    holds: ({ email }) => (email?.verified ? allowed.has(emailDomain(email.address)) : undefined),
+    clauseFor: ({ email }) => {
+      if (!email) return `${list} (no e-mail address came)`
+      return email.verified ? list : `${list} (the e-mail address is not verified)`
+    },
+  }
 }
 
-function isInOneOf(wanted: readonly string[]): MembershipTest {
+function isInOneOf(wanted: readonly string[]): Part {
   const allowed = new Set(wanted)
-  return ({ groups = [], claims }) =>
-    isUnknown(claims, 'groups') ? undefined : groups.some((group) => allowed.has(group))
+  const list = `groups: ${wanted.join(', ')}`
+  return {
+    holds: ({ groups = [], claims }) =>
+      isUnknown(claims, 'groups') ? undefined : groups.some((group) => allowed.has(group)),
+    clauseFor: ({ groups, claims }) => {
+      if (isUnknown(claims, 'groups')) return `${list} (the groups are not known)`
+      return groups ? list : `${list} (no groups came)`
+    },
+  }
 }

@@ -116,6 +116,34 @@ t.test('what a token leaves out is not missing', async (t) => {
   t.equal(withUnknown(whole), whole)
 })
 
+t.test('names the part of a rule that refuses, and what is missing', async (t) => {
+  const rule = { emailDomains: ['example.com', 'b.example'], groups: ['ops', 'dev'] }
+  const both = { ...rule, condition: 'Role("x") && Role("y")' }
+  const ada = { email: 'a@example.com', email_verified: true, groups: ['ops'] }
+  const rows: [rule: Parameters<typeof compileAllow>[0], claims: object, clause?: string][] = [
+    ['anyone', {}],
+    [rule, ada],
+    [rule, {}, 'emailDomains: example.com, b.example (no e-mail address came)'],
+    [
+      rule,
+      { ...ada, email_verified: false },
+      'emailDomains: example.com, b.example (the e-mail address is not verified)',
+    ],
+    [rule, { ...ada, email: 'a@c.example' }, 'emailDomains: example.com, b.example'],
+    [rule, { ...ada, groups: undefined }, 'groups: ops, dev (no groups came)'],
+    [
+      rule,
+      { ...ada, groups: undefined, _claim_names: { groups: 'a' } },
+      'groups: ops, dev (the groups are not known)',
+    ],
+    [rule, { ...ada, groups: ['hr'] }, 'groups: ops, dev'],
+    [both, { ...ada, roles: ['x'] }, 'Role("y")'],
+    [both, { ...ada, roles: ['x', 'y'], groups: [] }, 'groups: ops, dev (no groups came)'],
+  ]
+  for (const [rule, claims, clause] of rows)
+    t.equal(compileAllow(rule, conditions).refusingClause(person(claims)), clause)
+})
+
 t.test('invalid allow rules are refused', async (t) => {
   const rows: [rule: Parameters<typeof compileAllow>[0], code: string][] = [
     [{}, 'PROFILE_ALLOW_INVALID'],

@@ -5,6 +5,7 @@ import { ConfigError } from '@gatehouse/service-kit'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { createApps } from './check/apps.ts'
+import type { Refusal } from './check/decide.ts'
 import { headerRows } from './check/header-presets.ts'
 import { type AssertionSettings, bodyFor, createHeaders, createUser } from './check/headers.ts'
 import { createPolicy, type Policy } from './check/policy.ts'
@@ -76,8 +77,7 @@ function createPortal(config: PortalConfig, lifetime: number, make: Make) {
     ...lookOf(config, byName),
     /** By name, in the order of the chooser. */
     providers: new Map(providers) as ReadonlyMap<string, Provider>,
-    /** Whether a person has access at all; evaluated at login and at every check. */
-    admits: createAdmits(config),
+    ...createAdmission(config),
     policies: byName,
     /** What requests must meet; the first one that fits decides. */
     rules: createRules(rules, byName),
@@ -140,7 +140,7 @@ function authDeps({ clock, log }: ProviderDeps): AuthDeps {
 }
 
 /** Both `allow` of the portal and that of the provider must hold; other providers admit nobody. */
-export function createAdmits({ allow, providers }: PortalConfig): (profile: Profile) => boolean {
+export function createAdmission({ allow, providers }: PortalConfig) {
   const conditions = createConditions()
   const byPortal = compileAllow(allow ?? 'anyone', conditions)
   const byProvider = new Map(
@@ -149,7 +149,17 @@ export function createAdmits({ allow, providers }: PortalConfig): (profile: Prof
       compileAllow(provider.allow ?? 'anyone', conditions),
     ]),
   )
-  return (profile) => byProvider.get(profile.provider)?.(profile) === true && byPortal(profile)
+  const isAtProvider = (profile: Profile) => byProvider.get(profile.provider)?.(profile) === true
+  return {
+    /** Whether a person has access at all; evaluated at login and at every check. */
+    admits: (profile: Profile): boolean => isAtProvider(profile) && byPortal(profile),
+    /** Why a person has none. */
+    refusalOf(profile: Profile): Refusal {
+      if (isAtProvider(profile)) return { by: 'allow', clause: byPortal.refusingClause(profile) }
+      const clause = byProvider.get(profile.provider)?.refusingClause(profile)
+      return { by: `allow of the provider ${profile.provider}`, clause }
+    },
+  }
 }
 
 declare module 'fastify' {

@@ -1,6 +1,7 @@
 import type { Profile } from '@gatehouse/profile'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
+import type { Refusal } from '../check/decide.ts'
 import type { ForwardAuthConfig } from '../config/schema.ts'
 import type { AuthMetrics } from '../metrics.ts'
 import { clientIpOf } from '../routes/portal-page.ts'
@@ -24,6 +25,7 @@ interface Happening {
   readonly caller?: string | undefined
   readonly host: string
   readonly code?: string | undefined
+  readonly refusal?: Refusal | undefined
 }
 
 interface Kind {
@@ -89,7 +91,7 @@ class AuditTrail {
   }
 
   #describe(request: FastifyRequest, happening: Happening): AuditRow {
-    const { event, portal, profile, host, code } = happening
+    const { event, portal, profile, host, code, refusal } = happening
     const { provider = happening.provider, id, name } = profile ?? {}
     const person = id === undefined ? undefined : `${provider}:${id}`
     return {
@@ -99,7 +101,8 @@ class AuditTrail {
       name: name?.full?.slice(0, MAX_TEXT),
       host: host.slice(0, MAX_TEXT),
       clientAddress: clientIpOf(request),
-      ...{ requestId: request.id, code },
+      ...{ requestId: request.id, code, refusedBy: refusal?.by },
+      clause: refusal?.clause?.slice(0, MAX_TEXT),
     }
   }
 

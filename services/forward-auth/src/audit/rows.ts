@@ -26,6 +26,9 @@ export interface AuditRow {
   readonly requestId: string
   /** Code of the error that refused or failed. */
   readonly code?: string | undefined
+  /** What refused a person, such as `allow` or `policy admin`, and the part that did not hold. */
+  readonly refusedBy?: string | undefined
+  readonly clause?: string | undefined
 }
 
 const HOUR = 3_600_000

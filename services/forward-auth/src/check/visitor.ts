@@ -3,8 +3,6 @@ import type { Provider } from '../providers/provider.ts'
 import type { Session } from '../session/session.ts'
 import { type Refusal, Requester } from './decide.ts'
 
-const NOT_ADMITTED: Refusal = { by: 'allow' }
-
 /** A person with a session at a portal. */
 export class Visitor extends Requester {
   readonly session: Session
@@ -33,6 +31,6 @@ export class Visitor extends Requester {
   }
 
   refusal(): Refusal | undefined {
-    return this.isAdmitted ? undefined : NOT_ADMITTED
+    return this.isAdmitted ? undefined : this.portal.refusalOf(this.session.profile)
   }
 }

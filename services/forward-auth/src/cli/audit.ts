@@ -24,7 +24,7 @@ function isOf(wanted: string, { person, provider }: AuditRow): boolean {
   return person === wanted || person === `${provider}:${wanted}`
 }
 
-type Column = Exclude<keyof AuditRow, 'provider' | 'name' | 'requestId'>
+type Column = Exclude<keyof AuditRow, 'provider' | 'name' | 'requestId' | 'refusedBy' | 'clause'>
 
 const TITLES: Readonly<Record<Column, string>> = {
   time: 'TIME',

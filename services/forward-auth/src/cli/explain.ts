@@ -16,7 +16,7 @@ import {
   SIGNED_IN,
 } from '../check/rules.ts'
 import type { ForwardAuthConfig, PortalConfig } from '../config/schema.ts'
-import { createAdmits } from '../portals.ts'
+import { createAdmission } from '../portals.ts'
 import { readPerson } from './person.ts'
 
 /** What is asked: a request, and who sends it. */
@@ -104,16 +104,17 @@ function queryOf({ policy, condition }: ExplainOptions): string {
 
 /** A person without a session, whom the app would not be told about. */
 class Described extends Requester {
-  readonly #isAdmitted: boolean
+  readonly #refusal: Refusal | undefined
 
   constructor(portal: PortalConfig, profile: Profile) {
     const nothing = { headers: [], assertion: undefined }
     super({ method: 'session', portal: portal.name, profile }, profile, nothing)
-    this.#isAdmitted = createAdmits(portal)(profile)
+    const { admits, refusalOf } = createAdmission(portal)
+    this.#refusal = admits(profile) ? undefined : refusalOf(profile)
   }
 
   refusal(): Refusal | undefined {
-    return this.#isAdmitted ? undefined : { by: 'allow' }
+    return this.#refusal
   }
 }
 

@@ -151,6 +151,7 @@ function sendForbidden(
     caller: requester && callerOf(requester.identity),
     host: forwarded.authority,
     code: scopes.length > 0 ? 'AUTH_SCOPE_MISSING' : 'FWA_FORBIDDEN',
+    refusal,
   })
   if (scopes.length > 0)
     throw refuseCaller(new AuthError('AUTH_SCOPE_MISSING', { scopes }), check, request)

@@ -2,6 +2,7 @@ import type { Profile } from '@gatehouse/profile'
 import { isNavigation, sendPage } from '@gatehouse/service-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { AuditEvent } from '../audit/rows.ts'
+import type { Refusal } from '../check/decide.ts'
 import { isSteppedUp } from '../check/policy.ts'
 import type { Visitor } from '../check/visitor.ts'
 import { setHostCookies } from '../cookies.ts'
@@ -116,16 +117,18 @@ export interface Attempt {
   readonly profile?: Profile
   readonly provider?: Pick<Provider, 'name'>
   readonly code?: string
+  /** What of the portal refused the person. */
+  readonly refusal?: Refusal
 }
 
 /** Writes an event of a sign-in to the audit trail, with the host where the person wanted to go. */
 export function recordSignIn(
   event: AuditEvent,
-  { portalSite, returnTo, profile, provider, code }: Attempt,
+  { portalSite, returnTo, profile, provider, code, refusal }: Attempt,
   request: FastifyRequest,
 ): void {
   request.server.auditTrail.record(request, {
-    ...{ event, profile, code },
+    ...{ event, profile, code, refusal },
     portal: portalSite.portal.name,
     provider: provider?.name,
     host: destinationOf(portalSite, returnTo).host,
@@ -156,8 +159,12 @@ export async function completeSignIn(signIn: SignIn, reply: FastifyReply): Promi
   const { portalSite, profile, returnTo } = signIn
   const { request, server } = reply
   const { portal, site } = portalSite
+  // The names alone: what they say is about the person.
+  const names = { portal: portal.name, claims: Object.keys(profile.claims) }
+  request.log.debug(names, 'claims of a person who signs in')
   if (portal.admits(profile) !== true) {
-    recordSignIn('sign-in-refused', { ...signIn, code: 'FWA_FORBIDDEN' }, request)
+    const refusal = portal.refusalOf(profile)
+    recordSignIn('sign-in-refused', { ...signIn, code: 'FWA_FORBIDDEN', refusal }, request)
     const switchHref = pageUrl(portalSite, '/signin', { rd: returnTo, switch: '1' })
     const reader = readerOf(request, portalSite)
     const page = refusedPage({ ...reader, profile, switchHref, requestId: request.id })

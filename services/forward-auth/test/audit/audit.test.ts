@@ -79,7 +79,9 @@ t.test('sign-ins that do not succeed', async (t) => {
     const person = visitor()
     const begun = await person.open(signInUrl())
     corp.state.failure = failure
-    await person.open(corp.authorize(begun.headers.location, sub))
+    const callback = corp.authorize(begun.headers.location, sub)
+    if (failure === 'FWA_LOGIN_REFUSED') callback.searchParams.set('error', 'access_denied')
+    await person.open(callback)
     corp.state.failure = undefined
   }
   await attempt('eve')
@@ -101,6 +103,35 @@ t.test('sign-ins that do not succeed', async (t) => {
       ['sign-in-refused', 'corp:often', 'corp', 'app.example.com', 'FWA_SIGN_IN_RATE'],
     ],
   )
+})
+
+t.test('a refused sign-in says which part of `allow` refuses, and which claims came', async (t) => {
+  const corp = 'issuerUrl: "http://localhost:1", clientId: a, clientSecret: b'
+  const portal = (allow: string, own = '') =>
+    yamlOf(
+      `  - { name: main, ${allow} providers: [{ type: openIDConnect, name: corp, ${corp}${own} }] }\n`,
+    )
+  for (const [yaml, refusedBy, clause] of [
+    [portal('allow: { groups: [staff] },'), 'allow', 'groups: staff'],
+    [
+      portal('', ', allow: { emailDomains: [example.com] }'),
+      'allow of the provider corp',
+      'emailDomains: example.com (no e-mail address came)',
+    ],
+    [portal(`allow: 'ClaimEqual("team", "a") && Group("x")',`), 'allow', 'Group("x")'],
+  ] as const) {
+    const test = await start(t, { yaml })
+    test.app.log.level = 'debug'
+    test.corp.state.claims = { groups: ['hr'], team: 'a' }
+    const page = await signIn(test.visitor(), test.corp, 'eve')
+    t.equal(page.statusCode, 403)
+    t.notMatch(page.body, clause, 'the page does not say it')
+    const line = test.log.find(({ event }) => event === 'sign-in-refused')
+    t.match(line, { refusedBy, clause, code: 'FWA_FORBIDDEN', caller: 'corp:eve' })
+    const debug = test.log.find(({ claims }) => claims)
+    t.strictSame(debug?.claims, ['sub', 'name', 'groups', 'team'])
+    t.notMatch(JSON.stringify(debug), '"hr"', 'their names only')
+  }
 })
 
 t.test('a check that refuses a person has a row per host and hour', async (t) => {

@@ -30,6 +30,7 @@ const portal = (rest: Partial<Portal> = {}): Portal => ({
   images: new Map(),
   providers: new Map(),
   admits: () => true,
+  refusalOf: () => ({ by: 'allow' }),
   policies: new Map(),
   headers: [],
   body: 'OK\n',

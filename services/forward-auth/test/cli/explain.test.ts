@@ -77,7 +77,11 @@ t.test('which rule, policy and clause decides, and why', async (t) => {
       'decision: 403, refused by policy admin, since this does not hold: Group("admin")',
     ],
     ['ada', { host: 'admin.example.com' }, 'decision: passes, with the identity of the person'],
-    ['eve', {}, 'decision: 403, refused by allow'],
+    [
+      'eve',
+      {},
+      'decision: 403, refused by allow, since this does not hold: groups: staff (no groups came)',
+    ],
     [
       'ada',
       { path: '/vault/x' },

@@ -2,7 +2,7 @@ import { fromClaims } from '@gatehouse/profile'
 import fc from 'fast-check'
 import t from 'tap'
 import { PROGRAMS } from '../../src/migrate/programs.ts'
-import { createAdmits } from '../../src/portals.ts'
+import { createAdmission } from '../../src/portals.ts'
 import { withTrust } from '../../src/providers/oidc.ts'
 import { forwardDialect } from '../../src/routes/check.ts'
 import { startApp } from '../app.ts'
@@ -300,7 +300,7 @@ t.test('whom they refuse, Gatehouse refuses; whom they let in, it lets in', asyn
       const [provider] = portal?.providers ?? []
       if (!portal || provider?.type !== 'openIDConnect')
         return t.equal(d.length + a.length, 0, 'nobody is listed')
-      const admits = createAdmits(portal)
+      const { admits } = createAdmission(portal)
       for (const { email, email_verified, groups } of people) {
         const isListed =
           a.includes(email) ||

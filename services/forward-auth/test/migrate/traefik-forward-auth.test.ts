@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { stringify } from 'yaml'
 import { PROGRAMS } from '../../src/migrate/programs.ts'
-import { createAdmits } from '../../src/portals.ts'
+import { createAdmission } from '../../src/portals.ts'
 import { startApp } from '../app.ts'
 import { areMarked, migration } from './kit.ts'
 import { VERSION_2_FLAGS, VERSION_4_KEYS } from './reference.ts'
@@ -358,5 +358,5 @@ portals: [{ name: main, sessionLifetime: 2h, headers: [{ name: X, claim: a }], p
 t.test('a person of version 4 comes in as before', async (t) => {
   const { config } = await migration(t, 'traefik-forward-auth')(stringify(NEW))
   const portal = config?.portals[0]
-  t.ok(portal && createAdmits(portal)(fromClaims('openidconnect', { sub: 'ada' })))
+  t.ok(portal && createAdmission(portal).admits(fromClaims('openidconnect', { sub: 'ada' })))
 })

@@ -47,6 +47,7 @@ export function portalNamed(name: string, providers: readonly string[] = ['corp'
     images: new Map(),
     providers: new Map(providers.map((each) => [each, createFakeProvider(each).provider])),
     admits: () => true,
+    refusalOf: () => ({ by: 'allow' }),
     policies: new Map(),
     headers: [],
     body: 'OK\n',

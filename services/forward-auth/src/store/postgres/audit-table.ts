@@ -10,19 +10,20 @@ const MAX_REMOVED = 10_000
 
 const COLUMNS = [
   ...['id', 'at', 'ran', 'event', 'portal', 'provider', 'person'],
-  ...['name', 'host', 'client_address', 'request_id', 'code'],
+  ...['name', 'host', 'client_address', 'request_id', 'code', 'refused_by', 'clause'],
 ].join(', ')
 
 const INSERT = `
   INSERT INTO audit (${COLUMNS})
   SELECT ${COLUMNS} FROM jsonb_to_recordset($1::jsonb) AS rows (
     id uuid, at timestamptz, ran bigint, event text, portal text, provider text, person text,
-    name text, host text, client_address text, request_id text, code text)
+    name text, host text, client_address text, request_id text, code text,
+    refused_by text, clause text)
   ON CONFLICT DO NOTHING`
 
 const SELECT = `
-  SELECT seq, ran, event, portal, provider, person, name, host, code,
-    client_address AS "clientAddress", request_id AS "requestId",
+  SELECT seq, ran, event, portal, provider, person, name, host, code, clause,
+    refused_by AS "refusedBy", client_address AS "clientAddress", request_id AS "requestId",
     to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS time
   FROM audit WHERE (at, seq) > ($1::timestamptz, $2::bigint)
   ORDER BY audit.at, seq LIMIT ${PAGE}`
@@ -90,8 +91,9 @@ export class AuditTable implements AuditStore {
   #recordOf(row: StoredAuditRow): object {
     const id = this.#ids.get(row) ?? randomUUID()
     this.#ids.set(row, id)
-    const { time: at, clientAddress, requestId, ...rest } = row
-    const record = { ...rest, id, at, client_address: clientAddress, request_id: requestId }
+    const { time: at, clientAddress, requestId, refusedBy, ...rest } = row
+    const names = { client_address: clientAddress, request_id: requestId, refused_by: refusedBy }
+    const record = { ...rest, ...names, id, at }
     return Object.fromEntries(Object.entries(record).map(([key, value]) => [key, storable(value)]))
   }
 }

@@ -46,4 +46,5 @@ export const MIGRATIONS: readonly string[] = [
   CREATE INDEX audit_at ON audit (at, seq);
   COMMENT ON TABLE audit IS 'Who signed in and out, and who was refused.';
   `,
+  'ALTER TABLE audit ADD COLUMN refused_by text, ADD COLUMN clause text',
 ]
