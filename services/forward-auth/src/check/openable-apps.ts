@@ -41,22 +41,17 @@ function mayOpen(
   const { host } = found
   const path = readPath(`${url.pathname}${url.search}`)
   const request = { method: 'GET', host, path, clientIp }
-  try {
-    const { outcome } = decide({
-      portal,
-      host,
-      requester: visitor,
-      admission: admissionFor(portal.rules, request),
-      routePolicy: () => policy,
-      kind: () => 'navigation',
-      now,
-    })
-    if (outcome === 'step-up') return [...portal.providers.values()].some(canStepUp)
-    return outcome === 'allow' || outcome === 'anonymous'
-  } catch {
-    // A check whose condition cannot be evaluated is refused.
-    return false
-  }
+  const { outcome } = decide({
+    portal,
+    host,
+    requester: visitor,
+    admission: admissionFor(portal.rules, request),
+    routePolicy: () => policy,
+    kind: () => 'navigation',
+    now,
+  })
+  if (outcome === 'step-up') return [...portal.providers.values()].some(canStepUp)
+  return outcome === 'allow' || outcome === 'anonymous'
 }
 
 function appsOfRules({ rules }: Portal, sites: Sites): App[] {

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { en as texts } from '../../src/pages/languages/en.ts'
 import { fill } from '../../src/pages/languages/index.ts'
-import { portalOf, startApp, yamlOf } from '../app.ts'
+import { CORP, portalOf, startApp, yamlOf } from '../app.ts'
 import { hrefsIn } from '../pages/read.ts'
 import { BROWSER, SHAPES } from '../shapes.ts'
 import { AUTH, MAIN, signIn, start, whoIs } from './kit.ts'
@@ -83,6 +83,26 @@ t.test('without `apps`, those are the hosts that the rules name', async (t) => {
   const none = await pageOf(yamlOf(portalOf('main')), {})
   t.notMatch(none, texts.signedIn.apps, 'and nothing is said of apps where none is known')
   t.notMatch(none, texts.signedIn.noApps)
+})
+
+t.test('what no check lets a person pass is not listed', async (t) => {
+  const yaml = yamlOf(portalOf('main', `${POLICIES}, ${RULES}`))
+  const page = await pageOf(yaml, { groups: ['admin'] })
+  t.match(page, '<bdi>ops.example.com</bdi>')
+  t.notMatch(page, '<bdi>auth.example.com</bdi>', 'the host of the sign-in pages has no app')
+
+  const programs = `callers: { issuers: [{ name: ci, issuerUrl: "https://id.example.com", audience: x, hosts: [a.example.com] }] }`
+  const other = yamlOf(portalOf('main', `${POLICIES}, ${APPS}, ${programs}`)).replace(
+    /^domains: .*$/m,
+    TWO_DOMAINS.replace(':8443', ''),
+  )
+  t.match(await pageOf(other, {}), '<bdi>Vault</bdi>', 'after another sign-in')
+  const github = other.replace(
+    CORP,
+    '{ type: github, name: corp, clientId: a, clientSecret: b, allow: anyone }',
+  )
+  t.match(await pageOf(github, {}), '<bdi>Wiki</bdi>')
+  t.notMatch(await pageOf(github, {}), '<bdi>Vault</bdi>', 'no provider has another sign-in')
 })
 
 t.test('invariant: an app is listed if and only if its check lets the person pass', async (t) => {
