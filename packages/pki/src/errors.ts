@@ -9,7 +9,7 @@ export const PKI_ERRORS = {
   PKI_RULE_INVALID: {
     title: 'Name rule is not valid',
     action:
-      'Use `x` for exactly x, `*.x` for everything below x, `=*.x` for the wildcard certificate, `*` for everything, or a network such as `10.0.0.0/8`.',
+      'Use `x` for exactly x, `*.x` for everything below x, `=*.x` for the wildcard certificate, `=**.x` for those of x and all below it, `*` for everything, or a network such as `10.0.0.0/8`.',
   },
   PKI_PEM_INVALID: {
     title: 'PEM is not valid',

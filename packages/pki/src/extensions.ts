@@ -76,8 +76,8 @@ export const subjectAltName = (names: readonly Name[], critical: boolean) =>
     sequence(...names.map(generalName)),
   )
 
-const DNS_NAME = 0x82
-const IP_ADDRESS = 0x87
+export const DNS_NAME = 0x82
+export const IP_ADDRESS = 0x87
 
 const generalName = ({ text, ip }: Name) =>
   ip ? element(IP_ADDRESS, ip.bytes) : element(DNS_NAME, text)

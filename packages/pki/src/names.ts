@@ -79,22 +79,23 @@ function quote(text: string): string {
 
 /**
  * A set of names: `exact` is x itself, `below` every name below x at any depth (neither x nor a
- * wildcard), `wildcard` the wildcard certificate `*.x`, `any` everything, `cidr` the addresses of a
+ * wildcard), `wildcard` the wildcard certificate `*.x`, `wildcards` those for x and every name below x,
+ * `any` everything, `cidr` the addresses of a
  * network.
  */
 export type NameRule =
   | { readonly kind: 'any'; readonly text: '*' }
   | { readonly kind: 'cidr'; readonly text: string; readonly cidr: Cidr }
   | {
-      readonly kind: 'exact' | 'below' | 'wildcard'
-      /** Canonical: `x`, `*.x` or `=*.x`. */
+      readonly kind: 'exact' | 'below' | 'wildcard' | 'wildcards'
+      /** Canonical: `x`, `*.x`, `=*.x` or `=**.x`. */
       readonly text: string
       /** Of x, left to right. */
       readonly labels: readonly string[]
     }
 
 /**
- * Parses `x`, `*.x`, `=*.x`, `*`, an IP address or a network.
+ * Parses `x`, `*.x`, `=*.x`, `=**.x`, `*`, an IP address or a network.
  * @throws PkiError `PKI_RULE_INVALID`
  */
 export function parseNameRule(text: string): NameRule {
@@ -103,9 +104,11 @@ export function parseNameRule(text: string): NameRule {
   if (cidr) return { kind: 'cidr', text: cidr.text, cidr }
 
   const wildcardOnly = text.startsWith('=')
-  const name = parseRuleName(wildcardOnly ? text.slice(1) : text)
+  const atAnyDepth = text.startsWith('=**.')
+  const name = parseRuleName(atAnyDepth ? text.slice(2) : wildcardOnly ? text.slice(1) : text)
   if (wildcardOnly && name.kind !== 'wildcard')
     throw new PkiError('PKI_RULE_INVALID', `${quote(text)} has \`=\` before other than \`*.\``)
+  if (atAnyDepth) return { kind: 'wildcards', text: `=*${name.text}`, labels: name.labels }
   if (wildcardOnly) return { kind: 'wildcard', text: `=${name.text}`, labels: name.labels }
   const kind = name.kind === 'wildcard' ? 'below' : 'exact'
   return { kind, text: name.text, labels: name.labels }
@@ -125,28 +128,30 @@ function parseRuleName(text: string): Name {
  */
 export function compileRules(rules: readonly NameRule[]): (name: Name) => boolean {
   const byText = indexByText(rules)
-  const below = indexBelow(rules)
   const cidrs = rules.flatMap((rule) => (rule.kind === 'cidr' ? rule.cidr : []))
   if (byText.has('*')) return () => true
   return ({ kind, text, ip }) => {
     if (ip) return cidrs.some((cidr) => cidrContains(cidr, ip))
-    if (kind === 'wildcard') return byText.has(`=${text}`)
-    return byText.has(text) || ruleAbove(below, text) !== undefined
+    const isWildcard = kind === 'wildcard'
+    if (byText.has(isWildcard ? `=${text}` : text)) return true
+    return ruleAbove(byText, isWildcard ? WILDCARDS : BELOW, text) !== undefined
   }
 }
+
+const BELOW = '*'
+const WILDCARDS = '=**'
 
 const indexByText = (rules: readonly NameRule[]): ReadonlyMap<string, NameRule> =>
   new Map(rules.map((rule) => [rule.text, rule]))
 
-/** By `.x` of `*.x`. */
-const indexBelow = (rules: readonly NameRule[]): ReadonlyMap<string, NameRule> =>
-  new Map(rules.flatMap((rule) => (rule.kind === 'below' ? [[rule.text.slice(1), rule]] : [])))
-
-/** In canonical text dots only separate labels, so each slice from a dot is a parent. */
-function ruleAbove(below: ReadonlyMap<string, NameRule>, text: string): NameRule | undefined {
-  if (below.size === 0) return undefined
+/** The rule for all below a parent. In canonical text dots only separate labels. */
+function ruleAbove(
+  byText: ReadonlyMap<string, NameRule>,
+  all: typeof BELOW | typeof WILDCARDS,
+  text: string,
+): NameRule | undefined {
   for (let dot = text.indexOf('.'); dot !== -1; dot = text.indexOf('.', dot + 1)) {
-    const rule = below.get(text.slice(dot))
+    const rule = byText.get(all + text.slice(dot))
     if (rule) return rule
   }
   return undefined
@@ -159,7 +164,6 @@ function ruleAbove(below: ReadonlyMap<string, NameRule>, text: string): NameRule
  */
 export function compileReach(rules: readonly NameRule[]): (name: Name) => NameRule | undefined {
   const byText = indexByText(rules)
-  const below = indexBelow(rules)
   const networks = rules.filter((rule) => rule.kind === 'cidr')
   const exactUnder = new Map(
     rules.flatMap((rule) =>
@@ -173,7 +177,11 @@ export function compileReach(rules: readonly NameRule[]): (name: Name) => NameRu
     if (ip) return networks.find(({ cidr }) => cidrContains(cidr, ip))
     // A wildcard matches exactly one label (RFC 9525 section 6.3).
     const covered =
-      kind === 'wildcard' ? (byText.get(`=${text}`) ?? exactUnder.get(labels.join('.'))) : undefined
-    return covered ?? byText.get(text) ?? ruleAbove(below, text)
+      kind === 'wildcard'
+        ? (byText.get(`=${text}`) ??
+          exactUnder.get(labels.join('.')) ??
+          ruleAbove(byText, WILDCARDS, text))
+        : undefined
+    return covered ?? byText.get(text) ?? ruleAbove(byText, BELOW, text)
   }
 }

@@ -189,7 +189,14 @@ export type LeafSigner = ReturnType<typeof createLeafSigner>
  */
 export function createLeafSigner(
   authority: Authority,
-  { crlUrl }: { readonly crlUrl?: string } = {},
+  {
+    crlUrl,
+    withoutSubject,
+  }: {
+    readonly crlUrl?: string
+    /** Whether each subject is empty: what is above may limit subjects. */
+    readonly withoutSubject?: boolean
+  } = {},
 ) {
   const signer = signerOf(authority)
   const constant = (rsa: boolean) =>
@@ -208,7 +215,8 @@ export function createLeafSigner(
     /** Gives DER. */
     sign({ spki, keyType, names, notBefore, notAfter, serial }: Leaf): Buffer {
       if (names.length === 0) throw new PkiError('PKI_NAME_INVALID', 'a certificate needs a name')
-      const commonName = names.find(({ ip, text }) => !ip && text.length <= 64)?.text
+      const named = names.find(({ ip, text }) => !ip && text.length <= 64)
+      const commonName = withoutSubject ? undefined : named?.text
       return signCertificate(signer, {
         serial,
         subject: distinguishedName(commonName),

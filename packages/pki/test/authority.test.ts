@@ -168,7 +168,7 @@ t.test('what is below an authority ends with the first of all that are above it'
   const below = await createIntermediate({ root: upper, commonName: 'Below', now: NOW })
   const chain = [below.certificate, middle.certificate]
   t.strictSame(below.chain, chain, 'all that are above it, without the root')
-  t.match([upper.info.notAfter, upper.ends], [NOW + 200 * DAY, NOW + 90 * DAY])
+  t.match([upper.info.notAfter, upper.ends], [NOW + 200 * DAY - 300_000, NOW + 90 * DAY])
   t.match([below.info.notAfter, below.ends], [NOW + 90 * DAY, NOW + 90 * DAY])
   t.ok(below.anchor?.equals(short.certificate) && upper.anchor?.equals(short.certificate))
   t.equal(issue(upper, ['a.b'], { now: NOW + 88 * DAY }).x509.validToDate.getTime(), upper.ends)

@@ -1,6 +1,14 @@
 import { X509Certificate } from 'node:crypto'
-import { encode } from '../src/der.ts'
-import { caConstraint, caKeyUsage, keyIdentifier, subjectKeyId } from '../src/extensions.ts'
+import { context, type Der, element, encode, oid, sequence, set, utf8 } from '../src/der.ts'
+import {
+  authorityKeyId,
+  caConstraint,
+  caKeyUsage,
+  criticalExtension,
+  keyIdentifier,
+  OID,
+  subjectKeyId,
+} from '../src/extensions.ts'
 import {
   type Authority,
   clampValidity,
@@ -39,19 +47,45 @@ export async function makeAuthorities(
   return { root, intermediate }
 }
 
-/** An authority below a root that may sign intermediates. */
-export function makeUpper(root: Authority, lifetimeMs: number): Authority {
+/** An authority below a root that may sign intermediates, with name constraints if there are some. */
+export function makeUpper(root: Authority, lifetimeMs: number, constraints?: Der): Authority {
   const { spki, privateKey } = generateP256()
   const subject = encode(distinguishedName('Upper'))
   const certificate = signCertificate(signerOf(root), {
     serial: createSerial(NOW),
     subject,
     spki,
-    notBefore: NOW,
-    notAfter: NOW + lifetimeMs,
-    extensions: [caConstraint(), caKeyUsage(), subjectKeyId(keyIdentifier(spki))],
+    notBefore: root.info.notBefore,
+    notAfter: root.info.notBefore + lifetimeMs,
+    extensions: [
+      caConstraint(),
+      caKeyUsage(),
+      subjectKeyId(keyIdentifier(spki)),
+      authorityKeyId(root.info.skid ? Buffer.from(root.info.skid, 'hex') : ''),
+      ...(constraints ? [criticalExtension(OID.nameConstraints, constraints)] : []),
+    ],
   })
-  return loadAuthority({ certificate, key: privateKey, now: NOW })
+  return loadAuthority({ certificate, key: privateKey, now: root.info.notBefore })
+}
+
+/**
+ * Name constraints of `+` what is permitted and `-` what is excluded: a domain, address and mask in hex
+ * after `#`, or an organisation after `O=`.
+ */
+export function constraintsOf(texts: readonly string[]): Der {
+  const subtree = (text: string) => {
+    if (text.startsWith('#')) return sequence(element(0x87, Buffer.from(text.slice(1), 'hex')))
+    if (!text.startsWith('O=')) return sequence(element(0x82, text))
+    const organisation = sequence(oid('2.5.4.10'), utf8(text.slice(2)))
+    return sequence(context(4, sequence(set(organisation))))
+  }
+  const group = (tag: number, sign: string) => {
+    const chosen = texts
+      .filter((text) => text.startsWith(sign))
+      .map((text) => subtree(text.slice(1)))
+    return chosen.length > 0 ? [context(tag, ...chosen)] : []
+  }
+  return sequence(...group(0, '+'), ...group(1, '-'))
 }
 
 /** A leaf for 7 days, with a key of its own unless one is given. */
@@ -62,9 +96,10 @@ export function issue(
     now = NOW,
     key = generateP256(),
     crlUrl,
-  }: { now?: number; key?: KeyPair; crlUrl?: string } = {},
+    withoutSubject = false,
+  }: { now?: number; key?: KeyPair; crlUrl?: string; withoutSubject?: boolean } = {},
 ) {
-  const signer = createLeafSigner(authority, crlUrl ? { crlUrl } : {})
+  const signer = createLeafSigner(authority, { withoutSubject, ...(crlUrl && { crlUrl }) })
   const der = signer.sign({
     spki: key.spki,
     keyType: key.type,

@@ -19,6 +19,7 @@ const parsed: [text: string, rule: object][] = [
   ],
   ['*.Example.com', { kind: 'below', text: '*.example.com', labels: ['example', 'com'] }],
   ['=*.Example.com', { kind: 'wildcard', text: '=*.example.com', labels: ['example', 'com'] }],
+  ['=**.Example.com', { kind: 'wildcards', text: '=**.example.com', labels: ['example', 'com'] }],
   ['10.0.0.0/8', { kind: 'cidr', text: '10.0.0.0/8' }],
   ['10.1.2.3', { kind: 'cidr', text: '10.1.2.3/32' }],
   ['2001:DB8::/32', { kind: 'cidr', text: '2001:db8::/32' }],
@@ -34,6 +35,11 @@ const refused = [
   '=*',
   '=10.0.0.1',
   '**.a.b',
+  '=**a.b',
+  '=***.a.b',
+  '=**.*.a.b',
+  '=**.',
+  '==**.a.b',
   '*.*.a.b',
   'a.*.b',
   '*a.b',
@@ -80,6 +86,11 @@ const matches: [rule: string, yes: string[], no: string[]][] = [
     ['*.example.com'],
     ['example.com', 'a.example.com', '*.a.example.com', '*.badexample.com', '*.com'],
   ],
+  [
+    '=**.example.com',
+    ['*.example.com', '*.a.example.com', '*.b.a.example.com'],
+    ['example.com', 'a.example.com', '*.com', '*.badexample.com', '*.example.com.evil.test'],
+  ],
   ['*.com', ['a.com', 'a.b.com'], ['com', '*.com', 'xcom', 'a.xcom', '*.a.com']],
   ['*', ['a', 'a.b', '*.a.b', '10.0.0.1', '::1'], []],
   [
@@ -109,6 +120,7 @@ function model(rule: NameRule, name: Name): boolean {
   const given = [...name.labels].reverse()
   const below = wanted.every((label, i) => given[i] === label)
   if (rule.kind === 'below') return name.kind === 'dns' && below && given.length > wanted.length
+  if (rule.kind === 'wildcards') return name.kind === 'wildcard' && below
   const kind = rule.kind === 'exact' ? 'dns' : 'wildcard'
   return name.kind === kind && below && given.length === wanted.length
 }
@@ -137,7 +149,9 @@ const rule = fc
   .oneof(
     {
       weight: 9,
-      arbitrary: fc.tuple(fc.constantFrom('', '*.', '=*.'), host).map((parts) => parts.join('')),
+      arbitrary: fc
+        .tuple(fc.constantFrom('', '*.', '=*.', '=**.'), host)
+        .map((parts) => parts.join('')),
     },
     { weight: 3, arbitrary: network },
     { weight: 1, arbitrary: fc.constant('*') },
@@ -167,6 +181,7 @@ const reaches: [rule: string, yes: string[], no: string[]][] = [
     ['example.com', '*.com', '*.badexample.com'],
   ],
   ['=*.example.com', ['*.example.com'], ['a.example.com', '*.a.example.com', '*.com']],
+  ['=**.example.com', ['*.example.com', '*.a.example.com'], ['a.example.com', '*.com']],
   ['*', ['a', '*.a', '10.0.0.1'], []],
   ['10.0.0.0/8', ['10.1.2.3'], ['11.0.0.1', '*.a', '*.10.example']],
   ['localhost', ['localhost'], ['*.localhost']],

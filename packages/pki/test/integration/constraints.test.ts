@@ -3,8 +3,8 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { toPem } from '../../src/index.ts'
-import { issue, makeAuthorities } from '../helpers.ts'
+import { createRoot, parseName, readConstraints, toPem } from '../../src/index.ts'
+import { constraintsOf, DAY, issue, makeAuthorities, makeUpper } from '../helpers.ts'
 
 const run = promisify(execFile)
 const now = Date.now()
@@ -55,16 +55,65 @@ async function writeCases(): Promise<Case[]> {
       for (const names of lists) {
         const file = join(folder, `${at}-${cases.length}.pem`)
         const { der } = issue(intermediate, names, { now })
-        const ders = [der, intermediate.certificate, root.certificate]
-        writeFileSync(file, ders.map((one) => toPem('CERTIFICATE', one)).join(''))
-        writeFileSync(`${file}.root`, toPem('CERTIFICATE', root.certificate))
+        write(file, [der, intermediate.certificate, root.certificate])
         cases.push({ what: `${permitted.join() || 'any'}: ${names.join()}`, isAccepted, file })
       }
   }
   return cases
 }
 
-const cases = await writeCases()
+/** Constraints that an authority brings along, and names of which some are within. */
+const BROUGHT = [
+  ['+corp.example'],
+  ['+.corp.example'],
+  ['+'],
+  ['-'],
+  ['-corp.example', '-a.test'],
+  ['+corp.example', '-x.corp.example'],
+  ['+#0a000000ff000000'],
+  ['-#0a000000ff000000'],
+  ['+corp.example', '-#0000000000000000', `-#${'00'.repeat(32)}`],
+  ['+O=Corp', '+corp.example'],
+  ['-O=Corp'],
+]
+const NAMES = [
+  ...[
+    'corp.example',
+    'a.corp.example',
+    '*.corp.example',
+    '*.a.corp.example',
+    '*.example',
+    'a.test',
+  ],
+  ...['x.corp.example', 'a.x.corp.example', 'xcorp.example', '10.1.2.3', '11.1.2.3', 'fd00::1'],
+]
+/** What is refused although OpenSSL accepts it: a wildcard that covers an excluded name. */
+const NARROWER = ['-x.corp.example *.corp.example', '-corp.example *.example']
+
+async function writeBrought(): Promise<Case[]> {
+  const root = await createRoot({ commonName: 'Test Root', now })
+  return BROUGHT.flatMap((constraints, at) => {
+    const upper = makeUpper(root, 90 * DAY, constraintsOf(constraints))
+    const { permits, isSubjectLimited } = readConstraints(upper.chain)
+    return NAMES.flatMap((text) => {
+      const isAccepted = permits(parseName(text))
+      if (!isAccepted && NARROWER.some((one) => constraints.some((c) => one === `${c} ${text}`)))
+        return []
+      const { der } = issue(upper, [text], { now, withoutSubject: isSubjectLimited })
+      const file = join(folder, `brought-${at}-${text.replaceAll(/[*:]/g, '_')}.pem`)
+      write(file, [der, upper.certificate, root.certificate])
+      return { what: `${constraints.join(' ')}: ${text}`, isAccepted, file }
+    })
+  })
+}
+
+function write(file: string, ders: readonly Uint8Array[]): void {
+  const pems = ders.map((one) => toPem('CERTIFICATE', one))
+  writeFileSync(file, pems.join(''))
+  writeFileSync(`${file}.root`, pems.at(-1) ?? '')
+}
+
+const cases = [...(await writeCases()), ...(await writeBrought())]
 
 t.test('OpenSSL accepts what is within the constraints, and nothing else', async (t) => {
   for (const { what, isAccepted, file } of cases) {
@@ -81,18 +130,22 @@ t.test('OpenSSL accepts what is within the constraints, and nothing else', async
 const hasJava = spawnSync('java', ['-version']).status === 0
 if (!hasJava) console.error('java is missing: name constraints are not tried with it')
 
-t.test('Java does the same', { skip: !hasJava && 'java is missing' }, async (t) => {
-  const program = join(import.meta.dirname, 'Verify.java')
-  const { stdout } = await run('java', [program, ...cases.map(({ file }) => file)])
-  const results = new Map(
-    stdout
-      .trim()
-      .split('\n')
-      .map((line) => line.split(/: (.*)/) as [string, string]),
-  )
-  for (const { what, isAccepted, file } of cases) {
-    const result = results.get(file)
-    if (isAccepted) t.equal(result, 'OK', what)
-    else t.match(result, /CertPathValidatorException/, what)
-  }
-})
+t.test(
+  'Java does the same, but fails at an empty domain',
+  { skip: !hasJava && 'java is missing' },
+  async (t) => {
+    const program = join(import.meta.dirname, 'Verify.java')
+    const { stdout } = await run('java', [program, ...cases.map(({ file }) => file)])
+    const results = new Map(
+      stdout
+        .trim()
+        .split('\n')
+        .map((line) => line.split(/: (.*)/) as [string, string]),
+    )
+    for (const { what, isAccepted, file } of cases.filter(({ what }) => !/^[+-]:/.test(what))) {
+      const result = results.get(file)
+      if (isAccepted) t.equal(result, 'OK', what)
+      else t.match(result, /CertPathValidatorException/, what)
+    }
+  },
+)

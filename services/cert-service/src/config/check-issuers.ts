@@ -104,7 +104,7 @@ function checkFallback({ name, fallback }: IssuerConfig, issuers: readonly Issue
 
 function checkRule(text: string, challenges: IssuerConfig['challenges']): void {
   const { kind } = parseNameRule(text)
-  if (kind === 'wildcard' && !canProve({ challenges }, 'wildcard'))
+  if (kind.startsWith('wildcard') && !canProve({ challenges }, 'wildcard'))
     throw new Error('is for a wildcard certificate, which takes a dns-01 challenge')
   if (kind === 'cidr' && !canProve({ challenges }, 'ip'))
     throw new Error('is for IP addresses, which take an http-01 or tls-alpn-01 challenge')

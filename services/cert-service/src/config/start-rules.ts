@@ -1,7 +1,7 @@
-import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readFileSync, readSync, statSync } from 'node:fs'
 import { dirname, isAbsolute, join } from 'node:path'
 import type { DnsProviderConfig } from '@gatehouse/acme'
-import { keyPairFromPem } from '@gatehouse/pki'
+import { fromPem, keyPairFromPem, readConstraints } from '@gatehouse/pki'
 import {
   applyRules,
   applyToEach,
@@ -35,8 +35,7 @@ export const START_RULES: readonly Rule<CertServiceConfig>[] = [
     cachePath === undefined ? [] : checkFolder('/storage/cachePath', cachePath),
   checkMasterKey,
   checkRoot,
-  ({ ca: { intermediate }, storage }) =>
-    intermediate ? checkAuthority('/ca/intermediate', intermediate, !isFirst(storage)) : [],
+  checkIntermediate,
   ({ issuers }) =>
     applyToEach(issuers, '/issuers', [
       checkCaFile,
@@ -150,6 +149,19 @@ function checkAuthority(
     else loadOwnAuthority({ certificate: certificate.text, key }, now, { mayBeOver })
   })
   return [...own, ...key]
+}
+
+/** Says which names it may sign, too. */
+function checkIntermediate({ ca: { intermediate }, storage }: CertServiceConfig): Fault[] {
+  if (!intermediate) return []
+  const faults = checkAuthority('/ca/intermediate', intermediate, !isFirst(storage))
+  if (faults.length > 0) return faults
+  const path = '/ca/intermediate/certFile'
+  return faultOf(path, () => {
+    const pem = readFileSync(intermediate.certFile, 'utf8')
+    const { text } = readConstraints(fromPem(pem, 'CERTIFICATE'))
+    if (text) faults.push({ path, message: `limits what is issued: ${text}`, isWarning: true })
+  }).concat(faults)
 }
 
 function checkProvider(provider: DnsProviderConfig): Fault[] {

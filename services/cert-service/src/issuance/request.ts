@@ -67,7 +67,7 @@ export function parseRequest(
   authorize(names)
   const issuer = issuers.choose(names)
   for (const { name, pointer } of entries)
-    if (!issuer.permits(name)) refuse(pointer, 'CERT_NOT_PERMITTED', notPermitted(name))
+    if (!issuer.permits(name)) refuse(pointer, 'CERT_NOT_PERMITTED', notPermitted(name, issuer))
   const objection = issuer.objection?.(names, csr)
   if (objection !== undefined) refuse(csr ? '/csr' : '/domain', 'CERT_NOT_PERMITTED', objection)
   const chosen = csr?.keyType ?? keyType ?? issuer.keyType ?? 'p256'
@@ -157,8 +157,8 @@ function assertCount(names: number): void {
     throw new PkiError('PKI_CSR_INVALID', `more than ${MAX_NAMES} names in all`)
 }
 
-function notPermitted({ text }: Name): string {
-  return `${text} is outside of \`ca.permitted\`, and no other issuer signs all of the names`
+function notPermitted(name: Name, issuer: Issuer): string {
+  return `${name.text} is outside of ${issuer.scopeFor?.(name)}, and no other issuer signs all of the names`
 }
 
 function notCertified({ name, keyTypes = [] }: Issuer, keyType: KeyType): string {

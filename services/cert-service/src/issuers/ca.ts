@@ -9,6 +9,7 @@ import {
   type Name,
   parseCertificate,
   parseNameRule,
+  readConstraints,
 } from '@gatehouse/pki'
 import { CertError } from '../errors.ts'
 import type { CrlRecord } from '../store/store.ts'
@@ -45,7 +46,6 @@ export async function openCa(options: AuthorityOptions, deps: AuthorityDeps): Pr
 /** The embedded CA: a root, the intermediate that signs, and their revocation lists. */
 export class Ca implements Issuer {
   readonly name = 'ca'
-  readonly permits: (name: Name) => boolean
   readonly crls: Crls
   readonly #options: AuthorityOptions
   readonly #deps: AuthorityDeps
@@ -56,6 +56,8 @@ export class Ca implements Issuer {
   #intermediates: readonly StoredAuthority[] = []
   #current: StoredAuthority
   #signer: LeafSigner
+  #constraints: ReturnType<typeof readConstraints>
+  readonly #isPermitted: (name: Name) => boolean
   #trackedAt = 0
 
   constructor(
@@ -70,11 +72,20 @@ export class Ca implements Issuer {
     this.#authorities = authorities
     this.#root = root
     this.#current = intermediate
+    this.#constraints = constraintsOn(intermediate)
     this.#signer = this.#signerOf(intermediate)
     const { permitted } = options
-    this.permits = compileRules(permitted.length > 0 ? permitted : [parseNameRule('*')])
+    this.#isPermitted = compileRules(permitted.length > 0 ? permitted : [parseNameRule('*')])
     this.crls = new Crls(deps, (keyId) => this.#authorityOf(keyId))
   }
+
+  permits = (name: Name): boolean => this.#isPermitted(name) && this.#constraints.permits(name)
+
+  /** What it may sign, for a name that it may not. */
+  scopeFor = (name: Name): string =>
+    this.#isPermitted(name)
+      ? `the name constraints of ${this.#current.authority.info.subject} (${this.#constraints.text})`
+      : '`ca.permitted`'
 
   issue = (request: LeafRequest): Issued => {
     this.#skipFuture()
@@ -161,12 +172,16 @@ export class Ca implements Issuer {
 
   #use(intermediate: StoredAuthority): void {
     this.#current = intermediate
+    this.#constraints = constraintsOn(intermediate)
     this.#signer = this.#signerOf(intermediate)
   }
 
   #signerOf({ authority }: StoredAuthority): LeafSigner {
     const { crlUrl } = this.#options
-    return createLeafSigner(authority, { ...(crlUrl && { crlUrl: crlUrlOf(crlUrl, authority) }) })
+    return createLeafSigner(authority, {
+      ...(crlUrl && { crlUrl: crlUrlOf(crlUrl, authority) }),
+      withoutSubject: this.#constraints.isSubjectLimited,
+    })
   }
 
   #sign({ names, keyType, spki }: LeafRequest, now: number): Issued {
@@ -180,6 +195,10 @@ export class Ca implements Issuer {
     const serialNumber = Buffer.from(serial).toString('hex')
     return { certificate, chain: authority.chain, serialNumber, ...validity }
   }
+}
+
+function constraintsOn({ authority: { chain, anchor } }: StoredAuthority) {
+  return readConstraints([...chain, ...(anchor ? [anchor] : [])])
 }
 
 class Crls {

@@ -21,6 +21,8 @@ export interface Issuer {
   readonly fallback?: string | undefined
   /** Whether it may sign this name for anyone. */
   permits(name: Name): boolean
+  /** What bounds it, for a name that it may not sign. */
+  scopeFor?(name: Name): string
   /** Why it cannot sign this request although it may sign each of the names. */
   objection?(names: readonly Name[], csr: Csr | null): string | undefined
   /** Signs, at once or in the background of the requests for it. Rejects with a coded error. */

@@ -1,11 +1,12 @@
 import { X509Certificate } from 'node:crypto'
 import { cp, readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { createIntermediate, createRoot, toPem } from '@gatehouse/pki'
+import { createIntermediate, createRoot, parseNameRule, toPem } from '@gatehouse/pki'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { backup, restore } from '../../src/cli/backup.ts'
 import { detachRoot } from '../../src/cli/keys.ts'
+import { loadCertConfig } from '../../src/config/load.ts'
 import { DAY, leapClock, NOW, type Running, settle, start } from '../helpers/app.ts'
 import { writeAuthority } from '../helpers/ca-walk.ts'
 
@@ -237,6 +238,78 @@ t.test('an intermediate of one’s own', async (t) => {
   await settle(isLogged)
   t.ok(isLogged(), 'the log says so as well')
 })
+
+t.test('an intermediate of one’s own with name constraints', async (t) => {
+  const folder = testFolder(t)
+  const root = await createRoot({ commonName: 'Mine', now: NOW })
+  const permitted = ['corp.test', '10.0.0.0/8'].map(parseNameRule)
+  const ours = await createIntermediate({ root, commonName: 'Ours', now: NOW, permitted })
+  const intermediate = await writeAuthority(folder, 'intermediate', ours, root.certificate)
+  const running = await start(t, { ca: { intermediate } }, { folder })
+  const { call } = running
+  for (const [names, at] of [
+    [['corp.test'], undefined],
+    [['a.corp.test', '*.a.corp.test', '10.1.2.3'], undefined],
+    [['a.test'], '/domain'],
+    [['corp.test', '*.test'], '/names/0'],
+    [['corp.test', '10.1.2.3', '11.1.2.3'], '/names/1'],
+    [['::1'], '/domain'],
+  ] as const) {
+    const [domain, ...others] = names
+    for (const query of ['?dryRun=true', '']) {
+      const answer = await call('POST', `/api/certificate${query}`, { domain, names: others })
+      if (!at) t.equal(answer.status, 200, names.join())
+      else {
+        t.match(answer, {
+          status: 422,
+          body: { code: 'CERT_NOT_PERMITTED', errors: [{ pointer: at }] },
+        })
+        t.match(
+          answer.body.detail,
+          /outside of the name constraints of CN=Ours \(only corp\.test, /,
+        )
+      }
+    }
+  }
+  const orders = await running.service.store.listAudit({ limit: 99 })
+  t.strictSame(
+    orders.filter(({ action }) => action === 'fail'),
+    [],
+    'nothing is tried',
+  )
+  const { text } = await call('GET', '/ca/root.pem')
+  t.equal(text, toPem('CERTIFICATE', root.certificate), 'the root in its file is answered')
+
+  const { warnings } = await loadCertConfig(join(folder, 'config.yaml'), {}, { beforeStart: true })
+  t.match(warnings, [
+    /config\.yaml:\d+:\d+.*certFile limits what is issued: only corp\.test, \*\.corp/,
+  ])
+})
+
+t.test(
+  'an intermediate that is narrower than the configuration, which has no key to replace it',
+  async (t) => {
+    const folder = testFolder(t)
+    const mine = await createRoot({ commonName: 'Mine', now: NOW })
+    const root = await writeAuthority(folder, 'root', mine)
+    const first = await start(
+      t,
+      { ca: { root, permitted: ['corp.test'] }, server: { tls: 'off' } },
+      { folder },
+    )
+    await first.close()
+    // As the key of the root is away, the intermediate of before is still in use.
+    const ca = { root: { certFile: root.certFile } }
+    const second = await start(t, { ca }, { folder, clock: first.clock })
+    t.equal((await second.call('POST', '/api/certificate', { domain: 'a.corp.test' })).status, 200)
+    const refused = await second.call('POST', '/api/certificate', { domain: 'a.test' })
+    t.match(refused, {
+      status: 422,
+      body: { detail: /the name constraints of CN=Gatehouse Inter/ },
+    })
+    t.strictSame(second.service.ca.degraded(), ['ca-intermediate'])
+  },
+)
 
 t.test('without the root’s key nothing breaks until an intermediate is due', async (t) => {
   const folder = testFolder(t)

@@ -1,0 +1,85 @@
+import { readFields, readX509 } from './certificate.ts'
+import { children, type Element } from './der.ts'
+import { PkiError } from './errors.ts'
+import { DNS_NAME, IP_ADDRESS, OID, readGeneralName } from './extensions.ts'
+import { compileReach, compileRules, type Name, type NameRule, parseNameRule } from './names.ts'
+
+const EXCLUDED = 0xa1
+const DIRECTORY_NAME = 0xa4
+
+/**
+ * Reads the name constraints of authorities (RFC 5280 section 4.2.1.10). Where software differs, the
+ * narrower reading counts.
+ * @param certificates - DER
+ * @throws PkiError `PKI_CA_INVALID` for constraints that cannot be read
+ */
+export function readConstraints(certificates: readonly Uint8Array[]) {
+  const found = certificates.flatMap(
+    (der) => readFields(readX509(der)).extension(OID.nameConstraints) ?? [],
+  )
+  const groups = found.flatMap(children).map((group) => {
+    const isExcluded = group.tag === EXCLUDED
+    const bases = children(group).map(baseOf)
+    return { isExcluded, bases, rules: bases.flatMap((base) => rulesOf(base, isExcluded)) }
+  })
+  return {
+    /** Whether clients accept the name below these authorities. */
+    permits: (name: Name) =>
+      groups.every(({ isExcluded, rules }) => {
+        const ofKind = rules.filter(({ kind }) => (kind === 'cidr') === (name.ip !== undefined))
+        if (isExcluded) return compileReach(ofKind)(name) === undefined
+        return ofKind.length === 0 || compileRules(ofKind)(name)
+      }),
+    /** What they permit and exclude, as name rules; empty without constraints. */
+    text: groups
+      .map(
+        ({ isExcluded, rules }) =>
+          `${isExcluded ? 'all but' : 'only'} ${rules.map(({ text }) => text).join(', ')}`,
+      )
+      .join('; '),
+    /** Whether they are about subjects as well. An empty subject is always within. */
+    isSubjectLimited: groups.some(({ bases }) => bases.some(({ tag }) => tag === DIRECTORY_NAME)),
+  }
+}
+
+/** Minimum and maximum have no meaning but 0 and absent. */
+function baseOf(subtree: Element): Element {
+  const [base, ...range] = children(subtree)
+  const isWhole = range.every(
+    ({ tag, content }) => tag === 0x80 && content.every((byte) => byte === 0),
+  )
+  return base && isWhole ? base : fail()
+}
+
+/** None for kinds of names that no certificate of ours has. */
+function rulesOf({ tag, content }: Element, isExcluded: boolean): NameRule[] {
+  if (tag === IP_ADDRESS) return [networkOf(content)]
+  if (tag !== DNS_NAME) return []
+  const text = content.toString('latin1')
+  const domain = text.replace(/^\./, '')
+  if (domain === '') return [ruleOf('*')]
+  // Some software reads a leading dot as "only what is below".
+  const itself = text === domain || isExcluded ? [domain] : []
+  return [...itself, `*.${domain}`, `=**.${domain}`].map(ruleOf)
+}
+
+function networkOf(range: Buffer): NameRule {
+  const half = range.length / 2
+  const mask = [...range.subarray(half)].map((byte) => byte.toString(2).padStart(8, '0')).join('')
+  const prefix = mask.replace(/0+$/, '')
+  if (![4, 16].includes(half) || prefix.includes('0')) return fail()
+  const content = range.subarray(0, half).map((byte, i) => byte & (range[half + i] ?? 0))
+  return ruleOf(`${readGeneralName({ tag: IP_ADDRESS, content } as Element).text}/${prefix.length}`)
+}
+
+function ruleOf(text: string): NameRule {
+  try {
+    return parseNameRule(text)
+  } catch {
+    return fail()
+  }
+}
+
+function fail(): never {
+  throw new PkiError('PKI_CA_INVALID', 'its name constraints cannot be read')
+}
