@@ -38,10 +38,20 @@ export function createClient({ address, ca, insecure = false }: ClientOptions = 
         headers: { host: url.host, ...headers },
         signal: AbortSignal.timeout(TIMEOUT),
       })
-      sent.on('error', reject)
+      sent.on('error', (error: NodeJS.ErrnoException) => reject(explain(error, url)))
+      sent.on('upgrade', ({ statusCode: status = 0 }, socket) => {
+        socket.destroy()
+        resolve({ status, headers: {}, body: '' })
+      })
       readAnswer(sent, resolve)
       sent.end()
     })
+}
+
+function explain(error: NodeJS.ErrnoException, { host }: URL): Error {
+  if (!/ISSUER|SELF_SIGNED|LEAF_SIGNATURE/.test(error.code ?? '')) return error
+  const text = `${host} has a certificate of an unknown CA (${error.code}): name the CA with --ca ca.pem`
+  return new Error(text, { cause: error })
 }
 
 function readAnswer(sent: ClientRequest, done: (answer: Answer) => void): void {

@@ -1,4 +1,5 @@
 import { FWA_ERRORS, type FwaErrorCode } from '../errors.ts'
+import { BELIEVED_HEADERS, METHOD_OVERRIDES, PATH_OVERRIDES } from '../header-names.ts'
 import type { ProbedCheck } from './probes.ts'
 import type { Mistake } from './remedies.ts'
 
@@ -39,9 +40,18 @@ export interface Examination {
 }
 
 export interface AppExamination {
+  readonly host: string
   readonly signedIn: Answer
-  /** With the identity headers spelled with underscores. */
-  readonly aliased: Answer
+  /** With the identity headers spelled with underscores, dots and tildes. */
+  readonly aliased: readonly Answer[]
+  /** With headers that only a proxy may set. */
+  readonly believed: Answer
+  /** With headers that replace method and path. */
+  readonly overridden: Answer
+  /** After `Upgrade: h2c`. */
+  readonly upgraded: Answer
+  /** With the identity headers listed in `Connection`. */
+  readonly taken: Answer
   /** The identity headers that the check gives to the app. */
   readonly identity: Readonly<Record<string, string>>
   readonly sessionCookie: string
@@ -63,7 +73,7 @@ export function diagnose(seen: Examination): readonly Finding[] {
   const reached = diagnoseReach(seen)
   if (reached.length > 0) return [...reached, ...diagnoseAuthHost(seen.auth)]
   const findings = [
-    ...diagnoseApp(seen.app),
+    ...diagnoseApp(seen.app, seen.forged),
     ...diagnoseForged(seen.forged),
     ...diagnoseCheck(seen.page),
     ...diagnoseCheck(seen.program),
@@ -105,6 +115,9 @@ function diagnoseCheck(exchange: Exchange): Finding[] {
     const findings = asked ? compareAsked(exchange, asked) : [explainCode(check, exchange)]
     if (exchange.cookieLength > 0 && check.cookieLength === 0)
       findings.push({ mistake: 'cookie', text: 'The check receives no Cookie.' })
+    const [, query = ''] = exchange.target.split('?')
+    if (query !== '' && check.dialect !== 'envoy' && check.query.includes(query))
+      findings.push({ mistake: 'query', text: 'The check receives the query of the client.' })
     if (check.clientAddress === undefined && headers['x-forwarded-for'] === undefined)
       findings.push({ mistake: 'client', text: 'The check receives no X-Forwarded-For.' })
     return findings
@@ -134,7 +147,9 @@ function compareAsked(sent: Exchange, asked: Asked): Finding[] {
   compare('host', 'host', sent.host, asked.host)
   compare('scheme', 'scheme', sent.scheme, asked.scheme)
   compare('method', 'method', sent.method, asked.method)
-  compare('target', 'path', shortened(sent.target), shortened(asked.target))
+  const isStripped = sent.target !== asked.target && sent.target.endsWith(asked.target)
+  const mistake = isStripped ? 'stripped' : 'target'
+  compare(mistake, 'path', shortened(sent.target), shortened(asked.target))
   return findings
 }
 
@@ -277,9 +292,9 @@ function diagnoseAuthHost({ host, answer, checks }: Exchange): Finding[] {
   return [{ mistake: 'auth-missing', text }]
 }
 
-function diagnoseApp(app: AppExamination | undefined): Finding[] {
+function diagnoseApp(app: AppExamination | undefined, forged: Exchange): Finding[] {
   if (!app) return []
-  const { signedIn, aliased, identity, sessionCookie } = app
+  const { signedIn, sessionCookie } = app
   if (signedIn.status !== 200)
     return [
       {
@@ -287,21 +302,62 @@ function diagnoseApp(app: AppExamination | undefined): Finding[] {
         text: `A person who is signed in receives ${signedIn.status}${ofCode(signedIn)}.`,
       },
     ]
-  const findings: Finding[] = []
-  for (const [name, value] of Object.entries(identity)) {
-    const told = valuesOf(name, signedIn.body)
-    if (told.some((one) => one.includes(FORGED)))
-      findings.push({ mistake: 'not-stripped', text: `A client can forge ${name} for the app.` })
-    else if (value !== '' && !told.some((one) => one !== ''))
-      findings.push({ mistake: 'not-copied', text: `The app does not receive ${name}.` })
-  }
-  if (aliased.status === 200 && aliased.body.includes(FORGED))
-    findings.push({
-      mistake: 'aliases',
-      text: 'A client can forge identity headers for the app with underscores, such as X_Forwarded_User.',
-    })
+  const findings = [...diagnosePassedOn(app, forged), ...diagnoseIdentity(app)]
   if (signedIn.body.includes(sessionCookie))
     findings.push({ mistake: 'session-shown', text: 'The app receives the session cookie.' })
+  return findings
+}
+
+/** What docs/proxies.md lists, besides identity. */
+function diagnosePassedOn(app: AppExamination, forged: Exchange): Finding[] {
+  const { host, signedIn, believed, overridden, upgraded } = app
+  const findings: Finding[] = []
+  if (upgraded.status === 101 || valuesOf('upgrade', upgraded.body).includes('h2c'))
+    findings.push({
+      mistake: 'upgrade',
+      text: 'A client can leave every check behind: the app receives Upgrade: h2c.',
+    })
+  const isForged = (name: string, { body }: Answer) => valuesOf(name, body).includes(FORGED)
+  const unseen = [...METHOD_OVERRIDES, ...PATH_OVERRIDES].filter(
+    (name) =>
+      isForged(name, overridden) &&
+      forged.checks.some(({ headers }) => !headers[name]?.includes(FORGED)),
+  )
+  if (unseen.length > 0)
+    findings.push({
+      mistake: 'overrides',
+      text: `The app receives ${unseen.join(', ')}, which the check does not.`,
+    })
+  for (const name of BELIEVED_HEADERS.filter((name) => isForged(name, believed)))
+    findings.push({ mistake: 'believed', text: `A client can forge ${name} for the app.` })
+  const hosts = valuesOf('host', signedIn.body)
+  if (hosts.length > 0 && !hosts.some((one) => `${host}:`.startsWith(`${one}:`)))
+    findings.push({
+      mistake: 'app-host',
+      text: `The app is told the host ${hosts[0]}, not ${host}.`,
+    })
+  return findings
+}
+
+function diagnoseIdentity({ signedIn, aliased, taken, identity }: AppExamination): Finding[] {
+  const findings: Finding[] = []
+  const isTold = (name: string, { body }: Answer) => valuesOf(name, body).some((one) => one !== '')
+  const isTaken = (name: string) =>
+    !isTold(name, taken) || valuesOf('connection', taken.body).some((one) => one.includes(name))
+  for (const [name, value] of Object.entries(identity)) {
+    if (valuesOf(name, signedIn.body).some((one) => one.includes(FORGED)))
+      findings.push({ mistake: 'not-stripped', text: `A client can forge ${name} for the app.` })
+    else if (value !== '' && !isTold(name, signedIn))
+      findings.push({ mistake: 'not-copied', text: `The app does not receive ${name}.` })
+    else if (value !== '' && taken.status === 200 && isTaken(name))
+      findings.push({ mistake: 'taken', text: `A client can take ${name} away by Connection.` })
+  }
+  const isAliased = ({ status, body }: Answer) => status === 200 && body.includes(FORGED)
+  if (aliased.some(isAliased))
+    findings.push({
+      mistake: 'aliases',
+      text: 'A client can forge identity headers for the app with other spellings, such as X_Forwarded_User.',
+    })
   return findings
 }
 
@@ -312,7 +368,8 @@ function ofCode(answer: Answer): string {
 
 /** What follows the name of a header on its line, in however an app tells its headers. */
 function valuesOf(name: string, body: string): string[] {
-  const pattern = name.replaceAll('-', '[-_]')
+  // Not the end of another name, such as that of X-Forwarded-Host.
+  const pattern = `(?:(?<![\\w-])|HTTP_)${name.replaceAll('-', '[-_]')}`
   const lines = body.matchAll(
     new RegExp(`${pattern}["']?[ \\t]*[:=][ \\t]*\\[?["']?([^\\n"'\\]]*)`, 'gi'),
   )

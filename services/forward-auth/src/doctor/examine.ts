@@ -1,3 +1,4 @@
+import { BELIEVED_HEADERS, METHOD_OVERRIDES, PATH_OVERRIDES } from '../header-names.ts'
 import type { Key } from '../session/key-ring.ts'
 import type { Site } from '../sites.ts'
 import { portalUrl } from '../sites.ts'
@@ -48,9 +49,19 @@ const LARGE = [0, 1, 2].map((i) => `gatehouse-doctor${i}=${'x'.repeat(MAX_COOKIE
 /** Makes the answer of a check a redirect of about 7 kB. */
 const LONG = `long=${'x'.repeat(6_000)}`
 
+const withForged = (names: readonly string[]) =>
+  Object.fromEntries(names.map((name) => [name, FORGED]))
+const OVERRIDES = withForged([...METHOD_OVERRIDES, ...PATH_OVERRIDES])
+/** RFC 7540 section 3.2. */
+const UPGRADE = {
+  ...{ connection: 'Upgrade, HTTP2-Settings', upgrade: 'h2c' },
+  'http2-settings': 'AAMAAABkAARAAAAAAAIAAAAA',
+}
+
 function forgedRequest(token: string, { protocol }: URL): Record<string, string> {
   const path = `/${FORGED}/${PROBE_MARK}${token}`
   return {
+    ...OVERRIDES,
     'x-forwarded-for': FORGED_ADDRESS,
     'x-forwarded-host': FORGED_HOST,
     'x-forwarded-proto': protocol === 'https:' ? 'http' : 'https',
@@ -93,7 +104,7 @@ async function exchange(
 ): Promise<Exchange> {
   const token = createProbe(key, now())
   const url = new URL(base)
-  if (!isPage) url.pathname = `/${PROBE_MARK}${token}`
+  if (!isPage) url.pathname = `${base.pathname.replace(/\/$/, '')}/${PROBE_MARK}${token}`
   if (query !== '') url.search = query
   const agent = { 'user-agent': `${PROBE_MARK}${token}` }
   const all = { ...headers, ...agent, ...forge?.(token, url) }
@@ -118,13 +129,18 @@ async function examineApp(
   { cookie, identity }: SignedIn,
 ): Promise<AppExamination> {
   const names = Object.keys(identity)
-  const forged = (spelling: (name: string) => string) =>
-    Object.fromEntries(names.map((name) => [spelling(name), FORGED]))
   const askWith = (more: Record<string, string>) =>
     ask(app, { headers: { ...PROGRAM, cookie, ...more } })
+  const aliasedBy = (mark: string) =>
+    askWith(withForged(names.map((name) => name.replaceAll('-', mark))))
   return {
-    signedIn: await askWith(forged((name) => name)),
-    aliased: await askWith(forged((name) => name.replaceAll('-', '_'))),
+    host: app.host,
+    signedIn: await askWith(withForged(names)),
+    aliased: [await aliasedBy('_'), await aliasedBy('.'), await aliasedBy('~')],
+    believed: await askWith(withForged(BELIEVED_HEADERS)),
+    overridden: await askWith(OVERRIDES),
+    upgraded: await askWith(UPGRADE),
+    taken: await askWith({ connection: ['close', ...names].join(', ') }),
     identity,
     sessionCookie: cookie.slice(0, cookie.indexOf('=') + 9),
   }

@@ -4,6 +4,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
 import { READ_HEADERS } from '../forwarded.ts'
+import { METHOD_OVERRIDES, PATH_OVERRIDES } from '../header-names.ts'
 import { clientIpOf } from '../routes/portal-page.ts'
 import type { Key, KeyRing } from '../session/key-ring.ts'
 
@@ -16,8 +17,10 @@ const MAX_PROBES = 200
 /** A proxy may ask twice, and each of several proxies once more. */
 const MAX_CHECKS = 8
 const MAX_TEXT = 16_384
-const KEPT = [...READ_HEADERS, 'x-forwarded-server', 'host', 'accept', 'sec-fetch-mode'] as const
-type KeptHeader = (typeof KEPT)[number]
+const KEPT: readonly string[] = [
+  ...new Set([...READ_HEADERS, ...METHOD_OVERRIDES, ...PATH_OVERRIDES]),
+  ...['x-forwarded-server', 'host', 'accept', 'sec-fetch-mode'],
+]
 
 /** What arrived with a check that refused a probe. */
 export interface ProbedCheck {
@@ -42,7 +45,9 @@ export interface ProbedCheck {
     | undefined
   readonly clientAddress?: string | undefined
   /** Those that say what the check is about, by name in lower case. */
-  readonly headers: Readonly<Partial<Record<KeptHeader, string>>>
+  readonly headers: Readonly<Record<string, string | undefined>>
+  /** Of the URL of the check. */
+  readonly query: string
   readonly cookieLength: number
 }
 
@@ -142,6 +147,7 @@ class Probes {
           String(raw.headers[name]).slice(0, MAX_TEXT),
         ]),
       ),
+      query: raw.url?.split('?').slice(1).join('?') ?? '',
       cookieLength: raw.headers.cookie?.length ?? 0,
     }
   }

@@ -4,6 +4,8 @@ export type Mistake =
   | 'unprotected'
   | 'untrusted'
   | 'target'
+  | 'stripped'
+  | 'query'
   | 'host'
   | 'scheme'
   | 'method'
@@ -20,6 +22,11 @@ export type Mistake =
   | 'auth-host'
   | 'auth-missing'
   | 'signed-in'
+  | 'upgrade'
+  | 'overrides'
+  | 'believed'
+  | 'taken'
+  | 'app-host'
   | 'not-stripped'
   | 'not-copied'
   | 'aliases'
@@ -34,6 +41,11 @@ type Remedies = Readonly<Partial<Record<Mistake, string>>>
 /** Lines of the examples in `examples/proxies`, by mistake. */
 const OF_PROXY: Readonly<Record<ProxyName, Remedies>> = {
   nginx: {
+    stripped: 'proxy_set_header X-Original-URL $scheme://$host$request_uri; not $uri',
+    upgrade: 'proxy_set_header Upgrade $upgrade; with its map, not $http_upgrade',
+    overrides: 'proxy_set_header X-Original-URL ""; in the location of the app',
+    believed: 'proxy_set_header … ""; in the location of the app',
+    'app-host': 'proxy_set_header Host $host; in the location of the app',
     unreachable:
       'proxy_pass http://gatehouse/portals/<portal>/authz/nginx?policy=… in the location of the check',
     unprotected: 'auth_request /_gatehouse; in the location of the app',
@@ -68,6 +80,14 @@ const OF_PROXY: Readonly<Record<ProxyName, Remedies>> = {
     'session-shown': 'proxy_set_header Cookie $own_cookies; in the location of the app',
   },
   caddy: {
+    stripped:
+      'header_up X-Forwarded-Uri {http.request.orig_uri} in forward_auth, inside of handle_path',
+    query: 'uri in forward_auth: give it a query, such as ?policy=any',
+    upgrade: 'import guard: request_header @other -Upgrade',
+    overrides: 'header_up in forward_auth: remove what takes them away',
+    believed: 'import guard: request_header -Forwarded and others',
+    taken: 'import guard: request_header @takes -Connection',
+    'app-host': 'header_up Host in the reverse_proxy of the app: remove it',
     unreachable: 'the address after forward_auth',
     unprotected: 'forward_auth in the site of the app',
     target: 'header_up X-Forwarded-Uri in forward_auth: remove it',
@@ -95,6 +115,12 @@ const OF_PROXY: Readonly<Record<ProxyName, Remedies>> = {
     'session-shown': 'header_up Cookie "__Secure-gatehouse\\.[^;]*;? ?()" "$1" in reverse_proxy',
   },
   traefik: {
+    stripped:
+      'middlewares of the router of the app: the check before stripPrefix, [gatehouse, strip]',
+    upgrade: 'the router upgrades, and its priority above all others',
+    overrides: 'authRequestHeaders of forwardAuth: remove the list',
+    believed: 'middlewares of the router of the app: [without-forged, gatehouse]',
+    'app-host': 'passHostHeader of the service of the app: true',
     unreachable: 'address of forwardAuth',
     unprotected: 'middlewares of the router of the app',
     target:
@@ -122,6 +148,11 @@ const OF_PROXY: Readonly<Record<ProxyName, Remedies>> = {
     'session-shown': 'a plugin that removes cookies: Traefik has none of its own; see the guide',
   },
   envoy: {
+    stripped: 'filters before ext_authz that change the path: remove them',
+    upgrade: 'upgrade_configs: only websocket',
+    overrides: 'allowed_headers of ext_authz: list them',
+    believed: 'request_headers_to_remove: list it',
+    'app-host': 'host_rewrite of the route of the app: remove it',
     unreachable: 'the cluster of server_uri of ext_authz',
     unprotected: 'ext_authz in http_filters, and disabled in typed_per_filter_config of the route',
     target: 'path_prefix of http_service: /portals/<portal>/authz/envoy/policy/<policy>',
@@ -150,6 +181,12 @@ const OF_PROXY: Readonly<Record<ProxyName, Remedies>> = {
     'session-shown': 'the Lua filter without-session',
   },
   haproxy: {
+    stripped: 'http-request set-path and replace-path: after http-request lua.gatehouse',
+    upgrade: 'http-request deny deny_status 400 if … !for-websocket',
+    overrides: 'ASKED in haproxy.lua: list them',
+    believed: 'http-request del-header ^(forwarded|x-real-ip|x-forward.*|x-original-.*)$ -m reg',
+    taken: 'http-request deny deny_status 400 if { req.hdr(connection) -i -m beg x- }',
+    'app-host': 'http-request set-header Host in the backend of the app: remove it',
     unreachable: 'the address after http-request lua.gatehouse',
     unprotected: 'http-request lua.gatehouse in the backend of the app',
     target: "['x-forwarded-uri'] = { txn.sf:pathq() } in haproxy.lua",
@@ -171,7 +208,7 @@ const OF_PROXY: Readonly<Record<ProxyName, Remedies>> = {
     'auth-missing': 'use_backend gatehouse if for-auth',
     'not-stripped': 'IDENTITY in haproxy.lua: list every header of the portal',
     'not-copied': 'IDENTITY in haproxy.lua: list every header of the portal',
-    aliases: 'http-request del-header [_.] -m reg',
+    aliases: 'http-request del-header [^a-zA-Z0-9-] -m reg',
     'session-shown': "http-request set-header Cookie %[req.fhdr(cookie),'regsub(…)']",
   },
 }

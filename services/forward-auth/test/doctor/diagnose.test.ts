@@ -23,6 +23,7 @@ const CHECK: ProbedCheck = {
   asked: { method: 'GET', scheme: 'https', host: 'app.example.com', target: '/a?b' },
   clientAddress: '198.51.100.7',
   headers: { accept: 'text/html', 'x-forwarded-for': '198.51.100.7' },
+  query: 'policy=any',
   cookieLength: 5,
 }
 const PAGE: Exchange = {
@@ -46,9 +47,11 @@ const GOOD: Examination = {
   long: PAGE,
   auth: { ...PAGE, host: 'auth.example.com', answer: denied, checks: [] },
 }
+const told: Answer = { status: 200, headers: {}, body: 'X-Forwarded-User: ada\nRemote-Name: Ada\n' }
 const APP = {
-  signedIn: { status: 200, headers: {}, body: 'X-Forwarded-User: ada\nRemote-Name: Ada\n' },
-  aliased: { status: 200, headers: {}, body: 'X-Forwarded-User: ada\nRemote-Name: Ada\n' },
+  host: 'app.example.com',
+  ...{ signedIn: told, believed: told, overridden: told, upgraded: told, taken: told },
+  aliased: [told, told, told],
   identity: { 'x-forwarded-user': 'ada', 'remote-name': 'Ada', 'remote-groups': '' },
   sessionCookie: '__Secure-gatehouse.main=eyJ',
 }
@@ -87,6 +90,8 @@ const TABLE: readonly [seen: Partial<Examination>, mistakes: readonly string[], 
   [page({ asked: { ...CHECK.asked!, scheme: 'http' } }), ['scheme']],
   [page({ asked: { ...CHECK.asked!, method: 'HEAD' } }), ['method']],
   [page({ asked: { ...CHECK.asked!, target: '/a' } }), ['target'], /the path \/a, not \/a\?b/],
+  [page({ asked: { ...CHECK.asked!, target: 'a?b' } }), ['stripped'], /the path a\?b, not \/a\?b/],
+  [page({ query: 'b' }), ['query'], /query of the client/],
   [page({ cookieLength: 0 }), ['cookie']],
   [page({ clientAddress: undefined, headers: { accept: 'text/html' } }), ['client']],
   [page({ headers: { 'x-forwarded-for': 'x' } }), ['navigation']],
@@ -189,7 +194,24 @@ const TABLE: readonly [seen: Partial<Examination>, mistakes: readonly string[], 
   ],
   [receiving('HTTP_X_FORWARDED_USER=ada'), ['not-copied'], /does not receive remote-name/],
   [receiving('X-Forwarded-User: \nRemote-Name: Ada'), ['not-copied'], /x-forwarded-user/],
-  [receiving(`X_Forwarded_User: ${FORGED}`, 'aliased'), ['aliases']],
+  [app({ aliased: [told, told, { ...ok, body: `X~Forwarded~User: ${FORGED}` }] }), ['aliases']],
+  [app({ upgraded: { ...ok, status: 101 } }), ['upgrade'], /leave every check behind/],
+  [receiving('upgrade-insecure-requests: h2c\nUpgrade: h2c', 'upgraded'), ['upgrade']],
+  [receiving('upgrade-insecure-requests: h2c', 'upgraded'), []],
+  [receiving(`Destination: ${FORGED}`, 'overridden'), ['overrides'], /receives destination, which/],
+  [
+    {
+      ...receiving(`Destination: ${FORGED}`, 'overridden'),
+      ...forged({ headers: { ...CHECK.headers, destination: FORGED } }),
+    },
+    [],
+  ],
+  [receiving(`HTTP_X_REAL_IP=${FORGED}`, 'believed'), ['believed'], /forge x-real-ip/],
+  [receiving(`Client-Forwarded: ${FORGED}`, 'believed'), []],
+  [receiving('Remote-Name: Ada', 'taken'), ['taken'], /take x-forwarded-user away/],
+  [app({ taken: { ...ok, status: 400 } }), []],
+  [receiving(`Host: upstream:80\n${told.body}`), ['app-host'], /told the host upstream/],
+  [receiving(`Host: app.example.com\nX-Forwarded-Host: other\n${told.body}`), []],
   [
     receiving('Remote-Name: Ada\nX-Forwarded-User: ada\nCookie: __Secure-gatehouse.main=eyJhbGc'),
     ['session-shown'],
@@ -212,11 +234,16 @@ t.test('a mistake that several checks show is named once', async (t) => {
   t.equal(diagnose(seen).length, 1)
 })
 
+/** Mistakes that no line of the others cures. */
+const CURED_BY: Readonly<Record<string, readonly string[]>> = {
+  ...{ other: [], 'signed-in': [], taken: ['caddy', 'haproxy'], query: ['caddy'] },
+}
+
 t.test('every proxy has a line to look at for each mistake that the line can cure', async (t) => {
   const mistakes = new Set(TABLE.flatMap(([, named]) => named))
   for (const proxy of PROXIES)
     for (const mistake of mistakes) {
-      if (mistake === 'other' || mistake === 'signed-in') continue
+      if (!(CURED_BY[mistake]?.includes(proxy) ?? true)) continue
       t.ok(remedyFor(mistake as Parameters<typeof remedyFor>[0], proxy), `${proxy}: ${mistake}`)
     }
   t.match(remedyFor('untrusted', undefined), 'server.trustedProxies')

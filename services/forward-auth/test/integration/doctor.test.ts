@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
+import { createTestCa } from '../../../../scripts/test/certificates.ts'
 import { doctor } from '../../src/cli/doctor.ts'
 import { loadForwardAuthConfig } from '../../src/config/load.ts'
 import { SESSION_KEY } from '../app.ts'
@@ -98,6 +99,28 @@ const SEEDS: Readonly<Record<string, readonly Seed[]>> = {
         ],
         /header of several kB, the proxy answers 50/,
       ],
+      [
+        'the host of the upstream at the app',
+        [['proxy_pass http://app;\n      proxy_set_header Host $host;', 'proxy_pass http://app;']],
+        /told the host app, not app\.example\.com/,
+      ],
+      [
+        'every upgrade',
+        [
+          ['proxy_set_header Upgrade $upgrade;', 'proxy_set_header Upgrade $http_upgrade;'],
+          [
+            'map $upgrade $upgrade_connection {',
+            'map $http_upgrade $upgrade_connection { default upgrade;',
+          ],
+        ],
+        /leave every check behind/,
+      ],
+      ['a forged address', [['proxy_set_header X-Real-IP "";', '']], /forge x-real-ip for the app/],
+      [
+        'another path at the app',
+        [['proxy_set_header X-Original-URL "";', '']],
+        /app receives x-original-url, which the check does not/,
+      ],
       ['no redirect', [['error_page 401 403 = @refused;', '']], /receives 401 without Location/],
       [
         'another host for the sign-in pages',
@@ -180,6 +203,14 @@ const SEEDS: Readonly<Record<string, readonly Seed[]>> = {
       ],
       ['a portal that is not there', [['/portals/main?', '/portals/nope?']], /FWA_PORTAL_UNKNOWN/],
       [
+        'no query',
+        [['uri /portals/main?policy={policy}', 'uri /portals/main']],
+        /query of the client/,
+      ],
+      ['no guard', [['\timport guard\n', '']], /leave every check behind/],
+      ['Connection', [['request_header @takes -Connection', '']], /take x-forwarded-user away/],
+      ['a forged address', [['request_header -X-Real-IP', '']], /forge x-real-ip for the app/],
+      [
         'another host for the sign-in pages',
         [
           [
@@ -259,10 +290,39 @@ const SEEDS: Readonly<Record<string, readonly Seed[]>> = {
         /With 12 kB of cookies/,
       ],
       [
+        'Connection',
+        'cfg',
+        [['http-request deny deny_status 400 if { req.hdr(connection) -i -m beg x- }', '']],
+        /take x-forwarded-user away/,
+      ],
+      [
+        'every upgrade',
+        'cfg',
+        [
+          [
+            'http-request deny deny_status 400 if { req.hdr(upgrade) -m found } !for-websocket or { req.hdr_cnt(upgrade) gt 1 }',
+            '',
+          ],
+        ],
+        /leave every check behind/,
+      ],
+      [
+        'no overrides',
+        'lua',
+        [["  'x-http-method', 'x-http-method-override', 'x-method-override',\n", '']],
+        /app receives x-http-method/,
+      ],
+      [
+        'headers with tildes',
+        'cfg',
+        [['del-header [^a-zA-Z0-9-] -m reg', 'del-header [_.] -m reg']],
+        /other spellings/,
+      ],
+      [
         'headers with underscores',
         'cfg',
         [['http-request del-header [^a-zA-Z0-9-] -m reg', '']],
-        /with underscores/,
+        /other spellings/,
       ],
       [
         'no Location',
@@ -344,6 +404,21 @@ const SEEDS: Readonly<Record<string, readonly Seed[]>> = {
         /receives no X-Forwarded-For/,
       ],
       [
+        'no overrides',
+        [['- { exact: x-rewrite-url, ignore_case: true }', '']],
+        /app receives x-rewrite-url/,
+      ],
+      [
+        'the host of the upstream at the app',
+        [
+          [
+            'route: { cluster: app, timeout: 0s }',
+            'route: { cluster: app, timeout: 0s, host_rewrite_literal: upstream }',
+          ],
+        ],
+        /told the host upstream/,
+      ],
+      [
         'small buffers',
         [['stat_prefix: https', 'stat_prefix: https\n                max_request_headers_kb: 8']],
         /With 12 kB of cookies/,
@@ -354,7 +429,7 @@ const SEEDS: Readonly<Record<string, readonly Seed[]>> = {
           ['REJECT_REQUEST', 'ALLOW'],
           ['[^:].*[^a-zA-Z0-9-].*', 'none'],
         ],
-        /with underscores/,
+        /other spellings/,
       ],
       [
         'a portal that is not there',
@@ -430,6 +505,17 @@ const SEEDS: Readonly<Record<string, readonly Seed[]>> = {
         changed('customResponseHeaders: { WWW-Authenticate: "" }'),
         /401 without WWW-Authenticate/,
       ],
+      ['every upgrade', [['priority: 1000000', 'priority: 1']], /leave every check behind/],
+      [
+        'the host of the upstream at the app',
+        [
+          [
+            'loadBalancer:\n        servers: [{ url: http://127.0.0.1:8080',
+            'loadBalancer:\n        passHostHeader: false\n        servers: [{ url: http://127.0.0.1:8080',
+          ],
+        ],
+        /told the host 127\.0\.0\.1/,
+      ],
       ['a policy that is not there', [['policy=any', 'policy=nobody']], /FWA_POLICY_UNKNOWN/],
       [
         'a check before the sign-in pages',
@@ -456,6 +542,13 @@ function changed(headers: string): readonly (readonly [string, string])[] {
   ]
 }
 
+interface Examined {
+  readonly changes?: Surroundings['changes']
+  readonly url?: string
+  /** Default: the CA that issued the certificate. */
+  readonly ca?: string
+}
+
 async function startWorld(t: Test) {
   const folder = testFolder(t)
   const [gatehouse, echo] = [await startGatehouse(t, CONFIG), await startEcho(t)]
@@ -463,7 +556,6 @@ async function startWorld(t: Test) {
   const [caFile, claimsFile, file] = ['ca.pem', 'claims.json', 'config.yaml'].map((name) =>
     join(folder, name),
   ) as [string, string, string]
-  writeFileSync(caFile, certificate.rootPem)
   writeFileSync(claimsFile, JSON.stringify(CLAIMS))
   writeFileSync(
     file,
@@ -473,16 +565,16 @@ async function startWorld(t: Test) {
   const { clock } = gatehouse
 
   /** What the doctor says of a proxy with these changes. */
-  async function examine(t: Test, proxy: ProxyName, changes: Surroundings['changes'] = {}) {
+  async function examine(
+    t: Test,
+    proxy: ProxyName,
+    { changes = {}, url = 'https://app.example.com', ca }: Examined = {},
+  ) {
     const port = await freePort()
     const around = { folder: testFolder(t), certificate, changes, port }
     await PROXIES[proxy](t, { ...around, gatehousePort: gatehouse.port, appPort: echo.port })
-    const options = {
-      url: 'https://app.example.com',
-      resolve: `127.0.0.1:${port}`,
-      caFile,
-      claimsFile,
-    }
+    writeFileSync(caFile, ca ?? certificate.rootPem)
+    const options = { url, resolve: `127.0.0.1:${port}`, caFile, claimsFile }
     return doctor(config, options, { clock }).catch(({ message }: Error) => message)
   }
   return { gatehouse, examine }
@@ -499,7 +591,7 @@ for (const [proxy, seeds] of Object.entries(SEEDS)) {
     })
     for (const [mistake, changes, said] of seeds)
       await t.test(mistake, async (t) => {
-        const told = await examine(t, name, changes)
+        const told = await examine(t, name, { changes })
         t.match(told, said)
         t.match(told, /Look at: |FWA_|--proxy/, 'the line to change')
       })
@@ -512,3 +604,45 @@ for (const [proxy, seeds] of Object.entries(SEEDS)) {
     })
   })
 }
+
+t.test('a prefix that the proxy strips', async (t) => {
+  const { examine } = await startWorld(t)
+  const url = 'https://app.example.com/grafana'
+  const byTraefik = (middlewares: string) => ({
+    'traefik.yaml': [
+      [
+        '  routers:\n',
+        `    strip: { stripPrefix: { prefixes: [/grafana] } }
+  routers:
+    grafana:
+      rule: Host(\`app.example.com\`) && PathPrefix(\`/grafana\`)
+      middlewares: [without-forged, ${middlewares}]
+      service: app
+      tls: {}\n`,
+      ],
+    ] as const,
+  })
+  const byCaddy = { Caddyfile: [['\thandle {\n', '\thandle_path /grafana* {\n']] as const }
+  const rows: readonly [ProxyName, Surroundings['changes'], RegExp][] = [
+    ['traefik', byTraefik('gatehouse, strip'), /no mistake found/],
+    [
+      'traefik',
+      byTraefik('strip, gatehouse'),
+      /told the path \/gatehouse-doctor\/.*, not \/grafana\/gatehouse-doctor.*\n.*the check before stripPrefix/,
+    ],
+    ['caddy', byCaddy, /told the path .*, not \/grafana.*\n.*\{http\.request\.orig_uri\}/],
+  ]
+  for (const [proxy, changes, said] of rows)
+    await t.test(String(said), { skip: missingProgram(proxy) }, async (t) => {
+      t.match(await examine(t, proxy, { url, changes }), said)
+    })
+})
+
+t.test('a certificate of an unknown CA', async (t) => {
+  const { examine } = await startWorld(t)
+  await t.test('is said, and what to do', async (t) => {
+    const { root } = await createTestCa()
+    const told = await examine(t, 'nginx', { ca: root })
+    t.match(told, /unknown CA .*: name the CA with --ca ca\.pem/)
+  })
+})
