@@ -21,6 +21,6 @@ const MICROSOFT_FOR_ALL =
  * A token of such an issuer says who the caller is, and not that you know the caller.
  */
 export function isPublicIssuer(issuerUrl: string): boolean {
-  const url = (URL.parse(issuerUrl)?.href ?? issuerUrl).replace(/\/+$/, '')
+  const url = (URL.parse(issuerUrl)?.href ?? issuerUrl).replace(/(?<!\/)\/+$/, '')
   return PUBLIC_ISSUERS.has(url) || MICROSOFT_FOR_ALL.test(url)
 }

@@ -240,9 +240,10 @@ interface CelText {
   sourceOf(part: { readonly start: number; readonly end: number }): string
 }
 
-// Matches comments and strings of CEL, and captures back-quoted strings.
+// Matches comments and strings of CEL, and captures back-quoted strings. A string that does not end is taken
+// as far as it goes, so that nothing is read twice.
 const STRINGS =
-  /\/\/[^\n]*|"""(?:[^\\]|\\.)*?"""|'''(?:[^\\]|\\.)*?'''|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`([^`]*)`/gs
+  /\/\/[^\n]*|"""(?:[^"\\]|\\.|"(?!""))*(?:""")?|'''(?:[^'\\]|\\.|'(?!''))*(?:''')?|"(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?|`([^`]*)`/gs
 
 /** Turns back-quoted raw strings, which Go has and CEL does not, into CEL strings. */
 function toCel(source: string): CelText {

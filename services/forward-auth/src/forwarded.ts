@@ -59,7 +59,7 @@ const SCHEMES: ReadonlyMap<string, 'http' | 'https'> = new Map([
 const METHOD = /^[A-Za-z][A-Za-z-]{0,31}$/
 // RFC 9112 section 3.2.1, and all that clients send; in a path, `\` is `/` to some.
 const ORIGIN_FORM = /^\/[!"$->@-[\]-~\x80-\xff]*(?:\?[!"$-~\x80-\xff]*)?$/
-const ABSOLUTE_URL = /^([a-z]{2,5}):\/\/([^/?#\\]+)(.*)$/
+const ABSOLUTE_URL = /^([a-z]{2,5}):\/\/([^/?#\\]+)([/?#\\].*)?$/
 const ENVOY_ROUTE = /\/authz\/envoy\/policy\/[^/?]+/
 
 /** Traefik, Caddy and HAProxy: `X-Forwarded-*`. `X-Forwarded-Port` and `-Prefix` are not read. */

@@ -55,7 +55,6 @@ const MAX_SUBPROBLEMS = 100
 const CLOSED = /\baccount\b.{0,120}\b(deactivated|revoked|not valid)\b|\bnot a valid account\b/i
 /** The terms to agree to, in a Link header (RFC 8555 section 7.3.3). */
 const TERMS = /<(https:[^<>]+)>[^<>]*\brel="?terms-of-service\b/i
-const UNPAUSE_URL = /https:\/\/\S*unpause\S*/i
 
 interface ProblemContext extends Pick<Problem, 'status'>, Omit<AcmeErrorOptions, 'problem'> {
   readonly link?: string
@@ -96,13 +95,18 @@ function readTexts({ type = '', detail = '' }: { type?: string; detail?: string 
 
 function codeOf({ type, detail, status = 0, subproblems }: Problem): AcmeErrorCode {
   const code = CODES.get(type === 'compound' ? (subproblems[0]?.type ?? '') : type)
-  if (code === 'ACME_RATE_LIMITED' && UNPAUSE_URL.test(detail)) return 'ACME_PAUSED'
+  if (code === 'ACME_RATE_LIMITED' && hasUnpauseUrl(detail)) return 'ACME_PAUSED'
   // RFC 8555 section 7.3.6
   if (code === 'ACME_UNAUTHORIZED' && (status === 401 || CLOSED.test(detail)))
     return 'ACME_ACCOUNT_CLOSED'
   if (code) return code
   if (status === 429) return 'ACME_RATE_LIMITED'
   return status >= 500 ? 'ACME_SERVER_INTERNAL' : 'ACME_PROBLEM'
+}
+
+function hasUnpauseUrl(detail: string): boolean {
+  const words = detail.toLowerCase().split(/\s/)
+  return words.some((word) => word.split('https://').slice(1).join().includes('unpause'))
 }
 
 function describe({ type, detail, status, subproblems }: Problem): string {

@@ -113,7 +113,7 @@ const LARGEST_FIRST = [
 export function goDurationMs(text: string): number | undefined {
   if (/^\d+$/.test(text)) return Number(text) / 1e6
   if (!/^([\d.]+(ns|us|µs|ms|s|m|h))+$/.test(text)) return undefined
-  const parts = [...text.matchAll(/([\d.]+)(ns|us|µs|ms|s|m|h)/g)]
+  const parts = [...text.matchAll(/([\d.]+)(ns|us|µs|ms|s|m|h)/gy)]
   const ms = parts.reduce(
     (sum, [, count, unit]) => sum + Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS],
     0,

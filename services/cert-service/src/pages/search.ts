@@ -61,7 +61,7 @@ function serialOf(digits: string): string {
 /** The host of a URL, or of what looks like the rest of one. */
 function hostOf(text: string): string {
   const url = text.includes('://') ? URL.parse(text)?.hostname : undefined
-  const host = url || text.replace(/^[a-z][a-z0-9+.-]*:\/\//i, '').replace(/[/?#].*$/, '')
+  const host = url || text.replace(/^[a-z][a-z0-9+.-]*:\/\//i, '').replace(/[/?#].*/s, '')
   const bare = /^\[([^\]]*)\](?::\d*)?$/.exec(host)?.[1] ?? host.replace(/^([^:]*):\d*$/, '$1')
   return bare === '' ? text : bare
 }

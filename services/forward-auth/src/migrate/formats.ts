@@ -11,7 +11,7 @@ export interface Written {
 }
 
 // One flag in a line, also as in a list of YAML, in quotes, or continued by a backslash.
-const FLAG = /^\s*(?:-\s+)?["']?--?([a-z][\w.-]*)(?:(?:=|\s+)(.*?))?["']?\s*\\?$/
+const FLAG = /^\s*(?:-\s+)?["']?--?([a-z][\w.-]*)(?:=(.*)|\s(.*))?$/s
 // Also as in a list or a mapping of YAML.
 const VARIABLE = /^\s*(?:-\s+)?(?:export\s+)?([A-Z][A-Z0-9_]*)\s*(?:=|:(?=\s|$))/
 const COMMENT = /^\s*([#;].*)?$/
@@ -21,7 +21,7 @@ const linesOf = (text: string) => text.split(/\r?\n/)
 /** Whether each line is a flag, as on a command line: `--name=value`. */
 export function isFlags(text: string): boolean {
   const lines = linesOf(text).filter((line) => !COMMENT.test(line))
-  return lines.length > 0 && lines.every((line) => FLAG.test(line))
+  return lines.length > 0 && lines.every((line) => flagOf(line))
 }
 
 /** Whether the lines are environment variables: `NAME=value`, or `NAME: value` of a mapping. */
@@ -33,10 +33,17 @@ export function isVariables(text: string): boolean {
 /** Flags, one in each line. Of flags that are given several times, all values count. */
 export function readFlags(text: string): Written[] {
   return linesOf(text).flatMap((line, index) => {
-    const [, name, value = 'true'] = FLAG.exec(line) ?? []
-    const text = value.replace(/^(["'])(.*)\1$/, '$2')
-    return name === undefined ? [] : [{ written: name, values: [text], line: index + 1 }]
+    const flag = flagOf(line)
+    return flag ? [{ ...flag, line: index + 1 }] : []
   })
+}
+
+function flagOf(line: string): Pick<Written, 'written' | 'values'> | undefined {
+  const bare = line.replace(/\\$/, '').trimEnd().replace(/["']$/, '')
+  const [, written, set, told] = FLAG.exec(bare) ?? []
+  if (written === undefined) return undefined
+  const value = set ?? told?.trimStart() ?? 'true'
+  return { written, values: [value.replace(/^(["'])(.*)\1$/, '$2')] }
 }
 
 /** Environment variables. */
@@ -54,10 +61,10 @@ export function readVariables(text: string): Written[] {
 export function readAssignments(text: string, file: string): Written[] {
   return linesOf(text).flatMap((line, index) => {
     if (COMMENT.test(line) || /^\s*\[.*\]\s*$/.test(line)) return []
-    const [, written, value = ''] = /^\s*([\w.-]+)(?:\s*=\s*|\s+)(.*?)\s*$/.exec(line) ?? []
+    const [, written, value = ''] = /^([\w.-]+)(?:\s*=|\s)(.*)$/s.exec(line.trimStart()) ?? []
     if (written === undefined)
       throw notTheirs(file, index + 1, 'is neither a comment nor `name = value`')
-    return [{ written, values: [unquote(value)], line: index + 1 }]
+    return [{ written, values: [unquote(value.trim())], line: index + 1 }]
   })
 }
 

@@ -40,7 +40,7 @@ function setServer(given: Given, draft: Draft): void {
   )
   draft.set(['server', 'host'], bind?.values[0] ?? '0.0.0.0', bind)
   draft.set(['server', 'port'], Number(port?.values[0] ?? 4181), port)
-  const path = base?.values[0]?.replace(/^\/*/, '/').replace(/\/+$/, '')
+  const path = base?.values[0]?.replace(/^\/*/, '/').replace(/(?<!\/)\/+$/, '')
   draft.set(['server', 'basePath'], path || undefined, base)
   const folder = given.take('server.tlsPath')
   const [cert, key, ca] = ['server.tlsCertPEM', 'server.tlsKeyPEM', 'server.tlsCAPEM'].map((name) =>

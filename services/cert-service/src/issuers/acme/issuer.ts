@@ -129,9 +129,8 @@ function isUnknownCertificate(error: unknown): boolean {
   const { status, detail } = error.problem
   return (
     status === 404 ||
-    /(no such|unknown|unable to find|not find|not found).*certificate|certificate.*(unknown|not found)/i.test(
-      detail,
-    )
+    (/certificate/i.test(detail) &&
+      /no such|unknown|unable to find|not find|not found/i.test(detail))
   )
 }
 

@@ -1,0 +1,161 @@
+import { parseEndpointUrl, parseHost } from '@gatehouse/net'
+import { fromPem, parseName } from '@gatehouse/pki'
+import { parsePostgresUrl } from '@gatehouse/postgres'
+import { createConditions } from '@gatehouse/profile'
+import t from 'tap'
+import { linksOf } from '../../packages/acme/src/protocol/request.ts'
+import { readAll } from '../../packages/pki/src/der.ts'
+import { parseSearch } from '../../services/cert-service/src/pages/search.ts'
+import { foldName } from '../../services/forward-auth/src/header-names.ts'
+import { readAssignments, readFlags } from '../../services/forward-auth/src/migrate/formats.ts'
+import {
+  findDuplicate,
+  readCookie,
+  readSessionCookie,
+  withoutSessionCookies,
+} from '../../services/forward-auth/src/session/cookie.ts'
+import { expressionsOf, slowness } from './expressions.ts'
+import { workOf } from './work.ts'
+
+t.test('finds what takes more than linear time, and nothing else', async (t) => {
+  const slow = [
+    '^\\s*\\.*\\s*$',
+    '\\/+$',
+    '[/?#].*$',
+    '^(a+)+$',
+    '^([a-z]+):(.*?)\\s*$',
+    'https:\\/\\/\\S*unpause',
+    '(no such|unknown).*certificate',
+    '"""(?:[^\\\\]|\\\\.)*?"""',
+    'eyJ[\\w-]{5,}\\.[\\w-]+',
+  ]
+  for (const source of slow) t.type(slowness({ source, flags: '' }), 'string', source)
+  const linear = [
+    '^[a-z]+$',
+    '^\\s*[.]',
+    '"code":"(\\w+)"',
+    '\\/portals?\\/[^/]+\\/(?:signin|providers)',
+    '\\s+',
+    '-----BEGIN [A-Z ]{1,40}-----([A-Za-z\\s]*)-----END',
+    '(?<![\\w-])eyJ[\\w-]{5,}\\.',
+  ]
+  for (const source of linear) t.equal(slowness({ source, flags: '' }), undefined, source)
+  t.equal(slowness({ source: '\\/+$', flags: 'y' }), undefined, 'one place')
+})
+
+t.test('every expression that reads anything takes linear time', async (t) => {
+  const expressions = expressionsOf('{packages,services}/*/src/**/*.ts')
+  t.ok(expressions.length > 300)
+  const unknown = expressions.filter(({ source }) => source === undefined)
+  // The pattern of a schema, which is among the others.
+  t.strictSame(
+    unknown.map(({ at }) => at.split(':')[0]),
+    ['packages/service-kit/src/config/reader.ts'],
+  )
+  const checked = new Map<string, string | undefined>()
+  for (const { at, source = '', flags } of expressions) {
+    const key = `/${source}/${flags}`
+    if (!checked.has(key)) checked.set(key, slowness({ source, flags }))
+    const found = checked.get(key)
+    if (found) t.fail(`${at}: ${key}: ${found}`)
+  }
+})
+
+/** A text of so many parts. */
+type Input = (parts: number) => string
+
+const repeated =
+  (part: string, begin = '', end = ''): Input =>
+  (parts) =>
+    begin + part.repeat(parts) + end
+
+const portal = { name: 'main' }
+const ignored = (read: (text: string) => unknown) => (text: string) => {
+  try {
+    read(text)
+  } catch {
+    // Most of what is made up here is refused.
+  }
+}
+const CHUNK = '__Secure-gatehouse.main-2=2~abcdefgh~x; '
+
+/** What code of ours reads, beside its expressions, and what would take it longest. */
+const READERS: readonly (readonly [string, (text: string) => unknown, ...Input[]])[] = [
+  [
+    'cookies',
+    (text) => {
+      readSessionCookie(text, portal)
+      findDuplicate(text, portal)
+      withoutSessionCookies(text)
+      readCookie(text, 'own')
+    },
+    repeated('; '),
+    repeated('a=b; '),
+    repeated('__Secure-gatehouse.main=a.b.c; '),
+    repeated(CHUNK),
+    repeated('own="', '', ';'),
+  ],
+  ['names of headers', foldName, repeated('X_-~'), repeated('.')],
+  [
+    'conditions',
+    (text) => ignored(createConditions().compile)(text),
+    repeated('"""\\'),
+    repeated('`a` + '),
+    repeated("'a"),
+    repeated('a && ', '', 'a'),
+    repeated('// x\n'),
+  ],
+  ['hosts', ignored(parseHost), repeated('a.'), repeated(':'), repeated('0'), repeated('-')],
+  ['addresses of endpoints', ignored(parseEndpointUrl), repeated('/a', 'https://a'), repeated('@')],
+  ['URLs of databases', ignored(parsePostgresUrl), repeated('a,', 'postgres://a@', '/b')],
+  ['PEM', ignored(fromPem), repeated('-----BEGIN A-----\n'), repeated(' \n', '-----BEGIN A-----')],
+  ['names of certificates', ignored(parseName), repeated('a.'), repeated('*.'), repeated('xn--')],
+  [
+    'searches',
+    ignored(parseSearch),
+    repeated('/?'),
+    repeated('00'),
+    repeated('00:'),
+    repeated('a://'),
+  ],
+  ['settings of others', ignored(readFlags), repeated('--a="b" \\\n'), repeated('-- ')],
+  [
+    'assignments of others',
+    (text) => ignored((one) => readAssignments(one, 'x'))(text),
+    repeated('a = b\n'),
+  ],
+  [
+    'links',
+    (text) =>
+      ignored(() =>
+        linksOf(
+          {
+            url: new URL('https://ca.test'),
+            status: 200,
+            headers: { link: text },
+            body: Buffer.of(),
+          },
+          'up',
+        ),
+      )(text),
+    repeated('<a>;rel="up",'),
+    repeated('<'),
+    repeated('<a>;rel=', '', ','),
+  ],
+  [
+    'DER',
+    (text) => ignored(() => readAll(Buffer.from(text, 'hex')))(text),
+    repeated('0500'),
+    repeated('30'),
+  ],
+]
+
+t.test('twice the input is twice the work for every reader', async (t) => {
+  for (const [what, read, ...inputs] of READERS)
+    for (const [n, input] of inputs.entries()) {
+      // What is compiled or loaded once does not count.
+      read(input(3))
+      const [once, twice] = [400, 800].map((parts) => workOf(() => read(input(parts))))
+      t.ok((twice ?? 0) <= 2.2 * (once ?? 0) + 50, `${what} ${n}: ${once}, ${twice}`)
+    }
+})
