@@ -66,7 +66,7 @@ function rulesOf({ tag, content }: Element, isExcluded: boolean): NameRule[] {
 function networkOf(range: Buffer): NameRule {
   const half = range.length / 2
   const mask = [...range.subarray(half)].map((byte) => byte.toString(2).padStart(8, '0')).join('')
-  const prefix = mask.replace(/0+$/, '')
+  const prefix = mask.slice(0, mask.lastIndexOf('1') + 1)
   if (![4, 16].includes(half) || prefix.includes('0')) return fail()
   const content = range.subarray(0, half).map((byte, i) => byte & (range[half + i] ?? 0))
   return ruleOf(`${readGeneralName({ tag: IP_ADDRESS, content } as Element).text}/${prefix.length}`)
