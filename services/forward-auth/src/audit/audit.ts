@@ -6,8 +6,9 @@ import type { ForwardAuthConfig } from '../config/schema.ts'
 import type { AuthMetrics } from '../metrics.ts'
 import { clientIpOf } from '../routes/portal-page.ts'
 import type { StoredAuditRow } from '../store/store.ts'
-import { type AuditEvent, type AuditRow, RefusalLimit } from './rows.ts'
+import { type AuditEvent, type AuditRow, RowLimit } from './rows.ts'
 
+const HOUR = 3_600_000
 const DAY = 86_400_000
 /** Rows that wait for the store; further ones are lost. */
 const MAX_WAITING = 10_000
@@ -30,45 +31,46 @@ interface Happening {
 
 interface Kind {
   readonly message: string
-  /** Refusals can be repeated at will, so that not each has a row. */
-  readonly isLimited: boolean
+  /** What can be repeated at will has a row in this time, in ms; 0 for a row each. */
+  readonly limit: 0 | typeof HOUR | typeof DAY
   count(metrics: AuthMetrics, portal: string): void
 }
 
 const KINDS: Readonly<Record<AuditEvent, Kind>> = {
   'sign-in': {
     message: 'signed in',
-    isLimited: false,
+    limit: 0,
     count: ({ login }, portal) => login(portal, 'finished'),
   },
   'sign-in-refused': {
     message: 'sign-in refused',
-    isLimited: true,
+    limit: HOUR,
     count: ({ login }, portal) => login(portal, 'refused'),
   },
   'sign-in-failed': {
     message: 'sign-in failed',
-    isLimited: true,
+    limit: HOUR,
     count: ({ login }, portal) => login(portal, 'failed'),
   },
   'sign-out': {
     message: 'signed out',
-    isLimited: false,
+    limit: 0,
     count: ({ logout }, portal) => logout(portal),
   },
   'session-ended': {
     message: 'session ended',
-    isLimited: false,
+    limit: 0,
     count: ({ sessionEnded }, portal) => sessionEnded(portal),
   },
   // Checks have a counter of their own.
-  'access-refused': { message: 'access refused', isLimited: true, count() {} },
+  'access-refused': { message: 'access refused', limit: HOUR, count() {} },
+  'program-passed': { message: 'program passed', limit: DAY, count() {} },
 }
 
-/** Records who signed in and out, and who was refused: a log line, a row and a counter. Never throws. */
+/** Records who signed in and out, which programs passed, and who was refused: a log line, a row and a counter. Never throws. */
 class AuditTrail {
   readonly #app: FastifyInstance
-  readonly #limit = new RefusalLimit()
+  readonly #limits = { [HOUR]: new RowLimit(HOUR), [DAY]: new RowLimit(DAY) }
   #waiting: StoredAuditRow[] = []
   #writing: Promise<void> | undefined
   #retry: { cancel(): void } | undefined
@@ -80,10 +82,10 @@ class AuditTrail {
   }
 
   record(request: FastifyRequest, happening: Happening): void {
-    const { message, isLimited, count } = KINDS[happening.event]
+    const { message, limit, count } = KINDS[happening.event]
     count(this.#app.authMetrics, happening.portal)
     const described = this.#describe(request, happening)
-    const row = isLimited ? this.#limit.take(described) : described
+    const row = limit === 0 ? described : this.#limits[limit].take(described)
     if (!row) return
     const { time: _, requestId: __, name: ___, person: caller, ...fields } = row
     request.log.info({ ...fields, caller }, message)

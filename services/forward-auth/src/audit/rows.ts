@@ -6,6 +6,7 @@ export const AUDIT_EVENTS = [
   'sign-out',
   'session-ended',
   'access-refused',
+  'program-passed',
 ] as const
 
 export type AuditEvent = (typeof AUDIT_EVENTS)[number]
@@ -31,23 +32,28 @@ export interface AuditRow {
   readonly clause?: string | undefined
 }
 
-const HOUR = 3_600_000
-/** Kinds of refusals with rows of their own per hour, of one person or of all who are not known. */
+/** Kinds of events with rows of their own in a time, of one person or of all who are not known. */
 const MAX_EACH = 100
 const MAX_ALL = 10_000
 
 /**
- * Limits the rows that people cause by repeating what is refused: one per hour for the same person,
- * portal, host and code. Who invents hosts or addresses gets one row for all further ones.
+ * Limits the rows of what is repeated: one in a time for the same person or program, portal, host and code.
+ * Who invents hosts or addresses gets one row for all further ones.
  */
-export class RefusalLimit {
-  #hour = Number.NaN
+export class RowLimit {
+  readonly #time: number
+  #now = Number.NaN
   readonly #seen = new Set<string>()
   readonly #countOf = new Map<string, number>()
 
+  /** @param time - in ms */
+  constructor(time: number) {
+    this.#time = time
+  }
+
   /** The row to write: this one, or one that stands for several. Undefined if it was written before. */
   take(row: AuditRow): AuditRow | undefined {
-    this.#startHour(Math.floor(Date.parse(row.time) / HOUR))
+    this.#start(Math.floor(Date.parse(row.time) / this.#time))
     const { person = '' } = row
     const count = this.#countOf.get(person) ?? 0
     const hasRoom = this.#seen.size < MAX_ALL
@@ -61,9 +67,9 @@ export class RefusalLimit {
     return this.#add({ ...ofPerson, provider: undefined, person: '*', name: undefined })
   }
 
-  #startHour(hour: number): void {
-    if (hour === this.#hour) return
-    this.#hour = hour
+  #start(now: number): void {
+    if (now === this.#now) return
+    this.#now = now
     this.#seen.clear()
     this.#countOf.clear()
   }

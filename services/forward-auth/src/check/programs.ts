@@ -18,6 +18,8 @@ import { compileHosts } from './rules.ts'
 const WELL_KNOWN = '/.well-known/oauth-protected-resource'
 const BEARER = /^bearer(?: |$)/i
 const DAY = 24 * 3_600_000
+/** That a program remembers. */
+const MAX_HOSTS = 100
 
 /** What the IDs of the programs of a portal begin with. */
 export function prefixesOf({
@@ -245,6 +247,8 @@ interface ProgramOptions {
 /** A program with valid credentials. */
 export class Program extends Requester {
   readonly #reach: Reach | undefined
+  /** The day when it passed last, by host. */
+  readonly #passed = new Map<string, number>()
   #isAllowed: boolean | undefined
 
   constructor({ caller, name, reach, settings }: ProgramOptions) {
@@ -258,6 +262,15 @@ export class Program extends Requester {
       settings,
     )
     this.#reach = reach
+  }
+
+  /** Whether it passes at a host for the first time in a day, as far as that is remembered. */
+  passesAnew(host: string, now: number): boolean {
+    const day = Math.floor(now / DAY)
+    if (this.#passed.get(host) === day) return false
+    if (this.#passed.size >= MAX_HOSTS) this.#passed.clear()
+    this.#passed.set(host, day)
+    return true
   }
 
   refusal(host: Host, purpose: readonly Policy[] | undefined): Refusal | undefined {

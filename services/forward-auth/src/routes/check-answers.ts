@@ -4,7 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Decision, kindOf, type Refusal, type Requester } from '../check/decide.ts'
 import { BODY, callerOf, checkHeaders } from '../check/headers.ts'
 import type { Policy } from '../check/policy.ts'
-import type { Resource } from '../check/programs.ts'
+import { Program, type Resource } from '../check/programs.ts'
 import { Visitor } from '../check/visitor.ts'
 import { FwaError } from '../errors.ts'
 import { type ForwardedReader, type ForwardedRequest, urlOf } from '../forwarded.ts'
@@ -62,6 +62,7 @@ export function sendDecision(dialect: Dialect, check: Check, reply: FastifyReply
 function sendIdentity(check: Check, reply: FastifyReply): FastifyReply {
   const { portal, requester, site, forwarded } = check
   if (!requester) throw new Error('there is nobody to let pass')
+  recordPass(check, reply.request)
   reply.headers(requester.headers)
   if (portal.assertion) {
     const { assertions } = reply.server
@@ -69,6 +70,19 @@ function sendIdentity(check: Check, reply: FastifyReply): FastifyReply {
     reply.header(portal.assertion.header, assertions.for(requester.identity, receiver))
   }
   return reply.send(portal.body)
+}
+
+/** Proxies log what they let pass, but not which program that was. */
+function recordPass({ portal, requester, forwarded }: Check, request: FastifyRequest): void {
+  const { auditTrail, clock } = request.server
+  if (!(requester instanceof Program) || !requester.passesAnew(forwarded.authority, clock.now()))
+    return
+  auditTrail.record(request, {
+    event: 'program-passed',
+    portal: portal.name,
+    caller: callerOf(requester.identity),
+    host: forwarded.authority,
+  })
 }
 
 /** Characters that proxies accept in a header, and in the request that follows. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { AUDIT_EVENTS, type AuditRow, RefusalLimit } from '../../src/audit/rows.ts'
+import { AUDIT_EVENTS, type AuditRow, RowLimit } from '../../src/audit/rows.ts'
 
 const HOUR = 3_600_000
 const ROW: AuditRow = {
@@ -19,7 +19,7 @@ const unknown = { ...ROW, provider: undefined, person: undefined, name: undefine
 const at = (ms: number) => new Date(Date.parse(ROW.time) + ms).toISOString()
 
 t.test('the same person, portal, host and code have one row per hour', async (t) => {
-  const limit = new RefusalLimit()
+  const limit = new RowLimit(3_600_000)
   const table: [what: string, row: AuditRow, isWritten: boolean][] = [
     ['the first', ROW, true],
     ['the same', { ...ROW, requestId: 'a-1' }, false],
@@ -41,7 +41,7 @@ t.test('the same person, portal, host and code have one row per hour', async (t)
 })
 
 t.test('who invents hosts or addresses gets one row for all further ones', async (t) => {
-  const limit = new RefusalLimit()
+  const limit = new RowLimit(3_600_000)
   const hosts = Array.from({ length: 150 }, (_, i) => limit.take({ ...ROW, host: `h${i}.test` }))
   t.equal(hosts.filter((row) => row !== undefined).length, 101)
   t.match(hosts[100], { host: '*', clientAddress: '*', person: 'corp:ada', name: 'Ada' })
@@ -55,7 +55,7 @@ t.test('who invents hosts or addresses gets one row for all further ones', async
 })
 
 t.test('however many persons there are, the rows of an hour are limited', async (t) => {
-  const limit = new RefusalLimit()
+  const limit = new RowLimit(3_600_000)
   const rows = Array.from({ length: 12_000 }, (_, i) => limit.take({ ...ROW, person: `corp:${i}` }))
   t.equal(rows.filter((row) => row !== undefined).length, 10_001)
   const expected = { ...ROW, provider: undefined, person: '*', name: undefined, host: '*' }
@@ -77,7 +77,7 @@ t.test('no refusal is without a row that stands for it', async () => {
     (person !== undefined || [clientAddress, '*'].includes(row.clientAddress))
   fc.assert(
     fc.property(fc.array(refusal, { maxLength: 400, size: 'max' }), (refusals) => {
-      const limit = new RefusalLimit()
+      const limit = new RowLimit(3_600_000)
       const written: AuditRow[] = []
       for (const each of refusals) {
         const row = limit.take({ ...ROW, ...each })

@@ -409,6 +409,29 @@ t.test('the log has the program, what refused it, and no credentials', async (t)
     t.notOk(text.includes(secret), secret.slice(0, 10))
 })
 
+t.test('a program that passes is recorded once a day for each host', async (t) => {
+  const test = await startWithPrograms(t)
+  const auth = `APIKey ${KEY}`
+  const token = () => `Bearer ${test.issuer.issue({ jti: String(Math.random()) })}`
+  const passed = () =>
+    test.log
+      .filter(({ msg }) => msg === 'program passed')
+      .map(({ caller, host }) => `${caller} ${host}`)
+  for (let i = 0; i < 3; i++) await ask(test, { auth })
+  await ask(test, { auth, host: 'x.tools.example.com' })
+  await ask(test, { auth, host: 'other.example.com' })
+  for (let i = 0; i < 3; i++) await ask(test, { auth: token() })
+  const once = [
+    'psk:ci app.example.com',
+    'psk:ci x.tools.example.com',
+    'jwt:corp-ci:robot app.example.com',
+  ]
+  t.strictSame(passed(), once, 'not for each token')
+  await test.clock.advance(86_400_000)
+  await ask(test, { auth })
+  t.strictSame(passed(), [...once, 'psk:ci app.example.com'])
+})
+
 t.test('nothing but a valid credential makes a program', async (t) => {
   const test = await startWithPrograms(t)
   const good = test.issuer.issue()
