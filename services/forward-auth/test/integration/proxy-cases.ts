@@ -223,7 +223,7 @@ export const PROGRAM_CASES: Readonly<Record<string, Case>> = {
   'a key where it may pass': {
     headers: { ...program, authorization: `APIKey ${API_KEY}` },
     status: 200,
-    user: 'ci',
+    user: 'psk:ci',
   },
   'a key with forged headers': {
     headers: {
@@ -232,7 +232,7 @@ export const PROGRAM_CASES: Readonly<Record<string, Case>> = {
       'X-Gatehouse-Assertion': 'eve',
     },
     status: 200,
-    user: 'ci',
+    user: 'psk:ci',
   },
   'a key where it may not pass': {
     ...admin,
