@@ -96,8 +96,8 @@ function readTexts({ type = '', detail = '' }: { type?: string; detail?: string 
 function codeOf({ type, detail, status = 0, subproblems }: Problem): AcmeErrorCode {
   const code = CODES.get(type === 'compound' ? (subproblems[0]?.type ?? '') : type)
   if (code === 'ACME_RATE_LIMITED' && hasUnpauseUrl(detail)) return 'ACME_PAUSED'
-  // RFC 8555 section 7.3.6
-  if (code === 'ACME_UNAUTHORIZED' && (status === 401 || CLOSED.test(detail)))
+  // Without a status, it quotes what a server of ours answered.
+  if (code === 'ACME_UNAUTHORIZED' && status > 0 && CLOSED.test(detail))
     return 'ACME_ACCOUNT_CLOSED'
   if (code) return code
   if (status === 429) return 'ACME_RATE_LIMITED'
