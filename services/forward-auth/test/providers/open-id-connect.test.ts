@@ -767,7 +767,8 @@ function timeoutFor(hostility: Hostility): number {
 
 t.test('an address is trusted unless the provider says that it is not verified', async (t) => {
   const idp = await startOpenIdProvider(t)
-  const email = 'alice@example.com'
+  // Not the one of UserInfo, which is verified.
+  const email = 'alice@elsewhere.example'
   const table: [claims: object, isVerified: boolean][] = [
     [{}, true],
     [{ email_verified: true }, true],
