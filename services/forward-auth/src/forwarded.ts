@@ -3,7 +3,6 @@ import { parseIp } from '@gatehouse/net'
 import { hasTwoHosts, trustProxy } from '@gatehouse/service-kit'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import { encodeBytes } from './check/paths.ts'
 import type { ForwardAuthConfig } from './config/schema.ts'
 import { FwaError } from './errors.ts'
 import type { SiteHost, Sites } from './sites.ts'
@@ -23,8 +22,15 @@ export interface ForwardedRequest extends SiteHost {
 
 /** The URL in ASCII, without a backslash. */
 export function urlOf({ scheme, authority, target }: ForwardedRequest): string {
-  const sent = encodeBytes(target).replaceAll('\\', '%5C')
-  return new URL(`${scheme}://${authority}${sent}`).href
+  return new URL(`${scheme}://${authority}${encodeRaw(target)}`).href
+}
+
+/** Percent-encodes backslashes and bytes that are not ASCII. */
+function encodeRaw(target: string): string {
+  return target.replace(
+    /[\\\x80-\xff]/g,
+    (byte) => `%${byte.charCodeAt(0).toString(16).toUpperCase()}`,
+  )
 }
 
 export interface ProxyRequest {
@@ -127,8 +133,8 @@ const MAX_QUOTED = 200
 
 function invalid(source: string, what: string, { scheme, host, target }: Unvalidated): FwaError {
   const where = source === '' ? 'the request' : `${source}*`
-  const url = JSON.stringify(`${scheme}://${host}${target}`.slice(0, MAX_QUOTED))
-  return new FwaError('FWA_HEADER_INVALID', `${where} holds no valid ${what}: ${encodeBytes(url)}`)
+  const url = JSON.stringify(encodeRaw(`${scheme}://${host}${target}`.slice(0, MAX_QUOTED)))
+  return new FwaError('FWA_HEADER_INVALID', `${where} holds no valid ${what}: ${url}`)
 }
 
 /** More hops than any genuine chain has. */

@@ -170,7 +170,6 @@ function decodeAgain(text: string): string | undefined {
   }
 }
 
-/** Percent-encodes the bytes of a target that are not ASCII. */
-export function encodeBytes(target: string): string {
+function encodeBytes(target: string): string {
   return target.replace(/[\x80-\xff]/g, (byte) => `%${byte.charCodeAt(0).toString(16)}`)
 }
