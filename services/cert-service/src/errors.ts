@@ -143,6 +143,12 @@ export const CERT_ERRORS = {
     title: 'Name is outside the scope of the CA',
     action: 'Request a name within `ca.permitted`, or extend it and renew the intermediate.',
   },
+  CERT_NO_ISSUER: {
+    status: 422,
+    title: 'No issuer signs all of the names',
+    action:
+      'Add a rule to `names` of the issuer (`=**.example.com` for wildcards at any depth), or request the names of each issuer separately. If the private CA is to sign public names, list all of its names in `ca.permitted`.',
+  },
   CERT_ORDER_NOT_FOUND: {
     status: 404,
     title: 'Order not found',

@@ -16,6 +16,7 @@ import {
   loadConfig,
   type Rule,
 } from '@gatehouse/service-kit'
+import { type ClaimOf, loadClaims } from '../issuers/claims.ts'
 import { AUTH_RULES, type PolicyRule } from './auth.ts'
 import { checkIssuer, checkKeyType, issuerFor, nameRulesOf, provableName } from './check-issuers.ts'
 import { checkEvents } from './events.ts'
@@ -23,13 +24,35 @@ import { type CertServiceConfig, CertServiceSchema } from './schema.ts'
 import { START_RULES } from './start-rules.ts'
 
 /** Reads a configuration file. @throws ConfigError with all of its errors */
-export function loadCertConfig(
+export async function loadCertConfig(
   file: string,
   env: Readonly<Record<string, string | undefined>>,
   { beforeStart = false, ...options }: LoadSettings = {},
 ): Promise<Loaded<CertServiceConfig>> {
   const rules = beforeStart ? [...RULES, ...START_RULES] : RULES
-  return loadConfig({ schema: CertServiceSchema, file, env, rules, ...options })
+  const load = (rules: readonly Rule<CertServiceConfig>[]) =>
+    loadConfig({ schema: CertServiceSchema, file, env, rules, ...options })
+  const loaded = await load(rules)
+  const { ca, certificates, issuers } = loaded.value
+  if (!beforeStart || issuers.length * certificates.length === 0 || ca.permitted.length > 0)
+    return loaded
+  const claimOf = await loadClaims(issuers)
+  return load([...rules, (config) => checkClaims(config, claimOf)])
+}
+
+/** The embedded CA signs no name that an ACME issuer is there for. */
+function checkClaims(config: CertServiceConfig, claimOf: ClaimOf): Fault[] {
+  return applyToEach(config.certificates, '/certificates', [
+    ({ names }) =>
+      issuerFor(names, config)
+        ? []
+        : faultsOf(names, '/names', (text) => {
+            const issuer = claimOf(parseName(text))
+            if (issuer === undefined) return
+            const cure = 'a rule there, or other certificates for the other names'
+            throw new Error(`is in a domain of the issuer ${issuer}, which needs ${cure}`)
+          }),
+  ])
 }
 
 /**

@@ -38,13 +38,15 @@ export interface RequestFields {
 /**
  * Reads a request: normalises the names, chooses the issuer, checks the proof of possession and makes
  * the lineage. The names of a `csr` count like those in `names`. `authorize` throws for names that the
- * caller may not have, before anything about issuers is revealed.
+ * caller may not have, before anything about issuers is revealed. With `obstacles`, a request without an
+ * issuer is described there and not refused.
  * @throws PkiError or CertError whose `errors` point to the member at fault
  */
 export function parseRequest(
   { domain, names: others = [], csr: pem, keyType }: RequestFields,
   issuers: Issuers,
   authorize: (names: readonly Name[]) => void,
+  obstacles?: string[],
 ): IssuanceRequest {
   const pointers = new Map<string, { name: Name; pointer: string }>()
   const add = (text: string, pointer: string) => {
@@ -66,6 +68,10 @@ export function parseRequest(
   const names = entries.map(({ name }) => name)
   authorize(names)
   const issuer = issuers.choose(names)
+  const claimed = issuers.findClaimed(names)
+  if (claimed && obstacles) obstacles.push(describeClaim(claimed))
+  else if (claimed)
+    refuse(pointers.get(claimed.name.text)?.pointer ?? '', 'CERT_NO_ISSUER', describeClaim(claimed))
   for (const { name, pointer } of entries)
     if (!issuer.permits(name)) refuse(pointer, 'CERT_NOT_PERMITTED', notPermitted(name, issuer))
   const objection = issuer.objection?.(names, csr)
@@ -88,6 +94,7 @@ export function restoreRequest(stored: Stored, issuers: Issuers): IssuanceReques
 /** The request that a stored certificate or order would be made for today. */
 export function rerouteRequest(stored: Stored, issuers: Issuers): IssuanceRequest | undefined {
   const restored = restore(stored)
+  if (issuers.findClaimed(restored.names)) return undefined
   return requestTo(issuers.choose(restored.names), restored)
 }
 
@@ -159,6 +166,12 @@ function assertCount(names: number): void {
 
 function notPermitted(name: Name, issuer: Issuer): string {
   return `${name.text} is outside of ${issuer.scopeFor?.(name)}, and no other issuer signs all of the names`
+}
+
+function describeClaim({ name, issuer }: { name: Name; issuer: Issuer }): string {
+  return issuer.permits(name)
+    ? `${name.text} is for the issuer ${issuer.name}, which does not sign all of the other names`
+    : `${name.text} is in a domain of the issuer ${issuer.name}, but no rule in its \`names\` matches it`
 }
 
 function notCertified({ name, keyTypes = [] }: Issuer, keyType: KeyType): string {

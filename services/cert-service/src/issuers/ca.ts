@@ -26,6 +26,7 @@ import {
 } from './authorities.ts'
 import { hasBegun, type Issued, type Issuer, type IssuerRequest } from './issuer.ts'
 
+const WIDE = 'browsers refuse the wildcard of a whole top-level domain: use one below it'
 const SECOND = 1_000
 const DAY = 86_400_000
 const CRL_LIFETIME = 7 * DAY
@@ -89,6 +90,10 @@ export class Ca implements Issuer {
 
   issue = (request: LeafRequest): Issued => {
     this.#skipFuture()
+    const wide = request.names.find(
+      ({ kind, labels }) => kind === 'wildcard' && labels.length === 1,
+    )
+    if (wide) this.#deps.log.warn({ name: wide.text }, WIDE)
     return this.#sign(request, this.#deps.clock.now())
   }
 

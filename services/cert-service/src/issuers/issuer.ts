@@ -82,12 +82,27 @@ export interface Issued extends Validity {
 
 export type Issuers = ReturnType<typeof createIssuers>
 
-export function createIssuers(configured: readonly Issuer[], last: Issuer) {
+/** @param claimOf - the issuer that is there for a name although no rule of it may match */
+export function createIssuers(
+  configured: readonly Issuer[],
+  last: Issuer,
+  claimOf: (name: Name) => string | undefined = () => undefined,
+) {
   const byName = new Map([...configured, last].map((issuer) => [issuer.name, issuer]))
+  const choose = (names: readonly Name[]): Issuer =>
+    configured.find((issuer) => names.every((name) => issuer.permits(name))) ?? last
   return {
     /** The first that may sign all of the names; the last one if none may. */
-    choose: (names: readonly Name[]): Issuer =>
-      configured.find((issuer) => names.every((name) => issuer.permits(name))) ?? last,
+    choose,
+    /** The first of the names that the last one must not sign, as another issuer is there for it. */
+    findClaimed(names: readonly Name[]): { name: Name; issuer: Issuer } | undefined {
+      if (choose(names) !== last) return undefined
+      for (const name of names) {
+        const issuer = byName.get(claimOf(name) ?? '')
+        if (issuer) return { name, issuer }
+      }
+      return undefined
+    },
     find: (name: string) => byName.get(name),
     names: (): readonly string[] => [...byName.keys()],
     /** Apart from the embedded CA. */

@@ -7,6 +7,7 @@ import type { CertServiceConfig } from '../config/schema.ts'
 import { createChallengeStore } from '../issuers/acme/challenges.ts'
 import { type AcmeDeps, openAcmeIssuers } from '../issuers/acme/issuer.ts'
 import { type Ca, openCa } from '../issuers/ca.ts'
+import { loadClaims } from '../issuers/claims.ts'
 import { createIssuers, type Issuer, type Issuers } from '../issuers/issuer.ts'
 import { Ledger } from '../limits/ledger.ts'
 
@@ -47,7 +48,10 @@ export const issuers = fp<IssuersOptions>(
     app.decorate('ca', ca)
     app.decorate('challenges', challenges)
     app.decorate('ledger', ledger)
-    app.decorate('issuers', createIssuers(acme.issuers, fallback?.(ca) ?? ca))
+    // The names in `ca.permitted` are explicitly for the embedded CA.
+    const hasClaims = configs.length > 0 && permitted.length === 0
+    const claimOf = hasClaims ? await loadClaims(configs) : undefined
+    app.decorate('issuers', createIssuers(acme.issuers, fallback?.(ca) ?? ca, claimOf))
   },
   {
     fastify: '5.x',

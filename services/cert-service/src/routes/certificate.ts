@@ -35,10 +35,12 @@ export const certificateRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const onRequest = app.requireCaller()
   app.post('/api/certificate', { onRequest, schema: ISSUE }, (request, reply) => {
     const { body, query } = request
-    const wanted = parseRequest(body, app.issuers, (names) => authorize(request, 'issue', names))
-    if (query.dryRun !== 'true') return issue(request, reply, wanted)
+    const obstacles: string[] | undefined = query.dryRun === 'true' ? [] : undefined
+    const authorizeNames = (names: readonly Name[]) => authorize(request, 'issue', names)
+    const wanted = parseRequest(body, app.issuers, authorizeNames, obstacles)
+    if (!obstacles) return issue(request, reply, wanted)
     reply.header('cache-control', 'no-store')
-    return app.dryRuns.run(wanted)
+    return app.dryRuns.run(wanted, obstacles)
   })
   app.post('/api/certificate/renew', { onRequest, schema: RENEW }, (request, reply) =>
     renew(request, reply, request.body.domain),

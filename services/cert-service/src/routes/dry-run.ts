@@ -37,12 +37,13 @@ class DryRuns {
   }
 
   /** @throws CertError `CERT_BUSY` if too many run; what `Issuance.find` throws */
-  async run(request: IssuanceRequest): Promise<DryRun> {
+  async run(request: IssuanceRequest, obstacles: readonly string[] = []): Promise<DryRun> {
     if (this.#running >= MAX_RUNS)
       throw new CertError('CERT_BUSY', 'too many dry runs at once', { retryAfter: 5 })
     this.#running += 1
     try {
-      return await describe(request, this.#service)
+      const run = await describe(request, this.#service)
+      return { ...run, obstacles: [...obstacles, ...run.obstacles] }
     } finally {
       this.#running -= 1
     }

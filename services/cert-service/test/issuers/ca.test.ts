@@ -136,6 +136,19 @@ t.test('with ca.crlUrl, each certificate names the list of what signed it', asyn
   t.notOk(plain.leaf.raw.includes('http:'))
 })
 
+t.test('a wildcard of a whole top-level domain is issued with a warning', async (t) => {
+  const { call, logged } = await start(t)
+  const warned = () => logged.filter((line) => line.includes('a whole top-level domain')).length
+  for (const [domain, count] of [
+    ['*.home.lan', 0],
+    ['lan', 0],
+    ['*.lan', 1],
+  ] as const) {
+    t.equal((await call('POST', '/api/certificate', { domain })).status, 200)
+    t.equal(warned(), count, domain)
+  }
+})
+
 t.test('a leaf ends no later than what signed it', async (t) => {
   const running = await start(t, { ca: { leafLifetime: '180d' } })
   await running.clock.advance(200 * DAY)

@@ -42,7 +42,7 @@ t.test('POST /api/certificate answers with a certificate and its key', async (t)
     names: ['app.example.com', '*.app.example.com', '192.0.2.1'],
     issuer: 'ca',
     cached: false,
-    notBefore: '2029-12-31T23:59:00Z',
+    notBefore: '2029-12-31T23:55:00Z',
     notAfter: '2030-01-08T00:00:00Z',
   })
   const leaf = new X509Certificate(body.certificate)

@@ -1,0 +1,28 @@
+import { type Name, parseNameRule } from '@gatehouse/pki'
+import type { IssuerConfig } from '../config/issuers.ts'
+
+/** Names the issuer that is there for the registered domain of a public name. */
+export type ClaimOf = (name: Name) => string | undefined
+
+/** Imports the public suffix list, which takes a tenth of a start, only for services with ACME issuers. */
+export async function loadClaims(
+  issuers: readonly Pick<IssuerConfig, 'name' | 'names'>[],
+): Promise<ClaimOf> {
+  const { parse } = await import('tldts')
+  const publicDomainOf = (labels: readonly string[]) => {
+    const found = parse(labels.join('.'), { allowPrivateDomains: true })
+    return found.isIcann || found.isPrivate ? found.domain : null
+  }
+  const claims = issuers.flatMap(({ name: issuer, names }) =>
+    names.map(parseNameRule).flatMap((rule) => {
+      if (!('labels' in rule)) return []
+      // A rule for all names below a public suffix claims each of them.
+      return { issuer, domain: publicDomainOf(rule.labels) ?? rule.labels.join('.') }
+    }),
+  )
+  return ({ labels }) => {
+    const own = publicDomainOf(labels)
+    const isClaimed = (domain: string) => own === domain || own?.endsWith(`.${domain}`)
+    return claims.find(({ domain }) => isClaimed(domain))?.issuer
+  }
+}
