@@ -232,7 +232,10 @@ t.test('a check over gRPC', async (t) => {
       const rd = new URL(headers.location ?? '').searchParams.get('rd')
       t.equal(rd, new URL(path, 'https://app.example.com').href)
     }
-    for (const path of ['//evil.example/', '/\\evil.example', 'https://evil.example/', '*', ''])
+    const { headers } = await check({ headers: navigation, http: { path: '//evil.example/' } })
+    const rd = new URL(headers.location ?? '').searchParams.get('rd')
+    t.equal(rd, 'https://app.example.com//evil.example/', 'a path, and no other host')
+    for (const path of ['/\\evil.example', 'https://evil.example/', '*', ''])
       t.match(await check({ headers: { cookie }, http: { path } }), { passes: false, status: 400 })
   })
 
