@@ -80,7 +80,7 @@ export function guarded<const Schema extends FastifySchema>(
 export const OrderIdSchema = Type.String({ maxLength: 64, pattern: '^[\\w-]+$' })
 
 /** Up to 253 characters and a trailing dot. */
-const NAME = { minLength: 1, maxLength: 254 }
+export const NAME = { minLength: 1, maxLength: 254 }
 
 const TimeSchema = (description: string) => Type.String({ format: 'date-time', description })
 

@@ -8,10 +8,8 @@ import { describeRenewal, hasBegun } from '../issuers/issuer.ts'
 import type { CertificateRecord, Change } from '../store/store.ts'
 import type { HandedOut } from './handed-out.ts'
 
-/** About 6 kB each. */
-const MAX_CACHED = 4096
-/** Certificates of one name; more of them are read anew. */
-const MAX_LISTED = 8
+/** About 7 kB each, so 70 MB. */
+const MAX_CACHED = 10_000
 
 export class Held {
   readonly record: CertificateRecord
@@ -21,24 +19,24 @@ export class Held {
   /** PKCS#8 in PEM; empty if the caller holds the key. */
   readonly privateKey: string
   readonly pem: string
-  readonly #members: string
-  #usual: string | undefined
+  readonly #usual: string
   #bare: Held | undefined
 
   constructor(record: CertificateRecord, key: Uint8Array | undefined) {
     this.record = record
     this.privateKey = key ? toPem('PRIVATE KEY', key) : ''
-    const members = describeCertificate(record)
-    this.fingerprint256 = members.fingerprint256
+    const described = describeCertificate(record)
+    this.fingerprint256 = described.fingerprint256
     const issuers = record.chain.map(issuerPem)
     this.chain = [toPem('CERTIFICATE', record.certificate), ...issuers].join('')
     this.pem = this.chain + this.privateKey
-    this.#members = JSON.stringify({
-      ...members,
+    const members = JSON.stringify({
+      ...described,
       certificate: this.chain,
       ...(key && { privateKey: this.privateKey }),
       issuerCert: issuers[0],
     }).slice(1, -1)
+    this.#usual = headOf(record.names[0]) + members + CACHED
   }
 
   /** The same certificate for a caller who does not get its private key. */
@@ -49,17 +47,17 @@ export class Held {
   }
 
   json(domain: string, cached: boolean, ignored: readonly string[] = []): string {
-    if (!cached || domain !== this.record.names[0] || ignored.length > 0)
-      return this.#body(domain, cached, ignored)
-    this.#usual ??= this.#body(domain, cached, ignored)
-    return this.#usual
-  }
-
-  #body(domain: string, cached: boolean, ignored: readonly string[]): string {
-    const members = ignored.length > 0 ? `,"ignored":${JSON.stringify(ignored)}` : ''
-    return `{"domain":"${domain}",${this.#members}${members},"cached":${cached}}`
+    const [first] = this.record.names
+    if (cached && domain === first && ignored.length === 0) return this.#usual
+    // Kept once: it is most of what a certificate takes of memory.
+    const members = this.#usual.slice(headOf(first).length, -CACHED.length)
+    const more = ignored.length > 0 ? `,"ignored":${JSON.stringify(ignored)}` : ''
+    return `${headOf(domain)}${members}${more},"cached":${cached}}`
   }
 }
+
+const CACHED = ',"cached":true}'
+const headOf = (domain = ''): string => `{"domain":"${domain}",`
 
 export function describeCertificate(record: CertificateRecord) {
   const { names, issuer, serialNumber, certificate } = record
@@ -96,7 +94,7 @@ export class Holdings {
   readonly #listed = new LRUCache<
     string,
     { readonly changes: number; readonly records: readonly CertificateRecord[] }
-  >({ max: MAX_CACHED })
+  >({ maxSize: MAX_CACHED, sizeCalculation: ({ records }) => 1 + records.length })
   /** Keeps a slow read from bringing back what was changed meanwhile. */
   #changes = 0
   /** Emits the lineage of each change. */
@@ -136,7 +134,7 @@ export class Holdings {
     if (listed) return listed
     const changes = this.#changes
     const records = await this.#deps.store.findByDomain(domain, skip)
-    if (skip === 0 && records.length <= MAX_LISTED) this.#listed.set(domain, { changes, records })
+    if (skip === 0) this.#listed.set(domain, { changes, records })
     return records
   }
 

@@ -69,8 +69,14 @@ export class Issuance {
    * @throws as {@link refuseCompromised}
    */
   async find(request: IssuanceRequest): Promise<Held | undefined> {
-    const { holdings, store, clock } = this.#deps
-    if (request.csr) await refuseCompromised(request, store)
+    // At once, so that a database answers both together.
+    const refusal = refuseCompromised(request, this.#deps.store)
+    const [held] = await Promise.all([this.#findBest(request), refusal])
+    return held
+  }
+
+  async #findBest(request: IssuanceRequest): Promise<Held | undefined> {
+    const { holdings, clock } = this.#deps
     let best: Held | undefined
     for (let next: IssuanceRequest | undefined = request; next; next = this.#fallbackOf(next)) {
       const found = await holdings.find(next.lineage)

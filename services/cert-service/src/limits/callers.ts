@@ -13,10 +13,7 @@ const MAX_COUNTS = 20
 const COUNT_AGAIN = 50
 /** The share of what may have one first name from which on the log warns. */
 const NEARLY = 0.8
-/** Names that were warned of in this hour. */
-const MAX_WARNED = 1_000
 const MINUTE = 60_000
-const HOUR = 60 * MINUTE
 const DAY = 86_400_000
 
 interface GateDeps {
@@ -32,7 +29,8 @@ interface OwnLimits extends Readonly<CallerLimits['perCaller']> {
 /** Limits how many certificates callers have and how fast they get new ones, whichever replica they ask. */
 export class CallerGate {
   readonly #deps: GateDeps
-  readonly #warned = new LRUCache<string, true>({ max: MAX_WARNED, ttl: HOUR })
+  /** Names that the log warned of in this hour. */
+  readonly #warned = new LRUCache<string, true>({ max: 1_000, ttl: 60 * MINUTE })
 
   /** Replaced when the configuration changes. */
   limits: CallerLimits
@@ -80,12 +78,9 @@ export class CallerGate {
   #warn(domain: string, count: number): void {
     if (this.#warned.has(domain)) return
     this.#warned.set(domain, true)
-    const fields = {
-      domain,
-      count,
-      'limits.perName.certificates': this.limits.perName.certificates,
-    }
-    this.#deps.log.warn(fields, 'nearly as many certificates have this first name as may have it')
+    const { certificates: limit } = this.limits.perName
+    const message = 'nearly `limits.perName.certificates` certificates have this first name'
+    this.#deps.log.warn({ domain, count, limit }, message)
   }
 
   async #admitOwn(actor: string, wanted: number, own: OwnLimits, lease?: Lease): Promise<void> {

@@ -181,8 +181,7 @@ function outlook(state: CertificateState, { renewAt, notAfter }: Moments, now: n
 }
 
 function nextTry(at: number | null | undefined, now: number): SafeHtml {
-  const isLater = at && at > now
-  return html`${STATES.failing.text}, next try ${isLater ? whenFromNow(at, now) : 'with the next request'}`
+  return at && at > now ? html`Failing, next try ${whenFromNow(at, now)}` : html`Failing`
 }
 
 export function stateOf(

@@ -36,12 +36,13 @@ function currentStatus(record: CertificateRecord, { order, now }: Around): Statu
         more: html`<p>The next request for the name gets a new one.</p>`,
       }
     case 'failing':
-      if (record.notAfter <= now)
-        return {
-          tone: 'bad',
-          said: html`Ended ${end}, as it could not be renewed. Clients refuse it.`,
-        }
-      return { tone: 'bad', said: html`In service, but could not be renewed. It ends ${end}.` }
+      return {
+        tone: 'bad',
+        said:
+          record.notAfter > now
+            ? html`In service, but could not be renewed. It ends ${end}.`
+            : html`Ended ${end}, as it could not be renewed. Clients refuse it.`,
+      }
     case 'unrenewed':
       return {
         tone: 'warn',

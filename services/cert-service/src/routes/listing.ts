@@ -4,7 +4,7 @@ import type { Question } from '../pages/search.ts'
 import type { View } from '../pages/view.ts'
 import { mayAll, type Requestor } from '../policy.ts'
 import { isOrder, listAll, positionOf } from '../store/listing.ts'
-import type { CertificateRecord, Listed, Listing, OrderRecord, Position } from '../store/store.ts'
+import type { CertificateRecord, Listed, Listing, Position } from '../store/store.ts'
 import { firstFit, readPermitted } from './lookup.ts'
 import type { Visitor } from './visitors.ts'
 
@@ -28,17 +28,11 @@ export async function readListed(
   const listing = { order, state, issuer, search: question?.search, now: app.clock.now() }
   const at = (listed: Listed) => positionOf(listed, order)
   const read = async (start: Position | undefined, isBackwards: boolean) => {
-    const { records, next } = await readPermitted<Position | undefined, Listed>(
-      app,
-      visitor,
-      PAGE + 1,
-      {
-        start,
-        list: ({ after, limit }) =>
-          listAll(app.store, listing, { from: after, isBackwards, limit }),
-        cursorOf: at,
-      },
-    )
+    const { records, next } = await readPermitted(app, visitor, PAGE + 1, {
+      start,
+      list: ({ after, limit }) => listAll(app.store, listing, { from: after, isBackwards, limit }),
+      cursorOf: at,
+    })
     const shown = records.slice(0, PAGE)
     return { shown, beyond: records.length > PAGE ? shown.map(at).at(-1) : next }
   }
@@ -79,24 +73,16 @@ export async function findCovering(
   return undefined
 }
 
-/** A failed order, with the certificate of its lineage if there is one. */
-export interface Failing {
-  readonly order: OrderRecord
-  readonly record?: CertificateRecord | undefined
-}
-
 /** What fails, the most urgent first: what ends soonest, then without a certificate what is tried soonest. */
 export async function readFailing(
   app: FastifyInstance,
   caller: Requestor,
   limit: number,
-  {
-    start,
-    ...about
-  }: Pick<Listing, 'issuer' | 'search'> & { readonly start?: Position | undefined },
-): Promise<{ readonly failing: readonly Failing[]; readonly next?: Position | undefined }> {
+  about: Pick<Listing, 'issuer' | 'search'>,
+  start?: Position,
+) {
   const listing = { ...about, order: 'expiry', state: 'failing', now: app.clock.now() } as const
-  const { records, next } = await readPermitted<Position | undefined, Listed>(app, caller, limit, {
+  const { records, next } = await readPermitted(app, caller, limit, {
     start,
     list: ({ after, limit }) => listAll(app.store, listing, { from: after, limit }),
     cursorOf: (listed) => positionOf(listed, 'expiry'),

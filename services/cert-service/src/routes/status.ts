@@ -11,6 +11,7 @@ import {
   FailureSchema,
   guarded,
   HeldSchema,
+  NAME,
   OrderIdSchema,
   OrderSchema,
 } from '../schemas.ts'
@@ -53,7 +54,7 @@ const FAILING = guarded([], {
     'Those with a certificate in service come first, by its end; then the others, by their next try. A page may hold fewer than `limit` orders; there are more while it has `next`.',
   querystring: Type.Object({
     state: Type.Optional(Type.Enum(['failing'], { description: 'Default: `failing`.' })),
-    name: Type.Optional(Type.String({ maxLength: 254, description: 'Only those for this name.' })),
+    name: Type.Optional(Type.String({ ...NAME, description: 'Only those for this name.' })),
     after: Type.Optional(Place),
     limit: Limit,
   }),
@@ -82,13 +83,15 @@ export const statusRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
   app.get('/api/orders', { onRequest, schema: FAILING }, async (request, reply) => {
     const { name, after, limit = '100' } = request.query
-    const { failing, next } = await readFailing(app, request.caller, Number(limit), {
-      start: readPosition(after, 'expiry'),
-      search:
-        name === undefined
-          ? undefined
-          : { wildcard: pointingTo('/name', () => readName(name)).text },
-    })
+    const search = name ? { wildcard: pointingTo('/name', () => readName(name)).text } : undefined
+    const start = readPosition(after, 'expiry')
+    const { failing, next } = await readFailing(
+      app,
+      request.caller,
+      Number(limit),
+      { search },
+      start,
+    )
     const orders = failing.map(({ order, record }) => ({
       ...describeOrder(order),
       issuer: order.issuer,

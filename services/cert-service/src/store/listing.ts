@@ -47,10 +47,8 @@ export function isOrder(listed: Listed): listed is OrderRecord {
 
 /** Where a certificate or an order stands in a listing. */
 export function positionOf(listed: Listed, by: ListOrder): Position {
-  const {
-    id,
-    names: [name = ''],
-  } = listed
+  const { id } = listed
+  const [name = ''] = listed.names
   if (!isOrder(listed)) {
     const { renewAt, notAfter } = listed
     return { key: { next: renewAt ?? notAfter, expiry: notAfter, name, newest: id }[by], id }
@@ -112,19 +110,20 @@ export function orderQuery(
   return { where: `${[isWithout(dialect), ...about, match].join(' AND ')} ${end}`, params }
 }
 
+/** By what certificates or orders are sorted. */
+interface Sorted {
+  readonly key: string
+  readonly isOrder: boolean
+}
+
 /** What pages of certificates and of orders have in common. */
-function pageOf(
-  { param }: ListingDialect,
-  { order, issuer }: Listing,
-  page: ListPage,
-  of: { readonly key: string; readonly isOrder: boolean },
-) {
+function pageOf({ param }: ListingDialect, { order, issuer }: Listing, page: ListPage, of: Sorted) {
   const params: Value[] = []
   const add = (value: Value) => param(params.push(value))
   const down = isDescending(order, page)
   const about = [
     ...(issuer === undefined ? [] : [`issuer = ${add(issuer)}`]),
-    ...(page.from ? [beyond(page.from, { ...of, down }, add)] : []),
+    ...(page.from ? [beyond(of, page.from, down ? '<' : '>', add)] : []),
   ]
   const direction = down ? ' DESC' : ''
   const end = `ORDER BY ${of.key}${direction}, id${direction} LIMIT ${add(page.limit)}`
@@ -137,18 +136,15 @@ function isDescending(order: ListOrder, { isBackwards = false }: ListPage): bool
 
 /** What comes after a position. With the same key, certificates come before orders. */
 function beyond(
+  { key, isOrder }: Sorted,
   from: Position,
-  {
-    key,
-    isOrder,
-    down,
-  }: { readonly key: string; readonly isOrder: boolean; readonly down: boolean },
+  than: '<' | '>',
   add: (value: Value) => string,
 ): string {
-  const [than, at] = [down ? '<' : '>', add(from.key)]
+  const at = add(from.key)
   if ((typeof from.id === 'string') === isOrder)
     return `${key} ${than}= ${at} AND (${key} ${than} ${at} OR id ${than} ${add(from.id)})`
-  return isOrder === down ? `${key} ${than} ${at}` : `${key} ${than}= ${at}`
+  return isOrder === (than === '>') ? `${key} ${than}= ${at}` : `${key} ${than} ${at}`
 }
 
 /** The same as `stateOf` of the page says of a record and its order. */
@@ -189,6 +185,13 @@ interface Failing {
 
 /** How an engine runs a statement. */
 type Run = <Row>(sql: string, ...params: Value[]) => Promise<readonly Row[]>
+
+/** Counts what has failed, by its issuer. */
+export async function countFailed(run: Run): Promise<Readonly<Record<string, number>>> {
+  const sql = `SELECT issuer, count(*) AS total FROM orders WHERE status = 'failed' GROUP BY issuer`
+  const rows = await run<{ issuer: string; total: number }>(sql)
+  return Object.fromEntries(rows.map(({ issuer, total }) => [issuer, total]))
+}
 
 /** Failing certificates that a tally looks at; if there are more, it takes the others for renewed ones. */
 const MAX_FAILING = 10_000

@@ -67,9 +67,9 @@ t.test(
     t.equal((await post(running, 'y.a.test')).status, 200, 'other names are free')
 
     const warned = () =>
-      running.logged.filter((line) => line.includes('nearly as many certificates'))
+      running.logged.filter((line) => line.includes('nearly `limits.perName.certificates`'))
     t.equal(warned().length, 1, 'the log warns once an hour')
-    t.match(warned()[0], '"domain":"x.a.test","count":3,"limits.perName.certificates":3')
+    t.match(warned()[0], '"domain":"x.a.test","count":3,"limit":3')
     await call('DELETE', '/api/certificate/x.a.test')
     t.equal(
       (await post(running, 'x.a.test', { csr: newCsr() })).status,

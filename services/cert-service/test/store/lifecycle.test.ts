@@ -162,6 +162,22 @@ onBothEngines('what counts for a caller, and under a name', async (t, { store })
   t.same(await store.countInUse('x.example', NOW), { count: 0, until: null })
 })
 
+onBothEngines('keys that are asked about at once have an answer each', async (t, { store }) => {
+  const { certificate } = await createRoot({ commonName: 'Test', now: NOW })
+  const { id } = await store.addCertificate(newCertificate({ certificate }), newAudit())
+  await store.revoke([id], NOW, 'keyCompromise', newAudit())
+  const { publicKey } = new X509Certificate(certificate)
+  const revoked = hash('sha256', publicKey.export({ type: 'spki', format: 'der' }))
+  const keys = ['00', revoked, 'ff', revoked, '00']
+  t.strictSame(await Promise.all(keys.map((key) => store.isCompromised(key))), [
+    false,
+    true,
+    false,
+    true,
+    false,
+  ])
+})
+
 onBothEngines('what is in use under a name', async (t, { store }) => {
   const csr = { sealedKey: null, csr: randomBytes(9) }
   const life = { notBefore: NOW, notAfter: NOW + 7 * DAY }

@@ -48,7 +48,8 @@ const REVOKED = `
   WHERE revoked_at IS NOT NULL AND ${isLive('$2', '$3')}
     AND chain IN (SELECT id FROM chains WHERE issuer = $1)
   ORDER BY revoked_at, id`
-const IS_COMPROMISED = 'SELECT FROM compromised_keys WHERE spki_sha256 = $1'
+const COMPROMISED =
+  'SELECT spki_sha256 AS key FROM compromised_keys WHERE spki_sha256 = ANY ($1::text[])'
 // In one statement: a lease becomes a certificate in one commit, and counts once.
 const COUNT_NAMES = `
   SELECT held.count + (
@@ -99,6 +100,7 @@ export class Lifecycle {
   readonly #leases: Leases
   readonly #add: (addition: Addition) => Promise<CertificateRecord>
   readonly #countInUse: (of: OfName) => Promise<Counted>
+  readonly isCompromised: (spkiSha256: string) => Promise<boolean>
 
   constructor(db: Database, { changes, leases }: Parts) {
     this.#db = db
@@ -112,6 +114,14 @@ export class Lifecycle {
       readOnly: true,
       statements: (items) => [{ sql: COUNT_IN_USE, params: OF_NAME.params(items) }],
       settle: ([rows]) => rows as unknown as Counted[],
+    })
+    this.isCompromised = db.turn<string, boolean>({
+      readOnly: true,
+      statements: (keys) => [{ sql: COMPROMISED, params: [keys] }],
+      settle: ([rows = []], keys) => {
+        const found = new Set(rows.map(({ key }) => key))
+        return keys.map((key) => found.has(key))
+      },
     })
   }
 
@@ -147,9 +157,6 @@ export class Lifecycle {
       now,
       ran: this.#db.runTime(),
     })
-
-  isCompromised = async (spkiSha256: string) =>
-    (await this.#db.get(IS_COMPROMISED, spkiSha256)) !== undefined
 
   countNames = async (askedBy: string, now: number, upTo?: Lease): Promise<Counted> => {
     const params = [indexable(askedBy), now, upTo?.token ?? null]

@@ -1,6 +1,6 @@
 import { leaseLost } from '../../errors.ts'
 import type { Age } from '../bounds.ts'
-import { orderQuery } from '../listing.ts'
+import { countFailed, orderQuery } from '../listing.ts'
 import { columns, type OrderRow, toOrder } from '../rows.ts'
 import type { AccountRecord, Lease, Listing, ListPage, OrderRecord } from '../store.ts'
 import { type Database, deleteOld, isOld } from './database.ts'
@@ -20,8 +20,6 @@ const IS_FREE = `NOT EXISTS (
   SELECT FROM leases
   WHERE leases.lineage = orders.lineage AND holder <> $1::uuid AND until > clock_timestamp())`
 const PENDING = `${SELECT} status = 'pending' AND ${IS_FREE} ORDER BY since, id`
-const COUNT_FAILED = `
-  SELECT issuer, count(*) AS total FROM orders WHERE status = 'failed' GROUP BY issuer`
 const RESUMABLE = `${SELECT} status = 'failed' AND state IS NOT NULL
   AND (next_try_at <= $2 OR next_try_at > $2::bigint + ${DAY}) AND ${IS_FREE}
   ORDER BY next_try_at, id`
@@ -135,10 +133,7 @@ export class Orders {
     return this.#list(`${SELECT} ${where}`, ...params)
   }
 
-  countFailedOrders = async () => {
-    const rows = await this.#db.all<{ issuer: string; total: number }>(COUNT_FAILED)
-    return Object.fromEntries(rows.map(({ issuer, total }) => [issuer, total]))
-  }
+  countFailedOrders = () => countFailed((sql) => this.#db.all(sql))
 
   listPendingOrders = () => this.#list(PENDING, this.#db.replica)
 

@@ -5,8 +5,9 @@ import type { Listing, ListPage, Search } from '../store.ts'
 import { type Certificates, SELECT_ALL } from './certificates.ts'
 import type { Database } from './database.ts'
 
-const READ_AT_ONCE = 500
 const IS_CURRENT = 'current = 1'
+const DER_AFTER = `
+  SELECT id, certificate FROM certificates WHERE ${IS_CURRENT} AND id > ? ORDER BY id LIMIT 500`
 
 export const DIALECT: ListingDialect = {
   isCurrent: IS_CURRENT,
@@ -53,10 +54,11 @@ export class Listings {
   /** SQLite cannot compute a digest, so this reads all certificates, a few in each turn of the event loop. */
   findByFingerprint = async (sha256: string) => {
     for (let after = 0; ; ) {
-      const records = await this.#certificates.list({ after, limit: READ_AT_ONCE })
-      const found = records.find(({ certificate }) => hash('sha256', certificate) === sha256)
-      const last = records.at(-1)
-      if (found || !last) return found
+      const rows = await this.#db.all<{ id: number; certificate: Uint8Array }>(DER_AFTER, after)
+      const found = rows.find(({ certificate }) => hash('sha256', certificate) === sha256)
+      if (found) return (await this.#certificates.list({ after: found.id - 1, limit: 1 }))[0]
+      const last = rows.at(-1)
+      if (!last) return undefined
       after = last.id
       await setImmediate()
     }

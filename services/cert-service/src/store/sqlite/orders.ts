@@ -1,5 +1,5 @@
 import type { Age } from '../bounds.ts'
-import { orderQuery } from '../listing.ts'
+import { countFailed, orderQuery } from '../listing.ts'
 import { columns, type OrderRow, toOrder } from '../rows.ts'
 import type { AccountRecord, Lease, Listing, ListPage, OrderRecord } from '../store.ts'
 import { type Database, isOld, type Parameters } from './database.ts'
@@ -16,8 +16,6 @@ const BY_ID = `${SELECT} id = ?`
 const BY_LINEAGE = `${SELECT} lineage = ?`
 const BY_URL = `${SELECT} state IS NOT NULL AND json_extract(state, '$.orderUrl') = ?`
 const PENDING = `${SELECT} status = 'pending'`
-const COUNT_FAILED = `
-  SELECT issuer, count(*) AS total FROM orders WHERE status = 'failed' GROUP BY issuer`
 const RESUMABLE = `${SELECT} status = 'failed' AND state IS NOT NULL
   AND (next_try_at <= ?1 OR next_try_at > ?1 + ${DAY})`
 const END = `
@@ -72,10 +70,7 @@ export class Orders {
     return this.#list(`${SELECT} ${where}`, ...params)
   }
 
-  countFailedOrders = async () => {
-    const rows = await this.#db.all<{ issuer: string; total: number }>(COUNT_FAILED)
-    return Object.fromEntries(rows.map(({ issuer, total }) => [issuer, total]))
-  }
+  countFailedOrders = () => countFailed((sql) => this.#db.all(sql))
 
   listPendingOrders = () => this.#list(PENDING)
 
