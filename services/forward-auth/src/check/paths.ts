@@ -86,6 +86,7 @@ export function readPath(target: string): RequestPath {
 
 /** Whether a path as it is configured, percent-encoded or not, is the same to every app. */
 export function isNormalPath(path: string): boolean {
+  if (!path.isWellFormed()) return false
   const { known, next } = readPath(path.replaceAll(/[^!-~]/gu, encodeURIComponent))
   return next === undefined && !known.some((segment) => /^\s|[.\s]$/.test(segment))
 }

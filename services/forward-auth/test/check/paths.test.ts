@@ -156,6 +156,7 @@ t.test('what may be configured is the same to every app', async (t) => {
     '/a%2Fb',
     '/ a',
     '/ﬁ',
+    '/\ud800',
   ])
     t.equal(isNormalPath(path), false, path)
   t.equal(isNormalPath('/x'.repeat(65)), false, 'more segments than are read')
