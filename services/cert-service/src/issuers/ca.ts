@@ -47,6 +47,7 @@ export async function openCa(options: AuthorityOptions, deps: AuthorityDeps): Pr
 /** The embedded CA: a root, the intermediate that signs, and their revocation lists. */
 export class Ca implements Issuer {
   readonly name = 'ca'
+  permits: (name: Name) => boolean
   readonly crls: Crls
   readonly #options: AuthorityOptions
   readonly #deps: AuthorityDeps
@@ -77,10 +78,9 @@ export class Ca implements Issuer {
     this.#signer = this.#signerOf(intermediate)
     const { permitted } = options
     this.#isPermitted = compileRules(permitted.length > 0 ? permitted : [parseNameRule('*')])
+    this.permits = this.#permitsNow()
     this.crls = new Crls(deps, (keyId) => this.#authorityOf(keyId))
   }
-
-  permits = (name: Name): boolean => this.#isPermitted(name) && this.#constraints.permits(name)
 
   /** What it may sign, for a name that it may not. */
   scopeFor = (name: Name): string =>
@@ -179,6 +179,12 @@ export class Ca implements Issuer {
     this.#current = intermediate
     this.#constraints = constraintsOn(intermediate)
     this.#signer = this.#signerOf(intermediate)
+    this.permits = this.#permitsNow()
+  }
+
+  #permitsNow(): (name: Name) => boolean {
+    const [isPermitted, { text, permits }] = [this.#isPermitted, this.#constraints]
+    return text === '' ? isPermitted : (name) => isPermitted(name) && permits(name)
   }
 
   #signerOf({ authority }: StoredAuthority): LeafSigner {
