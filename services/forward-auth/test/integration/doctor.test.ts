@@ -101,7 +101,7 @@ const SEEDS: Readonly<Record<string, readonly Seed[]>> = {
       ],
       [
         'the host of the upstream at the app',
-        [['proxy_pass http://app;\n      proxy_set_header Host $host;', 'proxy_pass http://app;']],
+        [['proxy_request_buffering off;\n      proxy_set_header Host $host;', '']],
         /told the host app, not app\.example\.com/,
       ],
       [

@@ -1,10 +1,13 @@
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
+import { createServer } from 'node:http'
 import { connect } from 'node:http2'
+import { request } from 'node:https'
+import type { AddressInfo } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
 import type { Duplex } from 'node:stream'
-import { text } from 'node:stream/consumers'
+import { buffer, text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
 import { readDocument } from '../../../../scripts/test/markdown.ts'
@@ -445,6 +448,44 @@ t.test('lighttpd reads tildes as hyphens', async (t) => {
       }
     })
 })
+
+const UPLOAD = 3 * 2 ** 20
+
+/** An app that sends one event and goes on, and counts what is uploaded. */
+async function startStreams(t: Test) {
+  const app = createServer(async (request, response) => {
+    if (request.method === 'POST') {
+      const { byteLength } = await buffer(request)
+      response.end(String(byteLength))
+      return
+    }
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    if (request.url === '/events') response.write('data: one\n\n')
+    else response.end()
+  })
+  app.listen(0, '127.0.0.1')
+  await once(app, 'listening')
+  t.teardown(() => {
+    app.close()
+    app.closeAllConnections()
+  })
+  return (app.address() as AddressInfo).port
+}
+
+for (const proxy of PROXY_NAMES)
+  t.test(`${proxy}: streams, and large uploads`, { skip: missingProgram(proxy) }, async (t) => {
+    const gate = await startGate(t, proxy, { appPort: await startStreams(t) })
+    const headers = { host: 'app.example.com', cookie: cookiesOf(gate.gatehouse, 'ada') }
+    const { rootPem: ca } = gate.certificate
+    const to = { host: '127.0.0.1', port: gate.port, servername: headers.host, ca, headers }
+    const stream = request({ ...to, path: '/events' }).end()
+    const [events] = await once(stream, 'response')
+    t.equal(String((await once(events, 'data'))[0]), 'data: one\n\n', 'before the response ends')
+    stream.on('error', () => {}).destroy()
+    const upload = request({ ...to, method: 'POST' }).end(Buffer.alloc(UPLOAD))
+    const [answer] = await once(upload, 'response')
+    t.equal(await text(answer), String(UPLOAD))
+  })
 
 const FROM = CONFIG.replace(
   'providers:',
