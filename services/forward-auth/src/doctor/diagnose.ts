@@ -147,9 +147,10 @@ function compareAsked(sent: Exchange, asked: Asked): Finding[] {
   compare('host', 'host', sent.host, asked.host)
   compare('scheme', 'scheme', sent.scheme, asked.scheme)
   compare('method', 'method', sent.method, asked.method)
-  const isStripped = sent.target !== asked.target && sent.target.endsWith(asked.target)
-  const mistake = isStripped ? 'stripped' : 'target'
-  compare(mistake, 'path', shortened(sent.target), shortened(asked.target))
+  const prefix = sent.target.slice(0, -asked.target.length)
+  if (prefix !== '' && sent.target === prefix + asked.target)
+    findings.push({ mistake: 'stripped', text: `The proxy strips ${prefix} before it asks.` })
+  else compare('target', 'path', shortened(sent.target), shortened(asked.target))
   return findings
 }
 

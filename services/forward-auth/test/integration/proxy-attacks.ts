@@ -114,7 +114,7 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
   },
   'a return URL that is swapped in the state of a login': {
     elsewhere: [
-      'login/logins.test.ts: each login has its own state, nonce and verifier, sealed in URL and cookie',
+      'login/logins.test.ts: each login has its own state, nonce and verifier, and neither URL nor cookie tells them',
       'login/logins.test.ts: a login cannot be finished in another browser',
     ],
   },
@@ -320,7 +320,7 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
       'of a program': { headers: program, status: 401, lacks: /^set-cookie:/m },
       'of a page': { headers: navigation, status: 302, lacks: /^set-cookie:/m },
     },
-    elsewhere: ['login/logins.test.ts: the login cookie stays small however many logins begin'],
+    elsewhere: ['login/logins.test.ts: a browser has one login cookie however many logins begin'],
   },
   'logins in several tabs': {
     elsewhere: ['routes/login.test.ts: each of several tabs returns to the page where it began'],
