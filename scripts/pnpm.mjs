@@ -1,6 +1,7 @@
 // `npm start` and its like: installs what the lock file names, then runs the pnpm script of that name.
 // Plain JavaScript for Node 20, since it runs before the Node that the workspace brings is there.
 import { spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { constants } from 'node:os'
 import { setTimeout } from 'node:timers/promises'
 
@@ -22,7 +23,17 @@ const args = rest.map((arg) => `'${arg.replaceAll("'", `'\\''`)}'`).join(' ')
 const cache = 'NODE_COMPILE_CACHE="$PWD/node_modules/.cache/node"'
 const command = `pnpm install --frozen-lockfile ${quiet} && ${cache} pnpm run ${quiet} ${script} ${args}`
 // What npx tells its command in the environment, another npx below it would take for its own.
-const npx = ['-y', '-p', PNPM, '-c', `unset npm_config_call npm_config_package; ${command}`]
+// Offline, the registry would be asked for it for more than a minute.
+const npx = [
+  '-y',
+  '--prefer-offline',
+  '-p',
+  PNPM,
+  '-c',
+  `unset npm_config_call npm_config_package; ${command}`,
+]
+if (!existsSync('node_modules/.modules.yaml'))
+  console.log('Installing what the lock file names: half a minute, the first time only.')
 // A process group of its own: npx and pnpm do not pass signals on, so they go to each process of the group.
 const child = spawn('npx', npx, { stdio: ['ignore', 'inherit', 'inherit'], detached: true })
 child.on('error', (error) => {

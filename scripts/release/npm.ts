@@ -40,11 +40,12 @@ export async function packService(
     for (const map of globSync('lib/*.map', { cwd: folder })) await rm(join(folder, map))
     await copyFile(join(from, 'README.md'), join(folder, 'README.md'))
     await chmod(join(folder, 'main.js'), 0o755)
-    const { name, version, description, license, engines, bin = {} } = await manifestIn(from)
+    const manifest = await manifestIn(from)
+    const { name, version, description, keywords, license, engines, bin = {} } = manifest
     await copyFile(join(folder, SBOM), join(out, `gatehouse-${service}-${version}.cdx.json`))
     const [command = ''] = Object.keys(bin)
     return pack(folder, out, {
-      ...{ name, version, description, license, engines, type: 'commonjs' },
+      ...{ name, version, description, keywords, license, engines, type: 'commonjs' },
       bin: { [command]: 'main.js' },
       ...published(source, `services/${service}`),
     })

@@ -1,8 +1,4 @@
-import { globSync, readFileSync } from 'node:fs'
-import { stripTypeScriptTypes } from 'node:module'
-import { join } from 'node:path'
 import { type AST, RegExpParser } from '@eslint-community/regexpp'
-import { type Node, parse } from 'acorn'
 import {
   Chars,
   getConsumedChars,
@@ -10,7 +6,7 @@ import {
   type ReadonlyFlags,
 } from 'regexp-ast-analysis'
 import { analyse } from 'scslre'
-import { ROOT } from './markdown.ts'
+import { type Tree, treesOf } from './trees.ts'
 
 /** A regular expression in the source. */
 export interface Expression {
@@ -21,18 +17,11 @@ export interface Expression {
   readonly flags: string
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: the types of acorn leave out the members of nodes
-type Tree = Node & Readonly<Record<string, any>>
-
 type CharSet = ReturnType<typeof Chars.word>
 
 /** Literals, `RegExp(…)` and the patterns of schemas, in all of `src`. */
 export function expressionsOf(pattern: string): readonly Expression[] {
-  const trees = globSync(pattern, { cwd: ROOT }).map((file) => {
-    const text = stripTypeScriptTypes(readFileSync(join(ROOT, file), 'utf8'))
-    const options = { ecmaVersion: 'latest', sourceType: 'module', locations: true } as const
-    return [file, [...nodesOf(parse(text, options) as Tree)]] as const
-  })
+  const trees = treesOf(pattern)
   const texts = new Map<string, string>()
   for (const [, nodes] of trees)
     for (const { type, id, init } of nodes)
@@ -46,13 +35,6 @@ export function expressionsOf(pattern: string): readonly Expression[] {
       return found ? [{ at: `${file}:${node.loc?.start.line}`, ...found }] : []
     }),
   )
-}
-
-function* nodesOf(node: Tree): Generator<Tree> {
-  if (typeof node.type === 'string') yield node
-  for (const child of Object.values(node))
-    if (typeof child === 'object' && child !== null && !(child instanceof RegExp))
-      yield* nodesOf(child)
 }
 
 function expressionOf(

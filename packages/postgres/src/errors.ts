@@ -26,6 +26,10 @@ export const POSTGRES_ERRORS = {
     action:
       'Check the name of the schema, and start this version of the service once: it brings the schema up to date.',
   },
+  POSTGRES_SCHEMA_FOREIGN: {
+    title: 'Schema is of another service',
+    action: 'Give each service a schema of its own: `storage.schema`.',
+  },
   POSTGRES_STATEMENT_FAILED: {
     title: 'Database rejects a statement',
     action: 'Report it, with the SQLSTATE of the message. Nothing of the write was stored.',

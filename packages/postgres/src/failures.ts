@@ -43,8 +43,25 @@ const REFUSALS: Readonly<Record<string, string>> = {
   '42501': 'the user lacks a right',
 }
 
+const UNTRUSTED =
+  'its certificate is of a CA that is not trusted; `storage.caFile` names that of a private one'
+
+/** Of TLS: as {@link REFUSALS}. */
+const TLS_FAULTS: Readonly<Record<string, string>> = {
+  CERT_HAS_EXPIRED: 'its certificate has expired',
+  CERT_NOT_YET_VALID: 'its certificate is not valid yet',
+  DEPTH_ZERO_SELF_SIGNED_CERT: UNTRUSTED,
+  ERR_TLS_CERT_ALTNAME_INVALID: 'its certificate is for another host name than that of the URL',
+  SELF_SIGNED_CERT_IN_CHAIN: UNTRUSTED,
+  UNABLE_TO_GET_ISSUER_CERT: UNTRUSTED,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNTRUSTED,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNTRUSTED,
+}
+
 export function isRefusal(error: unknown): boolean {
-  return isServerError(error) && REFUSALS[error.code] !== undefined
+  const { code = '' } = error as NodeJS.ErrnoException
+  const reasons = isServerError(error) ? REFUSALS : TLS_FAULTS
+  return reasons[code] !== undefined
 }
 
 /** Of a connection: the server works, and has no room for one more. */
@@ -135,7 +152,7 @@ export function reasonOf(error: unknown): string {
   if (isServerError(error))
     return REASONS[error.code] ?? REFUSALS[error.code] ?? `it answers with SQLSTATE ${error.code}`
   const { code, message } = error as NodeJS.ErrnoException
-  return code ?? message
+  return TLS_FAULTS[code ?? ''] ?? code ?? message
 }
 
 function rejected(error: ServerError): PostgresError {

@@ -19,13 +19,15 @@ const BEGIN = 'BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE'
 /**
  * Creates the schema if it is absent, and runs the migrations that it lacks, each in a transaction of its
  * own. Of several replicas that start at once, one does it and the others wait, a minute at most.
- * @throws PostgresError `POSTGRES_SCHEMA_NEWER`
+ * @throws PostgresError `POSTGRES_SCHEMA_NEWER`, `POSTGRES_SCHEMA_FOREIGN`
  */
 export async function migrate(
   connection: Connection,
   schema: string,
   migrations: readonly string[],
+  feeds: readonly string[] = [],
 ): Promise<void> {
+  await refuseForeign(connection, schema, feeds)
   // Without a lock, and without the right to change anything.
   if ((await versionOf(connection, schema)) === migrations.length) return
   await connection.script(PATIENCE)
@@ -62,6 +64,24 @@ export async function requireMigrated(
       'POSTGRES_SCHEMA_OLDER',
       `The schema has version ${version}, and this program needs ${migrations.length}.`,
     )
+}
+
+/** The tables of the feeds are in each schema of the service from its first version on. */
+async function refuseForeign(
+  connection: Connection,
+  schema: string,
+  feeds: readonly string[],
+): Promise<void> {
+  if (!(await versionOf(connection, schema))) return
+  for (const feed of feeds) {
+    const table = `${quoted(schema)}.${quoted(feed)}`
+    const [found] = await connection.all('SELECT to_regclass($1) IS NULL AS lacks', [table])
+    if (found?.lacks)
+      throw new PostgresError(
+        'POSTGRES_SCHEMA_FOREIGN',
+        `The schema ${schema} is that of another service.`,
+      )
+  }
 }
 
 function refuseNewer(version: number, known: number): void {

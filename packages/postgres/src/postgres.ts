@@ -109,7 +109,8 @@ export interface Postgres {
 
 /**
  * Connects to the first host that takes writes, creates the schema and runs the migrations that it lacks.
- * @throws PostgresError `POSTGRES_UNAVAILABLE`, `POSTGRES_REFUSED`, `POSTGRES_SCHEMA_NEWER` or `POSTGRES_SCHEMA_OLDER`
+ * @throws PostgresError `POSTGRES_UNAVAILABLE`, `POSTGRES_REFUSED`, `POSTGRES_SCHEMA_NEWER`, `POSTGRES_SCHEMA_OLDER` or
+ *   `POSTGRES_SCHEMA_FOREIGN`
  */
 export async function openPostgres(options: PostgresOptions): Promise<Postgres> {
   const { schema, feeds = [], patience = 0, log } = options
@@ -166,7 +167,7 @@ class Database implements Postgres {
     await this.#servers.start()
     const connection = await connected(this.#servers.connect())
     const prepare = existing ? requireMigrated : migrate
-    await explained(connection, () => prepare(connection, schema, migrations))
+    await explained(connection, () => prepare(connection, schema, migrations, feeds))
     await connection.close()
     await connected(this.#session.start())
     await this.#correct(feeds)

@@ -68,3 +68,13 @@ t.test('without migrations there is only what the package needs', async (t) => {
   const db = await open(t, server, { migrations: [] })
   await db.write([{ sql: 'SELECT 1' }])
 })
+
+t.test('a schema of another service is called that', async (t) => {
+  const schema = newSchema()
+  await open(t, server, { schema, migrations: ['CREATE TABLE one (xid xid8)'], feeds: ['one'] })
+  for (const migrations of [[], [''], ['', '']].map((more) => ['SELECT 1', ...more]))
+    await t.rejects(open(t, server, { schema, migrations, feeds: ['other'] }), {
+      code: 'POSTGRES_SCHEMA_FOREIGN',
+      message: `The schema ${schema} is that of another service.`,
+    })
+})

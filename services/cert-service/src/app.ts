@@ -27,6 +27,7 @@ import {
   workers,
 } from '@gatehouse/service-kit'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply } from 'fastify'
+import fp from 'fastify-plugin'
 import { receiversOf } from './config/events.ts'
 import { type CertServiceConfig, isPlain } from './config/schema.ts'
 import { CERT_ERRORS, STATUS_OF } from './errors.ts'
@@ -40,7 +41,7 @@ import { issuance } from './plugins/issuance.ts'
 import { type IssuersOptions, issuers } from './plugins/issuers.ts'
 import { listeners } from './plugins/listeners.ts'
 import { loops } from './plugins/loops.ts'
-import { certMetrics } from './plugins/metrics.ts'
+import { certGauges, certMetrics } from './plugins/metrics.ts'
 import { ownTls } from './plugins/own-tls.ts'
 import { clockOf, type StoreOptions, store } from './plugins/store.ts'
 import { upkeep } from './plugins/upkeep.ts'
@@ -95,11 +96,8 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
     await app.register(store, { storage, server, isNew, elapsed, open: deps.openStore })
     await app.register(clock, { clock: deps.clock ?? clockOf(app.store) })
     await app.register(audit)
-    await app.register(certMetrics, {
-      metrics,
-      issuers: config.issuers.map(({ name }) => name),
-      receivers: receivers.map(({ name }) => name),
-    })
+    const names = config.issuers.map(({ name }) => name)
+    await app.register(certMetrics, { metrics, issuers: names })
     await app.register(issuers, {
       ca: config.ca,
       issuers: config.issuers,
@@ -109,6 +107,10 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
     await app.register(events, { receivers, events: deps.events })
     await app.register(loops)
     await app.register(issuance, { storage, limits, wait: config.issuance.wait, random })
+    await app.register(certGauges, {
+      ...{ metrics, issuers: names },
+      receivers: receivers.map(({ name }) => name),
+    })
     await app.register(upkeep, { certificates, storage, audit: config.audit, random })
     await app.register(ownTls, { server })
     await app.register(listeners, {
@@ -127,11 +129,15 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
   }
 }
 
+/** In place of the store, which no route asks before the first request. */
+const noStore = fp(async () => {}, { fastify: '5.x', name: 'cert-service/store' })
+
 /** The routes of cert-service without anything behind them, for their documentation. */
 export async function buildApi(options: AccessOptions, deps: AppDeps): Promise<FastifyInstance> {
   const app = createServer(deps, { tls: 'off' })
   await registerHttp(app, deps)
   await app.register(clock, {})
+  await app.register(noStore)
   await registerApi(app, options)
   return app
 }

@@ -6,7 +6,7 @@ import { createMetrics } from '@gatehouse/service-kit'
 import t from 'tap'
 import { parse } from 'yaml'
 import { CertError } from '../src/errors.ts'
-import { createCertMetrics, failureClass } from '../src/plugins/metrics.ts'
+import { createCertMetrics, failureClass, measureCurrent } from '../src/plugins/metrics.ts'
 import { start } from './helpers/app.ts'
 
 const HOUR = 3_600_000
@@ -15,7 +15,8 @@ const FILE = join(import.meta.dirname, '../../../examples/monitoring/cert-servic
 
 t.test('the example alerts use only existing metrics', async (t) => {
   const metrics = createMetrics({ service: 'test', version: '0' })
-  createCertMetrics(metrics, {
+  createCertMetrics(metrics, ['acme'])
+  measureCurrent(metrics, {
     issuers: ['acme'],
     now: () => 0,
     flights: () => 0,

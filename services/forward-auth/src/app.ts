@@ -156,8 +156,8 @@ async function registerServices(
   await app.register(assertions)
   await app.register(authMetrics, { metrics })
   await app.register(audit, config)
-  await app.register(check)
   await app.register(probes)
+  await app.register(check)
 }
 
 async function registerRoutes(app: FastifyInstance, basePath: string): Promise<void> {

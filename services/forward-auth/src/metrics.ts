@@ -74,5 +74,9 @@ export const authMetrics = fp<{ readonly metrics?: Metrics | undefined }>(
       }
     })
   },
-  { fastify: '5.x', name: 'forward-auth/metrics', dependencies: ['forward-auth/portals'] },
+  {
+    fastify: '5.x',
+    name: 'forward-auth/metrics',
+    dependencies: ['forward-auth/portals', 'service-kit/reload'],
+  },
 )

@@ -61,6 +61,9 @@ export const issuance = fp<IssuanceOptions>(
       'cert-service/loops',
       'service-kit/reload',
       'service-kit/workers',
+      'cert-service/store',
+      'service-kit/clock',
+      'cert-service/metrics',
     ],
   },
 )

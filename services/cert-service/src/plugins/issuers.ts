@@ -56,7 +56,7 @@ export const issuers = fp<IssuersOptions>(
   {
     fastify: '5.x',
     name: 'cert-service/issuers',
-    dependencies: ['cert-service/store', 'cert-service/metrics'],
+    dependencies: ['cert-service/store', 'cert-service/metrics', 'service-kit/clock'],
   },
 )
 

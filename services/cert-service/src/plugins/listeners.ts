@@ -35,5 +35,9 @@ export const listeners = fp<ListenersOptions>(
       opened.defer(() => challenges.close())
     })
   },
-  { fastify: '5.x', name: 'cert-service/listeners', dependencies: ['cert-service/issuers'] },
+  {
+    fastify: '5.x',
+    name: 'cert-service/listeners',
+    dependencies: ['cert-service/issuers', 'service-kit/clock'],
+  },
 )

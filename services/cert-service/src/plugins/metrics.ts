@@ -40,9 +40,7 @@ interface Current {
   endings(limit: number): Promise<{ readonly soonest: readonly Expiry[]; readonly total: number }>
 }
 
-export function createCertMetrics(metrics: Metrics, current: Current): CertMetrics {
-  measureCurrent(metrics, current)
-  measureEndings(metrics, current)
+export function createCertMetrics(metrics: Metrics, issuers: readonly string[]): CertMetrics {
   const failed = metrics.counter({
     name: 'gatehouse_certs_failed_total',
     help: 'Tries to issue a certificate that failed.',
@@ -61,13 +59,15 @@ export function createCertMetrics(metrics: Metrics, current: Current): CertMetri
     orders: metrics.counter({
       name: 'gatehouse_certs_orders_total',
       help: 'Orders placed at CAs.',
-      labels: { issuer: current.issuers },
+      labels: { issuer: issuers },
     }),
     failed: (error) => failed.inc({ class: failureClass(error) }),
   }
 }
 
-function measureCurrent(metrics: Metrics, current: Current): void {
+/** Measures at each scrape what there is then. */
+export function measureCurrent(metrics: Metrics, current: Current): void {
+  measureEndings(metrics, current)
   const { flights, intermediateEnds, rootEnds, issuers, receivers, failing, waiting } = current
   metrics.gauge({
     name: 'gatehouse_certs_under_way',
@@ -192,14 +192,25 @@ export function failureClass(error: unknown): FailureClass {
 
 interface MetricsOptions {
   readonly metrics: Metrics | undefined
-  readonly issuers: Current['issuers']
-  readonly receivers: Current['receivers']
+  /** Names of the issuers that orders are placed with. */
+  readonly issuers: readonly string[]
 }
 
-/** Counts certificates, and measures those that are held. */
+/** Counts certificates. */
 export const certMetrics = fp<MetricsOptions>(
+  async (app: FastifyInstance, { metrics, issuers }) => {
+    app.decorate('certMetrics', metrics && createCertMetrics(metrics, issuers))
+  },
+  { fastify: '5.x', name: 'cert-service/metrics' },
+)
+
+interface GaugesOptions extends MetricsOptions, Pick<Current, 'receivers'> {}
+
+/** Measures the certificates that are held and under way. */
+export const certGauges = fp<GaugesOptions>(
   async (app: FastifyInstance, { metrics, issuers, receivers }) => {
-    const current: Current = {
+    if (!metrics) return
+    measureCurrent(metrics, {
       ...{ issuers, receivers },
       now: () => app.clock.now(),
       flights: () => app.issuance.flights.size,
@@ -209,8 +220,16 @@ export const certMetrics = fp<MetricsOptions>(
       failing: () => app.store.countFailedOrders().catch(() => ({})),
       intermediateEnds: () => app.ca.intermediate().ends,
       rootEnds: () => app.ca.rootEnds() ?? Number.NaN,
-    }
-    app.decorate('certMetrics', metrics && createCertMetrics(metrics, current))
+    })
   },
-  { fastify: '5.x', name: 'cert-service/metrics', dependencies: ['cert-service/store'] },
+  {
+    fastify: '5.x',
+    name: 'cert-service/gauges',
+    dependencies: [
+      'cert-service/store',
+      'cert-service/issuers',
+      'cert-service/issuance',
+      'service-kit/clock',
+    ],
+  },
 )

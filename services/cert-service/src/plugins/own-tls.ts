@@ -29,7 +29,11 @@ export const ownTls = fp<{ readonly server: Server }>(
     app.addHook('onClose', async () => source.close())
     applyTls(app, source.current())
   },
-  { fastify: '5.x', name: 'cert-service/own-tls', dependencies: ['cert-service/issuers'] },
+  {
+    fastify: '5.x',
+    name: 'cert-service/own-tls',
+    dependencies: ['cert-service/issuers', 'service-kit/clock'],
+  },
 )
 
 /** Reads the credentials of the service from files, or issues them and renews them in time. */

@@ -63,7 +63,15 @@ export const upkeep = fp<UpkeepOptions>(
   {
     fastify: '5.x',
     name: 'cert-service/upkeep',
-    dependencies: ['cert-service/issuance', 'service-kit/health'],
+    dependencies: [
+      'cert-service/issuance',
+      'service-kit/health',
+      'service-kit/reload',
+      'cert-service/store',
+      'cert-service/loops',
+      'cert-service/issuers',
+      'service-kit/clock',
+    ],
   },
 )
 

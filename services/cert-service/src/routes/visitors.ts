@@ -48,7 +48,16 @@ export const visitors = fp(
     app.decorate('signIns', signIns)
     app.decorateRequest('visitor', null as never)
   },
-  { fastify: '5.x', name: 'cert-service/visitors', dependencies: ['cert-service/access'] },
+  {
+    fastify: '5.x',
+    name: 'cert-service/visitors',
+    dependencies: [
+      'cert-service/access',
+      'cert-service/store',
+      'service-kit/clock',
+      '@gatehouse/auth-core',
+    ],
+  },
 )
 
 /** Undefined if nobody has signed in. The route needs the guard `app.requirePerson({ optional: true })`. */

@@ -200,6 +200,11 @@ export const audit = fp<Pick<ForwardAuthConfig, 'audit'>>(
   {
     fastify: '5.x',
     name: 'forward-auth/audit',
-    dependencies: ['forward-auth/metrics', 'forward-auth/store', 'forward-auth/trust'],
+    dependencies: [
+      'forward-auth/metrics',
+      'forward-auth/store',
+      'forward-auth/trust',
+      'service-kit/clock',
+    ],
   },
 )

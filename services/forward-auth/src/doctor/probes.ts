@@ -182,11 +182,6 @@ export const probes = fp(
   {
     fastify: '5.x',
     name: 'forward-auth/probes',
-    dependencies: [
-      'forward-auth/check',
-      'forward-auth/keys',
-      'forward-auth/trust',
-      'service-kit/workers',
-    ],
+    dependencies: ['forward-auth/keys', 'forward-auth/trust', 'service-kit/workers'],
   },
 )

@@ -71,7 +71,7 @@ export const grpc = fp<Pick<ForwardAuthConfig, 'server'>>(
   {
     fastify: '5.x',
     name: 'forward-auth/grpc',
-    dependencies: ['forward-auth/check', 'forward-auth/own-tls'],
+    dependencies: ['forward-auth/check', 'forward-auth/own-tls', 'forward-auth/portals'],
   },
 )
 

@@ -65,6 +65,8 @@ export const check = fp(
       'forward-auth/sessions',
       'forward-auth/assertions',
       'forward-auth/trust',
+      'forward-auth/probes',
+      'forward-auth/metrics',
     ],
   },
 )

@@ -293,6 +293,7 @@ export const sessions = fp(
       'forward-auth/store',
       'service-kit/health',
       'service-kit/workers',
+      'service-kit/reload',
     ],
   },
 )
