@@ -213,7 +213,10 @@ t.test('a connection is encrypted, and the server verified by name and authority
   const refused = async (options: { url: string; ca?: string }) =>
     failureOf(open(t, server, { ...options, patience: 3_600_000 }))
   const code = 'POSTGRES_REFUSED'
-  t.match(await refused({ url }), { code, message: 'its certificate is of a CA that is not trusted' })
+  t.match(await refused({ url }), {
+    code,
+    message: 'its certificate is of a CA that is not trusted',
+  })
   const named = url.replace('127.0.0.1', 'localhost')
   const other = 'its certificate is for another host name than that of the URL'
   t.match(await refused({ url: named, ca }), { code, message: other })

@@ -3,7 +3,14 @@ import { type AddressInfo, createServer, type Socket } from 'node:net'
 import t from 'tap'
 import { ask } from '../../../scripts/test/running.ts'
 import { until } from '../../../scripts/test/until.ts'
+import { untrusted } from '../src/routes/check.ts'
 import { DOMAINS, SESSION_KEY, startApp } from './app.ts'
+
+t.test('nobody is told to trust a connection without an address', async (t) => {
+  const { message } = untrusted({ remoteAddress: '192.0.2.1' })
+  t.match(message, 'add "192.0.2.1" to server.trustedProxies')
+  t.notMatch(untrusted({}).message, 'trustedProxies')
+})
 
 t.test(
   'a service that stops ends what waits for a provider before it has to end itself',

@@ -227,7 +227,10 @@ function readAsked(
   }
 }
 
-function untrusted({ remoteAddress = 'unknown' }: Peer): FwaError {
+/** A connection that was cut off has no address any more, and nobody reads the answer. */
+export function untrusted({ remoteAddress }: Peer): FwaError {
+  if (remoteAddress === undefined)
+    return new FwaError('FWA_PEER_UNTRUSTED', 'the connection ended before it was checked')
   const remedy = `if it is yours, add "${remoteAddress}" to server.trustedProxies`
   return new FwaError('FWA_PEER_UNTRUSTED', `${remoteAddress} is not a trusted proxy: ${remedy}`)
 }
