@@ -1,5 +1,4 @@
 import { execFile } from 'node:child_process'
-import { globSync } from 'node:fs'
 import { chmod, copyFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -27,7 +26,7 @@ interface Manifest {
 
 /**
  * Makes the npm package of a service in `out`, and its list of packages beside it. The package is the bundle,
- * which depends on nothing, without source maps: they are four times the program.
+ * which depends on nothing.
  */
 export async function packService(
   service: (typeof SERVICES)[number],
@@ -37,7 +36,6 @@ export async function packService(
   const from = join(ROOT, 'services', service)
   return inFolder(async (folder) => {
     await bundleToShip(folder, service)
-    for (const map of globSync('lib/*.map', { cwd: folder })) await rm(join(folder, map))
     await copyFile(join(from, 'README.md'), join(folder, 'README.md'))
     await chmod(join(folder, 'main.js'), 0o755)
     const manifest = await manifestIn(from)
