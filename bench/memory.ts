@@ -44,7 +44,8 @@ async function ofSessions({ rounds, noise }: Effort): Promise<Row> {
 async function residentOf(program: string, checks: readonly string[]): Promise<number> {
   const files = forwardAuthFiles()
   const [command, ...pinned] = nodeCommand(0)
-  const args = [...pinned, program, 'serve', '--config', files.config]
+  // As the images and the units for systemd start it.
+  const args = [...pinned, '--max-semi-space-size=8', program, 'serve', '--config', files.config]
   const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'inherit'] })
   const exited = once(child, 'exit')
   const port = await new Promise<number>((resolve) => {

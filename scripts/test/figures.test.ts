@@ -173,6 +173,12 @@ t.test('a stop takes no longer than the guide says', (t) => {
   t.end()
 })
 
+t.test('images, archives and the bench give new objects as much memory', (t) => {
+  for (const file of ['Dockerfile', 'scripts/release/archive.ts', 'bench/memory.ts'])
+    t.match(read(file), /--max-semi-space-size=8\b/, file)
+  t.end()
+})
+
 t.test('a status beside an error code is the status of that error', (t) => {
   const rows = tableRows(readDocument('docs/reference/errors.md').prose)
   const statuses = new Map(rows.map(([code = '', status = '']) => [codeOf(code)[0] ?? '', status]))
