@@ -13,7 +13,7 @@ import {
 
 const VISITORS = 1_000
 /** More than are remembered, so that none is when it comes again. */
-const STRANGERS = 60_000
+const STRANGERS = 100_000
 const BARE = { server: 'bare-check', name: 'bare Fastify route' }
 const SIGNING = {
   server: 'bare-check',

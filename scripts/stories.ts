@@ -73,7 +73,7 @@ const SCRIPTS: readonly Script[] = [
   },
   {
     title: 'A check when nobody is signed in',
-    limit: 13,
+    limit: 14,
     async prepare(stage) {
       const { app } = await startApp(stage, PORTAL)
       return () => expect(302, app.inject(CHECK))

@@ -14,7 +14,7 @@ const isProduction = kind === 'production'
 const HOSTS = 'hosts: [app.example.com]'
 /** What the portal has besides. */
 const PORTALS: Readonly<Record<string, readonly string[]>> = {
-  'with assertion': ['assertion: {}'],
+  'with assertion': ['assertion: { hosts: [app.example.com] }'],
   'with programs': [
     'callers:',
     `  keys: [{ name: bench, key: ${API_KEY}, ${HOSTS} }]`,

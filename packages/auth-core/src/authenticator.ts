@@ -13,7 +13,10 @@ import { PersonReader } from './person.ts'
 import { type PskKey, readSettings, type Settings } from './settings.ts'
 
 /** The state of authentication, and ways to change its options: `app.callers`. */
-export type Callers = Pick<Authenticator, 'status' | 'methods' | 'findKey' | 'prepare' | 'reload'>
+export type Callers = Pick<
+  Authenticator,
+  'status' | 'methods' | 'portal' | 'findKey' | 'prepare' | 'reload'
+>
 
 /** What one set of options accepts. */
 interface Accepted {

@@ -27,7 +27,7 @@ export const AUTH_ERRORS = {
   AUTH_ASSERTION_MISSING: {
     title: 'The request has no assertion',
     action:
-      'Open the app through the proxy. If you did, have the proxy pass the assertion of forward-auth on.',
+      'Open the app through the proxy. If you did, name the host of the app in `assertion.hosts` of the portal, and have the proxy pass the assertion on.',
     status: 401,
   },
   AUTH_ASSERTION_INVALID: {

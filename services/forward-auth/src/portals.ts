@@ -10,7 +10,7 @@ import { headerRows } from './check/header-presets.ts'
 import { type AssertionSettings, bodyFor, createHeaders, createUser } from './check/headers.ts'
 import { createPolicy, type Policy } from './check/policy.ts'
 import { Programs, prefixesOf } from './check/programs.ts'
-import { createRules } from './check/rules.ts'
+import { compileHosts, createRules } from './check/rules.ts'
 import type { ForwardAuthConfig, PortalConfig } from './config/schema.ts'
 import { READ_HEADERS } from './forwarded.ts'
 import { BELIEVED_HEADERS, createAliasGuard } from './header-names.ts'
@@ -131,8 +131,9 @@ function requireImage(kind: ImageKind, file: string, key: string): Image {
 }
 
 function readAssertion(config: PortalConfig['assertion']): AssertionSettings | undefined {
-  if (config === 'off') return undefined
-  return { header: config.header.toLowerCase(), claims: config.claims }
+  if (!config) return undefined
+  const { header, claims, hosts } = config
+  return { header: header.toLowerCase(), claims, isFor: compileHosts(hosts) }
 }
 
 function authDeps({ clock, log }: ProviderDeps): AuthDeps {

@@ -7,7 +7,7 @@ import { BROWSER, type RequestHeaders, SHAPES } from './shapes.ts'
 const PORTALS =
   portalOf('main', `policies: { admin: 'Group("admin")' }`) +
   portalOf('header', 'headers: [remote-*, x-auth-request-*]') +
-  portalOf('other', 'assertion: { header: X-Token }')
+  portalOf('other', 'assertion: { hosts: ["*.example.com"], header: X-Token }')
 
 const { app, signIn } = await startApp(t, yamlOf(PORTALS))
 const REAL = ['main', 'header', 'other'].map((portal) => signIn(portal))

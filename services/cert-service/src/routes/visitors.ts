@@ -116,9 +116,13 @@ export function askForKey(
   reply: FastifyReply,
   { isWrong, to = request.url.split('?', 1)[0] ?? '/' }: { isWrong: boolean; to?: string },
 ): FastifyReply {
-  if (!request.server.callers.methods().includes('psk'))
+  const { callers } = request.server
+  if (!callers.methods().includes('psk'))
     return sendPage(reply, 403, tokensOnlyPage(originOf(request)))
-  reply.header('www-authenticate', 'APIKey realm="api"')
+  const portal = callers.portal()
+  // As auth-core asks for an assertion, so that `gatehouse-auth doctor` finds that there is none.
+  const person = portal === undefined ? '' : `, Gatehouse realm="${portal}"`
+  reply.header('www-authenticate', `APIKey realm="api"${person}`)
   return sendPage(reply, 401, signInPage({ isWrong, to: IS_PAGE_PATH.test(to) ? to : undefined }))
 }
 

@@ -13,8 +13,10 @@ import type { Identity } from './headers.ts'
 const LIFETIME = 60
 /** How long the same assertion is sent, in ms. */
 const RENEW_AFTER = 30_000
-const CACHE_ENTRIES = 20_000
-const CACHE_CHARACTERS = 16_777_216
+/** Of memory that they may take: about 60,000 of 900 characters. Others are signed at each check. */
+const CACHE_BYTES = 67_108_864
+/** What one takes besides its characters. */
+const MADE_BYTES = 200
 /** Of an assertion, in characters: proxies limit the headers of an answer. */
 const MAX_LENGTH = 4_096
 /** Claims that are left out, in this order, if an assertion would be longer; then the mapped ones. */
@@ -52,9 +54,8 @@ interface Receiver {
 class Assertions {
   readonly #app: FastifyInstance
   readonly #made = new LRUCache<string, Made>({
-    max: CACHE_ENTRIES,
-    maxSize: CACHE_CHARACTERS,
-    sizeCalculation: ({ token }) => token.length,
+    maxSize: CACHE_BYTES,
+    sizeCalculation: ({ token }) => token.length + MADE_BYTES,
   })
   /** Numbers the identities, whose objects are as old as what they say. */
   readonly #numbers = new WeakMap<Identity, number>()

@@ -1,3 +1,4 @@
+import type { Host } from '@gatehouse/net'
 import type { ConditionCaller, Profile } from '@gatehouse/profile'
 import { FwaError } from '../errors.ts'
 import type { Session } from '../session/session.ts'
@@ -155,8 +156,10 @@ export interface HeaderSettings {
 
 /** The header of the signed assertion, see `assertion.ts`. */
 export interface AssertionSettings {
-  /** In lower case. */
+  /** In lower case. Empty for other apps, so that they get none of the client's own. */
   readonly header: string
+  /** Whether the app at a host gets it. */
+  readonly isFor: (host: Host) => boolean
   /** Further claims of a person that it has. */
   readonly claims: readonly string[]
 }

@@ -22,7 +22,7 @@ import { READ_HEADERS } from '../forwarded.ts'
 import { isPublic, PROVIDER_RULES, type ProviderConfig, stepsUp } from '../providers/index.ts'
 import { isUnder, readSite, type Site } from '../sites.ts'
 import { checkApps } from './apps.ts'
-import type { Domains } from './hosts.ts'
+import { checkHosts, type Domains } from './hosts.ts'
 import { checkContact, checkImage } from './look.ts'
 import { checkCallers, checkResources } from './programs.ts'
 import { checkRules } from './rules.ts'
@@ -65,6 +65,7 @@ const RULES: readonly Rule<ForwardAuthConfig>[] = [
         return checkResources(portal, earlier, domainsOf(config))
       },
       (portal) => checkRules(portal, domainsOf(config)),
+      ({ assertion }) => checkHosts(assertion?.hosts, '/assertion/hosts', domainsOf(config)),
       (portal) => checkApps(portal, validSitesOf(config)),
       (portal) =>
         applyToEach(portal.providers, '/providers', [
@@ -214,7 +215,7 @@ function checkHeaders({ headers, assertion }: PortalConfig): Fault[] {
     const isOwn = Array.isArray(headers) && typeof headers[entry] === 'object'
     return { name, path: isOwn ? `${at}/name` : at }
   })
-  if (assertion !== 'off') all.push({ name: assertion.header, path: '/assertion/header' })
+  if (assertion) all.push({ name: assertion.header, path: '/assertion/header' })
   const lower = all.map(({ name }) => name.toLowerCase())
   return all.flatMap(({ name, path }, index): Fault[] => {
     const own = name.toLowerCase()
@@ -233,8 +234,7 @@ const ASSERTION_CLAIMS: readonly string[] = [
 ]
 
 function checkAssertionClaims({ assertion }: PortalConfig): Fault[] {
-  if (assertion === 'off') return []
-  return applyToEach(assertion.claims, '/assertion/claims', [
+  return applyToEach(assertion?.claims ?? [], '/assertion/claims', [
     (claim) =>
       ASSERTION_CLAIMS.includes(claim) ? [{ path: '', message: `is part of it: ${claim}` }] : [],
   ])

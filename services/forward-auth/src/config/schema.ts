@@ -205,25 +205,26 @@ const PolicySchema = Type.Union(
   { description: 'A condition, or an object with demands that must all be met.' },
 )
 
-const AssertionSchema = Type.Union(
-  [
-    Type.Literal('off'),
-    Type.Object({
-      header: Type.String({
-        minLength: 1,
-        default: 'X-Gatehouse-Assertion',
-        description: 'Name of the header.',
-      }),
-      claims: Type.Array(Text('Name of a claim.'), {
-        default: [],
-        description: 'Further claims about the person that it has.',
-      }),
-    }),
-  ],
+const AssertionSchema = Type.Object(
   {
-    default: {},
+    hosts: Type.Array(Type.String({ minLength: 1 }), {
+      minItems: 1,
+      description:
+        'Hosts of the apps that get it: `app.example.com`, or `*.example.com` for all below.',
+    }),
+    header: Type.String({
+      minLength: 1,
+      default: 'X-Gatehouse-Assertion',
+      description: 'Name of the header.',
+    }),
+    claims: Type.Array(Text('Name of a claim.'), {
+      default: [],
+      description: 'Further claims about the person that it has.',
+    }),
+  },
+  {
     description:
-      'Header for the app with each 200: a JWT that is signed for this app and says who sends the request. `off` sends none.',
+      'Header for the apps that verify it: a JWT that is signed for one app and says who sends the request. Default: no app gets one.',
   },
 )
 
@@ -307,7 +308,7 @@ const PortalSchema = Type.Object(
       description:
         'Encoding of characters in identity headers that are not ASCII: UTF-8 in percent-encoding, the bytes of UTF-8, or extended values of RFC 8187.',
     }),
-    assertion: AssertionSchema,
+    assertion: Type.Optional(AssertionSchema),
     callers: Type.Optional(CallersSchema),
     resources: Type.Array(ResourceSchema, {
       default: [],

@@ -296,6 +296,8 @@ function diagnoseAuthHost({ host, answer, checks }: Exchange): Finding[] {
 function diagnoseApp(app: AppExamination | undefined, forged: Exchange): Finding[] {
   if (!app) return []
   const { signedIn, sessionCookie } = app
+  if (/\bGatehouse realm=/.test(signedIn.headers['www-authenticate'] ?? ''))
+    return [{ mistake: 'assertion', text: 'The app gets no assertion that it accepts.' }]
   if (signedIn.status !== 200)
     return [
       {

@@ -27,6 +27,7 @@ export type Mistake =
   | 'believed'
   | 'taken'
   | 'app-host'
+  | 'assertion'
   | 'not-stripped'
   | 'not-copied'
   | 'aliases'
@@ -216,5 +217,7 @@ const OF_PROXY: Readonly<Record<ProxyName, Remedies>> = {
 /** The line to look at; undefined if the finding says all there is. */
 export function remedyFor(mistake: Mistake, proxy: ProxyName | undefined): string | undefined {
   if (mistake === 'untrusted') return 'server.trustedProxies in the configuration of forward-auth'
+  if (mistake === 'assertion')
+    return 'assertion.hosts of the portal: add the host of the app; and audience in the app'
   return proxy && OF_PROXY[proxy][mistake]
 }

@@ -256,7 +256,7 @@ export const OAUTH2_PROXY: SettingTable = [
       'set-authorization-header',
       'signature-key',
     ],
-    note: 'tokens of the provider are not kept; apps get identity headers and a signed assertion',
+    note: 'tokens of the provider are not kept; apps get identity headers, and a signed assertion where `assertion.hosts` names them',
   },
   {
     names: ['pass-basic-auth', 'set-basic-auth', 'basic-auth-password'],

@@ -64,7 +64,7 @@ function sendIdentity(check: Check, reply: FastifyReply): FastifyReply {
   if (!requester) throw new Error('there is nobody to let pass')
   recordPass(check, reply.request)
   reply.headers(requester.headers)
-  if (portal.assertion) {
+  if (portal.assertion?.isFor(forwarded.host)) {
     const { assertions } = reply.server
     const receiver = { portal, site, origin: forwarded.origin }
     reply.header(portal.assertion.header, assertions.for(requester.identity, receiver))

@@ -66,7 +66,7 @@ async function readSession(
   request: FastifyRequest,
   portal: Portal,
 ): Promise<VerifiedToken | undefined> {
-  const visitor = await request.server.sessions.verify(request, portal, token)
+  const visitor = await request.server.sessions.verify(portal, token)
   if (!visitor?.isAllowedAt(() => clientIpOf(request)) || !visitor.isAdmitted) return undefined
   const { issuer: iss, site, iat, exp, profile } = visitor.session
   return { iss, aud: site.domain, iat, nbf: iat, exp, profile }

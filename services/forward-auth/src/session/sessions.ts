@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import jwt, { type FastifyJwtNamespace, type JWT, type TokenOrHeader } from '@fastify/jwt'
+import jwt, { type JWT } from '@fastify/jwt'
 import { fromClaims, type Profile } from '@gatehouse/profile'
+import type { DecodedJwt } from 'fast-jwt'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
@@ -11,6 +12,7 @@ import { portalUrl, type Site } from '../sites.ts'
 import type { Revocation } from '../store/store.ts'
 import { MAX_TOKEN_LENGTH, readSessionCookie } from './cookie.ts'
 import { personOf } from './ended-sessions.ts'
+import { isSigned } from './key-ring.ts'
 import type { Keys } from './keys.ts'
 import { Revocations } from './revocations.ts'
 import type { Session } from './session.ts'
@@ -21,17 +23,14 @@ export const SESSION_TYPE = 'gatehouse-session+jwt'
 export const MAX_SKEW = 30_000
 /** A compact JWS (RFC 7515 section 7.1) whose signature has the 256 bits of HS256. */
 const TOKEN = /^[\w-]+\.[\w-]+\.[\w-]{43}$/
-const CACHE_ENTRIES = 50_000
-/** A session takes about three bytes of memory for each character of its token. */
-const CACHE_CHARACTERS = 33_554_432
+/** Of memory that sessions may take: about 60,000 with tokens of 880 characters. Others are verified at each check. */
+const CACHE_BYTES = 134_217_728
+/** What a session takes besides its token and the claims in it. */
+const SESSION_BYTES = 500
 
 declare module 'fastify' {
   interface FastifyInstance {
     readonly sessions: Sessions
-  }
-  interface FastifyRequest extends FastifyJwtNamespace<{ namespace: 'session' }> {
-    /** The session token of the request, its cookie chunks joined; not verified. */
-    sessionToken: string | undefined
   }
 }
 
@@ -40,7 +39,9 @@ interface SessionClaims extends Record<string, unknown> {
   readonly iss: string
   readonly aud: string
   readonly sid: string
+  /** NumericDates, in seconds. */
   readonly iat: number
+  readonly nbf: number
   readonly exp: number
   readonly gatehouse_provider: string
   readonly gatehouse_generation?: number
@@ -53,9 +54,8 @@ class Sessions {
   readonly #jwt: JWT
   readonly #revocations: Revocations
   readonly #visitors = new LRUCache<string, Visitor>({
-    max: CACHE_ENTRIES,
-    maxSize: CACHE_CHARACTERS,
-    sizeCalculation: (_visitor, token) => token.length,
+    maxSize: CACHE_BYTES,
+    sizeCalculation: (_visitor, token) => 2 * token.length + SESSION_BYTES,
   })
 
   constructor(app: FastifyInstance, jwt: JWT, revocations: Revocations) {
@@ -92,12 +92,8 @@ class Sessions {
   }
 
   /** Throws FwaError FWA_STORE_STALE as `read` does. */
-  async verify(
-    request: FastifyRequest,
-    portal: Portal,
-    token: string,
-  ): Promise<Visitor | undefined> {
-    const visitor = await this.#find(request, portal, token)
+  async verify(portal: Portal, token: string): Promise<Visitor | undefined> {
+    const visitor = await this.#find(portal, token)
     if (!visitor || !this.#isCurrent(visitor.session)) return undefined
     this.#assertFresh()
     return visitor
@@ -167,41 +163,32 @@ class Sessions {
   ): Promise<Visitor | undefined> {
     const token = readSessionCookie(request.headers.cookie, portal)
     if (token === undefined) return undefined
-    const visitor = await this.#find(request, portal, token)
+    const visitor = await this.#find(portal, token)
     return visitor?.session.site.domain === site.domain ? visitor : undefined
   }
 
-  #find(request: FastifyRequest, portal: Portal, token: string) {
+  #find(portal: Portal, token: string) {
     const known = this.#visitors.get(token)
     // A reload replaces the portals.
     if (known?.portal === portal) return known
     if (token.length > MAX_TOKEN_LENGTH || !TOKEN.test(token)) return undefined
-    return this.#verifyToken(request, portal, token)
+    return isSigned(token, this.#app.keys.session) ? this.#verifyToken(portal, token) : undefined
   }
 
-  async #verifyToken(
-    request: FastifyRequest,
-    portal: Portal,
-    token: string,
-  ): Promise<Visitor | undefined> {
-    const { sites, clock } = this.#app
-    request.sessionToken = token
+  /** What @fastify/jwt does not know is checked here: whose token it is, and the clock of the service. */
+  async #verifyToken(portal: Portal, token: string): Promise<Visitor | undefined> {
+    const { sites, log } = this.#app
     try {
-      const claims = await request.sessionJwtVerify<SessionClaims>({
-        decode: {},
-        verify: {
-          allowedIss: sites.all.map((site) => portalUrl(site, portal, '')),
-          allowedAud: sites.all.map(({ domain }) => domain),
-          clockTimestamp: clock.now(),
-        },
-      })
+      const claims = await this.#jwt.verify<SessionClaims>(token)
       const site = sites.all.find(({ domain }) => domain === claims.aud)
       if (!site || claims.iss !== portalUrl(site, portal, '')) return undefined
+      if (!hasTimes(claims) || !this.#isInTime(claims)) return undefined
       // A copy, since the token may be a slice that keeps the whole Cookie header in memory.
       const copy = Buffer.from(token).toString()
       return this.#remember(readSession(copy, portal, site, claims), portal)
     } catch (error) {
-      request.log.debug({ err: error }, 'session token refused')
+      // Signed with our key, but for something else.
+      log.debug({ err: error }, 'session token refused')
       return undefined
     }
   }
@@ -219,10 +206,15 @@ class Sessions {
   }
 
   /** By the clock as it is now, which may have been set since the token was verified. */
-  #isInTime({ iat, exp }: Session): boolean {
+  #isInTime({ iat, exp }: Pick<Session, 'iat' | 'exp'>): boolean {
     const now = this.#app.clock.now()
     return now >= iat * 1_000 - MAX_SKEW && now < exp * 1_000
   }
+}
+
+/** Whether the times are numbers, and the session begins when it was issued. */
+function hasTimes({ iat, nbf, exp }: SessionClaims): boolean {
+  return Number.isFinite(iat) && Number.isFinite(exp) && nbf === iat
 }
 
 function readSession(
@@ -260,18 +252,18 @@ export const sessions = fp(
       decode: { complete: true },
       secret: {
         private: async () => app.keys.session.first.secret,
-        public: async (_request: FastifyRequest, token: TokenOrHeader) => keyOf(token, app.keys),
+        public: async ({ header }: DecodedJwt) => keyOf(header, app.keys),
       },
       sign: { algorithm: 'HS256', header: { alg: 'HS256', typ: SESSION_TYPE } },
       verify: {
         algorithms: ['HS256'],
         checkTyp: SESSION_TYPE,
         requiredClaims: REQUIRED,
-        clockTolerance: MAX_SKEW,
-        extractToken: ({ sessionToken }) => sessionToken,
+        // The times are compared with the clock of the service.
+        ignoreExpiration: true,
+        ignoreNotBefore: true,
       },
     })
-    app.decorateRequest('sessionToken', undefined)
     const jwts = app.jwt as unknown as Record<'session', JWT>
     const { workers } = app
     const share = (rows: readonly Revocation[]) => workers.broadcast('revoked', rows)
@@ -298,8 +290,7 @@ export const sessions = fp(
   },
 )
 
-function keyOf(token: TokenOrHeader, { session }: Keys): Buffer {
-  const { kid } = 'header' in token ? token.header : token
+function keyOf({ kid }: DecodedJwt['header'], { session }: Keys): Buffer {
   const key = session.all.find((each) => each.kid === kid)
   if (!key) throw new Error('the token is signed with an unknown key')
   return key.secret

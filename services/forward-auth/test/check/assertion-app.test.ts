@@ -10,7 +10,10 @@ const HEADER = 'x-gatehouse-assertion'
 const MAIN = 'https://auth.example.com/portals/main'
 
 t.test('an app with auth-core knows who passed the check', async (t) => {
-  const gate = await startApp(t, yamlOf(portalOf('main')))
+  const gate = await startApp(
+    t,
+    yamlOf(portalOf('main', 'assertion: { hosts: ["*.example.com"] }')),
+  )
   const cookie = gate.signIn('main', { name: 'Ada Lovelace', groups: ['staff'] })
   const assertionAt = async (host: string) => {
     const headers = { Cookie: cookie, Accept: 'application/json', 'X-Forwarded-Host': host }

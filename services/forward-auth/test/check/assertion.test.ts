@@ -26,12 +26,12 @@ const CLAIMS = {
 }
 
 const YAML = yamlOf(
-  portalOf('main', 'assertion: { claims: [department] }') +
-    portalOf('other') +
-    portalOf('off', 'assertion: off') +
+  portalOf('main', 'assertion: { hosts: ["*.example.com"], claims: [department] }') +
+    portalOf('other', 'assertion: { hosts: [app.example.com] }') +
+    portalOf('none') +
     portalOf(
       'renamed',
-      'assertion: { header: X-Who }, preflight: true, rules: [{ paths: [/open], require: anyone }]',
+      'assertion: { hosts: [app.example.com], header: X-Who }, preflight: true, rules: [{ paths: [/open], require: anyone }]',
     ),
 )
 
@@ -165,8 +165,34 @@ t.test('each proxy gets it, and a preflight or open path an empty one', async (t
     { portal: 'renamed' },
   )
   t.match(known.headers['x-forwarded-user'], 'ada', 'who is known there is named')
-  const off = await check(TRAEFIK, headersFor(signIn('off', CLAIMS)), { portal: 'off' })
-  t.match([off.statusCode, off.headers[HEADER]], [200, undefined])
+  const none = await check(TRAEFIK, headersFor(signIn('none', CLAIMS)), { portal: 'none' })
+  t.match([none.statusCode, none.headers[HEADER]], [200, undefined], 'none by default')
+})
+
+t.test('only the apps whose hosts are named get an assertion', async (t) => {
+  const hosts = 'assertion: { hosts: [app.example.com, "*.in.example.com"] }'
+  const { check, signIn } = await startApp(t, yamlOf(portalOf('main', hosts)))
+  const cookie = signIn('main')
+  const rows: [host: string, isFor: boolean][] = [
+    ['app.example.com', true],
+    ['APP.example.com:8443', true],
+    ['a.in.example.com', true],
+    ['b.a.in.example.com', true],
+    ['in.example.com', false],
+    ['other.example.com', false],
+    ['app.example.com.in.example.com', true],
+    ['notapp.example.com', false],
+  ]
+  for (const [host, isFor] of rows)
+    for (const client of [{}, { 'X-Gatehouse-Assertion': 'a.b.c' }]) {
+      const { statusCode, headers } = await check(TRAEFIK, {
+        ...headersFor(cookie, host),
+        ...client,
+      })
+      t.equal(statusCode, 200, host)
+      // Empty, so that a proxy takes off what the client sent.
+      t.match(headers[HEADER], isFor ? /^ey[\w-]+\.[\w-]+\.[\w-]+$/ : /^$/, host)
+    }
 })
 
 t.test('the audience is the origin of the app', async (t) => {
@@ -347,7 +373,7 @@ t.test('verify refuses an assertion whose session has ended', async (t) => {
   const portal = test.app.portals.get('main')
   const visitor = async (cookie: string) => {
     const token = cookie.slice(cookie.indexOf('=') + 1)
-    return portal && test.app.sessions.verify({} as never, portal, token)
+    return portal && test.app.sessions.verify(portal, token)
   }
   const status = async (token: string) => {
     const url = '/api/portals/main/verify?aud=https://app.example.com'

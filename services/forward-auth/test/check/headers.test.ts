@@ -33,7 +33,11 @@ function sent(
     'content-type': _type,
     ...identity
   } = checkHeaders(
-    { headers, assertion: assertion === '' ? undefined : { header: assertion, claims: [] } },
+    {
+      headers,
+      assertion:
+        assertion === '' ? undefined : { header: assertion, claims: [], isFor: () => true },
+    },
     who && identityOf(who),
   )
   return identity

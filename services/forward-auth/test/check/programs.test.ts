@@ -32,7 +32,8 @@ async function startWithPrograms(t: Test) {
     portalOf(
       'main',
       flat(
-        `${callers}, ${POLICIES}, headers: [default, remote-*, { name: X-Method, property: method }]`,
+        `${callers}, ${POLICIES}, headers: [default, remote-*, { name: X-Method, property: method }],
+          assertion: { hosts: [app.example.com] }`,
       ),
     ) +
       portalOf('none', flat(POLICIES)) +

@@ -25,7 +25,8 @@ async function start(t: Test) {
       reads: 'Scope("read")', writes: 'Scope("read") && Scope("write")',
       acme: 'caller.claims.tenant == "acme" && Scope("acme")', strong: { acr: [mfa] }
     },
-    rules: [{ paths: [/mcp/write/*], require: [reads, writes] }]
+    rules: [{ paths: [/mcp/write/*], require: [reads, writes] }],
+    assertion: { hosts: ["*.example.com"] }
   `.replace(/\s+/g, ' ')
   const yaml = yamlOf(portalOf('main', options) + portalOf('other'))
   return { issuer, yaml, ...(await startApp(t, yaml)) }

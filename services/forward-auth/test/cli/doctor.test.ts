@@ -10,7 +10,7 @@ import { loadForwardAuthConfig } from '../../src/config/load.ts'
 import { DOMAINS, portalOf, SESSION_KEY, yamlOf } from '../app.ts'
 import { startGatehouse } from '../helpers/gatehouse.ts'
 
-const PORTALS = portalOf('main', `allow: { groups: [staff] }, assertion: off`)
+const PORTALS = portalOf('main', `allow: { groups: [staff] }`)
 const APP = 'http://app.example.com'
 
 async function start(t: Test) {

@@ -238,11 +238,21 @@ t.test('faults of rules, programs and resources', async (t) => {
       `policies: { strong: { condition: 'Grup("x")', acr: [mfa] } }`,
       '/policies/strong/condition the function Grup',
     ],
-    ['no assertion', 'assertion: off'],
     [
       'claims of it',
-      'assertion: { claims: [sub, department] }',
+      'assertion: { hosts: [app.example.com], claims: [sub, department] }',
       '/assertion/claims/0 is part of it: sub',
+    ],
+    [
+      'an assertion for nobody',
+      'assertion: { claims: [department] }',
+      '/assertion/hosts is missing',
+    ],
+    [
+      'an assertion elsewhere',
+      'assertion: { hosts: ["*.example.com", app.elsewhere.com, "a.*.example.com"] }',
+      '/assertion/hosts/1 is on none of the domains',
+      '/assertion/hosts/2 is not a host',
     ],
     [
       'a former key',

@@ -292,7 +292,7 @@ t.test('reports faults of portals', async (t) => {
     ],
     [
       'token in a header that is used',
-      portal('assertion: { header: X-Forwarded-User }'),
+      portal('assertion: { hosts: [app.example.com], header: X-Forwarded-User }'),
       '/portals/0/assertion/header duplicates the header x-forwarded-user',
     ],
     [
@@ -303,7 +303,7 @@ t.test('reports faults of portals', async (t) => {
     ],
     [
       'a header that the check reads',
-      portal('assertion: { header: X-Forwarded-Host }'),
+      portal('assertion: { hosts: [app.example.com], header: X-Forwarded-Host }'),
       '/portals/0/assertion/header is reserved: x-forwarded-host',
     ],
     [

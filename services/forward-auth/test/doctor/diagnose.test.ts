@@ -178,6 +178,17 @@ const TABLE: readonly [seen: Partial<Examination>, mistakes: readonly string[], 
   ],
   [{ auth: { ...GOOD.auth, answer: { ...ok, status: 404 } } }, ['auth-missing'], /answers 404/],
   [
+    app({
+      signedIn: {
+        status: 401,
+        headers: { 'www-authenticate': 'Gatehouse realm="https://auth.example.com/portals/main"' },
+        body: '{"code":"AUTH_ASSERTION_MISSING"}',
+      },
+    }),
+    ['assertion'],
+    /no assertion that it accepts/,
+  ],
+  [
     app({ signedIn: { ...ok, status: 403, body: '{"code":"FWA_FORBIDDEN"}' } }),
     ['signed-in'],
     /403 \(FWA_FORBIDDEN\)/,

@@ -13,7 +13,10 @@ import { BROWSER, type RequestHeaders } from '../shapes.ts'
 
 const fixture = (name: string) => fileURLToPath(import.meta.resolve(`../fixtures/${name}.pem`))
 const pem = (name: string) => readFileSync(fixture(name))
-const MAIN = portalOf('main', `policies: { admins: 'Group("admins")' }`)
+const MAIN = portalOf(
+  'main',
+  `policies: { admins: 'Group("admins")' }, assertion: { hosts: ["*.example.com"] }`,
+)
 const SERVER_TLS = `certFile: ${fixture('server.cert')}, keyFile: ${fixture('server.key')}`
 const PLAIN = credentials.createInsecure()
 const [AUTHORIZATION, HEALTH_SERVICE] = [

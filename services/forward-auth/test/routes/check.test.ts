@@ -13,7 +13,10 @@ import { BROWSER, type RequestHeaders, SHAPES, type Shape } from '../shapes.ts'
 const PORTALS =
   portalOf('main', `policies: { admin: 'Group("admin")' }`) +
   portalOf('strict', `allow: { groups: [staff] }`) +
-  portalOf('open', 'preflight: true, headers: remote-*, assertion: { header: X-Token }')
+  portalOf(
+    'open',
+    'preflight: true, headers: remote-*, assertion: { hosts: ["*.example.com"], header: X-Token }',
+  )
 
 const shapeOf = (proxy: string): Shape => {
   const shape = SHAPES.find((each) => each.proxy.startsWith(proxy))

@@ -15,6 +15,7 @@ const FORM = {
 } as const
 const KEY = 'correct-horse-battery-staple'
 const CALLERS = `callers: { keys: [{ name: ci, key: ${KEY}, hosts: [app.example.com] }] }`
+const ASSERTION = 'assertion: { hosts: ["*.example.com"] }'
 const RULES = 'rules: [{ paths: [/open/*], require: anyone }]'
 
 interface Options {
@@ -28,7 +29,7 @@ interface Options {
 async function startReplicas(t: Test, { url }: PostgresServer, options: Options) {
   const { schema, rest = '', corp = createFakeProvider(), count = 3 } = options
   const storage = `storage: { url: "${url}", schema: ${schema}${rest} }`
-  const yaml = yamlOf(portalOf('main', `${CALLERS}, ${RULES}`), storage)
+  const yaml = yamlOf(portalOf('main', `${CALLERS}, ${RULES}, ${ASSERTION}`), storage)
   const all = await Promise.all(Array.from({ length: count }, () => start(t, { yaml, corp })))
   return { all: all as readonly TestApp[] as [TestApp, TestApp, TestApp], corp }
 }

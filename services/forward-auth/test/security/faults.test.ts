@@ -7,7 +7,12 @@ import type { Portal } from '../../src/portals.ts'
 import { portalOf, startApp, type TestApp, yamlOf } from '../app.ts'
 import { BROWSER, SHAPES } from '../shapes.ts'
 
-const YAML = yamlOf(portalOf('main', `policies: { admin: 'Group("admin")' }, preflight: true`))
+const YAML = yamlOf(
+  portalOf(
+    'main',
+    `policies: { admin: 'Group("admin")' }, preflight: true, assertion: { hosts: ["*.example.com"] }`,
+  ),
+)
 const POLICY = { query: '?policy=admin' }
 
 /** Errors as they come, and some that say of themselves that all is well. */

@@ -130,8 +130,7 @@ export async function startInstance(
     ...{ app, close, now, log, folder, clock, portal, create, sessionAt },
     read: async (at: Portal, site: Site, cookie: string) =>
       (await sessions.read(requestWith({ cookie }), at, site))?.session,
-    verify: async (at: Portal, token: string) =>
-      (await sessions.verify(requestWith({}), at, token))?.session,
+    verify: async (at: Portal, token: string) => (await sessions.verify(at, token))?.session,
     revoke: sessions.revoke.bind(sessions),
     catchUp: sessions.catchUp.bind(sessions),
     storeIsUp: () => app.readiness().ready,
