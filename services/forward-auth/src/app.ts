@@ -46,7 +46,7 @@ import { logoutRoutes } from './routes/logout.ts'
 import { imagesUrlFor, languageOf } from './routes/portal-page.ts'
 import { profileRoutes } from './routes/profile.ts'
 import { returnRoute } from './routes/return-to-app.ts'
-import { signInRoutes } from './routes/sign-in.ts'
+import { homeRoute, signInRoutes } from './routes/sign-in.ts'
 import { bearer, verifyRoute } from './routes/verify.ts'
 import { keys } from './session/keys.ts'
 import { sessions } from './session/sessions.ts'
@@ -167,6 +167,7 @@ async function registerRoutes(app: FastifyInstance, basePath: string): Promise<v
     await app.register(imageRoutes, { prefix })
     await app.register(pageRoutes, { prefix })
   }
+  await app.register(homeRoute, { prefix: basePath })
   await app.register(faviconRoute)
   await app.register(resourceRoutes, { prefix: '/.well-known/oauth-protected-resource' })
   for (const prefix of new Set(['', basePath]))

@@ -2,6 +2,12 @@ import { CodedError } from '@gatehouse/net'
 
 /** Every error of forward-auth by its code: HTTP status, title, and what to do about it. */
 export const FWA_ERRORS = {
+  FWA_APP_INSECURE: {
+    status: 403,
+    title: 'App on plain http',
+    action:
+      'Serve the app over HTTPS: browsers send the session over nothing else. If another proxy in front does, have it send `X-Forwarded-Proto: https`, and let this proxy trust it.',
+  },
   FWA_CALLBACK_FOREIGN: {
     status: 400,
     title: 'Callback from another provider',

@@ -108,13 +108,18 @@ type Unvalidated = Readonly<Record<'method' | 'scheme' | 'host' | 'target', stri
 function validate(sites: Sites, source: string, forwarded: Unvalidated): ForwardedRequest {
   const { method, host, target } = forwarded
   const scheme = SCHEMES.get(forwarded.scheme)
-  if (!scheme) throw invalid(source, 'scheme', forwarded)
+  if (!scheme) {
+    const header = source === 'X-Original-' ? 'the scheme of X-Original-URL' : 'X-Forwarded-Proto'
+    const sent = JSON.stringify(forwarded.scheme.slice(0, 100))
+    throw new FwaError('FWA_HEADER_INVALID', `${header} is http or https, and not ${sent}`)
+  }
   if (!METHOD.test(method)) throw invalid(source, 'method', forwarded)
   if (!ORIGIN_FORM.test(target)) throw invalid(source, 'path', forwarded)
   const found = sites.find(host)
   if (found) return { method, scheme, origin: originOf(scheme, found), target, ...found }
   const quoted = JSON.stringify(host.slice(0, 100))
-  throw new FwaError('FWA_HOST_UNKNOWN', `${quoted} is on none of the configured domains`)
+  const why = host.includes('_') ? ', since no host name holds "_" (RFC 1123)' : ''
+  throw new FwaError('FWA_HOST_UNKNOWN', `${quoted} is on none of the configured domains${why}`)
 }
 
 /** RFC 6454 section 6.2: without the default port. */

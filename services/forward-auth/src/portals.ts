@@ -39,7 +39,7 @@ type Make = <Part extends Closable>(make: (deps: ProviderDeps) => Part) => Part
  * ones before it are closed.
  */
 async function createPortals(
-  { portals, session }: Pick<ForwardAuthConfig, 'portals' | 'session'>,
+  { portals, session, domains }: PortalsConfig,
   deps: ProviderDeps,
 ): Promise<Portals> {
   const made: Closable[] = []
@@ -50,7 +50,10 @@ async function createPortals(
   }
   try {
     return new Map(
-      portals.map((config) => [config.name, createPortal(config, session.lifetime, make)]),
+      portals.map((config) => {
+        const titled = { title: domains[0]?.domain ?? config.name, ...config }
+        return [config.name, createPortal(titled, session.lifetime, make)]
+      }),
     )
   } catch (error) {
     await Promise.allSettled(made.map((part) => part.close()))
@@ -170,7 +173,9 @@ declare module 'fastify' {
   }
 }
 
-export interface PortalsOptions extends Pick<ForwardAuthConfig, 'portals' | 'session'> {
+type PortalsConfig = Pick<ForwardAuthConfig, 'portals' | 'session' | 'domains'>
+
+export interface PortalsOptions extends PortalsConfig {
   /** Default: that of the net package. */
   readonly createFetch?: ((options: FetchOptions) => BoundedFetch) | undefined
 }

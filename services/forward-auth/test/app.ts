@@ -6,6 +6,7 @@ import { fromClaims } from '@gatehouse/profile'
 import { createLogger } from '@gatehouse/service-kit'
 import { manualClock } from '@gatehouse/service-kit/testing'
 import type { FastifyInstance, InjectOptions, LightMyRequestResponse } from 'fastify'
+import { assertQuiet, expectWarnings } from '../../../scripts/test/quiet.ts'
 import { type AppDeps, buildApp as build } from '../src/app.ts'
 import { loadForwardAuthConfig } from '../src/config/load.ts'
 import type { ForwardAuthConfig } from '../src/config/schema.ts'
@@ -73,6 +74,9 @@ export async function startApp(
       done()
     },
   })
+  assertQuiet(t, () => lines)
+  // Nothing listens where CORP is.
+  expectWarnings(t, 'provider cannot be used')
   const clock = manualClock()
   const log = createLogger({ name: 'test', level: 'info', format: 'json', stream })
   const config = await load(yaml)

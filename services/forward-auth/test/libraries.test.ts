@@ -1,9 +1,13 @@
 import fp from 'fastify-plugin'
 import t, { type Test } from 'tap'
+import { expectWarnings } from '../../../scripts/test/quiet.ts'
 import type * as App from '../src/app.ts'
 import { portalOf, startApp, yamlOf } from './app.ts'
 import { signIn, start, whoIs } from './routes/kit.ts'
 import { SHAPES } from './shapes.ts'
+
+// What is wrong in these tests, and said.
+expectWarnings(t, 'INTERNAL')
 
 const YAML = yamlOf(portalOf('main'))
 type Module = typeof App

@@ -1,7 +1,11 @@
 import { createMetrics } from '@gatehouse/service-kit'
 import t from 'tap'
+import { expectWarnings } from '../../../scripts/test/quiet.ts'
 import { portalOf, yamlOf } from './app.ts'
 import { AUTH, MAIN, signIn, signInUrl, start, WANTED } from './routes/kit.ts'
+
+// What is wrong in these tests, and said.
+expectWarnings(t, 'FWA_PROVIDER_INVALID')
 
 t.test('sign-ins, sign-outs and ended sessions are counted by portal', async (t) => {
   const metrics = createMetrics({ service: 'test', version: '0' })
@@ -13,7 +17,9 @@ t.test('sign-ins, sign-outs and ended sessions are counted by portal', async (t)
     const eve = visitor()
     const begun = await eve.open(signInUrl())
     corp.state.failure = failure
-    await eve.open(corp.authorize(begun.headers.location, 'eve'))
+    const callback = corp.authorize(begun.headers.location, 'eve')
+    if (failure === 'FWA_LOGIN_REFUSED') callback.searchParams.set('error', 'access_denied')
+    await eve.open(callback)
     corp.state.failure = undefined
   }
   await visitor().open(signInUrl())

@@ -4,11 +4,15 @@ import { createLogger } from '@gatehouse/service-kit'
 import { manualClock, testFolder } from '@gatehouse/service-kit/testing'
 import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
+import { expectWarnings } from '../../../scripts/test/quiet.ts'
 import { buildApp } from '../src/app.ts'
 import { loadForwardAuthConfig } from '../src/config/load.ts'
 import type { ForwardAuthConfig } from '../src/config/schema.ts'
 import { CORP, portalOf, startApp, yamlOf } from './app.ts'
 import { SHAPES } from './shapes.ts'
+
+// What is wrong in these tests, and said.
+expectWarnings(t, 'FWA_HOST_UNKNOWN', 'FWA_PEER_UNTRUSTED', 'FWA_PORTAL_UNKNOWN')
 
 const SILENT = createLogger({ name: 'test', level: 'silent', format: 'json' })
 

@@ -273,7 +273,7 @@ const PortalSchema = Type.Object(
       Type.String({
         minLength: 1,
         maxLength: 60,
-        description: 'Title on its pages. Default: the name.',
+        description: 'Title on its pages. Default: the first domain.',
       }),
     ),
     accent: Type.Optional(

@@ -1,4 +1,4 @@
-import type { Profile } from '@gatehouse/profile'
+import { type Profile, toText } from '@gatehouse/profile'
 import type { Page } from '@gatehouse/service-kit'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import type { Portal } from '../portals.ts'
@@ -10,7 +10,7 @@ import { fill, type Language, textsIn, writeTime } from './languages/index.ts'
 import { shell } from './shell.ts'
 
 /** Names of people, and texts of providers and errors, are cut to these many bytes of HTML. */
-const MAX_NAME = 90
+const MAX_NAME = 80
 const MAX_TEXT = 240
 
 export type PagePortal = Pick<
@@ -62,7 +62,7 @@ interface ShownApp {
  */
 export function signedInPage(
   of: Visit &
-    Record<'logoutHref' | 'profileHref', string> & {
+    Record<'logoutHref', string> & {
       readonly apps?: readonly ShownApp[] | undefined
       /** Validated. */
       readonly cameFrom?: URL | undefined
@@ -78,7 +78,7 @@ export function signedInPage(
     hasImages: of.apps?.some(({ icon }) => icon),
     actions: html`${of.apps && appList(of.apps, of)}${actions(
       cameFrom && mainLink(cameFrom.href, fill(back, { host: cameFrom.host })),
-      link(of.profileHref, profile),
+      html`<details><summary>${profile}</summary><pre>${toText(of.profile)}</pre></details>`,
       link(of.logoutHref, signOut),
     )}`,
   })
@@ -143,13 +143,21 @@ export function signedOutPage(
 const WARNING = { symbol: 'alert', tone: 'warn' } as const
 const REFUSAL = { symbol: 'lock', tone: 'bad' } as const
 
-/** Signed in without access. Under 4 kB with a short link, since checks respond with it. */
-export function refusedPage(of: Visit & Record<'switchHref' | 'requestId', string>): Page {
+/**
+ * Signed in without access. Under 4 kB with a short link, since checks respond with it. `appsHref` leads
+ * to what the person may open.
+ */
+export function refusedPage(
+  of: Visit & Record<'switchHref' | 'requestId', string> & { readonly appsHref?: string },
+): Page {
   const { title, text, other } = textsIn(of.language).refused
   const { requestId } = of
   return page(of, {
     ...{ title, text, requestId, ...REFUSAL },
-    actions: actions(mainLink(of.switchHref, other)),
+    actions: actions(
+      mainLink(of.switchHref, other),
+      of.appsHref && link(of.appsHref, textsIn(of.language).signedIn.apps),
+    ),
   })
 }
 
@@ -267,7 +275,7 @@ ${card.actions}${helper && contact(texts.contact, helper)}`,
     icon: urlOf(favicon),
     images: logo || favicon || hasImages ? imagesUrl : undefined,
     footer: requestId
-      ? html`${detail && html`<p>${texts.details}: <bdi lang="en">${clip(detail, MAX_TEXT)}</bdi></p>`}${texts.requestId} ${requestId}`
+      ? html`${detail && html`<p>${texts.details} <bdi lang="en">${clip(detail, MAX_TEXT)}</bdi></p>`}${texts.requestId} ${requestId}`
       : ownFooter && own(ownFooter, language),
   })
 }
@@ -293,7 +301,7 @@ function contact(question: string, where: string): SafeHtml {
   const isLink = /^(mailto:|https:\/\/)/.test(where)
   const shown = where.replace(/^mailto:|^https:\/\//, '')
   const text = isLink ? html`<a class="inline" href="${where}">${shown}</a>` : where
-  return html`<p class="actions">${question} ${text}</p>`
+  return html`<p class="ask">${question} ${text}</p>`
 }
 
 /** The name and address of the person. `<bdi>` isolates names that are written right to left. */

@@ -48,6 +48,8 @@ nav .initial{border-radius:.6rem;background:color-mix(in srgb,var(--accent) 14%,
 .choice svg{width:2.25rem}
 .choice img{flex:none;width:2.75rem;height:2.75rem}
 small{display:block;font-weight:400}
+summary{padding:.85rem 1rem;border:1px solid var(--line);border-radius:.75rem;font-weight:600;text-align:center;cursor:pointer}
+pre{margin-top:.75rem;white-space:pre-wrap}
 `)
 
 function createStyles(more: string) {
@@ -69,10 +71,9 @@ header,.person,a,button{display:flex;align-items:center;gap:.75rem}
 header,b,a,button,.initial{font-weight:600}
 main{width:min(100%,26rem);padding:2rem 1.75rem;border:1px solid var(--line);border-radius:1.25rem;background:var(--card);box-shadow:0 1.5rem 3rem -1.5rem #0003}
 footer{font-size:.8rem;max-width:26rem}
-h1{font-size:1.5rem;line-height:1.25;letter-spacing:-.015em;text-wrap:balance}
+h1{font-size:1.5rem;line-height:1.25;text-wrap:balance}
 p,small,footer{color:var(--muted)}
 h1~p{margin-top:.5rem}
-h1+p::first-letter{text-transform:uppercase}
 svg{flex:none;width:1.5rem;fill:none;stroke:currentColor;stroke-width:2;stroke-linecap:round;stroke-linejoin:round}
 header svg,.symbol{color:var(--accent)}
 img{height:3rem;max-width:100%;object-fit:contain}
@@ -81,7 +82,7 @@ img{height:3rem;max-width:100%;object-fit:contain}
 .initial{flex:none;width:2.75rem;border-radius:50%;background:var(--accent);color:var(--on);line-height:2.75rem;text-align:center}
 .person p{font-size:.9rem}
 b{display:block;color:var(--ink);font-size:1rem}
-nav,.actions,.person{margin-top:1.5rem}
+nav,.actions,.person,.ask{margin-top:1.5rem}
 nav,.actions{display:grid;gap:.75rem}
 a,button{width:100%;min-height:3.25rem;padding:.6rem 1rem;justify-content:center;border:1px solid var(--line);border-radius:.75rem;background:none;color:inherit;font-family:inherit;font-size:1rem;line-height:1.3;text-align:center;text-decoration:none;cursor:pointer}
 a.inline{display:inline;border:0;padding:0;text-decoration:underline}

@@ -1,4 +1,5 @@
 import { AUTH_ERRORS, AuthError } from '@gatehouse/auth-core'
+import { isLoopback } from '@gatehouse/net'
 import { sendPage } from '@gatehouse/service-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Decision, kindOf, type Refusal, type Requester } from '../check/decide.ts'
@@ -97,6 +98,9 @@ function sendToSignIn(
   query?: SignInQuery,
 ): FastifyReply {
   const { portal, forwarded, resource } = check
+  // Browsers send the session over HTTPS only, so that a sign-in would lead back here for ever.
+  if (forwarded.scheme === 'http' && !isLoopback(forwarded.host))
+    throw new FwaError('FWA_APP_INSECURE', `${forwarded.origin} is not https`)
   const location = signInUrl(check, MAX_LOCATION, query)
   reply
     .header('location', location)
@@ -177,6 +181,7 @@ function sendForbidden(
     ...readerOf(request, check),
     profile: requester.session.profile,
     switchHref: signInUrl(check, MAX_LINK, { switch: '1' }),
+    appsHref: pageUrl(check, '/signin'),
     requestId: request.id,
   })
   return sendPage(reply, 403, page)

@@ -1,6 +1,6 @@
 import { METHODS } from 'node:http'
 import { AuthError } from '@gatehouse/auth-core'
-import { statusOfError } from '@gatehouse/service-kit'
+import { isNavigation, statusOfError } from '@gatehouse/service-kit'
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import fp from 'fastify-plugin'
 import { decide, kindOf, type Requester } from '../check/decide.ts'
@@ -22,7 +22,7 @@ import { readOverrides } from '../header-names.ts'
 import { warnRarely } from '../log-limit.ts'
 import { type Check, type Dialect, refuseCaller, sendDecision } from './check-answers.ts'
 import { bareAnswer, problemAnswers, TO_SIGN_IN } from './documented.ts'
-import { clientIpOf, portalOf, visitorOf } from './portal-page.ts'
+import { clientIpOf, isSentTo, pageUrl, portalOf, redirect, visitorOf } from './portal-page.ts'
 
 /** Traefik, Caddy and HAProxy: every status but 2xx denies, and reaches the client unchanged. */
 export const forwardDialect: Dialect = { read: readForwarded, redirects: true }
@@ -107,6 +107,7 @@ export async function checkRoutes(app: FastifyInstance): Promise<void> {
   for (const [dialect, url, summary] of ROUTES) {
     const route: Omit<RouteOptions, 'method'> = {
       url,
+      preHandler: url === '/' ? leadHome : [],
       handler: (request, reply) => answerCheck(dialect, request, reply),
       errorHandler(error, request, reply) {
         removeIdentity(request, reply)
@@ -118,6 +119,15 @@ export async function checkRoutes(app: FastifyInstance): Promise<void> {
     app.route({ ...route, method: 'GET', exposeHeadRoute: false, schema })
     app.route({ ...route, method: OTHER_METHODS, schema: { hide: true } })
   }
+}
+
+/** Leads a person who types the URL of a portal, which no proxy asks at a sign-in host, to its apps. */
+async function leadHome(request: FastifyRequest, reply: FastifyReply) {
+  const { headers, method, server } = request
+  const isAsked = 'x-forwarded-method' in headers || 'x-forwarded-uri' in headers
+  if (isAsked || !isNavigation(method, headers)) return
+  const site = server.sites.all.find(({ authOrigin }) => isSentTo(authOrigin, request))
+  if (site) return redirect(reply, pageUrl({ portal: portalOf(request), site }, '/signin'))
 }
 
 /** Whether a request says that it is one of `gatehouse-auth doctor`. */

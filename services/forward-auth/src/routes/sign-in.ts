@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Profile } from '@gatehouse/profile'
 import { isNavigation, type Page, sendPage } from '@gatehouse/service-kit'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { mayOpenPage, openableApps } from '../check/openable-apps.ts'
 import type { Visitor } from '../check/visitor.ts'
@@ -16,9 +16,11 @@ import { completeSignIn, isEnough, refuseDuplicate, startLogin } from './login.t
 import {
   clientIpOf,
   identify,
+  isSentTo,
   type PortalSite,
   pageUrl,
   readerOf,
+  redirect,
   type SignInQuery,
   signInSiteOf,
   targetOf,
@@ -95,6 +97,16 @@ export const signInRoutes: FastifyPluginAsyncTypebox = async (app) => {
     refuseDuplicate(request, portalSite, query.rd)
     const stepUp = stepUpFor(portalSite, query)
     return startAt(provider, { portalSite, query, stepUp }, reply)
+  })
+}
+
+/** `GET /` of a sign-in host, which people type: to the apps of the first portal. */
+export async function homeRoute(app: FastifyInstance): Promise<void> {
+  app.get('/', { schema: { hide: true } }, async (request, reply) => {
+    const [portal] = app.portals.values()
+    const site = app.sites.all.find(({ authOrigin }) => isSentTo(authOrigin, request))
+    if (!portal || !site) return reply.callNotFound()
+    return redirect(reply, pageUrl({ portal, site }, '/signin'))
   })
 }
 
@@ -226,6 +238,5 @@ function signedIn(
     apps: portal.apps || apps.length > 0 ? apps : undefined,
     cameFrom: cameFrom && mayOpenPage(visitor, cameFrom, asked) ? cameFrom : undefined,
     logoutHref: pageUrl(portalSite, '/logout'),
-    profileHref: pageUrl(portalSite, '/profile'),
   })
 }

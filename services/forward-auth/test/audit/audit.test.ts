@@ -1,10 +1,14 @@
 import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import type {} from '../../src/audit/audit.ts'
 import { portalOf, startApp, yamlOf } from '../app.ts'
 import { AUTH, MAIN, SCRIPT, signIn, signInUrl, start, WANTED } from '../routes/kit.ts'
 import { BROWSER, SHAPES } from '../shapes.ts'
+
+// What is wrong in these tests, and said.
+expectWarnings(t, 'EEXIST', 'FWA_PROVIDER_INVALID', 'FWA_PROVIDER_UNREACHABLE')
 
 const [HOUR, DAY] = [3_600_000, 86_400_000]
 const FORM = { method: 'POST', headers: { origin: AUTH, 'sec-fetch-mode': 'navigate' } } as const

@@ -1,8 +1,12 @@
 import t, { type Test } from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { createProbe, PROBE_MARK, REPORT_PATH } from '../../src/doctor/probes.ts'
 import { deriveKeys } from '../../src/session/key-ring.ts'
 import { portalOf, startApp, yamlOf } from '../app.ts'
 import { BROWSER, SHAPES, type Shape } from '../shapes.ts'
+
+// What is wrong in these tests, and said.
+expectWarnings(t, 'FWA_HEADER_MISSING', 'FWA_HOST_UNKNOWN', 'FWA_PEER_UNTRUSTED')
 
 const MINUTE = 60_000
 const POLICIES = `policies: { admin: 'Group("admin")' }, preflight: true`

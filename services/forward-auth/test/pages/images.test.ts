@@ -166,7 +166,7 @@ t.test('an app has its icon, which is no text', async (t) => {
     { name: 'Wiki', url, icon: logo },
     { name: 'Plain', url },
   ]
-  const page = signedInPage({ ...visit, apps, logoutHref: '/', profileHref: '/' })
+  const page = signedInPage({ ...visit, apps, logoutHref: '/' })
   t.strictSame(imagesIn(page.html), [[`${IMAGES}${logo.name}`, '']])
   const links = named(page.html, 'a').map(text)
   t.strictSame(links.slice(0, 2), ['Wikiwiki.example.com', 'PPlainwiki.example.com'])

@@ -32,7 +32,7 @@ t.test('pages of errors and refusals say whom to ask', async (t) => {
   ]
   for (const [contact, link, shown] of table) {
     const { html } = refusedPage({ ...said, portal: { ...portal, contact } })
-    const found = named(html, 'p').find((each) => attribute(each, 'class') === 'actions')
+    const found = named(html, 'p').find((each) => attribute(each, 'class') === 'ask')
     t.equal(found ? text(found) : '', shown, contact ?? 'none')
     t.equal(attribute(named(html, 'a')[1] ?? named(html, 'p')[0]!, 'href'), link, `${shown}: link`)
   }

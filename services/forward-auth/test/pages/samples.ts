@@ -76,7 +76,7 @@ export function samples({
       choices: [{ ...provider, href, failing: false }],
     }),
     'signed-in': signedInPage({
-      ...{ ...reader, profile, logoutHref: href, profileHref: href, cameFrom: returnTo },
+      ...{ ...reader, profile, logoutHref: href, cameFrom: returnTo },
       apps: [
         { name: title, url: new URL('https://wiki.example.com/start') },
         { name: 'grafana.example.com', url: new URL('https://grafana.example.com/') },

@@ -3,12 +3,16 @@ import { createLogger, createMetrics } from '@gatehouse/service-kit'
 import { manualClock, testFolder } from '@gatehouse/service-kit/testing'
 import type { FastifyInstance } from 'fastify'
 import t from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { buildApp } from '../../src/app.ts'
 import { loadForwardAuthConfig } from '../../src/config/load.ts'
 import { FWA_ERRORS, FwaError, type FwaErrorCode } from '../../src/errors.ts'
 import type { Portal } from '../../src/portals.ts'
 import { CORP, portalOf, startApp, yamlOf } from '../app.ts'
 import { BROWSER, type RequestHeaders, SHAPES, type Shape } from '../shapes.ts'
+
+// What is wrong in these tests, and said.
+expectWarnings(t, 'check refused', 'request refused')
 
 const PORTALS =
   portalOf('main', `policies: { admin: 'Group("admin")' }`) +

@@ -2,11 +2,15 @@ import { unlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { portalOf, startApp, yamlOf } from '../app.ts'
 import { ICO, JPEG, PNG, pngOf, SVG, WEBP } from '../pages/pictures.ts'
 import { attribute, named } from '../pages/read.ts'
 import { BROWSER, SHAPES } from '../shapes.ts'
 import { AUTH, MAIN } from './kit.ts'
+
+// What is wrong in these tests, and said.
+expectWarnings(t, 'FWA_POLICY_UNKNOWN')
 
 const TRAEFIK = SHAPES[0]!
 const POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"

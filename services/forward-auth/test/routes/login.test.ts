@@ -1,6 +1,7 @@
 import { globSync, readFileSync } from 'node:fs'
 import { fromClaims } from '@gatehouse/profile'
 import t from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { FWA_ERRORS } from '../../src/errors.ts'
 import { en as texts } from '../../src/pages/languages/en.ts'
 import { fill } from '../../src/pages/languages/index.ts'
@@ -13,6 +14,9 @@ import { createBrowser } from '../stand-ins/browser.ts'
 import { startOpenIdProvider } from '../stand-ins/openid-provider.ts'
 import { createVisitor } from '../visitor.ts'
 import { AUTH, MAIN, SCRIPT, signIn, signInUrl, start, WANTED, whoIs } from './kit.ts'
+
+// What is wrong in these tests, and said.
+expectWarnings(t, 'FWA_CALLBACK_FOREIGN', 'FWA_PROVIDER_INVALID', 'FWA_PROVIDER_UNREACHABLE')
 
 const TRAEFIK = SHAPES[0]!
 const SESSION_COOKIE = '__Secure-gatehouse.main'
@@ -313,7 +317,12 @@ t.test('who may in is asked before anybody gets a session', async (t) => {
   const people: [what: string, claims: object, status: number][] = [
     ['a verified address', { email: 'ada@example.com', email_verified: true }, 303],
     ['an unverified address', { email: 'ada@example.com' }, 403],
-    ['an address verified by a text', { email: 'ada@example.com', email_verified: 'true' }, 403],
+    ['an address verified by a text', { email: 'ada@example.com', email_verified: 'true' }, 303],
+    [
+      'an address verified by another text',
+      { email: 'ada@example.com', email_verified: 'yes' },
+      403,
+    ],
     ['an address with two @', { email: 'a@evil.test@example.com', email_verified: true }, 403],
     ['another domain', { email: 'ada@example.com.evil.test', email_verified: true }, 403],
     ['no address', {}, 403],

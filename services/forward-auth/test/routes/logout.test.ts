@@ -1,11 +1,15 @@
 import { DatabaseSync } from 'node:sqlite'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { en as texts } from '../../src/pages/languages/en.ts'
 import { writeTime } from '../../src/pages/languages/index.ts'
 import { portalOf, yamlOf } from '../app.ts'
 import { SHAPES } from '../shapes.ts'
 import { AUTH, MAIN, SCRIPT, signIn, signInUrl, start, WANTED, whoIs } from './kit.ts'
+
+// What is wrong in these tests, and said.
+expectWarnings(t, 'ERR_SQLITE_ERROR', 'FWA_PROVIDER_UNREACHABLE', 'FWA_STORE_UNAVAILABLE')
 
 const FORM = {
   method: 'POST',

@@ -1,5 +1,6 @@
 import { fromClaims } from '@gatehouse/profile'
 import t from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { FWA_ERRORS } from '../../src/errors.ts'
 import type { SeamlessProvider } from '../../src/providers/provider.ts'
 import { CORP, portalOf, yamlOf } from '../app.ts'
@@ -7,6 +8,9 @@ import { createFakeProvider } from '../fake-provider.ts'
 import { BROWSER, SHAPES } from '../shapes.ts'
 import type { Visitor } from '../visitor.ts'
 import { MAIN, SCRIPT, signIn, signInUrl, start, WANTED, whoIs } from './kit.ts'
+
+// What is wrong in these tests, and said.
+expectWarnings(t, 'FWA_COOKIE_DUPLICATE', 'FWA_SIGN_IN_LOOP')
 
 const NAME = '__Secure-gatehouse.main'
 const TRAEFIK = SHAPES[0]!

@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap'
 import { type PostgresServer, startPostgres } from '../../../../scripts/test/postgres.ts'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import type {} from '../../src/audit/audit.ts'
 import { readAudit } from '../../src/store/open.ts'
 import { portalOf, type TestApp, yamlOf } from '../app.ts'
@@ -8,6 +9,16 @@ import { BROWSER, SHAPES } from '../shapes.ts'
 import { until } from '../store/kit.ts'
 import { createVisitor } from '../visitor.ts'
 import { AUTH, MAIN, SCRIPT, signIn, signInUrl, start, WANTED } from './kit.ts'
+
+// What is wrong in these tests, and said.
+expectWarnings(
+  t,
+  'FWA_STORE_STALE',
+  'FWA_STORE_UNAVAILABLE',
+  'connection for notifications lost',
+  'database lost',
+  'ended sessions that the database lacks a',
+)
 
 const FORM = {
   method: 'POST',

@@ -1,5 +1,6 @@
 import { manualClock } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { createPolicy } from '../../src/check/policy.ts'
 import { FWA_ERRORS } from '../../src/errors.ts'
 import type { Portal } from '../../src/portals.ts'
@@ -11,6 +12,9 @@ import { createBrowser } from '../stand-ins/browser.ts'
 import { startOpenIdProvider } from '../stand-ins/openid-provider.ts'
 import { createVisitor } from '../visitor.ts'
 import { MAIN, signIn, signInUrl, start, WANTED, whoIs } from './kit.ts'
+
+// What is wrong in these tests, and said.
+expectWarnings(t, 'FWA_SIGN_IN_LOOP', 'FWA_STEP_UP_UNMET')
 
 const [TRAEFIK] = SHAPES as [(typeof SHAPES)[number]]
 /** What it asks about. */

@@ -1,11 +1,24 @@
 import type { FastifyInstance } from 'fastify'
 import t from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import type {} from '../../src/check/assertion.ts'
 import { createPolicy, type Policy } from '../../src/check/policy.ts'
 import { FwaError } from '../../src/errors.ts'
 import type { Portal } from '../../src/portals.ts'
 import { portalOf, startApp, type TestApp, yamlOf } from '../app.ts'
 import { BROWSER, SHAPES } from '../shapes.ts'
+
+// What is wrong in these tests, and said.
+expectWarnings(
+  t,
+  'AUTH_X',
+  'FST_ERR_X',
+  'FWA_IDENTITY_UNSENDABLE',
+  'FWA_STORE_UNAVAILABLE',
+  'INTERNAL',
+  'check refused',
+  'the page of a problem could not be made',
+)
 
 const YAML = yamlOf(
   portalOf(

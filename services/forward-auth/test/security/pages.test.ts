@@ -1,9 +1,13 @@
 import fc from 'fast-check'
 import t from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { portalOf, yamlOf } from '../app.ts'
 import { createFakeProvider } from '../fake-provider.ts'
 import { start } from '../routes/kit.ts'
 import { BROWSER } from '../shapes.ts'
+
+// What is wrong in these tests, and said.
+expectWarnings(t, 'FWA_CALLBACK_FOREIGN', 'FWA_CALLBACK_SHARED', 'check refused', 'request refused')
 
 const RUNS = Number(process.env.GATEHOUSE_FUZZ ?? 20_000) / 4
 const OURS = /^https:\/\/(auth\.example\.com|app\.example\.com(:8443)?|example\.com)\//

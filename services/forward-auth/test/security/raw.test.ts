@@ -3,7 +3,18 @@ import { type OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { portalOf, startApp, yamlOf } from '../app.ts'
+
+// What is wrong in these tests, and said.
+expectWarnings(
+  t,
+  'ERR_INVALID_CHAR',
+  'FWA_HEADER_ALIAS',
+  'FWA_HEADER_INVALID',
+  'FWA_HOST_UNKNOWN',
+  'INTERNAL',
+)
 
 const FORWARDED = [
   'Host: auth.example.com',
@@ -37,7 +48,7 @@ t.test('refuses malformed requests written to the socket', async (t) => {
   const table: [what: string, status: number, lines: string[], body?: string][] = [
     ['a URL in the request line', 401, ['GET http://evil/portals/main HTTP/1.1', ...FORWARDED]],
     ['the same for Envoy', 401, [`GET http://evil${ENVOY}/x HTTP/1.1`, 'Host: app.example.com']],
-    ['an asterisk', 404, ['OPTIONS * HTTP/1.1', ...FORWARDED]],
+    ['an asterisk', 405, ['OPTIONS * HTTP/1.1', ...FORWARDED]],
     ['HTTP/1.0', 401, ['GET /portals/main HTTP/1.0', ...FORWARDED]],
     ['an upgrade', 401, [CHECK, ...FORWARDED, 'Upgrade: websocket', 'Connection: Upgrade']],
     ['an expectation', 417, [CHECK, ...FORWARDED, cookie, 'Expect: 200-ok']],

@@ -4,7 +4,7 @@ export const de: Texts = {
   brand: 'Gatehouse',
   retry: 'Noch einmal versuchen',
   requestId: 'Anfrage',
-  details: 'Einzelheiten',
+  details: 'Einzelheiten:',
   contact: 'Brauchen Sie Hilfe?',
   signIn: {
     title: 'Anmelden',

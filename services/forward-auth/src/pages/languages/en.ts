@@ -6,7 +6,7 @@ export const en = {
   brand: 'Gatehouse',
   retry: 'Try again',
   requestId: 'Request',
-  details: 'Details',
+  details: 'Details:',
   contact: 'Need help?',
   signIn: {
     title: 'Sign in',

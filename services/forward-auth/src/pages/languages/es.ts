@@ -4,7 +4,7 @@ export const es: Texts = {
   brand: 'Gatehouse',
   retry: 'Volver a intentarlo',
   requestId: 'Solicitud',
-  details: 'Detalles',
+  details: 'Detalles:',
   contact: '¿Necesita ayuda?',
   signIn: {
     title: 'Iniciar sesión',

@@ -4,7 +4,7 @@ export const fr: Texts = {
   brand: 'Gatehouse',
   retry: 'Réessayer',
   requestId: 'Requête',
-  details: 'Détails',
+  details: 'Détails :',
   contact: 'Besoin d’aide ?',
   signIn: {
     title: 'Connexion',
