@@ -51,7 +51,7 @@ function compileCondition(source: string): Condition {
     source,
     holds: (subject) => evaluate(expression, subject),
     refusingClause(subject) {
-      clauses ??= clausesOf(expression.ast, text)
+      clauses ??= readClauses({ source, expression }, text)
       return clauses.find((clause) => !evaluate(clause.expression, subject))?.source
     },
     wantedScopes: (subject) => wantedScopes(expression, subject),
@@ -93,6 +93,16 @@ function hasScope(scope: string): boolean {
 interface Clause {
   readonly source: string
   readonly expression: ParseResult
+}
+
+/** The parts of a condition, or the whole where the text of a part is not known. */
+function readClauses(whole: Clause, text: CelText): readonly Clause[] {
+  try {
+    return clausesOf(whole.expression.ast, text)
+  } catch {
+    // The ranges of cel-js leave out parentheses at the ends of a part, as in `(a) || (b)`.
+    return [whole]
+  }
 }
 
 /** The parts that `&&` joins at the top, each compiled on its own. */

@@ -138,6 +138,8 @@ t.test('names the part of a rule that refuses, and what is missing', async (t) =
     ],
     [rule, { ...ada, groups: ['hr'] }, 'groups: ops, dev'],
     [both, { ...ada, roles: ['x'] }, 'Role("y")'],
+    ['(Role("x") && true) || (Role("y"))', ada, '(Role("x") && true) || (Role("y"))'],
+    ['Role("x") && !(Role("y"))', ada, 'Role("x") && !(Role("y"))'],
     [both, { ...ada, roles: ['x', 'y'], groups: [] }, 'groups: ops, dev (no groups came)'],
   ]
   for (const [rule, claims, clause] of rows)

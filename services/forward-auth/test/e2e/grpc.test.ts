@@ -6,10 +6,14 @@ import { type ChannelCredentials, Client, credentials } from '@grpc/grpc-js'
 import { fromJSON } from '@grpc/proto-loader'
 import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { type CheckResponse, EXT_AUTHZ, HEALTH, SERVING } from '../../src/grpc/messages.ts'
 import { portalOf, startApp, yamlOf } from '../app.ts'
 import { freePort } from '../helpers/process.ts'
 import { BROWSER, type RequestHeaders } from '../shapes.ts'
+
+// What is wrong in these tests, and said.
+expectWarnings(t, 'check refused', 'gRPC check failed')
 
 const fixture = (name: string) => fileURLToPath(import.meta.resolve(`../fixtures/${name}.pem`))
 const pem = (name: string) => readFileSync(fixture(name))

@@ -4,11 +4,15 @@ import { testFolder } from '@gatehouse/service-kit/testing'
 import axe from 'axe-core'
 import type { BrowserContextOptions, Page as Tab } from 'playwright-core'
 import t, { type Test } from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { portalOf, startApp, yamlOf } from '../app.ts'
 import { pngOf, SVG } from '../pages/pictures.ts'
 import { AUTH, MAIN } from '../routes/kit.ts'
 import { BROWSER, SHAPES } from '../shapes.ts'
 import { launchChromium } from './chromium.ts'
+
+// What is wrong in these tests, and said.
+expectWarnings(t, 'login could not be started')
 
 const TRAEFIK = SHAPES[0]!
 const APP = 'https://app.example.com'

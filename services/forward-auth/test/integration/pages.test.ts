@@ -131,7 +131,7 @@ t.test('the keyboard is enough, in the order of reading, with focus in sight', a
 t.test('the keyboard reaches every app, the way back and the way out', async (t) => {
   const { tab, close } = await open({ viewport: { width: 320, height: 720 } })
   await tab.goto(`${origin}/signed-in`)
-  const links = await tab.locator('main a').allTextContents()
+  const links = await tab.locator('main :is(a, summary)').allTextContents()
   const focused: unknown[] = []
   for (const _ of links) {
     await tab.keyboard.press('Tab')
