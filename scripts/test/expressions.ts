@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import { type AST, RegExpParser } from '@eslint-community/regexpp'
 import {
   Chars,
@@ -19,48 +20,67 @@ export interface Expression {
 
 type CharSet = ReturnType<typeof Chars.word>
 
+/** What a name stands for: undefined if only a run knows. */
+type Names = (name: string) => string | undefined
+
 /** Literals, `RegExp(…)` and the patterns of schemas, in all of `src`. */
 export function expressionsOf(pattern: string): readonly Expression[] {
   const trees = treesOf(pattern)
-  const texts = new Map<string, string>()
-  for (const [, nodes] of trees)
-    for (const { type, id, init } of nodes)
-      if (type === 'VariableDeclarator' && init) {
-        const text = textOf(init, texts)
-        if (text !== undefined) texts.set(id.name, text)
-      }
+  const declared = new Map(trees.map(([file, nodes]) => [file, declarationsOf(nodes)]))
+  const namesIn =
+    (file: string): Names =>
+    (name) => {
+      const node = declared.get(file)?.get(name)
+      if (!node) return undefined
+      if ('init' in node) return textOf(node.init, namesIn(file))
+      return namesIn(join(file, '..', node.source))(node.imported)
+    }
   return trees.flatMap(([file, nodes]) =>
     nodes.flatMap((node) => {
-      const found = expressionOf(node, texts)
+      const found = expressionOf(node, namesIn(file))
       return found ? [{ at: `${file}:${node.loc?.start.line}`, ...found }] : []
     }),
   )
 }
 
-function expressionOf(
-  node: Tree,
-  texts: ReadonlyMap<string, string>,
-): Omit<Expression, 'at'> | undefined {
+/** A variable with its value, or a name with the file that it comes from. */
+type Declaration = { init: Tree } | { source: string; imported: string }
+
+/** The variables of a file and what it imports; without those that it declares more than once. */
+function declarationsOf(nodes: readonly Tree[]): ReadonlyMap<string, Declaration> {
+  const found = nodes.flatMap(({ type, id, init, source, specifiers }): [string, Declaration][] => {
+    if (type === 'VariableDeclarator' && init) return [[id.name, { init }]]
+    if (type !== 'ImportDeclaration') return []
+    return specifiers.map(({ local, imported }: Tree) => [
+      local.name,
+      { source: source.value, imported: imported?.name },
+    ])
+  })
+  const times = Map.groupBy(found, ([name]) => name)
+  return new Map(found.filter(([name]) => times.get(name)?.length === 1))
+}
+
+function expressionOf(node: Tree, names: Names): Omit<Expression, 'at'> | undefined {
   if (node.type === 'Literal' && node.regex)
     return { source: node.regex.pattern, flags: node.regex.flags }
   if (node.type === 'NewExpression' && node.callee.name === 'RegExp')
-    return { source: textOf(node.arguments[0], texts), flags: node.arguments[1]?.value ?? '' }
+    return { source: textOf(node.arguments[0], names), flags: node.arguments[1]?.value ?? '' }
   if (node.type === 'Property' && node.key.name === 'pattern' && node.value.type !== 'Identifier')
     return node.value.type.endsWith('FunctionExpression')
       ? undefined
-      : { source: textOf(node.value, texts), flags: 'u' }
+      : { source: textOf(node.value, names), flags: 'u' }
   return undefined
 }
 
 /** What a string holds; a number in place of whatever is put into it. */
-function textOf(node: Tree, texts: ReadonlyMap<string, string>): string | undefined {
+function textOf(node: Tree, names: Names): string | undefined {
   if (node.type === 'Literal') return typeof node.value === 'string' ? node.value : undefined
-  if (node.type === 'Identifier') return texts.get(node.name)
+  if (node.type === 'Identifier') return names(node.name)
   if (node.type !== 'TemplateLiteral') return undefined
   return node.quasis
     .map(({ value }: { value: { cooked: string } }, i: number) => {
       const put = node.expressions[i]
-      return value.cooked + (put ? (textOf(put, texts) ?? '9') : '')
+      return value.cooked + (put ? (textOf(put, names) ?? '9') : '')
     })
     .join('')
 }
