@@ -143,14 +143,16 @@ for (const [path, { folder, check, sealed, hops = [] }] of Object.entries<FileFa
           t.equal(origin, check, name)
           t.match(policy, /^\w+$/, name)
         }
-        const own = ['forward-auth', 'demo-idp', 'cert-service']
-        for (const [name, { service, middlewares }] of Object.entries<Router>(http.routers)) {
-          t.ok(service in http.services, name)
-          if (!own.includes(service))
-            t.ok(
-              checks.some((check) => check.name === middlewares?.[0]),
-              `${name} is checked`,
-            )
+        const own = ['forward-auth', 'demo-idp', 'cert-service', 'noop@internal']
+        for (const [name, { service, middlewares = [] }] of Object.entries<Router>(http.routers)) {
+          t.ok(service in http.services || service === 'noop@internal', name)
+          if (own.includes(service)) continue
+          const [first, second] = middlewares
+          t.equal(first, 'without-forged', name)
+          t.ok(
+            checks.some((check) => check.name === second),
+            `${name} is checked`,
+          )
         }
       },
     )
@@ -166,6 +168,13 @@ for (const [path, { folder, check, sealed, hops = [] }] of Object.entries<FileFa
       )
     })
   })
+
+t.test('the images run without root', async (t) => {
+  const [, , runtime = '', ...images] = readProjectFile('Dockerfile').split(/^(?=FROM )/m)
+  t.match(runtime, /^FROM \S+ AS runtime$.*^USER node$/ms)
+  t.ok(images.length > 2)
+  for (const image of images) t.match(image, /^FROM (runtime|service) AS (?!.*^USER )/ms)
+})
 
 t.test('production: the challenges of CAs reach what answers them', async (t) => {
   const { http } = read('docker/production/routes.yaml')

@@ -82,6 +82,28 @@ export function anchorsOf({ prose }: Document): string[] {
   })
 }
 
+/** The sentences of its paragraphs and items, and the rows of its tables, without headings. */
+export function sentencesOf({ prose }: Document): string[] {
+  const units: string[] = []
+  let isOpen = false
+  for (const [index, line] of prose.entries()) {
+    const text = line.trim()
+    const isHeading = text.startsWith('#') || isRule(text) || isRule(prose[index + 1])
+    const isTold = text !== '' && !isHeading && !/^\*\*[^*]+\*\*$/.test(text)
+    if (isTold && isOpen && !ITEM.test(text)) units.push(`${units.pop()} ${text}`)
+    else if (isTold) units.push(text)
+    isOpen = isTold
+  }
+  return units.flatMap((unit) => {
+    const text = unit.replace(ITEM, '')
+    return unit.startsWith('|') ? [text] : text.split(END)
+  })
+}
+
+const ITEM = /^(?:- (?:\[ \] )?|\d+\. |\| )/
+/** Between sentences; names of programs begin in lower case. */
+const END = /(?<=\.(?:\*\*)?) (?=[A-Z[`]|nginx|cert-service|forward-auth)/
+
 /** The cells of the rows of its tables, without their headings. */
 export function tableRows(lines: readonly string[]): string[][] {
   return lines

@@ -1,15 +1,8 @@
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { codeOf, ROOT, readDocument, tableRows } from './markdown.ts'
-
-const STRING = /(['"`])((?:\\.|(?!\1).)*)\1/g
-
-/** The strings in a test file, which include the names of its tests. */
-function stringsIn(file: string): Set<string> {
-  const source = readFileSync(join(ROOT, file), 'utf8')
-  return new Set([...source.matchAll(STRING)].map(([, , text = '']) => text))
-}
+import { ATTACKS } from '../../services/forward-auth/test/integration/proxy-attacks.ts'
+import { codeOf, readDocument, tableRows } from './markdown.ts'
+import { hasTest } from './named-tests.ts'
 
 /** Each test that docs/threats.md names, with the file that is said to contain it. */
 function namedTests(): [file: string, name: string][] {
@@ -25,5 +18,14 @@ function namedTests(): [file: string, name: string][] {
 t.test('every test that docs/threats.md names exists', async (t) => {
   const named = namedTests()
   t.ok(named.length > 100)
-  for (const [file, name] of named) t.ok(stringsIn(file).has(name), `${file}: ${name}`)
+  for (const [file, name] of named) t.ok(hasTest(file, name), `${file}: ${name}`)
+})
+
+t.test('every test that stands for an attack in which proxies have no part exists', async (t) => {
+  const named = Object.values(ATTACKS).flatMap(({ elsewhere = [] }) => elsewhere)
+  t.ok(named.length > 20)
+  for (const test of named) {
+    const [file = '', name = ''] = test.split(/: (.*)/s)
+    t.ok(hasTest(join('services/forward-auth/test', file), name), test)
+  }
 })

@@ -1,0 +1,398 @@
+/** What a sentence is that promises nothing: it says what to do, or what something is or means. */
+type NoPromise = 'advice' | 'definition'
+
+/** How a sentence begins, and the tests that hold it, as `file: name`. */
+export type Said = readonly [begins: string, ...(readonly [NoPromise] | readonly string[])]
+
+const CERT = 'services/cert-service/test'
+const FWA = 'services/forward-auth/test'
+const CORE = 'packages/auth-core/test'
+const KIT = 'packages/service-kit/test'
+const PKI = 'packages/pki/test'
+const POSTGRES = 'packages/postgres/test'
+const SCRIPTS = 'scripts/test'
+
+const THROUGH_PROXIES = `${FWA}/integration/proxies.test.ts: each attack is tried through every proxy, or where it belongs`
+const LIST_OF_PROXIES = `${SCRIPTS}/proxies.test.ts: the one list has the names of the code`
+const NEEDS_LITTLE = `${SCRIPTS}/compose.test.ts: every container has as little as it needs`
+const SEALED = `${CERT}/secrets.test.ts: what is stored of a key is sealed`
+const TOLD_DEFAULTS = `${SCRIPTS}/figures.test.ts: defaults that the guides tell are those of the reference`
+const TRUSTED = `${FWA}/forwarded/trust.test.ts: trusts only listed proxies and verified client certificates`
+const PLANTED = `${FWA}/routes/loops.test.ts: a session that another site has planted counts as the one it is`
+const ADVICE = 'advice'
+const DEFINITION = 'definition'
+
+/** Each sentence, item and row of the documents that promise something about security, in their order. */
+export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
+  'SECURITY.md': [
+    ['Please report vulnerabilities', ADVICE],
+    ['You get an answer within', ADVICE],
+    ['cert-service holds the keys', DEFINITION],
+    ['It promises:', DEFINITION],
+    [
+      'Without a valid key or token',
+      `${CERT}/errors.test.ts: the document says where the service is, and who may call what`,
+      `${CORE}/refusals.test.ts: refused credentials`,
+    ],
+    [
+      'Its pages also take',
+      `${CERT}/routes/inventory.test.ts: a key opens a session, signing out ends it`,
+      `${CERT}/routes/people.test.ts: without an assertion the page asks for a key, and a wrong one is refused`,
+    ],
+    [
+      'A caller gets a certificate only',
+      `${CERT}/routes/access.test.ts: all names must be allowed on every route to a certificate`,
+      `${CERT}/routes/access.test.ts: property: no request gets a name that its caller may not have`,
+    ],
+    [
+      'A kill of the process loses',
+      `${CERT}/e2e/kill.test.ts: killed at any moment, nothing that was handed out is lost`,
+      `${CERT}/issuance/obtain.test.ts: an order outlives the process`,
+      `${SCRIPTS}/integration/endurance.test.ts: \${MINUTES} minutes of kills, failovers and partitions break no promise`,
+    ],
+    [
+      'A valid certificate is never withheld',
+      `${CERT}/resilience.test.ts: a valid certificate is served while its CA fails`,
+      `${CERT}/integration/kill.test.ts: killed \${kills} times with clocks that move, nothing is lost, withheld or revived`,
+    ],
+    [
+      'None is taken out of service',
+      `${CERT}/limits/callers.test.ts: beyond the limit of a name, no other certificate is issued, and none makes room`,
+      `${CERT}/limits/fleet.test.ts: at the limit the next machine is refused, and the others keep what they have`,
+    ],
+    [
+      'A secret never reaches a log',
+      `${CERT}/secrets.test.ts: no secret reaches the log, an error, a metric, the audit trail or a page`,
+    ],
+    [
+      'The store has no private key in the clear',
+      SEALED,
+      `${CERT}/resilience.test.ts: no private key is stored unsealed, and none is reused for a renewal`,
+      `${CERT}/sealing/keyring.test.ts: a master key inside the data folder is refused, by any name`,
+    ],
+    [
+      'Memory and time stay bounded',
+      `${CERT}/audit.test.ts: a million deliveries take few rows and little memory`,
+      `${FWA}/security/memory.test.ts: memory stays bounded whatever is requested`,
+      `${SCRIPTS}/linear.test.ts: twice the input is twice the work for every reader`,
+    ],
+    [
+      'So does disk usage',
+      `${CERT}/limits/callers.test.ts: the names of a caller are limited, also after a restart`,
+      `${CERT}/limits/callers.test.ts: operators have limits of their own`,
+    ],
+    ['The operator, and root', DEFINITION],
+    [
+      'Configuration, secret files',
+      `${KIT}/config/load.test.ts: loadConfig refuses`,
+      `${CERT}/config/start-rules.test.ts: a named file that cannot be used is a fault of its key`,
+    ],
+    [
+      'The holder of an API key',
+      `${CERT}/routes/access.test.ts: keys revoke and delete only with these rights`,
+      `${CERT}/reload.test.ts: a valid reload applies completely, and a removed key is refused`,
+    ],
+    [
+      'The holder of a wildcard',
+      `${CERT}/routes/access.test.ts: a wildcard that covers a denied name is refused on every route`,
+    ],
+    [
+      'The issuer of a token',
+      `${CORE}/refusals.test.ts: refused credentials`,
+      `${CORE}/jwt/verify.test.ts: two issuers with the same subject, key id and audience`,
+    ],
+    [
+      'A caller | nothing',
+      `${CERT}/bad-input.test.ts: bad input is refused with its own answer, and nothing is written`,
+      `${CERT}/limits/callers.test.ts: the rate of new certificates is limited`,
+    ],
+    ['The data folder or the database', SEALED],
+    [
+      'A proxy in `server.trustedProxies` | name',
+      `${KIT}/http/trusted-proxies.test.ts: only trusted proxies set the address of a client`,
+      `${KIT}/http/trusted-proxies.test.ts: only trusted proxies set host and protocol`,
+    ],
+    [
+      'The network',
+      `${CERT}/config.test.ts: plain HTTP is for loopback, or has to be called insecure`,
+    ],
+    ['What an attacker gains', DEFINITION],
+    [
+      '**a copy of the data folder',
+      `${CERT}/resilience.test.ts: no private key is stored unsealed, and none is reused for a renewal`,
+    ],
+    [
+      'Keys are sealed with AES-256-GCM',
+      `${CERT}/sealing/keyring.test.ts: a data key cannot take the place of another`,
+      `${CERT}/sealing/keyring.test.ts: a master key inside the data folder is refused, by any name`,
+    ],
+    ['**data folder or database, and', DEFINITION],
+    ['Store them on separate volumes.', ADVICE],
+    ['Move the root key offline', ADVICE],
+    [
+      'Then only the intermediate can be abused',
+      `${CERT}/cli/detach-root.test.ts: the key of the root moves into a file, and the store keeps none`,
+      `${PKI}/authority.test.ts: an intermediate`,
+      `${PKI}/authority.test.ts: name constraints`,
+    ],
+    [
+      '**one API key**',
+      `${CERT}/reload.test.ts: a valid reload applies completely, and a removed key is refused`,
+    ],
+    ['Give each caller its own key', ADVICE],
+    [`**a caller's token**`, `${CORE}/refusals.test.ts: refused credentials`],
+    ['**the memory of the running process**', DEFINITION],
+    ['**the password of the', DEFINITION],
+    ['Whoever can write to it', DEFINITION],
+    ['The keys stay sealed.', SEALED],
+    ['Gatehouse does not defend', DEFINITION],
+    ['forward-auth decides', `${FWA}/check/check.test.ts: decisions`],
+    [
+      'It promises that no check',
+      `${FWA}/routes/no-session.test.ts: invariant: no valid session, no 2xx`,
+      `${FWA}/check/programs.test.ts: nothing but a valid credential makes a program`,
+      `${FWA}/check/rules.test.ts: what may fit opens nothing, and demands all that it may demand`,
+      `${FWA}/routes/check.test.ts: preflights`,
+      `${FWA}/routes/login.test.ts: 500 interleaved logins do not mix up people`,
+      `${FWA}/check/programs.test.ts: no person passes for a program`,
+    ],
+    [
+      'A proxy in `server.trustedProxies`, or with',
+      `${FWA}/routes/check.test.ts: refuses checks from peers that are not trusted proxies`,
+    ],
+    [
+      'An identity provider',
+      `${FWA}/routes/callback.test.ts: a provider that sends a victim on to another one never gets the code`,
+      `${FWA}/providers/open-id-connect.test.ts: ID tokens that are refused`,
+      `${FWA}/check/headers.test.ts: the same subject at two providers is two users`,
+    ],
+    [
+      'A browser',
+      `${FWA}/routes/login.test.ts: only the modules that validate a target write a redirect`,
+      `${FWA}/routes/login.test.ts: a callback is accepted once, and only in the browser that began the login`,
+      `${FWA}/routes/logout.test.ts: after signing out the old cookie counts nowhere, nor after a restart`,
+    ],
+    ['An app behind the proxy', THROUGH_PROXIES],
+    [
+      'A session is a signed token',
+      `${FWA}/session/sessions.test.ts: the token is a JWT with the claims of the person and a type of its own`,
+    ],
+    ['An app that obtains one', DEFINITION],
+    ['Remove the cookie before', THROUGH_PROXIES],
+    ['Behind Traefik, put apps', ADVICE],
+    ['No app gets the session', THROUGH_PROXIES],
+    [
+      'One whose host `assertion.hosts` names',
+      `${FWA}/check/assertion.test.ts: an assertion says who sends a request, to one app, for a minute`,
+      `${FWA}/check/assertion.test.ts: only the apps whose hosts are named get an assertion`,
+      `${FWA}/check/assertion.test.ts: no replay of an assertion is a session`,
+      `${CERT}/routes/people.test.ts: an assertion is no access token`,
+    ],
+    [
+      'A logout is remembered',
+      `${FWA}/session/revocations.test.ts: a session that was signed out stays revoked`,
+      `${FWA}/routes/logout.test.ts: after signing out the old cookie counts nowhere, nor after a restart`,
+    ],
+    [
+      'It is counted both by the clock',
+      `${FWA}/session/revocations.test.ts: what was signed out is removed when it has ended by the clock and by time`,
+      `${FWA}/session/revocations.test.ts: the time that a list has been in use is counted over restarts`,
+    ],
+    [
+      'A logout at one instance',
+      `${FWA}/store/store.test.ts: every instance learns what any of them revokes`,
+    ],
+    [
+      '[Replicas](docs/replicas.md) on one database',
+      `${POSTGRES}/feed.test.ts: a row is known to the others at once`,
+      `${POSTGRES}/feed.test.ts: without a notification, the poll finds it`,
+    ],
+    [
+      'A replica that is cut off',
+      `${FWA}/routes/replicas.test.ts: while the database is away`,
+      `${FWA}/config/storage.test.ts: a database in place of a folder, and its defaults`,
+    ],
+    [
+      'A request that cannot be parsed',
+      `${FWA}/forwarded/read.test.ts: refuses a URI that is not in origin form`,
+      `${FWA}/routes/check.test.ts: a restriction that cannot be evaluated denies`,
+      `${FWA}/security/faults.test.ts: nobody passes while a dependency of the check is broken`,
+      `${FWA}/check/programs.test.ts: an issuer that cannot be reached denies, for now`,
+    ],
+    [
+      'A provider that is down',
+      'examples/quickstart/test/integration/front-door.test.ts: without the provider nobody signs in, and who is in stays in',
+    ],
+    ['Gatehouse decides, and the proxy acts.', DEFINITION],
+    ['The [examples](examples/proxies) do all of this', THROUGH_PROXIES, LIST_OF_PROXIES],
+    ['A proxy of your own has to', ADVICE],
+    ['let nothing pass', ADVICE],
+    ['pass on `Upgrade` only', ADVICE],
+    ['set or remove every identity header', ADVICE],
+    ['show the check', ADVICE],
+    ['ask with the host', ADVICE],
+    [
+      '[Threats and tests](docs/threats.md)',
+      `${SCRIPTS}/threats.test.ts: every test that docs/threats.md names exists`,
+    ],
+    ['For forward-auth, set', ADVICE],
+    ['Give every public provider', ADVICE],
+    ['Share `session.keys`', ADVICE],
+    ['Listen on loopback', TOLD_DEFAULTS],
+    ['Give callers keys', ADVICE],
+    ['Prefer `keySha256`', ADVICE],
+    ['Set `ca.permitted`', ADVICE],
+    [
+      'Then clients refuse other names',
+      `${PKI}/integration/constraints.test.ts: OpenSSL accepts what is within the constraints, and nothing else`,
+    ],
+    [
+      'The container images run',
+      NEEDS_LITTLE,
+      `${SCRIPTS}/compose.test.ts: the images run without root`,
+    ],
+    ['Back up with', ADVICE],
+    ['Keep the master key file', ADVICE],
+    ['[Security](docs/security.md)', DEFINITION],
+  ],
+
+  'docs/security.md': [
+    ['[SECURITY.md](../SECURITY.md)', DEFINITION],
+    [
+      '[Threats and tests](threats.md)',
+      `${SCRIPTS}/threats.test.ts: every test that docs/threats.md names exists`,
+    ],
+    ['This page says', DEFINITION],
+    ['Gatehouse relies on', DEFINITION],
+    ['**Only the proxy', DEFINITION],
+    ['Bind them to loopback', ADVICE],
+    ['Anybody who reaches an app', DEFINITION],
+    [
+      'An app that verifies the',
+      `${CORE}/require-person.test.ts: what is refused`,
+      `${CORE}/require-person.test.ts: request.person is set behind the guard only`,
+    ],
+    ['**The proxy passes on', DEFINITION],
+    ['The configurations in these guides', THROUGH_PROXIES, LIST_OF_PROXIES],
+    ['**Nobody else is', DEFINITION],
+    ['List addresses in', ADVICE],
+    ['Set `allow` on each', ADVICE],
+    [
+      'Those where anybody gets an account',
+      `${FWA}/providers/config.test.ts: knows which providers are open to anybody`,
+      `${FWA}/config/rules.test.ts: reports faults of portals`,
+    ],
+    ['Give restricted routes', ADVICE],
+    ['Policies belong in', ADVICE],
+    ['Let the proxy remove', ADVICE],
+    ['Keep `session.lifetime`', TOLD_DEFAULTS],
+    [
+      'Groups do not change',
+      `${FWA}/session/sessions.test.ts: a session is read from its cookie, again and again, as the same object`,
+    ],
+    ['Store client secrets', ADVICE],
+    ['With `storage.url`', ADVICE],
+    ['Hold the proxy to', ADVICE],
+    ['Upgrades to anything but', DEFINITION],
+    ['Give each caller its own key', ADVICE],
+    ['Do not share keys', ADVICE],
+    ['Use `keySha256`', ADVICE],
+    ['For tokens, set', ADVICE],
+    ['Set `ca.permitted`', ADVICE],
+    [`Keep the root's key`, ADVICE],
+    ['Store master key and data', ADVICE],
+    ['On [PostgreSQL]', ADVICE],
+    ['Listen on loopback', ADVICE],
+    ['Behind a proxy, set', ADVICE],
+    [
+      'The audit trail and the log then',
+      `${CERT}/routes/inventory.test.ts: the audit trail and the log have the address of the client`,
+    ],
+    [
+      'By default, only a proxy',
+      `${KIT}/http/trusted-proxies.test.ts: only trusted proxies set the address of a client`,
+    ],
+    ['Run them as an unprivileged user', NEEDS_LITTLE],
+    ['Ship the logs', ADVICE],
+    ['If callers are hostile', ADVICE],
+    [
+      'The session cookie of a portal',
+      `${FWA}/session/cookie.test.ts: a token of any size comes back as it was, in cookies that browsers keep`,
+    ],
+    [
+      'nginx, Caddy, HAProxy, Envoy and the gateway',
+      THROUGH_PROXIES,
+      'examples/gateway/test/gateway.test.ts: what an app hears',
+    ],
+    ['Traefik removes all cookies', DEFINITION],
+    ['There, a malicious', DEFINITION],
+    ['Put apps that you do not trust', ADVICE],
+    [
+      'A session of one domain',
+      `${FWA}/session/sessions.test.ts: a session is valid only for its own portal and domain`,
+    ],
+    ['Every site below the domain', DEFINITION],
+    [
+      'Such a site cannot create',
+      `${FWA}/session/sessions.test.ts: accepts only session tokens as sessions`,
+      `${FWA}/login/logins.test.ts: a login cannot be finished in another browser`,
+      `${FWA}/login/logins.test.ts: a cookie of another host counts for no login`,
+    ],
+    ['But it has two ways', DEFINITION],
+    ['It can set a valid session', PLANTED],
+    ['The visitor then uses', PLANTED],
+    ['It can set a second cookie', DEFINITION],
+    [
+      'Then neither cookie counts',
+      `${FWA}/session/cookie.test.ts: ignores a session cookie that is sent twice`,
+      `${FWA}/routes/loops.test.ts: a second cookie of the name ends at a page that names it, before the provider`,
+    ],
+    ['The only protection', DEFINITION],
+    [
+      'A person may sign in 60 times',
+      `${FWA}/login/sign-in-rate.test.ts: a person may sign in 60 times at once, then once every 5 seconds`,
+      `${FWA}/routes/loops.test.ts: one account cannot fill the list of ended sessions`,
+    ],
+    ['Each replica counts', `${FWA}/login/sign-in-rate.test.ts: each instance counts on its own`],
+    ['Use client certificates', ADVICE],
+    ['A client with a certificate', TRUSTED],
+    ['With an empty list', TRUSTED],
+    ['The private CA issues', `${PKI}/leaf.test.ts: a leaf as OpenSSL sees it`],
+    ['These commands make a CA', `${SCRIPTS}/integration/docs.test.ts: commands that make files`],
+    ['Configure the proxy', ADVICE],
+    ['For nginx, set', ADVICE],
+    ['For Caddy, add', ADVICE],
+    [
+      'cert-service can issue',
+      `${KIT}/tls.test.ts: watchFiles reports each change of its files once`,
+    ],
+    [
+      'an API key leaked',
+      `${CERT}/reload.test.ts: a valid reload applies completely, and a removed key is refused`,
+    ],
+    [
+      'a leaf key leaked',
+      `${CERT}/routes/certificate.test.ts: a key that was revoked as compromised is never certified again`,
+    ],
+    ['the data folder, the database', SEALED],
+    ['data folder or database, and master key', ADVICE],
+    [
+      'a dump of the database of forward-auth',
+      `${FWA}/store/postgres.test.ts: nobody who reads the database learns a secret`,
+    ],
+    ['the URL of the database', SEALED],
+    [
+      'the session key leaked',
+      `${FWA}/session/sessions.test.ts: removing a portal, provider or key from the configuration ends its sessions`,
+    ],
+    [
+      'the client secret leaked',
+      `${KIT}/reload.test.ts: watches the secret files of the new configuration after a reload`,
+    ],
+    ['a person has to be', `${FWA}/routes/check.test.ts: a reload takes access away at once`],
+    [
+      'a provider is down',
+      'examples/quickstart/test/integration/front-door.test.ts: without the provider nobody signs in, and who is in stays in',
+    ],
+  ],
+}
