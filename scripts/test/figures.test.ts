@@ -168,7 +168,7 @@ t.test('the steps of an order that the guide lists are those that are reported',
 })
 
 t.test('a stop takes no longer than the guide says', (t) => {
-  const [, seconds] = /After (\d+) s it ends in any case/.exec(read('docs/operations.md')) ?? []
+  const [, seconds] = /After (\d+) s it ends in\s+any case/.exec(read('docs/operations.md')) ?? []
   t.equal(Number(seconds) * 1_000, GRACE_MS)
   t.end()
 })

@@ -7,7 +7,7 @@ import { ROOT, readDocuments } from './markdown.ts'
 const PROXIES = ['traefik', 'nginx', 'caddy', 'haproxy', 'envoy']
 const LAST = 'When it does not work'
 /** In italics, and not from the doctor. */
-const PROXY_SAYS = new Set(['Request Header Or Cookie Too Large'])
+const PROXY_SAYS = new Set(['Request Header Or Cookie Too Large', 'Request Entity Too Large'])
 const FIRST_STEP = '1. Configure forward-auth'
 
 const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8')

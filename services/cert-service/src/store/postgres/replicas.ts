@@ -58,6 +58,7 @@ export class Membership {
     const { replica } = this.#db
     const [rows] = await this.#db.write([{ sql: BEAT, params: [replica, this.#name] }])
     const joinedAt = String(rows?.[0]?.seenAt)
+    await this.#replace(joinedAt)
     await this.#db.postgres.tryLead(LEADER)
     this.#every(SECOND, () => this.#beat())
     this.#every(RENEW_EVERY, () => this.#leases.renew())
