@@ -289,7 +289,7 @@ function diagnoseAuthHost({ host, answer, checks }: Exchange): Finding[] {
     return [{ mistake: 'auth-host', text }]
   }
   if (answer.status === 401 && code === 'FWA_NO_SESSION') return []
-  const text = `${host} answers ${answer.status}${code ? ` (${code})` : ''}, not the sign-in pages.`
+  const text = `${host} answers ${answer.status}${ofCode(answer)}, not the sign-in pages.`
   return [{ mistake: 'auth-missing', text }]
 }
 

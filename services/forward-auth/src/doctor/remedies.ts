@@ -1,46 +1,8 @@
-/** What can be wrong with a proxy. */
-export type Mistake =
-  | 'unreachable'
-  | 'unprotected'
-  | 'untrusted'
-  | 'target'
-  | 'stripped'
-  | 'query'
-  | 'host'
-  | 'scheme'
-  | 'method'
-  | 'cookie'
-  | 'client'
-  | 'navigation'
-  | 'forged'
-  | 'redirect'
-  | 'status'
-  | 'challenge'
-  | 'request-size'
-  | 'answer-size'
-  | 'auth-protected'
-  | 'auth-host'
-  | 'auth-missing'
-  | 'signed-in'
-  | 'upgrade'
-  | 'overrides'
-  | 'believed'
-  | 'taken'
-  | 'app-host'
-  | 'assertion'
-  | 'not-stripped'
-  | 'not-copied'
-  | 'aliases'
-  | 'session-shown'
-  | 'other'
-
 export const PROXIES = ['nginx', 'caddy', 'traefik', 'envoy', 'haproxy'] as const
 export type ProxyName = (typeof PROXIES)[number]
 
-type Remedies = Readonly<Partial<Record<Mistake, string>>>
-
 /** Lines of the examples in `examples/proxies`, by mistake. */
-const OF_PROXY: Readonly<Record<ProxyName, Remedies>> = {
+const OF_PROXY = {
   nginx: {
     stripped: 'proxy_set_header X-Original-URL $scheme://$host$request_uri; not $uri',
     upgrade: 'proxy_set_header Upgrade $upgrade; with its map, not $http_upgrade',
@@ -212,12 +174,23 @@ const OF_PROXY: Readonly<Record<ProxyName, Remedies>> = {
     aliases: 'http-request del-header [^a-zA-Z0-9-] -m reg',
     'session-shown': "http-request set-header Cookie %[req.fhdr(cookie),'regsub(…)']",
   },
-}
+} as const satisfies Readonly<Record<ProxyName, Readonly<Record<string, string>>>>
+
+type Remedies = typeof OF_PROXY
+
+/** What can be wrong with a proxy: what a line cures, and what none does. */
+export type Mistake =
+  | { [Proxy in ProxyName]: keyof Remedies[Proxy] }[ProxyName]
+  | 'untrusted'
+  | 'assertion'
+  | 'signed-in'
+  | 'other'
 
 /** The line to look at; undefined if the finding says all there is. */
 export function remedyFor(mistake: Mistake, proxy: ProxyName | undefined): string | undefined {
   if (mistake === 'untrusted') return 'server.trustedProxies in the configuration of forward-auth'
   if (mistake === 'assertion')
     return 'assertion.hosts of the portal: add the host of the app; and audience in the app'
-  return proxy && OF_PROXY[proxy][mistake]
+  const remedies: Partial<Record<Mistake, string>> = proxy ? OF_PROXY[proxy] : {}
+  return remedies[mistake]
 }
