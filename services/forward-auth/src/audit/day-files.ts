@@ -15,73 +15,50 @@ export function auditFolder({ path }: { readonly path: string }): string {
   return join(path, 'audit')
 }
 
-/** The audit trail in files, one for each day. */
-export class DayFiles implements AuditStore {
-  readonly #folder: string
-  readonly #age: () => Omit<Age, 'retention'>
-  /** Ends a row that a write which failed has left in part. */
-  #start = ''
-
-  constructor(folder: string, age: () => Omit<Age, 'retention'>) {
-    this.#folder = folder
-    this.#age = age
-  }
-
-  async append(rows: readonly StoredAuditRow[]): Promise<void> {
-    try {
-      await appendRows(this.#folder, rows, this.#start)
-      this.#start = ''
-    } catch (error) {
-      this.#start = '\n'
-      throw error
-    }
-  }
-
-  prune(retention: number): Promise<void> {
-    return pruneDays(this.#folder, { ...this.#age(), retention })
-  }
-
-  rows(since: number): AsyncIterable<StoredAuditRow> {
-    return readRows(this.#folder, since)
-  }
-}
-
-/**
- * Appends rows to the files of their days (UTC). Each file gets one write, so that several instances
- * can share the folder.
- *
- * @param start - `\n` ends a row that was written in part
- */
-export async function appendRows(
-  folder: string,
-  rows: readonly StoredAuditRow[],
-  start = '',
-): Promise<void> {
-  makeFolder(folder)
-  for (const [day, ofDay] of Map.groupBy(rows, ({ time }) => time.slice(0, 10))) {
-    const lines = ofDay.map((row) => `${JSON.stringify(row)}\n`).join('')
-    await appendFile(join(folder, `${day}.jsonl`), start + lines, { mode: 0o600 })
-  }
-}
-
 interface Age {
   /** Milliseconds since the epoch. */
   readonly now: number
   /** How long the service has run, in ms. */
   readonly running: number
-  readonly retention: number
 }
 
-/**
- * Removes the files of days that are outside of the retention both by the clock and by the time that
- * the service has run since, so that a clock that was wrong removes nothing too early.
- */
-export async function pruneDays(folder: string, { now, running, retention }: Age): Promise<void> {
-  for (const file of await dayFiles(folder)) {
-    const begin = Date.parse(file.slice(0, 10))
-    const isCurrent = now - retention < begin + DAY && begin <= now + DAY
-    if (isCurrent || running - (await ranAt(join(folder, file))) < retention) continue
-    await rm(join(folder, file), { force: true })
+/** The audit trail in files, one for each day. */
+export class DayFiles implements AuditStore {
+  readonly #folder: string
+  readonly #age: () => Age
+  /** Ends a row that a write which failed has left in part. */
+  #start = ''
+
+  constructor(folder: string, age: () => Age) {
+    this.#folder = folder
+    this.#age = age
+  }
+
+  /** Each file (of a day in UTC) gets one write, so that several instances can share the folder. */
+  async append(rows: readonly StoredAuditRow[]): Promise<void> {
+    const start = this.#start
+    this.#start = '\n'
+    makeFolder(this.#folder)
+    for (const [day, ofDay] of Map.groupBy(rows, ({ time }) => time.slice(0, 10))) {
+      const lines = ofDay.map((row) => `${JSON.stringify(row)}\n`).join('')
+      await appendFile(join(this.#folder, `${day}.jsonl`), start + lines, { mode: 0o600 })
+    }
+    this.#start = ''
+  }
+
+  async prune(retention: number): Promise<void> {
+    const { now, running } = this.#age()
+    for (const file of await dayFiles(this.#folder)) {
+      const path = join(this.#folder, file)
+      const begin = Date.parse(file.slice(0, 10))
+      const isCurrent = now - retention < begin + DAY && begin <= now + DAY
+      if (isCurrent || running - (await ranAt(path)) < retention) continue
+      await rm(path, { force: true })
+    }
+  }
+
+  rows(since: number): AsyncIterable<StoredAuditRow> {
+    return readRows(this.#folder, since)
   }
 }
 

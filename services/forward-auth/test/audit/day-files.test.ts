@@ -1,7 +1,14 @@
-import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import {
+  appendFileSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  writeFileSync,
+} from 'node:fs'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
-import { appendRows, pruneDays, readRows } from '../../src/audit/day-files.ts'
+import { DayFiles, readRows } from '../../src/audit/day-files.ts'
 import type { StoredAuditRow } from '../../src/store/store.ts'
 
 const DAY = 86_400_000
@@ -11,6 +18,9 @@ const rowAt = (time: number, ran = 0, requestId = 'a'): StoredAuditRow => ({
   time: new Date(time).toISOString(),
   ...{ event: 'sign-in', portal: 'main', person: 'corp:ada', requestId, ran },
 })
+
+const filesIn = (folder: string, running = 0) =>
+  new DayFiles(folder, () => ({ now: NOON, running }))
 
 async function all(folder: string, since = 0): Promise<StoredAuditRow[]> {
   const rows: StoredAuditRow[] = []
@@ -22,8 +32,8 @@ t.test('rows are in the file of their day, and are read in order', async (t) => 
   const folder = `${testFolder(t)}/audit`
   t.strictSame(await all(folder), [], 'no folder yet')
   const rows = [rowAt(NOON), rowAt(NOON + DAY / 2 - 1), rowAt(NOON + DAY / 2), rowAt(NOON + DAY)]
-  await appendRows(folder, rows.slice(0, 3))
-  await appendRows(folder, rows.slice(3))
+  await filesIn(folder).append(rows.slice(0, 3))
+  await filesIn(folder).append(rows.slice(3))
   t.strictSame(readdirSync(folder).toSorted(), ['2030-01-10.jsonl', '2030-01-11.jsonl'])
   t.strictSame(await all(folder), rows)
   t.strictSame(await all(folder, NOON + 1), rows.slice(1))
@@ -33,17 +43,21 @@ t.test('rows are in the file of their day, and are read in order', async (t) => 
 t.test('several writers share a folder', async (t) => {
   const folder = testFolder(t)
   const ids = Array.from({ length: 200 }, (_, i) => String(i))
-  await Promise.all(ids.map((id) => appendRows(folder, [rowAt(NOON, 0, id)])))
+  await Promise.all(ids.map((id) => filesIn(folder).append([rowAt(NOON, 0, id)])))
   const read = (await all(folder)).map(({ requestId }) => requestId)
   t.strictSame(read.toSorted(), ids.toSorted())
 })
 
 t.test('lines that are no rows are left out', async (t) => {
   const folder = testFolder(t, { 'notes.txt': 'x', '2030-01-10.jsonl.bak': 'x' })
-  await appendRows(folder, [rowAt(NOON, 0, 'before')])
+  const files = filesIn(folder)
+  await files.append([rowAt(NOON, 0, 'before')])
   const half = JSON.stringify(rowAt(NOON)).slice(0, 40)
   appendFileSync(`${folder}/2030-01-10.jsonl`, `\n{}\nnull\n5\n${half}`)
-  await appendRows(folder, [rowAt(NOON, 0, 'after')], '\n')
+  mkdirSync(`${folder}/2030-01-11.jsonl`)
+  await t.rejects(files.append([rowAt(NOON + DAY)]), { code: 'EISDIR' })
+  rmdirSync(`${folder}/2030-01-11.jsonl`)
+  await files.append([rowAt(NOON, 0, 'after')])
   t.match(await all(folder), [{ requestId: 'before' }, { requestId: 'after' }])
   t.match(readFileSync(`${folder}/2030-01-10.jsonl`, 'utf8'), half)
 })
@@ -63,9 +77,8 @@ t.test('a day is removed by the clock and by the time that the service ran', asy
   ]
   for (const [i, [what, days, ran, isKept]] of table.entries()) {
     const folder = testFolder(t)
-    await appendRows(folder, [rowAt(NOON + days * DAY, 20 * DAY)])
-    const running = (20 + ran) * DAY
-    await pruneDays(folder, { now: NOON, running, retention })
+    await filesIn(folder).append([rowAt(NOON + days * DAY, 20 * DAY)])
+    await filesIn(folder, (20 + ran) * DAY).prune(retention)
     t.equal((await all(folder)).length, isKept ? 1 : 0, `${i} ${what}`)
   }
 })
@@ -73,8 +86,8 @@ t.test('a day is removed by the clock and by the time that the service ran', asy
 t.test('a day whose first line cannot be read counts as written at the first start', async (t) => {
   const folder = testFolder(t)
   writeFileSync(`${folder}/2029-01-01.jsonl`, 'x'.repeat(20_000))
-  await pruneDays(folder, { now: NOON, running: 4 * DAY, retention: 5 * DAY })
+  await filesIn(folder, 4 * DAY).prune(5 * DAY)
   t.equal(readdirSync(folder).length, 1)
-  await pruneDays(folder, { now: NOON, running: 5 * DAY, retention: 5 * DAY })
+  await filesIn(folder, 5 * DAY).prune(5 * DAY)
   t.equal(readdirSync(folder).length, 0)
 })

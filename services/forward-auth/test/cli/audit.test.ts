@@ -1,6 +1,6 @@
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
-import { appendRows, readRows } from '../../src/audit/day-files.ts'
+import { DayFiles, readRows } from '../../src/audit/day-files.ts'
 import { listAudit, readSince } from '../../src/cli/audit.ts'
 import type { StoredAuditRow } from '../../src/store/store.ts'
 
@@ -19,11 +19,12 @@ const ROWS = [
   rowAt(-1, { event: 'sign-in-failed', code: 'FWA_PROVIDER_UNREACHABLE' }),
   rowAt(0, { person: 'google:ada', provider: 'google', portal: 'other', event: 'sign-out' }),
 ]
+const filesIn = (folder: string) => new DayFiles(folder, () => ({ now: NOON, running: 0 }))
 type Query = Partial<Parameters<typeof listAudit>[0]> & { since?: number }
 
 t.test('the rows that a query selects', async (t) => {
   const folder = testFolder(t)
-  await appendRows(folder, ROWS)
+  await filesIn(folder).append(ROWS)
   const list = async ({ since = 0, ...query }: Query) => {
     const lines: StoredAuditRow[] = []
     for await (const line of listAudit({ rows: readRows(folder, since), asJson: true, ...query }))
@@ -47,7 +48,7 @@ t.test('the rows that a query selects', async (t) => {
 t.test('a table for people', async (t) => {
   const folder = testFolder(t)
   const odd = rowAt(1, { person: 'corp:\u001b[2J\u202e\nx', host: 'h'.repeat(40) })
-  await appendRows(folder, [...ROWS.slice(1), odd])
+  await filesIn(folder).append([...ROWS.slice(1), odd])
   let text = ''
   for await (const line of listAudit({ rows: readRows(folder, 0), asJson: false })) text += line
   t.equal(

@@ -11,7 +11,7 @@ import { createLogger, makeFolder } from '@gatehouse/service-kit'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { programOf } from '../../../../scripts/test/program.ts'
-import { appendRows, auditFolder } from '../../src/audit/day-files.ts'
+import { auditFolder, DayFiles } from '../../src/audit/day-files.ts'
 import { serve } from '../../src/cli/serve.ts'
 import { loadForwardAuthConfig } from '../../src/config/load.ts'
 import { DOMAINS, portalOf, SESSION_KEY } from '../app.ts'
@@ -101,7 +101,8 @@ t.test('audit: lists the rows, and ends early for a reader that has enough', asy
     person: `corp:${i}`,
   }))
   await makeFolder(folder)
-  await appendRows(auditFolder({ path: folder }), rows)
+  const age = () => ({ now: Date.now(), running: 0 })
+  await new DayFiles(auditFolder({ path: folder }), age).append(rows)
   const { code, stdout } = await run(t, 'audit', '--config', file)
   t.equal(code, 0)
   t.same(
