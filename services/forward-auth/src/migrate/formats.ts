@@ -1,5 +1,5 @@
 import { parseEnv } from 'node:util'
-import { notTheirs } from '@gatehouse/service-kit'
+import { type GivenSetting, notTheirs } from '@gatehouse/service-kit'
 import type { AST } from 'toml-eslint-parser'
 
 /** A setting as a file has it, before it is known which one it is. */
@@ -103,3 +103,19 @@ const nameOf = (key: AST.TOMLBare | AST.TOMLQuoted) =>
   key.type === 'TOMLBare' ? key.name : key.value
 
 const lineOf = ({ loc }: AST.TOMLNode) => loc.start.line
+
+/** The settings that count: of a list that is given several times all values, of any other the last one. */
+export function joined(
+  settings: readonly GivenSetting[],
+  isList: (name: string) => boolean,
+): GivenSetting[] {
+  return [...Map.groupBy(settings, ({ name }) => name)].flatMap(([name, all]) => {
+    const last = all.at(-1)
+    if (!last) return []
+    // Lists are separated by commas wherever a value is one text.
+    const values = isList(name)
+      ? all.flatMap((one) => one.values.flatMap((value) => value.split(',')))
+      : last.values
+    return [{ ...last, values: values.map((value) => value.trim()) }]
+  })
+}

@@ -2,6 +2,7 @@ import { type GivenSetting, readYamlSettings } from '@gatehouse/service-kit'
 import {
   isFlags,
   isVariables,
+  joined,
   readFlags,
   readToml,
   readVariables,
@@ -94,7 +95,10 @@ const ALPHA_PARTS: readonly [start: string, flag: string][] = [
  */
 export async function readOauth2Proxy(text: string, file: string): Promise<GivenSetting[]> {
   if (isFlags(text))
-    return joined(readFlags(text).map((one) => named(one, one.written, `--${one.written}`)))
+    return joined(
+      readFlags(text).map((one) => named(one, one.written, `--${one.written}`)),
+      (name) => LISTS.has(name),
+    )
   if (isVariables(text) && text.includes(PREFIX))
     return readVariables(text)
       .filter(({ written }) => written.startsWith(PREFIX))
@@ -111,18 +115,6 @@ function named({ values, line, written }: Written, name: string, shown = written
   // Lists are separated by commas wherever a value is one text.
   const all = LISTS.has(flag) ? values.flatMap((value) => value.split(',')) : values
   return { name: flag, written: shown, values: all.map((value) => value.trim()), line }
-}
-
-/** Of a list that is given several times, all values count. */
-function joined(settings: readonly GivenSetting[]): GivenSetting[] {
-  const byName = Map.groupBy(settings, ({ name }) => name)
-  return [...byName].flatMap(([name, all]) => {
-    const last = all.at(-1)
-    if (!last) return []
-    return [
-      { ...last, values: LISTS.has(name) ? all.flatMap(({ values }) => values) : last.values },
-    ]
-  })
 }
 
 function fromAlpha(setting: GivenSetting): GivenSetting[] {

@@ -11,6 +11,7 @@ import { readAccess, setOpenRules } from './oauth2-proxy-access.ts'
 import {
   boundedDuration,
   isOn,
+  ONLY_HERE,
   readAddress,
   redirectStep,
   refuseAll,
@@ -103,11 +104,7 @@ function setTrustedProxies(given: Given, draft: Draft): void {
   // Everybody cannot be trusted.
   const narrow = proxies?.values.filter((text) => !/\/[0-6]$/.test(text)) ?? []
   if (narrow.length > 0) draft.set(['server', 'trustedProxies'], narrow, proxies)
-  else
-    draft.comment(
-      ['server'],
-      'Only a proxy on this machine may ask. Otherwise list its addresses: trustedProxies: [10.0.0.2]',
-    )
+  else draft.comment(['server'], ONLY_HERE)
   if (proxies && narrow.length < proxies.values.length)
     draft.remark(
       proxies,

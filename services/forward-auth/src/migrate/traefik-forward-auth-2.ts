@@ -5,21 +5,16 @@ import {
   plainUrl,
   type Translate,
 } from '@gatehouse/service-kit'
-import {
-  type Access,
-  accessByEmail,
-  allowOf,
-  faultOfCondition,
-  PORTAL,
-  PROVIDER,
-} from './access.ts'
+import { type Access, accessByEmail, allowOf, PORTAL, PROVIDER } from './access.ts'
 import { readMatchers } from './matchers.ts'
 import {
   isOn,
+  ONLY_HERE,
   redirectStep,
   refuseAll,
   secondsText,
   setClientSecret,
+  setCondition,
   setDomains,
   slug,
   trustEmail,
@@ -30,10 +25,7 @@ export const translateVersion2: Translate = (given, draft) => {
   const port = given.take('port')
   draft.set(['server', 'host'], '0.0.0.0')
   draft.set(['server', 'port'], Number(port?.values[0] ?? 4181), port)
-  draft.comment(
-    ['server'],
-    'Only a proxy on this machine may ask. Otherwise list its addresses: trustedProxies: [10.0.0.2]',
-  )
+  draft.comment(['server'], ONLY_HERE)
   const lifetime = given.take('lifetime')
   draft.set(['session', 'lifetime'], secondsText(lifetime?.values[0] ?? '43200'), lifetime)
   setLog(given, draft)
@@ -153,18 +145,23 @@ function setAccess(given: Given, draft: Draft, rules: readonly TheirRule[]): voi
   const isUsed = !isOpen || signedIn.length === 0 || signedIn.some(({ lists }) => !lists)
   const all = [...(isUsed ? [global] : []), ...byRule.values()]
   const allow = all.some((access) => access === undefined) ? undefined : anyOf(all as Access[])
-  setChecked(draft, [...PORTAL, 'allow'], allow && allowOf(allow))
+  setCondition(draft, [...PORTAL, 'allow'], allow && allowOf(allow), LISTED)
   const printed = rulesFor(rules, draft, {
     isOpen,
     hasOwn: own.length > 0,
     hasGlobal: global !== undefined,
   })
   if (own.length > 0) {
-    for (const [name, access] of byRule)
-      setChecked(draft, [...PORTAL, 'policies', policyOf(name)], access && conditionOf(access))
-    setChecked(draft, [...PORTAL, 'policies', OTHERS], global && conditionOf(global))
+    for (const [name, access] of byRule) setPolicy(draft, policyOf(name), access)
+    setPolicy(draft, OTHERS, global)
   }
   if (printed.length > 0) draft.set([...PORTAL, 'rules'], printed)
+}
+
+const LISTED = 'the lists of addresses'
+
+function setPolicy(draft: Draft, name: string, access: Access | undefined): void {
+  setCondition(draft, [...PORTAL, 'policies', name], access && conditionOf(access), LISTED)
 }
 
 const OTHERS = 'others'
@@ -214,16 +211,4 @@ function anyOf(all: readonly Access[]): Access {
   const [one] = all
   if (one && all.length === 1) return one
   return { condition: all.map((access) => `(${conditionOf(access)})`).join(' || ') }
-}
-
-/** Sets a value that may be a condition; one that is too long lets nobody in. */
-function setChecked(draft: Draft, path: readonly (string | number)[], value: unknown): void {
-  const condition = typeof value === 'string' ? value : undefined
-  const fault = condition === undefined ? undefined : faultOfCondition(condition)
-  if (fault === undefined) draft.set(path, value)
-  else
-    refuseAll(
-      draft,
-      `the lists of addresses cannot be written as a condition (${fault}): give these people a group at the provider, and allow that.`,
-    )
 }

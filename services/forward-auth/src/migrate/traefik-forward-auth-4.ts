@@ -1,15 +1,6 @@
 import { type Draft, type Given, type Path, plainUrl, type Translate } from '@gatehouse/service-kit'
+import { PROVIDER_ICONS } from '../providers/options.ts'
 import { askForDomains, boundedDuration, setClientSecret, slug } from './translation.ts'
-
-const KINDS: Readonly<Record<string, string>> = {
-  github: 'github',
-  google: 'google',
-  microsoftEntraID: 'microsoftEntraID',
-  openIDConnect: 'openIDConnect',
-  pocketID: 'pocketID',
-  tailscaleWhois: 'tailscaleWhois',
-}
-const ICONS = ['openid', 'google', 'microsoft', 'github', 'gitlab', 'pocket-id', 'tailscale']
 
 /** Translates the settings of ItalyPaleAle/traefik-forward-auth 4. */
 export const translateVersion4: Translate = (given, draft) => {
@@ -139,7 +130,7 @@ const shortened = (text: string) => text.slice(0, 60)
 const words = (text: string) => text.split(/\s+/).filter(Boolean)
 const lower = (text: string) => text.toLowerCase()
 const iconOf = (text: string) =>
-  ICONS.find((icon) => icon.replace('-', '') === text.replace('-', ''))
+  PROVIDER_ICONS.find((icon) => icon.replace('-', '') === text.replace('-', ''))
 const colorOf = (text: string) => (/^#([0-9a-f]{3}|[0-9a-f]{6})$/i.test(text) ? text : undefined)
 
 /** Their key of a provider, ours, and how the value changes. */
@@ -163,7 +154,7 @@ function setProvider(given: Given, draft: Draft, item: string, at: Path): string
   const [first] = given.all.filter(({ name }) => name.startsWith(`${item}.`))
   const kind = first?.name.slice(item.length + 1).split('.')[0] ?? ''
   const start = `${item}.${kind}`
-  draft.set([...at, 'type'], KINDS[kind] ?? kind)
+  draft.set([...at, 'type'], kind)
   draft.set([...at, 'name'], slug(given.text(`${start}.name`) ?? kind, 32))
   for (const [theirs, ours, change] of COPIED) {
     const setting = given.take(`${start}.${theirs}`)

@@ -2,6 +2,7 @@ import { type GivenSetting, readYamlSettings, type Translate } from '@gatehouse/
 import {
   isFlags,
   isVariables,
+  joined,
   readAssignments,
   readFlags,
   readVariables,
@@ -16,7 +17,8 @@ const BY_VARIABLE = new Map(
   FLAGS.map((flag) => [flag.toUpperCase().replaceAll(/[.-]/g, '_'), flag]),
 )
 /** Flags with several values, separated by commas or given several times. */
-const LISTS = /^(cookie-domains?|domain|whitelist|rule\.[^.]+\.(whitelist|domains))$/
+const isList = (name: string) =>
+  /^(cookie-domains?|domain|whitelist|rule\.[^.]+\.(whitelist|domains))$/.test(name)
 
 /**
  * The settings of traefik-forward-auth: the YAML file of version 4 by ItalyPaleAle, or the INI file,
@@ -24,7 +26,7 @@ const LISTS = /^(cookie-domains?|domain|whitelist|rule\.[^.]+\.(whitelist|domain
  * @throws ConfigError CONFIG_NOT_THEIRS
  */
 export async function readTraefikForwardAuth(text: string, file: string): Promise<GivenSetting[]> {
-  if (isFlags(text)) return joined(readFlags(text).map((one) => ({ ...one, name: one.written })))
+  if (isFlags(text)) return joined(readFlags(text).map(asWritten), isList)
   // Other variables than its own have nothing to do with it.
   if (isVariables(text))
     return joined(
@@ -32,21 +34,13 @@ export async function readTraefikForwardAuth(text: string, file: string): Promis
         const name = BY_VARIABLE.get(one.written)
         return name === undefined ? [] : [{ ...one, name }]
       }),
+      isList,
     )
   if (/^[\w.]+:/m.test(text) && !/^[\w.-]+\s*=/m.test(text)) return readYamlSettings(text, file)
-  return joined(readAssignments(text, file).map((one) => ({ ...one, name: one.written })))
+  return joined(readAssignments(text, file).map(asWritten), isList)
 }
 
-function joined(settings: readonly (Written & { readonly name: string })[]): GivenSetting[] {
-  return [...Map.groupBy(settings, ({ name }) => name)].flatMap(([name, all]) => {
-    const last = all.at(-1)
-    if (!last) return []
-    const values = LISTS.test(name)
-      ? all.flatMap((one) => one.values.flatMap((value) => value.split(',')))
-      : last.values
-    return [{ ...last, values: values.map((value) => value.trim()) }]
-  })
-}
+const asWritten = (setting: Written): GivenSetting => ({ ...setting, name: setting.written })
 
 export const translateTraefikForwardAuth: Translate = (given, draft, deps) => {
   const isNew = ['portals', 'server', 'tokens', 'cookies', 'logs'].some((name) => given.has(name))

@@ -9,6 +9,9 @@ import {
 import type { Access } from './access.ts'
 import { allowOf, faultOfCondition, PORTAL, PROVIDER } from './access.ts'
 
+export const ONLY_HERE =
+  'Only a proxy on this machine may ask. Otherwise list its addresses: trustedProxies: [10.0.0.2]'
+
 /** Nobody comes in before a person has decided: `allow: {}` is refused, in each portal. */
 export function refuseAll(draft: Draft, why: string): void {
   for (let portal = 0; portal === 0 || draft.has(['portals', portal]); portal++) {
@@ -17,17 +20,28 @@ export function refuseAll(draft: Draft, why: string): void {
   }
 }
 
-/** Sets who may come in. Lists that are too long for a condition let nobody in. */
+/** Sets who may come in. */
 export function setAllow(draft: Draft, access: Access, sources: string): void {
-  const fault = access.condition === undefined ? undefined : faultOfCondition(access.condition)
-  if (fault === undefined) {
-    draft.set([...PORTAL, 'allow'], allowOf(access))
-    draft.comment([...PORTAL, 'allow'], `Who may come in, from ${sources}.`)
-  } else
+  const at = [...PORTAL, 'allow']
+  if (setCondition(draft, at, allowOf(access), sources))
+    draft.comment(at, `Who may come in, from ${sources}.`)
+}
+
+/**
+ * Sets who may come in, or a policy. Lists that are too long for a condition let nobody in.
+ *
+ * @returns whether the value was set
+ */
+export function setCondition(draft: Draft, at: Path, value: unknown, sources: string): boolean {
+  const condition = typeof value === 'string' ? value : Object(value).condition
+  const fault = condition === undefined ? undefined : faultOfCondition(condition)
+  if (fault === undefined) draft.set(at, value)
+  else
     refuseAll(
       draft,
       `${sources} cannot be written as a condition (${fault}): give these people a group at the provider, and allow that.`,
     )
+  return fault === undefined
 }
 
 /** A name as ours may be, of so many characters. */
