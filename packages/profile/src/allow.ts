@@ -10,13 +10,13 @@ interface Restriction {
   /** The part that does not hold, and what is missing; undefined if all hold. */
   refusingClause(profile: Profile): string | undefined
 }
-/** Undefined if it is not known. */
-type MembershipTest = (profile: Profile) => boolean | undefined
 
-/** A part of a rule, and how it is told to whom it refuses. */
+/** A part of a rule: a condition, or a list that somebody has to be in. */
 interface Part {
-  readonly holds: MembershipTest
-  readonly clauseFor: (profile: Profile) => string | undefined
+  /** Undefined if it is not known. */
+  holds(profile: Profile): boolean | undefined
+  /** How it is told to whom it refuses. */
+  refusingClause(profile: Profile): string | undefined
 }
 
 /**
@@ -26,17 +26,17 @@ interface Part {
  */
 export function compileAllow(allow: Allow, conditions: Conditions): Restriction {
   if (allow === 'anyone') return restriction([])
-  if (typeof allow === 'string') return restriction([partOf(allow, conditions)])
+  if (typeof allow === 'string') return restriction([conditions.compile(allow)])
   const { condition, ...membership } = allow
   const parts = partsOf(membership)
-  if (condition !== undefined) parts.unshift(partOf(condition, conditions))
+  if (condition !== undefined) parts.unshift(conditions.compile(condition))
   return restriction(assertSome(parts))
 }
 
 function restriction(parts: readonly Part[]): Restriction {
   const refusing = (profile: Profile) => parts.find(({ holds }) => holds(profile) !== true)
   return Object.assign((profile: Profile) => refusing(profile) === undefined, {
-    refusingClause: (profile: Profile) => refusing(profile)?.clauseFor(profile),
+    refusingClause: (profile: Profile) => refusing(profile)?.refusingClause(profile),
   })
 }
 
@@ -49,7 +49,9 @@ export type Membership = Pick<Exclude<Allow, string>, 'emailDomains' | 'groups'>
  * allows; a denial stands unless it is false.
  * @throws ProfileError PROFILE_ALLOW_INVALID
  */
-export function compileMembership(membership: Membership): MembershipTest {
+export function compileMembership(
+  membership: Membership,
+): (profile: Profile) => boolean | undefined {
   const parts = assertSome(partsOf(membership))
   return (profile) => {
     const results = parts.map(({ holds }) => holds(profile))
@@ -67,14 +69,6 @@ function assertSome(parts: readonly Part[]): readonly Part[] {
   throw new ProfileError('PROFILE_ALLOW_INVALID', 'the rule restricts nothing')
 }
 
-function partOf(source: string, conditions: Conditions): Part {
-  const condition = conditions.compile(source)
-  return {
-    holds: (profile) => condition.holds(profile),
-    clauseFor: (profile) => condition.refusingClause(profile),
-  }
-}
-
 function hasEmailAt(emailDomains: readonly string[]): Part {
   for (const domain of emailDomains)
     if (!isEmailDomain(domain))
@@ -86,7 +80,7 @@ function hasEmailAt(emailDomains: readonly string[]): Part {
   const list = `emailDomains: ${emailDomains.join(', ')}`
   return {
     holds: ({ email }) => (email?.verified ? allowed.has(emailDomain(email.address)) : undefined),
-    clauseFor: ({ email }) => {
+    refusingClause: ({ email }) => {
       if (!email) return `${list} (no e-mail address came)`
       return email.verified ? list : `${list} (the e-mail address is not verified)`
     },
@@ -99,7 +93,7 @@ function isInOneOf(wanted: readonly string[]): Part {
   return {
     holds: ({ groups = [], claims }) =>
       isUnknown(claims, 'groups') ? undefined : groups.some((group) => allowed.has(group)),
-    clauseFor: ({ groups, claims }) => {
+    refusingClause: ({ groups, claims }) => {
       if (isUnknown(claims, 'groups')) return `${list} (the groups are not known)`
       return groups ? list : `${list} (no groups came)`
     },

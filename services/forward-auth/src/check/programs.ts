@@ -31,11 +31,6 @@ export function prefixesOf({
   return [...(callers ? [KEYS] : []), ...issuers, ...servers].map((name) => `${name}:`)
 }
 
-interface Asked {
-  /** Such as `https://app.example.com`. */
-  readonly origin: string
-}
-
 interface ProgramSettings extends HeaderSettings {
   /** Name of the portal. */
   readonly name: string
@@ -66,8 +61,12 @@ export class Programs {
     this.#names = new Map(issuers.map(({ issuerUrl, name }) => [issuerUrl, name]))
   }
 
-  /** The resource that a request is for. */
-  resourceAt({ origin }: Asked, path: RequestPath): Resource | undefined {
+  /**
+   * The resource that a request is for.
+   *
+   * @param origin - such as `https://app.example.com`
+   */
+  resourceAt(origin: string, path: RequestPath): Resource | undefined {
     return resourceAt(this.resources, origin, path)
   }
 
@@ -126,9 +125,9 @@ export class Programs {
     if (known) return known
     const issuer = caller.method === 'jwt' ? caller.issuer : undefined
     const row = issuer === undefined ? `psk ${caller.subject}` : `jwt ${issuer}`
-    const found = this.#reaches.get(row)
+    const found = this.#reaches.get(row) ?? NOTHING
     // A token for a resource reaches that resource, whatever else its issuer may reach.
-    const reach = isOfResource ? { allow: found?.allow } : found
+    const reach = isOfResource ? { allow: found.allow } : found
     const name = issuer === undefined ? '' : (this.#names.get(issuer) ?? issuer)
     const program = new Program({ caller, name, reach, settings: this.#settings })
     this.#programs.set(caller, program)
@@ -137,26 +136,28 @@ export class Programs {
 }
 
 /** Where a resource is. */
-interface Place {
+export class Place {
   readonly url: string
   readonly origin: string
   /** Without a slash at its end. */
   readonly pathname: string
   /** The paths at and below it. */
   readonly paths: PathPattern
-}
 
-export function placeOf({ url }: Pick<ResourceConfig, 'url'>): Place {
-  const { origin, pathname } = new URL(url)
-  const path = pathname.replace(/\/$/, '')
-  return { url, origin, pathname: path, paths: compilePath(`${decodeURIComponent(path)}/*`) }
+  constructor({ url }: Pick<ResourceConfig, 'url'>) {
+    const { origin, pathname } = new URL(url)
+    this.url = url
+    this.origin = origin
+    this.pathname = pathname.replace(/\/$/, '')
+    this.paths = compilePath(`${decodeURIComponent(this.pathname)}/*`)
+  }
 }
 
 /**
  * The resource that a path belongs to: the one with the longest URL. Undefined if it may belong to a
  * longer one.
  */
-export function resourceAt<R extends Omit<Place, 'pathname'>>(
+export function resourceAt<R extends Place>(
   resources: readonly R[],
   origin: string,
   path: RequestPath,
@@ -173,22 +174,16 @@ export function resourceAt<R extends Omit<Place, 'pathname'>>(
 }
 
 /** A protected resource (RFC 9728): a part of an app that takes tokens which were issued for it. */
-export class Resource {
-  readonly url: string
-  readonly origin: string
+export class Resource extends Place {
   readonly metadataUrl: string
   readonly authorizationServers: readonly string[]
   readonly scopes: readonly string[]
   readonly authenticator: Authenticator
-  /** Those at and below its URL. */
-  readonly paths: PathPattern
 
   constructor(config: ResourceConfig, callers: CallersConfig | undefined, deps: AuthDeps) {
-    const { authorizationServers, scopes } = config
-    const { url, origin, pathname, paths } = placeOf(config)
-    this.url = url
-    this.origin = origin
-    this.paths = paths
+    super(config)
+    const { origin, pathname } = this
+    const { url, authorizationServers, scopes } = config
     this.metadataUrl = `${origin}${WELL_KNOWN}${pathname}`
     this.authorizationServers = authorizationServers
     this.scopes = scopes
@@ -240,13 +235,13 @@ interface ProgramOptions {
   readonly caller: Caller
   /** Name of the issuer of a token; '' for a key. */
   readonly name: string
-  readonly reach: Reach | undefined
+  readonly reach: Reach
   readonly settings: HeaderSettings & { readonly name: string }
 }
 
 /** A program with valid credentials. */
 export class Program extends Requester {
-  readonly #reach: Reach | undefined
+  readonly #reach: Reach
   /** The day when it passed last, by host. */
   readonly #passed = new Map<string, number>()
   #isAllowed: boolean | undefined
@@ -274,10 +269,9 @@ export class Program extends Requester {
   }
 
   refusal(host: Host, purpose: readonly Policy[] | undefined): Refusal | undefined {
-    const reach = this.#reach ?? NOTHING
-    const { allow } = reach
+    const { allow } = this.#reach
     this.#isAllowed ??= allow === undefined || allow.holds(this.subject)
     if (!this.#isAllowed) return { by: 'allow', clause: allow?.refusingClause(this.subject) }
-    return refusalOf(reach, host, purpose)
+    return refusalOf(this.#reach, host, purpose)
   }
 }

@@ -4,7 +4,7 @@ import { UsageError } from '@gatehouse/service-kit'
 import { type Decision, decide, type Refusal, Requester, withRoute } from '../check/decide.ts'
 import { type RequestPath, readPath } from '../check/paths.ts'
 import { createPolicy, createPolicyReader, type Policy } from '../check/policy.ts'
-import { createReach, placeOf, refusalOf, resourceAt } from '../check/programs.ts'
+import { createReach, Place, refusalOf, resourceAt } from '../check/programs.ts'
 import {
   type Admission,
   ANYONE,
@@ -171,7 +171,8 @@ function describeAdmitted(
   const programs = [...(callers?.keys ?? []), ...(callers?.issuers ?? [])]
     .filter((row) => refusalOf(createReach(row), host, purpose) === undefined)
     .map(({ name }) => name)
-  const resource = resourceAt(resources.map(placeOf), `https://${host.name}`, path)
+  const places = resources.map((one) => new Place(one))
+  const resource = resourceAt(places, `https://${host.name}`, path)
   return [
     'people whom the portal allows',
     ...(programs.length > 0 ? [`programs: ${programs.join(', ')}`] : []),

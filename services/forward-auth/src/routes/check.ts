@@ -190,7 +190,7 @@ export async function decideCheck(dialect: Dialect, request: FastifyRequest): Pr
     rules.length + programs.resources.length > 0
       ? readAsked(dialect, request, forwarded)
       : undefined
-  const resource = asked && programs.resourceAt(forwarded, asked.path)
+  const resource = asked && programs.resourceAt(forwarded.origin, asked.path)
   const requester = await requesterOf(request, { portal, site, resource })
   const query = policyQuery(request)
   const decision = decide({
