@@ -50,10 +50,14 @@ export class Authorities {
     this.#deps = deps
   }
 
-  /** The operator's root or the stored one, made at need; `undefined` for an intermediate without its root. */
-  async openRoot(): Promise<StoredAuthority | undefined> {
-    this.#root = await this.#openRoot()
+  /** `undefined` for an intermediate of the operator without its root. */
+  get root(): StoredAuthority | undefined {
     return this.#root
+  }
+
+  /** Opens the operator's root or the stored one, which is made at need. */
+  async openRoot(): Promise<void> {
+    this.#root = await this.#openRoot()
   }
 
   async #openRoot(): Promise<StoredAuthority | undefined> {
@@ -129,9 +133,10 @@ export class Authorities {
   }
 
   /** Recreates the CRL of the root if a clock that was ahead dated it and the root's key is available. */
-  async repairRootCrl(root: StoredAuthority, intermediate: Authority): Promise<void> {
+  async repairRootCrl(intermediate: Authority): Promise<void> {
     const { store, clock } = this.#deps
-    const list = await store.findCrl(root.id)
+    const root = this.#root
+    const list = root && (await store.findCrl(root.id))
     if (!list || hasBegun({ notBefore: list.thisUpdate ?? 0 }, clock.now())) return
     if (!hasBegun(root.authority.info, clock.now())) return
     const signer = await this.#withKey(root)

@@ -5,7 +5,6 @@ import {
   compileRules,
   createLeafSigner,
   createSerial,
-  type LeafSigner,
   type Name,
   parseCertificate,
   parseNameRule,
@@ -37,28 +36,23 @@ type LeafRequest = Pick<IssuerRequest, 'names' | 'keyType' | 'spki'>
 /** Opens the embedded CA; creates root and intermediate at the first start. */
 export async function openCa(options: AuthorityOptions, deps: AuthorityDeps): Promise<Ca> {
   const authorities = new Authorities(options, deps)
-  const root = await authorities.openRoot()
-  const intermediate = await authorities.openIntermediate()
-  const ca = new Ca(options, deps, authorities, root, intermediate)
-  ca.track(await authorities.listIntermediates())
+  await authorities.openRoot()
+  const ca = new Ca(options, deps, authorities, await authorities.openIntermediate())
+  await ca.track()
   return ca
 }
 
 /** The embedded CA: a root, the intermediate that signs, and their revocation lists. */
 export class Ca implements Issuer {
   readonly name = 'ca'
-  permits: (name: Name) => boolean
   readonly crls: Crls
   readonly #options: AuthorityOptions
   readonly #deps: AuthorityDeps
   readonly #authorities: Authorities
-  readonly #root: StoredAuthority | undefined
   /** Root and intermediates by key identifier. */
   readonly #byKeyId = new Map<string, StoredAuthority>()
   #intermediates: readonly StoredAuthority[] = []
-  #current: StoredAuthority
-  #signer: LeafSigner
-  #constraints: ReturnType<typeof readConstraints>
+  #current: Signing
   readonly #isPermitted: (name: Name) => boolean
   #trackedAt = 0
 
@@ -66,26 +60,24 @@ export class Ca implements Issuer {
     options: AuthorityOptions,
     deps: AuthorityDeps,
     authorities: Authorities,
-    root: StoredAuthority | undefined,
     intermediate: StoredAuthority,
   ) {
     this.#options = options
     this.#deps = deps
     this.#authorities = authorities
-    this.#root = root
-    this.#current = intermediate
-    this.#constraints = constraintsOn(intermediate)
-    this.#signer = this.#signerOf(intermediate)
+    this.#current = signingBy(intermediate, options)
     const { permitted } = options
     this.#isPermitted = compileRules(permitted.length > 0 ? permitted : [parseNameRule('*')])
-    this.permits = this.#permitsNow()
     this.crls = new Crls(deps, (keyId) => this.#authorityOf(keyId))
   }
+
+  permits = (name: Name): boolean =>
+    this.#isPermitted(name) && this.#current.constraints.permits(name)
 
   /** What it may sign, for a name that it may not. */
   scopeFor = (name: Name): string =>
     this.#isPermitted(name)
-      ? `the name constraints of ${this.#current.authority.info.subject} (${this.#constraints.text})`
+      ? `the name constraints of ${this.#current.authority.info.subject} (${this.#current.constraints.text})`
       : '`ca.permitted`'
 
   issue = (request: LeafRequest): Issued => {
@@ -106,12 +98,12 @@ export class Ca implements Issuer {
 
   /** The trust anchor, DER; `undefined` if the operator brought an intermediate without its root. */
   root = (): Uint8Array | undefined =>
-    this.#current.authority.anchor ?? this.#root?.authority.certificate
+    this.#current.authority.anchor ?? this.#authorities.root?.authority.certificate
 
   /** When that ends. */
   rootEnds = (): number | undefined => {
     const root = this.root()
-    return this.#root?.authority.ends ?? (root && parseCertificate(root).notAfter)
+    return this.#authorities.root?.authority.ends ?? (root && parseCertificate(root).notAfter)
   }
 
   intermediate = (): Authority => this.#current.authority
@@ -122,7 +114,7 @@ export class Ca implements Issuer {
    */
   degraded = (): readonly string[] => {
     const now = this.#deps.clock.now()
-    const root = this.#root?.authority
+    const root = this.#authorities.root?.authority
     const current = this.#current.authority
     const isBehind = [current, root].some((one) => one && !hasBegun(one.info, now))
     const isRootEnding = (this.rootEnds() ?? Infinity) - now < YEAR
@@ -142,18 +134,18 @@ export class Ca implements Issuer {
     const { authority } = this.#current
     const hasCome = hasBegun(authority.info, this.#deps.clock.now())
     if (!hasCome || this.#authorities.isReplaceable(authority)) {
-      this.#use(await this.#authorities.openIntermediate())
-      this.track(await this.#authorities.listIntermediates())
+      this.#current = signingBy(await this.#authorities.openIntermediate(), this.#options)
+      await this.track()
     }
     for (const [keyId, { authority }] of this.#byKeyId)
       if (authority.key) await this.crls.get(keyId)
-    if (this.#root) await this.#authorities.repairRootCrl(this.#root, this.#current.authority)
+    await this.#authorities.repairRootCrl(this.#current.authority)
   }
 
   /** Takes up the stored intermediates, whose CRLs go on. */
-  track(intermediates: readonly StoredAuthority[]): void {
-    this.#intermediates = intermediates
-    for (const one of [...intermediates, this.#root, this.#current])
+  async track(): Promise<void> {
+    this.#intermediates = await this.#authorities.listIntermediates()
+    for (const one of [...this.#intermediates, this.#authorities.root, this.#current])
       if (one) this.#byKeyId.set(one.authority.info.skid ?? '', one)
   }
 
@@ -163,7 +155,7 @@ export class Ca implements Issuer {
     const { store, clock } = this.#deps
     if (known || !store.isShared || clock.now() < this.#trackedAt + SECOND) return known
     this.#trackedAt = clock.now()
-    this.track(await this.#authorities.listIntermediates())
+    await this.track()
     return this.#byKeyId.get(keyId)
   }
 
@@ -172,44 +164,36 @@ export class Ca implements Issuer {
     if (this.#options.intermediate) return
     if (hasBegun(this.#current.authority.info, this.#deps.clock.now())) return
     const other = this.#authorities.choose(this.#intermediates)
-    if (other) this.#use(other)
-  }
-
-  #use(intermediate: StoredAuthority): void {
-    this.#current = intermediate
-    this.#constraints = constraintsOn(intermediate)
-    this.#signer = this.#signerOf(intermediate)
-    this.permits = this.#permitsNow()
-  }
-
-  #permitsNow(): (name: Name) => boolean {
-    const [isPermitted, { text, permits }] = [this.#isPermitted, this.#constraints]
-    return text === '' ? isPermitted : (name) => isPermitted(name) && permits(name)
-  }
-
-  #signerOf({ authority }: StoredAuthority): LeafSigner {
-    const { crlUrl } = this.#options
-    return createLeafSigner(authority, {
-      ...(crlUrl && { crlUrl: crlUrlOf(crlUrl, authority) }),
-      withoutSubject: this.#constraints.isSubjectLimited,
-    })
+    if (other) this.#current = signingBy(other, this.#options)
   }
 
   #sign({ names, keyType, spki }: LeafRequest, now: number): Issued {
-    const { authority } = this.#current
+    const { authority, signer } = this.#current
     const validity = clampValidity(authority, {
       notBefore: now - BACKDATE,
       notAfter: now + this.#options.leafLifetime,
     })
     const serial = createSerial(this.#deps.clock.now())
-    const certificate = this.#signer.sign({ spki, keyType, names, serial, ...validity })
+    const certificate = signer.sign({ spki, keyType, names, serial, ...validity })
     const serialNumber = Buffer.from(serial).toString('hex')
     return { certificate, chain: authority.chain, serialNumber, ...validity }
   }
 }
 
-function constraintsOn({ authority: { chain, anchor } }: StoredAuthority) {
-  return readConstraints([...chain, ...(anchor ? [anchor] : [])])
+type Signing = ReturnType<typeof signingBy>
+
+/** An intermediate with what it takes to sign by it. */
+function signingBy(
+  { id, authority }: StoredAuthority,
+  { crlUrl }: Pick<AuthorityOptions, 'crlUrl'>,
+) {
+  const { chain, anchor } = authority
+  const constraints = readConstraints([...chain, ...(anchor ? [anchor] : [])])
+  const signer = createLeafSigner(authority, {
+    ...(crlUrl && { crlUrl: crlUrlOf(crlUrl, authority) }),
+    withoutSubject: constraints.isSubjectLimited,
+  })
+  return { id, authority, constraints, signer }
 }
 
 class Crls {
