@@ -112,6 +112,12 @@ function invalid(why: string, cause?: unknown): ClientError {
   })
 }
 
+/** Epoch milliseconds; undefined for a text that is no time. */
+export function timeOf(text: string): number | undefined {
+  const at = Date.parse(text)
+  return Number.isFinite(at) ? at : undefined
+}
+
 /** RFC 3339 in UTC, to the second. */
 export function toTime(at: number): string {
   return `${new Date(at).toISOString().slice(0, 19)}Z`

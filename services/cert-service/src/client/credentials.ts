@@ -122,7 +122,7 @@ async function askGithub(
       isTransient: true,
     })
   })
-  const text = Object(parse(body.toString())).value
+  const text = Object(parseJson(body.toString())).value
   if (typeof text !== 'string') throw refused('GitHub answered without a token')
   return { text, expiresAt: endOf(text) }
 }
@@ -130,11 +130,12 @@ async function askGithub(
 /** `exp` of a JWT, which is not verified here: it only says when to ask for the next one. */
 function endOf(jwt: string): number | undefined {
   const [, payload = ''] = jwt.split('.')
-  const { exp } = Object(parse(Buffer.from(payload, 'base64url').toString()))
+  const { exp } = Object(parseJson(Buffer.from(payload, 'base64url').toString()))
   return typeof exp === 'number' ? exp * 1_000 : undefined
 }
 
-function parse(text: string): unknown {
+/** Undefined for a text that is no JSON. */
+export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {

@@ -22,7 +22,7 @@ import { basename, join } from 'node:path'
 import type { Clock } from '@gatehouse/net'
 import { makeFolder } from '@gatehouse/service-kit'
 import { lockFile } from '../lock.ts'
-import { type Held, readPair, toTime } from './certificate.ts'
+import { type Held, readPair, timeOf, toTime } from './certificate.ts'
 import { pause } from './clock.ts'
 import { ClientError } from './errors.ts'
 
@@ -100,12 +100,8 @@ export class CertificateFolder {
         ) as [string, string, string, string]
         if (combined !== key + chain) return undefined
         const { renewAt, isOwnKey } = JSON.parse(state)
-        const at = Date.parse(renewAt)
-        return {
-          ...readPair(chain, key),
-          renewAt: Number.isFinite(at) ? at : undefined,
-          isOwnKey: isOwnKey === true,
-        }
+        const pair = readPair(chain, key)
+        return { ...pair, renewAt: timeOf(renewAt), isOwnKey: isOwnKey === true }
       } catch {
         // Files that somebody deleted or changed are fetched anew.
         return undefined

@@ -1,6 +1,6 @@
 import type { Clock } from '@gatehouse/net'
 import { buildCsr, type KeyPair, toPem } from '@gatehouse/pki'
-import { fits, type Held, readPair, requireUsable, type Wanted } from './certificate.ts'
+import { fits, type Held, readPair, requireUsable, timeOf, type Wanted } from './certificate.ts'
 import { pause } from './clock.ts'
 import { ClientError, printable } from './errors.ts'
 import type { Placed } from './folder.ts'
@@ -176,12 +176,8 @@ function pairOf(answer: IssuedAnswer, ownKey: string | KeyPair | undefined): Pla
     throw new ClientError('CERT_KEY_WITHHELD', 'the service gives no private key to this caller', {
       action: 'Add `issue` to the rights of the caller, or use `--csr`.',
     })
-  const at = Date.parse(renewAt)
-  return {
-    ...readPair(certificate, key),
-    renewAt: Number.isFinite(at) ? at : undefined,
-    isOwnKey: ownKey !== undefined,
-  }
+  const isOwnKey = ownKey !== undefined
+  return { ...readPair(certificate, key), renewAt: timeOf(renewAt), isOwnKey }
 }
 
 /** Requests the certificate, and waits for its order if it takes long. */

@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import type { BoundedFetch, FetchAnswer, FetchInit } from '@gatehouse/net'
 import { type Static, Type } from 'typebox'
 import { Check } from 'typebox/schema'
-import { readPair, toTime } from './certificate.ts'
-import { readSecret } from './credentials.ts'
+import { readPair, timeOf, toTime } from './certificate.ts'
+import { parseJson, readSecret } from './credentials.ts'
 import { ClientError, printable } from './errors.ts'
 import type { Placed } from './folder.ts'
 import type { Place } from './place.ts'
@@ -118,19 +118,15 @@ function toBase64(text: string): string {
 
 /** What the Secret holds, if it is whole. */
 function pairIn({ body }: FetchAnswer): Placed | undefined {
+  const secret = parseJson(body.toString())
+  if (!Check(SecretSchema, secret)) return undefined
   try {
-    const secret = JSON.parse(body.toString())
-    if (!Check(SecretSchema, secret)) return undefined
     const { data = {}, metadata } = secret as Static<typeof SecretSchema>
     const [chain = '', key = ''] = [data['tls.crt'], data['tls.key']].map((text) =>
       Buffer.from(text ?? '', 'base64').toString(),
     )
-    const renewAt = Date.parse(metadata.annotations?.[RENEW_AT] ?? '')
-    return {
-      ...readPair(chain, key),
-      renewAt: Number.isFinite(renewAt) ? renewAt : undefined,
-      isOwnKey: false,
-    }
+    const renewAt = timeOf(metadata.annotations?.[RENEW_AT] ?? '')
+    return { ...readPair(chain, key), renewAt, isOwnKey: false }
   } catch {
     return undefined
   }
@@ -138,12 +134,8 @@ function pairIn({ body }: FetchAnswer): Placed | undefined {
 
 /** The Status that the API server answers with. */
 function refusal(path: string, { status, body }: FetchAnswer): ClientError {
-  let message: unknown
-  try {
-    message = JSON.parse(body.toString()).message
-  } catch {
-    // Something else than the API server answered.
-  }
+  // Something else than the API server may have answered.
+  const { message } = Object(parseJson(body.toString()))
   const why = typeof message === 'string' ? printable(message) : `status ${status}`
   return failed(`the Secret ${path}: ${why}`, { isTransient: TRANSIENT.includes(status) })
 }

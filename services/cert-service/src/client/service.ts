@@ -1,8 +1,8 @@
 import { type BoundedFetch, type FetchAnswer, type FetchInit, NetError } from '@gatehouse/net'
 import { type Static, type TSchema, Type } from 'typebox'
 import { Check } from 'typebox/schema'
-import { toTime } from './certificate.ts'
-import type { Credentials } from './credentials.ts'
+import { timeOf, toTime } from './certificate.ts'
+import { type Credentials, parseJson } from './credentials.ts'
 import { ClientError, printable } from './errors.ts'
 
 /** The service may wait for a CA before it answers: 20 s unless it is configured otherwise, at most 5 minutes. */
@@ -225,20 +225,12 @@ function caller({ url, credentials, fetch, now, signal }: ConnectOptions) {
 }
 
 function read<S extends TSchema>(answer: FetchAnswer, schema: S): Static<S> {
-  const value = parseJson(answer)
+  const value = parseJson(answer.body.toString())
   if (Check(schema, value)) return value as Static<S>
   throw new ClientError(
     'CERT_CLIENT_ANSWER_INVALID',
     `the answer with status ${answer.status} is not what cert-service sends`,
   )
-}
-
-function parseJson({ body }: FetchAnswer): unknown {
-  try {
-    return JSON.parse(body.toString())
-  } catch {
-    return undefined
-  }
 }
 
 /** The problem of the service (RFC 9457), or whatever a proxy in front of it says. */
@@ -248,7 +240,7 @@ async function refusal(answer: FetchAnswer, now: number): Promise<ClientError> {
     isTransient: TRANSIENT.includes(status),
     retryAfterMs: retryAfterOf(answer, now),
   }
-  const problem = parseJson(answer)
+  const problem = parseJson(answer.body.toString())
   if (!Check(Problem, problem))
     return new ClientError(
       'CERT_CLIENT_REFUSED',
@@ -274,10 +266,10 @@ async function actionFor(code: string): Promise<string | undefined> {
 /** Why an order failed, as an error. */
 export function orderFailure({ id, lastError, nextTryAt }: OrderAnswer, now: number): ClientError {
   const { code = 'CERT_ISSUE_FAILED', detail = `the order ${id} failed`, action } = lastError ?? {}
-  const at = Date.parse(nextTryAt ?? '')
+  const at = timeOf(nextTryAt ?? '')
   return new ClientError(printable(code), printable(detail), {
-    isTransient: Number.isFinite(at),
-    ...(Number.isFinite(at) && { retryAfterMs: Math.max(0, at - now) }),
+    isTransient: at !== undefined,
+    ...(at !== undefined && { retryAfterMs: Math.max(0, at - now) }),
     ...(action !== undefined && { action: printable(action) }),
   })
 }
@@ -286,8 +278,8 @@ export function orderFailure({ id, lastError, nextTryAt }: OrderAnswer, now: num
 function retryAfterOf({ headers }: Pick<FetchAnswer, 'headers'>, now: number): number | undefined {
   const text = headers['retry-after'] ?? ''
   if (/^\d{1,9}$/.test(text)) return Number(text) * 1_000
-  const at = Date.parse(text)
-  return Number.isFinite(at) && /GMT$/.test(text) ? Math.max(0, at - now) : undefined
+  const at = /GMT$/.test(text) ? timeOf(text) : undefined
+  return at === undefined ? undefined : Math.max(0, at - now)
 }
 
 const UNTRUSTED =
