@@ -127,22 +127,12 @@ function parseRuleName(text: string): Name {
  * the name, however many rules there are; networks are tried one by one.
  */
 export function compileRules(rules: readonly NameRule[]): (name: Name) => boolean {
-  const byText = indexByText(rules)
-  const cidrs = rules.flatMap((rule) => (rule.kind === 'cidr' ? rule.cidr : []))
-  if (byText.has('*')) return () => true
-  return ({ kind, text, ip }) => {
-    if (ip) return cidrs.some((cidr) => cidrContains(cidr, ip))
-    const isWildcard = kind === 'wildcard'
-    if (byText.has(isWildcard ? `=${text}` : text)) return true
-    return ruleAbove(byText, isWildcard ? WILDCARDS : BELOW, text) !== undefined
-  }
+  const find = compileSearch(rules, { isReach: false })
+  return (name) => find(name) !== undefined
 }
 
 const BELOW = '*'
 const WILDCARDS = '=**'
-
-const indexByText = (rules: readonly NameRule[]): ReadonlyMap<string, NameRule> =>
-  new Map(rules.map((rule) => [rule.text, rule]))
 
 /** The rule for all below a parent. In canonical text dots only separate labels. */
 function ruleAbove(
@@ -163,11 +153,18 @@ function ruleAbove(
  * one lookup per label of the name, as {@link compileRules} does.
  */
 export function compileReach(rules: readonly NameRule[]): (name: Name) => NameRule | undefined {
-  const byText = indexByText(rules)
+  return compileSearch(rules, { isReach: true })
+}
+
+function compileSearch(
+  rules: readonly NameRule[],
+  { isReach }: { readonly isReach: boolean },
+): (name: Name) => NameRule | undefined {
+  const byText = new Map(rules.map((rule) => [rule.text, rule]))
   const networks = rules.filter((rule) => rule.kind === 'cidr')
   const exactUnder = new Map(
     rules.flatMap((rule) =>
-      rule.kind === 'exact' ? [[rule.labels.slice(1).join('.'), rule] as const] : [],
+      isReach && rule.kind === 'exact' ? [[rule.labels.slice(1).join('.'), rule] as const] : [],
     ),
   )
   const any = byText.get('*')
@@ -182,6 +179,7 @@ export function compileReach(rules: readonly NameRule[]): (name: Name) => NameRu
           exactUnder.get(labels.join('.')) ??
           ruleAbove(byText, WILDCARDS, text))
         : undefined
-    return covered ?? byText.get(text) ?? ruleAbove(byText, BELOW, text)
+    if (covered || (kind === 'wildcard' && !isReach)) return covered
+    return byText.get(text) ?? ruleAbove(byText, BELOW, text)
   }
 }
