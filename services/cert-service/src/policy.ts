@@ -127,7 +127,7 @@ export function isOpenToTokens({ domainsClaim, rules = [] }: PolicyOptions): boo
   return domainsClaim === undefined && rules.every(({ people }) => people !== undefined)
 }
 
-function isPerson(caller: Requestor): caller is Person {
+export function isPerson(caller: Requestor): caller is Person {
   return 'provider' in caller
 }
 

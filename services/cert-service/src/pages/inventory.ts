@@ -11,7 +11,7 @@ import { REQUEST_PATH } from './request.ts'
 import type { Question } from './search.ts'
 import { page } from './style.ts'
 import { axis, bar, type Moments, type TimeLine, timeLineOf, whenFromNow } from './time.ts'
-import { hrefOf, type View } from './view.ts'
+import { hrefOf, STATE_NAMES, type View } from './view.ts'
 
 const TITLE = 'Certificates'
 
@@ -45,16 +45,13 @@ interface Row {
   readonly order: OrderRecord | undefined
 }
 
-/** The states of a certificate, the worst last, with the path of an icon in a view box of 24 by 24. */
-const STATES: Readonly<Record<CertificateState, Readonly<Record<'text' | 'icon', string>>>> = {
-  renews: { text: 'Renews', icon: 'm5 12.5 4.5 4.5L19 7.5' },
-  due: { text: 'Being renewed', icon: 'M19.5 12a7.5 7.5 0 1 1-2.2-5.3M20 3v4.5h-4.5' },
-  unrenewed: {
-    text: 'Not renewed, ends',
-    icon: 'M12 4a8 8 0 1 1 0 16 8 8 0 0 1 0-16M12 8v4.5l3 2',
-  },
-  failing: { text: 'Failing', icon: 'M12 4 2.5 20h19zM12 10v4.5M12 17.2v.1' },
-  ended: { text: 'Ended', icon: 'm6 6 12 12M18 6 6 18' },
+/** The path of an icon for each state, in a view box of 24 by 24. */
+const ICONS: Readonly<Record<CertificateState, string>> = {
+  renews: 'm5 12.5 4.5 4.5L19 7.5',
+  due: 'M19.5 12a7.5 7.5 0 1 1-2.2-5.3M20 3v4.5h-4.5',
+  unrenewed: 'M12 4a8 8 0 1 1 0 16 8 8 0 0 1 0-16M12 8v4.5l3 2',
+  failing: 'M12 4 2.5 20h19zM12 10v4.5M12 17.2v.1',
+  ended: 'm6 6 12 12M18 6 6 18',
 }
 
 /** The certificates that the caller may see. */
@@ -162,7 +159,7 @@ function listed({ record, order }: Row, line: TimeLine, question?: Question): Sa
   const picture = record
     ? bar(record, line)
     : html`<span class="cause">No certificate: ${cause}</span>`
-  return html`<li class="${state}"><a class="row" href="${href}"><span class="name"><b>${first}</b>${more.length > 0 ? html`<small>${more.join(', ')}</small>` : ''}</span>${picture}<span class="state"><svg viewBox="0 0 24 24" aria-hidden="true"><path d="${STATES[state].icon}"/></svg><span>${record ? outlook(state, record, line.now) : nextTry(order?.nextTryAt, line.now)}</span></span></a></li>
+  return html`<li class="${state}"><a class="row" href="${href}"><span class="name"><b>${first}</b>${more.length > 0 ? html`<small>${more.join(', ')}</small>` : ''}</span>${picture}<span class="state"><svg viewBox="0 0 24 24" aria-hidden="true"><path d="${ICONS[state]}"/></svg><span>${record ? outlook(state, record, line.now) : nextTry(order?.nextTryAt, line.now)}</span></span></a></li>
 `
 }
 
@@ -172,9 +169,9 @@ function isByWildcard({ names }: CertificateRecord, { name, search }: Question):
 }
 
 function outlook(state: CertificateState, { renewAt, notAfter }: Moments, now: number): SafeHtml {
-  const { text } = STATES[state]
+  const text = STATE_NAMES[state]
   if (state === 'due') return html`${text}`
-  if (state === 'failing')
+  if (state === 'failing' || state === 'unrenewed')
     return html`${text}, ${notAfter <= now ? 'ended' : 'ends'} ${whenFromNow(notAfter, now)}`
   const at = state === 'renews' && renewAt !== null ? renewAt : notAfter
   return html`${text} ${whenFromNow(at, now)}`

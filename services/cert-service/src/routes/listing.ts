@@ -1,11 +1,10 @@
 import type { FastifyInstance } from 'fastify'
-import { preferBegun } from '../issuers/issuer.ts'
 import type { Question } from '../pages/search.ts'
 import type { View } from '../pages/view.ts'
 import { mayAll, type Requestor } from '../policy.ts'
 import { isOrder, listAll, positionOf } from '../store/listing.ts'
 import type { CertificateRecord, Listed, Listing, Position } from '../store/store.ts'
-import { firstFit, readPermitted } from './lookup.ts'
+import { findValid, readPermitted } from './lookup.ts'
 import type { Visitor } from './visitors.ts'
 
 const PAGE = 50
@@ -62,13 +61,10 @@ export async function findCovering(
   visitor: Visitor,
   { name, search: { wildcard } }: Question,
 ): Promise<CertificateRecord | undefined> {
-  const now = app.clock.now()
-  const isFit = (record: CertificateRecord) =>
-    record.notAfter > now && mayAll(app, visitor, 'read', record)
   for (const text of [name?.text, wildcard]) {
-    const found =
-      text === undefined ? [] : await firstFit((skip) => app.store.findByName(text, skip), isFit)
-    if (found[0]) return preferBegun(found, now)[0]
+    if (text === undefined) continue
+    const found = await findValid(app, visitor, (skip) => app.store.findByName(text, skip))
+    if (found) return found
   }
   return undefined
 }

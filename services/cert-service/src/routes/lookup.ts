@@ -46,14 +46,16 @@ export async function findReadable(
   request: FastifyRequest,
   domain: Name,
 ): Promise<CertificateRecord> {
-  const { holdings } = request.server
+  const { server } = request
+  const { holdings } = server
+  const caller = requestorOf(request)
   const listed = holdings.peekByDomain(domain.text)
-  const known = listed && pickValid(request, listed)
+  const known = listed && pickValid(server, caller, listed)
   if (known) return known
   try {
     return await findStored(request, domain)
   } catch (error) {
-    const remembered = pickValid(request, holdings.remembered(domain.text, error))
+    const remembered = pickValid(server, caller, holdings.remembered(domain.text, error))
     if (!remembered) throw error
     request.log.warn({ err: error }, 'answered from memory: the store cannot be read')
     return remembered
@@ -61,10 +63,12 @@ export async function findReadable(
 }
 
 async function findStored(request: FastifyRequest, domain: Name): Promise<CertificateRecord> {
-  const { store, holdings } = request.server
+  const { server } = request
+  const { store, holdings } = server
+  const caller = requestorOf(request)
   const record =
-    (await findValid(request, (skip) => holdings.findByDomain(domain.text, skip))) ??
-    (await findValid(request, (skip) => store.findByName(domain.text, skip)))
+    (await findValid(server, caller, (skip) => holdings.findByDomain(domain.text, skip))) ??
+    (await findValid(server, caller, (skip) => store.findByName(domain.text, skip)))
   if (record) return record
   await findPermitted(request, 'read', domain)
   throw new CertError('CERT_NOT_FOUND', `the certificate for ${domain.text} has expired`)
@@ -72,23 +76,22 @@ async function findStored(request: FastifyRequest, domain: Name): Promise<Certif
 
 /** The first certificate of a listing that fits, is valid now and may be read by the caller. */
 export async function findValid(
-  request: FastifyRequest,
+  app: FastifyInstance,
+  caller: Requestor,
   read: ReadPage,
   isFit: IsFit = () => true,
 ): Promise<CertificateRecord | undefined> {
-  const records = await firstFit(read, (one) => isFit(one) && isReadable(request, one))
-  return preferBegun(records, request.server.clock.now())[0]
+  const isFound = (one: CertificateRecord) => isFit(one) && isReadable(app, caller, one)
+  return preferBegun(await firstFit(read, isFound), app.clock.now())[0]
 }
 
-function pickValid(request: FastifyRequest, records: readonly CertificateRecord[]) {
-  const readable = records.filter((one) => isReadable(request, one))
-  return preferBegun(readable, request.server.clock.now())[0]
+function pickValid(app: FastifyInstance, caller: Requestor, records: readonly CertificateRecord[]) {
+  const readable = records.filter((one) => isReadable(app, caller, one))
+  return preferBegun(readable, app.clock.now())[0]
 }
 
-function isReadable(request: FastifyRequest, record: CertificateRecord): boolean {
-  const { server } = request
-  const caller = requestorOf(request)
-  return record.notAfter > server.clock.now() && mayAll(server, caller, 'read', record)
+function isReadable(app: FastifyInstance, caller: Requestor, record: CertificateRecord): boolean {
+  return record.notAfter > app.clock.now() && mayAll(app, caller, 'read', record)
 }
 
 /**
@@ -105,10 +108,7 @@ export async function findReadableByName(
   return found ?? (await firstFit((skip) => app.store.findByName(text, skip), isReadable))[0]
 }
 
-export async function firstFit(
-  read: ReadPage,
-  isFit: IsFit,
-): Promise<readonly CertificateRecord[]> {
+async function firstFit(read: ReadPage, isFit: IsFit): Promise<readonly CertificateRecord[]> {
   for (let page = 0; page < MAX_PAGES; page += 1) {
     const records = await read(page * NAME_PAGE)
     const fitting = records.filter(isFit)

@@ -89,7 +89,8 @@ async function findFor(request: FastifyRequest, serverName: string): Promise<Hel
   const { holdings, store } = request.server
   for (const name of namesFor(serverName)) {
     const record = await findValid(
-      request,
+      request.server,
+      request.caller,
       (skip) => store.findByName(name, skip),
       ({ sealedKey }) => sealedKey !== null,
     )

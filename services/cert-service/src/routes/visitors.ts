@@ -7,7 +7,7 @@ import fp from 'fastify-plugin'
 import { CertError, IssueError } from '../errors.ts'
 import { signInPage, tokensOnlyPage, type VisitorName } from '../pages/cards.ts'
 import { orderHref } from '../pages/links.ts'
-import type { Person } from '../policy.ts'
+import { isPerson, type Person } from '../policy.ts'
 import { SignIns } from '../sign-ins.ts'
 
 declare module 'fastify' {
@@ -98,10 +98,6 @@ export function toFailedOrder(error: unknown, reply: FastifyReply): FastifyReply
   const { location } = error instanceof IssueError ? error : {}
   if (location === undefined) throw error
   return reply.redirect(orderHref({ id: location.slice(location.lastIndexOf('/') + 1) }), 303)
-}
-
-export function isPerson(visitor: Visitor): visitor is Person {
-  return 'provider' in visitor
 }
 
 export function nameOf(visitor: Visitor): VisitorName {
