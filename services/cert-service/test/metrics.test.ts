@@ -6,7 +6,7 @@ import { createMetrics } from '@gatehouse/service-kit'
 import t from 'tap'
 import { parse } from 'yaml'
 import { CertError } from '../src/errors.ts'
-import { createCertMetrics, failureClass, measureCurrent } from '../src/plugins/metrics.ts'
+import { failureClass } from '../src/plugins/metrics.ts'
 import { start } from './helpers/app.ts'
 
 const HOUR = 3_600_000
@@ -15,18 +15,7 @@ const FILE = join(import.meta.dirname, '../../../examples/monitoring/cert-servic
 
 t.test('the example alerts use only existing metrics', async (t) => {
   const metrics = createMetrics({ service: 'test', version: '0' })
-  createCertMetrics(metrics, ['acme'])
-  measureCurrent(metrics, {
-    issuers: ['acme'],
-    now: () => 0,
-    flights: () => 0,
-    intermediateEnds: () => 0,
-    rootEnds: () => 0,
-    receivers: [],
-    waiting: async () => ({}),
-    failing: async () => ({}),
-    endings: async () => ({ soonest: [], total: 0 }),
-  })
+  await start(t, {}, { metrics })
   const measured = new Set((await metrics.text()).match(/(?<=^# TYPE )gatehouse_certs_\w+/gm))
   const asked = new Set<string>()
   for (const { rules } of parse(await readFile(FILE, 'utf8')).groups)

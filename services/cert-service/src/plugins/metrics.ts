@@ -4,7 +4,7 @@ import type { Metrics } from '@gatehouse/service-kit'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { CertError } from '../errors.ts'
-import type { Expiry } from '../store/store.ts'
+import type { Expiry, Store } from '../store/store.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -23,24 +23,7 @@ interface CertMetrics {
   failed(error: unknown): void
 }
 
-/** What is measured at each scrape. */
-interface Current {
-  /** Names of the issuers that orders are placed with. */
-  readonly issuers: readonly string[]
-  now(): number
-  flights(): number
-  intermediateEnds(): number
-  rootEnds(): number
-  /** Names of the receivers of events. */
-  readonly receivers: readonly string[]
-  /** Events that a receiver has not accepted yet, by its name. */
-  waiting(): Promise<Readonly<Record<string, number>>>
-  /** Orders that have failed, by their issuer. */
-  failing(): Promise<Readonly<Record<string, number>>>
-  endings(limit: number): Promise<{ readonly soonest: readonly Expiry[]; readonly total: number }>
-}
-
-export function createCertMetrics(metrics: Metrics, issuers: readonly string[]): CertMetrics {
+function createCertMetrics(metrics: Metrics, issuers: readonly string[]): CertMetrics {
   const failed = metrics.counter({
     name: 'gatehouse_certs_failed_total',
     help: 'Tries to issue a certificate that failed.',
@@ -65,51 +48,59 @@ export function createCertMetrics(metrics: Metrics, issuers: readonly string[]):
   }
 }
 
-/** Measures at each scrape what there is then. */
-export function measureCurrent(metrics: Metrics, current: Current): void {
-  measureEndings(metrics, current)
-  const { flights, intermediateEnds, rootEnds, issuers, receivers, failing, waiting } = current
+function measureIssuing(metrics: Metrics, { issuance, ca }: FastifyInstance): void {
   metrics.gauge({
     name: 'gatehouse_certs_under_way',
     help: 'Certificates that are being issued.',
     aggregator: 'sum',
-    collect: flights,
+    collect: () => issuance.flights.size,
   })
   metrics.gauge({
     name: 'gatehouse_certs_intermediate_end_seconds',
     help: 'When the intermediate that signs now expires, as a Unix time.',
     aggregator: 'min',
-    collect: () => intermediateEnds() / 1000,
+    collect: () => ca.intermediate().ends / 1000,
   })
   metrics.gauge({
     name: 'gatehouse_certs_root_end_seconds',
     help: 'When the root of the embedded CA expires, as a Unix time; NaN if it is not known.',
     aggregator: 'min',
-    collect: () => rootEnds() / 1000,
+    collect: () => (ca.rootEnds() ?? Number.NaN) / 1000,
   })
-  const count = (
+}
+
+/** The other metrics matter most while the store fails. */
+function measureCounts(
+  metrics: Metrics,
+  { store }: FastifyInstance,
+  { issuers, receivers }: Pick<GaugesOptions, 'issuers' | 'receivers'>,
+): void {
+  const measure = (
     name: string,
     help: string,
     label: string,
     values: readonly string[],
-    counted: typeof waiting,
+    count: Store['countEvents'],
   ) =>
     metrics.gauges({
       ...{ name, help, labels: [label], max: values.length },
       // Each worker reads the same store.
       aggregator: 'max',
       async collect() {
-        const counts = await counted()
+        const counts: Awaited<ReturnType<typeof count>> = await count().catch(() => ({}))
         return values.map((value) => ({ labels: { [label]: value }, value: counts[value] ?? 0 }))
       },
     })
   const waits = 'Events that a receiver has not accepted yet.'
-  count('gatehouse_certs_events_waiting', waits, 'receiver', receivers, waiting)
   const fails = 'Names whose last order failed, with a certificate or without.'
-  count('gatehouse_certs_failing', fails, 'issuer', ['ca', ...issuers], failing)
+  const failing = () => store.countFailedOrders()
+  measure('gatehouse_certs_events_waiting', waits, 'receiver', receivers, () => store.countEvents())
+  measure('gatehouse_certs_failing', fails, 'issuer', ['ca', ...issuers], failing)
 }
 
-function measureEndings(metrics: Metrics, { now, endings }: Current): void {
+function measureEndings(metrics: Metrics, { store, clock }: FastifyInstance): void {
+  const endings = (limit: number) =>
+    store.listEnding(limit).catch(() => ({ soonest: [], total: 0 }))
   const measure = (name: string, help: string, measured: (ending: Expiry) => number) =>
     metrics.gauges({
       name,
@@ -129,12 +120,12 @@ function measureEndings(metrics: Metrics, { now, endings }: Current): void {
   measure(
     'gatehouse_certs_expiry_seconds',
     'Seconds until the certificate expires',
-    ({ notAfter }) => Math.round((notAfter - now()) / 1000),
+    ({ notAfter }) => Math.round((notAfter - clock.now()) / 1000),
   )
   measure(
     'gatehouse_certs_remaining_ratio',
     'Share of the lifetime that is left, from 1 to 0',
-    ({ notBefore, notAfter }) => (notAfter - now()) / (notAfter - notBefore),
+    ({ notBefore, notAfter }) => (notAfter - clock.now()) / (notAfter - notBefore),
   )
   metrics.gauges({
     name: 'gatehouse_certs_unlisted',
@@ -204,23 +195,18 @@ export const certMetrics = fp<MetricsOptions>(
   { fastify: '5.x', name: 'cert-service/metrics' },
 )
 
-interface GaugesOptions extends MetricsOptions, Pick<Current, 'receivers'> {}
+interface GaugesOptions extends MetricsOptions {
+  /** Names of the receivers of events. */
+  readonly receivers: readonly string[]
+}
 
-/** Measures the certificates that are held and under way. */
+/** Measures at each scrape what is held and under way then. */
 export const certGauges = fp<GaugesOptions>(
-  async (app: FastifyInstance, { metrics, issuers, receivers }) => {
+  async (app: FastifyInstance, { metrics, ...names }) => {
     if (!metrics) return
-    measureCurrent(metrics, {
-      ...{ issuers, receivers },
-      now: () => app.clock.now(),
-      flights: () => app.issuance.flights.size,
-      // The other metrics matter most while the store fails.
-      endings: (limit) => app.store.listEnding(limit).catch(() => ({ soonest: [], total: 0 })),
-      waiting: () => app.store.countEvents().catch(() => ({})),
-      failing: () => app.store.countFailedOrders().catch(() => ({})),
-      intermediateEnds: () => app.ca.intermediate().ends,
-      rootEnds: () => app.ca.rootEnds() ?? Number.NaN,
-    })
+    measureEndings(metrics, app)
+    measureIssuing(metrics, app)
+    measureCounts(metrics, app, names)
   },
   {
     fastify: '5.x',
