@@ -1,6 +1,13 @@
 import { cidrContains, compileNetworks, type Host, parseCidr, parseHost } from '@gatehouse/net'
 import { isUnder } from '../sites.ts'
-import { compilePath, coversPath, type Fit, fitPath, type RequestPath } from './paths.ts'
+import {
+  compilePath,
+  coversPath,
+  type Fit,
+  fitPath,
+  type PathPattern,
+  type RequestPath,
+} from './paths.ts'
 import type { Policy } from './policy.ts'
 
 /** A rule as configured. A member that is absent fits everything. */
@@ -123,25 +130,29 @@ function fitHost(patterns: readonly string[]): Test {
   return ({ host }) => (contains(host) ? 'yes' : 'no')
 }
 
-/** Whether one of the patterns is of a host: `x` is that host, `*.x` every host below it. */
+/** `x` is that host, `*.x` every host below it. */
+interface HostPattern {
+  readonly name: string
+  readonly isWildcard: boolean
+}
+
+function readHost(pattern: string): HostPattern {
+  const isWildcard = pattern.startsWith('*.')
+  const text = isWildcard ? pattern.slice(2) : pattern
+  return { name: parseHost(text)?.name ?? text, isWildcard }
+}
+
+/** Whether one of the patterns is of a host. */
 export function compileHosts(patterns: readonly string[]): (host: Host) => boolean {
-  const exact = new Set(patterns.filter((pattern) => !isWildcard(pattern)).map(hostName))
-  const parents = patterns.filter(isWildcard).map((pattern) => hostName(pattern.slice(2)))
+  const exact = new Set(exactHosts({ hosts: patterns }))
+  const parents = patterns.map(readHost).filter(({ isWildcard }) => isWildcard)
   return (host) =>
-    exact.has(host.name) || parents.some((one) => one !== host.name && isUnder(one, host))
+    exact.has(host.name) || parents.some(({ name }) => name !== host.name && isUnder(name, host))
 }
 
 /** The hosts that a rule names, without those below a wildcard. */
-export function exactHosts({ hosts = [] }: RuleConfig): string[] {
-  return hosts.filter((pattern) => !isWildcard(pattern)).map(hostName)
-}
-
-function isWildcard(pattern: string): boolean {
-  return pattern.startsWith('*.')
-}
-
-function hostName(text: string): string {
-  return parseHost(text)?.name ?? text
+export function exactHosts({ hosts = [] }: Pick<RuleConfig, 'hosts'>): string[] {
+  return hosts.map(readHost).flatMap(({ name, isWildcard }) => (isWildcard ? [] : name))
 }
 
 /** Servers answer HEAD as they answer GET. */
@@ -182,39 +193,51 @@ function fitPaths(patterns: readonly string[]): Test {
  * index of that earlier rule.
  */
 export function shadowedRules(configs: readonly RuleConfig[]): { index: number; by: number }[] {
-  return configs.flatMap((rule, index) => {
-    const by = configs.slice(0, index).findIndex((earlier) => coversRule(earlier, rule))
-    return by < 0 ? [] : [{ index, by }]
+  const rules = configs.map(({ hosts, methods, from, paths }) => ({
+    hosts: hosts?.map(readHost),
+    methods,
+    from: from?.map(parseCidr),
+    paths: paths?.map(compilePath),
+  }))
+  return rules.flatMap((rule, index) => {
+    const by = rules.findIndex((earlier, i) => i === index || coversRule(earlier, rule))
+    return by === index ? [] : [{ index, by }]
   })
 }
 
-function coversRule(earlier: RuleConfig, rule: RuleConfig): boolean {
+type Network = ReturnType<typeof parseCidr>
+
+interface Patterns {
+  readonly hosts: readonly HostPattern[] | undefined
+  readonly methods: readonly string[] | undefined
+  readonly from: readonly Network[] | undefined
+  readonly paths: readonly PathPattern[] | undefined
+}
+
+function coversRule(earlier: Patterns, rule: Patterns): boolean {
   return (
     coversAll(earlier.hosts, rule.hosts, coversHost) &&
     coversAll(earlier.methods, rule.methods, (a, b) => a === b || (a === 'GET' && b === 'HEAD')) &&
     coversAll(earlier.from, rule.from, coversNetwork) &&
-    coversAll(earlier.paths, rule.paths, (a, b) => coversPath(compilePath(a), compilePath(b)))
+    coversAll(earlier.paths, rule.paths, coversPath)
   )
 }
 
-function coversAll(
-  earlier: readonly string[] | undefined,
-  later: readonly string[] | undefined,
-  covers: (a: string, b: string) => boolean,
+function coversAll<T>(
+  earlier: readonly T[] | undefined,
+  later: readonly T[] | undefined,
+  covers: (a: T, b: T) => boolean,
 ): boolean {
   if (!earlier) return true
   return later?.every((b) => earlier.some((a) => covers(a, b))) === true
 }
 
-function coversHost(a: string, b: string): boolean {
-  if (!isWildcard(a)) return hostName(a) === hostName(b)
-  const parent = hostName(a.slice(2))
-  const name = hostName(isWildcard(b) ? b.slice(2) : b)
-  return isUnder(parent, { name }) && (isWildcard(b) || name !== parent)
+function coversHost(a: HostPattern, b: HostPattern): boolean {
+  if (!a.isWildcard) return !b.isWildcard && a.name === b.name
+  return isUnder(a.name, b) && (b.isWildcard || b.name !== a.name)
 }
 
-function coversNetwork(a: string, b: string): boolean {
-  const [wide, narrow] = [parseCidr(a), parseCidr(b)]
+function coversNetwork(wide: Network, narrow: Network): boolean {
   if (!wide || !narrow) return false
   return cidrContains(wide, narrow.network) && wide.prefix <= narrow.prefix
 }
