@@ -103,11 +103,12 @@ export class ConfigReader {
       return this.#read(schema, this.#doc.createNode(schema.default) as Node, at)
     // An object may be left out if each of its required members has a default.
     if (schema.type === 'object') return this.#read(schema, new YAMLMap(), at)
-    return this.#fault(at, 'is missing')
+    return this.#fault(at, `is missing${hintOf(schema)}`)
   }
 
   #readObject(schema: ConfigSchema, node: Node, at: Location): unknown {
-    if (!isMap<unknown, Node>(node)) return this.#fault(at, `must be ${expectation(schema)}`)
+    if (!isMap<unknown, Node>(node))
+      return this.#fault(at, `must be ${expectation(schema)}${hintOf(schema)}`)
     const entries = this.#entriesOf(schema, node, at)
     const members = membersOf(schema, [...entries.keys()]).flatMap(([key, member]) => {
       const own = take(entries, key)
@@ -285,6 +286,8 @@ function tagOf(variants: readonly ConfigSchema[]): string | undefined {
 function eitherOf(variants: readonly ConfigSchema[]): string {
   return [...new Set(variants.map(expectation))].join(' or ')
 }
+
+const hintOf = ({ write }: ConfigSchema) => (write === undefined ? '' : `: write ${write}`)
 
 function shapeOf({ type }: ConfigSchema): string {
   return type === 'object' || type === 'array' ? type : 'scalar'

@@ -21,6 +21,8 @@ export interface ConfigSchema {
   readonly filePath?: boolean
   /** Former keys of a mapping, each with what replaces it. */
   readonly removed?: Readonly<Record<string, string>>
+  /** What to write where something else is given, or nothing. */
+  readonly write?: string
 }
 
 const UNIT_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }

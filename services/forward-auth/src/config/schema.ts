@@ -205,10 +205,13 @@ const PolicySchema = Type.Union(
   { description: 'A condition, or an object with demands that must all be met.' },
 )
 
+const ASSERTION =
+  '`assertion: { hosts: [app.example.com] }` with the apps that verify it, or nothing'
 const AssertionSchema = Type.Object(
   {
     hosts: Type.Array(Type.String({ minLength: 1 }), {
       minItems: 1,
+      write: ASSERTION,
       description:
         'Hosts of the apps that get it: `app.example.com`, or `*.example.com` for all below.',
     }),
@@ -223,6 +226,7 @@ const AssertionSchema = Type.Object(
     }),
   },
   {
+    write: ASSERTION,
     description:
       'Header for the apps that verify it: a JWT that is signed for one app and says who sends the request. Default: no app gets one.',
   },

@@ -246,7 +246,12 @@ t.test('faults of rules, programs and resources', async (t) => {
     [
       'an assertion for nobody',
       'assertion: { claims: [department] }',
-      '/assertion/hosts is missing',
+      '/assertion/hosts is missing: write `assertion: { hosts: [app.example.com] }`',
+    ],
+    [
+      'an assertion for every app or none, as before',
+      'assertion: off',
+      '/assertion must be a mapping of keys to values: write `assertion: { hosts: [app.example.com] }`',
     ],
     [
       'an assertion elsewhere',
