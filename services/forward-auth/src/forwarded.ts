@@ -68,7 +68,7 @@ const ORIGIN_FORM = /^\/[!"$->@-[\]-~\x80-\xff]*(?:\?[!"$-~\x80-\xff]*)?$/
 const ABSOLUTE_URL = /^([a-z]{2,5}):\/\/([^/?#\\]+)([/?#\\].*)?$/
 const ENVOY_ROUTE = /\/authz\/envoy\/policy\/[^/?]+/
 
-/** Traefik, Caddy and HAProxy: `X-Forwarded-*`. `X-Forwarded-Port` and `-Prefix` are not read. */
+/** Traefik, Caddy and HAProxy: `X-Forwarded-*`. `X-Forwarded-Port` is not read, `-Prefix` by the check. */
 export const readForwarded: ForwardedReader = ({ headers }, sites) =>
   validate(sites, 'X-Forwarded-', {
     method: required('X-Forwarded-Method', headers['x-forwarded-method']),
