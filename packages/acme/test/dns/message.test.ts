@@ -68,23 +68,27 @@ t.test('refuses malformed messages', async (t) => {
       t.throws(encode, { code: 'ACME_DNS_MESSAGE' }, JSON.stringify(name))
 })
 
-t.test('reads a message of long chains of compression pointers quickly', async (t) => {
-  const question = '07 6578616d706c65 00 00ff 0001'
-  const links = Array.from({ length: 8_000 }, (_, i) => {
-    const previous = i === 0 ? 12 : 12 + 13 + 12 + 2 * (i - 1)
-    return (0xc000 | previous).toString(16)
-  })
-  const last = links.at(-1) ?? ''
-  const message = bytes(
-    '1234 8400 0001 00f9 0000 0000',
-    question,
-    `c00c 00ff 0001 0000003c ${(2 * links.length).toString(16)} ${links.join('')}`,
-    `${last} 00ff 0001 0000003c 0000`.repeat(248),
-  )
-  const start = performance.now()
-  t.equal(decodeMessage(message).answers.at(-1)?.name, 'example')
-  t.ok(performance.now() - start < 500)
-})
+t.test(
+  'reads as many records as a long chain of compression pointers allows, and no more',
+  async (t) => {
+    const question = '07 6578616d706c65 00 00ff 0001'
+    const links = Array.from({ length: 8_000 }, (_, i) => {
+      const previous = i === 0 ? 12 : 12 + 13 + 12 + 2 * (i - 1)
+      return (0xc000 | previous).toString(16)
+    })
+    const last = links.at(-1) ?? ''
+    const messageOf = (records: number) =>
+      bytes(
+        `1234 8400 0001 ${records.toString(16).padStart(4, '0')} 0000 0000`,
+        question,
+        `c00c 00ff 0001 0000003c ${(2 * links.length).toString(16)} ${links.join('')}`,
+        `${last} 00ff 0001 0000003c 0000`.repeat(records - 1),
+      )
+    t.equal(decodeMessage(messageOf(249)).answers.at(-1)?.name, 'example')
+    const refused = { code: 'ACME_DNS_MESSAGE', message: /too many records/ }
+    t.throws(() => decodeMessage(messageOf(250)), refused)
+  },
+)
 
 const label = fc.stringMatching(/^[a-z0-9_*-]{1,20}$/)
 const name = fc.array(label, { minLength: 1, maxLength: 8 }).map((labels) => labels.join('.'))
