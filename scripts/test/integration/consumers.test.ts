@@ -21,8 +21,17 @@ import { keysOf, startProvider } from '../../../packages/auth-core/test/e2e/prov
 import { assertion, assertionClaims, signingKey } from '../../../packages/auth-core/test/kit.ts'
 import { ROOT, readDocument } from '../markdown.ts'
 
+const read = (file: string) => readFileSync(join(ROOT, file), 'utf8')
+const { catalog } = parse(read('pnpm-workspace.yaml'))
+const { engines, devDependencies, peerDependencies } = JSON.parse(
+  read('packages/auth-core/package.json'),
+)
+/** The oldest that the peer range admits. */
+const OLDEST_FASTIFY = peerDependencies.fastify.replace('^', '')
+
 /** The oldest of each range in `engines`, and the newest of each line with the types that its users have. */
-const NODES: readonly { version: string; types?: string }[] = [
+const NODES: readonly { version: string; types?: string; fastify?: string }[] = [
+  { version: '20.20.2', types: '20.19.43', fastify: OLDEST_FASTIFY },
   { version: '20.19.0' },
   { version: '20.20.2', types: '20.19.43' },
   { version: '22.12.0' },
@@ -32,9 +41,6 @@ const NODES: readonly { version: string; types?: string }[] = [
 ]
 const LIBRARIES = ['net', 'profile', 'auth-core']
 const API_KEY = 'sixteen-characters-or-more'
-const read = (file: string) => readFileSync(join(ROOT, file), 'utf8')
-const { catalog } = parse(read('pnpm-workspace.yaml'))
-const { engines, devDependencies } = JSON.parse(read('packages/auth-core/package.json'))
 
 /** Runs a command with this Node first on the path, and gives what it prints. */
 async function run(node: string, cwd: string, command: string, ...args: string[]) {
@@ -150,13 +156,13 @@ t.test('apps of others', async (t) => {
     ['GET /issuer?max=10', {}, 200, { code: 'NET_FETCH_TOO_LARGE' }],
   ]
 
-  for (const { version, types } of NODES)
-    await t.test(`Node ${version}`, async (t) => {
+  for (const { version, types, fastify = catalog.fastify } of NODES)
+    await t.test(`Node ${version}, Fastify ${fastify}`, async (t) => {
       const node = await nodeFolder(version)
       t.equal((await run(node, '.', 'node', '--version')).stdout.trim(), `v${version}`)
       const cwd = t.testdir({ 'package.json': '{ "private": true, "type": "module" }' })
       cpSync(join(ROOT, 'scripts/test/integration/consumers'), cwd, { recursive: true })
-      await installAsTheGuideSays(t, node, cwd, tarballs)
+      await installAsTheGuideSays(t, node, cwd, tarballs, fastify)
 
       const apps = ['app.mjs', 'app.cjs']
       if (types) apps.push(await compile(t, node, cwd, types))
@@ -196,12 +202,20 @@ const spoil = (token: string) =>
   token.replace(/\.(.)([^.]*)$/, (_, first, rest) => `.${first === 'A' ? 'B' : 'A'}${rest}`)
 
 /** First what the libraries bring, which npm would refuse if it asked for another Node, then the rest. */
-async function installAsTheGuideSays(t: Test, node: string, cwd: string, tarballs: string[]) {
+async function installAsTheGuideSays(
+  t: Test,
+  node: string,
+  cwd: string,
+  tarballs: string[],
+  fastify: string,
+) {
   const install = ['install', '--no-audit', '--no-fund', ...tarballs]
   const ours = await run(node, cwd, 'npm', ...install, '--engine-strict', '--legacy-peer-deps')
   t.notMatch(ours.stdout + ours.stderr, /warn/i, 'npm warns of nothing')
   const auth = `@fastify/auth@${devDependencies['@fastify/auth']}`
-  await run(node, cwd, 'npm', ...install, auth, `fastify@${catalog.fastify}`)
+  await run(node, cwd, 'npm', ...install, auth, `fastify@${fastify}`)
+  const installed = JSON.parse(readFileSync(join(cwd, 'node_modules/fastify/package.json'), 'utf8'))
+  t.equal(installed.version, fastify)
 }
 
 /** Compiles the app as strictly as TypeScript can, with what the guide and the examples show. */
