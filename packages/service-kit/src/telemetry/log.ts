@@ -124,13 +124,24 @@ function prettyStream(): DestinationStream {
   const start = async () => {
     const { default: pretty } = await import('pino-pretty')
     const ignore = 'hostname,name'
-    const stream = pretty({ sync: true, ignore, translateTime: 'SYS:HH:MM:ss.l' })
+    const translateTime = 'SYS:HH:MM:ss.l'
+    const stream = pretty({ sync: true, singleLine: true, ignore, translateTime })
     process.off('exit', flushRaw)
-    write = (line) => stream.write(line)
+    write = (line) => stream.write(withoutStack(line))
     for (const line of waiting.splice(0)) write(line)
   }
   void start()
   return { write: (line) => void write(line) }
+}
+
+/** Codes of failures that are expected, such as that of a provider which is down; not those of Node and Fastify. */
+const EXPECTED = /^(?!ERR_|FST_)[A-Z]+_[A-Z_]+$/
+
+/** A line for a terminal: the reason of an expected failure in place of the error with its stack. */
+function withoutStack(line: string): string {
+  const { err, ...fields } = JSON.parse(line)
+  if (!EXPECTED.test(err?.code)) return line
+  return `${JSON.stringify({ ...fields, code: err.code, reason: err.message })}\n`
 }
 
 export interface RequestTelemetryOptions {

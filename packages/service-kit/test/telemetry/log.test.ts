@@ -1,4 +1,6 @@
+import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
+import { promisify } from 'node:util'
 import fc from 'fast-check'
 import Fastify from 'fastify'
 import t from 'tap'
@@ -239,4 +241,35 @@ t.test('logs the name of an error, since bundles rename classes', async (t) => {
     lines.map((line) => JSON.parse(line).err.type),
     ['CertError', 'TypeError'],
   )
+})
+
+t.test('on a terminal each line is one, but for the stacks of faults', async (t) => {
+  const source = JSON.stringify(new URL('../../src/telemetry/log.ts', import.meta.url))
+  const run = async (format: string, statement: string) => {
+    const script = `
+      const { createLogger } = await import(${source})
+      const log = createLogger({ level: 'info', format: '${format}', name: 'test' })
+      const failed = (code) => Object.assign(new Error('down', { cause: new Error('refused') }), { code })
+      ${statement}`
+    const args = ['--no-warnings', '--input-type=module', '-e', script]
+    const { stdout } = await promisify(execFile)(process.execPath, args)
+    return stdout.trimEnd().split('\n')
+  }
+  const expected = "log.warn({ provider: 'corp', err: failed('NET_FETCH_TIMEOUT') }, 'no provider')"
+  const cases: [what: string, statement: string, ...line: RegExp[]][] = [
+    [
+      'a request',
+      "log.info({ ip: '::1', path: '/a', status: 200, ms: 1.2 }, 'request')",
+      /"ms":1.2/,
+    ],
+    ['an expected failure', expected, /corp.*NET_FETCH_TIMEOUT.*down: refused/],
+  ]
+  for (const [what, statement, ...expressions] of cases) {
+    const lines = await run('pretty', statement)
+    t.equal(lines.length, 1, what)
+    for (const expression of expressions) t.match(lines[0], expression, what)
+  }
+  for (const code of ["'ERR_INVALID_ARG_TYPE'", "'FST_ERR_X'", 'undefined'])
+    t.match((await run('pretty', `log.error(failed(${code}))`)).join(), /stack.* at /s, code)
+  t.match(JSON.parse((await run('json', expected))[0] ?? ''), { err: { stack: /at / } }, 'JSON')
 })
