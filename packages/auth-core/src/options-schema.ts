@@ -71,18 +71,10 @@ const AudienceSchema = Type.Union(
   },
 )
 
-const RequiredScopesSchema = ScopesSchema('Scopes that every token must grant.')
-
 const RequireTypeSchema = (description: string) => Type.Optional(Type.Boolean({ description }))
-
-const TYPE_DEMAND =
-  'Requires the header `typ: at+jwt` (RFC 9068). Default: `JWT` or no `typ` is accepted too.'
 
 const MaxLifetimeSchema = (description: string) =>
   Type.Optional(Type.Integer({ minimum: 1, description }))
-
-const MAX_LIFETIME =
-  'Longest time from `iat` to `exp` of a token, in milliseconds; without `iat`, from now to `exp`. Default: any.'
 
 const connection = {
   jwksUrl: Type.Optional(
@@ -111,15 +103,19 @@ const connection = {
   ),
 }
 
+const issuer = {
+  requiredScopes: ScopesSchema('Scopes that every token must grant.'),
+  requireAccessTokenType: RequireTypeSchema(
+    'Requires the header `typ: at+jwt` (RFC 9068). Default: `JWT` or no `typ` is accepted too.',
+  ),
+  maxTokenLifetime: MaxLifetimeSchema(
+    'Longest time from `iat` to `exp` of a token, in milliseconds; without `iat`, from now to `exp`. Default: any.',
+  ),
+  ...connection,
+}
+
 const IssuerSchema = Type.Object(
-  {
-    issuerUrl: IssuerUrlSchema,
-    audience: AudienceSchema,
-    requiredScopes: RequiredScopesSchema,
-    requireAccessTokenType: RequireTypeSchema(TYPE_DEMAND),
-    maxTokenLifetime: MaxLifetimeSchema(MAX_LIFETIME),
-    ...connection,
-  },
+  { issuerUrl: IssuerUrlSchema, audience: AudienceSchema, ...issuer },
   closed,
 )
 
@@ -127,10 +123,7 @@ const JwtSchema = Type.Object(
   {
     issuerUrl: Type.Optional(IssuerUrlSchema),
     audience: Type.Optional(AudienceSchema),
-    requiredScopes: RequiredScopesSchema,
-    requireAccessTokenType: RequireTypeSchema(TYPE_DEMAND),
-    maxTokenLifetime: MaxLifetimeSchema(MAX_LIFETIME),
-    ...connection,
+    ...issuer,
     issuers: Type.Optional(
       Type.Array(IssuerSchema, {
         minItems: 1,

@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto'
 import { parseEndpointUrl } from '@gatehouse/net'
-import type { Fault, Rule } from '@gatehouse/service-kit'
+import { type Fault, faultOf, type Rule } from '@gatehouse/service-kit'
 import { type Static, Type } from 'typebox'
 import { GithubSchema, github } from './github.ts'
 import {
@@ -138,12 +138,9 @@ function faultIf(isBroken: boolean, path: string, message: string): Fault[] {
 
 function checkUrl(path: string, url: string | undefined): Fault[] {
   if (url === undefined) return []
-  try {
-    const { search } = parseEndpointUrl(url)
-    return search === '' ? [] : [{ path, message: 'must not have a query' }]
-  } catch (error) {
-    return [{ path, message: (error as Error).message }]
-  }
+  return faultOf(path, () => {
+    if (parseEndpointUrl(url).search !== '') throw new Error('must not have a query')
+  })
 }
 
 function isCertificate(pem: string): boolean {
