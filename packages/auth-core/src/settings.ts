@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { NetError, parseEndpointUrl, parseOrigin } from '@gatehouse/net'
 import { Errors } from 'typebox/schema'
 import { AuthError } from './errors.ts'
+import type { AccessTokenDemands } from './jwt/access-token.ts'
 import type { IssuerConnection } from './oidc/jwks-client.ts'
 import type { AssertionOptions, AuthOptions, NamedKeyOptions, TokenOptions } from './options.ts'
 import { AuthOptionsSchema } from './options-schema.ts'
@@ -19,13 +20,7 @@ export interface PskKey extends Pick<NamedKeyOptions, 'name' | 'scopes' | 'domai
   readonly sha256: string
 }
 
-interface IssuerSettings extends IssuerConnection {
-  readonly audience: readonly string[]
-  readonly requiredScopes: readonly string[]
-  readonly requireAccessTokenType: boolean
-  /** In milliseconds. */
-  readonly maxTokenLifetime: number | undefined
-}
+type IssuerSettings = IssuerConnection & AccessTokenDemands
 
 interface AssertionSettings extends IssuerConnection {
   readonly audience: readonly string[]

@@ -1,8 +1,14 @@
 import type { Metrics } from '@gatehouse/service-kit'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
+import type { AuditEvent } from './audit/rows.ts'
 
-const LOGIN_RESULTS = ['finished', 'refused', 'failed'] as const
+const LOGIN_RESULTS: Readonly<Partial<Record<AuditEvent, string>>> = {
+  'sign-in': 'finished',
+  'sign-in-refused': 'refused',
+  'sign-in-failed': 'failed',
+}
+const RESULTS = Object.values(LOGIN_RESULTS)
 const DECISIONS = [
   'allow',
   'anonymous',
@@ -15,18 +21,17 @@ const DECISIONS = [
   'refused',
 ] as const
 
-export interface AuthMetrics {
+interface AuthMetrics {
   /**
    * Counts a check by its decision; `bad-credentials` if those of a program were not valid, `refused`
    * if its request was not.
    */
   check(portal: string, decision: (typeof DECISIONS)[number]): void
-  login(portal: string, result: (typeof LOGIN_RESULTS)[number]): void
-  logout(portal: string): void
-  sessionEnded(portal: string): void
+  /** Counts what the audit trail records, but for the outcomes of checks. */
+  event(event: AuditEvent, portal: string): void
 }
 
-const UNCOUNTED: AuthMetrics = { check() {}, login() {}, logout() {}, sessionEnded() {} }
+const UNCOUNTED: AuthMetrics = { check() {}, event() {} }
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -46,7 +51,7 @@ export const authMetrics = fp<{ readonly metrics?: Metrics | undefined }>(
     const logins = metrics.counter({
       name: 'gatehouse_auth_logins_total',
       help: 'Sign-ins by portal and result.',
-      labels: { portal: known, result: LOGIN_RESULTS },
+      labels: { portal: known, result: RESULTS },
     })
     const logouts = metrics.counter({
       name: 'gatehouse_auth_logouts_total',
@@ -60,16 +65,19 @@ export const authMetrics = fp<{ readonly metrics?: Metrics | undefined }>(
     })
     app.decorate('authMetrics', {
       check: (portal, decision) => checks.inc({ portal, decision }),
-      login: (portal, result) => logins.inc({ portal, result }),
-      logout: (portal) => logouts.inc({ portal }),
-      sessionEnded: (portal) => ended.inc({ portal }),
+      event(event, portal) {
+        const result = LOGIN_RESULTS[event]
+        if (result !== undefined) logins.inc({ portal, result })
+        if (event === 'sign-out') logouts.inc({ portal })
+        if (event === 'session-ended') ended.inc({ portal })
+      },
     })
     app.onReload(() => () => {
       known.splice(0, known.length, ...app.portals.keys())
       // A counter that begins at 1 would show no rate.
       for (const portal of known) {
         for (const decision of DECISIONS) checks.inc({ portal, decision }, 0)
-        for (const result of LOGIN_RESULTS) logins.inc({ portal, result }, 0)
+        for (const result of RESULTS) logins.inc({ portal, result }, 0)
         for (const counter of [logouts, ended]) counter.inc({ portal }, 0)
       }
     })

@@ -3,7 +3,6 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Refusal } from '../check/decide.ts'
 import type { ForwardAuthConfig } from '../config/schema.ts'
-import type { AuthMetrics } from '../metrics.ts'
 import { clientIpOf } from '../routes/portal-page.ts'
 import type { StoredAuditRow } from '../store/store.ts'
 import { type AuditEvent, type AuditRow, RowLimit } from './rows.ts'
@@ -33,38 +32,16 @@ interface Kind {
   readonly message: string
   /** What can be repeated at will has a row in this time, in ms; 0 for a row each. */
   readonly limit: 0 | typeof HOUR | typeof DAY
-  count(metrics: AuthMetrics, portal: string): void
 }
 
 const KINDS: Readonly<Record<AuditEvent, Kind>> = {
-  'sign-in': {
-    message: 'signed in',
-    limit: 0,
-    count: ({ login }, portal) => login(portal, 'finished'),
-  },
-  'sign-in-refused': {
-    message: 'sign-in refused',
-    limit: HOUR,
-    count: ({ login }, portal) => login(portal, 'refused'),
-  },
-  'sign-in-failed': {
-    message: 'sign-in failed',
-    limit: HOUR,
-    count: ({ login }, portal) => login(portal, 'failed'),
-  },
-  'sign-out': {
-    message: 'signed out',
-    limit: 0,
-    count: ({ logout }, portal) => logout(portal),
-  },
-  'session-ended': {
-    message: 'session ended',
-    limit: 0,
-    count: ({ sessionEnded }, portal) => sessionEnded(portal),
-  },
-  // Checks have a counter of their own.
-  'access-refused': { message: 'access refused', limit: HOUR, count() {} },
-  'program-passed': { message: 'program passed', limit: DAY, count() {} },
+  'sign-in': { message: 'signed in', limit: 0 },
+  'sign-in-refused': { message: 'sign-in refused', limit: HOUR },
+  'sign-in-failed': { message: 'sign-in failed', limit: HOUR },
+  'sign-out': { message: 'signed out', limit: 0 },
+  'session-ended': { message: 'session ended', limit: 0 },
+  'access-refused': { message: 'access refused', limit: HOUR },
+  'program-passed': { message: 'program passed', limit: DAY },
 }
 
 /** Records who signed in and out, which programs passed, and who was refused: a log line, a row and a counter. Never throws. */
@@ -82,8 +59,8 @@ class AuditTrail {
   }
 
   record(request: FastifyRequest, happening: Happening): void {
-    const { message, limit, count } = KINDS[happening.event]
-    count(this.#app.authMetrics, happening.portal)
+    const { message, limit } = KINDS[happening.event]
+    this.#app.authMetrics.event(happening.event, happening.portal)
     const described = this.#describe(request, happening)
     const row = limit === 0 ? described : this.#limits[limit].take(described)
     if (!row) return
