@@ -43,18 +43,14 @@ export function createAliasGuard(
   }
 }
 
-/** What the headers of a request may replace before an app reads it, in whatever spelling. */
-export interface Overrides {
-  readonly method: boolean
-  readonly path: boolean
-}
-
-/** @param own - a header that the proxy sets for the check, in lower case */
-export function readOverrides(headers: IncomingHttpHeaders, own?: string): Overrides {
+/**
+ * What the headers of a request may replace before an app reads it, in whatever spelling.
+ *
+ * @param own - a header that the proxy sets for the check, in lower case
+ */
+export function readOverrides(headers: IncomingHttpHeaders, own?: string) {
   const others = Object.keys(headers).filter((name) => name !== own)
-  const names = others.map(foldName)
-  return {
-    method: METHOD_OVERRIDES.some((name) => names.includes(name)),
-    path: PATH_OVERRIDES.some((name) => names.includes(name)),
-  }
+  const names = new Set(others.map(foldName))
+  const isThere = (name: string) => names.has(name)
+  return { method: METHOD_OVERRIDES.some(isThere), path: PATH_OVERRIDES.some(isThere) }
 }
