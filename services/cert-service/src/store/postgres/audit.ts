@@ -1,6 +1,6 @@
 import type { Age } from '../bounds.ts'
 import { columns, toAudit } from '../rows.ts'
-import { AUDIT_LOOKED_AT, type AuditEntry, type AuditRecord } from '../store.ts'
+import { AUDIT_LOOKED_AT, type AuditEntry, type AuditRecord, type Store } from '../store.ts'
 import { type Database, deleteOld, isOld } from './database.ts'
 import { indexable, itemsOf, textArray } from './text.ts'
 
@@ -51,16 +51,8 @@ export class AuditLog {
     if (entries.length > 0) await this.#add(entries)
   }
 
-  listAudit = async ({
-    before = Number.MAX_SAFE_INTEGER,
-    limit,
-  }: {
-    before?: number
-    limit: number
-  }): Promise<readonly AuditRecord[]> => {
-    const rows = await this.#db.all<AuditRecord>(BEFORE, before, limit)
-    return rows.map(toAudit)
-  }
+  listAudit: Store['listAudit'] = async ({ before = Number.MAX_SAFE_INTEGER, limit }) =>
+    (await this.#db.all<AuditRecord>(BEFORE, before, limit)).map(toAudit)
 
   listAuditOf = async (name: string, limit: number): Promise<readonly AuditRecord[]> =>
     (await this.#db.all<AuditRecord>(OF_NAME, name, limit)).map(toAudit)

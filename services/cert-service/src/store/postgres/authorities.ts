@@ -1,5 +1,5 @@
 import { type CrlRow, columns, toCrl } from '../rows.ts'
-import type { AuthorityRecord, CrlRecord, RevokedCertificate } from '../store.ts'
+import type { AuthorityRecord, Store } from '../store.ts'
 import type { Database } from './database.ts'
 import { listRevoked } from './lifecycle.ts'
 
@@ -29,10 +29,7 @@ export class Authorities {
     this.#db = db
   }
 
-  addAuthority = async (
-    authority: Omit<AuthorityRecord, 'id'>,
-    previous: number | null,
-  ): Promise<AuthorityRecord | undefined> => {
+  addAuthority: Store['addAuthority'] = async (authority, previous) => {
     const { role, certificate, sealedKey, notAfter } = authority
     const params = [role, previous ?? 0, certificate, sealedKey, notAfter]
     const [row] = await this.#db.change<{ id: number }>(ADD, params)
@@ -46,11 +43,7 @@ export class Authorities {
 
   findCrl = async (authorityId: number) => toCrl(await this.#db.get<CrlRow>(CRL, authorityId))
 
-  replaceCrl = (
-    { id, certificate }: Pick<AuthorityRecord, 'id' | 'certificate'>,
-    now: number,
-    next: (stored: CrlRecord | undefined, revoked: readonly RevokedCertificate[]) => CrlRecord,
-  ): Promise<CrlRecord> =>
+  replaceCrl: Store['replaceCrl'] = ({ id, certificate }, now, next) =>
     this.#db.transaction(async (tx) => {
       await tx.all(LOCK, [id])
       const [row] = await tx.all<CrlRow>(CRL, [id])

@@ -1,12 +1,12 @@
 import { MAX_ISSUED } from '../bounds.ts'
 import { columns, HISTORY_COLUMNS } from '../rows.ts'
 import {
-  type CertificateRecord,
   type Expiry,
   type InService,
   type IssuedCertificate,
   NAME_PAGE,
   type PastCertificate,
+  type Store,
 } from '../store.ts'
 import type { Database } from './database.ts'
 import {
@@ -72,10 +72,7 @@ export class Certificates {
 
   findByName = (name: string, skip = 0) => this.#records.list(BY_NAME, name, skip)
 
-  listIssued = (
-    domain: string,
-    { now, isOut }: { readonly now: number; readonly isOut: boolean },
-  ): Promise<readonly IssuedCertificate[]> =>
+  listIssued: Store['listIssued'] = (domain, { now, isOut }) =>
     this.#db.all<IssuedCertificate>(ISSUED_FOR, domain, isOut, now, this.#db.runTime())
 
   listHistory = (domain: string): Promise<readonly PastCertificate[]> =>
@@ -102,8 +99,6 @@ export class Certificates {
     return { soonest, total: counted?.total ?? 0 }
   }
 
-  listUnexpired = (
-    { names: [domain = ''], lineage }: Pick<CertificateRecord, 'names' | 'lineage'>,
-    now: number,
-  ) => this.#records.list(UNEXPIRED, domain, indexable(lineage), now, this.#db.runTime())
+  listUnexpired: Store['listUnexpired'] = ({ names: [domain = ''], lineage }, now) =>
+    this.#records.list(UNEXPIRED, domain, indexable(lineage), now, this.#db.runTime())
 }

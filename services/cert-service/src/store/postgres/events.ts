@@ -70,10 +70,7 @@ export class Events {
 
   deleteEvent = (id: number) => this.#db.run('DELETE FROM events WHERE id = $1', id)
 
-  pruneEvents = async (
-    now: number,
-    { receivers, before }: Parameters<Store['pruneEvents']>[1],
-  ): Promise<void> => {
+  pruneEvents: Store['pruneEvents'] = async (now, { receivers, before }) => {
     await this.#db.write([
       { sql: DELETE_SENT, params: [now] },
       { sql: DROP_ORPHANS, params: [before, textArray(receivers)] },

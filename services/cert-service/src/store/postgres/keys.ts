@@ -1,4 +1,4 @@
-import type { DataKeyRecord, KeyringRecord } from '../store.ts'
+import type { DataKeyRecord, KeyringRecord, Store } from '../store.ts'
 import type { Database } from './database.ts'
 
 const CHECK = 'SELECT check_value AS "check" FROM master_key'
@@ -42,10 +42,7 @@ export class Keys {
   createKeyring = async (check: Uint8Array): Promise<boolean> =>
     (await this.#db.change(CREATE, [check])).length > 0
 
-  addDataKey = async (
-    { id, purpose, wrapped, seals }: DataKeyRecord,
-    check: Uint8Array,
-  ): Promise<boolean> =>
+  addDataKey: Store['addDataKey'] = async ({ id, purpose, wrapped, seals }, check) =>
     (await this.#db.change(ADD, [id, purpose, wrapped, seals, check])).length > 0
 
   countSeals = async (id: number, seals: number): Promise<number> => {

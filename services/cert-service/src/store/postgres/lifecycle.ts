@@ -1,4 +1,3 @@
-import type { RevocationReason } from '@gatehouse/pki'
 import { PostgresError, type Transaction } from '@gatehouse/postgres'
 import type { Age } from '../bounds.ts'
 import { spkiSha256sOf } from '../compromised.ts'
@@ -8,8 +7,8 @@ import type {
   CertificateRecord,
   Counted,
   Lease,
-  NewCertificate,
   RevokedCertificate,
+  Store,
 } from '../store.ts'
 import { type Addition, addedOf, additionOf, issuerDigest } from './additions.ts'
 import { ADD_AUDIT, auditParams } from './audit.ts'
@@ -125,23 +124,14 @@ export class Lifecycle {
     })
   }
 
-  addCertificate = async (
-    certificate: NewCertificate,
-    entry: AuditEntry,
-    { lease }: { readonly lease?: Lease | undefined } = {},
-  ): Promise<CertificateRecord> => {
+  addCertificate: Store['addCertificate'] = async (certificate, entry, { lease } = {}) => {
     const addition = { certificate, entry, lease }
     const added = await this.#leases.ending(lease, () => this.#addOne(addition))
     this.#changes.notify()
     return added
   }
 
-  revoke = async (
-    ids: readonly number[],
-    at: number,
-    reason: RevocationReason,
-    entry: AuditEntry,
-  ): Promise<readonly string[]> =>
+  revoke: Store['revoke'] = (ids, at, reason, entry) =>
     this.#withdraw(ids, entry, async (tx) => {
       if (reason === 'keyCompromise') await addCompromisedKeys(tx, ids, at)
       const ran = this.#db.runTime()

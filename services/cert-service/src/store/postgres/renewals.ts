@@ -1,4 +1,4 @@
-import type { CertificateRecord, RenewalWindow } from '../store.ts'
+import type { CertificateRecord, Store } from '../store.ts'
 import { type Changes, noteChange } from './changes.ts'
 import type { Database } from './database.ts'
 import { LEASE } from './leases.ts'
@@ -127,10 +127,7 @@ export class Renewals {
   setRenewAt = (id: number, renewAt: number | null): Promise<void> =>
     this.#move(SET_RENEW_AT, id, renewAt, this.#db.replica)
 
-  setRenewalWindow = (
-    id: number,
-    window: RenewalWindow & { readonly renewAt: number },
-  ): Promise<void> => {
+  setRenewalWindow: Store['setRenewalWindow'] = (id, window) => {
     const { checkAt, windowStart, windowEnd, explanationUrl, renewAt } = window
     const values = [checkAt, windowStart, windowEnd, explanationUrl, renewAt]
     return this.#move(SET_WINDOW, id, ...values, this.#db.replica)

@@ -1,6 +1,6 @@
 import type { Age } from '../bounds.ts'
 import { columns, toAudit } from '../rows.ts'
-import { AUDIT_LOOKED_AT, type AuditEntry, type AuditRecord } from '../store.ts'
+import { AUDIT_LOOKED_AT, type AuditEntry, type AuditRecord, type Store } from '../store.ts'
 import { type Database, isOld } from './database.ts'
 
 const INSERT = `
@@ -38,15 +38,8 @@ export class AuditLog {
       for (const entry of entries) this.add(entry)
     })
 
-  listAudit = async ({
-    before = Number.MAX_SAFE_INTEGER,
-    limit,
-  }: {
-    before?: number
-    limit: number
-  }): Promise<readonly AuditRecord[]> => {
-    return toAll(await this.#db.all<Row>(BEFORE, before, limit))
-  }
+  listAudit: Store['listAudit'] = async ({ before = Number.MAX_SAFE_INTEGER, limit }) =>
+    toAll(await this.#db.all<Row>(BEFORE, before, limit))
 
   listAuditOf = async (name: string, limit: number): Promise<readonly AuditRecord[]> =>
     toAll(await this.#db.all<Row>(OF_NAME, JSON.stringify(name), limit))

@@ -1,5 +1,5 @@
 import { type CrlRow, columns, toCrl } from '../rows.ts'
-import type { AuthorityRecord, CrlRecord, RevokedCertificate } from '../store.ts'
+import type { AuthorityRecord, CrlRecord, Store } from '../store.ts'
 import type { Database } from './database.ts'
 import { listRevoked } from './lifecycle.ts'
 
@@ -18,10 +18,7 @@ export class Authorities {
     this.#db = db
   }
 
-  addAuthority = (
-    authority: Omit<AuthorityRecord, 'id'>,
-    previous: number | null,
-  ): Promise<AuthorityRecord | undefined> =>
+  addAuthority: Store['addAuthority'] = (authority, previous) =>
     this.#db.write(() => {
       const { role, certificate, sealedKey, notAfter } = authority
       if (this.#db.prepare(NEWEST).get(role)?.id !== previous) return undefined
@@ -36,11 +33,7 @@ export class Authorities {
 
   findCrl = (authorityId: number) => this.#db.read(() => this.#crlOf(authorityId))
 
-  replaceCrl = (
-    { id, certificate }: Pick<AuthorityRecord, 'id' | 'certificate'>,
-    now: number,
-    next: (stored: CrlRecord | undefined, revoked: readonly RevokedCertificate[]) => CrlRecord,
-  ): Promise<CrlRecord> =>
+  replaceCrl: Store['replaceCrl'] = ({ id, certificate }, now, next) =>
     this.#db.write(() => {
       const stored = this.#crlOf(id)
       const record = next(stored, listRevoked(this.#db, certificate, now))

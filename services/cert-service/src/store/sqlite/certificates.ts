@@ -11,6 +11,7 @@ import {
   NAME_PAGE,
   type PastCertificate,
   type RenewalWindow,
+  type Store,
 } from '../store.ts'
 import type { Database, Parameters } from './database.ts'
 
@@ -104,10 +105,7 @@ export class Certificates {
 
   findByName = (name: string, skip = 0) => this.select(BY_NAME, name, skip)
 
-  listIssued = async (
-    domain: string,
-    { now, isOut }: { readonly now: number; readonly isOut: boolean },
-  ): Promise<readonly IssuedCertificate[]> => {
+  listIssued: Store['listIssued'] = async (domain, { now, isOut }) => {
     const of = { domain, isOut: Number(isOut), now, ran: this.#db.runTime() }
     const rows = await this.#db.all<IssuedCertificate & { names: string }>(ISSUED_FOR, of)
     return rows.map((row) => ({ ...row, names: JSON.parse(row.names) }))
@@ -142,15 +140,13 @@ export class Certificates {
     return { soonest, total: counted?.total ?? 0 }
   }
 
-  listUnexpired = async (
-    { names: [domain = ''], lineage }: Pick<CertificateRecord, 'names' | 'lineage'>,
-    now: number,
-  ) => this.select(UNEXPIRED, { domain, lineage, now, ran: this.#db.runTime() })
+  listUnexpired: Store['listUnexpired'] = ({ names: [domain = ''], lineage }, now) =>
+    this.select(UNEXPIRED, { domain, lineage, now, ran: this.#db.runTime() })
 
   setRenewAt = (id: number, renewAt: number | null) =>
     this.#db.run('UPDATE certificates SET renew_at = ? WHERE id = ?', renewAt, id)
 
-  setRenewalWindow = (id: number, window: RenewalWindow & { readonly renewAt: number }) => {
+  setRenewalWindow: Store['setRenewalWindow'] = (id, window) => {
     const { checkAt, windowStart, windowEnd, explanationUrl, renewAt } = window
     return this.#db.run(SET_WINDOW, checkAt, windowStart, windowEnd, explanationUrl, renewAt, id)
   }

@@ -1,5 +1,5 @@
 import { timingSafeEqual } from 'node:crypto'
-import type { DataKeyRecord, KeyringRecord } from '../store.ts'
+import type { DataKeyRecord, KeyringRecord, Store } from '../store.ts'
 import type { Database } from './database.ts'
 
 const CHECK = 'SELECT check_value AS "check" FROM master_key'
@@ -26,10 +26,7 @@ export class Keys {
       return true
     })
 
-  addDataKey = (
-    { id, purpose, wrapped, seals }: DataKeyRecord,
-    check: Uint8Array,
-  ): Promise<boolean> =>
+  addDataKey: Store['addDataKey'] = ({ id, purpose, wrapped, seals }, check) =>
     this.#db.write(() => {
       const isTaken = this.#db.prepare('SELECT 1 FROM data_keys WHERE id = ?').get(id)
       if (isTaken || !this.#isUnder(check)) return false

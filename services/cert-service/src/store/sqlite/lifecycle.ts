@@ -1,4 +1,3 @@
-import type { RevocationReason } from '@gatehouse/pki'
 import type { Age } from '../bounds.ts'
 import { spkiSha256sOf } from '../compromised.ts'
 import { columns } from '../rows.ts'
@@ -9,6 +8,7 @@ import type {
   Lease,
   NewCertificate,
   RevokedCertificate,
+  Store,
 } from '../store.ts'
 import type { AuditLog } from './audit.ts'
 import { type Chains, IS_LIVE, issuerDigest, LIFETIME } from './certificates.ts'
@@ -77,11 +77,7 @@ export class Lifecycle {
     this.#leases = leases
   }
 
-  addCertificate = async (
-    certificate: NewCertificate,
-    entry: AuditEntry,
-    { lease }: { readonly lease?: Lease | undefined } = {},
-  ): Promise<CertificateRecord> => {
+  addCertificate: Store['addCertificate'] = async (certificate, entry, { lease } = {}) => {
     const added = await this.#db.write(() => {
       if (lease) this.#leases.assertInForce(lease)
       return this.#add(certificate, entry)
@@ -90,12 +86,7 @@ export class Lifecycle {
     return added
   }
 
-  revoke = (
-    ids: readonly number[],
-    at: number,
-    reason: RevocationReason,
-    entry: AuditEntry,
-  ): Promise<readonly string[]> =>
+  revoke: Store['revoke'] = (ids, at, reason, entry) =>
     this.#db.write(() => {
       this.#audit.add(entry)
       if (reason === 'keyCompromise') this.#addCompromisedKeys(ids, at)
