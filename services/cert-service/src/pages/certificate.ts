@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { parseCertificate, toPem } from '@gatehouse/pki'
+import { buildChainPem, parseCertificate } from '@gatehouse/pki'
 import type { Page } from '@gatehouse/service-kit'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import type {
@@ -194,7 +194,7 @@ function chain({ record, root }: CertificateView): SafeHtml {
     ...record.chain.map((der) => ({ title: 'Issuing CA', der })),
     ...(root ? [{ title: 'Root', der: root, href: '/ca/root.pem' }] : []),
   ]
-  const pem = [record.certificate, ...record.chain].map((der) => toPem('CERTIFICATE', der)).join('')
+  const pem = buildChainPem(record.certificate, record.chain)
   const toRoot = root ? html`<a class="button" href="/ca/root.pem">Root (PEM)</a>` : ''
   return html`<ol class="chain">${links.map(chainLink)}</ol>
 <div class="pages"><a class="button" href="${certificateHref(record, 'chain.pem')}">Chain (PEM)</a><a class="button" href="${certificateHref(record, 'leaf.pem')}">Certificate alone (PEM)</a>${toRoot}</div>

@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { type Name, parseCertificate, toPem } from '@gatehouse/pki'
+import { buildChainPem, type Name, parseCertificate } from '@gatehouse/pki'
 import { sendPage } from '@gatehouse/service-kit'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
@@ -138,14 +138,13 @@ function sendPem(
   { certificate, chain, names: [domain = ''] }: CertificateRecord,
   file: 'leaf.pem' | 'chain.pem',
 ): FastifyReply {
-  const ders = file === 'leaf.pem' ? [certificate] : [certificate, ...chain]
   const name = domain.replace(/[^\w.-]/g, '_')
   return reply
     .type(PEM)
     .header('cache-control', 'no-store')
     .header('x-content-type-options', 'nosniff')
     .header('content-disposition', `attachment; filename="${name}-${file}"`)
-    .send(ders.map((der) => toPem('CERTIFICATE', der)).join(''))
+    .send(buildChainPem(certificate, file === 'leaf.pem' ? [] : chain))
 }
 
 /** Unlike at the API, a text that is no name finds nothing. */

@@ -1,6 +1,7 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
 import { CertError, storeUnavailable as unavailable } from '../../errors.ts'
 import type { Age } from '../bounds.ts'
+import { columnOf } from '../rows.ts'
 
 interface Job {
   run(): unknown
@@ -179,10 +180,6 @@ export class Database {
       else for (const job of jobs) job.reject(failure ?? error)
     }
   }
-}
-
-function columnOf(member: string): string {
-  return member.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 }
 
 /**
