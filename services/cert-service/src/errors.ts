@@ -304,6 +304,11 @@ export class CertError extends CodedError<CertErrorCode> {
   }
 }
 
+/** Whether an error is that one of cert-service. */
+export function hasCode(error: unknown, code: CertErrorCode): error is CertError {
+  return error instanceof CertError && error.code === code
+}
+
 /** The store cannot be used for a while; a client may try again in a few seconds. */
 export function storeUnavailable(reason: string, cause?: unknown): CertError {
   const message = `The store cannot be used: ${reason}.`

@@ -3,7 +3,7 @@ import { EventEmitter } from 'node:events'
 import { toPem } from '@gatehouse/pki'
 import type { FastifyInstance } from 'fastify'
 import { LRUCache } from 'lru-cache'
-import { CertError } from '../errors.ts'
+import { hasCode } from '../errors.ts'
 import { describeRenewal, hasBegun } from '../issuers/issuer.ts'
 import type { CertificateRecord, Change } from '../store/store.ts'
 import type { HandedOut } from './handed-out.ts'
@@ -205,8 +205,7 @@ export class Holdings {
 
   /** Whether an error says that a shared store cannot be reached. */
   #isAway(error: unknown): boolean {
-    const isUnavailable = error instanceof CertError && error.code === 'CERT_STORE_UNAVAILABLE'
-    return isUnavailable && this.#deps.store.isShared
+    return hasCode(error, 'CERT_STORE_UNAVAILABLE') && this.#deps.store.isShared
   }
 
   async #open(record: CertificateRecord): Promise<Held> {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Name } from '@gatehouse/pki'
-import { CertError, IssueError } from '../errors.ts'
+import { CertError, hasCode, IssueError } from '../errors.ts'
 import { hasBegun, isMisdated, planRenewal } from '../issuers/issuer.ts'
 import type { Requester } from '../plugins/audit.ts'
 import type { CertificateRecord, OrderRecord } from '../store/store.ts'
@@ -243,7 +243,7 @@ export class Issuance {
       return await this.#outcomeOf(flight, by, joined !== undefined)
     } catch (error) {
       // The limits of the caller that it waited for are not its own.
-      if (joined && isLimitOfCaller(error)) return this.#join(request, by, replaces)
+      if (joined && hasCode(error, 'CERT_CALLER_LIMITED')) return this.#join(request, by, replaces)
       throw error
     }
   }
@@ -320,8 +320,4 @@ export class Issuance {
       this.#waiting.delete(stop)
     })
   }
-}
-
-function isLimitOfCaller(error: unknown): boolean {
-  return error instanceof CertError && error.code === 'CERT_CALLER_LIMITED'
 }

@@ -8,7 +8,7 @@ import {
   toPem,
 } from '@gatehouse/pki'
 import type { FastifyInstance } from 'fastify'
-import { CertError } from '../errors.ts'
+import { CertError, hasCode } from '../errors.ts'
 import {
   type Issued,
   type IssuerIo,
@@ -115,17 +115,13 @@ async function issueWith(
     return await signAndSave(flight, deps, signal)
   } catch (error) {
     if (closing.aborted) throw error
-    if (lease.lost.aborted || isLeaseLost(error)) return undefined
+    if (lease.lost.aborted || hasCode(error, 'CERT_LEASE_LOST')) return undefined
     const failure = await saveFailure(flight, error, deps).catch((failed) => {
-      if (!isLeaseLost(failed)) throw failed
+      if (!hasCode(failed, 'CERT_LEASE_LOST')) throw failed
     })
     if (failure === undefined) return undefined
     throw failure
   }
-}
-
-function isLeaseLost(error: unknown): boolean {
-  return error instanceof CertError && error.code === 'CERT_LEASE_LOST'
 }
 
 async function signAndSave(flight: Flight, deps: IssuanceDeps, signal: AbortSignal): Promise<Held> {
@@ -261,7 +257,7 @@ async function planOf(
 async function saveFailure(flight: Flight, error: unknown, deps: IssuanceDeps): Promise<unknown> {
   const { store, certMetrics, events, clock, log } = deps
   certMetrics?.failed(error)
-  if (error instanceof CertError && error.code === 'CERT_STORE_UNAVAILABLE') return error
+  if (hasCode(error, 'CERT_STORE_UNAVAILABLE')) return error
   if (error instanceof PkiError && error.code === 'PKI_KEY_QUEUE_FULL')
     return new CertError('CERT_BUSY', error.message, { cause: error, retryAfter: 10 })
   const at = clock.now()

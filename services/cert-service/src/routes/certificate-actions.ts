@@ -2,7 +2,7 @@ import { type Name, REVOCATION_REASONS, type RevocationReason } from '@gatehouse
 import { sendPage } from '@gatehouse/service-kit'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { CertError } from '../errors.ts'
+import { CertError, hasCode } from '../errors.ts'
 import { type IssuanceRequest, parseRequest, rerouteRequest } from '../issuance/request.ts'
 import { ACTIONS, type Action, confirmPage, type Done, dryRunPage } from '../pages/actions.ts'
 import { nameHref } from '../pages/links.ts'
@@ -124,6 +124,6 @@ async function wantedFor(request: FastifyRequest<Route>, name: Name): Promise<Is
 }
 
 function noneIfNotFound(error: unknown): undefined {
-  if (error instanceof CertError && error.code === 'CERT_NOT_FOUND') return undefined
+  if (hasCode(error, 'CERT_NOT_FOUND')) return undefined
   throw error
 }

@@ -1,4 +1,4 @@
-import { CertError } from '../../errors.ts'
+import { hasCode } from '../../errors.ts'
 import type { Lease, Work } from '../store.ts'
 import type { Database } from './database.ts'
 import { indexable, itemsOf } from './text.ts'
@@ -104,7 +104,7 @@ export class Leases {
     try {
       return await write()
     } catch (error) {
-      if (!isLeaseLost(error)) this.#held.set(lease.token, held)
+      if (!hasCode(error, 'CERT_LEASE_LOST')) this.#held.set(lease.token, held)
       throw error
     }
   }
@@ -140,8 +140,4 @@ export class Leases {
 
 function lineagesOf(all: readonly { readonly lineage: string }[]): readonly string[] {
   return all.map(({ lineage }) => indexable(lineage))
-}
-
-function isLeaseLost(error: unknown): boolean {
-  return error instanceof CertError && error.code === 'CERT_LEASE_LOST'
 }

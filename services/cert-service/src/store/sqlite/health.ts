@@ -2,7 +2,7 @@ import { addAbortListener } from 'node:events'
 import { statSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { Worker } from 'node:worker_threads'
-import { CertError, storeUnavailable as unavailable } from '../../errors.ts'
+import { CertError, hasCode, storeUnavailable as unavailable } from '../../errors.ts'
 import { type Database, storeFailure } from './database.ts'
 import { schemaVersion } from './migrations.ts'
 
@@ -52,7 +52,7 @@ export class Health {
       await quickCheck(this.#file, signal)
       this.#damage = undefined
     } catch (error) {
-      if (error instanceof CertError && error.code === 'CERT_STORE_CORRUPT') this.#damage = error
+      if (hasCode(error, 'CERT_STORE_CORRUPT')) this.#damage = error
       throw error
     } finally {
       this.#refuseWrites()
