@@ -1,15 +1,22 @@
-/** Issuers that give a token to anyone who creates an account. */
+/** Hosts whose issuers give a token to anyone who creates an account. */
+const PUBLIC_HOSTS: ReadonlySet<string> = new Set([
+  'accounts.google.com',
+  'api.login.yahoo.com',
+  'appleid.apple.com',
+  'gitlab.com',
+  'id.twitch.tv',
+  'slack.com',
+  'www.facebook.com',
+  'www.linkedin.com',
+])
+
+/** Issuers of jobs that anyone can run. Below their hosts there may be issuers of one company. */
 const PUBLIC_ISSUERS: ReadonlySet<string> = new Set([
-  'https://accounts.google.com',
   'https://agent.buildkite.com',
   'https://app.terraform.io',
-  'https://appleid.apple.com',
-  'https://gitlab.com',
   'https://oauth2.sigstore.dev/auth',
   'https://oidc.codefresh.io',
   'https://token.actions.githubusercontent.com',
-  'https://www.facebook.com',
-  'https://www.linkedin.com/oauth',
 ])
 
 /** Tenants of Microsoft that are open to all; the last one is that of personal accounts. */
@@ -21,6 +28,7 @@ const MICROSOFT_FOR_ALL =
  * A token of such an issuer says who the caller is, and not that you know the caller.
  */
 export function isPublicIssuer(issuerUrl: string): boolean {
-  const url = (URL.parse(issuerUrl)?.href ?? issuerUrl).replace(/(?<!\/)\/+$/, '')
-  return PUBLIC_ISSUERS.has(url) || MICROSOFT_FOR_ALL.test(url)
+  const { href = issuerUrl, hostname = '' } = URL.parse(issuerUrl) ?? {}
+  const url = href.replace(/(?<!\/)\/+$/, '')
+  return PUBLIC_HOSTS.has(hostname) || PUBLIC_ISSUERS.has(url) || MICROSOFT_FOR_ALL.test(url)
 }

@@ -13,7 +13,7 @@ t.test('sign-ins, sign-outs and ended sessions are counted by portal', async (t)
   const ada = visitor()
   await signIn(ada, corp, 'ada')
   await signIn(visitor(), corp, 'bob')
-  for (const failure of ['FWA_STEP_UP_UNMET', 'FWA_PROVIDER_INVALID'] as const) {
+  for (const failure of ['FWA_LOGIN_REFUSED', 'FWA_PROVIDER_INVALID'] as const) {
     const eve = visitor()
     const begun = await eve.open(signInUrl())
     corp.state.failure = failure

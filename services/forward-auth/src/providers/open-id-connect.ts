@@ -1,3 +1,4 @@
+import { isPublicIssuer } from '@gatehouse/auth-core'
 import type { Claims } from '@gatehouse/profile'
 import { type Static, Type } from 'typebox'
 import { oidc } from './oidc.ts'
@@ -27,25 +28,13 @@ export const OpenIdConnectSchema = Type.Object({
   trustEmail,
 })
 
-/** Known issuers where anybody can get an account. */
-const PUBLIC_HOSTS = new Set([
-  'accounts.google.com',
-  'api.login.yahoo.com',
-  'appleid.apple.com',
-  'gitlab.com',
-  'id.twitch.tv',
-  'slack.com',
-  'www.facebook.com',
-  'www.linkedin.com',
-])
 /** The Microsoft tenant of all personal accounts. */
 export const CONSUMERS = '9188040d-6c67-4c5b-b112-36a304b66dad'
 
 export const openIDConnect: ProviderKind<Static<typeof OpenIdConnectSchema>> = {
   icon: 'openid',
   stepsUp: true,
-  isPublic: ({ issuerUrl }) =>
-    PUBLIC_HOSTS.has(URL.parse(issuerUrl)?.hostname ?? '') || issuerUrl.includes(CONSUMERS),
+  isPublic: ({ issuerUrl }) => isPublicIssuer(issuerUrl),
   create: oidc(({ issuerUrl: issuer }) => ({ issuer })),
 }
 

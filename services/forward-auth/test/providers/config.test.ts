@@ -189,6 +189,8 @@ t.test('knows which providers are open to anybody', async (t) => {
     [{ ...oidc, issuerUrl: 'https://accounts.google.com' }, true],
     [{ ...oidc, issuerUrl: 'https://Accounts.Google.com/' }, true],
     [{ ...oidc, issuerUrl: `https://login.microsoftonline.com/${CONSUMERS}/v2.0` }, true],
+    [{ ...oidc, issuerUrl: 'https://login.microsoftonline.com/common/v2.0' }, true],
+    [{ ...oidc, issuerUrl: 'https://app.terraform.io' }, true],
     [{ ...oidc, issuerUrl: 'https://accounts.google.com.acme.example' }, false],
     [{ type: 'pocketID', name: 'home', ...client, url: 'https://id.example' }, false],
     [{ type: 'tailscaleWhois', name: 'net' }, false],
