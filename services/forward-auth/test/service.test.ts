@@ -1,4 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { type BoundedFetch, createFetch } from '@gatehouse/net'
 import { createLogger } from '@gatehouse/service-kit'
 import { manualClock, testFolder } from '@gatehouse/service-kit/testing'
@@ -174,6 +176,33 @@ t.test('providers that a reload replaced are closed when their logins have had t
   await setImmediate()
   t.notOk(before.some((fetch) => open.has(fetch)))
   t.equal(open.size, before.length)
+})
+
+t.test('what a reload replaced is let go, with what it cached', async (t) => {
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as () => void
+  const yaml = yamlOf(
+    portalOf(
+      'main',
+      'policies: { staff: "Group(`staff`)" }, assertion: { hosts: [app.example.com] }',
+    ),
+  )
+  const { app, clock, ...test } = await startApp(t, yaml)
+  // Its own function, since a variable of the loop would hold them.
+  const weakly = () =>
+    [...app.portals.values(), app.sites, app.trust, app.keys].map((part) => new WeakRef(part))
+  const replaced: WeakRef<object>[] = []
+  for (let i = 0; i < 3; i++) {
+    const asked = await test.check(SHAPES[0]!, { cookie: test.signIn('main') })
+    t.equal(asked.statusCode, 200)
+    replaced.push(...weakly())
+    await test.reload(yaml)
+    await clock.advance(30_000)
+  }
+  t.equal((await test.check(SHAPES[0]!)).statusCode, 401)
+  await setImmediate()
+  collect()
+  t.equal(replaced.filter((part) => part.deref()).length, 0, `of ${replaced.length}`)
 })
 
 t.test('the service ends at once after a reload', async (t) => {
