@@ -1,13 +1,6 @@
 import { cidrContains, compileNetworks, type Host, parseCidr, parseHost } from '@gatehouse/net'
 import { isUnder } from '../sites.ts'
-import {
-  compilePath,
-  coversPath,
-  type Fit,
-  fitPath,
-  type PathPattern,
-  type RequestPath,
-} from './paths.ts'
+import { compilePath, coversPath, type Fit, fitPath, type RequestPath } from './paths.ts'
 import type { Policy } from './policy.ts'
 
 /** A rule as configured. A member that is absent fits everything. */
@@ -130,13 +123,10 @@ function fitHost(patterns: readonly string[]): Test {
   return ({ host }) => (contains(host) ? 'yes' : 'no')
 }
 
-/** `x` is that host, `*.x` every host below it. */
-interface HostPattern {
-  readonly name: string
-  readonly isWildcard: boolean
-}
+type HostPattern = ReturnType<typeof readHost>
 
-function readHost(pattern: string): HostPattern {
+/** `x` is that host, `*.x` every host below it. */
+function readHost(pattern: string) {
   const isWildcard = pattern.startsWith('*.')
   const text = isWildcard ? pattern.slice(2) : pattern
   return { name: parseHost(text)?.name ?? text, isWildcard }
@@ -193,25 +183,19 @@ function fitPaths(patterns: readonly string[]): Test {
  * index of that earlier rule.
  */
 export function shadowedRules(configs: readonly RuleConfig[]): { index: number; by: number }[] {
-  const rules = configs.map(({ hosts, methods, from, paths }) => ({
-    hosts: hosts?.map(readHost),
-    methods,
-    from: from?.map(parseCidr),
-    paths: paths?.map(compilePath),
-  }))
+  const rules = configs.map(readPatterns)
   return rules.flatMap((rule, index) => {
     const by = rules.findIndex((earlier, i) => i === index || coversRule(earlier, rule))
     return by === index ? [] : [{ index, by }]
   })
 }
 
+type Patterns = ReturnType<typeof readPatterns>
 type Network = ReturnType<typeof parseCidr>
 
-interface Patterns {
-  readonly hosts: readonly HostPattern[] | undefined
-  readonly methods: readonly string[] | undefined
-  readonly from: readonly Network[] | undefined
-  readonly paths: readonly PathPattern[] | undefined
+function readPatterns({ hosts, methods, from, paths }: RuleConfig) {
+  const [networks, compiled] = [from?.map(parseCidr), paths?.map(compilePath)]
+  return { hosts: hosts?.map(readHost), methods, from: networks, paths: compiled }
 }
 
 function coversRule(earlier: Patterns, rule: Patterns): boolean {
