@@ -1,7 +1,7 @@
 import { createSigner } from 'fast-jwt'
 import { cookiesOf } from '../../services/forward-auth/src/session/cookie.ts'
 import { deriveKeys } from '../../services/forward-auth/src/session/key-ring.ts'
-import { SESSION_TYPE } from '../../services/forward-auth/src/session/tokens.ts'
+import { SESSION_TYPE } from '../../services/forward-auth/src/session/sessions.ts'
 import { portalUrl, type Site } from '../../services/forward-auth/src/sites.ts'
 import { SESSION_SECRET } from './service-files.ts'
 

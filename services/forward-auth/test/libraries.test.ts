@@ -18,10 +18,11 @@ const withStub = (t: Test, library: string, stub: unknown) =>
 
 /** Keeps the names of @fastify/jwt and does none of its work. */
 const jwtStub = fp(async (app) => {
-  const verify = () => {
+  const verify = async () => {
     throw new Error('a stub verifies nothing')
   }
-  app.decorate('jwt', { sign: () => 'a.b.c', decode: () => null, verify } as never)
+  const session = { sign: () => 'a.b.c', decode: () => null, verify }
+  app.decorate('jwt', { session } as never)
 })
 
 /** Keeps the names of @fastify/cookie and does none of its work. */

@@ -4,12 +4,10 @@ import type { ForwardAuthConfig } from '../config/schema.ts'
 import type { AuthStore } from '../store/store.ts'
 import { AssertionKeys } from './assertion-keys.ts'
 import { deriveKeys, type KeyRing } from './key-ring.ts'
-import { createTokens, type SessionTokens } from './tokens.ts'
 
 /** Keys by purpose: a key for one purpose is of no use for the others. */
 export interface Keys {
   readonly session: KeyRing
-  readonly tokens: SessionTokens
   readonly login: KeyRing
   readonly assertion: AssertionKeys
 }
@@ -27,8 +25,7 @@ export async function loadKeys(
   const all = secrets ?? [await store.secret('session')]
   const [session, login] = [deriveKeys(all, 'session'), deriveKeys(all, 'login')]
   const secret = await store.secret('assertion', deriveKeys(all, 'store'))
-  const tokens = await createTokens(session)
-  return { session, tokens, login, assertion: new AssertionKeys(secret) }
+  return { session, login, assertion: new AssertionKeys(secret) }
 }
 
 declare module 'fastify' {

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import type { JWT } from '@fastify/jwt'
+import jwt, { type JWT } from '@fastify/jwt'
 import { fromClaims, type Profile } from '@gatehouse/profile'
+import type { DecodedJwt } from 'fast-jwt'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
@@ -11,10 +12,13 @@ import { portalUrl, type Site } from '../sites.ts'
 import type { Revocation } from '../store/store.ts'
 import { MAX_TOKEN_LENGTH, readSessionCookie } from './cookie.ts'
 import { personOf } from './ended-sessions.ts'
-import { signerOf } from './key-ring.ts'
+import { isSigned } from './key-ring.ts'
+import type { Keys } from './keys.ts'
 import { Revocations } from './revocations.ts'
 import type { Session } from './session.ts'
 
+/** Header `typ` of session tokens: nothing else that is signed passes for one. */
+export const SESSION_TYPE = 'gatehouse-session+jwt'
 /** How far the clocks of instances may differ, in ms. */
 export const MAX_SKEW = 30_000
 /** A compact JWS (RFC 7515 section 7.1) whose signature has the 256 bits of HS256. */
@@ -42,24 +46,21 @@ interface SessionClaims extends Record<string, unknown> {
   readonly gatehouse_provider: string
   readonly gatehouse_generation?: number
 }
-
-/** A token as @fastify/jwt has verified it. */
-interface VerifiedToken {
-  readonly header: { readonly kid?: unknown }
-  readonly payload: SessionClaims
-}
+const REQUIRED = ['iss', 'aud', 'sub', 'sid', 'iat', 'nbf', 'exp', 'gatehouse_provider']
 
 /** The sessions of all portals: signed tokens, and a list of those that were revoked early. */
 class Sessions {
   readonly #app: FastifyInstance
+  readonly #jwt: JWT
   readonly #revocations: Revocations
   readonly #visitors = new LRUCache<string, Visitor>({
     maxSize: CACHE_BYTES,
     sizeCalculation: (_visitor, token) => 2 * token.length + SESSION_BYTES,
   })
 
-  constructor(app: FastifyInstance, revocations: Revocations) {
+  constructor(app: FastifyInstance, jwt: JWT, revocations: Revocations) {
     this.#app = app
+    this.#jwt = jwt
     this.#revocations = revocations
   }
 
@@ -70,7 +71,7 @@ class Sessions {
    * @throws FwaError FWA_STORE_STALE if there is one, and nobody knows whether it was revoked
    */
   async read(request: FastifyRequest, portal: Portal, site: Site): Promise<Visitor | undefined> {
-    const visitor = this.#inCookies(request, portal, site)
+    const visitor = await this.#inCookies(request, portal, site)
     if (!visitor || !this.#isCurrent(visitor.session)) return undefined
     this.#assertFresh()
     return visitor
@@ -85,14 +86,14 @@ class Sessions {
     portal: Portal,
     site: Site,
   ): Promise<Visitor | undefined> {
-    const visitor = this.#inCookies(request, portal, site)
+    const visitor = await this.#inCookies(request, portal, site)
     if (!visitor || !this.#isInTime(visitor.session)) return undefined
     return this.#revocations.isStored(visitor.session) ? undefined : visitor
   }
 
   /** Throws FwaError FWA_STORE_STALE as `read` does. */
   async verify(portal: Portal, token: string): Promise<Visitor | undefined> {
-    const visitor = this.#find(portal, token)
+    const visitor = await this.#find(portal, token)
     if (!visitor || !this.#isCurrent(visitor.session)) return undefined
     this.#assertFresh()
     return visitor
@@ -116,7 +117,7 @@ class Sessions {
   }
 
   create(portal: Portal, site: Site, profile: Profile): Session {
-    const jwt = this.#jwtOf(this.#app.keys.session.first.kid)
+    const { kid, secret: key } = this.#app.keys.session.first
     const iat = Math.floor(this.#app.clock.now() / 1_000)
     const generation = this.#revocations.ended.nextGeneration(personOf(portal.name, profile))
     const claims = {
@@ -132,9 +133,9 @@ class Sessions {
       // Present even without a value, so that a claim of the provider cannot take its place.
       gatehouse_generation: generation === 0 ? undefined : generation,
     }
-    const token = jwt.sign(claims)
+    const token = this.#jwt.sign(claims, { key, kid })
     if (token.length > MAX_TOKEN_LENGTH) throw tooLarge(profile.provider, token.length)
-    const payload = jwt.decode<SessionClaims>(token)
+    const { payload } = this.#jwt.decode<{ payload: SessionClaims }>(token) ?? {}
     if (!payload) throw new Error('the new session token cannot be decoded')
     const session = readSession(token, portal, site, payload)
     this.#remember(session, portal)
@@ -155,28 +156,30 @@ class Sessions {
     this.#visitors.clear()
   }
 
-  #inCookies(request: FastifyRequest, portal: Portal, site: Site): Visitor | undefined {
+  async #inCookies(
+    request: FastifyRequest,
+    portal: Portal,
+    site: Site,
+  ): Promise<Visitor | undefined> {
     const token = readSessionCookie(request.headers.cookie, portal)
     if (token === undefined) return undefined
-    const visitor = this.#find(portal, token)
+    const visitor = await this.#find(portal, token)
     return visitor?.session.site.domain === site.domain ? visitor : undefined
   }
 
-  #find(portal: Portal, token: string): Visitor | undefined {
+  #find(portal: Portal, token: string) {
     const known = this.#visitors.get(token)
     // A reload replaces the portals.
     if (known?.portal === portal) return known
     if (token.length > MAX_TOKEN_LENGTH || !TOKEN.test(token)) return undefined
-    const key = signerOf(token, this.#app.keys.session)
-    return key && this.#verifyToken(key.kid, portal, token)
+    return isSigned(token, this.#app.keys.session) ? this.#verifyToken(portal, token) : undefined
   }
 
   /** What @fastify/jwt does not know is checked here: whose token it is, and the clock of the service. */
-  #verifyToken(kid: string, portal: Portal, token: string): Visitor | undefined {
+  async #verifyToken(portal: Portal, token: string): Promise<Visitor | undefined> {
     const { sites, log } = this.#app
     try {
-      const { header, payload: claims } = this.#jwtOf(kid).verify<VerifiedToken>(token)
-      if (header.kid !== kid) return undefined
+      const claims = await this.#jwt.verify<SessionClaims>(token)
       const site = sites.all.find(({ domain }) => domain === claims.aud)
       if (!site || claims.iss !== portalUrl(site, portal, '')) return undefined
       if (!hasTimes(claims) || !this.#isInTime(claims)) return undefined
@@ -188,12 +191,6 @@ class Sessions {
       log.debug({ err: error }, 'session token refused')
       return undefined
     }
-  }
-
-  #jwtOf(kid: string): JWT {
-    const jwt = this.#app.keys.tokens.get(kid)
-    if (!jwt) throw new Error('a key without its tokens')
-    return jwt
   }
 
   #remember(session: Session, portal: Portal): Visitor | undefined {
@@ -249,6 +246,25 @@ function tooLarge(provider: string, length: number): FwaError {
 
 export const sessions = fp(
   async (app: FastifyInstance) => {
+    await app.register(jwt, {
+      namespace: 'session',
+      decoratorName: 'sessionClaims',
+      decode: { complete: true },
+      secret: {
+        private: async () => app.keys.session.first.secret,
+        public: async ({ header }: DecodedJwt) => keyOf(header, app.keys),
+      },
+      sign: { algorithm: 'HS256', header: { alg: 'HS256', typ: SESSION_TYPE } },
+      verify: {
+        algorithms: ['HS256'],
+        checkTyp: SESSION_TYPE,
+        requiredClaims: REQUIRED,
+        // The times are compared with the clock of the service.
+        ignoreExpiration: true,
+        ignoreNotBefore: true,
+      },
+    })
+    const jwts = app.jwt as unknown as Record<'session', JWT>
     const { workers } = app
     const share = (rows: readonly Revocation[]) => workers.broadcast('revoked', rows)
     const revocations = new Revocations(app.authStore, share)
@@ -257,7 +273,7 @@ export const sessions = fp(
     await revocations.open()
     app.addHook('onClose', () => revocations.close())
     app.addHealthCheck(() => app.authStore.health())
-    app.decorate('sessions', new Sessions(app, revocations))
+    app.decorate('sessions', new Sessions(app, jwts.session, revocations))
     app.onReload(() => () => app.sessions.clear())
   },
   {
@@ -273,3 +289,9 @@ export const sessions = fp(
     ],
   },
 )
+
+function keyOf({ kid }: DecodedJwt['header'], { session }: Keys): Buffer {
+  const key = session.all.find((each) => each.kid === kid)
+  if (!key) throw new Error('the token is signed with an unknown key')
+  return key.secret
+}
