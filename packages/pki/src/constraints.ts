@@ -20,16 +20,12 @@ export function readConstraints(certificates: readonly Uint8Array[]) {
   const groups = found.flatMap(children).map((group) => {
     const isExcluded = group.tag === EXCLUDED
     const bases = children(group).map(baseOf)
-    return { isExcluded, bases, rules: bases.flatMap((base) => rulesOf(base, isExcluded)) }
+    const rules = bases.flatMap((base) => rulesOf(base, isExcluded))
+    return { isExcluded, bases, rules, permits: compileGroup(rules, isExcluded) }
   })
   return {
     /** Whether clients accept the name below these authorities. */
-    permits: (name: Name) =>
-      groups.every(({ isExcluded, rules }) => {
-        const ofKind = rules.filter(({ kind }) => (kind === 'cidr') === (name.ip !== undefined))
-        if (isExcluded) return compileReach(ofKind)(name) === undefined
-        return ofKind.length === 0 || compileRules(ofKind)(name)
-      }),
+    permits: (name: Name) => groups.every(({ permits }) => permits(name)),
     /** What they permit and exclude, as name rules; empty without constraints. */
     text: groups
       .map(
@@ -40,6 +36,17 @@ export function readConstraints(certificates: readonly Uint8Array[]) {
     /** Whether they are about subjects as well. An empty subject is always within. */
     isSubjectLimited: groups.some(({ bases }) => bases.some(({ tag }) => tag === DIRECTORY_NAME)),
   }
+}
+
+/** Constraints of one kind of names say nothing about the other. */
+function compileGroup(rules: readonly NameRule[], isExcluded: boolean): (name: Name) => boolean {
+  const [domains, networks] = [false, true].map((isNetwork) => {
+    const ofKind = rules.filter(({ kind }) => (kind === 'cidr') === isNetwork)
+    const [covers, holds] = [compileReach(ofKind), compileRules(ofKind)]
+    if (isExcluded) return (name: Name) => covers(name) === undefined
+    return (name: Name) => ofKind.length === 0 || holds(name)
+  })
+  return (name) => (name.ip ? networks : domains)?.(name) === true
 }
 
 /** Minimum and maximum have no meaning but 0 and absent. */

@@ -46,6 +46,8 @@ export async function openCa(options: AuthorityOptions, deps: AuthorityDeps): Pr
 export class Ca implements Issuer {
   readonly name = 'ca'
   readonly crls: Crls
+  /** Whether `ca.permitted` has a name, and what signs now may sign it. */
+  permits: (name: Name) => boolean
   readonly #options: AuthorityOptions
   readonly #deps: AuthorityDeps
   readonly #authorities: Authorities
@@ -65,14 +67,12 @@ export class Ca implements Issuer {
     this.#options = options
     this.#deps = deps
     this.#authorities = authorities
-    this.#current = signingBy(intermediate, options)
     const { permitted } = options
     this.#isPermitted = compileRules(permitted.length > 0 ? permitted : [parseNameRule('*')])
+    this.#current = signingBy(intermediate, options)
+    this.permits = this.#permittedBy(this.#current)
     this.crls = new Crls(deps, (keyId) => this.#authorityOf(keyId))
   }
-
-  permits = (name: Name): boolean =>
-    this.#isPermitted(name) && this.#current.constraints.permits(name)
 
   /** What it may sign, for a name that it may not. */
   scopeFor = (name: Name): string =>
@@ -134,7 +134,7 @@ export class Ca implements Issuer {
     const { authority } = this.#current
     const hasCome = hasBegun(authority.info, this.#deps.clock.now())
     if (!hasCome || this.#authorities.isReplaceable(authority)) {
-      this.#current = signingBy(await this.#authorities.openIntermediate(), this.#options)
+      this.#signBy(await this.#authorities.openIntermediate())
       await this.track()
     }
     for (const [keyId, { authority }] of this.#byKeyId)
@@ -164,7 +164,18 @@ export class Ca implements Issuer {
     if (this.#options.intermediate) return
     if (hasBegun(this.#current.authority.info, this.#deps.clock.now())) return
     const other = this.#authorities.choose(this.#intermediates)
-    if (other) this.#current = signingBy(other, this.#options)
+    if (other) this.#signBy(other)
+  }
+
+  #signBy(intermediate: StoredAuthority): void {
+    this.#current = signingBy(intermediate, this.#options)
+    this.permits = this.#permittedBy(this.#current)
+  }
+
+  /** Most have no constraints, and each request asks. */
+  #permittedBy({ constraints: { permits, text } }: Signing): (name: Name) => boolean {
+    if (text === '') return this.#isPermitted
+    return (name) => this.#isPermitted(name) && permits(name)
   }
 
   #sign({ names, keyType, spki }: LeafRequest, now: number): Issued {

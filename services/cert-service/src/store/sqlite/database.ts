@@ -1,7 +1,6 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
 import { CertError, storeUnavailable as unavailable } from '../../errors.ts'
 import type { Age } from '../bounds.ts'
-import { columnOf } from '../rows.ts'
 
 interface Job {
   run(): unknown
@@ -180,6 +179,10 @@ export class Database {
       else for (const job of jobs) job.reject(failure ?? error)
     }
   }
+}
+
+function columnOf(member: string): string {
+  return member.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 }
 
 /**
