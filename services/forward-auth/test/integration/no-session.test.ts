@@ -1,5 +1,9 @@
 import t from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { testNoSession } from '../no-session.ts'
+
+// What is wrong in these tests, and said.
+expectWarnings(t, 'check refused')
 
 const RUNS = Number(process.env.GATEHOUSE_FUZZ ?? 100_000)
 

@@ -110,8 +110,8 @@ export const CASES: Readonly<Record<string, Case>> = {
     host: 'auth.example.com',
     path: '/portals/main',
     headers: { ...navigation, ...FORGED_REQUEST, 'X-Forwarded-Host': 'app.example.com' },
-    // Traefik, HAProxy and Envoy remove the URI of the client, so that there is nothing to check.
-    status: { others: 403, haproxy: 400, traefik: 400, envoy: 400, 'envoy-grpc': 400 },
+    // Traefik, HAProxy and Envoy remove the URI of the client: somebody opens the URL by hand.
+    status: { others: 403, haproxy: 303, traefik: 303, envoy: 303, 'envoy-grpc': 303 },
   },
 
   'signed in': { who: 'ada', path: '/a?b', headers: navigation, status: 200, user: 'ada' },
