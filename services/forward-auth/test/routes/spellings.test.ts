@@ -1,7 +1,11 @@
 import t, { type Test } from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { portalOf, startApp, yamlOf } from '../app.ts'
 import { DAILY_URLS } from '../check/paths.ts'
 import { BROWSER, type RequestHeaders, SHAPES, type Shape } from '../shapes.ts'
+
+// What is wrong in these tests, and said.
+expectWarnings(t, 'FWA_HEADER_INVALID')
 
 const KEY = 'correct-horse-battery-staple'
 const PORTAL = portalOf(
