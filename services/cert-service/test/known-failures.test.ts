@@ -3,10 +3,14 @@
 import { readFile } from 'node:fs/promises'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
+import { expectWarnings } from '../../../scripts/test/quiet.ts'
 import type { CertEvent } from '../src/issuance/issue.ts'
 import { briskClock, post, problem, startAcme } from './helpers/acme.ts'
 import { DAY, KEY, type Running, settle } from './helpers/app.ts'
 import { failedOrders } from './helpers/store.ts'
+
+// What is wrong in these tests, and said.
+expectWarnings(t, 'ACME_')
 
 const HOUR = DAY / 24
 const idle = (running: Running) => settle(() => running.service.issuance.flights.size === 0)

@@ -3,7 +3,11 @@ import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
+import { expectWarnings } from '../../../scripts/test/quiet.ts'
 import { settle, start } from './helpers/app.ts'
+
+// What is wrong in these tests, and said.
+expectWarnings(t, 'CERT_STORE_UNAVAILABLE')
 
 t.test(
   'a store that vanished: 503 at readyz within seconds, and no new CA in its place',

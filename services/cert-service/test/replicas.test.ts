@@ -6,6 +6,7 @@ import { testFolder } from '@gatehouse/service-kit/testing'
 import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import { type PostgresServer, startPostgres } from '../../../scripts/test/postgres.ts'
+import { assertQuiet, expectWarnings } from '../../../scripts/test/quiet.ts'
 import { until } from '../../../scripts/test/until.ts'
 import { buildApp } from '../src/app.ts'
 import { CertError } from '../src/errors.ts'
@@ -23,6 +24,7 @@ async function startReplicas(t: Test, server: PostgresServer, count: number, sto
   const folder = testFolder(t, Object.fromEntries(Array.from({ length: count }, (_, n) => [n, {}])))
   const schema = newSchema()
   const logged: string[] = []
+  assertQuiet(t, () => logged)
   const start = async (n: number): Promise<FastifyInstance> => {
     const config = await configure(join(folder, String(n)), {
       // Replicas are told apart by host and port; none of them listens.
@@ -57,6 +59,7 @@ t.test('replicas that start at once for the first time have one CA', async (t) =
 })
 
 t.test('replicas on one database', async (t) => {
+  expectWarnings(t, 'replicas that may still answer')
   const server = await startPostgres(t)
   const { apps } = await startReplicas(t, server, 3)
   const [a, b, c] = apps as [FastifyInstance, FastifyInstance, FastifyInstance]
@@ -143,6 +146,7 @@ async function schemaOf(server: PostgresServer): Promise<string> {
 }
 
 t.test('while the database is away, what was handed out is answered', async (t) => {
+  expectWarnings(t, 'CERT_STORE_UNAVAILABLE', 'connection for notifications lost', 'database lost')
   const server = await startPostgres(t)
   const started = await startReplicas(t, server, 2, { cachePath: 'cache' })
   const [a, other] = started.apps as [FastifyInstance, FastifyInstance]

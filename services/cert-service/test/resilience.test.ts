@@ -6,9 +6,13 @@ import { request } from 'node:http'
 import { join } from 'node:path'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
+import { expectWarnings } from '../../../scripts/test/quiet.ts'
 import { openOwnTls } from '../src/plugins/own-tls.ts'
 import { briskClock, issuerAt, post, problem, startAcme, startCa, WAIT } from './helpers/acme.ts'
 import { createIdp, DAY, KEY, NOW, settle, start } from './helpers/app.ts'
+
+// What is wrong in these tests, and said.
+expectWarnings(t, 'ACME_CAA', 'every token may have every name')
 
 const refusal = problem(400, 'caa', 'CAA')
 const times = <T>(count: number, value: T): T[] => Array.from({ length: count }, () => value)
@@ -196,6 +200,7 @@ t.test('a stop during an order is quick, and the next start resumes the order', 
 })
 
 t.test('no private key is stored unsealed, and none is reused for a renewal', async (t) => {
+  expectWarnings(t, 'ACME_UNREACHABLE')
   const { ca, running, clock } = await startAcme(t)
   ca.always('certificate', 'reset')
   t.equal((await post(running)).status, 503)

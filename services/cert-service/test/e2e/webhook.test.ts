@@ -3,9 +3,13 @@ import { createServer, type IncomingHttpHeaders } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import type { Ca } from '../../src/issuers/ca.ts'
 import type { Issuer } from '../../src/issuers/issuer.ts'
 import { DAY, leapClock, NOW, settle, start } from '../helpers/app.ts'
+
+// What is wrong in these tests, and said.
+expectWarnings(t, 'an event was not accepted')
 
 const SECRET = 'a-secret-for-the-webhook'
 const MINUTE = 60_000
@@ -47,6 +51,7 @@ t.test('events are posted, signed, and tell no secret', async (t) => {
 })
 
 t.test('a receiver that fails is tried again, over a restart, for seven days', async (t) => {
+  expectWarnings(t, 'an event could not be delivered')
   const receiver = await receive(t)
   receiver.status = 500
   const folder = testFolder(t)
@@ -152,6 +157,7 @@ t.test('a receiver that never answers holds up nothing', async (t) => {
 })
 
 t.test('a failure is told when it begins and once a day', async (t) => {
+  expectWarnings(t, 'CERT_ISSUE_FAILED', 'a certificate could not be issued')
   const receiver = await receive(t)
   const fail = { now: true }
   const { call, service, clock } = await start(t, configOf(receiver.url, ['failing', 'expiring']), {

@@ -8,6 +8,7 @@ import { testFolder } from '@gatehouse/service-kit/testing'
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import { stringify } from 'yaml'
+import { assertQuiet } from '../../../../scripts/test/quiet.ts'
 import { type AppDeps, buildApp } from '../../src/app.ts'
 import { loadCertConfig } from '../../src/config/load.ts'
 import type { CertServiceConfig } from '../../src/config/schema.ts'
@@ -126,6 +127,7 @@ export async function start(
   const config = await configure(folder, changes)
   const clock = deps.clock ?? leapClock(NOW)
   const logged: string[] = []
+  assertQuiet(t, () => logged)
   const stream = { write: (line: string) => void logged.push(line) }
   const log = createLogger({ level: 'debug', format: 'json', name: 'test', stream })
   const server = deps.tls ? config.server : { ...config.server, tls: 'off' as const }

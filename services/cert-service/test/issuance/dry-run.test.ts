@@ -6,6 +6,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { standIn } from '../../../../packages/acme/test/dns/providers/stand-in.ts'
 import { createMemoryStore } from '../../../../packages/acme/test/memory-store.ts'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import type { AppDeps } from '../../src/app.ts'
 import { briskClock, issuerAt, startCa } from '../helpers/acme.ts'
 import { NOW, start } from '../helpers/app.ts'
@@ -62,6 +63,7 @@ const names = fc.uniqueArray(
 )
 
 t.test('property: a dry run sees an obstacle exactly where the order fails', async (t) => {
+  expectWarnings(t, 'ACME_')
   let world = createDnsWorld({
     zones: 'shown',
     resolver: 'answers',

@@ -5,11 +5,15 @@ import { DatabaseSync } from 'node:sqlite'
 import { fromPem, type Name, PkiError, parseName } from '@gatehouse/pki'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { CertError } from '../../src/errors.ts'
 import type { Ca } from '../../src/issuers/ca.ts'
 import type { Issuer, IssuerRequest } from '../../src/issuers/issuer.ts'
 import { DAY, KEY, NOW, type Running, settle, start, written } from '../helpers/app.ts'
 import { makeCsr } from '../helpers/csr.ts'
+
+// What is wrong in these tests, and said.
+expectWarnings(t, 'CERT_ISSUE_FAILED', 'a certificate could not be issued')
 
 const WAIT = 20_000
 const MINUTE = 60_000
@@ -182,6 +186,7 @@ t.test('a caller that hangs up loses nothing', async (t) => {
 })
 
 t.test('a failure is stored across restarts and answered with Retry-After', async (t) => {
+  expectWarnings(t, 'PKI_CA_EXPIRED')
   const { asked, deps } = slowIssuer()
   const folder = testFolder(t)
   const running = await start(t, {}, { ...deps, folder })
@@ -296,6 +301,7 @@ t.test('names outside of ca.permitted are refused before anything is done', asyn
 })
 
 t.test('a failing store is a 503 with Retry-After and leaves no failure behind', async (t) => {
+  expectWarnings(t, 'CERT_STORE_UNAVAILABLE')
   const running = await start(t)
   const { store } = running.service
   const { addCertificate } = store

@@ -1,7 +1,11 @@
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import type { Ca } from '../../src/issuers/ca.ts'
 import { DAY, type Running, start } from '../helpers/app.ts'
+
+// What is wrong in these tests, and said.
+expectWarnings(t, 'CERT_ISSUE_FAILED', 'a certificate could not be issued')
 
 const HOUR = DAY / 24
 const STEP = 6 * HOUR

@@ -2,6 +2,7 @@ import { X509Certificate } from 'node:crypto'
 import { createRoot } from '@gatehouse/pki'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { DAY, NOW, settle, start } from '../helpers/app.ts'
 import { ENDS } from '../helpers/ca-ends.ts'
 import { writeAuthority } from '../helpers/ca-walk.ts'
@@ -76,6 +77,7 @@ t.test(
 )
 
 t.test('the last day of a root: a shorter leaf, then a refusal with its own code', async (t) => {
+  expectWarnings(t, 'PKI_CA_EXPIRING')
   const running = await start(t)
   const { clock, service, call } = running
   clock.shift(3650 * DAY - 2 * HOUR)
@@ -95,6 +97,7 @@ t.test('the last day of a root: a shorter leaf, then a refusal with its own code
 })
 
 t.test('the end of the root is logged once a day, and measured', async (t) => {
+  expectWarnings(t, 'the CA needs its operator')
   const running = await start(t)
   const { clock, service, logged } = running
   const lines = () => logged.filter((line) => line.includes('the CA needs its operator'))

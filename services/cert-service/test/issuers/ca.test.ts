@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { createIntermediate, createRoot, parseNameRule, toPem } from '@gatehouse/pki'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { backup, restore } from '../../src/cli/backup.ts'
 import { detachRoot } from '../../src/cli/keys.ts'
 import { loadCertConfig } from '../../src/config/load.ts'
@@ -137,6 +138,7 @@ t.test('with ca.crlUrl, each certificate names the list of what signed it', asyn
 })
 
 t.test('a wildcard of a whole top-level domain is issued with a warning', async (t) => {
+  expectWarnings(t, 'browsers refuse the wildcard')
   const { call, logged } = await start(t)
   const warned = () => logged.filter((line) => line.includes('a whole top-level domain')).length
   for (const [domain, count] of [
@@ -224,6 +226,7 @@ t.test('a root of one’s own', async (t) => {
 })
 
 t.test('an intermediate of one’s own', async (t) => {
+  expectWarnings(t, 'the CA needs its operator')
   const folder = testFolder(t)
   const root = await createRoot({ commonName: 'Mine', now: NOW })
   const made = await createIntermediate({ root, commonName: 'Ours', now: NOW })

@@ -6,6 +6,7 @@ import { systemClock } from '@gatehouse/service-kit'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import fc from 'fast-check'
 import t from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import type { AppDeps } from '../../src/app.ts'
 import { CertError } from '../../src/errors.ts'
 import type { IssuanceRequest } from '../../src/issuance/request.ts'
@@ -15,6 +16,9 @@ import { startAcme, WAIT } from '../helpers/acme.ts'
 import { createIdp, DAY, KEY, NOW, type Running, reload, settle, start } from '../helpers/app.ts'
 import { makeCsr } from '../helpers/csr.ts'
 import { newAudit, newCertificate, testStore } from '../helpers/store.ts'
+
+// What is wrong in these tests, and said.
+expectWarnings(t, 'nearly `limits.perName.certificates`')
 
 const LIMITED = { authorization: 'APIKey a-key-limited-to-names' }
 const OTHER = { authorization: 'APIKey another-key-with-names' }
@@ -395,6 +399,7 @@ t.test('the names of a caller are counted only near the limit', async (t) => {
 })
 
 t.test('a request that is refused as too many are under way takes no names', async (t) => {
+  expectWarnings(t, 'CERT_BUSY')
   const running = await start(t, { auth, limits: { perCaller: { names: 1 } } })
   const flights = running.service.issuance.flights as Map<string, object>
   for (let n = 0; n < 10_000; n += 1) flights.set(`other ${n}`, {})

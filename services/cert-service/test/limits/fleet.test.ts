@@ -1,11 +1,15 @@
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import t, { type Test } from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import type { AppDeps } from '../../src/app.ts'
 import { openStore } from '../../src/store/open.ts'
 import { startAcme } from '../helpers/acme.ts'
 import { type Answer, DAY, type Running, start } from '../helpers/app.ts'
 import { makeCsr } from '../helpers/csr.ts'
 import { newSchema, testServer, until } from '../helpers/engines.ts'
+
+// What is wrong in these tests, and said.
+expectWarnings(t, 'nearly `limits.perName.certificates`')
 
 const HOUR = DAY / 24
 const MINUTE = HOUR / 60
@@ -180,6 +184,7 @@ t.test('machines that make a new key each time take no more than a lifetime of t
 })
 
 t.test('a fleet at a CA that limits certificates for the same names is told so', async (t) => {
+  expectWarnings(t, 'CERT_RATE_LIMITED')
   const issuerOptions = { limits: { names: { count: 5, per: '7d' } } }
   const { ca, clock, running } = await startAcme(t, {}, { config: { auth }, issuerOptions })
   const machines = Array.from({ length: 8 }, () => machine(running))

@@ -1,11 +1,16 @@
 import { createMetrics } from '@gatehouse/service-kit'
 import t from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { post, problem, startAcme } from '../helpers/acme.ts'
 import { start } from '../helpers/app.ts'
+
+// What is wrong in these tests, and said.
+expectWarnings(t, 'CERT_RATE_LIMITED')
 
 const HOUR = 3_600_000
 
 t.test('no order is placed that the CA would refuse, and the error names the limit', async (t) => {
+  expectWarnings(t, 'ACME_DNS')
   const metrics = createMetrics({ service: 'test', version: '0' })
   const limits = { orders: { count: 2, per: '10h' }, failures: { count: 1, per: '2h' } }
   const fails = new Set(['c.example.com'])

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { RIGHTS } from '../../src/config/auth.ts'
 import { type Answer, createIdp, KEY, type Running, reload, start } from '../helpers/app.ts'
 
@@ -227,6 +228,7 @@ t.test('only who may issue a certificate gets its private key', async (t) => {
 })
 
 t.test('a wildcard that covers a denied name is refused on every route', async (t) => {
+  expectWarnings(t, 'CERT_NOTHING_HELD')
   const keys = [
     { name: 'operator', key: KEY },
     {
@@ -270,6 +272,7 @@ t.test('a new policy applies at once', async (t) => {
 })
 
 t.test('a warning is logged while every token may have every name', async (t) => {
+  expectWarnings(t, 'every token may have every name')
   const idp = await createIdp(t, () => Date.UTC(2030, 0, 1))
   const jwt = { issuerUrl: idp.issuerUrl, audience: 'certs' }
   const warned = ({ logged }: Running) =>

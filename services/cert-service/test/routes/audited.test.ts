@@ -1,6 +1,10 @@
 import t, { type Test } from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { openStore } from '../../src/store/open.ts'
 import { settle, start } from '../helpers/app.ts'
+
+// What is wrong in these tests, and said.
+expectWarnings(t, 'audit.lost')
 
 /** A service whose rows of audit wait until they are let through, or refused. */
 async function withGate(t: Test) {

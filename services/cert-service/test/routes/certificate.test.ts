@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import { fromPem, parseCsr } from '@gatehouse/pki'
 import t from 'tap'
 import { weakPair } from '../../../../packages/auth-core/test/jwt/roca-keys.ts'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { backup, restore } from '../../src/cli/backup.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import { DAY, NOW, start } from '../helpers/app.ts'
@@ -245,6 +246,7 @@ t.test('DELETE /api/certificate/:domain', async (t) => {
 })
 
 t.test('a key that was revoked as compromised is never certified again', async (t) => {
+  expectWarnings(t, 'CERT_KEY_COMPROMISED')
   const { call, clock, service, folder, close } = await start(t)
   const pair = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const csr = (name: string) => makeCsr({ pair, names: [name] })
@@ -303,6 +305,7 @@ t.test('a key that was revoked as compromised is never certified again', async (
 })
 
 t.test('a key of the ROCA attack (CVE-2017-15361) is not certified', async (t) => {
+  expectWarnings(t, 'CERT_ISSUE_FAILED', 'PKI_KEY_WEAK')
   const { call, clock, service } = await start(t)
   const csr = makeCsr({ pair: weakPair(), rsa: 2_048, names: ['a.test'] })
   const refused = {

@@ -1,5 +1,6 @@
 import { AcmeError, type Checked, type Solver } from '@gatehouse/acme'
 import t, { type Test } from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import type { AppDeps } from '../../src/app.ts'
 import { NOW, settle, start, written } from '../helpers/app.ts'
 
@@ -145,6 +146,7 @@ t.test('the budgets of an order', async (t) => {
 })
 
 t.test('a failed order is shown with the time of its next try', async (t) => {
+  expectWarnings(t, 'ACME_CAA')
   const { call } = await start(
     t,
     {},
@@ -195,6 +197,7 @@ t.test('a dry run is refused like the request itself', async (t) => {
 })
 
 t.test('the number of dry runs at once is limited', async (t) => {
+  expectWarnings(t, 'CERT_BUSY')
   const { promise, resolve } = Promise.withResolvers<Checked>()
   const { call } = await startAcme(t, () => promise)
   const dry = () => call('POST', DRY, { domain: 'app.example.com' })

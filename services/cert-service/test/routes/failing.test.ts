@@ -1,5 +1,6 @@
 import { createMetrics } from '@gatehouse/service-kit'
 import t, { type Test } from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { DAY, KEY, NOW, type Running, start } from '../helpers/app.ts'
 import { browse } from '../helpers/browse.ts'
 import { newAudit, newCertificate, newOrder } from '../helpers/store.ts'
@@ -182,6 +183,7 @@ t.test('a certificate that ended because it could not be renewed fails', async (
 })
 
 t.test('a metric counts what fails, by issuer', async (t) => {
+  expectWarnings(t, 'ACME_DNS')
   const { metrics, running } = await stage(t)
   const failing = async () => (await metrics.text()).match(/^gatehouse_certs_failing.*/gm)
   t.strictSame(await failing(), ['gatehouse_certs_failing{issuer="ca"} 40'])

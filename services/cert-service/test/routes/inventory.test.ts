@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import fc from 'fast-check'
 import t from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { CertError } from '../../src/errors.ts'
 import { createIdp, DAY, KEY, NOW, type Running, start } from '../helpers/app.ts'
 import { newAudit, newCertificate, newOrder } from '../helpers/store.ts'
@@ -401,6 +402,7 @@ t.test('counts of a visitor who may not read all are bounded, and say so', async
 })
 
 t.test('if only tokens are accepted, the page explains the alternative', async (t) => {
+  expectWarnings(t, 'every token may have every name')
   const { issuerUrl } = await createIdp(t, () => NOW)
   const running = await start(t, { auth: { jwt: { issuerUrl, audience: 'certs' } } })
   const answer = await browse(running, 'GET', '/')
@@ -411,6 +413,7 @@ t.test('if only tokens are accepted, the page explains the alternative', async (
 })
 
 t.test('errors are pages here and problems elsewhere', async (t) => {
+  expectWarnings(t, 'CERT_STORE_UNAVAILABLE')
   const running = await start(t)
   const { cookie } = await enter(running, KEY)
   Object.assign(running.service.store, {

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { start } from '../helpers/app.ts'
 import { browse } from '../helpers/browse.ts'
 
@@ -47,6 +48,7 @@ t.test(
 )
 
 t.test('a page of an error says what is wrong with each part, and what to do', async (t) => {
+  expectWarnings(t, 'INTERNAL')
   const running = await start(t)
   const refused = await browse(running, '/?after=x', { headers: NAVIGATION })
   t.match(refused, { status: 400, text: /<h1 class="toned bad">/ })

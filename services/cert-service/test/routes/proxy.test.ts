@@ -1,8 +1,12 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { createIdp, DAY, KEY, NOW, type Running, reload, start } from '../helpers/app.ts'
 import { makeCsr } from '../helpers/csr.ts'
+
+// What is wrong in these tests, and said.
+expectWarnings(t, 'CERT_NOTHING_HELD')
 
 const PROXY_KEY = 'a-key-of-a-proxy-000'
 const DOMAINS = ['*.app.test', '=*.wild.test', 'one.test', '192.0.2.1']
@@ -128,6 +132,7 @@ t.test('traefik never gets an empty list', async (t) => {
 })
 
 t.test('traefik gets 503 while the store fails, and tries again', async (t) => {
+  expectWarnings(t, 'INTERNAL')
   const running = await startWithProxy(t)
   await obtain(running, 'one.test')
   const { list } = running.service.store
@@ -294,6 +299,7 @@ t.test('a rule that grants everything is no limit, however it is written', async
 })
 
 t.test('tokens are accepted if something limits them', async (t) => {
+  expectWarnings(t, 'every token may have every name')
   const idp = await createIdp(t, () => NOW)
   const token = (claims: object) => ({
     authorization: `Bearer ${idp.token({ sub: 'p', ...claims })}`,

@@ -3,8 +3,12 @@ import type {
   Reply,
   ScriptedCaOptions,
 } from '../../../../../packages/acme/test/scripted-ca/index.ts'
+import { expectWarnings } from '../../../../../scripts/test/quiet.ts'
 import { briskClock, post, startAcme, startCa } from '../../helpers/acme.ts'
 import { DAY, NOW, settle } from '../../helpers/app.ts'
+
+// What is wrong in these tests, and said.
+expectWarnings(t, 'ACME_SERVER_INTERNAL', 'ACME_UNREACHABLE')
 
 const HOUR = DAY / 24
 const domain = 'app.example.com'

@@ -5,9 +5,13 @@ import type {
   Reply,
   ScriptedCa,
 } from '../../../../../packages/acme/test/scripted-ca/index.ts'
+import { expectWarnings } from '../../../../../scripts/test/quiet.ts'
 import { briskClock, issuerAt, post, problem, startAcme, startCa } from '../../helpers/acme.ts'
 import { DAY, type Running, settle } from '../../helpers/app.ts'
 import { failedOrders } from '../../helpers/store.ts'
+
+// What is wrong in these tests, and said.
+expectWarnings(t, 'ACME_')
 
 const MINUTE = 60_000
 
@@ -141,6 +145,7 @@ for (const [what, kind, reply, code, , words] of refusals)
   })
 
 t.test('a failure of our own is told in general', async (t) => {
+  expectWarnings(t, 'CERT_ISSUE_FAILED', 'a certificate could not be issued')
   const { running } = await startAcme(t)
   const { service } = running
   service.store.findOrderByUrl = async () => {
@@ -277,6 +282,7 @@ t.test('an order of a changed or removed issuer is given up', async (t) => {
 })
 
 t.test('two lineages of the same names do not finalise each other’s order', async (t) => {
+  expectWarnings(t, 'CERT_BUSY')
   const { ca, running, clock } = await startAcme(t, { reuseOrders: true })
   const [first, second] = await Promise.all([
     post(running, 'a.test'),

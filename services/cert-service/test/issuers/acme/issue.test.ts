@@ -5,6 +5,7 @@ import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import type { Exchange, Kind, Reply } from '../../../../../packages/acme/test/scripted-ca/index.ts'
 import { freePort } from '../../../../../scripts/free-ports.ts'
+import { expectWarnings } from '../../../../../scripts/test/quiet.ts'
 import { buildPlainApp } from '../../../src/app.ts'
 import { listenForChallenges } from '../../../src/issuers/acme/challenges.ts'
 import {
@@ -165,6 +166,7 @@ t.test('the key of a CSR stays with its caller', async (t) => {
 })
 
 t.test('terms of service are agreed to by the operator, not by us', async (t) => {
+  expectWarnings(t, 'CERT_TERMS_NOT_AGREED')
   const { ca, running } = await startAcme(t, { termsOfService: 'https://ca.test/terms' })
   t.match(await post(running), { status: 503, body: { code: 'CERT_TERMS_NOT_AGREED' } })
   t.equal(ca.count('newAccount'), 0)

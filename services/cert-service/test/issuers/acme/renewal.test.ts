@@ -3,9 +3,13 @@ import { renewalId } from '@gatehouse/acme'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import type { Exchange } from '../../../../../packages/acme/test/scripted-ca/index.ts'
+import { expectWarnings } from '../../../../../scripts/test/quiet.ts'
 import type { AppDeps } from '../../../src/app.ts'
 import { post, problem, startAcme, WAIT } from '../../helpers/acme.ts'
 import { DAY, type LeapClock, NOW, type Running, settle } from '../../helpers/app.ts'
+
+// What is wrong in these tests, and said.
+expectWarnings(t, 'ACME_')
 
 const HOUR = DAY / 24
 
