@@ -4,6 +4,7 @@ import { Agent, type IncomingMessage, type RequestOptions, request } from 'node:
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import type { Test } from 'tap'
+import { assertQuiet } from './quiet.ts'
 
 type LogLine = Readonly<Record<string, unknown>> & { readonly msg: string }
 
@@ -24,17 +25,18 @@ export interface Running {
   }>
 }
 
-/** Starts Node with these arguments; its standard output is a log in JSON. */
+/** Starts Node with these arguments; its standard output is a log in JSON, which is to be quiet. */
 export function startRunning(
   t: Test,
   args: readonly string[],
-  env: Readonly<Record<string, string>> = {},
+  env: NodeJS.ProcessEnv = {},
 ): Running {
   const child = spawn(process.execPath, args, {
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   const lines: LogLine[] = []
+  assertQuiet(t, () => lines)
   const waiting = new Set<() => void>()
   const notify = () => {
     for (const check of waiting) check()

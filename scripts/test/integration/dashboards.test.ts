@@ -8,8 +8,12 @@ import { parse, stringify } from 'yaml'
 import { freePorts } from '../../free-ports.ts'
 import { ROOT } from '../markdown.ts'
 import { programOf } from '../program.ts'
+import { expectWarnings } from '../quiet.ts'
 import { type Running, startRunning } from '../running.ts'
 import { until } from '../until.ts'
+
+// Integration tests break and attack what is around a service: any warning may be right.
+expectWarnings(t, '')
 
 interface Panel {
   readonly id: number

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import t from 'tap'
+import { expectWarnings } from '../../../scripts/test/quiet.ts'
 import { ask } from '../../../scripts/test/running.ts'
 import { until } from '../../../scripts/test/until.ts'
 import { untrusted } from '../src/routes/check.ts'
@@ -15,6 +16,7 @@ t.test('nobody is told to trust a connection without an address', async (t) => {
 t.test(
   'a service that stops ends what waits for a provider before it has to end itself',
   async (t) => {
+    expectWarnings(t, 'FWA_PROVIDER_UNREACHABLE')
     const sockets: Socket[] = []
     const silent = createServer((socket) => void sockets.push(socket)).listen(0, '127.0.0.1')
     await once(silent, 'listening')
@@ -27,6 +29,10 @@ t.test(
     const yaml = `${DOMAINS}\n${SESSION_KEY}\nportals:\n  - { name: main, providers: [${provider}] }\n`
     const { app, clock } = await startApp(t, yaml)
     const url = await app.listen({ port: 0 })
+    let received = 0
+    app.server.on('request', () => {
+      received += 1
+    })
     const headers = {
       host: 'auth.example.com',
       'x-forwarded-proto': 'https',
@@ -35,7 +41,7 @@ t.test(
     }
     const path = '/portals/main/signin?rd=https://app.example.com/'
     const answers = Array.from({ length: 5 }, () => ask(`${url}${path}`, { headers }))
-    await once(silent, 'connection')
+    await until(() => received === answers.length)
     const closed = app.close()
     await until(() => !app.readiness().ready)
     await clock.advance(5_000)

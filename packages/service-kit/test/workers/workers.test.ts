@@ -4,6 +4,7 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { ask, connections, startRunning } from '../../../../scripts/test/running.ts'
 import { freePort } from '../../../acme/test/integration/processes.ts'
 import { startCollector, valuesOf } from '../telemetry/collector.ts'
@@ -129,6 +130,7 @@ t.test('one worker is the process itself', async (t) => {
 })
 
 t.test('what one worker says, all others have handled before it goes on', async (t) => {
+  expectWarnings(t, 'a worker could not be told')
   const { ready, lines, said } = await start(t, { workers: 3 })
   const { url } = await ready()
   const agents = connections(t, 9)
@@ -157,6 +159,7 @@ t.test('what one worker says, all others have handled before it goes on', async 
 })
 
 t.test('a worker that is stuck is waited for a second', async (t) => {
+  expectWarnings(t, 'a worker could not be told')
   const { ready, said } = await start(t)
   const { url } = await ready()
   t.equal((await ask(`${url}/block`)).body, 'told')
@@ -165,6 +168,7 @@ t.test('a worker that is stuck is waited for a second', async (t) => {
 })
 
 t.test('SIGHUP: all workers reload, and the log says whether they did', async (t) => {
+  expectWarnings(t, 'configuration not reloaded', 'not every worker reloaded')
   const { ready, child, said, configure } = await start(t, { workers: 3, rest: 'greeting: one' })
   const { url } = await ready()
   const greetings = async () => [...(await askEach(url, 3)).values()].map((text) => text.trim())
@@ -212,6 +216,7 @@ t.test('a signal to all processes at once, as systemd and terminals send it', as
 })
 
 t.test('a worker is killed: the port stays open, another takes its place', async (t) => {
+  expectWarnings(t, 'a worker ended')
   const port = await freePort()
   const { ready, said, child } = await start(t, { workers: 2, metrics: `{ port: ${port} }` })
   const { url, workers } = await ready()
@@ -245,6 +250,7 @@ t.test('a worker is killed: the port stays open, another takes its place', async
 })
 
 t.test('an unexpected error ends one worker, which is replaced', async (t) => {
+  expectWarnings(t, 'unexpected error, stopping', 'a worker ended')
   const { ready, said } = await start(t)
   const { url } = await ready()
   await ask(`${url}/crash`).catch(() => {})
@@ -255,6 +261,7 @@ t.test('an unexpected error ends one worker, which is replaced', async (t) => {
 })
 
 t.test('a worker that is told to end drains, and is replaced', async (t) => {
+  expectWarnings(t, 'a worker ended')
   const { ready, said } = await start(t)
   const { url } = await ready()
   const answer = ask(`${url}/slow`)
@@ -303,6 +310,7 @@ t.test('a start that fails ends as one of a single process does', async (t) => {
 })
 
 t.test('gives up when no worker is left and none can be started', async (t) => {
+  expectWarnings(t, 'a worker ended', 'a worker could not start', 'no worker can be started')
   const { ready, said, configure, ended } = await start(t)
   const { workers } = await ready()
   await configure({ rest: 'greeting: []' })

@@ -9,10 +9,14 @@ import { freePorts } from '../../../free-ports.ts'
 import { createTestCa } from '../../certificates.ts'
 import { startPostgres } from '../../postgres.ts'
 import { programOf } from '../../program.ts'
+import { expectWarnings } from '../../quiet.ts'
 import { startRunning } from '../../running.ts'
 import { hasPort } from './consistency.ts'
 import { CHART, type Manifest, MISSING, named, ofKind, render, VALUES } from './helm.ts'
 import { type Container, mountPod } from './pod.ts'
+
+// Integration tests break and attack what is around a service: any warning may be right.
+expectWarnings(t, '')
 
 const COMPONENTS = ['cert-service', 'forward-auth'] as const
 

@@ -9,6 +9,7 @@ import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { stringify } from 'yaml'
 import { programOf } from '../../../../scripts/test/program.ts'
+import { assertQuiet } from '../../../../scripts/test/quiet.ts'
 import { serve } from '../../src/cli/serve.ts'
 import { loadCertConfig } from '../../src/config/load.ts'
 
@@ -48,6 +49,7 @@ async function serving(t: Test, config: object = {}) {
   const file = await write(t, config)
   const load = () => loadCertConfig(file, {})
   const logged: string[] = []
+  assertQuiet(t, () => logged)
   const stream = { write: (line: string) => void logged.push(line) }
   const log = createLogger({ level: 'info', format: 'json', name: 'test', stream })
   const running = await serve({ loaded: await load(), log, load })

@@ -7,6 +7,7 @@ import { createLogger, describeFailure } from '@gatehouse/service-kit'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { stringify } from 'yaml'
+import { assertQuiet } from '../../../../scripts/test/quiet.ts'
 import { serve } from '../../src/cli/serve.ts'
 import { loadCertConfig } from '../../src/config/load.ts'
 
@@ -32,7 +33,10 @@ async function start(t: Test, folder: string, config: object) {
   }
   writeFileSync(file, stringify({ ...base, ...config }))
   const load = () => loadCertConfig(file, {})
-  const log = createLogger({ level: 'silent', format: 'json', name: 'test' })
+  const logged: string[] = []
+  assertQuiet(t, () => logged)
+  const stream = { write: (line: string) => void logged.push(line) }
+  const log = createLogger({ level: 'warn', format: 'json', name: 'test', stream })
   const running = await serve({ loaded: await load(), log, load })
   t.teardown(running.close)
   return running

@@ -8,6 +8,7 @@ import t, { type Test } from 'tap'
 import { startScriptedCa } from '../../../../packages/acme/test/scripted-ca/index.ts'
 import { startPostgres } from '../../../../scripts/test/postgres.ts'
 import { programOf } from '../../../../scripts/test/program.ts'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { ask, startRunning } from '../../../../scripts/test/running.ts'
 import { until } from '../../../../scripts/test/until.ts'
 import { storeFile } from '../../src/store/sqlite/open.ts'
@@ -111,6 +112,7 @@ for (const [engine, open] of Object.entries(ENGINES))
   })
 
 t.test('PostgreSQL: a replica that stands still is named, whoever has its name', async (t) => {
+  expectWarnings(t, 'replicas that may still answer')
   const server = await startPostgres(t)
   const storage = `{ url: "${server.url}", masterKey: "${randomBytes(32).toString('base64')}" }`
   const file = join(testFolder(t), 'config.yaml')

@@ -3,12 +3,14 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { checkIntegrity, connect, storeFile } from '../../src/store/sqlite/open.ts'
 import { createHome, runMain, startService } from '../helpers/service.ts'
 
 const home = (t: Test) => createHome(join(testFolder(t), 'service'))
 
 t.test('a running service and others at its store', async (t) => {
+  expectWarnings(t, 'CERT_STORE_UNAVAILABLE')
   const place = home(t)
   const service = await startService(t, place)
   const { certificate } = (await service.obtain('held.example')).body

@@ -7,6 +7,7 @@ import t, { type Test } from 'tap'
 import { freePort } from '../../../../packages/acme/test/integration/processes.ts'
 import { type PostgresServer, startPostgres } from '../../../../scripts/test/postgres.ts'
 import { programOf } from '../../../../scripts/test/program.ts'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { ask, connections, startRunning } from '../../../../scripts/test/running.ts'
 import { until } from '../../../../scripts/test/until.ts'
 
@@ -28,6 +29,7 @@ auth: { psk: { key: ${KEY} } }
 }
 
 t.test('several workers on one database are one service', { timeout: 120_000 }, async (t) => {
+  expectWarnings(t, 'a worker ended')
   const server = await startPostgres(t)
   const plainPort = await freePort()
   const running = await start(t, server, plainPort)

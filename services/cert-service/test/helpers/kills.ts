@@ -1,11 +1,10 @@
-import type { ChildProcess } from 'node:child_process'
 import { createPrivateKey, X509Certificate } from 'node:crypto'
-import { once } from 'node:events'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import type { Test } from 'tap'
+import type { Running } from '../../../../scripts/test/running.ts'
 import { openKeyring } from '../../src/sealing/master-key.ts'
 import { checkIntegrity, connect, openStore, storeFile } from '../../src/store/sqlite/open.ts'
 import type { AuditRecord, CertificateRecord, Store } from '../../src/store/store.ts'
@@ -19,7 +18,7 @@ import {
   type RunningService,
   readyUrl,
   revoke,
-  spawnMain,
+  serveMain,
   startService,
 } from './service.ts'
 
@@ -54,7 +53,7 @@ export async function killAndLook(
     const env = offset === undefined ? {} : withClock(offset)
     if (i % START_SHARE === 1) await kill(t, home, atStart, env)
     else if (i % START_SHARE === 3) await killFirstStart(t, fresh)
-    else await kill(t, home, (child) => underLoad(child, `r${i}`, seen), env)
+    else await kill(t, home, (running) => underLoad(running, `r${i}`, seen), env)
   }
 
   for (const place of [home, fresh]) {
@@ -94,15 +93,15 @@ async function untilAllHold({ url }: RunningService): Promise<void> {
 async function kill(
   t: Test,
   home: Home,
-  timing: (child: ChildProcess) => Promise<(() => Promise<unknown>) | undefined>,
+  timing: (running: Running) => Promise<(() => Promise<unknown>) | undefined>,
   env: NodeJS.ProcessEnv = {},
 ): Promise<void> {
-  const child = spawnMain(t, home, ['serve'], env)
-  const exited = once(child, 'exit')
-  const settle = await timing(child)
+  const running = serveMain(t, home, [], env)
+  const { child, ended } = running
+  const settle = await timing(running)
   t.equal(child.exitCode, null, 'it runs until it is killed')
   child.kill('SIGKILL')
-  await exited
+  await ended
   await settle?.()
 }
 
@@ -111,11 +110,11 @@ async function atStart(): Promise<undefined> {
 }
 
 async function underLoad(
-  child: ChildProcess,
+  running: Running,
   round: string,
   seen: Seen,
 ): Promise<() => Promise<unknown>> {
-  const url = await readyUrl(child)
+  const url = await readyUrl(running)
   if (url !== undefined) await lookForRevived(url, seen, REVOKED_LOOK)
   const load = url === undefined ? [] : callers(url, round, seen)
   await Promise.race(load.map(({ first }) => first))

@@ -2,9 +2,9 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import type { Test } from 'tap'
 import { programOf } from '../../../../scripts/test/program.ts'
+import { type Running, startRunning } from '../../../../scripts/test/running.ts'
 
 export const KEY = 'key-of-the-tests-0123456789'
 
@@ -53,17 +53,16 @@ auth: { psk: { key: ${KEY} } }
   return { base, folder, masterKeyFile }
 }
 
-/** Starts the program as a user would; whatever still runs is ended after the test. */
-export function spawnMain(
-  t: Test,
-  { base }: Home,
-  args: readonly string[],
-  env: NodeJS.ProcessEnv = {},
-): ChildProcess {
-  const config = ['--config', join(base, 'config.yaml')]
-  const child = spawn(process.execPath, [...programOf('cert-service'), ...args, ...config], {
+const argumentsOf = ({ base }: Home, args: readonly string[]): readonly string[] => [
+  ...programOf('cert-service'),
+  ...args,
+  ...['--config', join(base, 'config.yaml')],
+]
+
+/** Starts a command as a user would; whatever still runs is ended after the test. */
+export function spawnMain(t: Test, home: Home, args: readonly string[]): ChildProcess {
+  const child = spawn(process.execPath, argumentsOf(home, args), {
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, ...env },
   })
   t.teardown(() => child.kill('SIGKILL'))
   return child
@@ -84,40 +83,35 @@ export async function runMain(
   return { code, stdout, stderr }
 }
 
-/** Starts the service; resolves when it says that it is ready. */
-export async function startService(
+/** Starts the service, which need not become ready. */
+export const serveMain = (
   t: Test,
   home: Home,
   flags: readonly string[] = [],
-  env: NodeJS.ProcessEnv = {},
-): Promise<RunningService> {
-  const child = spawnMain(t, home, ['serve', ...flags], env)
-  const errors = textOf(child.stderr)
-  const url = await readyUrl(child)
-  if (url === undefined) throw new Error(`the service did not start: ${await errors}`)
+  env?: NodeJS.ProcessEnv,
+): Running => startRunning(t, argumentsOf(home, ['serve', ...flags]), env)
+
+/** Starts the service; resolves when it says that it is ready. */
+export async function startService(...args: Parameters<typeof serveMain>): Promise<RunningService> {
+  const { child, said, ended } = serveMain(...args)
+  const url = String((await said('ready')).url)
   return {
     child,
     url,
     obtain: (domain) => obtain(url, domain),
     async stop() {
-      const exited = once(child, 'exit')
       child.kill('SIGTERM')
-      await exited
+      await ended
     },
   }
 }
 
 /** What the service says of itself when it is ready; `undefined` if it ends before. */
-export async function readyUrl(child: ChildProcess): Promise<string | undefined> {
-  const lines = createInterface({ input: child.stdout as NodeJS.ReadableStream })
-  const { promise, resolve } = Promise.withResolvers<string | undefined>()
-  lines.on('line', (line) => {
-    const { msg, url } = JSON.parse(line)
-    if (msg === 'ready') resolve(url)
-  })
-  lines.on('close', () => resolve(undefined))
-  return promise
-}
+export const readyUrl = ({ said }: Running): Promise<string | undefined> =>
+  said('ready').then(
+    ({ url }) => String(url),
+    () => undefined,
+  )
 
 export async function obtain(url: string, domain: string): Promise<Answer> {
   const response = await fetch(`${url}/api/certificate`, {

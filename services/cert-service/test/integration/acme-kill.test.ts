@@ -1,5 +1,4 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
-import { once } from 'node:events'
 import { appendFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseCsr } from '@gatehouse/pki'
@@ -12,7 +11,11 @@ import {
   startScriptedCa,
 } from '../../../../packages/acme/test/scripted-ca/index.ts'
 import { freePort } from '../../../../scripts/free-ports.ts'
-import { createHome, obtain, readyUrl, spawnMain, startService } from '../helpers/service.ts'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
+import { createHome, obtain, readyUrl, serveMain, startService } from '../helpers/service.ts'
+
+// Integration tests break and attack what is around a service: any warning may be right.
+expectWarnings(t, '')
 
 const KILLS = Number(process.env.GATEHOUSE_KILLS ?? 54)
 const KINDS: readonly Kind[] = [
@@ -51,16 +54,15 @@ t.test(
 
     const domains = Array.from({ length: KILLS }, (_, i) => `k${i}.example`)
     for (const [i, domain] of domains.entries()) {
-      const child = spawnMain(t, home, ['serve'])
-      const exited = once(child, 'exit')
-      kill = () => child.kill('SIGKILL')
+      const running = serveMain(t, home)
+      kill = () => running.child.kill('SIGKILL')
       // What an earlier kill left behind is gone on with at the same time.
       next = KINDS[i % KINDS.length]
-      const url = await readyUrl(child)
+      const url = await readyUrl(running)
       const answer =
         url === undefined ? undefined : await obtain(url, domain).catch(() => undefined)
       if (answer) kill()
-      await exited
+      await running.ended
     }
     next = undefined
 
@@ -98,15 +100,14 @@ t.test('stopped by SIGTERM while the CA validates: one order, one certificate', 
   const home = createHome(join(testFolder(t), 'terminated'))
   appendFileSync(join(home.base, 'config.yaml'), configOf(ca.directoryUrl, port))
 
-  const child = spawnMain(t, home, ['serve'])
-  const exited = once(child, 'exit')
-  const url = (await readyUrl(child)) ?? ''
+  const running = serveMain(t, home)
+  const url = (await readyUrl(running)) ?? ''
   ca.answer('challenge', () => {
-    child.kill('SIGTERM')
+    running.child.kill('SIGTERM')
     return undefined
   })
   const answer = obtain(url, 'term.example').catch(() => undefined)
-  await exited
+  await running.ended
   await answer
 
   const service = await startService(t, home)

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { canMoveClocks, withClock, withClockIn } from '../helpers/clock.ts'
 import {
   createHome,
@@ -12,6 +13,9 @@ import {
   type RunningService,
   startService,
 } from '../helpers/service.ts'
+
+// Integration tests break and attack what is around a service: any warning may be right.
+expectWarnings(t, '')
 
 const skip = canMoveClocks ? false : 'needs the package faketime'
 const DAY = 86_400_000

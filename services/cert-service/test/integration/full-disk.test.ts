@@ -3,8 +3,12 @@ import { mkdtempSync, rmdirSync, rmSync, statfsSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { checkIntegrity, connect, storeFile } from '../../src/store/sqlite/open.ts'
 import { createHome, startService } from '../helpers/service.ts'
+
+// Integration tests break and attack what is around a service: any warning may be right.
+expectWarnings(t, '')
 
 const skip = process.getuid?.() === 0 ? false : 'only root may mount a small disk'
 

@@ -3,20 +3,24 @@ import { once } from 'node:events'
 import { copyFile, readFile, writeFile } from 'node:fs/promises'
 import { type RequestOptions, request } from 'node:https'
 import { dirname, join } from 'node:path'
-import { createInterface } from 'node:readline'
-import { Writable } from 'node:stream'
 import { connect, type TLSSocket } from 'node:tls'
 import { fileURLToPath } from 'node:url'
 import { createLogger, makeFolder } from '@gatehouse/service-kit'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { programOf } from '../../../../scripts/test/program.ts'
+import { assertQuiet, expectWarnings } from '../../../../scripts/test/quiet.ts'
+import { startRunning } from '../../../../scripts/test/running.ts'
+import { until } from '../../../../scripts/test/until.ts'
 import { auditFolder, DayFiles } from '../../src/audit/day-files.ts'
 import { serve } from '../../src/cli/serve.ts'
 import { loadForwardAuthConfig } from '../../src/config/load.ts'
 import { DOMAINS, portalOf, SESSION_KEY } from '../app.ts'
 import { freePort } from '../helpers/process.ts'
 import { SHAPES } from '../shapes.ts'
+
+// Nothing listens where CORP is.
+expectWarnings(t, 'provider cannot be used')
 
 const FIXTURES = fileURLToPath(import.meta.resolve('../fixtures'))
 const PORTAL = `portals:\n${portalOf('main')}`
@@ -126,19 +130,14 @@ t.test('audit: lists the rows, and ends early for a reader that has enough', asy
 })
 
 t.test('serve: answers, is healthy, reloads and ends', async (t) => {
+  expectWarnings(t, 'FWA_PORTAL_UNKNOWN', 'configuration not reloaded')
   const port = await freePort()
   const file = await createHome(t, `{ port: ${port} }`)
   const down = await run(t, 'healthcheck', '--config', file)
   t.match(down, { code: 1, stderr: /not ready: / }, 'before it runs')
 
-  const child = start(t, ['serve', '--config', file])
-  const lines: Record<string, unknown>[] = []
-  const waiting = new Map<string, () => void>()
-  createInterface({ input: child.stdout as NodeJS.ReadableStream }).on('line', (line) => {
-    lines.push(JSON.parse(line))
-    waiting.get(String(lines.at(-1)?.msg))?.()
-  })
-  const said = (msg: string) => new Promise<void>((resolve) => waiting.set(msg, resolve))
+  const program = [...programOf('forward-auth'), 'serve', '--config', file]
+  const { child, said, ended } = startRunning(t, program)
   await said('ready')
   t.match(await run(t, 'healthcheck', '--config', file), { code: 0, stdout: 'ready\n' })
   const url = `http://127.0.0.1:${port}`
@@ -148,28 +147,35 @@ t.test('serve: answers, is healthy, reloads and ends', async (t) => {
 
   const yaml = await readFile(file, 'utf8')
   await writeFile(file, yaml.replaceAll('name: main', 'name: next'))
-  const reloaded = said('configuration reloaded')
   child.kill('SIGHUP')
-  await reloaded
+  await said('configuration reloaded')
   t.same([await check('main'), await check('next')], [404, 401], 'another portal')
 
   await writeFile(file, 'portals: []')
-  const refused = said('configuration not reloaded, the old one stays')
   child.kill('SIGHUP')
-  await refused
+  await said('configuration not reloaded, the old one stays')
   t.equal(await check('next'), 401, 'a faulty configuration changes nothing')
 
-  const exited = once(child, 'exit')
   child.kill('SIGTERM')
-  t.same(await exited, [0, null])
+  t.match(await ended, { code: 0, signal: null })
 })
+
+/** The service in this process. */
+async function serving(t: Test, file: string) {
+  const logged: string[] = []
+  assertQuiet(t, () => logged)
+  const stream = { write: (line: string) => void logged.push(line) }
+  const log = createLogger({ name: 'test', level: 'info', format: 'json', stream })
+  const load = () => loadForwardAuthConfig(file, {})
+  const running = await serve({ loaded: await load(), log, load })
+  t.teardown(running.close)
+  const said = (msg: string) => until(() => logged.some((line) => JSON.parse(line).msg === msg))
+  return { ...running, log, load, said }
+}
 
 t.test('ready though a provider is down, which is told', async (t) => {
   const file = await createHome(t, '{ port: 0 }')
-  const log = createLogger({ name: 'test', level: 'silent', format: 'json' })
-  const load = () => loadForwardAuthConfig(file, {})
-  const { url, app, close } = await serve({ loaded: await load(), log, load })
-  t.teardown(close)
+  const { url, app } = await serving(t, file)
   // The provider is asked for the first time after the service has started.
   while (app.readiness().degraded.length === 0) await new Promise(setImmediate)
   const ready = await fetch(`${url}/readyz`)
@@ -178,15 +184,13 @@ t.test('ready though a provider is down, which is told', async (t) => {
 })
 
 t.test('client certificates', async (t) => {
+  expectWarnings(t, 'FWA_PEER_UNTRUSTED')
   const tls = ['certFile: server.cert', 'keyFile: server.key', 'clientCaFile: client-ca.cert']
     .map((row) => row.replace(': ', `: ${FIXTURES}/`).concat('.pem'))
     .join(', ')
   const port = await freePort()
   const file = await createHome(t, `{ port: ${port}, trustedProxies: [], tls: { ${tls} } }`)
-  const log = createLogger({ name: 'test', level: 'silent', format: 'json' })
-  const load = () => loadForwardAuthConfig(file, {})
-  const { close } = await serve({ loaded: await load(), log, load })
-  t.teardown(close)
+  const { log, load } = await serving(t, file)
 
   const ask = askFrom(port, await read('server.cert'))
   const ca = await read('server.cert')
@@ -214,6 +218,7 @@ t.test('client certificates', async (t) => {
 })
 
 t.test('the CA of client certificates is read again when its file changes', async (t) => {
+  expectWarnings(t, 'FWA_PEER_UNTRUSTED', 'new client CA refused')
   const port = await freePort()
   const clientCa = join(testFolder(t), 'clients.pem')
   await copyFile(join(FIXTURES, 'client-ca.cert.pem'), clientCa)
@@ -223,18 +228,7 @@ t.test('the CA of client certificates is read again when its file changes', asyn
     file,
     `server: { port: ${port}, trustedProxies: [], tls: { ${tls} } }\nmetrics: { enabled: false }\n${DOMAINS}\n${SESSION_KEY}\n${PORTAL}`,
   )
-  const waiting = new Map<string, () => void>()
-  const stream = new Writable({
-    write(chunk, _encoding, done) {
-      for (const line of String(chunk).trim().split('\n')) waiting.get(JSON.parse(line).msg)?.()
-      done()
-    },
-  })
-  const said = (msg: string) => new Promise<void>((resolve) => waiting.set(msg, resolve))
-  const log = createLogger({ name: 'test', level: 'info', format: 'json', stream })
-  const load = () => loadForwardAuthConfig(file, {})
-  const { close } = await serve({ loaded: await load(), log, load })
-  t.teardown(close)
+  const { said } = await serving(t, file)
   const ask = askFrom(port, await read('server.cert'))
   const statuses = async () => [
     await ask(await pair('proxy')),
@@ -243,14 +237,12 @@ t.test('the CA of client certificates is read again when its file changes', asyn
   ]
   t.strictSame(await statuses(), [401, 403, 403])
 
-  const refused = said('new client CA refused, the old one stays')
   await writeFile(clientCa, 'no certificate')
-  await refused
+  await said('new client CA refused, the old one stays')
   t.strictSame(await statuses(), [401, 403, 403], 'one that cannot be used')
 
-  const replaced = said('client CA replaced')
   await copyFile(join(FIXTURES, 'stranger.cert.pem'), clientCa)
-  await replaced
+  await said('client CA replaced')
   t.strictSame(await statuses(), [403, 401, 403], 'another one')
 })
 

@@ -1,14 +1,13 @@
-import { type ChildProcess, execFile, spawn } from 'node:child_process'
-import { once } from 'node:events'
+import { execFile } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import { systemClock } from '@gatehouse/service-kit'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { startPostgres } from '../../../../scripts/test/postgres.ts'
 import { programOf } from '../../../../scripts/test/program.ts'
+import { startRunning } from '../../../../scripts/test/running.ts'
 import { portalOf, startApp, yamlOf } from '../app.ts'
 import { SHAPES } from '../shapes.ts'
 import { until } from '../store/kit.ts'
@@ -16,17 +15,9 @@ import { until } from '../store/kit.ts'
 const run = promisify(execFile)
 
 /** Starts an instance, and waits until it is ready. */
-async function start(t: Test, config: string): Promise<{ child: ChildProcess; url: string }> {
-  const args = [...programOf('forward-auth'), 'serve', '--config', config]
-  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
-  t.teardown(() => child.kill('SIGKILL'))
-  for await (const line of createInterface({ input: child.stdout as NodeJS.ReadableStream })) {
-    const { msg, url } = JSON.parse(line)
-    if (msg !== 'ready') continue
-    child.stdout?.resume()
-    return { child, url }
-  }
-  throw new Error('the instance ended before it was ready')
+async function start(t: Test, config: string) {
+  const running = startRunning(t, [...programOf('forward-auth'), 'serve', '--config', config])
+  return { ...running, url: String((await running.said('ready')).url) }
 }
 
 const { Host: _, ...CHECK } = SHAPES[0]?.headers ?? {}
@@ -68,12 +59,12 @@ storage: { url: "${server.url}" }`
   const leaving = cookies.map((cookie) => signOut(one.url, cookie))
   t.strictSame(await Promise.all(leaving), all(200))
   one.child.kill('SIGKILL')
-  await once(one.child, 'exit')
+  await one.ended
   await until(async () => (await statuses(two.url)).every((status) => status === 401))
   const again = await start(t, config)
   t.strictSame(await statuses(again.url), all(401), 'after a restart')
   again.child.kill('SIGTERM')
-  t.strictSame(await once(again.child, 'exit'), [0, null], 'it ends in order')
+  t.match(await again.ended, { code: 0, signal: null }, 'it ends in order')
 
   // The rows of the audit trail are written behind the answers.
   const [command = '', ...args] = [...programOf('forward-auth'), 'audit', '--config', config]

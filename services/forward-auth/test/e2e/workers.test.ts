@@ -7,6 +7,7 @@ import { Client, credentials } from '@grpc/grpc-js'
 import { fromJSON } from '@grpc/proto-loader'
 import t, { type Test } from 'tap'
 import { programOf } from '../../../../scripts/test/program.ts'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { ask, connections, startRunning } from '../../../../scripts/test/running.ts'
 import { createProbe, PROBE_MARK, REPORT_PATH } from '../../src/doctor/probes.ts'
 import { EXT_AUTHZ } from '../../src/grpc/messages.ts'
@@ -89,6 +90,7 @@ t.test('the doctor learns at any worker what arrived at another one', async (t) 
 })
 
 t.test('all workers answer gRPC on one port', async (t) => {
+  expectWarnings(t, 'provider cannot be used')
   const port = await freePort()
   const running = await start(t, `, grpc: { port: ${port} }`)
   await running.said('ready for gRPC', WORKERS)

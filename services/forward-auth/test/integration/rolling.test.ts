@@ -6,9 +6,13 @@ import { systemClock } from '@gatehouse/service-kit'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { programOf } from '../../../../scripts/test/program.ts'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { ask, type Running, startRunning } from '../../../../scripts/test/running.ts'
 import { portalOf, startApp, yamlOf } from '../app.ts'
 import { freePort, startProcess } from '../helpers/process.ts'
+
+// Integration tests break and attack what is around a service: any warning may be right.
+expectWarnings(t, '')
 
 const run = promisify(execFile)
 const PORTALS = portalOf('main')
