@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Feed, Statement, Transaction } from '@gatehouse/postgres'
 import type { Change } from '../store.ts'
-import type { Database } from './database.ts'
+import { type Database, sessionsOf } from './database.ts'
 
 /** How long changes are kept. A replica that has not read for longer has missed some. */
 const KEPT_MS = 3_600_000
@@ -16,12 +16,25 @@ const LOOK_EVERY = 10
 
 const CONFIRM = `INSERT INTO confirmations (change, replica)
   SELECT change, $2::uuid FROM unnest($1::bigint[]) AS change ON CONFLICT DO NOTHING`
+/**
+ * Condition on a row `replica`: the process was killed, and another one has taken its place. That one has
+ * its name, joined after its last beat, and it has no connection, which one that is only paused still has.
+ */
+export const WAS_REPLACED = `
+  replica.seen_at < clock_timestamp() - interval '5 seconds'
+  AND EXISTS (
+    SELECT FROM replicas AS later
+    WHERE later.name = replica.name AND later.id <> replica.id AND later.joined_at > replica.seen_at)
+  AND NOT EXISTS (
+    SELECT FROM pg_stat_activity
+    WHERE application_name LIKE '${sessionsOf('')}' || left(replica.id::text, 8) || ' %')`
 const UNCONFIRMED = `
-  SELECT name, seen_at > clock_timestamp() - interval '5 seconds' AS "isLive" FROM replicas
+  SELECT name, seen_at > clock_timestamp() - interval '5 seconds' AS "isLive" FROM replicas AS replica
   WHERE id <> $1::uuid AND seen_at > clock_timestamp() - interval '1 day' AND EXISTS (
     SELECT FROM unnest($2::bigint[]) AS urgent (change) WHERE NOT EXISTS (
       SELECT FROM confirmations
-      WHERE confirmations.change = urgent.change AND confirmations.replica = replicas.id))
+      WHERE confirmations.change = urgent.change AND confirmations.replica = replica.id))
+    AND NOT (${WAS_REPLACED})
   ORDER BY name`
 
 // The oldest have the lowest ids.

@@ -94,6 +94,11 @@ export class Database {
   }
 }
 
+/** The beginning of the name that the connections of a replica have in the database. */
+export function sessionsOf(replica: string): string {
+  return `gatehouse-certs ${replica.slice(0, 8)}`
+}
+
 /**
  * The SQL condition for rows to prune, with now, before, ranBefore and limit as parameters. Clock and run
  * time must agree, so that a wrong clock deletes nothing. The time of a row from more than a day in the

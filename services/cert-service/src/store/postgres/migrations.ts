@@ -253,4 +253,7 @@ export const MIGRATIONS: readonly string[] = [
   -- Read no more. It stays for replicas of the last version beside this one.
   ALTER TABLE leases ALTER COLUMN is_held SET DEFAULT false;
   `,
+  `
+  ALTER TABLE replicas ADD COLUMN joined_at timestamptz NOT NULL DEFAULT clock_timestamp();
+  `,
 ]

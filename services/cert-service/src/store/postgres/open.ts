@@ -1,9 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { openPostgres, type PostgresLog, parsePostgresUrl } from '@gatehouse/postgres'
 import type { Store } from '../store.ts'
-import { Database, storeFailure } from './database.ts'
+import { Database, sessionsOf, storeFailure } from './database.ts'
 import { MIGRATIONS } from './migrations.ts'
-import { sessionsOf } from './replicas.ts'
 import { createStore } from './store.ts'
 import { refuseUnfinished } from './unfinished.ts'
 

@@ -1,4 +1,4 @@
-import type { Changes } from './changes.ts'
+import { type Changes, WAS_REPLACED } from './changes.ts'
 import type { Database } from './database.ts'
 import type { Leases } from './leases.ts'
 
@@ -10,25 +10,12 @@ const LEADER = 'upkeep'
 const BEAT = `
   INSERT INTO replicas (id, name, seen_at) VALUES ($1, $2, clock_timestamp())
   ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at
-  RETURNING seen_at::text AS "seenAt", EXISTS (
+  RETURNING EXISTS (
     SELECT FROM replicas WHERE id <> $1::uuid AND seen_at > clock_timestamp() - interval '1 minute'
   ) AS "hasOthers"`
-/**
- * One of the same name was this one, before it was killed and started again, if it has shown no life since
- * then: no beat, and no connection, which one that is only paused still has.
- */
-const REPLACE = `
-  DELETE FROM replicas
-  WHERE name = $1 AND seen_at < $2::timestamptz AND seen_at < clock_timestamp() - interval '5 seconds'
-    AND NOT EXISTS (
-      SELECT FROM pg_stat_activity WHERE application_name LIKE '${sessionsOf('')}' || left(id::text, 8) || ' %')`
+const REPLACE = `DELETE FROM replicas AS replica WHERE ${WAS_REPLACED}`
 const LEAVE = 'DELETE FROM replicas WHERE id = $1::uuid'
 const DELETE_DEAD = `DELETE FROM replicas WHERE seen_at < clock_timestamp() - interval '1 day'`
-
-/** The beginning of the name that the connections of a replica have in the database. */
-export function sessionsOf(replica: string): string {
-  return `gatehouse-certs ${replica.slice(0, 8)}`
-}
 
 interface Parts {
   readonly name: string
@@ -55,14 +42,12 @@ export class Membership {
   isLeader = (): boolean => this.#db.postgres.leads(LEADER)
 
   async join(): Promise<void> {
-    const { replica } = this.#db
-    const [rows] = await this.#db.write([{ sql: BEAT, params: [replica, this.#name] }])
-    const joinedAt = String(rows?.[0]?.seenAt)
-    await this.#replace(joinedAt)
+    await this.#db.write([{ sql: BEAT, params: [this.#db.replica, this.#name] }])
+    await this.#replace()
     await this.#db.postgres.tryLead(LEADER)
     this.#every(SECOND, () => this.#beat())
     this.#every(RENEW_EVERY, () => this.#leases.renew())
-    this.#every(RENEW_EVERY, () => this.#replace(joinedAt))
+    this.#every(RENEW_EVERY, () => this.#replace())
     this.#every(TIDY_EVERY, async () => {
       if (this.isLeader()) await this.tidy()
     })
@@ -91,8 +76,8 @@ export class Membership {
     if (!this.isLeader()) await this.#db.postgres.tryLead(LEADER)
   }
 
-  async #replace(joinedAt: string): Promise<void> {
-    await this.#db.write([{ sql: REPLACE, params: [this.#name, joinedAt] }], { durable: false })
+  async #replace(): Promise<void> {
+    await this.#db.write([{ sql: REPLACE }], { durable: false })
   }
 
   /** Runs `work` so often, and never twice at once. It fails only while the database is away. */

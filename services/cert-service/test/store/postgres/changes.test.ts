@@ -145,10 +145,13 @@ t.test('a replica that does not confirm is named', async (t) => {
   await until(async () => (await revoke()).length === 0)
 
   const insert = (name: string, ago: string) =>
-    sql(`INSERT INTO @replicas VALUES (gen_random_uuid(), '${name}', now() - interval '${ago}')`)
+    sql(`INSERT INTO @replicas
+      VALUES (gen_random_uuid(), '${name}', now() - interval '${ago}', now() - interval '2 days')`)
   await insert('died', '1 hour')
   await insert('died long ago', '25 hours')
   t.same(await revoke(), ['died'])
+  await insert('died', '2 hours')
+  t.same(await revoke(), ['died', 'died'], 'two of one name that lived at the same time')
   await openReplica(t, { schema, name: 'died' })
   t.same(await revoke(), [], 'it was started again')
   await a.prune(NOW, { audit: DAY, certificates: DAY, orders: DAY, challenges: DAY })
