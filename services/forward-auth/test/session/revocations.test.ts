@@ -3,6 +3,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { fromClaims } from '@gatehouse/profile'
 import { type ManualClock, manualClock, testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
+import { until } from '../../../../scripts/test/until.ts'
 import type { Session } from '../../src/session/session.ts'
 import { cookieHeader, portalNamed, SITE, startInstance } from './kit.ts'
 
@@ -157,6 +158,7 @@ t.test('a logout that cannot be written fails, is told, and is written later', a
   t.notOk(storeIsUp())
   t.match(log, [/writing fails/])
   await clock.advance(SECOND)
+  await until(() => log.length > 1)
   t.match(log, [/writing fails/, /reading fails/], 'each is told once')
   blocker.exec('ROLLBACK')
   blocker.exec('BEGIN')
@@ -169,6 +171,31 @@ t.test('a logout that cannot be written fails, is told, and is written later', a
   t.ok(storeIsUp())
   t.equal(rowsIn(folder).length, 3, 'all of them are written now')
   t.ok(rowsIn(folder).includes(session.sid))
+})
+
+t.test('a commit of another instance is waited for, however long its disk takes', async (t) => {
+  const here = await startInstance(t)
+  const { folder, log, clock, storeIsUp } = here
+  const { session, cookie } = signIn(here)
+  const other = new DatabaseSync(`${folder}/revocations.db`, { timeout: 5_000 })
+  other.exec('BEGIN EXCLUSIVE')
+  other
+    .prepare('INSERT INTO revoked (sid, first, last, until, due) VALUES (?, 0, 0, ?, ?)')
+    .run(session.sid, clock.now() + DAY, DAY)
+  await clock.advance(SECOND)
+  let isCaughtUp = false
+  const catchingUp = here.catchUp().then(() => {
+    isCaughtUp = true
+  })
+  const revoking = here.revoke(signIn(here, 'bob').session)
+  for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate)
+  t.notOk(isCaughtUp)
+  t.ok(storeIsUp(), 'who waits is ready')
+  other.exec('COMMIT')
+  other.close()
+  await Promise.all([catchingUp, revoking])
+  t.notOk(await isIn(here, cookie), 'what it wrote is known')
+  t.strictSame(log, [])
 })
 
 t.test('what could not be written is tried again each second', async (t) => {

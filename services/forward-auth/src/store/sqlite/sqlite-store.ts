@@ -13,13 +13,16 @@ import {
   type StoreOptions,
 } from '../store.ts'
 import { storedSecret } from './secret-file.ts'
-import { StateFile, type StoredRevocation } from './state-file.ts'
+import { isLocked, StateFile, type StoredRevocation } from './state-file.ts'
 import { StateWriter, type Written } from './state-writer.ts'
 
 /** Delay until an instance sees what another one on the same folder wrote, in ms. */
 const POLL_INTERVAL = 1_000
 /** Pause between two commits, in real ms for the disk; the next one takes all that came meanwhile. */
 const PAUSE = 50
+/** Tries of a read while another instance commits, and the pause between two of them, in real ms. */
+const READ_TRIES = 80
+const READ_PAUSE = 25
 
 /** What waits for the next commit. */
 interface Waiting {
@@ -46,6 +49,7 @@ export class SqliteStore implements AuthStore {
   #poll: { cancel(): void } | undefined
   #lastId = 0
   #isPruneDue = true
+  #isClosed = false
   #waiting: Waiting = { changes: [], logins: [] }
   #writing: Promise<unknown> | undefined
   #current: Promise<void> = Promise.resolve()
@@ -75,7 +79,7 @@ export class SqliteStore implements AuthStore {
   async follow(follower: RevocationFollower): Promise<void> {
     this.#follower = follower
     try {
-      this.#take(this.#file.rowsAfter(0))
+      this.#take(await this.#unlocked(() => this.#file.rowsAfter(0)))
     } catch (cause) {
       throw this.#unavailable(cause)
     }
@@ -85,7 +89,7 @@ export class SqliteStore implements AuthStore {
   async catchUp(): Promise<void> {
     // The commit in progress brings new rows, and reading would block until its end.
     await this.#writing?.catch(() => {})
-    this.#read()
+    await this.#read()
   }
 
   async revoke(change: RevocationChange): Promise<void> {
@@ -96,7 +100,7 @@ export class SqliteStore implements AuthStore {
   async hasCompleted(login: string): Promise<boolean> {
     await this.#writing?.catch(() => {})
     try {
-      return this.#file.hasCompleted(login)
+      return await this.#unlocked(() => this.#file.hasCompleted(login))
     } catch (cause) {
       this.#note('reading', cause)
       throw this.#unavailable(cause)
@@ -125,6 +129,7 @@ export class SqliteStore implements AuthStore {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true
     this.#poll?.cancel()
     await this.#next?.catch(() => {})
     await this.#current
@@ -139,7 +144,7 @@ export class SqliteStore implements AuthStore {
 
   #pollSoon(): void {
     this.#poll = this.clock.setTimer(() => {
-      if (!this.#writing) this.#read()
+      if (!this.#writing) void this.#read()
       this.#pollSoon()
     }, POLL_INTERVAL)
   }
@@ -149,14 +154,25 @@ export class SqliteStore implements AuthStore {
     this.#lastId = rows.at(-1)?.id ?? this.#lastId
   }
 
-  #read(): void {
+  async #read(): Promise<void> {
     try {
       if (!this.#file.isThere()) this.#reopen()
-      this.#take(this.#file.rowsAfter(this.#lastId))
+      this.#take(await this.#unlocked(() => this.#file.rowsAfter(this.#lastId)))
       this.#note('reading')
     } catch (error) {
-      this.#note('reading', error)
+      if (!this.#isClosed) this.#note('reading', error)
     }
+  }
+
+  /** Reads once no other instance is committing, which locks the file for as long as its disk takes. */
+  async #unlocked<T>(read: () => T): Promise<T> {
+    for (let left = READ_TRIES; ; left--)
+      try {
+        return read()
+      } catch (error) {
+        if (left === 0 || !isLocked(error)) throw error
+        await setTimeout(READ_PAUSE)
+      }
   }
 
   /** The file was removed or replaced. */

@@ -6,10 +6,11 @@ import type { Revocation } from '../store.ts'
 
 /** Named after what it held first. */
 export const STATE_FILE = 'revocations.db'
-/** Reads block all requests, so they wait no longer than a commit takes, in ms. */
+/** How long the last write waits for other instances, in ms. It blocks the process. */
 const BUSY_TIMEOUT = 100
 /** At a start nothing is blocked, and several workers may create the file, in ms. */
 const START_TIMEOUT = 5_000
+const SQLITE_BUSY = 5
 /** The longest lifetime of a session, in ms: for rows of older versions, which have no running time. */
 const LONGEST_LIFE = 90 * 24 * 3_600_000
 const LATER_COLUMNS = {
@@ -18,6 +19,11 @@ const LATER_COLUMNS = {
   last: 'INTEGER NOT NULL DEFAULT 0',
   due: `INTEGER NOT NULL DEFAULT ${LONGEST_LIFE}`,
   generation: 'INTEGER NOT NULL DEFAULT 0',
+}
+
+/** Whether an error of a read says that another instance is writing. */
+export function isLocked(error: unknown): boolean {
+  return (Number((error as { errcode?: number }).errcode) & 0xff) === SQLITE_BUSY
 }
 
 /** A row in the file. IDs increase. */
@@ -40,7 +46,8 @@ export class StateFile {
     this.#db = new DatabaseSync(this.path, { timeout: START_TIMEOUT })
     try {
       prepareTables(this.#db)
-      this.#db.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT}`)
+      // Waiting would block all requests.
+      this.#db.exec('PRAGMA busy_timeout = 0')
     } catch (error) {
       this.close()
       throw error
@@ -64,6 +71,7 @@ export class StateFile {
 
   /** Saves the running time, which never decreases. */
   keepRunningTime(ms: number): void {
+    this.#db.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT}`)
     this.#db.prepare('UPDATE running SET ms = max(ms, ?)').run(ms)
   }
 

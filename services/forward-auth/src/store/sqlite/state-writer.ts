@@ -4,8 +4,8 @@ import { Worker } from 'node:worker_threads'
 import type { CompletedLogin, Revocation } from '../store.ts'
 import { COLUMNS, type StoredRevocation } from './state-file.ts'
 
-/** How long a commit waits for other instances, in ms. */
-const BUSY_TIMEOUT = 500
+/** How long a commit waits for those of other instances, on a slow disk, in ms. */
+const BUSY_TIMEOUT = 2_000
 /** The thread ends after this time without a write, which frees its memory. */
 const IDLE = 60_000
 
