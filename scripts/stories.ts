@@ -20,6 +20,7 @@ export interface Story {
 /** What a story needs while it runs. */
 interface Stage {
   teardown(close: () => unknown): void
+  threw(error: Error): void
   /** A new folder. */
   testdir(): string
 }
@@ -137,6 +138,9 @@ async function play({ title, limit, within = '', prepare }: Script): Promise<Sto
   const opened: (() => unknown)[] = []
   const stage: Stage = {
     teardown: (close) => void opened.unshift(close),
+    threw(error) {
+      throw error
+    },
     testdir() {
       const folder = mkdtempSync(join(tmpdir(), 'gatehouse-story-'))
       stage.teardown(() => rmSync(folder, { recursive: true }))

@@ -11,6 +11,8 @@ const expectedBy = new WeakMap<object, readonly string[]>()
 
 /** Names the lines at warn or above that a test and those in it cause: a code, or a part of the message. */
 export function expectWarnings(t: object, ...lines: readonly string[]): void {
+  if (lines.includes(''))
+    throw new Error('an empty text would fit every line: name those that are meant')
   expectedBy.set(t, [...(expectedBy.get(t) ?? []), ...lines])
 }
 
@@ -19,7 +21,7 @@ export function expectWarnings(t: object, ...lines: readonly string[]): void {
  * does not name: nothing is to be said when nothing is wrong.
  */
 export function assertQuiet(
-  t: { teardown(fn: () => unknown): unknown },
+  t: { teardown(fn: () => unknown): unknown; threw(error: Error): unknown },
   log: () => readonly (LogLine | string)[],
 ): void {
   t.teardown(() => {
@@ -29,7 +31,8 @@ export function assertQuiet(
       const { code } = (line.err ?? {}) as { code?: unknown }
       const told = [line.code, code, line.msg].filter((part) => part !== undefined).join(' ')
       if (Number(line.level) >= WARN && !expected.some((part) => told.includes(part)))
-        throw new Error(`the log warns: ${told}`)
+        // Thrown, it would keep what was started before from being ended.
+        t.threw(new Error(`the log warns: ${told}`))
     }
   })
 }

@@ -45,7 +45,7 @@ export interface TestApp {
   ): Promise<LightMyRequestResponse>
 }
 
-type Teardown = { teardown(close: () => unknown): void }
+type Teardown = { teardown(close: () => unknown): void; threw(error: Error): unknown }
 
 /** The whole service of a configuration, without a listener. */
 export async function startApp(

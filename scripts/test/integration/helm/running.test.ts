@@ -15,8 +15,7 @@ import { hasPort } from './consistency.ts'
 import { CHART, type Manifest, MISSING, named, ofKind, render, VALUES } from './helm.ts'
 import { type Container, mountPod } from './pod.ts'
 
-// Integration tests break and attack what is around a service: any warning may be right.
-expectWarnings(t, '')
+expectWarnings(t, 'FWA_PROVIDER_UNREACHABLE', 'AUTH_ISSUER_UNREACHABLE')
 
 const COMPONENTS = ['cert-service', 'forward-auth'] as const
 

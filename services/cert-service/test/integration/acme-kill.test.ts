@@ -11,11 +11,7 @@ import {
   startScriptedCa,
 } from '../../../../packages/acme/test/scripted-ca/index.ts'
 import { freePort } from '../../../../scripts/free-ports.ts'
-import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { createHome, obtain, readyUrl, serveMain, startService } from '../helpers/service.ts'
-
-// Integration tests break and attack what is around a service: any warning may be right.
-expectWarnings(t, '')
 
 const KILLS = Number(process.env.GATEHOUSE_KILLS ?? 54)
 const KINDS: readonly Kind[] = [

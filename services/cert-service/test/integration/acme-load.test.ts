@@ -1,9 +1,5 @@
 import t from 'tap'
-import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { post, startAcme } from '../helpers/acme.ts'
-
-// Integration tests break and attack what is around a service: any warning may be right.
-expectWarnings(t, '')
 
 t.test('200 names, 50 callers each: 200 orders', async (t) => {
   const { ca, running } = await startAcme(t)

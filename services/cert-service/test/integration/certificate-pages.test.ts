@@ -1,11 +1,7 @@
 import t, { type Test } from 'tap'
-import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { createIdp, DAY, KEY, NOW, type Running, start } from '../helpers/app.ts'
 import { newAudit, newCertificate, newOrder } from '../helpers/store.ts'
 import { inEveryLook, openTab } from './tabs.ts'
-
-// Integration tests break and attack what is around a service: any warning may be right.
-expectWarnings(t, '')
 
 const LONG = 'donaudampfschifffahrtselektrizitaetenhauptbetriebswerkbau'
 const AUDIENCE = 'https://certs.example.com'

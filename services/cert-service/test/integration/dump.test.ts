@@ -5,13 +5,9 @@ import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { dump, formsOf, restore, useDumpPrograms } from '../../../../scripts/test/dump.ts'
 import { type PostgresServer, startPostgres } from '../../../../scripts/test/postgres.ts'
-import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { dataKeyLabel, MasterKey } from '../../src/sealing/keyring.ts'
 import { type Answer, type Running, start } from '../helpers/app.ts'
 import { until } from '../helpers/engines.ts'
-
-// Integration tests break and attack what is around a service: any warning may be right.
-expectWarnings(t, '')
 
 const SCHEMA = 'gatehouse_certs'
 const MASTER_KEY = 'keys/master.key'

@@ -6,11 +6,7 @@ import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { freePort } from '../../../../scripts/free-ports.ts'
 import { programOf } from '../../../../scripts/test/program.ts'
-import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { startRunning } from '../../../../scripts/test/running.ts'
-
-// Integration tests break and attack what is around a service: any warning may be right.
-expectWarnings(t, '')
 
 t.test('the commands that init prints lead to a certificate', async (t) => {
   const folder = testFolder(t)

@@ -2,13 +2,9 @@ import { join } from 'node:path'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import type { Page as Tab } from 'playwright-core'
 import t, { type Test } from 'tap'
-import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { DAY, KEY, NOW, type Running, start } from '../helpers/app.ts'
 import { newAudit, newCertificate, newOrder } from '../helpers/store.ts'
 import { inEveryLook, openTab } from './tabs.ts'
-
-// Integration tests break and attack what is around a service: any warning may be right.
-expectWarnings(t, '')
 
 const LABEL = 'Name, address, serial number or fingerprint'
 

@@ -1,7 +1,6 @@
 import type { AddressInfo } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
-import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import type { AppDeps } from '../../src/app.ts'
 import { startApp, type TestApp } from '../app.ts'
 
@@ -12,8 +11,6 @@ export async function startGatehouse(
   change?: (app: FastifyInstance) => void,
   deps?: Partial<AppDeps>,
 ): Promise<TestApp & { readonly port: number }> {
-  // Integration tests break and attack what is around it: any warning may be right.
-  expectWarnings(t, '')
   const gatehouse = await startApp(t, yaml, change, deps)
   await gatehouse.app.listen({ host: '127.0.0.1', port: 0 })
   const { port } = gatehouse.app.server.address() as AddressInfo

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { createTestCa } from '../../../../scripts/test/certificates.ts'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { doctor } from '../../src/cli/doctor.ts'
 import { loadForwardAuthConfig } from '../../src/config/load.ts'
 import { SESSION_KEY } from '../app.ts'
@@ -17,6 +18,8 @@ import {
   readExample,
   type Surroundings,
 } from '../helpers/proxies.ts'
+
+expectWarnings(t, 'check refused')
 
 const CONFIG = `${readExample('forward-auth.yaml', [
   ['clientSecretFile: /etc/gatehouse/forward-auth/client-secret', 'clientSecret: not-used-here'],

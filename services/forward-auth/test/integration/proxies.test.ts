@@ -11,6 +11,7 @@ import { buffer, text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
 import { readDocument } from '../../../../scripts/test/markdown.ts'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { READ_HEADERS } from '../../src/forwarded.ts'
 import {
   BELIEVED_HEADERS,
@@ -43,6 +44,8 @@ import {
   UPGRADES,
   type Who,
 } from './proxy-cases.ts'
+
+expectWarnings(t, 'check refused')
 
 const WITH_PREFLIGHT = CONFIG.replace('providers:', 'preflight: true\n    providers:')
 const WITH_PROGRAMS = CONFIG.replace(

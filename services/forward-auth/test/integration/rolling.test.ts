@@ -11,8 +11,7 @@ import { ask, type Running, startRunning } from '../../../../scripts/test/runnin
 import { portalOf, startApp, yamlOf } from '../app.ts'
 import { freePort, startProcess } from '../helpers/process.ts'
 
-// Integration tests break and attack what is around a service: any warning may be right.
-expectWarnings(t, '')
+expectWarnings(t, 'FWA_PROVIDER_UNREACHABLE')
 
 const run = promisify(execFile)
 const PORTALS = portalOf('main')

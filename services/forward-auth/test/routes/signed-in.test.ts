@@ -142,7 +142,14 @@ t.test('invariant: an app is listed if and only if its check lets the person pas
         require,
       }))
       const options = `${POLICIES}, allow: ${JSON.stringify(allow)}, rules: ${JSON.stringify(ruled)}, apps: ${JSON.stringify(named)}`
-      const test = await startApp({ teardown() {} }, yamlOf(portalOf('main', options)))
+      const closing: (() => unknown)[] = []
+      const each = {
+        teardown: (close: () => unknown) => void closing.unshift(close),
+        threw(error: Error) {
+          throw error
+        },
+      }
+      const test = await startApp(each, yamlOf(portalOf('main', options)))
       const cookie = test.signIn('main', claims)
       const { body } = await test.app.inject({
         url: '/portals/main/signin',
@@ -166,7 +173,7 @@ t.test('invariant: an app is listed if and only if its check lets the person pas
           throw new Error(`${name} ${url}: ${answer.statusCode}`)
         seen[isListed ? 'listed' : 'left']++
       }
-      await test.app.close()
+      for (const close of closing) await close()
     }),
     { numRuns: RUNS },
   )
