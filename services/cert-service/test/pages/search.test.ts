@@ -89,8 +89,10 @@ t.test('whatever is entered, nothing is searched that no store can hold', async 
 })
 
 t.test('a name finds itself, and the wildcard that covers it', async () => {
+  // No certificate has a reserved label, with `--` in third place (RFC 5890 section 2.3.1).
+  const domains = fc.domain().filter((domain) => !/(?:^|\.)..--/.test(domain))
   fc.assert(
-    fc.property(fc.domain(), (domain) => {
+    fc.property(domains, (domain) => {
       const { name, search } = parseSearch(`https://${domain}/`) ?? {}
       const [, ...rest] = domain.toLowerCase().split('.')
       return (
