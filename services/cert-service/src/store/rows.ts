@@ -4,10 +4,13 @@ import type { AuditRecord, CrlRecord, OrderRecord } from './records.ts'
 export const HISTORY_COLUMNS =
   'id, issuer, names, keyType, serialNumber, notBefore, notAfter, madeAt, revokedAt, revocationReason'
 
+/** `key_type` for the member `keyType`. */
+export function columnOf(member: string): string {
+  return member.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+}
+
 /** Selects columns: `keyType` becomes `key_type AS "keyType"`, for each of the members that are listed. */
 export function columns(members: string): string {
-  const columnOf = (member: string) =>
-    member.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
   return members.replace(/\w+/g, (member) => `${columnOf(member)} AS "${member}"`)
 }
 

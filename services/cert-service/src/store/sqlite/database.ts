@@ -1,6 +1,7 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
 import { CertError, storeUnavailable as unavailable } from '../../errors.ts'
 import type { Age } from '../bounds.ts'
+import { columnOf } from '../rows.ts'
 
 interface Job {
   run(): unknown
@@ -54,8 +55,12 @@ export class Database {
   }
 
   prepare(sql: string): StatementSync {
-    const statement = this.#statements.get(sql) ?? this.#sqlite.prepare(sql)
-    this.#statements.set(sql, statement)
+    return this.#prepareOnce(sql, () => sql)
+  }
+
+  #prepareOnce(name: string, sqlOf: () => string): StatementSync {
+    const statement = this.#statements.get(name) ?? this.#sqlite.prepare(sqlOf())
+    this.#statements.set(name, statement)
     return statement
   }
 
@@ -87,9 +92,11 @@ export class Database {
     or: 'ABORT' | 'IGNORE' | 'REPLACE' = 'ABORT',
   ): number {
     const members = Object.keys(row)
-    const values = members.map((member) => `:${member}`)
-    const sql = `INSERT OR ${or} INTO ${table} (${members.map(columnOf)}) VALUES (${values})`
-    return Number(this.prepare(sql).run(row).lastInsertRowid)
+    const statement = this.#prepareOnce(`${or} ${table} ${members}`, () => {
+      const values = members.map((member) => `:${member}`)
+      return `INSERT OR ${or} INTO ${table} (${members.map(columnOf)}) VALUES (${values})`
+    })
+    return Number(statement.run(row).lastInsertRowid)
   }
 
   /** Runs `job` in one transaction with the other writes of this event loop turn; resolves after the commit. */
@@ -179,10 +186,6 @@ export class Database {
       else for (const job of jobs) job.reject(failure ?? error)
     }
   }
-}
-
-function columnOf(member: string): string {
-  return member.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 }
 
 /**
