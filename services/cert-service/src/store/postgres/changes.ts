@@ -16,12 +16,13 @@ const LOOK_EVERY = 10
 
 const CONFIRM = `INSERT INTO confirmations (change, replica)
   SELECT change, $2::uuid FROM unnest($1::bigint[]) AS change ON CONFLICT DO NOTHING`
+const IS_LIVE = `replica.seen_at > clock_timestamp() - interval '5 seconds'`
 /**
  * Condition on a row `replica`: the process was killed, and another one has taken its place. That one has
  * its name, joined after its last beat, and it has no connection, which one that is only paused still has.
  */
 export const WAS_REPLACED = `
-  replica.seen_at < clock_timestamp() - interval '5 seconds'
+  NOT (${IS_LIVE})
   AND EXISTS (
     SELECT FROM replicas AS later
     WHERE later.name = replica.name AND later.id <> replica.id AND later.joined_at > replica.seen_at)
@@ -29,7 +30,7 @@ export const WAS_REPLACED = `
     SELECT FROM pg_stat_activity
     WHERE application_name LIKE '${sessionsOf('')}' || left(replica.id::text, 8) || ' %')`
 const UNCONFIRMED = `
-  SELECT name, seen_at > clock_timestamp() - interval '5 seconds' AS "isLive" FROM replicas AS replica
+  SELECT name, ${IS_LIVE} AS "isLive" FROM replicas AS replica
   WHERE id <> $1::uuid AND seen_at > clock_timestamp() - interval '1 day' AND EXISTS (
     SELECT FROM unnest($2::bigint[]) AS urgent (change) WHERE NOT EXISTS (
       SELECT FROM confirmations

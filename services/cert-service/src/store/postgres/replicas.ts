@@ -13,7 +13,7 @@ const BEAT = `
   RETURNING EXISTS (
     SELECT FROM replicas WHERE id <> $1::uuid AND seen_at > clock_timestamp() - interval '1 minute'
   ) AS "hasOthers"`
-const REPLACE = `DELETE FROM replicas AS replica WHERE ${WAS_REPLACED}`
+const REPLACE = `DELETE FROM replicas AS replica WHERE name = $1 AND ${WAS_REPLACED}`
 const LEAVE = 'DELETE FROM replicas WHERE id = $1::uuid'
 const DELETE_DEAD = `DELETE FROM replicas WHERE seen_at < clock_timestamp() - interval '1 day'`
 
@@ -77,7 +77,7 @@ export class Membership {
   }
 
   async #replace(): Promise<void> {
-    await this.#db.write([{ sql: REPLACE }], { durable: false })
+    await this.#db.write([{ sql: REPLACE, params: [this.#name] }], { durable: false })
   }
 
   /** Runs `work` so often, and never twice at once. It fails only while the database is away. */

@@ -87,7 +87,7 @@ export class SqliteStore implements AuthStore {
   }
 
   async catchUp(): Promise<void> {
-    // The commit in progress brings new rows, and reading would block until its end.
+    // The commit in progress brings new rows, and reading would wait for its end.
     await this.#writing?.catch(() => {})
     await this.#read()
   }
