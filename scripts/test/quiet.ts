@@ -1,3 +1,5 @@
+import { createLogger } from '@gatehouse/service-kit'
+
 /** A line of a log: its level as a number, and what tells it from others. */
 interface LogLine {
   readonly level?: unknown
@@ -35,6 +37,17 @@ export function assertQuiet(
         t.threw(new Error(`the log warns: ${told}`))
     }
   })
+}
+
+/** The log of a service in this process, which is to be quiet, and its lines in JSON. */
+export function quietLog(
+  t: Parameters<typeof assertQuiet>[0],
+  level: 'debug' | 'info' = 'info',
+): { readonly log: ReturnType<typeof createLogger>; readonly logged: string[] } {
+  const logged: string[] = []
+  assertQuiet(t, () => logged)
+  const stream = { write: (line: string) => void logged.push(line) }
+  return { log: createLogger({ level, format: 'json', name: 'test', stream }), logged }
 }
 
 /** What a test expects, and those around it. */

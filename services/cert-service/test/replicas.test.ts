@@ -1,12 +1,12 @@
 import { createPrivateKey, randomBytes } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { createLogger, systemClock } from '@gatehouse/service-kit'
+import { systemClock } from '@gatehouse/service-kit'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import { type PostgresServer, startPostgres } from '../../../scripts/test/postgres.ts'
-import { assertQuiet, expectWarnings } from '../../../scripts/test/quiet.ts'
+import { expectWarnings, quietLog } from '../../../scripts/test/quiet.ts'
 import { until } from '../../../scripts/test/until.ts'
 import { buildApp } from '../src/app.ts'
 import { CertError } from '../src/errors.ts'
@@ -23,16 +23,13 @@ const domain = 'app.example.com'
 async function startReplicas(t: Test, server: PostgresServer, count: number, storage: object = {}) {
   const folder = testFolder(t, Object.fromEntries(Array.from({ length: count }, (_, n) => [n, {}])))
   const schema = newSchema()
-  const logged: string[] = []
-  assertQuiet(t, () => logged)
+  const { log, logged } = quietLog(t)
   const start = async (n: number): Promise<FastifyInstance> => {
     const config = await configure(join(folder, String(n)), {
       // Replicas are told apart by host and port; none of them listens.
       server: { port: 7401 + n, tls: 'off' },
       storage: { url: server.url, schema, masterKey: MASTER_KEY, ...storage },
     })
-    const stream = { write: (line: string) => void logged.push(line) }
-    const log = createLogger({ level: 'info', format: 'json', name: `replica-${n}`, stream })
     const app = await buildApp(config, { log })
     t.teardown(() => app.close())
     return app

@@ -4,12 +4,12 @@ import { createServer, get as getHttp } from 'node:http'
 import { get } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { createLogger, healthcheck } from '@gatehouse/service-kit'
+import { healthcheck } from '@gatehouse/service-kit'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { stringify } from 'yaml'
 import { programOf } from '../../../../scripts/test/program.ts'
-import { assertQuiet } from '../../../../scripts/test/quiet.ts'
+import { quietLog } from '../../../../scripts/test/quiet.ts'
 import { serve } from '../../src/cli/serve.ts'
 import { loadCertConfig } from '../../src/config/load.ts'
 
@@ -48,10 +48,7 @@ async function write(t: Test, config: object): Promise<string> {
 async function serving(t: Test, config: object = {}) {
   const file = await write(t, config)
   const load = () => loadCertConfig(file, {})
-  const logged: string[] = []
-  assertQuiet(t, () => logged)
-  const stream = { write: (line: string) => void logged.push(line) }
-  const log = createLogger({ level: 'info', format: 'json', name: 'test', stream })
+  const { log, logged } = quietLog(t)
   const running = await serve({ loaded: await load(), log, load })
   t.teardown(running.close)
   return { ...running, file, logged, port: Number(new URL(running.url).port) }

@@ -3,11 +3,11 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { createRoot, toPem } from '@gatehouse/pki'
-import { createLogger, describeFailure } from '@gatehouse/service-kit'
+import { describeFailure } from '@gatehouse/service-kit'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { stringify } from 'yaml'
-import { assertQuiet } from '../../../../scripts/test/quiet.ts'
+import { quietLog } from '../../../../scripts/test/quiet.ts'
 import { serve } from '../../src/cli/serve.ts'
 import { loadCertConfig } from '../../src/config/load.ts'
 
@@ -33,10 +33,7 @@ async function start(t: Test, folder: string, config: object) {
   }
   writeFileSync(file, stringify({ ...base, ...config }))
   const load = () => loadCertConfig(file, {})
-  const logged: string[] = []
-  assertQuiet(t, () => logged)
-  const stream = { write: (line: string) => void logged.push(line) }
-  const log = createLogger({ level: 'warn', format: 'json', name: 'test', stream })
+  const { log } = quietLog(t)
   const running = await serve({ loaded: await load(), log, load })
   t.teardown(running.close)
   return running

@@ -3,12 +3,12 @@ import { writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { type Clock, createLogger } from '@gatehouse/service-kit'
+import type { Clock } from '@gatehouse/service-kit'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import { stringify } from 'yaml'
-import { assertQuiet } from '../../../../scripts/test/quiet.ts'
+import { quietLog } from '../../../../scripts/test/quiet.ts'
 import { type AppDeps, buildApp } from '../../src/app.ts'
 import { loadCertConfig } from '../../src/config/load.ts'
 import type { CertServiceConfig } from '../../src/config/schema.ts'
@@ -126,10 +126,7 @@ export async function start(
   const folder = deps.folder ?? testFolder(t)
   const config = await configure(folder, changes)
   const clock = deps.clock ?? leapClock(NOW)
-  const logged: string[] = []
-  assertQuiet(t, () => logged)
-  const stream = { write: (line: string) => void logged.push(line) }
-  const log = createLogger({ level: 'debug', format: 'json', name: 'test', stream })
+  const { log, logged } = quietLog(t, 'debug')
   const server = deps.tls ? config.server : { ...config.server, tls: 'off' as const }
   const app = await buildApp(
     { ...config, server },

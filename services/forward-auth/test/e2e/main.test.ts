@@ -5,11 +5,11 @@ import { type RequestOptions, request } from 'node:https'
 import { dirname, join } from 'node:path'
 import { connect, type TLSSocket } from 'node:tls'
 import { fileURLToPath } from 'node:url'
-import { createLogger, makeFolder } from '@gatehouse/service-kit'
+import { makeFolder } from '@gatehouse/service-kit'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { programOf } from '../../../../scripts/test/program.ts'
-import { assertQuiet, expectWarnings } from '../../../../scripts/test/quiet.ts'
+import { expectWarnings, quietLog } from '../../../../scripts/test/quiet.ts'
 import { startRunning } from '../../../../scripts/test/running.ts'
 import { until } from '../../../../scripts/test/until.ts'
 import { auditFolder, DayFiles } from '../../src/audit/day-files.ts'
@@ -162,10 +162,7 @@ t.test('serve: answers, is healthy, reloads and ends', async (t) => {
 
 /** The service in this process. */
 async function serving(t: Test, file: string) {
-  const logged: string[] = []
-  assertQuiet(t, () => logged)
-  const stream = { write: (line: string) => void logged.push(line) }
-  const log = createLogger({ name: 'test', level: 'info', format: 'json', stream })
+  const { log, logged } = quietLog(t)
   const load = () => loadForwardAuthConfig(file, {})
   const running = await serve({ loaded: await load(), log, load })
   t.teardown(running.close)

@@ -142,9 +142,9 @@ t.test('invariant: an app is listed if and only if its check lets the person pas
         require,
       }))
       const options = `${POLICIES}, allow: ${JSON.stringify(allow)}, rules: ${JSON.stringify(ruled)}, apps: ${JSON.stringify(named)}`
-      const closing: (() => unknown)[] = []
+      await using opened = new AsyncDisposableStack()
       const each = {
-        teardown: (close: () => unknown) => void closing.unshift(close),
+        teardown: (close: () => unknown) => opened.defer(async () => void (await close())),
         threw(error: Error) {
           throw error
         },
@@ -173,7 +173,6 @@ t.test('invariant: an app is listed if and only if its check lets the person pas
           throw new Error(`${name} ${url}: ${answer.statusCode}`)
         seen[isListed ? 'listed' : 'left']++
       }
-      for (const close of closing) await close()
     }),
     { numRuns: RUNS },
   )
