@@ -11,6 +11,7 @@ import type { ComposeOptions, Docker } from './docker.ts'
 export const PROJECT = 'gatehouse-test'
 export const NETWORK = '172.30.75'
 const PATIENCE = 60_000
+const NETWORK_CHANGED = 'ERR_NETWORK_CHANGED'
 
 export const port: number = await freePort()
 export const [app, admin, auth, certs] = ['app', 'admin', 'auth', 'certs'].map(
@@ -109,6 +110,7 @@ export async function holdSignIns(
 
 export type Context = Awaited<ReturnType<Awaited<ReturnType<typeof launchChromium>>['newContext']>>
 type Page = Awaited<ReturnType<Context['newPage']>>
+type Request = Awaited<ReturnType<Page['waitForRequest']>>
 export type AskGatehouse = (question: Ask) => Promise<{ status: number; body: string }>
 
 /** Until forward-auth is ready with exactly these troubles. */
@@ -128,35 +130,44 @@ export async function waitUntilReady(
   throw new Error(`not ready with ${JSON.stringify(degraded)}: ${said}`)
 }
 
-/**
- * Opens an address. Chromium gives up every request that is under way when an interface of a container
- * comes or goes (ERR_NETWORK_CHANGED), and tries again only for a person.
- */
 async function visit(tab: Page, url: string): Promise<Awaited<ReturnType<Page['goto']>>> {
-  return despiteNetworkChanges(() => tab.goto(url))
+  return despiteNetworkChanges(tab, () => tab.goto(url))
 }
 
 export async function signIn(tab: Page, name: string): Promise<void> {
   const url = `https://${app}/`
-  await despiteNetworkChanges(async () => {
+  await despiteNetworkChanges(tab, async () => {
     await tab.goto(url)
     // The try before may have come as far as the provider's session.
     if (tab.url() === url) return
     await tab.getByRole('button', { name }).click()
     await tab.waitForURL(url).catch(async (error) => {
-      const page = await tab.locator('body').textContent()
+      // Not by a locator, which would wait for a body that a page cut off in its first bytes never has.
+      const page = await tab.content().catch(({ message }: Error) => message)
       throw new Error(`${name} is at ${tab.url()}, which says:\n${page}`, { cause: error })
     })
   })
 }
 
-async function despiteNetworkChanges<T>(act: () => Promise<T>): Promise<T> {
+/**
+ * Chromium gives up every request that is under way when an interface of a container comes or goes,
+ * and tries again only for a person. The error names it while no answer has begun; after that the
+ * page just never finishes loading, and only the failed request tells why.
+ */
+async function despiteNetworkChanges<T>(tab: Page, act: () => Promise<T>): Promise<T> {
   for (const start = Date.now(); ; await setTimeout(250)) {
+    let isCutOff = false
+    const onFailure = (request: Request) => {
+      isCutOff ||= request.failure()?.errorText === `net::${NETWORK_CHANGED}`
+    }
+    tab.on('requestfailed', onFailure)
     try {
       return await act()
     } catch (error) {
-      const isNetworkChange = inspect(error).includes('ERR_NETWORK_CHANGED')
+      const isNetworkChange = isCutOff || inspect(error).includes(NETWORK_CHANGED)
       if (!isNetworkChange || Date.now() - start > PATIENCE) throw error
+    } finally {
+      tab.off('requestfailed', onFailure)
     }
   }
 }
