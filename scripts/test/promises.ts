@@ -85,7 +85,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     [
       'Configuration, secret files',
       `${KIT}/config/load.test.ts: loadConfig refuses`,
-      `${CERT}/config/start-rules.test.ts: a named file that cannot be used is a fault of its key`,
+      `${CERT}/cli/start-rules.test.ts: a named file that cannot be used is a fault of its key`,
     ],
     [
       'The holder of an API key',

@@ -12,8 +12,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type PolicyRule, RIGHTS, type Right } from './config/auth.ts'
 import { CertError } from './errors.ts'
 import type { Held } from './issuance/held.ts'
-import { readName } from './issuance/request.ts'
-import type { Requester } from './plugins/audit.ts'
+import { type Requester, readName } from './issuance/request.ts'
 
 /** The rights of a rule, claim or limited key by default; `revoke` and `delete` must be named. */
 const DEFAULT_RIGHTS: readonly Right[] = ['issue', 'read', 'renew']

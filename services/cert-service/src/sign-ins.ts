@@ -3,8 +3,8 @@ import type { KeyCaller } from '@gatehouse/auth-core'
 import { parseIp } from '@gatehouse/net'
 import { LRUCache } from 'lru-cache'
 import { CertError } from './errors.ts'
-import { hasBegun } from './issuers/issuer.ts'
 import type { SignInRecord, Store } from './store/store.ts'
+import { hasBegun } from './times.ts'
 
 const MINUTE = 60_000
 const IDLE = 15 * MINUTE

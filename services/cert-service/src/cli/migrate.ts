@@ -1,6 +1,7 @@
 import { type Migrated, migrate as migrateFile } from '@gatehouse/service-kit'
 import { loadCertConfig } from '../config/load.ts'
 import { PROGRAMS, type ProgramName } from '../migrate/programs.ts'
+import { START_RULES } from './start-rules.ts'
 
 /**
  * Our configuration for the file of another program.
@@ -8,6 +9,6 @@ import { PROGRAMS, type ProgramName } from '../migrate/programs.ts'
  */
 export function migrate(name: ProgramName, file: string): Promise<Migrated> {
   const load = (ours: string) =>
-    loadCertConfig(ours, {}, { beforeStart: true, withoutSecrets: true })
+    loadCertConfig(ours, {}, { startRules: START_RULES, withoutSecrets: true })
   return migrateFile({ foreign: PROGRAMS[name], name, file, service: 'cert-service', load })
 }

@@ -9,6 +9,7 @@ import { type CertServiceConfig, isPlain } from '../config/schema.ts'
 import { CertError } from '../errors.ts'
 import { VERSION } from '../version.ts'
 import { CLIENT_COMMANDS } from './client/commands.ts'
+import { START_RULES } from './start-rules.ts'
 
 type Command = ServiceCommand<CertServiceConfig>
 
@@ -168,7 +169,8 @@ export const PROGRAM: ServiceProgram<CertServiceConfig> = {
     detachRoot,
     rollover,
   ],
-  load: loadCertConfig,
+  load: (file, env, { beforeStart, ...settings } = {}) =>
+    loadCertConfig(file, env, { ...settings, ...(beforeStart && { startRules: START_RULES }) }),
   usesTls: ({ server }) => !isPlain(server.tls),
   async recognise(text, file) {
     const { PROGRAMS } = await import('../migrate/programs.ts')

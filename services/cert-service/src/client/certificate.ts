@@ -8,10 +8,9 @@ import {
   parseCertificate,
   toPem,
 } from '@gatehouse/pki'
+import { hasBegun, toTime } from '../times.ts'
 import { ClientError } from './errors.ts'
 
-/** Clocks that are set differ by no more than this, in ms. */
-const CLOCK_SKEW = 60_000
 const MAX_CHAIN = 10
 
 /** A certificate with its private key, both checked against each other. */
@@ -94,8 +93,7 @@ export function requireUsable(pair: Pair, wanted: Wanted, now: number): void {
   if (wanted.keyType !== undefined && pair.keyType !== wanted.keyType)
     throw invalid(`its key is of type ${pair.keyType} instead of ${wanted.keyType}`)
   if (pair.notAfter <= now) throw invalid(`it expired at ${toTime(pair.notAfter)}`)
-  if (pair.notBefore > now + CLOCK_SKEW)
-    throw invalid(`it is not valid before ${toTime(pair.notBefore)}`)
+  if (!hasBegun(pair, now)) throw invalid(`it is not valid before ${toTime(pair.notBefore)}`)
 }
 
 /** Whether a pair is for exactly these names, with the key type that is asked for, if any. */
@@ -116,9 +114,4 @@ function invalid(why: string, cause?: unknown): ClientError {
 export function timeOf(text: string): number | undefined {
   const at = Date.parse(text)
   return Number.isFinite(at) ? at : undefined
-}
-
-/** RFC 3339 in UTC, to the second. */
-export function toTime(at: number): string {
-  return `${new Date(at).toISOString().slice(0, 19)}Z`
 }

@@ -1,7 +1,8 @@
 import { type BoundedFetch, type FetchAnswer, type FetchInit, NetError } from '@gatehouse/net'
 import { type Static, type TSchema, Type } from 'typebox'
 import { Check } from 'typebox/schema'
-import { timeOf, toTime } from './certificate.ts'
+import { toTime } from '../times.ts'
+import { timeOf } from './certificate.ts'
 import { type Credentials, parseJson } from './credentials.ts'
 import { ClientError, printable } from './errors.ts'
 

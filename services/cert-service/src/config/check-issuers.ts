@@ -4,11 +4,11 @@ import { DNS_PROVIDER_RULES } from '@gatehouse/acme'
 import { parseEndpointUrl } from '@gatehouse/net'
 import { compileRules, type KeyType, type NameRule, parseName, parseNameRule } from '@gatehouse/pki'
 import { applyRules, applyToEach, type Fault, faultOf, type Rule } from '@gatehouse/service-kit'
-import { canProve } from '../issuers/acme/challenges.ts'
 import {
   ACME_KEY_TYPES,
   accountOf,
   type ChallengeConfig,
+  canProve,
   DIRECTORIES,
   directoryOf,
   ENDED,

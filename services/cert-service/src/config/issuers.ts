@@ -153,3 +153,12 @@ export const IssuerSchema = Type.Object({
 
 export type IssuerConfig = Static<typeof IssuerSchema>
 export type ChallengeConfig = IssuerConfig['challenges'][number]
+
+export function canProve(
+  { challenges }: { readonly challenges: readonly Pick<ChallengeConfig, 'type'>[] },
+  kind: 'dns' | 'wildcard' | 'ip',
+): boolean {
+  return challenges.some(({ type }) =>
+    kind === 'wildcard' ? type === 'dns-01' : kind === 'dns' || type !== 'dns-01',
+  )
+}

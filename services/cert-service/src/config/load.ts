@@ -16,25 +16,29 @@ import {
   loadConfig,
   type Rule,
 } from '@gatehouse/service-kit'
-import { type ClaimOf, loadClaims } from '../issuers/claims.ts'
 import { AUTH_RULES, type PolicyRule } from './auth.ts'
 import { checkIssuer, checkKeyType, issuerFor, nameRulesOf, provableName } from './check-issuers.ts'
+import { type ClaimOf, loadClaims } from './claims.ts'
 import { checkEvents } from './events.ts'
 import { type CertServiceConfig, CertServiceSchema } from './schema.ts'
-import { START_RULES } from './start-rules.ts'
+
+interface CertLoadSettings extends Pick<LoadSettings, 'withoutSecrets'> {
+  /** The rules for what only a start needs, which are not checked without them. */
+  readonly startRules?: readonly Rule<CertServiceConfig>[] | undefined
+}
 
 /** Reads a configuration file. @throws ConfigError with all of its errors */
 export async function loadCertConfig(
   file: string,
   env: Readonly<Record<string, string | undefined>>,
-  { beforeStart = false, ...options }: LoadSettings = {},
+  { startRules, ...options }: CertLoadSettings = {},
 ): Promise<Loaded<CertServiceConfig>> {
-  const rules = beforeStart ? [...RULES, ...START_RULES] : RULES
+  const rules = [...RULES, ...(startRules ?? [])]
   const load = (rules: readonly Rule<CertServiceConfig>[]) =>
     loadConfig({ schema: CertServiceSchema, file, env, rules, ...options })
   const loaded = await load(rules)
   const { ca, certificates, issuers } = loaded.value
-  if (!beforeStart || issuers.length * certificates.length === 0 || ca.permitted.length > 0)
+  if (!startRules || issuers.length * certificates.length === 0 || ca.permitted.length > 0)
     return loaded
   const claimOf = await loadClaims(issuers)
   return load([...rules, (config) => checkClaims(config, claimOf)])

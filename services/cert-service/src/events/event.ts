@@ -1,6 +1,6 @@
 import type { CertEvent } from '../issuance/issue.ts'
-import { describeTimes, planRenewal, toTime } from '../issuers/issuer.ts'
 import type { CertificateRecord, NewEvent } from '../store/store.ts'
+import { describeTimes, planRenewal, toTime } from '../times.ts'
 
 const DAY = 86_400_000
 const YEAR = 366 * DAY

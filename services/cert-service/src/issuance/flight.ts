@@ -1,11 +1,10 @@
 import { ACME_ERRORS, AcmeError, type AcmeErrorCode, outcomeOf } from '@gatehouse/acme'
 import { PkiError } from '@gatehouse/pki'
 import { CertError, type CertErrorCode, IssueError } from '../errors.ts'
-import { backoff, DAY } from '../issuers/issuer.ts'
-import type { Requester } from '../plugins/audit.ts'
 import type { CertificateRecord, Checkpoint, Lease, OrderRecord, Work } from '../store/store.ts'
+import { backoff, DAY } from '../times.ts'
 import type { Held } from './held.ts'
-import type { IssuanceRequest } from './request.ts'
+import type { IssuanceRequest, Requester } from './request.ts'
 
 /** Work on one lineage, shared by all callers that ask for it and bound to none of them. */
 export interface Flight {

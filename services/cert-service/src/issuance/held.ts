@@ -4,8 +4,8 @@ import { toPem } from '@gatehouse/pki'
 import type { FastifyInstance } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import { hasCode } from '../errors.ts'
-import { describeRenewal, hasBegun } from '../issuers/issuer.ts'
 import type { CertificateRecord, Change } from '../store/store.ts'
+import { describeRenewal, hasBegun } from '../times.ts'
 import type { HandedOut } from './handed-out.ts'
 
 /** About 7 kB each, so 70 MB. */

@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import type { Name } from '@gatehouse/pki'
 import { CertError, hasCode, IssueError } from '../errors.ts'
-import { hasBegun, isMisdated, planRenewal } from '../issuers/issuer.ts'
-import type { Requester } from '../plugins/audit.ts'
 import type { CertificateRecord, OrderRecord } from '../store/store.ts'
+import { hasBegun, isMisdated, planRenewal } from '../times.ts'
 import { type Flight, orderOf, STORING } from './flight.ts'
 import type { Held } from './held.ts'
 import { type IssuanceDeps, issue, SYSTEM } from './issue.ts'
 import {
   type IssuanceRequest,
+  type Requester,
   refuseCompromised,
   requestTo,
   rerouteRequest,

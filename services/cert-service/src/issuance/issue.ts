@@ -9,17 +9,10 @@ import {
 } from '@gatehouse/pki'
 import type { FastifyInstance } from 'fastify'
 import { CertError, hasCode } from '../errors.ts'
-import {
-  type Issued,
-  type IssuerIo,
-  isMisdated,
-  planRenewal,
-  soonestRenewal,
-} from '../issuers/issuer.ts'
-import type { CallerGate } from '../limits/callers.ts'
-import type { Requester } from '../plugins/audit.ts'
+import type { Issued, IssuerIo } from '../issuers/issuer.ts'
 import type { Keyring } from '../sealing/keyring.ts'
 import type { CertificateRecord, Lease, NewCertificate, OrderRecord } from '../store/store.ts'
+import { isMisdated, planRenewal, soonestRenewal } from '../times.ts'
 import {
   assertRetryDue,
   ELSEWHERE,
@@ -31,7 +24,7 @@ import {
   workOf,
 } from './flight.ts'
 import type { Held } from './held.ts'
-import { refuseCompromised } from './request.ts'
+import { type IssuanceRequest, type Requester, refuseCompromised } from './request.ts'
 
 export type CertEvent =
   | { readonly type: 'issued' | 'renewed' | 'expiring'; readonly certificate: CertificateRecord }
@@ -40,6 +33,23 @@ export type CertEvent =
 /** Delivers events. Never throws, and is not waited for. */
 export interface Events {
   emit(event: CertEvent): void
+}
+
+/** The limits of callers. */
+export interface CallerGate {
+  /**
+   * Admits a request for a new certificate whose lease is taken: what is counted includes the lease, so
+   * that requests at the same time see each other.
+   * @throws CertError `CERT_CALLER_LIMITED`
+   */
+  admit(
+    request: Pick<IssuanceRequest, 'names'>,
+    by: Requester,
+    isRenewal: boolean,
+    lease?: Lease,
+  ): Promise<void>
+  /** To be called when a request goes on that was admitted before a restart: it may not be counted. */
+  resumed(askedBy: string): Promise<void>
 }
 
 export interface IssuanceDeps

@@ -1,8 +1,8 @@
 import { pickMoment, type RenewalInfo } from '@gatehouse/acme'
 import type { FastifyInstance } from 'fastify'
 import { CertError, IssueError } from '../errors.ts'
-import { soonestRenewal } from '../issuers/issuer.ts'
 import type { CertificateRecord, RenewalWindow } from '../store/store.ts'
+import { soonestRenewal } from '../times.ts'
 import { SYSTEM } from './issue.ts'
 import type { IssuanceRequest } from './request.ts'
 

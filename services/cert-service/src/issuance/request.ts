@@ -11,7 +11,7 @@ import {
 } from '@gatehouse/pki'
 import { LRUCache } from 'lru-cache'
 import { CertError, type CertErrorCode } from '../errors.ts'
-import type { Issuer, Issuers } from '../issuers/issuer.ts'
+import type { Issuer } from '../issuers/issuer.ts'
 import type { OrderRecord, Store } from '../store/store.ts'
 
 export const MAX_NAMES = 100
@@ -26,6 +26,15 @@ export interface IssuanceRequest {
   readonly keyType: KeyType
   /** The PKCS#10 request of the caller; `null` if the key is ours. */
   readonly csr: Csr | null
+}
+
+export interface Requester {
+  /** `psk:<key name>`, `jwt:<issuer>#<subject>` or `system`. */
+  readonly actor: string
+  readonly remoteAddress?: string
+  readonly requestId?: string
+  /** Whether it has a key that is not limited to names. */
+  readonly isOperator?: boolean
 }
 
 export interface RequestFields {
@@ -80,6 +89,36 @@ export function parseRequest(
   if (!certifies(issuer, chosen))
     refuse(csr ? '/csr' : '/keyType', 'CERT_KEY_TYPE_REFUSED', notCertified(issuer, chosen))
   return complete(issuer, { names, keyType: chosen, csr })
+}
+
+export type Issuers = ReturnType<typeof createIssuers>
+
+/** @param claimOf - the issuer that is there for a name although no rule of it may match */
+export function createIssuers(
+  configured: readonly Issuer[],
+  last: Issuer,
+  claimOf: (name: Name) => string | undefined = () => undefined,
+) {
+  const byName = new Map([...configured, last].map((issuer) => [issuer.name, issuer]))
+  const choose = (names: readonly Name[]): Issuer =>
+    configured.find((issuer) => names.every((name) => issuer.permits(name))) ?? last
+  return {
+    /** The first that may sign all of the names; the last one if none may. */
+    choose,
+    /** The first of the names that the last one must not sign, as another issuer is there for it. */
+    findClaimed(names: readonly Name[]): { name: Name; issuer: Issuer } | undefined {
+      if (choose(names) !== last) return undefined
+      for (const name of names) {
+        const issuer = byName.get(claimOf(name) ?? '')
+        if (issuer) return { name, issuer }
+      }
+      return undefined
+    },
+    find: (name: string) => byName.get(name),
+    names: (): readonly string[] => [...byName.keys()],
+    /** Apart from the embedded CA. */
+    degraded: () => configured.flatMap((issuer) => issuer.degraded?.() ?? []),
+  }
 }
 
 type Stored = Pick<OrderRecord, 'issuer' | 'names' | 'keyType' | 'csr'>

@@ -17,7 +17,7 @@ import type { FastifyInstance } from 'fastify'
 import type { CertServiceConfig } from '../config/schema.ts'
 import { CertError } from '../errors.ts'
 import type { AuthorityRecord, CrlRecord } from '../store/store.ts'
-import { hasBegun } from './issuer.ts'
+import { hasBegun } from '../times.ts'
 
 const HOUR = 3_600_000
 const DAY = 24 * HOUR

@@ -12,6 +12,7 @@ import {
 } from '@gatehouse/pki'
 import { CertError } from '../errors.ts'
 import type { CrlRecord } from '../store/store.ts'
+import { hasBegun } from '../times.ts'
 import {
   Authorities,
   type AuthorityDeps,
@@ -23,7 +24,7 @@ import {
   type StoredAuthority,
   YEAR,
 } from './authorities.ts'
-import { hasBegun, type Issued, type Issuer, type IssuerRequest } from './issuer.ts'
+import type { Issued, Issuer, IssuerRequest } from './issuer.ts'
 
 const WIDE = 'browsers refuse the wildcard of a whole top-level domain: use one below it'
 const SECOND = 1_000

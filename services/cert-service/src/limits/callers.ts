@@ -2,8 +2,8 @@ import type { Clock } from '@gatehouse/service-kit'
 import { LRUCache } from 'lru-cache'
 import type { CallerLimits } from '../config/schema.ts'
 import { CertError } from '../errors.ts'
-import type { IssuanceRequest } from '../issuance/request.ts'
-import type { Requester } from '../plugins/audit.ts'
+import type { CallerGate } from '../issuance/issue.ts'
+import type { IssuanceRequest, Requester } from '../issuance/request.ts'
 import type { Counted, Lease, Store } from '../store/store.ts'
 import type { Usage } from '../store/usage.ts'
 import { emptyAt, freeAt, left, take } from './bucket.ts'
@@ -27,7 +27,7 @@ interface OwnLimits extends Readonly<CallerLimits['perCaller']> {
 }
 
 /** Limits how many certificates callers have and how fast they get new ones, whichever replica they ask. */
-export class CallerGate {
+export class Callers implements CallerGate {
   readonly #deps: GateDeps
   /** Names that the log warned of in this hour. */
   readonly #warned = new LRUCache<string, true>({ max: 1_000, ttl: 60 * MINUTE })
@@ -40,11 +40,6 @@ export class CallerGate {
     this.#deps = deps
   }
 
-  /**
-   * Admits a request for a new certificate whose lease is taken: what is counted includes the lease, so
-   * that requests at the same time see each other.
-   * @throws CertError `CERT_CALLER_LIMITED`
-   */
   async admit(
     { names }: Pick<IssuanceRequest, 'names'>,
     { actor, isOperator = false }: Requester,
@@ -56,7 +51,6 @@ export class CallerGate {
     if (own) await this.#admitOwn(actor, isRenewal ? 0 : names.length, own, lease)
   }
 
-  /** To be called when a request goes on that was admitted before a restart: it may not be counted. */
   async resumed(askedBy: string): Promise<void> {
     const keys = keysOf(askedBy)
     await this.#deps.store.changeUsage([keys.names], (usage) => usage.set(keys.names, UNKNOWN))

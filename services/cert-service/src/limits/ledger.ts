@@ -1,8 +1,8 @@
 import { directoryOf, type IssuerConfig } from '../config/issuers.ts'
 import { CertError } from '../errors.ts'
-import { toTime } from '../issuers/issuer.ts'
 import type { Store } from '../store/store.ts'
 import type { Usage } from '../store/usage.ts'
+import { spanOf, toTime } from '../times.ts'
 import { emptyAt, freeAt, left, take } from './bucket.ts'
 import {
   type CaLimits,
@@ -246,16 +246,4 @@ const UNITS: Readonly<Record<Quota['kind'], string>> = {
   failures: 'failed proofs',
   failuresInARow: 'failed proofs in a row',
   accounts: 'new accounts',
-}
-
-/** A time span as the configuration writes it. */
-export function spanOf(ms: number): string {
-  const units = [
-    [86_400_000, 'd'],
-    [3_600_000, 'h'],
-    [60_000, 'm'],
-    [1_000, 's'],
-  ] as const
-  const [size, unit] = units.find(([size]) => ms % size === 0) ?? [1, 'ms']
-  return `${ms / size}${unit}`
 }

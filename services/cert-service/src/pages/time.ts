@@ -1,6 +1,6 @@
 import { html, type SafeHtml } from '@remix-run/html-template'
-import { toTime } from '../issuers/issuer.ts'
 import type { CertificateRecord } from '../store/store.ts'
+import { toTime } from '../times.ts'
 
 const DAY = 86_400_000
 /** The longest future on the time line. On a longer one, short certificates would be dots. */

@@ -2,21 +2,13 @@ import type { Clock } from '@gatehouse/service-kit'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
+import type { Requester } from '../issuance/request.ts'
 import type { AuditEntry, CertificateRecord, Store } from '../store/store.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
     readonly audit: Audit
   }
-}
-
-export interface Requester {
-  /** `psk:<key name>`, `jwt:<issuer>#<subject>` or `system`. */
-  readonly actor: string
-  readonly remoteAddress?: string
-  readonly requestId?: string
-  /** Whether it has a key that is not limited to names. */
-  readonly isOperator?: boolean
 }
 
 interface AuditDeps {

@@ -4,7 +4,7 @@ import type { CertServiceConfig } from '../config/schema.ts'
 import { HandedOut } from '../issuance/handed-out.ts'
 import { Holdings } from '../issuance/held.ts'
 import { Issuance } from '../issuance/issuance.ts'
-import { CallerGate } from '../limits/callers.ts'
+import { Callers } from '../limits/callers.ts'
 
 /** How often the local copy is pruned, and compared with the store until that has succeeded. */
 const COMPARE_EVERY = 60_000
@@ -31,7 +31,7 @@ export const issuance = fp<IssuanceOptions>(
     const { slot } = app.workers
     const handedOut = isCopied ? new HandedOut({ folder: cachePath, slot, clock }) : undefined
     const holdings = new Holdings({ store, keyring, clock, handedOut })
-    const callers = new CallerGate(limits, app)
+    const callers = new Callers(limits, app)
     const parts = { store, keyring, issuers, audit, events, clock, log, certMetrics }
     // Revocations by other replicas are among the changes.
     store.onChange(({ isUrgent }) => {

@@ -14,7 +14,8 @@ import fp from 'fastify-plugin'
 import { type CertServiceConfig, isPlain } from '../config/schema.ts'
 import { nameOrNone } from '../issuance/request.ts'
 import type { Ca } from '../issuers/ca.ts'
-import { type Issued, planRenewal } from '../issuers/issuer.ts'
+import type { Issued } from '../issuers/issuer.ts'
+import { planRenewal } from '../times.ts'
 
 type Server = CertServiceConfig['server']
 

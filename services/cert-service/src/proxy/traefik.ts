@@ -4,9 +4,9 @@ import type { FastifyInstance } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import { CertError } from '../errors.ts'
 import type { Held } from '../issuance/held.ts'
-import { hasBegun } from '../issuers/issuer.ts'
-import type { Requester } from '../plugins/audit.ts'
+import type { Requester } from '../issuance/request.ts'
 import { mayAll } from '../policy.ts'
+import { hasBegun } from '../times.ts'
 
 const HOUR = 3_600_000
 /** Certificates that are read before other work gets a turn. */

@@ -9,7 +9,6 @@ import { orderPath } from '../issuance/flight.ts'
 import type { Held } from '../issuance/held.ts'
 import type { Outcome } from '../issuance/issuance.ts'
 import { type IssuanceRequest, parseRequest } from '../issuance/request.ts'
-import { isMisdated, planRenewal, toTime } from '../issuers/issuer.ts'
 import { authorize, heldFor, recordDelivery, requesterOf } from '../policy.ts'
 import {
   CertificateRequestSchema,
@@ -22,6 +21,7 @@ import {
   PEM,
 } from '../schemas.ts'
 import type { CertificateRecord } from '../store/store.ts'
+import { isMisdated, planRenewal, toTime } from '../times.ts'
 import type {} from './dry-run.ts'
 import { findPermitted, findReadable, readDomain } from './lookup.ts'
 import { describeOrder } from './status.ts'

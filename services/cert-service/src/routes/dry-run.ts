@@ -7,10 +7,10 @@ import { CertError } from '../errors.ts'
 import { orderOf } from '../issuance/flight.ts'
 import { describeCertificate } from '../issuance/held.ts'
 import type { IssuanceRequest } from '../issuance/request.ts'
-import { toTime } from '../issuers/issuer.ts'
-import { type Budget, spanOf } from '../limits/ledger.ts'
+import type { Budget } from '../limits/ledger.ts'
 import type { DryRunSchema } from '../schemas.ts'
 import type { OrderRecord } from '../store/store.ts'
+import { spanOf, toTime } from '../times.ts'
 import { describeOrder } from './status.ts'
 
 const MAX_RUNS = 8

@@ -3,9 +3,9 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Right } from '../config/auth.ts'
 import { CertError } from '../errors.ts'
 import { pointingTo, readName } from '../issuance/request.ts'
-import { preferBegun } from '../issuers/issuer.ts'
 import { mayAll, type Requestor, requestorOf } from '../policy.ts'
 import { type CertificateRecord, type Listed, NAME_PAGE, type OrderRecord } from '../store/store.ts'
+import { preferBegun } from '../times.ts'
 
 /** Pages that a request reads at most, however little its caller may see. */
 const MAX_PAGES = 20

@@ -4,7 +4,6 @@ import { type Static, Type } from 'typebox'
 import { actionFor } from '../errors.ts'
 import { describeCertificate } from '../issuance/held.ts'
 import { pointingTo, readName } from '../issuance/request.ts'
-import { toTime } from '../issuers/issuer.ts'
 import { Place, readPosition, textOf } from '../pages/view.ts'
 import {
   FailingOrderSchema,
@@ -16,6 +15,7 @@ import {
   OrderSchema,
 } from '../schemas.ts'
 import type { CertificateRecord, OrderRecord, Store } from '../store/store.ts'
+import { toTime } from '../times.ts'
 import { readFailing } from './listing.ts'
 import { findOrder, readPermitted } from './lookup.ts'
 

@@ -3,13 +3,14 @@ import { join } from 'node:path'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { init } from '../../src/cli/init.ts'
+import { START_RULES } from '../../src/cli/start-rules.ts'
 import { loadCertConfig } from '../../src/config/load.ts'
 
 t.test('init writes a configuration that is valid as it is', async (t) => {
   const folder = testFolder(t)
   const file = join(folder, 'config.yaml')
   t.match(await init(file), `--config ${file}`)
-  const { value, warnings, absent } = await loadCertConfig(file, {}, { beforeStart: true })
+  const { value, warnings, absent } = await loadCertConfig(file, {}, { startRules: START_RULES })
   t.match(value, { auth: { psk: { keys: [{ name: 'admin' }] } } })
   t.strictSame([warnings, absent], [[], 0])
   const secret = join(folder, 'keys/admin.key')

@@ -2,7 +2,7 @@ import { parseName } from '@gatehouse/pki'
 import t from 'tap'
 import { isAbandoned } from '../../src/issuance/renewals.ts'
 import { lineageOf } from '../../src/issuance/request.ts'
-import { backoff, isMisdated, planRenewal } from '../../src/issuers/issuer.ts'
+import { backoff, isMisdated, planRenewal } from '../../src/times.ts'
 
 const HOUR = 3_600_000
 const DAY = 24 * HOUR

@@ -7,6 +7,7 @@ import t from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { backup, restore } from '../../src/cli/backup.ts'
 import { detachRoot } from '../../src/cli/keys.ts'
+import { START_RULES } from '../../src/cli/start-rules.ts'
 import { loadCertConfig } from '../../src/config/load.ts'
 import { DAY, leapClock, NOW, type Running, settle, start } from '../helpers/app.ts'
 import { writeAuthority } from '../helpers/ca-walk.ts'
@@ -296,7 +297,11 @@ t.test('an intermediate of one’s own with name constraints', async (t) => {
   const { text } = await call('GET', '/ca/root.pem')
   t.equal(text, toPem('CERTIFICATE', root.certificate), 'the root in its file is answered')
 
-  const { warnings } = await loadCertConfig(join(folder, 'config.yaml'), {}, { beforeStart: true })
+  const { warnings } = await loadCertConfig(
+    join(folder, 'config.yaml'),
+    {},
+    { startRules: START_RULES },
+  )
   t.match(warnings, [
     /config\.yaml:\d+:\d+.*certFile limits what is issued: only corp\.test, \*\.corp/,
   ])

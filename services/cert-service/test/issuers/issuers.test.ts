@@ -1,6 +1,7 @@
 import { type Name, parseName } from '@gatehouse/pki'
 import t from 'tap'
-import { createIssuers, type Issuer } from '../../src/issuers/issuer.ts'
+import { createIssuers } from '../../src/issuance/request.ts'
+import type { Issuer } from '../../src/issuers/issuer.ts'
 
 /** An issuer that may sign these names. */
 const issuer = (name: string, ...names: string[]) =>

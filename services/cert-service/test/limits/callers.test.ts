@@ -10,7 +10,7 @@ import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import type { AppDeps } from '../../src/app.ts'
 import { CertError } from '../../src/errors.ts'
 import type { IssuanceRequest } from '../../src/issuance/request.ts'
-import { CallerGate } from '../../src/limits/callers.ts'
+import { Callers } from '../../src/limits/callers.ts'
 import { openStore } from '../../src/store/open.ts'
 import { startAcme, WAIT } from '../helpers/acme.ts'
 import { createIdp, DAY, KEY, NOW, type Running, reload, settle, start } from '../helpers/app.ts'
@@ -318,7 +318,7 @@ t.test(
           perName: { certificates: 8 },
           perCaller: { names: 100, issuancesPerMinute: 6, burst: 4 },
         }
-        const gate = new CallerGate(limits, {
+        const gate = new Callers(limits, {
           store,
           log,
           clock: { ...systemClock, now: () => now },
@@ -363,7 +363,7 @@ t.test('the names of a caller are counted only near the limit', async (t) => {
     perName: { certificates: 8 },
     perCaller: { names: 100, issuancesPerMinute: 1_000, burst: 1_000 },
   }
-  const gate = new CallerGate(limits, { store, log, clock: { ...systemClock, now: () => now } })
+  const gate = new Callers(limits, { store, log, clock: { ...systemClock, now: () => now } })
   const issue = async (lifetime: number) => {
     const name = `n${asked++}.test`
     const request = { names: [parseName(name)], csr: null } as unknown as IssuanceRequest

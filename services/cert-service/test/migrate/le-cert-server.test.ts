@@ -7,6 +7,7 @@ import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { parse, stringify } from 'yaml'
 import { migrate } from '../../src/cli/migrate.ts'
+import { START_RULES } from '../../src/cli/start-rules.ts'
 import { loadCertConfig } from '../../src/config/load.ts'
 import { PROGRAMS } from '../../src/migrate/programs.ts'
 
@@ -49,7 +50,7 @@ function migration(t: Test) {
     const marked = yaml.match(/TODO: /g)?.length ?? 0
     const outcome = { yaml, todos, marked, printed: parse(yaml) }
     try {
-      await loadCertConfig(ours, {}, { beforeStart: true, withoutSecrets: true })
+      await loadCertConfig(ours, {}, { startRules: START_RULES, withoutSecrets: true })
       return { ...outcome, refused: [] }
     } catch (error) {
       if (!(error instanceof ConfigError)) throw error

@@ -36,15 +36,6 @@ export function createSolver(
   return createDns01({ providers: createDnsProviders(providers, deps), propagation, clock })
 }
 
-export function canProve(
-  { challenges }: { readonly challenges: readonly Pick<ChallengeConfig, 'type'>[] },
-  kind: 'dns' | 'wildcard' | 'ip',
-): boolean {
-  return challenges.some(({ type }) =>
-    kind === 'wildcard' ? type === 'dns-01' : kind === 'dns' || type !== 'dns-01',
-  )
-}
-
 /** Starts the listeners for the challenges of the issuers; issuers can share one. */
 export async function listenForChallenges(
   issuers: readonly Pick<IssuerConfig, 'challenges'>[],

@@ -21,10 +21,11 @@ import {
   ACME_KEY_TYPES,
   accountOf,
   type ChallengeConfig,
+  canProve,
   type IssuerConfig,
 } from '../../config/issuers.ts'
 import type { Issued, Issuer } from '../issuer.ts'
-import { canProve, createSolver } from './challenges.ts'
+import { createSolver } from './challenges.ts'
 import { type AcmeIssuerDeps, obtainChain } from './order.ts'
 import { type AcmeServer, type AcmeServerDeps, openAcmeServer } from './server.ts'
 

@@ -15,13 +15,12 @@ import {
 } from '@gatehouse/acme'
 import { parseName } from '@gatehouse/pki'
 import type { Clock } from '@gatehouse/service-kit'
-import type { IssuerConfig } from '../../config/issuers.ts'
+import { canProve, type IssuerConfig } from '../../config/issuers.ts'
 import { CertError } from '../../errors.ts'
 import type { LimitedOrder } from '../../limits/ca-limits.ts'
 import type { Ledger } from '../../limits/ledger.ts'
 import type { Store } from '../../store/store.ts'
 import type { IssuerIo, IssuerRequest } from '../issuer.ts'
-import { canProve } from './challenges.ts'
 import type { AcmeServer } from './server.ts'
 
 export interface AcmeIssuerDeps {

@@ -5,6 +5,7 @@ import type { ConfigError } from '@gatehouse/service-kit'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { stringify } from 'yaml'
+import { START_RULES } from '../../src/cli/start-rules.ts'
 import { loadCertConfig } from '../../src/config/load.ts'
 import { openKeyring } from '../../src/sealing/master-key.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
@@ -50,7 +51,7 @@ function home(t: Test, config: object): Home {
 }
 
 async function faultsOf({ file }: Home, withoutSecrets = false): Promise<string[]> {
-  return loadCertConfig(file, {}, { beforeStart: true, withoutSecrets }).then(
+  return loadCertConfig(file, {}, { startRules: START_RULES, withoutSecrets }).then(
     () => [],
     (error: ConfigError) => error.faults.map(({ path, message }) => `${path} ${message}`),
   )

@@ -1,5 +1,5 @@
 import { type Name, parseNameRule } from '@gatehouse/pki'
-import type { IssuerConfig } from '../config/issuers.ts'
+import type { IssuerConfig } from './issuers.ts'
 
 /** Names the issuer that is there for the registered domain of a public name. */
 export type ClaimOf = (name: Name) => string | undefined

@@ -4,8 +4,9 @@ import { parseName } from '@gatehouse/pki'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { stringify } from 'yaml'
+import { START_RULES } from '../../src/cli/start-rules.ts'
+import { loadClaims } from '../../src/config/claims.ts'
 import { loadCertConfig } from '../../src/config/load.ts'
-import { loadClaims } from '../../src/issuers/claims.ts'
 import { start, written } from '../helpers/app.ts'
 
 const RULES = ['example.com', '*.example.com', '=*.example.com']
@@ -113,7 +114,7 @@ t.test('check-config names the configured certificates, each with its line', asy
   const load = async (config: object) => {
     const storage = { path: 'data', masterKeyFile: 'keys/master.key' }
     await writeFile(file, stringify({ storage, auth: { psk: { key: 'k'.repeat(16) } }, ...config }))
-    return loadCertConfig(file, {}, { beforeStart: true })
+    return loadCertConfig(file, {}, { startRules: START_RULES })
   }
   const certificates = [{ names: ['nas.lan', '*.dev.example.com'] }, { names: ['app.example.com'] }]
   await t.rejects(load({ issuers: [issuer(...RULES)], certificates }), {
