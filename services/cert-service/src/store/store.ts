@@ -320,8 +320,8 @@ interface Replicas {
   readonly now?: () => number
   /** Whether upkeep that one replica does for all is up to this one. */
   isLeader(): boolean
-  /** Calls `listener` with each change that another replica made. */
-  onChange(listener: (change: Change) => void): void
+  /** Calls `listener` with each change that another replica made, and waits for it before confirming that. */
+  onChange(listener: (change: Change) => void | Promise<void>): void
   /**
    * Waits until each live replica has taken note of what this one wrote, for two seconds at most. Gives
    * the names of those that have not, or `*` if that cannot be found out.

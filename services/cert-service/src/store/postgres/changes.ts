@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Feed, Statement, Transaction } from '@gatehouse/postgres'
-import type { Change } from '../store.ts'
+import type { Change, Store } from '../store.ts'
 import { type Database, sessionsOf } from './database.ts'
 
 /** How long changes are kept. A replica that has not read for longer has missed some. */
@@ -71,7 +71,7 @@ const NOTE_URGENT = `INSERT INTO changes (origin, lineages, is_urgent) VALUES ($
 export class Changes {
   readonly #db: Database
   readonly #channel: string
-  readonly #listeners: ((change: Change) => void)[] = []
+  readonly #listeners: Parameters<Store['onChange']>[0][] = []
   /** Own urgent changes that {@link awaitReplicas} has not waited for yet. */
   readonly #urgent = new Set<number>()
   readonly #feed: Feed
@@ -86,8 +86,8 @@ export class Changes {
   constructor(db: Database, schema: string) {
     this.#db = db
     this.#channel = `${schema}_changes`
-    // A full read follows on a lost connection: all that is remembered is dropped, whatever changed. What
-    // is urgent is confirmed as well.
+    // A full read follows on a lost connection: all that is remembered is out of date, whatever changed.
+    // What is urgent is confirmed as well.
     const sql = `
       SELECT id, lineages, is_urgent AS "isUrgent" FROM changes
       WHERE xid >= $1::xid8 AND origin <> '${db.replica}' AND (
@@ -97,7 +97,7 @@ export class Changes {
     this.#feed = db.postgres.follow<ChangeRow>({ channel: this.#channel, sql, apply })
   }
 
-  onChange = (listener: (change: Change) => void): void => {
+  onChange: Store['onChange'] = (listener) => {
     this.#listeners.push(listener)
   }
 
@@ -182,11 +182,11 @@ export class Changes {
     const unseen = full ? rows : rows.filter(({ id }) => !this.#seen.has(id))
     const isFirst = this.#readAt === Number.POSITIVE_INFINITY
     const isLate = performance.now() - this.#readAt > KEPT_MS
-    this.#readAt = performance.now()
     const urgent = unseen.filter(({ isUrgent }) => isUrgent).map(({ id }) => id)
-    if ((full && !isFirst) || isLate) this.#tell({ lineages: 'all', isUrgent: true })
+    if ((full && !isFirst) || isLate) await this.#tell({ lineages: 'all', isUrgent: true })
     else if (!full && unseen.length > 0)
-      this.#tell({ lineages: lineagesOf(unseen), isUrgent: urgent.length > 0 })
+      await this.#tell({ lineages: lineagesOf(unseen), isUrgent: urgent.length > 0 })
+    this.#readAt = performance.now()
     if (urgent.length > 0) {
       const confirm = { sql: CONFIRM, params: [urgent, this.#db.replica] }
       await this.#db.write([confirm], { durable: false })
@@ -194,8 +194,8 @@ export class Changes {
     this.#seen = new Set(rows.map(({ id }) => id))
   }
 
-  #tell(change: Change): void {
-    for (const listener of this.#listeners) listener(change)
+  async #tell(change: Change): Promise<void> {
+    await Promise.all(this.#listeners.map((listener) => listener(change)))
   }
 
   #unconfirmed(urgent: readonly number[]) {

@@ -9,7 +9,7 @@ const DAY = 86_400_000
 /** The changes that a store tells of, as long as nobody takes them. */
 function heardBy(store: Store) {
   let heard: Change['lineages'][] = []
-  store.onChange(({ lineages }) => heard.push(lineages))
+  store.onChange(({ lineages }) => void heard.push(lineages))
   return async (count = 1) => {
     await until(() => heard.length >= count)
     const all = heard
@@ -113,8 +113,9 @@ t.test('a revocation is confirmed by all', async (t) => {
   const c = await openReplica(t, { schema, name: 'c' })
   const heard: string[] = []
   for (const [name, store] of Object.entries({ b, c }))
-    store.onChange(({ lineages, isUrgent }) =>
-      heard.push(`${name} ${isUrgent ? 'urgent ' : ''}${lineages}`),
+    store.onChange(
+      ({ lineages, isUrgent }) =>
+        void heard.push(`${name} ${isUrgent ? 'urgent ' : ''}${lineages}`),
     )
   const { id } = await a.addCertificate(newCertificate({ lineage: 'x' }), newAudit())
   await until(() => heard.length === 2)
@@ -127,6 +128,30 @@ t.test('a revocation is confirmed by all', async (t) => {
   const other = await b.addCertificate(newCertificate({ lineage: 'y' }), newAudit())
   await b.remove([other.id], newAudit())
   t.same(await b.awaitReplicas(), [])
+})
+
+t.test('a change is confirmed when listeners are done, and told again if one fails', async (t) => {
+  const { a, b } = await replicas(t)
+  const { promise: done, resolve: finish } = Promise.withResolvers<void>()
+  let told = 0
+  b.onChange(({ isUrgent }) => {
+    if (!isUrgent) return undefined
+    told += 1
+    return told === 1 ? Promise.reject(new Error('for a test')) : done
+  })
+  const { id } = await a.addCertificate(newCertificate({ lineage: 'x' }), newAudit())
+  await a.revoke([id], NOW, 'superseded', newAudit())
+  let isConfirmed = false
+  const confirmed = a.awaitReplicas().finally(() => {
+    isConfirmed = true
+  })
+  await until(() => told === 1)
+  // It makes the other one read at once.
+  await a.addCertificate(newCertificate({ lineage: 'y' }), newAudit())
+  await until(() => told === 2)
+  t.notOk(isConfirmed)
+  finish()
+  t.same(await confirmed, [])
 })
 
 t.test('a replica that does not confirm is named', async (t) => {
