@@ -106,7 +106,7 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
     })
     await app.register(events, { receivers, events: deps.events })
     await app.register(loops)
-    await app.register(issuance, { storage, limits, wait: config.issuance.wait, random })
+    await app.register(issuance, { limits, wait: config.issuance.wait, random })
     await app.register(certGauges, {
       ...{ metrics, issuers: names },
       receivers: receivers.map(({ name }) => name),

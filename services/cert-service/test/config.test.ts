@@ -211,6 +211,11 @@ const FAULTS: readonly [why: string, config: object, path: string][] = [
     { ...psk, storage: { retention: '0s' } },
     '/storage/retention',
   ],
+  [
+    'a folder for a copy, which is no more',
+    { ...psk, storage: { cachePath: 'cache' } },
+    '/storage/cachePath',
+  ],
   ['certificate without key', { ...psk, server: { tls: { certFile: 'x' } } }, '/server/tls'],
 ]
 

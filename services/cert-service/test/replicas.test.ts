@@ -1,34 +1,42 @@
-import { createPrivateKey, randomBytes } from 'node:crypto'
-import { existsSync, readFileSync } from 'node:fs'
+import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { systemClock } from '@gatehouse/service-kit'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
+import { Relay } from '../../../packages/postgres/test/relay.ts'
 import { type PostgresServer, startPostgres } from '../../../scripts/test/postgres.ts'
 import { expectWarnings, quietLog } from '../../../scripts/test/quiet.ts'
 import { until } from '../../../scripts/test/until.ts'
 import { buildApp } from '../src/app.ts'
-import { CertError } from '../src/errors.ts'
 import type {} from '../src/plugins/issuance.ts'
 import { configure, KEY } from './helpers/app.ts'
 import { newSchema } from './helpers/engines.ts'
 import { newOrder } from './helpers/store.ts'
 
 const MASTER_KEY = randomBytes(32).toString('base64')
+const PROXY_KEY = 'a-key-of-a-proxy-000'
+const keys = [
+  { name: 'all', key: KEY },
+  { name: 'proxy', key: PROXY_KEY, domains: ['=*.wild.example.com'] },
+]
 const headers = { authorization: `APIKey ${KEY}` }
 const domain = 'app.example.com'
 
 /** Replicas on one schema, by the system's clock. */
-async function startReplicas(t: Test, server: PostgresServer, count: number, storage: object = {}) {
-  const folder = testFolder(t, Object.fromEntries(Array.from({ length: count }, (_, n) => [n, {}])))
+async function startReplicas(t: Test, server: PostgresServer, count: number) {
+  const folder = testFolder(
+    t,
+    Object.fromEntries(Array.from({ length: count + 1 }, (_, n) => [n, {}])),
+  )
   const schema = newSchema()
   const { log, logged } = quietLog(t)
-  const start = async (n: number): Promise<FastifyInstance> => {
+  const start = async (n: number, url = server.url): Promise<FastifyInstance> => {
     const config = await configure(join(folder, String(n)), {
       // Replicas are told apart by host and port; none of them listens.
       server: { port: 7401 + n, tls: 'off' },
-      storage: { url: server.url, schema, masterKey: MASTER_KEY, ...storage },
+      storage: { url, schema, masterKey: MASTER_KEY },
+      auth: { psk: { keys } },
     })
     const app = await buildApp(config, { log })
     t.teardown(() => app.close())
@@ -142,45 +150,95 @@ async function schemaOf(server: PostgresServer): Promise<string> {
   return row!.nspname
 }
 
-t.test('while the database is away, what was handed out is answered', async (t) => {
-  expectWarnings(t, 'CERT_STORE_UNAVAILABLE', 'connection for notifications lost', 'database lost')
+t.test('while the database is away, memory answers, once and again', async (t) => {
+  expectWarnings(
+    t,
+    ...['CERT_STORE_UNAVAILABLE', 'connection for notifications lost', 'database lost'],
+    ...['audit.lost', 'fetched.lost', 'replicas that may still answer'],
+  )
   const server = await startPostgres(t)
-  const started = await startReplicas(t, server, 2, { cachePath: 'cache' })
-  const [a, other] = started.apps as [FastifyInstance, FastifyInstance]
-  const { serialNumber, privateKey } = (await obtain(a)).json()
-  t.equal((await read(a)).statusCode, 200)
-  t.equal((await obtain(other, 'revoked.example.com')).statusCode, 200)
-  t.equal((await read(other, 'revoked.example.com')).statusCode, 200)
+  const relay = await Relay.start(t, server)
+  const { apps, start, logged } = await startReplicas(t, server, 1)
+  const [other] = apps as [FastifyInstance]
+  const cut = await start(1, relay.through(server.url))
+  const isAway = () =>
+    cut.store.check().then(
+      () => false,
+      () => true,
+    )
+  const lose = () => {
+    relay.refuse()
+    relay.reset()
+    return until(isAway)
+  }
+  const proxy = { authorization: `APIKey ${PROXY_KEY}` }
+  const handshake = () =>
+    cut.inject({ url: '/api/proxy/caddy?server_name=app.wild.example.com', headers: proxy })
+  /** The serial numbers or errors that it answers to GET and to POST. */
+  const asked = (name: string) =>
+    Promise.all(
+      [read, obtain].map(async (ask) => {
+        const answer = await ask(cut, name)
+        return answer.json().serialNumber ?? answer.statusCode
+      }),
+    )
 
-  const copy = join(started.folder, '0/cache/handed-out.db')
-  t.ok(existsSync(copy))
-  const { d = '' } = createPrivateKey(privateKey).export({ format: 'jwk' })
-  t.notOk(readFileSync(copy).includes(Buffer.from(d, 'base64url')), 'with its key sealed')
+  /** Waits until what was changed is known to both. */
+  const allTold = () =>
+    until(async () => {
+      await obtain(other, 'told.example.com')
+      const gone = await post(other, '/api/certificate/revoke', { domain: 'told.example.com' })
+      return gone.json().unconfirmed === undefined
+    })
 
-  // Without its memory, it has only the copy; and what was revoked meanwhile is not in it any more.
-  await other.close()
-  await post(a, '/api/certificate/revoke', { domain: 'revoked.example.com' })
-  await a.close()
-  const again = await started.start(0)
-  const otherAgain = await started.start(1)
-  for (const app of [again, otherAgain]) app.loops.start()
-  await until(async () => again.holdings.remembered(domain, away).length === 1)
+  const serials = new Map<string, string>()
+  for (let n = 0; n < 30; n += 1) {
+    const name = `n${n}.example.com`
+    serials.set(name, (await obtain(other, name)).json().serialNumber)
+  }
+  const [first, second] = ['first.example.com', 'second.example.com']
+  await post(other, '/api/certificate', { domain: first, names: [second] })
+  await obtain(other, '*.wild.example.com')
+  await allTold()
+  for (const [n, name] of [...serials.keys()].entries())
+    t.equal((await (n % 2 ? read : obtain)(cut, name)).statusCode, 200)
+  const [revoked = '', deleted = '', renewed = ''] = serials.keys()
+  const bySecond = (await read(cut, second)).json()
+  t.equal(bySecond.names[0], first)
+  const { payload } = await handshake()
+  t.match(payload, /PRIVATE KEY/)
 
-  await server.kill()
-  await until(async () => again.store.failure() !== undefined)
-  t.match((await read(again)).json(), { serialNumber, privateKey })
-  t.match((await obtain(again)).json(), { serialNumber, cached: true })
-  t.equal((await read(otherAgain, 'revoked.example.com')).statusCode, 503, 'never what was revoked')
-  const refused = await obtain(again, 'new.example.com')
+  await lose()
+  for (const [name, serial] of serials)
+    t.strictSame(await asked(name), [serial, serial], `${name} in the first outage`)
+  t.strictSame((await read(cut, second)).json(), bySecond, 'by a name that is not its first')
+  t.equal((await handshake()).payload, payload)
+  const refused = await obtain(cut, 'new.example.com')
   t.match(refused, { statusCode: 503, headers: { 'retry-after': /^\d+$/ } })
   t.equal(refused.json().code, 'CERT_STORE_UNAVAILABLE')
-  t.match((await again.inject('/readyz')).json(), { status: 'ready', degraded: ['store'] })
-  t.match(started.logged.join(''), 'answered from memory: the store cannot be read')
+  t.match((await cut.inject('/readyz')).json(), { status: 'ready', degraded: ['store'] })
+  t.match(logged.join(''), 'answered from memory: the store cannot be read')
 
-  await server.start()
-  await until(async () => (await obtain(again, 'new.example.com')).statusCode === 200)
-  t.equal((await read(otherAgain, 'new.example.com')).statusCode, 200)
-  await until(async () => (await again.inject('/readyz')).json().degraded.length === 0)
+  const gone = await post(other, '/api/certificate/revoke', { domain: revoked })
+  t.match(gone.json().unconfirmed, [/:7402$/])
+  await other.inject({ method: 'DELETE', url: `/api/certificate/${deleted}`, headers })
+  const [record] = await other.store.findByDomain(renewed)
+  const { held } = await other.issuance.renew(record!, { actor: 'system' })
+  serials.set(renewed, held!.record.serialNumber)
+
+  relay.refuse(false)
+  await until(async () => (await obtain(cut, 'new.example.com')).statusCode === 200)
+  // What is told is confirmed when all is compared.
+  await allTold()
+  t.equal((await read(cut, revoked)).statusCode, 404)
+
+  await lose()
+  for (const [name, serial] of serials) {
+    const isGone = name === revoked || name === deleted
+    const expected = isGone ? [503, 503] : [serial, serial]
+    t.strictSame(await asked(name), expected, `${name} in the second outage`)
+  }
+  t.equal((await handshake()).payload, payload)
+  relay.refuse(false)
+  await until(async () => (await cut.inject('/readyz')).json().degraded.length === 0)
 })
-
-const away = new CertError('CERT_STORE_UNAVAILABLE', 'for a test')

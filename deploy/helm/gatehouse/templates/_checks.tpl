@@ -8,14 +8,14 @@
 {{- if and (gt (int $values.replicas) 1) (not $values.storage.databaseUrl) }}
 {{- fail (printf "%s.replicas is %d, but a folder is for one: name a database in %s.storage.databaseUrl, or set replicas to 1" $key (int $values.replicas) $key) }}
 {{- end }}
-{{- range $path := list "metrics" "server.host" "server.port" "server.grpc" "server.plainHttp" "storage.path" "storage.url" "storage.urlFile" "storage.cachePath" "storage.masterKey" "storage.masterKeyFile" "session.keys" }}
+{{- range $path := list "metrics" "server.host" "server.port" "server.grpc" "server.plainHttp" "storage.path" "storage.url" "storage.urlFile" "storage.masterKey" "storage.masterKeyFile" "session.keys" }}
 {{- $parts := splitList "." $path }}
 {{- $at := index $given (first $parts) }}
 {{- if eq (len $parts) 2 }}
 {{- $at = index ($at | default dict) (last $parts) }}
 {{- end }}
 {{- if not (kindIs "invalid" $at) }}
-{{- $place := dict "metrics" "monitoring" "server.host" "listenHost" "server.port" "no value, as nothing needs it" "server.grpc" "forwardAuth.grpc" "server.plainHttp" "certService.plainHttp" "storage.path" (printf "%s.storage" $key) "storage.url" (printf "%s.storage.databaseUrl" $key) "storage.urlFile" (printf "%s.storage.databaseUrl" $key) "storage.cachePath" (printf "%s.storage" $key) "storage.masterKey" "certService.masterKey" "storage.masterKeyFile" "certService.masterKey" "session.keys" "forwardAuth.sessionKeys" }}
+{{- $place := dict "metrics" "monitoring" "server.host" "listenHost" "server.port" "no value, as nothing needs it" "server.grpc" "forwardAuth.grpc" "server.plainHttp" "certService.plainHttp" "storage.path" (printf "%s.storage" $key) "storage.url" (printf "%s.storage.databaseUrl" $key) "storage.urlFile" (printf "%s.storage.databaseUrl" $key) "storage.masterKey" "certService.masterKey" "storage.masterKeyFile" "certService.masterKey" "session.keys" "forwardAuth.sessionKeys" }}
 {{- fail (printf "%s.config.%s is set by the chart: remove it. The value for it is %s" $key $path (index $place $path)) }}
 {{- end }}
 {{- end }}

@@ -75,7 +75,7 @@ spec:
           volumeMounts:
             - { name: config, mountPath: /etc/gatehouse, readOnly: true }
             - { name: secrets, mountPath: /run/secrets/gatehouse, readOnly: true }
-            {{- if or (not $isShared) (hasKey .service.config.storage "cachePath") }}
+            {{- if not $isShared }}
             - { name: data, mountPath: /var/lib/gatehouse }
             {{- end }}
       volumes:
@@ -91,8 +91,6 @@ spec:
         {{- if not $isShared }}
         - name: data
           persistentVolumeClaim: { claimName: {{ $values.storage.existingClaim | default (include "gatehouse.nameOf" .) }} }
-        {{- else if hasKey .service.config.storage "cachePath" }}
-        - { name: data, emptyDir: { sizeLimit: 256Mi } }
         {{- end }}
       {{- if gt (int $values.replicas) 1 }}
       topologySpreadConstraints:

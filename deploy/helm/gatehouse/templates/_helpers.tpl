@@ -81,7 +81,7 @@ labels: {{- include "gatehouse.labels" . | nindent 2 }}
 {{- $args := list "serve" }}
 {{- if $values.storage.databaseUrl }}
 {{- $_ := set $files "database-url" $values.storage.databaseUrl }}
-{{- $storage = dict "urlFile" "/run/secrets/gatehouse/database-url" "cachePath" "/var/lib/gatehouse/cache" }}
+{{- $storage = dict "urlFile" "/run/secrets/gatehouse/database-url" }}
 {{- else if or (eq (toString $values.newStore) "true") (and (eq (toString $values.newStore) "auto") .Release.IsInstall) }}
 {{- $args = append $args "--new" }}
 {{- end }}

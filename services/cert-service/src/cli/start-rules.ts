@@ -31,8 +31,6 @@ export const START_RULES: readonly Rule<CertServiceConfig>[] = [
   ({ storage: { url, path } }) =>
     url === undefined ? [...checkFolder('/storage/path', path), ...checkStore(path)] : [],
   ({ storage }) => checkCertificateFile('/storage/caFile', storage.caFile),
-  ({ storage: { cachePath } }) =>
-    cachePath === undefined ? [] : checkFolder('/storage/cachePath', cachePath),
   checkMasterKey,
   checkRoot,
   checkIntermediate,

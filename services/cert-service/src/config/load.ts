@@ -190,9 +190,8 @@ function atOf(path: string, at: Listener['at'] | undefined, kind?: string): List
 }
 
 function checkStorage({ storage }: CertServiceConfig): Fault[] {
-  const { url, cachePath, masterKey } = storage
+  const { url, masterKey } = storage
   if (url !== undefined) return faultOf('/storage/url', () => parsePostgresUrl(url))
-  if (cachePath !== undefined) return [{ path: '/storage/cachePath', message: 'needs a `url`' }]
   if (masterKey !== undefined) return []
   const inside = relative(storage.path, storage.masterKeyFile)
   if (inside.startsWith('..') || inside.startsWith('/')) return []

@@ -51,51 +51,51 @@ const ServerSchema = Type.Object({
   ),
 })
 
-const StorageSchema = Type.Object({
-  path: FilePath({
-    default: 'data',
-    description: 'Folder of the store, for one process at a time. Not used with `url`.',
-  }),
-  url: Type.Optional(
-    Secret({
+const StorageSchema = Type.Object(
+  {
+    path: FilePath({
+      default: 'data',
+      description: 'Folder of the store, for one process at a time. Not used with `url`.',
+    }),
+    url: Type.Optional(
+      Secret({
+        description:
+          'PostgreSQL for any number of equal replicas, in place of a folder: `postgres://user:password@host:5432/database`. Several hosts are separated by commas: the one that takes writes is used. The connection is verified TLS, unless the host is loopback or `?sslmode=disable` stands there.',
+      }),
+    ),
+    caFile: Type.Optional(
+      FilePath({
+        description:
+          'CA certificates of the database in PEM, if it has a private CA. Without `url`: of the one that `move` copies to.',
+      }),
+    ),
+    schema: Type.String({
+      pattern: SCHEMA_PATTERN,
+      default: 'gatehouse_certs',
+      description: 'Schema in the database, which is created at the first start.',
+    }),
+    masterKeyFile: FilePath({
+      default: 'master.key',
       description:
-        'PostgreSQL for any number of equal replicas, in place of a folder: `postgres://user:password@host:5432/database`. Several hosts are separated by commas: the one that takes writes is used. The connection is verified TLS, unless the host is loopback or `?sslmode=disable` stands there.',
+        'Key that seals all others, outside of the data folder. Created at the first start, unless `url` is set: then it has to be the same on each replica. Not part of backups.',
     }),
-  ),
-  caFile: Type.Optional(
-    FilePath({
-      description:
-        'CA certificates of the database in PEM, if it has a private CA. Without `url`: of the one that `move` copies to.',
+    masterKey: Type.Optional(
+      Type.String({
+        pattern: '^[A-Za-z0-9+/]{43}=$',
+        description:
+          'The key itself in place of the file, from the environment: 32 bytes in base64.',
+      }),
+    ),
+    retention: Duration({
+      default: '30d',
+      from: '1h',
+      description: 'How long expired certificates and finished orders are kept.',
     }),
-  ),
-  schema: Type.String({
-    pattern: SCHEMA_PATTERN,
-    default: 'gatehouse_certs',
-    description: 'Schema in the database, which is created at the first start.',
-  }),
-  cachePath: Type.Optional(
-    FilePath({
-      description:
-        'Folder for a sealed copy of the certificates that this replica delivered in the last day, which are answered while the database cannot be reached.',
-    }),
-  ),
-  masterKeyFile: FilePath({
-    default: 'master.key',
-    description:
-      'Key that seals all others, outside of the data folder. Created at the first start, unless `url` is set: then it has to be the same on each replica. Not part of backups.',
-  }),
-  masterKey: Type.Optional(
-    Type.String({
-      pattern: '^[A-Za-z0-9+/]{43}=$',
-      description: 'The key itself in place of the file, from the environment: 32 bytes in base64.',
-    }),
-  ),
-  retention: Duration({
-    default: '30d',
-    from: '1h',
-    description: 'How long expired certificates and finished orders are kept.',
-  }),
-})
+  },
+  {
+    removed: { cachePath: 'was removed: while the database is away, memory answers. Leave it out' },
+  },
+)
 
 const CaSchema = Type.Object({
   name: Type.String({

@@ -1,15 +1,17 @@
 import { hash } from 'node:crypto'
 import { EventEmitter } from 'node:events'
+import { isDeepStrictEqual } from 'node:util'
 import { toPem } from '@gatehouse/pki'
 import type { FastifyInstance } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import { hasCode } from '../errors.ts'
 import type { CertificateRecord, Change } from '../store/store.ts'
 import { describeRenewal, hasBegun } from '../times.ts'
-import type { HandedOut } from './handed-out.ts'
 
 /** About 7 kB each, so 70 MB. */
 const MAX_CACHED = 10_000
+/** Certificates that are compared with the store before other work gets a turn. */
+const PAGE = 100
 
 export class Held {
   readonly record: CertificateRecord
@@ -81,15 +83,12 @@ function issuerPem(der: Uint8Array): string {
   return pem
 }
 
-interface HoldingsDeps extends Pick<FastifyInstance, 'clock' | 'keyring' | 'store'> {
-  /** What was delivered, for when the store cannot be reached. */
-  readonly handedOut?: HandedOut | undefined
-}
-
-/** The certificates that are held; those asked for lately are cached with their answers. */
+/** The certificates that are held; those answered lately are cached with their answers. */
 export class Holdings {
-  readonly #deps: HoldingsDeps
+  readonly #deps: Pick<FastifyInstance, 'clock' | 'keyring' | 'store'>
   readonly #cached = new LRUCache<string, Held>({ max: MAX_CACHED })
+  /** Those cached that may be out of date: answered only while the store is away. */
+  readonly #doubted = new WeakSet<Held>()
   /** By first name, what the store held at that count of changes. */
   readonly #listed = new LRUCache<
     string,
@@ -100,26 +99,33 @@ export class Holdings {
   /** Emits the lineage of each change. */
   readonly #emitter = new EventEmitter().setMaxListeners(0)
 
-  constructor(deps: HoldingsDeps) {
+  constructor(deps: Pick<FastifyInstance, 'clock' | 'keyring' | 'store'>) {
     this.#deps = deps
-    deps.store.onChange(({ lineages }) => this.forget(lineages))
+    deps.store.onChange(({ lineages, isUrgent }) =>
+      isUrgent && lineages !== 'all' ? this.forget(lineages) : this.#compareAll(lineages),
+    )
   }
 
   /** The certificate of a lineage if it is cached and valid now. */
   peek(lineage: string): Held | undefined {
     const held = this.#cached.get(lineage)
+    if (!held || this.#doubted.has(held)) return undefined
     const now = this.#deps.clock.now()
-    return held && held.record.notAfter > now && hasBegun(held.record, now) ? held : undefined
+    return held.record.notAfter > now && hasBegun(held.record, now) ? held : undefined
   }
 
   /** The certificate of a lineage unless it has expired; its validity may begin in the future. */
   async find(lineage: string): Promise<Held | undefined> {
-    const before = this.#changes
-    const record = await this.#read(lineage)
-    if (!record || record.notAfter <= this.#deps.clock.now()) return undefined
-    const held = await this.#open(record)
-    if (before === this.#changes) this.#cached.set(lineage, held)
-    return held
+    const changes = this.#changes
+    const held = await this.#deps.store.findCurrent(lineage).then(
+      (record) => record && this.of(record, changes),
+      (error) => {
+        const remembered = this.#isAway(error) ? this.#cached.get(lineage) : undefined
+        if (!remembered) throw error
+        return remembered
+      },
+    )
+    return held && held.record.notAfter > this.#deps.clock.now() ? held : undefined
   }
 
   /** The certificates whose first name is `domain`, if they are cached. */
@@ -138,19 +144,13 @@ export class Holdings {
     return records
   }
 
-  /** Certificates with this first name as they are remembered, if the error is that a shared store is away. */
-  remembered(domain: string, error: unknown): readonly CertificateRecord[] {
+  /** Cached certificates with one of these names, the best first, if the error is that a shared store is away. */
+  remembered(names: readonly string[], error: unknown): readonly CertificateRecord[] {
     if (!this.#isAway(error)) return []
-    const cached = [...this.#cached.values()].map(({ record }) => record)
-    const known = cached.filter(({ names }) => names[0] === domain)
-    const ids = new Set(known.map(({ id }) => id))
-    const copies = this.#deps.handedOut?.findByDomain(domain) ?? []
-    return [...known, ...copies.filter(({ id }) => !ids.has(id))]
-  }
-
-  /** To be called with each certificate that is delivered. */
-  recordDelivery({ record }: Held): void {
-    this.#deps.handedOut?.save(record)
+    return [...this.#cached.values()]
+      .map(({ record }) => record)
+      .filter((record) => names.some((name) => record.names.includes(name)))
+      .sort((a, b) => rankFor(names, a) - rankFor(names, b) || b.id - a.id)
   }
 
   /** Resolves at the next change of a lineage, or after so many milliseconds. */
@@ -163,29 +163,29 @@ export class Holdings {
     this.#emitter.off(lineage, resolve)
   }
 
-  /** The answers of a certificate that was just read from the store. */
-  of(record: CertificateRecord): Held {
-    const held = this.#cached.get(record.lineage)
-    return held?.record.id === record.id ? held : new Held(record, this.#keyOf(record))
+  /** The answers of a certificate. They are cached if it was read from the store at this count of changes. */
+  async of(record: CertificateRecord, changes?: number): Promise<Held> {
+    const held = await this.#open(record)
+    if (changes === this.#changes) this.#keep(held)
+    else if (changes !== undefined) void this.#keepLater(record.lineage)
+    return held
   }
 
-  /** Caches what the store now holds for a lineage; `key` is its PKCS#8 if that is at hand. */
-  put(record: CertificateRecord, key = this.#keyOf(record)): Held {
+  /** Caches what the store now holds for a lineage; `key` is its PKCS#8. */
+  put(record: CertificateRecord, key?: Uint8Array): Held {
     const held = new Held(record, key)
     this.#changes += 1
-    this.#cached.set(record.lineage, held)
+    this.#keep(held)
     return held
   }
 
   /** To be called after each change that takes the certificates of these lineages out of service. */
-  forget(lineages: Change['lineages']): void {
-    if (lineages.length === 0) return
-    this.#changes += 1
-    this.#deps.handedOut?.forget(lineages)
-    if (lineages === 'all') this.#cached.clear()
-    else for (const lineage of lineages) this.#cached.delete(lineage)
-    for (const lineage of lineages === 'all' ? this.#emitter.eventNames() : lineages)
+  forget(lineages: readonly string[]): void {
+    if (lineages.length > 0) this.#changes += 1
+    for (const lineage of lineages) {
+      this.#cached.delete(lineage)
       this.#emitter.emit(lineage)
+    }
   }
 
   /** Grows with each change: what was read at an equal count is still up to date. */
@@ -193,13 +193,42 @@ export class Holdings {
     return this.#changes
   }
 
-  async #read(lineage: string): Promise<CertificateRecord | undefined> {
+  /** Compares with the store what is cached of these lineages, as it may have changed. */
+  async #compareAll(lineages: Change['lineages']): Promise<void> {
+    this.#changes += 1
+    const changed = lineages === 'all' ? [...this.#cached.keys()].reverse() : lineages
+    const doubted = changed.flatMap((lineage) => this.#cached.peek(lineage) ?? [])
+    for (const held of doubted) this.#doubted.add(held)
+    for (const lineage of lineages === 'all' ? this.#emitter.eventNames() : lineages)
+      this.#emitter.emit(lineage)
+    for (let at = 0; at < doubted.length; at += PAGE)
+      await Promise.all(doubted.slice(at, at + PAGE).map((held) => this.#compare(held)))
+  }
+
+  async #compare(held: Held): Promise<void> {
+    const { lineage } = held.record
+    const current = await this.#readAgain(lineage)
+    // It was changed here meanwhile.
+    if (this.#cached.peek(lineage) !== held) return
+    if (current) this.#keep(current)
+    else this.forget([lineage])
+  }
+
+  /** Reads once more what may have changed while it was read. */
+  async #keepLater(lineage: string): Promise<void> {
+    const changes = this.#changes
+    const held = await this.#readAgain(lineage).catch(() => undefined)
+    if (held && changes === this.#changes) this.#keep(held)
+  }
+
+  /** What cannot be read although the store can is forgotten: others are not to wait for it. */
+  async #readAgain(lineage: string): Promise<Held | undefined> {
     try {
-      return await this.#deps.store.findCurrent(lineage)
+      const record = await this.#deps.store.findCurrent(lineage)
+      return record && (await this.#open(record))
     } catch (error) {
-      const copy = this.#isAway(error) ? this.#deps.handedOut?.find(lineage) : undefined
-      if (copy) return copy
-      throw error
+      if (this.#isAway(error)) throw error
+      return undefined
     }
   }
 
@@ -208,13 +237,26 @@ export class Holdings {
     return hasCode(error, 'CERT_STORE_UNAVAILABLE') && this.#deps.store.isShared
   }
 
+  #keep(held: Held): void {
+    this.#doubted.delete(held)
+    this.#cached.set(held.record.lineage, held)
+  }
+
   async #open(record: CertificateRecord): Promise<Held> {
-    const { sealedKey, certificate } = record
+    const { sealedKey, certificate, lineage } = record
+    const cached = this.#cached.peek(lineage)
+    if (cached && hasSameAnswer(cached.record, record)) return cached
     const key = sealedKey ? await this.#deps.keyring.openAny(sealedKey, certificate) : undefined
     return new Held(record, key)
   }
+}
 
-  #keyOf({ sealedKey, certificate }: CertificateRecord): Uint8Array | undefined {
-    return sealedKey ? this.#deps.keyring.open(sealedKey, certificate) : undefined
-  }
+function hasSameAnswer(a: CertificateRecord, b: CertificateRecord): boolean {
+  return a.id === b.id && isDeepStrictEqual(describeRenewal(a), describeRenewal(b))
+}
+
+/** By the name, then those whose first one it is, then those with a stored key. */
+function rankFor(wanted: readonly string[], { names, sealedKey }: CertificateRecord): number {
+  const at = wanted.findIndex((name) => names.includes(name))
+  return 4 * at + (names[0] === wanted[at] ? 0 : 2) + (sealedKey ? 0 : 1)
 }

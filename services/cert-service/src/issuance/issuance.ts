@@ -31,6 +31,8 @@ const noop = () => {}
 export class Issuance {
   readonly #deps: IssuanceDeps
   readonly #flights = new Map<string, Flight>()
+  /** The certificates whose renewal is being planned again. */
+  readonly #planning = new Set<number>()
   readonly #closing = new AbortController()
   /** Ends the waiting of each caller. */
   readonly #waiting = new Set<() => void>()
@@ -78,13 +80,19 @@ export class Issuance {
   async #findBest(request: IssuanceRequest): Promise<Held | undefined> {
     const { holdings, clock } = this.#deps
     let best: Held | undefined
+    let failure: unknown
     for (let next: IssuanceRequest | undefined = request; next; next = this.#fallbackOf(next)) {
-      const found = await holdings.find(next.lineage)
+      const found = await holdings.find(next.lineage).catch((error) => {
+        if (!hasCode(error, 'CERT_STORE_UNAVAILABLE')) throw error
+        failure = error
+        return undefined
+      })
       // It may have been issued while the store was read.
       const held = holdings.peek(next.lineage) ?? found
       if (held && hasBegun(held.record, clock.now())) return held
       best ??= held
     }
+    if (!best && failure) throw failure
     return best
   }
 
@@ -104,7 +112,6 @@ export class Issuance {
     const detail = isWithheld ? 'without the private key' : undefined
     const written = this.#deps.audit.recordDelivery(held.record, by, detail)
     this.#deps.certMetrics?.delivered.inc()
-    this.#deps.holdings.recordDelivery(held)
     this.#ensureRenewal(held.record)
     return written
   }
@@ -217,15 +224,17 @@ export class Issuance {
   }
 
   #ensureRenewal(record: CertificateRecord): void {
-    if (record.renewAt !== null) return
+    const { id, lineage, names } = record
+    if (record.renewAt !== null || this.#planning.has(id)) return
     const { clock, holdings, log, random, store } = this.#deps
     const now = clock.now()
     const renewAt = isMisdated(record, now) ? now : Math.max(now, planRenewal(record, random))
-    holdings.put({ ...record, renewAt })
-    store.setRenewAt(record.id, renewAt).catch((error) => {
-      holdings.forget([record.lineage])
-      log.warn({ err: error, names: record.names }, 'renewal could not be planned again')
-    })
+    this.#planning.add(id)
+    store
+      .setRenewAt(id, renewAt)
+      .then(() => holdings.forget([lineage]))
+      .catch((error) => log.warn({ err: error, names }, 'renewal could not be planned again'))
+      .finally(() => this.#planning.delete(id))
   }
 
   /** Waits for the work on a lineage, which it starts if there is none. */

@@ -1,13 +1,9 @@
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { CertServiceConfig } from '../config/schema.ts'
-import { HandedOut } from '../issuance/handed-out.ts'
 import { Holdings } from '../issuance/held.ts'
 import { Issuance } from '../issuance/issuance.ts'
 import { Callers } from '../limits/callers.ts'
-
-/** How often the local copy is pruned, and compared with the store until that has succeeded. */
-const COMPARE_EVERY = 60_000
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -16,7 +12,7 @@ declare module 'fastify' {
   }
 }
 
-export interface IssuanceOptions extends Pick<CertServiceConfig, 'storage'> {
+export interface IssuanceOptions {
   readonly limits: CertServiceConfig['limits']
   /** How long a caller waits at most, in milliseconds. */
   readonly wait: number
@@ -25,12 +21,9 @@ export interface IssuanceOptions extends Pick<CertServiceConfig, 'storage'> {
 
 /** Issues certificates within the limits of callers, and answers those that are held. */
 export const issuance = fp<IssuanceOptions>(
-  async (app: FastifyInstance, { limits, wait, random, storage: { url, cachePath } }) => {
+  async (app: FastifyInstance, { limits, wait, random }) => {
     const { store, keyring, issuers, audit, events, clock, log, certMetrics } = app
-    const isCopied = url !== undefined && cachePath !== undefined
-    const { slot } = app.workers
-    const handedOut = isCopied ? new HandedOut({ folder: cachePath, slot, clock }) : undefined
-    const holdings = new Holdings({ store, keyring, clock, handedOut })
+    const holdings = new Holdings({ store, keyring, clock })
     const callers = new Callers(limits, app)
     const parts = { store, keyring, issuers, audit, events, clock, log, certMetrics }
     // Revocations by other replicas are among the changes.
@@ -39,12 +32,7 @@ export const issuance = fp<IssuanceOptions>(
     })
     const issuance = new Issuance({ ...parts, holdings, callers, wait, random })
     app.addHook('preClose', async () => issuance.stopWaiting())
-    app.addHook('onClose', async () => {
-      await issuance.close()
-      handedOut?.close()
-    })
-    if (handedOut)
-      app.loops.add(COMPARE_EVERY, () => handedOut.verify(store), 'the local copy was not compared')
+    app.addHook('onClose', async () => issuance.close())
     app.onReload<CertServiceConfig>((config) => () => {
       callers.limits = config.limits
     })
@@ -58,9 +46,7 @@ export const issuance = fp<IssuanceOptions>(
       'cert-service/issuers',
       'cert-service/audit',
       'cert-service/events',
-      'cert-service/loops',
       'service-kit/reload',
-      'service-kit/workers',
       'cert-service/store',
       'service-kit/clock',
       'cert-service/metrics',

@@ -85,7 +85,7 @@ async function readAll(deps: DocumentDeps, caller: Caller, maxBytes: number) {
         isWithheld = true
         continue
       }
-      const one = holdings.of(record)
+      const one = await holdings.of(record)
       held.push(one)
       bytes += one.pem.length
     }

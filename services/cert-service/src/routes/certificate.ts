@@ -131,10 +131,10 @@ async function read(
   reply: FastifyReply,
   text: string,
 ): Promise<FastifyReply> {
-  const { holdings, issuance } = request.server
+  const { issuance } = request.server
   const domain = readDomain(text)
   authorize(request, 'read', [domain])
-  const held = heldFor(request, holdings.of(await findReadable(request, domain)))
+  const held = heldFor(request, await findReadable(request, domain))
   const kind = `${held.privateKey ? '' : '-chain'}${wantsPem(request) ? '-pem' : ''}`
   const etag = `"${held.fingerprint256}${kind}"`
   reply.header('etag', etag)

@@ -2,6 +2,7 @@ import type { Name } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Right } from '../config/auth.ts'
 import { CertError } from '../errors.ts'
+import type { Held } from '../issuance/held.ts'
 import { pointingTo, readName } from '../issuance/request.ts'
 import { mayAll, type Requestor, requestorOf } from '../policy.ts'
 import { type CertificateRecord, type Listed, NAME_PAGE, type OrderRecord } from '../store/store.ts'
@@ -42,36 +43,44 @@ export async function findPermitted(
  * Finds a valid certificate that the caller may read, by its first name or else by any.
  * @throws CertError `CERT_NOT_FOUND`
  */
-export async function findReadable(
-  request: FastifyRequest,
-  domain: Name,
-): Promise<CertificateRecord> {
+export async function findReadable(request: FastifyRequest, domain: Name): Promise<Held> {
   const { server } = request
-  const { holdings } = server
+  const { holdings, store } = server
+  const { text } = domain
   const caller = requestorOf(request)
-  const listed = holdings.peekByDomain(domain.text)
-  const known = listed && pickValid(server, caller, listed)
-  if (known) return known
-  try {
-    return await findStored(request, domain)
-  } catch (error) {
-    const remembered = pickValid(server, caller, holdings.remembered(domain.text, error))
-    if (!remembered) throw error
-    request.log.warn({ err: error }, 'answered from memory: the store cannot be read')
-    return remembered
-  }
+  const held = await findHeld(
+    request,
+    [text],
+    async () =>
+      pickValid(server, caller, holdings.peekByDomain(text) ?? []) ??
+      (await findValid(server, caller, (skip) => holdings.findByDomain(text, skip))) ??
+      (await findValid(server, caller, (skip) => store.findByName(text, skip))),
+  )
+  if (held) return held
+  await findPermitted(request, 'read', domain)
+  throw new CertError('CERT_NOT_FOUND', `the certificate for ${text} has expired`)
 }
 
-async function findStored(request: FastifyRequest, domain: Name): Promise<CertificateRecord> {
-  const { server } = request
-  const { store, holdings } = server
-  const caller = requestorOf(request)
-  const record =
-    (await findValid(server, caller, (skip) => holdings.findByDomain(domain.text, skip))) ??
-    (await findValid(server, caller, (skip) => store.findByName(domain.text, skip)))
-  if (record) return record
-  await findPermitted(request, 'read', domain)
-  throw new CertError('CERT_NOT_FOUND', `the certificate for ${domain.text} has expired`)
+/** Caches what is found. While the store is away, what is cached of one of the names is found. */
+export async function findHeld(
+  request: FastifyRequest,
+  names: readonly string[],
+  find: () => Promise<CertificateRecord | undefined>,
+  isFit: IsFit = () => true,
+): Promise<Held | undefined> {
+  const { server, log } = request
+  const { holdings } = server
+  const changes = holdings.changes()
+  try {
+    const found = await find()
+    return found && (await holdings.of(found, changes))
+  } catch (error) {
+    const fitting = holdings.remembered(names, error).filter(isFit)
+    const remembered = pickValid(server, requestorOf(request), fitting)
+    if (!remembered) throw error
+    log.warn({ err: error }, 'answered from memory: the store cannot be read')
+    return holdings.of(remembered)
+  }
 }
 
 /** The first certificate of a listing that fits, is valid now and may be read by the caller. */

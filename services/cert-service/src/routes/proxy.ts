@@ -8,7 +8,8 @@ import { nameOrNone } from '../issuance/request.ts'
 import { mayAll, recordDelivery, requesterOf } from '../policy.ts'
 import { createDocuments, keysWithheld } from '../proxy/traefik.ts'
 import { emptyAnswer, guarded, PEM, PemBundleSchema } from '../schemas.ts'
-import { findValid } from './lookup.ts'
+import type { CertificateRecord } from '../store/store.ts'
+import { findHeld, findValid } from './lookup.ts'
 
 /** `GET /api/proxy/traefik` and `GET /api/proxy/caddy`, from which proxies fetch certificates. */
 export const proxyRoutes: FastifyPluginAsyncTypebox = async (app) => {
@@ -85,18 +86,19 @@ function send(reply: FastifyReply, type: string, body: string | Buffer): Fastify
   return reply.header('cache-control', 'no-store').type(type).send(body)
 }
 
-async function findFor(request: FastifyRequest, serverName: string): Promise<Held | undefined> {
-  const { holdings, store } = request.server
-  for (const name of namesFor(serverName)) {
-    const record = await findValid(
-      request.server,
-      request.caller,
-      (skip) => store.findByName(name, skip),
-      ({ sealedKey }) => sealedKey !== null,
-    )
-    if (record) return holdings.of(record)
+function findFor(request: FastifyRequest, serverName: string): Promise<Held | undefined> {
+  const { server, caller } = request
+  const names = namesFor(serverName)
+  const hasKey = ({ sealedKey }: CertificateRecord) => sealedKey !== null
+  const find = async () => {
+    for (const name of names) {
+      const read = (skip: number) => server.store.findByName(name, skip)
+      const record = await findValid(server, caller, read, hasKey)
+      if (record) return record
+    }
+    return undefined
   }
-  return undefined
+  return findHeld(request, names, find, hasKey)
 }
 
 /** The names of certificates for a server: its own, and the wildcard above it (RFC 9525 section 6.3). */

@@ -19,7 +19,7 @@ async function start(t: Test, { url }: PostgresServer, plainPort: number) {
   const file = join(testFolder(t), 'config.yaml')
   const yaml = `server: { port: 0, workers: ${WORKERS}, tls: off, plainHttp: { port: ${plainPort} } }
 metrics: { enabled: false }
-storage: { url: "${url}", masterKey: "${randomBytes(32).toString('base64')}", cachePath: copies }
+storage: { url: "${url}", masterKey: "${randomBytes(32).toString('base64')}" }
 auth: { psk: { key: ${KEY} } }
 `
   await writeFile(file, yaml)
