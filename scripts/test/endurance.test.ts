@@ -265,6 +265,30 @@ const CASES: readonly Case[] = [
     excused: 1,
   },
   {
+    what: 'nothing in the end, after a replica that is named and cut off answered it last',
+    entries: [
+      issue(0, 'a'),
+      revoke(5_000, ['a'], { unconfirmed: ['cert-2'] }),
+      read(14_000, 'a', 'cert-2'),
+      read(END, undefined),
+    ],
+    evidence: made(['a', 0]),
+    during: partition('cert-2', 4_000, 14_500),
+    excused: 1,
+  },
+  {
+    what: 'nothing in the end, after such a replica issued another one',
+    entries: [
+      issue(0, 'a'),
+      revoke(5_000, ['a'], { unconfirmed: ['cert-2'] }),
+      issue(END - 9_000, 'b', {}, 'cert-2'),
+      read(END, undefined),
+    ],
+    evidence: made(['a', 0], ['b', END - 9_000]),
+    during: partition('cert-2', END - 10_000, END - 9_500),
+    broken: ['kept'],
+  },
+  {
     what: 'what was revoked, by a replica that is named and was connected again',
     entries: [
       issue(0, 'a'),

@@ -41,8 +41,12 @@ export function judgeKept(journal: Journal, evidence: Evidence, endAt: number): 
   for (const answer of final) {
     const last = lastOf.get(answer.name)
     if (!last?.told) continue
+    const { serial } = last.told
     const mayBeGone = (withdrawals.get(answer.name) ?? []).some(
-      (one) => !isRefused(one) && one.answered >= last.sent,
+      (one) =>
+        !isRefused(one) &&
+        (one.answered >= last.sent ||
+          (isExcused(journal, one, last) && serialsOf(one, answers).has(serial))),
     )
     if (mayBeGone) continue
     const isExpired = last.told.notAfter - timeOrigin < answer.sent
@@ -68,11 +72,7 @@ export function judgeWithdrawn(journal: Journal): Verdict {
   const answers = groupBy(journal.of('issue', 'read', 'renew'), ({ name }) => name)
   for (const withdrawal of journal.of('revoke', 'delete').filter(isDone)) {
     const ofName = answers.get(withdrawal.name) ?? []
-    const known = ofName.filter(({ answered }) => answered < withdrawal.sent)
-    const withdrawn =
-      withdrawal.kind === 'revoke'
-        ? new Set(withdrawal.serials)
-        : new Set(known.flatMap(({ told }) => told?.serial ?? []))
+    const withdrawn = serialsOf(withdrawal, ofName)
     for (const answer of ofName) {
       if (answer.sent <= withdrawal.answered || answer.status === 0) continue
       if (!answer.told || !withdrawn.has(answer.told.serial)) count(verdict, undefined)
@@ -81,6 +81,16 @@ export function judgeWithdrawn(journal: Journal): Verdict {
     }
   }
   return verdict
+}
+
+/** What a withdrawal takes out of service: a deletion does not tell, so what was answered before. */
+function serialsOf(
+  { kind, name, sent, serials }: WithdrawalEntry,
+  answers: readonly CertificateEntry[],
+): ReadonlySet<string> {
+  if (kind === 'revoke') return new Set(serials)
+  const known = answers.filter((one) => one.name === name && one.answered < sent)
+  return new Set(known.flatMap(({ told }) => told?.serial ?? []))
 }
 
 /**
