@@ -3,8 +3,8 @@ export type { Caller, KeyCaller, Method, TokenCaller } from './caller.ts'
 export { type ChallengeOptions, challengesOf } from './challenges.ts'
 export { AUTH_ERRORS, AuthError, type AuthErrorCode } from './errors.ts'
 export type { GuardedReply, GuardedRequest, RouteGuard } from './guard.ts'
-export { isRocaKey } from './jwt/keys.ts'
 export type { AuthDeps, Log } from './oidc/issuer-keys.ts'
+export { isRocaKey } from './oidc/keys.ts'
 export type {
   AssertionOptions,
   AuthOptions,

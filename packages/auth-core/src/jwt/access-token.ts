@@ -1,7 +1,7 @@
 import type { Caller, TokenCaller } from '../caller.ts'
 import { AuthError } from '../errors.ts'
 import type { IssuerKeys } from '../oidc/issuer-keys.ts'
-import { ALGORITHMS } from './keys.ts'
+import { ALGORITHMS } from '../oidc/keys.ts'
 import { type Claims, checkClaims, readTime, wrongClaim } from './token.ts'
 import type { TokenSource } from './verify.ts'
 

@@ -1,8 +1,8 @@
 import { backoffMs, NetError } from '@gatehouse/net'
 import type { Dispatcher } from 'undici'
 import { AuthError } from '../errors.ts'
-import { readJwk, type VerificationKey } from '../jwt/keys.ts'
 import { type IssuerConnection, JwksClient, type KeyHint } from './jwks-client.ts'
+import { readJwk, type VerificationKey } from './keys.ts'
 
 /** What this package logs to; pino's shape. */
 export type Log = Readonly<Record<'info' | 'warn', (fields: object, message: string) => void>>

@@ -1,7 +1,7 @@
 import { generateKeyPairSync } from 'node:crypto'
 import t from 'tap'
-import { isRocaModulus, readJwk } from '../../src/jwt/keys.ts'
-import { encodeNumber, primorial, weakPrime } from './roca-keys.ts'
+import { isRocaModulus, readJwk } from '../../src/oidc/keys.ts'
+import { encodeNumber, primorial, weakPrime } from '../jwt/roca-keys.ts'
 
 const decodeNumber = (text: string) => BigInt(`0x${Buffer.from(text, 'base64url').toString('hex')}`)
 const rsa = (modulusLength: number, publicExponent = 65_537) =>
