@@ -1,6 +1,6 @@
 import { createSigner } from 'fast-jwt'
+import { deriveKeys } from '../../services/forward-auth/src/key-ring.ts'
 import { cookiesOf } from '../../services/forward-auth/src/session/cookie.ts'
-import { deriveKeys } from '../../services/forward-auth/src/session/key-ring.ts'
 import { SESSION_TYPE } from '../../services/forward-auth/src/session/sessions.ts'
 import { portalUrl, type Site } from '../../services/forward-auth/src/sites.ts'
 import { SESSION_SECRET } from './service-files.ts'

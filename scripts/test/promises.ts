@@ -183,9 +183,9 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ['No app gets the session', THROUGH_PROXIES],
     [
       'One whose host `assertion.hosts` names',
-      `${FWA}/check/assertion.test.ts: an assertion says who sends a request, to one app, for a minute`,
-      `${FWA}/check/assertion.test.ts: only the apps whose hosts are named get an assertion`,
-      `${FWA}/check/assertion.test.ts: no replay of an assertion is a session`,
+      `${FWA}/session/assertion.test.ts: an assertion says who sends a request, to one app, for a minute`,
+      `${FWA}/session/assertion.test.ts: only the apps whose hosts are named get an assertion`,
+      `${FWA}/session/assertion.test.ts: no replay of an assertion is a session`,
       `${CERT}/routes/people.test.ts: an assertion is no access token`,
     ],
     [

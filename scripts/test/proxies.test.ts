@@ -2,11 +2,11 @@ import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { parseAllDocuments } from 'yaml'
-import { READ_HEADERS } from '../../services/forward-auth/src/forwarded.ts'
 import {
   BELIEVED_HEADERS,
   METHOD_OVERRIDES,
   PATH_OVERRIDES,
+  READ_HEADERS,
 } from '../../services/forward-auth/src/header-names.ts'
 import { portalOf, startApp, yamlOf } from '../../services/forward-auth/test/app.ts'
 import { SHAPES } from '../../services/forward-auth/test/shapes.ts'

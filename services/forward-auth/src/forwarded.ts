@@ -1,9 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { parseIp } from '@gatehouse/net'
 import { hasTwoHosts, trustProxy } from '@gatehouse/service-kit'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import type { ForwardAuthConfig } from './config/schema.ts'
 import { FwaError } from './errors.ts'
 import type { SiteHost, Sites } from './sites.ts'
 
@@ -42,19 +41,6 @@ export interface ProxyRequest {
 }
 
 export type ForwardedReader = (request: ProxyRequest, sites: Sites) => ForwardedRequest
-
-/** Headers that change what a check decides, in lower case. */
-export const READ_HEADERS = [
-  'x-forwarded-method',
-  'x-forwarded-proto',
-  'x-forwarded-host',
-  'x-forwarded-uri',
-  'x-forwarded-for',
-  'x-forwarded-prefix',
-  'x-original-method',
-  'x-original-url',
-  'x-forward-auth-if',
-] as const
 
 const SCHEMES: ReadonlyMap<string, 'http' | 'https'> = new Map([
   ['http', 'http'],
@@ -181,13 +167,18 @@ export function createTrust(trustedProxies?: readonly string[]) {
   return { trusts, clientIp }
 }
 
+/** The address of the client as the trusted proxies name it. */
+export function clientIpOf({ raw, server }: FastifyRequest): string | undefined {
+  return server.trust.clientIp(raw.socket, raw.headers['x-forwarded-for'] as string | undefined)
+}
+
 declare module 'fastify' {
   interface FastifyInstance {
     readonly trust: Trust
   }
 }
 
-export const trust = fp<Pick<ForwardAuthConfig, 'server'>>(
+export const trust = fp<{ readonly server: { readonly trustedProxies?: readonly string[] } }>(
   async (app: FastifyInstance, config) => {
     await app.decorateReloaded('trust', config, ({ server }) => createTrust(server.trustedProxies))
   },

@@ -6,7 +6,20 @@ export const METHOD_OVERRIDES = ['x-http-method-override', 'x-http-method', 'x-m
 /** Headers that some apps read in place of the path of the request. */
 export const PATH_OVERRIDES = ['x-original-url', 'x-rewrite-url', 'destination']
 
-/** Headers that only a proxy may set, and that apps believe; a check reads others (READ_HEADERS). */
+/** Headers that change what a check decides, in lower case. */
+export const READ_HEADERS = [
+  'x-forwarded-method',
+  'x-forwarded-proto',
+  'x-forwarded-host',
+  'x-forwarded-uri',
+  'x-forwarded-for',
+  'x-forwarded-prefix',
+  'x-original-method',
+  'x-original-url',
+  'x-forward-auth-if',
+] as const
+
+/** Headers that only a proxy may set, and that apps believe; a check does not read them. */
 export const BELIEVED_HEADERS = ['forwarded', 'x-forwarded-port', 'x-real-ip']
 
 /**

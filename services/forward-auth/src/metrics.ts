@@ -1,7 +1,7 @@
 import type { Metrics } from '@gatehouse/service-kit'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import type { AuditEvent } from './audit/rows.ts'
+import type { AuditEvent } from './store/store.ts'
 
 const LOGIN_RESULTS: Readonly<Partial<Record<AuditEvent, string>>> = {
   'sign-in': 'finished',

@@ -3,9 +3,9 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Refusal } from '../check/decide.ts'
 import type { ForwardAuthConfig } from '../config/schema.ts'
-import { clientIpOf } from '../routes/portal-page.ts'
-import type { StoredAuditRow } from '../store/store.ts'
-import { type AuditEvent, type AuditRow, RowLimit } from './rows.ts'
+import { clientIpOf } from '../forwarded.ts'
+import type { AuditEvent, AuditRow, StoredAuditRow } from '../store/store.ts'
+import { RowLimit } from './row-limit.ts'
 
 const HOUR = 3_600_000
 const DAY = 86_400_000

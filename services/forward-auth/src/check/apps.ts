@@ -1,4 +1,3 @@
-import type { Image } from '../pages/images.ts'
 import type { Policy } from './policy.ts'
 
 /** An app that a portal offers to people. */
@@ -7,7 +6,7 @@ export interface App {
   readonly url: URL
   /** What the route of the app demands, beside the rules. */
   readonly policy: Policy | undefined
-  readonly icon?: Image | undefined
+  readonly icon?: { readonly name: string } | undefined
 }
 
 interface AppConfig {
@@ -24,7 +23,7 @@ export const MAX_APPS = 100
 export function createApps(
   configs: readonly AppConfig[] | undefined,
   policies: ReadonlyMap<string, Policy>,
-  readIcon: (file: string | undefined, app: number) => Image | undefined,
+  readIcon: (file: string | undefined, app: number) => App['icon'],
 ): readonly App[] | undefined {
   return configs?.map(({ name, url, policy, icon }, index) => ({
     name,

@@ -58,8 +58,6 @@ export abstract class Requester {
   }
 }
 
-export type Outcome = Decision['outcome']
-
 /** The result of a check. */
 export type Decision =
   /** Passes with the identity of the requester. */

@@ -1,7 +1,6 @@
 import type { Host } from '@gatehouse/net'
 import type { ConditionCaller, Profile } from '@gatehouse/profile'
 import { FwaError } from '../errors.ts'
-import type { Session } from '../session/session.ts'
 
 export const USER_KINDS = ['subject', 'email', 'username'] as const
 export const ENCODINGS = ['percent', 'utf-8', 'rfc8187'] as const
@@ -15,8 +14,8 @@ export interface Identity {
   /** Name of the portal. */
   readonly portal: string
   readonly profile: Profile
-  /** That of a person. */
-  readonly session?: Session
+  /** That of a person: its ID and its end, a NumericDate in seconds. */
+  readonly session?: { readonly sid: string; readonly exp: number }
   /** Those of a program. */
   readonly scopes?: readonly string[]
 }
@@ -154,7 +153,7 @@ export interface HeaderSettings {
   readonly assertion: AssertionSettings | undefined
 }
 
-/** The header of the signed assertion, see `assertion.ts`. */
+/** The header of the signed assertion, see `session/assertion.ts`. */
 export interface AssertionSettings {
   /** In lower case. Empty for other apps, so that they get none of the client's own. */
   readonly header: string

@@ -2,13 +2,15 @@ import {
   type AuthDeps,
   type AuthError,
   Authenticator,
+  type AuthOptions,
   type Caller,
   challengesOf,
+  type IssuerOptions,
+  type NamedKeyOptions,
 } from '@gatehouse/auth-core'
 import type { Host } from '@gatehouse/net'
 import { type Condition, createConditions, withUnknown } from '@gatehouse/profile'
 import type { FastifyRequest } from 'fastify'
-import { authOptionsOf, type CallersConfig, KEYS, type ResourceConfig } from '../config/programs.ts'
 import { type Refusal, Requester } from './decide.ts'
 import type { HeaderSettings } from './headers.ts'
 import { compilePath, fitPath, type PathPattern, type RequestPath } from './paths.ts'
@@ -21,22 +23,63 @@ const DAY = 24 * 3_600_000
 /** That a program remembers. */
 const MAX_HOSTS = 100
 
+/** What the names of API keys begin with for apps, as those of tokens with their issuer. */
+export const KEYS = 'psk'
+
+/** What a row of `callers` may reach, as configured. */
+export interface ReachConfig {
+  readonly hosts?: readonly string[]
+  readonly policies?: readonly string[]
+  /** What tokens must meet. */
+  readonly allow?: string
+}
+
+/** The programs that may pass, as configured. */
+export interface CallersConfig {
+  readonly keys: readonly (NamedKeyOptions & ReachConfig)[]
+  readonly issuers: readonly (IssuerOptions & ReachConfig & { readonly name: string })[]
+}
+
+/** A resource as configured. */
+export interface ResourceConfig {
+  readonly url: string
+  readonly authorizationServers: readonly string[]
+  readonly scopes: readonly string[]
+}
+
+/** The options of auth-core for the rows of a portal. */
+export function authOptionsOf({ keys, issuers }: CallersConfig): AuthOptions {
+  return {
+    ...(keys.length > 0 && {
+      psk: {
+        keys: keys.map(({ hosts: _, policies: __, scopes = [], ...key }) => ({ ...key, scopes })),
+      },
+    }),
+    ...(issuers.length > 0 && {
+      jwt: {
+        issuers: issuers.map(
+          ({ name: _, allow: __, hosts: ___, policies: ____, ...issuer }) => issuer,
+        ),
+      },
+    }),
+  }
+}
+
 /** What the IDs of the programs of a portal begin with. */
-export function prefixesOf({
-  callers,
-  resources,
-}: Pick<ProgramSettings, 'resources'> & Partial<Pick<ProgramSettings, 'callers'>>): string[] {
+export function prefixesOf({ callers, resources }: ProgramsConfig): string[] {
   const servers = resources.flatMap(({ authorizationServers }) => authorizationServers)
   const issuers = callers?.issuers.map(({ name }) => name) ?? []
   return [...(callers ? [KEYS] : []), ...issuers, ...servers].map((name) => `${name}:`)
 }
 
-interface ProgramSettings extends HeaderSettings {
-  /** Name of the portal. */
+interface ProgramsConfig {
+  /** Of the portal. */
   readonly name: string
-  readonly callers: CallersConfig | undefined
+  readonly callers?: CallersConfig | undefined
   readonly resources: readonly ResourceConfig[]
 }
+
+type ProgramSettings = HeaderSettings & ProgramsConfig
 
 /** The programs of a portal, with API keys and access tokens, and the resources that they ask for. */
 export class Programs {
@@ -207,11 +250,7 @@ interface Reach {
 
 const NOTHING: Reach = { hosts: () => false }
 
-type Row = CallersConfig['keys'][number] | CallersConfig['issuers'][number]
-
-export function createReach(row: Row): Reach {
-  const { hosts, policies } = row
-  const allow = 'allow' in row ? row.allow : undefined
+export function createReach({ hosts, policies, allow }: ReachConfig): Reach {
   return {
     ...(hosts && { hosts: compileHosts(hosts) }),
     ...(policies && { policies: new Set(policies) }),

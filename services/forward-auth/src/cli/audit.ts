@@ -1,5 +1,5 @@
 import { durationOf, UsageError } from '@gatehouse/service-kit'
-import type { AuditRow } from '../audit/rows.ts'
+import type { AuditRow } from '../store/store.ts'
 
 interface AuditQuery {
   readonly rows: AsyncIterable<AuditRow>

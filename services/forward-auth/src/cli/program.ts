@@ -7,10 +7,10 @@ import {
   UsageError,
 } from '@gatehouse/service-kit'
 import { loadForwardAuthConfig } from '../config/load.ts'
-import { describeRedirectUris } from '../config/redirect-uris.ts'
 import type { ForwardAuthConfig } from '../config/schema.ts'
 import type { ProgramName } from '../migrate/programs.ts'
 import { VERSION } from '../version.ts'
+import { describeRedirectUris } from './redirect-uris.ts'
 
 type Command = ServiceCommand<ForwardAuthConfig>
 

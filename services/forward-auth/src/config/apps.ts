@@ -3,8 +3,7 @@ import { applyToEach, checkUnique, type Fault, FilePath, known, Text } from '@ga
 import { type Static, Type } from 'typebox'
 import { MAX_APPS } from '../check/apps.ts'
 import { ANY_POLICY } from '../check/policy.ts'
-import type { Site } from '../sites.ts'
-import { isUnder } from '../sites.ts'
+import { isUnder, type Site } from '../sites.ts'
 import { checkImage } from './look.ts'
 
 export const AppsSchema = Type.Array(

@@ -18,7 +18,7 @@ import {
 import { headerRows } from '../check/header-presets.ts'
 import { ANY_POLICY, createPolicy } from '../check/policy.ts'
 import { ANYONE } from '../check/rules.ts'
-import { READ_HEADERS } from '../forwarded.ts'
+import { READ_HEADERS } from '../header-names.ts'
 import { isPublic, PROVIDER_RULES, type ProviderConfig, stepsUp } from '../providers/index.ts'
 import { isUnder, readSite, type Site } from '../sites.ts'
 import { checkApps } from './apps.ts'

@@ -1,9 +1,4 @@
-import {
-  type AuthOptions,
-  AuthOptionsSchema,
-  checkAuthOptions,
-  isPublicIssuer,
-} from '@gatehouse/auth-core'
+import { AuthOptionsSchema, checkAuthOptions, isPublicIssuer } from '@gatehouse/auth-core'
 import { NetError, parseEndpointUrl } from '@gatehouse/net'
 import { createConditions } from '@gatehouse/profile'
 import {
@@ -16,8 +11,15 @@ import {
   known,
   Text,
 } from '@gatehouse/service-kit'
-import { type Static, Type } from 'typebox'
+import { Type } from 'typebox'
 import { isNormalPath } from '../check/paths.ts'
+import {
+  authOptionsOf,
+  type CallersConfig,
+  KEYS,
+  type ReachConfig,
+  type ResourceConfig,
+} from '../check/programs.ts'
 import { checkDomain, checkHosts, type Domains, Hosts } from './hosts.ts'
 
 const { domains: _, ...keyRow } = AuthOptionsSchema.properties.psk.properties.keys.items.properties
@@ -76,7 +78,6 @@ export const CallersSchema = Type.Object(
   },
   { description: 'Programs that may pass with an API key or an access token.' },
 )
-export type CallersConfig = Static<typeof CallersSchema>
 
 export const ResourceSchema = Type.Object({
   url: Text(
@@ -92,28 +93,6 @@ export const ResourceSchema = Type.Object({
     description: 'Scopes that clients ask for. Policies demand them, with `Scope()`.',
   }),
 })
-export type ResourceConfig = Static<typeof ResourceSchema>
-
-/** What the names of API keys begin with for apps, as those of tokens with their issuer. */
-export const KEYS = 'psk'
-
-/** The options of auth-core for the rows of a portal. */
-export function authOptionsOf({ keys, issuers }: CallersConfig): AuthOptions {
-  return {
-    ...(keys.length > 0 && {
-      psk: {
-        keys: keys.map(({ hosts: _, policies: __, scopes = [], ...key }) => ({ ...key, scopes })),
-      },
-    }),
-    ...(issuers.length > 0 && {
-      jwt: {
-        issuers: issuers.map(
-          ({ name: _, allow: __, hosts: ___, policies: ____, ...issuer }) => issuer,
-        ),
-      },
-    }),
-  }
-}
 
 interface Programs {
   readonly callers?: CallersConfig
@@ -131,11 +110,11 @@ export function checkCallers(
   const named = known(() => Object.keys(policies)) ?? []
   const row = [
     checkReach,
-    ({ policies = [] }: Row) =>
+    ({ policies = [] }: ReachConfig) =>
       applyToEach(policies, '/policies', [
         (name) => (named.includes(name) ? [] : [{ path: '', message: `is no policy: ${name}` }]),
       ]),
-    ({ hosts }: Row) => checkHosts(hosts, '/hosts', domains),
+    ({ hosts }: ReachConfig) => checkHosts(hosts, '/hosts', domains),
   ]
   const taken = providers.map((_, i) => known(() => providers[i]?.name))
   const isForKeys = [
@@ -157,22 +136,19 @@ export function checkCallers(
   ]
 }
 
-type Row = CallersConfig['keys'][number] | CallersConfig['issuers'][number]
-type Issuer = CallersConfig['issuers'][number]
-
-function checkReach({ hosts, policies }: Row): Fault[] {
+function checkReach({ hosts, policies }: ReachConfig): Fault[] {
   if (hosts || policies) return []
   return [{ path: '', message: 'may reach nothing: name its `hosts` or `policies`' }]
 }
 
-function checkAllow({ allow }: Issuer): Fault[] {
+function checkAllow({ allow }: ReachConfig): Fault[] {
   if (allow === undefined || allow === 'anyone') return []
   return faultOf('/allow', () => createConditions().compile(allow))
 }
 
 const FOR_ANYONE = 'gives anyone a token: set `allow`, to `anyone` if that is intended'
 
-function checkPublic({ issuerUrl, allow }: Issuer): Fault[] {
+function checkPublic({ issuerUrl, allow }: CallersConfig['issuers'][number]): Fault[] {
   if (!isPublicIssuer(issuerUrl) || allow !== undefined) return []
   return [{ path: '/issuerUrl', message: FOR_ANYONE }]
 }

@@ -1,5 +1,5 @@
 import { BELIEVED_HEADERS, METHOD_OVERRIDES, PATH_OVERRIDES } from '../header-names.ts'
-import type { Key } from '../session/key-ring.ts'
+import type { Key } from '../key-ring.ts'
 import type { Site } from '../sites.ts'
 import { portalUrl } from '../sites.ts'
 import type { Client } from './client.ts'

@@ -3,10 +3,9 @@ import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
-import { READ_HEADERS } from '../forwarded.ts'
-import { METHOD_OVERRIDES, PATH_OVERRIDES } from '../header-names.ts'
-import { clientIpOf } from '../routes/portal-page.ts'
-import type { Key, KeyRing } from '../session/key-ring.ts'
+import { clientIpOf } from '../forwarded.ts'
+import { METHOD_OVERRIDES, PATH_OVERRIDES, READ_HEADERS } from '../header-names.ts'
+import type { Key, KeyRing } from '../key-ring.ts'
 
 /** Precedes the token of a probe, in User-Agent or in the path that was asked for. */
 export const PROBE_MARK = 'gatehouse-doctor/'

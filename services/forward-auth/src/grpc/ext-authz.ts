@@ -1,6 +1,6 @@
 import type { OutgoingHttpHeaders } from 'node:http'
 import type { InjectOptions } from 'light-my-request'
-import { READ_HEADERS } from '../forwarded.ts'
+import { READ_HEADERS } from '../header-names.ts'
 import { withoutSessionCookies } from '../session/cookie.ts'
 import {
   APPEND_IF_EXISTS_OR_ADD,

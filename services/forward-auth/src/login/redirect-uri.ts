@@ -6,11 +6,11 @@ export const CALLBACK_PATH = '/providers/:provider/callback'
 /** Path of the redirect URI that all providers shared in earlier versions. */
 export const SHARED_CALLBACK_PATH = '/oauth2/callback'
 
-export interface CallbackPortal extends Pick<Portal, 'name'> {
-  readonly sharedCallback: boolean
-}
-
-export function redirectUriOf(site: Site, portal: CallbackPortal, provider: string): string {
+export function redirectUriOf(
+  site: Site,
+  portal: Pick<Portal, 'name' | 'sharedCallback'>,
+  provider: string,
+): string {
   const path = portal.sharedCallback
     ? SHARED_CALLBACK_PATH
     : CALLBACK_PATH.replace(':provider', provider)

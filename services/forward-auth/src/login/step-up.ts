@@ -1,6 +1,5 @@
 import type { Profile } from '@gatehouse/profile'
 import { combineStepUps, type Policy, type StepUp } from '../check/policy.ts'
-import type { Provider, RedirectProvider } from '../providers/provider.ts'
 
 /** What policies demand of the authentication at the provider. A login keeps it in its state. */
 export interface StepUpDemand extends StepUp {
@@ -12,11 +11,6 @@ export interface StepUpDemand extends StepUp {
 export function demandOf(policies: readonly Policy[]): StepUpDemand | undefined {
   const { name: policy = '', stepUp } = combineStepUps(policies) ?? {}
   return stepUp && { policy, ...stepUp }
-}
-
-/** Whether the provider has a way to meet demands: `acr_values` and `max_age` of OpenID Connect. */
-export function canStepUp(provider: Provider): provider is RedirectProvider {
-  return provider.type === 'redirect' && provider.stepsUp
 }
 
 /** What is demanded and what the provider said, for the log. */

@@ -1,7 +1,6 @@
 import { type Profile, toText } from '@gatehouse/profile'
 import type { Page } from '@gatehouse/service-kit'
 import { html, type SafeHtml } from '@remix-run/html-template'
-import type { Portal } from '../portals.ts'
 import type { Provider } from '../providers/provider.ts'
 import { DEFAULT_ACCENT } from './colors.ts'
 import { type SymbolName, symbol, type Tone, tile } from './icons.ts'
@@ -13,10 +12,16 @@ import { shell } from './shell.ts'
 const MAX_NAME = 80
 const MAX_TEXT = 240
 
-export type PagePortal = Pick<
-  Portal,
-  'title' | 'accent' | 'providers' | 'texts' | 'contact' | 'logo' | 'favicon'
->
+/** What pages show of a portal. */
+export interface PagePortal {
+  readonly title: string
+  readonly accent: string
+  readonly providers: ReadonlyMap<string, Pick<Provider, 'title'>>
+  readonly texts: Readonly<Partial<Record<'title' | 'intro' | 'footer', OwnText>>>
+  readonly contact: string | undefined
+  readonly logo: Image | undefined
+  readonly favicon: Image | undefined
+}
 
 /** Whom a page is for, and at which portal. */
 export interface Reader {
@@ -54,7 +59,7 @@ export function signInPage(
 interface ShownApp {
   readonly name: string
   readonly url: URL
-  readonly icon?: Image | undefined
+  readonly icon?: Pick<Image, 'name'> | undefined
 }
 
 /**

@@ -6,10 +6,10 @@ import { type Decision, kindOf, type Refusal, type Requester } from '../check/de
 import { BODY, callerOf, checkHeaders } from '../check/headers.ts'
 import type { Policy } from '../check/policy.ts'
 import { Program, type Resource } from '../check/programs.ts'
-import { Visitor } from '../check/visitor.ts'
 import { FwaError } from '../errors.ts'
 import { type ForwardedReader, type ForwardedRequest, urlOf } from '../forwarded.ts'
 import { refusedPage } from '../pages/pages.ts'
+import { Visitor } from '../session/visitor.ts'
 import {
   challengeHeaders,
   challenges,

@@ -11,6 +11,7 @@ import { admissionFor, type RuledRequest, SESSION_REQUIRED } from '../check/rule
 import { PROBE_MARK } from '../doctor/probes.ts'
 import { FwaError, STATUS_OF } from '../errors.ts'
 import {
+  clientIpOf,
   type ForwardedRequest,
   type Peer,
   type ProxyRequest,
@@ -22,7 +23,7 @@ import { readOverrides } from '../header-names.ts'
 import { warnRarely } from '../log-limit.ts'
 import { type Check, type Dialect, refuseCaller, sendDecision } from './check-answers.ts'
 import { bareAnswer, problemAnswers, TO_SIGN_IN } from './documented.ts'
-import { clientIpOf, isSentTo, pageUrl, portalOf, redirect, visitorOf } from './portal-page.ts'
+import { isSentTo, pageUrl, portalOf, redirect, visitorOf } from './portal-page.ts'
 
 /** Traefik, Caddy and HAProxy: every status but 2xx denies, and reaches the client unchanged. */
 export const forwardDialect: Dialect = { read: readForwarded, redirects: true }

@@ -1,20 +1,20 @@
 import type { Profile } from '@gatehouse/profile'
 import { isNavigation, sendPage } from '@gatehouse/service-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { AuditEvent } from '../audit/rows.ts'
 import type { Refusal } from '../check/decide.ts'
 import { isSteppedUp } from '../check/policy.ts'
-import type { Visitor } from '../check/visitor.ts'
 import { setHostCookies } from '../cookies.ts'
 import { FwaError } from '../errors.ts'
 import { warnRarely } from '../log-limit.ts'
 import { redirectUriOf } from '../login/redirect-uri.ts'
-import { canStepUp, type StepUpDemand } from '../login/step-up.ts'
+import type { StepUpDemand } from '../login/step-up.ts'
 import { providerDownPage, refusedPage } from '../pages/pages.ts'
 import type { Provider, RedirectProvider, SeamlessProvider } from '../providers/provider.ts'
 import { findDuplicate, setSessionCookies } from '../session/cookie.ts'
 import { personOf } from '../session/ended-sessions.ts'
 import type { Session } from '../session/session.ts'
+import type { Visitor } from '../session/visitor.ts'
+import type { AuditEvent } from '../store/store.ts'
 import {
   identify,
   noSession,
@@ -45,7 +45,7 @@ export async function startLogin(start: LoginStart, reply: FastifyReply): Promis
   const { request } = reply
   if (!isNavigation(request.method, request.headers)) throw noSession(start.portalSite)
   const { provider } = start
-  if (start.stepUp && !canStepUp(provider)) throw unableToStepUp(start, start.stepUp)
+  if (start.stepUp && !provider.stepsUp) throw unableToStepUp(start, start.stepUp)
   try {
     return provider.type === 'redirect'
       ? await sendToProvider(start, provider, reply)

@@ -3,13 +3,14 @@ import { parseOrigin } from '@gatehouse/net'
 import type { Profile } from '@gatehouse/profile'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Resource } from '../check/programs.ts'
-import type { Visitor } from '../check/visitor.ts'
 import { FwaError } from '../errors.ts'
+import { clientIpOf } from '../forwarded.ts'
 import { validateReturnUrl } from '../login/return-url.ts'
 import { chooseLanguage, type Language } from '../pages/languages/index.ts'
 import type { Reader } from '../pages/pages.ts'
 import type { Portal } from '../portals.ts'
 import type { SeamlessProvider } from '../providers/provider.ts'
+import type { Visitor } from '../session/visitor.ts'
 import { portalUrl, type Site } from '../sites.ts'
 
 export interface PortalSite {
@@ -90,10 +91,6 @@ export async function visitorOf(
 ): Promise<Visitor | undefined> {
   const visitor = await request.server.sessions.read(request, portal, site)
   return visitor?.isAllowedAt(() => clientIpOf(request)) ? visitor : undefined
-}
-
-export function clientIpOf({ raw, server }: FastifyRequest): string | undefined {
-  return server.trust.clientIp(raw.socket, raw.headers['x-forwarded-for'] as string | undefined)
 }
 
 export async function identify(

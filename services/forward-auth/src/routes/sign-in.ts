@@ -4,17 +4,17 @@ import { isNavigation, type Page, sendPage } from '@gatehouse/service-kit'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { mayOpenPage, openableApps } from '../check/openable-apps.ts'
-import type { Visitor } from '../check/visitor.ts'
 import { FwaError } from '../errors.ts'
+import { clientIpOf } from '../forwarded.ts'
 import { validateReturnUrl } from '../login/return-url.ts'
-import { canStepUp, demandOf, type StepUpDemand } from '../login/step-up.ts'
+import { demandOf, type StepUpDemand } from '../login/step-up.ts'
 import { type Reader, signedInPage, signInPage } from '../pages/pages.ts'
 import type { Portal } from '../portals.ts'
 import type { Provider } from '../providers/provider.ts'
+import type { Visitor } from '../session/visitor.ts'
 import { bareAnswer, pageAnswer, problemAnswers } from './documented.ts'
 import { completeSignIn, isEnough, refuseDuplicate, startLogin } from './login.ts'
 import {
-  clientIpOf,
   identify,
   isSentTo,
   type PortalSite,
@@ -176,7 +176,7 @@ function providersFor(
   { name, providers }: Portal,
   stepUp: StepUpDemand | undefined,
 ): readonly Provider[] {
-  const able = [...providers.values()].filter((provider) => !stepUp || canStepUp(provider))
+  const able = [...providers.values()].filter(({ stepsUp }) => !stepUp || stepsUp)
   if (able.length > 0) return able
   const text = `no provider of the portal ${name} can sign people in the way this page requires`
   throw new FwaError('FWA_STEP_UP_UNMET', text)
@@ -229,14 +229,15 @@ function signedIn(
 ): Page {
   const { portal } = portalSite
   const { sites, clock } = request.server
-  const asked = { sites, clientIp: () => clientIpOf(request), now: clock.now() }
-  const apps = openableApps(visitor, asked)
+  const clientIp = () => clientIpOf(request)
+  const asked = { portal, requester: visitor, sites, clientIp, now: clock.now() }
+  const apps = openableApps(asked)
   const cameFrom = originOf(portalSite, query, request)
   return signedInPage({
     ...readerOf(request, portalSite),
     profile: visitor.session.profile,
     apps: portal.apps || apps.length > 0 ? apps : undefined,
-    cameFrom: cameFrom && mayOpenPage(visitor, cameFrom, asked) ? cameFrom : undefined,
+    cameFrom: cameFrom && mayOpenPage(cameFrom, asked) ? cameFrom : undefined,
     logoutHref: pageUrl(portalSite, '/logout'),
   })
 }

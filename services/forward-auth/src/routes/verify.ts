@@ -11,10 +11,11 @@ import {
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { FwaError } from '../errors.ts'
+import { clientIpOf } from '../forwarded.ts'
 import type { Portal } from '../portals.ts'
 import { personOf } from '../session/ended-sessions.ts'
 import { problemAnswer, problemAnswers } from './documented.ts'
-import { clientIpOf, portalOf } from './portal-page.ts'
+import { portalOf } from './portal-page.ts'
 
 const SCHEMA = {
   summary: 'Verify a session token or an assertion',

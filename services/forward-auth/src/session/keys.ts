@@ -1,9 +1,9 @@
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { ForwardAuthConfig } from '../config/schema.ts'
+import { deriveKeys, type KeyRing } from '../key-ring.ts'
 import type { AuthStore } from '../store/store.ts'
 import { AssertionKeys } from './assertion-keys.ts'
-import { deriveKeys, type KeyRing } from './key-ring.ts'
 
 /** Keys by purpose: a key for one purpose is of no use for the others. */
 export interface Keys {

@@ -5,17 +5,17 @@ import type { DecodedJwt } from 'fast-jwt'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
-import { Visitor } from '../check/visitor.ts'
 import { FwaError } from '../errors.ts'
+import { isSigned } from '../key-ring.ts'
 import type { Portal } from '../portals.ts'
 import { portalUrl, type Site } from '../sites.ts'
 import type { Revocation } from '../store/store.ts'
 import { MAX_TOKEN_LENGTH, readSessionCookie } from './cookie.ts'
 import { personOf } from './ended-sessions.ts'
-import { isSigned } from './key-ring.ts'
 import type { Keys } from './keys.ts'
 import { Revocations } from './revocations.ts'
 import type { Session } from './session.ts'
+import { Visitor } from './visitor.ts'
 
 /** Header `typ` of session tokens: nothing else that is signed passes for one. */
 export const SESSION_TYPE = 'gatehouse-session+jwt'
@@ -71,10 +71,7 @@ class Sessions {
    * @throws FwaError FWA_STORE_STALE if there is one, and nobody knows whether it was revoked
    */
   async read(request: FastifyRequest, portal: Portal, site: Site): Promise<Visitor | undefined> {
-    const visitor = await this.#inCookies(request, portal, site)
-    if (!visitor || !this.#isCurrent(visitor.session)) return undefined
-    this.#assertFresh()
-    return visitor
+    return this.#current(await this.#inCookies(request, portal, site))
   }
 
   /**
@@ -93,10 +90,7 @@ class Sessions {
 
   /** Throws FwaError FWA_STORE_STALE as `read` does. */
   async verify(portal: Portal, token: string): Promise<Visitor | undefined> {
-    const visitor = await this.#find(portal, token)
-    if (!visitor || !this.#isCurrent(visitor.session)) return undefined
-    this.#assertFresh()
-    return visitor
+    return this.#current(await this.#find(portal, token))
   }
 
   /** As {@link EndedSessions.hasAny}. Throws FwaError FWA_STORE_STALE as `read` does. */
@@ -201,8 +195,11 @@ class Sessions {
     return visitor
   }
 
-  #isCurrent(session: Session): boolean {
-    return this.#isInTime(session) && !this.#revocations.ended.has(session)
+  #current(visitor: Visitor | undefined): Visitor | undefined {
+    if (!visitor || !this.#isInTime(visitor.session)) return undefined
+    if (this.#revocations.ended.has(visitor.session)) return undefined
+    this.#assertFresh()
+    return visitor
   }
 
   /** By the clock as it is now, which may have been set since the token was verified. */

@@ -1,11 +1,11 @@
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import { auditFolder, readRows } from '../audit/day-files.ts'
-import type { ForwardAuthConfig } from '../config/schema.ts'
+import type { PostgresConfig } from './postgres/postgres-store.ts'
+import { auditFolder, readRows } from './sqlite/day-files.ts'
 import { SqliteStore } from './sqlite/sqlite-store.ts'
 import type { AuthStore, StoredAuditRow, StoreOptions } from './store.ts'
 
-type StorageConfig = ForwardAuthConfig['storage']
+type StorageConfig = PostgresConfig | { readonly path: string }
 
 /**
  * Opens the store that is configured.
@@ -24,10 +24,7 @@ export async function* readAudit(
   storage: StorageConfig,
   since: number,
 ): AsyncGenerator<StoredAuditRow> {
-  if (!('url' in storage)) {
-    yield* readRows(auditFolder(storage), since)
-    return
-  }
+  if (!('url' in storage)) return yield* readRows(auditFolder(storage), since)
   const { readAuditTable } = await import('./postgres/postgres-store.ts')
   yield* readAuditTable(storage, since)
 }
@@ -38,7 +35,7 @@ declare module 'fastify' {
   }
 }
 
-type StorePlugin = Pick<ForwardAuthConfig, 'storage'> & Omit<StoreOptions, 'log'>
+type StorePlugin = { readonly storage: StorageConfig } & Omit<StoreOptions, 'log'>
 
 /** What instances have in common. It is closed last, when nothing uses it any more. */
 export const store = fp<StorePlugin>(

@@ -1,6 +1,5 @@
 import type { Clock, HealthReport } from '@gatehouse/service-kit'
-import type { AuditRow } from '../audit/rows.ts'
-import type { KeyRing } from '../session/key-ring.ts'
+import type { KeyRing } from '../key-ring.ts'
 
 /** A session that ended early, or all sessions of a person in a range of time. */
 export interface Revocation {
@@ -41,6 +40,37 @@ export interface CompletedLogin {
   /** When it has expired, by the clock and by the running time, in ms. */
   readonly until: number
   readonly due: number
+}
+
+/** What the audit trail records. */
+export type AuditEvent =
+  | 'sign-in'
+  | 'sign-in-refused'
+  | 'sign-in-failed'
+  | 'sign-out'
+  | 'session-ended'
+  | 'access-refused'
+  | 'program-passed'
+
+/** A row of the audit trail. `*` stands for several persons, hosts or addresses. */
+export interface AuditRow {
+  /** ISO 8601, in UTC. */
+  readonly time: string
+  readonly event: AuditEvent
+  readonly portal: string
+  readonly provider?: string | undefined
+  /** `<provider>:<identifier at the provider>`; absent if it is not known. */
+  readonly person?: string | undefined
+  readonly name?: string | undefined
+  /** Host of the app that the person wanted to use, or of the sign-in pages. */
+  readonly host?: string | undefined
+  readonly clientAddress?: string | undefined
+  readonly requestId: string
+  /** Code of the error that refused or failed. */
+  readonly code?: string | undefined
+  /** What refused a person, such as `allow` or `policy admin`, and the part that did not hold. */
+  readonly refusedBy?: string | undefined
+  readonly clause?: string | undefined
 }
 
 /** A row of the audit trail: `ran` is how long the service had run when it was written, in ms. */

@@ -35,7 +35,7 @@ const program = (scopes: string[], reach: { hosts?: string[]; policies?: string[
   new Program({
     caller: { method: 'psk', subject: 'ci', scopes },
     name: '',
-    reach: createReach({ name: 'ci', ...reach }),
+    reach: createReach(reach),
     settings,
   })
 

@@ -1,16 +1,18 @@
 import { parseHost } from '@gatehouse/net'
 import { createConditions } from '@gatehouse/profile'
 import t from 'tap'
-import { decide, kindOf, type Outcome, type RequestKind } from '../../src/check/decide.ts'
+import { type Decision, decide, kindOf, type RequestKind } from '../../src/check/decide.ts'
 import { createPolicy, createPolicyReader, type Policy } from '../../src/check/policy.ts'
 import { Programs } from '../../src/check/programs.ts'
 import { type Admission, createRules } from '../../src/check/rules.ts'
-import { Visitor } from '../../src/check/visitor.ts'
 import { createLogLimit } from '../../src/log-limit.ts'
 import type { Portal } from '../../src/portals.ts'
 import type { Session } from '../../src/session/session.ts'
+import { Visitor } from '../../src/session/visitor.ts'
 import { createFakeProvider } from '../fake-provider.ts'
 import { session } from './session.ts'
+
+type Outcome = Decision['outcome']
 
 const { provider: CORP } = createFakeProvider()
 /** Somebody with a session at a portal. */

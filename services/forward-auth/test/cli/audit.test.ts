@@ -1,7 +1,7 @@
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
-import { DayFiles, readRows } from '../../src/audit/day-files.ts'
 import { listAudit, readSince } from '../../src/cli/audit.ts'
+import { DayFiles, readRows } from '../../src/store/sqlite/day-files.ts'
 import type { StoredAuditRow } from '../../src/store/store.ts'
 
 const NOON = Date.UTC(2030, 0, 10, 12)

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { createProbe, PROBE_MARK, REPORT_PATH } from '../../src/doctor/probes.ts'
-import { deriveKeys } from '../../src/session/key-ring.ts'
+import { deriveKeys } from '../../src/key-ring.ts'
 import { portalOf, startApp, yamlOf } from '../app.ts'
 import { BROWSER, SHAPES, type Shape } from '../shapes.ts'
 

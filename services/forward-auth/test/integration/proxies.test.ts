@@ -12,12 +12,12 @@ import t, { type Test } from 'tap'
 import { parse } from 'yaml'
 import { readDocument } from '../../../../scripts/test/markdown.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
-import { READ_HEADERS } from '../../src/forwarded.ts'
 import {
   BELIEVED_HEADERS,
   foldName,
   METHOD_OVERRIDES,
   PATH_OVERRIDES,
+  READ_HEADERS,
 } from '../../src/header-names.ts'
 import type { Answered } from '../helpers/client.ts'
 import type { Echo } from '../helpers/echo.ts'

@@ -1,10 +1,10 @@
 import type { FastifyInstance } from 'fastify'
 import t from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
-import type {} from '../../src/check/assertion.ts'
 import { createPolicy, type Policy } from '../../src/check/policy.ts'
 import { FwaError } from '../../src/errors.ts'
 import type { Portal } from '../../src/portals.ts'
+import type {} from '../../src/session/assertion.ts'
 import { portalOf, startApp, type TestApp, yamlOf } from '../app.ts'
 import { BROWSER, SHAPES } from '../shapes.ts'
 

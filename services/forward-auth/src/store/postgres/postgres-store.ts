@@ -11,9 +11,8 @@ import {
   requireNamedFile,
   systemClock,
 } from '@gatehouse/service-kit'
-import type { ForwardAuthConfig } from '../../config/schema.ts'
 import { FwaError } from '../../errors.ts'
-import type { KeyRing } from '../../session/key-ring.ts'
+import type { KeyRing } from '../../key-ring.ts'
 import {
   type AuditStore,
   type AuthStore,
@@ -35,7 +34,14 @@ import { unavailable } from './unavailable.ts'
 /** Ms for which a database is waited for at the start. Less than the timeout of plugins. */
 const PATIENCE = 30_000
 
-type PostgresConfig = Extract<ForwardAuthConfig['storage'], { readonly url: string }>
+export interface PostgresConfig {
+  readonly url: string
+  readonly caFile?: string
+  readonly schema: string
+  /** In ms. */
+  readonly revocationStaleness: number
+  readonly whenStale: 'refuse' | 'allow'
+}
 
 /**
  * Opens a schema of PostgreSQL, which any number of instances share.

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import type { Postgres } from '@gatehouse/postgres'
 import { FwaError } from '../../errors.ts'
-import { seal, unseal } from '../../login/seal.ts'
-import type { KeyRing } from '../../session/key-ring.ts'
+import type { KeyRing } from '../../key-ring.ts'
+import { seal, unseal } from '../../seal.ts'
 import type { SecretName } from '../store.ts'
 import { unavailable } from './unavailable.ts'
 

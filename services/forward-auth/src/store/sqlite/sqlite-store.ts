@@ -1,6 +1,5 @@
 import { setTimeout } from 'node:timers/promises'
 import { type Clock, type HealthReport, systemClock } from '@gatehouse/service-kit'
-import { auditFolder, DayFiles } from '../../audit/day-files.ts'
 import { FwaError } from '../../errors.ts'
 import {
   type AuditStore,
@@ -12,6 +11,7 @@ import {
   type SecretName,
   type StoreOptions,
 } from '../store.ts'
+import { auditFolder, DayFiles } from './day-files.ts'
 import { storedSecret } from './secret-file.ts'
 import { isLocked, StateFile, type StoredRevocation } from './state-file.ts'
 import { StateWriter, type Written } from './state-writer.ts'

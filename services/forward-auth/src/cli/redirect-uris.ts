@@ -1,6 +1,6 @@
+import type { ForwardAuthConfig } from '../config/schema.ts'
 import { redirectUriOf } from '../login/redirect-uri.ts'
 import { sitesOf } from '../sites.ts'
-import type { ForwardAuthConfig } from './schema.ts'
 
 /** The redirect URIs of a configuration without faults, for each provider that people sign in at. */
 export function redirectUris(config: ForwardAuthConfig) {

@@ -3,7 +3,7 @@ import { appendFile, open, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { makeFolder } from '@gatehouse/service-kit'
-import type { AuditStore, StoredAuditRow } from '../store/store.ts'
+import type { AuditStore, StoredAuditRow } from '../store.ts'
 
 const DAY = 86_400_000
 const DAY_FILE = /^\d{4}-\d{2}-\d{2}\.jsonl$/

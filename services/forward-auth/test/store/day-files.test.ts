@@ -8,7 +8,7 @@ import {
 } from 'node:fs'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
-import { DayFiles, readRows } from '../../src/audit/day-files.ts'
+import { DayFiles, readRows } from '../../src/store/sqlite/day-files.ts'
 import type { StoredAuditRow } from '../../src/store/store.ts'
 
 const DAY = 86_400_000

@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
-import type { Key, KeyRing } from '../session/key-ring.ts'
+import type { Key, KeyRing } from './key-ring.ts'
 
 const ALGORITHM = 'aes-256-gcm'
 const IV_LENGTH = 12

@@ -2,12 +2,12 @@ import type { Profile } from '@gatehouse/profile'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
+import type { Identity } from '../check/headers.ts'
 import { FwaError } from '../errors.ts'
 import type { Portal } from '../portals.ts'
-import type { AssertionKey } from '../session/assertion-keys.ts'
-import { MAX_SKEW } from '../session/sessions.ts'
 import { portalUrl, type Site } from '../sites.ts'
-import type { Identity } from './headers.ts'
+import type { AssertionKey } from './assertion-keys.ts'
+import { MAX_SKEW } from './sessions.ts'
 
 /** How long an assertion is valid, in seconds. */
 const LIFETIME = 60

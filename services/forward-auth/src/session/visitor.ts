@@ -1,7 +1,7 @@
+import { type Refusal, Requester } from '../check/decide.ts'
 import type { Portal } from '../portals.ts'
 import type { Provider } from '../providers/provider.ts'
-import type { Session } from '../session/session.ts'
-import { type Refusal, Requester } from './decide.ts'
+import type { Session } from './session.ts'
 
 /** A person with a session at a portal. */
 export class Visitor extends Requester {

@@ -6,7 +6,7 @@ import {
   type KeyObject,
   timingSafeEqual,
 } from 'node:crypto'
-import { FwaError } from '../errors.ts'
+import { FwaError } from './errors.ts'
 
 /** 32 bytes for one purpose, and their key ID. */
 export interface Key {

@@ -1,36 +1,4 @@
-/** What the audit trail records. */
-export const AUDIT_EVENTS = [
-  'sign-in',
-  'sign-in-refused',
-  'sign-in-failed',
-  'sign-out',
-  'session-ended',
-  'access-refused',
-  'program-passed',
-] as const
-
-export type AuditEvent = (typeof AUDIT_EVENTS)[number]
-
-/** A row of the audit trail. `*` stands for several persons, hosts or addresses. */
-export interface AuditRow {
-  /** ISO 8601, in UTC. */
-  readonly time: string
-  readonly event: AuditEvent
-  readonly portal: string
-  readonly provider?: string | undefined
-  /** `<provider>:<identifier at the provider>`; absent if it is not known. */
-  readonly person?: string | undefined
-  readonly name?: string | undefined
-  /** Host of the app that the person wanted to use, or of the sign-in pages. */
-  readonly host?: string | undefined
-  readonly clientAddress?: string | undefined
-  readonly requestId: string
-  /** Code of the error that refused or failed. */
-  readonly code?: string | undefined
-  /** What refused a person, such as `allow` or `policy admin`, and the part that did not hold. */
-  readonly refusedBy?: string | undefined
-  readonly clause?: string | undefined
-}
+import type { AuditRow } from '../store/store.ts'
 
 /** Kinds of events with rows of their own in a time, of one person or of all who are not known. */
 const MAX_EACH = 100

@@ -2,8 +2,8 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
+import { describeRedirectUris, redirectUris } from '../../src/cli/redirect-uris.ts'
 import { loadForwardAuthConfig } from '../../src/config/load.ts'
-import { describeRedirectUris, redirectUris } from '../../src/config/redirect-uris.ts'
 
 const CORP =
   '{ type: openIDConnect, name: corp, issuerUrl: "https://id.example.com", clientId: a, clientSecret: b }'
