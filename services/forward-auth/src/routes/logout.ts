@@ -1,11 +1,11 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { isNavigation, type Page, sendPage } from '@gatehouse/service-kit'
+import { isNavigation, sendPage } from '@gatehouse/service-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { setHostCookies } from '../cookies.ts'
 import { FwaError } from '../errors.ts'
 import { validateReturnUrl } from '../login/return-url.ts'
-import { logoutPage, type Reader, signedOutPage } from '../pages/pages.ts'
+import { logoutPage, signedOutPage } from '../pages/pages.ts'
 import type { Provider } from '../providers/provider.ts'
 import { clearSessionCookies } from '../session/cookie.ts'
 import type { Session } from '../session/session.ts'
@@ -41,7 +41,8 @@ export const logoutRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const rd = validateReturnUrl(request.query.rd, site)?.href
     const reader = readerOf(request, portalSite)
     const visitor = await app.sessions.readToRevoke(request, portal, site)
-    if (!visitor) return sendPage(reply, 200, signedOut(portalSite, rd, reader))
+    const signInHref = pageUrl(portalSite, '/signin', { rd })
+    if (!visitor) return sendPage(reply, 200, signedOutPage({ ...reader, signInHref }))
     const { profile } = visitor.session
     const action = pageUrl(portalSite, '/logout', { rd })
     const stayHref = rd ?? pageUrl(portalSite, '/signin')
@@ -63,11 +64,9 @@ export const logoutRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const rd = validateReturnUrl(request.query.rd, site)?.href
     const provider = session && portal.providers.get(session.profile.provider)
     const providerHref = provider && (await logoutUrlAt(provider, portalSite, request))
-    return sendPage(
-      reply,
-      200,
-      signedOut(portalSite, rd, readerOf(request, portalSite), { provider, providerHref }),
-    )
+    const signInHref = pageUrl(portalSite, '/signin', { rd })
+    const reader = readerOf(request, portalSite)
+    return sendPage(reply, 200, signedOutPage({ ...reader, signInHref, provider, providerHref }))
   })
 }
 
@@ -121,14 +120,4 @@ async function logoutUrlAt(
     log.warn({ err: error, provider: provider.name }, 'the provider offers no logout now')
     return undefined
   }
-}
-
-function signedOut(
-  portalSite: PortalSite,
-  rd: string | undefined,
-  reader: Reader,
-  atProvider: { provider?: Provider | undefined; providerHref?: string | undefined } = {},
-): Page {
-  const signInHref = pageUrl(portalSite, '/signin', { rd })
-  return signedOutPage({ ...reader, signInHref, ...atProvider })
 }
