@@ -7,12 +7,12 @@ import { ROOT } from './markdown.ts'
 // biome-ignore lint/suspicious/noExplicitAny: the types of acorn leave out the members of nodes
 export type Tree = Node & Readonly<Record<string, any>>
 
-/** The syntax of each file, as the list of its nodes. */
-export function treesOf(pattern: string): readonly (readonly [string, readonly Tree[]])[] {
+/** The syntax of each file, as the list of its nodes, and its text, in which types are at the same places. */
+export function treesOf(pattern: string): readonly (readonly [string, readonly Tree[], string])[] {
   return globSync(pattern, { cwd: ROOT }).map((file) => {
-    const text = stripTypeScriptTypes(readFileSync(join(ROOT, file), 'utf8'))
+    const text = readFileSync(join(ROOT, file), 'utf8')
     const options = { ecmaVersion: 'latest', sourceType: 'module', locations: true } as const
-    return [file, [...nodesOf(parse(text, options) as Tree)]] as const
+    return [file, [...nodesOf(parse(stripTypeScriptTypes(text), options) as Tree)], text] as const
   })
 }
 

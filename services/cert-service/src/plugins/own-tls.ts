@@ -33,7 +33,7 @@ export const ownTls = fp<{ readonly server: Server }>(
   {
     fastify: '5.x',
     name: 'cert-service/own-tls',
-    dependencies: ['cert-service/issuers', 'service-kit/clock'],
+    dependencies: ['cert-service/issuers', 'cert-service/store', 'service-kit/clock'],
   },
 )
 

@@ -65,6 +65,7 @@ export const upkeep = fp<UpkeepOptions>(
     name: 'cert-service/upkeep',
     dependencies: [
       'cert-service/issuance',
+      'cert-service/events',
       'service-kit/health',
       'service-kit/reload',
       'cert-service/store',

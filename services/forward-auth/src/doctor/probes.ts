@@ -181,6 +181,11 @@ export const probes = fp(
   {
     fastify: '5.x',
     name: 'forward-auth/probes',
-    dependencies: ['forward-auth/keys', 'forward-auth/trust', 'service-kit/workers'],
+    dependencies: [
+      'forward-auth/keys',
+      'forward-auth/trust',
+      'service-kit/clock',
+      'service-kit/workers',
+    ],
   },
 )

@@ -63,11 +63,15 @@ export const check = fp(
     name: 'forward-auth/check',
     dependencies: [
       'forward-auth/portals',
+      'forward-auth/sites',
       'forward-auth/sessions',
       'forward-auth/assertions',
       'forward-auth/trust',
       'forward-auth/probes',
       'forward-auth/metrics',
+      'forward-auth/audit',
+      'forward-auth/log-limit',
+      'service-kit/clock',
     ],
   },
 )

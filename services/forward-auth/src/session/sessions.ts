@@ -280,6 +280,7 @@ export const sessions = fp(
       'forward-auth/keys',
       'forward-auth/sites',
       'forward-auth/store',
+      'service-kit/clock',
       'service-kit/health',
       'service-kit/workers',
       'service-kit/reload',
