@@ -4,6 +4,7 @@ import { cp, mkdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import t from 'tap'
+import { readUnits, twoWayPairs } from '../sizes.ts'
 import { ROOT } from './markdown.ts'
 
 const FORBIDDEN: readonly [file: string, source: string, message: string][] = [
@@ -88,4 +89,37 @@ t.test('every package has its rule', async (t) => {
   for (const reference of JSON.parse(readFileSync(join(ROOT, 'tsconfig.json'), 'utf8')).references)
     if (/^(packages|services)\//.test(reference.path))
       t.ok(ruled.includes(`${reference.path}/src/**`), reference.path)
+})
+
+t.test('no two rooms of a package or service import each other', async (t) => {
+  const units = readUnits()
+  t.ok(units.size >= 9)
+  for (const [unit, texts] of units) {
+    t.ok(texts.size > 5, `${unit} has rooms`)
+    t.strictSame(twoWayPairs(texts), [], unit)
+  }
+})
+
+t.test('whatever imports is seen', async (t) => {
+  const back = ['b/2.ts', "import '../a/1.ts'\n"] as const
+  const table: [what: string, file: string, text: string, isPair: boolean][] = [
+    ['a value', 'a/1.ts', "import { x } from '../b/2.ts'\n", true],
+    ['a type', 'a/1.ts', "import type { X } from '../b/3.ts'\n", true],
+    ['several lines', 'a/1.ts', "import {\n  x,\n} from '../b/2.ts'\n", true],
+    ['a type in place', 'a/1.ts', "type X = typeof import('../b/2.ts')\n", true],
+    ['what is loaded later', 'a/1.ts', "await import(\n  '../b/2.ts'\n)\n", true],
+    ['what is passed on', 'a/deep/1.ts', "export * from '../../b/deep/2.ts'\n", true],
+    ['a file of the room', 'a/1.ts', "import { x } from './b/2.ts'\n", false],
+    ['a file with the name of the room', 'a/1.ts', "import { x } from '../b.ts'\n", false],
+    ['a package', 'a/1.ts', "import { x } from 'b/2.ts'\n", false],
+  ]
+  for (const [what, file, text, isPair] of table) {
+    const expected = isPair ? [`a and b: ${file}, b/2.ts`] : []
+    t.strictSame(twoWayPairs(new Map([[file, text], back])), expected, what)
+  }
+  const top = new Map([
+    ['a.ts', "import './b.ts'\n"],
+    ['b.ts', "import './a.ts'\nimport './c.ts'\n"],
+  ])
+  t.strictSame(twoWayPairs(top), ['a.ts and b.ts: a.ts, b.ts'], 'files right below src')
 })

@@ -1,0 +1,69 @@
+import { globSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+const ROOT = join(import.meta.dirname, '..')
+
+/** What is counted beside the packages and services, and how many lines it may have. */
+export const TARGETS: readonly [title: string, pattern: string, most: number][] = [
+  ['store of cert-service', 'services/cert-service/src/store/**/*.ts', 4_000],
+  ['store and audit of forward-auth', 'services/forward-auth/src/{store,audit}/**/*.ts', 1_400],
+  ['src of all', '{packages,services}/*/src/**/*.ts', 52_500],
+]
+
+/** The text of each file, by its path. */
+type Texts = ReadonlyMap<string, string>
+
+export function readTexts(pattern: string): Texts {
+  const files = globSync(pattern, { cwd: ROOT }).sort()
+  return new Map(files.map((file) => [file, readFileSync(join(ROOT, file), 'utf8')]))
+}
+
+/** The packages and services: the text of each file, by its path from `src`. */
+export function readUnits(): ReadonlyMap<string, Texts> {
+  const units = globSync('{packages,services}/*', { cwd: ROOT }).sort()
+  return new Map(
+    units.map((unit) => {
+      const files = [...readTexts(`${unit}/src/**/*.ts`)]
+      return [unit, new Map(files.map(([file, text]) => [file.slice(`${unit}/src/`.length), text]))]
+    }),
+  )
+}
+
+export function linesOf(texts: Texts): number {
+  return [...texts.values()].reduce((sum, text) => sum + text.split('\n').length - 1, 0)
+}
+
+/** Also what is imported for its types alone, which a syntax tree no longer has. */
+const IMPORTED = /(?:\bfrom|\bimport)[\s(]*['"](\.[^'"]+)['"]/g
+
+/**
+ * The pairs of rooms that import each other, with the files that do. A room is a folder or a file right
+ * below `src`.
+ *
+ * @param texts - by the path from `src`
+ */
+export function twoWayPairs(texts: Texts): string[] {
+  const doors = new Map<string, Set<string>>()
+  for (const [file, text] of texts)
+    for (const [, path = ''] of text.matchAll(IMPORTED)) {
+      const door = `${roomOf(file)} ${roomOf(join(file, '..', path))}`
+      doors.set(door, (doors.get(door) ?? new Set()).add(file))
+    }
+  return [...doors].sort().flatMap(([door, files]) => {
+    const [from = '', to = ''] = door.split(' ')
+    const back = from < to && doors.get(`${to} ${from}`)
+    return back ? [`${from} and ${to}: ${[...files, ...back].join(', ')}`] : []
+  })
+}
+
+const roomOf = (file: string): string => file.split('/', 1)[0] ?? ''
+
+if (import.meta.main) {
+  const print = (lines: number, text: string) => console.log(`${lines}`.padStart(6), text)
+  for (const [unit, texts] of readUnits()) {
+    print(linesOf(texts), unit)
+    for (const pair of twoWayPairs(texts)) console.log(`         ${pair}`)
+  }
+  for (const [title, pattern, most] of TARGETS)
+    print(linesOf(readTexts(pattern)), `${title}, target ${most}`)
+}
