@@ -1,7 +1,6 @@
 import {
-  chmodSync,
-  chownSync,
   closeSync,
+  constants,
   existsSync,
   fchmodSync,
   fchownSync,
@@ -14,7 +13,6 @@ import {
   readlinkSync,
   renameSync,
   rmSync,
-  statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
@@ -150,12 +148,10 @@ export class CertificateFolder {
 
   /** A new file with the mode and owner that are asked for, on the disk. */
   #write(file: string, text: string): void {
-    const { mode, owner } = this.#options
     const descriptor = openSync(file, 'wx', 0o600)
     try {
       writeFileSync(descriptor, text)
-      if (owner) fchownSync(descriptor, owner.uid, owner.gid)
-      fchmodSync(descriptor, mode)
+      this.#give(descriptor, this.#options.mode)
       fsyncSync(descriptor)
     } finally {
       closeSync(descriptor)
@@ -171,9 +167,22 @@ export class CertificateFolder {
   /** Changes what is not as it is asked for, and nothing else: the disk may be read-only by now. */
   #correct(path: string, mode: number): void {
     const { uid, gid } = this.#options.owner ?? { uid: -1, gid: -1 }
-    const old = statSync(path)
-    if ((uid >= 0 && uid !== old.uid) || (gid >= 0 && gid !== old.gid)) chownSync(path, uid, gid)
-    if ((old.mode & 0o7777) !== mode) chmodSync(path, mode)
+    const old = lstatSync(path)
+    const isOwned = [-1, old.uid].includes(uid) && [-1, old.gid].includes(gid)
+    if (isOwned && (old.mode & 0o7777) === mode) return
+    // The owner of a file may put a link to a file of somebody else in its place at any moment.
+    const descriptor = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW)
+    try {
+      this.#give(descriptor, mode)
+    } finally {
+      closeSync(descriptor)
+    }
+  }
+
+  #give(descriptor: number, mode: number): void {
+    const { owner } = this.#options
+    if (owner) fchownSync(descriptor, owner.uid, owner.gid)
+    fchmodSync(descriptor, mode)
   }
 
   /** Gives files that are in place the mode and owner that are asked for now. */
@@ -185,7 +194,7 @@ export class CertificateFolder {
       for (const name of [KEY, CHAIN, COMBINED, STATE]) {
         const file = join(dir, target, name)
         // Whatever is missing is fetched anew.
-        if (existsSync(file)) this.#correct(file, mode)
+        if (lstatSync(file, { throwIfNoEntry: false })?.isFile()) this.#correct(file, mode)
       }
       if (existsSync(join(dir, target))) this.#admit(join(dir, target))
     })

@@ -1,9 +1,10 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import fc from 'fast-check'
 import t from 'tap'
-import { readPair } from '../../src/client/certificate.ts'
+import { readPair, requireUsable, type Wanted } from '../../src/client/certificate.ts'
 import { ClientError, printable } from '../../src/client/errors.ts'
 import { connect } from '../../src/client/service.ts'
+import { readNames } from '../../src/client/settings.ts'
 import { NOW, start } from '../helpers/app.ts'
 
 const { call } = await start(t)
@@ -33,6 +34,28 @@ t.test('whatever is changed in an answer, only a whole pair comes out of it', (t
       }
     }),
   )
+  t.end()
+})
+
+t.test('only what is wanted and valid now can be used', (t) => {
+  const pair = readPair(body.certificate, body.privateKey)
+  const { notBefore, notAfter } = pair
+  const wanted = { names: readNames(['a.test']), keyType: undefined }
+  const rows: readonly [wanted: Wanted, now: number, refusal?: RegExp][] = [
+    [wanted, notBefore],
+    [wanted, notBefore - 60_000],
+    [wanted, notBefore - 60_001, /it is not valid before/],
+    [wanted, notAfter - 1],
+    [wanted, notAfter, /it expired at/],
+    [{ ...wanted, keyType: 'p256' }, NOW],
+    [{ ...wanted, keyType: 'p384' }, NOW, /its key is of type p256 instead of p384/],
+    [{ ...wanted, names: readNames(['a.test', 'b.test']) }, NOW, /is not for b\.test/],
+  ]
+  for (const [wanted, now, message] of rows) {
+    const use = () => requireUsable(pair, wanted, now)
+    if (message) t.throws(use, { code: 'CERT_CLIENT_CERTIFICATE_INVALID', message })
+    else t.doesNotThrow(use)
+  }
   t.end()
 })
 

@@ -142,6 +142,13 @@ t.test('nor does one take the place of a certificate that is valid', async (t) =
   }
 })
 
+t.test('a certificate that has expired is none, whatever the service says', async (t) => {
+  const fetch = scripted({ status: 304 }, problem(429, 'CERT_RENEW_TOO_SOON'))
+  const { get } = await stage(t, fetch, { at: NOW + 400 * DAY })
+  await t.rejects(getOnce(get), { name: 'ClientError' })
+  t.equal(fetch.asked[0], 'POST /api/certificate')
+})
+
 t.test('text of the service cannot rule the terminal', async (t) => {
   const detail = `no\u001b[2J\u0007\r\nway\u202e${'x'.repeat(1_000)}`
   const { get } = await stage(t, scripted(problem(403, 'CERT_NAME_NOT_ALLOWED', { detail })))

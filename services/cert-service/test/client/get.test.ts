@@ -64,6 +64,15 @@ t.test('with --csr the private key never leaves, and stays for later certificate
   t.match(fetch.log, [{ status: 304 }])
 })
 
+t.test('a private key that the service has is not taken for one that was made here', async (t) => {
+  const running = await start(t)
+  const { get, dir } = clientOf(running)
+  await getOnce(get)
+  const { privateKey } = lookAt(dir, 'a.test')
+  await getOnce(clientOf(running, { csr: true }).get)
+  t.not(lookAt(dir, 'a.test').privateKey, privateKey)
+})
+
 t.test('a key that was revoked as compromised is replaced', async (t) => {
   const running = await start(t)
   const { get, dir, messages } = clientOf(running, { csr: true })

@@ -1,4 +1,4 @@
-import fs, {
+import {
   chmodSync,
   existsSync,
   mkdirSync,
@@ -7,18 +7,18 @@ import fs, {
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
-import { syncBuiltinESMExports } from 'node:module'
 import { join } from 'node:path'
 import { type BoundedFetch, type FetchInit, NetError } from '@gatehouse/net'
 import { parseCsr } from '@gatehouse/pki'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import fc from 'fast-check'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { folderName } from '../../src/client/folder.ts'
 import { getOnce } from '../../src/client/get.ts'
 import { runReload } from '../../src/client/reload.ts'
-import { DAY, start } from '../helpers/app.ts'
+import { DAY, type Running, start } from '../helpers/app.ts'
 import { clientOf, injected, listAll, lookAt } from '../helpers/client.ts'
+import { failAt } from '../helpers/file-calls.ts'
 
 function setTimer(fn: () => void, ms: number) {
   const timer = setTimeout(fn, ms)
@@ -154,6 +154,7 @@ t.test('files have the mode and owner that are asked for, also later', async (t)
     return dir
   }
   t.equal(seen(await run(0o600)), '600,600,600,700')
+  t.equal(seen(await run(0o640)), '640,640,640,750')
   const dir = await run(0o640, { uid: -1, gid: isRoot ? 65534 : gid })
   t.equal(seen(dir), '640,640,640,750')
   t.equal(statSync(join(dir, 'a.test/privkey.pem')).gid, isRoot ? 65534 : gid)
@@ -213,40 +214,6 @@ t.test('a disk that cannot be written to leaves the old files', async (t) => {
   t.same(lookAt(dir, 'a.test'), old)
 })
 
-/** Has the call of this number among those that change files fail, from 1 on. Gives how many there were. */
-function failAt(t: Test, failing: number | 'all'): () => number {
-  const names = [
-    'openSync',
-    'writeFileSync',
-    'fsyncSync',
-    'fchmodSync',
-    'chmodSync',
-    'chownSync',
-  ] as const
-  const links = ['mkdtempSync', 'symlinkSync', 'renameSync'] as const
-  let calls = 0
-  const originals = [...names, ...links].map((name) => [name, fs[name]] as const)
-  for (const [name, original] of originals)
-    Object.assign(fs, {
-      [name](...args: readonly unknown[]) {
-        calls += 1
-        if (failing === 'all' || calls === failing)
-          throw Object.assign(new Error(name), { code: 'EIO', syscall: name })
-        return Reflect.apply(original, fs, args)
-      },
-    })
-  syncBuiltinESMExports()
-  const restore = () => {
-    Object.assign(fs, Object.fromEntries(originals))
-    syncBuiltinESMExports()
-  }
-  t.teardown(restore)
-  return () => {
-    restore()
-    return calls
-  }
-}
-
 t.test(
   'whichever step of a replacement fails, the old files or the new ones are whole',
   async (t) => {
@@ -277,26 +244,52 @@ t.test(
   },
 )
 
-t.test('a private key waits for its certificate, however often that fails', async (t) => {
-  const running = await start(t)
+/** A fetch that is refused so many certificates; notes the keys for which they were asked. */
+function refusing(running: Running, failures: number) {
   const real = injected(running)
-  const keys = new Set<string>()
-  let failures = 3
+  const keys: string[] = []
   const fetch: BoundedFetch = Object.assign(
     async (url: URL | string, init: FetchInit = {}) => {
       if (init.method !== 'POST') return real(url, init)
-      keys.add(parseCsr(JSON.parse(`${init.body}`).csr).spkiSha256)
-      if (failures-- > 0) throw new NetError('NET_FETCH_STATUS', 'refused')
-      return real(url, init)
+      keys.push(parseCsr(JSON.parse(`${init.body}`).csr).spkiSha256)
+      const answer = await real(url, init)
+      // Not before the service could refuse the key itself.
+      if (answer.status === 200 && failures-- > 0) throw new NetError('NET_FETCH_STATUS', 'refused')
+      return answer
     },
     { close: async () => {} },
   )
+  return { fetch, keys }
+}
+
+t.test('a private key waits for its certificate, however often that fails', async (t) => {
+  const running = await start(t)
+  const { fetch, keys } = refusing(running, 3)
   const { get, dir } = clientOf(running, { csr: true, fetch })
-  while (failures > 0) await t.rejects(getOnce(get), { name: 'ClientError' })
+  for (const _ of [1, 2, 3]) await t.rejects(getOnce(get), { name: 'ClientError' })
   t.equal(statSync(join(dir, '.a.test@key')).mode & 0o777, 0o600)
   await getOnce(get)
   t.ok(lookAt(dir, 'a.test'))
-  t.equal(keys.size, 1)
+  t.equal(keys.length, 4)
+  t.equal(new Set(keys).size, 1)
+})
+
+t.test('so does one that is to replace the key in place', async (t) => {
+  const running = await start(t)
+  const first = clientOf(running, { csr: true })
+  await getOnce(first.get)
+  const old = lookAt(first.dir, 'a.test')
+  const body = { domain: 'a.test', reason: 'keyCompromise' }
+  t.equal((await running.call('POST', '/api/certificate/revoke', body)).status, 200)
+  const { fetch, keys } = refusing(running, 3)
+  const { get, dir } = clientOf(running, { csr: true, fetch })
+  for (const _ of [1, 2, 3]) await t.rejects(getOnce(get), { name: 'ClientError' })
+  t.same(lookAt(dir, 'a.test'), old)
+  await getOnce(get)
+  t.not(lookAt(dir, 'a.test').privateKey, old.privateKey)
+  t.equal(keys.length, 5, 'the old one is tried once')
+  t.equal(new Set(keys).size, 2)
+  t.equal(listAll(dir).length, 3)
 })
 
 t.test('a folder name is one path segment, and tells its name', (t) => {
