@@ -5,7 +5,6 @@ import { ACME_ERRORS } from '@gatehouse/acme'
 import { AUTH_ERRORS } from '@gatehouse/auth-core'
 import { NET_ERRORS } from '@gatehouse/net'
 import { PKI_ERRORS } from '@gatehouse/pki'
-import { POSTGRES_ERRORS } from '@gatehouse/postgres'
 import { PROFILE_ERRORS } from '@gatehouse/profile'
 import {
   CONFIG_ERRORS,
@@ -17,6 +16,7 @@ import {
   renderSettings,
   type SettingTable,
 } from '@gatehouse/service-kit'
+import { STORE_ERRORS } from '@gatehouse/store'
 import { PROGRAM as CERTS } from '../services/cert-service/src/cli/program.ts'
 import { CLIENT_ERRORS } from '../services/cert-service/src/client/errors.ts'
 import { CertServiceSchema } from '../services/cert-service/src/config/schema.ts'
@@ -48,7 +48,7 @@ const ERRORS: readonly [heading: string, table: Readonly<Record<string, ErrorRow
   ['Profiles and conditions (profile)', PROFILE_ERRORS],
   ['Configuration', CONFIG_ERRORS],
   ['HTTP', { ...HTTP_ERRORS, ...FASTIFY_ERRORS }],
-  ['PostgreSQL', POSTGRES_ERRORS],
+  ['SQLite and PostgreSQL (store)', STORE_ERRORS],
   ['Network', NET_ERRORS],
 ]
 

@@ -3,11 +3,33 @@ import { join } from 'node:path'
 
 const ROOT = join(import.meta.dirname, '..')
 
-/** What is counted beside the packages and services, and how many lines it may have. */
-export const TARGETS: readonly [title: string, pattern: string, most: number][] = [
-  ['store of cert-service', 'services/cert-service/src/store/**/*.ts', 4_000],
-  ['store and audit of forward-auth', 'services/forward-auth/src/{store,audit}/**/*.ts', 1_400],
-  ['src of all', '{packages,services}/*/src/**/*.ts', 52_500],
+/** What is counted beside the packages and services. */
+interface Target {
+  readonly title: string
+  readonly pattern: string
+  /** How many lines it is to have. */
+  readonly target: number
+  /** How many it has, where it does not get there yet: no more. */
+  readonly most?: number
+}
+
+export const TARGETS: readonly Target[] = [
+  {
+    title: 'store of cert-service',
+    pattern: 'services/cert-service/src/store/**/*.ts',
+    target: 4_000,
+  },
+  {
+    title: 'store and audit of forward-auth',
+    pattern: 'services/forward-auth/src/{store,audit}/**/*.ts',
+    target: 1_400,
+  },
+  {
+    title: 'src of all',
+    pattern: '{packages,services}/*/src/**/*.ts',
+    target: 52_500,
+    most: 54_850,
+  },
 ]
 
 /** The text of each file, by its path. */
@@ -64,6 +86,6 @@ if (import.meta.main) {
     print(linesOf(texts), unit)
     for (const pair of twoWayPairs(texts)) console.log(`         ${pair}`)
   }
-  for (const [title, pattern, most] of TARGETS)
-    print(linesOf(readTexts(pattern)), `${title}, target ${most}`)
+  for (const { title, pattern, target, most = target } of TARGETS)
+    print(linesOf(readTexts(pattern)), `${title}: at most ${most}, target ${target}`)
 }

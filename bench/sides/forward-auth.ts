@@ -42,8 +42,8 @@ await serve(app)
 function endSessions(count: number): void {
   if ('url' in config.storage) throw new Error('the bench runs on a folder')
   const db = new DatabaseSync(join(config.storage.path, 'revocations.db'))
-  db.exec(`INSERT INTO revoked (sid, until)
+  db.exec(`INSERT INTO revoked (sid, person, first, last, generation, until, due)
     WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ${count})
-    SELECT 'ended-session-' || n, ${Date.now() + 3_600_000} FROM numbers`)
+    SELECT 'ended-session-' || n, 'person-' || n, 0, 0, 0, ${Date.now() + 3_600_000}, 9e12 FROM numbers`)
   db.close()
 }

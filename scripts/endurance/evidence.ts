@@ -48,7 +48,8 @@ interface RawCertificate extends Omit<StoredCertificate, 'fingerprint'> {
 }
 
 interface RawAudit extends Omit<AuditRow, 'names'> {
-  readonly names: string | readonly string[]
+  /** A JSON array. */
+  readonly names: string
 }
 
 const certificates = (table: string, hex: string) => `
@@ -85,7 +86,7 @@ export async function gather(
     })),
     audit: audit.map(({ names, serial, action }) => ({
       action,
-      names: typeof names === 'string' ? JSON.parse(names) : names,
+      names: JSON.parse(names),
       serial: serial === null ? null : plainSerial(serial),
     })),
     signIns: await readSignInAudit<SignInRow>(authReplica),

@@ -4,7 +4,7 @@ import { cp, mkdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import t from 'tap'
-import { readUnits, twoWayPairs } from '../sizes.ts'
+import { linesOf, readTexts, readUnits, TARGETS, twoWayPairs } from '../sizes.ts'
 import { ROOT } from './markdown.ts'
 
 const FORBIDDEN: readonly [file: string, source: string, message: string][] = [
@@ -19,15 +19,15 @@ const FORBIDDEN: readonly [file: string, source: string, message: string][] = [
     'which packages this one may import',
   ],
   ['packages/pki/src/a.ts', "export const x = await import('fastify')\n", 'know Fastify'],
-  ['packages/postgres/src/a.ts', "export const x = await import('fastify')\n", 'know Fastify'],
+  ['packages/store/src/a.ts', "export const x = await import('fastify')\n", 'know Fastify'],
   [
-    'packages/postgres/src/b.ts',
+    'packages/store/src/b.ts',
     "export * from '@gatehouse/service-kit'\n",
     'which packages this one may import',
   ],
   [
     'packages/service-kit/src/b.ts',
-    "export const x = await import('@gatehouse/postgres')\n",
+    "export const x = await import('@gatehouse/store')\n",
     'which packages this one may import',
   ],
   ['packages/profile/src/a.ts', "export * from '../../net/src/ip.ts'\n", 'other packages by name'],
@@ -54,8 +54,8 @@ const FORBIDDEN: readonly [file: string, source: string, message: string][] = [
 ]
 
 const ALLOWED: readonly [file: string, source: string][] = [
-  ['packages/postgres/src/ok.ts', "export * from '@gatehouse/net'\nexport * from 'pg'\n"],
-  ['services/forward-auth/src/ok.ts', "export const x = await import('@gatehouse/postgres')\n"],
+  ['packages/store/src/ok.ts', "export * from '@gatehouse/net'\nexport * from 'pg'\n"],
+  ['services/forward-auth/src/ok.ts', "export const x = await import('@gatehouse/store')\n"],
   ['packages/acme/src/ok.ts', "export * from '@gatehouse/pki'\nexport * from './b.ts'\n"],
   ['packages/auth-core/src/ok.ts', "export * from '@gatehouse/profile/from-claims'\n"],
   ['services/cert-service/src/also-ok.ts', "export * from '@gatehouse/profile/allow'\n"],
@@ -97,6 +97,15 @@ t.test('no two rooms of a package or service import each other', async (t) => {
   for (const [unit, texts] of units) {
     t.ok(texts.size > 5, `${unit} has rooms`)
     t.strictSame(twoWayPairs(texts), [], unit)
+  }
+})
+
+t.test('no more lines than the targets allow', async (t) => {
+  for (const { title, pattern, target, most = target } of TARGETS) {
+    const lines = linesOf(readTexts(pattern))
+    t.ok(lines > 0 && lines <= most, `${title}: ${lines} of at most ${most}`)
+    if (most !== target)
+      t.ok(lines > target, `${title}: what is reached is held, so at most ${target}`)
   }
 })
 

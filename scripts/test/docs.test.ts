@@ -2,8 +2,8 @@ import { spawnSync } from 'node:child_process'
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { stripTypeScriptTypes } from 'node:module'
 import { dirname, join, relative } from 'node:path'
-import { openPostgres, parsePostgresUrl } from '@gatehouse/postgres'
 import { createConditions, fromClaims } from '@gatehouse/profile'
+import { openPostgres, parsePostgresUrl } from '@gatehouse/store'
 import t from 'tap'
 import { parse, parseAllDocuments } from 'yaml'
 import { explain } from '../../services/forward-auth/src/cli/explain.ts'
@@ -104,7 +104,7 @@ async function runSql({ text }: Block): Promise<void> {
     const open = async (schema: string) => {
       const db = await openPostgres({
         ...{ url: parsePostgresUrl(url.href), schema, name: 'docs', log: SILENT },
-        migrations: ['CREATE TABLE example (id int)'],
+        migrations: [() => 'CREATE TABLE example (id int)'],
       })
       await db.close()
     }
@@ -219,13 +219,13 @@ function mentions(pattern: RegExp): [where: string, name: string][] {
 t.test('what the guides name exists', async (t) => {
   t.test('error codes', async (t) => {
     const known = read('docs/reference/errors.md')
-    const prefixes = 'CERT|FWA|AUTH|PKI|ACME|PROFILE|CONFIG|NET|POSTGRES'
+    const prefixes = 'CERT|FWA|AUTH|PKI|ACME|PROFILE|CONFIG|NET|STORE'
     for (const [file, code] of mentions(new RegExp(`(?<=\`)(${prefixes})_[A-Z_]+(?=\`)`, 'g')))
       t.ok(known.includes(`\`${code}\``), `${file}: ${code}`)
   })
 
   t.test('metrics and lines of the log', async (t) => {
-    const known = globSync('{services/*,packages/{service-kit,postgres}}/src/**/*.ts', {
+    const known = globSync('{services/*,packages/{service-kit,store}}/src/**/*.ts', {
       cwd: ROOT,
     })
       .map(read)

@@ -1,7 +1,7 @@
 import { parseEndpointUrl, parseHost } from '@gatehouse/net'
 import { fromPem, parseName } from '@gatehouse/pki'
-import { parsePostgresUrl } from '@gatehouse/postgres'
 import { createConditions } from '@gatehouse/profile'
+import { parsePostgresUrl } from '@gatehouse/store'
 import t from 'tap'
 import { linksOf } from '../../packages/acme/src/protocol/request.ts'
 import { readAll } from '../../packages/pki/src/der.ts'

@@ -24,7 +24,7 @@ import { freePort } from '../free-ports.ts'
 import { ROOT } from './markdown.ts'
 
 const run = promisify(execFile)
-const require = createRequire(join(ROOT, 'packages/postgres/package.json'))
+const require = createRequire(join(ROOT, 'packages/store/package.json'))
 
 /** The owner of the server, who is no superuser of it, and the superuser. */
 const USER = 'gatehouse'

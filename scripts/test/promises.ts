@@ -9,7 +9,7 @@ const FWA = 'services/forward-auth/test'
 const CORE = 'packages/auth-core/test'
 const KIT = 'packages/service-kit/test'
 const PKI = 'packages/pki/test'
-const POSTGRES = 'packages/postgres/test'
+const POSTGRES = 'packages/store/test/postgres'
 const SCRIPTS = 'scripts/test'
 
 const THROUGH_PROXIES = `${FWA}/integration/proxies.test.ts: each attack is tried through every proxy, or where it belongs`

@@ -242,6 +242,12 @@ export const CERT_ERRORS = {
     action:
       'Run the same `move` again: it goes on where it was. Or drop the schema, and go on with the store that was to be moved.',
   },
+  CERT_STORE_UNRELEASED: {
+    status: 503,
+    title: 'Store was written by a version that was never released',
+    action:
+      'Start with an empty folder, or with a schema that does not exist yet. Nothing converts such a store.',
+  },
   CERT_TERMS_NOT_AGREED: {
     status: 503,
     title: 'Terms of service have not been agreed to',

@@ -1,18 +1,16 @@
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
+import type { Agent } from 'node:http'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
-import { ask, connections, startRunning } from '../../../../scripts/test/running.ts'
+import { ask, connectEach, startRunning } from '../../../../scripts/test/running.ts'
 import { freePort } from '../../../acme/test/integration/processes.ts'
 import { startCollector, valuesOf } from '../telemetry/collector.ts'
 
 const FIXTURE = fileURLToPath(new URL('../fixtures/crew.ts', import.meta.url))
-
-/** Far longer than any answer takes. */
-const HANGS_MS = 10_000
 
 interface Settings {
   readonly workers?: number | 'auto'
@@ -52,11 +50,19 @@ async function start(t: Test, settings: Settings = {}) {
 async function askEach(url: string, count: number): Promise<ReadonlyMap<number, string>> {
   const answers = new Map<number, string>()
   // They take new connections in turns, but not strictly.
-  for (let tries = 0; answers.size < count && tries < 1_000; tries++) {
+  while (answers.size < count) {
     const [pid = '', ...rest] = (await ask(url)).body.split(' ')
     answers.set(Number(pid), rest.join(' '))
   }
   return answers
+}
+
+/** A connection to each worker, by its process. */
+async function connect(t: Test, url: string, workers: readonly number[]) {
+  const owners = await connectEach(t, workers, async (agent) =>
+    Number((await ask(url, { agent })).body.split(' ')[0]),
+  )
+  return new Map([...owners].map(([agent, pid]) => [pid as number, agent]))
 }
 
 const sorted = (pids: Iterable<number>) => [...pids].toSorted((a, b) => a - b)
@@ -84,7 +90,8 @@ t.test('the lines of the supervisor and of each worker are exported', async (t) 
 
 t.test('each worker answers, and their counters are added up', async (t) => {
   const port = await freePort()
-  const { ready, child, lines } = await start(t, { workers: 3, metrics: `{ port: ${port} }` })
+  const began = Date.now() / 1_000
+  const { ready, child, lines, said } = await start(t, { workers: 3, metrics: `{ port: ${port} }` })
   const { url, workers } = await ready()
   t.equal(workers.length, 3)
   t.notOk(workers.includes(child.pid ?? 0))
@@ -92,29 +99,35 @@ t.test('each worker answers, and their counters are added up', async (t) => {
   const counts = new Map<number, number>()
   let asked = 0
   // They take new connections in turns, but a busy machine may keep one of them from it for a while.
-  for (; asked < 1_000 && (counts.size < 3 || Math.min(...counts.values()) < 10); asked++) {
+  for (; counts.size < 3 || Math.min(...counts.values()) < 10; asked++) {
     const pid = Number((await ask(url)).body.split(' ')[0])
     counts.set(pid, (counts.get(pid) ?? 0) + 1)
   }
   t.strictSame(sorted(counts.keys()), sorted(workers), 'none is left out')
+  await said('request', asked, '/')
   const lined = lines.filter(({ msg, path }) => msg === 'request' && path === '/')
   t.strictSame(sorted(new Set(lined.map(({ pid }) => pid as number))), sorted(workers))
   t.equal(lines.filter(({ msg }) => msg === 'ready').length, 1)
 
-  const metrics = (await ask(`http://127.0.0.1:${port}/metrics`)).body
-  for (const line of [
+  const expected = [
     `asked_total ${asked}`,
     `http_request_duration_seconds_count{method="GET",route="/",status="2xx"} ${asked}`,
     'gatehouse_build_info{service="crew",version="1"} 1',
     'gatehouse_ready 1',
     'gatehouse_workers 3',
     'gatehouse_config_reload_success 1',
-  ])
-    t.ok(metrics.includes(`\n${line}\n`), line)
+  ]
+  let metrics = ''
+  const isIn = (line: string) => metrics.includes(`\n${line}\n`)
+  // A worker that is too busy for a scrape counts as at the one before.
+  for (let tries = 0; tries < 100 && !expected.every(isIn); tries++)
+    metrics = (await ask(`http://127.0.0.1:${port}/metrics`)).body
+  for (const line of expected) t.ok(isIn(line), line)
   const [, loadedAt] = /^gatehouse_config_loaded_seconds (\d+)$/m.exec(metrics) ?? []
   const [, startedAt] = /^process_start_time_seconds (\d+)$/m.exec(metrics) ?? []
+  const now = Date.now() / 1_000
   for (const time of [loadedAt, startedAt])
-    t.ok(Math.abs(Number(time) - Date.now() / 1_000) < 60, 'a time, not a sum of times')
+    t.ok(Number(time) > began - 1 && Number(time) < now + 1, 'a time, not a sum of times')
 })
 
 t.test('one worker is the process itself', async (t) => {
@@ -132,39 +145,41 @@ t.test('one worker is the process itself', async (t) => {
 t.test('what one worker says, all others have handled before it goes on', async (t) => {
   expectWarnings(t, 'a worker could not be told')
   const { ready, lines, said } = await start(t, { workers: 3 })
-  const { url } = await ready()
-  const agents = connections(t, 9)
-  // Whom a busy machine keeps from answering for a second is named in the log.
-  const untold = () => lines.filter(({ msg }) => msg === 'a worker could not be told').length
+  const { url, workers } = await ready()
+  const agents = [...(await connect(t, url, workers)).values()]
   let missed = 0
-  for (let n = 0; n < 30; n++) {
-    const [first, ...others] = [...agents.slice(n % 9), ...agents.slice(0, n % 9)]
-    const teller = Number((await ask(url, { agent: first! })).body.split(' ')[0])
+  for (let n = 0, heardByAll = 0; heardByAll < 30; n++) {
+    const [first, ...others] = [...agents.slice(n % 3), ...agents.slice(0, n % 3)]
     t.equal((await ask(`${url}/tell/${n}`, { agent: first! })).body, 'told')
     const answers = await Promise.all(others.map((agent) => ask(url, { agent })))
-    const heard = new Map(
-      answers.map(({ body }) => [Number(body.split(' ')[0]), body.split(' ')[2]]),
-    )
-    heard.delete(teller)
-    t.equal(heard.size, 2)
-    missed += [...heard.values()].filter((last) => last !== String(n)).length
+    const late = answers.filter(({ body }) => body.split(' ')[2] !== String(n))
+    if (late.length === 0) heardByAll += 1
+    missed += late.length
+    // Whom a busy machine keeps from answering for a second is named in the log.
+    if (missed > 0) await said('a worker could not be told', missed)
   }
-  t.ok(missed <= untold() && untold() < 30, `${missed} missed, ${untold()} named`)
-  const named = untold()
-  t.equal((await ask(`${url}/tell/fail`)).body, 'told', 'one that fails ends nothing')
-  t.match(await said('a worker could not be told', named + 1), {
-    topic: 'heard',
-    err: { message: 'it cannot be handled' },
-  })
+  const hasFailed = () => lines.some(({ err }) => /it cannot be handled/.test(JSON.stringify(err)))
+  do t.equal((await ask(`${url}/tell/fail`)).body, 'told', 'one that fails ends nothing')
+  while (!hasFailed())
 })
 
 t.test('a worker that is stuck is waited for a second', async (t) => {
   expectWarnings(t, 'a worker could not be told')
   const { ready, said } = await start(t)
-  const { url } = await ready()
-  t.equal((await ask(`${url}/block`)).body, 'told')
-  t.match(await said('a worker could not be told'), { topic: 'block' })
-  t.equal((await askEach(url, 2)).size, 2, 'and takes part again')
+  const { url, workers } = await ready()
+  const [[, agent], [stuck]] = [...(await connect(t, url, workers))] as [
+    [number, Agent],
+    [number, Agent],
+  ]
+  process.kill(stuck, 'SIGSTOP')
+  t.teardown(() => process.kill(stuck, 'SIGCONT'))
+  t.equal((await ask(`${url}/tell/news`, { agent })).body, 'told')
+  const untold = await said('a worker could not be told')
+  t.match(untold, { worker: stuck, topic: 'heard' })
+  const answered = await said('request', 1, '/tell/news')
+  t.ok(Number(answered.time) >= Number(untold.time), 'not answered before that')
+  process.kill(stuck, 'SIGCONT')
+  t.equal((await askEach(url, 2)).get(stuck), 'hello news', 'and takes part again')
 })
 
 t.test('SIGHUP: all workers reload, and the log says whether they did', async (t) => {
@@ -232,7 +247,7 @@ t.test('a worker is killed: the port stays open, another takes its place', async
   let isOver = false
   const asking = (async () => {
     while (!isOver)
-      await ask(url, { signal: AbortSignal.timeout(HANGS_MS) }).then(
+      await ask(url).then(
         () => answered++,
         // The killed worker may have had a connection.
         ({ code }) => code !== 'ECONNRESET' && failures.push(code),

@@ -1,15 +1,13 @@
 import { DatabaseSync } from 'node:sqlite'
-import { openPostgres, parsePostgresUrl } from '@gatehouse/postgres'
 import { durationOf, requireNamedFile, systemClock, UsageError } from '@gatehouse/service-kit'
+import { openPostgres, parsePostgresUrl, requireMigratedSqlite, Sqlite } from '@gatehouse/store'
 import { printable } from '../client/errors.ts'
 import type { CertServiceConfig } from '../config/schema.ts'
-import { AuditLog as PostgresLog } from '../store/postgres/audit.ts'
-import { Database as Postgres } from '../store/postgres/database.ts'
-import { MIGRATIONS } from '../store/postgres/migrations.ts'
-import { AuditLog as SqliteLog } from '../store/sqlite/audit.ts'
-import { Database as Sqlite } from '../store/sqlite/database.ts'
-import { requireStore, storeFile } from '../store/sqlite/open.ts'
+import { AuditLog } from '../store/audit.ts'
+import { reported } from '../store/database.ts'
+import { requireStore, storeFile } from '../store/sqlite.ts'
 import type { AuditRecord, Store } from '../store/store.ts'
+import { MIGRATIONS } from '../store/tables.ts'
 
 type Storage = CertServiceConfig['storage']
 
@@ -17,7 +15,7 @@ const PAGE = 500
 
 /**
  * The rows of the audit trail of so long, newest first, as lines. The service may run.
- * @throws UsageError; CertError CERT_STORE_MISSING; PostgresError
+ * @throws UsageError; CertError CERT_STORE_MISSING; StoreError
  */
 export async function* listAudit(
   storage: Storage,
@@ -44,15 +42,15 @@ async function openLog(
   if (url === undefined) {
     requireStore(path)
     const sqlite = opened.use(new DatabaseSync(storeFile(path), { readOnly: true }))
-    return new SqliteLog(new Sqlite(sqlite))
+    requireMigratedSqlite(sqlite, MIGRATIONS)
+    return new AuditLog(new Sqlite(sqlite, { reported }))
   }
   const postgres = await openPostgres({
     ...{ url: parsePostgresUrl(url), schema, existing: true, name: 'gatehouse-certs audit' },
     ...(caFile !== undefined && { ca: requireNamedFile('storage.caFile', caFile) }),
-    ...{ migrations: MIGRATIONS, log: { info() {}, warn() {} } },
+    ...{ migrations: MIGRATIONS, log: { info() {}, warn() {} }, reported },
   })
-  opened.defer(() => postgres.close())
-  return new PostgresLog(new Postgres(postgres))
+  return new AuditLog(opened.use(postgres))
 }
 
 function lineOf({ id: _, at, ...row }: AuditRecord, asJson: boolean): string {

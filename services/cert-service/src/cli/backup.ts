@@ -3,7 +3,7 @@ import { backup as copy, DatabaseSync } from 'node:sqlite'
 import { pipeline } from 'node:stream/promises'
 import { CertError } from '../errors.ts'
 import { createPrivateFile, fileError, syncFolder } from '../files.ts'
-import { storeFailure } from '../store/sqlite/database.ts'
+import { reported, storeFailure } from '../store/database.ts'
 import {
   assertStore,
   checkIntegrity,
@@ -13,7 +13,7 @@ import {
   requireEmpty,
   requireStore,
   storeFile,
-} from '../store/sqlite/open.ts'
+} from '../store/sqlite.ts'
 
 /** Pages of the file that are copied, as `node:sqlite` tells it. */
 interface BackupProgress {
@@ -44,7 +44,7 @@ export async function backup({ folder, file, say = () => {} }: Places): Promise<
       say('checking the copy')
       checkIntegrity(sqlite)
     } catch (error) {
-      throw storeFailure(error) ?? error
+      throw reported(error)
     }
   })
 }
@@ -65,7 +65,7 @@ async function copyStore(from: string, to: string, say: (text: string) => void):
 /**
  * Makes a backup the store of `folder`, which has to be empty or absent. The master key that it was
  * made under has to be put in its place by hand.
- * @throws CertError CERT_STORE_LOCKED, CERT_STORE_NOT_EMPTY, CERT_BACKUP_INVALID, CERT_STORE_NEWER, CERT_FILE_FAILED
+ * @throws CertError CERT_STORE_LOCKED, CERT_STORE_NOT_EMPTY, CERT_BACKUP_INVALID, CERT_STORE_NEWER, CERT_STORE_UNRELEASED, CERT_FILE_FAILED
  */
 export async function restore({ folder, file, say = () => {} }: Places): Promise<void> {
   await using opened = new AsyncDisposableStack()

@@ -17,7 +17,7 @@ import {
   openKeyring,
 } from '../sealing/master-key.ts'
 import { openStore } from '../store/open.ts'
-import { requireStore } from '../store/sqlite/open.ts'
+import { requireStore } from '../store/sqlite.ts'
 import type { Store } from '../store/store.ts'
 
 /** The store of a service that is stopped, or a database; and its master key. */

@@ -15,7 +15,7 @@ const URL = /^postgres(ql)?:/
  * whose URL is `to` or in the file `to`, or from a database to the folder `to`. The store itself stays as it
  * is. Cut short at any point, the same command completes it. Gives a line for each table, and what is to be
  * done afterwards.
- * @throws UsageError; CertError CERT_STORE_…; PostgresError POSTGRES_URL_INVALID
+ * @throws UsageError; CertError CERT_STORE_…; StoreError STORE_URL_INVALID
  */
 export async function* move(
   storage: Storage,

@@ -20,7 +20,7 @@ import { checkEventFiles } from '../config/events.ts'
 import type { CertServiceConfig } from '../config/schema.ts'
 import { loadOwnAuthority } from '../issuers/authorities.ts'
 import { assertMasterKey, nextFile, refuseBeside } from '../sealing/master-key.ts'
-import { APPLICATION_ID, hasMasterKey, storeFile } from '../store/sqlite/open.ts'
+import { APPLICATION_ID, hasMasterKey, storeFile } from '../store/sqlite.ts'
 
 /**
  * The rules for the files and folders that a start needs. They are only read, so that they can be

@@ -1,7 +1,6 @@
 import { relative } from 'node:path'
 import { isLoopback, parseHost } from '@gatehouse/net'
 import { compileRules, parseName, parseNameRule } from '@gatehouse/pki'
-import { parsePostgresUrl } from '@gatehouse/postgres'
 import { compileMembership } from '@gatehouse/profile/allow'
 import {
   applyToEach,
@@ -16,6 +15,7 @@ import {
   loadConfig,
   type Rule,
 } from '@gatehouse/service-kit'
+import { parsePostgresUrl } from '@gatehouse/store'
 import { AUTH_RULES, type PolicyRule } from './auth.ts'
 import { checkIssuer, checkKeyType, issuerFor, nameRulesOf, provableName } from './check-issuers.ts'
 import { type ClaimOf, loadClaims } from './claims.ts'

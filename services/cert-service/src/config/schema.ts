@@ -1,5 +1,4 @@
 import { KEY_TYPES } from '@gatehouse/pki'
-import { SCHEMA_PATTERN } from '@gatehouse/postgres'
 import {
   Duration,
   FilePath,
@@ -10,6 +9,7 @@ import {
   Text,
   WorkersSchema,
 } from '@gatehouse/service-kit'
+import { SCHEMA_PATTERN } from '@gatehouse/store'
 import { type Static, Type } from 'typebox'
 import { AuthSchema, RuleSchema } from './auth.ts'
 import { EventsSchema } from './events.ts'

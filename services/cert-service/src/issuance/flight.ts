@@ -1,7 +1,7 @@
 import { ACME_ERRORS, AcmeError, type AcmeErrorCode, outcomeOf } from '@gatehouse/acme'
 import { PkiError } from '@gatehouse/pki'
 import { CertError, type CertErrorCode, IssueError } from '../errors.ts'
-import type { CertificateRecord, Checkpoint, Lease, OrderRecord, Work } from '../store/store.ts'
+import type { CertificateRecord, Checkpoint, Lease, OrderRecord } from '../store/store.ts'
 import { backoff, DAY } from '../times.ts'
 import type { Held } from './held.ts'
 import type { IssuanceRequest, Requester } from './request.ts'
@@ -54,17 +54,6 @@ export function orderOf(flight: Flight): OrderRecord {
     nextTryAt: null,
     ...(flight.checkpoint && { checkpoint: flight.checkpoint }),
     ...(flight.askedBy !== undefined && { askedBy: flight.askedBy }),
-  }
-}
-
-export function workOf({ request, askedBy }: Flight): Work {
-  const { lineage, names } = request
-  const [domain] = names
-  return {
-    lineage,
-    domain: domain?.text ?? '',
-    names: names.length,
-    askedBy,
   }
 }
 

@@ -21,7 +21,6 @@ import {
   issueFailed,
   orderOf,
   STORING,
-  workOf,
 } from './flight.ts'
 import type { Held } from './held.ts'
 import { type IssuanceRequest, type Requester, refuseCompromised } from './request.ts'
@@ -83,8 +82,11 @@ export async function issue(
   deps: IssuanceDeps,
   closing: AbortSignal,
 ): Promise<Held> {
+  const { lineage, names } = flight.request
+  const domain = names[0]?.text ?? ''
+  const work = { lineage, domain, names: names.length, askedBy: flight.askedBy }
   for (;;) {
-    flight.lease = await deps.store.takeLease(workOf(flight))
+    flight.lease = await deps.store.takeLease(work)
     try {
       const held = flight.lease
         ? await issueWith(flight.lease, flight, deps, closing)

@@ -9,6 +9,7 @@ import {
   parseName,
   readKnownCsr,
 } from '@gatehouse/pki'
+import { indexable } from '@gatehouse/store'
 import { LRUCache } from 'lru-cache'
 import { CertError, type CertErrorCode } from '../errors.ts'
 import type { Issuer } from '../issuers/issuer.ts'
@@ -146,7 +147,7 @@ export function requestTo(issuer: Issuer, wanted: Wanted): IssuanceRequest | und
 
 /**
  * What two requests for the same certificate have in common: issuer, profile, the type of the key (or
- * the caller's own key) and the set of names.
+ * the caller's own key) and the set of names. If that is too long for an index of the store, its digest.
  */
 export function lineageOf({
   issuer: { name, profile = PROFILE },
@@ -158,7 +159,7 @@ export function lineageOf({
   readonly csr: Pick<Csr, 'spkiSha256'> | null
 }): string {
   const sorted = names.map(({ text }) => text).sort()
-  return [name, profile, csr?.spkiSha256 ?? keyType, sorted.join(',')].join('|')
+  return indexable([name, profile, csr?.spkiSha256 ?? keyType, sorted.join(',')].join('|'))
 }
 
 /**

@@ -8,7 +8,7 @@ import { CertError } from '../errors.ts'
 import type { Keyring } from '../sealing/keyring.ts'
 import { openKeyring } from '../sealing/master-key.ts'
 import { openStore } from '../store/open.ts'
-import { storeFile } from '../store/sqlite/open.ts'
+import { storeFile } from '../store/sqlite.ts'
 import type { Store } from '../store/store.ts'
 
 /** A database that starts, or whose standby takes over, is waited for. Less than the timeout of plugins. */

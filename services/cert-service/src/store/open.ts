@@ -1,6 +1,6 @@
 import { requireNamedFile } from '@gatehouse/service-kit'
 import type { CertServiceConfig } from '../config/schema.ts'
-import { openStore as openLocal } from './sqlite/open.ts'
+import { openSqliteStore } from './sqlite.ts'
 import type { Store } from './store.ts'
 
 export interface OpenOptions {
@@ -20,9 +20,9 @@ export interface OpenOptions {
  */
 export async function openStore({ storage, ...options }: OpenOptions): Promise<Store> {
   const { path: folder, url, caFile, schema } = storage
-  if (url === undefined) return openLocal({ folder, elapsed: options.elapsed })
+  if (url === undefined) return openSqliteStore({ folder, elapsed: options.elapsed })
   // Loaded only where it is configured: its driver takes a tenth of a start.
-  const { openPostgresStore } = await import('./postgres/open.ts')
+  const { openPostgresStore } = await import('./postgres.ts')
   const ca = caFile === undefined ? undefined : requireNamedFile('storage.caFile', caFile)
   return openPostgresStore({ ...options, url, ca, schema })
 }

@@ -1,7 +1,17 @@
 import type { KeyType, RevocationReason } from '@gatehouse/pki'
+import type { RowOf } from '@gatehouse/store'
+import type {
+  ACCOUNTS,
+  AUTHORITIES,
+  CERTIFICATES,
+  CRLS,
+  DATA_KEYS,
+  EVENTS,
+  SIGN_INS,
+} from './tables.ts'
 
 export interface NewCertificate {
-  /** What makes two requests the same certificate: see issuance/request.ts. */
+  /** What makes two requests the same certificate: see issuance/request.ts. At most 1,000 bytes. */
   readonly lineage: string
   readonly issuer: string
   /** Canonical names, the one it was asked for first. */
@@ -34,7 +44,7 @@ export type IssuedCertificate = Pick<
 
 export interface CertificateRecord extends Omit<NewCertificate, 'askedBy'>, Partial<RenewalWindow> {
   readonly id: number
-  /** When it was stored, by the clock of then; absent in what older versions stored. */
+  /** When it was stored, by the clock of then. */
   readonly madeAt?: number
   /** The run time of the store when it was last handed out. */
   readonly fetchedRan?: number
@@ -64,12 +74,10 @@ export interface PastCertificate
     > {}
 
 /** When a CA would have a certificate renewed; `null` while it has not said. */
-export interface RenewalWindow {
-  readonly checkAt: number | null
-  readonly windowStart: number | null
-  readonly windowEnd: number | null
-  readonly explanationUrl: string | null
-}
+export type RenewalWindow = Pick<
+  RowOf<typeof CERTIFICATES>,
+  'checkAt' | 'windowStart' | 'windowEnd' | 'explanationUrl'
+>
 
 export interface RevokedCertificate {
   readonly serialNumber: string
@@ -120,13 +128,7 @@ export interface Retention {
 }
 
 /** The session of a person at the inventory. */
-export interface SignInRecord {
-  /** SHA-256 of the id that the browser has, in hex. */
-  readonly id: string
-  readonly keySha256: Uint8Array
-  readonly openedAt: number
-  readonly usedAt: number
-}
+export type SignInRecord = RowOf<typeof SIGN_INS>
 
 /** Work on a lineage that outlives a request: under way, or failed and waiting for its next try. */
 export interface OrderRecord {
@@ -144,7 +146,7 @@ export interface OrderRecord {
   readonly lastError: { readonly code: string; readonly detail: string } | null
   readonly nextTryAt: number | null
   readonly checkpoint?: Checkpoint
-  /** Whom its certificate is to count for; absent in what older versions stored, and for a renewal. */
+  /** Whom its certificate is to count for; absent for a renewal. */
   readonly askedBy?: string
 }
 
@@ -156,25 +158,13 @@ export interface Checkpoint {
   readonly sealedKey: Uint8Array | null
 }
 
-export interface AccountRecord {
-  /** URL, and after `#` the name of the account if it has one. */
-  readonly directory: string
-  /** PKCS#8, sealed. */
-  readonly sealedKey: Uint8Array
-  /** The one that takes its place, while the CA is being asked to. */
-  readonly nextKey: Uint8Array | null
-  /** `null` until the CA has said. */
-  readonly url: string | null
-  /** The e-mail address that the CA has. */
-  readonly contact: string | null
-}
+/** An account at a CA; `url` is `null` until the CA has said. */
+export type AccountRecord = RowOf<typeof ACCOUNTS>
 
-export interface Expiry {
-  readonly domain: string
-  readonly issuer: string
-  readonly notBefore: number
-  readonly notAfter: number
-}
+export type Expiry = Pick<
+  RowOf<typeof CERTIFICATES>,
+  'domain' | 'issuer' | 'notBefore' | 'notAfter'
+>
 
 export interface NewEvent {
   /** JSON. */
@@ -186,31 +176,13 @@ export interface NewEvent {
   readonly once?: { readonly key: string; readonly until: number; readonly always?: boolean }
 }
 
-export interface EventRecord {
-  readonly id: number
-  readonly body: string
-  readonly at: number
-  readonly tries: number
-}
+export type EventRecord = Pick<RowOf<typeof EVENTS>, 'id' | 'body' | 'at' | 'tries'>
 
-export interface AuthorityRecord {
-  readonly id: number
+export interface AuthorityRecord extends Omit<RowOf<typeof AUTHORITIES>, 'role' | 'previous'> {
   readonly role: 'root' | 'intermediate'
-  readonly certificate: Uint8Array
-  readonly sealedKey: Uint8Array | null
-  readonly notAfter: number
 }
 
-export interface CrlRecord {
-  readonly authorityId: number
-  readonly number: bigint
-  readonly crl: Uint8Array
-  /** `null` in a store of an older version. */
-  readonly thisUpdate: number | null
-  readonly nextUpdate: number
-  /** SHA-256 of what is revoked in it, in hex; `null` in a store of an older version. */
-  readonly entries: string | null
-}
+export type CrlRecord = RowOf<typeof CRLS>
 
 export interface AuditEntry {
   readonly at: number
@@ -240,13 +212,7 @@ export interface KeyringRecord {
   readonly dataKeys: readonly DataKeyRecord[]
 }
 
-export interface DataKeyRecord {
-  readonly id: number
-  readonly purpose: string
-  readonly wrapped: Uint8Array
-  /** How often it may have sealed: counted before use, so never too low. */
-  readonly seals: number
-}
+export type DataKeyRecord = RowOf<typeof DATA_KEYS>
 
 /** What is to become of a certificate: see `stateOf` of the page. */
 export type CertificateState = 'renews' | 'due' | 'unrenewed' | 'failing' | 'ended'

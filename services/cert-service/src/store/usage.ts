@@ -1,3 +1,5 @@
+import { indexable } from '@gatehouse/store'
+
 /** What an order under way is going to use of a limit. */
 export interface Reservation {
   readonly key: string
@@ -8,30 +10,33 @@ export interface Reservation {
 
 /**
  * The used share of limits by key, in epoch milliseconds: when a bucket is full again, or until when a
- * fact holds. Notes what is changed, so that a store can save it.
+ * fact holds. Notes what is changed, so that a store can save it. Keys and orders are as an index has them.
  */
 export class Usage {
   readonly changed = new Map<string, number>()
   readonly ended = new Set<string>()
-  readonly #until: ReadonlyMap<string, number>
+  readonly #until: ReadonlyMap<string, number | null>
+  readonly #stored: ReadonlySet<Reservation>
   #reservations: readonly Reservation[]
 
   constructor(
-    rows: readonly { readonly key: string; readonly until: number }[],
+    rows: readonly { readonly key: string; readonly until: number | null }[],
     reservations: readonly Reservation[],
   ) {
     this.#until = new Map(rows.map(({ key, until }) => [key, until]))
+    this.#stored = new Set(reservations)
     this.#reservations = reservations
   }
 
-  /** All that is reserved after what was changed. What `ended` names is not among it but where it began anew. */
-  get reserved(): readonly Reservation[] {
-    return this.#reservations
+  /** What is reserved anew, also by orders that have `ended` before. */
+  get begun(): readonly Reservation[] {
+    return this.#reservations.filter((one) => !this.#stored.has(one))
   }
 
   /** 0 for a key that has no row. */
   until(key: string): number {
-    return this.changed.get(key) ?? this.#until.get(key) ?? 0
+    const of = indexable(key)
+    return this.changed.get(of) ?? this.#until.get(of) ?? 0
   }
 
   /** The same, put right if it is later than `latest`: then a clock was ahead when it was written. */
@@ -43,7 +48,7 @@ export class Usage {
   }
 
   set(key: string, until: number): void {
-    this.changed.set(key, until)
+    this.changed.set(indexable(key), until)
   }
 
   /**
@@ -51,36 +56,35 @@ export class Usage {
    * was ahead.
    */
   reservations(key: string, now: number, lifetime: number): readonly Reservation[] {
-    for (const one of this.#of(key)) {
-      if (one.since > now) this.#start({ ...one, since: now })
+    const of = indexable(key)
+    for (const one of this.#of(of)) {
+      if (one.since > now) this.#begin({ ...one, since: now })
       else if (one.since + lifetime <= now) this.end(one.order)
     }
-    return this.#of(key)
+    return this.#of(of)
   }
 
   /** Reserves keys for an order, in place of what it had reserved. */
   reserve(order: string, keys: readonly string[], since: number): void {
     this.end(order)
-    for (const key of keys) this.#start({ key, order, since })
+    for (const key of keys) this.#begin({ key: indexable(key), order: indexable(order), since })
   }
 
   /** Ends all reservations of an order. */
   end(order: string): void {
-    this.ended.add(order)
-    this.#drop((one) => one.order === order)
+    const ended = indexable(order)
+    this.ended.add(ended)
+    this.#reservations = this.#reservations.filter((one) => one.order !== ended)
   }
 
   #of(key: string): readonly Reservation[] {
     return this.#reservations.filter((one) => one.key === key)
   }
 
-  #start(reservation: Reservation): void {
-    const { key, order } = reservation
-    this.#drop((one) => one.key === key && one.order === order)
-    this.#reservations = [...this.#reservations, reservation]
-  }
-
-  #drop(isOver: (one: Reservation) => boolean): void {
-    this.#reservations = this.#reservations.filter((one) => !isOver(one))
+  #begin(begun: Reservation): void {
+    const others = this.#reservations.filter(
+      ({ key, order }) => key !== begun.key || order !== begun.order,
+    )
+    this.#reservations = [...others, begun]
   }
 }

@@ -16,7 +16,7 @@ import { backup, restore } from '../../src/cli/backup.ts'
 import { detachRoot, rekey, rollover } from '../../src/cli/keys.ts'
 import type { IssuerConfig } from '../../src/config/issuers.ts'
 import { openKeyring } from '../../src/sealing/master-key.ts'
-import { openStore } from '../../src/store/sqlite/open.ts'
+import { openSqliteStore } from '../../src/store/sqlite.ts'
 import type { AuditEntry } from '../../src/store/store.ts'
 import { newAudit, newCertificate } from '../helpers/store.ts'
 
@@ -27,7 +27,7 @@ async function running(t: Test) {
   const base = testFolder(t)
   const folder = join(base, 'data')
   const masterKeyFile = join(base, 'master.key')
-  const store = await openStore({ folder })
+  const store = await openSqliteStore({ folder })
   t.teardown(() => store.close().catch(() => {}))
   const keyring = await openKeyring({ folder, masterKeyFile, store })
   const seal = (domain: string) => {
@@ -66,7 +66,7 @@ t.test(
     await restore({ folder: elsewhere, file })
     t.same(readdirSync(elsewhere).sort(), ['lock.db', 'store.db'])
     t.equal(statSync(join(elsewhere, 'store.db')).mode & 0o777, 0o600)
-    const restored = await openStore({ folder: elsewhere })
+    const restored = await openSqliteStore({ folder: elsewhere })
     t.same(await restored.findCurrent(before.lineage), before)
     const keyring = await openKeyring({ folder: elsewhere, masterKeyFile, store: restored })
     for (const { names, certificate, sealedKey } of await restored.list({ after: 0, limit: 1e6 })) {
@@ -142,7 +142,7 @@ t.test('a killed service leaves a store that can be backed up', async (t) => {
   cpSync(folder, killed, { recursive: true })
   await backup({ folder: killed, file })
   await restore({ folder: elsewhere, file })
-  const restored = await openStore({ folder: elsewhere })
+  const restored = await openSqliteStore({ folder: elsewhere })
   t.ok(await restored.findCurrent(lineage))
   await restored.close()
 })
@@ -154,6 +154,7 @@ const bad: [what: string, code: string, harm: (file: string) => void][] = [
   ['is no backup', 'CERT_BACKUP_INVALID', (file) => writeFileSync(file, 'x'.repeat(9999))],
   ['was changed', 'CERT_BACKUP_INVALID', (file) => overwrite(file)],
   ['is of a newer version', 'CERT_STORE_NEWER', (file) => makeNewer(file)],
+  ['is of an unreleased version', 'CERT_STORE_UNRELEASED', (file) => makeUnreleased(file)],
 ]
 
 for (const [what, code, harm] of bad) {
@@ -183,6 +184,12 @@ function makeForeign(file: string): void {
 
 function makeNewer(file: string): void {
   const sqlite = new DatabaseSync(file)
-  sqlite.exec('PRAGMA user_version = 99')
+  sqlite.exec(`INSERT INTO schema_versions VALUES (99, '')`)
+  sqlite.close()
+}
+
+function makeUnreleased(file: string): void {
+  const sqlite = new DatabaseSync(file)
+  sqlite.exec(`UPDATE schema_versions SET digest = 'another'`)
   sqlite.close()
 }

@@ -6,13 +6,13 @@ import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { detachRoot } from '../../src/cli/keys.ts'
 import { openKeyring } from '../../src/sealing/master-key.ts'
-import { openStore } from '../../src/store/sqlite/open.ts'
+import { openSqliteStore } from '../../src/store/sqlite.ts'
 import { NOW } from '../helpers/store.ts'
 
 async function storeWithRoot(t: Test, { otherKey = false } = {}) {
   const base = testFolder(t)
   const options = { folder: join(base, 'data'), masterKeyFile: join(base, 'master.key') }
-  const store = await openStore(options)
+  const store = await openSqliteStore(options)
   const keyring = await openKeyring({ ...options, store })
   const [root, other] = await Promise.all([
     createRoot({ commonName: 'Test Root', now: NOW }),
@@ -25,7 +25,7 @@ async function storeWithRoot(t: Test, { otherKey = false } = {}) {
   await store.addAuthority(record, null)
   await store.close()
   const holdsKey = async () => {
-    const store = await openStore(options)
+    const store = await openSqliteStore(options)
     const [record] = await store.listAuthorities()
     await store.close()
     return record!.sealedKey !== null
@@ -53,7 +53,7 @@ t.test('the store keeps the key where the file cannot be had', async (t) => {
   t.equal(readFileSync(file, 'utf8'), 'mine')
   const nowhere = join(base, 'nowhere', 'root.pem')
   await t.rejects(detachRoot({ ...options, file: nowhere }), { code: 'CERT_FILE_FAILED' })
-  const store = await openStore(options)
+  const store = await openSqliteStore(options)
   const running = detachRoot({ ...options, file: join(base, 'other.pem') })
   await t.rejects(running, { code: 'CERT_STORE_LOCKED' })
   await store.close()

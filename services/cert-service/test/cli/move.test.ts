@@ -5,13 +5,11 @@ import { DatabaseSync } from 'node:sqlite'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { move } from '../../src/cli/move.ts'
-import { copyStore } from '../../src/store/move/copy.ts'
+import { copyStore, type Source, type Target } from '../../src/store/move/copy.ts'
 import { openPostgresSource, openPostgresTarget } from '../../src/store/move/postgres.ts'
-import type { Source, Target } from '../../src/store/move/side.ts'
 import { openSqliteSource, openSqliteTarget } from '../../src/store/move/sqlite.ts'
-import { openPostgresStore } from '../../src/store/postgres/open.ts'
-import { indexable } from '../../src/store/postgres/text.ts'
-import { openStore, requireStore } from '../../src/store/sqlite/open.ts'
+import { openPostgresStore } from '../../src/store/postgres.ts'
+import { openSqliteStore, requireStore } from '../../src/store/sqlite.ts'
 import type { Store } from '../../src/store/store.ts'
 import { configure, DAY, leapClock, NOW, type Running, start } from '../helpers/app.ts'
 import { newSchema, openReplica, testServer, until } from '../helpers/engines.ts'
@@ -26,9 +24,9 @@ const OWN = [
   'changes',
   'confirmations',
   'leases',
-  'migrations',
   'replicas',
   'reservations',
+  'schema_versions',
   'writes',
 ]
 
@@ -49,7 +47,7 @@ function placesOf(t: Test): Places {
 /** A store in a folder with all that there can be, closed. */
 async function filledFolder(folder: string): Promise<void> {
   let passed = 0
-  await using store = await openStore({ folder, elapsed: () => passed })
+  await using store = await openSqliteStore({ folder, elapsed: () => passed })
   passed = 7_000
   await fill(store)
 }
@@ -65,34 +63,19 @@ async function moved(...[storage, to]: Parameters<typeof move>): Promise<string>
 
 type Rows = Readonly<Record<string, readonly unknown[]>>
 
-/**
- * Everything in a folder, read without the code that moves it. Chains are known by their certificates. Texts
- * that PostgreSQL indexes are kept as a digest if they are long.
- */
+/** Everything in a folder, with the ids that are next, read without the code that moves it. */
 function dumpFolder(folder: string): Rows {
   using sqlite = new DatabaseSync(join(folder, 'store.db'), { readOnly: true })
   const all = (sql: string) => sqlite.prepare(sql).all()
-  const chains = new Map(
-    all('SELECT * FROM chains').map(({ id, certificates }) => [id, certificates]),
-  )
   const tables = all(`SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name`)
   const dump = tables.map(({ name }) => {
-    const rows = all(`SELECT * FROM ${name}`).map((row) => {
-      const { id, key, asked_by: askedBy, chain } = row
-      if (name === 'chains') return { ...row, id: chains.get(id as number) }
-      return {
-        ...row,
-        ...(typeof key === 'string' && { key: indexable(key) }),
-        ...(name === 'certificates' && { chain: chains.get(chain as number) }),
-        ...(name === 'certificates' && askedBy && { asked_by: indexable(askedBy as string) }),
-      }
-    })
+    const rows = all(`SELECT * FROM ${name}`)
     return [name, rows.sort((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1))]
   })
   return Object.fromEntries(dump)
 }
 
-/** The same of a schema, with the ids that are next. */
+/** The same of a schema. */
 async function dumpSchema(schema: string): Promise<Rows> {
   const names = await server.sql<{ name: string; kind: string }>(
     `SELECT relname AS name, relkind::text AS kind FROM pg_class
@@ -100,7 +83,7 @@ async function dumpSchema(schema: string): Promise<Rows> {
   )
   const dump: [string, readonly unknown[]][] = []
   for (const { name, kind } of names) {
-    if (OWN.some((own) => name.startsWith(own)) || name === 'lease_tokens') continue
+    if (OWN.some((own) => name.startsWith(own))) continue
     const columns = kind === 'S' ? 'last_value, is_called' : '*'
     const order = kind === 'S' ? '' : 'ORDER BY 1'
     dump.push([name, await server.sql(`SELECT ${columns} FROM ${schema}.${name} ${order}`)])
@@ -125,7 +108,7 @@ t.test('from a folder to a database and back: the same rows', async (t) => {
   const there = await moved(inFolder(folder, schema), server.url)
   t.match(
     there,
-    /^chains: 3\ncertificates: 7\ncompromised_keys: 1\n(\w+: [1-9]\d*\n)+The store is now in the schema certs_/,
+    /^chains: 3\ncertificates: 7\ncertificate_names: \d+\ncompromised_keys: 1\n(\w+: [1-9]\d*\n)+The store is now in the schema certs_/,
   )
   t.strictSame(dumpFolder(folder), before, 'the source is as it was')
   const stored = await dumpSchema(schema)
@@ -175,7 +158,7 @@ async function bothWays(t: Test): Promise<readonly Way[]> {
       name: 'to a database',
       source: () => openSqliteSource(folder),
       target: () => openPostgresTarget({ url: server.url, schema: other }),
-      openSource: () => openStore({ folder }),
+      openSource: () => openSqliteStore({ folder }),
       openTarget: () => replica(other),
       async dumps() {
         const expected = newSchema()
@@ -191,7 +174,7 @@ async function bothWays(t: Test): Promise<readonly Way[]> {
       openSource: () => replica(schema),
       async openTarget() {
         requireStore(back)
-        return openStore({ folder: back })
+        return openSqliteStore({ folder: back })
       },
       async dumps() {
         const expected = join(t.testdirName, newSchema())
@@ -280,7 +263,7 @@ t.test('a move that is killed is completed by the next one', { timeout: 120_000 
   const home = createHome(join(testFolder(t), 'service'))
   const schema = newSchema()
   {
-    await using store = await openStore({ folder: home.folder })
+    await using store = await openSqliteStore({ folder: home.folder })
     await store.createKeyring(Buffer.alloc(32))
     const names = Array.from({ length: 3_000 }, (_, i) => [`${i}.example`, `www.${i}.example`])
     await Promise.all(
@@ -382,7 +365,7 @@ t.test('what is refused', async (t) => {
     ['another store in the folder', 'CERT_STORE_NOT_EMPTY', inDatabase(schema), other],
     ['a file in the folder', 'CERT_STORE_NOT_EMPTY', inDatabase(schema), t.testdirName],
     ['half of a store', 'CERT_STORE_UNFINISHED', inDatabase(half), back],
-    ['a URL that is none', 'POSTGRES_URL_INVALID', inFolder(folder), 'postgres://secret@'],
+    ['a URL that is none', 'STORE_URL_INVALID', inFolder(folder), 'postgres://secret@'],
     ['no CA', 'CONFIG_FILE_UNUSABLE', { ...inFolder(folder), caFile: back }, server.url],
     ['no file with a URL', 'CONFIG_FILE_UNUSABLE', inFolder(folder), back],
   ]
@@ -409,7 +392,7 @@ t.test('a store that is in use, or of an older version, is not moved', async (t)
   await filledFolder(folder)
   await moved(inFolder(folder, schema), server.url)
   {
-    await using _ = await openStore({ folder })
+    await using _ = await openSqliteStore({ folder })
     await t.rejects(moved(inFolder(folder, newSchema()), server.url), { code: 'CERT_STORE_LOCKED' })
   }
   await openReplica(t, { schema, name: 'this-one:7401' })
@@ -423,8 +406,16 @@ t.test('a store that is in use, or of an older version, is not moved', async (t)
   await t.rejects(source.assertUnused(), { code: 'CERT_STORE_LOCKED', message: /meanwhile/ })
   await source[Symbol.asyncDispose]()
 
-  await server.sql(`DELETE FROM ${other}.migrations`)
+  await server.sql(`DELETE FROM ${other}.schema_versions`)
   await t.rejects(moved(inDatabase(other), back), { code: 'CERT_STORE_OLDER' })
-  new DatabaseSync(join(folder, 'store.db')).exec('PRAGMA user_version = 3')
+  const sqlite = new DatabaseSync(join(folder, 'store.db'))
+  t.teardown(() => sqlite.close())
+  sqlite.exec('DELETE FROM schema_versions')
   await t.rejects(moved(inFolder(folder, newSchema()), server.url), { code: 'CERT_STORE_OLDER' })
+  // Such as versions made that were never released.
+  sqlite.exec('DROP TABLE schema_versions')
+  const unreleased = { code: 'CERT_STORE_UNRELEASED' }
+  await t.rejects(moved(inFolder(folder, newSchema()), server.url), unreleased)
+  await server.sql(`ALTER TABLE ${other}.schema_versions RENAME TO migrations`)
+  await t.rejects(moved(inDatabase(other), back), unreleased)
 })

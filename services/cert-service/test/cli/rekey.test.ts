@@ -14,7 +14,7 @@ import { rekey } from '../../src/cli/keys.ts'
 import { PROGRAM } from '../../src/cli/program.ts'
 import { PURPOSES } from '../../src/sealing/keyring.ts'
 import { createMasterKey, openKeyring } from '../../src/sealing/master-key.ts'
-import { openStore } from '../../src/store/sqlite/open.ts'
+import { openSqliteStore } from '../../src/store/sqlite.ts'
 
 const secret = Buffer.from('a private key')
 const context = Buffer.from('its certificate')
@@ -25,7 +25,7 @@ async function sealedStore(t: Test) {
   const masterKeyFile = join(base, 'keys', 'master.key')
   /** What the service does at its start, and what it then reads. */
   const start = async () => {
-    const store = await openStore({ folder })
+    const store = await openSqliteStore({ folder })
     try {
       const keyring = await openKeyring({ folder, masterKeyFile, store })
       sealed ??= PURPOSES.map((purpose) => keyring.seal(purpose, secret, context))
@@ -67,7 +67,7 @@ t.test('a backup from before opens with the old key only', async (t) => {
 
   const elsewhere = join(base, 'elsewhere')
   await restore({ folder: elsewhere, file })
-  const store = await openStore({ folder: elsewhere })
+  const store = await openSqliteStore({ folder: elsewhere })
   t.teardown(() => store.close())
   const openWith = (masterKeyFile: string) =>
     openKeyring({ folder: elsewhere, masterKeyFile, store })
@@ -115,7 +115,7 @@ t.test('refusals leave everything as it was', async (t) => {
   const nowhere = join(base, 'nowhere')
   await t.rejects(rekey({ folder: nowhere, masterKeyFile }), { code: 'CERT_STORE_MISSING' })
   t.notOk(existsSync(nowhere))
-  const store = await openStore({ folder })
+  const store = await openSqliteStore({ folder })
   await t.rejects(rekey({ folder, masterKeyFile }), { code: 'CERT_STORE_LOCKED' }, 'it runs')
   await store.close()
   const absent = rekey({ folder, masterKeyFile: join(base, 'other.key') })

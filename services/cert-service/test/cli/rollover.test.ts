@@ -2,7 +2,7 @@ import { systemClock } from '@gatehouse/service-kit'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { rollover } from '../../src/cli/keys.ts'
-import { openStore } from '../../src/store/sqlite/open.ts'
+import { openSqliteStore } from '../../src/store/sqlite.ts'
 import type { Store } from '../../src/store/store.ts'
 import { briskClock, post, startAcme } from '../helpers/acme.ts'
 
@@ -19,7 +19,7 @@ async function withAccount(t: Test) {
     ca,
     roll: (name = 'acme') => rollover({ folder: path, masterKeyFile, issuers, name }),
     async onStore<T>(work: (store: Store) => Promise<T>) {
-      const store = await openStore({ folder: path })
+      const store = await openSqliteStore({ folder: path })
       return work(store).finally(store.close)
     },
     async again() {

@@ -8,7 +8,7 @@ import { stringify } from 'yaml'
 import { START_RULES } from '../../src/cli/start-rules.ts'
 import { loadCertConfig } from '../../src/config/load.ts'
 import { openKeyring } from '../../src/sealing/master-key.ts'
-import { openStore } from '../../src/store/sqlite/open.ts'
+import { openSqliteStore } from '../../src/store/sqlite.ts'
 
 const KEY = `${'A'.repeat(43)}=\n`
 const DAY = 86_400_000
@@ -212,17 +212,17 @@ async function running(t: Test, config: object = {}): Promise<Home> {
   mkdirSync(join(at.folder, 'keys'))
   writeFileSync(join(at.folder, 'keys/master.key'), KEY, { mode: 0o600 })
   const folder = join(at.folder, 'data')
-  const first = await openStore({ folder })
+  const first = await openSqliteStore({ folder })
   await openKeyring({ masterKeyFile: join(at.folder, 'keys/master.key'), folder, store: first })
   await first.close()
-  const store = await openStore({ folder })
+  const store = await openSqliteStore({ folder })
   t.teardown(() => store.close())
   return at
 }
 
 t.test('a store that was killed before it had a master key is no fault', async (t) => {
   const at = home(t, storage)
-  const store = await openStore({ folder: join(at.folder, 'data') })
+  const store = await openSqliteStore({ folder: join(at.folder, 'data') })
   await store.close()
   t.strictSame(await faultsOf(at), [])
 })

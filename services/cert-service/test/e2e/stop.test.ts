@@ -11,7 +11,7 @@ import { programOf } from '../../../../scripts/test/program.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { ask, startRunning } from '../../../../scripts/test/running.ts'
 import { until } from '../../../../scripts/test/until.ts'
-import { storeFile } from '../../src/store/sqlite/open.ts'
+import { storeFile } from '../../src/store/sqlite.ts'
 
 const KEY = 'a-key-of-sixteen-or-more'
 const HEADERS = { authorization: `APIKey ${KEY}`, 'content-type': 'application/json' }

@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
-import { checkIntegrity, connect, storeFile } from '../../src/store/sqlite/open.ts'
+import { checkIntegrity, connect, storeFile } from '../../src/store/sqlite.ts'
 import { createHome, runMain, startService } from '../helpers/service.ts'
 
 const home = (t: Test) => createHome(join(testFolder(t), 'service'))

@@ -23,9 +23,12 @@ const NEXT: Plugin = {
       contents: `export const VERSION = '${NEXT_VERSION}'`,
       loader: 'ts',
     }))
-    onLoad({ filter: /cert-service\/src\/store\/postgres\/migrations\.ts$/ }, async ({ path }) => {
+    onLoad({ filter: /cert-service\/src\/store\/tables\.ts$/ }, async ({ path }) => {
       const contents = await readFile(path, 'utf8')
-      return { contents: contents.replace(/\n\]\s*$/, `\n'${NEXT_MIGRATION}',\n]`), loader: 'ts' }
+      return {
+        contents: contents.replace(/\n\]\s*$/, `\n() => '${NEXT_MIGRATION}',\n]`),
+        loader: 'ts',
+      }
     })
   },
 }
@@ -78,7 +81,8 @@ t.test('a version and the next one serve from one schema', { timeout: 120_000 },
   const startNew = await replicaOf(t, 'new', server.url)
   const next = await bundling
   const a = await ready(startOld(programOf('cert-service')))
-  const versions = () => server.sql(`SELECT version FROM ${SCHEMA}.migrations ORDER BY version`)
+  const versions = () =>
+    server.sql(`SELECT version FROM ${SCHEMA}.schema_versions ORDER BY version`)
   const count = (await versions()).length
 
   const issued: string[] = []
@@ -128,8 +132,8 @@ t.test('a version and the next one serve from one schema', { timeout: 120_000 },
   t.match(await a.ended, { code: 0 })
   const refused = await startOld(programOf('cert-service')).ended
   t.equal(refused.code, 1)
-  const known = `version ${count + 1}, and this program knows up to ${count}`
-  t.equal(refused.stderr, `gatehouse-certs: The schema has ${known}. [CERT_STORE_NEWER]\n`)
+  const known = `schema ${count + 1}, and this version knows up to ${count}`
+  t.equal(refused.stderr, `gatehouse-certs: The store has ${known}. [CERT_STORE_NEWER]\n`)
   t.match(await serialAt(b, 'later.example'), /^[0-9a-f]+$/, 'the new version goes on')
   t.ok(issued.length > 6)
 })

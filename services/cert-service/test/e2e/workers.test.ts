@@ -8,8 +8,7 @@ import { freePort } from '../../../../packages/acme/test/integration/processes.t
 import { type PostgresServer, startPostgres } from '../../../../scripts/test/postgres.ts'
 import { programOf } from '../../../../scripts/test/program.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
-import { ask, connections, startRunning } from '../../../../scripts/test/running.ts'
-import { until } from '../../../../scripts/test/until.ts'
+import { ask, connectEach, connections, startRunning } from '../../../../scripts/test/running.ts'
 
 const WORKERS = 3
 const KEY = 'a-key-of-sixteen-or-more'
@@ -28,13 +27,20 @@ auth: { psk: { key: ${KEY} } }
   return { ...running, url: String(at), workers: workers as readonly number[] }
 }
 
-t.test('several workers on one database are one service', { timeout: 120_000 }, async (t) => {
+t.test('several workers on one database are one service', async (t) => {
   expectWarnings(t, 'a worker ended')
   const server = await startPostgres(t)
   const plainPort = await freePort()
   const running = await start(t, server, plainPort)
   const { url, said, workers } = running
-  const agents = connections(t, 2 * WORKERS)
+  let asked = 0
+  const ownerOf = async (agent: Agent) => {
+    const path = `/asked/${asked++}`
+    await ask(url + path, { agent })
+    return (await said('request', 1, path)).pid
+  }
+  const owners = await connectEach(t, workers, ownerOf)
+  const agents = [...owners.keys(), ...connections(t, WORKERS)]
   const issue = async (agent: Agent, domain: string) => {
     const body = JSON.stringify({ domain })
     const options = { method: 'POST', headers: HEADERS, agent, body }
@@ -52,13 +58,14 @@ t.test('several workers on one database are one service', { timeout: 120_000 }, 
   }
   t.equal(serials.size, 10)
 
-  const pidsOf = (path: string) =>
-    new Set(running.lines.filter((line) => line.path === path).map(({ pid }) => pid))
-  t.strictSame(pidsOf('/api/certificate'), new Set(workers))
-  for (const agent of connections(t, 2 * WORKERS))
+  let plain = 0
+  const plainOwners = await connectEach(t, workers, async (agent) => {
     t.equal((await ask(`http://127.0.0.1:${plainPort}/ca/root.pem`, { agent })).status, 200)
-  await said('request', 2 * WORKERS, '/ca/root.pem')
-  t.strictSame(pidsOf('/ca/root.pem'), new Set(workers), 'they share the second listener, too')
+    plain += 1
+    return (await said('request', plain, '/ca/root.pem')).pid
+  })
+  const pids = new Set(plainOwners.values())
+  t.strictSame(pids, new Set(workers), 'they share the second listener, too')
 
   const names = async () =>
     (
@@ -66,10 +73,11 @@ t.test('several workers on one database are one service', { timeout: 120_000 }, 
     ).map(({ name }) => name.slice(name.lastIndexOf('/')))
   t.strictSame(await names(), ['/1', '/2', '/3'])
   process.kill(workers[1]!, 'SIGKILL')
-  await said('a worker is ready')
-  await until(async () => (await names()).join() === '/1,/2,/3')
+  const { worker } = await said('a worker is ready')
+  let replicas: readonly string[] = []
+  while (replicas.join() !== '/1,/2,/3') replicas = await names()
   t.pass('whoever takes its place is the same replica')
-  for (const agent of connections(t, 2 * WORKERS))
+  for (const agent of (await connectEach(t, [workers[0], worker, workers[2]], ownerOf)).keys())
     t.ok(serials.has(await issue(agent, 'n0.example.com')), 'what was issued before is held')
 
   running.child.kill('SIGTERM')

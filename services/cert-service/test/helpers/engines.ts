@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto'
+import { DatabaseSync } from 'node:sqlite'
 import type { Test } from 'tap'
 import t from 'tap'
 import { type PostgresServer, startPostgres } from '../../../../scripts/test/postgres.ts'
-import { openPostgresStore } from '../../src/store/postgres/open.ts'
+import { openPostgresStore } from '../../src/store/postgres.ts'
+import { storeFile } from '../../src/store/sqlite.ts'
 import type { Store } from '../../src/store/store.ts'
 import { testStore } from './store.ts'
 
@@ -11,6 +13,8 @@ export interface Opened {
   readonly store: Store
   /** Lets the service run for so many milliseconds. */
   pass(ms: number): void
+  /** Runs a statement of SQL beside the store. `@` stands for its schema. */
+  sql<Row = Record<string, unknown>>(text: string): Promise<readonly Row[]>
 }
 
 let starting: Promise<PostgresServer> | undefined
@@ -46,16 +50,29 @@ export async function openReplica(
   return store
 }
 
+async function testSqliteStore(t: Test): Promise<Opened> {
+  const { folder, ...opened } = await testStore(t)
+  return {
+    ...opened,
+    async sql<Row>(text: string) {
+      using sqlite = new DatabaseSync(storeFile(folder))
+      return sqlite.prepare(text.replaceAll('@', '')).all() as Row[]
+    },
+  }
+}
+
 /** A store in a schema of its own. */
 async function testPostgresStore(t: Test): Promise<Opened> {
   let passed = 0
   const schema = newSchema()
   const store = await openReplica(t, { schema, elapsed: () => passed })
+  const server = await testServer()
   return {
     store,
     pass(ms) {
       passed += ms
     },
+    sql: (text) => server.sql(text.replaceAll('@', `${schema}.`)),
   }
 }
 
@@ -64,7 +81,7 @@ export function onBothEngines(
   name: string,
   test: (t: Test, opened: Opened) => Promise<void>,
 ): void {
-  t.test(`${name}: SQLite`, async (t) => test(t, await testStore(t)))
+  t.test(`${name}: SQLite`, async (t) => test(t, await testSqliteStore(t)))
   t.test(`${name}: PostgreSQL`, async (t) => test(t, await testPostgresStore(t)))
 }
 

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { createRoot } from '@gatehouse/pki'
+import { indexable } from '@gatehouse/store'
 import { PURPOSES, type Purpose } from '../../src/sealing/keyring.ts'
 import type { NewCertificate, Store } from '../../src/store/store.ts'
 import { CHAIN, NOW, newAudit, newCertificate, newOrder } from './store.ts'
@@ -93,7 +94,12 @@ async function addOrders(store: Store): Promise<void> {
   const state = { orderUrl: 'https://ca.example/order/1', text: '"\\u0000' }
   await store.saveOrder(newOrder({ askedBy: 'psk:one' }))
   await store.saveOrder({
-    ...newOrder({ id: 'order-2', lineage: `ca|${MANY}`, names: MANY, csr: randomBytes(9) }),
+    ...newOrder({
+      id: 'order-2',
+      lineage: indexable(`ca|${MANY}`),
+      names: MANY,
+      csr: randomBytes(9),
+    }),
     ...{ status: 'failed', failures: 3, nextTryAt: NOW + HOUR },
     lastError: { code: 'ACME_CAA', detail: 'über "all"' },
     checkpoint: { state, sealedKey: randomBytes(90) },

@@ -6,7 +6,7 @@ import { testFolder } from '@gatehouse/service-kit/testing'
 import type { Test } from 'tap'
 import type { Running } from '../../../../scripts/test/running.ts'
 import { openKeyring } from '../../src/sealing/master-key.ts'
-import { checkIntegrity, connect, openStore, storeFile } from '../../src/store/sqlite/open.ts'
+import { checkIntegrity, connect, openSqliteStore, storeFile } from '../../src/store/sqlite.ts'
 import type { AuditRecord, CertificateRecord, Store } from '../../src/store/store.ts'
 import { withClock } from './clock.ts'
 import {
@@ -170,7 +170,7 @@ async function look(t: Test, home: Home, { received, revoked }: Seen): Promise<v
     .all() as { serial: string; at: number | null }[]
   sqlite.close()
 
-  const store = await openStore({ folder })
+  const store = await openSqliteStore({ folder })
   const keyring = await openKeyring({ folder, masterKeyFile, store })
   const stored = await all<CertificateRecord>((last) =>
     store.list({ after: last?.id ?? 0, limit: 1000 }),

@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { testFolder } from '@gatehouse/service-kit/testing'
+import { indexable } from '@gatehouse/store'
 import type { Test } from 'tap'
 import { isOrder, listAll } from '../../src/store/listing.ts'
-import { openStore } from '../../src/store/sqlite/open.ts'
+import { openSqliteStore } from '../../src/store/sqlite.ts'
 import type { AuditEntry, NewCertificate, OrderRecord, Store } from '../../src/store/store.ts'
 
 /** When the tests take place. */
@@ -17,7 +18,7 @@ export async function testStore(t: Test): Promise<{
 }> {
   const folder = testFolder(t)
   let passed = 0
-  const store = await openStore({ folder, elapsed: () => passed })
+  const store = await openSqliteStore({ folder, elapsed: () => passed })
   t.teardown(() => store.close().catch(() => {}))
   return {
     store,
@@ -32,7 +33,7 @@ export async function testStore(t: Test): Promise<{
 export function newCertificate(overrides: Partial<NewCertificate> = {}): NewCertificate {
   const names = overrides.names ?? ['app.example.com']
   return {
-    lineage: `ca|server|p256|${names.join()}`,
+    lineage: indexable(`ca|server|p256|${names.join()}`),
     issuer: 'ca',
     names,
     keyType: 'p256',

@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
-import { checkIntegrity, connect, storeFile } from '../../src/store/sqlite/open.ts'
+import { until } from '../../../../scripts/test/until.ts'
+import { checkIntegrity, connect, storeFile } from '../../src/store/sqlite.ts'
 import { createHome, startService } from '../helpers/service.ts'
 
 expectWarnings(t, 'CERT_STORE_UNAVAILABLE')
@@ -34,6 +35,8 @@ t.test(
     const ballast = join(disk, 'ballast')
     const { bavail, bsize } = statfsSync(disk)
     writeFileSync(ballast, Buffer.alloc(bavail * bsize - 200_000))
+    const ready = async () => (await fetch(`${service.url}/readyz`)).status
+    t.equal(await ready(), 200)
     let refused = 0
     for (let i = 0; i < 100 && refused < 3; i++) {
       const answer = await obtain(`n${i}.example`)
@@ -42,10 +45,15 @@ t.test(
       t.match(answer, { status: 503, retryAfter: '5', body: { code: 'CERT_STORE_UNAVAILABLE' } })
     }
     t.equal(refused, 3, 'the disk was full')
+    // A check in between finds that something smaller can be written.
+    await until(
+      async () => (await obtain('refused.example')).status === 503 && (await ready()) === 503,
+    )
     t.match((await obtain('first.example')).body, { cached: true }, 'what is held is answered')
 
     rmSync(ballast)
     t.equal((await obtain('after.example')).status, 200)
+    t.equal(await ready(), 200)
     for (const [domain, certificate] of held) {
       t.match((await obtain(domain)).body, { certificate, cached: true }, domain)
     }

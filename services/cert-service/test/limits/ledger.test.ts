@@ -2,7 +2,7 @@ import { DatabaseSync } from 'node:sqlite'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import type { IssuerConfig } from '../../src/config/issuers.ts'
-import { CertError, storeUnavailable } from '../../src/errors.ts'
+import { CertError } from '../../src/errors.ts'
 import { emptyAt, freeAt, left, take } from '../../src/limits/bucket.ts'
 import {
   type CaLimits,
@@ -11,7 +11,7 @@ import {
   loadRegisteredDomain,
 } from '../../src/limits/ca-limits.ts'
 import { Ledger } from '../../src/limits/ledger.ts'
-import { openStore, storeFile } from '../../src/store/sqlite/open.ts'
+import { openSqliteStore, storeFile } from '../../src/store/sqlite.ts'
 import { memoryStore } from '../helpers/memory-store.ts'
 import { NOW, testStore } from '../helpers/store.ts'
 import { type AllLimits, createLimitedCa } from './ca.ts'
@@ -237,7 +237,7 @@ t.test('the ledger survives a restart and forgets what came back', async (t) => 
   for (let n = 0; n < 5; n += 1) await issue(first.ledger, orderOf(['a.test']))
   await store.close()
   let ran = 0
-  await using reopened = await openStore({ folder, elapsed: () => ran })
+  await using reopened = await openSqliteStore({ folder, elapsed: () => ran })
   const again = await open(t, {}, { store: reopened, clock })
   t.match((await refusalOf(again.ledger, orderOf(['a.test']))).message, 'exactly these names')
 
@@ -295,20 +295,13 @@ t.test('unknown issuers have no limits', async (t) => {
   t.strictSame(await ledger.budgets('other', ['a.test']), [])
 })
 
-t.test('while the disk is full, use is counted in memory and no order is refused', async (t) => {
-  const { store } = await testStore(t)
-  const { ledger } = await open(t, {}, { store })
-  await store.close()
-  for (let n = 0; n < 5; n += 1) await issue(ledger, orderOf(['a.test']))
-  t.match((await refusalOf(ledger, orderOf(['a.test']))).message, 'exactly these names')
-})
-
 t.test('while the store is away no order begins, and what has happened is warned of', async (t) => {
   const warned: string[] = []
-  const away = () => Promise.reject(storeUnavailable('it is away'))
+  const { store } = await testStore(t)
+  await store.close()
   const ledger = await Ledger.open({
     issuers: [issuerConfig({})],
-    store: { changeUsage: away, pruneUsage: away },
+    store,
     now: () => NOW,
     log: { warn: (_, message) => void warned.push(message) },
   })

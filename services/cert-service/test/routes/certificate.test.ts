@@ -11,7 +11,7 @@ import t from 'tap'
 import { weakPair } from '../../../../packages/auth-core/test/jwt/roca-keys.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { backup, restore } from '../../src/cli/backup.ts'
-import { openStore } from '../../src/store/sqlite/open.ts'
+import { openSqliteStore } from '../../src/store/sqlite.ts'
 import { DAY, NOW, start } from '../helpers/app.ts'
 import { makeCsr } from '../helpers/csr.ts'
 import { newAudit, newCertificate } from '../helpers/store.ts'
@@ -298,7 +298,7 @@ t.test('a key that was revoked as compromised is never certified again', async (
   const file = join(folder, 'copy.db')
   await backup({ folder: again.config.storage.path, file })
   await restore({ folder: join(folder, 'elsewhere'), file })
-  const restored = await openStore({ folder: join(folder, 'elsewhere') })
+  const restored = await openSqliteStore({ folder: join(folder, 'elsewhere') })
   const spki = pair.publicKey.export({ type: 'spki', format: 'der' })
   t.ok(await restored.isCompromised(hash('sha256', spki)), 'and in a backup')
   await restored.close()

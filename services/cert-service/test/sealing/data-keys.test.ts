@@ -2,7 +2,7 @@ import { DatabaseSync } from 'node:sqlite'
 import t, { type Test } from 'tap'
 import { openDataKeys, PURPOSES, type Purpose } from '../../src/sealing/keyring.ts'
 import { createMasterKey } from '../../src/sealing/master-key.ts'
-import { storeFile } from '../../src/store/sqlite/open.ts'
+import { storeFile } from '../../src/store/sqlite.ts'
 import { testStore } from '../helpers/store.ts'
 
 const LEASE = 2 ** 16

@@ -16,7 +16,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { createMasterKey, openKeyring } from '../../src/sealing/master-key.ts'
-import { openStore, storeFile } from '../../src/store/sqlite/open.ts'
+import { openSqliteStore, storeFile } from '../../src/store/sqlite.ts'
 
 const secret = Buffer.from('a private key')
 const context = Buffer.from('its certificate')
@@ -25,7 +25,7 @@ const purposes = ['leaf', 'intermediate', 'root'] as const
 async function testKeyring(t: Test) {
   const base = testFolder(t)
   const folder = join(base, 'data')
-  const store = await openStore({ folder })
+  const store = await openSqliteStore({ folder })
   t.teardown(() => store.close())
   const options = { masterKeyFile: join(base, 'keys', 'master.key'), folder, store }
   return { ...options, options, base, keyring: await openKeyring(options) }
@@ -84,7 +84,7 @@ t.test('the master key is made at first, for its owner alone, and kept', async (
 
 t.test('a first start that was killed while it wrote the key begins anew', async (t) => {
   const folder = join(testFolder(t, { 'master.key.draft': 'AAA' }), 'data')
-  const store = await openStore({ folder })
+  const store = await openSqliteStore({ folder })
   await openKeyring({ masterKeyFile: join(folder, '..', 'master.key'), folder, store })
   await store.close()
   t.same(readdirSync(join(folder, '..')).sort(), ['data', 'master.key'])
@@ -96,7 +96,7 @@ t.test('a store without keyring takes the key that lies there', async (t) => {
   await createMasterKey(masterKeyFile)
   const text = readFileSync(masterKeyFile)
   const folder = join(base, 'data')
-  const store = await openStore({ folder })
+  const store = await openSqliteStore({ folder })
   await openKeyring({ masterKeyFile, folder, store })
   await store.close()
   t.same(readFileSync(masterKeyFile), text)

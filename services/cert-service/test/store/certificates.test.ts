@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { CertificateRecord } from '../../src/store/store.ts'
+import { AUDIT_LOOKED_AT, type CertificateRecord } from '../../src/store/store.ts'
 import { onBothEngines } from '../helpers/engines.ts'
 import { CHAIN, NOW, newAudit, newCertificate } from '../helpers/store.ts'
 
@@ -91,7 +91,7 @@ onBothEngines('a history ends with its hundred newest', async (t, { store }) => 
   t.ok(history.every(({ id }, at) => at === 0 || id < history[at - 1]!.id))
 })
 
-onBothEngines('what happened to a name lately', async (t, { store }) => {
+onBothEngines('what happened to a name lately', async (t, { store, sql }) => {
   const names = ['a.example', '*.a.example']
   await store.addAudit([
     newAudit({ names, at: NOW }),
@@ -108,6 +108,15 @@ onBothEngines('what happened to a name lately', async (t, { store }) => {
   t.match(await store.listAuditOf('a.example', 1), [
     { action: 'revoke', detail: 'why', names: ['b.example', 'a.example'] },
   ])
+  const others = (count: number) =>
+    sql(`
+      INSERT INTO @audit (at, action, actor, names, count, ran)
+      WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ${count})
+      SELECT ${NOW}, 'issue', 'psk:test', '["c.example"]', 1, 0 FROM n`)
+  await others(AUDIT_LOOKED_AT - 1)
+  t.strictSame(await of('a.example'), [3])
+  await others(1)
+  t.strictSame(await of('a.example'), [], 'of all, not too many are looked at')
 })
 
 onBothEngines('finding, listing and what is due', async (t, { store }) => {
@@ -138,6 +147,16 @@ onBothEngines('finding, listing and what is due', async (t, { store }) => {
     [2, 1],
   )
   t.equal((await store.claimDue(NOW + 2 * DAY, 1)).length, 1)
+  const due = { names: ['due.example'], renewAt: NOW, checkAt: NOW }
+  await add(due)
+  const { id } = await add(due)
+  const claimed = [...(await store.claimDue(NOW, 9)), ...(await store.claimUnchecked(NOW, 9, NOW))]
+  t.same(
+    claimed.map((one) => one.id),
+    [id, id],
+    'not what was replaced',
+  )
+  await store.setRenewAt(id, null)
 
   await store.setRenewAt(page[1]!.id, null)
   t.equal(await nextDue(), NOW + 2 * DAY, 'a stopped renewal is not due')
@@ -171,10 +190,12 @@ onBothEngines(
         newAudit({ at: madeAt }),
       )
     await add('right.example', NOW - 60_000, NOW)
+    await add('renewed.example', NOW + 5 * DAY, NOW + 5 * DAY)
+    await add('renewed.example', NOW, NOW)
+    await add('not-renewed.example', NOW + 5 * DAY, NOW + 5 * DAY, { renewAt: null })
     t.equal(await store.hasFuture(NOW), false)
     await add('ahead.example', NOW + 5 * DAY, NOW + 5 * DAY)
     await add('ca-ahead.example', NOW + 5 * DAY, NOW)
-    await add('not-renewed.example', NOW + 5 * DAY, NOW + 5 * DAY, { renewAt: null })
     t.equal(await store.hasFuture(NOW), true)
     t.same(await store.makeFutureDue(NOW), ['ca|server|p256|ahead.example'])
     t.same(domains(await store.claimDue(NOW, 9)), ['ahead.example'])
@@ -209,7 +230,7 @@ onBothEngines('windows of renewal, as far as there is a renewal', async (t, { st
   t.same(await ids(NOW), [])
   t.match(await claim(NOW + DAY), [{ ...window, renewAt: NOW + 2 }])
   await store.setRenewAt(id, null)
-  t.same(await ids(NOW + DAY), [])
+  t.same(await ids(until), [])
   await store.setRenewalWindow(id, { ...window, renewAt: NOW + 2 })
   t.match(await store.list({ after: 0, limit: 1 }), [{ renewAt: null }], 'it stays let go')
 })

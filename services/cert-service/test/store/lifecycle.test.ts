@@ -2,7 +2,7 @@ import { hash, randomBytes, X509Certificate } from 'node:crypto'
 import { createRoot } from '@gatehouse/pki'
 import type { CertificateRecord } from '../../src/store/store.ts'
 import { onBothEngines } from '../helpers/engines.ts'
-import { CHAIN, NOW, newAudit, newCertificate, newOrder } from '../helpers/store.ts'
+import { CHAIN, NOW, newAudit, newCertificate } from '../helpers/store.ts'
 
 const DAY = 86_400_000
 const domains = (records: readonly CertificateRecord[]) => records.map(({ names }) => names[0])
@@ -21,6 +21,10 @@ onBothEngines('what is out of service', async (t, { store, pass }) => {
   await store.revoke([revoked.id, expired.id], NOW, 'keyCompromise', entry)
   await store.revoke([revoked.id], NOW + 1, 'superseded', entry)
   await store.remove([removed.id], newAudit({ action: 'delete' }))
+  t.same(
+    (await store.listAudit({ limit: 3 })).map(({ action }) => action),
+    ['delete', 'revoke', 'revoke'],
+  )
 
   t.same(domains(await store.list({ after: 0, limit: 10 })), [kept.names[0]])
   t.equal(await store.findCurrent(revoked.lineage), undefined)
@@ -55,74 +59,49 @@ onBothEngines(
   },
 )
 
-onBothEngines('a certificate is added with a lease, which ends with it', async (t, { store }) => {
-  const work = {
-    lineage: 'a',
-    domain: 'app.example.com',
-    names: 2,
-
-    askedBy: 'psk:web',
-  }
-  const lease = (await store.takeLease(work))!
-  t.match(lease, { lineage: 'a', currentId: null, lost: { aborted: false } })
-  const certificate = newCertificate({ lineage: 'a' })
-  const added = await store.addCertificate(certificate, newAudit(), { lease })
-  t.equal((await store.findCurrent('a'))?.id, added.id)
-  const lost = { code: 'CERT_LEASE_LOST' }
-  const late = newCertificate({ lineage: 'a' })
-  await t.rejects(store.addCertificate(late, newAudit(), { lease }), lost, 'it stores once')
-  await t.rejects(store.saveOrder(newOrder({ lineage: 'a' }), lease), lost)
-  t.equal((await store.findCurrent('a'))?.id, added.id)
-  t.equal((await store.listAudit({ limit: 9 })).length, 1, 'no trace of what was refused')
-
-  const next = (await store.takeLease(work))!
-  t.equal(next.currentId, added.id)
-  t.ok(next.token > lease.token)
-  await store.releaseLease(next)
-  await store.releaseLease(next)
-  await t.rejects(store.addCertificate(late, newAudit(), { lease: next }), lost, 'nor released')
-  t.equal(await store.isBusyElsewhere('app.example.com'), false)
-})
-
 onBothEngines(
-  'a lease stores nothing over a certificate that it does not know',
-  async (t, { store }) => {
-    const work = { lineage: 'a', domain: 'app.example.com', names: 1 }
-    const first = await store.addCertificate(newCertificate({ lineage: 'a' }), newAudit())
-    const lease = (await store.takeLease(work))!
-    t.equal(lease.currentId, first.id)
-    const other = await store.addCertificate(newCertificate({ lineage: 'a' }), newAudit())
-    const late = store.addCertificate(newCertificate({ lineage: 'a' }), newAudit(), { lease })
-    await t.rejects(late, { code: 'CERT_LEASE_LOST' })
-    t.equal((await store.findCurrent('a'))?.id, other.id)
-    await store.remove([other.id], newAudit())
-    const added = await store.addCertificate(newCertificate({ lineage: 'a' }), newAudit(), {
-      lease,
-    })
-    t.equal((await store.findCurrent('a'))?.id, added.id, 'what was deleted is no obstacle')
-  },
-)
-
-onBothEngines(
-  'of two leases of a lineage at once, the one in force stores',
-  async (t, { store }) => {
-    const work = { lineage: 'a', domain: 'app.example.com', names: 1 }
-    const leases = [(await store.takeLease(work))!, (await store.takeLease(work))!]
-    const saved = await Promise.allSettled(
-      leases.map((lease, n) => store.saveOrder(newOrder({ lineage: 'a', step: `${n}` }), lease)),
-    )
-    const added = await Promise.allSettled(
-      leases.map((lease) =>
-        store.addCertificate(newCertificate({ lineage: 'a' }), newAudit(), { lease }),
-      ),
-    )
-    for (const [late, inForce] of [saved, added]) {
-      t.match(late, { status: 'rejected', reason: { code: 'CERT_LEASE_LOST' } })
-      t.match(inForce, { status: 'fulfilled' })
-    }
-    t.equal(store.failure(), undefined)
-    t.match(await store.findOrderByLineage('a'), { step: '1' })
-    t.equal((await store.listAudit({ limit: 9 })).length, 1)
+  'of what is out of service no key is left, and none of its names finds it',
+  async (t, { store, sql }) => {
+    const names = ['a.example', 'b.example']
+    const add = (lineage: string) =>
+      store.addCertificate(newCertificate({ lineage, names }), newAudit())
+    for (const [what, end] of [
+      ['replaced', async () => {}],
+      ['deleted', (_, id) => store.remove([id], newAudit())],
+      ['revoked', (_, id) => store.revoke([id], NOW, 'superseded', newAudit())],
+      [
+        'renewed while it was being revoked',
+        (replaced) => store.revoke([replaced], NOW, 'superseded', newAudit()),
+      ],
+    ] as readonly [string, (replaced: number, current: number) => Promise<unknown>][])
+      await t.test(what, async (t) => {
+        const [replaced, current] = [await add(what), await add(what)]
+        await end(replaced.id, current.id)
+        const left = what === 'replaced' ? [current.id] : []
+        for (const name of names) {
+          const found = await store.findByName(name)
+          t.same(
+            found.filter(({ lineage }) => lineage === what).map(({ id }) => id),
+            left,
+            name,
+          )
+        }
+        const ids = `(${replaced.id}, ${current.id})`
+        const kept = await sql<{ id: number }>(`
+          SELECT id FROM @certificates WHERE id IN ${ids} AND sealed_key IS NOT NULL`)
+        t.same(
+          kept.map(({ id }) => Number(id)),
+          left,
+          'keys',
+        )
+        const named = await sql<{ id: number }>(`
+          SELECT certificate AS id FROM @certificate_names WHERE certificate IN ${ids}`)
+        t.same(
+          named.map(({ id }) => Number(id)),
+          left,
+          'names',
+        )
+      })
   },
 )
 
@@ -176,6 +155,23 @@ onBothEngines('keys that are asked about at once have an answer each', async (t,
     true,
     false,
   ])
+})
+
+onBothEngines('a revocation refuses the keys of all that it takes back', async (t, { store }) => {
+  const { certificate: first } = await createRoot({ commonName: 'A', now: NOW })
+  const { certificate: second } = await createRoot({ commonName: 'B', now: NOW })
+  const add = (lineage: string, certificate: Uint8Array) =>
+    store.addCertificate(newCertificate({ lineage, certificate }), newAudit())
+  await add('x', first)
+  const { id } = await add('x', second)
+  const other = await add('y', first)
+  await store.revoke([id], NOW, 'keyCompromise', newAudit())
+  for (const certificate of [first, second]) {
+    const spki = new X509Certificate(certificate).publicKey.export({ type: 'spki', format: 'der' })
+    t.equal(await store.isCompromised(hash('sha256', spki)), true)
+  }
+  const revoked = await store.revoke([other.id], NOW, 'keyCompromise', newAudit())
+  t.same(revoked, [other.serialNumber], 'also where they are refused already')
 })
 
 onBothEngines('what is in use under a name', async (t, { store }) => {

@@ -144,6 +144,12 @@ onBothEngines('what is searched', async (t, { store }) => {
     ['a name that never had one', { part: 'none-' }, ['none-y.example', 'none-x.example']],
     ['all of its name', { wildcard: 'none-x.example' }, ['none-x.example']],
     ['no pattern', { part: '%' }, []],
+    ...['"', ',', '","', '["', 'e"]', '\\'].map((part): [string, Search, string[]] => [
+      `nothing between names: ${part}`,
+      { part },
+      [],
+    ]),
+    ['either, if a part is of no name', { part: '"', serialNumber: 'cafe' }, ['gone.example']],
   ]
   for (const [why, search, found] of cases)
     await holdPages(t, store, { order: 'next', search, now: NOW }, found, why)

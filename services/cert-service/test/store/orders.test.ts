@@ -3,6 +3,7 @@ import type { OrderRecord } from '../../src/store/store.ts'
 import { onBothEngines } from '../helpers/engines.ts'
 import { failedOrders, NOW, newAudit, newCertificate, newOrder } from '../helpers/store.ts'
 
+const DAY = 86_400_000
 const checkpoint = {
   state: { step: 'ordered', orderUrl: 'https://ca.test/order/1' },
   sealedKey: randomBytes(60),
@@ -49,28 +50,49 @@ onBothEngines('orders: one per lineage, ended by its certificate', async (t, { s
   t.same(await store.findOrderByLineage(next.lineage), newOrder())
   t.equal(await store.findOrder('order-2'), undefined)
   t.same(await store.listPendingOrders(), [newOrder()])
+  const work = { lineage: next.lineage, domain: 'app.example.com', names: 1 }
+  const lease = (await store.takeLease(work))!
+  t.equal(await store.saveOrder({ ...next, step: 'x' }, lease), 'order-1', 'nor by a lease')
+  t.same(await store.findOrder('order-1'), newOrder({ step: 'x' }))
+  t.equal(await store.findOrder('order-2'), undefined)
 
   await store.addCertificate(newCertificate(), newAudit())
   t.equal((await store.findOrder('order-1'))?.status, 'done')
   t.same(await store.listPendingOrders(), [])
+  t.equal(await store.saveOrder({ ...next, lineage: 'other' }), 'order-2', 'which is free')
 })
+
+/** The orders of which something is left that only an order in progress has. */
+const LEFT = `
+  SELECT id FROM @orders
+  WHERE state IS NULL AND (url IS NOT NULL OR sealed_key IS NOT NULL OR status = 'done' AND failures > 0)`
 
 onBothEngines(
   'an order keeps what its issuer goes on from, until it ends',
-  async (t, { store }) => {
-    const order = newOrder({ checkpoint })
+  async (t, { store, sql }) => {
+    const order = newOrder({ checkpoint, failures: 2 })
     await store.saveOrder(order)
     t.match(await store.findOrder(order.id), order)
     t.match(await store.findOrderByUrl('https://ca.test/order/1'), { id: order.id })
     t.equal(await store.findOrderByUrl('https://ca.test/order/2'), undefined)
+    const orderUrl = `https://ca.test/${'x'.repeat(3_000)}`
+    const long = newOrder({
+      id: 'l',
+      lineage: 'l',
+      checkpoint: { ...checkpoint, state: { orderUrl } },
+    })
+    await store.saveOrder(long)
+    t.match(await store.findOrderByUrl(orderUrl), long, 'as long as it is')
     await store.addCertificate(newCertificate({ lineage: order.lineage }), newAudit())
     t.notOk('checkpoint' in (await store.findOrder(order.id))!)
+    t.equal(await store.findOrderByUrl('https://ca.test/order/1'), undefined)
+    t.same(await sql(LEFT), [], 'nor is its key left')
   },
 )
 
 onBothEngines(
   'what failed is gone on with once it is due, if the CA has an order for it',
-  async (t, { store }) => {
+  async (t, { store, sql }) => {
     const failed = { status: 'failed', nextTryAt: NOW } as const
     await store.saveOrder(newOrder({ ...failed, id: 'a', lineage: 'a', checkpoint }))
     await store.saveOrder(newOrder({ ...failed, id: 'b', lineage: 'b' }))
@@ -80,12 +102,21 @@ onBothEngines(
     const ids = async (now: number) => (await store.listResumableOrders(now)).map(({ id }) => id)
     t.same(await ids(NOW - 1), [])
     t.same(await ids(NOW), ['a'])
+    t.same(await ids(NOW - DAY + 1), [])
+    t.same(await ids(NOW - DAY), ['c'], 'or was put off by a clock that was ahead')
 
     const { id } = await store.addCertificate(newCertificate({ lineage: 'x' }), newAudit())
     await store.saveOrder(newOrder({ ...failed, id: 'x', lineage: 'x', checkpoint }))
     t.same(await ids(NOW), ['a', 'x'])
     await store.remove([id], newAudit())
     t.same(await ids(NOW), ['a'], 'nor is what was deleted')
+    t.same(await sql(LEFT), [], 'of which no key is left')
+    await store.addCertificate(newCertificate({ lineage: 'p' }), newAudit())
+    const pending = newOrder({ id: 'p', lineage: 'p', checkpoint })
+    await store.saveOrder(pending)
+    const held = (await store.findCurrent('p'))!
+    await store.remove([held.id], newAudit())
+    t.match(await store.findOrder('p'), pending, 'what is in progress is not touched')
   },
 )
 

@@ -235,11 +235,39 @@ onBothEngines('the use of limits, with what orders have reserved', async (t, { s
   t.equal((await read())[0]?.[0], 0)
 })
 
+onBothEngines(
+  'use that ended, and what is reserved, go in their time',
+  async (t, { store, pass }) => {
+    const read = () =>
+      store.changeUsage(['orders ca'], (usage) => [
+        usage.until('orders ca'),
+        usage.reservations('orders ca', NOW, 9 * DAY).length,
+      ])
+    await store.changeUsage(['orders ca'], (usage) => {
+      usage.set('orders ca', NOW + 1)
+      usage.reserve('a', ['orders ca'], NOW)
+    })
+    await store.pruneUsage(NOW + DAY - 1)
+    t.same(await read(), [NOW + 1, 1], 'ended')
+    pass(7 * DAY - 1)
+    await store.pruneUsage(NOW)
+    t.same(await read(), [NOW + 1, 1], 'not ended: the clock was ahead')
+    pass(1)
+    await store.pruneUsage(NOW + DAY)
+    t.same(await read(), [NOW + 1, 0], 'ended a moment ago')
+    pass(7 * DAY)
+    await store.pruneUsage(NOW + DAY)
+    t.same(await read(), [0, 0])
+  },
+)
+
 onBothEngines('a hundred at once count exactly', async (t, { store }) => {
+  // No database stores it as it is.
+  const caller = 'caller n\0\ud800'
   const one = () =>
-    store.changeUsage(['caller a'], (usage) => {
-      usage.set('caller a', usage.until('caller a') + 1)
-      return usage.until('caller a')
+    store.changeUsage([caller], (usage) => {
+      usage.set(caller, usage.until(caller) + 1)
+      return usage.until(caller)
     })
   const counts = await Promise.all(Array.from({ length: 100 }, one))
   t.same(

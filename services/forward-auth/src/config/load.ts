@@ -1,5 +1,4 @@
 import { parseHost } from '@gatehouse/net'
-import { parsePostgresUrl } from '@gatehouse/postgres'
 import { compileAllow, createConditions } from '@gatehouse/profile'
 import {
   applyRules,
@@ -15,6 +14,7 @@ import {
   loadConfig,
   type Rule,
 } from '@gatehouse/service-kit'
+import { parsePostgresUrl } from '@gatehouse/store'
 import { headerRows } from '../check/header-presets.ts'
 import { ANY_POLICY, createPolicy } from '../check/policy.ts'
 import { ANYONE } from '../check/rules.ts'

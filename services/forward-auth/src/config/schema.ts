@@ -1,4 +1,3 @@
-import { SCHEMA_PATTERN } from '@gatehouse/postgres'
 import { AllowSchema } from '@gatehouse/profile'
 import {
   Duration,
@@ -10,6 +9,7 @@ import {
   Text,
   WorkersSchema,
 } from '@gatehouse/service-kit'
+import { SCHEMA_PATTERN } from '@gatehouse/store'
 import { type Static, Type } from 'typebox'
 import { PRESETS } from '../check/header-presets.ts'
 import { ENCODINGS, PROPERTY_NAMES, USER_KINDS } from '../check/headers.ts'

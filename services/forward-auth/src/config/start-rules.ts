@@ -15,7 +15,7 @@ import {
 import { ANYONE, SIGNED_IN } from '../check/rules.ts'
 import type { ProviderConfig } from '../providers/index.ts'
 import { assertStoredSecret, SECRET_FILES } from '../store/sqlite/secret-file.ts'
-import { STATE_FILE } from '../store/sqlite/state-file.ts'
+import { STATE_FILE } from '../store/sqlite/sqlite-store.ts'
 import type { SecretName } from '../store/store.ts'
 import type { ForwardAuthConfig, PortalConfig } from './schema.ts'
 

@@ -54,7 +54,6 @@ export class EndedSessions {
 
   #learnSession(row: Revocation): void {
     this.#bySid.set(row.sid, row)
-    if (row.person === '') return
     const sids = this.#sidsOf.get(row.person)
     if (sids) sids.add(row.sid)
     else this.#sidsOf.set(row.person, new Set([row.sid]))

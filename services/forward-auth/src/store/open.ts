@@ -10,7 +10,7 @@ type StorageConfig = PostgresConfig | { readonly path: string }
 /**
  * Opens the store that is configured.
  *
- * @throws FwaError FWA_STORE_UNAVAILABLE; PostgresError
+ * @throws FwaError FWA_STORE_UNAVAILABLE; StoreError
  */
 async function openStore(storage: StorageConfig, options: StoreOptions): Promise<AuthStore> {
   if (!('url' in storage)) return new SqliteStore(storage.path, options)

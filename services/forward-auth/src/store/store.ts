@@ -5,7 +5,7 @@ import type { KeyRing } from '../key-ring.ts'
 export interface Revocation {
   /** ID of the session, or `~` and the person for a range. */
   readonly sid: string
-  /** Digest of the person; '' in rows of older versions. */
+  /** Digest of the person. */
   readonly person: string
   /** When the first and the last of these sessions were created, in seconds. */
   readonly first: number
@@ -32,14 +32,6 @@ export interface RevocationFollower {
   rows(): Iterable<Revocation>
   /** Has rows written that the store has lost. */
   write(rows: readonly Revocation[]): void
-}
-
-/** A login that completes. */
-export interface CompletedLogin {
-  readonly login: string
-  /** When it has expired, by the clock and by the running time, in ms. */
-  readonly until: number
-  readonly due: number
 }
 
 /** What the audit trail records. */

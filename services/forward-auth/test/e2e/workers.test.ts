@@ -8,7 +8,7 @@ import { fromJSON } from '@grpc/proto-loader'
 import t, { type Test } from 'tap'
 import { programOf } from '../../../../scripts/test/program.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
-import { ask, connections, startRunning } from '../../../../scripts/test/running.ts'
+import { ask, connectEach, startRunning } from '../../../../scripts/test/running.ts'
 import { createProbe, PROBE_MARK, REPORT_PATH } from '../../src/doctor/probes.ts'
 import { EXT_AUTHZ } from '../../src/grpc/messages.ts'
 import { portalOf, startApp, yamlOf } from '../app.ts'
@@ -16,6 +16,7 @@ import { freePort } from '../helpers/process.ts'
 import { SHAPES } from '../shapes.ts'
 
 const WORKERS = 3
+const UNTOLD = 'a worker could not be told'
 const PORTALS = portalOf('main')
 const CHECK = { ...SHAPES[0]?.headers, accept: 'application/json' }
 const FORM = {
@@ -38,53 +39,72 @@ storage: { path: data }`
   return { ...running, url: String(url), workers: workers as readonly number[] }
 }
 
-/** Which worker each connection belongs to; there are enough for all. */
+/** A connection to each worker. */
 async function connect(
   t: Test,
-  { url, said }: Awaited<ReturnType<typeof start>>,
-): Promise<ReadonlyMap<Agent, unknown>> {
-  const owners = new Map<Agent, unknown>()
-  for (const agent of connections(t, 2 * WORKERS)) {
+  { url, said, workers }: Awaited<ReturnType<typeof start>>,
+): Promise<readonly Agent[]> {
+  let asked = 0
+  const owners = await connectEach(t, workers, async (agent) => {
     await ask(`${url}/portals/main`, { agent, headers: CHECK })
-    owners.set(agent, (await said('request', owners.size + 1)).pid)
-  }
-  return owners
+    asked += 1
+    return (await said('request', asked)).pid
+  })
+  return [...new Map([...owners].map(([agent, pid]) => [pid, agent])).values()]
 }
 
 t.test('what one worker signs out, all others refuse before it has answered', async (t) => {
+  expectWarnings(t, UNTOLD)
   const running = await start(t)
   const { url } = running
-  const owners = await connect(t, running)
-  t.strictSame(new Set(owners.values()), new Set(running.workers))
+  const agents = await connect(t, running)
 
   const { signIn } = await startApp(t, yamlOf(PORTALS), undefined, { clock: systemClock })
-  const agents = [...owners.keys()]
-  const check = async (agent: Agent, cookie: string) =>
-    (await ask(`${url}/portals/main`, { agent, headers: { ...CHECK, cookie } })).status
-  const statuses = async (cookie: string) =>
-    new Set(await Promise.all(agents.map((agent) => check(agent, cookie))))
-  for (let n = 0; n < 100; n++) {
+  const statuses = (cookie: string) =>
+    Promise.all(
+      agents.map(async (agent) => {
+        const headers = { ...CHECK, cookie }
+        return (await ask(`${url}/portals/main`, { agent, headers })).status
+      }),
+    )
+  let missed = 0
+  for (let n = 0, refusedByAll = 0; refusedByAll < 100; n++) {
     const cookie = signIn('main', { sub: `person-${n}` })
-    const before = await statuses(cookie)
+    t.strictSame(await statuses(cookie), [200, 200, 200])
     const agent = agents[n % agents.length]!
     const headers = { ...FORM, cookie }
     const out = await ask(`${url}/portals/main/logout`, { method: 'POST', agent, headers })
-    const after = await statuses(cookie)
-    t.strictSame([before, out.status, after], [new Set([200]), 200, new Set([401])])
+    t.equal(out.status, 200)
+    let after = await statuses(cookie)
+    const late = after.filter((status) => status !== 401).length
+    if (late === 0) refusedByAll += 1
+    missed += late
+    // Whom a busy machine keeps from answering for a second is named in the log.
+    if (missed > 0) await running.said(UNTOLD, missed)
+    while (after.includes(200)) after = await statuses(cookie)
+    t.strictSame(after, [401, 401, 401])
   }
 })
 
 t.test('the doctor learns at any worker what arrived at another one', async (t) => {
+  expectWarnings(t, UNTOLD)
   const running = await start(t)
-  const agents = [...(await connect(t, running)).keys()]
+  const agents = await connect(t, running)
   const { app } = await startApp(t, yamlOf(PORTALS))
   const token = createProbe(app.keys.session.first, Date.now())
   const headers = { ...CHECK, 'user-agent': `${PROBE_MARK}${token}` }
-  for (const [n, agent] of agents.entries()) {
+  const arrivedAt = async (agent: Agent) =>
+    JSON.parse((await ask(`${running.url}${REPORT_PATH}`, { agent, headers })).body).length
+  let missed = 0
+  for (const [n, agent] of [...agents, ...agents].entries()) {
     t.equal((await ask(`${running.url}/portals/main`, { agent, headers })).status, 401)
     for (const other of agents) {
-      const { body } = await ask(`${running.url}${REPORT_PATH}`, { agent: other, headers })
-      t.equal(JSON.parse(body).length, n + 1)
+      let arrived = await arrivedAt(other)
+      for (; arrived < n + 1; arrived = await arrivedAt(other)) {
+        missed += 1
+        await running.said(UNTOLD, missed)
+      }
+      t.equal(arrived, n + 1)
     }
   }
 })
@@ -117,7 +137,7 @@ t.test('all workers answer gRPC on one port', async (t) => {
       )
     })
   const pids = new Set<unknown>()
-  for (let n = 1; n <= 4 * WORKERS; n++) {
+  for (let n = 1; pids.size < WORKERS; n++) {
     t.match(await call(), { deniedResponse: {} })
     pids.add((await running.said('request', n)).pid)
   }

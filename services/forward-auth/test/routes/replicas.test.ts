@@ -145,7 +145,7 @@ t.test('several instances on one database', async (t) => {
       whenStale: 'refuse' as const,
     }
     const written = () =>
-      server.sql('SELECT id, ms::int FROM trail.writes, trail.running ORDER BY 1')
+      server.sql('SELECT writes.id, ms::int FROM trail.writes, trail.run_time ORDER BY 1')
     const before = await written()
     for await (const { event, person } of readAudit(storage, 0)) events.push([event, person])
     t.strictSame(
@@ -154,7 +154,7 @@ t.test('several instances on one database', async (t) => {
     )
     t.strictSame(await written(), before, 'reading it writes nothing')
     const absent = readAudit({ ...storage, schema: 'absent' }, 0)
-    await t.rejects(absent.next(), { code: 'POSTGRES_SCHEMA_OLDER' })
+    await t.rejects(absent.next(), { code: 'STORE_OLDER' })
     t.strictSame(await server.sql(`SELECT 1 FROM pg_namespace WHERE nspname = 'absent'`), [])
   })
 })

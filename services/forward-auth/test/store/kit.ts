@@ -79,12 +79,17 @@ export function onPostgres(
   }
 }
 
+/** Instances on a folder of their own. */
+export function onFolder(t: Test): { readonly folder: string; readonly open: Open } {
+  const folder = testFolder(t)
+  const open: Open = (changes = {}) =>
+    follow(t, async (options) => new SqliteStore(folder, options), changes)
+  return { folder, open }
+}
+
 /** Each engine: prepares what gives new stores, and for each of them what opens another instance. */
 export const ENGINES: Readonly<Record<string, (t: Test) => Promise<(t: Test) => Open>>> = {
-  'a folder': async () => (t) => {
-    const folder = testFolder(t)
-    return (changes = {}) => follow(t, async (options) => new SqliteStore(folder, options), changes)
-  },
+  'a folder': async () => (t) => onFolder(t).open,
   async PostgreSQL(t) {
     const server = await startPostgres(t)
     return (t) => onPostgres(t, server)

@@ -1,15 +1,38 @@
-import { openPostgres, parsePostgresUrl } from '@gatehouse/postgres'
+import { openPostgres, parsePostgresUrl } from '@gatehouse/store'
 import t from 'tap'
 import { type PostgresServer, startPostgres } from '../../../../scripts/test/postgres.ts'
 import { AssertionKeys } from '../../src/session/assertion-keys.ts'
-import { MIGRATIONS } from '../../src/store/postgres/migrations.ts'
 import type { StoredAuditRow } from '../../src/store/store.ts'
+import { MIGRATIONS } from '../../src/store/tables.ts'
 import { OLD_SECRET } from '../session/kit.ts'
 import { HOUR, NEW_KEYS, OLD_KEYS, onPostgres, revocation, SECOND, until } from './kit.ts'
 
 /** Both keys, the new one first. */
 const ROTATED = { first: NEW_KEYS.first, all: [...NEW_KEYS.all, ...OLD_KEYS.all] }
 const DOWN = { code: 'FWA_STORE_UNAVAILABLE', retryAfter: Number }
+
+/** Ways in which a database refuses writes: SQL for a table. Without `accept`, it ends by itself. */
+const REFUSALS: Readonly<
+  Record<string, { refuse(table: string): string; accept?(table: string): string }>
+> = {
+  'a missing right': {
+    refuse: (table) =>
+      `REVOKE ALL ON ${table} FROM gatehouse; GRANT SELECT ON ${table} TO gatehouse`,
+    accept: (table) => `GRANT ALL ON ${table} TO gatehouse`,
+  },
+  'a locked table': {
+    refuse: (table) => `BEGIN; LOCK TABLE ${table} IN SHARE MODE; SELECT pg_sleep(8); COMMIT`,
+  },
+  // As one would say it.
+  'a full disk': {
+    refuse: (table) => `
+      CREATE FUNCTION ${table}_full() RETURNS trigger LANGUAGE plpgsql
+        AS $$ BEGIN RAISE 'no space' USING ERRCODE = '53100'; END $$;
+      CREATE TRIGGER is_full BEFORE INSERT ON ${table} EXECUTE FUNCTION ${table}_full()`,
+    accept: (table) => `DROP TRIGGER is_full ON ${table}`,
+  },
+}
+const HELD = `SELECT 1 FROM pg_locks WHERE mode = 'ShareLock' AND granted AND relation IS NOT NULL`
 
 t.test('with one server', async (t) => {
   const server = await startPostgres(t)
@@ -95,6 +118,28 @@ t.test('with one server', async (t) => {
     for await (const { person } of store.audit.rows(0)) people.push(person)
     t.strictSame(people, ['corp:a', 'corp:\u{fffd}ada\u{fffd}', 'corp:\u{1f600}'], 'each once')
   })
+
+  for (const [way, { refuse, accept }] of Object.entries(REFUSALS))
+    t.test(`a database that refuses writes: ${way}`, async (t) => {
+      const schema = `refusing_${way.replaceAll(' ', '_')}`
+      const { store, learned, log } = await onPostgres(t, server, schema)()
+      await store.revoke({ add: [revocation('before')], remove: [] })
+      t.strictSame(store.health(), { degraded: [] })
+      const refusing = server.sql(refuse(`${schema}.revoked`))
+      if (accept) await refusing
+      else await until(async () => (await server.sql(HELD)).length > 0)
+      const add = [revocation('later')]
+      await t.rejects(store.revoke({ add, remove: [] }), DOWN)
+      t.strictSame(store.health(), { degraded: ['store'] })
+      t.match(log, ['the store cannot be used: writing fails'])
+      t.equal(await store.completeLogin('login', Date.now() + HOUR), true, 'the rest goes on')
+      t.strictSame(store.health(), { degraded: ['store'] }, 'and does not hide it')
+      if (accept) await server.sql(accept(`${schema}.revoked`))
+      await refusing
+      await until(() => store.health().degraded?.length === 0)
+      await store.revoke({ add, remove: [] })
+      await until(() => learned.has('later'))
+    })
 
   t.test('all instances go by the clock of the database', async (t) => {
     const { store } = await onPostgres(t, server)()

@@ -109,11 +109,9 @@ for (const [engine, prepare] of Object.entries(ENGINES)) {
       }
       time.passed = 2 * HOUR
       t.strictSame(await remaining(), ['a', 'b', 'login'], 'kept by the clock')
-      time.passed = 0
       await clock.advance(2 * HOUR)
-      const again = await open({ clock, monotonic })
+      const again = await open({ clock, monotonic: () => 0 })
       t.equal(again.store.runningTime(), 2 * HOUR, 'which others go on from')
-      time.passed = 2 * HOUR
       t.strictSame(await remaining(), ['b'], 'ended by both')
       time.passed = 3 * HOUR
       t.strictSame(await remaining(), [])

@@ -1,7 +1,35 @@
-import { isDeepStrictEqual } from 'node:util'
+import { type Engine, type Row, StoreError, type Table } from '@gatehouse/store'
 import { CertError } from '../../errors.ts'
-import type { Page, Source, Target } from './side.ts'
-import { type Row, TABLES, type Table } from './tables.ts'
+import { mapped } from '../database.ts'
+import { UNFINISHED } from '../replicas/unfinished.ts'
+import { TABLES } from '../tables.ts'
+
+/** A store that is to be moved. It is only read. */
+export interface Source extends AsyncDisposable {
+  readonly db: Engine
+  /** Identifies its keyring. */
+  readonly check: Uint8Array
+  /** @throws CertError CERT_STORE_LOCKED if somebody has used it since it was opened */
+  assertUnused(): Promise<void>
+}
+
+/** What is in a target: a store that was moved there, completely or in part. */
+export interface Found {
+  readonly db: Engine
+  /** Identifies the keyring of that store. */
+  readonly check: Uint8Array
+  readonly isFinished: boolean
+}
+
+/** Where a store is moved to. No service uses it before it is finished. */
+export interface Target extends AsyncDisposable {
+  /** `undefined` for an empty one. */
+  readonly found: Found | undefined
+  /** Empties it, and notes in {@link UNFINISHED} what is to be there. */
+  begin(check: Uint8Array): Promise<Found>
+  /** Gives what is finished its place. */
+  publish(): Promise<void>
+}
 
 /** After each batch: how many rows of a table are in the target. */
 export interface Progress {
@@ -17,6 +45,21 @@ class Contradiction extends CertError {
   }
 }
 
+/** Keys that are counted at once. */
+const MANY = 10_000
+/** The last id that was given in a table, also if its row is gone. */
+const LAST_ID: Record<Engine['dialect'], (table: string) => string> = {
+  postgres: (table) => `SELECT last_value AS last FROM ${table}_id_seq WHERE is_called`,
+  sqlite: (table) => `SELECT seq AS last FROM sqlite_sequence WHERE name = '${table}'`,
+}
+const SET_LAST_ID: Record<Engine['dialect'], (table: string, last: number) => readonly string[]> = {
+  postgres: (table, last) => [`SELECT setval('${table}_id_seq', ${last})`],
+  sqlite: (table, last) => [
+    `DELETE FROM sqlite_sequence WHERE name = '${table}'`,
+    `INSERT INTO sqlite_sequence (name, seq) VALUES ('${table}', ${last})`,
+  ],
+}
+
 /**
  * Copies a store, in batches of which each is read back and compared. What an earlier move of the same
  * store left behind is compared and completed; if the store was used since then, it is copied anew.
@@ -27,85 +70,101 @@ export async function* copyStore(
   target: Target,
   batch: number,
 ): AsyncGenerator<Progress> {
-  const { found } = target
-  if (found && !found.check.equals(source.check)) throw notEmpty()
-  try {
-    if (found) yield* copyTables(source, target, { batch, isNew: false })
-    else yield* copyAnew(source, target, batch)
-  } catch (error) {
-    if (!(error instanceof Contradiction) || !found) throw error
-    if (found.isFinished) throw notEmpty()
-    yield* copyAnew(source, target, batch)
+  let into = target.found
+  if (into && !isSame(into.check, source.check)) throw notEmpty()
+  if (into)
+    try {
+      yield* copyTables(source, into, batch)
+    } catch (error) {
+      if (!(error instanceof Contradiction)) throw error
+      if (into.isFinished) throw notEmpty()
+      into = undefined
+    }
+  if (!into) {
+    into = await mapped(target.begin(source.check))
+    yield* copyTables(source, into, batch)
   }
   await source.assertUnused()
-  if (!found?.isFinished) await target.finish(await source.counters())
-}
-
-async function* copyAnew(source: Source, target: Target, batch: number): AsyncGenerator<Progress> {
-  await target.begin(source.check)
-  yield* copyTables(source, target, { batch, isNew: true })
+  if (into.isFinished) return
+  await finish(source.db, into.db)
+  await mapped(target.publish())
 }
 
 function notEmpty(): CertError {
   return new CertError('CERT_STORE_NOT_EMPTY', 'The target holds another store.')
 }
 
-interface Manner {
-  readonly batch: number
-  /** Whether the target was empty. */
-  readonly isNew: boolean
-}
-
-async function* copyTables(
-  source: Source,
-  target: Target,
-  manner: Manner,
-): AsyncGenerator<Progress> {
+async function* copyTables({ db }: Source, into: Found, batch: number): AsyncGenerator<Progress> {
   for (const table of TABLES) {
     let rows = 0
-    let page: Page<unknown> | undefined
+    let page: readonly Row[] = []
     do {
-      page = await source.page(table, page, manner.batch)
-      await copyRows(target, table, page.rows, manner.isNew)
-      rows += page.rows.length
-      const isComplete = page.rows.length < manner.batch
-      if (isComplete && (await target.count(table)) !== rows)
+      page = await table.page(db, page.at(-1), batch)
+      await copyRows(table, page, into)
+      rows += page.length
+      const isComplete = page.length < batch
+      if (isComplete && (await count(into.db, table)) !== rows)
         throw new Contradiction(`The target has other ${table.name} than the store.`)
       yield { table: table.name, rows, isComplete }
-    } while (page.rows.length === manner.batch)
+    } while (page.length === batch)
   }
 }
 
-async function copyRows(
-  target: Target,
-  table: Table,
-  rows: readonly Row[],
-  isNew: boolean,
-): Promise<void> {
-  if (rows.length === 0) return
-  const missing = isNew ? rows : await missingOf(target, table, rows)
+async function copyRows(table: Table, rows: readonly Row[], into: Found): Promise<void> {
+  const { db, isFinished } = into
+  const missing = await missingOf(db, table, rows)
   if (missing.length === 0) return
-  if (target.found?.isFinished || !(await target.insert(table, missing)))
+  if (isFinished) throw new Contradiction(`The target lacks ${table.name}.`)
+  try {
+    await db.transaction((tx) => Promise.all(missing.map((row) => table.addRow(tx, row))))
+  } catch (error) {
+    if (!(error instanceof StoreError) || error.constraint === undefined) throw error
     throw new Contradiction(`The ${table.name} of the target cannot be completed.`)
-  if ((await missingOf(target, table, missing)).length > 0)
+  }
+  if ((await missingOf(db, table, missing)).length > 0)
     throw new Contradiction(`The target does not have ${table.name} that were stored.`)
 }
 
 /** The rows that are not in the target. @throws Contradiction if one of them is there with other values */
-async function missingOf(
-  target: Target,
-  table: Table,
-  rows: readonly Row[],
-): Promise<readonly Row[]> {
-  const idOf = (row: Row) => {
-    const key = row[table.key]
-    return Buffer.isBuffer(key) ? key.toString('latin1') : key
-  }
-  const there = new Map((await target.find(table, rows)).map((row) => [idOf(row), row]))
+async function missingOf(db: Engine, table: Table, rows: readonly Row[]): Promise<readonly Row[]> {
+  if (rows.length === 0) return []
+  const idOf = (row: Row) => JSON.stringify(table.keyOf(row))
+  const there = new Map((await table.alike(db, rows)).map((row) => [idOf(row), row]))
   return rows.filter((row) => {
     const other = there.get(idOf(row))
-    if (other && !isDeepStrictEqual(other, row))
+    if (other && !table.members.every((member) => isSame(row[member], other[member])))
       throw new Contradiction(`A row of ${table.name} differs in the target.`)
     return !other
+  })
+}
+
+/** SQLite has numbers for what is true or false. */
+function isSame(one: unknown, other: unknown): boolean {
+  if (one instanceof Uint8Array && other instanceof Uint8Array)
+    return Buffer.compare(one, other) === 0
+  const isTruth = typeof one === 'boolean' || typeof other === 'boolean'
+  return isTruth ? Number(one) === Number(other) : one === other
+}
+
+async function count(db: Engine, table: Table): Promise<number> {
+  let total = 0
+  let keys: readonly Row[] = []
+  do {
+    keys = await table.page(db, keys.at(-1), MANY, table.key.join())
+    total += keys.length
+  } while (keys.length === MANY)
+  return total
+}
+
+/** Makes the target a store of its own. */
+async function finish(from: Engine, to: Engine): Promise<void> {
+  const ran = await from.get<{ ms: number }>('SELECT ms FROM run_time')
+  const statements = [`UPDATE run_time SET ms = ${ran?.ms}`, `DROP TABLE ${UNFINISHED.name}`]
+  for (const { name } of TABLES.filter(({ isNumbered }) => isNumbered)) {
+    const given = await from.get<{ last: number }>(LAST_ID[from.dialect](name))
+    if (given) statements.push(...SET_LAST_ID[to.dialect](name, given.last))
+  }
+  await to.transaction(async (tx) => {
+    for (const sql of statements) await tx.run(sql)
   })
 }

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { Relay } from '../../../../../packages/postgres/test/relay.ts'
+import { Relay } from '../../../../../packages/store/test/postgres/relay.ts'
 import type { Change, Store } from '../../../src/store/store.ts'
 import { newSchema, openReplica, testServer, until } from '../../helpers/engines.ts'
 import { NOW, newAudit, newCertificate } from '../../helpers/store.ts'
@@ -171,7 +171,7 @@ t.test('a replica that does not confirm is named', async (t) => {
 
   const insert = (name: string, ago: string) =>
     sql(`INSERT INTO @replicas
-      VALUES (gen_random_uuid(), '${name}', now() - interval '${ago}', now() - interval '2 days')`)
+      VALUES (gen_random_uuid()::text, '${name}', now() - interval '2 days', now() - interval '${ago}')`)
   await insert('died', '1 hour')
   await insert('died long ago', '25 hours')
   t.same(await revoke(), ['died'])
@@ -195,7 +195,7 @@ t.test('what all have done with is deleted', async (t) => {
   await sql(`
     UPDATE @changes SET at = at - interval '2 hours';
     UPDATE @writes SET at = at - interval '2 hours';
-    UPDATE @leases SET until = now() - interval '2 minutes', holder = gen_random_uuid()`)
+    UPDATE @leases SET until = until - 120000, holder = gen_random_uuid()::text`)
   await a.prune(NOW, { audit: DAY, certificates: DAY, orders: DAY, challenges: DAY })
   const counted = await sql(`
     SELECT (SELECT count(*) FROM @changes)::int AS changes,

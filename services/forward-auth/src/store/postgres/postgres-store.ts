@@ -1,38 +1,40 @@
+import { type HealthReport, requireNamedFile, systemClock } from '@gatehouse/service-kit'
 import {
   type Feed,
   openPostgres,
   type Postgres,
   type PostgresOptions,
   parsePostgresUrl,
-} from '@gatehouse/postgres'
-import {
-  type Clock,
-  type HealthReport,
-  requireNamedFile,
-  systemClock,
-} from '@gatehouse/service-kit'
+  type Transaction,
+} from '@gatehouse/store'
 import { FwaError } from '../../errors.ts'
 import type { KeyRing } from '../../key-ring.ts'
-import {
-  type AuditStore,
-  type AuthStore,
-  type CompletedLogin,
-  MARGIN,
-  type Revocation,
-  type RevocationChange,
-  type RevocationFollower,
-  type SecretName,
-  type StoredAuditRow,
-  type StoreOptions,
+import { EngineStore } from '../engine-store.ts'
+import type {
+  AuditStore,
+  AuthStore,
+  Revocation,
+  RevocationChange,
+  RevocationFollower,
+  SecretName,
+  StoredAuditRow,
+  StoreOptions,
 } from '../store.ts'
+import { MIGRATIONS, REVOKED, TABLES } from '../tables.ts'
+import { unavailable } from '../unavailable.ts'
 import { AuditTable, readRows } from './audit-table.ts'
-import { MIGRATIONS } from './migrations.ts'
 import { SealedSecrets } from './sealed-secrets.ts'
-import { completions, PRUNE, READ, revocations } from './statements.ts'
-import { unavailable } from './unavailable.ts'
 
 /** Ms for which a database is waited for at the start. Less than the timeout of plugins. */
 const PATIENCE = 30_000
+/** Ms between two tests whether the database can be written. */
+const CHECK_INTERVAL = 5_000
+/** The revocations of transactions since one. */
+const READ = REVOKED.select(
+  'WHERE xid >= $1::xid8',
+  'sid, person, first, last, generation, until, due',
+)
+const TELL = `SELECT pg_notify($1, '')`
 
 export interface PostgresConfig {
   readonly url: string
@@ -46,39 +48,33 @@ export interface PostgresConfig {
 /**
  * Opens a schema of PostgreSQL, which any number of instances share.
  *
- * @throws PostgresError; FwaError FWA_STORE_UNAVAILABLE; ConfigError CONFIG_FILE_UNUSABLE
+ * @throws StoreError; ConfigError CONFIG_FILE_UNUSABLE
  */
 export async function openPostgresStore(
   config: PostgresConfig,
   options: StoreOptions,
 ): Promise<AuthStore> {
-  const db = await connect(config, { feeds: ['revoked'], log: options.log })
-  try {
-    const [row] = await db.all<{ ms: number }>('SELECT ms FROM running')
-    return new PostgresStore(db, config, options, row?.ms ?? 0)
-  } catch (error) {
-    await db.close()
-    throw unavailable(error)
-  }
+  const { log, monotonic: elapsed } = options
+  const db = await connect(config, {
+    ...{ log, elapsed, reported: unavailable, feeds: [REVOKED.name] },
+    writable: TABLES.postgres.map(({ name }) => name),
+  })
+  return new PostgresStore(db, config, options)
 }
 
-/** Reads the audit trail of a schema that exists, in which nothing changes. Throws PostgresError. */
+/** Reads the audit trail of a schema that exists, in which nothing changes. Throws StoreError. */
 export async function* readAuditTable(
   config: PostgresConfig,
   since: number,
 ): AsyncGenerator<StoredAuditRow> {
   const log = { info() {}, warn() {} }
-  const db = await connect(config, { existing: true, log })
-  try {
-    yield* readRows(db, since)
-  } finally {
-    await db.close()
-  }
+  await using db = await connect(config, { existing: true, log })
+  yield* readRows(db, since)
 }
 
 function connect(
   { url, caFile, schema }: PostgresConfig,
-  options: Pick<PostgresOptions, 'existing' | 'feeds' | 'log'>,
+  options: Omit<PostgresOptions, 'url' | 'schema' | 'name' | 'migrations'>,
 ): Promise<Postgres> {
   return openPostgres({
     url: parsePostgresUrl(url),
@@ -91,8 +87,7 @@ function connect(
   })
 }
 
-class PostgresStore implements AuthStore {
-  readonly clock: Clock
+class PostgresStore extends EngineStore implements AuthStore {
   readonly audit: AuditStore
   readonly staleness: AuthStore['staleness']
   readonly #db: Postgres
@@ -100,37 +95,20 @@ class PostgresStore implements AuthStore {
   readonly #log: StoreOptions['log']
   readonly #secrets: SealedSecrets
   readonly #channel: string
-  readonly #change: (change: RevocationChange) => Promise<void>
-  readonly #complete: (login: CompletedLogin) => Promise<boolean>
-  readonly #monotonic: () => number
-  /** When the schema was first used, on the monotonic clock. */
-  readonly #start: number
   #feed: Feed | undefined
 
-  constructor(db: Postgres, config: PostgresConfig, options: StoreOptions, saved: number) {
-    const { monotonic = () => performance.now(), log } = options
+  constructor(db: Postgres, config: PostgresConfig, { clock, log }: StoreOptions) {
     const now = () => db.clock.now()
-    this.clock = options.clock ?? { now, setTimer: systemClock.setTimer }
+    super(db, clock ?? { now, setTimer: systemClock.setTimer }, log)
     this.#db = db
     this.#config = config
     this.#log = log
-    this.#monotonic = monotonic
-    this.#start = saved - monotonic()
     this.#secrets = new SealedSecrets(db)
     this.#channel = `${config.schema}_revoked`
-    this.#change = db.turn(revocations(this.#channel))
-    this.#complete = db.turn(completions)
-    this.audit = new AuditTable({
-      db,
-      age: () => this.#age(),
-      isLeading: () => this.#isLeading(),
-    })
+    const isLeading = () => this.#isLeading()
+    this.audit = new AuditTable({ db, age: () => this.age(), isLeading })
     if (config.whenStale === 'refuse')
       this.staleness = () => (this.#isStale() ? stale(this.#lag()) : undefined)
-  }
-
-  runningTime(): number {
-    return Math.floor(this.#start + this.#monotonic())
   }
 
   async follow(follower: RevocationFollower): Promise<void> {
@@ -142,7 +120,8 @@ class PostgresStore implements AuthStore {
         if (isComplete) this.#restore(rows, follower)
       },
     })
-    await whenAvailable(this.#feed.read())
+    await this.told('reading', this.#feed.read())
+    this.watch(CHECK_INTERVAL)
   }
 
   async catchUp(): Promise<void> {
@@ -150,23 +129,9 @@ class PostgresStore implements AuthStore {
     await this.#feed?.read().catch(() => {})
   }
 
-  revoke(change: RevocationChange): Promise<void> {
-    return whenAvailable(this.#change(change))
-  }
-
-  async hasCompleted(login: string): Promise<boolean> {
-    const sql = 'SELECT 1 AS found FROM completed WHERE login = $1'
-    return (await whenAvailable(this.#db.all(sql, [login]))).length > 0
-  }
-
-  completeLogin(login: string, expiresAt: number): Promise<boolean> {
-    const { now, running } = this.#age()
-    const due = running + Math.max(expiresAt - now, 0) + MARGIN
-    return whenAvailable(this.#complete({ login, until: expiresAt + MARGIN, due }))
-  }
-
-  async prune(): Promise<void> {
-    await whenAvailable(this.#pruneAsLeader())
+  override async prune(): Promise<void> {
+    await this.told('writing', this.#db.prune())
+    if (await this.#isLeading()) await super.prune()
   }
 
   secret(name: SecretName, sealing?: KeyRing): Promise<string> {
@@ -179,28 +144,14 @@ class PostgresStore implements AuthStore {
     return { degraded: this.#db.failure() || this.#isStale() ? ['store'] : [] }
   }
 
-  async close(): Promise<void> {
-    this.#feed?.close()
-    // Otherwise the time since it was last saved is lost, and rows stay longer.
-    if (!this.#db.failure()) await this.#db.write([this.#running()]).catch(() => {})
-    await this.#db.close()
+  protected look(): Promise<void> {
+    return this.recheck()
   }
 
-  async #pruneAsLeader(): Promise<void> {
-    await this.#db.prune()
-    if (!(await this.#isLeading())) return
-    const { now, running } = this.#age()
-    const params = [now, running]
-    await this.#db.write([this.#running(), ...PRUNE.map((sql) => ({ sql, params }))])
-  }
-
-  #running() {
-    const sql = 'UPDATE running SET ms = greatest(ms, $1::bigint)'
-    return { sql, params: [this.runningTime()] }
-  }
-
-  #age() {
-    return { now: this.clock.now(), running: this.runningTime() }
+  /** Without new rows, the other instances are not told. */
+  protected override async change(tx: Transaction, change: RevocationChange): Promise<void> {
+    await super.change(tx, change)
+    if (change.add.length > 0) await tx.all(TELL, this.#channel)
   }
 
   #isLeading(): Promise<boolean> {
@@ -218,7 +169,7 @@ class PostgresStore implements AuthStore {
   /** A database that was restored, or failed over to a copy that was behind, gets back what it lost. */
   #restore(stored: readonly Revocation[], follower: RevocationFollower): void {
     const known = new Map(stored.map((row) => [row.sid, row]))
-    const { now, running } = this.#age()
+    const { now, running } = this.age()
     const lost = [...follower.rows()].filter((row) => {
       const other = known.get(row.sid)
       const isOver = row.until <= now && row.due <= running
@@ -235,14 +186,6 @@ class PostgresStore implements AuthStore {
 
 function isWithin(row: Revocation, other: Revocation): boolean {
   return other.first <= row.first && row.last <= other.last && row.generation <= other.generation
-}
-
-async function whenAvailable<T>(work: Promise<T>): Promise<T> {
-  try {
-    return await work
-  } catch (error) {
-    throw unavailable(error)
-  }
 }
 
 function stale(lag: number): FwaError {

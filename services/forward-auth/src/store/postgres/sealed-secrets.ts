@@ -1,10 +1,12 @@
 import { randomBytes } from 'node:crypto'
-import type { Postgres } from '@gatehouse/postgres'
+import type { Postgres } from '@gatehouse/store'
 import { FwaError } from '../../errors.ts'
 import type { KeyRing } from '../../key-ring.ts'
 import { seal, unseal } from '../../seal.ts'
 import type { SecretName } from '../store.ts'
-import { unavailable } from './unavailable.ts'
+import { SECRETS } from '../tables.ts'
+
+const REPLACE = 'UPDATE secrets SET sealed = $3 WHERE name = $1 AND sealed = $2'
 
 interface Known {
   readonly secret: string
@@ -31,38 +33,27 @@ export class SealedSecrets {
     const { first } = sealing
     const known = this.#known.get(name)
     if (known?.kid === first.kid) return known.secret
-    try {
-      const sealed = (await this.#read(name)) ?? (await this.#make(name, sealing))
-      const purpose = `secret ${name}`
-      const current = unseal(sealed, { first, all: [first] }, purpose)
-      const secret = current ?? unseal(sealed, sealing, purpose) ?? known?.secret
-      if (secret === undefined) throw sealedOtherwise(name)
-      if (current === undefined) await this.#replace(name, sealed, seal(secret, sealing, purpose))
-      this.#known.set(name, { secret, kid: first.kid })
-      return secret
-    } catch (error) {
-      throw unavailable(error)
-    }
+    const sealed = (await this.#read(name)) ?? (await this.#make(name, sealing))
+    const purpose = `secret ${name}`
+    const current = unseal(sealed, { first, all: [first] }, purpose)
+    const secret = current ?? unseal(sealed, sealing, purpose) ?? known?.secret
+    if (secret === undefined) throw sealedOtherwise(name)
+    if (current === undefined)
+      await this.#db.run(REPLACE, name, sealed, seal(secret, sealing, purpose))
+    this.#known.set(name, { secret, kid: first.kid })
+    return secret
   }
 
   async #read(name: SecretName): Promise<string | undefined> {
-    const sql = 'SELECT sealed FROM secrets WHERE name = $1'
-    const [row] = await this.#db.all<{ sealed: string }>(sql, [name])
-    return row?.sealed
+    return (await SECRETS.find(this.#db, 'WHERE name = $1', name))?.sealed
   }
 
   /** Of several instances that start at once, the first one makes it. */
   async #make(name: SecretName, sealing: KeyRing): Promise<string> {
     const secret = randomBytes(32).toString('base64url')
     const sealed = seal(secret, sealing, `secret ${name}`)
-    const sql = 'INSERT INTO secrets (name, sealed) VALUES ($1, $2) ON CONFLICT DO NOTHING'
-    await this.#db.write([{ sql, params: [name, sealed] }])
+    await this.#db.transaction((tx) => SECRETS.add(tx, { name, sealed }, ' ON CONFLICT DO NOTHING'))
     return (await this.#read(name)) ?? sealed
-  }
-
-  async #replace(name: SecretName, before: string, sealed: string): Promise<void> {
-    const sql = 'UPDATE secrets SET sealed = $3 WHERE name = $1 AND sealed = $2'
-    await this.#db.write([{ sql, params: [name, before, sealed] }])
   }
 }
 

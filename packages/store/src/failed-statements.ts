@@ -1,0 +1,44 @@
+import type { Parameter } from './engine.ts'
+import { StoreError, type StoreErrorCode } from './errors.ts'
+
+/** Statements that are remembered. A single one already makes a store unready. */
+const MAX_FAILED = 16
+const OF_STORE: readonly StoreErrorCode[] = ['STORE_UNAVAILABLE', 'STORE_REFUSED', 'STORE_CORRUPT']
+
+interface Failed {
+  readonly params: readonly Parameter[]
+  readonly error: StoreError
+}
+
+/** Whether the store is at fault, and not a statement. */
+export function isOfStore(error: unknown): error is StoreError {
+  return error instanceof StoreError && OF_STORE.includes(error.code)
+}
+
+/**
+ * The statements that fail although the database answers: a disk is full, a table locked, a right missing. One that
+ * succeeds is to be deleted.
+ */
+export class FailedStatements extends Map<string, Failed> {
+  first(): StoreError | undefined {
+    return this.values().next().value?.error
+  }
+
+  note(sql: string, params: readonly Parameter[], error: unknown): void {
+    if (isOfStore(error) && (this.size < MAX_FAILED || this.has(sql)))
+      this.set(sql, { params, error })
+  }
+
+  /**
+   * Tries each again until one still fails, so that none counts for longer than its cause lasts, nor is forgotten
+   * before. What is now wrong with a statement itself, such as a row that is there by now, is no cause.
+   * @param again - changes nothing
+   */
+  async retry(again: (sql: string, params: readonly Parameter[]) => Promise<unknown>) {
+    for (const [sql, { params }] of this) {
+      const outcome = await again(sql, params).catch((error: unknown) => error)
+      if (isOfStore(outcome)) return
+      this.delete(sql)
+    }
+  }
+}

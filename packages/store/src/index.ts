@@ -1,0 +1,35 @@
+export type {
+  Engine,
+  Parameter,
+  Queries,
+  Reported,
+  Row,
+  Transaction,
+  WriteOptions,
+} from './engine.ts'
+export { STORE_ERRORS, StoreError, type StoreErrorCode } from './errors.ts'
+export type { Migration } from './migrations.ts'
+export type { Feed, FeedOptions } from './postgres/feed.ts'
+export type { PostgresLog } from './postgres/log.ts'
+export {
+  openPostgres,
+  type Postgres,
+  type PostgresOptions,
+  SCHEMA_PATTERN,
+} from './postgres/postgres.ts'
+export { type PostgresHost, type PostgresUrl, parsePostgresUrl } from './postgres/url.ts'
+export { isBusy, sqliteFailure } from './sqlite/failures.ts'
+export { SqliteHealth } from './sqlite/health.ts'
+export { migrateSqlite, requireMigratedSqlite } from './sqlite/migrate.ts'
+export { SharedSqlite } from './sqlite/shared.ts'
+export { Sqlite } from './sqlite/sqlite.ts'
+export {
+  type ColumnType,
+  columns,
+  indexable,
+  MAX_INDEXED,
+  type RecordOf,
+  type RowOf,
+  Table,
+  type TableOptions,
+} from './tables.ts'

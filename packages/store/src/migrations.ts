@@ -1,0 +1,52 @@
+import { hash } from 'node:crypto'
+import type { Engine } from './engine.ts'
+import { StoreError } from './errors.ts'
+
+/** A step of the schema, as SQL of each engine. One that was released is never changed: add another one. */
+export type Migration = (dialect: Engine['dialect']) => string
+
+/** The migrations that a store has had. */
+export interface Applied {
+  readonly version: number
+  /** Of its SQL. */
+  readonly digest: string
+}
+
+/** Beside the tables of the service, each store has one with its migrations, and one with its run time. */
+export const VERSIONS = 'schema_versions'
+export const RUN_TIME = 'run_time'
+
+export function digestOf(sql: string): string {
+  return hash('sha256', sql).slice(0, 32)
+}
+
+/**
+ * The migrations that a store lacks.
+ * @throws StoreError `STORE_NEWER`, or `STORE_UNRELEASED` if it had others than these
+ */
+export function missing(applied: readonly Applied[], all: readonly string[]): readonly string[] {
+  if (applied.length > all.length)
+    throw new StoreError(
+      'STORE_NEWER',
+      `The store has schema ${applied.length}, and this version knows up to ${all.length}.`,
+    )
+  if (!applied.every(({ version, digest }) => digest === digestOf(all[version - 1] ?? '')))
+    throw unreleased()
+  return all.slice(applied.length)
+}
+
+/** @throws StoreError as {@link missing}, and `STORE_OLDER` */
+export function requireAll(applied: readonly Applied[], all: readonly string[]): void {
+  if (missing(applied, all).length === 0) return
+  throw new StoreError(
+    'STORE_OLDER',
+    `The store has schema ${applied.length}, and this version needs ${all.length}.`,
+  )
+}
+
+export function unreleased(): StoreError {
+  return new StoreError(
+    'STORE_UNRELEASED',
+    'The store was made by a version that was never released.',
+  )
+}

@@ -1,0 +1,249 @@
+import { createHash } from 'node:crypto'
+import { Socket } from 'node:net'
+import type { Client, ClientConfig, QueryResult } from 'pg'
+import type { Parameter, Row } from '../engine.ts'
+import type { PostgresHost, PostgresUrl } from './url.ts'
+
+/** Who connects, and how; the same for every server. */
+export interface Access {
+  readonly url: PostgresUrl
+  readonly ca?: string | undefined
+  readonly schema: string
+  readonly name: string
+}
+
+/** One SQL statement with its parameters. */
+export interface Statement {
+  readonly sql: string
+  readonly params?: readonly Parameter[]
+}
+
+/** What a statement gave. */
+export interface Answer {
+  readonly rows: readonly Row[]
+  /** How many rows it gave or changed. */
+  readonly rowCount: number | null
+  /** Such as COMMIT, or ROLLBACK if that is what a COMMIT did. */
+  readonly command: string
+}
+
+export type Outcome = PromiseSettledResult<Answer>
+
+/** Milliseconds. The server gives up before the client, so that its reason is known. */
+const CONNECT_TIMEOUT = 2_000
+const ANSWER_TIMEOUT = 5_000
+const STATEMENT_TIMEOUT = 4_000
+const LOCK_TIMEOUT = 3_000
+const KEEP_ALIVE = 10_000
+const MAX_PARAMS = 1_000
+const MAX_NAMES = 1_000
+
+/**
+ * What every session sets. Outside of a transaction nothing can be written, so that a pipeline whose BEGIN
+ * failed does nothing. A server whose client vanished notices after 25 seconds, and frees its locks.
+ * Statements find their rows by indexes, one after the other: a plan that was made while a table was small would
+ * otherwise read or join all of it when it has grown. JIT would compile what has to read all, since its cost then
+ * counts as huge.
+ */
+const SETTINGS = `SET default_transaction_read_only TO on; SET jit TO off;
+SET enable_seqscan TO off; SET enable_hashjoin TO off; SET enable_mergejoin TO off;
+SET statement_timeout TO ${STATEMENT_TIMEOUT}; SET lock_timeout TO ${LOCK_TIMEOUT};
+SET idle_in_transaction_session_timeout TO 10000;
+SET tcp_keepalives_idle TO 10; SET tcp_keepalives_interval TO 5; SET tcp_keepalives_count TO 3;
+SELECT pg_is_in_recovery()`
+
+const names = new Map<string, string>()
+
+/** One connection. Statements may be sent before the ones before them were answered. */
+export class Connection {
+  readonly host: PostgresHost
+  readonly #client: Client
+  readonly #socket: Socket
+  readonly #ended = Promise.withResolvers<Error>()
+  #lost: Error | undefined
+  #closing = false
+  #silent = false
+  /** Answers that are still to come, and the end of the patience with the next one. */
+  #owed = 0
+  #silence: NodeJS.Timeout | undefined
+
+  private constructor(host: PostgresHost, client: Client, socket: Socket) {
+    this.host = host
+    this.#client = client
+    this.#socket = socket
+    // pg reports both that it is lost, and then why each statement failed.
+    client.on('error', (error) => this.#end(error))
+    client.on('end', () => this.#end(new Error('the connection ended')))
+  }
+
+  /** Connects to a server that takes writes. Throws what pg or the system does. */
+  static async open(access: Access, host: PostgresHost): Promise<Connection> {
+    const { Client, types } = (await import('pg')).default
+    const socket = new Socket()
+    const client = new Client({
+      ...configOf(access, host),
+      stream: () => socket,
+      types: { getTypeParser: typeParsers(types.getTypeParser) as typeof types.getTypeParser },
+    })
+    const connection = new Connection(host, client, socket)
+    try {
+      await client.connect()
+      const answer = client.query(`SET search_path TO ${quoted(access.schema)};\n${SETTINGS}`)
+      const [outcome] = await connection.#answered([answer as unknown as Promise<QueryResult[]>])
+      if (outcome?.status !== 'fulfilled') throw outcome?.reason
+      if (outcome.value.at(-1)?.rows[0].pg_is_in_recovery) throw new Error('it is a standby')
+      return connection
+    } catch (error) {
+      connection.destroy(error as Error)
+      throw error
+    }
+  }
+
+  /** Why it can no longer be used. */
+  get lost(): Error | undefined {
+    return this.#lost
+  }
+
+  /** Resolves with the reason when it can no longer be used. */
+  get ended(): Promise<Error> {
+    return this.#ended.promise
+  }
+
+  /** Whether it was ended by {@link close}. */
+  get closing(): boolean {
+    return this.#closing
+  }
+
+  /** Whether it was given up since the server did not answer. */
+  get silent(): boolean {
+    return this.#silent
+  }
+
+  async all(sql: string, params: readonly Parameter[] = []): Promise<readonly Row[]> {
+    const [outcome] = await this.pipeline([{ sql, params }])
+    if (outcome?.status !== 'fulfilled') throw outcome?.reason
+    return outcome.value.rows
+  }
+
+  /** Sends all at once. Resolves when each was answered. */
+  async pipeline(statements: readonly Statement[]): Promise<readonly Outcome[]> {
+    const queries = statements.map(queryOf)
+    const { stream } = this.#client.connection
+    // All in one packet.
+    stream.cork()
+    const answers = queries.map((query) => this.#client.query(query))
+    stream.uncork()
+    return this.#answered(answers)
+  }
+
+  /** Runs SQL of several statements, without a limit of time. */
+  async script(sql: string): Promise<void> {
+    await this.#client.query(sql)
+  }
+
+  /** @param heard - is called for each notification on the channels that LISTEN named */
+  onNotification(heard: (channel: string) => void): void {
+    this.#client.on('notification', ({ channel }) => heard(channel))
+  }
+
+  /** Ends it at once. What is under way fails. */
+  destroy(reason: Error): void {
+    this.#end(reason)
+    this.#socket.destroy()
+  }
+
+  /** Ends it in order. */
+  async close(): Promise<void> {
+    this.#closing = true
+    this.#end(new Error('it was closed'))
+    const timer = setTimeout(() => this.#socket.destroy(), CONNECT_TIMEOUT)
+    await this.#client.end()
+    clearTimeout(timer)
+  }
+
+  #end(reason: Error): void {
+    this.#lost ??= reason
+    this.#ended.resolve(this.#lost)
+  }
+
+  /** As soon as the server is silent for too long, all that it still owes fails. */
+  async #answered<T>(answers: readonly Promise<T>[]): Promise<readonly PromiseSettledResult<T>[]> {
+    this.#owed += answers.length
+    this.#silence ??= setTimeout(() => {
+      this.#silent = true
+      this.destroy(new Error(`no answer in ${ANSWER_TIMEOUT / 1000} seconds`))
+    }, ANSWER_TIMEOUT)
+    const progress = () => {
+      this.#owed--
+      if (this.#owed > 0) return void this.#silence?.refresh()
+      clearTimeout(this.#silence)
+      this.#silence = undefined
+    }
+    for (const answer of answers) answer.then(progress, progress)
+    return Promise.allSettled(answers)
+  }
+}
+
+/** What each statement gave. Throws the first error: the others only follow from it. */
+export function fulfilled(outcomes: readonly Outcome[]): readonly Answer[] {
+  return outcomes.map((outcome) => {
+    if (outcome.status === 'rejected') throw outcome.reason
+    return outcome.value
+  })
+}
+
+/** An identifier as SQL. */
+export function quoted(identifier: string): string {
+  return `"${identifier.replaceAll('"', '""')}"`
+}
+
+/** Everything that pg would otherwise read from the environment or a file is given. */
+function configOf({ url, ca, name }: Access, { host, port, tls }: PostgresHost): ClientConfig {
+  const { user, password = '', database } = url
+  return {
+    host,
+    port,
+    user,
+    password: () => password,
+    database,
+    application_name: name,
+    ssl: tls && { rejectUnauthorized: true, ...(ca !== undefined && { ca }) },
+    pipeline: true,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: KEEP_ALIVE,
+    connectionTimeoutMillis: CONNECT_TIMEOUT,
+  }
+}
+
+function queryOf({ sql, params = [] }: Statement) {
+  if (params.length > MAX_PARAMS) throw new TypeError(`More than ${MAX_PARAMS} parameters`)
+  for (const param of params) checkParameter(param)
+  const name = nameOf(sql)
+  return { text: sql, values: [...params], ...(name !== undefined && { name }) }
+}
+
+/** pg would send the statements after one that it cannot send. */
+function checkParameter(param: Parameter): void {
+  if (param == null || param instanceof Uint8Array) return
+  if (!['string', 'number', 'bigint', 'boolean'].includes(typeof param))
+    throw new TypeError('A parameter is not plain')
+}
+
+/** Prepared once on each connection. Beyond a number that no program reaches, statements have no name. */
+function nameOf(sql: string): string | undefined {
+  let name = names.get(sql)
+  if (name === undefined && names.size < MAX_NAMES) {
+    name = createHash('sha256').update(sql).digest('base64url').slice(0, 24)
+    names.set(sql, name)
+  }
+  return name
+}
+
+/** int8 as number, xid8 as bigint. The rest as pg has it. */
+function typeParsers(parserOf: (oid: number, format?: 'text') => (text: string) => unknown) {
+  const own = new Map<number, (text: string) => unknown>([
+    [20, Number],
+    [5069, BigInt],
+  ])
+  return (oid: number, format?: 'text') => own.get(oid) ?? parserOf(oid, format)
+}

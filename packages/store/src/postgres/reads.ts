@@ -1,0 +1,37 @@
+import type { Row } from '../engine.ts'
+import { StoreError } from '../errors.ts'
+import type { FailedStatements } from '../failed-statements.ts'
+import { fulfilled, type Statement } from './connection.ts'
+import { diagnosed, Failed, noted } from './failures.ts'
+import type { Pool } from './pool.ts'
+
+/** Milliseconds after which a read is not tried again. */
+const DEADLINE = 4_000
+const MAX_ATTEMPTS = 3
+const AGAIN = new Set(['lost', 'replan', 'conflict'])
+
+/** The rows of a read. If the connection breaks while the database answers, it runs again. */
+export async function read(
+  statement: Statement,
+  pool: Pool,
+  failures: FailedStatements,
+): Promise<readonly Row[]> {
+  const until = performance.now() + DEADLINE
+  for (let attempts = 1; ; attempts++)
+    try {
+      return await pool.use((connection) =>
+        diagnosed(connection, async () => {
+          const [answer] = fulfilled(await connection.pipeline([statement]))
+          failures.delete(statement.sql)
+          return answer?.rows ?? []
+        }),
+      )
+    } catch (thrown) {
+      // There is no connection, and no use in asking for one again.
+      if (thrown instanceof StoreError) throw thrown
+      // Nothing but making a connection throws anything else.
+      const failed = thrown instanceof Failed ? thrown : new Failed('lost', thrown)
+      const isLast = attempts === MAX_ATTEMPTS || performance.now() > until
+      if (isLast || !AGAIN.has(failed.failure)) throw noted(failures, statement, failed)
+    }
+}

@@ -1,0 +1,175 @@
+import { randomUUID } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Parameter, Row, Transaction } from '../engine.ts'
+import { StoreError } from '../errors.ts'
+import type { FailedStatements } from '../failed-statements.ts'
+import { type Answer, type Connection, fulfilled, type Statement } from './connection.ts'
+import { diagnosed, Failed, noted, reasonOf, toStoreError, unavailable } from './failures.ts'
+import type { Pool } from './pool.ts'
+import type { Servers } from './servers.ts'
+
+/** What writes need. */
+interface Deps {
+  readonly pool: Pool
+  readonly servers: Servers
+  readonly failed: FailedStatements
+}
+
+type Job<T> = (tx: Transaction) => Promise<T>
+
+/** Milliseconds after which a write is not tried again, and for which it then still asks for its outcome. */
+const DEADLINE = 5_000
+const GRACE = 3_000
+/** Conflicts after which a write gives up. */
+const MAX_CONFLICTS = 20
+/** Milliseconds before another attempt: at most this for each that failed. */
+const PAUSE = 10
+
+const BEGIN = 'BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE'
+const COMMIT = 'COMMIT'
+const NOT_DURABLE = 'SET LOCAL synchronous_commit TO off'
+const REMEMBER = 'INSERT INTO writes (id) VALUES ($1::uuid)'
+const LOOK_UP = 'SELECT FROM writes WHERE id = $1::uuid'
+
+/** Transactions of which each happens once, over a few connections. */
+export class Writes {
+  readonly #deps: Deps
+
+  constructor(deps: Deps) {
+    this.#deps = deps
+  }
+
+  /**
+   * Tries until the outcome is known. After a lost connection whose COMMIT may have arrived, the id
+   * tells: it is in the table if the write was committed. If it is not there yet, the write runs
+   * again with the same id, and waits in the table for the end of the old transaction.
+   */
+  async once<T>(job: Job<T>, durable = true): Promise<T> {
+    const { pool } = this.#deps
+    const id = randomUUID()
+    let until = performance.now() + DEADLINE
+    let maybeWritten = false
+    let result: T
+    for (let attempts = 1; ; attempts++) {
+      const attempt = new Attempt({ id, durable })
+      try {
+        return await pool.use((connection) =>
+          diagnosed(connection, async () => {
+            if (maybeWritten && (await connection.all(LOOK_UP, [id])).length > 0) return result
+            result = await attempt.run(connection, job)
+            await attempt.commit(connection)
+            for (const { sql } of attempt.ran) this.#deps.failed.delete(sql)
+            return result
+          }),
+        )
+      } catch (thrown) {
+        // Nothing but making a connection throws anything else.
+        const failed = thrown instanceof Failed ? thrown : new Failed('lost', thrown)
+        if ((failed.failure === 'lost' && attempt.isSent) || failed.failure === 'written') {
+          if (!maybeWritten) until = Math.max(until, performance.now() + GRACE)
+          maybeWritten = true
+        }
+        const isOver = attempts > MAX_CONFLICTS || performance.now() > until
+        await this.#prepare(failed, { attempt, maybeWritten, until: isOver ? undefined : until })
+        await pause(Math.random() * PAUSE * attempts)
+      }
+    }
+  }
+
+  /** Resolves if a statement works. What it does is rolled back. */
+  async tryOut(sql: string, params: readonly Parameter[]): Promise<void> {
+    const works = new Error('It works')
+    const trying = this.once(async (tx) => {
+      await tx.run(sql, ...params)
+      throw works
+    })
+    await trying.catch((error: unknown) => {
+      if (error !== works) throw error
+    })
+  }
+
+  /** Resolves when another attempt makes sense. Throws if none does. */
+  async #prepare(
+    failed: Failed,
+    of: { attempt: Attempt; maybeWritten: boolean; until: number | undefined },
+  ): Promise<void> {
+    const { attempt, maybeWritten, until } = of
+    const { servers } = this.#deps
+    const { failure, error } = failed
+    const report = noted(this.#deps.failed, attempt.culprit, failed)
+    if (failure === 'rejected') throw report
+    if (failure === 'read-only') servers.drop(new Error('it is read-only'))
+    if (error instanceof StoreError && !maybeWritten) throw error
+    if (failure === 'busy' || until === undefined) throw unavailable(reasonOf(error), maybeWritten)
+    if (failure === 'lost') await servers.recovered(until - performance.now())
+  }
+}
+
+/** One run of a transaction. */
+class Attempt {
+  /** The statements of the job, in their order. */
+  readonly ran: Statement[] = []
+  /** Whether COMMIT was sent: from then on it may have happened. */
+  isSent = false
+  /** What goes with the first statement. */
+  #head: readonly Statement[]
+  #isOpen = true
+  /** The first one: the others only follow from it. */
+  #failure: { readonly statement: Statement; readonly error: unknown } | undefined
+
+  constructor({ id, durable }: { readonly id: string; readonly durable: boolean }) {
+    const remember = { sql: REMEMBER, params: [id] }
+    this.#head = [{ sql: BEGIN }, remember, ...(durable ? [] : [{ sql: NOT_DURABLE }])]
+  }
+
+  /** The statement that failed. If COMMIT did, the one before it. */
+  get culprit(): Statement | undefined {
+    return this.#failure?.statement ?? this.ran.at(-1)
+  }
+
+  /** If the job fails, or one of its statements, all is rolled back. */
+  async run<T>(connection: Connection, job: Job<T>): Promise<T> {
+    const send = (sql: string, params: readonly Parameter[]) => this.#send(connection, sql, params)
+    const all = async <R = Row>(sql: string, ...params: readonly Parameter[]) =>
+      (await send(sql, params)).rows as readonly R[]
+    try {
+      const result = await job({
+        all,
+        get: async <R = Row>(sql: string, ...params: readonly Parameter[]) =>
+          (await all<R>(sql, ...params))[0],
+        run: async (sql, ...params) => (await send(sql, params)).rowCount ?? 0,
+      })
+      this.#isOpen = false
+      if (this.#failure) throw this.#failure.error
+      return result
+    } catch (error) {
+      this.#isOpen = false
+      if (!connection.lost) await connection.pipeline([{ sql: 'ROLLBACK' }])
+      throw this.#failure ? this.#failure.error : error
+    }
+  }
+
+  /** A COMMIT after a failed statement rolls back, without an error of its own. */
+  async commit(connection: Connection): Promise<void> {
+    this.isSent = true
+    const answers = fulfilled(await connection.pipeline([...this.#head, { sql: COMMIT }]))
+    if (answers.at(-1)?.command !== COMMIT) throw new Error('A statement of the transaction failed')
+  }
+
+  async #send(connection: Connection, sql: string, params: readonly Parameter[]): Promise<Answer> {
+    if (!this.#isOpen) throw new Error('The transaction is over')
+    const statement = { sql, params }
+    this.ran.push(statement)
+    const statements = [...this.#head, statement]
+    this.#head = []
+    try {
+      return await diagnosed(
+        connection,
+        async () => fulfilled(await connection.pipeline(statements)).at(-1) as Answer,
+      )
+    } catch (failed) {
+      this.#failure ??= { statement, error: (failed as Failed).error }
+      throw toStoreError(failed as Failed)
+    }
+  }
+}

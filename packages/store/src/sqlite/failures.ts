@@ -1,0 +1,49 @@
+import { StoreError } from '../errors.ts'
+
+const RETRY_AFTER = 5
+
+/** SQLite's primary result codes for transient conditions, in which the data is intact. */
+const TRANSIENT = new Map([
+  [5, 'it is locked by another program'],
+  [6, 'it is locked'],
+  [7, 'out of memory'],
+  [8, 'it is read-only'],
+  [10, 'the disk failed'],
+  [13, 'the disk is full'],
+  [14, 'its files cannot be opened'],
+])
+/** SQLITE_IOERR_SHMSIZE: there is no space for the shared memory of the write-ahead log. */
+const TRANSIENT_EXTENDED = new Map([[4874, 'the disk is full']])
+const DAMAGED = [11, 26]
+const BUSY = 5
+const CONSTRAINT = 19
+
+export function unavailable(reason: string, cause?: unknown): StoreError {
+  const message = `The store cannot be used: ${reason}.`
+  return new StoreError('STORE_UNAVAILABLE', message, { cause, retryAfter: RETRY_AFTER })
+}
+
+/** Whether another program is using the file. */
+export function isBusy(error: unknown): boolean {
+  return primaryOf(error) === BUSY
+}
+
+/** The error to report for one of SQLite's; `undefined` for one of another kind. */
+export function sqliteFailure(error: unknown): StoreError | undefined {
+  if (error instanceof StoreError) return error
+  const { code, errcode, message } = error as { code?: string; errcode?: number; message?: string }
+  if (code === 'ERR_INVALID_STATE') return unavailable('it is closed', error)
+  if (errcode === undefined) return undefined
+  const primary = primaryOf(error)
+  if (DAMAGED.includes(primary))
+    return new StoreError('STORE_CORRUPT', 'The store is damaged or not a store.', { cause: error })
+  const reason = TRANSIENT_EXTENDED.get(errcode) ?? TRANSIENT.get(primary)
+  if (reason !== undefined) return unavailable(reason, error)
+  const constraint = primary === CONSTRAINT ? message : undefined
+  const text = `The store rejects a statement: ${message} (SQLite ${errcode}).`
+  return new StoreError('STORE_STATEMENT_FAILED', text, { constraint })
+}
+
+function primaryOf(error: unknown): number {
+  return ((error as { errcode?: number }).errcode ?? 0) & 0xff
+}

@@ -1,0 +1,60 @@
+import type { DatabaseSync } from 'node:sqlite'
+import {
+  type Applied,
+  digestOf,
+  type Migration,
+  missing,
+  RUN_TIME,
+  requireAll,
+  unreleased,
+  VERSIONS,
+} from '../migrations.ts'
+
+const OWN_TABLES = `
+  CREATE TABLE ${VERSIONS} (version INTEGER PRIMARY KEY, digest TEXT NOT NULL) STRICT;
+  CREATE TABLE ${RUN_TIME} (id INTEGER PRIMARY KEY CHECK (id = 1), ms INTEGER NOT NULL) STRICT;
+  INSERT INTO ${RUN_TIME} VALUES (1, 0);`
+const ADD = `INSERT INTO ${VERSIONS} (version, digest) VALUES (?, ?)`
+
+/**
+ * Runs the migrations that a store lacks, all or none.
+ * @throws StoreError `STORE_NEWER`, `STORE_UNRELEASED`
+ */
+export function migrateSqlite(sqlite: DatabaseSync, migrations: readonly Migration[]): void {
+  const all = migrations.map((migration) => migration('sqlite'))
+  const before = appliedTo(sqlite)
+  if (before && missing(before, all).length === 0) return
+  sqlite.exec('BEGIN IMMEDIATE')
+  try {
+    // Another process may have been faster.
+    const applied = appliedTo(sqlite)
+    if (!applied) sqlite.exec(OWN_TABLES)
+    let version = applied?.length ?? 0
+    for (const sql of missing(applied ?? [], all)) {
+      sqlite.exec(sql)
+      sqlite.prepare(ADD).run(++version, digestOf(sql))
+    }
+    sqlite.exec('COMMIT')
+  } catch (error) {
+    if (sqlite.isTransaction) sqlite.exec('ROLLBACK')
+    throw error
+  }
+}
+
+/** Changes nothing. @throws StoreError `STORE_OLDER`, `STORE_NEWER`, `STORE_UNRELEASED` */
+export function requireMigratedSqlite(
+  sqlite: DatabaseSync,
+  migrations: readonly Migration[],
+): void {
+  const all = migrations.map((migration) => migration('sqlite'))
+  requireAll(appliedTo(sqlite) ?? [], all)
+}
+
+/** Undefined if the file is empty. */
+function appliedTo(sqlite: DatabaseSync): readonly Applied[] | undefined {
+  const tables = sqlite.prepare('SELECT name FROM sqlite_schema').all()
+  if (tables.length === 0) return undefined
+  if (!tables.some(({ name }) => name === VERSIONS)) throw unreleased()
+  const rows = sqlite.prepare(`SELECT version, digest FROM ${VERSIONS} ORDER BY version`).all()
+  return rows as unknown as readonly Applied[]
+}

@@ -1,0 +1,277 @@
+import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
+import { setTimeout } from 'node:timers/promises'
+import type { Engine, Parameter, Reported, Row, Transaction, WriteOptions } from '../engine.ts'
+import type { StoreError } from '../errors.ts'
+import { FailedStatements, isOfStore } from '../failed-statements.ts'
+import { RUN_TIME } from '../migrations.ts'
+import { toSqlite } from '../translate.ts'
+import { sqliteFailure, unavailable } from './failures.ts'
+
+type MaybePromise<T> = T | Promise<T>
+
+/** How the statements of a store are run. Errors are those of `node:sqlite`. */
+export interface Runner {
+  /** Milliseconds between two transactions, in which more writes come to share the next one. */
+  readonly pause: number
+  /** A read that is no part of a transaction. */
+  read(sql: string, params: readonly Parameter[]): MaybePromise<readonly Row[]>
+  /** What a transaction consists of, one statement after the other. */
+  begin(isDurable: boolean): MaybePromise<unknown>
+  all(sql: string, params: readonly Parameter[]): MaybePromise<readonly Row[]>
+  run(sql: string, params: readonly Parameter[]): MaybePromise<number>
+  end(how: 'COMMIT' | 'ROLLBACK'): MaybePromise<unknown>
+  /** The last write, which is no part of a transaction. */
+  finish(sql: string, params: readonly Parameter[]): unknown
+  close(): MaybePromise<void>
+}
+
+interface Job {
+  readonly isDurable: boolean
+  run(tx: Transaction): Promise<unknown>
+  resolve(result: unknown): void
+  reject(error: unknown): void
+}
+
+export interface SqliteOptions {
+  /** Milliseconds on a monotonic clock. Default: since this process started. */
+  readonly elapsed?: (() => number) | undefined
+  /** Default: a StoreError as it is. */
+  readonly reported?: Reported | undefined
+  /** Default: statements run in this thread. */
+  readonly runner?: Runner | undefined
+}
+
+const MAX_WAITING = 4096
+const SAVE_RUN_TIME = `UPDATE ${RUN_TIME} SET ms = greatest(ms, $1)`
+
+/** A store in SQLite. Writes that come together share a transaction, and so a wait for the disk. */
+export class Sqlite implements Engine {
+  readonly dialect = 'sqlite'
+  readonly #runner: Runner
+  /** Reads. */
+  readonly #failed = new FailedStatements()
+  readonly #elapsed: () => number
+  readonly #reported: Reported
+  readonly #openedAt: number
+  readonly #earlierRunTime: number
+  #waiting: Job[] = []
+  /** The transaction that is under way, which readers wait for. */
+  #running: Promise<void> | undefined
+  /** Of the last transaction that was begun or waits. */
+  #turn: Promise<void> = Promise.resolve()
+  #refusal: StoreError | undefined
+  /** Of the last transaction: they all fail together. */
+  #failedWrite: StoreError | undefined
+
+  constructor(sqlite: DatabaseSync, options: SqliteOptions = {}) {
+    const { elapsed = () => performance.now(), reported = (error) => error } = options
+    this.#runner = options.runner ?? new Connection(sqlite)
+    this.#elapsed = elapsed
+    this.#reported = reported
+    this.#openedAt = elapsed()
+    this.#earlierRunTime = Number(sqlite.prepare(`SELECT ms FROM ${RUN_TIME}`).get()?.ms)
+  }
+
+  async all<T = Row>(sql: string, ...params: readonly Parameter[]): Promise<readonly T[]> {
+    try {
+      return (await this.#read(sql, params)) as readonly T[]
+    } catch (error) {
+      throw this.#reported(error)
+    }
+  }
+
+  async get<T = Row>(sql: string, ...params: readonly Parameter[]): Promise<T | undefined> {
+    return (await this.all<T>(sql, ...params))[0]
+  }
+
+  run(sql: string, ...params: readonly Parameter[]): Promise<number> {
+    return this.transaction((tx) => tx.run(sql, ...params))
+  }
+
+  transaction<T>(
+    job: (tx: Transaction) => Promise<T>,
+    { durable: isDurable = true }: WriteOptions = {},
+  ): Promise<T> {
+    return new Promise<T>((resolve, rejected) => {
+      const reject = (error: unknown) => rejected(this.#reported(error))
+      if (this.#refusal) return reject(this.#refusal)
+      if (this.#waiting.length >= MAX_WAITING) return reject(unavailable('too many writes wait'))
+      if (this.#waiting.length === 0) this.#turn = this.#commitTurn(this.#turn)
+      this.#waiting.push({ isDurable, run: job, resolve: resolve as Job['resolve'], reject })
+    })
+  }
+
+  runTime(): number {
+    return this.#earlierRunTime + Math.floor(Math.max(0, this.#elapsed() - this.#openedAt))
+  }
+
+  async check(): Promise<void> {
+    await this.run(SAVE_RUN_TIME, this.runTime())
+    await this.#failed.retry((sql, params) => this.#read(sql, params))
+    const failure = this.failure()
+    if (failure) throw this.#reported(failure)
+  }
+
+  failure(): StoreError | undefined {
+    return this.#refusal ?? this.#failedWrite ?? this.#failed.first()
+  }
+
+  /** `undefined` allows writes again. */
+  refuseWrites(reason: StoreError | undefined): void {
+    this.#refusal = reason
+  }
+
+  /** Commits the waiting writes and saves the run time, then closes the connection. */
+  async close(): Promise<void> {
+    const refusal = this.#refusal
+    this.#refusal = unavailable('it is closed')
+    await this.#turn
+    try {
+      if (!refusal) this.#runner.finish(SAVE_RUN_TIME, [this.runTime()])
+    } catch {
+      // The run time since the last check is lost.
+    }
+    await this.#runner.close()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+
+  async #commitTurn(before: Promise<void>): Promise<void> {
+    await Promise.all([before, new Promise(setImmediate)])
+    const jobs = this.#waiting
+    this.#waiting = []
+    this.#running = this.#runTogether(jobs)
+    await this.#running
+    this.#running = undefined
+    if (this.#runner.pause > 0) await setTimeout(this.#runner.pause)
+  }
+
+  async #runTogether(jobs: readonly Job[]): Promise<void> {
+    try {
+      const isDurable = jobs.some((job) => job.isDurable)
+      await this.#runner.begin(isDurable)
+      const results: unknown[] = []
+      for (const job of jobs) results.push(await this.#runJob(job))
+      await this.#runner.end('COMMIT')
+      // Others may write to tables in memory alone.
+      if (isDurable) this.#failedWrite = undefined
+      jobs.forEach((job, i) => {
+        job.resolve(results[i])
+      })
+    } catch (error) {
+      await this.#runner.end('ROLLBACK')
+      const failure = sqliteFailure(error) ?? error
+      if (isOfStore(failure)) this.#failedWrite = failure
+      // The store is fine, so one job is at fault: run alone, only that one fails.
+      else if (jobs.length > 1) return this.#runAlone(jobs)
+      for (const job of jobs) job.reject(failure)
+    }
+  }
+
+  async #runAlone(jobs: readonly Job[]): Promise<void> {
+    for (const job of jobs) await this.#runTogether([job])
+  }
+
+  /** As in PostgreSQL, nothing is kept of a job whose statement failed, and a statement that comes late does nothing. */
+  async #runJob(job: Job): Promise<unknown> {
+    let failure: unknown
+    let isOver = false
+    const attempt = async <T>(statement: () => MaybePromise<T>): Promise<T> => {
+      if (isOver) throw new Error('The transaction is over')
+      if (failure) throw failure
+      try {
+        return await statement()
+      } catch (error) {
+        failure ??= sqliteFailure(error) ?? error
+        throw failure
+      }
+    }
+    const all = async <T>(sql: string, ...params: readonly Parameter[]) =>
+      (await attempt(() => this.#runner.all(sql, params))) as readonly T[]
+    try {
+      const result = await job.run({
+        all,
+        get: async <T>(sql: string, ...params: readonly Parameter[]) =>
+          (await all<T>(sql, ...params))[0],
+        run: (sql, ...params) => attempt(() => this.#runner.run(sql, params)),
+      })
+      if (failure) throw failure
+      return result
+    } catch (error) {
+      throw failure ?? error
+    } finally {
+      isOver = true
+    }
+  }
+
+  async #read(sql: string, params: readonly Parameter[]): Promise<readonly Row[]> {
+    while (this.#running) await this.#running
+    try {
+      const rows = await this.#runner.read(sql, params)
+      this.#failed.delete(sql)
+      return rows
+    } catch (error) {
+      const failure = sqliteFailure(error) ?? error
+      this.#failed.note(sql, params, failure)
+      throw failure
+    }
+  }
+}
+
+/** Runs statements in this thread. */
+export class Connection implements Runner {
+  readonly pause = 0
+  readonly finish = this.run
+  readonly read = this.all
+  readonly #sqlite: DatabaseSync
+  readonly #statements = new Map<string, StatementSync>()
+  #isDurable = true
+
+  constructor(sqlite: DatabaseSync) {
+    this.#sqlite = sqlite
+  }
+
+  /** Unless durable, the commit does not wait for the disk; with a write-ahead log, the next one that is durable does. */
+  begin(isDurable: boolean): void {
+    if (isDurable !== this.#isDurable)
+      this.#sqlite.exec(`PRAGMA synchronous = ${isDurable ? 'FULL' : 'NORMAL'}`)
+    this.#isDurable = isDurable
+    this.#sqlite.exec('BEGIN IMMEDIATE')
+  }
+
+  end(how: 'COMMIT' | 'ROLLBACK'): void {
+    if (how === 'COMMIT' || (this.#sqlite.isOpen && this.#sqlite.isTransaction))
+      this.#sqlite.exec(how)
+  }
+
+  all(sql: string, params: readonly Parameter[]): readonly Row[] {
+    const rows = this.#prepare(sql).all(...params.map(bound))
+    // SQLite's rows have no prototype.
+    return rows.map((row) => ({ ...row }))
+  }
+
+  run(sql: string, params: readonly Parameter[]): number {
+    return Number(this.#prepare(sql).run(...params.map(bound)).changes)
+  }
+
+  close(): void {
+    if (this.#sqlite.isOpen) this.#sqlite.close()
+  }
+
+  #prepare(sql: string): StatementSync {
+    const known = this.#statements.get(sql)
+    if (known) return known
+    const statement = this.#sqlite.prepare(toSqlite(sql))
+    this.#statements.set(sql, statement)
+    return statement
+  }
+}
+
+/** As SQLite has no booleans, and would take a number for a fraction: 7 / 2 would be 3.5. */
+export function bound(value: Parameter): SQLInputValue {
+  if (value === undefined) return null
+  if (typeof value === 'boolean' || Number.isSafeInteger(value)) return BigInt(value as number)
+  return value
+}

@@ -1,0 +1,26 @@
+/** What PostgreSQL's SQL becomes for SQLite, in this order. */
+const RULES: readonly (readonly [RegExp, string])[] = [
+  // Parameters.
+  [/\$(\d+)/g, '?$1'],
+  // Casts: SQLite's parameters have the type of their value.
+  [/::[a-z]\w*/g, ''],
+  // Types of columns that the engine computes.
+  [/\bbigint\b/g, 'INTEGER'],
+  // Locks: one transaction writes at a time.
+  [/\bFOR (?:NO KEY )?(?:UPDATE|SHARE)(?: OF \w+)?(?: SKIP LOCKED)?/g, ''],
+  // Lists are JSON.
+  [/\bjson_array_elements_text\(/g, 'json_each('],
+  // Functions of other names. Of NULL and a value, SQLite's give NULL.
+  [/\bleast\(/g, 'min('],
+  [/\bgreatest\(/g, 'max('],
+  [/\bstrpos\(/g, 'instr('],
+  // SQLite compares bytes.
+  [/ COLLATE "C"/g, ''],
+  // Columns that an index only carries; not for a unique one.
+  [/\)\s+INCLUDE \(/g, ', '],
+]
+
+/** The SQL of a statement for SQLite. No text of it is of a caller. */
+export function toSqlite(sql: string): string {
+  return RULES.reduce((text, [pattern, replacement]) => text.replace(pattern, replacement), sql)
+}

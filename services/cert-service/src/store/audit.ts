@@ -1,0 +1,64 @@
+import type { Engine, Transaction } from '@gatehouse/store'
+import { type Age, isOld, MAX_ROWS } from './database.ts'
+import { AUDIT_LOOKED_AT, type AuditEntry, type AuditRecord, type Store } from './store.ts'
+import { AUDIT } from './tables.ts'
+
+/** For an entry with a key that has a row: its count grows. */
+const COUNT = `
+  ON CONFLICT (key) WHERE key IS NOT NULL DO UPDATE SET count = audit.count + excluded.count`
+// Names are a JSON array.
+const OF_NAME = `
+  WHERE id > (SELECT max(id) FROM audit) - ${AUDIT_LOOKED_AT} AND strpos(names, $1) > 0
+  ORDER BY id DESC LIMIT $2`
+// Rows are about in the order of time, so the oldest have the lowest ids and need no index.
+const DELETE_OLD = `
+  DELETE FROM audit WHERE ${isOld('at', 'ran')}
+    AND id IN (SELECT id FROM audit ORDER BY id LIMIT ${MAX_ROWS})`
+
+export class AuditLog {
+  readonly #db: Engine
+
+  constructor(db: Engine) {
+    this.#db = db
+  }
+
+  addAudit = async (entries: readonly AuditEntry[]): Promise<void> => {
+    if (entries.length > 0)
+      await this.#db.transaction(async (tx) => {
+        for (const entry of sorted(entries)) await this.add(tx, entry)
+      })
+  }
+
+  listAudit: Store['listAudit'] = async ({ before = Number.MAX_SAFE_INTEGER, limit }) =>
+    (await AUDIT.list(this.#db, 'WHERE id < $1 ORDER BY id DESC LIMIT $2', before, limit)).map(
+      toRecord,
+    )
+
+  listAuditOf = async (name: string, limit: number): Promise<readonly AuditRecord[]> =>
+    (await AUDIT.list(this.#db, OF_NAME, JSON.stringify(name), limit)).map(toRecord)
+
+  /** Part of a write. */
+  async add(tx: Transaction, entry: AuditEntry): Promise<void> {
+    const { at, action, actor, names, serialNumber, remoteAddress, requestId, detail } = entry
+    const { count = 1, key } = entry
+    const optional = { serialNumber, remoteAddress, requestId, detail, key }
+    const row = { at, action, actor, names, ...optional, count, ran: this.#db.runTime() }
+    await AUDIT.add(tx, row, COUNT)
+  }
+
+  /** Part of a write. */
+  prune(tx: Transaction, { now, before, ranBefore }: Age): Promise<number> {
+    return tx.run(DELETE_OLD, now, before, ranBefore)
+  }
+}
+
+/** Entries with a key come in its order, so that two transactions never wait for each other. */
+function sorted(entries: readonly AuditEntry[]): readonly AuditEntry[] {
+  return entries.toSorted(({ key: a = '' }, { key: b = '' }) => (a < b ? -1 : Number(a > b)))
+}
+
+/** Without what is NULL, and what a record does not tell. */
+function toRecord({ key: _, ran: __, ...row }: object & { key: unknown; ran: unknown }) {
+  const known = Object.entries(row).filter(([, value]) => value !== null)
+  return Object.fromEntries(known) as unknown as AuditRecord
+}

@@ -1,0 +1,76 @@
+import type { Engine } from '@gatehouse/store'
+import type { EventRecord, NewEvent, Store } from './store.ts'
+import { EVENTS, TOLD } from './tables.ts'
+
+/** When more events than this wait for a receiver, the oldest are dropped. */
+const MAX_EVENTS = 10_000
+const DAY = 86_400_000
+
+// What a clock that was ahead wrote neither delays nor suppresses an event.
+const IF_OVER = ` WHERE told.until <= excluded.at OR told.at > excluded.at + ${DAY}`
+const DROP_EXCESS = `
+  DELETE FROM events WHERE receiver = $1 AND id <= (
+    SELECT id FROM events WHERE receiver = $1 ORDER BY id DESC LIMIT 1 OFFSET ${MAX_EVENTS})`
+// What another replica claims at this moment is its own.
+const DUE = `
+  SELECT id, body, at, tries FROM events
+  WHERE receiver = $1 AND (next_at <= $2 OR next_at > $2::bigint + ${DAY})
+  ORDER BY next_at, id LIMIT $3 FOR UPDATE SKIP LOCKED`
+const CLAIM = 'UPDATE events SET next_at = $2 WHERE id = $1'
+const DELAY = 'UPDATE events SET tries = tries + 1, next_at = $2 WHERE id = $1'
+const COUNT = 'SELECT receiver, count(*) AS total FROM events GROUP BY receiver'
+const DELETE_TOLD = `DELETE FROM told WHERE until <= $1 OR at > $1::bigint + ${DAY}`
+const DROP_ORPHANS = `
+  DELETE FROM events
+  WHERE at <= $1 AND receiver NOT IN (SELECT value FROM json_array_elements_text($2::json))`
+
+/** The outbox. */
+export class Events {
+  readonly #db: Engine
+
+  constructor(db: Engine) {
+    this.#db = db
+  }
+
+  addEvent = ({ body, at, receivers, once }: NewEvent): Promise<void> =>
+    this.#db.transaction(async (tx) => {
+      if (once) {
+        const row = { key: once.key, until: once.until, at }
+        const conflict = `${TOLD.replacing(['key'], row)}${once.always ? '' : IF_OVER}`
+        if ((await TOLD.add(tx, row, conflict)) === 0) return
+      }
+      const event = { body, at, tries: 0, nextAt: at }
+      await Promise.all(
+        receivers.flatMap((receiver) => [
+          EVENTS.add(tx, { receiver, ...event }),
+          tx.run(DROP_EXCESS, receiver),
+        ]),
+      )
+    })
+
+  countEvents = async (): Promise<Readonly<Record<string, number>>> => {
+    const rows = await this.#db.all<{ receiver: string; total: number }>(COUNT)
+    return Object.fromEntries(rows.map(({ receiver, total }) => [receiver, total]))
+  }
+
+  claimDueEvents: Store['claimDueEvents'] = (receiver, now, limit, until) =>
+    this.#db.transaction(async (tx) => {
+      const due = await tx.all<EventRecord>(DUE, receiver, now, limit)
+      await Promise.all(due.map(({ id }) => tx.run(CLAIM, id, until)))
+      return due
+    })
+
+  delayEvent = async (id: number, nextAt: number): Promise<void> => {
+    await this.#db.run(DELAY, id, nextAt)
+  }
+
+  deleteEvent = async (id: number): Promise<void> => {
+    await this.#db.run('DELETE FROM events WHERE id = $1', id)
+  }
+
+  pruneEvents: Store['pruneEvents'] = (now, { receivers, before }) =>
+    this.#db.transaction(async (tx) => {
+      await tx.run(DELETE_TOLD, now)
+      await tx.run(DROP_ORPHANS, before, JSON.stringify(receivers))
+    })
+}

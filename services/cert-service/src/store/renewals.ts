@@ -1,0 +1,204 @@
+import type { Engine, Transaction } from '@gatehouse/store'
+import type { Certificates } from './certificates.ts'
+import { MAX_ROWS } from './database.ts'
+import type { Leases } from './leases.ts'
+import type { SharedChanges } from './replicas/changes.ts'
+import type { CertificateRecord, Store } from './store.ts'
+
+const MINUTE = 60_000
+const DAY = 86_400_000
+/** A claim of what another replica has just claimed gives nothing. */
+const MAX_TRIES = 3
+
+const IDS = 'SELECT value::bigint FROM json_array_elements_text($1::json)'
+const BY_IDS = `WHERE id IN (${IDS})`
+const UNCHECKED = `
+  SELECT id, check_at AS "checkAt" FROM certificates
+  WHERE is_current AND check_at <= $1 AND renew_at IS NOT NULL
+  ORDER BY check_at LIMIT $2 FOR UPDATE SKIP LOCKED`
+const CHECK_LATER = `UPDATE certificates SET check_at = $2 ${BY_IDS}`
+const SET_RENEW_AT = 'UPDATE certificates SET renew_at = $2 WHERE id = $1 RETURNING lineage'
+/** A claim ends when its renewal is moved, and work on it does not. */
+const END_CLAIM = 'DELETE FROM leases WHERE lineage = $1 AND holder = $2 AND is_claim'
+const SET_WINDOW = `
+  UPDATE certificates
+  SET check_at = $2, window_start = $3, window_end = $4, explanation_url = $5, renew_at = $6
+  WHERE id = $1 AND renew_at IS NOT NULL RETURNING lineage`
+// Renewals are planned within the window or at two thirds of the lifetime, plus a day at most.
+const TOO_LATE = `
+  renew_at IS NOT NULL AND renew_at > $1::bigint + ${DAY}
+  AND renew_at > coalesce(window_end, not_before + (not_after - not_before) * 2 / 3)`
+const CHECKED_TOO_LATE = `check_at > $1::bigint + ${DAY}`
+// Excludes what a CA keeps dating in the future, and retries after a failure, which keep their time.
+const IS_MISDATED = `
+  renew_at IS NOT NULL AND not_before > $1::bigint + ${MINUTE}
+  AND (renew_at > not_before OR renew_at > $1::bigint + ${DAY}) AND (
+    made_at > $1::bigint + ${MINUTE}
+    OR made_at + least((not_after - not_before) / 10, ${DAY}) <= $1)`
+const FUTURE = `
+  SELECT 1 AS found FROM certificates
+  WHERE is_current AND renew_at IS NOT NULL AND not_before > $1::bigint + ${MINUTE} LIMIT 1`
+const SET_FETCHED = 'UPDATE certificates SET fetched_at = $2, fetched_ran = $3 WHERE id = $1'
+
+interface Due {
+  readonly id: number
+  readonly lineage: string
+  readonly domain: string
+}
+
+/** A change of many certificates: found by an index of one column, to set that one or another. */
+interface Bulk {
+  readonly condition: string
+  readonly by: 'renew_at' | 'check_at' | 'not_before'
+  readonly set: 'renew_at' | 'check_at'
+}
+
+interface Moved {
+  readonly lineage: string
+}
+
+interface Place {
+  readonly at: number
+  readonly id: number
+}
+
+interface Parts {
+  readonly certificates: Certificates
+  readonly leases: Leases
+  readonly changes: SharedChanges | undefined
+}
+
+/** Keeps when certificates are to be renewed. */
+export class Renewals {
+  readonly #db: Engine
+  readonly #parts: Parts
+
+  constructor(db: Engine, parts: Parts) {
+    this.#db = db
+    this.#parts = parts
+  }
+
+  claimDue = async (now: number, limit: number): Promise<readonly CertificateRecord[]> => {
+    for (let tries = 1; ; tries++) {
+      const { due, claimed } = await this.#db.transaction((tx) => this.#claim(tx, now, limit), {
+        durable: false,
+      })
+      if (claimed.length > 0 || due.length === 0 || tries === MAX_TRIES)
+        return this.#listClaimed(claimed)
+    }
+  }
+
+  claimUnchecked = async (now: number, limit: number, until: number) => {
+    const claim = async (tx: Transaction) => {
+      const due = await tx.all<Pick<CertificateRecord, 'id' | 'checkAt'>>(UNCHECKED, now, limit)
+      if (due.length > 0) await tx.run(CHECK_LATER, listOf(due), until)
+      return due
+    }
+    return this.#listClaimed(await this.#db.transaction(claim, { durable: false }))
+  }
+
+  setRenewAt = (id: number, renewAt: number | null): Promise<void> =>
+    this.#move(async (tx) => {
+      const moved = await tx.all<Moved>(SET_RENEW_AT, id, renewAt)
+      for (const { lineage } of moved) await tx.run(END_CLAIM, lineage, this.#parts.leases.replica)
+      return moved
+    })
+
+  setRenewalWindow: Store['setRenewalWindow'] = (id, window) => {
+    const { checkAt, windowStart, windowEnd, explanationUrl, renewAt } = window
+    const values = [checkAt, windowStart, windowEnd, explanationUrl, renewAt]
+    return this.#move((tx) => tx.all<Moved>(SET_WINDOW, id, ...values))
+  }
+
+  bringForward = async (now: number): Promise<void> => {
+    await this.#changeAll({ condition: TOO_LATE, by: 'renew_at', set: 'renew_at' }, now)
+    await this.#changeAll({ condition: CHECKED_TOO_LATE, by: 'check_at', set: 'check_at' }, now)
+  }
+
+  makeFutureDue = (now: number): Promise<readonly string[]> =>
+    this.#changeAll({ condition: IS_MISDATED, by: 'not_before', set: 'renew_at' }, now)
+
+  hasFuture = async (now: number) => (await this.#db.get(FUTURE, now)) !== undefined
+
+  setFetchedAt = async (fetched: ReadonlyMap<number, number>): Promise<void> => {
+    if (fetched.size === 0) return
+    const ran = this.#db.runTime()
+    // In the order of ids, so that two transactions never wait for each other.
+    const rows = [...fetched].sort(([a], [b]) => a - b)
+    await this.#db.transaction(
+      (tx) => Promise.all(rows.map(([id, at]) => tx.run(SET_FETCHED, id, at, ran))),
+      { durable: false },
+    )
+  }
+
+  async #claim(tx: Transaction, now: number, limit: number) {
+    const { leases } = this.#parts
+    const sql = `
+      SELECT id, lineage, domain FROM certificates
+      WHERE is_current AND renew_at <= $2 AND ${leases.isFree('certificates')}
+      ORDER BY renew_at LIMIT $3 FOR UPDATE OF certificates SKIP LOCKED`
+    const due = await tx.all<Due>(sql, leases.replica, now, limit)
+    const claimed: Due[] = []
+    for (const one of due.toSorted((a, b) => (a.lineage < b.lineage ? -1 : 1)))
+      if (await leases.claim(tx, { ...one, names: 0 })) claimed.push(one)
+    return { due, claimed: due.filter((one) => claimed.includes(one)) }
+  }
+
+  async #move(change: (tx: Transaction) => Promise<readonly Moved[]>): Promise<void> {
+    const { changes } = this.#parts
+    await this.#db.transaction(async (tx) => {
+      const moved = await change(tx)
+      await changes?.note(tx, lineagesOf(moved))
+    })
+    changes?.notify()
+  }
+
+  /**
+   * Sets a time of all current certificates that meet a condition, to `now`: a bounded number at a time, so that
+   * others go on meanwhile, and each is looked at once. Gives their lineages.
+   */
+  async #changeAll({ condition, by, set }: Bulk, now: number): Promise<readonly string[]> {
+    const { changes } = this.#parts
+    const some = `SELECT id, ${by} AS at FROM certificates
+      WHERE is_current AND ${condition} AND (${by}, id) > ($2, $3)
+      ORDER BY ${by}, id LIMIT ${MAX_ROWS} FOR UPDATE`
+    const change = `UPDATE certificates SET ${set} = $2 ${BY_IDS} RETURNING lineage`
+    const changeSome = (after: Place) =>
+      this.#db.transaction(async (tx) => {
+        const rows = await tx.all<Place>(some, now, after.at, after.id)
+        const moved = lineagesOf(await tx.all<Moved>(change, listOf(rows), now))
+        await changes?.note(tx, moved)
+        return { moved, last: rows[MAX_ROWS - 1] }
+      })
+    const all: string[] = []
+    let after: Place | undefined = { at: 0, id: 0 }
+    while (after) {
+      const { moved, last }: Awaited<ReturnType<typeof changeSome>> = await changeSome(after)
+      all.push(...moved)
+      after = last
+    }
+    if (all.length > 0) changes?.notify()
+    return all
+  }
+
+  /** The certificates of these ids, in their order, with what else was read as they were claimed. */
+  async #listClaimed(
+    claimed: readonly (Pick<CertificateRecord, 'id'> & Partial<CertificateRecord>)[],
+  ): Promise<readonly CertificateRecord[]> {
+    if (claimed.length === 0) return []
+    const records = await this.#parts.certificates.select(BY_IDS, listOf(claimed))
+    const byId = new Map(records.map((record) => [record.id, record]))
+    return claimed.flatMap(({ id, checkAt }) => {
+      const record = byId.get(id)
+      return record ? { ...record, ...(checkAt !== undefined && { checkAt }) } : []
+    })
+  }
+}
+
+function listOf(rows: readonly { readonly id: number }[]): string {
+  return JSON.stringify(rows.map(({ id }) => id))
+}
+
+function lineagesOf(rows: readonly Moved[]): readonly string[] {
+  return rows.map(({ lineage }) => lineage)
+}

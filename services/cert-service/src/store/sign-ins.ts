@@ -1,0 +1,45 @@
+import type { Engine, Transaction } from '@gatehouse/store'
+import type { SignInRecord } from './store.ts'
+import { SIGN_INS } from './tables.ts'
+
+const MAX_SIGN_INS = 1_000
+/** Milliseconds after which nobody can use a session any more that was not used. */
+const SIGN_IN_KEPT_MS = 3_600_000
+
+const DELETE_EXCESS = `
+  DELETE FROM sign_ins WHERE id IN (
+    SELECT id FROM sign_ins ORDER BY used_at DESC LIMIT 1000000 OFFSET ${MAX_SIGN_INS})`
+const DELETE_OLD = `
+  DELETE FROM sign_ins
+  WHERE used_at < $1::bigint - ${SIGN_IN_KEPT_MS} OR used_at > $1::bigint + ${SIGN_IN_KEPT_MS}`
+
+/** The sessions of people at the inventory. */
+export class SignIns {
+  readonly #db: Engine
+
+  constructor(db: Engine) {
+    this.#db = db
+  }
+
+  addSignIn = (session: SignInRecord): Promise<void> =>
+    this.#db.transaction(async (tx) => {
+      await SIGN_INS.add(tx, { ...session })
+      await tx.run(DELETE_EXCESS)
+    })
+
+  touchSignIn = async (id: string, usedAt: number): Promise<void> => {
+    await this.#db.run('UPDATE sign_ins SET used_at = $2 WHERE id = $1', id, usedAt)
+  }
+
+  findSignIn = (id: string): Promise<SignInRecord | undefined> =>
+    SIGN_INS.find(this.#db, 'WHERE id = $1', id)
+
+  deleteSignIn = async (id: string): Promise<void> => {
+    await this.#db.run('DELETE FROM sign_ins WHERE id = $1', id)
+  }
+
+  /** Part of a write: deletes what nobody can use any more, or a clock that was ahead has written. */
+  prune(tx: Transaction, now: number): Promise<number> {
+    return tx.run(DELETE_OLD, now)
+  }
+}

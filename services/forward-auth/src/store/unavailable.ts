@@ -1,0 +1,16 @@
+import { StoreError } from '@gatehouse/store'
+import { FwaError } from '../errors.ts'
+
+const RETRY_AFTER = 5
+
+/** What the store could not do, as an error of the service. Logs add the messages of causes. */
+export function unavailable(error: unknown): FwaError {
+  if (error instanceof FwaError) return error
+  if (!(error instanceof StoreError))
+    return new FwaError('FWA_STORE_UNAVAILABLE', 'the store cannot be used', {
+      cause: error,
+      retryAfter: RETRY_AFTER,
+    })
+  const { message, retryAfter = RETRY_AFTER } = error
+  return new FwaError('FWA_STORE_UNAVAILABLE', message, { retryAfter })
+}
