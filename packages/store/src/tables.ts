@@ -58,13 +58,23 @@ export function indexable(text: string): string {
 }
 
 /** `key_type` for the member `keyType`. */
-function columnOf(member: string): string {
-  return member.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
-}
+const columnOf = remembered((member) =>
+  member.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+)
 
 /** Selects members: `keyType` becomes `key_type AS "keyType"`, for each that is listed. */
-export function columns(members: string): string {
-  return members.replace(/\w+/g, (member) => `${columnOf(member)} AS "${member}"`)
+export const columns = remembered((members) =>
+  members.replace(/\w+/g, (member) => `${columnOf(member)} AS "${member}"`),
+)
+
+/** Members are those of the code, so they are few. */
+function remembered(textOf: (members: string) => string): (members: string) => string {
+  const known = new Map<string, string>()
+  return (members) => {
+    const text = known.get(members) ?? textOf(members)
+    known.set(members, text)
+    return text
+  }
 }
 
 /** A row of a table. */
@@ -91,6 +101,11 @@ export class Table<const C extends Columns = Columns> {
   readonly members: readonly string[]
   readonly #columns: C
   readonly #options: TableOptions
+  readonly #insertOf = remembered((members) => {
+    const all = members.split(',')
+    const values = all.map((_, i) => `$${i + 1}`)
+    return `INSERT INTO ${this.name} (${all.map(columnOf)}) VALUES (${values})`
+  })
 
   constructor(name: string, columns: C, options: TableOptions = {}) {
     this.name = name
@@ -207,9 +222,7 @@ export class Table<const C extends Columns = Columns> {
   }
 
   #insert(record: object): string {
-    const members = Object.keys(record)
-    const values = members.map((_, i) => `$${i + 1}`)
-    return `INSERT INTO ${this.name} (${members.map(columnOf)}) VALUES (${values})`
+    return this.#insertOf(Object.keys(record).join())
   }
 
   #valuesOf(record: object): readonly Parameter[] {
