@@ -1,5 +1,5 @@
 import { globSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 
 const ROOT = join(import.meta.dirname, '..')
 
@@ -42,9 +42,10 @@ export function readTexts(pattern: string): Texts {
 
 /** The packages and services: the text of each file, by its path from `src`. */
 export function readUnits(): ReadonlyMap<string, Texts> {
-  const units = globSync('{packages,services}/*', { cwd: ROOT }).sort()
+  // Where a package was, a checkout may still have what was built of it.
+  const manifests = globSync('{packages,services}/*/package.json', { cwd: ROOT }).sort()
   return new Map(
-    units.map((unit) => {
+    manifests.map(dirname).map((unit) => {
       const files = [...readTexts(`${unit}/src/**/*.ts`)]
       return [unit, new Map(files.map(([file, text]) => [file.slice(`${unit}/src/`.length), text]))]
     }),
