@@ -16,6 +16,14 @@ export interface Applied {
 export const VERSIONS = 'schema_versions'
 export const RUN_TIME = 'run_time'
 
+/** The SQL of each, in their order. */
+export function sqlOf(
+  migrations: readonly Migration[],
+  dialect: Engine['dialect'],
+): readonly string[] {
+  return migrations.map((migration) => migration(dialect))
+}
+
 export function digestOf(sql: string): string {
   return hash('sha256', sql).slice(0, 32)
 }

@@ -6,6 +6,7 @@ import {
   missing,
   RUN_TIME,
   requireAll,
+  sqlOf,
   unreleased,
   VERSIONS,
 } from '../migrations.ts'
@@ -42,8 +43,8 @@ export interface Schema {
  * @throws StoreError `STORE_NEWER`, `STORE_FOREIGN`, `STORE_UNRELEASED`
  */
 export async function migrate(connection: Connection, of: Schema): Promise<void> {
-  const { schema, feeds = [] } = of
-  const all = sqlOf(of)
+  const { schema, migrations, feeds = [] } = of
+  const all = sqlOf(migrations, 'postgres')
   const before = await appliedTo(connection, schema)
   // Before the first one, another replica may be about to make its tables.
   if (before?.length) await refuseForeign(connection, schema, feeds)
@@ -69,11 +70,7 @@ export async function requireMigrated(connection: Connection, of: Schema): Promi
   const applied = await appliedTo(connection, of.schema)
   if (!applied)
     throw new StoreError('STORE_OLDER', `The schema ${of.schema} holds nothing of this service.`)
-  requireAll(applied, sqlOf(of))
-}
-
-function sqlOf({ migrations }: Schema): readonly string[] {
-  return migrations.map((migration) => migration('postgres'))
+  requireAll(applied, sqlOf(of.migrations, 'postgres'))
 }
 
 async function refuseForeign(

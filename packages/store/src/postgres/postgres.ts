@@ -197,12 +197,8 @@ class Database implements Postgres {
     return this.#earlierRunTime + Math.floor(Math.max(0, this.#elapsed() - this.#since))
   }
 
-  /** Writes need this lock and a right. Other writers do not wait for it. */
   async check(): Promise<void> {
-    const { writable = [] } = this.#options
-    if (writable.length > 0)
-      await this.run(`LOCK TABLE ${writable.join(', ')} IN ROW EXCLUSIVE MODE`)
-    await this.#report(this.#saveRunTime())
+    await this.#report(this.#saveRunTime(this.#options.writable))
     await this.#failed.retry((sql, params) => this.#writes.tryOut(sql, params))
     const failure = this.failure()
     if (failure) throw this.#reported(failure)
@@ -244,9 +240,14 @@ class Database implements Postgres {
     }
   }
 
-  /** Saves the run time, and takes over that of a replica that has run for longer. */
-  async #saveRunTime(): Promise<void> {
-    const save = (tx: Transaction) => tx.get<{ ms: number }>(SAVE_RUN_TIME, this.runTime())
+  /** Saves the run time, and takes over that of a replica that has run for longer. Tries the tables for writes. */
+  async #saveRunTime(writable: readonly string[] = []): Promise<void> {
+    const save = async (tx: Transaction) => {
+      // Writes need this lock and a right. Other writers do not wait for it.
+      if (writable.length > 0)
+        await tx.run(`LOCK TABLE ${writable.join(', ')} IN ROW EXCLUSIVE MODE`)
+      return tx.get<{ ms: number }>(SAVE_RUN_TIME, this.runTime())
+    }
     const { ms = 0 } = (await this.#once(save)) ?? {}
     if (ms <= this.runTime()) return
     this.#earlierRunTime = ms

@@ -6,6 +6,7 @@ import {
   missing,
   RUN_TIME,
   requireAll,
+  sqlOf,
   unreleased,
   VERSIONS,
 } from '../migrations.ts'
@@ -21,7 +22,7 @@ const ADD = `INSERT INTO ${VERSIONS} (version, digest) VALUES (?, ?)`
  * @throws StoreError `STORE_NEWER`, `STORE_UNRELEASED`
  */
 export function migrateSqlite(sqlite: DatabaseSync, migrations: readonly Migration[]): void {
-  const all = migrations.map((migration) => migration('sqlite'))
+  const all = sqlOf(migrations, 'sqlite')
   const before = appliedTo(sqlite)
   if (before && missing(before, all).length === 0) return
   sqlite.exec('BEGIN IMMEDIATE')
@@ -46,7 +47,7 @@ export function requireMigratedSqlite(
   sqlite: DatabaseSync,
   migrations: readonly Migration[],
 ): void {
-  const all = migrations.map((migration) => migration('sqlite'))
+  const all = sqlOf(migrations, 'sqlite')
   requireAll(appliedTo(sqlite) ?? [], all)
 }
 

@@ -1,7 +1,13 @@
 import { hash } from 'node:crypto'
 import type { KeyType } from '@gatehouse/pki'
-import type { Engine, Parameter, Queries, Row, Transaction } from '@gatehouse/store'
-import { MAX_INDEXED } from '@gatehouse/store'
+import {
+  type Engine,
+  MAX_INDEXED,
+  type Parameter,
+  type Queries,
+  type Row,
+  type Transaction,
+} from '@gatehouse/store'
 import { LRUCache } from 'lru-cache'
 import { CertError } from '../errors.ts'
 import {
@@ -122,9 +128,9 @@ export class Certificates {
     return this.#records(await CERTIFICATES.list(this.#db, rest, ...params))
   }
 
-  /** Part of a write: a chain that is new is added. Gives how certificates refer to it. */
-  saveChain(tx: Transaction, chain: readonly Uint8Array[]): Promise<string> {
-    return this.#chains.save(tx, chain)
+  /** Part of a write: a chain that is new is added, with the id that {@link chainId} gives. */
+  saveChain(tx: Transaction, id: string, chain: readonly Uint8Array[]): Promise<void> {
+    return this.#chains.save(tx, id, chain)
   }
 
   async #some<T>(members: string, rest: string, ...params: readonly Parameter[]) {
@@ -165,12 +171,10 @@ class Chains {
   }
 
   /** Also of one that is known: a database that failed over may have lost it. */
-  async save(tx: Transaction, chain: readonly Uint8Array[]): Promise<string> {
-    const id = chainId(chain)
+  async save(tx: Transaction, id: string, chain: readonly Uint8Array[]): Promise<void> {
     const certificates = chain.map((der) => Buffer.from(der).toString('base64'))
     const row = { id, issuer: issuerDigest(chain[0] ?? ''), certificates }
     await CHAINS.add(tx, row, ' ON CONFLICT DO NOTHING')
-    return id
   }
 
   #load(id: string): Promise<readonly Uint8Array[]> {

@@ -115,12 +115,13 @@ export class Leases {
   /** Renews all leases. What another replica has taken over is lost. */
   async renew(): Promise<void> {
     const sql = `UPDATE leases SET until = ${this.#now} + ${LEASE_MS} WHERE token = $1 AND holder = $2`
-    for (const [token, { lose }] of this.#held) {
-      const renewed = await this.#db.transaction((tx) => tx.run(sql, token, this.replica), {
-        durable: false,
-      })
-      if (renewed === 0 && this.#held.delete(token)) lose()
-    }
+    const held = [...this.#held]
+    if (held.length === 0) return
+    const renew = (tx: Transaction) =>
+      Promise.all(held.map(([token]) => tx.run(sql, token, this.replica)))
+    const renewed = await this.#db.transaction(renew, { durable: false })
+    for (const [i, [token, { lose }]] of held.entries())
+      if (renewed[i] === 0 && this.#held.delete(token)) lose()
   }
 
   /** Those who still have one of these learn that they lost it. */

@@ -16,7 +16,7 @@ import {
   searchable,
 } from './certificates.ts'
 import { spkiSha256sOf } from './compromised.ts'
-import { type Age, MAX_ROWS } from './database.ts'
+import { type Age, IDS, MAX_ROWS } from './database.ts'
 import { type Leases, NOW } from './leases.ts'
 import type { Orders } from './orders.ts'
 import type { SharedChanges } from './replicas/changes.ts'
@@ -43,8 +43,6 @@ const ADD_NAMES = `
   INSERT INTO certificate_names (name, certificate)
   SELECT DISTINCT value, $2::bigint FROM json_array_elements_text($1::json) WHERE value <> $3::text`
 const FORGET_NAMES = 'DELETE FROM certificate_names WHERE certificate = $1'
-/** Ids as a JSON array. */
-const IDS = 'SELECT value::bigint FROM json_array_elements_text($1::json)'
 /** The certificates of the lineages of ids; by first name, which has an index. */
 const OF_LINEAGES = `
   domain IN (SELECT domain FROM certificates WHERE id IN (${IDS}))
@@ -191,6 +189,7 @@ export class Lifecycle {
     const isUnfetched = replaced?.fetchedAt === fetchedAt
     const made = { madeAt: entry.at, fetchedRan: isUnfetched ? replaced.fetchedRan : ran }
     const [domain = ''] = names
+    const chainOf = chainId(chain)
     const row = {
       ...certificate,
       ...made,
@@ -199,7 +198,7 @@ export class Lifecycle {
       nameCount: names.length,
       searched: searchable(names),
       fingerprint: hash('sha256', certificate.certificate),
-      chain: chainId(chain),
+      chain: chainOf,
       checkAt,
       madeRan: ran,
       askedBy: askedBy ?? replaced?.askedBy,
@@ -207,7 +206,7 @@ export class Lifecycle {
     const [, , , id] = await Promise.all([
       replaced && tx.run(REPLACE, replaced.id),
       replaced && tx.run(FORGET_NAMES, replaced.id),
-      certificates.saveChain(tx, chain),
+      certificates.saveChain(tx, chainOf, chain),
       CERTIFICATES.addNumbered(tx, row),
       orders.end(tx, lineage),
       audit.add(tx, entry),

@@ -1,5 +1,4 @@
-import type { Engine } from '@gatehouse/store'
-import { indexable, type Transaction } from '@gatehouse/store'
+import { type Engine, indexable, type Transaction } from '@gatehouse/store'
 import { RESERVATIONS, USAGE } from './tables.ts'
 import { type Reservation, Usage } from './usage.ts'
 

@@ -1,6 +1,6 @@
 import type { Engine, Transaction } from '@gatehouse/store'
 import type { Certificates } from './certificates.ts'
-import { MAX_ROWS } from './database.ts'
+import { IDS, MAX_ROWS } from './database.ts'
 import type { Leases } from './leases.ts'
 import type { SharedChanges } from './replicas/changes.ts'
 import type { CertificateRecord, Store } from './store.ts'
@@ -10,7 +10,6 @@ const DAY = 86_400_000
 /** A claim of what another replica has just claimed gives nothing. */
 const MAX_TRIES = 3
 
-const IDS = 'SELECT value::bigint FROM json_array_elements_text($1::json)'
 const BY_IDS = `WHERE id IN (${IDS})`
 const UNCHECKED = `
   SELECT id, check_at AS "checkAt" FROM certificates
