@@ -175,9 +175,10 @@ t.test('a start also waits for a server that is gone when it was just found', as
 
 t.test('a server without a free connection is not available, and says why', async (t) => {
   const db = await open(t, server)
-  // One connection listens, and one has written.
+  // One connection listens, one has written, and one has read: only the second one for reads comes too late.
+  await db.all('SELECT 1')
   const sessions = `SELECT 1 FROM pg_stat_activity WHERE usename = 'gatehouse'`
-  await until(() => server.sql(sessions).then((rows) => rows.length === 2))
+  await until(() => server.sql(sessions).then((rows) => rows.length === 3))
   await server.sql('ALTER ROLE gatehouse CONNECTION LIMIT 3')
   t.teardown(() => server.sql('ALTER ROLE gatehouse CONNECTION LIMIT -1'))
   const reads = () =>
