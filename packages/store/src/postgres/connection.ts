@@ -129,10 +129,10 @@ export class Connection {
   async pipeline(statements: readonly Statement[]): Promise<readonly Outcome[]> {
     const queries = statements.map(queryOf)
     const { stream } = this.#client.connection
-    // All in one packet.
+    // All that is sent in one turn goes in one packet.
     stream.cork()
+    process.nextTick(() => stream.uncork())
     const answers = queries.map((query) => this.#client.query(query))
-    stream.uncork()
     return this.#answered(answers)
   }
 
