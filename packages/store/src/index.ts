@@ -8,6 +8,7 @@ export type {
   WriteOptions,
 } from './engine.ts'
 export { STORE_ERRORS, StoreError, type StoreErrorCode } from './errors.ts'
+export { groupCommit } from './group-commit.ts'
 export type { Migration } from './migrations.ts'
 export type { Feed, FeedOptions } from './postgres/feed.ts'
 export type { PostgresLog } from './postgres/log.ts'

@@ -128,9 +128,9 @@ export class Certificates {
     return this.#records(await CERTIFICATES.list(this.#db, rest, ...params))
   }
 
-  /** Part of a write: a chain that is new is added, with the id that {@link chainId} gives. */
-  saveChain(tx: Transaction, id: string, chain: readonly Uint8Array[]): Promise<void> {
-    return this.#chains.save(tx, id, chain)
+  /** Part of a write: chains that are new are added, with the ids that {@link chainId} gives. */
+  saveChains(tx: Transaction, chains: readonly (readonly Uint8Array[])[]): Promise<unknown> {
+    return this.#chains.save(tx, chains)
   }
 
   async #some<T>(members: string, rest: string, ...params: readonly Parameter[]) {
@@ -171,10 +171,17 @@ class Chains {
   }
 
   /** Also of one that is known: a database that failed over may have lost it. */
-  async save(tx: Transaction, id: string, chain: readonly Uint8Array[]): Promise<void> {
-    const certificates = chain.map((der) => Buffer.from(der).toString('base64'))
-    const row = { id, issuer: issuerDigest(chain[0] ?? ''), certificates }
-    await CHAINS.add(tx, row, ' ON CONFLICT DO NOTHING')
+  save(tx: Transaction, chains: readonly (readonly Uint8Array[])[]): Promise<unknown> {
+    const byId = new Map(chains.map((chain) => [chainId(chain), chain]))
+    // Sorted, so that two transactions never wait for each other.
+    const added = [...byId]
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([id, chain]) => {
+        const certificates = chain.map((der) => Buffer.from(der).toString('base64'))
+        const row = { id, issuer: issuerDigest(chain[0] ?? ''), certificates }
+        return CHAINS.add(tx, row, ' ON CONFLICT DO NOTHING')
+      })
+    return Promise.all(added)
   }
 
   #load(id: string): Promise<readonly Uint8Array[]> {

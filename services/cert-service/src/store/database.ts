@@ -4,7 +4,8 @@ import { CertError, type CertErrorCode } from '../errors.ts'
 const DAY = 86_400_000
 /** Rows of a table that one statement deletes or changes. */
 export const MAX_ROWS = 1_000
-/** SQL: the ids of the first parameter, a JSON array. */
+/** SQL: the texts, and the ids, of the first parameter, a JSON array. */
+export const TEXTS = 'SELECT value FROM json_array_elements_text($1::json)'
 export const IDS = 'SELECT value::bigint FROM json_array_elements_text($1::json)'
 const RETRY_AFTER = 5
 const CODES: Partial<Record<StoreErrorCode, CertErrorCode>> = {

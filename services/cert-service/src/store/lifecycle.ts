@@ -1,11 +1,12 @@
 import { hash } from 'node:crypto'
 import {
   type Engine,
+  groupCommit,
   indexable,
   type Queries,
-  StoreError,
   type Transaction,
 } from '@gatehouse/store'
+import { leaseLost } from '../errors.ts'
 import type { AuditLog } from './audit.ts'
 import {
   type Certificates,
@@ -16,7 +17,7 @@ import {
   searchable,
 } from './certificates.ts'
 import { spkiSha256sOf } from './compromised.ts'
-import { type Age, IDS, MAX_ROWS } from './database.ts'
+import { type Age, IDS, MAX_ROWS, TEXTS } from './database.ts'
 import { type Leases, NOW } from './leases.ts'
 import type { Orders } from './orders.ts'
 import type { SharedChanges } from './replicas/changes.ts'
@@ -31,12 +32,9 @@ import type {
 } from './store.ts'
 import { CERTIFICATES, COMPROMISED_KEYS } from './tables.ts'
 
-/** Of writers without a lease one may be faster between the lines of another. */
-const MAX_TRIES = 5
-
 const REPLACED = `
-  SELECT id, fetched_at AS "fetchedAt", fetched_ran AS "fetchedRan", asked_by AS "askedBy"
-  FROM certificates WHERE is_current AND lineage = $1 FOR UPDATE`
+  SELECT id, lineage, fetched_at AS "fetchedAt", fetched_ran AS "fetchedRan", asked_by AS "askedBy"
+  FROM certificates WHERE is_current AND lineage IN (${TEXTS}) ORDER BY id FOR UPDATE`
 const REPLACE = `
   UPDATE certificates SET is_current = false, sealed_key = NULL, asked_by = NULL WHERE id = $1`
 const ADD_NAMES = `
@@ -67,7 +65,7 @@ const REVOKED = `
     AND chain IN (SELECT id FROM chains WHERE issuer = $1)
   ORDER BY revoked_at, id`
 // In one statement: a lease becomes a certificate in one commit, and counts once.
-const COUNT_NAMES = (now: string) => `
+const countNamesBy = (now: string) => `
   SELECT held.count + (
     SELECT coalesce(sum(names), 0)::bigint FROM leases
     WHERE asked_by = $1 AND until > ${now} AND ($3::bigint IS NULL OR token <= $3)
@@ -75,7 +73,7 @@ const COUNT_NAMES = (now: string) => `
   FROM (
     SELECT coalesce(sum(name_count), 0)::bigint AS count, min(not_after) AS until
     FROM certificates WHERE asked_by = $1 AND not_after > $2) AS held`
-const COUNT_IN_USE = (now: string) => `
+const countInUseBy = (now: string) => `
   SELECT held.count + (
     SELECT count(*) FROM leases
     WHERE domain = $1 AND asked_by IS NOT NULL AND until > ${now}
@@ -94,9 +92,16 @@ const DELETE_EXPIRED = `
 
 interface Replaced {
   readonly id: number
+  readonly lineage: string
   readonly fetchedAt: number
   readonly fetchedRan: number
   readonly askedBy: string | null
+}
+
+interface Addition {
+  readonly certificate: NewCertificate
+  readonly entry: AuditEntry
+  readonly lease: Lease | undefined
 }
 
 interface Parts {
@@ -111,18 +116,22 @@ interface Parts {
 export class Lifecycle {
   readonly #db: Engine
   readonly #parts: Parts
-  readonly #now: string
+  readonly #sql: Readonly<Record<'countNames' | 'countInUse', string>>
+  readonly #addOne: (addition: Addition) => Promise<CertificateRecord>
 
   constructor(db: Engine, parts: Parts) {
     this.#db = db
     this.#parts = parts
-    this.#now = NOW[db.dialect]
+    const now = NOW[db.dialect]
+    this.#sql = { countNames: countNamesBy(now), countInUse: countInUseBy(now) }
+    this.#addOne = groupCommit(db, (tx, additions: readonly Addition[]) =>
+      this.#addAll(tx, additions),
+    )
   }
 
   addCertificate: Store['addCertificate'] = async (certificate, entry, { lease } = {}) => {
     const { leases, changes } = this.#parts
-    const add = (tx: Transaction) => this.#add(tx, certificate, entry, lease)
-    const added = await leases.ending(lease, () => this.#unlessOvertaken(add))
+    const added = await leases.ending(lease, () => this.#addOne({ certificate, entry, lease }))
     changes?.notify()
     return added
   }
@@ -144,10 +153,10 @@ export class Lifecycle {
     (await COMPROMISED_KEYS.find(this.#db, 'WHERE spki_sha256 = $1', spkiSha256)) !== undefined
 
   countNames = async (askedBy: string, now: number, upTo?: Lease): Promise<Counted> =>
-    this.#count(COUNT_NAMES(this.#now), indexable(askedBy), now, upTo)
+    this.#count(this.#sql.countNames, indexable(askedBy), now, upTo)
 
   countInUse = (domain: string, now: number, upTo?: Lease) =>
-    this.#count(COUNT_IN_USE(this.#now), domain, now, upTo)
+    this.#count(this.#sql.countInUse, domain, now, upTo)
 
   /** The unexpired revoked certificates that `issuer`, the DER of their direct issuer, signed. */
   revokedOf(on: Queries, issuer: Uint8Array, now: number): Promise<readonly RevokedCertificate[]> {
@@ -163,33 +172,34 @@ export class Lifecycle {
     return (await this.#db.get<Counted>(sql, of, now, upTo?.token ?? null)) as Counted
   }
 
-  async #unlessOvertaken<T>(add: (tx: Transaction) => Promise<T>): Promise<T> {
-    for (let tries = 1; ; tries++)
-      try {
-        return await this.#db.transaction(add)
-      } catch (error) {
-        const isOvertaken = error instanceof StoreError && error.constraint !== undefined
-        if (tries === MAX_TRIES || !isOvertaken) throw error
-      }
+  async #addAll(tx: Transaction, additions: readonly Addition[]) {
+    const { certificates, orders, leases, changes } = this.#parts
+    const lineages = additions.map(({ certificate }) => certificate.lineage)
+    const chains = additions.map(({ certificate }) => certificate.chain)
+    const held = additions.flatMap(({ lease }) => lease ?? [])
+    const list = JSON.stringify(lineages)
+    const [, rows] = await Promise.all([leases.end(tx, held), tx.all<Replaced>(REPLACED, list)])
+    const replaced = new Map(rows.map((row) => [row.lineage, row]))
+    const [, , , added] = await Promise.all([
+      certificates.saveChains(tx, chains),
+      orders.end(tx, list),
+      changes?.note(tx, lineages),
+      Promise.all(additions.map((one, i) => this.#add(tx, one, replaced.get(lineages[i] ?? '')))),
+    ])
+    return added
   }
 
   async #add(
     tx: Transaction,
-    { askedBy, ...certificate }: NewCertificate,
-    entry: AuditEntry,
-    lease: Lease | undefined,
+    { certificate: { askedBy, ...certificate }, entry, lease }: Addition,
+    replaced: Replaced | undefined,
   ): Promise<CertificateRecord> {
-    const { certificates, orders, audit, leases, changes } = this.#parts
     const { lineage, names, chain, fetchedAt, checkAt = null } = certificate
-    const [replaced] = await Promise.all([
-      tx.get<Replaced>(REPLACED, lineage),
-      lease && leases.assertInForce(tx, lease),
-    ])
+    if (lease && replaced && replaced.id !== lease.currentId) throw leaseLost(lineage)
     const ran = this.#db.runTime()
     const isUnfetched = replaced?.fetchedAt === fetchedAt
     const made = { madeAt: entry.at, fetchedRan: isUnfetched ? replaced.fetchedRan : ran }
     const [domain = ''] = names
-    const chainOf = chainId(chain)
     const row = {
       ...certificate,
       ...made,
@@ -198,20 +208,16 @@ export class Lifecycle {
       nameCount: names.length,
       searched: searchable(names),
       fingerprint: hash('sha256', certificate.certificate),
-      chain: chainOf,
+      chain: chainId(chain),
       checkAt,
       madeRan: ran,
       askedBy: askedBy ?? replaced?.askedBy,
     }
-    const [, , , id] = await Promise.all([
+    const [, , id] = await Promise.all([
       replaced && tx.run(REPLACE, replaced.id),
       replaced && tx.run(FORGET_NAMES, replaced.id),
-      certificates.saveChain(tx, chainOf, chain),
       CERTIFICATES.addNumbered(tx, row),
-      orders.end(tx, lineage),
-      audit.add(tx, entry),
-      lease && leases.release(tx, lease),
-      changes?.note(tx, [lineage]),
+      this.#parts.audit.add(tx, entry),
     ])
     if (names.length > 1) await tx.run(ADD_NAMES, JSON.stringify(names), id, domain)
     return { ...certificate, id: id as number, ...made }

@@ -1,4 +1,5 @@
-import { type Engine, indexable, type Transaction } from '@gatehouse/store'
+import { type Engine, groupCommit, indexable, type Transaction } from '@gatehouse/store'
+import { TEXTS } from './database.ts'
 import { RESERVATIONS, USAGE } from './tables.ts'
 import { type Reservation, Usage } from './usage.ts'
 
@@ -19,37 +20,51 @@ const USED = `
   FROM json_array_elements_text($1::json)`
 const RESERVED = `
   SELECT order_id AS "order", key, since FROM reservations
-  WHERE key IN (SELECT value FROM json_array_elements_text($1::json)) ORDER BY order_id`
+  WHERE key IN (${TEXTS}) ORDER BY order_id`
 const END = 'DELETE FROM reservations WHERE order_id = $1'
 const UNMARK_ENDED = 'UPDATE usage SET ended_ran = NULL WHERE ended_ran IS NOT NULL AND until > $1'
 const MARK_ENDED = 'UPDATE usage SET ended_ran = $2 WHERE ended_ran IS NULL AND until <= $1'
 const DELETE_ENDED = 'DELETE FROM usage WHERE ended_ran <= $1'
 const DELETE_ABANDONED = 'DELETE FROM reservations WHERE since <= $1'
 
+interface UsageChange {
+  readonly keys: readonly string[]
+  change(usage: Usage): unknown
+}
+
 /** The used share of limits. Who changes it has its keys alone until the commit. */
 export class Limits {
   readonly #db: Engine
+  readonly #change: Readonly<Record<'durably' | 'fast', (one: UsageChange) => Promise<unknown>>>
 
   constructor(db: Engine) {
+    const changeAll = (tx: Transaction, changes: readonly UsageChange[]) =>
+      this.#changeAll(tx, changes)
     this.#db = db
+    this.#change = {
+      durably: groupCommit(db, changeAll),
+      fast: groupCommit(db, changeAll, { durable: false }),
+    }
   }
 
-  changeUsage = <T>(keys: readonly string[], change: (usage: Usage) => T): Promise<T> =>
-    this.#db.transaction(
-      async (tx) => {
-        const list = JSON.stringify(keys.map(indexable))
-        const [, used, reserved] = await Promise.all([
-          this.#db.dialect === 'postgres' && tx.get(LOCK, list),
-          tx.all<{ key: string; until: number | null }>(USED, list),
-          tx.all<Reservation>(RESERVED, list),
-        ])
-        const usage = new Usage(used, reserved)
-        const result = change(usage)
-        await save(tx, usage)
-        return result
-      },
-      { durable: !keys.every((key) => key.startsWith(OF_CALLERS)) },
-    )
+  changeUsage = async <T>(keys: readonly string[], change: (usage: Usage) => T): Promise<T> => {
+    const isOfCallers = keys.every((key) => key.startsWith(OF_CALLERS))
+    return (await this.#change[isOfCallers ? 'fast' : 'durably']({ keys, change })) as T
+  }
+
+  async #changeAll(tx: Transaction, changes: readonly UsageChange[]): Promise<unknown[]> {
+    const keys = new Set(changes.flatMap((one) => one.keys.map(indexable)))
+    const list = JSON.stringify([...keys])
+    const [, used, reserved] = await Promise.all([
+      this.#db.dialect === 'postgres' && tx.get(LOCK, list),
+      tx.all<{ key: string; until: number | null }>(USED, list),
+      tx.all<Reservation>(RESERVED, list),
+    ])
+    const usage = new Usage(used, reserved)
+    const results = changes.map(({ change }) => change(usage))
+    await save(tx, usage)
+    return results
+  }
 
   pruneUsage = async (now: number): Promise<void> => {
     const ran = this.#db.runTime()

@@ -1,5 +1,5 @@
 import { type Engine, indexable, type Parameter, type Transaction } from '@gatehouse/store'
-import { type Age, isOld, MAX_ROWS } from './database.ts'
+import { type Age, isOld, MAX_ROWS, TEXTS } from './database.ts'
 import type { Leases } from './leases.ts'
 import type { AccountRecord, Lease, OrderRecord } from './store.ts'
 import { ACCOUNTS, CHALLENGES, ORDERS } from './tables.ts'
@@ -14,7 +14,7 @@ const IF_DONE = ` WHERE orders.status = 'done'`
 const END = `
   UPDATE orders SET status = 'done', failures = 0, last_error = NULL, next_try_at = NULL,
     state = NULL, url = NULL, sealed_key = NULL
-  WHERE lineage = $1`
+  WHERE lineage IN (${TEXTS})`
 // A join could be planned to read all certificates.
 const FORGET = `
   UPDATE orders SET state = NULL, url = NULL, sealed_key = NULL
@@ -84,9 +84,9 @@ export class Orders {
     await this.#db.run('DELETE FROM challenges WHERE key = $1', key)
   }
 
-  /** Part of a write: the lineage has its certificate. */
-  async end(tx: Transaction, lineage: string): Promise<void> {
-    await tx.run(END, lineage)
+  /** Part of a write: these lineages, as a JSON array, have their certificates. */
+  async end(tx: Transaction, lineages: string): Promise<void> {
+    await tx.run(END, lineages)
   }
 
   /** Part of a write: failed orders of the lineages of these certificates are not resumed. */

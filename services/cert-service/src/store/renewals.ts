@@ -137,10 +137,9 @@ export class Renewals {
       WHERE is_current AND renew_at <= $2 AND ${leases.isFree('certificates')}
       ORDER BY renew_at LIMIT $3 FOR UPDATE OF certificates SKIP LOCKED`
     const due = await tx.all<Due>(sql, leases.replica, now, limit)
-    const claimed: Due[] = []
-    for (const one of due.toSorted((a, b) => (a.lineage < b.lineage ? -1 : 1)))
-      if (await leases.claim(tx, { ...one, names: 0 })) claimed.push(one)
-    return { due, claimed: due.filter((one) => claimed.includes(one)) }
+    const works = due.map(({ lineage, domain }) => ({ lineage, domain, names: 0 }))
+    const claimed = await leases.claim(tx, works)
+    return { due, claimed: due.filter(({ lineage }) => claimed.has(lineage)) }
   }
 
   async #move(change: (tx: Transaction) => Promise<readonly Moved[]>): Promise<void> {

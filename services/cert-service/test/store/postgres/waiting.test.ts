@@ -305,3 +305,21 @@ t.test(
 function dataKey(id: number): Parameters<Store['addDataKey']>[0] {
   return { id, purpose: 'leaf', wrapped: randomBytes(60), seals: 0 }
 }
+
+t.test('leases that are renewed and ended never wait for each other in a circle', async (t) => {
+  const { leases, db, sql } = await setup(t)
+  const range = Array.from({ length: 100 }, (_, n) => n)
+  for (let round = 0; round < 10; round++) {
+    const taking = range.map((n) => leases.takeLease({ ...work, lineage: `${round} ${n}` }))
+    const taken = (await Promise.all(taking)).flatMap((lease) => lease ?? [])
+    const end = (some: readonly Lease[]) => db.transaction((tx) => leases.end(tx, some))
+    await Promise.all([
+      leases.renew(),
+      end(taken.slice(70)),
+      leases.renew(),
+      end(taken.slice(30, 70)),
+    ])
+  }
+  const [row] = await sql('SELECT sum(deadlocks)::int AS deadlocks FROM pg_stat_database')
+  t.strictSame(row, { deadlocks: 0 })
+})
