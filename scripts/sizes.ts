@@ -28,7 +28,7 @@ export const TARGETS: readonly Target[] = [
     title: 'src of all',
     pattern: '{packages,services}/*/src/**/*.ts',
     target: 52_500,
-    most: 54_980,
+    most: 54_985,
   },
 ]
 

@@ -49,6 +49,7 @@ export function createNoStore(): Store {
     fileOrder: async (order) => order,
     findOrder: async () => undefined,
     findOrderByLineage: async () => undefined,
+    findOrders: async () => new Map(),
     listFailedOrders: async () => [],
     countFailedOrders: async () => ({}),
     listPendingOrders: async () => [],

@@ -5,7 +5,7 @@ import { Type } from 'typebox'
 import { type Inventory, inventoryPage } from '../pages/inventory.ts'
 import { parseSearch } from '../pages/search.ts'
 import { isRefreshed, readView, refreshOf, type View, ViewSchema } from '../pages/view.ts'
-import { findCovering, readFailing, readListed, withOrder } from './listing.ts'
+import { findCovering, readFailing, readListed, withOrders } from './listing.ts'
 import { readSummary } from './summary.ts'
 import {
   askForKey,
@@ -82,7 +82,7 @@ async function readInventory(
     view,
     summary: isOverview ? await readSummary(app, caller) : undefined,
     answer: question && { question, covering: name && (await findCovering(app, caller, question)) },
-    rows: await Promise.all(shown.map((listed) => withOrder(app, listed))),
+    rows: await withOrders(app, shown),
     failed: failing.map(({ order }) => order),
     hasMoreFailed: next !== undefined,
     neighbours,

@@ -83,14 +83,17 @@ export async function readFailing(
     list: ({ after, limit }) => listAll(app.store, listing, { from: after, limit }),
     cursorOf: (listed) => positionOf(listed, 'expiry'),
   })
-  const all = await Promise.all(records.map((listed) => withOrder(app, listed)))
+  const all = await withOrders(app, records)
   // One may have been issued meanwhile.
   const failing = all.flatMap(({ record, order }) => (order ? [{ record, order }] : []))
   return { failing, next }
 }
 
-/** The latest order of what is listed, with its certificate if there is one. */
-export async function withOrder({ store }: Pick<FastifyInstance, 'store'>, listed: Listed) {
-  if (isOrder(listed)) return { order: listed }
-  return { record: listed, order: await store.findOrderByLineage(listed.lineage) }
+/** The latest order of each that is listed, with its certificate if there is one. */
+export async function withOrders({ store }: FastifyInstance, all: readonly Listed[]) {
+  const orders = await store.findOrders(all.map(({ lineage }) => lineage))
+  return all.map((listed) => {
+    if (isOrder(listed)) return { order: listed }
+    return { record: listed, order: orders.get(listed.lineage) }
+  })
 }

@@ -14,7 +14,7 @@ import {
   OrderIdSchema,
   OrderSchema,
 } from '../schemas.ts'
-import type { CertificateRecord, OrderRecord, Store } from '../store/store.ts'
+import type { CertificateRecord, OrderRecord } from '../store/store.ts'
 import { toTime } from '../times.ts'
 import { readFailing } from './listing.ts'
 import { findOrder, readPermitted } from './lookup.ts'
@@ -77,7 +77,8 @@ export const statusRoutes: FastifyPluginAsyncTypebox = async (app) => {
       list: (page) => app.store.list(page),
       cursorOf: ({ id }) => id,
     })
-    const certificates = await Promise.all(records.map((record) => describe(app.store, record)))
+    const orders = await app.store.findOrders(records.map(({ lineage }) => lineage))
+    const certificates = records.map((record) => describe(record, orders.get(record.lineage)))
     reply.header('cache-control', 'no-store')
     return { certificates, ...(next !== undefined && { next: String(next) }) }
   })
@@ -106,9 +107,8 @@ export const statusRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 }
 
-async function describe(store: Store, record: CertificateRecord) {
-  const { lineage, names, keyType } = record
-  const order = await store.findOrderByLineage(lineage)
+function describe(record: CertificateRecord, order: OrderRecord | undefined) {
+  const { names, keyType } = record
   return {
     domain: names[0] ?? '',
     ...describeCertificate(record),

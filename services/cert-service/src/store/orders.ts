@@ -7,6 +7,7 @@ import { ACCOUNTS, CHALLENGES, ORDERS } from './tables.ts'
 const DAY = 86_400_000
 
 const BY_LINEAGE = 'WHERE lineage = $1'
+const OF_LINEAGES = `WHERE lineage IN (${TEXTS})`
 const RESUMABLE = `
   WHERE status = 'failed' AND state IS NOT NULL
     AND (next_try_at <= $2 OR next_try_at > $2::bigint + ${DAY})`
@@ -14,7 +15,7 @@ const IF_DONE = ` WHERE orders.status = 'done'`
 const END = `
   UPDATE orders SET status = 'done', failures = 0, last_error = NULL, next_try_at = NULL,
     state = NULL, url = NULL, sealed_key = NULL
-  WHERE lineage IN (${TEXTS})`
+  ${OF_LINEAGES}`
 // A join could be planned to read all certificates.
 const FORGET = `
   UPDATE orders SET state = NULL, url = NULL, sealed_key = NULL
@@ -53,6 +54,11 @@ export class Orders {
   findOrder = (id: string) => this.#find('WHERE id = $1', id)
 
   findOrderByLineage = (lineage: string) => this.#find(BY_LINEAGE, lineage)
+
+  findOrders = async (lineages: readonly string[]) => {
+    const rows = await ORDERS.list(this.#db, OF_LINEAGES, JSON.stringify(lineages))
+    return new Map(rows.map((row) => [row.lineage, orderOf(row)]))
+  }
 
   findOrderByUrl = (url: string) => this.#find('WHERE url = $1', indexable(url))
 

@@ -211,6 +211,8 @@ interface Orders {
   fileOrder(order: OrderRecord): Promise<OrderRecord>
   findOrder(id: string): Promise<OrderRecord | undefined>
   findOrderByLineage(lineage: string): Promise<OrderRecord | undefined>
+  /** By their lineages. */
+  findOrders(lineages: readonly string[]): Promise<ReadonlyMap<string, OrderRecord>>
   /** By the URL of the order at the CA. */
   findOrderByUrl(url: string): Promise<OrderRecord | undefined>
   /** A page of the failed orders of a listing whose lineage has no current certificate: see `listAll`. */

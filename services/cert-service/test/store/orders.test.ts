@@ -48,6 +48,11 @@ onBothEngines('orders: one per lineage, ended by its certificate', async (t, { s
   const next = newOrder({ id: 'order-2' })
   t.equal(await store.saveOrder(next), 'order-1', 'which keeps its id')
   t.same(await store.findOrderByLineage(next.lineage), newOrder())
+  const other = newOrder({ ...failed, id: 'order-3', lineage: 'failed' })
+  await store.saveOrder(other)
+  const found = await store.findOrders([next.lineage, 'absent', 'failed'])
+  t.same(found, new Map([newOrder(), other].map((order) => [order.lineage, order])))
+  t.same(await store.findOrders([]), new Map())
   t.equal(await store.findOrder('order-2'), undefined)
   t.same(await store.listPendingOrders(), [newOrder()])
   const work = { lineage: next.lineage, domain: 'app.example.com', names: 1 }
