@@ -4,7 +4,7 @@ import { openPostgres, parsePostgresUrl, requireMigratedSqlite, Sqlite } from '@
 import { printable } from '../client/errors.ts'
 import type { CertServiceConfig } from '../config/schema.ts'
 import { AuditLog } from '../store/audit.ts'
-import { reported } from '../store/database.ts'
+import { reported } from '../store/failures.ts'
 import { requireStore, storeFile } from '../store/sqlite.ts'
 import type { AuditRecord, Store } from '../store/store.ts'
 import { MIGRATIONS } from '../store/tables.ts'

@@ -3,7 +3,7 @@ import { backup as copy, DatabaseSync } from 'node:sqlite'
 import { pipeline } from 'node:stream/promises'
 import { CertError } from '../errors.ts'
 import { createPrivateFile, fileError, syncFolder } from '../files.ts'
-import { reported, storeFailure } from '../store/database.ts'
+import { reported, storeFailure } from '../store/failures.ts'
 import {
   assertStore,
   checkIntegrity,

@@ -1,5 +1,5 @@
 import type { Engine, Transaction } from '@gatehouse/store'
-import { type Age, isOld, MAX_ROWS } from './database.ts'
+import { type Age, isOld, MAX_ROWS } from './sql.ts'
 import { AUDIT_LOOKED_AT, type AuditEntry, type AuditRecord, type Store } from './store.ts'
 import { AUDIT } from './tables.ts'
 

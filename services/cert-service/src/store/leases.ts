@@ -1,6 +1,6 @@
 import { type Engine, groupCommit, indexable, type Transaction } from '@gatehouse/store'
 import { hasCode, leaseLost } from '../errors.ts'
-import { IDS, TEXTS } from './database.ts'
+import { IDS, TEXTS } from './sql.ts'
 import type { Lease, Work } from './store.ts'
 
 /** Milliseconds for which a lease lasts. It is renewed three times as often. */

@@ -17,10 +17,10 @@ import {
   searchable,
 } from './certificates.ts'
 import { spkiSha256sOf } from './compromised.ts'
-import { type Age, IDS, MAX_ROWS, TEXTS } from './database.ts'
 import { type Leases, NOW } from './leases.ts'
 import type { Orders } from './orders.ts'
 import type { SharedChanges } from './replicas/changes.ts'
+import { type Age, IDS, MAX_ROWS, TEXTS } from './sql.ts'
 import type {
   AuditEntry,
   CertificateRecord,

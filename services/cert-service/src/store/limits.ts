@@ -1,5 +1,5 @@
 import { type Engine, groupCommit, indexable, type Transaction } from '@gatehouse/store'
-import { TEXTS } from './database.ts'
+import { TEXTS } from './sql.ts'
 import { RESERVATIONS, USAGE } from './tables.ts'
 import { type Reservation, Usage } from './usage.ts'
 

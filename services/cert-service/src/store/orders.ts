@@ -1,6 +1,6 @@
 import { type Engine, indexable, type Parameter, type Transaction } from '@gatehouse/store'
-import { type Age, isOld, MAX_ROWS, TEXTS } from './database.ts'
 import type { Leases } from './leases.ts'
+import { type Age, isOld, MAX_ROWS, TEXTS } from './sql.ts'
 import type { AccountRecord, Lease, OrderRecord } from './store.ts'
 import { ACCOUNTS, CHALLENGES, ORDERS } from './tables.ts'
 

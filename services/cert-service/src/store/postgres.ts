@@ -6,11 +6,11 @@ import {
   type PostgresUrl,
   parsePostgresUrl,
 } from '@gatehouse/store'
-import { mapped, reported, storeFailure } from './database.ts'
+import { mapped, reported, storeFailure } from './failures.ts'
 import { Leases } from './leases.ts'
+import { refuseUnfinished } from './move/unfinished.ts'
 import { SharedChanges, sessionsOf } from './replicas/changes.ts'
 import { Membership } from './replicas/membership.ts'
-import { refuseUnfinished } from './replicas/unfinished.ts'
 import type { Store } from './store.ts'
 import { MIGRATIONS, OF_PROCESSES, TABLES } from './tables.ts'
 import { storeOn } from './whole.ts'

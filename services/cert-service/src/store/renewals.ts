@@ -1,8 +1,8 @@
 import type { Engine, Transaction } from '@gatehouse/store'
 import type { Certificates } from './certificates.ts'
-import { IDS, MAX_ROWS } from './database.ts'
 import type { Leases } from './leases.ts'
 import type { SharedChanges } from './replicas/changes.ts'
+import { IDS, MAX_ROWS } from './sql.ts'
 import type { CertificateRecord, Store } from './store.ts'
 
 const MINUTE = 60_000

@@ -7,7 +7,7 @@ import {
   type WriteOptions,
 } from '@gatehouse/store'
 import t from 'tap'
-import { reported } from '../../src/store/database.ts'
+import { reported } from '../../src/store/failures.ts'
 import { Leases } from '../../src/store/leases.ts'
 import type { Store } from '../../src/store/store.ts'
 import { MIGRATIONS, OF_PROCESSES } from '../../src/store/tables.ts'

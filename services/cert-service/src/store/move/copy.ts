@@ -1,8 +1,8 @@
 import { type Engine, type Row, StoreError, type Table } from '@gatehouse/store'
 import { CertError } from '../../errors.ts'
-import { mapped } from '../database.ts'
-import { UNFINISHED } from '../replicas/unfinished.ts'
+import { mapped } from '../failures.ts'
 import { TABLES } from '../tables.ts'
+import { UNFINISHED } from './unfinished.ts'
 
 /** A store that is to be moved. It is only read. */
 export interface Source extends AsyncDisposable {

@@ -1,9 +1,9 @@
 import { type Engine, openPostgres, parsePostgresUrl } from '@gatehouse/store'
 import { CertError } from '../../errors.ts'
-import { mapped, reported } from '../database.ts'
-import { findUnfinished, noteUnfinished, refuseUnfinished } from '../replicas/unfinished.ts'
+import { mapped, reported } from '../failures.ts'
 import { MASTER_KEY, MIGRATIONS, TABLES } from '../tables.ts'
 import type { Found, Source, Target } from './copy.ts'
+import { findUnfinished, noteUnfinished, refuseUnfinished } from './unfinished.ts'
 
 export interface Place {
   readonly url: string

@@ -4,8 +4,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { type Engine, requireMigratedSqlite, Sqlite } from '@gatehouse/store'
 import { CertError } from '../../errors.ts'
 import { syncFolder } from '../../files.ts'
-import { reported } from '../database.ts'
-import { findUnfinished, noteUnfinished } from '../replicas/unfinished.ts'
+import { reported } from '../failures.ts'
 import {
   assertStore,
   checkIntegrity,
@@ -19,6 +18,7 @@ import {
 } from '../sqlite.ts'
 import { MASTER_KEY, MIGRATIONS } from '../tables.ts'
 import type { Found, Source, Target } from './copy.ts'
+import { findUnfinished, noteUnfinished } from './unfinished.ts'
 
 /** @throws CertError CERT_STORE_MISSING, CERT_STORE_LOCKED, CERT_STORE_CORRUPT, CERT_STORE_OLDER, CERT_STORE_NEWER, CERT_STORE_UNRELEASED */
 export async function openSqliteSource(folder: string): Promise<Source> {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { type Engine, openPostgres, parsePostgresUrl } from '@gatehouse/store'
 import t, { type Test } from 'tap'
-import { reported } from '../../../src/store/database.ts'
+import { reported } from '../../../src/store/failures.ts'
 import { Leases } from '../../../src/store/leases.ts'
 import type { Lease, Store } from '../../../src/store/store.ts'
 import { MIGRATIONS } from '../../../src/store/tables.ts'
