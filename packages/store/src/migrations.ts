@@ -16,35 +16,39 @@ export interface Applied {
 export const VERSIONS = 'schema_versions'
 export const RUN_TIME = 'run_time'
 
-/** The SQL of each, in their order. */
-export function sqlOf(
-  migrations: readonly Migration[],
-  dialect: Engine['dialect'],
-): readonly string[] {
-  return migrations.map((migration) => migration(dialect))
+/** A migration as it is applied to a store. */
+export interface Step extends Applied {
+  readonly sql: string
 }
 
-export function digestOf(sql: string): string {
-  return hash('sha256', sql).slice(0, 32)
+/** The steps of migrations, in their order. */
+export function stepsOf(
+  migrations: readonly Migration[],
+  dialect: Engine['dialect'],
+): readonly Step[] {
+  return migrations.map((migration, i) => {
+    const sql = migration(dialect)
+    return { version: i + 1, digest: hash('sha256', sql).slice(0, 32), sql }
+  })
 }
 
 /**
  * The migrations that a store lacks.
  * @throws StoreError `STORE_NEWER`, or `STORE_UNRELEASED` if it had others than these
  */
-export function missing(applied: readonly Applied[], all: readonly string[]): readonly string[] {
+export function missing(applied: readonly Applied[], all: readonly Step[]): readonly Step[] {
   if (applied.length > all.length)
     throw new StoreError(
       'STORE_NEWER',
       `The store has schema ${applied.length}, and this version knows up to ${all.length}.`,
     )
-  if (!applied.every(({ version, digest }) => digest === digestOf(all[version - 1] ?? '')))
+  if (!applied.every(({ version, digest }) => digest === all[version - 1]?.digest))
     throw unreleased()
   return all.slice(applied.length)
 }
 
 /** @throws StoreError as {@link missing}, and `STORE_OLDER` */
-export function requireAll(applied: readonly Applied[], all: readonly string[]): void {
+export function requireAll(applied: readonly Applied[], all: readonly Step[]): void {
   if (missing(applied, all).length === 0) return
   throw new StoreError(
     'STORE_OLDER',

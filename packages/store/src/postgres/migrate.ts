@@ -1,12 +1,11 @@
 import { StoreError } from '../errors.ts'
 import {
   type Applied,
-  digestOf,
   type Migration,
   missing,
   RUN_TIME,
   requireAll,
-  sqlOf,
+  stepsOf,
   unreleased,
   VERSIONS,
 } from '../migrations.ts'
@@ -44,7 +43,7 @@ export interface Schema {
  */
 export async function migrate(connection: Connection, of: Schema): Promise<void> {
   const { schema, migrations, feeds = [] } = of
-  const all = sqlOf(migrations, 'postgres')
+  const all = stepsOf(migrations, 'postgres')
   const before = await appliedTo(connection, schema)
   // Before the first one, another replica may be about to make its tables.
   if (before?.length) await refuseForeign(connection, schema, feeds)
@@ -54,10 +53,8 @@ export async function migrate(connection: Connection, of: Schema): Promise<void>
   await connection.script(`SELECT pg_advisory_lock(hashtextextended('${schema}/migrations', 0))`)
   const applied = await appliedTo(connection, schema)
   if (!applied) await create(connection, schema)
-  let version = applied?.length ?? 0
-  for (const sql of missing(applied ?? [], all)) {
-    version++
-    const done = `INSERT INTO ${VERSIONS} (version, digest) VALUES (${version}, '${digestOf(sql)}')`
+  for (const { version, digest, sql } of missing(applied ?? [], all)) {
+    const done = `INSERT INTO ${VERSIONS} (version, digest) VALUES (${version}, '${digest}')`
     await connection.script(`${BEGIN};\n${sql};\n${done};\nCOMMIT`)
   }
 }
@@ -70,7 +67,7 @@ export async function requireMigrated(connection: Connection, of: Schema): Promi
   const applied = await appliedTo(connection, of.schema)
   if (!applied)
     throw new StoreError('STORE_OLDER', `The schema ${of.schema} holds nothing of this service.`)
-  requireAll(applied, sqlOf(of.migrations, 'postgres'))
+  requireAll(applied, stepsOf(of.migrations, 'postgres'))
 }
 
 async function refuseForeign(

@@ -1,12 +1,11 @@
 import type { DatabaseSync } from 'node:sqlite'
 import {
   type Applied,
-  digestOf,
   type Migration,
   missing,
   RUN_TIME,
   requireAll,
-  sqlOf,
+  stepsOf,
   unreleased,
   VERSIONS,
 } from '../migrations.ts'
@@ -22,7 +21,7 @@ const ADD = `INSERT INTO ${VERSIONS} (version, digest) VALUES (?, ?)`
  * @throws StoreError `STORE_NEWER`, `STORE_UNRELEASED`
  */
 export function migrateSqlite(sqlite: DatabaseSync, migrations: readonly Migration[]): void {
-  const all = sqlOf(migrations, 'sqlite')
+  const all = stepsOf(migrations, 'sqlite')
   const before = appliedTo(sqlite)
   if (before && missing(before, all).length === 0) return
   sqlite.exec('BEGIN IMMEDIATE')
@@ -30,10 +29,9 @@ export function migrateSqlite(sqlite: DatabaseSync, migrations: readonly Migrati
     // Another process may have been faster.
     const applied = appliedTo(sqlite)
     if (!applied) sqlite.exec(OWN_TABLES)
-    let version = applied?.length ?? 0
-    for (const sql of missing(applied ?? [], all)) {
+    for (const { version, digest, sql } of missing(applied ?? [], all)) {
       sqlite.exec(sql)
-      sqlite.prepare(ADD).run(++version, digestOf(sql))
+      sqlite.prepare(ADD).run(version, digest)
     }
     sqlite.exec('COMMIT')
   } catch (error) {
@@ -47,8 +45,7 @@ export function requireMigratedSqlite(
   sqlite: DatabaseSync,
   migrations: readonly Migration[],
 ): void {
-  const all = sqlOf(migrations, 'sqlite')
-  requireAll(appliedTo(sqlite) ?? [], all)
+  requireAll(appliedTo(sqlite) ?? [], stepsOf(migrations, 'sqlite'))
 }
 
 /** Undefined if the file is empty. */
