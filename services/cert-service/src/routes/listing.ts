@@ -91,7 +91,8 @@ export async function readFailing(
 
 /** The latest order of each that is listed, with its certificate if there is one. */
 export async function withOrders({ store }: FastifyInstance, all: readonly Listed[]) {
-  const orders = await store.findOrders(all.map(({ lineage }) => lineage))
+  const certificates = all.filter((listed) => !isOrder(listed))
+  const orders = await store.findOrders(certificates.map(({ lineage }) => lineage))
   return all.map((listed) => {
     if (isOrder(listed)) return { order: listed }
     return { record: listed, order: orders.get(listed.lineage) }

@@ -128,8 +128,8 @@ export class Certificates {
     return this.#records(await CERTIFICATES.list(this.#db, rest, ...params))
   }
 
-  /** Part of a write: chains that are new are added, with the ids that {@link chainId} gives. */
-  saveChains(tx: Transaction, chains: readonly (readonly Uint8Array[])[]): Promise<unknown> {
+  /** Part of a write: chains that are new are added. @param chains - by the ids that {@link chainId} gives */
+  saveChains(tx: Transaction, chains: ReadonlyMap<string, readonly Uint8Array[]>) {
     return this.#chains.save(tx, chains)
   }
 
@@ -171,10 +171,9 @@ class Chains {
   }
 
   /** Also of one that is known: a database that failed over may have lost it. */
-  save(tx: Transaction, chains: readonly (readonly Uint8Array[])[]): Promise<unknown> {
-    const byId = new Map(chains.map((chain) => [chainId(chain), chain]))
+  save(tx: Transaction, chains: ReadonlyMap<string, readonly Uint8Array[]>) {
     // Sorted, so that two transactions never wait for each other.
-    const added = [...byId]
+    const added = [...chains]
       .sort(([a], [b]) => (a < b ? -1 : 1))
       .map(([id, chain]) => {
         const certificates = chain.map((der) => Buffer.from(der).toString('base64'))

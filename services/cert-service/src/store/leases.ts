@@ -59,7 +59,6 @@ export class Leases {
   /** Identifies this process among the replicas of a shared store. */
   readonly replica: string
   readonly #db: Engine
-  readonly #now: string
   readonly #sql: ReturnType<typeof statementsBy>
   readonly #takeOne: (work: Work) => Promise<Taken | undefined>
   /** Leases to be renewed, by their token. */
@@ -68,8 +67,7 @@ export class Leases {
   constructor(db: Engine, replica = 'alone') {
     this.replica = replica
     this.#db = db
-    this.#now = NOW[db.dialect]
-    this.#sql = statementsBy(this.#now)
+    this.#sql = statementsBy(NOW[db.dialect])
     this.#takeOne = groupCommit(db, (tx, works: readonly Work[]) => this.#takeAll(tx, works), {
       durable: false,
     })
@@ -93,7 +91,7 @@ export class Leases {
   isFree(table: string): string {
     return `NOT EXISTS (
       SELECT 1 FROM leases WHERE leases.lineage = ${table}.lineage AND holder <> $1
-        AND until > ${this.#now})`
+        AND until > ${NOW[this.#db.dialect]})`
   }
 
   /** Part of a write: takes lineages for renewals that are to begin, unless other replicas have them. Gives these. */

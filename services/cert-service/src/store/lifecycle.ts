@@ -100,6 +100,8 @@ interface Replaced {
 
 interface Addition {
   readonly certificate: NewCertificate
+  /** The id of its chain. */
+  readonly chain: string
   readonly entry: AuditEntry
   readonly lease: Lease | undefined
 }
@@ -131,7 +133,8 @@ export class Lifecycle {
 
   addCertificate: Store['addCertificate'] = async (certificate, entry, { lease } = {}) => {
     const { leases, changes } = this.#parts
-    const added = await leases.ending(lease, () => this.#addOne({ certificate, entry, lease }))
+    const addition = { certificate, chain: chainId(certificate.chain), entry, lease }
+    const added = await leases.ending(lease, () => this.#addOne(addition))
     changes?.notify()
     return added
   }
@@ -175,13 +178,13 @@ export class Lifecycle {
   async #addAll(tx: Transaction, additions: readonly Addition[]) {
     const { certificates, orders, leases, changes } = this.#parts
     const lineages = additions.map(({ certificate }) => certificate.lineage)
-    const chains = additions.map(({ certificate }) => certificate.chain)
+    const chains = additions.map(({ chain, certificate }) => [chain, certificate.chain] as const)
     const held = additions.flatMap(({ lease }) => lease ?? [])
     const list = JSON.stringify(lineages)
     const [, rows] = await Promise.all([leases.end(tx, held), tx.all<Replaced>(REPLACED, list)])
     const replaced = new Map(rows.map((row) => [row.lineage, row]))
     const [, , , added] = await Promise.all([
-      certificates.saveChains(tx, chains),
+      certificates.saveChains(tx, new Map(chains)),
       orders.end(tx, list),
       changes?.note(tx, lineages),
       Promise.all(additions.map((one, i) => this.#add(tx, one, replaced.get(lineages[i] ?? '')))),
@@ -191,10 +194,10 @@ export class Lifecycle {
 
   async #add(
     tx: Transaction,
-    { certificate: { askedBy, ...certificate }, entry, lease }: Addition,
+    { certificate: { askedBy, ...certificate }, chain, entry, lease }: Addition,
     replaced: Replaced | undefined,
   ): Promise<CertificateRecord> {
-    const { lineage, names, chain, fetchedAt, checkAt = null } = certificate
+    const { lineage, names, fetchedAt, checkAt = null } = certificate
     if (lease && replaced && replaced.id !== lease.currentId) throw leaseLost(lineage)
     const ran = this.#db.runTime()
     const isUnfetched = replaced?.fetchedAt === fetchedAt
@@ -208,7 +211,7 @@ export class Lifecycle {
       nameCount: names.length,
       searched: searchable(names),
       fingerprint: hash('sha256', certificate.certificate),
-      chain: chainId(chain),
+      chain,
       checkAt,
       madeRan: ran,
       askedBy: askedBy ?? replaced?.askedBy,
