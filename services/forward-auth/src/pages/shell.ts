@@ -25,12 +25,13 @@ interface Content {
 }
 
 /** A whole page: the layout that all pages share, around the content. */
-export function shell({ title, language, brand, accent, body, ...content }: Content): Page {
-  const { isShort, footer, logo, icon, images } = content
+export function shell(content: Content): Page {
+  const { title, language, brand, accent, body, isShort, footer, logo, icon, images } = content
   const header = logo ? html`<img src="${logo}" alt="${brand}">` : html`${outline('gate')}${brand}`
-  const whole = html`<header>${header}</header>
-<main>${body}</main>
-${footer ? html`<footer>${footer}</footer>` : ''}`
+  const whole = html`
+    <header>${header}</header>
+    <main>${body}</main>
+    ${footer ? html`<footer>${footer}</footer>` : ''}`
   return pageOf(
     { title: `${title} · ${brand}`, language, accent, icon, images, body: whole },
     (isShort ? shortStyles : styles).memo(accent),
@@ -56,9 +57,9 @@ function createStyles(more: string) {
 
 /** The accent, and text on it, for cards of either color scheme. */
 function accents(accent: string): string {
-  const [light = '', dark = ''] = [LIGHT, DARK].map((card) => {
+  const on = (card: string) => {
     const color = standOut(accent, card)
     return `:root{--accent:${color};--on:${textOn(color)}}`
-  })
-  return `${light}@media(prefers-color-scheme:dark){${dark}}`
+  }
+  return `${on(LIGHT)}@media(prefers-color-scheme:dark){${on(DARK)}}`
 }
