@@ -139,8 +139,11 @@ export async function bundleInto(
   await copyFile(join(ROOT, 'scripts/launch.cjs'), join(out, 'main.js'))
   await copyFile(join(ROOT, 'scripts/load.cjs'), join(out, 'lib/load.cjs'))
   await writeFile(join(out, 'package.json'), '{ "type": "commonjs" }\n')
-  for await (const sheet of glob(`{packages/*,services/${name}}/src/**/*.css`, { cwd: ROOT }))
-    await copyFile(join(ROOT, sheet), join(out, 'lib', basename(sheet)), constants.COPYFILE_EXCL)
+  // What modules read beside themselves.
+  for await (const file of glob(`{packages/*,services/${name}}/src/**/*.{css,proto}`, {
+    cwd: ROOT,
+  }))
+    await copyFile(join(ROOT, file), join(out, 'lib', basename(file)), constants.COPYFILE_EXCL)
   // @fastify/swagger-ui finds them beside its own folder, which is lib here.
   if (config !== undefined) await cp(SWAGGER_UI_FILES, join(out, 'static'), { recursive: true })
   return join(out, 'main.js')
