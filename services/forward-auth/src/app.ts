@@ -32,7 +32,6 @@ import { FWA_ERRORS, STATUS_OF } from './errors.ts'
 import { trust } from './forwarded.ts'
 import { logLimit } from './log-limit.ts'
 import { logins } from './login/logins.ts'
-import { authMetrics } from './metrics.ts'
 import { httpsOptions, ownTls } from './own-tls.ts'
 import { errorPage } from './pages/pages.ts'
 import { portals } from './portals.ts'
@@ -42,8 +41,8 @@ import { discoveryRoutes, resourceRoutes } from './routes/discovery.ts'
 import { faviconRoute } from './routes/favicon.ts'
 import { imageRoutes } from './routes/images.ts'
 import { logoutRoutes } from './routes/logout.ts'
-import { imagesUrlFor, languageOf } from './routes/portal-page.ts'
 import { profileRoutes } from './routes/profile.ts'
+import { imagesUrlFor, languageOf } from './routes/reader.ts'
 import { returnRoute } from './routes/return-to-app.ts'
 import { homeRoute, signInRoutes } from './routes/sign-in.ts'
 import { bearer, verifyRoute } from './routes/verify.ts'
@@ -154,10 +153,9 @@ async function registerServices(
   // The last one that a reload prepares: it opens connections, which would have to be closed.
   await app.register(portals, { ...config, createFetch })
   await app.register(assertions)
-  await app.register(authMetrics, { metrics })
-  await app.register(audit, config)
+  await app.register(audit, { ...config, metrics })
   await app.register(probes)
-  await app.register(check)
+  await app.register(check, { metrics })
 }
 
 async function registerRoutes(app: FastifyInstance, basePath: string): Promise<void> {

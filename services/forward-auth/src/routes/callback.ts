@@ -9,6 +9,7 @@ import type { CallbackLogin, LoginState } from '../login/logins.ts'
 import { CALLBACK_PATH, SHARED_CALLBACK_PATH, soleRedirectProvider } from '../login/redirect-uri.ts'
 import { describeUnmet, type StepUpDemand } from '../login/step-up.ts'
 import type { RedirectProvider } from '../providers/provider.ts'
+import { pageUrl } from '../sites.ts'
 import { bareAnswer, problemAnswers } from './documented.ts'
 import {
   type Attempt,
@@ -19,15 +20,8 @@ import {
   startLogin,
   withoutPlace,
 } from './login.ts'
-import {
-  type PortalSite,
-  pageUrl,
-  redirect,
-  signInSiteOf,
-  targetOf,
-  visitorOf,
-  withLoginUrl,
-} from './portal-page.ts'
+import { type PortalSite, signInSiteOf } from './portal-site.ts'
+import { redirect, targetOf, withLoginUrl } from './redirects.ts'
 
 type ValidLogin = Extract<CallbackLogin, { kind: 'valid' }>
 
@@ -148,7 +142,7 @@ async function goOn(
   const { request, server } = reply
   const stepUp = login?.stepUp
   const returnTo = targetOf(portalSite, login?.returnTo)
-  if (isEnough(await visitorOf(request, portalSite), stepUp, server.clock.now()))
+  if (isEnough(await server.sessions.visitor(request, portalSite), stepUp, server.clock.now()))
     return redirect(reply, returnTo)
   const provider = login && providerOf(portalSite, login)
   const restarts = (login?.restarts ?? 0) + 1

@@ -9,8 +9,10 @@ import { logoutPage, signedOutPage } from '../pages/pages.ts'
 import type { Provider } from '../providers/provider.ts'
 import { clearSessionCookies } from '../session/cookie.ts'
 import type { Session } from '../session/session.ts'
+import { pageUrl } from '../sites.ts'
 import { pageAnswer, problemAnswers } from './documented.ts'
-import { type PortalSite, pageUrl, readerOf, signInSiteOf } from './portal-page.ts'
+import { type PortalSite, signInSiteOf } from './portal-site.ts'
+import { readerOf } from './reader.ts'
 
 const FORM = 'application/x-www-form-urlencoded'
 const querystring = Type.Object({

@@ -245,7 +245,7 @@ t.test('only the modules that validate a target write a redirect', async (t) => 
       readFileSync(new URL(file, root), 'utf8'),
     ),
   )
-  t.strictSame(writers.sort(), ['routes/check-answers.ts', 'routes/portal-page.ts'])
+  t.strictSame(writers.sort(), ['routes/check-answers.ts', 'routes/redirects.ts'])
 })
 
 t.test('a failed login neither ends nor creates a session', async (t) => {
