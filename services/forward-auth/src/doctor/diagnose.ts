@@ -1,4 +1,4 @@
-import { FWA_ERRORS, type FwaErrorCode } from '../errors.ts'
+import { ERRORS, type FwaErrorCode } from '../errors.ts'
 import { BELIEVED_HEADERS, METHOD_OVERRIDES, PATH_OVERRIDES } from '../header-names.ts'
 import type { ProbedCheck } from './probes.ts'
 import type { Mistake } from './remedies.ts'
@@ -183,7 +183,7 @@ function explainCode({ code, message = '', headers }: ProbedCheck, { host }: Exc
     const mistake = /scheme/.test(message) ? 'scheme' : /method/.test(message) ? 'method' : 'target'
     return { mistake, text: `The check cannot be read: ${message}.` }
   }
-  const { action = '' } = FWA_ERRORS[code as FwaErrorCode] ?? {}
+  const { action = '' } = ERRORS[code as FwaErrorCode] ?? {}
   return { mistake: 'other', text: `The check is refused: ${message} (${code}). ${action}` }
 }
 

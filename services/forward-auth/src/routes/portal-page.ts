@@ -1,4 +1,5 @@
 import { AuthError } from '@gatehouse/auth-core'
+import type { SeamlessProvider } from '@gatehouse/identity-providers'
 import { parseOrigin } from '@gatehouse/net'
 import type { Profile } from '@gatehouse/profile'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -9,7 +10,6 @@ import { validateReturnUrl } from '../login/return-url.ts'
 import { chooseLanguage, type Language } from '../pages/languages/index.ts'
 import type { Reader } from '../pages/pages.ts'
 import type { Portal } from '../portals.ts'
-import type { SeamlessProvider } from '../providers/provider.ts'
 import type { Visitor } from '../session/visitor.ts'
 import { portalUrl, type Site } from '../sites.ts'
 
