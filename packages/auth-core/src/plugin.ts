@@ -8,8 +8,7 @@ import { AuthError } from './errors.ts'
 import { createGuard, kCaller, kPerson, kRefused, type RouteGuard } from './guard.ts'
 import { demandScopes } from './jwt/access-token.ts'
 import type { AuthDeps } from './oidc/issuer-keys.ts'
-import type { AuthOptions, BearerOptions } from './options.ts'
-import { SCOPE_PATTERN } from './options-schema.ts'
+import { type AuthOptions, type BearerOptions, SCOPE_PATTERN } from './options.ts'
 import { isPublicIssuer } from './public-issuers.ts'
 
 /** What a route demands of its caller. */

@@ -1,7 +1,7 @@
 import { lookup as lookupHost } from 'node:dns'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { LookupFunction } from 'node:net'
-import type { Agent, buildConnector, Dispatcher } from 'undici'
+import type { buildConnector, Dispatcher } from 'undici'
 import { NetError, type NetErrorCode } from './errors.ts'
 import { isLoopback, parseHost } from './host.ts'
 
@@ -38,30 +38,27 @@ export interface BoundedFetch {
   close(): Promise<void>
 }
 
-/** Limits of an agent, or defaults of the requests of a {@link BoundedFetch}. */
-export interface AgentOptions {
+/** How a {@link BoundedFetch} connects, and the limits of its requests that have none of their own. */
+export interface FetchOptions {
   /** PEM certificates to trust instead of the system's. */
   ca?: string | undefined
   /** Milliseconds for a connection, and from then on for the whole answer; default 5,000. */
   timeoutMs?: number
   /** Bytes that an answer may have at most; default 1 MiB. */
   maxBytes?: number
-}
-
-export interface FetchOptions extends AgentOptions {
   /** A Unix socket to connect to, whatever the host of the URL. */
   socketPath?: string
-  /** Carries the requests instead of an agent of its own. */
-  dispatcher?: Dispatcher
+  /** Carries the requests instead of an agent of its own, and is not closed. */
+  dispatcher?: Dispatcher | undefined
 }
 
 /** Makes a {@link BoundedFetch} with connections of its own. */
 export function createFetch(options: FetchOptions = {}): BoundedFetch {
-  const { ca, socketPath, timeoutMs = 5_000, maxBytes = 1_048_576 } = options
+  const { ca, socketPath, dispatcher, timeoutMs = 5_000, maxBytes = 1_048_576 } = options
   let agent: Promise<Dispatcher> | undefined
   const connect = async () =>
-    options.dispatcher
-      ? intercept(options.dispatcher)
+    dispatcher
+      ? createDispatcher((...request) => dispatcher.dispatch(...request))
       : openAgent({
           ...(ca !== undefined && { ca, timeout: timeoutMs }),
           ...(socketPath !== undefined && { socketPath }),
@@ -76,8 +73,13 @@ export function createFetch(options: FetchOptions = {}): BoundedFetch {
     const what = `${method} ${describe(url)}`
     try {
       agent ??= connect()
-      const dispatcher = await agent
-      const response = await request(url, { dispatcher, signal, method, headers, body })
+      const response = await request(url, {
+        dispatcher: await agent,
+        signal,
+        method,
+        headers,
+        body,
+      })
       return await readAnswer(response, what, { maxBytes, ...init })
     } catch (cause) {
       if (cause instanceof NetError) throw cause
@@ -91,48 +93,28 @@ export function createFetch(options: FetchOptions = {}): BoundedFetch {
 }
 
 /**
- * Makes an undici dispatcher for libraries that have a fetch of their own: every request ends in time
- * and no answer is too large. Whether a redirect is followed is up to the library.
+ * Makes an undici dispatcher of a function. Handlers of requests come in two forms: Node's own fetch has
+ * that of the undici in it, which differs from Node to Node. The dispatcher takes both, and the function
+ * gets the form that undici 7 and 8 share.
  */
-export async function createAgent(options: AgentOptions = {}): Promise<Dispatcher> {
-  const { ca, timeoutMs = 5_000, maxBytes = 1_048_576 } = options
-  const agent = await openAgent(
-    { ...(ca !== undefined && { ca }), timeout: timeoutMs },
-    { maxResponseSize: maxBytes, headersTimeout: timeoutMs, bodyTimeout: timeoutMs },
-  )
-  return agent.compose(totalTimeout(timeoutMs))
-}
-
-/**
- * Makes an undici dispatcher that passes requests through interceptors to another one. Handlers of
- * requests come in two forms: Node's own fetch has that of the undici in it, which differs from Node
- * to Node. This dispatcher takes both, and the other one gets the form that undici 7 and 8 share.
- */
-export async function intercept(
-  dispatcher: Dispatcher,
-  ...interceptors: Dispatcher.DispatcherComposeInterceptor[]
-): Promise<Dispatcher> {
+export async function createDispatcher(dispatch: Dispatcher['dispatch']): Promise<Dispatcher> {
   const { Dispatcher } = await loadUndici()
   const entry: Pick<Dispatcher, 'dispatch' | 'destroy'> = {
     // undici 7 passes on which dispatcher it was given, and undici 8 refuses that.
     dispatch: (
       { dispatcher: _, ...options }: Dispatcher.DispatchOptions & { dispatcher?: unknown },
       handler,
-    ) => dispatcher.dispatch(options, handler),
-    destroy: () => dispatcher.destroy(),
+    ) => dispatch(options, handler),
+    destroy: async () => {},
   }
-  return Object.assign(new Dispatcher(), entry).compose((dispatch) => dispatch, ...interceptors)
+  return Object.assign(new Dispatcher(), entry).compose((next) => next)
 }
 
-async function openAgent(
-  connection: buildConnector.BuildOptions,
-  limits: Agent.Options = {},
-): Promise<Dispatcher> {
+async function openAgent(connection: buildConnector.BuildOptions): Promise<Dispatcher> {
   const { Agent, buildConnector } = await loadUndici()
   const connectHere = buildConnector({ ...connection, lookup })
   const connectElsewhere = buildConnector({ ...connection, lookup: lookupHost })
   return new Agent({
-    ...limits,
     connect(target, done) {
       connectHere(target, (...here) => {
         if (here[1] || !mayBeElsewhere(target)) return done(...here)
@@ -140,31 +122,6 @@ async function openAgent(
       })
     },
   })
-}
-
-/** The timeouts of undici start again with each part of an answer. */
-function totalTimeout(timeoutMs: number): Dispatcher.DispatcherComposeInterceptor {
-  return (dispatch) => (options, handler) => {
-    const url = describe(`${options.origin ?? ''}${options.path}`)
-    const error = new NetError('NET_FETCH_TIMEOUT', `${options.method} ${url} took too long`)
-    let timer: NodeJS.Timeout | undefined
-    return dispatch(options, {
-      onRequestStart(controller, context) {
-        timer = setTimeout(() => controller.abort(error), timeoutMs).unref()
-        handler.onRequestStart?.(controller, context)
-      },
-      onResponseStart: (...answer) => handler.onResponseStart?.(...answer),
-      onResponseData: (...data) => handler.onResponseData?.(...data),
-      onResponseEnd(...end) {
-        clearTimeout(timer)
-        handler.onResponseEnd?.(...end)
-      },
-      onResponseError(...failure) {
-        clearTimeout(timer)
-        handler.onResponseError?.(...failure)
-      },
-    })
-  }
 }
 
 /** Names below `localhost` are this machine, and DNS is not asked for them (RFC 6761 section 6.3). */

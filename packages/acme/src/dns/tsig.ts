@@ -2,7 +2,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { decode, encode } from 'dns-packet'
 import { AcmeError } from '../errors.ts'
-import { decodeMessage, type Message } from './message.ts'
+import { type DnsMessage, decodeMessage } from './message.ts'
 
 export const TSIG_ALGORITHMS = ['hmac-sha256', 'hmac-sha512'] as const
 
@@ -54,7 +54,7 @@ export function verifyAnswer(
   key: TsigKey,
   requestMac: Buffer,
   now: number,
-): Message {
+): DnsMessage {
   const message = decodeMessage(bytes)
   const record = message.additionals.at(-1)
   if (record?.type !== 'TSIG' || record.class !== 'ANY' || record.ttl !== 0)

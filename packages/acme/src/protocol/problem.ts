@@ -133,7 +133,7 @@ const clean = (text: string): string => text.slice(0, MAX_DETAIL).replace(UNSAFE
  *   is not ready.
  * - `account`: the CA does not know the account.
  */
-export type Outcome = 'final' | 'passing' | 'denied' | 'waiting' | 'account'
+export type ErrorOutcome = 'final' | 'passing' | 'denied' | 'waiting' | 'account'
 
 /** Final even without a problem document. */
 const ENDING: readonly AcmeErrorCode[] = ['ACME_CERTIFICATE_MISMATCH', 'ACME_ORDER_INVALID']
@@ -163,7 +163,7 @@ const ABSENT: readonly number[] = [404, 408, 410, 425]
  * request asked for a decision and a problem document gives the reason. In all other cases the status
  * of the order and its authorizations counts, not that of one response.
  */
-export function outcomeOf(error: unknown): Outcome {
+export function outcomeOf(error: unknown): ErrorOutcome {
   if (!(error instanceof AcmeError)) return 'waiting'
   const { code, problem, isDecision } = error
   if (code === 'ACME_ACCOUNT_DOES_NOT_EXIST') return 'account'
@@ -176,4 +176,5 @@ export function outcomeOf(error: unknown): Outcome {
   return isDecision && type !== '' && !ABSENT.includes(status) ? 'final' : 'denied'
 }
 
-const orWaiting = (code: AcmeErrorCode): Outcome => (PASSING.includes(code) ? 'passing' : 'waiting')
+const orWaiting = (code: AcmeErrorCode): ErrorOutcome =>
+  PASSING.includes(code) ? 'passing' : 'waiting'

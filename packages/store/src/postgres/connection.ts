@@ -5,7 +5,7 @@ import type { Parameter, Row } from '../engine.ts'
 import type { PostgresHost, PostgresUrl } from './url.ts'
 
 /** Who connects, and how; the same for every server. */
-export interface Access {
+export interface ConnectionOptions {
   readonly url: PostgresUrl
   readonly ca?: string | undefined
   readonly schema: string
@@ -19,7 +19,7 @@ export interface Statement {
 }
 
 /** What a statement gave. */
-export interface Answer {
+export interface StatementResult {
   readonly rows: readonly Row[]
   /** How many rows it gave or changed. */
   readonly rowCount: number | null
@@ -27,7 +27,7 @@ export interface Answer {
   readonly command: string
 }
 
-export type Outcome = PromiseSettledResult<Answer>
+export type StatementOutcome = PromiseSettledResult<StatementResult>
 
 /** Milliseconds. The server gives up before the client, so that its reason is known. */
 const CONNECT_TIMEOUT = 2_000
@@ -77,7 +77,7 @@ export class Connection {
   }
 
   /** Connects to a server that takes writes. Throws what pg or the system does. */
-  static async open(access: Access, host: PostgresHost): Promise<Connection> {
+  static async open(access: ConnectionOptions, host: PostgresHost): Promise<Connection> {
     const { Client, types } = (await import('pg')).default
     const socket = new Socket()
     const client = new Client({
@@ -126,7 +126,7 @@ export class Connection {
   }
 
   /** Sends all at once. Resolves when each was answered. */
-  async pipeline(statements: readonly Statement[]): Promise<readonly Outcome[]> {
+  async pipeline(statements: readonly Statement[]): Promise<readonly StatementOutcome[]> {
     const queries = statements.map(queryOf)
     const { stream } = this.#client.connection
     // All that is sent in one turn goes in one packet.
@@ -185,7 +185,7 @@ export class Connection {
 }
 
 /** What each statement gave. Throws the first error: the others only follow from it. */
-export function fulfilled(outcomes: readonly Outcome[]): readonly Answer[] {
+export function fulfilled(outcomes: readonly StatementOutcome[]): readonly StatementResult[] {
   return outcomes.map((outcome) => {
     if (outcome.status === 'rejected') throw outcome.reason
     return outcome.value
@@ -198,7 +198,10 @@ export function quoted(identifier: string): string {
 }
 
 /** Everything that pg would otherwise read from the environment or a file is given. */
-function configOf({ url, ca, name }: Access, { host, port, tls }: PostgresHost): ClientConfig {
+function configOf(
+  { url, ca, name }: ConnectionOptions,
+  { host, port, tls }: PostgresHost,
+): ClientConfig {
   const { user, password = '', database } = url
   return {
     host,

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { StoreError } from '../errors.ts'
-import { type Access, Connection } from './connection.ts'
+import { Connection, type ConnectionOptions } from './connection.ts'
 import { isFull, isRefusal, reasonOf, unavailable } from './failures.ts'
 import type { PostgresLog } from './log.ts'
 import type { PostgresHost } from './url.ts'
@@ -13,7 +13,7 @@ export const PROBE_INTERVAL = 1_000
  * whoever needs a connection is refused at once, and only this asks the servers again.
  */
 export class Servers {
-  readonly #access: Access
+  readonly #access: ConnectionOptions
   readonly #log: PostgresLog
   readonly #open = new Set<Connection>()
   readonly #closed = new AbortController()
@@ -23,7 +23,7 @@ export class Servers {
   #firstRound: Promise<void> | undefined
   #search: Promise<void> | undefined
 
-  constructor(access: Access, log: PostgresLog) {
+  constructor(access: ConnectionOptions, log: PostgresLog) {
     this.#access = access
     this.#log = log
     this.#current = access.url.hosts[0] as PostgresHost

@@ -3,7 +3,7 @@ import { type Static, Type } from 'typebox'
 import { AcmeError } from '../../errors.ts'
 import { Api, bearer, form, json, oauthError, reasonIn, type Token, TokenSchema } from './api.ts'
 import {
-  type DnsProvider,
+  type CreateDnsProvider,
   type DnsProviderDeps,
   defineOptions,
   findZone,
@@ -59,7 +59,7 @@ const reason = reasonIn(
 )
 
 /** Azure DNS. The entity tag ensures that a record set is replaced only as it was read. */
-export function createAzure(config: AzureConfig, deps: DnsProviderDeps): DnsProvider {
+export const createAzure: CreateDnsProvider<typeof AzureSchema> = (config, deps) => {
   const { endpoint, subscriptionId, resourceGroup } = config
   const authorize = bearer((signal) => requestToken(config, deps, signal), deps)
   const api = new Api({ name: API, endpoint, fetch: deps.fetch, authorize, reason })

@@ -13,7 +13,7 @@ import {
   TokenSchema,
 } from './api.ts'
 import {
-  type DnsProvider,
+  type CreateDnsProvider,
   type DnsProviderDeps,
   defineOptions,
   findZone,
@@ -72,16 +72,11 @@ const reason = reasonIn(
  * Google Cloud DNS. A change deletes exactly the record set that was read and adds the new one; it
  * fails as a whole if the record set is another by then.
  */
-export function createGoogle(config: GoogleConfig, deps: DnsProviderDeps): DnsProvider {
+export const createGoogle: CreateDnsProvider<typeof GoogleSchema> = (config, deps) => {
   const authorize = bearer((signal) => requestToken(config, deps, signal), deps)
-  const api = new Api({
-    name: API,
-    endpoint: config.endpoint,
-    fetch: deps.fetch,
-    authorize,
-    reason,
-  })
-  const zones = `/dns/v1/projects/${config.project}/managedZones`
+  const { endpoint, project } = config
+  const api = new Api({ name: API, endpoint, fetch: deps.fetch, authorize, reason })
+  const zones = `/dns/v1/projects/${project}/managedZones`
 
   async function read(name: string, signal: AbortSignal) {
     const zone = `${zones}/${await findZoneName(name, signal)}`
