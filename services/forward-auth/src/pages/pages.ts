@@ -50,8 +50,7 @@ export function signInPage(
     title: texts.title ? ownText(texts.title, of.language).text : title,
     text: of.returnTo && fill(text, { host: of.returnTo.host }),
     more: texts.intro && own(texts.intro, of.language),
-    hasList: true,
-    actions: html`<nav aria-label="${choices}">${of.choices.map((one) => choice(one, failing))}</nav>`,
+    actions: html`<nav class="actions" aria-label="${choices}">${of.choices.map((one) => choice(one, failing))}</nav>`,
   })
 }
 
@@ -79,7 +78,6 @@ export function signedInPage(
     title,
     symbol: 'check',
     tone: 'good',
-    hasList: true,
     hasImages: of.apps?.some(({ icon }) => icon),
     actions: html`${of.apps && appList(of.apps, of)}${actions(
       cameFrom && mainLink(cameFrom.href, fill(back, { host: cameFrom.host })),
@@ -92,7 +90,7 @@ export function signedInPage(
 function appList(apps: readonly ShownApp[], { language, imagesUrl }: Reader): SafeHtml {
   const { apps: title, noApps } = textsIn(language).signedIn
   if (apps.length === 0) return html`<p class="actions">${noApps}</p>`
-  return html`<nav aria-labelledby="apps"><h2 id="apps">${title}</h2>${apps.map((app) => appLink(app, imagesUrl))}</nav>`
+  return html`<nav class="actions" aria-labelledby="apps"><h2 id="apps">${title}</h2>${apps.map((app) => appLink(app, imagesUrl))}</nav>`
 }
 
 function appLink({ name, url, icon }: ShownApp, imagesUrl: string): SafeHtml {
@@ -158,7 +156,11 @@ export function refusedPage(
   const { title, text, other } = textsIn(of.language).refused
   const { requestId } = of
   return page(of, {
-    ...{ title, text, requestId, ...REFUSAL },
+    title,
+    text,
+    ...REFUSAL,
+    isShort: true,
+    requestId,
     actions: actions(
       mainLink(of.switchHref, other),
       of.appsHref && link(of.appsHref, textsIn(of.language).signedIn.apps),
@@ -199,6 +201,7 @@ export function errorPage(of: {
     ...(of.status === 403 && kind !== 'SETUP' ? REFUSAL : WARNING),
     actions: of.retryHref && actions(mainLink(of.retryHref, texts.retry)),
     detail,
+    isShort: true,
     requestId: `${of.requestId} · ${of.status} ${of.code}`,
   })
 }
@@ -243,7 +246,8 @@ interface Card {
   readonly symbol?: SymbolName
   readonly tone?: Tone
   readonly actions?: SafeHtml | '' | undefined
-  readonly hasList?: boolean
+  /** Whether it answers a check: it is to stay below 4 kB. */
+  readonly isShort?: boolean
   readonly hasImages?: boolean | undefined
   readonly detail?: string | undefined
   readonly requestId?: string
@@ -258,7 +262,7 @@ function page(
   }: Pick<Reader, 'language'> & {
     readonly [key in 'portal' | 'profile' | 'imagesUrl']?: Visit[key] | undefined
   },
-  { title, text, more, tone, hasList = false, hasImages, detail, requestId, ...card }: Card,
+  { title, text, more, tone, isShort = false, hasImages, detail, requestId, ...card }: Card,
 ): Page {
   const texts = textsIn(language)
   const helper = tone === 'warn' || tone === 'bad' ? portal?.contact : undefined
@@ -275,7 +279,7 @@ function page(
 ${text && html`<p>${text}</p>`}${more}
 ${profile && person(portal, profile)}
 ${card.actions}${helper && contact(texts.contact, helper)}`,
-    hasList,
+    isShort,
     logo: urlOf(logo),
     icon: urlOf(favicon),
     images: logo || favicon || hasImages ? imagesUrl : undefined,
