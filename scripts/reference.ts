@@ -3,7 +3,9 @@ import { dirname, join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { ACME_ERRORS } from '@gatehouse/acme'
 import { AUTH_ERRORS } from '@gatehouse/auth-core'
+import { CLIENT_ERRORS } from '@gatehouse/certs-client'
 import { PROVIDER_ERRORS } from '@gatehouse/identity-providers'
+import { PROGRAMS, renderSettings } from '@gatehouse/migrate'
 import { NET_ERRORS } from '@gatehouse/net'
 import { PKI_ERRORS } from '@gatehouse/pki'
 import { PROFILE_ERRORS } from '@gatehouse/profile'
@@ -14,20 +16,15 @@ import {
   programSyntax,
   renderCommands,
   renderReference,
-  renderSettings,
-  type SettingTable,
 } from '@gatehouse/service-kit'
 import { STORE_ERRORS } from '@gatehouse/store'
 import { PROGRAM as CERTS } from '../services/cert-service/src/cli/program.ts'
-import { CLIENT_ERRORS } from '../services/cert-service/src/client/errors.ts'
 import { CertServiceSchema } from '../services/cert-service/src/config/schema.ts'
 import { CERT_ERRORS } from '../services/cert-service/src/errors.ts'
-import { PROGRAMS as CERT_PROGRAMS } from '../services/cert-service/src/migrate/programs.ts'
 import { describeApi as describeCertApi } from '../services/cert-service/src/openapi.ts'
 import { PROGRAM as AUTH } from '../services/forward-auth/src/cli/program.ts'
 import { ForwardAuthSchema } from '../services/forward-auth/src/config/schema.ts'
 import { FWA_ERRORS, STATUS_OF } from '../services/forward-auth/src/errors.ts'
-import { PROGRAMS as AUTH_PROGRAMS } from '../services/forward-auth/src/migrate/programs.ts'
 import { describeApi as describeAuthApi } from '../services/forward-auth/src/openapi.ts'
 
 /** Writes docs/reference, and tables of guides, from the code that they describe; `--check` only compares. */
@@ -70,7 +67,7 @@ export async function referenceFiles(): Promise<ReadonlyMap<string, string>> {
     ['docs/reference/cert-service.openapi.json', toJson(await describeCertApi())],
     ['docs/reference/forward-auth.md', configurationPage('forward-auth', ForwardAuthSchema)],
     ['docs/reference/forward-auth.openapi.json', toJson(await describeAuthApi())],
-    ...Object.entries({ ...AUTH_PROGRAMS, ...CERT_PROGRAMS }).map(([name, { tables }]) =>
+    ...Object.entries(PROGRAMS).map(([name, { tables }]) =>
       withTables(`docs/moving-from-${name}.md`, tables),
     ),
   ])
@@ -79,7 +76,7 @@ export async function referenceFiles(): Promise<ReadonlyMap<string, string>> {
 /** A guide with its tables of settings, each between two comments. */
 function withTables(
   file: string,
-  tables: Readonly<Record<string, SettingTable>>,
+  tables: Readonly<Record<string, Parameters<typeof renderSettings>[0]>>,
 ): [file: string, text: string] {
   let text = readFileSync(join(root, file), 'utf8')
   for (const [program, table] of Object.entries(tables)) {

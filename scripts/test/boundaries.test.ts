@@ -30,6 +30,17 @@ const FORBIDDEN: readonly [file: string, source: string, message: string][] = [
     "export const x = await import('@gatehouse/store')\n",
     'which packages this one may import',
   ],
+  [
+    'packages/migrate/src/a.ts',
+    "export * from '@gatehouse/store'\n",
+    'which packages this one may import',
+  ],
+  ['packages/certs-client/src/a.ts', "export * from 'fastify'\n", 'know Fastify'],
+  [
+    'services/forward-auth/src/b.ts',
+    "export * from '@gatehouse/certs-client'\n",
+    'which packages this one may import',
+  ],
   ['packages/profile/src/a.ts', "export * from '../../net/src/ip.ts'\n", 'other packages by name'],
   [
     'services/cert-service/src/a.ts',
@@ -55,6 +66,7 @@ const FORBIDDEN: readonly [file: string, source: string, message: string][] = [
 
 const ALLOWED: readonly [file: string, source: string][] = [
   ['packages/store/src/ok.ts', "export * from '@gatehouse/net'\nexport * from 'pg'\n"],
+  ['packages/certs-client/src/ok.ts', "export * from '@gatehouse/service-kit'\n"],
   ['services/forward-auth/src/ok.ts', "export const x = await import('@gatehouse/store')\n"],
   ['packages/acme/src/ok.ts', "export * from '@gatehouse/pki'\nexport * from './b.ts'\n"],
   ['packages/auth-core/src/ok.ts', "export * from '@gatehouse/profile/from-claims'\n"],
