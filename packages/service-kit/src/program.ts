@@ -20,6 +20,10 @@ import { readSignals, startOpenTelemetry } from './telemetry/open-telemetry.ts'
 import { printed } from './terminal.ts'
 import { isWorker, reportFailure, WorkerProcess } from './workers/worker.ts'
 
+export { describeFailure, renderCommands, UsageError } from './command-line.ts'
+export { healthcheck, localHost } from './healthcheck.ts'
+export { isOfSystem, statePrefix, writeNewFiles } from './new-files.ts'
+
 /** The arguments of a command, and what it works with. */
 export interface CommandCall<Config> {
   /** The arguments after the words of the command. */
