@@ -34,9 +34,9 @@ export interface Loaded<Config> {
   readonly file: string
   /** Absolute paths of the files that secrets were read from. */
   readonly secretFiles: readonly string[]
-  /** How many secrets and files are absent; 0 unless `withoutSecrets`. */
+  /** The number of secrets and files that are absent; 0 unless `withoutSecrets`. */
   readonly absent: number
-  /** What is probably not meant, each with its line and column. */
+  /** Values that are probably not meant, each with its line and column. */
   readonly warnings: readonly string[]
 }
 
@@ -102,7 +102,7 @@ export async function locateConfig(options: {
   )
 }
 
-/** Only the codes of the YAML parser, since its messages quote the file. */
+/** The faults of the YAML parser by their codes alone, since its messages quote the file. */
 function yamlFaults({ errors, warnings }: Document): RawFault[] {
   return [...errors, ...warnings].map(({ pos, code }) => ({
     offset: pos[0],
