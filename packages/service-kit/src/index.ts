@@ -97,7 +97,7 @@ export {
   type ServiceCommand,
   type ServiceProgram,
 } from './program.ts'
-export { type Commit, reload } from './reload.ts'
+export { reload } from './reload.ts'
 export { draining, limitConnections, listenError, type Running, runApp } from './run-app.ts'
 export { type BuildDeps, type ServeOptions, startService } from './start.ts'
 export { createLogger, type Logger, type LogOptions, requestTelemetry } from './telemetry/log.ts'

@@ -5,7 +5,7 @@ import { watchFiles } from './files.ts'
 import type { Metrics } from './telemetry/metrics.ts'
 
 /** Applies a prepared configuration, synchronously and completely. It must not throw. */
-export type Commit = () => void
+type Commit = () => void
 
 declare module 'fastify' {
   interface FastifyInstance {
