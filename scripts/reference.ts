@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { ACME_ERRORS } from '@gatehouse/acme'
 import { AUTH_ERRORS } from '@gatehouse/auth-core'
+import { PROVIDER_ERRORS } from '@gatehouse/identity-providers'
 import { NET_ERRORS } from '@gatehouse/net'
 import { PKI_ERRORS } from '@gatehouse/pki'
 import { PROFILE_ERRORS } from '@gatehouse/profile'
@@ -25,7 +26,7 @@ import { PROGRAMS as CERT_PROGRAMS } from '../services/cert-service/src/migrate/
 import { describeApi as describeCertApi } from '../services/cert-service/src/openapi.ts'
 import { PROGRAM as AUTH } from '../services/forward-auth/src/cli/program.ts'
 import { ForwardAuthSchema } from '../services/forward-auth/src/config/schema.ts'
-import { FWA_ERRORS } from '../services/forward-auth/src/errors.ts'
+import { FWA_ERRORS, STATUS_OF } from '../services/forward-auth/src/errors.ts'
 import { PROGRAMS as AUTH_PROGRAMS } from '../services/forward-auth/src/migrate/programs.ts'
 import { describeApi as describeAuthApi } from '../services/forward-auth/src/openapi.ts'
 
@@ -42,6 +43,7 @@ const ERRORS: readonly [heading: string, table: Readonly<Record<string, ErrorRow
   ['Certificates (cert-service)', CERT_ERRORS],
   ['The client of cert-service', CLIENT_ERRORS],
   ['Logins (forward-auth)', FWA_ERRORS],
+  ['Identity providers (forward-auth)', withStatus(PROVIDER_ERRORS)],
   ['Authentication (auth-core)', AUTH_ERRORS],
   ['Names, keys and X.509 (pki)', PKI_ERRORS],
   ['Public certificates (acme)', ACME_ERRORS],
@@ -51,6 +53,13 @@ const ERRORS: readonly [heading: string, table: Readonly<Record<string, ErrorRow
   ['SQLite and PostgreSQL (store)', STORE_ERRORS],
   ['Network', NET_ERRORS],
 ]
+
+/** The errors of a package with the statuses that forward-auth gives them. */
+function withStatus(table: Readonly<Record<string, ErrorRow>>) {
+  return Object.fromEntries(
+    Object.entries(table).map(([code, row]) => [code, { ...row, status: STATUS_OF[code] ?? 500 }]),
+  )
+}
 
 /** Every generated file, and every guide with a generated table, by its path from the root. */
 export async function referenceFiles(): Promise<ReadonlyMap<string, string>> {

@@ -110,7 +110,7 @@ export function watchConfig<Config extends object>(
     watcher = fresh
     if (isClosed) fresh.close()
     const sections = readOnce.filter((path) => textAt(loaded.value, path) !== textAt(value, path))
-    if (sections.length > 0) log.warn({ sections }, 'changes that take a restart')
+    if (sections.length > 0) log.warn({ sections }, 'changes that need a restart')
   }
 
   return {

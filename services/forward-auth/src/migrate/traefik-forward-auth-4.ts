@@ -1,5 +1,5 @@
+import { PROVIDER_ICONS } from '@gatehouse/identity-providers'
 import { type Draft, type Given, type Path, plainUrl, type Translate } from '@gatehouse/service-kit'
-import { PROVIDER_ICONS } from '../providers/options.ts'
 import { askForDomains, boundedDuration, setClientSecret, slug } from './translation.ts'
 
 /** Translates the settings of ItalyPaleAle/traefik-forward-auth 4. */

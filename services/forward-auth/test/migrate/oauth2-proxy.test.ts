@@ -1,10 +1,11 @@
 import { fromClaims } from '@gatehouse/profile'
 import fc from 'fast-check'
 import t from 'tap'
+import { withTrust } from '../../../../packages/identity-providers/src/oidc.ts'
 import { PROGRAMS } from '../../src/migrate/programs.ts'
 import { createAdmission } from '../../src/portals.ts'
-import { withTrust } from '../../src/providers/oidc.ts'
-import { forwardDialect } from '../../src/routes/check.ts'
+
+import { forwardDialect } from '../../src/routes/dialects.ts'
 import { startApp } from '../app.ts'
 import { areMarked, migration } from './kit.ts'
 import { OAUTH2_PROXY_FLAGS } from './reference.ts'

@@ -2,7 +2,7 @@ import { type BoundedFetch, type Cidr, cidrContains, parseCidr, parseIp } from '
 import { type Claims, fromClaims } from '@gatehouse/profile'
 import { FilePath } from '@gatehouse/service-kit'
 import { type Static, Type } from 'typebox'
-import { isOutage, toFwaError } from './failure.ts'
+import { isOutage, toProviderError } from './failure.ts'
 import { commonOptions } from './options.ts'
 import type { ProviderKind } from './provider.ts'
 import { readJson } from './request.ts'
@@ -76,7 +76,7 @@ export const tailscaleWhois: ProviderKind<Options> = {
           return claims && fromClaims(name, claims)
         } catch (error) {
           isFailing = isOutage(error)
-          throw toFwaError(title, error)
+          throw toProviderError(title, error)
         }
       },
       fits({ claims }, clientIp) {
@@ -114,7 +114,10 @@ function readClaims(
   return {
     // Not the login name or the host name, which can be reassigned.
     ...(isTagged ? { sub: `node:${node.StableID}`, name: hostname, groups: tags } : person(user)),
-    ...{ ip, hostname, tailnet: domain.join('.'), taggedDevice: isTagged },
+    ip,
+    hostname,
+    tailnet: domain.join('.'),
+    taggedDevice: isTagged,
     ...Object.fromEntries(
       capabilities
         .filter((capability) => Object.hasOwn(granted ?? {}, capability))

@@ -16,7 +16,7 @@ import {
   type ServerMetadata,
 } from 'openid-client'
 import { Type } from 'typebox'
-import { FwaError } from '../errors.ts'
+import { ProviderError } from './errors.ts'
 import type { ClientAssertion } from './options.ts'
 import type { Login } from './provider.ts'
 import { parseJson, readJson, request } from './request.ts'
@@ -158,7 +158,7 @@ export function assertionAuthentication(
   return async (_server, { client_id: clientId }, body) => {
     const token = await readAssertion(assertion, fetch).catch((cause) => {
       const message = 'the client assertion could not be made'
-      throw new FwaError('FWA_CLIENT_ASSERTION', message, { cause })
+      throw new ProviderError('FWA_CLIENT_ASSERTION', message, { cause })
     })
     body.set('client_id', clientId)
     body.set('client_assertion_type', ASSERTION_TYPE)

@@ -3,17 +3,12 @@ import { applyRules, ConfigError, loadConfig } from '@gatehouse/service-kit'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { Type } from 'typebox'
-import {
-  isPublic,
-  PROVIDER_RULES,
-  type ProviderConfig,
-  ProviderSchema,
-  stepsUp,
-} from '../../src/providers/index.ts'
-import { CONSUMERS } from '../../src/providers/open-id-connect.ts'
-import { startGithub } from '../stand-ins/github.ts'
-import { CLIENT, startOpenIdProvider } from '../stand-ins/openid-provider.ts'
+import { isPublic, type ProviderConfig, ProviderSchema, stepsUp } from '../src/kinds.ts'
+import { CONSUMERS } from '../src/open-id-connect.ts'
+import { PROVIDER_RULES } from '../src/rules.ts'
 import { open, signIn } from './kit.ts'
+import { startGithub } from './stand-ins/github.ts'
+import { CLIENT, startOpenIdProvider } from './stand-ins/openid-provider.ts'
 
 const schema = Type.Object({ provider: ProviderSchema })
 

@@ -1,11 +1,11 @@
 import t from 'tap'
-import type { StepUp } from '../../src/check/policy.ts'
-import type { ProviderConfig } from '../../src/providers/index.ts'
-import { createBrowser } from '../stand-ins/browser.ts'
-import type { Hostility } from '../stand-ins/hostility.ts'
-import { CLIENT, startOpenIdProvider } from '../stand-ins/openid-provider.ts'
-import { signingKey } from '../stand-ins/tokens.ts'
+import type { ProviderConfig } from '../src/kinds.ts'
+import type { AuthorizationOptions } from '../src/provider.ts'
 import { newLogin, open, reachCallback, refusal, signIn, testDeps } from './kit.ts'
+import { createBrowser } from './stand-ins/browser.ts'
+import type { Hostility } from './stand-ins/hostility.ts'
+import { CLIENT, startOpenIdProvider } from './stand-ins/openid-provider.ts'
+import { signingKey } from './stand-ins/tokens.ts'
 
 const INVALID = /^FWA_PROVIDER_INVALID: corp sent an invalid response; /
 const UNREACHABLE = /^FWA_PROVIDER_UNREACHABLE: corp cannot be reached; /
@@ -121,7 +121,7 @@ t.test('a step-up asks for an authentication, and the claims say which there was
   const authorizationParameters = { acr_values: 'pwd', ui_locales: 'de' }
   const provider = open(t, { ...idp.options, authorizationParameters })
   t.equal(provider.stepsUp, true)
-  const parametersOf = async (stepUp?: StepUp) =>
+  const parametersOf = async (stepUp?: AuthorizationOptions['stepUp']) =>
     Object.fromEntries((await provider.authorizationUrl({ ...newLogin(), stepUp })).searchParams)
   t.match(await parametersOf(), { acr_values: 'pwd', max_age: undefined })
   t.match(await parametersOf({ acr: ['phr', 'mfa'], maxAge: 90_500 }), {
@@ -132,7 +132,7 @@ t.test('a step-up asks for an authentication, and the claims say which there was
   t.match(await parametersOf({ acr: [], maxAge: 0 }), { acr_values: 'pwd', max_age: '0' })
 
   const browser = createBrowser()
-  const claimsOf = async (stepUp?: StepUp) => {
+  const claimsOf = async (stepUp?: AuthorizationOptions['stepUp']) => {
     const login = newLogin()
     const callback = await browser.signIn(await provider.authorizationUrl({ ...login, stepUp }))
     return (await provider.finish(callback, login)).claims

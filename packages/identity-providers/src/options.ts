@@ -62,7 +62,7 @@ export const clientOptions = {
   ),
 }
 
-/** Of groups and roles, where a provider puts them elsewhere. */
+/** The claims that hold groups and roles, where a provider has names of its own for them. */
 export const claimPaths = {
   groupsClaim: Type.Optional(
     Type.String({

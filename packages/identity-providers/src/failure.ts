@@ -1,9 +1,9 @@
 import { NetError } from '@gatehouse/net'
 import { AuthorizationResponseError, ResponseBodyError } from 'openid-client'
-import { FwaError, type FwaErrorCode } from '../errors.ts'
+import { ProviderError, type ProviderErrorCode } from './errors.ts'
 
 /** Error codes of OAuth and OpenID Connect, and those that Keycloak and GitHub add, by our code. */
-const OAUTH_ERRORS: Readonly<Partial<Record<FwaErrorCode, readonly string[]>>> = {
+const OAUTH_ERRORS: Readonly<Partial<Record<ProviderErrorCode, readonly string[]>>> = {
   FWA_LOGIN_REFUSED: [
     'access_denied',
     'account_selection_required',
@@ -34,7 +34,7 @@ const CODES: ReadonlyMap<string, string> = new Map(
 )
 const OUTAGES = new Set(['NET_FETCH_TIMEOUT', 'NET_FETCH_STATUS', 'NET_FETCH_FAILED'])
 
-const SENTENCES: Partial<Record<FwaErrorCode, string>> = {
+const SENTENCES: Partial<Record<ProviderErrorCode, string>> = {
   FWA_CLIENT_REFUSED: 'rejected the client ID or secret of this site. Contact its administrator.',
   FWA_REQUEST_REFUSED: 'rejected the sign-in request of this site. Contact its administrator.',
   FWA_LOGIN_REFUSED: 'did not sign you in',
@@ -44,17 +44,17 @@ const SENTENCES: Partial<Record<FwaErrorCode, string>> = {
 }
 
 /**
- * Turns any error of a provider into an FwaError. The cause is for the log and holds texts only,
+ * Turns any error of a provider into a ProviderError. The cause is for the log and holds texts only,
  * since the errors of openid-client have codes and tokens attached.
  */
-export function toFwaError(title: string, error: unknown): FwaError {
+export function toProviderError(title: string, error: unknown): ProviderError {
   const chain = causesOf(error)
-  const known = chain.find((cause) => cause instanceof FwaError)
+  const known = chain.find((cause) => cause instanceof ProviderError)
   if (known) return known
   const code = codeOf(chain)
   const detail = [...new Set(chain.map(describe))].join(': ')
   const providerSays = wordsOf(chain)
-  return new FwaError(code, `${title} ${SENTENCES[code]}`, {
+  return new ProviderError(code, `${title} ${SENTENCES[code]}`, {
     cause: new Error(detail),
     ...(providerSays && { members: { providerSays } }),
   })
@@ -79,19 +79,19 @@ export function isOutage(error: unknown): boolean {
   return causesOf(error).some((cause) => cause instanceof NetError && OUTAGES.has(cause.code))
 }
 
-function codeOf(chain: readonly Error[]): FwaErrorCode {
+function codeOf(chain: readonly Error[]): ProviderErrorCode {
   if (chain.some(isOutage)) return 'FWA_PROVIDER_UNREACHABLE'
   const codes = chain.filter(isOAuthError).map(({ error }) => CODES.get(error))
-  return (codes.find((code) => code !== undefined) as FwaErrorCode) ?? 'FWA_PROVIDER_INVALID'
+  return (codes.find((code) => code !== undefined) as ProviderErrorCode) ?? 'FWA_PROVIDER_INVALID'
 }
 
 function isOAuthError(error: Error): error is AuthorizationResponseError | ResponseBodyError {
   return error instanceof AuthorizationResponseError || error instanceof ResponseBodyError
 }
 
-/** The error and its causes, as far as the first FwaError. */
+/** The error and its causes, as far as the first ProviderError. */
 function causesOf(error: unknown): Error[] {
-  if (error instanceof FwaError) return [error]
+  if (error instanceof ProviderError) return [error]
   return error instanceof Error ? [error, ...causesOf(error.cause)] : []
 }
 

@@ -1,10 +1,9 @@
 import type { Claims } from '@gatehouse/profile'
+import type { Static, TObject } from 'typebox'
+import type { claimPaths } from './options.ts'
 
 /** Where a provider puts the groups and roles of a person, if not in `groups` and `roles`. */
-export interface ClaimPaths {
-  readonly groupsClaim?: string
-  readonly rolesClaim?: string
-}
+export type ClaimPaths = Static<TObject<typeof claimPaths>>
 
 /** Whether an ID token lacks what is wanted of a person, so that it may be in UserInfo. */
 export function lacksClaims(
@@ -13,7 +12,8 @@ export function lacksClaims(
   scopes: readonly string[],
 ): boolean {
   const wanted = [
-    ...[groupsClaim, rolesClaim],
+    groupsClaim,
+    rolesClaim,
     ...(scopes.includes('email') ? ['email', 'email_verified'] : []),
     ...(scopes.includes('profile') ? ['name'] : []),
   ]

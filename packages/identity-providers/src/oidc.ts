@@ -9,10 +9,10 @@ import {
   fetchUserInfo,
   type ServerMetadata,
 } from 'openid-client'
-import { Type } from 'typebox'
+import { type Static, type TObject, Type } from 'typebox'
 import { type ClaimPaths, lacksClaims, mergeClaims } from './claims.ts'
 import { Discovery } from './discovery.ts'
-import { isOutage, toFwaError } from './failure.ts'
+import { isOutage, toProviderError } from './failure.ts'
 import {
   assertionAuthentication,
   authorizationRequest,
@@ -20,7 +20,7 @@ import {
   redeemCode,
   secretAuthentication,
 } from './oauth.ts'
-import type { ClientAssertion } from './options.ts'
+import type { clientOptions, secretOrAssertion, trustEmail } from './options.ts'
 import type {
   AuthorizationOptions,
   Behaviour,
@@ -56,19 +56,13 @@ const ENDPOINTS = [
   'end_session_endpoint',
 ] as const
 
-interface ClientOptions extends ClaimPaths {
-  readonly name: string
-  readonly title: string
-  readonly clientId: string
-  readonly clientSecret?: string
-  readonly clientAssertion?: ClientAssertion
-  readonly ca?: string
-  readonly timeout: number
-  /** Default: `openid`, `profile`, `email`, and `groups` if the provider supports it. */
-  readonly scopes?: readonly string[]
-  readonly trustEmail?: boolean | 'unlessFalse'
-  readonly authorizationParameters?: Readonly<Record<string, string>>
-}
+type ClientOptions = ClaimPaths &
+  Static<TObject<typeof clientOptions & typeof secretOrAssertion>> & {
+    readonly title: string
+    /** Default: `openid`, `profile`, `email`, and `groups` if the provider supports it. */
+    readonly scopes?: readonly string[]
+    readonly trustEmail?: Static<typeof trustEmail>
+  }
 
 /** What the kinds of OpenID providers differ in. */
 export interface OidcKind {
@@ -94,7 +88,7 @@ function createProvider(
 ): Behaviour<RedirectProvider> {
   const { name, title, ca, timeout, trustEmail = false } = options
   const fetch = deps.createFetch({ timeoutMs: timeout, ...(ca !== undefined && { ca }) })
-  const fail = (error: unknown) => Promise.reject(toFwaError(title, error))
+  const fail = (error: unknown) => Promise.reject(toProviderError(title, error))
   const discovery = new Discovery(name, () => discover(options, kind, fetch).catch(fail), deps)
   const renewKeys = createKeyRenewal(deps.clock)
   return {
@@ -117,7 +111,7 @@ function createProvider(
         const claims = kind.claimsOf?.(sent) ?? sent
         return fromClaims(name, withTrust(claims, trustEmail))
       } catch (error) {
-        const failure = toFwaError(title, error)
+        const failure = toProviderError(title, error)
         if (isOutage(error)) discovery.reportFailure(failure)
         throw failure
       }

@@ -1,7 +1,7 @@
 import { type Claims, fromClaims } from '@gatehouse/profile'
 import fc from 'fast-check'
 import t from 'tap'
-import { type ClaimPaths, lacksClaims, mergeClaims } from '../../src/providers/claims.ts'
+import { type ClaimPaths, lacksClaims, mergeClaims } from '../src/claims.ts'
 
 /** Groups and roles that a session has, or why they cannot be read. */
 function readAs(paths: ClaimPaths, idToken: Claims, userInfo: Claims = {}) {

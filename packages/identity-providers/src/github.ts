@@ -2,7 +2,7 @@ import type { BoundedFetch, FetchAnswer, FetchInit } from '@gatehouse/net'
 import { type Claims, fromClaims } from '@gatehouse/profile'
 import { allowInsecureRequests, ClientSecretPost, type Configuration } from 'openid-client'
 import { type Static, type TSchema, Type } from 'typebox'
-import { isOutage, toFwaError } from './failure.ts'
+import { isOutage, toProviderError } from './failure.ts'
 import { authorizationRequest, configure, redeemCode } from './oauth.ts'
 import { clientOptions, clientSecret } from './options.ts'
 import type { ProviderKind } from './provider.ts'
@@ -71,7 +71,7 @@ export const github: ProviderKind<Options> = {
           return fromClaims(name, claims)
         } catch (error) {
           isFailing = isOutage(error)
-          throw toFwaError(title, error)
+          throw toProviderError(title, error)
         }
       },
       logoutUrl: async () => undefined,

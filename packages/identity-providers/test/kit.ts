@@ -1,11 +1,13 @@
 import { createFetch as boundedFetch } from '@gatehouse/net'
 import { manualClock } from '@gatehouse/service-kit/testing'
+import { AuthorizationResponseError } from 'openid-client'
 import type { Test } from 'tap'
-import { FwaError } from '../../src/errors.ts'
-import { createProvider, type ProviderConfig } from '../../src/providers/index.ts'
-import type { Provider, ProviderDeps, RedirectProvider } from '../../src/providers/provider.ts'
-import { createBrowser } from '../stand-ins/browser.ts'
-import { REDIRECT_URI } from '../stand-ins/openid-provider.ts'
+import { ProviderError } from '../src/errors.ts'
+import { toProviderError } from '../src/failure.ts'
+import { createProvider, type ProviderConfig } from '../src/kinds.ts'
+import type { Provider, ProviderDeps, RedirectProvider } from '../src/provider.ts'
+import { createBrowser } from './stand-ins/browser.ts'
+import { REDIRECT_URI } from './stand-ins/openid-provider.ts'
 
 /** What a provider needs, with a clock that stands still and a log that is kept. */
 export function testDeps({ createFetch = boundedFetch }: Partial<ProviderDeps> = {}) {
@@ -45,12 +47,19 @@ export async function signIn(provider: RedirectProvider, hint?: string) {
   return (await reachCallback(provider, hint)).finish()
 }
 
-/** Code and cause of the FwaError that a promise is rejected with. */
+/** Code and cause of the ProviderError that a promise is rejected with. */
 export async function refusal(promise: Promise<unknown>): Promise<string> {
   const error = await promise.then(
     () => new Error('was fulfilled'),
     (reason) => reason,
   )
-  if (!(error instanceof FwaError)) throw error
+  if (!(error instanceof ProviderError)) throw error
   return `${error.code}: ${error.message}; ${(error.cause as Error | undefined)?.message}`
+}
+
+/** The words for the person, of what a provider says through the browser. */
+export function wordsOf(error_description: string): string | undefined {
+  const cause = new URLSearchParams({ error: 'access_denied', error_description })
+  const refused = new AuthorizationResponseError('refused', { cause })
+  return toProviderError('Corp', refused).members?.providerSays
 }

@@ -2,7 +2,6 @@ import type { Log } from '@gatehouse/auth-core'
 import type { BoundedFetch, FetchOptions } from '@gatehouse/net'
 import type { Profile } from '@gatehouse/profile'
 import type { Clock } from '@gatehouse/service-kit'
-import type { StepUp } from '../check/policy.ts'
 import type { ProviderIcon } from './options.ts'
 
 /** An identity provider: people sign in at its site, or it knows the address of a request. */
@@ -28,7 +27,7 @@ interface AnyProvider extends Attributes {
 export interface RedirectProvider extends AnyProvider {
   readonly type: 'redirect'
   authorizationUrl(login: Login & AuthorizationOptions): Promise<URL>
-  /** Completes a login with the URL of the callback. Rejects with an FwaError. */
+  /** Completes a login with the URL of the callback. Rejects with a ProviderError. */
   finish(callback: URL, login: Login): Promise<Profile>
   /** The URL of RP-initiated logout with `client_id`, undefined if the provider does not offer it. */
   logoutUrl(postLogoutRedirectUri: string): Promise<URL | undefined>
@@ -54,6 +53,14 @@ export interface LoginSecrets {
 
 /** The secrets of a login, and the redirect URI that its authorization request names. */
 export type Login = LoginSecrets & { readonly redirectUri: string }
+
+/** How a person must authenticate, and how recently. */
+interface StepUp {
+  /** Authentication context classes, of which one is enough; empty for any. */
+  readonly acr: readonly string[]
+  /** Longest time since the person authenticated at the provider, in ms. */
+  readonly maxAge: number | undefined
+}
 
 /** What an authorization request asks for besides. */
 export interface AuthorizationOptions {

@@ -1,8 +1,8 @@
 import { createMetrics } from '@gatehouse/service-kit'
 import t from 'tap'
-import { expectWarnings } from '../../../scripts/test/quiet.ts'
-import { portalOf, yamlOf } from './app.ts'
-import { AUTH, MAIN, signIn, signInUrl, start, WANTED } from './routes/kit.ts'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
+import { portalOf, yamlOf } from '../app.ts'
+import { AUTH, MAIN, signIn, signInUrl, start, WANTED } from '../routes/kit.ts'
 
 // What is wrong in these tests, and said.
 expectWarnings(t, 'FWA_PROVIDER_INVALID')

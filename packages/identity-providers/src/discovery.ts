@@ -1,6 +1,6 @@
 import { backoffMs } from '@gatehouse/net'
 import type { Clock } from '@gatehouse/service-kit'
-import { FwaError } from '../errors.ts'
+import { ProviderError } from './errors.ts'
 import type { ProviderDeps } from './provider.ts'
 
 const MAX_AGE_MS = 3_600_000
@@ -19,13 +19,13 @@ export class Discovery<T> {
   readonly #deps: Deps
   #cached: { readonly value: T; readonly readAt: number } | undefined
   #reading: Promise<T> | undefined
-  #failure: FwaError | undefined
+  #failure: ProviderError | undefined
   #failures = 0
   #retryAt = 0
   #timer: ReturnType<Clock['setTimer']>
   #isClosed = false
 
-  /** @param read - rejects with an FwaError */
+  /** @param read - rejects with a ProviderError */
   constructor(provider: string, read: () => Promise<T>, deps: Deps) {
     this.#provider = provider
     this.#read = read
@@ -41,11 +41,11 @@ export class Discovery<T> {
     if (this.#reading || !this.#failure || clock.now() >= this.#retryAt) return this.#refresh()
     const { code, message, cause } = this.#failure
     const retryAfter = Math.ceil((this.#retryAt - clock.now()) / 1_000)
-    return Promise.reject(new FwaError(code, message, { cause, retryAfter }))
+    return Promise.reject(new ProviderError(code, message, { cause, retryAfter }))
   }
 
   /** Reports that another request to the provider failed, so that discovery is retried soon. */
-  reportFailure(failure: FwaError): void {
+  reportFailure(failure: ProviderError): void {
     if (!this.#failure) this.#retryLater(failure)
   }
 
@@ -77,7 +77,7 @@ export class Discovery<T> {
     this.#reading ??= this.#read()
       .then(
         (value) => this.#accept(value),
-        (error: FwaError) => {
+        (error: ProviderError) => {
           this.#cached = undefined
           this.#retryLater(error)
           throw error
@@ -99,7 +99,7 @@ export class Discovery<T> {
     return value
   }
 
-  #retryLater(error: FwaError): void {
+  #retryLater(error: ProviderError): void {
     if (this.#isClosed) return
     const { clock, log } = this.#deps
     if (reasonOf(this.#failure) !== reasonOf(error))
@@ -112,6 +112,6 @@ export class Discovery<T> {
   }
 }
 
-function reasonOf(error: FwaError | undefined): string | undefined {
+function reasonOf(error: ProviderError | undefined): string | undefined {
   return (error?.cause as Error | undefined)?.message
 }
