@@ -114,9 +114,9 @@ class Database implements Postgres {
   readonly #feeds = new Set<Feed>()
   readonly #elapsed: () => number
   readonly #reported: Reported
-  /** Transactions. */
+  /** The transactions that run. */
   readonly #underWay = new Set<Promise<unknown>>()
-  /** Not in a schema that was refused. */
+  /** Whether `close` saves the run time: not in a schema that was refused. */
   #savesRunTime = false
   #earlierRunTime = 0
   #since: number
