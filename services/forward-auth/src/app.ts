@@ -59,7 +59,7 @@ const HEADER_LIMIT = 48 * 1024
 const REQUEST_TIMEOUT = 30_000
 const ERRORS = [FWA_ERRORS, PROFILE_ERRORS, HTTP_ERRORS, FASTIFY_ERRORS]
 
-/** What the service gets from outside; tests replace it. */
+/** The parts that the service gets from outside; tests replace them. */
 export interface AppDeps {
   readonly log: Logger
   readonly clock?: Clock | undefined
@@ -209,7 +209,7 @@ function createServer(
   }) as unknown as FastifyInstance
 }
 
-/** With the members that errors of sign-ins have. */
+/** A problem with the members that errors of sign-ins have. */
 type PersonProblem = Problem & { loginUrl?: string; providerSays?: string }
 
 /** People get a page instead of problem+json. */

@@ -15,7 +15,7 @@ const OUTLINES = {
 
 export type SymbolName = Exclude<keyof typeof OUTLINES, 'gate'>
 
-/** What a page tells: success, a problem, or a refusal. Each has its colour and symbols. */
+/** The tone of a page: success, a problem, or a refusal. Each has its colour and symbols. */
 export type Tone = 'good' | 'warn' | 'bad'
 
 /** A symbol above a heading, in the colour of the tone, or else in the accent colour. */

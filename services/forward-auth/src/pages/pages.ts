@@ -12,7 +12,7 @@ import { shell } from './shell.ts'
 const MAX_NAME = 80
 const MAX_TEXT = 240
 
-/** What pages show of a portal. */
+/** The members of a portal that pages show. */
 export interface PagePortal {
   readonly title: string
   readonly accent: string
@@ -23,7 +23,7 @@ export interface PagePortal {
   readonly favicon: Image | undefined
 }
 
-/** Whom a page is for, and at which portal. */
+/** The reader of a page, and the portal. */
 export interface Reader {
   readonly portal: PagePortal
   readonly language: Language
@@ -40,7 +40,7 @@ export interface Choice extends Pick<Provider, 'title' | 'icon' | 'color'> {
   readonly failing: boolean
 }
 
-/** The list of providers. It shows the host of `returnTo`, the validated return URL. */
+/** The list of providers, with the host of `returnTo`, the validated return URL. */
 export function signInPage(
   of: Reader & { readonly choices: readonly Choice[]; readonly returnTo?: URL | undefined },
 ): Page {
@@ -65,7 +65,7 @@ interface ShownApp {
 }
 
 /**
- * Who is signed in, their apps, and where they came from. `apps` is undefined where no app is known.
+ * Shows who is signed in, their apps, and where they came from. `apps` is undefined where no app is known.
  */
 export function signedInPage(
   of: Visit &
@@ -191,7 +191,7 @@ interface ErrorProblem {
   readonly detail?: string | undefined
 }
 
-/** What happened and what to do next. Under 4 kB, too. */
+/** Says what happened and what to do next. Under 4 kB, too. */
 export function errorPage(of: {
   readonly portal?: PagePortal | undefined
   readonly language: Language
@@ -201,7 +201,7 @@ export function errorPage(of: {
   readonly code: string
   /** The problem in English, for the administrator: its title, and what exactly was wrong. */
   readonly problem?: ErrorProblem | undefined
-  /** What the provider says. */
+  /** The words of the provider. */
   readonly providerSays?: string | undefined
   readonly retryHref?: string | undefined
   readonly requestId: string
@@ -310,7 +310,7 @@ function page(
   })
 }
 
-/** What people tell the administrator. */
+/** The lines that people tell the administrator. */
 function report(
   { details, requestId: label }: ReturnType<typeof textsIn>,
   requestId: string,
@@ -337,7 +337,7 @@ function ownText(texts: OwnText, language: Language): { text: string; tag?: stri
   return { text: texts[tag] ?? '', tag }
 }
 
-/** Whom people may ask. The configuration was checked: it has no other scheme. */
+/** Names the contact of a portal. The configuration was checked: it has no other scheme. */
 function contact(question: string, where: string): SafeHtml {
   const isLink = /^(mailto:|https:\/\/)/.test(where)
   const shown = where.replace(/^mailto:|^https:\/\//, '')

@@ -96,7 +96,7 @@ async function finish(
   return completeSignIn({ portalSite, profile, returnTo, stepUp }, reply)
 }
 
-/** Tells everybody of a login that the provider did not complete. */
+/** Records a login that the provider did not complete, and gives its error. */
 function failed(
   attempt: Attempt & { readonly provider: RedirectProvider },
   { stepUp }: LoginState,
@@ -111,24 +111,28 @@ function failed(
   return withLoginUrl(error, portalSite, returnTo, stepUp?.policy)
 }
 
-/** The answer of the provider is not what a policy demands: no session is made of it. */
+/** The error of a sign-in that does not meet the demands of a policy. */
 function unmet(
   attempt: Attempt & { readonly provider: RedirectProvider; readonly profile: Profile },
   demand: StepUpDemand,
   { request, server }: FastifyReply,
 ): FwaError {
   const { portalSite, provider, profile, returnTo } = attempt
-  const [code, portal, { policy }] = ['FWA_STEP_UP_UNMET' as const, portalSite.portal.name, demand]
+  const code = 'FWA_STEP_UP_UNMET'
+  const portal = portalSite.portal.name
+  const { policy } = demand
   recordSignIn('sign-in-refused', { ...attempt, code }, request)
   const sent = describeUnmet(demand, profile, server.clock.now())
   const message = `${provider.name} did not authenticate a person the way the policy ${policy} requires`
   warnRarely(request, { code, portal, provider: provider.name, policy }, message, sent)
-  const text = `${provider.title} did not confirm that you signed in the way this page requires. Try again, or ask the administrator of this site.`
+  const text =
+    `${provider.title} did not confirm that you signed in the way this page requires. ` +
+    'Try again, or ask the administrator of this site.'
   return withLoginUrl(new FwaError(code, text), portalSite, returnTo, policy)
 }
 
 /**
- * What becomes of a tab whose login is of no use. If another tab has signed in meanwhile, it goes to its
+ * Goes on with a tab whose login is of no use. If another tab has signed in meanwhile, it goes to its
  * page. Otherwise it starts again: a code that another browser may have obtained is not redeemed. A
  * browser that keeps no cookies gets an error page in the end.
  */
@@ -162,7 +166,7 @@ function isOvertaken({ searchParams }: URL, { code }: FwaError): boolean {
   return error === 'temporarily_unavailable' || (error === null && code === 'FWA_LOGIN_REFUSED')
 }
 
-/** What the provider refuses to the person, rather than to this site. */
+/** Errors by which the provider refuses the person, rather than this site. */
 const REFUSALS = new Set<string>(['FWA_LOGIN_REFUSED', 'FWA_STEP_UP_UNMET'])
 const OPERATOR_CODES = new Set<string>(['FWA_CLIENT_REFUSED', 'FWA_REQUEST_REFUSED'])
 

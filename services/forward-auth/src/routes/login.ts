@@ -115,14 +115,15 @@ function unableToStepUp({ portalSite, provider, returnTo }: LoginStart, { policy
   return withLoginUrl(new FwaError('FWA_STEP_UP_UNMET', text), portalSite, returnTo, policy)
 }
 
+/** A sign-in, for the audit trail. */
 export interface Attempt {
   readonly portalSite: PortalSite
   readonly returnTo: string
-  /** Of the person, if it is known. */
+  /** The profile of the person, if it is known. */
   readonly profile?: Profile
   readonly provider?: Pick<Provider, 'name'>
   readonly code?: string
-  /** What of the portal refused the person. */
+  /** The part of the portal that refused the person. */
   readonly refusal?: Refusal
 }
 
@@ -133,7 +134,10 @@ export function recordSignIn(
   request: FastifyRequest,
 ): void {
   request.server.auditTrail.record(request, {
-    ...{ event, profile, code, refusal },
+    event,
+    profile,
+    code,
+    refusal,
     portal: portalSite.portal.name,
     provider: provider?.name,
     host: destinationOf(portalSite, returnTo).host,

@@ -117,7 +117,8 @@ export class Revocations implements RevocationFollower {
   #pruneLater(): void {
     const { clock } = this.#store
     this.#pruning = clock.setTimer(() => {
-      const [now, running] = [clock.now(), this.#store.runningTime()]
+      const now = clock.now()
+      const running = this.#store.runningTime()
       this.ended.forget(({ until, due }) => until <= now && due <= running)
       this.#store.prune().catch(() => this.#retrySoon())
       this.#pruneLater()
@@ -145,7 +146,12 @@ function full(): FwaError {
 function rowOf({ sid, person, iat, exp, generation }: Session, running: number): Revocation {
   const lifetime = (exp - iat) * SECOND
   return {
-    ...{ sid, person, first: iat, last: iat, generation },
-    ...{ until: exp * SECOND + MARGIN, due: running + lifetime + MARGIN },
+    sid,
+    person,
+    first: iat,
+    last: iat,
+    generation,
+    until: exp * SECOND + MARGIN,
+    due: running + lifetime + MARGIN,
   }
 }

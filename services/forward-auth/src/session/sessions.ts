@@ -20,13 +20,16 @@ import { Visitor } from './visitor.ts'
 
 /** Header `typ` of session tokens: nothing else that is signed passes for one. */
 export const SESSION_TYPE = 'gatehouse-session+jwt'
-/** How far the clocks of instances may differ, in ms. */
+/** The largest difference between the clocks of instances, in ms. */
 export const MAX_SKEW = 30_000
 /** A compact JWS (RFC 7515 section 7.1) whose signature has the 256 bits of HS256. */
 const TOKEN = /^[\w-]+\.[\w-]+\.[\w-]{43}$/
-/** Of memory that sessions may take: about 60,000 with tokens of 880 characters. Others are verified at each check. */
+/**
+ * Bytes of memory for sessions: about 60,000 with tokens of 880 characters. Others are verified at each
+ * check.
+ */
 const CACHE_BYTES = 134_217_728
-/** What a session takes besides its token and the claims in it. */
+/** Bytes that a session takes besides its token and the claims in it. */
 const SESSION_BYTES = 500
 
 declare module 'fastify' {
@@ -102,12 +105,20 @@ class Sessions {
     return this.#revocations.isStored(visitor.session) ? undefined : visitor
   }
 
-  /** Throws FwaError FWA_STORE_STALE as `read` does. */
+  /**
+   * The person of a session token of a portal.
+   *
+   * @throws FwaError FWA_STORE_STALE as {@link read}
+   */
   async verify(portal: Portal, token: string): Promise<Visitor | undefined> {
     return this.#current(await this.#find(portal, token))
   }
 
-  /** As {@link EndedSessions.hasAny}. Throws FwaError FWA_STORE_STALE as `read` does. */
+  /**
+   * Whether a session of a person has ended, as {@link EndedSessions.hasAny} says.
+   *
+   * @throws FwaError FWA_STORE_STALE as {@link read}
+   */
   hasEnded(person: string, isMeant: (sid: string) => boolean): boolean {
     const hasEnded = this.#revocations.ended.hasAny(person, isMeant)
     if (!hasEnded) this.#assertFresh()
@@ -183,7 +194,7 @@ class Sessions {
     return isSigned(token, this.#app.keys.session) ? this.#verifyToken(portal, token) : undefined
   }
 
-  /** What @fastify/jwt does not know is checked here: whose token it is, and the clock of the service. */
+  /** Checks what @fastify/jwt does not know: whose token it is, and the clock of the service. */
   async #verifyToken(portal: Portal, token: string): Promise<Visitor | undefined> {
     const { sites, log } = this.#app
     try {
@@ -216,7 +227,7 @@ class Sessions {
     return visitor
   }
 
-  /** By the clock as it is now, which may have been set since the token was verified. */
+  /** Compares with the clock as it is now, which may have been set since the token was verified. */
   #isInTime({ iat, exp }: Pick<Session, 'iat' | 'exp'>): boolean {
     const now = this.#app.clock.now()
     return now >= iat * 1_000 - MAX_SKEW && now < exp * 1_000

@@ -48,7 +48,7 @@ export class SealedSecrets {
     return (await SECRETS.find(this.#db, 'WHERE name = $1', name))?.sealed
   }
 
-  /** Of several instances that start at once, the first one makes it. */
+  /** Makes a secret, unless another instance that starts at the same time was faster. */
   async #make(name: SecretName, sealing: KeyRing): Promise<string> {
     const secret = randomBytes(32).toString('base64url')
     const sealed = seal(secret, sealing, `secret ${name}`)
@@ -58,6 +58,8 @@ export class SealedSecrets {
 }
 
 function sealedOtherwise(name: SecretName): FwaError {
-  const message = `the secret ${name} in the database is sealed with a key that session.keys does not have: append the key of before to session.keys, or delete the row of the table secrets, and a new one is made`
+  const message =
+    `the secret ${name} in the database is sealed with a key that session.keys does not have: append the key ` +
+    'of before to session.keys, or delete the row of the table secrets, and a new one is made'
   return new FwaError('FWA_KEY_UNUSABLE', message)
 }
