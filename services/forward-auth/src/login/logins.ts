@@ -81,12 +81,6 @@ type Purpose = 'state' | 'target'
 /** The logins that have completed, at any instance. */
 type CompletedLogins = Pick<AuthStore, 'hasCompleted' | 'completeLogin'>
 
-interface LoginsOptions {
-  readonly keys: () => Keys
-  readonly clock: Clock
-  readonly store: CompletedLogins
-}
-
 /**
  * The logins in progress. The sealed state of each names the browser that started it. A browser is known
  * by a secret in a cookie, which all its logins share: further answers set the same cookie with the same
@@ -100,7 +94,7 @@ export class Logins {
   /** Logins that were tried here: their codes were sent to the provider, which takes each once. */
   readonly #tried = new LRUCache<string, true>({ max: MAX_TRIED })
 
-  constructor({ keys, clock, store }: LoginsOptions) {
+  constructor(keys: () => Keys, clock: Clock, store: CompletedLogins) {
     this.#keys = keys
     this.#clock = clock
     this.#store = store
@@ -257,7 +251,7 @@ declare module 'fastify' {
 export const logins = fp(
   async (app: FastifyInstance) => {
     const { clock, authStore: store } = app
-    app.decorate('logins', new Logins({ keys: () => app.keys, clock, store }))
+    app.decorate('logins', new Logins(() => app.keys, clock, store))
     app.decorate('signInRate', new SignInRate(() => app.clock.now()))
   },
   {

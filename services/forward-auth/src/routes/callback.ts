@@ -23,8 +23,6 @@ import {
 import { type PortalSite, signInSiteOf } from './portal-site.ts'
 import { redirect, targetOf, withLoginUrl } from './redirects.ts'
 
-type ValidLogin = Extract<CallbackLogin, { kind: 'valid' }>
-
 const tags = ['sign-in']
 const params = Type.Object({ portal: Type.String(), provider: Type.String() })
 const response = {
@@ -42,8 +40,13 @@ export const callbackRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.get(SHARED_CALLBACK_PATH, { schema: SHARED_SCHEMA }, async (request, reply) => {
     const portalSite = signInSiteOf(request)
     const provider = soleRedirectProvider(portalSite.portal)
-    if (provider === undefined) throw sharedCallback(portalSite, request)
-    return receiveCallback(portalSite, provider, reply)
+    if (provider !== undefined) return receiveCallback(portalSite, provider, reply)
+    const code = 'FWA_CALLBACK_SHARED'
+    const portal = portalSite.portal.name
+    const message = `${SHARED_CALLBACK_PATH} is refused because the portal ${portal} has several providers`
+    const remedy = 'register at each provider the redirect URI that check-config prints'
+    warnRarely(request, { code, portal }, `${message}: ${remedy}`)
+    throw withLoginUrl(new FwaError(code, message), portalSite, undefined)
   })
 }
 
@@ -68,7 +71,7 @@ async function receiveCallback(
 
 async function finish(
   portalSite: PortalSite,
-  { login, secrets, confirm }: ValidLogin,
+  { login, secrets, confirm }: Extract<CallbackLogin, { kind: 'valid' }>,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const provider = providerOf(portalSite, login)
@@ -211,13 +214,4 @@ function foreignCallback(
   warnRarely(request, { code, portal, provider, begunAt }, message)
   const text = 'this sign-in started at another provider than the one that answered'
   return withLoginUrl(new FwaError(code, text), portalSite, returnTo)
-}
-
-function sharedCallback(portalSite: PortalSite, request: FastifyRequest): FwaError {
-  const portal = portalSite.portal.name
-  const code = 'FWA_CALLBACK_SHARED'
-  const message = `${SHARED_CALLBACK_PATH} is refused because the portal ${portal} has several providers`
-  const remedy = 'register at each provider the redirect URI that check-config prints'
-  warnRarely(request, { code, portal }, `${message}: ${remedy}`)
-  return withLoginUrl(new FwaError(code, message), portalSite, undefined)
 }

@@ -58,7 +58,10 @@ export class Revocations implements RevocationFollower {
    * @param onRange - called if the person has ended so many sessions that all in between end too
    */
   async add(session: Session, onRange: () => void = () => {}): Promise<void> {
-    if (this.ended.size >= MAX_ROWS) throw full()
+    if (this.ended.size >= MAX_ROWS) {
+      const why = 'the list of ended sessions is full'
+      throw new FwaError('FWA_STORE_UNAVAILABLE', why, { retryAfter: 5 })
+    }
     const row = rowOf(session, this.#store.runningTime())
     this.ended.learn(row)
     this.#unsaved.set(row.sid, row)
@@ -135,11 +138,6 @@ export class Revocations implements RevocationFollower {
     }
     return collapsed.range
   }
-}
-
-function full(): FwaError {
-  const why = 'the list of ended sessions is full'
-  return new FwaError('FWA_STORE_UNAVAILABLE', why, { retryAfter: 5 })
 }
 
 /** The lifetime is that of the token, so that it does not depend on a clock. */

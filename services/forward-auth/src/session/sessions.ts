@@ -13,7 +13,6 @@ import { portalUrl, type Site } from '../sites.ts'
 import type { Revocation } from '../store/store.ts'
 import { MAX_TOKEN_LENGTH, readSessionCookie } from './cookie.ts'
 import { personOf } from './ended-sessions.ts'
-import type { Keys } from './keys.ts'
 import { Revocations } from './revocations.ts'
 import type { Session } from './session.ts'
 import { Visitor } from './visitor.ts'
@@ -153,7 +152,11 @@ class Sessions {
       gatehouse_generation: generation === 0 ? undefined : generation,
     }
     const token = this.#jwt.sign(claims, { key, kid })
-    if (token.length > MAX_TOKEN_LENGTH) throw tooLarge(profile.provider, token.length)
+    if (token.length > MAX_TOKEN_LENGTH)
+      throw new FwaError(
+        'FWA_SESSION_TOO_LARGE',
+        `what ${profile.provider} shares of you makes a session of ${token.length} characters; ${MAX_TOKEN_LENGTH} fit`,
+      )
     const { payload } = this.#jwt.decode<{ payload: SessionClaims }>(token) ?? {}
     if (!payload) throw new Error('the new session token cannot be decoded')
     const session = readSession(token, portal, site, payload)
@@ -261,11 +264,6 @@ function readSession(
   })
 }
 
-function tooLarge(provider: string, length: number): FwaError {
-  const message = `what ${provider} shares of you makes a session of ${length} characters; ${MAX_TOKEN_LENGTH} fit`
-  return new FwaError('FWA_SESSION_TOO_LARGE', message)
-}
-
 export const sessions = fp(
   async (app: FastifyInstance) => {
     await app.register(jwt, {
@@ -274,7 +272,11 @@ export const sessions = fp(
       decode: { complete: true },
       secret: {
         private: async () => app.keys.session.first.secret,
-        public: async ({ header }: DecodedJwt) => keyOf(header, app.keys),
+        public: async ({ header: { kid } }: DecodedJwt) => {
+          const key = app.keys.session.all.find((each) => each.kid === kid)
+          if (!key) throw new Error('the token is signed with an unknown key')
+          return key.secret
+        },
       },
       sign: { algorithm: 'HS256', header: { alg: 'HS256', typ: SESSION_TYPE } },
       verify: {
@@ -313,9 +315,3 @@ export const sessions = fp(
     ],
   },
 )
-
-function keyOf({ kid }: DecodedJwt['header'], { session }: Keys): Buffer {
-  const key = session.all.find((each) => each.kid === kid)
-  if (!key) throw new Error('the token is signed with an unknown key')
-  return key.secret
-}

@@ -110,7 +110,12 @@ class PostgresStore extends EngineStore implements AuthStore {
     this.#channel = `${config.schema}_revoked`
     this.audit = new AuditTable(db, () => this.age())
     if (config.whenStale === 'refuse')
-      this.staleness = () => (this.#isStale() ? stale(this.#lag()) : undefined)
+      this.staleness = () => {
+        if (!this.#isStale()) return undefined
+        const seconds = Math.floor(this.#lag() / 1_000)
+        const text = `for ${seconds} seconds it has not been known who signed out elsewhere`
+        return new FwaError('FWA_STORE_STALE', text, { retryAfter: 5, expose: true })
+      }
   }
 
   async follow(follower: RevocationFollower): Promise<void> {
@@ -184,10 +189,4 @@ class PostgresStore extends EngineStore implements AuthStore {
 
 function isWithin(row: Revocation, other: Revocation): boolean {
   return other.first <= row.first && row.last <= other.last && row.generation <= other.generation
-}
-
-function stale(lag: number): FwaError {
-  const seconds = Math.floor(lag / 1_000)
-  const text = `for ${seconds} seconds it has not been known who signed out elsewhere`
-  return new FwaError('FWA_STORE_STALE', text, { retryAfter: 5, expose: true })
 }
