@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { ACME_ERRORS } from '@gatehouse/acme'
 import { AUTH_ERRORS } from '@gatehouse/auth-core'
+import { GATE_ERRORS } from '@gatehouse/gate'
 import { PROVIDER_ERRORS } from '@gatehouse/identity-providers'
 import { NET_ERRORS } from '@gatehouse/net'
 import { PKI_ERRORS } from '@gatehouse/pki'
@@ -43,6 +44,7 @@ const ERRORS: readonly [heading: string, table: Readonly<Record<string, ErrorRow
   ['Certificates (cert-service)', CERT_ERRORS],
   ['The client of cert-service', CLIENT_ERRORS],
   ['Logins (forward-auth)', FWA_ERRORS],
+  ['Checks (forward-auth)', withStatus(GATE_ERRORS)],
   ['Identity providers (forward-auth)', withStatus(PROVIDER_ERRORS)],
   ['Authentication (auth-core)', AUTH_ERRORS],
   ['Names, keys and X.509 (pki)', PKI_ERRORS],

@@ -11,7 +11,7 @@ export {
   type FetchOptions,
   intercept,
 } from './fetch.ts'
-export { type Host, isLoopback, parseHost, parseHostPort } from './host.ts'
+export { type Host, isLoopback, isUnder, parseHost, parseHostPort } from './host.ts'
 export {
   type Cidr,
   cidrContains,

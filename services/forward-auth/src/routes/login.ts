@@ -1,3 +1,5 @@
+import type { Refusal } from '@gatehouse/gate'
+import { isSteppedUp } from '@gatehouse/gate'
 import {
   type Provider,
   ProviderError,
@@ -7,8 +9,6 @@ import {
 import type { Profile } from '@gatehouse/profile'
 import { isNavigation, sendPage } from '@gatehouse/service-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Refusal } from '../check/decide.ts'
-import { isSteppedUp } from '../check/policy.ts'
 import { setHostCookies } from '../cookies.ts'
 import { FwaError } from '../errors.ts'
 import { warnRarely } from '../log-limit.ts'

@@ -1,17 +1,17 @@
 import { AuthError } from '@gatehouse/auth-core'
+import type { Resource } from '@gatehouse/gate'
 import type { SeamlessProvider } from '@gatehouse/identity-providers'
 import { parseOrigin } from '@gatehouse/net'
 import type { Profile } from '@gatehouse/profile'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Resource } from '../check/programs.ts'
 import { FwaError } from '../errors.ts'
-import { clientIpOf } from '../forwarded.ts'
 import { validateReturnUrl } from '../login/return-url.ts'
 import { chooseLanguage, type Language } from '../pages/languages/index.ts'
 import type { Reader } from '../pages/pages.ts'
 import type { Portal } from '../portals.ts'
 import type { Visitor } from '../session/visitor.ts'
 import { portalUrl, type Site } from '../sites.ts'
+import { clientIpOf } from '../trust.ts'
 
 export interface PortalSite {
   readonly portal: Portal
@@ -115,7 +115,10 @@ export function noSession({ portal, site }: PortalSite, resource?: Resource): Fw
  */
 export function challenges(portal: Portal, resource?: Resource): string {
   const cookie = `Cookie realm="${portal.name}"`
-  const others = portal.programs.challenges(new AuthError('AUTH_CREDENTIALS_MISSING'), resource)
+  const others = portal.gate.programs.challenges(
+    new AuthError('AUTH_CREDENTIALS_MISSING'),
+    resource,
+  )
   return others === '' ? cookie : `${others}, ${cookie}`
 }
 
