@@ -158,7 +158,7 @@ function inWords(limit: Limit | undefined): string {
 
 t.test('the steps of an order that the guide lists are those that are reported', (t) => {
   const source = read('services/cert-service/src/issuers/acme/order.ts')
-  const [, list = ''] = /\nThe steps: ([^.]+)\./.exec(read('docs/acme.md')) ?? []
+  const [, list = ''] = /\nThe steps are ([^.]+)\./.exec(read('docs/acme.md')) ?? []
   const told = codeOf(list)
   t.ok(told.length > 5)
   for (const step of told) t.ok(source.includes(`'${step}'`), step)

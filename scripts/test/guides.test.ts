@@ -38,7 +38,7 @@ for (const { file } of guides)
   t.test(file, async (t) => {
     const text = read(file)
     const sections = sectionsOf(text)
-    t.match(text, /^# .+\n\nAt the end, /, 'says first what one has at the end')
+    t.match(text, /^# .+\n\nAt the end of this guide, /, 'says first what one has at the end')
     const numbers = sections.flatMap((section) => /^(\d+)\. /.exec(section)?.[1] ?? [])
     t.ok(numbers.length >= 3, 'has steps')
     t.strictSame(

@@ -1,5 +1,5 @@
-// A small reverse proxy that asks forward-auth as Traefik does, for the demo. In production, use Traefik,
-// nginx, Caddy, HAProxy or Envoy instead.
+// A small reverse proxy for the demo. It asks forward-auth as Traefik does. In production, use a proxy of
+// examples/proxies instead.
 import { type IncomingHttpHeaders, STATUS_CODES } from 'node:http'
 import httpProxy, { type FastifyHttpProxyOptions } from '@fastify/http-proxy'
 import { createFetch, type FetchAnswer, parseHostPort } from '@gatehouse/net'

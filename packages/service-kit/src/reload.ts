@@ -5,7 +5,7 @@ import { watchFiles } from './files.ts'
 import type { Metrics } from './telemetry/metrics.ts'
 
 /** Applies a prepared configuration, synchronously and completely. It must not throw. */
-export type Commit = () => void
+type Commit = () => void
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -59,7 +59,7 @@ type Watched<Config> = Pick<Loaded<Config>, 'value' | 'secretFiles'>
 interface ReloadOptions<Config extends object> {
   readonly loaded: Watched<Config>
   load(): Promise<Watched<Config>>
-  /** As `prepareReload` of the app. */
+  /** Prepares a configuration, as `prepareReload` of the app does. */
   prepare(config: Config): Promise<Commit>
   /** Settings that are read only at the start. */
   readonly readOnce: readonly SettingPath<Config>[]
@@ -110,7 +110,7 @@ export function watchConfig<Config extends object>(
     watcher = fresh
     if (isClosed) fresh.close()
     const sections = readOnce.filter((path) => textAt(loaded.value, path) !== textAt(value, path))
-    if (sections.length > 0) log.warn({ sections }, 'changes that take a restart')
+    if (sections.length > 0) log.warn({ sections }, 'changes that need a restart')
   }
 
   return {

@@ -28,7 +28,7 @@ import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import { audit } from './audit/audit.ts'
 import type { ForwardAuthConfig } from './config/schema.ts'
 import { probes } from './doctor/probes.ts'
-import { FWA_ERRORS, STATUS_OF } from './errors.ts'
+import { ERRORS, STATUS_OF } from './errors.ts'
 import { trust } from './forwarded.ts'
 import { logLimit } from './log-limit.ts'
 import { logins } from './login/logins.ts'
@@ -57,7 +57,7 @@ const BODY_LIMIT = 16 * 1024
 /** Cookies of a session may have 12 kB, and proxies send headers of their own. */
 const HEADER_LIMIT = 48 * 1024
 const REQUEST_TIMEOUT = 30_000
-const ERRORS = [FWA_ERRORS, PROFILE_ERRORS, HTTP_ERRORS, FASTIFY_ERRORS]
+const ERROR_TABLES = [ERRORS, PROFILE_ERRORS, HTTP_ERRORS, FASTIFY_ERRORS]
 
 /** The parts that the service gets from outside; tests replace them. */
 export interface AppDeps {
@@ -124,7 +124,7 @@ async function registerHttp(
   })
   await app.register(problems, { statusOf: STATUS_OF, docsUrl, page: problemPage })
   await app.register(strictHttp, { docsUrl })
-  await app.register(errorReference, { path: `${basePath}/errors`, tables: ERRORS })
+  await app.register(errorReference, { path: `${basePath}/errors`, tables: ERROR_TABLES })
   // Before `openapi`, which describes every route that it may: other spellings are not documented.
   app.addHook('onRoute', (route) => {
     const isAlias =

@@ -1,4 +1,5 @@
 import type { AuthDeps } from '@gatehouse/auth-core'
+import { createProvider, type Provider, type ProviderDeps } from '@gatehouse/identity-providers'
 import { type BoundedFetch, createFetch, type FetchOptions } from '@gatehouse/net'
 import { compileAllow, createConditions, type Profile } from '@gatehouse/profile'
 import { ConfigError } from '@gatehouse/service-kit'
@@ -16,8 +17,6 @@ import { FwaError } from './errors.ts'
 import { BELIEVED_HEADERS, createAliasGuard, READ_HEADERS } from './header-names.ts'
 import { DEFAULT_ACCENT } from './pages/colors.ts'
 import { type Image, type ImageKind, readImage } from './pages/images.ts'
-import { createProvider } from './providers/index.ts'
-import type { Provider, ProviderDeps } from './providers/provider.ts'
 
 /** How long replaced providers may finish their logins after a reload, in ms. */
 const PROVIDER_GRACE = 30_000

@@ -1,4 +1,4 @@
-import { FWA_ERRORS, type FwaErrorCode } from '../errors.ts'
+import { ERRORS, type FwaErrorCode } from '../errors.ts'
 import { BELIEVED_HEADERS, METHOD_OVERRIDES, PATH_OVERRIDES } from '../header-names.ts'
 import type { ProbedCheck, ProbedRequest } from './probes.ts'
 import type { Mistake } from './remedies.ts'
@@ -162,7 +162,7 @@ function explainCode({ code, message = '', headers }: ProbedCheck, { host }: Exc
     const mistake = /scheme/.test(message) ? 'scheme' : /method/.test(message) ? 'method' : 'target'
     return fault(mistake, `The check cannot be read: ${message}.`)
   }
-  const { action = '' } = FWA_ERRORS[code as FwaErrorCode] ?? {}
+  const { action = '' } = ERRORS[code as FwaErrorCode] ?? {}
   return fault('other', `The check is refused: ${message} (${code}). ${action}`)
 }
 

@@ -1,6 +1,6 @@
+import type { ProviderIcon } from '@gatehouse/identity-providers'
 import { GATE } from '@gatehouse/service-kit'
 import { html, type SafeHtml } from '@remix-run/html-template'
-import type { ProviderIcon } from '../providers/options.ts'
 import { textOn } from './colors.ts'
 
 /** SVG paths on a grid of 24 by 24, drawn with a stroke width of 2. */

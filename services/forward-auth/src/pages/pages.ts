@@ -1,7 +1,7 @@
+import type { Provider } from '@gatehouse/identity-providers'
 import { type Profile, toText } from '@gatehouse/profile'
 import type { Page } from '@gatehouse/service-kit'
 import { html, type SafeHtml } from '@remix-run/html-template'
-import type { Provider } from '../providers/provider.ts'
 import { DEFAULT_ACCENT } from './colors.ts'
 import { type SymbolName, symbol, TONES, tile } from './icons.ts'
 import type { Image } from './images.ts'

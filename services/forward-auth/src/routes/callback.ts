@@ -1,14 +1,18 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import {
+  PROVIDER_ERRORS,
+  ProviderError,
+  type RedirectProvider,
+} from '@gatehouse/identity-providers'
 import type { Profile } from '@gatehouse/profile'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { isSteppedUp } from '../check/policy.ts'
-import { FWA_ERRORS, FwaError } from '../errors.ts'
+import { FwaError } from '../errors.ts'
 import { warnRarely } from '../log-limit.ts'
 import type { CallbackLogin, LoginState } from '../login/logins.ts'
 import { CALLBACK_PATH, SHARED_CALLBACK_PATH, soleRedirectProvider } from '../login/redirect-uri.ts'
 import { describeUnmet, type StepUpDemand } from '../login/step-up.ts'
-import type { RedirectProvider } from '../providers/provider.ts'
 import { pageUrl } from '../sites.ts'
 import { bareAnswer, problemAnswers } from './documented.ts'
 import {
@@ -86,7 +90,7 @@ async function finish(
     // Another instance was faster with a copy of the login.
     if (!(await confirm())) return redirect(reply, targetOf(portalSite, returnTo))
   } catch (thrown) {
-    if (!(thrown instanceof FwaError)) throw thrown
+    if (!(thrown instanceof FwaError || thrown instanceof ProviderError)) throw thrown
     const error = withoutPlace(thrown, 'the sign-in cannot be completed at the moment')
     const giveUp = () => failed({ portalSite, provider, returnTo }, login, error, reply.request)
     if (!isOvertaken(callback, error)) throw giveUp()
@@ -171,7 +175,6 @@ function isOvertaken({ searchParams }: URL, { code }: FwaError): boolean {
 
 /** Errors by which the provider refuses the person, rather than this site. */
 const REFUSALS = new Set<string>(['FWA_LOGIN_REFUSED', 'FWA_STEP_UP_UNMET'])
-const OPERATOR_CODES = new Set<string>(['FWA_CLIENT_REFUSED', 'FWA_REQUEST_REFUSED'])
 
 /** Logs errors that keep everybody from signing in until the configuration is corrected. */
 function warnOperator(
@@ -180,9 +183,9 @@ function warnOperator(
   { code, cause }: FwaError,
   request: FastifyRequest,
 ): void {
-  if (!OPERATOR_CODES.has(code)) return
+  if (code !== 'FWA_CLIENT_REFUSED' && code !== 'FWA_REQUEST_REFUSED') return
   const { message: reason } = cause as Error
-  const message = `nobody can sign in at ${provider}: ${FWA_ERRORS[code].action}`
+  const message = `nobody can sign in at ${provider}: ${PROVIDER_ERRORS[code].action}`
   warnRarely(request, { code, portal, provider }, message, { reason })
 }
 

@@ -1,3 +1,9 @@
+import {
+  type Provider,
+  ProviderError,
+  type RedirectProvider,
+  type SeamlessProvider,
+} from '@gatehouse/identity-providers'
 import type { Profile } from '@gatehouse/profile'
 import { isNavigation, sendPage } from '@gatehouse/service-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -10,7 +16,6 @@ import { warnRarely } from '../log-limit.ts'
 import { redirectUriOf } from '../login/redirect-uri.ts'
 import type { StepUpDemand } from '../login/step-up.ts'
 import { providerDownPage, refusedPage } from '../pages/pages.ts'
-import type { Provider, RedirectProvider, SeamlessProvider } from '../providers/provider.ts'
 import { findDuplicate, setSessionCookies } from '../session/cookie.ts'
 import { personOf } from '../session/ended-sessions.ts'
 import type { Session } from '../session/session.ts'
@@ -51,7 +56,7 @@ export async function startLogin(start: LoginStart, reply: FastifyReply): Promis
       ? await sendToProvider(start, provider, reply)
       : await signInByAddress(start, provider, reply)
   } catch (error) {
-    if (!(error instanceof FwaError && error.code === 'FWA_PROVIDER_UNREACHABLE')) throw error
+    if (!(error instanceof ProviderError && error.code === 'FWA_PROVIDER_UNREACHABLE')) throw error
     request.log.warn({ err: error, provider: provider.name }, 'login could not be started')
     recordSignIn('sign-in-failed', { ...start, code: error.code }, request)
     return sendProviderDown(start, reply)

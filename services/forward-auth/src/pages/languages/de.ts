@@ -2,7 +2,7 @@ import type { Texts } from './en.ts'
 
 export const de: Texts = {
   brand: 'Gatehouse',
-  retry: 'Noch einmal versuchen',
+  retry: 'Erneut versuchen',
   requestId: 'Anfrage',
   details: 'Einzelheiten:',
   contact: 'Brauchen Sie Hilfe?',
@@ -16,7 +16,7 @@ export const de: Texts = {
     title: 'Sie sind angemeldet',
     back: 'Weiter zu {host}',
     apps: 'Ihre Apps',
-    noApps: 'Hier gibt es noch keine App, die dieses Konto öffnen darf.',
+    noApps: 'Dieses Konto hat hier noch auf keine App Zugriff.',
     profile: 'Mein Profil anzeigen',
     signOut: 'Abmelden',
   },
@@ -30,32 +30,32 @@ export const de: Texts = {
     title: 'Sie sind abgemeldet',
     text: 'Sie können diese Seite schließen.',
     notStored:
-      'Ihre Sitzung wurde aus diesem Browser entfernt, aber der Server konnte nicht festhalten, dass sie beendet ist. Falls jemand sie kopiert hat, kann die Kopie bis {end} gültig bleiben. Bitte informieren Sie die Administration dieser Website.',
+      'Ihre Sitzung wurde aus diesem Browser entfernt, aber der Server konnte nicht speichern, dass sie beendet ist. Falls jemand sie kopiert hat, kann die Kopie bis {end} gültig bleiben. Bitte informieren Sie die Administration dieser Website.',
     provider: 'Auch bei {provider} abmelden',
     signIn: 'Wieder anmelden',
   },
   refused: {
     title: 'Kein Zugriff mit diesem Konto',
-    text: 'Sie sind angemeldet, aber dieses Konto hat keinen Zugriff auf diese Seite. Wenn es ihn haben sollte, wenden Sie sich an die Administration.',
-    other: 'Mit anderem Konto anmelden',
+    text: 'Sie sind angemeldet, aber dieses Konto hat keinen Zugriff auf diese Seite. Wenn Sie Zugriff brauchen, wenden Sie sich an die Administration.',
+    other: 'Mit einem anderen Konto anmelden',
   },
   providerDown: {
     title: '{provider} antwortet nicht',
     text: 'Dort ist die Anmeldung zurzeit nicht möglich. Mit Ihrem Konto ist alles in Ordnung.',
-    other: 'Anders anmelden',
+    other: 'Auf andere Weise anmelden',
   },
-  providerSays: 'Der Anmeldedienst sagt dazu:',
+  providerSays: 'Meldung des Anmeldedienstes:',
   errors: {
     FWA_CALLBACK_FOREIGN: {
       title: 'Antwort von einem anderen Anmeldedienst',
       happened:
-        'Sie kommen von einem anderen Anmeldedienst zurück als dem, bei dem Sie begonnen haben.',
-      next: 'Beginnen Sie die Anmeldung von vorn. Passiert das wieder, informieren Sie die Administration.',
+        'Die Antwort kam von einem anderen Anmeldedienst als dem, bei dem Sie begonnen haben.',
+      next: 'Beginnen Sie die Anmeldung von vorn. Wenn das wieder passiert, informieren Sie die Administration.',
     },
     FWA_COOKIE_DUPLICATE: {
       title: 'Sitzungs-Cookie doppelt gesendet',
       happened:
-        'Eine andere Website hat ein zweites Sitzungs-Cookie gesetzt. Deshalb gilt keines der beiden.',
+        'Eine andere Website hat ein zweites Sitzungs-Cookie gesetzt. Deshalb wird keines der beiden akzeptiert.',
       next: 'Löschen Sie die Cookies dieser Website im Browser, und versuchen Sie es noch einmal.',
     },
     FWA_FORBIDDEN: {
@@ -70,7 +70,7 @@ export const de: Texts = {
     },
     FWA_LOGIN_UNKNOWN: {
       title: 'Anmeldung abgelaufen oder in einem anderen Browser begonnen',
-      happened: 'Die Anmeldung hat zu lange gedauert oder in einem anderen Browser begonnen.',
+      happened: 'Die Anmeldung hat zu lange gedauert oder wurde in einem anderen Browser begonnen.',
       next: 'Versuchen Sie es noch einmal, und erlauben Sie Cookies für diese Website.',
     },
     FWA_ORIGIN_FOREIGN: {
@@ -91,22 +91,22 @@ export const de: Texts = {
     FWA_PROVIDER_UNREACHABLE: {
       title: 'Anmeldedienst nicht erreichbar',
       happened: 'Der Anmeldedienst antwortet nicht.',
-      next: 'Versuchen Sie es gleich noch einmal, oder melden Sie sich anders an.',
+      next: 'Versuchen Sie es gleich noch einmal, oder melden Sie sich auf andere Weise an.',
     },
     FWA_SESSION_TOO_LARGE: {
       title: 'Sitzung zu groß',
       happened: 'Der Anmeldedienst sendet mehr Angaben über Sie, als in ein Cookie passen.',
-      next: 'Informieren Sie die Administration. Ihr Konto muss in weniger Gruppen sein.',
+      next: 'Bitten Sie die Administration, Ihr Konto aus einigen Gruppen zu entfernen.',
     },
     FWA_SIGN_IN_LOOP: {
       title: 'Endlose Weiterleitung',
-      happened: 'Sie sind angemeldet, aber die App erfährt nichts davon.',
-      next: 'Löschen Sie die Cookies dieser Website, und erlauben Sie Cookies. Hilft das nicht, informieren Sie die Administration.',
+      happened: 'Sie sind angemeldet, aber die App schickt Sie immer wieder zur Anmeldung.',
+      next: 'Löschen Sie die Cookies dieser Website, und erlauben Sie Cookies. Wenn das nicht hilft, informieren Sie die Administration.',
     },
     FWA_SIGN_IN_POLICY: {
       title: 'Link zur Anmeldung ungültig',
-      happened: 'Der Link, der Sie hierher geführt hat, gilt nicht mehr.',
-      next: 'Öffnen Sie die App noch einmal: Ein neuer Link führt zur Anmeldung.',
+      happened: 'Der Link, über den Sie hierhergekommen sind, ist nicht mehr gültig.',
+      next: 'Öffnen Sie die App noch einmal, um einen neuen Link zu erhalten.',
     },
     FWA_SIGN_IN_RATE: {
       title: 'Zu viele Anmeldungen',
@@ -114,9 +114,10 @@ export const de: Texts = {
       next: 'Warten Sie eine Minute, und versuchen Sie es dann noch einmal.',
     },
     FWA_STEP_UP_UNMET: {
-      title: 'Anmeldung genügt nicht',
-      happened: 'Diese Seite verlangt eine andere Anmeldung, etwa mit einem zweiten Faktor.',
-      next: 'Versuchen Sie es noch einmal auf die verlangte Weise. Hilft das nicht, informieren Sie die Administration.',
+      title: 'Anmeldung reicht nicht aus',
+      happened:
+        'Diese Seite erfordert eine andere Anmeldung, zum Beispiel mit einem zweiten Faktor.',
+      next: 'Versuchen Sie es noch einmal mit der verlangten Methode. Wenn das nicht hilft, informieren Sie die Administration.',
     },
     FWA_STORE_STALE: {
       title: 'Sitzungen können nicht geprüft werden',
@@ -130,23 +131,23 @@ export const de: Texts = {
     },
     NOT_FOUND: {
       title: 'Nicht gefunden',
-      happened: 'Unter dieser Adresse gibt es nichts.',
+      happened: 'Unter dieser Adresse wurde nichts gefunden.',
       next: 'Prüfen Sie die Adresse, oder öffnen Sie die App noch einmal.',
     },
     SETUP: {
       title: 'Diese Website ist nicht richtig eingerichtet',
       happened:
-        'Sie haben nichts falsch gemacht: An der Einrichtung dieser Website ist etwas zu berichtigen.',
-      next: 'Geben Sie an die Administration weiter, was unten steht.',
+        'Sie haben nichts falsch gemacht. Die Konfiguration dieser Website muss korrigiert werden.',
+      next: 'Leiten Sie die Angaben unten an die Administration weiter.',
     },
     INTERNAL: {
       title: 'Etwas ist schiefgegangen',
-      happened: 'Auf dieser Website gab es einen Fehler. Er wurde protokolliert.',
-      next: 'Versuchen Sie es noch einmal. Passiert es wieder, geben Sie weiter, was unten steht.',
+      happened: 'Auf dieser Website ist ein Fehler aufgetreten. Er wurde protokolliert.',
+      next: 'Versuchen Sie es noch einmal. Wenn das wieder passiert, leiten Sie die Angaben unten an die Administration weiter.',
     },
     REQUEST: {
       title: 'Anfrage nicht verstanden',
-      happened: 'Was Ihr Browser gesendet hat, ergibt für diese Website keinen Sinn.',
+      happened: 'Diese Website konnte die Anfrage Ihres Browsers nicht verarbeiten.',
       next: 'Gehen Sie zurück und versuchen Sie es noch einmal, oder öffnen Sie die App neu.',
     },
   },

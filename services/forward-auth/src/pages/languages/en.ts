@@ -18,7 +18,7 @@ export const en = {
     title: 'You are signed in',
     back: 'Continue to {host}',
     apps: 'Your apps',
-    noApps: 'There is no app here yet that this account may open.',
+    noApps: 'This account does not have access to any apps here yet.',
     profile: 'Show my profile',
     signOut: 'Sign out',
   },
@@ -32,7 +32,7 @@ export const en = {
     title: 'You are signed out',
     text: 'You can close this page.',
     notStored:
-      'Your session was removed from this browser, but the server could not record that it has ended. If somebody has copied it, the copy may stay valid until {end}. Please tell the administrator of this site.',
+      'Your session was removed from this browser, but the server could not record that it has ended. If someone has a copy of it, the copy may stay valid until {end}. Please tell the administrator of this site.',
     provider: 'Also sign out of {provider}',
     signIn: 'Sign in again',
   },
@@ -43,7 +43,7 @@ export const en = {
   },
   providerDown: {
     title: '{provider} is not responding',
-    text: 'Signing in there is not possible at the moment. There is nothing wrong with your account.',
+    text: 'You cannot sign in there at the moment. There is nothing wrong with your account.',
     other: 'Sign in another way',
   },
   /** What the identity provider said about an error, in its own words. */
@@ -52,12 +52,13 @@ export const en = {
   errors: {
     FWA_CALLBACK_FOREIGN: {
       title: 'Callback from another provider',
-      happened: 'You came back from another identity provider than the one where you began.',
+      happened: 'You returned from a different identity provider than the one you started with.',
       next: 'Sign in again from the start. If this happens again, tell the administrator of this site.',
     },
     FWA_COOKIE_DUPLICATE: {
       title: 'Session cookie sent twice',
-      happened: 'Another site has set a second session cookie, so that neither of them counts.',
+      happened:
+        'Another site has set a second session cookie. This site cannot tell which one is yours, so it accepts neither.',
       next: 'Delete the cookies of this site in your browser, then try again.',
     },
     FWA_FORBIDDEN: {
@@ -78,7 +79,7 @@ export const en = {
     FWA_ORIGIN_FOREIGN: {
       title: 'Request came from another origin',
       happened: 'Another site tried to sign you out. You are still signed in.',
-      next: 'If you want to sign out, open the page for it at this site.',
+      next: 'To sign out, open the sign-out page of this site.',
     },
     FWA_PORTAL_UNKNOWN: {
       title: 'No such portal',
@@ -87,8 +88,8 @@ export const en = {
     },
     FWA_PROVIDER_UNKNOWN: {
       title: 'No such provider',
-      happened: 'This sign-in page has no identity provider of this name.',
-      next: 'Open the app again, and choose one of those that are listed.',
+      happened: 'This sign-in page has no identity provider with this name.',
+      next: 'Open the app again and choose a provider from the list.',
     },
     FWA_PROVIDER_UNREACHABLE: {
       title: 'Provider cannot be reached',
@@ -97,18 +98,18 @@ export const en = {
     },
     FWA_SESSION_TOO_LARGE: {
       title: 'Session too large',
-      happened: 'The identity provider says more about you than a cookie can hold.',
-      next: 'Tell the administrator of this site. Your account has to be in fewer groups.',
+      happened: 'The identity provider sent more information about you than fits in a cookie.',
+      next: 'Tell the administrator of this site that your account needs to be in fewer groups.',
     },
     FWA_SIGN_IN_LOOP: {
       title: 'Redirect loop',
-      happened: 'You are signed in, but the app does not get to know it.',
-      next: 'Delete the cookies of this site and allow cookies. If that does not help, tell the administrator.',
+      happened: 'You are signed in, but the app keeps sending you back to sign in.',
+      next: 'Delete the cookies of this site, and check that your browser accepts cookies. If that does not help, tell the administrator.',
     },
     FWA_SIGN_IN_POLICY: {
       title: 'Sign-in link names an unknown policy',
-      happened: 'The link that led you here is no longer valid.',
-      next: 'Open the app again: a new link leads to the sign-in page.',
+      happened: 'The link that brought you here is no longer valid.',
+      next: 'Open the app again to get a new link.',
     },
     FWA_SIGN_IN_RATE: {
       title: 'Too many sign-ins',
@@ -117,17 +118,17 @@ export const en = {
     },
     FWA_STEP_UP_UNMET: {
       title: 'Sign-in does not meet the requirements',
-      happened: 'This page demands another way to sign in, such as a second factor.',
-      next: 'Try again, and use the method that you are asked for. If that does not help, tell the administrator.',
+      happened: 'This page requires another kind of sign-in, such as one with a second factor.',
+      next: 'Try again with the method that you are asked for. If that does not help, tell the administrator.',
     },
     FWA_STORE_STALE: {
       title: 'Sessions cannot be checked',
-      happened: 'This site cannot check at the moment who is signed in.',
+      happened: 'This site cannot check who is signed in at the moment.',
       next: 'Try again in a few minutes.',
     },
     FWA_STORE_UNAVAILABLE: {
       title: 'Store unavailable',
-      happened: 'This site cannot store anything at the moment.',
+      happened: 'This site cannot save anything at the moment.',
       next: 'Try again in a few minutes.',
     },
     NOT_FOUND: {
@@ -138,17 +139,17 @@ export const en = {
     /** A fault in the configuration of this site, of its proxy or at its provider. */
     SETUP: {
       title: 'This site is not set up correctly',
-      happened: 'You did nothing wrong: something in the setup of this site has to be corrected.',
-      next: 'Tell its administrator what is written below.',
+      happened: 'You did nothing wrong. The configuration of this site has to be corrected.',
+      next: 'Send the details below to its administrator.',
     },
     INTERNAL: {
       title: 'Something went wrong',
-      happened: 'There was an error at this site, which has been logged.',
-      next: 'Try again. If it happens again, tell the administrator what is written below.',
+      happened: 'An error occurred on this site. It has been logged.',
+      next: 'Try again. If it happens again, send the details below to the administrator.',
     },
     REQUEST: {
       title: 'Request not understood',
-      happened: 'This site could not make sense of what your browser sent.',
+      happened: 'This site did not understand the request from your browser.',
       next: 'Go back and try again, or open the app again.',
     },
   },

@@ -16,7 +16,7 @@ export const es: Texts = {
     title: 'Ha iniciado sesión',
     back: 'Continuar a {host}',
     apps: 'Sus aplicaciones',
-    noApps: 'Aquí todavía no hay ninguna aplicación que esta cuenta pueda abrir.',
+    noApps: 'Esta cuenta todavía no tiene acceso a ninguna aplicación aquí.',
     profile: 'Ver mi perfil',
     signOut: 'Cerrar sesión',
   },
@@ -36,24 +36,26 @@ export const es: Texts = {
   },
   refused: {
     title: 'Esta cuenta no tiene acceso',
-    text: 'Ha iniciado sesión, pero esta cuenta no tiene acceso a esta página. Si debería tenerlo, consulte al administrador de este sitio.',
+    text: 'Ha iniciado sesión, pero esta cuenta no tiene acceso a esta página. Si necesita acceso, póngase en contacto con el administrador de este sitio.',
     other: 'Usar otra cuenta',
   },
   providerDown: {
     title: '{provider} no responde',
-    text: 'En este momento no se puede iniciar sesión allí. Su cuenta no tiene ningún problema.',
+    text: 'En este momento no se puede iniciar sesión allí. El problema no está en su cuenta.',
     other: 'Iniciar sesión de otra manera',
   },
   providerSays: 'El proveedor de identidad indica:',
   errors: {
     FWA_CALLBACK_FOREIGN: {
       title: 'Respuesta de otro proveedor',
-      happened: 'Ha vuelto de un proveedor de identidad distinto de aquel en el que empezó.',
-      next: 'Inicie sesión de nuevo desde el principio. Si vuelve a ocurrir, avise al administrador.',
+      happened:
+        'La respuesta procede de un proveedor de identidad distinto de aquel con el que empezó.',
+      next: 'Vuelva a iniciar sesión desde el principio. Si el problema se repite, avise al administrador.',
     },
     FWA_COOKIE_DUPLICATE: {
       title: 'Cookie de sesión enviada dos veces',
-      happened: 'Otro sitio ha creado una segunda cookie de sesión, y por eso no vale ninguna.',
+      happened:
+        'Otro sitio ha creado una segunda cookie de sesión, por lo que no se acepta ninguna de las dos.',
       next: 'Borre las cookies de este sitio en su navegador y vuelva a intentarlo.',
     },
     FWA_FORBIDDEN: {
@@ -63,18 +65,18 @@ export const es: Texts = {
     },
     FWA_LOGIN_REFUSED: {
       title: 'Inicio de sesión rechazado',
-      happened: 'El proveedor de identidad no ha iniciado su sesión.',
+      happened: 'El proveedor de identidad ha rechazado su inicio de sesión.',
       next: 'Vuelva a intentarlo o use otra cuenta.',
     },
     FWA_LOGIN_UNKNOWN: {
-      title: 'Inicio de sesión caducado o empezado en otro navegador',
-      happened: 'El inicio de sesión ha tardado demasiado o empezó en otro navegador.',
+      title: 'Inicio de sesión caducado o iniciado en otro navegador',
+      happened: 'El inicio de sesión ha tardado demasiado o comenzó en otro navegador.',
       next: 'Vuelva a intentarlo y permita las cookies de este sitio.',
     },
     FWA_ORIGIN_FOREIGN: {
       title: 'Solicitud de otro sitio',
       happened: 'Otro sitio ha intentado cerrar su sesión. Su sesión sigue abierta.',
-      next: 'Si quiere cerrarla, abra la página para ello en este sitio.',
+      next: 'Si quiere cerrarla, abra la página de cierre de sesión de este sitio.',
     },
     FWA_PORTAL_UNKNOWN: {
       title: 'Portal desconocido',
@@ -95,17 +97,18 @@ export const es: Texts = {
       title: 'Sesión demasiado grande',
       happened:
         'El proveedor de identidad envía más datos sobre usted de los que caben en una cookie.',
-      next: 'Avise al administrador. Su cuenta debe pertenecer a menos grupos.',
+      next: 'Pida al administrador que quite su cuenta de algunos grupos.',
     },
     FWA_SIGN_IN_LOOP: {
-      title: 'Redirección sin fin',
-      happened: 'Ha iniciado sesión, pero la aplicación no lo sabe.',
-      next: 'Borre las cookies de este sitio y permítalas. Si no basta, avise al administrador.',
+      title: 'Bucle de redirección',
+      happened:
+        'Ha iniciado sesión, pero la aplicación le devuelve una y otra vez al inicio de sesión.',
+      next: 'Borre las cookies de este sitio y permita las cookies. Si el problema continúa, avise al administrador.',
     },
     FWA_SIGN_IN_POLICY: {
       title: 'Enlace de inicio de sesión no válido',
-      happened: 'El enlace que le ha traído aquí ya no es válido.',
-      next: 'Vuelva a abrir la aplicación: un enlace nuevo lleva al inicio de sesión.',
+      happened: 'El enlace que ha seguido ya no es válido.',
+      next: 'Vuelva a abrir la aplicación para obtener un enlace nuevo.',
     },
     FWA_SIGN_IN_RATE: {
       title: 'Demasiados inicios de sesión',
@@ -114,17 +117,18 @@ export const es: Texts = {
     },
     FWA_STEP_UP_UNMET: {
       title: 'El inicio de sesión no es suficiente',
-      happened: 'Esta página pide otra forma de iniciar sesión, como un segundo factor.',
-      next: 'Vuelva a intentarlo con el método que se le pide. Si no basta, avise al administrador.',
+      happened:
+        'Esta página exige otra forma de iniciar sesión, por ejemplo con un segundo factor.',
+      next: 'Vuelva a intentarlo con el método que se le pide. Si el problema continúa, avise al administrador.',
     },
     FWA_STORE_STALE: {
       title: 'No se pueden comprobar las sesiones',
-      happened: 'Este sitio no puede comprobar en este momento quién ha iniciado sesión.',
+      happened: 'En este momento, este sitio no puede comprobar quién ha iniciado sesión.',
       next: 'Vuelva a intentarlo en unos minutos.',
     },
     FWA_STORE_UNAVAILABLE: {
       title: 'Almacenamiento no disponible',
-      happened: 'Este sitio no puede guardar nada en este momento.',
+      happened: 'En este momento, este sitio no puede guardar nada.',
       next: 'Vuelva a intentarlo en unos minutos.',
     },
     NOT_FOUND: {
@@ -134,17 +138,17 @@ export const es: Texts = {
     },
     SETUP: {
       title: 'Este sitio no está bien configurado',
-      happened: 'No ha hecho nada mal: hay que corregir algo en la configuración de este sitio.',
-      next: 'Comunique a su administrador lo que aparece abajo.',
+      happened: 'Usted no ha hecho nada mal: hay que corregir la configuración de este sitio.',
+      next: 'Envíe la información de abajo a su administrador.',
     },
     INTERNAL: {
       title: 'Algo ha salido mal',
-      happened: 'Ha habido un error en este sitio y ha quedado registrado.',
-      next: 'Vuelva a intentarlo. Si se repite, comunique al administrador lo que aparece abajo.',
+      happened: 'Se ha producido un error en este sitio y ha quedado registrado.',
+      next: 'Vuelva a intentarlo. Si se repite, envíe la información de abajo al administrador.',
     },
     REQUEST: {
-      title: 'Solicitud no comprendida',
-      happened: 'Este sitio no ha entendido lo que ha enviado su navegador.',
+      title: 'No se ha entendido la solicitud',
+      happened: 'Este sitio no ha entendido la solicitud de su navegador.',
       next: 'Vuelva atrás e inténtelo de nuevo, o abra otra vez la aplicación.',
     },
   },

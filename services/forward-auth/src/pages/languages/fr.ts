@@ -16,7 +16,7 @@ export const fr: Texts = {
     title: 'Vous êtes connecté',
     back: 'Continuer vers {host}',
     apps: 'Vos applications',
-    noApps: 'Ce compte ne peut encore ouvrir aucune application ici.',
+    noApps: 'Ce compte n’a encore accès à aucune application ici.',
     profile: 'Afficher mon profil',
     signOut: 'Se déconnecter',
   },
@@ -35,26 +35,27 @@ export const fr: Texts = {
     signIn: 'Se reconnecter',
   },
   refused: {
-    title: 'Ce compte n’a pas accès',
-    text: 'Vous êtes connecté, mais ce compte n’a pas accès à cette page. S’il devrait l’avoir, adressez-vous à l’administrateur de ce site.',
+    title: 'Accès impossible avec ce compte',
+    text: 'Vous êtes connecté, mais ce compte n’a pas accès à cette page. Si vous avez besoin d’y accéder, adressez-vous à l’administrateur de ce site.',
     other: 'Utiliser un autre compte',
   },
   providerDown: {
     title: '{provider} ne répond pas',
-    text: 'Il n’est pas possible de s’y connecter pour le moment. Votre compte n’est pas en cause.',
+    text: 'La connexion y est impossible pour le moment. Votre compte n’est pas en cause.',
     other: 'Se connecter autrement',
   },
   providerSays: 'Le fournisseur d’identité indique :',
   errors: {
     FWA_CALLBACK_FOREIGN: {
       title: 'Réponse d’un autre fournisseur',
-      happened: 'Vous revenez d’un autre fournisseur d’identité que celui où vous avez commencé.',
-      next: 'Reprenez la connexion depuis le début. Si cela se reproduit, prévenez l’administrateur.',
+      happened:
+        'La réponse vient d’un autre fournisseur d’identité que celui avec lequel vous avez commencé.',
+      next: 'Reprenez la connexion depuis le début. Si le problème se reproduit, prévenez l’administrateur.',
     },
     FWA_COOKIE_DUPLICATE: {
       title: 'Cookie de session envoyé deux fois',
       happened:
-        'Un autre site a créé un second cookie de session : aucun des deux n’est donc valable.',
+        'Un autre site a créé un second cookie de session : aucun des deux n’est donc accepté.',
       next: 'Supprimez les cookies de ce site dans votre navigateur, puis réessayez.',
     },
     FWA_FORBIDDEN: {
@@ -64,7 +65,7 @@ export const fr: Texts = {
     },
     FWA_LOGIN_REFUSED: {
       title: 'Connexion refusée',
-      happened: 'Le fournisseur d’identité ne vous a pas connecté.',
+      happened: 'Le fournisseur d’identité a refusé de vous connecter.',
       next: 'Réessayez, ou utilisez un autre compte.',
     },
     FWA_LOGIN_UNKNOWN: {
@@ -73,8 +74,8 @@ export const fr: Texts = {
       next: 'Réessayez, et autorisez les cookies pour ce site.',
     },
     FWA_ORIGIN_FOREIGN: {
-      title: 'Demande venue d’un autre site',
-      happened: 'Un autre site a voulu vous déconnecter. Vous êtes toujours connecté.',
+      title: 'Requête provenant d’un autre site',
+      happened: 'Un autre site a tenté de vous déconnecter. Vous êtes toujours connecté.',
       next: 'Pour vous déconnecter, ouvrez la page de déconnexion de ce site.',
     },
     FWA_PORTAL_UNKNOWN: {
@@ -84,8 +85,8 @@ export const fr: Texts = {
     },
     FWA_PROVIDER_UNKNOWN: {
       title: 'Fournisseur inconnu',
-      happened: 'Cette page de connexion n’a pas de fournisseur d’identité de ce nom.',
-      next: 'Ouvrez de nouveau l’application, et choisissez un fournisseur de la liste.',
+      happened: 'Aucun fournisseur d’identité de cette page de connexion ne porte ce nom.',
+      next: 'Ouvrez de nouveau l’application, et choisissez un fournisseur dans la liste.',
     },
     FWA_PROVIDER_UNREACHABLE: {
       title: 'Fournisseur injoignable',
@@ -94,18 +95,20 @@ export const fr: Texts = {
     },
     FWA_SESSION_TOO_LARGE: {
       title: 'Session trop volumineuse',
-      happened: 'Le fournisseur d’identité en dit plus sur vous qu’un cookie ne peut contenir.',
-      next: 'Prévenez l’administrateur. Votre compte doit appartenir à moins de groupes.',
+      happened:
+        'Le fournisseur d’identité a envoyé plus d’informations sur vous qu’un cookie ne peut en contenir.',
+      next: 'Demandez à l’administrateur de retirer votre compte de certains groupes.',
     },
     FWA_SIGN_IN_LOOP: {
-      title: 'Redirection sans fin',
-      happened: 'Vous êtes connecté, mais l’application n’en est pas informée.',
-      next: 'Supprimez les cookies de ce site et autorisez-les. Sans succès, prévenez l’administrateur.',
+      title: 'Boucle de redirection',
+      happened:
+        'Vous êtes connecté, mais l’application vous renvoie sans cesse à la page de connexion.',
+      next: 'Supprimez les cookies de ce site et autorisez les cookies. Si le problème persiste, prévenez l’administrateur.',
     },
     FWA_SIGN_IN_POLICY: {
-      title: 'Lien de connexion non valable',
-      happened: 'Le lien qui vous a mené ici n’est plus valable.',
-      next: 'Ouvrez de nouveau l’application : un nouveau lien mène à la connexion.',
+      title: 'Lien de connexion non valide',
+      happened: 'Le lien que vous avez suivi n’est plus valide.',
+      next: 'Ouvrez de nouveau l’application pour obtenir un nouveau lien.',
     },
     FWA_SIGN_IN_RATE: {
       title: 'Trop de connexions',
@@ -114,17 +117,18 @@ export const fr: Texts = {
     },
     FWA_STEP_UP_UNMET: {
       title: 'Connexion insuffisante',
-      happened: 'Cette page demande une autre façon de se connecter, comme un second facteur.',
-      next: 'Réessayez avec la méthode demandée. Sans succès, prévenez l’administrateur.',
+      happened:
+        'Cette page exige une autre méthode de connexion, par exemple avec un second facteur.',
+      next: 'Réessayez avec la méthode demandée. Si le problème persiste, prévenez l’administrateur.',
     },
     FWA_STORE_STALE: {
-      title: 'Sessions impossibles à vérifier',
-      happened: 'Ce site ne peut pas vérifier pour le moment qui est connecté.',
+      title: 'Impossible de vérifier les sessions',
+      happened: 'Pour le moment, ce site ne peut pas vérifier qui est connecté.',
       next: 'Réessayez dans quelques minutes.',
     },
     FWA_STORE_UNAVAILABLE: {
       title: 'Stockage indisponible',
-      happened: 'Ce site ne peut rien enregistrer pour le moment.',
+      happened: 'Pour le moment, ce site ne peut rien enregistrer.',
       next: 'Réessayez dans quelques minutes.',
     },
     NOT_FOUND: {
@@ -133,18 +137,18 @@ export const fr: Texts = {
       next: 'Vérifiez l’adresse, ou ouvrez de nouveau l’application.',
     },
     SETUP: {
-      title: 'Ce site n’est pas bien configuré',
+      title: 'Ce site n’est pas correctement configuré',
       happened: 'Vous n’y êtes pour rien : la configuration de ce site doit être corrigée.',
-      next: 'Transmettez à son administrateur ce qui figure ci-dessous.',
+      next: 'Transmettez les informations ci-dessous à son administrateur.',
     },
     INTERNAL: {
       title: 'Une erreur est survenue',
-      happened: 'Une erreur s’est produite sur ce site. Elle a été consignée.',
-      next: 'Réessayez. Si elle se reproduit, transmettez à l’administrateur ce qui figure ci-dessous.',
+      happened: 'Une erreur s’est produite sur ce site et a été enregistrée.',
+      next: 'Réessayez. Si elle se reproduit, transmettez les informations ci-dessous à l’administrateur.',
     },
     REQUEST: {
-      title: 'Demande incomprise',
-      happened: 'Ce site n’a pas compris ce que votre navigateur a envoyé.',
+      title: 'Requête non comprise',
+      happened: 'Ce site n’a pas compris la requête de votre navigateur.',
       next: 'Revenez en arrière et réessayez, ou ouvrez de nouveau l’application.',
     },
   },
