@@ -201,7 +201,7 @@ export function programSyntax<Config extends ServiceConfig>(
 }
 
 const CONFIG_OPTION =
-  'configuration; else $GATEHOUSE_CONFIG, config.yaml, or that in /etc/gatehouse'
+  'configuration file (default: $GATEHOUSE_CONFIG, config.yaml, or the one in /etc/gatehouse)'
 
 function commonCommands<Config extends ServiceConfig>(
   service: ServiceProgram<Config>,

@@ -90,7 +90,7 @@ export const ResourceSchema = Type.Object({
   }),
   scopes: Type.Array(Scope, {
     default: [],
-    description: 'Scopes that clients ask for. Policies demand them, with `Scope()`.',
+    description: 'Scopes that clients request. Policies require them with `Scope()`.',
   }),
 })
 

@@ -42,7 +42,7 @@ const ServerSchema = Type.Object({
         clientCaFile: Type.Optional(
           FilePath({
             description:
-              'CA certificates in PEM. A client with a certificate of this CA is a trusted proxy, whatever its address.',
+              'CA certificates in PEM. A client with a certificate of this CA is a trusted proxy, at any address.',
           }),
         ),
       },
@@ -107,7 +107,7 @@ const PostgresSchema = Type.Object(
   {
     url: Secret({
       description:
-        'PostgreSQL in place of a folder, for instances on several machines: `postgres://user:password@host:5432/database`. Of several hosts, separated by commas, the first that accepts writes is used. TLS with a verified certificate is required; `?sslmode=disable` does without, as for loopback hosts. Needs `session.keys`.',
+        'PostgreSQL instead of a folder, for instances on several machines: `postgres://user:password@host:5432/database`. Separate several hosts with commas: the service uses the first one that accepts writes. The connection uses TLS with a verified certificate, unless the host is loopback or the URL has `?sslmode=disable`. Needs `session.keys`.',
     }),
     caFile: Type.Optional(
       FilePath({
@@ -124,12 +124,12 @@ const PostgresSchema = Type.Object(
       from: '5s',
       to: '24h',
       description:
-        'How long an instance that cannot reach the database goes on with the sign-outs that it knows.',
+        'How long an instance that cannot reach the database continues with the sign-outs that it knows.',
     }),
     whenStale: Type.Enum(['refuse', 'allow'], {
       default: 'refuse',
       description:
-        'What follows then: `refuse` answers 503 to every check of a session, until the database is back; `allow` goes on, so that a session that was signed out at another instance is still accepted.',
+        'What happens after that: `refuse` answers 503 to every check of a session until the database is back; `allow` continues, so a session that was signed out at another instance is still accepted.',
     }),
   },
   { removed: { path: 'is given together with url: keep one of the two' } },
@@ -138,7 +138,7 @@ const PostgresSchema = Type.Object(
 // This order: `url` decides which of the two is meant.
 const StorageSchema = Type.Union([PostgresSchema, FolderSchema], {
   default: {},
-  description: 'Where the service keeps what outlives a restart.',
+  description: 'Where the service keeps its state.',
 })
 
 const DomainSchema = Type.Object({
@@ -187,7 +187,7 @@ const PolicySchema = Type.Union(
           Type.Array(Type.String({ minLength: 1, pattern: '^[!-~]+$' }), {
             minItems: 1,
             description:
-              'Authentication context classes (`acr`), of which the person must have one. Who has none is sent to sign in with `acr_values`.',
+              'Authentication context classes (`acr`), of which the person must have one. A person without one is sent to sign in with `acr_values`.',
           }),
         ),
         maxAge: Type.Optional(
@@ -195,14 +195,14 @@ const PolicySchema = Type.Union(
             from: '0s',
             to: '90d',
             description:
-              'Time since the person authenticated at the provider. Who did so earlier is sent to sign in with `max_age`.',
+              'Longest time since the person authenticated at the provider. After that, the person is sent to sign in with `max_age`.',
           }),
         ),
       },
       { minProperties: 1 },
     ),
   ],
-  { description: 'A condition, or an object with demands that must all be met.' },
+  { description: 'A condition, or an object with requirements that must all be met.' },
 )
 
 const ASSERTION =
@@ -213,7 +213,7 @@ const AssertionSchema = Type.Object(
       minItems: 1,
       write: ASSERTION,
       description:
-        'Hosts of the apps that get it: `app.example.com`, or `*.example.com` for all below.',
+        'Hosts of the apps that get the assertion: `app.example.com`, or `*.example.com` for all below.',
     }),
     header: Type.String({
       minLength: 1,
@@ -222,7 +222,7 @@ const AssertionSchema = Type.Object(
     }),
     claims: Type.Array(Text('Name of a claim.'), {
       default: [],
-      description: 'Further claims about the person that it has.',
+      description: 'Further claims about the person to include.',
     }),
   },
   {
@@ -254,7 +254,7 @@ const RuleSchema = Type.Object(
       Type.Array(Type.String({ minLength: 1 }), {
         minItems: 1,
         description:
-          'Addresses and networks of clients, as `server.trustedProxies` lets proxies report them. Default: every address.',
+          'Addresses and networks of clients, as reported by `server.trustedProxies`. Default: every address.',
       }),
     ),
     require: Type.Union(
@@ -298,7 +298,7 @@ const PortalSchema = Type.Object(
     policies: Type.Record(Type.String({ pattern: NAME_PATTERN }), PolicySchema, {
       default: {},
       description:
-        'What routes demand, by name. A proxy selects one with `?policy=<name>`, and a rule with `require`.',
+        'Requirements of routes, by name. A proxy selects one with `?policy=<name>`, and a rule with `require`.',
     }),
     headers: HeadersSchema,
     userHeader: Type.Optional(
@@ -347,7 +347,7 @@ const PortalSchema = Type.Object(
   {
     removed: {
       tokenHeader:
-        'was removed: apps get a signed assertion instead of the session, see `assertion`. What can be verified at `/api/portals/<portal>/verify` goes on to work with it',
+        'was removed: apps get a signed assertion instead of the session, see `assertion`. Apps can still verify it at `/api/portals/<portal>/verify`',
     },
   },
 )
