@@ -1,9 +1,20 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmod, copyFile, cp, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import {
+  chmod,
+  constants,
+  copyFile,
+  cp,
+  glob,
+  mkdtemp,
+  readdir,
+  readFile,
+  rm,
+  writeFile,
+} from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { type BuildOptions, build, type Plugin } from 'esbuild'
 import { inventory } from './release/inventory.ts'
 import type { Vendored } from './release/sbom.ts'
@@ -128,6 +139,11 @@ export async function bundleInto(
   await copyFile(join(ROOT, 'scripts/launch.cjs'), join(out, 'main.js'))
   await copyFile(join(ROOT, 'scripts/load.cjs'), join(out, 'lib/load.cjs'))
   await writeFile(join(out, 'package.json'), '{ "type": "commonjs" }\n')
+  // What modules read beside themselves.
+  for await (const file of glob(`{packages/*,services/${name}}/src/**/*.{css,proto}`, {
+    cwd: ROOT,
+  }))
+    await copyFile(join(ROOT, file), join(out, 'lib', basename(file)), constants.COPYFILE_EXCL)
   // @fastify/swagger-ui finds them beside its own folder, which is lib here.
   if (config !== undefined) await cp(SWAGGER_UI_FILES, join(out, 'static'), { recursive: true })
   return join(out, 'main.js')

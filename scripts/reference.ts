@@ -3,6 +3,9 @@ import { dirname, join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { ACME_ERRORS } from '@gatehouse/acme'
 import { AUTH_ERRORS } from '@gatehouse/auth-core'
+import { CLIENT_ERRORS } from '@gatehouse/certs-client'
+import { PROVIDER_ERRORS } from '@gatehouse/identity-providers'
+import { PROGRAMS, renderSettings } from '@gatehouse/migrate'
 import { NET_ERRORS } from '@gatehouse/net'
 import { PKI_ERRORS } from '@gatehouse/pki'
 import { PROFILE_ERRORS } from '@gatehouse/profile'
@@ -13,20 +16,15 @@ import {
   programSyntax,
   renderCommands,
   renderReference,
-  renderSettings,
-  type SettingTable,
 } from '@gatehouse/service-kit'
 import { STORE_ERRORS } from '@gatehouse/store'
 import { PROGRAM as CERTS } from '../services/cert-service/src/cli/program.ts'
-import { CLIENT_ERRORS } from '../services/cert-service/src/client/errors.ts'
 import { CertServiceSchema } from '../services/cert-service/src/config/schema.ts'
 import { CERT_ERRORS } from '../services/cert-service/src/errors.ts'
-import { PROGRAMS as CERT_PROGRAMS } from '../services/cert-service/src/migrate/programs.ts'
 import { describeApi as describeCertApi } from '../services/cert-service/src/openapi.ts'
 import { PROGRAM as AUTH } from '../services/forward-auth/src/cli/program.ts'
 import { ForwardAuthSchema } from '../services/forward-auth/src/config/schema.ts'
-import { FWA_ERRORS } from '../services/forward-auth/src/errors.ts'
-import { PROGRAMS as AUTH_PROGRAMS } from '../services/forward-auth/src/migrate/programs.ts'
+import { FWA_ERRORS, STATUS_OF } from '../services/forward-auth/src/errors.ts'
 import { describeApi as describeAuthApi } from '../services/forward-auth/src/openapi.ts'
 
 /** Writes docs/reference, and tables of guides, from the code that they describe; `--check` only compares. */
@@ -42,6 +40,7 @@ const ERRORS: readonly [heading: string, table: Readonly<Record<string, ErrorRow
   ['Certificates (cert-service)', CERT_ERRORS],
   ['The client of cert-service', CLIENT_ERRORS],
   ['Logins (forward-auth)', FWA_ERRORS],
+  ['Identity providers (forward-auth)', withStatus(PROVIDER_ERRORS)],
   ['Authentication (auth-core)', AUTH_ERRORS],
   ['Names, keys and X.509 (pki)', PKI_ERRORS],
   ['Public certificates (acme)', ACME_ERRORS],
@@ -52,6 +51,13 @@ const ERRORS: readonly [heading: string, table: Readonly<Record<string, ErrorRow
   ['Network', NET_ERRORS],
 ]
 
+/** The errors of a package with the statuses that forward-auth gives them. */
+function withStatus(table: Readonly<Record<string, ErrorRow>>) {
+  return Object.fromEntries(
+    Object.entries(table).map(([code, row]) => [code, { ...row, status: STATUS_OF[code] ?? 500 }]),
+  )
+}
+
 /** Every generated file, and every guide with a generated table, by its path from the root. */
 export async function referenceFiles(): Promise<ReadonlyMap<string, string>> {
   return new Map([
@@ -61,7 +67,7 @@ export async function referenceFiles(): Promise<ReadonlyMap<string, string>> {
     ['docs/reference/cert-service.openapi.json', toJson(await describeCertApi())],
     ['docs/reference/forward-auth.md', configurationPage('forward-auth', ForwardAuthSchema)],
     ['docs/reference/forward-auth.openapi.json', toJson(await describeAuthApi())],
-    ...Object.entries({ ...AUTH_PROGRAMS, ...CERT_PROGRAMS }).map(([name, { tables }]) =>
+    ...Object.entries(PROGRAMS).map(([name, { tables }]) =>
       withTables(`docs/moving-from-${name}.md`, tables),
     ),
   ])
@@ -70,7 +76,7 @@ export async function referenceFiles(): Promise<ReadonlyMap<string, string>> {
 /** A guide with its tables of settings, each between two comments. */
 function withTables(
   file: string,
-  tables: Readonly<Record<string, SettingTable>>,
+  tables: Readonly<Record<string, Parameters<typeof renderSettings>[0]>>,
 ): [file: string, text: string] {
   let text = readFileSync(join(root, file), 'utf8')
   for (const [program, table] of Object.entries(tables)) {

@@ -166,7 +166,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     [
       'An identity provider',
       `${FWA}/routes/callback.test.ts: a provider that sends a victim on to another one never gets the code`,
-      `${FWA}/providers/open-id-connect.test.ts: ID tokens that are refused`,
+      'packages/identity-providers/test/open-id-connect.test.ts: ID tokens that are refused',
       `${FWA}/check/headers.test.ts: the same subject at two providers is two users`,
     ],
     [
@@ -286,7 +286,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ['Set `allow` on each', ADVICE],
     [
       'Those where anybody can get an account',
-      `${FWA}/providers/config.test.ts: knows which providers are open to anybody`,
+      'packages/identity-providers/test/config.test.ts: knows which providers are open to anybody',
       `${FWA}/config/rules.test.ts: reports faults of portals`,
     ],
     ['Give restricted routes', ADVICE],

@@ -4,16 +4,19 @@ import { chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
-import { startApp } from '../../services/forward-auth/test/app.ts'
-import type { RegisteredClient } from '../../services/forward-auth/test/stand-ins/authorization-server.ts'
-import { createBrowser } from '../../services/forward-auth/test/stand-ins/browser.ts'
-import { startGithub } from '../../services/forward-auth/test/stand-ins/github.ts'
-import { atStandIn, createFetchTo } from '../../services/forward-auth/test/stand-ins/hosts.ts'
+import type { RegisteredClient } from '../../packages/identity-providers/test/stand-ins/authorization-server.ts'
+import { createBrowser } from '../../packages/identity-providers/test/stand-ins/browser.ts'
+import { startGithub } from '../../packages/identity-providers/test/stand-ins/github.ts'
+import { atStandIn, createFetchTo } from '../../packages/identity-providers/test/stand-ins/hosts.ts'
 import {
   type OpenIdProduct,
   startProduct,
-} from '../../services/forward-auth/test/stand-ins/product.ts'
-import { deviceOf, startTailscale } from '../../services/forward-auth/test/stand-ins/tailscale.ts'
+} from '../../packages/identity-providers/test/stand-ins/product.ts'
+import {
+  deviceOf,
+  startTailscale,
+} from '../../packages/identity-providers/test/stand-ins/tailscale.ts'
+import { startApp } from '../../services/forward-auth/test/app.ts'
 import { createVisitor } from '../../services/forward-auth/test/visitor.ts'
 import { type Document, ROOT, readDocuments } from './markdown.ts'
 

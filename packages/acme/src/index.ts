@@ -40,7 +40,7 @@ export {
 } from './protocol/account.ts'
 export { revokeCertificate } from './protocol/certificate.ts'
 export type { ExternalAccount, RequestSigner } from './protocol/jws.ts'
-export { type Outcome, outcomeOf } from './protocol/problem.ts'
+export { type ErrorOutcome, outcomeOf } from './protocol/problem.ts'
 export {
   fetchRenewalInfo,
   pickMoment,

@@ -9,7 +9,7 @@ import { createVerifier } from './jwt/verify.ts'
 import { type AuthDeps, IssuerKeys } from './oidc/issuer-keys.ts'
 import type { IssuerConnection } from './oidc/jwks-client.ts'
 import type { AuthOptions, BearerOptions } from './options.ts'
-import { PersonReader } from './person.ts'
+import { createPersonReader, type PersonReader } from './person.ts'
 import { type PskKey, readSettings, type Settings } from './settings.ts'
 
 /** The state of authentication, and ways to change its options: `app.callers`. */
@@ -18,9 +18,9 @@ export type Callers = Pick<
   'status' | 'methods' | 'portal' | 'findKey' | 'prepare' | 'reload'
 >
 
-/** What one set of options accepts. */
+/** The methods, keys and issuers that one set of options accepts. */
 interface Accepted {
-  /** In the order in which they are offered. */
+  /** The methods in the order in which they are offered. */
   readonly methods: readonly Method[]
   readonly findKey: (sha256: string) => KeyCaller | undefined
   readonly verify: (token: string, request: FastifyRequest) => TokenCaller | Promise<TokenCaller>
@@ -30,7 +30,7 @@ interface Accepted {
     request: FastifyRequest,
   ) => TokenCaller | Promise<TokenCaller> | undefined
   readonly person: PersonReader | undefined
-  /** By what the keys of an issuer depend on. */
+  /** The keys of issuers, by what they depend on. */
   readonly issuers: ReadonlyMap<string, IssuerKeys>
 }
 
@@ -193,28 +193,18 @@ export class Authenticator {
       issuers.set(id, keys)
       return keys
     }
-    const sources = settings.issuers.map((issuer) => {
-      const { audience, requiredScopes, requireAccessTokenType, maxTokenLifetime, ...connection } =
-        issuer
-      const demands = { audience, requiredScopes, requireAccessTokenType, maxTokenLifetime }
-      return accessTokensOf(keysOf(connection), demands)
-    })
+    const sources = settings.issuers.map(({ connection, demands }) =>
+      accessTokensOf(keysOf(connection), demands),
+    )
+    const { assertion } = settings
+    const person =
+      assertion && createPersonReader(keysOf(assertion.connection), assertion, this.#deps.now)
     const bearer = this.#bearer
     const methods: Method[] = []
     if (settings.keys.length > 0) methods.push('psk')
     if (sources.length > 0 || bearer) methods.push('jwt')
     const tokens = bearer ? ownVerifier(bearer) : createVerifier(sources, this.#deps.now)
-    const person = this.#personReader(settings.assertion, keysOf)
     return { methods, findKey: createComparator(settings.keys), ...tokens, person, issuers }
-  }
-
-  #personReader(
-    settings: Settings['assertion'],
-    keysOf: (connection: IssuerConnection) => IssuerKeys,
-  ): PersonReader | undefined {
-    if (!settings) return undefined
-    const { audience, header, ...connection } = settings
-    return new PersonReader(keysOf(connection), { audience, header }, this.#deps.now)
   }
 }
 
@@ -274,7 +264,7 @@ function parseAuthorization(authorization: string) {
   return { method: METHOD_OF.get(scheme.toLowerCase()), credentials }
 }
 
-/** By scheme, whose name is case-insensitive (RFC 9110 section 11.1). */
+/** The method of a scheme, whose name is case-insensitive (RFC 9110 section 11.1). */
 const METHOD_OF = new Map<string, Method>([
   ['apikey', 'psk'],
   ['bearer', 'jwt'],

@@ -7,7 +7,7 @@ export const kCaller = Symbol('caller')
 export const kPerson = Symbol('person')
 export const kRefused = Symbol('refused')
 
-/** What a guard uses of a request, whatever kind of server it comes from. */
+/** The parts of a request that a guard uses, whatever kind of server it comes from. */
 export interface GuardedRequest extends Pick<FastifyRequest, 'headers' | 'log'> {
   readonly raw: Pick<FastifyRequest['raw'], 'headers' | 'rawHeaders'>
   [kCaller]: Caller | null
@@ -15,7 +15,7 @@ export interface GuardedRequest extends Pick<FastifyRequest, 'headers' | 'log'> 
   [kRefused]: boolean
 }
 
-/** What a guard uses of a reply. */
+/** The parts of a reply that a guard uses. */
 export interface GuardedReply {
   header(name: 'www-authenticate' | 'retry-after', value: string | string[]): unknown
   removeHeader(name: string): unknown
@@ -33,8 +33,8 @@ export interface RouteGuard {
   (request: GuardedRequest, reply: GuardedReply): Promise<void>
 }
 
-/** What a guard looks for in a request. */
-interface Wanted<T> {
+/** How a guard finds a caller or a person, admits it to the route, and challenges who is refused. */
+interface Admission<T> {
   /** Undefined lets the request pass without it. Throws the reason of a refusal, or rejects. */
   find(request: FastifyRequest): T | undefined | Promise<T>
   /** Sets what was found, or throws. */
@@ -42,15 +42,15 @@ interface Wanted<T> {
   challengesOf(error: AuthError, request: FastifyRequest): readonly string[]
 }
 
-export function createGuard<T>(wanted: Wanted<T>): RouteGuard {
+export function createGuard<T>(admission: Admission<T>): RouteGuard {
   function guard(
     request: GuardedRequest,
     reply: GuardedReply,
     done?: (error?: Error) => void,
   ): undefined | Promise<void> {
-    if (done) return void check(wanted, request, reply, done)
+    if (done) return void check(admission, request, reply, done)
     return new Promise((resolve, reject) => {
-      check(wanted, request, reply, (error) => (error ? reject(error) : resolve()))
+      check(admission, request, reply, (error) => (error ? reject(error) : resolve()))
     })
   }
   return guard as RouteGuard
@@ -58,20 +58,20 @@ export function createGuard<T>(wanted: Wanted<T>): RouteGuard {
 
 /** With a callback, so that a request whose key is known costs no promise. */
 function check<T>(
-  wanted: Wanted<T>,
+  admission: Admission<T>,
   request: GuardedRequest,
   reply: GuardedReply,
   done: (error?: Error) => void,
 ): void {
   const admitted = (found: T) => {
-    wanted.admit(found, request)
+    admission.admit(found, request)
     if (request[kRefused]) takeBack(reply)
   }
-  const refused = (error: unknown) => done(refuse(error, wanted, request, reply))
+  const refused = (error: unknown) => done(refuse(error, admission, request, reply))
   let found: T | undefined | Promise<T>
   try {
     // GuardedRequest is what servers of every kind have in common; the request has the rest too.
-    found = wanted.find(request as FastifyRequest)
+    found = admission.find(request as FastifyRequest)
     if (found !== undefined && !(found instanceof Promise)) admitted(found)
   } catch (error) {
     return void refused(error)
@@ -89,14 +89,14 @@ function takeBack(reply: GuardedReply): void {
 /** Sets the headers of the refusal, so that they do not depend on the error handler, and logs. */
 function refuse<T>(
   error: unknown,
-  wanted: Wanted<T>,
+  admission: Admission<T>,
   request: GuardedRequest,
   reply: GuardedReply,
 ): Error {
   if (!(error instanceof AuthError)) return error as Error
   const { code, detail, retryAfter, statusCode } = error
   try {
-    const [challenge, ...others] = wanted.challengesOf(error, request as FastifyRequest)
+    const [challenge, ...others] = admission.challengesOf(error, request as FastifyRequest)
     if (challenge !== undefined)
       reply.header('www-authenticate', others.length > 0 ? [challenge, ...others] : challenge)
   } catch (error) {

@@ -5,16 +5,16 @@ export { AUTH_ERRORS, AuthError, type AuthErrorCode } from './errors.ts'
 export type { GuardedReply, GuardedRequest, RouteGuard } from './guard.ts'
 export type { AuthDeps, Log } from './oidc/issuer-keys.ts'
 export { isRocaKey } from './oidc/keys.ts'
-export type {
-  AssertionOptions,
-  AuthOptions,
-  BearerOptions,
-  IssuerOptions,
-  KeyOptions,
-  NamedKeyOptions,
-  TokenOptions,
+export {
+  type AssertionOptions,
+  type AuthOptions,
+  AuthOptionsSchema,
+  type BearerOptions,
+  type IssuerOptions,
+  type KeyOptions,
+  type NamedKeyOptions,
+  type TokenOptions,
 } from './options.ts'
-export { AuthOptionsSchema } from './options-schema.ts'
 export {
   type AuthPluginOptions,
   type CallerDemand,

@@ -8,11 +8,10 @@ import { AuthError } from './errors.ts'
 import { createGuard, kCaller, kPerson, kRefused, type RouteGuard } from './guard.ts'
 import { demandScopes } from './jwt/access-token.ts'
 import type { AuthDeps } from './oidc/issuer-keys.ts'
-import type { AuthOptions, BearerOptions } from './options.ts'
-import { SCOPE_PATTERN } from './options-schema.ts'
+import { type AuthOptions, type BearerOptions, SCOPE_PATTERN } from './options.ts'
 import { isPublicIssuer } from './public-issuers.ts'
 
-/** What a route demands of its caller. */
+/** The demands of a route on its caller. */
 export interface CallerDemand {
   /** Scopes that the caller must have, all of them. An API key without `scopes` has every scope. */
   readonly scopes?: readonly string[]
@@ -25,7 +24,7 @@ export interface CallerDemand {
   readonly optional?: boolean
 }
 
-/** What a route demands of the person who opens it. */
+/** The demands of a route on the person who opens it. */
 export interface PersonDemand {
   /**
    * Lets a request without an assertion pass without a person: `request.optionalPerson` is null then, as

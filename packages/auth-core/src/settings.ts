@@ -5,8 +5,13 @@ import { Errors } from 'typebox/schema'
 import { AuthError } from './errors.ts'
 import type { AccessTokenDemands } from './jwt/access-token.ts'
 import type { IssuerConnection } from './oidc/jwks-client.ts'
-import type { AssertionOptions, AuthOptions, NamedKeyOptions, TokenOptions } from './options.ts'
-import { AuthOptionsSchema } from './options-schema.ts'
+import {
+  type AssertionOptions,
+  type AuthOptions,
+  AuthOptionsSchema,
+  type NamedKeyOptions,
+  type TokenOptions,
+} from './options.ts'
 
 /** A fault in the options. */
 export interface AuthOptionsFault {
@@ -20,11 +25,15 @@ export interface PskKey extends Pick<NamedKeyOptions, 'name' | 'scopes' | 'domai
   readonly sha256: string
 }
 
-type IssuerSettings = IssuerConnection & AccessTokenDemands
+interface IssuerSettings {
+  readonly connection: IssuerConnection
+  readonly demands: AccessTokenDemands
+}
 
-interface AssertionSettings extends IssuerConnection {
+interface AssertionSettings {
+  readonly connection: IssuerConnection
   readonly audience: readonly string[]
-  /** In lower case. */
+  /** A name in lower case. */
   readonly header: string
 }
 
@@ -146,56 +155,57 @@ function readIssuer(
   path: string,
   fault: AddFault,
 ): IssuerSettings[] {
-  const { issuerUrl, audience, caFile, ...rest } = options
-  const {
-    requiredScopes = [],
-    requireAccessTokenType = false,
-    maxTokenLifetime,
-    ...connection
-  } = rest
+  const { issuerUrl, audience, requiredScopes = [], requireAccessTokenType = false } = options
   if (issuerUrl === undefined) fault(`${path}/issuerUrl`, 'is missing')
-  checkConnection({ issuerUrl, ...connection }, path, fault)
+  const connection = readConnection(options, path, fault)
   if (audience === undefined) fault(`${path}/audience`, 'is missing')
-  const ca = caFile === undefined ? undefined : readCa(caFile, `${path}/caFile`, fault)
   if (issuerUrl === undefined || audience === undefined) return []
-  const demands = { requiredScopes, requireAccessTokenType, maxTokenLifetime }
-  return [{ ...connection, issuerUrl, audience: [audience].flat(), ...demands, ca }]
+  const { maxTokenLifetime } = options
+  const demands = {
+    audience: [audience].flat(),
+    requiredScopes,
+    requireAccessTokenType,
+    maxTokenLifetime,
+  }
+  return [{ connection: { ...connection, issuerUrl }, demands }]
 }
 
 function readAssertion(options: AssertionOptions, fault: AddFault): AssertionSettings {
-  const { audience, header = 'X-Gatehouse-Assertion', caFile, ...connection } = options
+  const { audience, header = 'X-Gatehouse-Assertion' } = options
   const origins = [audience].flat().map((text) => {
     const origin = parseOrigin(text)
     if (!origin)
       fault('/assertion/audience', `${JSON.stringify(text)} is no origin: ${ORIGIN_LIKE}`)
     return origin ?? text
   })
-  checkConnection(connection, '/assertion', fault)
-  if (connection.issuerUrl.endsWith('/'))
+  const connection = readConnection(options, '/assertion', fault)
+  if (options.issuerUrl.endsWith('/'))
     fault('/assertion/issuerUrl', 'must not end with a slash: the URL of a portal has none')
-  const ca = caFile === undefined ? undefined : readCa(caFile, '/assertion/caFile', fault)
   // forward-auth writes URLs without the default port.
-  const issuerUrl = connection.issuerUrl.replace(
+  const issuerUrl = options.issuerUrl.replace(
     /^https?:\/\/[^/]+/i,
     (text) => parseOrigin(text) ?? text,
   )
-  return { ...connection, issuerUrl, audience: origins, header: header.toLowerCase(), ca }
+  return {
+    connection: { ...connection, issuerUrl },
+    audience: origins,
+    header: header.toLowerCase(),
+  }
 }
 
 const ORIGIN_LIKE = 'write it as https://app.example.com, without a path or slash'
 
-function checkConnection(
-  {
-    issuerUrl,
-    jwksUrl,
-    allowHttp = false,
-  }: Pick<TokenOptions, 'issuerUrl' | 'jwksUrl' | 'allowHttp'>,
+function readConnection(
+  options: Omit<TokenOptions, 'issuers' | 'audience'>,
   path: string,
   fault: AddFault,
-): void {
+): Omit<IssuerConnection, 'issuerUrl'> {
+  const { issuerUrl, jwksUrl, caFile, tokenFile, allowHttp = false } = options
   if (issuerUrl !== undefined) checkUrl(issuerUrl, `${path}/issuerUrl`, allowHttp, fault)
   if (issuerUrl?.includes('?')) fault(`${path}/issuerUrl`, 'must not hold a query')
   if (jwksUrl !== undefined) checkUrl(jwksUrl, `${path}/jwksUrl`, allowHttp, fault)
+  const ca = caFile === undefined ? undefined : readCa(caFile, `${path}/caFile`, fault)
+  return { jwksUrl, ca, tokenFile, allowHttp }
 }
 
 function checkUrl(url: string, path: string, allowHttp: boolean, fault: AddFault): void {

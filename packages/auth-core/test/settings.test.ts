@@ -8,12 +8,13 @@ const sha256 = hash('sha256', key, 'hex')
 const issuerUrl = 'https://issuer.example'
 const one = { issuerUrl, audience: 'api' }
 const issuer = {
-  issuerUrl,
-  audience: ['api'],
-  requiredScopes: [],
-  requireAccessTokenType: false,
-  maxTokenLifetime: undefined,
-  ca: undefined,
+  connection: { issuerUrl, ca: undefined },
+  demands: {
+    audience: ['api'],
+    requiredScopes: [],
+    requireAccessTokenType: false,
+    maxTokenLifetime: undefined,
+  },
 }
 const files = t.testdir({
   key: `${key}\n`,
@@ -76,7 +77,10 @@ const meanings: [what: string, options: AuthOptions, expected: object][] = [
     {
       issuers: [
         issuer,
-        { issuerUrl: `${issuerUrl}/`, audience: ['a', 'b'], requiredScopes: ['x'] },
+        {
+          connection: { issuerUrl: `${issuerUrl}/` },
+          demands: { audience: ['a', 'b'], requiredScopes: ['x'] },
+        },
       ],
     },
   ],
@@ -88,34 +92,44 @@ const meanings: [what: string, options: AuthOptions, expected: object][] = [
   [
     'the type of access tokens, flat',
     { ...one, requireAccessTokenType: true },
-    { issuers: [{ requireAccessTokenType: true }] },
+    { issuers: [{ demands: { requireAccessTokenType: true } }] },
   ],
   [
     'the type of access tokens, nested',
     { jwt: { ...one, requireAccessTokenType: true } },
-    { issuers: [{ requireAccessTokenType: true }] },
+    { issuers: [{ demands: { requireAccessTokenType: true } }] },
   ],
   [
     'the type of access tokens, of one of several issuers',
     {
       jwt: { issuers: [one, { ...one, issuerUrl: 'https://b.x', requireAccessTokenType: true }] },
     },
-    { issuers: [{ requireAccessTokenType: false }, { requireAccessTokenType: true }] },
+    {
+      issuers: [
+        { demands: { requireAccessTokenType: false } },
+        { demands: { requireAccessTokenType: true } },
+      ],
+    },
   ],
   [
     'a lifetime of tokens, flat',
     { ...one, maxTokenLifetime: 60_000 },
-    { issuers: [{ maxTokenLifetime: 60_000 }] },
+    { issuers: [{ demands: { maxTokenLifetime: 60_000 } }] },
   ],
   [
     'a lifetime of tokens, nested',
     { jwt: { ...one, maxTokenLifetime: 60_000 } },
-    { issuers: [{ maxTokenLifetime: 60_000 }] },
+    { issuers: [{ demands: { maxTokenLifetime: 60_000 } }] },
   ],
   [
     'a lifetime of tokens, of one of several issuers',
     { jwt: { issuers: [one, { ...one, issuerUrl: 'https://b.x', maxTokenLifetime: 60_000 }] } },
-    { issuers: [{ maxTokenLifetime: undefined }, { maxTokenLifetime: 60_000 }] },
+    {
+      issuers: [
+        { demands: { maxTokenLifetime: undefined } },
+        { demands: { maxTokenLifetime: 60_000 } },
+      ],
+    },
   ],
   [
     'assertions alone',
@@ -123,7 +137,11 @@ const meanings: [what: string, options: AuthOptions, expected: object][] = [
     {
       keys: [],
       issuers: [],
-      assertion: { issuerUrl: `${issuerUrl}/p`, audience: ['https://a.example'], header: 'x-who' },
+      assertion: {
+        connection: { issuerUrl: `${issuerUrl}/p` },
+        audience: ['https://a.example'],
+        header: 'x-who',
+      },
     },
   ],
   [
@@ -139,12 +157,12 @@ const meanings: [what: string, options: AuthOptions, expected: object][] = [
   [
     'assertions of a portal without a path',
     { assertion: { issuerUrl: 'https://auth.x', audience: 'https://a.x' } },
-    { assertion: { issuerUrl: 'https://auth.x' } },
+    { assertion: { connection: { issuerUrl: 'https://auth.x' } } },
   ],
   [
     'assertions, with the default port in the URLs',
     { assertion: { issuerUrl: 'https://auth.x:443/p', audience: 'https://A.x:443' } },
-    { assertion: { issuerUrl: 'https://auth.x/p', audience: ['https://a.x'] } },
+    { assertion: { connection: { issuerUrl: 'https://auth.x/p' }, audience: ['https://a.x'] } },
   ],
   [
     'plain http on loopback',

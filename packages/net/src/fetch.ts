@@ -1,7 +1,7 @@
 import { lookup as lookupHost } from 'node:dns'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { LookupFunction } from 'node:net'
-import type { Agent, buildConnector, Dispatcher } from 'undici'
+import type { buildConnector, Dispatcher } from 'undici'
 import { NetError, type NetErrorCode } from './errors.ts'
 import { isLoopback, parseHost } from './host.ts'
 
@@ -17,8 +17,8 @@ export interface FetchInit {
   maxBytes?: number
   /** Statuses that are accepted; default `[200]`. */
   status?: readonly number[]
-  /** Media types that are accepted, without parameters; `json` stands for JSON and every `+json`. */
-  contentTypes?: readonly string[]
+  /** Whether only JSON is accepted: `application/json` or a type that ends in `+json`. Default: any type. */
+  json?: boolean
 }
 
 /** A complete, accepted answer. Header names are in lower case. */
@@ -38,30 +38,27 @@ export interface BoundedFetch {
   close(): Promise<void>
 }
 
-/** Limits of an agent, or defaults of the requests of a {@link BoundedFetch}. */
-export interface AgentOptions {
+/** The connection of a {@link BoundedFetch}, and the limits of its requests that have none of their own. */
+export interface FetchOptions {
   /** PEM certificates to trust instead of the system's. */
   ca?: string | undefined
   /** Milliseconds for a connection, and from then on for the whole answer; default 5,000. */
   timeoutMs?: number
   /** Bytes that an answer may have at most; default 1 MiB. */
   maxBytes?: number
-}
-
-export interface FetchOptions extends AgentOptions {
   /** A Unix socket to connect to, whatever the host of the URL. */
   socketPath?: string
-  /** Carries the requests instead of an agent of its own. */
-  dispatcher?: Dispatcher
+  /** Carries the requests instead of an agent of its own, and is not closed. */
+  dispatcher?: Dispatcher | undefined
 }
 
 /** Makes a {@link BoundedFetch} with connections of its own. */
 export function createFetch(options: FetchOptions = {}): BoundedFetch {
-  const { ca, socketPath, timeoutMs = 5_000, maxBytes = 1_048_576 } = options
+  const { ca, socketPath, dispatcher, timeoutMs = 5_000, maxBytes = 1_048_576 } = options
   let agent: Promise<Dispatcher> | undefined
   const connect = async () =>
-    options.dispatcher
-      ? intercept(options.dispatcher)
+    dispatcher
+      ? createDispatcher((...request) => dispatcher.dispatch(...request))
       : openAgent({
           ...(ca !== undefined && { ca, timeout: timeoutMs }),
           ...(socketPath !== undefined && { socketPath }),
@@ -76,8 +73,13 @@ export function createFetch(options: FetchOptions = {}): BoundedFetch {
     const what = `${method} ${describe(url)}`
     try {
       agent ??= connect()
-      const dispatcher = await agent
-      const response = await request(url, { dispatcher, signal, method, headers, body })
+      const response = await request(url, {
+        dispatcher: await agent,
+        signal,
+        method,
+        headers,
+        body,
+      })
       return await readAnswer(response, what, { maxBytes, ...init })
     } catch (cause) {
       if (cause instanceof NetError) throw cause
@@ -91,48 +93,28 @@ export function createFetch(options: FetchOptions = {}): BoundedFetch {
 }
 
 /**
- * Makes an undici dispatcher for libraries that have a fetch of their own: every request ends in time
- * and no answer is too large. Whether a redirect is followed is up to the library.
+ * Makes an undici dispatcher of a function. Handlers of requests come in two forms: Node's own fetch has
+ * that of the undici in it, which differs from Node to Node. The dispatcher takes both, and the function
+ * gets the form that undici 7 and 8 share.
  */
-export async function createAgent(options: AgentOptions = {}): Promise<Dispatcher> {
-  const { ca, timeoutMs = 5_000, maxBytes = 1_048_576 } = options
-  const agent = await openAgent(
-    { ...(ca !== undefined && { ca }), timeout: timeoutMs },
-    { maxResponseSize: maxBytes, headersTimeout: timeoutMs, bodyTimeout: timeoutMs },
-  )
-  return agent.compose(totalTimeout(timeoutMs))
-}
-
-/**
- * Makes an undici dispatcher that passes requests through interceptors to another one. Handlers of
- * requests come in two forms: Node's own fetch has that of the undici in it, which differs from Node
- * to Node. This dispatcher takes both, and the other one gets the form that undici 7 and 8 share.
- */
-export async function intercept(
-  dispatcher: Dispatcher,
-  ...interceptors: Dispatcher.DispatcherComposeInterceptor[]
-): Promise<Dispatcher> {
+export async function createDispatcher(dispatch: Dispatcher['dispatch']): Promise<Dispatcher> {
   const { Dispatcher } = await loadUndici()
   const entry: Pick<Dispatcher, 'dispatch' | 'destroy'> = {
     // undici 7 passes on which dispatcher it was given, and undici 8 refuses that.
     dispatch: (
       { dispatcher: _, ...options }: Dispatcher.DispatchOptions & { dispatcher?: unknown },
       handler,
-    ) => dispatcher.dispatch(options, handler),
-    destroy: () => dispatcher.destroy(),
+    ) => dispatch(options, handler),
+    destroy: async () => {},
   }
-  return Object.assign(new Dispatcher(), entry).compose((dispatch) => dispatch, ...interceptors)
+  return Object.assign(new Dispatcher(), entry).compose((next) => next)
 }
 
-async function openAgent(
-  connection: buildConnector.BuildOptions,
-  limits: Agent.Options = {},
-): Promise<Dispatcher> {
+async function openAgent(connection: buildConnector.BuildOptions): Promise<Dispatcher> {
   const { Agent, buildConnector } = await loadUndici()
   const connectHere = buildConnector({ ...connection, lookup })
   const connectElsewhere = buildConnector({ ...connection, lookup: lookupHost })
   return new Agent({
-    ...limits,
     connect(target, done) {
       connectHere(target, (...here) => {
         if (here[1] || !mayBeElsewhere(target)) return done(...here)
@@ -140,31 +122,6 @@ async function openAgent(
       })
     },
   })
-}
-
-/** The timeouts of undici start again with each part of an answer. */
-function totalTimeout(timeoutMs: number): Dispatcher.DispatcherComposeInterceptor {
-  return (dispatch) => (options, handler) => {
-    const url = describe(`${options.origin ?? ''}${options.path}`)
-    const error = new NetError('NET_FETCH_TIMEOUT', `${options.method} ${url} took too long`)
-    let timer: NodeJS.Timeout | undefined
-    return dispatch(options, {
-      onRequestStart(controller, context) {
-        timer = setTimeout(() => controller.abort(error), timeoutMs).unref()
-        handler.onRequestStart?.(controller, context)
-      },
-      onResponseStart: (...answer) => handler.onResponseStart?.(...answer),
-      onResponseData: (...data) => handler.onResponseData?.(...data),
-      onResponseEnd(...end) {
-        clearTimeout(timer)
-        handler.onResponseEnd?.(...end)
-      },
-      onResponseError(...failure) {
-        clearTimeout(timer)
-        handler.onResponseError?.(...failure)
-      },
-    })
-  }
 }
 
 /** Names below `localhost` are this machine, and DNS is not asked for them (RFC 6761 section 6.3). */
@@ -185,15 +142,15 @@ const loadUndici = async () => (await import('undici')).default
 async function readAnswer(
   { statusCode, headers, body }: Dispatcher.ResponseData,
   what: string,
-  { status = [200], contentTypes, maxBytes }: FetchInit & { maxBytes: number },
+  { status = [200], json, maxBytes }: FetchInit & { maxBytes: number },
 ): Promise<FetchAnswer> {
   const refuse = (code: NetErrorCode, why: string) => {
     body.on('error', () => {}).destroy()
     return new NetError(code, `${what} ${why}`)
   }
   if (!status.includes(statusCode)) throw refuse('NET_FETCH_STATUS', `was answered ${statusCode}`)
-  if (contentTypes && !acceptsType(contentTypes, headers['content-type']))
-    throw refuse('NET_FETCH_TYPE', `was not answered with ${contentTypes.join(' or ')}`)
+  if (json && !JSON_TYPE.test(String(headers['content-type'])))
+    throw refuse('NET_FETCH_TYPE', 'was not answered with json')
 
   const tooLarge = () => refuse('NET_FETCH_TOO_LARGE', `was answered with over ${maxBytes} bytes`)
   if (Number(headers['content-length']) > maxBytes) throw tooLarge()
@@ -207,11 +164,7 @@ async function readAnswer(
   return { status: statusCode, headers, body: Buffer.concat(chunks, length) }
 }
 
-function acceptsType(accepted: readonly string[], header: string | string[] | undefined): boolean {
-  const essence = String(header).split(';', 1)[0]?.trim().toLowerCase() ?? ''
-  const isJson = essence === 'application/json' || /^[^/]+\/[^/]+\+json$/.test(essence)
-  return accepted.includes(essence) || (isJson && accepted.includes('json'))
-}
+const JSON_TYPE = /^\s*(application\/json|[^/;]+\/[^/;]+\+json)\s*(;|$)/i
 
 /** The URL without its query, which may hold a secret. */
 function describe(url: URL | string): string {

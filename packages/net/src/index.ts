@@ -1,15 +1,13 @@
 export type { Clock } from './clock.ts'
 export { CodedError, NET_ERRORS, NetError, type NetErrorCode } from './errors.ts'
 export {
-  type AgentOptions,
   type BoundedFetch,
   backoffMs,
-  createAgent,
+  createDispatcher,
   createFetch,
   type FetchAnswer,
   type FetchInit,
   type FetchOptions,
-  intercept,
 } from './fetch.ts'
 export { type Host, isLoopback, parseHost, parseHostPort } from './host.ts'
 export {

@@ -2,12 +2,13 @@ import { Command, CommanderError, Option } from 'commander'
 import type { Loaded } from './config/load.ts'
 import { ConfigError } from './errors.ts'
 
+/** The error of a command line that cannot be run. Its message says what to write instead. */
 export class UsageError extends Error {}
 
 /** A start that failed in another process, which has described it already. */
 export class DescribedError extends Error {}
 
-/** What a command line says: a text to print, or a command to run. */
+/** The meaning of a command line: a text to print, or a command to run. */
 export type CommandLine<C> =
   | { readonly text: string }
   | {
@@ -17,7 +18,7 @@ export type CommandLine<C> =
       readonly options: Readonly<Record<string, unknown>>
     }
 
-/** How a command is written, and what it does. */
+/** The usage of a command, for its help and its page. */
 export interface CommandSyntax {
   /** Such as `ca detach-root FILE`, `get NAME...` or `init [FILE]`. */
   readonly usage: string

@@ -104,6 +104,7 @@ export const FASTIFY_ERRORS = {
   },
 } as const satisfies Record<`FST_${string}`, { title: string; action: string }>
 
+/** The codes of {@link ConfigError}. */
 export type ConfigErrorCode = keyof typeof CONFIG_ERRORS
 
 /** One fault of a configuration file. It never has the value, which may be a secret. */
@@ -121,7 +122,7 @@ export interface ConfigFault {
 /** The reason why a service cannot start. `code` is stable, and `message` can be printed as it is. */
 export class ConfigError extends CodedError<ConfigErrorCode> {
   override readonly name = 'ConfigError'
-  /** In the order of the file; empty unless the code is CONFIG_INVALID. */
+  /** The faults in the order of the file; none unless the code is CONFIG_INVALID. */
   readonly faults: readonly ConfigFault[]
 
   constructor(

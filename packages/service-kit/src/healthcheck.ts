@@ -5,7 +5,7 @@ import { request as requestHttps } from 'node:https'
 const TIMEOUT_MS = 3_000
 const UNSPECIFIED: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
 
-/** Where this machine reaches a service that listens on `host`. */
+/** The host at which this machine reaches a service that listens on `host`. */
 export function localHost(host: string): string {
   return UNSPECIFIED[host] ?? host
 }

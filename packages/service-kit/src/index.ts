@@ -10,7 +10,7 @@ export {
   readNamedFile,
   requireNamedFile,
 } from './config/files.ts'
-export { type Loaded, loadConfig } from './config/load.ts'
+export { type Loaded, type LoadSettings, loadConfig } from './config/load.ts'
 export { renderReference } from './config/reference.ts'
 export {
   applyRules,
@@ -69,43 +69,23 @@ export {
   strictHttp,
   trustProxy,
 } from './http/server.ts'
-export { Draft, type Path } from './migrate/draft.ts'
-export {
-  durationText,
-  Given,
-  type GivenSetting,
-  goDurationMs,
-  notTheirs,
-  plainUrl,
-  readYamlSettings,
-} from './migrate/given.ts'
-export {
-  type Foreign,
-  type Migrated,
-  migrate,
-  printMigrated,
-  recognise,
-  type Translate,
-  type TranslateDeps,
-} from './migrate/migrate.ts'
-export { renderSettings, rowOf, type SettingTable } from './migrate/table.ts'
+export { createEmpty, lockFile } from './lock.ts'
 export { isOfSystem, statePrefix, writeNewFiles } from './new-files.ts'
-export { type Commit, reload } from './reload.ts'
-export { draining, limitConnections, listenError, type Running, runApp } from './run-app.ts'
 export {
-  type BuildDeps,
   type CommandCall,
-  type LoadSettings,
   programSyntax,
   runService,
-  type ServeOptions,
   type ServiceCommand,
   type ServiceProgram,
-  startService,
-} from './service.ts'
+} from './program.ts'
+export { reload } from './reload.ts'
+export { draining, limitConnections, listenError, type Running, runApp } from './run-app.ts'
+export { type BuildDeps, type ServeOptions, startService } from './start.ts'
+export { suggest } from './suggest.ts'
 export { createLogger, type Logger, type LogOptions, requestTelemetry } from './telemetry/log.ts'
 export { createMetrics, type Metrics } from './telemetry/metrics.ts'
-export type { OpenTelemetry } from './telemetry/otel/sdk.ts'
+export type { OpenTelemetry } from './telemetry/open-telemetry.ts'
+export { printable } from './terminal.ts'
 export {
   applyTls,
   type SelfIssued,

@@ -1,4 +1,5 @@
-import { access, rm, writeFile } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { rm, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { UsageError } from './command-line.ts'
 import { makeFolder } from './files.ts'
@@ -20,7 +21,9 @@ export async function writeNewFiles(
   files: Readonly<Record<string, NewFile>>,
 ): Promise<string[]> {
   const paths = Object.keys(files).map((name) => (name === '.' ? file : join(dirname(file), name)))
-  for (const path of paths) if (await exists(path)) throw alreadyThere(path)
+  const there = paths.find((path) => existsSync(path))
+  if (there !== undefined)
+    throw new UsageError(`${there} exists and is not replaced; name another file, or remove it`)
   const written: string[] = []
   try {
     for (const [index, { text, mode }] of Object.values(files).entries()) {
@@ -41,17 +44,7 @@ export function isOfSystem(file: string): boolean {
   return resolve(file).startsWith('/etc/')
 }
 
-/** What to put before the paths of a service's own files: they lie beside its configuration, but never in `/etc`. */
+/** The prefix of the paths of a service's own files, which lie beside its configuration, but never in `/etc`. */
 export function statePrefix(file: string, name: string): string {
   return isOfSystem(file) ? `/var/lib/gatehouse/${name}/` : ''
-}
-
-const alreadyThere = (path: string) =>
-  new UsageError(`${path} exists and is not replaced; name another file, or remove it`)
-
-function exists(path: string): Promise<boolean> {
-  return access(path).then(
-    () => true,
-    () => false,
-  )
 }

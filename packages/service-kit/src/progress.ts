@@ -1,6 +1,6 @@
 import type { Spinner } from 'yocto-spinner'
 
-/** How long a command may take, in ms, before it shows what it does. */
+/** The time that a command may take, in ms, before it shows what it does. */
 const QUIET_MS = 1_000
 
 /** Shows a person at a terminal what a command does that takes more than a second. */

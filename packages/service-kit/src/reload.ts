@@ -5,7 +5,7 @@ import { watchFiles } from './files.ts'
 import type { Metrics } from './telemetry/metrics.ts'
 
 /** Applies a prepared configuration, synchronously and completely. It must not throw. */
-export type Commit = () => void
+type Commit = () => void
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -59,7 +59,7 @@ type Watched<Config> = Pick<Loaded<Config>, 'value' | 'secretFiles'>
 interface ReloadOptions<Config extends object> {
   readonly loaded: Watched<Config>
   load(): Promise<Watched<Config>>
-  /** As `prepareReload` of the app. */
+  /** Prepares a configuration, as `prepareReload` of the app does. */
   prepare(config: Config): Promise<Commit>
   /** Settings that are read only at the start. */
   readonly readOnce: readonly SettingPath<Config>[]

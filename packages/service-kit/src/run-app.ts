@@ -13,12 +13,13 @@ const REPORT_EVERY_MS = 60_000
 const KEPT_FREE = 64
 /** Docker kills after 10 s, and the store must be closed by then. */
 export const GRACE_MS = 8_000
-/** How long SIGTERM leaves balancers to see that the service is not ready. It ends within a second. */
+/** The time, in ms, in which balancers see after SIGTERM that the service is not ready. It ends within a second. */
 const DRAIN_MS = 800
 
 /** The apps of this process that are stopping: the first one to finish must not end the process. */
 const stopping: Promise<void>[] = []
 
+/** The options of {@link runApp}. */
 export interface RunOptions {
   app: FastifyInstance
   host: string
@@ -44,9 +45,9 @@ export interface Running {
 
 /** An app that does on request what signals have it do. */
 export interface RunningApp extends Running {
-  /** As SIGHUP does. Returns whether the configuration was taken up. */
+  /** Reloads, as on SIGHUP. Returns whether the configuration was taken up. */
   reload(): Promise<boolean>
-  /** As SIGTERM does: ends the process. */
+  /** Stops, as on SIGTERM, and ends the process. */
   stop(): void
 }
 
@@ -93,7 +94,7 @@ export async function runApp(options: RunOptions): Promise<RunningApp> {
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** How long to go on answering, in ms, when the service stops. */
+    /** The time to go on answering when the service stops, in ms. */
     readonly drain: { ms: number }
   }
 }
@@ -201,7 +202,7 @@ export function limitConnections(
   })
 }
 
-/** How many files the process may open; infinite if the system does not say. */
+/** The number of files that the process may open; infinite if the system does not say. */
 function readOpenFiles(): number {
   try {
     const limits = readFileSync('/proc/self/limits', 'utf8')

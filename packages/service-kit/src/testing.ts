@@ -34,7 +34,7 @@ export function manualClock(start = Date.UTC(2030, 0, 1)): ManualClock {
   }
 }
 
-/** What a folder of a test holds: the text of each file, and folders in turn. */
+/** The content of a test's folder: the text of each file, and folders in turn. */
 export interface FolderContent {
   [name: string]: string | Buffer | FolderContent
 }

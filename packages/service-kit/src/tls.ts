@@ -8,7 +8,7 @@ import type { Clock } from './clock.ts'
 import { ConfigError } from './errors.ts'
 import { watchFiles } from './files.ts'
 
-/** How often the service checks its own certificate; also the delay of the first retry. */
+/** The interval of checks of the own certificate, in ms, and the delay of the first retry. */
 const CHECK_MS = 60_000
 /** The largest difference between two clocks that are set. */
 const CLOCKS_DIFFER_MS = 60_000

@@ -28,11 +28,10 @@ import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import { audit } from './audit/audit.ts'
 import type { ForwardAuthConfig } from './config/schema.ts'
 import { probes } from './doctor/probes.ts'
-import { FWA_ERRORS, STATUS_OF } from './errors.ts'
+import { ERRORS, STATUS_OF } from './errors.ts'
 import { trust } from './forwarded.ts'
 import { logLimit } from './log-limit.ts'
 import { logins } from './login/logins.ts'
-import { authMetrics } from './metrics.ts'
 import { httpsOptions, ownTls } from './own-tls.ts'
 import { errorPage } from './pages/pages.ts'
 import { portals } from './portals.ts'
@@ -42,8 +41,8 @@ import { discoveryRoutes, resourceRoutes } from './routes/discovery.ts'
 import { faviconRoute } from './routes/favicon.ts'
 import { imageRoutes } from './routes/images.ts'
 import { logoutRoutes } from './routes/logout.ts'
-import { imagesUrlFor, languageOf } from './routes/portal-page.ts'
 import { profileRoutes } from './routes/profile.ts'
+import { imagesUrlFor, languageOf } from './routes/reader.ts'
 import { returnRoute } from './routes/return-to-app.ts'
 import { homeRoute, signInRoutes } from './routes/sign-in.ts'
 import { bearer, verifyRoute } from './routes/verify.ts'
@@ -58,7 +57,7 @@ const BODY_LIMIT = 16 * 1024
 /** Cookies of a session may have 12 kB, and proxies send headers of their own. */
 const HEADER_LIMIT = 48 * 1024
 const REQUEST_TIMEOUT = 30_000
-const ERRORS = [FWA_ERRORS, PROFILE_ERRORS, HTTP_ERRORS, FASTIFY_ERRORS]
+const ERROR_TABLES = [ERRORS, PROFILE_ERRORS, HTTP_ERRORS, FASTIFY_ERRORS]
 
 /** What the service gets from outside; tests replace it. */
 export interface AppDeps {
@@ -118,7 +117,7 @@ async function registerHttp(
   })
   await app.register(problems, { statusOf: STATUS_OF, docsUrl, page: problemPage })
   await app.register(strictHttp, { docsUrl })
-  await app.register(errorReference, { path: `${basePath}/errors`, tables: ERRORS })
+  await app.register(errorReference, { path: `${basePath}/errors`, tables: ERROR_TABLES })
   // Before `openapi`, which describes every route that it may.
   app.addHook('onRoute', (route) => {
     if (isAlias(route.url, basePath)) route.schema = { ...route.schema, hide: true }
@@ -154,10 +153,9 @@ async function registerServices(
   // The last one that a reload prepares: it opens connections, which would have to be closed.
   await app.register(portals, { ...config, createFetch })
   await app.register(assertions)
-  await app.register(authMetrics, { metrics })
-  await app.register(audit, config)
+  await app.register(audit, { ...config, metrics })
   await app.register(probes)
-  await app.register(check)
+  await app.register(check, { metrics })
 }
 
 async function registerRoutes(app: FastifyInstance, basePath: string): Promise<void> {

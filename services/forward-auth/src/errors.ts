@@ -1,6 +1,7 @@
+import { PROVIDER_ERRORS } from '@gatehouse/identity-providers'
 import { CodedError } from '@gatehouse/net'
 
-/** Every error of forward-auth by its code: HTTP status, title, and what to do about it. */
+/** The errors of forward-auth itself by code: HTTP status, title, and what to do about it. */
 export const FWA_ERRORS = {
   FWA_APP_INSECURE: {
     status: 403,
@@ -19,17 +20,6 @@ export const FWA_ERRORS = {
     title: 'Callback at the shared redirect URI',
     action:
       'Register at each provider the redirect URI that `check-config` prints for it. The shared one works only in a portal with one provider.',
-  },
-  FWA_CLIENT_ASSERTION: {
-    status: 502,
-    title: 'Client assertion could not be made',
-    action: 'See the log for why the token of `clientAssertion` could not be read.',
-  },
-  FWA_CLIENT_REFUSED: {
-    status: 502,
-    title: 'Provider rejected the client',
-    action:
-      'Compare `clientId` and `clientSecret`, or `clientAssertion`, with what the provider shows for this client. Client secrets may have expired. The log has the provider’s error.',
   },
   FWA_CONDITION_HEADER: {
     status: 403,
@@ -90,11 +80,6 @@ export const FWA_ERRORS = {
     action:
       'Give each secret of `session.keys` at least 32 random characters, or make `storage.path` readable and writable for the service. If a secret in the database cannot be opened, add the key of `session.keys` that was removed last.',
   },
-  FWA_LOGIN_REFUSED: {
-    status: 403,
-    title: 'Provider refused the sign-in',
-    action: 'Try again, or sign in with another account or provider.',
-  },
   FWA_LOGIN_UNKNOWN: {
     status: 400,
     title: 'Sign-in expired or started in another browser',
@@ -131,27 +116,10 @@ export const FWA_ERRORS = {
     title: 'No such portal',
     action: 'Check the name of the portal in the URL against `portals` in the configuration.',
   },
-  FWA_PROVIDER_INVALID: {
-    status: 502,
-    title: 'Invalid response from the provider',
-    action:
-      'See the log for the reason. Check the issuer, the client and the keys of the provider.',
-  },
   FWA_PROVIDER_UNKNOWN: {
     status: 404,
     title: 'No such provider',
     action: 'Choose one of the providers that the sign-in page of the portal lists.',
-  },
-  FWA_PROVIDER_UNREACHABLE: {
-    status: 503,
-    title: 'Provider cannot be reached',
-    action: 'Try again in a moment, or sign in with another provider.',
-  },
-  FWA_REQUEST_REFUSED: {
-    status: 502,
-    title: 'Provider rejected the sign-in request',
-    action:
-      'Register at the provider the redirect URI that `check-config` prints, and allow the client the configured `scopes`. The log has the provider’s error.',
   },
   FWA_RESOURCE_UNKNOWN: {
     status: 404,
@@ -185,12 +153,6 @@ export const FWA_ERRORS = {
     action:
       'Open `loginUrl` in a browser and sign in. A program gets a new token with the `acr_values` and `max_age` of the challenge.',
   },
-  FWA_STEP_UP_UNMET: {
-    status: 403,
-    title: 'Sign-in does not meet the requirements',
-    action:
-      'Sign in again, and use the method that the provider asks for, such as a second factor. If this does not help, have the provider send the claims `acr` and `auth_time`: the log has what it sent and what the policy requires.',
-  },
   FWA_STORE_STALE: {
     status: 503,
     title: 'Sessions cannot be checked',
@@ -215,19 +177,29 @@ export const FWA_ERRORS = {
   },
 } as const satisfies Record<`FWA_${string}`, { status: number; title: string; action: string }>
 
-/** The HTTP status of each error that clients may see, including those of the profile package. */
+/** The HTTP status of each error that clients may see, including those of packages. */
 export const STATUS_OF: Readonly<Record<string, number>> = {
   ...Object.fromEntries(Object.entries(FWA_ERRORS).map(([code, { status }]) => [code, status])),
+  FWA_CLIENT_ASSERTION: 502,
+  FWA_CLIENT_REFUSED: 502,
+  FWA_LOGIN_REFUSED: 403,
+  FWA_PROVIDER_INVALID: 502,
+  FWA_PROVIDER_UNREACHABLE: 503,
+  FWA_REQUEST_REFUSED: 502,
+  FWA_STEP_UP_UNMET: 403,
   PROFILE_CONDITION_INVALID: 400,
   PROFILE_CONDITION_TOO_LONG: 400,
   PROFILE_CONDITION_TWICE: 400,
 }
 
-export type FwaErrorCode = keyof typeof FWA_ERRORS
+/** The errors of forward-auth and of its packages by code. */
+export const ERRORS = { ...PROVIDER_ERRORS, ...FWA_ERRORS }
+
+export type FwaErrorCode = keyof typeof ERRORS
 
 /** An error of forward-auth. Clients may see `code` and `message`; `cause` is only logged. */
 export class FwaError extends CodedError<FwaErrorCode> {
-  override readonly name = 'FwaError'
+  override readonly name: string = 'FwaError'
   readonly title: string
   /** Extension members of the problem details (RFC 9457 section 3.2). */
   readonly members?: Readonly<Record<string, unknown>>
@@ -242,7 +214,7 @@ export class FwaError extends CodedError<FwaErrorCode> {
     options: ErrorOptions & Pick<FwaError, 'members' | 'retryAfter' | 'expose' | 'headers'> = {},
   ) {
     super(code, message, options)
-    this.title = FWA_ERRORS[code].title
+    this.title = ERRORS[code].title
     const { cause, ...shown } = options
     Object.assign(this, shown)
   }

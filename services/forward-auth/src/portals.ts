@@ -1,8 +1,9 @@
 import type { AuthDeps } from '@gatehouse/auth-core'
+import { createProvider, type Provider, type ProviderDeps } from '@gatehouse/identity-providers'
 import { type BoundedFetch, createFetch, type FetchOptions } from '@gatehouse/net'
 import { compileAllow, createConditions, type Profile } from '@gatehouse/profile'
 import { ConfigError } from '@gatehouse/service-kit'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { createApps } from './check/apps.ts'
 import type { Refusal } from './check/decide.ts'
@@ -12,11 +13,10 @@ import { createPolicy, type Policy } from './check/policy.ts'
 import { Programs, prefixesOf } from './check/programs.ts'
 import { compileHosts, createRules } from './check/rules.ts'
 import type { ForwardAuthConfig, PortalConfig } from './config/schema.ts'
+import { FwaError } from './errors.ts'
 import { BELIEVED_HEADERS, createAliasGuard, READ_HEADERS } from './header-names.ts'
 import { DEFAULT_ACCENT } from './pages/colors.ts'
 import { type Image, type ImageKind, readImage } from './pages/images.ts'
-import { createProvider } from './providers/index.ts'
-import type { Provider, ProviderDeps } from './providers/provider.ts'
 
 /** How long replaced providers may finish their logins after a reload, in ms. */
 const PROVIDER_GRACE = 30_000
@@ -170,6 +170,17 @@ declare module 'fastify' {
     /** The portals by name. A reload replaces all of them. */
     readonly portals: Portals
   }
+}
+
+/**
+ * The portal in the path of a request.
+ *
+ * @throws FwaError FWA_PORTAL_UNKNOWN
+ */
+export function portalOf({ params, server }: FastifyRequest): Portal {
+  const portal = server.portals.get((params as { portal: string }).portal)
+  if (!portal) throw new FwaError('FWA_PORTAL_UNKNOWN', 'there is no portal of this name')
+  return portal
 }
 
 type PortalsConfig = Pick<ForwardAuthConfig, 'portals' | 'session' | 'domains'>

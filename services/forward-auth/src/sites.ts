@@ -76,6 +76,38 @@ export function portalUrl(
   return `${authOrigin}${basePath}/portals/${portal.name}${path}`
 }
 
+/** A page of a portal with a query. Members that are undefined are left out. */
+export function pageUrl(
+  { portal, site }: { readonly portal: { readonly name: string }; readonly site: Site },
+  path: string,
+  query: Readonly<Record<string, string | undefined>> = {},
+): string {
+  const given = Object.entries(query).flatMap(([name, value]): [string, string][] =>
+    value === undefined ? [] : [[name, value]],
+  )
+  const search = given.length > 0 ? `?${encodeQuery(given)}` : ''
+  return `${portalUrl(site, portal, path)}${search}`
+}
+
+/** From this length on, only what RFC 3986 demands is encoded, because proxies limit URLs. */
+const LONG_QUERY = 2_048
+
+function encodeQuery(given: [name: string, value: string][]): string {
+  const search = String(new URLSearchParams(given))
+  const isShort = search.length < LONG_QUERY || given.some(([, value]) => !/^[!-~]*$/.test(value))
+  return isShort
+    ? search
+    : given.map(([name, value]) => `${name}=${encodeMinimally(value)}`).join('&')
+}
+
+/** Percent-encodes what a query must not contain (RFC 3986 section 3.4) and its delimiters. */
+function encodeMinimally(value: string): string {
+  return value.replace(
+    /[^\w\-.~!$()*,;:@/?=]/g,
+    (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,
+  )
+}
+
 interface DomainConfig {
   readonly domain: string
   readonly authHost?: string

@@ -4,7 +4,7 @@ import { FASTIFY_ERRORS, HTTP_ERRORS } from '@gatehouse/service-kit'
 import t from 'tap'
 import pkg from '../package.json' with { type: 'json' }
 import { ForwardAuthSchema } from '../src/config/schema.ts'
-import { FWA_ERRORS, STATUS_OF } from '../src/errors.ts'
+import { ERRORS, FWA_ERRORS, STATUS_OF } from '../src/errors.ts'
 import { describeApi } from '../src/openapi.ts'
 import { VERSION } from '../src/version.ts'
 import { portalOf, startApp, yamlOf } from './app.ts'
@@ -17,7 +17,10 @@ t.test('every listed code is thrown, and every thrown code is listed', async (t)
   )
   const text = (await Promise.all(files.map((file) => readFile(join(SRC, file), 'utf8')))).join('')
   const used = new Set([...text.matchAll(/(?<=['"])FWA_[A-Z_]+(?=['"])/g)].map(([code]) => code))
-  t.strictSame([...used].sort(), Object.keys(FWA_ERRORS))
+  const ofPackages = [...used].filter((code) => !(code in FWA_ERRORS))
+  t.strictSame([...used].filter((code) => code in FWA_ERRORS).sort(), Object.keys(FWA_ERRORS))
+  for (const code of ofPackages) t.ok(code in ERRORS, code)
+  for (const code of Object.keys(ERRORS)) t.ok(STATUS_OF[code], `${code} has a status`)
 })
 
 t.test('every key of the configuration has a description', async (t) => {

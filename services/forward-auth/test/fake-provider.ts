@@ -1,21 +1,20 @@
 import { hash, randomBytes } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
+import { ProviderError, type RedirectProvider } from '@gatehouse/identity-providers'
 import { fromClaims } from '@gatehouse/profile'
-import { FwaError, type FwaErrorCode } from '../src/errors.ts'
-import type { RedirectProvider } from '../src/providers/provider.ts'
 
 /** A provider without a network, which keeps to what a login has to be bound by. */
 export function createFakeProvider(name = 'corp') {
   const codes = new Map<string, { sub: string; nonce: string; challenge: string }>()
   const state = {
-    failure: undefined as FwaErrorCode | undefined,
+    failure: undefined as ProviderError['code'] | undefined,
     logoutUrl: undefined as URL | undefined,
     /** What the provider says about people besides. */
     claims: {} as object,
   }
 
   function failIfAsked(): void {
-    if (state.failure) throw new FwaError(state.failure, `${name} plays ${state.failure}`)
+    if (state.failure) throw new ProviderError(state.failure, `${name} plays ${state.failure}`)
   }
 
   const provider: RedirectProvider = {
@@ -48,7 +47,7 @@ export function createFakeProvider(name = 'corp') {
       codes.delete(query.get('code') ?? '')
       const challenge = hash('sha256', codeVerifier, 'base64url')
       if (query.get('state') !== sent || code?.nonce !== nonce || code.challenge !== challenge)
-        throw new FwaError('FWA_PROVIDER_INVALID', 'the code is of another login')
+        throw new ProviderError('FWA_PROVIDER_INVALID', 'the code is of another login')
       return fromClaims(name, { sub: code.sub, name: `Name of ${code.sub}`, ...state.claims })
     },
     logoutUrl: async (target) => {

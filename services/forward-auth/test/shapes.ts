@@ -1,5 +1,5 @@
-import { envoyDialect, forwardDialect, nginxDialect } from '../src/routes/check.ts'
-import type { Dialect } from '../src/routes/check-answers.ts'
+import type { Dialect } from '../src/routes/dialects.ts'
+import { envoyDialect, forwardDialect, nginxDialect } from '../src/routes/dialects.ts'
 
 /** What the browser of somebody who opens a page sends; proxies pass it on. */
 export const BROWSER = {

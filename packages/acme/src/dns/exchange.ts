@@ -3,7 +3,7 @@ import { createSocket } from 'node:dgram'
 import { isIPv6, Socket } from 'node:net'
 import { parseHostPort } from '@gatehouse/net'
 import { AcmeError } from '../errors.ts'
-import { decodeMessage, encodeQuery, FLAG, type Message, type Question } from './message.ts'
+import { type DnsMessage, type DnsQuestion, decodeMessage, encodeQuery, FLAG } from './message.ts'
 
 export interface Server {
   /** Name or IP address. */
@@ -25,9 +25,9 @@ export type Ask = typeof ask
 /** Asks one name server by UDP, then by TCP if the answer is truncated or does not arrive. */
 export async function ask(
   server: Server,
-  question: Question,
+  question: DnsQuestion,
   { recursive, signal }: { recursive: boolean; signal: AbortSignal },
-): Promise<Message> {
+): Promise<DnsMessage> {
   const id = randomInt(0x10000)
   const request = encodeQuery(id, recursive ? FLAG.recursionDesired : 0, question)
   const accept = (bytes: Buffer) => answerIn(bytes, id, question)
@@ -40,7 +40,7 @@ export async function ask(
 }
 
 /** The message, if it answers that question. */
-function answerIn(bytes: Buffer, id: number, { name, type }: Question): Message | undefined {
+function answerIn(bytes: Buffer, id: number, { name, type }: DnsQuestion): DnsMessage | undefined {
   const message = decodeMessage(bytes)
   const [question] = message.questions
   const isOurs = message.id === id && (message.flags & FLAG.response) !== 0
@@ -50,11 +50,11 @@ function answerIn(bytes: Buffer, id: number, { name, type }: Question): Message 
 async function exchangeUdp(
   { host, port }: Server,
   request: Buffer,
-  accept: (bytes: Buffer) => Message | undefined,
+  accept: (bytes: Buffer) => DnsMessage | undefined,
   signal: AbortSignal,
-): Promise<Message> {
+): Promise<DnsMessage> {
   const socket = createSocket(isIPv6(host) ? 'udp6' : 'udp4')
-  const { promise, resolve, reject } = Promise.withResolvers<Message>()
+  const { promise, resolve, reject } = Promise.withResolvers<DnsMessage>()
   const limit = AbortSignal.any([signal, AbortSignal.timeout(UDP_MS)])
   limit.addEventListener('abort', () => reject(limit.reason), { once: true })
   socket.on('error', reject)

@@ -2,9 +2,9 @@ import type { Clock } from '../clock.ts'
 import { AcmeError } from '../errors.ts'
 import type { Ask, Server } from './exchange.ts'
 import {
+  type DnsMessage,
+  type DnsQuestion,
   FLAG,
-  type Message,
-  type Question,
   RCODE,
   type ResourceRecord,
   rcodeOf,
@@ -14,7 +14,7 @@ import {
 export interface NameServer {
   readonly name: string
   /** Tries its addresses in turn. @throws AcmeError `ACME_DNS_UNREACHABLE` */
-  ask(question: Question, signal: AbortSignal): Promise<Message>
+  ask(question: DnsQuestion, signal: AbortSignal): Promise<DnsMessage>
 }
 
 /** The name at the end of a chain of CNAME records, and the servers that answer for it. */
@@ -89,7 +89,7 @@ export class Lookup {
 
   /** Finds the servers that answer for the name, and its CNAME records. */
   async #askCname(name: string, signal: AbortSignal) {
-    const question: Question = { name, type: 'CNAME' }
+    const question: DnsQuestion = { name, type: 'CNAME' }
     if (!this.#options.authoritative)
       return { servers: this.#resolvers, ...(await askFirst(this.#resolvers, question, signal)) }
     let zone = await this.#findZone(name, signal)
@@ -110,7 +110,7 @@ export class Lookup {
   /** The closest ancestor of the name, or the name itself, that has an SOA record. */
   async #findZone(name: string, signal: AbortSignal): Promise<string> {
     for (const candidate of suffixes(name)) {
-      const question: Question = { name: candidate, type: 'SOA' }
+      const question: DnsQuestion = { name: candidate, type: 'SOA' }
       const { answers } = await askFirst(this.#resolvers, question, signal).catch((error) => {
         // Resolvers follow a CNAME at the name itself, and its target may not exist.
         if (candidate === name && error?.code === 'ACME_DNS_LOOKUP') return { answers: [] }
@@ -140,7 +140,7 @@ export class Lookup {
   }
 
   /** Gives no address if the lookup fails, so that a broken name server counts as a silent one. */
-  async #askAddresses(question: Question, signal: AbortSignal): Promise<string[]> {
+  async #askAddresses(question: DnsQuestion, signal: AbortSignal): Promise<string[]> {
     const message = await askFirst(this.#resolvers, question, signal).catch(() => undefined)
     signal.throwIfAborted()
     return valuesOf(message?.answers ?? [], question.type).slice(0, MAX_ADDRESSES)
@@ -170,9 +170,9 @@ export class Lookup {
 /** The first answer with RCODE NOERROR or NXDOMAIN. */
 async function askFirst(
   servers: readonly NameServer[],
-  question: Question,
+  question: DnsQuestion,
   signal: AbortSignal,
-): Promise<Message> {
+): Promise<DnsMessage> {
   let failure = new AcmeError('ACME_DNS_LOOKUP', `no name server is known for ${question.name}`)
   for (const server of servers) {
     try {

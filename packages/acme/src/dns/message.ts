@@ -5,7 +5,7 @@ import { AcmeError } from '../errors.ts'
 export type RecordType = 'A' | 'AAAA' | 'CNAME' | 'NS' | 'SOA' | 'TXT'
 
 /** Names are in lower case and without the last dot. */
-export interface Question {
+export interface DnsQuestion {
   readonly name: string
   readonly type: RecordType
 }
@@ -24,11 +24,11 @@ interface RawRecord extends ResourceRecord {
   readonly data: Buffer
 }
 
-export interface Message {
+export interface DnsMessage {
   readonly id: number
   /** The second pair of bytes of the header: see {@link FLAG} and {@link rcodeOf}. */
   readonly flags: number
-  readonly questions: readonly Question[]
+  readonly questions: readonly DnsQuestion[]
   readonly answers: readonly ResourceRecord[]
   readonly authorities: readonly ResourceRecord[]
   readonly additionals: readonly RawRecord[]
@@ -44,10 +44,10 @@ export const FLAG = {
 export const RCODE = { NOERROR: 0, NXDOMAIN: 3 } as const
 const CLASS_NONE = 254
 
-export const rcodeOf = ({ flags }: Pick<Message, 'flags'>): number => flags & 0x0f
+export const rcodeOf = ({ flags }: Pick<DnsMessage, 'flags'>): number => flags & 0x0f
 
 /** @throws AcmeError `ACME_DNS_MESSAGE` for a name that DNS messages of this package cannot hold */
-export function encodeQuery(id: number, flags: number, question: Question): Buffer {
+export function encodeQuery(id: number, flags: number, question: DnsQuestion): Buffer {
   checkName(question.name)
   return encode({ id, flags, questions: [question] })
 }
@@ -91,7 +91,7 @@ const HEADER_BYTES = 12
 const MAX_RECORDS = 250
 
 /** Decodes a whole message. */
-export function decodeMessage(bytes: Buffer): Message {
+export function decodeMessage(bytes: Buffer): DnsMessage {
   const { questions = [], answers = [], authorities = [], additionals = [] } = decodePacket(bytes)
   return {
     id: bytes.readUInt16BE(0),

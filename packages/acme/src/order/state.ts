@@ -19,7 +19,7 @@ export interface OrderOptions {
 }
 
 /** The certificate to order. The names are those of the CSR, so that both are always equal. */
-export interface Wanted extends Omit<OrderOptions, 'csr'> {
+export interface CertificateRequest extends Omit<OrderOptions, 'csr'> {
   readonly identifiers: readonly Identifier[]
   /** DER, base64url. */
   readonly csr: string
@@ -40,7 +40,7 @@ export interface Failure extends Pick<AcmeError, 'code' | 'message'> {
 }
 
 interface Placed {
-  readonly wanted: Wanted
+  readonly wanted: CertificateRequest
   readonly orderUrl: string
 }
 
@@ -51,13 +51,13 @@ interface Placed {
  * the order.
  */
 export type OrderState = { readonly deniedSince?: number } & (
-  | { readonly step: 'created'; readonly wanted: Wanted }
+  | { readonly step: 'created'; readonly wanted: CertificateRequest }
   | ({ readonly step: 'ordered' } & Placed)
   | ({ readonly step: 'authorizing'; readonly tasks: readonly Task[] } & Placed)
   | ({ readonly step: 'finalizing' } & Placed)
   | ({ readonly step: 'valid'; readonly certificateUrl: string } & Placed)
   | ({ readonly step: 'downloaded' /** PEM, leaf first. */; readonly chain: string } & Placed)
-  | { readonly step: 'failed'; readonly wanted: Wanted; readonly error: Failure }
+  | { readonly step: 'failed'; readonly wanted: CertificateRequest; readonly error: Failure }
 )
 
 /** The state at one step. */
@@ -99,7 +99,7 @@ export function fail({ wanted }: OrderState, error: AcmeError): At<'failed'> {
   return { step: 'failed', wanted, error: { code, message, ...(problem && { problem }) } }
 }
 
-/** What the steps of an order work with. */
+/** The CA, the account and the solvers that the steps of an order work with. */
 export interface OrderIo {
   readonly transport: Transport
   readonly account: { readonly accountUrl: string; readonly key: KeyObject }

@@ -4,7 +4,14 @@ import { acceptChain, downloadCertificate, leadsTo } from '../protocol/certifica
 import { type AcmeOrder, finalizeOrder, newOrder, readOrder } from '../protocol/order.ts'
 import { authorize, chooseChallenges, cleanUpChallenges } from './authorize.ts'
 import { poll } from './retry.ts'
-import { type At, fail, isFinal, type OrderIo, type OrderState, type Wanted } from './state.ts'
+import {
+  type At,
+  type CertificateRequest,
+  fail,
+  isFinal,
+  type OrderIo,
+  type OrderState,
+} from './state.ts'
 
 /**
  * Takes the next step of an order. Store the resulting state before the next step. The order then
@@ -90,7 +97,10 @@ async function finalize({ wanted, orderUrl }: At<'finalizing'>, io: OrderIo): Pr
 
 const isSettled = ({ status }: AcmeOrder): boolean => status === 'valid' || status === 'invalid'
 
-function settle({ url, status, certificate, error }: AcmeOrder, wanted: Wanted): At<'valid'> {
+function settle(
+  { url, status, certificate, error }: AcmeOrder,
+  wanted: CertificateRequest,
+): At<'valid'> {
   if (status === 'valid' && certificate)
     return { step: 'valid', wanted, orderUrl: url, certificateUrl: certificate.href }
   throw error ?? new AcmeError('ACME_ORDER_INVALID', 'the order is invalid, or has expired')
@@ -110,7 +120,7 @@ async function download(state: At<'valid'>, io: OrderIo): Promise<OrderState> {
 const MAX_ALTERNATES = 5
 
 /** Ignores errors with alternate chains, because the default chain is already downloaded. */
-async function findPreferred(urls: readonly URL[], wanted: Wanted, io: OrderIo) {
+async function findPreferred(urls: readonly URL[], wanted: CertificateRequest, io: OrderIo) {
   for (const url of urls.slice(0, MAX_ALTERNATES)) {
     try {
       const { chain } = await io.transport.send(downloadCertificate(url), io.account, io.signal)

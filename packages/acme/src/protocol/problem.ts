@@ -51,7 +51,7 @@ const SubproblemSchema = Type.Object({
 const URN = 'urn:ietf:params:acme:error:'
 const MAX_DETAIL = 1000
 const MAX_SUBPROBLEMS = 100
-/** In the words of CAs: RFC 8555 has no type for it. */
+/** The words of CAs for a closed account: RFC 8555 has no type for it. */
 const CLOSED = /\baccount\b.{0,120}\b(deactivated|revoked|not valid)\b|\bnot a valid account\b/i
 /** The terms to agree to, in a Link header (RFC 8555 section 7.3.3). */
 const TERMS = /<(https:[^<>]+)>[^<>]*\brel="?terms-of-service\b/i
@@ -123,7 +123,7 @@ const UNSAFE = /[\p{C}\p{Zl}\p{Zp}]+/gu
 const clean = (text: string): string => text.slice(0, MAX_DETAIL).replace(UNSAFE, ' ')
 
 /**
- * What an error means for an order:
+ * The meaning of an error for an order:
  *
  * - `final`: the CA has decided, and the order cannot succeed any more.
  * - `passing`: the same request may succeed soon.
@@ -133,7 +133,7 @@ const clean = (text: string): string => text.slice(0, MAX_DETAIL).replace(UNSAFE
  *   is not ready.
  * - `account`: the CA does not know the account.
  */
-export type Outcome = 'final' | 'passing' | 'denied' | 'waiting' | 'account'
+export type ErrorOutcome = 'final' | 'passing' | 'denied' | 'waiting' | 'account'
 
 /** Final even without a problem document. */
 const ENDING: readonly AcmeErrorCode[] = ['ACME_CERTIFICATE_MISMATCH', 'ACME_ORDER_INVALID']
@@ -163,7 +163,7 @@ const ABSENT: readonly number[] = [404, 408, 410, 425]
  * request asked for a decision and a problem document gives the reason. In all other cases the status
  * of the order and its authorizations counts, not that of one response.
  */
-export function outcomeOf(error: unknown): Outcome {
+export function outcomeOf(error: unknown): ErrorOutcome {
   if (!(error instanceof AcmeError)) return 'waiting'
   const { code, problem, isDecision } = error
   if (code === 'ACME_ACCOUNT_DOES_NOT_EXIST') return 'account'
@@ -176,4 +176,5 @@ export function outcomeOf(error: unknown): Outcome {
   return isDecision && type !== '' && !ABSENT.includes(status) ? 'final' : 'denied'
 }
 
-const orWaiting = (code: AcmeErrorCode): Outcome => (PASSING.includes(code) ? 'passing' : 'waiting')
+const orWaiting = (code: AcmeErrorCode): ErrorOutcome =>
+  PASSING.includes(code) ? 'passing' : 'waiting'

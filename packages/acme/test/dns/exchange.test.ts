@@ -3,10 +3,10 @@ import { once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { ask, parseServer } from '../../src/dns/exchange.ts'
-import { FLAG, type Question } from '../../src/dns/message.ts'
+import { type DnsQuestion, FLAG } from '../../src/dns/message.ts'
 
 const signal = new AbortController().signal
-const question: Question = { name: 'a.test', type: 'TXT' }
+const question: DnsQuestion = { name: 'a.test', type: 'TXT' }
 const host = '127.0.0.1'
 
 /** The request with the bit of an answer, and further flags; it has no records. */

@@ -5,7 +5,7 @@ import { parseName } from '@gatehouse/pki'
 import { systemClock } from '@gatehouse/service-kit'
 import t from 'tap'
 import { type Ask, ask } from '../../src/dns/exchange.ts'
-import type { Question } from '../../src/dns/message.ts'
+import type { DnsQuestion } from '../../src/dns/message.ts'
 import {
   type ChallengeTask,
   createDns01,
@@ -158,7 +158,7 @@ t.test('names a secondary that is not updated', async (t) => {
 })
 
 async function textsAt(host: string, name: string): Promise<string[]> {
-  const question: Question = { name, type: 'TXT' }
+  const question: DnsQuestion = { name, type: 'TXT' }
   const { answers } = await asked({ host, port }, question, { recursive: false, signal })
   return answers.map(({ value }) => value)
 }

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import { AuthError } from '../errors.ts'
-import type { FittingKeys, IssuerKeys } from '../oidc/issuer-keys.ts'
+import type { FittingKey, IssuerKeys } from '../oidc/issuer-keys.ts'
 import { type Claims, type DecodedToken, decodeToken } from './token.ts'
 
 /** An issuer, what its tokens of one kind must be, and what they stand for. */
@@ -20,7 +20,7 @@ export interface TokenSource<T> {
   admit(claims: Claims, now: number): Admitted<T>
 }
 
-/** What a token stands for, and from when to when, in milliseconds since the epoch. */
+/** The value that a token stands for, and its period, in milliseconds since the epoch. */
 interface Admitted<T> {
   readonly value: T
   readonly validFrom: number
@@ -84,8 +84,8 @@ export function createVerifier<T>(sources: readonly TokenSource<T>[], now: () =>
 
   function verifyBy(source: TokenSource<T>, token: string, decoded: DecodedToken): T | Promise<T> {
     const header = checkHeader(decoded, source)
-    const admit = ({ set, keys }: FittingKeys): T => {
-      if (!keys.some((key) => key.verifies(token))) throw new AuthError('AUTH_TOKEN_SIGNATURE')
+    const admit = ({ set, key }: FittingKey): T => {
+      checkSignature(token, key)
       const admitted = source.admit(decoded.claims, now())
       cache.set(token, { ...admitted, source, keySet: set })
       return admitted.value
@@ -100,6 +100,14 @@ function tryDecode(token: string): DecodedToken | undefined {
     return decodeToken(token)
   } catch {
     return undefined
+  }
+}
+
+function checkSignature(token: string, key: FittingKey['key']): void {
+  try {
+    key.verify(token)
+  } catch {
+    throw new AuthError('AUTH_TOKEN_SIGNATURE')
   }
 }
 

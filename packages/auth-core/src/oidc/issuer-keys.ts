@@ -1,13 +1,13 @@
 import { backoffMs, NetError } from '@gatehouse/net'
 import type { Dispatcher } from 'undici'
 import { AuthError } from '../errors.ts'
-import { type IssuerConnection, JwksClient, type KeyHint } from './jwks-client.ts'
-import { readJwk, type VerificationKey } from './keys.ts'
+import { type IssuerConnection, JwksClient, type KeyHint, type KeySet } from './jwks-client.ts'
+import type { VerificationKey } from './keys.ts'
 
-/** What this package logs to; pino's shape. */
+/** The log of this package, in pino's shape. */
 export type Log = Readonly<Record<'info' | 'warn', (fields: object, message: string) => void>>
 
-/** What tests replace. */
+/** The parts that tests replace. */
 export interface AuthDeps {
   /** Milliseconds since the epoch: what the times of tokens are compared with. */
   readonly now: () => number
@@ -29,22 +29,13 @@ const MAX_AGE_MS = 600_000
 /** While the issuer is down, known keys are used this long. */
 const OUTAGE_MS = 3_600_000
 
-/** A token without `kid` is tried with every key that fits; each try costs as much as a valid token. */
-const MAX_TRIES = 4
+/** The key that get-jwks is asked for when there is no token. */
+const ANY_KEY: KeyHint = { kid: undefined, alg: 'RS256' }
 
-interface PublishedKey extends Pick<VerificationKey, 'kid' | 'algorithms'> {
-  readonly jwk: unknown
-  /** What get-jwks has picked for this key id, by algorithm. */
-  readonly picked: Map<string, VerificationKey>
-}
-
-/** What an issuer publishes; replaced when that changes. */
-type KeySet = readonly PublishedKey[]
-
-/** The keys that a token may be signed with, and the set that they are from. */
-export interface FittingKeys {
+/** The key that a token must be signed with, and the set that it is from. */
+export interface FittingKey {
   readonly set: KeySet
-  readonly keys: readonly VerificationKey[]
+  readonly key: VerificationKey
 }
 
 /**
@@ -58,15 +49,12 @@ export class IssuerKeys {
   readonly #elapsed: () => number
   readonly #log: Log
   #set: KeySet | undefined
-  #published = ''
   #readAt = Number.NEGATIVE_INFINITY
   #readForUnknownAt = Number.NEGATIVE_INFINITY
   #failure: AuthError | undefined
   #failures = 0
   #retryAt = 0
   #reading: Promise<void> | undefined
-  /** The key of the last token; before any token, the default of OpenID Connect. */
-  #hint: KeyHint = { kid: undefined, alg: 'RS256' }
 
   constructor(connection: IssuerConnection, deps: Omit<AuthDeps, 'now'>) {
     this.issuer = connection.issuerUrl
@@ -76,27 +64,27 @@ export class IssuerKeys {
   }
 
   /** The set that may be used at this moment, if any. Other keys are another object. */
-  current(): KeySet | undefined {
+  current(hint = ANY_KEY): KeySet | undefined {
     const time = this.#elapsed()
     const age = time - this.#readAt
-    if (this.#failure ? time >= this.#retryAt : age >= REFRESH_MS) void this.#refresh()
+    if (this.#failure ? time >= this.#retryAt : age >= REFRESH_MS) void this.#refresh(hint)
     return age < (this.#failure ? OUTAGE_MS : MAX_AGE_MS) ? this.#set : undefined
   }
 
   /**
-   * Finds the keys that a token with this header may be signed with; synchronous if they are at hand.
+   * Finds the key that a token with this header must be signed with; synchronous if it is at hand.
    *
    * @throws AuthError AUTH_TOKEN_KEY_UNKNOWN, AUTH_TOKEN_ALGORITHM, AUTH_ISSUER_UNREACHABLE,
    * AUTH_ISSUER_INVALID
    */
-  find(hint: KeyHint): FittingKeys | Promise<FittingKeys> {
-    this.#hint = hint
-    const set = this.current()
-    if (holds(set, hint)) return this.#choose(set, hint)
+  find(hint: KeyHint): FittingKey | Promise<FittingKey> {
+    const set = this.current(hint)
+    const found = findIn(set, hint)
+    if (found) return found
     if (!this.#reading && !this.#mayRead(set)) throw this.#refusal()
-    return this.#refresh().then(() => {
-      const read = this.current()
-      if (holds(read, hint)) return this.#choose(read, hint)
+    return this.#refresh(hint).then(() => {
+      const found = findIn(this.current(), hint)
+      if (found) return found
       throw this.#refusal()
     })
   }
@@ -109,46 +97,18 @@ export class IssuerKeys {
     return this.#client.close()
   }
 
-  #choose(set: KeySet, { kid, alg }: KeyHint): FittingKeys | Promise<FittingKeys> {
-    const named = kid === undefined ? set : set.filter((key) => key.kid === kid)
-    const fitting = named.filter(({ algorithms }) => algorithms.includes(alg))
-    if (fitting.length === 0)
-      throw new AuthError('AUTH_TOKEN_ALGORITHM', { detail: `alg ${alg} does not fit the key` })
-    if (fitting.length > MAX_TRIES)
-      throw new AuthError('AUTH_TOKEN_KEY_UNKNOWN', {
-        detail: `${fitting.length} keys fit, and the kid does not say which`,
-      })
-    const keys = fitting.flatMap(({ picked }) => picked.get(alg) ?? [])
-    return keys.length === fitting.length ? { set, keys } : this.#pick(set, fitting, alg)
-  }
-
-  /** Has get-jwks pick the keys, each by its own key id: a token may have none. */
-  async #pick(set: KeySet, keys: readonly PublishedKey[], alg: string): Promise<FittingKeys> {
-    await this.#reading
-    const picked = keys.map(async ({ kid, picked }) => {
-      const key = readJwk(await this.#client.pick({ kid, alg }))
-      picked.set(alg, key)
-      return key
-    })
-    try {
-      return { set, keys: await Promise.all(picked) }
-    } catch (cause) {
-      throw new AuthError('AUTH_TOKEN_KEY_UNKNOWN', { cause })
-    }
-  }
-
-  #refresh(): Promise<void> {
-    this.#reading ??= this.#read().finally(() => {
+  #refresh(hint: KeyHint): Promise<void> {
+    this.#reading ??= this.#read(hint).finally(() => {
       this.#reading = undefined
     })
     return this.#reading
   }
 
-  async #read(): Promise<void> {
+  async #read(hint: KeyHint): Promise<void> {
     const startedAt = this.#elapsed()
     const { issuer } = this
     try {
-      this.#accept(await this.#client.read(this.#hint))
+      this.#accept(await this.#client.read(hint))
       if (this.#failure) this.#log.info({ issuer }, 'issuer answers again')
       this.#failures = 0
       this.#failure = undefined
@@ -162,17 +122,13 @@ export class IssuerKeys {
   }
 
   /** An unchanged set stays the same object, so that tokens verified with it stay verified. */
-  #accept(jwks: readonly unknown[]): void {
-    const published = JSON.stringify(jwks)
-    if (!this.#set || published !== this.#published) {
-      const { keys, refused } = readKeys(jwks)
-      const { issuer } = this
-      if (refused.length > 0)
-        this.#log.warn({ issuer, refused }, 'issuer publishes keys that are not used')
-      this.#set = keys
-      this.#published = published
-    }
-    this.#client.limitTo(this.#set.map(({ jwk }) => jwk))
+  #accept(set: KeySet): void {
+    if (set.published === this.#set?.published) return
+    const { issuer } = this
+    const { refused } = set
+    if (refused.length > 0)
+      this.#log.warn({ issuer, refused }, 'issuer publishes keys that are not used')
+    this.#set = set
   }
 
   /** Whether to read now for a key id that the set does not hold. */
@@ -193,23 +149,18 @@ export class IssuerKeys {
   }
 }
 
-function holds(set: KeySet | undefined, hint: KeyHint): set is KeySet {
-  if (hint.kid === undefined) return set !== undefined && set.length > 0
-  return set?.some(({ kid }) => kid === hint.kid) === true
-}
-
-function readKeys(jwks: readonly unknown[]): { keys: PublishedKey[]; refused: string[] } {
-  const keys: PublishedKey[] = []
-  const refused: string[] = []
-  for (const jwk of jwks) {
-    try {
-      const { kid, algorithms } = readJwk(jwk)
-      keys.push({ jwk, kid, algorithms, picked: new Map() })
-    } catch (error) {
-      refused.push(error instanceof TypeError ? error.message : 'not a key')
-    }
-  }
-  return { keys, refused }
+/** The first key with the id and algorithm of a token; undefined if none has the id. */
+function findIn(set: KeySet | undefined, { kid, alg }: KeyHint): FittingKey | undefined {
+  if (!set) return undefined
+  const named = kid === undefined ? set.keys : set.keys.filter((key) => key.kid === kid)
+  if (named.length === 0) return undefined
+  if (kid === undefined && named.length > 1)
+    throw new AuthError('AUTH_TOKEN_KEY_UNKNOWN', {
+      detail: `the token has no kid, and its issuer has ${named.length} keys`,
+    })
+  const key = named.find(({ algorithms }) => algorithms.includes(alg))
+  if (key) return { set, key }
+  throw new AuthError('AUTH_TOKEN_ALGORITHM', { detail: `alg ${alg} does not fit the key` })
 }
 
 function describeFailure(cause: unknown): AuthError {

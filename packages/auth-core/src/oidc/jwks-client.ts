@@ -1,15 +1,15 @@
 import { readFile } from 'node:fs/promises'
 import {
   type BoundedFetch,
-  createAgent,
+  createDispatcher,
   createFetch,
-  intercept,
   NetError,
   parseAdvertisedUrl,
 } from '@gatehouse/net'
-import type { GetJwks, JWKSignature } from 'get-jwks'
+import type { JWKSignature } from 'get-jwks'
 import type { Dispatcher } from 'undici'
 import { AuthError } from '../errors.ts'
+import { readJwk, type VerificationKey } from './keys.ts'
 
 /** An issuer, where its keys are, and how to connect. */
 export interface IssuerConnection {
@@ -23,153 +23,142 @@ export interface IssuerConnection {
   readonly allowHttp?: boolean | undefined
 }
 
-/** What the header of a token says about its key. */
+/** The key as the header of a token names it. */
 export interface KeyHint {
   readonly kid: string | undefined
   readonly alg: string
 }
 
+/** The keys of an issuer at one time. */
+export interface KeySet {
+  /** The keys that are safe to use, as get-jwks picks them. */
+  readonly keys: readonly VerificationKey[]
+  /** Why the other keys are not used. */
+  readonly refused: readonly string[]
+  /** The published keys as JSON, to compare sets with. */
+  readonly published: string
+}
+
+/** A set as get-jwks sees it: only keys that are safe to use. */
+interface SafeKeys extends KeySet {
+  readonly body: string
+}
+
 const MAX_METADATA_BYTES = 262_144
 const MAX_KEYS = 64
 
-/**
- * Reads the keys of one issuer with get-jwks, through an agent with limits of time and size.
- *
- * get-jwks requests the whole set for each key that it is asked for. So the last answer is kept, and
- * serves these requests until {@link JwksClient.read} replaces it.
- */
+/** Reads the keys of one issuer with get-jwks, within limits of time and size. */
 export class JwksClient {
   readonly #issuer: IssuerConnection
-  readonly #dispatcher: Dispatcher | undefined
-  #connection: Promise<{ agent: Dispatcher; fetch: BoundedFetch }> | undefined
-  readonly #kept = new KeptAnswer()
-  /** Of every request of get-jwks. A compressed answer could exceed the limit of size. */
-  readonly #headers = new Headers({ 'accept-encoding': 'identity' })
-  #url: URL | undefined
-  #jwks: GetJwks | undefined
+  readonly #fetch: BoundedFetch
 
   /** @param dispatcher - carries the requests instead of an agent of its own, and is not closed */
   constructor(issuer: IssuerConnection, dispatcher?: Dispatcher) {
     this.#issuer = issuer
-    this.#dispatcher = dispatcher
+    this.#fetch = createFetch({ ca: issuer.ca, dispatcher })
   }
 
   /**
-   * Requests the key set, for the key of a token, and gives all keys that are published.
+   * Requests the key set, for the key of a token. It is a get-jwks for this set alone, so its caches keep
+   * no key that was withdrawn. get-jwks requests the set for each key that it is asked for: the first answer
+   * serves all these requests, without keys that are not safe to use, which could hide others of their id.
    *
    * @throws AuthError AUTH_ISSUER_INVALID; NetError; SyntaxError if an answer is not JSON
    */
-  async read(hint: KeyHint): Promise<readonly unknown[]> {
-    this.#connection ??= this.#connect()
-    const { agent, fetch } = await this.#connection
-    const url = await this.#locate(fetch)
-    this.#jwks = await this.#clientFor(url, agent)
-    clearCaches(this.#jwks)
-    const previous = this.#kept.body
-    this.#kept.body = undefined
-    try {
-      const failure = await this.pick(hint).catch((error: unknown) => error)
-      return parseKeys(this.#kept.body ?? fail(url, failure))
-    } catch (error) {
-      this.#kept.body = previous
-      throw error
-    }
-  }
-
-  /**
-   * Limits {@link pick} to these keys of the set: get-jwks takes the first one with the key id, whatever
-   * its use, and fails at a key that is null.
-   */
-  limitTo(keys: readonly unknown[]): void {
-    this.#kept.body = Buffer.from(JSON.stringify({ keys }))
-    if (this.#jwks) clearCaches(this.#jwks)
-  }
-
-  /**
-   * The key (JWK) that get-jwks picks from the set that was read last.
-   *
-   * @throws GetJwksError if there is none
-   */
-  async pick({ kid, alg }: KeyHint): Promise<unknown> {
-    // Its types do not know that a token may lack a key id.
-    return this.#jwks?.getJwk({ domain: this.#url?.origin, kid, alg } as JWKSignature)
-  }
-
-  async close(): Promise<void> {
-    if (!this.#dispatcher) await (await this.#connection)?.agent.destroy()
-  }
-
-  async #connect() {
-    const agent = this.#dispatcher ?? (await createAgent({ ca: this.#issuer.ca }))
-    return { agent, fetch: createFetch({ dispatcher: agent }) }
-  }
-
-  async #locate(fetch: BoundedFetch): Promise<URL> {
-    const { issuerUrl, jwksUrl, tokenFile } = this.#issuer
-    const authorization = tokenFile === undefined ? undefined : await readBearer(tokenFile)
-    const url = jwksUrl ? new URL(jwksUrl) : await discover(this.#issuer, fetch, authorization)
-    this.#headers.delete('authorization')
-    // The bearer token is for the issuer, not for another origin that its document names.
-    const isTrusted = jwksUrl !== undefined || url.origin === new URL(issuerUrl).origin
-    if (authorization !== undefined && isTrusted) this.#headers.set('authorization', authorization)
-    return url
-  }
-
-  async #clientFor(url: URL, agent: Dispatcher): Promise<GetJwks> {
-    if (this.#jwks && url.href === this.#url?.href) return this.#jwks
+  async read(hint: KeyHint): Promise<KeySet> {
+    const { url, headers } = await this.#locate()
+    let answer: Promise<SafeKeys> | undefined
+    const dispatcher = await answerWith(async () => {
+      answer ??= this.#request(url, headers)
+      return (await answer).body
+    })
     // Imported here, since it takes long to load and the start does not need it.
     const { default: buildGetJwks } = await import('get-jwks')
-    this.#url = url
-    const dispatcher = await intercept(agent, this.#kept.intercept)
-    const fetchOptions: object = { dispatcher, redirect: 'error', headers: this.#headers }
     // With the dot, since get-jwks takes the path `/` for none.
-    return buildGetJwks({ jwksPath: `.${url.pathname}${url.search}`, fetchOptions })
+    const jwksPath = `.${url.pathname}${url.search}`
+    const { getJwk } = buildGetJwks({ jwksPath, fetchOptions: { dispatcher } as object })
+    // Its types do not know that a key may lack an id.
+    const pick = ({ kid, alg }: Record<keyof KeyHint, string | undefined>) =>
+      getJwk({ domain: url.origin, kid, alg } as JWKSignature)
+
+    const cause = await pick(hint).catch((error: unknown) => error)
+    if (!answer) throw new NetError('NET_FETCH_FAILED', `GET ${url.href} was not tried`, { cause })
+    const { keys, refused, published } = await answer
+    const picked = keys.map(async ({ kid, algorithms }) =>
+      readJwk(await pick({ kid, alg: algorithms[0] })),
+    )
+    return { keys: await Promise.all(picked), refused, published }
+  }
+
+  close(): Promise<void> {
+    return this.#fetch.close()
+  }
+
+  async #locate(): Promise<{ url: URL; headers: Record<string, string> }> {
+    const { issuerUrl, jwksUrl, tokenFile } = this.#issuer
+    const headers = tokenFile === undefined ? {} : { authorization: await readBearer(tokenFile) }
+    if (jwksUrl !== undefined) return { url: new URL(jwksUrl), headers }
+    const url = await this.#discover(headers)
+    // The bearer token is for the issuer, not for another origin that its document names.
+    return { url, headers: url.origin === new URL(issuerUrl).origin ? headers : {} }
+  }
+
+  /**
+   * Asks the issuer where its keys are (OpenID Connect Discovery 1.0 section 4). The document must name
+   * exactly this issuer, which get-jwks does not check.
+   */
+  async #discover(headers: Record<string, string>): Promise<URL> {
+    const { issuerUrl, allowHttp = false } = this.#issuer
+    const url = `${issuerUrl.replace(/\/$/, '')}/.well-known/openid-configuration`
+    const { body } = await this.#fetch(url, { headers, maxBytes: MAX_METADATA_BYTES })
+    const { issuer, jwks_uri: jwksUri } = Object(JSON.parse(body.toString()))
+    if (issuer !== issuerUrl) throw invalid(`${url} names the issuer ${JSON.stringify(issuer)}`)
+    if (typeof jwksUri !== 'string') throw invalid(`${url} has no jwks_uri`)
+    return parseAdvertisedUrl(jwksUri, { from: url, allowHttp })
+  }
+
+  async #request(url: URL, headers: Record<string, string>): Promise<SafeKeys> {
+    const answer = await this.#fetch(url, { headers })
+    if (answer.headers['content-encoding'] !== undefined)
+      throw new NetError('NET_FETCH_TYPE', `GET ${url.origin}${url.pathname} was compressed`)
+    const { keys } = Object(JSON.parse(answer.body.toString()))
+    if (!Array.isArray(keys) || keys.length > MAX_KEYS)
+      throw invalid(`no list of at most ${MAX_KEYS} keys`)
+    return selectSafe(keys)
   }
 }
 
-/** Answers requests with the body of the last good answer, if there is one. */
-class KeptAnswer {
-  body: Buffer | undefined
+function selectSafe(jwks: readonly unknown[]): SafeKeys {
+  const safe: unknown[] = []
+  const keys: VerificationKey[] = []
+  const refused: string[] = []
+  for (const jwk of jwks) {
+    try {
+      keys.push(readJwk(jwk))
+      safe.push(jwk)
+    } catch (error) {
+      refused.push(error instanceof TypeError ? error.message : 'not a key')
+    }
+  }
+  return { keys, refused, published: JSON.stringify(jwks), body: JSON.stringify({ keys: safe }) }
+}
 
-  readonly intercept: Dispatcher.DispatcherComposeInterceptor =
-    (dispatch) => (options, handler) => {
-      const { body } = this
-      if (!body)
-        return dispatch(options, this.#recorder(`${options.origin}${options.path}`, handler))
-      queueMicrotask(() => {
+/** A dispatcher for the requests of get-jwks, each of which is answered with this body. */
+function answerWith(readBody: () => Promise<string>): Promise<Dispatcher> {
+  return createDispatcher((_request, handler) => {
+    readBody()
+      .then((body) => {
         handler.onRequestStart?.(CONTROLLER, {})
         handler.onResponseStart?.(CONTROLLER, 200, {}, 'OK')
-        handler.onResponseData?.(CONTROLLER, body)
+        handler.onResponseData?.(CONTROLLER, Buffer.from(body))
         handler.onResponseEnd?.(CONTROLLER, {})
       })
-      return true
-    }
-
-  #recorder(url: string, handler: Dispatcher.DispatchHandler): Dispatcher.DispatchHandler {
-    const chunks: Buffer[] = []
-    return {
-      onRequestStart: (...start) => handler.onRequestStart?.(...start),
-      onResponseStart(controller, status, headers, text) {
-        const refuse = (why: string) =>
-          controller.abort(new NetError('NET_FETCH_STATUS', `GET ${url} was answered ${why}`))
-        if (status !== 200) refuse(`${status}`)
-        else if (headers['content-encoding'] !== undefined) refuse('in compressed form')
-        else handler.onResponseStart?.(controller, status, headers, text)
-      },
-      onResponseData(controller, chunk) {
-        chunks.push(chunk)
-        handler.onResponseData?.(controller, chunk)
-      },
-      onResponseEnd: (...end) => {
-        this.body = Buffer.concat(chunks)
-        handler.onResponseEnd?.(...end)
-      },
-      onResponseError: (...failure) => handler.onResponseError?.(...failure),
-    }
-  }
+      .catch((error) => handler.onResponseError?.(CONTROLLER, error))
+    return true
+  })
 }
 
-/** Of a kept answer, which nothing can stop. */
+/** An answer that is at hand cannot be stopped. */
 const CONTROLLER: Dispatcher.DispatchController = {
   aborted: false,
   paused: false,
@@ -180,30 +169,8 @@ const CONTROLLER: Dispatcher.DispatchController = {
   resume() {},
 }
 
-/** In this order, since what leaves the first cache goes to the second one, errors as well. */
-function clearCaches({ cache, staleCache }: GetJwks): void {
-  // Its types name a file that the package does not have.
-  for (const each of [cache, staleCache] as unknown as Map<string, unknown>[]) each.clear()
-}
-
-function parseKeys(body: Buffer): readonly unknown[] {
-  const { keys } = Object(JSON.parse(body.toString()))
-  if (!Array.isArray(keys) || keys.length > MAX_KEYS)
-    throw invalid(`no list of at most ${MAX_KEYS} keys`)
-  return keys
-}
-
 function invalid(detail: string): AuthError {
   return new AuthError('AUTH_ISSUER_INVALID', { detail })
-}
-
-/** Throws what kept get-jwks from reading the set: fetch wraps it in a TypeError. */
-function fail({ origin, pathname }: URL, failure: unknown): never {
-  const { cause = failure } = Object(failure) as Error
-  if (cause instanceof NetError) throw cause
-  const { code, name } = Object(cause) as NodeJS.ErrnoException
-  const message = `GET ${origin}${pathname} failed: ${code ?? name}`
-  throw new NetError('NET_FETCH_FAILED', message, { cause })
 }
 
 /** @throws AuthError AUTH_ISSUER_INVALID; the error of the file system */
@@ -212,24 +179,4 @@ async function readBearer(file: string): Promise<string> {
   // Here, since the error of fetch would show the token.
   if (!/^[!-~]+$/.test(token)) throw invalid(`${file} does not hold a bearer token`)
   return `Bearer ${token}`
-}
-
-/**
- * Asks an issuer where its keys are (OpenID Connect Discovery 1.0 section 4). The document must name
- * exactly this issuer.
- *
- * @throws AuthError AUTH_ISSUER_INVALID; NetError
- */
-async function discover(
-  { issuerUrl, allowHttp = false }: IssuerConnection,
-  fetch: BoundedFetch,
-  authorization: string | undefined,
-): Promise<URL> {
-  const url = `${issuerUrl.replace(/\/$/, '')}/.well-known/openid-configuration`
-  const headers = authorization === undefined ? {} : { authorization }
-  const { body } = await fetch(url, { headers, maxBytes: MAX_METADATA_BYTES })
-  const { issuer, jwks_uri: jwksUri } = Object(JSON.parse(body.toString()))
-  if (issuer !== issuerUrl) throw invalid(`${url} names the issuer ${JSON.stringify(issuer)}`)
-  if (typeof jwksUri !== 'string') throw invalid(`${url} has no jwks_uri`)
-  return parseAdvertisedUrl(jwksUri, { from: url, allowHttp })
 }

@@ -5,13 +5,13 @@ import { createVerifier, type Algorithm as FastJwtAlgorithm } from 'fast-jwt'
 export interface VerificationKey {
   readonly kid: string | undefined
   readonly algorithms: readonly string[]
-  /** Whether the token is signed with this key and one of its algorithms. */
-  verifies(token: string): boolean
+  /** Throws if the token is not signed with this key and one of its algorithms. */
+  verify(token: string): unknown
 }
 
 const RSA_ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512']
 
-/** By the kind of a key, or by its curve. */
+/** The algorithms of each kind of key, or of its curve. */
 const ALGORITHMS_OF = new Map([
   ['rsa', RSA_ALGORITHMS],
   ['prime256v1', ['ES256']],
@@ -44,7 +44,14 @@ export function readJwk(jwk: unknown): VerificationKey {
   if (key.asymmetricKeyType === 'rsa') checkRsa(key)
   const fitting = algorithmsOf(key).filter((one) => alg === undefined || one === alg)
   if (fitting.length === 0) throw new TypeError('of an algorithm that is not accepted')
-  return { kid, algorithms: fitting, verifies: verifierOf(key, fitting) }
+  // Without the times, which `checkClaims` checks with the clock of the verifier.
+  const verify = createVerifier({
+    key: key.export({ type: 'spki', format: 'pem' }),
+    algorithms: fitting as FastJwtAlgorithm[],
+    ignoreExpiration: true,
+    ignoreNotBefore: true,
+  })
+  return { kid, algorithms: fitting, verify }
 }
 
 /**
@@ -63,24 +70,6 @@ function checkRsa(key: KeyObject): void {
 
 function algorithmsOf({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject): string[] {
   return ALGORITHMS_OF.get(asymmetricKeyDetails?.namedCurve ?? asymmetricKeyType ?? '') ?? []
-}
-
-/** Without the times, which `checkClaims` checks with the clock of the verifier. */
-function verifierOf(key: KeyObject, algorithms: readonly string[]): VerificationKey['verifies'] {
-  const verify = createVerifier({
-    key: key.export({ type: 'spki', format: 'pem' }),
-    algorithms: algorithms as FastJwtAlgorithm[],
-    ignoreExpiration: true,
-    ignoreNotBefore: true,
-  })
-  return (token) => {
-    try {
-      verify(token)
-      return true
-    } catch {
-      return false
-    }
-  }
 }
 
 /** Whether the private key can be computed from the public one, see {@link isRocaModulus}. */

@@ -11,14 +11,20 @@ import type { ConfigSchema } from './schema.ts'
 const MAX_FILE_BYTES = 1_048_576
 const MAX_FAULTS = 100
 
-interface LoadOptions<S extends TObject> {
+/** How strictly the configuration of a service is read. */
+export interface LoadSettings {
+  /** Checks also what only a start needs: named files exist, and folders can be written to. */
+  readonly beforeStart?: boolean
+  /** Accepts a file whose secrets are absent on this machine. Rules that read them are skipped. */
+  readonly withoutSecrets?: boolean
+}
+
+interface LoadOptions<S extends TObject> extends Pick<LoadSettings, 'withoutSecrets'> {
   schema: S
   file: string
-  env: Readonly<Record<string, string | undefined>>
+  env: NodeJS.ProcessEnv
   /** Further checks. They also run on a value with faults, for the parts that could be read. */
   rules?: readonly Rule<Static<S>>[]
-  /** Accepts a file whose secrets are absent. Rules that read them are skipped. */
-  withoutSecrets?: boolean
 }
 
 /** A configuration file that was read. */
@@ -28,9 +34,9 @@ export interface Loaded<Config> {
   readonly file: string
   /** Absolute paths of the files that secrets were read from. */
   readonly secretFiles: readonly string[]
-  /** How many secrets and files are absent; 0 unless `withoutSecrets`. */
+  /** The number of secrets and files that are absent; 0 unless `withoutSecrets`. */
   readonly absent: number
-  /** What is probably not meant, each with its line and column. */
+  /** Values that are probably not meant, each with its line and column. */
   readonly warnings: readonly string[]
 }
 
@@ -78,8 +84,8 @@ export async function loadConfig<S extends TObject>({
  * @throws ConfigError CONFIG_NOT_FOUND
  */
 export async function locateConfig(options: {
-  flag?: string
-  env: Readonly<Record<string, string | undefined>>
+  flag?: string | undefined
+  env: NodeJS.ProcessEnv
   name: string
 }): Promise<string> {
   const named = options.flag ?? (options.env.GATEHOUSE_CONFIG || undefined)
@@ -96,7 +102,7 @@ export async function locateConfig(options: {
   )
 }
 
-/** Only the codes of the YAML parser, since its messages quote the file. */
+/** The faults of the YAML parser by their codes alone, since its messages quote the file. */
 function yamlFaults({ errors, warnings }: Document): RawFault[] {
   return [...errors, ...warnings].map(({ pos, code }) => ({
     offset: pos[0],

@@ -83,7 +83,7 @@ export function known<T>(read: () => T): T | undefined {
   }
 }
 
-/** What `read` throws, as a fault of the path. */
+/** The error that `read` throws, as a fault of the path. */
 export function faultOf(path: string, read: () => unknown): Fault[] {
   try {
     read()
@@ -129,12 +129,13 @@ export function checkListeners(listeners: readonly Listener[]): Fault[] {
 /** Whether the two cannot listen at the same time. Port 0 is a different port for each. */
 function clash(one: Listener, other: Listener): boolean {
   if (one.at.port !== other.at.port || one.at.port === 0) return false
-  const [a, b] = [addressOf(one.at.host), addressOf(other.at.host)]
+  const a = addressOf(one.at.host)
+  const b = addressOf(other.at.host)
   if (a === b) return one.kind === undefined || one.kind !== other.kind
   return covers(a, b) || covers(b, a)
 }
 
-/** `::` includes IPv4. */
+/** Whether `any` is the address of all interfaces; `::` includes IPv4. */
 function covers(any: string, address: string): boolean {
   return any === '::' || (any === '0.0.0.0' && isIP(address) !== 6)
 }

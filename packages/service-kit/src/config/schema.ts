@@ -21,7 +21,7 @@ export interface ConfigSchema {
   readonly filePath?: boolean
   /** Former keys of a mapping, each with what replaces it. */
   readonly removed?: Readonly<Record<string, string>>
-  /** What to write where something else is given, or nothing. */
+  /** The text to write where something else is given, or nothing. */
   readonly write?: string
 }
 

@@ -21,6 +21,7 @@ export interface Readiness {
   readonly degraded: readonly string[]
 }
 
+/** The options of {@link health}. */
 export interface HealthOptions {
   /** Registry for the metrics `gatehouse_ready` and `gatehouse_degraded`. */
   readonly metrics?: Metrics | undefined
@@ -95,7 +96,7 @@ const READINESS = {
   },
 }
 
-/** Anyone may ask through a proxy, so names are left out there. */
+/** Leaves out names where the request comes through a proxy, since anyone may ask there. */
 function withoutNames(
   degraded: readonly string[],
   headers: IncomingHttpHeaders,

@@ -12,19 +12,14 @@ export function isNavigation(method: string, headers: IncomingHttpHeaders): bool
   if (mode !== undefined) return mode === 'navigate'
   const isRead = method === 'GET' || method === 'HEAD'
   if (!isRead || headers['x-requested-with'] !== undefined) return false
-  return acceptsHtml(headers.accept?.toLowerCase() ?? '')
+  const accept = headers.accept?.toLowerCase() ?? ''
+  // A media range with the weight 0 is not acceptable, and one with a wildcard says nothing about pages.
+  return (
+    accept.includes(HTML) && new Negotiator({ headers: { accept } }).mediaTypes().includes(HTML)
+  )
 }
 
 /** Whether a problem is shown to a person: a browser opens the answer, and would rather have HTML than JSON. */
 export function prefersPage({ method, headers }: Pick<FastifyRequest, 'method' | 'headers'>) {
   return isNavigation(method, headers) && new Negotiator({ headers }).mediaType(TYPES) === HTML
-}
-
-/** RFC 9110 section 12.5.1: a media range with the weight 0 is not acceptable. */
-function acceptsHtml(accept: string): boolean {
-  if (!accept.includes(HTML)) return false
-  return accept.split(',').some((range) => {
-    const [type, ...parameters] = range.split(';').map((part) => part.trim())
-    return type === HTML && !parameters.some((one) => /^q=0(?:\.0*)?$/.test(one))
-  })
 }

@@ -2,6 +2,7 @@ import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import type { FastifyInstance, FastifySchema } from 'fastify'
 import fp from 'fastify-plugin'
+import { GATE } from './page.ts'
 import { ProblemSchema } from './problem.ts'
 
 /**
@@ -10,11 +11,12 @@ import { ProblemSchema } from './problem.ts'
  */
 export type { FastifyDynamicSwaggerOptions } from '@fastify/swagger'
 
+/** The options of {@link openapi}. */
 export interface OpenApiOptions {
   readonly title: string
   readonly version: string
   readonly description: string
-  /** How callers of guarded routes authenticate, as OpenAPI security schemes by name. */
+  /** The OpenAPI security schemes of guarded routes, by name. */
   readonly securitySchemes?: Readonly<Record<string, object>>
 }
 
@@ -23,7 +25,9 @@ const POLICY = [
   "form-action 'none'; frame-ancestors 'none'; base-uri 'none'",
 ].join('; ')
 
-const LOGO = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24"><path fill="none" stroke="#8c9aea" stroke-width="2" d="M4 21V11a8 8 0 0 1 16 0v10M9 21v-9a3 3 0 0 1 6 0v9M2 21h20"/></svg>`
+const LOGO = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24">
+<path fill="none" stroke="#8c9aea" stroke-width="2" d="${GATE}"/>
+</svg>`
 
 /**
  * `GET /openapi.json` answers the OpenAPI 3.1 document of every route that is registered after this
@@ -56,7 +60,7 @@ export const openapi = fp<OpenApiOptions>(
   { fastify: '5.x', name: 'service-kit/openapi' },
 )
 
-/** What any route may answer before its handler runs. */
+/** The answers of any route before its handler runs. */
 const COMMON = {
   400: 'The request is malformed; `errors` points to the members at fault.',
   408: 'The request came too slowly.',

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import fp from 'fastify-plugin'
@@ -22,30 +23,26 @@ export interface PageContent {
 /** The outline of the gate, on a grid of 24 by 24. */
 export const GATE = 'M4 21V11a8 8 0 0 1 16 0v10M9 21v-9a3 3 0 0 1 6 0v9M2 21h20'
 
-const COMMON = `
-:root{color-scheme:light dark;--page:#f4f5f8;--card:#fff;--ink:#15171c;--muted:#585f6d;--line:#d5d9e2;--accent:#4256d0;--on:#fff;--warn:#8a5a00;--bad:#b3261e}
-@media(prefers-color-scheme:dark){:root{--page:#0c0e12;--card:#16191f;--ink:#f1f3f6;--muted:#a4abb9;--line:#323843;--accent:#8c9aea;--on:#0c0e12;--warn:#f2b84b;--bad:#ff8a80}}
-@media(prefers-contrast:more){:root{--muted:var(--ink);--line:var(--ink)}}
-*{box-sizing:border-box;margin:0}
-body{min-height:100vh;padding:0 1rem 4rem;background:radial-gradient(60rem 22rem at 50% 0,color-mix(in srgb,var(--accent) 12%,transparent),transparent) no-repeat var(--page);color:var(--ink);font:1rem/1.5 system-ui,sans-serif;overflow-wrap:anywhere}
-.bar,main{max-width:72rem;margin:0 auto}
-.bar{display:flex;flex-wrap:wrap;align-items:center;justify-content:space-between;gap:.5rem 1.5rem;padding:1.25rem 0}
-.brand{display:flex;align-items:center;gap:.6rem;font-weight:600}
-.brand svg{flex:none;width:1.5rem;fill:none;stroke:var(--accent);stroke-width:2;stroke-linecap:round;stroke-linejoin:round}
-h1{font-size:1.75rem;line-height:1.25;letter-spacing:-.02em;text-wrap:balance}
-a{color:var(--accent);text-underline-offset:.2em}
-code,pre{font-family:ui-monospace,monospace;font-size:.9em}
-summary{cursor:pointer}
-:focus-visible{outline:3px solid var(--accent);outline-offset:3px}
-`
+const COMMON = readFileSync(new URL('./common.css', import.meta.url), 'utf8')
 
 /** A style sheet, and its source for the content security policy. */
 export type PageStyle = ReturnType<typeof styleOf>
 
 export function styleOf(css: string) {
-  const sheet = css.replaceAll('\n', '')
+  const sheet = compact(css)
   const digest = createHash('sha256').update(sheet).digest('base64')
   return { sheet, source: `'sha256-${digest}'` }
+}
+
+/** Leaves out what only developers read: comments, white space, and zeros before a point. */
+function compact(css: string): string {
+  return css
+    .replace(/\/\*[^*]*\*\//g, '')
+    .replace(/\s+/g, ' ')
+    .replace(/ ?([{};,/~>]) ?|([:(]) | (?=\))/g, '$1$2')
+    .replaceAll(';}', '}')
+    .replace(/\b0(?=\.)/g, '')
+    .trim()
 }
 
 /** The policy that allows one style sheet and these sources of images, and nothing else. */
@@ -72,21 +69,28 @@ export function pageOf(
   { sheet, source }: PageStyle,
 ): Page {
   const page = html`<!doctype html>
-<html lang="${language ?? 'en'}">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width,initial-scale=1">
-<title>${title}</title>
-<link rel="icon" href="${icon ?? gateIcon(accent)}">
-${html.raw`<style>${sheet}</style>`}
-</head>
-<body>
-${body}
-</body>
-</html>
-`
+    <html lang="${language ?? 'en'}">
+      <head>
+        <meta charset="utf-8">
+        <meta name="viewport" content="width=device-width,initial-scale=1">
+        <title>${title}</title>
+        <link rel="icon" href="${icon ?? gateIcon(accent)}">
+        ${html.raw`<style>${sheet}</style>`}
+      </head>
+      <body>
+        ${body}
+      </body>
+    </html>
+    `
   const sources = [icon === undefined ? 'data:' : [], images ?? []].flat()
-  return { html: String(page), policy: policyOf(source, sources), language }
+  return { html: withoutBreaks(page), policy: policyOf(source, sources), language }
+}
+
+/** Leaves out the line breaks between tags of templates. A text has no `>` of its own, which is escaped. */
+function withoutBreaks(page: SafeHtml): string {
+  return String(page)
+    .replace(/>\n\s*(?=<)/g, '>')
+    .trim()
 }
 
 function gateIcon(accent: string): SafeHtml {
@@ -97,8 +101,13 @@ function gateIcon(accent: string): SafeHtml {
 export function pagesIn(css: string): (content: PageContent) => Page {
   const style = styleOf(`${COMMON}${css}`)
   return ({ title, bar, main }) => {
-    const body = html`<header class="bar"><span class="brand"><svg viewBox="0 0 24 24" aria-hidden="true"><path d="${GATE}"/></svg>Gatehouse</span>${bar}</header>
-<main>${main}</main>`
+    const body = html`
+      <header class="bar">
+        <span class="brand">
+          <svg viewBox="0 0 24 24" aria-hidden="true"><path d="${GATE}"/></svg>Gatehouse</span>
+        ${bar}
+      </header>
+      <main>${main}</main>`
     return pageOf({ title, accent: '#4256d0', body }, style)
   }
 }
@@ -150,21 +159,21 @@ export const errorReference = fp<ErrorReferenceOptions>(
   { fastify: '5.x', name: 'service-kit/error-reference' },
 )
 
-const errorPage = pagesIn(`
-main{display:grid;gap:1.5rem}
-dl{display:grid;gap:.75rem}
-dl div{padding:1rem 1.25rem;border:1px solid var(--line);border-radius:1rem;background:var(--card);scroll-margin-top:1rem}
-dl div:target{border-color:var(--accent)}
-dd{color:var(--muted)}
-`)
+const errorPage = pagesIn(readFileSync(new URL('./errors.css', import.meta.url), 'utf8'))
 
 function renderErrors(tables: readonly ErrorTable[]): Page {
   const rows = tables
     .flatMap((table) => Object.entries(table))
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
     .map(
-      ([code, { title, action }]) =>
-        html`<div id="${code}"><dt><code>${code}</code> ${title}</dt><dd>${prose(action)}</dd></div>`,
+      ([code, { title, action }]) => html`
+        <div id="${code}">
+          <dt><code>${code}</code> ${title}</dt>
+          <dd>${prose(action)}</dd>
+        </div>`,
     )
-  return errorPage({ title: 'Errors', main: html`<h1>Errors</h1><dl>${rows}</dl>` })
+  const main = html`
+    <h1>Errors</h1>
+    <dl>${rows}</dl>`
+  return errorPage({ title: 'Errors', main })
 }

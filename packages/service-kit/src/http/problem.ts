@@ -43,6 +43,7 @@ export const ProblemSchema = Type.Object(
 )
 export type Problem = Static<typeof ProblemSchema>
 
+/** The options of {@link problems}. */
 export interface ProblemOptions {
   /** The status of each error code that clients may see. */
   readonly statusOf: Readonly<Record<string, number>>
@@ -52,7 +53,7 @@ export interface ProblemOptions {
   page?(problem: Problem, request: FastifyRequest, reply: FastifyReply): FastifyReply
 }
 
-/** What an error may carry for its answer. */
+/** The members of an error that its answer is made of. */
 interface ClientError {
   readonly code?: unknown
   readonly message?: unknown

@@ -175,7 +175,11 @@ function faultOf(request: FastifyRequest, docsUrl: ProblemOptions['docsUrl']): P
   return ownProblem('HTTP_ENCODING', 415, detail, docsUrl)
 }
 
-/** `rawHeaders` alternates names and values. Node uses the first Host header, other software the last. */
+/**
+ * Whether there is more than one Host header: Node uses the first, other software the last.
+ *
+ * @param rawHeaders - names and values, in turn
+ */
 export function hasTwoHosts(rawHeaders: readonly string[]): boolean {
   let hosts = 0
   for (let i = 0; i < rawHeaders.length; i += 2) {
@@ -190,7 +194,7 @@ function hasBody({ headers }: FastifyRequest): boolean {
   return headers['transfer-encoding'] !== undefined || length !== '0'
 }
 
-/** A check has the headers of another request, whose body it does not read. */
+/** Whether a body is read. A check has the headers of another request, whose body it does not read. */
 function readsBody(request: FastifyRequest): boolean {
   const { mediaType, server } = request
   return hasBody(request) && mediaType !== undefined && server.hasContentTypeParser(mediaType)

@@ -11,7 +11,7 @@ export interface RawError {
   readonly instancePath: string
   readonly params: object
   readonly message?: string
-  /** Of an unknown member: the known member that was probably meant. */
+  /** The known member that was probably meant by an unknown one. */
   readonly suggestion?: string | undefined
 }
 
@@ -37,7 +37,7 @@ export function fieldErrors(errors: readonly RawError[]): FieldError[] {
   return errors.flatMap(fieldErrorsOf).slice(0, MAX_ERRORS)
 }
 
-/** What follows the name of the member. Unknown and missing members are described elsewhere. */
+/** The words after the name of the member. Unknown and missing members are described elsewhere. */
 const SENTENCES: Readonly<Record<string, (params: Params) => string>> = {
   type: ({ type }) => `must be ${TYPES[String(type)] ?? type}`,
   minLength: ({ limit }) =>
@@ -100,7 +100,7 @@ function listOf(values: unknown): string {
 const MEDIA_TYPES = ['application/json', 'application/x-www-form-urlencoded'] as const
 const MAX_TYPE = 100
 
-/** What to send instead of a body whose media type no parser takes. */
+/** A sentence about a body whose media type no parser takes: what to send instead. */
 export function describeMediaType({ headers, server }: FastifyRequest): string {
   const given = headers['content-type']?.split(';', 1)[0]?.trim().slice(0, MAX_TYPE)
   const came = given ? `The body is ${given}` : 'The body has no content type'

@@ -14,6 +14,7 @@ const TRACEPARENT = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f
 
 export type { Logger }
 
+/** The options of {@link createLogger}. */
 export interface LogOptions {
   /** `trace` to `fatal`, or `silent`. */
   level: string
@@ -29,7 +30,7 @@ export interface LogOptions {
 
 type LineSink = (line: string) => void
 
-/** Who gets the lines of a logger besides its output. */
+/** The receivers of a logger's lines besides its output. */
 const COPIES = new WeakMap<Logger, Set<LineSink>>()
 
 /** Creates the logger of a service. It redacts secrets, see {@link redactLine}. */
@@ -83,13 +84,16 @@ function serializeError(error: Error) {
 
 const REDACTED = '[redacted]'
 
-const SECRET_NAME =
-  /^(?:key|psk|jwk|pkcs8|pem|authorization|proxy-?authorization|d)$|(?:cookie|secret|password|passphrase|token|credentials?|(?:private|api|master|data|signing)[-_]?key)$/i
+const SECRET_NAME = /^(?:key|psk|jwk|pkcs8|pem|authorization|proxy-?authorization|d)$/i
+const SECRET_ENDING =
+  /(?:cookie|secret|password|passphrase|token|credentials?|(?:private|api|master|data|signing)[-_]?key)$/i
 
-// A private key to the end of its string, over escaped quotes; a JWT or JWS; what follows an authorization scheme.
-// Each can begin only at the start of a word, so that no input makes the search quadratic.
-const SECRET_TEXT =
-  /-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:[^"\\]|\\.)*|(?:(?<![\w-])|(?<=\\[nrt]))(?:eyJ[\w-]{5,}\.[\w-]+(?:\.[\w-]*)*|(?:APIKey|Bearer|Basic) +[^\s"\\,]{8,})/gi
+/** A private key to the end of its string, over escaped quotes. */
+const PRIVATE_KEY = /-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:[^"\\]|\\.)*/gi
+// A JWT or JWS; what follows an authorization scheme. Each can begin only at the start of a word, so that no
+// input makes the search quadratic.
+const CREDENTIAL =
+  /(?:(?<![\w-])|(?<=\\[nrt]))(?:eyJ[\w-]{5,}\.[\w-]+(?:\.[\w-]*)*|(?:APIKey|Bearer|Basic) +[^\s"\\,]{8,})/gi
 
 /** Matches every line that {@link redactLine} could change by the name of a member. */
 const SUSPECT =
@@ -100,12 +104,12 @@ const SUSPECT =
  * `redact` takes fixed paths, but errors and configuration values come in any shape.
  */
 export function redactLine(line: string): string {
-  const text = line.replace(SECRET_TEXT, REDACTED)
+  const text = line.replace(PRIVATE_KEY, REDACTED).replace(CREDENTIAL, REDACTED)
   return SUSPECT.test(text) ? `${JSON.stringify(JSON.parse(text, redactMember))}\n` : text
 }
 
 function redactMember(name: string, value: unknown): unknown {
-  if (SECRET_NAME.test(name)) return REDACTED
+  if (SECRET_NAME.test(name) || SECRET_ENDING.test(name)) return REDACTED
   return isBytes(value) ? '[omitted]' : value
 }
 
@@ -144,6 +148,7 @@ function withoutStack(line: string): string {
   return `${JSON.stringify({ ...fields, code: err.code, reason: err.message })}\n`
 }
 
+/** The options of {@link requestTelemetry}. */
 export interface RequestTelemetryOptions {
   readonly metrics?: Metrics
   /** As returned by `startOpenTelemetry`. */
@@ -207,7 +212,7 @@ export interface TraceIds {
   readonly span_id: string
 }
 
-/** Those of a `traceparent` header; undefined if it is not valid. */
+/** Reads a `traceparent` header; undefined if it is not valid. */
 export function traceIdsOf(header: string | string[] | undefined): TraceIds | undefined {
   const [, trace_id, span_id] = (typeof header === 'string' && TRACEPARENT.exec(header)) || []
   return trace_id !== undefined && span_id !== undefined ? { trace_id, span_id } : undefined

@@ -7,13 +7,14 @@ export type LabelLists = Readonly<Record<string, readonly string[]>>
 /** One value for each label. */
 export type LabelsOf<L extends LabelLists> = { readonly [K in keyof L]: L[K][number] }
 
+/** The name of a metric, and the values of its labels. */
 export interface MetricOptions<L extends LabelLists> {
   readonly name: string
   readonly help: string
   readonly labels?: L
 }
 
-/** How the values of several workers become one; counters and histograms are always added up. */
+/** The way to combine the values of several workers; counters and histograms are always added up. */
 export type Aggregator = 'sum' | 'min' | 'max' | 'first'
 
 /** The metrics of one service. Labels only have values from their lists. */

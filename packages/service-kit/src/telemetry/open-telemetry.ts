@@ -1,5 +1,7 @@
 import type { OpenTelemetry, OpenTelemetryOptions, Signals } from './otel/sdk.ts'
 
+export type { OpenTelemetry }
+
 /** The exporters that the variables ask for. An endpoint alone enables all signals. */
 export function readSignals(env: NodeJS.ProcessEnv): Signals {
   const isDisabled = env.OTEL_SDK_DISABLED?.trim().toLowerCase() === 'true'

@@ -1,4 +1,4 @@
-/** What goes through the channel between a supervisor and a worker. */
+/** A message between a supervisor and a worker. */
 type Packet =
   | {
       readonly gatehouse: 'ask'
@@ -53,7 +53,7 @@ export class Channel {
     else waiting?.reject(new Error(packet.body))
   }
 
-  /** The other end has ended: what waits for it is rejected. */
+  /** Rejects whatever waits for the other end, which has ended. */
   close(): void {
     this.#isClosed = true
     for (const waiting of this.#waiting.values())

@@ -58,7 +58,7 @@ export class Crew {
     return url
   }
 
-  /** Those that have not ended. */
+  /** The workers that have not ended. */
   get members(): readonly Member[] {
     return [...this.#members]
   }

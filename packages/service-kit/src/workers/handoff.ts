@@ -1,6 +1,6 @@
 import type { ChildProcess } from 'node:child_process'
 
-/** What node:cluster sends with a new connection, and what the worker acknowledges it with. */
+/** A message of node:cluster that comes with a new connection, or acknowledges one. */
 interface ClusterMessage {
   readonly act?: string
   readonly key?: string

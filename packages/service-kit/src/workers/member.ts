@@ -4,7 +4,7 @@ import { Channel } from './channel.ts'
 import { noteHandoffs } from './handoff.ts'
 import { SLOT_VARIABLE, SUPERVISOR_VARIABLE } from './worker.ts'
 
-/** How long the last messages of a worker that has ended are waited for. */
+/** The time to wait for the last messages of a worker that has ended, in ms. */
 const LAST_WORDS_MS = 100
 
 /** A worker, as its supervisor sees it. */
@@ -19,9 +19,9 @@ export class Member {
   hasJoined = false
   /** When it answered requests first, on the clock of the process. */
   readyAt: number | undefined
-  /** What it says about a start that failed. */
+  /** The reason that it gives for a start that failed. */
   failure: string | undefined
-  /** How it ended, if it has. */
+  /** The code or signal with which it ended, if it has. */
   outcome: string | undefined
   readonly #worker: Worker
   readonly #channel: Channel

@@ -3,7 +3,7 @@ import { Metrics } from '../telemetry/metrics.ts'
 import type { Crew } from './crew.ts'
 import type { Member } from './member.ts'
 
-/** How long a scrape waits for a worker, in ms; one that is too busy counts as at the last scrape. */
+/** The time for which a scrape waits for a worker, in ms; one that is too busy counts as at the last scrape. */
 const SCRAPE_MS = 1_000
 
 /** Metrics as prom-client makes them JSON. */
@@ -14,7 +14,7 @@ export class CrewMetrics {
   readonly #own: Metrics
   readonly #crew: Crew
   readonly #last = new Map<Member, MetricsJson>()
-  /** What workers that have ended had counted, so that no sum ever falls. */
+  /** The counts of workers that have ended, so that no sum ever falls. */
   #ended: Promise<MetricsJson> = Promise.resolve([])
 
   constructor({ name, version }: { readonly name: string; readonly version: string }, crew: Crew) {
@@ -48,7 +48,7 @@ export class CrewMetrics {
     return aggregate([own, await this.#ended, ...this.#last.values()]).metrics()
   }
 
-  /** Keeps what a worker that has ended had counted at the last scrape. */
+  /** Keeps the counts that a worker which has ended had at the last scrape. */
   forget(member: Member): void {
     const last = this.#last.get(member)
     if (!last) return

@@ -17,7 +17,7 @@ interface SupervisorOptions {
   readonly program: string
   readonly name: string
   readonly version: string
-  /** How many workers there are. */
+  /** The number of workers. */
   readonly count: number
   readonly metrics: { readonly enabled: boolean; readonly host: string; readonly port: number }
   readonly log: Logger
@@ -70,7 +70,7 @@ function described(
   return new DescribedError(failure ?? `${program}: a worker ended at its start (${outcome})\n`)
 }
 
-/** Also those that are starting, as they may have read the file before it changed. */
+/** Reloads all workers, also those that are starting: they may have read the file before it changed. */
 async function reload(crew: Crew, log: Logger): Promise<void> {
   const { members } = crew
   const outcomes = await Promise.all(

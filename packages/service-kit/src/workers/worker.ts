@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { Channel } from './channel.ts'
 
-/** How long a broadcast waits for the other workers, in ms. */
+/** The time for which a broadcast waits for the other workers, in ms. */
 export const BROADCAST_MS = 1_000
 /** The supervisor answers by then, if it is there. */
 const PATIENCE_MS = 2 * BROADCAST_MS
@@ -11,7 +11,7 @@ const PATIENCE_MS = 2 * BROADCAST_MS
 export const SUPERVISOR_VARIABLE = 'GATEHOUSE_SUPERVISOR'
 export const SLOT_VARIABLE = 'GATEHOUSE_WORKER'
 
-/** What the workers of a service tell each other. A single process has nobody to tell. */
+/** The workers of a service, which tell each other what must not wait. A single process has nobody to tell. */
 export interface Workers {
   /** Which of the workers this is, from 1; whoever takes its place is the same. 0 in a single process. */
   readonly slot: number
@@ -25,10 +25,10 @@ export interface Workers {
   onBroadcast<Message>(topic: string, handle: (message: Message) => unknown): void
 }
 
-/** Those of a single process. */
+/** The workers of a single process. */
 export const ALONE: Workers = { slot: 0, async broadcast() {}, onBroadcast() {} }
 
-/** What a supervisor asks of a worker that has started. */
+/** A worker that has started, as its supervisor uses it. */
 export interface StartedWorker {
   readonly url: string
   /** The metrics as JSON. */

@@ -3,13 +3,13 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { Parameter, Row, Transaction } from '../engine.ts'
 import { StoreError } from '../errors.ts'
 import type { FailedStatements } from '../failed-statements.ts'
-import { type Answer, type Connection, fulfilled, type Statement } from './connection.ts'
+import { type Connection, fulfilled, type Statement, type StatementResult } from './connection.ts'
 import { diagnosed, Failed, noted, reasonOf, toStoreError, unavailable } from './failures.ts'
 import type { Pool } from './pool.ts'
 import type { Servers } from './servers.ts'
 
-/** What writes need. */
-interface Deps {
+/** The parts that writes work with. */
+interface WritesOptions {
   readonly pool: Pool
   readonly servers: Servers
   readonly failed: FailedStatements
@@ -33,9 +33,9 @@ const LOOK_UP = 'SELECT FROM writes WHERE id = $1::uuid'
 
 /** Transactions of which each happens once, over a few connections. */
 export class Writes {
-  readonly #deps: Deps
+  readonly #deps: WritesOptions
 
-  constructor(deps: Deps) {
+  constructor(deps: WritesOptions) {
     this.#deps = deps
   }
 
@@ -111,7 +111,7 @@ class Attempt {
   readonly ran: Statement[] = []
   /** Whether COMMIT was sent: from then on it may have happened. */
   isSent = false
-  /** What goes with the first statement. */
+  /** The statements that are sent with the first one. */
   #head: readonly Statement[]
   #isOpen = true
   /** The first one: the others only follow from it. */
@@ -156,7 +156,11 @@ class Attempt {
     if (answers.at(-1)?.command !== COMMIT) throw new Error('A statement of the transaction failed')
   }
 
-  async #send(connection: Connection, sql: string, params: readonly Parameter[]): Promise<Answer> {
+  async #send(
+    connection: Connection,
+    sql: string,
+    params: readonly Parameter[],
+  ): Promise<StatementResult> {
     if (!this.#isOpen) throw new Error('The transaction is over')
     const statement = { sql, params }
     this.ran.push(statement)
@@ -165,7 +169,7 @@ class Attempt {
     try {
       return await diagnosed(
         connection,
-        async () => fulfilled(await connection.pipeline(statements)).at(-1) as Answer,
+        async () => fulfilled(await connection.pipeline(statements)).at(-1) as StatementResult,
       )
     } catch (failed) {
       this.#failure ??= { statement, error: (failed as Failed).error }

@@ -81,20 +81,20 @@ try {
   sqlite?.close()
 }`
 
-type Outcome = { result: string } | { message: string; code: string; errcode?: number }
+type QuickCheckResult = { result: string } | { message: string; code: string; errcode?: number }
 
 async function quickCheck(file: string, signal: AbortSignal): Promise<void> {
   if (signal.aborted) return
   await using worker = new Worker(QUICK_CHECK, { eval: true, workerData: file, execArgv: [] })
   using _stop = addAbortListener(signal, () => void worker.terminate())
-  const { promise, resolve, reject } = Promise.withResolvers<Outcome | undefined>()
+  const { promise, resolve, reject } = Promise.withResolvers<QuickCheckResult | undefined>()
   worker.once('message', resolve).once('error', reject)
   worker.once('exit', () => resolve(undefined))
   assertSound(file, await promise)
 }
 
 /** @param outcome - undefined if the check was stopped */
-function assertSound(file: string, outcome: Outcome | undefined): void {
+function assertSound(file: string, outcome: QuickCheckResult | undefined): void {
   if (!outcome) return
   if (!('result' in outcome)) throw sqliteFailure(outcome) ?? new Error(outcome.message)
   if (outcome.result === 'ok') return

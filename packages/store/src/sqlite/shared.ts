@@ -10,7 +10,7 @@ import { isBusy } from './failures.ts'
 import { migrateSqlite } from './migrate.ts'
 import { bound, Connection, type Runner, Sqlite, type SqliteOptions } from './sqlite.ts'
 
-/** How long a write waits for those of other processes, on a slow disk, in ms. */
+/** Longest wait of a write for those of other processes, on a slow disk, in ms. */
 const BUSY_TIMEOUT = 2_000
 /** At a start nothing is blocked, and several processes may create the file, in ms. */
 const START_TIMEOUT = 5_000
@@ -53,8 +53,8 @@ interface Call {
   readonly params: readonly SQLInputValue[]
 }
 
-/** What it gave or threw. An error that is posted would lose its codes. */
-interface Answer {
+/** The result or the error of a call. An error that is posted would lose its codes. */
+interface CallResult {
   readonly result?: unknown
   readonly error?: Pick<Error, 'message'> & { readonly code?: unknown; readonly errcode?: unknown }
 }
@@ -153,7 +153,7 @@ class SharedFile implements Runner {
   #start(): Worker {
     const workerData = { url: `${pathToFileURL(this.#path)}?mode=rw`, BUSY_TIMEOUT, PRAGMAS }
     return new Worker(`(${serve})()`, { eval: true, execArgv: [], workerData })
-      .on('message', (answers: readonly Answer[]) => {
+      .on('message', (answers: readonly CallResult[]) => {
         for (const { result, error } of answers)
           if (error) this.#owed.shift()?.reject(Object.assign(new Error(), error))
           else this.#owed.shift()?.resolve(result)
@@ -199,7 +199,7 @@ function serve(): void {
   const statements = new Map<string, StatementSync>()
   let sqlite: DatabaseSync | undefined
   parentPort?.on('message', (calls: readonly Call[]) => {
-    const answers = calls.map(({ sql, method, params }): Answer => {
+    const answers = calls.map(({ sql, method, params }): CallResult => {
       try {
         if (sql === 'BEGIN IMMEDIATE') {
           sqlite = new DatabaseSync(new URL(workerData.url), { timeout: workerData.BUSY_TIMEOUT })
@@ -212,7 +212,7 @@ function serve(): void {
         if ((sql === 'COMMIT' || sql === 'ROLLBACK') && sqlite?.isOpen) sqlite.close()
         return { result }
       } catch (thrown) {
-        const { message, code, errcode } = thrown as Required<Answer>['error']
+        const { message, code, errcode } = thrown as Required<CallResult>['error']
         return { error: { message, code, errcode } }
       }
     })

@@ -1,7 +1,12 @@
 import { DatabaseSync } from 'node:sqlite'
-import { durationOf, requireNamedFile, systemClock, UsageError } from '@gatehouse/service-kit'
+import {
+  durationOf,
+  printable,
+  requireNamedFile,
+  systemClock,
+  UsageError,
+} from '@gatehouse/service-kit'
 import { openPostgres, parsePostgresUrl, requireMigratedSqlite, Sqlite } from '@gatehouse/store'
-import { printable } from '../client/errors.ts'
 import type { CertServiceConfig } from '../config/schema.ts'
 import { AuditLog } from '../store/audit.ts'
 import { reported } from '../store/failures.ts'

@@ -1,17 +1,23 @@
-import {
-  printMigrated,
-  recognise,
-  type ServiceCommand,
-  type ServiceProgram,
-} from '@gatehouse/service-kit'
+import { AUTH_ERRORS, type AuthErrorCode } from '@gatehouse/auth-core'
+import { clientCommands } from '@gatehouse/certs-client'
+import type { ServiceCommand, ServiceProgram } from '@gatehouse/service-kit'
 import { loadCertConfig } from '../config/load.ts'
 import { type CertServiceConfig, isPlain } from '../config/schema.ts'
-import { CertError } from '../errors.ts'
+import { actionFor, CertError } from '../errors.ts'
 import { VERSION } from '../version.ts'
-import { CLIENT_COMMANDS } from './client/commands.ts'
 import { START_RULES } from './start-rules.ts'
 
 type Command = ServiceCommand<CertServiceConfig>
+
+/** Finds what to do about an error that the service answered with; undefined for codes of other software. */
+export function actionOf(code: string): string | undefined {
+  return actionFor(code) ?? AUTH_ERRORS[code as AuthErrorCode]?.action
+}
+
+const load: ServiceProgram<CertServiceConfig>['load'] = (file, env, settings = {}) => {
+  const { beforeStart, ...others } = settings
+  return loadCertConfig(file, env, { ...others, ...(beforeStart && { startRules: START_RULES }) })
+}
 
 const UPKEEP = { group: 'Upkeep, while the service is stopped:', readsConfig: true } as const
 
@@ -35,8 +41,8 @@ const migrate: Command = {
   summary: 'translate a configuration of le-cert-server',
   examples: ['gatehouse-certs migrate le-cert-server le-cert-server.yaml > config.yaml'],
   async run({ words: [file = ''], process }) {
-    const { migrate } = await import('./migrate.ts')
-    return printMigrated(await migrate('le-cert-server', file), process)
+    const { migrate, printMigrated } = await import('@gatehouse/migrate')
+    return printMigrated(await migrate('le-cert-server', file, load), process)
   },
 }
 
@@ -160,7 +166,7 @@ export const PROGRAM: ServiceProgram<CertServiceConfig> = {
   commands: [
     init,
     migrate,
-    ...CLIENT_COMMANDS,
+    ...clientCommands(actionOf),
     backup,
     audit,
     restore,
@@ -169,12 +175,11 @@ export const PROGRAM: ServiceProgram<CertServiceConfig> = {
     detachRoot,
     rollover,
   ],
-  load: (file, env, { beforeStart, ...settings } = {}) =>
-    loadCertConfig(file, env, { ...settings, ...(beforeStart && { startRules: START_RULES }) }),
+  load,
   usesTls: ({ server }) => !isPlain(server.tls),
   async recognise(text, file) {
-    const { PROGRAMS } = await import('../migrate/programs.ts')
-    return recognise(PROGRAMS, text, file)
+    const { recognise } = await import('@gatehouse/migrate')
+    return recognise('cert-service', text, file)
   },
   serve: async (options) => (await import('./serve.ts')).serve(options),
 }

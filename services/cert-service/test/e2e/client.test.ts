@@ -5,10 +5,10 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
+import { lookAt } from '../../../../packages/certs-client/test/helpers/client.ts'
 import { freePort } from '../../../../scripts/free-ports.ts'
 import { programOf } from '../../../../scripts/test/program.ts'
 import { until } from '../../../../scripts/test/until.ts'
-import { lookAt } from '../helpers/client.ts'
 import { createHome, KEY, revoke, startService } from '../helpers/service.ts'
 
 /** The program as a client of a service; `url` may change, as when the service starts again. */

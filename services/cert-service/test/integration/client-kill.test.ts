@@ -1,5 +1,5 @@
 import t from 'tap'
-import { killClients } from '../helpers/client-kills.ts'
+import { killClients } from '../../../../packages/certs-client/test/helpers/client-kills.ts'
 
 t.test('killed at every step, a client leaves the old files or the new ones', async (t) => {
   const killed = await killClients(t, 1, 40)

@@ -1,10 +1,12 @@
 import type { Profile } from '@gatehouse/profile'
+import type { Metrics } from '@gatehouse/service-kit'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Refusal } from '../check/decide.ts'
 import type { ForwardAuthConfig } from '../config/schema.ts'
 import { clientIpOf } from '../forwarded.ts'
 import type { AuditEvent, AuditRow, StoredAuditRow } from '../store/store.ts'
+import { createCounters } from './counters.ts'
 import { RowLimit } from './row-limit.ts'
 
 const HOUR = 3_600_000
@@ -28,6 +30,8 @@ interface Happening {
   readonly refusal?: Refusal | undefined
 }
 
+type Count = ReturnType<typeof createCounters>
+
 interface Kind {
   readonly message: string
   /** What can be repeated at will has a row in this time, in ms; 0 for a row each. */
@@ -47,6 +51,7 @@ const KINDS: Readonly<Record<AuditEvent, Kind>> = {
 /** Records who signed in and out, which programs passed, and who was refused: a log line, a row and a counter. Never throws. */
 class AuditTrail {
   readonly #app: FastifyInstance
+  readonly #count: Count | undefined
   readonly #limits = { [HOUR]: new RowLimit(HOUR), [DAY]: new RowLimit(DAY) }
   #waiting: StoredAuditRow[] = []
   #writing: Promise<void> | undefined
@@ -54,13 +59,14 @@ class AuditTrail {
   #isDelayed = false
   #isClosing = false
 
-  constructor(app: FastifyInstance) {
+  constructor(app: FastifyInstance, count: Count | undefined) {
     this.#app = app
+    this.#count = count
   }
 
   record(request: FastifyRequest, happening: Happening): void {
     const { message, limit } = KINDS[happening.event]
-    this.#app.authMetrics.event(happening.event, happening.portal)
+    this.#count?.(happening.event, happening.portal)
     const described = this.#describe(request, happening)
     const row = limit === 0 ? described : this.#limits[limit].take(described)
     if (!row) return
@@ -157,10 +163,14 @@ declare module 'fastify' {
   }
 }
 
+interface AuditOptions extends Pick<ForwardAuthConfig, 'audit'> {
+  readonly metrics?: Metrics | undefined
+}
+
 /** The audit trail, in the store. Old rows are removed at the start and once a day. */
-export const audit = fp<Pick<ForwardAuthConfig, 'audit'>>(
-  async (app: FastifyInstance, { audit: { retention } }) => {
-    const trail = new AuditTrail(app)
+export const audit = fp<AuditOptions>(
+  async (app: FastifyInstance, { audit: { retention }, metrics }) => {
+    const trail = new AuditTrail(app, metrics && createCounters(app, metrics))
     let timer: { cancel(): void } | undefined
     let pruning = Promise.resolve()
     function prune(): void {
@@ -178,10 +188,11 @@ export const audit = fp<Pick<ForwardAuthConfig, 'audit'>>(
     fastify: '5.x',
     name: 'forward-auth/audit',
     dependencies: [
-      'forward-auth/metrics',
+      'forward-auth/portals',
       'forward-auth/store',
       'forward-auth/trust',
       'service-kit/clock',
+      'service-kit/reload',
     ],
   },
 )

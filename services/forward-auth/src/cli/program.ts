@@ -1,6 +1,4 @@
 import {
-  printMigrated,
-  recognise,
   type ServiceCommand,
   type ServiceProgram,
   systemClock,
@@ -8,7 +6,6 @@ import {
 } from '@gatehouse/service-kit'
 import { loadForwardAuthConfig } from '../config/load.ts'
 import type { ForwardAuthConfig } from '../config/schema.ts'
-import type { ProgramName } from '../migrate/programs.ts'
 import { VERSION } from '../version.ts'
 import { describeRedirectUris } from './redirect-uris.ts'
 
@@ -28,14 +25,14 @@ const init: Command = {
   },
 }
 
-const migrateFrom = (name: ProgramName, file: string): Command => ({
+const migrateFrom = (name: 'oauth2-proxy' | 'traefik-forward-auth', file: string): Command => ({
   usage: `migrate ${name} FILE`,
   group: 'Configure:',
   summary: `translate a configuration of ${name}`,
   examples: [`gatehouse-auth migrate ${name} ${file} > config.yaml`],
   async run({ words: [file = ''], process }) {
-    const { migrate } = await import('./migrate.ts')
-    return printMigrated(await migrate(name, file), process)
+    const { migrate, printMigrated } = await import('@gatehouse/migrate')
+    return printMigrated(await migrate(name, file, loadForwardAuthConfig), process)
   },
 })
 
@@ -130,8 +127,8 @@ export const PROGRAM: ServiceProgram<ForwardAuthConfig> = {
   usesTls: ({ server }) => server.tls !== undefined,
   describe: describeRedirectUris,
   async recognise(text, file) {
-    const { PROGRAMS } = await import('../migrate/programs.ts')
-    return recognise(PROGRAMS, text, file)
+    const { recognise } = await import('@gatehouse/migrate')
+    return recognise('forward-auth', text, file)
   },
   serve: async (options) => (await import('./serve.ts')).serve(options),
 }

@@ -1,3 +1,9 @@
+import {
+  isPublic,
+  PROVIDER_RULES,
+  type ProviderConfig,
+  stepsUp,
+} from '@gatehouse/identity-providers'
 import { parseHost } from '@gatehouse/net'
 import { compileAllow, createConditions } from '@gatehouse/profile'
 import {
@@ -19,7 +25,6 @@ import { headerRows } from '../check/header-presets.ts'
 import { ANY_POLICY, createPolicy } from '../check/policy.ts'
 import { ANYONE } from '../check/rules.ts'
 import { READ_HEADERS } from '../header-names.ts'
-import { isPublic, PROVIDER_RULES, type ProviderConfig, stepsUp } from '../providers/index.ts'
 import { isUnder, readSite, type Site } from '../sites.ts'
 import { checkApps } from './apps.ts'
 import { checkHosts, type Domains } from './hosts.ts'

@@ -1,3 +1,4 @@
+import { ProviderSchema } from '@gatehouse/identity-providers'
 import { AllowSchema } from '@gatehouse/profile'
 import {
   Duration,
@@ -14,7 +15,6 @@ import { type Static, Type } from 'typebox'
 import { PRESETS } from '../check/header-presets.ts'
 import { ENCODINGS, PROPERTY_NAMES, USER_KINDS } from '../check/headers.ts'
 import { COLOR_PATTERN } from '../pages/colors.ts'
-import { ProviderSchema } from '../providers/index.ts'
 import { AppsSchema } from './apps.ts'
 import { Hosts } from './hosts.ts'
 import { ContactSchema, FaviconSchema, LogoSchema, PageTextsSchema } from './look.ts'

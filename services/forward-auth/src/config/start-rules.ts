@@ -1,5 +1,6 @@
 import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import type { ProviderConfig } from '@gatehouse/identity-providers'
 import { parseHost } from '@gatehouse/net'
 import {
   applyToEach,
@@ -13,7 +14,6 @@ import {
   type Rule,
 } from '@gatehouse/service-kit'
 import { ANYONE, SIGNED_IN } from '../check/rules.ts'
-import type { ProviderConfig } from '../providers/index.ts'
 import { assertStoredSecret, SECRET_FILES } from '../store/sqlite/secret-file.ts'
 import { STATE_FILE } from '../store/sqlite/sqlite-store.ts'
 import type { SecretName } from '../store/store.ts'

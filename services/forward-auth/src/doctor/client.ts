@@ -1,24 +1,22 @@
 import { type ClientRequest, request as requestHttp } from 'node:http'
 import { request as requestHttps } from 'node:https'
-import type { Answer } from './diagnose.ts'
+import type { HttpAnswer } from './diagnose.ts'
 
 const TIMEOUT = 10_000
 const MAX_BODY = 1_048_576
 
 export interface ClientOptions {
-  /** Where to connect to, instead of the host and port of the URL. */
+  /** The address to connect to, instead of the host and port of the URL. */
   readonly address?: { readonly host: string; readonly port?: number | undefined } | undefined
   /** CA certificates in PEM. */
   readonly ca?: string | undefined
   readonly insecure?: boolean | undefined
 }
 
-interface Ask {
-  readonly method?: string
-  readonly headers: Readonly<Record<string, string>>
-}
-
-export type Client = (url: URL, ask: Ask) => Promise<Answer>
+export type Client = (
+  url: URL,
+  request: { readonly method?: string; readonly headers: Readonly<Record<string, string>> },
+) => Promise<HttpAnswer>
 
 /** A client that sends headers as they are and follows no redirects. Time and size are limited. */
 export function createClient({ address, ca, insecure = false }: ClientOptions = {}): Client {
@@ -27,7 +25,10 @@ export function createClient({ address, ca, insecure = false }: ClientOptions = 
       const request = url.protocol === 'https:' ? requestHttps : requestHttp
       const port = address?.port ?? url.port
       const sent = request({
-        ...{ method, path: `${url.pathname}${url.search}`, agent: false, setHost: false },
+        method,
+        path: `${url.pathname}${url.search}`,
+        agent: false,
+        setHost: false,
         host: address?.host ?? url.hostname.replace(/^\[|\]$/g, ''),
         ...(port !== '' && { port }),
         ...(url.protocol === 'https:' && {
@@ -54,7 +55,7 @@ function explain(error: NodeJS.ErrnoException, { host }: URL): Error {
   return new Error(text, { cause: error })
 }
 
-function readAnswer(sent: ClientRequest, done: (answer: Answer) => void): void {
+function readAnswer(sent: ClientRequest, done: (answer: HttpAnswer) => void): void {
   sent.on('response', (response) => {
     const { statusCode: status = 0 } = response
     const headers = Object.fromEntries(

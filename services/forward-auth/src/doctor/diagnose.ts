@@ -1,10 +1,10 @@
-import { FWA_ERRORS, type FwaErrorCode } from '../errors.ts'
+import { ERRORS, type FwaErrorCode } from '../errors.ts'
 import { BELIEVED_HEADERS, METHOD_OVERRIDES, PATH_OVERRIDES } from '../header-names.ts'
-import type { ProbedCheck } from './probes.ts'
+import type { ProbedCheck, ProbedRequest } from './probes.ts'
 import type { Mistake } from './remedies.ts'
 
-/** What a client of the proxy received. */
-export interface Answer {
+/** The answer that a client of the proxy received. */
+export interface HttpAnswer {
   readonly status: number
   readonly headers: Readonly<Record<string, string | undefined>>
   readonly body: string
@@ -18,45 +18,48 @@ export interface Exchange {
   /** Path and query. */
   readonly target: string
   readonly cookieLength: number
-  readonly answer: Answer
+  readonly answer: HttpAnswer
   readonly checks: readonly ProbedCheck[]
 }
 
+/** The exchanges that show how a proxy is set up. */
 export interface Examination {
   /** A page, as a browser opens it. */
   readonly page: Exchange
   /** A POST, as programs send it. */
   readonly program: Exchange
-  /** With forwarded headers of the client's own. */
+  /** A request with forwarded headers of the client's own. */
   readonly forged: Exchange
-  /** With 12 kB of cookies. */
+  /** A request with 12 kB of cookies. */
   readonly large: Exchange
-  /** With a URL that makes the answer of the check large. */
+  /** A request with a URL that makes the answer of the check large. */
   readonly long: Exchange
-  /** At the host of the sign-in pages: the profile of somebody who is not signed in. */
+  /** The profile of somebody who is not signed in, at the host of the sign-in pages. */
   readonly auth: Exchange
-  /** Of a person who is signed in, at an app that answers with what it receives. */
+  /** Requests of a person who is signed in, to an app that answers with what it receives. */
   readonly app?: AppExamination | undefined
 }
 
+/** The answers of an app to a person who is signed in. */
 export interface AppExamination {
   readonly host: string
-  readonly signedIn: Answer
-  /** With the identity headers spelled with underscores, dots and tildes. */
-  readonly aliased: readonly Answer[]
-  /** With headers that only a proxy may set. */
-  readonly believed: Answer
-  /** With headers that replace method and path. */
-  readonly overridden: Answer
-  /** After `Upgrade: h2c`. */
-  readonly upgraded: Answer
-  /** With the identity headers listed in `Connection`. */
-  readonly taken: Answer
+  readonly signedIn: HttpAnswer
+  /** Answers to identity headers that are spelled with underscores, dots and tildes. */
+  readonly aliased: readonly HttpAnswer[]
+  /** The answer to headers that only a proxy may set. */
+  readonly believed: HttpAnswer
+  /** The answer to headers that replace method and path. */
+  readonly overridden: HttpAnswer
+  /** The answer to `Upgrade: h2c`. */
+  readonly upgraded: HttpAnswer
+  /** The answer to identity headers that are listed in `Connection`. */
+  readonly taken: HttpAnswer
   /** The identity headers that the check gives to the app. */
   readonly identity: Readonly<Record<string, string>>
   readonly sessionCookie: string
 }
 
+/** A fault of the proxy, and the sentence that tells it. */
 export interface Finding {
   readonly mistake: Mistake
   readonly text: string
@@ -70,14 +73,13 @@ export const FORGED_HOST = 'forged.invalid'
 
 /** Names what is wrong with a proxy, worst first; an empty list if nothing is. */
 export function diagnose(seen: Examination): readonly Finding[] {
-  const reached = diagnoseReach(seen)
-  if (reached.length > 0) return [...reached, ...diagnoseAuthHost(seen.auth)]
+  const unreached = diagnoseReach(seen)
+  if (unreached) return [unreached, ...diagnoseAuthHost(seen.auth)]
   const findings = [
-    ...diagnoseApp(seen.app, seen.forged),
+    ...(seen.app ? diagnoseApp(seen.app, seen.forged) : []),
     ...diagnoseForged(seen.forged),
     ...diagnoseCheck(seen.page),
     ...diagnoseCheck(seen.program),
-    ...diagnoseNavigation(seen.page),
     ...diagnoseAnswers(seen),
     ...diagnoseSizes(seen),
     ...diagnoseAuthHost(seen.auth),
@@ -85,76 +87,56 @@ export function diagnose(seen: Examination): readonly Finding[] {
   return findings.filter(({ text }, i) => findings.findIndex((one) => one.text === text) === i)
 }
 
-/** Faults with which nothing else can be told: no check, or none from a trusted proxy. */
-function diagnoseReach({ page, program }: Examination): Finding[] {
+type Findings = Generator<Finding, void>
+
+const fault = (mistake: Mistake, text: string): Finding => ({ mistake, text })
+
+/** Finds a fault with which nothing else can be told: no check, or none from a trusted proxy. */
+function diagnoseReach({ page, program }: Examination): Finding | undefined {
   const checks = [...page.checks, ...program.checks]
   const untrusted = checks.find(({ code }) => code === 'FWA_PEER_UNTRUSTED')
-  if (untrusted) {
-    const text = `The service does not trust the proxy at ${untrusted.peer}.`
-    return [{ mistake: 'untrusted', text }]
-  }
-  if (checks.length > 0) return []
+  if (untrusted)
+    return fault('untrusted', `The service does not trust the proxy at ${untrusted.peer}.`)
+  if (checks.length > 0) return undefined
   const { status } = page.answer
-  if (status >= 500) {
-    const text = `The proxy answers ${status}, and no check reaches the service.`
-    return [{ mistake: 'unreachable', text }]
-  }
+  if (status >= 500)
+    return fault('unreachable', `The proxy answers ${status}, and no check reaches the service.`)
   const problem = codeOf(page.answer) ?? codeOf(program.answer)
-  if (problem !== undefined || isGatehouse(program.answer)) {
-    const text = 'The check receives neither User-Agent nor the path of the request.'
-    return [{ mistake: 'target', text }]
-  }
-  const text = `${page.host} answers ${status} without a check.`
-  return [{ mistake: 'unprotected', text }]
+  if (problem !== undefined || isGatehouse(program.answer))
+    return fault('target', 'The check receives neither User-Agent nor the path of the request.')
+  return fault('unprotected', `${page.host} answers ${status} without a check.`)
 }
 
-/** Whether the answer of a check says what the client asked for. */
-function diagnoseCheck(exchange: Exchange): Finding[] {
-  return exchange.checks.flatMap((check) => {
+/** Compares what each check says with what the client asked for. */
+function* diagnoseCheck(exchange: Exchange): Findings {
+  for (const check of exchange.checks) {
     const { asked, headers } = check
-    const findings = asked ? compareAsked(exchange, asked) : [explainCode(check, exchange)]
+    if (asked) yield* compareAsked(exchange, asked)
+    else yield explainCode(check, exchange)
     if (exchange.cookieLength > 0 && check.cookieLength === 0)
-      findings.push({ mistake: 'cookie', text: 'The check receives no Cookie.' })
+      yield fault('cookie', 'The check receives no Cookie.')
     const [, query = ''] = exchange.target.split('?')
     if (query !== '' && check.dialect !== 'envoy' && check.query.includes(query))
-      findings.push({ mistake: 'query', text: 'The check receives the query of the client.' })
+      yield fault('query', 'The check receives the query of the client.')
     if (check.clientAddress === undefined && headers['x-forwarded-for'] === undefined)
-      findings.push({ mistake: 'client', text: 'The check receives no X-Forwarded-For.' })
-    return findings
-  })
-}
-
-/** Gatehouse sends people to sign in, and programs not. */
-function diagnoseNavigation({ checks }: Exchange): Finding[] {
-  const isHidden = checks.some(
-    ({ headers: { accept = '', 'sec-fetch-mode': mode } }) =>
-      mode === undefined && !accept.includes('text/html'),
-  )
-  if (!isHidden) return []
-  const text =
-    'The check receives neither Accept nor Sec-Fetch-Mode, so people get no page to sign in.'
-  return [{ mistake: 'navigation', text }]
-}
-
-type Asked = NonNullable<ProbedCheck['asked']>
-
-function compareAsked(sent: Exchange, asked: Asked): Finding[] {
-  const findings: Finding[] = []
-  const compare = (mistake: Mistake, what: string, expected: string, told: string) => {
-    if (expected !== told)
-      findings.push({ mistake, text: `The check is told the ${what} ${told}, not ${expected}.` })
+      yield fault('client', 'The check receives no X-Forwarded-For.')
   }
-  compare('host', 'host', sent.host, asked.host)
-  compare('scheme', 'scheme', sent.scheme, asked.scheme)
-  compare('method', 'method', sent.method, asked.method)
-  const prefix = sent.target.slice(0, -asked.target.length)
-  if (prefix !== '' && sent.target === prefix + asked.target)
-    findings.push({ mistake: 'stripped', text: `The proxy strips ${prefix} before it asks.` })
-  else compare('target', 'path', shortened(sent.target), shortened(asked.target))
-  return findings
 }
 
-/** Without the token, which differs in each request. */
+function* compareAsked(sent: Exchange, asked: ProbedRequest): Findings {
+  const told = (what: string, expected: string, said: string) =>
+    `The check is told the ${what} ${said}, not ${expected}.`
+  for (const what of ['host', 'scheme', 'method'] as const)
+    if (sent[what] !== asked[what]) yield fault(what, told(what, sent[what], asked[what]))
+  const prefix = sent.target.slice(0, -asked.target.length)
+  const expected = shortened(sent.target)
+  const said = shortened(asked.target)
+  if (prefix !== '' && sent.target === prefix + asked.target)
+    yield fault('stripped', `The proxy strips ${prefix} before it asks.`)
+  else if (expected !== said) yield fault('target', told('path', expected, said))
+}
+
+/** Leaves out the token, which differs in each request. */
 function shortened(target: string): string {
   return target.replace(/[\w-]{22}\.\d+\.[\w-]{43}/, '…').slice(0, 100)
 }
@@ -170,31 +152,27 @@ const MISSING: readonly (readonly [header: RegExp, mistake: Mistake])[] = [
 function explainCode({ code, message = '', headers }: ProbedCheck, { host }: Exchange): Finding {
   if (code === 'FWA_HEADER_MISSING') {
     const [, mistake = 'other'] = MISSING.find(([header]) => header.test(message)) ?? []
-    return { mistake, text: `The check is incomplete: ${message}.` }
+    return fault(mistake, `The check is incomplete: ${message}.`)
   }
   if (code === 'FWA_HOST_UNKNOWN' || code === 'FWA_HOST_RESERVED') {
     const told = headers['x-forwarded-host'] ?? headers['x-original-url'] ?? headers.host
-    return {
-      mistake: 'host',
-      text: `The check is told the host ${told?.slice(0, 100)}, not ${host}.`,
-    }
+    return fault('host', `The check is told the host ${told?.slice(0, 100)}, not ${host}.`)
   }
   if (code === 'FWA_HEADER_INVALID') {
     const mistake = /scheme/.test(message) ? 'scheme' : /method/.test(message) ? 'method' : 'target'
-    return { mistake, text: `The check cannot be read: ${message}.` }
+    return fault(mistake, `The check cannot be read: ${message}.`)
   }
-  const { action = '' } = FWA_ERRORS[code as FwaErrorCode] ?? {}
-  return { mistake: 'other', text: `The check is refused: ${message} (${code}). ${action}` }
+  const { action = '' } = ERRORS[code as FwaErrorCode] ?? {}
+  return fault('other', `The check is refused: ${message} (${code}). ${action}`)
 }
 
-/** Forged headers count as believed if a check is told them. */
-function diagnoseForged(forged: Exchange): Finding[] {
-  return forged.checks.flatMap((check) => {
+/** Finds forged headers that a check is told. */
+function* diagnoseForged(forged: Exchange): Findings {
+  for (const check of forged.checks) {
     const names = believed(check, forged)
-    if (names.length === 0) return []
-    const text = `A client can forge ${names.join(', ')}: the check is told its value.`
-    return [{ mistake: 'forged' as const, text }]
-  })
+    if (names.length > 0)
+      yield fault('forged', `A client can forge ${names.join(', ')}: the check is told its value.`)
+  }
 }
 
 function believed(check: ProbedCheck, { scheme }: Exchange): string[] {
@@ -222,154 +200,130 @@ function believed(check: ProbedCheck, { scheme }: Exchange): string[] {
   return told.filter(([, isForged]) => isForged).map(([name]) => name)
 }
 
-/** Whether the client receives what the checks answer. */
-function diagnoseAnswers({ page, program }: Examination): Finding[] {
-  const findings: Finding[] = []
+/** Finds out whether the client receives what the checks answer, and people are told from programs. */
+function* diagnoseAnswers({ page, program }: Examination): Findings {
+  const isHidden = page.checks.some(
+    ({ headers: { accept = '', 'sec-fetch-mode': mode } }) =>
+      mode === undefined && !accept.includes('text/html'),
+  )
+  if (isHidden)
+    yield fault(
+      'navigation',
+      'The check receives neither Accept nor Sec-Fetch-Mode, so people get no page to sign in.',
+    )
   const { status, headers } = page.answer
   const isRefusal = page.checks.some(
     ({ asked, status }) => asked && [302, 303, 401].includes(status),
   )
-  if (isRefusal && !(status >= 300 && status < 400 && isSignIn(headers.location)))
-    findings.push({
-      mistake: 'redirect',
-      text: `A browser receives ${status}${headers.location ? '' : ' without Location'}, not the redirect to the sign-in page.`,
-    })
-  const isDenied = program.checks.some(({ status }) => status === 401)
-  if (isDenied && program.answer.status !== 401)
-    findings.push({
-      mistake: 'status',
-      text: `A program receives ${program.answer.status}, where the check answers 401.`,
-    })
-  else if (isDenied && !isGatehouse(program.answer))
-    findings.push({
-      mistake: 'challenge',
-      text: 'A program receives 401 without WWW-Authenticate.',
-    })
-  return findings
+  const isRedirected = status >= 300 && status < 400 && SIGN_IN.test(headers.location ?? '')
+  if (isRefusal && !isRedirected) {
+    const received = headers.location ? status : `${status} without Location`
+    yield fault('redirect', `A browser receives ${received}, not the redirect to the sign-in page.`)
+  }
+  if (!program.checks.some(({ status }) => status === 401)) return
+  if (program.answer.status !== 401)
+    yield fault(
+      'status',
+      `A program receives ${program.answer.status}, where the check answers 401.`,
+    )
+  else if (!isGatehouse(program.answer))
+    yield fault('challenge', 'A program receives 401 without WWW-Authenticate.')
 }
 
-function isSignIn(location = ''): boolean {
-  return /\/portals?\/[^/]+\/(?:signin|providers)/.test(location)
-}
+const SIGN_IN = /\/portals?\/[^/]+\/(?:signin|providers)/
 
-function isGatehouse({ headers }: Answer): boolean {
+function isGatehouse({ headers }: HttpAnswer): boolean {
   return /Cookie realm=/.test(headers['www-authenticate'] ?? '')
 }
 
-function codeOf({ body }: Answer): string | undefined {
+function codeOf({ body }: HttpAnswer): string | undefined {
   return /"code":"(FWA_\w+)"/.exec(body)?.[1]
 }
 
-function diagnoseSizes({ page, large, long }: Examination): Finding[] {
-  const findings: Finding[] = []
+function* diagnoseSizes({ page, large, long }: Examination): Findings {
   const isRedirect = ({ answer: { status } }: Exchange) => status === page.answer.status
   const arrived = Math.max(0, ...large.checks.map(({ cookieLength }) => cookieLength))
   const hasCookies = page.checks.some(({ cookieLength }) => cookieLength > 0)
   if (!isRedirect(large) || (hasCookies && arrived < large.cookieLength))
-    findings.push({
-      mistake: 'request-size',
-      text: `With 12 kB of cookies, which a session may have, the proxy answers ${large.answer.status}.`,
-    })
+    yield fault(
+      'request-size',
+      `With 12 kB of cookies, which a session may have, the proxy answers ${large.answer.status}.`,
+    )
   if (!isRedirect(long))
-    findings.push({
-      mistake: 'answer-size',
-      text: `When the check answers with a header of several kB, the proxy answers ${long.answer.status}.`,
-    })
-  return findings
+    yield fault(
+      'answer-size',
+      `When the check answers with a header of several kB, the proxy answers ${long.answer.status}.`,
+    )
 }
 
-function diagnoseAuthHost({ host, answer, checks }: Exchange): Finding[] {
+function* diagnoseAuthHost({ host, answer, checks }: Exchange): Findings {
   const code = codeOf(answer)
-  if (checks.length > 0 || code === 'FWA_HOST_RESERVED') {
-    const text = `${host} is protected itself, so that nobody can sign in.`
-    return [{ mistake: 'auth-protected', text }]
-  }
-  if (code === 'FWA_HOST_UNKNOWN') {
-    const text = `The sign-in pages at ${host} are told another host.`
-    return [{ mistake: 'auth-host', text }]
-  }
-  if (answer.status === 401 && code === 'FWA_NO_SESSION') return []
-  const text = `${host} answers ${answer.status}${ofCode(answer)}, not the sign-in pages.`
-  return [{ mistake: 'auth-missing', text }]
+  if (checks.length > 0 || code === 'FWA_HOST_RESERVED')
+    yield fault('auth-protected', `${host} is protected itself, so that nobody can sign in.`)
+  else if (code === 'FWA_HOST_UNKNOWN')
+    yield fault('auth-host', `The sign-in pages at ${host} are told another host.`)
+  else if (answer.status !== 401 || code !== 'FWA_NO_SESSION')
+    yield fault('auth-missing', `${host} answers ${statusOf(answer)}, not the sign-in pages.`)
 }
 
-function diagnoseApp(app: AppExamination | undefined, forged: Exchange): Finding[] {
-  if (!app) return []
+function* diagnoseApp(app: AppExamination, forged: Exchange): Findings {
   const { signedIn, sessionCookie } = app
   if (/\bGatehouse realm=/.test(signedIn.headers['www-authenticate'] ?? ''))
-    return [{ mistake: 'assertion', text: 'The app gets no assertion that it accepts.' }]
+    return yield fault('assertion', 'The app gets no assertion that it accepts.')
   if (signedIn.status !== 200)
-    return [
-      {
-        mistake: 'signed-in',
-        text: `A person who is signed in receives ${signedIn.status}${ofCode(signedIn)}.`,
-      },
-    ]
-  const findings = [...diagnosePassedOn(app, forged), ...diagnoseIdentity(app)]
+    return yield fault('signed-in', `A person who is signed in receives ${statusOf(signedIn)}.`)
+  yield* diagnosePassedOn(app, forged)
+  yield* diagnoseIdentity(app)
   if (signedIn.body.includes(sessionCookie))
-    findings.push({ mistake: 'session-shown', text: 'The app receives the session cookie.' })
-  return findings
+    yield fault('session-shown', 'The app receives the session cookie.')
 }
 
-/** What docs/proxies.md lists, besides identity. */
-function diagnosePassedOn(app: AppExamination, forged: Exchange): Finding[] {
+/** Checks what docs/proxies.md lists besides identity. */
+function* diagnosePassedOn(app: AppExamination, forged: Exchange): Findings {
   const { host, signedIn, believed, overridden, upgraded } = app
-  const findings: Finding[] = []
   if (upgraded.status === 101 || valuesOf('upgrade', upgraded.body).includes('h2c'))
-    findings.push({
-      mistake: 'upgrade',
-      text: 'A client can leave every check behind: the app receives Upgrade: h2c.',
-    })
-  const isForged = (name: string, { body }: Answer) => valuesOf(name, body).includes(FORGED)
+    yield fault('upgrade', 'A client can leave every check behind: the app receives Upgrade: h2c.')
+  const isForged = (name: string, { body }: HttpAnswer) => valuesOf(name, body).includes(FORGED)
   const unseen = [...METHOD_OVERRIDES, ...PATH_OVERRIDES].filter(
     (name) =>
       isForged(name, overridden) &&
       forged.checks.some(({ headers }) => !headers[name]?.includes(FORGED)),
   )
   if (unseen.length > 0)
-    findings.push({
-      mistake: 'overrides',
-      text: `The app receives ${unseen.join(', ')}, which the check does not.`,
-    })
+    yield fault('overrides', `The app receives ${unseen.join(', ')}, which the check does not.`)
   for (const name of BELIEVED_HEADERS.filter((name) => isForged(name, believed)))
-    findings.push({ mistake: 'believed', text: `A client can forge ${name} for the app.` })
+    yield fault('believed', `A client can forge ${name} for the app.`)
   const hosts = valuesOf('host', signedIn.body)
   if (hosts.length > 0 && !hosts.some((one) => `${host}:`.startsWith(`${one}:`)))
-    findings.push({
-      mistake: 'app-host',
-      text: `The app is told the host ${hosts[0]}, not ${host}.`,
-    })
-  return findings
+    yield fault('app-host', `The app is told the host ${hosts[0]}, not ${host}.`)
 }
 
-function diagnoseIdentity({ signedIn, aliased, taken, identity }: AppExamination): Finding[] {
-  const findings: Finding[] = []
-  const isTold = (name: string, { body }: Answer) => valuesOf(name, body).some((one) => one !== '')
+function* diagnoseIdentity({ signedIn, aliased, taken, identity }: AppExamination): Findings {
+  const isTold = (name: string, { body }: HttpAnswer) =>
+    valuesOf(name, body).some((one) => one !== '')
   const isTaken = (name: string) =>
     !isTold(name, taken) || valuesOf('connection', taken.body).some((one) => one.includes(name))
   for (const [name, value] of Object.entries(identity)) {
     if (valuesOf(name, signedIn.body).some((one) => one.includes(FORGED)))
-      findings.push({ mistake: 'not-stripped', text: `A client can forge ${name} for the app.` })
+      yield fault('not-stripped', `A client can forge ${name} for the app.`)
     else if (value !== '' && !isTold(name, signedIn))
-      findings.push({ mistake: 'not-copied', text: `The app does not receive ${name}.` })
+      yield fault('not-copied', `The app does not receive ${name}.`)
     else if (value !== '' && taken.status === 200 && isTaken(name))
-      findings.push({ mistake: 'taken', text: `A client can take ${name} away by Connection.` })
+      yield fault('taken', `A client can take ${name} away by Connection.`)
   }
-  const isAliased = ({ status, body }: Answer) => status === 200 && body.includes(FORGED)
-  if (aliased.some(isAliased))
-    findings.push({
-      mistake: 'aliases',
-      text: 'A client can forge identity headers for the app with other spellings, such as X_Forwarded_User.',
-    })
-  return findings
+  if (aliased.some(({ status, body }) => status === 200 && body.includes(FORGED)))
+    yield fault(
+      'aliases',
+      'A client can forge identity headers for the app with other spellings, such as X_Forwarded_User.',
+    )
 }
 
-function ofCode(answer: Answer): string {
+function statusOf(answer: HttpAnswer): string {
   const code = codeOf(answer)
-  return code === undefined ? '' : ` (${code})`
+  return code === undefined ? `${answer.status}` : `${answer.status} (${code})`
 }
 
-/** What follows the name of a header on its line, in however an app tells its headers. */
+/** The values that stand after the name of a header on its line, however an app shows headers. */
 function valuesOf(name: string, body: string): string[] {
   // Not the end of another name, such as that of X-Forwarded-Host.
   const pattern = `(?:(?<![\\w-])|HTTP_)${name.replaceAll('-', '[-_]')}`

@@ -1,7 +1,6 @@
 import { BELIEVED_HEADERS, METHOD_OVERRIDES, PATH_OVERRIDES } from '../header-names.ts'
 import type { Key } from '../key-ring.ts'
-import type { Site } from '../sites.ts'
-import { portalUrl } from '../sites.ts'
+import { portalUrl, type Site } from '../sites.ts'
 import type { Client } from './client.ts'
 import {
   type AppExamination,
@@ -54,7 +53,8 @@ const withForged = (names: readonly string[]) =>
 const OVERRIDES = withForged([...METHOD_OVERRIDES, ...PATH_OVERRIDES])
 /** RFC 7540 section 3.2. */
 const UPGRADE = {
-  ...{ connection: 'Upgrade, HTTP2-Settings', upgrade: 'h2c' },
+  connection: 'Upgrade, HTTP2-Settings',
+  upgrade: 'h2c',
   'http2-settings': 'AAMAAABkAARAAAAAAAIAAAAA',
 }
 
@@ -110,18 +110,19 @@ async function exchange(
   const all = { ...headers, ...agent, ...forge?.(token, url) }
   const answer = await ask(url, { method, headers: all })
   const report = await askService(new URL(REPORT_PATH, service), { headers: agent })
-  if (report.status !== 200) throw new Error(notTheService(service, report.status))
+  if (report.status !== 200)
+    throw new Error(
+      `${service.origin} answers ${report.status}: run the doctor with the configuration of the service that runs`,
+    )
   return {
-    ...{ method, host: url.host, scheme: url.protocol.slice(0, -1) },
+    method,
+    host: url.host,
+    scheme: url.protocol.slice(0, -1),
     target: `${url.pathname}${url.search}`,
     cookieLength: headers.cookie?.length ?? 0,
     answer,
     checks: JSON.parse(report.body) as ProbedCheck[],
   }
-}
-
-function notTheService({ origin }: URL, status: number): string {
-  return `${origin} answers ${status}: run the doctor with the configuration of the service that runs`
 }
 
 async function examineApp(

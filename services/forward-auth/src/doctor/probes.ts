@@ -18,10 +18,16 @@ const MAX_CHECKS = 8
 const MAX_TEXT = 16_384
 const KEPT: readonly string[] = [
   ...new Set([...READ_HEADERS, ...METHOD_OVERRIDES, ...PATH_OVERRIDES]),
-  ...['x-forwarded-server', 'host', 'accept', 'sec-fetch-mode'],
+  'x-forwarded-server',
+  'host',
+  'accept',
+  'sec-fetch-mode',
 ]
 
-/** What arrived with a check that refused a probe. */
+/** The request that a check was about. */
+export type ProbedRequest = Readonly<Record<'method' | 'scheme' | 'host' | 'target', string>>
+
+/** A check that refused a probe, as it arrived. */
 export interface ProbedCheck {
   readonly portal: string
   /** Route of the check, by the name of its proxy; `forward` is for Traefik and Caddy. */
@@ -34,18 +40,11 @@ export interface ProbedCheck {
   readonly code?: string | undefined
   readonly message?: string | undefined
   /** The request that the check was about; absent if it could not be read. */
-  readonly asked?:
-    | {
-        readonly method: string
-        readonly scheme: string
-        readonly host: string
-        readonly target: string
-      }
-    | undefined
+  readonly asked?: ProbedRequest | undefined
   readonly clientAddress?: string | undefined
-  /** Those that say what the check is about, by name in lower case. */
+  /** The headers that say what the check is about, by name in lower case. */
   readonly headers: Readonly<Record<string, string | undefined>>
-  /** Of the URL of the check. */
+  /** The query of the URL of the check. */
   readonly query: string
   readonly cookieLength: number
 }
@@ -76,13 +75,13 @@ function readProbe(text: string, { all }: KeyRing, now: number): string | undefi
     : undefined
 }
 
-/** Where a proxy may pass the token on. */
+/** The texts in which a proxy may pass the token on. */
 function placesOf({ url, headers }: IncomingMessage) {
   const { 'user-agent': agent, 'x-forwarded-uri': uri, 'x-original-url': original } = headers
   return [agent, uri, original, url].map((value) => String(value ?? ''))
 }
 
-/** What a worker keeps of a probe, and tells the others. */
+/** A check that a worker keeps, and tells the others. */
 interface Kept {
   readonly token: string
   readonly check: ProbedCheck
@@ -137,8 +136,10 @@ class Probes {
       dialect: dialect as ProbedCheck['dialect'],
       peer: raw.socket.remoteAddress ?? '',
       isTrusted: this.#app.trust.trusts(raw.socket),
-      ...{ status, code, message },
-      asked: check && ({ method, scheme, host: authority, target } as ProbedCheck['asked']),
+      status,
+      code,
+      message,
+      asked: check && ({ method, scheme, host: authority, target } as ProbedRequest),
       clientAddress: clientIpOf(request),
       headers: Object.fromEntries(
         KEPT.filter((name) => raw.headers[name] !== undefined).map((name) => [

@@ -33,14 +33,8 @@ const FRAMING: readonly string[] = [
   'transfer-encoding',
 ]
 
-/** A check as Envoy sends it, and the name of its portal. */
-interface Asked {
-  readonly portal: string
-  readonly request: InjectOptions
-}
-
 /**
- * The request for the HTTP check that a gRPC check stands for. The context extensions of the filter
+ * The request for the HTTP check that a gRPC check stands for, and its portal. The context extensions of the filter
  * name the portal, and are the query of the check; the client has no part in them.
  *
  * @param onlyPortal - the portal that need not be named, if there is but one
@@ -48,7 +42,7 @@ interface Asked {
 export function toCheck(
   { attributes }: CheckRequest,
   { basePath, onlyPortal }: { readonly basePath: string; readonly onlyPortal: string | undefined },
-): Asked {
+): { readonly portal: string; readonly request: InjectOptions } {
   const http = attributes?.request?.http
   if (!http) throw new Error('the CheckRequest has no HTTP request')
   // Without either, the problem that Fastify answers with says what is missing.
@@ -78,7 +72,8 @@ export function toCheck(
   }
 }
 
-interface Answer {
+/** The answer of the HTTP check. */
+interface HttpAnswer {
   readonly statusCode: number
   readonly headers: OutgoingHttpHeaders
   readonly payload: string
@@ -91,7 +86,7 @@ interface Answer {
  * @param identity - names of the identity headers of the portal; undefined if there is no portal
  */
 export function toResponse(
-  { statusCode, headers, payload }: Answer,
+  { statusCode, headers, payload }: HttpAnswer,
   identity: readonly string[] | undefined,
   { attributes }: CheckRequest,
 ): CheckResponse {
@@ -117,7 +112,7 @@ export function toResponse(
 }
 
 /** Envoy takes this for a decision, while an error of gRPC passes under `failure_mode_allow`. */
-export function denied({ statusCode, headers, payload }: Answer): CheckResponse {
+export function denied({ statusCode, headers, payload }: HttpAnswer): CheckResponse {
   const sent = Object.entries(headers).filter(([name]) => !FRAMING.includes(name))
   return {
     status: { code: PERMISSION_DENIED },

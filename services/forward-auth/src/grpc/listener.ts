@@ -3,7 +3,6 @@ import { createServer } from 'node:net'
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:tls'
 import { limitConnections, listenError } from '@gatehouse/service-kit'
 import { Server, ServerCredentials, type ServerUnaryCall } from '@grpc/grpc-js'
-import { fromJSON, type ServiceDefinition } from '@grpc/proto-loader'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import inject, { type InjectOptions } from 'light-my-request'
@@ -37,7 +36,8 @@ export const grpc = fp<Pick<ForwardAuthConfig, 'server'>>(
           Object.assign(raw.socket, { authorized: isAuthorized })
           app.routing(raw, response)
         },
-        { ...request, remoteAddress: addressOf(call.getPeer()) },
+        // grpc-js writes it with the port.
+        { ...request, remoteAddress: call.getPeer().replace(/:\d*$/, '') },
       )
 
     async function check(call: ServerUnaryCall<CheckRequest, CheckResponse>) {
@@ -52,13 +52,13 @@ export const grpc = fp<Pick<ForwardAuthConfig, 'server'>>(
       'grpc.max_receive_message_length': MAX_MESSAGE,
       'grpc.max_concurrent_streams': MAX_STREAMS,
     })
-    server.addService(serviceOf(EXT_AUTHZ, 'envoy.service.auth.v3.Authorization'), {
+    server.addService(EXT_AUTHZ, {
       Check: unary(check, (error) => {
         app.log.error({ err: error }, 'gRPC check failed')
         return denied({ statusCode: 403, headers: {}, payload: '' })
       }),
     })
-    server.addService(serviceOf(HEALTH, 'grpc.health.v1.Health'), {
+    server.addService(HEALTH, {
       Check: unary(
         async (call) => ({
           status: (await ask(call, { url: '/readyz' })).statusCode === 200 ? SERVING : NOT_SERVING,
@@ -74,16 +74,6 @@ export const grpc = fp<Pick<ForwardAuthConfig, 'server'>>(
     dependencies: ['forward-auth/check', 'forward-auth/own-tls', 'forward-auth/portals'],
   },
 )
-
-/** The address without the port of a peer, as grpc-js writes it. */
-function addressOf(peer: string): string {
-  return peer.slice(0, peer.lastIndexOf(':'))
-}
-
-function serviceOf(descriptor: object, name: string): ServiceDefinition {
-  const options = { defaults: true, keepCase: true }
-  return fromJSON(descriptor as never, options)[name] as ServiceDefinition
-}
 
 /** A handler that never answers with an error of gRPC. */
 function unary<Request, Response>(

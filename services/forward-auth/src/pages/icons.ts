@@ -1,6 +1,6 @@
+import type { ProviderIcon } from '@gatehouse/identity-providers'
 import { GATE } from '@gatehouse/service-kit'
 import { html, type SafeHtml } from '@remix-run/html-template'
-import type { ProviderIcon } from '../providers/options.ts'
 import { textOn } from './colors.ts'
 
 /** SVG paths on a grid of 24 by 24, drawn with a stroke width of 2. */
@@ -64,5 +64,9 @@ const NEUTRAL: Tile = {
 export function tile(icon: string | undefined, color: string | undefined): SafeHtml {
   const { path, color: usual } = TILES.get(icon ?? '') ?? NEUTRAL
   const background = color ?? usual
-  return html`<svg viewBox="-6 -6 36 36" aria-hidden="true"><rect x="-6" y="-6" width="36" height="36" rx="9" fill="${background}" stroke="none"/><path stroke="${textOn(background)}" d="${path}"/></svg>`
+  return html`
+    <svg viewBox="-6 -6 36 36" aria-hidden="true">
+      <rect x="-6" y="-6" width="36" height="36" rx="9" fill="${background}" stroke="none"/>
+      <path stroke="${textOn(background)}" d="${path}"/>
+    </svg>`
 }

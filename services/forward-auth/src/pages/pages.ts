@@ -1,7 +1,7 @@
+import type { Provider } from '@gatehouse/identity-providers'
 import { type Profile, toText } from '@gatehouse/profile'
 import type { Page } from '@gatehouse/service-kit'
 import { html, type SafeHtml } from '@remix-run/html-template'
-import type { Provider } from '../providers/provider.ts'
 import { DEFAULT_ACCENT } from './colors.ts'
 import { type SymbolName, symbol, type Tone, tile } from './icons.ts'
 import type { Image } from './images.ts'
@@ -50,8 +50,10 @@ export function signInPage(
     title: texts.title ? ownText(texts.title, of.language).text : title,
     text: of.returnTo && fill(text, { host: of.returnTo.host }),
     more: texts.intro && own(texts.intro, of.language),
-    hasList: true,
-    actions: html`<nav aria-label="${choices}">${of.choices.map((one) => choice(one, failing))}</nav>`,
+    actions: html`
+      <nav class="actions" aria-label="${choices}">
+        ${of.choices.map((one) => choice(one, failing))}
+      </nav>`,
   })
 }
 
@@ -79,32 +81,44 @@ export function signedInPage(
     title,
     symbol: 'check',
     tone: 'good',
-    hasList: true,
     hasImages: of.apps?.some(({ icon }) => icon),
-    actions: html`${of.apps && appList(of.apps, of)}${actions(
-      cameFrom && mainLink(cameFrom.href, fill(back, { host: cameFrom.host })),
-      html`<details><summary>${profile}</summary><pre>${toText(of.profile)}</pre></details>`,
-      link(of.logoutHref, signOut),
-    )}`,
+    actions: html`
+      ${of.apps && appList(of.apps, of)}
+      <div class="actions">
+        ${cameFrom && mainLink(cameFrom.href, fill(back, { host: cameFrom.host }))}
+        <details>
+          <summary>${profile}</summary>
+          <pre>${toText(of.profile)}</pre>
+        </details>
+        ${link(of.logoutHref, signOut)}
+      </div>`,
   })
 }
 
 function appList(apps: readonly ShownApp[], { language, imagesUrl }: Reader): SafeHtml {
   const { apps: title, noApps } = textsIn(language).signedIn
   if (apps.length === 0) return html`<p class="actions">${noApps}</p>`
-  return html`<nav aria-labelledby="apps"><h2 id="apps">${title}</h2>${apps.map((app) => appLink(app, imagesUrl))}</nav>`
+  return html`
+    <nav class="actions" aria-labelledby="apps">
+      <h2 id="apps">${title}</h2>
+      ${apps.map((app) => appLink(app, imagesUrl))}
+    </nav>`
 }
 
 function appLink({ name, url, icon }: ShownApp, imagesUrl: string): SafeHtml {
-  const picture = icon
-    ? html`<img src="${imagesUrl}${icon.name}" alt="">`
-    : html`<span class="initial" aria-hidden="true">${initialOf(name)}</span>`
+  const picture = icon ? html`<img src="${imagesUrl}${icon.name}" alt="">` : initial(name)
   const host = name === url.host ? '' : html`<small>${url.host}</small>`
-  return html`<a class="choice" href="${url.href}">${picture}<span><bdi>${name}</bdi>${host}</span></a>`
+  return html`
+    <a class="choice" href="${url.href}">
+      ${picture}
+      <span><bdi>${name}</bdi>${host}</span>
+    </a>`
 }
 
-function initialOf(name: string): string {
-  return /[\p{L}\p{N}]/u.exec(name)?.[0].toUpperCase() ?? '?'
+/** The first letter of a name, in place of a picture. */
+function initial(name: string): SafeHtml {
+  const letter = /[\p{L}\p{N}]/u.exec(name)?.[0].toUpperCase() ?? '?'
+  return html`<span class="initial" aria-hidden="true">${letter}</span>`
 }
 
 /**
@@ -113,8 +127,10 @@ function initialOf(name: string): string {
  */
 export function logoutPage(of: Visit & Record<'action' | 'stayHref', string>): Page {
   const { title, text, confirm, stay } = textsIn(of.language).signOut
-  const button = html`<button class="main">${confirm}</button>`
-  const form = html`<form method="post" action="${of.action}">${button}</form>`
+  const form = html`
+    <form method="post" action="${of.action}">
+      <button class="main">${confirm}</button>
+    </form>`
   return page(of, { title, text, symbol: 'leave', actions: actions(form, link(of.stayHref, stay)) })
 }
 
@@ -158,7 +174,11 @@ export function refusedPage(
   const { title, text, other } = textsIn(of.language).refused
   const { requestId } = of
   return page(of, {
-    ...{ title, text, requestId, ...REFUSAL },
+    title,
+    text,
+    ...REFUSAL,
+    isShort: true,
+    requestId,
     actions: actions(
       mainLink(of.switchHref, other),
       of.appsHref && link(of.appsHref, textsIn(of.language).signedIn.apps),
@@ -195,10 +215,13 @@ export function errorPage(of: {
   return page(of, {
     title,
     text: happened,
-    more: html`<p>${next}</p>${said && html`<p>${texts.providerSays} <q><bdi>${clip(said, MAX_TEXT)}</bdi></q></p>`}`,
+    more: html`
+      <p>${next}</p>
+      ${said && html`<p>${texts.providerSays} <q><bdi>${clip(said, MAX_TEXT)}</bdi></q></p>`}`,
     ...(of.status === 403 && kind !== 'SETUP' ? REFUSAL : WARNING),
     actions: of.retryHref && actions(mainLink(of.retryHref, texts.retry)),
     detail,
+    isShort: true,
     requestId: `${of.requestId} · ${of.status} ${of.code}`,
   })
 }
@@ -243,7 +266,8 @@ interface Card {
   readonly symbol?: SymbolName
   readonly tone?: Tone
   readonly actions?: SafeHtml | '' | undefined
-  readonly hasList?: boolean
+  /** Whether it answers a check: it is to stay below 4 kB. */
+  readonly isShort?: boolean
   readonly hasImages?: boolean | undefined
   readonly detail?: string | undefined
   readonly requestId?: string
@@ -258,7 +282,7 @@ function page(
   }: Pick<Reader, 'language'> & {
     readonly [key in 'portal' | 'profile' | 'imagesUrl']?: Visit[key] | undefined
   },
-  { title, text, more, tone, hasList = false, hasImages, detail, requestId, ...card }: Card,
+  { title, text, more, tone, isShort = false, hasImages, detail, requestId, ...card }: Card,
 ): Page {
   const texts = textsIn(language)
   const helper = tone === 'warn' || tone === 'bad' ? portal?.contact : undefined
@@ -270,19 +294,31 @@ function page(
     language,
     brand: portal?.title ?? texts.brand,
     accent: portal?.accent ?? DEFAULT_ACCENT,
-    body: html`${card.symbol && symbol(card.symbol, tone)}
-<h1>${title}</h1>
-${text && html`<p>${text}</p>`}${more}
-${profile && person(portal, profile)}
-${card.actions}${helper && contact(texts.contact, helper)}`,
-    hasList,
+    body: html`
+      ${card.symbol && symbol(card.symbol, tone)}
+      <h1>${title}</h1>
+      ${text && html`<p>${text}</p>`}
+      ${more}
+      ${profile && person(portal, profile)}
+      ${card.actions}
+      ${helper && contact(texts.contact, helper)}`,
+    isShort,
     logo: urlOf(logo),
     icon: urlOf(favicon),
     images: logo || favicon || hasImages ? imagesUrl : undefined,
-    footer: requestId
-      ? html`${detail && html`<p>${texts.details} <bdi lang="en">${clip(detail, MAX_TEXT)}</bdi></p>`}${texts.requestId} ${requestId}`
-      : ownFooter && own(ownFooter, language),
+    footer: requestId ? report(texts, requestId, detail) : ownFooter && own(ownFooter, language),
   })
+}
+
+/** What people tell the administrator. */
+function report(
+  { details, requestId: label }: ReturnType<typeof textsIn>,
+  requestId: string,
+  detail: string | undefined,
+): SafeHtml {
+  return html`
+    ${detail && html`<p>${details} <bdi lang="en">${clip(detail, MAX_TEXT)}</bdi></p>`}
+    <p>${label} ${requestId}</p>`
 }
 
 /** An own text of a portal. Where it lacks the language of the page, it says which one it has. */
@@ -315,7 +351,11 @@ function person(portal: PagePortal | undefined, { provider, id, name, email }: P
   const address =
     email && email.address !== who ? html`<bdi>${clip(email.address, MAX_NAME)}</bdi> · ` : ''
   const via = portal?.providers.get(provider)?.title ?? provider
-  return html`<div class="person"><span class="initial" aria-hidden="true">${initialOf(who)}</span><p><b><bdi>${clip(who, MAX_NAME)}</bdi></b>${address}${via}</p></div>`
+  return html`
+    <div class="person">
+      ${initial(who)}
+      <p><b><bdi>${clip(who, MAX_NAME)}</bdi></b>${address}${via}</p>
+    </div>`
 }
 
 /** Cuts a text at so many bytes of HTML. */
@@ -335,7 +375,11 @@ const ESCAPED: Readonly<Record<string, number>> = { '&': 5, '<': 4, '>': 4, '"':
 
 function choice({ title, icon, color, href, failing }: Choice, failingNote: string): SafeHtml {
   const note = failing ? html`<small>${failingNote}</small>` : ''
-  return html`<a class="choice" href="${href}">${tile(icon, color)}<span>${title}${note}</span></a>`
+  return html`
+    <a class="choice" href="${href}">
+      ${tile(icon, color)}
+      <span>${title}${note}</span>
+    </a>`
 }
 
 function actions(...items: (SafeHtml | '' | undefined)[]): SafeHtml {

@@ -1,14 +1,19 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import {
+  PROVIDER_ERRORS,
+  ProviderError,
+  type RedirectProvider,
+} from '@gatehouse/identity-providers'
 import type { Profile } from '@gatehouse/profile'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { isSteppedUp } from '../check/policy.ts'
-import { FWA_ERRORS, FwaError } from '../errors.ts'
+import { FwaError } from '../errors.ts'
 import { warnRarely } from '../log-limit.ts'
 import type { CallbackLogin, LoginState } from '../login/logins.ts'
 import { CALLBACK_PATH, SHARED_CALLBACK_PATH, soleRedirectProvider } from '../login/redirect-uri.ts'
 import { describeUnmet, type StepUpDemand } from '../login/step-up.ts'
-import type { RedirectProvider } from '../providers/provider.ts'
+import { pageUrl } from '../sites.ts'
 import { bareAnswer, problemAnswers } from './documented.ts'
 import {
   type Attempt,
@@ -19,15 +24,8 @@ import {
   startLogin,
   withoutPlace,
 } from './login.ts'
-import {
-  type PortalSite,
-  pageUrl,
-  redirect,
-  signInSiteOf,
-  targetOf,
-  visitorOf,
-  withLoginUrl,
-} from './portal-page.ts'
+import { type PortalSite, signInSiteOf } from './portal-site.ts'
+import { redirect, targetOf, withLoginUrl } from './redirects.ts'
 
 type ValidLogin = Extract<CallbackLogin, { kind: 'valid' }>
 
@@ -89,7 +87,7 @@ async function finish(
     // Another instance was faster with a copy of the login.
     if (!(await confirm())) return redirect(reply, targetOf(portalSite, returnTo))
   } catch (thrown) {
-    if (!(thrown instanceof FwaError)) throw thrown
+    if (!(thrown instanceof FwaError || thrown instanceof ProviderError)) throw thrown
     const error = withoutPlace(thrown, 'the sign-in cannot be completed at the moment')
     const giveUp = () => failed({ portalSite, provider, returnTo }, login, error, reply.request)
     if (!isOvertaken(callback, error)) throw giveUp()
@@ -124,7 +122,9 @@ function unmet(
   { request, server }: FastifyReply,
 ): FwaError {
   const { portalSite, provider, profile, returnTo } = attempt
-  const [code, portal, { policy }] = ['FWA_STEP_UP_UNMET' as const, portalSite.portal.name, demand]
+  const code = 'FWA_STEP_UP_UNMET'
+  const portal = portalSite.portal.name
+  const { policy } = demand
   recordSignIn('sign-in-refused', { ...attempt, code }, request)
   const sent = describeUnmet(demand, profile, server.clock.now())
   const message = `${provider.name} did not authenticate a person the way the policy ${policy} requires`
@@ -148,7 +148,7 @@ async function goOn(
   const { request, server } = reply
   const stepUp = login?.stepUp
   const returnTo = targetOf(portalSite, login?.returnTo)
-  if (isEnough(await visitorOf(request, portalSite), stepUp, server.clock.now()))
+  if (isEnough(await server.sessions.visitor(request, portalSite), stepUp, server.clock.now()))
     return redirect(reply, returnTo)
   const provider = login && providerOf(portalSite, login)
   const restarts = (login?.restarts ?? 0) + 1
@@ -170,7 +170,6 @@ function isOvertaken({ searchParams }: URL, { code }: FwaError): boolean {
 
 /** What the provider refuses to the person, rather than to this site. */
 const REFUSALS = new Set<string>(['FWA_LOGIN_REFUSED', 'FWA_STEP_UP_UNMET'])
-const OPERATOR_CODES = new Set<string>(['FWA_CLIENT_REFUSED', 'FWA_REQUEST_REFUSED'])
 
 /** Logs errors that keep everybody from signing in until the configuration is corrected. */
 function warnOperator(
@@ -179,9 +178,9 @@ function warnOperator(
   { code, cause }: FwaError,
   request: FastifyRequest,
 ): void {
-  if (!OPERATOR_CODES.has(code)) return
+  if (code !== 'FWA_CLIENT_REFUSED' && code !== 'FWA_REQUEST_REFUSED') return
   const { message: reason } = cause as Error
-  const message = `nobody can sign in at ${provider}: ${FWA_ERRORS[code].action}`
+  const message = `nobody can sign in at ${provider}: ${PROVIDER_ERRORS[code].action}`
   warnRarely(request, { code, portal, provider }, message, { reason })
 }
 

@@ -7,29 +7,14 @@ import { BODY, callerOf, checkHeaders } from '../check/headers.ts'
 import type { Policy } from '../check/policy.ts'
 import { Program, type Resource } from '../check/programs.ts'
 import { FwaError } from '../errors.ts'
-import { type ForwardedReader, type ForwardedRequest, urlOf } from '../forwarded.ts'
+import { type ForwardedRequest, urlOf } from '../forwarded.ts'
 import { refusedPage } from '../pages/pages.ts'
 import { Visitor } from '../session/visitor.ts'
-import {
-  challengeHeaders,
-  challenges,
-  noSession,
-  type PortalSite,
-  pageUrl,
-  readerOf,
-  type SignInQuery,
-} from './portal-page.ts'
-
-/** How a proxy sends its checks, and which answers it understands. */
-export interface Dialect {
-  readonly read: ForwardedReader
-  /** A header that names the URL to the check, and would name another one to an app. */
-  readonly urlHeader?: string
-  /** Whether the proxy passes a redirect on to the browser. */
-  readonly redirects: boolean
-  /** The status of an error, if the proxy would misread some. */
-  readonly denialStatus?: (status: number) => number
-}
+import { pageUrl } from '../sites.ts'
+import { challengeHeaders, challenges, noSession } from './challenges.ts'
+import type { Dialect } from './dialects.ts'
+import type { PortalSite } from './portal-site.ts'
+import { readerOf } from './reader.ts'
 
 export interface Check extends PortalSite {
   readonly decision: Decision
@@ -95,7 +80,7 @@ function sendToSignIn(
   { redirects }: Dialect,
   check: Check,
   reply: FastifyReply,
-  query?: SignInQuery,
+  query: Readonly<Record<string, string | undefined>> = {},
 ): FastifyReply {
   const { portal, forwarded, resource } = check
   // Browsers send the session over HTTPS only, so that a sign-in would lead back here for ever.
@@ -115,7 +100,11 @@ function sendToSignIn(
 }
 
 /** The sign-in page with a return URL, which loses its query or is left out if it is too long. */
-function signInUrl(check: Check, max: number, query: SignInQuery = {}): string {
+function signInUrl(
+  check: Check,
+  max: number,
+  query: Readonly<Record<string, string | undefined>> = {},
+): string {
   const wanted = new URL(urlOf(check.forwarded))
   const urlWith = (rd: string) => pageUrl(check, '/signin', { ...query, rd })
   const url = urlWith(wanted.href)

@@ -1,51 +1,34 @@
 import { METHODS } from 'node:http'
 import { AuthError } from '@gatehouse/auth-core'
-import { isNavigation, statusOfError } from '@gatehouse/service-kit'
+import { isNavigation, type Metrics, statusOfError } from '@gatehouse/service-kit'
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import fp from 'fastify-plugin'
-import { decide, kindOf, type Requester } from '../check/decide.ts'
+import { type Decision, decide, kindOf, type Requester } from '../check/decide.ts'
 import { callerOf, checkHeaders } from '../check/headers.ts'
 import { readPath, UNKNOWN_PATH } from '../check/paths.ts'
 import { createPolicyReader, type PolicyReader } from '../check/policy.ts'
 import { admissionFor, type RuledRequest, SESSION_REQUIRED } from '../check/rules.ts'
 import { PROBE_MARK } from '../doctor/probes.ts'
 import { FwaError, STATUS_OF } from '../errors.ts'
-import {
-  clientIpOf,
-  type ForwardedRequest,
-  type Peer,
-  type ProxyRequest,
-  readForwarded,
-  readOriginal,
-  readRequestLine,
-} from '../forwarded.ts'
+import { clientIpOf, type ForwardedRequest, type Peer, type ProxyRequest } from '../forwarded.ts'
 import { readOverrides } from '../header-names.ts'
 import { warnRarely } from '../log-limit.ts'
-import { type Check, type Dialect, refuseCaller, sendDecision } from './check-answers.ts'
+import { portalOf } from '../portals.ts'
+import { pageUrl } from '../sites.ts'
+import { type Check, refuseCaller, sendDecision } from './check-answers.ts'
+import { type Dialect, envoyDialect, forwardDialect, nginxDialect } from './dialects.ts'
 import { bareAnswer, problemAnswers, TO_SIGN_IN } from './documented.ts'
-import { isSentTo, pageUrl, portalOf, redirect, visitorOf } from './portal-page.ts'
-
-/** Traefik, Caddy and HAProxy: every status but 2xx denies, and reaches the client unchanged. */
-export const forwardDialect: Dialect = { read: readForwarded, redirects: true }
-
-/** nginx `auth_request`: 401 and 403 deny, everything else becomes its own 500. */
-export const nginxDialect: Dialect = {
-  read: readOriginal,
-  urlHeader: 'x-original-url',
-  redirects: false,
-  denialStatus: (status) => (status === 401 ? 401 : 403),
-}
-
-/** Envoy `ext_authz` over HTTP: a 5xx would let the request pass under `failure_mode_allow`. */
-export const envoyDialect: Dialect = {
-  read: readRequestLine,
-  redirects: true,
-  denialStatus: (status) => (status >= 500 ? 403 : status),
-}
+import { isSentTo } from './portal-site.ts'
+import { redirect } from './redirects.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
     readonly readPolicy: PolicyReader
+    /**
+     * Counts a check by its result; `bad-credentials` if those of a program were not valid, `refused`
+     * if its request was not.
+     */
+    readonly countCheck: (portal: string, decision: CheckResult) => void
   }
   interface FastifyRequest {
     /** The check that this request made; undefined before its decision and for other requests. */
@@ -53,10 +36,25 @@ declare module 'fastify' {
   }
 }
 
-export const check = fp(
-  async (app: FastifyInstance) => {
+type CheckResult = Decision['outcome'] | 'bad-credentials' | 'refused'
+
+const RESULTS: readonly CheckResult[] = [
+  'allow',
+  'anonymous',
+  'preflight',
+  'sign-in',
+  'no-session',
+  'step-up',
+  'forbidden',
+  'bad-credentials',
+  'refused',
+]
+
+export const check = fp<{ readonly metrics?: Metrics | undefined }>(
+  async (app: FastifyInstance, { metrics }) => {
     app.decorateRequest('check', undefined)
     app.decorate('readPolicy', createPolicyReader())
+    app.decorate('countCheck', metrics ? createCounter(app, metrics) : () => {})
   },
   {
     fastify: '5.x',
@@ -68,13 +66,29 @@ export const check = fp(
       'forward-auth/assertions',
       'forward-auth/trust',
       'forward-auth/probes',
-      'forward-auth/metrics',
       'forward-auth/audit',
       'forward-auth/log-limit',
       'service-kit/clock',
+      'service-kit/reload',
     ],
   },
 )
+
+function createCounter(app: FastifyInstance, metrics: Metrics): FastifyInstance['countCheck'] {
+  const portals = [...app.portals.keys()]
+  const checks = metrics.counter({
+    name: 'gatehouse_auth_checks_total',
+    help: 'Checks by portal and decision; `refused` are those with an invalid request.',
+    labels: { portal: portals, decision: RESULTS },
+  })
+  app.onReload(() => () => {
+    portals.splice(0, portals.length, ...app.portals.keys())
+    // A counter that begins at 1 would show no rate.
+    for (const portal of portals)
+      for (const decision of RESULTS) checks.inc({ portal, decision }, 0)
+  })
+  return (portal, decision) => checks.inc({ portal, decision })
+}
 
 const BY_QUERY =
   'The query may add a requirement for this route: `policy`, the name of a policy of the portal, or `if`, a condition.'
@@ -157,18 +171,18 @@ async function answerCheck(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const { authMetrics } = request.server
+  const { countCheck } = request.server
   const { portal } = request.params as { portal: string }
   try {
     request.check = await decideCheck(dialect, request)
     const answered = sendDecision(dialect, request.check, reply)
-    authMetrics.check(portal, request.check.decision.outcome)
+    countCheck(portal, request.check.decision.outcome)
     return answered
   } catch (error) {
     const { code, message } = Object(error) as FwaError
     const isDecision = DECISIONS.includes(code)
     const outcome = error instanceof AuthError ? 'bad-credentials' : 'refused'
-    authMetrics.check(portal, (isDecision && request.check?.decision.outcome) || outcome)
+    countCheck(portal, (isDecision && request.check?.decision.outcome) || outcome)
     const peer = request.raw.socket.remoteAddress
     // The operator corrects these errors in the configuration of the proxy.
     if (!isDecision && outcome === 'refused')
@@ -178,7 +192,10 @@ async function answerCheck(
 }
 
 const DECISIONS: readonly string[] = [
-  ...['FWA_NO_SESSION', 'FWA_FORBIDDEN', 'FWA_STEP_UP_REQUIRED', 'AUTH_SCOPE_MISSING'],
+  'FWA_NO_SESSION',
+  'FWA_FORBIDDEN',
+  'FWA_STEP_UP_REQUIRED',
+  'AUTH_SCOPE_MISSING',
 ]
 
 export async function decideCheck(dialect: Dialect, request: FastifyRequest): Promise<Check> {
@@ -222,7 +239,7 @@ async function requesterOf(
     } catch (error) {
       throw error instanceof AuthError ? refuseCaller(error, { portal, resource }, request) : error
     }
-  return visitorOf(request, { portal, site })
+  return request.server.sessions.visitor(request, { portal, site })
 }
 
 /** What is known of a request: nothing of what a header replaces, or of a path that has lost its prefix. */

@@ -3,9 +3,10 @@ import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import type { Resource } from '../check/programs.ts'
 import { FwaError } from '../errors.ts'
+import { portalOf } from '../portals.ts'
 import { portalUrl } from '../sites.ts'
 import { problemAnswers } from './documented.ts'
-import { isSentTo, portalOf, signInSiteOf } from './portal-page.ts'
+import { isSentTo, signInSiteOf } from './portal-site.ts'
 
 const KEYS = '/.well-known/jwks.json'
 /** Seconds. The next key is published 30 days before it signs. */

@@ -1,6 +1,6 @@
 import { hasTag } from '@gatehouse/service-kit'
 import type { FastifyInstance } from 'fastify'
-import { portalOf } from './portal-page.ts'
+import { portalOf } from '../portals.ts'
 
 /** A script in an SVG never runs, also where somebody opens the file itself. */
 const POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"

@@ -1,3 +1,9 @@
+import {
+  type Provider,
+  ProviderError,
+  type RedirectProvider,
+  type SeamlessProvider,
+} from '@gatehouse/identity-providers'
 import type { Profile } from '@gatehouse/profile'
 import { isNavigation, sendPage } from '@gatehouse/service-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -5,26 +11,21 @@ import type { Refusal } from '../check/decide.ts'
 import { isSteppedUp } from '../check/policy.ts'
 import { setHostCookies } from '../cookies.ts'
 import { FwaError } from '../errors.ts'
+import { clientIpOf } from '../forwarded.ts'
 import { warnRarely } from '../log-limit.ts'
 import { redirectUriOf } from '../login/redirect-uri.ts'
 import type { StepUpDemand } from '../login/step-up.ts'
 import { providerDownPage, refusedPage } from '../pages/pages.ts'
-import type { Provider, RedirectProvider, SeamlessProvider } from '../providers/provider.ts'
 import { findDuplicate, setSessionCookies } from '../session/cookie.ts'
 import { personOf } from '../session/ended-sessions.ts'
 import type { Session } from '../session/session.ts'
 import type { Visitor } from '../session/visitor.ts'
+import { pageUrl } from '../sites.ts'
 import type { AuditEvent } from '../store/store.ts'
-import {
-  identify,
-  noSession,
-  type PortalSite,
-  pageUrl,
-  readerOf,
-  redirect,
-  targetOf,
-  withLoginUrl,
-} from './portal-page.ts'
+import { noSession } from './challenges.ts'
+import type { PortalSite } from './portal-site.ts'
+import { readerOf } from './reader.ts'
+import { redirect, targetOf, withLoginUrl } from './redirects.ts'
 import { destinationOf, returnToApp } from './return-to-app.ts'
 
 interface LoginStart {
@@ -51,7 +52,7 @@ export async function startLogin(start: LoginStart, reply: FastifyReply): Promis
       ? await sendToProvider(start, provider, reply)
       : await signInByAddress(start, provider, reply)
   } catch (error) {
-    if (!(error instanceof FwaError && error.code === 'FWA_PROVIDER_UNREACHABLE')) throw error
+    if (!(error instanceof ProviderError && error.code === 'FWA_PROVIDER_UNREACHABLE')) throw error
     request.log.warn({ err: error, provider: provider.name }, 'login could not be started')
     recordSignIn('sign-in-failed', { ...start, code: error.code }, request)
     return sendProviderDown(start, reply)
@@ -84,6 +85,15 @@ async function signInByAddress(
   const code = 'FWA_LOGIN_REFUSED'
   recordSignIn('sign-in-refused', { portalSite, provider, returnTo, code }, request)
   throw new FwaError('FWA_LOGIN_REFUSED', `${provider.title} does not know your device`)
+}
+
+/** The person that a provider knows by the address of a request. */
+export async function identify(
+  provider: SeamlessProvider,
+  request: FastifyRequest,
+): Promise<Profile | undefined> {
+  const clientIp = clientIpOf(request)
+  return clientIp === undefined ? undefined : provider.identify(clientIp)
 }
 
 function sendProviderDown(

@@ -3,8 +3,11 @@ import { type Profile, ProfileJsonSchema, toJson, toText } from '@gatehouse/prof
 import { isNavigation } from '@gatehouse/service-kit'
 import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
+import { pageUrl } from '../sites.ts'
+import { noSession } from './challenges.ts'
 import { problemAnswers, TO_SIGN_IN } from './documented.ts'
-import { noSession, pageUrl, portalSiteOf, redirect, visitorOf } from './portal-page.ts'
+import { portalSiteOf } from './portal-site.ts'
+import { redirect } from './redirects.ts'
 
 const schemaOf = (format: string, profile: object) => ({
   summary: `Profile of the signed-in person, as ${format}`,
@@ -35,7 +38,7 @@ async function sendProfile(
   const { request } = reply
   reply.headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' })
   const portalSite = portalSiteOf(request)
-  const visitor = await visitorOf(request, portalSite)
+  const visitor = await request.server.sessions.visitor(request, portalSite)
   if (visitor) return send(visitor.session.profile)
   if (!isNavigation(request.method, request.headers)) throw noSession(portalSite)
   return redirect(reply, pageUrl(portalSite, '/signin', { rd: pageUrl(portalSite, path) }))

@@ -7,15 +7,10 @@ import { FwaError } from '../errors.ts'
 import { warnRarely } from '../log-limit.ts'
 import { RETURN_PATH } from '../login/logins.ts'
 import { countRedirect, resetRedirectCount } from '../login/redirect-loop.ts'
+import { pageUrl } from '../sites.ts'
 import { bareAnswer, problemAnswers } from './documented.ts'
-import {
-  type PortalSite,
-  pageUrl,
-  redirect,
-  signInSiteOf,
-  targetOf,
-  withLoginUrl,
-} from './portal-page.ts'
+import { type PortalSite, signInSiteOf } from './portal-site.ts'
+import { redirect, targetOf, withLoginUrl } from './redirects.ts'
 
 /** Why a person is redirected to an app: after a login, or because they are signed in already. */
 type Reason = Parameters<typeof countRedirect>[2]

@@ -1,4 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { Provider } from '@gatehouse/identity-providers'
 import type { Profile } from '@gatehouse/profile'
 import { isNavigation, type Page, sendPage } from '@gatehouse/service-kit'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -10,23 +11,13 @@ import { validateReturnUrl } from '../login/return-url.ts'
 import { demandOf, type StepUpDemand } from '../login/step-up.ts'
 import { type Reader, signedInPage, signInPage } from '../pages/pages.ts'
 import type { Portal } from '../portals.ts'
-import type { Provider } from '../providers/provider.ts'
 import type { Visitor } from '../session/visitor.ts'
+import { pageUrl } from '../sites.ts'
 import { bareAnswer, pageAnswer, problemAnswers } from './documented.ts'
-import { completeSignIn, isEnough, refuseDuplicate, startLogin } from './login.ts'
-import {
-  identify,
-  isSentTo,
-  type PortalSite,
-  pageUrl,
-  readerOf,
-  redirect,
-  type SignInQuery,
-  signInSiteOf,
-  targetOf,
-  visitorOf,
-  withLoginUrl,
-} from './portal-page.ts'
+import { completeSignIn, identify, isEnough, refuseDuplicate, startLogin } from './login.ts'
+import { isSentTo, type PortalSite, signInSiteOf } from './portal-site.ts'
+import { readerOf } from './reader.ts'
+import { redirect, targetOf, withLoginUrl } from './redirects.ts'
 import { returnToApp } from './return-to-app.ts'
 
 const querystring = Type.Object({
@@ -76,7 +67,7 @@ export const signInRoutes: FastifyPluginAsyncTypebox = async (app) => {
     refuseDuplicate(request, portalSite, query.rd)
     const stepUp = stepUpFor(portalSite, query)
     const arrival = { portalSite, query, stepUp }
-    const visitor = query.switch ? undefined : await visitorOf(request, portalSite)
+    const visitor = query.switch ? undefined : await app.sessions.visitor(request, portalSite)
     if (!query.switch && (await answerKnown(arrival, visitor, reply))) return reply
     const providers = providersFor(portalSite.portal, stepUp)
     const provider = soleProvider(portalSite.portal, providers, stepUp && visitor)
@@ -196,7 +187,7 @@ function soleProvider(
 
 function chooser(
   portalSite: PortalSite,
-  query: SignInQuery,
+  query: Query,
   providers: readonly Provider[],
   reader: Reader,
 ): Page {

@@ -12,10 +12,9 @@ import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { FwaError } from '../errors.ts'
 import { clientIpOf } from '../forwarded.ts'
-import type { Portal } from '../portals.ts'
+import { type Portal, portalOf } from '../portals.ts'
 import { personOf } from '../session/ended-sessions.ts'
 import { problemAnswer, problemAnswers } from './documented.ts'
-import { portalOf } from './portal-page.ts'
 
 const SCHEMA = {
   summary: 'Verify a session token or an assertion',

@@ -6,6 +6,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
 import { FwaError } from '../errors.ts'
+import { clientIpOf } from '../forwarded.ts'
 import { isSigned } from '../key-ring.ts'
 import type { Portal } from '../portals.ts'
 import { portalUrl, type Site } from '../sites.ts'
@@ -62,6 +63,19 @@ class Sessions {
     this.#app = app
     this.#jwt = jwt
     this.#revocations = revocations
+  }
+
+  /**
+   * The person of the session in the cookies of a request, if the session may be used from its address.
+   *
+   * @throws FwaError FWA_STORE_STALE as {@link read}
+   */
+  async visitor(
+    request: FastifyRequest,
+    { portal, site }: { readonly portal: Portal; readonly site: Site },
+  ): Promise<Visitor | undefined> {
+    const visitor = await this.read(request, portal, site)
+    return visitor?.isAllowedAt(() => clientIpOf(request)) ? visitor : undefined
   }
 
   /**
@@ -277,6 +291,7 @@ export const sessions = fp(
     fastify: '5.x',
     name: 'forward-auth/sessions',
     dependencies: [
+      'forward-auth/trust',
       'forward-auth/keys',
       'forward-auth/sites',
       'forward-auth/store',

@@ -1,6 +1,6 @@
+import type { Provider } from '@gatehouse/identity-providers'
 import { type Refusal, Requester } from '../check/decide.ts'
 import type { Portal } from '../portals.ts'
-import type { Provider } from '../providers/provider.ts'
 import type { Session } from './session.ts'
 
 /** A person with a session at a portal. */

@@ -1,10 +1,17 @@
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
+import {
+  AUDIENCE,
+  NOW,
+  startTokenIssuer,
+} from '../../../../packages/identity-providers/test/stand-ins/token-issuer.ts'
+import {
+  readToken,
+  signingKey,
+} from '../../../../packages/identity-providers/test/stand-ins/tokens.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { portalOf, startApp, type TestApp, yamlOf } from '../app.ts'
 import { BROWSER, SHAPES, type Shape } from '../shapes.ts'
-import { AUDIENCE, NOW, startTokenIssuer } from '../stand-ins/token-issuer.ts'
-import { readToken, signingKey } from '../stand-ins/tokens.ts'
 
 // What is wrong in these tests, and said.
 expectWarnings(t, 'AUTH_ISSUER_UNREACHABLE', 'FWA_IDENTITY_UNSENDABLE')

@@ -1,9 +1,12 @@
 import t, { type Test } from 'tap'
+import {
+  NOW,
+  startTokenIssuer,
+} from '../../../../packages/identity-providers/test/stand-ins/token-issuer.ts'
+import { signingKey } from '../../../../packages/identity-providers/test/stand-ins/tokens.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { portalOf, startApp, yamlOf } from '../app.ts'
 import { BROWSER, SHAPES, type Shape } from '../shapes.ts'
-import { NOW, startTokenIssuer } from '../stand-ins/token-issuer.ts'
-import { signingKey } from '../stand-ins/tokens.ts'
 
 // What is wrong in these tests, and said.
 expectWarnings(t, 'FWA_HEADER_INVALID')

@@ -1,19 +1,19 @@
 import t from 'tap'
 import {
-  type Answer,
   diagnose,
   type Examination,
   type Exchange,
   FORGED,
   FORGED_ADDRESS,
   FORGED_HOST,
+  type HttpAnswer,
 } from '../../src/doctor/diagnose.ts'
 import type { ProbedCheck } from '../../src/doctor/probes.ts'
 import { PROXIES, remedyFor } from '../../src/doctor/remedies.ts'
 
 const SIGN_IN = 'https://auth.example.com/portals/main/signin?rd=x'
-const redirected: Answer = { status: 302, headers: { location: SIGN_IN }, body: '' }
-const denied: Answer = {
+const redirected: HttpAnswer = { status: 302, headers: { location: SIGN_IN }, body: '' }
+const denied: HttpAnswer = {
   status: 401,
   headers: { 'www-authenticate': 'Cookie realm="main"' },
   body: '{"code":"FWA_NO_SESSION"}',
@@ -47,7 +47,11 @@ const GOOD: Examination = {
   long: PAGE,
   auth: { ...PAGE, host: 'auth.example.com', answer: denied, checks: [] },
 }
-const told: Answer = { status: 200, headers: {}, body: 'X-Forwarded-User: ada\nRemote-Name: Ada\n' }
+const told: HttpAnswer = {
+  status: 200,
+  headers: {},
+  body: 'X-Forwarded-User: ada\nRemote-Name: Ada\n',
+}
 const APP = {
   host: 'app.example.com',
   ...{ signedIn: told, believed: told, overridden: told, upgraded: told, taken: told },
@@ -64,7 +68,7 @@ const unread = (code: string, message = '', rest: Partial<ProbedCheck> = {}) =>
 const forged = (check: Partial<ProbedCheck>): Partial<Examination> => ({
   forged: { ...PAGE, checks: [{ ...CHECK, ...check }] },
 })
-const silent = (answer: Answer): Partial<Examination> => ({
+const silent = (answer: HttpAnswer): Partial<Examination> => ({
   page: { ...PAGE, answer, checks: [] },
   program: { ...GOOD.program, answer, checks: [] },
 })

@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Provider } from 'oidc-provider'
 import type { Test } from 'tap'
-import { startServer } from '../stand-ins/server.ts'
-import { signingKey } from '../stand-ins/tokens.ts'
+import { startServer } from '../../../../packages/identity-providers/test/stand-ins/server.ts'
+import { signingKey } from '../../../../packages/identity-providers/test/stand-ins/tokens.ts'
 
 export const CALLBACK = 'http://localhost:1/callback'
 /** A client that is registered, and may ask for every scope. */

@@ -17,7 +17,7 @@ import type {
 import type { FetchLike, Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import type { Test } from 'tap'
 import { Agent, buildConnector, fetch } from 'undici'
-import { createBrowser } from '../stand-ins/browser.ts'
+import { createBrowser } from '../../../../packages/identity-providers/test/stand-ins/browser.ts'
 import { CALLBACK } from './authorization-server.ts'
 
 /** An MCP server of the SDK, at every path and without a line about who may call it. */

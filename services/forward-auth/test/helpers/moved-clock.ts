@@ -6,10 +6,13 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import type { Test } from 'tap'
+import {
+  deviceOf,
+  startTailscale,
+} from '../../../../packages/identity-providers/test/stand-ins/tailscale.ts'
 import { programOf } from '../../../../scripts/test/program.ts'
 import { DOMAINS, SESSION_KEY } from '../app.ts'
 import { BROWSER, SHAPES } from '../shapes.ts'
-import { deviceOf, startTailscale } from '../stand-ins/tailscale.ts'
 
 /** Of Debian's package `faketime`; undefined where it is not installed. */
 export const FAKETIME: string | undefined = globSync('/usr/lib/*/faketime/libfaketimeMT.so.1')[0]

@@ -326,7 +326,7 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
     elsewhere: ['routes/login.test.ts: each of several tabs returns to the page where it began'],
   },
   'an e-mail address with several @': {
-    elsewhere: ['providers/open-id-connect.test.ts: e-mail addresses'],
+    elsewhere: ['packages/identity-providers/test/open-id-connect.test.ts: e-mail addresses'],
   },
   'an e-mail address that is not verified': {
     elsewhere: ['check/headers.test.ts: sends no unverified e-mail address'],

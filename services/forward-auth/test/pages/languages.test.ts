@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { FWA_ERRORS } from '../../src/errors.ts'
+import { ERRORS } from '../../src/errors.ts'
 import { en } from '../../src/pages/languages/en.ts'
 import { chooseLanguage, fill, LANGUAGES, writeTime } from '../../src/pages/languages/index.ts'
 
@@ -35,7 +35,7 @@ t.test('every language has every text, with the same braces', async (t) => {
 })
 
 t.test('the English titles are those of the problems', async (t) => {
-  for (const [code, { title }] of Object.entries(FWA_ERRORS))
+  for (const [code, { title }] of Object.entries(ERRORS))
     if (code in en.errors) t.equal(en.errors[code as keyof typeof en.errors].title, title, code)
 })
 

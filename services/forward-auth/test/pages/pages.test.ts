@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto'
+import { PROVIDER_ICONS } from '@gatehouse/identity-providers'
 import type { Profile } from '@gatehouse/profile'
 import { html as namespaces } from 'parse5'
 import t from 'tap'
-import { FWA_ERRORS } from '../../src/errors.ts'
+import { ERRORS, STATUS_OF } from '../../src/errors.ts'
 import { textOn } from '../../src/pages/colors.ts'
 import { en as texts } from '../../src/pages/languages/en.ts'
 import { LANGUAGES, type Language, textsIn, writeTime } from '../../src/pages/languages/index.ts'
 import { errorPage, refusedPage, signedInPage, signInPage } from '../../src/pages/pages.ts'
-import { PROVIDER_ICONS } from '../../src/providers/options.ts'
 import { attribute, below, elements, named, text } from './read.ts'
 import { ada, choices, IMAGES, portal, samples } from './samples.ts'
 
@@ -148,7 +148,7 @@ t.test('pages that the check answers with stay under 4 kB', async (t) => {
   const imagesUrl = `https://auth.${'x'.repeat(40)}.example.com/portals/main/images/`
   const appsHref = `https://auth.example.com/portals/main/signin`
   const href = `${appsHref}?switch=1&rd=${'x'.repeat(100)}`
-  const codes = [...Object.keys(FWA_ERRORS), 'NOT_FOUND', 'INTERNAL', 'FST_ERR_BAD_URL']
+  const codes = [...Object.keys(ERRORS), 'NOT_FOUND', 'INTERNAL', 'FST_ERR_BAD_URL']
   for (const language of TAGS) {
     let [largest, size] = ['', 0]
     const measure = (name: string, { html }: { html: string }) => {
@@ -174,7 +174,8 @@ t.test('every error page says what happened, what to do next, and its code', asy
   for (const language of TAGS) {
     const { errors } = textsIn(language)
     const known = Object.values(errors)
-    for (const [code, { status }] of Object.entries(FWA_ERRORS)) {
+    for (const code of Object.keys(ERRORS)) {
+      const status = STATUS_OF[code]!
       const { html } = errorPage({ portal, language, status, code, requestId: 'abc' })
       const [title = '', happened = '', next = ''] = [
         ...named(html, 'h1').map(text),

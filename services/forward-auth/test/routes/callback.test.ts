@@ -1,13 +1,18 @@
 import { randomBytes } from 'node:crypto'
+import { ProviderError } from '@gatehouse/identity-providers'
 import { fromClaims } from '@gatehouse/profile'
 import t, { type Test } from 'tap'
+import { createBrowser } from '../../../../packages/identity-providers/test/stand-ins/browser.ts'
+import {
+  CLIENT,
+  type OpenIdProvider,
+  startOpenIdProvider,
+} from '../../../../packages/identity-providers/test/stand-ins/openid-provider.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
-import { FWA_ERRORS, FwaError, type FwaErrorCode } from '../../src/errors.ts'
+import { ERRORS, FwaError } from '../../src/errors.ts'
 import { portalOf, startApp, yamlOf } from '../app.ts'
 import { createFakeProvider, type FakeProvider } from '../fake-provider.ts'
 import { sent as hostCookie } from '../login/kit.ts'
-import { createBrowser } from '../stand-ins/browser.ts'
-import { CLIENT, type OpenIdProvider, startOpenIdProvider } from '../stand-ins/openid-provider.ts'
 import { createVisitor } from '../visitor.ts'
 import { MAIN, signIn, signInUrl, start, WANTED, whoIs } from './kit.ts'
 
@@ -110,9 +115,9 @@ t.test('a portal of one provider can keep to the shared redirect URI', async (t)
 t.test('callbacks of no provider', async (t) => {
   const { visitor } = await start(t)
   for (const [path, title] of [
-    ['providers/corp/callback', FWA_ERRORS.FWA_LOGIN_UNKNOWN.title],
-    ['providers/nobody/callback', FWA_ERRORS.FWA_LOGIN_UNKNOWN.title],
-    ['oauth2/callback', FWA_ERRORS.FWA_LOGIN_UNKNOWN.title],
+    ['providers/corp/callback', ERRORS.FWA_LOGIN_UNKNOWN.title],
+    ['providers/nobody/callback', ERRORS.FWA_LOGIN_UNKNOWN.title],
+    ['oauth2/callback', ERRORS.FWA_LOGIN_UNKNOWN.title],
   ] as const)
     t.match(await visitor().open(`${MAIN}/${path}?code=x`), { statusCode: 400, body: title }, path)
 })
@@ -157,7 +162,7 @@ const RETURNS: readonly {
   /** Seconds since the session authenticated, for the policy. */
   readonly age?: number
   /** What the provider says: of its own code, or in place of one. */
-  readonly failure?: FwaErrorCode
+  readonly failure?: ProviderError['code']
   readonly error?: string
   readonly leadsTo: string | RegExp
   readonly redeems?: true
@@ -213,10 +218,10 @@ const RETURNS: readonly {
 type Finish = FakeProvider['provider']['finish']
 
 /** Fails once with a code, if there is one. */
-function failingOnce(finish: Finish, code: FwaErrorCode | undefined): Finish {
+function failingOnce(finish: Finish, code: ProviderError['code'] | undefined): Finish {
   let failure = code
   return (...login) => {
-    const error = failure && new FwaError(failure, 'gave up', { cause: new Error('once') })
+    const error = failure && new ProviderError(failure, 'gave up', { cause: new Error('once') })
     failure = undefined
     return error ? Promise.reject(error) : finish(...login)
   }
@@ -336,7 +341,7 @@ t.test(
       const begun = await alice.open(signInUrl())
       const page = await alice.open(await createBrowser().signIn(begun.headers.location ?? ''))
       t.equal(page.statusCode, 502, attempt)
-      t.match(page.body, FWA_ERRORS.FWA_CLIENT_REFUSED.title)
+      t.match(page.body, ERRORS.FWA_CLIENT_REFUSED.title)
       t.match(
         page.body,
         'Corp rejected the client ID or secret of this site. Contact its administrator.',
@@ -356,7 +361,7 @@ t.test('a session that cannot be made keeps where the person wanted to go', asyn
   const finish = async () => fromClaims('corp', { sub: 'ada', groups })
   const { visitor } = await start(t, { corp: { ...corp, provider: { ...corp.provider, finish } } })
   const done = await signIn(visitor(), corp, 'ada')
-  t.match(done, { statusCode: 403, body: FWA_ERRORS.FWA_SESSION_TOO_LARGE.title })
+  t.match(done, { statusCode: 403, body: ERRORS.FWA_SESSION_TOO_LARGE.title })
   t.match(done.body, signInUrl().replaceAll('&', '&amp;'))
 })
 
@@ -367,7 +372,7 @@ t.test('a session that cannot be replaced is told without the folder of the list
   const failure = new FwaError('FWA_STORE_UNAVAILABLE', 'the list in /var/lib/secret: ENOSPC')
   Object.assign(app.sessions, { revoke: async () => Promise.reject(failure) })
   const page = await signIn(ada, corp, 'bob', signInUrl({ rd: WANTED, switch: '1' }))
-  t.match(page, { statusCode: 503, body: FWA_ERRORS.FWA_STORE_UNAVAILABLE.title })
+  t.match(page, { statusCode: 503, body: ERRORS.FWA_STORE_UNAVAILABLE.title })
   t.match(page.body, signInUrl().replaceAll('&', '&amp;'), 'with a way to try again')
   t.notMatch(page.body, '/var/lib')
   t.match(JSON.stringify(log), 'ENOSPC', 'which the operator finds in the log')

@@ -6,7 +6,7 @@ import t from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { buildApp } from '../../src/app.ts'
 import { loadForwardAuthConfig } from '../../src/config/load.ts'
-import { FWA_ERRORS, FwaError, type FwaErrorCode } from '../../src/errors.ts'
+import { ERRORS, FwaError, type FwaErrorCode } from '../../src/errors.ts'
 import type { Portal } from '../../src/portals.ts'
 import { CORP, portalOf, startApp, yamlOf } from '../app.ts'
 import { BROWSER, type RequestHeaders, SHAPES, type Shape } from '../shapes.ts'
@@ -256,7 +256,7 @@ t.test('the host of the sign-in pages answers no check', async (t) => {
 
 t.test('a problem has the status that it is answered with, whatever went wrong', async (t) => {
   const { app, check } = await startApp(t, yamlOf(PORTALS))
-  const codes = Object.keys(FWA_ERRORS) as FwaErrorCode[]
+  const codes = Object.keys(ERRORS) as FwaErrorCode[]
   for (const shape of [TRAEFIK, NGINX, HAPROXY, ENVOY])
     for (const code of [...codes, undefined]) {
       const error = code ? new FwaError(code, 'as a test wants it') : new Error('unknown')

@@ -1,17 +1,17 @@
 import { globSync, readFileSync } from 'node:fs'
+import type { SeamlessProvider } from '@gatehouse/identity-providers'
 import { fromClaims } from '@gatehouse/profile'
 import t from 'tap'
+import { createBrowser } from '../../../../packages/identity-providers/test/stand-ins/browser.ts'
+import { startOpenIdProvider } from '../../../../packages/identity-providers/test/stand-ins/openid-provider.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
-import { FWA_ERRORS } from '../../src/errors.ts'
+import { ERRORS } from '../../src/errors.ts'
 import { en as texts } from '../../src/pages/languages/en.ts'
 import { fill } from '../../src/pages/languages/index.ts'
-import type { SeamlessProvider } from '../../src/providers/provider.ts'
 import { CORP, DOMAINS, portalOf, SESSION_KEY, startApp, yamlOf } from '../app.ts'
 import { createFakeProvider } from '../fake-provider.ts'
 import { sent as hostCookie } from '../login/kit.ts'
 import { BROWSER, SHAPES } from '../shapes.ts'
-import { createBrowser } from '../stand-ins/browser.ts'
-import { startOpenIdProvider } from '../stand-ins/openid-provider.ts'
 import { createVisitor } from '../visitor.ts'
 import { AUTH, MAIN, SCRIPT, signIn, signInUrl, start, WANTED, whoIs } from './kit.ts'
 
@@ -119,7 +119,7 @@ t.test('a callback is accepted once, and only in the browser that began the logi
   const last = visitor()
   const end = await last.open(corp.authorize(location, 'eve'))
   t.equal(end.statusCode, 400, 'a browser that keeps no cookies is in no endless loop')
-  t.match(end.body, FWA_ERRORS.FWA_LOGIN_UNKNOWN.title)
+  t.match(end.body, ERRORS.FWA_LOGIN_UNKNOWN.title)
   t.equal(await whoIs(last), 401)
 
   t.equal((await eve.open(callback)).headers.location, WANTED)
@@ -245,7 +245,7 @@ t.test('only the modules that validate a target write a redirect', async (t) => 
       readFileSync(new URL(file, root), 'utf8'),
     ),
   )
-  t.strictSame(writers.sort(), ['routes/check-answers.ts', 'routes/portal-page.ts'])
+  t.strictSame(writers.sort(), ['routes/check-answers.ts', 'routes/redirects.ts'])
 })
 
 t.test('a failed login neither ends nor creates a session', async (t) => {

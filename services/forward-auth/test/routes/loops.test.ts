@@ -1,8 +1,8 @@
+import type { SeamlessProvider } from '@gatehouse/identity-providers'
 import { fromClaims } from '@gatehouse/profile'
 import t from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
-import { FWA_ERRORS } from '../../src/errors.ts'
-import type { SeamlessProvider } from '../../src/providers/provider.ts'
+import { ERRORS } from '../../src/errors.ts'
 import { CORP, portalOf, yamlOf } from '../app.ts'
 import { createFakeProvider } from '../fake-provider.ts'
 import { BROWSER, SHAPES } from '../shapes.ts'
@@ -76,7 +76,7 @@ t.test(
     const ada = test.visitor()
     await signIn(ada, test.corp, 'ada')
     const { answer, visits } = await follow(test, ada, { atApp: withJunk, atAuth: withJunk })
-    t.match(answer, { statusCode: 400, body: FWA_ERRORS.FWA_COOKIE_DUPLICATE.title })
+    t.match(answer, { statusCode: 400, body: ERRORS.FWA_COOKIE_DUPLICATE.title })
     t.match(answer.body, NAME)
     t.match(answer.body, 'Delete the cookies of example.com')
     t.match(answer.body, signInUrl().replaceAll('&', '&amp;'), 'with a way to try again')
@@ -97,7 +97,7 @@ t.test(
     const callback = test.corp.authorize(begun.headers.location, 'ada')
     const cookie = `${NAME}=one; ${NAME}=two; ${ada.cookies()}`
     const answer = await ada.open(callback, { headers: { cookie } })
-    t.match(answer, { statusCode: 400, body: FWA_ERRORS.FWA_COOKIE_DUPLICATE.title })
+    t.match(answer, { statusCode: 400, body: ERRORS.FWA_COOKIE_DUPLICATE.title })
     t.notOk(ada.jar.has(NAME), 'nobody is signed in by it')
   },
 )
@@ -116,7 +116,7 @@ t.test('programs are told of a second cookie too', async (t) => {
 t.test('a second cookie that only the app gets ends at a page', async (t) => {
   const test = await start(t)
   const { answer, visits } = await follow(test, test.visitor(), { atApp: withJunk })
-  t.match(answer, { statusCode: 400, body: FWA_ERRORS.FWA_SIGN_IN_LOOP.title })
+  t.match(answer, { statusCode: 400, body: ERRORS.FWA_SIGN_IN_LOOP.title })
   t.match(answer.body, 'app.example.com does not receive your session cookie')
   t.match(answer.body, 'Delete the cookies of example.com')
   t.equal(visits, 1)
@@ -190,7 +190,7 @@ t.test('one account cannot fill the list of ended sessions', async (t) => {
   for (let i = 0; i < 60; i++) t.equal((await signInOnce('ada', i)).statusCode, 303)
   const refused = await signInOnce('ada', 60)
   t.match(refused, { statusCode: 429, headers: { 'retry-after': '5' } })
-  t.match(refused.body, FWA_ERRORS.FWA_SIGN_IN_RATE.title)
+  t.match(refused.body, ERRORS.FWA_SIGN_IN_RATE.title)
   t.match(refused.body, 'Try again in 5 seconds')
   t.notMatch(refused.headers['set-cookie'], /__Secure-/)
   t.equal((await signInOnce('bob', 0)).statusCode, 303, 'others are not held up')

@@ -1,15 +1,15 @@
+import type { RedirectProvider } from '@gatehouse/identity-providers'
 import { manualClock } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
+import { createBrowser } from '../../../../packages/identity-providers/test/stand-ins/browser.ts'
+import { startOpenIdProvider } from '../../../../packages/identity-providers/test/stand-ins/openid-provider.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { createPolicy } from '../../src/check/policy.ts'
-import { FWA_ERRORS } from '../../src/errors.ts'
+import { ERRORS } from '../../src/errors.ts'
 import type { Portal } from '../../src/portals.ts'
-import type { RedirectProvider } from '../../src/providers/provider.ts'
 import { CORP, portalOf, startApp, yamlOf } from '../app.ts'
 import { createFakeProvider } from '../fake-provider.ts'
 import { BROWSER, SHAPES } from '../shapes.ts'
-import { createBrowser } from '../stand-ins/browser.ts'
-import { startOpenIdProvider } from '../stand-ins/openid-provider.ts'
 import { createVisitor } from '../visitor.ts'
 import { MAIN, signIn, signInUrl, start, WANTED, whoIs } from './kit.ts'
 
@@ -102,7 +102,7 @@ t.test('an answer of the provider that does not meet the demand makes no session
     t.equal(done.statusCode, isMet ? 303 : 403, `${policy}: ${what}`)
     t.equal(ada.jar.has(SESSION_COOKIE), isMet)
     if (isMet) continue
-    t.match(done.body, FWA_ERRORS.FWA_STEP_UP_UNMET.title)
+    t.match(done.body, ERRORS.FWA_STEP_UP_UNMET.title)
     t.match(done.body, urlFor(policy).replaceAll('&', '&amp;'), 'with a way to try again')
   }
   const warnings = log.filter(({ code, level }) => code === 'FWA_STEP_UP_UNMET' && level === 40)
@@ -162,7 +162,7 @@ t.test('refuses a policy that the portal does not have', async (t) => {
     for (const name of ['nobody', '', 'any%00', 'mfa,', 'mfa,nobody', 'x'.repeat(2_000)]) {
       const answer = await visitor().open(`${MAIN}/${path}?policy=${name}`)
       t.equal(answer.statusCode, 400, `${path}: ${name.slice(0, 20)}`)
-      t.match(answer.body, FWA_ERRORS.FWA_SIGN_IN_POLICY.title)
+      t.match(answer.body, ERRORS.FWA_SIGN_IN_POLICY.title)
       t.notOk(answer.headers['set-cookie'])
       t.match(answer.body, `href="${MAIN}/signin"`, 'with a way to begin without it')
     }
@@ -189,7 +189,7 @@ t.test('only providers that can ask for more are offered', async (t) => {
   const none = { ...alone, provider: { ...alone.provider, stepsUp: false } }
   const { visitor: visitorThere } = await startHere(t, { corp: none })
   const answer = await visitorThere().open(urlFor('mfa'))
-  t.match(answer, { statusCode: 403, body: FWA_ERRORS.FWA_STEP_UP_UNMET.title })
+  t.match(answer, { statusCode: 403, body: ERRORS.FWA_STEP_UP_UNMET.title })
 })
 
 t.test('the whole way with a real OpenID provider, from a check to the next', async (t) => {

@@ -6,15 +6,18 @@ import { createLogger, createMetrics } from '@gatehouse/service-kit'
 import { manualClock, testFolder } from '@gatehouse/service-kit/testing'
 import type { LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
+import { createBrowser } from '../../../../packages/identity-providers/test/stand-ins/browser.ts'
+import type { Hostility } from '../../../../packages/identity-providers/test/stand-ins/hostility.ts'
+import {
+  type OpenIdProvider,
+  startOpenIdProvider,
+} from '../../../../packages/identity-providers/test/stand-ins/openid-provider.ts'
 import { buildApp } from '../../src/app.ts'
 import { loadForwardAuthConfig } from '../../src/config/load.ts'
 import { deriveKeys } from '../../src/key-ring.ts'
 import { DOMAINS } from '../app.ts'
 import { AUTH, MAIN, SCRIPT, signInUrl } from '../routes/kit.ts'
 import { SHAPES } from '../shapes.ts'
-import { createBrowser } from '../stand-ins/browser.ts'
-import type { Hostility } from '../stand-ins/hostility.ts'
-import { type OpenIdProvider, startOpenIdProvider } from '../stand-ins/openid-provider.ts'
 import { createVisitor, type Visitor } from '../visitor.ts'
 
 const SESSION_SECRET = 'canary-of-the-session-key-0123456789'

@@ -3,9 +3,12 @@ import { fromClaims } from '@gatehouse/profile'
 import fc from 'fast-check'
 import { createLocalJWKSet, jwtVerify } from 'jose'
 import t from 'tap'
+import {
+  signingKey,
+  signToken,
+} from '../../../../packages/identity-providers/test/stand-ins/tokens.ts'
 import { portalOf, startApp, type TestApp, yamlOf } from '../app.ts'
 import { BROWSER, SHAPES, type Shape } from '../shapes.ts'
-import { signingKey, signToken } from '../stand-ins/tokens.ts'
 
 const TRAEFIK = SHAPES.find(({ proxy }) => proxy.startsWith('traefik')) as Shape
 const HEADER = 'x-gatehouse-assertion'

@@ -5,6 +5,7 @@ import Fastify, { type FastifyBaseLogger, type FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Test } from 'tap'
 import { Programs } from '../../src/check/programs.ts'
+import { trust } from '../../src/forwarded.ts'
 import type { Portal } from '../../src/portals.ts'
 import { cookiesOf } from '../../src/session/cookie.ts'
 import { type Keys, loadKeys } from '../../src/session/keys.ts'
@@ -115,6 +116,7 @@ export async function startInstance(
   await app.register(standIn('forward-auth/keys', 'keys', () => now.keys))
   await app.register(standIn('forward-auth/sites', 'sites', () => ({ all: [SITE, OTHER_SITE] })))
   await app.register(storePlugin, { storage: { path: folder }, clock, monotonic })
+  await app.register(trust, { server: {} })
   await app.register(sessionsPlugin)
   const requestWith = await captureRequest(app)
 

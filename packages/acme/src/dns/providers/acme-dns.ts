@@ -1,7 +1,7 @@
-import { type Static, Type } from 'typebox'
+import { Type } from 'typebox'
 import { AcmeError } from '../../errors.ts'
-import { Api, json } from './api.ts'
-import { type DnsProvider, type DnsProviderDeps, defineOptions, Option } from './provider.ts'
+import { createApi, json } from './api.ts'
+import { type CreateDnsProvider, defineOptions, Option } from './provider.ts'
 
 export const AcmeDnsSchema = defineOptions('acme-dns', {
   endpoint: Option.Text('URL of the API of the acme-dns server.'),
@@ -19,11 +19,11 @@ export const AcmeDnsSchema = defineOptions('acme-dns', {
  * acme-dns. The target of the `_acme-challenge` CNAME tells which account to use. The server keeps
  * the last two values of an account, so there is nothing to clean up.
  */
-export function createAcmeDns(
-  { endpoint, accounts }: Static<typeof AcmeDnsSchema>,
-  { fetch }: DnsProviderDeps,
-): DnsProvider {
-  const api = new Api({ name: 'acme-dns', endpoint, fetch })
+export const createAcmeDns: CreateDnsProvider<typeof AcmeDnsSchema> = (
+  { endpoint, accounts },
+  { fetch },
+) => {
+  const api = createApi({ name: 'acme-dns', endpoint, fetch })
   return {
     async present({ name, value, domain }, signal) {
       const account = accounts.find(({ subdomain }) => name.split('.')[0] === subdomain)

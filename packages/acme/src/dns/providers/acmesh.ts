@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { Static } from 'typebox'
 import { AcmeError } from '../../errors.ts'
 import { programOptions, runProgram, Variables } from './program.ts'
-import { type DnsProvider, type DnsRecord, defineOptions, Option } from './provider.ts'
+import { type CreateDnsProvider, type DnsRecord, defineOptions, Option } from './provider.ts'
 
 export const AcmeshSchema = defineOptions('acmesh', {
   path: Option.FilePath('Folder of acme.sh, with `acme.sh` and the scripts in `dnsapi`.'),
@@ -45,7 +45,7 @@ _cleardomainconf() { :; }
 type AcmeshConfig = Static<typeof AcmeshSchema>
 
 /** Runs the dnsapi scripts of an installed acme.sh. */
-export function createAcmesh(config: AcmeshConfig): DnsProvider {
+export const createAcmesh: CreateDnsProvider<typeof AcmeshSchema> = (config) => {
   const { path, script, credentials, user, timeout } = config
   const secrets = credentials.map(({ value }) => value)
   const variables = credentials.flatMap(({ name, value }) => [name, value])

@@ -1,13 +1,6 @@
-import { type Static, Type } from 'typebox'
-import { Api, json, reasonIn } from './api.ts'
-import {
-  type DnsProvider,
-  type DnsProviderDeps,
-  defineOptions,
-  findZone,
-  Option,
-  TTL_SECONDS,
-} from './provider.ts'
+import { Type } from 'typebox'
+import { createApi, json, reasonIn } from './api.ts'
+import { type CreateDnsProvider, defineOptions, findZone, Option, TTL_SECONDS } from './provider.ts'
 
 export const CloudflareSchema = defineOptions('cloudflare', {
   apiToken: Option.Secret('API token with the permissions Zone:Read and DNS:Edit.'),
@@ -29,12 +22,12 @@ const reason = reasonIn(
 )
 
 /** Cloudflare API v4, in which each value is a record of its own. */
-export function createCloudflare(
-  { apiToken, endpoint }: Static<typeof CloudflareSchema>,
-  { fetch }: DnsProviderDeps,
-): DnsProvider {
+export const createCloudflare: CreateDnsProvider<typeof CloudflareSchema> = (
+  { apiToken, endpoint },
+  { fetch },
+) => {
   const authorize = () => ({ authorization: `Bearer ${apiToken}` })
-  const api = new Api({ name: 'Cloudflare', endpoint, fetch, authorize, reason })
+  const api = createApi({ name: 'Cloudflare', endpoint, fetch, authorize, reason })
 
   /** Gives the path of the zone's records, and the identifiers of those with the value. */
   async function find(name: string, value: string, signal: AbortSignal) {

@@ -1,6 +1,6 @@
-import { type Static, Type } from 'typebox'
+import { Type } from 'typebox'
 import { programOptions, runProgram, Variables } from './program.ts'
-import { type DnsProvider, type DnsRecord, defineOptions, Option } from './provider.ts'
+import { type CreateDnsProvider, type DnsRecord, defineOptions, Option } from './provider.ts'
 
 export const ExecSchema = defineOptions('exec', {
   command: Type.Array(Option.Text('The program or one of its arguments.'), {
@@ -17,7 +17,7 @@ export const ExecSchema = defineOptions('exec', {
 })
 
 /** Runs a program with the arguments that lego's `exec` provider uses. */
-export function createExec(config: Static<typeof ExecSchema>): DnsProvider {
+export const createExec: CreateDnsProvider<typeof ExecSchema> = (config) => {
   const { mode, command } = config
   const secrets = config.env.map(({ value }) => value)
 

@@ -1,8 +1,8 @@
 import { type Static, Type } from 'typebox'
 import { AcmeError } from '../../errors.ts'
 import {
-  Api,
   bearer,
+  createApi,
   form,
   json,
   oauthError,
@@ -13,7 +13,7 @@ import {
   TokenSchema,
 } from './api.ts'
 import {
-  type DnsProvider,
+  type CreateDnsProvider,
   type DnsProviderDeps,
   defineOptions,
   findZone,
@@ -72,16 +72,11 @@ const reason = reasonIn(
  * Google Cloud DNS. A change deletes exactly the record set that was read and adds the new one; it
  * fails as a whole if the record set is another by then.
  */
-export function createGoogle(config: GoogleConfig, deps: DnsProviderDeps): DnsProvider {
+export const createGoogle: CreateDnsProvider<typeof GoogleSchema> = (config, deps) => {
   const authorize = bearer((signal) => requestToken(config, deps, signal), deps)
-  const api = new Api({
-    name: API,
-    endpoint: config.endpoint,
-    fetch: deps.fetch,
-    authorize,
-    reason,
-  })
-  const zones = `/dns/v1/projects/${config.project}/managedZones`
+  const { endpoint, project } = config
+  const api = createApi({ name: API, endpoint, fetch: deps.fetch, authorize, reason })
+  const zones = `/dns/v1/projects/${project}/managedZones`
 
   async function read(name: string, signal: AbortSignal) {
     const zone = `${zones}/${await findZoneName(name, signal)}`
@@ -126,14 +121,14 @@ async function requestToken(
 ): Promise<Token> {
   if (serviceAccount === undefined) {
     const endpoint = new URL('/computeMetadata/v1', metadataEndpoint)
-    const api = new Api({ name: 'the metadata service of the machine', endpoint, fetch })
+    const api = createApi({ name: 'the metadata service of the machine', endpoint, fetch })
     const headers = { 'metadata-flavor': 'Google' }
     const path = '/instance/service-accounts/default/token'
     return await api.read(TokenSchema, path, { headers, signal })
   }
   const name = 'the key of the service account'
   const key = readAs(name, ServiceAccountSchema, parseJson(serviceAccount))
-  const api = new Api({ name: 'Google', endpoint: key.token_uri, fetch, reason: oauthError })
+  const api = createApi({ name: 'Google', endpoint: key.token_uri, fetch, reason: oauthError })
   const content = form({
     grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer',
     assertion: await signAssertion(key, Math.floor(clock.now() / 1_000)),

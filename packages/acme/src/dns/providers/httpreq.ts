@@ -1,12 +1,6 @@
-import { type Static, Type } from 'typebox'
-import { Api, json } from './api.ts'
-import {
-  type DnsProvider,
-  type DnsProviderDeps,
-  type DnsRecord,
-  defineOptions,
-  Option,
-} from './provider.ts'
+import { Type } from 'typebox'
+import { createApi, json } from './api.ts'
+import { type CreateDnsProvider, type DnsRecord, defineOptions, Option } from './provider.ts'
 
 export const HttpreqSchema = defineOptions('httpreq', {
   endpoint: Option.Text('Base URL of `/present` and `/cleanup`.'),
@@ -21,18 +15,14 @@ export const HttpreqSchema = defineOptions('httpreq', {
 const SUCCESS = Array.from({ length: 100 }, (_, index) => 200 + index)
 
 /** The protocol of lego's `httpreq` provider, which many DNS bridges speak. */
-export function createHttpreq(
-  { endpoint, username = '', password, mode }: Static<typeof HttpreqSchema>,
-  { fetch }: DnsProviderDeps,
-): DnsProvider {
+export const createHttpreq: CreateDnsProvider<typeof HttpreqSchema> = (
+  { endpoint, username = '', password, mode },
+  { fetch },
+) => {
   const basic = Buffer.from(`${username}:${password}`).toString('base64')
-  const authorization = password !== undefined && { authorization: `Basic ${basic}` }
-  const api = new Api({
-    name: 'the DNS bridge',
-    endpoint,
-    fetch,
-    authorize: () => ({ ...authorization }),
-  })
+  const authorization = password === undefined ? undefined : `Basic ${basic}`
+  const authorize = () => (authorization === undefined ? {} : { authorization })
+  const api = createApi({ name: 'the DNS bridge', endpoint, fetch, authorize })
 
   async function post(path: string, record: DnsRecord, signal: AbortSignal): Promise<void> {
     const { name, value, domain, token, keyAuthorization: keyAuth } = record

@@ -29,12 +29,7 @@ export const DnsProviderSchema = Type.Union([
 
 export type DnsProviderConfig = Static<typeof DnsProviderSchema>
 
-type Create<Type> = (
-  config: Extract<DnsProviderConfig, { type: Type }>,
-  deps: DnsProviderDeps,
-) => DnsProvider
-
-const CREATE: { readonly [Type in DnsProviderConfig['type']]: Create<Type> } = {
+const CREATE = {
   cloudflare: createCloudflare,
   route53: createRoute53,
   azure: createAzure,
@@ -44,11 +39,11 @@ const CREATE: { readonly [Type in DnsProviderConfig['type']]: Create<Type> } = {
   httpreq: createHttpreq,
   exec: createExec,
   acmesh: createAcmesh,
-}
+} satisfies Record<DnsProviderConfig['type'], unknown>
 
 /** Creates one provider, which sends nothing before it is used. */
 export function createDnsProvider(config: DnsProviderConfig, deps: DnsProviderDeps): DnsProvider {
-  return (CREATE[config.type] as Create<string>)(config as never, deps)
+  return CREATE[config.type](config as never, deps)
 }
 
 /**

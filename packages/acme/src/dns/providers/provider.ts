@@ -1,6 +1,6 @@
 import type { BoundedFetch } from '@gatehouse/net'
 import type { Name } from '@gatehouse/pki'
-import { type TProperties, type TStringOptions, Type } from 'typebox'
+import { type Static, type TProperties, type TSchema, type TStringOptions, Type } from 'typebox'
 import type { Clock } from '../../clock.ts'
 import { AcmeError } from '../../errors.ts'
 import { suffixes } from '../lookup.ts'
@@ -39,6 +39,12 @@ export interface DnsProviderDeps {
   readonly fetch: BoundedFetch
   readonly clock: Clock
 }
+
+/** Makes a provider of options that the schema has checked. */
+export type CreateDnsProvider<Options extends TSchema> = (
+  config: Static<Options>,
+  deps: DnsProviderDeps,
+) => DnsProvider
 
 /** Seconds: as short as every provider allows. */
 export const TTL_SECONDS = 60
@@ -85,7 +91,8 @@ const commonOptions = {
     Type.Array(Text('A name rule.'), {
       minItems: 1,
       description:
-        'Name rules for the names that this provider handles. A wildcard certificate counts as its name without `*.`. The first matching provider is used. Default: all names.',
+        'Name rules for the names that this provider handles. A wildcard certificate counts as its name without `*.`. ' +
+        'The first matching provider is used. Default: all names.',
     }),
   ),
 }

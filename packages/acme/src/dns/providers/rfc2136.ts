@@ -1,12 +1,11 @@
 import { randomInt } from 'node:crypto'
-import { type Static, Type } from 'typebox'
+import { Type } from 'typebox'
 import { AcmeError } from '../../errors.ts'
 import { exchangeTcp, parseServer } from '../exchange.ts'
-import { encodeQuery, encodeUpdate, FLAG, type Message, RCODE, rcodeOf } from '../message.ts'
+import { type DnsMessage, encodeQuery, encodeUpdate, FLAG, RCODE, rcodeOf } from '../message.ts'
 import { signMessage, TSIG_ALGORITHMS, verifyAnswer } from '../tsig.ts'
 import {
-  type DnsProvider,
-  type DnsProviderDeps,
+  type CreateDnsProvider,
   type DnsRecord,
   defineOptions,
   findZone,
@@ -27,7 +26,6 @@ export const Rfc2136Schema = defineOptions('rfc2136', {
   }),
 })
 
-type Rfc2136Config = Static<typeof Rfc2136Schema>
 type Change = Parameters<typeof encodeUpdate>[3]
 
 /** Why a name server refuses an update (RFC 2136 section 2.2). */
@@ -41,13 +39,13 @@ const REFUSALS: Readonly<Record<number, string>> = {
 }
 
 /** Dynamic updates (RFC 2136) over TCP; requests and answers are signed with a TSIG key (RFC 8945). */
-export function createRfc2136(config: Rfc2136Config, { clock }: DnsProviderDeps): DnsProvider {
+export const createRfc2136: CreateDnsProvider<typeof Rfc2136Schema> = (config, { clock }) => {
   const server = readServer(config.server)
   const configuredZone = config.zone === undefined ? undefined : canonical(config.zone)
   const { algorithm, keyName, keySecret } = config
   const key = { name: canonical(keyName), algorithm, secret: Buffer.from(keySecret, 'base64') }
 
-  async function send(message: Buffer, signal: AbortSignal): Promise<Message> {
+  async function send(message: Buffer, signal: AbortSignal): Promise<DnsMessage> {
     const request = signMessage(message, key, clock.now())
     const answer = await exchangeTcp(server, request.bytes, signal)
     return verifyAnswer(answer, key, request.mac, clock.now())

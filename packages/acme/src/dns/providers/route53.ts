@@ -1,14 +1,7 @@
 import { type Static, type TSchema, Type } from 'typebox'
 import { AcmeError } from '../../errors.ts'
-import { Api, type Outgoing, reasonIn } from './api.ts'
-import {
-  type DnsProvider,
-  type DnsProviderDeps,
-  defineOptions,
-  findZone,
-  Option,
-  TTL_SECONDS,
-} from './provider.ts'
+import { type Api, createApi, type Outgoing, reasonIn } from './api.ts'
+import { type CreateDnsProvider, defineOptions, findZone, Option, TTL_SECONDS } from './provider.ts'
 import { createRecordSetProvider } from './record-set.ts'
 
 export const Route53Schema = defineOptions('route53', {
@@ -25,9 +18,8 @@ export const Route53Schema = defineOptions('route53', {
   endpoint: Option.Endpoint('https://route53.amazonaws.com'),
 })
 
-type Route53Config = Static<typeof Route53Schema>
 type AwsCredentials = Pick<
-  Route53Config,
+  Static<typeof Route53Schema>,
   'accessKeyId' | 'secretAccessKey' | 'sessionToken' | 'region'
 >
 
@@ -78,11 +70,11 @@ const reason = reasonIn(
  * Amazon Route 53. One batch deletes exactly the record set that was read and creates the new one; it
  * fails as a whole if the record set is another by then.
  */
-export function createRoute53(config: Route53Config, deps: DnsProviderDeps): DnsProvider {
-  const { endpoint } = config
+export const createRoute53: CreateDnsProvider<typeof Route53Schema> = (config, deps) => {
   const authorize = (url: URL, request: Outgoing) =>
     signAws({ ...request, url, service: 'route53' }, config, deps.clock.now())
-  const api = new Api({
+  const { endpoint } = config
+  const api = createApi({
     name: API,
     endpoint,
     fetch: deps.fetch,
@@ -125,7 +117,9 @@ export function createRoute53(config: Route53Config, deps: DnsProviderDeps): Dns
 
 async function submit(api: Api, path: string, changes: string, signal: AbortSignal) {
   const batch = `<ChangeBatch><Changes>${changes}</Changes></ChangeBatch>`
-  const body = `<?xml version="1.0" encoding="UTF-8"?>\n<ChangeResourceRecordSetsRequest xmlns="${XMLNS}">${batch}</ChangeResourceRecordSetsRequest>`
+  const body =
+    '<?xml version="1.0" encoding="UTF-8"?>\n' +
+    `<ChangeResourceRecordSetsRequest xmlns="${XMLNS}">${batch}</ChangeResourceRecordSetsRequest>`
   try {
     const content = { type: 'text/xml', body }
     const { Id, Status } = (await api.read(ChangeSchema, path, { content, signal })).ChangeInfo
@@ -163,7 +157,8 @@ function change(
   const records = values.map(
     (value) => `<ResourceRecord><Value>${escapeXml(value)}</Value></ResourceRecord>`,
   )
-  return `<Change><Action>${action}</Action><ResourceRecordSet><Name>${name}.</Name><Type>TXT</Type><TTL>${ttl}</TTL><ResourceRecords>${records.join('')}</ResourceRecords></ResourceRecordSet></Change>`
+  const set = `<Name>${name}.</Name><Type>TXT</Type><TTL>${ttl}</TTL><ResourceRecords>${records.join('')}</ResourceRecords>`
+  return `<Change><Action>${action}</Action><ResourceRecordSet>${set}</ResourceRecordSet></Change>`
 }
 
 const escapeXml = (text: string): string =>
@@ -192,7 +187,10 @@ export async function signAws(
   const { AwsV4Signer } = await import('aws4fetch')
   const signer = new AwsV4Signer({
     ...request,
-    ...{ url: url.href, accessKeyId, secretAccessKey, region },
+    url: url.href,
+    accessKeyId,
+    secretAccessKey,
+    region,
     ...(sessionToken && { sessionToken }),
     datetime: new Date(now).toISOString().replace(/[-:]|\.\d{3}/g, ''),
     allHeaders: true,

@@ -4,7 +4,7 @@ import { createServer } from 'node:net'
 import { createFetch } from '@gatehouse/net'
 import { type Answer as DnsAnswer, encode } from 'dns-packet'
 import t, { type Test } from 'tap'
-import { decodeMessage, FLAG, type Message } from '../../../src/dns/message.ts'
+import { type DnsMessage, decodeMessage, FLAG } from '../../../src/dns/message.ts'
 import { createDnsProvider, type DnsProviderConfig } from '../../../src/index.ts'
 import { instantClock, NAME, NOW, recordAt, signal } from './stand-in.ts'
 
@@ -24,7 +24,7 @@ const macOf = (...parts: Buffer[]) =>
   createHmac('sha256', SECRET).update(Buffer.concat(parts)).digest()
 
 /** The signature of a request, as the last 32 bytes before identifier, error and length. */
-const macIn = ({ additionals }: Message) =>
+const macIn = ({ additionals }: DnsMessage) =>
   additionals.at(-1)?.data.subarray(-38, -6) ?? Buffer.alloc(0)
 
 interface Answer {
@@ -34,7 +34,7 @@ interface Answer {
 }
 
 /** Writes an answer as a name server does, without help of what is tested. */
-function write(request: Message, { rcode = 0, records = [], isSigned = true }: Answer): Buffer {
+function write(request: DnsMessage, { rcode = 0, records = [], isSigned = true }: Answer): Buffer {
   const packet = {
     id: request.id,
     type: 'response' as const,
@@ -64,12 +64,12 @@ const SOA: DnsAnswer = {
 }
 
 /** How long the TSIG record of a request is: name, fixed part and data. */
-const tsigLength = ({ additionals }: Message) =>
+const tsigLength = ({ additionals }: DnsMessage) =>
   KEY.length + 10 + (additionals.at(-1)?.data.length ?? 0)
 
 /** A primary of `example.test` that remembers the updates. */
 async function primary(t: Test, answer: Answer = {}, changes: object = {}) {
-  const updates: Message[] = []
+  const updates: DnsMessage[] = []
   const server = createServer((socket) => {
     socket
       .on('error', () => {})

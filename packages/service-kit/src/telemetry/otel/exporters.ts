@@ -73,7 +73,7 @@ function logFailures<E extends Exporter>(exporter: E, signal: string, log: Logge
   return exporter
 }
 
-/** Without the body of an answer, which the collector chooses. */
+/** The reason of a failure, without the body of an answer, which the collector chooses. */
 function describe(error: (Error & { code?: string | number }) | undefined): string {
   return String(error?.code ?? error?.message ?? 'refused')
 }

@@ -11,7 +11,7 @@ import type { LoggerProvider } from '@opentelemetry/sdk-logs'
 import type { Logger } from 'pino'
 import { copyLines } from '../log.ts'
 
-/** By the level of pino. */
+/** The severities by the level of pino. */
 const SEVERITIES: Readonly<Record<number, SeverityNumber>> = {
   10: SeverityNumber.TRACE,
   20: SeverityNumber.DEBUG,
@@ -39,7 +39,9 @@ function recordOf(line: string): LogRecord {
   const { level, time, msg, name: _, trace_id, span_id, err, ...attributes } = JSON.parse(line)
   const severityNumber = SEVERITIES[level] ?? SeverityNumber.UNSPECIFIED
   return {
-    ...{ timestamp: time, severityNumber, severityText: SeverityNumber[severityNumber] },
+    timestamp: time,
+    severityNumber,
+    severityText: SeverityNumber[severityNumber],
     body: msg ?? '',
     attributes: { ...attributes, ...exceptionOf(err) },
     context: contextOf(trace_id, span_id),
@@ -58,7 +60,7 @@ function exceptionOf(err: unknown): Attributes {
   } as Attributes
 }
 
-/** Invalid ids are left out by the library. */
+/** The context of a span. The library leaves out invalid ids. */
 function contextOf(traceId: unknown, spanId: unknown): Context {
   if (typeof traceId !== 'string' || typeof spanId !== 'string') return ROOT_CONTEXT
   return trace.setSpanContext(ROOT_CONTEXT, { traceId, spanId, traceFlags: TraceFlags.NONE })

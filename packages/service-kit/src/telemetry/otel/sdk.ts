@@ -22,6 +22,7 @@ import { producerOf } from './metrics.ts'
 import { traceFetches, traceRequests } from './spans.ts'
 import { Variables } from './variables.ts'
 
+/** The options of `startOpenTelemetry`. */
 export interface OpenTelemetryOptions {
   /** The environment of the process, from which the libraries read some `OTEL_*` variables, too. */
   readonly env: NodeJS.ProcessEnv
@@ -78,7 +79,7 @@ export function start(signals: Signals, options: OpenTelemetryOptions) {
   }
 }
 
-/** Later detectors override earlier ones. */
+/** The detectors of the resource: later ones override earlier ones. */
 const DETECTORS = [serviceInstanceIdDetector, resourceAttributesEnvDetector, serviceNameEnvDetector]
 
 function describeService(service: string, version: string): Resource {

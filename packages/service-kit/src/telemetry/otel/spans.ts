@@ -143,7 +143,7 @@ function startSpan(tracer: Tracer, { method, origin }: Message['request']): Span
   return tracer.startSpan(method, { kind: SpanKind.CLIENT, attributes })
 }
 
-/** The code, or the name where the code is a number, as for a DOMException. */
+/** The code of an error, or its name where the code is a number, as for a DOMException. */
 function typeOf(error: Message['error']): string {
   return typeof error?.code === 'string' ? error.code : (error?.name ?? 'error')
 }

@@ -1,0 +1,120 @@
+import type { ServiceCommand } from '@gatehouse/service-kit'
+import type { ActionFor } from '../service.ts'
+
+const GROUP = { group: 'As a client of a service:' } as const
+const CONNECTION = {
+  '--url URL': 'where cert-service is ($GATEHOUSE_URL; default https://localhost:7401)',
+  '--ca FILE': 'root of its certificate ($GATEHOUSE_CA; default: the roots of the system)',
+  '--key-file FILE': 'file with an API key ($GATEHOUSE_KEY_FILE)',
+  '--token-file FILE': 'file with an access token, read for each request ($GATEHOUSE_TOKEN_FILE)',
+  '--github-actions': 'ask GitHub for a token, in a job; with --audience',
+  '--client-id ID': 'client credentials, with the next options ($GATEHOUSE_CLIENT_ID)',
+  '--client-secret-file FILE': 'file with the secret of the client ($GATEHOUSE_CLIENT_SECRET_FILE)',
+  '--issuer URL': 'OpenID issuer to ask for a token ($GATEHOUSE_ISSUER)',
+  '--token-url URL': 'token endpoint, if the issuer has no discovery ($GATEHOUSE_TOKEN_URL)',
+  '--scope SCOPE': 'scope to ask for ($GATEHOUSE_SCOPE)',
+  '--audience AUDIENCE': 'audience to ask for ($GATEHOUSE_AUDIENCE)',
+  '--resource URI': 'resource to ask for, where RFC 8707 is used ($GATEHOUSE_RESOURCE)',
+}
+const JSON_OPTION = { '--json': 'print JSON, as when the output is not a terminal' }
+const WAIT = { '--wait': 'wait until the order is done' }
+
+const GET: Omit<ServiceCommand<unknown>, 'run'> = {
+  ...GROUP,
+  usage: 'get NAME...',
+  summary: 'fetch a certificate into files, or into a Secret, and keep it up to date',
+  options: {
+    '--out DIR': 'write DIR/NAME/privkey.pem, fullchain.pem and combined.pem',
+    '--secret NAMESPACE/NAME': 'keep a Secret of Kubernetes instead, from a pod',
+    '--reload CMD': 'run this command when there are new files',
+    '--reload-timeout TIME': 'how long it may take (default 1m)',
+    '--watch': 'keep running instead of ending after one run',
+    '--mode MODE': 'permissions of the files (default 600)',
+    '--owner USER:GROUP': 'owner of the files',
+    '--key-type TYPE': 'p256, p384, rsa2048, rsa3072, rsa4096 or ed25519',
+    '--csr': 'create the private key here; it never leaves this machine',
+    '--timeout TIME': 'how long to wait for the service, unless --watch (default 5m)',
+    ...CONNECTION,
+  },
+  examples: [
+    "gatehouse-certs get app.example.com --out /etc/nginx/tls --reload 'systemctl reload nginx'",
+    'gatehouse-certs get app.example.com www.example.com --out /etc/tls --csr --watch',
+    'gatehouse-certs get shop.example.com --secret shop/web-tls',
+  ],
+}
+
+interface QuestionSyntax extends Omit<ServiceCommand<unknown>, 'group' | 'run'> {
+  readonly name: 'list' | 'show' | 'renew' | 'revoke' | 'remove' | 'order'
+}
+
+/** The commands that ask the service about what their argument names, and print the answer. */
+const QUESTIONS: readonly QuestionSyntax[] = [
+  {
+    name: 'list',
+    usage: 'list',
+    summary: 'list the certificates that you may see',
+    options: {
+      '--failing':
+        'list failing names instead, with or without a certificate, the most urgent first',
+    },
+    examples: ['gatehouse-certs list --url https://certs.example.com:7401 --key-file me.key'],
+  },
+  {
+    name: 'show',
+    usage: 'show NAME',
+    summary: 'show the newest certificate of a name',
+    options: { '--pem': 'print its chain' },
+    examples: ['gatehouse-certs show app.example.com --pem'],
+  },
+  {
+    name: 'renew',
+    usage: 'renew NAME',
+    summary: 'renew a certificate that is due',
+    options: WAIT,
+    examples: ['gatehouse-certs renew app.example.com --wait'],
+  },
+  {
+    name: 'revoke',
+    usage: 'revoke NAME',
+    summary: 'revoke the certificates of a name',
+    options: { '--reason REASON': 'such as keyCompromise or superseded (default unspecified)' },
+    examples: ['gatehouse-certs revoke app.example.com --reason keyCompromise'],
+  },
+  {
+    name: 'remove',
+    usage: 'delete NAME',
+    summary: 'stop serving and renewing the certificates of a name',
+    examples: ['gatehouse-certs delete app.example.com'],
+  },
+  {
+    name: 'order',
+    usage: 'order ID',
+    summary: 'show the progress of an order',
+    options: WAIT,
+    examples: ['gatehouse-certs order 6b1f5c1e-7a52-4d0c-9f0e-0c6a2f0f8d11 --wait'],
+  },
+]
+
+/** The commands of the client, which need no configuration of the service. */
+export const clientCommands = (actionFor: ActionFor): readonly ServiceCommand<unknown>[] => [
+  {
+    ...GET,
+    async run({ words, options, process }) {
+      const { get } = await import('./get.ts')
+      await get(words, options, process, actionFor)
+      return ''
+    },
+  },
+  ...QUESTIONS.map(
+    ({ name, options, ...syntax }): ServiceCommand<unknown> => ({
+      ...GROUP,
+      ...syntax,
+      options: { ...options, ...JSON_OPTION, ...CONNECTION },
+      async run({ words: [about = ''], options, process: { env, stdout, stderr }, progress }) {
+        progress.say('waiting for cert-service')
+        const certificates = await import('./certificates.ts')
+        return certificates[name](about, options, { env, stdout, stderr, actionFor })
+      },
+    }),
+  ),
+]

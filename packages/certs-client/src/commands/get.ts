@@ -1,0 +1,131 @@
+import { createFetch, parseEndpointUrl } from '@gatehouse/net'
+import { createLogger, durationOf, UsageError } from '@gatehouse/service-kit'
+import { clientClock } from '../clock.ts'
+import { type Get, getOnce, keepGetting } from '../keep.ts'
+import { openService, readRoots } from '../open.ts'
+import { openFolder, type Place } from '../place.ts'
+import { clusterRoot, openSecret, SERVICE_ACCOUNT } from '../secret.ts'
+import type { ActionFor } from '../service.ts'
+import {
+  type ConnectionOptions,
+  kebab,
+  readConnection,
+  readKeyType,
+  readMode,
+  readNames,
+  readOwner,
+  readSecretName,
+  type Texts,
+} from '../settings.ts'
+
+/** The options of `get`. Durations are texts such as `5m`. */
+interface GetOptions
+  extends ConnectionOptions,
+    Texts<
+      'out' | 'secret' | 'keyType' | 'mode' | 'owner' | 'reload' | 'reloadTimeout' | 'timeout'
+    > {
+  readonly csr?: boolean | undefined
+  readonly watch?: boolean | undefined
+}
+
+const DAY = 86_400_000
+const DEFAULT_MODE = '600'
+const DEFAULT_RELOAD_TIMEOUT = '1m'
+const DEFAULT_TIMEOUT = '5m'
+/** Options that only make sense with files. */
+const OF_FILES = ['csr', 'mode', 'owner', 'reload', 'reloadTimeout'] as const
+
+/**
+ * Gets a certificate once, or keeps it up to date until a signal ends it.
+ * @throws UsageError, ClientError
+ */
+export async function get(
+  names: readonly string[],
+  options: GetOptions,
+  process: NodeJS.Process,
+  actionFor: ActionFor,
+): Promise<void> {
+  const connection = readConnection(options, process.env)
+  const wanted = { names: readNames(names), keyType: readKeyType(options.keyType) }
+  const log = createLogger({ level: 'info', format: 'auto', name: 'gatehouse-certs' })
+  using stop = stopSignal(process)
+  const deps = { clock: clientClock, log, signal: stop.signal }
+  const [domain] = wanted.names
+  if (!domain) throw new UsageError('get needs a name')
+  await using opened = new AsyncDisposableStack()
+  const { caFile } = connection
+  const place = await openPlace(domain.text, options, { ...deps, env: process.env, opened, caFile })
+  const service = opened.use(openService(connection, { ...deps, actionFor }))
+  const run: Get = {
+    ...deps,
+    wanted,
+    place,
+    service,
+    random: Math.random,
+    isOwnKey: options.csr === true,
+    patienceMs: options.watch
+      ? Number.POSITIVE_INFINITY
+      : readDuration('--timeout', options.timeout, DEFAULT_TIMEOUT),
+  }
+  await (options.watch ? keepGetting(run) : getOnce(run))
+}
+
+interface PlaceDeps extends Pick<Get, 'clock' | 'log' | 'signal'> {
+  readonly env: NodeJS.ProcessEnv
+  readonly opened: AsyncDisposableStack
+  readonly caFile: string | undefined
+}
+
+async function openPlace(domain: string, options: GetOptions, deps: PlaceDeps): Promise<Place> {
+  const { out, secret, mode = DEFAULT_MODE, owner, reload, reloadTimeout } = options
+  if ((out === undefined) === (secret === undefined))
+    throw new UsageError('get needs --out, the folder for the files, or --secret')
+  if (secret !== undefined) return secretOf(secret, options, deps)
+  const timeoutMs = readDuration('--reload-timeout', reloadTimeout, DEFAULT_RELOAD_TIMEOUT)
+  return openFolder({
+    ...deps,
+    dir: out ?? '',
+    domain,
+    mode: readMode(mode),
+    isOwnKey: options.csr === true,
+    owner: owner === undefined ? undefined : await readOwner(owner),
+    reload: reload === undefined ? undefined : { command: reload, timeoutMs },
+  })
+}
+
+function secretOf(
+  text: string,
+  options: GetOptions,
+  { env, log, opened, caFile }: PlaceDeps,
+): Place {
+  const wrong = OF_FILES.find((option) => options[option] !== undefined)
+  if (wrong) throw new UsageError(`--${kebab(wrong)} is for --out, not for --secret`)
+  const name = readSecretName(text)
+  const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port = '443' } = env
+  if (!host) throw new UsageError('--secret works in a pod of Kubernetes only')
+  const url = parseEndpointUrl(`https://${host.includes(':') ? `[${host}]` : host}:${port}`)
+  const fetch = createFetch({ ca: clusterRoot(SERVICE_ACCOUNT) })
+  opened.defer(fetch.close)
+  const roots = caFile === undefined ? undefined : readRoots(caFile)
+  return openSecret({ ...name, url, fetch, account: SERVICE_ACCOUNT, roots, log })
+}
+
+function readDuration(option: string, text: string | undefined, usual: string): number {
+  const ms = durationOf(text ?? usual)
+  if (ms !== undefined && ms > 0 && ms <= DAY) return ms
+  throw new UsageError(`${option} is a duration such as 30s or 5m, and at most 1d`)
+}
+
+/** A signal that those of the system that end a program abort. A client that they end leaves whole files behind. */
+function stopSignal(process: NodeJS.Process): { readonly signal: AbortSignal } & Disposable {
+  const controller = new AbortController()
+  const stop = (name: string) => controller.abort(new Error(`ended by ${name}`))
+  const names = ['SIGINT', 'SIGTERM'] as const
+  for (const name of names) process.once(name, stop)
+  return {
+    signal: controller.signal,
+    [Symbol.dispose]() {
+      for (const name of names) process.off(name, stop)
+    },
+  }
+}

@@ -1,0 +1,27 @@
+import { printable } from '@gatehouse/service-kit'
+
+/** Columns as wide as their widest cell; columns without any cell are left out. */
+export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const cells = rows.map((row) => row.map(printable))
+  const used = head.map((_, column) => column).filter((column) => cells.some((row) => row[column]))
+  const widths = new Map(
+    used.map((column) => [
+      column,
+      Math.max(...[head, ...cells].map((row) => (row[column] ?? '').length)),
+    ]),
+  )
+  const line = (row: readonly string[]) =>
+    `${used
+      .map((column) => (row[column] ?? '').padEnd(widths.get(column) ?? 0))
+      .join('  ')
+      .trimEnd()}\n`
+  return [head, ...cells].map(line).join('')
+}
+
+/** A line for each value, after its label. */
+export function labelled(values: Readonly<Record<string, string>>): string {
+  const width = Math.max(...Object.keys(values).map(({ length }) => length))
+  return Object.entries(values)
+    .map(([label, value]) => `${label.padEnd(width)}  ${printable(value)}\n`)
+    .join('')
+}

@@ -1,0 +1,2 @@
+export { clientCommands } from './commands/commands.ts'
+export { CLIENT_ERRORS } from './errors.ts'

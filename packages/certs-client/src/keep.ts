@@ -1,0 +1,291 @@
+import type { Clock } from '@gatehouse/net'
+import { buildCsr, type KeyPair, toPem } from '@gatehouse/pki'
+import { printable } from '@gatehouse/service-kit'
+import {
+  type CertificateRequest,
+  fits,
+  type Placed,
+  readPair,
+  requireUsable,
+  timeOf,
+} from './certificate.ts'
+import { pause } from './clock.ts'
+import { ClientError } from './errors.ts'
+import type { Place } from './place.ts'
+import {
+  type CertService,
+  type IssuedAnswer,
+  type OrderAnswer,
+  orderFailure,
+  type PendingOrder,
+} from './service.ts'
+
+const SECOND = 1_000
+const MINUTE = 60 * SECOND
+const HOUR = 60 * MINUTE
+/** Between two looks at an order, if the service does not say. */
+const POLL = 5 * SECOND
+const MAX_POLL = MINUTE
+/** Refusals of a renewal that the service makes anyway. */
+const NOT_MINE = ['CERT_RENEW_TOO_SOON', 'CERT_NAME_NOT_ALLOWED', 'CERT_NOT_FOUND']
+const UNFIT_KEY = ['CERT_KEY_COMPROMISED', 'PKI_KEY_WEAK']
+/** The service renews what is due twice a minute. */
+const RENEWED_WITHIN = 30 * SECOND
+/** Two clients that want different certificates would replace each other's for ever. */
+const OTHER =
+  'another certificate than is wanted was here; if another command keeps it here, give one of them another folder'
+const LONGEST_BACKOFF = 5 * MINUTE
+const LONGEST_WAIT = 24 * HOUR
+
+export interface Get {
+  readonly wanted: CertificateRequest
+  /** Whether the private key is made here, and only a CSR is sent. */
+  readonly isOwnKey: boolean
+  readonly place: Place
+  readonly service: CertService
+  readonly clock: Clock
+  /** From 0 up to 1. */
+  readonly random: () => number
+  readonly log: {
+    info(fields: object, message: string): void
+    warn(fields: object, message: string): void
+  }
+  readonly signal: AbortSignal
+  /** The time to wait for an order, in ms. */
+  readonly patienceMs: number
+}
+
+/**
+ * Gets the certificate once, if it is not there or another one is. While the service cannot be reached it
+ * tries again for `patienceMs`, or not at all if what is there is not due.
+ * @throws ClientError
+ */
+export async function getOnce(get: Get): Promise<void> {
+  const { clock, log, signal } = get
+  const end = clock.now() + get.patienceMs
+  for (let failures = 1; ; failures += 1) {
+    try {
+      await update(get)
+      return
+    } catch (error) {
+      if (!(error instanceof ClientError && error.isTransient)) throw error
+      const held = await current(get)
+      if (held && !isDue(held, clock.now())) {
+        log.warn(describe(error), 'the service could not be asked; the certificate is not due')
+        return
+      }
+      const wait = waitAfter(error, failures, get.random)
+      if (clock.now() + wait > end) throw error
+      log.warn({ ...describe(error), ...inSeconds(wait) }, 'no certificate yet')
+      await pause(wait, clock, signal)
+    }
+  }
+}
+
+/** Keeps the certificate up to date until the signal is aborted. */
+export async function keepGetting(get: Get): Promise<void> {
+  const { clock, log, random, signal } = get
+  let failures = 0
+  while (!signal.aborted) {
+    let wait: number
+    try {
+      const held = await update(get)
+      failures = 0
+      wait = untilNextLook(held, clock.now(), random)
+    } catch (error) {
+      if (signal.aborted) return
+      if (!(error instanceof ClientError)) throw error
+      failures += 1
+      wait = waitAfter(error, failures, random)
+      log.warn({ ...describe(error), ...inSeconds(wait) }, 'the certificate could not be updated')
+    }
+    await pause(wait, clock, signal).catch(() => {})
+  }
+}
+
+/** Brings what is in place up to date, and gives it. */
+async function update(get: Get): Promise<Placed> {
+  const { place, log, signal } = get
+  // What a run that was killed or failed has left to do must not wait for the service.
+  const failure = await place.settle().catch((error: Error) => error)
+  signal.throwIfAborted()
+  const seen = await place.read()
+  const held = seen && isGood(seen, get) ? seen : undefined
+  if (failure instanceof ClientError) log.warn(describe(failure), 'something is still to be done')
+  const found = await findNewer(get, held)
+  if (found) {
+    if (seen && !isWanted(seen, get)) log.warn({ path: place.path, names: seen.names }, OTHER)
+    await place.put(found, seen)
+    await place.settle()
+    return found
+  }
+  if (failure) throw failure
+  return held as Placed
+}
+
+/** Reads what is in place, if it is what is wanted and valid. */
+async function current(get: Get): Promise<Placed | undefined> {
+  const seen = await get.place.read()
+  return seen && isGood(seen, get) ? seen : undefined
+}
+
+function isGood(placed: Placed, get: Get): boolean {
+  return placed.notAfter > get.clock.now() && isWanted(placed, get)
+}
+
+function isWanted(placed: Placed, { wanted, isOwnKey }: Get): boolean {
+  return placed.isOwnKey === isOwnKey && fits(placed, wanted)
+}
+
+/** Gets the certificate of the service, unless it is the one that is held. */
+async function findNewer(get: Get, held: Placed | undefined): Promise<Placed | undefined> {
+  const found = (held && (await askForNewest(get, held))) ?? (await obtain(get))
+  return found.fingerprint256 === held?.fingerprint256 ? undefined : found
+}
+
+/** Asks what the service has for the name now; undefined if that is the certificate of somebody else. */
+async function askForNewest(get: Get, held: Placed): Promise<Placed | undefined> {
+  const { service, isOwnKey, clock } = get
+  const domain = domainOf(get)
+  // The tags that the service gives. If it should give others, it sends the same certificate again.
+  const answer = await service.find(domain, `"${held.fingerprint256}${isOwnKey ? '-chain' : ''}"`)
+  if (answer === 'unchanged')
+    return isDue(held, clock.now()) ? ((await renew(get, held)) ?? held) : held
+  return answer && acceptable(answer, get, held)
+}
+
+/** Has the service renew what is due, in case it has not yet. */
+async function renew(get: Get, held: Placed): Promise<Placed | undefined> {
+  try {
+    const { issued, ...waiting } = await get.service.renew(domainOf(get))
+    if (issued) return acceptable(issued, get, held)
+    await awaitOrder(get, waiting as PendingOrder)
+    return await obtain(get)
+  } catch (error) {
+    if (error instanceof ClientError && NOT_MINE.includes(error.code)) return undefined
+    throw error
+  }
+}
+
+/** Reads an answer as a pair, if it can take the place of what is held. */
+function acceptable(answer: IssuedAnswer, get: Get, held: Placed): Placed | undefined {
+  const { wanted, isOwnKey, clock } = get
+  try {
+    const pair = pairOf(answer, isOwnKey ? held.privateKey : undefined)
+    requireUsable(pair, wanted, clock.now())
+    return fits(pair, { ...wanted, keyType: held.keyType }) ? pair : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function pairOf(answer: IssuedAnswer, ownKey: string | KeyPair | undefined): Placed {
+  const { certificate, privateKey, renewAt = '' } = answer
+  const key = ownKey ?? privateKey
+  if (key === undefined)
+    throw new ClientError('CERT_KEY_WITHHELD', 'the service gives no private key to this caller', {
+      action: 'Add `issue` to the rights of the caller, or use `--csr`.',
+    })
+  const isOwnKey = ownKey !== undefined
+  return { ...readPair(certificate, key), renewAt: timeOf(renewAt), isOwnKey }
+}
+
+/** Requests the certificate, and waits for its order if it takes long. */
+async function obtain(get: Get): Promise<Placed> {
+  const { wanted, place, isOwnKey } = get
+  if (!isOwnKey || !place.ownKey) return request(get, undefined)
+  const type = wanted.keyType ?? 'p256'
+  try {
+    return await request(get, await place.ownKey(type, false))
+  } catch (error) {
+    if (!(error instanceof ClientError && UNFIT_KEY.includes(error.code))) throw error
+    get.log.warn(describe(error), 'the private key is refused, so a new one is made')
+    return request(get, await place.ownKey(type, true))
+  }
+}
+
+async function request(get: Get, ownKey: KeyPair | undefined): Promise<Placed> {
+  const { wanted, service, clock } = get
+  const names = wanted.names.slice(1).map(({ text }) => text)
+  const body = {
+    domain: domainOf(get),
+    ...(names.length > 0 && { names }),
+    ...(ownKey
+      ? { csr: toPem('CERTIFICATE REQUEST', buildCsr(ownKey, wanted.names)) }
+      : { keyType: wanted.keyType }),
+  }
+  for (;;) {
+    const { issued, ...waiting } = await service.obtain(body)
+    if (!issued) {
+      await awaitOrder(get, waiting as PendingOrder)
+      continue
+    }
+    const pair = pairOf(issued, ownKey)
+    requireUsable(pair, wanted, clock.now())
+    return pair
+  }
+}
+
+/**
+ * Asks for an order until it is done.
+ * @throws ClientError with the code of its failure, or CERT_CLIENT_ORDER_PENDING
+ */
+export async function awaitOrder(
+  get: Pick<Get, 'service' | 'clock' | 'log' | 'signal' | 'patienceMs'>,
+  { order: first, retryAfterMs = POLL }: PendingOrder,
+): Promise<OrderAnswer> {
+  const { service, clock, log, signal, patienceMs } = get
+  const end = clock.now() + patienceMs
+  let order = first
+  for (let step = ''; order.status === 'pending'; order = await service.order(order.id)) {
+    if (order.step !== step)
+      log.info({ order: order.id, step: printable(order.step) }, 'waiting for the order')
+    step = order.step
+    const wait = Math.min(Math.max(retryAfterMs, SECOND), MAX_POLL)
+    if (clock.now() + wait > end)
+      throw new ClientError('CERT_CLIENT_ORDER_PENDING', `the order ${order.id} is not done yet`)
+    await pause(wait, clock, signal)
+  }
+  if (order.status === 'failed') throw orderFailure(order, clock.now())
+  return order
+}
+
+function domainOf({ wanted }: Get): string {
+  return wanted.names[0]?.text ?? ''
+}
+
+function isDue({ renewAt, notAfter }: Placed, now: number): boolean {
+  return (renewAt ?? notAfter) <= now
+}
+
+/** The milliseconds until the service is asked again: about an hour at most, and when the certificate is renewed. */
+export function untilNextLook(
+  { notBefore, notAfter, renewAt = notAfter }: Pick<Placed, 'notBefore' | 'notAfter' | 'renewAt'>,
+  now: number,
+  random: () => number,
+): number {
+  const interval = Math.min(HOUR, Math.max(MINUTE, (notAfter - notBefore) / 24))
+  const usual = interval * (0.9 + random() / 5)
+  if (renewAt <= now) return Math.min(usual, Math.max(RENEWED_WITHIN, (now - renewAt) / 2))
+  return Math.min(usual, renewAt - now + RENEWED_WITHIN * (1 + random()))
+}
+
+/** The milliseconds to wait after so many failures in a row: twice as long each time, at least what the service asks for. */
+export function waitAfter(
+  { retryAfterMs = 0 }: Pick<ClientError, 'retryAfterMs'>,
+  failures: number,
+  random: () => number,
+) {
+  const backoff = Math.min(LONGEST_BACKOFF, SECOND * 2 ** Math.min(failures - 1, 20))
+  const asked = Math.min(retryAfterMs, LONGEST_WAIT) * (1 + random() / 10)
+  return Math.max(backoff * (0.5 + random() / 2), asked)
+}
+
+/** The fields of a log line about an error. */
+function describe({ code, message, action }: ClientError): object {
+  return { code, detail: message, ...(action !== undefined && { action }) }
+}
+
+function inSeconds(ms: number): { retryIn: number } {
+  return { retryIn: Math.ceil(ms / SECOND) }
+}

@@ -1,0 +1,52 @@
+import { readFileSync } from 'node:fs'
+import { type Clock, createFetch } from '@gatehouse/net'
+import { isExposed, openCredentials, type Source } from './credentials.ts'
+import { ClientError } from './errors.ts'
+import { type ActionFor, type CertService, connect } from './service.ts'
+import type { Connection } from './settings.ts'
+
+interface ServiceContext {
+  readonly clock: Pick<Clock, 'now'>
+  readonly actionFor: ActionFor
+  readonly log: { warn(fields: object, message: string): void }
+  readonly signal?: AbortSignal
+}
+
+/** Opens the API of a service, with connections that are closed at the end. */
+export function openService(
+  { url, caFile, source }: Connection,
+  { clock, log, signal, actionFor }: ServiceContext,
+): CertService & AsyncDisposable {
+  for (const file of filesOf(source))
+    if (isExposed(file))
+      log.warn({ file }, 'every user of this machine may read this file: chmod 600')
+  const fetch = createFetch(caFile === undefined ? {} : { ca: readRoots(caFile) })
+  // Issuers of tokens have certificates of their own, which the roots of this service say nothing about.
+  const others = createFetch()
+  const credentials = openCredentials(source, { fetch: others, now: clock.now })
+  const service = connect({ url, credentials, fetch, now: clock.now, signal, actionFor })
+  const close = async () => void (await Promise.all([fetch.close(), others.close()]))
+  return Object.assign(service, { [Symbol.asyncDispose]: close })
+}
+
+/** The files of keys. Files of tokens are left out: Kubernetes makes them readable within the pod. */
+function filesOf(source: Source): readonly string[] {
+  const secrets = [
+    source.kind === 'key' && source.key,
+    source.kind === 'client' && source.clientSecret,
+  ]
+  return secrets.flatMap((secret) => (secret && 'file' in secret ? secret.file : []))
+}
+
+/** Reads a file of roots. @throws ClientError CERT_CLIENT_UNTRUSTED */
+export function readRoots(file: string): string {
+  try {
+    const pem = readFileSync(file, 'utf8')
+    if (pem.includes('-----BEGIN CERTIFICATE-----')) return pem
+    throw new ClientError('CERT_CLIENT_UNTRUSTED', `${file} holds no PEM certificate`)
+  } catch (error) {
+    if (error instanceof ClientError) throw error
+    const { code } = error as NodeJS.ErrnoException
+    throw new ClientError('CERT_CLIENT_UNTRUSTED', `${file} cannot be read (${code})`)
+  }
+}

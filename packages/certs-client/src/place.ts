@@ -1,0 +1,94 @@
+import type { Clock } from '@gatehouse/net'
+import { generateKeyPair, type KeyPair, type KeyType, keyPairFromPem, toPem } from '@gatehouse/pki'
+import type { Placed } from './certificate.ts'
+import { CertificateFolder, type FolderOptions } from './folder.ts'
+import { type Reload, runReload } from './reload.ts'
+
+/** Clients that wait for each other's reload command wait a little longer than that may take, in ms. */
+const LOCK_MS = 10_000
+
+/** Where a certificate is kept. */
+export interface Place {
+  /** The name of the place in messages. */
+  readonly path: string
+  /** Reads what is there, if it is whole. */
+  read(): Promise<Placed | undefined>
+  /** Puts a pair there, unless another client has put one there since `seen` was read. */
+  put(pair: Placed, seen: Placed | undefined): Promise<void>
+  /** Does what is left to do for what is there. */
+  settle(): Promise<void>
+  /** The private key for a CSR; a new one if `isFresh`. Absent where keys cannot wait for their certificate. */
+  ownKey?(type: KeyType, isFresh: boolean): Promise<KeyPair>
+}
+
+interface PlaceOptions extends FolderOptions {
+  readonly reload: Reload | undefined
+  readonly clock: Clock
+  readonly log: { info(fields: object, message: string): void }
+  readonly signal: AbortSignal
+}
+
+/** Keeps a certificate in a folder, and runs the reload command after each change. */
+export function openFolder(options: PlaceOptions): Place {
+  const { reload, clock, log, signal } = options
+  const folder = new CertificateFolder(options)
+  const { path } = folder
+  const locked = async <T>(step: () => Promise<T> | T): Promise<T> => {
+    const unlock = await folder.lock((reload?.timeoutMs ?? 0) + LOCK_MS, clock, signal)
+    try {
+      return await step()
+    } finally {
+      unlock()
+    }
+  }
+  const finish = async () => {
+    if (folder.isReloadPending()) {
+      if (reload) {
+        await runReload(reload, signal)
+        log.info({ path }, 'the reload command succeeded')
+      }
+      folder.reloaded()
+    }
+    folder.tidy()
+  }
+  folder.prepare()
+  return {
+    path,
+    read: async () => folder.read(),
+    put: (pair, seen) =>
+      locked(() => {
+        const now = folder.read()
+        if (now && now.fingerprint256 !== seen?.fingerprint256) return
+        folder.publish(pair, { needsReload: reload !== undefined })
+        const { names, serialNumber } = pair
+        log.info({ path, names, serialNumber }, 'a new certificate is in place')
+      }),
+    async settle() {
+      folder.adjust()
+      if (folder.isReloadPending() || folder.isUntidy()) await locked(finish)
+    },
+    ownKey: (type, isFresh) =>
+      locked(async () => {
+        const known = isFresh ? undefined : knownKey(folder, type)
+        if (known) return known
+        const pair = await generateKeyPair(type)
+        folder.keepKey(toPem('PRIVATE KEY', pair.pkcs8))
+        return pair
+      }),
+  }
+}
+
+/** The key that waits for its certificate, else the one in place if it was made here. */
+function knownKey(folder: CertificateFolder, type: KeyType): KeyPair | undefined {
+  const placed = folder.read()
+  const pems = [folder.keptKey(), placed?.isOwnKey ? placed.privateKey : undefined]
+  return pems.map(keyOrNone).find((key) => key?.type === type)
+}
+
+function keyOrNone(pem: string | undefined): KeyPair | undefined {
+  try {
+    return pem === undefined ? undefined : keyPairFromPem(pem)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,147 @@
+import { X509Certificate } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { BoundedFetch, FetchAnswer, FetchInit } from '@gatehouse/net'
+import { printable } from '@gatehouse/service-kit'
+import { type Static, Type } from 'typebox'
+import { Check } from 'typebox/schema'
+import { type Placed, readPair, timeOf, toTime } from './certificate.ts'
+import { parseJson, readSecret } from './credentials.ts'
+import { ClientError } from './errors.ts'
+import type { Place } from './place.ts'
+
+/** Where a pod finds its service account, and the root of the API server. */
+export const SERVICE_ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount'
+const FIELD_MANAGER = 'gatehouse-certs'
+const RENEW_AT = 'gatehouse-certs/renew-at'
+const PEM = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
+const STATUSES = [200, 201, 400, 401, 403, 404, 409, 415, 422, 429, 500, 503, 504]
+const TRANSIENT = [409, 429, 500, 503, 504]
+
+const SecretSchema = Type.Object({
+  metadata: Type.Object({
+    annotations: Type.Optional(Type.Record(Type.String(), Type.String())),
+  }),
+  data: Type.Optional(Type.Record(Type.String(), Type.String())),
+})
+
+export interface SecretOptions {
+  readonly namespace: string
+  readonly name: string
+  /** The API server of the cluster. */
+  readonly url: URL
+  /** Trusts the root of the cluster. */
+  readonly fetch: BoundedFetch
+  /** The folder of the service account. */
+  readonly account: string
+  /** PEM; the one that a chain leads to is put beside it. */
+  readonly roots?: string | undefined
+  readonly log: { info(fields: object, message: string): void }
+}
+
+/** The root that the API server's certificate leads to. @throws ClientError CERT_CLIENT_SECRET_FAILED */
+export function clusterRoot(account: string): string {
+  try {
+    return readFileSync(join(account, 'ca.crt'), 'utf8')
+  } catch (cause) {
+    throw failed('this is no pod with a service account token', { cause })
+  }
+}
+
+/** Keeps a certificate in a Secret of type `kubernetes.io/tls` by server-side apply. */
+export function openSecret(options: SecretOptions): Place {
+  const { namespace, name, url, fetch, account, log } = options
+  const path = `${namespace}/${name}`
+  const address = new URL(`/api/v1/namespaces/${namespace}/secrets/${name}`, url)
+  const call = async (query: string, init: FetchInit, expect: readonly number[]) => {
+    // Read each time, since the cluster replaces it.
+    const authorization = `Bearer ${readSecret({ file: join(account, 'token') })}`
+    const headers = { accept: 'application/json', ...init.headers, authorization }
+    const answer = await fetch(new URL(query, address), {
+      ...init,
+      headers,
+      status: STATUSES,
+    }).catch((cause) => {
+      throw failed(`the API server cannot be asked: ${cause.message}`, { cause, isTransient: true })
+    })
+    if (!expect.includes(answer.status)) throw refusal(path, answer)
+    return answer
+  }
+  return {
+    path: `the Secret ${path}`,
+    async read() {
+      const answer = await call('', {}, [200, 404])
+      return answer.status === 404 ? undefined : pairIn(answer)
+    },
+    async put(pair) {
+      const headers = { 'content-type': 'application/apply-patch+yaml' }
+      // JSON is YAML.
+      const body = JSON.stringify(manifest(pair, options))
+      const query = `?fieldManager=${FIELD_MANAGER}&force=true`
+      await call(query, { method: 'PATCH', headers, body }, [200, 201])
+      const { names, serialNumber } = pair
+      log.info({ secret: path, names, serialNumber }, 'a new certificate is in place')
+    },
+    async settle() {},
+  }
+}
+
+function manifest(
+  { fullChain, privateKey, renewAt }: Placed,
+  { namespace, name, roots = '' }: SecretOptions,
+): object {
+  const root = rootOf(fullChain, roots)
+  const annotations = renewAt === undefined ? {} : { [RENEW_AT]: toTime(renewAt) }
+  return {
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: { name, namespace, annotations },
+    type: 'kubernetes.io/tls',
+    data: {
+      'tls.crt': toBase64(fullChain),
+      'tls.key': toBase64(privateKey),
+      ...(root && { 'ca.crt': toBase64(root.toString()) }),
+    },
+  }
+}
+
+const certificatesIn = (pem: string) =>
+  (pem.match(PEM) ?? []).map((one) => new X509Certificate(one))
+
+function rootOf(fullChain: string, roots: string): X509Certificate | undefined {
+  const top = certificatesIn(fullChain).at(-1)
+  return certificatesIn(roots).find((root) => top?.checkIssued(root) && top.verify(root.publicKey))
+}
+
+function toBase64(text: string): string {
+  return Buffer.from(text).toString('base64')
+}
+
+/** Reads what the Secret holds, if it is whole. */
+function pairIn({ body }: FetchAnswer): Placed | undefined {
+  const secret = parseJson(body.toString())
+  if (!Check(SecretSchema, secret)) return undefined
+  try {
+    const { data = {}, metadata } = secret as Static<typeof SecretSchema>
+    const textOf = (file: string) => Buffer.from(data[file] ?? '', 'base64').toString()
+    const renewAt = timeOf(metadata.annotations?.[RENEW_AT] ?? '')
+    return { ...readPair(textOf('tls.crt'), textOf('tls.key')), renewAt, isOwnKey: false }
+  } catch {
+    return undefined
+  }
+}
+
+/** The Status that the API server answers with. */
+function refusal(path: string, { status, body }: FetchAnswer): ClientError {
+  // Something else than the API server may have answered.
+  const { message } = Object(parseJson(body.toString()))
+  const why = typeof message === 'string' ? printable(message) : `status ${status}`
+  return failed(`the Secret ${path}: ${why}`, { isTransient: TRANSIENT.includes(status) })
+}
+
+function failed(
+  why: string,
+  hints: ConstructorParameters<typeof ClientError>[2] = {},
+): ClientError {
+  return new ClientError('CERT_CLIENT_SECRET_FAILED', why, hints)
+}

@@ -1,0 +1,103 @@
+import { writeFileSync } from 'node:fs'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { actionOf } from '../../../../services/cert-service/src/cli/program.ts'
+import { DAY, KEY, NOW, start } from '../../../../services/cert-service/test/helpers/app.ts'
+import {
+  newAudit,
+  newCertificate,
+  newOrder,
+} from '../../../../services/cert-service/test/helpers/store.ts'
+import { list, remove, renew, show } from '../../src/commands/certificates.ts'
+
+const IO = { env: {}, stderr: { write() {} }, actionFor: actionOf }
+
+/** The commands against a service; `isTTY` is whether a person reads what they print. */
+async function stage(t: Test) {
+  const { app, service, folder } = await start(t)
+  await app.listen({ port: 0, host: '127.0.0.1' })
+  const keyFile = join(folder, 'api.key')
+  writeFileSync(keyFile, KEY, { mode: 0o600 })
+  const options = { url: `http://localhost:${(app.server.address() as AddressInfo).port}`, keyFile }
+  const io = (isTTY: boolean) => ({ ...IO, stdout: { isTTY } })
+  return { store: service.store, options, io }
+}
+
+t.test('what fails is listed, with a certificate or without, the most urgent first', async (t) => {
+  const { store, options, io } = await stage(t)
+  t.equal(
+    await list('', { ...options, failing: true }, io(true)),
+    'Nothing fails that you may see.\n',
+  )
+  for (const [n, name] of ['new.test', 'next.test', 'late.test', 'soon.test'].entries()) {
+    const lineage = `ca|server|p256|${name}`
+    if (n > 1)
+      await store.addCertificate(
+        newCertificate({ names: [name], notAfter: NOW + (9 - n) * DAY }),
+        newAudit(),
+      )
+    const lastError = { code: 'ACME_CAA', detail: 'CAA refuses it' }
+    const failed = { id: `order-${n}`, status: 'failed', nextTryAt: NOW + (9 - n) * DAY } as const
+    await store.saveOrder(newOrder({ ...failed, lineage, names: [name], lastError }))
+  }
+  // Several pages of the API.
+  for (let n = 0; n < 120; n += 1)
+    await store.saveOrder(
+      newOrder({
+        id: `more-${n}`,
+        lineage: `more ${n}`,
+        status: 'failed',
+        nextTryAt: NOW + 99 * DAY,
+      }),
+    )
+  const rows = (await list('', { ...options, failing: true }, io(true))).split('\n')
+  t.strictSame(rows.slice(0, 5), [
+    'NAME             ISSUER  EXPIRES           NEXT TRY          LAST FAILURE  ORDER',
+    'soon.test        ca      2030-01-07 00:00  2030-01-07 00:00  ACME_CAA      order-3',
+    'late.test        ca      2030-01-08 00:00  2030-01-08 00:00  ACME_CAA      order-2',
+    'next.test        ca      never issued      2030-01-09 00:00  ACME_CAA      order-1',
+    'new.test         ca      never issued      2030-01-10 00:00  ACME_CAA      order-0',
+  ])
+  const orders = JSON.parse(await list('', { ...options, failing: true }, io(false)))
+  t.equal(orders.length, 124)
+  t.match(orders[0], { id: 'order-3', names: ['soon.test'], notAfter: '2030-01-07T00:00:00Z' })
+})
+
+t.test('show says why a name has no certificate', async (t) => {
+  const { store, options, io } = await stage(t)
+  await t.rejects(show('a.test', options, io(true)), { code: 'CERT_NOT_FOUND' })
+  const lastError = { code: 'ACME_CAA', detail: 'CAA refuses it' }
+  await store.saveOrder(
+    newOrder({ lineage: 'a', names: ['a.test'], status: 'failed', lastError, nextTryAt: NOW }),
+  )
+  for (const isTTY of [true, false])
+    await t.rejects(show('a.test', options, io(isTTY)), {
+      code: 'ACME_CAA',
+      message: 'a.test has no certificate; the order order-1 fails: CAA refuses it',
+      action: /CAA/,
+    })
+})
+
+t.test('text is for people, and JSON for everything else', async (t) => {
+  const running = await start(t)
+  await running.app.listen({ port: 0, host: '127.0.0.1' })
+  const keyFile = join(running.folder, 'api.key')
+  writeFileSync(keyFile, KEY, { mode: 0o600 })
+  const { port } = running.app.server.address() as AddressInfo
+  const options = { url: `http://127.0.0.1:${port}`, keyFile }
+  const people = { ...IO, stdout: { isTTY: true } }
+  const program = { ...people, stdout: {} }
+  for (const domain of ['a.test', 'b.test', 'c.test'])
+    await running.call('POST', '/api/certificate', { domain })
+  running.clock.shift(4 * DAY)
+
+  t.equal(await renew('a.test', options, people), 'a.test has a new certificate\n')
+  t.same(JSON.parse(await renew('b.test', options, program)), { domain: 'b.test', status: 'done' })
+  t.match(await remove('a.test', options, people), /^a\.test is no longer answered/)
+  t.same(JSON.parse(await remove('b.test', options, program)), {
+    domain: 'b.test',
+    unconfirmed: [],
+  })
+  t.same(JSON.parse(await remove('c.test', { ...options, json: true }, people)).domain, 'c.test')
+})

@@ -1,0 +1,129 @@
+import { generateKeyPairSync, X509Certificate } from 'node:crypto'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { createFetch } from '@gatehouse/net'
+import { createRoot, toPem } from '@gatehouse/pki'
+import { testFolder } from '@gatehouse/service-kit/testing'
+import t, { type Test } from 'tap'
+import {
+  DAY,
+  leapClock,
+  type Running,
+  start,
+} from '../../../services/cert-service/test/helpers/app.ts'
+import { getOnce } from '../src/keep.ts'
+import { clusterRoot, openSecret } from '../src/secret.ts'
+import { clientOf } from './helpers/client.ts'
+
+const PATH = '/api/v1/namespaces/shop/secrets/web-tls'
+
+interface Secret {
+  readonly metadata: { readonly annotations: Readonly<Record<string, string>> }
+  readonly type: string
+  readonly data: Readonly<Record<string, string>>
+}
+
+/** What the API server of a cluster does with one Secret, over TLS. */
+async function startApiServer(t: Test, running: Running) {
+  const { body } = await running.call('POST', '/api/certificate', { domain: '127.0.0.1' })
+  const state: { secret?: Secret; refusal?: number } = {}
+  const asked: string[] = []
+  const server = createServer(
+    { cert: body.certificate, key: body.privateKey },
+    async (request, response) => {
+      const { method, url = '', headers } = request
+      asked.push(`${method} ${url} ${headers.authorization}`)
+      const sent = await text(request)
+      const answer = (status: number, value: unknown) => {
+        response
+          .writeHead(status, { 'content-type': 'application/json' })
+          .end(JSON.stringify(value))
+      }
+      if (state.refusal)
+        return answer(state.refusal, { kind: 'Status', message: 'secrets "web-tls" is forbidden' })
+      if (!url.startsWith(PATH)) return answer(404, {})
+      if (method === 'PATCH') {
+        if (headers['content-type'] !== 'application/apply-patch+yaml') return answer(415, {})
+        const isNew = state.secret === undefined
+        state.secret = JSON.parse(sent)
+        return answer(isNew ? 201 : 200, state.secret)
+      }
+      return state.secret ? answer(200, state.secret) : answer(404, { kind: 'Status' })
+    },
+  )
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => void server.close())
+  const account = join(running.folder, 'account')
+  mkdirSync(account)
+  writeFileSync(join(account, 'token'), 'pod-1\n')
+  const root = running.service.ca.root() as Uint8Array
+  writeFileSync(join(account, 'ca.crt'), toPem('CERTIFICATE', root))
+  return { state, asked, account, port: (server.address() as AddressInfo).port }
+}
+
+t.test('a Secret is created, kept while nothing is due, and renewed', async (t) => {
+  // TLS lives by the clock of the machine.
+  const clock = leapClock(Date.now())
+  const running = await start(t, {}, { clock })
+  const { state, asked, account, port } = await startApiServer(t, running)
+  const fetch = createFetch({ ca: clusterRoot(account) })
+  t.teardown(fetch.close)
+  const { get: base } = clientOf(running)
+  const foreign = await createRoot({ commonName: 'Another', now: clock.now() })
+  const other = toPem('CERTIFICATE', foreign.certificate)
+  const root = toPem('CERTIFICATE', running.service.ca.root() as Uint8Array)
+  const place = openSecret({
+    ...{ namespace: 'shop', name: 'web-tls', account, fetch, log: base.log },
+    roots: `${other}# ours\n${root}${other}`,
+    url: new URL(`https://127.0.0.1:${port}`),
+  })
+  const get = { ...base, place }
+  t.equal(await place.read(), undefined)
+  await getOnce(get)
+  t.match(state.secret, {
+    ...{ apiVersion: 'v1', kind: 'Secret', type: 'kubernetes.io/tls' },
+    metadata: {
+      name: 'web-tls',
+      namespace: 'shop',
+      annotations: { 'gatehouse-certs/renew-at': /Z$/ },
+    },
+  })
+  const first = state.secret as Secret
+  const leaf = new X509Certificate(Buffer.from(first.data['tls.crt'] ?? '', 'base64'))
+  t.equal(leaf.checkHost('a.test'), 'a.test')
+  t.ok(await place.read(), 'key and chain belong together')
+  t.equal(Buffer.from(first.data['ca.crt'] ?? '', 'base64').toString(), root)
+  t.equal(asked.at(-2), `PATCH ${PATH}?fieldManager=gatehouse-certs&force=true Bearer pod-1`)
+
+  asked.length = 0
+  writeFileSync(join(account, 'token'), 'pod-2')
+  await getOnce(get)
+  t.same(asked, [`GET ${PATH} Bearer pod-2`], 'the token is read anew')
+
+  await clock.advance(5 * DAY)
+  await getOnce(get)
+  t.not(state.secret?.data['tls.crt'], first.data['tls.crt'])
+
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  const wrong = privateKey.export({ format: 'pem', type: 'pkcs8' })
+  const harmed = {
+    ...(state.secret as Secret).data,
+    'tls.key': Buffer.from(wrong).toString('base64'),
+  }
+  state.secret = { ...(state.secret as Secret), data: harmed }
+  await getOnce(get)
+  t.ok(await place.read(), 'a Secret that somebody changed is mended')
+  state.refusal = 403
+  await t.rejects(getOnce(get), {
+    code: 'CERT_CLIENT_SECRET_FAILED',
+    message: 'the Secret shop/web-tls: secrets "web-tls" is forbidden',
+  })
+})
+
+t.test('outside of a pod there is no root of the cluster', (t) => {
+  t.throws(() => clusterRoot(testFolder(t)), { code: 'CERT_CLIENT_SECRET_FAILED' })
+  t.end()
+})

@@ -1,0 +1,134 @@
+import { execFileSync } from 'node:child_process'
+import { UsageError } from '@gatehouse/service-kit'
+import t from 'tap'
+import {
+  type ConnectionOptions,
+  readConnection,
+  readKeyType,
+  readMode,
+  readName,
+  readNames,
+  readOwner,
+  readSecretName,
+} from '../src/settings.ts'
+
+const KEY = { keyFile: '/k' }
+const JOB = {
+  ACTIONS_ID_TOKEN_REQUEST_URL: 'https://gh.test/?v=1',
+  ACTIONS_ID_TOKEN_REQUEST_TOKEN: 'rt',
+}
+const CLIENT = { clientId: 'me', clientSecretFile: '/s' }
+
+t.test('how a client authenticates', async (t) => {
+  const cases: readonly [ConnectionOptions, NodeJS.ProcessEnv, object][] = [
+    [KEY, {}, { kind: 'key', key: { file: '/k' } }],
+    [{}, { GATEHOUSE_KEY_FILE: '/k' }, { kind: 'key', key: { file: '/k' } }],
+    [{}, { GATEHOUSE_KEY: 'secret' }, { kind: 'key', key: { text: 'secret' } }],
+    [{ tokenFile: '/t' }, { GATEHOUSE_KEY: 'unused' }, { kind: 'token', token: { file: '/t' } }],
+    [{}, { GATEHOUSE_TOKEN_FILE: '/t' }, { kind: 'token', token: { file: '/t' } }],
+    [{}, { GATEHOUSE_TOKEN: 'x', GATEHOUSE_KEY: '' }, { kind: 'token', token: { text: 'x' } }],
+    [
+      { githubActions: true, audience: 'certs' },
+      JOB,
+      { kind: 'github', url: 'https://gh.test/?v=1', token: 'rt', audience: 'certs' },
+    ],
+    [
+      { ...CLIENT, issuer: 'https://id.test', scope: 's' },
+      {},
+      {
+        kind: 'client',
+        clientId: 'me',
+        clientSecret: { file: '/s' },
+        issuer: 'https://id.test/',
+        scope: 's',
+      },
+    ],
+    [
+      {},
+      {
+        GATEHOUSE_CLIENT_ID: 'me',
+        GATEHOUSE_CLIENT_SECRET: 'x',
+        GATEHOUSE_TOKEN_URL: 'https://id.test/token',
+        GATEHOUSE_AUDIENCE: 'certs',
+      },
+      {
+        kind: 'client',
+        clientSecret: { text: 'x' },
+        tokenUrl: 'https://id.test/token',
+        audience: 'certs',
+      },
+    ],
+  ]
+  for (const [options, env, source] of cases) t.match(readConnection(options, env).source, source)
+})
+
+t.test('where the service is', async (t) => {
+  t.equal(readConnection(KEY, {}).url.href, 'https://localhost:7401/')
+  t.equal(readConnection(KEY, { GATEHOUSE_URL: 'https://a.test' }).url.href, 'https://a.test/')
+  const url = 'http://127.0.0.1:1/x'
+  t.equal(readConnection({ ...KEY, url }, { GATEHOUSE_URL: 'https://a.test' }).url.href, url)
+  t.equal(readConnection(KEY, { GATEHOUSE_CA: '/ca' }).caFile, '/ca')
+  t.equal(readConnection({ ...KEY, ca: '/b' }, { GATEHOUSE_CA: '/ca' }).caFile, '/b')
+})
+
+t.test('wrong arguments are refused with a reason', async (t) => {
+  const cases: readonly [ConnectionOptions, NodeJS.ProcessEnv, RegExp][] = [
+    [{}, {}, /no credentials/],
+    [{ keyFile: '/k', tokenFile: '/t' }, {}, /only one way.*--key-file.*--token-file/],
+    [{}, { GATEHOUSE_KEY: 'x', GATEHOUSE_CLIENT_ID: 'y' }, /only one way.*GATEHOUSE_CLIENT_ID/],
+    [{ ...KEY, url: 'http://certs.example.com' }, {}, /--url: plain http is refused/],
+    [{ ...KEY, url: 'https://user:pass@certs.example.com' }, {}, /--url/],
+    [{ ...KEY, url: 'certs.example.com' }, {}, /--url/],
+    [{ githubActions: true }, JOB, /--audience/],
+    [{ githubActions: true, audience: 'x' }, {}, /id-token: write/],
+    [{ clientId: 'x', issuer: 'https://id.test' }, {}, /--client-secret-file/],
+    [CLIENT, {}, /--issuer or --token-url/],
+    [{ ...CLIENT, issuer: 'http://id.test' }, {}, /--issuer: plain http/],
+  ]
+  for (const [options, env, message] of cases)
+    t.throws(() => readConnection(options, env), { message })
+
+  t.same(
+    readNames(['A.test.', '*.a.test', 'a.test']).map(({ text }) => text),
+    ['a.test', '*.a.test'],
+  )
+  t.equal(readName('::0001').text, '::1')
+  const many = Array.from({ length: 101 }, (_, i) => `a${i}.test`)
+  const wrong = [
+    () => readNames(['a b']),
+    () => readNames(many),
+    () => readName('https://a.test'),
+    () => readKeyType('dsa'),
+    ...['', '0', '8', '999', '644', '004', '040', '1777', '-600', '06000'].map(
+      (text) => () => readMode(text),
+    ),
+    ...['', 'a', 'a/', '/a', 'a/b/c', 'A/b', 'a/../b', 'a/b?x'].map(
+      (text) => () => readSecretName(text),
+    ),
+  ]
+  for (const read of wrong) t.ok(caught(read) instanceof UsageError, String(read))
+  t.equal(readMode('640'), 0o640)
+  t.equal(readMode('0600'), 0o600)
+  t.equal(readKeyType('rsa2048'), 'rsa2048')
+  t.equal(readKeyType(undefined), undefined)
+  t.same(readSecretName('shop/tls.web-1'), { namespace: 'shop', name: 'tls.web-1' })
+})
+
+function caught(step: () => unknown): unknown {
+  try {
+    return step()
+  } catch (error) {
+    return error
+  }
+}
+
+t.test('owners by name and number', async (t) => {
+  const [user, group] = ['-un', '-gn'].map((flag) => String(execFileSync('id', [flag])).trim())
+  const me = { uid: process.getuid?.(), gid: process.getgid?.() }
+  t.same(await readOwner(`${user}:${group}`), me)
+  t.same(await readOwner(`${user}`), { ...me, gid: -1 })
+  t.same(await readOwner(`:${group}`), { ...me, uid: -1 })
+  t.same(await readOwner('12:34'), { uid: 12, gid: 34 })
+  for (const text of ['', ':', 'a:b:c', 'no-such-user', ':no-such-group', '-V', 'a b'])
+    t.ok((await readOwner(text).catch((error) => error)) instanceof UsageError, text)
+})

@@ -1,0 +1,109 @@
+import type { Claims } from '@gatehouse/profile'
+import type { Static, TObject } from 'typebox'
+import type { claimPaths } from './options.ts'
+
+/** Where a provider puts the groups and roles of a person, if not in `groups` and `roles`. */
+export type ClaimPaths = Static<TObject<typeof claimPaths>>
+
+/** Whether an ID token lacks what is wanted of a person, so that it may be in UserInfo. */
+export function lacksClaims(
+  idToken: Claims,
+  { groupsClaim = 'groups', rolesClaim }: ClaimPaths,
+  scopes: readonly string[],
+): boolean {
+  const wanted = [
+    groupsClaim,
+    rolesClaim,
+    ...(scopes.includes('email') ? ['email', 'email_verified'] : []),
+    ...(scopes.includes('profile') ? ['name'] : []),
+  ]
+  return wanted.some((path) => path !== undefined && !take(idToken, path))
+}
+
+/**
+ * The claims of a person: those of the ID token, and those of UserInfo that it lacks, with groups and
+ * roles where they are configured.
+ */
+export function mergeClaims(idToken: Claims, userInfo: Claims, paths: ClaimPaths): Claims {
+  const { groupsClaim, rolesClaim } = paths
+  const sources = [idToken, userInfo]
+  const merged = merge(withoutList(idToken, paths), withoutList(userInfo, paths))
+  return {
+    ...merged,
+    ...(groupsClaim !== undefined && { group: undefined, groups: find(sources, groupsClaim) }),
+    ...(rolesClaim !== undefined && { role: undefined, roles: find(sources, rolesClaim) }),
+    ...elsewhere(merged, paths),
+  }
+}
+
+/**
+ * `email` and `email_verified` come from the same source, or both name the same address. Only the ID token
+ * says how and when the person signed in.
+ */
+function merge(idToken: Claims, { acr, amr, auth_time, ...userInfo }: Claims): Claims {
+  if (!('email' in idToken)) return { ...userInfo, ...withoutEmail(idToken) }
+  const isSame = idToken.email === userInfo.email
+  return { ...(isSame ? userInfo : withoutEmail(userInfo)), ...idToken }
+}
+
+function withoutEmail({ email, email_verified, verified_email, ...claims }: Claims): Claims {
+  return claims
+}
+
+function find(sources: readonly Claims[], path: string): unknown {
+  return asList(sources.map((claims) => take(claims, path)).find((taken) => taken)?.value)
+}
+
+/**
+ * ZITADEL has an object for each role, under the name of the role, with the organizations that grant it.
+ * Other objects stay what they are, since `{"admin": false}` may mean the opposite of a role.
+ */
+function asList(value: unknown): unknown {
+  const isRole = (role: unknown) => isMapping(role) && Object.values(role).every(isText)
+  return isMapping(value) && Object.values(value).every(isRole) ? Object.keys(value) : value
+}
+
+const isText = (value: unknown) => typeof value === 'string'
+
+function isMapping(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** Leaves out the lists that become groups and roles, so that a session does not hold them twice. */
+function withoutList(claims: Claims, { groupsClaim, rolesClaim }: ClaimPaths): Claims {
+  return [groupsClaim, rolesClaim].reduce<Claims>((rest, path) => {
+    const taken = path === undefined ? undefined : take(rest, path)
+    return taken && Array.isArray(asList(taken.value)) ? taken.rest : rest
+  }, claims)
+}
+
+/**
+ * The value at a path of names with dots between them, and the claims without it. A name may hold
+ * dots itself: the longest name that leads to a value counts.
+ */
+function take(
+  claims: unknown,
+  path: string,
+): { readonly value: unknown; readonly rest: Claims } | undefined {
+  if (!isMapping(claims)) return undefined
+  for (let end = path.length; end > 0; end = path.lastIndexOf('.', end - 1)) {
+    const name = path.slice(0, end)
+    const { [name]: member, ...others } = claims as Claims
+    if (member == null || !Object.hasOwn(claims, name)) continue
+    if (end === path.length) return { value: member, rest: others }
+    const inner = take(member, path.slice(end + 1))
+    if (inner) return { value: inner.value, rest: { ...others, [name]: inner.rest } }
+  }
+  return undefined
+}
+
+/** A list that the provider has elsewhere (OpenID Connect Core section 5.6.2) is not an empty one. */
+function elsewhere({ _claim_names: names }: Claims, { groupsClaim, rolesClaim }: ClaimPaths) {
+  const isElsewhere = (path = '') =>
+    Object.keys(Object(names)).some((name) => path === name || path.startsWith(`${name}.`))
+  const moved = {
+    ...(isElsewhere(groupsClaim) && { groups: 'elsewhere' }),
+    ...(isElsewhere(rolesClaim) && { roles: 'elsewhere' }),
+  }
+  return Object.keys(moved).length > 0 ? { _claim_names: { ...Object(names), ...moved } } : {}
+}

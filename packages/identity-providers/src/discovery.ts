@@ -1,0 +1,117 @@
+import { backoffMs } from '@gatehouse/net'
+import type { Clock } from '@gatehouse/service-kit'
+import { ProviderError } from './errors.ts'
+import type { ProviderDeps } from './provider.ts'
+
+const MAX_AGE_MS = 3_600_000
+const REFRESH_MS = 60_000
+
+type Deps = Pick<ProviderDeps, 'clock' | 'log'>
+
+/**
+ * The metadata of a provider, cached for an hour and refreshed in the background once it is a minute
+ * old. It is read at the start, and with backoff after a failure, so that `failing` is up to date
+ * even if nobody signs in.
+ */
+export class Discovery<T> {
+  readonly #provider: string
+  readonly #read: () => Promise<T>
+  readonly #deps: Deps
+  #cached: { readonly value: T; readonly readAt: number } | undefined
+  #reading: Promise<T> | undefined
+  #failure: ProviderError | undefined
+  #failures = 0
+  #retryAt = 0
+  #timer: ReturnType<Clock['setTimer']>
+  #isClosed = false
+
+  /** @param read - rejects with a ProviderError */
+  constructor(provider: string, read: () => Promise<T>, deps: Deps) {
+    this.#provider = provider
+    this.#read = read
+    this.#deps = deps
+    this.#timer = deps.clock.setTimer(() => this.#refreshInBackground(), 0)
+  }
+
+  /** Rejects without a request while the provider is down and the next retry is not due. */
+  get(): Promise<T> {
+    const { clock } = this.#deps
+    this.#refreshIfStale()
+    if (this.#cached && this.#age() < MAX_AGE_MS) return Promise.resolve(this.#cached.value)
+    if (this.#reading || !this.#failure || clock.now() >= this.#retryAt) return this.#refresh()
+    const { code, message, cause } = this.#failure
+    const retryAfter = Math.ceil((this.#retryAt - clock.now()) / 1_000)
+    return Promise.reject(new ProviderError(code, message, { cause, retryAfter }))
+  }
+
+  /** Reports that another request to the provider failed, so that discovery is retried soon. */
+  reportFailure(failure: ProviderError): void {
+    if (!this.#failure) this.#retryLater(failure)
+  }
+
+  failing(): boolean {
+    this.#refreshIfStale()
+    return this.#failure !== undefined
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#timer.cancel()
+  }
+
+  /** Infinite if the clock was set back since. */
+  #age(): number {
+    const age = this.#deps.clock.now() - (this.#cached?.readAt ?? Number.POSITIVE_INFINITY)
+    return age < 0 ? Number.POSITIVE_INFINITY : age
+  }
+
+  #refreshIfStale(): void {
+    if (this.#cached && this.#age() >= REFRESH_MS) this.#refreshInBackground()
+  }
+
+  #refreshInBackground(): void {
+    this.#refresh().catch(() => {})
+  }
+
+  #refresh(): Promise<T> {
+    this.#reading ??= this.#read()
+      .then(
+        (value) => this.#accept(value),
+        (error: ProviderError) => {
+          this.#cached = undefined
+          this.#retryLater(error)
+          throw error
+        },
+      )
+      .finally(() => {
+        this.#reading = undefined
+      })
+    return this.#reading
+  }
+
+  #accept(value: T): T {
+    const { clock, log } = this.#deps
+    if (this.#failure) log.info({ provider: this.#provider }, 'provider is reachable again')
+    this.#cached = { value, readAt: clock.now() }
+    this.#failure = undefined
+    this.#failures = 0
+    this.#timer.cancel()
+    return value
+  }
+
+  #retryLater(error: ProviderError): void {
+    if (this.#isClosed) return
+    const { clock, log } = this.#deps
+    if (reasonOf(this.#failure) !== reasonOf(error))
+      log.warn({ provider: this.#provider, err: error }, 'provider cannot be used')
+    this.#failure = error
+    const backoff = backoffMs(++this.#failures)
+    this.#retryAt = clock.now() + backoff
+    this.#timer.cancel()
+    this.#timer = clock.setTimer(() => this.#refreshInBackground(), backoff)
+  }
+}
+
+function reasonOf(error: ProviderError | undefined): string | undefined {
+  return (error?.cause as Error | undefined)?.message
+}

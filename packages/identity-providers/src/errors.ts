@@ -1,0 +1,59 @@
+import { CodedError } from '@gatehouse/net'
+
+/** The errors of a sign-in at a provider by code: title, and what to do about it. */
+export const PROVIDER_ERRORS = {
+  FWA_CLIENT_ASSERTION: {
+    title: 'Client assertion could not be made',
+    action: 'See the log for why the token of `clientAssertion` could not be read.',
+  },
+  FWA_CLIENT_REFUSED: {
+    title: 'Provider rejected the client',
+    action:
+      'Compare `clientId` and `clientSecret`, or `clientAssertion`, with what the provider shows for this client. Client secrets may have expired. The log has the provider’s error.',
+  },
+  FWA_LOGIN_REFUSED: {
+    title: 'Provider refused the sign-in',
+    action: 'Try again, or sign in with another account or provider.',
+  },
+  FWA_PROVIDER_INVALID: {
+    title: 'Invalid response from the provider',
+    action:
+      'See the log for the reason. Check the issuer, the client and the keys of the provider.',
+  },
+  FWA_PROVIDER_UNREACHABLE: {
+    title: 'Provider cannot be reached',
+    action: 'Try again in a moment, or sign in with another provider.',
+  },
+  FWA_REQUEST_REFUSED: {
+    title: 'Provider rejected the sign-in request',
+    action:
+      'Register at the provider the redirect URI that `check-config` prints, and allow the client the configured `scopes`. The log has the provider’s error.',
+  },
+  FWA_STEP_UP_UNMET: {
+    title: 'Sign-in does not meet the requirements',
+    action:
+      'Sign in again, and use the method that the provider asks for, such as a second factor. If this does not help, have the provider send the claims `acr` and `auth_time`: the log has what it sent and what the policy requires.',
+  },
+} as const satisfies Record<`FWA_${string}`, { title: string; action: string }>
+
+export type ProviderErrorCode = keyof typeof PROVIDER_ERRORS
+
+/** An error of a provider. The person may see `message` and `members`; `cause` is for the log. */
+export class ProviderError extends CodedError<ProviderErrorCode> {
+  override readonly name = 'ProviderError'
+  readonly title: string
+  /** The words of the provider for the person: bounded, without control characters. */
+  readonly members?: { readonly providerSays: string }
+  /** Seconds until the provider is asked again. */
+  readonly retryAfter?: number
+
+  constructor(
+    code: ProviderErrorCode,
+    message: string,
+    { cause, ...shown }: ErrorOptions & Pick<ProviderError, 'members' | 'retryAfter'> = {},
+  ) {
+    super(code, message, { cause })
+    this.title = PROVIDER_ERRORS[code].title
+    Object.assign(this, shown)
+  }
+}

@@ -1,0 +1,104 @@
+import { NetError } from '@gatehouse/net'
+import { AuthorizationResponseError, ResponseBodyError } from 'openid-client'
+import { ProviderError, type ProviderErrorCode } from './errors.ts'
+
+/** Error codes of OAuth and OpenID Connect, and those that Keycloak and GitHub add, by our code. */
+const OAUTH_ERRORS: Readonly<Partial<Record<ProviderErrorCode, readonly string[]>>> = {
+  FWA_LOGIN_REFUSED: [
+    'access_denied',
+    'account_selection_required',
+    'consent_required',
+    'interaction_required',
+    'invalid_grant',
+    'login_required',
+    'unverified_user_email',
+  ],
+  // OpenID Connect Core Error Code unmet_authentication_requirements 1.0.
+  FWA_STEP_UP_UNMET: ['unmet_authentication_requirements'],
+  FWA_CLIENT_REFUSED: ['invalid_client', 'unauthorized_client', 'application_suspended'],
+  FWA_REQUEST_REFUSED: [
+    'invalid_redirect_uri',
+    'invalid_request',
+    'invalid_resource',
+    'invalid_scope',
+    'invalid_target',
+    'redirect_uri_mismatch',
+    'request_not_supported',
+    'unsupported_grant_type',
+    'unsupported_response_type',
+  ],
+  FWA_PROVIDER_UNREACHABLE: ['server_error', 'temporarily_unavailable'],
+}
+const CODES: ReadonlyMap<string, string> = new Map(
+  Object.entries(OAUTH_ERRORS).flatMap(([code, errors]) => errors.map((error) => [error, code])),
+)
+const OUTAGES = new Set(['NET_FETCH_TIMEOUT', 'NET_FETCH_STATUS', 'NET_FETCH_FAILED'])
+
+const SENTENCES: Partial<Record<ProviderErrorCode, string>> = {
+  FWA_CLIENT_REFUSED: 'rejected the client ID or secret of this site. Contact its administrator.',
+  FWA_REQUEST_REFUSED: 'rejected the sign-in request of this site. Contact its administrator.',
+  FWA_LOGIN_REFUSED: 'did not sign you in',
+  FWA_STEP_UP_UNMET: 'could not sign you in the way this page requires',
+  FWA_PROVIDER_UNREACHABLE: 'cannot be reached',
+  FWA_PROVIDER_INVALID: 'sent an invalid response',
+}
+
+/**
+ * Turns any error of a provider into a ProviderError. The cause is for the log and holds texts only,
+ * since the errors of openid-client have codes and tokens attached.
+ */
+export function toProviderError(title: string, error: unknown): ProviderError {
+  const chain = causesOf(error)
+  const known = chain.find((cause) => cause instanceof ProviderError)
+  if (known) return known
+  const code = codeOf(chain)
+  const detail = [...new Set(chain.map(describe))].join(': ')
+  const providerSays = wordsOf(chain)
+  return new ProviderError(code, `${title} ${SENTENCES[code]}`, {
+    cause: new Error(detail),
+    ...(providerSays && { members: { providerSays } }),
+  })
+}
+
+const MAX_WORDS = 200
+/** What could end a line or turn the direction of the text around it. */
+const INVISIBLE = /[\s\p{C}\p{Z}]+/gu
+
+/**
+ * The description that the provider sent through the browser, for the person. Those of its other answers
+ * are for the log: they tell about the client.
+ */
+function wordsOf(chain: readonly Error[]): string | undefined {
+  const answer = chain.find((cause) => cause instanceof AuthorizationResponseError)
+  const words = answer?.error_description?.replace(INVISIBLE, ' ').trim() ?? ''
+  return Array.from(words).slice(0, MAX_WORDS).join('') || undefined
+}
+
+/** Whether a request to the provider failed. Errors in a callback do not count: anybody can send one. */
+export function isOutage(error: unknown): boolean {
+  return causesOf(error).some((cause) => cause instanceof NetError && OUTAGES.has(cause.code))
+}
+
+function codeOf(chain: readonly Error[]): ProviderErrorCode {
+  if (chain.some(isOutage)) return 'FWA_PROVIDER_UNREACHABLE'
+  const codes = chain.filter(isOAuthError).map(({ error }) => CODES.get(error))
+  return (codes.find((code) => code !== undefined) as ProviderErrorCode) ?? 'FWA_PROVIDER_INVALID'
+}
+
+function isOAuthError(error: Error): error is AuthorizationResponseError | ResponseBodyError {
+  return error instanceof AuthorizationResponseError || error instanceof ResponseBodyError
+}
+
+/** The error and its causes, as far as the first ProviderError. */
+function causesOf(error: unknown): Error[] {
+  if (error instanceof ProviderError) return [error]
+  return error instanceof Error ? [error, ...causesOf(error.cause)] : []
+}
+
+function describe(error: Error): string {
+  // JSON.parse quotes its input, which may be a token.
+  if (error instanceof SyntaxError) return 'not JSON'
+  if (isOAuthError(error))
+    return `${error.error} ${error.error_description ?? ''}`.slice(0, 300).trimEnd()
+  return error.message
+}

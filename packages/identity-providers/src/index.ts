@@ -1,0 +1,11 @@
+export { PROVIDER_ERRORS, ProviderError } from './errors.ts'
+export { createProvider, isPublic, type ProviderConfig, ProviderSchema, stepsUp } from './kinds.ts'
+export { PROVIDER_ICONS, type ProviderIcon } from './options.ts'
+export type {
+  LoginSecrets,
+  Provider,
+  ProviderDeps,
+  RedirectProvider,
+  SeamlessProvider,
+} from './provider.ts'
+export { PROVIDER_RULES } from './rules.ts'

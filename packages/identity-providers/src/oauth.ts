@@ -1,0 +1,186 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { readFile } from 'node:fs/promises'
+import type { BoundedFetch, FetchAnswer } from '@gatehouse/net'
+import {
+  authorizationCodeGrant,
+  buildAuthorizationUrl,
+  type ClientAuth,
+  ClientError,
+  ClientSecretBasic,
+  ClientSecretPost,
+  Configuration,
+  type CustomFetch,
+  type CustomFetchOptions,
+  calculatePKCECodeChallenge,
+  customFetch,
+  type ServerMetadata,
+} from 'openid-client'
+import { Type } from 'typebox'
+import { ProviderError } from './errors.ts'
+import type { ClientAssertion } from './options.ts'
+import type { Login } from './provider.ts'
+import { parseJson, readJson, request } from './request.ts'
+
+/** Success, and the errors of RFC 6749 section 5.2 and RFC 6750 section 3.1. */
+const STATUSES = [200, 400, 401, 403]
+const ASSERTION_TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'
+/** The instance metadata service of Azure: link-local, without TLS by design. */
+const AZURE_IDENTITY = 'http://169.254.169.254/metadata/identity/oauth2/token'
+const AzureTokenSchema = Type.Object({ access_token: Type.String({ minLength: 1 }) })
+
+/** The configuration of openid-client for one client of one server. All requests go through `fetch`. */
+export function configure(
+  server: ServerMetadata,
+  clientId: string,
+  authentication: ClientAuth,
+  fetch: BoundedFetch,
+): Configuration {
+  const configuration = new Configuration(server, clientId, {}, authentication)
+  configuration[customFetch] = boundedFetch(fetch)
+  return configuration
+}
+
+/** The authorization request (RFC 6749 section 4.1.1), with state and PKCE. */
+export async function authorizationRequest(
+  configuration: Configuration,
+  { state, codeVerifier, redirectUri }: Login,
+  parameters: Readonly<Record<string, string>>,
+): Promise<URL> {
+  return buildAuthorizationUrl(configuration, {
+    ...parameters,
+    redirect_uri: redirectUri,
+    state,
+    code_challenge: await calculatePKCECodeChallenge(codeVerifier),
+    code_challenge_method: 'S256',
+  })
+}
+
+/** The response of the token endpoint to the login under way. */
+const tokenResponse = new AsyncLocalStorage<{ answer?: FetchAnswer }>()
+
+/**
+ * Exchanges the code of a callback for tokens (RFC 6749 section 4.1.3).
+ *
+ * @param nonce - of the ID token, for OpenID Connect
+ * @param renewKeys - called if no known key verifies the ID token. With the configuration that it
+ * returns the ID token is verified again, without a second token request: a code is valid once.
+ */
+export function redeemCode(
+  configuration: Configuration,
+  callback: URL,
+  { state, codeVerifier, redirectUri }: Login,
+  nonce?: string,
+  renewKeys?: () => Configuration | undefined,
+) {
+  const url = new URL(redirectUri)
+  url.search = callback.search
+  const redeem = (client: Configuration) =>
+    authorizationCodeGrant(client, url, {
+      expectedState: state,
+      pkceCodeVerifier: codeVerifier,
+      ...(nonce !== undefined && { expectedNonce: nonce }),
+    })
+  return tokenResponse.run({}, () =>
+    redeem(configuration).catch((error) => {
+      const renewed = isKeyMiss(error) ? renewKeys?.() : undefined
+      if (!renewed) throw error
+      return redeem(renewed)
+    }),
+  )
+}
+
+function isKeyMiss(error: unknown): boolean {
+  if (!(error instanceof ClientError)) return false
+  if (error.code === 'OAUTH_KEY_SELECTION_FAILED') return true
+  return error.cause instanceof Error && /signature verification failed/.test(error.cause.message)
+}
+
+function boundedFetch(fetch: BoundedFetch): CustomFetch {
+  const reading = new Map<string, Promise<FetchAnswer>>()
+
+  /** Concurrent logins share one request for the keys. */
+  function readOnce(url: string): Promise<FetchAnswer> {
+    const answer =
+      reading.get(url) ??
+      request(fetch, url, { headers: { accept: 'application/json' }, status: STATUSES }).finally(
+        () => reading.delete(url),
+      )
+    reading.set(url, answer)
+    return answer
+  }
+
+  async function read(url: string, { method, headers, body }: CustomFetchOptions) {
+    if (method !== 'POST')
+      return 'authorization' in headers
+        ? request(fetch, url, { headers, status: STATUSES })
+        : readOnce(url)
+    const login = tokenResponse.getStore() ?? {}
+    const form = body == null ? {} : { body: String(body) }
+    login.answer ??= withError(
+      await request(fetch, url, { method, headers, ...form, status: STATUSES }),
+    )
+    return login.answer
+  }
+  return async (url, options) => toResponse(await read(url, options))
+}
+
+function toResponse({ status, headers, body }: FetchAnswer): Response {
+  const type = headers['content-type']
+  return new Response(body, {
+    status,
+    ...(type !== undefined && { headers: { 'content-type': type } }),
+  })
+}
+
+/** RFC 6749 section 5.2: a 401 of the token endpoint means `invalid_client`, even without a JSON body. */
+function withError(answer: FetchAnswer): FetchAnswer {
+  if (answer.status !== 401 || typeof Object(parseJson(answer.body)).error === 'string')
+    return answer
+  const headers = { ...answer.headers, 'content-type': 'application/json' }
+  return { ...answer, headers, body: Buffer.from('{"error":"invalid_client"}') }
+}
+
+/** Authenticates with a secret, by a method that the server supports. */
+export function secretAuthentication(
+  secret: string | undefined,
+  supported: readonly string[] = ['client_secret_basic'],
+): ClientAuth {
+  return supported.includes('client_secret_basic')
+    ? ClientSecretBasic(secret)
+    : ClientSecretPost(secret)
+}
+
+/** Authenticates with a token of the platform (RFC 7523 section 2.2), which is read for each login. */
+export function assertionAuthentication(
+  assertion: ClientAssertion,
+  fetch: BoundedFetch,
+): ClientAuth {
+  return async (_server, { client_id: clientId }, body) => {
+    const token = await readAssertion(assertion, fetch).catch((cause) => {
+      const message = 'the client assertion could not be made'
+      throw new ProviderError('FWA_CLIENT_ASSERTION', message, { cause })
+    })
+    body.set('client_id', clientId)
+    body.set('client_assertion_type', ASSERTION_TYPE)
+    body.set('client_assertion', token)
+  }
+}
+
+async function readAssertion(assertion: ClientAssertion, fetch: BoundedFetch): Promise<string> {
+  if (assertion.type === 'azureManagedIdentity') return requestAzureToken(assertion, fetch)
+  const token = (await readFile(assertion.file, 'utf8')).trim()
+  if (token === '') throw new Error(`${assertion.file} is empty`)
+  return token
+}
+
+async function requestAzureToken(
+  { clientId }: { readonly clientId?: string },
+  fetch: BoundedFetch,
+): Promise<string> {
+  const url = new URL(AZURE_IDENTITY)
+  url.searchParams.set('api-version', '2018-02-01')
+  url.searchParams.set('resource', 'api://AzureADTokenExchange')
+  if (clientId !== undefined) url.searchParams.set('client_id', clientId)
+  const answer = await fetch(url, { headers: { metadata: 'true' }, json: true })
+  return readJson(answer, AzureTokenSchema, AZURE_IDENTITY).access_token
+}

@@ -1,0 +1,143 @@
+import { AllowSchema } from '@gatehouse/profile'
+import { Duration, FilePath, Secret } from '@gatehouse/service-kit'
+import { type Static, Type } from 'typebox'
+
+export const PROVIDER_ICONS = [
+  'openid',
+  'google',
+  'microsoft',
+  'github',
+  'gitlab',
+  'pocket-id',
+  'tailscale',
+] as const
+
+export type ProviderIcon = (typeof PROVIDER_ICONS)[number]
+
+export const commonOptions = {
+  name: Type.String({
+    pattern: '^[a-z][a-z0-9-]{0,31}$',
+    description: 'Name of the provider. Part of URLs, sessions and user headers.',
+  }),
+  title: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 60,
+      description: 'Title on pages. Default: the name of the product.',
+    }),
+  ),
+  icon: Type.Optional(
+    Type.Enum([...PROVIDER_ICONS], { description: 'Icon on pages. Default: that of the product.' }),
+  ),
+  color: Type.Optional(
+    Type.String({
+      pattern: '^#([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$',
+      description: 'Colour of its button, such as `#1a73e8`.',
+    }),
+  ),
+  allow: Type.Optional(AllowSchema),
+  timeout: Duration({
+    default: '10s',
+    from: '100ms',
+    to: '2m',
+    description: 'Timeout of each request to the provider.',
+  }),
+}
+
+export const clientOptions = {
+  ...commonOptions,
+  clientId: Type.String({ minLength: 1, description: 'Client ID issued by the provider.' }),
+  authorizationParameters: Type.Optional(
+    Type.Record(Type.String({ pattern: '^[A-Za-z0-9_.-]{1,64}$' }), Type.String(), {
+      description:
+        'Additional parameters of the authorization request, such as `prompt`, `login_hint`, `acr_values` or `resource`.',
+    }),
+  ),
+  ca: Type.Optional(
+    Secret({
+      minLength: 1,
+      description:
+        'CA certificates in PEM to trust for the provider instead of those of the system.',
+    }),
+  ),
+}
+
+/** The claims that hold groups and roles, where a provider has names of its own for them. */
+export const claimPaths = {
+  groupsClaim: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 256,
+      description:
+        'Claim that holds the groups, such as `memberOf`, or a path to it, such as `resource_access.app.groups`. Default: `groups` and `group`.',
+    }),
+  ),
+  rolesClaim: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 256,
+      description:
+        'Claim that holds the roles, or a path to it, such as `realm_access.roles`. Default: `roles` and `role`.',
+    }),
+  ),
+}
+
+export const clientSecret = Secret({ minLength: 1, description: 'Client secret.' })
+
+const TokenFile = (path: string) =>
+  FilePath({ default: path, description: 'File with the token, read for each login.' })
+
+/** A token that authenticates the client instead of a secret (RFC 7523). */
+const ClientAssertionSchema = Type.Union(
+  [
+    Type.Object({
+      type: Type.Literal('file'),
+      file: FilePath({ description: 'File with the token, read for each login.' }),
+    }),
+    Type.Object({
+      type: Type.Literal('kubernetesServiceAccount'),
+      file: TokenFile('/var/run/secrets/kubernetes.io/serviceaccount/token'),
+    }),
+    Type.Object({
+      type: Type.Literal('azureWorkloadIdentity'),
+      file: TokenFile('/var/run/secrets/azure/tokens/azure-identity-token'),
+    }),
+    Type.Object({
+      type: Type.Literal('azureManagedIdentity'),
+      clientId: Type.Optional(
+        Type.String({
+          minLength: 1,
+          description:
+            'Client ID of a user-assigned identity. Default: the system-assigned identity.',
+        }),
+      ),
+    }),
+  ],
+  { description: 'Authenticates the client with a token of the platform instead of a secret.' },
+)
+
+export type ClientAssertion = Static<typeof ClientAssertionSchema>
+
+/** Exactly one of the two is required. */
+export const secretOrAssertion = {
+  clientSecret: Type.Optional(clientSecret),
+  clientAssertion: Type.Optional(ClientAssertionSchema),
+}
+
+export const trustEmail = Type.Union([Type.Boolean(), Type.Literal('unlessFalse')], {
+  default: false,
+  description:
+    '`true` treats every e-mail address as verified, `unlessFalse` all but those that the provider says are not. Only for providers where people cannot choose their address, such as a company directory.',
+})
+
+const Scope = Type.String({ pattern: '^[!#-\\[\\]-~]+$' })
+
+export const Scopes = (defaults: string[]) =>
+  Type.Array(Scope, { default: defaults, description: 'Scopes to request.' })
+
+export const discoveredScopes = Type.Optional(
+  Type.Array(Scope, {
+    description:
+      'Scopes to request. Default: `openid`, `profile`, `email`, and `groups` if the provider supports it.',
+  }),
+)

@@ -1,0 +1,96 @@
+import { X509Certificate } from 'node:crypto'
+import { parseEndpointUrl } from '@gatehouse/net'
+import { type Fault, faultOf, type Rule } from '@gatehouse/service-kit'
+import type { ProviderConfig } from './kinds.ts'
+import { CONSUMERS } from './open-id-connect.ts'
+
+interface Checked extends Pick<ProviderConfig, 'name'> {
+  readonly issuerUrl?: string
+  readonly url?: string
+  readonly authority?: string
+  readonly tenantId?: string
+  readonly clientId?: string
+  readonly clientSecret?: string
+  readonly clientAssertion?: object
+  readonly ca?: string
+  readonly authorizationParameters?: Readonly<Record<string, string>>
+}
+
+/** Parameters of the authorization request that Gatehouse sets itself, and what to set instead. */
+const OWN_PARAMETERS: Readonly<Record<string, string>> = {
+  client_id: 'set `clientId`',
+  code_challenge: '',
+  code_challenge_method: '',
+  max_age: 'give a policy `maxAge`',
+  nonce: '',
+  redirect_uri: '',
+  request: '',
+  request_uri: '',
+  response_mode: '',
+  response_type: '',
+  scope: 'set `scopes`',
+  state: '',
+}
+/** The state of a login needs the rest of a URL of 4,096 characters. */
+const MAX_PARAMETERS = 500
+
+/** Rules for the options of a provider that their schema does not express. */
+export const PROVIDER_RULES: readonly Rule<ProviderConfig>[] = [
+  ({ issuerUrl }: Checked) => checkUrl('/issuerUrl', issuerUrl),
+  ({ url }: Checked) => checkUrl('/url', url),
+  ({ authority }: Checked) => checkUrl('/authority', authority),
+  ({ clientSecret, clientAssertion }: Checked) =>
+    faultIf(
+      clientSecret !== undefined && clientAssertion !== undefined,
+      '/clientAssertion',
+      'is given together with clientSecret',
+    ),
+  ({ clientId, clientSecret, clientAssertion }: Checked) =>
+    faultIf(
+      clientId !== undefined && clientSecret === undefined && clientAssertion === undefined,
+      '/clientId',
+      'needs a clientSecret or a clientAssertion',
+    ),
+  ({ tenantId }: Checked) =>
+    faultIf(tenantId === CONSUMERS, '/tenantId', 'is the tenant of all personal accounts'),
+  ({ ca }: Checked) =>
+    faultIf(ca !== undefined && !isCertificate(ca), '/ca', 'must be certificates in PEM'),
+  ({ authorizationParameters = {} }: Checked) => checkParameters(authorizationParameters),
+]
+
+function checkParameters(parameters: Readonly<Record<string, string>>): Fault[] {
+  const at = '/authorizationParameters'
+  const { length } = String(new URLSearchParams(parameters))
+  return [
+    ...Object.keys(parameters)
+      .filter((name) => Object.hasOwn(OWN_PARAMETERS, name))
+      .map((name) => {
+        const instead = OWN_PARAMETERS[name] ? `: ${OWN_PARAMETERS[name]} instead` : ''
+        return { path: `${at}/${name}`, message: `is set by Gatehouse itself${instead}` }
+      }),
+    ...faultIf(
+      length > MAX_PARAMETERS,
+      at,
+      `has ${length} characters in a URL, more than ${MAX_PARAMETERS}`,
+    ),
+  ]
+}
+
+function faultIf(isBroken: boolean, path: string, message: string): Fault[] {
+  return isBroken ? [{ path, message }] : []
+}
+
+function checkUrl(path: string, url: string | undefined): Fault[] {
+  if (url === undefined) return []
+  return faultOf(path, () => {
+    if (parseEndpointUrl(url).search !== '') throw new Error('must not have a query')
+  })
+}
+
+function isCertificate(pem: string): boolean {
+  try {
+    return new X509Certificate(pem) !== undefined
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,113 @@
+import { parseEnv } from 'node:util'
+import type { AST } from 'toml-eslint-parser'
+import { type GivenSetting, notTheirs, type Written } from './given.ts'
+
+// One flag in a line, also as in a list of YAML, in quotes, or continued by a backslash.
+const FLAG = /^\s*(?:-\s+)?["']?--?([a-z][\w.-]*)(?:=(.*)|\s(.*))?$/s
+// Also as in a list or a mapping of YAML.
+const VARIABLE = /^\s*(?:-\s+)?(?:export\s+)?([A-Z][A-Z0-9_]*)\s*(?:=|:(?=\s|$))/
+const COMMENT = /^\s*([#;].*)?$/
+
+const linesOf = (text: string) => text.split(/\r?\n/)
+
+/** Whether each line is a flag, as on a command line: `--name=value`. */
+export function isFlags(text: string): boolean {
+  const lines = linesOf(text).filter((line) => !COMMENT.test(line))
+  return lines.length > 0 && lines.every((line) => flagOf(line))
+}
+
+/** Whether the lines are environment variables: `NAME=value`, or `NAME: value` of a mapping. */
+export function isVariables(text: string): boolean {
+  const lines = linesOf(text).filter((line) => !COMMENT.test(line))
+  return lines.length > 0 && lines.filter((line) => VARIABLE.test(line)).length > lines.length / 2
+}
+
+/** Reads flags, one in each line. If a flag is given several times, all its values count. */
+export function readFlags(text: string): Written[] {
+  return linesOf(text).flatMap((line, index) => {
+    const flag = flagOf(line)
+    return flag ? [{ ...flag, line: index + 1 }] : []
+  })
+}
+
+function flagOf(line: string): Pick<Written, 'written' | 'values'> | undefined {
+  const bare = line.replace(/\\$/, '').trimEnd().replace(/["']$/, '')
+  const [, written, set, told] = FLAG.exec(bare) ?? []
+  if (written === undefined) return undefined
+  const value = set ?? told?.trimStart() ?? 'true'
+  return { written, values: [value.replace(/^(["'])(.*)\1$/, '$2')] }
+}
+
+/** Reads environment variables. */
+export function readVariables(text: string): Written[] {
+  const lines = linesOf(text)
+  const plain = lines.map((line) => line.replace(VARIABLE, '$1=')).join('\n')
+  return Object.entries(parseEnv(plain)).map(([written, value = '']) => ({
+    written,
+    values: [value],
+    line: lines.findLastIndex((line) => VARIABLE.exec(line)?.[1] === written) + 1,
+  }))
+}
+
+/** Reads assignments as in INI files: `name = value`, or `name value`. Sections have no meaning. */
+export function readAssignments(text: string, file: string): Written[] {
+  return linesOf(text).flatMap((line, index) => {
+    if (COMMENT.test(line) || /^\s*\[.*\]\s*$/.test(line)) return []
+    const [, written, value = ''] = /^([\w.-]+)(?:\s*=|\s)(.*)$/s.exec(line.trimStart()) ?? []
+    if (written === undefined)
+      throw notTheirs(file, index + 1, 'is neither a comment nor `name = value`')
+    return [{ written, values: [unquote(value.trim())], line: index + 1 }]
+  })
+}
+
+function unquote(text: string): string {
+  if (!/^".*"$/.test(text)) return text
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text.slice(1, -1)
+  }
+}
+
+/**
+ * Reads the keys at the top of a TOML file.
+ * @throws ConfigError CONFIG_NOT_THEIRS; nothing of the file is quoted
+ */
+export async function readToml(text: string, file: string): Promise<Written[]> {
+  const { getStaticTOMLValue, parseTOML } = await import('toml-eslint-parser')
+  let program: AST.TOMLProgram
+  try {
+    program = parseTOML(text)
+  } catch (error) {
+    const { lineNumber = 1 } = error as { lineNumber?: number }
+    throw notTheirs(file, lineNumber, 'is not valid TOML')
+  }
+  return program.body[0].body.flatMap((node) => {
+    const [key] = node.key.keys
+    const written = node.key.keys.map(nameOf).join('.')
+    if (node.type !== 'TOMLKeyValue' || !key) return [{ written, values: [], line: lineOf(node) }]
+    const values = [getStaticTOMLValue(node.value)].flat().map(String)
+    return [{ written, values, line: lineOf(node) }]
+  })
+}
+
+const nameOf = (key: AST.TOMLBare | AST.TOMLQuoted) =>
+  key.type === 'TOMLBare' ? key.name : key.value
+
+const lineOf = ({ loc }: AST.TOMLNode) => loc.start.line
+
+/** Joins what is given several times: all values of a list count, and the last one of any other setting. */
+export function joined(
+  settings: readonly GivenSetting[],
+  isList: (name: string) => boolean,
+): GivenSetting[] {
+  return [...Map.groupBy(settings, ({ name }) => name)].flatMap(([name, all]) => {
+    const last = all.at(-1)
+    if (!last) return []
+    // Lists are separated by commas wherever a value is one text.
+    const values = isList(name)
+      ? all.flatMap((one) => one.values.flatMap((value) => value.split(',')))
+      : last.values
+    return [{ ...last, values: values.map((value) => value.trim()) }]
+  })
+}

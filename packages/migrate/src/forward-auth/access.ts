@@ -1,0 +1,79 @@
+import { createConditions, type ProfileError } from '@gatehouse/profile'
+import type { Path } from '../draft.ts'
+
+/** The people who may come in: a condition, or lists that the schema of `allow` has. All of them must hold. */
+export interface Access {
+  readonly condition?: string
+  readonly emailDomains?: readonly string[]
+  readonly groups?: readonly string[]
+}
+
+/** Finds what keeps a text from being a condition; undefined if it is one. */
+export function faultOfCondition(condition: string): string | undefined {
+  try {
+    createConditions().compile(condition)
+    return undefined
+  } catch (error) {
+    return (error as ProfileError).message
+  }
+}
+
+interface Emails {
+  /** `*` is everybody with an address, `.example.com` and `*.example.com` all domains below that one. */
+  readonly domains: readonly string[]
+  readonly addresses: readonly string[]
+  /** The claim that has the address. */
+  readonly claim?: string
+}
+
+/** Grants access by e-mail address: an address of one of the domains, or one of the list. */
+export function accessByEmail({ domains, addresses, claim = 'email' }: Emails): Access {
+  const isEmail = claim === 'email'
+  const value = isEmail ? 'claims.email' : `claims[${JSON.stringify(claim)}]`
+  if (domains.includes('*'))
+    return { condition: isEmail ? 'EmailVerified()' : `${JSON.stringify(claim)} in claims` }
+  const parents = domains.filter((domain) => /^(\*?)\./.test(domain))
+  if (isEmail && parents.length === 0 && addresses.length === 0) return { emailDomains: domains }
+  const parts = [
+    ...domains.map((domain) => {
+      const end = parents.includes(domain) ? domain.replace('*', '') : `@${domain}`
+      return `${value}.endsWith(${JSON.stringify(end)})`
+    }),
+    ...(addresses.length > 0 ? [`${value} in ${listOf(addresses)}`] : []),
+  ]
+  const one = parts.length > 1 && isEmail ? `(${parts.join(' || ')})` : parts.join(' || ')
+  return { condition: isEmail ? `EmailVerified() && ${one}` : one }
+}
+
+/** Writes a list in a condition. */
+export const listOf = (texts: readonly string[]) =>
+  `[${texts.map((one) => JSON.stringify(one)).join(', ')}]`
+
+/** Grants access to members of any of the groups or roles. */
+export function accessByMembership(
+  groups: readonly string[],
+  others: readonly string[],
+): Access | undefined {
+  if (others.length === 0) return groups.length > 0 ? { groups } : undefined
+  const parts = [...groups.map((group) => `Group(${JSON.stringify(group)})`), ...others]
+  return { condition: parts.join(' || ') }
+}
+
+/** Joins what must hold in all of them, as `allow`. */
+export function allOf(parts: readonly (Access | undefined)[]): Access {
+  const conditions = parts.flatMap((part) => part?.condition ?? [])
+  const condition =
+    conditions.length > 1
+      ? conditions.map((one) => (one.includes('||') ? `(${one})` : one)).join(' && ')
+      : conditions[0]
+  return Object.assign({}, ...parts, condition === undefined ? {} : { condition })
+}
+
+/** Writes `allow` in its shortest form. */
+export function allowOf({ condition, ...lists }: Access): unknown {
+  if (condition === undefined) return lists
+  return Object.keys(lists).length === 0 ? condition : { condition, ...lists }
+}
+
+export const PORTAL: Path = ['portals', 0]
+export const PROVIDER: Path = [...PORTAL, 'providers', 0]

@@ -1,0 +1,140 @@
+import { parseHost } from '@gatehouse/net'
+import type { Draft, Path } from '../draft.ts'
+import { durationText, type Given, type GivenSetting, goDurationMs } from '../given.ts'
+import { type Access, allowOf, faultOfCondition, PORTAL, PROVIDER } from './access.ts'
+
+export const ONLY_HERE =
+  'Only a proxy on this machine may ask. Otherwise list its addresses: trustedProxies: [10.0.0.2]'
+
+/** Lets nobody in before a person has decided: `allow: {}` is refused, in each portal. */
+export function refuseAll(draft: Draft, why: string): void {
+  for (let portal = 0; portal === 0 || draft.has(['portals', portal]); portal++) {
+    draft.set(['portals', portal, 'allow'], {})
+    draft.todo(['portals', portal, 'allow'], why)
+  }
+}
+
+/** Sets who may come in. */
+export function setAllow(draft: Draft, access: Access, sources: string): void {
+  const at = [...PORTAL, 'allow']
+  if (setCondition(draft, at, allowOf(access), sources))
+    draft.comment(at, `Who may come in, from ${sources}.`)
+}
+
+/**
+ * Sets who may come in, or a policy. Lists that are too long for a condition let nobody in.
+ *
+ * @returns whether the value was set
+ */
+export function setCondition(draft: Draft, at: Path, value: unknown, sources: string): boolean {
+  const condition = typeof value === 'string' ? value : Object(value).condition
+  const fault = condition === undefined ? undefined : faultOfCondition(condition)
+  if (fault === undefined) draft.set(at, value)
+  else
+    refuseAll(
+      draft,
+      `${sources} cannot be written as a condition (${fault}): give these people a group at the provider, and allow that.`,
+    )
+  return fault === undefined
+}
+
+/** Makes a name as ours may be, of so many characters. */
+export const slug = (text: string, length: number) =>
+  text
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9-]/g, '-')
+    .slice(0, length)
+
+/** Shortens a title to what ours may have. */
+export const shortened = (text: string) => text.slice(0, 60)
+
+const MINUTE = 60_000
+const LONGEST = 90 * 86_400_000
+
+/** Reads the duration of a Go program, within the bounds of ours. */
+export function boundedDuration(
+  text: string,
+  shortest = MINUTE,
+  longest = LONGEST,
+): string | undefined {
+  const ms = goDurationMs(text)
+  return ms === undefined || ms <= 0 ? undefined : durationText(clamp(ms, shortest, longest))
+}
+
+/** Reads a number of seconds as a duration. */
+export function secondsText(text: string): string | undefined {
+  return /^\d+$/.test(text) ? boundedDuration(`${text}s`) : undefined
+}
+
+const clamp = (value: number, least: number, most: number) => Math.min(Math.max(value, least), most)
+
+/** Reads host and port of an address such as `:4180` or `http://[::1]:4180`; undefined for a socket. */
+export function readAddress(
+  from: GivenSetting | undefined,
+): { host: string; port: number } | undefined {
+  const [, host = '', port = ''] =
+    /^(?:https?:\/\/)?(.*):(\d{1,5})$/i.exec(from?.values[0] ?? '') ?? []
+  if (port === '' || Number(port) > 65_535) return undefined
+  return { host: host.replace(/^\[(.*)\]$/, '$1') || '0.0.0.0', port: Number(port) }
+}
+
+/** Reads cookie domains without the dot in front, and without those that another one covers. */
+function cookieDomains(texts: readonly string[]): string[] {
+  const names = texts.flatMap((text) => parseHost(text.replace(/^(\*?\.)+/, ''))?.name ?? [])
+  return [...new Set(names)].filter(
+    (name) => !names.some((other) => other !== name && name.endsWith(`.${other}`)),
+  )
+}
+
+/** Sets `domains`; without one, the place is marked. */
+export function setDomains(draft: Draft, texts: readonly string[], authHost?: string): void {
+  const rows = cookieDomains(texts).map((domain) => {
+    const isHere = authHost !== undefined && isOn(authHost.replace(/:\d+$/, ''), domain)
+    return { domain, ...(isHere && authHost !== domain && { authHost }) }
+  })
+  draft.set(['domains'], rows)
+  if (rows.length > 1)
+    draft.comment(['domains'], 'Without authHost, people sign in at the domain itself.')
+  if (rows.length === 0) askForDomains(draft)
+}
+
+export function askForDomains(draft: Draft): void {
+  draft.todo(
+    ['domains'],
+    'name the domain of your apps and the host of the sign-in pages: [{ domain: example.com, authHost: auth.example.com }].',
+  )
+}
+
+export const isOn = (host: string, domain: string) => host === domain || host.endsWith(`.${domain}`)
+
+/** Sets the secret of a provider, as a file. */
+export function setClientSecret(
+  given: Given,
+  draft: Draft,
+  provider: Path,
+  [inline, named]: readonly [inline: string, named?: string],
+  file = 'client-secret',
+): void {
+  const secret = given.take(inline)
+  const path = [...provider, 'clientSecretFile']
+  const from = named === undefined ? undefined : given.take(named)
+  if (secret) draft.secret(path, file, secret)
+  else draft.copy(path, from)
+}
+
+/** Trusts addresses as other programs do: unless the provider says that one is not verified, or always. */
+export function trustEmail(draft: Draft, trusted: true | 'unlessFalse'): void {
+  draft.set([...PROVIDER, 'trustEmail'], trusted)
+  const unless = trusted === true ? '' : ' unless the provider says that it is not verified'
+  draft.comment(
+    [...PROVIDER, 'trustEmail'],
+    `An address counts${unless}, as before. Remove this if people can choose their address themselves.`,
+  )
+}
+
+/** Gives the step about the redirect URI, if its host is known. */
+export function redirectStep(authHost: string | undefined, provider: string): string {
+  const step = 'Register the redirect URI at the provider, next to the old one'
+  if (authHost === undefined) return `${step}; check-config prints it.`
+  return `${step}: https://${authHost}/portals/main/providers/${provider}/callback`
+}

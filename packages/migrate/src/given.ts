@@ -1,0 +1,133 @@
+import { ConfigError } from '@gatehouse/service-kit'
+import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, type Scalar } from 'yaml'
+
+/** A setting as a file has it. */
+export interface Written {
+  /** The name as it is written. */
+  readonly written: string
+  readonly values: readonly string[]
+  /** The line, from 1. */
+  readonly line: number
+}
+
+/** A setting in the configuration file of another program. */
+export interface GivenSetting extends Written {
+  /** Its name in the reference of that program; items of lists by their numbers, as in `portals.0.name`. */
+  readonly name: string
+}
+
+/** The settings of a configuration file of another program. Keeps track of those that were asked for. */
+export class Given {
+  readonly all: readonly GivenSetting[]
+  readonly #taken = new Set<GivenSetting>()
+
+  constructor(all: readonly GivenSetting[]) {
+    this.all = all
+  }
+
+  /** Finds a setting, unless it is missing or empty. The last one with the name counts. */
+  take(name: string): GivenSetting | undefined {
+    const found = this.all.filter((setting) => setting.name === name)
+    for (const setting of found) this.#taken.add(setting)
+    const last = found.at(-1)
+    return last?.values.some((value) => value !== '') ? last : undefined
+  }
+
+  text(name: string): string | undefined {
+    return this.take(name)?.values[0]
+  }
+
+  list(name: string): readonly string[] {
+    return this.take(name)?.values.filter((value) => value !== '') ?? []
+  }
+
+  isOn(name: string): boolean {
+    return /^(1|t|true|yes|on)$/i.test(this.text(name) ?? '')
+  }
+
+  /** Lists the numbers of the items of a list, such as `portals`. */
+  itemsOf(list: string): readonly number[] {
+    const numbers = this.all.flatMap(({ name }) =>
+      name.startsWith(`${list}.`) ? (/^\d+/.exec(name.slice(list.length + 1))?.[0] ?? []) : [],
+    )
+    return [...new Set(numbers)].map(Number)
+  }
+
+  has(start: string): boolean {
+    return this.all.some(({ name }) => name === start || name.startsWith(`${start}.`))
+  }
+
+  isTaken(setting: GivenSetting): boolean {
+    return this.#taken.has(setting)
+  }
+}
+
+/**
+ * Reads the settings of a YAML file, each by its path.
+ * @throws ConfigError CONFIG_NOT_THEIRS if it is not YAML with a mapping; nothing of the file is quoted
+ */
+export function readYamlSettings(text: string, file: string): GivenSetting[] {
+  const lines = new LineCounter()
+  const doc = parseDocument(text, { lineCounter: lines, prettyErrors: false })
+  const [error] = doc.errors
+  if (error) throw notTheirs(file, lines.linePos(error.pos[0]).line, 'is not valid YAML')
+  if (!isMap(doc.contents)) throw notTheirs(file, 1, 'is not a mapping of keys to values')
+  const settings: GivenSetting[] = []
+  const lineOf = (node: Node) => lines.linePos(node.range?.[0] ?? 0).line
+  const add = (name: string, values: readonly string[], line: number) =>
+    settings.push({ name, written: name.replaceAll(/\.(\d+)(?=\.|$)/g, '[$1]'), values, line })
+
+  function walk(node: unknown, path: string, line: number): void {
+    if (isMap<Node, Node>(node)) {
+      for (const { key, value } of node.items)
+        if (isScalar(key)) walk(value, path ? `${path}.${key.value}` : `${key.value}`, lineOf(key))
+    } else if (isSeq<Node>(node)) {
+      if (node.items.every((item) => isScalar(item))) add(path, node.items.map(textOf), line)
+      else for (const [index, item] of node.items.entries()) walk(item, `${path}.${index}`, line)
+    } else if (isScalar(node) && node.value !== null) add(path, [textOf(node)], line)
+  }
+  walk(doc.contents, '', 1)
+  return settings
+}
+
+function textOf({ value, source }: Scalar): string {
+  return typeof value === 'string' ? value : (source ?? String(value))
+}
+
+/** @param fault - the end of a sentence that begins with the file */
+export function notTheirs(file: string, line: number, fault: string): ConfigError {
+  return new ConfigError('CONFIG_NOT_THEIRS', `${file}:${line} ${fault}`)
+}
+
+/** Gives the text of a URL without user name, password and query; undefined if it has them or is none. */
+export function plainUrl(text: string): string | undefined {
+  const url = URL.parse(text)
+  return url && url.username === '' && url.password === '' && url.search === '' ? text : undefined
+}
+
+const UNIT_MS = { ns: 1e-6, us: 1e-3, µs: 1e-3, ms: 1, s: 1_000, m: 60_000, h: 3_600_000 }
+const LARGEST_FIRST = [
+  ['d', 86_400_000],
+  ['h', 3_600_000],
+  ['m', 60_000],
+  ['s', 1_000],
+] as const
+
+/** Converts a duration of Go to milliseconds, such as `168h0m0s`, or of nanoseconds; undefined if it is none. */
+export function goDurationMs(text: string): number | undefined {
+  if (/^\d+$/.test(text)) return Number(text) / 1e6
+  if (!/^([\d.]+(ns|us|µs|ms|s|m|h))+$/.test(text)) return undefined
+  const parts = [...text.matchAll(/([\d.]+)(ns|us|µs|ms|s|m|h)/gy)]
+  const ms = parts.reduce(
+    (sum, [, count, unit]) => sum + Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS],
+    0,
+  )
+  return Number.isFinite(ms) ? ms : undefined
+}
+
+/** Writes a duration as our configuration has it, such as `7d`. Fractions of a second are cut off. */
+export function durationText(ms: number): string {
+  const whole = Math.floor(ms / 1_000) * 1_000
+  const [unit, size] = LARGEST_FIRST.find(([, size]) => whole % size === 0) ?? ['s', 1_000]
+  return `${whole / size}${unit}`
+}

@@ -1,0 +1,3 @@
+export { migrate, printMigrated, recognise } from './migrate.ts'
+export { PROGRAMS } from './programs.ts'
+export { renderSettings } from './table.ts'

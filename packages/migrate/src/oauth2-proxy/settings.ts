@@ -1,0 +1,207 @@
+import { type SettingTable, settings, words } from '../table.ts'
+
+/** The flags that take several values. Their names in files and variables end with an `s`. */
+export const LISTS: ReadonlySet<string> = new Set(
+  words(`
+    allowed-group allowed-role api-route cookie-domain email-domain entra-id-allowed-tenant
+    exclude-logging-path github-user gitlab-group gitlab-project google-group htpasswd-user-group
+    keycloak-group oidc-audience-claim oidc-enabled-signing-alg oidc-extra-audience
+    oidc-public-key-file provider-ca-file skip-auth-regex skip-auth-route tls-cipher-suite
+    trusted-ip trusted-proxy-ip upstream whitelist-domain extra-jwt-issuers
+    redis-cluster-connection-urls redis-sentinel-connection-urls
+  `),
+)
+
+/** Every setting of oauth2-proxy 7.15, by its flag, and what it becomes. */
+export const OAUTH2_PROXY: SettingTable = settings({
+  provider: {
+    becomes: '`portals[].providers[].type`',
+    note:
+      '`oidc`, `keycloak`, `keycloak-oidc` and `adfs` become `openIDConnect`, `azure` and ' +
+      '`entra-id` `microsoftEntraID`; `google`, `github` and `gitlab` keep their names; the ' +
+      'others need an OpenID Connect provider',
+  },
+  'provider-display-name': { becomes: '`title` of the provider' },
+  'oidc-issuer-url': { becomes: '`issuerUrl`, `tenantId` or `url` of the provider' },
+  'client-id': { becomes: '`clientId`' },
+  'client-secret client-secret-file': {
+    becomes: '`clientSecretFile`',
+    note: 'the secret itself is never printed',
+  },
+  'entra-id-federated-token-auth': {
+    becomes: '`clientAssertion: { type: azureWorkloadIdentity }`',
+  },
+  'azure-tenant': { becomes: '`tenantId`', note: 'one tenant, by its ID' },
+  scope: { becomes: '`scopes`', note: 'GitHub needs none' },
+  'prompt acr-values resource': {
+    becomes: '`authorizationParameters`',
+    note: 'a policy with `acr` also demands what `acr_values` asks for',
+  },
+  'provider-ca-file': { becomes: '`caFile`', note: 'one file; several have to be joined' },
+  'login-url': {
+    becomes: '`issuerUrl`',
+    note: 'of Keycloak; other endpoints are found by discovery',
+  },
+  'oidc-groups-claim': { becomes: '`groupsClaim`' },
+  'oidc-email-claim user-id-claim': {
+    becomes: '`allow`',
+    note: 'another claim than `email` is read by the condition; headers for apps always have `email`',
+  },
+  'insecure-oidc-allow-unverified-email': {
+    becomes: '`trustEmail`',
+    note: 'OpenID Connect and Entra ID; without it, addresses count unless the provider says that they are not verified',
+  },
+  'email-domain authenticated-emails-file': {
+    becomes: '`allow`',
+    note: 'see `trustEmail`; the file is read, and its addresses become a condition',
+  },
+  'allowed-group keycloak-group gitlab-group allowed-role': {
+    becomes: '`allow`, with `groups` of GitLab and `rolesClaim` of Keycloak',
+    note: 'one of them is enough',
+  },
+  'github-org github-team github-user': {
+    becomes: '`allow`, with `organizations`',
+    note: 'teams are groups such as `acme/ops`; a user name can change hands, so prefer teams',
+  },
+  'google-group': {
+    note: 'Google sends no groups: list people by `emailDomains` or a condition, or sign in at a provider that knows groups',
+    restricts: true,
+  },
+  'github-repo gitlab-project bitbucket-team bitbucket-repository': {
+    note: 'who may use a repository is not asked: use organizations, teams or groups',
+    restricts: true,
+  },
+  'entra-id-allowed-tenant': {
+    note: 'a provider is for one tenant: make one provider for each',
+    restricts: true,
+  },
+  'azure-graph-group-field': {
+    note: 'groups are in the ID token, by the IDs that Entra ID sends',
+    restricts: true,
+  },
+  'cookie-domain': {
+    becomes: '`domains[].domain`',
+    note: 'without it, the host of `redirect-url`',
+  },
+  'redirect-url': { becomes: '`domains[].authHost`', note: 'the redirect URI follows' },
+  'whitelist-domain': {
+    becomes: '`domains[].domain`',
+    note: 'people are only sent back to hosts of `domains`',
+  },
+  'cookie-expire': { becomes: '`session.lifetime`', note: '168h there, 8h here' },
+  'http-address https-address': { becomes: '`server.host`, `server.port`', note: 'TCP only' },
+  'tls-cert-file tls-key-file': { becomes: '`server.tls.certFile`, `server.tls.keyFile`' },
+  'trusted-proxy-ip': {
+    becomes: '`server.trustedProxies`',
+    note: 'loopback alone if there is none, not everybody',
+  },
+  'metrics-address': { becomes: '`metrics.host`, `metrics.port`' },
+  'set-xauthrequest': { becomes: '`headers: x-auth-request-*`' },
+  'prefer-email-to-user': { becomes: '`userHeader: email`' },
+  'trusted-ip': { becomes: '`rules` with `from` and `require: anyone`' },
+  'skip-auth-route skip-auth-regex': {
+    becomes: '`rules` with `paths`, `methods` and `require: anyone`',
+    note:
+      'only expressions such as `^/x$`, which also opens `/x/`, and `^/x/` or `GET=^/x/.*$`, ' +
+      'which open what is below `/x/`; the others keep asking for a session',
+  },
+  'skip-auth-preflight': { becomes: '`preflight`', note: 'real CORS preflights only' },
+  'cookie-secret cookie-secret-file': {
+    note: 'a key is made at the first start; several instances share `session.keys`, and everybody signs in once more',
+  },
+  'cookie-refresh': {
+    note: 'sessions are not extended; people sign in again, mostly without noticing',
+  },
+  'cookie-name cookie-path cookie-secure cookie-httponly cookie-samesite': {
+    note: 'the cookie is `__Secure-gatehouse.<portal>`, Secure, HttpOnly, SameSite=Lax',
+  },
+  [`cookie-csrf-expire cookie-csrf-per-request cookie-csrf-per-request-limit
+    cookie-csrf-samesite encode-state`]: {
+    note: 'sign-ins in any number of tabs work; `loginLifetime` limits their time',
+  },
+  'session-store-type session-cookie-minimal': {
+    note: 'sessions are in the cookie; `storage` keeps those that were ended, in a folder or in PostgreSQL',
+  },
+  [`redis-connection-url redis-password redis-ca-path redis-insecure-skip-tls-verify
+    redis-connection-idle-timeout redis-use-cluster redis-cluster-connection-urls
+    redis-use-sentinel redis-sentinel-connection-urls redis-sentinel-master-name
+    redis-sentinel-password`]: {
+    note: 'Redis is not needed; several instances share `storage.url` of PostgreSQL',
+  },
+  'code-challenge-method force-code-challenge-method insecure-oidc-skip-nonce': {
+    note: 'PKCE with S256 and the nonce are always on',
+  },
+  [`skip-oidc-discovery oidc-jwks-url oidc-public-key-file redeem-url profile-url validate-url
+    skip-claims-from-profile-url`]: {
+    note: 'endpoints and keys are found by discovery, and UserInfo is asked when the ID token lacks claims',
+  },
+  'insecure-oidc-skip-issuer-verification ssl-insecure-skip-verify': {
+    note: 'the issuer and its certificate are always verified: give `caFile` for a private CA',
+  },
+  'use-system-trust-store': {
+    note: '`caFile` replaces the CAs of the system: add those that are needed to the file',
+  },
+  'oidc-audience-claim oidc-extra-audience oidc-enabled-signing-alg': {
+    note: 'the ID token must be for `clientId`, and be signed with a strong algorithm that the provider announces',
+  },
+  'approval-prompt auth-request-response-mode': { note: 'set by Gatehouse itself' },
+  'backend-logout-url': {
+    note: 'signing out leads to the sign-out page of the provider, if it has one',
+  },
+  'jwt-key jwt-key-file pubjwk-url': {
+    note: 'login.gov is not supported: use `clientSecretFile` or `clientAssertion`',
+  },
+  [`google-admin-email google-service-account-json google-use-application-default-credentials
+    google-target-principal google-use-organization-id google-admin-api-user-scope github-token`]: {
+    note: 'only sign-in is asked of the provider, not its API for administrators',
+  },
+  'reverse-proxy real-client-ip-header force-https relative-redirect-url': {
+    note: 'there always is a proxy, which is listed in `server.trustedProxies` and sends `X-Forwarded-` headers',
+  },
+  'api-route force-json-errors': {
+    note: 'programs get 401 and JSON by themselves; only pages in a browser lead to the sign-in',
+  },
+  'skip-jwt-bearer-tokens extra-jwt-issuers bearer-token-login-fallback': {
+    note: 'programs are let in by `portals[].callers`, where you list issuers and who may call',
+  },
+  'htpasswd-file htpasswd-user-group display-htpasswd-form': {
+    note: 'there are no local passwords: give these people accounts at the provider',
+  },
+  'pass-access-token pass-authorization-header set-authorization-header signature-key': {
+    note: 'tokens of the provider are not kept; apps get identity headers, and a signed assertion where `assertion.hosts` names them',
+  },
+  'pass-basic-auth set-basic-auth basic-auth-password': {
+    note: 'apps get identity headers in place of Basic authentication',
+  },
+  'pass-user-headers skip-auth-strip-headers': {
+    note: 'identity headers are always sent, and empty if there is no value; the proxy passes them on',
+  },
+  [`upstream upstream-timeout pass-host-header proxy-websockets flush-interval
+    disable-keep-alives ssl-upstream-insecure-skip-verify allow-query-semicolons`]: {
+    note: 'Gatehouse forwards nothing: a proxy in front of the apps asks it',
+  },
+  'proxy-prefix': {
+    note: 'the paths are other ones; `server.basePath` is a prefix for all of them',
+  },
+  'ping-path ready-path ping-user-agent gcp-healthchecks': { note: '`/healthz` and `/readyz`' },
+  'skip-provider-button': {
+    note: 'with one provider there is no page to choose, unless `alwaysShowProviders` is set',
+  },
+  'banner footer custom-sign-in-logo custom-templates-dir': {
+    note: 'pages have a `title` and an `accent`',
+  },
+  'show-debug-on-error': { note: 'error pages say what to do, and the log has the cause' },
+  [`standard-logging standard-logging-format request-logging request-logging-format auth-logging
+    auth-logging-format errors-to-info-log exclude-logging-path silence-ping-logging
+    request-id-header logging-filename logging-compress logging-local-time logging-max-age
+    logging-max-backups logging-max-size`]: {
+    note: 'the log goes to stdout, see `log`; `gatehouse-auth audit` lists who signed in, and health checks are not logged',
+  },
+  'metrics-secure-address metrics-tls-cert-file metrics-tls-key-file': {
+    note: 'metrics are served in plain HTTP on a port of their own',
+  },
+  'tls-cipher-suite tls-min-version': { note: 'those of Node, with TLS 1.2 or newer' },
+  'config alpha-config convert-config-to-alpha config-test version': {
+    note: 'see `gatehouse-auth --help`; `check-config` tests a configuration',
+  },
+})

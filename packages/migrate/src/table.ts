@@ -1,0 +1,77 @@
+import { suggest } from '@gatehouse/service-kit'
+import type { Draft } from './draft.ts'
+import type { Given, GivenSetting } from './given.ts'
+
+/** Settings of another program that have the same fate. */
+export interface SettingRow {
+  /** The names as their reference spells them; `$` stands for the number of an item, `*` for any name. */
+  readonly names: readonly string[]
+  /** The keys of our configuration, in Markdown. Without it, `note` says why there is none. */
+  readonly becomes?: string
+  readonly note?: string
+  /** Whether it keeps people out, so that nobody may come in before a person has decided about it. */
+  readonly restricts?: boolean
+}
+
+/** All settings of another program. */
+export type SettingTable = readonly SettingRow[]
+
+/** The words of a text over any number of lines. */
+export const words = (text: string) => text.split(/\s+/).filter(Boolean)
+
+/** Makes a table of rows by their names, which are separated by white space. */
+export function settings(rows: Readonly<Record<string, Omit<SettingRow, 'names'>>>): SettingTable {
+  return Object.entries(rows).map(([names, row]) => ({ names: words(names), ...row }))
+}
+
+/** A variable that a shell, a compose file or Kubernetes replaces. */
+const VARIABLE = /\$[{(]\w/
+
+/** Finds the row of a setting; undefined if the program does not have it. */
+export function rowOf(table: SettingTable, name: string): SettingRow | undefined {
+  return table.find(({ names }) => names.some((pattern) => patternOf(pattern).test(name)))
+}
+
+function patternOf(name: string): RegExp {
+  const parts = name.split('.').map((part) => {
+    if (part === '$') return '\\d+'
+    return part === '*' ? '[^.]+' : part.replaceAll(/[^\w]/g, '\\$&')
+  })
+  return new RegExp(`^${parts.join('\\.')}$`)
+}
+
+/** Renders a table as Markdown for a guide. */
+export function renderSettings(table: SettingTable, program: string): string {
+  const rows = table.map(({ names, becomes = 'none', note = '' }) => {
+    const cells = [names.map((name) => `\`${name}\``).join(', '), becomes, note]
+    return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |\n`
+  })
+  return `| ${program} | Gatehouse | |\n| --- | --- | --- |\n${rows.join('')}`
+}
+
+/**
+ * Says in the draft what becomes of the settings that the translation did not use.
+ * @returns those that may keep people out
+ */
+export function remarkOnRest(
+  given: Given,
+  draft: Draft,
+  table: SettingTable,
+): readonly GivenSetting[] {
+  return given.all.filter((setting) => {
+    if (setting.values.some((value) => VARIABLE.test(value)))
+      draft.remark(setting, 'holds a variable, which is not replaced: write its value in its place')
+    const row = rowOf(table, setting.name)
+    if (!row) {
+      const known = table.flatMap(({ names }) => names)
+      const near = suggest(setting.name, known)
+      const hint = near === undefined ? '' : `, did you mean ${near}?`
+      draft.remark(setting, `is not a known setting${hint}`)
+      return true
+    }
+    if (given.isTaken(setting)) return false
+    const isEmpty = setting.values.every((value) => value === '')
+    draft.remark(setting, (row.note ?? 'is not needed here').replaceAll('`', ''))
+    return row.restricts === true && !isEmpty && setting.values[0] !== 'false'
+  })
+}

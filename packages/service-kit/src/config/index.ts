@@ -1,0 +1,15 @@
+export { CONFIG_ERRORS, ConfigError } from '../errors.ts'
+export { readNamedBytes, readNamedFile, requireNamedFile } from './files.ts'
+export { type Loaded, type LoadSettings, loadConfig } from './load.ts'
+export { renderReference } from './reference.ts'
+export {
+  Duration,
+  durationOf,
+  FilePath,
+  LogSchema,
+  listener,
+  MetricsSchema,
+  Secret,
+  Text,
+  WorkersSchema,
+} from './schema.ts'

@@ -1,0 +1,229 @@
+import cluster from 'node:cluster'
+import { availableParallelism } from 'node:os'
+import { pipeline } from 'node:stream/promises'
+import {
+  type CommandSyntax,
+  describeFailure,
+  describeValid,
+  type ProgramSyntax,
+  readCommandLine,
+  UsageError,
+} from './command-line.ts'
+import { readNamedFile } from './config/files.ts'
+import { type Loaded, type LoadSettings, locateConfig } from './config/load.ts'
+import { ConfigError } from './errors.ts'
+import { healthcheck } from './healthcheck.ts'
+import { Progress } from './progress.ts'
+import { logWarnings, type ServeOptions, type ServiceConfig } from './start.ts'
+import { createLogger } from './telemetry/log.ts'
+import { readSignals, startOpenTelemetry } from './telemetry/open-telemetry.ts'
+import { printed } from './terminal.ts'
+import { isWorker, reportFailure, WorkerProcess } from './workers/worker.ts'
+
+export { describeFailure, renderCommands, UsageError } from './command-line.ts'
+export { healthcheck, localHost } from './healthcheck.ts'
+export { isOfSystem, statePrefix, writeNewFiles } from './new-files.ts'
+
+/** The arguments of a command, and what it works with. */
+export interface CommandCall<Config> {
+  /** The arguments after the words of the command. */
+  readonly words: readonly string[]
+  /** Texts and flags, by their names in camel case. */
+  // biome-ignore lint/suspicious/noExplicitAny: the command says which ones there are
+  readonly options: any
+  readonly process: NodeJS.Process
+  readonly progress: Pick<Progress, 'say'>
+  /** Reads the configuration of the service. */
+  config(settings?: LoadSettings): Promise<Loaded<Config>>
+}
+
+/** A command of a program. */
+export interface ServiceCommand<Config> extends CommandSyntax {
+  /** Whether it reads the configuration, so that it takes `--config FILE`. */
+  readonly readsConfig?: boolean
+  /** Returns the text to print, at once or in parts. */
+  run(call: CommandCall<Config>): Promise<string | AsyncIterable<string>>
+}
+
+/** The command line of a service. */
+export interface ServiceProgram<Config extends ServiceConfig> {
+  /** Name of the program, such as `gatehouse-certs`. */
+  readonly program: string
+  /** Name of the service in logs, and of the folder in `/etc/gatehouse`. */
+  readonly name: string
+  readonly version: string
+  /** One line, without a full stop. */
+  readonly summary: string
+  /** Options of `serve`. */
+  readonly serveOptions?: Readonly<Record<string, string>>
+  /** Commands besides those that every service has. */
+  readonly commands: readonly ServiceCommand<Config>[]
+  load(file: string, env: NodeJS.ProcessEnv, settings?: LoadSettings): Promise<Loaded<Config>>
+  usesTls(config: Config): boolean
+  /** Further lines of `check-config` about a valid configuration. */
+  describe?(config: Config): string
+  /** The name of the program whose configuration this is, if `migrate` can translate it. */
+  recognise?(text: string, file: string): Promise<string | undefined>
+  /** Runs the service; imported only for `serve`. */
+  serve(options: ServeOptions<Config>): Promise<unknown>
+}
+
+/**
+ * Runs the command that the arguments name. Errors are printed as one line with exit code 1, wrong
+ * usage with exit code 2.
+ */
+export async function runService<Config extends ServiceConfig>(
+  service: ServiceProgram<Config>,
+  process: NodeJS.Process,
+): Promise<void> {
+  try {
+    using progress = new Progress(process.stderr)
+    const output = await runCommand(service, process, progress)
+    await pipeline(printed(output, process.stdout), process.stdout, { end: false })
+  } catch (error) {
+    // The reader, such as `head`, has enough.
+    if ((error as NodeJS.ErrnoException).code === 'EPIPE') return
+    const text = describeFailure(service.program, error as Error)
+    if (isWorker(process.env)) return reportFailure(text)
+    for await (const safe of printed(text, process.stderr)) process.stderr.write(safe)
+    process.exitCode = error instanceof UsageError ? 2 : 1
+  }
+}
+
+async function runCommand<Config extends ServiceConfig>(
+  service: ServiceProgram<Config>,
+  process: NodeJS.Process,
+  progress: Progress,
+): Promise<string | AsyncIterable<string>> {
+  const line = readCommandLine(process.argv.slice(2), programSyntax(service))
+  if ('text' in line) return line.text
+  const { command, words, options } = line
+  const { env } = process
+  const flag = options.config as string | undefined
+  return command.run({
+    words,
+    options,
+    process,
+    progress,
+    async config(settings) {
+      const file = await locateConfig({ env, name: service.name, flag })
+      try {
+        return await service.load(file, env, settings)
+      } catch (error) {
+        throw await foreignError(service, file, error)
+      }
+    },
+  })
+}
+
+/** For a file of another program, an error that names the command to run in place of its many faults. */
+async function foreignError<Config extends ServiceConfig>(
+  { program, recognise }: ServiceProgram<Config>,
+  file: string,
+  error: unknown,
+): Promise<unknown> {
+  if (!(error instanceof ConfigError && error.code === 'CONFIG_INVALID')) return error
+  const read = readNamedFile(file)
+  const name = 'text' in read ? await recognise?.(read.text, file) : undefined
+  if (name === undefined) return error
+  const quoted = /^[\w./-]+$/.test(file) ? file : `'${file.replaceAll("'", `'\\''`)}'`
+  const message = `${file} is a configuration of ${name}; run ${program} migrate ${name} ${quoted}`
+  return new ConfigError('CONFIG_FOREIGN', message, { cause: error })
+}
+
+const CONFIG_OPTION =
+  'configuration file (default: $GATEHOUSE_CONFIG, config.yaml, or the one in /etc/gatehouse)'
+
+/** All commands of a service, with those that every service has. */
+export function programSyntax<Config extends ServiceConfig>(
+  service: ServiceProgram<Config>,
+): ProgramSyntax<ServiceCommand<Config>> {
+  const commands = [...commonCommands(service), ...service.commands].map((command) =>
+    command.readsConfig
+      ? { ...command, options: { ...command.options, '--config FILE': CONFIG_OPTION } }
+      : command,
+  )
+  return { ...service, commands }
+}
+
+function commonCommands<Config extends ServiceConfig>(
+  service: ServiceProgram<Config>,
+): readonly ServiceCommand<Config>[] {
+  const { program, serveOptions = {} } = service
+  return [
+    {
+      usage: 'serve',
+      group: 'Run:',
+      summary: 'run the service',
+      readsConfig: true,
+      options: serveOptions,
+      examples: [`${program} serve --config config.yaml`],
+      async run({ config, options, process: { env } }) {
+        const flags = new Set(Object.keys(options).filter((name) => options[name] === true))
+        // The supervisor of a worker has checked what a start needs.
+        const loaded = await config({ beforeStart: !isWorker(env) })
+        await serve(service, { loaded, env, flags, load: () => config() })
+        return ''
+      },
+    },
+    {
+      usage: 'healthcheck',
+      group: 'Run:',
+      summary: 'ask the running service whether it is ready',
+      readsConfig: true,
+      examples: [`${program} healthcheck`],
+      async run({ config }) {
+        const { value } = await config()
+        await healthcheck({ ...value.server, tls: service.usesTls(value) })
+        return 'ready\n'
+      },
+    },
+    {
+      usage: 'check-config',
+      group: 'Configure:',
+      summary: 'check the configuration and report all errors',
+      readsConfig: true,
+      options: { '--no-secrets': 'skip secrets and files that do not exist here, as in CI' },
+      examples: [`${program} check-config --config config.yaml`],
+      async run({ config, options }) {
+        const withoutSecrets = options.noSecrets === true
+        const checked = await config({ beforeStart: true, withoutSecrets })
+        return `${describeValid(checked)}${service.describe?.(checked.value) ?? ''}`
+      },
+    },
+    {
+      usage: 'completion SHELL',
+      group: 'Configure:',
+      summary: 'print a script that completes commands in bash, zsh or fish',
+      examples: [`${program} completion bash > /etc/bash_completion.d/${program}`],
+      async run({ words: [shell = ''] }) {
+        const { completionScript } = await import('./completion.ts')
+        return completionScript(shell, programSyntax(service))
+      },
+    },
+  ]
+}
+
+/** Runs the service in this process, or in several that this one supervises. */
+async function serve<Config extends ServiceConfig>(
+  service: ServiceProgram<Config>,
+  options: Omit<ServeOptions<Config>, 'log'> & { readonly env: NodeJS.ProcessEnv },
+): Promise<void> {
+  const { loaded, env } = options
+  const { server, metrics, log: logged } = loaded.value
+  const { name, version } = service
+  const count = server.workers === 'auto' ? availableParallelism() : server.workers
+  const worker = isWorker(env) ? new WorkerProcess(env) : undefined
+  const isSeveral = worker !== undefined || (count > 1 && cluster.isPrimary)
+  const log = createLogger({ ...logged, name, withPid: isSeveral })
+  if (worker || !isSeveral) {
+    await service.serve({ ...options, log, worker })
+    return
+  }
+  const { supervise } = await import('./workers/supervisor.ts')
+  // The workers export traces and metrics.
+  const signals = { traces: [], metrics: [], logs: readSignals(env).logs }
+  const telemetry = await startOpenTelemetry({ service: name, version, env, log }, signals)
+  logWarnings(loaded, log)
+  await supervise({ ...service, count, metrics, log, telemetry, env })
+}

@@ -1,0 +1,20 @@
+export {
+  checkCertificateFile,
+  checkFolder,
+  checkText,
+  checkTlsFiles,
+  checkTokenFile,
+} from './config/files.ts'
+export {
+  applyRules,
+  applyToEach,
+  checkListeners,
+  checkTrustedProxies,
+  checkUnique,
+  type Fault,
+  faultOf,
+  isWhole,
+  known,
+  type Listener,
+  type Rule,
+} from './config/rules.ts'

@@ -1,0 +1,32 @@
+import type { FastifyReply } from 'fastify'
+import { FwaError } from '../errors.ts'
+import { validateReturnUrl } from '../login/return-url.ts'
+import { pageUrl } from '../sites.ts'
+import type { PortalSite } from './portal-site.ts'
+
+/** Redirects without a referrer, which would be the page of the provider after a sign-in. */
+export function redirect(reply: FastifyReply, url: string): FastifyReply {
+  const headers = { 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' }
+  return reply.headers(headers).redirect(url, 303)
+}
+
+/** The validated return URL, or else the page of the portal. */
+export function targetOf(portalSite: PortalSite, returnTo: string | undefined): string {
+  return validateReturnUrl(returnTo, portalSite.site)?.href ?? pageUrl(portalSite, '/signin')
+}
+
+/** The error with the URL where a person starts again, which people see even with a 5xx. */
+export function withLoginUrl(
+  { code, message, cause, retryAfter, members }: FwaError,
+  portalSite: PortalSite,
+  returnTo: string | undefined,
+  policy?: string,
+): FwaError {
+  const loginUrl = pageUrl(portalSite, '/signin', { rd: returnTo, policy })
+  return new FwaError(code, message, {
+    cause,
+    expose: true,
+    members: { ...members, loginUrl },
+    ...(retryAfter !== undefined && { retryAfter }),
+  })
+}

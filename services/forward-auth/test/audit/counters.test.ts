@@ -1,0 +1,54 @@
+import { createMetrics } from '@gatehouse/service-kit'
+import t from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
+import { portalOf, yamlOf } from '../app.ts'
+import { AUTH, MAIN, signIn, signInUrl, start, WANTED } from '../routes/kit.ts'
+
+// What is wrong in these tests, and said.
+expectWarnings(t, 'FWA_PROVIDER_INVALID')
+
+t.test('sign-ins, sign-outs and ended sessions are counted by portal', async (t) => {
+  const metrics = createMetrics({ service: 'test', version: '0' })
+  const { corp, visitor, reload } = await start(t, { metrics, yaml: yamlOf(portalOf('main')) })
+  const ada = visitor()
+  await signIn(ada, corp, 'ada')
+  await signIn(visitor(), corp, 'bob')
+  for (const failure of ['FWA_LOGIN_REFUSED', 'FWA_PROVIDER_INVALID'] as const) {
+    const eve = visitor()
+    const begun = await eve.open(signInUrl())
+    corp.state.failure = failure
+    const callback = corp.authorize(begun.headers.location, 'eve')
+    if (failure === 'FWA_LOGIN_REFUSED') callback.searchParams.set('error', 'access_denied')
+    await eve.open(callback)
+    corp.state.failure = undefined
+  }
+  await visitor().open(signInUrl())
+  await ada.open(`${MAIN}/logout`, {
+    method: 'POST',
+    headers: { origin: AUTH, 'content-type': 'application/x-www-form-urlencoded' },
+  })
+  await signIn(ada, corp, 'ada')
+  await signIn(ada, corp, 'bob', signInUrl({ rd: WANTED, switch: '1' }))
+  const counted = async () => (await metrics.text()).match(/^gatehouse_auth_(log|ses).*$/gm)
+  t.strictSame(await counted(), [
+    'gatehouse_auth_logins_total{portal="main",result="finished"} 4',
+    'gatehouse_auth_logins_total{portal="main",result="refused"} 1',
+    'gatehouse_auth_logins_total{portal="main",result="failed"} 1',
+    'gatehouse_auth_logouts_total{portal="main"} 1',
+    'gatehouse_auth_sessions_ended_total{portal="main"} 1',
+  ])
+
+  await reload(yamlOf(portalOf('main') + portalOf('other')))
+  const ofOther = (await counted())?.filter((line) => line.includes('other'))
+  t.strictSame(
+    ofOther,
+    [
+      'gatehouse_auth_logins_total{portal="other",result="finished"} 0',
+      'gatehouse_auth_logins_total{portal="other",result="refused"} 0',
+      'gatehouse_auth_logins_total{portal="other",result="failed"} 0',
+      'gatehouse_auth_logouts_total{portal="other"} 0',
+      'gatehouse_auth_sessions_ended_total{portal="other"} 0',
+    ],
+    'a new portal begins at 0',
+  )
+})
