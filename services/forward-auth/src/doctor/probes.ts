@@ -1,5 +1,4 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
-import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
@@ -75,12 +74,6 @@ function readProbe(text: string, { all }: KeyRing, now: number): string | undefi
     : undefined
 }
 
-/** The texts in which a proxy may pass the token on. */
-function placesOf({ url, headers }: IncomingMessage) {
-  const { 'user-agent': agent, 'x-forwarded-uri': uri, 'x-original-url': original } = headers
-  return [agent, uri, original, url].map((value) => String(value ?? ''))
-}
-
 /** A check that a worker keeps, and tells the others. */
 interface Kept {
   readonly token: string
@@ -97,10 +90,17 @@ class Probes {
     this.#app = app
   }
 
-  find(request: FastifyRequest): string | undefined {
+  /** The token of a probe, in any of the texts in which a proxy may pass it on. */
+  find({ raw: { url, headers } }: FastifyRequest): string | undefined {
     const { keys, clock } = this.#app
-    for (const text of placesOf(request.raw)) {
-      const token = readProbe(text, keys.session, clock.now())
+    const places = [
+      headers['user-agent'],
+      headers['x-forwarded-uri'],
+      headers['x-original-url'],
+      url,
+    ]
+    for (const text of places) {
+      const token = readProbe(String(text ?? ''), keys.session, clock.now())
       if (token !== undefined) return token
     }
     return undefined

@@ -19,7 +19,7 @@ import { readerOf } from './reader.ts'
 export interface Check extends PortalSite {
   readonly decision: Decision
   readonly forwarded: ForwardedRequest
-  /** Present if a person is signed in, or a program has sent its credentials. */
+  /** The person who is signed in, or the program whose credentials were sent. */
   readonly requester: Requester | undefined
   /** The resource that the request is for. */
   readonly resource: Resource | undefined
@@ -58,7 +58,7 @@ function sendIdentity(check: Check, reply: FastifyReply): FastifyReply {
   return reply.send(portal.body)
 }
 
-/** Proxies log what they let pass, but not which program that was. */
+/** Records which program passed, which proxies do not log. */
 function recordPass({ portal, requester, forwarded }: Check, request: FastifyRequest): void {
   const { auditTrail, clock } = request.server
   if (!(requester instanceof Program) || !requester.passesAnew(forwarded.authority, clock.now()))
@@ -73,7 +73,7 @@ function recordPass({ portal, requester, forwarded }: Check, request: FastifyReq
 
 /** Characters that proxies accept in a header, and in the request that follows. */
 const MAX_LOCATION = 8_000
-/** Keeps the page of a check under 4 kB. */
+/** Characters of a link, which keep the page of a check under 4 kB. */
 const MAX_LINK = 300
 
 function sendToSignIn(
@@ -114,7 +114,7 @@ function signInUrl(
   return short.length <= max ? short : pageUrl(check, '/signin', query)
 }
 
-/** RFC 9470: whoever has not authenticated as a policy demands may do so and try again. */
+/** Has a person, or a program, authenticate as a policy demands and try again (RFC 9470). */
 function sendToStepUp(
   dialect: Dialect,
   check: Check,

@@ -154,7 +154,7 @@ function isProbe({ raw: { url = '', rawHeaders } }: FastifyRequest): boolean {
   return url.includes(PROBE_MARK) || rawHeaders.some((text) => text.includes(PROBE_MARK))
 }
 
-/** For the documentation: problems are sent as text, which no schema serializes. */
+/** The answers for the documentation: problems are sent as text, which no schema serializes. */
 function answersIn({ redirects, denialStatus = (status) => status }: Dialect) {
   return {
     200: bareAnswer('Let the request pass, with the identity headers of this answer.'),
@@ -242,7 +242,7 @@ async function requesterOf(
   return request.server.sessions.visitor(request, { portal, site })
 }
 
-/** What is known of a request: nothing of what a header replaces, or of a path that has lost its prefix. */
+/** The known members of a request: none that a header replaces, and no path that has lost its prefix. */
 function readAsked(
   { urlHeader }: Dialect,
   request: FastifyRequest,

@@ -1,6 +1,6 @@
 import { type ForwardedReader, readForwarded, readOriginal, readRequestLine } from '../forwarded.ts'
 
-/** How a proxy sends its checks, and which answers it understands. */
+/** The form in which a proxy sends its checks, and the answers that it understands. */
 export interface Dialect {
   readonly read: ForwardedReader
   /** A header that names the URL to the check, and would name another one to an app. */

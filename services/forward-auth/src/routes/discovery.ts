@@ -28,7 +28,7 @@ const JwksSchema = Type.Object(
   { description: 'The present and the next key (RFC 7517).' },
 )
 
-/** What JWT libraries need to verify the assertions of a portal. */
+/** Serves the metadata and keys with which JWT libraries verify the assertions of a portal. */
 export const discoveryRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.get(
     '/.well-known/openid-configuration',

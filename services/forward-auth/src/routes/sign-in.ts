@@ -162,7 +162,7 @@ async function identifyByAddress(
   return undefined
 }
 
-/** Where people may sign in, given what is demanded of them. */
+/** The providers that can sign people in as is demanded. */
 function providersFor(
   { name, providers }: Portal,
   stepUp: StepUpDemand | undefined,
@@ -173,7 +173,7 @@ function providersFor(
   throw new FwaError('FWA_STEP_UP_UNMET', text)
 }
 
-/** The provider that needs no choice. Who has to step up does so where they signed in. */
+/** The provider that needs no choice. A person steps up at the provider where they signed in. */
 function soleProvider(
   { alwaysShowProviders }: Portal,
   providers: readonly Provider[],
@@ -202,7 +202,7 @@ function chooser(
   return signInPage({ ...reader, choices, returnTo: validateReturnUrl(query.rd, site) })
 }
 
-/** Where a person was before, if that is on the domain: the page that led here. */
+/** The page that led a person here, if it is on the domain. */
 function originOf(
   { site }: PortalSite,
   { from }: Query,
