@@ -27,7 +27,7 @@ export const CLIENT_ERRORS = {
   },
   CERT_CLIENT_ORDER_PENDING: {
     title: 'Certificate is not issued yet',
-    action: 'Run the same command again later: it goes on waiting for the same order.',
+    action: 'Run the same command again later: it continues to wait for the same order.',
   },
   CERT_CLIENT_REFUSED: {
     title: 'Request was refused',

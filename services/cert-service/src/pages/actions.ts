@@ -83,7 +83,7 @@ export function confirmPage(action: Action, question: Question): Page {
   if (dueAt !== undefined)
     return card(
       `${domain} is not due yet`,
-      html`<p>It can be renewed ${whenFromNow(dueAt, now)}, and the service does that by itself. Nobody has to do anything.</p>
+      html`<p>It can be renewed ${whenFromNow(dueAt, now)}, and the service does this automatically. You do not have to do anything.</p>
 <p>If it must be replaced now, revoke it: the next request gets a new certificate.</p>${back}`,
       'warn',
     )
@@ -139,9 +139,9 @@ export function doneNotice(done: Done): SafeHtml {
   const { domain, unknownAtCa = 0, unconfirmed = 0 } = done
   const warnings = [
     unknownAtCa > 0 &&
-      html`<p>The CA does not know ${unknownAtCa} of them, so they are revoked here alone.</p>`,
+      html`<p>The CA does not know ${unknownAtCa} of them, so they are revoked only here.</p>`,
     unconfirmed > 0 &&
-      html`<p>${unconfirmed} replicas have not confirmed it yet, and may answer the old certificate until they reach the database.</p>`,
+      html`<p>${unconfirmed} replicas have not confirmed it yet, and may serve the old certificate until they reach the database.</p>`,
   ].filter((warning) => warning !== false)
   const tone = warnings.length > 0 ? 'warn' : done.order === undefined ? 'good' : 'busy'
   return html`<div role="status">${notice(tone, `${domain}: ${said(done)}`, html`${warnings}${underWay(done)}`)}</div>`
@@ -158,7 +158,7 @@ function said({ action, count = 0, reason = 'unspecified', order }: Done): strin
 function underWay({ order }: Done): SafeHtml | '' {
   return order === undefined
     ? ''
-    : html`<p><a href="${orderHref({ id: order })}">See how far it is</a></p>`
+    : html`<p><a href="${orderHref({ id: order })}">See its progress</a></p>`
 }
 
 /** What was done, for those who may do it but not see the certificate. */
@@ -174,10 +174,10 @@ export function dryRunPage(
   const isFree = run.obstacles.length === 0
   const obstacles = html`<ul>${run.obstacles.map((one) => html`<li>${one}</li>`)}</ul>`
   const verdict = isFree
-    ? notice('good', 'Nothing that is known stands in the way.')
+    ? notice('good', 'No obstacles were found.')
     : notice('bad', 'It would fail:', obstacles)
   const answer = held
-    ? html`<p>A request is answered with the certificate that is held, <code>${held.serialNumber}</code>, valid until ${held.notAfter}.</p>`
+    ? html`<p>A request would return the stored certificate, <code>${held.serialNumber}</code>, valid until ${held.notAfter}.</p>`
     : html`<p>A request would order a new certificate.</p>`
   return card(
     `Dry run for ${domain}`,

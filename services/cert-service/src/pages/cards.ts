@@ -38,7 +38,7 @@ export function signInPage(of: { readonly isWrong: boolean; readonly to?: string
   const to = of.to === undefined ? '' : html`<input type="hidden" name="to" value="${of.to}">`
   return card(
     'Certificates',
-    html`<p>Enter an API key to see the certificates that it may read. Nothing can be changed here.</p>
+    html`<p>Enter an API key to see the certificates that it may read. You cannot change anything with it.</p>
 <form method="post" action="/">${to}<label for="key">API key</label>
 <input id="key" name="key" type="password" autocomplete="current-password" spellcheck="false" maxlength="1024" required autofocus${described}>${note}
 <button class="main">Show certificates</button></form>`,

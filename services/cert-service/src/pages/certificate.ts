@@ -48,12 +48,12 @@ export function certificatePage(view: CertificateView): Page {
     bar: who(visitor),
     main: html`${heading(domain)}
 ${done ? doneNotice(done) : ''}${statusNotice(record, view)}${orderNotice(view)}
-<section class="card facts-card"><h2>Certificate</h2>${validity(record, now)}${facts(view)}${actionLinks(actions, domain)}${'key' in visitor ? html`<p>An API key that is entered here only looks on. People act behind the portal, programs by the API.</p>` : ''}</section>
+<section class="card facts-card"><h2>Certificate</h2>${validity(record, now)}${facts(view)}${actionLinks(actions, domain)}${'key' in visitor ? html`<p>With an API key, you can look but not change anything. To make changes, sign in through the portal, or use the API.</p>` : ''}</section>
 <section class="card facts-card"><h2>Fingerprint</h2>${fingerprints(record)}</section>
 <section class="card facts-card"><h2>Chain</h2>${chain(view)}</section>
 ${record.isCurrent ? html`<section class="card facts-card"><h2>Use it</h2>${commands(view)}</section>` : ''}
 <section class="card facts-card"><h2>History of ${domain}</h2>${history(past, record)}</section>
-${view.activity ? html`<section class="card facts-card"><h2>What happened lately</h2>${activity(view.activity)}</section>` : ''}
+${view.activity ? html`<section class="card facts-card"><h2>Recent activity</h2>${activity(view.activity)}</section>` : ''}
 <footer>Times are in UTC.</footer>`,
   })
 }
@@ -73,7 +73,7 @@ export function nameWithoutCertificatePage(
 ${done ? doneNotice(done) : ''}${notice('past', 'No certificate of this name is in service.', order ? '' : html`<p>The next request for it gets a new one.</p>`)}${order ? orderState(order, now, orderLink(order)) : ''}
 ${actionLinks(actions, domain)}
 <section class="card facts-card"><h2>History of ${domain}</h2>${history(past)}</section>
-${view.activity ? html`<section class="card facts-card"><h2>What happened lately</h2>${activity(view.activity)}</section>` : ''}
+${view.activity ? html`<section class="card facts-card"><h2>Recent activity</h2>${activity(view.activity)}</section>` : ''}
 <footer>Times are in UTC.</footer>`,
   })
 }
@@ -123,7 +123,7 @@ function orderState(order: OrderRecord, now: number, link: SafeHtml | '' = ''): 
     return notice(
       'busy',
       'An order is under way.',
-      html`<p>It is ${order.step}, since ${whenFromNow(order.since, now)}. Load the page again to see how far it is.</p>${link}`,
+      html`<p>It is ${order.step}, since ${whenFromNow(order.since, now)}. Load the page again to see its progress.</p>${link}`,
     )
   return notice(
     'good',
@@ -205,7 +205,7 @@ function chainLink({ title, der }: Link): SafeHtml {
   const info = parsed(der)
   if (!info) return html`<li><b>${title}</b><p>Its fields cannot be read.</p></li>`
   const { subject, issuer, notBefore, notAfter, fingerprint256 } = info
-  return html`<li><b>${title}</b><dl><div><dt>Subject</dt><dd>${oneLine(subject) || 'none: its names say whom it is for'}</dd></div><div><dt>Issuer</dt><dd>${oneLine(issuer)}</dd></div><div><dt>Valid</dt><dd>${when(notBefore)} to ${when(notAfter)}</dd></div><div class="wide"><dt>SHA-256</dt><dd><code class="copy">${colons(fingerprint256)}</code></dd></div></dl></li>`
+  return html`<li><b>${title}</b><dl><div><dt>Subject</dt><dd>${oneLine(subject) || 'none: see its names'}</dd></div><div><dt>Issuer</dt><dd>${oneLine(issuer)}</dd></div><div><dt>Valid</dt><dd>${when(notBefore)} to ${when(notAfter)}</dd></div><div class="wide"><dt>SHA-256</dt><dd><code class="copy">${colons(fingerprint256)}</code></dd></div></dl></li>`
 }
 
 function parsed(der: Uint8Array) {

@@ -62,7 +62,7 @@ export function chart(summary: Summary): SafeHtml | '' {
   const key = (tone: string, text: string) =>
     html`<span><svg viewBox="0 0 16 12" aria-hidden="true"><rect class="${tone}" y="1" width="10" height="10"/></svg>${text}</span>`
   const partial = isPartial ? html`<p>Not all certificates were counted.</p>` : ''
-  return html`<section class="card ahead"><h2>What is ahead, by ${spans.unit}</h2><p class="key">${key('renewals', 'renewals')}${key('ends', 'ends without renewal')}<span>at most ${most.toLocaleString('en')} in one bar</span></p>
+  return html`<section class="card ahead"><h2>Upcoming, by ${spans.unit}</h2><p class="key">${key('renewals', 'renewals')}${key('ends', 'ends without renewal')}<span>at most ${most.toLocaleString('en')} in one bar</span></p>
 <svg class="bars" aria-hidden="true">${bars}</svg>
 <p class="edges" aria-hidden="true"><span>now</span><span>${spanText(spans, BARS / 2)}</span><span>${spanText(spans, BARS - 1)}</span></p>
 <details><summary>As a table</summary><table><thead><tr><th scope="col">From</th><th scope="col">Renewals</th><th scope="col">Ends</th></tr></thead><tbody>${rows}</tbody></table></details>${partial}</section>`

@@ -26,8 +26,7 @@ export function history(
       html`${link}<p>${said}</p><p class="muted">${when(notBefore)} to ${when(notAfter)}, ${keyType}, ${issuerText(issuer)}${one.names.length > 1 ? html`, ${one.names.length} names` : ''}</p>`,
     )
   })
-  const more =
-    past.length >= NAME_PAGE ? html`<p>Older ones than these ${NAME_PAGE} are not shown.</p>` : ''
+  const more = past.length >= NAME_PAGE ? html`<p>Only the newest ${NAME_PAGE} are shown.</p>` : ''
   return html`<ul class="past">${rows}</ul>${more}`
 }
 
@@ -46,7 +45,7 @@ const DONE: Readonly<
 /** Who did what with a name, the newest first. */
 export function activity(entries: readonly AuditRecord[]): SafeHtml {
   if (entries.length === 0)
-    return html`<p>The newest part of the audit trail has nothing about this name.</p>`
+    return html`<p>The newest rows of the audit trail do not mention this name.</p>`
   const rows = entries.map(({ action, actor, at, count, detail, remoteAddress }) =>
     row(
       DONE[action].tone,

@@ -111,8 +111,8 @@ function empty({ view, answer, neighbours, origin }: Inventory): SafeHtml | '' {
   if (answer?.question.name && !answer.covering) return ''
   if (search) return html`<div class="card empty"><p>${nothingFound(search, answer)}</p></div>`
   if (state || issuer !== undefined)
-    return html`<div class="card empty"><p>No certificate is like this.</p></div>`
-  return html`<div class="card empty"><h2>No certificates yet</h2><p>The first one is issued with the first request:</p>${requestByApi(origin, 'app.example.com')}</div>`
+    return html`<div class="card empty"><p>No certificate matches.</p></div>`
+  return html`<div class="card empty"><h2>No certificates yet</h2><p>Request the first one:</p>${requestByApi(origin, 'app.example.com')}</div>`
 }
 
 function nothingFound(search: string, answer: Inventory['answer']): SafeHtml {
@@ -139,7 +139,7 @@ function failures(failed: readonly OrderRecord[], hasMore: boolean, now: number)
       html`<li><a href="${orderHref(order)}"><b>${order.names[0]}</b></a>${failure(order, now)}</li>`,
   )
   const all = hrefOf({ order: 'expiry', state: 'failing' })
-  const more = html`<p><a href="${all}">All that fail</a>, the most urgent first</p>`
+  const more = html`<p><a href="${all}">All failing names</a>, the most urgent first</p>`
   return html`<section class="card failures"><h2>Needs attention</h2><ul>${items}</ul>${hasMore ? more : ''}</section>`
 }
 

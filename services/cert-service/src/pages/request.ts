@@ -33,7 +33,7 @@ export function requestPage(wanted: Wanted, objection?: Objection): Page {
   const [first, others] = objection?.isAboutNames ? ['', invalid] : [objection ? invalid : '', '']
   return card(
     'Request a certificate',
-    html`<p>What a request would lead to is shown first. The service keeps the certificate and its key up to date for those who fetch it.</p>${wrong}
+    html`<p>You first see what the request would do. The service keeps the certificate and its key up to date for everybody who fetches them.</p>${wrong}
 <form method="post" action="${REQUEST_PATH}"><label for="domain">Name</label>
 <input id="domain" name="domain" value="${wanted.domain}" maxlength="254" required autofocus autocapitalize="none" spellcheck="false" placeholder="app.example.com"${first}>
 <label for="names">Further names, if any</label>
@@ -49,7 +49,7 @@ ${toInventory}`,
 function options(chosen: KeyType | undefined): SafeHtml {
   const option = (value: string, text: string) =>
     html`<option value="${value}"${value === (chosen ?? '') ? html` selected` : ''}>${text}</option>`
-  return html`${option('', 'as usual')}${KEY_TYPES.map((type) => option(type, type))}`
+  return html`${option('', 'default')}${KEY_TYPES.map((type) => option(type, type))}`
 }
 
 /** The form that makes a request of which a dry run has shown what it leads to. */

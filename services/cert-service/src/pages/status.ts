@@ -72,13 +72,13 @@ export function pastStatus(
         ? html`<p>${reasonText(revocationReason)} (<code>${revocationReason}</code>)</p>`
         : '',
     }
-  // The newest comes first, so the last newer one is the one that took its place.
+  // The newest comes first, so the last newer one is its replacement.
   const successor = history.filter((one) => one.lineage === lineage && one.id > id).at(-1)
   if (!successor)
-    return { tone: 'past', said: 'Out of service: it was deleted, and is answered no more.' }
+    return { tone: 'past', said: 'Out of service: it was deleted, and is no longer served.' }
   return {
     tone: 'past',
     said: html`Replaced by a newer one on ${when(successor.madeAt ?? successor.notBefore)}.`,
-    more: html`<p><a href="${certificateHref(successor)}">The one that took its place</a></p>`,
+    more: html`<p><a href="${certificateHref(successor)}">Its replacement</a></p>`,
   }
 }

@@ -60,7 +60,7 @@ const REVOKE = guarded([403, 404, 409, 422], {
 })
 
 const DELETE = guarded([403, 404], {
-  summary: 'Stop answering and renewing the certificates of a name',
+  summary: 'Stop serving and renewing the certificates of a name',
   params: DomainSchema,
   response: {
     200: Type.Object({ unconfirmed: UnconfirmedSchema }),

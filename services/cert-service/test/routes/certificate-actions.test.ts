@@ -89,7 +89,7 @@ t.test('an order that goes on is said to have begun', async (t) => {
   running.service.issuance.renew = async () => ({ order })
   const { shown } = await send('/certificates/slow.a.test/renew')
   t.match(shown.text, 'role="status"><div class="notice busy">')
-  t.match(shown.text, '<a href="/orders/goes-on">See how far it is</a>')
+  t.match(shown.text, '<a href="/orders/goes-on">See its progress</a>')
 })
 
 t.test('who may delete but not see is told that it is done', async (t) => {
@@ -133,7 +133,7 @@ t.test('a dry run shows what would happen, and changes nothing', async (t) => {
   const held = await see('/certificates/x.a.test/dry-run', { body: {} })
   t.equal(held.status, 200)
   t.match(held.text, '<div class="notice good">')
-  t.match(held.said, /answered with the certificate that is held/)
+  t.match(held.said, /would return the stored certificate/)
   const free = await see('/certificates/new.a.test/dry-run', { body: {} })
   t.match(free.said, 'A request would order a new certificate.')
 

@@ -87,7 +87,7 @@ t.test('the history has what was replaced, revoked and deleted', async (t) => {
     /cc Out of service: it was deleted.*bb Revoked on .*aa02 \(this page\) In service.*aa01 Replaced by a newer one on/,
   )
   const cases: [serial: string, said: RegExp][] = [
-    ['aa01', /Replaced by a newer one on 1 Jan 2030, 00:00 .*The one that took its place/],
+    ['aa01', /Replaced by a newer one on 1 Jan 2030, 00:00 .*Its replacement/],
     ['bb', /Revoked on 1 Jan 2030.*Somebody else may have the private key.*keyCompromise/],
     ['cc', /Out of service: it was deleted/],
   ]
@@ -97,7 +97,7 @@ t.test('the history has what was replaced, revoked and deleted', async (t) => {
     t.notMatch(page.text, '/certificates/x.a.test/revoke"', `${serial}: nothing is left to do`)
   }
   const successor = await see(`/certificates/x.a.test/${old.serialNumber}`)
-  t.match(successor.text, '<a href="/certificates/x.a.test/aa02">The one that took its place</a>')
+  t.match(successor.text, '<a href="/certificates/x.a.test/aa02">Its replacement</a>')
 })
 
 t.test('a name without a certificate in service has its history', async (t) => {
@@ -171,7 +171,7 @@ t.test('who did what is for those who may revoke', async (t) => {
   const { said } = await see('/certificates/app.a.test')
   t.match(
     said,
-    /What happened lately .*Fetched by psk:default from 127\.0\.0\.1 .*Issued by psk:default/,
+    /Recent activity .*Fetched by psk:default from 127\.0\.0\.1 .*Issued by psk:default/,
   )
   t.match(said, /Last fetched 1 Jan 2030, 00:00 by psk:default/)
   t.notMatch((await see('/certificates/app.a.test', {})).text, /psk:default|What happened/)

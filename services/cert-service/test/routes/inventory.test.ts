@@ -382,11 +382,11 @@ t.test('counts are of what a visitor may read', async (t) => {
       ([, said]) => said,
     )
     t.same(links.slice(0, 6), counts, key)
-    t.match(text, 'What is ahead, by day', key)
+    t.match(text, 'Upcoming, by day', key)
     const cells = [...text.matchAll(/<td>(\d+)<\/td>/g)].map(([, count]) => count)
     t.same(cells.slice(0, 6), table, key)
     const searched = await browse(running, 'GET', '/?q=app', { cookie })
-    t.notMatch(searched.text, 'What is ahead', 'not on a page of a search')
+    t.notMatch(searched.text, 'Upcoming, by', 'not on a page of a search')
   }
 })
 

@@ -91,7 +91,7 @@ const commonOptions = {
     Type.Array(Text('A name rule.'), {
       minItems: 1,
       description:
-        'Name rules of the names that this provider is for. A wildcard certificate counts as its name without `*.`. ' +
+        'Name rules for the names that this provider handles. A wildcard certificate counts as its name without `*.`. ' +
         'The first matching provider is used. Default: all names.',
     }),
   ),
