@@ -6,7 +6,7 @@ import t from 'tap'
 import { linksOf } from '../../packages/acme/src/protocol/request.ts'
 import { readAssignments, readFlags } from '../../packages/migrate/src/formats.ts'
 import { readAll } from '../../packages/pki/src/der.ts'
-import { parseSearch } from '../../services/cert-service/src/pages/search.ts'
+import { parseSearch } from '../../services/cert-service/src/inventory/search.ts'
 import { foldName } from '../../services/forward-auth/src/header-names.ts'
 import {
   findDuplicate,

@@ -9,6 +9,7 @@ import { orderPath } from '../issuance/flight.ts'
 import type { Held } from '../issuance/held.ts'
 import type { Outcome } from '../issuance/issuance.ts'
 import { type IssuanceRequest, parseRequest } from '../issuance/request.ts'
+import { findPermitted, findReadable, readDomain } from '../lookup/certificates.ts'
 import { authorize, heldFor, recordDelivery, requesterOf } from '../policy.ts'
 import {
   CertificateRequestSchema,
@@ -23,7 +24,6 @@ import {
 import type { CertificateRecord } from '../store/store.ts'
 import { isMisdated, planRenewal, toTime } from '../times.ts'
 import type {} from './dry-run.ts'
-import { findPermitted, findReadable, readDomain } from './lookup.ts'
 import { describeOrder } from './status.ts'
 
 /** Seconds after which to ask for an order again. */

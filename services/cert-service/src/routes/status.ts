@@ -4,7 +4,9 @@ import { type Static, Type } from 'typebox'
 import { actionFor } from '../errors.ts'
 import { describeCertificate } from '../issuance/held.ts'
 import { pointingTo, readName } from '../issuance/request.ts'
-import { Place, readPosition, textOf } from '../pages/view.ts'
+import { findOrder, readPermitted } from '../lookup/certificates.ts'
+import { readFailing } from '../lookup/failing.ts'
+import { PositionText, readPosition, textOf } from '../lookup/positions.ts'
 import {
   FailingOrderSchema,
   FailureSchema,
@@ -16,8 +18,6 @@ import {
 } from '../schemas.ts'
 import type { CertificateRecord, OrderRecord } from '../store/store.ts'
 import { toTime } from '../times.ts'
-import { readFailing } from './listing.ts'
-import { findOrder, readPermitted } from './lookup.ts'
 
 const Limit = Type.Optional(
   Type.String({ pattern: '^([1-9]|[1-9][0-9]|100)$', description: '1 to 100; default 100.' }),
@@ -55,7 +55,7 @@ const FAILING = guarded([], {
   querystring: Type.Object({
     state: Type.Optional(Type.Enum(['failing'], { description: 'Default: `failing`.' })),
     name: Type.Optional(Type.String({ ...NAME, description: 'Only those for this name.' })),
-    after: Type.Optional(Place),
+    after: Type.Optional(PositionText),
     limit: Limit,
   }),
   response: { 200: Type.Object({ orders: Type.Array(FailingOrderSchema), next: Next }) },

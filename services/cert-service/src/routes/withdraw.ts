@@ -4,10 +4,10 @@ import { type Name, REVOCATION_REASONS, type RevocationReason } from '@gatehouse
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { CertError, IssueError } from '../errors.ts'
+import { readDomain } from '../lookup/certificates.ts'
 import { authorize, mayAll, requesterOf, requestorOf } from '../policy.ts'
 import { DomainSchema, emptyAnswer, guarded } from '../schemas.ts'
 import type { AuditEntry, IssuedCertificate } from '../store/store.ts'
-import { readDomain } from './lookup.ts'
 
 const MAX_AUDITED_NAMES = 1_000
 
