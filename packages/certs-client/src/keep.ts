@@ -44,7 +44,7 @@ export interface Get {
   readonly place: Place
   readonly service: CertService
   readonly clock: Clock
-  /** From 0 up to 1. */
+  /** Draws a number from 0 up to 1. */
   readonly random: () => number
   readonly log: {
     info(fields: object, message: string): void

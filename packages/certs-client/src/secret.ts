@@ -10,7 +10,7 @@ import { parseJson, readSecret } from './credentials.ts'
 import { ClientError } from './errors.ts'
 import type { Place } from './place.ts'
 
-/** Where a pod finds its service account, and the root of the API server. */
+/** The folder in which a pod finds its service account, and the root of the API server. */
 export const SERVICE_ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount'
 const FIELD_MANAGER = 'gatehouse-certs'
 const RENEW_AT = 'gatehouse-certs/renew-at'

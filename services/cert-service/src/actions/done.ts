@@ -15,7 +15,7 @@ const DONE = '__Host-gatehouse-certs-done'
 const MAX_AGE = 60
 
 const Count = Type.Optional(Type.Integer({ minimum: 0 }))
-/** What was done to the certificates of a name. */
+/** An action that was taken on the certificates of a name. */
 const DoneSchema = Type.Object({
   action: Type.Enum(['request', 'renew', 'revoke', 'delete']),
   domain: Type.String({ maxLength: 254 }),

@@ -14,22 +14,20 @@ export function dryRunPage(
   { domain, names, issuer, held, order, ...run }: DryRun,
   confirm?: SafeHtml,
 ): Page {
-  const isFree = run.obstacles.length === 0
   const obstacles = html`<ul>${run.obstacles.map((one) => html`<li>${one}</li>`)}</ul>`
+  const verdict =
+    run.obstacles.length === 0
+      ? notice('good', 'Nothing that is known stands in the way.')
+      : notice('bad', 'It would fail:', obstacles)
+  const answer = held
+    ? html`A request is answered with the certificate that is held, <code>${held.serialNumber}</code>, valid until ${held.notAfter}.`
+    : 'A request would order a new certificate.'
   const back = html`<p><a href="${nameHref(domain)}">Back to ${domain}</a></p>`
   return card(
     `Dry run for ${domain}`,
     html`
-      ${
-        isFree
-          ? notice('good', 'Nothing that is known stands in the way.')
-          : notice('bad', 'It would fail:', obstacles)
-      }
-      ${
-        held
-          ? html`<p>A request is answered with the certificate that is held, <code>${held.serialNumber}</code>, valid until ${held.notAfter}.</p>`
-          : html`<p>A request would order a new certificate.</p>`
-      }
+      ${verdict}
+      <p>${answer}</p>
       <dl>
         ${fact('Issuer', issuerText(issuer))}
         ${fact('Names', names.join(', '))}

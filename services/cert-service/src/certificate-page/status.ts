@@ -27,6 +27,8 @@ export function statusNotice(record: CertificateRecord & InService, around: Arou
   return notice(tone, said, more)
 }
 
+const POST = html`<code>POST /api/certificate</code>`
+
 function currentStatus(record: CertificateRecord, { order, now }: Around): Status {
   const end = whenFromNow(record.notAfter, now)
   switch (stateOf(record, order, now)) {
@@ -48,7 +50,7 @@ function currentStatus(record: CertificateRecord, { order, now }: Around): Statu
       return {
         tone: 'warn',
         said: html`In service, but no longer renewed. It ends ${end}.`,
-        more: html`<p>It has not been fetched for two of its lifetimes. The next <code>POST /api/certificate</code> resumes the renewal.</p>`,
+        more: html`<p>It has not been fetched for two of its lifetimes. The next ${POST} resumes the renewal.</p>`,
       }
     case 'due':
       return { tone: 'busy', said: 'In service, and being renewed.' }
