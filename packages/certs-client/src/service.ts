@@ -1,9 +1,16 @@
-import { type BoundedFetch, type FetchAnswer, type FetchInit, NetError } from '@gatehouse/net'
+import {
+  type BoundedFetch,
+  type FetchAnswer,
+  type FetchInit,
+  NetError,
+  parseJson,
+  retryAfterOf,
+} from '@gatehouse/net'
 import { printable } from '@gatehouse/service-kit'
 import { type Static, type TSchema, Type } from 'typebox'
 import { Check } from 'typebox/schema'
 import { timeOf, toTime } from './certificate.ts'
-import { type Credentials, parseJson } from './credentials.ts'
+import type { Credentials } from './credentials.ts'
 import { ClientError } from './errors.ts'
 
 /** The service may wait for a CA before it answers: 20 s unless it is configured otherwise, at most 5 minutes. */
@@ -121,7 +128,7 @@ export function connect(options: ConnectOptions) {
     const request = { method: 'POST', body, expect: [200, 202], timeoutMs: ISSUING_MS } as const
     const answer = await call(path, request)
     if (answer.status === 200) return { issued: read(answer, Issued) }
-    return { order: read(answer, Order), retryAfterMs: retryAfterOf(answer, options.now()) }
+    return { order: read(answer, Order), retryAfterMs: retryAfterOf(answer.headers, options.now()) }
   }
   /** Reads all pages of a listing. */
   async function* pages<S extends TSchema>(path: string, schema: S, about: Query = {}) {
@@ -208,7 +215,7 @@ function caller({ url, credentials, fetch, now, signal, actionFor }: ConnectOpti
 }
 
 function read<S extends TSchema>(answer: FetchAnswer, schema: S): Static<S> {
-  const value = parseJson(answer.body.toString())
+  const value = parseJson(answer.body)
   if (Check(schema, value)) return value as Static<S>
   throw new ClientError(
     'CERT_CLIENT_ANSWER_INVALID',
@@ -221,9 +228,9 @@ function refusal(answer: FetchAnswer, now: number, actionFor: ActionFor): Client
   const { status } = answer
   const hints = {
     isTransient: TRANSIENT.includes(status),
-    retryAfterMs: retryAfterOf(answer, now),
+    retryAfterMs: retryAfterOf(answer.headers, now),
   }
-  const problem = parseJson(answer.body.toString())
+  const problem = parseJson(answer.body)
   if (!Check(Problem, problem))
     return new ClientError(
       'CERT_CLIENT_REFUSED',
@@ -248,14 +255,6 @@ export function orderFailure({ id, lastError, nextTryAt }: OrderAnswer, now: num
     ...(at !== undefined && { retryAfterMs: Math.max(0, at - now) }),
     ...(action !== undefined && { action: printable(action) }),
   })
-}
-
-/** `Retry-After` in milliseconds: seconds, or a date (RFC 9110 section 10.2.3). */
-function retryAfterOf({ headers }: Pick<FetchAnswer, 'headers'>, now: number): number | undefined {
-  const text = headers['retry-after'] ?? ''
-  if (/^\d{1,9}$/.test(text)) return Number(text) * 1_000
-  const at = /GMT$/.test(text) ? timeOf(text) : undefined
-  return at === undefined ? undefined : Math.max(0, at - now)
 }
 
 const UNTRUSTED =
