@@ -52,10 +52,28 @@ const HEADER_NAME = /^[A-Za-z][A-Za-z0-9-]{0,126}$/
 /** Headers with a meaning in HTTP, and those that a check reads. */
 const RESERVED: ReadonlySet<string> = new Set([
   ...HEADER_NAMES.read,
-  ...['connection', 'keep-alive', 'te', 'trailer', 'transfer-encoding', 'upgrade', 'host'],
-  ...['proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'www-authenticate'],
-  ...['cookie', 'set-cookie', 'location', 'cache-control', 'date', 'vary', 'x-auth-redirect'],
-  ...['content-length', 'content-type', 'content-encoding', 'content-security-policy'],
+  'connection',
+  'keep-alive',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'host',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-connection',
+  'www-authenticate',
+  'cookie',
+  'set-cookie',
+  'location',
+  'cache-control',
+  'date',
+  'vary',
+  'x-auth-redirect',
+  'content-length',
+  'content-type',
+  'content-encoding',
+  'content-security-policy',
 ])
 
 function checkHeaders({ headers, assertion }: GateConfig): Fault[] {
@@ -78,8 +96,23 @@ function checkHeaders({ headers, assertion }: GateConfig): Fault[] {
 
 /** Claims that say something about the assertion itself, or that it always has. */
 const ASSERTION_CLAIMS: readonly string[] = [
-  ...['iss', 'aud', 'exp', 'nbf', 'iat', 'jti', 'sub', 'sid', 'method', 'provider', 'scope'],
-  ...['email', 'email_verified', 'groups', 'roles', 'name', '_claim_names'],
+  'iss',
+  'aud',
+  'exp',
+  'nbf',
+  'iat',
+  'jti',
+  'sub',
+  'sid',
+  'method',
+  'provider',
+  'scope',
+  'email',
+  'email_verified',
+  'groups',
+  'roles',
+  'name',
+  '_claim_names',
 ]
 
 function checkAssertionClaims({ assertion }: GateConfig): Fault[] {

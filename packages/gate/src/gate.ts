@@ -36,7 +36,7 @@ import {
   SESSION_REQUIRED,
 } from './rules.ts'
 
-/** Who asks, from where and when. */
+/** The sender of a request, their address and the time. */
 interface Asker {
   /** Undefined if nobody is signed in and no program is known. */
   readonly principal: Principal | undefined
@@ -50,9 +50,9 @@ interface Asker {
 export class Gate {
   readonly name: string
   readonly preflight: boolean
-  /** By name. */
+  /** The policies by name. */
   readonly policies: ReadonlyMap<string, Policy>
-  /** What requests must meet; the first one that fits decides. */
+  /** The rules that requests must meet; the first one that fits decides. */
   readonly rules: readonly Rule[]
   readonly programs: Programs
   readonly headers: readonly IdentityHeader[]

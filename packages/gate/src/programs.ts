@@ -18,13 +18,13 @@ import { compileHosts } from './rules.ts'
 const WELL_KNOWN = '/.well-known/oauth-protected-resource'
 const BEARER = /^bearer(?: |$)/i
 const DAY = 24 * 3_600_000
-/** That a program remembers. */
+/** The number of hosts that a program remembers. */
 const MAX_HOSTS = 100
 
 /** A request as auth-core authenticates it. */
-export type AuthenticatedRequest = Parameters<Authenticator['find']>[0]
+type AuthenticatedRequest = Parameters<Authenticator['find']>[0]
 
-/** What the names of API keys begin with for apps, as those of tokens with their issuer. */
+/** The beginning of the names of API keys for apps; those of tokens begin with their issuer. */
 export const KEYS = 'psk'
 
 /** The options of auth-core for the rows of a portal. */
@@ -45,7 +45,7 @@ export function authOptionsOf({ keys, issuers }: CallersConfig): AuthOptions {
   }
 }
 
-/** What the IDs of the programs of a portal begin with. */
+/** The beginnings of the IDs of the programs of a portal. */
 export function prefixesOf({ callers, resources }: ProgramsConfig): string[] {
   const servers = resources.flatMap(({ authorizationServers }) => authorizationServers)
   const issuers = callers?.issuers.map(({ name }) => name) ?? []
@@ -53,7 +53,7 @@ export function prefixesOf({ callers, resources }: ProgramsConfig): string[] {
 }
 
 interface ProgramsConfig {
-  /** Of the portal. */
+  /** Name of the portal. */
   readonly name: string
   readonly callers?: CallersConfig | undefined
   readonly resources: readonly ResourceConfig[]
@@ -149,7 +149,7 @@ export class Programs {
   }
 }
 
-/** Where a resource is. */
+/** The URL of a resource, and the paths at and below it. */
 export class Place {
   readonly url: string
   readonly origin: string
@@ -212,7 +212,7 @@ export class Resource extends Place {
   }
 }
 
-/** What a row of `callers` may reach. */
+/** The compiled limits of a row of `callers`. */
 interface Reach {
   readonly hosts?: (host: Host) => boolean
   readonly policies?: ReadonlySet<string | undefined>

@@ -60,7 +60,7 @@ const HEADER_LIMIT = 48 * 1024
 const REQUEST_TIMEOUT = 30_000
 const ERROR_TABLES = [ERRORS, PROFILE_ERRORS, HTTP_ERRORS, FASTIFY_ERRORS]
 
-/** What the service gets from outside; tests replace it. */
+/** The effects that the service gets from outside; tests replace them. */
 export interface AppDeps {
   readonly log: Logger
   readonly clock?: Clock | undefined

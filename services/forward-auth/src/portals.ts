@@ -11,9 +11,9 @@ import type { ForwardAuthConfig, PortalConfig } from './config/schema.ts'
 import { DEFAULT_ACCENT } from './pages/colors.ts'
 import { type Image, type ImageKind, readImage } from './pages/images.ts'
 
-/** How long replaced providers may finish their logins after a reload, in ms. */
+/** The time for replaced providers to finish their logins after a reload, in ms. */
 const PROVIDER_GRACE = 30_000
-/** How long providers may take once the service stops, in ms: less than a service may take for that. */
+/** The time for providers to finish once the service stops, in ms: less than a service may take for that. */
 const LAST_WAIT = 5_000
 
 /** A named set of providers, rules and headers that protects apps. */
@@ -65,7 +65,7 @@ function createPortal(config: PortalConfig, lifetime: number, make: Make) {
     /** By name, in the order of the chooser. */
     providers: new Map(providers) as ReadonlyMap<string, Provider>,
     ...createAdmission(config),
-    /** In ms, as all times. */
+    /** Milliseconds, as all times. */
     sessionLifetime: config.sessionLifetime ?? lifetime,
     loginLifetime: config.loginLifetime,
     sharedCallback: config.sharedCallback,
@@ -73,7 +73,7 @@ function createPortal(config: PortalConfig, lifetime: number, make: Make) {
   }
 }
 
-/** What its pages show. */
+/** The parts of a portal that its pages show. */
 function lookOf(
   { name, title = name, accent = DEFAULT_ACCENT, texts = {}, contact, ...config }: PortalConfig,
   policies: ReadonlyMap<string, Policy>,

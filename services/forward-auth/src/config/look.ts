@@ -45,7 +45,8 @@ export const ContactSchema = Type.String({
 
 export const LogoSchema = FilePath({
   description:
-    'Image on its pages in place of the gate and the title: PNG, SVG, WebP or JPEG of at most 256 KiB. Read at the start and at each reload.',
+    'Image on its pages in place of the gate and the title: PNG, SVG, WebP or JPEG of at most ' +
+    '256 KiB. Read at the start and at each reload.',
 })
 
 export const FaviconSchema = FilePath({

@@ -49,13 +49,16 @@ const ServerSchema = Type.Object({
   grpc: Type.Optional(
     Type.Object(listener(4182), {
       description:
-        "Answers Envoy's `ext_authz` over gRPC. With `server.tls` by TLS, and with `clientCaFile` only for clients with a certificate. Default: off.",
+        "Answers Envoy's `ext_authz` over gRPC. With `server.tls` by TLS, and with " +
+        '`clientCaFile` only for clients with a certificate. Default: off.',
     }),
   ),
   trustedProxies: Type.Optional(
     Type.Array(Type.String({ minLength: 1 }), {
       description:
-        'Addresses and networks of the proxies that may send checks and `X-Forwarded-` headers. Default: loopback only. An empty list: only proxies with a client certificate.',
+        'Addresses and networks of the proxies that may send checks and `X-Forwarded-` ' +
+        'headers. Default: loopback only. An empty list: only proxies with a client ' +
+        'certificate.',
     }),
   ),
 })
@@ -69,7 +72,10 @@ const SessionSchema = Type.Object({
       {
         minItems: 1,
         description:
-          'The first key signs, all keys verify. To rotate, put the new key first and remove the old one after `session.lifetime`. With several instances, first append the new key on all of them, then move it to the front. Default: a key that is generated at the first start and stored in `storage.path`. Required with `storage.url`.',
+          'The first key signs, all keys verify. To rotate, put the new key first and remove ' +
+          'the old one after `session.lifetime`. With several instances, first append the new ' +
+          'key on all of them, then move it to the front. Default: a key that is generated at ' +
+          'the first start and stored in `storage.path`. Required with `storage.url`.',
       },
     ),
   ),
@@ -104,7 +110,10 @@ const PostgresSchema = Type.Object(
   {
     url: Secret({
       description:
-        'PostgreSQL in place of a folder, for instances on several machines: `postgres://user:password@host:5432/database`. Of several hosts, separated by commas, the first that accepts writes is used. TLS with a verified certificate is required; `?sslmode=disable` does without, as for loopback hosts. Needs `session.keys`.',
+        'PostgreSQL in place of a folder, for instances on several machines: ' +
+        '`postgres://user:password@host:5432/database`. Of several hosts, separated by commas, ' +
+        'the first that accepts writes is used. TLS with a verified certificate is required; ' +
+        '`?sslmode=disable` does without, as for loopback hosts. Needs `session.keys`.',
     }),
     caFile: Type.Optional(
       FilePath({
@@ -126,7 +135,9 @@ const PostgresSchema = Type.Object(
     whenStale: Type.Enum(['refuse', 'allow'], {
       default: 'refuse',
       description:
-        'What follows then: `refuse` answers 503 to every check of a session, until the database is back; `allow` goes on, so that a session that was signed out at another instance is still accepted.',
+        'What follows then: `refuse` answers 503 to every check of a session, until the ' +
+        'database is back; `allow` goes on, so that a session that was signed out at another ' +
+        'instance is still accepted.',
     }),
   },
   { removed: { path: 'is given together with url: keep one of the two' } },
@@ -144,7 +155,9 @@ const DomainSchema = Type.Object({
   ),
   authHost: Type.Optional(
     Text(
-      'Host of the sign-in pages, with a port if necessary, such as `auth.example.com`. `http://` is allowed only for loopback names. Apps on this host cannot be protected, unless it is the domain itself. Default: the domain.',
+      'Host of the sign-in pages, with a port if necessary, such as `auth.example.com`. ' +
+        '`http://` is allowed only for loopback names. Apps on this host cannot be protected, ' +
+        'unless it is the domain itself. Default: the domain.',
     ),
   ),
 })
@@ -193,14 +206,16 @@ const PortalSchema = Type.Object(
       description: 'Time to complete a sign-in.',
     }),
     sharedCallback: Flag(
-      'Uses `/portals/<portal>/oauth2/callback` as the redirect URI, as traefik-forward-auth does. Only for a portal with one provider to sign in at.',
+      'Uses `/portals/<portal>/oauth2/callback` as the redirect URI, as traefik-forward-auth ' +
+        'does. Only for a portal with one provider to sign in at.',
     ),
     alwaysShowProviders: Flag('Shows the list of providers even if there is only one.'),
   },
   {
     removed: {
       tokenHeader:
-        'was removed: apps get a signed assertion instead of the session, see `assertion`. What can be verified at `/api/portals/<portal>/verify` goes on to work with it',
+        'was removed: apps get a signed assertion instead of the session, see `assertion`. ' +
+        'What can be verified at `/api/portals/<portal>/verify` goes on to work with it',
     },
   },
 )

@@ -25,7 +25,7 @@ import {
   type SignInQuery,
 } from './portal-page.ts'
 
-/** How a proxy sends its checks, and which answers it understands. */
+/** The form of a proxy's checks, and the answers that it understands. */
 export interface Dialect {
   readonly source: Parameters<Gate['read']>[0]
   /** Whether the proxy passes a redirect on to the browser. */
