@@ -14,7 +14,7 @@ import { checkHosts, type Domains } from './host-faults.ts'
 import type { GateConfig, ResourceConfig, RuleConfig } from './options.ts'
 import { isNormalPath } from './paths.ts'
 import { ANY_POLICY, createPolicy } from './policy.ts'
-import { checkCallers, checkResources } from './program-faults.ts'
+import { checkCallers, checkNames, checkResources } from './program-faults.ts'
 import { ANYONE, SIGNED_IN, shadowedRules } from './rules.ts'
 
 /**
@@ -153,15 +153,10 @@ function checkNetwork(text: string): Fault[] {
 }
 
 function checkRequire(require: RuleConfig['require'], named: readonly string[]): Fault[] {
-  const isKnown = (name: string) => named.includes(name)
-  if (typeof require === 'string') {
-    if ([ANYONE, SIGNED_IN].includes(require) || isKnown(require)) return []
-    const message = `is neither \`${ANYONE}\`, \`${SIGNED_IN}\` nor a policy: ${require}`
-    return [{ path: '/require', message }]
-  }
-  return applyToEach(require, '/require', [
-    (name) => (isKnown(name) ? [] : [{ path: '', message: `is no policy: ${name}` }]),
-  ])
+  if (typeof require !== 'string') return checkNames(require, '/require', named)
+  if ([ANYONE, SIGNED_IN, ...named].includes(require)) return []
+  const message = `is neither \`${ANYONE}\`, \`${SIGNED_IN}\` nor a policy: ${require}`
+  return [{ path: '/require', message }]
 }
 
 function checkShadowed(rules: readonly RuleConfig[]): Fault[] {

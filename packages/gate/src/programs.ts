@@ -67,7 +67,6 @@ export class Programs {
   readonly #settings: ProgramSettings
   readonly #callers: Authenticator | undefined
   readonly #reaches: ReadonlyMap<string, Reach>
-  readonly #names: ReadonlyMap<string, string>
   /** auth-core has one object for each key, and for each token that it has verified lately. */
   readonly #programs = new WeakMap<Caller, Program>()
 
@@ -81,7 +80,6 @@ export class Programs {
       ...keys.map((row) => [`psk ${row.name}`, createReach(row)] as const),
       ...issuers.map((row) => [`jwt ${row.issuerUrl}`, createReach(row)] as const),
     ])
-    this.#names = new Map(issuers.map(({ issuerUrl, name }) => [issuerUrl, name]))
   }
 
   /**
@@ -142,7 +140,8 @@ export class Programs {
     const found = this.#reaches.get(row) ?? NOTHING
     // A token for a resource reaches that resource, whatever else its issuer may reach.
     const reach = isOfResource ? { allow: found.allow } : found
-    const name = issuer === undefined ? '' : (this.#names.get(issuer) ?? issuer)
+    const rows = this.#settings.callers?.issuers ?? []
+    const name = rows.find(({ issuerUrl }) => issuerUrl === issuer)?.name ?? issuer ?? ''
     const program = new Program({ caller, name, reach, settings: this.#settings })
     this.#programs.set(caller, program)
     return program
