@@ -41,7 +41,7 @@ export async function migrate(name: ProgramName, file: string, load: Load): Prom
     throw notTheirs(file, 1, `has no setting of ${name}`)
   const given = new Given(all)
   const draft = new Draft()
-  const { steps } = translate(given, draft, readBeside(file))
+  const steps = translate(given, draft, readBeside(file))
   const lost = remarkOnRest(given, draft, table)
   if (lost.length > 0) refuse(draft, lostText(lost))
   const texts = {

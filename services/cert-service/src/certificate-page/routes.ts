@@ -13,7 +13,7 @@ import { nameHref, orderHref } from '../pages/links.ts'
 import { nameOf, originOf, requireVisitor, type Visitor } from '../pages/visitors.ts'
 import { isPerson, mayAll } from '../policy.ts'
 import { OrderIdSchema } from '../schemas.ts'
-import type { CertificateRecord, InService, OrderRecord } from '../store/store.ts'
+import type { CertificateRecord, InService } from '../store/store.ts'
 import { certificatePage, nameWithoutCertificatePage, orderPage } from './page.ts'
 
 const MAX_ENTRIES = 20
@@ -51,8 +51,12 @@ export const certificatePageRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.get(
     '/orders/:id',
     { ...guards, schema: { ...schema, params: Type.Object({ id: OrderIdSchema }) } },
-    async (request, reply) =>
-      showOrder(request, reply, await findOrder(app, request.visitor, request.params.id)),
+    async ({ visitor, params: { id } }, reply) => {
+      const order = await findOrder(app, visitor, id)
+      const actions = actionsOf(app, visitor, order, ['dry-run'])
+      const now = app.clock.now()
+      return sendPage(reply, 200, orderPage({ visitor: nameOf(visitor), order, actions, now }))
+    },
   )
 }
 
@@ -114,30 +118,19 @@ async function showCertificate(
   const [domain = ''] = record.names
   const [history, order, activity] = await Promise.all([
     readHistory(server, visitor, domain),
-    findOrderOf(server, record.lineage),
+    server.store.findOrderByLineage(record.lineage),
     readActivity(server, visitor, record),
   ])
   const page = certificatePage({
     visitor: nameOf(visitor),
     record,
-    order,
+    order: order && withStep(server, order),
     history,
     activity,
     actions: actionsOf(server, visitor, record, record.isCurrent ? ACTIONS : []),
     root: rootOf(server, record),
     done: takeDone(request, reply, domain),
     origin: originOf(request),
-    now: server.clock.now(),
-  })
-  return sendPage(reply, 200, page)
-}
-
-function showOrder(request: FastifyRequest, reply: FastifyReply, order: OrderRecord): FastifyReply {
-  const { server, visitor } = request
-  const page = orderPage({
-    visitor: nameOf(visitor),
-    order,
-    actions: actionsOf(server, visitor, order, ['dry-run']),
     now: server.clock.now(),
   })
   return sendPage(reply, 200, page)
@@ -196,11 +189,6 @@ async function readActivity(
   if (!mayAll(app, visitor, 'revoke', of)) return undefined
   const entries = await app.store.listAuditOf(of.names[0] ?? '', MAX_ENTRIES)
   return entries.filter((entry) => mayAll(app, visitor, 'read', entry))
-}
-
-async function findOrderOf(app: FastifyInstance, lineage: string) {
-  const order = await app.store.findOrderByLineage(lineage)
-  return order && withStep(app, order)
 }
 
 /** Finds the actions that a visitor may take. A dry run is for those who may request the certificate. */
