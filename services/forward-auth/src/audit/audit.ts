@@ -1,11 +1,11 @@
+import type { Refusal } from '@gatehouse/gate'
 import type { Profile } from '@gatehouse/profile'
 import type { Metrics } from '@gatehouse/service-kit'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Refusal } from '../check/decide.ts'
 import type { ForwardAuthConfig } from '../config/schema.ts'
-import { clientIpOf } from '../forwarded.ts'
 import type { AuditEvent, AuditRow, StoredAuditRow } from '../store/store.ts'
+import { clientIpOf } from '../trust.ts'
 import { createCounters } from './counters.ts'
 import { RowLimit } from './row-limit.ts'
 

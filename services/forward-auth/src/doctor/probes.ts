@@ -1,10 +1,10 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
+import { HEADER_NAMES } from '@gatehouse/gate'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
-import { clientIpOf } from '../forwarded.ts'
-import { METHOD_OVERRIDES, PATH_OVERRIDES, READ_HEADERS } from '../header-names.ts'
 import type { Key, KeyRing } from '../key-ring.ts'
+import { clientIpOf } from '../trust.ts'
 
 /** Precedes the token of a probe, in User-Agent or in the path that was asked for. */
 export const PROBE_MARK = 'gatehouse-doctor/'
@@ -16,7 +16,11 @@ const MAX_PROBES = 200
 const MAX_CHECKS = 8
 const MAX_TEXT = 16_384
 const KEPT: readonly string[] = [
-  ...new Set([...READ_HEADERS, ...METHOD_OVERRIDES, ...PATH_OVERRIDES]),
+  ...new Set([
+    ...HEADER_NAMES.read,
+    ...HEADER_NAMES.methodOverrides,
+    ...HEADER_NAMES.pathOverrides,
+  ]),
   'x-forwarded-server',
   'host',
   'accept',

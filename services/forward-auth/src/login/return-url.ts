@@ -1,5 +1,5 @@
-import { parseEndpointUrl, parseHostPort } from '@gatehouse/net'
-import { isUnder, type Site } from '../sites.ts'
+import { isUnder, parseEndpointUrl, parseHostPort } from '@gatehouse/net'
+import type { Site } from '../sites.ts'
 
 /** The longest request line of common proxies. Links of dashboards have thousands of characters. */
 const MAX_RETURN_URL = 8_192

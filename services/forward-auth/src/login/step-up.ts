@@ -1,8 +1,8 @@
+import { combineStepUps, type Policy } from '@gatehouse/gate'
 import type { Profile } from '@gatehouse/profile'
-import { combineStepUps, type Policy, type StepUp } from '../check/policy.ts'
 
 /** The demands of policies on the authentication at the provider. A login keeps them in its state. */
-export interface StepUpDemand extends StepUp {
+export interface StepUpDemand extends NonNullable<Policy['stepUp']> {
   /** Their names, with commas between them. */
   readonly policy: string
 }

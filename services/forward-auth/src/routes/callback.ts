@@ -1,4 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { isSteppedUp } from '@gatehouse/gate'
 import {
   PROVIDER_ERRORS,
   ProviderError,
@@ -7,7 +8,6 @@ import {
 import type { Profile } from '@gatehouse/profile'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import { isSteppedUp } from '../check/policy.ts'
 import { FwaError } from '../errors.ts'
 import { warnRarely } from '../log-limit.ts'
 import type { CallbackLogin, LoginState } from '../login/logins.ts'

@@ -1,3 +1,5 @@
+import type { Refusal } from '@gatehouse/gate'
+import { isSteppedUp } from '@gatehouse/gate'
 import {
   type Provider,
   ProviderError,
@@ -7,11 +9,8 @@ import {
 import type { Profile } from '@gatehouse/profile'
 import { isNavigation, sendPage } from '@gatehouse/service-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Refusal } from '../check/decide.ts'
-import { isSteppedUp } from '../check/policy.ts'
 import { setHostCookies } from '../cookies.ts'
 import { FwaError } from '../errors.ts'
-import { clientIpOf } from '../forwarded.ts'
 import { warnRarely } from '../log-limit.ts'
 import { redirectUriOf } from '../login/redirect-uri.ts'
 import type { StepUpDemand } from '../login/step-up.ts'
@@ -22,6 +21,7 @@ import type { Session } from '../session/session.ts'
 import type { Visitor } from '../session/visitor.ts'
 import { pageUrl } from '../sites.ts'
 import type { AuditEvent } from '../store/store.ts'
+import { clientIpOf } from '../trust.ts'
 import { noSession } from './challenges.ts'
 import type { PortalSite } from './portal-site.ts'
 import { readerOf } from './reader.ts'

@@ -11,9 +11,9 @@ import {
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { FwaError } from '../errors.ts'
-import { clientIpOf } from '../forwarded.ts'
 import { type Portal, portalOf } from '../portals.ts'
 import { personOf } from '../session/ended-sessions.ts'
+import { clientIpOf } from '../trust.ts'
 import { problemAnswer, problemAnswers } from './documented.ts'
 
 const SCHEMA = {

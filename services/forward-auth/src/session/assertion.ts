@@ -1,9 +1,8 @@
+import { GateError, type Principal } from '@gatehouse/gate'
 import type { Profile } from '@gatehouse/profile'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
-import type { Identity } from '../check/headers.ts'
-import { FwaError } from '../errors.ts'
 import type { Portal } from '../portals.ts'
 import { portalUrl, type Site } from '../sites.ts'
 import type { AssertionKey } from './assertion-keys.ts'
@@ -21,6 +20,8 @@ const MADE_BYTES = 200
 const MAX_LENGTH = 4_096
 /** Claims that are left out, in this order, if an assertion would be longer; then the mapped ones. */
 const LONG_CLAIMS = ['groups', 'roles', 'picture']
+
+type Identity = Principal['identity']
 
 interface Made {
   readonly token: string
@@ -107,7 +108,7 @@ class Assertions {
     const { keys } = this.#app
     const iat = Math.floor(now / 1_000)
     const { session } = identity
-    const mapped = portal.assertion?.claims ?? []
+    const mapped = portal.gate.assertion?.claims ?? []
     const claims = {
       ...claimsAbout(identity, mapped),
       iss: portalUrl(site, portal, ''),
@@ -137,7 +138,7 @@ function signBounded(
   }
   if (token.length <= MAX_LENGTH) return token
   const message = `the assertion would have ${token.length} characters, more than ${MAX_LENGTH}`
-  throw new FwaError('FWA_IDENTITY_UNSENDABLE', message)
+  throw new GateError('FWA_IDENTITY_UNSENDABLE', message)
 }
 
 function claimsOf(token: string, { verify }: AssertionKey): AssertionClaims | undefined {

@@ -6,11 +6,11 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
 import { FwaError } from '../errors.ts'
-import { clientIpOf } from '../forwarded.ts'
 import { isSigned } from '../key-ring.ts'
 import type { Portal } from '../portals.ts'
 import { portalUrl, type Site } from '../sites.ts'
 import type { Revocation } from '../store/store.ts'
+import { clientIpOf } from '../trust.ts'
 import { MAX_TOKEN_LENGTH, readSessionCookie } from './cookie.ts'
 import { personOf } from './ended-sessions.ts'
 import { Revocations } from './revocations.ts'
@@ -183,7 +183,8 @@ class Sessions {
     portal: Portal,
     site: Site,
   ): Promise<Visitor | undefined> {
-    const token = readSessionCookie(request.headers.cookie, portal)
+    const { cookie } = request.headers
+    const token = cookie === undefined ? undefined : readSessionCookie(cookie, portal)
     if (token === undefined) return undefined
     const visitor = await this.#find(portal, token)
     return visitor?.session.site.domain === site.domain ? visitor : undefined
