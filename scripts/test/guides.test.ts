@@ -17,10 +17,8 @@ const titleOf = (section: string): string => section.split('\n', 1)[0] ?? ''
 const CODES = new Set(read('docs/reference/errors.md').match(/(?<=^\| `)[A-Z_]+(?=`)/gm))
 /** Sentences of the doctor, in the parts between what differs from case to case. */
 const SENTENCES = [
-  ...read('services/forward-auth/src/doctor/diagnose.ts').matchAll(
-    /\btext(?:: | = )[`'](.+)\.[`']/g,
-  ),
-].map(([, sentence = '']) => sentence.split(/\$\{(?:[^{}]|\{[^}]*\})*\}/))
+  ...read('services/forward-auth/src/doctor/diagnose.ts').matchAll(/`([^`]+)\.`|'([^']+)\.'/g),
+].map(([, template, text = '']) => (template ?? text).split(/\$\{(?:[^{}]|\{[^}]*\})*\}/))
 
 const isFrom = (sentence: string, [start = '', ...parts]: readonly string[]): boolean =>
   sentence.startsWith(start) && parts.every((part) => sentence.includes(part))

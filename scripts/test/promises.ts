@@ -346,7 +346,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
       `${FWA}/login/logins.test.ts: a cookie of another host counts for no login`,
     ],
     ['But it can disturb', DEFINITION],
-    ['It can set a valid session', PLANTED],
+    ['It can set its own valid session', PLANTED],
     ['The visitor then uses', PLANTED],
     ['It can set a second cookie', DEFINITION],
     [

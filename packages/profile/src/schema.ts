@@ -82,7 +82,7 @@ export const VerifyResultSchema = Type.Object(
       },
       {
         additionalProperties: Type.Unknown(),
-        description: 'These claims, and every other claim about the person that the token holds',
+        description: 'These claims, and every other claim about the person in the token',
       },
     ),
   },

@@ -20,7 +20,7 @@ export const SECURITY_SCHEMES = {
 const PROBLEMS = {
   401: 'No valid API key or token.',
   403: 'The caller may not do this to one of the names.',
-  404: 'Not found, or the caller may not know of it.',
+  404: 'Not found, or the caller may not know about it.',
   409: 'The issuer is not configured any more.',
   422: 'Refused permanently: `code` and `detail` say why.',
   429: 'Not due yet, or a limit of the CA or of the caller is used up; `Retry-After` says when.',
@@ -33,7 +33,7 @@ const IssueProblemSchema = Type.Object(
     ...ProblemSchema.properties,
     limit: Type.Optional(
       Type.String({
-        description: 'The limit of the caller that is used up, by its key in the configuration.',
+        description: 'The exhausted limit of the caller, by its key in the configuration.',
       }),
     ),
     orderUrl: Type.Optional(
@@ -120,7 +120,7 @@ export const HeldSchema = Type.Object({
   fingerprint256: Type.String({ description: 'SHA-256 of the certificate, hexadecimal.' }),
   notBefore: TimeSchema('Start of validity.'),
   notAfter: TimeSchema('End of validity.'),
-  renewAt: Type.Optional(TimeSchema('When it is renewed; absent if it no longer is.')),
+  renewAt: Type.Optional(TimeSchema('When it is renewed; absent if it is no longer renewed.')),
   renewalExplanationUrl: Type.Optional(
     Type.String({
       description: 'Page on which the CA explains the time of the renewal, if any.',
@@ -134,24 +134,24 @@ const CertificateSchema = Type.Object({
   certificate: Type.String({ description: 'PEM chain, leaf first.' }),
   privateKey: Type.Optional(
     Type.String({
-      description: 'PKCS#8 in PEM; absent if the caller holds the key, or may not have it.',
+      description: 'PKCS#8 in PEM; absent if the caller keeps the key, or may not have it.',
     }),
   ),
   issuerCert: Type.Optional(Type.String({ description: 'Certificate of the issuer in PEM.' })),
   ignored: Type.Optional(
     Type.Array(Type.String(), {
       description:
-        'What the `csr` of this request asks for and the certificate lacks, such as ' +
-        '`clientAuth`, `CA:TRUE`, `mustStaple` or `O`; absent if nothing is lacking.',
+        'What the `csr` of this request asks for but the certificate does not contain, such as ' +
+        '`clientAuth`, `CA:TRUE`, `mustStaple` or `O`; absent if nothing is missing.',
       examples: [['clientAuth']],
     }),
   ),
-  cached: Type.Boolean({ description: 'Whether it was held before this request.' }),
+  cached: Type.Boolean({ description: 'Whether it was stored before this request.' }),
 })
 
 export const PemBundleSchema = Type.String({
   description:
-    'The chain, leaf first, then the private key if this service holds it and the caller may have it.',
+    'The chain, leaf first, then the private key if this service has it and the caller may have it.',
 })
 
 /** The answer of a route that delivers a certificate, or in JSON something else as well. */
@@ -187,7 +187,7 @@ export const OrderSchema = Type.Object(
 
 export const FailingOrderSchema = Type.Object({
   ...OrderSchema.properties,
-  issuer: Type.String({ description: 'The issuer that is to sign.' }),
+  issuer: Type.String({ description: 'The issuer that has to sign.' }),
   notAfter: Type.Optional(
     TimeSchema('End of the certificate that is to be replaced; absent if there is none.'),
   ),
@@ -210,8 +210,8 @@ const BudgetSchema = Type.Object({
   subject: Type.String({ description: 'What it is counted for.' }),
   left: Type.Integer(),
   count: Type.Integer({ description: 'How many the limit allows.' }),
-  per: Type.String({ description: 'The time in which all of them come back.' }),
-  freeAt: Type.Optional(TimeSchema('When the next one comes back, if none is left.')),
+  per: Type.String({ description: 'The time after which all of them are available again.' }),
+  freeAt: Type.Optional(TimeSchema('When the next one is available again, if none is left.')),
 })
 
 export const DryRunSchema = Type.Object(
@@ -239,6 +239,6 @@ export const DryRunSchema = Type.Object(
   },
   {
     description:
-      'What a request would lead to. A request that would be refused at once is refused here as well.',
+      'What a request would do. A request that would be refused at once is refused here as well.',
   },
 )

@@ -72,7 +72,7 @@ const OF_PATHS = { 414: 'A part of the path is too long.' }
 const OF_BODIES = {
   413: 'The body is too large.',
   415: 'The body is not of a type that this path takes, or is encoded.',
-  501: 'The body comes in a transfer coding that is not supported.',
+  501: 'The body has a transfer coding that is not supported.',
 }
 
 function withCommonAnswers(url: string, schema: FastifySchema = {}): FastifySchema {

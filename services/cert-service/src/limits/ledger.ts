@@ -23,7 +23,7 @@ const ABANDONED_MS = 3_600_000
 
 export interface Budget extends Quota {
   readonly left: number
-  /** When the next one comes back, if none is left. */
+  /** When the next one is available again, if none is left. */
   readonly freeAt: number | null
 }
 

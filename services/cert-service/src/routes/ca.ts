@@ -11,7 +11,7 @@ const CRL = 'application/pkix-crl'
 /** Sent as it is. */
 const FileSchema = Type.Unsafe<string | Uint8Array>({ type: 'string', format: 'binary' })
 
-const ROOT = documented('The root: what clients are to trust', PEM)
+const ROOT = documented('The root certificate for clients to trust', PEM)
 const INTERMEDIATE = documented('The intermediate that signs now', PEM)
 const LIST = {
   ...documented('The revocation list of the intermediate that signs now', CRL),

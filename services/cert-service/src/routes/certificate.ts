@@ -53,7 +53,7 @@ export const certificateRoutes: FastifyPluginAsyncTypebox = async (app) => {
 const ISSUE = guarded([403, 422, 429], {
   summary: 'The certificate for a name',
   description:
-    'Answers with the certificate that is held, or issues one. With `dryRun=true` it only describes what would happen.',
+    'Answers with the stored certificate, or issues one. With `dryRun=true` it only describes what would happen.',
   querystring: Type.Object({
     dryRun: Type.Optional(
       Type.Enum(['true', 'false'], {
@@ -81,7 +81,7 @@ function issue(
 }
 
 const RENEW = guarded([403, 404, 422, 429], {
-  summary: 'Renew the newest certificate held for a name',
+  summary: 'Renew the newest stored certificate for a name',
   description:
     'Once it is due; until then 429 says when that is. Only callers with the right `issue` get the private key.',
   body: DomainSchema,
@@ -119,13 +119,13 @@ export function renewalOf(record: CertificateRecord, now: number): number {
 }
 
 const READ = guarded([403, 404], {
-  summary: 'The certificate held for a name',
+  summary: 'The stored certificate for a name',
   description:
-    'The newest whose first name it is, one with its key before one for a CSR; otherwise one that has it among ' +
-    'others. Only callers with the right `issue` get its private key. Never starts an order. Answers 304 if ' +
-    '`If-None-Match` matches.',
+    'The newest certificate with this first name, preferably one with its key rather than one ' +
+    'for a CSR; otherwise one that contains the name among others. Only callers with the right ' +
+    '`issue` get its private key. Never starts an order. Answers 304 if `If-None-Match` matches.',
   params: DomainSchema,
-  response: { 200: certificateAnswer(), 304: emptyAnswer('The caller has it already.') },
+  response: { 200: certificateAnswer(), 304: emptyAnswer('The caller already has it.') },
 })
 
 async function read(

@@ -46,9 +46,10 @@ const TraefikDocumentSchema = Type.Object({
 })
 
 const TRAEFIK = guarded([403, 422], {
-  summary: 'All certificates held that the caller may read, for Traefik’s HTTP provider',
+  summary: 'All stored certificates that the caller may read, for Traefik’s HTTP provider',
   description:
-    'The same bytes until one of them changes. Needs a key with `domains` and the right `issue`, as the document has private keys.',
+    'The response stays the same until a certificate changes. Needs a key with `domains` and ' +
+    'the right `issue`, as the document has private keys.',
   tags: ['proxies'],
   querystring: Type.Object({}),
   response: {
@@ -63,7 +64,7 @@ const ofHandshake = (description: string) =>
   Type.Optional(Type.String({ maxLength: 4096, description }))
 
 const CADDY = guarded([403], {
-  summary: 'The certificate held for a server name, for `get_certificate http` of Caddy',
+  summary: 'The stored certificate for a server name, for `get_certificate http` of Caddy',
   description:
     'Needs a key with `domains` and the right `issue`, which may be the password of Basic authentication.',
   tags: ['proxies'],
@@ -78,7 +79,7 @@ const CADDY = guarded([403], {
       description: 'A certificate that is valid now.',
       content: { [PEM]: { schema: PemBundleSchema } },
     },
-    204: emptyAnswer('None that the caller may read.'),
+    204: emptyAnswer('No certificate that the caller may read.'),
   },
 })
 

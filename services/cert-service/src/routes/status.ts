@@ -27,7 +27,7 @@ const Next = Type.Optional(Type.String({ description: 'Send it as `after` to get
 const LIST = guarded([], {
   summary: 'The certificates that the caller may read, page by page',
   description:
-    'A page may hold fewer than `limit` certificates; there are more while it has `next`.',
+    'A page may contain fewer than `limit` certificates; there are more pages while it has `next`.',
   querystring: Type.Object({
     after: Type.Optional(
       Type.String({ pattern: '^[0-9]{1,15}$', description: '`next` of the previous page.' }),
@@ -49,13 +49,14 @@ const LIST = guarded([], {
 })
 
 const FAILING = guarded([], {
-  summary: 'The orders that fail, the most urgent first, page by page',
+  summary: 'Failing orders, the most urgent first, page by page',
   description:
-    'Those with a certificate in service come first, by its end; then the others, by their next try. A page may ' +
-    'hold fewer than `limit` orders; there are more while it has `next`.',
+    'Orders for names with a certificate in service come first, by its end; then the others, by ' +
+    'their next attempt. A page may contain fewer than `limit` orders; there are more pages ' +
+    'while it has `next`.',
   querystring: Type.Object({
     state: Type.Optional(Type.Enum(['failing'], { description: 'Default: `failing`.' })),
-    name: Type.Optional(Type.String({ ...NAME, description: 'Only those for this name.' })),
+    name: Type.Optional(Type.String({ ...NAME, description: 'Only orders for this name.' })),
     after: Type.Optional(PositionText),
     limit: Limit,
   }),

@@ -26,14 +26,15 @@ export const withdrawRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
 const UnconfirmedSchema = Type.Array(Type.String(), {
   description:
-    'Replicas that did not confirm within two seconds, and may answer the certificates until they reach the ' +
-    'database; `*` if the database could not be asked. Absent if there are none.',
+    'Replicas that did not confirm within two seconds, and may serve the certificates until ' +
+    'they reach the database; `*` if the database could not be asked. Absent if there are none.',
 })
 
 const REVOKE = guarded([403, 404, 409, 422], {
   summary: 'Revoke the certificates of a name',
   description:
-    'Adds them, and the unexpired ones that they replaced, to the revocation list and answers them no more; the next POST makes a new key.',
+    'Adds the certificates, and unexpired ones that they replaced, to the revocation list and ' +
+    'stops serving them; the next POST makes a new key.',
   body: Type.Object({
     ...DomainSchema.properties,
     reason: Type.Optional(
@@ -47,12 +48,12 @@ const REVOKE = guarded([403, 404, 409, 422], {
       domain: Type.String(),
       reason: Type.String(),
       serialNumbers: Type.Array(Type.String(), {
-        description: 'Serial numbers of what is revoked now, hexadecimal.',
+        description: 'Serial numbers of the revoked certificates, hexadecimal.',
       }),
       unknownAtCa: Type.Optional(
         Type.Array(Type.String(), {
           description:
-            'Those that the CA does not know (any more), which are revoked here only. Absent if there are none.',
+            'Certificates that the CA does not know (any more), which are revoked only here. Absent if there are none.',
         }),
       ),
       unconfirmed: Type.Optional(UnconfirmedSchema),

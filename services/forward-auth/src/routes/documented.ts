@@ -4,8 +4,8 @@ import { Type } from 'typebox'
 const PROBLEMS = {
   400: 'The request or its sign-in is not valid; `code` and `detail` say why.',
   401: 'Nobody is signed in. Open `loginUrl` in a browser to sign in.',
-  403: 'Access denied; `code` says whether because of the account, the host or the caller.',
-  404: 'There is no portal or no provider of this name.',
+  403: 'Access denied; `code` says whether the account, the host or the caller is the reason.',
+  404: 'There is no portal or no provider with this name.',
   413: 'The body is larger than 16 kB.',
   415: 'The body is neither a form nor JSON, or is encoded.',
   429: 'This account has signed in too often; try again after `Retry-After`.',

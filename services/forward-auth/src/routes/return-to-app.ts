@@ -46,7 +46,7 @@ export function destinationOf(portalSite: PortalSite, returnTo: string): URL {
 }
 
 const SCHEMA = {
-  summary: 'Go on to a long return URL after signing in',
+  summary: 'Continue to a long return URL after signing in',
   tags: ['sign-in'],
   params: Type.Object({ portal: Type.String(), login: Type.String() }),
   querystring: Type.Object({

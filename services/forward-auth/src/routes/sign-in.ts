@@ -25,7 +25,7 @@ const querystring = Type.Object({
   from: Type.Optional(
     Type.String({
       description:
-        'Where the person comes from, which the page of a signed-in person leads back to. Default: the page with the link.',
+        'Where the person comes from; the page of a signed-in person links back to it. Default: the page with the link.',
     }),
   ),
   switch: Type.Optional(Type.Literal('1', { description: 'Sign in with another account.' })),

@@ -34,7 +34,7 @@ const SCHEMA = {
   }),
   response: {
     200: VerifyResultSchema,
-    401: problemAnswer('No token, or none that is valid at this portal.'),
+    401: problemAnswer('No token, or no token that is valid at this portal.'),
     ...problemAnswers(404, 503),
   },
 }

@@ -30,17 +30,17 @@ export const de: Texts = {
     title: 'Sie sind abgemeldet',
     text: 'Sie können diese Seite schließen.',
     notStored:
-      'Ihre Sitzung wurde aus diesem Browser entfernt, aber der Server konnte nicht speichern, ' +
-      'dass sie beendet ist. Falls jemand sie kopiert hat, kann die Kopie bis {end} gültig ' +
-      'bleiben. Bitte informieren Sie die Administration dieser Website.',
+      'Ihre Sitzung wurde aus diesem Browser entfernt, aber der Server konnte nicht speichern, dass sie ' +
+      'beendet ist. Falls jemand sie kopiert hat, kann die Kopie bis {end} gültig bleiben. Bitte ' +
+      'informieren Sie die Administration dieser Website.',
     provider: 'Auch bei {provider} abmelden',
     signIn: 'Wieder anmelden',
   },
   refused: {
     title: 'Kein Zugriff mit diesem Konto',
     text:
-      'Sie sind angemeldet, aber dieses Konto hat keinen Zugriff auf diese Seite. Wenn Sie ' +
-      'Zugriff brauchen, wenden Sie sich an die Administration.',
+      'Sie sind angemeldet, aber dieses Konto hat keinen Zugriff auf diese Seite. Wenn Sie Zugriff ' +
+      'brauchen, wenden Sie sich an die Administration.',
     other: 'Mit einem anderen Konto anmelden',
   },
   providerDown: {

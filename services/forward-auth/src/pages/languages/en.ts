@@ -32,9 +32,9 @@ export const en = {
     title: 'You are signed out',
     text: 'You can close this page.',
     notStored:
-      'Your session was removed from this browser, but the server could not record that it has ' +
-      'ended. If someone has a copy of it, the copy may stay valid until {end}. Please tell the ' +
-      'administrator of this site.',
+      'Your session was removed from this browser, but the server could not record that it has ended. If ' +
+      'someone has a copy of it, the copy may stay valid until {end}. Please tell the administrator of ' +
+      'this site.',
     provider: 'Also sign out of {provider}',
     signIn: 'Sign in again',
   },

@@ -30,17 +30,17 @@ export const es: Texts = {
     title: 'Ha cerrado la sesión',
     text: 'Puede cerrar esta página.',
     notStored:
-      'Su sesión se ha eliminado de este navegador, pero el servidor no ha podido registrar que ' +
-      'ha terminado. Si alguien la ha copiado, la copia puede seguir siendo válida hasta el ' +
-      '{end}. Avise al administrador de este sitio.',
+      'Su sesión se ha eliminado de este navegador, pero el servidor no ha podido registrar que ha ' +
+      'terminado. Si alguien la ha copiado, la copia puede seguir siendo válida hasta el {end}. Avise al ' +
+      'administrador de este sitio.',
     provider: 'Cerrar sesión también en {provider}',
     signIn: 'Volver a iniciar sesión',
   },
   refused: {
     title: 'Esta cuenta no tiene acceso',
     text:
-      'Ha iniciado sesión, pero esta cuenta no tiene acceso a esta página. Si necesita acceso, ' +
-      'póngase en contacto con el administrador de este sitio.',
+      'Ha iniciado sesión, pero esta cuenta no tiene acceso a esta página. Si necesita acceso, póngase en ' +
+      'contacto con el administrador de este sitio.',
     other: 'Usar otra cuenta',
   },
   providerDown: {

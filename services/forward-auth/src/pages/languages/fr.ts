@@ -30,9 +30,9 @@ export const fr: Texts = {
     title: 'Vous êtes déconnecté',
     text: 'Vous pouvez fermer cette page.',
     notStored:
-      'Votre session a été supprimée de ce navigateur, mais le serveur n’a pas pu enregistrer ' +
-      'qu’elle est terminée. Si quelqu’un l’a copiée, la copie peut rester valable jusqu’au ' +
-      '{end}. Merci de prévenir l’administrateur de ce site.',
+      'Votre session a été supprimée de ce navigateur, mais le serveur n’a pas pu enregistrer qu’elle est ' +
+      'terminée. Si quelqu’un l’a copiée, la copie peut rester valable jusqu’au {end}. Merci de prévenir ' +
+      'l’administrateur de ce site.',
     provider: 'Se déconnecter aussi de {provider}',
     signIn: 'Se reconnecter',
   },
