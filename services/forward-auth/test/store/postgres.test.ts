@@ -39,6 +39,8 @@ const HELD = `SELECT 1 FROM pg_locks WHERE mode = 'ShareLock' AND granted AND re
 
 t.test('with one server', async (t) => {
   const server = await startPostgres(t)
+  // Those that are buffered: each waits for seconds until a write is given up.
+  t.jobs = Object.keys(REFUSALS).length
 
   t.test('a transaction that commits late is not passed over', async (t) => {
     const open = onPostgres(t, server, 'late')
@@ -123,7 +125,7 @@ t.test('with one server', async (t) => {
   })
 
   for (const [way, { refuse, accept, lasts }] of Object.entries(REFUSALS))
-    t.test(`a database that refuses writes: ${way}`, async (t) => {
+    t.test(`a database that refuses writes: ${way}`, { buffered: true }, async (t) => {
       const schema = `refusing_${way.replaceAll(' ', '_')}`
       const { store, learned, log } = await onPostgres(t, server, schema)()
       await store.revoke({ add: [revocation('before')], remove: [] })
