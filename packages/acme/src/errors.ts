@@ -6,7 +6,8 @@ export const ACME_ERRORS = {
   ACME_ACCOUNT_CLOSED: {
     title: 'Account was deactivated',
     action:
-      'Give the issuer another name as `account`: it registers a new account at the CA. A deactivated or revoked account cannot be used again.',
+      'Give the issuer another name as `account`: it registers a new account at the CA. A ' +
+      'deactivated or revoked account cannot be used again.',
   },
   ACME_ACCOUNT_DOES_NOT_EXIST: {
     title: 'CA does not know the account',

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import { rmSync } from 'node:fs'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
+import { until } from '../../../scripts/test/until.ts'
 import auth, { type AuthOptions, type AuthPluginOptions } from '../src/index.ts'
 import { AUDIENCE, fakeIssuer, ISSUER, issue, signingKey, startApp } from './kit.ts'
 
@@ -135,10 +136,9 @@ t.test(
 t.test('status names the issuers that cannot be reached, and tries them again', async (t) => {
   const issuers = [jwt, { ...jwt, issuerUrl: 'https://other.example' }]
   const { app, issuer, clock } = await setup(t, { jwt: { issuers } })
-  const soon = () => new Promise((resolve) => setTimeout(resolve, 50))
   issuer.isDown = true
   t.strictSame(app.callers.status(), { degraded: [] }, 'nobody was asked yet')
-  await soon()
+  await until(() => app.callers.status().degraded.length > 0)
   t.strictSame(app.callers.status(), { degraded: [ISSUER] })
   const refused = await get(app, `Bearer ${issue(rs)}`)
   t.match(refused, { statusCode: 503, headers: { 'retry-after': '1' } })
@@ -146,9 +146,7 @@ t.test('status names the issuers that cannot be reached, and tries them again', 
 
   issuer.isDown = false
   clock.pass(1_000)
-  app.callers.status()
-  await soon()
-  t.strictSame(app.callers.status(), { degraded: [] })
+  await until(() => app.callers.status().degraded.length === 0)
   t.equal((await get(app, `Bearer ${issue(rs)}`)).statusCode, 200)
 })
 

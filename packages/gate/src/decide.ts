@@ -9,7 +9,7 @@ import { type Admission, ANYONE } from './rules.ts'
 
 /** Why somebody may not pass. For the log, never for the answer. */
 export interface Refusal {
-  /** What refuses: `allow`, `hosts`, `policies` or a policy such as `policy admin`. */
+  /** The part that refuses: `allow`, `hosts`, `policies` or a policy such as `policy admin`. */
   readonly by: string
   /** The part of the condition that does not hold. */
   readonly clause?: string | undefined
@@ -89,16 +89,16 @@ const ALLOW: Decision = { outcome: 'allow' }
 const ANONYMOUS: Decision = { outcome: 'anonymous' }
 const PREFLIGHT: Decision = { outcome: 'preflight' }
 
-/** What a check decides about. */
+/** The request of a check, and who sends it. */
 interface CheckInput {
   /** Whether preflights pass without a session. */
   readonly preflight: boolean
   readonly host: Host
   /** Undefined if nobody is signed in and no program is known. */
   readonly principal: Principal | undefined
-  /** What the rules say. */
+  /** The result of the rules. */
   readonly admission: Admission
-  /** That of the route. Called only if the request may pass otherwise: compiling is costly. */
+  /** Gives the policy of the route. Called only if the request may pass otherwise: compiling is costly. */
   routePolicy(): Policy | undefined
   /** Called only if nobody is signed in. */
   kind(): RequestKind
@@ -125,7 +125,7 @@ export function decide(input: CheckInput): Decision {
   return ALLOW
 }
 
-/** What the rules say, with the policy that the proxy names. */
+/** Adds the policy that the proxy names to the result of the rules. */
 export function withRoute(admission: Admission, route: Policy | undefined): Admission {
   if (!route) return admission
   const { demanded, purpose } = admission
@@ -185,7 +185,7 @@ function scopesFor(
   return [...new Set(policies.flatMap(wantedBy))]
 }
 
-/** What sends a request: a person who opens a page, a browser before a request of a script, or a program. */
+/** A page that a person opens, a preflight of a browser, or any other request. */
 export type RequestKind = 'navigation' | 'preflight' | 'api'
 
 export function kindOf(method: string, headers: IncomingHttpHeaders): RequestKind {

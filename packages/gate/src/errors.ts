@@ -30,7 +30,8 @@ export const GATE_ERRORS = {
   FWA_PARAMETER_UNKNOWN: {
     title: 'Unknown query parameter',
     action:
-      'A check takes either `if` or `policy` in its query, once. In a Caddyfile, end the `uri` with `?`, or Caddy appends the query of the client.',
+      'A check takes either `if` or `policy` in its query, once. In a Caddyfile, end the `uri` ' +
+      'with `?`, or Caddy appends the query of the client.',
   },
   FWA_POLICY_UNKNOWN: {
     title: 'No such policy',

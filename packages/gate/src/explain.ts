@@ -103,7 +103,7 @@ function describeAdmission({ demanded, purpose }: Admission): string[] {
   ]
 }
 
-/** Whom a request is not refused from the start; they have to meet what is demanded as well. */
+/** The people and programs that are not refused from the start. They have to meet what is demanded as well. */
 function describeAdmitted(
   { callers, resources }: GateConfig,
   { host, path }: RuledRequest,

@@ -14,7 +14,7 @@ import { checkHosts, type Domains } from './host-faults.ts'
 import type { GateConfig, ResourceConfig, RuleConfig } from './options.ts'
 import { isNormalPath } from './paths.ts'
 import { ANY_POLICY, createPolicy } from './policy.ts'
-import { checkCallers, checkResources } from './program-faults.ts'
+import { checkCallers, checkNames, checkResources } from './program-faults.ts'
 import { ANYONE, SIGNED_IN, shadowedRules } from './rules.ts'
 
 /**
@@ -52,10 +52,28 @@ const HEADER_NAME = /^[A-Za-z][A-Za-z0-9-]{0,126}$/
 /** Headers with a meaning in HTTP, and those that a check reads. */
 const RESERVED: ReadonlySet<string> = new Set([
   ...HEADER_NAMES.read,
-  ...['connection', 'keep-alive', 'te', 'trailer', 'transfer-encoding', 'upgrade', 'host'],
-  ...['proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'www-authenticate'],
-  ...['cookie', 'set-cookie', 'location', 'cache-control', 'date', 'vary', 'x-auth-redirect'],
-  ...['content-length', 'content-type', 'content-encoding', 'content-security-policy'],
+  'connection',
+  'keep-alive',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'host',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-connection',
+  'www-authenticate',
+  'cookie',
+  'set-cookie',
+  'location',
+  'cache-control',
+  'date',
+  'vary',
+  'x-auth-redirect',
+  'content-length',
+  'content-type',
+  'content-encoding',
+  'content-security-policy',
 ])
 
 function checkHeaders({ headers, assertion }: GateConfig): Fault[] {
@@ -78,8 +96,23 @@ function checkHeaders({ headers, assertion }: GateConfig): Fault[] {
 
 /** Claims that say something about the assertion itself, or that it always has. */
 const ASSERTION_CLAIMS: readonly string[] = [
-  ...['iss', 'aud', 'exp', 'nbf', 'iat', 'jti', 'sub', 'sid', 'method', 'provider', 'scope'],
-  ...['email', 'email_verified', 'groups', 'roles', 'name', '_claim_names'],
+  'iss',
+  'aud',
+  'exp',
+  'nbf',
+  'iat',
+  'jti',
+  'sub',
+  'sid',
+  'method',
+  'provider',
+  'scope',
+  'email',
+  'email_verified',
+  'groups',
+  'roles',
+  'name',
+  '_claim_names',
 ]
 
 function checkAssertionClaims({ assertion }: GateConfig): Fault[] {
@@ -120,15 +153,10 @@ function checkNetwork(text: string): Fault[] {
 }
 
 function checkRequire(require: RuleConfig['require'], named: readonly string[]): Fault[] {
-  const isKnown = (name: string) => named.includes(name)
-  if (typeof require === 'string') {
-    if ([ANYONE, SIGNED_IN].includes(require) || isKnown(require)) return []
-    const message = `is neither \`${ANYONE}\`, \`${SIGNED_IN}\` nor a policy: ${require}`
-    return [{ path: '/require', message }]
-  }
-  return applyToEach(require, '/require', [
-    (name) => (isKnown(name) ? [] : [{ path: '', message: `is no policy: ${name}` }]),
-  ])
+  if (typeof require !== 'string') return checkNames(require, '/require', named)
+  if ([ANYONE, SIGNED_IN, ...named].includes(require)) return []
+  const message = `is neither \`${ANYONE}\`, \`${SIGNED_IN}\` nor a policy: ${require}`
+  return [{ path: '/require', message }]
 }
 
 function checkShadowed(rules: readonly RuleConfig[]): Fault[] {

@@ -235,7 +235,7 @@ const READERS = {
   'request-line': readRequestLine,
 } as const satisfies Record<string, ForwardedReader>
 
-/** How a proxy names the request that it asks about. */
+/** The headers in which a proxy names the request that it asks about. */
 export type RequestSource = keyof typeof READERS
 
 /** @throws GateError FWA_HEADER_MISSING, FWA_HEADER_INVALID, FWA_HOST_UNKNOWN */

@@ -36,7 +36,7 @@ import {
   SESSION_REQUIRED,
 } from './rules.ts'
 
-/** Who asks, from where and when. */
+/** The sender of a request, their address and the time. */
 interface Asker {
   /** Undefined if nobody is signed in and no program is known. */
   readonly principal: Principal | undefined
@@ -50,9 +50,9 @@ interface Asker {
 export class Gate {
   readonly name: string
   readonly preflight: boolean
-  /** By name. */
+  /** The policies by name. */
   readonly policies: ReadonlyMap<string, Policy>
-  /** What requests must meet; the first one that fits decides. */
+  /** The rules that requests must meet; the first one that fits decides. */
   readonly rules: readonly Rule[]
   readonly programs: Programs
   readonly headers: readonly IdentityHeader[]
@@ -127,43 +127,34 @@ export class Gate {
    * @param query - of the check: `policy=<name>`, `if=<condition>`, or empty
    * @throws GateError FWA_POLICY_UNKNOWN, FWA_PARAMETER_UNKNOWN; ProfileError PROFILE_CONDITION_…
    */
-  check(
-    asked: ForwardedRequest<unknown>,
-    { principal, clientIp, now }: Asker,
-    query: string,
-  ): Decision {
+  check(asked: ForwardedRequest<unknown>, asker: Asker, query: string): Decision {
     const { rules, preflight } = this
     const { host } = asked
+    const { clientIp } = asker
     return decide({
+      ...asker,
       preflight,
       host,
-      principal,
       admission:
         rules.length > 0
           ? admissionFor(rules, { host, ...asked.known, clientIp })
           : SESSION_REQUIRED,
       routePolicy: () => this.#readPolicy(this, query),
       kind: () => asked.kind,
-      now,
     })
   }
 
   /** Decides whether a person may open a page of an app by a link. */
-  checkPage(
-    { pathname, search }: URL,
-    host: Host,
-    { principal, clientIp, now }: Asker,
-    policy: Policy | undefined,
-  ): Decision {
-    const path = readPath(`${pathname}${search}`)
+  checkPage(url: URL, host: Host, asker: Asker, policy: Policy | undefined): Decision {
+    const path = readPath(`${url.pathname}${url.search}`)
+    const { clientIp } = asker
     return decide({
+      ...asker,
       preflight: this.preflight,
       host,
-      principal,
       admission: admissionFor(this.rules, { method: 'GET', host, path, clientIp }),
       routePolicy: () => policy,
       kind: () => 'navigation',
-      now,
     })
   }
 
@@ -179,16 +170,15 @@ interface PolicyPortal {
   readonly policies: ReadonlyMap<string, Policy>
 }
 
-/**
- * The policy of a route: `?policy=` names one of the portal, and `?if=` is a condition itself.
- * Undefined for an empty query and for `any`.
- */
-export type PolicyReader = (portal: PolicyPortal, query: string) => Policy | undefined
+type PolicyFinder = (portal: PolicyPortal) => Policy | undefined
 
-/** Makes a {@link PolicyReader} that keeps what it has read of the last queries, errors too. */
-export function createPolicyReader(): PolicyReader {
+/**
+ * Makes a function that finds the policy of a route: `?policy=` names one of the portal, and `?if=` is a
+ * condition itself. Undefined for an empty query and for `any`. It keeps the last queries, errors too.
+ */
+export function createPolicyReader() {
   const conditions = createConditions({ max: MAX_QUERIES })
-  function readQuery(query: string): (portal: PolicyPortal) => Policy | undefined {
+  function readQuery(query: string): PolicyFinder {
     const [parameter, ...others] = new URLSearchParams(query)
     if (others.length > 0)
       throw new ProfileError('PROFILE_CONDITION_TWICE', 'the query holds more than one condition')
@@ -201,15 +191,16 @@ export function createPolicyReader(): PolicyReader {
     return () => policy
   }
 
-  const queries = new LRUCache<string, (portal: PolicyPortal) => Policy | undefined>({
+  const queries = new LRUCache<string, PolicyFinder>({
     max: MAX_QUERIES,
     memoMethod: (query) => orThrow(() => readQuery(query)),
   })
-  return (portal, query) => (query === '' ? undefined : queries.memo(query)(portal))
+  return (portal: PolicyPortal, query: string) =>
+    query === '' ? undefined : queries.memo(query)(portal)
 }
 
 /** The result of a function, or a function that throws its error again. */
-function orThrow<Portal>(action: () => (portal: Portal) => Policy | undefined) {
+function orThrow(action: () => PolicyFinder): PolicyFinder {
   try {
     return action()
   } catch (error) {

@@ -8,15 +8,15 @@ export const ENCODINGS = ['percent', 'utf-8', 'rfc8187'] as const
 export type Property = keyof typeof PROPERTIES
 type UserOf = (identity: Identity) => string
 
-/** Whom the app gets to know: a person, or a program as a profile that has an ID only. */
+/** The person that the app is told about, or a program as a profile with an ID only. */
 export interface Identity {
   readonly method: ConditionCaller['method']
   /** Name of the portal. */
   readonly portal: string
   readonly profile: Profile
-  /** That of a person: its ID and its end, a NumericDate in seconds. */
+  /** The session of a person: its ID and its end, a NumericDate in seconds. */
   readonly session?: { readonly sid: string; readonly exp: number }
-  /** Those of a program. */
+  /** The scopes of a program. */
   readonly scopes?: readonly string[]
 }
 
@@ -26,14 +26,14 @@ export type HeaderRow = { readonly name: string; readonly encoding?: 'rfc2047' }
   | { readonly claim: string }
 )
 
-/** How a text and a list of texts become the value of a header. */
+/** Writes a text, or a list of texts, as the value of a header. */
 interface Encoding {
   readonly text: (text: string) => string
   readonly list: (entries: readonly string[]) => string
 }
 
 export interface IdentityHeader {
-  /** In lower case. */
+  /** Name in lower case. */
   readonly name: string
   /** Encoded for the wire, each character being one byte; '' if there is no value. */
   readonly value: (identity: Identity) => string
@@ -149,7 +149,7 @@ export interface HeaderSettings {
 
 /** The header of the signed assertion, see `session/assertion.ts`. */
 export interface AssertionSettings {
-  /** In lower case. Empty for other apps, so that they get none of the client's own. */
+  /** Name in lower case. Other apps get it empty, so that they get none of the client's own. */
   readonly header: string
   /** Whether the app at a host gets it. */
   readonly isFor: (host: Host) => boolean

@@ -31,7 +31,8 @@ const HeadersSchema = Type.Union(
   {
     default: 'default',
     description:
-      'Headers for the app with each 200: a preset, or a list of presets and headers. A header of the list replaces the one of that name in a preset.',
+      'Headers for the app with each 200: a preset, or a list of presets and headers. A header ' +
+      'of the list replaces the one of that name in a preset.',
   },
 )
 
@@ -45,7 +46,8 @@ const PolicySchema = Type.Union(
           Type.Array(Type.String({ minLength: 1, pattern: '^[!-~]+$' }), {
             minItems: 1,
             description:
-              'Authentication context classes (`acr`), of which the person must have one. A person without one is sent to sign in with `acr_values`.',
+              'Authentication context classes (`acr`), of which the person must have one. A ' +
+              'person without one is sent to sign in with `acr_values`.',
           }),
         ),
         maxAge: Type.Optional(
@@ -172,7 +174,8 @@ const CallersSchema = Type.Object(
         }),
         allow: Type.Optional(
           Text(
-            'Condition that a token must meet, such as `caller.claims.repository_owner == "acme"`, or `anyone`. Default: every token for the audience.',
+            'Condition that a token must meet, such as `caller.claims.repository_owner == ' +
+              '"acme"`, or `anyone`. Default: every token for the audience.',
           ),
         ),
         hosts: reachableHosts,
@@ -191,7 +194,9 @@ const ResourceSchema = Type.Object({
   authorizationServers: Type.Array(Text('Issuer URL of an authorization server.'), {
     minItems: 1,
     description:
-      'Who issues its tokens. The row of `callers.issuers` with this `issuerUrl` says how to reach one (`jwksUrl`, `caFile`) and limits its tokens (`allow`, `requiredScopes`, `requireAccessTokenType`).',
+      'Who issues its tokens. The row of `callers.issuers` with this `issuerUrl` says how to ' +
+      'reach one (`jwksUrl`, `caFile`) and limits its tokens (`allow`, `requiredScopes`, ' +
+      '`requireAccessTokenType`).',
   }),
   scopes: Type.Array(Scope, {
     default: [],
@@ -210,13 +215,16 @@ export const gateOptions = {
   userHeader: Type.Optional(
     Type.Enum([...USER_KINDS], {
       description:
-        'Value of the user headers: the subject, the verified e-mail address, or the claim `preferred_username`. The last two are empty if the provider did not send them. Default: the subject, or `<provider>:<subject>` if the portal has several providers.',
+        'Value of the user headers: the subject, the verified e-mail address, or the claim ' +
+        '`preferred_username`. The last two are empty if the provider did not send them. ' +
+        'Default: the subject, or `<provider>:<subject>` if the portal has several providers.',
     }),
   ),
   headerEncoding: Type.Enum([...ENCODINGS], {
     default: 'percent',
     description:
-      'Encoding of characters in identity headers that are not ASCII: UTF-8 in percent-encoding, the bytes of UTF-8, or extended values of RFC 8187.',
+      'Encoding of characters in identity headers that are not ASCII: UTF-8 in ' +
+      'percent-encoding, the bytes of UTF-8, or extended values of RFC 8187.',
   }),
   assertion: Type.Optional(AssertionSchema),
   callers: Type.Optional(CallersSchema),
@@ -250,5 +258,5 @@ export type RuleConfig = Static<typeof RuleSchema>
 export type ResourceConfig = Static<typeof ResourceSchema>
 /** The programs that may pass. */
 export type CallersConfig = Static<typeof CallersSchema>
-/** What a row of `callers` may reach. */
+/** The limits of a row of `callers`. */
 export type ReachConfig = Pick<CallersConfig['issuers'][number], 'hosts' | 'policies' | 'allow'>

@@ -10,7 +10,7 @@ export interface RequestPath {
   readonly known: readonly string[]
   /** The same, see {@link fold}. */
   readonly folded: readonly string[]
-  /** What the segment after them begins with, folded; undefined if there is none. */
+  /** The beginning of the segment after them, folded; undefined if there is none. */
   readonly next: string | undefined
 }
 

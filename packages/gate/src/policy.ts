@@ -4,7 +4,7 @@ import type { PolicyConfig } from './options.ts'
 /** The policy that demands nothing but a session. */
 export const ANY_POLICY = 'any'
 
-/** What a route or a rule demands of everybody who may pass. */
+/** The demands of a route or rule on everybody who may pass. */
 export interface Policy {
   /** Undefined for a condition in the query of a check. */
   readonly name: string | undefined
@@ -12,7 +12,7 @@ export interface Policy {
   readonly stepUp: StepUp | undefined
 }
 
-/** How a person must have authenticated, and how recently. */
+/** The authentication that a person must have gone through, and its age. */
 export interface StepUp {
   /** Authentication context classes, of which one is enough; empty for any. */
   readonly acr: readonly string[]
@@ -55,7 +55,7 @@ export function combineStepUps(policies: readonly Policy[]): Policy | undefined 
   return { name, condition: undefined, stepUp: { acr, maxAge } }
 }
 
-/** How far the clocks of a provider and of this machine may differ, in ms. */
+/** The allowed difference between the clocks of a provider and of this machine, in ms. */
 const MAX_SKEW = 30_000
 
 /**

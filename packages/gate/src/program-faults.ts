@@ -24,10 +24,7 @@ export function checkCallers(
   const named = known(() => Object.keys(policies)) ?? []
   const row = [
     checkReach,
-    ({ policies = [] }: ReachConfig) =>
-      applyToEach(policies, '/policies', [
-        (name) => (named.includes(name) ? [] : [{ path: '', message: `is no policy: ${name}` }]),
-      ]),
+    ({ policies = [] }: ReachConfig) => checkNames(policies, '/policies', named),
     ({ hosts }: ReachConfig) => checkHosts(hosts, '/hosts', domains),
   ]
   const taken = providers.map((_, i) => known(() => providers[i]?.name))
@@ -48,6 +45,17 @@ export function checkCallers(
         taken.includes(name) ? [{ path: '/name', message: `is also a provider: ${name}` }] : [],
     ]),
   ]
+}
+
+/** The faults of names that no policy has. */
+export function checkNames(
+  names: readonly string[],
+  path: string,
+  named: readonly string[],
+): Fault[] {
+  return applyToEach(names, path, [
+    (name) => (named.includes(name) ? [] : [{ path: '', message: `is no policy: ${name}` }]),
+  ])
 }
 
 function checkReach({ hosts, policies }: ReachConfig): Fault[] {

@@ -18,13 +18,13 @@ import { compileHosts } from './rules.ts'
 const WELL_KNOWN = '/.well-known/oauth-protected-resource'
 const BEARER = /^bearer(?: |$)/i
 const DAY = 24 * 3_600_000
-/** That a program remembers. */
+/** The number of hosts that a program remembers. */
 const MAX_HOSTS = 100
 
 /** A request as auth-core authenticates it. */
-export type AuthenticatedRequest = Parameters<Authenticator['find']>[0]
+type AuthenticatedRequest = Parameters<Authenticator['find']>[0]
 
-/** What the names of API keys begin with for apps, as those of tokens with their issuer. */
+/** The beginning of the names of API keys for apps; those of tokens begin with their issuer. */
 export const KEYS = 'psk'
 
 /** The options of auth-core for the rows of a portal. */
@@ -45,7 +45,7 @@ export function authOptionsOf({ keys, issuers }: CallersConfig): AuthOptions {
   }
 }
 
-/** What the IDs of the programs of a portal begin with. */
+/** The beginnings of the IDs of the programs of a portal. */
 export function prefixesOf({ callers, resources }: ProgramsConfig): string[] {
   const servers = resources.flatMap(({ authorizationServers }) => authorizationServers)
   const issuers = callers?.issuers.map(({ name }) => name) ?? []
@@ -53,7 +53,7 @@ export function prefixesOf({ callers, resources }: ProgramsConfig): string[] {
 }
 
 interface ProgramsConfig {
-  /** Of the portal. */
+  /** Name of the portal. */
   readonly name: string
   readonly callers?: CallersConfig | undefined
   readonly resources: readonly ResourceConfig[]
@@ -67,7 +67,6 @@ export class Programs {
   readonly #settings: ProgramSettings
   readonly #callers: Authenticator | undefined
   readonly #reaches: ReadonlyMap<string, Reach>
-  readonly #names: ReadonlyMap<string, string>
   /** auth-core has one object for each key, and for each token that it has verified lately. */
   readonly #programs = new WeakMap<Caller, Program>()
 
@@ -81,7 +80,6 @@ export class Programs {
       ...keys.map((row) => [`psk ${row.name}`, createReach(row)] as const),
       ...issuers.map((row) => [`jwt ${row.issuerUrl}`, createReach(row)] as const),
     ])
-    this.#names = new Map(issuers.map(({ issuerUrl, name }) => [issuerUrl, name]))
   }
 
   /**
@@ -142,14 +140,15 @@ export class Programs {
     const found = this.#reaches.get(row) ?? NOTHING
     // A token for a resource reaches that resource, whatever else its issuer may reach.
     const reach = isOfResource ? { allow: found.allow } : found
-    const name = issuer === undefined ? '' : (this.#names.get(issuer) ?? issuer)
+    const rows = this.#settings.callers?.issuers ?? []
+    const name = rows.find(({ issuerUrl }) => issuerUrl === issuer)?.name ?? issuer ?? ''
     const program = new Program({ caller, name, reach, settings: this.#settings })
     this.#programs.set(caller, program)
     return program
   }
 }
 
-/** Where a resource is. */
+/** The URL of a resource, and the paths at and below it. */
 export class Place {
   readonly url: string
   readonly origin: string
@@ -212,7 +211,7 @@ export class Resource extends Place {
   }
 }
 
-/** What a row of `callers` may reach. */
+/** The compiled limits of a row of `callers`. */
 interface Reach {
   readonly hosts?: (host: Host) => boolean
   readonly policies?: ReadonlySet<string | undefined>

@@ -14,10 +14,10 @@ import type { Policy } from './policy.ts'
 export const ANYONE = 'anyone'
 export const SIGNED_IN = 'signedIn'
 
-/** What a route is for: anyone, or people and programs with these policies, of which there may be none. */
+/** The people whom a route is for: anyone, or people and programs with these policies, of which there may be none. */
 type Purpose = typeof ANYONE | readonly Policy[]
 
-/** What rules say about a request. What is demanded has to be met; the purpose is what admits. */
+/** The result of the rules for a request. What is demanded has to be met; the purpose is what admits. */
 export interface Admission {
   /** The policies of all rules that fit or may fit, up to the first one that fits. */
   readonly demanded: readonly Policy[]
@@ -28,7 +28,7 @@ export interface Admission {
   readonly purpose: Purpose | undefined
 }
 
-/** What rules look at. The host is always known. */
+/** A request as rules see it. The host is always known. */
 export interface RuledRequest {
   readonly host: Host
   readonly path: RequestPath
@@ -42,13 +42,13 @@ type Test = (request: RuledRequest) => Fit
 
 export interface Rule {
   readonly config: RuleConfig
-  /** What it says about a request that it fits. */
+  /** The result for a request that it fits. */
   readonly admission: Admission
   /** The members that the rule has, each with its test. All of them must fit. */
   readonly tests: readonly (readonly [member: keyof RuleConfig, fits: Test])[]
 }
 
-/** What a request demands that no rule fits. */
+/** The result for a request that no rule fits. */
 export const SESSION_REQUIRED: Admission = { demanded: [], purpose: [] }
 const OPEN: Admission = { demanded: [], purpose: ANYONE }
 

@@ -30,7 +30,7 @@ const program = (scopes: string[], reach: { hosts?: string[]; policies?: string[
   })
 
 const HOSTS = ['app.example.com', 'deploy.example.com']
-const REQUESTERS: readonly Principal[] = [
+const PRINCIPALS: readonly Principal[] = [
   ...[[], ['staff'], ['ops'], ['staff', 'ops']].map((groups) => new Person(profileOf({ groups }))),
   ...[['ops'], ['metrics'], ['ops', 'metrics']].flatMap((scopes) => [
     program(scopes, { hosts: ['app.example.com'] }),
@@ -134,7 +134,7 @@ t.test('no spelling of a request passes where the plain one is refused', async (
     for (let i = 0; i < EACH; i++) {
       const { written, plain, text } = randomRequest(random)
       const route = random(3) === 0 ? oneOf(random, NAMES) : undefined
-      for (const principal of [undefined, oneOf(random, REQUESTERS)]) {
+      for (const principal of [undefined, oneOf(random, PRINCIPALS)]) {
         const mayPass = passes(rules, plain, principal, route)
         if (!mayPass) seen.refused++
         if (!passes(rules, written, principal, route)) continue

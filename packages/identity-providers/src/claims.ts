@@ -2,7 +2,7 @@ import type { Claims } from '@gatehouse/profile'
 import type { Static, TObject } from 'typebox'
 import type { claimPaths } from './options.ts'
 
-/** Where a provider puts the groups and roles of a person, if not in `groups` and `roles`. */
+/** The places of groups and roles in the claims of a provider, if not `groups` and `roles`. */
 export type ClaimPaths = Static<TObject<typeof claimPaths>>
 
 /** Whether an ID token lacks what is wanted of a person, so that it may be in UserInfo. */

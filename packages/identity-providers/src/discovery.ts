@@ -6,8 +6,6 @@ import type { ProviderDeps } from './provider.ts'
 const MAX_AGE_MS = 3_600_000
 const REFRESH_MS = 60_000
 
-type Deps = Pick<ProviderDeps, 'clock' | 'log'>
-
 /**
  * The metadata of a provider, cached for an hour and refreshed in the background once it is a minute
  * old. It is read at the start, and with backoff after a failure, so that `failing` is up to date
@@ -16,7 +14,7 @@ type Deps = Pick<ProviderDeps, 'clock' | 'log'>
 export class Discovery<T> {
   readonly #provider: string
   readonly #read: () => Promise<T>
-  readonly #deps: Deps
+  readonly #deps: Pick<ProviderDeps, 'clock' | 'log'>
   #cached: { readonly value: T; readonly readAt: number } | undefined
   #reading: Promise<T> | undefined
   #failure: ProviderError | undefined
@@ -26,7 +24,7 @@ export class Discovery<T> {
   #isClosed = false
 
   /** @param read - rejects with a ProviderError */
-  constructor(provider: string, read: () => Promise<T>, deps: Deps) {
+  constructor(provider: string, read: () => Promise<T>, deps: Pick<ProviderDeps, 'clock' | 'log'>) {
     this.#provider = provider
     this.#read = read
     this.#deps = deps

@@ -9,7 +9,9 @@ export const PROVIDER_ERRORS = {
   FWA_CLIENT_REFUSED: {
     title: 'Provider rejected the client',
     action:
-      'Compare `clientId` and `clientSecret`, or `clientAssertion`, with what the provider shows for this client. Client secrets may have expired. The log has the provider’s error.',
+      'Compare `clientId` and `clientSecret`, or `clientAssertion`, with what the provider ' +
+      'shows for this client. Client secrets may have expired. The log has the provider’s ' +
+      'error.',
   },
   FWA_LOGIN_REFUSED: {
     title: 'Provider refused the sign-in',
@@ -27,12 +29,15 @@ export const PROVIDER_ERRORS = {
   FWA_REQUEST_REFUSED: {
     title: 'Provider rejected the sign-in request',
     action:
-      'Register at the provider the redirect URI that `check-config` prints, and allow the client the configured `scopes`. The log has the provider’s error.',
+      'Register at the provider the redirect URI that `check-config` prints, and allow the ' +
+      'client the configured `scopes`. The log has the provider’s error.',
   },
   FWA_STEP_UP_UNMET: {
     title: 'Sign-in does not meet the requirements',
     action:
-      'Sign in again, and use the method that the provider asks for, such as a second factor. If this does not help, have the provider send the claims `acr` and `auth_time`: the log has what it sent and what the policy requires.',
+      'Sign in again, and use the method that the provider asks for, such as a second factor. ' +
+      'If this does not help, have the provider send the claims `acr` and `auth_time`: the log ' +
+      'has what it sent and what the policy requires.',
   },
 } as const satisfies Record<`FWA_${string}`, { title: string; action: string }>
 

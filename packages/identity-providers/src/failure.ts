@@ -61,7 +61,7 @@ export function toProviderError(title: string, error: unknown): ProviderError {
 }
 
 const MAX_WORDS = 200
-/** What could end a line or turn the direction of the text around it. */
+/** Characters that could end a line or turn the direction of the text around it. */
 const INVISIBLE = /[\s\p{C}\p{Z}]+/gu
 
 /**

@@ -64,7 +64,7 @@ type ClientOptions = ClaimPaths &
     readonly trustEmail?: Static<typeof trustEmail>
   }
 
-/** What the kinds of OpenID providers differ in. */
+/** The differences between kinds of OpenID providers. */
 export interface OidcKind {
   /** Exactly as the provider writes it. */
   readonly issuer: string

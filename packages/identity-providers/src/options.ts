@@ -69,7 +69,8 @@ export const claimPaths = {
       minLength: 1,
       maxLength: 256,
       description:
-        'Claim that holds the groups, such as `memberOf`, or a path to it, such as `resource_access.app.groups`. Default: `groups` and `group`.',
+        'Claim that holds the groups, such as `memberOf`, or a path to it, such as ' +
+        '`resource_access.app.groups`. Default: `groups` and `group`.',
     }),
   ),
   rolesClaim: Type.Optional(
@@ -127,7 +128,9 @@ export const secretOrAssertion = {
 export const trustEmail = Type.Union([Type.Boolean(), Type.Literal('unlessFalse')], {
   default: false,
   description:
-    '`true` treats every e-mail address as verified, `unlessFalse` all but those that the provider says are not. Only for providers where people cannot choose their address, such as a company directory.',
+    '`true` treats every e-mail address as verified, `unlessFalse` all but those that the ' +
+    'provider says are not. Only for providers where people cannot choose their address, such ' +
+    'as a company directory.',
 })
 
 const Scope = Type.String({ pattern: '^[!#-\\[\\]-~]+$' })

@@ -8,7 +8,7 @@ import type { ProviderIcon } from './options.ts'
 export type Provider = RedirectProvider | SeamlessProvider
 
 interface Attributes {
-  /** As configured. Part of URLs, sessions and user headers. */
+  /** The configured name: part of URLs, sessions and user headers. */
   readonly name: string
   readonly title: string
   /** Name of a built-in icon. */
@@ -41,7 +41,7 @@ export interface SeamlessProvider extends AnyProvider {
   fits(profile: Profile, clientIp: string): boolean
 }
 
-/** What binds the steps of one login together. Only the browser that started it leads to it. */
+/** The secrets that bind the steps of one login together. Only the browser that started it leads to them. */
 export interface LoginSecrets {
   /** RFC 6749 section 10.12. */
   readonly state: string
@@ -54,7 +54,7 @@ export interface LoginSecrets {
 /** The secrets of a login, and the redirect URI that its authorization request names. */
 export type Login = LoginSecrets & { readonly redirectUri: string }
 
-/** How a person must authenticate, and how recently. */
+/** The authentication that a person must go through, and its age. */
 interface StepUp {
   /** Authentication context classes, of which one is enough; empty for any. */
   readonly acr: readonly string[]
@@ -62,7 +62,7 @@ interface StepUp {
   readonly maxAge: number | undefined
 }
 
-/** What an authorization request asks for besides. */
+/** Further demands of an authorization request. */
 export interface AuthorizationOptions {
   /** To sign in with another account. */
   readonly chooseAccount?: boolean

@@ -9,7 +9,7 @@ export type Service = 'cert-service' | 'forward-auth'
 export interface Foreign {
   /** Our service, whose configuration it becomes. */
   readonly service: Service
-  /** Its settings, by the version whose reference they are from. */
+  /** The tables of its settings, by the version whose reference they are from. */
   readonly tables: Readonly<Record<string, SettingTable>>
   /** @throws ConfigError CONFIG_NOT_THEIRS */
   readonly read: (text: string, file: string) => Promise<readonly GivenSetting[]>
@@ -21,11 +21,7 @@ export interface Foreign {
 }
 
 /** Translates the settings of a program into a draft, and gives steps for the operator, each a sentence. */
-export type Translate = (
-  given: Given,
-  draft: Draft,
-  readFile: ReadFile,
-) => { readonly steps: readonly string[] }
+export type Translate = (given: Given, draft: Draft, readFile: ReadFile) => readonly string[]
 
 /** Reads a file that the settings name; undefined if it cannot be read. */
 export type ReadFile = (file: string) => string | undefined

@@ -11,7 +11,7 @@ import { remarkOnRest, rowOf } from './table.ts'
 /** A configuration that was translated. */
 export interface Migrated {
   readonly yaml: string
-  /** How many places are marked, which a person has to decide about. */
+  /** The number of marked places, which a person has to decide about. */
   readonly todos: number
 }
 
@@ -41,7 +41,7 @@ export async function migrate(name: ProgramName, file: string, load: Load): Prom
     throw notTheirs(file, 1, `has no setting of ${name}`)
   const given = new Given(all)
   const draft = new Draft()
-  const { steps } = translate(given, draft, readBeside(file))
+  const steps = translate(given, draft, readBeside(file))
   const lost = remarkOnRest(given, draft, table)
   if (lost.length > 0) refuse(draft, lostText(lost))
   const texts = {

@@ -169,7 +169,8 @@ t.test('stops within the ten seconds after which Docker kills', async (t) => {
 })
 
 t.test('systemClock', async (t) => {
-  t.ok(Math.abs(systemClock.now() - Date.now()) < 1_000)
+  const [before, now, after] = [Date.now(), systemClock.now(), Date.now()]
+  t.ok(before <= now && now <= after)
   t.test('a timer fires, a cancelled one does not', async (t) => {
     const fired: string[] = []
     systemClock.setTimer(() => fired.push('cancelled'), 1).cancel()

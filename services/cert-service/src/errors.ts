@@ -146,7 +146,9 @@ export const CERT_ERRORS = {
     status: 422,
     title: 'No issuer signs all of the names',
     action:
-      'Add a rule to `names` of the issuer (`=**.example.com` for wildcards at any depth), or request the names of each issuer separately. If the private CA is to sign public names, list all of its names in `ca.permitted`.',
+      'Add a rule to `names` of the issuer (`=**.example.com` for wildcards at any depth), or ' +
+      'request the names of each issuer separately. If the private CA is to sign public names, ' +
+      'list all of its names in `ca.permitted`.',
   },
   CERT_ORDER_NOT_FOUND: {
     status: 404,
@@ -157,13 +159,16 @@ export const CERT_ERRORS = {
     status: 403,
     title: 'Form was sent from another site',
     action:
-      'Open the page over HTTPS. A proxy in front must pass the Host header on, or be in `server.trustedProxies` and send `X-Forwarded-Host`.',
+      'Open the page over HTTPS. A proxy in front must pass the Host header on, or be in ' +
+      '`server.trustedProxies` and send `X-Forwarded-Host`.',
   },
   CERT_RATE_LIMITED: {
     status: 429,
     title: 'Rate limit of the CA is used up',
     action:
-      'Wait: the certificate is ordered automatically at the given time. One certificate for several names, or a wildcard, uses less of the limit. Machines that share a name can share its certificate: get it without `--csr`.',
+      'Wait: the certificate is ordered automatically at the given time. One certificate for ' +
+      'several names, or a wildcard, uses less of the limit. Machines that share a name can ' +
+      'share its certificate: get it without `--csr`.',
   },
   CERT_RENEW_TOO_SOON: {
     status: 429,

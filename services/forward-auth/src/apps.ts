@@ -6,7 +6,7 @@ import type { Site, Sites } from './sites.ts'
 export interface App {
   readonly name: string
   readonly url: URL
-  /** What the route of the app demands, beside the rules. */
+  /** The policy of the route of the app, beside the rules. */
   readonly policy: Policy | undefined
   readonly icon?: { readonly name: string } | undefined
 }

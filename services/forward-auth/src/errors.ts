@@ -8,19 +8,23 @@ export const FWA_ERRORS = {
     status: 403,
     title: 'App on plain http',
     action:
-      'Serve the app over HTTPS, because browsers send the session only over HTTPS. If another proxy in front does, let it send `X-Forwarded-Proto: https`, and let this proxy trust it.',
+      'Serve the app over HTTPS, because browsers send the session only over HTTPS. If another ' +
+      'proxy in front does, let it send `X-Forwarded-Proto: https`, and let this proxy trust it.',
   },
   FWA_CALLBACK_FOREIGN: {
     status: 400,
     title: 'Callback from another provider',
     action:
-      'Start again at `loginUrl`. If it happens again, register at each provider the redirect URI that `check-config` prints for it. If that does not help, one provider may be trying to obtain the codes of another.',
+      'Start again at `loginUrl`. If it happens again, register at each provider the redirect ' +
+      'URI that `check-config` prints for it. If that does not help, one provider may be ' +
+      'trying to obtain the codes of another.',
   },
   FWA_CALLBACK_SHARED: {
     status: 400,
     title: 'Callback at the shared redirect URI',
     action:
-      'Register at each provider the redirect URI that `check-config` prints for it. The shared one works only in a portal with one provider.',
+      'Register at each provider the redirect URI that `check-config` prints for it. The ' +
+      'shared one works only in a portal with one provider.',
   },
   FWA_CONDITION_HEADER: {
     status: 403,
@@ -32,7 +36,8 @@ export const FWA_ERRORS = {
     status: 400,
     title: 'Session cookie sent twice',
     action:
-      'Delete the cookies of the domain in the browser. If it happens again, a site below the domain sets a cookie with the same name: find that site and move it to its own domain.',
+      'Delete the cookies of the domain in the browser. If it happens again, a site below the ' +
+      'domain sets a cookie with the same name: find that site and move it to its own domain.',
   },
   FWA_FORBIDDEN: {
     status: 403,
@@ -43,13 +48,17 @@ export const FWA_ERRORS = {
     status: 403,
     title: 'Host is reserved for the sign-in pages',
     action:
-      'Send checks to the address of forward-auth itself, and serve no app on `authHost`. An app that shares its host with the sign-in pages needs an entry in `domains` whose `domain` is that host.',
+      'Send checks to the address of forward-auth itself, and serve no app on `authHost`. An ' +
+      'app that shares its host with the sign-in pages needs an entry in `domains` whose ' +
+      '`domain` is that host.',
   },
   FWA_KEY_UNUSABLE: {
     status: 500,
     title: 'Session keys cannot be used',
     action:
-      'Give each secret of `session.keys` at least 32 random characters, or make `storage.path` readable and writable for the service. If a secret in the database cannot be opened, add the key of `session.keys` that was removed last.',
+      'Give each secret of `session.keys` at least 32 random characters, or make ' +
+      '`storage.path` readable and writable for the service. If a secret in the database ' +
+      'cannot be opened, add the key of `session.keys` that was removed last.',
   },
   FWA_LOGIN_UNKNOWN: {
     status: 400,
@@ -95,7 +104,9 @@ export const FWA_ERRORS = {
     status: 400,
     title: 'Redirect loop',
     action:
-      'Have the proxy send the Cookie header with each check (Traefik: omit `authRequestHeaders`, or list Cookie in it). If it does, delete the cookies of the domain in the browser, and allow cookies.',
+      'Have the proxy send the Cookie header with each check (Traefik: omit ' +
+      '`authRequestHeaders`, or list Cookie in it). If it does, delete the cookies of the ' +
+      'domain in the browser, and allow cookies.',
   },
   FWA_SIGN_IN_POLICY: {
     status: 400,
@@ -117,7 +128,9 @@ export const FWA_ERRORS = {
     status: 503,
     title: 'Sessions cannot be checked',
     action:
-      'Try again. This instance has not reached the database for longer than `storage.revocationStaleness`, so it does not know who has signed out elsewhere. Check the database of `storage.url`; the instance then continues automatically.',
+      'Try again. This instance has not reached the database for longer than ' +
+      '`storage.revocationStaleness`, so it does not know who has signed out elsewhere. Check ' +
+      'the database of `storage.url`; the instance then continues automatically.',
   },
   FWA_STORE_UNAVAILABLE: {
     status: 503,

@@ -1,4 +1,3 @@
-import type { AuthDeps } from '@gatehouse/auth-core'
 import { Gate, type Policy, type Refusal } from '@gatehouse/gate'
 import { createProvider, type Provider, type ProviderDeps } from '@gatehouse/identity-providers'
 import { type BoundedFetch, createFetch, type FetchOptions } from '@gatehouse/net'
@@ -12,9 +11,9 @@ import { FwaError } from './errors.ts'
 import { DEFAULT_ACCENT } from './pages/colors.ts'
 import { type Image, type ImageKind, readImage } from './pages/images.ts'
 
-/** How long replaced providers may finish their logins after a reload, in ms. */
+/** The time for replaced providers to finish their logins after a reload, in ms. */
 const PROVIDER_GRACE = 30_000
-/** How long providers may take once the service stops, in ms: less than a service may take for that. */
+/** The time for providers to finish once the service stops, in ms: less than a service may take for that. */
 const LAST_WAIT = 5_000
 
 /** A named set of providers, rules and headers that protects apps. */
@@ -24,8 +23,8 @@ export type Portals = ReadonlyMap<string, Portal>
 interface Closable {
   close(): Promise<unknown>
 }
-/** Has what is made closed if another part cannot be made. */
-type Make = <Part extends Closable>(make: (deps: ProviderDeps) => Part) => Part
+/** Has a part closed if another one cannot be made. */
+type Keep = <Part extends Closable>(part: Part) => Part
 
 /**
  * Creates the portals of a valid configuration, by name. If one cannot be created, the parts of the
@@ -36,8 +35,7 @@ async function createPortals(
   deps: ProviderDeps,
 ): Promise<Portals> {
   const made: Closable[] = []
-  const make: Make = (create) => {
-    const part = create(deps)
+  const keep: Keep = (part) => {
     made.push(part)
     return part
   }
@@ -45,7 +43,7 @@ async function createPortals(
     return new Map(
       portals.map((config) => {
         const titled = { title: domains[0]?.domain ?? config.name, ...config }
-        return [config.name, createPortal(titled, session.lifetime, make)]
+        return [config.name, createPortal(titled, session.lifetime, deps, keep)]
       }),
     )
   } catch (error) {
@@ -54,10 +52,11 @@ async function createPortals(
   }
 }
 
-function createPortal(config: PortalConfig, lifetime: number, make: Make) {
-  const gate = make((deps) => new Gate(config, authDeps(deps)))
+function createPortal(config: PortalConfig, lifetime: number, deps: ProviderDeps, keep: Keep) {
+  const { clock, log } = deps
+  const gate = keep(new Gate(config, { now: clock.now, elapsed: () => performance.now(), log }))
   const providers = config.providers.map(
-    (provider) => [provider.name, make((deps) => createProvider(provider, deps))] as const,
+    (provider) => [provider.name, keep(createProvider(provider, deps))] as const,
   )
   return {
     name: config.name,
@@ -66,7 +65,7 @@ function createPortal(config: PortalConfig, lifetime: number, make: Make) {
     /** By name, in the order of the chooser. */
     providers: new Map(providers) as ReadonlyMap<string, Provider>,
     ...createAdmission(config),
-    /** In ms, as all times. */
+    /** Milliseconds, as all times. */
     sessionLifetime: config.sessionLifetime ?? lifetime,
     loginLifetime: config.loginLifetime,
     sharedCallback: config.sharedCallback,
@@ -74,7 +73,7 @@ function createPortal(config: PortalConfig, lifetime: number, make: Make) {
   }
 }
 
-/** What its pages show. */
+/** The parts of a portal that its pages show. */
 function lookOf(
   { name, title = name, accent = DEFAULT_ACCENT, texts = {}, contact, ...config }: PortalConfig,
   policies: ReadonlyMap<string, Policy>,
@@ -107,10 +106,6 @@ function requireImage(kind: ImageKind, file: string, key: string): Image {
   const read = readImage(kind, file)
   if ('image' in read) return read.image
   throw new ConfigError('CONFIG_FILE_UNUSABLE', `${key} ${read.fault}: ${file}`)
-}
-
-function authDeps({ clock, log }: ProviderDeps): AuthDeps {
-  return { now: clock.now, elapsed: () => performance.now(), log }
 }
 
 /** Both `allow` of the portal and that of the provider must hold; other providers admit nobody. */

@@ -17,12 +17,10 @@ export const translateLeCertServer: Translate = (given, draft) => {
   draft.comment(['storage'], 'New: certificates are issued anew. Keep a copy of the master key.')
   setAuth(given, draft)
   setIssuer(given, draft)
-  return {
-    steps: [
-      'Save this file, and check it: gatehouse-certs check-config --config config.yaml',
-      'Give clients the header Content-Type: application/json, and the new address and root if these change.',
-    ],
-  }
+  return [
+    'Save this file, and check it: gatehouse-certs check-config --config config.yaml',
+    'Give clients the header Content-Type: application/json, and the new address and root if these change.',
+  ]
 }
 
 /** Nobody may have a certificate before a person has decided: without a method, the file is refused. */

@@ -62,14 +62,12 @@ export const translateOauth2Proxy: Translate = (given, draft, readFile) => {
   if (given.isOn('skip-auth-preflight'))
     draft.set([...PORTAL, 'preflight'], true, given.take('skip-auth-preflight'))
   const name = nameOf(theirs)
-  return {
-    steps: [
-      ...(type === undefined ? [`Find an OpenID Connect provider in place of ${theirs}.`] : []),
-      redirectStep(authHost, name),
-      'Save this file, and check it: gatehouse-auth check-config --config config.yaml',
-      'Have your proxy ask /portals/main, or /portals/main/authz/nginx from nginx, in place of /oauth2/auth.',
-    ],
-  }
+  return [
+    ...(type === undefined ? [`Find an OpenID Connect provider in place of ${theirs}.`] : []),
+    redirectStep(authHost, name),
+    'Save this file, and check it: gatehouse-auth check-config --config config.yaml',
+    'Have your proxy ask /portals/main, or /portals/main/authz/nginx from nginx, in place of /oauth2/auth.',
+  ]
 }
 
 const nameOf = (theirs: string) =>
@@ -220,7 +218,7 @@ function setTenant(given: Given, draft: Draft, url?: string, issuer?: GivenSetti
     )
 }
 
-/** What apps get. Their user is the login name for GitHub, and the subject for the others. */
+/** Sets the headers for apps. Their user is the login name for GitHub, and the subject for the others. */
 function setHeaders(given: Given, draft: Draft, theirs: string): void {
   const xauth = given.take('set-xauthrequest')
   if (given.isOn('set-xauthrequest')) draft.set([...PORTAL, 'headers'], 'x-auth-request-*', xauth)

@@ -44,14 +44,12 @@ export const translateVersion2: Translate = (given, draft) => {
     )
   const isHere =
     host !== undefined && domains.some((domain) => isOn(host, domain.replace(/^\./, '')))
-  return {
-    steps: [
-      redirectStep(isHere ? host : undefined, slug(theirs, 24)),
-      'Save this file, and check it: gatehouse-auth check-config --config config.yaml',
-      'In Traefik, have the middleware ask /portals/main, set trustForwardHeader: true, and route the host ' +
-        'of the sign-in pages to Gatehouse.',
-    ],
-  }
+  return [
+    redirectStep(isHere ? host : undefined, slug(theirs, 24)),
+    'Save this file, and check it: gatehouse-auth check-config --config config.yaml',
+    'In Traefik, have the middleware ask /portals/main, set trustForwardHeader: true, and route the host ' +
+      'of the sign-in pages to Gatehouse.',
+  ]
 }
 
 function setLog(given: Given, draft: Draft): void {

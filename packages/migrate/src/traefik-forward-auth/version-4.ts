@@ -25,14 +25,12 @@ export const translateVersion4: Translate = (given, draft) => {
     draft.todo(['portals'], 'there is no portal.')
   }
   const isDefault = given.text('defaultPortal') !== undefined
-  return {
-    steps: [
-      'List the addresses of Traefik in server.trustedProxies, unless it runs on this machine.',
-      'Save this file, and check it: gatehouse-auth check-config --config config.yaml',
-      `In Traefik, ${isDefault ? 'have the middleware ask /portals/<portal>, ' : ''}set trustForwardHeader: true, ` +
-        'and add X-Gatehouse-Assertion to authResponseHeaders.',
-    ],
-  }
+  return [
+    'List the addresses of Traefik in server.trustedProxies, unless it runs on this machine.',
+    'Save this file, and check it: gatehouse-auth check-config --config config.yaml',
+    `In Traefik, ${isDefault ? 'have the middleware ask /portals/<portal>, ' : ''}set trustForwardHeader: true, ` +
+      'and add X-Gatehouse-Assertion to authResponseHeaders.',
+  ]
 }
 
 function setServer(given: Given, draft: Draft): void {

@@ -35,7 +35,9 @@ const ServerSchema = Type.Object({
     {
       default: 'own',
       description:
-        '`own`: a certificate of the embedded CA, renewed automatically. Files: reloaded when they change. `off`: plain HTTP, on loopback only. `insecure`: plain HTTP on any address, which exposes private keys to anyone who can read the traffic.',
+        '`own`: a certificate of the embedded CA, renewed automatically. Files: reloaded when ' +
+        'they change. `off`: plain HTTP, on loopback only. `insecure`: plain HTTP on any ' +
+        'address, which exposes private keys to anyone who can read the traffic.',
     },
   ),
   trustedProxies: Type.Optional(
@@ -60,7 +62,10 @@ const StorageSchema = Type.Object(
     url: Type.Optional(
       Secret({
         description:
-          'PostgreSQL for any number of equal replicas, instead of a folder: `postgres://user:password@host:5432/database`. Separate several hosts with commas: the service uses the one that accepts writes. The connection uses verified TLS, unless the host is loopback or the URL has `?sslmode=disable`.',
+          'PostgreSQL for any number of equal replicas, instead of a folder: ' +
+          '`postgres://user:password@host:5432/database`. Separate several hosts with commas: ' +
+          'the service uses the one that accepts writes. The connection uses verified TLS, ' +
+          'unless the host is loopback or the URL has `?sslmode=disable`.',
       }),
     ),
     caFile: Type.Optional(
@@ -77,7 +82,8 @@ const StorageSchema = Type.Object(
     masterKeyFile: FilePath({
       default: 'master.key',
       description:
-        'Key that seals all others, outside of the data folder. Created at the first start, unless `url` is set: then it has to be the same on each replica. Not part of backups.',
+        'Key that seals all others, outside of the data folder. Created at the first start, ' +
+        'unless `url` is set: then it has to be the same on each replica. Not part of backups.',
     }),
     masterKey: Type.Optional(
       Type.String({

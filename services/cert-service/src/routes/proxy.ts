@@ -5,11 +5,11 @@ import { Type } from 'typebox'
 import { CertError } from '../errors.ts'
 import type { Held } from '../issuance/held.ts'
 import { nameOrNone } from '../issuance/request.ts'
+import { findHeld, findValid } from '../lookup/certificates.ts'
 import { mayAll, recordDelivery, requesterOf } from '../policy.ts'
 import { createDocuments, keysWithheld } from '../proxy/traefik.ts'
 import { emptyAnswer, guarded, PEM, PemBundleSchema } from '../schemas.ts'
 import type { CertificateRecord } from '../store/store.ts'
-import { findHeld, findValid } from './lookup.ts'
 
 /** `GET /api/proxy/traefik` and `GET /api/proxy/caddy`, from which proxies fetch certificates. */
 export const proxyRoutes: FastifyPluginAsyncTypebox = async (app) => {
@@ -48,7 +48,8 @@ const TraefikDocumentSchema = Type.Object({
 const TRAEFIK = guarded([403, 422], {
   summary: 'All stored certificates that the caller may read, for Traefik’s HTTP provider',
   description:
-    'The response stays the same until a certificate changes. Needs a key with `domains` and the right `issue`, as the document has private keys.',
+    'The response stays the same until a certificate changes. Needs a key with `domains` and ' +
+    'the right `issue`, as the document has private keys.',
   tags: ['proxies'],
   querystring: Type.Object({}),
   response: {

@@ -4,10 +4,10 @@ import { type Name, REVOCATION_REASONS, type RevocationReason } from '@gatehouse
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { CertError, IssueError } from '../errors.ts'
+import { readDomain } from '../lookup/certificates.ts'
 import { authorize, mayAll, requesterOf, requestorOf } from '../policy.ts'
 import { DomainSchema, emptyAnswer, guarded } from '../schemas.ts'
 import type { AuditEntry, IssuedCertificate } from '../store/store.ts'
-import { readDomain } from './lookup.ts'
 
 const MAX_AUDITED_NAMES = 1_000
 
@@ -26,13 +26,15 @@ export const withdrawRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
 const UnconfirmedSchema = Type.Array(Type.String(), {
   description:
-    'Replicas that did not confirm within two seconds, and may serve the certificates until they reach the database; `*` if the database could not be asked. Absent if there are none.',
+    'Replicas that did not confirm within two seconds, and may serve the certificates until ' +
+    'they reach the database; `*` if the database could not be asked. Absent if there are none.',
 })
 
 const REVOKE = guarded([403, 404, 409, 422], {
   summary: 'Revoke the certificates of a name',
   description:
-    'Adds the certificates, and unexpired ones that they replaced, to the revocation list and stops serving them; the next POST makes a new key.',
+    'Adds the certificates, and unexpired ones that they replaced, to the revocation list and ' +
+    'stops serving them; the next POST makes a new key.',
   body: Type.Object({
     ...DomainSchema.properties,
     reason: Type.Optional(

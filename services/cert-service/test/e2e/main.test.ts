@@ -10,6 +10,7 @@ import t, { type Test } from 'tap'
 import { stringify } from 'yaml'
 import { programOf } from '../../../../scripts/test/program.ts'
 import { quietLog } from '../../../../scripts/test/quiet.ts'
+import { until } from '../../../../scripts/test/until.ts'
 import { serve } from '../../src/cli/serve.ts'
 import { loadCertConfig } from '../../src/config/load.ts'
 
@@ -161,12 +162,7 @@ t.test('HTTPS with a certificate of its own CA, and what else listens', async (t
   t.equal((await ask({ port, path: '/api/certificates', ca })).status, 200)
   await writeFile(file, (await readFile(file, 'utf8')).replace(KEY, 'another-key-that-may-do-all'))
   process.emit('SIGHUP')
-  for (
-    let n = 0;
-    n < 500 && !logged.some((line) => line.includes('configuration reloaded'));
-    n += 1
-  )
-    await new Promise((resolve) => setTimeout(resolve, 10))
+  await until(() => logged.some((line) => line.includes('configuration reloaded')))
   t.equal((await ask({ port, path: '/api/certificates', ca })).status, 401, 'the old key is gone')
   t.strictSame(app.readiness(), { ready: true, degraded: [] })
 })

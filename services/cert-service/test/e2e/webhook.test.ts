@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
+import { until } from '../../../../scripts/test/until.ts'
 import type { Ca } from '../../src/issuers/ca.ts'
 import type { Issuer } from '../../src/issuers/issuer.ts'
 import { DAY, leapClock, NOW, settle, start } from '../helpers/app.ts'
@@ -229,10 +230,7 @@ async function receive(t: Test) {
     posts,
     status: 204,
     url: '',
-    async until(count: number): Promise<void> {
-      for (let n = 0; posts.length < count && n < 500; n += 1)
-        await new Promise((resolve) => setTimeout(resolve, 5))
-    },
+    until: (count: number) => until(() => posts.length >= count),
   }
   // Status 0: no answer.
   const server = createServer((request, response) => {

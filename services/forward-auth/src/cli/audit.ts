@@ -37,7 +37,13 @@ const TITLES: Readonly<Record<Column, string>> = {
 }
 /** Characters of each column; longer values move the rest of their line. */
 const WIDTHS: Readonly<Record<Column, number>> = {
-  ...{ time: 20, event: 15, portal: 10, person: 28, host: 28, clientAddress: 15, code: 0 },
+  time: 20,
+  event: 15,
+  portal: 10,
+  person: 28,
+  host: 28,
+  clientAddress: 15,
+  code: 0,
 }
 
 function lineOf(row: Readonly<Partial<Record<Column | 'provider', string | undefined>>>): string {

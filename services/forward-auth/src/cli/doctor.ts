@@ -20,7 +20,7 @@ export interface DoctorOptions {
   readonly url: string
   readonly portal?: string | undefined
   readonly proxy?: string | undefined
-  /** Where to connect to instead of the host of the URL: an address, with a port if need be. */
+  /** The address to connect to instead of the host of the URL, with a port if need be. */
   readonly resolve?: string | undefined
   readonly insecure?: boolean
   /** Files with CA certificates in PEM, and with the claims of a person. */
@@ -56,7 +56,9 @@ export async function doctor(
   const session = person && app.sessions.create(portal, site, person)
   if (session) opened.defer(() => app.sessions.revoke(session))
   const seen = await examine({
-    ...{ app: url, site, portal },
+    app: url,
+    site,
+    portal,
     key: app.keys.session.first,
     now: app.clock.now,
     ask: createClient({ address: readAddress(options.resolve), insecure: options.insecure, ca }),
@@ -145,7 +147,7 @@ function readProxy(name: string | undefined): ProxyName | undefined {
   throw new UsageError(`--proxy must be one of ${PROXIES.join(', ')}`)
 }
 
-/** By the routes of its checks, by a header that only Traefik sends, or by the header Server. */
+/** The proxy, by the routes of its checks, a header that only Traefik sends, or the header Server. */
 function proxyOf({ page, program, auth }: Examination): ProxyName | undefined {
   const checks = [...page.checks, ...program.checks]
   const byRoute = PROXIES.find((proxy) => checks.some(({ dialect }) => dialect === proxy))

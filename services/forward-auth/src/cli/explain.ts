@@ -6,7 +6,7 @@ import type { ForwardAuthConfig, PortalConfig } from '../config/schema.ts'
 import { createAdmission } from '../portals.ts'
 import { readPerson } from './person.ts'
 
-/** What is asked: a request, and who sends it. */
+/** A request, and who sends it. */
 export interface ExplainOptions {
   readonly host: string
   /** Path and query. */

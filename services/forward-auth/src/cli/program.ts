@@ -80,7 +80,13 @@ const explain: Command = {
     if (host === undefined) throw new UsageError('explain needs --host, the host of the app')
     const { explain } = await import('./explain.ts')
     return explain((await config()).value, {
-      ...{ host, path, method, portal, policy, from, provider },
+      host,
+      path,
+      method,
+      portal,
+      policy,
+      from,
+      provider,
       condition: options.if,
       claimsFile: options.as,
       now: systemClock.now(),

@@ -110,7 +110,7 @@ function checkSites({ domains, server }: ForwardAuthConfig): Fault[] {
   ])
 }
 
-/** What is in a database cannot protect what is sealed there. */
+/** A key that is in the database cannot protect what is sealed there. */
 function checkStorage({ storage, session }: ForwardAuthConfig): Fault[] {
   if (!('url' in storage)) return []
   const { url } = storage

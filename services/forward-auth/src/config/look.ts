@@ -33,7 +33,8 @@ export const PageTextsSchema = Type.Object(
   },
   {
     description:
-      'Your own texts on the pages: each is one text, or a text for each language. If a language is missing, the English text is used, or else the first one.',
+      'Your own texts on the pages: each is one text, or a text for each language. If a ' +
+      'language is missing, the English text is used, or else the first one.',
   },
 )
 
@@ -45,7 +46,8 @@ export const ContactSchema = Type.String({
 
 export const LogoSchema = FilePath({
   description:
-    'Image on its pages instead of the gate and the title: PNG, SVG, WebP or JPEG of at most 256 KiB. Read at the start and at each reload.',
+    'Image on its pages instead of the gate and the title: PNG, SVG, WebP or JPEG of at most ' +
+    '256 KiB. Read at the start and at each reload.',
 })
 
 export const FaviconSchema = FilePath({

@@ -49,13 +49,16 @@ const ServerSchema = Type.Object({
   grpc: Type.Optional(
     Type.Object(listener(4182), {
       description:
-        "Answers Envoy's `ext_authz` over gRPC. With `server.tls` by TLS, and with `clientCaFile` only for clients with a certificate. Default: off.",
+        "Answers Envoy's `ext_authz` over gRPC. With `server.tls` by TLS, and with " +
+        '`clientCaFile` only for clients with a certificate. Default: off.',
     }),
   ),
   trustedProxies: Type.Optional(
     Type.Array(Type.String({ minLength: 1 }), {
       description:
-        'Addresses and networks of the proxies that may send checks and `X-Forwarded-` headers. Default: loopback only. An empty list: only proxies with a client certificate.',
+        'Addresses and networks of the proxies that may send checks and `X-Forwarded-` ' +
+        'headers. Default: loopback only. An empty list: only proxies with a client ' +
+        'certificate.',
     }),
   ),
 })
@@ -69,7 +72,10 @@ const SessionSchema = Type.Object({
       {
         minItems: 1,
         description:
-          'The first key signs, all keys verify. To rotate, put the new key first and remove the old one after `session.lifetime`. With several instances, first append the new key on all of them, then move it to the front. Default: a key that is generated at the first start and stored in `storage.path`. Required with `storage.url`.',
+          'The first key signs, all keys verify. To rotate, put the new key first and remove ' +
+          'the old one after `session.lifetime`. With several instances, first append the new ' +
+          'key on all of them, then move it to the front. Default: a key that is generated at ' +
+          'the first start and stored in `storage.path`. Required with `storage.url`.',
       },
     ),
   ),
@@ -104,7 +110,11 @@ const PostgresSchema = Type.Object(
   {
     url: Secret({
       description:
-        'PostgreSQL instead of a folder, for instances on several machines: `postgres://user:password@host:5432/database`. Separate several hosts with commas: the service uses the first one that accepts writes. The connection uses TLS with a verified certificate, unless the host is loopback or the URL has `?sslmode=disable`. Needs `session.keys`.',
+        'PostgreSQL instead of a folder, for instances on several machines: ' +
+        '`postgres://user:password@host:5432/database`. Separate several hosts with commas: the ' +
+        'service uses the first one that accepts writes. The connection uses TLS with a ' +
+        'verified certificate, unless the host is loopback or the URL has `?sslmode=disable`. ' +
+        'Needs `session.keys`.',
     }),
     caFile: Type.Optional(
       FilePath({
@@ -126,7 +136,9 @@ const PostgresSchema = Type.Object(
     whenStale: Type.Enum(['refuse', 'allow'], {
       default: 'refuse',
       description:
-        'What happens after that: `refuse` answers 503 to every check of a session until the database is back; `allow` continues, so a session that was signed out at another instance is still accepted.',
+        'What happens after that: `refuse` answers 503 to every check of a session until the ' +
+        'database is back; `allow` continues, so a session that was signed out at another ' +
+        'instance is still accepted.',
     }),
   },
   { removed: { path: 'is given together with url: keep one of the two' } },
@@ -144,7 +156,9 @@ const DomainSchema = Type.Object({
   ),
   authHost: Type.Optional(
     Text(
-      'Host of the sign-in pages, with a port if necessary, such as `auth.example.com`. `http://` is allowed only for loopback names. Apps on this host cannot be protected, unless it is the domain itself. Default: the domain.',
+      'Host of the sign-in pages, with a port if necessary, such as `auth.example.com`. ' +
+        '`http://` is allowed only for loopback names. Apps on this host cannot be protected, ' +
+        'unless it is the domain itself. Default: the domain.',
     ),
   ),
 })
@@ -193,14 +207,16 @@ const PortalSchema = Type.Object(
       description: 'Time to complete a sign-in.',
     }),
     sharedCallback: Flag(
-      'Uses `/portals/<portal>/oauth2/callback` as the redirect URI, as traefik-forward-auth does. Only for a portal with one provider to sign in at.',
+      'Uses `/portals/<portal>/oauth2/callback` as the redirect URI, as traefik-forward-auth ' +
+        'does. Only for a portal with one provider to sign in at.',
     ),
     alwaysShowProviders: Flag('Shows the list of providers even if there is only one.'),
   },
   {
     removed: {
       tokenHeader:
-        'was removed: apps get a signed assertion instead of the session, see `assertion`. Apps can still verify it at `/api/portals/<portal>/verify`',
+        'was removed: apps get a signed assertion instead of the session, see `assertion`. Apps ' +
+        'can still verify it at `/api/portals/<portal>/verify`',
     },
   },
 )

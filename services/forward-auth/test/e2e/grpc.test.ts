@@ -62,7 +62,7 @@ function createCaller(t: Test, port: number, given: ChannelCredentials) {
       Check: { path: string; requestSerialize: never; responseDeserialize: never }
     }
     return new Promise<Answer>((resolve, reject) => {
-      const deadline = Date.now() + 10_000
+      const deadline = Date.now() + 60_000
       const done = (error: Error | null, answer: unknown) =>
         error ? reject(error) : resolve(answer as Answer)
       const { path, requestSerialize, responseDeserialize } = Check

@@ -1,7 +1,6 @@
-import type { BoundedFetch } from '@gatehouse/net'
+import type { BoundedFetch, Clock } from '@gatehouse/net'
 import type { Name } from '@gatehouse/pki'
 import { type Static, type TProperties, type TSchema, type TStringOptions, Type } from 'typebox'
-import type { Clock } from '../../clock.ts'
 import { AcmeError } from '../../errors.ts'
 import { suffixes } from '../lookup.ts'
 
