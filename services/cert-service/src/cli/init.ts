@@ -10,12 +10,12 @@ const configOf = (
 # \`gatehouse-certs check-config\` reports all errors. Most changes take effect on SIGHUP.
 
 server:
-  host: 127.0.0.1          # 0.0.0.0 serves other machines too; then add the name that they use:
+  host: 127.0.0.1          # 0.0.0.0 also serves other machines; then add the name that they use:
   # names: [certs.example.com]
 
 storage:
-  path: ${state}data               # certificates, and the CA of your own that the first start makes
-  masterKeyFile: ${state}keys/master.key   # made at the first start; keep a copy, but never beside backups
+  path: ${state}data               # certificates, and the private CA that the first start creates
+  masterKeyFile: ${state}keys/master.key   # created at the first start; keep a copy, but not with the backups
 
 auth:
   psk:

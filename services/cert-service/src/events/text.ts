@@ -101,7 +101,7 @@ function describeNext(renewAt: string | undefined, isRenewed: boolean): string {
     return 'It is not renewed automatically: request a new one before it expires.'
   const next = `cert-service renews it on ${dated(renewAt)}.`
   if (!isRenewed) return `Nothing. ${next}`
-  return `Nothing, if the servers fetch it by themselves. If you copied it by hand, copy it again. ${next}`
+  return `Nothing, if your servers fetch it automatically. If you copied it by hand, copy it again. ${next}`
 }
 
 /** The parts of a text below its title, as paragraphs of plain text. */

@@ -33,7 +33,7 @@ const CASES: readonly [event: EventBody, severity: string, text: readonly string
     [
       'Renewed certificate for app.example.com',
       'The certificate was renewed.',
-      'What to do: Nothing, if the servers fetch it by themselves. If you copied it by hand, copy it again. cert-service renews it on 4 January 2030 at 00:00 UTC.',
+      'What to do: Nothing, if your servers fetch it automatically. If you copied it by hand, copy it again. cert-service renews it on 4 January 2030 at 00:00 UTC.',
       DETAILS,
     ],
   ],

@@ -15,7 +15,7 @@ server:
   # trustedProxies: [10.0.0.2]
 
 storage:
-  path: ${state}data               # keys that the first start makes, sign-outs, and the audit trail
+  path: ${state}data               # keys that the first start creates, sign-outs, and the audit trail
 
 domains:
   - domain: ${domain}            # a session is valid for this domain and every host below it
@@ -24,17 +24,17 @@ domains:
 portals:
   - name: main
     providers:
-      # Replace these four with those of your identity provider; docs/identity-providers.md has a page
+      # Replace these four with the values of your identity provider; docs/identity-providers.md has a page
       # for each. Until then nobody can sign in.
       - type: openIDConnect
         name: corp
         issuerUrl: https://id.${domain}
         clientId: gatehouse
         clientSecretFile: client-secret
-    # Only these may use the portal at all:
+    # Only these people may use the portal at all:
     # allow:
     #   groups: [staff]
-    # For routes that only some may open (?policy=admins):
+    # For routes that only some people may open (?policy=admins):
     # policies:
     #   admins: Group("admins")
 `
