@@ -69,6 +69,7 @@ export {
   strictHttp,
   trustProxy,
 } from './http/server.ts'
+export { createEmpty, lockFile } from './lock.ts'
 export { Draft, type Path } from './migrate/draft.ts'
 export {
   durationText,

@@ -1,9 +1,9 @@
 import { ACME_ERRORS, type AcmeErrorCode } from '@gatehouse/acme'
+import { CERT_STORE_ERRORS, TitledError } from '@gatehouse/cert-store'
 import { CodedError } from '@gatehouse/net'
 import { PKI_ERRORS } from '@gatehouse/pki'
 
-/** Seconds. */
-const RETRY_AFTER = 5
+export { hasCode } from '@gatehouse/cert-store'
 
 interface ErrorRow {
   readonly status: number
@@ -11,13 +11,31 @@ interface ErrorRow {
   readonly action: string
 }
 
-/** The errors of cert-service: HTTP status, meaning and what to do about it. */
-export const CERT_ERRORS = {
-  CERT_BACKUP_INVALID: {
-    status: 500,
-    title: 'Backup is not valid',
-    action: 'Use a complete file written by `backup`, of this version or an older one.',
-  },
+/** The HTTP status of the errors of packages. */
+const PACKAGE_STATUS = {
+  CERT_BACKUP_INVALID: 500,
+  CERT_FILE_EXISTS: 500,
+  CERT_FILE_FAILED: 500,
+  CERT_LEASE_LOST: 503,
+  CERT_MASTER_KEY_EXPOSED: 500,
+  CERT_MASTER_KEY_INVALID: 500,
+  CERT_MASTER_KEY_MISPLACED: 500,
+  CERT_MASTER_KEY_MISSING: 500,
+  CERT_MASTER_KEY_WRONG: 500,
+  CERT_SEAL_BROKEN: 500,
+  CERT_STORE_CORRUPT: 503,
+  CERT_STORE_LOCKED: 503,
+  CERT_STORE_MISSING: 500,
+  CERT_STORE_NEWER: 503,
+  CERT_STORE_NOT_EMPTY: 500,
+  CERT_STORE_OLDER: 500,
+  CERT_STORE_UNAVAILABLE: 503,
+  CERT_STORE_UNFINISHED: 500,
+  CERT_STORE_UNRELEASED: 503,
+} as const satisfies Record<keyof typeof CERT_STORE_ERRORS, number>
+
+/** The errors that only the service itself throws. */
+const OWN_ERRORS = {
   CERT_BUSY: {
     status: 503,
     title: 'Too many requests at once',
@@ -43,16 +61,6 @@ export const CERT_ERRORS = {
     status: 422,
     title: 'Too many certificates for one proxy',
     action: 'Give each proxy a key of its own with only the names that it serves in `domains`.',
-  },
-  CERT_FILE_EXISTS: {
-    status: 500,
-    title: 'File already exists',
-    action: 'Name a file that does not exist yet. No file is overwritten.',
-  },
-  CERT_FILE_FAILED: {
-    status: 500,
-    title: 'File could not be written',
-    action: 'Check the folder, its permissions and the free space, then try again.',
   },
   CERT_ISSUER_ABSENT: {
     status: 409,
@@ -91,36 +99,6 @@ export const CERT_ERRORS = {
     title: 'Private keys are not for this caller',
     action:
       'Add `issue` to the rights of the key, or of the rule: only with it are private keys given.',
-  },
-  CERT_LEASE_LOST: {
-    status: 503,
-    title: 'Another replica took over',
-    action: 'Try again: the other replica issues the certificate.',
-  },
-  CERT_MASTER_KEY_EXPOSED: {
-    status: 500,
-    title: 'Master key is readable by others',
-    action: 'Restrict the file to its owner (`chmod 600`) and consider `rekey`.',
-  },
-  CERT_MASTER_KEY_INVALID: {
-    status: 500,
-    title: 'Master key is not valid',
-    action: 'Restore the file: 32 random bytes in base64, readable by the service.',
-  },
-  CERT_MASTER_KEY_MISPLACED: {
-    status: 500,
-    title: 'Master key is in the data folder',
-    action: 'Move the file out of the data folder and set `storage.masterKeyFile` to its new path.',
-  },
-  CERT_MASTER_KEY_MISSING: {
-    status: 500,
-    title: 'Master key is missing',
-    action: 'Restore the file at `storage.masterKeyFile`. Without it, no stored key can be read.',
-  },
-  CERT_MASTER_KEY_WRONG: {
-    status: 500,
-    title: 'Master key belongs to another store',
-    action: 'Restore the master key that this data folder was created with.',
   },
   CERT_NAME_NOT_ALLOWED: {
     status: 403,
@@ -177,26 +155,10 @@ export const CERT_ERRORS = {
     action:
       'The key is offline or was brought by the operator. To sign an intermediate, set `ca.root.keyFile`.',
   },
-  CERT_SEAL_BROKEN: {
-    status: 500,
-    title: 'Sealed key cannot be opened',
-    action: 'The store was modified by something else. Restore a backup.',
-  },
   CERT_SIGN_IN_LIMITED: {
     status: 429,
     title: 'Too many invalid keys',
     action: 'Enter a configured key: a valid one is never refused.',
-  },
-  CERT_STORE_CORRUPT: {
-    status: 503,
-    title: 'Store is damaged',
-    action: 'Stop the service, move the data folder away and restore a backup into an empty one.',
-  },
-  CERT_STORE_LOCKED: {
-    status: 503,
-    title: 'Store is in use',
-    action:
-      'Stop the other service first, or all replicas of a database. Each service needs a data folder of its own.',
   },
   CERT_STORE_LOST: {
     status: 500,
@@ -204,49 +166,10 @@ export const CERT_ERRORS = {
     action:
       'Check `storage.path` and what is mounted there, or restore a backup. To create a new CA on purpose, start once with `serve --new`.',
   },
-  CERT_STORE_MISSING: {
-    status: 500,
-    title: 'Store does not exist',
-    action: 'Check `storage.path`. The service creates the store at its first start.',
-  },
-  CERT_STORE_NEWER: {
-    status: 503,
-    title: 'Store was written by a newer version',
-    action: 'Run the version that wrote this store, or a newer one.',
-  },
-  CERT_STORE_NOT_EMPTY: {
-    status: 500,
-    title: 'Target is not empty',
-    action:
-      'Name a folder that is empty or does not exist, or a database whose schema holds nothing.',
-  },
-  CERT_STORE_OLDER: {
-    status: 500,
-    title: 'Store is absent or was written by an older version',
-    action: 'Start this version of the service on the store once, then stop it and try again.',
-  },
   CERT_STORE_SHARED: {
     status: 500,
     title: 'Command is for a store in a folder',
     action: 'Use the tools of PostgreSQL for a database: see the guide about several replicas.',
-  },
-  CERT_STORE_UNAVAILABLE: {
-    status: 503,
-    title: 'Store is unavailable',
-    action:
-      'No data was lost. Check the disk and the permissions of the data folder, then try again.',
-  },
-  CERT_STORE_UNFINISHED: {
-    status: 500,
-    title: 'Store was not moved completely',
-    action:
-      'Run the same `move` again: it goes on where it was. Or drop the schema, and go on with the store that was to be moved.',
-  },
-  CERT_STORE_UNRELEASED: {
-    status: 503,
-    title: 'Store was written by a version that was never released',
-    action:
-      'Start with an empty folder, or with a schema that does not exist yet. Nothing converts such a store.',
   },
   CERT_TERMS_NOT_AGREED: {
     status: 503,
@@ -254,6 +177,18 @@ export const CERT_ERRORS = {
     action: 'Read the terms of service of the CA, then set `agreeToTerms: true` for its issuer.',
   },
 } as const satisfies Record<`CERT_${string}`, ErrorRow>
+
+export type CertErrorCode = keyof typeof OWN_ERRORS | keyof typeof PACKAGE_STATUS
+
+const rowOf = ([code, status]: [string, number]): [string, ErrorRow] => [
+  code,
+  { status, ...CERT_STORE_ERRORS[code as keyof typeof PACKAGE_STATUS] },
+]
+
+/** The errors of cert-service: HTTP status, meaning and what to do about it. */
+export const CERT_ERRORS = Object.fromEntries(
+  [...Object.entries(PACKAGE_STATUS).map(rowOf), ...Object.entries(OWN_ERRORS)].sort(),
+) as Readonly<Record<CertErrorCode, ErrorRow>>
 
 /** Errors of a CA that the same request would meet again. */
 const REFUSED: readonly AcmeErrorCode[] = [
@@ -278,8 +213,6 @@ export const STATUS_OF: Readonly<Record<string, number>> = {
   PKI_KEY_WEAK: 400,
 }
 
-export type CertErrorCode = keyof typeof CERT_ERRORS
-
 const ROWS: ReadonlyMap<string, { readonly title: string; readonly action: string }> = new Map(
   Object.entries({ ...CERT_ERRORS, ...PKI_ERRORS, ...ACME_ERRORS }),
 )
@@ -290,39 +223,14 @@ export function actionFor(code: string): string | undefined {
 }
 
 /** An error of cert-service. `message` names the value that is at fault. */
-export class CertError extends CodedError<CertErrorCode> {
-  override readonly name = 'CertError'
-  readonly title: string
-  /** Seconds after which another try makes sense. */
-  readonly retryAfter?: number
-  /** Additional members of the problem (RFC 9457 section 3.2). */
-  readonly members?: Readonly<Record<string, unknown>>
-
+export class CertError extends TitledError<CertErrorCode> {
   constructor(
     code: CertErrorCode,
     message: string,
-    options: ErrorOptions & Pick<CertError, 'retryAfter' | 'members'> = {},
+    options?: ErrorOptions & Pick<TitledError, 'retryAfter' | 'members'>,
   ) {
-    super(code, message, options)
-    this.title = CERT_ERRORS[code].title
-    if (options.retryAfter !== undefined) this.retryAfter = options.retryAfter
-    if (options.members !== undefined) this.members = options.members
+    super(CERT_ERRORS, code, message, options)
   }
-}
-
-/** Whether an error is that one of cert-service. */
-export function hasCode(error: unknown, code: CertErrorCode): error is CertError {
-  return error instanceof CertError && error.code === code
-}
-
-/** The store cannot be used for a while; a client may try again in a few seconds. */
-export function storeUnavailable(reason: string, cause?: unknown): CertError {
-  const message = `The store cannot be used: ${reason}.`
-  return new CertError('CERT_STORE_UNAVAILABLE', message, { cause, retryAfter: RETRY_AFTER })
-}
-
-export function leaseLost(lineage: string): CertError {
-  return new CertError('CERT_LEASE_LOST', `The work on ${lineage} was taken over.`)
 }
 
 /** A failure to issue or revoke, mostly at a CA: it has the code of its cause and an action. */

@@ -1,9 +1,9 @@
 import { hash, randomBytes } from 'node:crypto'
 import type { KeyCaller } from '@gatehouse/auth-core'
+import type { SignInRecord, Store } from '@gatehouse/cert-store/port'
 import { parseIp } from '@gatehouse/net'
 import { LRUCache } from 'lru-cache'
 import { CertError } from './errors.ts'
-import type { SignInRecord, Store } from './store/store.ts'
 import { hasBegun } from './times.ts'
 
 const MINUTE = 60_000

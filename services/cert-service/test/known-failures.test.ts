@@ -3,11 +3,11 @@
 import { readFile } from 'node:fs/promises'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
+import { failedOrders } from '../../../packages/cert-store/test/helpers/store.ts'
 import { expectWarnings } from '../../../scripts/test/quiet.ts'
 import type { CertEvent } from '../src/issuance/issue.ts'
 import { briskClock, post, problem, startAcme } from './helpers/acme.ts'
 import { DAY, KEY, type Running, settle } from './helpers/app.ts'
-import { failedOrders } from './helpers/store.ts'
 
 // What is wrong in these tests, and said.
 expectWarnings(t, 'ACME_')

@@ -1,3 +1,4 @@
+import { StorageSchema } from '@gatehouse/cert-store'
 import { KEY_TYPES } from '@gatehouse/pki'
 import {
   Duration,
@@ -5,11 +6,9 @@ import {
   LogSchema,
   listener,
   MetricsSchema,
-  Secret,
   Text,
   WorkersSchema,
 } from '@gatehouse/service-kit'
-import { SCHEMA_PATTERN } from '@gatehouse/store'
 import { type Static, Type } from 'typebox'
 import { AuthSchema, RuleSchema } from './auth.ts'
 import { EventsSchema } from './events.ts'
@@ -50,52 +49,6 @@ const ServerSchema = Type.Object({
     }),
   ),
 })
-
-const StorageSchema = Type.Object(
-  {
-    path: FilePath({
-      default: 'data',
-      description: 'Folder of the store, for one process at a time. Not used with `url`.',
-    }),
-    url: Type.Optional(
-      Secret({
-        description:
-          'PostgreSQL for any number of equal replicas, in place of a folder: `postgres://user:password@host:5432/database`. Several hosts are separated by commas: the one that takes writes is used. The connection is verified TLS, unless the host is loopback or `?sslmode=disable` stands there.',
-      }),
-    ),
-    caFile: Type.Optional(
-      FilePath({
-        description:
-          'CA certificates of the database in PEM, if it has a private CA. Without `url`: of the one that `move` copies to.',
-      }),
-    ),
-    schema: Type.String({
-      pattern: SCHEMA_PATTERN,
-      default: 'gatehouse_certs',
-      description: 'Schema in the database, which is created at the first start.',
-    }),
-    masterKeyFile: FilePath({
-      default: 'master.key',
-      description:
-        'Key that seals all others, outside of the data folder. Created at the first start, unless `url` is set: then it has to be the same on each replica. Not part of backups.',
-    }),
-    masterKey: Type.Optional(
-      Type.String({
-        pattern: '^[A-Za-z0-9+/]{43}=$',
-        description:
-          'The key itself in place of the file, from the environment: 32 bytes in base64.',
-      }),
-    ),
-    retention: Duration({
-      default: '30d',
-      from: '1h',
-      description: 'How long expired certificates and finished orders are kept.',
-    }),
-  },
-  {
-    removed: { cachePath: 'was removed: while the database is away, memory answers. Leave it out' },
-  },
-)
 
 const CaSchema = Type.Object({
   name: Type.String({

@@ -1,5 +1,5 @@
+import type { CertificateRecord, NewEvent } from '@gatehouse/cert-store/port'
 import type { CertEvent } from '../issuance/issue.ts'
-import type { CertificateRecord, NewEvent } from '../store/store.ts'
 import { describeTimes, planRenewal, toTime } from '../times.ts'
 
 const DAY = 86_400_000

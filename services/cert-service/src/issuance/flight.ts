@@ -1,7 +1,8 @@
 import { ACME_ERRORS, AcmeError, type AcmeErrorCode, outcomeOf } from '@gatehouse/acme'
+import { TitledError } from '@gatehouse/cert-store'
+import type { CertificateRecord, Checkpoint, Lease, OrderRecord } from '@gatehouse/cert-store/port'
 import { PkiError } from '@gatehouse/pki'
-import { CertError, type CertErrorCode, IssueError } from '../errors.ts'
-import type { CertificateRecord, Checkpoint, Lease, OrderRecord } from '../store/store.ts'
+import { type CertErrorCode, hasCode, IssueError } from '../errors.ts'
 import { backoff, DAY } from '../times.ts'
 import type { Held } from './held.ts'
 import type { IssuanceRequest, Requester } from './request.ts'
@@ -123,17 +124,17 @@ function countFailures({ failures, checkpoint }: Flight, error: unknown): number
 function isTransient(error: unknown): boolean {
   if (error instanceof AcmeError) return outcomeOf(error) !== 'final'
   if (error instanceof PkiError) return error.code === CA_ENDS
-  return error instanceof CertError && TRANSIENT.includes(error.code)
+  return TRANSIENT.some((code) => hasCode(error, code))
 }
 
 /** Milliseconds to wait as the CA asks, or as its limits demand. */
 function demandedWait(error: unknown): number {
-  if (error instanceof CertError) return (error.retryAfter ?? 0) * 1000
+  if (error instanceof TitledError) return (error.retryAfter ?? 0) * 1000
   if (!(error instanceof AcmeError)) return 0
   return Math.max(error.retryAfterMs ?? 0, error.code === 'ACME_PAUSED' ? DAY : 0)
 }
 
 /** Whether an error is one of ours, whose message is fit for callers. */
-function isCoded(error: unknown): error is PkiError | CertError | AcmeError {
-  return error instanceof PkiError || error instanceof CertError || error instanceof AcmeError
+function isCoded(error: unknown): error is PkiError | TitledError | AcmeError {
+  return error instanceof PkiError || error instanceof TitledError || error instanceof AcmeError
 }

@@ -1,11 +1,11 @@
 import { hash } from 'node:crypto'
 import { EventEmitter } from 'node:events'
 import { isDeepStrictEqual } from 'node:util'
+import type { CertificateRecord, Change } from '@gatehouse/cert-store/port'
 import { toPem } from '@gatehouse/pki'
 import type { FastifyInstance } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import { hasCode } from '../errors.ts'
-import type { CertificateRecord, Change } from '../store/store.ts'
 import { describeRenewal, hasBegun } from '../times.ts'
 
 /** About 7 kB each, so 70 MB. */

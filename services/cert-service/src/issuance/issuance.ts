@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
+import type { CertificateRecord, OrderRecord } from '@gatehouse/cert-store/port'
 import type { Name } from '@gatehouse/pki'
 import { CertError, hasCode, IssueError } from '../errors.ts'
-import type { CertificateRecord, OrderRecord } from '../store/store.ts'
 import { hasBegun, isMisdated, planRenewal } from '../times.ts'
 import { type Flight, orderOf, STORING } from './flight.ts'
 import type { Held } from './held.ts'

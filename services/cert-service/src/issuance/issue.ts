@@ -1,3 +1,10 @@
+import type { Keyring } from '@gatehouse/cert-store'
+import type {
+  CertificateRecord,
+  Lease,
+  NewCertificate,
+  OrderRecord,
+} from '@gatehouse/cert-store/port'
 import {
   buildCsr,
   generateKeyPair,
@@ -10,8 +17,6 @@ import {
 import type { FastifyInstance } from 'fastify'
 import { CertError, hasCode } from '../errors.ts'
 import type { Issued, IssuerIo } from '../issuers/issuer.ts'
-import type { Keyring } from '../sealing/keyring.ts'
-import type { CertificateRecord, Lease, NewCertificate, OrderRecord } from '../store/store.ts'
 import { isMisdated, planRenewal, soonestRenewal } from '../times.ts'
 import {
   assertRetryDue,

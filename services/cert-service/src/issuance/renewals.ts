@@ -1,7 +1,8 @@
 import { pickMoment, type RenewalInfo } from '@gatehouse/acme'
+import { TitledError } from '@gatehouse/cert-store'
+import type { CertificateRecord, RenewalWindow } from '@gatehouse/cert-store/port'
 import type { FastifyInstance } from 'fastify'
-import { CertError, IssueError } from '../errors.ts'
-import type { CertificateRecord, RenewalWindow } from '../store/store.ts'
+import { IssueError } from '../errors.ts'
 import { soonestRenewal } from '../times.ts'
 import { SYSTEM } from './issue.ts'
 import type { IssuanceRequest } from './request.ts'
@@ -94,7 +95,7 @@ function waitOf(error: unknown): number | undefined {
   const seconds =
     error instanceof IssueError
       ? error.wait
-      : error instanceof CertError
+      : error instanceof TitledError
         ? error.retryAfter
         : undefined
   return seconds ? seconds * 1000 : undefined

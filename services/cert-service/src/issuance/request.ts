@@ -1,5 +1,7 @@
 import { createPublicKey } from 'node:crypto'
 import { isRocaKey } from '@gatehouse/auth-core'
+import { TitledError } from '@gatehouse/cert-store'
+import type { OrderRecord, Store } from '@gatehouse/cert-store/port'
 import {
   type Csr,
   type KeyType,
@@ -13,7 +15,6 @@ import { indexable } from '@gatehouse/store'
 import { LRUCache } from 'lru-cache'
 import { CertError, type CertErrorCode } from '../errors.ts'
 import type { Issuer } from '../issuers/issuer.ts'
-import type { OrderRecord, Store } from '../store/store.ts'
 
 export const MAX_NAMES = 100
 /** The only profile of the embedded CA: certificates for TLS servers. */
@@ -250,6 +251,6 @@ export function pointingTo<T>(pointer: string, step: () => T): T {
 }
 
 function pointTo(pointer: string, error: unknown): unknown {
-  if (!(error instanceof PkiError || error instanceof CertError)) return error
+  if (!(error instanceof PkiError || error instanceof TitledError)) return error
   return Object.assign(error, { errors: [{ pointer, detail: error.message }] })
 }

@@ -1,5 +1,6 @@
 import { createPrivateKey, hash, type KeyObject, X509Certificate } from 'node:crypto'
 import { existsSync } from 'node:fs'
+import type { AuthorityRecord, CrlRecord } from '@gatehouse/cert-store/port'
 import {
   type Authority,
   createCrl,
@@ -16,7 +17,6 @@ import { requireNamedFile } from '@gatehouse/service-kit'
 import type { FastifyInstance } from 'fastify'
 import type { CertServiceConfig } from '../config/schema.ts'
 import { CertError } from '../errors.ts'
-import type { AuthorityRecord, CrlRecord } from '../store/store.ts'
 import { hasBegun } from '../times.ts'
 
 const HOUR = 3_600_000

@@ -1,3 +1,4 @@
+import type { CrlRecord } from '@gatehouse/cert-store/port'
 import {
   type Authority,
   BACKDATE,
@@ -11,7 +12,6 @@ import {
   readConstraints,
 } from '@gatehouse/pki'
 import { CertError } from '../errors.ts'
-import type { CrlRecord } from '../store/store.ts'
 import { hasBegun } from '../times.ts'
 import {
   Authorities,

@@ -1,11 +1,10 @@
+import type { Counted, Lease, Store, Usage } from '@gatehouse/cert-store/port'
 import type { Clock } from '@gatehouse/service-kit'
 import { LRUCache } from 'lru-cache'
 import type { CallerLimits } from '../config/schema.ts'
 import { CertError } from '../errors.ts'
 import type { CallerGate } from '../issuance/issue.ts'
 import type { IssuanceRequest, Requester } from '../issuance/request.ts'
-import type { Counted, Lease, Store } from '../store/store.ts'
-import type { Usage } from '../store/usage.ts'
 import { emptyAt, freeAt, left, take } from './bucket.ts'
 
 /** How often to count again, and after how many milliseconds. */

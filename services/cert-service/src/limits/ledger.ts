@@ -1,7 +1,6 @@
+import type { Store, Usage } from '@gatehouse/cert-store/port'
 import { directoryOf, type IssuerConfig } from '../config/issuers.ts'
 import { CertError } from '../errors.ts'
-import type { Store } from '../store/store.ts'
-import type { Usage } from '../store/usage.ts'
 import { spanOf, toTime } from '../times.ts'
 import { emptyAt, freeAt, left, take } from './bucket.ts'
 import {

@@ -1,14 +1,14 @@
 import { hash } from 'node:crypto'
-import { buildChainPem, parseCertificate } from '@gatehouse/pki'
-import type { Page } from '@gatehouse/service-kit'
-import { html, type SafeHtml } from '@remix-run/html-template'
 import type {
   AuditRecord,
   CertificateRecord,
   InService,
   OrderRecord,
   PastCertificate,
-} from '../store/store.ts'
+} from '@gatehouse/cert-store/port'
+import { buildChainPem, parseCertificate } from '@gatehouse/pki'
+import type { Page } from '@gatehouse/service-kit'
+import { html, type SafeHtml } from '@remix-run/html-template'
 import { type Action, actionLinks, type Done, doneNotice, issuerText } from './actions.ts'
 import { tabTitle, type VisitorName, who } from './cards.ts'
 import { failure } from './failure.ts'

@@ -1,5 +1,5 @@
+import type { CertificateState, Tally } from '@gatehouse/cert-store/port'
 import { html, type SafeHtml } from '@remix-run/html-template'
-import type { CertificateState, Tally } from '../store/store.ts'
 import { dayOf } from './time.ts'
 
 const DAY = 86_400_000

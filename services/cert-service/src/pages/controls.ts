@@ -1,5 +1,5 @@
+import type { CertificateState, Position } from '@gatehouse/cert-store/port'
 import { html, type SafeHtml } from '@remix-run/html-template'
-import type { CertificateState, Position } from '../store/store.ts'
 import { issuerText } from './actions.ts'
 import { countOf, type Summary } from './chart.ts'
 import { clock } from './time.ts'

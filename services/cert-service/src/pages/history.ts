@@ -1,5 +1,5 @@
+import { type AuditRecord, NAME_PAGE, type PastCertificate } from '@gatehouse/cert-store/port'
 import { html, type SafeHtml } from '@remix-run/html-template'
-import { type AuditRecord, NAME_PAGE, type PastCertificate } from '../store/store.ts'
 import { issuerText } from './actions.ts'
 import { certificateHref } from './links.ts'
 import { icon, type Tone } from './notice.ts'

@@ -1,6 +1,6 @@
+import type { CertificateRecord, CertificateState, OrderRecord } from '@gatehouse/cert-store/port'
 import type { Page } from '@gatehouse/service-kit'
 import { html, type SafeHtml } from '@remix-run/html-template'
-import type { CertificateRecord, CertificateState, OrderRecord } from '../store/store.ts'
 import { tabTitle, type VisitorName, who } from './cards.ts'
 import { chart, type Summary } from './chart.ts'
 import { filters, freshness, type Neighbours, pager, searchForm } from './controls.ts'

@@ -1,7 +1,7 @@
+import type { OrderRecord } from '@gatehouse/cert-store/port'
 import { KEY_TYPES, type KeyType } from '@gatehouse/pki'
 import { type Page, prose } from '@gatehouse/service-kit'
 import { html, type SafeHtml } from '@remix-run/html-template'
-import type { OrderRecord } from '../store/store.ts'
 import { card, toInventory } from './cards.ts'
 import { notice } from './notice.ts'
 import { sentence } from './problem.ts'

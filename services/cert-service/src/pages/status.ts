@@ -1,5 +1,10 @@
+import type {
+  CertificateRecord,
+  InService,
+  OrderRecord,
+  PastCertificate,
+} from '@gatehouse/cert-store/port'
 import { html, type SafeHtml } from '@remix-run/html-template'
-import type { CertificateRecord, InService, OrderRecord, PastCertificate } from '../store/store.ts'
 import { reasonText } from './actions.ts'
 import { stateOf } from './inventory.ts'
 import { certificateHref } from './links.ts'

@@ -1,5 +1,5 @@
+import type { CertificateRecord } from '@gatehouse/cert-store/port'
 import { html, type SafeHtml } from '@remix-run/html-template'
-import type { CertificateRecord } from '../store/store.ts'
 import { toTime } from '../times.ts'
 
 const DAY = 86_400_000

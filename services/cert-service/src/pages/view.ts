@@ -1,5 +1,5 @@
+import type { CertificateState, ListOrder, Position } from '@gatehouse/cert-store/port'
 import { type Static, Type } from 'typebox'
-import type { CertificateState, ListOrder, Position } from '../store/store.ts'
 
 /** What certificates are ordered by, the first one unless another is asked for. */
 export const ORDERS: Readonly<Record<ListOrder, string>> = {

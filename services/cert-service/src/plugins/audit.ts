@@ -1,9 +1,9 @@
+import type { AuditEntry, CertificateRecord, Store } from '@gatehouse/cert-store/port'
 import type { Clock } from '@gatehouse/service-kit'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
 import type { Requester } from '../issuance/request.ts'
-import type { AuditEntry, CertificateRecord, Store } from '../store/store.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {

@@ -1,10 +1,10 @@
 import { AcmeError } from '@gatehouse/acme'
+import { TitledError } from '@gatehouse/cert-store'
+import type { Expiry, Store } from '@gatehouse/cert-store/port'
 import { PkiError } from '@gatehouse/pki'
 import type { Metrics } from '@gatehouse/service-kit'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import { CertError } from '../errors.ts'
-import type { Expiry, Store } from '../store/store.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -175,7 +175,7 @@ const CLASS_OF: Readonly<Record<string, FailureClass>> = {
 
 /** The class of an error, which says where to look. */
 export function failureClass(error: unknown): FailureClass {
-  if (!(error instanceof AcmeError || error instanceof CertError || error instanceof PkiError))
+  if (!(error instanceof AcmeError || error instanceof TitledError || error instanceof PkiError))
     return 'internal'
   const { code } = error
   return CLASS_OF[code] ?? (code.startsWith('ACME_DNS_') ? 'dns' : 'refused')

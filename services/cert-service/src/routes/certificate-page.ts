@@ -1,4 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { CertificateRecord, InService, OrderRecord } from '@gatehouse/cert-store/port'
 import { buildChainPem, type Name, parseCertificate } from '@gatehouse/pki'
 import { sendPage } from '@gatehouse/service-kit'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -10,7 +11,6 @@ import { certificatePage, nameWithoutCertificatePage, orderPage } from '../pages
 import { nameHref, orderHref } from '../pages/links.ts'
 import { isPerson, mayAll } from '../policy.ts'
 import { OrderIdSchema } from '../schemas.ts'
-import type { CertificateRecord, InService, OrderRecord } from '../store/store.ts'
 import { takeDone } from './done.ts'
 import { readFailing } from './listing.ts'
 import { findOrder, findReadableByName, withStep } from './lookup.ts'

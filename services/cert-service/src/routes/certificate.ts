@@ -1,4 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { CertificateRecord } from '@gatehouse/cert-store/port'
 import { type Csr, type Name, notGranted } from '@gatehouse/pki'
 import { hasTag } from '@gatehouse/service-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -20,7 +21,6 @@ import {
   OrderSchema,
   PEM,
 } from '../schemas.ts'
-import type { CertificateRecord } from '../store/store.ts'
 import { isMisdated, planRenewal, toTime } from '../times.ts'
 import type {} from './dry-run.ts'
 import { findPermitted, findReadable, readDomain } from './lookup.ts'

@@ -1,4 +1,5 @@
 import { AcmeError, type Solver } from '@gatehouse/acme'
+import type { OrderRecord } from '@gatehouse/cert-store/port'
 import type { Name } from '@gatehouse/pki'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
@@ -9,7 +10,6 @@ import { describeCertificate } from '../issuance/held.ts'
 import type { IssuanceRequest } from '../issuance/request.ts'
 import type { Budget } from '../limits/ledger.ts'
 import type { DryRunSchema } from '../schemas.ts'
-import type { OrderRecord } from '../store/store.ts'
 import { spanOf, toTime } from '../times.ts'
 import { describeOrder } from './status.ts'
 

@@ -1,9 +1,9 @@
+import { isOrder, listAll, positionOf } from '@gatehouse/cert-store/listing'
+import type { CertificateRecord, Listed, Listing, Position } from '@gatehouse/cert-store/port'
 import type { FastifyInstance } from 'fastify'
 import type { Question } from '../pages/search.ts'
 import type { View } from '../pages/view.ts'
 import { mayAll, type Requestor } from '../policy.ts'
-import { isOrder, listAll, positionOf } from '../store/listing.ts'
-import type { CertificateRecord, Listed, Listing, Position } from '../store/store.ts'
 import { findValid, readPermitted } from './lookup.ts'
 import type { Visitor } from './visitors.ts'
 

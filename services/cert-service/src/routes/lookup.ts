@@ -1,3 +1,9 @@
+import {
+  type CertificateRecord,
+  type Listed,
+  NAME_PAGE,
+  type OrderRecord,
+} from '@gatehouse/cert-store/port'
 import type { Name } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Right } from '../config/auth.ts'
@@ -5,7 +11,6 @@ import { CertError } from '../errors.ts'
 import type { Held } from '../issuance/held.ts'
 import { pointingTo, readName } from '../issuance/request.ts'
 import { mayAll, type Requestor, requestorOf } from '../policy.ts'
-import { type CertificateRecord, type Listed, NAME_PAGE, type OrderRecord } from '../store/store.ts'
 import { preferBegun } from '../times.ts'
 
 /** Pages that a request reads at most, however little its caller may see. */

@@ -1,4 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { CertificateRecord } from '@gatehouse/cert-store/port'
 import { parseName } from '@gatehouse/pki'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
@@ -8,7 +9,6 @@ import { nameOrNone } from '../issuance/request.ts'
 import { mayAll, recordDelivery, requesterOf } from '../policy.ts'
 import { createDocuments, keysWithheld } from '../proxy/traefik.ts'
 import { emptyAnswer, guarded, PEM, PemBundleSchema } from '../schemas.ts'
-import type { CertificateRecord } from '../store/store.ts'
 import { findHeld, findValid } from './lookup.ts'
 
 /** `GET /api/proxy/traefik` and `GET /api/proxy/caddy`, from which proxies fetch certificates. */

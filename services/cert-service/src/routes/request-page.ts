@@ -1,9 +1,10 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { TitledError } from '@gatehouse/cert-store'
 import { KEY_TYPES, PkiError } from '@gatehouse/pki'
 import { sendPage } from '@gatehouse/service-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import { CertError, STATUS_OF } from '../errors.ts'
+import { type CertError, STATUS_OF } from '../errors.ts'
 import { type IssuanceRequest, MAX_NAMES, parseRequest } from '../issuance/request.ts'
 import { dryRunPage } from '../pages/actions.ts'
 import { certificateHref, orderHref } from '../pages/links.ts'
@@ -60,7 +61,7 @@ function readRequest(
       (parsed) => authorize(request, 'issue', parsed),
     )
   } catch (error) {
-    if (error instanceof PkiError || error instanceof CertError) return { error }
+    if (error instanceof PkiError || error instanceof TitledError) return { error }
     throw error
   }
 }

@@ -1,4 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { CertificateRecord, OrderRecord } from '@gatehouse/cert-store/port'
 import { KEY_TYPES } from '@gatehouse/pki'
 import { type Static, Type } from 'typebox'
 import { actionFor } from '../errors.ts'
@@ -14,7 +15,6 @@ import {
   OrderIdSchema,
   OrderSchema,
 } from '../schemas.ts'
-import type { CertificateRecord, OrderRecord } from '../store/store.ts'
 import { toTime } from '../times.ts'
 import { readFailing } from './listing.ts'
 import { findOrder, readPermitted } from './lookup.ts'

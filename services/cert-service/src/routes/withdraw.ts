@@ -1,12 +1,12 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { AcmeError } from '@gatehouse/acme'
+import type { AuditEntry, IssuedCertificate } from '@gatehouse/cert-store/port'
 import { type Name, REVOCATION_REASONS, type RevocationReason } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { CertError, IssueError } from '../errors.ts'
 import { authorize, mayAll, requesterOf, requestorOf } from '../policy.ts'
 import { DomainSchema, emptyAnswer, guarded } from '../schemas.ts'
-import type { AuditEntry, IssuedCertificate } from '../store/store.ts'
 import { readDomain } from './lookup.ts'
 
 const MAX_AUDITED_NAMES = 1_000

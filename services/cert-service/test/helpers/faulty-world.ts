@@ -1,5 +1,6 @@
 import type { ChallengeTask, Solver } from '@gatehouse/acme'
 import { createTransport } from '@gatehouse/acme'
+import type { AccountRecord, OrderRecord } from '@gatehouse/cert-store/port'
 import { type BoundedFetch, createFetch } from '@gatehouse/net'
 import { buildCsr, generateP256, parseName } from '@gatehouse/pki'
 import type { Clock } from '@gatehouse/service-kit'
@@ -9,11 +10,10 @@ import {
   type ScriptedCa,
   startScriptedCa,
 } from '../../../../packages/acme/test/scripted-ca/index.ts'
+import type { Keyring } from '../../../../packages/cert-store/src/sealing/keyring.ts'
 import type { IssuerConfig } from '../../src/config/issuers.ts'
 import { AcmeAccount } from '../../src/issuers/acme/account.ts'
 import { createAcmeIssuer } from '../../src/issuers/acme/issuer.ts'
-import type { Keyring } from '../../src/sealing/keyring.ts'
-import type { AccountRecord, OrderRecord } from '../../src/store/store.ts'
 
 /** What goes wrong at a point: of an answer, or of the whole process. */
 export type Fault =

@@ -1,9 +1,9 @@
+import type { CertificateRecord, Store } from '@gatehouse/cert-store/port'
 import t from 'tap'
-import { storeUnavailable } from '../../src/errors.ts'
+import { storeUnavailable } from '../../../../packages/cert-store/src/errors.ts'
+import { NOW, newCertificate } from '../../../../packages/cert-store/test/helpers/store.ts'
 import { Holdings } from '../../src/issuance/held.ts'
-import type { CertificateRecord, Store } from '../../src/store/store.ts'
 import { leapClock, settle } from '../helpers/app.ts'
-import { NOW, newCertificate } from '../helpers/store.ts'
 
 const MANY = 6_000
 

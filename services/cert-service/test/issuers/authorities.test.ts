@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto'
+import type { Store } from '@gatehouse/cert-store/port'
 import t from 'tap'
+import { openKeyring } from '../../../../packages/cert-store/src/sealing/master-key.ts'
+import { testStore } from '../../../../packages/cert-store/test/helpers/store.ts'
 import { Authorities } from '../../src/issuers/authorities.ts'
-import { openKeyring } from '../../src/sealing/master-key.ts'
-import type { Store } from '../../src/store/store.ts'
 import { DAY, NOW } from '../helpers/app.ts'
-import { testStore } from '../helpers/store.ts'
 
 t.test('of two replicas that start at once, one makes the intermediate', async (t) => {
   const { store } = await testStore(t)

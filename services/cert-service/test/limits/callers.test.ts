@@ -6,17 +6,21 @@ import { systemClock } from '@gatehouse/service-kit'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import fc from 'fast-check'
 import t from 'tap'
+import { openStore } from '../../../../packages/cert-store/src/open.ts'
+import { until } from '../../../../packages/cert-store/test/helpers/engines.ts'
+import {
+  newAudit,
+  newCertificate,
+  testStore,
+} from '../../../../packages/cert-store/test/helpers/store.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import type { AppDeps } from '../../src/app.ts'
 import { CertError } from '../../src/errors.ts'
 import type { IssuanceRequest } from '../../src/issuance/request.ts'
 import { Callers } from '../../src/limits/callers.ts'
-import { openStore } from '../../src/store/open.ts'
 import { startAcme, WAIT } from '../helpers/acme.ts'
 import { createIdp, DAY, KEY, NOW, type Running, reload, settle, start } from '../helpers/app.ts'
 import { makeCsr } from '../helpers/csr.ts'
-import { until } from '../helpers/engines.ts'
-import { newAudit, newCertificate, testStore } from '../helpers/store.ts'
 
 // What is wrong in these tests, and said.
 expectWarnings(t, 'nearly `limits.perName.certificates`')

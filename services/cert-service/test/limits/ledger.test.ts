@@ -1,6 +1,9 @@
 import { DatabaseSync } from 'node:sqlite'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
+import { openSqliteStore, storeFile } from '../../../../packages/cert-store/src/sqlite.ts'
+import { memoryStore } from '../../../../packages/cert-store/test/helpers/memory-store.ts'
+import { NOW, testStore } from '../../../../packages/cert-store/test/helpers/store.ts'
 import type { IssuerConfig } from '../../src/config/issuers.ts'
 import { CertError } from '../../src/errors.ts'
 import { emptyAt, freeAt, left, take } from '../../src/limits/bucket.ts'
@@ -11,9 +14,6 @@ import {
   loadRegisteredDomain,
 } from '../../src/limits/ca-limits.ts'
 import { Ledger } from '../../src/limits/ledger.ts'
-import { openSqliteStore, storeFile } from '../../src/store/sqlite.ts'
-import { memoryStore } from '../helpers/memory-store.ts'
-import { NOW, testStore } from '../helpers/store.ts'
 import { type AllLimits, createLimitedCa } from './ca.ts'
 
 const MINUTE = 60_000

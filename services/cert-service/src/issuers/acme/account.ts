@@ -1,11 +1,11 @@
 import { createPrivateKey, type KeyObject } from 'node:crypto'
 import { AcmeError, changeKey, newAccount, type Transport, updateAccount } from '@gatehouse/acme'
+import type { Keyring } from '@gatehouse/cert-store'
+import type { AccountRecord, Store } from '@gatehouse/cert-store/port'
 import { generateP256 } from '@gatehouse/pki'
 import type { IssuerConfig } from '../../config/issuers.ts'
 import { CertError } from '../../errors.ts'
 import type { Ledger } from '../../limits/ledger.ts'
-import type { Keyring } from '../../sealing/keyring.ts'
-import type { AccountRecord, Store } from '../../store/store.ts'
 
 interface Signer {
   readonly accountUrl: string

@@ -11,9 +11,9 @@ import {
   type DnsProviderDeps,
   type Solver,
 } from '@gatehouse/acme'
+import type { Store } from '@gatehouse/cert-store/port'
 import { type Clock, listenError } from '@gatehouse/service-kit'
 import type { ChallengeConfig, IssuerConfig } from '../../config/issuers.ts'
-import type { Store } from '../../store/store.ts'
 
 /** Keeps responses to challenges in the store, so that they outlive the process. */
 export function createChallengeStore(store: Store, clock: Pick<Clock, 'now'>): ChallengeStore {

@@ -13,13 +13,14 @@ import {
   type Solver,
   step,
 } from '@gatehouse/acme'
+import { TitledError } from '@gatehouse/cert-store'
+import type { Store } from '@gatehouse/cert-store/port'
 import { parseName } from '@gatehouse/pki'
 import type { Clock } from '@gatehouse/service-kit'
 import { canProve, type IssuerConfig } from '../../config/issuers.ts'
 import { CertError } from '../../errors.ts'
 import type { LimitedOrder } from '../../limits/ca-limits.ts'
 import type { Ledger } from '../../limits/ledger.ts'
-import type { Store } from '../../store/store.ts'
 import type { IssuerIo, IssuerRequest } from '../issuer.ts'
 import type { AcmeServer } from './server.ts'
 
@@ -165,7 +166,7 @@ class OrderRun {
   /** An order that the CA has not accepted is not retried after an internal error, nor for ever. */
   #isGivenUp({ step }: OrderState, error: unknown): boolean {
     if (step !== 'created') return false
-    const isInternal = !(error instanceof AcmeError || error instanceof CertError)
+    const isInternal = !(error instanceof AcmeError || error instanceof TitledError)
     return isInternal || this.#deps.clock.now() - this.#io.since > PLACING_MS
   }
 

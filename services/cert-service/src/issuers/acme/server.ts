@@ -1,10 +1,10 @@
 import { createTransport, type Transport } from '@gatehouse/acme'
+import type { Keyring } from '@gatehouse/cert-store'
+import type { Store } from '@gatehouse/cert-store/port'
 import { type BoundedFetch, type Clock, createFetch, NetError } from '@gatehouse/net'
 import { requireNamedFile } from '@gatehouse/service-kit'
 import { accountOf, directoryOf, type IssuerConfig } from '../../config/issuers.ts'
 import type { Ledger } from '../../limits/ledger.ts'
-import type { Keyring } from '../../sealing/keyring.ts'
-import type { Store } from '../../store/store.ts'
 import { VERSION } from '../../version.ts'
 import { AcmeAccount } from './account.ts'
 

@@ -2,9 +2,13 @@ import { writeFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import {
+  newAudit,
+  newCertificate,
+  newOrder,
+} from '../../../../../packages/cert-store/test/helpers/store.ts'
 import { list, remove, renew, show } from '../../../src/cli/client/certificates.ts'
 import { DAY, KEY, NOW, start } from '../../helpers/app.ts'
-import { newAudit, newCertificate, newOrder } from '../../helpers/store.ts'
 
 /** The commands against a service; `isTTY` is whether a person reads what they print. */
 async function stage(t: Test) {
