@@ -1,5 +1,6 @@
 import { ACME_ERRORS } from '@gatehouse/acme'
 import { AUTH_ERRORS } from '@gatehouse/auth-core'
+import type { Events } from '@gatehouse/issuance'
 import { PKI_ERRORS } from '@gatehouse/pki'
 import {
   appOptions,
@@ -32,7 +33,6 @@ import { receiversOf } from './config/events.ts'
 import { type CertServiceConfig, isPlain } from './config/schema.ts'
 import { CERT_ERRORS, STATUS_OF } from './errors.ts'
 import { events } from './events/outbox.ts'
-import type { Events } from './issuance/issue.ts'
 import { ERRORS_PATH } from './pages/links.ts'
 import { problemPage } from './pages/problem.ts'
 import { type AccessOptions, access } from './plugins/access.ts'

@@ -1,10 +1,10 @@
 import { hash, randomBytes } from 'node:crypto'
 import type { KeyCaller } from '@gatehouse/auth-core'
 import type { SignInRecord, Store } from '@gatehouse/cert-store/port'
+import { hasBegun } from '@gatehouse/issuance/times'
 import { parseIp } from '@gatehouse/net'
 import { LRUCache } from 'lru-cache'
 import { CertError } from './errors.ts'
-import { hasBegun } from './times.ts'
 
 const MINUTE = 60_000
 const IDLE = 15 * MINUTE

@@ -14,7 +14,7 @@ import { start } from './helpers/app.ts'
 
 const ROOT = join(import.meta.dirname, '../../..')
 /** The service, and the packages that throw errors of its table. */
-const SOURCES = ['services/cert-service/src', 'packages/cert-store/src']
+const SOURCES = ['services/cert-service/src', 'packages/cert-store/src', 'packages/issuance/src']
 
 t.test('every code is thrown somewhere, and none is thrown that is not listed', async (t) => {
   const files = SOURCES.flatMap((src) => globSync(`${src}/**/*.ts`, { cwd: ROOT })).filter(

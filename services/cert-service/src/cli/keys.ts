@@ -2,13 +2,13 @@ import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
 import { createPrivateFile, openKeyring, openStore, replaceMasterKey } from '@gatehouse/cert-store'
 import type { Store } from '@gatehouse/cert-store/port'
+import { rolloverAccount } from '@gatehouse/issuance/issuers'
+import type { IssuerConfig } from '@gatehouse/issuance/options'
 import { toPem } from '@gatehouse/pki'
 import { systemClock } from '@gatehouse/service-kit'
-import type { IssuerConfig } from '../config/issuers.ts'
 import type { CertServiceConfig } from '../config/schema.ts'
 import { CertError } from '../errors.ts'
-import { openAcmeServer } from '../issuers/acme/server.ts'
-import { Ledger } from '../limits/ledger.ts'
+import { VERSION } from '../version.ts'
 
 type StorageConfig = CertServiceConfig['storage']
 
@@ -82,8 +82,7 @@ export async function rollover({
   if (!config) throw new CertError('CERT_ISSUER_ABSENT', `no issuer is called ${name}`)
   await using store = await openStopped(stopped)
   const keyring = await keyringOf(stopped, store)
-  const limits = await Ledger.open({ issuers, store, now: systemClock.now, log: console })
-  const log = { info() {} }
-  const server = await openAcmeServer(config, { store, keyring, clock: systemClock, limits, log })
-  await server.account.rollover().finally(server.close)
+  const userAgent = `gatehouse-cert-service/${VERSION}`
+  const log = { info() {}, warn: console.warn }
+  await rolloverAccount(config, issuers, { store, keyring, clock: systemClock, log, userAgent })
 }

@@ -2,6 +2,7 @@ import { existsSync, readFileSync, statSync } from 'node:fs'
 import { isAbsolute, join } from 'node:path'
 import type { DnsProviderConfig } from '@gatehouse/acme'
 import { isFirstStart, STORAGE_RULES } from '@gatehouse/cert-store'
+import { loadOwnAuthority } from '@gatehouse/issuance/issuers'
 import { fromPem, keyPairFromPem, readConstraints } from '@gatehouse/pki'
 import {
   applyRules,
@@ -18,7 +19,6 @@ import {
 } from '@gatehouse/service-kit'
 import { checkEventFiles } from '../config/events.ts'
 import type { CertServiceConfig } from '../config/schema.ts'
-import { loadOwnAuthority } from '../issuers/authorities.ts'
 
 /**
  * The rules for the files and folders that a start needs. They are only read, so that they can be

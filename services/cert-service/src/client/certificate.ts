@@ -1,4 +1,5 @@
 import { type KeyObject, X509Certificate } from 'node:crypto'
+import { hasBegun, toTime } from '@gatehouse/issuance/times'
 import {
   fromPem,
   type KeyPair,
@@ -8,7 +9,6 @@ import {
   parseCertificate,
   toPem,
 } from '@gatehouse/pki'
-import { hasBegun, toTime } from '../times.ts'
 import { ClientError } from './errors.ts'
 
 const MAX_CHAIN = 10

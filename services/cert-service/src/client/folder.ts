@@ -17,9 +17,9 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { basename, join } from 'node:path'
+import { toTime } from '@gatehouse/issuance/times'
 import type { Clock } from '@gatehouse/net'
 import { lockFile, makeFolder } from '@gatehouse/service-kit'
-import { toTime } from '../times.ts'
 import { type Held, readPair, timeOf } from './certificate.ts'
 import { pause } from './clock.ts'
 import { ClientError } from './errors.ts'

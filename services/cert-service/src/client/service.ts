@@ -1,7 +1,7 @@
+import { toTime } from '@gatehouse/issuance/times'
 import { type BoundedFetch, type FetchAnswer, type FetchInit, NetError } from '@gatehouse/net'
 import { type Static, type TSchema, Type } from 'typebox'
 import { Check } from 'typebox/schema'
-import { toTime } from '../times.ts'
 import { timeOf } from './certificate.ts'
 import { type Credentials, parseJson } from './credentials.ts'
 import { ClientError, printable } from './errors.ts'

@@ -1,4 +1,5 @@
 import { StorageSchema } from '@gatehouse/cert-store'
+import { CallerLimitsSchema, CaSchema, IssuerSchema } from '@gatehouse/issuance/options'
 import { KEY_TYPES } from '@gatehouse/pki'
 import {
   Duration,
@@ -6,13 +7,11 @@ import {
   LogSchema,
   listener,
   MetricsSchema,
-  Text,
   WorkersSchema,
 } from '@gatehouse/service-kit'
 import { type Static, Type } from 'typebox'
 import { AuthSchema, RuleSchema } from './auth.ts'
 import { EventsSchema } from './events.ts'
-import { IssuerSchema } from './issuers.ts'
 
 const Names = (description: string) =>
   Type.Array(Type.String({ minLength: 1 }), { default: [], description })
@@ -50,47 +49,6 @@ const ServerSchema = Type.Object({
   ),
 })
 
-const CaSchema = Type.Object({
-  name: Type.String({
-    minLength: 1,
-    maxLength: 40,
-    default: 'Gatehouse',
-    description: 'Prefix of the common names of generated root and intermediate.',
-  }),
-  root: Type.Optional(
-    Type.Object(
-      {
-        certFile: FilePath({ description: 'Root certificate in PEM.' }),
-        keyFile: Type.Optional(
-          FilePath({ description: 'Its key in PEM, which is read only to sign an intermediate.' }),
-        ),
-      },
-      { description: 'A root of your own.' },
-    ),
-  ),
-  intermediate: Type.Optional(
-    Type.Object(
-      {
-        certFile: FilePath({ description: 'Intermediate in PEM, followed by its issuers.' }),
-        keyFile: FilePath({ description: 'Its key in PEM.' }),
-      },
-      { description: 'An intermediate of your own.' },
-    ),
-  ),
-  permitted: Names(
-    'Name rules that the CA is limited to, also by a name constraint. Default: any name.',
-  ),
-  crlUrl: Type.Optional(
-    Text('http URL of `/ca/crl.der` for clients; used as the CRL distribution point.'),
-  ),
-  leafLifetime: Duration({
-    default: '7d',
-    from: '2h',
-    to: '180d',
-    description: 'Lifetime of certificates.',
-  }),
-})
-
 const CertificateSchema = Type.Object({
   names: Type.Array(Type.String({ minLength: 1 }), {
     minItems: 1,
@@ -99,37 +57,6 @@ const CertificateSchema = Type.Object({
   }),
   keyType: Type.Optional(
     Type.Enum([...KEY_TYPES], { description: 'Key type. Default: that of the issuer, or `p256`.' }),
-  ),
-})
-
-const Count = (fallback: number, maximum: number, description: string) =>
-  Type.Integer({ minimum: 1, maximum, default: fallback, description })
-
-const callerLimits = {
-  names: Count(5_000, 1_000_000, 'Names in all unexpired certificates that the caller requested.'),
-  issuancesPerMinute: Count(
-    60,
-    100_000,
-    'New certificates per minute. Delivering stored ones is not limited.',
-  ),
-  burst: Count(120, 100_000, 'New certificates at once.'),
-}
-
-const CallerLimitsSchema = Type.Object({
-  perName: Type.Object({
-    certificates: Count(
-      500,
-      2_000,
-      'Certificates in use with the same first name, such as one for each machine of a fleet. Beyond that, another one is refused.',
-    ),
-  }),
-  perCaller: Type.Object(callerLimits, {
-    description: 'For each key with `domains` and each token subject.',
-  }),
-  perOperator: Type.Optional(
-    Type.Object(callerLimits, {
-      description: 'For each key without `domains`. Default: no limit.',
-    }),
   ),
 })
 
@@ -175,8 +102,6 @@ export const CertServiceSchema = Type.Object({
 })
 
 export type CertServiceConfig = Static<typeof CertServiceSchema>
-
-export type CallerLimits = Static<typeof CallerLimitsSchema>
 
 export function isPlain(tls: CertServiceConfig['server']['tls']): tls is 'off' | 'insecure' {
   return tls === 'off' || tls === 'insecure'

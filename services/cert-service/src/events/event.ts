@@ -1,6 +1,6 @@
 import type { CertificateRecord, NewEvent } from '@gatehouse/cert-store/port'
-import type { CertEvent } from '../issuance/issue.ts'
-import { describeTimes, planRenewal, toTime } from '../times.ts'
+import type { CertEvent } from '@gatehouse/issuance'
+import { describeTimes, planRenewal, toTime } from '@gatehouse/issuance/times'
 
 const DAY = 86_400_000
 const YEAR = 366 * DAY

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import type { EventRecord } from '@gatehouse/cert-store/port'
+import type { CertEvent, Events } from '@gatehouse/issuance'
+import { backoff } from '@gatehouse/issuance/times'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { ReceiverConfig } from '../config/events.ts'
-import type { CertEvent, Events } from '../issuance/issue.ts'
 import { type Loop, repeat } from '../plugins/loops.ts'
-import { backoff } from '../times.ts'
 import { describeEvent, lateness, onceOf } from './event.ts'
 import { createReceiver, type Receiver } from './receiver.ts'
 

@@ -1,6 +1,7 @@
 import { AcmeError } from '@gatehouse/acme'
 import { TitledError } from '@gatehouse/cert-store'
 import type { Expiry, Store } from '@gatehouse/cert-store/port'
+import type { IssuanceMetrics } from '@gatehouse/issuance'
 import { PkiError } from '@gatehouse/pki'
 import type { Metrics } from '@gatehouse/service-kit'
 import type { FastifyInstance } from 'fastify'
@@ -16,11 +17,8 @@ declare module 'fastify' {
 /** Certificates with a gauge of their own: those that expire first. */
 const MAX_LISTED = 1_000
 
-interface CertMetrics {
-  readonly issued: { inc(labels: { readonly action: 'issue' | 'renew' }): void }
-  readonly delivered: { inc(): void }
+interface CertMetrics extends IssuanceMetrics {
   readonly orders: { inc(labels: { readonly issuer: string }): void }
-  failed(error: unknown): void
 }
 
 function createCertMetrics(metrics: Metrics, issuers: readonly string[]): CertMetrics {

@@ -3,7 +3,7 @@ import type { CertificateRecord, Listed, Listing, Position } from '@gatehouse/ce
 import type { FastifyInstance } from 'fastify'
 import type { Question } from '../pages/search.ts'
 import type { View } from '../pages/view.ts'
-import { mayAll, type Requestor } from '../policy.ts'
+import { mayAll, type Principal } from '../policy.ts'
 import { findValid, readPermitted } from './lookup.ts'
 import type { Visitor } from './visitors.ts'
 
@@ -72,7 +72,7 @@ export async function findCovering(
 /** What fails, the most urgent first: what ends soonest, then without a certificate what is tried soonest. */
 export async function readFailing(
   app: FastifyInstance,
-  caller: Requestor,
+  caller: Principal,
   limit: number,
   about: Pick<Listing, 'issuer' | 'search'>,
   start?: Position,

@@ -1,16 +1,16 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { TitledError } from '@gatehouse/cert-store'
+import { type IssuanceRequest, MAX_NAMES, parseRequest } from '@gatehouse/issuance/request'
 import { KEY_TYPES, PkiError } from '@gatehouse/pki'
 import { sendPage } from '@gatehouse/service-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { type CertError, STATUS_OF } from '../errors.ts'
-import { type IssuanceRequest, MAX_NAMES, parseRequest } from '../issuance/request.ts'
 import { dryRunPage } from '../pages/actions.ts'
 import { certificateHref, orderHref } from '../pages/links.ts'
 import { adviceFor } from '../pages/problem.ts'
 import { confirmRequest, REQUEST_PATH, requestPage, type Wanted } from '../pages/request.ts'
-import { authorize, requesterOf } from '../policy.ts'
+import { actorOf, authorize } from '../policy.ts'
 import { keepDone } from './done.ts'
 import { assertOwnOrigin, requirePersonOnly, toFailedOrder } from './visitors.ts'
 
@@ -86,7 +86,7 @@ async function issue(
   const known = await issuance.find(wanted)
   if (known) return reply.redirect(certificateHref(known.record), 303)
   try {
-    const outcome = await issuance.obtain(wanted, requesterOf(request))
+    const outcome = await issuance.obtain(wanted, actorOf(request))
     if (!outcome.held) return reply.redirect(orderHref(outcome.order), 303)
     const { record } = outcome.held
     keepDone(reply, { action: 'request', domain: record.names[0] ?? '' })

@@ -1,10 +1,11 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { CertificateRecord, OrderRecord } from '@gatehouse/cert-store/port'
+import { describeCertificate } from '@gatehouse/issuance'
+import { pointingTo, readName } from '@gatehouse/issuance/request'
+import { toTime } from '@gatehouse/issuance/times'
 import { KEY_TYPES } from '@gatehouse/pki'
 import { type Static, Type } from 'typebox'
 import { actionFor } from '../errors.ts'
-import { describeCertificate } from '../issuance/held.ts'
-import { pointingTo, readName } from '../issuance/request.ts'
 import { Place, readPosition, textOf } from '../pages/view.ts'
 import {
   FailingOrderSchema,
@@ -15,7 +16,6 @@ import {
   OrderIdSchema,
   OrderSchema,
 } from '../schemas.ts'
-import { toTime } from '../times.ts'
 import { readFailing } from './listing.ts'
 import { findOrder, readPermitted } from './lookup.ts'
 

@@ -11,6 +11,7 @@ import {
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import type { AuditEntry } from '@gatehouse/cert-store/port'
+import type { IssuerConfig } from '@gatehouse/issuance/options'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { backup, restore } from '../../../../packages/cert-store/src/backup.ts'
@@ -18,7 +19,6 @@ import { openKeyring } from '../../../../packages/cert-store/src/sealing/master-
 import { openSqliteStore } from '../../../../packages/cert-store/src/sqlite.ts'
 import { newAudit, newCertificate } from '../../../../packages/cert-store/test/helpers/store.ts'
 import { detachRoot, rekey, rollover } from '../../src/cli/keys.ts'
-import type { IssuerConfig } from '../../src/config/issuers.ts'
 
 const ISSUER = { name: 'acme' } as IssuerConfig
 

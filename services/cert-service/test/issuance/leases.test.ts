@@ -1,4 +1,5 @@
 import type { Change, Lease } from '@gatehouse/cert-store/port'
+import type { Ca, Issuer } from '@gatehouse/issuance/issuers'
 import { generateP256, PkiError, parseName } from '@gatehouse/pki'
 import t, { type Test } from 'tap'
 import { openStore } from '../../../../packages/cert-store/src/open.ts'
@@ -7,9 +8,8 @@ import {
   newAudit,
   newOrder,
 } from '../../../../packages/cert-store/test/helpers/store.ts'
+import type { IssuerRequest } from '../../../../packages/issuance/src/issuers/issuer.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
-import type { Ca } from '../../src/issuers/ca.ts'
-import type { Issuer, IssuerRequest } from '../../src/issuers/issuer.ts'
 import { DAY, NOW, type Running, settle, start } from '../helpers/app.ts'
 
 const domain = 'a.test'

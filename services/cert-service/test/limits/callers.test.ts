@@ -1,6 +1,8 @@
 import { generateKeyPairSync } from 'node:crypto'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { Callers } from '@gatehouse/issuance'
+import type { IssuanceRequest } from '@gatehouse/issuance/request'
 import { parseName } from '@gatehouse/pki'
 import { systemClock } from '@gatehouse/service-kit'
 import { testFolder } from '@gatehouse/service-kit/testing'
@@ -15,9 +17,7 @@ import {
 } from '../../../../packages/cert-store/test/helpers/store.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import type { AppDeps } from '../../src/app.ts'
-import { CertError } from '../../src/errors.ts'
-import type { IssuanceRequest } from '../../src/issuance/request.ts'
-import { Callers } from '../../src/limits/callers.ts'
+import { hasCode } from '../../src/errors.ts'
 import { startAcme, WAIT } from '../helpers/acme.ts'
 import { createIdp, DAY, KEY, NOW, type Running, reload, settle, start } from '../helpers/app.ts'
 import { makeCsr } from '../helpers/csr.ts'
@@ -344,7 +344,7 @@ t.test(
             await gate.admit(request, { actor }, false)
             return true
           } catch (error) {
-            if (error instanceof CertError && error.code === 'CERT_CALLER_LIMITED') return false
+            if (hasCode(error, 'CERT_CALLER_LIMITED')) return false
             throw error
           }
         }

@@ -1,5 +1,6 @@
 import { generateKeyPairSync, X509Certificate } from 'node:crypto'
 import { request } from 'node:http'
+import { listenForChallenges } from '@gatehouse/issuance/issuers'
 import { buildCsr, generateKeyPair, parseName, toPem } from '@gatehouse/pki'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
@@ -8,7 +9,6 @@ import { failedOrders } from '../../../../../packages/cert-store/test/helpers/st
 import { freePort } from '../../../../../scripts/free-ports.ts'
 import { expectWarnings } from '../../../../../scripts/test/quiet.ts'
 import { buildPlainApp } from '../../../src/app.ts'
-import { listenForChallenges } from '../../../src/issuers/acme/challenges.ts'
 import {
   briskClock,
   issuerAt,
