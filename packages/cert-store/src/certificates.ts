@@ -2,6 +2,8 @@ import { hash } from 'node:crypto'
 import type { KeyType } from '@gatehouse/pki'
 import {
   type Engine,
+  groupCommit,
+  indexable,
   MAX_INDEXED,
   type Parameter,
   type Queries,
@@ -9,13 +11,22 @@ import {
   type Transaction,
 } from '@gatehouse/store'
 import { LRUCache } from 'lru-cache'
-import { CertStoreError } from './errors.ts'
+import type { AuditLog } from './audit.ts'
+import { CertStoreError, leaseLost } from './errors.ts'
+import { type Leases, NOW } from './leases.ts'
+import { END_ORDERS } from './orders.ts'
+import type { SharedChanges } from './replicas/changes.ts'
+import { type Age, MAX_ROWS, TEXTS } from './sql.ts'
 import {
+  type AuditEntry,
   type CertificateRecord,
+  type Counted,
   type Expiry,
   type InService,
   type IssuedCertificate,
+  type Lease,
   NAME_PAGE,
+  type NewCertificate,
   type PastCertificate,
   type Store,
 } from './store.ts'
@@ -27,7 +38,7 @@ const MAX_ISSUED = 10_000
 const MAX_CHAINS = 1_000
 
 /** The longer of the lifetimes by the certificate and by the clock: one of the two clocks was right. */
-export const LIFETIME = '(not_after - least(not_before, made_at))'
+const LIFETIME = '(not_after - least(not_before, made_at))'
 
 /** Not expired by the clock, or not by the run time since it was stored. The arguments are parameters. */
 export function isLive(now: string, ran: string): string {
@@ -56,16 +67,82 @@ const UNEXPIRED = `
   WHERE domain = $1 AND lineage = $2 AND revoked_at IS NULL AND ${isLive('$3', '$4')}`
 const RENEWED = 'WHERE is_current AND renew_at IS NOT NULL'
 
+const REPLACED = `
+  SELECT id, lineage, fetched_at AS "fetchedAt", fetched_ran AS "fetchedRan", asked_by AS "askedBy"
+  FROM certificates WHERE is_current AND lineage IN (${TEXTS}) ORDER BY id FOR UPDATE`
+const REPLACE = `
+  UPDATE certificates SET is_current = false, sealed_key = NULL, asked_by = NULL WHERE id = $1`
+const ADD_NAMES = `
+  INSERT INTO certificate_names (name, certificate)
+  SELECT DISTINCT value, $2::bigint FROM json_array_elements_text($1::json) WHERE value <> $3::text`
+const FORGET_NAMES = 'DELETE FROM certificate_names WHERE certificate = $1'
+// In one statement: a lease becomes a certificate in one commit, and counts once.
+const countNamesBy = (now: string) => `
+  SELECT held.count + (
+    SELECT coalesce(sum(names), 0)::bigint FROM leases
+    WHERE asked_by = $1 AND until > ${now} AND ($3::bigint IS NULL OR token <= $3)
+  ) AS count, held.until
+  FROM (
+    SELECT coalesce(sum(name_count), 0)::bigint AS count, min(not_after) AS until
+    FROM certificates WHERE asked_by = $1 AND not_after > $2) AS held`
+const countInUseBy = (now: string) => `
+  SELECT held.count + (
+    SELECT count(*) FROM leases
+    WHERE domain = $1 AND asked_by IS NOT NULL AND until > ${now}
+      AND ($3::bigint IS NULL OR token <= $3)
+  ) AS count, held.until
+  FROM (
+    SELECT count(*) AS count, min(not_after) AS until FROM certificates
+    WHERE is_current AND domain = $1 AND not_after > $2::bigint
+      AND (sealed_key IS NOT NULL OR fetched_at + not_after - not_before > $2)) AS held`
+// The newest row stays.
+const DELETE_EXPIRED = `
+  DELETE FROM certificates WHERE id IN (
+    SELECT id FROM certificates
+    WHERE not_after < $1 AND made_ran + ${LIFETIME} <= $2 AND id < (SELECT max(id) FROM certificates)
+    ORDER BY not_after LIMIT ${MAX_ROWS})`
+
 type CertificateRow = Awaited<ReturnType<typeof CERTIFICATES.list>>[number]
 
-/** Finds certificates. */
+interface Replaced {
+  readonly id: number
+  readonly lineage: string
+  readonly fetchedAt: number
+  readonly fetchedRan: number
+  readonly askedBy: string | null
+}
+
+interface Addition {
+  readonly certificate: NewCertificate
+  /** The id of its chain. */
+  readonly chain: string
+  readonly entry: AuditEntry
+  readonly lease: Lease | undefined
+}
+
+interface Parts {
+  readonly audit: AuditLog
+  readonly leases: Leases
+  readonly changes: SharedChanges | undefined
+}
+
+/** Finds certificates, puts them into service, and counts what callers hold. */
 export class Certificates {
   readonly #db: Engine
+  readonly #parts: Parts
   readonly #chains: Chains
+  readonly #sql: Readonly<Record<'countNames' | 'countInUse', string>>
+  readonly #addOne: (addition: Addition) => Promise<CertificateRecord>
 
-  constructor(db: Engine) {
+  constructor(db: Engine, parts: Parts) {
     this.#db = db
+    this.#parts = parts
     this.#chains = new Chains(db)
+    const now = NOW[db.dialect]
+    this.#sql = { countNames: countNamesBy(now), countInUse: countInUseBy(now) }
+    this.#addOne = groupCommit(db, (tx, additions: readonly Addition[]) =>
+      this.#addAll(tx, additions),
+    )
   }
 
   findCurrent = async (lineage: string) =>
@@ -120,6 +197,25 @@ export class Certificates {
   listUnexpired: Store['listUnexpired'] = ({ names: [domain = ''], lineage }, now) =>
     this.select(UNEXPIRED, domain, lineage, now, this.#db.runTime())
 
+  addCertificate: Store['addCertificate'] = async (certificate, entry, { lease } = {}) => {
+    const { leases, changes } = this.#parts
+    const addition = { certificate, chain: chainId(certificate.chain), entry, lease }
+    const added = await leases.ending(lease, () => this.#addOne(addition))
+    changes?.notify()
+    return added
+  }
+
+  countNames = async (askedBy: string, now: number, upTo?: Lease): Promise<Counted> =>
+    this.#count(this.#sql.countNames, indexable(askedBy), now, upTo)
+
+  countInUse = (domain: string, now: number, upTo?: Lease) =>
+    this.#count(this.#sql.countInUse, domain, now, upTo)
+
+  /** Part of a write. */
+  prune(tx: Transaction, { before, ranBefore }: Age): Promise<number> {
+    return tx.run(DELETE_EXPIRED, before, ranBefore)
+  }
+
   /** @param rest - SQL after `SELECT … FROM certificates` */
   async select(
     rest: string,
@@ -128,9 +224,59 @@ export class Certificates {
     return this.#records(await CERTIFICATES.list(this.#db, rest, ...params))
   }
 
-  /** Part of a write: chains that are new are added. @param chains - by the ids that {@link chainId} gives */
-  saveChains(tx: Transaction, chains: ReadonlyMap<string, readonly Uint8Array[]>) {
-    return this.#chains.save(tx, chains)
+  async #count(sql: string, of: string, now: number, upTo?: Lease): Promise<Counted> {
+    return (await this.#db.get<Counted>(sql, of, now, upTo?.token ?? null)) as Counted
+  }
+
+  async #addAll(tx: Transaction, additions: readonly Addition[]) {
+    const { leases, changes } = this.#parts
+    const lineages = additions.map(({ certificate }) => certificate.lineage)
+    const chains = additions.map(({ chain, certificate }) => [chain, certificate.chain] as const)
+    const held = additions.flatMap(({ lease }) => lease ?? [])
+    const list = JSON.stringify(lineages)
+    const [, rows] = await Promise.all([leases.end(tx, held), tx.all<Replaced>(REPLACED, list)])
+    const replaced = new Map(rows.map((row) => [row.lineage, row]))
+    const [, , , added] = await Promise.all([
+      this.#chains.save(tx, new Map(chains)),
+      tx.run(END_ORDERS, list),
+      changes?.note(tx, lineages),
+      Promise.all(additions.map((one, i) => this.#add(tx, one, replaced.get(lineages[i] ?? '')))),
+    ])
+    return added
+  }
+
+  async #add(
+    tx: Transaction,
+    { certificate: { askedBy, ...certificate }, chain, entry, lease }: Addition,
+    replaced: Replaced | undefined,
+  ): Promise<CertificateRecord> {
+    const { lineage, names, fetchedAt, checkAt = null } = certificate
+    if (lease && replaced && replaced.id !== lease.currentId) throw leaseLost(lineage)
+    const ran = this.#db.runTime()
+    const isUnfetched = replaced?.fetchedAt === fetchedAt
+    const made = { madeAt: entry.at, fetchedRan: isUnfetched ? replaced.fetchedRan : ran }
+    const [domain = ''] = names
+    const row = {
+      ...certificate,
+      ...made,
+      isCurrent: true,
+      domain,
+      nameCount: names.length,
+      searched: searchable(names),
+      fingerprint: hash('sha256', certificate.certificate),
+      chain,
+      checkAt,
+      madeRan: ran,
+      askedBy: askedBy ?? replaced?.askedBy,
+    }
+    const [, , id] = await Promise.all([
+      replaced && tx.run(REPLACE, replaced.id),
+      replaced && tx.run(FORGET_NAMES, replaced.id),
+      CERTIFICATES.addNumbered(tx, row),
+      this.#parts.audit.add(tx, entry),
+    ])
+    if (names.length > 1) await tx.run(ADD_NAMES, JSON.stringify(names), id, domain)
+    return { ...certificate, id: id as number, ...made }
   }
 
   async #some<T>(members: string, rest: string, ...params: readonly Parameter[]) {
@@ -199,7 +345,7 @@ class Chains {
 }
 
 /** How certificates refer to their chain. */
-export function chainId(chain: readonly Uint8Array[]): string {
+function chainId(chain: readonly Uint8Array[]): string {
   return hash('sha256', Buffer.concat(chain))
 }
 
@@ -209,7 +355,7 @@ export function issuerDigest(der: Uint8Array | string): string {
 }
 
 /** Names as they are searched by an index, unless they are too long for one. */
-export function searchable(names: readonly string[]): string | null {
+function searchable(names: readonly string[]): string | null {
   const text = JSON.stringify(names)
   return Buffer.byteLength(text) > MAX_INDEXED ? null : text
 }

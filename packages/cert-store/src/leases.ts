@@ -1,7 +1,9 @@
 import { type Engine, groupCommit, indexable, type Transaction } from '@gatehouse/store'
 import { hasCode, leaseLost } from './errors.ts'
+import { orderOf } from './order-record.ts'
 import { IDS, TEXTS } from './sql.ts'
 import type { Lease, Work } from './store.ts'
+import { ORDERS } from './tables.ts'
 
 /** Milliseconds for which a lease lasts. It is renewed three times as often. */
 const LEASE_MS = 15_000
@@ -19,7 +21,7 @@ export const NOW: Readonly<Record<Engine['dialect'], string>> = {
  * leases become visible, and whoever counts those up to its own misses none.
  */
 const IN_ORDER = `SELECT pg_advisory_xact_lock(1734440042, hashtext(current_schema()))`
-// After the lease is taken, so that it sees what the last holder stored.
+// These are read after the lease is taken, so that they see what the last holder stored.
 const CURRENT = `
   SELECT id, lineage FROM certificates WHERE is_current AND lineage IN (${TEXTS})`
 const IN_FORCE = `
@@ -160,17 +162,20 @@ export class Leases {
   }
 
   async #takeAll(tx: Transaction, works: readonly Work[]): Promise<readonly (Taken | undefined)[]> {
-    const [, tokens, current] = await Promise.all([
+    const [, tokens, current, orders] = await Promise.all([
       this.#db.dialect === 'postgres' && tx.get(IN_ORDER),
       this.#take(tx, works),
       tx.all<{ id: number; lineage: string }>(CURRENT, listOf(works)),
+      ORDERS.list(tx, `WHERE lineage IN (${TEXTS})`, listOf(works)),
     ])
+    const ordersOf = new Map(orders.map((row) => [row.lineage, orderOf(row)]))
     const currentIds = new Map(current.map(({ id, lineage }) => [lineage, id]))
     return works.map((work) => {
       const { lineage } = work
       const token = tokens.get(work)
       if (token === undefined) return undefined
-      return { lineage, token, currentId: currentIds.get(lineage) ?? null }
+      const order = ordersOf.get(lineage)
+      return { lineage, token, currentId: currentIds.get(lineage) ?? null, order }
     })
   }
 

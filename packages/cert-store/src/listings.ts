@@ -1,6 +1,6 @@
 import type { Engine } from '@gatehouse/store'
 import { isDescending, NO_END } from './listing.ts'
-import { orderOf } from './orders.ts'
+import { orderOf } from './order-record.ts'
 import type {
   CertificateRecord,
   CertificateState,

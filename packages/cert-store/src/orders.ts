@@ -1,5 +1,6 @@
 import { type Engine, indexable, type Parameter, type Transaction } from '@gatehouse/store'
 import type { Leases } from './leases.ts'
+import { type OrderRow, orderOf } from './order-record.ts'
 import { type Age, isOld, MAX_ROWS, TEXTS } from './sql.ts'
 import type { AccountRecord, Lease, OrderRecord } from './store.ts'
 import { ACCOUNTS, CHALLENGES, ORDERS } from './tables.ts'
@@ -12,7 +13,8 @@ const RESUMABLE = `
   WHERE status = 'failed' AND state IS NOT NULL
     AND (next_try_at <= $2 OR next_try_at > $2::bigint + ${DAY})`
 const IF_DONE = ` WHERE orders.status = 'done'`
-const END = `
+/** SQL: these lineages, a JSON array, have their certificates. */
+export const END_ORDERS = `
   UPDATE orders SET status = 'done', failures = 0, last_error = NULL, next_try_at = NULL,
     state = NULL, url = NULL, sealed_key = NULL
   ${OF_LINEAGES}`
@@ -31,8 +33,6 @@ const DELETE_OLD = `
 const DELETE_OLD_CHALLENGES = `
   DELETE FROM challenges WHERE key IN (
     SELECT key FROM challenges WHERE ${isOld('at', 'ran')} LIMIT ${MAX_ROWS})`
-
-type OrderRow = Awaited<ReturnType<typeof ORDERS.list>>[number]
 
 /** Orders, and what ACME needs beside them: accounts at CAs and responses to their challenges. */
 export class Orders {
@@ -88,11 +88,6 @@ export class Orders {
 
   deleteChallenge = async (key: string): Promise<void> => {
     await this.#db.run('DELETE FROM challenges WHERE key = $1', key)
-  }
-
-  /** Part of a write: these lineages, as a JSON array, have their certificates. */
-  async end(tx: Transaction, lineages: string): Promise<void> {
-    await tx.run(END, lineages)
   }
 
   /** Part of a write: failed orders of the lineages of these certificates are not resumed. */
@@ -152,16 +147,6 @@ export class Orders {
     const sql = `${where} AND ${this.#leases.isFree('orders')} ORDER BY ${order}, id`
     return (await ORDERS.list(this.#db, sql, this.#leases.replica, ...params)).map(orderOf)
   }
-}
-
-/** An order without what is NULL, and what a record does not tell. */
-export function orderOf(row: OrderRow): OrderRecord {
-  const { state, sealedKey, askedBy, url: _, ran: __, ...order } = row
-  return {
-    ...order,
-    ...(state !== null && { checkpoint: { state, sealedKey } }),
-    ...(askedBy !== null && { askedBy }),
-  } as OrderRecord
 }
 
 /** Of the order at the CA, by the state that its issuer keeps. */

@@ -102,6 +102,8 @@ export interface Lease {
   readonly token: number
   /** The current certificate of the lineage when the lease was taken. */
   readonly currentId: number | null
+  /** The order of the lineage when the lease was taken. */
+  readonly order?: OrderRecord | undefined
   /** Aborted if another replica has taken the lease over. */
   readonly lost: AbortSignal
 }

@@ -5,7 +5,6 @@ import { Certificates } from './certificates.ts'
 import { Events } from './events.ts'
 import { Keys } from './keys.ts'
 import type { Leases } from './leases.ts'
-import { Lifecycle } from './lifecycle.ts'
 import { Limits } from './limits.ts'
 import { Listings } from './listings.ts'
 import { Orders } from './orders.ts'
@@ -14,6 +13,7 @@ import type { SharedChanges } from './replicas/changes.ts'
 import { SignIns } from './sign-ins.ts'
 import { agesAt } from './sql.ts'
 import type { Store } from './store.ts'
+import { Withdrawals } from './withdrawals.ts'
 
 interface Parts {
   readonly leases: Leases
@@ -23,17 +23,17 @@ interface Parts {
 
 /** What the stores of both engines have in common: all that is in tables. */
 export function storeOn(db: Engine, { leases, changes }: Parts) {
-  const certificates = new Certificates(db)
   const orders = new Orders(db, leases)
   const audit = new AuditLog(db)
   const signIns = new SignIns(db)
-  const lifecycle = new Lifecycle(db, { certificates, orders, audit, leases, changes })
+  const certificates = new Certificates(db, { audit, leases, changes })
+  const withdrawals = new Withdrawals(db, { orders, audit, changes })
   const prune: Store['prune'] = (now, retention) => {
     const ageOf = agesAt(now, db.runTime())
     return db.transaction(async (tx) => {
       const pruned = await Promise.all([
         audit.prune(tx, ageOf(retention.audit)),
-        lifecycle.prune(tx, ageOf(retention.certificates)),
+        certificates.prune(tx, ageOf(retention.certificates)),
         orders.prune(tx, ageOf(retention.orders)),
         orders.pruneChallenges(tx, ageOf(retention.challenges)),
         signIns.prune(tx, now),
@@ -45,13 +45,13 @@ export function storeOn(db: Engine, { leases, changes }: Parts) {
     ...certificates,
     ...new Listings(db, certificates),
     ...new Renewals(db, { certificates, leases, changes }),
-    ...lifecycle,
+    ...withdrawals,
     ...leases,
     ...orders,
     ...audit,
     ...new Events(db),
     ...new Limits(db),
-    ...new Authorities(db, (on, issuer, now) => lifecycle.revokedOf(on, issuer, now)),
+    ...new Authorities(db, (on, issuer, now) => withdrawals.revokedOf(on, issuer, now)),
     ...new Keys(db),
     ...signIns,
     onChange: changes?.onChange ?? (() => {}),

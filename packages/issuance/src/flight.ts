@@ -236,14 +236,13 @@ export class Flight {
   /** Undefined if another replica has taken the lineage over. */
   async #lead(lease: Lease): Promise<Held | undefined> {
     const { request, by, replaces } = this.plan
-    const { store, clock, callers } = this.#deps
-    const { currentId } = lease
+    const { clock, callers } = this.#deps
+    const { currentId, order } = lease
     this.#become({ name: 'leading', lease, step: STEPS.starting })
     if (currentId !== null && currentId !== replaces?.id) {
       const held = await this.#findUsable()
       if (held) return held
     }
-    const order = await store.findOrderByLineage(request.lineage)
     if (order) {
       assertRetryDue(order, clock.now())
       this.#id = order.id

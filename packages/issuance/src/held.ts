@@ -6,7 +6,7 @@ import type { CertificateRecord, Change, Store } from '@gatehouse/cert-store/por
 import type { Clock } from '@gatehouse/net'
 import { toPem } from '@gatehouse/pki'
 import { LRUCache } from 'lru-cache'
-import { describeRenewal, hasBegun } from './times.ts'
+import { beginOf, describeRenewal } from './times.ts'
 
 /** About 7 kB each, so 70 MB. */
 const MAX_CACHED = 10_000
@@ -22,10 +22,12 @@ export class Held {
   readonly privateKey: string
   readonly pem: string
   readonly #usual: string
+  readonly #begins: number
   #bare: Held | undefined
 
   constructor(record: CertificateRecord, key: Uint8Array | undefined) {
     this.record = record
+    this.#begins = beginOf(record)
     this.privateKey = key ? toPem('PRIVATE KEY', key) : ''
     const described = describeCertificate(record)
     this.fingerprint256 = described.fingerprint256
@@ -39,6 +41,11 @@ export class Held {
       issuerCert: issuers[0],
     }).slice(1, -1)
     this.#usual = headOf(record.names[0]) + members + CACHED
+  }
+
+  /** Tells whether it is valid at a time, give or take what clocks may differ by. */
+  isValid(now: number): boolean {
+    return this.#begins <= now && now < this.record.notAfter
   }
 
   /** The same certificate for a caller who does not get its private key. */
@@ -116,8 +123,7 @@ export class Holdings {
   peek(lineage: string): Held | undefined {
     const held = this.#cached.get(lineage)
     if (!held || this.#doubted.has(held)) return undefined
-    const now = this.#deps.clock.now()
-    return held.record.notAfter > now && hasBegun(held.record, now) ? held : undefined
+    return held.isValid(this.#deps.clock.now()) ? held : undefined
   }
 
   /** The certificate of a lineage unless it has expired; its validity may begin in the future. */

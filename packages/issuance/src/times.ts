@@ -13,8 +13,13 @@ export interface Validity {
  * Whether a certificate is valid already, or will be within a minute. If not, the clock that dated it
  * was ahead, or the clock of this machine is behind.
  */
-export function hasBegun({ notBefore }: Pick<Validity, 'notBefore'>, now: number): boolean {
-  return notBefore <= now + CLOCK_SKEW
+export function hasBegun(validity: Pick<Validity, 'notBefore'>, now: number): boolean {
+  return beginOf(validity) <= now
+}
+
+/** The earliest time at which a clock may take a certificate for valid. */
+export function beginOf({ notBefore }: Pick<Validity, 'notBefore'>): number {
+  return notBefore - CLOCK_SKEW
 }
 
 /** Puts what is valid already first and keeps the order otherwise. */

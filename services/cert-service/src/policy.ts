@@ -43,7 +43,7 @@ export interface Policy {
 
 type NameTest = (name: Name) => boolean
 
-interface Access {
+interface Grants {
   readonly granted: NameTest
   readonly denied: (name: Name) => NameRule | undefined
   readonly reason: string
@@ -64,7 +64,7 @@ export function createPolicy(options: PolicyOptions): Policy {
     names: rule.names.map(parseNameRule),
     isMeant: compilePeople(rule.people),
   }))
-  const find = remembering(accessOf)
+  const find = remembering(grantsOf)
   const decide = (caller: Principal, right: Right, names: readonly Name[]): PolicyDecision => {
     const { granted, denied, reason } = find(caller, right)
     for (const name of names) {
@@ -79,42 +79,41 @@ export function createPolicy(options: PolicyOptions): Policy {
     grantsAll: (caller: Principal, right: Right) => find(caller, right).isAll,
   })
 
-  function accessOf(caller: Principal, right: Right) {
+  function grantsOf(caller: Principal, right: Right) {
     const namesOf = (effect: PolicyRule['effect'], byDefault: readonly Right[]) =>
       compiled
         .filter(({ rule }) => rule.effect === effect && (rule.rights ?? byDefault).includes(right))
         .filter(({ rule, isMeant }) => meetsConditions(caller, rule, isMeant))
         .flatMap(({ names }) => names)
     const deniedNames = namesOf('deny', RIGHTS)
-    const [denied, isFree] = [compileReach(deniedNames), deniedNames.length === 0]
+    const denied = deniedNames.length > 0 ? compileReach(deniedNames) : undenied
     if (isPerson(caller)) {
       const granted = testOfRules(namesOf('allow', DEFAULT_RIGHTS))
-      return { granted, denied, isFree, reason: 'no rule with `people` grants it' }
+      return { granted, denied, reason: 'no rule with `people` grants it' }
     }
-    if (caller.method === 'psk') return { ...grantOfKey(caller, right, keyRights), denied, isFree }
-    if (isOpenToTokens(options)) return { granted: everything, denied, isFree, reason: '' }
+    if (caller.method === 'psk') return { ...grantOfKey(caller, right, keyRights), denied }
+    if (isOpenToTokens(options)) return { granted: everything, denied, reason: '' }
 
     const claim = readClaim(caller.claims, domainsClaim)
     const byRule = compileRules(namesOf('allow', DEFAULT_RIGHTS))
     const granted: NameTest = DEFAULT_RIGHTS.includes(right)
       ? (name) => byRule(name) || claim.granted(name)
       : byRule
-    return { ...claim, granted, denied, isFree }
+    return { ...claim, granted, denied }
   }
 }
 
-type AccessOf<Found> = (caller: Principal, right: Right) => Found
+type GrantsOf<Found> = (caller: Principal, right: Right) => Found
 
-function remembering(
-  accessOf: AccessOf<Omit<Access, 'isAll'> & { readonly isFree: boolean }>,
-): AccessOf<Access> {
+function remembering(grantsOf: GrantsOf<Omit<Grants, 'isAll'>>): GrantsOf<Grants> {
   // auth-core has one object per key, per cached token and per cached assertion.
-  const cached = new WeakMap<Principal, Partial<Record<Right, Access>>>()
+  const cached = new WeakMap<Principal, Partial<Record<Right, Grants>>>()
   return (caller, right) => {
     const known = cached.get(caller) ?? {}
     if (!known[right]) {
-      const { isFree, ...access } = accessOf(caller, right)
-      known[right] = { ...access, isAll: isFree && access.granted === everything }
+      const grants = grantsOf(caller, right)
+      const isAll = grants.denied === undenied && grants.granted === everything
+      known[right] = { ...grants, isAll }
       cached.set(caller, known)
     }
     return known[right]
@@ -165,7 +164,7 @@ function holds(claims: TokenCaller['claims'], { name, value }: Claim): boolean |
 }
 
 type Claim = NonNullable<PolicyRule['claim']>
-type Grant = Pick<Access, 'granted' | 'reason'>
+type Grant = Pick<Grants, 'granted' | 'reason'>
 
 function readClaim(claims: Readonly<Record<string, unknown>>, name: string | undefined): Grant {
   if (name === undefined) return { granted: nothing, reason: 'no rule grants it' }
@@ -215,6 +214,7 @@ function testOf(rules: readonly string[]): NameTest {
 
 const everything = (): boolean => true
 const nothing = (): boolean => false
+const undenied = (): undefined => undefined
 
 /** The program or the person that a guard of the route admitted. */
 export function principalOf(request: FastifyRequest): Principal {

@@ -8,7 +8,6 @@ import {
   createSerial,
   type Name,
   parseCertificate,
-  parseNameRule,
   readConstraints,
 } from '@gatehouse/pki'
 import { IssuanceError } from '../errors.ts'
@@ -69,7 +68,7 @@ export class Ca implements Issuer {
     this.#deps = deps
     this.#authorities = authorities
     const { permitted } = options
-    this.#isPermitted = compileRules(permitted.length > 0 ? permitted : [parseNameRule('*')])
+    this.#isPermitted = permitted.length > 0 ? compileRules(permitted) : anyName
     this.#current = signingBy(intermediate, options)
     this.permits = this.#permittedBy(this.#current)
     this.crls = new Crls(deps, (keyId) => this.#authorityOf(keyId))
@@ -191,6 +190,8 @@ export class Ca implements Issuer {
     return { certificate, chain: authority.chain, serialNumber, ...validity }
   }
 }
+
+const anyName = (): boolean => true
 
 type Signing = ReturnType<typeof signingBy>
 
