@@ -65,7 +65,8 @@ async function copyStore(from: string, to: string, say: (text: string) => void):
 /**
  * Makes a backup the store of `folder`, which has to be empty or absent. The master key that it was
  * made under has to be put in its place by hand.
- * @throws CertStoreError CERT_STORE_LOCKED, CERT_STORE_NOT_EMPTY, CERT_BACKUP_INVALID, CERT_STORE_NEWER, CERT_STORE_UNRELEASED, CERT_FILE_FAILED
+ * @throws CertStoreError CERT_STORE_LOCKED, CERT_STORE_NOT_EMPTY, CERT_BACKUP_INVALID, CERT_STORE_NEWER,
+ *   CERT_STORE_UNRELEASED, CERT_FILE_FAILED
  */
 export async function restore({ folder, file, say = () => {} }: Places): Promise<void> {
   await using opened = new AsyncDisposableStack()

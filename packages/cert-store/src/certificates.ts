@@ -32,7 +32,7 @@ import {
 } from './store.ts'
 import { CERTIFICATES, CHAINS } from './tables.ts'
 
-/** How many certificates of a name one request can take out of service. */
+/** Certificates of a name that one request can take out of service at most. */
 const MAX_ISSUED = 10_000
 /** Chains that are kept in memory: there is one for each issuing certificate. */
 const MAX_CHAINS = 1_000
@@ -295,8 +295,21 @@ function toRecord(row: CertificateRow, chain: readonly Uint8Array[]): Certificat
   const { id, lineage, issuer, names, serialNumber, certificate, sealedKey, csr } = row
   const { notBefore, notAfter, renewAt, fetchedAt, fetchedRan, madeAt } = row
   return {
-    ...{ id, lineage, issuer, names, serialNumber, certificate, chain, sealedKey, csr },
-    ...{ notBefore, notAfter, renewAt, fetchedAt, fetchedRan, madeAt },
+    id,
+    lineage,
+    issuer,
+    names,
+    serialNumber,
+    certificate,
+    chain,
+    sealedKey,
+    csr,
+    notBefore,
+    notAfter,
+    renewAt,
+    fetchedAt,
+    fetchedRan,
+    madeAt,
     keyType: row.keyType as KeyType,
     ...(checkAt !== null && { checkAt, windowStart, windowEnd, explanationUrl }),
   }
@@ -344,12 +357,12 @@ class Chains {
   }
 }
 
-/** How certificates refer to their chain. */
+/** The id by which certificates refer to their chain. */
 function chainId(chain: readonly Uint8Array[]): string {
   return hash('sha256', Buffer.concat(chain))
 }
 
-/** How chains refer to their direct issuer. */
+/** The digest by which chains refer to their direct issuer. */
 export function issuerDigest(der: Uint8Array | string): string {
   return hash('sha256', der)
 }

@@ -25,7 +25,7 @@ export async function mapped<T>(work: Promise<T>): Promise<T> {
   }
 }
 
-/** The same; `undefined` if a statement itself is at fault, or a job. */
+/** Gives the failure of the store that an error stands for; `undefined` if a statement or a job is at fault. */
 export function storeFailure(error: unknown): CertStoreError | undefined {
   if (error instanceof CertStoreError || error === undefined) return error
   const failure = sqliteFailure(error)

@@ -150,7 +150,7 @@ export class Leases {
       if (!renewed.has(token) && this.#held.delete(token)) lose()
   }
 
-  /** Those who still have one of these learn that they lost it. */
+  /** Deletes leases that ended a minute ago. A replica that still has one learns that it lost it. */
   async deleteExpired(): Promise<void> {
     await this.#db.transaction((tx) => tx.run(this.#sql.deleteExpired), { durable: false })
   }

@@ -33,7 +33,8 @@ export async function listAll(
   ])
   const sign = isDescending(order, page) ? -1 : 1
   const compare = (a: Listed, b: Listed) => {
-    const [one, other] = [positionOf(a, order).key, positionOf(b, order).key]
+    const one = positionOf(a, order).key
+    const other = positionOf(b, order).key
     if (one !== other) return one < other ? -sign : sign
     return sign * (Number(isOrder(a)) - Number(isOrder(b)))
   }

@@ -36,7 +36,7 @@ const IS_WITHOUT = `
   status = 'failed' AND NOT EXISTS (
     SELECT 1 FROM certificates AS held WHERE held.lineage = orders.lineage AND held.is_current)`
 
-/** Its end belongs to it, and its start does not. */
+/** A span of time, without its start and with its end. */
 type Span = readonly [from: number, to: number]
 type Value = number | string
 /** Gives the parameter that stands for a value. */
@@ -181,7 +181,7 @@ function beyond({ key, isOrder }: Sorted, from: Position, than: '<' | '>', add: 
   return isOrder === (than === '>') ? `${key} ${than}= ${at}` : `${key} ${than} ${at}`
 }
 
-/** The same as `stateOf` of the page says of a record and its order. */
+/** Conditions for a state, which `stateOf` of the page finds for a record and its order. */
 function conditionsOf(state: CertificateState, addNow: () => string): readonly string[] {
   if (state === 'failing') return [`id IN (${FAILING})`]
   const now = addNow()

@@ -10,13 +10,13 @@ import { MIGRATIONS } from './tables.ts'
 
 export interface OpenOptions {
   readonly storage: Pick<StorageConfig, 'path' | 'url' | 'caFile' | 'schema'>
-  /** How this replica is called in what other replicas tell about it. */
+  /** The name of this replica in what others tell about it. */
   readonly name: string
   /** Whether a folder without a store is refused. */
   readonly existing?: boolean
   /** Milliseconds from a clock that nobody can set; default: how long this process has been running. */
   readonly elapsed?: (() => number) | undefined
-  /** How long to wait for a database that answers, in milliseconds. */
+  /** Milliseconds to wait for a database that answers. */
   readonly patience?: number
   readonly log: Record<'info' | 'warn', (fields: object, message: string) => void>
 }

@@ -142,14 +142,14 @@ export class Orders {
     return row && orderOf(row)
   }
 
-  /** Those that no other replica works on. */
+  /** Lists orders that no other replica works on. */
   async #listFree(where: string, order: string, ...params: readonly Parameter[]) {
     const sql = `${where} AND ${this.#leases.isFree('orders')} ORDER BY ${order}, id`
     return (await ORDERS.list(this.#db, sql, this.#leases.replica, ...params)).map(orderOf)
   }
 }
 
-/** Of the order at the CA, by the state that its issuer keeps. */
+/** Reads the URL of the order at the CA from the state that its issuer keeps. */
 function urlOf(state: unknown): string | undefined {
   const { orderUrl } = (state ?? {}) as { orderUrl?: unknown }
   return typeof orderUrl === 'string' ? orderUrl : undefined

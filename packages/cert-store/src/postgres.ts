@@ -19,9 +19,9 @@ export interface PostgresStoreOptions
   extends Pick<PostgresOptions, 'ca' | 'schema' | 'log' | 'elapsed' | 'patience'> {
   /** `postgres://user:password@host1:5432,host2:5432/database`. */
   readonly url: string
-  /** Of this replica, to tell it from the others. */
+  /** The name of this replica, which tells it from the others. */
   readonly name: string
-  /** Its id. Default: a new one, for as long as this process runs. */
+  /** The id of this replica. Default: a new one, for as long as this process runs. */
   readonly replica?: string | undefined
 }
 

@@ -108,7 +108,7 @@ export interface Lease {
   readonly lost: AbortSignal
 }
 
-/** How much there is of what a quota bounds, and when the first of it expires. */
+/** The use of a quota, and when the first of it expires. */
 export interface Counted {
   readonly count: number
   readonly until: number | null
@@ -121,7 +121,7 @@ export interface Change {
   readonly isUrgent: boolean
 }
 
-/** How long to keep what has ended, in milliseconds. */
+/** Milliseconds for which to keep what has ended. */
 export interface Retention {
   readonly audit: number
   readonly certificates: number
@@ -152,7 +152,7 @@ export interface OrderRecord {
   readonly askedBy?: string
 }
 
-/** How far an issuer got with an order, and the key that it may have certified. */
+/** The state that an issuer has reached with an order, and the key that it may have certified. */
 export interface Checkpoint {
   /** Plain JSON. */
   readonly state: unknown
@@ -189,7 +189,7 @@ export type CrlRecord = RowOf<typeof CRLS>
 export interface AuditEntry {
   readonly at: number
   readonly action: 'issue' | 'hand-out' | 'renew' | 'revoke' | 'delete' | 'refuse' | 'fail'
-  /** Who: `psk:<key name>`, `jwt:<issuer>#<subject>` or `system`. */
+  /** The one who did it: `psk:<key name>`, `jwt:<issuer>#<subject>` or `system`. */
   readonly actor: string
   readonly names: readonly string[]
   readonly serialNumber?: string
@@ -197,7 +197,7 @@ export interface AuditEntry {
   readonly requestId?: string
   /** One plain sentence, or an error code. */
   readonly detail?: string
-  /** How many times, for rows that are written once an hour. */
+  /** Number of times, for rows that are written once an hour. */
   readonly count?: number
   /** Entries of one key are one row: the first one's, whose count grows. */
   readonly key?: string
@@ -235,18 +235,18 @@ export interface Listing {
   readonly now: number
 }
 
-/** How many there are in each state, and what is ahead in each of some spans of time. */
+/** Counts of each state, and of what is ahead in each of some spans of time. */
 export interface Tally {
   readonly counts: Readonly<Record<CertificateState, number>>
   /** Certificates to be renewed. */
   readonly renewals: readonly number[]
-  /** Those that end without: not renewed, or failing. */
+  /** Certificates that end without a renewal: not renewed, or failing. */
   readonly ends: readonly number[]
 }
 
 /** What is searched: a certificate is found by any of these. */
 export interface Search {
-  /** In one of the names. */
+  /** A part of one of the names. */
   readonly part?: string
   /** One of the names. */
   readonly wildcard?: string

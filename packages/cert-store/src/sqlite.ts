@@ -15,7 +15,7 @@ import { storeOn } from './whole.ts'
 
 /** "GHcs": marks a SQLite file as a store of this service. */
 export const APPLICATION_ID = 0x47486373
-/** How long a statement waits for another program's lock; the event loop waits with it. */
+/** Milliseconds that a statement waits for another program's lock; the event loop waits with it. */
 const BUSY_TIMEOUT_MS = 100
 const NOT_DATA = ['lock.db', 'lost+found']
 const TEMPORARY = OF_PROCESSES.map((table) =>

@@ -26,7 +26,10 @@ export const StorageSchema = Type.Object(
     url: Type.Optional(
       Secret({
         description:
-          'PostgreSQL for any number of equal replicas, in place of a folder: `postgres://user:password@host:5432/database`. Several hosts are separated by commas: the one that takes writes is used. The connection is verified TLS, unless the host is loopback or `?sslmode=disable` stands there.',
+          'PostgreSQL for any number of equal replicas, in place of a folder: ' +
+          '`postgres://user:password@host:5432/database`. Several hosts are separated by commas: the ' +
+          'one that takes writes is used. The connection is verified TLS, unless the host is loopback ' +
+          'or `?sslmode=disable` stands there.',
       }),
     ),
     caFile: Type.Optional(
@@ -43,7 +46,8 @@ export const StorageSchema = Type.Object(
     masterKeyFile: FilePath({
       default: 'master.key',
       description:
-        'Key that seals all others, outside of the data folder. Created at the first start, unless `url` is set: then it has to be the same on each replica. Not part of backups.',
+        'Key that seals all others, outside of the data folder. Created at the first start, unless ' +
+        '`url` is set: then it has to be the same on each replica. Not part of backups.',
     }),
     masterKey: Type.Optional(
       Type.String({

@@ -88,7 +88,7 @@ interface Certificates {
    * stored key first, then by age, newest first.
    */
   findByDomain(domain: string, skip?: number): Promise<readonly CertificateRecord[]>
-  /** The same for certificates with this name in any position. */
+  /** A page of the current certificates with this name in any position. */
   findByName(name: string, skip?: number): Promise<readonly CertificateRecord[]>
   /**
    * The current certificates whose first name is `domain`, newest first; with `isOut` also unexpired
@@ -120,7 +120,7 @@ interface Certificates {
   claimDue(now: number, limit: number): Promise<readonly CertificateRecord[]>
   /** Claims certificates whose CA is to be asked about their renewal: for other replicas they are due again at `until`. */
   claimUnchecked(now: number, limit: number, until: number): Promise<readonly CertificateRecord[]>
-  /** Those with less than a third of their lifetime left, the first to expire first. */
+  /** Certificates with less than a third of their lifetime left, the first to expire first. */
   listLate(now: number, limit: number): Promise<readonly CertificateRecord[]>
   /** The renewed certificates that expire first, and how many there are. */
   listEnding(
@@ -175,14 +175,14 @@ interface Lifecycle {
   /** Whether a key was revoked as compromised, by the SHA-256 of its SubjectPublicKeyInfo in hex. */
   isCompromised(spkiSha256: string): Promise<boolean>
   /**
-   * How many names count against the quota of a caller: those of all certificates that it asked for,
+   * The number of names that count against the quota of a caller: those of all certificates that it asked for,
    * until they expire or are renewed, and of those that are being issued for it. A name in two of them
    * counts twice. `until` is the first expiry. With `upTo`, what is being issued under later leases does
    * not count.
    */
   countNames(askedBy: string, now: number, upTo?: Lease): Promise<Counted>
   /**
-   * How many certificates are in use under a first name or are being issued, and the first expiry. One
+   * The number of certificates in use under a first name or being issued, and the first expiry. One
    * for a CSR is in use while it was last fetched within its lifetime: it is renewed for longer, but
    * its machine may be gone. With `upTo`, what is being issued under later leases does not count.
    */
@@ -218,7 +218,7 @@ interface Orders {
   findOrderByUrl(url: string): Promise<OrderRecord | undefined>
   /** A page of the failed orders of a listing whose lineage has no current certificate: see `listAll`. */
   listFailedOrders(listing: Listing, page: ListPage): Promise<readonly OrderRecord[]>
-  /** How many orders have failed, by their issuer. */
+  /** The number of orders that have failed, by their issuer. */
   countFailedOrders(): Promise<Readonly<Record<string, number>>>
   /** Orders that were in progress when their process ended: no other replica works on them. */
   listPendingOrders(): Promise<readonly OrderRecord[]>
@@ -236,7 +236,7 @@ interface Orders {
 /** The outbox: what receivers have not accepted yet. */
 interface Events {
   addEvent(event: NewEvent): Promise<void>
-  /** How many wait, by the name of the receiver. */
+  /** The number of events that wait, by the name of the receiver. */
   countEvents(): Promise<Readonly<Record<string, number>>>
   /**
    * Claims events of a receiver whose next try is due, the one that waits longest first: for other replicas they are

@@ -216,7 +216,7 @@ export const DATA_KEYS = new Table(
   { key: ['id'] },
 )
 
-/** Of limits. */
+/** The used share of limits. */
 export const USAGE = new Table(
   'usage',
   { key: 'indexed', until: 'integer', endedRan: 'integer?' },
@@ -260,7 +260,7 @@ export const SIGN_INS = new Table(
   { key: ['id'] },
 )
 
-/** Those that others refer to come first. */
+/** All tables. A table that others refer to comes first. */
 export const TABLES: readonly Table[] = [
   ...[CHAINS, CERTIFICATES, CERTIFICATE_NAMES, COMPROMISED_KEYS, ORDERS, ACCOUNTS, CHALLENGES],
   ...[AUTHORITIES, CRLS, AUDIT, MASTER_KEY, DATA_KEYS, USAGE, EVENTS, TOLD, SIGN_INS],

@@ -39,7 +39,7 @@ export class Usage {
     return this.changed.get(of) ?? this.#until.get(of) ?? 0
   }
 
-  /** The same, put right if it is later than `latest`: then a clock was ahead when it was written. */
+  /** Gives {@link until}, put right if it is later than `latest`: then a clock was ahead when it was written. */
   untilAtMost(key: string, latest: number): number {
     const until = this.until(key)
     if (until <= latest) return until
@@ -52,7 +52,7 @@ export class Usage {
   }
 
   /**
-   * Those of a key. One that is older than `lifetime` ends; one from after `now` begins now, as a clock
+   * The reservations of a key. One that is older than `lifetime` ends; one from after `now` begins now, as a clock
    * was ahead.
    */
   reservations(key: string, now: number, lifetime: number): readonly Reservation[] {

@@ -1,7 +1,7 @@
+import { hash, X509Certificate } from 'node:crypto'
 import type { Engine, Queries, Transaction } from '@gatehouse/store'
 import type { AuditLog } from './audit.ts'
 import { isLive, issuerDigest } from './certificates.ts'
-import { spkiSha256sOf } from './compromised.ts'
 import type { Orders } from './orders.ts'
 import type { SharedChanges } from './replicas/changes.ts'
 import { IDS } from './sql.ts'
@@ -16,7 +16,7 @@ const LOCK = `SELECT id, lineage FROM certificates WHERE ${OF_LINEAGES} ORDER BY
 const KEYS = `SELECT certificate FROM certificates WHERE ${OF_LINEAGES}`
 const RETIRE = `
   UPDATE certificates SET is_current = false, sealed_key = NULL WHERE id IN (${IDS})`
-/** Of what is out of service by now: a certificate that was renewed meanwhile is revoked as well. */
+/** Names of what is out of service by now: a certificate that was renewed meanwhile is revoked as well. */
 const FORGET_NAMES_OF = `
   DELETE FROM certificate_names
   WHERE certificate IN (SELECT id FROM certificates WHERE ${OF_LINEAGES} AND NOT is_current)`
@@ -97,4 +97,21 @@ async function addCompromisedKeys(tx: Transaction, list: string, at: number): Pr
   const keys = [...spkiSha256sOf(rows.map(({ certificate }) => certificate))].sort()
   for (const spkiSha256 of keys)
     await COMPROMISED_KEYS.add(tx, { spkiSha256, at }, ' ON CONFLICT DO NOTHING')
+}
+
+/**
+ * The SHA-256 of the SubjectPublicKeyInfo of each certificate, in hex, as OpenSSL writes it. One that cannot
+ * be read is revoked all the same, and has none.
+ */
+function spkiSha256sOf(certificates: readonly Uint8Array[]): ReadonlySet<string> {
+  return new Set(certificates.flatMap((certificate) => spkiSha256Of(certificate) ?? []))
+}
+
+function spkiSha256Of(certificate: Uint8Array): string | undefined {
+  try {
+    const { publicKey } = new X509Certificate(certificate)
+    return hash('sha256', publicKey.export({ type: 'spki', format: 'der' }))
+  } catch {
+    return undefined
+  }
 }

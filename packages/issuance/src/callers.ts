@@ -7,7 +7,7 @@ import { emptyAt, freeAt, left, take } from './limits/bucket.ts'
 import type { CallerLimits } from './options/callers.ts'
 import type { Actor, IssuanceRequest } from './request.ts'
 
-/** How often to count again, and after how many milliseconds. */
+/** Counts that are made at most, and the milliseconds between two of them. */
 const MAX_COUNTS = 20
 const COUNT_AGAIN = 50
 /** The share of what may have one first name from which on the log warns. */

@@ -42,12 +42,16 @@ export const ISSUANCE_ERRORS = {
   CERT_NO_ISSUER: {
     title: 'No issuer signs all of the names',
     action:
-      'Add a rule to `names` of the issuer (`=**.example.com` for wildcards at any depth), or request the names of each issuer separately. If the private CA is to sign public names, list all of its names in `ca.permitted`.',
+      'Add a rule to `names` of the issuer (`=**.example.com` for wildcards at any depth), or ' +
+      'request the names of each issuer separately. If the private CA is to sign public names, ' +
+      'list all of its names in `ca.permitted`.',
   },
   CERT_RATE_LIMITED: {
     title: 'Rate limit of the CA is used up',
     action:
-      'Wait: the certificate is ordered automatically at the given time. One certificate for several names, or a wildcard, uses less of the limit. Machines that share a name can share its certificate: get it without `--csr`.',
+      'Wait: the certificate is ordered automatically at the given time. One certificate for ' +
+      'several names, or a wildcard, uses less of the limit. Machines that share a name can share ' +
+      'its certificate: get it without `--csr`.',
   },
   CERT_ROOT_KEY_ABSENT: {
     title: 'Root key is not in the store',

@@ -82,7 +82,7 @@ export interface IssuanceDeps {
   readonly metrics: IssuanceMetrics | undefined
   readonly clock: Clock
   readonly log: { warn(fields: object, message: string): void }
-  /** How long a caller waits at most, in milliseconds. */
+  /** Milliseconds that a caller waits at most. */
   readonly wait: number
   random(): number
 }
@@ -93,7 +93,7 @@ export const SYSTEM: Actor = { actor: 'system' }
 /** When to look again whether the certificate of a fallback is still needed. */
 const FALLBACK_CHECK_MS = 60_000
 
-/** How often to look whether another replica has come to an end, in ms: it usually tells. */
+/** Milliseconds after which to look whether another replica has come to an end: it usually tells. */
 const LOOK_EVERY = 1_000
 
 /** What a flight is for. */

@@ -100,7 +100,7 @@ export interface HoldingsDeps {
 export class Holdings {
   readonly #deps: HoldingsDeps
   readonly #cached = new LRUCache<string, Held>({ max: MAX_CACHED })
-  /** Those cached that may be out of date: answered only while the store is away. */
+  /** Cached certificates that may be out of date: answered only while the store is away. */
   readonly #doubted = new WeakSet<Held>()
   /** By first name, what the store held at that count of changes. */
   readonly #listed = new LRUCache<

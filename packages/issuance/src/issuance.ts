@@ -22,7 +22,7 @@ export type IssuanceResult =
 const MAX_FLIGHTS = 10_000
 /** Time for flights to end when the service closes. */
 const CLOSING_MS = 3_000
-/** How long callers wait once the service is stopping: for a CA of its own, and not for an order. */
+/** Milliseconds that callers wait once the service is stopping: for a CA of its own, and not for an order. */
 const LAST_WAIT_MS = 500
 const LOOK_EVERY = 100
 const noop = () => {}
@@ -36,7 +36,7 @@ export class Issuance {
   readonly #closing = new AbortController()
   /** Ends the waiting of each caller. */
   readonly #waiting = new Set<() => void>()
-  /** How long a caller waits at most, in milliseconds. */
+  /** Milliseconds that a caller waits at most. */
   #patience: number
 
   constructor(deps: IssuanceDeps) {

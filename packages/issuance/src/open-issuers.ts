@@ -34,7 +34,7 @@ export interface IssuersDeps {
   readonly keyring: Keyring
   readonly clock: Clock
   readonly log: Record<'info' | 'warn', (fields: object, message: string) => void>
-  /** How this service names itself to CAs. */
+  /** The name of this service for CAs. */
   readonly userAgent: string
   /** Counts the orders that are placed at CAs. */
   readonly orders?: { inc(labels: { readonly issuer: string }): void } | undefined

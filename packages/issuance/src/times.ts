@@ -74,7 +74,7 @@ export function describeTimes({ notBefore, notAfter, renewAt }: Renewed) {
   }
 }
 
-/** The same, with the page on which the CA explains the time of the renewal. */
+/** Describes the times with the page on which the CA explains the time of the renewal. */
 export function describeRenewal(record: Renewed) {
   const { renewAt, explanationUrl } = record
   return {

@@ -108,7 +108,8 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
     await app.register(loops)
     await app.register(issuance, { limits, wait: config.issuance.wait, random })
     await app.register(certGauges, {
-      ...{ metrics, issuers: names },
+      metrics,
+      issuers: names,
       receivers: receivers.map(({ name }) => name),
     })
     await app.register(upkeep, { certificates, storage, audit: config.audit, random })

@@ -13,40 +13,23 @@ interface ErrorRow {
 
 const PACKAGE_ERRORS = { ...CERT_STORE_ERRORS, ...ISSUANCE_ERRORS }
 
-/** The HTTP status of the errors of packages. */
-const PACKAGE_STATUS = {
-  CERT_BACKUP_INVALID: 500,
+/** The HTTP status of the errors of packages: 500 for all others. */
+const PACKAGE_STATUS: Partial<Record<keyof typeof PACKAGE_ERRORS, number>> = {
   CERT_BUSY: 503,
   CERT_CALLER_LIMITED: 429,
   CERT_CRL_UNKNOWN: 404,
-  CERT_FILE_EXISTS: 500,
-  CERT_FILE_FAILED: 500,
   CERT_ISSUE_FAILED: 503,
-  CERT_KEY_COMPROMISED: 422,
   CERT_KEY_TYPE_CONFLICT: 400,
-  CERT_KEY_TYPE_REFUSED: 422,
   CERT_LEASE_LOST: 503,
-  CERT_MASTER_KEY_EXPOSED: 500,
-  CERT_MASTER_KEY_INVALID: 500,
-  CERT_MASTER_KEY_MISPLACED: 500,
-  CERT_MASTER_KEY_MISSING: 500,
-  CERT_MASTER_KEY_WRONG: 500,
-  CERT_NOT_PERMITTED: 422,
-  CERT_NO_ISSUER: 422,
   CERT_RATE_LIMITED: 429,
-  CERT_ROOT_KEY_ABSENT: 500,
-  CERT_SEAL_BROKEN: 500,
   CERT_STORE_CORRUPT: 503,
   CERT_STORE_LOCKED: 503,
-  CERT_STORE_MISSING: 500,
   CERT_STORE_NEWER: 503,
-  CERT_STORE_NOT_EMPTY: 500,
-  CERT_STORE_OLDER: 500,
   CERT_STORE_UNAVAILABLE: 503,
-  CERT_STORE_UNFINISHED: 500,
   CERT_STORE_UNRELEASED: 503,
   CERT_TERMS_NOT_AGREED: 503,
-} as const satisfies Record<keyof typeof PACKAGE_ERRORS, number>
+  ...Object.fromEntries(FINAL_CODES.map((code) => [code, 422])),
+}
 
 /** The errors that only the service itself throws. */
 const OWN_ERRORS = {
@@ -102,7 +85,8 @@ const OWN_ERRORS = {
     status: 403,
     title: 'Form was sent from another site',
     action:
-      'Open the page over HTTPS. A proxy in front must pass the Host header on, or be in `server.trustedProxies` and send `X-Forwarded-Host`.',
+      'Open the page over HTTPS. A proxy in front must pass the Host header on, or be in ' +
+      '`server.trustedProxies` and send `X-Forwarded-Host`.',
   },
   CERT_RENEW_TOO_SOON: {
     status: 429,
@@ -127,16 +111,16 @@ const OWN_ERRORS = {
   },
 } as const satisfies Record<`CERT_${string}`, ErrorRow>
 
-export type CertErrorCode = keyof typeof OWN_ERRORS | keyof typeof PACKAGE_STATUS
+export type CertErrorCode = keyof typeof OWN_ERRORS | keyof typeof PACKAGE_ERRORS
 
-const rowOf = ([code, status]: [string, number]): [string, ErrorRow] => [
-  code,
-  { status, ...PACKAGE_ERRORS[code as keyof typeof PACKAGE_STATUS] },
-]
+const rowOf = ([code, row]: [string, Omit<ErrorRow, 'status'>]): [string, ErrorRow] => {
+  const status = PACKAGE_STATUS[code as keyof typeof PACKAGE_ERRORS] ?? 500
+  return [code, { status, ...row }]
+}
 
 /** The errors of cert-service: HTTP status, meaning and what to do about it. */
 export const CERT_ERRORS = Object.fromEntries(
-  [...Object.entries(PACKAGE_STATUS).map(rowOf), ...Object.entries(OWN_ERRORS)].sort(),
+  [...Object.entries(PACKAGE_ERRORS).map(rowOf), ...Object.entries(OWN_ERRORS)].sort(),
 ) as Readonly<Record<CertErrorCode, ErrorRow>>
 
 /** The HTTP status of every error that reaches a client, including those of the packages. */

@@ -203,7 +203,7 @@ function denialOf({ text }: NameRule, name: Name): string {
   return `${isHeld ? 'it is' : 'it covers a name that is'} in the deny rule \`${text}\``
 }
 
-/** The same test for all names, by which that is known. */
+/** Compiles rules; {@link everything} where they match all names, so that this is known. */
 function testOfRules(rules: readonly NameRule[]): NameTest {
   return rules.some(({ kind }) => kind === 'any') ? everything : compileRules(rules)
 }

@@ -141,7 +141,8 @@ const CertificateSchema = Type.Object({
   ignored: Type.Optional(
     Type.Array(Type.String(), {
       description:
-        'What the `csr` of this request asks for and the certificate lacks, such as `clientAuth`, `CA:TRUE`, `mustStaple` or `O`; absent if nothing is lacking.',
+        'What the `csr` of this request asks for and the certificate lacks, such as `clientAuth`, ' +
+        '`CA:TRUE`, `mustStaple` or `O`; absent if nothing is lacking.',
       examples: [['clientAuth']],
     }),
   ),
@@ -197,7 +198,8 @@ const ProofSchema = Type.Object({
   challenge: Type.Enum(['dns-01', 'http-01', 'tls-alpn-01']),
   status: Type.Enum(['ready', 'failed', 'unchecked'], {
     description:
-      '`ready`: DNS says where the record goes, and the provider accepts the credentials if that can be checked without a change. `unchecked`: only the CA can check it.',
+      '`ready`: DNS says where the record goes, and the provider accepts the credentials if that ' +
+      'can be checked without a change. `unchecked`: only the CA can check it.',
   }),
   detail: Type.String({ description: 'What was found, in plain words.' }),
   code: Type.Optional(Type.String({ description: 'Stable code of the error.' })),

@@ -9,7 +9,7 @@ import { CertError } from './errors.ts'
 const MINUTE = 60_000
 const IDLE = 15 * MINUTE
 const ABSOLUTE = 60 * MINUTE
-/** How exactly the store knows when a session was used. */
+/** Milliseconds after which the store learns that a session was used again. */
 const USED_EVERY = MINUTE
 /** Invalid keys from one network in a minute. */
 const MAX_WRONG = 10

@@ -17,7 +17,10 @@ const LIVE = `interval '15 seconds'`
 const REPLICAS = `SELECT name FROM replicas WHERE seen_at > clock_timestamp() - ${LIVE} ORDER BY name`
 const WRITTEN = 'SELECT 1 FROM writes WHERE at > $1::timestamptz LIMIT 1'
 
-/** @throws CertStoreError CERT_STORE_OLDER, CERT_STORE_NEWER, CERT_STORE_UNRELEASED, CERT_STORE_LOCKED, CERT_STORE_MISSING, CERT_STORE_UNFINISHED, CERT_STORE_UNAVAILABLE */
+/**
+ * @throws CertStoreError CERT_STORE_OLDER, CERT_STORE_NEWER, CERT_STORE_UNRELEASED, CERT_STORE_LOCKED,
+ *   CERT_STORE_MISSING, CERT_STORE_UNFINISHED, CERT_STORE_UNAVAILABLE
+ */
 export function openPostgresSource(place: Place): Promise<Source> {
   return open({ ...place, existing: true }, async (db) => {
     await refuseUnfinished(db)
@@ -63,8 +66,14 @@ async function open<Side>(
 ): Promise<Side> {
   const postgres = await mapped(
     openPostgres({
-      ...{ url: parsePostgresUrl(url), ca, schema, existing, name: 'gatehouse-certs move' },
-      ...{ migrations: MIGRATIONS, log: { info() {}, warn() {} }, reported },
+      url: parsePostgresUrl(url),
+      ca,
+      schema,
+      existing,
+      name: 'gatehouse-certs move',
+      migrations: MIGRATIONS,
+      log: { info() {}, warn() {} },
+      reported,
       // The service does not run meanwhile.
       elapsed: () => 0,
     }),

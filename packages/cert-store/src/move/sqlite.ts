@@ -20,7 +20,10 @@ import { MASTER_KEY, MIGRATIONS } from '../tables.ts'
 import type { Found, Source, Target } from './copy.ts'
 import { findUnfinished, noteUnfinished } from './unfinished.ts'
 
-/** @throws CertStoreError CERT_STORE_MISSING, CERT_STORE_LOCKED, CERT_STORE_CORRUPT, CERT_STORE_OLDER, CERT_STORE_NEWER, CERT_STORE_UNRELEASED */
+/**
+ * @throws CertStoreError CERT_STORE_MISSING, CERT_STORE_LOCKED, CERT_STORE_CORRUPT, CERT_STORE_OLDER,
+ *   CERT_STORE_NEWER, CERT_STORE_UNRELEASED
+ */
 export async function openSqliteSource(folder: string): Promise<Source> {
   requireStore(folder)
   return open(folder, async (held) => {
@@ -80,7 +83,7 @@ async function findStore(sqlite: DatabaseSync, isFinished: boolean): Promise<Fou
   return check && { db, check, isFinished }
 }
 
-/** Its engine is never closed: it would save the run time of the move. */
+/** Makes an engine that is never closed: it would save the run time of the move. */
 function engineOn(sqlite: DatabaseSync): Engine {
   return new Sqlite(sqlite, { reported })
 }

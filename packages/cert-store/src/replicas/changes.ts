@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { Feed, Postgres, Transaction } from '@gatehouse/store'
 import type { Change, Store } from '../store.ts'
 
-/** How long changes are kept. A replica that has not read for longer has missed some. */
+/** Milliseconds for which changes are kept. A replica that has not read for longer has missed some. */
 const KEPT_MS = 3_600_000
 /** Rows that are deleted at once. */
 const MAX_DELETED = 10_000
@@ -175,7 +175,7 @@ export class SharedChanges {
     return id
   }
 
-  /** Of a change that is committed. */
+  /** Expects confirmations of a change that is committed. */
   expect(id: number): void {
     this.#urgent.add(id)
   }

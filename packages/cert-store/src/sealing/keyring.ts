@@ -94,7 +94,7 @@ export class Keyring {
     }
   }
 
-  /** The same for what another replica may have sealed, with a data key that is not known here yet. */
+  /** Opens what another replica may have sealed, with a data key that is not known here yet. */
   async openAny(sealed: Uint8Array, context: Uint8Array): Promise<Buffer> {
     const header = Buffer.from(sealed.subarray(0, HEADER_BYTES))
     const isKnown = header.length < HEADER_BYTES || this.#dataKeys.knows(header.readUInt32BE(1))
@@ -228,7 +228,7 @@ class DataKeys {
     throw storeUnavailable('no data key can be added, so the master key may have been replaced')
   }
 
-  /** The same at all replicas, so that they have one new data key for a purpose. */
+  /** The next id, which is the same at all replicas, so that they have one new data key for a purpose. */
   #nextId(purpose: Purpose, newest: DataKeyRecord | undefined): number {
     let id = newest ? newest.id + PURPOSES.length : PURPOSES.indexOf(purpose) + 1
     while (this.#records.has(id)) id += PURPOSES.length

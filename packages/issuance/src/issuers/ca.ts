@@ -212,7 +212,7 @@ function signingBy(
 class Crls {
   readonly #deps: Pick<AuthorityDeps, 'clock' | 'log' | 'store'>
   readonly #find: (keyId: string) => Promise<StoredAuthority | undefined>
-  /** Those that were complete at that count of revocations. */
+  /** Lists that were complete at that count of revocations. */
   readonly #known = new Map<number, { record: CrlRecord; revocation: number }>()
   readonly #replacing = new Map<number, Promise<CrlRecord>>()
   #revocation = 0

@@ -15,7 +15,7 @@ import {
   setOf,
 } from './ca-limits.ts'
 
-/** How long a CA knows for certain that names had a certificate. */
+/** Milliseconds for which a CA knows for certain that names had a certificate. */
 const KNOWN_MS = 90 * 86_400_000
 /** An order without news for so long will not lead to a certificate. */
 const ABANDONED_MS = 3_600_000
@@ -215,7 +215,7 @@ function keysOf(quotas: readonly Quota[]): string[] {
   return quotas.map(({ key }) => key)
 }
 
-/** How many orders under way may use a key, and until when at most the first of them may. */
+/** Counts the orders under way that may use a key, and says until when at most the first of them may. */
 function reservedOf(
   usage: Usage,
   key: string,

@@ -57,7 +57,8 @@ const LimitsSchema = Type.Object(
   },
   {
     description:
-      'Rate limits of the CA, which orders stay below. Default: the published limits for letsencrypt and letsencrypt-staging, none for other CAs.',
+      'Rate limits of the CA, which orders stay below. Default: the published limits for ' +
+      'letsencrypt and letsencrypt-staging, none for other CAs.',
   },
 )
 

@@ -127,7 +127,8 @@ export const RuleSchema = Type.Object({
   people: Type.Optional(
     Type.Union([Type.Literal('anyone'), PeopleSchema], {
       description:
-        'People at the inventory, by the assertion of forward-auth: `anyone` who passes its check, or those who meet all of these restrictions.',
+        'People at the inventory, by the assertion of forward-auth: `anyone` who passes its check, ' +
+        'or those who meet all of these restrictions.',
     }),
   ),
 })

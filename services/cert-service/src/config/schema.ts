@@ -33,7 +33,9 @@ const ServerSchema = Type.Object({
     {
       default: 'own',
       description:
-        '`own`: a certificate of the embedded CA, renewed automatically. Files: reloaded when they change. `off`: plain HTTP, on loopback only. `insecure`: plain HTTP on any address, which exposes private keys to anyone who can read the traffic.',
+        '`own`: a certificate of the embedded CA, renewed automatically. Files: reloaded when they ' +
+        'change. `off`: plain HTTP, on loopback only. `insecure`: plain HTTP on any address, which ' +
+        'exposes private keys to anyone who can read the traffic.',
     },
   ),
   trustedProxies: Type.Optional(

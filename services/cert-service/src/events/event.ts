@@ -38,7 +38,10 @@ export function describeEvent(event: CertEvent, id: string, at: number): EventBo
     const { names, issuer, failures, lastError, nextTryAt } = event.order
     return {
       ...head,
-      ...{ type: event.type, names, issuer, failures },
+      type: event.type,
+      names,
+      issuer,
+      failures,
       ...(lastError && { error: lastError }),
       ...(nextTryAt !== null && { nextTryAt: toTime(nextTryAt) }),
     }

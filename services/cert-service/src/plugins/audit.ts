@@ -28,7 +28,7 @@ const MAX_ADDRESSES = 50
 
 interface Counted {
   readonly entry: AuditEntry & { readonly key: string }
-  /** How often it happened since the last row was written. */
+  /** Number of times since the last row was written. */
   count: number
   /** The write of the first row, until it ends. */
   written: Promise<void> | undefined

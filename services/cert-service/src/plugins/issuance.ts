@@ -12,7 +12,7 @@ declare module 'fastify' {
 
 export interface IssuanceOptions {
   readonly limits: CertServiceConfig['limits']
-  /** How long a caller waits at most, in milliseconds. */
+  /** Milliseconds that a caller waits at most. */
   readonly wait: number
   readonly random: () => number
 }

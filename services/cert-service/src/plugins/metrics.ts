@@ -81,7 +81,10 @@ function measureCounts(
     count: Store['countEvents'],
   ) =>
     metrics.gauges({
-      ...{ name, help, labels: [label], max: values.length },
+      name,
+      help,
+      labels: [label],
+      max: values.length,
       // Each worker reads the same store.
       aggregator: 'max',
       async collect() {

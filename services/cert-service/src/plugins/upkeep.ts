@@ -111,9 +111,8 @@ async function followClock(app: FastifyInstance, state: State): Promise<void> {
 
 function warnOfCa({ store, ca, log }: FastifyInstance): void {
   if (!store.isLeader()) return
-  const [rootEnds, intermediateEnds] = [ca.rootEnds(), ca.intermediate().ends]
-  for (const degraded of ca.degraded())
-    log.warn({ degraded, rootEnds, intermediateEnds }, NEEDS_OPERATOR)
+  const ends = { rootEnds: ca.rootEnds(), intermediateEnds: ca.intermediate().ends }
+  for (const degraded of ca.degraded()) log.warn({ degraded, ...ends }, NEEDS_OPERATOR)
 }
 
 async function prune(

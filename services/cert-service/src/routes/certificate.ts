@@ -119,7 +119,9 @@ export function renewalOf(record: CertificateRecord, now: number): number {
 const READ = guarded([403, 404], {
   summary: 'The certificate held for a name',
   description:
-    'The newest whose first name it is, one with its key before one for a CSR; otherwise one that has it among others. Only callers with the right `issue` get its private key. Never starts an order. Answers 304 if `If-None-Match` matches.',
+    'The newest whose first name it is, one with its key before one for a CSR; otherwise one ' +
+    'that has it among others. Only callers with the right `issue` get its private key. Never ' +
+    'starts an order. Answers 304 if `If-None-Match` matches.',
   params: DomainSchema,
   response: { 200: certificateAnswer(), 304: emptyAnswer('The caller has it already.') },
 })

@@ -51,7 +51,8 @@ const LIST = guarded([], {
 const FAILING = guarded([], {
   summary: 'The orders that fail, the most urgent first, page by page',
   description:
-    'Those with a certificate in service come first, by its end; then the others, by their next try. A page may hold fewer than `limit` orders; there are more while it has `next`.',
+    'Those with a certificate in service come first, by its end; then the others, by their next ' +
+    'try. A page may hold fewer than `limit` orders; there are more while it has `next`.',
   querystring: Type.Object({
     state: Type.Optional(Type.Enum(['failing'], { description: 'Default: `failing`.' })),
     name: Type.Optional(Type.String({ ...NAME, description: 'Only those for this name.' })),

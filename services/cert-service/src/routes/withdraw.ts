@@ -27,7 +27,8 @@ export const withdrawRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
 const UnconfirmedSchema = Type.Array(Type.String(), {
   description:
-    'Replicas that did not confirm within two seconds, and may answer the certificates until they reach the database; `*` if the database could not be asked. Absent if there are none.',
+    'Replicas that did not confirm within two seconds, and may answer the certificates until ' +
+    'they reach the database; `*` if the database could not be asked. Absent if there are none.',
 })
 
 const REVOKE = guarded([403, 404, 409, 422], {

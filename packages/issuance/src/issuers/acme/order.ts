@@ -26,7 +26,7 @@ import type { AcmeServer } from './server.ts'
 
 export interface AcmeIssuerDeps {
   readonly server: AcmeServer
-  /** In order of preference. */
+  /** Solvers in order of preference. */
   readonly solvers: readonly Solver[]
   readonly store: Pick<Store, 'findOrderByUrl'>
   readonly limits: Pick<Ledger, 'admit' | 'resumed' | 'ordered' | 'failed' | 'issued'>

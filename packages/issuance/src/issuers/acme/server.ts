@@ -28,7 +28,7 @@ export interface AcmeServerDeps {
   readonly keyring: Keyring
   readonly clock: Clock
   readonly limits: Ledger
-  /** How this service names itself to CAs. */
+  /** The name of this service for CAs. */
   readonly userAgent: string
   readonly log: { info(fields: object, message: string): void }
 }
